@@ -1,0 +1,37 @@
+# cmake -DBUILD=... -DSOURCE=... -DCOMPILER=... -P check_package.cmake
+#
+# Proves the installed tree: a project that knows nothing but find_package(zero) is built against it and trains on one rank
+# and on two, and nothing that was installed still looks into the build folder.
+set(installed "${BUILD}/installed")
+set(example "${BUILD}/own_module")
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  list(JOIN ARGN " " command)
+  message("$ ${command}\n${output}")
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "exit status ${status}: ${command}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE "${installed}" "${example}")
+run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${installed}")
+
+file(GLOB binaries "${installed}/bin/*" "${installed}/lib*/*.so")
+foreach(binary ${binaries})
+  file(READ_ELF "${binary}" RUNPATH runpath RPATH rpath)
+  if("${runpath};${rpath}" MATCHES "${BUILD}/lib")
+    message(FATAL_ERROR "${binary} looks for libraries in the build folder: ${runpath}${rpath}")
+  endif()
+endforeach()
+
+run("${CMAKE_COMMAND}" -S "${SOURCE}/examples/own_module" -B "${example}" -G Ninja "-DCMAKE_CXX_COMPILER=${COMPILER}"
+    -DCMAKE_BUILD_TYPE=Release "-DCMAKE_PREFIX_PATH=${installed}")
+run("${CMAKE_COMMAND}" --build "${example}")
+foreach(ranks 1 2)
+  run("${installed}/bin/zero" launch --nproc-per-node ${ranks} -- "${example}/own_module")
+  if(NOT output MATCHES "loss .* on ${ranks} rank")
+    message(FATAL_ERROR "the example ran, but not on ${ranks} ranks")
+  endif()
+endforeach()

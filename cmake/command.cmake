@@ -1,0 +1,35 @@
+# The `zero` command: floors launch, config and cli without torch, so that it starts in milliseconds and may fork. Verbs
+# that need torch live in libzero (zero/cli/torch_verbs) and are opened when asked for: see zero/cli/torch_entry.h.
+# The library target already has the name `zero`, hence zero_command.
+zero_floor(launch)
+zero_floor(config)
+zero_floor(cli LIBS CLI11::CLI11 nlohmann_json::nlohmann_json dl)
+
+if(TARGET zero_cli)
+  add_executable(zero_command)
+  foreach(floor launch config cli)
+    target_sources(zero_command PRIVATE $<TARGET_OBJECTS:zero_${floor}>)
+  endforeach()
+  target_link_libraries(zero_command PRIVATE zero_core zero_flags dl)
+  set_target_properties(zero_command PROPERTIES OUTPUT_NAME zero BUILD_RPATH "$ORIGIN/../lib")
+  install(TARGETS zero_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+
+if(TARGET zero AND TARGET zero_config)
+  target_sources(zero PRIVATE $<TARGET_OBJECTS:zero_config>)
+  file(GLOB torch_verbs CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/zero/cli/torch_verbs/*.cpp")
+  if(torch_verbs)
+    add_library(zero_torch_verbs OBJECT ${torch_verbs})
+    target_link_libraries(zero_torch_verbs PUBLIC zero_flags zero_libtorch nlohmann_json::nlohmann_json)
+    target_precompile_headers(zero_torch_verbs REUSE_FROM zero_pch)
+    target_sources(zero PRIVATE $<TARGET_OBJECTS:zero_torch_verbs>)
+  endif()
+endif()
+
+zero_tests(launch FLOORS base launch)
+zero_tests(config FLOORS base config)
+zero_tests(cli LIBS zero_core nlohmann_json::nlohmann_json)
+if(TARGET zero_cli_test AND TARGET zero_command)
+  add_dependencies(zero_cli_test zero_command)
+  target_compile_definitions(zero_cli_test PRIVATE ZERO_COMMAND="$<TARGET_FILE:zero_command>")
+endif()

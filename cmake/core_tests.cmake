@@ -1,0 +1,10 @@
+# One program a folder; FLOORS is what the folder's tests may use.
+zero_tests(base FLOORS base)
+zero_tests(plan FLOORS base plan)
+zero_tests(comm FLOORS base comm)
+zero_tests(memory FLOORS base memory)
+zero_tests(optim FLOORS base optim)
+zero_tests(engine FLOORS base plan comm memory optim engine)
+zero_tests(checkpoint FLOORS base memory checkpoint)
+zero_tests(data FLOORS base data)
+zero_tests(world FLOORS base comm TIMEOUT 600)

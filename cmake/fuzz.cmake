@@ -1,0 +1,49 @@
+# Fuzzers: tests/fuzz/NAME_fuzz.cpp becomes the program NAME_fuzz (clang's libFuzzer, with the address and undefined
+# behaviour sanitizers). They need clang and are built only when asked for:
+#
+#   cmake -S . -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DZERO_FUZZ=ON -DZERO_WITH_TORCH=OFF -DZERO_TESTS=OFF
+#   cmake --build build/fuzz --target fuzzers && ctest --test-dir build/fuzz -L fuzz
+#
+# zero_fuzzer(NAME SOURCES ... LIBS ...) names what a program needs beyond its own file; sources are compiled anew, because
+# the fuzzer must be compiled in. Each is a test of ZERO_FUZZ_SECONDS, starting from the seeds in tests/fuzz/seeds/NAME if
+# there are any. A crash leaves its input in the build folder.
+option(ZERO_FUZZ "build the fuzzers (clang only)" OFF)
+set(ZERO_FUZZ_SECONDS 15 CACHE STRING "how long a fuzzer runs as a test")
+
+if(NOT ZERO_FUZZ)
+  return()
+endif()
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  message(FATAL_ERROR "ZERO_FUZZ needs clang: configure with -DCMAKE_CXX_COMPILER=clang++")
+endif()
+
+enable_testing()
+add_custom_target(fuzzers)
+set(fuzz_base zero/base/error.cpp zero/base/check.cpp zero/base/bytes.cpp)
+set(fuzz_file zero/base/file.cpp zero/base/mapped_file.cpp)
+
+function(zero_fuzzer name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBS" ${ARGN})
+  list(TRANSFORM arg_SOURCES PREPEND "${PROJECT_SOURCE_DIR}/")
+  add_executable(${name}_fuzz "${PROJECT_SOURCE_DIR}/tests/fuzz/${name}_fuzz.cpp" ${arg_SOURCES})
+  set(sanitizers fuzzer,address,undefined)
+  target_compile_options(${name}_fuzz PRIVATE -O1 -g1 -fsanitize=${sanitizers} -fno-sanitize-recover=all)
+  target_link_options(${name}_fuzz PRIVATE -fsanitize=${sanitizers})
+  target_link_libraries(${name}_fuzz PRIVATE zero_flags ${arg_LIBS})
+  add_dependencies(fuzzers ${name}_fuzz)
+
+  set(corpus "${PROJECT_BINARY_DIR}/corpus/${name}")
+  file(MAKE_DIRECTORY "${corpus}")
+  set(seeds "${PROJECT_SOURCE_DIR}/tests/fuzz/seeds/${name}")
+  if(NOT EXISTS "${seeds}")
+    set(seeds)
+  endif()
+  add_test(NAME fuzz_${name} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}"
+           COMMAND ${name}_fuzz -max_total_time=${ZERO_FUZZ_SECONDS} -rss_limit_mb=1024 -timeout=5 "${corpus}" ${seeds})
+  set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz TIMEOUT 600)
+endfunction()
+
+zero_fuzzer(safetensors LIBS nlohmann_json::nlohmann_json
+            SOURCES ${fuzz_base} zero/checkpoint/element_type.cpp zero/checkpoint/safetensors_header.cpp)
+zero_fuzzer(tokens SOURCES ${fuzz_base} ${fuzz_file} zero/data/token_stream.cpp)
+zero_fuzzer(idx LIBS ZLIB::ZLIB SOURCES ${fuzz_base} ${fuzz_file} zero/data/gzip.cpp zero/data/idx.cpp)

@@ -1,0 +1,40 @@
+# cmake --install build/release --prefix P: the command, the libraries, their plug-ins, the headers, and what
+# find_package(zero) needs to give other projects zero::zero (everything) and zero::core (without torch).
+include(CMakePackageConfigHelpers)
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/zero")
+set(installed_libraries zero_core)
+foreach(target zero zero_comm_mpi zero_comm_gloo zero_comm_nccl)
+  if(TARGET ${target})
+    list(APPEND installed_libraries ${target})
+  endif()
+endforeach()
+install(TARGETS ${installed_libraries} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+set_target_properties(${installed_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")  # libtorch's folder comes from its link options
+if(TARGET zero_command)
+  set_target_properties(zero_command PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+endif()
+
+# Headers of the libraries alone: launch, config and cli are the command's own.
+set(public_folders base plan comm memory optim engine checkpoint data)
+if(TARGET zero)
+  list(APPEND public_folders torch models train)
+  install(FILES "${PROJECT_SOURCE_DIR}/zero/zero.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/zero")
+  install(FILES "${PROJECT_SOURCE_DIR}/cmake/torch.cmake" DESTINATION "${package_dir}")
+endif()
+foreach(folder ${public_folders})
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/zero/${folder}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/zero"
+          FILES_MATCHING PATTERN "*.h" PATTERN "*-inl.h" EXCLUDE PATTERN "plugins" EXCLUDE)
+endforeach()
+
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/zeroConfig.cmake.in" "${PROJECT_BINARY_DIR}/zeroConfig.cmake"
+                              INSTALL_DESTINATION "${package_dir}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/zeroConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/zeroConfig.cmake" "${PROJECT_BINARY_DIR}/zeroConfigVersion.cmake" DESTINATION "${package_dir}")
+
+# Installs this build into a folder of its own and builds examples/own_module against it, as a user would.
+if(ZERO_TESTS AND TARGET zero AND TARGET zero_command)
+  add_test(NAME package COMMAND "${CMAKE_COMMAND}" "-DBUILD=${PROJECT_BINARY_DIR}" "-DSOURCE=${PROJECT_SOURCE_DIR}"
+           "-DCOMPILER=${CMAKE_CXX_COMPILER}" -P "${PROJECT_SOURCE_DIR}/cmake/check_package.cmake")
+  set_tests_properties(package PROPERTIES LABELS slow TIMEOUT 900)
+endif()

@@ -1,0 +1,1 @@
+// Compiled once so that its precompiled header can be shared by every target that includes torch.

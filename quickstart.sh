@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# From a fresh clone to a trained model: installs what is missing, builds, and trains a small GPT on Shakespeare with ZeRO
+# stage 3 on two ranks. Safe to run again: then nothing is installed, little is built, and the run starts anew.
+#
+# Installs, only where absent (Debian 12, Ubuntu 24.04; with root or sudo): a C++ compiler, CMake, Ninja, ccache, pip and a
+# few libraries with apt-get, and libtorch with pip into ~/.cache/zero.cpp (XDG_CACHE_HOME is honoured). Set ZERO_TORCH to
+# the folder of a libtorch of your own to use that one.
+#
+# Arguments are passed on to `zero train`: ./quickstart.sh --train.steps 200
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+case "${1:-}" in
+  -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' quickstart.sh; exit 0 ;;
+esac
+
+# shellcheck source=tools/setup.sh
+. tools/setup.sh
+set_up build
+
+# A first build leaves the tests out: they need libraries that a user does not. A folder that test.sh has set up stays so.
+options=("-DZERO_TORCH=$ZERO_TORCH")
+[ -e build/release/CMakeCache.txt ] || options+=(-DZERO_TESTS=OFF)
+cmake --preset release "${options[@]}" >/dev/null || die "CMake could not set up the build; its reason is above."
+cmake --build --preset release --target zero_command zero || die "The build failed; the first error above says where."
+
+exec build/release/bin/zero train examples/shakespeare/shakespeare.toml -n 2 --overwrite "$@"

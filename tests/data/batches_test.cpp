@@ -1,0 +1,119 @@
+#include "zero/data/batches.h"
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/data/csv.h"
+#include "zero/data/table_dataset.h"
+#include "zero/data/token_dataset.h"
+
+#include "tests/temporary_folder.h"
+
+namespace zero {
+namespace {
+
+// Rows whose target is their own number.
+TableDataset numbered(std::int64_t rows) {
+  CsvTable table{.num_columns = 2};
+  for (std::int64_t i = 0; i < rows; ++i) table.values.insert(table.values.end(), {0.0f, static_cast<float>(i)});
+  return TableDataset(table, 0, rows, "data.path", "t.csv");
+}
+
+std::vector<int> rows_of(const Batch& batch) {
+  const auto& values = std::get<std::vector<float>>(batch.target.values);
+  return {values.begin(), values.end()};
+}
+
+TEST(TrainingBatches, FollowTheGlobalIndex) {
+  const auto data = numbered(1000);
+  Batch batch;
+  for (int rank = 0; rank < 3; ++rank)
+    for (std::int64_t micro_batch = 0; micro_batch < 5; ++micro_batch) {
+      TrainingBatches(data, Order::kSequential, 1, {.batch = 2, .world = 3, .rank = rank}).fill(micro_batch, batch);
+      const int first = (static_cast<int>(micro_batch) * 3 + rank) * 2;
+      EXPECT_EQ(rows_of(batch), (std::vector<int>{first, first + 1}));
+    }
+}
+
+// What a step reads, taken over all ranks and micro-batches, is the same however it is dealt.
+RC_GTEST_PROP(TrainingBatches, AStepIsTheSameForAnyWorld, (std::uint64_t seed)) {
+  const auto data = numbered(100);
+  const auto step_of = [&](std::int64_t batch_size, std::int64_t accumulate, int world, std::int64_t step) {
+    std::vector<int> rows;
+    for (std::int64_t micro = 0; micro < accumulate; ++micro)
+      for (int rank = 0; rank < world; ++rank) {
+        Batch batch;
+        TrainingBatches(data, Order::kShuffled, seed, {.batch = batch_size, .world = world, .rank = rank})
+            .fill(step * accumulate + micro, batch);
+        const auto part = rows_of(batch);
+        rows.insert(rows.end(), part.begin(), part.end());
+      }
+    return rows;
+  };
+  const auto step = *rc::gen::inRange<std::int64_t>(0, 1000);
+  const auto whole = step_of(12, 1, 1, step);
+  RC_ASSERT(step_of(6, 1, 2, step) == whole);
+  RC_ASSERT(step_of(1, 3, 4, step) == whole);
+  RC_ASSERT(step_of(4, 3, 1, step) == whole);
+}
+
+// Law 2 needs more than the same rows: the same batch at every call.
+TEST(TrainingBatches, DependOnNothingButTheirNumbers) {
+  const auto data = numbered(50);
+  const TrainingBatches batches(data, Order::kShuffled, 9, {.batch = 4});
+  Batch first, again;
+  batches.fill(3, first);
+  batches.fill(7, again);
+  batches.fill(3, again);
+  EXPECT_EQ(rows_of(first), rows_of(again));
+}
+
+RC_GTEST_PROP(EvaluationBatches, CoverEveryRowOnceOverAllRanks, ()) {
+  const auto rows = *rc::gen::inRange<std::int64_t>(1, 60);
+  const auto batch_size = *rc::gen::inRange<std::int64_t>(1, 9);
+  const auto world = *rc::gen::inRange(1, 6);
+  const auto data = numbered(rows);
+  std::vector<int> seen(static_cast<std::size_t>(rows));
+  const std::int64_t num_batches = EvaluationBatches(data, {.batch = batch_size, .world = world}).num_batches();
+  for (int rank = 0; rank < world; ++rank) {
+    const EvaluationBatches batches(data, {.batch = batch_size, .world = world, .rank = rank});
+    RC_ASSERT(batches.num_batches() == num_batches);
+    for (std::int64_t i = 0; i < num_batches; ++i) {
+      Batch batch;
+      const std::int64_t counted = batches.fill(i, batch);
+      RC_ASSERT(!rows_of(batch).empty());
+      RC_ASSERT(counted == 0 || counted == static_cast<std::int64_t>(rows_of(batch).size()));
+      if (counted > 0)
+        for (const int row : rows_of(batch)) ++seen[static_cast<std::size_t>(row)];
+    }
+  }
+  RC_ASSERT(seen == std::vector<int>(static_cast<std::size_t>(rows), 1));
+}
+
+TEST(EvaluationBatches, CountsOfAllRanksAddUpToTheTargetsOfTheText) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("input.txt", std::string(1001, 'a'));
+  const TokenDataset data(TokenStream(path, TokenKind::kText), 0, 1001, 64);
+  std::int64_t counted = 0;
+  for (int rank = 0; rank < 3; ++rank) {
+    const EvaluationBatches batches(data, {.batch = 2, .world = 3, .rank = rank});
+    EXPECT_EQ(batches.num_batches(), 3);  // 16 windows, 6 at a time
+    Batch batch;
+    for (std::int64_t i = 0; i < batches.num_batches(); ++i) counted += batches.fill(i, batch);
+  }
+  EXPECT_EQ(counted, 1000);
+}
+
+TEST(BatchGrid, ARankOutsideTheWorldIsOurBug) {
+  const auto data = numbered(3);
+  EXPECT_THROW(TrainingBatches(data, Order::kShuffled, 1, {.batch = 1, .world = 2, .rank = 2}), InternalError);
+  EXPECT_THROW(EvaluationBatches(data, {.batch = 0}), InternalError);
+}
+
+}  // namespace
+}  // namespace zero

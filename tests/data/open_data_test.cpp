@@ -1,0 +1,130 @@
+#include "zero/data/open_data.h"
+
+#include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+
+#include "tests/data/make_files.h"
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+#include "tests/test_data.h"
+
+namespace zero {
+namespace {
+
+std::string refusal(const DataOptions& options) {
+  return message_of<ConfigError>([&] { open_data(options); });
+}
+
+TEST(OpenData, HoldsOutAFractionFromTheEnd) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("input.txt", std::string(80, 'a') + std::string(20, 'b'));
+  const Corpus corpus = open_data({.path = path, .validation = 0.2, .context = 4});
+  EXPECT_EQ(corpus.train->size(), 80);
+  ASSERT_NE(corpus.validation, nullptr);
+  EXPECT_EQ(corpus.validation->size(), 20);
+  Batch batch;
+  corpus.validation->fill(std::vector<std::int64_t>{0}, batch);
+  EXPECT_EQ(std::get<std::vector<std::int64_t>>(batch.input.values), (std::vector<std::int64_t>(4, 'b')));
+}
+
+TEST(OpenData, AFractionOfZeroHoldsNothingOut) {
+  const TemporaryFolder folder;
+  const Corpus corpus = open_data({.path = folder.write("i", std::string(50, 'a')), .validation = 0.0, .context = 4});
+  EXPECT_EQ(corpus.train->size(), 50);
+  EXPECT_EQ(corpus.validation, nullptr);
+}
+
+// nanoGPT's data[:int(n * 0.9)] and data[int(n * 0.9):], and fractions whose product is whole.
+TEST(OpenData, CutsWhereNanogptCuts) {
+  const TemporaryFolder folder;
+  for (const auto& [fraction, rows, held] : std::vector<std::tuple<double, int, int>>{
+           {0.1, 1'115'394, 111'540}, {0.2, 10'000, 2'000}, {0.3, 10, 3}, {0.9, 10, 9}, {0.1, 30, 3}, {0.5, 3, 2}}) {
+    std::string text;
+    for (int i = 0; i < rows; ++i) text += "1,2\n";
+    const Corpus corpus = open_data({.kind = DataKind::kCsv, .path = folder.write("t", text), .validation = fraction});
+    EXPECT_EQ(corpus.validation->size(), held) << fraction << " of " << rows;
+    EXPECT_EQ(corpus.train->size(), rows - held);
+  }
+}
+
+TEST(OpenData, AnotherFileMayBeTheValidation) {
+  const TemporaryFolder folder;
+  const auto train = folder.write("train.bin", raw_tokens<std::uint16_t>({1, 2, 3, 4, 5, 6, 7, 8}));
+  const auto held = folder.write("val.bin", raw_tokens<std::uint16_t>({1, 2, 3, 4, 500, 6}));
+  const Corpus corpus = open_data({.kind = DataKind::kTokens, .path = train, .validation = held, .context = 2});
+  EXPECT_EQ(corpus.train->size(), 8);
+  EXPECT_EQ(corpus.validation->size(), 6);
+  EXPECT_EQ(corpus.train->shape().classes, 9);
+  EXPECT_EQ(corpus.shape().classes, 501);  // the vocabulary must hold both
+}
+
+TEST(OpenData, TheVocabularyIsCheckedInBothSplits) {
+  const TemporaryFolder folder;
+  const auto train = folder.write("train.bin", raw_tokens<std::uint16_t>({1, 2, 3, 4}));
+  const auto held = folder.write("val.bin", raw_tokens<std::uint16_t>({1, 2, 3, 500}));
+  const Corpus corpus = open_data({.kind = DataKind::kTokens, .path = train, .validation = held, .context = 2});
+  EXPECT_NO_THROW(corpus.require_classes(501, "model.vocab"));
+  const auto message = message_of<ConfigError>([&] { corpus.require_classes(500, "model.vocab"); });
+  EXPECT_TRUE(says(message, "model.vocab = 500: too small: token 3 of "));
+  EXPECT_TRUE(says(message, "val.bin is 500"));
+  EXPECT_THROW(corpus.require_classes(4, "model.vocab"), ConfigError);
+}
+
+TEST(OpenData, ErrorsNameTheKeyOfTheFileTheyAreAbout) {
+  const TemporaryFolder folder;
+  const auto good = folder.write("input.txt", std::string(100, 'a'));
+  const auto empty = folder.write("empty.txt", "");
+  EXPECT_TRUE(says(refusal({.path = folder / "none", .context = 4}), "data.path = "));
+  EXPECT_TRUE(says(refusal({.path = empty, .context = 4}), "the file is empty"));
+  EXPECT_TRUE(says(refusal({.path = folder.path(), .context = 4}), "is a folder"));
+  EXPECT_TRUE(says(refusal({.path = good, .validation = folder / "none", .context = 4}), "data.validation = "));
+  EXPECT_TRUE(says(refusal({.path = good, .validation = empty, .context = 4}), "data.validation = "));
+  EXPECT_TRUE(says(refusal({.path = good, .context = 99}), "data.path = "));
+  EXPECT_TRUE(says(refusal({.path = good, .context = 99}), "too short: 90 tokens are there"));
+  EXPECT_TRUE(says(refusal({.path = good, .validation = 0.05, .context = 64}), "data.validation = "));
+  EXPECT_TRUE(says(refusal({.path = good, .validation = 0.05, .context = 64}), "too short: 5 tokens are there"));
+}
+
+TEST(OpenData, OptionsOutOfRangeAreRefused) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("input.txt", std::string(100, 'a'));
+  for (const double fraction : {-0.1, 1.0, 2.0, std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_TRUE(says(refusal({.path = path, .validation = fraction, .context = 4}), "data.validation = ")) << fraction;
+  EXPECT_TRUE(says(refusal({.path = path, .context = 0}), "data.context = 0: a sample needs one token or more"));
+}
+
+TEST(OpenData, BothSplitsMustHaveTheSameColumns) {
+  const TemporaryFolder folder;
+  const auto three = folder.write("a.csv", "1,2,3\n"), two = folder.write("b.csv", "1,2\n");
+  EXPECT_TRUE(says(refusal({.kind = DataKind::kCsv, .path = three, .validation = two}),
+                   "b.csv: has 1 numbers per input, but the training data has 2"));
+}
+
+TEST(OpenData, ReadsImages) {
+  const TemporaryFolder folder;
+  folder.write("t10k-images-idx3-ubyte", idx_images(10, 1, 1, "abcdefghij"));
+  folder.write("t10k-labels-idx1-ubyte", idx_labels(std::string("\0\1\2\3\4\5\6\7\1\1", 10)));
+  const Corpus corpus = open_data({.kind = DataKind::kMnist, .path = folder.path(), .validation = 0.2});
+  EXPECT_EQ(corpus.train->size(), 8);
+  EXPECT_EQ(corpus.validation->size(), 2);
+  EXPECT_EQ(corpus.shape().classes, 8);
+  EXPECT_EQ(corpus.shape().features, 1);
+}
+
+TEST(OpenData, CutsTheRealTextAsNanogptDoes) {
+  const auto path = test_data("tinyshakespeare.txt");
+  if (path.empty()) GTEST_SKIP() << kNoTestData;
+  const Corpus corpus = open_data({.path = path, .validation = 0.1, .context = 64});
+  EXPECT_EQ(corpus.train->size(), 1'003'854);
+  EXPECT_EQ(corpus.validation->size(), 111'540);
+  EXPECT_EQ(corpus.shape().classes, 256);
+}
+
+}  // namespace
+}  // namespace zero

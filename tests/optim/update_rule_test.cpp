@@ -1,0 +1,128 @@
+#include "zero/optim/update_rule.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/base/parallel.h"
+
+#include "span_memory.h"
+
+namespace zero {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The key under which the options are refused, with its value in the message; "" if they are taken.
+std::string refused_key(const OptimizerOptions& options, const std::string& value) {
+  try {
+    make_update_rule(options);
+  } catch (const ConfigError& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find(error.key() + " = " + value + ": "), std::string::npos) << message;
+    EXPECT_NE(message.find("\n  use "), std::string::npos) << message;
+    return error.key();
+  }
+  return "";
+}
+
+TEST(UpdateRule, AdamWOptionsOutOfRangeAreRefusedByKey) {
+  EXPECT_EQ(refused_key(AdamWOptions{.lr = -1}, "-1"), "optimizer.lr");
+  EXPECT_EQ(refused_key(AdamWOptions{.lr = kNaN}, "nan"), "optimizer.lr");
+  EXPECT_EQ(refused_key(AdamWOptions{.lr = kInfinity}, "inf"), "optimizer.lr");
+  EXPECT_EQ(refused_key(AdamWOptions{.lr = 1e39}, "1e+39"), "optimizer.lr") << "infinite as fp32";
+  EXPECT_EQ(refused_key(AdamWOptions{.beta1 = 1}, "[1, 0.999]"), "optimizer.betas");
+  EXPECT_EQ(refused_key(AdamWOptions{.beta1 = -0.1}, "[-0.1, 0.999]"), "optimizer.betas");
+  EXPECT_EQ(refused_key(AdamWOptions{.beta2 = kNaN}, "[0.9, nan]"), "optimizer.betas");
+  EXPECT_EQ(refused_key(AdamWOptions{.beta2 = 1.5}, "[0.9, 1.5]"), "optimizer.betas");
+  EXPECT_EQ(refused_key(AdamWOptions{.eps = 0}, "0"), "optimizer.eps");
+  EXPECT_EQ(refused_key(AdamWOptions{.eps = 1e-60}, "1e-60"), "optimizer.eps") << "0 as fp32";
+  EXPECT_EQ(refused_key(AdamWOptions{.eps = kInfinity}, "inf"), "optimizer.eps");
+  EXPECT_EQ(refused_key(AdamWOptions{.weight_decay = -0.1}, "-0.1"), "optimizer.weight_decay");
+  EXPECT_EQ(refused_key(AdamWOptions{.weight_decay = kNaN}, "nan"), "optimizer.weight_decay");
+}
+
+TEST(UpdateRule, SgdOptionsOutOfRangeAreRefusedByKey) {
+  EXPECT_EQ(refused_key(SgdOptions{.lr = -1}, "-1"), "optimizer.lr");
+  EXPECT_EQ(refused_key(SgdOptions{.momentum = 1}, "1"), "optimizer.momentum");
+  EXPECT_EQ(refused_key(SgdOptions{.momentum = -0.5}, "-0.5"), "optimizer.momentum");
+  EXPECT_EQ(refused_key(SgdOptions{.momentum = kNaN}, "nan"), "optimizer.momentum");
+  EXPECT_EQ(refused_key(SgdOptions{.weight_decay = kInfinity}, "inf"), "optimizer.weight_decay");
+}
+
+TEST(UpdateRule, TheEdgesOfTheRangesAreTaken) {
+  EXPECT_EQ(refused_key(AdamWOptions{}, ""), "");
+  EXPECT_EQ(refused_key(AdamWOptions{.lr = 0, .beta1 = 0, .beta2 = 0, .weight_decay = 0}, ""), "");
+  EXPECT_EQ(refused_key(SgdOptions{.lr = 0, .momentum = 0, .weight_decay = 0}, ""), "");
+}
+
+TEST(UpdateRule, SaysHowManyMomentsAnElementHas) {
+  EXPECT_EQ(make_update_rule(AdamWOptions{})->num_moments(), 2);
+  EXPECT_EQ(make_update_rule(SgdOptions{.momentum = 0.9})->num_moments(), 1);
+  EXPECT_EQ(make_update_rule(SgdOptions{})->num_moments(), 0);
+  EXPECT_EQ(make_update_rule(AdamWOptions{})->name(), "adamw");
+  EXPECT_EQ(make_update_rule(SgdOptions{})->name(), "sgd");
+}
+
+TEST(UpdateRule, OptionsOfEitherKindTellLearningRateAndDecay) {
+  EXPECT_EQ(learning_rate(AdamWOptions{.lr = 3e-4}), 3e-4);
+  EXPECT_EQ(learning_rate(SgdOptions{.lr = 0.5}), 0.5);
+  EXPECT_EQ(weight_decay(AdamWOptions{.weight_decay = 0.2}), 0.2);
+  EXPECT_EQ(weight_decay(SgdOptions{.weight_decay = 0.3}), 0.3);
+}
+
+TEST(UpdateRule, ThreadsGiveTheBitsOfOneThread) {
+  for (const OptimizerOptions& options :
+       {OptimizerOptions(AdamWOptions{}), OptimizerOptions(SgdOptions{.momentum = 0.9})}) {
+    const auto rule = make_update_rule(options);
+    constexpr std::int64_t kNumel = 10007;
+    SpanMemory alone(kNumel, DType::kBFloat16, rule->num_moments(), true, 11);
+    SpanMemory shared = alone;
+    ThreadTeam team(3);
+    for (int step = 1; step <= 3; ++step) {
+      const UpdateScalars scalars{.step = step, .lr = 1e-2, .gradient_scale = 0.5, .weight_decay = 0.1};
+      rule->update(alone.span(), scalars);
+      team.for_range(0, kNumel, 613, [&](auto begin, auto end) { rule->update(shared.span(begin, end), scalars); });
+    }
+    EXPECT_EQ(shared, alone) << rule->name();
+  }
+}
+
+TEST(UpdateRule, BothRulesDescend) {  // to the bottom of (p - 3)^2, whose gradient is 2 (p - 3)
+  for (const OptimizerOptions& options :
+       {OptimizerOptions(AdamWOptions{}), OptimizerOptions(SgdOptions{.momentum = 0.5})}) {
+    const auto rule = make_update_rule(options);
+    SpanMemory memory(8, DType::kFloat32, rule->num_moments(), false, 1);
+    memory.first_moment.assign(8, 0);
+    memory.second_moment.assign(8, 0);
+    for (int step = 1; step <= 1000; ++step) {
+      for (std::size_t i = 0; i < 8; ++i) memory.gradient[i] = 2 * (memory.parameter[i] - 3);
+      rule->update(memory.span(), {.step = step, .lr = 0.02});
+    }
+    for (const float p : memory.parameter) EXPECT_NEAR(p, 3, 1e-2) << rule->name();
+  }
+}
+
+TEST(UpdateRule, ASpanThatDoesNotFitTheRuleIsOurBug) {
+  const auto adamw = make_update_rule(AdamWOptions{});
+  const auto sgd = make_update_rule(SgdOptions{});
+  SpanMemory memory(8, DType::kFloat32, 1, false, 1);
+  EXPECT_THROW(adamw->update(memory.span(), {}), InternalError) << "no second moment";
+  EXPECT_THROW(sgd->update(memory.span(), {}), InternalError) << "a moment too many";
+  memory.num_moments = 2;
+  EXPECT_THROW(adamw->update(memory.span(), {.step = 0}), InternalError) << "bias correction divides by 0";
+  UpdateSpan no_gradient = memory.span();
+  no_gradient.gradient = nullptr;
+  EXPECT_THROW(adamw->update(no_gradient, {}), InternalError);
+  EXPECT_NO_THROW(adamw->update({}, {})) << "a rank whose shard is empty";
+}
+
+TEST(UpdateRule, NamesItsInstructionSet) {
+  EXPECT_FALSE(kernel_target().empty());
+}
+
+}  // namespace
+}  // namespace zero

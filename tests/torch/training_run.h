@@ -1,0 +1,108 @@
+// A short training run of any module over thread-ranks, with everything that must be equal between two such runs.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <bit>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "zero/zero.h"
+
+namespace zero::testing {
+
+using LossFunction = std::function<torch::Tensor(int step, int micro, int rank)>;
+// Builds a module and the function that computes its loss on (step, micro-batch, rank)'s data.
+struct Subject {
+  std::shared_ptr<torch::nn::Module> module;
+  LossFunction loss;
+};
+using MakeSubject = std::function<Subject()>;
+
+struct RunResult {
+  std::vector<std::uint32_t> loss_bits;        // of rank 0, every micro-batch of every step
+  std::vector<double> grad_norms;
+  std::vector<torch::Tensor> parameters;       // in name order, full precision held
+  std::vector<torch::Tensor> given_back;       // in registration order, after the attachment ended
+  std::vector<EngineReport> reports;           // by rank
+};
+
+// Every rank in its own thread; an exception in one is thrown here after all have ended.
+inline void on_every_rank(int world, const std::function<void(World&)>& body) {
+  std::vector<World> worlds = World::in_process(world);
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(world));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        World mine = std::move(worlds[static_cast<std::size_t>(rank)]);
+        torch::set_num_threads(1);
+        body(mine);
+      } catch (...) {
+        errors[static_cast<std::size_t>(rank)] = std::current_exception();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (auto& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+// The generator is shared by all threads of the process: modules are built by one after the other.
+inline RunResult train(int world, int num_steps, const AttachOptions& options, const MakeSubject& make, double lr = 1e-2) {
+  RunResult result;
+  result.reports.resize(static_cast<std::size_t>(world));
+  std::vector<Subject> subjects;
+  for (int rank = 0; rank < world; ++rank) {
+    torch::manual_seed(7 + rank);  // only rank 0's weights count
+    subjects.push_back(make());
+  }
+  on_every_rank(world, [&](World& ranks) {
+    const auto rank = static_cast<std::size_t>(ranks.rank());
+    Subject& subject = subjects[rank];
+    {
+      Attachment engine = attach(*subject.module, ranks, options);
+      for (int step = 0; step < num_steps; ++step) {
+        for (int micro = 0; micro < options.accumulate; ++micro) {
+          const auto run = [&] {
+            torch::Tensor loss = subject.loss(step, micro, ranks.rank()) / options.accumulate;
+            loss.backward();
+            if (rank == 0) result.loss_bits.push_back(std::bit_cast<std::uint32_t>(loss.item().toFloat()));
+          };
+          if (micro + 1 < options.accumulate) {
+            const auto scope = engine.accumulate();
+            run();
+          } else {
+            run();
+          }
+        }
+        const StepReport report = engine.step(lr);
+        if (rank == 0) result.grad_norms.push_back(report.grad_norm);
+      }
+      engine.for_each_parameter([&](const std::string&, const torch::Tensor& value) {
+        if (rank == 0) result.parameters.push_back(value.clone());
+      }, /*full_precision=*/true);
+      result.reports[rank] = engine.report();
+    }
+    if (rank == 0) {
+      for (const torch::Tensor& parameter : subject.module->parameters()) result.given_back.push_back(parameter.detach().clone());
+    }
+  });
+  return result;
+}
+
+inline bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
+  return a.sizes() == b.sizes() && a.dtype() == b.dtype() &&
+         std::memcmp(a.contiguous().const_data_ptr(), b.contiguous().const_data_ptr(), a.nbytes()) == 0;
+}
+
+inline bool same_bits(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) { return same_bits(x, y); });
+}
+
+}  // namespace zero::testing

@@ -1,0 +1,58 @@
+// Bytes and floats that differ by rank, block and index, so that a misplaced one shows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "zero/base/dtype.h"
+
+namespace zero {
+
+inline std::uint32_t mix(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t h = a * 0x9e3779b1u + b * 0x85ebca77u + 0x165667b1u;
+  h = (h ^ (h >> 15)) * 0x2c1b3c6du;
+  return h ^ (h >> 13);
+}
+
+inline std::vector<std::byte> pattern(std::size_t bytes, std::uint32_t seed) {
+  std::vector<std::byte> data(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>(mix(seed, static_cast<std::uint32_t>(i)));
+  return data;
+}
+
+inline bool holds_pattern(std::span<const std::byte> data, std::uint32_t seed) {
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    if (data[i] != static_cast<std::byte>(mix(seed, static_cast<std::uint32_t>(i)))) return false;
+  }
+  return true;
+}
+
+// Values of very different size, so that the order of additions shows in the bits.
+inline float pattern_value(std::uint32_t seed, std::size_t i) {
+  const std::uint32_t h = mix(seed, static_cast<std::uint32_t>(i));
+  const float fraction = static_cast<float>(h & 0xffff) / 65536.0f - 0.5f;
+  return fraction * static_cast<float>(1u << ((h >> 16) % 20));
+}
+
+// `numel` such values in the memory format of `dtype`.
+inline std::vector<std::byte> pattern_values(std::size_t numel, DType dtype, std::uint32_t seed) {
+  std::vector<std::byte> data(numel * size_of(dtype));
+  for (std::size_t i = 0; i < numel; ++i) {
+    const float value = pattern_value(seed, i);
+    if (dtype == DType::kFloat32) {
+      reinterpret_cast<float*>(data.data())[i] = value;
+    } else {
+      reinterpret_cast<BFloat16Bits*>(data.data())[i] = to_bfloat16(value);
+    }
+  }
+  return data;
+}
+
+inline float value_at(std::span<const std::byte> data, DType dtype, std::size_t i) {
+  if (dtype == DType::kFloat32) return reinterpret_cast<const float*>(data.data())[i];
+  return to_float(reinterpret_cast<const BFloat16Bits*>(data.data())[i]);
+}
+
+}  // namespace zero

@@ -1,0 +1,35 @@
+// Runs one body on every rank of a world, as threads or as processes, and says how each rank ended.
+//
+//   for (const auto& end : run_world({"shared_memory", 4}, [](Communicator& comm) { ... EXPECT_EQ(...); ... }))
+//     EXPECT_EQ(end, "");
+//
+// An end is "" for a rank that returned, what() of what it threw, "failed expectations" (which the rank has printed), or
+// "signal 9". Ranks of in_process are threads; all others are forked, and killed when the first of them has been gone for
+// longer than the patience: a test that hangs fails.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "zero/comm/communicator.h"
+
+namespace zero {
+
+struct World {
+  std::string transport;
+  int size = 1;
+  std::chrono::milliseconds timeout{20000};
+  std::chrono::milliseconds patience{30000};
+};
+
+std::vector<std::string> run_world(const World& world, const std::function<void(Communicator&)>& body);
+
+// Expects every rank to return.
+void expect_world(const World& world, const std::function<void(Communicator&)>& body);
+
+// A name that no other run on this host has.
+std::string unique_run_id();
+
+}  // namespace zero

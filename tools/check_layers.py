@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Proves the floors of docs/architecture.md: who may include whom, and who may know of torch.
+
+    tools/check_layers.py [ROOT]
+
+Rules, each printed with the file and line that breaks it:
+  floor   a folder of zero/ includes only folders on lower floors, never a sibling on its own
+  torch   a folder of zero_core includes no header of torch
+  facade  zero/zero.h is for users; nothing in zero/ includes it
+  folder  every folder of zero/ has a floor; every folder of tests/ mirrors one, or is one of the few that test the whole
+Exit status: 0 all hold, 1 some do not.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+FLOORS = {
+    "base": 0,
+    "plan": 1, "comm": 1, "memory": 1, "optim": 1,
+    "engine": 2,
+    "checkpoint": 3, "data": 3, "launch": 3, "torch": 3, "cuda": 3,
+    "models": 4,
+    "train": 5,
+    "config": 6,
+    "cli": 7,
+}
+CORE = {"base", "plan", "comm", "memory", "optim", "engine", "checkpoint", "data", "launch"}
+WHOLE_TESTS = {"world", "parity", "faults", "issues", "fuzz"}
+SOURCES = {".h", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+TORCH_HEADER = re.compile(r"^(torch|ATen|c10|caffe2|torchgen)/")
+
+
+def includes(file):
+    """The (line number, quote, path) of each #include of a file."""
+    for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        if match := INCLUDE.match(line):
+            yield number, match[1], match[2]
+
+
+def included_from_zero(root, file, quote, path):
+    """The path below zero/ that an include names, or None. A quoted name beside the file counts as what it resolves to,
+    so that "../engine/x.h" hides nothing."""
+    if path.startswith("zero/"):
+        return Path(path).relative_to("zero")
+    beside = (file.parent / path).resolve()
+    if quote == '"' and beside.exists() and beside.is_relative_to(root / "zero"):
+        return beside.relative_to(root / "zero")
+    return None
+
+
+def broken_rule(folder, target):
+    """Why a file of `folder` may not include `target` (both below zero/), or None if it may."""
+    if target == Path("zero.h"):
+        return "facade: zero/zero.h is for users; include the header that is meant"
+    other = target.parts[0]
+    if other == folder:
+        return None
+    if other not in FLOORS:
+        return f"folder: zero/{other} has no floor"
+    if FLOORS[other] == FLOORS[folder]:
+        return f"floor: {folder} and {other} are siblings on floor {FLOORS[folder]}"
+    if FLOORS[other] > FLOORS[folder]:
+        return f"floor: {folder} (floor {FLOORS[folder]}) includes {other} (floor {FLOORS[other]}), which is above it"
+    return None
+
+
+def check(root):
+    """All violations below `root`, as lines to print."""
+    root = Path(root).resolve()
+    violations = []
+    for file in sorted((root / "zero").rglob("*")):
+        parts = file.relative_to(root / "zero").parts
+        if file.suffix not in SOURCES or len(parts) == 1:  # zero/zero.h may include everything
+            continue
+        folder, name = parts[0], file.relative_to(root)
+        if folder not in FLOORS:
+            violations.append(f"{name}:1: folder: zero/{folder} has no floor")
+            continue
+        for number, quote, path in includes(file):
+            if folder in CORE and TORCH_HEADER.match(path):
+                violations.append(f"{name}:{number}: torch: {folder} is part of zero_core, but includes <{path}>")
+            target = included_from_zero(root, file, quote, path)
+            reason = broken_rule(folder, target) if target else None
+            if reason:
+                violations.append(f"{name}:{number}: {reason}")
+    for folder in sorted(path for path in (root / "tests").glob("*") if path.is_dir() and any(path.rglob("*.*"))):
+        if not (root / "zero" / folder.name).is_dir() and folder.name not in WHOLE_TESTS | {"__pycache__"}:
+            violations.append(f"tests/{folder.name}:1: folder: there is no zero/{folder.name} that it tests")
+    return violations
+
+
+def main(arguments):
+    root = arguments[0] if arguments else Path(__file__).resolve().parent.parent
+    violations = check(root)
+    for line in violations:
+        print(line)
+    print(f"{len(violations)} includes break the layering." if violations else "Every include goes down.")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

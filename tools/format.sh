@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Formats every C++ file as .clang-format says.
+#
+#   tools/format.sh           rewrites what differs
+#   tools/format.sh --check   changes nothing; names what differs and fails
+#
+# The version is fixed, because clang-format's versions disagree with each other.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+formatter=clang-format-14
+command -v "$formatter" >/dev/null || { echo "$formatter is not here (apt-get install $formatter)." >&2; exit 1; }
+
+case "${1:-}" in
+  --check) options=(--dry-run -Werror) ;;
+  '') options=(-i) ;;
+  *) echo "format.sh: unknown argument '$1' (there is only --check)." >&2; exit 2 ;;
+esac
+
+find zero tests benchmarks examples cmake -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' \) -print0 |
+  xargs -0 -r -n 20 -P "$(nproc)" "$formatter" "${options[@]}"

@@ -1,0 +1,150 @@
+# shellcheck shell=bash
+# The distribution's packages: which are needed, which are missing, and how they get here. Sourced, not run.
+#
+# A line of the table is GROUP PACKAGE PROBE. The names are Debian's and Ubuntu's; the probe asks the machine, not the
+# package manager, so that a compiler from elsewhere counts and so that other distributions can be told what they lack:
+#   command:X   X is on the PATH          header:X   the compiler finds X
+#   file:X      X exists                  module:X   python3 has module X        fuzzer   some clang can link a fuzzer
+# Groups: build (quickstart.sh), fetch (only if libtorch must be downloaded), test (test.sh), and plugin: what the tests
+# use when it is there and say that they skip when it is not.
+packages() {
+  cat <<'TABLE'
+build  g++                 command:g++
+build  cmake               command:cmake
+build  ninja-build         command:ninja
+build  ccache              command:ccache
+build  pkg-config          command:pkg-config
+build  libfmt-dev          header:fmt/format.h
+build  libspdlog-dev       header:spdlog/spdlog.h
+build  nlohmann-json3-dev  header:nlohmann/json.hpp
+build  libtomlplusplus-dev header:toml++/toml.h
+build  libcli11-dev        header:CLI/CLI.hpp
+build  libhwy-dev          header:hwy/highway.h
+build  libhwloc-dev        header:hwloc.h
+build  libssl-dev          header:openssl/evp.h
+build  zlib1g-dev          header:zlib.h
+fetch  python3             command:python3
+fetch  python3-pip         module:pip
+fetch  ca-certificates     file:/etc/ssl/certs/ca-certificates.crt
+test   python3             command:python3
+test   libgtest-dev        header:gtest/gtest.h
+test   librapidcheck-dev   header:rapidcheck.h
+test   libbenchmark-dev    header:benchmark/benchmark.h
+plugin libopenmpi-dev      command:mpicxx
+plugin openmpi-bin         command:mpirun
+plugin libgloo-dev         header:gloo/context.h
+plugin iproute2            command:ip
+plugin clang               command:clang++
+plugin libclang-rt-dev     fuzzer
+plugin clang-format-14     command:clang-format-14
+TABLE
+}
+
+# A clang++ that can link a libFuzzer program, the distribution's default first; fails if there is none.
+fuzzing_compiler() {
+  local compiler scratch
+  scratch=$(mktemp -d)
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' >"$scratch/probe.cpp"
+  for compiler in clang++ clang++-{14,15,16,17,18,19,20}; do
+    if command -v "$compiler" >/dev/null &&
+       "$compiler" -fsanitize=fuzzer,address "$scratch/probe.cpp" -o "$scratch/probe" 2>/dev/null; then
+      rm -rf "$scratch"
+      echo "$compiler"
+      return 0
+    fi
+  done
+  rm -rf "$scratch"
+  return 1
+}
+
+is_there() {  # PROBE
+  case $1 in
+    command:*) command -v "${1#*:}" >/dev/null ;;
+    header:*) printf '#if !__has_include(<%s>)\n#error absent\n#endif\n' "${1#*:}" |
+                "${CXX:-g++}" -std=c++20 -E -x c++ - >/dev/null 2>&1 ;;
+    file:*) [ -e "${1#*:}" ] ;;
+    module:*) python3 -c "import ${1#*:}" 2>/dev/null ;;
+    fuzzer) fuzzing_compiler >/dev/null ;;
+  esac
+}
+
+missing_packages() {  # GROUP...
+  local group package probe
+  while read -r group package probe; do
+    case " $* " in *" $group "*) is_there "$probe" || echo "$package" ;; esac
+  done < <(packages) | sort -u
+}
+
+# Runs a command as root; the caller has checked that there is a way.
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+can_be_root() {
+  [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; }
+}
+
+apt_offers() {  # PACKAGE
+  # No `| grep -q` here: it ends early, and with pipefail the reader's haste would count as the writer's failure.
+  [[ $(apt-cache policy "$1" 2>/dev/null) =~ Candidate:\ [^\(] ]]
+}
+
+# Installs what is missing of the groups. Everything but `plugin` must be there afterwards, else the script ends with a
+# sentence; without anything missing, nothing is run and nobody needs to be root.
+install_packages() {  # GROUP...
+  local missing required offered=() list package group required_groups=()
+  for group in "$@"; do [ "$group" = plugin ] || required_groups+=("$group"); done
+  mapfile -t missing < <(missing_packages "$@")
+  [ ${#missing[@]} -gt 0 ] || return 0
+  mapfile -t required < <(missing_packages "${required_groups[@]}")
+  list="${missing[*]}"
+
+  if ! command -v apt-get >/dev/null; then
+    [ ${#required[@]} -gt 0 ] || { say "Not installed, and not needed to go on: $list"; return 0; }
+    die "This is not Debian or Ubuntu (there is no apt-get), so packages can't be installed from here." \
+        "Install what these Debian packages contain, then run this again:" "  $list"
+  fi
+  if ! can_be_root; then
+    [ ${#required[@]} -gt 0 ] || { say "Not installed, and not needed to go on: $list"; return 0; }
+    die "Some packages are missing, and installing them needs root or sudo. Ask whoever has it to run this, then try again:" \
+        "  apt-get install $list"
+  fi
+
+  say "Installing with apt-get: $list"
+  as_root apt-get update -q || true  # one unreachable source must not stop us: the installation below tells
+  for package in "${missing[@]}"; do
+    if apt_offers "$package"; then
+      offered+=("$package")
+    elif [[ " ${required[*]} " == *" $package "* ]]; then
+      die "apt-get does not offer the package $package." \
+          "Without a network this can't go on; with one, this distribution is too old (Debian 12 and Ubuntu 24.04 work)" \
+          "or a part of its archive is switched off (on Ubuntu: universe). Needed in all: $list"
+    else
+      say "This distribution does not offer $package: the tests that use it will be skipped."
+    fi
+  done
+  [ ${#offered[@]} -gt 0 ] || return 0
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${offered[@]}" ||
+    die "apt-get could not install the packages; its reason is above. If that speaks of resolving or connecting, this" \
+        "machine has no network: connect it, or install these by other means and run this again:" "  $list"
+  hash -r
+  mapfile -t required < <(missing_packages "${required_groups[@]}")
+  [ ${#required[@]} = 0 ] ||
+    die "Installed, but not found by ${CXX:-g++} or on the PATH: ${required[*]}" \
+        "Is another compiler or another prefix in the way? (CXX='${CXX:-}', PATH='$PATH')"
+}
+
+version_at_least() {  # WANTED HAVE
+  [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | sed -n 1p)" = "$1" ]
+}
+
+# The versions the distributions above bring; older ones fail later, with long and unhelpful messages.
+check_versions() {
+  local have
+  have=$(cmake --version | sed -n '1s/.*version //p')
+  version_at_least 3.24 "$have" || die "CMake $have ($(command -v cmake)) is too old: 3.24 or newer is needed."
+  if [[ $("${CXX:-g++}" --version) =~ "Free Software"|GCC ]]; then
+    have=$("${CXX:-g++}" -dumpfullversion)
+    version_at_least 12 "$have" || die "GCC $have (${CXX:-g++}) is too old: 12 or newer is needed. Set CXX to a newer one."
+  fi
+}

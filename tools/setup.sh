@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# Brings a machine to the point where zero.cpp builds. Sourced by quickstart.sh and test.sh from the repository's root.
+#
+#   set_up build          what quickstart.sh needs
+#   set_up build test     what test.sh needs
+#
+# Nothing is installed that is there already, and nothing is written outside the clone but packages and the cache.
+zero_cache="${XDG_CACHE_HOME:-$HOME/.cache}/zero.cpp"
+
+say() { printf '%s\n' "$*"; }
+
+die() {  # one line an argument
+  printf '\n' >&2
+  printf '%s\n' "$@" >&2
+  exit 1
+}
+
+# shellcheck source=tools/packages.sh
+. tools/packages.sh
+# shellcheck source=tools/libtorch.sh
+. tools/libtorch.sh
+
+# As many compilers at once as there are cores, but one for each 2 GiB of memory: libtorch's headers are large.
+compile_jobs() {
+  local cores by_memory
+  cores=$(nproc)
+  by_memory=$(awk '/^MemAvailable:/ {print int($2 / 2097152)}' /proc/meminfo)
+  [ "$by_memory" -ge 1 ] || by_memory=1
+  echo $((cores < by_memory ? cores : by_memory))
+}
+
+set_up() {  # GROUP...
+  [ "$(uname -s)" = Linux ] || die "zero.cpp builds and runs on Linux; this is $(uname -s)."
+  local groups=("$@")
+  find_libtorch || groups+=(fetch)
+  install_packages "${groups[@]}"
+  check_versions
+  provide_libtorch
+  export CCACHE_DIR="${CCACHE_DIR:-$zero_cache/ccache}"
+  export CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-$(compile_jobs)}"
+}

@@ -1,0 +1,22 @@
+// Byte sizes and durations as people write them: "64MiB", "1.5GB", "500ms", "60s".
+//
+//   parse_bytes("1.5GiB") == 1610612736      format_bytes(1610612736) == "1.50 GiB"
+//
+// Units: B, kB/MB/GB/TB (powers of 1000), KiB/MiB/GiB/TiB (powers of 1024); ms, s, min, h. Spaces between number and
+// unit are allowed. Case matters ("MB" is not "mb"), but KB is read as kB. A fraction of a byte or of a millisecond is
+// rounded. Both parsers throw ConfigError under the key they are given.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace zero {
+
+std::int64_t parse_bytes(std::string_view text, std::string_view key);
+std::chrono::milliseconds parse_duration(std::string_view text, std::string_view key);
+std::string format_bytes(std::int64_t bytes);
+std::string format_count(std::int64_t count);  // 1234567 -> "1,234,567"
+
+}  // namespace zero

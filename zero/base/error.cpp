@@ -1,0 +1,22 @@
+#include "zero/base/error.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace zero {
+
+ConfigError::ConfigError(std::string_view key, std::string_view value, std::string_view reason, std::string_view remedy)
+    : Error(fmt::format("{}{}{}: {}{}{}", key, value.empty() ? "" : " = ", value, reason, remedy.empty() ? "" : "\n  ", remedy)),
+      key_(key) {}
+
+CommError::CommError(int rank, std::string_view operation, std::string_view reason)
+    : Error(rank < 0 ? fmt::format("{}: {}", operation, reason) : fmt::format("rank {}: {}: {}", rank, operation, reason)),
+      rank_(rank) {}
+
+IoError::IoError(std::string_view path, std::string_view operation, int error_number, std::string_view detail)
+    : Error(fmt::format("{}: {}{}{}{}{}", path, operation, error_number != 0 ? ": " : "",
+                        error_number != 0 ? std::strerror(error_number) : "", detail.empty() ? "" : ": ", detail)),
+      error_number_(error_number) {}
+
+}  // namespace zero

@@ -1,0 +1,58 @@
+// What can go wrong, by whose hand it is put right.
+//
+//   ConfigError   the user: a value that cannot be honoured; thrown before anything is allocated or written (exit 2)
+//   CommError     the world: a rank that died, is late or does something else (exit 3)
+//   IoError       a file: a read or write that failed, with the path, the operation and the bytes (exit 4)
+//   InternalError our bug: thrown by ZERO_CHECK
+//
+// Every message fits one screen and ends with what to do next. Nothing in this library catches one of these to go on.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace zero {
+
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// what() reads "KEY = VALUE: REASON\n  REMEDY". `key` names an option ("zero.stage"), a parameter or a file.
+class ConfigError : public Error {
+ public:
+  ConfigError(std::string_view key, std::string_view value, std::string_view reason, std::string_view remedy);
+  const std::string& key() const { return key_; }
+
+ private:
+  std::string key_;
+};
+
+// what() names the rank at fault when it is known (`rank` is -1 when it is not).
+class CommError : public Error {
+ public:
+  CommError(int rank, std::string_view operation, std::string_view reason);
+  int rank() const { return rank_; }
+
+ private:
+  int rank_;
+};
+
+// `error_number` is an errno value, or 0 when the failure is not the system's (a damaged file).
+class IoError : public Error {
+ public:
+  IoError(std::string_view path, std::string_view operation, int error_number, std::string_view detail = "");
+  int error_number() const { return error_number_; }
+
+ private:
+  int error_number_;
+};
+
+class InternalError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace zero

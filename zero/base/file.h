@@ -1,0 +1,86 @@
+// Files through POSIX, with errors that name the path, the operation and the bytes.
+//
+//   write_file("run/config.toml", text);               // all of it or nothing, and it survives a power cut
+//   AppendFile metrics("run/metrics.jsonl");
+//   metrics.append(line);                              // one write(2): lines of several writers never mix
+//   AtomicFile model("run/model.safetensors");         // a reader never sees a half-written file under the final name
+//   model.write_at(0, bytes);
+//   model.commit();
+//
+// Everything here is Local and throws IoError, except require_input_file, which judges what a user asked for and throws
+// ConfigError. None of the classes is thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <sys/types.h>
+
+namespace zero {
+
+// An owned descriptor; -1 owns nothing.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  ~FileDescriptor();
+
+  // `flags` as in open(2); O_CLOEXEC is added, a new file gets 0666 minus the umask.
+  static FileDescriptor open(const std::filesystem::path& path, int flags);
+
+  int get() const { return fd_; }
+  int release();
+
+ private:
+  int fd_ = -1;
+};
+
+// Throws ConfigError(key, path) unless `path` is a regular file that this process may read.
+void require_input_file(std::string_view key, const std::filesystem::path& path);
+
+// The whole file, also one that reports no size (/proc).
+std::string read_file(const std::filesystem::path& path);
+
+// AtomicFile in one call: replaces `path`, or leaves it as it was.
+void write_file(const std::filesystem::path& path, std::string_view text);
+
+// A new file under a temporary name beside `path`. commit() makes it durable and gives it its name: data, rename,
+// folder, each synced in that order. Without commit() the destructor removes it and an old `path` is untouched.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  ~AtomicFile();
+
+  // Any order; a gap that nobody writes reads as zeros.
+  void write_at(std::int64_t offset, std::span<const std::byte> bytes);
+  // Once; nothing may be written afterwards.
+  void commit();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  FileDescriptor file_;
+  bool committed_ = false;
+};
+
+// Grows a file at its end; created when absent.
+class AppendFile {
+ public:
+  explicit AppendFile(std::filesystem::path path);
+  void append(std::string_view text);
+  void sync();
+
+ private:
+  std::filesystem::path path_;
+  FileDescriptor file_;
+};
+
+}  // namespace zero

@@ -1,0 +1,26 @@
+// ZERO_LOG: one line to standard error, prefixed with the rank. The second of the project's two macros.
+//
+//   ZERO_LOG(warn, "io_uring refused ({}); using a thread pool", reason);
+//
+// Levels: debug, info, warn, error. The threshold is the environment variable ZERO_LOG_LEVEL (default: warn).
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace zero {
+
+enum class LogLevel { debug, info, warn, error };
+
+// Local. Thread-safe.
+void write_log(LogLevel level, std::string_view line);
+bool log_enabled(LogLevel level);
+
+}  // namespace zero
+
+#define ZERO_LOG(level, ...)                                                          \
+  do {                                                                                \
+    if (::zero::log_enabled(::zero::LogLevel::level))                                 \
+      ::zero::write_log(::zero::LogLevel::level, ::fmt::format(__VA_ARGS__));         \
+  } while (false)

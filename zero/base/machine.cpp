@@ -1,0 +1,114 @@
+#include "zero/base/machine.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include <sched.h>
+
+#include "zero/base/error.h"
+#include "zero/base/proc_file.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+
+// The names that versions 1 and 2 of control groups give the same three numbers.
+struct GroupFiles {
+  const char* limit;
+  const char* usage;
+  const char* inactive;
+};
+constexpr GroupFiles kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+constexpr GroupFiles kVersion2{"memory.max", "memory.current", "inactive_file"};
+
+// "max", and a number too large for us, are no number.
+std::optional<std::int64_t> parse_number(std::string_view text) {
+  std::int64_t number = 0;
+  if (std::from_chars(text.data(), text.data() + text.size(), number).ec != std::errc{}) return std::nullopt;
+  return number;
+}
+
+std::optional<std::int64_t> read_number(const std::string& path) {
+  const auto text = try_read_proc_file(path);
+  return text ? parse_number(*text) : std::nullopt;
+}
+
+// The number after "NAME " in a file of such lines; 0 without one.
+std::int64_t read_statistic(const std::string& path, std::string_view name) {
+  std::istringstream lines(try_read_proc_file(path).value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(name) && line.substr(name.size(), 1) == " ") {
+      return parse_number(std::string_view(line).substr(name.size() + 1)).value_or(0);
+    }
+  }
+  return 0;
+}
+
+std::int64_t room_in_group(const std::string& folder, const GroupFiles& files) {
+  const auto limit = read_number(folder + "/" + files.limit);
+  const auto usage = read_number(folder + "/" + files.usage);
+  if (!limit || !usage) return kUnlimited;
+  const std::int64_t droppable = read_statistic(folder + "/memory.stat", files.inactive);
+  return std::max<std::int64_t>(0, *limit - std::max<std::int64_t>(0, *usage - droppable));
+}
+
+// A limit holds for all groups below it, so look from the process's group up to where the hierarchy is mounted. A group
+// whose folder is not to be seen (a container shows its own part only, as the root) has no files and no say here.
+std::int64_t room_in_hierarchy(const std::string& mount, std::string group, const GroupFiles& files) {
+  std::int64_t room = kUnlimited;
+  while (true) {
+    room = std::min(room, room_in_group(mount + group, files));
+    const auto slash = group.rfind('/');
+    if (slash == std::string::npos) return room;
+    group.resize(slash);
+  }
+}
+
+// Lines of /proc/self/cgroup: "ID:CONTROLLERS:GROUP"; ID 0 and no controllers for version 2.
+std::int64_t room_in_groups(const std::string& root) {
+  std::int64_t room = kUnlimited;
+  std::istringstream lines(try_read_proc_file(root + "/proc/self/cgroup").value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    const auto first = line.find(':');
+    const auto second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    std::string group = line.substr(second + 1);
+    if (group == "/") group.clear();
+    if (controllers == ",,") {
+      room = std::min(room, room_in_hierarchy(root + "/sys/fs/cgroup", group, kVersion2));
+    } else if (controllers.find(",memory,") != std::string::npos) {
+      room = std::min(room, room_in_hierarchy(root + "/sys/fs/cgroup/memory", group, kVersion1));
+    }
+  }
+  return room;
+}
+
+}  // namespace
+
+std::int64_t available_memory(const std::string& root) {
+  const std::string path = root + "/proc/meminfo";
+  const auto available = field_kib(read_proc_file(path), "MemAvailable");
+  if (!available) throw IoError(path, "parse", 0, "no line \"MemAvailable\"");
+  return std::min(*available, room_in_groups(root));
+}
+
+int num_usable_cores() {
+  // The kernel refuses (EINVAL) a set smaller than its own; machines with more than 1,024 cores exist.
+  for (int capacity = 1024; capacity <= (1 << 20); capacity *= 2) {
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(capacity), [](cpu_set_t* s) { CPU_FREE(s); });
+    const std::size_t bytes = CPU_ALLOC_SIZE(capacity);
+    if (sched_getaffinity(0, bytes, set.get()) == 0) return std::max(1, CPU_COUNT_S(bytes, set.get()));
+    if (errno != EINVAL) break;
+  }
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace zero

@@ -1,0 +1,21 @@
+// What the machine lets this process have: memory and cores, with the limits of the container it runs in.
+//
+//   const auto budget = available_memory() / ranks_on_this_host;
+//
+// Local. `root` stands for "/" in tests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace zero {
+
+// Bytes that may still be taken: the least of MemAvailable and, for this process's control group (v1 or v2) and each
+// above it, its memory limit less what it uses and could not drop (the page cache it last touched long ago is not
+// counted as used). Never negative. Throws IoError where there is no /proc.
+std::int64_t available_memory(const std::string& root = "");
+
+// Cores this process may run on (its affinity), at least 1.
+int num_usable_cores();
+
+}  // namespace zero

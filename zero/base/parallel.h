@@ -1,0 +1,72 @@
+// ThreadTeam: a fixed number of threads that share one loop at a time.
+//
+//   ThreadTeam team(4);                                        // this thread and three workers
+//   team.for_range(0, numel, 1 << 16, [&](std::int64_t begin, std::int64_t end) { rule.update(piece(begin, end),
+//   scalars); });
+//
+// The range is cut into blocks [begin + i * grain, begin + (i + 1) * grain), the last one shorter: where the cuts lie
+// depends on the range and the grain alone, never on the number of threads, so whatever is summed per block is summed
+// alike everywhere. Which thread takes which block is left to the moment. Idle workers sleep in the kernel and never
+// spin, because ranks may outnumber cores. Workers take no signals: those stay with the program's own threads.
+// Local.
+#pragma once
+
+#include <concepts>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace zero {
+
+// A borrowed callable void(begin, end): two pointers, no allocation. Valid as long as what it was made from.
+class RangeBody {
+ public:
+  template <typename F>
+  requires(!std::same_as<std::remove_cvref_t<F>, RangeBody> && std::invocable<F&, std::int64_t, std::int64_t>)
+      RangeBody(F&& body)  // NOLINT: made where a lambda is passed
+      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(body)))),
+        call_([](void* object, std::int64_t begin, std::int64_t end) {
+          (*static_cast<std::remove_reference_t<F>*>(object))(begin, end);
+        }) {}
+  void operator()(std::int64_t begin, std::int64_t end) const { call_(object_, begin, end); }
+
+ private:
+  void* object_;
+  void (*call_)(void*, std::int64_t, std::int64_t);
+};
+
+class ThreadTeam {
+ public:
+  // size counts the calling thread: a team of 1 starts no thread and runs everything inline.
+  explicit ThreadTeam(int size);
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Returns when every block is done. The caller works too. If a body throws, blocks not yet begun are left out and the
+  // first exception is thrown here. One call at a time: not from two threads, and not from inside a body.
+  void for_range(std::int64_t begin, std::int64_t end, std::int64_t grain, RangeBody body);
+
+ private:
+  struct Loop;
+  void run_worker();
+  void stop();
+
+  std::mutex mutex_;
+  std::condition_variable wake_;  // workers: a new loop, or the end
+  std::condition_variable idle_;  // the caller: the last worker has left the loop
+  Loop* loop_ = nullptr;          // null when there is nothing to join
+  std::uint64_t generation_ = 0;  // of loops, so that a worker joins each at most once
+  int num_inside_ = 0;            // workers inside the loop
+  bool busy_ = false;
+  bool stopping_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace zero

@@ -1,0 +1,46 @@
+// The element types that a safetensors file can name, with their size in bits (the 4- and 6-bit floats are packed).
+//
+//   element_type_of("BF16") == ElementType::kBF16      bits_of(ElementType::kBF16) == 16
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "zero/base/dtype.h"
+
+namespace zero {
+
+enum class ElementType : std::uint8_t {
+  kBool,
+  kF4,
+  kF6E2M3,
+  kF6E3M2,
+  kU8,
+  kI8,
+  kF8E4M3,
+  kF8E5M2,
+  kF8E8M0,
+  kF8E4M3Fnuz,
+  kF8E5M2Fnuz,
+  kI16,
+  kU16,
+  kF16,
+  kBF16,
+  kI32,
+  kU32,
+  kF32,
+  kC64,
+  kF64,
+  kI64,
+  kU64,
+};
+
+std::string_view name_of(ElementType type);
+int bits_of(ElementType type);
+std::optional<ElementType> element_type_of(std::string_view name);  // empty: no such type
+constexpr ElementType element_type_of(DType dtype) {
+  return dtype == DType::kFloat32 ? ElementType::kF32 : ElementType::kBF16;
+}
+
+}  // namespace zero

@@ -1,0 +1,5 @@
+// Strict reader and writer of safetensors files, in one include.
+#pragma once
+
+#include "zero/checkpoint/safetensors_file.h"
+#include "zero/checkpoint/safetensors_writer.h"

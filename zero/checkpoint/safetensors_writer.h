@@ -1,0 +1,47 @@
+// Writes a safetensors file piece by piece, so that no rank ever holds all of it.
+//
+//   SafetensorsWriter writer("model.safetensors", {{.name = "w", .dtype = ElementType::kF32, .shape = {2, 3}}});
+//   writer.write("w", 0, first_half);          // any tensor, any order, any size of piece
+//   writer.write("w", 12, second_half);
+//   writer.commit();                           // durable, and only now under its name
+//
+// The header goes first, to a temporary file; begin and end of the entries given are ignored and laid out anew. Pieces
+// of a tensor must not overlap; commit() with a byte missing is our bug (InternalError). Destroyed without commit(),
+// nothing is left. ConfigError for names that cannot be stored, IoError from the disk. Local; not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "zero/base/file.h"
+#include "zero/checkpoint/safetensors_header.h"
+
+namespace zero {
+
+class SafetensorsWriter {
+ public:
+  SafetensorsWriter(const std::filesystem::path& path, std::vector<SafetensorsEntry> entries,
+                    const SafetensorsMetadata& metadata = {{"format", "pt"}});
+
+  // `byte_offset` is relative to the tensor.
+  void write(std::string_view name, std::int64_t byte_offset, std::span<const std::byte> bytes);
+  void commit();
+
+ private:
+  struct Progress {
+    std::int64_t begin;  // bytes from the start of the file
+    std::int64_t size_bytes;
+    std::int64_t written_bytes = 0;
+  };
+
+  AtomicFile file_;
+  std::map<std::string, Progress, std::less<>> tensors_;
+};
+
+}  // namespace zero

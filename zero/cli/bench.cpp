@@ -1,0 +1,52 @@
+#include "zero/cli/bench.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "zero/base/bytes.h"
+#include "zero/base/error.h"
+#include "zero/config/suggest.h"
+#include "zero/config/value.h"
+
+namespace zero::cli {
+namespace {
+
+constexpr std::array kParts{
+    Verb{"adam", "the AdamW kernel against memory: the same 4 reads and 3 writes", run_bench_adam},
+    Verb{"comm", "all_reduce between two ranks against a copy of the same bytes", run_bench_comm},
+    Verb{"disk", "sequential writes and reads past the page cache", run_bench_disk},
+    Verb{"step", "a training step and its parts (needs libtorch)", run_bench_step},
+};
+
+}  // namespace
+
+int run_bench(Arguments arguments) {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
+    fmt::print("Measures a part against the limit probed in the same run.\n\nUsage: zero bench PART [flags] [--json]\n\n");
+    for (const auto& part : kParts) fmt::print("  {:<10}{}\n", part.name, part.help);
+    fmt::print("\n  zero bench PART --help   flags of a part\n");
+    return 0;
+  }
+  std::vector<std::string_view> names;
+  for (const auto& part : kParts) {
+    if (part.name == arguments[0]) return part.run(arguments.subspan(1));
+    names.push_back(part.name);
+  }
+  throw ConfigError(shown(arguments[0]), "", "unknown part", did_you_mean(arguments[0], names) + "parts: adam comm disk step");
+}
+
+void require_memory(std::int64_t bytes, std::string_view remedy) {
+  std::ifstream info("/proc/meminfo");
+  for (std::string line; std::getline(info, line);) {
+    if (!line.starts_with("MemAvailable:")) continue;
+    const std::int64_t available = std::stoll(line.substr(line.find(':') + 1)) * 1024;
+    if (available >= bytes) return;
+    throw ConfigError("memory", format_bytes(available), fmt::format("{} are needed", format_bytes(bytes)), remedy);
+  }
+}
+
+}  // namespace zero::cli

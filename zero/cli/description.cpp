@@ -1,0 +1,51 @@
+#include "zero/cli/description.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+#include "zero/base/mapped_file.h"
+#include "zero/data/gzip.h"
+
+namespace zero::cli {
+namespace {
+
+constexpr std::size_t kPeek = 16;
+
+// The first bytes, unpacked when the file is compressed.
+std::vector<std::byte> first_bytes(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  if (is_gzip(file.bytes())) return gunzip(file.bytes(), kPeek, "FILE", path.string());
+  const auto head = file.bytes().first(std::min(kPeek, file.bytes().size()));
+  return {head.begin(), head.end()};
+}
+
+// The number of dimensions of an IDX file of bytes; 0 for another file.
+int idx_dimensions(std::span<const std::byte> head) {
+  const std::array<std::byte, 3> mark{std::byte{0}, std::byte{0}, std::byte{8}};
+  if (head.size() < 4 || std::memcmp(head.data(), mark.data(), mark.size()) != 0) return 0;
+  const int dimensions = std::to_integer<int>(head[3]);
+  return dimensions <= 8 ? dimensions : 0;
+}
+
+}  // namespace
+
+Description describe_path(const std::filesystem::path& path) {
+  if (std::filesystem::is_directory(path)) return describe_run(path);
+  require_input_file("FILE", path);
+  const auto head = first_bytes(path);
+  const std::string extension = path.extension().string();
+  // A safetensors header begins with '{' behind its 8 bytes of length.
+  if (extension == ".safetensors" || (head.size() > 8 && extension != ".bin" && head[8] == std::byte{'{'} && head[7] == std::byte{0})) {
+    return describe_safetensors(path);
+  }
+  if (const int dimensions = idx_dimensions(head); dimensions > 0 && extension != ".bin") return describe_idx(path, dimensions);
+  if (extension == ".bin") return describe_tokens(path, /*text=*/false);
+  if (extension == ".csv") return describe_csv(path);
+  return describe_tokens(path, /*text=*/true);
+}
+
+}  // namespace zero::cli

@@ -1,0 +1,46 @@
+// `zero generate`: the arguments; the model runs in libzero.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "zero/base/error.h"
+#include "zero/cli/flags.h"
+#include "zero/cli/torch_library.h"
+
+namespace zero::cli {
+namespace {
+
+void check_run(const std::string& run) {
+  for (const char* file : {"config.toml", "model.safetensors"}) {
+    const auto path = std::filesystem::path(run) / file;
+    if (!std::filesystem::is_regular_file(path)) {
+      throw ConfigError("RUN", run, fmt::format("holds no {}", file),
+                        "name the folder of a run that is done ([run] dir of `zero train`)");
+    }
+  }
+}
+
+}  // namespace
+
+int run_generate(Arguments arguments) {
+  CLI::App app("Prints text from the weights of a finished run.", "zero generate");
+  GenerateRequest request;
+  app.add_option("RUN", request.run, "folder of the run")->required();
+  app.add_option("--prompt", request.prompt, "text to go on from")->required();
+  app.add_option("--tokens", request.tokens, "how many to add")->capture_default_str();
+  app.add_option("--temperature", request.temperature, "0: always the likeliest")->capture_default_str();
+  app.add_option("--top-k", request.top_k, "choose among the k likeliest; 0: all")->capture_default_str();
+  app.add_option("--seed", request.seed, "of the choice")->capture_default_str();
+  if (!parse_flags(app, arguments)) return 0;
+  check_run(request.run);
+  if (request.prompt.empty()) throw ConfigError("--prompt", "\"\"", "an empty prompt", "give at least one character");
+  if (request.tokens < 1) throw ConfigError("--tokens", std::to_string(request.tokens), "out of range", "allowed: 1 or more");
+  if (!std::isfinite(request.temperature) || request.temperature < 0) {
+    throw ConfigError("--temperature", fmt::format("{}", request.temperature), "out of range", "allowed: 0 or more");
+  }
+  if (request.top_k < 0) throw ConfigError("--top-k", std::to_string(request.top_k), "out of range", "allowed: 0 or more");
+  return open_torch_verbs().generate(request);
+}
+
+}  // namespace zero::cli

@@ -1,0 +1,180 @@
+#include "zero/cli/launch_flags.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+
+#include "zero/base/error.h"
+#include "zero/cli/flags.h"
+#include "zero/launch/cores.h"
+
+namespace zero::cli {
+namespace {
+
+constexpr int kMostLocalRanks = 1024;
+constexpr int kDefaultPort = 29500;  // torchrun's, where another machine must know it beforehand
+
+// The flags as written.
+struct Flags {
+  std::string nnodes = "1";
+  std::string ranks = "1";
+  std::string rdzv_backend, rdzv_endpoint, rdzv_id, rdzv_conf, master_address, backend, tee, shown;
+  std::string role = "default";
+  int node_rank = -1;
+  int max_restarts = 0;
+  int port = 0;
+  int world = 0;
+  bool standalone = false;
+  bool no_bind = false;
+  bool no_python = false;
+  bool module = false;
+};
+
+int to_int(const std::string& flag, const std::string& text, int lowest, int highest) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number < lowest || number > highest) {
+    throw ConfigError(flag, text, "out of range, or no number", fmt::format("allowed: {} to {}", lowest, highest));
+  }
+  return number;
+}
+
+void add_flags(CLI::App& app, Flags& flags) {
+  const auto add = [&app](const std::string& name, auto& value, const std::string& help) {
+    // torchrun takes --node-rank and --node_rank, and PET_NODE_RANK from the environment.
+    std::string underscored = name;
+    std::string variable = "PET_";
+    for (char& c : underscored) c = c == '-' ? '_' : c;
+    for (const char c : underscored) variable += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    return app.add_option(underscored == name ? "--" + name : fmt::format("--{},--{}", name, underscored), value, help)->envname(variable);
+  };
+  add("nproc-per-node", flags.ranks, "ranks on this machine: a number, or auto (one a core)");
+  app.add_option("--world-size", flags.world, "the same, for one machine");
+  add("nnodes", flags.nnodes, "machines");
+  add("node-rank", flags.node_rank, "this machine among them");
+  add("master-addr", flags.master_address, "address of machine 0");
+  add("master-port", flags.port, "its port; free one, or 29500 for several machines");
+  app.add_option("--port", flags.port, "the same");
+  app.add_flag("--standalone", flags.standalone, "one machine; the default")->envname("PET_STANDALONE");
+  add("max-restarts", flags.max_restarts, "start all ranks again so often after a failure");
+  add("rdzv-id", flags.rdzv_id, "name of the run");
+  add("rdzv-backend", flags.rdzv_backend, "c10d or static");
+  add("rdzv-endpoint", flags.rdzv_endpoint, "HOST[:PORT] of machine 0");
+  add("rdzv-conf", flags.rdzv_conf, "accepted when empty");
+  add("role", flags.role, "ROLE_NAME of the ranks");
+  add("local-ranks-filter", flags.shown, "show only these ranks' output: 0,2");
+  add("tee", flags.tee, "accepted: all output is shown and prefixed anyway");
+  app.add_option("--backend", flags.backend, "transport: sets ZERO_COMM_TRANSPORT");
+  app.add_flag("--no-bind", flags.no_bind, "do not bind ranks to cores");
+  app.add_flag("--no-python,--no_python", flags.no_python, "run a .py script as it is")->envname("PET_NO_PYTHON");
+  app.add_flag("-m,--module", flags.module, "PROGRAM is a Python module")->envname("PET_MODULE");
+}
+
+int machines(const Flags& flags) {
+  const auto colon = flags.nnodes.find(':');
+  if (colon != std::string::npos && flags.nnodes.substr(0, colon) != flags.nnodes.substr(colon + 1)) {
+    throw ConfigError("--nnodes", flags.nnodes, "a world that changes its size is not supported",
+                      "give one number, and --max-restarts to start again after a failure");
+  }
+  return to_int("--nnodes", flags.nnodes.substr(0, colon), 1, 1 << 20);
+}
+
+int local_ranks(const Flags& flags, const CLI::App& app, int nodes) {
+  const bool from_flag = app.count("--nproc-per-node") > 0;
+  if (flags.world != 0 || app.count("--world-size") > 0) {
+    if (nodes > 1 || (from_flag && flags.ranks != std::to_string(flags.world))) {
+      throw ConfigError("--world-size", std::to_string(flags.world), "contradicts --nnodes and --nproc-per-node", "give only those two");
+    }
+    return to_int("--world-size", std::to_string(flags.world), 1, kMostLocalRanks);
+  }
+  if (flags.ranks == "auto" || flags.ranks == "cpu") return static_cast<int>(allowed_cores().size());
+  if (flags.ranks == "gpu") {
+    throw ConfigError("--nproc-per-node", flags.ranks, "this version runs on CPUs", "give a number, or cpu for one rank a core");
+  }
+  return to_int("--nproc-per-node", flags.ranks, 1, kMostLocalRanks);
+}
+
+// Who is machine 0, and which port it has: --master-addr and --master-port, or --rdzv-endpoint.
+void find_master(const Flags& flags, LaunchOptions& options) {
+  std::string address = flags.master_address;
+  options.master_port = flags.port == 0 ? 0 : to_int("--master-port", std::to_string(flags.port), 1, 65535);
+  if (!flags.rdzv_endpoint.empty() && !flags.standalone) {
+    const auto colon = flags.rdzv_endpoint.rfind(':');
+    if (address.empty()) address = flags.rdzv_endpoint.substr(0, colon);
+    if (options.master_port == 0 && colon != std::string::npos) {
+      options.master_port = to_int("--rdzv-endpoint", flags.rdzv_endpoint.substr(colon + 1), 0, 65535);
+    }
+  }
+  if (!address.empty()) options.master_address = address;
+  if (options.nodes == 1) return;
+  if (address.empty()) {
+    throw ConfigError("--master-addr", "", "with several machines their ranks must know where machine 0 is",
+                      "give --master-addr HOST (or --rdzv-endpoint HOST:PORT) on every machine");
+  }
+  if (flags.node_rank < 0) {
+    throw ConfigError("--node-rank", "", "with several machines each must know its place",
+                      fmt::format("give --node-rank 0 to {}, another on each machine", options.nodes - 1));
+  }
+  if (options.master_port == 0) options.master_port = kDefaultPort;
+}
+
+void check_rendezvous(const Flags& flags) {
+  if (!flags.rdzv_backend.empty() && flags.rdzv_backend != "c10d" && flags.rdzv_backend != "static") {
+    throw ConfigError("--rdzv-backend", flags.rdzv_backend, "not supported", "use static with --node-rank and --master-addr");
+  }
+  if (!flags.rdzv_conf.empty()) throw ConfigError("--rdzv-conf", flags.rdzv_conf, "not supported", "leave it out");
+  if (flags.max_restarts < 0) throw ConfigError("--max-restarts", std::to_string(flags.max_restarts), "out of range", "allowed: 0 or more");
+}
+
+std::vector<int> filter(const Flags& flags, int ranks) {
+  std::vector<int> shown;
+  for (std::size_t at = 0; at < flags.shown.size();) {
+    const std::size_t comma = std::min(flags.shown.find(',', at), flags.shown.size());
+    shown.push_back(to_int("--local-ranks-filter", flags.shown.substr(at, comma - at), 0, ranks - 1));
+    at = comma + 1;
+  }
+  return shown;
+}
+
+std::vector<std::string> program(const Flags& flags, std::vector<std::string> words) {
+  if (!words.empty() && words.front() == "--") words.erase(words.begin());
+  if (words.empty()) {
+    throw ConfigError("PROGRAM", "", "none is given", "zero launch --nproc-per-node 2 -- PROGRAM [arguments]; `zero launch --help`");
+  }
+  const bool script = words.front().ends_with(".py") && !flags.no_python;
+  if (!script && !flags.module) return words;
+  const char* python = std::getenv("PYTHON_EXEC");
+  std::vector<std::string> out{python != nullptr ? python : "python3", "-u"};
+  if (flags.module) out.emplace_back("-m");
+  out.insert(out.end(), words.begin(), words.end());
+  return out;
+}
+
+}  // namespace
+
+std::optional<LaunchOptions> parse_launch(Arguments arguments) {
+  CLI::App app("Starts ranks of a program with torchrun's environment; ends all when one fails.", "zero launch");
+  app.footer("Each torchrun flag is also read from PET_<FLAG> (PET_NPROC_PER_NODE), and may be spelt with _ (--node_rank). A .py script\nis given to python3. Exit status: 0; 3 a rank failed; 128 + signal.");
+  app.prefix_command();
+  Flags flags;
+  add_flags(app, flags);
+  if (!parse_flags(app, arguments)) return std::nullopt;
+
+  check_rendezvous(flags);
+  LaunchOptions options;
+  options.nodes = flags.standalone ? 1 : machines(flags);
+  options.ranks = local_ranks(flags, app, options.nodes);
+  find_master(flags, options);
+  if (options.nodes > 1) options.node_rank = to_int("--node-rank", std::to_string(flags.node_rank), 0, options.nodes - 1);
+  options.run_name = flags.rdzv_id;
+  options.role = flags.role;
+  options.max_restarts = flags.max_restarts;
+  options.bind_cores = !flags.no_bind;
+  options.shown_ranks = filter(flags, options.ranks);
+  if (!flags.backend.empty()) options.variables.emplace_back("ZERO_COMM_TRANSPORT", flags.backend);
+  options.program = program(flags, app.remaining());
+  return options;
+}
+
+}  // namespace zero::cli

@@ -1,0 +1,42 @@
+// Times of one thing measured several times: the best is the machine's answer, the median the honest one.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "zero/base/check.h"
+
+namespace zero::cli {
+
+class Measurement {
+ public:
+  // Runs `work` once and keeps its time; seconds.
+  template <typename Work>
+  double time(Work&& work) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    seconds_.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    return seconds_.back();
+  }
+  void add(double seconds) { seconds_.push_back(seconds); }
+
+  double best() const {
+    ZERO_CHECK(!seconds_.empty());
+    return *std::min_element(seconds_.begin(), seconds_.end());
+  }
+  double median() const {
+    ZERO_CHECK(!seconds_.empty());
+    std::vector<double> sorted = seconds_;
+    std::sort(sorted.begin(), sorted.end());
+    const std::size_t half = sorted.size() / 2;
+    return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+  }
+  // How far the slowest is from the fastest: 0.15 is 15 %. A restless machine measures nothing.
+  double spread() const { return *std::max_element(seconds_.begin(), seconds_.end()) / best() - 1; }
+
+ private:
+  std::vector<double> seconds_;
+};
+
+}  // namespace zero::cli

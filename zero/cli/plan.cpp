@@ -1,0 +1,25 @@
+// `zero plan`: the arguments; the plan itself needs a module's shapes and hence libtorch.
+#include "zero/base/error.h"
+#include "zero/cli/configured.h"
+#include "zero/cli/torch_library.h"
+#include "zero/config/load.h"
+
+namespace zero::cli {
+
+int run_plan(Arguments arguments) {
+  CLI::App app("Prints what each rank would hold and send, before anything is allocated.", "zero plan");
+  std::int64_t world = 1;
+  bool schedule = false;
+  bool json = false;
+  app.add_option("--world", world, "number of ranks")->capture_default_str();
+  app.add_flag("--schedule", schedule, "print the moves of a step");
+  app.add_flag("--json", json, "as one JSON object");
+  ConfigArguments config(app);
+  if (!config.parse(app, arguments)) return 0;
+  // The data need not be on the machine where a job is planned.
+  PlanRequest request{.loaded = config.load(/*check_files=*/false), .world = world, .schedule = schedule, .json = json};
+  fit_to_world(request.loaded, world);
+  return open_torch_verbs().plan(request);
+}
+
+}  // namespace zero::cli

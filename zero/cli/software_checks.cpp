@@ -1,0 +1,22 @@
+#include <fmt/format.h>
+
+#include "zero/cli/finding.h"
+#include "zero/cli/torch_library.h"
+
+namespace zero::cli {
+namespace {
+
+Finding libtorch() {
+  const TorchFound torch = probe_torch();
+  if (!torch.loaded) {
+    return {"libtorch", Health::kWarn, torch.problem,
+            "train, plan and generate need it: ./quickstart.sh builds with libtorch; launch, inspect and bench work without"};
+  }
+  return {"libtorch", Health::kOk, fmt::format("{} at {}", torch.version, torch.path), ""};
+}
+
+}  // namespace
+
+std::vector<Finding> check_software() { return {libtorch()}; }
+
+}  // namespace zero::cli

@@ -1,0 +1,53 @@
+// `zero train`: checks everything that needs no libtorch, then trains in this process, or starts ranks that do.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "zero/base/error.h"
+#include "zero/cli/configured.h"
+#include "zero/cli/torch_library.h"
+#include "zero/config/load.h"
+#include "zero/launch/supervisor.h"
+
+namespace zero::cli {
+namespace {
+
+constexpr int kMostLocalRanks = 1024;
+
+int start_ranks(int num_ranks, const ConfigArguments& config, bool overwrite) {
+  LaunchOptions options;
+  options.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "train"};
+  for (auto& argument : config.arguments()) options.program.push_back(std::move(argument));
+  if (overwrite) options.program.emplace_back("--overwrite");
+  options.ranks = num_ranks;
+  return launch(options);
+}
+
+}  // namespace
+
+int run_train(Arguments arguments) {
+  CLI::App app("Trains a model. Ranks: -n, else those a launcher started (torchrun, mpirun, srun), else one.", "zero train");
+  std::optional<int> num_ranks;
+  bool overwrite = false;
+  app.add_option("-n,--nproc-per-node,--nproc_per_node", num_ranks, "start so many ranks on this machine");
+  app.add_flag("--overwrite", overwrite, "replace a run folder that holds a run");
+  ConfigArguments config(app);
+  if (!config.parse(app, arguments)) return 0;
+  if (num_ranks && (*num_ranks < 1 || *num_ranks > kMostLocalRanks)) {
+    throw ConfigError("-n", std::to_string(*num_ranks), "a world without ranks, or with too many for one machine",
+                      fmt::format("allowed: 1 to {}", kMostLocalRanks));
+  }
+
+  TrainRequest request{.loaded = config.load(/*check_files=*/true), .overwrite = overwrite, .in_process_ranks = {}};
+  const bool threads = request.loaded.config.comm.transport == "in_process";
+  if (num_ranks) {
+    LoadedConfig checked = request.loaded;  // once here rather than once a rank
+    fit_to_world(checked, *num_ranks);
+    if (!threads) return start_ranks(*num_ranks, config, overwrite);
+  }
+  if (threads) request.in_process_ranks = num_ranks.value_or(1);
+  return open_torch_verbs().train(request);
+}
+
+}  // namespace zero::cli

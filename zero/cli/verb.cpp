@@ -1,0 +1,93 @@
+#include "zero/cli/verb.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdio>
+#include <new>
+#include <vector>
+
+#include "zero/base/error.h"
+#include "zero/config/suggest.h"
+#include "zero/config/value.h"
+
+namespace zero::cli {
+namespace {
+
+constexpr std::array kVerbs{
+    Verb{"train", "train a model: CONFIG.toml, --section.key VALUE, -n RANKS", run_train},
+    Verb{"launch", "start ranks of any program, with torchrun's flags and environment", run_launch},
+    Verb{"plan", "what each rank would hold and send, before anything is allocated", run_plan},
+    Verb{"generate", "text from a finished run's weights", run_generate},
+    Verb{"inspect", "what a safetensors file, a data file or a run folder contains", run_inspect},
+    Verb{"bench", "measure a part against the limit probed in the same run", run_bench},
+    Verb{"doctor", "what this machine has and lacks for zero.cpp", run_doctor},
+};
+
+void print_help() {
+  fmt::print("zero.cpp {}: ZeRO training in C++ on libtorch\n\nUsage: zero VERB [arguments]\n\n", ZERO_VERSION);
+  for (const auto& verb : kVerbs) fmt::print("  {:<10}{}\n", verb.name, verb.help);
+  fmt::print(
+      "\n  zero VERB --help   arguments of a verb\n"
+      "  zero --version     version\n"
+      "\nExit status: 0 done; 2 bad command line, configuration or input file; 3 a rank failed or stopped answering;\n"
+      "4 a read or write failed; 128 + signal when ended by one.\n"
+      "\nFirst steps:\n"
+      "  zero doctor\n"
+      "  zero plan examples/shakespeare/config.toml --world 2\n"
+      "  zero train examples/shakespeare/config.toml -n 2\n");
+}
+
+int report(std::string_view verb, const std::exception& error, int status) {
+  std::fflush(stdout);
+  fmt::print(stderr, "{}{}{}\n", verb.empty() ? "" : "zero ", verb.empty() ? "" : fmt::format("{}: ", verb), error.what());
+  return status;
+}
+
+const Verb& find_verb(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const auto& verb : kVerbs) {
+    if (verb.name == name) return verb;
+    names.push_back(verb.name);
+  }
+  throw ConfigError("zero " + shown(name), "", "unknown verb", did_you_mean(name, names) + "`zero --help` lists the verbs");
+}
+
+int dispatch(Arguments arguments) {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+    print_help();
+    return 0;
+  }
+  if (arguments[0] == "--version") {
+    fmt::print("zero.cpp {}\n", ZERO_VERSION);
+    return 0;
+  }
+  return find_verb(arguments[0]).run(arguments.subspan(1));
+}
+
+}  // namespace
+
+std::span<const Verb> verbs() { return kVerbs; }
+
+int run_command(Arguments arguments) {
+  const std::string verb = arguments.empty() || arguments[0].starts_with("-") ? "" : shown(arguments[0]);
+  // A word that is no verb is in the message already.
+  bool known = false;
+  for (const auto& entry : kVerbs) known = known || entry.name == verb;
+  const std::string_view name = known ? std::string_view(verb) : "";
+  try {
+    return dispatch(arguments);
+  } catch (const ConfigError& error) {
+    return report(name, error, 2);
+  } catch (const CommError& error) {
+    return report(name, error, 3);
+  } catch (const IoError& error) {
+    return report(name, error, 4);
+  } catch (const std::bad_alloc& error) {
+    return report(name, std::runtime_error("out of memory; `zero plan` says what a rank needs"), 3);
+  } catch (const std::exception& error) {
+    return report(name, error, 3);
+  }
+}
+
+}  // namespace zero::cli

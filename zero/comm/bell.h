@@ -1,0 +1,53 @@
+// Bell: how one rank sleeps until another has changed something it waits for. Works between threads and, in shared memory,
+// between processes.
+//
+//   sleeper:  while (!changed()) bell.sleep(changed, 50ms);
+//   others:   change();  bell.ring();
+//
+// A ring costs one load when nobody sleeps. No ring is lost: the sleeper says that it sleeps before it looks once more, and
+// the other side changes before it looks whether somebody sleeps. That needs one order for all four: changed() must load,
+// and change() must store, with memory_order_seq_cst. One sleeper a bell. Zero bytes are a valid Bell.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace zero {
+
+class Bell {
+ public:
+  // Local. Returns when rung, after `limit`, or for no reason; the caller looks again.
+  template <class Changed>
+  void sleep(Changed&& changed, std::chrono::milliseconds limit) {
+    asleep_.store(1, std::memory_order_seq_cst);
+    if (!changed()) wait_while_asleep(limit);
+    asleep_.store(0, std::memory_order_seq_cst);
+  }
+
+  // Local. Wakes the sleeper if there is one.
+  void ring() {
+    if (asleep_.load(std::memory_order_seq_cst) == 0) return;
+    if (asleep_.exchange(0, std::memory_order_seq_cst) == 1) wake();
+  }
+
+ private:
+  void wait_while_asleep(std::chrono::milliseconds limit);
+  void wake();
+
+  std::atomic<std::uint32_t> asleep_;
+};
+
+// Local. Looks a few times, for a microsecond or two; worth it only where the other side has a core of its own.
+template <class Changed>
+bool spin_until(Changed&& changed) {
+  for (int i = 0; i < 64; ++i) {
+    if (changed()) return true;
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  return changed();
+}
+
+}  // namespace zero

@@ -1,0 +1,109 @@
+#include "zero/comm/board.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "zero/base/error.h"
+
+namespace zero {
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "processes share these");
+
+std::string format_ranks(RankSet ranks) {
+  std::string list;
+  int count = 0;
+  for (int rank = 0; rank < kMaxBoardRanks; ++rank) {
+    if ((ranks & only(rank)) == 0) continue;
+    list += fmt::format("{}{}", count++ == 0 ? "" : ", ", rank);
+  }
+  return fmt::format("{} {}", count == 1 ? "rank" : "ranks", list);
+}
+
+void Slot::post(const Signature& signature, std::uint64_t key, Source source, RankSet readers) {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  bytes.store(signature.bytes, kRelaxed);
+  operation.store(static_cast<std::uint32_t>(signature.operation), kRelaxed);
+  unit.store(signature.unit, kRelaxed);
+  root.store(signature.root, kRelaxed);
+  source_kind.store(static_cast<std::uint32_t>(source.kind), kRelaxed);
+  source_number.store(source.number, kRelaxed);
+  source_offset.store(source.offset, kRelaxed);
+  unread.store(readers, kRelaxed);
+  sequence.store(key, std::memory_order_seq_cst);
+}
+
+Signature Slot::signature() const {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  return {.sequence = sequence.load(kRelaxed),
+          .operation = static_cast<Operation>(operation.load(kRelaxed)),
+          .unit = unit.load(kRelaxed),
+          .bytes = bytes.load(kRelaxed),
+          .root = root.load(kRelaxed)};
+}
+
+Source Slot::source() const {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  return {.kind = static_cast<Source::Kind>(source_kind.load(kRelaxed)),
+          .number = source_number.load(kRelaxed),
+          .offset = source_offset.load(kRelaxed)};
+}
+
+namespace {
+constexpr std::size_t kFailureBytes = 4096;  // keeps the ranks' part aligned
+}
+
+std::size_t Board::bytes(int world) { return kFailureBytes + world * sizeof(RankBoard); }
+
+// Zero bytes are the initial state of every member, whoever comes first.
+Board::Board(std::byte* memory, int world)
+    : failure_(*reinterpret_cast<Failure*>(memory)),
+      ranks_(reinterpret_cast<RankBoard*>(memory + kFailureBytes)),
+      world_(world) {
+  static_assert(sizeof(Failure) <= kFailureBytes);
+}
+
+RankSet Board::left() const {
+  RankSet set = 0;
+  for (int rank = 0; rank < world_; ++rank) {
+    if (ranks_[rank].left.load(std::memory_order_seq_cst) != 0) set |= only(rank);
+  }
+  return set;
+}
+
+void Board::ring_all() {
+  for (int rank = 0; rank < world_; ++rank) ranks_[rank].bell.ring();
+}
+
+void Board::fail(int rank, const std::string& operation, const std::string& reason) {
+  std::uint32_t none = 0;
+  if (!failure_.state.compare_exchange_strong(none, 1)) return;
+  failure_.rank.store(rank, std::memory_order_relaxed);
+  const auto put = [](const std::string& text, auto& to) {
+    const std::size_t bytes = std::min(text.size(), to.size() - 1);
+    std::memcpy(to.data(), text.data(), bytes);
+    to[bytes] = '\0';
+  };
+  put(operation, failure_.operation);
+  put(reason, failure_.reason);
+  failure_.state.store(2, std::memory_order_seq_cst);
+  ring_all();
+}
+
+bool Board::failed() const { return failure_.state.load(std::memory_order_seq_cst) != 0; }
+
+void Board::throw_failure() const {
+  // Whoever writes it is done within microseconds, unless it is killed just then.
+  for (int i = 0; i < 1000 && failure_.state.load(std::memory_order_acquire) != 2; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (failure_.state.load(std::memory_order_acquire) != 2) {
+    throw CommError(-1, "collective", "another rank failed and died before it could say why");
+  }
+  throw CommError(failure_.rank.load(std::memory_order_relaxed), failure_.operation.data(), failure_.reason.data());
+}
+
+}  // namespace zero

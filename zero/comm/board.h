@@ -1,0 +1,105 @@
+// Board: the memory through which ranks that see each other's memory agree: who has begun what, and who has read it.
+//
+// Each rank has a ring of slots. Collective number s of a rank is posted in slot s % kSlots: first what it is and where its
+// input lies, then `sequence`, which makes it visible. Readers clear their bit of `unread` when they are done; a slot is
+// used again when no bit is left. So beginning a collective waits for nobody, and a collective needs no extra barrier.
+//
+//   Board board(memory, world);   // memory: Board::bytes(world) zero bytes, shared by all ranks
+//
+// Every field is an atomic; zero bytes are the state before anything happened. `sequence` and `unread` are stored and loaded
+// with memory_order_seq_cst because Bell asks for it; the rest travels with them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "zero/comm/bell.h"
+#include "zero/comm/signature.h"
+
+namespace zero {
+
+constexpr int kMaxBoardRanks = 64;  // a set of ranks is one word
+constexpr int kSlots = 64;          // collectives that a rank may have in flight
+constexpr int kMessageSlots = 16;   // messages (send) that a rank may have in flight
+constexpr std::size_t kInlineBytes = 4096;
+
+using RankSet = std::uint64_t;
+constexpr RankSet only(int rank) { return RankSet{1} << rank; }
+constexpr RankSet first_ranks(int world) { return world == 64 ? ~RankSet{0} : only(world) - 1; }
+std::string format_ranks(RankSet ranks);  // "rank 3", "ranks 1, 3"
+
+// Where the bytes of a post lie. `number` and `offset` are for those who made the source to understand (PeerMemory).
+struct Source {
+  enum class Kind : std::uint32_t { kNothing, kInline, kMemory };
+  Kind kind = Kind::kNothing;
+  std::uint64_t number = 0;
+  std::uint64_t offset = 0;
+};
+
+struct Slot {
+  std::atomic<std::uint64_t> sequence;  // of the collective; of a message: see message_key()
+  std::atomic<std::uint64_t> unread;    // RankSet of those who have not finished reading
+  std::atomic<std::uint64_t> bytes;
+  std::atomic<std::uint32_t> operation;
+  std::atomic<std::int32_t> unit;
+  std::atomic<std::int32_t> root;
+  std::atomic<std::uint32_t> source_kind;
+  std::atomic<std::uint64_t> source_number;
+  std::atomic<std::uint64_t> source_offset;
+  alignas(64) std::array<std::byte, kInlineBytes> inline_bytes;  // small inputs are copied here when they are posted
+
+  // Local. `unread` must be empty. The signature's sequence becomes visible last, as `key`.
+  void post(const Signature& signature, std::uint64_t key, Source source, RankSet readers);
+  Signature signature() const;
+  Source source() const;
+};
+
+// The n-th message from a rank to `to` is found by this key.
+constexpr std::uint64_t message_key(std::uint64_t n, int to) { return (n << 8) | static_cast<std::uint64_t>(to + 1); }
+
+struct alignas(64) RankBoard {
+  Bell bell;
+  std::atomic<std::uint32_t> left;         // 1: its communicator is gone, in good order
+  std::atomic<std::int32_t> process;       // its process id
+  std::atomic<std::uint64_t> posted;       // its newest collective
+  std::atomic<std::uint64_t> waiting_for;  // RankSet of those it waits for just now
+  std::array<Slot, kSlots> slots;
+  std::array<Slot, kMessageSlots> messages;
+
+  Slot& slot(std::uint64_t sequence) { return slots[sequence % kSlots]; }
+};
+
+class Board {
+ public:
+  static std::size_t bytes(int world);
+  Board(std::byte* memory, int world);
+
+  int world() const { return world_; }
+  RankBoard& operator[](int rank) { return ranks_[rank]; }
+  RankSet left() const;
+  void ring_all();
+
+  // The run's first error; what the others throw too. Only the first call counts.
+  void fail(int rank, const std::string& operation, const std::string& reason);
+  bool failed() const;
+  // Throws the CommError of fail().
+  [[noreturn]] void throw_failure() const;
+
+ private:
+  struct Failure {
+    std::atomic<std::uint32_t> state;  // 0: none, 1: being written, 2: may be read
+    std::atomic<std::int32_t> rank;
+    std::array<char, 256> operation;
+    std::array<char, 1024> reason;
+  };
+
+  Failure& failure_;
+  RankBoard* ranks_;
+  int world_;
+};
+
+}  // namespace zero

@@ -1,0 +1,361 @@
+#include "zero/comm/board_communicator.h"
+
+#include <unistd.h>
+
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "zero/base/check.h"
+#include "zero/comm/rank_sum.h"
+
+namespace zero {
+namespace {
+
+constexpr auto kOrdered = std::memory_order_seq_cst;
+
+template <class Wait>
+class WaitOperation final : public Work::Operation {
+ public:
+  explicit WaitOperation(Wait wait) : wait_(std::move(wait)) {}
+  void wait() override { wait_(); }
+
+ private:
+  Wait wait_;
+};
+
+template <class Wait>
+Work make_work(Wait wait) {
+  return Work(std::make_unique<WaitOperation<Wait>>(std::move(wait)));
+}
+
+void copy(std::span<std::byte> to, const std::byte* from) {
+  if (!to.empty() && to.data() != from) std::memcpy(to.data(), from, to.size());
+}
+
+bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
+}
+
+}  // namespace
+
+BoardCommunicator::BoardCommunicator(std::unique_ptr<PeerMemory> memory, int rank, int world,
+                                     std::chrono::milliseconds timeout)
+    : memory_(std::move(memory)),
+      board_(memory_->board(), world),
+      rank_(rank),
+      peers_(first_ranks(world) & ~only(rank)),
+      timeout_(timeout),
+      wait_(board_, *memory_, rank, timeout),
+      num_sent_(world),
+      num_received_(world) {
+  RankBoard& own = board_[rank];
+  for (int i = 0; i < kSlots; ++i) posts_[i].slot = &own.slots[i];
+  for (int i = 0; i < kMessageSlots; ++i) message_posts_[i].slot = &own.messages[i];
+  own.process.store(getpid(), std::memory_order_relaxed);
+}
+
+BoardCommunicator::~BoardCommunicator() {
+  board_[rank_].left.store(1, kOrdered);
+  board_.ring_all();
+}
+
+// ---- posting ------------------------------------------------------------------------------------------------------
+
+Signature BoardCommunicator::next(Operation operation, std::size_t bytes, CommTag tag, int root) {
+  if (board_.failed()) board_.throw_failure();
+  check_broadcasts();
+  return {.sequence = ++sequence_, .operation = operation, .unit = tag.unit, .bytes = bytes, .root = root};
+}
+
+BoardCommunicator::Post& BoardCommunicator::post(const Signature& signature, std::span<const std::byte> in,
+                                                 RankSet readers) {
+  Post& post = posts_[signature.sequence % kSlots];
+  ZERO_CHECK(post.waited, "{} begins while {} has not been waited for: more than {} works in flight",
+             describe(signature), describe(post.signature), kSlots);
+  await_readers(post);
+  post.signature = signature;
+  publish(post, signature.sequence, in, readers);
+  board_[rank_].posted.store(signature.sequence, std::memory_order_release);
+  return post;
+}
+
+// Small inputs are copied into the slot, so that a value on the caller's stack needs no care.
+void BoardCommunicator::publish(Post& post, std::uint64_t key, std::span<const std::byte> in, RankSet readers) {
+  reclaim_copies();
+  post.in_place = {};
+  post.source = {};
+  post.waited = false;
+  if (readers != 0 && !in.empty()) {
+    if (in.size() <= kInlineBytes) {
+      std::memcpy(post.slot->inline_bytes.data(), in.data(), in.size());
+      post.source.kind = Source::Kind::kInline;
+    } else {
+      if (memory_->readable_in_place(in)) {
+        post.in_place = in;
+      } else {
+        copies_.push_back(&post);
+      }
+      post.source = memory_->share(in);
+    }
+  }
+  post.slot->post(post.signature, key, post.source, readers);
+  for (RankSet rest = readers; rest != 0; rest &= rest - 1) board_[std::countr_zero(rest)].bell.ring();
+}
+
+BoardCommunicator::Post& BoardCommunicator::free_message_post() {
+  for (Post& post : message_posts_) {
+    if (unread(post) == 0) return post;
+  }
+  await_readers(message_posts_[0]);
+  return message_posts_[0];
+}
+
+RankSet BoardCommunicator::unread(const Post& post) const { return post.slot->unread.load(kOrdered) & ~board_.left(); }
+
+void BoardCommunicator::await_readers(const Post& post) {
+  if (post.slot->unread.load(kOrdered) == 0) return;
+  wait_.until_nobody([&] { return unread(post); }, post.signature);
+}
+
+void BoardCommunicator::reclaim_copies() {
+  std::erase_if(copies_, [&](Post* post) {
+    if (unread(*post) != 0) return false;
+    memory_->reclaim(post->source);
+    return true;
+  });
+}
+
+// ---- reading ------------------------------------------------------------------------------------------------------
+
+int BoardCommunicator::await_any(RankSet wanted, const Signature& own) {
+  RankSet posted = 0;
+  const auto late = [&] {
+    for (RankSet rest = wanted; rest != 0; rest &= rest - 1) {
+      const int other = std::countr_zero(rest);
+      if (board_[other].slot(own.sequence).sequence.load(kOrdered) >= own.sequence) posted |= only(other);
+    }
+    return posted == 0 ? wanted : 0;
+  };
+  wait_.until_nobody(late, own);
+  check_broadcasts();
+  // The first one after this rank, so that not everybody reads the same input at once.
+  const RankSet after = posted & ~(only(rank_) | (only(rank_) - 1));
+  const int other = std::countr_zero(after != 0 ? after : posted);
+  check_agreement(other, own, board_[other].slot(own.sequence).signature());
+  return other;
+}
+
+void BoardCommunicator::await_all(const Signature& own) {
+  for (RankSet rest = peers_; rest != 0;) rest &= ~only(await_any(rest, own));
+}
+
+void BoardCommunicator::check_agreement(int other, const Signature& own, const Signature& theirs) {
+  if (theirs == own) return;
+  wait_.fail(-1, describe(own), describe_mismatch(rank_, own, other, theirs));
+}
+
+void BoardCommunicator::check_broadcasts() {
+  std::erase_if(unchecked_, [&](auto& broadcast) {
+    auto& [own, rest] = broadcast;
+    for (int other = 0; other < world(); ++other) {
+      Slot& slot = board_[other].slot(own.sequence);
+      if ((rest & only(other)) == 0 || slot.sequence.load(kOrdered) < own.sequence) continue;
+      check_agreement(other, own, slot.signature());
+      finish_reading(other, slot);
+      rest &= ~only(other);
+    }
+    return rest == 0;
+  });
+}
+
+const std::byte* BoardCommunicator::input_of(int other, Slot& slot) {
+  const Source source = slot.source();
+  if (source.kind == Source::Kind::kNothing) return nullptr;
+  if (source.kind == Source::Kind::kInline) return slot.inline_bytes.data();
+  return memory_->find(other, source);
+}
+
+void BoardCommunicator::finish_reading(int other, Slot& slot) {
+  const RankSet rest = slot.unread.fetch_and(~only(rank_), kOrdered) & ~only(rank_);
+  if ((rest & ~board_.left()) == 0) board_[other].bell.ring();
+}
+
+void BoardCommunicator::count(std::size_t sent, std::size_t received, CommTag tag) {
+  (tag.control ? traffic_.control_sent_bytes : traffic_.sent_bytes) += static_cast<std::int64_t>(sent);
+  (tag.control ? traffic_.control_received_bytes : traffic_.received_bytes) += static_cast<std::int64_t>(received);
+}
+
+// ---- the movements ------------------------------------------------------------------------------------------------
+
+Work BoardCommunicator::all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
+  ZERO_CHECK(out.size() == in.size() * world(), "{} blocks of {} bytes go into {} bytes", world(), in.size(), out.size());
+  const Signature own = next(Operation::kAllGather, in.size(), tag);
+  Post& mine = post(own, in, peers_);
+  count(in.size() * (world() - 1), in.size() * (world() - 1), tag);
+  return make_work([=, this, &mine] {
+    const auto block = [&](int r) { return out.subspan(r * in.size(), in.size()); };
+    copy(block(rank_), in.data());
+    for (RankSet rest = peers_; rest != 0;) {
+      const int other = await_any(rest, own);
+      rest &= ~only(other);
+      Slot& slot = board_[other].slot(own.sequence);
+      copy(block(other), input_of(other, slot));
+      finish_reading(other, slot);
+    }
+    mine.waited = true;
+  });
+}
+
+Work BoardCommunicator::all_to_all(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
+  ZERO_CHECK(out.size() == in.size() && in.size() % world() == 0, "{} and {} bytes are not {} equal blocks", in.size(),
+             out.size(), world());
+  const std::size_t bytes = in.size() / world();
+  const Signature own = next(Operation::kAllToAll, in.size(), tag);
+  Post& mine = post(own, in, peers_);
+  count(bytes * (world() - 1), bytes * (world() - 1), tag);
+  return make_work([=, this, &mine] {
+    const auto block = [&](int r) { return out.subspan(r * bytes, bytes); };
+    if (bytes > 0) copy(block(rank_), in.data() + rank_ * bytes);
+    for (RankSet rest = peers_; rest != 0;) {
+      const int other = await_any(rest, own);
+      rest &= ~only(other);
+      Slot& slot = board_[other].slot(own.sequence);
+      if (bytes > 0) copy(block(other), input_of(other, slot) + rank_ * bytes);
+      finish_reading(other, slot);
+    }
+    mine.waited = true;
+  });
+}
+
+Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag) {
+  request.check(world());
+  const std::size_t bytes = request.in.size() / world();
+  const Signature own = next(Operation::kReduceScatter, request.in.size(), tag);
+  Post& mine = post(own, request.in, peers_);
+  count(bytes * (world() - 1), bytes * (world() - 1), tag);
+  return make_work([=, this, &mine] {
+    await_all(own);
+    std::vector<const std::byte*> in(world());
+    for (int r = 0; r < world() && bytes > 0; ++r) {
+      const std::byte* all = r == rank_ ? request.in.data() : input_of(r, board_[r].slot(own.sequence));
+      in[r] = all + rank_ * bytes;
+    }
+    StatsTree tree;
+    sum_ranks({.in = in,
+               .dtype = request.dtype,
+               .out = request.out.data(),
+               .out_dtype = request.out_dtype,
+               .numel = static_cast<std::int64_t>(bytes / size_of(request.dtype)),
+               .accumulate = request.accumulate},
+              request.stats != nullptr ? &tree : nullptr);
+    if (request.stats != nullptr) *request.stats = tree.total();
+    for (RankSet rest = peers_; rest != 0; rest &= rest - 1) {
+      const int other = std::countr_zero(rest);
+      finish_reading(other, board_[other].slot(own.sequence));
+    }
+    mine.waited = true;
+  });
+}
+
+Work BoardCommunicator::broadcast(std::span<std::byte> data, int root, CommTag tag) {
+  ZERO_CHECK(root >= 0 && root < world(), "root {} of {} ranks", root, world());
+  const Signature own = next(Operation::kBroadcast, data.size(), tag, root);
+  // The others post as well, for the root to see that they mean the same.
+  Post& mine = post(own, rank_ == root ? data : std::span<std::byte>(), rank_ == root ? peers_ : only(root));
+  if (rank_ == root) {
+    unchecked_.emplace_back(own, peers_);
+    count(data.size() * (world() - 1), 0, tag);
+    return make_work([&mine] { mine.waited = true; });
+  }
+  count(0, data.size(), tag);
+  return make_work([=, this, &mine] {
+    await_any(only(root), own);
+    Slot& slot = board_[root].slot(own.sequence);
+    copy(data, input_of(root, slot));
+    finish_reading(root, slot);
+    mine.waited = true;
+  });
+}
+
+Work BoardCommunicator::barrier(CommTag tag) {
+  const Signature own = next(Operation::kBarrier, 0, tag);
+  Post& mine = post(own, {}, peers_);
+  return make_work([=, this, &mine] {
+    await_all(own);
+    for (RankSet rest = peers_; rest != 0; rest &= rest - 1) {
+      const int other = std::countr_zero(rest);
+      finish_reading(other, board_[other].slot(own.sequence));
+    }
+    mine.waited = true;
+  });
+}
+
+Work BoardCommunicator::send(std::span<const std::byte> data, int to, CommTag tag) {
+  ZERO_CHECK(to >= 0 && to < world() && to != rank_, "rank {} sends to rank {} of {}", rank_, to, world());
+  if (board_.failed()) board_.throw_failure();
+  Post& post = free_message_post();
+  const std::uint64_t n = ++num_sent_[to];
+  post.signature = {.sequence = n, .operation = Operation::kSend, .unit = tag.unit, .bytes = data.size()};
+  publish(post, message_key(n, to), data, only(to));
+  count(data.size(), 0, tag);
+  return make_work([&post] { post.waited = true; });
+}
+
+Work BoardCommunicator::receive(std::span<std::byte> data, int from, CommTag tag) {
+  ZERO_CHECK(from >= 0 && from < world() && from != rank_, "rank {} receives from rank {} of {}", rank_, from, world());
+  if (board_.failed()) board_.throw_failure();
+  const std::uint64_t n = ++num_received_[from], key = message_key(n, rank_);
+  const Signature own{.sequence = n, .operation = Operation::kSend, .unit = tag.unit, .bytes = data.size()};
+  count(0, data.size(), tag);
+  return make_work([=, this] {
+    Slot* found = nullptr;
+    const auto late = [&]() -> RankSet {
+      for (Slot& slot : board_[from].messages) {
+        if (slot.sequence.load(kOrdered) == key) found = &slot;
+      }
+      return found == nullptr ? only(from) : 0;
+    };
+    wait_.until_nobody(late, own);
+    Signature theirs = found->signature();
+    theirs.sequence = n;
+    check_agreement(from, own, theirs);
+    copy(data, input_of(from, *found));
+    finish_reading(from, *found);
+  });
+}
+
+// ---- memory -------------------------------------------------------------------------------------------------------
+
+// A window that goes away while a peer reads it would take the peer with it: its release waits for the readers, unless the
+// run has failed, when nobody reads any more.
+Allocation BoardCommunicator::allocate(std::size_t bytes) {
+  if (bytes == 0) return {};
+  auto inner = std::make_shared<Allocation>(memory_->allocate(bytes));
+  return {inner->data(), bytes, [this, inner](std::byte* data, std::size_t size) {
+            try {
+              for (const auto* posts : {posts_.data(), message_posts_.data()}) {
+                const std::size_t count = posts == posts_.data() ? posts_.size() : message_posts_.size();
+                for (const Post& post : std::span(posts, count)) {
+                  if (overlap(post.in_place, {data, size})) await_readers(post);
+                }
+              }
+            } catch (const CommError&) {
+            }
+            *inner = {};
+          }};
+}
+
+void BoardCommunicator::drain() {
+  for (Post& post : posts_) {
+    if (post.waited && !post.in_place.empty()) await_readers(post);
+    if (post.waited) post.in_place = {};
+  }
+  for (Post& post : message_posts_) {
+    if (post.waited && !post.in_place.empty()) await_readers(post);
+    if (post.waited) post.in_place = {};
+  }
+  reclaim_copies();
+}
+
+}  // namespace zero

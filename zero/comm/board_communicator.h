@@ -1,0 +1,92 @@
+// BoardCommunicator: the collectives of ranks that can read each other's memory.
+//
+// Begin posts where the input lies; wait() takes what it needs straight out of the peers' inputs and then tells them so.
+// Nothing is copied twice, no helper thread runs, and a wait sleeps only for posts that are not there yet. Works may be
+// waited in any order. See board.h for the protocol, peer_memory.h for what threads and processes do differently, and
+// board_wait.h for what happens when a rank does not come.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "zero/comm/board.h"
+#include "zero/comm/board_wait.h"
+#include "zero/comm/communicator.h"
+#include "zero/comm/peer_memory.h"
+
+namespace zero {
+
+class BoardCommunicator final : public Communicator {
+ public:
+  BoardCommunicator(std::unique_ptr<PeerMemory> memory, int rank, int world, std::chrono::milliseconds timeout);
+  // Leaves the board in good order: ranks that still wait for this one get a CommError that says so.
+  ~BoardCommunicator() override;
+
+  int rank() const override { return rank_; }
+  int world() const override { return board_.world(); }
+  std::string_view transport() const override { return memory_->transport(); }
+
+  Work all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override;
+  Work all_to_all(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override;
+  Work broadcast(std::span<std::byte> data, int root, CommTag tag) override;
+  Work send(std::span<const std::byte> data, int to, CommTag tag) override;
+  Work receive(std::span<std::byte> data, int from, CommTag tag) override;
+  Work barrier(CommTag tag) override;
+  // Sums straight out of the peers' inputs: one pass over them, no staging.
+  Work reduce_scatter(const ReduceScatter& request, CommTag tag) override;
+
+  Allocation allocate(std::size_t bytes) override;
+  void drain() override;
+
+  Traffic traffic() const override { return traffic_; }
+  double waited_seconds() const override { return wait_.seconds(); }
+  std::chrono::milliseconds timeout() const override { return timeout_; }
+
+ private:
+  // What this rank knows about a slot of its own; the board holds what the others need.
+  struct Post {
+    Slot* slot = nullptr;
+    Signature signature;
+    Source source;
+    std::span<const std::byte> in_place;  // the input, if it is read where it lies
+    bool waited = true;
+  };
+
+  Signature next(Operation operation, std::size_t bytes, CommTag tag, int root = -1);
+  Post& post(const Signature& signature, std::span<const std::byte> in, RankSet readers);
+  void publish(Post& post, std::uint64_t key, std::span<const std::byte> in, RankSet readers);
+  Post& free_message_post();
+
+  RankSet unread(const Post& post) const;
+  void await_readers(const Post& post);
+  void reclaim_copies();
+
+  // One of `wanted` that has posted its part of `own`, once there is one.
+  int await_any(RankSet wanted, const Signature& own);
+  void await_all(const Signature& own);
+  // What the root of a broadcast does with the others' posts, when they are there: it needs nothing from them.
+  void check_broadcasts();
+  void check_agreement(int other, const Signature& own, const Signature& theirs);
+  const std::byte* input_of(int other, Slot& slot);
+  void finish_reading(int other, Slot& slot);
+
+  void count(std::size_t sent, std::size_t received, CommTag tag);
+
+  std::unique_ptr<PeerMemory> memory_;
+  Board board_;
+  int rank_;
+  RankSet peers_;
+  std::chrono::milliseconds timeout_;
+  BoardWait wait_;
+  std::uint64_t sequence_ = 0;
+  std::array<Post, kSlots> posts_;
+  std::array<Post, kMessageSlots> message_posts_;
+  std::vector<std::pair<Signature, RankSet>> unchecked_;  // broadcasts from here, and who has not been checked
+  std::vector<Post*> copies_;                           // posts whose input share() copied
+  std::vector<std::uint64_t> num_sent_, num_received_;  // messages, by peer
+  Traffic traffic_;
+};
+
+}  // namespace zero

@@ -1,0 +1,86 @@
+#include "zero/comm/board_wait.h"
+
+#include <fmt/format.h>
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace zero {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kLook{50};  // how long a death can stay unnoticed
+
+std::string format_seconds(std::chrono::milliseconds time) {
+  return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000) : fmt::format("{} ms", time.count());
+}
+
+}  // namespace
+
+BoardWait::BoardWait(Board& board, PeerMemory& memory, int rank, std::chrono::milliseconds timeout)
+    : board_(board), memory_(memory), rank_(rank), timeout_(timeout), spin_(board.world() <= get_nprocs()) {}
+
+void BoardWait::fail(int rank, const std::string& operation, const std::string& reason) {
+  board_.fail(rank, operation, reason);
+  board_.throw_failure();
+}
+
+void BoardWait::sleep_until_nobody(const std::function<RankSet()>& late, const Signature& what) {
+  RankBoard& own = board_[rank_];
+  const auto begin = Clock::now();
+  auto waited = Clock::duration::zero();
+  RankSet missing = late();
+  while (missing != 0) {
+    check_alive(missing, what);
+    if (waited > timeout_) fail_late(missing, what);
+    own.waiting_for.store(missing, std::memory_order_relaxed);
+    const auto before = Clock::now();
+    own.bell.sleep([&] { return late() == 0 || board_.failed(); }, std::min(kLook, timeout_));
+    // A rank that was itself stopped for an hour has not waited for an hour.
+    waited += std::min<Clock::duration>(Clock::now() - before, 2 * kLook);
+    missing = late();
+  }
+  own.waiting_for.store(0, std::memory_order_relaxed);
+  seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Any death ends the run, also of a rank that is not the one waited for: that one may wait for the dead rank in turn.
+void BoardWait::check_alive(RankSet late, const Signature& what) {
+  if (board_.failed()) board_.throw_failure();
+  // In this order: a rank says that it leaves before its process ends.
+  const RankSet dead = memory_.dead();
+  const RankSet left = board_.left();
+  if (const RankSet died = dead & ~left; died != 0) {
+    const int rank = std::countr_zero(died);
+    fail(rank, zero::describe(what), fmt::format("its process ended; {}", describe(rank)));
+  }
+  if (const RankSet gone = late & left; gone != 0) {
+    const int rank = std::countr_zero(gone);
+    fail(rank, zero::describe(what), fmt::format("it left the run while rank {} waits for it; {}", rank_, describe(rank)));
+  }
+}
+
+void BoardWait::fail_late(RankSet late, const Signature& what) {
+  std::string reason = fmt::format("{} not there after {}", std::popcount(late) == 1 ? "it is" : format_ranks(late) + " are",
+                                   format_seconds(timeout_));
+  for (int rank = 0, listed = 0; rank < board_.world() && listed < 4; ++rank) {
+    if ((late & only(rank)) == 0) continue;
+    ++listed;
+    reason += fmt::format("; {}{}", std::popcount(late) == 1 ? "" : fmt::format("rank {}: ", rank), describe(rank));
+  }
+  fail(std::countr_zero(late), zero::describe(what), reason);
+}
+
+std::string BoardWait::describe(int rank) const {
+  RankBoard& board = board_[rank];
+  const std::uint64_t posted = board.posted.load(std::memory_order_acquire);
+  std::string text = fmt::format("it last began {}", posted == 0 ? "nothing" : zero::describe(board.slot(posted).signature()));
+  if (const RankSet waits = board.waiting_for.load(std::memory_order_relaxed); waits != 0) {
+    text += fmt::format(" and waits for {}", format_ranks(waits));
+  }
+  if (const std::string process = memory_.describe(rank); !process.empty()) text += "; " + process;
+  return text;
+}
+
+}  // namespace zero

@@ -1,0 +1,50 @@
+// BoardWait: waiting for other ranks, and finding out why they do not come.
+//
+//   wait.until_nobody([&] { return ranks_that_have_not_posted(); }, what);
+//
+// Sleeps on this rank's bell, wakes ten times a second to look whether a process ended, and throws the CommError that every
+// rank throws: a rank died (at once), left (at once), or is late (after the timeout, with what it did last).
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "zero/comm/board.h"
+#include "zero/comm/peer_memory.h"
+
+namespace zero {
+
+class BoardWait {
+ public:
+  BoardWait(Board& board, PeerMemory& memory, int rank, std::chrono::milliseconds timeout);
+
+  // Local. Returns when late() is empty. late() names the ranks that are waited for, and loads with memory_order_seq_cst.
+  template <class Late>
+  void until_nobody(Late&& late, const Signature& what) {
+    if (board_.failed()) board_.throw_failure();
+    if (late() == 0) return;
+    if (spin_ && spin_until([&] { return late() == 0; })) return;
+    sleep_until_nobody(late, what);
+  }
+
+  // Local. Makes this error the run's error, unless there is one already, and throws that.
+  [[noreturn]] void fail(int rank, const std::string& operation, const std::string& reason);
+
+  double seconds() const { return seconds_; }
+
+ private:
+  void sleep_until_nobody(const std::function<RankSet()>& late, const Signature& what);
+  void check_alive(RankSet late, const Signature& what);
+  [[noreturn]] void fail_late(RankSet late, const Signature& what);
+  std::string describe(int rank) const;
+
+  Board& board_;
+  PeerMemory& memory_;
+  int rank_;
+  std::chrono::milliseconds timeout_;
+  bool spin_;  // every rank can have a core
+  double seconds_ = 0;
+};
+
+}  // namespace zero

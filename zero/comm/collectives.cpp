@@ -1,0 +1,50 @@
+#include "zero/comm/collectives.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "zero/base/check.h"
+#include "zero/comm/rank_sum.h"
+
+namespace zero {
+
+void all_reduce(Communicator& comm, std::span<float> data, CommTag tag) {
+  if (comm.world() == 1) return;
+  const std::size_t world = comm.world(), rank = comm.rank();
+  const std::size_t block = data.size() / world;
+  const std::span<float> even = data.first(block * world);
+  if (block > 0) {
+    const std::span<float> own = even.subspan(rank * block, block);
+    comm.reduce_scatter({.in = std::as_bytes(even), .out = std::as_writable_bytes(own)}, tag).wait();
+    comm.drain();  // peers may still read the blocks that the gather overwrites
+    comm.all_gather(std::as_bytes(own), std::as_writable_bytes(even), tag).wait();
+  }
+  // What does not divide is less than one element a rank: everybody sums it.
+  if (const std::span<float> rest = data.subspan(even.size()); !rest.empty()) {
+    std::vector<float> parts(rest.size() * world);
+    comm.all_gather(std::as_bytes(rest), std::as_writable_bytes(std::span(parts)), tag).wait();
+    comm.drain();
+    std::vector<const std::byte*> in(world);
+    for (std::size_t r = 0; r < world; ++r) in[r] = reinterpret_cast<const std::byte*>(&parts[r * rest.size()]);
+    sum_ranks({.in = in, .out = reinterpret_cast<std::byte*>(rest.data()), .numel = std::ssize(rest)}, nullptr);
+  }
+  comm.drain();
+}
+
+std::vector<std::int64_t> all_gather_value(Communicator& comm, std::int64_t value, CommTag tag) {
+  std::vector<std::int64_t> values(comm.world());
+  comm.all_gather(std::as_bytes(std::span(&value, 1)), std::as_writable_bytes(std::span(values)), tag).wait();
+  comm.drain();  // `value` goes away
+  return values;
+}
+
+std::int64_t all_reduce_min(Communicator& comm, std::int64_t value, CommTag tag) {
+  return std::ranges::min(all_gather_value(comm, value, tag));
+}
+
+std::int64_t all_reduce_max(Communicator& comm, std::int64_t value, CommTag tag) {
+  return std::ranges::max(all_gather_value(comm, value, tag));
+}
+
+}  // namespace zero

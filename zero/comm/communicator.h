@@ -1,0 +1,103 @@
+// Communicator: the ranks of a run, and the ways bytes travel between them.
+//
+// Transports move bytes; zero.cpp does the arithmetic. A transport implements the five movements on spans of bytes; the
+// reductions are written once on top of them (zero/comm/collectives.h), in rank order with fp32 sums, so that every
+// transport gives the same bits. A transport may override a reduction with something faster that gives the same bits.
+//
+//   comm->all_gather(my_shard, full, {.unit = 3}).wait();
+//
+// Collective: every rank of the communicator calls the same functions in the same order with the same sizes and tag; each
+// call carries (sequence, operation, unit, bytes) and a mismatch is a CommError on both ranks that says who did what.
+// Waits that exceed the timeout name the late rank and what it was doing; a dead rank is named at once.
+// A communicator is used by one thread at a time. It outlives its Works and its Allocations. An input stays as it is, and
+// stays alive, until drain() has returned after its wait(); at most 64 works are in flight.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "zero/base/allocation.h"
+#include "zero/base/dtype.h"
+#include "zero/comm/work.h"
+
+namespace zero {
+
+// What a collective is about: for error messages and the mismatch check. `unit` is a unit's index, -1 for none.
+struct CommTag {
+  int unit = -1;
+  // Bytes of a collective that carries bookkeeping (norms, hashes) rather than state are counted apart.
+  bool control = false;
+};
+
+// Bytes this rank sent to and received from other ranks. What a rank reads of its own is not counted.
+struct Traffic {
+  std::int64_t sent_bytes = 0;
+  std::int64_t received_bytes = 0;
+  std::int64_t control_sent_bytes = 0;
+  std::int64_t control_received_bytes = 0;
+};
+
+// What a reduction learns about its result while it is in cache: the sum of squares over a fixed tree of fixed blocks
+// (the same for any transport, thread count or instruction set), and how many elements are inf or NaN.
+struct ReduceStats {
+  double sum_squares = 0;
+  std::int64_t num_non_finite = 0;
+};
+
+// out[i] = in_0[i] + in_1[i] + ... in rank order, in fp32, of this rank's block; with `accumulate` that sum is added to
+// what `out` holds (which must then be fp32). `out` may be this rank's own block of `in`.
+struct ReduceScatter {
+  std::span<const std::byte> in;  // world blocks of equal size
+  DType dtype = DType::kFloat32;  // of `in`: what crosses the wire
+  std::span<std::byte> out;       // one block
+  DType out_dtype = DType::kFloat32;
+  bool accumulate = false;
+  ReduceStats* stats = nullptr;   // of the final `out`; written by wait(); null: not wanted
+
+  // Local. ZERO_CHECKs that the sizes fit each other; every transport calls it.
+  void check(int world) const;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int world() const = 0;
+  virtual std::string_view transport() const = 0;
+
+  // Collective. out.size() == world * in.size(). `in` may be this rank's own block of `out`.
+  [[nodiscard]] virtual Work all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) = 0;
+  // Collective. Block j of `in` goes to rank j; block j of `out` comes from rank j. Equal blocks; no overlap.
+  [[nodiscard]] virtual Work all_to_all(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) = 0;
+  // Collective. `data` of rank `root` replaces `data` of the others.
+  [[nodiscard]] virtual Work broadcast(std::span<std::byte> data, int root, CommTag tag) = 0;
+  // Between two ranks, in the order of calls on each side.
+  [[nodiscard]] virtual Work send(std::span<const std::byte> data, int to, CommTag tag) = 0;
+  [[nodiscard]] virtual Work receive(std::span<std::byte> data, int from, CommTag tag) = 0;
+  // Collective.
+  [[nodiscard]] virtual Work barrier(CommTag tag) = 0;
+
+  // Collective. See ReduceScatter; the default is an all_to_all in tiles followed by the sum.
+  [[nodiscard]] virtual Work reduce_scatter(const ReduceScatter& request, CommTag tag);
+
+  // Collective. Memory the transport likes best (a window that peers read in place); zeroed, 64-byte aligned. Every rank
+  // passes the same size. Using it is never required and never changes a bit. Released Locally.
+  [[nodiscard]] virtual Allocation allocate(std::size_t bytes);
+
+  // Local. Waits until no peer reads any input of collectives that this rank has waited for, so that they may be
+  // overwritten. The transports that copy on begin return at once.
+  virtual void drain() {}
+
+  // Local. Bytes so far.
+  virtual Traffic traffic() const = 0;
+  // Local. Seconds this rank has spent waiting for others so far.
+  virtual double waited_seconds() const = 0;
+  virtual std::chrono::milliseconds timeout() const = 0;
+};
+
+}  // namespace zero

@@ -1,0 +1,59 @@
+#include "zero/comm/in_process.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <new>
+
+#include "zero/base/error.h"
+#include "zero/comm/board_communicator.h"
+
+namespace zero {
+namespace {
+
+Allocation allocate_pages(std::size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) throw std::bad_alloc();
+  madvise(data, bytes, MADV_HUGEPAGE);  // a wish: refused where huge pages are off
+  return {static_cast<std::byte*>(data), bytes, [](std::byte* data, std::size_t bytes) { munmap(data, bytes); }};
+}
+
+// Threads: every address is everybody's.
+class ThreadMemory final : public PeerMemory {
+ public:
+  explicit ThreadMemory(std::shared_ptr<Allocation> board) : board_(std::move(board)) {}
+
+  std::string_view transport() const override { return "in_process"; }
+  std::byte* board() override { return board_->data(); }
+  bool readable_in_place(std::span<const std::byte>) const override { return true; }
+  Source share(std::span<const std::byte> in) override {
+    return {.kind = Source::Kind::kMemory, .offset = reinterpret_cast<std::uintptr_t>(in.data())};
+  }
+  void reclaim(const Source&) override {}
+  const std::byte* find(int, const Source& source) override {
+    return reinterpret_cast<const std::byte*>(source.offset);
+  }
+  Allocation allocate(std::size_t bytes) override { return allocate_pages(bytes); }
+  RankSet dead() override { return 0; }
+  std::string describe(int) const override { return ""; }
+
+ private:
+  std::shared_ptr<Allocation> board_;  // the last rank to leave frees it
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Communicator>> make_in_process(int world, std::chrono::milliseconds timeout) {
+  if (world < 1 || world > kMaxBoardRanks) {
+    throw ConfigError("comm.transport", "in_process", fmt::format("cannot hold {} ranks", world),
+                      fmt::format("use 1 to {} ranks", kMaxBoardRanks));
+  }
+  auto board = std::make_shared<Allocation>(allocate_pages(Board::bytes(world)));
+  std::vector<std::unique_ptr<Communicator>> ranks;
+  for (int rank = 0; rank < world; ++rank) {
+    ranks.push_back(std::make_unique<BoardCommunicator>(std::make_unique<ThreadMemory>(board), rank, world, timeout));
+  }
+  return ranks;
+}
+
+}  // namespace zero

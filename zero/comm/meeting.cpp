@@ -1,0 +1,193 @@
+#include "zero/comm/meeting.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "zero/base/error.h"
+#include "zero/comm/board.h"
+#include "zero/comm/windows.h"
+
+namespace zero {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using Result = UnixSocket::Result;
+
+constexpr std::uint32_t kVersion = 0x7a630001;  // of what follows and of the board
+constexpr milliseconds kSlice{50};
+constexpr const char* kOperation = "meeting of the ranks";
+
+struct Hello {
+  std::uint32_t version = kVersion;
+  std::int32_t rank = 0;
+  std::int32_t world = 0;
+  std::int32_t process = 0;
+};
+
+struct Answer {
+  enum class Kind : std::int32_t { kBoard, kPair, kBegin, kRefused };
+  Kind kind = Kind::kBegin;
+  std::int32_t rank = -1;  // kPair: whom the socket leads to; kRefused: who is at fault
+  char reason[512] = {};
+};
+
+class Deadline {
+ public:
+  explicit Deadline(milliseconds timeout) : timeout_(timeout), end_(Clock::now() + timeout) {}
+  bool passed() const { return Clock::now() >= end_; }
+  milliseconds slice() const {
+    const auto left = std::chrono::duration_cast<milliseconds>(end_ - Clock::now());
+    return std::clamp(left, milliseconds(1), kSlice);
+  }
+  milliseconds timeout() const { return timeout_; }
+
+ private:
+  milliseconds timeout_;
+  Clock::time_point end_;
+};
+
+// Rank 0's side.
+class Host {
+ public:
+  Host(const std::string& name, int world, milliseconds timeout)
+      : name_(name), world_(world), deadline_(timeout), arrived_(only(0)) {
+    meeting_.sockets.resize(world);
+  }
+
+  Meeting run() {
+    if (world_ > 1) gather();
+    FileDescriptor board = make_memory_file("zero.cpp board", Board::bytes(world_));
+    meeting_.board = map_memory_file(board.get(), Board::bytes(world_), true);
+    for (int rank = 1; rank < world_; ++rank) tell(rank, {.kind = Answer::Kind::kBoard}, board.get());
+    for (int low = 1; low < world_; ++low) {
+      for (int high = low + 1; high < world_; ++high) {
+        const auto [to_high, to_low] = UnixSocket::pair();
+        tell(low, {.kind = Answer::Kind::kPair, .rank = high}, to_high.get());
+        tell(high, {.kind = Answer::Kind::kPair, .rank = low}, to_low.get());
+      }
+    }
+    for (int rank = 1; rank < world_; ++rank) tell(rank, {.kind = Answer::Kind::kBegin}, -1);
+    return std::move(meeting_);
+  }
+
+ private:
+  void gather() {
+    std::optional<UnixSocket> listener;
+    while (!(listener = UnixSocket::listen(name_))) {
+      if (deadline_.passed()) {
+        refuse(-1, fmt::format("another run on this host is called '{}'; end it, or set ZERO_RUN_ID", name_));
+      }
+      std::this_thread::sleep_for(deadline_.slice());
+    }
+    while (arrived_ != first_ranks(world_)) {
+      if (std::optional<UnixSocket> socket = listener->accept(deadline_.slice())) welcome(std::move(*socket));
+      look_for_the_dead();
+      if (deadline_.passed()) {
+        const RankSet missing = first_ranks(world_) & ~arrived_;
+        refuse(std::countr_zero(missing), fmt::format("{} did not arrive within {} ms", format_ranks(missing), deadline_.timeout().count()));
+      }
+    }
+  }
+
+  void welcome(UnixSocket socket) {
+    Hello hello;
+    // Another user has no business here; a connection that says nothing has none either.
+    if (socket.peer_user() != geteuid()) return;
+    if (socket.receive(&hello, sizeof hello, nullptr, milliseconds(1000)) != Result::kDone) return;
+    if (hello.version != kVersion) refuse(hello.rank, fmt::format("process {} runs another version of zero.cpp", hello.process));
+    if (hello.world != world_ || hello.rank < 1 || hello.rank >= world_) {
+      refuse(hello.rank, fmt::format("process {} believes it is rank {} of {}, rank 0 counts {} ranks", hello.process,
+                                     hello.rank, hello.world, world_));
+    }
+    if ((arrived_ & only(hello.rank)) != 0) {
+      refuse(hello.rank, fmt::format("process {} is a second rank {}: two runs are called '{}'; set ZERO_RUN_ID", hello.process,
+                                     hello.rank, name_));
+    }
+    arrived_ |= only(hello.rank);
+    meeting_.sockets[hello.rank] = std::move(socket);
+  }
+
+  void look_for_the_dead() {
+    for (int rank = 1; rank < world_; ++rank) {
+      if (meeting_.sockets[rank].get() < 0) continue;
+      Hello unexpected;
+      if (meeting_.sockets[rank].receive(&unexpected, sizeof unexpected, nullptr, milliseconds(0)) == Result::kGone) {
+        refuse(rank, "its process ended before all ranks were there");
+      }
+    }
+  }
+
+  void tell(int rank, const Answer& answer, int fd) {
+    const Result result = meeting_.sockets[rank].send(&answer, sizeof answer, fd, deadline_.timeout());
+    if (result == Result::kDone) return;
+    refuse(rank, result == Result::kGone ? "its process ended before all ranks were there" : "takes no messages");
+  }
+
+  [[noreturn]] void refuse(int rank, const std::string& reason) {
+    Answer answer{.kind = Answer::Kind::kRefused, .rank = rank};
+    std::strncpy(answer.reason, reason.c_str(), sizeof answer.reason - 1);
+    for (UnixSocket& socket : meeting_.sockets) {
+      if (socket.get() >= 0) socket.send(&answer, sizeof answer, -1, milliseconds(0));
+    }
+    throw CommError(rank, kOperation, reason);
+  }
+
+  std::string name_;
+  int world_;
+  Deadline deadline_;
+  RankSet arrived_;
+  Meeting meeting_;
+};
+
+UnixSocket call_rank_0(const std::string& name, const Deadline& deadline) {
+  while (true) {
+    if (std::optional<UnixSocket> socket = UnixSocket::connect(name)) {
+      if (socket->peer_user() == geteuid()) return std::move(*socket);
+      throw CommError(0, kOperation, fmt::format("the socket '{}' belongs to another user; set ZERO_RUN_ID", name));
+    }
+    if (deadline.passed()) {
+      throw CommError(0, kOperation, fmt::format("did not open '{}' within {} ms", name, deadline.timeout().count()));
+    }
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+}
+
+Meeting join(const std::string& name, int rank, int world, milliseconds timeout) {
+  const Deadline deadline(timeout);
+  Meeting meeting;
+  meeting.sockets.resize(world);
+  UnixSocket socket = call_rank_0(name, deadline);
+  const Hello hello{.rank = rank, .world = world, .process = getpid()};
+  socket.send(&hello, sizeof hello, -1, timeout);
+  // Rank 0 has the last word about who is late: it began to wait no later than a slice after us, or not at all.
+  const Deadline patience(timeout + milliseconds(1000));
+  while (true) {
+    Answer answer;
+    FileDescriptor fd;
+    const Result result = socket.receive(&answer, sizeof answer, &fd, kSlice);
+    if (result == Result::kGone) throw CommError(0, kOperation, "its process ended before all ranks were there");
+    if (result == Result::kWouldBlock) {
+      if (patience.passed()) throw CommError(0, kOperation, fmt::format("did not answer within {} ms", timeout.count()));
+      continue;
+    }
+    switch (answer.kind) {
+      case Answer::Kind::kRefused: throw CommError(answer.rank, kOperation, answer.reason);
+      case Answer::Kind::kBoard: meeting.board = map_memory_file(fd.get(), Board::bytes(world), true); break;
+      case Answer::Kind::kPair: meeting.sockets[answer.rank] = UnixSocket(std::move(fd)); break;
+      case Answer::Kind::kBegin: meeting.sockets[0] = std::move(socket); return meeting;
+    }
+  }
+}
+
+}  // namespace
+
+Meeting meet(const std::string& name, int rank, int world, milliseconds timeout) {
+  return rank == 0 ? Host(name, world, timeout).run() : join(name, rank, world, timeout);
+}
+
+}  // namespace zero

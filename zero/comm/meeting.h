@@ -1,0 +1,25 @@
+// Meeting: how the processes of a run find each other on one host, and leave with a connection between any two.
+//
+// Rank 0 listens at an abstract socket; each other rank says who it is. When all are there, rank 0 hands out the board's
+// memory and, for every two of them, the two ends of a socket pair. Both sides check that the other belongs to the same
+// user. Whoever is missing after the timeout is named on every rank that came.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "zero/base/allocation.h"
+#include "zero/comm/unix_socket.h"
+
+namespace zero {
+
+struct Meeting {
+  Allocation board;                 // of Board::bytes(world), zeroed, shared by all
+  std::vector<UnixSocket> sockets;  // one a rank; this rank's own is empty
+};
+
+// Collective. `name`: the socket's, the same on all ranks. Throws CommError.
+Meeting meet(const std::string& name, int rank, int world, std::chrono::milliseconds timeout);
+
+}  // namespace zero

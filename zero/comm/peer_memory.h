@@ -1,0 +1,40 @@
+// PeerMemory: how ranks of one host come to read each other's memory, and how they learn that one of them is gone.
+//
+// The protocol of BoardCommunicator is the same for threads (an address is an address) and for processes (windows); this is
+// what differs.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "zero/base/allocation.h"
+#include "zero/comm/board.h"
+
+namespace zero {
+
+class PeerMemory {
+ public:
+  virtual ~PeerMemory() = default;
+  virtual std::string_view transport() const = 0;
+  virtual std::byte* board() = 0;
+
+  // Local. True when peers can read `in` where it lies: it must then stay as it is until they have.
+  virtual bool readable_in_place(std::span<const std::byte> in) const = 0;
+  // Local. Makes `in` readable, by a copy where it cannot be read in place.
+  virtual Source share(std::span<const std::byte> in) = 0;
+  // Local. Nobody reads what share() made any more.
+  virtual void reclaim(const Source& source) = 0;
+  // Local. Where the bytes that `rank` has shared lie in this rank's addresses.
+  virtual const std::byte* find(int rank, const Source& source) = 0;
+
+  virtual Allocation allocate(std::size_t bytes) = 0;
+
+  // Local. Peers whose process has ended. Costs a system call.
+  virtual RankSet dead() = 0;
+  // Local. What the system knows about a late rank: "process 4711 is stopped (SIGSTOP)"; may be empty.
+  virtual std::string describe(int rank) const = 0;
+};
+
+}  // namespace zero

@@ -1,0 +1,44 @@
+#include "zero/comm/shared_memory.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "zero/base/error.h"
+#include "zero/comm/board_communicator.h"
+#include "zero/comm/meeting.h"
+#include "zero/comm/windows.h"
+
+namespace zero {
+namespace {
+
+// A socket's name holds 107 bytes and a run id may be longer: its end is then replaced by a hash (FNV-1a) of the whole.
+std::string socket_name(const std::string& run_id) {
+  std::string name = fmt::format("zero.cpp-{}-{}", geteuid(), run_id);
+  if (name.size() <= 100) return name;
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const unsigned char c : name) hash = (hash ^ c) * 0x100000001b3;
+  return fmt::format("{}-{:016x}", name.substr(0, 80), hash);
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> connect_shared_memory(const RankEnvironment& ranks, std::chrono::milliseconds timeout) {
+  const auto refuse = [](const std::string& reason, const std::string& remedy) {
+    throw ConfigError("comm.transport", "shared_memory", reason, remedy);
+  };
+  if (ranks.world != ranks.local_world) {
+    refuse(fmt::format("joins ranks of one host; {} of {} ranks are here", ranks.local_world, ranks.world),
+           "use mpi or gloo across hosts");
+  }
+  if (ranks.world > kMaxBoardRanks) {
+    refuse(fmt::format("cannot hold {} ranks", ranks.world), fmt::format("use at most {} ranks, or mpi or gloo", kMaxBoardRanks));
+  }
+  if (ranks.world > 1 && ranks.run_id.empty()) {
+    refuse("needs the name of the run", "set ZERO_RUN_ID to the same word on all ranks");
+  }
+  Meeting meeting = meet(socket_name(ranks.run_id), ranks.rank, ranks.world, timeout);
+  auto windows = std::make_unique<Windows>(std::move(meeting.board), std::move(meeting.sockets), ranks.rank, timeout);
+  return std::make_unique<BoardCommunicator>(std::move(windows), ranks.rank, ranks.world, timeout);
+}
+
+}  // namespace zero

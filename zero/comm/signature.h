@@ -1,0 +1,43 @@
+// Signature: what one collective is, in the form in which ranks compare it.
+//
+// Every rank numbers its collectives from 1. Ranks at the same number must mean the same thing; otherwise both sides get a
+// CommError that shows the two signatures:
+//
+//   all_gather #17 (unit 3, 4096 bytes)   against   barrier #17
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace zero {
+
+enum class Operation : std::uint32_t {
+  kNone,  // nothing yet
+  kAllGather,
+  kAllToAll,
+  kReduceScatter,
+  kBroadcast,
+  kBarrier,
+  kSend,  // both sides of a message: to the sender a send, to the receiver a receive
+};
+
+std::string_view name_of(Operation operation);
+
+struct Signature {
+  std::uint64_t sequence = 0;
+  Operation operation = Operation::kNone;
+  std::int32_t unit = -1;
+  std::uint64_t bytes = 0;  // of the input, or of the message
+  std::int32_t root = -1;   // broadcast only
+
+  bool operator==(const Signature&) const = default;
+};
+
+// Local. "all_gather #17 (unit 3, 4096 bytes)"; "nothing" for a rank that has not begun.
+std::string describe(const Signature& signature);
+
+// Local. "rank 1 does all_gather #17 (...), rank 0 does barrier #17": the reason of a mismatch's CommError.
+std::string describe_mismatch(int rank, const Signature& own, int other_rank, const Signature& other);
+
+}  // namespace zero

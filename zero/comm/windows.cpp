@@ -1,0 +1,199 @@
+#include "zero/comm/windows.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "zero/base/check.h"
+#include "zero/base/error.h"
+#include "zero/base/proc_file.h"
+
+namespace zero {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t kCopyBytes = std::size_t{64} << 10;   // the smallest window for copies
+constexpr std::size_t kSpareBytes = std::size_t{32} << 20;  // of windows for copies that are kept when not in use
+
+}  // namespace
+
+FileDescriptor make_memory_file(const char* label, std::size_t bytes) {
+  FileDescriptor file(memfd_create(label, MFD_CLOEXEC));
+  if (file.get() < 0) throw IoError(label, "memfd_create", errno);
+  if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) throw IoError(label, fmt::format("ftruncate to {} bytes", bytes), errno);
+  return file;
+}
+
+Allocation map_memory_file(int fd, std::size_t bytes, bool writable) {
+  void* data = mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) throw IoError("shared memory", fmt::format("mmap {} bytes", bytes), errno);
+  return {static_cast<std::byte*>(data), bytes, [](std::byte* data, std::size_t bytes) { munmap(data, bytes); }};
+}
+
+Windows::Windows(Allocation board, std::vector<UnixSocket> sockets, int rank, milliseconds timeout)
+    : board_(std::move(board)), sockets_(std::move(sockets)), rank_(rank), timeout_(timeout), peers_(sockets_.size()) {}
+
+std::unique_ptr<Windows::Window> Windows::make_window(std::size_t bytes) {
+  auto window = std::make_unique<Window>();
+  window->number = next_number_++;
+  window->file = make_memory_file("zero.cpp window", bytes);
+  window->memory = map_memory_file(window->file.get(), bytes, true);
+  madvise(window->memory.data(), bytes, MADV_HUGEPAGE);  // a wish: refused where huge pages are off
+  return window;
+}
+
+Windows::Window* Windows::find_window(std::span<const std::byte> in) const {
+  auto after = windows_.upper_bound(in.data());
+  if (after == windows_.begin()) return nullptr;
+  Window& window = *std::prev(after)->second;
+  return in.data() + in.size() <= window.memory.data() + window.memory.size() ? &window : nullptr;
+}
+
+Windows::Window& Windows::take_copy(std::size_t bytes) {
+  Window* best = nullptr;
+  for (const auto& copy : copies_) {
+    const bool fits = !copy->in_use && copy->memory.size() >= bytes;
+    if (fits && (best == nullptr || copy->memory.size() < best->memory.size())) best = copy.get();
+  }
+  if (best == nullptr) {
+    copies_.push_back(make_window(std::max(std::bit_ceil(bytes), kCopyBytes)));
+    best = copies_.back().get();
+  }
+  best->in_use = true;
+  return *best;
+}
+
+Source Windows::share(std::span<const std::byte> in) {
+  Window* window = find_window(in);
+  std::uint64_t offset = 0;
+  if (window != nullptr) {
+    offset = in.data() - window->memory.data();
+  } else {
+    window = &take_copy(in.size());
+    std::memcpy(window->memory.data(), in.data(), in.size());
+  }
+  if (!window->announced) announce(*window);
+  return {.kind = Source::Kind::kMemory, .number = window->number, .offset = offset};
+}
+
+void Windows::reclaim(const Source& source) {
+  std::size_t spare = 0;
+  auto reclaimed = copies_.end();
+  for (auto copy = copies_.begin(); copy != copies_.end(); ++copy) {
+    if ((*copy)->number == source.number) {
+      reclaimed = copy;
+      (*copy)->in_use = false;
+    }
+    if (!(*copy)->in_use) spare += (*copy)->memory.size();
+  }
+  if (reclaimed == copies_.end() || spare <= kSpareBytes) return;
+  release(std::move(*reclaimed));
+  copies_.erase(reclaimed);
+}
+
+void Windows::announce(Window& window) {
+  const Notice notice{window.number, window.memory.size()};
+  for (std::size_t r = 0; r < sockets_.size(); ++r) {
+    if (static_cast<int>(r) == rank_) continue;
+    auto waited = milliseconds(0);
+    constexpr milliseconds kSlice{10};
+    // Two ranks that both announce more than a socket holds: each takes what the other sent while it waits.
+    while (sockets_[r].send(&notice, sizeof notice, window.file.get(), kSlice) == UnixSocket::Result::kWouldBlock) {
+      take_notices();
+      if ((waited += kSlice) > timeout_) {
+        throw CommError(static_cast<int>(r), "sharing a window", fmt::format("takes no messages; {}", describe(static_cast<int>(r))));
+      }
+    }
+  }
+  window.announced = true;
+  window.file = {};
+}
+
+// MADV_REMOVE gives the memory back at once, also where a peer has not yet unmapped it. A notice that does not fit into the
+// socket is dropped: it would only have freed a range of the peer's addresses.
+void Windows::release(std::unique_ptr<Window> window) {
+  if (!window->announced) return;
+  madvise(window->memory.data(), window->memory.size(), MADV_REMOVE);
+  const Notice notice{window->number, 0};
+  for (std::size_t r = 0; r < sockets_.size(); ++r) {
+    if (static_cast<int>(r) != rank_) sockets_[r].send(&notice, sizeof notice, -1, milliseconds(0));
+  }
+}
+
+bool Windows::take_notice(int rank) {
+  Notice notice;
+  FileDescriptor file;
+  if (sockets_[rank].receive(&notice, sizeof notice, &file, milliseconds(0)) != UnixSocket::Result::kDone) return false;
+  if (notice.bytes == 0) {
+    peers_[rank].erase(notice.number);
+  } else {
+    peers_[rank][notice.number] = map_memory_file(file.get(), notice.bytes, false);
+  }
+  return true;
+}
+
+void Windows::take_notices() {
+  for (int rank = 0; rank < static_cast<int>(sockets_.size()); ++rank) {
+    while (rank != rank_ && take_notice(rank)) {
+    }
+  }
+}
+
+const std::byte* Windows::find(int rank, const Source& source) {
+  auto& windows = peers_[rank];
+  auto window = windows.find(source.number);
+  // The notice was sent before the post that names it.
+  while (window == windows.end() && take_notice(rank)) window = windows.find(source.number);
+  ZERO_CHECK(window != windows.end(), "rank {} reads from window {} that it never announced", rank, source.number);
+  return window->second.data() + source.offset;
+}
+
+Allocation Windows::allocate(std::size_t bytes) {
+  take_notices();
+  auto window = make_window(bytes);
+  std::byte* data = window->memory.data();
+  windows_.emplace(data, std::move(window));
+  return {data, bytes, [this](std::byte* data, std::size_t) {
+            auto node = windows_.extract(data);
+            release(std::move(node.mapped()));
+          }};
+}
+
+RankSet Windows::dead() {
+  std::vector<pollfd> polls;
+  for (const UnixSocket& socket : sockets_) polls.push_back({.fd = socket.get(), .events = POLLRDHUP, .revents = 0});
+  if (poll(polls.data(), polls.size(), 0) < 0) return 0;
+  RankSet dead = 0;
+  for (std::size_t r = 0; r < polls.size(); ++r) {
+    if ((polls[r].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) dead |= only(static_cast<int>(r));
+  }
+  return dead;
+}
+
+std::string Windows::describe(int rank) const {
+  Board board(board_.data(), static_cast<int>(sockets_.size()));
+  const int process = board[rank].process.load(std::memory_order_relaxed);
+  if (process == 0) return "";
+  const auto stat = try_read_proc_file(fmt::format("/proc/{}/stat", process));
+  // "4711 (name) T ...": the name may hold anything, also parentheses.
+  const std::size_t name_end = stat ? stat->rfind(')') : std::string::npos;
+  if (name_end == std::string::npos || name_end + 2 >= stat->size()) return fmt::format("process {} is gone", process);
+  switch ((*stat)[name_end + 2]) {
+    case 'T': return fmt::format("process {} is stopped (SIGSTOP); kill -CONT {} wakes it", process, process);
+    case 't': return fmt::format("process {} is stopped by a debugger", process);
+    case 'Z': return fmt::format("process {} has ended", process);
+    case 'R': return fmt::format("process {} is computing", process);
+    case 'D': return fmt::format("process {} waits for a disk", process);
+    default: return fmt::format("process {} sleeps", process);
+  }
+}
+
+}  // namespace zero

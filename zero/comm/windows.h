@@ -1,0 +1,76 @@
+// Windows: PeerMemory between processes. Memory that peers are to read is a memfd whose descriptor they are given.
+//
+// allocate() makes a window. The first time one is read from, its descriptor goes to every peer over the socket that each
+// pair of ranks keeps; a peer maps it, read-only, when it first meets the window's number on the board. What lies outside a
+// window is copied into one of our own first (kept and used again, up to kSpareBytes): correct, and slower by the copy.
+// No names are involved: nothing is left behind, however a process ends.
+//
+// The sockets stay open: an end of file is the death of a peer. (A child that a rank forked without exec keeps them open,
+// too; such a death is noticed at the timeout.)
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "zero/comm/peer_memory.h"
+#include "zero/comm/unix_socket.h"
+
+namespace zero {
+
+// An anonymous file of `bytes` zeros.
+FileDescriptor make_memory_file(const char* label, std::size_t bytes);
+// Maps a file of that size, shared. Throws IoError.
+Allocation map_memory_file(int fd, std::size_t bytes, bool writable);
+
+class Windows final : public PeerMemory {
+ public:
+  // `sockets`: one a rank, ours empty. `board`: the mapped board.
+  Windows(Allocation board, std::vector<UnixSocket> sockets, int rank, std::chrono::milliseconds timeout);
+
+  std::string_view transport() const override { return "shared_memory"; }
+  std::byte* board() override { return board_.data(); }
+  bool readable_in_place(std::span<const std::byte> in) const override { return find_window(in) != nullptr; }
+  Source share(std::span<const std::byte> in) override;
+  void reclaim(const Source& source) override;
+  const std::byte* find(int rank, const Source& source) override;
+  Allocation allocate(std::size_t bytes) override;
+  RankSet dead() override;
+  std::string describe(int rank) const override;
+
+ private:
+  struct Window {
+    std::uint64_t number = 0;
+    Allocation memory;
+    FileDescriptor file;  // closed once the peers have it
+    bool announced = false;
+    bool in_use = false;  // of a copy
+  };
+  // What travels over a socket: "window `number` is the descriptor that comes with this", or "is no more".
+  struct Notice {
+    std::uint64_t number = 0;
+    std::uint64_t bytes = 0;  // 0: no more
+  };
+
+  std::unique_ptr<Window> make_window(std::size_t bytes);
+  Window* find_window(std::span<const std::byte> in) const;
+  Window& take_copy(std::size_t bytes);
+  void announce(Window& window);
+  void release(std::unique_ptr<Window> window);
+  // Takes what peers have announced. False when `rank` has nothing for us just now.
+  bool take_notice(int rank);
+  void take_notices();
+
+  Allocation board_;
+  std::vector<UnixSocket> sockets_;
+  int rank_;
+  std::chrono::milliseconds timeout_;
+  std::uint64_t next_number_ = 1;
+  std::map<const std::byte*, std::unique_ptr<Window>> windows_;  // by address
+  std::vector<std::unique_ptr<Window>> copies_;
+  std::vector<std::unordered_map<std::uint64_t, Allocation>> peers_;  // their windows, as mapped here
+};
+
+}  // namespace zero

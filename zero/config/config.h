@@ -1,0 +1,129 @@
+// Config: everything a user can set, as plain values. No torch, no parsing, no checks.
+//
+// The member initialisers are the defaults; the option table (option.h) gives each member its name, its allowed values
+// and its help, so that file, environment, command line and --help never disagree. Sections are handed to the parts they
+// configure, one by one: no part receives the whole Config. What the keys mean is written once, in the option table.
+//
+//   LoadedConfig loaded = load_config({.file = "config.toml"});     // load.h
+//   loaded.config.train.steps
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace zero {
+
+struct ModelConfig {
+  std::string name = "gpt2";
+  std::int64_t layers = 4;
+  std::int64_t width = 128;
+  std::int64_t heads = 4;
+  std::int64_t context = 64;
+  std::int64_t vocab = 0;
+  double dropout = 0;
+  std::vector<std::int64_t> sizes = {784, 256, 10};
+  std::string init;
+  bool operator==(const ModelConfig&) const = default;
+};
+
+// Held-out data: a fraction from the end of the training data, or, when `path` is given, a file of its own.
+struct Validation {
+  double fraction = 0.1;
+  std::string path;
+  bool operator==(const Validation&) const = default;
+};
+
+struct DataConfig {
+  std::string kind = "text";
+  std::string path;
+  Validation validation;
+  std::int64_t context = 0;
+  std::string order = "shuffled";
+  bool operator==(const DataConfig&) const = default;
+};
+
+struct TrainConfig {
+  std::int64_t steps = 2000;
+  std::int64_t batch = 6;
+  std::int64_t accumulate = 1;
+  std::string reduce = "auto";
+  std::int64_t global_batch = 0;
+  std::string dtype = "fp32";
+  double clip = 1.0;
+  std::int64_t seed = 1337;
+  std::int64_t eval_every = 250;
+  std::int64_t eval_batches = 20;
+  std::int64_t log_every = 10;
+  std::int64_t sample = 0;
+  bool operator==(const TrainConfig&) const = default;
+};
+
+struct OptimizerConfig {
+  std::string name = "adamw";
+  double lr = 1e-3;
+  std::array<double, 2> betas = {0.9, 0.99};
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  double momentum = 0;
+  bool operator==(const OptimizerConfig&) const = default;
+};
+
+struct ScheduleConfig {
+  std::string name = "cosine";
+  std::int64_t warmup = 100;
+  double min_lr = 1e-4;
+  bool operator==(const ScheduleConfig&) const = default;
+};
+
+// The budget of the device tier: what is free, the smallest that works, or so many bytes.
+struct DeviceMemory {
+  enum class Kind : std::uint8_t { kAuto, kMinimum, kBytes };
+  Kind kind = Kind::kAuto;
+  std::int64_t bytes = 0;  // of kBytes
+  bool operator==(const DeviceMemory&) const = default;
+};
+
+struct ZeroConfig {
+  std::int64_t stage = 3;
+  DeviceMemory device_memory;
+  bool operator==(const ZeroConfig&) const = default;
+};
+
+struct CommConfig {
+  std::string transport = "auto";
+  std::chrono::milliseconds timeout{60'000};
+  bool operator==(const CommConfig&) const = default;
+};
+
+struct RunConfig {
+  std::string dir = "runs/latest";
+  std::int64_t threads = 0;
+  bool operator==(const RunConfig&) const = default;
+};
+
+struct Config {
+  ModelConfig model;
+  DataConfig data;
+  TrainConfig train;
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  ZeroConfig zero;
+  CommConfig comm;
+  RunConfig run;
+  bool operator==(const Config&) const = default;
+};
+
+// Where each key that was given got its value: "train.batch" -> "config.toml:12", "command line", "ZERO_TRAIN_BATCH".
+// A key that is absent has its default.
+using Origins = std::map<std::string, std::string, std::less<>>;
+
+struct LoadedConfig {
+  Config config;
+  Origins origins;
+};
+
+}  // namespace zero

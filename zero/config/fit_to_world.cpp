@@ -1,0 +1,50 @@
+// The batch rule: global_batch = batch * accumulate * world, with one of the three left out when the user likes.
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+#include "zero/config/load.h"
+#include "zero/config/option.h"
+
+namespace zero {
+namespace {
+
+std::string where(const LoadedConfig& loaded, std::string_view name) {
+  const auto origin = loaded.origins.find(name);
+  return located(origin == loaded.origins.end() ? "" : origin->second, name);
+}
+
+// global / (factor * world), or an error that names the nearest global batches that divide.
+std::int64_t derive(const LoadedConfig& loaded, std::string_view factor_name, std::int64_t factor, std::int64_t world) {
+  const std::int64_t global = loaded.config.train.global_batch;
+  const std::int64_t unit = factor * world;
+  if (global % unit == 0) return global / unit;
+  const std::int64_t below = global / unit * unit;
+  throw ConfigError(where(loaded, "train.global_batch"), std::to_string(global),
+                    fmt::format("not a multiple of {} = {} ({}) x {} (world)", unit, factor, factor_name, world),
+                    below > 0 ? fmt::format("use {} or {}, or another world", below, below + unit)
+                              : fmt::format("use {} or more, or a smaller world", unit));
+}
+
+}  // namespace
+
+void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
+  auto& train = loaded.config.train;
+  if (world < 1) throw ConfigError("world", std::to_string(world), "no ranks", "allowed: 1 or more");
+  const auto given = [&](std::string_view name) { return loaded.origins.contains(name); };
+  if (train.global_batch == 0) {
+    train.global_batch = train.batch * train.accumulate * world;
+    return;
+  }
+  if (!given("train.batch")) {
+    train.batch = derive(loaded, "train.accumulate", train.accumulate, world);
+  } else if (!given("train.accumulate")) {
+    train.accumulate = derive(loaded, "train.batch", train.batch, world);
+  } else if (train.batch * train.accumulate * world != train.global_batch) {
+    throw ConfigError(where(loaded, "train.global_batch"), std::to_string(train.global_batch),
+                      fmt::format("but train.batch {} x train.accumulate {} x world {} = {}", train.batch, train.accumulate, world,
+                                  train.batch * train.accumulate * world),
+                      "leave out one of train.batch, train.accumulate and train.global_batch: it is derived");
+  }
+}
+
+}  // namespace zero

@@ -1,0 +1,36 @@
+// From what the user wrote to a checked Config: command line > environment > file > default.
+//
+//   LoadedConfig loaded = load_config({.file = "config.toml", .overrides = {...}, .environment = environment_of_process()});
+//   fit_to_world(loaded, world);     // batch, accumulate and global_batch agree, or the missing one is derived
+//
+// Local. Throws ConfigError and touches nothing: no folder is created, no data is read beyond its existence and size.
+// A second check, by the parts that know (data, model, memory), follows when they are made.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "zero/config/config.h"
+#include "zero/config/value.h"
+
+namespace zero {
+
+struct ConfigRequest {
+  std::optional<std::filesystem::path> file;
+  std::vector<Setting> overrides;        // from the command line, see command_line.h
+  std::vector<std::string> environment;  // "ZERO_TRAIN_STEPS=100"; variables of other programs are passed over
+  bool check_files = true;               // off where the data need not be on this machine (`zero plan`)
+};
+
+LoadedConfig load_config(const ConfigRequest& request);
+
+std::vector<std::string> environment_of_process();
+
+// Makes batch * accumulate * world == global_batch, deriving what was not given. World is 1 or more.
+void fit_to_world(LoadedConfig& loaded, std::int64_t world);
+
+}  // namespace zero

@@ -1,0 +1,254 @@
+#include "zero/config/option.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "zero/base/bytes.h"
+#include "zero/base/error.h"
+#include "zero/config/suggest.h"
+
+namespace zero {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLongestTimeout = std::chrono::hours(24 * 7);
+
+// Foreign names for the same thing, of Hugging Face's Trainer and of DeepSpeed: never accepted, but answered.
+struct Foreign {
+  std::string_view theirs, ours;
+};
+constexpr std::array kForeign{Foreign{"learning_rate", "optimizer.lr"},
+                              Foreign{"per_device_train_batch_size", "train.batch"},
+                              Foreign{"train_micro_batch_size_per_gpu", "train.batch"},
+                              Foreign{"train_batch_size", "train.global_batch"},
+                              Foreign{"gradient_accumulation_steps", "train.accumulate"},
+                              Foreign{"max_steps", "train.steps"},
+                              Foreign{"max_grad_norm", "train.clip"},
+                              Foreign{"gradient_clipping", "train.clip"},
+                              Foreign{"warmup_steps", "schedule.warmup"},
+                              Foreign{"lr_scheduler_type", "schedule.name"},
+                              Foreign{"logging_steps", "train.log_every"},
+                              Foreign{"output_dir", "run.dir"}};
+
+bool in_range(const Range& range, double number) {
+  return std::isfinite(number) && (range.above_lowest ? number > range.lowest : number >= range.lowest) &&
+         (range.below_highest ? number < range.highest : number <= range.highest);
+}
+
+std::string limits(const Range& range, std::string_view kind) {
+  const std::string low = fmt::format("{}{}", range.above_lowest ? "above " : "", range.lowest);
+  if (std::isinf(range.highest)) return std::isinf(range.lowest) ? std::string(kind) : fmt::format("{}, {}{}", kind, low, range.above_lowest ? "" : " or more");
+  return fmt::format("{} from {} to {}{}", kind, range.lowest, static_cast<std::int64_t>(range.highest),
+                     range.below_highest ? " (exclusive)" : "");
+}
+
+// One value on its way into one member; each overload answers for one type of member.
+class Assignment {
+ public:
+  Assignment(const Option& option, const Setting& setting) : option_(option), setting_(setting) {}
+
+  void operator()(std::int64_t& member) const { member = integer(setting_.value); }
+  void operator()(double& member) const { member = number(setting_.value); }
+
+  void operator()(std::string& member) const {
+    std::string text = word();
+    if (!option_.choices.empty() && std::find(option_.choices.begin(), option_.choices.end(), text) == option_.choices.end()) {
+      refuse("not one of these", did_you_mean(text, option_.choices));
+    }
+    member = std::move(text);
+  }
+
+  void operator()(std::vector<std::int64_t>& member) const {
+    std::vector<std::int64_t> numbers;
+    for (const auto& item : array()) numbers.push_back(integer(item));
+    if (numbers.size() < 2) refuse("too few");
+    member = std::move(numbers);
+  }
+
+  void operator()(std::array<double, 2>& member) const {
+    const auto& items = array();
+    if (items.size() != 2) refuse(fmt::format("{} of them", items.size()));
+    member = {number(items[0]), number(items[1])};
+  }
+
+  void operator()(milliseconds& member) const {
+    const milliseconds duration = parse_duration(word(), where());
+    if (duration < milliseconds(1) || duration > kLongestTimeout) refuse("out of range");
+    member = duration;
+  }
+
+  void operator()(Validation& member) const {
+    if (const auto* path = std::get_if<std::string>(&setting_.value.data)) {
+      if (path->empty()) refuse("an empty path");
+      member = {.fraction = 0, .path = *path};
+    } else {
+      member = {.fraction = number(setting_.value), .path = ""};
+    }
+  }
+
+  void operator()(DeviceMemory& member) const {
+    const std::string text = word();
+    if (text == "auto") {
+      member = {.kind = DeviceMemory::Kind::kAuto};
+    } else if (text == "min") {
+      member = {.kind = DeviceMemory::Kind::kMinimum};
+    } else {
+      member = {.kind = DeviceMemory::Kind::kBytes, .bytes = parse_bytes(text, where())};
+      if (member.bytes == 0) refuse("no memory at all");
+    }
+  }
+
+ private:
+  std::string where() const { return located(setting_.origin, option_.name); }
+
+  [[noreturn]] void refuse(std::string_view reason, std::string_view hint = "") const {
+    throw ConfigError(where(), shown(setting_.text), reason, fmt::format("{}allowed: {}", hint, allowed(option_)));
+  }
+  [[noreturn]] void refuse_kind(const Value& value) const { refuse(fmt::format("{} does not fit here", kind_of(value))); }
+
+  std::int64_t integer(const Value& value) const {
+    const auto* number = std::get_if<std::int64_t>(&value.data);
+    if (number == nullptr) refuse_kind(value);
+    if (!in_range(option_.range, static_cast<double>(*number))) refuse("out of range");
+    return *number;
+  }
+
+  double number(const Value& value) const {
+    double result = 0;
+    if (const auto* whole = std::get_if<std::int64_t>(&value.data)) {
+      result = static_cast<double>(*whole);
+    } else if (const auto* real = std::get_if<double>(&value.data)) {
+      result = *real;
+    } else {
+      refuse_kind(value);
+    }
+    if (!std::isfinite(result)) refuse("not a finite number");
+    if (!in_range(option_.range, result)) refuse("out of range");
+    return result;
+  }
+
+  // On a command line `--run.dir 2024` means the string, though TOML reads a number.
+  std::string word() const {
+    if (const auto* text = std::get_if<std::string>(&setting_.value.data)) return *text;
+    if (!setting_.bare) refuse_kind(setting_.value);
+    return setting_.text;
+  }
+
+  const Value::Array& array() const {
+    const auto* items = std::get_if<Value::Array>(&setting_.value.data);
+    if (items == nullptr) refuse_kind(setting_.value);
+    return *items;
+  }
+
+  const Option& option_;
+  const Setting& setting_;
+};
+
+// The exact text that parse_bytes and parse_duration read back without a rounding.
+std::string bytes_text(std::int64_t bytes) { return fmt::format("{}B", bytes); }
+std::string duration_text(milliseconds duration) {
+  return duration.count() % 1000 == 0 ? fmt::format("{}s", duration.count() / 1000) : fmt::format("{}ms", duration.count());
+}
+
+struct Reading {
+  Value operator()(std::int64_t member) const { return Value(member); }
+  Value operator()(double member) const { return Value(member); }
+  Value operator()(const std::string& member) const { return Value(member); }
+  Value operator()(const std::vector<std::int64_t>& member) const {
+    Value::Array items;
+    for (const auto number : member) items.emplace_back(number);
+    return Value(std::move(items));
+  }
+  Value operator()(const std::array<double, 2>& member) const { return Value(Value::Array{Value(member[0]), Value(member[1])}); }
+  Value operator()(milliseconds member) const { return Value(duration_text(member)); }
+  Value operator()(const Validation& member) const {
+    return member.path.empty() ? Value(member.fraction) : Value(member.path);
+  }
+  Value operator()(const DeviceMemory& member) const {
+    switch (member.kind) {
+      case DeviceMemory::Kind::kAuto: return Value("auto");
+      case DeviceMemory::Kind::kMinimum: return Value("min");
+      case DeviceMemory::Kind::kBytes: break;
+    }
+    return Value(bytes_text(member.bytes));
+  }
+};
+
+struct Describe {
+  const Option& option;
+  std::string operator()(Access<std::int64_t>) const {
+    // Few enough to name.
+    if (option.range.highest - option.range.lowest <= 4) {
+      std::string out;
+      for (double n = option.range.lowest; n <= option.range.highest; ++n) out += fmt::format("{}{}", out.empty() ? "" : ", ", n);
+      return out;
+    }
+    return limits(option.range, "an integer");
+  }
+  std::string operator()(Access<double>) const { return limits(option.range, "a number"); }
+  std::string operator()(Access<std::string>) const {
+    return option.choices.empty() ? "a string" : fmt::format("{}", fmt::join(option.choices, ", "));
+  }
+  std::string operator()(Access<std::vector<std::int64_t>>) const { return "two or more integers, such as [784, 256, 10]"; }
+  std::string operator()(Access<std::array<double, 2>>) const { return limits(option.range, "two numbers, such as [0.9, 0.95], each"); }
+  std::string operator()(Access<milliseconds>) const { return "a duration from 1ms to 168h, such as \"500ms\" or \"60s\""; }
+  std::string operator()(Access<Validation>) const { return limits(option.range, "a path, or a number"); }
+  std::string operator()(Access<DeviceMemory>) const { return "\"auto\", \"min\", or a size such as \"64MiB\""; }
+};
+
+}  // namespace
+
+std::string environment_name(const Option& option) {
+  std::string name = fmt::format("ZERO_{}", option.name);
+  for (char& c : name) c = c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+std::string allowed(const Option& option) { return std::visit(Describe{option}, option.field); }
+
+std::string located(std::string_view origin, std::string_view name) {
+  return origin.empty() ? std::string(name) : fmt::format("{}: {}", origin, name);
+}
+
+void set_option(Config& config, const Option& option, const Setting& setting) {
+  std::visit([&](auto access) { Assignment(option, setting)(access(config)); }, option.field);
+}
+
+Value get_option(const Config& config, const Option& option) {
+  Config copy = config;  // one accessor serves reading and writing; it takes a mutable Config
+  return std::visit([&](auto access) { return Reading{}(access(copy)); }, option.field);
+}
+
+void throw_unknown(std::string_view origin, std::string_view name, std::string_view value) {
+  const std::string_view key = name.substr(name.rfind('.') + 1);
+  const std::string_view section = name.substr(0, name.find('.'));
+  std::string hint;
+  for (const auto& foreign : kForeign) {
+    if (foreign.theirs == key) hint = fmt::format("did you mean '{}'? ", foreign.ours);
+  }
+  // The right key in the wrong section, or in none.
+  for (const auto& option : options()) {
+    if (hint.empty() && option.key() == key) hint = fmt::format("did you mean '{}'? ", option.name);
+  }
+  if (hint.empty()) {
+    std::vector<std::string_view> names;
+    for (const auto& option : options()) names.push_back(option.name);
+    hint = did_you_mean(name, names);
+  }
+  // A misspelt section with keys that are right has found its key above; one with none is answered as a section.
+  const bool known_section = std::find(sections().begin(), sections().end(), section) != sections().end();
+  if (hint.empty() && !known_section) hint = did_you_mean(section, sections());
+  std::string keys;
+  for (const auto& option : options()) {
+    if (option.section() == section) keys += fmt::format("{}{}", keys.empty() ? "" : " ", option.key());
+  }
+  const std::string remedy = keys.empty() ? fmt::format("sections: {}", fmt::join(sections(), " ")) : fmt::format("keys of [{}]: {}", section, keys);
+  throw ConfigError(located(origin, shown(name)), shown(value), "unknown key", hint + remedy);
+}
+
+}  // namespace zero

@@ -1,0 +1,107 @@
+// The table itself. A new key is a member in config.h and a row here; nothing else.
+#include <array>
+
+#include "zero/config/option.h"
+
+namespace zero {
+namespace {
+
+template <auto Section, auto Member>
+constexpr auto at = +[](Config& config) -> auto& { return config.*Section.*Member; };
+
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+constexpr double kInt32 = 2147483647;
+constexpr double kExactInDouble = 9007199254740992;  // 2^53: seeds survive a trip through JSON
+
+constexpr Range kAny{};
+constexpr Range kPositive{.lowest = 1, .highest = kInt32};
+constexpr Range kNatural{.lowest = 0, .highest = kInt32};
+constexpr Range kNotNegative{.lowest = 0};
+constexpr Range kAboveZero{.lowest = 0, .highest = kNoLimit, .above_lowest = true};
+constexpr Range kBelowOne{.lowest = 0, .highest = 1, .below_highest = true};
+constexpr std::span<const std::string_view> kFree{};
+
+using Words = std::string_view;
+constexpr std::array kModels{Words("gpt2"), Words("mlp"), Words("linear")};
+constexpr std::array kKinds{Words("text"), Words("tokens"), Words("mnist"), Words("csv")};
+constexpr std::array kOrders{Words("shuffled"), Words("sequential")};
+constexpr std::array kReduces{Words("auto"), Words("each"), Words("last")};
+constexpr std::array kDTypes{Words("fp32"), Words("bf16")};
+constexpr std::array kOptimizers{Words("adamw"), Words("sgd")};
+constexpr std::array kSchedules{Words("constant"), Words("linear"), Words("cosine")};
+constexpr std::array kTransports{Words("auto"), Words("in_process"), Words("shared_memory"), Words("mpi"), Words("gloo"), Words("nccl")};
+constexpr std::array kSections{Words("model"),    Words("data"), Words("train"), Words("optimizer"),
+                               Words("schedule"), Words("zero"), Words("comm"),  Words("run")};
+
+constexpr auto kModel = &Config::model;
+constexpr auto kData = &Config::data;
+constexpr auto kTrain = &Config::train;
+constexpr auto kOptimizer = &Config::optimizer;
+constexpr auto kSchedule = &Config::schedule;
+
+// clang-format off
+constexpr std::array kOptions{
+    Option{"model.name", at<kModel, &ModelConfig::name>, kAny, kModels, "architecture"},
+    Option{"model.layers", at<kModel, &ModelConfig::layers>, kPositive, kFree, "blocks of a gpt2"},
+    Option{"model.width", at<kModel, &ModelConfig::width>, kPositive, kFree, "features of a gpt2's residual stream"},
+    Option{"model.heads", at<kModel, &ModelConfig::heads>, kPositive, kFree, "attention heads of a gpt2; divides width"},
+    Option{"model.context", at<kModel, &ModelConfig::context>, kPositive, kFree, "most tokens a gpt2 sees at once"},
+    Option{"model.vocab", at<kModel, &ModelConfig::vocab>, kNatural, kFree, "number of tokens; 0: the data's"},
+    Option{"model.dropout", at<kModel, &ModelConfig::dropout>, kBelowOne, kFree, "probability of dropping an activation"},
+    Option{"model.sizes", at<kModel, &ModelConfig::sizes>, kPositive, kFree, "an mlp's layers, input first"},
+    Option{"model.init", at<kModel, &ModelConfig::init>, kAny, kFree, "safetensors file to start from; empty: seeded random"},
+
+    Option{"data.kind", at<kData, &DataConfig::kind>, kAny, kKinds, "text: bytes are tokens; tokens: llm.c or nanoGPT .bin; mnist: IDX; csv: last column is the target"},
+    Option{"data.path", at<kData, &DataConfig::path>, kAny, kFree, "file, or folder of MNIST's files; must be given"},
+    Option{"data.validation", at<kData, &DataConfig::validation>, kBelowOne, kFree, "fraction held out from the end, or a path; 0: none"},
+    Option{"data.context", at<kData, &DataConfig::context>, kNatural, kFree, "tokens a sample; 0: the model's context"},
+    Option{"data.order", at<kData, &DataConfig::order>, kAny, kOrders, "order of samples, a function of seed and position alone"},
+
+    Option{"train.steps", at<kTrain, &TrainConfig::steps>, kPositive, kFree, "optimizer steps"},
+    Option{"train.batch", at<kTrain, &TrainConfig::batch>, kPositive, kFree, "samples per rank and micro-batch"},
+    Option{"train.accumulate", at<kTrain, &TrainConfig::accumulate>, kPositive, kFree, "micro-batches a step"},
+    Option{"train.reduce", at<kTrain, &TrainConfig::reduce>, kAny, kReduces, "which micro-batches are reduced over ranks; auto: last at stages 0-1, each at 2-3"},
+    Option{"train.global_batch", at<kTrain, &TrainConfig::global_batch>, kNatural, kFree, "batch * accumulate * world; the one left out is derived; 0: not given"},
+    Option{"train.dtype", at<kTrain, &TrainConfig::dtype>, kAny, kDTypes, "of parameters and gradients; master and moments are fp32"},
+    Option{"train.clip", at<kTrain, &TrainConfig::clip>, kNotNegative, kFree, "global gradient norm is clipped to this; 0: off"},
+    Option{"train.seed", at<kTrain, &TrainConfig::seed>, Range{.lowest = 0, .highest = kExactInDouble}, kFree, "of initialisation, order and dropout"},
+    Option{"train.eval_every", at<kTrain, &TrainConfig::eval_every>, kNatural, kFree, "steps between evaluations; 0: only at the end"},
+    Option{"train.eval_batches", at<kTrain, &TrainConfig::eval_batches>, kNatural, kFree, "batches an evaluation; 0: the whole validation split"},
+    Option{"train.log_every", at<kTrain, &TrainConfig::log_every>, kPositive, kFree, "steps between lines of output"},
+    Option{"train.sample", at<kTrain, &TrainConfig::sample>, kNatural, kFree, "tokens to generate when done"},
+
+    Option{"optimizer.name", at<kOptimizer, &OptimizerConfig::name>, kAny, kOptimizers, "update rule"},
+    Option{"optimizer.lr", at<kOptimizer, &OptimizerConfig::lr>, kNotNegative, kFree, "highest learning rate"},
+    Option{"optimizer.betas", at<kOptimizer, &OptimizerConfig::betas>, kBelowOne, kFree, "adamw's decay of the two moments"},
+    Option{"optimizer.eps", at<kOptimizer, &OptimizerConfig::eps>, kAboveZero, kFree, "adamw's guard against division by zero"},
+    Option{"optimizer.weight_decay", at<kOptimizer, &OptimizerConfig::weight_decay>, kNotNegative, kFree, "on tensors with two or more dimensions"},
+    Option{"optimizer.momentum", at<kOptimizer, &OptimizerConfig::momentum>, kBelowOne, kFree, "sgd's"},
+
+    Option{"schedule.name", at<kSchedule, &ScheduleConfig::name>, kAny, kSchedules, "learning rate after the warm-up"},
+    Option{"schedule.warmup", at<kSchedule, &ScheduleConfig::warmup>, kNatural, kFree, "steps of linear warm-up"},
+    Option{"schedule.min_lr", at<kSchedule, &ScheduleConfig::min_lr>, kNotNegative, kFree, "learning rate at the last step"},
+
+    Option{"zero.stage", at<&Config::zero, &ZeroConfig::stage>, Range{.lowest = 0, .highest = 3}, kFree, "0 replicate; shard 1 optimizer state, 2 + gradients, 3 + parameters"},
+    Option{"zero.device_memory", at<&Config::zero, &ZeroConfig::device_memory>, kAny, kFree, "budget a rank; auto: what is free, min: the least that works"},
+
+    Option{"comm.transport", at<&Config::comm, &CommConfig::transport>, kAny, kTransports, "how bytes travel between ranks"},
+    Option{"comm.timeout", at<&Config::comm, &CommConfig::timeout>, kAny, kFree, "a rank silent for this long is named and the run ends"},
+
+    Option{"run.dir", at<&Config::run, &RunConfig::dir>, kAny, kFree, "folder of the run: configuration, metrics, report, weights"},
+    Option{"run.threads", at<&Config::run, &RunConfig::threads>, Range{.lowest = 0, .highest = 4096}, kFree, "compute threads a rank; 0: cores / ranks of this machine"},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Option> options() { return kOptions; }
+std::span<const std::string_view> sections() { return kSections; }
+
+const Option* find_option(std::string_view name) {
+  for (const auto& option : kOptions) {
+    if (option.name == name) return &option;
+  }
+  return nullptr;
+}
+
+}  // namespace zero

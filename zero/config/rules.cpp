@@ -1,0 +1,139 @@
+#include "zero/config/rules.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <tuple>
+#include <vector>
+
+#include "zero/base/error.h"
+#include "zero/config/option.h"
+
+namespace zero {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const LoadedConfig& loaded, std::string_view name, std::string_view reason, std::string_view remedy) {
+  const auto origin = loaded.origins.find(name);
+  throw ConfigError(located(origin == loaded.origins.end() ? "" : origin->second, name),
+                    shown(to_toml(get_option(loaded.config, *find_option(name)))), reason, remedy);
+}
+
+void check_heads(const LoadedConfig& loaded) {
+  const auto& model = loaded.config.model;
+  if (model.name != "gpt2" || model.width % model.heads == 0) return;
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t heads = 1; heads <= model.width && divisors.size() < 12; ++heads) {
+    if (model.width % heads == 0) divisors.push_back(heads);
+  }
+  refuse(loaded, "model.heads", fmt::format("does not divide model.width = {}", model.width),
+         fmt::format("heads that do: {}", fmt::join(divisors, " ")));
+}
+
+void check_model_fits_data(const LoadedConfig& loaded) {
+  const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
+  const bool reads_tokens = data.kind == "text" || data.kind == "tokens";
+  if (model.name == "gpt2" && !reads_tokens) {
+    refuse(loaded, "data.kind", "a gpt2 reads tokens", "use data.kind text or tokens, or model.name mlp");
+  }
+  if (model.name != "gpt2" && reads_tokens) {
+    refuse(loaded, "data.kind", fmt::format("model.name = \"{}\" reads numbers, not tokens", model.name),
+           "use data.kind mnist or csv, or model.name gpt2");
+  }
+}
+
+void check_context(const LoadedConfig& loaded) {
+  const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
+  if (model.name == "gpt2" && data.context > model.context) {
+    refuse(loaded, "data.context", fmt::format("more than model.context = {}", model.context),
+           fmt::format("use {} or less, 0 for the model's, or a larger model.context", model.context));
+  }
+}
+
+void check_schedule(const LoadedConfig& loaded) {
+  const auto& [train, schedule, optimizer] = std::tie(loaded.config.train, loaded.config.schedule, loaded.config.optimizer);
+  if (schedule.warmup > train.steps) {
+    refuse(loaded, "schedule.warmup", fmt::format("more than train.steps = {}", train.steps),
+           fmt::format("use {} or less: the learning rate would never reach optimizer.lr", train.steps));
+  }
+  if (schedule.name != "constant" && schedule.min_lr > optimizer.lr) {
+    refuse(loaded, "schedule.min_lr", fmt::format("more than optimizer.lr = {}", optimizer.lr),
+           fmt::format("use {} or less: the schedule goes down", optimizer.lr));
+  }
+}
+
+void check_dropout(const LoadedConfig& loaded) {
+  if (loaded.config.model.dropout > 0 && loaded.config.comm.transport == "in_process") {
+    refuse(loaded, "model.dropout", "in_process ranks are threads that share one random generator",
+           "use comm.transport shared_memory, or dropout 0");
+  }
+}
+
+void check_given(const LoadedConfig& loaded) {
+  if (loaded.config.data.path.empty()) {
+    refuse(loaded, "data.path", "no data is named", "give [data] path = \"FILE\" or --data.path FILE");
+  }
+  if (loaded.config.run.dir.empty()) {
+    refuse(loaded, "run.dir", "no folder is named", "give [run] dir = \"runs/NAME\" or --run.dir runs/NAME");
+  }
+}
+
+void check_readable(const LoadedConfig& loaded, std::string_view name, const std::string& text) {
+  const fs::path path(text);
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  if (!fs::exists(status)) {
+    const std::string folder = path.is_absolute() ? "" : fmt::format(" (looked in {})", fs::current_path(error).string());
+    refuse(loaded, name, fmt::format("no such file{}", folder), "name a file that exists; paths are relative to the current folder");
+  }
+  if (access(path.c_str(), R_OK) != 0) refuse(loaded, name, std::strerror(errno), fmt::format("make it readable: chmod u+r {}", text));
+  if (fs::is_regular_file(status) && fs::file_size(path, error) == 0) refuse(loaded, name, "an empty file", "name a file with data in it");
+}
+
+void check_run_folder(const LoadedConfig& loaded) {
+  std::error_code error;
+  fs::path at = fs::absolute(loaded.config.run.dir, error).lexically_normal();
+  if (fs::exists(at, error) && !fs::is_directory(at, error)) {
+    refuse(loaded, "run.dir", "exists and is not a folder", "name a folder; it is created");
+  }
+  // The nearest folder that exists decides whether the rest can be created.
+  while (!fs::exists(at, error) && at != at.root_path()) at = at.parent_path();
+  if (!fs::is_directory(at, error)) refuse(loaded, "run.dir", fmt::format("{} is not a folder", at.string()), "name another folder");
+  if (access(at.c_str(), W_OK | X_OK) != 0) {
+    refuse(loaded, "run.dir", fmt::format("{}: {}", at.string(), std::strerror(errno)),
+           "name a folder you may write to, for example --run.dir ~/runs/NAME");
+  }
+}
+
+}  // namespace
+
+void settle_defaults(LoadedConfig& loaded) {
+  auto& config = loaded.config;
+  if (!loaded.origins.contains("schedule.warmup")) config.schedule.warmup = std::min(config.schedule.warmup, config.train.steps);
+  if (!loaded.origins.contains("schedule.min_lr")) config.schedule.min_lr = std::min(config.schedule.min_lr, config.optimizer.lr);
+}
+
+void check_rules(const LoadedConfig& loaded) {
+  check_heads(loaded);
+  check_model_fits_data(loaded);
+  check_context(loaded);
+  check_schedule(loaded);
+  check_dropout(loaded);
+}
+
+void check_files(const LoadedConfig& loaded) {
+  check_given(loaded);
+  const auto& config = loaded.config;
+  check_readable(loaded, "data.path", config.data.path);
+  if (!config.data.validation.path.empty()) check_readable(loaded, "data.validation", config.data.validation.path);
+  if (!config.model.init.empty()) check_readable(loaded, "model.init", config.model.init);
+  check_run_folder(loaded);
+}
+
+}  // namespace zero

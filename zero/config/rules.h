@@ -1,0 +1,19 @@
+// What must hold between keys, where each alone is right. One function a rule; check_rules() calls them all.
+//
+// Local. Errors: ConfigError that names the key to change, where it was given, and the values that would work.
+#pragma once
+
+#include "zero/config/config.h"
+
+namespace zero {
+
+// Defaults yield to what was given: with 5 steps to try something out, the warm-up that nobody asked for is 5 steps too.
+void settle_defaults(LoadedConfig& loaded);
+
+// Rules on values alone.
+void check_rules(const LoadedConfig& loaded);
+
+// The files that are named exist and are not empty; the run folder can be created. Creates nothing.
+void check_files(const LoadedConfig& loaded);
+
+}  // namespace zero

@@ -1,0 +1,82 @@
+#include "zero/config/value.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace zero {
+namespace {
+
+template <typename... Cases>
+struct Overload : Cases... {
+  using Cases::operator()...;
+};
+template <typename... Cases>
+Overload(Cases...) -> Overload<Cases...>;
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (const auto byte = static_cast<unsigned char>(c); byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\u{:04X}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+// The shortest digits that read back as the same double, in a form TOML takes for a float.
+std::string float_text(double number) {
+  if (std::isnan(number)) return "nan";
+  if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
+  std::string text = fmt::format("{}", number);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+}  // namespace
+
+std::string to_toml(const Value& value) {
+  return std::visit(Overload{
+                        [](bool flag) -> std::string { return flag ? "true" : "false"; },
+                        [](std::int64_t number) { return std::to_string(number); },
+                        [](double number) { return float_text(number); },
+                        [](const std::string& text) { return quoted(text); },
+                        [](const Value::Array& items) {
+                          std::string out;
+                          for (const auto& item : items) out += (out.empty() ? "" : ", ") + to_toml(item);
+                          return "[" + out + "]";
+                        },
+                        [](const Unsupported& other) { return "(" + other.kind + ")"; },
+                    },
+                    value.data);
+}
+
+std::string shown(std::string_view text) {
+  constexpr std::size_t kLongest = 100;
+  std::string out(text.substr(0, kLongest));
+  // A cut in the middle of a UTF-8 sequence would leave half a character.
+  while (text.size() > kLongest && !out.empty() && (static_cast<unsigned char>(text[out.size()]) & 0xc0u) == 0x80u) out.pop_back();
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  return text.size() > kLongest ? out + "..." : out;
+}
+
+std::string kind_of(const Value& value) {
+  return std::visit(Overload{
+                        [](bool) -> std::string { return "true or false"; },
+                        [](std::int64_t) -> std::string { return "an integer"; },
+                        [](double) -> std::string { return "a float"; },
+                        [](const std::string&) -> std::string { return "a string"; },
+                        [](const Value::Array&) -> std::string { return "an array"; },
+                        [](const Unsupported& other) { return other.kind; },
+                    },
+                    value.data);
+}
+
+}  // namespace zero

@@ -1,0 +1,42 @@
+// What a model is fed in one micro-batch, free of torch: two dense arrays in C order.
+//
+//   kind          input                       target
+//   text, tokens  int64 [batch, context]      int64 [batch, context], the next token at each place
+//   mnist         float [batch, features]     int64 [batch], the class
+//   csv           float [batch, features]     float [batch, 1]
+//
+// A target equal to kIgnoredTarget does not count: torch's cross_entropy leaves it out of sum and mean by itself. Only
+// the last window of an evaluation pass has any.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+namespace zero {
+
+inline constexpr std::int64_t kIgnoredTarget = -100;
+
+struct Array {
+  std::vector<std::int64_t> shape;
+  std::variant<std::vector<std::int64_t>, std::vector<float>> values;
+
+  // The values as T, ready to be written; memory that is large enough is kept.
+  template <typename T>
+  std::vector<T>& reset(std::vector<std::int64_t> new_shape) {
+    if (!std::holds_alternative<std::vector<T>>(values)) values = std::vector<T>();
+    std::int64_t numel = 1;
+    for (const std::int64_t size : new_shape) numel *= size;
+    shape = std::move(new_shape);
+    auto& typed = std::get<std::vector<T>>(values);
+    typed.resize(static_cast<std::size_t>(numel));
+    return typed;
+  }
+};
+
+struct Batch {
+  Array input;
+  Array target;
+};
+
+}  // namespace zero

@@ -1,0 +1,51 @@
+// Samples that can be drawn by number: one split (training or validation) of some data.
+//
+// A sample is named by a position: the first token of a window, or a row. draw() says which one the g-th of the run is,
+// pass_sample() enumerates one ordered pass over everything (evaluation), fill() copies samples into a Batch.
+//
+//   std::vector<std::int64_t> samples = {data.draw(Order::kShuffled, seed, g), ...};
+//   data.fill(samples, batch);
+//
+// Immutable after construction: any number of threads may draw and fill. Local.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "zero/data/batch.h"
+#include "zero/data/sample_order.h"
+
+namespace zero {
+
+// What a model must agree with.
+struct SampleShape {
+  std::int64_t context = 0;   // tokens per sample; 0: rows
+  std::int64_t features = 0;  // numbers per row; 0: tokens
+  std::int64_t classes = 0;   // the largest token or label seen, plus one (text: 256); 0: targets are real numbers
+};
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual SampleShape shape() const = 0;
+  // Tokens or rows in this split.
+  virtual std::int64_t size() const = 0;
+
+  virtual std::int64_t draw(Order order, std::uint64_t seed, std::int64_t g) const = 0;
+
+  // One pass in order touches every target once: windows that follow each other (the last one padded with
+  // kIgnoredTarget), or all rows.
+  virtual std::int64_t pass_size() const = 0;
+  virtual std::int64_t pass_sample(std::int64_t i) const = 0;
+
+  // Returns how many targets count (those not kIgnoredTarget).
+  virtual std::int64_t fill(std::span<const std::int64_t> samples, Batch& batch) const = 0;
+
+  // ConfigError(key, classes) that names the first token or label of `classes` or more, and where it stands. `key` is
+  // the option that says how many the model has ("model.vocab").
+  virtual void require_classes(std::int64_t classes, std::string_view key) const = 0;
+};
+
+}  // namespace zero

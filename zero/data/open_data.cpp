@@ -1,0 +1,132 @@
+#include "zero/data/open_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "zero/base/check.h"
+#include "zero/base/error.h"
+#include "zero/data/csv.h"
+#include "zero/data/image_dataset.h"
+#include "zero/data/table_dataset.h"
+#include "zero/data/token_dataset.h"
+
+namespace zero {
+namespace {
+
+constexpr std::string_view kPath = "data.path";
+constexpr std::string_view kValidation = "data.validation";
+
+// How many of n are held out. The small term takes back what rounding adds to a product that is whole: 10 * 0.3 is 3.
+std::int64_t held_out(double fraction, std::int64_t n) {
+  const auto size = static_cast<double>(n);
+  return static_cast<std::int64_t>(std::ceil(size * fraction - size * 1e-12));
+}
+
+// `load(path, key)` reads a file, `part(file, begin, end, key)` makes a dataset of a part of it, `size(file)` counts.
+template <typename Load, typename Size, typename Part>
+Corpus split(const DataOptions& options, Load load, Size size, Part part) {
+  const auto file = load(options.path, kPath);
+  const std::int64_t n = size(file);
+  Corpus corpus;
+  if (const auto* const other = std::get_if<std::filesystem::path>(&options.validation)) {
+    const auto held = load(*other, kValidation);
+    corpus.train = part(file, 0, n, kPath);
+    corpus.validation = part(held, 0, size(held), kValidation);
+    return corpus;
+  }
+  const std::int64_t held = held_out(std::get<double>(options.validation), n);
+  corpus.train = part(file, 0, n - held, kPath);
+  if (held > 0) corpus.validation = part(file, n - held, n, kValidation);
+  return corpus;
+}
+
+Corpus open_tokens(const DataOptions& options, TokenKind kind) {
+  if (options.context <= 0)
+    throw ConfigError("data.context", fmt::format("{}", options.context), "a sample needs one token or more",
+                      "Set data.context or model.context.");
+  struct Source {
+    std::filesystem::path path;
+    std::int64_t size;
+  };
+  // Each part maps the file for itself: a mapping costs no memory, and nobody shares ownership.
+  return split(
+      options,
+      [&](const std::filesystem::path& path, std::string_view key) {
+        return Source{path, TokenStream(path, kind, key).size()};
+      },
+      [](const Source& source) { return source.size; },
+      [&](const Source& source, std::int64_t begin, std::int64_t end, std::string_view key) {
+        return std::make_unique<TokenDataset>(TokenStream(source.path, kind, key), begin, end, options.context, key);
+      });
+}
+
+Corpus open_images(const DataOptions& options) {
+  return split(
+      options, read_labelled_images, [](const LabelledImages& images) { return images.size(); },
+      [](const LabelledImages& images, std::int64_t begin, std::int64_t end, std::string_view key) {
+        return std::make_unique<ImageDataset>(images, begin, end, key);
+      });
+}
+
+Corpus open_table(const DataOptions& options) {
+  struct Source {
+    std::filesystem::path path;
+    CsvTable table;
+  };
+  return split(
+      options,
+      [](const std::filesystem::path& path, std::string_view key) {
+        return Source{path, read_csv(path, key)};
+      },
+      [](const Source& source) { return source.table.num_rows(); },
+      [](const Source& source, std::int64_t begin, std::int64_t end, std::string_view key) {
+        return std::make_unique<TableDataset>(source.table, begin, end, key, source.path.native());
+      });
+}
+
+Corpus open_kind(const DataOptions& options) {
+  switch (options.kind) {
+    case DataKind::kText:
+      return open_tokens(options, TokenKind::kText);
+    case DataKind::kTokens:
+      return open_tokens(options, TokenKind::kTokens);
+    case DataKind::kMnist:
+      return open_images(options);
+    case DataKind::kCsv:
+      return open_table(options);
+  }
+  ZERO_CHECK(false, "data kind {}", static_cast<int>(options.kind));
+  return {};
+}
+
+}  // namespace
+
+SampleShape Corpus::shape() const {
+  SampleShape shape = train->shape();
+  if (validation) shape.classes = std::max(shape.classes, validation->shape().classes);
+  return shape;
+}
+
+void Corpus::require_classes(std::int64_t classes, std::string_view key) const {
+  train->require_classes(classes, key);
+  if (validation) validation->require_classes(classes, key);
+}
+
+Corpus open_data(const DataOptions& options) {
+  if (const auto* const fraction = std::get_if<double>(&options.validation);
+      fraction && !(*fraction >= 0 && *fraction < 1))
+    throw ConfigError(kValidation, fmt::format("{}", *fraction), "a fraction must be at least 0 and below 1",
+                      "0 holds nothing out; a path names another file.");
+  Corpus corpus = open_kind(options);
+  if (corpus.validation && corpus.validation->shape().features != corpus.train->shape().features)
+    throw ConfigError(kValidation, std::get<std::filesystem::path>(options.validation).native(),
+                      fmt::format("has {} numbers per input, but the training data has {}",
+                                  corpus.validation->shape().features, corpus.train->shape().features),
+                      "Both must have the same columns or image size.");
+  return corpus;
+}
+
+}  // namespace zero

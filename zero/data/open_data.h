@@ -1,0 +1,43 @@
+// From the [data] section of a configuration to a training and a validation split.
+//
+//   Corpus corpus = open_data({.kind = DataKind::kText, .path = "input.txt", .validation = 0.1, .context = 64});
+//   corpus.shape().classes                          // 256
+//   corpus.require_classes(vocab, "model.vocab");    // for a model that is given
+//
+// A fraction is held out from the end: ceil(n * fraction) tokens or rows, as nanoGPT cuts its 90/10. Every way in which
+// the files can be wrong is a ConfigError under "data.path", "data.validation" or "data.context". Local: each rank maps
+// the files itself.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <variant>
+
+#include "zero/data/dataset.h"
+
+namespace zero {
+
+enum class DataKind { kText, kTokens, kMnist, kCsv };
+
+struct DataOptions {
+  DataKind kind = DataKind::kText;
+  std::filesystem::path path;
+  std::variant<double, std::filesystem::path> validation = 0.1;  // a fraction in [0, 1), or another file; 0: none
+  std::int64_t context = 0;                                      // tokens per sample; kinds of rows ignore it
+  Order order = Order::kShuffled;                                // how TrainingBatches draws
+};
+
+struct Corpus {
+  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> validation;  // null: none
+
+  // Over both splits: `classes` is the larger one, which is the vocabulary a model needs.
+  SampleShape shape() const;
+  void require_classes(std::int64_t classes, std::string_view key) const;
+};
+
+Corpus open_data(const DataOptions& options);
+
+}  // namespace zero

@@ -1,0 +1,96 @@
+#include "zero/data/token_dataset.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "zero/base/bytes.h"
+#include "zero/base/check.h"
+#include "zero/base/error.h"
+
+namespace zero {
+
+TokenDataset::TokenDataset(TokenStream stream, std::int64_t begin, std::int64_t end, std::int64_t context,
+                           std::string_view key)
+    : stream_(std::move(stream)), begin_(begin), end_(end), context_(context) {
+  ZERO_CHECK(0 <= begin && begin <= end && end <= stream_.size(), "tokens [{}, {}) of {}", begin, end, stream_.size());
+  ZERO_CHECK(context > 0, "context {}", context);
+  // context + 1 tokens make a window and its targets; one more keeps the sequential order's modulus above zero.
+  if (size() < context + 2)
+    throw ConfigError(key, stream_.path(),
+                      fmt::format("too short: {} tokens are there, a context of {} needs at least {}",
+                                  format_count(size()), format_count(context), format_count(context + 2)),
+                      fmt::format("Give more data, or a context (data.context, model.context) of at most {}.",
+                                  format_count(std::max<std::int64_t>(0, size() - 2))));
+  if (stream_.layout().token_bytes == 1) return;
+  std::int64_t largest = 0;
+  scan([&](std::int64_t, std::span<const std::int64_t> tokens) {
+    largest = std::max(largest, *std::max_element(tokens.begin(), tokens.end()));
+    return true;
+  });
+  classes_ = largest + 1;
+}
+
+SampleShape TokenDataset::shape() const {
+  return {.context = context_, .classes = classes_};
+}
+
+std::int64_t TokenDataset::draw(Order order, std::uint64_t seed, std::int64_t g) const {
+  if (order == Order::kShuffled) return shuffled_offset(seed, g, size() - context_);
+  // (g * context) mod m without overflow: g may be the index of the billionth step of a large world.
+  const std::int64_t modulus = size() - context_ - 1;
+  __extension__ using Wide = __int128;
+  return static_cast<std::int64_t>(static_cast<Wide>(g) * context_ % modulus);
+}
+
+std::int64_t TokenDataset::pass_size() const {
+  return (size() - 1 + context_ - 1) / context_;
+}
+
+std::int64_t TokenDataset::fill(std::span<const std::int64_t> samples, Batch& batch) const {
+  const auto rows = static_cast<std::int64_t>(samples.size());
+  auto& input = batch.input.reset<std::int64_t>({rows, context_});
+  auto& target = batch.target.reset<std::int64_t>({rows, context_});
+  std::int64_t counted = 0;
+  for (std::size_t row = 0; row < samples.size(); ++row) {
+    const auto at = static_cast<std::ptrdiff_t>(row) * context_;
+    const std::int64_t length = std::min(context_, size() - 1 - samples[row]);
+    ZERO_CHECK(samples[row] >= 0 && length > 0, "sample at token {} of {}", samples[row], size());
+    const std::span row_input(input.begin() + at, static_cast<std::size_t>(context_));
+    const std::span row_target(target.begin() + at, static_cast<std::size_t>(context_));
+    const auto valid = static_cast<std::size_t>(length);
+    stream_.read(begin_ + samples[row], row_input.first(valid));
+    stream_.read(begin_ + samples[row] + 1, row_target.first(valid));
+    std::fill(row_input.begin() + length, row_input.end(), 0);
+    std::fill(row_target.begin() + length, row_target.end(), kIgnoredTarget);
+    counted += length;
+  }
+  return counted;
+}
+
+void TokenDataset::require_classes(std::int64_t classes, std::string_view key) const {
+  if (stream_.layout().token_bytes > 1 && classes_ <= classes) return;
+  scan([&](std::int64_t position, std::span<const std::int64_t> tokens) {
+    const auto found = std::find_if(tokens.begin(), tokens.end(), [&](std::int64_t token) { return token >= classes; });
+    if (found == tokens.end()) return true;
+    throw ConfigError(key, fmt::format("{}", classes),
+                      fmt::format("too small: token {} of {} is {}", format_count(position + (found - tokens.begin())),
+                                  stream_.path(), *found),
+                      fmt::format("Set it to at least {}, or to 0 to take the data's.", classes_));
+  });
+}
+
+template <typename Visit>
+void TokenDataset::scan(Visit visit) const {
+  std::vector<std::int64_t> block(1 << 16);
+  for (std::int64_t at = begin_; at < end_; at += static_cast<std::int64_t>(block.size())) {
+    const auto count = std::min(end_ - at, static_cast<std::int64_t>(block.size()));
+    const auto tokens = std::span(block).first(static_cast<std::size_t>(count));
+    stream_.read(at, tokens);
+    if (!visit(at, tokens)) return;
+  }
+}
+
+}  // namespace zero

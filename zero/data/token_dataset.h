@@ -1,0 +1,45 @@
+// Windows of `context` tokens over one part of a token stream.
+//
+// A sample at position p is tokens [p, p + context), its targets [p + 1, p + context + 1). With n tokens in the part:
+//   shuffled     p = shuffled_offset(seed, g, n - context), every window there is
+//   sequential   p = (g * context) mod (n - context - 1)
+//   one pass     p = 0, context, 2 context ...: all n - 1 targets; what the last window lacks is padded (token 0,
+//                target kIgnoredTarget), so that its shape is like the others'
+// Positions are relative to the part; errors give positions in the file. ConfigError(key) when the part is too short.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "zero/data/dataset.h"
+#include "zero/data/token_stream.h"
+
+namespace zero {
+
+class TokenDataset : public Dataset {
+ public:
+  // The part is tokens [begin, end) of `stream`. Looks at every token of it once, unless they are bytes.
+  TokenDataset(TokenStream stream, std::int64_t begin, std::int64_t end, std::int64_t context,
+               std::string_view key = "data.path");
+
+  SampleShape shape() const override;
+  std::int64_t size() const override { return end_ - begin_; }
+  std::int64_t draw(Order order, std::uint64_t seed, std::int64_t g) const override;
+  std::int64_t pass_size() const override;
+  std::int64_t pass_sample(std::int64_t i) const override { return i * context_; }
+  std::int64_t fill(std::span<const std::int64_t> samples, Batch& batch) const override;
+  void require_classes(std::int64_t classes, std::string_view key) const override;
+
+ private:
+  // Calls visit(position in the file, tokens) over the part, block by block, until it returns false.
+  template <typename Visit>
+  void scan(Visit visit) const;
+
+  TokenStream stream_;
+  std::int64_t begin_;
+  std::int64_t end_;
+  std::int64_t context_;
+  std::int64_t classes_ = 256;
+};
+
+}  // namespace zero

@@ -1,0 +1,132 @@
+#include "zero/data/token_stream.h"
+
+#include <array>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "zero/base/check.h"
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+
+namespace zero {
+namespace {
+
+constexpr std::size_t kHeaderBytes = 1024;
+
+struct LlmcFormat {
+  std::int32_t magic;
+  std::int32_t version;
+  std::size_t token_bytes;
+  std::string_view name;
+};
+constexpr std::array<LlmcFormat, 2> kLlmcFormats = {{
+    {20240520, 1, 2, "llm.c uint16"},
+    {20240801, 7, 4, "llm.c uint32"},
+}};
+
+struct Stranger {
+  std::string_view mark;
+  std::string_view name;
+};
+using namespace std::string_view_literals;
+// Marks of four bytes or more: a shorter one would meet real nanoGPT tokens by chance.
+constexpr std::array<Stranger, 10> kStrangers = {{
+    {"\xc6\xd7\x34\x01"sv, "an llm.c model"},           // 20240326
+    {"\xc7\xd7\x34\x01"sv, "an llm.c debug state"},     // 20240327
+    {"\xc8\xd7\x34\x01"sv, "an llm.c tokenizer"},       // 20240328
+    {"\x8a\xd8\x34\x01"sv, "an llm.c evaluation set"},  // 20240522
+    {"\x8f\xd8\x34\x01"sv, "an llm.c training state"},  // 20240527
+    {"\xa3\xd9\x34\x01"sv, "an llm.c Llama 3 model"},   // 20240803
+    {"MMIDIDX\0\0"sv, "a Megatron index"},
+    {"\x1f\x8b\x08\x00"sv, "gzip-compressed"},
+    {"\x1f\x8b\x08\x08"sv, "gzip-compressed"},
+    {"PK\x03\x04"sv, "a zip archive"},
+}};
+
+std::int32_t header_word(std::span<const std::byte> file, std::size_t index) {
+  std::int32_t word;
+  std::memcpy(&word, file.data() + index * sizeof(word), sizeof(word));
+  return word;
+}
+
+// Fixed-width loads in a loop the compiler can vectorise; the source may be unaligned.
+template <typename Token>
+void widen(const std::byte* source, std::span<std::int64_t> out) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    Token token;
+    std::memcpy(&token, source + i * sizeof(Token), sizeof(Token));
+    out[i] = static_cast<std::int64_t>(token);
+  }
+}
+
+}  // namespace
+
+TokenLayout parse_token_layout(std::span<const std::byte> file, TokenKind kind, std::string_view key,
+                               std::string_view path) {
+  const auto refuse = [&](const std::string& reason, std::string_view remedy) {
+    throw ConfigError(key, path, reason, remedy);
+  };
+  if (file.empty()) refuse("the file is empty", "Give a file with data in it.");
+  if (kind == TokenKind::kText) return {.format = "text", .num_tokens = static_cast<std::int64_t>(file.size())};
+
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  for (const Stranger& stranger : kStrangers)
+    if (text.starts_with(stranger.mark))
+      refuse(fmt::format("is {}, not a file of tokens", stranger.name),
+             "data.kind = \"tokens\" reads llm.c .bin and nanoGPT .bin files.");
+
+  const std::int32_t magic = file.size() >= sizeof(std::int32_t) ? header_word(file, 0) : 0;
+  for (const LlmcFormat& format : kLlmcFormats) {
+    if (magic != format.magic) continue;
+    if (file.size() < kHeaderBytes)
+      refuse(fmt::format("is cut short: {} bytes, but an llm.c header has {}", file.size(), kHeaderBytes),
+             "Fetch or write the file again.");
+    if (header_word(file, 1) != format.version)
+      refuse(fmt::format("llm.c version {}; expected {} for magic {}", header_word(file, 1), format.version, magic),
+             "Write the file again with a current llm.c.");
+    const std::int64_t announced = header_word(file, 2);
+    const auto data_bytes = static_cast<std::int64_t>(file.size() - kHeaderBytes);
+    const auto token_bytes = static_cast<std::int64_t>(format.token_bytes);
+    if (announced < 0 || announced * token_bytes != data_bytes)
+      refuse(fmt::format("the header announces {} tokens, but {} bytes follow (needed: {})", announced, data_bytes,
+                         announced * token_bytes),
+             "The file is damaged or still being written; fetch or write it again.");
+    return {
+        .format = format.name, .token_bytes = format.token_bytes, .data_begin = kHeaderBytes, .num_tokens = announced};
+  }
+  if (file.size() % 2 != 0)
+    refuse(fmt::format("has {} bytes, an odd number, and no llm.c header; nanoGPT files hold 2 bytes a token",
+                       file.size()),
+           "For plain text set data.kind = \"text\".");
+  return {.format = "nanoGPT uint16", .token_bytes = 2, .num_tokens = static_cast<std::int64_t>(file.size() / 2)};
+}
+
+void read_tokens(std::span<const std::byte> file, const TokenLayout& layout, std::int64_t begin,
+                 std::span<std::int64_t> out) {
+  const auto count = static_cast<std::int64_t>(out.size());
+  ZERO_CHECK(begin >= 0 && count <= layout.num_tokens - begin, "tokens [{}, {}) of {}", begin, begin + count,
+             layout.num_tokens);
+  const std::byte* const source =
+      file.data() + layout.data_begin + static_cast<std::size_t>(begin) * layout.token_bytes;
+  switch (layout.token_bytes) {
+    case 1:
+      return widen<std::uint8_t>(source, out);
+    case 2:
+      return widen<std::uint16_t>(source, out);
+    case 4:
+      return widen<std::uint32_t>(source, out);
+  }
+  ZERO_CHECK(false, "tokens of {} bytes", layout.token_bytes);
+}
+
+TokenStream::TokenStream(const std::filesystem::path& path, TokenKind kind, std::string_view key)
+    : path_(path),
+      file_((require_input_file(key, path), path)),
+      layout_(parse_token_layout(file_.bytes(), kind, key, path_)) {}
+
+void TokenStream::read(std::int64_t begin, std::span<std::int64_t> out) const {
+  read_tokens(file_.bytes(), layout_, begin, out);
+}
+
+}  // namespace zero

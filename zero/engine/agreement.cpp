@@ -1,0 +1,62 @@
+#include "zero/engine/agreement.h"
+
+#include <cstring>
+
+#include "zero/base/check.h"
+
+namespace zero {
+namespace {
+
+struct Header {
+  std::uint64_t trace_hash;
+  std::int64_t num_non_finite;
+  std::int64_t first_bad_param;
+};
+
+}  // namespace
+
+Agreement agree(Communicator& comm, const RankFindings& findings) {
+  const std::size_t num_units = findings.sum_squares.size();
+  const std::size_t num_params = findings.present.size();
+  const std::size_t sums_at = sizeof(Header);
+  const std::size_t present_at = sums_at + num_units * sizeof(double);
+  const std::size_t bytes = (present_at + (num_params + 7) / 8 + 7) / 8 * 8;
+  const auto world = static_cast<std::size_t>(comm.world());
+
+  std::vector<std::byte> all(world * bytes);
+  std::byte* mine = all.data() + static_cast<std::size_t>(comm.rank()) * bytes;
+  const Header header{findings.trace_hash, findings.num_non_finite, findings.first_bad_param};
+  std::memcpy(mine, &header, sizeof header);
+  if (num_units > 0) std::memcpy(mine + sums_at, findings.sum_squares.data(), num_units * sizeof(double));
+  for (std::size_t param = 0; param < num_params; ++param) {
+    if (findings.present[param]) mine[present_at + param / 8] |= std::byte{1} << (param % 8);
+  }
+  comm.all_gather({mine, bytes}, all, {.control = true}).wait();
+
+  Agreement agreement;
+  agreement.present.assign(num_params, false);
+  Header first;
+  std::memcpy(&first, all.data(), sizeof first);
+  for (std::size_t rank = 0; rank < world; ++rank) {
+    const std::byte* theirs = all.data() + rank * bytes;
+    Header head;
+    std::memcpy(&head, theirs, sizeof head);
+    agreement.num_non_finite += head.num_non_finite;
+    const auto bad = static_cast<int>(head.first_bad_param);
+    if (bad >= 0 && (agreement.first_bad_param < 0 || bad < agreement.first_bad_param)) agreement.first_bad_param = bad;
+    if (agreement.departed_rank < 0 && head.trace_hash != first.trace_hash) agreement.departed_rank = static_cast<int>(rank);
+    for (std::size_t param = 0; param < num_params; ++param) {
+      if ((theirs[present_at + param / 8] >> (param % 8) & std::byte{1}) != std::byte{0}) agreement.present[param] = true;
+    }
+  }
+  for (std::size_t unit = 0; unit < num_units; ++unit) {
+    for (std::size_t rank = 0; rank < world; ++rank) {
+      double sum = 0;
+      std::memcpy(&sum, all.data() + rank * bytes + sums_at + unit * sizeof(double), sizeof sum);
+      agreement.sum_squares += sum;
+    }
+  }
+  return agreement;
+}
+
+}  // namespace zero

@@ -1,0 +1,152 @@
+#include "zero/engine/executor.h"
+
+#include <algorithm>
+
+#include "zero/base/check.h"
+#include "zero/base/log.h"
+
+namespace zero {
+
+Executor::Executor(ShardedState& state, GatherBudget budget, Gatherer& gatherer, Reducer& reducer)
+    : state_(state),
+      budget_(budget),
+      gatherer_(gatherer),
+      reducer_(reducer),
+      schedule_(build_schedule({}, state.units(), state.world(), state.placement(), budget)),
+      announced_(state.units().size(), false) {
+  gatherer_.set_capacity(budget.strict() ? 0 : budget.capacity_bytes);
+}
+
+void Executor::event(const Event& event) {
+  if (trace_.events.empty()) {
+    replaying_ = !schedule_.stations.empty();
+    // The schedule starts from nothing gathered; an evaluation before this step may have left units.
+    if (std::exchange(untraced_residents_, false)) {
+      for (int unit : gatherer_.releasable()) gatherer_.release(unit);
+    }
+  }
+  trace_.events.push_back(event);
+  if (event.kind == EventKind::kBackward) in_backward_ = true;
+  if (replaying_ && (cursor_ >= schedule_.stations.size() || schedule_.stations[cursor_].event != event)) {
+    replaying_ = false;
+    if (!std::exchange(departed_, true)) {
+      ZERO_LOG(info, "this step departs from the recorded one at event {} ({}): gathering on demand until it ends", trace_.events.size(),
+               describe(event, state_.units()));
+    }
+  }
+  if (replaying_) {
+    for (const Move& move : schedule_.stations[cursor_].moves) issue(move);
+    ++cursor_;
+  } else {
+    for (const Move& move : demand_moves(event)) issue(move);
+  }
+  if (event.kind == EventKind::kStep) {
+    // The update makes every gathered copy stale, also those that the schedule does not know of.
+    for (int unit : gatherer_.releasable()) gatherer_.release(unit);
+  }
+  if (event.kind == EventKind::kTouch) {
+    if (!gatherer_.ready(event.unit) && !gatherer_.resident().holds(event.unit)) make_room(event.unit);
+    gatherer_.ensure(event.unit);
+  }
+}
+
+void Executor::use_untraced(int unit) {
+  if (!gatherer_.ready(unit)) {
+    if (!gatherer_.resident().holds(unit)) make_room(unit);
+    untraced_residents_ = true;
+  }
+  gatherer_.ensure(unit);
+}
+
+void Executor::gradient_arrived(int unit) {
+  const auto index = static_cast<std::size_t>(unit);
+  const bool again = reducer_.reduced(unit);  // a recomputed or second pass brought it once more
+  if (!reducer_.complete(unit) || (announced_[index] && !again)) return;
+  announced_[index] = true;
+  event({EventKind::kGradient, unit, {}});
+}
+
+void Executor::end_backward() {
+  if (!in_backward_) return;
+  // Whatever is incomplete is completed with zeros, in the order every rank keeps.
+  for (int unit : schedule_.reduce_order) {
+    const bool late = reducer_.reduced(unit) && reducer_.open(unit);
+    if (!announced_[static_cast<std::size_t>(unit)] || late) event({EventKind::kGradient, unit, {}});
+  }
+  event({EventKind::kEndBackward, -1, {}});
+  reducer_.end_backward();
+  announced_.assign(announced_.size(), false);
+  ++finished_backwards_;
+  in_backward_ = false;
+}
+
+void Executor::close_step(bool same_everywhere) {
+  ZERO_CHECK(!in_backward_, "a step was closed inside a backward pass");
+  const bool replayed = replaying_ && cursor_ == schedule_.stations.size();
+  if (!replayed || !same_everywhere) {
+    // Without a trace that all ranks share, the next step runs on demand, in an order that does not depend on data.
+    schedule_ = build_schedule(same_everywhere ? trace_ : Trace{}, state_.units(), state_.world(), state_.placement(), budget_);
+  }
+  trace_.events.clear();
+  cursor_ = 0;
+  finished_backwards_ = 0;
+  replaying_ = departed_ = false;
+}
+
+bool Executor::reduces_now() const {
+  return state_.placement().reduce_each || finished_backwards_ >= state_.placement().accumulate - 1;
+}
+
+void Executor::issue(const Move& move) {
+  switch (move.kind) {
+    case MoveKind::kGather: gatherer_.begin(move.unit); return;
+    case MoveKind::kRelease: gatherer_.release(move.unit); return;
+    case MoveKind::kReduce: reducer_.reduce(move.unit); return;
+    case MoveKind::kGatherGradient:
+    case MoveKind::kUpdate:
+    case MoveKind::kFetch:
+    case MoveKind::kSpill: break;
+  }
+  ZERO_CHECK(false, "{} does not belong between events", describe(move, state_.units()));
+}
+
+std::vector<Move> Executor::demand_moves(const Event& event) const {
+  std::vector<Move> moves;
+  const auto release_all = [&] {
+    for (int unit : gatherer_.releasable()) moves.push_back({MoveKind::kRelease, unit});
+  };
+  switch (event.kind) {
+    case EventKind::kTouch: break;  // ensure() gathers it
+    case EventKind::kBackward:
+      if (budget_.strict()) release_all();
+      break;
+    case EventKind::kGradient:
+      if (reduces_now()) reduce_in_order(moves);
+      break;
+    case EventKind::kEndBackward: break;
+    case EventKind::kStep: release_all(); break;
+  }
+  return moves;
+}
+
+// Units are reduced in the schedule's order: one that is complete waits for those before it, so that the order of collectives never
+// depends on which gradients a rank happens to have. What is still missing when the backward pass ends comes as zeros.
+void Executor::reduce_in_order(std::vector<Move>& moves) const {
+  const Event& latest = trace_.events.back();
+  for (int unit : schedule_.reduce_order) {
+    if (reducer_.reduced(unit) && !reducer_.open(unit)) continue;
+    const bool flushed = unit == latest.unit;
+    if (!reducer_.complete(unit) && !flushed) return;
+    moves.push_back({MoveKind::kReduce, unit});
+  }
+}
+
+void Executor::make_room(int unit) {
+  const Residency& resident = gatherer_.resident();
+  for (int victim : gatherer_.releasable()) {
+    if (!budget_.strict() && resident.bytes() + resident.bytes_of(unit) <= budget_.capacity_bytes) return;
+    gatherer_.release(victim);
+  }
+}
+
+}  // namespace zero

@@ -1,0 +1,65 @@
+// Executor: turns what the model does into the schedule's moves.
+//
+// It keeps the trace of the running step. While events come as the schedule says, the moves of each station are issued; the first
+// event that does not (another branch, a second forward) makes it fall back, for the rest of the step, to demand: gather
+// what is touched, release the least recently used beyond the budget, reduce in the schedule's order. The first step has no
+// schedule yet and runs like that from the start.
+//
+//   executor.event({EventKind::kTouch, unit});     // Collective, like the moves it issues
+//   executor.close_step(all_agree);                // a new schedule when this step was the first, or departed
+#pragma once
+
+#include "zero/engine/gatherer.h"
+#include "zero/engine/reducer.h"
+#include "zero/plan/schedule.h"
+
+namespace zero {
+
+class Executor {
+ public:
+  Executor(ShardedState& state, GatherBudget budget, Gatherer& gatherer, Reducer& reducer);
+
+  void event(const Event& event);
+  // Operators outside training (evaluation, reading): gathers `unit` without a trace.
+  void use_untraced(int unit);
+
+  bool in_backward() const { return in_backward_; }
+  // Inside a step: something was traced since close_step().
+  bool tracing() const { return !trace_.events.empty(); }
+  // Collective. A gradient of `unit` was added to the reducer.
+  void gradient_arrived(int unit);
+  // Collective. The backward pass is over: what has no gradient counts as zeros. No-op outside one.
+  void end_backward();
+  // Of this step; the last of `accumulate` reduces when `reduce last` is asked for.
+  int finished_backwards() const { return finished_backwards_; }
+
+  const Trace& trace() const { return trace_; }
+  const Schedule& schedule() const { return schedule_; }
+  bool departed() const { return departed_; }
+
+  // Local. `same_everywhere`: every rank recorded the same trace, so that a schedule built from it is the same on all.
+  void close_step(bool same_everywhere);
+
+ private:
+  void issue(const Move& move);
+  std::vector<Move> demand_moves(const Event& event) const;
+  void reduce_in_order(std::vector<Move>& moves) const;
+  bool reduces_now() const;
+  void make_room(int unit);
+
+  ShardedState& state_;
+  GatherBudget budget_;
+  Gatherer& gatherer_;
+  Reducer& reducer_;
+  Schedule schedule_;
+  std::vector<bool> announced_;  // by unit: its gradient event was seen in this backward pass
+  Trace trace_;
+  std::size_t cursor_ = 0;
+  int finished_backwards_ = 0;
+  bool replaying_ = false;
+  bool departed_ = false;
+  bool in_backward_ = false;
+  bool untraced_residents_ = false;
+};
+
+}  // namespace zero

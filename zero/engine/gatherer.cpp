@@ -1,0 +1,106 @@
+#include "zero/engine/gatherer.h"
+
+#include <algorithm>
+
+#include "zero/base/check.h"
+#include "zero/base/clock.h"
+#include "zero/memory/host_memory.h"
+#include "zero/plan/schedule.h"
+
+namespace zero {
+
+Gatherer::Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, UnitObserver& observer)
+    : state_(state),
+      comm_(comm),
+      observer_(observer),
+      pool_(allocate_host, ledger, MemoryTag::kGathered),
+      resident_(state.units(), comm.world()),
+      pending_(state.units().size()),
+      ready_(state.units().size(), false),
+      written_(state.units().size(), false),
+      data_(state.units().size(), nullptr),
+      pins_(state.units().size(), 0),
+      last_use_(state.units().size(), 0) {
+  for (const Unit& unit : state.units()) {
+    if (std::byte* whole = state.whole_parameter(unit.index)) {
+      const auto index = static_cast<std::size_t>(unit.index);
+      data_[index] = whole;
+      ready_[index] = true;
+      observer_.bind(unit.index, whole);
+    }
+  }
+}
+
+void Gatherer::begin(int unit) {
+  const auto index = static_cast<std::size_t>(unit);
+  if (data_[index] != nullptr) return;
+  const std::int64_t bytes = resident_.bytes_of(unit);
+  data_[index] = pool_.acquire(bytes, capacity_bytes_);
+  resident_.add(unit);
+  pending_[index] = comm_.all_gather(state_.parameter_shard(unit), {data_[index], static_cast<std::size_t>(bytes)}, {.unit = unit});
+}
+
+void Gatherer::ensure(int unit) {
+  const auto index = static_cast<std::size_t>(unit);
+  last_use_[index] = ++clock_;
+  if (ready_[index]) return;
+  const double start = monotonic_seconds();
+  begin(unit);
+  pending_[index].wait();
+  ready_[index] = true;
+  observer_.bind(unit, data_[index]);
+  seconds_ += monotonic_seconds() - start;
+}
+
+void Gatherer::release(int unit) {
+  const auto index = static_cast<std::size_t>(unit);
+  if (!resident_.holds(unit)) return;
+  ZERO_CHECK(pins_[index] == 0, "unit {} is released while an operator uses it", state_.unit(unit).name);
+  // A gather that was begun must be finished: the peers count on this rank's part of it.
+  if (!pending_[index].finished()) pending_[index].wait();
+  observer_.bind(unit, nullptr);
+  pool_.release(data_[index]);
+  data_[index] = nullptr;
+  ready_[index] = false;
+  resident_.remove(unit);
+}
+
+void Gatherer::finish() {
+  for (const Unit& unit : state_.units()) {
+    if (!pending_[static_cast<std::size_t>(unit.index)].finished()) ensure(unit.index);
+  }
+}
+
+void Gatherer::refresh(int unit) {
+  const auto index = static_cast<std::size_t>(unit);
+  const std::int64_t bytes = resident_.bytes_of(unit);
+  pending_[index] = comm_.all_gather(state_.parameter_shard(unit), {data_[index], static_cast<std::size_t>(bytes)}, {.unit = unit});
+  ready_[index] = false;
+}
+
+std::vector<int> Gatherer::releasable() const {
+  std::vector<int> units = resident_.units();
+  std::erase_if(units, [this](int unit) { return pins_[static_cast<std::size_t>(unit)] > 0; });
+  std::sort(units.begin(), units.end(),
+            [this](int a, int b) { return last_use_[static_cast<std::size_t>(a)] < last_use_[static_cast<std::size_t>(b)]; });
+  return units;
+}
+
+void Gatherer::unpin(int unit) {
+  const auto index = static_cast<std::size_t>(unit);
+  ZERO_CHECK(pins_[index] > 0, "unit {} is not pinned", unit);
+  if (--pins_[index] > 0 || !written_[index]) return;
+  written_[index] = false;
+  comm_.drain();  // a late peer may still be reading what is about to change
+  state_.store(unit, data_[index]);
+}
+
+std::vector<int> Gatherer::pinned() const {
+  std::vector<int> units;
+  for (std::size_t unit = 0; unit < pins_.size(); ++unit) {
+    if (pins_[unit] > 0) units.push_back(static_cast<int>(unit));
+  }
+  return units;
+}
+
+}  // namespace zero

@@ -1,0 +1,76 @@
+// Gatherer: brings whole parameters to where operators can read them, and takes them away again.
+//
+// It obeys: begin(), ensure() and release() are called by the executor, which knows the schedule; what is pinned is never released.
+// Where parameters are held whole, ensure() only waits for the all-gather that followed the last update.
+//
+//   gatherer.begin(u);          // Collective: tells peers, allocates; nothing is copied yet
+//   gatherer.ensure(u);         // Collective: the unit is bound, its parameters can be read
+//   gatherer.release(u);        // Local
+//
+// The observer hears where a unit's bytes are: bind(u, data), and bind(u, null) when they are gone.
+#pragma once
+
+#include <vector>
+
+#include "zero/comm/communicator.h"
+#include "zero/engine/sharded_state.h"
+#include "zero/memory/block_pool.h"
+#include "zero/plan/residency.h"
+
+namespace zero {
+
+class UnitObserver {
+ public:
+  virtual ~UnitObserver() = default;
+  // `data`: the unit's flat range in its dtype, valid until the next call for this unit; null: released.
+  virtual void bind(int unit, std::byte* data) = 0;
+};
+
+class Gatherer {
+ public:
+  Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, UnitObserver& observer);
+
+  void set_capacity(std::int64_t bytes) { capacity_bytes_ = bytes; }  // idle blocks beyond it are given back
+  // Collective. No-ops for a unit that is resident (begun) already.
+  void begin(int unit);
+  void ensure(int unit);
+  // Local. No-op for one that is not resident; a pinned one is a bug.
+  void release(int unit);
+  // Collective. Waits for everything begun.
+  void finish();
+
+  // Collective. After an update: whole parameters from everybody's shards (where they are held whole).
+  void refresh(int unit);
+
+  bool ready(int unit) const { return ready_[static_cast<std::size_t>(unit)]; }
+  std::byte* data(int unit) const { return data_[static_cast<std::size_t>(unit)]; }
+  const Residency& resident() const { return resident_; }
+  // Resident units that nobody pins, the least recently ensured first.
+  std::vector<int> releasable() const;
+
+  void pin(int unit) { ++pins_[static_cast<std::size_t>(unit)]; }
+  // When the last pin of a written unit goes, what was written is stored.
+  void unpin(int unit);
+  void mark_written(int unit) { written_[static_cast<std::size_t>(unit)] = true; }
+  std::vector<int> pinned() const;
+
+  double seconds() const { return seconds_; }
+
+ private:
+  ShardedState& state_;
+  Communicator& comm_;
+  UnitObserver& observer_;
+  BlockPool pool_;
+  std::int64_t capacity_bytes_ = 0;
+  Residency resident_;             // units whose gathered range is ours to release; empty where parameters are whole
+  std::vector<Work> pending_;      // by unit
+  std::vector<bool> ready_;        // bound and complete
+  std::vector<bool> written_;
+  std::vector<std::byte*> data_;
+  std::vector<int> pins_;
+  std::vector<std::int64_t> last_use_;
+  std::int64_t clock_ = 0;
+  double seconds_ = 0;
+};
+
+}  // namespace zero

@@ -1,0 +1,235 @@
+#include "zero/engine/reducer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "zero/base/check.h"
+#include "zero/base/clock.h"
+#include "zero/comm/rank_sum.h"
+
+namespace zero {
+namespace {
+
+constexpr std::size_t kMaxInPlacePending = 16;
+
+// to += from, or to = from; `from` in from_dtype, `to` in to_dtype (the same, or fp32).
+void take(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype, std::int64_t numel, bool add) {
+  if (!add && from_dtype == to_dtype) {
+    std::memcpy(to, from, static_cast<std::size_t>(numel) * size_of(from_dtype));
+    return;
+  }
+  const auto apply = [&](auto* out, const auto* in, auto widen, auto narrow) {
+    for (std::int64_t i = 0; i < numel; ++i) out[i] = narrow(add ? widen(out[i]) + widen(in[i]) : widen(in[i]));
+  };
+  struct Widen {
+    float operator()(float value) const { return value; }
+    float operator()(BFloat16Bits bits) const { return to_float(bits); }
+  };
+  const auto same = [](float value) { return value; };
+  if (from_dtype == DType::kFloat32) {
+    apply(reinterpret_cast<float*>(to), reinterpret_cast<const float*>(from), Widen{}, same);
+  } else if (to_dtype == DType::kFloat32) {
+    apply(reinterpret_cast<float*>(to), reinterpret_cast<const BFloat16Bits*>(from), Widen{}, same);
+  } else {
+    apply(reinterpret_cast<BFloat16Bits*>(to), reinterpret_cast<const BFloat16Bits*>(from), Widen{}, to_bfloat16);
+  }
+}
+
+}  // namespace
+
+Reducer::Reducer(ShardedState& state, std::size_t num_params, bool frugal, Communicator& comm, Ledger& ledger)
+    : state_(state),
+      comm_(comm),
+      staging_([&comm](std::size_t bytes) { return comm.allocate(bytes); }, ledger, MemoryTag::kStaging),
+      addresses_(addresses_of(state.units(), num_params)),
+      gradients_(state.units().size()),
+      arrived_(num_params, false),
+      present_(num_params, false),
+      max_pending_(frugal ? 0 : 1) {
+  for (const Unit& unit : state.units()) {
+    if (!unit.trainable) continue;
+    const std::int64_t bytes = padded_numel(unit, state.world()) * static_cast<std::int64_t>(size_of(unit.dtype));
+    largest_bytes_ = std::max(largest_bytes_, bytes);
+  }
+  // The largest first, so that every smaller unit can use it.
+  if (frugal && largest_bytes_ > 0 && (state.placement().gradient_sharded || state.placement().fp32_gradient())) {
+    staging_.release(staging_.acquire(largest_bytes_, largest_bytes_));
+  }
+}
+
+bool Reducer::in_place(int unit) const {
+  const Placement& placement = state_.placement();
+  const bool each_of_several = placement.reduce_each && placement.accumulate > 1;
+  return !placement.gradient_sharded && !each_of_several && at(unit).num_rounds == 0;
+}
+
+std::byte* Reducer::flat(int unit) const { return in_place(unit) ? state_.whole_gradient(unit) : at(unit).staging; }
+DType Reducer::flat_dtype(int unit) const { return in_place(unit) ? state_.gradient_dtype(unit) : state_.unit(unit).dtype; }
+
+std::byte* Reducer::acquire(int unit) {
+  const Unit& description = state_.unit(unit);
+  const std::int64_t bytes = padded_numel(description, state_.world()) * static_cast<std::int64_t>(size_of(description.dtype));
+  std::byte* block = staging_.acquire(bytes, largest_bytes_);
+  if (staging_.reused_last()) comm_.drain();  // a late peer may still read what the block held
+  return block;
+}
+
+void Reducer::add(int param, const std::byte* gradient) {
+  const double start = monotonic_seconds();
+  const auto index = static_cast<std::size_t>(param);
+  const int unit = addresses_[index].unit;
+  const Unit& description = state_.unit(unit);
+  const Slice& slice = description.slices[static_cast<std::size_t>(addresses_[index].slice)];
+  ZERO_CHECK(description.trainable, "a frozen parameter of {} got a gradient", description.name);
+  if (std::exchange(must_drain_, false)) comm_.drain();
+  UnitGradient& state = at(unit);
+  const bool whole = in_place(unit);
+  if (!whole && state.staging == nullptr) state.staging = acquire(unit);
+  const DType dtype = flat_dtype(unit);
+  std::byte* to = flat(unit) + slice.offset * static_cast<std::int64_t>(size_of(dtype));
+  const bool add_to = whole ? present_[index] : arrived_[index];
+  take(gradient, description.dtype, to, dtype, slice.numel, add_to);
+  if (!arrived_[index] && slice.numel > 0) ++state.num_arrived;
+  arrived_[index] = true;
+  present_[index] = true;
+  seconds_ += monotonic_seconds() - start;
+}
+
+bool Reducer::complete(int unit) const {
+  const auto& slices = state_.unit(unit).slices;
+  const auto wanted = std::count_if(slices.begin(), slices.end(), [](const Slice& slice) { return slice.numel > 0; });
+  return at(unit).num_arrived == wanted;
+}
+
+bool Reducer::open(int unit) const { return at(unit).num_arrived > 0; }
+
+void Reducer::zero_missing(int unit) {
+  const Unit& description = state_.unit(unit);
+  const bool whole = in_place(unit);
+  const auto size = static_cast<std::int64_t>(size_of(flat_dtype(unit)));
+  std::byte* range = flat(unit);
+  const auto zero = [&](std::int64_t begin, std::int64_t end) {
+    if (end > begin) std::memset(range + begin * size, 0, static_cast<std::size_t>((end - begin) * size));
+  };
+  std::int64_t gap = 0;
+  for (const Slice& slice : description.slices) {
+    const auto param = static_cast<std::size_t>(slice.param);
+    zero(gap, slice.offset);
+    if (!(whole ? present_[param] : arrived_[param])) zero(slice.offset, slice.offset + slice.numel);
+    gap = slice.offset + slice.numel;
+  }
+  zero(gap, padded_numel(description, state_.world()));
+}
+
+// Micro-batches were summed in fp32; what crosses is bf16.
+std::byte* Reducer::to_wire_type(int unit) {
+  std::byte* wire = acquire(unit);
+  const auto* sum = reinterpret_cast<const float*>(flat(unit));
+  std::transform(sum, sum + padded_numel(state_.unit(unit), state_.world()), reinterpret_cast<BFloat16Bits*>(wire), to_bfloat16);
+  return wire;
+}
+
+void Reducer::reduce(int unit) {
+  const double start = monotonic_seconds();
+  UnitGradient& state = at(unit);
+  const Unit& description = state_.unit(unit);
+  if (!in_place(unit) && state.staging == nullptr) state.staging = acquire(unit);
+  zero_missing(unit);
+  if (state.num_rounds > 0 && state_.gradient_dtype(unit) != DType::kFloat32) {
+    throw ConfigError("accumulate", "1", fmt::format("{} got gradients from a second backward pass in one step", description.name),
+                      "say how many backward passes a step has: bf16 gradients are then summed in fp32");
+  }
+  ReduceScatter request{.dtype = description.dtype, .out_dtype = state_.gradient_dtype(unit), .accumulate = state.num_rounds > 0, .stats = &state.stats};
+  const auto shard_bytes = [&](DType dtype) { return static_cast<std::size_t>(state_.shard(unit).numel) * size_of(dtype); };
+  std::byte* wire = flat_dtype(unit) == description.dtype ? flat(unit) : to_wire_type(unit);
+  request.in = {wire, shard_bytes(description.dtype) * static_cast<std::size_t>(state_.world())};
+  request.out = {state_.gradient_shard(unit), shard_bytes(request.out_dtype)};
+  const bool staged = wire != state_.whole_gradient(unit);
+  pending_.push_back({comm_.reduce_scatter(request, {.unit = unit}), unit, staged ? wire : nullptr});
+  state.staging = nullptr;
+  state.num_arrived = 0;
+  state.reduced = true;
+  ++state.num_rounds;
+  for (const Slice& slice : description.slices) arrived_[static_cast<std::size_t>(slice.param)] = false;
+  while (pending_.size() > (staged ? max_pending_ : kMaxInPlacePending)) wait_oldest();
+  seconds_ += monotonic_seconds() - start;
+}
+
+void Reducer::wait_oldest() {
+  Pending oldest = std::move(pending_.front());
+  pending_.pop_front();
+  oldest.work.wait();
+  if (oldest.staging != nullptr) staging_.release(oldest.staging);
+}
+
+void Reducer::end_backward() {
+  for (UnitGradient& state : gradients_) {
+    ZERO_CHECK(state.staging == nullptr, "a gradient was left unreduced");
+    state.num_arrived = 0;
+    state.reduced = false;
+  }
+  std::fill(arrived_.begin(), arrived_.end(), false);
+}
+
+void Reducer::finish() {
+  const double start = monotonic_seconds();
+  while (!pending_.empty()) wait_oldest();
+  for (const Unit& unit : state_.units()) {
+    if (!unit.trainable || unit.dtype == DType::kFloat32 || state_.gradient_dtype(unit.index) != DType::kFloat32) continue;
+    const std::int64_t numel = state_.shard(unit.index).numel;
+    auto* sum = reinterpret_cast<float*>(state_.gradient_shard(unit.index));
+    std::transform(sum, sum + numel, sum, [](float value) { return to_float(to_bfloat16(value)); });
+    at(unit.index).stats = stats_of(state_.gradient_shard(unit.index), DType::kFloat32, numel);
+  }
+  seconds_ += monotonic_seconds() - start;
+}
+
+void Reducer::gather_gradient(int unit) {
+  const double start = monotonic_seconds();
+  const Unit& description = state_.unit(unit);
+  const Shard own = state_.shard(unit);
+  const std::size_t size = size_of(description.dtype);
+  const std::size_t block = static_cast<std::size_t>(own.numel) * size;
+  std::byte* whole = state_.whole_gradient(unit);
+  if (state_.gradient_dtype(unit) != description.dtype) {
+    whole = acquire(unit);
+    const auto* sum = reinterpret_cast<const float*>(state_.gradient_shard(unit));
+    std::transform(sum, sum + own.numel, reinterpret_cast<BFloat16Bits*>(whole) + own.offset, to_bfloat16);
+    at(unit).gathered = whole;
+  }
+  const std::span<std::byte> out{whole, block * static_cast<std::size_t>(state_.world())};
+  comm_.all_gather(out.subspan(static_cast<std::size_t>(own.offset) * size, block), out, {.unit = unit}).wait();
+  seconds_ += monotonic_seconds() - start;
+}
+
+int Reducer::first_non_finite(int unit) const {
+  const Shard own = state_.shard(unit);
+  const DType dtype = state_.gradient_dtype(unit);
+  for (const Slice& slice : state_.unit(unit).slices) {
+    const SlicePart part = overlap(slice, own);
+    const std::byte* begin = state_.gradient_shard(unit) + (part.offset - own.offset) * static_cast<std::int64_t>(size_of(dtype));
+    if (part.numel > 0 && stats_of(begin, dtype, part.numel).num_non_finite > 0) return slice.param;
+  }
+  return -1;
+}
+
+const std::byte* Reducer::update_gradient(int unit) const {
+  if (at(unit).gathered != nullptr) return at(unit).gathered;
+  return state_.placement().optimizer_sharded ? state_.gradient_shard(unit) : state_.whole_gradient(unit);
+}
+
+DType Reducer::update_gradient_dtype(int unit) const {
+  return at(unit).gathered != nullptr ? state_.unit(unit).dtype : state_.gradient_dtype(unit);
+}
+
+void Reducer::updated(int unit) {
+  if (std::byte* block = std::exchange(at(unit).gathered, nullptr)) staging_.release(block);
+}
+
+void Reducer::clear() {
+  for (UnitGradient& state : gradients_) state = UnitGradient{};
+  std::fill(present_.begin(), present_.end(), false);
+  must_drain_ = !state_.placement().gradient_sharded;
+}
+
+}  // namespace zero

@@ -1,0 +1,105 @@
+// Reducer: gradients in, one rank's sum over all ranks out.
+//
+// A gradient is copied into its unit's flat range as autograd makes it. When the unit's range is complete the executor has it
+// reduced: each rank gets the sum over ranks of its shard, in rank order, in fp32, with the sum of squares and the non-finite count
+// taken in the same pass. The flat range is the rank's whole gradient where that is held, else a staging block that lives from the
+// first gradient to the reduction.
+//
+//   reducer.add(param, bytes);                     // Local
+//   if (reducer.complete(u)) reducer.reduce(u);    // Collective: begins
+//   reducer.finish();                              // Collective: stats() and gradient shards may be read
+//
+// Micro-batches: with `reduce each` every backward is reduced and added to the shard's fp32 sum; with `last` they are summed
+// locally in fp32 and reduced once. bf16 gradients cross as bf16 and are rounded to bf16 once, after the last micro-batch.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "zero/comm/communicator.h"
+#include "zero/engine/sharded_state.h"
+#include "zero/memory/block_pool.h"
+
+namespace zero {
+
+class Reducer {
+ public:
+  // `frugal`: one staging block at a time, each reduction waited for at once ("min").
+  Reducer(ShardedState& state, std::size_t num_params, bool frugal, Communicator& comm, Ledger& ledger);
+
+  // Local (Collective where a staging block must be made: the order of gradients is the same on every rank). `gradient`: contiguous, in the unit's dtype.
+  void add(int param, const std::byte* gradient);
+  // Every parameter of the unit has a gradient in this backward pass, and it is not being reduced yet.
+  bool complete(int unit) const;
+  // Something arrived in this backward pass that reduce() has not taken.
+  bool open(int unit) const;
+  bool reduced(int unit) const { return at(unit).reduced; }  // at least once in this backward pass
+
+  // Collective. Missing gradients count as zeros.
+  void reduce(int unit);
+  // Local. A backward pass is over: the next one may bring every gradient again.
+  void end_backward();
+  // Collective. Waits for everything begun, and rounds what must be rounded.
+  void finish();
+  // Collective. The whole reduced gradient on every rank, until updated().
+  void gather_gradient(int unit);
+  // Local. The update has read the unit's gradient.
+  void updated(int unit);
+  // Local. The step is over.
+  void clear();
+
+  int unit_of(int param) const { return addresses_[static_cast<std::size_t>(param)].unit; }
+  // After finish(). The first parameter with a non-finite value in this rank's shard of the unit; -1: none.
+  int first_non_finite(int unit) const;
+  // After finish(). Of this rank's shard of the sum over ranks.
+  const ReduceStats& stats(int unit) const { return at(unit).stats; }
+  // Which parameters got a gradient on this rank since clear().
+  const std::vector<bool>& present() const { return present_; }
+  // What the update of this rank's update range reads.
+  const std::byte* update_gradient(int unit) const;
+  DType update_gradient_dtype(int unit) const;
+
+  double seconds() const { return seconds_; }
+
+ private:
+  struct UnitGradient {
+    int num_arrived = 0;          // in this backward pass, not reduced yet
+    int num_rounds = 0;           // reductions begun in this step
+    bool reduced = false;
+    std::byte* staging = nullptr; // the flat range, where it is not the whole gradient
+    ReduceStats stats;
+    std::byte* gathered = nullptr;  // gather_gradient(): a staging block that holds the whole gradient in the wire's type
+  };
+  struct Pending {
+    Work work;
+    int unit;
+    std::byte* staging;
+  };
+
+  UnitGradient& at(int unit) { return gradients_[static_cast<std::size_t>(unit)]; }
+  const UnitGradient& at(int unit) const { return gradients_[static_cast<std::size_t>(unit)]; }
+  // The flat range is the rank's own whole gradient, summed and reduced in place. A second reduction in one step cannot be: the
+  // first has left its sum there.
+  bool in_place(int unit) const;
+  std::byte* flat(int unit) const;
+  DType flat_dtype(int unit) const;
+  std::byte* acquire(int unit);
+  std::byte* to_wire_type(int unit);
+  void wait_oldest();
+  void zero_missing(int unit);
+
+  ShardedState& state_;
+  Communicator& comm_;
+  BlockPool staging_;
+  std::vector<SliceAddress> addresses_;
+  std::vector<UnitGradient> gradients_;
+  std::vector<bool> arrived_;  // by parameter, in this backward pass and not reduced
+  std::vector<bool> present_;  // by parameter, in this step
+  std::deque<Pending> pending_;
+  std::int64_t largest_bytes_ = 0;   // of a unit's flat range
+  std::size_t max_pending_ = 1;
+  bool must_drain_ = false;  // a late peer may still read what the last step left in the whole gradients
+  double seconds_ = 0;
+};
+
+}  // namespace zero

@@ -1,0 +1,72 @@
+#include "zero/launch/failure_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+namespace zero {
+namespace {
+
+constexpr int kPeerFailed = 3;
+constexpr std::size_t kMostWitnesses = 4;
+
+// What usually lies behind an end like this, and what to look at next.
+std::string advice(const ProcessEnd& end) {
+  switch (end.signal) {
+    case SIGKILL: return "Killed from outside: by hand, or by the kernel when memory ran out (see `dmesg | tail`; `zero plan` says what a rank needs).";
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGABRT:
+    case SIGILL:
+    case SIGFPE: return "It crashed: run it alone under a debugger, for example `zero launch --nproc-per-node 1 -- gdb -batch -ex run -ex bt --args PROGRAM ...`.";
+    default: break;
+  }
+  if (end.exit_code == kPeerFailed) return "It lost a peer; if that rank is on another machine, look at the launcher's output there.";
+  return "Its last lines say why; start again when that is put right.";
+}
+
+}  // namespace
+
+const RankEnd* find_culprit(std::span<const RankEnd> ends) {
+  const auto failed = [](const RankEnd& end) { return end.failed(); };
+  const auto accused = [](const RankEnd& end) { return end.failed() && end.end.exit_code != kPeerFailed; };
+  auto found = std::find_if(ends.begin(), ends.end(), accused);
+  if (found == ends.end()) found = std::find_if(ends.begin(), ends.end(), failed);
+  return found == ends.end() ? nullptr : &*found;
+}
+
+int exit_status(const RankEnd& culprit) {
+  const int code = culprit.end.exit_code;
+  return code == 2 || code == 4 ? code : 3;
+}
+
+std::string describe(const ProcessEnd& end) {
+  if (end.signal == 0) return fmt::format("exit status {}", end.exit_code);
+  const char* name = sigabbrev_np(end.signal);
+  return fmt::format("signal {} (SIG{})", end.signal, name != nullptr ? name : "?");
+}
+
+std::string failure_report(std::span<const RankEnd> ends, int world) {
+  const RankEnd* culprit = find_culprit(ends);
+  if (culprit == nullptr) return "";
+  std::string out = fmt::format("zero launch: rank {} of {} failed with {} after {:.1f} s{}\n", culprit->rank, world, describe(culprit->end),
+                                culprit->seconds, world > 1 ? "; all ranks were ended" : "");
+  if (culprit->last_lines.empty()) {
+    out += "  it printed nothing\n";
+  } else {
+    out += "  its last lines:\n";
+    for (const auto& line : culprit->last_lines) out += fmt::format("    {}\n", line);
+  }
+  std::size_t witnesses = 0;
+  for (const auto& end : ends) {
+    if (&end == culprit || !end.failed() || ++witnesses > kMostWitnesses) continue;
+    out += fmt::format("  rank {} then failed with {}{}{}\n", end.rank, describe(end.end), end.last_lines.empty() ? "" : ": ",
+                       end.last_lines.empty() ? "" : end.last_lines.back());
+  }
+  if (witnesses > kMostWitnesses) out += fmt::format("  and {} more\n", witnesses - kMostWitnesses);
+  return out + "  " + advice(culprit->end) + "\n";
+}
+
+}  // namespace zero

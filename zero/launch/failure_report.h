@@ -1,0 +1,37 @@
+// Who is to blame, said on one screen, and with which status the launcher ends.
+//
+// When one rank dies its peers notice and fail too, sometimes before the launcher hears of the first. Status 3 is how a rank
+// says "a peer failed": such a rank is a witness, and the culprit is the first that failed in any other way; if all are
+// witnesses, the first of them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "zero/launch/rank_process.h"
+
+namespace zero {
+
+struct RankEnd {
+  int rank = 0;
+  ProcessEnd end;
+  bool ended_by_us = false;             // the launcher had already told it to end
+  double seconds = 0;                   // after the start
+  std::vector<std::string> last_lines;  // that it printed
+
+  bool failed() const { return !ended_by_us && (end.exit_code != 0 || end.signal != 0); }
+};
+
+// `ends` in the order in which they ended. Null when none failed.
+const RankEnd* find_culprit(std::span<const RankEnd> ends);
+
+// 2 and 4 are passed on (a bad configuration, a failed read or write); everything else is 3: a rank failed.
+int exit_status(const RankEnd& culprit);
+
+// "exit status 3", "signal 9 (SIGKILL)".
+std::string describe(const ProcessEnd& end);
+
+std::string failure_report(std::span<const RankEnd> ends, int world);
+
+}  // namespace zero

@@ -1,0 +1,81 @@
+#include "zero/launch/rank_environment.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+
+#include "zero/base/error.h"
+
+namespace zero {
+
+Variables rank_variables(const LaunchOptions& options, const RunIdentity& identity, int local_rank, int num_cores) {
+  const auto text = [](int number) { return std::to_string(number); };
+  const std::string rank = text(options.node_rank * options.ranks + local_rank);
+  const std::string world = text(options.nodes * options.ranks);
+  Variables variables{
+      {"RANK", rank},
+      {"WORLD_SIZE", world},
+      {"LOCAL_RANK", text(local_rank)},
+      {"LOCAL_WORLD_SIZE", text(options.ranks)},
+      {"GROUP_RANK", text(options.node_rank)},
+      {"GROUP_WORLD_SIZE", text(options.nodes)},
+      {"ROLE_RANK", rank},
+      {"ROLE_WORLD_SIZE", world},
+      {"ROLE_NAME", options.role},
+      {"MASTER_ADDR", options.master_address},
+      {"MASTER_PORT", text(identity.master_port)},
+      {"TORCHELASTIC_RUN_ID", options.run_name.empty() ? identity.run_id : options.run_name},
+      {"TORCHELASTIC_RESTART_COUNT", text(identity.restart)},
+      {"TORCHELASTIC_MAX_RESTARTS", text(options.max_restarts)},
+      {"OMP_NUM_THREADS", text(std::max(1, num_cores / options.ranks))},
+      {"ZERO_RUN_ID", identity.run_id},
+  };
+  variables.insert(variables.end(), options.variables.begin(), options.variables.end());
+  return variables;
+}
+
+std::vector<std::string> merge_environment(std::span<const std::string> inherited, const Variables& variables) {
+  constexpr std::string_view kUsersChoice = "OMP_NUM_THREADS";
+  const auto key_of = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
+  const bool user_chose = std::any_of(inherited.begin(), inherited.end(), [&](const auto& entry) { return key_of(entry) == kUsersChoice; });
+  std::vector<std::string> out;
+  for (const auto& entry : inherited) {
+    const bool replaced = std::any_of(variables.begin(), variables.end(), [&](const auto& variable) { return variable.first == key_of(entry); });
+    if (!replaced || key_of(entry) == kUsersChoice) out.push_back(entry);
+  }
+  for (const auto& [key, value] : variables) {
+    if (key == kUsersChoice && user_chose) continue;
+    out.push_back(fmt::format("{}={}", key, value));
+  }
+  return out;
+}
+
+std::string random_id() {
+  std::uint64_t bits = 0;
+  if (getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) throw IoError("getrandom", "read", errno);
+  return fmt::format("{:016x}", bits);
+}
+
+int free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) throw IoError("MASTER_PORT", "socket", errno);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  const bool bound = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  const int error = errno;
+  close(fd);
+  if (!bound) throw IoError("MASTER_PORT", "bind", error);
+  return ntohs(address.sin_port);
+}
+
+}  // namespace zero

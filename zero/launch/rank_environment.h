@@ -1,0 +1,37 @@
+// The environment of one rank: torchrun's variables, so that any program written for torchrun runs under `zero launch`.
+//
+//   RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_RANK ROLE_WORLD_SIZE ROLE_NAME
+//   MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS
+//   OMP_NUM_THREADS (cores / ranks, unless set)     ZERO_RUN_ID (the same for all ranks, another after each restart)
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "zero/launch/launch_options.h"
+
+namespace zero {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+// What all ranks of one start share.
+struct RunIdentity {
+  std::string run_id;  // ZERO_RUN_ID
+  int master_port = 0;
+  int restart = 0;
+};
+
+Variables rank_variables(const LaunchOptions& options, const RunIdentity& identity, int local_rank, int num_cores);
+
+// `inherited` ("KEY=VALUE" each) with `variables` put over it. OMP_NUM_THREADS that the user set stays.
+std::vector<std::string> merge_environment(std::span<const std::string> inherited, const Variables& variables);
+
+// 16 random hexadecimal digits.
+std::string random_id();
+
+// A TCP port of this machine that nobody listens on at the moment. Throws IoError.
+int free_port();
+
+}  // namespace zero

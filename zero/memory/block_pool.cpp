@@ -1,0 +1,48 @@
+#include "zero/memory/block_pool.h"
+
+#include <algorithm>
+
+#include "zero/base/check.h"
+
+namespace zero {
+
+BlockPool::BlockPool(Allocator allocate, Ledger& ledger, MemoryTag tag)
+    : allocate_(std::move(allocate)), ledger_(ledger), tag_(tag) {}
+
+std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes) {
+  Block* best = nullptr;
+  for (Block& block : blocks_) {
+    if (block.idle && static_cast<std::int64_t>(block.buffer.size()) >= bytes &&
+        (best == nullptr || block.buffer.size() < best->buffer.size())) {
+      best = &block;
+    }
+  }
+  // A far larger block is taken only where a new one would break the limit.
+  const bool wasteful = best != nullptr && static_cast<std::int64_t>(best->buffer.size()) > bytes + bytes / 4;
+  if (best != nullptr && (!wasteful || held_bytes_ + bytes > limit_bytes)) {
+    best->idle = false;
+    reused_last_ = true;
+    return best->buffer.data();
+  }
+  for (auto block = blocks_.begin(); block != blocks_.end() && held_bytes_ + bytes > limit_bytes;) {
+    if (!block->idle) {
+      ++block;
+      continue;
+    }
+    held_bytes_ -= static_cast<std::int64_t>(block->buffer.size());
+    block = blocks_.erase(block);
+  }
+  blocks_.push_back({Buffer(allocate_(static_cast<std::size_t>(bytes)), ledger_, Tier::kDevice, tag_), false});
+  held_bytes_ += bytes;
+  reused_last_ = false;
+  return blocks_.back().buffer.data();
+}
+
+void BlockPool::release(std::byte* data) {
+  const auto block =
+      std::find_if(blocks_.begin(), blocks_.end(), [data](const Block& b) { return b.buffer.data() == data; });
+  ZERO_CHECK(block != blocks_.end() && !block->idle, "a block was released that is not in use");
+  block->idle = true;
+}
+
+}  // namespace zero

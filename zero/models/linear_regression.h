@@ -1,0 +1,30 @@
+// Linear regression: y = w x + b with one output. Parameters linear.{weight [1, features], bias [1]}, first all zero: the
+// problem is convex, and a start that needs no seed makes runs comparable.
+//
+//   LinearRegression model(13);
+//   auto y = model->forward(rows);             // [batch, 13] -> [batch, 1]
+//
+// Local.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+
+namespace zero {
+
+class LinearRegressionImpl : public torch::nn::Module {
+ public:
+  // Throws ConfigError under "data.path" for a table without a column to learn from.
+  explicit LinearRegressionImpl(std::int64_t features);
+  // Rows are taken into the parameters' type.
+  torch::Tensor forward(const torch::Tensor& x);
+
+ private:
+  torch::nn::Linear linear_;
+};
+TORCH_MODULE(LinearRegression);
+
+}  // namespace zero

@@ -1,0 +1,39 @@
+// The inner loop of AdamW (Loshchilov and Hutter, arXiv:1711.05101) with the arithmetic of torch.optim.AdamW.
+//
+// For each element, in fp32, every operation rounded on its own (no fused multiply-add), so that the bits are the same
+// on every instruction set, for any alignment and however a span is cut:
+//
+//   g  = gradient * gradient_scale
+//   p  = p * decay                                 decay = 1 - lr * weight_decay
+//   m  = m + w * (g - m)                           w = 1 - beta1; torch's lerp: from the nearer end, below
+//   v  = v * beta2 + ((1 - beta2) * g) * g
+//   p  = p + (-step_size * m) / (sqrt(v) / bias + eps)
+//
+// It reads 16 and writes 12 bytes an element and is bound by memory, so true divisions and a true root cost nothing.
+// Local.
+#pragma once
+
+#include "zero/optim/update_rule.h"
+
+namespace zero {
+
+// What is the same for every element: computed in double, then rounded once.
+struct AdamWConstants {
+  float gradient_scale = 1;
+  float decay = 1;
+  // lerp(m, g, w) is m + w (g - m) for w < 1/2 and g - (1 - w) (g - m) otherwise: exact at w = 0 and at w = 1.
+  float lerp_from_gradient = 0;  // 1 for the second form
+  float lerp_factor = 0;         // w, or -(1 - w)
+  float beta2 = 0;
+  float one_minus_beta2 = 1;
+  float bias = 1;  // sqrt(1 - beta2^step)
+  float eps = 0;
+  float minus_step_size = 0;  // -lr / (1 - beta1^step)
+};
+
+AdamWConstants adamw_constants(const AdamWOptions& options, const UpdateScalars& scalars);
+
+// Updates span's parameter and both moments in place, and writes low_precision if it is not null.
+void adamw_update(const UpdateSpan& span, const AdamWConstants& constants);
+
+}  // namespace zero

@@ -1,0 +1,32 @@
+// The inner loop of stochastic gradient descent with the arithmetic of torch.optim.SGD (dampening 0, no Nesterov).
+//
+// For each element, in fp32, every operation rounded on its own, so that the bits are the same on every instruction set
+// and however a span is cut:
+//
+//   g   = gradient * gradient_scale
+//   g   = g + weight_decay * p                     coupled: the decay passes through the momentum
+//   buf = g at the first step, momentum * buf + g  later (only with a first_moment; then g = buf)
+//   p   = p + (-lr) * g
+//
+// Local.
+#pragma once
+
+#include "zero/optim/update_rule.h"
+
+namespace zero {
+
+// What is the same for every element.
+struct SgdConstants {
+  float gradient_scale = 1;
+  float weight_decay = 0;
+  float momentum = 0;
+  bool first_step = false;  // the momentum buffer is written without having been read
+  float minus_lr = 0;
+};
+
+SgdConstants sgd_constants(const SgdOptions& options, const UpdateScalars& scalars);
+
+// Updates span's parameter, and its first_moment if it is not null, in place; writes low_precision if it is not null.
+void sgd_update(const UpdateSpan& span, const SgdConstants& constants);
+
+}  // namespace zero

@@ -1,0 +1,77 @@
+// UpdateRule: one optimizer step over flat spans, in a single pass.
+//
+// A rule sees spans and a step number; never ranks, units or tiers. One pass over memory does everything: unscale and
+// clip (one factor), moments, decay, update, and the low-precision copy. Elements are independent, so any cut of a span
+// into pieces, any number of threads and any instruction set gives the same bits.
+//
+//   auto rule = make_update_rule(AdamWOptions{.beta2 = 0.95});
+//   rule->update(span, {.step = 1, .lr = 3e-4, .gradient_scale = clip / world, .weight_decay = 0.1});
+//
+// lr and weight_decay come with each update, because a schedule changes the one and the parameter group decides the
+// other; learning_rate() and weight_decay() say what the options hold. A rule is immutable: many threads may share one.
+// Local, all of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+
+#include "zero/base/dtype.h"
+
+namespace zero {
+
+// What one update touches: numel elements of each, aligned as their type asks and no further; no two overlap. Moments
+// that the rule does not have are null; those it has start as zeros.
+struct UpdateSpan {
+  float* parameter = nullptr;           // fp32: the parameter itself, or the master copy
+  const std::byte* gradient = nullptr;  // of gradient_dtype
+  DType gradient_dtype = DType::kFloat32;
+  float* first_moment = nullptr;
+  float* second_moment = nullptr;
+  BFloat16Bits* low_precision = nullptr;  // written with the rounded parameter when given
+  std::int64_t numel = 0;
+};
+
+struct UpdateScalars {
+  std::int64_t step = 1;  // counted from 1: bias correction
+  double lr = 0;
+  double gradient_scale = 1;  // the gradient is multiplied by this before anything else
+  double weight_decay = 0;
+};
+
+// Defaults are torch.optim's.
+struct AdamWOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+};
+
+struct SgdOptions {
+  double lr = 1e-2;
+  double momentum = 0;
+  double weight_decay = 0;  // coupled, as in torch.optim.SGD: added to the gradient
+};
+
+using OptimizerOptions = std::variant<AdamWOptions, SgdOptions>;
+
+class UpdateRule {
+ public:
+  virtual ~UpdateRule() = default;
+  virtual std::string_view name() const = 0;
+  virtual int num_moments() const = 0;  // fp32 moments an element: AdamW 2, SGD 0 or 1
+  virtual void update(const UpdateSpan& span, const UpdateScalars& scalars) const = 0;
+};
+
+// Throws ConfigError under keys "optimizer.lr", "optimizer.betas" ... for values out of range or not finite.
+std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options);
+double learning_rate(const OptimizerOptions& options);
+double weight_decay(const OptimizerOptions& options);
+
+// The instruction set that the kernels chose on this machine: "AVX2", "AVX3", "NEON", "SCALAR" ...
+std::string kernel_target();
+
+}  // namespace zero

@@ -1,0 +1,40 @@
+// Estimate: what a rank will hold and send, from shapes alone. No world is too large: 10,000 ranks take microseconds.
+//
+//   Estimate e = estimate(units, world, rank, place(2, Reduce::kAuto, 1), /*num_moments=*/2);
+//   e.memory.parameter, e.sent_bytes (stages 0-2; stage 3 depends on the trace: see simulate())
+//
+// Bytes include the stated padding. The formulas of the ZeRO paper are state_formula_bytes() and sent_formula_bytes(): the same
+// without padding, as real numbers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "zero/plan/placement.h"
+#include "zero/plan/unit.h"
+
+namespace zero {
+
+struct StateBytes {
+  std::int64_t parameter = 0;
+  std::int64_t gradient = 0;
+  std::int64_t master = 0;
+  std::int64_t moment = 0;
+  std::int64_t total() const { return parameter + gradient + master + moment; }
+  bool operator==(const StateBytes&) const = default;
+};
+
+// Padding is the same on every rank: shards have equal sizes.
+StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments);
+
+// What ranks send in a step whose forward and backward touch each unit once: stage 3 in the strict budget.
+std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
+
+// Bytes per rank of `numel` parameters by the paper's formulas: 16P, 4P + 12P/N, 2P + 14P/N, 16P/N for bf16 with fp32
+// master and Adam; 16P, 8P + 8P/N, 4P + 12P/N, 16P/N for fp32.
+double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, int num_moments);
+
+// Elements sent per rank and step: 2P(N-1)/N at stages 0 to 2, 3P(N-1)/N at stage 3; with micro-batches as in `placement`.
+double sent_formula_numel(std::int64_t numel, int world, const Placement& placement);
+
+}  // namespace zero

@@ -1,0 +1,54 @@
+// Shard: one rank's part of a unit. The only place where an offset into a unit is computed.
+//
+//   shard_of(unit, rank, world) == {offset = rank * n, numel = n},  n = ceil(unit.numel / world) rounded up to 64 bytes
+//
+// Every rank's shard has the same size, so that collectives move equal blocks; the flat range is padded to world * n and the
+// padding lies at the end: the last ranks hold it. Padding is zero, is never updated and is stated by padding_numel().
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "zero/plan/unit.h"
+
+namespace zero {
+
+struct Shard {
+  std::int64_t offset = 0;
+  std::int64_t numel = 0;
+  bool operator==(const Shard&) const = default;
+};
+
+constexpr std::int64_t shard_numel(std::int64_t unit_numel, DType dtype, int world) {
+  const std::int64_t align = alignment_numel(dtype);
+  const std::int64_t share = (unit_numel + world - 1) / world;
+  return (share + align - 1) / align * align;
+}
+
+inline Shard shard_of(const Unit& unit, int rank, int world) {
+  const std::int64_t numel = shard_numel(unit.numel, unit.dtype, world);
+  return {rank * numel, numel};
+}
+
+// Elements of the padded flat range: world equal shards.
+inline std::int64_t padded_numel(const Unit& unit, int world) { return world * shard_numel(unit.numel, unit.dtype, world); }
+
+// Elements of the padded range that are no parameter's.
+inline std::int64_t padding_numel(const Unit& unit, int world) {
+  std::int64_t used = 0;
+  for (const Slice& slice : unit.slices) used += slice.numel;
+  return padded_numel(unit, world) - used;
+}
+
+// A slice's part that lies in [range.offset, range.offset + range.numel), in elements of the unit's flat range.
+struct SlicePart {
+  std::int64_t offset = 0;
+  std::int64_t numel = 0;  // 0: none of it
+};
+inline SlicePart overlap(const Slice& slice, const Shard& range) {
+  const std::int64_t begin = std::max(slice.offset, range.offset);
+  const std::int64_t end = std::min(slice.offset + slice.numel, range.offset + range.numel);
+  return {begin, std::max<std::int64_t>(end - begin, 0)};
+}
+
+}  // namespace zero

@@ -1,0 +1,222 @@
+#include "zero/plan/schedule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "zero/base/check.h"
+#include "zero/plan/partition.h"
+#include "zero/plan/residency.h"
+
+namespace zero {
+namespace {
+
+bool contains(const std::vector<int>& values, int value) { return std::find(values.begin(), values.end(), value) != values.end(); }
+
+// Fills the stations' gathers and releases: Belady's rule over the known future, one unit fetched ahead.
+class GatherPlanner {
+ public:
+  GatherPlanner(Schedule& schedule, const std::vector<Unit>& units, int world)
+      : schedule_(schedule), next_use_(schedule.stations.size()), resident_(units, world) {
+    std::vector<std::size_t> upcoming(units.size(), kNever);
+    for (std::size_t at = schedule.stations.size(); at-- > 0;) {
+      next_use_[at] = upcoming;
+      const Event& event = schedule.stations[at].event;
+      if (event.kind == EventKind::kTouch) upcoming[static_cast<std::size_t>(event.unit)] = at;
+    }
+  }
+
+  void run() {
+    for (std::size_t at = 0; at < schedule_.stations.size(); ++at) {
+      const Event& event = schedule_.stations[at].event;
+      if (event.kind == EventKind::kTouch) {
+        touch(at, event);
+      } else if (event.kind == EventKind::kStep || (event.kind == EventKind::kBackward && schedule_.budget.strict())) {
+        for (int unit : resident_.units()) release(at, unit);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+
+  void touch(std::size_t at, const Event& event) {
+    if (!resident_.holds(event.unit)) {
+      make_room(at, event, event.unit, 0);
+      gather(at, event.unit);
+    }
+    if (schedule_.budget.strict()) return;
+    // One ahead: beginning a gather early costs nothing and hides the wait for late peers.
+    const auto ahead = std::find_if(schedule_.stations.begin() + static_cast<std::ptrdiff_t>(at) + 1, schedule_.stations.end(),
+                                    [&](const Station& s) { return s.event.kind == EventKind::kTouch && !resident_.holds(s.event.unit); });
+    if (ahead == schedule_.stations.end()) return;
+    const auto when = static_cast<std::size_t>(ahead - schedule_.stations.begin());
+    if (make_room(at, event, ahead->event.unit, when)) gather(at, ahead->event.unit);
+  }
+
+  // Releases until `unit` fits. With `not_before` set, only units whose next use is later than that are given up, and false
+  // says that this was not enough (nothing was released then).
+  bool make_room(std::size_t at, const Event& event, int unit, std::size_t not_before) {
+    std::vector<int> victims;
+    std::int64_t freed = 0;
+    const auto fits = [&] {
+      if (schedule_.budget.strict()) return victims.size() == releasable(event, unit).size();
+      return resident_.bytes() - freed + resident_.bytes_of(unit) <= schedule_.budget.capacity_bytes;
+    };
+    std::vector<int> candidates = releasable(event, unit);
+    std::stable_sort(candidates.begin(), candidates.end(), [&](int a, int b) { return next_use(at, a) > next_use(at, b); });
+    for (int victim : candidates) {
+      if (fits() || (not_before != 0 && next_use(at, victim) <= not_before)) break;
+      victims.push_back(victim);
+      freed += resident_.bytes_of(victim);
+    }
+    if (not_before != 0 && !fits()) return false;
+    for (int victim : victims) release(at, victim);
+    return true;
+  }
+
+  std::vector<int> releasable(const Event& event, int unit) const {
+    std::vector<int> result;
+    for (int held : resident_.units()) {
+      if (held != unit && held != event.unit && !contains(event.pinned, held)) result.push_back(held);
+    }
+    return result;
+  }
+
+  std::size_t next_use(std::size_t at, int unit) const { return next_use_[at][static_cast<std::size_t>(unit)]; }
+
+  void gather(std::size_t at, int unit) {
+    resident_.add(unit);
+    schedule_.stations[at].moves.push_back({MoveKind::kGather, unit});
+  }
+  void release(std::size_t at, int unit) {
+    resident_.remove(unit);
+    schedule_.stations[at].moves.push_back({MoveKind::kRelease, unit});
+  }
+
+  Schedule& schedule_;
+  std::vector<std::vector<std::size_t>> next_use_;  // of each unit after each station
+  Residency resident_;
+};
+
+std::vector<int> reversed_order(const std::vector<Unit>& units) {
+  std::vector<int> order;
+  for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
+    if (unit->trainable) order.push_back(unit->index);
+  }
+  return order;
+}
+
+// The order in which the last backward pass of the trace completed its gradients; units it never mentions come last.
+std::vector<int> completion_order(const Trace& trace, const std::vector<Unit>& units) {
+  std::vector<int> order;
+  for (const Event& event : trace.events) {
+    if (event.kind == EventKind::kBackward) order.clear();
+    if (event.kind == EventKind::kGradient && !contains(order, event.unit)) order.push_back(event.unit);
+  }
+  for (int unit : reversed_order(units)) {
+    if (!contains(order, unit)) order.push_back(unit);
+  }
+  return order;
+}
+
+std::vector<Move> step_moves(const Placement& placement, const std::vector<Unit>& units) {
+  std::vector<Move> moves;
+  // In the order of the next forward, so that what it needs first is ready first.
+  for (const Unit& unit : units) {
+    if (!unit.trainable) continue;
+    if (!placement.optimizer_sharded) moves.push_back({MoveKind::kGatherGradient, unit.index});
+    moves.push_back({MoveKind::kUpdate, unit.index});
+    if (placement.optimizer_sharded && !placement.parameter_sharded) moves.push_back({MoveKind::kGather, unit.index});
+  }
+  return moves;
+}
+
+}  // namespace
+
+Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int world, const Placement& placement, GatherBudget budget) {
+  Schedule schedule{.placement = placement, .budget = budget};
+  schedule.reduce_order = trace.events.empty() ? reversed_order(units) : completion_order(trace, units);
+  schedule.step = step_moves(placement, units);
+  int finished_backwards = 0;
+  for (const Event& event : trace.events) {
+    schedule.stations.push_back({event, {}});
+    if (event.kind == EventKind::kEndBackward) ++finished_backwards;
+    const bool last = finished_backwards >= placement.accumulate - 1;
+    if (event.kind == EventKind::kGradient && (placement.reduce_each || last)) schedule.stations.back().moves.push_back({MoveKind::kReduce, event.unit});
+  }
+  if (placement.parameter_sharded) GatherPlanner(schedule, units, world).run();
+  return schedule;
+}
+
+ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world) {
+  ScheduleCost cost;
+  Residency resident(units, world);
+  const auto issue = [&](const Move& move, bool keeps) {
+    const std::int64_t block = resident.bytes_of(move.unit) / world;  // parameters and gradients cross in the unit's type
+    switch (move.kind) {
+      case MoveKind::kGather:
+        cost.sent_bytes += (world - 1) * block;
+        ++cost.num_gathers;
+        if (keeps) resident.add(move.unit);
+        cost.gathered_peak_bytes = std::max(cost.gathered_peak_bytes, resident.bytes());
+        break;
+      case MoveKind::kGatherGradient: cost.sent_bytes += (world - 1) * block; break;
+      case MoveKind::kReduce:
+        cost.sent_bytes += (world - 1) * block;
+        ++cost.num_reduces;
+        break;
+      case MoveKind::kRelease: resident.remove(move.unit); break;
+      case MoveKind::kUpdate: break;
+      case MoveKind::kFetch:
+      case MoveKind::kSpill: ZERO_CHECK(false, "no schedule issues this move yet");
+    }
+  };
+  for (const Station& station : schedule.stations) {
+    for (const Move& move : station.moves) issue(move, true);
+    const Event& event = station.event;
+    if (schedule.placement.parameter_sharded && event.kind == EventKind::kTouch) {
+      ZERO_CHECK(resident.holds(event.unit), "unit {} is touched but not gathered", event.unit);
+      for (int unit : event.pinned) ZERO_CHECK(resident.holds(unit), "unit {} is in use but was released", unit);
+    }
+  }
+  for (const Move& move : schedule.step) issue(move, false);
+  return cost;
+}
+
+std::int64_t gathered_bytes(const Unit& unit, int world) { return padded_numel(unit, world) * static_cast<std::int64_t>(size_of(unit.dtype)); }
+
+std::string describe(const Move& move, const std::vector<Unit>& units) {
+  const std::string& name = units.at(static_cast<std::size_t>(move.unit)).name;
+  switch (move.kind) {
+    case MoveKind::kFetch: return "fetch " + name;
+    case MoveKind::kGather: return "gather " + name;
+    case MoveKind::kGatherGradient: return "gather gradient of " + name;
+    case MoveKind::kRelease: return "release " + name;
+    case MoveKind::kReduce: return "reduce " + name;
+    case MoveKind::kUpdate: return "update " + name;
+    case MoveKind::kSpill: return "spill " + name;
+  }
+  return "";
+}
+
+std::string print_schedule(const Schedule& schedule, const std::vector<Unit>& units) {
+  std::string text;
+  const auto line = [&](const std::string& event, const std::vector<Move>& moves) {
+    std::vector<std::string> words;
+    for (const Move& move : moves) words.push_back(describe(move, units));
+    text += fmt::format("{:<32}{}{}\n", event, words.empty() ? "" : "| ", fmt::join(words, ", "));
+  };
+  for (const Station& station : schedule.stations) {
+    if (station.event.kind == EventKind::kStep) {
+      auto moves = station.moves;
+      moves.insert(moves.end(), schedule.step.begin(), schedule.step.end());
+      line("step", moves);
+    } else {
+      line(describe(station.event, units), station.moves);
+    }
+  }
+  return text;
+}
+
+}  // namespace zero

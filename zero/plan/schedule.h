@@ -1,0 +1,79 @@
+// Schedule: a step as a list of moves. Data, not code: it is printed, costed, simulated and replayed.
+//
+//   Schedule s = build_schedule(trace, units, world, place(3, Reduce::kAuto, 1), {.capacity_bytes = 64 << 20});
+//   print_schedule(s, units);
+//   simulate(s, units, world).sent_bytes;        // what a rank will send in a step, to the byte
+//
+// A station is an event of the trace and the moves to issue when it occurs, in order, before the event is served. Release follows
+// Belady's rule: the unit whose next use is farthest goes first. Nobody but build_schedule decides anything from a stage.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "zero/plan/placement.h"
+#include "zero/plan/trace.h"
+#include "zero/plan/unit.h"
+
+namespace zero {
+
+enum class MoveKind : std::uint8_t {
+  kFetch,           // a state comes from a lower tier (offload; not issued yet)
+  kGather,          // the whole parameter range of `unit` from every rank's shard
+  kGatherGradient,  // the whole reduced gradient: what an all-reduce does after its reduce-scatter
+  kRelease,         // the gathered range is given back
+  kReduce,          // the sum over ranks of the unit's gradient, each rank its shard
+  kUpdate,          // the optimizer over what this rank holds of `unit`
+  kSpill            // a state goes to a lower tier (offload; not issued yet)
+};
+
+struct Move {
+  MoveKind kind = MoveKind::kGather;
+  int unit = 0;
+  bool operator==(const Move&) const = default;
+};
+
+struct Station {
+  Event event;
+  std::vector<Move> moves;
+};
+
+// How much gathered memory a rank may hold. kStrict is "min": one unit at a time, released at once, nothing ahead.
+struct GatherBudget {
+  static constexpr std::int64_t kStrict = -1;
+  std::int64_t capacity_bytes = std::numeric_limits<std::int64_t>::max();
+  bool strict() const { return capacity_bytes == kStrict; }
+};
+
+struct Schedule {
+  Placement placement;
+  GatherBudget budget;
+  std::vector<Station> stations;  // empty: no trace yet; gather on demand, release the least recently used
+  std::vector<int> reduce_order;  // units in the order in which their gradients are reduced, the same on every rank
+  std::vector<Move> step;         // issued by step(), after the global norm is known
+};
+
+// An empty trace gives the schedule of the first step: on demand, gradients reduced in reversed unit order.
+Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int world, const Placement& placement, GatherBudget budget);
+
+// What a rank does when it replays the schedule, without doing it.
+struct ScheduleCost {
+  std::int64_t sent_bytes = 0;           // = received: every movement here is symmetric
+  std::int64_t gathered_peak_bytes = 0;  // the most gathered at once
+  std::int64_t num_gathers = 0;
+  std::int64_t num_reduces = 0;
+};
+// Throws InternalError when the schedule would read a unit that is not gathered, release one twice, or exceed its budget:
+// the test that replays schedules for 1,024 ranks relies on it.
+ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world);
+
+// One line an event: "touch transformer.h.3 | release transformer.h.1, gather transformer.h.4".
+std::string print_schedule(const Schedule& schedule, const std::vector<Unit>& units);
+std::string describe(const Move& move, const std::vector<Unit>& units);
+
+// Bytes of a unit's gathered range.
+std::int64_t gathered_bytes(const Unit& unit, int world);
+
+}  // namespace zero

@@ -1,0 +1,80 @@
+#include "zero/plan/unit.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "zero/base/check.h"
+
+namespace zero {
+namespace {
+
+bool is_number(std::string_view part) {
+  return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool has_prefix(std::string_view name, std::string_view prefix) {
+  return name.starts_with(prefix) && (name.size() == prefix.size() || name[prefix.size()] == '.');
+}
+
+// "transformer.h.0.attn.bias" -> "transformer.h.0"; no numbered part that has parameters below it -> "root".
+std::string repeated_block(std::string_view name) {
+  std::size_t begin = 0;
+  while (true) {
+    const std::size_t dot = name.find('.', begin);
+    if (dot == std::string_view::npos) return "root";
+    if (is_number(name.substr(begin, dot - begin))) return std::string(name.substr(0, dot));
+    begin = dot + 1;
+  }
+}
+
+std::string longest_prefix(std::string_view name, const std::vector<std::string>& prefixes) {
+  const std::string* best = nullptr;
+  for (const auto& prefix : prefixes) {
+    if (has_prefix(name, prefix) && (best == nullptr || prefix.size() > best->size())) best = &prefix;
+  }
+  return best != nullptr ? *best : "root";
+}
+
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+}  // namespace
+
+std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes) {
+  for (const auto& prefix : prefixes) {
+    const bool matched = std::any_of(specs.begin(), specs.end(), [&](const ParamSpec& spec) { return has_prefix(spec.name, prefix); });
+    if (!matched) throw ConfigError("units", prefix, "no parameter has this prefix", "name a module as it appears in parameter names");
+  }
+  std::vector<Unit> units;
+  std::map<std::tuple<std::string, DType, bool>, int> known;
+  for (std::size_t index = 0; index < specs.size(); ++index) {
+    const ParamSpec& spec = specs[index];
+    std::string name = !prefixes.empty() ? longest_prefix(spec.name, prefixes) : spec.own_unit ? spec.name : repeated_block(spec.name);
+    const auto [entry, fresh] = known.try_emplace({name, spec.dtype, spec.trainable}, static_cast<int>(units.size()));
+    if (fresh) {
+      const bool plain = std::none_of(units.begin(), units.end(), [&](const Unit& unit) { return unit.name == name; });
+      const std::string suffix = plain ? "" : spec.trainable ? fmt::format(" ({})", name_of(spec.dtype)) : " (frozen)";
+      units.push_back({.index = entry->second, .name = name + suffix, .dtype = spec.dtype, .trainable = spec.trainable});
+    }
+    Unit& unit = units[static_cast<std::size_t>(entry->second)];
+    const std::int64_t offset = round_up(unit.numel, alignment_numel(unit.dtype));
+    unit.slices.push_back({static_cast<int>(index), offset, spec.numel()});
+    unit.numel = offset + spec.numel();
+  }
+  return units;
+}
+
+std::vector<SliceAddress> addresses_of(const std::vector<Unit>& units, std::size_t num_params) {
+  std::vector<SliceAddress> addresses(num_params, SliceAddress{-1, -1});
+  for (const Unit& unit : units) {
+    for (std::size_t slice = 0; slice < unit.slices.size(); ++slice) {
+      auto& address = addresses.at(static_cast<std::size_t>(unit.slices[slice].param));
+      ZERO_CHECK(address.unit < 0, "parameter {} lies in two units", unit.slices[slice].param);
+      address = {unit.index, static_cast<int>(slice)};
+    }
+  }
+  for (const auto& address : addresses) ZERO_CHECK(address.unit >= 0, "a parameter lies in no unit");
+  return addresses;
+}
+
+}  // namespace zero

@@ -1,0 +1,280 @@
+#include "zero/torch/attached_module.h"
+
+#include <ATen/core/VariableHooksInterface.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <unordered_set>
+
+#include "zero/base/check.h"
+#include "zero/base/log.h"
+#include "zero/plan/partition.h"
+#include "zero/torch/deferred.h"
+#include "zero/torch/dispatch_key.h"
+#include "zero/torch/gradient_hook.h"
+#include "zero/torch/module_parameters.h"
+#include "zero/torch/tensor_type.h"
+
+namespace zero {
+namespace {
+
+EngineOptions engine_options(const AttachOptions& options, const World& world) {
+  return {.stage = options.stage,
+          .reduce = options.reduce,
+          .accumulate = options.accumulate,
+          .device_memory = options.device_memory,
+          .optimizer = options.optimizer,
+          .groups = options.groups,
+          .clip = options.clip,
+          .threads = options.threads,
+          .local_world = world.local_size(),
+          .max_skipped_steps = options.max_skipped_steps};
+}
+
+// A tensor over `storage` with the sizes of `like`, with or without our key.
+torch::Tensor tensor_over(const c10::Storage& storage, const ParamSpec& spec, bool keyed) {
+  const auto meta = c10::scalarTypeToTypeMeta(to_scalar_type(spec.dtype));
+  c10::DispatchKeySet keys(c10::DispatchKeySet{c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU, c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::AutocastCPU});
+  if (keyed) keys = keys.add(kParameterKey);
+  auto impl = c10::make_intrusive<at::TensorImpl>(c10::Storage(storage), keys, meta);
+  impl->set_sizes_contiguous(spec.shape);
+  return torch::Tensor(std::move(impl));
+}
+
+// set_data() without the dispatcher: the parameter keeps its identity, and no operator of ours is in the way.
+void replace_data(const torch::Tensor& parameter, const torch::Tensor& data) {
+  const bool trainable = parameter.requires_grad();
+  at::impl::GetVariableHooks()->set_data(parameter, data);
+  ZERO_CHECK(parameter.requires_grad() == trainable, "set_data changed requires_grad");
+}
+
+}  // namespace
+
+AttachedModule::AttachedModule(torch::nn::Module& module, World& world, AttachOptions options)
+    : options_(std::move(options)), exceptions_at_start_(std::uncaught_exceptions()) {
+  ModuleParameters found = parameters_of(module, options_.dtype);
+  specs_ = std::move(found.specs);
+  tensors_ = std::move(found.tensors);
+  units_ = make_units(specs_, options_.units);
+  addresses_ = addresses_of(units_, specs_.size());
+  for (std::size_t param = 0; param < specs_.size(); ++param) {
+    storages_.emplace_back(*this, static_cast<int>(param), static_cast<std::size_t>(specs_[param].numel()) * size_of(specs_[param].dtype));
+  }
+  Communicator& comm = world.communicator();
+  engine_ = std::make_unique<Engine>(comm, specs_, units_, engine_options(options_, world), *this);
+  hooks_.resize(specs_.size());
+  for (const Unit& unit : units_) build_unit(unit, comm);
+  prepare_buffers(module, comm);
+}
+
+// A unit's first contents: from the recording where the module was deferred, else rank 0's. One unit is whole at a time.
+void AttachedModule::build_unit(const Unit& unit, Communicator& comm) {
+  c10::AutoGradMode no_gradients(false);
+  torch::Tensor flat = torch::zeros({padded_numel(unit, comm.world())}, torch::kFloat32);
+  bool deferred = true;
+  for (const Slice& slice : unit.slices) {
+    const auto param = static_cast<std::size_t>(slice.param);
+    torch::Tensor value = tensors_[param];
+    if (is_deferred(value)) {
+      value = build_deferred(value, specs_[param].name);
+    } else {
+      deferred = false;
+    }
+    flat.narrow(0, slice.offset, slice.numel).copy_(value.detach().reshape({-1}));
+  }
+  const std::span<std::byte> bytes{static_cast<std::byte*>(flat.mutable_data_ptr()), flat.nbytes()};
+  if (!deferred) comm.broadcast(bytes, 0, {.unit = unit.index, .control = true}).wait();
+  engine_->load(unit.index, bytes.data(), DType::kFloat32);
+  if (!deferred) comm.drain();
+  for (const Slice& slice : unit.slices) {
+    rehome(slice.param);
+    if (unit.trainable) install_hook(slice.param);
+  }
+}
+
+void AttachedModule::rehome(int param) {
+  const auto index = static_cast<std::size_t>(param);
+  c10::AutoGradMode no_gradients(false);
+  tensors_[index].mutable_grad().reset();
+  replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index], /*keyed=*/true));
+}
+
+void AttachedModule::install_hook(int param) {
+  const auto index = static_cast<std::size_t>(param);
+  auto node = torch::autograd::impl::grad_accumulator(tensors_[index]);
+  ZERO_CHECK(node != nullptr, "{} has no gradient accumulator", specs_[index].name);
+  hooks_[index].key = node->add_post_hook(std::make_unique<GradientHook>(*this, param));
+  hooks_[index].node = std::move(node);
+}
+
+void AttachedModule::prepare_buffers(torch::nn::Module& module, Communicator& comm) {
+  c10::AutoGradMode no_gradients(false);
+  std::unordered_set<const at::TensorImpl*> seen;
+  for (const auto& item : module.named_buffers()) {
+    torch::Tensor buffer = item.value();
+    if (!buffer.defined() || !seen.insert(buffer.unsafeGetTensorImpl()).second) continue;
+    if (is_deferred(buffer)) at::impl::GetVariableHooks()->set_data(buffer, build_deferred(buffer, item.key()));
+    torch::Tensor contiguous = buffer.contiguous();
+    comm.broadcast({static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()}, 0, {.control = true}).wait();
+    comm.drain();
+    if (!contiguous.is_same(buffer)) buffer.copy_(contiguous);
+  }
+}
+
+AttachedModule::~AttachedModule() {
+  for (Hook& hook : hooks_) {
+    if (hook.node != nullptr) hook.node->del_post_hook(hook.key);
+  }
+  scopes_.clear();
+  const bool failing = std::uncaught_exceptions() > exceptions_at_start_;
+  try {
+    if (!abandoned_ && !failing) give_back_all();
+    if (!failing) engine_->communicator().barrier({.control = true}).wait();
+  } catch (const std::exception& error) {
+    ZERO_LOG(error, "parameters could not be given back: {}", error.what());
+  }
+  for (std::size_t param = 0; param < storages_.size(); ++param) {
+    if (ParameterStorage::of(tensors_[param]) != nullptr) forget(static_cast<int>(param));
+  }
+}
+
+void AttachedModule::give_back_all() {
+  engine_->finish();
+  for (const Unit& unit : units_) {
+    const GatheredUnit whole = engine_->use(unit.index, Use::kUntraced);
+    const std::byte* data = engine_->data(unit.index);
+    for (const Slice& slice : unit.slices) give_back(slice.param, data + slice.offset * static_cast<std::int64_t>(size_of(unit.dtype)));
+  }
+}
+
+void AttachedModule::give_back(int param, const std::byte* data) {
+  const auto index = static_cast<std::size_t>(param);
+  const std::size_t bytes = storages_[index].storage().nbytes();
+  c10::DataPtr own = c10::GetAllocator(c10::DeviceType::CPU)->allocate(bytes);
+  if (bytes > 0) std::memcpy(own.get(), data, bytes);
+  storages_[index].give_back(std::move(own));
+  c10::AutoGradMode no_gradients(false);
+  replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index], /*keyed=*/false));
+}
+
+// Parameters that are not given back must not point to a handle that is gone: an empty storage of their own is left.
+void AttachedModule::forget(int param) {
+  const auto index = static_cast<std::size_t>(param);
+  storages_[index].give_back(c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU)));
+  c10::AutoGradMode no_gradients(false);
+  replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index], /*keyed=*/false));
+}
+
+void AttachedModule::bind(int unit, std::byte* data) {
+  const Unit& description = units_[static_cast<std::size_t>(unit)];
+  for (const Slice& slice : description.slices) {
+    storages_[static_cast<std::size_t>(slice.param)].point_to(data == nullptr ? nullptr : data + slice.offset * static_cast<std::int64_t>(size_of(description.dtype)));
+  }
+}
+
+Use AttachedModule::why() const {
+  // Inside a backward pass: its own operators, and a forward that is recomputed there.
+  if (torch::autograd::get_current_graph_task_id() != -1) return Use::kBackward;
+  const c10::AutogradState& state = c10::AutogradState::get_tls_state();
+  if (state.get_grad_mode()) return Use::kForward;
+  // A custom autograd function runs its forward without gradients; it belongs to whatever called it.
+  return state.get_fw_grad_mode() ? Use::kUntraced : last_use_;
+}
+
+GatheredUnit AttachedModule::use(int param, bool writes) {
+  const int unit = addresses_[static_cast<std::size_t>(param)].unit;
+  const Use now = scopes_.empty() ? why() : Use::kUntraced;
+  if (now != Use::kBackward) last_use_ = now;
+  GatheredUnit held = engine_->use(unit, now);
+  if (writes) engine_->mark_written(unit);
+  return held;
+}
+
+void AttachedModule::take_gradient(int param) {
+  const auto index = static_cast<std::size_t>(param);
+  torch::Tensor& slot = tensors_[index].mutable_grad();
+  if (!slot.defined()) return;
+  c10::AutoGradMode no_gradients(false);
+  torch::Tensor gradient = slot.detach();
+  slot.reset();
+  if (gradient.layout() != at::kStrided) gradient = gradient.to_dense();
+  gradient = gradient.to(to_scalar_type(specs_[index].dtype)).contiguous();
+  engine_->add_gradient(param, static_cast<const std::byte*>(gradient.const_data_ptr()));
+}
+
+void AttachedModule::verify() const {
+  for (std::size_t param = 0; param < tensors_.size(); ++param) {
+    const ParameterHandle* handle = ParameterStorage::of(tensors_[param]);
+    if (handle != nullptr && handle->owner == this) continue;
+    throw ConfigError("attach", specs_[param].name, "this parameter was replaced after attach() (Module::to, set_data or an assignment)",
+                      "convert and move the module before attach()");
+  }
+}
+
+StepReport AttachedModule::step(double lr) {
+  verify();
+  return engine_->step(lr);
+}
+
+std::vector<int> AttachedModule::units_of(const torch::nn::Module& module) const {
+  std::unordered_set<const at::TensorImpl*> wanted;
+  for (const torch::Tensor& tensor : module.parameters()) wanted.insert(tensor.unsafeGetTensorImpl());
+  std::vector<int> units;
+  std::size_t found = 0;
+  for (std::size_t param = 0; param < tensors_.size(); ++param) {
+    if (!wanted.contains(tensors_[param].unsafeGetTensorImpl())) continue;
+    ++found;
+    units.push_back(addresses_[param].unit);
+  }
+  if (found != wanted.size()) throw ConfigError("gathered", module.name(), "this module is not the attached one, nor inside it", "pass a module whose parameters were attached");
+  std::sort(units.begin(), units.end());
+  units.erase(std::unique(units.begin(), units.end()), units.end());
+  return units;
+}
+
+void AttachedModule::gather_for_everybody(const std::vector<int>& units) {
+  std::vector<GatheredUnit> held;
+  for (int unit : units) held.push_back(engine_->use(unit, Use::kUntraced));
+  scopes_.push_back(std::move(held));
+}
+
+void AttachedModule::release_from_everybody(const std::vector<int>& units, int source_rank) {
+  Communicator& comm = engine_->communicator();
+  for (int unit : units) {
+    if (source_rank >= 0) {
+      const Unit& description = units_[static_cast<std::size_t>(unit)];
+      const auto bytes = static_cast<std::size_t>(padded_numel(description, comm.world())) * size_of(description.dtype);
+      comm.broadcast({engine_->data(unit), bytes}, source_rank, {.unit = unit, .control = true}).wait();
+      comm.drain();
+    }
+    engine_->mark_written(unit);
+  }
+  scopes_.pop_back();
+}
+
+void AttachedModule::for_each_parameter(const std::function<void(const std::string&, const torch::Tensor&)>& visit, bool full_precision) {
+  std::vector<std::size_t> order(specs_.size());
+  for (std::size_t param = 0; param < order.size(); ++param) order[param] = param;
+  std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) { return specs_[a].name < specs_[b].name; });
+  c10::AutoGradMode no_gradients(false);
+  int unit = -1;
+  std::vector<float> whole;
+  for (std::size_t param : order) {
+    if (addresses_[param].unit != unit) {
+      unit = addresses_[param].unit;
+      whole = engine_->full_precision(unit);
+    }
+    const Slice& slice = units_[static_cast<std::size_t>(unit)].slices[static_cast<std::size_t>(addresses_[param].slice)];
+    const torch::Tensor values = torch::from_blob(whole.data() + slice.offset, specs_[param].shape, torch::kFloat32);
+    visit(specs_[param].name, full_precision ? values : values.to(to_scalar_type(specs_[param].dtype)));
+  }
+}
+
+}  // namespace zero

@@ -1,0 +1,81 @@
+// AttachedModule: the seam between one torch module and the engine. What an Attachment hides.
+//
+// Operators that take a parameter arrive through the fallback in parameter_use.cpp; gradients through a hook on each parameter's
+// AccumulateGrad node; the engine answers with where a unit's bytes are, and this class points the parameters' storages there.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <vector>
+
+#include "zero/engine/engine.h"
+#include "zero/torch/attach.h"
+#include "zero/torch/parameter_storage.h"
+
+namespace torch::autograd {
+struct Node;
+}
+
+namespace zero {
+
+class AttachedModule final : public UnitObserver {
+ public:
+  // Collective. Throws ConfigError; the module is then as it was.
+  AttachedModule(torch::nn::Module& module, World& world, AttachOptions options);
+  // Collective. Gives every parameter back in full; after a failure of the world, only this rank's shard of it, the rest NaN (said in
+  // the log).
+  ~AttachedModule() override;
+  AttachedModule(const AttachedModule&) = delete;
+  AttachedModule& operator=(const AttachedModule&) = delete;
+
+  void bind(int unit, std::byte* data) override;
+  void abandon() { abandoned_ = true; }
+
+  // Called by the fallback: an operator is about to run on parameter `param`.
+  GatheredUnit use(int param, bool writes);
+  // Called by the gradient hook: autograd made a gradient of `param`.
+  void take_gradient(int param);
+
+  // Throws ConfigError naming the first parameter that is not ours any more.
+  void verify() const;
+  StepReport step(double lr);
+  double lr() const { return learning_rate(options_.optimizer); }
+  // The units that hold the parameters of `module`, which must be the attached one or lie inside it.
+  std::vector<int> units_of(const torch::nn::Module& module) const;
+  void gather_for_everybody(const std::vector<int>& units);
+  void release_from_everybody(const std::vector<int>& units, int source_rank);
+  void for_each_parameter(const std::function<void(const std::string&, const torch::Tensor&)>& visit, bool full_precision);
+
+  Engine& engine() { return *engine_; }
+  const Engine& engine() const { return *engine_; }
+
+ private:
+  struct Hook {
+    std::shared_ptr<torch::autograd::Node> node;  // kept alive: the graph holds it weakly
+    std::uintptr_t key = 0;
+  };
+  void build_unit(const Unit& unit, Communicator& comm);
+  void rehome(int param);
+  void give_back_all();
+  void give_back(int param, const std::byte* data);
+  void forget(int param);
+  void install_hook(int param);
+  void prepare_buffers(torch::nn::Module& module, Communicator& comm);
+  Use why() const;
+
+  AttachOptions options_;
+  std::vector<torch::Tensor> tensors_;       // by parameter: the module's own
+  std::vector<ParamSpec> specs_;
+  std::vector<Unit> units_;
+  std::vector<SliceAddress> addresses_;
+  std::vector<ParameterStorage> storages_;   // by parameter
+  std::vector<Hook> hooks_;
+  std::unique_ptr<Engine> engine_;
+  std::vector<std::vector<GatheredUnit>> scopes_;  // of gathered(), innermost last
+  mutable Use last_use_ = Use::kForward;
+  int exceptions_at_start_ = 0;
+  bool abandoned_ = false;
+};
+
+}  // namespace zero

@@ -1,0 +1,34 @@
+#include "zero/torch/parameter_storage.h"
+
+#include <ATen/core/TensorBase.h>
+#include <c10/core/Allocator.h>
+
+#include "zero/torch/dispatch_key.h"
+
+namespace zero {
+namespace {
+
+// Marks our DataPtrs; the handle belongs to its ParameterStorage, so there is nothing to free.
+void parameter_deleter(void*) {}
+
+c10::DataPtr pointer_with(std::byte* data, ParameterHandle* handle) {
+  return {data, handle, &parameter_deleter, c10::Device(c10::DeviceType::CPU)};
+}
+
+}  // namespace
+
+ParameterStorage::ParameterStorage(AttachedModule& owner, int param, std::size_t bytes)
+    : handle_(std::make_unique<ParameterHandle>(ParameterHandle{&owner, param})),
+      storage_(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, pointer_with(nullptr, handle_.get()),
+                                                     c10::GetAllocator(c10::DeviceType::CPU), /*resizable=*/false)) {}
+
+void ParameterStorage::point_to(std::byte* data) { storage_.unsafeGetStorageImpl()->set_data_ptr_noswap(pointer_with(data, handle_.get())); }
+
+void ParameterStorage::give_back(c10::DataPtr data) { storage_.unsafeGetStorageImpl()->set_data_ptr_noswap(std::move(data)); }
+
+ParameterHandle* ParameterStorage::of(const at::TensorBase& tensor) {
+  if (!tensor.defined() || !tensor.key_set().has(kParameterKey) || !tensor.has_storage()) return nullptr;
+  return tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().cast_context<ParameterHandle>(&parameter_deleter);
+}
+
+}  // namespace zero

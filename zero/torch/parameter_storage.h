@@ -1,0 +1,49 @@
+// ParameterStorage: the storage of one attached parameter. The storage itself knows whose it is.
+//
+// The context of its DataPtr is a handle with the parameter's index, so "which unit is this?" needs no registry: views, detach(), tied
+// weights and tensors saved for backward share the StorageImpl and are all recognised. The logical size is kept while the pointer is
+// null, so that views of a released parameter can still be made.
+//
+//   ParameterStorage storage(owner, param, bytes);
+//   storage.point_to(block + offset);         // gathered
+//   storage.point_to(nullptr);                // released
+//   ParameterStorage::of(tensor)              // its handle; null for any other tensor
+//
+// Local.
+#pragma once
+
+#include <c10/core/Storage.h>
+
+#include <cstdint>
+
+namespace at {
+class TensorBase;
+}
+
+namespace zero {
+
+class AttachedModule;
+
+struct ParameterHandle {
+  AttachedModule* owner = nullptr;
+  int param = 0;
+};
+
+class ParameterStorage {
+ public:
+  ParameterStorage(AttachedModule& owner, int param, std::size_t bytes);
+  ParameterStorage(ParameterStorage&&) noexcept = default;
+
+  void point_to(std::byte* data);
+  // Ordinary memory of its own from now on: `data` is owned by the storage.
+  void give_back(c10::DataPtr data);
+
+  const c10::Storage& storage() const { return storage_; }
+  static ParameterHandle* of(const at::TensorBase& tensor);
+
+ private:
+  std::unique_ptr<ParameterHandle> handle_;
+  c10::Storage storage_;
+};
+
+}  // namespace zero

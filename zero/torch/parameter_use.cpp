@@ -1,0 +1,65 @@
+// The fallback that sees every operator which takes a parameter (or a view of one): it gathers what the operator needs, runs it
+// below our key, and lets go again. Operators that touch no parameter never come here.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/MathBitFallThroughLists.h>
+#include <c10/util/SmallVector.h>
+#include <torch/library.h>
+
+#include "zero/torch/attached_module.h"
+#include "zero/torch/dispatch_key.h"
+#include "zero/torch/parameter_storage.h"
+#include "zero/torch/recording.h"
+
+namespace zero {
+namespace {
+
+// What an operator holds while it runs. Pins are given back in the destructor, by exception too.
+class OperatorUses {
+ public:
+  void add(const at::Tensor& tensor, bool writes) {
+    if (const ParameterHandle* handle = ParameterStorage::of(tensor)) held_.push_back(handle->owner->use(handle->param, writes));
+  }
+
+  void add(const c10::IValue& value, bool writes) {
+    if (value.isTensor()) {
+      add(value.toTensor(), writes);
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) add(tensor, writes);
+    } else if (value.isOptionalTensorList()) {
+      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+        if (tensor.has_value()) add(*tensor, writes);
+      }
+    }
+  }
+
+ private:
+  c10::SmallVector<GatheredUnit, 4> held_;
+};
+
+void run_with_parameters(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (Recorder* recorder = Recorder::current()) {
+    recorder->run(op, keys, *stack);
+    return;
+  }
+  const auto& arguments = op.schema().arguments();
+  OperatorUses uses;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const c10::AliasInfo* alias = arguments[i].alias_info();
+    uses.add((*stack)[stack->size() - arguments.size() + i], alias != nullptr && alias->isWrite());
+  }
+  op.redispatchBoxed(below_parameter_key(keys), stack);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(_, DeferredInit, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_with_parameters>()); }
+
+// Views read no data: they work on a released parameter, and carry the key on.
+TORCH_LIBRARY_IMPL(aten, DeferredInit, m) {
+  TORCH_VIEW_FNS(m)
+  m.impl("as_strided", torch::CppFunction::makeFallthrough());
+  m.impl("view", torch::CppFunction::makeFallthrough());
+  m.impl("slice.Tensor", torch::CppFunction::makeFallthrough());
+}
+
+}  // namespace zero

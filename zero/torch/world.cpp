@@ -1,0 +1,38 @@
+#include "zero/torch/world.h"
+
+#include <cstdlib>
+
+#include "zero/base/error.h"
+#include "zero/comm/in_process.h"
+#include "zero/comm/shared_memory.h"
+#include "zero/comm/rendezvous.h"
+
+namespace zero {
+
+World::World(std::unique_ptr<Communicator> communicator, int local_world, std::string source)
+    : communicator_(std::move(communicator)), local_world_(local_world), source_(std::move(source)) {}
+
+World World::from_environment(const WorldOptions& options) {
+  const RankEnvironment ranks = detect_ranks({}, [](const char* name) -> const char* { return std::getenv(name); });
+  if (ranks.per_node) {
+    throw ConfigError("world", ranks.source, "these variables describe a node, not a process", "start the program with zero launch, which starts the node's ranks");
+  }
+  // One process needs no transport; what the default would be for several is known only then.
+  const std::string name = options.transport == "auto" ? (ranks.world == 1 ? "in_process" : "shared_memory") : options.transport;
+  if (name == "in_process") {
+    if (ranks.world != 1) {
+      throw ConfigError("comm.transport", name, "its ranks are threads, but a launcher started processes", "use shared_memory, or start one process with -n");
+    }
+    return World(std::move(make_in_process(1, options.timeout).front()), 1, ranks.source);
+  }
+  if (name != "shared_memory") throw ConfigError("comm.transport", name, "unknown transport", "auto, in_process or shared_memory");
+  return World(connect_shared_memory(ranks, options.timeout), ranks.local_world, ranks.source);
+}
+
+std::vector<World> World::in_process(int world, const WorldOptions& options) {
+  std::vector<World> worlds;
+  for (auto& communicator : make_in_process(world, options.timeout)) worlds.emplace_back(std::move(communicator), world, "threads of one process");
+  return worlds;
+}
+
+}  // namespace zero

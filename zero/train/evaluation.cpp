@@ -1,0 +1,54 @@
+#include "zero/train/evaluation.h"
+
+#include <algorithm>
+#include <array>
+
+#include <ATen/core/grad_mode.h>
+
+#include "zero/base/check.h"
+#include "zero/train/rank_values.h"
+
+namespace zero {
+namespace {
+
+// Training again when the scope ends, also by an exception.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& module) : module_(module) { module_.eval(); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+  ~EvaluationMode() { module_.train(); }
+
+ private:
+  torch::nn::Module& module_;
+};
+
+}  // namespace
+
+double evaluate(Task& task, const Dataset& data, const BatchGrid& grid, std::int64_t batches, Communicator& comm) {
+  const at::NoGradGuard no_grad;
+  const EvaluationMode mode(task.module());
+  const EvaluationBatches all(data, grid);
+  const std::int64_t count = batches == 0 ? all.num_batches() : std::min(batches, all.num_batches());
+  double loss = 0;
+  double targets = 0;
+  Batch batch;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto counted = static_cast<double>(all.fill(i, batch));
+    // Every rank runs the model, also where nothing counts: its units are gathered by all.
+    const double mean = task.loss(batch).item<double>();
+    if (counted > 0) loss += mean * counted;
+    targets += counted;
+  }
+  const std::array<double, 2> mine{loss, targets};
+  double total_loss = 0;
+  double total_targets = 0;
+  for (const auto& rank : gather_ranks<double>(comm, mine)) {
+    total_loss += rank[0];
+    total_targets += rank[1];
+  }
+  ZERO_CHECK(total_targets > 0, "an evaluation without targets");
+  return total_loss / total_targets;
+}
+
+}  // namespace zero

@@ -1,0 +1,141 @@
+#include "zero/train/plan_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "zero/base/bytes.h"
+#include "zero/plan/estimate.h"
+#include "zero/plan/partition.h"
+#include "zero/plan/schedule.h"
+
+namespace zero {
+namespace {
+
+// What a stage costs a rank.
+struct StageCost {
+  int stage = 0;
+  StateBytes state;
+  double state_formula = 0;
+  std::int64_t sent = 0;
+  double sent_formula = 0;
+};
+
+std::int64_t numel_of(const Unit& unit) {
+  std::int64_t numel = 0;
+  for (const Slice& slice : unit.slices) numel += slice.numel;
+  return numel;
+}
+
+StageCost cost_of(const TrainingPlan& plan, int stage) {
+  const Placement placement = place(stage, plan.reduce, plan.accumulate);
+  StageCost cost{.stage = stage,
+                 .state = state_bytes(plan.units, plan.world, placement, plan.num_moments),
+                 .sent = sent_bytes(plan.units, plan.world, placement)};
+  for (const Unit& unit : plan.units) {
+    if (!unit.trainable) continue;
+    cost.state_formula += state_formula_bytes(numel_of(unit), plan.world, stage, unit.dtype, plan.num_moments);
+    cost.sent_formula += sent_formula_numel(numel_of(unit), plan.world, placement) * static_cast<double>(size_of(unit.dtype));
+  }
+  return cost;
+}
+
+std::vector<StageCost> costs_of(const TrainingPlan& plan, std::span<const int> stages) {
+  std::vector<StageCost> costs;
+  for (const int stage : stages) costs.push_back(cost_of(plan, stage));
+  return costs;
+}
+
+std::string bytes_text(double bytes) { return format_bytes(std::llround(bytes)); }
+
+// "transformer.h.3" -> "transformer.h." and "3"; no number at the end: the whole name and nothing.
+std::pair<std::string_view, std::string_view> split_number(std::string_view name) {
+  const auto end = name.find_last_not_of("0123456789");
+  if (end == std::string_view::npos || end + 1 == name.size() || name[end] != '.') return {name, {}};
+  return {name.substr(0, end + 1), name.substr(end + 1)};
+}
+
+bool alike(const Unit& a, const Unit& b) {
+  const auto [prefix_a, number_a] = split_number(a.name);
+  const auto [prefix_b, number_b] = split_number(b.name);
+  return !number_a.empty() && !number_b.empty() && prefix_a == prefix_b && a.numel == b.numel && a.dtype == b.dtype &&
+         a.trainable == b.trainable;
+}
+
+std::string unit_row(const TrainingPlan& plan, const Unit& first, const Unit& last, std::size_t count) {
+  std::string name = first.name;
+  if (count > 1) name += fmt::format("-{} ({} x)", split_number(last.name).second, count);
+  const std::int64_t whole = gathered_bytes(first, plan.world);
+  return fmt::format("  {:<32} {:>14} {:>12} {:>12}{}\n", name, format_count(numel_of(first)), format_bytes(whole),
+                     format_bytes(whole / plan.world), first.trainable ? "" : "  frozen");
+}
+
+std::string unit_rows(const TrainingPlan& plan) {
+  std::string rows;
+  for (std::size_t begin = 0; begin < plan.units.size();) {
+    std::size_t end = begin + 1;
+    while (end < plan.units.size() && alike(plan.units[begin], plan.units[end])) ++end;
+    rows += unit_row(plan, plan.units[begin], plan.units[end - 1], end - begin);
+    begin = end;
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::int64_t num_parameters(const std::vector<ParamSpec>& specs) {
+  std::int64_t numel = 0;
+  for (const ParamSpec& spec : specs) numel += spec.numel();
+  return numel;
+}
+
+std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
+  std::string text = fmt::format("plan: {}, {} parameters, stage {} on {} rank{}\n", plan.model,
+                                 format_count(num_parameters(plan.specs)), plan.stage, plan.world, plan.world == 1 ? "" : "s");
+  text += fmt::format("  {:<32} {:>14} {:>12} {:>12}\n", "unit", "parameters", "gathered", "a shard");
+  text += unit_rows(plan);
+  text += fmt::format("  {:<8} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} | {:>11} {:>11}\n", "a rank", "parameter", "gradient",
+                      "master", "moment", "total", "formula", "sends", "formula");
+  for (const StageCost& cost : costs_of(plan, stages)) {
+    const StateBytes& s = cost.state;
+    text += fmt::format("{} {:<8} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} | {:>11} {:>11}\n",
+                        stages.size() > 1 && cost.stage == plan.stage ? '>' : ' ', fmt::format("stage {}", cost.stage),
+                        format_bytes(s.parameter), format_bytes(s.gradient), format_bytes(s.master), format_bytes(s.moment),
+                        format_bytes(s.total()), bytes_text(cost.state_formula), format_bytes(cost.sent),
+                        bytes_text(cost.sent_formula));
+  }
+  return text;
+}
+
+std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
+  using Json = nlohmann::ordered_json;
+  Json json{{"model", plan.model},   {"num_parameters", num_parameters(plan.specs)},
+            {"world", plan.world},   {"stage", plan.stage},
+            {"units", Json::array()}, {"stages", Json::array()}};
+  for (const Unit& unit : plan.units) {
+    const std::int64_t whole = gathered_bytes(unit, plan.world);
+    json["units"].push_back({{"name", unit.name},
+                             {"num_parameters", numel_of(unit)},
+                             {"dtype", name_of(unit.dtype)},
+                             {"trainable", unit.trainable},
+                             {"gathered_bytes", whole},
+                             {"shard_bytes", whole / plan.world}});
+  }
+  for (const StageCost& cost : costs_of(plan, stages)) {
+    json["stages"].push_back({{"stage", cost.stage},
+                              {"memory_bytes",
+                               {{"parameter", cost.state.parameter},
+                                {"gradient", cost.state.gradient},
+                                {"master", cost.state.master},
+                                {"moment", cost.state.moment},
+                                {"total", cost.state.total()}}},
+                              {"sent_bytes", cost.sent},
+                              {"received_bytes", cost.sent},
+                              {"formula", {{"state_bytes", cost.state_formula}, {"sent_bytes", cost.sent_formula}}}});
+  }
+  return json.dump(1) + "\n";
+}
+
+}  // namespace zero

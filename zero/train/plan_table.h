@@ -1,0 +1,36 @@
+// The plan as people read it: units, bytes a rank holds by tag, bytes it sends, next to the formulas of the papers.
+//
+//   std::cout << plan_table(plan, {3});             // what `zero train` prints first
+//   std::cout << plan_table(plan, {0, 1, 2, 3});    // what `zero plan` prints: all stages side by side
+//   std::cout << plan_json(plan, {0, 1, 2, 3});
+//
+// Sent is for a model whose forward and backward touch each unit once, under the strict budget. Local; computed from shapes.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "zero/plan/param_spec.h"
+#include "zero/plan/placement.h"
+#include "zero/plan/unit.h"
+
+namespace zero {
+
+struct TrainingPlan {
+  std::string model;
+  std::vector<ParamSpec> specs;
+  std::vector<Unit> units;
+  int world = 1;
+  int stage = 3;
+  Reduce reduce = Reduce::kAuto;
+  int accumulate = 1;
+  int num_moments = 2;
+};
+
+std::int64_t num_parameters(const std::vector<ParamSpec>& specs);
+
+std::string plan_table(const TrainingPlan& plan, std::span<const int> stages);
+std::string plan_json(const TrainingPlan& plan, std::span<const int> stages);
+
+}  // namespace zero

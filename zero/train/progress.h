@@ -1,0 +1,64 @@
+// What a person sees while a run goes on.
+//
+//   Progress progress(std::cout, {.terminal = isatty(1)}, steps, "tok/s");
+//   progress.step({.step = 120, .loss = 2.4123, .lr = 9.8e-4, .grad_norm = 1.21, .rate = 41200, .seconds = 0.038, .memory = n});
+//   progress.line("step 250  val_loss 2.51");
+//
+// On a pipe a line for each call of step(); on a terminal a bar with the time left, redrawn in place. Colour only on a
+// terminal, and not where NO_COLOR asks for none. A silent one (ranks other than 0) prints nothing. Local.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <string_view>
+
+namespace zero {
+
+struct ProgressStyle {
+  bool terminal = false;
+  bool color = false;
+  bool silent = false;
+  // NO_COLOR and what standard output is.
+  static ProgressStyle of_standard_output();
+};
+
+struct ProgressValues {
+  std::int64_t step = 0;
+  double loss = 0;
+  double lr = 0;
+  double grad_norm = 0;
+  double rate = 0;     // tokens or samples a second, over all ranks
+  double seconds = 0;  // a step
+  std::int64_t memory_bytes = 0;
+};
+
+// "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms  mem 61 MiB"
+std::string progress_line(const ProgressValues& values, std::int64_t steps, std::string_view rate_unit);
+// "[######..........]  38%  12 s left"
+std::string progress_bar(std::int64_t step, std::int64_t steps, double seconds_a_step);
+// "9 s", "2 min 05 s", "3 h 04 min"
+std::string format_duration(double seconds);
+
+class Progress {
+ public:
+  Progress(std::ostream& out, ProgressStyle style, std::int64_t steps, std::string rate_unit)
+      : out_(out), style_(style), steps_(steps), rate_unit_(std::move(rate_unit)) {}
+
+  void step(const ProgressValues& values);
+  // A line of its own, above the bar where there is one.
+  void line(std::string_view text);
+  // Text as it comes, without a line break: a generated sample.
+  void text(std::string_view text);
+
+ private:
+  void clear_bar();
+
+  std::ostream& out_;
+  ProgressStyle style_;
+  std::int64_t steps_;
+  std::string rate_unit_;
+  bool bar_shown_ = false;
+};
+
+}  // namespace zero

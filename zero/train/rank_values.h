@@ -1,0 +1,38 @@
+// What the ranks know, brought together: plain values, every rank's, on every rank.
+//
+//   std::vector<std::vector<double>> seconds = gather_ranks<double>(comm, my_seconds);      // seconds[rank][step]
+//
+// Collective: every rank gives equally many values. Counted as control traffic: it is no part of training.
+#pragma once
+
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "zero/comm/communicator.h"
+
+namespace zero {
+
+template <typename T>
+std::vector<std::vector<T>> gather_ranks(Communicator& comm, std::span<const T> mine) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  const auto world = static_cast<std::size_t>(comm.world());
+  std::vector<T> all(world * mine.size());
+  comm.all_gather(std::as_bytes(mine), std::as_writable_bytes(std::span(all)), {.control = true}).wait();
+  std::vector<std::vector<T>> ranks;
+  for (std::size_t rank = 0; rank < world; ++rank) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(rank * mine.size());
+    ranks.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(mine.size()));
+  }
+  return ranks;
+}
+
+// The sum of one value over ranks, in rank order.
+template <typename T>
+T sum_ranks_value(Communicator& comm, T mine) {
+  T sum{};
+  for (const auto& rank : gather_ranks<T>(comm, std::span<const T>(&mine, 1))) sum += rank.front();
+  return sum;
+}
+
+}  // namespace zero

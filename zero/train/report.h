@@ -1,0 +1,70 @@
+// RunReport: what report.json says about a finished run. The keys and their meaning are the contract of the run folder.
+//
+//   RunReport report = ...;                    // filled by the trainer
+//   write_file(folder.report(), to_json(report));
+//
+// Values only; to_json() derives what follows from others: loss_bits, the median and least of the step times.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "zero/memory/ledger.h"
+
+namespace zero {
+
+// What differs between ranks.
+struct RankReport {
+  std::int64_t peak_rss = 0;
+  std::int64_t steady_rss = 0;  // after the first three steps
+  std::int64_t steady_pss = 0;
+  MemoryCount memory;           // just before the first update of the last step
+  MemoryCount peak_memory;
+  std::int64_t peak_memory_total = 0;
+  std::int64_t sent_bytes_per_step = 0;
+  std::int64_t received_bytes_per_step = 0;
+  double startup_s = 0;
+  double peak_flops = 0;        // probed, of the rank's threads
+};
+
+struct RunReport {
+  std::string model;
+  std::int64_t num_parameters = 0;
+  int world = 1;
+  int stage = 0;
+  std::string dtype;
+  std::int64_t steps = 0;
+  std::vector<float> losses;       // mean over ranks
+  std::vector<double> grad_norms;
+  std::vector<double> step_seconds;  // the slowest rank's
+  double val_loss = 0;
+  bool has_validation = false;
+  double tokens_per_step = 0;        // of all ranks
+  double flops_per_step = 0;         // of all ranks
+  std::string parameters_sha256;
+  double state_formula_bytes = 0;
+  double sent_formula_bytes = 0;
+  std::int64_t padding_bytes = 0;
+  std::int64_t planned_sent_bytes = 0;
+  std::int64_t skipped_steps = 0;
+  std::int64_t departed_steps = 0;
+  std::string transport;
+  std::string ranks_source;
+  int threads = 1;
+  std::vector<RankReport> ranks;
+};
+
+// Steps that are left out of the timing: pages and caches warm up, and the first one records the trace.
+constexpr std::size_t kWarmupSteps = 3;
+
+// Of the steps after the warm-up, or of all where there are no more.
+double median_step_seconds(const std::vector<double>& seconds);
+double least_step_seconds(const std::vector<double>& seconds);
+
+// "3f9d70a4": the bits of a float.
+std::string float_bits(float value);
+
+std::string to_json(const RunReport& report);
+
+}  // namespace zero

@@ -1,0 +1,299 @@
+#include "zero/train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "zero/base/clock.h"
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+#include "zero/base/process_memory.h"
+#include "zero/comm/collectives.h"
+#include "zero/data/prefetcher.h"
+#include "zero/models/generate.h"
+#include "zero/train/evaluation.h"
+#include "zero/train/machine_peak.h"
+#include "zero/train/metrics_log.h"
+#include "zero/train/micro_batch_seed.h"
+#include "zero/train/plan_table.h"
+#include "zero/train/rank_values.h"
+#include "zero/train/run_folder.h"
+#include "zero/train/step_history.h"
+#include "zero/train/weights.h"
+
+namespace zero {
+namespace {
+
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+DataOptions with_context(const TrainJob& job) {
+  DataOptions data = job.data;
+  const bool tokens = data.kind == DataKind::kText || data.kind == DataKind::kTokens;
+  if (tokens) data.context = sample_context(job.model, data.context);
+  return data;
+}
+
+// Every rank compares what all ranks were told, so that each of them can say who differs.
+void require_same_configuration(std::uint64_t hash, World& world) {
+  const auto hashes = all_gather_value(world.communicator(), static_cast<std::int64_t>(hash));
+  for (std::size_t rank = 1; rank < hashes.size(); ++rank) {
+    if (hashes[rank] == hashes.front()) continue;
+    throw ConfigError("configuration", fmt::format("rank {}", rank), "differs from rank 0's",
+                      "start every rank with the same file, flags and ZERO_ variables; `config.toml` of a run is complete");
+  }
+}
+
+class Trainer {
+ public:
+  Trainer(const TrainJob& job, World& world, TrainOutput output)
+      : job_(job),
+        world_(world),
+        stop_(output.stop),
+        folder_(job.run_dir),
+        corpus_(open_data(with_context(job))),
+        task_(make_task(job.model, corpus_.shape(), job.train.seed)),
+        progress_(output.out, style_on(output.style, world), job.train.steps,
+                  corpus_.shape().context > 0 ? "tok/s" : "rows/s"),
+        history_(job.train.log_every, job.train.steps) {}
+
+  TrainResult run() {
+    prepare();
+    const int signal = run_steps();
+    if (signal != 0) {
+      progress_.line(fmt::format("stopped by signal {} after step {}", signal, history_.losses().size()));
+      engine_->abandon();
+      return {.stop_signal = signal};
+    }
+    TrainResult result{.report = finish()};
+    engine_->abandon();
+    return result;
+  }
+
+ private:
+  static ProgressStyle style_on(ProgressStyle style, const World& world) {
+    style.silent = style.silent || world.rank() != 0;
+    return style;
+  }
+
+  bool is_first() const { return world_.rank() == 0; }
+  BatchGrid grid() const {
+    return {.batch = job_.train.batch, .accumulate = job_.train.accumulate, .world = world_.size(), .rank = world_.rank()};
+  }
+  double tokens_per_step() const {
+    const auto samples = job_.train.batch * job_.train.accumulate * world_.size();
+    return static_cast<double>(samples * task_->tokens_per_sample());
+  }
+
+  // What must be right before anything is written, then the folder, then the engine.
+  void prepare() {
+    if (job_.model.dropout > 0 && world_.size() > 1 && world_.communicator().transport() == "in_process") {
+      throw ConfigError("model.dropout", fmt::format("{}", job_.model.dropout),
+                        "in_process ranks are threads that share one random generator",
+                        "use comm.transport shared_memory, or dropout 0");
+    }
+    folder_.require_free(job_.overwrite);
+    std::optional<SafetensorsFile> init;
+    if (!job_.model.init.empty()) init = map_weights(task_->module(), job_.model.init);
+    require_same_configuration(job_.config_hash, world_);
+    progress_.line(fmt::format("ranks: {} ({}, {})", world_.size(), world_.source(), world_.communicator().transport()));
+    engine_.emplace(attach(task_->module(), world_, job_.attach));
+    init.reset();
+    if (is_first()) open_folder();
+  }
+
+  void open_folder() {
+    const TrainingPlan plan{.model = job_.model.name,
+                            .specs = engine_->parameters(),
+                            .units = engine_->units(),
+                            .world = world_.size(),
+                            .stage = job_.attach.stage,
+                            .reduce = job_.attach.reduce,
+                            .accumulate = job_.attach.accumulate,
+                            .num_moments = make_update_rule(job_.attach.optimizer)->num_moments()};
+    const std::string table = plan_table(plan, std::array{job_.attach.stage});
+    folder_.create();
+    write_file(folder_.config(), job_.config_text);
+    write_file(folder_.plan(), table);
+    log_.emplace(folder_.metrics());
+    progress_.text(table);
+  }
+
+  // Returns the signal that ended it, or 0.
+  int run_steps() {
+    const StepOptions& o = job_.train;
+    const TrainingBatches batches(*corpus_.train, job_.data.order, o.seed, grid());
+    Prefetcher prefetcher(0, o.steps * o.accumulate, [&](std::int64_t i, Batch& batch) { batches.fill(i, batch); });
+    for (std::int64_t step = 0; step < o.steps; ++step) {
+      history_.add(run_step(step, prefetcher));
+      if (step == 0) mine_.startup_s = boot_seconds() - process_start_seconds();
+      if (step + 1 == std::min<std::int64_t>(o.steps, kWarmupSteps)) {
+        mine_.steady_rss = resident_bytes();
+        mine_.steady_pss = proportional_bytes();
+      }
+      if (history_.exchange_due()) {
+        if (const int signal = exchange(); signal != 0) return signal;
+      }
+      if (o.eval_every > 0 && (step + 1) % o.eval_every == 0 && step + 1 < o.steps) evaluate_after(step + 1, o.eval_batches);
+    }
+    return 0;
+  }
+
+  StepMetrics run_step(std::int64_t step, Prefetcher& prefetcher) {
+    StepMetrics metrics{.step = step + 1, .lr = lr_at(job_.schedule, step), .tokens = tokens_per_step()};
+    const double begin = monotonic_seconds();
+    for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro) {
+      if (micro + 1 < job_.train.accumulate) {
+        const auto not_the_last = engine_->accumulate();
+        run_micro_batch(step, micro, prefetcher.next(), metrics);
+      } else {
+        run_micro_batch(step, micro, prefetcher.next(), metrics);
+      }
+    }
+    const StepReport report = engine_->step(metrics.lr);
+    metrics.seconds = monotonic_seconds() - begin;
+    metrics.time = unix_seconds();
+    metrics.grad_norm = report.grad_norm;
+    metrics.phases = engine_->take_phase_seconds();
+    last_report_ = engine_->report();
+    metrics.memory = last_report_.memory;
+    metrics.sent_bytes = last_report_.sent_bytes_per_step;
+    if (report.skipped) {
+      progress_.line(fmt::format("step {}/{}  skipped: the gradient of {} is not finite", step + 1, job_.train.steps, report.culprit));
+    }
+    return metrics;
+  }
+
+  void run_micro_batch(std::int64_t step, std::int64_t micro, const Batch& batch, StepMetrics& metrics) {
+    const auto share = static_cast<double>(job_.train.accumulate);
+    if (job_.model.dropout > 0) at::manual_seed(micro_batch_seed(job_.train.seed, step, micro, world_.rank()));
+    const double begin = monotonic_seconds();
+    const auto loss = task_->loss(batch);
+    const double middle = monotonic_seconds();
+    (share == 1 ? loss : loss / share).backward();
+    metrics.forward += middle - begin;
+    metrics.backward += monotonic_seconds() - middle;
+    metrics.loss += loss.item<double>() / share;
+  }
+
+  int exchange() {
+    const Exchanged news = history_.exchange(world_.communicator(), stop_ != nullptr ? stop_->pending() : 0);
+    if (!is_first()) return news.stop_signal;
+    for (const StepMetrics& step : news.steps) {
+      log_->add(step);
+      since_line_.seconds += step.seconds;
+      since_line_.tokens += step.tokens;
+      ++since_line_.step;
+      if (!history_.is_logged(step.step)) continue;
+      progress_.step({.step = step.step,
+                      .loss = step.loss,
+                      .lr = step.lr,
+                      .grad_norm = step.grad_norm,
+                      .rate = since_line_.tokens / since_line_.seconds,
+                      .seconds = since_line_.seconds / static_cast<double>(since_line_.step),
+                      .memory_bytes = step.memory.total()});
+      since_line_ = {};
+    }
+    log_->flush();
+    return news.stop_signal;
+  }
+
+  double evaluate_after(std::int64_t step, std::int64_t batches) {
+    if (!corpus_.validation) return 0;
+    const double begin = monotonic_seconds();
+    const double loss = evaluate(*task_, *corpus_.validation, grid(), batches, world_.communicator());
+    const double seconds = monotonic_seconds() - begin;
+    if (is_first()) {
+      log_->add(EvaluationMetrics{.step = step, .time = unix_seconds(), .val_loss = loss, .seconds = seconds});
+      log_->flush();
+    }
+    progress_.line(fmt::format("step {}/{}  val_loss {:.4f}", step, job_.train.steps, loss));
+    return loss;
+  }
+
+  RunReport finish() {
+    RunReport report;
+    report.has_validation = corpus_.validation != nullptr;
+    report.val_loss = evaluate_after(job_.train.steps, 0);
+    write_sample();
+    report.parameters_sha256 = save_weights(*engine_, folder_.model(), is_first());
+    fill(report);
+    if (is_first()) write_file(folder_.report(), to_json(report));
+    progress_.line(fmt::format("done: {} steps in {}, {:.1f} ms a step, {}", report.steps, folder_.path().string(),
+                               median_step_seconds(report.step_seconds) * 1e3, folder_.report().string()));
+    return report;
+  }
+
+  void write_sample() {
+    Gpt2* model = task_->language_model();
+    if (job_.train.sample == 0 || model == nullptr) return;
+    const bool bytes = job_.data.kind == DataKind::kText;
+    progress_.line("sample:");
+    generate(*model, {}, {.tokens = job_.train.sample, .seed = job_.train.seed}, [&](std::int64_t token) {
+      progress_.text(bytes ? std::string(1, static_cast<char>(token)) : fmt::format("{} ", token));
+    });
+    progress_.line("");
+  }
+
+  void fill(RunReport& report) {
+    mine_.peak_rss = peak_resident_bytes();
+    mine_.memory = last_report_.memory;
+    mine_.peak_memory = last_report_.peak_memory;
+    mine_.peak_memory_total = last_report_.peak_memory_bytes;
+    mine_.sent_bytes_per_step = last_report_.sent_bytes_per_step;
+    mine_.received_bytes_per_step = last_report_.received_bytes_per_step;
+    mine_.peak_flops = probe_matmul_flops();
+    for (const auto& rank : gather_ranks<RankReport>(world_.communicator(), std::span<const RankReport>(&mine_, 1))) {
+      report.ranks.push_back(rank.front());
+    }
+    report.model = job_.model.name;
+    report.num_parameters = last_report_.num_parameters;
+    report.world = world_.size();
+    report.stage = job_.attach.stage;
+    report.dtype = name_of(job_.attach.dtype.value_or(DType::kFloat32));
+    report.steps = job_.train.steps;
+    report.losses = history_.losses();
+    report.grad_norms = history_.grad_norms();
+    report.step_seconds = history_.seconds();
+    report.tokens_per_step = tokens_per_step();
+    report.flops_per_step = task_->flops_per_sample() * tokens_per_step() / static_cast<double>(task_->tokens_per_sample());
+    report.state_formula_bytes = last_report_.state_formula_bytes;
+    report.sent_formula_bytes = last_report_.sent_formula_bytes;
+    report.padding_bytes = last_report_.padding_bytes;
+    report.planned_sent_bytes = last_report_.planned_sent_bytes;
+    report.skipped_steps = last_report_.skipped_steps;
+    report.departed_steps = last_report_.departed_steps;
+    report.transport = last_report_.transport;
+    report.ranks_source = world_.source();
+    report.threads = job_.attach.threads;
+  }
+
+  const TrainJob& job_;
+  World& world_;
+  const StopSignal* stop_;
+  RunFolder folder_;
+  Corpus corpus_;
+  std::unique_ptr<Task> task_;
+  Progress progress_;
+  StepHistory history_;
+  std::optional<MetricsLog> log_;  // rank 0's
+  RankReport mine_;
+  EngineReport last_report_;
+  StepMetrics since_line_;  // sums since the last printed line; `step` counts
+  std::optional<Attachment> engine_;  // last: gone before the module it is attached to
+};
+
+}  // namespace
+
+TrainResult train(const TrainJob& job, World& world, TrainOutput output) {
+  at::set_num_threads(job.attach.threads);
+  return Trainer(job, world, output).run();
+}
+
+}  // namespace zero

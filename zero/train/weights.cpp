@@ -1,0 +1,153 @@
+#include "zero/train/weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <set>
+
+#include "zero/base/check.h"
+#include "zero/base/error.h"
+#include "zero/base/log.h"
+#include "zero/base/sha256.h"
+#include "zero/checkpoint/safetensors_writer.h"
+#include "zero/torch/module_parameters.h"
+
+namespace zero {
+namespace {
+
+constexpr std::string_view kPrefix = "transformer.";
+constexpr std::string_view kHead = "lm_head.weight";
+constexpr std::string_view kTokens = "transformer.wte.weight";
+
+[[noreturn]] void refuse(const std::string& path, const std::string& reason) {
+  throw ConfigError("model.init", path, reason, "`zero inspect FILE` lists what a file holds; names are as in the model");
+}
+
+// Published files carry the causal masks, which are no weights.
+bool is_mask(std::string_view name) { return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"); }
+
+std::optional<at::ScalarType> scalar_type(ElementType type) {
+  switch (type) {
+    case ElementType::kF32: return at::kFloat;
+    case ElementType::kF16: return at::kHalf;
+    case ElementType::kBF16: return at::kBFloat16;
+    default: return std::nullopt;
+  }
+}
+
+void require_shape(const SafetensorsEntry& entry, const std::vector<std::int64_t>& shape, const std::string& path) {
+  if (entry.shape != shape) {
+    refuse(path, fmt::format("{} has shape [{}], the model wants [{}]", entry.name, fmt::join(entry.shape, ", "),
+                             fmt::join(shape, ", ")));
+  }
+  if (!scalar_type(entry.dtype)) {
+    refuse(path, fmt::format("{} is {}; weights are F32, F16 or BF16", entry.name, name_of(entry.dtype)));
+  }
+}
+
+std::string first_few(const std::vector<std::string>& names) {
+  const auto shown = std::min<std::size_t>(names.size(), 4);
+  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+// The entry's values as a tensor: the mapped bytes themselves where torch can use them.
+torch::Tensor as_tensor(const SafetensorsEntry& entry, std::span<const std::byte> bytes) {
+  const auto type = *scalar_type(entry.dtype);
+  // from_blob wants a writable pointer; nobody writes before attach() has copied.
+  auto* const data = const_cast<std::byte*>(bytes.data());
+  const bool aligned = reinterpret_cast<std::uintptr_t>(data) % c10::elementSize(type) == 0;
+  if (aligned && type != at::kHalf) return at::from_blob(data, entry.shape, type);
+  auto copy = at::empty(entry.shape, type);
+  std::memcpy(copy.mutable_data_ptr(), bytes.data(), bytes.size());
+  return type == at::kHalf ? copy.to(at::kFloat) : copy;
+}
+
+std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
+  ZERO_CHECK(tensor.is_contiguous() && tensor.is_cpu());
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+}  // namespace
+
+std::vector<const SafetensorsEntry*> match_weights(const SafetensorsFile& file, const std::vector<ParamSpec>& specs,
+                                                   const std::string& path) {
+  std::vector<const SafetensorsEntry*> matched;
+  std::vector<std::string> missing;
+  std::set<std::string_view> used;
+  const ParamSpec* tokens = nullptr;
+  for (const ParamSpec& spec : specs) {
+    const SafetensorsEntry* entry = file.find(spec.name);
+    if (entry == nullptr && spec.name.starts_with(kPrefix)) entry = file.find(std::string_view(spec.name).substr(kPrefix.size()));
+    if (spec.name == kTokens) tokens = &spec;
+    matched.push_back(entry);
+    if (entry == nullptr) {
+      missing.push_back(spec.name);
+    } else {
+      used.insert(entry->name);
+    }
+  }
+  if (!missing.empty()) refuse(path, "has no " + first_few(missing));
+  std::vector<std::string> extra;
+  for (const SafetensorsEntry& entry : file.entries()) {
+    if (used.contains(entry.name)) continue;
+    if (tokens != nullptr && is_mask(entry.name)) {
+      ZERO_LOG(info, "{}: {} is a constant mask, not a weight: passed over", path, entry.name);
+    } else if (tokens != nullptr && entry.name == kHead) {
+      require_shape(entry, tokens->shape, path);
+      ZERO_LOG(info, "{}: {} is tied to {}: passed over", path, entry.name, tokens->name);
+    } else {
+      extra.push_back(entry.name);
+    }
+  }
+  if (!extra.empty()) refuse(path, "holds what the model does not have: " + first_few(extra));
+  for (std::size_t i = 0; i < specs.size(); ++i) require_shape(*matched[i], specs[i].shape, path);
+  return matched;
+}
+
+SafetensorsFile map_weights(torch::nn::Module& module, const std::filesystem::path& path) {
+  auto file = SafetensorsFile::open(path, "model.init");
+  ModuleParameters parameters = parameters_of(module, std::nullopt);
+  const auto matched = match_weights(file, parameters.specs, path.string());
+  for (std::size_t i = 0; i < matched.size(); ++i) {
+    parameters.tensors[i].set_data(as_tensor(*matched[i], file.bytes(*matched[i])));
+  }
+  return file;
+}
+
+std::string save_weights(Attachment& engine, const std::filesystem::path& path, bool writes) {
+  std::optional<SafetensorsWriter> writer;
+  std::optional<Sha256> hash;
+  const auto& specs = engine.parameters();
+  const bool all_fp32 = std::all_of(specs.begin(), specs.end(), [](const ParamSpec& s) { return s.dtype == DType::kFloat32; });
+  if (writes) {
+    std::vector<SafetensorsEntry> entries;
+    for (const ParamSpec& spec : specs) {
+      entries.push_back({.name = spec.name, .dtype = element_type_of(spec.dtype), .shape = spec.shape});
+    }
+    writer.emplace(path, std::move(entries));
+    hash.emplace();
+  }
+  engine.for_each_parameter([&](const std::string& name, const torch::Tensor& tensor) {
+    if (!writes) return;
+    writer->write(name, 0, bytes_of(tensor));
+    if (all_fp32) hash->update(bytes_of(tensor));
+  });
+  if (writes) writer->commit();
+  if (!all_fp32) {
+    engine.for_each_parameter(
+        [&](const std::string&, const torch::Tensor& tensor) {
+          if (writes) hash->update(bytes_of(tensor));
+        },
+        /*full_precision=*/true);
+  }
+  return writes ? hash->finish_hex() : "";
+}
+
+}  // namespace zero
