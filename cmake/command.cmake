@@ -6,12 +6,17 @@ zero_floor(config)
 zero_floor(cli LIBS CLI11::CLI11 nlohmann_json::nlohmann_json dl)
 
 if(TARGET zero_cli)
-  add_executable(zero_command)
+  # Tests link the verbs with a main of their own.
+  get_target_property(cli_sources zero_cli SOURCES)
+  list(REMOVE_ITEM cli_sources "${PROJECT_SOURCE_DIR}/zero/cli/main.cpp")
+  set_target_properties(zero_cli PROPERTIES SOURCES "${cli_sources}")
+  add_executable(zero_command "${PROJECT_SOURCE_DIR}/zero/cli/main.cpp")
   foreach(floor launch config cli)
     target_sources(zero_command PRIVATE $<TARGET_OBJECTS:zero_${floor}>)
   endforeach()
   target_link_libraries(zero_command PRIVATE zero_core zero_flags dl)
-  set_target_properties(zero_command PROPERTIES OUTPUT_NAME zero BUILD_RPATH "$ORIGIN/../lib")
+  set_target_properties(zero_command PROPERTIES OUTPUT_NAME zero BUILD_RPATH "$ORIGIN/../lib"
+                                    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   install(TARGETS zero_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 
@@ -28,7 +33,7 @@ endif()
 
 zero_tests(launch FLOORS base launch)
 zero_tests(config FLOORS base config)
-zero_tests(cli LIBS zero_core nlohmann_json::nlohmann_json)
+zero_tests(cli FLOORS launch config cli LIBS zero_core)
 if(TARGET zero_cli_test AND TARGET zero_command)
   add_dependencies(zero_cli_test zero_command)
   target_compile_definitions(zero_cli_test PRIVATE ZERO_COMMAND="$<TARGET_FILE:zero_command>")

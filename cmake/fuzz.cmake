@@ -47,3 +47,13 @@ zero_fuzzer(safetensors LIBS nlohmann_json::nlohmann_json
             SOURCES ${fuzz_base} zero/checkpoint/element_type.cpp zero/checkpoint/safetensors_header.cpp)
 zero_fuzzer(tokens SOURCES ${fuzz_base} ${fuzz_file} zero/data/token_stream.cpp)
 zero_fuzzer(idx LIBS ZLIB::ZLIB SOURCES ${fuzz_base} ${fuzz_file} zero/data/gzip.cpp zero/data/idx.cpp)
+zero_fuzzer(config SOURCES ${fuzz_base} zero/config/value.cpp zero/config/toml_source.cpp zero/config/suggest.cpp
+            zero/config/option.cpp zero/config/option_table.cpp zero/config/resolved.cpp)
+
+file(GLOB fuzz_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/fuzz/*_fuzz.cpp")
+foreach(fuzz_file_path ${fuzz_files})
+  cmake_path(GET fuzz_file_path STEM fuzz_target)
+  if(NOT TARGET ${fuzz_target})
+    message(FATAL_ERROR "${fuzz_file_path} is not built: add its zero_fuzzer(...) line to cmake/fuzz.cmake")
+  endif()
+endforeach()

@@ -17,7 +17,7 @@ class Agreement : public ::testing::TestWithParam<std::string> {
     return {.transport = GetParam(), .size = size, .timeout = timeout};
   }
 };
-INSTANTIATE_TEST_SUITE_P(Transports, Agreement, ::testing::ValuesIn(transports()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Transports, Agreement, ::testing::ValuesIn(board_transports()), [](const auto& info) { return info.param; });
 
 #define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
@@ -76,7 +76,7 @@ TEST_P(Agreement, AMessageOfAnotherSizeIsAMismatch) {
 TEST_P(Agreement, ALateRankIsNamedWithWhatItDidLast) {
   const auto ends = run_world(world(3, milliseconds(300)), [](Communicator& comm) {
     comm.barrier({.unit = 8}).wait();
-    if (comm.rank() == 1) std::this_thread::sleep_for(milliseconds(1200));
+    if (comm.rank() == 1) std::this_thread::sleep_for(milliseconds(600));
     comm.barrier({.unit = 9}).wait();
   });
   for (const std::string& end : ends) {
@@ -87,7 +87,7 @@ TEST_P(Agreement, ALateRankIsNamedWithWhatItDidLast) {
 
 TEST_P(Agreement, SeveralLateRanksAreAllNamed) {
   const auto ends = run_world(world(4, milliseconds(300)), [](Communicator& comm) {
-    if (comm.rank() % 2 == 1) std::this_thread::sleep_for(milliseconds(1200));
+    if (comm.rank() % 2 == 1) std::this_thread::sleep_for(milliseconds(600));
     comm.barrier({}).wait();
   });
   for (const std::string& end : ends) EXPECT_CONTAINS(end, "ranks 1, 3 are not there after 300 ms; rank 1: it last began nothing");

@@ -9,10 +9,26 @@
 #include <vector>
 
 #include "world_runner.h"
+#include "zero/comm/plugin.h"
 
 namespace zero {
 
-inline std::vector<std::string> transports() { return {"in_process", "shared_memory"}; }
+// Transports whose ranks read each other's memory.
+inline std::vector<std::string> board_transports() { return {"in_process", "shared_memory"}; }
+
+// Every transport that these tests can start ranks for, or the one that a launcher has started.
+inline std::vector<std::string> transports() {
+  if (const std::string launched = launched_transport(); !launched.empty()) return {launched};
+  std::vector<std::string> names = board_transports();
+  for (const TransportStatus& status : transport_statuses()) {
+    if (status.name == "gloo" && status.available) names.push_back(status.name);
+  }
+  return names;
+}
+
+inline std::vector<int> worlds() {
+  return launched_transport().empty() ? std::vector{1, 2, 3, 4, 7} : std::vector{launched_world()};
+}
 
 // Bytes of a block: nothing, one, odd, inline and just above, in several stats blocks, above what is copied at once.
 constexpr std::size_t kSizes[] = {0, 1, 1003, 4096, 4097, 70001, std::size_t{3} << 20};
@@ -28,7 +44,7 @@ inline std::string name_of_world(const ::testing::TestParamInfo<std::tuple<std::
 
 }  // namespace zero
 
-#define ZERO_INSTANTIATE_WORLDS(suite)                                                                          \
-  INSTANTIATE_TEST_SUITE_P(Worlds, suite,                                                                       \
-                           ::testing::Combine(::testing::ValuesIn(zero::transports()), ::testing::Values(1, 2, 3, 4, 7)), \
+#define ZERO_INSTANTIATE_WORLDS(suite)                                                                             \
+  INSTANTIATE_TEST_SUITE_P(Worlds, suite,                                                                          \
+                           ::testing::Combine(::testing::ValuesIn(zero::transports()), ::testing::ValuesIn(zero::worlds())), \
                            zero::name_of_world)

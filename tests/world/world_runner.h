@@ -3,6 +3,9 @@
 //   for (const auto& end : run_world({"shared_memory", 4}, [](Communicator& comm) { ... EXPECT_EQ(...); ... }))
 //     EXPECT_EQ(end, "");
 //
+// A world that a launcher started (ZERO_WORLD_TRANSPORT is set; see launched_test.cpp) runs the body on this process's rank,
+// on one communicator for all tests, and knows its own end only.
+//
 // An end is "" for a rank that returned, what() of what it threw, "failed expectations" (which the rank has printed), or
 // "signal 9". Ranks of in_process are threads; all others are forked, and killed when the first of them has been gone for
 // longer than the patience: a test that hangs fails.
@@ -28,6 +31,10 @@ std::vector<std::string> run_world(const World& world, const std::function<void(
 
 // Expects every rank to return.
 void expect_world(const World& world, const std::function<void(Communicator&)>& body);
+
+// The transport of a world that a launcher started; empty: the tests start their ranks themselves.
+std::string launched_transport();
+int launched_world();
 
 // A name that no other run on this host has.
 std::string unique_run_id();

@@ -1,14 +1,14 @@
 #include "zero/cli/bench.h"
 
-#include <fmt/format.h>
-
 #include <array>
-#include <fstream>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
+#include "zero/base/machine.h"
 #include "zero/config/suggest.h"
 #include "zero/config/value.h"
 
@@ -26,7 +26,8 @@ constexpr std::array kParts{
 
 int run_bench(Arguments arguments) {
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
-    fmt::print("Measures a part against the limit probed in the same run.\n\nUsage: zero bench PART [flags] [--json]\n\n");
+    fmt::print(
+        "Measures a part against the limit probed in the same run.\n\nUsage: zero bench PART [flags] [--json]\n\n");
     for (const auto& part : kParts) fmt::print("  {:<10}{}\n", part.name, part.help);
     fmt::print("\n  zero bench PART --help   flags of a part\n");
     return 0;
@@ -36,17 +37,14 @@ int run_bench(Arguments arguments) {
     if (part.name == arguments[0]) return part.run(arguments.subspan(1));
     names.push_back(part.name);
   }
-  throw ConfigError(shown(arguments[0]), "", "unknown part", did_you_mean(arguments[0], names) + "parts: adam comm disk step");
+  throw ConfigError(shown(arguments[0]), "", "unknown part",
+                    did_you_mean(arguments[0], names) + "parts: adam comm disk step");
 }
 
 void require_memory(std::int64_t bytes, std::string_view remedy) {
-  std::ifstream info("/proc/meminfo");
-  for (std::string line; std::getline(info, line);) {
-    if (!line.starts_with("MemAvailable:")) continue;
-    const std::int64_t available = std::stoll(line.substr(line.find(':') + 1)) * 1024;
-    if (available >= bytes) return;
-    throw ConfigError("memory", format_bytes(available), fmt::format("{} are needed", format_bytes(bytes)), remedy);
-  }
+  const std::int64_t available = available_memory();
+  if (available >= bytes) return;
+  throw ConfigError("memory", format_bytes(available), fmt::format("{} are needed", format_bytes(bytes)), remedy);
 }
 
 }  // namespace zero::cli

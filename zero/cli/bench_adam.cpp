@@ -1,12 +1,11 @@
-// `zero bench adam`: AdamW touches parameter, gradient and two moments: 4 reads and 3 writes an element. The probe does the
-// same with next to no arithmetic; how near AdamW comes to it says how near it is to the memory's limit.
+// `zero bench adam`: AdamW touches parameter, gradient and two moments: 4 reads and 3 writes an element. The probe does
+// the same with next to no arithmetic; how near AdamW comes to it says how near it is to the memory's limit.
+#include <algorithm>
+
 #include <fmt/format.h>
-
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <thread>
 
-#include "zero/base/error.h"
+#include "zero/base/parallel.h"
 #include "zero/cli/bench.h"
 #include "zero/cli/flags.h"
 #include "zero/cli/measurement.h"
@@ -17,7 +16,8 @@ namespace zero::cli {
 namespace {
 
 constexpr double kRestless = 0.15;
-constexpr int kTouched = 7;  // 4 reads and 3 writes
+constexpr std::int64_t kGrain = 1 << 18;  // elements a thread takes at a time
+constexpr int kTouched = 7;               // 4 reads and 3 writes
 
 struct Arrays {
   Allocation parameter, gradient, first, second;
@@ -31,28 +31,19 @@ struct Arrays {
         numel(bytes / 4) {}
 };
 
-float* floats(const Allocation& allocation, std::int64_t offset) { return reinterpret_cast<float*>(allocation.data()) + offset; }
+float* floats(const Allocation& allocation, std::int64_t offset) {
+  return reinterpret_cast<float*>(allocation.data()) + offset;
+}
 
 // Neither overflow nor denormals however often it is repeated: the values tend to the gradient's.
-__attribute__((optimize("O3"))) void probe(float* __restrict parameter, const float* __restrict gradient, float* __restrict first, float* __restrict second,
-           std::int64_t numel) {
+__attribute__((optimize("O3"))) void probe(float* __restrict parameter, const float* __restrict gradient,
+                                           float* __restrict first, float* __restrict second, std::int64_t numel) {
   for (std::int64_t i = 0; i < numel; ++i) {
     const float g = gradient[i];
     first[i] = 0.5f * (first[i] + g);
     second[i] = 0.5f * (second[i] + g);
     parameter[i] = 0.5f * (parameter[i] + g);
   }
-}
-
-// Runs work(begin, numel) on equal parts, one a thread.
-void in_parallel(std::int64_t numel, int threads, const std::function<void(std::int64_t, std::int64_t)>& work) {
-  const std::int64_t share = (numel / threads) & ~std::int64_t{15};
-  std::vector<std::jthread> others;
-  for (int t = 1; t < threads; ++t) {
-    const std::int64_t begin = share * t;
-    others.emplace_back([&, begin, t] { work(begin, t + 1 == threads ? numel - begin : share); });
-  }
-  work(0, threads == 1 ? numel : share);
 }
 
 }  // namespace
@@ -72,20 +63,26 @@ int run_bench_adam(Arguments arguments) {
   const std::int64_t bytes = mib << 20;
   require_memory(4 * bytes + (64 << 20), "use fewer with --mib");
   const Arrays arrays(bytes);
-  in_parallel(arrays.numel, threads, [&](std::int64_t at, std::int64_t numel) {
+  ThreadTeam team(threads);
+  const auto in_parallel = [&](const auto& work) {
+    team.for_range(0, arrays.numel, kGrain, [&](std::int64_t begin, std::int64_t end) { work(begin, end - begin); });
+  };
+  in_parallel([&](std::int64_t at, std::int64_t numel) {
     std::fill_n(floats(arrays.gradient, at), numel, 0.01f);
-    for (const auto* array : {&arrays.parameter, &arrays.first, &arrays.second}) std::fill_n(floats(*array, at), numel, 1.0f);
+    for (const auto* array : {&arrays.parameter, &arrays.first, &arrays.second})
+      std::fill_n(floats(*array, at), numel, 1.0f);
   });
   const auto rule = make_update_rule(AdamWOptions{});
   Measurement probes, updates;
   for (int round = 0; round < rounds; ++round) {
     probes.time([&] {
-      in_parallel(arrays.numel, threads, [&](std::int64_t at, std::int64_t numel) {
-        probe(floats(arrays.parameter, at), floats(arrays.gradient, at), floats(arrays.first, at), floats(arrays.second, at), numel);
+      in_parallel([&](std::int64_t at, std::int64_t numel) {
+        probe(floats(arrays.parameter, at), floats(arrays.gradient, at), floats(arrays.first, at),
+              floats(arrays.second, at), numel);
       });
     });
     updates.time([&] {
-      in_parallel(arrays.numel, threads, [&](std::int64_t at, std::int64_t numel) {
+      in_parallel([&](std::int64_t at, std::int64_t numel) {
         rule->update({.parameter = floats(arrays.parameter, at),
                       .gradient = reinterpret_cast<const std::byte*>(floats(arrays.gradient, at)),
                       .gradient_dtype = DType::kFloat32,
@@ -102,19 +99,31 @@ int run_bench_adam(Arguments arguments) {
   const double ratio_best = probes.best() / updates.best();
   const double ratio_median = probes.median() / updates.median();
   if (json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"bench", "adam"}, {"kernel", kernel_target()}, {"array_bytes", bytes}, {"threads", threads}, {"rounds", rounds},
-                                      {"probe_best_s", probes.best()}, {"probe_median_s", probes.median()}, {"adam_best_s", updates.best()},
-                                      {"adam_median_s", updates.median()}, {"ratio_best", ratio_best}, {"ratio_median", ratio_median},
-                                      {"probe_spread", probes.spread()}, {"restless", restless}}
+    fmt::print("{}\n", nlohmann::ordered_json{{"bench", "adam"},
+                                              {"kernel", kernel_target()},
+                                              {"array_bytes", bytes},
+                                              {"threads", threads},
+                                              {"rounds", rounds},
+                                              {"probe_best_s", probes.best()},
+                                              {"probe_median_s", probes.median()},
+                                              {"adam_best_s", updates.best()},
+                                              {"adam_median_s", updates.median()},
+                                              {"ratio_best", ratio_best},
+                                              {"ratio_median", ratio_median},
+                                              {"probe_spread", probes.spread()},
+                                              {"restless", restless}}
                            .dump(2));
     return 0;
   }
-  fmt::print("AdamW, kernel {}, 4 arrays of {} MiB, {} thread{}, {} rounds\n", kernel_target(), mib, threads, threads == 1 ? "" : "s", rounds);
+  fmt::print("AdamW, kernel {}, 4 arrays of {} MiB, {} thread{}, {} rounds\n", kernel_target(), mib, threads,
+             threads == 1 ? "" : "s", rounds);
   fmt::print("  {:<8}{:>14}{:>14}\n", "", "best", "median");
   fmt::print("  {:<8}{:>9.2f} GB/s{:>9.2f} GB/s\n", "probe", rate(probes.best()), rate(probes.median()));
   fmt::print("  {:<8}{:>9.2f} GB/s{:>9.2f} GB/s\n", "AdamW", rate(updates.best()), rate(updates.median()));
   fmt::print("  {:<8}{:>14.3f}{:>14.3f}   (1 is the limit of memory)\n", "ratio", ratio_best, ratio_median);
-  if (restless) fmt::print("  note: the probes differ by {:.0f} %: something else is running, measure again\n", 100 * probes.spread());
+  if (restless)
+    fmt::print("  note: the probes differ by {:.0f} %: something else is running, measure again\n",
+               100 * probes.spread());
   return 0;
 }
 

@@ -1,12 +1,13 @@
-// `zero bench comm`: all_reduce between ranks of this machine, against a probe that touches as much memory in every rank at
-// the same time: each rank adds two blocks of bytes/world into a third, and copies the other blocks, all of it its own.
+// `zero bench comm`: all_reduce between ranks of this machine, against a probe that touches as much memory in every
+// rank at the same time: each rank adds two blocks of bytes/world into a third, and copies the other blocks, all of it
+// its own.
 //
 // The command starts itself again as the ranks (`--as-rank`), so that the transport meets processes, as in a run.
-#include <fmt/format.h>
-
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "zero/base/bytes.h"
@@ -36,12 +37,16 @@ struct Row {
 };
 
 // Small ones are repeated until the clock can see them.
-int repeats(std::int64_t bytes) { return static_cast<int>(std::clamp<std::int64_t>((64 << 20) / bytes, 1, 200)); }
+int repeats(std::int64_t bytes) {
+  return static_cast<int>(std::clamp<std::int64_t>((64 << 20) / bytes, 1, 200));
+}
 
 class Probe {
  public:
   Probe(std::int64_t bytes, int world)
-      : block_(bytes / world / 64 * 64), others_(block_ * (world - 1)), mine_(allocate_host(static_cast<std::size_t>(block_ + others_))),
+      : block_(bytes / world / 64 * 64),
+        others_(block_ * (world - 1)),
+        mine_(allocate_host(static_cast<std::size_t>(block_ + others_))),
         theirs_(allocate_host(static_cast<std::size_t>(block_ + others_))) {
     std::memset(mine_.data(), 0, mine_.size());
     std::memset(theirs_.data(), 0, theirs_.size());
@@ -49,7 +54,13 @@ class Probe {
 
   void run() {
     const std::array<const std::byte*, 2> in{mine_.data(), theirs_.data()};
-    sum_ranks({.in = in, .dtype = DType::kFloat32, .out = mine_.data(), .out_dtype = DType::kFloat32, .numel = block_ / 4, .accumulate = false}, nullptr);
+    sum_ranks({.in = in,
+               .dtype = DType::kFloat32,
+               .out = mine_.data(),
+               .out_dtype = DType::kFloat32,
+               .numel = block_ / 4,
+               .accumulate = false},
+              nullptr);
     std::memcpy(mine_.data() + block_, theirs_.data() + block_, static_cast<std::size_t>(others_));
   }
 
@@ -85,23 +96,38 @@ void print(const std::vector<Row>& rows, std::string_view transport, const Optio
   if (options.json) {
     auto lines = nlohmann::ordered_json::array();
     for (const auto& row : rows) {
-      lines.push_back({{"bytes", row.bytes}, {"probe_best_s", row.probe.best()}, {"probe_median_s", row.probe.median()}, {"all_reduce_best_s", row.all_reduce.best()},
-                       {"all_reduce_median_s", row.all_reduce.median()}, {"ratio_best", row.probe.best() / row.all_reduce.best()}, {"ratio_median", row.probe.median() / row.all_reduce.median()}});
+      lines.push_back({{"bytes", row.bytes},
+                       {"probe_best_s", row.probe.best()},
+                       {"probe_median_s", row.probe.median()},
+                       {"all_reduce_best_s", row.all_reduce.best()},
+                       {"all_reduce_median_s", row.all_reduce.median()},
+                       {"ratio_best", row.probe.best() / row.all_reduce.best()},
+                       {"ratio_median", row.probe.median() / row.all_reduce.median()}});
     }
-    fmt::print("{}\n", nlohmann::ordered_json{{"bench", "comm"}, {"transport", transport}, {"world", options.ranks}, {"rounds", options.rounds}, {"sizes", lines}}.dump(2));
+    fmt::print("{}\n", nlohmann::ordered_json{{"bench", "comm"},
+                                              {"transport", transport},
+                                              {"world", options.ranks},
+                                              {"rounds", options.rounds},
+                                              {"sizes", lines}}
+                           .dump(2));
     return;
   }
-  fmt::print("all_reduce, {}, {} ranks, {} rounds; the probe adds and copies as many bytes in each rank's own memory\n", transport, options.ranks, options.rounds);
+  fmt::print("all_reduce, {}, {} ranks, {} rounds; the probe adds and copies as many bytes in each rank's own memory\n",
+             transport, options.ranks, options.rounds);
   fmt::print("  {:>10}{:>16}{:>16}{:>16}{:>14}\n", "size", "best", "median", "probe, median", "ratio, median");
   for (const auto& row : rows) {
-    fmt::print("  {:>10}{:>13.3f} ms{:>13.3f} ms{:>13.3f} ms{:>14.3f}\n", format_bytes(row.bytes), 1e3 * row.all_reduce.best(), 1e3 * row.all_reduce.median(), 1e3 * row.probe.median(), row.probe.median() / row.all_reduce.median());
+    fmt::print("  {:>10}{:>13.3f} ms{:>13.3f} ms{:>13.3f} ms{:>14.3f}\n", format_bytes(row.bytes),
+               1e3 * row.all_reduce.best(), 1e3 * row.all_reduce.median(), 1e3 * row.probe.median(),
+               row.probe.median() / row.all_reduce.median());
   }
 }
 
 int run_rank(const Options& options) {
-  const auto comm = connect_shared_memory(detect_ranks({}, [](const char* name) { return std::getenv(name); }), std::chrono::seconds(60));
+  const auto comm = connect_shared_memory(detect_ranks({}, [](const char* name) { return std::getenv(name); }),
+                                          std::chrono::seconds(60));
   std::vector<Row> rows;
-  for (const std::int64_t bytes : {std::int64_t{64} << 10, std::int64_t{1} << 20, std::int64_t{32} << 20, std::int64_t{256} << 20}) {
+  for (const std::int64_t bytes :
+       {std::int64_t{64} << 10, std::int64_t{1} << 20, std::int64_t{32} << 20, std::int64_t{256} << 20}) {
     if (bytes <= options.mib << 20) rows.push_back(measure(*comm, bytes, options.rounds));
   }
   if (comm->rank() == 0) print(rows, comm->transport(), options);
@@ -115,8 +141,12 @@ int run_bench_comm(Arguments arguments) {
   Options options;
   bool as_rank = false;
   app.add_option("-n,--nproc-per-node", options.ranks, "ranks")->capture_default_str()->check(CLI::Range(2, 64));
-  app.add_option("--rounds", options.rounds, "times each is measured")->capture_default_str()->check(CLI::Range(1, 1000));
-  app.add_option("--mib", options.mib, "largest size of 64 KiB, 1, 32 and 256 MiB")->capture_default_str()->check(CLI::Range(1, 256));
+  app.add_option("--rounds", options.rounds, "times each is measured")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--mib", options.mib, "largest size of 64 KiB, 1, 32 and 256 MiB")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 256));
   app.add_flag("--json", options.json, "as one JSON object");
   app.add_flag("--as-rank", as_rank)->group("");  // hidden: one of the ranks that this verb starts
   if (!parse_flags(app, arguments)) return 0;

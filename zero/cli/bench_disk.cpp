@@ -1,12 +1,12 @@
 // `zero bench disk`: what the disk under a folder does with large sequential requests past the page cache.
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "zero/base/error.h"
 #include "zero/base/file.h"
@@ -39,12 +39,15 @@ enum class Direction { kWrite, kRead };
 
 void transfer(const ScratchFile& scratch, Direction direction, const Allocation& piece, std::int64_t bytes) {
   for (std::int64_t at = 0; at < bytes; at += static_cast<std::int64_t>(kPiece)) {
-    const ssize_t done = direction == Direction::kWrite ? pwrite(scratch.file.get(), piece.data(), kPiece, at) : pread(scratch.file.get(), piece.data(), kPiece, at);
+    const ssize_t done = direction == Direction::kWrite ? pwrite(scratch.file.get(), piece.data(), kPiece, at)
+                                                        : pread(scratch.file.get(), piece.data(), kPiece, at);
     const char* operation = direction == Direction::kWrite ? "write" : "read";
     if (done < 0) throw IoError("scratch file", operation, errno);
-    if (done != static_cast<ssize_t>(kPiece)) throw IoError("scratch file", operation, 0, fmt::format("{} of {} bytes", done, kPiece));
+    if (done != static_cast<ssize_t>(kPiece))
+      throw IoError("scratch file", operation, 0, fmt::format("{} of {} bytes", done, kPiece));
   }
-  if (direction == Direction::kWrite && fdatasync(scratch.file.get()) != 0) throw IoError("scratch file", "sync", errno);
+  if (direction == Direction::kWrite && fdatasync(scratch.file.get()) != 0)
+    throw IoError("scratch file", "sync", errno);
 }
 
 }  // namespace
@@ -56,7 +59,9 @@ int run_bench_disk(Arguments arguments) {
   int rounds = 3;
   bool json = false;
   app.add_option("--dir", folder, "folder on the disk to measure")->capture_default_str();
-  app.add_option("--mib", mib, "MiB to write and read, rounded up to 8")->capture_default_str()->check(CLI::Range(8, 1 << 20));
+  app.add_option("--mib", mib, "MiB to write and read, rounded up to 8")
+      ->capture_default_str()
+      ->check(CLI::Range(8, 1 << 20));
   app.add_option("--rounds", rounds, "times each is measured")->capture_default_str()->check(CLI::Range(1, 1000));
   app.add_flag("--json", json, "as one JSON object");
   if (!parse_flags(app, arguments)) return 0;
@@ -72,13 +77,20 @@ int run_bench_disk(Arguments arguments) {
   }
   const auto rate = [&](double seconds) { return static_cast<double>(bytes) / 1e6 / seconds; };
   if (json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"bench", "disk"}, {"dir", folder}, {"bytes", bytes}, {"direct", scratch.direct}, {"rounds", rounds},
-                                      {"write_mb_s_best", rate(writes.best())}, {"write_mb_s_median", rate(writes.median())},
-                                      {"read_mb_s_best", rate(reads.best())}, {"read_mb_s_median", rate(reads.median())}}
+    fmt::print("{}\n", nlohmann::ordered_json{{"bench", "disk"},
+                                              {"dir", folder},
+                                              {"bytes", bytes},
+                                              {"direct", scratch.direct},
+                                              {"rounds", rounds},
+                                              {"write_mb_s_best", rate(writes.best())},
+                                              {"write_mb_s_median", rate(writes.median())},
+                                              {"read_mb_s_best", rate(reads.best())},
+                                              {"read_mb_s_median", rate(reads.median())}}
                            .dump(2));
     return 0;
   }
-  fmt::print("{} MiB in pieces of {} MiB, {}, {} rounds, in {}\n", bytes >> 20, piece_mib, scratch.direct ? "O_DIRECT" : "buffered (O_DIRECT refused: this measures memory)", rounds, folder);
+  fmt::print("{} MiB in pieces of {} MiB, {}, {} rounds, in {}\n", bytes >> 20, piece_mib,
+             scratch.direct ? "O_DIRECT" : "buffered (O_DIRECT refused: this measures memory)", rounds, folder);
   fmt::print("  {:<8}{:>12}{:>14}\n", "", "best", "median");
   fmt::print("  {:<8}{:>7.0f} MB/s{:>9.0f} MB/s\n", "write", rate(writes.best()), rate(writes.median()));
   fmt::print("  {:<8}{:>7.0f} MB/s{:>9.0f} MB/s\n", "read", rate(reads.best()), rate(reads.median()));

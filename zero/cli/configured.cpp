@@ -11,7 +11,8 @@ namespace zero::cli {
 ConfigArguments::ConfigArguments(CLI::App& app) {
   app.add_option("CONFIG.toml", file_, "configuration file");
   keys_ = app.add_option("--keys", section_, "explain all keys, or those of a section")->expected(0, 1);
-  app.footer("Every key below is also a flag, --section.key VALUE, and a variable, ZERO_SECTION_KEY:\n" + options_overview());
+  app.footer("Every key below is also a flag, --section.key VALUE, and a variable, ZERO_SECTION_KEY:\n" +
+             options_overview());
 }
 
 bool ConfigArguments::parse(CLI::App& app, Arguments arguments) {
@@ -26,7 +27,8 @@ bool ConfigArguments::parse(CLI::App& app, Arguments arguments) {
 }
 
 LoadedConfig ConfigArguments::load(bool check_files) const {
-  ConfigRequest request{.file = {}, .overrides = overrides_, .environment = environment_of_process(), .check_files = check_files};
+  ConfigRequest request{
+      .file = {}, .overrides = overrides_, .environment = environment_of_process(), .check_files = check_files};
   if (!file_.empty()) request.file = file_;
   return load_config(request);
 }

@@ -1,10 +1,10 @@
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "zero/base/bytes.h"
 #include "zero/checkpoint/safetensors.h"
@@ -31,17 +31,24 @@ Description describe_safetensors(const std::filesystem::path& path) {
     const auto& entry = file.entries()[i];
     numel += entry.numel();
     bytes += entry.size_bytes();
-    tensors.push_back({{"name", entry.name}, {"dtype", name_of(entry.dtype)}, {"shape", entry.shape}, {"bytes", entry.size_bytes()}});
+    tensors.push_back(
+        {{"name", entry.name}, {"dtype", name_of(entry.dtype)}, {"shape", entry.shape}, {"bytes", entry.size_bytes()}});
     if (i < kMostTensorsShown) {
-      lines += fmt::format("  {:<5} {:>20} {:>10}  {}\n", name_of(entry.dtype), fmt::format("[{}]", fmt::join(entry.shape, ", ")),
-                           format_bytes(entry.size_bytes()), entry.name);
+      lines +=
+          fmt::format("  {:<5} {:>20} {:>10}  {}\n", name_of(entry.dtype),
+                      fmt::format("[{}]", fmt::join(entry.shape, ", ")), format_bytes(entry.size_bytes()), entry.name);
     }
   }
-  if (file.entries().size() > kMostTensorsShown) lines += fmt::format("  ... and {} more (--json shows all)\n", file.entries().size() - kMostTensorsShown);
-  out.text = fmt::format("{}: safetensors, {} tensors, {} elements, {}\n", path.string(), format_count(static_cast<std::int64_t>(file.entries().size())), format_count(numel), format_bytes(bytes));
+  if (file.entries().size() > kMostTensorsShown)
+    lines += fmt::format("  ... and {} more (--json shows all)\n", file.entries().size() - kMostTensorsShown);
+  out.text = fmt::format("{}: safetensors, {} tensors, {} elements, {}\n", path.string(),
+                         format_count(static_cast<std::int64_t>(file.entries().size())), format_count(numel),
+                         format_bytes(bytes));
   for (const auto& [key, value] : file.metadata()) out.text += fmt::format("  {} = {}\n", key, value);
   out.text += lines;
-  out.json = {{"kind", "safetensors"}, {"path", path.string()}, {"num_tensors", file.entries().size()}, {"numel", numel}, {"bytes", bytes}, {"metadata", file.metadata()}, {"tensors", tensors}};
+  out.json = {{"kind", "safetensors"}, {"path", path.string()}, {"num_tensors", file.entries().size()},
+              {"numel", numel},        {"bytes", bytes},        {"metadata", file.metadata()},
+              {"tensors", tensors}};
   return out;
 }
 
@@ -58,16 +65,25 @@ Description describe_tokens(const std::filesystem::path& path, bool text) {
       smallest = std::min(smallest, token);
       largest = std::max(largest, token);
       // Vocabularies end far below this; a damaged file must not take the memory.
-      if (token >= static_cast<std::int64_t>(seen.size()) && token < (1 << 24)) seen.resize(static_cast<std::size_t>(token) + 1);
+      if (token >= static_cast<std::int64_t>(seen.size()) && token < (1 << 24))
+        seen.resize(static_cast<std::size_t>(token) + 1);
       if (token < static_cast<std::int64_t>(seen.size())) seen[static_cast<std::size_t>(token)] = true;
     }
   }
   if (stream.size() == 0) smallest = -1;
   const auto distinct = std::count(seen.begin(), seen.end(), true);
   Description out;
-  out.text = fmt::format("{}: {}, {} tokens, {} distinct, from {} to {}\n  use it with: [data] kind = \"{}\", path = \"{}\"\n", path.string(),
-                         stream.layout().format, format_count(stream.size()), distinct, smallest, largest, text ? "text" : "tokens", path.string());
-  out.json = {{"kind", text ? "text" : "tokens"}, {"path", path.string()}, {"format", stream.layout().format}, {"num_tokens", stream.size()}, {"distinct", distinct}, {"smallest", smallest}, {"largest", largest}};
+  out.text =
+      fmt::format("{}: {}, {} tokens, {} distinct, from {} to {}\n  use it with: [data] kind = \"{}\", path = \"{}\"\n",
+                  path.string(), stream.layout().format, format_count(stream.size()), distinct, smallest, largest,
+                  text ? "text" : "tokens", path.string());
+  out.json = {{"kind", text ? "text" : "tokens"},
+              {"path", path.string()},
+              {"format", stream.layout().format},
+              {"num_tokens", stream.size()},
+              {"distinct", distinct},
+              {"smallest", smallest},
+              {"largest", largest}};
   return out;
 }
 
@@ -77,7 +93,8 @@ Description describe_idx(const std::filesystem::path& path, int num_dimensions) 
   for (const auto value : array.values) ++counts[value];
   const auto distinct = std::count_if(counts.begin(), counts.end(), [](auto count) { return count > 0; });
   Description out;
-  out.text = fmt::format("{}: IDX of bytes, shape [{}], {} distinct values\n", path.string(), fmt::join(array.shape, ", "), distinct);
+  out.text = fmt::format("{}: IDX of bytes, shape [{}], {} distinct values\n", path.string(),
+                         fmt::join(array.shape, ", "), distinct);
   out.json = {{"kind", "idx"}, {"path", path.string()}, {"shape", array.shape}, {"distinct", distinct}};
   if (num_dimensions == 1) {
     auto classes = nlohmann::ordered_json::array();
@@ -94,7 +111,8 @@ Description describe_idx(const std::filesystem::path& path, int num_dimensions) 
 Description describe_csv(const std::filesystem::path& path) {
   const CsvTable table = read_csv(path, "FILE");
   Description out;
-  out.text = fmt::format("{}: CSV, {} rows, {} columns; the last is the target\n", path.string(), format_count(table.num_rows()), table.num_columns);
+  out.text = fmt::format("{}: CSV, {} rows, {} columns; the last is the target\n", path.string(),
+                         format_count(table.num_rows()), table.num_columns);
   auto columns = nlohmann::ordered_json::array();
   const auto width = static_cast<std::size_t>(table.num_columns);
   for (std::size_t column = 0; column < width; ++column) {

@@ -1,9 +1,9 @@
 #include "zero/cli/description.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "zero/base/error.h"
 #include "zero/base/file.h"
@@ -39,10 +39,12 @@ Description describe_path(const std::filesystem::path& path) {
   const auto head = first_bytes(path);
   const std::string extension = path.extension().string();
   // A safetensors header begins with '{' behind its 8 bytes of length.
-  if (extension == ".safetensors" || (head.size() > 8 && extension != ".bin" && head[8] == std::byte{'{'} && head[7] == std::byte{0})) {
+  if (extension == ".safetensors" ||
+      (head.size() > 8 && extension != ".bin" && head[8] == std::byte{'{'} && head[7] == std::byte{0})) {
     return describe_safetensors(path);
   }
-  if (const int dimensions = idx_dimensions(head); dimensions > 0 && extension != ".bin") return describe_idx(path, dimensions);
+  if (const int dimensions = idx_dimensions(head); dimensions > 0 && extension != ".bin")
+    return describe_idx(path, dimensions);
   if (extension == ".bin") return describe_tokens(path, /*text=*/false);
   if (extension == ".csv") return describe_csv(path);
   return describe_tokens(path, /*text=*/true);

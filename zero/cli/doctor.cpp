@@ -1,6 +1,5 @@
 // `zero doctor`: every check, one line each, with the remedy below it. Status 1 when a check failed.
 #include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
 #include "zero/cli/finding.h"
@@ -11,9 +10,12 @@ namespace {
 
 std::string_view name_of(Health health) {
   switch (health) {
-    case Health::kOk: return "OK";
-    case Health::kWarn: return "WARN";
-    case Health::kFail: return "FAIL";
+    case Health::kOk:
+      return "OK";
+    case Health::kWarn:
+      return "WARN";
+    case Health::kFail:
+      return "FAIL";
   }
   return "FAIL";
 }
@@ -28,9 +30,13 @@ void print_table(std::span<const Finding> findings) {
 void print_json(std::span<const Finding> findings) {
   auto lines = nlohmann::json::array();
   for (const auto& finding : findings) {
-    lines.push_back({{"check", finding.subject}, {"status", name_of(finding.health)}, {"found", finding.found}, {"remedy", finding.remedy}});
+    lines.push_back({{"check", finding.subject},
+                     {"status", name_of(finding.health)},
+                     {"found", finding.found},
+                     {"remedy", finding.remedy}});
   }
-  fmt::print("{}\n", nlohmann::json{{"version", ZERO_VERSION}, {"checks", lines}}.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}\n", nlohmann::json{{"version", ZERO_VERSION}, {"checks", lines}}.dump(
+                         2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Finding: one line of `zero doctor`. A check looks at one thing, takes no more than a second, changes nothing, and never throws.
+// Finding: one line of `zero doctor`. A check looks at one thing, takes no more than a second, changes nothing, and
+// never throws.
 #pragma once
 
 #include <filesystem>
@@ -12,8 +13,8 @@ enum class Health { kOk, kWarn, kFail };
 struct Finding {
   std::string subject;  // "memory"
   Health health = Health::kOk;
-  std::string found;    // "15.6 GiB, 12.1 GiB free"
-  std::string remedy;   // what to do; empty when all is well
+  std::string found;   // "15.6 GiB, 12.1 GiB free"
+  std::string remedy;  // what to do; empty when all is well
 };
 
 // Processor, cores, memory, limits and kernel. `root` is where /proc and /sys are looked for: "/" but in tests.

@@ -1,8 +1,8 @@
 #include "zero/cli/flags.h"
 
-#include <fmt/format.h>
-
 #include <memory>
+
+#include <fmt/format.h>
 
 #include "zero/base/error.h"
 #include "zero/config/suggest.h"
@@ -11,15 +11,18 @@
 namespace zero::cli {
 namespace {
 
-// One line a flag where it fits: torchrun's second spelling (--node_rank) and the PET_ variables are said once, in words.
+// One line a flag where it fits: torchrun's second spelling (--node_rank) and the PET_ variables are said once, in
+// words.
 class ShortFormatter : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* app, std::string name) const override {
     std::string positionals;
     for (const auto* option : app->get_options([](const CLI::Option* each) { return each->get_positional(); })) {
-      positionals += option->get_required() ? " " + option->get_name(true) : fmt::format(" [{}]", option->get_name(true));
+      positionals +=
+          option->get_required() ? " " + option->get_name(true) : fmt::format(" [{}]", option->get_name(true));
     }
-    return fmt::format("Usage: {}{} [flags]{}\n", name.empty() ? app->get_name() : name, positionals, app->get_prefix_command() ? " [--] PROGRAM [arguments]" : "");
+    return fmt::format("Usage: {}{} [flags]{}\n", name.empty() ? app->get_name() : name, positionals,
+                       app->get_prefix_command() ? " [--] PROGRAM [arguments]" : "");
   }
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
     if (is_positional) return option->get_name(true);
@@ -31,7 +34,8 @@ class ShortFormatter : public CLI::Formatter {
     return out;
   }
   std::string make_option_opts(const CLI::Option* option) const override {
-    if (option->get_type_size() == 0 || option->get_positional()) return "";
+    const bool takes_no_value = option->get_items_expected_max() == 0;
+    if (takes_no_value || option->get_positional()) return "";
     return option->get_default_str().empty() ? " VALUE" : " " + option->get_default_str();
   }
 };

@@ -4,7 +4,8 @@
 //   app.add_option("file", path, "...")->required();
 //   if (!parse_flags(app, arguments)) return 0;      // --help was printed
 //
-// Throws ConfigError for a flag that does not exist (with the near one), a value that does not fit, an argument too many.
+// Throws ConfigError for a flag that does not exist (with the near one), a value that does not fit, an argument too
+// many.
 #pragma once
 
 #include <CLI/CLI.hpp>

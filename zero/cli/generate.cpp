@@ -1,8 +1,8 @@
 // `zero generate`: the arguments; the model runs in libzero.
-#include <fmt/format.h>
-
 #include <cmath>
 #include <filesystem>
+
+#include <fmt/format.h>
 
 #include "zero/base/error.h"
 #include "zero/cli/flags.h"
@@ -35,11 +35,13 @@ int run_generate(Arguments arguments) {
   if (!parse_flags(app, arguments)) return 0;
   check_run(request.run);
   if (request.prompt.empty()) throw ConfigError("--prompt", "\"\"", "an empty prompt", "give at least one character");
-  if (request.tokens < 1) throw ConfigError("--tokens", std::to_string(request.tokens), "out of range", "allowed: 1 or more");
+  if (request.tokens < 1)
+    throw ConfigError("--tokens", std::to_string(request.tokens), "out of range", "allowed: 1 or more");
   if (!std::isfinite(request.temperature) || request.temperature < 0) {
     throw ConfigError("--temperature", fmt::format("{}", request.temperature), "out of range", "allowed: 0 or more");
   }
-  if (request.top_k < 0) throw ConfigError("--top-k", std::to_string(request.top_k), "out of range", "allowed: 0 or more");
+  if (request.top_k < 0)
+    throw ConfigError("--top-k", std::to_string(request.top_k), "out of range", "allowed: 0 or more");
   return open_torch_verbs().generate(request);
 }
 

@@ -1,7 +1,7 @@
 // `zero inspect FILE`: says what a file is, then what is in it, as text or as one JSON object.
-#include <fmt/format.h>
-
 #include <filesystem>
+
+#include <fmt/format.h>
 
 #include "zero/base/error.h"
 #include "zero/cli/description.h"

@@ -1,9 +1,9 @@
 #include "zero/cli/launch_flags.h"
 
-#include <fmt/format.h>
-
 #include <charconv>
 #include <cstdlib>
+
+#include <fmt/format.h>
 
 #include "zero/base/error.h"
 #include "zero/cli/flags.h"
@@ -47,7 +47,8 @@ void add_flags(CLI::App& app, Flags& flags) {
     std::string variable = "PET_";
     for (char& c : underscored) c = c == '-' ? '_' : c;
     for (const char c : underscored) variable += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    return app.add_option(underscored == name ? "--" + name : fmt::format("--{},--{}", name, underscored), value, help)->envname(variable);
+    return app.add_option(underscored == name ? "--" + name : fmt::format("--{},--{}", name, underscored), value, help)
+        ->envname(variable);
   };
   add("nproc-per-node", flags.ranks, "ranks on this machine: a number, or auto (one a core)");
   app.add_option("--world-size", flags.world, "the same, for one machine");
@@ -84,13 +85,15 @@ int local_ranks(const Flags& flags, const CLI::App& app, int nodes) {
   const bool from_flag = app.count("--nproc-per-node") > 0;
   if (flags.world != 0 || app.count("--world-size") > 0) {
     if (nodes > 1 || (from_flag && flags.ranks != std::to_string(flags.world))) {
-      throw ConfigError("--world-size", std::to_string(flags.world), "contradicts --nnodes and --nproc-per-node", "give only those two");
+      throw ConfigError("--world-size", std::to_string(flags.world), "contradicts --nnodes and --nproc-per-node",
+                        "give only those two");
     }
     return to_int("--world-size", std::to_string(flags.world), 1, kMostLocalRanks);
   }
   if (flags.ranks == "auto" || flags.ranks == "cpu") return static_cast<int>(allowed_cores().size());
   if (flags.ranks == "gpu") {
-    throw ConfigError("--nproc-per-node", flags.ranks, "this version runs on CPUs", "give a number, or cpu for one rank a core");
+    throw ConfigError("--nproc-per-node", flags.ranks, "this version runs on CPUs",
+                      "give a number, or cpu for one rank a core");
   }
   return to_int("--nproc-per-node", flags.ranks, 1, kMostLocalRanks);
 }
@@ -121,10 +124,12 @@ void find_master(const Flags& flags, LaunchOptions& options) {
 
 void check_rendezvous(const Flags& flags) {
   if (!flags.rdzv_backend.empty() && flags.rdzv_backend != "c10d" && flags.rdzv_backend != "static") {
-    throw ConfigError("--rdzv-backend", flags.rdzv_backend, "not supported", "use static with --node-rank and --master-addr");
+    throw ConfigError("--rdzv-backend", flags.rdzv_backend, "not supported",
+                      "use static with --node-rank and --master-addr");
   }
   if (!flags.rdzv_conf.empty()) throw ConfigError("--rdzv-conf", flags.rdzv_conf, "not supported", "leave it out");
-  if (flags.max_restarts < 0) throw ConfigError("--max-restarts", std::to_string(flags.max_restarts), "out of range", "allowed: 0 or more");
+  if (flags.max_restarts < 0)
+    throw ConfigError("--max-restarts", std::to_string(flags.max_restarts), "out of range", "allowed: 0 or more");
 }
 
 std::vector<int> filter(const Flags& flags, int ranks) {
@@ -140,7 +145,8 @@ std::vector<int> filter(const Flags& flags, int ranks) {
 std::vector<std::string> program(const Flags& flags, std::vector<std::string> words) {
   if (!words.empty() && words.front() == "--") words.erase(words.begin());
   if (words.empty()) {
-    throw ConfigError("PROGRAM", "", "none is given", "zero launch --nproc-per-node 2 -- PROGRAM [arguments]; `zero launch --help`");
+    throw ConfigError("PROGRAM", "", "none is given",
+                      "zero launch --nproc-per-node 2 -- PROGRAM [arguments]; `zero launch --help`");
   }
   const bool script = words.front().ends_with(".py") && !flags.no_python;
   if (!script && !flags.module) return words;
@@ -155,7 +161,9 @@ std::vector<std::string> program(const Flags& flags, std::vector<std::string> wo
 
 std::optional<LaunchOptions> parse_launch(Arguments arguments) {
   CLI::App app("Starts ranks of a program with torchrun's environment; ends all when one fails.", "zero launch");
-  app.footer("Each torchrun flag is also read from PET_<FLAG> (PET_NPROC_PER_NODE), and may be spelt with _ (--node_rank). A .py script\nis given to python3. Exit status: 0; 3 a rank failed; 128 + signal.");
+  app.footer(
+      "Each torchrun flag is also read from PET_<FLAG> (PET_NPROC_PER_NODE), and may be spelt with _ (--node_rank). A "
+      ".py script\nis given to python3. Exit status: 0; 3 a rank failed; 128 + signal.");
   app.prefix_command();
   Flags flags;
   add_flags(app, flags);
@@ -166,7 +174,8 @@ std::optional<LaunchOptions> parse_launch(Arguments arguments) {
   options.nodes = flags.standalone ? 1 : machines(flags);
   options.ranks = local_ranks(flags, app, options.nodes);
   find_master(flags, options);
-  if (options.nodes > 1) options.node_rank = to_int("--node-rank", std::to_string(flags.node_rank), 0, options.nodes - 1);
+  if (options.nodes > 1)
+    options.node_rank = to_int("--node-rank", std::to_string(flags.node_rank), 0, options.nodes - 1);
   options.run_name = flags.rdzv_id;
   options.role = flags.role;
   options.max_restarts = flags.max_restarts;

@@ -1,17 +1,17 @@
+#include <charconv>
+#include <optional>
+#include <sstream>
+#include <string_view>
+
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <charconv>
-#include <fstream>
-#include <iterator>
-#include <optional>
-#include <sstream>
-#include <string_view>
-
 #include "zero/base/bytes.h"
+#include "zero/base/machine.h"
+#include "zero/base/proc_file.h"
 #include "zero/cli/finding.h"
 #include "zero/launch/cores.h"
 #include "zero/optim/update_rule.h"
@@ -26,8 +26,7 @@ constexpr std::int64_t kGiB = 1 << 30;
 
 // Files of /proc and /sys that are absent or forbidden read as nothing.
 std::string text_of(const fs::path& path) {
-  std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text = try_read_proc_file(path.string()).value_or("");
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
 }
@@ -75,18 +74,19 @@ Finding cores() {
   Finding finding{"cores", Health::kOk, fmt::format("{} of {} usable", allowed, online), ""};
   if (allowed < online) {
     finding.health = Health::kWarn;
-    finding.remedy = "this process may use only some (taskset, cpuset or batch system); ask for more if that is not meant";
+    finding.remedy =
+        "this process may use only some (taskset, cpuset or batch system); ask for more if that is not meant";
   }
   return finding;
 }
 
 Finding memory(const fs::path& root) {
-  const std::string info = text_of(root / "proc/meminfo");
-  const auto total = number(field(info, "MemTotal"));
-  const auto available = number(field(info, "MemAvailable"));
-  if (!total || !available) return {"memory", Health::kWarn, "not known", "/proc/meminfo cannot be read"};
-  Finding finding{"memory", Health::kOk, fmt::format("{}, {} available", format_bytes(*total * 1024), format_bytes(*available * 1024)), ""};
-  if (*available * 1024 < kGiB) {
+  const auto total = field_kib(text_of(root / "proc/meminfo"), "MemTotal");
+  if (!total) return {"memory", Health::kWarn, "not known", "/proc/meminfo cannot be read"};
+  const std::int64_t available = available_memory(root == "/" ? "" : root.string());
+  Finding finding{"memory", Health::kOk,
+                  fmt::format("{}, {} may be taken", format_bytes(*total), format_bytes(available)), ""};
+  if (available < kGiB) {
     finding.health = Health::kWarn;
     finding.remedy = "less than 1 GiB is free: end other programs, or lower [zero] device_memory";
   }
@@ -96,16 +96,24 @@ Finding memory(const fs::path& root) {
 Finding control_group(const fs::path& root) {
   const bool second = fs::exists(root / "sys/fs/cgroup/cgroup.controllers");
   const bool first = fs::exists(root / "sys/fs/cgroup/memory");
-  std::string limit = second ? text_of(root / "sys/fs/cgroup/memory.max") : text_of(root / "sys/fs/cgroup/memory/memory.limit_in_bytes");
+  std::string limit = second ? text_of(root / "sys/fs/cgroup/memory.max")
+                             : text_of(root / "sys/fs/cgroup/memory/memory.limit_in_bytes");
   const auto bytes = number(limit);
   const bool limited = bytes && *bytes < (std::int64_t{1} << 60);
   return {"control group", Health::kOk,
-          fmt::format("{}, memory {}", second ? "version 2" : first ? "version 1" : "none seen", limited ? "limited to " + format_bytes(*bytes) : "not limited"), ""};
+          fmt::format("{}, memory {}",
+                      second  ? "version 2"
+                      : first ? "version 1"
+                              : "none seen",
+                      limited ? "limited to " + format_bytes(*bytes) : "not limited"),
+          ""};
 }
 
-Finding huge_pages(const fs::path& root, std::string_view subject, std::string_view file, std::string_view good, std::string_view want) {
+Finding huge_pages(const fs::path& root, std::string_view subject, std::string_view file, std::string_view good,
+                   std::string_view want) {
   const std::string mode = chosen(text_of(root / "sys/kernel/mm/transparent_hugepage" / file));
-  if (mode.empty()) return {std::string(subject), Health::kWarn, "not known", "the kernel has no transparent huge pages"};
+  if (mode.empty())
+    return {std::string(subject), Health::kWarn, "not known", "the kernel has no transparent huge pages"};
   const bool usable = good.find(mode) != std::string_view::npos;
   return {std::string(subject), usable ? Health::kOk : Health::kWarn, mode,
           usable ? "" : fmt::format("as root: echo {} > /sys/kernel/mm/transparent_hugepage/{}", want, file)};
@@ -125,18 +133,21 @@ Finding open_files() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   const bool enough = limit.rlim_cur >= 1024;
-  return {"open files", enough ? Health::kOk : Health::kWarn, std::to_string(limit.rlim_cur), enough ? "" : "ulimit -n 4096"};
+  return {"open files", enough ? Health::kOk : Health::kWarn, std::to_string(limit.rlim_cur),
+          enough ? "" : "ulimit -n 4096"};
 }
 
 Finding shared_memory() {
-  struct statvfs info{};
+  struct statvfs info {};
   if (statvfs("/dev/shm", &info) != 0) {
     return {"/dev/shm", Health::kOk, "absent; zero.cpp uses memfd and does not need it", ""};
   }
   const auto bytes = static_cast<std::int64_t>(info.f_blocks * info.f_frsize);
   const bool enough = bytes >= 256 * kMiB;
   return {"/dev/shm", enough ? Health::kOk : Health::kWarn, format_bytes(bytes),
-          enough ? "" : "Open MPI and other libraries use it: docker run --shm-size=1g, or mount -o remount,size=50% /dev/shm"};
+          enough
+              ? ""
+              : "Open MPI and other libraries use it: docker run --shm-size=1g, or mount -o remount,size=50% /dev/shm"};
 }
 
 Finding pressure(const fs::path& root) {
@@ -148,8 +159,9 @@ Finding pressure(const fs::path& root) {
 Finding clock(const fs::path& root) {
   const std::string source = text_of(root / "sys/devices/system/clocksource/clocksource0/current_clocksource");
   const bool slow = source == "hpet" || source == "acpi_pm" || source == "jiffies";
-  return {"clock", slow ? Health::kWarn : Health::kOk, source.empty() ? "not known" : source,
-          slow ? "reading the time is slow with this source; boot with clocksource=tsc where the machine allows it" : ""};
+  return {
+      "clock", slow ? Health::kWarn : Health::kOk, source.empty() ? "not known" : source,
+      slow ? "reading the time is slow with this source; boot with clocksource=tsc where the machine allows it" : ""};
 }
 
 Finding kernel() {

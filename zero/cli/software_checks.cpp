@@ -2,6 +2,7 @@
 
 #include "zero/cli/finding.h"
 #include "zero/cli/torch_library.h"
+#include "zero/comm/plugin.h"
 
 namespace zero::cli {
 namespace {
@@ -10,13 +11,25 @@ Finding libtorch() {
   const TorchFound torch = probe_torch();
   if (!torch.loaded) {
     return {"libtorch", Health::kWarn, torch.problem,
-            "train, plan and generate need it: ./quickstart.sh builds with libtorch; launch, inspect and bench work without"};
+            "train, plan and generate need it: ./quickstart.sh builds with libtorch; launch, inspect and bench work "
+            "without"};
   }
   return {"libtorch", Health::kOk, fmt::format("{} at {}", torch.version, torch.path), ""};
 }
 
 }  // namespace
 
-std::vector<Finding> check_software() { return {libtorch()}; }
+std::vector<Finding> check_software() {
+  std::vector<Finding> findings{libtorch()};
+  for (const auto& transport : transport_statuses()) {
+    const std::string subject = fmt::format("transport {}", transport.name);
+    if (transport.available) {
+      findings.push_back({subject, Health::kOk, transport.why, ""});
+    } else {
+      findings.push_back({subject, Health::kWarn, "not available", transport.why});
+    }
+  }
+  return findings;
+}
 
 }  // namespace zero::cli

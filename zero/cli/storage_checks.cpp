@@ -1,14 +1,14 @@
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <linux/io_uring.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/io_uring.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "zero/base/file.h"
 #include "zero/cli/finding.h"
@@ -25,7 +25,8 @@ Finding io_uring() {
   }
   return {"io_uring", Health::kWarn, std::strerror(errno),
           errno == ENOSYS ? "a kernel of 5.1 or later has it; reads and writes use threads until then"
-                          : "allowed by sysctl kernel.io_uring_disabled=0 and the container's seccomp profile; threads are used until then"};
+                          : "allowed by sysctl kernel.io_uring_disabled=0 and the container's seccomp profile; threads "
+                            "are used until then"};
 }
 
 Finding durable_writes() {
@@ -47,15 +48,20 @@ Finding durable_writes() {
   written = written && fsync(file.get()) == 0;
   const int error = errno;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (!written) return {"disk", Health::kFail, fmt::format("64 MiB could not be written here: {}", std::strerror(error)), "free some space, or run from another folder"};
+  if (!written)
+    return {"disk", Health::kFail, fmt::format("64 MiB could not be written here: {}", std::strerror(error)),
+            "free some space, or run from another folder"};
   const double rate = static_cast<double>(kBytes) / 1e6 / seconds;
   const bool slow = rate < 50;
-  return {"disk", slow ? Health::kWarn : Health::kOk, fmt::format("{:.0f} MB/s written and synced in the current folder", rate),
+  return {"disk", slow ? Health::kWarn : Health::kOk,
+          fmt::format("{:.0f} MB/s written and synced in the current folder", rate),
           slow ? "runs will wait for their files; put [run] dir on a local disk" : ""};
 }
 
 }  // namespace
 
-std::vector<Finding> check_storage() { return {io_uring(), durable_writes()}; }
+std::vector<Finding> check_storage() {
+  return {io_uring(), durable_writes()};
+}
 
 }  // namespace zero::cli

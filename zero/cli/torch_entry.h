@@ -1,15 +1,16 @@
 // What the torch-free command asks of libzero.so, which alone knows libtorch.
 //
-// The command parses and checks everything first, so that a bad key is answered in milliseconds and `launch`, `inspect` and
-// `doctor` never load a gigabyte of libtorch. For a verb that needs it, the command opens libzero.so (RTLD_NOW | RTLD_GLOBAL),
-// looks up `zero_torch_verbs` and calls the verb with values, not with an argument list:
+// The command parses and checks everything first, so that a bad key is answered in milliseconds and `launch`, `inspect`
+// and `doctor` never load a gigabyte of libtorch. For a verb that needs it, the command opens libzero.so (RTLD_NOW |
+// RTLD_GLOBAL), looks up `zero_torch_verbs` and calls the verb with values, not with an argument list:
 //
 //   const TorchVerbs& verbs = open_torch_verbs();          // torch_library.h
 //   return verbs.train({.loaded = loaded, .overwrite = true});
 //
 // The functions live in zero/cli/torch_verbs/, one file a verb, and one file with the table:
 //
-//   extern "C" const zero::cli::TorchVerbs* zero_torch_verbs() { static constexpr TorchVerbs kVerbs{...}; return &kVerbs; }
+//   extern "C" const zero::cli::TorchVerbs* zero_torch_verbs() { static constexpr TorchVerbs kVerbs{...}; return
+//   &kVerbs; }
 //
 // Each returns the exit status and throws ConfigError, CommError or IoError; main maps those to 2, 3 and 4. Command and
 // library are of one build: `abi` is compared before anything else is touched.
@@ -25,9 +26,9 @@ namespace zero::cli {
 
 // `zero train`. When a launcher started this process, the ranks are in the environment.
 struct TrainRequest {
-  LoadedConfig loaded;                          // checked; fit_to_world() is still to come, when the world is known
-  bool overwrite = false;                       // a run folder that holds a run is replaced
-  std::optional<std::int64_t> in_process_ranks; // `-n N` with comm.transport in_process: so many ranks as threads
+  LoadedConfig loaded;                           // checked; fit_to_world() is still to come, when the world is known
+  bool overwrite = false;                        // a run folder that holds a run is replaced
+  std::optional<std::int64_t> in_process_ranks;  // `-n N` with comm.transport in_process: so many ranks as threads
 };
 
 // `zero plan`: what each rank of `world` would hold and send.

@@ -1,10 +1,10 @@
 #include "zero/cli/torch_library.h"
 
-#include <dlfcn.h>
-#include <fmt/format.h>
-
 #include <fstream>
 #include <string_view>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
 
 #include "zero/base/error.h"
 
@@ -31,7 +31,8 @@ const TorchVerbs& open_torch_verbs() {
                       "this verb needs libtorch: build with it (./quickstart.sh), or see `zero doctor`");
   }
   auto* entry = reinterpret_cast<decltype(&zero_torch_verbs)>(dlsym(library, "zero_torch_verbs"));
-  if (entry == nullptr) throw ConfigError(kLibrary, "", "is not of zero.cpp's command", "build command and library together");
+  if (entry == nullptr)
+    throw ConfigError(kLibrary, "", "is not of zero.cpp's command", "build command and library together");
   const TorchVerbs& verbs = *entry();
   if (std::string_view(verbs.abi) != ZERO_VERSION) {
     throw ConfigError(kLibrary, verbs.abi, fmt::format("is of another version than this command ({})", ZERO_VERSION),

@@ -14,7 +14,7 @@ const TorchVerbs& open_torch_verbs();
 struct TorchFound {
   bool loaded = false;
   std::string version;
-  std::string path;     // of libtorch_cpu.so
+  std::string path;  // of libtorch_cpu.so
   std::string problem;
 };
 TorchFound probe_torch();

@@ -1,8 +1,8 @@
 // `zero train`: checks everything that needs no libtorch, then trains in this process, or starts ranks that do.
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <optional>
+
+#include <fmt/format.h>
 
 #include "zero/base/error.h"
 #include "zero/cli/configured.h"
@@ -27,7 +27,8 @@ int start_ranks(int num_ranks, const ConfigArguments& config, bool overwrite) {
 }  // namespace
 
 int run_train(Arguments arguments) {
-  CLI::App app("Trains a model. Ranks: -n, else those a launcher started (torchrun, mpirun, srun), else one.", "zero train");
+  CLI::App app("Trains a model. Ranks: -n, else those a launcher started (torchrun, mpirun, srun), else one.",
+               "zero train");
   std::optional<int> num_ranks;
   bool overwrite = false;
   app.add_option("-n,--nproc-per-node,--nproc_per_node", num_ranks, "start so many ranks on this machine");

@@ -1,11 +1,11 @@
 #include "zero/cli/verb.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cstdio>
 #include <new>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "zero/base/error.h"
 #include "zero/config/suggest.h"
@@ -40,7 +40,8 @@ void print_help() {
 
 int report(std::string_view verb, const std::exception& error, int status) {
   std::fflush(stdout);
-  fmt::print(stderr, "{}{}{}\n", verb.empty() ? "" : "zero ", verb.empty() ? "" : fmt::format("{}: ", verb), error.what());
+  fmt::print(stderr, "{}{}{}\n", verb.empty() ? "" : "zero ", verb.empty() ? "" : fmt::format("{}: ", verb),
+             error.what());
   return status;
 }
 
@@ -50,7 +51,8 @@ const Verb& find_verb(const std::string& name) {
     if (verb.name == name) return verb;
     names.push_back(verb.name);
   }
-  throw ConfigError("zero " + shown(name), "", "unknown verb", did_you_mean(name, names) + "`zero --help` lists the verbs");
+  throw ConfigError("zero " + shown(name), "", "unknown verb",
+                    did_you_mean(name, names) + "`zero --help` lists the verbs");
 }
 
 int dispatch(Arguments arguments) {
@@ -67,7 +69,9 @@ int dispatch(Arguments arguments) {
 
 }  // namespace
 
-std::span<const Verb> verbs() { return kVerbs; }
+std::span<const Verb> verbs() {
+  return kVerbs;
+}
 
 int run_command(Arguments arguments) {
   const std::string verb = arguments.empty() || arguments[0].starts_with("-") ? "" : shown(arguments[0]);

@@ -1,7 +1,7 @@
 // The verbs of the command: one function a verb, one visible table (verb.cpp).
 //
-// A verb gets its arguments without its own name and returns the exit status. It throws ConfigError, CommError or IoError;
-// run_command() alone turns those into a message and a status:
+// A verb gets its arguments without its own name and returns the exit status. It throws ConfigError, CommError or
+// IoError; run_command() alone turns those into a message and a status:
 //
 //   0 done · 2 ConfigError or a bad command line · 3 CommError, a failed rank, or our bug · 4 IoError · 128 + signal
 #pragma once

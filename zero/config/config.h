@@ -1,8 +1,9 @@
 // Config: everything a user can set, as plain values. No torch, no parsing, no checks.
 //
 // The member initialisers are the defaults; the option table (option.h) gives each member its name, its allowed values
-// and its help, so that file, environment, command line and --help never disagree. Sections are handed to the parts they
-// configure, one by one: no part receives the whole Config. What the keys mean is written once, in the option table.
+// and its help, so that file, environment, command line and --help never disagree. Sections are handed to the parts
+// they configure, one by one: no part receives the whole Config. What the keys mean is written once, in the option
+// table.
 //
 //   LoadedConfig loaded = load_config({.file = "config.toml"});     // load.h
 //   loaded.config.train.steps

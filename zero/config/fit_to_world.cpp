@@ -41,8 +41,8 @@ void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
     train.accumulate = derive(loaded, "train.batch", train.batch, world);
   } else if (train.batch * train.accumulate * world != train.global_batch) {
     throw ConfigError(where(loaded, "train.global_batch"), std::to_string(train.global_batch),
-                      fmt::format("but train.batch {} x train.accumulate {} x world {} = {}", train.batch, train.accumulate, world,
-                                  train.batch * train.accumulate * world),
+                      fmt::format("but train.batch {} x train.accumulate {} x world {} = {}", train.batch,
+                                  train.accumulate, world, train.batch * train.accumulate * world),
                       "leave out one of train.batch, train.accumulate and train.global_batch: it is derived");
   }
 }

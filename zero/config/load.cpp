@@ -1,9 +1,9 @@
 #include "zero/config/load.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <unistd.h>
-
-#include <algorithm>
 
 #include "zero/base/error.h"
 #include "zero/config/option.h"
@@ -14,7 +14,9 @@
 namespace zero {
 namespace {
 
-bool is_section(std::string_view name) { return std::find(sections().begin(), sections().end(), name) != sections().end(); }
+bool is_section(std::string_view name) {
+  return std::find(sections().begin(), sections().end(), name) != sections().end();
+}
 
 void apply(LoadedConfig& loaded, const Setting& setting) {
   const Option* option = find_option(setting.name);
@@ -34,7 +36,8 @@ void refuse_near_miss(std::string_view name, std::string_view value, std::span<c
   if (name == kRunId) return;
   for (const auto& key : known) {
     if (edit_distance(name, key) > 2) continue;
-    throw ConfigError(name, shown(value), "an environment variable that no key reads", fmt::format("did you mean {}? Else unset it", key));
+    throw ConfigError(name, shown(value), "an environment variable that no key reads",
+                      fmt::format("did you mean {}? Else unset it", key));
   }
 }
 

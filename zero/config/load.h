@@ -1,7 +1,8 @@
 // From what the user wrote to a checked Config: command line > environment > file > default.
 //
-//   LoadedConfig loaded = load_config({.file = "config.toml", .overrides = {...}, .environment = environment_of_process()});
-//   fit_to_world(loaded, world);     // batch, accumulate and global_batch agree, or the missing one is derived
+//   LoadedConfig loaded = load_config({.file = "config.toml", .overrides = {...}, .environment =
+//   environment_of_process()}); fit_to_world(loaded, world);     // batch, accumulate and global_batch agree, or the
+//   missing one is derived
 //
 // Local. Throws ConfigError and touches nothing: no folder is created, no data is read beyond its existence and size.
 // A second check, by the parts that know (data, model, memory), follows when they are made.

@@ -1,11 +1,11 @@
 #include "zero/config/option.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
@@ -42,7 +42,9 @@ bool in_range(const Range& range, double number) {
 
 std::string limits(const Range& range, std::string_view kind) {
   const std::string low = fmt::format("{}{}", range.above_lowest ? "above " : "", range.lowest);
-  if (std::isinf(range.highest)) return std::isinf(range.lowest) ? std::string(kind) : fmt::format("{}, {}{}", kind, low, range.above_lowest ? "" : " or more");
+  if (std::isinf(range.highest))
+    return std::isinf(range.lowest) ? std::string(kind)
+                                    : fmt::format("{}, {}{}", kind, low, range.above_lowest ? "" : " or more");
   return fmt::format("{} from {} to {}{}", kind, range.lowest, static_cast<std::int64_t>(range.highest),
                      range.below_highest ? " (exclusive)" : "");
 }
@@ -57,7 +59,8 @@ class Assignment {
 
   void operator()(std::string& member) const {
     std::string text = word();
-    if (!option_.choices.empty() && std::find(option_.choices.begin(), option_.choices.end(), text) == option_.choices.end()) {
+    if (!option_.choices.empty() &&
+        std::find(option_.choices.begin(), option_.choices.end(), text) == option_.choices.end()) {
       refuse("not one of these", did_you_mean(text, option_.choices));
     }
     member = std::move(text);
@@ -98,8 +101,9 @@ class Assignment {
     } else if (text == "min") {
       member = {.kind = DeviceMemory::Kind::kMinimum};
     } else {
-      member = {.kind = DeviceMemory::Kind::kBytes, .bytes = parse_bytes(text, where())};
-      if (member.bytes == 0) refuse("no memory at all");
+      const std::int64_t bytes = parse_bytes(text, where());
+      if (bytes == 0) refuse("no memory at all");
+      member = {.kind = DeviceMemory::Kind::kBytes, .bytes = bytes};
     }
   }
 
@@ -109,7 +113,9 @@ class Assignment {
   [[noreturn]] void refuse(std::string_view reason, std::string_view hint = "") const {
     throw ConfigError(where(), shown(setting_.text), reason, fmt::format("{}allowed: {}", hint, allowed(option_)));
   }
-  [[noreturn]] void refuse_kind(const Value& value) const { refuse(fmt::format("{} does not fit here", kind_of(value))); }
+  [[noreturn]] void refuse_kind(const Value& value) const {
+    refuse(fmt::format("{} does not fit here", kind_of(value)));
+  }
 
   std::int64_t integer(const Value& value) const {
     const auto* number = std::get_if<std::int64_t>(&value.data);
@@ -150,9 +156,12 @@ class Assignment {
 };
 
 // The exact text that parse_bytes and parse_duration read back without a rounding.
-std::string bytes_text(std::int64_t bytes) { return fmt::format("{}B", bytes); }
+std::string bytes_text(std::int64_t bytes) {
+  return fmt::format("{}B", bytes);
+}
 std::string duration_text(milliseconds duration) {
-  return duration.count() % 1000 == 0 ? fmt::format("{}s", duration.count() / 1000) : fmt::format("{}ms", duration.count());
+  return duration.count() % 1000 == 0 ? fmt::format("{}s", duration.count() / 1000)
+                                      : fmt::format("{}ms", duration.count());
 }
 
 struct Reading {
@@ -164,16 +173,21 @@ struct Reading {
     for (const auto number : member) items.emplace_back(number);
     return Value(std::move(items));
   }
-  Value operator()(const std::array<double, 2>& member) const { return Value(Value::Array{Value(member[0]), Value(member[1])}); }
+  Value operator()(const std::array<double, 2>& member) const {
+    return Value(Value::Array{Value(member[0]), Value(member[1])});
+  }
   Value operator()(milliseconds member) const { return Value(duration_text(member)); }
   Value operator()(const Validation& member) const {
     return member.path.empty() ? Value(member.fraction) : Value(member.path);
   }
   Value operator()(const DeviceMemory& member) const {
     switch (member.kind) {
-      case DeviceMemory::Kind::kAuto: return Value("auto");
-      case DeviceMemory::Kind::kMinimum: return Value("min");
-      case DeviceMemory::Kind::kBytes: break;
+      case DeviceMemory::Kind::kAuto:
+        return Value("auto");
+      case DeviceMemory::Kind::kMinimum:
+        return Value("min");
+      case DeviceMemory::Kind::kBytes:
+        break;
     }
     return Value(bytes_text(member.bytes));
   }
@@ -185,7 +199,8 @@ struct Describe {
     // Few enough to name.
     if (option.range.highest - option.range.lowest <= 4) {
       std::string out;
-      for (double n = option.range.lowest; n <= option.range.highest; ++n) out += fmt::format("{}{}", out.empty() ? "" : ", ", n);
+      for (double n = option.range.lowest; n <= option.range.highest; ++n)
+        out += fmt::format("{}{}", out.empty() ? "" : ", ", n);
       return out;
     }
     return limits(option.range, "an integer");
@@ -194,9 +209,15 @@ struct Describe {
   std::string operator()(Access<std::string>) const {
     return option.choices.empty() ? "a string" : fmt::format("{}", fmt::join(option.choices, ", "));
   }
-  std::string operator()(Access<std::vector<std::int64_t>>) const { return "two or more integers, such as [784, 256, 10]"; }
-  std::string operator()(Access<std::array<double, 2>>) const { return limits(option.range, "two numbers, such as [0.9, 0.95], each"); }
-  std::string operator()(Access<milliseconds>) const { return "a duration from 1ms to 168h, such as \"500ms\" or \"60s\""; }
+  std::string operator()(Access<std::vector<std::int64_t>>) const {
+    return "two or more integers, such as [784, 256, 10]";
+  }
+  std::string operator()(Access<std::array<double, 2>>) const {
+    return limits(option.range, "two numbers, such as [0.9, 0.95], each");
+  }
+  std::string operator()(Access<milliseconds>) const {
+    return "a duration from 1ms to 168h, such as \"500ms\" or \"60s\"";
+  }
   std::string operator()(Access<Validation>) const { return limits(option.range, "a path, or a number"); }
   std::string operator()(Access<DeviceMemory>) const { return "\"auto\", \"min\", or a size such as \"64MiB\""; }
 };
@@ -209,7 +230,9 @@ std::string environment_name(const Option& option) {
   return name;
 }
 
-std::string allowed(const Option& option) { return std::visit(Describe{option}, option.field); }
+std::string allowed(const Option& option) {
+  return std::visit(Describe{option}, option.field);
+}
 
 std::string located(std::string_view origin, std::string_view name) {
   return origin.empty() ? std::string(name) : fmt::format("{}: {}", origin, name);
@@ -247,7 +270,8 @@ void throw_unknown(std::string_view origin, std::string_view name, std::string_v
   for (const auto& option : options()) {
     if (option.section() == section) keys += fmt::format("{}{}", keys.empty() ? "" : " ", option.key());
   }
-  const std::string remedy = keys.empty() ? fmt::format("sections: {}", fmt::join(sections(), " ")) : fmt::format("keys of [{}]: {}", section, keys);
+  const std::string remedy = keys.empty() ? fmt::format("sections: {}", fmt::join(sections(), " "))
+                                          : fmt::format("keys of [{}]: {}", section, keys);
   throw ConfigError(located(origin, shown(name)), shown(value), "unknown key", hint + remedy);
 }
 

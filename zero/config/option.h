@@ -4,8 +4,9 @@
 //   set_option(config, *option, setting);      // checks type and range, throws ConfigError with file, line, key, value
 //   get_option(config, *option)                // the value, as TOML would write it
 //
-// Invariant: set_option(get_option(c)) leaves c as it is, for every row. Defaults are what `Config{}` holds, so they are
-// written once, in config.h. The command-line flag of "train.batch" is --train.batch, its variable ZERO_TRAIN_BATCH.
+// Invariant: set_option(get_option(c)) leaves c as it is, for every row. Defaults are what `Config{}` holds, so they
+// are written once, in config.h. The command-line flag of "train.batch" is --train.batch, its variable
+// ZERO_TRAIN_BATCH.
 #pragma once
 
 #include <limits>

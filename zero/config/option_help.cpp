@@ -1,8 +1,8 @@
 #include "zero/config/option_help.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "zero/base/error.h"
 #include "zero/config/option.h"
@@ -47,8 +47,8 @@ std::string options_reference(std::string_view section) {
     out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", name);
     for (const auto& option : options()) {
       if (option.section() != name) continue;
-      out += fmt::format("# {}\n#   allowed: {}; environment: {}\n{} = {}\n", option.help, allowed(option), environment_name(option),
-                         option.key(), to_toml(get_option(defaults, option)));
+      out += fmt::format("# {}\n#   allowed: {}; environment: {}\n{} = {}\n", option.help, allowed(option),
+                         environment_name(option), option.key(), to_toml(get_option(defaults, option)));
     }
   }
   return out;

@@ -7,7 +7,9 @@ namespace zero {
 namespace {
 
 template <auto Section, auto Member>
-constexpr auto at = +[](Config& config) -> auto& { return config.*Section.*Member; };
+constexpr auto at = +[](Config& config) -> auto& {
+  return config.*Section.*Member;
+};
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 constexpr double kInt32 = 2147483647;
@@ -29,7 +31,8 @@ constexpr std::array kReduces{Words("auto"), Words("each"), Words("last")};
 constexpr std::array kDTypes{Words("fp32"), Words("bf16")};
 constexpr std::array kOptimizers{Words("adamw"), Words("sgd")};
 constexpr std::array kSchedules{Words("constant"), Words("linear"), Words("cosine")};
-constexpr std::array kTransports{Words("auto"), Words("in_process"), Words("shared_memory"), Words("mpi"), Words("gloo"), Words("nccl")};
+constexpr std::array kTransports{Words("auto"), Words("in_process"), Words("shared_memory"),
+                                 Words("mpi"),  Words("gloo"),       Words("nccl")};
 constexpr std::array kSections{Words("model"),    Words("data"), Words("train"), Words("optimizer"),
                                Words("schedule"), Words("zero"), Words("comm"),  Words("run")};
 
@@ -94,8 +97,12 @@ constexpr std::array kOptions{
 
 }  // namespace
 
-std::span<const Option> options() { return kOptions; }
-std::span<const std::string_view> sections() { return kSections; }
+std::span<const Option> options() {
+  return kOptions;
+}
+std::span<const std::string_view> sections() {
+  return kSections;
+}
 
 const Option* find_option(std::string_view name) {
   for (const auto& option : kOptions) {

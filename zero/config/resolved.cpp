@@ -11,7 +11,8 @@ std::string resolved_toml(const Config& config) {
   for (const auto section : sections()) {
     out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", section);
     for (const auto& option : options()) {
-      if (option.section() == section) out += fmt::format("{} = {}\n", option.key(), to_toml(get_option(config, option)));
+      if (option.section() == section)
+        out += fmt::format("{} = {}\n", option.key(), to_toml(get_option(config, option)));
     }
   }
   return out;

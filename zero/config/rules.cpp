@@ -1,15 +1,15 @@
 #include "zero/config/rules.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <tuple>
 #include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include "zero/base/error.h"
 #include "zero/config/option.h"
@@ -19,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const LoadedConfig& loaded, std::string_view name, std::string_view reason, std::string_view remedy) {
+[[noreturn]] void refuse(const LoadedConfig& loaded, std::string_view name, std::string_view reason,
+                         std::string_view remedy) {
   const auto origin = loaded.origins.find(name);
   throw ConfigError(located(origin == loaded.origins.end() ? "" : origin->second, name),
                     shown(to_toml(get_option(loaded.config, *find_option(name)))), reason, remedy);
@@ -57,7 +58,8 @@ void check_context(const LoadedConfig& loaded) {
 }
 
 void check_schedule(const LoadedConfig& loaded) {
-  const auto& [train, schedule, optimizer] = std::tie(loaded.config.train, loaded.config.schedule, loaded.config.optimizer);
+  const auto& [train, schedule, optimizer] =
+      std::tie(loaded.config.train, loaded.config.schedule, loaded.config.optimizer);
   if (schedule.warmup > train.steps) {
     refuse(loaded, "schedule.warmup", fmt::format("more than train.steps = {}", train.steps),
            fmt::format("use {} or less: the learning rate would never reach optimizer.lr", train.steps));
@@ -89,11 +91,15 @@ void check_readable(const LoadedConfig& loaded, std::string_view name, const std
   std::error_code error;
   const auto status = fs::status(path, error);
   if (!fs::exists(status)) {
-    const std::string folder = path.is_absolute() ? "" : fmt::format(" (looked in {})", fs::current_path(error).string());
-    refuse(loaded, name, fmt::format("no such file{}", folder), "name a file that exists; paths are relative to the current folder");
+    const std::string folder =
+        path.is_absolute() ? "" : fmt::format(" (looked in {})", fs::current_path(error).string());
+    refuse(loaded, name, fmt::format("no such file{}", folder),
+           "name a file that exists; paths are relative to the current folder");
   }
-  if (access(path.c_str(), R_OK) != 0) refuse(loaded, name, std::strerror(errno), fmt::format("make it readable: chmod u+r {}", text));
-  if (fs::is_regular_file(status) && fs::file_size(path, error) == 0) refuse(loaded, name, "an empty file", "name a file with data in it");
+  if (access(path.c_str(), R_OK) != 0)
+    refuse(loaded, name, std::strerror(errno), fmt::format("make it readable: chmod u+r {}", text));
+  if (fs::is_regular_file(status) && fs::file_size(path, error) == 0)
+    refuse(loaded, name, "an empty file", "name a file with data in it");
 }
 
 void check_run_folder(const LoadedConfig& loaded) {
@@ -104,7 +110,8 @@ void check_run_folder(const LoadedConfig& loaded) {
   }
   // The nearest folder that exists decides whether the rest can be created.
   while (!fs::exists(at, error) && at != at.root_path()) at = at.parent_path();
-  if (!fs::is_directory(at, error)) refuse(loaded, "run.dir", fmt::format("{} is not a folder", at.string()), "name another folder");
+  if (!fs::is_directory(at, error))
+    refuse(loaded, "run.dir", fmt::format("{} is not a folder", at.string()), "name another folder");
   if (access(at.c_str(), W_OK | X_OK) != 0) {
     refuse(loaded, "run.dir", fmt::format("{}: {}", at.string(), std::strerror(errno)),
            "name a folder you may write to, for example --run.dir ~/runs/NAME");
@@ -115,8 +122,10 @@ void check_run_folder(const LoadedConfig& loaded) {
 
 void settle_defaults(LoadedConfig& loaded) {
   auto& config = loaded.config;
-  if (!loaded.origins.contains("schedule.warmup")) config.schedule.warmup = std::min(config.schedule.warmup, config.train.steps);
-  if (!loaded.origins.contains("schedule.min_lr")) config.schedule.min_lr = std::min(config.schedule.min_lr, config.optimizer.lr);
+  if (!loaded.origins.contains("schedule.warmup"))
+    config.schedule.warmup = std::min(config.schedule.warmup, config.train.steps);
+  if (!loaded.origins.contains("schedule.min_lr"))
+    config.schedule.min_lr = std::min(config.schedule.min_lr, config.optimizer.lr);
 }
 
 void check_rules(const LoadedConfig& loaded) {

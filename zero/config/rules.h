@@ -7,7 +7,8 @@
 
 namespace zero {
 
-// Defaults yield to what was given: with 5 steps to try something out, the warm-up that nobody asked for is 5 steps too.
+// Defaults yield to what was given: with 5 steps to try something out, the warm-up that nobody asked for is 5 steps
+// too.
 void settle_defaults(LoadedConfig& loaded);
 
 // Rules on values alone.

@@ -1,12 +1,12 @@
 #include "zero/config/toml_source.h"
 
-#include <fmt/format.h>
-#include <toml++/toml.h>
-
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <sstream>
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
 
 #include "zero/base/error.h"
 
@@ -38,7 +38,8 @@ void flatten(const toml::table& table, const std::string& prefix, std::string_vi
     }
     Value value = to_value(node);
     std::string text = to_toml(value);
-    out.push_back({std::move(name), std::move(value), std::move(text), fmt::format("{}:{}", file, key.source().begin.line)});
+    out.push_back(
+        {std::move(name), std::move(value), std::move(text), fmt::format("{}:{}", file, key.source().begin.line)});
   }
 }
 
@@ -72,8 +73,8 @@ std::vector<Setting> parse_toml(std::string_view text, std::string_view file) {
     return settings;
   } catch (const toml::parse_error& error) {
     const auto at = error.source().begin;
-    throw ConfigError(fmt::format("{}:{}:{}", file, at.line, at.column), "", fmt::format("not TOML: {}", error.description()),
-                      kSyntaxRemedy);
+    throw ConfigError(fmt::format("{}:{}:{}", file, at.line, at.column), "",
+                      fmt::format("not TOML: {}", error.description()), kSyntaxRemedy);
   }
 }
 

@@ -1,8 +1,8 @@
 #include "zero/config/value.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
+
+#include <fmt/format.h>
 
 namespace zero {
 namespace {
@@ -60,7 +60,8 @@ std::string shown(std::string_view text) {
   constexpr std::size_t kLongest = 100;
   std::string out(text.substr(0, kLongest));
   // A cut in the middle of a UTF-8 sequence would leave half a character.
-  while (text.size() > kLongest && !out.empty() && (static_cast<unsigned char>(text[out.size()]) & 0xc0u) == 0x80u) out.pop_back();
+  while (text.size() > kLongest && !out.empty() && (static_cast<unsigned char>(text[out.size()]) & 0xc0u) == 0x80u)
+    out.pop_back();
   for (char& c : out) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   }

@@ -34,7 +34,7 @@ struct Value {
 };
 
 struct Setting {
-  std::string name;    // "train.batch"
+  std::string name;  // "train.batch"
   Value value;
   std::string text;    // as written, for messages; also the value of string options given as bare words
   std::string origin;  // "config.toml:12", "command line", "ZERO_TRAIN_BATCH"

@@ -1,8 +1,8 @@
 #include "zero/launch/cores.h"
 
-#include <sched.h>
-
 #include <cerrno>
+
+#include <sched.h>
 
 #include "zero/base/check.h"
 

@@ -1,10 +1,10 @@
 #include "zero/launch/failure_report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+
+#include <fmt/format.h>
 
 namespace zero {
 namespace {
@@ -15,15 +15,21 @@ constexpr std::size_t kMostWitnesses = 4;
 // What usually lies behind an end like this, and what to look at next.
 std::string advice(const ProcessEnd& end) {
   switch (end.signal) {
-    case SIGKILL: return "Killed from outside: by hand, or by the kernel when memory ran out (see `dmesg | tail`; `zero plan` says what a rank needs).";
+    case SIGKILL:
+      return "Killed from outside: by hand, or by the kernel when memory ran out (see `dmesg | tail`; `zero plan` says "
+             "what a rank needs).";
     case SIGSEGV:
     case SIGBUS:
     case SIGABRT:
     case SIGILL:
-    case SIGFPE: return "It crashed: run it alone under a debugger, for example `zero launch --nproc-per-node 1 -- gdb -batch -ex run -ex bt --args PROGRAM ...`.";
-    default: break;
+    case SIGFPE:
+      return "It crashed: run it alone under a debugger, for example `zero launch --nproc-per-node 1 -- gdb -batch -ex "
+             "run -ex bt --args PROGRAM ...`.";
+    default:
+      break;
   }
-  if (end.exit_code == kPeerFailed) return "It lost a peer; if that rank is on another machine, look at the launcher's output there.";
+  if (end.exit_code == kPeerFailed)
+    return "It lost a peer; if that rank is on another machine, look at the launcher's output there.";
   return "Its last lines say why; start again when that is put right.";
 }
 
@@ -51,8 +57,8 @@ std::string describe(const ProcessEnd& end) {
 std::string failure_report(std::span<const RankEnd> ends, int world) {
   const RankEnd* culprit = find_culprit(ends);
   if (culprit == nullptr) return "";
-  std::string out = fmt::format("zero launch: rank {} of {} failed with {} after {:.1f} s{}\n", culprit->rank, world, describe(culprit->end),
-                                culprit->seconds, world > 1 ? "; all ranks were ended" : "");
+  std::string out = fmt::format("zero launch: rank {} of {} failed with {} after {:.1f} s{}\n", culprit->rank, world,
+                                describe(culprit->end), culprit->seconds, world > 1 ? "; all ranks were ended" : "");
   if (culprit->last_lines.empty()) {
     out += "  it printed nothing\n";
   } else {
@@ -62,8 +68,8 @@ std::string failure_report(std::span<const RankEnd> ends, int world) {
   std::size_t witnesses = 0;
   for (const auto& end : ends) {
     if (&end == culprit || !end.failed() || ++witnesses > kMostWitnesses) continue;
-    out += fmt::format("  rank {} then failed with {}{}{}\n", end.rank, describe(end.end), end.last_lines.empty() ? "" : ": ",
-                       end.last_lines.empty() ? "" : end.last_lines.back());
+    out += fmt::format("  rank {} then failed with {}{}{}\n", end.rank, describe(end.end),
+                       end.last_lines.empty() ? "" : ": ", end.last_lines.empty() ? "" : end.last_lines.back());
   }
   if (witnesses > kMostWitnesses) out += fmt::format("  and {} more\n", witnesses - kMostWitnesses);
   return out + "  " + advice(culprit->end) + "\n";

@@ -14,12 +14,12 @@ struct LaunchOptions {
   int nodes = 1;                     // machines with as many ranks each
   int node_rank = 0;                 // this machine among them
   std::string master_address = "127.0.0.1";
-  int master_port = 0;               // 0: one that is free now
-  std::string run_name;              // TORCHELASTIC_RUN_ID; empty: random
+  int master_port = 0;   // 0: one that is free now
+  std::string run_name;  // TORCHELASTIC_RUN_ID; empty: random
   std::string role = "default";
-  int max_restarts = 0;              // all ranks are started again so often after a failure
-  bool bind_cores = true;            // an equal, contiguous share of the cores each, when there are enough
-  std::vector<int> shown_ranks;      // local ranks whose output is shown; empty: all
+  int max_restarts = 0;          // all ranks are started again so often after a failure
+  bool bind_cores = true;        // an equal, contiguous share of the cores each, when there are enough
+  std::vector<int> shown_ranks;  // local ranks whose output is shown; empty: all
   std::vector<std::pair<std::string, std::string>> variables;  // more environment for every rank
 
   // From the first failure: how long the other ranks may still say in their own words what they saw, and how long they

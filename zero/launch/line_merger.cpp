@@ -1,9 +1,9 @@
 #include "zero/launch/line_merger.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace zero {
 
@@ -39,7 +39,8 @@ std::string LineMerger::pop() {
 
 std::vector<std::string> LineMerger::take(Time now) {
   std::vector<std::string> lines;
-  while (!entries_.empty() && (entries_.front().due <= now || static_cast<int>(entries_.front().ranks.size()) == num_ranks_)) {
+  while (!entries_.empty() &&
+         (entries_.front().due <= now || static_cast<int>(entries_.front().ranks.size()) == num_ranks_)) {
     lines.push_back(pop());
   }
   return lines;

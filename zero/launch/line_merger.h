@@ -4,8 +4,8 @@
 //   merger.add(0, "out of range", now);  merger.add(1, "out of range", now);
 //   merger.take(now)   {"[ranks 0-1] out of range"}
 //
-// A line waits `window` for others to say the same, or until all have. Invariant: the lines of one rank keep their order;
-// nothing is lost. Time is given, never read. Local; not thread-safe.
+// A line waits `window` for others to say the same, or until all have. Invariant: the lines of one rank keep their
+// order; nothing is lost. Time is given, never read. Local; not thread-safe.
 #pragma once
 
 #include <chrono>

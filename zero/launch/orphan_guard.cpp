@@ -1,5 +1,10 @@
 #include "zero/launch/orphan_guard.h"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <signal.h>
@@ -7,11 +12,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstdlib>
 
 #include "zero/base/error.h"
 
@@ -80,8 +80,12 @@ OrphanGuard::~OrphanGuard() {
   }
 }
 
-void OrphanGuard::watch(pid_t group) { tell(group); }
-void OrphanGuard::forget(pid_t group) { tell(-group); }
+void OrphanGuard::watch(pid_t group) {
+  tell(group);
+}
+void OrphanGuard::forget(pid_t group) {
+  tell(-group);
+}
 
 void OrphanGuard::tell(pid_t message) {
   // A guard that somebody killed costs the second line of defence, not the run.

@@ -1,8 +1,8 @@
 // OrphanGuard: a small process that outlives the launcher by a moment and ends what it would leave behind.
 //
-// Each rank asks the kernel to be killed when the launcher dies (PR_SET_PDEATHSIG), but that reaches only the rank itself,
-// not the processes it started. The guard holds one end of a pipe; when the launcher is gone, whatever killed it, the pipe
-// closes and the guard kills every process group it was told of.
+// Each rank asks the kernel to be killed when the launcher dies (PR_SET_PDEATHSIG), but that reaches only the rank
+// itself, not the processes it started. The guard holds one end of a pipe; when the launcher is gone, whatever killed
+// it, the pipe closes and the guard kills every process group it was told of.
 //
 //   OrphanGuard guard;            // before the ranks are started
 //   guard.watch(pid);   ...   guard.forget(pid);

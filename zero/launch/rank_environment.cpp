@@ -1,15 +1,15 @@
 #include "zero/launch/rank_environment.h"
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstdint>
 
 #include "zero/base/error.h"
 
@@ -44,10 +44,12 @@ Variables rank_variables(const LaunchOptions& options, const RunIdentity& identi
 std::vector<std::string> merge_environment(std::span<const std::string> inherited, const Variables& variables) {
   constexpr std::string_view kUsersChoice = "OMP_NUM_THREADS";
   const auto key_of = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
-  const bool user_chose = std::any_of(inherited.begin(), inherited.end(), [&](const auto& entry) { return key_of(entry) == kUsersChoice; });
+  const bool user_chose =
+      std::any_of(inherited.begin(), inherited.end(), [&](const auto& entry) { return key_of(entry) == kUsersChoice; });
   std::vector<std::string> out;
   for (const auto& entry : inherited) {
-    const bool replaced = std::any_of(variables.begin(), variables.end(), [&](const auto& variable) { return variable.first == key_of(entry); });
+    const bool replaced = std::any_of(variables.begin(), variables.end(),
+                                      [&](const auto& variable) { return variable.first == key_of(entry); });
     if (!replaced || key_of(entry) == kUsersChoice) out.push_back(entry);
   }
   for (const auto& [key, value] : variables) {

@@ -1,12 +1,12 @@
 #include "zero/launch/rank_output.h"
 
-#include <poll.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <string_view>
+
+#include <poll.h>
+#include <unistd.h>
 
 namespace zero {
 namespace {

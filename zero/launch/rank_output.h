@@ -28,7 +28,9 @@ class RankOutput {
   void flush(Time now);
   void flush_all();
   std::optional<Time> due() const { return errors_.due(); }
-  std::vector<std::string> last_lines(std::size_t index) const { return {ranks_[index].last.begin(), ranks_[index].last.end()}; }
+  std::vector<std::string> last_lines(std::size_t index) const {
+    return {ranks_[index].last.begin(), ranks_[index].last.end()};
+  }
   // Standard output was closed by whoever reads it (`| head`).
   bool reader_gone() const { return reader_gone_; }
 

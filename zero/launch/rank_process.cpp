@@ -1,16 +1,16 @@
 #include "zero/launch/rank_process.h"
 
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <cstring>
-#include <utility>
 
 #include "zero/base/error.h"
 #include "zero/base/file.h"
@@ -81,14 +81,8 @@ RankProcess RankProcess::start(const RankStart& request) {
   Pipe errors = make_pipe();
   Pipe failure = make_pipe();
   const FileDescriptor null_input = FileDescriptor::open("/dev/null", O_RDONLY);
-  const Child child{request,
-                    pointers(request.program),
-                    pointers(request.environment),
-                    core_set(request.cores),
-                    null_input.get(),
-                    output.writer.get(),
-                    errors.writer.get(),
-                    failure.writer.get(),
+  const Child child{request,          pointers(request.program), pointers(request.environment), core_set(request.cores),
+                    null_input.get(), output.writer.get(),       errors.writer.get(),           failure.writer.get(),
                     getpid()};
   const pid_t pid = fork();
   if (pid == 0) child.run();
@@ -130,8 +124,12 @@ RankProcess::~RankProcess() {
   close_errors();
 }
 
-void RankProcess::close_output() { close_fd(output_); }
-void RankProcess::close_errors() { close_fd(errors_); }
+void RankProcess::close_output() {
+  close_fd(output_);
+}
+void RankProcess::close_errors() {
+  close_fd(errors_);
+}
 
 void RankProcess::send(int signal) const {
   if (running()) kill(-pid_, signal);
@@ -141,7 +139,8 @@ std::optional<ProcessEnd> RankProcess::reap() {
   if (!running()) return std::nullopt;
   siginfo_t info{};
   // WNOWAIT keeps the zombie, and with it the group's number, while the rest of the group is killed.
-  if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return std::nullopt;
+  if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+    return std::nullopt;
   kill(-pid_, SIGKILL);
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

@@ -1,7 +1,7 @@
 // RankProcess: one rank, started, and its end.
 //
-// It is the leader of a process group of its own, so that it can be ended with everything it started; the kernel kills it
-// when the launcher dies. Its outputs are pipes, unless `inherit_output`.
+// It is the leader of a process group of its own, so that it can be ended with everything it started; the kernel kills
+// it when the launcher dies. Its outputs are pipes, unless `inherit_output`.
 //
 //   RankProcess rank = RankProcess::start({.program = {"sh", "-c", "exit 3"}, .environment = env});
 //   ...poll rank.output() and rank.errors()...
@@ -11,12 +11,12 @@
 // The caller is single-threaded (nothing forks once torch has threads) and ignores SIGPIPE.
 #pragma once
 
-#include <signal.h>
-#include <sys/types.h>
-
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <signal.h>
+#include <sys/types.h>
 
 namespace zero {
 

@@ -1,16 +1,16 @@
 #include "zero/launch/supervisor.h"
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <optional>
 
 #include "zero/base/check.h"
 #include "zero/base/file.h"
@@ -66,7 +66,8 @@ class SignalInbox {
 // One start of all ranks, until all have ended.
 class Attempt {
  public:
-  Attempt(const LaunchOptions& options, SignalInbox& inbox, OrphanGuard& guard) : options_(options), inbox_(inbox), guard_(guard), output_(numbers(options), shown(options)) {}
+  Attempt(const LaunchOptions& options, SignalInbox& inbox, OrphanGuard& guard)
+      : options_(options), inbox_(inbox), guard_(guard), output_(numbers(options), shown(options)) {}
 
   void run(const RunIdentity& identity) {
     start(identity);
@@ -105,7 +106,8 @@ class Attempt {
       const bool is_shown = shown(options_)[static_cast<std::size_t>(i)];
       ranks_.push_back(RankProcess::start({
           .program = options_.program,
-          .environment = merge_environment(inherited, rank_variables(options_, identity, i, static_cast<int>(cores.size()))),
+          .environment =
+              merge_environment(inherited, rank_variables(options_, identity, i, static_cast<int>(cores.size()))),
           .cores = options_.bind_cores ? share_of_cores(cores, i, options_.ranks) : std::vector<int>{},
           .inherit_input = first && isatty(STDIN_FILENO) == 0,
           // On a terminal rank 0 draws its own progress; a pipe in between would take the terminal away from it.
@@ -155,8 +157,10 @@ class Attempt {
   void read_outputs() {
     const auto now = Clock::now();
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      if (ranks_[i].output() >= 0 && !output_.read_from(i, Stream::kOutput, ranks_[i].output(), now)) ranks_[i].close_output();
-      if (ranks_[i].errors() >= 0 && !output_.read_from(i, Stream::kErrors, ranks_[i].errors(), now)) ranks_[i].close_errors();
+      if (ranks_[i].output() >= 0 && !output_.read_from(i, Stream::kOutput, ranks_[i].output(), now))
+        ranks_[i].close_output();
+      if (ranks_[i].errors() >= 0 && !output_.read_from(i, Stream::kErrors, ranks_[i].errors(), now))
+        ranks_[i].close_errors();
     }
   }
 
@@ -188,7 +192,8 @@ class Attempt {
   void drain() {
     const auto deadline = Clock::now() + std::chrono::milliseconds(200);
     const auto open = [&] {
-      return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank.output() >= 0 || rank.errors() >= 0; });
+      return std::any_of(ranks_.begin(), ranks_.end(),
+                         [](const auto& rank) { return rank.output() >= 0 || rank.errors() >= 0; });
     };
     read_outputs();
     while (open() && Clock::now() < deadline) {

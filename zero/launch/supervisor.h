@@ -2,13 +2,14 @@
 //
 //   return launch({.program = {"./train", "config.toml"}, .ranks = 4});
 //
-// While they run: rank 0's standard output comes through as it is, the others' lines with a prefix; equal lines on standard
-// error are printed once. One failure: the others may say what they saw, get SIGTERM, then SIGKILL, and are gone within a
-// second; one screen names the rank. SIGINT, SIGTERM and SIGHUP are passed on once, a second one kills; SIGUSR1 is passed on.
-// However the launcher itself ends, no rank and nothing a rank started is left.
+// While they run: rank 0's standard output comes through as it is, the others' lines with a prefix; equal lines on
+// standard error are printed once. One failure: the others may say what they saw, get SIGTERM, then SIGKILL, and are
+// gone within a second; one screen names the rank. SIGINT, SIGTERM and SIGHUP are passed on once, a second one kills;
+// SIGUSR1 is passed on. However the launcher itself ends, no rank and nothing a rank started is left.
 //
-// Returns the exit status: 0; 3 when a rank failed (2 or 4 when it said so); 128 + signal when told to stop and a rank did not
-// end with 0. Throws ConfigError when the program cannot be run. Local; call it once, from a process without threads.
+// Returns the exit status: 0; 3 when a rank failed (2 or 4 when it said so); 128 + signal when told to stop and a rank
+// did not end with 0. Throws ConfigError when the program cannot be run. Local; call it once, from a process without
+// threads.
 #pragma once
 
 #include "zero/launch/launch_options.h"

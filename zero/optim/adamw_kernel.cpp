@@ -15,8 +15,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 
-// How far ahead the four streams are asked for: 1 KiB of each. The divisions and the root fill the core's own look-ahead
-// within a few lines; this distance was worth some 4 % where one core reaches 40 GB/s, and 4 KiB cost 3 %.
+// How far ahead the four streams are asked for: 1 KiB of each. The divisions and the root fill the core's own
+// look-ahead within a few lines; this distance was worth some 4 % where one core reaches 40 GB/s, and 4 KiB cost 3 %.
 constexpr std::size_t kPrefetchNumel = 256;
 
 // Elements [i, i + Lanes(d)). With a one-lane tag it is the tail: the same operations, hence the same bits.

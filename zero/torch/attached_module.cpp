@@ -48,11 +48,15 @@ torch::Tensor tensor_over(const c10::Storage& storage, const ParamSpec& spec, bo
   return torch::Tensor(std::move(impl));
 }
 
-// set_data() without the dispatcher: the parameter keeps its identity, and no operator of ours is in the way.
-void replace_data(const torch::Tensor& parameter, const torch::Tensor& data) {
-  const bool trainable = parameter.requires_grad();
-  at::impl::GetVariableHooks()->set_data(parameter, data);
-  ZERO_CHECK(parameter.requires_grad() == trainable, "set_data changed requires_grad");
+// set_data() without the dispatcher: the tensor keeps its identity, and no operator of ours is in the way.
+void replace_data(const torch::Tensor& tensor, const torch::Tensor& data) {
+  if (!tensor.is_meta()) {
+    at::impl::GetVariableHooks()->set_data(tensor, data);
+    return;
+  }
+  // set_data() refuses to leave the meta device. A deferred tensor has no history that could mind.
+  tensor.unsafeGetTensorImpl()->shallow_copy_from(data.getIntrusivePtr());
+  if (auto* history = torch::autograd::impl::get_autograd_meta(tensor)) history->grad_accumulator_.reset();
 }
 
 }  // namespace
@@ -120,7 +124,7 @@ void AttachedModule::prepare_buffers(torch::nn::Module& module, Communicator& co
   for (const auto& item : module.named_buffers()) {
     torch::Tensor buffer = item.value();
     if (!buffer.defined() || !seen.insert(buffer.unsafeGetTensorImpl()).second) continue;
-    if (is_deferred(buffer)) at::impl::GetVariableHooks()->set_data(buffer, build_deferred(buffer, item.key()));
+    if (is_deferred(buffer)) replace_data(buffer, build_deferred(buffer, item.key()));
     torch::Tensor contiguous = buffer.contiguous();
     comm.broadcast({static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()}, 0, {.control = true}).wait();
     comm.drain();
@@ -147,6 +151,7 @@ AttachedModule::~AttachedModule() {
 
 void AttachedModule::give_back_all() {
   engine_->finish();
+  ending_ = true;
   for (const Unit& unit : units_) {
     const GatheredUnit whole = engine_->use(unit.index, Use::kUntraced);
     const std::byte* data = engine_->data(unit.index);
@@ -173,6 +178,7 @@ void AttachedModule::forget(int param) {
 }
 
 void AttachedModule::bind(int unit, std::byte* data) {
+  if (ending_) return;  // storages are being given back: what a unit does from now on does not concern them
   const Unit& description = units_[static_cast<std::size_t>(unit)];
   for (const Slice& slice : description.slices) {
     storages_[static_cast<std::size_t>(slice.param)].point_to(data == nullptr ? nullptr : data + slice.offset * static_cast<std::int64_t>(size_of(description.dtype)));

@@ -76,6 +76,7 @@ class AttachedModule final : public UnitObserver {
   mutable Use last_use_ = Use::kForward;
   int exceptions_at_start_ = 0;
   bool abandoned_ = false;
+  bool ending_ = false;
 };
 
 }  // namespace zero

@@ -1,6 +1,7 @@
 #include "zero/torch/recording.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/enum_tag.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/GradMode.h>
@@ -19,6 +20,17 @@ namespace {
 thread_local Recorder* current_recorder = nullptr;
 
 void delete_tape_ref(void* context) { delete static_cast<TapeRef*>(context); }
+
+bool has_generator(const c10::FunctionSchema& schema) {
+  return std::any_of(schema.arguments().begin(), schema.arguments().end(), [](const c10::Argument& argument) { return argument.name() == "generator"; });
+}
+
+// randn() and its like draw from the global generator; their overloads with a generator draw from ours.
+std::optional<c10::OperatorHandle> with_generator(const c10::OperatorHandle& op) {
+  if (has_generator(op.schema()) || !op.hasTag(at::Tag::nondeterministic_seeded)) return std::nullopt;
+  const std::string& overload = op.schema().overload_name();
+  return c10::Dispatcher::singleton().findSchema({op.schema().name(), overload.empty() ? "generator" : overload + "_generator"});
+}
 
 }  // namespace
 
@@ -66,6 +78,10 @@ void Recorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torc
   const auto& arguments = op.schema().arguments();
   const std::size_t base = stack.size() - arguments.size();
   RecordedStep step{.op = op};
+  if (op.hasTag(at::Tag::nondeterministic_seeded) && !has_generator(op.schema()) && !with_generator(op)) {
+    throw ConfigError("deferred", op.schema().name(), "this operator draws from the global generator and has no other form",
+                      "initialise with torch::nn::init, or with operators that take a generator");
+  }
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     c10::IValue& value = stack[base + i];
     std::vector<int> storages;
@@ -116,8 +132,14 @@ class Replay {
 
   void run(const RecordedStep& step) {
     torch::jit::Stack stack;
-    for (std::size_t i = 0; i < step.arguments.size(); ++i) stack.push_back(argument(step.op.schema().arguments()[i], step.arguments[i]));
-    step.op.callBoxed(&stack);
+    const auto& recorded = step.op.schema().arguments();
+    const std::optional<c10::OperatorHandle> seeded = with_generator(step.op);
+    // The overload with a generator has the same arguments by name, and one more.
+    for (const c10::Argument& formal : (seeded ? *seeded : step.op).schema().arguments()) {
+      const auto same = std::find_if(recorded.begin(), recorded.end(), [&](const c10::Argument& a) { return a.name() == formal.name(); });
+      stack.push_back(same == recorded.end() ? c10::IValue(generator_) : argument(formal, step.arguments[static_cast<std::size_t>(same - recorded.begin())]));
+    }
+    (seeded ? *seeded : step.op).callBoxed(&stack);
     std::size_t next = 0;
     for (const c10::IValue& value : stack) {
       if (value.isTensor()) keep(step.results.at(next++), value.toTensor());

@@ -84,7 +84,7 @@ class Trainer {
 
   bool is_first() const { return world_.rank() == 0; }
   BatchGrid grid() const {
-    return {.batch = job_.train.batch, .accumulate = job_.train.accumulate, .world = world_.size(), .rank = world_.rank()};
+    return {.batch = job_.train.batch, .world = world_.size(), .rank = world_.rank()};
   }
   double tokens_per_step() const {
     const auto samples = job_.train.batch * job_.train.accumulate * world_.size();

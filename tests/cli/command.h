@@ -1,0 +1,60 @@
+// The built command, run as a user would.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace zero {
+
+struct Ran {
+  int status = -1;
+  std::string output, errors;
+};
+
+// A folder of one's own in which commands run; gone when the test ends.
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "zero-cli-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  const std::filesystem::path& path() const { return path_; }
+  std::string write(const std::string& name, const std::string& bytes) const {
+    std::filesystem::create_directories((path_ / name).parent_path());
+    std::ofstream(path_ / name, std::ios::binary) << bytes;
+    return (path_ / name).string();
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream file(path_ / name, std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+  // `zero ARGUMENTS`, as a shell reads them; `before` goes in front: variables, other commands.
+  Ran zero(const std::string& arguments, const std::string& before = "") const {
+    const std::string line = "cd '" + path_.string() + "' && " + before + " '" + ZERO_COMMAND + "' " + arguments +
+                             " >.out 2>.err </dev/null";
+    const int status = std::system(line.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read(".out"), read(".err")};
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace zero

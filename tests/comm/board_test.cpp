@@ -1,0 +1,108 @@
+#include "zero/comm/board.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "zero/base/error.h"
+
+namespace zero {
+namespace {
+
+struct Free {
+  void operator()(std::byte* memory) const { std::free(memory); }
+};
+
+class BoardTest : public ::testing::Test {
+ protected:
+  static std::byte* zeros(int world) {
+    const std::size_t bytes = (Board::bytes(world) + 4095) / 4096 * 4096;
+    auto* memory = static_cast<std::byte*>(std::aligned_alloc(4096, bytes));
+    std::fill_n(memory, bytes, std::byte{0});
+    return memory;
+  }
+  std::unique_ptr<std::byte, Free> memory_{zeros(3)};
+  Board board_{memory_.get(), 3};
+};
+
+TEST_F(BoardTest, ZeroBytesAreTheStateBeforeAnything) {
+  EXPECT_FALSE(board_.failed());
+  EXPECT_EQ(board_.left(), 0u);
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(board_[rank].posted.load(), 0u);
+    EXPECT_EQ(board_[rank].slot(5).unread.load(), 0u);
+  }
+}
+
+TEST_F(BoardTest, APostIsReadAsItWasWritten) {
+  const Signature signature{.sequence = 70, .operation = Operation::kBroadcast, .unit = 4, .bytes = 9, .root = 2};
+  const Source source{.kind = Source::Kind::kMemory, .number = 11, .offset = 22};
+  board_[1].slot(70).post(signature, 70, source, only(0) | only(2));
+  // Another view of the same memory, as another process has it.
+  Board view(memory_.get(), 3);
+  const Slot& slot = view[1].slot(70);
+  EXPECT_EQ(slot.signature(), signature);
+  EXPECT_EQ(slot.source().number, 11u);
+  EXPECT_EQ(slot.source().offset, 22u);
+  EXPECT_EQ(slot.unread.load(), 5u);
+  EXPECT_EQ(&view[1].slot(70 + kSlots), &slot);
+}
+
+TEST_F(BoardTest, TheFirstFailureIsTheOneThatAllThrow) {
+  board_.fail(1, "barrier #3", "its process ended");
+  board_.fail(2, "barrier #4", "something later");
+  EXPECT_TRUE(board_.failed());
+  for (int look = 0; look < 2; ++look) {
+    try {
+      board_.throw_failure();
+    } catch (const CommError& error) {
+      EXPECT_EQ(error.rank(), 1);
+      EXPECT_STREQ(error.what(), "rank 1: barrier #3: its process ended");
+    }
+  }
+}
+
+TEST_F(BoardTest, AFailureTooLongForItsPlaceIsCut) {
+  board_.fail(0, std::string(10000, 'o'), std::string(100000, 'r'));
+  try {
+    board_.throw_failure();
+  } catch (const CommError& error) {
+    EXPECT_LT(std::string(error.what()).size(), 2000u);
+  }
+}
+
+TEST_F(BoardTest, ConcurrentFailuresAgreeOnOne) {
+  std::vector<std::jthread> threads;
+  std::string seen[8];
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      board_.fail(t % 3, "barrier #1", std::string(500, static_cast<char>('a' + t)));
+      try {
+        board_.throw_failure();
+      } catch (const CommError& error) {
+        seen[t] = error.what();
+      }
+    });
+  }
+  threads.clear();
+  for (const std::string& text : seen) EXPECT_EQ(text, seen[0]);
+}
+
+TEST(RankSets, AreFormattedForPeople) {
+  EXPECT_EQ(format_ranks(only(3)), "rank 3");
+  EXPECT_EQ(format_ranks(only(1) | only(3) | only(63)), "ranks 1, 3, 63");
+  EXPECT_EQ(first_ranks(3), 7u);
+  EXPECT_EQ(first_ranks(64), ~RankSet{0});
+}
+
+TEST(MessageKeys, DifferByNumberAndReceiver) {
+  EXPECT_NE(message_key(1, 0), message_key(1, 1));
+  EXPECT_NE(message_key(1, 0), message_key(2, 0));
+  EXPECT_NE(message_key(1, 63), message_key(2, 0));
+}
+
+}  // namespace
+}  // namespace zero

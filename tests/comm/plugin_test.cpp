@@ -1,0 +1,64 @@
+#include "zero/comm/plugin.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "zero/base/error.h"
+
+namespace zero {
+namespace {
+
+using std::chrono::seconds;
+
+TEST(Plugin, AnUnknownTransportIsAnErrorWithTheNames) {
+  try {
+    open_transport("carrier_pigeon", {}, seconds(1));
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.key(), "comm.transport");
+    for (const char* part : {"carrier_pigeon", "shared_memory", "mpi", "gloo", "nccl"}) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Plugin, AnAbsentPluginSaysWhatToDo) {
+  try {
+    open_transport("nccl", {}, seconds(1));
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("libzero_comm_nccl.so is not there"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("use shared_memory, mpi or gloo"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Plugin, TheTableHasEveryTransportWithAReason) {
+  const auto statuses = transport_statuses();
+  std::vector<std::string> names;
+  for (const TransportStatus& status : statuses) {
+    names.push_back(status.name);
+    EXPECT_FALSE(status.why.empty()) << status.name;
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"shared_memory", "mpi", "gloo", "nccl"}));
+  EXPECT_TRUE(statuses[0].available);
+}
+
+TEST(Plugin, OneProcessUsesTheEmbeddedTransport) {
+  EXPECT_EQ(open_transport("auto", {}, seconds(1))->transport(), "shared_memory");
+  EXPECT_EQ(open_transport("shared_memory", {}, seconds(1))->world(), 1);
+}
+
+TEST(Plugin, GlooIsSkippedUnderAddressSanitizerAndSaysSo) {
+  const auto statuses = transport_statuses();
+  const auto gloo = std::ranges::find(statuses, "gloo", &TransportStatus::name);
+#if defined(__SANITIZE_ADDRESS__)
+  EXPECT_FALSE(gloo->available);
+  EXPECT_NE(gloo->why.find("AddressSanitizer"), std::string::npos);
+#else
+  EXPECT_EQ(gloo->why.find("AddressSanitizer"), std::string::npos);
+#endif
+}
+
+}  // namespace
+}  // namespace zero

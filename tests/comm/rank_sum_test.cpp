@@ -1,0 +1,272 @@
+#include "zero/comm/rank_sum.h"
+
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+#include <rapidcheck.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace zero {
+namespace {
+
+std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
+
+// The contract of the header in the plainest words.
+ReduceStats plain_stats(const std::vector<float>& values) {
+  std::vector<double> level;
+  std::int64_t non_finite = 0;
+  for (std::size_t begin = 0; begin < values.size(); begin += kStatsBlock) {
+    double lanes[16] = {};
+    for (std::size_t i = begin; i < std::min(values.size(), begin + kStatsBlock); ++i) {
+      lanes[i % 16] += static_cast<double>(values[i]) * values[i];
+      non_finite += !std::isfinite(values[i]);
+    }
+    for (int half = 8; half > 0; half /= 2) {
+      for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+    }
+    level.push_back(lanes[0]);
+  }
+  while (level.size() > 1) {
+    std::vector<double> above;
+    for (std::size_t i = 0; i < level.size(); i += 2) {
+      above.push_back(i + 1 < level.size() ? level[i] + level[i + 1] : level[i]);
+    }
+    level = above;
+  }
+  return {level.empty() ? 0.0 : level[0], non_finite};
+}
+
+float load(const std::byte* data, DType dtype, std::size_t i) {
+  if (dtype == DType::kFloat32) {
+    float value;
+    std::memcpy(&value, data + 4 * i, 4);
+    return value;
+  }
+  BFloat16Bits value;
+  std::memcpy(&value, data + 2 * i, 2);
+  return to_float(value);
+}
+
+void store(std::byte* data, DType dtype, std::size_t i, float value) {
+  if (dtype == DType::kFloat32) {
+    std::memcpy(data + 4 * i, &value, 4);
+  } else {
+    const BFloat16Bits bits = to_bfloat16(value);
+    std::memcpy(data + 2 * i, &bits, 2);
+  }
+}
+
+// Calls body under each instruction set that this machine has.
+template <class Body>
+void for_each_target(Body body) {
+  const std::int64_t targets = HWY_TARGETS & hwy::SupportedTargets();
+  for (std::int64_t rest = targets; rest != 0; rest &= rest - 1) {
+    hwy::SetSupportedTargetsForTest(rest & -rest);
+    hwy::GetChosenTarget().DeInit();
+    body(hwy::TargetName(rest & -rest));
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().DeInit();
+}
+
+struct Sum {
+  std::size_t numel, num_ranks;
+  DType dtype, out_dtype;
+  bool accumulate, aliased;
+  std::size_t misalignment;  // elements by which every buffer is off
+  std::uint32_t seed;
+};
+
+float value_of(std::uint32_t seed, std::size_t rank, std::size_t i) {
+  std::uint32_t h = seed * 0x9e3779b1u + static_cast<std::uint32_t>(rank * 7919 + i) * 0x85ebca77u;
+  h = (h ^ (h >> 15)) * 0x2c1b3c6du;
+  h ^= h >> 13;
+  return (static_cast<float>(h & 0xffff) / 65536.0f - 0.5f) * static_cast<float>(1u << ((h >> 16) % 24));
+}
+
+struct Result {
+  std::vector<std::byte> out;
+  ReduceStats stats;
+};
+
+Result run(const Sum& sum) {
+  const std::size_t in_width = size_of(sum.dtype), out_width = size_of(sum.out_dtype);
+  std::vector<std::vector<std::byte>> buffers(sum.num_ranks);
+  std::vector<const std::byte*> in;
+  for (std::size_t r = 0; r < sum.num_ranks; ++r) {
+    buffers[r].resize((sum.numel + sum.misalignment) * 4 + 64);
+    std::byte* data = buffers[r].data() + sum.misalignment * in_width;
+    for (std::size_t i = 0; i < sum.numel; ++i) store(data, sum.dtype, i, value_of(sum.seed, r, i));
+    in.push_back(data);
+  }
+  std::vector<std::byte> separate((sum.numel + sum.misalignment) * 4 + 64);
+  std::byte* out = sum.aliased ? const_cast<std::byte*>(in.back()) : separate.data() + sum.misalignment * out_width;
+  if (sum.accumulate) {
+    for (std::size_t i = 0; i < sum.numel; ++i) store(out, DType::kFloat32, i, value_of(sum.seed, 99, i));
+  }
+  StatsTree tree;
+  sum_ranks({.in = in,
+             .dtype = sum.dtype,
+             .out = out,
+             .out_dtype = sum.out_dtype,
+             .numel = static_cast<std::int64_t>(sum.numel),
+             .accumulate = sum.accumulate},
+            &tree);
+  return {{out, out + sum.numel * out_width}, tree.total()};
+}
+
+Result reference(const Sum& sum) {
+  Result result;
+  result.out.resize(sum.numel * size_of(sum.out_dtype));
+  std::vector<float> values;
+  const auto input = [&](std::size_t r, std::size_t i) {
+    const float value = value_of(sum.seed, r, i);
+    return sum.dtype == DType::kFloat32 ? value : to_float(to_bfloat16(value));
+  };
+  for (std::size_t i = 0; i < sum.numel; ++i) {
+    float value = input(0, i);
+    for (std::size_t r = 1; r < sum.num_ranks; ++r) value += input(r, i);
+    if (sum.accumulate) value = value_of(sum.seed, 99, i) + value;
+    store(result.out.data(), sum.out_dtype, i, value);
+    values.push_back(load(result.out.data(), sum.out_dtype, i));
+  }
+  result.stats = plain_stats(values);
+  return result;
+}
+
+TEST(RankSum, EveryInstructionSetGivesTheBitsOfThePlainLoop) {
+  for_each_target([](const char* target) {
+    SCOPED_TRACE(target);
+    for (const std::size_t numel : {0, 1, 15, 16, 17, 4095, 4096, 4097, 3 * 4096 + 5}) {
+      for (const std::size_t num_ranks : {1, 2, 5}) {
+        for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+          for (const DType out_dtype : {DType::kFloat32, DType::kBFloat16}) {
+            for (const bool accumulate : {false, true}) {
+              if (accumulate && out_dtype == DType::kBFloat16) continue;
+              const Sum sum{numel, num_ranks, dtype, out_dtype, accumulate, false, 0, 7};
+              const Result got = run(sum), expected = reference(sum);
+              ASSERT_EQ(got.out, expected.out) << numel << " of " << num_ranks;
+              ASSERT_EQ(bits_of(got.stats.sum_squares), bits_of(expected.stats.sum_squares));
+              ASSERT_EQ(got.stats.num_non_finite, 0);
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(RankSum, AnyRequestGivesTheBitsOfThePlainLoop) {
+  rc::check([] {
+    Sum sum{};
+    sum.numel = *rc::gen::inRange<std::size_t>(0, 10000);
+    sum.num_ranks = *rc::gen::inRange<std::size_t>(1, 9);
+    sum.dtype = *rc::gen::element(DType::kFloat32, DType::kBFloat16);
+    sum.out_dtype = *rc::gen::element(DType::kFloat32, DType::kBFloat16);
+    sum.aliased = sum.dtype == sum.out_dtype && *rc::gen::arbitrary<bool>();
+    sum.accumulate = !sum.aliased && sum.out_dtype == DType::kFloat32 && *rc::gen::arbitrary<bool>();
+    sum.misalignment = *rc::gen::inRange<std::size_t>(0, 16);
+    sum.seed = *rc::gen::arbitrary<std::uint32_t>();
+    const Result got = run(sum), expected = reference(sum);
+    RC_ASSERT(got.out == expected.out);
+    RC_ASSERT(bits_of(got.stats.sum_squares) == bits_of(expected.stats.sum_squares));
+  });
+}
+
+TEST(RankSum, ALargeResultIsStreamedWithTheSameBits) {
+  // Above the size from which the caches are passed by; aligned, as memory from a transport is.
+  constexpr std::size_t kNumel = (std::size_t{6} << 20) / 4 + 3;
+  std::vector<float> a(kNumel), b(kNumel);
+  for (std::size_t i = 0; i < kNumel; ++i) {
+    a[i] = value_of(1, 0, i);
+    b[i] = value_of(1, 1, i);
+  }
+  std::vector<std::byte> memory(kNumel * 4 + 64);
+  const std::size_t skip = (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
+  auto* out = reinterpret_cast<float*>(memory.data() + skip);
+  const std::byte* const in[] = {reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data())};
+  StatsTree tree;
+  sum_ranks({.in = in, .out = memory.data() + skip, .numel = kNumel}, &tree);
+  std::vector<float> expected(kNumel);
+  for (std::size_t i = 0; i < kNumel; ++i) expected[i] = a[i] + b[i];
+  EXPECT_EQ(std::memcmp(out, expected.data(), kNumel * 4), 0);
+  EXPECT_EQ(bits_of(tree.total().sum_squares), bits_of(plain_stats(expected).sum_squares));
+}
+
+TEST(RankSum, RoundingToBFloat16IsThatOfTheScalarConversion) {
+  // Ties, overflow to infinity, denormals, infinities and NaNs with their sign.
+  const std::uint32_t patterns[] = {0x00000000, 0x80000000, 0x3f808000, 0x3f818000, 0x3f808001, 0x7f7fffff, 0xff7fffff,
+                                    0x7f800000, 0xff800000, 0x7fc00000, 0xffc00001, 0x7f800001, 0x7fffffff, 0x00000001,
+                                    0x00008000, 0x00018000, 0x807fffff, 0x3fffffff, 0x4b000001, 0x12345678};
+  std::vector<float> values;
+  for (const std::uint32_t bits : patterns) values.push_back(std::bit_cast<float>(bits));
+  for_each_target([&](const char* target) {
+    std::vector<BFloat16Bits> out(values.size());
+    const std::byte* const in[] = {reinterpret_cast<const std::byte*>(values.data())};
+    sum_ranks({.in = in,
+               .out = reinterpret_cast<std::byte*>(out.data()),
+               .out_dtype = DType::kBFloat16,
+               .numel = std::ssize(values)},
+              nullptr);
+    for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(out[i], to_bfloat16(values[i])) << target << " " << i;
+  });
+}
+
+TEST(RankSum, AWorldOfOneInItsOwnPlaceIsReadOnly) {
+  // The values lie in memory that must not be written.
+  static const std::vector<float> values = {1, 2, 3};
+  const auto* data = reinterpret_cast<const std::byte*>(values.data());
+  const std::byte* const in[] = {data};
+  StatsTree tree;
+  sum_ranks({.in = in, .out = const_cast<std::byte*>(data), .numel = 3}, &tree);
+  EXPECT_EQ(tree.total().sum_squares, 14.0);
+}
+
+TEST(RankSum, NonFiniteElementsAreCountedInAnyPosition) {
+  std::vector<float> values(10000, 2.0f);
+  for (const std::size_t i : {0, 17, 4095, 4096, 9999}) values[i] = i % 2 == 0 ? std::nanf("") : -INFINITY;
+  for_each_target([&](const char*) {
+    const ReduceStats stats = stats_of(reinterpret_cast<const std::byte*>(values.data()), DType::kFloat32, 10000);
+    EXPECT_EQ(stats.num_non_finite, 5);
+    EXPECT_FALSE(std::isfinite(stats.sum_squares));
+  });
+}
+
+TEST(RankSum, TheLargestFloatsAreNoOverflow) {
+  const std::vector<float> values(8192, std::numeric_limits<float>::max());
+  const ReduceStats stats = stats_of(reinterpret_cast<const std::byte*>(values.data()), DType::kFloat32, 8192);
+  EXPECT_TRUE(std::isfinite(stats.sum_squares));
+  EXPECT_EQ(stats.num_non_finite, 0);
+}
+
+TEST(RankSum, ASumThatOverflowsIsCounted) {
+  const std::vector<float> values(20, std::numeric_limits<float>::max());
+  std::vector<float> out(20);
+  const auto* data = reinterpret_cast<const std::byte*>(values.data());
+  const std::byte* const in[] = {data, data};
+  StatsTree tree;
+  sum_ranks({.in = in, .out = reinterpret_cast<std::byte*>(out.data()), .numel = 20}, &tree);
+  EXPECT_EQ(tree.total().num_non_finite, 20);
+}
+
+TEST(RankSum, StatsOfTilesOfWholeBlocksAreThoseOfTheWhole) {
+  const std::size_t numel = 5 * kStatsBlock + 100;
+  std::vector<float> values(numel);
+  for (std::size_t i = 0; i < numel; ++i) values[i] = value_of(3, 0, i);
+  const auto* data = reinterpret_cast<const std::byte*>(values.data());
+  StatsTree tiles;
+  for (std::size_t first = 0; first < numel; first += 2 * kStatsBlock) {
+    const std::size_t end = std::min<std::size_t>(numel, first + 2 * kStatsBlock);
+    const std::byte* const in[] = {data + 4 * first};
+    std::vector<float> out(end - first);
+    sum_ranks({.in = in, .out = reinterpret_cast<std::byte*>(out.data()), .numel = static_cast<std::int64_t>(end - first)},
+              &tiles);
+  }
+  EXPECT_EQ(bits_of(tiles.total().sum_squares), bits_of(stats_of(data, DType::kFloat32, numel).sum_squares));
+}
+
+}  // namespace
+}  // namespace zero

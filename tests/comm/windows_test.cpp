@@ -1,0 +1,123 @@
+#include "zero/comm/windows.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+
+namespace zero {
+namespace {
+
+using std::chrono::milliseconds;
+
+Allocation board(int world) {
+  const FileDescriptor file = make_memory_file("test board", Board::bytes(world));
+  return map_memory_file(file.get(), Board::bytes(world), true);
+}
+
+// Two ranks in one process: the descriptors travel all the same.
+class WindowsTest : public ::testing::Test {
+ protected:
+  WindowsTest() {
+    auto [first, second] = UnixSocket::pair();
+    std::vector<UnixSocket> here(2), there(2);
+    here[1] = std::move(first);
+    there[0] = std::move(second);
+    a_ = std::make_unique<Windows>(board(2), std::move(here), 0, milliseconds(5000));
+    b_ = std::make_unique<Windows>(board(2), std::move(there), 1, milliseconds(5000));
+  }
+  std::unique_ptr<Windows> a_, b_;
+};
+
+int num_mappings() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("zero.cpp window") != std::string::npos;
+  return count;
+}
+
+TEST_F(WindowsTest, APeerSeesWhatIsWrittenIntoAWindow) {
+  Allocation memory = a_->allocate(10000);
+  const auto in = memory.bytes().subspan(5000, 100);
+  EXPECT_TRUE(a_->readable_in_place(in));
+  const Source source = a_->share(in);
+  const std::byte* there = b_->find(0, source);
+  EXPECT_NE(there, in.data());
+  in[7] = std::byte{42};
+  EXPECT_EQ(there[7], std::byte{42});
+  // Once announced, found without another message.
+  EXPECT_EQ(b_->find(0, a_->share(in)), there);
+}
+
+TEST_F(WindowsTest, WhatLiesOutsideIsCopiedAndTheCopyUsedAgain) {
+  std::vector<std::byte> heap(100000, std::byte{7});
+  EXPECT_FALSE(a_->readable_in_place(heap));
+  const Source first = a_->share(heap);
+  heap[0] = std::byte{8};
+  EXPECT_EQ(b_->find(0, first)[0], std::byte{7});
+  const Source second = a_->share(heap);
+  EXPECT_NE(second.number, first.number) << "the first is still being read";
+  a_->reclaim(first);
+  EXPECT_EQ(a_->share(heap).number, first.number);
+}
+
+TEST_F(WindowsTest, LargeCopiesAreGivenBack) {
+  std::vector<std::byte> heap(std::size_t{40} << 20);
+  const int before = num_mappings();
+  const Source source = a_->share(heap);
+  EXPECT_NE(b_->find(0, source), nullptr);
+  EXPECT_EQ(num_mappings(), before + 2);
+  a_->reclaim(source);
+  EXPECT_EQ(num_mappings(), before + 1);
+  Allocation any = b_->allocate(1);  // takes the notice
+  EXPECT_EQ(num_mappings(), before + 1);
+}
+
+TEST_F(WindowsTest, AReleasedWindowHoldsNoMemoryAtThePeer) {
+  const int before = num_mappings();
+  {
+    Allocation memory = a_->allocate(1 << 20);
+    std::ranges::fill(memory.bytes(), std::byte{1});
+    const std::byte* there = b_->find(0, a_->share(memory.bytes()));
+    EXPECT_EQ(there[5], std::byte{1});
+    memory = {};
+    // Still mapped at the peer, but the pages are gone.
+    EXPECT_EQ(there[5], std::byte{0});
+  }
+  Allocation any = b_->allocate(1);  // takes the notice
+  any = {};
+  EXPECT_EQ(num_mappings(), before);
+}
+
+TEST_F(WindowsTest, AMapIsReadOnlyForPeers) {
+  Allocation memory = a_->allocate(4096);
+  const std::byte* there = b_->find(0, a_->share(memory.bytes()));
+  EXPECT_DEATH(*const_cast<std::byte*>(there) = std::byte{1}, "");
+}
+
+TEST_F(WindowsTest, ABoundaryBetweenTwoWindowsIsNotCrossed) {
+  Allocation memory = a_->allocate(4096);
+  EXPECT_TRUE(a_->readable_in_place(memory.bytes()));
+  EXPECT_FALSE(a_->readable_in_place({memory.data() + 1, 4096}));
+  EXPECT_FALSE(a_->readable_in_place({memory.data() - 1, 1}));
+}
+
+TEST_F(WindowsTest, AnEndOfFileIsADeath) {
+  EXPECT_EQ(a_->dead(), 0u);
+  b_ = nullptr;
+  EXPECT_EQ(a_->dead(), only(1));
+}
+
+TEST_F(WindowsTest, AProcessIsDescribedByItsState) {
+  EXPECT_EQ(a_->describe(1), "") << "it has not said which it is";
+  Board view(a_->board(), 2);
+  view[1].process.store(getpid());
+  EXPECT_NE(a_->describe(1).find("is computing"), std::string::npos);
+  view[1].process.store(1 << 30);
+  EXPECT_EQ(a_->describe(1), "process 1073741824 is gone");
+}
+
+}  // namespace
+}  // namespace zero

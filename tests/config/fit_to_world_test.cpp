@@ -1,0 +1,83 @@
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "zero/base/error.h"
+#include "zero/config/load.h"
+
+#include "../message_of.h"
+
+namespace zero {
+namespace {
+
+LoadedConfig given(std::int64_t batch, std::int64_t accumulate, std::int64_t global_batch) {
+  LoadedConfig loaded;
+  if (batch != 0) {
+    loaded.config.train.batch = batch;
+    loaded.origins["train.batch"] = "c.toml:1";
+  }
+  if (accumulate != 0) {
+    loaded.config.train.accumulate = accumulate;
+    loaded.origins["train.accumulate"] = "c.toml:2";
+  }
+  if (global_batch != 0) {
+    loaded.config.train.global_batch = global_batch;
+    loaded.origins["train.global_batch"] = "c.toml:3";
+  }
+  return loaded;
+}
+
+TEST(FitToWorld, GlobalBatchIsTheProductWhenNotGiven) {
+  auto loaded = given(6, 2, 0);
+  fit_to_world(loaded, 3);
+  EXPECT_EQ(loaded.config.train.global_batch, 36);
+}
+
+TEST(FitToWorld, BatchIsDerivedWhenLeftOut) {
+  auto loaded = given(0, 2, 48);
+  fit_to_world(loaded, 4);
+  EXPECT_EQ(loaded.config.train.batch, 6);
+}
+
+TEST(FitToWorld, AccumulateIsDerivedWhenLeftOut) {
+  auto loaded = given(6, 0, 48);
+  fit_to_world(loaded, 4);
+  EXPECT_EQ(loaded.config.train.accumulate, 2);
+}
+
+TEST(FitToWorld, AContradictionNamesAllFourNumbers) {
+  auto loaded = given(6, 1, 12);
+  const std::string message = message_of<ConfigError>([&] { fit_to_world(loaded, 3); });
+  EXPECT_TRUE(
+      message.starts_with("c.toml:3: train.global_batch = 12: but train.batch 6 x train.accumulate 1 x world 3 = 18"))
+      << message;
+}
+
+TEST(FitToWorld, WhatDoesNotDivideIsRefusedWithNeighboursThatDo) {
+  auto loaded = given(0, 1, 13);
+  EXPECT_NE(message_of<ConfigError>([&] { fit_to_world(loaded, 4); }).find("use 12 or 16"), std::string::npos);
+  auto small = given(0, 1, 3);
+  EXPECT_NE(message_of<ConfigError>([&] { fit_to_world(small, 4); }).find("use 4 or more"), std::string::npos);
+}
+
+TEST(FitToWorld, AWorldOfNoneIsRefused) {
+  auto loaded = given(0, 0, 0);
+  EXPECT_NE(message_of<ConfigError>([&] { fit_to_world(loaded, 0); }), "");
+}
+
+TEST(FitToWorld, AfterItTheProductHoldsWhateverWasGiven) {
+  rc::check([] {
+    const auto world = *rc::gen::inRange<std::int64_t>(1, 65);
+    const auto batch = *rc::gen::inRange<std::int64_t>(1, 100);
+    const auto accumulate = *rc::gen::inRange<std::int64_t>(1, 20);
+    const auto left_out = *rc::gen::inRange(0, 3);
+    const auto product = batch * accumulate * world;
+    auto loaded = given(left_out == 0 ? 0 : batch, left_out == 1 ? 0 : accumulate, left_out == 2 ? 0 : product);
+    if (left_out == 0) loaded.config.train.accumulate = accumulate;
+    fit_to_world(loaded, world);
+    const auto& train = loaded.config.train;
+    RC_ASSERT(train.batch == batch && train.accumulate == accumulate && train.global_batch == product);
+  });
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,97 @@
+#include "zero/config/load.h"
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/config/command_line.h"
+
+#include "../message_of.h"
+#include "../temporary_folder.h"
+
+namespace zero {
+namespace {
+
+std::vector<Setting> overrides(std::vector<std::string> arguments) {
+  return split_command_line(arguments).overrides;
+}
+
+LoadedConfig load_text(const std::string& text, std::vector<std::string> arguments = {},
+                       std::vector<std::string> environment = {}) {
+  const TemporaryFolder scratch;
+  return load_config({.file = scratch.write("config.toml", text),
+                      .overrides = overrides(std::move(arguments)),
+                      .environment = std::move(environment),
+                      .check_files = false});
+}
+
+TEST(Load, WithoutAnythingGivesTheDefaults) {
+  EXPECT_EQ(load_config({.file = {}, .overrides = {}, .environment = {}, .check_files = false}).config, Config{});
+}
+
+TEST(Load, CommandLineBeatsEnvironmentBeatsFileBeatsDefault) {
+  const std::string file = "[train]\nsteps = 1001\nbatch = 2\nseed = 3\n";
+  const auto loaded = load_text(file, {"--train.steps", "1003"}, {"ZERO_TRAIN_STEPS=1002", "ZERO_TRAIN_BATCH=20"});
+  EXPECT_EQ(loaded.config.train.steps, 1003);
+  EXPECT_EQ(loaded.config.train.batch, 20);
+  EXPECT_EQ(loaded.config.train.seed, 3);
+  EXPECT_EQ(loaded.config.train.accumulate, 1);
+  EXPECT_EQ(loaded.origins.at("train.steps"), "command line");
+  EXPECT_EQ(loaded.origins.at("train.batch"), "ZERO_TRAIN_BATCH");
+  EXPECT_TRUE(loaded.origins.at("train.seed").ends_with("config.toml:4"));
+  EXPECT_FALSE(loaded.origins.contains("train.accumulate"));
+}
+
+TEST(Load, AnEmptySectionIsFineAnUnknownOneIsNot) {
+  EXPECT_EQ(load_text("[model]\n").config, Config{});
+  EXPECT_NE(message_of<ConfigError>([] { load_text("[modle]\n"); }).find("did you mean 'model'?"), std::string::npos);
+}
+
+TEST(Load, AnUnknownKeyNamesItsLine) {
+  const std::string message = message_of<ConfigError>([] { load_text("[train]\nsteps = 5\nbathc = 2\n"); });
+  EXPECT_NE(message.find("config.toml:3: train.bathc = 2: unknown key\n  did you mean 'train.batch'?"),
+            std::string::npos)
+      << message;
+}
+
+TEST(Load, AVariableOneSlipFromAKeyIsRefused) {
+  EXPECT_NE(
+      message_of<ConfigError>([] { load_text("", {}, {"ZERO_TRAIN_STEP=5"}); }).find("did you mean ZERO_TRAIN_STEPS?"),
+      std::string::npos);
+}
+
+TEST(Load, VariablesOfOthersAreLeftAlone) {
+  EXPECT_EQ(
+      load_text("", {}, {"ZERO_LOG_LEVEL=info", "ZERO_RUN_ID=5f", "ZERO_TORCH=/opt/torch", "PATH=/bin", "ZERO_ODD"})
+          .config,
+      Config{});
+}
+
+TEST(Load, DefaultsYieldToWhatWasGiven) {
+  const auto loaded = load_text("", {"--train.steps", "5", "--optimizer.lr", "1e-5"});
+  EXPECT_EQ(loaded.config.schedule.warmup, 5);
+  EXPECT_EQ(loaded.config.schedule.min_lr, 1e-5);
+}
+
+TEST(CommandLineSplit, TakesBothSpellingsAndLeavesFlagsAlone) {
+  const std::vector<std::string> arguments{"c.toml", "--train.steps", "5", "-n", "2", "--run.dir=a=b", "--overwrite"};
+  const CommandLine line = split_command_line(arguments);
+  ASSERT_EQ(line.overrides.size(), 2u);
+  EXPECT_EQ(line.overrides[0].name, "train.steps");
+  EXPECT_EQ(line.overrides[1].text, "a=b");
+  EXPECT_EQ(line.rest, (std::vector<std::string>{"c.toml", "-n", "2", "--overwrite"}));
+}
+
+TEST(CommandLineSplit, AMissingValueIsNamed) {
+  EXPECT_NE(message_of<ConfigError>([] { overrides({"--zero.stage"}); }).find("allowed: 0, 1, 2, 3"),
+            std::string::npos);
+  EXPECT_NE(message_of<ConfigError>([] { overrides({"--zero.stge"}); }).find("did you mean 'zero.stage'?"),
+            std::string::npos);
+}
+
+TEST(CommandLineSplit, AFlagsValueWithADotIsNoKey) {
+  const std::vector<std::string> arguments{"--prompt=v1.0", "a.toml"};
+  EXPECT_TRUE(split_command_line(arguments).overrides.empty());
+}
+
+}  // namespace
+}  // namespace zero

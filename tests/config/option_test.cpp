@@ -1,0 +1,200 @@
+#include "zero/config/option.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+
+#include "../message_of.h"
+
+namespace zero {
+namespace {
+
+std::string refusal(std::string_view name, const std::string& text) {
+  Config config;
+  const Setting setting{std::string(name), parse_value(text), text, "c.toml:7", /*bare=*/false};
+  const Config before = config;
+  const std::string message = message_of<ConfigError>([&] { set_option(config, *find_option(name), setting); });
+  EXPECT_EQ(config, before) << "a refused value must leave no trace: " << name;
+  return message;
+}
+
+Config with(std::string_view name, const std::string& text, bool bare = true) {
+  Config config;
+  set_option(config, *find_option(name), {std::string(name), parse_value(text), text, "command line", bare});
+  return config;
+}
+
+TEST(OptionTable, NamesAreUniqueAndInAKnownSection) {
+  std::set<std::string_view> names;
+  const std::set<std::string_view> known(sections().begin(), sections().end());
+  for (const auto& option : options()) {
+    EXPECT_TRUE(names.insert(option.name).second) << option.name;
+    EXPECT_TRUE(known.contains(option.section())) << option.name;
+    EXPECT_FALSE(option.help.empty()) << option.name;
+    EXPECT_FALSE(allowed(option).empty()) << option.name;
+  }
+}
+
+TEST(OptionTable, EveryRowStandsForAnotherMember) {
+  Config config;
+  std::set<const void*> members;
+  for (const auto& option : options()) {
+    const void* member =
+        std::visit([&](auto access) { return static_cast<const void*>(&access(config)); }, option.field);
+    EXPECT_TRUE(members.insert(member).second) << option.name;
+  }
+}
+
+TEST(OptionTable, EveryDefaultIsAllowedAndReadsBack) {
+  for (const auto& option : options()) {
+    if (option.name == "data.path" || option.name == "model.init") continue;  // empty: not given
+    Config config;
+    const Value value = get_option(config, option);
+    set_option(config, option, {std::string(option.name), value, to_toml(value), "", false});
+    EXPECT_EQ(config, Config{}) << option.name;
+  }
+}
+
+TEST(OptionTable, HasEverySectionKeyOfTheContract) {
+  for (const char* name : {"model.name",
+                           "model.layers",
+                           "model.width",
+                           "model.heads",
+                           "model.context",
+                           "model.vocab",
+                           "model.dropout",
+                           "model.sizes",
+                           "model.init",
+                           "data.kind",
+                           "data.path",
+                           "data.validation",
+                           "data.context",
+                           "data.order",
+                           "train.steps",
+                           "train.batch",
+                           "train.accumulate",
+                           "train.reduce",
+                           "train.global_batch",
+                           "train.dtype",
+                           "train.clip",
+                           "train.seed",
+                           "train.eval_every",
+                           "train.eval_batches",
+                           "train.log_every",
+                           "train.sample",
+                           "optimizer.name",
+                           "optimizer.lr",
+                           "optimizer.betas",
+                           "optimizer.eps",
+                           "optimizer.weight_decay",
+                           "optimizer.momentum",
+                           "schedule.name",
+                           "schedule.warmup",
+                           "schedule.min_lr",
+                           "zero.stage",
+                           "zero.device_memory",
+                           "comm.transport",
+                           "comm.timeout",
+                           "run.dir",
+                           "run.threads"}) {
+    EXPECT_NE(find_option(name), nullptr) << name;
+  }
+}
+
+TEST(Option, EnvironmentNameIsTheKeyInCapitals) {
+  EXPECT_EQ(environment_name(*find_option("train.eval_every")), "ZERO_TRAIN_EVAL_EVERY");
+}
+
+struct Bad {
+  const char* name;
+  const char* text;
+  const char* says;
+};
+
+class BadValue : public testing::TestWithParam<Bad> {};
+
+TEST_P(BadValue, IsRefusedWithPlaceValueAndWhatIsAllowed) {
+  const auto& [name, text, says] = GetParam();
+  const std::string message = refusal(name, text);
+  EXPECT_TRUE(message.starts_with(std::string("c.toml:7: ") + name + " = ")) << message;
+  EXPECT_NE(message.find(says), std::string::npos) << message;
+  EXPECT_LT(std::count(message.begin(), message.end(), '\n'), 3) << "one screen: " << message;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, BadValue,
+    testing::Values(
+        Bad{"zero.stage", "4", "allowed: 0, 1, 2, 3"}, Bad{"zero.stage", "-1", "allowed: 0, 1, 2, 3"},
+        Bad{"zero.stage", "3.0", "a float does not fit"}, Bad{"zero.stage", "\"3\"", "a string does not fit"},
+        Bad{"train.steps", "0", "an integer from 1 to 2147483647"},
+        Bad{"train.steps", "true", "true or false does not fit"}, Bad{"train.steps", "[5]", "an array does not fit"},
+        Bad{"train.steps", "9223372036854775807", "out of range"}, Bad{"train.clip", "nan", "not a finite number"},
+        Bad{"train.clip", "-0.1", "a number, 0 or more"}, Bad{"optimizer.lr", "inf", "not a finite number"},
+        Bad{"optimizer.lr", "-inf", "not a finite number"}, Bad{"optimizer.eps", "0.0", "a number, above 0"},
+        Bad{"optimizer.betas", "[0.9]", "1 of them"}, Bad{"optimizer.betas", "[0.9, 1.0]", "from 0 to 1 (exclusive)"},
+        Bad{"optimizer.betas", "[0.9, \"x\"]", "a string does not fit"}, Bad{"optimizer.betas", "0.9", "two numbers"},
+        Bad{"model.dropout", "1", "from 0 to 1 (exclusive)"}, Bad{"model.sizes", "[784]", "two or more integers"},
+        Bad{"model.sizes", "[784, 0]", "out of range"}, Bad{"train.dtype", "\"fp8\"", "allowed: fp32, bf16"},
+        Bad{"train.dtype", "\"bf61\"", "did you mean 'bf16'?"}, Bad{"train.dtype", "16", "an integer does not fit"},
+        Bad{"comm.transport", "\"shared_memroy\"", "did you mean 'shared_memory'?"},
+        Bad{"comm.timeout", "\"60\"", "\"60s\" or \"500ms\""}, Bad{"comm.timeout", "\"0s\"", "out of range"},
+        Bad{"comm.timeout", "60", "an integer does not fit"}, Bad{"zero.device_memory", "\"lots\"", "64MiB"},
+        Bad{"zero.device_memory", "\"0B\"", "no memory at all"}, Bad{"data.validation", "1.0", "a path, or a number"},
+        Bad{"data.validation", "\"\"", "an empty path"}, Bad{"run.dir", "1979-05-27", "a date or time does not fit"},
+        Bad{"train.seed", "-1", "out of range"}));
+
+TEST(Option, WholeNumbersAreFineWhereNumbersAreWanted) {
+  EXPECT_EQ(with("optimizer.lr", "1").optimizer.lr, 1.0);
+}
+
+TEST(Option, BareWordsThatLookLikeNumbersStayStringsWhereStringsAreWanted) {
+  EXPECT_EQ(with("run.dir", "2024").run.dir, "2024");
+  EXPECT_EQ(with("run.dir", "007").run.dir, "007");
+  EXPECT_NE(message_of<ConfigError>([] { with("run.dir", "2024", /*bare=*/false); }), "");
+}
+
+TEST(Option, MemoryBudgetsAreWordsOrSizes) {
+  EXPECT_EQ(with("zero.device_memory", "min").zero.device_memory.kind, DeviceMemory::Kind::kMinimum);
+  EXPECT_EQ(with("zero.device_memory", "64MiB").zero.device_memory,
+            (DeviceMemory{DeviceMemory::Kind::kBytes, 64 << 20}));
+}
+
+TEST(Option, ValidationIsAFractionOrAPath) {
+  EXPECT_EQ(with("data.validation", "0").data.validation, (Validation{0, ""}));
+  EXPECT_EQ(with("data.validation", "val.bin").data.validation, (Validation{0, "val.bin"}));
+}
+
+TEST(Option, DurationsReadBackExactly) {
+  for (const char* text : {"500ms", "60s", "1500ms", "1h"}) {
+    const Config config = with("comm.timeout", text);
+    const auto& option = *find_option("comm.timeout");
+    const Value value = get_option(config, option);
+    EXPECT_EQ(with("comm.timeout", std::get<std::string>(value.data)), config) << text;
+  }
+}
+
+TEST(Unknown, SuggestsTheNearKey) {
+  const auto says = [](std::string_view name) {
+    return message_of<ConfigError>([&] { throw_unknown("c.toml:3", name, "1"); });
+  };
+  EXPECT_TRUE(says("train.stesp").starts_with("c.toml:3: train.stesp = 1: unknown key\n  did you mean 'train.steps'?"))
+      << says("train.stesp");
+  EXPECT_NE(says("train.lr").find("did you mean 'optimizer.lr'?"), std::string::npos)
+      << "the right key in the wrong section";
+  EXPECT_NE(says("steps").find("did you mean 'train.steps'?"), std::string::npos) << "no section at all";
+  EXPECT_NE(says("modle.heads").find("did you mean 'model.heads'?"), std::string::npos);
+  EXPECT_NE(says("modle").find("did you mean 'model'?"), std::string::npos);
+  EXPECT_NE(says("train.learning_rate").find("did you mean 'optimizer.lr'?"), std::string::npos)
+      << "another system's name";
+}
+
+TEST(Unknown, FarFromEverythingListsWhatThereIs) {
+  const std::string message = message_of<ConfigError>([] { throw_unknown("", "zero.qqqqqqqq", ""); });
+  EXPECT_EQ(message.find("did you mean"), std::string::npos) << message;
+  EXPECT_NE(message.find("keys of [zero]: stage device_memory"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace zero

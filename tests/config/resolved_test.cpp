@@ -1,0 +1,79 @@
+#include "zero/config/resolved.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "zero/config/load.h"
+#include "zero/config/option.h"
+#include "zero/config/toml_source.h"
+
+#include "../temporary_folder.h"
+
+namespace zero {
+namespace {
+
+Config read_back(const Config& config) {
+  Config out;
+  for (const auto& setting : parse_toml(resolved_toml(config), "config.toml")) {
+    set_option(out, *find_option(setting.name), setting);
+  }
+  return out;
+}
+
+// A value of the row's type that differs from the default and is allowed.
+void change(Config& config, const Option& option) {
+  struct Change {
+    const Option& option;
+    void operator()(std::int64_t& member) const { member = member == 3 ? 2 : member + 1; }
+    void operator()(double& member) const { member = member / 3 + 0.017; }
+    void operator()(std::string& member) const {
+      member = option.choices.empty()
+                   ? "quo\"te \\ \xc3\xa9 \n"
+                   : std::string(member == option.choices.back() ? option.choices.front() : option.choices.back());
+    }
+    void operator()(std::vector<std::int64_t>& member) const { member = {3, 5, 7, 9}; }
+    void operator()(std::array<double, 2>& member) const { member = {1.0 / 3, 0}; }
+    void operator()(std::chrono::milliseconds& member) const { member = std::chrono::milliseconds(1234); }
+    void operator()(Validation& member) const { member = {.fraction = 0, .path = "val.bin"}; }
+    void operator()(DeviceMemory& member) const { member = {.kind = DeviceMemory::Kind::kBytes, .bytes = 123456789}; }
+  };
+  std::visit([&](auto access) { Change{option}(access(config)); }, option.field);
+}
+
+TEST(Resolved, TheDefaultsReadBack) {
+  EXPECT_EQ(resolved_toml(read_back(Config{})), resolved_toml(Config{}));
+}
+
+TEST(Resolved, EveryKeyReadsBackAndChangesTheHash) {
+  for (const auto& option : options()) {
+    Config config;
+    change(config, option);
+    ASSERT_NE(config, Config{}) << option.name;
+    EXPECT_EQ(read_back(config), config) << option.name;
+    EXPECT_NE(config_hash(config), config_hash(Config{})) << option.name;
+  }
+}
+
+TEST(Resolved, LearningRatesReadBackToTheBit) {
+  rc::check([] {
+    Config config;
+    config.optimizer.lr = *rc::gen::suchThat(rc::gen::arbitrary<double>(), [](double lr) { return lr >= 0; });
+    RC_ASSERT(read_back(config) == config);
+  });
+}
+
+TEST(Resolved, FileOfARunLoadsAsTheSameConfiguration) {
+  const TemporaryFolder scratch;
+  LoadedConfig loaded = load_config({.file = {},
+                                     .overrides = {{"train.steps", Value(std::int64_t{5}), "5", "command line", true}},
+                                     .environment = {},
+                                     .check_files = false});
+  fit_to_world(loaded, 2);
+  const auto file = scratch.write("config.toml", resolved_toml(loaded.config));
+  LoadedConfig again = load_config({.file = file, .overrides = {}, .environment = {}, .check_files = false});
+  fit_to_world(again, 2);
+  EXPECT_EQ(again.config, loaded.config);
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,137 @@
+#include "zero/config/rules.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "zero/base/error.h"
+
+#include "../message_of.h"
+#include "../temporary_folder.h"
+
+namespace zero {
+namespace {
+
+std::string rule_broken(const std::function<void(Config&)>& change) {
+  LoadedConfig loaded;
+  change(loaded.config);
+  return message_of<ConfigError>([&] { check_rules(loaded); });
+}
+
+bool rules_hold(const std::function<void(Config&)>& change) {
+  LoadedConfig loaded;
+  change(loaded.config);
+  try {
+    check_rules(loaded);
+  } catch (const ConfigError&) {
+    return false;
+  }
+  return true;
+}
+
+TEST(Rules, TheDefaultsBreakNone) {
+  EXPECT_TRUE(rules_hold([](Config&) {}));
+}
+
+TEST(Rules, HeadsDivideWidth) {
+  const std::string message = rule_broken([](Config& config) { config.model.heads = 5; });
+  EXPECT_TRUE(message.starts_with("model.heads = 5: does not divide model.width = 128")) << message;
+  EXPECT_NE(message.find("heads that do: 1 2 4 8"), std::string::npos);
+  EXPECT_TRUE(rules_hold([](Config& config) {
+    config.model.name = "mlp";
+    config.data.kind = "mnist";
+    config.model.heads = 5;
+  })) << "an mlp has no heads";
+}
+
+TEST(Rules, ModelsReadTheirKindOfData) {
+  EXPECT_NE(rule_broken([](Config& config) { config.data.kind = "mnist"; }).find("a gpt2 reads tokens"),
+            std::string::npos);
+  EXPECT_NE(rule_broken([](Config& config) { config.model.name = "mlp"; }).find("reads numbers"), std::string::npos);
+}
+
+TEST(Rules, DataContextFitsIntoTheModels) {
+  EXPECT_NE(rule_broken([](Config& config) { config.data.context = 65; }), "");
+  EXPECT_TRUE(rules_hold([](Config& config) { config.data.context = 64; }));
+}
+
+TEST(Rules, WarmupFitsIntoTheSteps) {
+  EXPECT_NE(rule_broken([](Config& config) { config.schedule.warmup = 2001; }).find("2000 or less"), std::string::npos);
+  EXPECT_TRUE(rules_hold([](Config& config) { config.schedule.warmup = 2000; }));
+}
+
+TEST(Rules, SchedulesGoDown) {
+  EXPECT_NE(rule_broken([](Config& config) { config.schedule.min_lr = 1; }), "");
+  EXPECT_TRUE(rules_hold([](Config& config) {
+    config.schedule.min_lr = 1;
+    config.schedule.name = "constant";
+  }));
+}
+
+TEST(Rules, ThreadRanksRefuseDropout) {
+  EXPECT_NE(rule_broken([](Config& config) {
+              config.comm.transport = "in_process";
+              config.model.dropout = 0.1;
+            }).find("share one random generator"),
+            std::string::npos);
+}
+
+class Files : public testing::Test {
+ protected:
+  Files() {
+    loaded_.config.data.path = scratch_.write("input.txt", "text").string();
+    loaded_.config.run.dir = (scratch_ / "runs/a/b").string();
+  }
+  std::string problem() const {
+    return message_of<ConfigError>([&] { check_files(loaded_); });
+  }
+  TemporaryFolder scratch_;
+  LoadedConfig loaded_;
+};
+
+TEST_F(Files, ThatExistAreFineAndNothingIsCreated) {
+  EXPECT_NO_THROW(check_files(loaded_));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "runs"));
+}
+
+TEST_F(Files, DataMustBeNamed) {
+  loaded_.config.data.path = "";
+  EXPECT_NE(problem().find("--data.path FILE"), std::string::npos);
+}
+
+TEST_F(Files, MissingOnesAreNamedWithTheFolderLookedIn) {
+  loaded_.config.data.path = "nowhere.txt";
+  loaded_.origins["data.path"] = "c.toml:9";
+  const std::string message = problem();
+  EXPECT_TRUE(message.starts_with("c.toml:9: data.path = \"nowhere.txt\": no such file (looked in ")) << message;
+}
+
+TEST_F(Files, EmptyDataIsRefused) {
+  loaded_.config.data.path = scratch_.write("empty.txt", "").string();
+  EXPECT_NE(problem().find("an empty file"), std::string::npos);
+}
+
+TEST_F(Files, ValidationAndInitAreLookedAtToo) {
+  loaded_.config.data.validation.path = "no.bin";
+  EXPECT_TRUE(problem().starts_with("data.validation")) << problem();
+  loaded_.config.data.validation.path = "";
+  loaded_.config.model.init = "no.safetensors";
+  EXPECT_TRUE(problem().starts_with("model.init")) << problem();
+}
+
+TEST_F(Files, ARunFolderThatIsAFileIsRefused) {
+  loaded_.config.run.dir = loaded_.config.data.path;
+  EXPECT_NE(problem().find("not a folder"), std::string::npos);
+  loaded_.config.run.dir = loaded_.config.data.path + "/below";
+  EXPECT_NE(problem().find("not a folder"), std::string::npos);
+}
+
+TEST_F(Files, AnUnwritableRunFolderIsRefused) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  loaded_.config.run.dir = "/proc/nowhere";
+  EXPECT_NE(problem(), "");
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,75 @@
+#include "zero/config/toml_source.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+
+#include "../message_of.h"
+#include "../temporary_folder.h"
+
+namespace zero {
+namespace {
+
+const Setting& find(const std::vector<Setting>& settings, std::string_view name) {
+  return *std::find_if(settings.begin(), settings.end(), [&](const Setting& setting) { return setting.name == name; });
+}
+
+TEST(TomlSource, FlattensSectionsAndKeepsLines) {
+  const auto settings = parse_toml("[train]\nsteps = 5\n\n[model]\nsizes = [1, 2]\n", "c.toml");
+  ASSERT_EQ(settings.size(), 2u);
+  EXPECT_EQ(find(settings, "train.steps").origin, "c.toml:2");
+  EXPECT_EQ(find(settings, "train.steps").value, Value(std::int64_t{5}));
+  EXPECT_EQ(find(settings, "model.sizes").origin, "c.toml:5");
+  EXPECT_EQ(find(settings, "model.sizes").text, "[1, 2]");
+}
+
+TEST(TomlSource, DottedKeysAreTheSameAsSections) {
+  EXPECT_EQ(find(parse_toml("zero.stage = 2", "c.toml"), "zero.stage").value, Value(std::int64_t{2}));
+}
+
+TEST(TomlSource, AnEmptySectionIsNotLost) {
+  const auto settings = parse_toml("[modle]\n", "c.toml");
+  ASSERT_EQ(settings.size(), 1u);
+  EXPECT_EQ(settings[0].name, "modle");
+}
+
+TEST(TomlSource, ASyntaxErrorNamesFileLineAndColumn) {
+  const std::string message = message_of<ConfigError>([] { parse_toml("[train]\nsteps = = 5\n", "c.toml"); });
+  EXPECT_TRUE(message.starts_with("c.toml:2:9: not TOML:")) << message;
+}
+
+TEST(TomlSource, AKeyTwiceIsRefused) {
+  EXPECT_NE(message_of<ConfigError>([] { parse_toml("[train]\nsteps = 1\nsteps = 2\n", "c.toml"); }), "");
+}
+
+TEST(TomlSource, DeepNestingEndsInAnErrorNotInTheStack) {
+  const std::string deep = "a = " + std::string(100'000, '[');
+  EXPECT_NE(message_of<ConfigError>([&] { parse_toml(deep, "c.toml"); }), "");
+}
+
+TEST(TomlSource, AMissingFileIsNamed) {
+  const std::string message = message_of<ConfigError>([] { read_toml("/no/such/file.toml"); });
+  EXPECT_TRUE(message.starts_with("/no/such/file.toml: No such file")) << message;
+}
+
+TEST(TomlSource, AFolderIsNoConfiguration) {
+  const TemporaryFolder scratch;
+  EXPECT_NE(message_of<ConfigError>([&] { read_toml(scratch.path()); }).find("a folder"), std::string::npos);
+}
+
+TEST(TomlSource, ADataFileIsNotReadWhole) {
+  const TemporaryFolder scratch;
+  const auto file = scratch.write("input.txt", std::string(kMaxConfigBytes + 1, '#'));
+  EXPECT_NE(message_of<ConfigError>([&] { read_toml(file); }).find("not a configuration"), std::string::npos);
+  const auto fits = scratch.write("fits.toml", std::string(kMaxConfigBytes, '#'));
+  EXPECT_TRUE(read_toml(fits).empty());
+}
+
+TEST(TomlSource, BytesThatAreNotUtf8AreRefused) {
+  EXPECT_NE(message_of<ConfigError>([] { parse_toml("[run]\ndir = \"\xff\"\n", "c.toml"); }), "");
+}
+
+}  // namespace
+}  // namespace zero

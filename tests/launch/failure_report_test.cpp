@@ -1,0 +1,73 @@
+#include "zero/launch/failure_report.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+namespace zero {
+namespace {
+
+RankEnd exited(int rank, int code, std::vector<std::string> lines = {}) {
+  return {
+      .rank = rank, .end = {.exit_code = code}, .ended_by_us = false, .seconds = 1.5, .last_lines = std::move(lines)};
+}
+RankEnd killed(int rank, int signal, bool by_us = false) {
+  return {.rank = rank, .end = {.signal = signal}, .ended_by_us = by_us, .seconds = 2, .last_lines = {}};
+}
+
+TEST(Culprit, NobodyFailed) {
+  EXPECT_EQ(find_culprit(std::vector{exited(0, 0), killed(1, SIGTERM, /*by_us=*/true)}), nullptr);
+}
+
+TEST(Culprit, AWitnessThatWasFasterIsNotToBlame) {
+  const std::vector ends{exited(0, 3), killed(1, SIGKILL)};
+  EXPECT_EQ(find_culprit(ends)->rank, 1);
+}
+
+TEST(Culprit, AmongWitnessesTheFirstIsNamed) {
+  const std::vector ends{exited(2, 3), exited(0, 3)};
+  EXPECT_EQ(find_culprit(ends)->rank, 2);
+}
+
+TEST(Culprit, AmongFailuresTheFirstIsNamed) {
+  const std::vector ends{exited(1, 7), exited(0, 2)};
+  EXPECT_EQ(find_culprit(ends)->rank, 1);
+}
+
+TEST(ExitStatus, ConfigurationAndFileErrorsArePassedOn) {
+  EXPECT_EQ(exit_status(exited(0, 2)), 2);
+  EXPECT_EQ(exit_status(exited(0, 4)), 4);
+  EXPECT_EQ(exit_status(exited(0, 3)), 3);
+  EXPECT_EQ(exit_status(exited(0, 77)), 3);
+  EXPECT_EQ(exit_status(killed(0, SIGSEGV)), 3);
+}
+
+TEST(FailureReport, NamesRankSignalLastLinesAndWitnesses) {
+  std::vector ends{exited(0, 3, {"step 1", "rank 1: all_gather: the connection closed"}), killed(1, SIGKILL)};
+  ends[1].last_lines = {"allocating", "still allocating"};
+  const std::string report = failure_report(ends, 2);
+  EXPECT_NE(report.find("rank 1 of 2 failed with signal 9 (SIGKILL) after 2.0 s; all ranks were ended"),
+            std::string::npos)
+      << report;
+  EXPECT_NE(report.find("    allocating\n    still allocating\n"), std::string::npos) << report;
+  EXPECT_NE(report.find("rank 0 then failed with exit status 3: rank 1: all_gather: the connection closed"),
+            std::string::npos)
+      << report;
+  EXPECT_NE(report.find("dmesg"), std::string::npos) << report;
+}
+
+TEST(FailureReport, FitsOneScreenWithAnyNumberOfRanks) {
+  std::vector<RankEnd> ends;
+  for (int rank = 0; rank < 1000; ++rank) ends.push_back(exited(rank, 1, std::vector<std::string>(20, "line")));
+  const std::string report = failure_report(ends, 1000);
+  EXPECT_LE(std::count(report.begin(), report.end(), '\n'), 30);
+  EXPECT_NE(report.find("and 995 more"), std::string::npos) << report;
+}
+
+TEST(FailureReport, IsEmptyWhenNobodyFailed) {
+  EXPECT_EQ(failure_report(std::vector{exited(0, 0)}, 1), "");
+}
+
+}  // namespace
+}  // namespace zero

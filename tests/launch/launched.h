@@ -1,0 +1,49 @@
+// The launcher in a process of its own, as the command runs it: its output, its exit status, and signals to it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include <sys/types.h>
+
+#include "zero/launch/launch_options.h"
+
+namespace zero {
+
+struct Outcome {
+  int status = -1;  // as a shell says it: 128 + signal when the launcher itself was killed
+  std::string output, errors;
+};
+
+class Launched {
+ public:
+  explicit Launched(const LaunchOptions& options);
+  Launched(const Launched&) = delete;
+  Launched& operator=(const Launched&) = delete;
+  ~Launched();
+
+  void send(int signal) const;
+  // Reads until `text` has been printed on standard output; false after ten seconds.
+  bool wait_for(const std::string& text);
+  Outcome finish();
+
+ private:
+  void read_some(int timeout_ms);
+
+  pid_t pid_ = -1;
+  int output_ = -1;
+  int errors_ = -1;
+  Outcome outcome_;
+};
+
+// Options for a shell script on so many ranks.
+LaunchOptions script(int ranks, const std::string& text);
+Outcome run_launch(const LaunchOptions& options);
+
+// Polls until it holds; false after five seconds.
+bool eventually(const std::function<bool()>& holds);
+// Whether a process exists and is no zombie.
+bool alive(pid_t pid);
+
+}  // namespace zero

@@ -1,0 +1,239 @@
+#include "zero/launch/supervisor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "launched.h"
+
+namespace zero {
+namespace {
+
+std::multiset<std::string> lines(const std::string& text) {
+  std::multiset<std::string> out;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) out.insert(line);
+  return out;
+}
+
+// The numbers that ranks printed as "pid 123".
+std::vector<pid_t> pids(const std::string& text) {
+  std::vector<pid_t> out;
+  const std::regex pattern("pid ([0-9]+)");
+  for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it)
+    out.push_back(std::stoi((*it)[1]));
+  return out;
+}
+
+bool all_gone(const std::vector<pid_t>& processes) {
+  return eventually([&] { return std::none_of(processes.begin(), processes.end(), alive); });
+}
+
+TEST(Supervisor, GivesEachRankItsPlaceAndItsPrefix) {
+  const Outcome outcome = run_launch(script(3, "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE"));
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"0/3 0/3", "[rank 1] 1/3 1/3", "[rank 2] 2/3 2/3"}));
+  EXPECT_EQ(outcome.errors, "");
+}
+
+TEST(Supervisor, RanksOfARunShareItsIdAndPortAndOtherRunsDoNot) {
+  const auto ids = [] {
+    return lines(run_launch(script(2, "[ $RANK = 0 ] || sleep 0.05; echo x $ZERO_RUN_ID $MASTER_PORT")).output);
+  };
+  const auto first = ids();
+  ASSERT_EQ(first.size(), 2u);
+  std::set<std::string> distinct;
+  for (const auto& line : first) distinct.insert(line.substr(line.find('x')));
+  EXPECT_EQ(distinct.size(), 1u);
+  EXPECT_NE(first, ids());
+}
+
+TEST(Supervisor, EqualLinesOnStandardErrorAreSaidOnce) {
+  // The ranks wait for each other, so that they speak within the window in which equal lines are joined.
+  char folder[] = "/tmp/zero-launch-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string wait =
+      std::string("cd ") + folder + "; : > $RANK; until [ -e 0 ] && [ -e 1 ] && [ -e 2 ]; do sleep 0.01; done; ";
+  const Outcome outcome = run_launch(script(3, wait + "echo 'train.steps = 0: out of range' >&2; exit 2"));
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(outcome.status, 2);
+  const std::regex line("\\[rank[^\\]]*\\] train.steps = 0: out of range");
+  const auto printed =
+      std::distance(std::sregex_iterator(outcome.errors.begin(), outcome.errors.end(), line), std::sregex_iterator());
+  EXPECT_EQ(printed, 1) << outcome.errors;
+}
+
+TEST(Supervisor, ASingleRankIsNotPrefixed) {
+  const Outcome outcome = run_launch(script(1, "echo out; echo err >&2"));
+  EXPECT_EQ(outcome.output, "out\n");
+  EXPECT_EQ(outcome.errors, "err\n");
+}
+
+TEST(Supervisor, TheLastLineCountsWithoutItsNewline) {
+  EXPECT_EQ(run_launch(script(1, "printf 'no newline'")).output, "no newline\n");
+}
+
+TEST(Supervisor, OneFailureEndsAllAndNamesTheRank) {
+  Launched launched(script(3, "echo pid $$; if [ $RANK = 1 ]; then sleep 0.1; echo broken >&2; exit 7; fi; sleep 100"));
+  const Outcome outcome = launched.finish();
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_NE(outcome.errors.find("rank 1 of 3 failed with exit status 7"), std::string::npos) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("    broken\n"), std::string::npos) << outcome.errors;
+  EXPECT_TRUE(all_gone(pids(outcome.output)));
+}
+
+TEST(Supervisor, ARankThatWasKilledIsNamedWithTheSignal) {
+  const Outcome outcome = run_launch(script(2, "if [ $RANK = 1 ]; then kill -9 $$; fi; sleep 100"));
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_NE(outcome.errors.find("rank 1 of 2 failed with signal 9 (SIGKILL)"), std::string::npos) << outcome.errors;
+}
+
+TEST(Supervisor, RanksThatIgnoreSigtermAreGoneWithinASecond) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Outcome outcome = run_launch(
+      script(2, "echo pid $$; if [ $RANK = 1 ]; then exit 1; fi; trap '' TERM; while :; do sleep 0.05; done"));
+  // Generous for a busy machine; the launcher itself allows half a second.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_TRUE(all_gone(pids(outcome.output)));
+}
+
+TEST(Supervisor, TheRankThatLostItsPeerIsAWitness) {
+  LaunchOptions options =
+      script(2, "if [ $RANK = 0 ]; then echo 'rank 1: all_gather: closed' >&2; exit 3; fi; sleep 0.03; kill -9 $$");
+  options.witness = std::chrono::seconds(10);  // however busy the machine is
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_NE(outcome.errors.find("rank 1 of 2 failed with signal 9"), std::string::npos) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("rank 0 then failed with exit status 3: rank 1: all_gather: closed"), std::string::npos)
+      << outcome.errors;
+}
+
+TEST(Supervisor, ConfigurationAndFileErrorsKeepTheirStatus) {
+  EXPECT_EQ(run_launch(script(2, "exit 2")).status, 2);
+  EXPECT_EQ(run_launch(script(2, "exit 4")).status, 4);
+}
+
+TEST(Supervisor, LastLinesAreTheLastTwenty) {
+  const Outcome outcome = run_launch(script(1, "for i in $(seq 1 30); do echo line$i; done; exit 1"));
+  const std::string report = outcome.errors.substr(outcome.errors.find("last lines"));
+  EXPECT_EQ(report.find("line10\n"), std::string::npos) << report;
+  EXPECT_NE(report.find("line11\n"), std::string::npos) << report;
+  EXPECT_NE(report.find("line30\n"), std::string::npos) << report;
+}
+
+TEST(Supervisor, AStopSignalIsPassedOnAndRanksThatSaveEndWell) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    Launched launched(script(2, "trap 'echo saved; exit 0' INT TERM; echo ready; while :; do sleep 0.02; done"));
+    ASSERT_TRUE(launched.wait_for("ready\n[rank 1] ready\n") || launched.wait_for("[rank 1] ready\nready\n"));
+    launched.send(signal);
+    const Outcome outcome = launched.finish();
+    EXPECT_EQ(outcome.status, 0) << outcome.errors;
+    EXPECT_NE(outcome.output.find("[rank 1] saved"), std::string::npos);
+    EXPECT_EQ(outcome.errors.find("failed"), std::string::npos) << outcome.errors;
+  }
+}
+
+TEST(Supervisor, AStopThatNobodySavedIsTheSignalsStatus) {
+  Launched launched(script(1, "echo ready; sleep 100"));
+  ASSERT_TRUE(launched.wait_for("ready"));
+  launched.send(SIGTERM);
+  EXPECT_EQ(launched.finish().status, 128 + SIGTERM);
+}
+
+TEST(Supervisor, ASecondSignalKills) {
+  Launched launched(script(1, "trap 'echo first' INT; echo ready pid $$; while :; do sleep 0.02; done"));
+  ASSERT_TRUE(launched.wait_for("ready"));
+  launched.send(SIGINT);
+  ASSERT_TRUE(launched.wait_for("first"));
+  launched.send(SIGINT);
+  const Outcome outcome = launched.finish();
+  EXPECT_EQ(outcome.status, 128 + SIGINT);
+  EXPECT_TRUE(all_gone(pids(outcome.output)));
+}
+
+TEST(Supervisor, UserSignalsReachTheRanksAndEndNothing) {
+  Launched launched(script(1, "trap 'echo noted; exit 0' USR1; echo ready; while :; do sleep 0.02; done"));
+  ASSERT_TRUE(launched.wait_for("ready"));
+  launched.send(SIGUSR1);
+  const Outcome outcome = launched.finish();
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_NE(outcome.output.find("noted"), std::string::npos);
+}
+
+TEST(Supervisor, KilledItselfItLeavesNoRankAndNoGrandchild) {
+  Launched launched(script(2, "sleep 100 & echo pid $! pid $$; echo ready; wait"));
+  ASSERT_TRUE(launched.wait_for("[rank 1] ready"));
+  ASSERT_TRUE(launched.wait_for("\nready") || launched.wait_for("ready\n"));
+  launched.send(SIGKILL);
+  const Outcome outcome = launched.finish();
+  EXPECT_EQ(outcome.status, 128 + SIGKILL);
+  const auto processes = pids(outcome.output);
+  EXPECT_GE(processes.size(), 2u);
+  EXPECT_TRUE(all_gone(processes)) << outcome.output;
+}
+
+TEST(Supervisor, StoppedRanksAreEndedToo) {
+  const Outcome outcome =
+      run_launch(script(2, "echo pid $$; if [ $RANK = 0 ]; then kill -STOP $$; fi; sleep 0.05; exit 1"));
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_TRUE(all_gone(pids(outcome.output)));
+}
+
+TEST(Supervisor, RestartsAllSoOftenAsAsked) {
+  LaunchOptions options = script(2, "echo try $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 2 ]");
+  options.max_restarts = 2;
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_NE(outcome.output.find("[rank 1] try 2"), std::string::npos) << outcome.output;
+  options.max_restarts = 1;
+  EXPECT_EQ(run_launch(options).status, 3);
+}
+
+TEST(Supervisor, ABadConfigurationIsNotTriedAgain) {
+  LaunchOptions options = script(1, "echo try; exit 2");
+  options.max_restarts = 3;
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.output, "try\n");
+}
+
+TEST(Supervisor, OnlyShownRanksAreShownAndFailuresAlways) {
+  LaunchOptions options = script(2, "echo from $RANK; echo err $RANK >&2; sleep 0.1; [ $RANK = 0 ]");
+  options.shown_ranks = {0};
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.output, "from 0\n");
+  EXPECT_NE(outcome.errors.find("rank 1 of 2 failed with exit status 1"), std::string::npos);
+}
+
+TEST(Supervisor, ManyRanksOnFewCoresWork) {
+  const Outcome outcome = run_launch(script(32, "echo $RANK"));
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(lines(outcome.output).size(), 32u);
+}
+
+TEST(Supervisor, MuchOutputComesThroughWhole) {
+  const Outcome outcome =
+      run_launch(script(2, "i=0; while [ $i -lt 3000 ]; do echo abcdefghijklmnopqrstuvwxyz; i=$((i+1)); done"));
+  const auto all = lines(outcome.output);
+  EXPECT_EQ(all.count("abcdefghijklmnopqrstuvwxyz"), 3000u);
+  EXPECT_EQ(all.count("[rank 1] abcdefghijklmnopqrstuvwxyz"), 3000u);
+}
+
+TEST(Supervisor, AProgramThatDoesNotExistIsSaidOnce) {
+  LaunchOptions options = script(2, "");
+  options.program = {"/no/such/program"};
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 99);  // the test's own mark for an exception
+  EXPECT_TRUE(outcome.errors.starts_with("program = /no/such/program: No such file")) << outcome.errors;
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,69 @@
+#include "zero/train/lr_schedule.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+#include "tests/message_of.h"
+#include "zero/base/error.h"
+
+namespace zero {
+namespace {
+
+constexpr LrSchedule kShakespeare{.kind = LrKind::kCosine, .lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = 2000};
+
+LrSchedule with(LrKind kind) {
+  auto schedule = kShakespeare;
+  schedule.kind = kind;
+  return schedule;
+}
+
+TEST(LrSchedule, WarmUpClimbsAndNeverStartsAtZero) {
+  EXPECT_DOUBLE_EQ(lr_at(kShakespeare, 0), 1e-3 / 101);
+  EXPECT_DOUBLE_EQ(lr_at(kShakespeare, 49), 1e-3 * 50 / 101);
+  EXPECT_DOUBLE_EQ(lr_at(kShakespeare, 99), 1e-3 * 100 / 101);
+}
+
+TEST(LrSchedule, IsAtItsHighestWhenWarm) {
+  for (const LrKind kind : {LrKind::kConstant, LrKind::kLinear, LrKind::kCosine}) EXPECT_DOUBLE_EQ(lr_at(with(kind), 100), 1e-3);
+}
+
+TEST(LrSchedule, CosineIsHalfWayInTheMiddle) {
+  EXPECT_NEAR(lr_at(kShakespeare, 1050), (1e-3 + 1e-4) / 2, 1e-12);
+  // A quarter of the way: cos(45 degrees).
+  EXPECT_NEAR(lr_at(kShakespeare, 575), 1e-4 + 0.5 * (1 + std::sqrt(0.5)) * 9e-4, 1e-12);
+}
+
+TEST(LrSchedule, LinearFallsByTheSameEachStep) {
+  const auto schedule = with(LrKind::kLinear);
+  EXPECT_NEAR(lr_at(schedule, 575), 1e-3 - 0.25 * 9e-4, 1e-12);
+  EXPECT_NEAR(lr_at(schedule, 200) - lr_at(schedule, 201), lr_at(schedule, 1900) - lr_at(schedule, 1901), 1e-15);
+}
+
+TEST(LrSchedule, ConstantStays) {
+  EXPECT_EQ(lr_at(with(LrKind::kConstant), 1999), 1e-3);
+  EXPECT_EQ(lr_at(with(LrKind::kConstant), 5000), 1e-3);
+}
+
+TEST(LrSchedule, EndsAtTheLeastAndStaysThere) {
+  for (const LrKind kind : {LrKind::kLinear, LrKind::kCosine}) {
+    EXPECT_EQ(lr_at(with(kind), 2000), 1e-4);
+    EXPECT_EQ(lr_at(with(kind), 99999), 1e-4);
+    EXPECT_GT(lr_at(with(kind), 1999), 1e-4);
+  }
+}
+
+TEST(LrSchedule, AWarmUpAsLongAsTheRunIsAllClimb) {
+  const LrSchedule schedule{.kind = LrKind::kCosine, .lr = 1, .min_lr = 0.1, .warmup = 5, .steps = 5};
+  for (int step = 0; step < 5; ++step) EXPECT_DOUBLE_EQ(lr_at(schedule, step), (step + 1) / 6.0);
+  EXPECT_EQ(lr_at(schedule, 5), 0.1);
+}
+
+TEST(LrSchedule, NamesAreThoseOfTheConfiguration) {
+  EXPECT_EQ(parse_lr_kind("constant"), LrKind::kConstant);
+  EXPECT_EQ(parse_lr_kind("linear"), LrKind::kLinear);
+  EXPECT_EQ(parse_lr_kind("cosine"), LrKind::kCosine);
+  EXPECT_TRUE(says(message_of<ConfigError>([] { parse_lr_kind("cosinus"); }), "schedule.name = cosinus"));
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,91 @@
+#include "zero/train/plan_table.h"
+
+#include <array>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace zero {
+namespace {
+
+using nlohmann::json;
+
+TrainingPlan some_plan(int world, int stage, DType dtype = DType::kFloat32) {
+  TrainingPlan plan{.model = "gpt2", .world = world, .stage = stage};
+  plan.specs.push_back({.name = "wte.weight", .shape = {256, 64}, .dtype = dtype, .own_unit = true});
+  for (const char* block : {"h.0", "h.1", "h.2"}) plan.specs.push_back({.name = std::string(block) + ".weight", .shape = {64, 64}, .dtype = dtype});
+  plan.specs.push_back({.name = "ln_f.weight", .shape = {64}, .dtype = dtype});
+  plan.units = make_units(plan.specs, {});
+  return plan;
+}
+
+constexpr std::int64_t kParameters = 256 * 64 + 3 * 64 * 64 + 64;
+constexpr std::array kAll{0, 1, 2, 3};
+
+TEST(PlanTable, RepeatedBlocksAreOneLine) {
+  const auto table = plan_table(some_plan(2, 3), std::array{3});
+  EXPECT_NE(table.find("h.0-2 (3 x)"), std::string::npos) << table;
+  EXPECT_EQ(table.find("h.1"), std::string::npos);
+  EXPECT_NE(table.find("wte.weight"), std::string::npos);
+  EXPECT_NE(table.find("28,736 parameters, stage 3 on 2 ranks"), std::string::npos) << table;
+}
+
+TEST(PlanTable, ShowsTheStagesAskedForAndMarksTheOwn) {
+  const auto all = plan_table(some_plan(4, 1), kAll);
+  for (const char* row : {"  stage 0", "> stage 1", "  stage 2", "  stage 3"}) EXPECT_NE(all.find(row), std::string::npos) << row;
+  const auto one = plan_table(some_plan(4, 1), std::array{1});
+  EXPECT_EQ(one.find("stage 3 "), std::string::npos);
+  EXPECT_EQ(one.find('>'), std::string::npos);
+}
+
+TEST(PlanTable, FormulasAreThePapers) {
+  const auto plan = json::parse(plan_json(some_plan(4, 3), kAll));
+  constexpr double p = kParameters;
+  EXPECT_EQ(plan["num_parameters"], kParameters);
+  EXPECT_DOUBLE_EQ(plan["stages"][0]["formula"]["state_bytes"], 16 * p);
+  EXPECT_DOUBLE_EQ(plan["stages"][1]["formula"]["state_bytes"], 8 * p + 8 * p / 4);
+  EXPECT_DOUBLE_EQ(plan["stages"][2]["formula"]["state_bytes"], 4 * p + 12 * p / 4);
+  EXPECT_DOUBLE_EQ(plan["stages"][3]["formula"]["state_bytes"], 16 * p / 4);
+  EXPECT_DOUBLE_EQ(plan["stages"][2]["formula"]["sent_bytes"], 4 * 2 * p * 3 / 4);
+  EXPECT_DOUBLE_EQ(plan["stages"][3]["formula"]["sent_bytes"], 4 * 3 * p * 3 / 4);
+}
+
+TEST(PlanTable, Bfloat16HasAMasterAndHalfTheWire) {
+  const auto plan = json::parse(plan_json(some_plan(4, 0, DType::kBFloat16), std::array{0}));
+  constexpr double p = kParameters;
+  EXPECT_DOUBLE_EQ(plan["stages"][0]["formula"]["state_bytes"], 16 * p);
+  EXPECT_EQ(plan["stages"][0]["memory_bytes"]["master"], 4 * kParameters);
+  EXPECT_DOUBLE_EQ(plan["stages"][0]["formula"]["sent_bytes"], 2 * 2 * p * 3 / 4);
+}
+
+TEST(PlanTable, WhatIsHeldIsTheFormulaWherePaddingIsNone) {
+  // Every unit of the example divides evenly over four ranks but ln_f, whose 64 elements do too.
+  const auto plan = json::parse(plan_json(some_plan(4, 3), kAll));
+  for (const auto& stage : plan["stages"]) {
+    EXPECT_DOUBLE_EQ(stage["memory_bytes"]["total"].get<double>(), stage["formula"]["state_bytes"].get<double>()) << stage["stage"];
+    EXPECT_DOUBLE_EQ(stage["sent_bytes"].get<double>(), stage["formula"]["sent_bytes"].get<double>()) << stage["stage"];
+    EXPECT_EQ(stage["received_bytes"], stage["sent_bytes"]);
+  }
+}
+
+TEST(PlanTable, UnitsAddUpToTheModel) {
+  const auto plan = json::parse(plan_json(some_plan(3, 2), std::array{2}));
+  std::int64_t sum = 0;
+  for (const auto& unit : plan["units"]) {
+    sum += unit["num_parameters"].get<std::int64_t>();
+    EXPECT_EQ(unit["gathered_bytes"], 3 * unit["shard_bytes"].get<std::int64_t>());
+  }
+  EXPECT_EQ(sum, kParameters);
+  EXPECT_EQ(plan["units"].size(), 5U);
+}
+
+TEST(PlanTable, FrozenUnitsAreNamedAndCostNoState) {
+  auto plan = some_plan(2, 1);
+  plan.specs[0].trainable = false;
+  plan.units = make_units(plan.specs, {});
+  EXPECT_NE(plan_table(plan, std::array{1}).find("frozen"), std::string::npos);
+  const auto cost = json::parse(plan_json(plan, std::array{1}));
+  EXPECT_EQ(cost["stages"][0]["memory_bytes"]["gradient"], 4 * (kParameters - 256 * 64));
+}
+
+}  // namespace
+}  // namespace zero

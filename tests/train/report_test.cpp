@@ -1,0 +1,100 @@
+#include "zero/train/report.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace zero {
+namespace {
+
+using nlohmann::json;
+
+RunReport some_report() {
+  RunReport r{.model = "gpt2", .num_parameters = 1000, .world = 2, .stage = 3, .dtype = "fp32", .steps = 5};
+  r.losses = {5.5F, 5.0F, 4.5F, 4.0F, 3.5F};
+  r.grad_norms = {1, 2, 3, 4, 5};
+  r.step_seconds = {9, 8, 7, 0.2, 0.4};
+  r.val_loss = 3.25;
+  r.has_validation = true;
+  r.tokens_per_step = 600;
+  r.flops_per_step = 3e9;
+  r.parameters_sha256 = "ab";
+  r.state_formula_bytes = 8000;
+  r.sent_formula_bytes = 6000;
+  r.transport = "shared_memory";
+  r.threads = 1;
+  for (int rank = 0; rank < 2; ++rank) {
+    RankReport mine{.peak_rss = 100 + rank, .steady_rss = 90, .steady_pss = 80, .sent_bytes_per_step = 6000, .received_bytes_per_step = 6001};
+    mine.startup_s = 1.5 + rank;
+    mine.peak_flops = 1e10;
+    mine.memory[MemoryTag::kParameter] = 2000;
+    mine.memory[MemoryTag::kMoment] = 4000;
+    mine.peak_memory[MemoryTag::kGathered] = 500;
+    mine.peak_memory_total = 7000;
+    r.ranks.push_back(mine);
+  }
+  return r;
+}
+
+TEST(Report, HasEveryKeyOfTheContract) {
+  const auto report = json::parse(to_json(some_report()));
+  for (const char* key :
+       {"system", "version", "model", "num_parameters", "world", "stage", "dtype", "steps", "losses", "loss_bits", "grad_norms", "val_loss",
+        "step_seconds", "step_s_median", "step_s_min", "tokens_per_second", "startup_s", "parameters_sha256", "peak_rss", "steady_rss",
+        "steady_pss", "memory_bytes", "peak_memory_bytes", "sent_bytes_per_step", "received_bytes_per_step", "formula", "transport",
+        "threads", "utilization"}) {
+    EXPECT_TRUE(report.contains(key)) << key;
+  }
+  EXPECT_EQ(report["system"], "zero.cpp");
+  EXPECT_EQ(report["formula"], (json{{"state_bytes", 8000.0}, {"sent_bytes", 6000.0}}));
+}
+
+TEST(Report, ListsOneEntryARank) {
+  const auto report = json::parse(to_json(some_report()));
+  EXPECT_EQ(report["peak_rss"], (json{100, 101}));
+  EXPECT_EQ(report["received_bytes_per_step"], (json{6001, 6001}));
+  ASSERT_EQ(report["memory_bytes"].size(), 2U);
+  EXPECT_EQ(report["memory_bytes"][1]["moment"], 4000);
+  EXPECT_EQ(report["memory_bytes"][1]["total"], 6000);
+  EXPECT_EQ(report["peak_memory_bytes"][0]["gathered"], 500);
+  EXPECT_EQ(report["peak_memory_bytes"][0]["total"], 7000) << "the peak of the sum, not the sum of the peaks";
+}
+
+TEST(Report, TimesLeaveTheFirstThreeStepsOut) {
+  const auto report = json::parse(to_json(some_report()));
+  EXPECT_DOUBLE_EQ(report["step_s_median"], 0.3);
+  EXPECT_DOUBLE_EQ(report["step_s_min"], 0.2);
+  EXPECT_DOUBLE_EQ(report["tokens_per_second"], 2000);
+  EXPECT_EQ(report["step_seconds"].size(), 5U);
+}
+
+TEST(Report, AShortRunTimesAllItsSteps) {
+  EXPECT_EQ(median_step_seconds({3, 1, 2}), 2);
+  EXPECT_EQ(least_step_seconds({3, 1, 2}), 1);
+  EXPECT_EQ(median_step_seconds({9, 9, 9, 1}), 1);
+  EXPECT_EQ(median_step_seconds({}), 0);
+}
+
+TEST(Report, StartupIsTheSlowestRanks) { EXPECT_EQ(json::parse(to_json(some_report()))["startup_s"], 2.5); }
+
+TEST(Report, UtilizationIsOfAllRanksTogether) {
+  // 3e9 operations in 0.3 s on two ranks of 1e10 a second.
+  EXPECT_DOUBLE_EQ(json::parse(to_json(some_report()))["utilization"], 0.5);
+}
+
+TEST(Report, LossBitsAreTheFloats) {
+  EXPECT_EQ(float_bits(1.0F), "3f800000");
+  EXPECT_EQ(float_bits(-0.0F), "80000000");
+  const auto report = json::parse(to_json(some_report()));
+  ASSERT_EQ(report["loss_bits"].size(), 5U);
+  EXPECT_EQ(report["loss_bits"][3], "40800000");
+}
+
+TEST(Report, WithoutValidationTheLossIsNull) {
+  auto report = some_report();
+  report.has_validation = false;
+  EXPECT_TRUE(json::parse(to_json(report))["val_loss"].is_null());
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,81 @@
+#include "zero/train/run_folder.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+#include "zero/base/error.h"
+
+namespace zero {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(RunFolder, IsMadeWithItsParents) {
+  const TemporaryFolder temporary;
+  const RunFolder folder(temporary / "runs/first");
+  folder.require_free(false);
+  folder.create();
+  EXPECT_TRUE(fs::is_directory(folder.path()));
+}
+
+TEST(RunFolder, LookingMakesNothing) {
+  const TemporaryFolder temporary;
+  RunFolder(temporary / "run").require_free(false);
+  EXPECT_EQ(temporary.num_files(), 0U);
+}
+
+TEST(RunFolder, OneThatHoldsARunIsRefused) {
+  for (const char* file : {"report.json", "metrics.jsonl", "config.toml"}) {
+    const TemporaryFolder temporary;
+    temporary.write(file, "{}");
+    const RunFolder folder(temporary.path());
+    EXPECT_TRUE(folder.holds_run()) << file;
+    const auto message = message_of<ConfigError>([&] { folder.require_free(false); });
+    EXPECT_TRUE(says(message, "run.dir"));
+    EXPECT_TRUE(says(message, "--overwrite"));
+    EXPECT_NO_THROW(folder.require_free(true));
+  }
+}
+
+TEST(RunFolder, OverwritingRemovesTheRunAndNothingElse) {
+  const TemporaryFolder temporary;
+  for (const char* file : {"report.json", "metrics.jsonl", "config.toml", "plan.txt", "model.safetensors", "notes.txt"}) {
+    temporary.write(file, "old");
+  }
+  const RunFolder folder(temporary.path());
+  folder.create();
+  EXPECT_FALSE(folder.holds_run());
+  EXPECT_FALSE(fs::exists(folder.model()));
+  EXPECT_FALSE(fs::exists(folder.plan()));
+  EXPECT_TRUE(fs::exists(temporary / "notes.txt"));
+}
+
+TEST(RunFolder, AFileInItsPlaceIsRefused) {
+  const TemporaryFolder temporary;
+  const auto path = temporary.write("run", "a file");
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { RunFolder(path).create(); }), "run.dir"));
+}
+
+TEST(RunFolder, OneThatCannotBeWrittenIsRefused) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  const TemporaryFolder temporary;
+  fs::permissions(temporary.path(), fs::perms::owner_read | fs::perms::owner_exec);
+  const RunFolder folder(temporary / "run");
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { folder.create(); }), "cannot be written"));
+  fs::permissions(temporary.path(), fs::perms::owner_all);
+}
+
+TEST(RunFolder, AFinishedRunHasItsWeights) {
+  const TemporaryFolder temporary;
+  const RunFolder folder(temporary.path());
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { folder.require_finished(); }), "not a run folder"));
+  temporary.write("config.toml", "");
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { folder.require_finished(); }), "has not finished"));
+  temporary.write("model.safetensors", "");
+  EXPECT_NO_THROW(folder.require_finished());
+}
+
+}  // namespace
+}  // namespace zero

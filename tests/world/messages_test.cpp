@@ -1,0 +1,133 @@
+// Ranks that disagree, come late or die, over the transports of MessageCommunicator (gloo).
+#include <signal.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "pattern.h"
+#include "suite.h"
+#include "zero/base/error.h"
+#include "zero/comm/collectives.h"
+
+namespace zero {
+namespace {
+
+using std::chrono::milliseconds;
+
+#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+class Messages : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const TransportStatus& status : transport_statuses()) {
+      if (status.name == "gloo" && !status.available) GTEST_SKIP() << status.why;
+    }
+  }
+  static World world(int size, milliseconds timeout = milliseconds(20000)) {
+    return {.transport = "gloo", .size = size, .timeout = timeout};
+  }
+};
+
+TEST_F(Messages, AnotherCollectiveNamesBothRanksOnBoth) {
+  const auto ends = run_world(world(2), [](Communicator& comm) {
+    std::vector<std::byte> in(100), out(200);
+    comm.barrier({}).wait();
+    if (comm.rank() == 0) {
+      comm.all_gather(in, out, {.unit = 3}).wait();
+    } else {
+      comm.barrier({.unit = 5}).wait();
+    }
+  });
+  EXPECT_EQ(ends[0], ends[1]);
+  EXPECT_CONTAINS(ends[0], "rank 0 does all_gather #2 (unit 3, 100 bytes), rank 1 does barrier #2 (unit 5)");
+}
+
+TEST_F(Messages, AMismatchReachesTheRankThatDidNotSeeIt) {
+  // Ranks 0 and 2 disagree; rank 1 learns it at its next collective.
+  const auto ends = run_world(world(3), [](Communicator& comm) {
+    std::vector<std::byte> data(comm.rank() == 2 ? 20 : 10);
+    if (comm.rank() == 0) comm.send(data, 2, {}).wait();
+    if (comm.rank() == 2) comm.receive(data, 0, {}).wait();
+    comm.barrier({}).wait();
+  });
+  EXPECT_CONTAINS(ends[2], "rank 0 does send #1 (10 bytes)");
+  for (const int rank : {0, 1}) EXPECT_NE(ends[rank], "");
+}
+
+TEST_F(Messages, ALateRankIsNamed) {
+  const auto ends = run_world(world(3, milliseconds(400)), [](Communicator& comm) {
+    comm.barrier({}).wait();
+    if (comm.rank() == 1) std::this_thread::sleep_for(milliseconds(1500));
+    comm.barrier({.unit = 9}).wait();
+  });
+  for (const int rank : {0, 2}) EXPECT_CONTAINS(ends[rank], "rank 1: barrier #2 (unit 9): it is not there after 400 ms");
+  EXPECT_NE(ends[1], "");
+}
+
+TEST_F(Messages, AKilledRankIsNamed) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto ends = run_world(world(3), [](Communicator& comm) {
+    std::vector<std::byte> in(100000), out(300000);
+    for (int round = 0;; ++round) {
+      if (comm.rank() == 2 && round == 20) kill(getpid(), SIGKILL);
+      comm.all_gather(in, out, {}).wait();
+      comm.drain();
+    }
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(5000));
+  EXPECT_EQ(ends[2], "signal 9");
+  // The first to notice names the dead rank; the other may notice that one's end first.
+  EXPECT_TRUE(ends[0].starts_with("rank 2: all_gather") || ends[1].starts_with("rank 2: all_gather")) << ends[0] << ends[1];
+}
+
+TEST_F(Messages, AnErrorSticks) {
+  const auto ends = run_world(world(2), [](Communicator& comm) {
+    if (comm.rank() == 0) throw std::runtime_error("a loss of NaN");
+    EXPECT_THROW(comm.barrier({}).wait(), CommError);
+    EXPECT_THROW(static_cast<void>(comm.barrier({})), CommError);
+    EXPECT_THROW(comm.drain(), CommError);
+  });
+  EXPECT_EQ(ends[0], "a loss of NaN");
+  EXPECT_EQ(ends[1], "");
+}
+
+TEST_F(Messages, ARankThatNeverComesIsNamed) {
+  const auto ends = run_world(world(1), [](Communicator&) {
+    const auto connect = [](const char* run_id, int port) -> std::string {
+      try {
+        RankEnvironment ranks{.rank = 0, .world = 2, .local_world = 2, .run_id = run_id};
+        ranks.master_port = port;
+        open_transport("gloo", ranks, milliseconds(300));
+        return "";
+      } catch (const CommError& error) {
+        return error.what();
+      }
+    };
+    EXPECT_CONTAINS(connect("alone", 29876), "rank 1: opening gloo: did not arrive within 300 ms");
+  });
+  EXPECT_EQ(ends[0], "");
+}
+
+TEST_F(Messages, TwoRunsAtOnePortAreToldApart) {
+  const auto connect = [](int rank, const char* run_id) -> std::string {
+    try {
+      RankEnvironment ranks{.rank = rank, .world = 2, .local_rank = rank, .local_world = 2, .run_id = run_id};
+      ranks.master_port = 29877;
+      open_transport("gloo", ranks, milliseconds(1500));
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  std::string host, again;
+  std::jthread first([&] { host = connect(0, "one"); });
+  EXPECT_CONTAINS(connect(1, "two"), "another run ('one') meets at 127.0.0.1:29877");
+  std::jthread second([&] { again = connect(0, "two"); });
+  second.join();
+  first.join();
+  EXPECT_CONTAINS(again, "port 29877 of rank 0: Address already in use");
+  EXPECT_CONTAINS(host, "rank 1: opening gloo: did not arrive");
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,131 @@
+// `zero bench step`: a training step of zero.cpp next to the same step of plain libtorch, in one process.
+//
+// Both run forward and backward of the same module on the same random batch; plain libtorch then clips and calls its AdamW.
+#include <fmt/format.h>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/optim/adamw.h>
+
+#include <ATen/Parallel.h>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "zero/base/clock.h"
+#include "zero/cli/torch_verbs/job.h"
+#include "zero/cli/torch_verbs/verbs.h"
+#include "zero/memory/host_memory.h"
+#include "zero/train/machine_peak.h"
+#include "zero/train/report.h"
+
+namespace zero::cli {
+namespace {
+
+struct StepTimes {
+  std::vector<double> forward_backward;
+  std::vector<double> total;
+};
+
+Batch random_batch(const SampleShape& shape, std::int64_t samples, std::int64_t vocab) {
+  std::mt19937_64 random(1337);
+  const auto fill_classes = [&](std::vector<std::int64_t>& values, std::int64_t classes) {
+    for (auto& value : values) value = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(classes));
+  };
+  const auto fill_numbers = [&](std::vector<float>& values) {
+    std::normal_distribution<float> normal;
+    for (auto& value : values) value = normal(random);
+  };
+  Batch batch;
+  if (shape.context > 0) {
+    fill_classes(batch.input.reset<std::int64_t>({samples, shape.context}), vocab);
+    fill_classes(batch.target.reset<std::int64_t>({samples, shape.context}), vocab);
+    return batch;
+  }
+  fill_numbers(batch.input.reset<float>({samples, shape.features}));
+  if (shape.classes > 0) {
+    fill_classes(batch.target.reset<std::int64_t>({samples}), shape.classes);
+  } else {
+    fill_numbers(batch.target.reset<float>({samples, 1}));
+  }
+  return batch;
+}
+
+// `update` ends a step. The first steps warm caches up and are left out by median_step_seconds().
+template <typename Update>
+StepTimes measure(Task& task, const Batch& batch, std::int64_t steps, Update update) {
+  StepTimes times;
+  for (std::int64_t i = 0; i < steps + static_cast<std::int64_t>(kWarmupSteps); ++i) {
+    const double begin = monotonic_seconds();
+    task.loss(batch).backward();
+    times.forward_backward.push_back(monotonic_seconds() - begin);
+    update();
+    times.total.push_back(monotonic_seconds() - begin);
+  }
+  return times;
+}
+
+StepTimes measure_libtorch(Task& task, const Batch& batch, std::int64_t steps, const AttachOptions& options, double lr) {
+  const auto parameters = task.module().parameters();
+  torch::optim::AdamW optimizer(parameters, torch::optim::AdamWOptions(lr));
+  auto times = measure(task, batch, steps, [&] {
+    if (options.clip > 0) torch::nn::utils::clip_grad_norm_(parameters, options.clip);
+    optimizer.step();
+    optimizer.zero_grad();
+  });
+  return times;
+}
+
+}  // namespace
+
+int bench_step_verb(const BenchStepRequest& request) {
+  keep_heap();
+  at::set_num_interop_threads(1);
+  LoadedConfig loaded = request.loaded;
+  fit_to_world(loaded, 1);
+  const Config& config = loaded.config;
+  const AttachOptions options = attach_options(config, 1);
+  at::set_num_threads(options.threads);
+  World world = std::move(World::in_process(1).front());
+  const SampleShape shape = planned_shape(config);
+  ModelOptions model = model_options(config);
+  model.init.clear();
+  const auto task = make_task(model, shape, 1337);
+  const Batch batch = random_batch(shape, config.train.batch, model.vocab > 0 ? model.vocab : shape.classes);
+  // Attached once and given back: what was deferred is then an ordinary module.
+  { const Attachment built = attach(task->module(), world, {.stage = 0, .dtype = options.dtype}); }
+  const StepTimes plain = measure_libtorch(*task, batch, request.steps, options, config.optimizer.lr);
+  StepTimes ours;
+  {
+    Attachment engine = attach(task->module(), world, options);
+    ours = measure(*task, batch, request.steps, [&] { engine.step(); });
+    engine.abandon();
+  }
+  const double plain_step = median_step_seconds(plain.total), our_step = median_step_seconds(ours.total);
+  const double flops = task->flops_per_sample() * static_cast<double>(config.train.batch);
+  const double peak = probe_matmul_flops();
+  if (request.json) {
+    const nlohmann::ordered_json json{{"libtorch_step_s", plain_step},
+                                      {"libtorch_compute_s", median_step_seconds(plain.forward_backward)},
+                                      {"zero_step_s", our_step},
+                                      {"zero_compute_s", median_step_seconds(ours.forward_backward)},
+                                      {"ratio", our_step / plain_step},
+                                      {"stage", options.stage},
+                                      {"threads", options.threads},
+                                      {"steps", request.steps},
+                                      {"utilization", flops / our_step / peak}};
+    std::cout << json.dump(1) << '\n';
+    return 0;
+  }
+  const auto row = [](std::string_view name, double step, double compute) {
+    return fmt::format("  {:<26} {:>9.2f} ms   forward and backward {:>9.2f} ms   rest {:>8.2f} ms\n", name, step * 1e3,
+                       compute * 1e3, (step - compute) * 1e3);
+  };
+  std::cout << fmt::format("a step of {}, batch {}, {} thread{}, median of {}\n", model.name, config.train.batch, options.threads,
+                           options.threads == 1 ? "" : "s", request.steps)
+            << row("libtorch, AdamW", plain_step, median_step_seconds(plain.forward_backward))
+            << row(fmt::format("zero.cpp, stage {}", options.stage), our_step, median_step_seconds(ours.forward_backward))
+            << fmt::format("  zero.cpp / libtorch: {:.3f}   utilization: {:.2f} of {:.1f} GFLOP/s probed\n", our_step / plain_step,
+                           flops / our_step / peak, peak * 1e-9);
+  return 0;
+}
+
+}  // namespace zero::cli

@@ -1,0 +1,139 @@
+#include "zero/cli/torch_verbs/job.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "zero/base/error.h"
+#include "zero/base/machine.h"
+#include "zero/data/open_data.h"
+
+namespace zero::cli {
+namespace {
+
+DataKind data_kind(const std::string& name) {
+  if (name == "text") return DataKind::kText;
+  if (name == "tokens") return DataKind::kTokens;
+  if (name == "mnist") return DataKind::kMnist;
+  if (name == "csv") return DataKind::kCsv;
+  throw ConfigError("data.kind", name, "no such kind", "use text, tokens, mnist or csv");
+}
+
+Reduce reduce_kind(const std::string& name) {
+  if (name == "each") return Reduce::kEach;
+  if (name == "last") return Reduce::kLast;
+  if (name == "auto") return Reduce::kAuto;
+  throw ConfigError("train.reduce", name, "no such rule", "use auto, each or last");
+}
+
+OptimizerOptions optimizer_options(const OptimizerConfig& o) {
+  if (o.name == "adamw") {
+    return AdamW{.lr = o.lr, .beta1 = o.betas[0], .beta2 = o.betas[1], .eps = o.eps, .weight_decay = o.weight_decay};
+  }
+  if (o.name == "sgd") return Sgd{.lr = o.lr, .momentum = o.momentum, .weight_decay = o.weight_decay};
+  throw ConfigError("optimizer.name", o.name, "no such optimizer", "use adamw or sgd");
+}
+
+DType dtype_of(const std::string& name) {
+  if (name == "fp32") return DType::kFloat32;
+  if (name == "bf16") return DType::kBFloat16;
+  throw ConfigError("train.dtype", name, "no such type", "use fp32 or bf16");
+}
+
+DeviceMemory device_memory(const ZeroConfig& config) {
+  using Configured = ConfiguredDeviceMemory::Kind;
+  switch (config.device_memory.kind) {
+    case Configured::kAuto: return {.kind = DeviceMemory::Kind::kAuto};
+    case Configured::kMinimum: return {.kind = DeviceMemory::Kind::kMin};
+    case Configured::kBytes: break;
+  }
+  return {.kind = DeviceMemory::Kind::kBytes, .bytes = config.device_memory.bytes};
+}
+
+// Cores of a rank: those its launcher bound it to, else its share of the machine's.
+int threads_of(const Config& config, int local_ranks) {
+  if (config.run.threads > 0) return static_cast<int>(config.run.threads);
+  const int usable = num_usable_cores();
+  const bool bound = usable * local_ranks <= static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  return std::max(1, bound ? usable : usable / local_ranks);
+}
+
+}  // namespace
+
+ModelOptions model_options(const Config& config) {
+  const ModelConfig& m = config.model;
+  return {.name = m.name,
+          .layers = m.layers,
+          .width = m.width,
+          .heads = m.heads,
+          .context = m.context,
+          .vocab = m.vocab,
+          .dropout = m.dropout,
+          .sizes = m.sizes,
+          .init = m.init};
+}
+
+DataOptions data_options(const Config& config) {
+  const DataConfig& d = config.data;
+  DataOptions options{.kind = data_kind(d.kind), .path = d.path, .validation = d.validation.fraction, .context = d.context};
+  if (!d.validation.path.empty()) options.validation = std::filesystem::path(d.validation.path);
+  options.order = d.order == "sequential" ? Order::kSequential : Order::kShuffled;
+  return options;
+}
+
+AttachOptions attach_options(const Config& config, int local_ranks) {
+  return {.stage = static_cast<int>(config.zero.stage),
+          .optimizer = optimizer_options(config.optimizer),
+          .clip = config.train.clip,
+          .reduce = reduce_kind(config.train.reduce),
+          .accumulate = static_cast<int>(config.train.accumulate),
+          .dtype = dtype_of(config.train.dtype),
+          .device_memory = device_memory(config.zero),
+          .threads = threads_of(config, local_ranks)};
+}
+
+TrainJob make_job(const Config& config, int local_ranks) {
+  const TrainConfig& t = config.train;
+  return {.model = model_options(config),
+          .data = data_options(config),
+          .train = {.steps = t.steps,
+                    .batch = t.batch,
+                    .accumulate = t.accumulate,
+                    .seed = static_cast<std::uint64_t>(t.seed),
+                    .eval_every = t.eval_every,
+                    .eval_batches = t.eval_batches,
+                    .log_every = t.log_every,
+                    .sample = t.sample},
+          .schedule = {.kind = parse_lr_kind(config.schedule.name),
+                       .lr = config.optimizer.lr,
+                       .min_lr = config.schedule.min_lr,
+                       .warmup = config.schedule.warmup,
+                       .steps = t.steps},
+          .attach = attach_options(config, local_ranks),
+          .run_dir = config.run.dir,
+          .config_text = resolved_toml(config),
+          .config_hash = config_hash(config)};
+}
+
+SampleShape planned_shape(const Config& config) {
+  const ModelConfig& m = config.model;
+  const std::int64_t context = sample_context(model_options(config), config.data.context);
+  if (m.name == "gpt2" && m.vocab > 0) return {.context = context, .classes = m.vocab};
+  if (m.name == "gpt2" && config.data.kind == "text") return {.context = context, .classes = 256};
+  if (m.name == "mlp" && m.sizes.size() >= 2) {
+    const bool classifies = config.data.kind == "mnist";
+    return {.features = m.sizes.front(), .classes = classifies ? m.sizes.back() : 0};
+  }
+  std::error_code ignored;
+  if (config.data.path.empty() || !std::filesystem::exists(config.data.path, ignored)) {
+    throw ConfigError("data.path", config.data.path, "the model's size depends on this file, which is not here",
+                      m.name == "gpt2" ? "set model.vocab, or name the data" : "name the data");
+  }
+  DataOptions data = data_options(config);
+  data.context = context;
+  return open_data(data).shape();
+}
+
+}  // namespace zero::cli

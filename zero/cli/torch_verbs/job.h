@@ -1,0 +1,27 @@
+// From the configuration to what the parts are told: each gets its own options, none the whole.
+//
+//   TrainJob job = make_job(loaded, world.local_size());     // `loaded` after fit_to_world()
+//
+// Local. What can only be wrong together with data or model is judged by those parts.
+#pragma once
+
+#include "zero/cli/torch_verbs/configuration.h"
+#include "zero/data/dataset.h"
+#include "zero/torch/attach.h"
+#include "zero/train/task.h"
+#include "zero/train/trainer.h"
+
+namespace zero::cli {
+
+TrainJob make_job(const Config& config, int local_ranks);
+
+// The parts of it that planning and measuring need.
+ModelOptions model_options(const Config& config);
+DataOptions data_options(const Config& config);
+AttachOptions attach_options(const Config& config, int local_ranks);
+
+// The shape of the data without the data: for a job that is planned elsewhere. The file is looked at when the model leaves open what
+// only it knows; ConfigError when it is not there either.
+SampleShape planned_shape(const Config& config);
+
+}  // namespace zero::cli

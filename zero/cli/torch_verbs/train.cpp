@@ -1,0 +1,79 @@
+// `zero train`: this process is one rank, or all of them as threads.
+#include <ATen/Parallel.h>
+#include <algorithm>
+#include <exception>
+#include <iostream>
+#include <thread>
+#include <vector>
+
+#include "zero/base/error.h"
+#include "zero/cli/torch_verbs/job.h"
+#include "zero/cli/torch_verbs/verbs.h"
+#include "zero/memory/host_memory.h"
+
+namespace zero::cli {
+namespace {
+
+// Returns the signal that ended the run, or 0.
+int train_rank(const TrainRequest& request, World& world, const StopSignal& stop) {
+  LoadedConfig loaded = request.loaded;
+  fit_to_world(loaded, world.size());
+  TrainJob job = make_job(loaded.config, world.local_size());
+  job.overwrite = request.overwrite;
+  return train(job, world, {.out = std::cout, .style = ProgressStyle::of_standard_output(), .stop = &stop}).stop_signal;
+}
+
+// When one rank fails, the others fail because of it: the cause is what is not a CommError.
+void rethrow_cause(const std::vector<std::exception_ptr>& errors) {
+  std::exception_ptr consequence;
+  for (const std::exception_ptr& error : errors) {
+    if (!error) continue;
+    try {
+      std::rethrow_exception(error);
+    } catch (const CommError&) {
+      if (!consequence) consequence = error;
+    }
+  }
+  if (consequence) std::rethrow_exception(consequence);
+}
+
+int train_threads(const TrainRequest& request, int num_ranks, const WorldOptions& options, const StopSignal& stop) {
+  std::vector<World> worlds = World::in_process(num_ranks, options);
+  std::vector<std::exception_ptr> errors(worlds.size());
+  std::vector<int> signals(worlds.size());
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < worlds.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      // Its own: a rank that fails leaves the world, and the others hear of it.
+      World world = std::move(worlds[rank]);
+      try {
+        signals[rank] = train_rank(request, world, stop);
+      } catch (...) {
+        errors[rank] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  rethrow_cause(errors);
+  return *std::max_element(signals.begin(), signals.end());
+}
+
+}  // namespace
+
+int train_verb(const TrainRequest& request) {
+  keep_heap();
+  const StopSignal stop;
+  at::set_num_interop_threads(1);
+  const CommConfig& comm = request.loaded.config.comm;
+  const WorldOptions options{.transport = comm.transport, .timeout = comm.timeout};
+  int signal = 0;
+  if (request.in_process_ranks) {
+    signal = train_threads(request, static_cast<int>(*request.in_process_ranks), options, stop);
+  } else {
+    World world = World::from_environment(options);
+    signal = train_rank(request, world, stop);
+  }
+  return signal == 0 ? 0 : 128 + signal;
+}
+
+}  // namespace zero::cli

@@ -1,0 +1,14 @@
+// The verbs that need libtorch, one file each; table.cpp hands them to the command. See zero/cli/torch_entry.h for the contract:
+// each returns the exit status and throws ConfigError, CommError or IoError.
+#pragma once
+
+#include "zero/cli/torch_verbs/configuration.h"
+
+namespace zero::cli {
+
+int train_verb(const TrainRequest& request);
+int plan_verb(const PlanRequest& request);
+int generate_verb(const GenerateRequest& request);
+int bench_step_verb(const BenchStepRequest& request);
+
+}  // namespace zero::cli

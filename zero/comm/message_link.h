@@ -1,0 +1,70 @@
+// MessageLink: what a plug-in adds to zero.cpp: messages between ranks, by a library that is not linked into the core.
+//
+// A plug-in is a shared library, libzero_comm_NAME.so, with one function, zero_open_link. It moves messages and knows
+// nothing else: the collectives, the comparison of signatures, time and traffic are MessageCommunicator's. Nothing is
+// thrown across the border: what a library throws stays in the plug-in and comes out as a Status and a text.
+//
+// A plug-in includes this header and no other of ours, and links none of our libraries. kLinkVersion guards the border.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace zero {
+
+constexpr int kLinkVersion = 1;
+
+class MessageLink {
+ public:
+  enum class Status {
+    kDone,
+    kLate,  // the other rank has not done its part in the time given
+    kGone,  // the connection, or the library, has failed
+  };
+
+  // A message under way. Its bytes must stay until it is done or the link is destroyed.
+  class Transfer {
+   public:
+    virtual ~Transfer() = default;
+    // After anything but kDone the link cannot be used any more.
+    virtual Status wait(std::chrono::milliseconds limit) = 0;
+    // What the library said; empty when done or late.
+    virtual const char* reason() const = 0;
+  };
+
+  virtual ~MessageLink() = default;
+
+  // Begin at once and block for nothing. Messages with the same two ranks and tag match in order; tags of messages that are
+  // under way at the same time differ, and of any 4096 collectives in a row, too.
+  virtual std::unique_ptr<Transfer> send(int to, std::uint64_t tag, std::span<const std::byte> data) = 0;
+  virtual std::unique_ptr<Transfer> receive(int from, std::uint64_t tag, std::span<std::byte> data) = 0;
+
+  // The run has failed: end without the others.
+  virtual void abandon() = 0;
+};
+
+// Plain values: the two sides may be built with different options.
+struct LinkRequest {
+  int version = kLinkVersion;
+  int rank = 0;
+  int world = 1;
+  const char* address = "";  // of rank 0
+  int port = 0;              // of rank 0, where ranks may meet
+  const char* run_id = "";
+  const char* interface = "";  // network interface to use; empty: the one that leads to `address`
+  long timeout_ms = 0;
+};
+
+struct LinkFailure {
+  bool configuration = false;  // the user can put it right (ConfigError), as opposed to a rank (CommError)
+  int rank = -1;               // at fault, if known
+  char reason[1024] = {};
+};
+
+// What a plug-in exports, with C linkage, as "zero_open_link". Collective. nullptr: see *failure.
+using OpenLink = MessageLink* (*)(const LinkRequest* request, LinkFailure* failure);
+
+}  // namespace zero

@@ -1,0 +1,141 @@
+#include "zero/comm/plugin.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "zero/base/error.h"
+#include "zero/comm/message_communicator.h"
+#include "zero/comm/shared_memory.h"
+
+// Where the build puts plug-ins; an installed zero_core finds them beside itself.
+#ifndef ZERO_PLUGIN_FOLDER
+#define ZERO_PLUGIN_FOLDER ""
+#endif
+
+namespace zero {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kAddressSanitizer = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr bool kAddressSanitizer = true;
+#else
+constexpr bool kAddressSanitizer = false;
+#endif
+#else
+constexpr bool kAddressSanitizer = false;
+#endif
+
+struct Plugin {
+  std::string_view name;
+  std::string_view remedy;  // when it is not there
+  int flags;                // of dlopen
+};
+
+// gloo binds to its own symbols first: libtorch exports a gloo of another version.
+constexpr std::array kPlugins{
+    Plugin{"mpi", "install libopenmpi-dev and openmpi-bin (or libmpich-dev and mpich), then build again", RTLD_NOW | RTLD_LOCAL},
+    Plugin{"gloo", "install libgloo-dev, then build again", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND},
+    Plugin{"nccl", "no plug-in for it exists in this version; use shared_memory, mpi or gloo", RTLD_NOW | RTLD_LOCAL},
+};
+constexpr std::string_view kNames = "auto, shared_memory, mpi, gloo, nccl";
+
+std::optional<Plugin> find_plugin(std::string_view name) {
+  for (const Plugin& plugin : kPlugins) {
+    if (plugin.name == name) return plugin;
+  }
+  return std::nullopt;
+}
+
+std::string find_file(const Plugin& plugin) {
+  namespace fs = std::filesystem;
+  const std::string file = fmt::format("libzero_comm_{}.so", plugin.name);
+  std::vector<fs::path> folders;
+  Dl_info self{};
+  if (dladdr(reinterpret_cast<const void*>(&find_plugin), &self) != 0 && self.dli_fname != nullptr) {
+    const fs::path folder = fs::path(self.dli_fname).parent_path();
+    folders = {folder, folder / ".." / "lib"};
+  }
+  folders.emplace_back(ZERO_PLUGIN_FOLDER);
+  for (const fs::path& folder : folders) {
+    std::error_code ignored;
+    if (fs::exists(folder / file, ignored)) return fs::weakly_canonical(folder / file, ignored).string();
+  }
+  return "";
+}
+
+// A plug-in stays loaded for the life of the process: libraries like MPI leave threads and exit handlers behind.
+struct Opened {
+  OpenLink open = nullptr;
+  std::string path;
+  std::string why_not;
+};
+
+Opened open_plugin(const Plugin& plugin) {
+  if (plugin.name == "gloo" && kAddressSanitizer) {
+    return {.why_not = "skipped under AddressSanitizer, which cannot work with RTLD_DEEPBIND"};
+  }
+  Opened opened{.path = find_file(plugin)};
+  if (opened.path.empty()) return {.why_not = fmt::format("libzero_comm_{}.so is not there: {}", plugin.name, plugin.remedy)};
+  void* library = dlopen(opened.path.c_str(), plugin.flags | RTLD_NODELETE);
+  if (library == nullptr) return {.why_not = dlerror()};
+  opened.open = reinterpret_cast<OpenLink>(dlsym(library, "zero_open_link"));
+  if (opened.open == nullptr) opened.why_not = fmt::format("{} is no plug-in of zero.cpp", opened.path);
+  return opened;
+}
+
+std::unique_ptr<Communicator> connect(const Plugin& plugin, const RankEnvironment& ranks, std::chrono::milliseconds timeout) {
+  const Opened opened = open_plugin(plugin);
+  if (opened.open == nullptr) {
+    throw ConfigError("comm.transport", plugin.name, opened.why_not, "or use another transport; `zero doctor` lists them");
+  }
+  const char* interface = std::getenv("ZERO_COMM_INTERFACE");
+  const LinkRequest request{
+      .rank = ranks.rank,
+      .world = ranks.world,
+      .address = ranks.master_addr.c_str(),
+      // torchrun itself answers at MASTER_PORT.
+      .port = ranks.master_port + (ranks.source == "torchrun" ? 1 : 0),
+      .run_id = ranks.run_id.c_str(),
+      .interface = interface != nullptr ? interface : "",
+      .timeout_ms = timeout.count(),
+  };
+  LinkFailure failure;
+  std::unique_ptr<MessageLink> link(opened.open(&request, &failure));
+  if (link == nullptr && failure.configuration) throw ConfigError("comm.transport", plugin.name, failure.reason, "");
+  if (link == nullptr) throw CommError(failure.rank, fmt::format("opening {}", plugin.name), failure.reason);
+  return std::make_unique<MessageCommunicator>(std::move(link), std::string(plugin.name), ranks.rank, ranks.world, timeout);
+}
+
+std::string_view choose(const RankEnvironment& ranks) {
+  if (ranks.world == ranks.local_world && ranks.world <= 64) return "shared_memory";
+  return ranks.source == "Open MPI" || ranks.source == "PMI" ? "mpi" : "gloo";
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> open_transport(std::string_view name, const RankEnvironment& ranks,
+                                             std::chrono::milliseconds timeout) {
+  if (name == "auto") name = choose(ranks);
+  if (name == "shared_memory") return connect_shared_memory(ranks, timeout);
+  if (const auto plugin = find_plugin(name)) return connect(*plugin, ranks, timeout);
+  throw ConfigError("comm.transport", name, "is not a transport that processes can use", fmt::format("choose one of: {}", kNames));
+}
+
+std::vector<TransportStatus> transport_statuses() {
+  std::vector<TransportStatus> statuses{{"shared_memory", true, "embedded"}};
+  for (const Plugin& plugin : kPlugins) {
+    const Opened opened = open_plugin(plugin);
+    const bool available = opened.open != nullptr;
+    statuses.push_back({std::string(plugin.name), available, available ? opened.path : opened.why_not});
+  }
+  return statuses;
+}
+
+}  // namespace zero

@@ -1,0 +1,113 @@
+// libzero_comm_gloo.so: MessageLink over Gloo's unbound buffers on TCP.
+//
+// Gloo moves the bytes on a thread of its own that sleeps in epoll. Ranks find each other through TcpStore at
+// MASTER_ADDR:MASTER_PORT; each then listens on the address that leads to rank 0, or on the interface that was asked for
+// (ZERO_COMM_INTERFACE). Gloo treats a timeout as the end of all its connections, and so does MessageLink.
+#include <gloo/rendezvous/context.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "tcp_store.h"
+#include "zero/comm/message_link.h"
+
+namespace {
+
+using std::chrono::milliseconds;
+using zero::LinkFailure;
+using zero::LinkRequest;
+using zero::MessageLink;
+using Clock = std::chrono::steady_clock;
+
+enum class Direction { kSend, kReceive };
+
+class GlooTransfer final : public MessageLink::Transfer {
+ public:
+  GlooTransfer(gloo::Context& context, Direction direction, int peer, std::uint64_t tag, std::byte* data, std::size_t bytes)
+      : direction_(direction) {
+    try {
+      buffer_ = context.createUnboundBuffer(data, bytes);
+      direction == Direction::kSend ? buffer_->send(peer, tag) : buffer_->recv(peer, tag);
+    } catch (const std::exception& error) {
+      reason_ = error.what();
+    }
+  }
+
+  MessageLink::Status wait(milliseconds limit) override {
+    if (!reason_.empty()) return MessageLink::Status::kGone;
+    const auto deadline = Clock::now() + limit;
+    try {
+      const bool done = direction_ == Direction::kSend ? buffer_->waitSend(limit) : buffer_->waitRecv(limit);
+      if (done) return MessageLink::Status::kDone;
+      reason_ = "the wait was aborted";
+    } catch (const std::exception& error) {
+      if (Clock::now() >= deadline) return MessageLink::Status::kLate;
+      reason_ = error.what();
+    }
+    return MessageLink::Status::kGone;
+  }
+  const char* reason() const override { return reason_.c_str(); }
+
+ private:
+  Direction direction_;
+  std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
+  std::string reason_;
+};
+
+class GlooLink final : public MessageLink {
+ public:
+  explicit GlooLink(std::shared_ptr<gloo::Context> context) : context_(std::move(context)) {}
+
+  std::unique_ptr<Transfer> send(int to, std::uint64_t tag, std::span<const std::byte> data) override {
+    return std::make_unique<GlooTransfer>(*context_, Direction::kSend, to, tag, const_cast<std::byte*>(data.data()), data.size());
+  }
+  std::unique_ptr<Transfer> receive(int from, std::uint64_t tag, std::span<std::byte> data) override {
+    return std::make_unique<GlooTransfer>(*context_, Direction::kReceive, from, tag, data.data(), data.size());
+  }
+  void abandon() override {}
+
+ private:
+  std::shared_ptr<gloo::Context> context_;
+};
+
+MessageLink* open_link(const LinkRequest& request) {
+  auto context = std::make_shared<gloo::rendezvous::Context>(request.rank, request.world);
+  const milliseconds timeout(request.timeout_ms);
+  context->setTimeout(timeout);
+  if (request.world > 1) {
+    zero_gloo::TcpStore store(request.address, request.port, request.run_id, request.rank, request.world, timeout);
+    gloo::transport::tcp::attr where;
+    if (*request.interface != '\0') {
+      where.iface = request.interface;
+    } else {
+      where.hostname = store.local_address();
+    }
+    auto device = gloo::transport::tcp::CreateDevice(where);
+    context->connectFullMesh(store, device);
+  }
+  return new GlooLink(std::move(context));
+}
+
+MessageLink* refuse(LinkFailure* failure, int rank, bool configuration, const char* reason) {
+  failure->rank = rank;
+  failure->configuration = configuration;
+  std::snprintf(failure->reason, sizeof failure->reason, "%s", reason);
+  return nullptr;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) MessageLink* zero_open_link(const LinkRequest* request,
+                                                                              LinkFailure* failure) {
+  if (request->version != zero::kLinkVersion) return refuse(failure, -1, true, "the plug-in belongs to another version of zero.cpp");
+  try {
+    return open_link(*request);
+  } catch (const zero_gloo::StoreError& error) {
+    return refuse(failure, error.rank, error.port_taken, error.what());
+  } catch (const std::exception& error) {
+    return refuse(failure, -1, false, error.what());
+  }
+}
