@@ -78,6 +78,10 @@ TEST_F(LaunchCommand, AReaderThatGoesAwayEndsTheRanks) {
   EXPECT_EQ(folder_.read(".status"), "141\n") << "128 + SIGPIPE";
 }
 
+TEST_F(LaunchCommand, RankZeroGetsWhatIsPipedIn) {
+  EXPECT_EQ(launch("--nproc-per-node 2 -- cat", "echo piped |").output, "piped\n") << "and the other ranks nothing";
+}
+
 struct BadLaunch {
   const char* arguments;
   const char* says;

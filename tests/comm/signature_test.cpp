@@ -22,6 +22,11 @@ TEST(Signature, BothSidesOfAMismatchPrintTheSameLine) {
             "ranks disagree: rank 0 does all_to_all #1 (8 bytes), rank 3 does reduce_scatter #1 (8 bytes)");
 }
 
+TEST(Signature, IsNumberedByKind) {
+  EXPECT_EQ(describe_number({.sequence = 3, .operation = Operation::kBarrier}), "collective #3");
+  EXPECT_EQ(describe_number({.sequence = 4, .operation = Operation::kSend}), "message #4");
+}
+
 TEST(Signature, EveryFieldCounts) {
   const Signature base{.sequence = 1, .operation = Operation::kBroadcast, .unit = 2, .bytes = 3, .root = 0};
   for (int field = 0; field < 5; ++field) {

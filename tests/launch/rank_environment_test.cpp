@@ -37,7 +37,8 @@ TEST(RankEnvironment, IsTorchruns) {
                                                     {"TORCHELASTIC_RESTART_COUNT", "2"},
                                                     {"TORCHELASTIC_MAX_RESTARTS", "4"},
                                                     {"OMP_NUM_THREADS", "4"},
-                                                    {"ZERO_RUN_ID", "5f"}};
+                                                    {"ZERO_RUN_ID", "5f"},
+                                                    {"TORCHELASTIC_USE_AGENT_STORE", "False"}};
   EXPECT_EQ(set, expected);
 }
 

@@ -9,7 +9,12 @@
 #include <sstream>
 
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "zero/launch/cores.h"
 
 #include "launched.h"
 
@@ -225,6 +230,76 @@ TEST(Supervisor, MuchOutputComesThroughWhole) {
   const auto all = lines(outcome.output);
   EXPECT_EQ(all.count("abcdefghijklmnopqrstuvwxyz"), 3000u);
   EXPECT_EQ(all.count("[rank 1] abcdefghijklmnopqrstuvwxyz"), 3000u);
+}
+
+// Runs the launcher with its standard output on a terminal, and gives what that shows.
+std::string on_a_terminal(const LaunchOptions& options) {
+  int terminal = -1;
+  const pid_t pid = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (pid == 0) _exit(launch(options));
+  std::string shown;
+  char bytes[256];
+  ssize_t got = 0;
+  while ((got = read(terminal, bytes, sizeof bytes)) > 0) shown.append(bytes, static_cast<std::size_t>(got));
+  close(terminal);
+  waitpid(pid, nullptr, 0);
+  return shown;
+}
+
+TEST(Supervisor, OnATerminalRankZeroHasItAndTheOthersHavePipes) {
+  const std::string shown = on_a_terminal(script(2, "if [ -t 1 ]; then echo $RANK terminal; else echo $RANK pipe; fi"));
+  EXPECT_NE(shown.find("0 terminal"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("[rank 1] 1 pipe"), std::string::npos) << shown;
+}
+
+TEST(Supervisor, OnATerminalNobodyReadsFromIt) {
+  // A rank that reads the terminal from the background would be stopped for ever.
+  EXPECT_NE(on_a_terminal(script(1, "cat; echo end")).find("end"), std::string::npos);
+}
+
+TEST(Supervisor, AStoreOfAnOuterTorchrunIsNotUsed) {
+  setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+  const Outcome outcome = run_launch(script(1, "echo $TORCHELASTIC_USE_AGENT_STORE"));
+  unsetenv("TORCHELASTIC_USE_AGENT_STORE");
+  EXPECT_EQ(outcome.output, "False\n");
+}
+
+TEST(Supervisor, RanksAreBoundToSharesUnlessTold) {
+  LaunchOptions options = script(1, "grep Cpus_allowed_list /proc/self/status");
+  const auto cores = allowed_cores();
+  options.ranks = static_cast<int>(cores.size());
+  const auto bound = lines(run_launch(options).output);
+  EXPECT_TRUE(bound.contains("Cpus_allowed_list:\t" + std::to_string(cores.front()))) << "one core each";
+  if (cores.size() == 1) return;
+  options.bind_cores = false;
+  EXPECT_FALSE(lines(run_launch(options).output).contains("Cpus_allowed_list:\t" + std::to_string(cores.front())));
+}
+
+TEST(Supervisor, AFailedRankEndsWhatItStarted) {
+  const Outcome outcome = run_launch(script(1, "sleep 100 & echo pid $!; exit 1"));
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_TRUE(all_gone(pids(outcome.output)));
+}
+
+TEST(Supervisor, AfterARestartTheRunHasAnotherId) {
+  LaunchOptions options =
+      script(1, "echo id $ZERO_RUN_ID name $TORCHELASTIC_RUN_ID; [ $TORCHELASTIC_RESTART_COUNT = 1 ]");
+  options.max_restarts = 1;
+  options.run_name = "job";
+  const auto tries = lines(run_launch(options).output);
+  EXPECT_EQ(tries.size(), 2u);
+  EXPECT_NE(*tries.begin(), *tries.rbegin()) << "sockets of the first try must not be met";
+  for (const auto& line : tries) EXPECT_TRUE(line.ends_with("name job")) << line;
+}
+
+TEST(Supervisor, OnSeveralMachinesRanksCountOnFromTheNode) {
+  LaunchOptions options = script(2, "echo $RANK/$WORLD_SIZE $LOCAL_RANK $GROUP_RANK $ZERO_RUN_ID");
+  options.nodes = 2;
+  options.node_rank = 1;
+  options.run_name = "job";
+  options.master_port = 1234;
+  EXPECT_EQ(lines(run_launch(options).output),
+            (std::multiset<std::string>{"[rank 2] 2/4 0 1 job", "[rank 3] 3/4 1 1 job"}));
 }
 
 TEST(Supervisor, AProgramThatDoesNotExistIsSaidOnce) {

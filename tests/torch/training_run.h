@@ -8,6 +8,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -103,6 +104,20 @@ inline bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
 
 inline bool same_bits(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) { return same_bits(x, y); });
+}
+
+// The five placements that must not differ in a bit: stages 0 to 3, and stage 3 with one unit gathered at a time.
+inline std::vector<AttachOptions> all_stages(AttachOptions options) {
+  std::vector<AttachOptions> result;
+  for (options.stage = 0; options.stage < 4; ++options.stage) result.push_back(options);
+  options.stage = 3;
+  options.device_memory = DeviceMemory::parse("min");
+  result.push_back(options);
+  return result;
+}
+
+inline std::string name_of(const AttachOptions& options) {
+  return "stage " + std::to_string(options.stage) + (options.device_memory.kind == DeviceMemory::Kind::kMin ? ", min" : "");
 }
 
 }  // namespace zero::testing

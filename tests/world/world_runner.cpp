@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "zero/base/file.h"
 #include "zero/comm/in_process.h"
 #include "zero/comm/plugin.h"
 

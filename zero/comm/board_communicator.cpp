@@ -152,7 +152,7 @@ void BoardCommunicator::await_all(const Signature& own) {
 
 void BoardCommunicator::check_agreement(int other, const Signature& own, const Signature& theirs) {
   if (theirs == own) return;
-  wait_.fail(-1, describe(own), describe_mismatch(rank_, own, other, theirs));
+  wait_.fail(-1, describe_number(own), describe_mismatch(rank_, own, other, theirs));
 }
 
 void BoardCommunicator::check_broadcasts() {

@@ -104,8 +104,8 @@ void MessageCommunicator::send_with_header(int to, std::uint64_t tag, const Sign
   auto header = std::make_unique<Header>();
   header->signature = signature;
   auto transfer = link_->send(to, tag, std::as_bytes(std::span(header.get(), 1)));
-  sending_.push_back({to, signature, std::move(header), std::move(transfer)});
-  if (!data.empty()) sending_.push_back({to, signature, nullptr, link_->send(to, tag + 1, data)});
+  sending_.push_back({to, signature, std::move(header), {}, std::move(transfer)});
+  if (!data.empty()) sending_.push_back({to, signature, nullptr, data, link_->send(to, tag + 1, data)});
 }
 
 std::unique_ptr<MessageCommunicator::Exchange> MessageCommunicator::expect(int from, std::uint64_t tag,
@@ -128,7 +128,7 @@ void MessageCommunicator::take_header(Exchange& exchange, const Signature& own) 
     fail(header.failed_rank, header.failed_operation, header.failed_reason, false);
   }
   if (header.signature != own) {
-    fail(-1, describe(own), describe_mismatch(rank_, own, exchange.peer, header.signature), true);
+    fail(-1, describe_number(own), describe_mismatch(rank_, own, exchange.peer, header.signature), true);
   }
   if (!exchange.in.empty()) exchange.data_transfer = link_->receive(exchange.peer, exchange.tag + 1, exchange.in);
 }
@@ -151,6 +151,19 @@ void MessageCommunicator::finish_oldest_send() {
   Sending oldest = std::move(sending_.front());
   sending_.pop_front();
   wait(*oldest.transfer, oldest.to, oldest.signature);
+}
+
+Allocation MessageCommunicator::allocate(std::size_t bytes) {
+  auto inner = std::make_shared<Allocation>(Communicator::allocate(bytes));
+  return {inner->data(), bytes, [this, inner](std::byte* data, std::size_t size) {
+            const auto from_here = [&](const Sending& s) { return s.data.data() < data + size && data < s.data.data() + s.data.size(); };
+            try {
+              while (std::ranges::any_of(sending_, from_here)) finish_oldest_send();
+            } catch (const CommError&) {
+              sending_.clear();  // the run has failed: nobody is sent anything any more
+            }
+            *inner = {};
+          }};
 }
 
 void MessageCommunicator::drain() {

@@ -36,6 +36,8 @@ class MessageCommunicator final : public Communicator {
   Work receive(std::span<std::byte> data, int from, CommTag tag) override;
   Work barrier(CommTag tag) override;
 
+  // Plain memory, whose release waits for the sends out of it.
+  Allocation allocate(std::size_t bytes) override;
   void drain() override;
 
   Traffic traffic() const override { return traffic_; }
@@ -50,7 +52,8 @@ class MessageCommunicator final : public Communicator {
   struct Sending {
     int to;
     Signature signature;
-    std::unique_ptr<Header> header;  // null: the caller's bytes
+    std::unique_ptr<Header> header;   // what is sent, or
+    std::span<const std::byte> data;  // the caller's bytes
     std::unique_ptr<MessageLink::Transfer> transfer;
   };
 

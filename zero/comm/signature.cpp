@@ -29,6 +29,10 @@ std::string describe(const Signature& signature) {
   return fmt::format("{} #{}{}", name_of(signature.operation), signature.sequence, about);
 }
 
+std::string describe_number(const Signature& signature) {
+  return fmt::format("{} #{}", signature.operation == Operation::kSend ? "message" : "collective", signature.sequence);
+}
+
 std::string describe_mismatch(int rank, const Signature& own, int other_rank, const Signature& other) {
   // In rank order, so that both sides print the same line.
   std::pair first(rank, describe(own)), second(other_rank, describe(other));

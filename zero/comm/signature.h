@@ -37,6 +37,9 @@ struct Signature {
 // Local. "all_gather #17 (unit 3, 4096 bytes)"; "nothing" for a rank that has not begun.
 std::string describe(const Signature& signature);
 
+// Local. "collective #17" or "message #3": what both sides of a mismatch agree on.
+std::string describe_number(const Signature& signature);
+
 // Local. "rank 1 does all_gather #17 (...), rank 0 does barrier #17": the reason of a mismatch's CommError.
 std::string describe_mismatch(int rank, const Signature& own, int other_rank, const Signature& other);
 

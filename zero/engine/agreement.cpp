@@ -32,6 +32,7 @@ Agreement agree(Communicator& comm, const RankFindings& findings) {
     if (findings.present[param]) mine[present_at + param / 8] |= std::byte{1} << (param % 8);
   }
   comm.all_gather({mine, bytes}, all, {.control = true}).wait();
+  comm.drain();  // `all` ends with this call, and a late peer may still be reading our part of it
 
   Agreement agreement;
   agreement.present.assign(num_params, false);

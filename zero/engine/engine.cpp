@@ -31,10 +31,6 @@ EngineOptions checked(EngineOptions options) {
 
 }  // namespace
 
-GatheredUnit::~GatheredUnit() {
-  if (engine_ != nullptr) engine_->unpin(unit_);
-}
-
 Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units, const EngineOptions& options, UnitObserver& observer)
     : comm_(comm),
       specs_(std::move(specs)),
@@ -45,7 +41,8 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
       gatherer_(state_, comm, ledger_, observer),
       reducer_(state_, specs_.size(), budget_.strict(), comm, ledger_),
       updater_(state_, *rule_, specs_, options_),
-      executor_(state_, budget_, gatherer_, reducer_) {}
+      executor_(state_, budget_, gatherer_, reducer_),
+      at_last_step_(comm.traffic()) {}
 
 Engine::~Engine() = default;
 
@@ -56,31 +53,23 @@ GatheredUnit Engine::use(int unit, Use why) {
     executor_.use_untraced(unit);
     untraced_.sent_bytes += comm_.traffic().sent_bytes - before.sent_bytes;
     untraced_.received_bytes += comm_.traffic().received_bytes - before.received_bytes;
-    last_touched_ = -1;
   } else {
     if (why == Use::kForward) executor_.end_backward();
-    if (why == Use::kBackward && !executor_.in_backward()) {
-      executor_.event({EventKind::kBackward, -1, {}});
-      last_touched_ = -1;
-    }
-    if (unit != last_touched_) executor_.event({EventKind::kTouch, unit, gatherer_.pinned()});
-    last_touched_ = unit;
+    if (why == Use::kBackward) executor_.begin_backward();
+    executor_.touch(unit);
   }
   gatherer_.pin(unit);
-  return {*this, unit};
+  return {static_cast<UnitPins&>(*this), unit};
 }
 
 void Engine::add_gradient(int param, const std::byte* gradient) {
   rethrow_stored();
-  if (!executor_.in_backward()) executor_.event({EventKind::kBackward, -1, {}});
+  executor_.begin_backward();
   reducer_.add(param, gradient);
   executor_.gradient_arrived(reducer_.unit_of(param));
 }
 
-void Engine::end_micro_batch() {
-  executor_.end_backward();
-  last_touched_ = -1;
-}
+void Engine::end_micro_batch() { executor_.end_backward(); }
 
 StepReport Engine::step(double lr) {
   rethrow_stored();

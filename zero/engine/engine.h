@@ -27,11 +27,11 @@ namespace zero {
 // Why a unit is wanted. Untraced: evaluation and reading, which are no part of a step's trace.
 enum class Use : std::uint8_t { kForward, kBackward, kUntraced };
 
-class Engine {
+class Engine final : private UnitPins {
  public:
   // Throws ConfigError before anything is allocated: options out of range, a budget that is too small.
   Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units, const EngineOptions& options, UnitObserver& observer);
-  ~Engine();
+  ~Engine() override;
 
   // Local. First contents, from the unit's whole range; see ShardedState::load. The ranks must be given the same.
   void load(int unit, const std::byte* whole, DType dtype) { state_.load(unit, whole, dtype); }
@@ -56,14 +56,14 @@ class Engine {
   std::byte* data(int unit) const { return gatherer_.data(unit); }
   Communicator& communicator() { return comm_; }
   bool in_backward() const { return executor_.in_backward(); }
+  bool in_forward() const { return executor_.in_forward(); }
   EngineReport report() const;
   PhaseSeconds take_phase_seconds();
   // Waits for every gather that was begun; before the engine is given up.
   void finish();
 
  private:
-  friend class GatheredUnit;
-  void unpin(int unit) noexcept;
+  void unpin(int unit) noexcept override;
   void rethrow_stored();
   Agreement exchange_findings();
   void apply(const Move& move, double scale, double lr);
@@ -81,7 +81,6 @@ class Engine {
   Updater updater_;
   Executor executor_;
 
-  int last_touched_ = -1;
   std::exception_ptr stored_;        // thrown where nothing may be thrown: by the end of an operator
   std::int64_t num_steps_ = 0;
   std::int64_t num_skipped_ = 0;

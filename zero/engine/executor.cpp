@@ -26,7 +26,16 @@ void Executor::event(const Event& event) {
     }
   }
   trace_.events.push_back(event);
-  if (event.kind == EventKind::kBackward) in_backward_ = true;
+  if (event.kind == EventKind::kTouch) {
+    last_touched_ = event.unit;
+  } else if (event.kind != EventKind::kGradient) {
+    last_touched_ = -1;  // these events may release it
+  }
+  if (event.kind == EventKind::kBackward) {
+    in_backward_ = true;
+    // What the last update began and this forward did not use must not stay open while collectives go on.
+    gatherer_.finish();
+  }
   if (replaying_ && (cursor_ >= schedule_.stations.size() || schedule_.stations[cursor_].event != event)) {
     replaying_ = false;
     if (!std::exchange(departed_, true)) {
@@ -45,17 +54,27 @@ void Executor::event(const Event& event) {
     for (int unit : gatherer_.releasable()) gatherer_.release(unit);
   }
   if (event.kind == EventKind::kTouch) {
-    if (!gatherer_.ready(event.unit) && !gatherer_.resident().holds(event.unit)) make_room(event.unit);
+    if (!replaying_ || !gatherer_.ready(event.unit)) make_room(event.unit);
     gatherer_.ensure(event.unit);
   }
 }
 
+void Executor::touch(int unit) {
+  if (unit != last_touched_) event({EventKind::kTouch, unit, gatherer_.pinned()});
+}
+
+void Executor::begin_backward() {
+  if (!in_backward_) event({EventKind::kBackward, -1, {}});
+}
+
 void Executor::use_untraced(int unit) {
   if (!gatherer_.ready(unit)) {
-    if (!gatherer_.resident().holds(unit)) make_room(unit);
+    make_room(unit);
     untraced_residents_ = true;
   }
   gatherer_.ensure(unit);
+  gatherer_.before_writing();
+  last_touched_ = -1;  // it may have made room for this one
 }
 
 void Executor::gradient_arrived(int unit) {
@@ -68,6 +87,7 @@ void Executor::gradient_arrived(int unit) {
 
 void Executor::end_backward() {
   if (!in_backward_) return;
+  gatherer_.finish();
   // Whatever is incomplete is completed with zeros, in the order every rank keeps.
   for (int unit : schedule_.reduce_order) {
     const bool late = reducer_.reduced(unit) && reducer_.open(unit);
@@ -118,12 +138,12 @@ std::vector<Move> Executor::demand_moves(const Event& event) const {
   switch (event.kind) {
     case EventKind::kTouch: break;  // ensure() gathers it
     case EventKind::kBackward:
+    case EventKind::kEndBackward:
       if (budget_.strict()) release_all();
       break;
     case EventKind::kGradient:
       if (reduces_now()) reduce_in_order(moves);
       break;
-    case EventKind::kEndBackward: break;
     case EventKind::kStep: release_all(); break;
   }
   return moves;
@@ -143,9 +163,10 @@ void Executor::reduce_in_order(std::vector<Move>& moves) const {
 
 void Executor::make_room(int unit) {
   const Residency& resident = gatherer_.resident();
+  const std::int64_t wanted = resident.holds(unit) ? 0 : resident.bytes_of(unit);
   for (int victim : gatherer_.releasable()) {
-    if (!budget_.strict() && resident.bytes() + resident.bytes_of(unit) <= budget_.capacity_bytes) return;
-    gatherer_.release(victim);
+    if (!budget_.strict() && resident.bytes() + wanted <= budget_.capacity_bytes) return;
+    if (victim != unit) gatherer_.release(victim);
   }
 }
 

@@ -5,7 +5,7 @@
 // what is touched, release the least recently used beyond the budget, reduce in the schedule's order. The first step has no
 // schedule yet and runs like that from the start.
 //
-//   executor.event({EventKind::kTouch, unit});     // Collective, like the moves it issues
+//   executor.touch(unit);                          // Collective, like the moves it issues
 //   executor.close_step(all_agree);                // a new schedule when this step was the first, or departed
 #pragma once
 
@@ -20,12 +20,16 @@ class Executor {
   Executor(ShardedState& state, GatherBudget budget, Gatherer& gatherer, Reducer& reducer);
 
   void event(const Event& event);
+  // No-op where the last operator used the same unit: a run of operators is one touch.
+  void touch(int unit);
+  // No-op inside one.
+  void begin_backward();
   // Operators outside training (evaluation, reading): gathers `unit` without a trace.
   void use_untraced(int unit);
 
   bool in_backward() const { return in_backward_; }
-  // Inside a step: something was traced since close_step().
-  bool tracing() const { return !trace_.events.empty(); }
+  // A forward pass has begun, and no backward pass after it.
+  bool in_forward() const { return !in_backward_ && !trace_.events.empty() && trace_.events.back().kind == EventKind::kTouch; }
   // Collective. A gradient of `unit` was added to the reducer.
   void gradient_arrived(int unit);
   // Collective. The backward pass is over: what has no gradient counts as zeros. No-op outside one.
@@ -55,6 +59,7 @@ class Executor {
   std::vector<bool> announced_;  // by unit: its gradient event was seen in this backward pass
   Trace trace_;
   std::size_t cursor_ = 0;
+  int last_touched_ = -1;  // since then nothing can have released it
   int finished_backwards_ = 0;
   bool replaying_ = false;
   bool departed_ = false;

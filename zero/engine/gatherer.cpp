@@ -21,19 +21,18 @@ Gatherer::Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, Unit
       data_(state.units().size(), nullptr),
       pins_(state.units().size(), 0),
       last_use_(state.units().size(), 0) {
+  if (state.placement().parameter_sharded) return;
   for (const Unit& unit : state.units()) {
-    if (std::byte* whole = state.whole_parameter(unit.index)) {
-      const auto index = static_cast<std::size_t>(unit.index);
-      data_[index] = whole;
-      ready_[index] = true;
-      observer_.bind(unit.index, whole);
-    }
+    const auto index = static_cast<std::size_t>(unit.index);
+    data_[index] = state.whole_parameter(unit.index);
+    ready_[index] = true;
+    observer_.bind(unit.index, data_[index]);
   }
 }
 
 void Gatherer::begin(int unit) {
   const auto index = static_cast<std::size_t>(unit);
-  if (data_[index] != nullptr) return;
+  if (!state_.placement().parameter_sharded || resident_.holds(unit)) return;
   const std::int64_t bytes = resident_.bytes_of(unit);
   data_[index] = pool_.acquire(bytes, capacity_bytes_);
   resident_.add(unit);
@@ -73,6 +72,12 @@ void Gatherer::finish() {
 
 void Gatherer::refresh(int unit) {
   const auto index = static_cast<std::size_t>(unit);
+  constexpr std::size_t kMaxPending = 32;  // a transport has room for so many works in flight, and some to spare
+  if (refreshing_.size() == kMaxPending) {
+    ensure(refreshing_.front());
+    refreshing_.pop_front();
+  }
+  refreshing_.push_back(unit);
   const std::int64_t bytes = resident_.bytes_of(unit);
   pending_[index] = comm_.all_gather(state_.parameter_shard(unit), {data_[index], static_cast<std::size_t>(bytes)}, {.unit = unit});
   ready_[index] = false;
@@ -84,6 +89,15 @@ std::vector<int> Gatherer::releasable() const {
   std::sort(units.begin(), units.end(),
             [this](int a, int b) { return last_use_[static_cast<std::size_t>(a)] < last_use_[static_cast<std::size_t>(b)]; });
   return units;
+}
+
+void Gatherer::before_writing() {
+  if (!state_.placement().parameter_sharded) comm_.drain();
+}
+
+void Gatherer::mark_written(int unit) {
+  written_[static_cast<std::size_t>(unit)] = true;
+  before_writing();
 }
 
 void Gatherer::unpin(int unit) {

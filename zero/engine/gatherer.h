@@ -10,6 +10,7 @@
 // The observer hears where a unit's bytes are: bind(u, data), and bind(u, null) when they are gone.
 #pragma once
 
+#include <deque>
 #include <vector>
 
 #include "zero/comm/communicator.h"
@@ -51,7 +52,9 @@ class Gatherer {
   void pin(int unit) { ++pins_[static_cast<std::size_t>(unit)]; }
   // When the last pin of a written unit goes, what was written is stored.
   void unpin(int unit);
-  void mark_written(int unit) { written_[static_cast<std::size_t>(unit)] = true; }
+  void mark_written(int unit);
+  // Where parameters are whole, late peers may still read them here: waits for those. Whoever uses a unit outside training may write.
+  void before_writing();
   std::vector<int> pinned() const;
 
   double seconds() const { return seconds_; }
@@ -64,6 +67,7 @@ class Gatherer {
   std::int64_t capacity_bytes_ = 0;
   Residency resident_;             // units whose gathered range is ours to release; empty where parameters are whole
   std::vector<Work> pending_;      // by unit
+  std::deque<int> refreshing_;     // units whose refresh may be pending, the oldest first
   std::vector<bool> ready_;        // bound and complete
   std::vector<bool> written_;
   std::vector<std::byte*> data_;

@@ -35,6 +35,8 @@ Variables rank_variables(const LaunchOptions& options, const RunIdentity& identi
       {"TORCHELASTIC_RESTART_COUNT", text(identity.restart)},
       {"TORCHELASTIC_MAX_RESTARTS", text(options.max_restarts)},
       {"OMP_NUM_THREADS", text(std::max(1, num_cores / options.ranks))},
+      // An outer torchrun's store is not for our ranks.
+      {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"ZERO_RUN_ID", identity.run_id},
   };
   variables.insert(variables.end(), options.variables.begin(), options.variables.end());

@@ -2,6 +2,7 @@
 //
 //   RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_RANK ROLE_WORLD_SIZE ROLE_NAME
 //   MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS
+//   TORCHELASTIC_USE_AGENT_STORE=False (rank 0 of a program that asks for env:// makes the store itself)
 //   OMP_NUM_THREADS (cores / ranks, unless set)     ZERO_RUN_ID (the same for all ranks, another after each restart)
 #pragma once
 

@@ -10,6 +10,7 @@ BlockPool::BlockPool(Allocator allocate, Ledger& ledger, MemoryTag tag)
     : allocate_(std::move(allocate)), ledger_(ledger), tag_(tag) {}
 
 std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes) {
+  bytes = std::max<std::int64_t>(bytes, 1);  // null means "none"
   Block* best = nullptr;
   for (Block& block : blocks_) {
     if (block.idle && static_cast<std::int64_t>(block.buffer.size()) >= bytes &&

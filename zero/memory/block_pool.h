@@ -25,6 +25,7 @@ class BlockPool {
 
   // Contents are whatever the last user left. Where a new block would bring the pool over `limit_bytes`, idle blocks
   // are given back first; blocks in use are never refused more: the limit yields to need.
+  // Never null, also for 0 bytes.
   std::byte* acquire(std::int64_t bytes, std::int64_t limit_bytes);
   void release(std::byte* block);
 

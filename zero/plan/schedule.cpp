@@ -13,16 +13,19 @@ namespace {
 
 bool contains(const std::vector<int>& values, int value) { return std::find(values.begin(), values.end(), value) != values.end(); }
 
-// Fills the stations' gathers and releases: Belady's rule over the known future, one unit fetched ahead.
+// Fills the stations' gathers and releases: Belady's rule over the known future, one unit gathered ahead.
 class GatherPlanner {
  public:
   GatherPlanner(Schedule& schedule, const std::vector<Unit>& units, int world)
-      : schedule_(schedule), next_use_(schedule.stations.size()), resident_(units, world) {
-    std::vector<std::size_t> upcoming(units.size(), kNever);
+      : schedule_(schedule),
+        touch_after_(schedule.stations.size(), kNever),
+        next_touch_(units.size(), kNever),
+        resident_(units, world) {
     for (std::size_t at = schedule.stations.size(); at-- > 0;) {
-      next_use_[at] = upcoming;
       const Event& event = schedule.stations[at].event;
-      if (event.kind == EventKind::kTouch) upcoming[static_cast<std::size_t>(event.unit)] = at;
+      if (event.kind != EventKind::kTouch) continue;
+      touch_after_[at] = next_touch(event.unit);
+      next_touch_[static_cast<std::size_t>(event.unit)] = at;
     }
   }
 
@@ -30,8 +33,9 @@ class GatherPlanner {
     for (std::size_t at = 0; at < schedule_.stations.size(); ++at) {
       const Event& event = schedule_.stations[at].event;
       if (event.kind == EventKind::kTouch) {
+        next_touch_[static_cast<std::size_t>(event.unit)] = touch_after_[at];
         touch(at, event);
-      } else if (event.kind == EventKind::kStep || (event.kind == EventKind::kBackward && schedule_.budget.strict())) {
+      } else if (event.kind == EventKind::kStep || (schedule_.budget.strict() && ends_a_pass(event))) {
         for (int unit : resident_.units()) release(at, unit);
       }
     }
@@ -40,50 +44,58 @@ class GatherPlanner {
  private:
   static constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
-  void touch(std::size_t at, const Event& event) {
-    if (!resident_.holds(event.unit)) {
-      make_room(at, event, event.unit, 0);
-      gather(at, event.unit);
-    }
-    if (schedule_.budget.strict()) return;
-    // One ahead: beginning a gather early costs nothing and hides the wait for late peers.
-    const auto ahead = std::find_if(schedule_.stations.begin() + static_cast<std::ptrdiff_t>(at) + 1, schedule_.stations.end(),
-                                    [&](const Station& s) { return s.event.kind == EventKind::kTouch && !resident_.holds(s.event.unit); });
-    if (ahead == schedule_.stations.end()) return;
-    const auto when = static_cast<std::size_t>(ahead - schedule_.stations.begin());
-    if (make_room(at, event, ahead->event.unit, when)) gather(at, ahead->event.unit);
+  static bool ends_a_pass(const Event& event) {
+    return event.kind == EventKind::kBackward || event.kind == EventKind::kEndBackward;
   }
 
-  // Releases until `unit` fits. With `not_before` set, only units whose next use is later than that are given up, and false
-  // says that this was not enough (nothing was released then).
-  bool make_room(std::size_t at, const Event& event, int unit, std::size_t not_before) {
+  void touch(std::size_t at, const Event& event) {
+    for (int victim : releasable(event, event.unit)) {
+      if (fits(event.unit, 0)) break;
+      release(at, victim);
+    }
+    if (!resident_.holds(event.unit)) gather(at, event.unit);
+    if (!schedule_.budget.strict()) gather_ahead(at, event);
+  }
+
+  // Begins the gather for the next touch. That hides the wait for late peers and must cost nothing: it gives up only units that Belady's
+  // rule would give up at that touch as well, so none that is needed before one in use now.
+  void gather_ahead(std::size_t at, const Event& event) {
+    const auto next = std::find_if(
+        schedule_.stations.begin() + static_cast<std::ptrdiff_t>(at) + 1, schedule_.stations.end(),
+        [&](const Station& s) { return s.event.kind == EventKind::kTouch && s.event.unit != event.unit; });
+    if (next == schedule_.stations.end() || resident_.holds(next->event.unit)) return;
+    std::size_t in_use_again = next_touch(event.unit);
+    for (int unit : event.pinned) in_use_again = std::max(in_use_again, next_touch(unit));
     std::vector<int> victims;
     std::int64_t freed = 0;
-    const auto fits = [&] {
-      if (schedule_.budget.strict()) return victims.size() == releasable(event, unit).size();
-      return resident_.bytes() - freed + resident_.bytes_of(unit) <= schedule_.budget.capacity_bytes;
-    };
-    std::vector<int> candidates = releasable(event, unit);
-    std::stable_sort(candidates.begin(), candidates.end(), [&](int a, int b) { return next_use(at, a) > next_use(at, b); });
-    for (int victim : candidates) {
-      if (fits() || (not_before != 0 && next_use(at, victim) <= not_before)) break;
+    for (int victim : releasable(event, next->event.unit)) {
+      if (fits(next->event.unit, freed)) break;
+      if (next_touch(victim) < in_use_again) return;
       victims.push_back(victim);
       freed += resident_.bytes_of(victim);
     }
-    if (not_before != 0 && !fits()) return false;
+    if (!fits(next->event.unit, freed)) return;
     for (int victim : victims) release(at, victim);
-    return true;
+    gather(at, next->event.unit);
   }
 
+  // Nothing more must go before `unit` may be gathered. Strict: whatever is not in use goes.
+  bool fits(int unit, std::int64_t freed) const {
+    const std::int64_t wanted = resident_.holds(unit) ? 0 : resident_.bytes_of(unit);
+    return !schedule_.budget.strict() && resident_.bytes() - freed + wanted <= schedule_.budget.capacity_bytes;
+  }
+
+  // Units held that the event does not need, the one touched again last first.
   std::vector<int> releasable(const Event& event, int unit) const {
     std::vector<int> result;
     for (int held : resident_.units()) {
       if (held != unit && held != event.unit && !contains(event.pinned, held)) result.push_back(held);
     }
+    std::stable_sort(result.begin(), result.end(), [&](int a, int b) { return next_touch(a) > next_touch(b); });
     return result;
   }
 
-  std::size_t next_use(std::size_t at, int unit) const { return next_use_[at][static_cast<std::size_t>(unit)]; }
+  std::size_t next_touch(int unit) const { return next_touch_[static_cast<std::size_t>(unit)]; }
 
   void gather(std::size_t at, int unit) {
     resident_.add(unit);
@@ -95,7 +107,8 @@ class GatherPlanner {
   }
 
   Schedule& schedule_;
-  std::vector<std::vector<std::size_t>> next_use_;  // of each unit after each station
+  std::vector<std::size_t> touch_after_;  // by station: the next touch of the same unit
+  std::vector<std::size_t> next_touch_;   // by unit, after the station at hand
   Residency resident_;
 };
 
@@ -178,6 +191,10 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
     if (schedule.placement.parameter_sharded && event.kind == EventKind::kTouch) {
       ZERO_CHECK(resident.holds(event.unit), "unit {} is touched but not gathered", event.unit);
       for (int unit : event.pinned) ZERO_CHECK(resident.holds(unit), "unit {} is in use but was released", unit);
+      if (!schedule.budget.strict() && resident.bytes() <= schedule.budget.capacity_bytes) continue;
+      for (int unit : resident.units()) {
+        ZERO_CHECK(unit == event.unit || contains(event.pinned, unit), "unit {} is held beyond the budget", unit);
+      }
     }
   }
   for (const Move& move : schedule.step) issue(move, false);

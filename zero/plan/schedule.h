@@ -5,7 +5,8 @@
 //   simulate(s, units, world).sent_bytes;        // what a rank will send in a step, to the byte
 //
 // A station is an event of the trace and the moves to issue when it occurs, in order, before the event is served. Release follows
-// Belady's rule: the unit whose next use is farthest goes first. Nobody but build_schedule decides anything from a stage.
+// Belady's rule: the unit whose next use is farthest goes first. What is in use stays, even where that exceeds the budget. Nobody but
+// build_schedule decides anything from a stage.
 #pragma once
 
 #include <cstdint>

@@ -53,7 +53,7 @@ std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vec
     const auto [entry, fresh] = known.try_emplace({name, spec.dtype, spec.trainable}, static_cast<int>(units.size()));
     if (fresh) {
       const bool plain = std::none_of(units.begin(), units.end(), [&](const Unit& unit) { return unit.name == name; });
-      const std::string suffix = plain ? "" : spec.trainable ? fmt::format(" ({})", name_of(spec.dtype)) : " (frozen)";
+      const std::string suffix = plain ? "" : fmt::format(" ({}{})", spec.trainable ? "" : "frozen ", name_of(spec.dtype));
       units.push_back({.index = entry->second, .name = name + suffix, .dtype = spec.dtype, .trainable = spec.trainable});
     }
     Unit& unit = units[static_cast<std::size_t>(entry->second)];

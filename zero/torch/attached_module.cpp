@@ -1,6 +1,5 @@
 #include "zero/torch/attached_module.h"
 
-#include <ATen/core/VariableHooksInterface.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function.h>
@@ -17,8 +16,8 @@
 #include "zero/base/log.h"
 #include "zero/plan/partition.h"
 #include "zero/torch/deferred.h"
-#include "zero/torch/dispatch_key.h"
 #include "zero/torch/gradient_hook.h"
+#include "zero/torch/keyed_tensor.h"
 #include "zero/torch/module_parameters.h"
 #include "zero/torch/tensor_type.h"
 
@@ -36,27 +35,6 @@ EngineOptions engine_options(const AttachOptions& options, const World& world) {
           .threads = options.threads,
           .local_world = world.local_size(),
           .max_skipped_steps = options.max_skipped_steps};
-}
-
-// A tensor over `storage` with the sizes of `like`, with or without our key.
-torch::Tensor tensor_over(const c10::Storage& storage, const ParamSpec& spec, bool keyed) {
-  const auto meta = c10::scalarTypeToTypeMeta(to_scalar_type(spec.dtype));
-  c10::DispatchKeySet keys(c10::DispatchKeySet{c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU, c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::AutocastCPU});
-  if (keyed) keys = keys.add(kParameterKey);
-  auto impl = c10::make_intrusive<at::TensorImpl>(c10::Storage(storage), keys, meta);
-  impl->set_sizes_contiguous(spec.shape);
-  return torch::Tensor(std::move(impl));
-}
-
-// set_data() without the dispatcher: the tensor keeps its identity, and no operator of ours is in the way.
-void replace_data(const torch::Tensor& tensor, const torch::Tensor& data) {
-  if (!tensor.is_meta()) {
-    at::impl::GetVariableHooks()->set_data(tensor, data);
-    return;
-  }
-  // set_data() refuses to leave the meta device. A deferred tensor has no history that could mind.
-  tensor.unsafeGetTensorImpl()->shallow_copy_from(data.getIntrusivePtr());
-  if (auto* history = torch::autograd::impl::get_autograd_meta(tensor)) history->grad_accumulator_.reset();
 }
 
 }  // namespace
@@ -107,7 +85,7 @@ void AttachedModule::rehome(int param) {
   const auto index = static_cast<std::size_t>(param);
   c10::AutoGradMode no_gradients(false);
   tensors_[index].mutable_grad().reset();
-  replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index], /*keyed=*/true));
+  replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index].shape, to_scalar_type(specs_[index].dtype), /*keyed=*/true));
 }
 
 void AttachedModule::install_hook(int param) {
@@ -166,7 +144,7 @@ void AttachedModule::give_back(int param, const std::byte* data) {
   if (bytes > 0) std::memcpy(own.get(), data, bytes);
   storages_[index].give_back(std::move(own));
   c10::AutoGradMode no_gradients(false);
-  replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index], /*keyed=*/false));
+  replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index].shape, to_scalar_type(specs_[index].dtype), /*keyed=*/false));
 }
 
 // Parameters that are not given back must not point to a handle that is gone: an empty storage of their own is left.
@@ -174,7 +152,7 @@ void AttachedModule::forget(int param) {
   const auto index = static_cast<std::size_t>(param);
   storages_[index].give_back(c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU)));
   c10::AutoGradMode no_gradients(false);
-  replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index], /*keyed=*/false));
+  replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index].shape, to_scalar_type(specs_[index].dtype), /*keyed=*/false));
 }
 
 void AttachedModule::bind(int unit, std::byte* data) {
@@ -190,8 +168,11 @@ Use AttachedModule::why() const {
   if (torch::autograd::get_current_graph_task_id() != -1) return Use::kBackward;
   const c10::AutogradState& state = c10::AutogradState::get_tls_state();
   if (state.get_grad_mode()) return Use::kForward;
-  // A custom autograd function runs its forward without gradients; it belongs to whatever called it.
-  return state.get_fw_grad_mode() ? Use::kUntraced : last_use_;
+  if (state.get_inference_mode()) return Use::kUntraced;
+  // A custom autograd function runs its forward without gradients; it belongs to whatever called it. From Python it is known by the
+  // forward-mode flag; from C++ it looks like an evaluation, which comes between steps and not within a forward pass.
+  if (!state.get_fw_grad_mode()) return last_use_;
+  return engine_->in_forward() ? Use::kForward : Use::kUntraced;
 }
 
 GatheredUnit AttachedModule::use(int param, bool writes) {

@@ -19,7 +19,7 @@ struct Node;
 
 namespace zero {
 
-class AttachedModule final : public UnitObserver {
+class AttachedModule final : public UnitObserver, public ParameterOwner {
  public:
   // Collective. Throws ConfigError; the module is then as it was.
   AttachedModule(torch::nn::Module& module, World& world, AttachOptions options);
@@ -33,9 +33,9 @@ class AttachedModule final : public UnitObserver {
   void abandon() { abandoned_ = true; }
 
   // Called by the fallback: an operator is about to run on parameter `param`.
-  GatheredUnit use(int param, bool writes);
+  GatheredUnit use(int param, bool writes) override;
   // Called by the gradient hook: autograd made a gradient of `param`.
-  void take_gradient(int param);
+  void take_gradient(int param) override;
 
   // Throws ConfigError naming the first parameter that is not ours any more.
   void verify() const;

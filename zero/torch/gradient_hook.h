@@ -1,4 +1,4 @@
-// GradientHook: hands a parameter's gradient to the engine as soon as autograd has it whole.
+// GradientHook: hands a parameter's gradient to its owner as soon as autograd has it whole.
 //
 // A post hook of the parameter's AccumulateGrad node: it runs after the node has put the gradient into .grad, takes it from there and
 // leaves .grad empty, so that a full gradient lives no longer than it must. Local.
@@ -6,17 +6,17 @@
 
 #include <torch/csrc/autograd/function_hook.h>
 
-namespace zero {
+#include "zero/torch/parameter_storage.h"
 
-class AttachedModule;
+namespace zero {
 
 class GradientHook final : public torch::autograd::FunctionPostHook {
  public:
-  GradientHook(AttachedModule& module, int param) : module_(module), param_(param) {}
+  GradientHook(ParameterOwner& owner, int param) : owner_(owner), param_(param) {}
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs, const torch::autograd::variable_list& inputs) override;
 
  private:
-  AttachedModule& module_;
+  ParameterOwner& owner_;
   int param_;
 };
 

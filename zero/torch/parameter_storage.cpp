@@ -11,18 +11,18 @@ namespace {
 // Marks our DataPtrs; the handle belongs to its ParameterStorage, so there is nothing to free.
 void parameter_deleter(void*) {}
 
-c10::DataPtr pointer_with(std::byte* data, ParameterHandle* handle) {
-  return {data, handle, &parameter_deleter, c10::Device(c10::DeviceType::CPU)};
+c10::DataPtr pointer_with(std::byte* data, ParameterHandle* handle, c10::DeviceType device) {
+  return {data, handle, &parameter_deleter, c10::Device(device)};
 }
 
 }  // namespace
 
-ParameterStorage::ParameterStorage(AttachedModule& owner, int param, std::size_t bytes)
+ParameterStorage::ParameterStorage(ParameterOwner& owner, int param, std::size_t bytes, c10::DeviceType device)
     : handle_(std::make_unique<ParameterHandle>(ParameterHandle{&owner, param})),
-      storage_(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, pointer_with(nullptr, handle_.get()),
-                                                     c10::GetAllocator(c10::DeviceType::CPU), /*resizable=*/false)) {}
+      storage_(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, pointer_with(nullptr, handle_.get(), device),
+                                                     c10::GetAllocator(device), /*resizable=*/false)) {}
 
-void ParameterStorage::point_to(std::byte* data) { storage_.unsafeGetStorageImpl()->set_data_ptr_noswap(pointer_with(data, handle_.get())); }
+void ParameterStorage::point_to(std::byte* data) { storage_.unsafeGetStorageImpl()->set_data_ptr_noswap(pointer_with(data, handle_.get(), storage_.device_type())); }
 
 void ParameterStorage::give_back(c10::DataPtr data) { storage_.unsafeGetStorageImpl()->set_data_ptr_noswap(std::move(data)); }
 

@@ -15,6 +15,9 @@
 #include <c10/core/Storage.h>
 
 #include <cstdint>
+#include <memory>
+
+#include "zero/engine/gathered_unit.h"
 
 namespace at {
 class TensorBase;
@@ -22,16 +25,23 @@ class TensorBase;
 
 namespace zero {
 
-class AttachedModule;
+// Who answers when an operator is about to use a parameter.
+class ParameterOwner {
+ public:
+  virtual ~ParameterOwner() = default;
+  virtual GatheredUnit use(int param, bool writes) = 0;
+  // autograd has put a whole gradient into the parameter's .grad.
+  virtual void take_gradient(int param) = 0;
+};
 
 struct ParameterHandle {
-  AttachedModule* owner = nullptr;
+  ParameterOwner* owner = nullptr;
   int param = 0;
 };
 
 class ParameterStorage {
  public:
-  ParameterStorage(AttachedModule& owner, int param, std::size_t bytes);
+  ParameterStorage(ParameterOwner& owner, int param, std::size_t bytes, c10::DeviceType device = c10::DeviceType::CPU);
   ParameterStorage(ParameterStorage&&) noexcept = default;
 
   void point_to(std::byte* data);

@@ -5,7 +5,6 @@
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
 
-#include "zero/torch/attached_module.h"
 #include "zero/torch/dispatch_key.h"
 #include "zero/torch/parameter_storage.h"
 #include "zero/torch/recording.h"

@@ -27,12 +27,4 @@ std::vector<std::vector<T>> gather_ranks(Communicator& comm, std::span<const T> 
   return ranks;
 }
 
-// The sum of one value over ranks, in rank order.
-template <typename T>
-T sum_ranks_value(Communicator& comm, T mine) {
-  T sum{};
-  for (const auto& rank : gather_ranks<T>(comm, std::span<const T>(&mine, 1))) sum += rank.front();
-  return sum;
-}
-
 }  // namespace zero

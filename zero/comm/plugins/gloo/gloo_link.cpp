@@ -7,6 +7,8 @@
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
+#include <signal.h>
+
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -22,12 +24,38 @@ using zero::LinkRequest;
 using zero::MessageLink;
 using Clock = std::chrono::steady_clock;
 
+// Gloo writes to sockets whose other end may be gone, without MSG_NOSIGNAL. While one of these lives, this thread, and the
+// threads that it starts, get an error for that and no signal.
+class NoBrokenPipes {
+ public:
+  NoBrokenPipes() {
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~NoBrokenPipes() {
+    const timespec now{};
+    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &now);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoBrokenPipes(const NoBrokenPipes&) = delete;
+  NoBrokenPipes& operator=(const NoBrokenPipes&) = delete;
+
+ private:
+  sigset_t pipe_, before_;
+  bool was_pending_;
+};
+
 enum class Direction { kSend, kReceive };
 
 class GlooTransfer final : public MessageLink::Transfer {
  public:
   GlooTransfer(gloo::Context& context, Direction direction, int peer, std::uint64_t tag, std::byte* data, std::size_t bytes)
       : direction_(direction) {
+    const NoBrokenPipes guard;
     try {
       buffer_ = context.createUnboundBuffer(data, bytes);
       direction == Direction::kSend ? buffer_->send(peer, tag) : buffer_->recv(peer, tag);
@@ -103,6 +131,7 @@ MessageLink* refuse(LinkFailure* failure, int rank, bool configuration, const ch
 extern "C" __attribute__((visibility("default"))) MessageLink* zero_open_link(const LinkRequest* request,
                                                                               LinkFailure* failure) {
   if (request->version != zero::kLinkVersion) return refuse(failure, -1, true, "the plug-in belongs to another version of zero.cpp");
+  const NoBrokenPipes guard;
   try {
     return open_link(*request);
   } catch (const zero_gloo::StoreError& error) {

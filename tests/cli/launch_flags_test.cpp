@@ -1,0 +1,114 @@
+#include "zero/cli/launch_flags.h"
+
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/launch/cores.h"
+
+#include "../message_of.h"
+
+namespace zero::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+LaunchOptions parse(const Words& words) {
+  return parse_launch(words).value();
+}
+
+// A PET_ variable for the length of a test.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+TEST(LaunchFlags, AProgramAloneIsOneRankOnOneMachine) {
+  const LaunchOptions options = parse({"./train", "config.toml"});
+  EXPECT_EQ(options.program, (Words{"./train", "config.toml"}));
+  EXPECT_EQ(options.ranks, 1);
+  EXPECT_EQ(options.nodes, 1);
+  EXPECT_EQ(options.master_address, "127.0.0.1");
+  EXPECT_EQ(options.master_port, 0) << "a free one is found at the start";
+  EXPECT_EQ(options.max_restarts, 0);
+  EXPECT_TRUE(options.bind_cores);
+  EXPECT_TRUE(options.shown_ranks.empty());
+}
+
+TEST(LaunchFlags, SeveralMachinesUseTorchrunsPortUnlessTold) {
+  EXPECT_EQ(parse({"--nnodes", "2", "--node-rank", "1", "--master-addr", "h", "x"}).master_port, 29500);
+  const LaunchOptions options = parse({"--nnodes", "2", "--node-rank", "1", "--rdzv-endpoint", "host0:29400", "x"});
+  EXPECT_EQ(options.master_address, "host0");
+  EXPECT_EQ(options.master_port, 29400);
+  EXPECT_EQ(options.node_rank, 1);
+}
+
+TEST(LaunchFlags, AnElasticRangeOfOneSizeIsThatSize) {
+  EXPECT_EQ(parse({"--nnodes", "1:1", "x"}).nodes, 1);
+  EXPECT_TRUE(says(message_of<ConfigError>([] { parse({"--nnodes", "1:2", "x"}); }), "changes its size"));
+}
+
+TEST(LaunchFlags, StandaloneIsOneMachineWhateverElseIsSaid) {
+  const LaunchOptions options = parse({"--standalone", "--nnodes", "4", "--rdzv-endpoint", "elsewhere:1", "x"});
+  EXPECT_EQ(options.nodes, 1);
+  EXPECT_EQ(options.master_address, "127.0.0.1");
+}
+
+TEST(LaunchFlags, RankFilterIsAListOfLocalRanks) {
+  EXPECT_EQ(parse({"--nproc-per-node", "4", "--local-ranks-filter", "0,3", "x"}).shown_ranks, (std::vector{0, 3}));
+  EXPECT_THROW(parse({"--nproc-per-node", "4", "--local-ranks-filter", "4", "x"}), ConfigError);
+  EXPECT_THROW(parse({"--nproc-per-node", "4", "--local-ranks-filter", "0,,1", "x"}), ConfigError);
+}
+
+TEST(LaunchFlags, AutoCountsTheCoresOfThisProcess) {
+  EXPECT_EQ(parse({"--nproc-per-node", "auto", "x"}).ranks, static_cast<int>(allowed_cores().size()));
+}
+
+TEST(LaunchFlags, EveryTorchrunFlagHasItsVariable) {
+  const Variable ranks("PET_NPROC_PER_NODE", "3");
+  const Variable nodes("PET_NNODES", "2");
+  const Variable place("PET_NODE_RANK", "1");
+  const Variable address("PET_MASTER_ADDR", "host0");
+  const Variable port("PET_MASTER_PORT", "777");
+  const Variable restarts("PET_MAX_RESTARTS", "5");
+  const Variable id("PET_RDZV_ID", "job7");
+  const Variable filter("PET_LOCAL_RANKS_FILTER", "1");
+  const Variable role("PET_ROLE", "trainer");
+  const LaunchOptions options = parse({"x"});
+  EXPECT_EQ(options.ranks, 3);
+  EXPECT_EQ(options.nodes, 2);
+  EXPECT_EQ(options.node_rank, 1);
+  EXPECT_EQ(options.master_address, "host0");
+  EXPECT_EQ(options.master_port, 777);
+  EXPECT_EQ(options.max_restarts, 5);
+  EXPECT_EQ(options.run_name, "job7");
+  EXPECT_EQ(options.shown_ranks, (std::vector{1}));
+  EXPECT_EQ(options.role, "trainer");
+  EXPECT_EQ(parse({"--max-restarts", "0", "x"}).max_restarts, 0) << "a flag beats its variable";
+}
+
+TEST(LaunchFlags, ScriptsGoToPythonUnlessToldOtherwise) {
+  EXPECT_EQ(parse({"train.py", "--lr", "1"}).program, (Words{"python3", "-u", "train.py", "--lr", "1"}));
+  EXPECT_EQ(parse({"--no-python", "train.py"}).program, (Words{"train.py"}));
+  EXPECT_EQ(parse({"-m", "pkg.train", "-v"}).program, (Words{"python3", "-u", "-m", "pkg.train", "-v"}));
+}
+
+TEST(LaunchFlags, OnlyTheFirstDashesAreOurs) {
+  EXPECT_EQ(parse({"--", "x", "--", "-h"}).program, (Words{"x", "--", "-h"}));
+}
+
+TEST(LaunchFlags, HelpNeedsNoProgram) {
+  testing::internal::CaptureStdout();
+  EXPECT_FALSE(parse_launch(Words{"--help"}).has_value());
+  EXPECT_TRUE(says(testing::internal::GetCapturedStdout(), "zero launch [flags] [--] PROGRAM [arguments]"));
+}
+
+}  // namespace
+}  // namespace zero::cli

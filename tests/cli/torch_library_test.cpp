@@ -1,0 +1,28 @@
+#include "zero/cli/torch_library.h"
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+
+namespace zero::cli {
+namespace {
+
+// The verbs of a build without libtorch must say so; those of a build with it are tested where they are.
+TEST(TorchLibrary, IsThereOrSaysWhyNot) {
+  const TorchFound found = probe_torch();
+  EXPECT_EQ(found.loaded, found.problem.empty()) << found.problem;
+  EXPECT_EQ(found.loaded, !found.version.empty());
+  if (found.loaded) {
+    EXPECT_NO_THROW(open_torch_verbs());
+  } else {
+    EXPECT_THROW(open_torch_verbs(), ConfigError);
+    EXPECT_EQ(found.problem.find('\n'), std::string::npos) << "one line of a table";
+  }
+}
+
+TEST(TorchVerbs, OfThisBuildCarryItsVersion) {
+  EXPECT_STREQ(TorchVerbs{}.abi, ZERO_VERSION);
+}
+
+}  // namespace
+}  // namespace zero::cli

@@ -1,0 +1,62 @@
+#include "zero/plan/placement.h"
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+
+namespace zero {
+namespace {
+
+TEST(Placement, EachStageShardsOneStateMore) {
+  EXPECT_EQ(place(0, Reduce::kAuto, 1), (Placement{.reduce_each = true}));
+  EXPECT_EQ(place(1, Reduce::kAuto, 1), (Placement{.optimizer_sharded = true, .reduce_each = true}));
+  EXPECT_EQ(place(2, Reduce::kAuto, 1),
+            (Placement{.gradient_sharded = true, .optimizer_sharded = true, .reduce_each = true}));
+  EXPECT_EQ(place(3, Reduce::kAuto, 1), (Placement{.parameter_sharded = true,
+                                                   .gradient_sharded = true,
+                                                   .optimizer_sharded = true,
+                                                   .reduce_each = true}));
+}
+
+TEST(Placement, AutoReducesLastWhereTheWholeGradientIsHeldAnyway) {
+  EXPECT_FALSE(place(0, Reduce::kAuto, 4).reduce_each);
+  EXPECT_FALSE(place(1, Reduce::kAuto, 4).reduce_each);
+  EXPECT_TRUE(place(2, Reduce::kAuto, 4).reduce_each);
+  EXPECT_TRUE(place(3, Reduce::kAuto, 4).reduce_each);
+}
+
+TEST(Placement, ReducingLastHoldsTheWholeGradientAtEveryStage) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    EXPECT_FALSE(place(stage, Reduce::kLast, 2).gradient_sharded) << stage;
+    EXPECT_EQ(place(stage, Reduce::kEach, 2).gradient_sharded, stage >= 2) << stage;
+  }
+}
+
+TEST(Placement, WithOneMicroBatchEachAndLastAreTheSame) {
+  for (int stage = 0; stage <= 3; ++stage) EXPECT_EQ(place(stage, Reduce::kLast, 1), place(stage, Reduce::kEach, 1));
+}
+
+TEST(Placement, SeveralMicroBatchesAreSummedInFp32) {
+  EXPECT_FALSE(place(2, Reduce::kEach, 1).fp32_gradient());
+  EXPECT_TRUE(place(2, Reduce::kEach, 2).fp32_gradient());
+}
+
+TEST(Placement, RefusesWhatIsNoStageAndNoMicroBatch) {
+  for (const int stage : {-1, 4}) {
+    try {
+      place(stage, Reduce::kAuto, 1);
+      ADD_FAILURE() << "accepted stage " << stage;
+    } catch (const ConfigError& error) {
+      EXPECT_EQ(error.key(), "zero.stage");
+    }
+  }
+  try {
+    place(0, Reduce::kAuto, 0);
+    ADD_FAILURE() << "accepted 0 micro-batches";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.key(), "train.accumulate");
+  }
+}
+
+}  // namespace
+}  // namespace zero

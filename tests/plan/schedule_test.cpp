@@ -1,0 +1,358 @@
+#include "zero/plan/schedule.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include "gpt_like.h"
+#include "zero/base/error.h"
+#include "zero/plan/estimate.h"
+
+namespace zero {
+namespace {
+
+constexpr GatherBudget kStrictBudget{GatherBudget::kStrict};
+
+std::vector<Unit> equal_units(int count, std::int64_t numel = 64) {
+  std::vector<ParamSpec> specs;
+  for (int i = 0; i < count; ++i) specs.push_back({.name = "h." + std::to_string(i) + ".w", .shape = {numel}});
+  return make_units(specs, {});
+}
+
+Trace touches(const std::vector<int>& order) {
+  Trace trace;
+  for (const int unit : order) trace.events.push_back({EventKind::kTouch, unit, {}});
+  trace.events.push_back({EventKind::kStep, -1, {}});
+  return trace;
+}
+
+ScheduleCost cost_of(const Trace& trace, const std::vector<Unit>& units, int world, int stage, GatherBudget budget) {
+  return simulate(build_schedule(trace, units, world, place(stage, Reduce::kAuto, 1), budget), units, world);
+}
+
+// P(N-1)/N in bytes, padding included.
+std::int64_t pass_bytes(const std::vector<Unit>& units, int world) {
+  return padded_bytes(units, world) / world * (world - 1);
+}
+
+TEST(Schedule, TheStrictBudgetSendsThreePasses) {
+  for (const int world : {1, 2, 3, 8, 1024}) {
+    const auto units = gpt_units({.layers = 5, .dtype = DType::kBFloat16});
+    EXPECT_EQ(cost_of(straight_trace(units), units, world, 3, kStrictBudget).sent_bytes, 3 * pass_bytes(units, world));
+  }
+}
+
+TEST(Schedule, ABudgetThatKeepsAllSendsTwoPasses) {
+  const auto units = gpt_units({.layers = 5});
+  EXPECT_EQ(cost_of(straight_trace(units), units, 4, 3, {}).sent_bytes, 2 * pass_bytes(units, 4));
+}
+
+TEST(Schedule, StagesZeroToTwoSendTwoPassesAtAnyBudget) {
+  const auto units = gpt_units({.layers = 5});
+  for (int stage = 0; stage <= 2; ++stage) {
+    for (const GatherBudget budget : {GatherBudget{}, kStrictBudget}) {
+      EXPECT_EQ(cost_of(straight_trace(units), units, 4, stage, budget).sent_bytes, 2 * pass_bytes(units, 4)) << stage;
+    }
+  }
+}
+
+TEST(Schedule, AnyBudgetBetweenSendsBetweenTwoAndThreePasses) {
+  const auto units = gpt_units({.layers = 9});
+  std::int64_t before = 3 * pass_bytes(units, 4);
+  for (int tenth = 3; tenth <= 10; ++tenth) {
+    const GatherBudget budget{padded_bytes(units, 4) * tenth / 10};
+    const ScheduleCost cost = cost_of(straight_trace(units), units, 4, 3, budget);
+    EXPECT_LE(cost.sent_bytes, before) << "more memory, more sent";
+    EXPECT_LE(cost.gathered_peak_bytes, budget.capacity_bytes);
+    before = cost.sent_bytes;
+  }
+  EXPECT_EQ(before, 2 * pass_bytes(units, 4));
+}
+
+TEST(Schedule, AHeadTiedToTheEmbeddingIsGatheredTwiceMoreInTheStrictBudget) {
+  const auto units = gpt_units({.layers = 3});
+  const std::int64_t embedding = gathered_bytes(units[0], 4) / 4 * 3;
+  EXPECT_EQ(cost_of(tied_trace(units), units, 4, 3, kStrictBudget).sent_bytes, 3 * pass_bytes(units, 4) + 2 * embedding);
+}
+
+TEST(Schedule, MicroBatchesSendWhatTheEstimateSays) {
+  const auto units = gpt_units({.layers = 3, .dtype = DType::kBFloat16});
+  for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
+    for (const int k : {1, 3}) {
+      for (int stage = 0; stage <= 3; ++stage) {
+        const Placement placement = place(stage, reduce, k);
+        const Schedule schedule = build_schedule(straight_trace(units, k), units, 4, placement, kStrictBudget);
+        EXPECT_EQ(simulate(schedule, units, 4).sent_bytes, sent_bytes(units, 4, placement)) << stage << " " << k;
+      }
+    }
+  }
+}
+
+// Backward ends with the unit that the next forward begins with: strict gives it up all the same.
+TEST(Schedule, AModelOfOneUnitIsGatheredTwiceAMicroBatch) {
+  const auto units = equal_units(1);
+  const Schedule schedule =
+      build_schedule(straight_trace(units, 3), units, 2, place(3, Reduce::kEach, 3), kStrictBudget);
+  EXPECT_EQ(simulate(schedule, units, 2).num_gathers, 6);
+}
+
+TEST(Schedule, StrictHoldsOneUnitAtATime) {
+  const auto units = equal_units(6);
+  const std::int64_t one = gathered_bytes(units[0], 2);
+  EXPECT_EQ(cost_of(straight_trace(units), units, 2, 3, kStrictBudget).gathered_peak_bytes, one);
+}
+
+TEST(Schedule, StrictHoldsWhatIsPinnedAndNoLonger) {
+  const auto units = equal_units(3);
+  Trace trace = touches({0, 1, 0, 2});
+  trace.events[1].pinned = {0};
+  const Schedule schedule = build_schedule(trace, units, 2, place(3, Reduce::kAuto, 1), kStrictBudget);
+  EXPECT_EQ(simulate(schedule, units, 2).gathered_peak_bytes, 2 * gathered_bytes(units[0], 2));
+  EXPECT_EQ(schedule.stations[1].moves, (std::vector<Move>{{MoveKind::kGather, 1}}));
+  EXPECT_EQ(schedule.stations[2].moves, (std::vector<Move>{{MoveKind::kRelease, 1}})) << "0 is still there";
+}
+
+TEST(Schedule, ThatWhichIsNeededLastGoesFirst) {
+  const auto units = equal_units(3);
+  const GatherBudget two{2 * gathered_bytes(units[0], 2)};
+  const Schedule schedule =
+      build_schedule(touches({0, 1, 2, 1, 0}), units, 2, place(3, Reduce::kAuto, 1), two);
+  EXPECT_EQ(schedule.stations[1].moves, (std::vector<Move>{{MoveKind::kRelease, 0}, {MoveKind::kGather, 2}}))
+      << "1 comes back before 0";
+  EXPECT_EQ(simulate(schedule, units, 2).num_gathers, 4);
+}
+
+TEST(Schedule, NothingIsGatheredAheadAtTheCostOfAnotherGather) {
+  const auto units = equal_units(3);
+  const GatherBudget two{2 * gathered_bytes(units[0], 2)};
+  // At the first touch of 0, 1 is held and needed again before 0 is: giving it up for 2 would cost a gather.
+  const Schedule schedule =
+      build_schedule(touches({1, 0, 2, 1, 2, 1}), units, 2, place(3, Reduce::kAuto, 1), two);
+  EXPECT_TRUE(schedule.stations[1].moves.empty()) << describe(schedule.stations[1].moves.at(0), units);
+  EXPECT_EQ(simulate(schedule, units, 2).num_gathers, 3);
+}
+
+TEST(Schedule, AGatherAheadIsForTheNextTouchAlone) {
+  const auto units = equal_units(100);
+  const GatherBudget all_but_one{99 * gathered_bytes(units[0], 2)};
+  const Schedule schedule = build_schedule(straight_trace(units), units, 2, place(3, Reduce::kAuto, 1), all_but_one);
+  for (std::size_t at = 0; at < schedule.stations.size(); ++at) {
+    for (const Move& move : schedule.stations[at].moves) {
+      if (move.kind != MoveKind::kGather || move.unit == schedule.stations[at].event.unit) continue;
+      auto next = schedule.stations.begin() + static_cast<std::ptrdiff_t>(at) + 1;
+      while (next->event.kind != EventKind::kTouch) ++next;
+      EXPECT_EQ(next->event.unit, move.unit) << "it would stay open over many collectives";
+    }
+  }
+}
+
+TEST(Schedule, TheFirstStepHasNoStationsAndReducesInReversedOrder) {
+  const auto units = gpt_units({.layers = 2});
+  const Schedule schedule = build_schedule({}, units, 2, place(3, Reduce::kAuto, 1), {});
+  EXPECT_TRUE(schedule.stations.empty());
+  EXPECT_EQ(schedule.reduce_order, (std::vector<int>{4, 3, 2, 1, 0}));
+}
+
+TEST(Schedule, GradientsAreReducedInTheOrderTheyBecameComplete) {
+  const auto units = equal_units(4);
+  Trace trace;
+  trace.events.push_back({EventKind::kBackward, -1, {}});
+  for (const int unit : {1, 3, 1}) trace.events.push_back({EventKind::kGradient, unit, {}});
+  EXPECT_EQ(build_schedule(trace, units, 2, place(2, Reduce::kAuto, 1), {}).reduce_order,
+            (std::vector<int>{1, 3, 2, 0}))
+      << "those never seen come last, reversed";
+}
+
+TEST(Schedule, FrozenUnitsAreGatheredButNeverReducedOrUpdated) {
+  std::vector<ParamSpec> specs{{.name = "h.0.w", .shape = {8}}, {.name = "h.1.w", .shape = {8}, .trainable = false}};
+  const auto units = make_units(specs, {});
+  const Schedule schedule = build_schedule(straight_trace(units), units, 2, place(3, Reduce::kAuto, 1), {});
+  EXPECT_EQ(schedule.reduce_order, std::vector<int>{0});
+  EXPECT_EQ(schedule.step, (std::vector<Move>{{MoveKind::kUpdate, 0}}));
+  EXPECT_EQ(simulate(schedule, units, 2).num_gathers, 2);
+}
+
+TEST(Schedule, ReduceLastWaitsForTheLastMicroBatch) {
+  const auto units = equal_units(2);
+  const auto reduces_by_pass = [&](Reduce reduce) {
+    const Schedule schedule = build_schedule(straight_trace(units, 3), units, 2, place(2, reduce, 3), {});
+    std::vector<int> counts(3, 0);
+    std::size_t pass = 0;
+    for (const Station& station : schedule.stations) {
+      for (const Move& move : station.moves) counts[pass] += move.kind == MoveKind::kReduce ? 1 : 0;
+      if (station.event.kind == EventKind::kEndBackward) ++pass;
+    }
+    return counts;
+  };
+  EXPECT_EQ(reduces_by_pass(Reduce::kEach), (std::vector<int>{2, 2, 2}));
+  EXPECT_EQ(reduces_by_pass(Reduce::kLast), (std::vector<int>{0, 0, 2}));
+}
+
+TEST(Schedule, TheStepOfEachStage) {
+  const auto units = equal_units(1);
+  const auto step_at = [&](int stage) { return build_schedule({}, units, 2, place(stage, Reduce::kAuto, 1), {}).step; };
+  EXPECT_EQ(step_at(0), (std::vector<Move>{{MoveKind::kGatherGradient, 0}, {MoveKind::kUpdate, 0}}));
+  EXPECT_EQ(step_at(1), (std::vector<Move>{{MoveKind::kUpdate, 0}, {MoveKind::kGather, 0}}));
+  EXPECT_EQ(step_at(2), step_at(1));
+  EXPECT_EQ(step_at(3), (std::vector<Move>{{MoveKind::kUpdate, 0}}));
+}
+
+TEST(Schedule, PrintsOneLineAnEvent) {
+  const auto units = gpt_units({.layers = 1});  // wte, wpe, h.0, root
+  const std::vector<Unit> three(units.begin(), units.begin() + 3);
+  const Schedule strict = build_schedule(straight_trace(three), three, 2, place(3, Reduce::kAuto, 1), kStrictBudget);
+  EXPECT_EQ(print_schedule(strict, three),
+            "touch wte.weight                | gather wte.weight\n"
+            "touch wpe.weight                | release wte.weight, gather wpe.weight\n"
+            "touch h.0                       | release wpe.weight, gather h.0\n"
+            "backward                        | release h.0\n"
+            "touch h.0                       | gather h.0\n"
+            "gradient h.0                    | reduce h.0\n"
+            "touch wpe.weight                | release h.0, gather wpe.weight\n"
+            "gradient wpe.weight             | reduce wpe.weight\n"
+            "touch wte.weight                | release wpe.weight, gather wte.weight\n"
+            "gradient wte.weight             | reduce wte.weight\n"
+            "end of backward                 | release wte.weight\n"
+            "step                            | update wte.weight, update wpe.weight, update h.0\n");
+  const Schedule stage_0 = build_schedule(straight_trace({three[0]}), {three[0]}, 2, place(0, Reduce::kAuto, 1), {});
+  EXPECT_EQ(print_schedule(stage_0, three),
+            "touch wte.weight                \n"
+            "backward                        \n"
+            "touch wte.weight                \n"
+            "gradient wte.weight             | reduce wte.weight\n"
+            "end of backward                 \n"
+            "step                            | gather gradient of wte.weight, update wte.weight\n");
+}
+
+TEST(Schedule, SimulationRefusesAScheduleThatReadsWhatIsNotGathered) {
+  const auto units = equal_units(2);
+  Schedule schedule = build_schedule(touches({0, 1, 0}), units, 2, place(3, Reduce::kAuto, 1), {});
+  Schedule broken = schedule;
+  broken.stations[0].moves.clear();
+  EXPECT_THROW(simulate(broken, units, 2), InternalError);
+  broken = schedule;
+  broken.stations[1].moves = {{MoveKind::kRelease, 0}, {MoveKind::kRelease, 0}};
+  EXPECT_THROW(simulate(broken, units, 2), InternalError);
+  broken = schedule;
+  broken.stations[1].moves.push_back({MoveKind::kGather, 1});
+  EXPECT_THROW(simulate(broken, units, 2), InternalError) << "gathered twice";
+}
+
+TEST(Schedule, SimulationRefusesAScheduleThatExceedsItsBudget) {
+  const auto units = equal_units(3);
+  Schedule schedule = build_schedule(touches({0, 1, 2}), units, 2, place(3, Reduce::kAuto, 1), {});
+  EXPECT_NO_THROW(simulate(schedule, units, 2));
+  schedule.budget = {2 * gathered_bytes(units[0], 2)};
+  EXPECT_THROW(simulate(schedule, units, 2), InternalError);
+  schedule.budget = kStrictBudget;
+  EXPECT_THROW(simulate(schedule, units, 2), InternalError);
+}
+
+TEST(Schedule, AThousandRanksOfGpt2XlAreSimulatedAtEveryStage) {
+  const auto units =
+      gpt_units({.layers = 48, .width = 1600, .vocab = 50257, .context = 1024, .dtype = DType::kBFloat16});
+  const Trace trace = tied_trace(units);
+  const std::int64_t pass = pass_bytes(units, 1024);
+  for (int stage = 0; stage <= 2; ++stage) EXPECT_EQ(cost_of(trace, units, 1024, stage, {}).sent_bytes, 2 * pass);
+  EXPECT_EQ(cost_of(trace, units, 1024, 3, {}).sent_bytes, 2 * pass);
+  const ScheduleCost strict = cost_of(trace, units, 1024, 3, kStrictBudget);
+  EXPECT_EQ(strict.sent_bytes, 3 * pass + 2 * (gathered_bytes(units[0], 1024) / 1024 * 1023));
+  EXPECT_EQ(strict.gathered_peak_bytes, gathered_bytes(units[0], 1024)) << "the embedding is the largest unit";
+  const GatherBudget gigabyte{std::int64_t{1} << 30};
+  const ScheduleCost some = cost_of(trace, units, 1024, 3, gigabyte);
+  EXPECT_LE(some.gathered_peak_bytes, gigabyte.capacity_bytes);
+  EXPECT_LT(some.sent_bytes, strict.sent_bytes);
+  EXPECT_GT(some.sent_bytes, 2 * pass);
+}
+
+// Operators nest: what is in use at a touch was in use, or touched, at the one before.
+Trace random_trace(std::size_t num_units) {
+  Trace trace;
+  std::vector<int> in_use;
+  const int count = *rc::gen::inRange(0, 60);
+  for (int i = 0; i < count; ++i) {
+    switch (*rc::gen::weightedElement<int>({{12, 0}, {1, 1}, {2, 2}, {1, 3}})) {
+      case 1:
+        trace.events.push_back({EventKind::kBackward, -1, {}});
+        in_use.clear();
+        break;
+      case 2: trace.events.push_back({EventKind::kGradient, *rc::gen::inRange(0, static_cast<int>(num_units)), {}}); break;
+      case 3:
+        trace.events.push_back({EventKind::kEndBackward, -1, {}});
+        in_use.clear();
+        break;
+      default: {
+        const int unit = *rc::gen::inRange(0, static_cast<int>(num_units));
+        const auto keep = *rc::gen::inRange<std::size_t>(0, in_use.size() + 1);
+        in_use.resize(keep);
+        std::vector<int> pinned = in_use;
+        std::sort(pinned.begin(), pinned.end());
+        pinned.erase(std::unique(pinned.begin(), pinned.end()), pinned.end());
+        trace.events.push_back({EventKind::kTouch, unit, pinned});
+        in_use.push_back(unit);
+      }
+    }
+  }
+  trace.events.push_back({EventKind::kStep, -1, {}});
+  return trace;
+}
+
+// simulate() itself throws where a schedule would read what is not there or hold more than it may.
+RC_GTEST_PROP(Schedule, EveryScheduleCanBeReplayedWithinItsBudget, ()) {
+  const auto units = gpt_units({.layers = *rc::gen::inRange(1, 6), .width = *rc::gen::inRange<std::int64_t>(1, 9)});
+  const int world = *rc::gen::element(1, 2, 3, 7, 64, 1024);
+  const int stage = *rc::gen::inRange(0, 4);
+  const Trace trace = random_trace(units.size());
+  std::int64_t largest = 0;
+  std::int64_t all = 0;
+  for (const Unit& unit : units) {
+    largest = std::max(largest, gathered_bytes(unit, world));
+    all += gathered_bytes(unit, world);
+  }
+  const bool strict = *rc::gen::arbitrary<bool>();
+  const GatherBudget budget{strict ? GatherBudget::kStrict : *rc::gen::inRange(largest, all + 1)};
+  const Schedule schedule = build_schedule(trace, units, world, place(stage, Reduce::kAuto, 1), budget);
+  const ScheduleCost cost = simulate(schedule, units, world);
+  std::int64_t most_in_use = 0;
+  for (const Event& event : trace.events) {
+    if (event.kind != EventKind::kTouch) continue;
+    std::int64_t bytes = 0;
+    for (const int unit : event.pinned) bytes += unit == event.unit ? 0 : gathered_bytes(units[static_cast<std::size_t>(unit)], world);
+    most_in_use = std::max(most_in_use, bytes + gathered_bytes(units[static_cast<std::size_t>(event.unit)], world));
+  }
+  if (stage < 3) {
+    RC_ASSERT(cost.gathered_peak_bytes == 0);
+  } else if (strict) {
+    RC_ASSERT(cost.gathered_peak_bytes == most_in_use);
+  } else {
+    RC_ASSERT(cost.gathered_peak_bytes <= std::max(budget.capacity_bytes, most_in_use));
+  }
+}
+
+RC_GTEST_PROP(Schedule, NeverGathersMoreThanLeastRecentlyUsedWould, ()) {
+  const int num_units = *rc::gen::inRange(1, 8);
+  const auto order = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, num_units));
+  const auto capacity = *rc::gen::inRange(1, num_units + 1);
+  int gathers = 0;
+  std::vector<int> recent;  // the most recently used first
+  for (const int unit : order) {
+    const auto found = std::find(recent.begin(), recent.end(), unit);
+    if (found != recent.end()) {
+      recent.erase(found);
+    } else {
+      ++gathers;
+      if (static_cast<int>(recent.size()) == capacity) recent.pop_back();
+    }
+    recent.insert(recent.begin(), unit);
+  }
+  const auto units = equal_units(num_units);
+  const GatherBudget budget{capacity * gathered_bytes(units[0], 2)};
+  RC_ASSERT(cost_of(touches(order), units, 2, 3, budget).num_gathers <= gathers);
+}
+
+}  // namespace
+}  // namespace zero

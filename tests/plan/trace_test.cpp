@@ -1,0 +1,59 @@
+#include "zero/plan/trace.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "gpt_like.h"
+
+namespace zero {
+namespace {
+
+TEST(Trace, EqualTracesHashAlike) {
+  const auto units = gpt_units({});
+  EXPECT_EQ(hash_of(straight_trace(units)), hash_of(straight_trace(units)));
+}
+
+TEST(Trace, TheHashIsTheSameOnEveryMachine) {
+  EXPECT_EQ(hash_of({}), 14695981039346656037ull) << "FNV-1a's offset basis";
+  const Trace one{{{EventKind::kTouch, 3, {1, 2}}, {EventKind::kStep, -1, {}}}};
+  EXPECT_EQ(hash_of(one), 0x0f0b9cf24d34b8f2ull);
+}
+
+TEST(Trace, EverythingThatDiffersChangesTheHash) {
+  const Trace base{{{EventKind::kTouch, 0, {1}}, {EventKind::kTouch, 1, {}}, {EventKind::kBackward, -1, {}}}};
+  std::set<std::uint64_t> hashes{hash_of(base)};
+  const auto with = [&](auto change) {
+    Trace trace = base;
+    change(trace.events);
+    return hash_of(trace);
+  };
+  using Events = std::vector<Event>&;
+  hashes.insert(with([](Events events) { std::swap(events[0], events[1]); }));
+  hashes.insert(with([](Events events) { events[0].unit = 2; }));
+  hashes.insert(with([](Events events) { events[0].pinned = {}; }));
+  hashes.insert(with([](Events events) { events[0].pinned = {2}; }));
+  hashes.insert(with([](Events events) { events[0].kind = EventKind::kGradient; }));
+  hashes.insert(with([](Events events) { events.pop_back(); }));
+  hashes.insert(with([](Events events) { events.push_back({EventKind::kStep, -1, {}}); }));
+  EXPECT_EQ(hashes.size(), 8u);
+}
+
+// A list's length is hashed before its elements: they cannot be taken for the next event's.
+TEST(Trace, PinnedUnitsAreNotConfusedWithEvents) {
+  const Trace a{{{EventKind::kTouch, 0, {0, 0, 0}}}};
+  const Trace b{{{EventKind::kTouch, 0, {}}, {EventKind::kTouch, 0, {}}}};
+  EXPECT_NE(hash_of(a), hash_of(b));
+}
+
+TEST(Trace, EventsAreDescribedByTheirUnitsNames) {
+  const auto units = gpt_units({});
+  EXPECT_EQ(describe(Event{EventKind::kTouch, 2, {}}, units), "touch h.0");
+  EXPECT_EQ(describe(Event{EventKind::kGradient, 0, {}}, units), "gradient wte.weight");
+  EXPECT_EQ(describe(Event{EventKind::kBackward, -1, {}}, units), "backward");
+  EXPECT_EQ(describe(Event{EventKind::kEndBackward, -1, {}}, units), "end of backward");
+  EXPECT_EQ(describe(Event{EventKind::kStep, -1, {}}, units), "step");
+}
+
+}  // namespace
+}  // namespace zero

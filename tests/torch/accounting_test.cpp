@@ -1,0 +1,158 @@
+// Law 1: what is held and what is sent, against the formulas of the ZeRO paper and against the plan.
+#include <gtest/gtest.h>
+
+#include "subjects.h"
+#include "zero/plan/estimate.h"
+#include "zero/plan/partition.h"
+
+namespace zero {
+namespace {
+
+using testing::all_stages;
+using testing::RunResult;
+using testing::Subject;
+
+// Each unit is touched once a pass and direction: what the formulas speak of. Sizes that no world divides.
+struct LayersNet : torch::nn::Module {
+  LayersNet() {
+    register_module("layers", layers);
+    for (int i = 0; i < 4; ++i) layers->push_back(torch::nn::Linear(95, 95));
+  }
+  torch::nn::ModuleList layers;
+};
+constexpr std::int64_t kNumel = 4 * (95 * 95 + 95);
+
+Subject layers_net() {
+  auto net = std::make_shared<LayersNet>();
+  return {net, [net](int step, int micro, int rank) {
+            torch::Tensor x = (torch::arange(190) * 0.1 + step + micro + rank).sin().to(net->parameters()[0].scalar_type()).reshape({2, 95});
+            x.requires_grad_();  // so that the first layer's weight is read in backward too
+            for (const auto& layer : *net->layers) x = torch::tanh(layer->as<torch::nn::LinearImpl>()->forward(x));
+            return x.square().sum();
+          }};
+}
+
+// By the paper: bytes an element of parameter, gradient, master and moments, before anything is sharded.
+struct BytesAnElement {
+  double parameter, gradient, master, moment;
+};
+
+BytesAnElement bytes_of(const AttachOptions& options, int world) {
+  const bool fp32 = options.dtype == DType::kFloat32;
+  const double type = fp32 ? 4 : 2;
+  const double gradient = options.accumulate > 1 ? 4 : type;
+  const auto share = [&](int from_stage) { return options.stage >= from_stage ? 1.0 / world : 1.0; };
+  return {type * share(3), gradient * share(2), (fp32 ? 0 : 4) * share(1), 8 * share(1)};
+}
+
+void expect_near(std::int64_t held, double bytes_an_element, std::int64_t padding, const std::string& what) {
+  const double formula = bytes_an_element * kNumel;
+  EXPECT_NEAR(static_cast<double>(held), formula, 0.01 * formula + bytes_an_element * static_cast<double>(padding)) << what;
+}
+
+TEST(Memory, ByTagIsWhatTheFormulasSay) {
+  for (int world : {1, 2, 4, 8}) {
+    for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      for (int accumulate : {1, 2}) {
+        for (const AttachOptions& options : all_stages({.accumulate = accumulate, .dtype = dtype})) {
+          const RunResult run = testing::train(world, 2, options, layers_net);
+          const std::string where = name_of(options) + ", world " + std::to_string(world) + ", accumulate " + std::to_string(accumulate);
+          const BytesAnElement formula = bytes_of(options, world);
+          for (const EngineReport& report : run.reports) {
+            const std::int64_t padding = report.padding_bytes / static_cast<std::int64_t>(size_of(dtype));
+            EXPECT_LE(padding, kNumel / 50) << "the padding that is stated is small";
+            expect_near(report.memory[MemoryTag::kParameter], formula.parameter, padding, "parameter, " + where);
+            expect_near(report.memory[MemoryTag::kGradient], formula.gradient, padding, "gradient, " + where);
+            expect_near(report.memory[MemoryTag::kMaster], formula.master, padding, "master, " + where);
+            expect_near(report.memory[MemoryTag::kMoment], formula.moment, padding, "moment, " + where);
+            EXPECT_EQ(report.num_parameters, kNumel);
+            if (accumulate == 1) {
+              EXPECT_NEAR(static_cast<double>(report.memory.state()), report.state_formula_bytes,
+                          0.01 * report.state_formula_bytes + static_cast<double>(report.padding_bytes) * 8);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Memory, TheStrictBudgetGathersAndStagesOneUnitAtATime) {
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const AttachOptions options = all_stages({.dtype = dtype}).back();
+    const EngineReport report = testing::train(2, 3, options, layers_net).reports[0];
+    const std::int64_t unit = (kNumel / 4 + 64) * static_cast<std::int64_t>(size_of(dtype));
+    EXPECT_LE(report.peak_memory[MemoryTag::kGathered], unit);
+    EXPECT_LE(report.peak_memory[MemoryTag::kStaging], unit);
+    EXPECT_GE(report.peak_memory[MemoryTag::kGathered], unit * 9 / 10);
+  }
+}
+
+TEST(Memory, ABudgetInBytesIsKept) {
+  AttachOptions options{.stage = 3};
+  const EngineReport generous = testing::train(2, 3, options, layers_net).reports[0];
+  const EngineReport strict = testing::train(2, 3, all_stages(options).back(), layers_net).reports[0];
+  ASSERT_LT(strict.peak_memory_bytes, generous.peak_memory_bytes);
+  for (int eighth = 0; eighth <= 8; ++eighth) {
+    const std::int64_t budget = strict.peak_memory_bytes + (generous.peak_memory_bytes - strict.peak_memory_bytes) * eighth / 8;
+    options.device_memory = {DeviceMemory::Kind::kBytes, budget};
+    EXPECT_LE(testing::train(2, 3, options, layers_net).reports[0].peak_memory_bytes, budget) << eighth << "/8";
+  }
+  options.device_memory.bytes = strict.peak_memory_bytes / 2;
+  EXPECT_THROW(testing::train(2, 1, options, layers_net), ConfigError);
+}
+
+// What a rank sends in units of P (N - 1) / N, as semantics.md promises.
+int passes(const AttachOptions& options) {
+  const int k = options.accumulate;
+  const bool each = options.reduce == Reduce::kEach;
+  if (options.stage < 3) return each ? k + 1 : 2;
+  return each ? 3 * k : 2 * k + 1;
+}
+
+TEST(Traffic, IsTheFormulasAtEveryStageWithMicroBatchesToo) {
+  for (int world : {1, 2, 3, 4}) {
+    for (int accumulate : {1, 3}) {
+      for (Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
+        for (const AttachOptions& options : all_stages({.reduce = reduce, .accumulate = accumulate})) {
+          // Stage 3 sends this much in the strict budget; with more room it gathers less often.
+          const bool strict = options.device_memory.kind == DeviceMemory::Kind::kMin;
+          const RunResult run = testing::train(world, 3, options, layers_net);
+          for (const EngineReport& report : run.reports) {
+            const std::int64_t padded = kNumel * 4 + report.padding_bytes;
+            const std::int64_t formula = passes(options) * padded * (world - 1) / world;
+            const std::string where = name_of(options) + ", world " + std::to_string(world) + ", accumulate " + std::to_string(accumulate);
+            EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << where;
+            EXPECT_EQ(report.received_bytes_per_step, report.planned_sent_bytes) << where;
+            if (options.stage < 3 || strict) {
+              EXPECT_EQ(report.sent_bytes_per_step, formula) << where;
+              EXPECT_NEAR(static_cast<double>(report.sent_bytes_per_step), report.sent_formula_bytes,
+                          0.01 * report.sent_formula_bytes + static_cast<double>(passes(options) * report.padding_bytes))
+                  << where;
+            } else {
+              EXPECT_LE(report.sent_bytes_per_step, formula) << where;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Traffic, IsThePlansForEveryBudgetAndATiedModel) {
+  AttachOptions options{.stage = 3};
+  const EngineReport generous = testing::train(3, 3, options, testing::tied_net).reports[0];
+  const EngineReport strict = testing::train(3, 3, all_stages(options).back(), testing::tied_net).reports[0];
+  std::int64_t last = strict.sent_bytes_per_step;
+  for (int eighth = 0; eighth <= 8; ++eighth) {
+    options.device_memory = {DeviceMemory::Kind::kBytes, strict.peak_memory_bytes + (generous.peak_memory_bytes - strict.peak_memory_bytes) * eighth / 8};
+    const EngineReport report = testing::train(3, 3, options, testing::tied_net).reports[0];
+    EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << eighth << "/8";
+    EXPECT_LE(report.sent_bytes_per_step, last) << "more memory never costs traffic: " << eighth << "/8";
+    last = report.sent_bytes_per_step;
+  }
+  EXPECT_LT(last, strict.sent_bytes_per_step);
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,117 @@
+// The reference: the same training in libtorch alone, on one rank, with no attach() and no engine.
+//
+// Forward and backward are torch's own, gradients are read from .grad(), and the update rule runs over copies of the parameters.
+// Only two things are taken from zero.cpp: the rule itself, and the order in which the global norm is summed (a unit's flat range).
+#pragma once
+
+#include <cmath>
+
+#include "training_run.h"
+#include "zero/comm/rank_sum.h"
+#include "zero/plan/partition.h"
+#include "zero/torch/module_parameters.h"
+#include "zero/torch/tensor_type.h"
+
+namespace zero::testing {
+
+class PlainRun {
+ public:
+  PlainRun(const torch::nn::Module& module, const AttachOptions& options)
+      : options_(options), parameters_(parameters_of(module, options.dtype)), units_(make_units(parameters_.specs, {})), rule_(make_update_rule(options.optimizer)) {
+    for (const torch::Tensor& tensor : parameters_.tensors) {
+      states_.push_back({tensor.detach().to(torch::kFloat32).clone(), torch::zeros(tensor.sizes()), torch::zeros(tensor.sizes())});
+    }
+  }
+
+  // Returns the gradient norm before clipping.
+  double step(double lr) {
+    const torch::NoGradGuard no_gradients;
+    double sum_squares = 0;
+    for (const Unit& unit : units_) {
+      if (unit.trainable) sum_squares += sum_squares_of(unit);
+    }
+    const double norm = std::sqrt(sum_squares);
+    const double clip = options_.clip > 0 ? std::min(1.0, options_.clip / (norm + 1e-6)) : 1.0;
+    for (std::size_t param = 0; param < states_.size(); ++param) update(param, lr, clip);
+    return norm;
+  }
+
+  // In name order, full precision held.
+  std::vector<torch::Tensor> parameters() const {
+    std::vector<std::pair<std::string, torch::Tensor>> named;
+    for (std::size_t param = 0; param < states_.size(); ++param) named.emplace_back(parameters_.specs[param].name, states_[param].master);
+    std::sort(named.begin(), named.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<torch::Tensor> values;
+    for (auto& [name, value] : named) values.push_back(value);
+    return values;
+  }
+
+ private:
+  struct State {
+    torch::Tensor master, first, second;
+    std::int64_t steps = 0;
+  };
+
+  torch::Tensor gradient_of(std::size_t param) const {
+    const torch::Tensor& gradient = parameters_.tensors[param].grad();
+    if (!gradient.defined()) return gradient;
+    return (gradient.is_sparse() ? gradient.to_dense() : gradient).contiguous();
+  }
+
+  double sum_squares_of(const Unit& unit) const {
+    const torch::Tensor flat = torch::zeros({padded_numel(unit, 1)}, to_scalar_type(unit.dtype));
+    for (const Slice& slice : unit.slices) {
+      const torch::Tensor gradient = gradient_of(static_cast<std::size_t>(slice.param));
+      if (gradient.defined()) flat.narrow(0, slice.offset, slice.numel).copy_(gradient.reshape({-1}));
+    }
+    return stats_of(static_cast<const std::byte*>(flat.const_data_ptr()), unit.dtype, flat.numel()).sum_squares;
+  }
+
+  void update(std::size_t param, double lr, double clip) {
+    torch::Tensor tensor = parameters_.tensors[param];
+    const torch::Tensor gradient = gradient_of(param);
+    if (!gradient.defined()) return;
+    State& state = states_[param];
+    const UpdateSpan span{.parameter = state.master.mutable_data_ptr<float>(),
+                          .gradient = static_cast<const std::byte*>(gradient.const_data_ptr()),
+                          .gradient_dtype = parameters_.specs[param].dtype,
+                          .first_moment = state.first.mutable_data_ptr<float>(),
+                          .second_moment = state.second.mutable_data_ptr<float>(),
+                          .numel = state.master.numel()};
+    rule_->update(span, {.step = ++state.steps,
+                         .lr = lr,
+                         .gradient_scale = clip,
+                         .weight_decay = tensor.dim() >= 2 ? weight_decay(options_.optimizer) : 0.0});
+    tensor.copy_(state.master);
+    tensor.mutable_grad().reset();
+  }
+
+  AttachOptions options_;
+  ModuleParameters parameters_;
+  std::vector<Unit> units_;
+  std::unique_ptr<UpdateRule> rule_;
+  std::vector<State> states_;
+};
+
+// What train(1, ...) does. With more than one micro-batch the module must be fp32: torch sums in the parameter's type.
+inline RunResult train_plain(int num_steps, const AttachOptions& options, const MakeSubject& make, double lr = 1e-2) {
+  torch::set_num_threads(1);
+  torch::manual_seed(7);
+  Subject subject = make();
+  PlainRun plain(*subject.module, options);
+  if (options.dtype) subject.module->to(to_scalar_type(*options.dtype));
+  RunResult result;
+  for (int step = 0; step < num_steps; ++step) {
+    for (int micro = 0; micro < options.accumulate; ++micro) {
+      torch::Tensor loss = subject.loss(step, micro, 0) / options.accumulate;
+      loss.backward();
+      result.loss_bits.push_back(std::bit_cast<std::uint32_t>(loss.item().toFloat()));
+    }
+    result.grad_norms.push_back(plain.step(lr));
+  }
+  result.parameters = plain.parameters();
+  for (const torch::Tensor& parameter : subject.module->parameters()) result.given_back.push_back(parameter.detach().clone());
+  return result;
+}
+
+}  // namespace zero::testing

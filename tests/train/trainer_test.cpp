@@ -1,0 +1,301 @@
+#include "zero/train/trainer.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <unistd.h>
+
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+#include "tests/train/worlds.h"
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+#include "zero/checkpoint/safetensors_file.h"
+
+namespace zero {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+class TrainerTest : public testing::Test {
+ protected:
+  // A small language model on a text with a rhythm.
+  TrainJob text_job(std::int64_t steps) {
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += i % 2 == 0 ? "hello world, " : "good night moon. ";
+    TrainJob job;
+    job.model = {.name = "gpt2", .layers = 2, .width = 16, .heads = 2, .context = 16};
+    job.data = {.kind = DataKind::kText, .path = folder_.write("text.txt", text), .validation = 0.1};
+    job.train = {.steps = steps, .batch = 4, .eval_every = 0, .log_every = 5};
+    job.schedule = {.kind = LrKind::kConstant, .lr = 1e-2, .warmup = 0, .steps = steps};
+    job.attach = {.stage = 3, .optimizer = AdamW{.lr = 1e-2}, .clip = 1.0};
+    job.run_dir = folder_ / "run";
+    job.config_text = "[train]\n";
+    return job;
+  }
+
+  TrainJob table_job(std::string model, std::string_view rows, std::int64_t steps) {
+    TrainJob job;
+    job.model = {.name = std::move(model)};
+    job.data = {.kind = DataKind::kCsv, .path = folder_.write("table.csv", rows), .validation = 0.0};
+    job.train = {.steps = steps, .batch = 4, .eval_every = 0, .log_every = 50};
+    job.schedule = {.kind = LrKind::kConstant, .lr = 0.05, .warmup = 0, .steps = steps};
+    job.attach = {.stage = 2, .optimizer = AdamW{.lr = 0.05, .weight_decay = 0}};
+    job.run_dir = folder_ / "run";
+    return job;
+  }
+
+  // Rank 0's result; what it printed is in out_.
+  TrainResult run(const TrainJob& job, int world, const StopSignal* stop = nullptr) {
+    TrainResult result;
+    std::ostringstream out;
+    run_ranks(world, [&](World& ranks) {
+      std::ostringstream nothing;
+      auto mine = train(job, ranks, {.out = ranks.rank() == 0 ? out : nothing, .style = {}, .stop = stop});
+      EXPECT_EQ(nothing.str(), "") << "only rank 0 prints";
+      if (ranks.rank() == 0) result = std::move(mine);
+    });
+    out_ = out.str();
+    return result;
+  }
+
+  json report() { return json::parse(read_file(folder_ / "run/report.json")); }
+  std::vector<json> metrics() {
+    std::istringstream lines(read_file(folder_ / "run/metrics.jsonl"));
+    std::vector<json> found;
+    for (std::string line; std::getline(lines, line);) found.push_back(json::parse(line));
+    return found;
+  }
+
+  TemporaryFolder folder_;
+  std::string out_;
+};
+
+TEST_F(TrainerTest, ATextIsLearned) {
+  const auto losses = run(text_job(60), 1).report.losses;
+  EXPECT_NEAR(losses.front(), std::log(256.0), 0.3);
+  EXPECT_LT(losses.back(), 2.0);
+}
+
+TEST_F(TrainerTest, ALineIsFitted) {
+  std::string rows;
+  for (int a = -4; a <= 4; ++a) {
+    for (int b = -4; b <= 4; ++b) rows += fmt::format("{},{},{}\n", a * 0.25, b * 0.25, 2.0 * a * 0.25 - b * 0.25 + 0.5);
+  }
+  EXPECT_LT(run(table_job("linear", rows, 300), 2).report.losses.back(), 1e-3);
+}
+
+TEST_F(TrainerTest, ExclusiveOrIsLearned) {
+  auto job = table_job("mlp", "0,0,0\n0,1,1\n1,0,1\n1,1,0\n", 400);
+  job.model.sizes = {2, 16, 1};
+  EXPECT_LT(run(job, 1).report.losses.back(), 0.02);
+}
+
+TEST_F(TrainerTest, StagesGiveTheSameBits) {
+  std::vector<std::string> sha;
+  std::vector<std::vector<float>> losses;
+  for (int stage = 0; stage <= 3; ++stage) {
+    auto job = text_job(6);
+    job.attach.stage = stage;
+    job.run_dir = folder_ / fmt::format("stage{}", stage);
+    auto result = run(job, 2);
+    sha.push_back(result.report.parameters_sha256);
+    losses.push_back(result.report.losses);
+  }
+  for (int stage = 1; stage <= 3; ++stage) {
+    EXPECT_EQ(sha[stage], sha[0]) << "stage " << stage;
+    EXPECT_EQ(losses[stage], losses[0]) << "stage " << stage;
+  }
+  EXPECT_EQ(sha[0].size(), 64U);
+}
+
+TEST_F(TrainerTest, MicroBatchesOfAStepAreItsBatch) {
+  auto whole = text_job(4);
+  whole.attach.clip = 0;
+  auto cut = whole;
+  whole.train.batch = 4;
+  cut.train.batch = 2;
+  cut.train.accumulate = 2;
+  cut.attach.accumulate = 2;
+  cut.run_dir = folder_ / "cut";
+  const auto a = run(whole, 1).report, b = run(cut, 1).report;
+  for (std::size_t i = 0; i < a.losses.size(); ++i) EXPECT_NEAR(a.losses[i], b.losses[i], 1e-4) << "step " << i + 1;
+  EXPECT_EQ(a.tokens_per_step, b.tokens_per_step);
+}
+
+TEST_F(TrainerTest, TheRunFolderIsComplete) {
+  auto job = text_job(5);
+  job.config_text = "[model]\nname = \"gpt2\"\n";
+  run(job, 2);
+  EXPECT_EQ(read_file(folder_ / "run/config.toml"), job.config_text);
+  const auto plan = read_file(folder_ / "run/plan.txt");
+  EXPECT_NE(plan.find("stage 3 on 2 ranks"), std::string::npos);
+  EXPECT_NE(out_.find(plan), std::string::npos) << "the plan is printed as it is kept";
+  EXPECT_EQ(out_.substr(0, 8), "ranks: 2");
+  const auto model = SafetensorsFile::open(folder_ / "run/model.safetensors");
+  EXPECT_EQ(model.at("transformer.wte.weight").shape, (std::vector<std::int64_t>{256, 16}));
+  EXPECT_EQ(model.entries().size(), 2 + 2 * 12 + 2U);
+}
+
+TEST_F(TrainerTest, TheReportAgreesWithTheRun) {
+  const auto result = run(text_job(5), 2).report;
+  const auto written = report();
+  EXPECT_EQ(written["world"], 2);
+  EXPECT_EQ(written["steps"], 5);
+  EXPECT_EQ(written["stage"], 3);
+  EXPECT_EQ(written["dtype"], "fp32");
+  EXPECT_EQ(written["losses"].size(), 5U);
+  EXPECT_EQ(written["grad_norms"].size(), 5U);
+  EXPECT_EQ(written["step_seconds"].size(), 5U);
+  EXPECT_EQ(written["loss_bits"][4], float_bits(result.losses[4]));
+  EXPECT_EQ(written["parameters_sha256"], result.parameters_sha256);
+  EXPECT_EQ(written["transport"], "in_process");
+  EXPECT_EQ(written["memory_bytes"].size(), 2U);
+  EXPECT_GT(written["memory_bytes"][1]["moment"], 0);
+  EXPECT_GT(written["sent_bytes_per_step"][0], 0);
+  EXPECT_GT(written["val_loss"], 0);
+  EXPECT_GT(written["startup_s"], 0);
+  EXPECT_GT(written["peak_rss"][0], written["parameters_sha256"].size());
+  EXPECT_GT(written["utilization"], 0);
+}
+
+TEST_F(TrainerTest, MetricsHaveALineAStepAndAnEvaluation) {
+  auto job = text_job(6);
+  job.train.eval_every = 4;
+  job.train.eval_batches = 1;
+  run(job, 2);
+  std::vector<std::int64_t> steps, evaluations;
+  for (const auto& line : metrics()) (line.contains("val_loss") ? evaluations : steps).push_back(line["step"]);
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(evaluations, (std::vector<std::int64_t>{4, 6}));
+  const auto written = report();
+  for (const auto& line : metrics()) {
+    if (!line.contains("loss")) continue;
+    EXPECT_FLOAT_EQ(line["loss"], written["losses"][line["step"].get<std::size_t>() - 1]);
+  }
+}
+
+TEST_F(TrainerTest, EvaluationDoesNotChangeTheRun) {
+  auto plain = text_job(6);
+  const auto expected = run(plain, 2).report.parameters_sha256;
+  auto evaluated = text_job(6);
+  evaluated.run_dir = folder_ / "evaluated";
+  evaluated.train.eval_every = 2;
+  EXPECT_EQ(run(evaluated, 2).report.parameters_sha256, expected);
+}
+
+TEST_F(TrainerTest, TheScheduleIsFollowed) {
+  auto job = text_job(5);
+  job.schedule = {.kind = LrKind::kLinear, .lr = 1e-2, .min_lr = 1e-3, .warmup = 2, .steps = 5};
+  run(job, 1);
+  for (const auto& line : metrics()) {
+    if (line.contains("lr")) EXPECT_DOUBLE_EQ(line["lr"], lr_at(job.schedule, line["step"].get<std::int64_t>() - 1));
+  }
+}
+
+TEST_F(TrainerTest, ARunGoesOnFromGivenWeights) {
+  auto first = text_job(8);
+  const auto trained = run(first, 1).report;
+  auto second = text_job(1);
+  second.model.init = (folder_ / "run/model.safetensors").string();
+  second.run_dir = folder_ / "second";
+  EXPECT_LT(run(second, 2).report.losses.front(), trained.losses.front() - 0.5);
+}
+
+TEST_F(TrainerTest, ASampleIsPrinted) {
+  auto job = text_job(3);
+  job.train.sample = 30;
+  run(job, 2);
+  const auto begin = out_.find("sample:\n");
+  ASSERT_NE(begin, std::string::npos);
+  const auto end = out_.find("\ndone:");
+  ASSERT_NE(end, std::string::npos);
+  EXPECT_GE(end - begin, 30U);
+}
+
+TEST_F(TrainerTest, AFolderThatHoldsARunIsRefusedUnlessToldOtherwise) {
+  auto job = text_job(2);
+  run(job, 1);
+  const auto before = read_file(folder_ / "run/report.json");
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { run(job, 1); }), "holds a run already"));
+  EXPECT_EQ(read_file(folder_ / "run/report.json"), before);
+  job.overwrite = true;
+  job.train.steps = 3;
+  run(job, 1);
+  EXPECT_EQ(report()["steps"], 3);
+  EXPECT_EQ(metrics().size(), 4U) << "three steps and the evaluation; nothing of the old run";
+}
+
+TEST_F(TrainerTest, BadInputLeavesNoFolderBehind) {
+  auto job = text_job(2);
+  job.model.heads = 3;
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { run(job, 1); }), "model.heads = 3"));
+  job = text_job(2);
+  job.model.init = (folder_ / "absent.safetensors").string();
+  EXPECT_THROW(run(job, 1), ConfigError);
+  job = text_job(2);
+  job.attach.device_memory = {.kind = DeviceMemory::Kind::kBytes, .bytes = 1000};
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { run(job, 2); }), "zero.device_memory"));
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+TEST_F(TrainerTest, ARankThatIsToldSomethingElseIsNamed) {
+  const auto job = text_job(2);
+  std::mutex mutex;
+  std::vector<std::string> messages;
+  run_ranks(3, [&](World& world) {
+    auto mine = job;
+    mine.config_hash = world.rank() == 2 ? 5 : 4;
+    std::ostringstream out;
+    auto message = message_of<ConfigError>([&] { train(mine, world, {.out = out, .style = {}}); });
+    const std::lock_guard lock(mutex);
+    messages.push_back(std::move(message));
+  });
+  ASSERT_EQ(messages.size(), 3U);
+  for (const auto& message : messages) EXPECT_TRUE(says(message, "rank 2: differs from rank 0's"));
+}
+
+TEST_F(TrainerTest, ThreadsThatShareAGeneratorRefuseDropout) {
+  auto job = text_job(2);
+  job.model.dropout = 0.1;
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { run(job, 2); }), "model.dropout = 0.1"));
+  EXPECT_EQ(run(job, 1).report.losses.size(), 2U) << "one rank shares it with nobody";
+}
+
+TEST_F(TrainerTest, DropoutIsAFunctionOfTheSeed) {
+  auto job = text_job(3);
+  job.model.dropout = 0.3;
+  const auto first = run(job, 1).report.losses;
+  job.overwrite = true;
+  torch::manual_seed(99);
+  EXPECT_EQ(run(job, 1).report.losses, first);
+  job.train.seed = 7;
+  EXPECT_NE(run(job, 1).report.losses, first);
+}
+
+TEST_F(TrainerTest, ASignalEndsTheRunAfterAStep) {
+  auto job = text_job(100000);
+  const StopSignal stop;
+  ::kill(::getpid(), SIGTERM);
+  const auto result = run(job, 2, &stop);
+  EXPECT_EQ(result.stop_signal, SIGTERM);
+  EXPECT_NE(out_.find("stopped by signal 15 after step 1"), std::string::npos);
+  EXPECT_EQ(metrics().size(), 1U);
+  EXPECT_FALSE(fs::exists(folder_ / "run/report.json"));
+}
+
+TEST_F(TrainerTest, ANumberThatIsNoneSkipsTheStepAndSaysSo) {
+  auto job = text_job(3);
+  job.attach.optimizer = AdamW{.lr = 1e38};
+  job.schedule.lr = 1e38;
+  job.attach.max_skipped_steps = 5;
+  run(job, 1);
+  EXPECT_NE(out_.find("is not finite"), std::string::npos) << out_;
+  EXPECT_GT(report()["skipped_steps"], 0);
+}
+
+}  // namespace
+}  // namespace zero

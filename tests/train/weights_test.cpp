@@ -1,0 +1,173 @@
+#include "zero/train/weights.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <map>
+
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+#include "tests/train/worlds.h"
+#include "zero/base/error.h"
+#include "zero/base/sha256.h"
+#include "zero/checkpoint/safetensors_writer.h"
+#include "zero/models/gpt2.h"
+
+namespace zero {
+namespace {
+
+Gpt2 some_model(std::uint64_t seed = 1) {
+  torch::manual_seed(seed);
+  return Gpt2(Gpt2Options{.layers = 2, .width = 8, .heads = 2, .context = 4, .vocab = 11});
+}
+
+using Tensors = std::map<std::string, torch::Tensor>;
+
+Tensors tensors_of(torch::nn::Module& module) {
+  Tensors tensors;
+  for (const auto& item : module.named_parameters()) tensors[item.key()] = item.value().detach().clone();
+  return tensors;
+}
+
+ElementType type_of(const torch::Tensor& tensor) {
+  if (tensor.scalar_type() == at::kHalf) return ElementType::kF16;
+  if (tensor.scalar_type() == at::kBFloat16) return ElementType::kBF16;
+  return tensor.scalar_type() == at::kInt ? ElementType::kI32 : ElementType::kF32;
+}
+
+void write(const std::filesystem::path& path, const Tensors& tensors) {
+  std::vector<SafetensorsEntry> entries;
+  for (const auto& [name, tensor] : tensors) entries.push_back({.name = name, .dtype = type_of(tensor), .shape = tensor.sizes().vec()});
+  SafetensorsWriter writer(path, entries);
+  for (const auto& [name, tensor] : tensors) {
+    writer.write(name, 0, {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
+  }
+  writer.commit();
+}
+
+void expect_equal(const Tensors& a, const Tensors& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, tensor] : a) EXPECT_TRUE(torch::equal(tensor, b.at(name))) << name;
+}
+
+class Weights : public testing::Test {
+ protected:
+  // What map_weights() says about a file of these tensors.
+  std::string refusal(const Tensors& tensors) {
+    write(file_, tensors);
+    auto model = some_model();
+    return message_of<ConfigError>([&] { map_weights(*model, file_); });
+  }
+  Tensors loaded(const Tensors& tensors) {
+    write(file_, tensors);
+    auto model = some_model(2);
+    const auto file = map_weights(*model, file_);
+    return tensors_of(*model);
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path file_ = folder_ / "init.safetensors";
+  Tensors tensors_ = tensors_of(*some_model());
+};
+
+TEST_F(Weights, AreReadUnderTheModelsNames) { expect_equal(loaded(tensors_), tensors_); }
+
+TEST_F(Weights, AreReadWithoutThePrefixToo) {
+  Tensors bare;
+  for (const auto& [name, tensor] : tensors_) bare[name.substr(std::string("transformer.").size())] = tensor;
+  expect_equal(loaded(bare), tensors_);
+}
+
+TEST_F(Weights, MasksAndTheTiedHeadOfPublishedFilesArePassedOver) {
+  auto published = tensors_;
+  published["transformer.h.0.attn.bias"] = torch::ones({1, 1, 4, 4});
+  published["transformer.h.1.attn.masked_bias"] = torch::tensor(-1e4F);
+  published["lm_head.weight"] = tensors_.at("transformer.wte.weight");
+  expect_equal(loaded(published), tensors_);
+}
+
+TEST_F(Weights, HalfPrecisionIsTakenIn) {
+  Tensors half, rounded;
+  for (const auto& [name, tensor] : tensors_) {
+    half[name] = tensor.to(at::kHalf);
+    rounded[name] = tensor.to(at::kHalf).to(at::kFloat);
+  }
+  expect_equal(loaded(half), rounded);
+}
+
+TEST_F(Weights, AMissingTensorIsNamed) {
+  tensors_.erase("transformer.h.1.ln_2.bias");
+  EXPECT_TRUE(says(refusal(tensors_), "has no transformer.h.1.ln_2.bias"));
+}
+
+TEST_F(Weights, ManyMissingTensorsFitOneScreen) {
+  const auto message = refusal({{"transformer.wte.weight", tensors_.at("transformer.wte.weight")}});
+  EXPECT_TRUE(says(message, "and 23 more"));
+  EXPECT_LT(message.size(), 600U);
+}
+
+TEST_F(Weights, ATensorTooMuchIsNamed) {
+  tensors_["transformer.h.2.ln_1.bias"] = torch::zeros({8});
+  EXPECT_TRUE(says(refusal(tensors_), "what the model does not have: transformer.h.2.ln_1.bias"));
+}
+
+TEST_F(Weights, AHeadOfAnotherShapeIsRefused) {
+  tensors_["lm_head.weight"] = torch::zeros({12, 8});
+  EXPECT_TRUE(says(refusal(tensors_), "lm_head.weight has shape [12, 8], the model wants [11, 8]"));
+}
+
+TEST_F(Weights, AnotherShapeIsRefusedWithBoth) {
+  tensors_["transformer.wpe.weight"] = torch::zeros({5, 8});
+  EXPECT_TRUE(says(refusal(tensors_), "transformer.wpe.weight has shape [5, 8], the model wants [4, 8]"));
+}
+
+TEST_F(Weights, AnotherTypeIsRefused) {
+  tensors_["transformer.ln_f.bias"] = torch::zeros({8}, at::kInt);
+  EXPECT_TRUE(says(refusal(tensors_), "transformer.ln_f.bias is I32"));
+}
+
+TEST_F(Weights, ComeBackAsTheyWere) {
+  write(file_, tensors_);
+  for (const int stage : {0, 3}) {
+    run_ranks(2, [&](World& world) {
+      auto model = some_model(7);
+      auto file = std::make_optional(map_weights(*model, file_));
+      Attachment engine = attach(*model, world, {.stage = stage});
+      file.reset();
+      const auto saved = folder_ / ("saved" + std::to_string(stage) + ".safetensors");
+      const auto sha = save_weights(engine, saved, world.rank() == 0);
+      engine.abandon();
+      if (world.rank() != 0) {
+        EXPECT_EQ(sha, "");
+        return;
+      }
+      expect_equal(loaded(tensors_), tensors_);
+      auto reread = some_model(8);
+      const auto kept = map_weights(*reread, saved);
+      expect_equal(tensors_of(*reread), tensors_);
+      Sha256 expected;
+      for (const auto& [name, tensor] : tensors_) {
+        expected.update({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
+      }
+      EXPECT_EQ(sha, expected.finish_hex()) << "over all parameters in name order";
+    });
+  }
+}
+
+TEST_F(Weights, InBfloat16AreSavedRoundedAndHashedInFull) {
+  write(file_, tensors_);
+  run_ranks(1, [&](World& world) {
+    auto model = some_model(7);
+    const auto file = map_weights(*model, file_);
+    Attachment engine = attach(*model, world, {.stage = 3, .dtype = DType::kBFloat16});
+    const auto sha = save_weights(engine, folder_ / "saved.safetensors", true);
+    engine.abandon();
+    const auto saved = SafetensorsFile::open(folder_ / "saved.safetensors");
+    for (const auto& entry : saved.entries()) EXPECT_EQ(entry.dtype, ElementType::kBF16) << entry.name;
+    Sha256 full;
+    for (const auto& [name, tensor] : tensors_) full.update({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
+    EXPECT_EQ(sha, full.finish_hex()) << "the master is fp32 and exact";
+  });
+}
+
+}  // namespace
+}  // namespace zero

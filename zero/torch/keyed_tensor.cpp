@@ -1,0 +1,34 @@
+#include "zero/torch/keyed_tensor.h"
+
+#include <ATen/core/VariableHooksInterface.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "zero/base/check.h"
+#include "zero/torch/dispatch_key.h"
+
+namespace zero {
+
+at::Tensor tensor_over(const c10::Storage& storage, const std::vector<std::int64_t>& sizes, at::ScalarType type, bool keyed) {
+  using Key = c10::DispatchKey;
+  const bool meta = storage.device_type() == c10::DeviceType::Meta;
+  c10::DispatchKeySet keys = meta ? c10::DispatchKeySet({Key::Meta, Key::AutogradMeta, Key::ADInplaceOrView})
+                                  : c10::DispatchKeySet({Key::CPU, Key::AutogradCPU, Key::ADInplaceOrView, Key::AutocastCPU});
+  if (keyed) keys = keys.add(kParameterKey);
+  auto impl = c10::make_intrusive<at::TensorImpl>(c10::Storage(storage), keys, c10::scalarTypeToTypeMeta(type));
+  impl->set_sizes_contiguous(sizes);
+  return at::Tensor(std::move(impl));
+}
+
+void replace_data(const at::Tensor& tensor, const at::Tensor& data) {
+  if (tensor.is_meta() == data.is_meta() && !tensor.is_meta()) {
+    const bool trainable = tensor.requires_grad();
+    at::impl::GetVariableHooks()->set_data(tensor, data);
+    ZERO_CHECK(tensor.requires_grad() == trainable, "set_data changed requires_grad");
+    return;
+  }
+  // set_data() refuses to leave the meta device. A deferred tensor has no history that could mind.
+  tensor.unsafeGetTensorImpl()->shallow_copy_from(data.getIntrusivePtr());
+  if (auto* history = torch::autograd::impl::get_autograd_meta(tensor)) history->grad_accumulator_.reset();
+}
+
+}  // namespace zero
