@@ -1,3 +1,8 @@
+add_library(zero_test_pch OBJECT "${PROJECT_SOURCE_DIR}/cmake/pch.cpp")
+target_link_libraries(zero_test_pch PUBLIC zero_flags GTest::gtest rapidcheck)
+target_precompile_headers(zero_test_pch PRIVATE "${PROJECT_SOURCE_DIR}/cmake/test_pch.h")
+zero_compile_as_test(zero_test_pch)
+
 # One program a folder; FLOORS is what the folder's tests may use.
 zero_tests(base FLOORS base)
 zero_tests(plan FLOORS base plan)

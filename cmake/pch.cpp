@@ -1,1 +1,1 @@
-// Compiled once so that its precompiled header can be shared by every target that includes torch.
+// Compiled once so that its precompiled header can be shared by every target that includes the same things.

@@ -32,6 +32,12 @@ if(TARGET zero_world_test)
   target_compile_definitions(zero_world_test PRIVATE ZERO_MPIRUN="$<$<BOOL:${mpi_FOUND}>:${ZERO_MPIRUN}>")
 endif()
 
+# The ranks' meeting place is Gloo's client and our server: the server is tested also where there is no Gloo.
+if(TARGET zero_comm_test)
+  target_sources(zero_comm_test PRIVATE "${PROJECT_SOURCE_DIR}/zero/comm/plugins/gloo/store_messages.cpp"
+                 "${PROJECT_SOURCE_DIR}/zero/comm/plugins/gloo/store_server.cpp")
+endif()
+
 # ---- gloo ----------------------------------------------------------------------------------------------------------
 find_path(GLOO_INCLUDE gloo/allreduce.h)
 find_library(GLOO_LIBRARY gloo)

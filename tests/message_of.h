@@ -25,9 +25,9 @@ std::string message_of(Action action) {
   return "";
 }
 
-inline testing::AssertionResult says(std::string_view text, std::string_view part) {
-  if (text.find(part) != text.npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "'" << part << "' is not in '" << text << "'";
+inline ::testing::AssertionResult says(std::string_view text, std::string_view part) {
+  if (text.find(part) != text.npos) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "'" << part << "' is not in '" << text << "'";
 }
 
 }  // namespace zero

@@ -25,13 +25,21 @@ TEST(Bench, AdamGivesRatiosOfItsOwnTimes) {
 }
 
 TEST(Bench, CommMeasuresEverySizeBetweenTwoProcesses) {
-  const auto json = bench("comm --mib 1 --rounds 2");
-  ASSERT_EQ(json["sizes"].size(), 2u) << json.dump();
-  EXPECT_EQ(json["transport"], "shared_memory");
-  for (const auto& row : json["sizes"]) {
+  const auto json = bench("comm --mib 1 --rounds 2 --transports shared_memory");
+  ASSERT_EQ(json["transports"].size(), 1u) << json.dump();
+  EXPECT_EQ(json["transports"][0]["transport"], "shared_memory");
+  ASSERT_EQ(json["transports"][0]["sizes"].size(), 2u) << json.dump();
+  for (const auto& row : json["transports"][0]["sizes"]) {
     EXPECT_GT(row["all_reduce_best_s"].get<double>(), 0);
     EXPECT_TRUE(std::isfinite(row["ratio_best"].get<double>()));
   }
+}
+
+TEST(Bench, CommRefusesATransportThatDoesNotExistOnce) {
+  const Folder folder;
+  const Ran ran = folder.zero("bench comm --mib 1 --transports pigeon");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_NE(ran.errors.find("pigeon"), std::string::npos) << ran.errors;
 }
 
 TEST(Bench, DiskLeavesNoFile) {

@@ -1,12 +1,12 @@
 #include "zero/comm/bell.h"
 
+#include <atomic>
+#include <thread>
+
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <atomic>
-#include <thread>
 
 namespace zero {
 namespace {

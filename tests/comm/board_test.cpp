@@ -1,11 +1,11 @@
 #include "zero/comm/board.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "zero/base/error.h"
 

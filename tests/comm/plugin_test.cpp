@@ -1,8 +1,8 @@
 #include "zero/comm/plugin.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
+
+#include <gtest/gtest.h>
 
 #include "zero/base/error.h"
 

@@ -1,18 +1,20 @@
 #include "zero/comm/rank_sum.h"
 
-#include <gtest/gtest.h>
-#include <hwy/targets.h>
-#include <rapidcheck.h>
-
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+#include <rapidcheck.h>
+
 namespace zero {
 namespace {
 
-std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
+std::uint64_t bits_of(double value) {
+  return std::bit_cast<std::uint64_t>(value);
+}
 
 // The contract of the header in the plainest words.
 ReduceStats plain_stats(const std::vector<float>& values) {
@@ -262,8 +264,9 @@ TEST(RankSum, StatsOfTilesOfWholeBlocksAreThoseOfTheWhole) {
     const std::size_t end = std::min<std::size_t>(numel, first + 2 * kStatsBlock);
     const std::byte* const in[] = {data + 4 * first};
     std::vector<float> out(end - first);
-    sum_ranks({.in = in, .out = reinterpret_cast<std::byte*>(out.data()), .numel = static_cast<std::int64_t>(end - first)},
-              &tiles);
+    sum_ranks(
+        {.in = in, .out = reinterpret_cast<std::byte*>(out.data()), .numel = static_cast<std::int64_t>(end - first)},
+        &tiles);
   }
   EXPECT_EQ(bits_of(tiles.total().sum_squares), bits_of(stats_of(data, DType::kFloat32, numel).sum_squares));
 }

@@ -1,8 +1,8 @@
 #include "zero/comm/rendezvous.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
+
+#include <gtest/gtest.h>
 
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
@@ -30,9 +30,14 @@ std::string error_of(const Variables& variables, const RankFlags& flags = {}) {
 
 #define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
-const Variables kTorchrun{{"RANK", "3"},          {"WORLD_SIZE", "4"},          {"LOCAL_RANK", "1"},
-                          {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "10.0.0.7"}, {"MASTER_PORT", "29501"},
-                          {"TORCHELASTIC_RUN_ID", "none"}, {"TORCHELASTIC_RESTART_COUNT", "0"}};
+const Variables kTorchrun{{"RANK", "3"},
+                          {"WORLD_SIZE", "4"},
+                          {"LOCAL_RANK", "1"},
+                          {"LOCAL_WORLD_SIZE", "2"},
+                          {"MASTER_ADDR", "10.0.0.7"},
+                          {"MASTER_PORT", "29501"},
+                          {"TORCHELASTIC_RUN_ID", "none"},
+                          {"TORCHELASTIC_RESTART_COUNT", "0"}};
 
 TEST(Rendezvous, NothingSetIsOneProcess) {
   const RankEnvironment ranks = detect({});
@@ -78,9 +83,12 @@ TEST(Rendezvous, WithoutALocalWorldAllRanksAreHere) {
 }
 
 TEST(Rendezvous, OpenMpi) {
-  const RankEnvironment ranks =
-      detect({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
-              {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}, {"PMIX_NAMESPACE", "1234"}, {"PMIX_RANK", "1"}});
+  const RankEnvironment ranks = detect({{"OMPI_COMM_WORLD_RANK", "1"},
+                                        {"OMPI_COMM_WORLD_SIZE", "4"},
+                                        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                        {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                                        {"PMIX_NAMESPACE", "1234"},
+                                        {"PMIX_RANK", "1"}});
   EXPECT_EQ(describe(ranks), "rank 1 of 4 (local 1 of 4), from Open MPI");
   EXPECT_EQ(ranks.run_id, "mpi-1234");
 }
@@ -93,9 +101,15 @@ TEST(Rendezvous, Pmi) {
 }
 
 TEST(Rendezvous, Slurm) {
-  const Variables step{{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "7"}, {"SLURM_LOCALID", "1"}, {"SLURM_NODEID", "2"},
-                       {"SLURM_STEP_NUM_NODES", "4"}, {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"},
-                       {"SLURM_STEP_NODELIST", "gpu[007-009,12]"}, {"SLURM_JOB_ID", "40123"}, {"SLURM_STEP_ID", "0"}};
+  const Variables step{{"SLURM_PROCID", "5"},
+                       {"SLURM_NTASKS", "7"},
+                       {"SLURM_LOCALID", "1"},
+                       {"SLURM_NODEID", "2"},
+                       {"SLURM_STEP_NUM_NODES", "4"},
+                       {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"},
+                       {"SLURM_STEP_NODELIST", "gpu[007-009,12]"},
+                       {"SLURM_JOB_ID", "40123"},
+                       {"SLURM_STEP_ID", "0"}};
   const RankEnvironment ranks = detect(step);
   EXPECT_EQ(describe(ranks), "rank 5 of 7 (local 1 of 2), from Slurm");
   EXPECT_EQ(ranks.master_addr, "gpu007");
@@ -104,18 +118,24 @@ TEST(Rendezvous, Slurm) {
 }
 
 TEST(Rendezvous, SlurmOnOneNodeNeedsNoLists) {
-  const RankEnvironment ranks = detect({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "1"}, {"SLURM_JOB_ID", "5"}});
+  const RankEnvironment ranks =
+      detect({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "1"}, {"SLURM_JOB_ID", "5"}});
   EXPECT_EQ(describe(ranks), "rank 1 of 2 (local 1 of 2), from Slurm");
   EXPECT_EQ(ranks.master_addr, "127.0.0.1");
 }
 
 TEST(Rendezvous, SlurmsVariablesInABatchScriptAreNotRanks) {
-  EXPECT_EQ(detect({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "0"}, {"ENVIRONMENT", "BATCH"}}).world, 1);
+  EXPECT_EQ(
+      detect({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "0"}, {"ENVIRONMENT", "BATCH"}}).world,
+      1);
 }
 
 TEST(Rendezvous, KubeflowsVariablesDescribeANode) {
-  const RankEnvironment ranks = detect({{"PET_NNODES", "3"}, {"PET_NPROC_PER_NODE", "2"}, {"PET_NODE_RANK", "1"},
-                                        {"PET_MASTER_ADDR", "master-0"}, {"PET_MASTER_PORT", "23456"}});
+  const RankEnvironment ranks = detect({{"PET_NNODES", "3"},
+                                        {"PET_NPROC_PER_NODE", "2"},
+                                        {"PET_NODE_RANK", "1"},
+                                        {"PET_MASTER_ADDR", "master-0"},
+                                        {"PET_MASTER_PORT", "23456"}});
   EXPECT_TRUE(ranks.per_node);
   EXPECT_EQ(describe(ranks), "rank 2 of 6 (local 0 of 2), from PET_*");
   EXPECT_EQ(ranks.master_addr, "master-0");
@@ -139,8 +159,9 @@ TEST(Rendezvous, RankWithoutLocalRankIsANode) {
 
 TEST(Rendezvous, TheOrderIsFlagsTorchrunOpenMpiPmiSlurm) {
   Variables all = kTorchrun;
-  const Variables others{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "1"},
-                         {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"PET_NNODES", "1"}};
+  const Variables others{
+      {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}, {"PMI_RANK", "0"},  {"PMI_SIZE", "1"},
+      {"SLURM_PROCID", "0"},         {"SLURM_NTASKS", "1"},         {"PET_NNODES", "1"}};
   all.insert(others.begin(), others.end());
   EXPECT_EQ(detect(all, {.rank = 0, .world = 2}).source, "flags");
   EXPECT_EQ(detect(all).source, "torchrun");

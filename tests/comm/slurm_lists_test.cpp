@@ -29,7 +29,8 @@ TEST(SlurmLists, FirstHost) {
 }
 
 TEST(SlurmLists, ABadHostListIsRefused) {
-  for (const char* bad : {"", ",a", "n[", "n[]", "n[1-2]m[3-4]"}) EXPECT_THROW(slurm_first_host(bad), ConfigError) << bad;
+  for (const char* bad : {"", ",a", "n[", "n[]", "n[1-2]m[3-4]"})
+    EXPECT_THROW(slurm_first_host(bad), ConfigError) << bad;
 }
 
 }  // namespace

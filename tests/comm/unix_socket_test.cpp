@@ -1,13 +1,13 @@
 #include "zero/comm/unix_socket.h"
 
+#include <cstdint>
+#include <thread>
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cstdint>
-#include <thread>
 
 #include "zero/base/error.h"
 #include "zero/comm/windows.h"
@@ -19,7 +19,9 @@ using std::chrono::milliseconds;
 using Result = UnixSocket::Result;
 constexpr milliseconds kLong{5000};
 
-std::string name_here(const char* test) { return fmt::format("zero.cpp-test-{}-{}", test, getpid()); }
+std::string name_here(const char* test) {
+  return fmt::format("zero.cpp-test-{}-{}", test, getpid());
+}
 
 TEST(UnixSocket, ConnectsByAnAbstractName) {
   const std::string name = name_here("connects");
@@ -49,7 +51,8 @@ TEST(UnixSocket, ADescriptorTravelsWithARecord) {
   FileDescriptor other;
   EXPECT_EQ(b.receive(&received, sizeof received, &other, kLong), Result::kDone);
   ASSERT_GE(other.get(), 0);
-  struct stat here{}, there{};
+  struct stat here {
+  }, there{};
   fstat(file.get(), &here);
   fstat(other.get(), &there);
   EXPECT_EQ(here.st_ino, there.st_ino);
@@ -80,7 +83,8 @@ TEST(UnixSocket, AFullSocketIsAnAnswer) {
   auto [a, b] = UnixSocket::pair();
   const char record[1000] = {};
   Result result = Result::kDone;
-  for (int i = 0; i < 100000 && result == Result::kDone; ++i) result = a.send(record, sizeof record, -1, milliseconds(0));
+  for (int i = 0; i < 100000 && result == Result::kDone; ++i)
+    result = a.send(record, sizeof record, -1, milliseconds(0));
   EXPECT_EQ(result, Result::kWouldBlock);
 }
 

@@ -1,11 +1,11 @@
 #include "zero/comm/windows.h"
 
-#include <gtest/gtest.h>
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <fstream>
 #include <memory>
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
 
 namespace zero {
 namespace {

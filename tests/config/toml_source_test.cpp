@@ -40,6 +40,17 @@ TEST(TomlSource, ASyntaxErrorNamesFileLineAndColumn) {
   EXPECT_TRUE(message.starts_with("c.toml:2:9: not TOML:")) << message;
 }
 
+TEST(TomlSource, ACharacterThatBeginsNoKeyIsASyntaxErrorWithItsLine) {
+  // The library has only an assertion here.
+  for (const char* header : {"[\x18x]", "[^x]", "[[=x]]"}) {
+    const std::string text = std::string("[train]\nsteps = 5\n") + header + "\nbatch = 2\n";
+    const std::string message = message_of<ConfigError>([&] { parse_toml(text, "c.toml"); });
+    EXPECT_TRUE(message.starts_with("c.toml:3")) << message;
+    EXPECT_TRUE(says(message, "not TOML")) << header;
+  }
+  EXPECT_TRUE(says(message_of<ConfigError>([] { parse_toml("[^", "c.toml"); }), "c.toml:1"));
+}
+
 TEST(TomlSource, AKeyTwiceIsRefused) {
   EXPECT_NE(message_of<ConfigError>([] { parse_toml("[train]\nsteps = 1\nsteps = 2\n", "c.toml"); }), "");
 }

@@ -1,11 +1,13 @@
 #include "zero/models/generate.h"
 
-#include <gtest/gtest.h>
 #include <limits>
 #include <set>
 
-#include "tests/message_of.h"
+#include <gtest/gtest.h>
+
 #include "zero/base/error.h"
+
+#include "tests/message_of.h"
 
 namespace zero {
 namespace {
@@ -20,7 +22,9 @@ Gpt2 some_model() {
 
 TEST(Generate, TheSameSeedGivesTheSameText) {
   auto model = some_model();
-  const auto text = [&](std::uint64_t seed) { return generate(model, {1, 2}, {.tokens = 40, .temperature = 1.5, .seed = seed}); };
+  const auto text = [&](std::uint64_t seed) {
+    return generate(model, {1, 2}, {.tokens = 40, .temperature = 1.5, .seed = seed});
+  };
   EXPECT_EQ(text(3), text(3));
   EXPECT_NE(text(3), text(4));
 }
@@ -43,7 +47,8 @@ TEST(Generate, TemperatureZeroTakesTheLikeliest) {
 
 TEST(Generate, TopOneIsTheLikeliestAtAnyTemperature) {
   auto model = some_model();
-  EXPECT_EQ(generate(model, {5}, {.tokens = 20, .temperature = 3, .top_k = 1}), generate(model, {5}, {.tokens = 20, .temperature = 0}));
+  EXPECT_EQ(generate(model, {5}, {.tokens = 20, .temperature = 3, .top_k = 1}),
+            generate(model, {5}, {.tokens = 20, .temperature = 0}));
 }
 
 TEST(Generate, DrawsOnlyFromTheTopK) {
@@ -61,7 +66,8 @@ TEST(Generate, DrawsOnlyFromTheTopK) {
 TEST(Generate, GoesOnBeyondTheContext) {
   auto model = some_model();
   std::vector<std::int64_t> seen;
-  const auto text = generate(model, {1, 2, 3, 4, 5, 6, 7}, {.tokens = 9}, [&](std::int64_t token) { seen.push_back(token); });
+  const auto text =
+      generate(model, {1, 2, 3, 4, 5, 6, 7}, {.tokens = 9}, [&](std::int64_t token) { seen.push_back(token); });
   EXPECT_EQ(text.size(), 9U);
   EXPECT_EQ(seen, text) << "each token is shown as it comes";
 }

@@ -1,13 +1,16 @@
 #include "zero/models/gpt2.h"
 
-#include <ATen/ops/cross_entropy_loss.h>
 #include <cmath>
-#include <gtest/gtest.h>
 #include <string>
 #include <vector>
 
-#include "tests/message_of.h"
+#include <gtest/gtest.h>
+
+#include <ATen/ops/cross_entropy_loss.h>
+
 #include "zero/base/error.h"
+
+#include "tests/message_of.h"
 
 namespace zero {
 namespace {
@@ -20,7 +23,9 @@ torch::Tensor some_tokens(std::int64_t batch, std::int64_t time) {
   return torch::arange(batch * time, at::kLong).view({batch, time}).remainder(17);
 }
 
-torch::Tensor parameter(Gpt2& model, const std::string& name) { return model->named_parameters()[name]; }
+torch::Tensor parameter(Gpt2& model, const std::string& name) {
+  return model->named_parameters()[name];
+}
 
 std::int64_t count_parameters(const Gpt2Options& options) {
   std::int64_t count = 0;
@@ -36,7 +41,9 @@ torch::Tensor by_hand(Gpt2& model, const torch::Tensor& tokens) {
     const auto variance = (centred * centred).mean(-1, true);
     return centred / (variance + 1e-5).sqrt() * p(name + ".weight") + p(name + ".bias");
   };
-  const auto conv = [&](const torch::Tensor& x, const std::string& name) { return torch::matmul(x, p(name + ".weight")) + p(name + ".bias"); };
+  const auto conv = [&](const torch::Tensor& x, const std::string& name) {
+    return torch::matmul(x, p(name + ".weight")) + p(name + ".bias");
+  };
   const auto gelu = [](const torch::Tensor& x) {
     return 0.5 * x * (1 + torch::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x.pow(3))));
   };
@@ -61,14 +68,23 @@ torch::Tensor by_hand(Gpt2& model, const torch::Tensor& tokens) {
 
 TEST(Gpt2, ParametersHaveThePublishedNamesAndShapes) {
   Gpt2 model(small());
-  const std::vector<std::pair<std::string, std::vector<std::int64_t>>> block{
-      {"ln_1.weight", {12}},          {"ln_1.bias", {12}},        {"attn.c_attn.weight", {12, 36}}, {"attn.c_attn.bias", {36}},
-      {"attn.c_proj.weight", {12, 12}}, {"attn.c_proj.bias", {12}}, {"ln_2.weight", {12}},            {"ln_2.bias", {12}},
-      {"mlp.c_fc.weight", {12, 48}},  {"mlp.c_fc.bias", {48}},    {"mlp.c_proj.weight", {48, 12}},  {"mlp.c_proj.bias", {12}}};
+  const std::vector<std::pair<std::string, std::vector<std::int64_t>>> block{{"ln_1.weight", {12}},
+                                                                             {"ln_1.bias", {12}},
+                                                                             {"attn.c_attn.weight", {12, 36}},
+                                                                             {"attn.c_attn.bias", {36}},
+                                                                             {"attn.c_proj.weight", {12, 12}},
+                                                                             {"attn.c_proj.bias", {12}},
+                                                                             {"ln_2.weight", {12}},
+                                                                             {"ln_2.bias", {12}},
+                                                                             {"mlp.c_fc.weight", {12, 48}},
+                                                                             {"mlp.c_fc.bias", {48}},
+                                                                             {"mlp.c_proj.weight", {48, 12}},
+                                                                             {"mlp.c_proj.bias", {12}}};
   std::vector<std::pair<std::string, std::vector<std::int64_t>>> expected{{"transformer.wte.weight", {17, 12}},
                                                                           {"transformer.wpe.weight", {8, 12}}};
   for (const char* layer : {"0", "1"}) {
-    for (const auto& [name, shape] : block) expected.emplace_back(std::string("transformer.h.") + layer + "." + name, shape);
+    for (const auto& [name, shape] : block)
+      expected.emplace_back(std::string("transformer.h.") + layer + "." + name, shape);
   }
   expected.emplace_back("transformer.ln_f.weight", std::vector<std::int64_t>{12});
   expected.emplace_back("transformer.ln_f.bias", std::vector<std::int64_t>{12});
@@ -79,7 +95,8 @@ TEST(Gpt2, ParametersHaveThePublishedNamesAndShapes) {
 
 TEST(Gpt2, TheSmallestPublishedModelHas124Million) {
   // Counted without memory: an uninitialised weight is never touched.
-  EXPECT_EQ(count_parameters({.layers = 12, .width = 768, .heads = 12, .context = 1024, .vocab = 50257, .random_weights = false}),
+  EXPECT_EQ(count_parameters(
+                {.layers = 12, .width = 768, .heads = 12, .context = 1024, .vocab = 50257, .random_weights = false}),
             124439808);
 }
 
@@ -118,7 +135,9 @@ TEST(Gpt2, TheHeadIsTheEmbedding) {
 TEST(Gpt2, FirstWeightsAreAsPublished) {
   torch::manual_seed(4);
   Gpt2 model({.layers = 8, .width = 64, .heads = 4, .context = 32, .vocab = 500});
-  const auto deviation = [&](const std::string& name) { return parameter(model, "transformer." + name).std().item<double>(); };
+  const auto deviation = [&](const std::string& name) {
+    return parameter(model, "transformer." + name).std().item<double>();
+  };
   EXPECT_NEAR(deviation("wte.weight"), 0.02, 5e-4);
   EXPECT_NEAR(deviation("wpe.weight"), 0.02, 2e-3);
   EXPECT_NEAR(deviation("h.3.attn.c_attn.weight"), 0.02, 1e-3);
@@ -136,7 +155,8 @@ TEST(Gpt2, FirstWeightsAreAsPublished) {
 TEST(Gpt2, FirstLossIsThatOfGuessing) {
   torch::manual_seed(5);
   Gpt2 model(small());
-  const auto loss = at::cross_entropy_loss(model->forward(some_tokens(4, 8)).view({-1, 17}), some_tokens(4, 8).view(-1));
+  const auto loss =
+      at::cross_entropy_loss(model->forward(some_tokens(4, 8)).view({-1, 17}), some_tokens(4, 8).view(-1));
   EXPECT_NEAR(loss.item<double>(), std::log(17.0), 0.1);
 }
 

@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/message_of.h"
 #include "zero/base/error.h"
+
+#include "tests/message_of.h"
 
 namespace zero {
 namespace {

@@ -1,11 +1,13 @@
 #include "zero/models/mlp.h"
 
-#include <gtest/gtest.h>
 #include <string>
 #include <vector>
 
-#include "tests/message_of.h"
+#include <gtest/gtest.h>
+
 #include "zero/base/error.h"
+
+#include "tests/message_of.h"
 
 namespace zero {
 namespace {
@@ -49,7 +51,9 @@ TEST(Mlp, NeedsInputsAndOutputs) {
   EXPECT_TRUE(says(message({7, 0, 2}), "model.sizes = [7, 0, 2]"));
 }
 
-TEST(Mlp, FlopsAreSixAWeight) { EXPECT_EQ(flops_per_row({.sizes = {10, 5, 2}}), 6.0 * (50 + 10)); }
+TEST(Mlp, FlopsAreSixAWeight) {
+  EXPECT_EQ(flops_per_row({.sizes = {10, 5, 2}}), 6.0 * (50 + 10));
+}
 
 }  // namespace
 }  // namespace zero

@@ -17,7 +17,7 @@ TEST(Trace, EqualTracesHashAlike) {
 TEST(Trace, TheHashIsTheSameOnEveryMachine) {
   EXPECT_EQ(hash_of({}), 14695981039346656037ull) << "FNV-1a's offset basis";
   const Trace one{{{EventKind::kTouch, 3, {1, 2}}, {EventKind::kStep, -1, {}}}};
-  EXPECT_EQ(hash_of(one), 0x0f0b9cf24d34b8f2ull);
+  EXPECT_EQ(hash_of(one), 0x90062922d5004d1bull);
 }
 
 TEST(Trace, EverythingThatDiffersChangesTheHash) {

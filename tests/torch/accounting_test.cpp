@@ -56,7 +56,7 @@ TEST(Memory, ByTagIsWhatTheFormulasSay) {
       for (int accumulate : {1, 2}) {
         for (const AttachOptions& options : all_stages({.accumulate = accumulate, .dtype = dtype})) {
           const RunResult run = testing::train(world, 2, options, layers_net);
-          const std::string where = name_of(options) + ", world " + std::to_string(world) + ", accumulate " + std::to_string(accumulate);
+          const std::string where = testing::placement_of(options) + ", world " + std::to_string(world) + ", accumulate " + std::to_string(accumulate);
           const BytesAnElement formula = bytes_of(options, world);
           for (const EngineReport& report : run.reports) {
             const std::int64_t padding = report.padding_bytes / static_cast<std::int64_t>(size_of(dtype));
@@ -121,7 +121,7 @@ TEST(Traffic, IsTheFormulasAtEveryStageWithMicroBatchesToo) {
           for (const EngineReport& report : run.reports) {
             const std::int64_t padded = kNumel * 4 + report.padding_bytes;
             const std::int64_t formula = passes(options) * padded * (world - 1) / world;
-            const std::string where = name_of(options) + ", world " + std::to_string(world) + ", accumulate " + std::to_string(accumulate);
+            const std::string where = testing::placement_of(options) + ", world " + std::to_string(world) + ", accumulate " + std::to_string(accumulate);
             EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << where;
             EXPECT_EQ(report.received_bytes_per_step, report.planned_sent_bytes) << where;
             if (options.stage < 3 || strict) {

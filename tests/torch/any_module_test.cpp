@@ -71,7 +71,7 @@ class AnyModule : public ::testing::TestWithParam<ForeignModule> {};
 TEST_P(AnyModule, OneRankEqualsAPlainLibtorchLoopAtEveryStage) {
   const Observed plain = observe_plain(GetParam().make);
   EXPECT_GT(plain.run.grad_norms.front(), 0.0) << "a model that does not learn proves nothing";
-  for (const AttachOptions& options : all_stages(kOptions)) expect_same_bits(plain, observe(1, options, GetParam().make), name_of(options));
+  for (const AttachOptions& options : all_stages(kOptions)) expect_same_bits(plain, observe(1, options, GetParam().make), testing::placement_of(options));
 }
 
 TEST_P(AnyModule, StagesAreEqualInEveryWorld) {
@@ -79,7 +79,7 @@ TEST_P(AnyModule, StagesAreEqualInEveryWorld) {
     std::vector<Observed> seen;
     for (const AttachOptions& options : all_stages(kOptions)) {
       seen.push_back(observe(world, options, GetParam().make));
-      expect_same_bits(seen.front(), seen.back(), name_of(options) + ", world " + std::to_string(world));
+      expect_same_bits(seen.front(), seen.back(), testing::placement_of(options) + ", world " + std::to_string(world));
     }
   }
 }
@@ -87,8 +87,8 @@ TEST_P(AnyModule, StagesAreEqualInEveryWorld) {
 TEST_P(AnyModule, SendsWhatItsScheduleSaysAndDepartsOnlyIfItMust) {
   for (const AttachOptions& options : all_stages(kOptions)) {
     const EngineReport report = testing::train(2, kSteps, options, GetParam().make).reports[0];
-    EXPECT_EQ(report.departed_steps == 0, GetParam().same_every_step) << name_of(options);
-    if (report.departed_steps == 0) EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << name_of(options);
+    EXPECT_EQ(report.departed_steps == 0, GetParam().same_every_step) << testing::placement_of(options);
+    if (report.departed_steps == 0) EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << testing::placement_of(options);
   }
 }
 
@@ -110,7 +110,7 @@ TEST(PlainLoop, SgdWrittenInTorchsOperatorsHasTheSameBits) {
   }
   for (const AttachOptions& options : all_stages({.optimizer = Sgd{.lr = kLr}})) {
     const RunResult run = testing::train(1, kSteps, options, testing::tied_net, kLr);
-    EXPECT_TRUE(testing::same_bits(run.given_back, plain.module->parameters())) << name_of(options);
+    EXPECT_TRUE(testing::same_bits(run.given_back, plain.module->parameters())) << testing::placement_of(options);
   }
 }
 
@@ -120,10 +120,10 @@ TEST(PlainLoop, Bf16WithFp32MasterHasTheSameBits) {
   const RunResult plain = testing::train_plain(kSteps, options, testing::tied_net);
   for (const AttachOptions& placed : all_stages(options)) {
     const RunResult run = testing::train(1, kSteps, placed, testing::tied_net);
-    EXPECT_EQ(plain.loss_bits, run.loss_bits) << name_of(placed);
-    EXPECT_EQ(plain.grad_norms, run.grad_norms) << name_of(placed);
-    EXPECT_TRUE(testing::same_bits(plain.parameters, run.parameters)) << name_of(placed);
-    EXPECT_TRUE(testing::same_bits(plain.given_back, run.given_back)) << name_of(placed);
+    EXPECT_EQ(plain.loss_bits, run.loss_bits) << testing::placement_of(placed);
+    EXPECT_EQ(plain.grad_norms, run.grad_norms) << testing::placement_of(placed);
+    EXPECT_TRUE(testing::same_bits(plain.parameters, run.parameters)) << testing::placement_of(placed);
+    EXPECT_TRUE(testing::same_bits(plain.given_back, run.given_back)) << testing::placement_of(placed);
   }
 }
 
@@ -135,8 +135,8 @@ TEST(PlainLoop, Fp32MicroBatchesHaveTheSameBits) {
     options.reduce = reduce;
     for (const AttachOptions& placed : all_stages(options)) {
       const RunResult run = testing::train(1, kSteps, placed, testing::tied_net);
-      EXPECT_EQ(plain.loss_bits, run.loss_bits) << name_of(placed);
-      EXPECT_TRUE(testing::same_bits(plain.parameters, run.parameters)) << name_of(placed);
+      EXPECT_EQ(plain.loss_bits, run.loss_bits) << testing::placement_of(placed);
+      EXPECT_TRUE(testing::same_bits(plain.parameters, run.parameters)) << testing::placement_of(placed);
     }
   }
 }

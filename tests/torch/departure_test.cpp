@@ -49,12 +49,12 @@ TEST(EvaluationBetweenSteps, IsNoDepartureAndChangesNeitherBitsNorTraffic) {
     for (Evaluation how : {Evaluation::kNoGrad, Evaluation::kInference}) {
       std::vector<float> values;
       const RunResult with = testing::train(2, kSteps, options, evaluating(how, values, between_steps));
-      EXPECT_EQ(without.loss_bits, with.loss_bits) << name_of(options);
-      EXPECT_TRUE(testing::same_bits(without.parameters, with.parameters)) << name_of(options);
-      EXPECT_EQ(with.reports[0].departed_steps, 0) << name_of(options);
-      EXPECT_EQ(with.reports[0].sent_bytes_per_step, without.reports[0].sent_bytes_per_step) << name_of(options);
+      EXPECT_EQ(without.loss_bits, with.loss_bits) << testing::placement_of(options);
+      EXPECT_TRUE(testing::same_bits(without.parameters, with.parameters)) << testing::placement_of(options);
+      EXPECT_EQ(with.reports[0].departed_steps, 0) << testing::placement_of(options);
+      EXPECT_EQ(with.reports[0].sent_bytes_per_step, without.reports[0].sent_bytes_per_step) << testing::placement_of(options);
       if (first.empty()) first = values;
-      EXPECT_EQ(first, values) << "evaluation itself: " << name_of(options);
+      EXPECT_EQ(first, values) << "evaluation itself: " << testing::placement_of(options);
     }
   }
 }
@@ -65,8 +65,8 @@ TEST(EvaluationBetweenMicroBatches, ChangesNoBit) {
   for (const AttachOptions& options : all_stages({.clip = 0.5, .accumulate = 3})) {
     const RunResult without = testing::train(2, kSteps, options, evaluating(Evaluation::kNone, values, inside));
     const RunResult with = testing::train(2, kSteps, options, evaluating(Evaluation::kNoGrad, values, inside));
-    EXPECT_EQ(without.loss_bits, with.loss_bits) << name_of(options);
-    EXPECT_TRUE(testing::same_bits(without.parameters, with.parameters)) << name_of(options);
+    EXPECT_EQ(without.loss_bits, with.loss_bits) << testing::placement_of(options);
+    EXPECT_TRUE(testing::same_bits(without.parameters, with.parameters)) << testing::placement_of(options);
   }
 }
 
@@ -89,11 +89,11 @@ TEST(Departure, GivesTheBitsOfStageZeroAndIsCounted) {
     std::vector<RunResult> runs;
     for (const AttachOptions& options : all_stages({.clip = 0.5})) {
       runs.push_back(testing::train(world, kSteps, options, reordered({2, 3})));
-      EXPECT_EQ(runs.front().loss_bits, runs.back().loss_bits) << name_of(options);
-      EXPECT_EQ(runs.front().grad_norms, runs.back().grad_norms) << name_of(options);
-      EXPECT_TRUE(testing::same_bits(runs.front().parameters, runs.back().parameters)) << name_of(options);
+      EXPECT_EQ(runs.front().loss_bits, runs.back().loss_bits) << testing::placement_of(options);
+      EXPECT_EQ(runs.front().grad_norms, runs.back().grad_norms) << testing::placement_of(options);
+      EXPECT_TRUE(testing::same_bits(runs.front().parameters, runs.back().parameters)) << testing::placement_of(options);
       // Step 2 leaves the recorded order and is recorded; step 4 leaves that one.
-      EXPECT_EQ(runs.back().reports[0].departed_steps, 2) << name_of(options);
+      EXPECT_EQ(runs.back().reports[0].departed_steps, 2) << testing::placement_of(options);
     }
   }
 }
@@ -115,8 +115,8 @@ TEST(Departure, AFailedOperatorInsideTheForwardLeavesTheEngineUsable) {
   for (const AttachOptions& options : all_stages({.clip = 0.5})) {
     const RunResult expected = testing::train(2, kSteps, options, make(false));
     const RunResult seen = testing::train(2, kSteps, options, make(true));
-    EXPECT_EQ(expected.loss_bits, seen.loss_bits) << name_of(options);
-    EXPECT_TRUE(testing::same_bits(expected.parameters, seen.parameters)) << name_of(options);
+    EXPECT_EQ(expected.loss_bits, seen.loss_bits) << testing::placement_of(options);
+    EXPECT_TRUE(testing::same_bits(expected.parameters, seen.parameters)) << testing::placement_of(options);
   }
 }
 
@@ -136,8 +136,8 @@ TEST(Departure, AFailedBackwardLeavesTheEngineUsable) {
   std::vector<RunResult> runs;
   for (const AttachOptions& options : all_stages({.clip = 0.5})) {
     runs.push_back(testing::train(2, kSteps, options, make));
-    EXPECT_EQ(runs.front().loss_bits, runs.back().loss_bits) << name_of(options);
-    EXPECT_TRUE(testing::same_bits(runs.front().parameters, runs.back().parameters)) << name_of(options);
+    EXPECT_EQ(runs.front().loss_bits, runs.back().loss_bits) << testing::placement_of(options);
+    EXPECT_TRUE(testing::same_bits(runs.front().parameters, runs.back().parameters)) << testing::placement_of(options);
   }
 }
 

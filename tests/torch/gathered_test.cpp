@@ -24,7 +24,7 @@ Named parameters_of(Attachment& engine, bool full_precision) {
 void at_every_placement(const std::function<void(TiedNet&, Attachment&, int)>& body) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const AttachOptions& options : all_stages({.clip = 0.5, .dtype = dtype})) {
-      SCOPED_TRACE(name_of(options) + (dtype == DType::kFloat32 ? ", fp32" : ", bf16"));
+      SCOPED_TRACE(testing::placement_of(options) + (dtype == DType::kFloat32 ? ", fp32" : ", bf16"));
       auto nets = testing::tied_nets(2);
       testing::on_every_rank(2, [&](World& ranks) {
         TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
@@ -201,8 +201,8 @@ TEST(InPlaceWrites, BetweenStepsKeepStagesEqual) {
   std::vector<testing::RunResult> runs;
   for (const AttachOptions& options : all_stages({.clip = 0.5})) {
     runs.push_back(testing::train(2, 4, options, make));
-    EXPECT_EQ(runs.front().loss_bits, runs.back().loss_bits) << name_of(options);
-    EXPECT_TRUE(testing::same_bits(runs.front().parameters, runs.back().parameters)) << name_of(options);
+    EXPECT_EQ(runs.front().loss_bits, runs.back().loss_bits) << testing::placement_of(options);
+    EXPECT_TRUE(testing::same_bits(runs.front().parameters, runs.back().parameters)) << testing::placement_of(options);
   }
 }
 

@@ -94,7 +94,7 @@ TEST(LostKeys, AreRefusedAtTheStepWithTheParametersName) {
         Attachment engine = attach(net, ranks, options);
         loss.apply(net);
         const std::string message = message_of<ConfigError>([&] { engine.step(); });
-        EXPECT_TRUE(says(message, loss.parameter)) << name_of(options);
+        EXPECT_TRUE(says(message, loss.parameter)) << testing::placement_of(options);
         EXPECT_TRUE(says(message, "before attach()"));
       });
       EXPECT_TRUE(testing::same_bits(started, clones(*nets[1]))) << "what was attached is what comes back";
@@ -148,7 +148,7 @@ void expect_ordinary(TiedNet& net) {
 TEST(Destruction, GivesEveryParameterBackFullToPlainAutograd) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const AttachOptions& options : all_stages({.dtype = dtype})) {
-      SCOPED_TRACE(name_of(options));
+      SCOPED_TRACE(testing::placement_of(options));
       auto nets = testing::tied_nets(3);
       std::vector<torch::Tensor> trained;
       testing::on_every_rank(3, [&](World& ranks) {

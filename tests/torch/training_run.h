@@ -116,7 +116,7 @@ inline std::vector<AttachOptions> all_stages(AttachOptions options) {
   return result;
 }
 
-inline std::string name_of(const AttachOptions& options) {
+inline std::string placement_of(const AttachOptions& options) {
   return "stage " + std::to_string(options.stage) + (options.device_memory.kind == DeviceMemory::Kind::kMin ? ", min" : "");
 }
 

@@ -1,17 +1,21 @@
 #include "zero/train/evaluation.h"
 
 #include <cmath>
-#include <gtest/gtest.h>
 #include <mutex>
+
+#include <gtest/gtest.h>
+
+#include "zero/data/open_data.h"
 
 #include "tests/temporary_folder.h"
 #include "tests/train/worlds.h"
-#include "zero/data/open_data.h"
 
 namespace zero {
 namespace {
 
-ModelOptions small_gpt2() { return {.name = "gpt2", .layers = 1, .width = 8, .heads = 2, .context = 8, .init = "weights to come"}; }
+ModelOptions small_gpt2() {
+  return {.name = "gpt2", .layers = 1, .width = 8, .heads = 2, .context = 8, .init = "weights to come"};
+}
 
 std::unique_ptr<Task> some_task(const SampleShape& shape) {
   auto task = make_task(small_gpt2(), shape, 1);
@@ -26,7 +30,8 @@ class Evaluation : public testing::Test {
   Evaluation() {
     std::string text;
     for (int i = 0; i < 203; ++i) text += static_cast<char>('a' + i * i % 23);
-    corpus_ = open_data({.kind = DataKind::kText, .path = folder_.write("text", text), .validation = 0.5, .context = 8});
+    corpus_ =
+        open_data({.kind = DataKind::kText, .path = folder_.write("text", text), .validation = 0.5, .context = 8});
   }
 
   double loss(int world, std::int64_t batch, std::int64_t batches) {
@@ -68,7 +73,8 @@ TEST_F(Evaluation, IsTheMeanOverEveryTarget) {
 TEST_F(Evaluation, IsTheSameForAnyWorldAndBatch) {
   const double expected = loss(1, 1, 0);
   for (const int world : {2, 3}) {
-    for (const std::int64_t batch : {1, 4, 100}) EXPECT_NEAR(loss(world, batch, 0), expected, 1e-6) << world << " ranks, batch " << batch;
+    for (const std::int64_t batch : {1, 4, 100})
+      EXPECT_NEAR(loss(world, batch, 0), expected, 1e-6) << world << " ranks, batch " << batch;
   }
 }
 

@@ -1,10 +1,12 @@
 #include "zero/train/lr_schedule.h"
 
 #include <cmath>
+
 #include <gtest/gtest.h>
 
-#include "tests/message_of.h"
 #include "zero/base/error.h"
+
+#include "tests/message_of.h"
 
 namespace zero {
 namespace {
@@ -24,7 +26,8 @@ TEST(LrSchedule, WarmUpClimbsAndNeverStartsAtZero) {
 }
 
 TEST(LrSchedule, IsAtItsHighestWhenWarm) {
-  for (const LrKind kind : {LrKind::kConstant, LrKind::kLinear, LrKind::kCosine}) EXPECT_DOUBLE_EQ(lr_at(with(kind), 100), 1e-3);
+  for (const LrKind kind : {LrKind::kConstant, LrKind::kLinear, LrKind::kCosine})
+    EXPECT_DOUBLE_EQ(lr_at(with(kind), 100), 1e-3);
 }
 
 TEST(LrSchedule, CosineIsHalfWayInTheMiddle) {

@@ -1,9 +1,10 @@
 #include "zero/train/metrics_log.h"
 
-#include <gtest/gtest.h>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <sstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/temporary_folder.h"
 
@@ -13,7 +14,8 @@ namespace {
 using nlohmann::json;
 
 StepMetrics some_step() {
-  StepMetrics m{.step = 7, .time = 1700000000.25, .loss = 2.5, .lr = 1e-4, .grad_norm = 1.25, .seconds = 0.5, .tokens = 768};
+  StepMetrics m{
+      .step = 7, .time = 1700000000.25, .loss = 2.5, .lr = 1e-4, .grad_norm = 1.25, .seconds = 0.5, .tokens = 768};
   m.forward = 0.1;
   m.backward = 0.2;
   m.phases = {.gather = 0.01, .reduce = 0.02, .update = 0.03, .wait = 0.04};
@@ -32,8 +34,17 @@ TEST(MetricsLog, AStepHasTheKeysOfTheContract) {
   EXPECT_EQ(line["grad_norm"], 1.25);
   EXPECT_EQ(line["tokens_per_second"], 1536.0);
   EXPECT_EQ(line["step_seconds"], 0.5);
-  EXPECT_EQ(line["phase_seconds"], (json{{"forward", 0.1}, {"backward", 0.2}, {"reduce", 0.02}, {"gather", 0.01}, {"update", 0.03}, {"wait", 0.04}}));
-  EXPECT_EQ(line["memory_bytes"], (json{{"parameter", 100}, {"gradient", 0}, {"master", 0}, {"moment", 200}, {"gathered", 0}, {"staging", 0}, {"total", 300}}));
+  EXPECT_EQ(
+      line["phase_seconds"],
+      (json{
+          {"forward", 0.1}, {"backward", 0.2}, {"reduce", 0.02}, {"gather", 0.01}, {"update", 0.03}, {"wait", 0.04}}));
+  EXPECT_EQ(line["memory_bytes"], (json{{"parameter", 100},
+                                        {"gradient", 0},
+                                        {"master", 0},
+                                        {"moment", 200},
+                                        {"gathered", 0},
+                                        {"staging", 0},
+                                        {"total", 300}}));
   EXPECT_EQ(line["sent_bytes"], 4096);
   EXPECT_EQ(line.size(), 10U);
 }
@@ -54,7 +65,8 @@ TEST(MetricsLog, WhatIsNotANumberBecomesNull) {
 }
 
 TEST(MetricsLog, AnEvaluationCarriesItsLoss) {
-  const auto line = json::parse(to_json_line(EvaluationMetrics{.step = 250, .time = 3, .val_loss = 1.88, .seconds = 0.5}));
+  const auto line =
+      json::parse(to_json_line(EvaluationMetrics{.step = 250, .time = 3, .val_loss = 1.88, .seconds = 0.5}));
   EXPECT_EQ(line["step"], 250);
   EXPECT_EQ(line["val_loss"], 1.88);
   EXPECT_FALSE(line.contains("loss"));

@@ -1,7 +1,8 @@
 #include "zero/train/micro_batch_seed.h"
 
-#include <gtest/gtest.h>
 #include <set>
+
+#include <gtest/gtest.h>
 
 namespace zero {
 namespace {

@@ -1,6 +1,7 @@
 #include "zero/train/plan_table.h"
 
 #include <array>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -12,7 +13,8 @@ using nlohmann::json;
 TrainingPlan some_plan(int world, int stage, DType dtype = DType::kFloat32) {
   TrainingPlan plan{.model = "gpt2", .world = world, .stage = stage};
   plan.specs.push_back({.name = "wte.weight", .shape = {256, 64}, .dtype = dtype, .own_unit = true});
-  for (const char* block : {"h.0", "h.1", "h.2"}) plan.specs.push_back({.name = std::string(block) + ".weight", .shape = {64, 64}, .dtype = dtype});
+  for (const char* block : {"h.0", "h.1", "h.2"})
+    plan.specs.push_back({.name = std::string(block) + ".weight", .shape = {64, 64}, .dtype = dtype});
   plan.specs.push_back({.name = "ln_f.weight", .shape = {64}, .dtype = dtype});
   plan.units = make_units(plan.specs, {});
   return plan;
@@ -31,7 +33,8 @@ TEST(PlanTable, RepeatedBlocksAreOneLine) {
 
 TEST(PlanTable, ShowsTheStagesAskedForAndMarksTheOwn) {
   const auto all = plan_table(some_plan(4, 1), kAll);
-  for (const char* row : {"  stage 0", "> stage 1", "  stage 2", "  stage 3"}) EXPECT_NE(all.find(row), std::string::npos) << row;
+  for (const char* row : {"  stage 0", "> stage 1", "  stage 2", "  stage 3"})
+    EXPECT_NE(all.find(row), std::string::npos) << row;
   const auto one = plan_table(some_plan(4, 1), std::array{1});
   EXPECT_EQ(one.find("stage 3 "), std::string::npos);
   EXPECT_EQ(one.find('>'), std::string::npos);
@@ -61,7 +64,8 @@ TEST(PlanTable, WhatIsHeldIsTheFormulaWherePaddingIsNone) {
   // Every unit of the example divides evenly over four ranks but ln_f, whose 64 elements do too.
   const auto plan = json::parse(plan_json(some_plan(4, 3), kAll));
   for (const auto& stage : plan["stages"]) {
-    EXPECT_DOUBLE_EQ(stage["memory_bytes"]["total"].get<double>(), stage["formula"]["state_bytes"].get<double>()) << stage["stage"];
+    EXPECT_DOUBLE_EQ(stage["memory_bytes"]["total"].get<double>(), stage["formula"]["state_bytes"].get<double>())
+        << stage["stage"];
     EXPECT_DOUBLE_EQ(stage["sent_bytes"].get<double>(), stage["formula"]["sent_bytes"].get<double>()) << stage["stage"];
     EXPECT_EQ(stage["received_bytes"], stage["sent_bytes"]);
   }

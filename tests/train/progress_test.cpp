@@ -1,12 +1,19 @@
 #include "zero/train/progress.h"
 
-#include <gtest/gtest.h>
 #include <sstream>
+
+#include <gtest/gtest.h>
 
 namespace zero {
 namespace {
 
-constexpr ProgressValues kValues{.step = 120, .loss = 2.41234, .lr = 9.8e-4, .grad_norm = 1.214, .rate = 41200.4, .seconds = 0.0382, .memory_bytes = 61 << 20};
+constexpr ProgressValues kValues{.step = 120,
+                                 .loss = 2.41234,
+                                 .lr = 9.8e-4,
+                                 .grad_norm = 1.214,
+                                 .rate = 41200.4,
+                                 .seconds = 0.0382,
+                                 .memory_bytes = 61 << 20};
 
 TEST(Progress, ALineReadsAsTheContractShows) {
   EXPECT_EQ(progress_line(kValues, 2000, "tok/s"),

@@ -1,8 +1,9 @@
 #include "zero/train/rank_values.h"
 
 #include <array>
-#include <gtest/gtest.h>
 #include <mutex>
+
+#include <gtest/gtest.h>
 
 #include "tests/train/worlds.h"
 

@@ -1,8 +1,9 @@
 #include "zero/train/report.h"
 
+#include <string>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <string>
 
 namespace zero {
 namespace {
@@ -24,7 +25,11 @@ RunReport some_report() {
   r.transport = "shared_memory";
   r.threads = 1;
   for (int rank = 0; rank < 2; ++rank) {
-    RankReport mine{.peak_rss = 100 + rank, .steady_rss = 90, .steady_pss = 80, .sent_bytes_per_step = 6000, .received_bytes_per_step = 6001};
+    RankReport mine{.peak_rss = 100 + rank,
+                    .steady_rss = 90,
+                    .steady_pss = 80,
+                    .sent_bytes_per_step = 6000,
+                    .received_bytes_per_step = 6001};
     mine.startup_s = 1.5 + rank;
     mine.peak_flops = 1e10;
     mine.memory[MemoryTag::kParameter] = 2000;
@@ -38,11 +43,35 @@ RunReport some_report() {
 
 TEST(Report, HasEveryKeyOfTheContract) {
   const auto report = json::parse(to_json(some_report()));
-  for (const char* key :
-       {"system", "version", "model", "num_parameters", "world", "stage", "dtype", "steps", "losses", "loss_bits", "grad_norms", "val_loss",
-        "step_seconds", "step_s_median", "step_s_min", "tokens_per_second", "startup_s", "parameters_sha256", "peak_rss", "steady_rss",
-        "steady_pss", "memory_bytes", "peak_memory_bytes", "sent_bytes_per_step", "received_bytes_per_step", "formula", "transport",
-        "threads", "utilization"}) {
+  for (const char* key : {"system",
+                          "version",
+                          "model",
+                          "num_parameters",
+                          "world",
+                          "stage",
+                          "dtype",
+                          "steps",
+                          "losses",
+                          "loss_bits",
+                          "grad_norms",
+                          "val_loss",
+                          "step_seconds",
+                          "step_s_median",
+                          "step_s_min",
+                          "tokens_per_second",
+                          "startup_s",
+                          "parameters_sha256",
+                          "peak_rss",
+                          "steady_rss",
+                          "steady_pss",
+                          "memory_bytes",
+                          "peak_memory_bytes",
+                          "sent_bytes_per_step",
+                          "received_bytes_per_step",
+                          "formula",
+                          "transport",
+                          "threads",
+                          "utilization"}) {
     EXPECT_TRUE(report.contains(key)) << key;
   }
   EXPECT_EQ(report["system"], "zero.cpp");
@@ -75,7 +104,9 @@ TEST(Report, AShortRunTimesAllItsSteps) {
   EXPECT_EQ(median_step_seconds({}), 0);
 }
 
-TEST(Report, StartupIsTheSlowestRanks) { EXPECT_EQ(json::parse(to_json(some_report()))["startup_s"], 2.5); }
+TEST(Report, StartupIsTheSlowestRanks) {
+  EXPECT_EQ(json::parse(to_json(some_report()))["startup_s"], 2.5);
+}
 
 TEST(Report, UtilizationIsOfAllRanksTogether) {
   // 3e9 operations in 0.3 s on two ranks of 1e10 a second.

@@ -3,9 +3,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "zero/base/error.h"
+
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
-#include "zero/base/error.h"
 
 namespace zero {
 namespace {
@@ -41,7 +42,8 @@ TEST(RunFolder, OneThatHoldsARunIsRefused) {
 
 TEST(RunFolder, OverwritingRemovesTheRunAndNothingElse) {
   const TemporaryFolder temporary;
-  for (const char* file : {"report.json", "metrics.jsonl", "config.toml", "plan.txt", "model.safetensors", "notes.txt"}) {
+  for (const char* file :
+       {"report.json", "metrics.jsonl", "config.toml", "plan.txt", "model.safetensors", "notes.txt"}) {
     temporary.write(file, "old");
   }
   const RunFolder folder(temporary.path());

@@ -72,7 +72,9 @@ std::vector<std::int64_t> meetings(double seconds, std::int64_t log_every, std::
   return found;
 }
 
-TEST(StepHistory, FastStepsMeetSeldom) { EXPECT_EQ(meetings(0.005, 100, 101), (std::vector<std::int64_t>{1, 51, 100, 101})); }
+TEST(StepHistory, FastStepsMeetSeldom) {
+  EXPECT_EQ(meetings(0.005, 100, 101), (std::vector<std::int64_t>{1, 51, 100, 101}));
+}
 
 TEST(StepHistory, SlowStepsMeetEachTimeSoThatAStopIsHeard) {
   EXPECT_EQ(meetings(2, 100, 4), (std::vector<std::int64_t>{1, 2, 3, 4}));

@@ -1,14 +1,16 @@
 #include "zero/train/stop_signal.h"
 
+#include <thread>
+
 #include <gtest/gtest.h>
 #include <unistd.h>
-
-#include <thread>
 
 namespace zero {
 namespace {
 
-TEST(StopSignal, NothingIsPendingAtFirst) { EXPECT_EQ(StopSignal().pending(), 0); }
+TEST(StopSignal, NothingIsPendingAtFirst) {
+  EXPECT_EQ(StopSignal().pending(), 0);
+}
 
 TEST(StopSignal, ASignalIsAskedForAndKillsNobody) {
   const StopSignal stop;

@@ -1,11 +1,13 @@
 #include "zero/train/task.h"
 
 #include <cmath>
+
 #include <gtest/gtest.h>
 
-#include "tests/message_of.h"
 #include "zero/base/error.h"
 #include "zero/torch/deferred.h"
+
+#include "tests/message_of.h"
 
 namespace zero {
 namespace {
@@ -14,8 +16,12 @@ constexpr SampleShape kText{.context = 8, .classes = 256};
 constexpr SampleShape kImages{.features = 4, .classes = 3};
 constexpr SampleShape kTable{.features = 4};
 
-ModelOptions gpt2() { return {.name = "gpt2", .layers = 1, .width = 8, .heads = 2, .context = 8}; }
-ModelOptions mlp(std::vector<std::int64_t> sizes) { return {.name = "mlp", .sizes = std::move(sizes)}; }
+ModelOptions gpt2() {
+  return {.name = "gpt2", .layers = 1, .width = 8, .heads = 2, .context = 8};
+}
+ModelOptions mlp(std::vector<std::int64_t> sizes) {
+  return {.name = "mlp", .sizes = std::move(sizes)};
+}
 
 // With `init` named, a module is made at once and uninitialised: what a test can fill itself.
 template <typename Options>
@@ -33,7 +39,8 @@ std::string refusal(const ModelOptions& options, const SampleShape& shape) {
 }
 
 TEST(Task, ModulesAreDeferred) {
-  for (const auto& task : {make_task(gpt2(), kText, 1), make_task(mlp({4, 3}), kImages, 1), make_task({.name = "linear"}, kTable, 1)}) {
+  for (const auto& task :
+       {make_task(gpt2(), kText, 1), make_task(mlp({4, 3}), kImages, 1), make_task({.name = "linear"}, kTable, 1)}) {
     for (const auto& tensor : task->module().parameters()) EXPECT_TRUE(is_deferred(tensor));
   }
 }

@@ -1,18 +1,20 @@
 #include "zero/train/trainer.h"
 
 #include <cmath>
-#include <gtest/gtest.h>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <sstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
+
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+#include "zero/checkpoint/safetensors_file.h"
 
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 #include "tests/train/worlds.h"
-#include "zero/base/error.h"
-#include "zero/base/file.h"
-#include "zero/checkpoint/safetensors_file.h"
 
 namespace zero {
 namespace {
@@ -83,7 +85,8 @@ TEST_F(TrainerTest, ATextIsLearned) {
 TEST_F(TrainerTest, ALineIsFitted) {
   std::string rows;
   for (int a = -4; a <= 4; ++a) {
-    for (int b = -4; b <= 4; ++b) rows += fmt::format("{},{},{}\n", a * 0.25, b * 0.25, 2.0 * a * 0.25 - b * 0.25 + 0.5);
+    for (int b = -4; b <= 4; ++b)
+      rows += fmt::format("{},{},{}\n", a * 0.25, b * 0.25, 2.0 * a * 0.25 - b * 0.25 + 0.5);
   }
   EXPECT_LT(run(table_job("linear", rows, 300), 2).report.losses.back(), 1e-3);
 }

@@ -1,16 +1,18 @@
 #include "zero/train/weights.h"
 
 #include <cstring>
-#include <gtest/gtest.h>
 #include <map>
 
-#include "tests/message_of.h"
-#include "tests/temporary_folder.h"
-#include "tests/train/worlds.h"
+#include <gtest/gtest.h>
+
 #include "zero/base/error.h"
 #include "zero/base/sha256.h"
 #include "zero/checkpoint/safetensors_writer.h"
 #include "zero/models/gpt2.h"
+
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+#include "tests/train/worlds.h"
 
 namespace zero {
 namespace {
@@ -36,7 +38,8 @@ ElementType type_of(const torch::Tensor& tensor) {
 
 void write(const std::filesystem::path& path, const Tensors& tensors) {
   std::vector<SafetensorsEntry> entries;
-  for (const auto& [name, tensor] : tensors) entries.push_back({.name = name, .dtype = type_of(tensor), .shape = tensor.sizes().vec()});
+  for (const auto& [name, tensor] : tensors)
+    entries.push_back({.name = name, .dtype = type_of(tensor), .shape = tensor.sizes().vec()});
   SafetensorsWriter writer(path, entries);
   for (const auto& [name, tensor] : tensors) {
     writer.write(name, 0, {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
@@ -69,7 +72,9 @@ class Weights : public testing::Test {
   Tensors tensors_ = tensors_of(*some_model());
 };
 
-TEST_F(Weights, AreReadUnderTheModelsNames) { expect_equal(loaded(tensors_), tensors_); }
+TEST_F(Weights, AreReadUnderTheModelsNames) {
+  expect_equal(loaded(tensors_), tensors_);
+}
 
 TEST_F(Weights, AreReadWithoutThePrefixToo) {
   Tensors bare;
@@ -164,7 +169,8 @@ TEST_F(Weights, InBfloat16AreSavedRoundedAndHashedInFull) {
     const auto saved = SafetensorsFile::open(folder_ / "saved.safetensors");
     for (const auto& entry : saved.entries()) EXPECT_EQ(entry.dtype, ElementType::kBF16) << entry.name;
     Sha256 full;
-    for (const auto& [name, tensor] : tensors_) full.update({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
+    for (const auto& [name, tensor] : tensors_)
+      full.update({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
     EXPECT_EQ(sha, full.finish_hex()) << "the master is fp32 and exact";
   });
 }

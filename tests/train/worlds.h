@@ -1,4 +1,5 @@
-// Ranks as threads: run_ranks(2, [](World& world) { ... }) calls the body on each and throws what the first failing one threw.
+// Ranks as threads: run_ranks(2, [](World& world) { ... }) calls the body on each and throws what the first failing one
+// threw.
 #pragma once
 
 #include <exception>

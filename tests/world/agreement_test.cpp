@@ -1,10 +1,11 @@
 // Ranks that do different things, come late, leave or throw: every rank gets a CommError that says who did what.
 #include <thread>
 
-#include "pattern.h"
-#include "suite.h"
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
+
+#include "pattern.h"
+#include "suite.h"
 
 namespace zero {
 namespace {
@@ -17,7 +18,8 @@ class Agreement : public ::testing::TestWithParam<std::string> {
     return {.transport = GetParam(), .size = size, .timeout = timeout};
   }
 };
-INSTANTIATE_TEST_SUITE_P(Transports, Agreement, ::testing::ValuesIn(board_transports()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Transports, Agreement, ::testing::ValuesIn(board_transports()),
+                         [](const auto& info) { return info.param; });
 
 #define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
@@ -90,7 +92,8 @@ TEST_P(Agreement, SeveralLateRanksAreAllNamed) {
     if (comm.rank() % 2 == 1) std::this_thread::sleep_for(milliseconds(600));
     comm.barrier({}).wait();
   });
-  for (const std::string& end : ends) EXPECT_CONTAINS(end, "ranks 1, 3 are not there after 300 ms; rank 1: it last began nothing");
+  for (const std::string& end : ends)
+    EXPECT_CONTAINS(end, "ranks 1, 3 are not there after 300 ms; rank 1: it last began nothing");
 }
 
 TEST_P(Agreement, ARankThatLeavesEndsTheWaitOfTheOthers) {

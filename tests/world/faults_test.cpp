@@ -1,15 +1,16 @@
 // Processes that die or stop in the middle of a collective, and what is left of them: nothing.
-#include <signal.h>
-#include <unistd.h>
-
 #include <filesystem>
 #include <set>
 #include <thread>
 
-#include "pattern.h"
-#include "suite.h"
+#include <signal.h>
+#include <unistd.h>
+
 #include "zero/base/error.h"
 #include "zero/comm/shared_memory.h"
+
+#include "pattern.h"
+#include "suite.h"
 
 namespace zero {
 namespace {
@@ -63,12 +64,13 @@ TEST(Faults, AKilledRankIsNamedByAllOthersWithinTwoSeconds) {
 }
 
 TEST(Faults, AStoppedRankIsNamedAtTheTimeoutAsStopped) {
-  const auto ends = run_world({.transport = "shared_memory", .size = 3, .timeout = milliseconds(400), .patience = milliseconds(500)},
-                              [](Communicator& comm) {
-                                comm.barrier({.unit = 4}).wait();
-                                if (comm.rank() == 1) kill(getpid(), SIGSTOP);
-                                comm.barrier({.unit = 5}).wait();
-                              });
+  const auto ends =
+      run_world({.transport = "shared_memory", .size = 3, .timeout = milliseconds(400), .patience = milliseconds(500)},
+                [](Communicator& comm) {
+                  comm.barrier({.unit = 4}).wait();
+                  if (comm.rank() == 1) kill(getpid(), SIGSTOP);
+                  comm.barrier({.unit = 5}).wait();
+                });
   EXPECT_EQ(ends[1], "did not end");
   for (const int rank : {0, 2}) {
     EXPECT_CONTAINS(ends[rank], "rank 1: barrier #2 (unit 5): it is not there after 400 ms");
@@ -92,7 +94,8 @@ TEST(Faults, ARankThatNeverComesIsNamedOnAllThatCame) {
   const std::string run_id = unique_run_id();
   const auto connect = [&](int rank) -> std::string {
     try {
-      connect_shared_memory({.rank = rank, .world = 4, .local_rank = rank, .local_world = 4, .run_id = run_id}, milliseconds(300));
+      connect_shared_memory({.rank = rank, .world = 4, .local_rank = rank, .local_world = 4, .run_id = run_id},
+                            milliseconds(300));
       return "";
     } catch (const CommError& error) {
       return error.what();
@@ -111,7 +114,8 @@ TEST(Faults, TwoRanksOfOneNumberAreRefused) {
   const std::string run_id = unique_run_id();
   const auto connect = [&](int rank) -> std::string {
     try {
-      connect_shared_memory({.rank = rank, .world = 3, .local_rank = rank, .local_world = 3, .run_id = run_id}, milliseconds(2000));
+      connect_shared_memory({.rank = rank, .world = 3, .local_rank = rank, .local_world = 3, .run_id = run_id},
+                            milliseconds(2000));
       return "";
     } catch (const CommError& error) {
       return error.what();
@@ -122,7 +126,8 @@ TEST(Faults, TwoRanksOfOneNumberAreRefused) {
   EXPECT_CONTAINS(connect(0), "is a second rank 1");
   first.join();
   second.join();
-  EXPECT_TRUE(ends[0].find("is a second rank 1") != std::string::npos || ends[1].find("is a second rank 1") != std::string::npos);
+  EXPECT_TRUE(ends[0].find("is a second rank 1") != std::string::npos ||
+              ends[1].find("is a second rank 1") != std::string::npos);
 }
 
 TEST(Faults, WorldsThatDoNotFitOneHostAreRefused) {
@@ -145,7 +150,8 @@ TEST(Faults, SixtyFourRanksMeetAndCollect) {
     const std::vector<std::byte> in = pattern(5000, comm.rank());
     std::vector<std::byte> out(in.size() * comm.world());
     comm.all_gather(in, out, {}).wait();
-    for (int r = 0; r < comm.world(); ++r) EXPECT_TRUE(holds_pattern(std::span(out).subspan(r * in.size(), in.size()), r));
+    for (int r = 0; r < comm.world(); ++r)
+      EXPECT_TRUE(holds_pattern(std::span(out).subspan(r * in.size(), in.size()), r));
     comm.drain();
   });
 }

@@ -1,11 +1,11 @@
 // Worlds whose ranks somebody else starts: mpirun, and two network namespaces that stand for two hosts. This program is
 // then every rank's program; ZERO_WORLD_TRANSPORT tells it so.
-#include <unistd.h>
-
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <thread>
+
+#include <unistd.h>
 
 #include "suite.h"
 
@@ -75,8 +75,8 @@ class Mpirun : public ::testing::TestWithParam<int> {
     if (std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "no mpirun on this machine";
   }
   static Output launch(const std::string& transport, int world, const std::string& filter) {
-    return run(fmt::format("{} ZERO_WORLD_TRANSPORT={} timeout 120 {} -n {} {} --gtest_brief=1 --gtest_color=no '{}'", kMpiEnvironment,
-                           transport, ZERO_MPIRUN, world, self(), filter));
+    return run(fmt::format("{} ZERO_WORLD_TRANSPORT={} timeout 120 {} -n {} {} --gtest_brief=1 --gtest_color=no '{}'",
+                           kMpiEnvironment, transport, ZERO_MPIRUN, world, self(), filter));
   }
 };
 INSTANTIATE_TEST_SUITE_P(Ranks, Mpirun, ::testing::Values(1, 2, 3, 4));
@@ -94,8 +94,8 @@ TEST_P(Mpirun, TheSuitePassesOverSharedMemory) {
   EXPECT_TRUE(ran_the_suite(output.text, GetParam())) << output.text;
 }
 
-// A rank of it: two ranks that disagree. Each leaves what it was told in a file, since mpirun ends the other one as soon as
-// the first is gone.
+// A rank of it: two ranks that disagree. Each leaves what it was told in a file, since mpirun ends the other one as
+// soon as the first is gone.
 TEST(MpiRank, DisagreesWithItsPeer) {
   if (launched_transport() != "mpi") GTEST_SKIP() << "runs under Mpirun.AMismatchOverMpiNamesBothRanks";
   const auto ends = run_world({.transport = "mpi", .size = 2}, [](Communicator& comm) {
@@ -117,7 +117,8 @@ TEST_F(Mpirun, AMismatchOverMpiNamesBothRanks) {
   const Output output = launch("mpi", 2, "--gtest_filter=MpiRank.*");
   for (const int rank : {0, 1}) {
     const std::string path = fmt::format("{}-{}", file, rank);
-    EXPECT_EQ(contents(path), "collective #1: ranks disagree: rank 0 does all_gather #1 (unit 3, 100 bytes), rank 1 does barrier #1")
+    EXPECT_EQ(contents(path),
+              "collective #1: ranks disagree: rank 0 does all_gather #1 (unit 3, 100 bytes), rank 1 does barrier #1")
         << output.text;
     unlink(path.c_str());
   }
@@ -134,7 +135,8 @@ class TwoHosts : public ::testing::Test {
     hosts_[1] = "zero-b-" + id;
     const std::string cable = "za" + id, end = "zb" + id;
     const Output output = run(fmt::format(
-        "set -e; ip netns add {0}; ip netns add {1}; ip link add {2} type veth peer name {3}; ip link set {2} netns {0}; "
+        "set -e; ip netns add {0}; ip netns add {1}; ip link add {2} type veth peer name {3}; ip link set {2} netns "
+        "{0}; "
         "ip link set {3} netns {1}; ip -n {0} addr add 10.77.0.1/24 dev {2}; ip -n {1} addr add 10.77.0.2/24 dev {3}; "
         "ip -n {0} link set {2} up; ip -n {1} link set {3} up; ip -n {0} link set lo up; ip -n {1} link set lo up",
         hosts_[0], hosts_[1], cable, end));
@@ -148,7 +150,8 @@ class TwoHosts : public ::testing::Test {
 
   std::string rank_command(int rank, const std::string& more) const {
     return fmt::format(
-        "ip netns exec {} env RANK={} WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 {} "
+        "ip netns exec {} env RANK={} WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.0.1 "
+        "MASTER_PORT=29500 {} "
         "ZERO_WORLD_TRANSPORT=gloo timeout 120 {} --gtest_brief=1 --gtest_color=no '{}'",
         hosts_[rank], rank, more, self(), kSuite);
   }

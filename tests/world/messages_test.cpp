@@ -1,13 +1,14 @@
 // Ranks that disagree, come late or die, over the transports of MessageCommunicator (gloo).
+#include <thread>
+
 #include <signal.h>
 #include <unistd.h>
 
-#include <thread>
+#include "zero/base/error.h"
+#include "zero/comm/collectives.h"
 
 #include "pattern.h"
 #include "suite.h"
-#include "zero/base/error.h"
-#include "zero/comm/collectives.h"
 
 namespace zero {
 namespace {
@@ -60,7 +61,8 @@ TEST_F(Messages, ALateRankIsNamed) {
     if (comm.rank() == 1) std::this_thread::sleep_for(milliseconds(1500));
     comm.barrier({.unit = 9}).wait();
   });
-  for (const int rank : {0, 2}) EXPECT_CONTAINS(ends[rank], "rank 1: barrier #2 (unit 9): it is not there after 400 ms");
+  for (const int rank : {0, 2})
+    EXPECT_CONTAINS(ends[rank], "rank 1: barrier #2 (unit 9): it is not there after 400 ms");
   EXPECT_NE(ends[1], "");
 }
 
@@ -77,7 +79,8 @@ TEST_F(Messages, AKilledRankIsNamed) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(5000));
   EXPECT_EQ(ends[2], "signal 9");
   // The first to notice names the dead rank; the other may notice that one's end first.
-  EXPECT_TRUE(ends[0].starts_with("rank 2: all_gather") || ends[1].starts_with("rank 2: all_gather")) << ends[0] << ends[1];
+  EXPECT_TRUE(ends[0].starts_with("rank 2: all_gather") || ends[1].starts_with("rank 2: all_gather"))
+      << ends[0] << ends[1];
 }
 
 TEST_F(Messages, AnErrorSticks) {

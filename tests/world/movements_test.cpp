@@ -3,9 +3,10 @@
 #include <numeric>
 #include <random>
 
+#include "zero/comm/collectives.h"
+
 #include "pattern.h"
 #include "suite.h"
-#include "zero/comm/collectives.h"
 
 namespace zero {
 namespace {

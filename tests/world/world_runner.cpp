@@ -1,5 +1,9 @@
 #include "world_runner.h"
 
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -8,16 +12,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <thread>
-
 #include "zero/base/file.h"
 #include "zero/comm/in_process.h"
 #include "zero/comm/plugin.h"
 
 // Gloo and Open MPI are not instrumented; without this, ThreadSanitizer sees races inside them.
-extern "C" const char* __tsan_default_options() { return "ignore_noninstrumented_modules=1"; }
+extern "C" const char* __tsan_default_options() {
+  return "ignore_noninstrumented_modules=1";
+}
 
 namespace zero {
 namespace {
@@ -84,8 +86,8 @@ int free_port() {
 }
 
 Communicator& launched_communicator(std::chrono::milliseconds timeout) {
-  static const auto comm =
-      open_transport(launched_transport(), detect_ranks({}, [](const char* name) { return std::getenv(name); }), timeout);
+  static const auto comm = open_transport(
+      launched_transport(), detect_ranks({}, [](const char* name) { return std::getenv(name); }), timeout);
   return *comm;
 }
 
@@ -165,7 +167,9 @@ std::string launched_transport() {
   return transport == nullptr ? "" : transport;
 }
 
-int launched_world() { return detect_ranks({}, [](const char* name) { return std::getenv(name); }).world; }
+int launched_world() {
+  return detect_ranks({}, [](const char* name) { return std::getenv(name); }).world;
+}
 
 std::vector<std::string> run_world(const World& world, const std::function<void(Communicator&)>& body) {
   if (!launched_transport().empty()) return run_launched(world, body);

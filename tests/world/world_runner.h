@@ -3,12 +3,12 @@
 //   for (const auto& end : run_world({"shared_memory", 4}, [](Communicator& comm) { ... EXPECT_EQ(...); ... }))
 //     EXPECT_EQ(end, "");
 //
-// A world that a launcher started (ZERO_WORLD_TRANSPORT is set; see launched_test.cpp) runs the body on this process's rank,
-// on one communicator for all tests, and knows its own end only.
+// A world that a launcher started (ZERO_WORLD_TRANSPORT is set; see launched_test.cpp) runs the body on this process's
+// rank, on one communicator for all tests, and knows its own end only.
 //
-// An end is "" for a rank that returned, what() of what it threw, "failed expectations" (which the rank has printed), or
-// "signal 9". Ranks of in_process are threads; all others are forked, and killed when the first of them has been gone for
-// longer than the patience: a test that hangs fails.
+// An end is "" for a rank that returned, what() of what it threw, "failed expectations" (which the rank has printed),
+// or "signal 9". Ranks of in_process are threads; all others are forked, and killed when the first of them has been
+// gone for longer than the patience: a test that hangs fails.
 #pragma once
 
 #include <chrono>

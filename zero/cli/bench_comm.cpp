@@ -3,11 +3,13 @@
 // its own.
 //
 // The command starts itself again as the ranks (`--as-rank`), so that the transport meets processes, as in a run.
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "zero/base/bytes.h"
@@ -15,9 +17,9 @@
 #include "zero/cli/flags.h"
 #include "zero/cli/measurement.h"
 #include "zero/comm/collectives.h"
+#include "zero/comm/plugin.h"
 #include "zero/comm/rank_sum.h"
 #include "zero/comm/rendezvous.h"
-#include "zero/comm/shared_memory.h"
 #include "zero/launch/supervisor.h"
 #include "zero/memory/host_memory.h"
 
@@ -29,7 +31,10 @@ struct Options {
   int rounds = 5;
   std::int64_t mib = 256;
   bool json = false;
+  std::vector<std::string> transports;
 };
+
+constexpr std::array<std::int64_t, 4> kSizes{64 << 10, 1 << 20, 32 << 20, 256 << 20};
 
 struct Row {
   std::int64_t bytes = 0;
@@ -92,46 +97,71 @@ Row measure(Communicator& comm, std::int64_t bytes, int rounds) {
   return row;
 }
 
-void print(const std::vector<Row>& rows, std::string_view transport, const Options& options) {
-  if (options.json) {
-    auto lines = nlohmann::ordered_json::array();
-    for (const auto& row : rows) {
-      lines.push_back({{"bytes", row.bytes},
-                       {"probe_best_s", row.probe.best()},
-                       {"probe_median_s", row.probe.median()},
-                       {"all_reduce_best_s", row.all_reduce.best()},
-                       {"all_reduce_median_s", row.all_reduce.median()},
-                       {"ratio_best", row.probe.best() / row.all_reduce.best()},
-                       {"ratio_median", row.probe.median() / row.all_reduce.median()}});
-    }
-    fmt::print("{}\n", nlohmann::ordered_json{{"bench", "comm"},
-                                              {"transport", transport},
-                                              {"world", options.ranks},
-                                              {"rounds", options.rounds},
-                                              {"sizes", lines}}
-                           .dump(2));
-    return;
+struct Series {
+  std::string transport;
+  std::vector<Row> rows;
+};
+
+nlohmann::ordered_json to_json(const Series& series) {
+  auto sizes = nlohmann::ordered_json::array();
+  for (const auto& row : series.rows) {
+    sizes.push_back({{"bytes", row.bytes},
+                     {"probe_best_s", row.probe.best()},
+                     {"probe_median_s", row.probe.median()},
+                     {"all_reduce_best_s", row.all_reduce.best()},
+                     {"all_reduce_median_s", row.all_reduce.median()},
+                     {"ratio_best", row.probe.best() / row.all_reduce.best()},
+                     {"ratio_median", row.probe.median() / row.all_reduce.median()}});
   }
-  fmt::print("all_reduce, {}, {} ranks, {} rounds; the probe adds and copies as many bytes in each rank's own memory\n",
-             transport, options.ranks, options.rounds);
-  fmt::print("  {:>10}{:>16}{:>16}{:>16}{:>14}\n", "size", "best", "median", "probe, median", "ratio, median");
-  for (const auto& row : rows) {
-    fmt::print("  {:>10}{:>13.3f} ms{:>13.3f} ms{:>13.3f} ms{:>14.3f}\n", format_bytes(row.bytes),
-               1e3 * row.all_reduce.best(), 1e3 * row.all_reduce.median(), 1e3 * row.probe.median(),
-               row.probe.median() / row.all_reduce.median());
+  return {{"transport", series.transport}, {"sizes", sizes}};
+}
+
+void print_json(std::span<const Series> all, const Options& options) {
+  nlohmann::ordered_json out{{"bench", "comm"}, {"world", options.ranks}, {"rounds", options.rounds}};
+  for (const auto& series : all) out["transports"].push_back(to_json(series));
+  fmt::print("{}\n", out.dump(2));
+}
+
+void print_table(std::span<const Series> all, const Options& options) {
+  fmt::print("all_reduce, {} ranks, {} rounds; the probe adds and copies as many bytes in each rank's own memory\n",
+             options.ranks, options.rounds);
+  fmt::print("  {:<14}{:>10}{:>14}{:>14}{:>14}{:>9}{:>12}\n", "transport", "size", "best", "median", "probe", "ratio",
+             "to first");
+  for (const auto& series : all) {
+    for (std::size_t i = 0; i < series.rows.size(); ++i) {
+      const Row& row = series.rows[i];
+      const double median = row.all_reduce.median();
+      fmt::print("  {:<14}{:>10}{:>11.3f} ms{:>11.3f} ms{:>11.3f} ms{:>9.3f}{:>11.2f}x\n", series.transport,
+                 format_bytes(row.bytes), 1e3 * row.all_reduce.best(), 1e3 * median, 1e3 * row.probe.median(),
+                 row.probe.median() / median, median / all.front().rows[i].all_reduce.median());
+    }
   }
 }
 
 int run_rank(const Options& options) {
-  const auto comm = connect_shared_memory(detect_ranks({}, [](const char* name) { return std::getenv(name); }),
-                                          std::chrono::seconds(60));
-  std::vector<Row> rows;
-  for (const std::int64_t bytes :
-       {std::int64_t{64} << 10, std::int64_t{1} << 20, std::int64_t{32} << 20, std::int64_t{256} << 20}) {
-    if (bytes <= options.mib << 20) rows.push_back(measure(*comm, bytes, options.rounds));
+  const auto environment = detect_ranks({}, [](const char* name) { return std::getenv(name); });
+  std::vector<Series> all;
+  int rank = 0;
+  for (const auto& transport : options.transports) {
+    const auto comm = open_transport(transport, environment, std::chrono::seconds(60));
+    rank = comm->rank();
+    Series series{transport, {}};
+    for (const std::int64_t bytes : kSizes) {
+      if (bytes <= options.mib << 20) series.rows.push_back(measure(*comm, bytes, options.rounds));
+    }
+    all.push_back(std::move(series));
   }
-  if (comm->rank() == 0) print(rows, comm->transport(), options);
+  if (rank == 0) options.json ? print_json(all, options) : print_table(all, options);
   return 0;
+}
+
+// shared_memory, and gloo next to it where the plug-in is there: what most would use instead.
+std::vector<std::string> default_transports() {
+  std::vector<std::string> out{"shared_memory"};
+  for (const auto& status : transport_statuses()) {
+    if (status.name == "gloo" && status.available) out.push_back(status.name);
+  }
+  return out;
 }
 
 }  // namespace
@@ -147,6 +177,8 @@ int run_bench_comm(Arguments arguments) {
   app.add_option("--mib", options.mib, "largest size of 64 KiB, 1, 32 and 256 MiB")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
+  app.add_option("--transports", options.transports, "which: shared_memory,gloo; all there are of these two")
+      ->delimiter(',');
   app.add_flag("--json", options.json, "as one JSON object");
   app.add_flag("--as-rank", as_rank)->group("");  // hidden: one of the ranks that this verb starts
   if (!parse_flags(app, arguments)) return 0;
@@ -157,6 +189,9 @@ int run_bench_comm(Arguments arguments) {
   ranks.ranks = options.ranks;
   ranks.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "bench", "comm", "--as-rank"};
   ranks.program.insert(ranks.program.end(), arguments.begin(), arguments.end());
+  if (options.transports.empty()) {
+    ranks.program.push_back(fmt::format("--transports={}", fmt::join(default_transports(), ",")));
+  }
   return launch(ranks);
 }
 

@@ -16,6 +16,8 @@ void Bell::wait_while_asleep(std::chrono::milliseconds limit) {
   syscall(SYS_futex, &asleep_, FUTEX_WAIT, 1, &relative, nullptr, 0);
 }
 
-void Bell::wake() { syscall(SYS_futex, &asleep_, FUTEX_WAKE, 1, nullptr, nullptr, 0); }
+void Bell::wake() {
+  syscall(SYS_futex, &asleep_, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
 
 }  // namespace zero

@@ -1,12 +1,12 @@
-// Bell: how one rank sleeps until another has changed something it waits for. Works between threads and, in shared memory,
-// between processes.
+// Bell: how one rank sleeps until another has changed something it waits for. Works between threads and, in shared
+// memory, between processes.
 //
 //   sleeper:  while (!changed()) bell.sleep(changed, 50ms);
 //   others:   change();  bell.ring();
 //
-// A ring costs one load when nobody sleeps. No ring is lost: the sleeper says that it sleeps before it looks once more, and
-// the other side changes before it looks whether somebody sleeps. That needs one order for all four: changed() must load,
-// and change() must store, with memory_order_seq_cst. One sleeper a bell. Zero bytes are a valid Bell.
+// A ring costs one load when nobody sleeps. No ring is lost: the sleeper says that it sleeps before it looks once more,
+// and the other side changes before it looks whether somebody sleeps. That needs one order for all four: changed() must
+// load, and change() must store, with memory_order_seq_cst. One sleeper a bell. Zero bytes are a valid Bell.
 #pragma once
 
 #include <atomic>

@@ -1,11 +1,11 @@
 #include "zero/comm/board.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
+
+#include <fmt/format.h>
 
 #include "zero/base/error.h"
 
@@ -56,7 +56,9 @@ namespace {
 constexpr std::size_t kFailureBytes = 4096;  // keeps the ranks' part aligned
 }
 
-std::size_t Board::bytes(int world) { return kFailureBytes + world * sizeof(RankBoard); }
+std::size_t Board::bytes(int world) {
+  return kFailureBytes + world * sizeof(RankBoard);
+}
 
 // Zero bytes are the initial state of every member, whoever comes first.
 Board::Board(std::byte* memory, int world)
@@ -93,7 +95,9 @@ void Board::fail(int rank, const std::string& operation, const std::string& reas
   ring_all();
 }
 
-bool Board::failed() const { return failure_.state.load(std::memory_order_seq_cst) != 0; }
+bool Board::failed() const {
+  return failure_.state.load(std::memory_order_seq_cst) != 0;
+}
 
 void Board::throw_failure() const {
   // Whoever writes it is done within microseconds, unless it is killed just then.

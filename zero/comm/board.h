@@ -1,13 +1,14 @@
 // Board: the memory through which ranks that see each other's memory agree: who has begun what, and who has read it.
 //
-// Each rank has a ring of slots. Collective number s of a rank is posted in slot s % kSlots: first what it is and where its
-// input lies, then `sequence`, which makes it visible. Readers clear their bit of `unread` when they are done; a slot is
-// used again when no bit is left. So beginning a collective waits for nobody, and a collective needs no extra barrier.
+// Each rank has a ring of slots. Collective number s of a rank is posted in slot s % kSlots: first what it is and where
+// its input lies, then `sequence`, which makes it visible. Readers clear their bit of `unread` when they are done; a
+// slot is used again when no bit is left. So beginning a collective waits for nobody, and a collective needs no extra
+// barrier.
 //
 //   Board board(memory, world);   // memory: Board::bytes(world) zero bytes, shared by all ranks
 //
-// Every field is an atomic; zero bytes are the state before anything happened. `sequence` and `unread` are stored and loaded
-// with memory_order_seq_cst because Bell asks for it; the rest travels with them.
+// Every field is an atomic; zero bytes are the state before anything happened. `sequence` and `unread` are stored and
+// loaded with memory_order_seq_cst because Bell asks for it; the rest travels with them.
 #pragma once
 
 #include <array>
@@ -28,8 +29,12 @@ constexpr int kMessageSlots = 16;   // messages (send) that a rank may have in f
 constexpr std::size_t kInlineBytes = 4096;
 
 using RankSet = std::uint64_t;
-constexpr RankSet only(int rank) { return RankSet{1} << rank; }
-constexpr RankSet first_ranks(int world) { return world == 64 ? ~RankSet{0} : only(world) - 1; }
+constexpr RankSet only(int rank) {
+  return RankSet{1} << rank;
+}
+constexpr RankSet first_ranks(int world) {
+  return world == 64 ? ~RankSet{0} : only(world) - 1;
+}
 std::string format_ranks(RankSet ranks);  // "rank 3", "ranks 1, 3"
 
 // Where the bytes of a post lie. `number` and `offset` are for those who made the source to understand (PeerMemory).
@@ -59,7 +64,9 @@ struct Slot {
 };
 
 // The n-th message from a rank to `to` is found by this key.
-constexpr std::uint64_t message_key(std::uint64_t n, int to) { return (n << 8) | static_cast<std::uint64_t>(to + 1); }
+constexpr std::uint64_t message_key(std::uint64_t n, int to) {
+  return (n << 8) | static_cast<std::uint64_t>(to + 1);
+}
 
 struct alignas(64) RankBoard {
   Bell bell;

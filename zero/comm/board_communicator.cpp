@@ -1,10 +1,10 @@
 #include "zero/comm/board_communicator.h"
 
-#include <unistd.h>
-
 #include <bit>
 #include <cstring>
 #include <utility>
+
+#include <unistd.h>
 
 #include "zero/base/check.h"
 #include "zero/comm/rank_sum.h"
@@ -111,7 +111,9 @@ BoardCommunicator::Post& BoardCommunicator::free_message_post() {
   return message_posts_[0];
 }
 
-RankSet BoardCommunicator::unread(const Post& post) const { return post.slot->unread.load(kOrdered) & ~board_.left(); }
+RankSet BoardCommunicator::unread(const Post& post) const {
+  return post.slot->unread.load(kOrdered) & ~board_.left();
+}
 
 void BoardCommunicator::await_readers(const Post& post) {
   if (post.slot->unread.load(kOrdered) == 0) return;
@@ -189,7 +191,8 @@ void BoardCommunicator::count(std::size_t sent, std::size_t received, CommTag ta
 // ---- the movements ------------------------------------------------------------------------------------------------
 
 Work BoardCommunicator::all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
-  ZERO_CHECK(out.size() == in.size() * world(), "{} blocks of {} bytes go into {} bytes", world(), in.size(), out.size());
+  ZERO_CHECK(out.size() == in.size() * world(), "{} blocks of {} bytes go into {} bytes", world(), in.size(),
+             out.size());
   const Signature own = next(Operation::kAllGather, in.size(), tag);
   Post& mine = post(own, in, peers_);
   count(in.size() * (world() - 1), in.size() * (world() - 1), tag);
@@ -327,8 +330,8 @@ Work BoardCommunicator::receive(std::span<std::byte> data, int from, CommTag tag
 
 // ---- memory -------------------------------------------------------------------------------------------------------
 
-// A window that goes away while a peer reads it would take the peer with it: its release waits for the readers, unless the
-// run has failed, when nobody reads any more.
+// A window that goes away while a peer reads it would take the peer with it: its release waits for the readers, unless
+// the run has failed, when nobody reads any more.
 Allocation BoardCommunicator::allocate(std::size_t bytes) {
   if (bytes == 0) return {};
   auto inner = std::make_shared<Allocation>(memory_->allocate(bytes));

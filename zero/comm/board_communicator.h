@@ -1,9 +1,9 @@
 // BoardCommunicator: the collectives of ranks that can read each other's memory.
 //
-// Begin posts where the input lies; wait() takes what it needs straight out of the peers' inputs and then tells them so.
-// Nothing is copied twice, no helper thread runs, and a wait sleeps only for posts that are not there yet. Works may be
-// waited in any order. See board.h for the protocol, peer_memory.h for what threads and processes do differently, and
-// board_wait.h for what happens when a rank does not come.
+// Begin posts where the input lies; wait() takes what it needs straight out of the peers' inputs and then tells them
+// so. Nothing is copied twice, no helper thread runs, and a wait sleeps only for posts that are not there yet. Works
+// may be waited in any order. See board.h for the protocol, peer_memory.h for what threads and processes do
+// differently, and board_wait.h for what happens when a rank does not come.
 #pragma once
 
 #include <array>
@@ -84,8 +84,8 @@ class BoardCommunicator final : public Communicator {
   std::array<Post, kSlots> posts_;
   std::array<Post, kMessageSlots> message_posts_;
   std::vector<std::pair<Signature, RankSet>> unchecked_;  // broadcasts from here, and who has not been checked
-  std::vector<Post*> copies_;                           // posts whose input share() copied
-  std::vector<std::uint64_t> num_sent_, num_received_;  // messages, by peer
+  std::vector<Post*> copies_;                             // posts whose input share() copied
+  std::vector<std::uint64_t> num_sent_, num_received_;    // messages, by peer
   Traffic traffic_;
 };
 

@@ -1,10 +1,10 @@
 #include "zero/comm/board_wait.h"
 
-#include <fmt/format.h>
-#include <sys/sysinfo.h>
-
 #include <algorithm>
 #include <bit>
+
+#include <fmt/format.h>
+#include <sys/sysinfo.h>
 
 namespace zero {
 namespace {
@@ -57,13 +57,15 @@ void BoardWait::check_alive(RankSet late, const Signature& what) {
   }
   if (const RankSet gone = late & left; gone != 0) {
     const int rank = std::countr_zero(gone);
-    fail(rank, zero::describe(what), fmt::format("it left the run while rank {} waits for it; {}", rank_, describe(rank)));
+    fail(rank, zero::describe(what),
+         fmt::format("it left the run while rank {} waits for it; {}", rank_, describe(rank)));
   }
 }
 
 void BoardWait::fail_late(RankSet late, const Signature& what) {
-  std::string reason = fmt::format("{} not there after {}", std::popcount(late) == 1 ? "it is" : format_ranks(late) + " are",
-                                   format_seconds(timeout_));
+  std::string reason =
+      fmt::format("{} not there after {}", std::popcount(late) == 1 ? "it is" : format_ranks(late) + " are",
+                  format_seconds(timeout_));
   for (int rank = 0, listed = 0; rank < board_.world() && listed < 4; ++rank) {
     if ((late & only(rank)) == 0) continue;
     ++listed;
@@ -75,7 +77,8 @@ void BoardWait::fail_late(RankSet late, const Signature& what) {
 std::string BoardWait::describe(int rank) const {
   RankBoard& board = board_[rank];
   const std::uint64_t posted = board.posted.load(std::memory_order_acquire);
-  std::string text = fmt::format("it last began {}", posted == 0 ? "nothing" : zero::describe(board.slot(posted).signature()));
+  std::string text =
+      fmt::format("it last began {}", posted == 0 ? "nothing" : zero::describe(board.slot(posted).signature()));
   if (const RankSet waits = board.waiting_for.load(std::memory_order_relaxed); waits != 0) {
     text += fmt::format(" and waits for {}", format_ranks(waits));
   }

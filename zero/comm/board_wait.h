@@ -2,8 +2,8 @@
 //
 //   wait.until_nobody([&] { return ranks_that_have_not_posted(); }, what);
 //
-// Sleeps on this rank's bell, wakes ten times a second to look whether a process ended, and throws the CommError that every
-// rank throws: a rank died (at once), left (at once), or is late (after the timeout, with what it did last).
+// Sleeps on this rank's bell, wakes ten times a second to look whether a process ended, and throws the CommError that
+// every rank throws: a rank died (at once), left (at once), or is late (after the timeout, with what it did last).
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,8 @@ class BoardWait {
  public:
   BoardWait(Board& board, PeerMemory& memory, int rank, std::chrono::milliseconds timeout);
 
-  // Local. Returns when late() is empty. late() names the ranks that are waited for, and loads with memory_order_seq_cst.
+  // Local. Returns when late() is empty. late() names the ranks that are waited for, and loads with
+  // memory_order_seq_cst.
   template <class Late>
   void until_nobody(Late&& late, const Signature& what) {
     if (board_.failed()) board_.throw_failure();

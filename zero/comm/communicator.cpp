@@ -1,12 +1,12 @@
 // What a Communicator gives when its transport has nothing better.
 #include "zero/comm/communicator.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <new>
 #include <vector>
+
+#include <sys/mman.h>
 
 #include "zero/base/check.h"
 #include "zero/comm/rank_sum.h"

@@ -6,10 +6,10 @@
 //
 //   comm->all_gather(my_shard, full, {.unit = 3}).wait();
 //
-// Collective: every rank of the communicator calls the same functions in the same order with the same sizes and tag; each
-// call carries (sequence, operation, unit, bytes) and a mismatch is a CommError on both ranks that says who did what.
-// Waits that exceed the timeout name the late rank and what it was doing; a dead rank is named at once.
-// A communicator is used by one thread at a time. It outlives its Works and its Allocations. An input stays as it is, and
+// Collective: every rank of the communicator calls the same functions in the same order with the same sizes and tag;
+// each call carries (sequence, operation, unit, bytes) and a mismatch is a CommError on both ranks that says who did
+// what. Waits that exceed the timeout name the late rank and what it was doing; a dead rank is named at once. A
+// communicator is used by one thread at a time. It outlives its Works and its Allocations. An input stays as it is, and
 // stays alive, until drain() has returned after its wait(); at most 64 works are in flight.
 #pragma once
 
@@ -56,7 +56,7 @@ struct ReduceScatter {
   std::span<std::byte> out;       // one block
   DType out_dtype = DType::kFloat32;
   bool accumulate = false;
-  ReduceStats* stats = nullptr;   // of the final `out`; written by wait(); null: not wanted
+  ReduceStats* stats = nullptr;  // of the final `out`; written by wait(); null: not wanted
 
   // Local. ZERO_CHECKs that the sizes fit each other; every transport calls it.
   void check(int world) const;
@@ -85,8 +85,8 @@ class Communicator {
   // Collective. See ReduceScatter; the default is an all_to_all in tiles followed by the sum.
   [[nodiscard]] virtual Work reduce_scatter(const ReduceScatter& request, CommTag tag);
 
-  // Collective. Memory the transport likes best (a window that peers read in place); zeroed, 64-byte aligned. Every rank
-  // passes the same size. Using it is never required and never changes a bit. Released Locally.
+  // Collective. Memory the transport likes best (a window that peers read in place); zeroed, 64-byte aligned. Every
+  // rank passes the same size. Using it is never required and never changes a bit. Released Locally.
   [[nodiscard]] virtual Allocation allocate(std::size_t bytes);
 
   // Local. Waits until no peer reads any input of collectives that this rank has waited for, so that they may be

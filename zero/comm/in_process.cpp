@@ -1,9 +1,9 @@
 #include "zero/comm/in_process.h"
 
+#include <new>
+
 #include <fmt/format.h>
 #include <sys/mman.h>
-
-#include <new>
 
 #include "zero/base/error.h"
 #include "zero/comm/board_communicator.h"

@@ -1,11 +1,11 @@
 #include "zero/comm/meeting.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <thread>
+
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "zero/base/error.h"
 #include "zero/comm/board.h"
@@ -89,7 +89,8 @@ class Host {
       look_for_the_dead();
       if (deadline_.passed()) {
         const RankSet missing = first_ranks(world_) & ~arrived_;
-        refuse(std::countr_zero(missing), fmt::format("{} did not arrive within {} ms", format_ranks(missing), deadline_.timeout().count()));
+        refuse(std::countr_zero(missing),
+               fmt::format("{} did not arrive within {} ms", format_ranks(missing), deadline_.timeout().count()));
       }
     }
   }
@@ -99,14 +100,15 @@ class Host {
     // Another user has no business here; a connection that says nothing has none either.
     if (socket.peer_user() != geteuid()) return;
     if (socket.receive(&hello, sizeof hello, nullptr, milliseconds(1000)) != Result::kDone) return;
-    if (hello.version != kVersion) refuse(hello.rank, fmt::format("process {} runs another version of zero.cpp", hello.process));
+    if (hello.version != kVersion)
+      refuse(hello.rank, fmt::format("process {} runs another version of zero.cpp", hello.process));
     if (hello.world != world_ || hello.rank < 1 || hello.rank >= world_) {
       refuse(hello.rank, fmt::format("process {} believes it is rank {} of {}, rank 0 counts {} ranks", hello.process,
                                      hello.rank, hello.world, world_));
     }
     if ((arrived_ & only(hello.rank)) != 0) {
-      refuse(hello.rank, fmt::format("process {} is a second rank {}: two runs are called '{}'; set ZERO_RUN_ID", hello.process,
-                                     hello.rank, name_));
+      refuse(hello.rank, fmt::format("process {} is a second rank {}: two runs are called '{}'; set ZERO_RUN_ID",
+                                     hello.process, hello.rank, name_));
     }
     arrived_ |= only(hello.rank);
     meeting_.sockets[hello.rank] = std::move(socket);
@@ -172,14 +174,22 @@ Meeting join(const std::string& name, int rank, int world, milliseconds timeout)
     const Result result = socket.receive(&answer, sizeof answer, &fd, kSlice);
     if (result == Result::kGone) throw CommError(0, kOperation, "its process ended before all ranks were there");
     if (result == Result::kWouldBlock) {
-      if (patience.passed()) throw CommError(0, kOperation, fmt::format("did not answer within {} ms", timeout.count()));
+      if (patience.passed())
+        throw CommError(0, kOperation, fmt::format("did not answer within {} ms", timeout.count()));
       continue;
     }
     switch (answer.kind) {
-      case Answer::Kind::kRefused: throw CommError(answer.rank, kOperation, answer.reason);
-      case Answer::Kind::kBoard: meeting.board = map_memory_file(fd.get(), Board::bytes(world), true); break;
-      case Answer::Kind::kPair: meeting.sockets[answer.rank] = UnixSocket(std::move(fd)); break;
-      case Answer::Kind::kBegin: meeting.sockets[0] = std::move(socket); return meeting;
+      case Answer::Kind::kRefused:
+        throw CommError(answer.rank, kOperation, answer.reason);
+      case Answer::Kind::kBoard:
+        meeting.board = map_memory_file(fd.get(), Board::bytes(world), true);
+        break;
+      case Answer::Kind::kPair:
+        meeting.sockets[answer.rank] = UnixSocket(std::move(fd));
+        break;
+      case Answer::Kind::kBegin:
+        meeting.sockets[0] = std::move(socket);
+        return meeting;
     }
   }
 }

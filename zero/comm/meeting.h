@@ -1,8 +1,8 @@
 // Meeting: how the processes of a run find each other on one host, and leave with a connection between any two.
 //
-// Rank 0 listens at an abstract socket; each other rank says who it is. When all are there, rank 0 hands out the board's
-// memory and, for every two of them, the two ends of a socket pair. Both sides check that the other belongs to the same
-// user. Whoever is missing after the timeout is named on every rank that came.
+// Rank 0 listens at an abstract socket; each other rank says who it is. When all are there, rank 0 hands out the
+// board's memory and, for every two of them, the two ends of a socket pair. Both sides check that the other belongs to
+// the same user. Whoever is missing after the timeout is named on every rank that came.
 #pragma once
 
 #include <chrono>

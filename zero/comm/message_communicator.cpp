@@ -1,10 +1,10 @@
 #include "zero/comm/message_communicator.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "zero/base/check.h"
 #include "zero/base/clock.h"
@@ -19,10 +19,12 @@ namespace {
 
 // What travels under one number has four tags.
 enum class Part4 : std::uint64_t { kHeader, kData, kMessageHeader, kMessageData };
-std::uint64_t tag_of(std::uint64_t number, Part4 part) { return number * 4 + static_cast<std::uint64_t>(part); }
+std::uint64_t tag_of(std::uint64_t number, Part4 part) {
+  return number * 4 + static_cast<std::uint64_t>(part);
+}
 
-constexpr std::size_t kMaxSends = 4096;         // under way before begin waits for the oldest
-constexpr milliseconds kFarewell{500};          // for telling the others why this rank fails
+constexpr std::size_t kMaxSends = 4096;  // under way before begin waits for the oldest
+constexpr milliseconds kFarewell{500};   // for telling the others why this rank fails
 
 }  // namespace
 
@@ -51,6 +53,7 @@ class MessageCommunicator::ExchangeOperation final : public Work::Operation {
   void wait() override {
     for (auto& exchange : exchanges_) comm_.take_header(*exchange, own_);
     for (auto& exchange : exchanges_) comm_.take_data(*exchange, own_);
+    comm_.begun_.erase(own_.sequence);
   }
 
  private:
@@ -86,9 +89,11 @@ std::vector<int> MessageCommunicator::peers() const {
 
 // ---- one collective -----------------------------------------------------------------------------------------------
 
-Work MessageCommunicator::exchange(Operation operation, std::size_t bytes, CommTag tag, std::vector<Part> parts, int root) {
+Work MessageCommunicator::exchange(Operation operation, std::size_t bytes, CommTag tag, std::vector<Part> parts,
+                                   int root) {
   check_usable();
   const Signature own{.sequence = ++sequence_, .operation = operation, .unit = tag.unit, .bytes = bytes, .root = root};
+  begun_.insert(own.sequence);
   std::vector<std::unique_ptr<Exchange>> exchanges;
   for (const Part& part : parts) exchanges.push_back(expect(part.peer, tag_of(own.sequence, Part4::kHeader), part.in));
   for (const Part& part : parts) {
@@ -139,11 +144,14 @@ void MessageCommunicator::take_data(Exchange& exchange, const Signature& own) {
 
 void MessageCommunicator::wait(MessageLink::Transfer& transfer, int peer, const Signature& own) {
   switch (transfer.wait(timeout_)) {
-    case Status::kDone: return;
+    case Status::kDone:
+      return;
     case Status::kLate:
-      fail(peer, describe(own), fmt::format("it is not there after {} ms; rank {} waits for it", timeout_.count(), rank_), true);
+      fail(peer, describe(own),
+           fmt::format("it is not there after {} ms; rank {} waits for it", timeout_.count(), rank_), true);
     case Status::kGone:
-      fail(peer, describe(own), fmt::format("its process ended or left while rank {} waits for it ({})", rank_, transfer.reason()), true);
+      fail(peer, describe(own),
+           fmt::format("its process ended or left while rank {} waits for it ({})", rank_, transfer.reason()), true);
   }
 }
 
@@ -156,7 +164,9 @@ void MessageCommunicator::finish_oldest_send() {
 Allocation MessageCommunicator::allocate(std::size_t bytes) {
   auto inner = std::make_shared<Allocation>(Communicator::allocate(bytes));
   return {inner->data(), bytes, [this, inner](std::byte* data, std::size_t size) {
-            const auto from_here = [&](const Sending& s) { return s.data.data() < data + size && data < s.data.data() + s.data.size(); };
+            const auto from_here = [&](const Sending& s) {
+              return s.data.data() < data + size && data < s.data.data() + s.data.size();
+            };
             try {
               while (std::ranges::any_of(sending_, from_here)) finish_oldest_send();
             } catch (const CommError&) {
@@ -166,9 +176,21 @@ Allocation MessageCommunicator::allocate(std::size_t bytes) {
           }};
 }
 
+// Of what was waited for, and no more: a peer takes a large input only when it waits for the same work, which it may do only after
+// this rank has gone on.
 void MessageCommunicator::drain() {
   check_usable();
-  while (!sending_.empty()) finish_oldest_send();
+  std::deque<Sending> open;
+  while (!sending_.empty()) {
+    Sending oldest = std::move(sending_.front());
+    sending_.pop_front();
+    if (oldest.signature.operation != Operation::kSend && begun_.contains(oldest.signature.sequence)) {
+      open.push_back(std::move(oldest));
+    } else {
+      wait(*oldest.transfer, oldest.to, oldest.signature);
+    }
+  }
+  sending_ = std::move(open);
 }
 
 // ---- failure ------------------------------------------------------------------------------------------------------
@@ -191,7 +213,8 @@ void MessageCommunicator::fail(int rank, const std::string& operation, const std
     std::vector<std::unique_ptr<MessageLink::Transfer>> farewells;
     for (const int peer : peers()) {
       if (peer == rank) continue;
-      farewells.push_back(link_->send(peer, tag_of(sequence_ + 1, Part4::kHeader), std::as_bytes(std::span(&header, 1))));
+      farewells.push_back(
+          link_->send(peer, tag_of(sequence_ + 1, Part4::kHeader), std::as_bytes(std::span(&header, 1))));
     }
     for (auto& farewell : farewells) {
       if (farewell->wait(kFarewell) != Status::kDone) break;
@@ -226,7 +249,8 @@ Work MessageCommunicator::all_to_all(std::span<const std::byte> in, std::span<st
   const std::size_t bytes = in.size() / world_;
   if (bytes > 0) std::memcpy(out.data() + rank_ * bytes, in.data() + rank_ * bytes, bytes);
   std::vector<Part> parts;
-  for (const int peer : peers()) parts.push_back({peer, in.subspan(peer * bytes, bytes), out.subspan(peer * bytes, bytes)});
+  for (const int peer : peers())
+    parts.push_back({peer, in.subspan(peer * bytes, bytes), out.subspan(peer * bytes, bytes)});
   return exchange(Operation::kAllToAll, in.size(), tag, std::move(parts));
 }
 

@@ -1,16 +1,18 @@
 // MessageCommunicator: the collectives over a MessageLink (mpi, gloo).
 //
-// At begin, a rank sends every other rank the signature of the collective and, where it has something for it, the bytes. In
-// wait() it compares each peer's signature with its own before it takes that peer's bytes, so that a mismatch is an error
-// and never a damaged buffer, and a late rank has a name. Every pair of ranks exchanges directly: the bytes are those of a
-// ring, (N-1) blocks a rank.
+// At begin, a rank sends every other rank the signature of the collective and, where it has something for it, the
+// bytes. In wait() it compares each peer's signature with its own before it takes that peer's bytes, so that a mismatch
+// is an error and never a damaged buffer, and a late rank has a name. Every pair of ranks exchanges directly: the bytes
+// are those of a ring, (N-1) blocks a rank.
 //
-// Inputs stay as they are until drain(), which waits for the sends. A rank that fails tells the others why before it throws.
+// Inputs stay as they are until drain(), which waits for the sends. A rank that fails tells the others why before it
+// throws.
 #pragma once
 
 #include <deque>
 #include <memory>
 #include <string>
+#include <set>
 #include <vector>
 
 #include "zero/comm/communicator.h"
@@ -85,6 +87,7 @@ class MessageCommunicator final : public Communicator {
   std::uint64_t sequence_ = 0;
   std::vector<std::uint64_t> num_sent_, num_received_;  // messages, by peer
   std::deque<Sending> sending_;
+  std::set<std::uint64_t> begun_;  // sequences of collectives that are not waited for yet
   Traffic traffic_;
   double waited_seconds_ = 0;
   bool failed_ = false;

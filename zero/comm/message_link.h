@@ -37,8 +37,8 @@ class MessageLink {
 
   virtual ~MessageLink() = default;
 
-  // Begin at once and block for nothing. Messages with the same two ranks and tag match in order; tags of messages that are
-  // under way at the same time differ, and of any 4096 collectives in a row, too.
+  // Begin at once and block for nothing. Messages with the same two ranks and tag match in order; tags of messages that
+  // are under way at the same time differ, and of any 4096 collectives in a row, too.
   virtual std::unique_ptr<Transfer> send(int to, std::uint64_t tag, std::span<const std::byte> data) = 0;
   virtual std::unique_ptr<Transfer> receive(int from, std::uint64_t tag, std::span<std::byte> data) = 0;
 

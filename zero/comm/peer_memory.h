@@ -1,7 +1,7 @@
 // PeerMemory: how ranks of one host come to read each other's memory, and how they learn that one of them is gone.
 //
-// The protocol of BoardCommunicator is the same for threads (an address is an address) and for processes (windows); this is
-// what differs.
+// The protocol of BoardCommunicator is the same for threads (an address is an address) and for processes (windows);
+// this is what differs.
 #pragma once
 
 #include <cstddef>

@@ -1,12 +1,12 @@
 #include "zero/comm/plugin.h"
 
-#include <dlfcn.h>
-#include <fmt/format.h>
-
 #include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
 
 #include "zero/base/error.h"
 #include "zero/comm/message_communicator.h"
@@ -40,7 +40,8 @@ struct Plugin {
 
 // gloo binds to its own symbols first: libtorch exports a gloo of another version.
 constexpr std::array kPlugins{
-    Plugin{"mpi", "install libopenmpi-dev and openmpi-bin (or libmpich-dev and mpich), then build again", RTLD_NOW | RTLD_LOCAL},
+    Plugin{"mpi", "install libopenmpi-dev and openmpi-bin (or libmpich-dev and mpich), then build again",
+           RTLD_NOW | RTLD_LOCAL},
     Plugin{"gloo", "install libgloo-dev, then build again", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND},
     Plugin{"nccl", "no plug-in for it exists in this version; use shared_memory, mpi or gloo", RTLD_NOW | RTLD_LOCAL},
 };
@@ -82,7 +83,8 @@ Opened open_plugin(const Plugin& plugin) {
     return {.why_not = "skipped under AddressSanitizer, which cannot work with RTLD_DEEPBIND"};
   }
   Opened opened{.path = find_file(plugin)};
-  if (opened.path.empty()) return {.why_not = fmt::format("libzero_comm_{}.so is not there: {}", plugin.name, plugin.remedy)};
+  if (opened.path.empty())
+    return {.why_not = fmt::format("libzero_comm_{}.so is not there: {}", plugin.name, plugin.remedy)};
   void* library = dlopen(opened.path.c_str(), plugin.flags | RTLD_NODELETE);
   if (library == nullptr) return {.why_not = dlerror()};
   opened.open = reinterpret_cast<OpenLink>(dlsym(library, "zero_open_link"));
@@ -90,10 +92,12 @@ Opened open_plugin(const Plugin& plugin) {
   return opened;
 }
 
-std::unique_ptr<Communicator> connect(const Plugin& plugin, const RankEnvironment& ranks, std::chrono::milliseconds timeout) {
+std::unique_ptr<Communicator> connect(const Plugin& plugin, const RankEnvironment& ranks,
+                                      std::chrono::milliseconds timeout) {
   const Opened opened = open_plugin(plugin);
   if (opened.open == nullptr) {
-    throw ConfigError("comm.transport", plugin.name, opened.why_not, "or use another transport; `zero doctor` lists them");
+    throw ConfigError("comm.transport", plugin.name, opened.why_not,
+                      "or use another transport; `zero doctor` lists them");
   }
   const char* interface = std::getenv("ZERO_COMM_INTERFACE");
   const LinkRequest request{
@@ -110,7 +114,8 @@ std::unique_ptr<Communicator> connect(const Plugin& plugin, const RankEnvironmen
   std::unique_ptr<MessageLink> link(opened.open(&request, &failure));
   if (link == nullptr && failure.configuration) throw ConfigError("comm.transport", plugin.name, failure.reason, "");
   if (link == nullptr) throw CommError(failure.rank, fmt::format("opening {}", plugin.name), failure.reason);
-  return std::make_unique<MessageCommunicator>(std::move(link), std::string(plugin.name), ranks.rank, ranks.world, timeout);
+  return std::make_unique<MessageCommunicator>(std::move(link), std::string(plugin.name), ranks.rank, ranks.world,
+                                               timeout);
 }
 
 std::string_view choose(const RankEnvironment& ranks) {
@@ -125,7 +130,8 @@ std::unique_ptr<Communicator> open_transport(std::string_view name, const RankEn
   if (name == "auto") name = choose(ranks);
   if (name == "shared_memory") return connect_shared_memory(ranks, timeout);
   if (const auto plugin = find_plugin(name)) return connect(*plugin, ranks, timeout);
-  throw ConfigError("comm.transport", name, "is not a transport that processes can use", fmt::format("choose one of: {}", kNames));
+  throw ConfigError("comm.transport", name, "is not a transport that processes can use",
+                    fmt::format("choose one of: {}", kNames));
 }
 
 std::vector<TransportStatus> transport_statuses() {

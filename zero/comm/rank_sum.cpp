@@ -1,7 +1,7 @@
 // The kernels of sum_ranks, compiled once per instruction set by Highway and chosen at run time.
 //
-// Bits do not depend on the instruction set: additions of ranks are elementwise, the square of a float is exact in double
-// (24 + 24 bits), and each of the 16 lanes adds its squares in index order whatever the width of a vector.
+// Bits do not depend on the instruction set: additions of ranks are elementwise, the square of a float is exact in
+// double (24 + 24 bits), and each of the 16 lanes adds its squares in index order whatever the width of a vector.
 #include "zero/comm/rank_sum.h"
 
 #include <cmath>
@@ -15,8 +15,8 @@
 #define HWY_TARGET_INCLUDE "zero/comm/rank_sum.cpp"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, as Highway asks.
-#include "hwy/highway.h"
 #include "hwy/cache_control.h"
+#include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
@@ -30,8 +30,8 @@ using Words = hn::Rebind<std::uint32_t, Doubles>;
 using SignedWords = hn::Rebind<std::int32_t, Doubles>;
 using Halves = hn::Rebind<std::uint16_t, Doubles>;
 constexpr int kGroup = hn::MaxLanes(Doubles());  // floats in a group
-constexpr int kGroups = kLanes / kGroup;          // groups in 16 lanes; loops over them are unrolled so that
-                                                  // the arrays of vectors below are registers
+constexpr int kGroups = kLanes / kGroup;         // groups in 16 lanes; loops over them are unrolled so that
+                                                 // the arrays of vectors below are registers
 
 template <DType dtype>
 HWY_INLINE hn::Vec<Floats> load(const std::byte* data, std::int64_t i) {
@@ -158,7 +158,8 @@ void sum_blocks(const RankSum& request, StatsTree* tree) {
     std::int64_t non_finite = 0;
     if (!std::isfinite(squares)) {
       constexpr bool kStored = out != Out::kNowhere;
-      non_finite = count_non_finite<kStored ? kOutType<out> : in_type>(kStored ? request.out : request.in[0], begin, end);
+      non_finite =
+          count_non_finite < kStored ? kOutType<out> : in_type > (kStored ? request.out : request.in[0], begin, end);
     }
     tree->add_block(squares, non_finite);
   }

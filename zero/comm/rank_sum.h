@@ -1,9 +1,9 @@
 // The one sum over ranks: out = in_0 + in_1 + ... in rank order, fp32, with statistics gathered while it is in cache.
 //
 // The sum of squares is taken over blocks of kStatsBlock elements counted from the start of `out`: within a block 16
-// fp32-to-double lanes (lane = index mod 16) are summed and folded in a fixed tree, and the blocks' sums are folded in a
-// fixed binary tree. It depends on the values and their number alone. A caller that works in tiles keeps to whole blocks
-// and folds with StatsTree.
+// fp32-to-double lanes (lane = index mod 16) are summed and folded in a fixed tree, and the blocks' sums are folded in
+// a fixed binary tree. It depends on the values and their number alone. A caller that works in tiles keeps to whole
+// blocks and folds with StatsTree.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct RankSum {
   std::byte* out = nullptr;              // may alias one of the inputs
   DType out_dtype = DType::kFloat32;
   std::int64_t numel = 0;
-  bool accumulate = false;               // out must be fp32: out += sum
+  bool accumulate = false;  // out must be fp32: out += sum
 };
 
 // Local. `tree`: null when the statistics are not wanted.

@@ -1,10 +1,10 @@
 #include "zero/comm/rendezvous.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <charconv>
 #include <climits>
+
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
@@ -42,7 +42,8 @@ class Variables {
 
   int required(const char* name, int low, int high, const char* because) const {
     if (const auto value = number(name, low, high)) return *value;
-    throw ConfigError(name, "", fmt::format("is not set, but {} is", because), fmt::format("set {}, or unset {}", name, because));
+    throw ConfigError(name, "", fmt::format("is not set, but {} is", because),
+                      fmt::format("set {}, or unset {}", name, because));
   }
 
  private:
@@ -79,7 +80,9 @@ std::string torchrun_id(const Variables& variables, const RankEnvironment& ranks
 }
 
 // Ranks that one daemon started on this host have it as their parent.
-std::string parent_id(std::string_view launcher) { return fmt::format("{}-parent-{}", launcher, getppid()); }
+std::string parent_id(std::string_view launcher) {
+  return fmt::format("{}-parent-{}", launcher, getppid());
+}
 
 void read_slurm(const Variables& variables, RankEnvironment& ranks) {
   const char* world = variables.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS"
@@ -99,7 +102,8 @@ void read_slurm(const Variables& variables, RankEnvironment& ranks) {
   const int job = variables.number("SLURM_JOB_ID", 0, INT_MAX).value_or(0);
   if (num_nodes > 1) {
     const auto hosts = variables.text("SLURM_STEP_NODELIST");
-    if (!hosts) throw ConfigError("SLURM_STEP_NODELIST", "", "is not set, but the step has several nodes", "pass --master-addr");
+    if (!hosts)
+      throw ConfigError("SLURM_STEP_NODELIST", "", "is not set, but the step has several nodes", "pass --master-addr");
     ranks.master_addr = slurm_first_host(*hosts);
   }
   ranks.master_port = 20000 + job % 20000;  // the same on every node, another for the next job
@@ -123,11 +127,13 @@ int ranks_per_node(const Variables& variables) {
 
 // PET_NNODES may be a range, MIN:MAX, for elastic runs; a run of ours has one size.
 int num_nodes(const Variables& variables) {
-  const auto text = variables.text("PET_NNODES").value_or("1");
-  const std::size_t colon = text.find(':');
-  const std::string low = text.substr(0, colon);
-  if (colon != std::string::npos && text.substr(colon + 1) != low) {
-    throw ConfigError("PET_NNODES", text, "asks for an elastic run", "give one number of nodes");
+  const auto text = variables.text("PET_NNODES");
+  if (!text) return 1;
+  const std::string_view range = *text;
+  const std::size_t colon = range.find(':');
+  const std::string low(range.substr(0, colon));
+  if (colon != std::string_view::npos && range.substr(colon + 1) != low) {
+    throw ConfigError("PET_NNODES", range, "asks for an elastic run", "give one number of nodes");
   }
   const GetEnvironment only_this = [&](const char*) { return low.c_str(); };
   return *Variables(only_this).number("PET_NNODES", 1, INT_MAX);
@@ -159,7 +165,8 @@ void read_nodes(const Variables& variables, RankEnvironment& ranks) {
 
 void read_flags(const RankFlags& flags, RankEnvironment& ranks) {
   if (!flags.world || !flags.rank) {
-    throw ConfigError(flags.rank ? "world" : "rank", "", "is missing", "give both the rank and the world size, or neither");
+    throw ConfigError(flags.rank ? "world" : "rank", "", "is missing",
+                      "give both the rank and the world size, or neither");
   }
   const auto check = [](std::string_view name, int value, int low, int high) {
     if (value >= low && value <= high) return value;
@@ -179,7 +186,8 @@ RankEnvironment detect_ranks(const RankFlags& flags, const GetEnvironment& envir
   const Variables variables(environment);
   RankEnvironment ranks;
   // Whoever set these two meant them, whatever the launcher.
-  ranks.master_addr = variables.text("MASTER_ADDR").value_or(variables.text("PET_MASTER_ADDR").value_or(ranks.master_addr));
+  ranks.master_addr =
+      variables.text("MASTER_ADDR").value_or(variables.text("PET_MASTER_ADDR").value_or(ranks.master_addr));
   const char* port = variables.has("MASTER_PORT") ? "MASTER_PORT" : "PET_MASTER_PORT";
   ranks.master_port = variables.number(port, 1, 65535).value_or(ranks.master_port);
 

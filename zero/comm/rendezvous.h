@@ -4,8 +4,8 @@
 //   // zero launch, torchrun: rank 1 of 4, local rank 1 of 2, run "5f3a-29500"
 //
 // Looked at in this order; the first that is there counts: explicit flags, torchrun (and zero launch), Open MPI, PMI
-// (MPICH, Intel MPI, MVAPICH), Slurm, PET_* (Kubeflow), one process. Numbers are read strictly: a variable that is there
-// but makes no sense is a ConfigError that names it, never a reason to look further.
+// (MPICH, Intel MPI, MVAPICH), Slurm, PET_* (Kubeflow), one process. Numbers are read strictly: a variable that is
+// there but makes no sense is a ConfigError that names it, never a reason to look further.
 //
 // RANK without LOCAL_RANK, and PET_*, describe a node (a pod), not a process: `per_node` is set, `rank` is the first of
 // the `local_world` ranks that somebody has to start here.
@@ -22,12 +22,13 @@ namespace zero {
 struct RankEnvironment {
   int rank = 0;
   int world = 1;
-  int local_rank = 0;   // among the ranks of this host
-  int local_world = 1;  // ranks of this host
+  int local_rank = 0;                  // among the ranks of this host
+  int local_world = 1;                 // ranks of this host
   std::string source = "one process";  // who said so, for the line that is printed
   std::string master_addr = "127.0.0.1";
   int master_port = 29500;
-  std::string run_id;  // the same for all ranks of a run, another for other runs of this host; may be empty for one rank
+  std::string
+      run_id;  // the same for all ranks of a run, another for other runs of this host; may be empty for one rank
   bool per_node = false;
 };
 

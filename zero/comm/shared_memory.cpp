@@ -31,7 +31,8 @@ std::unique_ptr<Communicator> connect_shared_memory(const RankEnvironment& ranks
            "use mpi or gloo across hosts");
   }
   if (ranks.world > kMaxBoardRanks) {
-    refuse(fmt::format("cannot hold {} ranks", ranks.world), fmt::format("use at most {} ranks, or mpi or gloo", kMaxBoardRanks));
+    refuse(fmt::format("cannot hold {} ranks", ranks.world),
+           fmt::format("use at most {} ranks, or mpi or gloo", kMaxBoardRanks));
   }
   if (ranks.world > 1 && ranks.run_id.empty()) {
     refuse("needs the name of the run", "set ZERO_RUN_ID to the same word on all ranks");

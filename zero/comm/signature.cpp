@@ -1,20 +1,27 @@
 #include "zero/comm/signature.h"
 
-#include <fmt/format.h>
-
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace zero {
 
 std::string_view name_of(Operation operation) {
   switch (operation) {
-    case Operation::kNone: return "nothing";
-    case Operation::kAllGather: return "all_gather";
-    case Operation::kAllToAll: return "all_to_all";
-    case Operation::kReduceScatter: return "reduce_scatter";
-    case Operation::kBroadcast: return "broadcast";
-    case Operation::kBarrier: return "barrier";
-    case Operation::kSend: return "send";
+    case Operation::kNone:
+      return "nothing";
+    case Operation::kAllGather:
+      return "all_gather";
+    case Operation::kAllToAll:
+      return "all_to_all";
+    case Operation::kReduceScatter:
+      return "reduce_scatter";
+    case Operation::kBroadcast:
+      return "broadcast";
+    case Operation::kBarrier:
+      return "barrier";
+    case Operation::kSend:
+      return "send";
   }
   return "unknown";
 }

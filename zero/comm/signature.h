@@ -1,7 +1,7 @@
 // Signature: what one collective is, in the form in which ranks compare it.
 //
-// Every rank numbers its collectives from 1. Ranks at the same number must mean the same thing; otherwise both sides get a
-// CommError that shows the two signatures:
+// Every rank numbers its collectives from 1. Ranks at the same number must mean the same thing; otherwise both sides
+// get a CommError that shows the two signatures:
 //
 //   all_gather #17 (unit 3, 4096 bytes)   against   barrier #17
 #pragma once

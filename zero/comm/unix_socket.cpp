@@ -1,14 +1,14 @@
 #include "zero/comm/unix_socket.h"
 
-#include <fmt/format.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <thread>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
@@ -45,7 +45,9 @@ bool wait_for(int fd, short events, std::chrono::milliseconds limit) {
   return result > 0;
 }
 
-bool gone(int error) { return error == EPIPE || error == ECONNRESET || error == ENOTCONN; }
+bool gone(int error) {
+  return error == EPIPE || error == ECONNRESET || error == ENOTCONN;
+}
 
 }  // namespace
 
@@ -70,7 +72,8 @@ std::optional<UnixSocket> UnixSocket::connect(std::string_view name) {
 
 std::pair<UnixSocket, UnixSocket> UnixSocket::pair() {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw IoError("unix socket", "socketpair", errno);
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    throw IoError("unix socket", "socketpair", errno);
   return {UnixSocket(FileDescriptor(ends[0])), UnixSocket(FileDescriptor(ends[1]))};
 }
 
@@ -103,7 +106,8 @@ UnixSocket::Result UnixSocket::send(const void* record, std::size_t bytes, int f
     // ETOOMANYREFS: this user has as many descriptors under way as the system allows; receivers will take them.
     const bool crowded = errno == ETOOMANYREFS;
     if (errno != EAGAIN && errno != EINTR && !crowded) throw IoError("unix socket", "sendmsg", errno);
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) return Result::kWouldBlock;
     if (crowded) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -138,7 +142,8 @@ UnixSocket::Result UnixSocket::receive(void* record, std::size_t bytes, FileDesc
     if (fd != nullptr) *fd = std::move(owned);
   }
   if (got != static_cast<ssize_t>(bytes) || (message.msg_flags & MSG_TRUNC) != 0) {
-    throw IoError("unix socket", fmt::format("receive {} bytes", bytes), 0, fmt::format("a record of {} bytes came", got));
+    throw IoError("unix socket", fmt::format("receive {} bytes", bytes), 0,
+                  fmt::format("a record of {} bytes came", got));
   }
   return Result::kDone;
 }
@@ -146,7 +151,8 @@ UnixSocket::Result UnixSocket::receive(void* record, std::size_t bytes, FileDesc
 uid_t UnixSocket::peer_user() const {
   ucred peer{};
   socklen_t bytes = sizeof peer;
-  if (getsockopt(get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) throw IoError("unix socket", "SO_PEERCRED", errno);
+  if (getsockopt(get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+    throw IoError("unix socket", "SO_PEERCRED", errno);
   return peer.uid;
 }
 

@@ -4,17 +4,17 @@
 //   std::optional<UnixSocket> peer = UnixSocket::connect("run-5f3a");  // nothing: nobody listens
 //   peer->send(&record, sizeof record, window_fd);
 //
-// SOCK_SEQPACKET: a record arrives whole or not at all, in order. Everything is Local and throws IoError; nothing raises
-// SIGPIPE. A peer that is gone is not an error but an answer.
+// SOCK_SEQPACKET: a record arrives whole or not at all, in order. Everything is Local and throws IoError; nothing
+// raises SIGPIPE. A peer that is gone is not an error but an answer.
 #pragma once
-
-#include <sys/types.h>
 
 #include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string_view>
 #include <utility>
+
+#include <sys/types.h>
 
 #include "zero/base/file.h"
 

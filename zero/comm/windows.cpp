@@ -1,15 +1,15 @@
 #include "zero/comm/windows.h"
 
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <bit>
-#include <cerrno>
-#include <cstring>
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
@@ -28,7 +28,8 @@ constexpr std::size_t kSpareBytes = std::size_t{32} << 20;  // of windows for co
 FileDescriptor make_memory_file(const char* label, std::size_t bytes) {
   FileDescriptor file(memfd_create(label, MFD_CLOEXEC));
   if (file.get() < 0) throw IoError(label, "memfd_create", errno);
-  if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) throw IoError(label, fmt::format("ftruncate to {} bytes", bytes), errno);
+  if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
+    throw IoError(label, fmt::format("ftruncate to {} bytes", bytes), errno);
   return file;
 }
 
@@ -109,7 +110,8 @@ void Windows::announce(Window& window) {
     while (sockets_[r].send(&notice, sizeof notice, window.file.get(), kSlice) == UnixSocket::Result::kWouldBlock) {
       take_notices();
       if ((waited += kSlice) > timeout_) {
-        throw CommError(static_cast<int>(r), "sharing a window", fmt::format("takes no messages; {}", describe(static_cast<int>(r))));
+        throw CommError(static_cast<int>(r), "sharing a window",
+                        fmt::format("takes no messages; {}", describe(static_cast<int>(r))));
       }
     }
   }
@@ -117,8 +119,8 @@ void Windows::announce(Window& window) {
   window.file = {};
 }
 
-// MADV_REMOVE gives the memory back at once, also where a peer has not yet unmapped it. A notice that does not fit into the
-// socket is dropped: it would only have freed a range of the peer's addresses.
+// MADV_REMOVE gives the memory back at once, also where a peer has not yet unmapped it. A notice that does not fit into
+// the socket is dropped: it would only have freed a range of the peer's addresses.
 void Windows::release(std::unique_ptr<Window> window) {
   if (!window->announced) return;
   madvise(window->memory.data(), window->memory.size(), MADV_REMOVE);
@@ -187,12 +189,18 @@ std::string Windows::describe(int rank) const {
   const std::size_t name_end = stat ? stat->rfind(')') : std::string::npos;
   if (name_end == std::string::npos || name_end + 2 >= stat->size()) return fmt::format("process {} is gone", process);
   switch ((*stat)[name_end + 2]) {
-    case 'T': return fmt::format("process {} is stopped (SIGSTOP); kill -CONT {} wakes it", process, process);
-    case 't': return fmt::format("process {} is stopped by a debugger", process);
-    case 'Z': return fmt::format("process {} has ended", process);
-    case 'R': return fmt::format("process {} is computing", process);
-    case 'D': return fmt::format("process {} waits for a disk", process);
-    default: return fmt::format("process {} sleeps", process);
+    case 'T':
+      return fmt::format("process {} is stopped (SIGSTOP); kill -CONT {} wakes it", process, process);
+    case 't':
+      return fmt::format("process {} is stopped by a debugger", process);
+    case 'Z':
+      return fmt::format("process {} has ended", process);
+    case 'R':
+      return fmt::format("process {} is computing", process);
+    case 'D':
+      return fmt::format("process {} waits for a disk", process);
+    default:
+      return fmt::format("process {} sleeps", process);
   }
 }
 

@@ -1,14 +1,22 @@
 #include "zero/config/toml_source.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include "zero/base/error.h"
+
+// Some of the library's assertions are about its input: "[^x]" breaks one. Compiled out, as NDEBUG would, they are
+// undefined behaviour; here they stay, and are an error like any other.
+namespace zero {
+struct BrokenAssertion {};
+}  // namespace zero
+#undef NDEBUG
+#define TOML_ASSERT(expression) ((expression) ? static_cast<void>(0) : throw ::zero::BrokenAssertion())
+#include <toml++/toml.h>
 
 namespace zero {
 namespace {
@@ -43,6 +51,26 @@ void flatten(const toml::table& table, const std::string& prefix, std::string_vi
   }
 }
 
+bool breaks(std::string_view text) {
+  try {
+    static_cast<void>(toml::parse(text));
+  } catch (const BrokenAssertion&) {
+    return true;
+  } catch (const toml::parse_error&) {
+    // What is cut off may be missing; only the assertion counts.
+  }
+  return false;
+}
+
+// The line at which the parser gave up without saying where: the fewest lines that make it give up.
+std::size_t broken_line(std::string_view text) {
+  std::vector<std::size_t> ends;  // of the lines
+  for (std::size_t at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1)) ends.push_back(at + 1);
+  const auto first =
+      std::partition_point(ends.begin(), ends.end(), [&](std::size_t end) { return !breaks(text.substr(0, end)); });
+  return static_cast<std::size_t>(first - ends.begin()) + 1;
+}
+
 }  // namespace
 
 Value parse_value(std::string_view text) {
@@ -53,6 +81,8 @@ Value parse_value(std::string_view text) {
       return to_value(*table.get("value"));
     } catch (const toml::parse_error&) {
       // Not TOML: a bare word.
+    } catch (const BrokenAssertion&) {
+      // Neither.
     }
   }
   try {
@@ -75,6 +105,9 @@ std::vector<Setting> parse_toml(std::string_view text, std::string_view file) {
     const auto at = error.source().begin;
     throw ConfigError(fmt::format("{}:{}:{}", file, at.line, at.column), "",
                       fmt::format("not TOML: {}", error.description()), kSyntaxRemedy);
+  } catch (const BrokenAssertion&) {
+    throw ConfigError(fmt::format("{}:{}", file, broken_line(text)), "", "not TOML: a character that begins no key",
+                      kSyntaxRemedy);
   }
 }
 

@@ -1,5 +1,9 @@
 #include "zero/models/generate.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include <fmt/format.h>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -8,9 +12,6 @@
 #include <ATen/ops/multinomial.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/topk.h>
-#include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "zero/base/error.h"
 
@@ -64,7 +65,8 @@ std::vector<std::int64_t> generate(Gpt2& model, const std::vector<std::int64_t>&
   if (tokens.empty()) tokens.push_back(std::min(kLineBreak, shape.vocab - 1));
   for (const std::int64_t token : tokens) {
     if (token >= 0 && token < shape.vocab) continue;
-    throw ConfigError("--prompt", fmt::format("{}", token), fmt::format("not one of the model's {} tokens", shape.vocab),
+    throw ConfigError("--prompt", fmt::format("{}", token),
+                      fmt::format("not one of the model's {} tokens", shape.vocab),
                       "write the prompt in what the model was trained on");
   }
   const std::size_t given = tokens.size();

@@ -1,10 +1,11 @@
 // Text, one token after the other, from a language model.
 //
-//   std::vector<std::int64_t> more = generate(model, {'O', 'h'}, {.tokens = 100, .seed = 7}, [](std::int64_t token) { ... });
+//   std::vector<std::int64_t> more = generate(model, {'O', 'h'}, {.tokens = 100, .seed = 7}, [](std::int64_t token) {
+//   ... });
 //
 // The model reads the last `context` tokens. Draws come from a generator of their own, so a sample changes nothing of a
-// training run, and the same weights and seed give the same text on every rank. Collective when the model is attached: every
-// rank must ask for the same.
+// training run, and the same weights and seed give the same text on every rank. Collective when the model is attached:
+// every rank must ask for the same.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ struct GenerateOptions {
 // Throws ConfigError under "--tokens", "--temperature", "--top-k" for values out of range.
 void check(const GenerateOptions& options);
 
-// The new tokens, without the prompt; `each` (when given) sees them as they come. An empty prompt starts from token 10, the
-// line break of a model of bytes. Throws ConfigError under "--prompt" for a token that the model does not know.
+// The new tokens, without the prompt; `each` (when given) sees them as they come. An empty prompt starts from token 10,
+// the line break of a model of bytes. Throws ConfigError under "--prompt" for a token that the model does not know.
 std::vector<std::int64_t> generate(Gpt2& model, const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
                                    const std::function<void(std::int64_t token)>& each = {});
 

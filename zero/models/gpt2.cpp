@@ -1,8 +1,8 @@
 #include "zero/models/gpt2.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
+
+#include <fmt/format.h>
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/arange.h>
@@ -62,7 +62,8 @@ void check(const Gpt2Options& o) {
   positive("model.vocab", o.vocab);
   require(o.width % o.heads == 0, "model.heads", static_cast<double>(o.heads), "does not divide the width",
           fmt::format("model.width is {}: choose a divisor of it", o.width));
-  require(o.dropout >= 0 && o.dropout < 1, "model.dropout", o.dropout, "not a fraction", "use 0 or more and less than 1");
+  require(o.dropout >= 0 && o.dropout < 1, "model.dropout", o.dropout, "not a fraction",
+          "use 0 or more and less than 1");
 }
 
 double flops_per_token(const Gpt2Options& o, std::int64_t context) {
@@ -102,7 +103,8 @@ torch::Tensor Gpt2AttentionImpl::forward(const torch::Tensor& x) {
 Gpt2MlpImpl::Gpt2MlpImpl(const Gpt2Options& options)
     : dropout_(options.dropout),
       c_fc_(register_module("c_fc", Conv1D(options.width, 4 * options.width, kDeviation, options))),
-      c_proj_(register_module("c_proj", Conv1D(4 * options.width, options.width, residual_deviation(options), options))) {}
+      c_proj_(
+          register_module("c_proj", Conv1D(4 * options.width, options.width, residual_deviation(options), options))) {}
 
 torch::Tensor Gpt2MlpImpl::forward(const torch::Tensor& x) {
   const auto y = c_proj_->forward(at::gelu(c_fc_->forward(x), "tanh"));

@@ -1,6 +1,7 @@
 #include "zero/models/linear_regression.h"
 
 #include <fmt/format.h>
+
 #include <torch/nn/init.h>
 
 #include "zero/base/error.h"

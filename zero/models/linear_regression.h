@@ -1,5 +1,5 @@
-// Linear regression: y = w x + b with one output. Parameters linear.{weight [1, features], bias [1]}, first all zero: the
-// problem is convex, and a start that needs no seed makes runs comparable.
+// Linear regression: y = w x + b with one output. Parameters linear.{weight [1, features], bias [1]}, first all zero:
+// the problem is convex, and a start that needs no seed makes runs comparable.
 //
 //   LinearRegression model(13);
 //   auto y = model->forward(rows);             // [batch, 13] -> [batch, 1]
@@ -7,11 +7,11 @@
 // Local.
 #pragma once
 
+#include <cstdint>
+
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
-
-#include <cstdint>
 
 namespace zero {
 

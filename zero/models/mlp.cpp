@@ -1,12 +1,12 @@
 #include "zero/models/mlp.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <torch/nn/modules/linear.h>
-
 #include <algorithm>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <ATen/ops/relu.h>
+#include <torch/nn/modules/linear.h>
 
 #include "zero/base/error.h"
 

@@ -6,12 +6,12 @@
 // Local.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/pimpl.h>
-
-#include <cstdint>
-#include <vector>
 
 namespace zero {
 

@@ -4,7 +4,7 @@
 
 #include "zero/base/error.h"
 #include "zero/comm/in_process.h"
-#include "zero/comm/shared_memory.h"
+#include "zero/comm/plugin.h"
 #include "zero/comm/rendezvous.h"
 
 namespace zero {
@@ -17,16 +17,12 @@ World World::from_environment(const WorldOptions& options) {
   if (ranks.per_node) {
     throw ConfigError("world", ranks.source, "these variables describe a node, not a process", "start the program with zero launch, which starts the node's ranks");
   }
-  // One process needs no transport; what the default would be for several is known only then.
-  const std::string name = options.transport == "auto" ? (ranks.world == 1 ? "in_process" : "shared_memory") : options.transport;
-  if (name == "in_process") {
-    if (ranks.world != 1) {
-      throw ConfigError("comm.transport", name, "its ranks are threads, but a launcher started processes", "use shared_memory, or start one process with -n");
-    }
-    return World(std::move(make_in_process(1, options.timeout).front()), 1, ranks.source);
+  if (ranks.world == 1 && options.transport == "auto") return World(std::move(make_in_process(1, options.timeout).front()), 1, ranks.source);
+  if (options.transport == "in_process") {
+    if (ranks.world == 1) return World(std::move(make_in_process(1, options.timeout).front()), 1, ranks.source);
+    throw ConfigError("comm.transport", options.transport, "its ranks are threads, but a launcher started processes", "use shared_memory, or start one process with -n");
   }
-  if (name != "shared_memory") throw ConfigError("comm.transport", name, "unknown transport", "auto, in_process or shared_memory");
-  return World(connect_shared_memory(ranks, options.timeout), ranks.local_world, ranks.source);
+  return World(open_transport(options.transport, ranks, options.timeout), ranks.local_world, ranks.source);
 }
 
 std::vector<World> World::in_process(int world, const WorldOptions& options) {

@@ -2,8 +2,8 @@
 //
 //   lr_at({.kind = LrKind::kCosine, .lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = 2000}, 0)     // 1e-3 / 101
 //
-// nanoGPT's formula. Steps are counted from 0. In warm-up lr (step + 1) / (warmup + 1); from there to `steps` down to min_lr,
-// along a line or half a cosine; min_lr afterwards. Local.
+// nanoGPT's formula. Steps are counted from 0. In warm-up lr (step + 1) / (warmup + 1); from there to `steps` down to
+// min_lr, along a line or half a cosine; min_lr afterwards. Local.
 #pragma once
 
 #include <cstdint>

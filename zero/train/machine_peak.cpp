@@ -1,11 +1,12 @@
 #include "zero/train/machine_peak.h"
 
+#include <algorithm>
+#include <limits>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
-#include <algorithm>
-#include <limits>
 
 #include "zero/base/clock.h"
 

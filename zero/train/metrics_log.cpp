@@ -1,15 +1,17 @@
 #include "zero/train/metrics_log.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <iterator>
+
+#include <fmt/format.h>
 
 namespace zero {
 namespace {
 
 // JSON has no infinity and no NaN.
-std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
+std::string number(double value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "null";
+}
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// The seed of a micro-batch's randomness (dropout): a function of (seed, step, micro-batch, rank) and of nothing else, so that a
-// run gives the same bits at every stage and placement, and from any step on.
+// The seed of a micro-batch's randomness (dropout): a function of (seed, step, micro-batch, rank) and of nothing else,
+// so that a run gives the same bits at every stage and placement, and from any step on.
 //
 //   torch::manual_seed(micro_batch_seed(1337, step, micro, rank));
 //
@@ -12,7 +12,8 @@ namespace zero {
 
 constexpr std::uint64_t micro_batch_seed(std::uint64_t seed, std::int64_t step, std::int64_t micro, int rank) {
   std::uint64_t state = seed;
-  for (const std::uint64_t number : {static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(micro), static_cast<std::uint64_t>(rank)}) {
+  for (const std::uint64_t number :
+       {static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(micro), static_cast<std::uint64_t>(rank)}) {
     state += number + 0x9e3779b97f4a7c15u;
     state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
     state = (state ^ (state >> 27)) * 0x94d049bb133111ebu;

@@ -1,9 +1,9 @@
 #include "zero/train/plan_table.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "zero/base/bytes.h"
@@ -37,7 +37,8 @@ StageCost cost_of(const TrainingPlan& plan, int stage) {
   for (const Unit& unit : plan.units) {
     if (!unit.trainable) continue;
     cost.state_formula += state_formula_bytes(numel_of(unit), plan.world, stage, unit.dtype, plan.num_moments);
-    cost.sent_formula += sent_formula_numel(numel_of(unit), plan.world, placement) * static_cast<double>(size_of(unit.dtype));
+    cost.sent_formula +=
+        sent_formula_numel(numel_of(unit), plan.world, placement) * static_cast<double>(size_of(unit.dtype));
   }
   return cost;
 }
@@ -48,7 +49,9 @@ std::vector<StageCost> costs_of(const TrainingPlan& plan, std::span<const int> s
   return costs;
 }
 
-std::string bytes_text(double bytes) { return format_bytes(std::llround(bytes)); }
+std::string bytes_text(double bytes) {
+  return format_bytes(std::llround(bytes));
+}
 
 // "transformer.h.3" -> "transformer.h." and "3"; no number at the end: the whole name and nothing.
 std::pair<std::string_view, std::string_view> split_number(std::string_view name) {
@@ -92,27 +95,28 @@ std::int64_t num_parameters(const std::vector<ParamSpec>& specs) {
 }
 
 std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
-  std::string text = fmt::format("plan: {}, {} parameters, stage {} on {} rank{}\n", plan.model,
-                                 format_count(num_parameters(plan.specs)), plan.stage, plan.world, plan.world == 1 ? "" : "s");
+  std::string text =
+      fmt::format("plan: {}, {} parameters, stage {} on {} rank{}\n", plan.model,
+                  format_count(num_parameters(plan.specs)), plan.stage, plan.world, plan.world == 1 ? "" : "s");
   text += fmt::format("  {:<32} {:>14} {:>12} {:>12}\n", "unit", "parameters", "gathered", "a shard");
   text += unit_rows(plan);
-  text += fmt::format("  {:<8} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} | {:>11} {:>11}\n", "a rank", "parameter", "gradient",
-                      "master", "moment", "total", "formula", "sends", "formula");
+  text += fmt::format("  {:<8} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} | {:>11} {:>11}\n", "a rank", "parameter",
+                      "gradient", "master", "moment", "total", "formula", "sends", "formula");
   for (const StageCost& cost : costs_of(plan, stages)) {
     const StateBytes& s = cost.state;
     text += fmt::format("{} {:<8} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} | {:>11} {:>11}\n",
                         stages.size() > 1 && cost.stage == plan.stage ? '>' : ' ', fmt::format("stage {}", cost.stage),
-                        format_bytes(s.parameter), format_bytes(s.gradient), format_bytes(s.master), format_bytes(s.moment),
-                        format_bytes(s.total()), bytes_text(cost.state_formula), format_bytes(cost.sent),
-                        bytes_text(cost.sent_formula));
+                        format_bytes(s.parameter), format_bytes(s.gradient), format_bytes(s.master),
+                        format_bytes(s.moment), format_bytes(s.total()), bytes_text(cost.state_formula),
+                        format_bytes(cost.sent), bytes_text(cost.sent_formula));
   }
   return text;
 }
 
 std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
   using Json = nlohmann::ordered_json;
-  Json json{{"model", plan.model},   {"num_parameters", num_parameters(plan.specs)},
-            {"world", plan.world},   {"stage", plan.stage},
+  Json json{{"model", plan.model},    {"num_parameters", num_parameters(plan.specs)},
+            {"world", plan.world},    {"stage", plan.stage},
             {"units", Json::array()}, {"stages", Json::array()}};
   for (const Unit& unit : plan.units) {
     const std::int64_t whole = gathered_bytes(unit, plan.world);

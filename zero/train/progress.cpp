@@ -1,11 +1,11 @@
 #include "zero/train/progress.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "zero/base/bytes.h"
 
@@ -28,8 +28,8 @@ ProgressStyle ProgressStyle::of_standard_output() {
 }
 
 std::string progress_line(const ProgressValues& v, std::int64_t steps, std::string_view rate_unit) {
-  return fmt::format("step {}/{}  loss {:.4f}  lr {:.1e}  norm {:.2f}  {} {}  {}  mem {} MiB", v.step, steps, v.loss, v.lr,
-                     v.grad_norm, format_count(std::llround(v.rate)), rate_unit, milliseconds(v.seconds),
+  return fmt::format("step {}/{}  loss {:.4f}  lr {:.1e}  norm {:.2f}  {} {}  {}  mem {} MiB", v.step, steps, v.loss,
+                     v.lr, v.grad_norm, format_count(std::llround(v.rate)), rate_unit, milliseconds(v.seconds),
                      format_count((v.memory_bytes + (1 << 19)) >> 20));
 }
 

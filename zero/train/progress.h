@@ -1,8 +1,8 @@
 // What a person sees while a run goes on.
 //
 //   Progress progress(std::cout, {.terminal = isatty(1)}, steps, "tok/s");
-//   progress.step({.step = 120, .loss = 2.4123, .lr = 9.8e-4, .grad_norm = 1.21, .rate = 41200, .seconds = 0.038, .memory = n});
-//   progress.line("step 250  val_loss 2.51");
+//   progress.step({.step = 120, .loss = 2.4123, .lr = 9.8e-4, .grad_norm = 1.21, .rate = 41200, .seconds = 0.038,
+//   .memory = n}); progress.line("step 250  val_loss 2.51");
 //
 // On a pipe a line for each call of step(); on a terminal a bar with the time left, redrawn in place. Colour only on a
 // terminal, and not where NO_COLOR asks for none. A silent one (ranks other than 0) prints nothing. Local.

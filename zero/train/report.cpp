@@ -1,11 +1,11 @@
 #include "zero/train/report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
-#include <nlohmann/json.hpp>
 #include <span>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace zero {
 namespace {
@@ -46,7 +46,9 @@ double least_step_seconds(const std::vector<double>& seconds) {
   return kept.empty() ? 0 : *std::min_element(kept.begin(), kept.end());
 }
 
-std::string float_bits(float value) { return fmt::format("{:08x}", std::bit_cast<std::uint32_t>(value)); }
+std::string float_bits(float value) {
+  return fmt::format("{:08x}", std::bit_cast<std::uint32_t>(value));
+}
 
 std::string to_json(const RunReport& r) {
   const double median = median_step_seconds(r.step_seconds);
@@ -56,14 +58,8 @@ std::string to_json(const RunReport& r) {
     startup = std::max(startup, rank.startup_s);
     peak_flops += rank.peak_flops;
   }
-  Json json{{"system", "zero.cpp"},
-            {"version", ZERO_VERSION},
-            {"model", r.model},
-            {"num_parameters", r.num_parameters},
-            {"world", r.world},
-            {"stage", r.stage},
-            {"dtype", r.dtype},
-            {"steps", r.steps},
+  Json json{{"system", "zero.cpp"}, {"version", ZERO_VERSION}, {"model", r.model}, {"num_parameters", r.num_parameters},
+            {"world", r.world},     {"stage", r.stage},        {"dtype", r.dtype}, {"steps", r.steps},
             {"losses", r.losses}};
   for (const float loss : r.losses) json["loss_bits"].push_back(float_bits(loss));
   json["grad_norms"] = r.grad_norms;
@@ -82,7 +78,8 @@ std::string to_json(const RunReport& r) {
   json["peak_memory_bytes"] =
       per_rank(r.ranks, [](const RankReport& rank) { return memory_json(rank.peak_memory, rank.peak_memory_total); });
   json["sent_bytes_per_step"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; });
-  json["received_bytes_per_step"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.received_bytes_per_step; });
+  json["received_bytes_per_step"] =
+      per_rank(r.ranks, [](const RankReport& rank) { return rank.received_bytes_per_step; });
   json["planned_sent_bytes"] = r.planned_sent_bytes;
   json["padding_bytes"] = r.padding_bytes;
   json["formula"] = {{"state_bytes", r.state_formula_bytes}, {"sent_bytes", r.sent_formula_bytes}};

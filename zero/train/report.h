@@ -19,13 +19,13 @@ struct RankReport {
   std::int64_t peak_rss = 0;
   std::int64_t steady_rss = 0;  // after the first three steps
   std::int64_t steady_pss = 0;
-  MemoryCount memory;           // just before the first update of the last step
+  MemoryCount memory;  // just before the first update of the last step
   MemoryCount peak_memory;
   std::int64_t peak_memory_total = 0;
   std::int64_t sent_bytes_per_step = 0;
   std::int64_t received_bytes_per_step = 0;
   double startup_s = 0;
-  double peak_flops = 0;        // probed, of the rank's threads
+  double peak_flops = 0;  // probed, of the rank's threads
 };
 
 struct RunReport {
@@ -35,13 +35,13 @@ struct RunReport {
   int stage = 0;
   std::string dtype;
   std::int64_t steps = 0;
-  std::vector<float> losses;       // mean over ranks
+  std::vector<float> losses;  // mean over ranks
   std::vector<double> grad_norms;
   std::vector<double> step_seconds;  // the slowest rank's
   double val_loss = 0;
   bool has_validation = false;
-  double tokens_per_step = 0;        // of all ranks
-  double flops_per_step = 0;         // of all ranks
+  double tokens_per_step = 0;  // of all ranks
+  double flops_per_step = 0;   // of all ranks
   std::string parameters_sha256;
   double state_formula_bytes = 0;
   double sent_formula_bytes = 0;

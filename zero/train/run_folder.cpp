@@ -1,11 +1,11 @@
 #include "zero/train/run_folder.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "zero/base/error.h"
 

@@ -46,7 +46,8 @@ Exchanged StepHistory::exchange(Communicator& comm, int stop_signal) {
     grad_norms_.push_back(step.grad_norm);
     seconds_.push_back(step.seconds);
   }
-  if (slowest > 0) interval_ = std::clamp(static_cast<std::int64_t>(kHearWithinSeconds / slowest), std::int64_t{1}, kLongestInterval);
+  if (slowest > 0)
+    interval_ = std::clamp(static_cast<std::int64_t>(kHearWithinSeconds / slowest), std::int64_t{1}, kLongestInterval);
   return news;
 }
 

@@ -1,13 +1,14 @@
 // StepHistory: what each step gave, and when the ranks tell each other.
 //
-// A rank measures alone; losses and times are exchanged for many steps at once, so that bookkeeping never makes a fast step wait.
+// A rank measures alone; losses and times are exchanged for many steps at once, so that bookkeeping never makes a fast
+// step wait.
 //
 //   StepHistory history(log_every, steps);
 //   history.add(metrics);                                  // after each step, Local
 //   if (history.exchange_due()) { Exchanged news = history.exchange(comm, stop.pending()); ... }
 //
-// exchange_due() is the same on every rank: at every logged step, and at least some four times a second, as the step times
-// of the last exchange tell, so that a request to stop is heard soon. It is heard by all ranks at the same step.
+// exchange_due() is the same on every rank: at every logged step, and at least some four times a second, as the step
+// times of the last exchange tell, so that a request to stop is heard soon. It is heard by all ranks at the same step.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 #include "zero/train/stop_signal.h"
 
+#include <cerrno>
+
 #include <pthread.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
-
-#include <cerrno>
 
 #include "zero/base/error.h"
 
@@ -15,7 +15,8 @@ StopSignal::StopSignal() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
-  if (const int error = pthread_sigmask(SIG_BLOCK, &signals, &before_); error != 0) throw IoError("signals", "block", error);
+  if (const int error = pthread_sigmask(SIG_BLOCK, &signals, &before_); error != 0)
+    throw IoError("signals", "block", error);
   descriptor_ = FileDescriptor(::signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC));
   if (descriptor_.get() < 0) {
     const int error = errno;
@@ -24,7 +25,9 @@ StopSignal::StopSignal() {
   }
 }
 
-StopSignal::~StopSignal() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+StopSignal::~StopSignal() {
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
 
 int StopSignal::pending() const {
   if (const int signal = seen_.load(); signal != 0) return signal;

@@ -3,13 +3,13 @@
 //   StopSignal stop;                    // before the process has other threads: they inherit what is blocked
 //   if (int signal = stop.pending()) ...
 //
-// The signals are blocked while this lives and read from a descriptor, so there is no handler and no global state. Made in
-// one thread, asked in any. Local. Throws IoError when the kernel refuses.
+// The signals are blocked while this lives and read from a descriptor, so there is no handler and no global state. Made
+// in one thread, asked in any. Local. Throws IoError when the kernel refuses.
 #pragma once
 
-#include <signal.h>
-
 #include <atomic>
+
+#include <signal.h>
 
 #include "zero/base/file.h"
 

@@ -1,11 +1,12 @@
 #include "zero/train/task.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mse_loss.h>
-#include <utility>
 
 #include "zero/base/error.h"
 #include "zero/models/linear_regression.h"
@@ -39,7 +40,8 @@ class LanguageTask : public Task {
 template <typename Model>
 class RowTask : public Task {
  public:
-  RowTask(Model model, bool classifies, double flops) : model_(std::move(model)), classifies_(classifies), flops_(flops) {}
+  RowTask(Model model, bool classifies, double flops)
+      : model_(std::move(model)), classifies_(classifies), flops_(flops) {}
 
   torch::nn::Module& module() override { return *model_; }
   torch::Tensor loss(const Batch& batch) override {
@@ -94,7 +96,8 @@ std::unique_ptr<Task> make_mlp(const ModelOptions& model, const SampleShape& dat
   const bool classifies = data.classes > 0;
   const std::int64_t inputs = options.sizes.front(), outputs = options.sizes.back();
   const auto refuse_size = [&](std::int64_t size, std::string reason) {
-    throw ConfigError("model.sizes", fmt::format("{}", size), reason, "the first size is the data's, the last its classes");
+    throw ConfigError("model.sizes", fmt::format("{}", size), reason,
+                      "the first size is the data's, the last its classes");
   };
   if (inputs != data.features) refuse_size(inputs, fmt::format("a row of the data has {} numbers", data.features));
   if (classifies && outputs < data.classes) refuse_size(outputs, fmt::format("the data has {} classes", data.classes));
@@ -104,9 +107,11 @@ std::unique_ptr<Task> make_mlp(const ModelOptions& model, const SampleShape& dat
 }
 
 std::unique_ptr<Task> make_linear(const ModelOptions& model, const SampleShape& data, std::uint64_t seed) {
-  if (data.context != 0 || data.classes != 0) refuse_data(model, "numbers and a number to predict", "use [data] kind csv");
+  if (data.context != 0 || data.classes != 0)
+    refuse_data(model, "numbers and a number to predict", "use [data] kind csv");
   return std::make_unique<RowTask<LinearRegression>>(
-      construct(model, seed, [&] { return LinearRegression(data.features); }), false, 6.0 * static_cast<double>(data.features));
+      construct(model, seed, [&] { return LinearRegression(data.features); }), false,
+      6.0 * static_cast<double>(data.features));
 }
 
 }  // namespace

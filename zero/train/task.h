@@ -2,19 +2,20 @@
 //
 //   auto task = make_task({.name = "gpt2", .width = 128, ...}, corpus.shape(), seed);
 //   auto loss = task->loss(batch);             // mean over the targets that count
-//   task->module()                             // built under zero::deferred: no memory before attach(). With [model] init it is
+//   task->module()                             // built under zero::deferred: no memory before attach(). With [model]
+//   init it is
 //                                              // uninitialised instead, to be pointed at the file: see weights.h
 //
-// A language model and a classifier learn by cross entropy, a regression by the mean squared error. The loss is fp32 whatever
-// the parameters' type is. Local.
+// A language model and a classifier learn by cross entropy, a regression by the mean squared error. The loss is fp32
+// whatever the parameters' type is. Local.
 #pragma once
-
-#include <torch/nn/module.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <torch/nn/module.h>
 
 #include "zero/data/batch.h"
 #include "zero/data/dataset.h"
@@ -50,7 +51,8 @@ class Task {
   virtual Gpt2* language_model() { return nullptr; }
 };
 
-// Throws ConfigError when the model and the data do not fit: "model.name", "model.vocab", "model.sizes", "data.context".
+// Throws ConfigError when the model and the data do not fit: "model.name", "model.vocab", "model.sizes",
+// "data.context".
 std::unique_ptr<Task> make_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);
 
 // The context of a sample where [data] context is 0.

@@ -1,13 +1,14 @@
 #include "zero/train/trainer.h"
 
-#include <fmt/format.h>
-
-#include <ATen/Context.h>
-#include <ATen/Parallel.h>
 #include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
+
+#include <fmt/format.h>
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
 
 #include "zero/base/clock.h"
 #include "zero/base/error.h"
@@ -45,8 +46,9 @@ void require_same_configuration(std::uint64_t hash, World& world) {
   const auto hashes = all_gather_value(world.communicator(), static_cast<std::int64_t>(hash));
   for (std::size_t rank = 1; rank < hashes.size(); ++rank) {
     if (hashes[rank] == hashes.front()) continue;
-    throw ConfigError("configuration", fmt::format("rank {}", rank), "differs from rank 0's",
-                      "start every rank with the same file, flags and ZERO_ variables; `config.toml` of a run is complete");
+    throw ConfigError(
+        "configuration", fmt::format("rank {}", rank), "differs from rank 0's",
+        "start every rank with the same file, flags and ZERO_ variables; `config.toml` of a run is complete");
   }
 }
 
@@ -83,9 +85,7 @@ class Trainer {
   }
 
   bool is_first() const { return world_.rank() == 0; }
-  BatchGrid grid() const {
-    return {.batch = job_.train.batch, .world = world_.size(), .rank = world_.rank()};
-  }
+  BatchGrid grid() const { return {.batch = job_.train.batch, .world = world_.size(), .rank = world_.rank()}; }
   double tokens_per_step() const {
     const auto samples = job_.train.batch * job_.train.accumulate * world_.size();
     return static_cast<double>(samples * task_->tokens_per_sample());
@@ -102,7 +102,8 @@ class Trainer {
     std::optional<SafetensorsFile> init;
     if (!job_.model.init.empty()) init = map_weights(task_->module(), job_.model.init);
     require_same_configuration(job_.config_hash, world_);
-    progress_.line(fmt::format("ranks: {} ({}, {})", world_.size(), world_.source(), world_.communicator().transport()));
+    progress_.line(
+        fmt::format("ranks: {} ({}, {})", world_.size(), world_.source(), world_.communicator().transport()));
     engine_.emplace(attach(task_->module(), world_, job_.attach));
     init.reset();
     if (is_first()) open_folder();
@@ -140,7 +141,8 @@ class Trainer {
       if (history_.exchange_due()) {
         if (const int signal = exchange(); signal != 0) return signal;
       }
-      if (o.eval_every > 0 && (step + 1) % o.eval_every == 0 && step + 1 < o.steps) evaluate_after(step + 1, o.eval_batches);
+      if (o.eval_every > 0 && (step + 1) % o.eval_every == 0 && step + 1 < o.steps)
+        evaluate_after(step + 1, o.eval_batches);
     }
     return 0;
   }
@@ -165,7 +167,8 @@ class Trainer {
     metrics.memory = last_report_.memory;
     metrics.sent_bytes = last_report_.sent_bytes_per_step;
     if (report.skipped) {
-      progress_.line(fmt::format("step {}/{}  skipped: the gradient of {} is not finite", step + 1, job_.train.steps, report.culprit));
+      progress_.line(fmt::format("step {}/{}  skipped: the gradient of {} is not finite", step + 1, job_.train.steps,
+                                 report.culprit));
     }
     return metrics;
   }
@@ -262,7 +265,8 @@ class Trainer {
     report.grad_norms = history_.grad_norms();
     report.step_seconds = history_.seconds();
     report.tokens_per_step = tokens_per_step();
-    report.flops_per_step = task_->flops_per_sample() * tokens_per_step() / static_cast<double>(task_->tokens_per_sample());
+    report.flops_per_step =
+        task_->flops_per_sample() * tokens_per_step() / static_cast<double>(task_->tokens_per_sample());
     report.state_formula_bytes = last_report_.state_formula_bytes;
     report.sent_formula_bytes = last_report_.sent_formula_bytes;
     report.padding_bytes = last_report_.padding_bytes;
@@ -285,7 +289,7 @@ class Trainer {
   std::optional<MetricsLog> log_;  // rank 0's
   RankReport mine_;
   EngineReport last_report_;
-  StepMetrics since_line_;  // sums since the last printed line; `step` counts
+  StepMetrics since_line_;            // sums since the last printed line; `step` counts
   std::optional<Attachment> engine_;  // last: gone before the module it is attached to
 };
 

@@ -29,7 +29,7 @@ struct StepOptions {
   std::int64_t batch = 6;  // samples per rank and micro-batch
   std::int64_t accumulate = 1;
   std::uint64_t seed = 1337;
-  std::int64_t eval_every = 250;  // 0: only at the end
+  std::int64_t eval_every = 250;   // 0: only at the end
   std::int64_t eval_batches = 20;  // 0: the whole split; the last evaluation always is
   std::int64_t log_every = 10;
   std::int64_t sample = 0;  // tokens to generate when done
@@ -43,8 +43,8 @@ struct TrainJob {
   AttachOptions attach;
   std::filesystem::path run_dir;
   bool overwrite = false;
-  std::string config_text;         // for config.toml
-  std::uint64_t config_hash = 0;   // ranks that differ in it do not start
+  std::string config_text;        // for config.toml
+  std::uint64_t config_hash = 0;  // ranks that differ in it do not start
 };
 
 struct TrainOutput {

@@ -1,14 +1,15 @@
 #include "zero/train/weights.h"
 
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <set>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <algorithm>
-#include <cstring>
-#include <optional>
-#include <set>
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
@@ -25,18 +26,25 @@ constexpr std::string_view kHead = "lm_head.weight";
 constexpr std::string_view kTokens = "transformer.wte.weight";
 
 [[noreturn]] void refuse(const std::string& path, const std::string& reason) {
-  throw ConfigError("model.init", path, reason, "`zero inspect FILE` lists what a file holds; names are as in the model");
+  throw ConfigError("model.init", path, reason,
+                    "`zero inspect FILE` lists what a file holds; names are as in the model");
 }
 
 // Published files carry the causal masks, which are no weights.
-bool is_mask(std::string_view name) { return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"); }
+bool is_mask(std::string_view name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+}
 
 std::optional<at::ScalarType> scalar_type(ElementType type) {
   switch (type) {
-    case ElementType::kF32: return at::kFloat;
-    case ElementType::kF16: return at::kHalf;
-    case ElementType::kBF16: return at::kBFloat16;
-    default: return std::nullopt;
+    case ElementType::kF32:
+      return at::kFloat;
+    case ElementType::kF16:
+      return at::kHalf;
+    case ElementType::kBF16:
+      return at::kBFloat16;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -52,7 +60,8 @@ void require_shape(const SafetensorsEntry& entry, const std::vector<std::int64_t
 
 std::string first_few(const std::vector<std::string>& names) {
   const auto shown = std::min<std::size_t>(names.size(), 4);
-  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  std::string text =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
   if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
   return text;
 }
@@ -84,7 +93,8 @@ std::vector<const SafetensorsEntry*> match_weights(const SafetensorsFile& file, 
   const ParamSpec* tokens = nullptr;
   for (const ParamSpec& spec : specs) {
     const SafetensorsEntry* entry = file.find(spec.name);
-    if (entry == nullptr && spec.name.starts_with(kPrefix)) entry = file.find(std::string_view(spec.name).substr(kPrefix.size()));
+    if (entry == nullptr && spec.name.starts_with(kPrefix))
+      entry = file.find(std::string_view(spec.name).substr(kPrefix.size()));
     if (spec.name == kTokens) tokens = &spec;
     matched.push_back(entry);
     if (entry == nullptr) {
@@ -125,7 +135,8 @@ std::string save_weights(Attachment& engine, const std::filesystem::path& path, 
   std::optional<SafetensorsWriter> writer;
   std::optional<Sha256> hash;
   const auto& specs = engine.parameters();
-  const bool all_fp32 = std::all_of(specs.begin(), specs.end(), [](const ParamSpec& s) { return s.dtype == DType::kFloat32; });
+  const bool all_fp32 =
+      std::all_of(specs.begin(), specs.end(), [](const ParamSpec& s) { return s.dtype == DType::kFloat32; });
   if (writes) {
     std::vector<SafetensorsEntry> entries;
     for (const ParamSpec& spec : specs) {

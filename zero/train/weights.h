@@ -1,19 +1,19 @@
 // A model's weights from and to safetensors files, so that no rank ever holds them all.
 //
-//   SafetensorsFile file = map_weights(task.module(), "init.safetensors");   // before attach(); `file` must live until it returns
-//   std::string sha = save_weights(engine, "model.safetensors", rank == 0);
+//   SafetensorsFile file = map_weights(task.module(), "init.safetensors");   // before attach(); `file` must live until
+//   it returns std::string sha = save_weights(engine, "model.safetensors", rank == 0);
 //
-// Loading points the parameters at the mapped file, and attach() copies its shard from there. It is strict: every parameter must
-// be there with its shape, and nothing else. Allowed besides are, as published GPT-2 files have them: names with or without a
-// leading "transformer.", the constant masks attn.bias and attn.masked_bias, and the tied head lm_head.weight when it has wte's
-// shape. F32 and BF16 are read in place; F16 is converted, in memory.
+// Loading points the parameters at the mapped file, and attach() copies its shard from there. It is strict: every
+// parameter must be there with its shape, and nothing else. Allowed besides are, as published GPT-2 files have them:
+// names with or without a leading "transformer.", the constant masks attn.bias and attn.masked_bias, and the tied head
+// lm_head.weight when it has wte's shape. F32 and BF16 are read in place; F16 is converted, in memory.
 #pragma once
-
-#include <torch/nn/module.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include <torch/nn/module.h>
 
 #include "zero/checkpoint/safetensors_file.h"
 #include "zero/plan/param_spec.h"
@@ -29,8 +29,8 @@ std::vector<const SafetensorsEntry*> match_weights(const SafetensorsFile& file, 
 // Local. The module must not be a deferred one: what it was made with is given up, so it is best left uninitialised.
 SafetensorsFile map_weights(torch::nn::Module& module, const std::filesystem::path& path);
 
-// Collective. Writes on the rank where `writes` is true. Returns the SHA-256 over all parameters in name order, in the full
-// precision held (the master where there is one), on that rank; empty on the others.
+// Collective. Writes on the rank where `writes` is true. Returns the SHA-256 over all parameters in name order, in the
+// full precision held (the master where there is one), on that rank; empty on the others.
 std::string save_weights(Attachment& engine, const std::filesystem::path& path, bool writes);
 
 }  // namespace zero

@@ -1,14 +1,16 @@
 // `zero bench step`: a training step of zero.cpp next to the same step of plain libtorch, in one process.
 //
-// Both run forward and backward of the same module on the same random batch; plain libtorch then clips and calls its AdamW.
+// Both run forward and backward of the same module on the same random batch; plain libtorch then clips and calls its
+// AdamW.
+#include <iostream>
+#include <random>
+
 #include <fmt/format.h>
-#include <torch/nn/utils/clip_grad.h>
-#include <torch/optim/adamw.h>
+#include <nlohmann/json.hpp>
 
 #include <ATen/Parallel.h>
-#include <iostream>
-#include <nlohmann/json.hpp>
-#include <random>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/optim/adamw.h>
 
 #include "zero/base/clock.h"
 #include "zero/cli/torch_verbs/job.h"
@@ -63,7 +65,8 @@ StepTimes measure(Task& task, const Batch& batch, std::int64_t steps, Update upd
   return times;
 }
 
-StepTimes measure_libtorch(Task& task, const Batch& batch, std::int64_t steps, const AttachOptions& options, double lr) {
+StepTimes measure_libtorch(Task& task, const Batch& batch, std::int64_t steps, const AttachOptions& options,
+                           double lr) {
   const auto parameters = task.module().parameters();
   torch::optim::AdamW optimizer(parameters, torch::optim::AdamWOptions(lr));
   auto times = measure(task, batch, steps, [&] {
@@ -119,12 +122,13 @@ int bench_step_verb(const BenchStepRequest& request) {
     return fmt::format("  {:<26} {:>9.2f} ms   forward and backward {:>9.2f} ms   rest {:>8.2f} ms\n", name, step * 1e3,
                        compute * 1e3, (step - compute) * 1e3);
   };
-  std::cout << fmt::format("a step of {}, batch {}, {} thread{}, median of {}\n", model.name, config.train.batch, options.threads,
-                           options.threads == 1 ? "" : "s", request.steps)
+  std::cout << fmt::format("a step of {}, batch {}, {} thread{}, median of {}\n", model.name, config.train.batch,
+                           options.threads, options.threads == 1 ? "" : "s", request.steps)
             << row("libtorch, AdamW", plain_step, median_step_seconds(plain.forward_backward))
-            << row(fmt::format("zero.cpp, stage {}", options.stage), our_step, median_step_seconds(ours.forward_backward))
-            << fmt::format("  zero.cpp / libtorch: {:.3f}   utilization: {:.2f} of {:.1f} GFLOP/s probed\n", our_step / plain_step,
-                           flops / our_step / peak, peak * 1e-9);
+            << row(fmt::format("zero.cpp, stage {}", options.stage), our_step,
+                   median_step_seconds(ours.forward_backward))
+            << fmt::format("  zero.cpp / libtorch: {:.3f}   utilization: {:.2f} of {:.1f} GFLOP/s probed\n",
+                           our_step / plain_step, flops / our_step / peak, peak * 1e-9);
   return 0;
 }
 

@@ -1,7 +1,8 @@
 // The configuration, next to the engine's options in one file.
 //
-// zero/config/config.h and zero/engine/options.h both define zero::DeviceMemory. Until one of them goes, the configuration's is
-// known under another name here; every file of this folder includes the configuration through this header, and first.
+// zero/config/config.h and zero/engine/options.h both define zero::DeviceMemory. Until one of them goes, the
+// configuration's is known under another name here; every file of this folder includes the configuration through this
+// header, and first.
 #pragma once
 
 #define DeviceMemory ConfiguredDeviceMemory

@@ -1,8 +1,9 @@
 // `zero generate`: text from a finished run's weights, read where they lie.
 #include "zero/models/generate.h"
 
-#include <ATen/Parallel.h>
 #include <iostream>
+
+#include <ATen/Parallel.h>
 
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
@@ -28,7 +29,8 @@ int generate_verb(const GenerateRequest& request) {
   folder.require_finished();
   const Config config = load_config({.file = folder.config(), .check_files = false}).config;
   const ModelConfig& m = config.model;
-  if (m.name != "gpt2") throw ConfigError("run", request.run, "trained a " + m.name + ", which knows no text", "name the run of a gpt2");
+  if (m.name != "gpt2")
+    throw ConfigError("run", request.run, "trained a " + m.name + ", which knows no text", "name the run of a gpt2");
   at::set_num_threads(num_usable_cores());
   Gpt2 model(Gpt2Options{.layers = m.layers,
                          .width = m.width,
@@ -41,7 +43,8 @@ int generate_verb(const GenerateRequest& request) {
   for (const char byte : request.prompt) prompt.push_back(static_cast<unsigned char>(byte));
   const bool text = config.data.kind == "text";
   if (text) std::cout << request.prompt;
-  generate(model, prompt, {.tokens = request.tokens, .temperature = request.temperature, .top_k = request.top_k, .seed = request.seed},
+  generate(model, prompt,
+           {.tokens = request.tokens, .temperature = request.temperature, .top_k = request.top_k, .seed = request.seed},
            [&](std::int64_t token) {
              if (text) {
                std::cout << static_cast<char>(token) << std::flush;

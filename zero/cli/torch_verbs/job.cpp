@@ -1,10 +1,10 @@
 #include "zero/cli/torch_verbs/job.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
+
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
@@ -45,9 +45,12 @@ DType dtype_of(const std::string& name) {
 DeviceMemory device_memory(const ZeroConfig& config) {
   using Configured = ConfiguredDeviceMemory::Kind;
   switch (config.device_memory.kind) {
-    case Configured::kAuto: return {.kind = DeviceMemory::Kind::kAuto};
-    case Configured::kMinimum: return {.kind = DeviceMemory::Kind::kMin};
-    case Configured::kBytes: break;
+    case Configured::kAuto:
+      return {.kind = DeviceMemory::Kind::kAuto};
+    case Configured::kMinimum:
+      return {.kind = DeviceMemory::Kind::kMin};
+    case Configured::kBytes:
+      break;
   }
   return {.kind = DeviceMemory::Kind::kBytes, .bytes = config.device_memory.bytes};
 }
@@ -77,7 +80,8 @@ ModelOptions model_options(const Config& config) {
 
 DataOptions data_options(const Config& config) {
   const DataConfig& d = config.data;
-  DataOptions options{.kind = data_kind(d.kind), .path = d.path, .validation = d.validation.fraction, .context = d.context};
+  DataOptions options{
+      .kind = data_kind(d.kind), .path = d.path, .validation = d.validation.fraction, .context = d.context};
   if (!d.validation.path.empty()) options.validation = std::filesystem::path(d.validation.path);
   options.order = d.order == "sequential" ? Order::kSequential : Order::kShuffled;
   return options;

@@ -20,8 +20,8 @@ ModelOptions model_options(const Config& config);
 DataOptions data_options(const Config& config);
 AttachOptions attach_options(const Config& config, int local_ranks);
 
-// The shape of the data without the data: for a job that is planned elsewhere. The file is looked at when the model leaves open what
-// only it knows; ConfigError when it is not there either.
+// The shape of the data without the data: for a job that is planned elsewhere. The file is looked at when the model
+// leaves open what only it knows; ConfigError when it is not there either.
 SampleShape planned_shape(const Config& config);
 
 }  // namespace zero::cli

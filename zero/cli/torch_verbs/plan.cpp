@@ -1,8 +1,8 @@
 // `zero plan`: what each rank would hold and send, from shapes alone.
-#include <fmt/format.h>
-
 #include <array>
 #include <iostream>
+
+#include <fmt/format.h>
 
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
@@ -20,7 +20,8 @@ namespace {
 Trace one_pass_trace(const std::vector<Unit>& units, int accumulate) {
   Trace trace;
   for (int micro = 0; micro < accumulate; ++micro) {
-    for (const Unit& unit : units) trace.events.push_back({.kind = EventKind::kTouch, .unit = unit.index, .pinned = {}});
+    for (const Unit& unit : units)
+      trace.events.push_back({.kind = EventKind::kTouch, .unit = unit.index, .pinned = {}});
     trace.events.push_back({.kind = EventKind::kBackward, .pinned = {}});
     for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
       trace.events.push_back({.kind = EventKind::kTouch, .unit = unit->index, .pinned = {}});
@@ -65,7 +66,8 @@ int plan_verb(const PlanRequest& request) {
         build_schedule(one_pass_trace(plan.units, plan.accumulate), plan.units, plan.world, placement, budget);
     const ScheduleCost cost = simulate(schedule, plan.units, plan.world);
     std::cout << "\nschedule, each unit touched once a pass: " << cost.num_gathers << " gathers, " << cost.num_reduces
-              << " reductions, " << cost.sent_bytes << " bytes sent, at most " << cost.gathered_peak_bytes << " bytes gathered\n"
+              << " reductions, " << cost.sent_bytes << " bytes sent, at most " << cost.gathered_peak_bytes
+              << " bytes gathered\n"
               << print_schedule(schedule, plan.units);
   }
   return 0;

@@ -1,10 +1,11 @@
 // `zero train`: this process is one rank, or all of them as threads.
-#include <ATen/Parallel.h>
 #include <algorithm>
 #include <exception>
 #include <iostream>
 #include <thread>
 #include <vector>
+
+#include <ATen/Parallel.h>
 
 #include "zero/base/error.h"
 #include "zero/cli/torch_verbs/job.h"

@@ -1,5 +1,5 @@
-// The verbs that need libtorch, one file each; table.cpp hands them to the command. See zero/cli/torch_entry.h for the contract:
-// each returns the exit status and throws ConfigError, CommError or IoError.
+// The verbs that need libtorch, one file each; table.cpp hands them to the command. See zero/cli/torch_entry.h for the
+// contract: each returns the exit status and throws ConfigError, CommError or IoError.
 #pragma once
 
 #include "zero/cli/torch_verbs/configuration.h"

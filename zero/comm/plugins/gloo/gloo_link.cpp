@@ -1,20 +1,21 @@
 // libzero_comm_gloo.so: MessageLink over Gloo's unbound buffers on TCP.
 //
 // Gloo moves the bytes on a thread of its own that sleeps in epoll. Ranks find each other through TcpStore at
-// MASTER_ADDR:MASTER_PORT; each then listens on the address that leads to rank 0, or on the interface that was asked for
-// (ZERO_COMM_INTERFACE). Gloo treats a timeout as the end of all its connections, and so does MessageLink.
-#include <gloo/rendezvous/context.h>
-#include <gloo/transport/tcp/device.h>
-#include <gloo/transport/unbound_buffer.h>
-
-#include <signal.h>
-
+// MASTER_ADDR:MASTER_PORT; each then listens on the address that leads to rank 0, or on the interface that was asked
+// for (ZERO_COMM_INTERFACE). Gloo treats a timeout as the end of all its connections, and so does MessageLink.
 #include <cstdio>
 #include <memory>
 #include <string>
 
-#include "tcp_store.h"
+#include <gloo/rendezvous/context.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+#include <signal.h>
+
 #include "zero/comm/message_link.h"
+
+#include "store_messages.h"
+#include "tcp_store.h"
 
 namespace {
 
@@ -24,8 +25,8 @@ using zero::LinkRequest;
 using zero::MessageLink;
 using Clock = std::chrono::steady_clock;
 
-// Gloo writes to sockets whose other end may be gone, without MSG_NOSIGNAL. While one of these lives, this thread, and the
-// threads that it starts, get an error for that and no signal.
+// Gloo writes to sockets whose other end may be gone, without MSG_NOSIGNAL. While one of these lives, this thread, and
+// the threads that it starts, get an error for that and no signal.
 class NoBrokenPipes {
  public:
   NoBrokenPipes() {
@@ -53,7 +54,8 @@ enum class Direction { kSend, kReceive };
 
 class GlooTransfer final : public MessageLink::Transfer {
  public:
-  GlooTransfer(gloo::Context& context, Direction direction, int peer, std::uint64_t tag, std::byte* data, std::size_t bytes)
+  GlooTransfer(gloo::Context& context, Direction direction, int peer, std::uint64_t tag, std::byte* data,
+               std::size_t bytes)
       : direction_(direction) {
     const NoBrokenPipes guard;
     try {
@@ -90,7 +92,8 @@ class GlooLink final : public MessageLink {
   explicit GlooLink(std::shared_ptr<gloo::Context> context) : context_(std::move(context)) {}
 
   std::unique_ptr<Transfer> send(int to, std::uint64_t tag, std::span<const std::byte> data) override {
-    return std::make_unique<GlooTransfer>(*context_, Direction::kSend, to, tag, const_cast<std::byte*>(data.data()), data.size());
+    return std::make_unique<GlooTransfer>(*context_, Direction::kSend, to, tag, const_cast<std::byte*>(data.data()),
+                                          data.size());
   }
   std::unique_ptr<Transfer> receive(int from, std::uint64_t tag, std::span<std::byte> data) override {
     return std::make_unique<GlooTransfer>(*context_, Direction::kReceive, from, tag, data.data(), data.size());
@@ -130,7 +133,8 @@ MessageLink* refuse(LinkFailure* failure, int rank, bool configuration, const ch
 
 extern "C" __attribute__((visibility("default"))) MessageLink* zero_open_link(const LinkRequest* request,
                                                                               LinkFailure* failure) {
-  if (request->version != zero::kLinkVersion) return refuse(failure, -1, true, "the plug-in belongs to another version of zero.cpp");
+  if (request->version != zero::kLinkVersion)
+    return refuse(failure, -1, true, "the plug-in belongs to another version of zero.cpp");
   const NoBrokenPipes guard;
   try {
     return open_link(*request);

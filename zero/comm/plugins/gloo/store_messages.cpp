@@ -1,10 +1,10 @@
 #include "store_messages.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <cerrno>
 #include <cstddef>
+
+#include <poll.h>
+#include <sys/socket.h>
 
 namespace zero_gloo {
 namespace {
@@ -62,7 +62,8 @@ Read read_message(int socket, Message& message, std::chrono::milliseconds limit)
   message.operation = static_cast<Operation>(prefix.operation);
   message.key.resize(prefix.key_bytes);
   message.value.resize(prefix.value_bytes);
-  if (const Read read = read_all(socket, message.key.data(), prefix.key_bytes, deadline); read != Read::kDone) return read;
+  if (const Read read = read_all(socket, message.key.data(), prefix.key_bytes, deadline); read != Read::kDone)
+    return read;
   return read_all(socket, message.value.data(), prefix.value_bytes, deadline);
 }
 

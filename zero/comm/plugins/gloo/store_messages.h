@@ -1,8 +1,9 @@
-// The messages of TcpStore, and the reading and writing of whole ones on a TCP socket.
+// The messages of TcpStore, and the reading and writing of whole ones on a TCP socket. Knows nothing of Gloo.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,20 @@ struct Message {
   std::vector<char> value;
 };
 
+struct StoreError : std::runtime_error {
+  // `port_taken`: the user can put it right.
+  StoreError(const std::string& what, int rank = -1, bool port_taken = false)
+      : std::runtime_error(what), rank(rank), port_taken(port_taken) {}
+  int rank;
+  bool port_taken;
+};
+
 enum class Read { kDone, kLate, kClosed };
 
 // False when the connection is gone.
 bool write_message(int socket, const Message& message);
-// Waits for a whole message until `limit` has passed. A message of more than 1 MiB counts as a connection of somebody else.
+// Waits for a whole message until `limit` has passed. A message of more than 1 MiB counts as a connection of somebody
+// else.
 Read read_message(int socket, Message& message, std::chrono::milliseconds limit);
 
 }  // namespace zero_gloo

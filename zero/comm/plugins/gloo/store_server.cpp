@@ -1,15 +1,13 @@
 #include "store_server.h"
 
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
-#include "tcp_store.h"
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 namespace zero_gloo {
 namespace {
@@ -91,7 +89,9 @@ bool StoreServer::serve_client(Client& client) {
     case Operation::kSet:
       if (client.greeted) values_[message.key] = std::move(message.value);
       return client.greeted;
-    case Operation::kGet: client.waits_for = std::move(message.key); return client.greeted;
+    case Operation::kGet:
+      client.waits_for = std::move(message.key);
+      return client.greeted;
   }
   return false;
 }

@@ -1,5 +1,9 @@
 #include "tcp_store.h"
 
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -7,10 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-
-#include "store_messages.h"
 #include "store_server.h"
 
 namespace zero_gloo {
@@ -96,12 +96,15 @@ std::vector<char> TcpStore::get(const std::string& key) {
   // Keys are the numbers of ranks.
   const int rank = key.find_first_not_of("0123456789") == std::string::npos && key.size() < 9 ? std::stoi(key) : -1;
   Message answer;
-  if (!write_message(socket_, {.operation = Operation::kGet, .key = key})) throw StoreError("rank 0 left while the ranks met", 0);
+  if (!write_message(socket_, {.operation = Operation::kGet, .key = key}))
+    throw StoreError("rank 0 left while the ranks met", 0);
   switch (read_message(socket_, answer, timeout_)) {
-    case Read::kDone: return answer.value;
+    case Read::kDone:
+      return answer.value;
     case Read::kLate:
       throw StoreError("did not arrive within " + std::to_string(timeout_.count()) + " ms", rank);
-    case Read::kClosed: break;
+    case Read::kClosed:
+      break;
   }
   throw StoreError("rank 0 left while the ranks met", 0);
 }
@@ -110,7 +113,9 @@ void TcpStore::wait(const std::vector<std::string>& keys) {
   for (const std::string& key : keys) get(key);
 }
 
-void TcpStore::wait(const std::vector<std::string>& keys, const milliseconds&) { wait(keys); }
+void TcpStore::wait(const std::vector<std::string>& keys, const milliseconds&) {
+  wait(keys);
+}
 
 std::string TcpStore::local_address() const {
   sockaddr_storage address{};

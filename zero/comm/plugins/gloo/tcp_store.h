@@ -1,31 +1,22 @@
 // TcpStore: a key-value store over TCP, served by rank 0 while the ranks of gloo find each other.
 //
-// Each rank puts its addresses under its number and waits for the others'. Works between hosts; needs one port of rank 0's.
-// The server runs on a thread of rank 0 that sleeps in poll(), until every other rank has hung up or the timeout is over.
+// Each rank puts its addresses under its number and waits for the others'. Works between hosts; needs one port of rank
+// 0's. The server runs on a thread of rank 0 that sleeps in poll(), until every other rank has hung up or the timeout
+// is over.
 //
 //   client -> server   {operation, key, value}      server -> client   {value}, once the key is there
 //
 // A client begins with the name of the run: two runs that meet at one port are kept apart. Errors are StoreErrors.
 #pragma once
 
-#include <gloo/rendezvous/store.h>
-
 #include <chrono>
 #include <memory>
-#include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
-namespace zero_gloo {
+#include <gloo/rendezvous/store.h>
 
-struct StoreError : std::runtime_error {
-  // `port_taken`: the user can put it right.
-  StoreError(const std::string& what, int rank = -1, bool port_taken = false)
-      : std::runtime_error(what), rank(rank), port_taken(port_taken) {}
-  int rank;
-  bool port_taken;
-};
+namespace zero_gloo {
 
 class StoreServer;
 

@@ -1,15 +1,16 @@
 // libzero_comm_mpi.so: MessageLink over MPI-3 (Open MPI, MPICH).
 //
-// One thread makes all calls (MPI_THREAD_FUNNELED). MPI moves bytes only while it is called, so a wait polls, and sleeps
-// between polls in growing steps, up to 200 us: no spinning where ranks share cores. Errors are returned, not fatal.
-#include <mpi.h>
-
+// One thread makes all calls (MPI_THREAD_FUNNELED). MPI moves bytes only while it is called, so a wait polls, and
+// sleeps between polls in growing steps, up to 200 us: no spinning where ranks share cores. Errors are returned, not
+// fatal.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <mpi.h>
 
 #include "zero/comm/message_link.h"
 
@@ -106,9 +107,10 @@ class MpiLink final : public MessageLink {
   }
 
   std::unique_ptr<Transfer> receive(int from, std::uint64_t tag, std::span<std::byte> data) override {
-    return std::make_unique<MpiTransfer>(data.data(), data.size(), [&](std::byte* part, int count, MPI_Request* request) {
-      return MPI_Irecv(part, count, MPI_BYTE, from, static_cast<int>(tag % kNumTags), comm_, request);
-    });
+    return std::make_unique<MpiTransfer>(
+        data.data(), data.size(), [&](std::byte* part, int count, MPI_Request* request) {
+          return MPI_Irecv(part, count, MPI_BYTE, from, static_cast<int>(tag % kNumTags), comm_, request);
+        });
   }
 
   void abandon() override { abandoned_ = true; }
@@ -129,7 +131,8 @@ MessageLink* refuse(LinkFailure* failure, bool configuration, const std::string&
 
 extern "C" __attribute__((visibility("default"))) MessageLink* zero_open_link(const LinkRequest* request,
                                                                               LinkFailure* failure) {
-  if (request->version != zero::kLinkVersion) return refuse(failure, true, "the plug-in belongs to another version of zero.cpp");
+  if (request->version != zero::kLinkVersion)
+    return refuse(failure, true, "the plug-in belongs to another version of zero.cpp");
   int finalized = 0, initialized = 0, level = MPI_THREAD_SINGLE;
   MPI_Finalized(&finalized);
   if (finalized != 0) return refuse(failure, true, "MPI was ended in this process and cannot begin again");
@@ -159,7 +162,8 @@ extern "C" __attribute__((visibility("default"))) MessageLink* zero_open_link(co
   if (rank != request->rank || world != request->world) {
     return refuse(failure, true,
                   "MPI says rank " + std::to_string(rank) + " of " + std::to_string(world) + ", the launcher rank " +
-                      std::to_string(request->rank) + " of " + std::to_string(request->world) + ": start the ranks with mpirun");
+                      std::to_string(request->rank) + " of " + std::to_string(request->world) +
+                      ": start the ranks with mpirun");
   }
   return new MpiLink(comm, initialized == 0);
 }

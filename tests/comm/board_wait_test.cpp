@@ -1,0 +1,116 @@
+#include "zero/comm/board_wait.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "zero/base/error.h"
+
+namespace zero {
+namespace {
+
+using std::chrono::milliseconds;
+
+#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+// Ranks that die and are described as the test says.
+class ScriptedMemory final : public PeerMemory {
+ public:
+  std::string_view transport() const override { return "scripted"; }
+  std::byte* board() override { return nullptr; }
+  bool readable_in_place(std::span<const std::byte>) const override { return true; }
+  Source share(std::span<const std::byte>) override { return {}; }
+  void reclaim(const Source&) override {}
+  const std::byte* find(int, const Source&) override { return nullptr; }
+  Allocation allocate(std::size_t) override { return {}; }
+  RankSet dead() override { return dead_ranks; }
+  std::string describe(int rank) const override { return "state of " + std::to_string(rank); }
+
+  RankSet dead_ranks = 0;
+};
+
+class BoardWaitTest : public ::testing::Test {
+ protected:
+  static constexpr int kWorld = 3;
+  std::vector<std::uint64_t> memory_ = std::vector<std::uint64_t>(Board::bytes(kWorld) / 8 + 1024);
+  std::byte* begin() {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
+    return reinterpret_cast<std::byte*>((address + 4095) / 4096 * 4096);
+  }
+  Board board_{begin(), kWorld};
+  ScriptedMemory peers_;
+  Signature what_{.sequence = 7, .operation = Operation::kBarrier};
+
+  std::string wait(milliseconds timeout, const std::function<RankSet()>& late) {
+    BoardWait wait(board_, peers_, 0, timeout);
+    try {
+      wait.until_nobody(late, what_);
+      return "";
+    } catch (const CommError& error) {
+      return error.what();
+    }
+  }
+};
+
+TEST_F(BoardWaitTest, NobodyLateIsNoWait) {
+  BoardWait wait(board_, peers_, 0, milliseconds(0));
+  wait.until_nobody([] { return RankSet{0}; }, what_);
+  EXPECT_EQ(wait.seconds(), 0);
+}
+
+TEST_F(BoardWaitTest, TheBellEndsTheWait) {
+  std::atomic<bool> there = false;
+  std::jthread other([&] {
+    std::this_thread::sleep_for(milliseconds(30));
+    there.store(true);
+    board_[0].bell.ring();
+  });
+  BoardWait wait(board_, peers_, 0, milliseconds(60000));
+  wait.until_nobody([&] { return there.load() ? RankSet{0} : only(1); }, what_);
+  EXPECT_GT(wait.seconds(), 0.005);
+  EXPECT_EQ(board_[0].waiting_for.load(), 0u);
+}
+
+TEST_F(BoardWaitTest, OneLateRankIsNamedWithItsState) {
+  EXPECT_EQ(wait(milliseconds(30), [] { return only(2); }),
+            "rank 2: barrier #7: it is not there after 30 ms; it last began nothing; state of 2");
+}
+
+TEST_F(BoardWaitTest, WhatTheLateRankWaitsForIsSaid) {
+  const Signature last{.sequence = 6, .operation = Operation::kAllGather, .unit = 1, .bytes = 8};
+  board_[2].slot(6).post(last, 6, {}, 0);
+  board_[2].posted.store(6);
+  board_[2].waiting_for.store(only(1));
+  EXPECT_CONTAINS(wait(milliseconds(30), [] { return only(2); }),
+                  "it last began all_gather #6 (unit 1, 8 bytes) and waits for rank 1; state of 2");
+}
+
+TEST_F(BoardWaitTest, SeveralLateRanksAreAllNamed) {
+  const std::string error = wait(milliseconds(30), [] { return only(1) | only(2); });
+  EXPECT_CONTAINS(error, "ranks 1, 2 are not there after 30 ms");
+  EXPECT_CONTAINS(error, "rank 1: it last began nothing; state of 1; rank 2: ");
+}
+
+TEST_F(BoardWaitTest, AnyDeathEndsTheWaitAtOnce) {
+  peers_.dead_ranks = only(2);
+  // It is rank 1 that is waited for.
+  EXPECT_EQ(wait(milliseconds(60000), [] { return only(1); }),
+            "rank 2: barrier #7: its process ended; it last began nothing; state of 2");
+}
+
+TEST_F(BoardWaitTest, ARankThatLeftInGoodOrderIsNoDeathUnlessItIsNeeded) {
+  peers_.dead_ranks = only(2);
+  board_[2].left.store(1);
+  std::atomic<int> looks = 0;
+  EXPECT_EQ(wait(milliseconds(60000), [&] { return ++looks < 200 ? only(1) : RankSet{0}; }), "");
+  EXPECT_CONTAINS(wait(milliseconds(60000), [] { return only(2); }), "rank 2: barrier #7: it left the run while rank 0 waits");
+}
+
+TEST_F(BoardWaitTest, AnEarlierFailureIsThrownBeforeAnythingElse) {
+  board_.fail(1, "all_to_all #3", "said by another rank");
+  EXPECT_EQ(wait(milliseconds(60000), [] { return RankSet{0}; }), "rank 1: all_to_all #3: said by another rank");
+}
+
+}  // namespace
+}  // namespace zero

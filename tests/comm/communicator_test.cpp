@@ -1,0 +1,77 @@
+#include "zero/comm/communicator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "zero/base/error.h"
+#include "zero/comm/in_process.h"
+
+namespace zero {
+namespace {
+
+TEST(ReduceScatterRequest, FittingSizesPass) {
+  std::vector<std::byte> in(48), out(24), narrow(12);
+  ReduceScatter{.in = in, .out = std::span(out).first(24)}.check(2);
+  ReduceScatter{.in = in, .out = narrow, .out_dtype = DType::kBFloat16}.check(2);
+  ReduceScatter{.in = in, .dtype = DType::kBFloat16, .out = std::span(in).first(24), .out_dtype = DType::kBFloat16}.check(2);
+  ReduceScatter{.in = std::span(in).first(0), .out = std::span(out).first(0)}.check(7);
+}
+
+TEST(ReduceScatterRequest, SizesThatDoNotFitAreOurBug) {
+  std::vector<std::byte> in(48), out(24), narrow(12);
+  EXPECT_THROW((ReduceScatter{.in = in, .out = narrow}.check(2)), InternalError);
+  EXPECT_THROW((ReduceScatter{.in = in, .out = out}.check(5)), InternalError);
+  EXPECT_THROW((ReduceScatter{.in = in, .out = std::span(out).first(23)}.check(2)), InternalError);
+  EXPECT_THROW((ReduceScatter{.in = in, .out = narrow, .out_dtype = DType::kBFloat16, .accumulate = true}.check(2)), InternalError);
+}
+
+TEST(CommunicatorMemory, IsZeroedAlignedAndMayBeEmpty) {
+  const auto comms = make_in_process(1, std::chrono::seconds(1));
+  // The default's, which the message transports use.
+  const Allocation memory = comms[0]->Communicator::allocate(100000);
+  EXPECT_EQ(memory.size(), 100000u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.data()) % 64, 0u);
+  EXPECT_TRUE(std::ranges::all_of(memory.bytes().begin(), memory.bytes().end(), [](std::byte b) { return b == std::byte{0}; }));
+  EXPECT_FALSE(comms[0]->Communicator::allocate(0));
+}
+
+TEST(CommunicatorDefault, ReducesAWorldOfOneIntoItsOwnPlace) {
+  const auto comms = make_in_process(1, std::chrono::seconds(1));
+  std::vector<float> data{3, 4};
+  ReduceStats stats;
+  const auto bytes = std::as_writable_bytes(std::span(data));
+  comms[0]->Communicator::reduce_scatter({.in = bytes, .out = bytes, .stats = &stats}, {}).wait();
+  EXPECT_EQ(data, (std::vector<float>{3, 4}));
+  EXPECT_EQ(stats.sum_squares, 25);
+}
+
+TEST(WorkHandle, IsWaitedOnceAndMoves) {
+  struct Counting final : Work::Operation {
+    explicit Counting(int& count) : count(count) {}
+    void wait() override { ++count; }
+    int& count;
+  };
+  int count = 0;
+  Work work(std::make_unique<Counting>(count));
+  EXPECT_FALSE(work.finished());
+  Work moved = std::move(work);
+  moved.wait();
+  moved.wait();
+  EXPECT_EQ(count, 1);
+  EXPECT_TRUE(moved.finished());
+  EXPECT_TRUE(Work().finished());
+}
+
+TEST(WorkHandle, AnErrorLeavesItFinished) {
+  struct Failing final : Work::Operation {
+    void wait() override { throw CommError(2, "barrier #1", "died"); }
+  };
+  Work work(std::make_unique<Failing>());
+  EXPECT_THROW(work.wait(), CommError);
+  EXPECT_TRUE(work.finished());
+  work.wait();
+}
+
+}  // namespace
+}  // namespace zero

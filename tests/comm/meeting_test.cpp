@@ -1,0 +1,130 @@
+#include "zero/comm/meeting.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <functional>
+#include <thread>
+
+#include "zero/base/error.h"
+#include "zero/comm/board.h"
+
+namespace zero {
+namespace {
+
+using std::chrono::milliseconds;
+using Result = UnixSocket::Result;
+
+#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+std::string name_here(const char* test) { return fmt::format("zero.cpp-meeting-{}-{}", test, getpid()); }
+
+// What each of the ranks got, or what it threw.
+struct Outcome {
+  Meeting meeting;
+  std::string error;
+};
+
+Outcome attend(const std::string& name, int rank, int world, milliseconds timeout) {
+  try {
+    return {meet(name, rank, world, timeout), ""};
+  } catch (const CommError& error) {
+    return {{}, error.what()};
+  }
+}
+
+TEST(Meeting, OneRankMeetsItself) {
+  const Meeting meeting = meet(name_here("one"), 0, 1, milliseconds(100));
+  EXPECT_EQ(meeting.board.size(), Board::bytes(1));
+  EXPECT_EQ(meeting.sockets.size(), 1u);
+}
+
+TEST(Meeting, EveryTwoRanksGetAConnectionAndAllTheSameBoard) {
+  constexpr int kWorld = 5;
+  const std::string name = name_here("all");
+  std::vector<Outcome> outcomes(kWorld);
+  {
+    std::vector<std::jthread> threads;
+    // Rank 0 comes last.
+    for (int rank = kWorld - 1; rank >= 0; --rank) {
+      threads.emplace_back([&, rank] { outcomes[rank] = attend(name, rank, kWorld, milliseconds(10000)); });
+    }
+  }
+  for (int a = 0; a < kWorld; ++a) {
+    ASSERT_EQ(outcomes[a].error, "");
+    EXPECT_LT(outcomes[a].meeting.sockets[a].get(), 0) << "no connection to itself";
+    for (int b = 0; b < kWorld; ++b) {
+      if (a == b) continue;
+      const int sent = 10 * a + b;
+      int received = -1;
+      EXPECT_EQ(outcomes[a].meeting.sockets[b].send(&sent, sizeof sent, -1, milliseconds(1000)), Result::kDone);
+      EXPECT_EQ(outcomes[b].meeting.sockets[a].receive(&received, sizeof received, nullptr, milliseconds(1000)), Result::kDone);
+      EXPECT_EQ(received, sent);
+    }
+  }
+  outcomes[0].meeting.board.data()[100] = std::byte{9};
+  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.meeting.board.data()[100], std::byte{9});
+}
+
+TEST(Meeting, WhoeverIsMissingIsNamedOnAllThatCame) {
+  const std::string name = name_here("missing");
+  Outcome other;
+  {
+    std::jthread thread([&] { other = attend(name, 3, 4, milliseconds(200)); });
+    EXPECT_CONTAINS(attend(name, 0, 4, milliseconds(200)).error, "ranks 1, 2 did not arrive within 200 ms");
+  }
+  EXPECT_CONTAINS(other.error, "ranks 1, 2 did not arrive within 200 ms");
+}
+
+TEST(Meeting, RankZeroIsMissedByName) {
+  EXPECT_CONTAINS(attend(name_here("zero"), 1, 2, milliseconds(50)).error, "rank 0: meeting of the ranks: did not open");
+}
+
+TEST(Meeting, ADifferentWorldIsRefusedOnBothSides) {
+  const std::string name = name_here("world");
+  Outcome other;
+  {
+    std::jthread thread([&] { other = attend(name, 1, 3, milliseconds(5000)); });
+    EXPECT_CONTAINS(attend(name, 0, 2, milliseconds(5000)).error, "believes it is rank 1 of 3, rank 0 counts 2 ranks");
+  }
+  EXPECT_CONTAINS(other.error, "believes it is rank 1 of 3, rank 0 counts 2 ranks");
+}
+
+TEST(Meeting, AnotherVersionIsRefused) {
+  const std::string name = name_here("version");
+  Outcome host;
+  std::jthread thread([&] { host = attend(name, 0, 2, milliseconds(5000)); });
+  std::optional<UnixSocket> stranger;
+  while (!(stranger = UnixSocket::connect(name))) std::this_thread::sleep_for(milliseconds(1));
+  const std::int32_t hello[4] = {1, 1, 2, 4711};
+  stranger->send(hello, sizeof hello, -1, milliseconds(1000));
+  thread.join();
+  EXPECT_CONTAINS(host.error, "process 4711 runs another version of zero.cpp");
+}
+
+TEST(Meeting, ADeathBeforeAllAreThereIsNoticedAtOnce) {
+  const std::string name = name_here("death");
+  Outcome host;
+  const auto begin = std::chrono::steady_clock::now();
+  std::jthread thread([&] { host = attend(name, 0, 3, milliseconds(30000)); });
+  std::optional<UnixSocket> rank_1;
+  while (!(rank_1 = UnixSocket::connect(name))) std::this_thread::sleep_for(milliseconds(1));
+  const std::int32_t hello[4] = {0x7a630001, 1, 3, 4711};
+  rank_1->send(hello, sizeof hello, -1, milliseconds(1000));
+  std::this_thread::sleep_for(milliseconds(100));
+  rank_1.reset();
+  thread.join();
+  EXPECT_CONTAINS(host.error, "rank 1: meeting of the ranks: its process ended before all ranks were there");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(20000));
+}
+
+TEST(Meeting, ATakenNameIsSaid) {
+  const std::string name = name_here("taken");
+  const auto squatter = UnixSocket::listen(name);
+  ASSERT_TRUE(squatter);
+  EXPECT_CONTAINS(attend(name, 0, 2, milliseconds(100)).error, "another run on this host is called");
+}
+
+}  // namespace
+}  // namespace zero

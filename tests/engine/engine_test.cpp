@@ -1,0 +1,624 @@
+// What one engine does: reports, refusals, gradients that are missing or not finite. That stages agree: stages_test.cpp.
+#include "zero/engine/engine.h"
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "scripted_model.h"
+#include "thread_ranks.h"
+#include "zero/base/error.h"
+#include "zero/plan/estimate.h"
+
+namespace zero {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr DeviceMemory kMin{.kind = DeviceMemory::Kind::kMin};
+
+template <typename Body>
+std::string config_error(Body body) {
+  try {
+    body();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// ---- the arithmetic -------------------------------------------------------------------------------------------------
+
+TEST(Engine, AloneItIsAHandWrittenLoopOfAdamWWithClipping) {
+  on_ranks(1, [](Communicator& comm) {
+    const AdamWOptions adamw{.weight_decay = 0.1};
+    const double clip = 0.5;
+    const double lr = 0.01;
+    const std::int64_t numel = 6;
+    ScriptedModel model(comm, {{.name = "w", .shape = {2, 3}}}, {.stage = 3, .optimizer = adamw, .clip = clip});
+    std::vector<double> p(numel);
+    std::vector<double> m(numel, 0.0);
+    std::vector<double> v(numel, 0.0);
+    for (std::int64_t i = 0; i < numel; ++i) p[static_cast<std::size_t>(i)] = noise(7, 0, static_cast<std::uint64_t>(i));
+    for (int step = 1; step <= 5; ++step) {
+      std::vector<double> g(numel);
+      double squares = 0;
+      for (std::size_t i = 0; i < g.size(); ++i) {
+        g[i] = 0.5 * p[i] + noise(static_cast<std::uint64_t>(step * 16 * 64), 0, i);
+        squares += g[i] * g[i];
+      }
+      const double norm = std::sqrt(squares);
+      const double scale = std::min(1.0, clip / (norm + 1e-6));
+      for (std::size_t i = 0; i < g.size(); ++i) {
+        const double gradient = g[i] * scale;
+        p[i] *= 1 - lr * adamw.weight_decay;
+        m[i] = adamw.beta1 * m[i] + (1 - adamw.beta1) * gradient;
+        v[i] = adamw.beta2 * v[i] + (1 - adamw.beta2) * gradient * gradient;
+        const double corrected = m[i] / (1 - std::pow(adamw.beta1, step));
+        p[i] -= lr * corrected / (std::sqrt(v[i] / (1 - std::pow(adamw.beta2, step))) + adamw.eps);
+      }
+      const StepReport report = model.train(step);
+      EXPECT_EQ(report.step, step);
+      EXPECT_NEAR(report.grad_norm, norm, 1e-5);
+      EXPECT_GT(norm, clip) << "the test must clip";
+      const auto held = model.weights_of("w");
+      for (std::size_t i = 0; i < held.size(); ++i) EXPECT_NEAR(held[i], p[i], 2e-6) << "step " << step;
+    }
+  });
+}
+
+TEST(Engine, AStepTakesTheAverageOverRanks) {
+  const SgdOptions sgd{.lr = 1};
+  on_ranks(4, [&](Communicator& comm) {
+    ScriptedModel model(comm, {{.name = "w", .shape = {1}}}, {.stage = 2, .optimizer = sgd});
+    model.edit = [&](int, std::int64_t, float) { return static_cast<float>(1 << comm.rank()); };
+    const float before = model.weights_of("w")[0];
+    const StepReport report = model.train(0);
+    EXPECT_DOUBLE_EQ(report.grad_norm, 15.0 / 4);
+    EXPECT_FLOAT_EQ(model.weights_of("w")[0], before - 0.01F * 15 / 4);
+  });
+}
+
+TEST(Engine, ASecondBackwardInAStepAddsItsGradients) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    on_ranks(2, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(), {.stage = stage, .optimizer = SgdOptions{}});
+      for (int step = 0; step < 3; ++step) {  // on demand, recorded, replayed
+        model.edit = [](int, std::int64_t, float) { return 1.0F; };
+        const float before = model.weights_of("h.1.weight")[3];
+        model.forward(model.all_units());
+        model.backward(model.all_units(), step, 0);
+        model.edit = [](int, std::int64_t, float) { return 2.0F; };
+        model.forward(model.all_units());
+        model.backward(model.all_units(), step, 1);
+        model.engine().step(0.01);
+        EXPECT_FLOAT_EQ(model.weights_of("h.1.weight")[3], before - 0.01F * 3) << "stage " << stage;
+      }
+      EXPECT_EQ(model.engine().report().departed_steps, 0);
+    });
+  }
+}
+
+TEST(Engine, ASecondBackwardOfBf16NeedsToBeAnnounced) {
+  on_ranks(1, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(DType::kBFloat16), {.stage = 2});
+    model.forward(model.all_units());
+    model.backward(model.all_units(), 0, 0);
+    model.forward(model.all_units());
+    const std::string error = config_error([&] { model.backward(model.all_units(), 0, 1); });
+    EXPECT_TRUE(contains(error, "accumulate")) << error;
+    EXPECT_TRUE(contains(error, "root")) << error;
+  });
+}
+
+// ---- gradients that are missing ------------------------------------------------------------------------------------
+
+TEST(Engine, AParameterWithoutAGradientOnAnyRankIsLeftAlone) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    on_ranks(2, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(), {.stage = stage, .optimizer = AdamWOptions{.weight_decay = 0.1}});
+      ScriptedModel always(comm, small_specs(), {.stage = stage, .optimizer = AdamWOptions{.weight_decay = 0.1}});
+      const int absent = model.param_named("h.1.weight");
+      const auto constant = [](int, std::int64_t, float) { return 0.25F; };
+      model.edit = constant;
+      always.edit = constant;
+      always.train(0);
+      model.train(0);
+      const auto before = model.weights_of("h.1.weight");
+      model.has_gradient = [&](int param) { return param != absent; };
+      model.train(1);
+      EXPECT_EQ(model.weights_of("h.1.weight"), before) << "stage " << stage << ": not even decayed";
+      // Its moments and its step count waited too: the third step here is the second of one that was never absent.
+      model.has_gradient = [](int) { return true; };
+      model.train(2);
+      always.train(1);
+      EXPECT_EQ(model.weights_of("h.1.weight"), always.weights_of("h.1.weight"));
+      EXPECT_NE(model.weights_of("h.1.bias"), always.weights_of("h.1.bias"));
+    });
+  }
+}
+
+TEST(Engine, AGradientOnOneRankCountsTheOthersAsZeros) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    on_ranks(3, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(), {.stage = stage, .optimizer = SgdOptions{}});
+      model.edit = [](int, std::int64_t, float) { return 6.0F; };
+      const int partial = model.param_named("h.1.bias");
+      model.has_gradient = [&](int param) { return param != partial || comm.rank() == 1; };
+      for (int step = 0; step < 3; ++step) {
+        const float before = model.weights_of("h.1.bias")[2];
+        const float other = model.weights_of("h.1.weight")[2];
+        model.train(step);
+        EXPECT_FLOAT_EQ(model.weights_of("h.1.bias")[2], before - 0.01F * 2) << "stage " << stage;
+        EXPECT_FLOAT_EQ(model.weights_of("h.1.weight")[2], other - 0.01F * 6);
+      }
+    });
+  }
+}
+
+TEST(Engine, AStepWithoutAnyBackwardChangesNothing) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    on_ranks(2, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(), {.stage = stage});
+      model.train(0);
+      const auto before = model.weight_bits();
+      const StepReport report = model.engine().step(0.01);
+      EXPECT_EQ(report.grad_norm, 0);
+      EXPECT_FALSE(report.skipped);
+      EXPECT_EQ(model.weight_bits(), before) << "stage " << stage;
+      model.train(1);
+      EXPECT_NE(model.weight_bits(), before);
+    });
+  }
+}
+
+TEST(Engine, AGradientForAFrozenParameterIsOurBug) {
+  on_ranks(1, [](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), {.stage = 2});
+    const std::vector<float> gradient(40, 1.0F);
+    const int frozen = model.param_named("h.1.table");
+    EXPECT_THROW(model.engine().add_gradient(frozen, reinterpret_cast<const std::byte*>(gradient.data())), InternalError);
+  });
+}
+
+TEST(Engine, FrozenUnitsKeepTheirBits) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    on_ranks(2, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(DType::kBFloat16), {.stage = stage});
+      const auto before = model.weights_of("h.1.table");
+      for (int step = 0; step < 3; ++step) model.train(step);
+      EXPECT_EQ(model.weights_of("h.1.table"), before);
+    });
+  }
+}
+
+// ---- gradients that are not finite ----------------------------------------------------------------------------------
+
+TEST(Engine, ANonFiniteGradientSkipsTheStepAndNamesTheCulprit) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+      on_ranks(2, [&](Communicator& comm) {
+        ScriptedModel model(comm, small_specs(), {.stage = stage, .clip = 1.0});
+        model.train(0);
+        const auto before = model.weight_bits();
+        const int culprit = model.param_named("h.2.weight");
+        model.edit = [&](int param, std::int64_t element, float value) {
+          return comm.rank() == 1 && param == culprit && element == 40 ? bad : value;
+        };
+        const StepReport skipped = model.train(1);
+        EXPECT_TRUE(skipped.skipped);
+        EXPECT_EQ(skipped.culprit, "h.2.weight");
+        EXPECT_EQ(skipped.step, 1) << "skipped steps do not count";
+        EXPECT_EQ(model.weight_bits(), before) << "stage " << stage;
+        model.edit = [](int, std::int64_t, float value) { return value; };
+        const StepReport next = model.train(2);
+        EXPECT_FALSE(next.skipped);
+        EXPECT_EQ(next.culprit, "");
+        EXPECT_EQ(next.step, 2);
+        EXPECT_EQ(model.engine().report().skipped_steps, 1);
+      });
+    }
+  }
+}
+
+TEST(Engine, ASumThatOverflowsIsNotFiniteEither) {
+  on_ranks(2, [](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), {.stage = 2});
+    model.edit = [](int param, std::int64_t element, float value) { return param == 0 && element == 0 ? 3e38F : value; };
+    const StepReport report = model.train(0);
+    EXPECT_TRUE(report.skipped);
+    EXPECT_EQ(report.culprit, "wte");
+  });
+}
+
+TEST(Engine, SkippedStepsInARowEndTheRun) {
+  const auto ends = ends_of_ranks(2, [](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), {.stage = 1, .max_skipped_steps = 3});
+    model.edit = [](int, std::int64_t, float) { return kInfinity; };
+    EXPECT_TRUE(model.train(0).skipped);
+    EXPECT_TRUE(model.train(1).skipped);
+    model.edit = [](int, std::int64_t, float value) { return value; };
+    EXPECT_FALSE(model.train(2).skipped) << "one that is finite starts the count again";
+    model.edit = [](int, std::int64_t, float) { return kInfinity; };
+    EXPECT_TRUE(model.train(3).skipped);
+    EXPECT_TRUE(model.train(4).skipped);
+    model.train(5);
+  });
+  for (const std::string& end : ends) EXPECT_TRUE(contains(end, "3 steps in a row")) << end;
+}
+
+// ---- departures -----------------------------------------------------------------------------------------------------
+
+TEST(Engine, AStepThatDepartsIsCountedAndTheNextReplaysItsTrace) {
+  for (const DeviceMemory memory : {DeviceMemory{}, kMin}) {
+    on_ranks(2, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(), {.stage = 3, .device_memory = memory});
+      std::vector<int> other = model.all_units();
+      std::swap(other[1], other[2]);
+      model.train(0);
+      model.train(1);
+      EXPECT_EQ(model.engine().report().departed_steps, 0) << "the first step has nothing to depart from";
+      model.train(2, 1, other);
+      EXPECT_EQ(model.engine().report().departed_steps, 1);
+      model.train(3, 1, other);
+      EXPECT_EQ(model.engine().report().departed_steps, 1) << "replayed";
+      EXPECT_EQ(model.engine().report().sent_bytes_per_step, model.engine().report().planned_sent_bytes);
+      model.train(4);
+      EXPECT_EQ(model.engine().report().departed_steps, 2);
+    });
+  }
+}
+
+TEST(Engine, AStepThatEndsEarlyOrGoesOnDepartsToo) {
+  on_ranks(2, [](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), {.stage = 3});
+    const auto all = model.all_units();
+    const std::vector<int> fewer(all.begin(), all.end() - 2);
+    model.train(0);
+    model.train(1, 1, fewer);
+    EXPECT_EQ(model.engine().report().departed_steps, 1);
+    model.train(2);
+    EXPECT_EQ(model.engine().report().departed_steps, 2);
+  });
+}
+
+TEST(Engine, WithShardedParametersARankThatDepartsAloneIsAnErrorThatNamesARank) {
+  const auto ends = ends_of_ranks(2, [](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), {.stage = 3, .device_memory = kMin});
+    std::vector<int> order = model.all_units();
+    model.train(0, 1, order);
+    if (comm.rank() == 1) std::swap(order[0], order[3]);
+    model.train(1, 1, order);
+  });
+  for (const std::string& end : ends) EXPECT_TRUE(contains(end, "rank ")) << end;
+}
+
+// Everything stays gathered, so no collective differs: the exchange of findings tells.
+TEST(Engine, ADepartureThatNoCollectiveShowsIsFoundAtTheStep) {
+  const auto ends = ends_of_ranks(2, [](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), {.stage = 3});
+    std::vector<int> order = model.all_units();
+    model.train(0, 1, order);
+    model.forward(order);
+    if (comm.rank() == 1) model.forward({order[0]});
+    model.backward(order, 1, 0);
+    model.engine().step(0.01);
+  });
+  for (const std::string& end : ends) {
+    EXPECT_TRUE(contains(end, "rank 1")) << end;
+    EXPECT_TRUE(contains(end, "stages 0 to 2")) << end;
+  }
+}
+
+TEST(Engine, WithWholeParametersRanksMayUseDifferentUnits) {
+  for (int stage = 0; stage <= 2; ++stage) {
+    on_ranks(2, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(), {.stage = stage, .optimizer = SgdOptions{}});
+      model.edit = [](int, std::int64_t, float) { return 2.0F; };
+      const int skipped = model.unit_named("h.1");
+      for (int step = 0; step < 5; ++step) {
+        std::vector<int> order = model.all_units();
+        // Ranks differ at steps 1 and 3, also in the order of their units.
+        if (step % 2 == 1 && comm.rank() == 1) {
+          std::erase(order, skipped);
+          std::reverse(order.begin(), order.end());
+        }
+        const float before = model.weights_of("h.1.weight")[0];
+        const float other = model.weights_of("h.2.weight")[0];
+        model.train(step, 1, order);
+        EXPECT_FLOAT_EQ(model.weights_of("h.1.weight")[0], before - 0.01F * (step % 2 == 1 ? 1 : 2)) << "stage " << stage << " step " << step;
+        EXPECT_FLOAT_EQ(model.weights_of("h.2.weight")[0], other - 0.01F * 2);
+      }
+    });
+  }
+}
+
+// ---- strict budgets: what is given up must be known to be gone ------------------------------------------------------
+
+TEST(Engine, AGradientMayBeTheFirstSignOfABackwardPass) {
+  for (const DeviceMemory memory : {DeviceMemory{}, kMin}) {
+    on_ranks(2, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(), {.stage = 3, .device_memory = memory});
+      for (int step = 0; step < 3; ++step) {
+        const auto order = model.all_units();
+        model.forward(order);
+        // A bias added last: its gradient needs no parameter. Then its own unit is read.
+        const std::vector<float> gradient(9, 1.0F);
+        model.engine().add_gradient(model.param_named("ln_f"), reinterpret_cast<const std::byte*>(gradient.data()));
+        model.has_gradient = [&](int param) { return param != model.param_named("ln_f"); };
+        model.backward(order, step, 0);
+        model.engine().step(0.01);
+      }
+    });
+  }
+}
+
+TEST(Engine, TheUnitThatEndsABackwardPassMayBeginTheNextForward) {
+  on_ranks(2, [](Communicator& comm) {
+    EngineOptions options{.stage = 3, .accumulate = 3, .device_memory = kMin};
+    ScriptedModel model(comm, {{.name = "w", .shape = {33}}}, options);
+    for (int step = 0; step < 3; ++step) model.train(step, 3);
+    const EngineReport report = model.engine().report();
+    EXPECT_EQ(report.sent_bytes_per_step, sent_bytes(model.units(), 2, place(3, Reduce::kAuto, 3)));
+  });
+}
+
+TEST(Engine, EvaluationInTheMiddleOfAStepTakesNothingFromIt) {
+  for (const DeviceMemory memory : {DeviceMemory{}, kMin}) {
+    on_ranks(2, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(), {.stage = 3, .device_memory = memory});
+      ScriptedModel plain(comm, small_specs(), {.stage = 3, .device_memory = memory});
+      for (int step = 0; step < 4; ++step) {
+        model.forward(model.all_units());
+        for (const int unit : model.all_units()) const GatheredUnit in_use = model.engine().use(unit, Use::kUntraced);
+        model.backward(model.all_units(), step, 0);
+        model.engine().step(0.01);
+        plain.train(step);
+        EXPECT_EQ(model.weight_bits(), plain.weight_bits());
+      }
+      EXPECT_EQ(model.engine().report().departed_steps, 0);
+    });
+  }
+}
+
+TEST(Engine, EvaluationBetweenStepsIsNoPartOfWhatAStepSends) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    on_ranks(2, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(), {.stage = stage, .device_memory = kMin});
+      for (int step = 0; step < 3; ++step) {
+        model.train(step);
+        for (const int unit : model.all_units()) const GatheredUnit in_use = model.engine().use(unit, Use::kUntraced);
+      }
+      const EngineReport report = model.engine().report();
+      EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << "stage " << stage;
+      EXPECT_EQ(report.departed_steps, 0);
+    });
+  }
+}
+
+// More units than a transport has room for works in flight, in every way that a gather may stay open.
+TEST(Engine, HundredsOfUnitsDoNotOverflowTheTransport) {
+  std::vector<ParamSpec> specs;
+  for (int i = 0; i < 160; ++i) {
+    specs.push_back({.name = "h." + std::to_string(i) + ".w", .shape = {20}, .trainable = i % 64 < 32 || i >= 128});
+  }
+  const std::int64_t one = 20 * 4 + 48;  // padded to two shards of 64 bytes
+  for (int stage = 0; stage <= 3; ++stage) {
+    on_ranks(2, [&](Communicator& comm) {
+      const auto units = make_units(specs, {});
+      const std::int64_t state = state_bytes(units, 2, place(stage, Reduce::kAuto, 1), 2).total();
+      const DeviceMemory all_but_two{.kind = DeviceMemory::Kind::kBytes, .bytes = state + 2 * one + 158 * one};
+      ScriptedModel model(comm, specs, {.stage = stage, .device_memory = all_but_two});
+      for (int step = 0; step < 3; ++step) model.train(step);
+      // A forward that uses one unit leaves the others' gathers open.
+      for (int step = 3; step < 6; ++step) model.train(step, 1, {159});
+      EXPECT_EQ(model.engine().report().departed_steps, 1);
+    });
+  }
+}
+
+// ---- writing --------------------------------------------------------------------------------------------------------
+
+TEST(Engine, WhatIsWrittenIntoAUnitIsWhatTrainingGoesOnWith) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (int stage = 0; stage <= 3; ++stage) {
+      on_ranks(2, [&](Communicator& comm) {
+        ScriptedModel model(comm, small_specs(dtype), {.stage = stage, .device_memory = kMin});
+        for (int step = 0; step < 2; ++step) model.train(step);
+        const int unit = model.unit_named("h.1");
+        const auto before = model.weights_of("h.1.weight");
+        {
+          const GatheredUnit in_use = model.engine().use(unit, Use::kUntraced);
+          model.engine().mark_written(unit);
+          store_element(model.engine().data(unit), dtype, 1, 0.5F);
+        }
+        const auto after = model.weights_of("h.1.weight");
+        EXPECT_EQ(after[1], 0.5F);
+        EXPECT_EQ(after[0], before[0]) << "what was not written keeps its full precision";
+        const double checksum = model.checksum();
+        model.forward({unit});
+        EXPECT_NE(model.checksum(), checksum);
+        model.backward({unit}, 2, 0);
+        model.engine().step(0.01);
+        EXPECT_NE(model.weights_of("h.1.weight")[1], 0.5F) << "trained on";
+        EXPECT_NEAR(model.weights_of("h.1.weight")[1], 0.5F, 0.02);
+      });
+    }
+  }
+}
+
+// Rank 1 has not gathered the last update yet when rank 0 writes: rank 0 must wait. Rank 1's patience bounds the test, not its verdict.
+TEST(Engine, AWriterWaitsForLateReaders) {
+  for (int stage = 1; stage <= 3; ++stage) {
+    std::atomic<bool> written = false;
+    on_ranks(2, [&](Communicator& comm) {
+      // Large enough to be read in place.
+      ScriptedModel model(comm, {{.name = "w", .shape = {8192}}}, {.stage = stage});
+      model.train(0);
+      if (comm.rank() == 1) {
+        for (int i = 0; i < 50 && !written; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      const GatheredUnit in_use = model.engine().use(0, Use::kUntraced);
+      auto* data = reinterpret_cast<float*>(model.engine().data(0));
+      const float before = data[0];
+      model.engine().mark_written(0);
+      data[0] = before * 2;  // in rank 0's own shard
+      if (comm.rank() == 0) written = true;
+      EXPECT_LT(std::abs(before), 1.5F);
+      std::vector<float> seen(2);
+      comm.all_gather(std::as_bytes(std::span(&before, 1)), std::as_writable_bytes(std::span(seen)), {}).wait();
+      EXPECT_EQ(seen[0], seen[1]) << "stage " << stage << ": rank 1 read what rank 0 had changed";
+    });
+  }
+}
+
+// ---- refusals -------------------------------------------------------------------------------------------------------
+
+TEST(Engine, TheNumberOfBackwardPassesMustBeTheOneAnnounced) {
+  for (const int passes : {1, 2, 4}) {
+    on_ranks(1, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(), {.stage = 2, .accumulate = 3});
+      const std::string error = config_error([&] { model.train(0, passes); });
+      EXPECT_TRUE(contains(error, "accumulate = 3")) << error;
+      EXPECT_TRUE(contains(error, std::to_string(passes) + " backward passes")) << error;
+    });
+  }
+}
+
+TEST(Engine, ABudgetTooSmallNamesTheSmallestAndTheNextStage) {
+  on_ranks(2, [](Communicator& comm) {
+    const DeviceMemory tiny{.kind = DeviceMemory::Kind::kBytes, .bytes = 1000};
+    const std::string error = config_error([&] { ScriptedModel(comm, small_specs(), {.stage = 1, .device_memory = tiny}); });
+    EXPECT_TRUE(contains(error, "zero.device_memory")) << error;
+    EXPECT_TRUE(contains(error, "needs at least")) << error;
+    EXPECT_TRUE(contains(error, "stage 2 needs")) << error;
+  });
+}
+
+TEST(Engine, OptionsOutOfRangeAreRefused) {
+  on_ranks(1, [](Communicator& comm) {
+    const auto error = [&](const EngineOptions& options) {
+      return config_error([&] { ScriptedModel(comm, small_specs(), options); });
+    };
+    EXPECT_TRUE(contains(error({.clip = -1}), "train.clip"));
+    EXPECT_TRUE(contains(error({.clip = std::nan("")}), "train.clip"));
+    EXPECT_TRUE(contains(error({.threads = 0}), "run.threads"));
+    EXPECT_TRUE(contains(error({.stage = 4}), "zero.stage"));
+    EXPECT_TRUE(contains(error({.accumulate = 0}), "train.accumulate"));
+    EXPECT_TRUE(contains(error({.optimizer = AdamWOptions{.beta1 = 2}}), "optimizer.betas"));
+  });
+}
+
+TEST(Engine, AStepInsideAScopeThatHoldsParametersIsRefused) {
+  on_ranks(1, [](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), {.stage = 3});
+    const GatheredUnit held = model.engine().use(0, Use::kUntraced);
+    EXPECT_TRUE(contains(config_error([&] { model.engine().step(0.01); }), "gathered"));
+  });
+}
+
+// ---- reports --------------------------------------------------------------------------------------------------------
+
+TEST(Engine, MemoryAtTheUpdateIsTheFormulaToTheByte) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (int stage = 0; stage <= 3; ++stage) {
+      for (const int accumulate : {1, 3}) {
+        for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
+          on_ranks(3, [&](Communicator& comm) {
+            ScriptedModel model(comm, small_specs(dtype),
+                                {.stage = stage, .reduce = reduce, .accumulate = accumulate, .device_memory = kMin});
+            for (int step = 0; step < 2; ++step) model.train(step, accumulate);
+            const EngineReport report = model.engine().report();
+            const StateBytes state = state_bytes(model.units(), 3, place(stage, reduce, accumulate), 2);
+            EXPECT_EQ(report.memory[MemoryTag::kParameter], state.parameter);
+            EXPECT_EQ(report.memory[MemoryTag::kGradient], state.gradient);
+            EXPECT_EQ(report.memory[MemoryTag::kMaster], state.master);
+            EXPECT_EQ(report.memory[MemoryTag::kMoment], state.moment);
+            EXPECT_EQ(report.memory.state(), state.total());
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST(Engine, TheReportSaysWhatWasAskedFor) {
+  on_ranks(2, [](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), {.stage = 2, .device_memory = kMin});
+    EXPECT_EQ(model.engine().report().planned_sent_bytes, 0) << "no plan before the first step";
+    for (int step = 0; step < 2; ++step) model.train(step);
+    const EngineReport report = model.engine().report();
+    EXPECT_EQ(report.world, 2);
+    EXPECT_EQ(report.rank, comm.rank());
+    EXPECT_EQ(report.stage, 2);
+    EXPECT_EQ(report.transport, "in_process");
+    EXPECT_EQ(report.num_parameters, 55 + (35 + 7) + (42 + 7) + (49 + 7) + 40 + 9);
+    const double trained = 55 + 42 + 49 + 56 + 9;
+    EXPECT_DOUBLE_EQ(report.state_formula_bytes, trained * (4 + 12.0 / 2) + 40 * 4);
+    EXPECT_DOUBLE_EQ(report.sent_formula_bytes, 2 * trained * 4 / 2);
+    EXPECT_EQ(report.received_bytes_per_step, report.sent_bytes_per_step);
+    EXPECT_EQ(report.sent_bytes_per_step, sent_bytes(model.units(), 2, place(2, Reduce::kAuto, 1)));
+    std::int64_t padded = 0;
+    for (const Unit& unit : model.units()) padded += padded_numel(unit, 2) * 4;
+    EXPECT_EQ(report.padding_bytes, padded - report.num_parameters * 4);
+    EXPECT_GE(report.peak_memory_bytes, report.memory.total());
+    EXPECT_EQ(report.peak_memory[MemoryTag::kGathered], 0) << "stage 2 gathers nothing beside its parameters";
+    EXPECT_EQ(report.skipped_steps, 0);
+    EXPECT_EQ(report.departed_steps, 0);
+  });
+}
+
+TEST(Engine, WhatTheCommunicatorSentBeforeIsNotTheFirstSteps) {
+  on_ranks(2, [](Communicator& comm) {
+    std::vector<std::byte> all(2000);
+    comm.all_gather(std::span(all).subspan(static_cast<std::size_t>(comm.rank()) * 1000, 1000), all, {}).wait();
+    comm.drain();
+    ScriptedModel model(comm, small_specs(), {.stage = 2});
+    model.train(0);
+    EXPECT_EQ(model.engine().report().sent_bytes_per_step, sent_bytes(model.units(), 2, place(2, Reduce::kAuto, 1)));
+  });
+}
+
+TEST(Engine, PhaseSecondsStartAgainWhenTaken) {
+  on_ranks(1, [](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), {.stage = 3});
+    model.train(0);
+    EXPECT_GT(model.engine().take_phase_seconds().update, 0);
+    EXPECT_EQ(model.engine().take_phase_seconds().update, 0);
+  });
+}
+
+TEST(Engine, AModelWithoutParametersTrains) {
+  on_ranks(2, [](Communicator& comm) {
+    for (int stage = 0; stage <= 3; ++stage) {
+      ScriptedModel model(comm, {}, {.stage = stage});
+      EXPECT_EQ(model.train(0).step, 1);
+      EXPECT_EQ(model.train(1).grad_norm, 0);
+    }
+  });
+}
+
+TEST(Engine, ParametersWithoutElementsAreUsedLikeOthers) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    on_ranks(2, [&](Communicator& comm) {
+      const std::vector<ParamSpec> specs{{.name = "h.0.empty", .shape = {0, 4}},
+                                         {.name = "h.1.w", .shape = {5}},
+                                         {.name = "h.1.empty", .shape = {0}},
+                                         {.name = "h.2.scalar", .shape = {}}};
+      ScriptedModel model(comm, specs, {.stage = stage, .device_memory = kMin});
+      const auto before = model.weights_of("h.2.scalar");
+      for (int step = 0; step < 3; ++step) model.train(step);
+      EXPECT_NE(model.weights_of("h.2.scalar"), before);
+      EXPECT_EQ(model.engine().report().departed_steps, 0);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,189 @@
+// A model without tensors: it touches the engine's units as a script says, reads its parameters where the observer was told they are,
+// and makes gradients out of them and of (step, micro-batch, rank). Whoever reads a stale or a foreign byte gets other bits.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "zero/engine/engine.h"
+
+namespace zero {
+
+inline float noise(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+  std::uint64_t x = a * 0x9e3779b97f4a7c15ull + b * 0xbf58476d1ce4e5b9ull + c * 0x94d049bb133111ebull + 1;
+  x ^= x >> 31;
+  x *= 0xd6e8feb86659fd93ull;
+  x ^= x >> 32;
+  return static_cast<float>(static_cast<std::int32_t>(x & 0xffffff) - 0x800000) / static_cast<float>(0x800000);
+}
+
+inline float load_element(const std::byte* data, DType dtype, std::int64_t index) {
+  if (dtype == DType::kFloat32) return reinterpret_cast<const float*>(data)[index];
+  return to_float(reinterpret_cast<const BFloat16Bits*>(data)[index]);
+}
+
+inline void store_element(std::byte* data, DType dtype, std::int64_t index, float value) {
+  if (dtype == DType::kFloat32) {
+    reinterpret_cast<float*>(data)[index] = value;
+  } else {
+    reinterpret_cast<BFloat16Bits*>(data)[index] = to_bfloat16(value);
+  }
+}
+
+// wte alone, three blocks with a matrix and a bias each, a frozen table in the middle one, and what is left in root.
+inline std::vector<ParamSpec> small_specs(DType dtype = DType::kFloat32, bool with_frozen = true) {
+  std::vector<ParamSpec> specs{{.name = "wte", .shape = {11, 5}, .dtype = dtype, .own_unit = true}};
+  for (int block = 0; block < 3; ++block) {
+    const std::string name = "h." + std::to_string(block) + ".";
+    specs.push_back({.name = name + "weight", .shape = {7, 5 + block}, .dtype = dtype});
+    specs.push_back({.name = name + "bias", .shape = {7}, .dtype = dtype});
+    if (block == 1 && with_frozen) {
+      specs.push_back({.name = name + "table", .shape = {40}, .dtype = dtype, .trainable = false});
+    }
+  }
+  specs.push_back({.name = "ln_f", .shape = {9}, .dtype = dtype});
+  return specs;
+}
+
+class ScriptedModel final : public UnitObserver {
+ public:
+  ScriptedModel(Communicator& comm, std::vector<ParamSpec> specs, const EngineOptions& options)
+      : specs_(std::move(specs)), units_(make_units(specs_, {})), data_(units_.size(), nullptr), rank_(comm.rank()) {
+    engine_ = std::make_unique<Engine>(comm, specs_, units_, options, *this);
+    for (const Unit& unit : units_) {
+      std::vector<float> whole(static_cast<std::size_t>(unit.numel), 0.0F);
+      for (const Slice& slice : unit.slices) {
+        for (std::int64_t i = 0; i < slice.numel; ++i) {
+          whole[static_cast<std::size_t>(slice.offset + i)] = noise(7, static_cast<std::uint64_t>(slice.param), static_cast<std::uint64_t>(i));
+        }
+      }
+      engine_->load(unit.index, reinterpret_cast<const std::byte*>(whole.data()), DType::kFloat32);
+    }
+  }
+
+  void bind(int unit, std::byte* data) override { data_[static_cast<std::size_t>(unit)] = data; }
+
+  Engine& engine() { return *engine_; }
+  const std::vector<Unit>& units() const { return units_; }
+  const std::vector<ParamSpec>& specs() const { return specs_; }
+  const std::byte* bound(int unit) const { return data_[static_cast<std::size_t>(unit)]; }
+  int unit_named(const std::string& name) const {
+    for (const Unit& unit : units_) {
+      if (unit.name == name) return unit.index;
+    }
+    throw Error("no unit " + name);
+  }
+  int param_named(const std::string& name) const {
+    for (std::size_t param = 0; param < specs_.size(); ++param) {
+      if (specs_[param].name == name) return static_cast<int>(param);
+    }
+    throw Error("no parameter " + name);
+  }
+  std::vector<int> all_units() const {
+    std::vector<int> order;
+    for (const Unit& unit : units_) order.push_back(unit.index);
+    return order;
+  }
+
+  // Replaces the gradient of an element: for infinities, and for parameters that get none.
+  std::function<float(int param, std::int64_t element, float value)> edit = [](int, std::int64_t, float value) { return value; };
+  std::function<bool(int param)> has_gradient = [](int) { return true; };
+
+  void forward(const std::vector<int>& order) {
+    for (const int unit : order) {
+      const GatheredUnit in_use = engine_->use(unit, Use::kForward);
+      read(unit);
+    }
+  }
+
+  void backward(const std::vector<int>& forward_order, int step, int micro) {
+    for (auto unit = forward_order.rbegin(); unit != forward_order.rend(); ++unit) {
+      std::vector<std::vector<std::byte>> gradients;
+      const Unit& description = units_[static_cast<std::size_t>(*unit)];
+      {
+        const GatheredUnit in_use = engine_->use(*unit, Use::kBackward);
+        for (const Slice& slice : description.slices) gradients.push_back(gradient_of(description, slice, step, micro));
+      }
+      if (!description.trainable) continue;
+      for (std::size_t i = gradients.size(); i-- > 0;) {
+        const int param = description.slices[i].param;
+        if (has_gradient(param)) engine_->add_gradient(param, gradients[i].data());
+      }
+    }
+  }
+
+  // A whole step over `order`; the learning rate is 0.01.
+  StepReport train(int step, int accumulate, const std::vector<int>& order) {
+    for (int micro = 0; micro < accumulate; ++micro) {
+      forward(order);
+      backward(order, step, micro);
+      if (micro + 1 < accumulate) engine_->end_micro_batch();
+    }
+    return engine_->step(0.01);
+  }
+  StepReport train(int step, int accumulate = 1) { return train(step, accumulate, all_units()); }
+
+  // All parameters in full precision, unit after unit, padding included. Collective.
+  std::vector<std::uint32_t> weight_bits() {
+    std::vector<std::uint32_t> bits;
+    for (const Unit& unit : units_) {
+      for (const float value : engine_->full_precision(unit.index)) bits.push_back(std::bit_cast<std::uint32_t>(value));
+    }
+    return bits;
+  }
+  // One parameter. Collective.
+  std::vector<float> weights_of(const std::string& name) {
+    const int param = param_named(name);
+    for (const Unit& unit : units_) {
+      for (const Slice& slice : unit.slices) {
+        if (slice.param != param) continue;
+        const auto whole = engine_->full_precision(unit.index);
+        return {whole.begin() + slice.offset, whole.begin() + slice.offset + slice.numel};
+      }
+    }
+    return {};
+  }
+
+  // Of every value that forward read, in order.
+  double checksum() const { return checksum_; }
+
+ private:
+  void read(int unit) {
+    const Unit& description = units_[static_cast<std::size_t>(unit)];
+    const std::byte* data = bound(unit);
+    if (data == nullptr || data != engine_->data(unit)) throw Error("unit " + description.name + " is not where the observer was told");
+    for (const Slice& slice : description.slices) {
+      for (std::int64_t i = 0; i < slice.numel; ++i) {
+        checksum_ = checksum_ * 0.999 + load_element(data, description.dtype, slice.offset + i);
+      }
+    }
+  }
+
+  std::vector<std::byte> gradient_of(const Unit& unit, const Slice& slice, int step, int micro) {
+    read(unit.index);
+    const std::byte* data = bound(unit.index);
+    std::vector<std::byte> gradient(static_cast<std::size_t>(slice.numel) * size_of(unit.dtype));
+    const auto moment = static_cast<std::uint64_t>((step * 16 + micro) * 64 + rank_);
+    for (std::int64_t i = 0; i < slice.numel; ++i) {
+      const float here = load_element(data, unit.dtype, slice.offset + i);
+      const float value = 0.5F * here + noise(moment, static_cast<std::uint64_t>(slice.param), static_cast<std::uint64_t>(i));
+      store_element(gradient.data(), unit.dtype, i, edit(slice.param, i, value));
+    }
+    return gradient;
+  }
+
+  std::vector<ParamSpec> specs_;
+  std::vector<Unit> units_;
+  std::vector<std::byte*> data_;
+  int rank_ = 0;
+  double checksum_ = 0;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace zero

@@ -1,0 +1,168 @@
+// Law 2 over thread ranks: stages 0 to 3 give the same bits for any budget, and send and hold what the plan says.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "scripted_model.h"
+#include "thread_ranks.h"
+#include "zero/plan/estimate.h"
+
+namespace zero {
+namespace {
+
+struct Outcome {
+  std::vector<std::uint32_t> weights;
+  std::vector<double> norms;
+  std::vector<double> checksums;  // of what each rank's model read
+  bool operator==(const Outcome&) const = default;
+};
+
+struct Case {
+  int world;
+  DType dtype;
+  int accumulate;
+  Reduce reduce;
+};
+
+std::string name_of(const Case& c) {
+  return fmt::format("{} ranks, {}, {} micro-batches, reduce {}", c.world, name_of(c.dtype), c.accumulate,
+                     c.reduce == Reduce::kEach ? "each" : "last");
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const int world : {1, 2, 3, 4}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      cases.push_back({world, dtype, 1, Reduce::kEach});
+      cases.push_back({world, dtype, 3, Reduce::kEach});
+      cases.push_back({world, dtype, 3, Reduce::kLast});
+    }
+  }
+  return cases;
+}
+
+std::vector<DeviceMemory> budgets(const Case& c, int stage) {
+  const auto units = make_units(small_specs(c.dtype), {});
+  std::int64_t gathered = 0;
+  std::int64_t largest = 0;
+  for (const Unit& unit : units) {
+    gathered += gathered_bytes(unit, c.world);
+    largest = std::max(largest, gathered_bytes(unit, c.world));
+  }
+  const std::int64_t state = state_bytes(units, c.world, place(stage, c.reduce, c.accumulate), 2).total();
+  const DeviceMemory half{.kind = DeviceMemory::Kind::kBytes, .bytes = state + 2 * largest + gathered / 2};
+  return {{.kind = DeviceMemory::Kind::kMin}, half, {}};
+}
+
+constexpr int kSteps = 4;  // on demand, replayed, replayed, and one more without a parameter's gradient
+
+Outcome train(const Case& c, int stage, const DeviceMemory& memory, std::vector<EngineReport>* reports = nullptr) {
+  Outcome outcome;
+  outcome.checksums.resize(static_cast<std::size_t>(c.world));
+  if (reports != nullptr) reports->resize(static_cast<std::size_t>(c.world));
+  on_ranks(c.world, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(c.dtype),
+                        {.stage = stage, .reduce = c.reduce, .accumulate = c.accumulate, .device_memory = memory, .clip = 1.5});
+    for (int step = 0; step < kSteps; ++step) {
+      const int absent = model.param_named("h.0.bias");
+      if (step == kSteps - 1) model.has_gradient = [&comm, absent](int param) { return param != absent || comm.rank() == 0; };
+      const StepReport report = model.train(step, c.accumulate);
+      if (comm.rank() == 0) outcome.norms.push_back(report.grad_norm);
+    }
+    const auto bits = model.weight_bits();
+    if (comm.rank() == 0) outcome.weights = bits;
+    outcome.checksums[static_cast<std::size_t>(comm.rank())] = model.checksum();
+    if (reports != nullptr) (*reports)[static_cast<std::size_t>(comm.rank())] = model.engine().report();
+  });
+  return outcome;
+}
+
+class Stages : public testing::TestWithParam<Case> {};
+
+TEST_P(Stages, GiveTheSameBitsAtAnyBudget) {
+  std::optional<Outcome> first;
+  for (int stage = 0; stage <= 3; ++stage) {
+    for (const DeviceMemory& memory : budgets(GetParam(), stage)) {
+      const Outcome outcome = train(GetParam(), stage, memory);
+      if (!first) first = outcome;
+      EXPECT_EQ(outcome.norms, first->norms) << "stage " << stage;
+      EXPECT_EQ(outcome.weights, first->weights) << "stage " << stage;
+      EXPECT_EQ(outcome.checksums, first->checksums) << "stage " << stage;
+    }
+  }
+  EXPECT_GT(first->norms[0], 0);
+}
+
+TEST_P(Stages, SendWhatIsPlannedAndTheStrictFormula) {
+  const Case& c = GetParam();
+  for (int stage = 0; stage <= 3; ++stage) {
+    bool strict = true;
+    for (const DeviceMemory& memory : budgets(c, stage)) {
+      std::vector<EngineReport> reports;
+      train(c, stage, memory, &reports);
+      for (const EngineReport& report : reports) {
+        EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << "stage " << stage;
+        EXPECT_EQ(report.received_bytes_per_step, report.planned_sent_bytes) << "stage " << stage;
+        if (strict || stage < 3) {
+          const auto units = make_units(small_specs(c.dtype), {});
+          EXPECT_EQ(report.sent_bytes_per_step, sent_bytes(units, c.world, place(stage, c.reduce, c.accumulate)));
+        }
+      }
+      strict = false;
+    }
+  }
+}
+
+TEST_P(Stages, HoldNoMoreThanTheBudget) {
+  const Case& c = GetParam();
+  for (int stage = 0; stage <= 3; ++stage) {
+    const DeviceMemory half = budgets(c, stage)[1];
+    std::vector<EngineReport> reports;
+    train(c, stage, half, &reports);
+    for (const EngineReport& report : reports) EXPECT_LE(report.peak_memory_bytes, half.bytes) << "stage " << stage;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, Stages, testing::ValuesIn(all_cases()), [](const auto& info) {
+  std::string name = name_of(info.param);
+  std::erase_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
+  return name;
+});
+
+// Two dtypes, and shapes that divide nothing, over more ranks than some units have elements.
+TEST(StagesOfAMixedModel, GiveTheSameBits) {
+  std::vector<ParamSpec> specs = small_specs(DType::kBFloat16);
+  specs.push_back({.name = "h.0.norm", .shape = {3}});
+  specs.push_back({.name = "h.2.norm", .shape = {5}});
+  specs.push_back({.name = "scale", .shape = {}});
+  std::vector<std::vector<std::uint32_t>> weights;
+  for (int stage = 0; stage <= 3; ++stage) {
+    for (const auto kind : {DeviceMemory::Kind::kMin, DeviceMemory::Kind::kAuto}) {
+      on_ranks(7, [&](Communicator& comm) {
+        ScriptedModel model(comm, specs, {.stage = stage, .device_memory = {.kind = kind}, .optimizer = SgdOptions{.momentum = 0.9}});
+        for (int step = 0; step < 3; ++step) model.train(step);
+        const auto bits = model.weight_bits();
+        if (comm.rank() == 0) weights.push_back(bits);
+      });
+    }
+  }
+  for (const auto& bits : weights) EXPECT_EQ(bits, weights[0]);
+}
+
+TEST(StagesOfOneRank, TheNumberOfThreadsChangesNoBit) {
+  std::vector<std::vector<std::uint32_t>> weights;
+  for (const int threads : {1, 3}) {
+    on_ranks(2, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(), {.stage = 2, .threads = threads});
+      for (int step = 0; step < 3; ++step) model.train(step);
+      const auto bits = model.weight_bits();
+      if (comm.rank() == 0) weights.push_back(bits);
+    });
+  }
+  EXPECT_EQ(weights[0], weights[1]);
+}
+
+}  // namespace
+}  // namespace zero

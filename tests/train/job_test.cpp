@@ -1,0 +1,124 @@
+#include "zero/cli/torch_verbs/job.h"
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+
+namespace zero::cli {
+namespace {
+
+TEST(Job, EachPartGetsItsOwnSection) {
+  Config config;
+  config.model.width = 32;
+  config.model.init = "init.safetensors";
+  config.data = {.kind = "csv", .path = "table.csv", .order = "sequential"};
+  config.train.steps = 7;
+  config.train.accumulate = 3;
+  config.train.reduce = "last";
+  config.train.dtype = "bf16";
+  config.train.clip = 0.5;
+  config.optimizer = {.name = "adamw", .lr = 0.25, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.3};
+  config.schedule = {.name = "linear", .warmup = 2, .min_lr = 0.01};
+  config.zero.stage = 2;
+  config.run.dir = "runs/x";
+  config.run.threads = 3;
+  const TrainJob job = make_job(config, 1);
+  EXPECT_EQ(job.model.width, 32);
+  EXPECT_EQ(job.model.init, "init.safetensors");
+  EXPECT_EQ(job.data.kind, DataKind::kCsv);
+  EXPECT_EQ(job.data.order, Order::kSequential);
+  EXPECT_EQ(job.train.steps, 7);
+  EXPECT_EQ(job.attach.stage, 2);
+  EXPECT_EQ(job.attach.accumulate, 3);
+  EXPECT_EQ(job.train.accumulate, 3);
+  EXPECT_EQ(job.attach.reduce, Reduce::kLast);
+  EXPECT_EQ(job.attach.dtype, DType::kBFloat16);
+  EXPECT_EQ(job.attach.clip, 0.5);
+  EXPECT_EQ(job.attach.threads, 3);
+  const auto& adamw = std::get<AdamW>(job.attach.optimizer);
+  EXPECT_EQ(adamw.lr, 0.25);
+  EXPECT_EQ(adamw.beta1, 0.8);
+  EXPECT_EQ(adamw.beta2, 0.95);
+  EXPECT_EQ(adamw.eps, 1e-6);
+  EXPECT_EQ(adamw.weight_decay, 0.3);
+  EXPECT_EQ(job.schedule.kind, LrKind::kLinear);
+  EXPECT_EQ(job.schedule.lr, 0.25);
+  EXPECT_EQ(job.schedule.warmup, 2);
+  EXPECT_EQ(job.schedule.steps, 7);
+  EXPECT_EQ(job.run_dir, "runs/x");
+}
+
+TEST(Job, MomentumIsForSgd) {
+  Config config;
+  config.optimizer = {.name = "sgd", .lr = 0.1, .weight_decay = 0, .momentum = 0.9};
+  EXPECT_EQ(std::get<Sgd>(make_job(config, 1).attach.optimizer).momentum, 0.9);
+}
+
+TEST(Job, ValidationIsAFractionOrAFile) {
+  Config config;
+  config.data.validation = {.fraction = 0.2};
+  EXPECT_EQ(std::get<double>(data_options(config).validation), 0.2);
+  config.data.validation = {.path = "held_out.txt"};
+  EXPECT_EQ(std::get<std::filesystem::path>(data_options(config).validation), "held_out.txt");
+}
+
+TEST(Job, BudgetsAreTheEngines) {
+  using Configured = ConfiguredDeviceMemory;
+  Config config;
+  const auto budget = [&](Configured configured) {
+    config.zero.device_memory = configured;
+    return make_job(config, 1).attach.device_memory;
+  };
+  EXPECT_EQ(budget({.kind = Configured::Kind::kAuto}).kind, DeviceMemory::Kind::kAuto);
+  EXPECT_EQ(budget({.kind = Configured::Kind::kMinimum}).kind, DeviceMemory::Kind::kMin);
+  const auto bytes = budget({.kind = Configured::Kind::kBytes, .bytes = 12345});
+  EXPECT_EQ(bytes.kind, DeviceMemory::Kind::kBytes);
+  EXPECT_EQ(bytes.bytes, 12345);
+}
+
+TEST(Job, ConfigurationsThatDifferHaveOtherHashesAndTexts) {
+  Config config;
+  const TrainJob a = make_job(config, 1);
+  config.train.seed = 5;
+  const TrainJob b = make_job(config, 1);
+  EXPECT_NE(a.config_hash, b.config_hash);
+  EXPECT_NE(a.config_text, b.config_text);
+  EXPECT_NE(b.config_text.find("seed = 5"), std::string::npos);
+}
+
+TEST(Job, EveryRankHasAThread) {
+  Config config;
+  EXPECT_GE(attach_options(config, 1).threads, 1);
+  EXPECT_EQ(attach_options(config, 1000).threads, 1);
+}
+
+TEST(Job, APlanNeedsNoDataWhereTheModelSaysEnough) {
+  Config config;
+  config.data.path = "nowhere";
+  EXPECT_EQ(planned_shape(config).classes, 256) << "bytes";
+  EXPECT_EQ(planned_shape(config).context, config.model.context);
+  config.data.kind = "tokens";
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { planned_shape(config); }), "set model.vocab"));
+  config.model.vocab = 50257;
+  EXPECT_EQ(planned_shape(config).classes, 50257);
+  config.model.name = "mlp";
+  config.data.kind = "mnist";
+  EXPECT_EQ(planned_shape(config).features, 784);
+  EXPECT_EQ(planned_shape(config).classes, 10);
+  config.data.kind = "csv";
+  EXPECT_EQ(planned_shape(config).classes, 0);
+}
+
+TEST(Job, APlanLooksAtTheDataWhereOnlyThatKnows) {
+  const TemporaryFolder folder;
+  Config config;
+  config.model.name = "linear";
+  config.data = {.kind = "csv", .path = folder.write("table.csv", "1,2,3\n4,5,6\n7,8,9\n").string()};
+  EXPECT_EQ(planned_shape(config).features, 2);
+}
+
+}  // namespace
+}  // namespace zero::cli
