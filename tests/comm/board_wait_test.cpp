@@ -1,9 +1,9 @@
 #include "zero/comm/board_wait.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "zero/base/error.h"
 
@@ -104,7 +104,8 @@ TEST_F(BoardWaitTest, ARankThatLeftInGoodOrderIsNoDeathUnlessItIsNeeded) {
   board_[2].left.store(1);
   std::atomic<int> looks = 0;
   EXPECT_EQ(wait(milliseconds(60000), [&] { return ++looks < 200 ? only(1) : RankSet{0}; }), "");
-  EXPECT_CONTAINS(wait(milliseconds(60000), [] { return only(2); }), "rank 2: barrier #7: it left the run while rank 0 waits");
+  EXPECT_CONTAINS(wait(milliseconds(60000), [] { return only(2); }),
+                  "rank 2: barrier #7: it left the run while rank 0 waits");
 }
 
 TEST_F(BoardWaitTest, AnEarlierFailureIsThrownBeforeAnythingElse) {

@@ -1,11 +1,11 @@
 #include "zero/comm/collectives.h"
 
-#include <gtest/gtest.h>
-#include <rapidcheck.h>
-
 #include <bit>
 #include <functional>
 #include <thread>
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
 
 #include "zero/comm/in_process.h"
 
@@ -25,7 +25,8 @@ TEST(Collectives, AllReduceIsTheSumInRankOrderWhateverTheSize) {
     std::vector<std::vector<float>> data(world, std::vector<float>(numel));
     for (auto& values : data) {
       for (float& value : values) {
-        value = static_cast<float>(*rc::gen::inRange(-1000, 1000)) * std::bit_cast<float>(0x3f800000u + 12345u * static_cast<std::uint32_t>(numel));
+        value = static_cast<float>(*rc::gen::inRange(-1000, 1000)) *
+                std::bit_cast<float>(0x3f800000u + 12345u * static_cast<std::uint32_t>(numel));
       }
     }
     std::vector<float> expected = data[0];

@@ -1,8 +1,8 @@
 #include "zero/comm/communicator.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
+
+#include <gtest/gtest.h>
 
 #include "zero/base/error.h"
 #include "zero/comm/in_process.h"
@@ -14,7 +14,8 @@ TEST(ReduceScatterRequest, FittingSizesPass) {
   std::vector<std::byte> in(48), out(24), narrow(12);
   ReduceScatter{.in = in, .out = std::span(out).first(24)}.check(2);
   ReduceScatter{.in = in, .out = narrow, .out_dtype = DType::kBFloat16}.check(2);
-  ReduceScatter{.in = in, .dtype = DType::kBFloat16, .out = std::span(in).first(24), .out_dtype = DType::kBFloat16}.check(2);
+  ReduceScatter{.in = in, .dtype = DType::kBFloat16, .out = std::span(in).first(24), .out_dtype = DType::kBFloat16}
+      .check(2);
   ReduceScatter{.in = std::span(in).first(0), .out = std::span(out).first(0)}.check(7);
 }
 
@@ -23,7 +24,8 @@ TEST(ReduceScatterRequest, SizesThatDoNotFitAreOurBug) {
   EXPECT_THROW((ReduceScatter{.in = in, .out = narrow}.check(2)), InternalError);
   EXPECT_THROW((ReduceScatter{.in = in, .out = out}.check(5)), InternalError);
   EXPECT_THROW((ReduceScatter{.in = in, .out = std::span(out).first(23)}.check(2)), InternalError);
-  EXPECT_THROW((ReduceScatter{.in = in, .out = narrow, .out_dtype = DType::kBFloat16, .accumulate = true}.check(2)), InternalError);
+  EXPECT_THROW((ReduceScatter{.in = in, .out = narrow, .out_dtype = DType::kBFloat16, .accumulate = true}.check(2)),
+               InternalError);
 }
 
 TEST(CommunicatorMemory, IsZeroedAlignedAndMayBeEmpty) {
@@ -32,7 +34,8 @@ TEST(CommunicatorMemory, IsZeroedAlignedAndMayBeEmpty) {
   const Allocation memory = comms[0]->Communicator::allocate(100000);
   EXPECT_EQ(memory.size(), 100000u);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.data()) % 64, 0u);
-  EXPECT_TRUE(std::ranges::all_of(memory.bytes().begin(), memory.bytes().end(), [](std::byte b) { return b == std::byte{0}; }));
+  EXPECT_TRUE(
+      std::ranges::all_of(memory.bytes().begin(), memory.bytes().end(), [](std::byte b) { return b == std::byte{0}; }));
   EXPECT_FALSE(comms[0]->Communicator::allocate(0));
 }
 

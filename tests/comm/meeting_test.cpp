@@ -1,11 +1,11 @@
 #include "zero/comm/meeting.h"
 
+#include <functional>
+#include <thread>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
-
-#include <functional>
-#include <thread>
 
 #include "zero/base/error.h"
 #include "zero/comm/board.h"
@@ -18,7 +18,9 @@ using Result = UnixSocket::Result;
 
 #define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
-std::string name_here(const char* test) { return fmt::format("zero.cpp-meeting-{}-{}", test, getpid()); }
+std::string name_here(const char* test) {
+  return fmt::format("zero.cpp-meeting-{}-{}", test, getpid());
+}
 
 // What each of the ranks got, or what it threw.
 struct Outcome {
@@ -59,7 +61,8 @@ TEST(Meeting, EveryTwoRanksGetAConnectionAndAllTheSameBoard) {
       const int sent = 10 * a + b;
       int received = -1;
       EXPECT_EQ(outcomes[a].meeting.sockets[b].send(&sent, sizeof sent, -1, milliseconds(1000)), Result::kDone);
-      EXPECT_EQ(outcomes[b].meeting.sockets[a].receive(&received, sizeof received, nullptr, milliseconds(1000)), Result::kDone);
+      EXPECT_EQ(outcomes[b].meeting.sockets[a].receive(&received, sizeof received, nullptr, milliseconds(1000)),
+                Result::kDone);
       EXPECT_EQ(received, sent);
     }
   }
@@ -78,7 +81,8 @@ TEST(Meeting, WhoeverIsMissingIsNamedOnAllThatCame) {
 }
 
 TEST(Meeting, RankZeroIsMissedByName) {
-  EXPECT_CONTAINS(attend(name_here("zero"), 1, 2, milliseconds(50)).error, "rank 0: meeting of the ranks: did not open");
+  EXPECT_CONTAINS(attend(name_here("zero"), 1, 2, milliseconds(50)).error,
+                  "rank 0: meeting of the ranks: did not open");
 }
 
 TEST(Meeting, ADifferentWorldIsRefusedOnBothSides) {

@@ -1,13 +1,14 @@
 #include "zero/comm/message_communicator.h"
 
-#include <gtest/gtest.h>
-
 #include <functional>
 #include <thread>
 
-#include "fake_link.h"
+#include <gtest/gtest.h>
+
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
+
+#include "fake_link.h"
 
 namespace zero {
 namespace {
@@ -41,7 +42,9 @@ void expect_all(int world, const std::function<void(Communicator&)>& body) {
   for (const std::string& end : run(network, world, milliseconds(10000), body)) EXPECT_EQ(end, "");
 }
 
-std::vector<std::byte> block(std::size_t bytes, int seed) { return std::vector<std::byte>(bytes, static_cast<std::byte>(seed)); }
+std::vector<std::byte> block(std::size_t bytes, int seed) {
+  return std::vector<std::byte>(bytes, static_cast<std::byte>(seed));
+}
 
 TEST(MessageCommunicator, MovesEveryBlockToItsPlace) {
   for (const int world : {1, 2, 3, 5}) {
@@ -63,7 +66,8 @@ TEST(MessageCommunicator, MovesEveryBlockToItsPlace) {
         }
         comm.all_to_all(mine, transposed, {}).wait();
         for (int from = 0; from < comm.world(); ++from) {
-          EXPECT_TRUE(std::ranges::equal(std::span(transposed).subspan(from * bytes, bytes), block(bytes, 10 * from + comm.rank())));
+          EXPECT_TRUE(std::ranges::equal(std::span(transposed).subspan(from * bytes, bytes),
+                                         block(bytes, 10 * from + comm.rank())));
         }
         auto data = block(bytes, comm.rank() + 50);
         comm.broadcast(data, comm.world() - 1, {}).wait();
@@ -140,7 +144,8 @@ TEST(MessageCommunicator, AMismatchIsTheSameErrorOnBothSides) {
     }
   });
   EXPECT_EQ(ends[0], ends[1]);
-  EXPECT_EQ(ends[0], "collective #1: ranks disagree: rank 0 does all_gather #1 (unit 6, 10 bytes), rank 1 does barrier #1");
+  EXPECT_EQ(ends[0],
+            "collective #1: ranks disagree: rank 0 does all_gather #1 (unit 6, 10 bytes), rank 1 does barrier #1");
 }
 
 TEST(MessageCommunicator, AMismatchWritesNothingIntoTheOutput) {

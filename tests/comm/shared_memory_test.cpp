@@ -1,10 +1,10 @@
 #include "zero/comm/shared_memory.h"
 
+#include <thread>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
-
-#include <thread>
 
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"

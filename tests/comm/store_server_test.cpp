@@ -1,13 +1,13 @@
 #include "../../zero/comm/plugins/gloo/store_server.h"
 
+#include <cstring>
+#include <thread>
+
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cstring>
-#include <thread>
 
 #include "zero/base/file.h"
 
@@ -49,7 +49,9 @@ FileDescriptor greet(int port, const std::string& run_id) {
   return fd;
 }
 
-std::vector<char> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+std::vector<char> bytes_of(const std::string& text) {
+  return {text.begin(), text.end()};
+}
 
 TEST(StoreServer, AGetWaitsForTheSet) {
   const int port = free_port();

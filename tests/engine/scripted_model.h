@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "zero/base/error.h"
 #include "zero/engine/engine.h"
 
 namespace zero {

@@ -14,7 +14,7 @@ namespace {
 
 Gpt2 some_model() {
   torch::manual_seed(11);
-  Gpt2 model({.layers = 1, .width = 8, .heads = 2, .context = 4, .vocab = 13});
+  Gpt2 model(Gpt2Options{.layers = 1, .width = 8, .heads = 2, .context = 4, .vocab = 13});
   const torch::NoGradGuard no_grad;
   for (auto& tensor : model->parameters()) tensor.normal_(0, 0.7);
   return model;

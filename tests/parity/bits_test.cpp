@@ -18,7 +18,7 @@ constexpr int kSteps = 3;
 
 // zero train's own model, small: 14 tied and untied parameters a block, sizes that worlds of 3 do not divide.
 Subject small_gpt2() {
-  Gpt2 net({.layers = 2, .width = 12, .heads = 2, .context = 10, .vocab = 11});
+  Gpt2 net(Gpt2Options{.layers = 2, .width = 12, .heads = 2, .context = 10, .vocab = 11});
   return {net.ptr(), [net](int step, int micro, int rank) mutable {
             const torch::Tensor tokens = testing::tokens_of(step, micro, rank);
             return testing::next_token_loss(net->forward(tokens), tokens);

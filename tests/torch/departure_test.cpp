@@ -44,7 +44,7 @@ testing::MakeSubject evaluating(Evaluation how, std::vector<float>& values, cons
 TEST(EvaluationBetweenSteps, IsNoDepartureAndChangesNeitherBitsNorTraffic) {
   const auto between_steps = [](int step, int micro) { return step != 1 && micro == 0; };
   std::vector<float> none, first;
-  for (const AttachOptions& options : all_stages({.clip = 0.5, .accumulate = 2})) {
+  for (const AttachOptions& options : all_stages({.clip = 0.5, .reduce = Reduce::kEach, .accumulate = 2})) {
     const RunResult without = testing::train(2, kSteps, options, evaluating(Evaluation::kNone, none, between_steps));
     for (Evaluation how : {Evaluation::kNoGrad, Evaluation::kInference}) {
       std::vector<float> values;
@@ -62,7 +62,7 @@ TEST(EvaluationBetweenSteps, IsNoDepartureAndChangesNeitherBitsNorTraffic) {
 TEST(EvaluationBetweenMicroBatches, ChangesNoBit) {
   const auto inside = [](int, int micro) { return micro == 1; };
   std::vector<float> values;
-  for (const AttachOptions& options : all_stages({.clip = 0.5, .accumulate = 3})) {
+  for (const AttachOptions& options : all_stages({.clip = 0.5, .reduce = Reduce::kEach, .accumulate = 3})) {
     const RunResult without = testing::train(2, kSteps, options, evaluating(Evaluation::kNone, values, inside));
     const RunResult with = testing::train(2, kSteps, options, evaluating(Evaluation::kNoGrad, values, inside));
     EXPECT_EQ(without.loss_bits, with.loss_bits) << testing::placement_of(options);

@@ -102,6 +102,14 @@ TEST(LostKeys, AreRefusedAtTheStepWithTheParametersName) {
   }
 }
 
+TEST(Attach, GathersNothing) {
+  auto nets = testing::tied_nets(2);
+  testing::on_every_rank(2, [&](World& ranks) {
+    const Attachment engine = attach(*nets[static_cast<std::size_t>(ranks.rank())], ranks, {.stage = 3});
+    EXPECT_EQ(engine.report().peak_memory[MemoryTag::kGathered], 0);
+  });
+}
+
 // ---- an attached module from outside ----------------------------------------------------------------------------------------
 
 TEST(Attached, AReleasedParameterKeepsItsFaceAndRefusesTypedReads) {

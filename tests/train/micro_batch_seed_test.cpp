@@ -27,8 +27,8 @@ TEST(MicroBatchSeed, StepAndMicroBatchDoNotTradePlaces) {
 TEST(MicroBatchSeed, NeverChanges) {
   // A change would change every run with dropout.
   static_assert(micro_batch_seed(0, 0, 0, 0) == micro_batch_seed(0, 0, 0, 0));
-  std::uint64_t expected = 1337;
-  for (const std::uint64_t number : {5U, 1U, 2U}) {
+  std::uint64_t expected = 0;
+  for (const std::uint64_t number : {1337U, 5U, 1U, 2U}) {
     expected += number + 0x9e3779b97f4a7c15u;
     expected = (expected ^ (expected >> 30)) * 0xbf58476d1ce4e5b9u;
     expected = (expected ^ (expected >> 27)) * 0x94d049bb133111ebu;

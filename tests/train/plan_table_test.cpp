@@ -56,7 +56,9 @@ TEST(PlanTable, Bfloat16HasAMasterAndHalfTheWire) {
   const auto plan = json::parse(plan_json(some_plan(4, 0, DType::kBFloat16), std::array{0}));
   constexpr double p = kParameters;
   EXPECT_DOUBLE_EQ(plan["stages"][0]["formula"]["state_bytes"], 16 * p);
-  EXPECT_EQ(plan["stages"][0]["memory_bytes"]["master"], 4 * kParameters);
+  // Four bytes an element, and what 64-byte slices leave between them.
+  EXPECT_GE(plan["stages"][0]["memory_bytes"]["master"], 4 * kParameters);
+  EXPECT_LT(plan["stages"][0]["memory_bytes"]["master"], 4 * kParameters * 1.01);
   EXPECT_DOUBLE_EQ(plan["stages"][0]["formula"]["sent_bytes"], 2 * 2 * p * 3 / 4);
 }
 

@@ -75,11 +75,11 @@ class Mpirun : public ::testing::TestWithParam<int> {
     if (std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "no mpirun on this machine";
   }
   static Output launch(const std::string& transport, int world, const std::string& filter) {
-    return run(fmt::format("{} ZERO_WORLD_TRANSPORT={} timeout 120 {} -n {} {} --gtest_brief=1 --gtest_color=no '{}'",
+    return run(fmt::format("{} ZERO_WORLD_TRANSPORT={} timeout 300 {} -n {} {} --gtest_brief=1 --gtest_color=no '{}'",
                            kMpiEnvironment, transport, ZERO_MPIRUN, world, self(), filter));
   }
 };
-INSTANTIATE_TEST_SUITE_P(Ranks, Mpirun, ::testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Ranks, Mpirun, ::testing::Values(2, 3));
 
 TEST_P(Mpirun, TheSuitePassesOverMpi) {
   if (!available("mpi")) GTEST_SKIP() << "the plug-in mpi is not there";
@@ -152,7 +152,7 @@ class TwoHosts : public ::testing::Test {
     return fmt::format(
         "ip netns exec {} env RANK={} WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.0.1 "
         "MASTER_PORT=29500 {} "
-        "ZERO_WORLD_TRANSPORT=gloo timeout 120 {} --gtest_brief=1 --gtest_color=no '{}'",
+        "ZERO_WORLD_TRANSPORT=gloo timeout 300 {} --gtest_brief=1 --gtest_color=no '{}'",
         hosts_[rank], rank, more, self(), kSuite);
   }
 

@@ -36,7 +36,7 @@ std::vector<Case> cases() {
     list.push_back({numel, b, f, false, false});
   }
   // Several tiles of the default.
-  list.push_back({300001, f, f, false, false});
+  list.push_back({150001, f, f, false, false});
   return list;
 }
 

@@ -34,7 +34,7 @@ inline std::vector<int> worlds() {
 }
 
 // Bytes of a block: nothing, one, odd, inline and just above, in several stats blocks.
-constexpr std::size_t kSizes[] = {0, 1, 1003, 4096, 4097, 70001, 500001};
+constexpr std::size_t kSizes[] = {0, 1, 1003, 4096, 4097, 70001, 300001};
 
 class WorldTest : public ::testing::TestWithParam<std::tuple<std::string, int>> {
  protected:

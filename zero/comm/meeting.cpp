@@ -100,18 +100,26 @@ class Host {
     // Another user has no business here; a connection that says nothing has none either.
     if (socket.peer_user() != geteuid()) return;
     if (socket.receive(&hello, sizeof hello, nullptr, milliseconds(1000)) != Result::kDone) return;
-    if (hello.version != kVersion)
-      refuse(hello.rank, fmt::format("process {} runs another version of zero.cpp", hello.process));
-    if (hello.world != world_ || hello.rank < 1 || hello.rank >= world_) {
-      refuse(hello.rank, fmt::format("process {} believes it is rank {} of {}, rank 0 counts {} ranks", hello.process,
-                                     hello.rank, hello.world, world_));
-    }
-    if ((arrived_ & only(hello.rank)) != 0) {
-      refuse(hello.rank, fmt::format("process {} is a second rank {}: two runs are called '{}'; set ZERO_RUN_ID",
-                                     hello.process, hello.rank, name_));
+    const std::string reason = why_not(hello);
+    if (!reason.empty()) {
+      tell_refusal(socket, hello.rank, reason);
+      refuse(hello.rank, reason);
     }
     arrived_ |= only(hello.rank);
     meeting_.sockets[hello.rank] = std::move(socket);
+  }
+
+  std::string why_not(const Hello& hello) const {
+    if (hello.version != kVersion) return fmt::format("process {} runs another version of zero.cpp", hello.process);
+    if (hello.world != world_ || hello.rank < 1 || hello.rank >= world_) {
+      return fmt::format("process {} believes it is rank {} of {}, rank 0 counts {} ranks", hello.process, hello.rank,
+                         hello.world, world_);
+    }
+    if ((arrived_ & only(hello.rank)) != 0) {
+      return fmt::format("process {} is a second rank {}: two runs are called '{}'; set ZERO_RUN_ID", hello.process,
+                         hello.rank, name_);
+    }
+    return "";
   }
 
   void look_for_the_dead() {
@@ -130,11 +138,15 @@ class Host {
     refuse(rank, result == Result::kGone ? "its process ended before all ranks were there" : "takes no messages");
   }
 
-  [[noreturn]] void refuse(int rank, const std::string& reason) {
+  static void tell_refusal(UnixSocket& socket, int rank, const std::string& reason) {
     Answer answer{.kind = Answer::Kind::kRefused, .rank = rank};
     std::strncpy(answer.reason, reason.c_str(), sizeof answer.reason - 1);
+    socket.send(&answer, sizeof answer, -1, milliseconds(0));
+  }
+
+  [[noreturn]] void refuse(int rank, const std::string& reason) {
     for (UnixSocket& socket : meeting_.sockets) {
-      if (socket.get() >= 0) socket.send(&answer, sizeof answer, -1, milliseconds(0));
+      if (socket.get() >= 0) tell_refusal(socket, rank, reason);
     }
     throw CommError(rank, kOperation, reason);
   }

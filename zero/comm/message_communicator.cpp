@@ -176,8 +176,8 @@ Allocation MessageCommunicator::allocate(std::size_t bytes) {
           }};
 }
 
-// Of what was waited for, and no more: a peer takes a large input only when it waits for the same work, which it may do only after
-// this rank has gone on.
+// Of what was waited for, and no more: a peer takes a large input only when it waits for the same work, which it may do
+// only after this rank has gone on.
 void MessageCommunicator::drain() {
   check_usable();
   std::deque<Sending> open;

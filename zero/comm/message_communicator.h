@@ -11,8 +11,8 @@
 
 #include <deque>
 #include <memory>
-#include <string>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "zero/comm/communicator.h"

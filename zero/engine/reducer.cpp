@@ -81,6 +81,10 @@ void Reducer::add(int param, const std::byte* gradient) {
   const Unit& description = state_.unit(unit);
   const Slice& slice = description.slices[static_cast<std::size_t>(addresses_[index].slice)];
   ZERO_CHECK(description.trainable, "a frozen parameter of {} got a gradient", description.name);
+  if (slice.numel == 0) {  // its unit does not wait for it, and may be reduced already
+    present_[index] = true;
+    return;
+  }
   if (std::exchange(must_drain_, false)) comm_.drain();
   UnitGradient& state = at(unit);
   const bool whole = in_place(unit);
@@ -89,7 +93,7 @@ void Reducer::add(int param, const std::byte* gradient) {
   std::byte* to = flat(unit) + slice.offset * static_cast<std::int64_t>(size_of(dtype));
   const bool add_to = whole ? present_[index] : arrived_[index];
   take(gradient, description.dtype, to, dtype, slice.numel, add_to);
-  if (!arrived_[index] && slice.numel > 0) ++state.num_arrived;
+  if (!arrived_[index]) ++state.num_arrived;
   arrived_[index] = true;
   present_[index] = true;
   seconds_ += monotonic_seconds() - start;

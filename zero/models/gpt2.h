@@ -12,7 +12,7 @@
 // First weights as published: normal 0.02, the projections back into the residual stream 0.02 / sqrt(2 layers), biases
 // 0.
 //
-//   Gpt2 model({.layers = 12, .width = 768, .heads = 12, .context = 1024, .vocab = 50257});
+//   Gpt2 model(Gpt2Options{.layers = 12, .width = 768, .heads = 12, .context = 1024, .vocab = 50257});
 //   auto logits = model->forward(tokens);      // tokens [batch, time] int64, time <= context -> [batch, time, vocab]
 //
 // It knows nothing of ZeRO. Local.

@@ -1,6 +1,6 @@
 // A multi-layer perceptron: linear layers with ReLU between them. Parameters layers.N.{weight [out, in], bias}.
 //
-//   Mlp model({.sizes = {784, 256, 10}});
+//   Mlp model(MlpOptions{.sizes = {784, 256, 10}});
 //   auto scores = model->forward(images);      // [batch, ...] with 784 numbers a row -> [batch, 10]
 //
 // Local.

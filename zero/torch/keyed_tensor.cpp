@@ -1,6 +1,7 @@
 #include "zero/torch/keyed_tensor.h"
 
 #include <ATen/core/VariableHooksInterface.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include "zero/base/check.h"
@@ -20,6 +21,8 @@ at::Tensor tensor_over(const c10::Storage& storage, const std::vector<std::int64
 }
 
 void replace_data(const at::Tensor& tensor, const at::Tensor& data) {
+  // set_data() compares the two by an operator, which would gather the parameter.
+  const c10::impl::ExcludeDispatchKeyGuard no_gather(kParameterKey);
   if (tensor.is_meta() == data.is_meta() && !tensor.is_meta()) {
     const bool trainable = tensor.requires_grad();
     at::impl::GetVariableHooks()->set_data(tensor, data);

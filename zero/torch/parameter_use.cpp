@@ -53,12 +53,13 @@ void run_with_parameters(const c10::OperatorHandle& op, c10::DispatchKeySet keys
 
 TORCH_LIBRARY_IMPL(_, DeferredInit, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_with_parameters>()); }
 
-// Views read no data: they work on a released parameter, and carry the key on.
+// These read no data: they work on a released parameter, and carry the key on.
 TORCH_LIBRARY_IMPL(aten, DeferredInit, m) {
   TORCH_VIEW_FNS(m)
   m.impl("as_strided", torch::CppFunction::makeFallthrough());
   m.impl("view", torch::CppFunction::makeFallthrough());
   m.impl("slice.Tensor", torch::CppFunction::makeFallthrough());
+  m.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());  // what set_data() asks first
 }
 
 }  // namespace zero

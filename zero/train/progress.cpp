@@ -41,6 +41,7 @@ std::string format_duration(double seconds) {
 }
 
 std::string progress_bar(std::int64_t step, std::int64_t steps, double seconds_a_step) {
+  step = std::min(step, steps);
   const std::int64_t full = steps > 0 ? kBarWidth * step / steps : kBarWidth;
   return fmt::format("[{}{}] {:3}%  {} left", std::string(static_cast<std::size_t>(full), '#'),
                      std::string(static_cast<std::size_t>(kBarWidth - full), '.'), steps > 0 ? 100 * step / steps : 100,

@@ -1,0 +1,111 @@
+// gather_budget(): what a budget leaves for gathered units.
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "scripted_model.h"
+#include "zero/base/bytes.h"
+#include "zero/base/error.h"
+#include "zero/plan/estimate.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
+
+struct Plan {
+  int stage = 3;
+  int world = 2;
+  int accumulate = 1;
+  Reduce reduce = Reduce::kAuto;
+  std::vector<Unit> units = make_units(small_specs(), {});
+
+  Placement placement() const { return place(stage, reduce, accumulate); }
+  std::int64_t state() const { return state_bytes(units, world, placement(), 2).total(); }
+  std::int64_t largest() const {
+    std::int64_t bytes = 0;
+    for (const Unit& unit : units) bytes = std::max(bytes, gathered_bytes(unit, world));
+    return bytes;
+  }
+  GatherBudget budget(const DeviceMemory& memory, std::int64_t free_bytes = kPlenty) const {
+    return gather_budget(memory, units, world, placement(), 2, stage, free_bytes);
+  }
+  GatherBudget budget(std::int64_t bytes) const { return budget({DeviceMemory::Kind::kBytes, bytes}); }
+  std::string refusal(const DeviceMemory& memory, std::int64_t free_bytes = kPlenty) const {
+    try {
+      budget(memory, free_bytes);
+    } catch (const ConfigError& error) {
+      EXPECT_EQ(error.key(), "zero.device_memory");
+      return error.what();
+    }
+    return "";
+  }
+};
+
+TEST(Budget, MinIsStrictHoweverMuchIsFree) { EXPECT_TRUE(Plan{}.budget({DeviceMemory::Kind::kMin}).strict()); }
+
+TEST(Budget, WhatStateAndStagingLeaveHoldsGatheredUnits) {
+  const Plan plan;
+  const std::int64_t bytes = plan.state() + 2 * plan.largest() + 5000;
+  EXPECT_EQ(plan.budget(bytes).capacity_bytes, 5000);
+}
+
+TEST(Budget, AutoTakesWhatIsFree) {
+  const Plan plan;
+  const std::int64_t free = plan.state() + 2 * plan.largest() + 7000;
+  EXPECT_EQ(plan.budget({DeviceMemory::Kind::kAuto}, free).capacity_bytes, 7000);
+}
+
+TEST(Budget, TheSmallestThatWorksIsOneUnitGatheredAndOneStaged) {
+  const Plan plan;
+  const std::int64_t least = plan.state() + 2 * plan.largest();
+  EXPECT_TRUE(plan.budget(least).strict());
+  const std::string refusal = plan.refusal({DeviceMemory::Kind::kBytes, least - 1});
+  EXPECT_NE(refusal.find(format_bytes(least)), std::string::npos) << refusal;
+  EXPECT_NE(refusal.find("more ranks"), std::string::npos) << refusal;
+}
+
+TEST(Budget, BelowRoomForTheLargestUnitBesideTheStagingItIsStrict) {
+  const Plan plan;
+  EXPECT_TRUE(plan.budget(plan.state() + 3 * plan.largest() - 1).strict());
+  EXPECT_FALSE(plan.budget(plan.state() + 3 * plan.largest()).strict());
+}
+
+TEST(Budget, ARefusalNamesTheNextStageAndWhatItNeeds) {
+  for (int stage = 0; stage <= 2; ++stage) {
+    Plan cheaper;
+    cheaper.stage = stage + 1;
+    const std::int64_t needs = cheaper.state() + (stage >= 1 ? cheaper.largest() : 0) + (stage == 2 ? cheaper.largest() : 0);
+    Plan plan;
+    plan.stage = stage;
+    const std::string refusal = plan.refusal({DeviceMemory::Kind::kBytes, 100});
+    const std::string wanted = fmt::format("stage {} needs {}", stage + 1, format_bytes(needs));
+    EXPECT_NE(refusal.find(wanted), std::string::npos) << refusal << "\nwanted: " << wanted;
+  }
+}
+
+TEST(Budget, AutoSaysHowLittleIsFree) {
+  const std::string refusal = Plan{}.refusal({DeviceMemory::Kind::kAuto}, 1234);
+  EXPECT_NE(refusal.find("auto"), std::string::npos) << refusal;
+  EXPECT_NE(refusal.find(format_bytes(1234)), std::string::npos) << refusal;
+}
+
+TEST(Budget, WholeGradientsInTheirOwnTypeNeedNoStaging) {
+  Plan plan;
+  plan.stage = 1;
+  EXPECT_NO_THROW(plan.budget(plan.state()));
+  EXPECT_NE(plan.refusal({DeviceMemory::Kind::kBytes, plan.state() - 1}), "");
+  plan.accumulate = 2;  // summed in fp32 beside what crosses
+  EXPECT_NE(plan.refusal({DeviceMemory::Kind::kBytes, plan.state()}), "");
+}
+
+TEST(Budget, FrozenUnitsAreGatheredButNotStaged) {
+  Plan plan;
+  plan.units = make_units({{.name = "a", .shape = {16}}, {.name = "frozen", .shape = {4096}, .trainable = false}}, {});
+  plan.world = 1;
+  EXPECT_NO_THROW(plan.budget(plan.state() + 4096 * 4 + 16 * 4));
+  EXPECT_NE(plan.refusal({DeviceMemory::Kind::kBytes, plan.state() + 4096 * 4 + 16 * 4 - 1}), "");
+}
+
+}  // namespace
+}  // namespace zero

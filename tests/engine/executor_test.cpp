@@ -1,0 +1,250 @@
+#include "zero/engine/executor.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "scripted_model.h"
+#include "thread_ranks.h"
+
+namespace zero {
+namespace {
+
+struct Observer final : UnitObserver {
+  void bind(int, std::byte*) override {}
+};
+
+// Four units of equal size, without an engine around their executor.
+struct Fixture {
+  std::vector<ParamSpec> specs;
+  std::vector<Unit> units;
+  Ledger ledger;
+  ShardedState state;
+  Observer observer;
+  Gatherer gatherer;
+  Reducer reducer;
+  Executor executor;
+
+  static std::vector<ParamSpec> four() {
+    std::vector<ParamSpec> specs;
+    for (int i = 0; i < 4; ++i) specs.push_back({.name = "h." + std::to_string(i) + ".w", .shape = {32}});
+    return specs;
+  }
+  Fixture(Communicator& comm, const Placement& placement, GatherBudget budget)
+      : specs(four()),
+        units(make_units(specs, {})),
+        state(units, placement, 2, comm, ledger),
+        gatherer(state, comm, ledger, observer),
+        reducer(state, specs.size(), budget.strict(), comm, ledger),
+        executor(state, budget, gatherer, reducer) {}
+
+  void gradient(int unit) {
+    const std::vector<float> ones(32, 1.0F);
+    executor.begin_backward();
+    reducer.add(unit, reinterpret_cast<const std::byte*>(ones.data()));
+    executor.gradient_arrived(unit);
+  }
+  // Forward over `order`, backward over it reversed, and the end of a step.
+  void step(const std::vector<int>& order, bool same_everywhere = true) {
+    for (const int unit : order) executor.touch(unit);
+    executor.begin_backward();
+    for (auto unit = order.rbegin(); unit != order.rend(); ++unit) {
+      executor.touch(*unit);
+      gradient(*unit);
+    }
+    executor.end_backward();
+    executor.event({EventKind::kStep, -1, {}});
+    gatherer.finish();
+    reducer.finish();
+    reducer.clear();
+    executor.close_step(same_everywhere);
+  }
+  std::int64_t one() const { return gathered_bytes(units[0], state.world()); }
+};
+
+constexpr GatherBudget kStrictBudget{GatherBudget::kStrict};
+
+TEST(Executor, ARunOfOperatorsOnAUnitIsOneTouch) {
+  on_ranks(1, [](Communicator& comm) {
+    Fixture f(comm, place(3, Reduce::kAuto, 1), {});
+    for (const int unit : {0, 0, 1, 1, 0}) f.executor.touch(unit);
+    EXPECT_EQ(f.executor.trace().events.size(), 3u);
+  });
+}
+
+TEST(Executor, RecordsWhatHappened) {
+  on_ranks(1, [](Communicator& comm) {
+    Fixture f(comm, place(3, Reduce::kAuto, 1), {});
+    f.executor.touch(2);
+    f.gatherer.pin(2);
+    f.executor.touch(3);
+    f.gatherer.unpin(2);
+    f.gradient(3);
+    f.executor.end_backward();
+    const std::vector<Event> wanted{{EventKind::kTouch, 2, {}},    {EventKind::kTouch, 3, {2}},   {EventKind::kBackward, -1, {}},
+                                    {EventKind::kGradient, 3, {}}, {EventKind::kGradient, 2, {}}, {EventKind::kGradient, 1, {}},
+                                    {EventKind::kGradient, 0, {}}, {EventKind::kEndBackward, -1, {}}};
+    EXPECT_EQ(f.executor.trace().events, wanted);
+    EXPECT_EQ(f.executor.finished_backwards(), 1);
+  });
+}
+
+TEST(Executor, TheSecondStepReplaysTheFirst) {
+  on_ranks(2, [](Communicator& comm) {
+    Fixture f(comm, place(3, Reduce::kAuto, 1), kStrictBudget);
+    EXPECT_TRUE(f.executor.schedule().stations.empty());
+    f.step({0, 1, 2, 3});
+    const std::size_t recorded = f.executor.schedule().stations.size();
+    EXPECT_EQ(recorded, 4u + 1 + 8 + 1 + 1);
+    const std::int64_t before = comm.traffic().sent_bytes;
+    f.step({0, 1, 2, 3});
+    EXPECT_FALSE(f.executor.departed());
+    EXPECT_EQ(comm.traffic().sent_bytes - before, 3 * 4 * f.one() / 2);
+    EXPECT_EQ(f.executor.schedule().stations.size(), recorded);
+  });
+}
+
+TEST(Executor, DemandHoldsOneUnitInTheStrictBudget) {
+  on_ranks(2, [](Communicator& comm) {
+    Fixture f(comm, place(3, Reduce::kAuto, 1), kStrictBudget);
+    f.step({0, 1, 2, 3});
+    EXPECT_EQ(f.ledger.peak(Tier::kDevice)[MemoryTag::kGathered], f.one());
+  });
+}
+
+TEST(Executor, DemandGivesUpTheLeastRecentlyUsedBeyondTheBudget) {
+  on_ranks(2, [](Communicator& comm) {
+    Fixture f(comm, place(3, Reduce::kAuto, 1), {2 * 32 * 4});
+    ASSERT_EQ(f.one(), 32 * 4);
+    for (const int unit : {0, 1, 0, 2}) f.executor.touch(unit);
+    EXPECT_EQ(f.gatherer.resident().units(), (std::vector<int>{0, 2}));
+    f.executor.event({EventKind::kStep, -1, {}});
+    f.executor.close_step(true);
+  });
+}
+
+TEST(Executor, StrictDemandGivesUpWhatIsNoLongerPinned) {
+  on_ranks(1, [](Communicator& comm) {
+    Fixture f(comm, place(3, Reduce::kAuto, 1), kStrictBudget);
+    f.executor.touch(0);
+    f.gatherer.pin(0);
+    f.executor.touch(1);
+    EXPECT_EQ(f.gatherer.resident().units(), (std::vector<int>{0, 1}));
+    f.gatherer.unpin(0);
+    f.executor.touch(0);
+    EXPECT_EQ(f.gatherer.resident().units(), std::vector<int>{0});
+  });
+}
+
+TEST(Executor, AnUpdateMakesEveryGatheredCopyStale) {
+  on_ranks(2, [](Communicator& comm) {
+    Fixture f(comm, place(3, Reduce::kAuto, 1), {});
+    for (int step = 0; step < 2; ++step) {
+      f.step({0, 1, 2, 3});
+      EXPECT_TRUE(f.gatherer.resident().units().empty());
+    }
+  });
+}
+
+TEST(Executor, ADepartureFallsBackForTheRestOfTheStep) {
+  on_ranks(2, [](Communicator& comm) {
+    Fixture f(comm, place(3, Reduce::kAuto, 1), kStrictBudget);
+    f.step({0, 1, 2, 3});
+    f.executor.touch(0);
+    EXPECT_FALSE(f.executor.departed());
+    f.executor.touch(2);
+    EXPECT_TRUE(f.executor.departed());
+    f.executor.touch(1);
+    EXPECT_EQ(f.gatherer.resident().units(), std::vector<int>{1});
+    f.executor.event({EventKind::kStep, -1, {}});
+    f.executor.close_step(true);
+    EXPECT_FALSE(f.executor.departed()) << "the next step has its own schedule";
+    EXPECT_EQ(f.executor.schedule().stations.size(), 4u);
+  });
+}
+
+TEST(Executor, WithoutACommonTraceTheNextStepRunsOnDemand) {
+  on_ranks(2, [](Communicator& comm) {
+    Fixture f(comm, place(2, Reduce::kAuto, 1), {});
+    f.step({0, 1, 2, 3});
+    f.step({3, 2, 1, 0}, /*same_everywhere=*/false);
+    EXPECT_TRUE(f.executor.schedule().stations.empty());
+    EXPECT_EQ(f.executor.schedule().reduce_order, (std::vector<int>{3, 2, 1, 0}));
+    f.step({0, 1, 2, 3});
+    EXPECT_FALSE(f.executor.schedule().stations.empty());
+  });
+}
+
+// Ranks whose gradients come in different orders must begin the same collectives in the same order.
+TEST(Executor, OnDemandGradientsAreReducedInOneOrderOnEveryRank) {
+  on_ranks(2, [](Communicator& comm) {
+    Fixture f(comm, place(2, Reduce::kAuto, 1), {});
+    const std::vector<int> order = comm.rank() == 0 ? std::vector<int>{0, 1, 2, 3} : std::vector<int>{2, 0};
+    for (const int unit : order) {
+      f.gradient(unit);
+      // Reversed unit order: 3 is first, and rank 1 never has it.
+      EXPECT_EQ(f.reducer.reduced(unit), unit == 3);
+    }
+    f.executor.end_backward();
+    f.reducer.finish();
+    for (int unit = 0; unit < 4; ++unit) {
+      EXPECT_EQ(load_element(f.state.gradient_shard(unit), DType::kFloat32, 0), unit % 2 == 0 ? 2.0F : 1.0F);
+    }
+  });
+}
+
+TEST(Executor, ReduceLastHoldsBackUntilTheLastMicroBatch) {
+  on_ranks(2, [](Communicator& comm) {
+    Fixture f(comm, place(2, Reduce::kLast, 2), {});
+    for (int step = 0; step < 2; ++step) {  // on demand and replayed
+      const std::int64_t before = comm.traffic().sent_bytes;
+      for (int unit = 3; unit >= 0; --unit) f.gradient(unit);
+      f.executor.end_backward();
+      EXPECT_EQ(comm.traffic().sent_bytes, before);
+      for (int unit = 3; unit >= 0; --unit) f.gradient(unit);
+      f.executor.end_backward();
+      EXPECT_EQ(comm.traffic().sent_bytes - before, 4 * f.one() / 2);
+      f.executor.event({EventKind::kStep, -1, {}});
+      f.reducer.finish();
+      f.reducer.clear();
+      f.executor.close_step(true);
+    }
+  });
+}
+
+TEST(Executor, AGradientThatComesAgainAfterItsReductionIsReducedAgain) {
+  on_ranks(2, [](Communicator& comm) {
+    Fixture f(comm, place(2, Reduce::kAuto, 1), {});
+    f.gradient(3);
+    EXPECT_TRUE(f.reducer.reduced(3));
+    f.gradient(3);
+    f.executor.end_backward();
+    f.reducer.finish();
+    EXPECT_EQ(load_element(f.state.gradient_shard(3), DType::kFloat32, 0), 4.0F);
+  });
+}
+
+TEST(Executor, EvaluationLeavesNoTrace) {
+  on_ranks(2, [](Communicator& comm) {
+    Fixture f(comm, place(3, Reduce::kAuto, 1), {});
+    f.step({0, 1});
+    f.executor.use_untraced(3);
+    EXPECT_TRUE(f.executor.trace().events.empty());
+    EXPECT_TRUE(f.gatherer.ready(3));
+    f.executor.touch(0);
+    EXPECT_FALSE(f.gatherer.ready(3)) << "a schedule starts from nothing gathered";
+    EXPECT_FALSE(f.executor.departed());
+  });
+}
+
+TEST(Executor, EndingABackwardPassOutsideOneIsNothing) {
+  on_ranks(1, [](Communicator& comm) {
+    Fixture f(comm, place(2, Reduce::kAuto, 1), {});
+    f.executor.end_backward();
+    EXPECT_TRUE(f.executor.trace().events.empty());
+    EXPECT_EQ(f.executor.finished_backwards(), 0);
+  });
+}
+
+}  // namespace
+}  // namespace zero

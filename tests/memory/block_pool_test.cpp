@@ -1,0 +1,127 @@
+#include "zero/memory/block_pool.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/memory/host_memory.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kNoLimit = 1 << 30;
+
+struct Fixture {
+  Ledger ledger;
+  BlockPool pool{allocate_host, ledger, MemoryTag::kGathered};
+  std::int64_t charged() const { return ledger.held(Tier::kDevice, MemoryTag::kGathered); }
+};
+
+TEST(BlockPool, AReleasedBlockIsHandedOutAgain) {
+  Fixture f;
+  std::byte* block = f.pool.acquire(1000, kNoLimit);
+  EXPECT_FALSE(f.pool.reused_last());
+  f.pool.release(block);
+  EXPECT_EQ(f.pool.acquire(1000, kNoLimit), block);
+  EXPECT_TRUE(f.pool.reused_last());
+  EXPECT_EQ(f.pool.held_bytes(), 1000);
+}
+
+TEST(BlockPool, ABlockInUseIsNobodyElses) {
+  Fixture f;
+  EXPECT_NE(f.pool.acquire(64, kNoLimit), f.pool.acquire(64, kNoLimit));
+  EXPECT_EQ(f.pool.held_bytes(), 128);
+}
+
+TEST(BlockPool, IdleBlocksCountInTheLedger) {
+  Fixture f;
+  f.pool.release(f.pool.acquire(500, kNoLimit));
+  EXPECT_EQ(f.charged(), 500);
+}
+
+TEST(BlockPool, TheSmallestBlockThatIsLargeEnoughIsTaken) {
+  Fixture f;
+  std::byte* large = f.pool.acquire(1100, kNoLimit);
+  std::byte* small = f.pool.acquire(1000, kNoLimit);
+  f.pool.release(large);
+  f.pool.release(small);
+  EXPECT_EQ(f.pool.acquire(1000, kNoLimit), small);
+  EXPECT_EQ(f.pool.acquire(1000, kNoLimit), large);
+}
+
+TEST(BlockPool, AFarLargerBlockIsTakenOnlyAtTheLimit) {
+  Fixture f;
+  std::byte* large = f.pool.acquire(1000, kNoLimit);
+  f.pool.release(large);
+  std::byte* small = f.pool.acquire(10, kNoLimit);
+  EXPECT_NE(small, large);
+  f.pool.release(small);
+  EXPECT_EQ(f.pool.acquire(500, 1200), large);
+}
+
+TEST(BlockPool, IdleBlocksMakeWayAtTheLimit) {
+  Fixture f;
+  std::byte* in_use = f.pool.acquire(100, 400);
+  f.pool.release(f.pool.acquire(200, 400));
+  f.pool.acquire(300, 400);
+  EXPECT_EQ(f.pool.held_bytes(), 400);
+  EXPECT_EQ(f.charged(), 400);
+  f.pool.release(in_use);
+}
+
+TEST(BlockPool, TheLimitYieldsToNeed) {
+  Fixture f;
+  f.pool.acquire(100, 50);
+  f.pool.acquire(100, 50);
+  EXPECT_EQ(f.pool.held_bytes(), 200);
+}
+
+TEST(BlockPool, ABlockOfNothingHasAnAddress) {
+  Fixture f;
+  std::byte* block = f.pool.acquire(0, kNoLimit);
+  EXPECT_NE(block, nullptr);
+  f.pool.release(block);
+}
+
+TEST(BlockPool, ReleasingWhatIsNotInUseIsOurBug) {
+  Fixture f;
+  std::byte* block = f.pool.acquire(64, kNoLimit);
+  std::byte other{};
+  EXPECT_THROW(f.pool.release(&other), InternalError);
+  f.pool.release(block);
+  EXPECT_THROW(f.pool.release(block), InternalError);
+}
+
+RC_GTEST_PROP(BlockPool, BlocksInUseNeverOverlapAndTheLedgerKnowsThemAll, ()) {
+  Fixture f;
+  const auto limit = *rc::gen::inRange<std::int64_t>(1, 5000);
+  std::map<std::byte*, std::int64_t> in_use;
+  std::int64_t used = 0;
+  const auto sizes = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(-2000, 2000));
+  for (const std::int64_t size : sizes) {
+    if (size < 0 && !in_use.empty()) {
+      const auto victim = std::next(in_use.begin(), -size % static_cast<std::int64_t>(in_use.size()));
+      used -= victim->second;
+      f.pool.release(victim->first);
+      in_use.erase(victim);
+    } else if (size > 0) {
+      std::byte* block = f.pool.acquire(size, limit);
+      std::fill_n(block, size, std::byte{1});
+      const auto next = in_use.lower_bound(block);
+      RC_ASSERT(next == in_use.end() || block + size <= next->first);
+      RC_ASSERT(next == in_use.begin() || std::prev(next)->first + std::prev(next)->second <= block);
+      in_use[block] = size;
+      used += size;
+    }
+    RC_ASSERT(f.pool.held_bytes() >= used);
+    RC_ASSERT(f.charged() == f.pool.held_bytes());
+  }
+}
+
+}  // namespace
+}  // namespace zero
