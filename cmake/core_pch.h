@@ -1,6 +1,4 @@
 // The precompiled header of the torch-free floors: what nearly every file of theirs includes anyway.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -19,3 +17,5 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include <fmt/format.h>

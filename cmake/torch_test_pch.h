@@ -1,4 +1,4 @@
 // The precompiled header of the tests that include torch.
-#include "pch.h"
-
 #include <gtest/gtest.h>
+
+#include "pch.h"

@@ -1,6 +1,7 @@
 #include "zero/comm/board_wait.h"
 
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -24,10 +25,15 @@ class ScriptedMemory final : public PeerMemory {
   void reclaim(const Source&) override {}
   const std::byte* find(int, const Source&) override { return nullptr; }
   Allocation allocate(std::size_t) override { return {}; }
-  RankSet dead() override { return dead_ranks; }
+  void keep(Allocation) override {}
+  RankSet dead() override {
+    if (when_asked) when_asked();
+    return dead_ranks;
+  }
   std::string describe(int rank) const override { return "state of " + std::to_string(rank); }
 
   RankSet dead_ranks = 0;
+  std::function<void()> when_asked;
 };
 
 class BoardWaitTest : public ::testing::Test {
@@ -106,6 +112,25 @@ TEST_F(BoardWaitTest, ARankThatLeftInGoodOrderIsNoDeathUnlessItIsNeeded) {
   EXPECT_EQ(wait(milliseconds(60000), [&] { return ++looks < 200 ? only(1) : RankSet{0}; }), "");
   EXPECT_CONTAINS(wait(milliseconds(60000), [] { return only(2); }),
                   "rank 2: barrier #7: it left the run while rank 0 waits");
+}
+
+TEST_F(BoardWaitTest, ARankThatDidItsPartJustBeforeItLeftIsNotMissed) {
+  // Late when looked at; then, before the wait asks who has left, it does its part and leaves.
+  bool done = false;
+  peers_.when_asked = [&] {
+    done = true;
+    board_[2].left.store(1);
+  };
+  EXPECT_EQ(wait(milliseconds(60000), [&] { return done ? RankSet{0} : only(2); }), "");
+}
+
+TEST_F(BoardWaitTest, TryingIsAnAnswerAndNoError) {
+  BoardWait wait(board_, peers_, 0, milliseconds(60000));
+  EXPECT_TRUE(wait.try_until_nobody([] { return RankSet{0}; }, milliseconds(0)));
+  EXPECT_FALSE(wait.try_until_nobody([] { return only(1); }, milliseconds(20)));
+  EXPECT_FALSE(board_.failed());
+  board_.fail(1, "barrier #1", "died");
+  EXPECT_FALSE(wait.try_until_nobody([] { return only(1); }, milliseconds(60000)));
 }
 
 TEST_F(BoardWaitTest, AnEarlierFailureIsThrownBeforeAnythingElse) {

@@ -33,7 +33,8 @@ TEST(Agreement, EveryRankComesToTheSameVerdict) {
     EXPECT_EQ(verdict.num_non_finite, 7);
     EXPECT_EQ(verdict.first_bad_param, 5);
     EXPECT_EQ(verdict.departed_rank, -1);
-    for (std::size_t param = 0; param < 11; ++param) EXPECT_EQ(verdict.present[param], param < 4 || param == 10) << param;
+    for (std::size_t param = 0; param < 11; ++param)
+      EXPECT_EQ(verdict.present[param], param < 4 || param == 10) << param;
   }
 }
 
@@ -79,7 +80,8 @@ TEST(Agreement, FindingsOfThousandsOfUnitsOutliveTheirReaders) {
       mine.present[static_cast<std::size_t>(19990 + comm.rank())] = true;
       const Agreement verdict = agree(comm, mine);
       ASSERT_EQ(verdict.sum_squares, 3000 * (6 + 4 * round));
-      for (std::size_t param = 19980; param < 20000; ++param) ASSERT_EQ(verdict.present[param], param >= 19990 && param < 19994);
+      for (std::size_t param = 19980; param < 20000; ++param)
+        ASSERT_EQ(verdict.present[param], param >= 19990 && param < 19994);
     }
   });
 }

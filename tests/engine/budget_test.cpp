@@ -3,10 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include "scripted_model.h"
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/plan/estimate.h"
+
+#include "scripted_model.h"
 
 namespace zero {
 namespace {
@@ -42,7 +43,9 @@ struct Plan {
   }
 };
 
-TEST(Budget, MinIsStrictHoweverMuchIsFree) { EXPECT_TRUE(Plan{}.budget({DeviceMemory::Kind::kMin}).strict()); }
+TEST(Budget, MinIsStrictHoweverMuchIsFree) {
+  EXPECT_TRUE(Plan{}.budget({DeviceMemory::Kind::kMin}).strict());
+}
 
 TEST(Budget, WhatStateAndStagingLeaveHoldsGatheredUnits) {
   const Plan plan;
@@ -75,7 +78,8 @@ TEST(Budget, ARefusalNamesTheNextStageAndWhatItNeeds) {
   for (int stage = 0; stage <= 2; ++stage) {
     Plan cheaper;
     cheaper.stage = stage + 1;
-    const std::int64_t needs = cheaper.state() + (stage >= 1 ? cheaper.largest() : 0) + (stage == 2 ? cheaper.largest() : 0);
+    const std::int64_t needs =
+        cheaper.state() + (stage >= 1 ? cheaper.largest() : 0) + (stage == 2 ? cheaper.largest() : 0);
     Plan plan;
     plan.stage = stage;
     const std::string refusal = plan.refusal({DeviceMemory::Kind::kBytes, 100});

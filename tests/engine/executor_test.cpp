@@ -81,9 +81,10 @@ TEST(Executor, RecordsWhatHappened) {
     f.gatherer.unpin(2);
     f.gradient(3);
     f.executor.end_backward();
-    const std::vector<Event> wanted{{EventKind::kTouch, 2, {}},    {EventKind::kTouch, 3, {2}},   {EventKind::kBackward, -1, {}},
-                                    {EventKind::kGradient, 3, {}}, {EventKind::kGradient, 2, {}}, {EventKind::kGradient, 1, {}},
-                                    {EventKind::kGradient, 0, {}}, {EventKind::kEndBackward, -1, {}}};
+    const std::vector<Event> wanted{{EventKind::kTouch, 2, {}},     {EventKind::kTouch, 3, {2}},
+                                    {EventKind::kBackward, -1, {}}, {EventKind::kGradient, 3, {}},
+                                    {EventKind::kGradient, 2, {}},  {EventKind::kGradient, 1, {}},
+                                    {EventKind::kGradient, 0, {}},  {EventKind::kEndBackward, -1, {}}};
     EXPECT_EQ(f.executor.trace().events, wanted);
     EXPECT_EQ(f.executor.finished_backwards(), 1);
   });

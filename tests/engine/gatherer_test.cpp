@@ -5,10 +5,11 @@
 
 #include <gtest/gtest.h>
 
-#include "scripted_model.h"
-#include "thread_ranks.h"
 #include "zero/base/error.h"
 #include "zero/plan/schedule.h"
+
+#include "scripted_model.h"
+#include "thread_ranks.h"
 
 namespace zero {
 namespace {
@@ -46,7 +47,8 @@ struct Fixture {
     ASSERT_NE(observer.data[static_cast<std::size_t>(unit)], nullptr);
     ASSERT_EQ(observer.data[static_cast<std::size_t>(unit)], gatherer.data(unit));
     for (std::int64_t i = 0; i < description.numel; ++i) {
-      ASSERT_EQ(load_element(gatherer.data(unit), description.dtype, i), value(unit, i)) << "unit " << unit << " element " << i;
+      ASSERT_EQ(load_element(gatherer.data(unit), description.dtype, i), value(unit, i))
+          << "unit " << unit << " element " << i;
     }
   }
 };
@@ -165,7 +167,8 @@ TEST(Gatherer, WhatIsWrittenReachesTheShardsWhenTheLastPinGoes) {
     f.gatherer.unpin(0);
     f.gatherer.release(0);
     f.gatherer.ensure(0);
-    for (std::int64_t i = 0; i < f.units[0].numel; ++i) EXPECT_EQ(load_element(f.gatherer.data(0), DType::kFloat32, i), -1.0F);
+    for (std::int64_t i = 0; i < f.units[0].numel; ++i)
+      EXPECT_EQ(load_element(f.gatherer.data(0), DType::kFloat32, i), -1.0F);
   });
 }
 

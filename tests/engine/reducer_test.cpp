@@ -6,14 +6,16 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/base/error.h"
+
 #include "scripted_model.h"
 #include "thread_ranks.h"
-#include "zero/base/error.h"
 
 namespace zero {
 namespace {
 
-const std::vector<ParamSpec> kSpecs{{.name = "h.0.a", .shape = {20}}, {.name = "h.0.b", .shape = {3}}, {.name = "h.1.c", .shape = {50}}};
+const std::vector<ParamSpec> kSpecs{
+    {.name = "h.0.a", .shape = {20}}, {.name = "h.0.b", .shape = {3}}, {.name = "h.1.c", .shape = {50}}};
 
 std::vector<ParamSpec> in(DType dtype) {
   auto specs = kSpecs;
@@ -51,10 +53,13 @@ struct Fixture {
     const auto& slices = units[static_cast<std::size_t>(unit)].slices;
     for (std::size_t slice = 0; slice < slices.size(); ++slice) {
       const SlicePart part = overlap(slices[slice], own);
-      for (std::int64_t i = 0; i < part.numel; ++i) wanted[static_cast<std::size_t>(part.offset - own.offset + i)] = by_slice[slice];
+      for (std::int64_t i = 0; i < part.numel; ++i)
+        wanted[static_cast<std::size_t>(part.offset - own.offset + i)] = by_slice[slice];
     }
     for (std::int64_t i = 0; i < own.numel; ++i) {
-      EXPECT_EQ(load_element(state.gradient_shard(unit), state.gradient_dtype(unit), i), wanted[static_cast<std::size_t>(i)]) << "element " << own.offset + i;
+      EXPECT_EQ(load_element(state.gradient_shard(unit), state.gradient_dtype(unit), i),
+                wanted[static_cast<std::size_t>(i)])
+          << "element " << own.offset + i;
     }
   }
 };
@@ -221,7 +226,9 @@ TEST(Reducer, TheWholeGradientComesBackForThoseWhoUpdateEverything) {
         f.reducer.finish();
         f.reducer.gather_gradient(1);
         for (std::int64_t i = 0; i < 50; ++i) {
-          EXPECT_EQ(load_element(f.reducer.update_gradient(1), f.reducer.update_gradient_dtype(1), i), 3.0F * static_cast<float>(accumulate)) << i;
+          EXPECT_EQ(load_element(f.reducer.update_gradient(1), f.reducer.update_gradient_dtype(1), i),
+                    3.0F * static_cast<float>(accumulate))
+              << i;
         }
         f.reducer.updated(1);
         f.reducer.clear();

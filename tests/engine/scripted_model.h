@@ -1,5 +1,6 @@
-// A model without tensors: it touches the engine's units as a script says, reads its parameters where the observer was told they are,
-// and makes gradients out of them and of (step, micro-batch, rank). Whoever reads a stale or a foreign byte gets other bits.
+// A model without tensors: it touches the engine's units as a script says, reads its parameters where the observer was
+// told they are, and makes gradients out of them and of (step, micro-batch, rank). Whoever reads a stale or a foreign
+// byte gets other bits.
 #pragma once
 
 #include <bit>
@@ -61,7 +62,8 @@ class ScriptedModel final : public UnitObserver {
       std::vector<float> whole(static_cast<std::size_t>(unit.numel), 0.0F);
       for (const Slice& slice : unit.slices) {
         for (std::int64_t i = 0; i < slice.numel; ++i) {
-          whole[static_cast<std::size_t>(slice.offset + i)] = noise(7, static_cast<std::uint64_t>(slice.param), static_cast<std::uint64_t>(i));
+          whole[static_cast<std::size_t>(slice.offset + i)] =
+              noise(7, static_cast<std::uint64_t>(slice.param), static_cast<std::uint64_t>(i));
         }
       }
       engine_->load(unit.index, reinterpret_cast<const std::byte*>(whole.data()), DType::kFloat32);
@@ -93,7 +95,9 @@ class ScriptedModel final : public UnitObserver {
   }
 
   // Replaces the gradient of an element: for infinities, and for parameters that get none.
-  std::function<float(int param, std::int64_t element, float value)> edit = [](int, std::int64_t, float value) { return value; };
+  std::function<float(int param, std::int64_t element, float value)> edit = [](int, std::int64_t, float value) {
+    return value;
+  };
   std::function<bool(int param)> has_gradient = [](int) { return true; };
 
   void forward(const std::vector<int>& order) {
@@ -158,7 +162,8 @@ class ScriptedModel final : public UnitObserver {
   void read(int unit) {
     const Unit& description = units_[static_cast<std::size_t>(unit)];
     const std::byte* data = bound(unit);
-    if (data == nullptr || data != engine_->data(unit)) throw Error("unit " + description.name + " is not where the observer was told");
+    if (data == nullptr || data != engine_->data(unit))
+      throw Error("unit " + description.name + " is not where the observer was told");
     for (const Slice& slice : description.slices) {
       for (std::int64_t i = 0; i < slice.numel; ++i) {
         checksum_ = checksum_ * 0.999 + load_element(data, description.dtype, slice.offset + i);
@@ -173,7 +178,8 @@ class ScriptedModel final : public UnitObserver {
     const auto moment = static_cast<std::uint64_t>((step * 16 + micro) * 64 + rank_);
     for (std::int64_t i = 0; i < slice.numel; ++i) {
       const float here = load_element(data, unit.dtype, slice.offset + i);
-      const float value = 0.5F * here + noise(moment, static_cast<std::uint64_t>(slice.param), static_cast<std::uint64_t>(i));
+      const float value =
+          0.5F * here + noise(moment, static_cast<std::uint64_t>(slice.param), static_cast<std::uint64_t>(i));
       store_element(gradient.data(), unit.dtype, i, edit(slice.param, i, value));
     }
     return gradient;

@@ -5,10 +5,11 @@
 
 #include <gtest/gtest.h>
 
-#include "scripted_model.h"
-#include "thread_ranks.h"
 #include "zero/base/error.h"
 #include "zero/plan/estimate.h"
+
+#include "scripted_model.h"
+#include "thread_ranks.h"
 
 namespace zero {
 namespace {
@@ -23,7 +24,9 @@ std::vector<float> ramp(const Unit& unit) {
   return whole;
 }
 
-const std::byte* bytes_of(const std::vector<float>& values) { return reinterpret_cast<const std::byte*>(values.data()); }
+const std::byte* bytes_of(const std::vector<float>& values) {
+  return reinterpret_cast<const std::byte*>(values.data());
+}
 
 void load_ramps(ShardedState& state) {
   for (const Unit& unit : state.units()) state.load(unit.index, bytes_of(ramp(unit)), DType::kFloat32);
@@ -71,7 +74,8 @@ TEST(ShardedState, KeepsThisRanksPartOfWhatIsLoaded) {
           const auto at = static_cast<std::size_t>(own.offset + i);
           const float value = at < whole.size() ? whole[at] : 0.0F;
           const float low = c.dtype == DType::kBFloat16 ? to_float(to_bfloat16(value)) : value;
-          EXPECT_EQ(shard[static_cast<std::size_t>(i)], unit.trainable ? value : low) << "the master is exact, padding is zero";
+          EXPECT_EQ(shard[static_cast<std::size_t>(i)], unit.trainable ? value : low)
+              << "the master is exact, padding is zero";
           EXPECT_EQ(load_element(state.parameter_shard(unit.index).data(), c.dtype, i), low);
         }
       }
@@ -143,7 +147,8 @@ TEST(ShardedState, StoringKeepsThePrecisionOfWhatWasNotWritten) {
       for (std::int64_t i = 0; i < own.numel; ++i) {
         const auto at = static_cast<std::size_t>(own.offset + i);
         if (at >= exact.size()) continue;
-        EXPECT_EQ(shard[static_cast<std::size_t>(i)], at % 5 == 0 ? -3.0F : exact[at]) << "stage " << stage << " element " << at;
+        EXPECT_EQ(shard[static_cast<std::size_t>(i)], at % 5 == 0 ? -3.0F : exact[at])
+            << "stage " << stage << " element " << at;
         EXPECT_EQ(load_element(state.parameter_shard(unit.index).data(), DType::kBFloat16, i), to_float(gathered[at]));
       }
     });

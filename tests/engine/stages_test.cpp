@@ -7,9 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/plan/estimate.h"
+
 #include "scripted_model.h"
 #include "thread_ranks.h"
-#include "zero/plan/estimate.h"
 
 namespace zero {
 namespace {
@@ -61,15 +62,18 @@ std::vector<DeviceMemory> budgets(const Case& c, int stage) {
 constexpr int kSteps = 4;  // the first on demand, the others replayed
 
 // `absent`: at the last step a parameter gets no gradient, on any rank.
-Outcome train(const Case& c, int stage, const DeviceMemory& memory, std::vector<EngineReport>* reports = nullptr, bool absent = false) {
+Outcome train(const Case& c, int stage, const DeviceMemory& memory, std::vector<EngineReport>* reports = nullptr,
+              bool absent = false) {
   Outcome outcome;
   outcome.checksums.resize(static_cast<std::size_t>(c.world));
   if (reports != nullptr) reports->resize(static_cast<std::size_t>(c.world));
   on_ranks(c.world, [&](Communicator& comm) {
-    ScriptedModel model(comm, small_specs(c.dtype),
-                        {.stage = stage, .reduce = c.reduce, .accumulate = c.accumulate, .device_memory = memory, .clip = 1.5});
+    ScriptedModel model(
+        comm, small_specs(c.dtype),
+        {.stage = stage, .reduce = c.reduce, .accumulate = c.accumulate, .device_memory = memory, .clip = 1.5});
     for (int step = 0; step < kSteps; ++step) {
-      if (absent && step == kSteps - 1) model.has_gradient = [&](int param) { return param != model.param_named("h.0.bias"); };
+      if (absent && step == kSteps - 1)
+        model.has_gradient = [&](int param) { return param != model.param_named("h.0.bias"); };
       const StepReport report = model.train(step, c.accumulate);
       if (comm.rank() == 0) outcome.norms.push_back(report.grad_norm);
     }
@@ -128,9 +132,10 @@ TEST_P(Stages, HoldNoMoreThanTheBudget) {
       std::int64_t largest = 0;
       for (const Unit& unit : units) largest = std::max(largest, gathered_bytes(unit, c.world));
       const std::int64_t state = state_bytes(units, c.world, place(stage, c.reduce, c.accumulate), 2).total();
-      EXPECT_LE(report.peak_memory_bytes, half.bytes) << "stage " << stage << " gathered " << report.peak_memory[MemoryTag::kGathered] << " of "
-                                                      << half.bytes - state - 2 * largest << ", staging " << report.peak_memory[MemoryTag::kStaging] << " of "
-                                                      << 2 * largest;
+      EXPECT_LE(report.peak_memory_bytes, half.bytes)
+          << "stage " << stage << " gathered " << report.peak_memory[MemoryTag::kGathered] << " of "
+          << half.bytes - state - 2 * largest << ", staging " << report.peak_memory[MemoryTag::kStaging] << " of "
+          << 2 * largest;
     }
   }
 }
@@ -151,7 +156,8 @@ TEST(StagesOfAMixedModel, GiveTheSameBits) {
   for (int stage = 0; stage <= 3; ++stage) {
     for (const auto kind : {DeviceMemory::Kind::kMin, DeviceMemory::Kind::kAuto}) {
       on_ranks(7, [&](Communicator& comm) {
-        ScriptedModel model(comm, specs, {.stage = stage, .device_memory = {.kind = kind}, .optimizer = SgdOptions{.momentum = 0.9}});
+        ScriptedModel model(
+            comm, specs, {.stage = stage, .device_memory = {.kind = kind}, .optimizer = SgdOptions{.momentum = 0.9}});
         for (int step = 0; step < 3; ++step) model.train(step);
         const auto bits = model.weight_bits();
         if (comm.rank() == 0) weights.push_back(bits);
@@ -169,7 +175,9 @@ TEST(StagesOfLargeUnits, GiveTheSameBitsHoweverLateARankIs) {
   for (int stage = 0; stage <= 3; ++stage) {
     for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
       on_ranks(3, [&](Communicator& comm) {
-        ScriptedModel model(comm, specs, {.stage = stage, .reduce = reduce, .accumulate = 2, .device_memory = {.kind = DeviceMemory::Kind::kMin}});
+        ScriptedModel model(
+            comm, specs,
+            {.stage = stage, .reduce = reduce, .accumulate = 2, .device_memory = {.kind = DeviceMemory::Kind::kMin}});
         for (int step = 0; step < 4; ++step) {
           // Another rank is late at each step, before its forward and before its backward.
           const auto dawdle = [&] {

@@ -13,7 +13,8 @@
 
 namespace zero {
 
-// How each rank ended: "" for one that returned, else what() of what it threw. A rank's communicator ends with its body.
+// How each rank ended: "" for one that returned, else what() of what it threw. A rank's communicator ends with its
+// body.
 inline std::vector<std::string> ends_of_ranks(int world, const std::function<void(Communicator&)>& body,
                                               std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
   auto ranks = make_in_process(world, timeout);

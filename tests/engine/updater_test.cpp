@@ -5,14 +5,16 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/base/error.h"
+
 #include "scripted_model.h"
 #include "thread_ranks.h"
-#include "zero/base/error.h"
 
 namespace zero {
 namespace {
 
-// A world of one at stage 0 with parameters that are all 1: what an update of SGD with a gradient of 1 subtracts is lr * lr_scale.
+// A world of one at stage 0 with parameters that are all 1: what an update of SGD with a gradient of 1 subtracts is lr
+// * lr_scale.
 struct Alone {
   std::vector<ParamSpec> specs;
   std::vector<Unit> units = make_units(specs, {});
@@ -29,7 +31,8 @@ struct Alone {
         state(units, place(0, Reduce::kAuto, 1), rule->num_moments(), comm, ledger),
         updater(state, *rule, specs, options) {
     const std::vector<float> ones(4096, 1.0F);
-    for (const Unit& unit : units) state.load(unit.index, reinterpret_cast<const std::byte*>(ones.data()), DType::kFloat32);
+    for (const Unit& unit : units)
+      state.load(unit.index, reinterpret_cast<const std::byte*>(ones.data()), DType::kFloat32);
   }
   void step(const std::vector<bool>& present, double scale = 1, double lr = 0.1) {
     updater.begin_step(present);
@@ -115,7 +118,8 @@ TEST(Updater, AbsentParametersStayAndCountNoStep) {
     EXPECT_EQ(alone.value(1), 1);
     EXPECT_EQ(alone.state.moment(0, 0)[alone.units[0].slices[1].offset], 0);
     alone.step({false, true});
-    // The first step of AdamW moves by the learning rate, whatever the gradient: bias correction counts from 1 for each.
+    // The first step of AdamW moves by the learning rate, whatever the gradient: bias correction counts from 1 for
+    // each.
     EXPECT_FLOAT_EQ(alone.value(1), 1 - 0.1F);
     EXPECT_FLOAT_EQ(alone.value(0), 1 - 0.1F);
   });
@@ -146,7 +150,8 @@ TEST(Updater, TheShardsOfARangeAreTheRange) {
       state.load(0, reinterpret_cast<const std::byte*>(ones.data()), DType::kFloat32);
       const Shard range = state.update_range(0);
       std::vector<float> gradient(static_cast<std::size_t>(range.numel));
-      for (std::int64_t i = 0; i < range.numel; ++i) gradient[static_cast<std::size_t>(i)] = noise(1, 2, static_cast<std::uint64_t>(range.offset + i));
+      for (std::int64_t i = 0; i < range.numel; ++i)
+        gradient[static_cast<std::size_t>(i)] = noise(1, 2, static_cast<std::uint64_t>(range.offset + i));
       updater.begin_step({true, true});
       updater.update(0, reinterpret_cast<const std::byte*>(gradient.data()), DType::kFloat32, 1, 0.1);
       const auto* updated = reinterpret_cast<const float*>(state.updated_parameter(0));

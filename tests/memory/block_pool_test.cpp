@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -44,24 +45,32 @@ TEST(BlockPool, IdleBlocksCountInTheLedger) {
   EXPECT_EQ(f.charged(), 500);
 }
 
-TEST(BlockPool, TheSmallestBlockThatIsLargeEnoughIsTaken) {
+TEST(BlockPool, ALargerBlockIsTakenOnlyWhereThereIsNoRoomForANewOne) {
+  Fixture f;
+  std::byte* large = f.pool.acquire(1000, kNoLimit);
+  f.pool.release(large);
+  std::byte* small = f.pool.acquire(990, kNoLimit);
+  EXPECT_NE(small, large);
+  EXPECT_EQ(f.pool.acquire(500, 1200), large) << "990 are in use";
+}
+
+TEST(BlockPool, WithoutRoomTheSmallestBlockThatIsLargeEnoughServes) {
   Fixture f;
   std::byte* large = f.pool.acquire(1100, kNoLimit);
   std::byte* small = f.pool.acquire(1000, kNoLimit);
   f.pool.release(large);
   f.pool.release(small);
-  EXPECT_EQ(f.pool.acquire(1000, kNoLimit), small);
-  EXPECT_EQ(f.pool.acquire(1000, kNoLimit), large);
+  EXPECT_EQ(f.pool.acquire(600, 0), small);
+  EXPECT_EQ(f.pool.acquire(600, 0), large);
 }
 
-TEST(BlockPool, AFarLargerBlockIsTakenOnlyAtTheLimit) {
+TEST(BlockPool, WithoutAnyRoomItSettlesOnBlocksOfTheLargestSize) {
   Fixture f;
-  std::byte* large = f.pool.acquire(1000, kNoLimit);
-  f.pool.release(large);
-  std::byte* small = f.pool.acquire(10, kNoLimit);
-  EXPECT_NE(small, large);
-  f.pool.release(small);
-  EXPECT_EQ(f.pool.acquire(500, 1200), large);
+  for (int round = 0; round < 3; ++round) {
+    for (const std::int64_t bytes : {10, 300, 20}) f.pool.release(f.pool.acquire(bytes, 0));
+  }
+  EXPECT_EQ(f.pool.held_bytes(), 300);
+  EXPECT_TRUE(f.pool.reused_last());
 }
 
 TEST(BlockPool, IdleBlocksMakeWayAtTheLimit) {
@@ -113,13 +122,33 @@ RC_GTEST_PROP(BlockPool, BlocksInUseNeverOverlapAndTheLedgerKnowsThemAll, ()) {
       std::byte* block = f.pool.acquire(size, limit);
       std::fill_n(block, size, std::byte{1});
       const auto next = in_use.lower_bound(block);
-      RC_ASSERT(next == in_use.end() || block + size <= next->first);
-      RC_ASSERT(next == in_use.begin() || std::prev(next)->first + std::prev(next)->second <= block);
+      RC_ASSERT((next == in_use.end() || block + size <= next->first));  // RC_ASSERT takes || apart
+      RC_ASSERT((next == in_use.begin() || std::prev(next)->first + std::prev(next)->second <= block));
       in_use[block] = size;
       used += size;
     }
     RC_ASSERT(f.pool.held_bytes() >= used);
     RC_ASSERT(f.charged() == f.pool.held_bytes());
+  }
+}
+
+// What a budget of gathered units relies on.
+RC_GTEST_PROP(BlockPool, WhoAsksForNoMoreThanTheLimitNeverHoldsMore, ()) {
+  Fixture f;
+  const auto limit = *rc::gen::inRange<std::int64_t>(100, 5000);
+  std::vector<std::pair<std::byte*, std::int64_t>> in_use;
+  std::int64_t used = 0;
+  const auto sizes = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 100));
+  for (const std::int64_t size : sizes) {
+    while (used + size > limit || in_use.size() > 8) {
+      const auto victim = in_use.begin() + size % static_cast<std::int64_t>(in_use.size());
+      used -= victim->second;
+      f.pool.release(victim->first);
+      in_use.erase(victim);
+    }
+    in_use.emplace_back(f.pool.acquire(size, limit), size);
+    used += size;
+    RC_ASSERT(f.pool.held_bytes() <= limit);
   }
 }
 

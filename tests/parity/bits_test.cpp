@@ -1,12 +1,13 @@
 // Law 2, the whole matrix in one program: stages, types, micro-batches, worlds and budgets, over in_process.
 //
-// For each (world, type, accumulate, reduce) every stage and every budget has the loss bits, gradient norms and parameters of stage 0;
-// and stage 0 on one rank has those of a loop in plain libtorch.
+// For each (world, type, accumulate, reduce) every stage and every budget has the loss bits, gradient norms and
+// parameters of stage 0; and stage 0 on one rank has those of a loop in plain libtorch.
 #include <gtest/gtest.h>
+
+#include "zero/models/gpt2.h"
 
 #include "tests/torch/plain_run.h"
 #include "tests/torch/subjects.h"
-#include "zero/models/gpt2.h"
 
 namespace zero {
 namespace {
@@ -34,7 +35,8 @@ struct Cell {
 
 std::string describe(const Cell& cell) {
   std::string name = "World" + std::to_string(cell.world) + (cell.dtype == DType::kFloat32 ? "Fp32" : "Bf16");
-  if (cell.accumulate > 1) name += "Accumulate" + std::to_string(cell.accumulate) + (cell.reduce == Reduce::kEach ? "Each" : "Last");
+  if (cell.accumulate > 1)
+    name += "Accumulate" + std::to_string(cell.accumulate) + (cell.reduce == Reduce::kEach ? "Each" : "Last");
   return name;
 }
 
@@ -69,10 +71,13 @@ void expect_same_bits(const RunResult& expected, const RunResult& seen, const st
 class Bits : public ::testing::TestWithParam<Cell> {};
 
 TEST_P(Bits, OfEveryStageAndBudgetAreThoseOfStageZero) {
-  const auto run = [](const AttachOptions& options) { return testing::train(GetParam().world, kSteps, options, small_gpt2); };
+  const auto run = [](const AttachOptions& options) {
+    return testing::train(GetParam().world, kSteps, options, small_gpt2);
+  };
   const RunResult reference = run(options_of(GetParam(), 0));
   EXPECT_EQ(reference.reports[0].skipped_steps, 0);
-  for (int stage : {1, 2, 3}) expect_same_bits(reference, run(options_of(GetParam(), stage)), "stage " + std::to_string(stage) + ", auto");
+  for (int stage : {1, 2, 3})
+    expect_same_bits(reference, run(options_of(GetParam(), stage)), "stage " + std::to_string(stage) + ", auto");
 
   AttachOptions options = options_of(GetParam(), 3);
   options.device_memory = DeviceMemory::parse("min");
@@ -88,12 +93,15 @@ TEST_P(Bits, OfEveryStageAndBudgetAreThoseOfStageZero) {
   EXPECT_LT(half.reports[0].peak_memory_bytes, whole.peak_memory_bytes) << "half the room was less room";
 }
 
-INSTANTIATE_TEST_SUITE_P(Matrix, Bits, ::testing::ValuesIn(cells()), [](const auto& info) { return describe(info.param); });
+INSTANTIATE_TEST_SUITE_P(Matrix, Bits, ::testing::ValuesIn(cells()),
+                         [](const auto& info) { return describe(info.param); });
 
 TEST(BitsOfOneRank, AreThoseOfPlainLibtorch) {
-  for (const Cell& cell : {Cell{}, Cell{.accumulate = 3, .reduce = Reduce::kEach}, Cell{.accumulate = 3, .reduce = Reduce::kLast}, Cell{.dtype = DType::kBFloat16}}) {
+  for (const Cell& cell : {Cell{}, Cell{.accumulate = 3, .reduce = Reduce::kEach},
+                           Cell{.accumulate = 3, .reduce = Reduce::kLast}, Cell{.dtype = DType::kBFloat16}}) {
     const AttachOptions options = options_of(cell, 0);
-    expect_same_bits(testing::train_plain(kSteps, options, small_gpt2), testing::train(1, kSteps, options, small_gpt2), describe(cell));
+    expect_same_bits(testing::train_plain(kSteps, options, small_gpt2), testing::train(1, kSteps, options, small_gpt2),
+                     describe(cell));
   }
 }
 

@@ -5,8 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "gpt_like.h"
 #include "zero/plan/partition.h"
+
+#include "gpt_like.h"
 
 namespace zero {
 namespace {
@@ -17,13 +18,12 @@ struct Row {
   const char* cells[3][3];  // by model, by stage
 };
 constexpr double kModels[] = {7.5e9, 128e9, 1e12};
-constexpr Row kTable1[] = {
-    {1, {{"120", "120", "120"}, {"2048", "2048", "2048"}, {"16000", "16000", "16000"}}},
-    {4, {{"52.5", "41.3", "30"}, {"896", "704", "512"}, {"7000", "5500", "4000"}}},
-    {16, {{"35.6", "21.6", "7.5"}, {"608", "368", "128"}, {"4750", "2875", "1000"}}},
-    {64, {{"31.4", "16.6", "1.88"}, {"536", "284", "32"}, {"4187", "2218", "250"}}},
-    {256, {{"30.4", "15.4", "0.47"}, {"518", "263", "8"}, {"4046", "2054", "62.5"}}},
-    {1024, {{"30.1", "15.1", "0.12"}, {"513", "257", "2"}, {"4011", "2013", "15.6"}}}};
+constexpr Row kTable1[] = {{1, {{"120", "120", "120"}, {"2048", "2048", "2048"}, {"16000", "16000", "16000"}}},
+                           {4, {{"52.5", "41.3", "30"}, {"896", "704", "512"}, {"7000", "5500", "4000"}}},
+                           {16, {{"35.6", "21.6", "7.5"}, {"608", "368", "128"}, {"4750", "2875", "1000"}}},
+                           {64, {{"31.4", "16.6", "1.88"}, {"536", "284", "32"}, {"4187", "2218", "250"}}},
+                           {256, {{"30.4", "15.4", "0.47"}, {"518", "263", "8"}, {"4046", "2054", "62.5"}}},
+                           {1024, {{"30.1", "15.1", "0.12"}, {"513", "257", "2"}, {"4011", "2013", "15.6"}}}};
 
 // One unit of the last printed digit: the paper rounds some cells and cuts others off.
 double last_digit(const std::string& cell) {
@@ -108,7 +108,8 @@ TEST(Estimate, AFrozenUnitHoldsItsParameterOnly) {
 }
 
 TEST(Estimate, TenThousandRanksHoldATenThousandth) {
-  const auto units = gpt_units({.layers = 4, .width = 1024, .vocab = 50257, .context = 1024, .dtype = DType::kBFloat16});
+  const auto units =
+      gpt_units({.layers = 4, .width = 1024, .vocab = 50257, .context = 1024, .dtype = DType::kBFloat16});
   const StateBytes one = state_bytes(units, 1, place(3, Reduce::kAuto, 1), 2);
   const StateBytes many = state_bytes(units, 10000, place(3, Reduce::kAuto, 1), 2);
   const std::int64_t alignment = static_cast<std::int64_t>(units.size()) * 32 * 16;

@@ -47,7 +47,9 @@ inline std::vector<ParamSpec> gpt_specs(const GptShape& shape) {
   return specs;
 }
 
-inline std::vector<Unit> gpt_units(const GptShape& shape) { return make_units(gpt_specs(shape), {}); }
+inline std::vector<Unit> gpt_units(const GptShape& shape) {
+  return make_units(gpt_specs(shape), {});
+}
 
 // `passes` micro-batches that touch every unit once forward and once backward, in reversed order, and a step.
 inline Trace straight_trace(const std::vector<Unit>& units, int passes = 1) {

@@ -12,10 +12,9 @@ TEST(Placement, EachStageShardsOneStateMore) {
   EXPECT_EQ(place(1, Reduce::kAuto, 1), (Placement{.optimizer_sharded = true, .reduce_each = true}));
   EXPECT_EQ(place(2, Reduce::kAuto, 1),
             (Placement{.gradient_sharded = true, .optimizer_sharded = true, .reduce_each = true}));
-  EXPECT_EQ(place(3, Reduce::kAuto, 1), (Placement{.parameter_sharded = true,
-                                                   .gradient_sharded = true,
-                                                   .optimizer_sharded = true,
-                                                   .reduce_each = true}));
+  EXPECT_EQ(
+      place(3, Reduce::kAuto, 1),
+      (Placement{.parameter_sharded = true, .gradient_sharded = true, .optimizer_sharded = true, .reduce_each = true}));
 }
 
 TEST(Placement, AutoReducesLastWhereTheWholeGradientIsHeldAnyway) {

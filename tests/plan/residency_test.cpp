@@ -6,9 +6,10 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "gpt_like.h"
 #include "zero/base/error.h"
 #include "zero/plan/schedule.h"
+
+#include "gpt_like.h"
 
 namespace zero {
 namespace {

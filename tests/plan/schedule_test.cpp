@@ -8,9 +8,10 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "gpt_like.h"
 #include "zero/base/error.h"
 #include "zero/plan/estimate.h"
+
+#include "gpt_like.h"
 
 namespace zero {
 namespace {
@@ -76,7 +77,8 @@ TEST(Schedule, AnyBudgetBetweenSendsBetweenTwoAndThreePasses) {
 TEST(Schedule, AHeadTiedToTheEmbeddingIsGatheredTwiceMoreInTheStrictBudget) {
   const auto units = gpt_units({.layers = 3});
   const std::int64_t embedding = gathered_bytes(units[0], 4) / 4 * 3;
-  EXPECT_EQ(cost_of(tied_trace(units), units, 4, 3, kStrictBudget).sent_bytes, 3 * pass_bytes(units, 4) + 2 * embedding);
+  EXPECT_EQ(cost_of(tied_trace(units), units, 4, 3, kStrictBudget).sent_bytes,
+            3 * pass_bytes(units, 4) + 2 * embedding);
 }
 
 TEST(Schedule, MicroBatchesSendWhatTheEstimateSays) {
@@ -119,8 +121,7 @@ TEST(Schedule, StrictHoldsWhatIsPinnedAndNoLonger) {
 TEST(Schedule, ThatWhichIsNeededLastGoesFirst) {
   const auto units = equal_units(3);
   const GatherBudget two{2 * gathered_bytes(units[0], 2)};
-  const Schedule schedule =
-      build_schedule(touches({0, 1, 2, 1, 0}), units, 2, place(3, Reduce::kAuto, 1), two);
+  const Schedule schedule = build_schedule(touches({0, 1, 2, 1, 0}), units, 2, place(3, Reduce::kAuto, 1), two);
   EXPECT_EQ(schedule.stations[1].moves, (std::vector<Move>{{MoveKind::kRelease, 0}, {MoveKind::kGather, 2}}))
       << "1 comes back before 0";
   EXPECT_EQ(simulate(schedule, units, 2).num_gathers, 4);
@@ -130,8 +131,7 @@ TEST(Schedule, NothingIsGatheredAheadAtTheCostOfAnotherGather) {
   const auto units = equal_units(3);
   const GatherBudget two{2 * gathered_bytes(units[0], 2)};
   // At the first touch of 0, 1 is held and needed again before 0 is: giving it up for 2 would cost a gather.
-  const Schedule schedule =
-      build_schedule(touches({1, 0, 2, 1, 2, 1}), units, 2, place(3, Reduce::kAuto, 1), two);
+  const Schedule schedule = build_schedule(touches({1, 0, 2, 1, 2, 1}), units, 2, place(3, Reduce::kAuto, 1), two);
   EXPECT_TRUE(schedule.stations[1].moves.empty()) << describe(schedule.stations[1].moves.at(0), units);
   EXPECT_EQ(simulate(schedule, units, 2).num_gathers, 3);
 }
@@ -280,7 +280,9 @@ Trace random_trace(std::size_t num_units) {
         trace.events.push_back({EventKind::kBackward, -1, {}});
         in_use.clear();
         break;
-      case 2: trace.events.push_back({EventKind::kGradient, *rc::gen::inRange(0, static_cast<int>(num_units)), {}}); break;
+      case 2:
+        trace.events.push_back({EventKind::kGradient, *rc::gen::inRange(0, static_cast<int>(num_units)), {}});
+        break;
       case 3:
         trace.events.push_back({EventKind::kEndBackward, -1, {}});
         in_use.clear();
@@ -321,7 +323,8 @@ RC_GTEST_PROP(Schedule, EveryScheduleCanBeReplayedWithinItsBudget, ()) {
   for (const Event& event : trace.events) {
     if (event.kind != EventKind::kTouch) continue;
     std::int64_t bytes = 0;
-    for (const int unit : event.pinned) bytes += unit == event.unit ? 0 : gathered_bytes(units[static_cast<std::size_t>(unit)], world);
+    for (const int unit : event.pinned)
+      bytes += unit == event.unit ? 0 : gathered_bytes(units[static_cast<std::size_t>(unit)], world);
     most_in_use = std::max(most_in_use, bytes + gathered_bytes(units[static_cast<std::size_t>(event.unit)], world));
   }
   if (stage < 3) {

@@ -8,8 +8,9 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "gpt_like.h"
 #include "zero/base/error.h"
+
+#include "gpt_like.h"
 
 namespace zero {
 namespace {
@@ -69,8 +70,8 @@ TEST(Unit, FrozenParametersFormUnitsOfTheirOwn) {
 
 TEST(Unit, AUnitHoldsOneDtypeAndItsNameIsItsOwn) {
   const auto units =
-      make_units({param("h.0.w", {4}, DType::kBFloat16), param("h.0.norm"), param("h.0.a", {4}, DType::kBFloat16, false),
-                  param("h.0.b", {4}, DType::kFloat32, false)},
+      make_units({param("h.0.w", {4}, DType::kBFloat16), param("h.0.norm"),
+                  param("h.0.a", {4}, DType::kBFloat16, false), param("h.0.b", {4}, DType::kFloat32, false)},
                  {});
   EXPECT_EQ(names_of(units), (Names{"h.0", "h.0 (fp32)", "h.0 (frozen bf16)", "h.0 (frozen fp32)"}));
   EXPECT_EQ(units[0].dtype, DType::kBFloat16);
@@ -83,7 +84,8 @@ TEST(Unit, AFirstUnitThatIsFrozenKeepsThePlainName) {
 }
 
 TEST(Unit, TheUsersPrefixesDecide) {
-  const std::vector<ParamSpec> specs{param("encoder.h.0.w"), param("encoder.h.1.w"), param("decoder.w"), param("head.w")};
+  const std::vector<ParamSpec> specs{param("encoder.h.0.w"), param("encoder.h.1.w"), param("decoder.w"),
+                                     param("head.w")};
   EXPECT_EQ(names_of(make_units(specs, {"encoder", "decoder"})), (Names{"encoder", "decoder", "root"}));
 }
 

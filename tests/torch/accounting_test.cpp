@@ -1,9 +1,10 @@
 // Law 1: what is held and what is sent, against the formulas of the ZeRO paper and against the plan.
 #include <gtest/gtest.h>
 
-#include "subjects.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
+
+#include "subjects.h"
 
 namespace zero {
 namespace {
@@ -25,7 +26,10 @@ constexpr std::int64_t kNumel = 4 * (95 * 95 + 95);
 Subject layers_net() {
   auto net = std::make_shared<LayersNet>();
   return {net, [net](int step, int micro, int rank) {
-            torch::Tensor x = (torch::arange(190) * 0.1 + step + micro + rank).sin().to(net->parameters()[0].scalar_type()).reshape({2, 95});
+            torch::Tensor x = (torch::arange(190) * 0.1 + step + micro + rank)
+                                  .sin()
+                                  .to(net->parameters()[0].scalar_type())
+                                  .reshape({2, 95});
             x.requires_grad_();  // so that the first layer's weight is read in backward too
             for (const auto& layer : *net->layers) x = torch::tanh(layer->as<torch::nn::LinearImpl>()->forward(x));
             return x.square().sum();
@@ -47,7 +51,8 @@ BytesAnElement bytes_of(const AttachOptions& options, int world) {
 
 void expect_near(std::int64_t held, double bytes_an_element, std::int64_t padding, const std::string& what) {
   const double formula = bytes_an_element * kNumel;
-  EXPECT_NEAR(static_cast<double>(held), formula, 0.01 * formula + bytes_an_element * static_cast<double>(padding)) << what;
+  EXPECT_NEAR(static_cast<double>(held), formula, 0.01 * formula + bytes_an_element * static_cast<double>(padding))
+      << what;
 }
 
 TEST(Memory, ByTagIsWhatTheFormulasSay) {
@@ -56,7 +61,8 @@ TEST(Memory, ByTagIsWhatTheFormulasSay) {
       for (int accumulate : {1, 2}) {
         for (const AttachOptions& options : all_stages({.accumulate = accumulate, .dtype = dtype})) {
           const RunResult run = testing::train(world, 2, options, layers_net);
-          const std::string where = testing::placement_of(options) + ", world " + std::to_string(world) + ", accumulate " + std::to_string(accumulate);
+          const std::string where = testing::placement_of(options) + ", world " + std::to_string(world) +
+                                    ", accumulate " + std::to_string(accumulate);
           const BytesAnElement formula = bytes_of(options, world);
           for (const EngineReport& report : run.reports) {
             const std::int64_t padding = report.padding_bytes / static_cast<std::int64_t>(size_of(dtype));
@@ -94,7 +100,8 @@ TEST(Memory, ABudgetInBytesIsKept) {
   const EngineReport strict = testing::train(2, 3, all_stages(options).back(), layers_net).reports[0];
   ASSERT_LT(strict.peak_memory_bytes, generous.peak_memory_bytes);
   for (int eighth = 0; eighth <= 8; ++eighth) {
-    const std::int64_t budget = strict.peak_memory_bytes + (generous.peak_memory_bytes - strict.peak_memory_bytes) * eighth / 8;
+    const std::int64_t budget =
+        strict.peak_memory_bytes + (generous.peak_memory_bytes - strict.peak_memory_bytes) * eighth / 8;
     options.device_memory = {DeviceMemory::Kind::kBytes, budget};
     EXPECT_LE(testing::train(2, 3, options, layers_net).reports[0].peak_memory_bytes, budget) << eighth << "/8";
   }
@@ -121,13 +128,15 @@ TEST(Traffic, IsTheFormulasAtEveryStageWithMicroBatchesToo) {
           for (const EngineReport& report : run.reports) {
             const std::int64_t padded = kNumel * 4 + report.padding_bytes;
             const std::int64_t formula = passes(options) * padded * (world - 1) / world;
-            const std::string where = testing::placement_of(options) + ", world " + std::to_string(world) + ", accumulate " + std::to_string(accumulate);
+            const std::string where = testing::placement_of(options) + ", world " + std::to_string(world) +
+                                      ", accumulate " + std::to_string(accumulate);
             EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << where;
             EXPECT_EQ(report.received_bytes_per_step, report.planned_sent_bytes) << where;
             if (options.stage < 3 || strict) {
               EXPECT_EQ(report.sent_bytes_per_step, formula) << where;
-              EXPECT_NEAR(static_cast<double>(report.sent_bytes_per_step), report.sent_formula_bytes,
-                          0.01 * report.sent_formula_bytes + static_cast<double>(passes(options) * report.padding_bytes))
+              EXPECT_NEAR(
+                  static_cast<double>(report.sent_bytes_per_step), report.sent_formula_bytes,
+                  0.01 * report.sent_formula_bytes + static_cast<double>(passes(options) * report.padding_bytes))
                   << where;
             } else {
               EXPECT_LE(report.sent_bytes_per_step, formula) << where;
@@ -145,7 +154,9 @@ TEST(Traffic, IsThePlansForEveryBudgetAndATiedModel) {
   const EngineReport strict = testing::train(3, 3, all_stages(options).back(), testing::tied_net).reports[0];
   std::int64_t last = strict.sent_bytes_per_step;
   for (int eighth = 0; eighth <= 8; ++eighth) {
-    options.device_memory = {DeviceMemory::Kind::kBytes, strict.peak_memory_bytes + (generous.peak_memory_bytes - strict.peak_memory_bytes) * eighth / 8};
+    options.device_memory = {
+        DeviceMemory::Kind::kBytes,
+        strict.peak_memory_bytes + (generous.peak_memory_bytes - strict.peak_memory_bytes) * eighth / 8};
     const EngineReport report = testing::train(3, 3, options, testing::tied_net).reports[0];
     EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << eighth << "/8";
     EXPECT_LE(report.sent_bytes_per_step, last) << "more memory never costs traffic: " << eighth << "/8";

@@ -1,7 +1,7 @@
 // Any module, unmodified: at every stage its gradients, losses and updates have the bits of the unsharded run.
-#include <gtest/gtest.h>
-
 #include <deque>
+
+#include <gtest/gtest.h>
 
 #include "foreign_modules.h"
 #include "plain_run.h"
@@ -61,7 +61,8 @@ void expect_same_bits(const Observed& expected, const Observed& seen, const std:
   ASSERT_EQ(expected.gradients.size(), seen.gradients.size()) << where;
   for (std::size_t rank = 0; rank < expected.gradients.size(); ++rank) {
     for (std::size_t i = 0; i < expected.gradients[rank].size(); ++i) {
-      EXPECT_TRUE(testing::same_bits(expected.gradients[rank][i], seen.gradients[rank][i])) << where << ", rank " << rank << ", parameter " << i;
+      EXPECT_TRUE(testing::same_bits(expected.gradients[rank][i], seen.gradients[rank][i]))
+          << where << ", rank " << rank << ", parameter " << i;
     }
   }
 }
@@ -71,7 +72,8 @@ class AnyModule : public ::testing::TestWithParam<ForeignModule> {};
 TEST_P(AnyModule, OneRankEqualsAPlainLibtorchLoopAtEveryStage) {
   const Observed plain = observe_plain(GetParam().make);
   EXPECT_GT(plain.run.grad_norms.front(), 0.0) << "a model that does not learn proves nothing";
-  for (const AttachOptions& options : all_stages(kOptions)) expect_same_bits(plain, observe(1, options, GetParam().make), testing::placement_of(options));
+  for (const AttachOptions& options : all_stages(kOptions))
+    expect_same_bits(plain, observe(1, options, GetParam().make), testing::placement_of(options));
 }
 
 TEST_P(AnyModule, StagesAreEqualInEveryWorld) {
@@ -88,7 +90,8 @@ TEST_P(AnyModule, SendsWhatItsScheduleSaysAndDepartsOnlyIfItMust) {
   for (const AttachOptions& options : all_stages(kOptions)) {
     const EngineReport report = testing::train(2, kSteps, options, GetParam().make).reports[0];
     EXPECT_EQ(report.departed_steps == 0, GetParam().same_every_step) << testing::placement_of(options);
-    if (report.departed_steps == 0) EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << testing::placement_of(options);
+    if (report.departed_steps == 0)
+      EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << testing::placement_of(options);
   }
 }
 

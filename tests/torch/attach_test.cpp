@@ -39,7 +39,8 @@ TEST(Attach, BudgetsDoNotChangeABit) {
 
 TEST(Attach, Bf16StagesAreEqualWithMicroBatchesToo) {
   for (Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
-    AttachOptions options{.optimizer = AdamW{.lr = 1e-2}, .clip = 0.5, .reduce = reduce, .accumulate = 3, .dtype = DType::kBFloat16};
+    AttachOptions options{
+        .optimizer = AdamW{.lr = 1e-2}, .clip = 0.5, .reduce = reduce, .accumulate = 3, .dtype = DType::kBFloat16};
     std::vector<RunResult> results;
     for (const AttachOptions& stage : all_stages(options)) results.push_back(train(2, 3, stage, tied_net));
     for (std::size_t stage = 1; stage < results.size(); ++stage) {
@@ -54,7 +55,8 @@ TEST(Attach, SendsWhatTheScheduleSays) {
     const RunResult result = train(2, 4, options, tied_net);
     EXPECT_GT(result.reports[0].planned_sent_bytes, 0);
     EXPECT_EQ(result.reports[0].sent_bytes_per_step, result.reports[0].planned_sent_bytes) << "stage " << options.stage;
-    EXPECT_EQ(result.reports[1].received_bytes_per_step, result.reports[0].planned_sent_bytes) << "stage " << options.stage;
+    EXPECT_EQ(result.reports[1].received_bytes_per_step, result.reports[0].planned_sent_bytes)
+        << "stage " << options.stage;
   }
 }
 

@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "training_run.h"
 #include "zero/base/error.h"
+
+#include "training_run.h"
 
 namespace zero {
 namespace {

@@ -1,7 +1,7 @@
 // What is no part of a step's schedule: evaluation, another order of modules, operators that fail.
-#include <gtest/gtest.h>
-
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "subjects.h"
 
@@ -28,7 +28,8 @@ torch::Tensor evaluate(TiedNet& net, Evaluation how) {
 }
 
 // Evaluates before the micro-batches for which `when` holds; the results go to `values` on rank 0.
-testing::MakeSubject evaluating(Evaluation how, std::vector<float>& values, const std::function<bool(int step, int micro)>& when) {
+testing::MakeSubject evaluating(Evaluation how, std::vector<float>& values,
+                                const std::function<bool(int step, int micro)>& when) {
   return [how, &values, when] {
     auto net = std::make_shared<TiedNet>();
     return Subject{net, [net, how, &values, when](int step, int micro, int rank) {
@@ -52,7 +53,8 @@ TEST(EvaluationBetweenSteps, IsNoDepartureAndChangesNeitherBitsNorTraffic) {
       EXPECT_EQ(without.loss_bits, with.loss_bits) << testing::placement_of(options);
       EXPECT_TRUE(testing::same_bits(without.parameters, with.parameters)) << testing::placement_of(options);
       EXPECT_EQ(with.reports[0].departed_steps, 0) << testing::placement_of(options);
-      EXPECT_EQ(with.reports[0].sent_bytes_per_step, without.reports[0].sent_bytes_per_step) << testing::placement_of(options);
+      EXPECT_EQ(with.reports[0].sent_bytes_per_step, without.reports[0].sent_bytes_per_step)
+          << testing::placement_of(options);
       if (first.empty()) first = values;
       EXPECT_EQ(first, values) << "evaluation itself: " << testing::placement_of(options);
     }
@@ -91,7 +93,8 @@ TEST(Departure, GivesTheBitsOfStageZeroAndIsCounted) {
       runs.push_back(testing::train(world, kSteps, options, reordered({2, 3})));
       EXPECT_EQ(runs.front().loss_bits, runs.back().loss_bits) << testing::placement_of(options);
       EXPECT_EQ(runs.front().grad_norms, runs.back().grad_norms) << testing::placement_of(options);
-      EXPECT_TRUE(testing::same_bits(runs.front().parameters, runs.back().parameters)) << testing::placement_of(options);
+      EXPECT_TRUE(testing::same_bits(runs.front().parameters, runs.back().parameters))
+          << testing::placement_of(options);
       // Step 2 leaves the recorded order and is recorded; step 4 leaves that one.
       EXPECT_EQ(runs.back().reports[0].departed_steps, 2) << testing::placement_of(options);
     }
@@ -124,14 +127,15 @@ TEST(Departure, AFailedBackwardLeavesTheEngineUsable) {
   // A hook of the user's throws half way through the first backward pass; the step is then done as it stands.
   const auto make = [] {
     auto net = std::make_shared<TiedNet>();
-    return Subject{net, [net](int step, int micro, int rank) {
-                     if (step == 1) {
-                       const torch::Tensor x = net->block(0).forward(net->table(testing::tokens_of(0, 0, 0)));
-                       x.register_hook([](const torch::Tensor&) -> torch::Tensor { throw std::runtime_error("the user's own"); });
-                       EXPECT_THROW(net->block(2).forward(x).sum().backward(), std::runtime_error);
-                     }
-                     return loss_of(*net, step, micro, rank);
-                   }};
+    return Subject{
+        net, [net](int step, int micro, int rank) {
+          if (step == 1) {
+            const torch::Tensor x = net->block(0).forward(net->table(testing::tokens_of(0, 0, 0)));
+            x.register_hook([](const torch::Tensor&) -> torch::Tensor { throw std::runtime_error("the user's own"); });
+            EXPECT_THROW(net->block(2).forward(x).sum().backward(), std::runtime_error);
+          }
+          return loss_of(*net, step, micro, rank);
+        }};
   };
   std::vector<RunResult> runs;
   for (const AttachOptions& options : all_stages({.clip = 0.5})) {

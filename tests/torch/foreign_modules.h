@@ -14,12 +14,15 @@ struct ForeignModule {
 // Numbers that differ by step, micro-batch and rank.
 inline torch::Tensor inputs(const std::vector<std::int64_t>& sizes, int step, int micro, int rank) {
   const std::int64_t numel = c10::multiply_integers(sizes);
-  return torch::sin(torch::arange(numel, torch::kFloat32) * (0.7 + 0.1 * step) + 1.3 * micro + 2.1 * rank).reshape(sizes);
+  return torch::sin(torch::arange(numel, torch::kFloat32) * (0.7 + 0.1 * step) + 1.3 * micro + 2.1 * rank)
+      .reshape(sizes);
 }
 
 template <typename Net>
 Subject subject_of(std::shared_ptr<Net> net, const std::vector<std::int64_t>& sizes) {
-  return {net, [net, sizes](int step, int micro, int rank) { return net->forward(inputs(sizes, step, micro, rank)).square().mean(); }};
+  return {net, [net, sizes](int step, int micro, int rank) {
+            return net->forward(inputs(sizes, step, micro, rank)).square().mean();
+          }};
 }
 
 template <typename Net>
@@ -93,18 +96,23 @@ struct SparseEmbeddingNet : torch::nn::Module {
 struct DictNet : torch::nn::Module {
   using Children = std::vector<std::pair<std::string, std::shared_ptr<torch::nn::Module>>>;
   DictNet() {
-    const torch::nn::ModuleDict inner(Children{{"0", torch::nn::Sequential(torch::nn::Linear(4, 5), torch::nn::PReLU()).ptr()}, {"middle", torch::nn::Linear(5, 5).ptr()}});
-    dict = register_module("dict", torch::nn::ModuleDict(Children{{"left", inner.ptr()}, {"right", torch::nn::Linear(5, 2).ptr()}}));
+    const torch::nn::ModuleDict inner(
+        Children{{"0", torch::nn::Sequential(torch::nn::Linear(4, 5), torch::nn::PReLU()).ptr()},
+                 {"middle", torch::nn::Linear(5, 5).ptr()}});
+    dict = register_module(
+        "dict", torch::nn::ModuleDict(Children{{"left", inner.ptr()}, {"right", torch::nn::Linear(5, 2).ptr()}}));
   }
   torch::Tensor forward(const torch::Tensor& x) {
     auto& inner = *dict["left"]->as<torch::nn::ModuleDictImpl>();
     const torch::Tensor hidden = inner["0"]->as<torch::nn::SequentialImpl>()->forward(x);
-    return dict["right"]->as<torch::nn::LinearImpl>()->forward(inner["middle"]->as<torch::nn::LinearImpl>()->forward(hidden));
+    return dict["right"]->as<torch::nn::LinearImpl>()->forward(
+        inner["middle"]->as<torch::nn::LinearImpl>()->forward(hidden));
   }
   torch::nn::ModuleDict dict{nullptr};
 };
 
-// ---- parameters used in unusual ways ---------------------------------------------------------------------------------
+// ---- parameters used in unusual ways
+// ---------------------------------------------------------------------------------
 
 // Keeps a tensor that another module registered too.
 struct HeadImpl : torch::nn::Module {
@@ -134,10 +142,13 @@ struct SameModuleTwiceNet : torch::nn::Module {
 };
 
 struct UsedTwiceNet : torch::nn::Module {
-  UsedTwiceNet() : weight(register_parameter("weight", torch::randn({4, 4}))), bias(register_parameter("bias", torch::randn({4}))) {}
+  UsedTwiceNet()
+      : weight(register_parameter("weight", torch::randn({4, 4}))),
+        bias(register_parameter("bias", torch::randn({4}))) {}
   torch::Tensor forward(const torch::Tensor& x) {
     const torch::Tensor once = torch::addmm(bias, x, weight);
-    return torch::mm(torch::sigmoid(once), weight.t()) * weight.select(0, 1) + weight.slice(0, 2, 3) + bias.expand({2, 4}).sum();
+    return torch::mm(torch::sigmoid(once), weight.t()) * weight.select(0, 1) + weight.slice(0, 2, 3) +
+           bias.expand({2, 4}).sum();
   }
   torch::Tensor weight, bias;
 };
@@ -176,11 +187,13 @@ struct FrozenNet : torch::nn::Module {
 
 // y = tanh(x) * w, with a derivative written by hand.
 struct ScaledTanh : torch::autograd::Function<ScaledTanh> {
-  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x, const torch::Tensor& w) {
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
+                               const torch::Tensor& w) {
     context->save_for_backward({x, w});
     return torch::tanh(x) * w;
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, const torch::autograd::variable_list& gradients) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
     const auto saved = context->get_saved_variables();
     const torch::Tensor y = torch::tanh(saved[0]);
     return {gradients[0] * saved[1] * (1 - y * y), (gradients[0] * y).sum(0)};
@@ -201,12 +214,14 @@ using Segment = std::function<torch::Tensor(const torch::Tensor&)>;
 
 // Activation checkpointing: the segment runs without a graph, and again, with one, inside the backward pass.
 struct Recompute : torch::autograd::Function<Recompute> {
-  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x, const Segment* segment) {
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
+                               const Segment* segment) {
     context->save_for_backward({x});
     context->saved_data["segment"] = reinterpret_cast<std::int64_t>(segment);
     return (*segment)(x);
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, const torch::autograd::variable_list& gradients) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
     const auto* segment = reinterpret_cast<const Segment*>(context->saved_data["segment"].toInt());
     const torch::Tensor x = context->get_saved_variables()[0].detach().requires_grad_(true);
     const torch::AutoGradMode with_graph(true);
@@ -222,7 +237,9 @@ struct CheckpointNet : torch::nn::Module {
     for (int i = 0; i < 3; ++i) layers->push_back(torch::nn::Linear(5, 5));
     for (std::size_t i = 0; i < 3; ++i) {
       // The bias of `in` is used inside every segment and outside: its gradient comes in parts.
-      segments.emplace_back([this, i](const torch::Tensor& x) { return torch::tanh(layers[i]->as<torch::nn::LinearImpl>()->forward(x)) + in->bias; });
+      segments.emplace_back([this, i](const torch::Tensor& x) {
+        return torch::tanh(layers[i]->as<torch::nn::LinearImpl>()->forward(x)) + in->bias;
+      });
     }
   }
   torch::Tensor forward(const torch::Tensor& x) {
@@ -235,7 +252,8 @@ struct CheckpointNet : torch::nn::Module {
   std::vector<Segment> segments;
 };
 
-// ---- parameters outside their module, and modules that rest ----------------------------------------------------------
+// ---- parameters outside their module, and modules that rest
+// ----------------------------------------------------------
 
 struct PlainLayers : torch::nn::Module {
   PlainLayers() : temperature(register_parameter("temperature", torch::zeros({}))) {

@@ -1,7 +1,7 @@
 // Reading and writing parameters outside operators, and writing them through operators.
-#include <gtest/gtest.h>
-
 #include <map>
+
+#include <gtest/gtest.h>
 
 #include "subjects.h"
 #include "tests/message_of.h"
@@ -16,7 +16,8 @@ using Named = std::map<std::string, torch::Tensor>;
 
 Named parameters_of(Attachment& engine, bool full_precision) {
   Named values;
-  engine.for_each_parameter([&](const std::string& name, const torch::Tensor& value) { values[name] = value.clone(); }, full_precision);
+  engine.for_each_parameter([&](const std::string& name, const torch::Tensor& value) { values[name] = value.clone(); },
+                            full_precision);
   return values;
 }
 
@@ -92,7 +93,8 @@ TEST(Gathered, ReadingLeavesTheMastersFullPrecision) {
     train_a_step(net, engine, 0, rank);
     const Named before = parameters_of(engine, true);
     { const auto scope = engine.gathered(net); }
-    for (const auto& [name, value] : parameters_of(engine, true)) EXPECT_TRUE(testing::same_bits(before.at(name), value)) << name;
+    for (const auto& [name, value] : parameters_of(engine, true))
+      EXPECT_TRUE(testing::same_bits(before.at(name), value)) << name;
   });
 }
 
@@ -123,7 +125,8 @@ TEST(Gathered, AModuleThatIsNotInsideIsRefused) {
   const torch::nn::Linear stranger(3, 3);
   testing::on_every_rank(1, [&](World& ranks) {
     Attachment engine = attach(net, ranks);
-    EXPECT_TRUE(says(message_of<ConfigError>([&] { const auto scope = engine.gathered(*stranger); }), "not the attached one"));
+    EXPECT_TRUE(
+        says(message_of<ConfigError>([&] { const auto scope = engine.gathered(*stranger); }), "not the attached one"));
   });
 }
 
@@ -141,7 +144,8 @@ TEST(Gathered, AStepInsideTheScopeIsRefusedAndWorksAfterIt) {
   });
 }
 
-// ---- writes through operators ------------------------------------------------------------------------------------------
+// ---- writes through operators
+// ------------------------------------------------------------------------------------------
 
 struct Write {
   const char* name;
@@ -156,7 +160,10 @@ const std::vector<Write>& writes() {
       {"mul_ of a detached alias", [](TiedNet& net) { net.block(2).up->bias.detach().mul_(4); }},
       {"zero_ of .data()", [](TiedNet& net) { net.block(2).norm->weight.data().zero_(); }},
       {"an out= argument", [](TiedNet& net) { torch::mul_out(net.scale, torch::tensor(3.0), torch::tensor(0.5)); }},
-      {"a list of tensors", [](TiedNet& net) { torch::_foreach_add_({net.block(0).norm->bias, net.block(1).norm->bias}, 1); }},
+      {"a list of tensors",
+       [](TiedNet& net) {
+         torch::_foreach_add_({net.block(0).norm->bias, net.block(1).norm->bias}, 1);
+       }},
   };
   return all;
 }

@@ -1,12 +1,14 @@
 // From attach() to the end: what is refused, what an attached module looks like from outside, and what is given back.
-#include <c10/core/CPUAllocator.h>
+#include <atomic>
+
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <c10/core/CPUAllocator.h>
+
+#include "zero/torch/dispatch_key.h"
 
 #include "subjects.h"
 #include "tests/message_of.h"
-#include "zero/torch/dispatch_key.h"
 
 namespace zero {
 namespace {
@@ -20,7 +22,8 @@ std::vector<torch::Tensor> clones(const torch::nn::Module& module) {
   return copies;
 }
 
-// ---- what attach() and step() refuse -------------------------------------------------------------------------------------
+// ---- what attach() and step() refuse
+// -------------------------------------------------------------------------------------
 
 TEST(Attach, ASecondTimeIsRefusedAndLeavesTheFirstAlone) {
   auto nets = testing::tied_nets(2);
@@ -68,9 +71,8 @@ TEST(Attach, OverlappingParametersAreRefusedByName) {
 TEST(Attach, OtherTypesAreRefusedByName) {
   torch::nn::Linear net(2, 2);
   net->to(torch::kDouble);
-  testing::on_every_rank(1, [&](World& ranks) {
-    EXPECT_TRUE(says(message_of<ConfigError>([&] { attach(*net, ranks); }), "weight"));
-  });
+  testing::on_every_rank(
+      1, [&](World& ranks) { EXPECT_TRUE(says(message_of<ConfigError>([&] { attach(*net, ranks); }), "weight")); });
 }
 
 struct Loss {
@@ -82,7 +84,10 @@ TEST(LostKeys, AreRefusedAtTheStepWithTheParametersName) {
   const std::vector<Loss> losses{
       {"scale", [](TiedNet& net) { net.to(torch::kDouble); }},
       {"scale", [](TiedNet& net) { net.to(torch::kBFloat16); }},
-      {"blocks.1.up.weight", [](TiedNet& net) { net.block(1).up->weight.set_data(torch::zeros({12, 6})); }},
+      {"blocks.1.up.weight",
+       [](TiedNet& net) {
+         net.block(1).up->weight.set_data(torch::zeros({12, 6}));
+       }},
       {"table.weight", [](TiedNet& net) { net.table->weight.set_data(net.table->weight.detach() * 2); }},
   };
   for (const AttachOptions& options : all_stages({})) {
@@ -110,7 +115,8 @@ TEST(Attach, GathersNothing) {
   });
 }
 
-// ---- an attached module from outside ----------------------------------------------------------------------------------------
+// ---- an attached module from outside
+// ----------------------------------------------------------------------------------------
 
 TEST(Attached, AReleasedParameterKeepsItsFaceAndRefusesTypedReads) {
   auto nets = testing::tied_nets(2);
@@ -141,7 +147,8 @@ TEST(Attached, GradientsNeverAppearInGrad) {
   }
 }
 
-// ---- the end ----------------------------------------------------------------------------------------------------------------
+// ---- the end
+// ----------------------------------------------------------------------------------------------------------------
 
 void expect_ordinary(TiedNet& net) {
   for (const auto& item : net.named_parameters()) {
@@ -178,7 +185,6 @@ TEST(Destruction, GivesEveryParameterBackFullToPlainAutograd) {
 }
 
 TEST(Destruction, LetsTheModuleBeAttachedAgain) {
-  auto nets = testing::tied_nets(2);
   std::vector<std::vector<torch::Tensor>> results;
   // Four steps under one attachment are four attachments of a step: SGD keeps nothing between steps.
   for (int steps_each : {4, 1}) {
@@ -198,13 +204,14 @@ TEST(Destruction, LetsTheModuleBeAttachedAgain) {
   EXPECT_TRUE(testing::same_bits(results[0], results[1]));
 }
 
-TEST(Destruction, ByAnExceptionOnOneRankDoesNotWaitForTheOthers) {
+TEST(Destruction, ByAnExceptionTakesTheKeysAwayAndWaitsForNobody) {
   auto nets = testing::tied_nets(1);
   TiedNet& net = *nets[0];
-  EXPECT_THROW(testing::on_every_rank(1, [&](World& ranks) {
-                 const Attachment engine = attach(net, ranks, {.stage = 3});
-                 throw std::runtime_error("the user's own");
-               }),
+  EXPECT_THROW(testing::on_every_rank(1,
+                                      [&](World& ranks) {
+                                        const Attachment engine = attach(net, ranks, {.stage = 3});
+                                        throw std::runtime_error("the user's own");
+                                      }),
                std::runtime_error);
   for (const auto& item : net.named_parameters()) {
     EXPECT_FALSE(item.value().key_set().has(kParameterKey)) << item.key();
@@ -227,7 +234,8 @@ TEST(Abandon, LeavesParametersEmptyButSafeToTouch) {
   });
 }
 
-// ---- deferred construction: no rank ever holds the whole model ----------------------------------------------------------------
+// ---- deferred construction: no rank ever holds the whole model
+// ----------------------------------------------------------------
 
 // Torch's CPU memory, counted to the byte. What zero.cpp holds itself is in its ledger.
 class CountingAllocator final : public c10::Allocator {
@@ -240,7 +248,8 @@ class CountingAllocator final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     const auto now = held_ += static_cast<std::int64_t>(bytes);
     std::int64_t peak = peak_;
-    while (now > peak && !peak_.compare_exchange_weak(peak, now)) {}
+    while (now > peak && !peak_.compare_exchange_weak(peak, now)) {
+    }
     auto* block = new Block{before_->allocate(bytes), bytes};
     return {block->memory.mutable_get(), block, &free_block, c10::Device(c10::DeviceType::CPU)};
   }
@@ -285,7 +294,8 @@ TEST(DeferredAttach, NoRankEverHoldsTheWholeModel) {
   EXPECT_LE(CountingAllocator::peak(), 2 * 3 * kUnitBytes);
   EXPECT_GE(CountingAllocator::peak(), kUnitBytes) << "the counter counts";
   // What stays: half of the parameters and half of the gradients.
-  for (const EngineReport& report : reports) EXPECT_NEAR(static_cast<double>(report.peak_memory_bytes), static_cast<double>(kModelBytes), 0.01 * kModelBytes);
+  for (const EngineReport& report : reports)
+    EXPECT_NEAR(static_cast<double>(report.peak_memory_bytes), static_cast<double>(kModelBytes), 0.01 * kModelBytes);
 }
 
 }  // namespace

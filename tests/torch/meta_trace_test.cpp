@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "training_run.h"
 #include "zero/plan/schedule.h"
+
+#include "training_run.h"
 
 namespace zero {
 namespace {
@@ -25,7 +26,11 @@ struct Chain : torch::nn::Module {
 TEST(MetaTrace, IsTheTraceThatARealStepRecords) {
   const auto planned_model = deferred([] { return std::make_shared<Chain>(); });
   const auto meta = torch::TensorOptions().device(torch::kMeta);
-  const MetaTrace planned = trace_on_meta(*planned_model, [&](int) { return planned_model->forward(torch::empty({2, 4}, meta)); }, {.accumulate = 2});
+  const MetaTrace planned = trace_on_meta(*planned_model,
+                                          [&](int) {
+                                            return planned_model->forward(torch::empty({2, 4}, meta));
+                                          },
+                                          {.accumulate = 2});
   testing::on_every_rank(1, [&](World& world) {
     const auto model = std::make_shared<Chain>();
     Attachment engine = attach(*model, world, {.stage = 3, .accumulate = 2});
@@ -43,7 +48,9 @@ TEST(MetaTrace, IsTheTraceThatARealStepRecords) {
 
 TEST(MetaTrace, LeavesTheModuleDeferred) {
   const auto model = deferred([] { return std::make_shared<Chain>(); }, 3);
-  trace_on_meta(*model, [&](int) { return model->forward(torch::empty({2, 4}, torch::TensorOptions().device(torch::kMeta))); });
+  trace_on_meta(*model, [&](int) {
+    return model->forward(torch::empty({2, 4}, torch::TensorOptions().device(torch::kMeta)));
+  });
   for (const torch::Tensor& parameter : model->parameters()) EXPECT_TRUE(is_deferred(parameter));
   testing::on_every_rank(1, [&](World& world) {
     Attachment engine = attach(*model, world, {.stage = 3});

@@ -1,25 +1,31 @@
 // The reference: the same training in libtorch alone, on one rank, with no attach() and no engine.
 //
-// Forward and backward are torch's own, gradients are read from .grad(), and the update rule runs over copies of the parameters.
-// Only two things are taken from zero.cpp: the rule itself, and the order in which the global norm is summed (a unit's flat range).
+// Forward and backward are torch's own, gradients are read from .grad(), and the update rule runs over copies of the
+// parameters. Only two things are taken from zero.cpp: the rule itself, and the order in which the global norm is
+// summed (a unit's flat range).
 #pragma once
 
 #include <cmath>
 
-#include "training_run.h"
 #include "zero/comm/rank_sum.h"
 #include "zero/plan/partition.h"
 #include "zero/torch/module_parameters.h"
 #include "zero/torch/tensor_type.h"
+
+#include "training_run.h"
 
 namespace zero::testing {
 
 class PlainRun {
  public:
   PlainRun(const torch::nn::Module& module, const AttachOptions& options)
-      : options_(options), parameters_(parameters_of(module, options.dtype)), units_(make_units(parameters_.specs, {})), rule_(make_update_rule(options.optimizer)) {
+      : options_(options),
+        parameters_(parameters_of(module, options.dtype)),
+        units_(make_units(parameters_.specs, {})),
+        rule_(make_update_rule(options.optimizer)) {
     for (const torch::Tensor& tensor : parameters_.tensors) {
-      states_.push_back({tensor.detach().to(torch::kFloat32).clone(), torch::zeros(tensor.sizes()), torch::zeros(tensor.sizes())});
+      states_.push_back(
+          {tensor.detach().to(torch::kFloat32).clone(), torch::zeros(tensor.sizes()), torch::zeros(tensor.sizes())});
     }
   }
 
@@ -39,7 +45,8 @@ class PlainRun {
   // In name order, full precision held.
   std::vector<torch::Tensor> parameters() const {
     std::vector<std::pair<std::string, torch::Tensor>> named;
-    for (std::size_t param = 0; param < states_.size(); ++param) named.emplace_back(parameters_.specs[param].name, states_[param].master);
+    for (std::size_t param = 0; param < states_.size(); ++param)
+      named.emplace_back(parameters_.specs[param].name, states_[param].master);
     std::sort(named.begin(), named.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<torch::Tensor> values;
     for (auto& [name, value] : named) values.push_back(value);
@@ -110,7 +117,8 @@ inline RunResult train_plain(int num_steps, const AttachOptions& options, const 
     result.grad_norms.push_back(plain.step(lr));
   }
   result.parameters = plain.parameters();
-  for (const torch::Tensor& parameter : subject.module->parameters()) result.given_back.push_back(parameter.detach().clone());
+  for (const torch::Tensor& parameter : subject.module->parameters())
+    result.given_back.push_back(parameter.detach().clone());
   return result;
 }
 

@@ -1,4 +1,5 @@
-// The model most tests of the seam train: a language model in small, an embedding whose table is the head too, and three blocks.
+// The model most tests of the seam train: a language model in small, an embedding whose table is the head too, and
+// three blocks.
 #pragma once
 
 #include "training_run.h"
@@ -6,7 +7,8 @@
 namespace zero::testing {
 
 struct TiedBlockImpl : torch::nn::Module {
-  explicit TiedBlockImpl(int width) : norm(torch::nn::LayerNormOptions({width})), up(width, 2 * width), down(2 * width, width) {
+  explicit TiedBlockImpl(int width)
+      : norm(torch::nn::LayerNormOptions({width})), up(width, 2 * width), down(2 * width, width) {
     register_module("norm", norm);
     register_module("up", up);
     register_module("down", down);

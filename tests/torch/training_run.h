@@ -1,8 +1,6 @@
 // A short training run of any module over thread-ranks, with everything that must be equal between two such runs.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <bit>
 #include <cstdint>
 #include <exception>
@@ -11,6 +9,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <torch/torch.h>
 
 #include "zero/zero.h"
 
@@ -25,11 +25,11 @@ struct Subject {
 using MakeSubject = std::function<Subject()>;
 
 struct RunResult {
-  std::vector<std::uint32_t> loss_bits;        // of rank 0, every micro-batch of every step
+  std::vector<std::uint32_t> loss_bits;  // of rank 0, every micro-batch of every step
   std::vector<double> grad_norms;
-  std::vector<torch::Tensor> parameters;       // in name order, full precision held
-  std::vector<torch::Tensor> given_back;       // in registration order, after the attachment ended
-  std::vector<EngineReport> reports;           // by rank
+  std::vector<torch::Tensor> parameters;  // in name order, full precision held
+  std::vector<torch::Tensor> given_back;  // in registration order, after the attachment ended
+  std::vector<EngineReport> reports;      // by rank
 };
 
 // Every rank in its own thread; an exception in one is thrown here after all have ended.
@@ -55,7 +55,8 @@ inline void on_every_rank(int world, const std::function<void(World&)>& body) {
 }
 
 // The generator is shared by all threads of the process: modules are built by one after the other.
-inline RunResult train(int world, int num_steps, const AttachOptions& options, const MakeSubject& make, double lr = 1e-2) {
+inline RunResult train(int world, int num_steps, const AttachOptions& options, const MakeSubject& make,
+                       double lr = 1e-2) {
   RunResult result;
   result.reports.resize(static_cast<std::size_t>(world));
   std::vector<Subject> subjects;
@@ -85,13 +86,16 @@ inline RunResult train(int world, int num_steps, const AttachOptions& options, c
         const StepReport report = engine.step(lr);
         if (rank == 0) result.grad_norms.push_back(report.grad_norm);
       }
-      engine.for_each_parameter([&](const std::string&, const torch::Tensor& value) {
-        if (rank == 0) result.parameters.push_back(value.clone());
-      }, /*full_precision=*/true);
+      engine.for_each_parameter(
+          [&](const std::string&, const torch::Tensor& value) {
+            if (rank == 0) result.parameters.push_back(value.clone());
+          },
+          /*full_precision=*/true);
       result.reports[rank] = engine.report();
     }
     if (rank == 0) {
-      for (const torch::Tensor& parameter : subject.module->parameters()) result.given_back.push_back(parameter.detach().clone());
+      for (const torch::Tensor& parameter : subject.module->parameters())
+        result.given_back.push_back(parameter.detach().clone());
     }
   });
   return result;
@@ -103,7 +107,8 @@ inline bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
 }
 
 inline bool same_bits(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) { return same_bits(x, y); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return same_bits(x, y); });
 }
 
 // The five placements that must not differ in a bit: stages 0 to 3, and stage 3 with one unit gathered at a time.
@@ -117,7 +122,8 @@ inline std::vector<AttachOptions> all_stages(AttachOptions options) {
 }
 
 inline std::string placement_of(const AttachOptions& options) {
-  return "stage " + std::to_string(options.stage) + (options.device_memory.kind == DeviceMemory::Kind::kMin ? ", min" : "");
+  return "stage " + std::to_string(options.stage) +
+         (options.device_memory.kind == DeviceMemory::Kind::kMin ? ", min" : "");
 }
 
 }  // namespace zero::testing

@@ -127,5 +127,17 @@ TEST(Report, WithoutValidationTheLossIsNull) {
   EXPECT_TRUE(json::parse(to_json(report))["val_loss"].is_null());
 }
 
+TEST(Report, TheSummarySaysWhatMattersInAFewLines) {
+  auto report = some_report();
+  const auto text = summary(report);
+  EXPECT_NE(text.find("loss 3.5000  val_loss 3.2500  300.0 ms a step  2,000 tokens/s  50% of the probed peak"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("sends 5.86 KiB a step (formula 5.86 KiB)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("skipped"), std::string::npos);
+  report.skipped_steps = 2;
+  EXPECT_NE(summary(report).find("2 steps were skipped"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace zero

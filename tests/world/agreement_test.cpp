@@ -106,6 +106,23 @@ TEST_P(Agreement, ARankThatLeavesEndsTheWaitOfTheOthers) {
   for (int rank = 0; rank < 2; ++rank) EXPECT_CONTAINS(ends[rank], "rank 2: barrier #2: it left the run");
 }
 
+TEST_P(Agreement, ARankThatUnwindsEndsTheOthersAtOnceAndNotAtTheTimeout) {
+  // Rank 0 has posted a gather that nobody reads yet, out of memory that goes away with the error; the others wait for
+  // something else of rank 0 first.
+  const auto begin = std::chrono::steady_clock::now();
+  const auto ends = run_world(world(3, milliseconds(60000)), [](Communicator& comm) {
+    Allocation window = comm.allocate(50000);
+    std::vector<std::byte> out(150000);
+    Work gather = comm.all_gather(window.bytes(), out, {});
+    if (comm.rank() == 0) throw std::runtime_error("a loss of NaN");
+    comm.barrier({}).wait();
+    gather.wait();
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(30000));
+  EXPECT_EQ(ends[0], "a loss of NaN");
+  for (int rank = 1; rank < 3; ++rank) EXPECT_CONTAINS(ends[rank], "rank 0: barrier #2: it left the run");
+}
+
 TEST_P(Agreement, ARankMayLeaveWhenNobodyNeedsItAnyMore) {
   expect_world(world(3), [](Communicator& comm) {
     std::vector<std::byte> in = pattern(100000, comm.rank()), out(300000);

@@ -16,7 +16,8 @@ class Allocation {
   using Release = std::function<void(std::byte* data, std::size_t bytes)>;
 
   Allocation() = default;
-  Allocation(std::byte* data, std::size_t bytes, Release release) : data_(data), bytes_(bytes), release_(std::move(release)) {}
+  Allocation(std::byte* data, std::size_t bytes, Release release)
+      : data_(data), bytes_(bytes), release_(std::move(release)) {}
   Allocation(Allocation&& other) noexcept { swap(other); }
   Allocation& operator=(Allocation&& other) noexcept {
     Allocation(std::move(other)).swap(*this);

@@ -1,12 +1,12 @@
-// ZERO_CHECK: an invariant of ours. Always on, in every build; a failure is a bug in zero.cpp, never in what a user wrote
-// (that is a ConfigError).
+// ZERO_CHECK: an invariant of ours. Always on, in every build; a failure is a bug in zero.cpp, never in what a user
+// wrote (that is a ConfigError).
 //
 //   ZERO_CHECK(shard.numel > 0, "unit {} has an empty shard", unit.name);
 #pragma once
 
-#include <fmt/format.h>
-
 #include <string>
+
+#include <fmt/format.h>
 
 #include "zero/base/error.h"
 
@@ -14,8 +14,8 @@ namespace zero::detail {
 [[noreturn]] void check_failed(const char* file, int line, const char* expression, const std::string& message);
 }  // namespace zero::detail
 
-#define ZERO_CHECK(condition, ...)                                                                       \
-  do {                                                                                                   \
-    if (!(condition)) [[unlikely]]                                                                       \
-      ::zero::detail::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__));       \
+#define ZERO_CHECK(condition, ...)                                                                 \
+  do {                                                                                             \
+    if (!(condition)) [[unlikely]]                                                                 \
+      ::zero::detail::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
   } while (false)

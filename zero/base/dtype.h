@@ -12,12 +12,18 @@ namespace zero {
 
 enum class DType : std::uint8_t { kFloat32, kBFloat16 };
 
-constexpr std::size_t size_of(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
-constexpr std::string_view name_of(DType dtype) { return dtype == DType::kFloat32 ? "fp32" : "bf16"; }
+constexpr std::size_t size_of(DType dtype) {
+  return dtype == DType::kFloat32 ? 4 : 2;
+}
+constexpr std::string_view name_of(DType dtype) {
+  return dtype == DType::kFloat32 ? "fp32" : "bf16";
+}
 
 using BFloat16Bits = std::uint16_t;
 
-inline float to_float(BFloat16Bits bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+inline float to_float(BFloat16Bits bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
 
 inline BFloat16Bits to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);

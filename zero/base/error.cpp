@@ -1,17 +1,19 @@
 #include "zero/base/error.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
+
+#include <fmt/format.h>
 
 namespace zero {
 
 ConfigError::ConfigError(std::string_view key, std::string_view value, std::string_view reason, std::string_view remedy)
-    : Error(fmt::format("{}{}{}: {}{}{}", key, value.empty() ? "" : " = ", value, reason, remedy.empty() ? "" : "\n  ", remedy)),
+    : Error(fmt::format("{}{}{}: {}{}{}", key, value.empty() ? "" : " = ", value, reason, remedy.empty() ? "" : "\n  ",
+                        remedy)),
       key_(key) {}
 
 CommError::CommError(int rank, std::string_view operation, std::string_view reason)
-    : Error(rank < 0 ? fmt::format("{}: {}", operation, reason) : fmt::format("rank {}: {}: {}", rank, operation, reason)),
+    : Error(rank < 0 ? fmt::format("{}: {}", operation, reason)
+                     : fmt::format("rank {}: {}: {}", rank, operation, reason)),
       rank_(rank) {}
 
 IoError::IoError(std::string_view path, std::string_view operation, int error_number, std::string_view detail)

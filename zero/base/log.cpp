@@ -1,21 +1,25 @@
 #include "zero/base/log.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
-
 #include <cstdlib>
 #include <memory>
 #include <string>
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
 
 namespace zero {
 namespace {
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::debug: return spdlog::level::debug;
-    case LogLevel::info: return spdlog::level::info;
-    case LogLevel::warn: return spdlog::level::warn;
-    case LogLevel::error: return spdlog::level::err;
+    case LogLevel::debug:
+      return spdlog::level::debug;
+    case LogLevel::info:
+      return spdlog::level::info;
+    case LogLevel::warn:
+      return spdlog::level::warn;
+    case LogLevel::error:
+      return spdlog::level::err;
   }
   return spdlog::level::err;
 }
@@ -35,7 +39,11 @@ spdlog::logger& logger() {
 
 }  // namespace
 
-void write_log(LogLevel level, std::string_view line) { logger().log(to_spdlog(level), "{}", line); }
-bool log_enabled(LogLevel level) { return logger().should_log(to_spdlog(level)); }
+void write_log(LogLevel level, std::string_view line) {
+  logger().log(to_spdlog(level), "{}", line);
+}
+bool log_enabled(LogLevel level) {
+  return logger().should_log(to_spdlog(level));
+}
 
 }  // namespace zero

@@ -5,9 +5,9 @@
 // Levels: debug, info, warn, error. The threshold is the environment variable ZERO_LOG_LEVEL (default: warn).
 #pragma once
 
-#include <fmt/format.h>
-
 #include <string_view>
+
+#include <fmt/format.h>
 
 namespace zero {
 
@@ -19,8 +19,8 @@ bool log_enabled(LogLevel level);
 
 }  // namespace zero
 
-#define ZERO_LOG(level, ...)                                                          \
-  do {                                                                                \
-    if (::zero::log_enabled(::zero::LogLevel::level))                                 \
-      ::zero::write_log(::zero::LogLevel::level, ::fmt::format(__VA_ARGS__));         \
+#define ZERO_LOG(level, ...)                                                  \
+  do {                                                                        \
+    if (::zero::log_enabled(::zero::LogLevel::level))                         \
+      ::zero::write_log(::zero::LogLevel::level, ::fmt::format(__VA_ARGS__)); \
   } while (false)

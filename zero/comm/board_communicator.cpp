@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include <unistd.h>
@@ -51,7 +52,7 @@ BoardCommunicator::BoardCommunicator(std::unique_ptr<PeerMemory> memory, int ran
       num_received_(world) {
   RankBoard& own = board_[rank];
   for (int i = 0; i < kSlots; ++i) posts_[i].slot = &own.slots[i];
-  for (int i = 0; i < kMessageSlots; ++i) message_posts_[i].slot = &own.messages[i];
+  for (int i = 0; i < kMessageSlots; ++i) posts_[kSlots + i].slot = &own.messages[i];
   own.process.store(getpid(), std::memory_order_relaxed);
 }
 
@@ -104,11 +105,11 @@ void BoardCommunicator::publish(Post& post, std::uint64_t key, std::span<const s
 }
 
 BoardCommunicator::Post& BoardCommunicator::free_message_post() {
-  for (Post& post : message_posts_) {
+  for (Post& post : std::span(posts_).subspan(kSlots)) {
     if (unread(post) == 0) return post;
   }
-  await_readers(message_posts_[0]);
-  return message_posts_[0];
+  await_readers(posts_[kSlots]);
+  return posts_[kSlots];
 }
 
 RankSet BoardCommunicator::unread(const Post& post) const {
@@ -330,33 +331,41 @@ Work BoardCommunicator::receive(std::span<std::byte> data, int from, CommTag tag
 
 // ---- memory -------------------------------------------------------------------------------------------------------
 
-// A window that goes away while a peer reads it would take the peer with it: its release waits for the readers, unless
-// the run has failed, when nobody reads any more.
+bool BoardCommunicator::settle(std::span<const std::byte> memory) {
+  constexpr std::chrono::milliseconds kUnwinding{200};
+  for (const Post& post : posts_) {
+    if (!overlap(post.in_place, memory)) continue;
+    const auto late = [&] { return unread(post); };
+    if (std::uncaught_exceptions() > 0) {
+      if (wait_.try_until_nobody(late, kUnwinding)) continue;
+      board_[rank_].left.store(1, kOrdered);
+      board_.ring_all();
+      return false;
+    }
+    try {
+      wait_.until_nobody(late, post.signature);
+    } catch (const CommError&) {
+      return false;  // the next collective throws it, and says more than a destructor could
+    }
+  }
+  return true;
+}
+
+// Memory that goes away while a peer reads it would take the peer with it: the release waits for the readers.
 Allocation BoardCommunicator::allocate(std::size_t bytes) {
   if (bytes == 0) return {};
   auto inner = std::make_shared<Allocation>(memory_->allocate(bytes));
   return {inner->data(), bytes, [this, inner](std::byte* data, std::size_t size) {
-            try {
-              for (const auto* posts : {posts_.data(), message_posts_.data()}) {
-                const std::size_t count = posts == posts_.data() ? posts_.size() : message_posts_.size();
-                for (const Post& post : std::span(posts, count)) {
-                  if (overlap(post.in_place, {data, size})) await_readers(post);
-                }
-              }
-            } catch (const CommError&) {
-            }
+            if (!settle({data, size})) memory_->keep(std::move(*inner));
             *inner = {};
           }};
 }
 
 void BoardCommunicator::drain() {
   for (Post& post : posts_) {
-    if (post.waited && !post.in_place.empty()) await_readers(post);
-    if (post.waited) post.in_place = {};
-  }
-  for (Post& post : message_posts_) {
-    if (post.waited && !post.in_place.empty()) await_readers(post);
-    if (post.waited) post.in_place = {};
+    if (!post.waited) continue;
+    if (!post.in_place.empty()) await_readers(post);
+    post.in_place = {};
   }
   reclaim_copies();
 }

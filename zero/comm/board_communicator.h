@@ -61,6 +61,9 @@ class BoardCommunicator final : public Communicator {
 
   RankSet unread(const Post& post) const;
   void await_readers(const Post& post);
+  // Waits until no peer reads from this memory any more. False when that cannot be known: the run has failed, or this
+  // rank is unwinding from an error and the peers may never come to read; it then leaves the run.
+  bool settle(std::span<const std::byte> memory);
   void reclaim_copies();
 
   // One of `wanted` that has posted its part of `own`, once there is one.
@@ -81,8 +84,7 @@ class BoardCommunicator final : public Communicator {
   std::chrono::milliseconds timeout_;
   BoardWait wait_;
   std::uint64_t sequence_ = 0;
-  std::array<Post, kSlots> posts_;
-  std::array<Post, kMessageSlots> message_posts_;
+  std::array<Post, kSlots + kMessageSlots> posts_;        // collectives by number, then messages
   std::vector<std::pair<Signature, RankSet>> unchecked_;  // broadcasts from here, and who has not been checked
   std::vector<Post*> copies_;                             // posts whose input share() copied
   std::vector<std::uint64_t> num_sent_, num_received_;    // messages, by peer

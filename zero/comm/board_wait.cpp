@@ -32,7 +32,7 @@ void BoardWait::sleep_until_nobody(const std::function<RankSet()>& late, const S
   auto waited = Clock::duration::zero();
   RankSet missing = late();
   while (missing != 0) {
-    check_alive(missing, what);
+    check_alive(late, what);
     if (waited > timeout_) fail_late(missing, what);
     own.waiting_for.store(missing, std::memory_order_relaxed);
     const auto before = Clock::now();
@@ -45,8 +45,17 @@ void BoardWait::sleep_until_nobody(const std::function<RankSet()>& late, const S
   seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+bool BoardWait::try_until_nobody(const std::function<RankSet()>& late, std::chrono::milliseconds limit) {
+  const auto deadline = Clock::now() + limit;
+  while (late() != 0) {
+    if (board_.failed() || Clock::now() >= deadline) return false;
+    board_[rank_].bell.sleep([&] { return late() == 0 || board_.failed(); }, std::min(kLook, limit));
+  }
+  return !board_.failed();
+}
+
 // Any death ends the run, also of a rank that is not the one waited for: that one may wait for the dead rank in turn.
-void BoardWait::check_alive(RankSet late, const Signature& what) {
+void BoardWait::check_alive(const std::function<RankSet()>& late, const Signature& what) {
   if (board_.failed()) board_.throw_failure();
   // In this order: a rank says that it leaves before its process ends.
   const RankSet dead = memory_.dead();
@@ -55,7 +64,8 @@ void BoardWait::check_alive(RankSet late, const Signature& what) {
     const int rank = std::countr_zero(died);
     fail(rank, zero::describe(what), fmt::format("its process ended; {}", describe(rank)));
   }
-  if (const RankSet gone = late & left; gone != 0) {
+  // Asked again, after: a rank may have done its part and left since.
+  if (const RankSet gone = late() & left; gone != 0) {
     const int rank = std::countr_zero(gone);
     fail(rank, zero::describe(what),
          fmt::format("it left the run while rank {} waits for it; {}", rank_, describe(rank)));

@@ -29,6 +29,9 @@ class BoardWait {
     sleep_until_nobody(late, what);
   }
 
+  // Local. The same for a limited time, without an error: false when late() still names ranks, or the run has failed.
+  bool try_until_nobody(const std::function<RankSet()>& late, std::chrono::milliseconds limit);
+
   // Local. Makes this error the run's error, unless there is one already, and throws that.
   [[noreturn]] void fail(int rank, const std::string& operation, const std::string& reason);
 
@@ -36,7 +39,7 @@ class BoardWait {
 
  private:
   void sleep_until_nobody(const std::function<RankSet()>& late, const Signature& what);
-  void check_alive(RankSet late, const Signature& what);
+  void check_alive(const std::function<RankSet()>& late, const Signature& what);
   [[noreturn]] void fail_late(RankSet late, const Signature& what);
   std::string describe(int rank) const;
 

@@ -1,5 +1,6 @@
 #include "zero/comm/in_process.h"
 
+#include <mutex>
 #include <new>
 
 #include <fmt/format.h>
@@ -18,13 +19,20 @@ Allocation allocate_pages(std::size_t bytes) {
   return {static_cast<std::byte*>(data), bytes, [](std::byte* data, std::size_t bytes) { munmap(data, bytes); }};
 }
 
+// What all ranks share; the last one to leave frees it.
+struct Shared {
+  Allocation board;
+  std::mutex mutex;
+  std::vector<Allocation> kept;
+};
+
 // Threads: every address is everybody's.
 class ThreadMemory final : public PeerMemory {
  public:
-  explicit ThreadMemory(std::shared_ptr<Allocation> board) : board_(std::move(board)) {}
+  explicit ThreadMemory(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
 
   std::string_view transport() const override { return "in_process"; }
-  std::byte* board() override { return board_->data(); }
+  std::byte* board() override { return shared_->board.data(); }
   bool readable_in_place(std::span<const std::byte>) const override { return true; }
   Source share(std::span<const std::byte> in) override {
     return {.kind = Source::Kind::kMemory, .offset = reinterpret_cast<std::uintptr_t>(in.data())};
@@ -34,11 +42,15 @@ class ThreadMemory final : public PeerMemory {
     return reinterpret_cast<const std::byte*>(source.offset);
   }
   Allocation allocate(std::size_t bytes) override { return allocate_pages(bytes); }
+  void keep(Allocation memory) override {
+    const std::scoped_lock lock(shared_->mutex);
+    shared_->kept.push_back(std::move(memory));
+  }
   RankSet dead() override { return 0; }
   std::string describe(int) const override { return ""; }
 
  private:
-  std::shared_ptr<Allocation> board_;  // the last rank to leave frees it
+  std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace
@@ -48,10 +60,11 @@ std::vector<std::unique_ptr<Communicator>> make_in_process(int world, std::chron
     throw ConfigError("comm.transport", "in_process", fmt::format("cannot hold {} ranks", world),
                       fmt::format("use 1 to {} ranks", kMaxBoardRanks));
   }
-  auto board = std::make_shared<Allocation>(allocate_pages(Board::bytes(world)));
+  auto shared = std::make_shared<Shared>();
+  shared->board = allocate_pages(Board::bytes(world));
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (int rank = 0; rank < world; ++rank) {
-    ranks.push_back(std::make_unique<BoardCommunicator>(std::make_unique<ThreadMemory>(board), rank, world, timeout));
+    ranks.push_back(std::make_unique<BoardCommunicator>(std::make_unique<ThreadMemory>(shared), rank, world, timeout));
   }
   return ranks;
 }

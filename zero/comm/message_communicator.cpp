@@ -199,32 +199,30 @@ void MessageCommunicator::check_usable() const {
   if (failed_) throw CommError(failed_rank_, failed_operation_, failed_reason_);
 }
 
-// The others wait for this rank's next header, or soon will: it says why there will be none.
 void MessageCommunicator::fail(int rank, const std::string& operation, const std::string& reason, bool tell) {
   failed_ = true;
   failed_rank_ = rank;
   failed_operation_ = operation;
   failed_reason_ = reason;
-  if (tell) {
-    Header header;
-    header.failed_rank = rank;
-    std::strncpy(header.failed_operation, operation.c_str(), sizeof header.failed_operation - 1);
-    std::strncpy(header.failed_reason, reason.c_str(), sizeof header.failed_reason - 1);
-    std::vector<std::unique_ptr<MessageLink::Transfer>> farewells;
-    for (const int peer : peers()) {
-      if (peer == rank) continue;
-      farewells.push_back(
-          link_->send(peer, tag_of(sequence_ + 1, Part4::kHeader), std::as_bytes(std::span(&header, 1))));
-    }
-    for (auto& farewell : farewells) {
-      if (farewell->wait(kFarewell) != Status::kDone) break;
-    }
-    link_->abandon();
-  } else {
-    link_->abandon();
+  if (tell) tell_why();
+  link_->abandon();
+  throw CommError(rank, operation, reason);
+}
+
+// The others wait for this rank's next header, or soon will: it says why there will be none.
+void MessageCommunicator::tell_why() {
+  Header header;
+  header.failed_rank = failed_rank_;
+  std::strncpy(header.failed_operation, failed_operation_.c_str(), sizeof header.failed_operation - 1);
+  std::strncpy(header.failed_reason, failed_reason_.c_str(), sizeof header.failed_reason - 1);
+  std::vector<std::unique_ptr<MessageLink::Transfer>> farewells;
+  for (const int peer : peers()) {
+    if (peer == failed_rank_) continue;
+    farewells.push_back(link_->send(peer, tag_of(sequence_ + 1, Part4::kHeader), std::as_bytes(std::span(&header, 1))));
   }
-  check_usable();
-  std::abort();  // not reached: check_usable throws
+  for (auto& farewell : farewells) {
+    if (farewell->wait(kFarewell) != Status::kDone) break;
+  }
 }
 
 void MessageCommunicator::count(std::size_t sent, std::size_t received, CommTag tag) {

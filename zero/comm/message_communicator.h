@@ -78,6 +78,7 @@ class MessageCommunicator final : public Communicator {
 
   void check_usable() const;
   [[noreturn]] void fail(int rank, const std::string& operation, const std::string& reason, bool tell);
+  void tell_why();
   void count(std::size_t sent, std::size_t received, CommTag tag);
 
   std::unique_ptr<MessageLink> link_;

@@ -30,6 +30,8 @@ class PeerMemory {
   virtual const std::byte* find(int rank, const Source& source) = 0;
 
   virtual Allocation allocate(std::size_t bytes) = 0;
+  // Local. Memory that a peer may be reading just now although this rank has given up: kept until nobody can.
+  virtual void keep(Allocation memory) = 0;
 
   // Local. Peers whose process has ended. Costs a system call.
   virtual RankSet dead() = 0;

@@ -37,6 +37,7 @@ class Windows final : public PeerMemory {
   void reclaim(const Source& source) override;
   const std::byte* find(int rank, const Source& source) override;
   Allocation allocate(std::size_t bytes) override;
+  void keep(Allocation memory) override { kept_.push_back(std::move(memory)); }
   RankSet dead() override;
   std::string describe(int rank) const override;
 
@@ -71,6 +72,7 @@ class Windows final : public PeerMemory {
   std::map<const std::byte*, std::unique_ptr<Window>> windows_;  // by address
   std::vector<std::unique_ptr<Window>> copies_;
   std::vector<std::unordered_map<std::uint64_t, Allocation>> peers_;  // their windows, as mapped here
+  std::vector<Allocation> kept_;                                      // released first: that needs all of the above
 };
 
 }  // namespace zero

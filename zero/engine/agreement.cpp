@@ -45,9 +45,11 @@ Agreement agree(Communicator& comm, const RankFindings& findings) {
     agreement.num_non_finite += head.num_non_finite;
     const auto bad = static_cast<int>(head.first_bad_param);
     if (bad >= 0 && (agreement.first_bad_param < 0 || bad < agreement.first_bad_param)) agreement.first_bad_param = bad;
-    if (agreement.departed_rank < 0 && head.trace_hash != first.trace_hash) agreement.departed_rank = static_cast<int>(rank);
+    if (agreement.departed_rank < 0 && head.trace_hash != first.trace_hash)
+      agreement.departed_rank = static_cast<int>(rank);
     for (std::size_t param = 0; param < num_params; ++param) {
-      if ((theirs[present_at + param / 8] >> (param % 8) & std::byte{1}) != std::byte{0}) agreement.present[param] = true;
+      if ((theirs[present_at + param / 8] >> (param % 8) & std::byte{1}) != std::byte{0})
+        agreement.present[param] = true;
     }
   }
   for (std::size_t unit = 0; unit < num_units; ++unit) {

@@ -1,8 +1,9 @@
 // Agreement: what every rank must know before anybody updates, in one exchange a step.
 //
-// Each rank sends what it learned while reducing its shards (sums of squares by unit, non-finite counts, which parameters got a
-// gradient) and the hash of what its model did; each computes the same verdict from the same numbers in the same order. The exchange is also
-// the step's barrier: when it returns, every rank has read what it wanted of the others' shards and gradients.
+// Each rank sends what it learned while reducing its shards (sums of squares by unit, non-finite counts, which
+// parameters got a gradient) and the hash of what its model did; each computes the same verdict from the same numbers
+// in the same order. The exchange is also the step's barrier: when it returns, every rank has read what it wanted of
+// the others' shards and gradients.
 //
 //   Agreement verdict = agree(comm, mine);
 //
@@ -19,17 +20,17 @@ namespace zero {
 struct RankFindings {
   std::uint64_t trace_hash = 0;
   std::int64_t num_non_finite = 0;
-  int first_bad_param = -1;           // of this rank's shards; -1: none
-  std::vector<double> sum_squares;    // of this rank's shard, by unit
-  std::vector<bool> present;          // by parameter
+  int first_bad_param = -1;         // of this rank's shards; -1: none
+  std::vector<double> sum_squares;  // of this rank's shard, by unit
+  std::vector<bool> present;        // by parameter
 };
 
 struct Agreement {
-  double sum_squares = 0;             // over units and ranks, in that order
+  double sum_squares = 0;  // over units and ranks, in that order
   std::int64_t num_non_finite = 0;
-  int first_bad_param = -1;           // the lowest of any rank
-  std::vector<bool> present;          // on any rank
-  int departed_rank = -1;             // the first rank whose trace differs from rank 0's; -1: all did the same
+  int first_bad_param = -1;   // the lowest of any rank
+  std::vector<bool> present;  // on any rank
+  int departed_rank = -1;     // the first rank whose trace differs from rank 0's; -1: all did the same
 };
 
 Agreement agree(Communicator& comm, const RankFindings& findings);

@@ -1,13 +1,14 @@
-// Engine: the training state of one model on one rank, and what happens to it. The only place where plan, comm, memory and optim meet.
+// Engine: the training state of one model on one rank, and what happens to it. The only place where plan, comm, memory
+// and optim meet.
 //
-// It knows units and flat bytes, not tensors: the seam (zero/torch) tells it what the model does, and it tells the observer where a
-// unit's bytes are.
+// It knows units and flat bytes, not tensors: the seam (zero/torch) tells it what the model does, and it tells the
+// observer where a unit's bytes are.
 //
 //   Engine engine(comm, specs, units, {.stage = 3}, observer);
 //   engine.load(u, bytes, DType::kFloat32);                       // every unit once
-//   { GatheredUnit in_use = engine.use(u, Use::kForward); ... }   // an operator runs; the unit stays while `in_use` lives
-//   engine.add_gradient(param, bytes);                            // autograd made one
-//   StepReport report = engine.step(lr);
+//   { GatheredUnit in_use = engine.use(u, Use::kForward); ... }   // an operator runs; the unit stays while `in_use`
+//   lives engine.add_gradient(param, bytes);                            // autograd made one StepReport report =
+//   engine.step(lr);
 //
 // Collective, unless said otherwise: every rank's model does the same things in the same order. One thread at a time.
 #pragma once
@@ -30,7 +31,8 @@ enum class Use : std::uint8_t { kForward, kBackward, kUntraced };
 class Engine final : private UnitPins {
  public:
   // Throws ConfigError before anything is allocated: options out of range, a budget that is too small.
-  Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units, const EngineOptions& options, UnitObserver& observer);
+  Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units, const EngineOptions& options,
+         UnitObserver& observer);
   ~Engine() override;
 
   // Local. First contents, from the unit's whole range; see ShardedState::load. The ranks must be given the same.
@@ -45,7 +47,8 @@ class Engine final : private UnitPins {
   void end_micro_batch();
   StepReport step(double lr);
 
-  // The unit's whole range in full precision (the master where there is one), on every rank; read it before the next call.
+  // The unit's whole range in full precision (the master where there is one), on every rank; read it before the next
+  // call.
   std::vector<float> full_precision(int unit);
 
   // Local.
@@ -81,21 +84,21 @@ class Engine final : private UnitPins {
   Updater updater_;
   Executor executor_;
 
-  std::exception_ptr stored_;        // thrown where nothing may be thrown: by the end of an operator
+  std::exception_ptr stored_;  // thrown where nothing may be thrown: by the end of an operator
   std::int64_t num_steps_ = 0;
   std::int64_t num_skipped_ = 0;
   int skipped_in_a_row_ = 0;
   std::int64_t num_departed_ = 0;
   MemoryCount memory_at_update_;
-  Traffic untraced_;                 // of gathers outside training
+  Traffic untraced_;  // of gathers outside training
   Traffic at_last_step_;
   Traffic step_traffic_;
   PhaseSeconds taken_;
 };
 
-// The memory a rank needs, and what a budget leaves for gathered units. Throws ConfigError under "zero.device_memory" with the smallest
-// budget that works and the next cheaper stage. `free_bytes`: what "auto" may use.
-GatherBudget gather_budget(const DeviceMemory& memory, const std::vector<Unit>& units, int world, const Placement& placement, int num_moments,
-                           int stage, std::int64_t free_bytes);
+// The memory a rank needs, and what a budget leaves for gathered units. Throws ConfigError under "zero.device_memory"
+// with the smallest budget that works and the next cheaper stage. `free_bytes`: what "auto" may use.
+GatherBudget gather_budget(const DeviceMemory& memory, const std::vector<Unit>& units, int world,
+                           const Placement& placement, int num_moments, int stage, std::int64_t free_bytes);
 
 }  // namespace zero

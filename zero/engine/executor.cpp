@@ -39,8 +39,8 @@ void Executor::event(const Event& event) {
   if (replaying_ && (cursor_ >= schedule_.stations.size() || schedule_.stations[cursor_].event != event)) {
     replaying_ = false;
     if (!std::exchange(departed_, true)) {
-      ZERO_LOG(info, "this step departs from the recorded one at event {} ({}): gathering on demand until it ends", trace_.events.size(),
-               describe(event, state_.units()));
+      ZERO_LOG(info, "this step departs from the recorded one at event {} ({}): gathering on demand until it ends",
+               trace_.events.size(), describe(event, state_.units()));
     }
   }
   if (replaying_) {
@@ -105,7 +105,8 @@ void Executor::close_step(bool same_everywhere) {
   const bool replayed = replaying_ && cursor_ == schedule_.stations.size();
   if (!replayed || !same_everywhere) {
     // Without a trace that all ranks share, the next step runs on demand, in an order that does not depend on data.
-    schedule_ = build_schedule(same_everywhere ? trace_ : Trace{}, state_.units(), state_.world(), state_.placement(), budget_);
+    schedule_ =
+        build_schedule(same_everywhere ? trace_ : Trace{}, state_.units(), state_.world(), state_.placement(), budget_);
   }
   trace_.events.clear();
   cursor_ = 0;
@@ -119,13 +120,20 @@ bool Executor::reduces_now() const {
 
 void Executor::issue(const Move& move) {
   switch (move.kind) {
-    case MoveKind::kGather: gatherer_.begin(move.unit); return;
-    case MoveKind::kRelease: gatherer_.release(move.unit); return;
-    case MoveKind::kReduce: reducer_.reduce(move.unit); return;
+    case MoveKind::kGather:
+      gatherer_.begin(move.unit);
+      return;
+    case MoveKind::kRelease:
+      gatherer_.release(move.unit);
+      return;
+    case MoveKind::kReduce:
+      reducer_.reduce(move.unit);
+      return;
     case MoveKind::kGatherGradient:
     case MoveKind::kUpdate:
     case MoveKind::kFetch:
-    case MoveKind::kSpill: break;
+    case MoveKind::kSpill:
+      break;
   }
   ZERO_CHECK(false, "{} does not belong between events", describe(move, state_.units()));
 }
@@ -136,7 +144,8 @@ std::vector<Move> Executor::demand_moves(const Event& event) const {
     for (int unit : gatherer_.releasable()) moves.push_back({MoveKind::kRelease, unit});
   };
   switch (event.kind) {
-    case EventKind::kTouch: break;  // ensure() gathers it
+    case EventKind::kTouch:
+      break;  // ensure() gathers it
     case EventKind::kBackward:
     case EventKind::kEndBackward:
       if (budget_.strict()) release_all();
@@ -144,13 +153,16 @@ std::vector<Move> Executor::demand_moves(const Event& event) const {
     case EventKind::kGradient:
       if (reduces_now()) reduce_in_order(moves);
       break;
-    case EventKind::kStep: release_all(); break;
+    case EventKind::kStep:
+      release_all();
+      break;
   }
   return moves;
 }
 
-// Units are reduced in the schedule's order: one that is complete waits for those before it, so that the order of collectives never
-// depends on which gradients a rank happens to have. What is still missing when the backward pass ends comes as zeros.
+// Units are reduced in the schedule's order: one that is complete waits for those before it, so that the order of
+// collectives never depends on which gradients a rank happens to have. What is still missing when the backward pass
+// ends comes as zeros.
 void Executor::reduce_in_order(std::vector<Move>& moves) const {
   const Event& latest = trace_.events.back();
   for (int unit : schedule_.reduce_order) {

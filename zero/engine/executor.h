@@ -1,9 +1,9 @@
 // Executor: turns what the model does into the schedule's moves.
 //
-// It keeps the trace of the running step. While events come as the schedule says, the moves of each station are issued; the first
-// event that does not (another branch, a second forward) makes it fall back, for the rest of the step, to demand: gather
-// what is touched, release the least recently used beyond the budget, reduce in the schedule's order. The first step has no
-// schedule yet and runs like that from the start.
+// It keeps the trace of the running step. While events come as the schedule says, the moves of each station are issued;
+// the first event that does not (another branch, a second forward) makes it fall back, for the rest of the step, to
+// demand: gather what is touched, release the least recently used beyond the budget, reduce in the schedule's order.
+// The first step has no schedule yet and runs like that from the start.
 //
 //   executor.touch(unit);                          // Collective, like the moves it issues
 //   executor.close_step(all_agree);                // a new schedule when this step was the first, or departed
@@ -29,7 +29,9 @@ class Executor {
 
   bool in_backward() const { return in_backward_; }
   // A forward pass has begun, and no backward pass after it.
-  bool in_forward() const { return !in_backward_ && !trace_.events.empty() && trace_.events.back().kind == EventKind::kTouch; }
+  bool in_forward() const {
+    return !in_backward_ && !trace_.events.empty() && trace_.events.back().kind == EventKind::kTouch;
+  }
   // Collective. A gradient of `unit` was added to the reducer.
   void gradient_arrived(int unit);
   // Collective. The backward pass is over: what has no gradient counts as zeros. No-op outside one.

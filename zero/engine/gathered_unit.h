@@ -1,5 +1,5 @@
-// GatheredUnit: full parameters exist only while one of these lives. Move-only; release is a destructor, not a call one can
-// forget. It may go on the way out of an exception, so its destructor does not throw.
+// GatheredUnit: full parameters exist only while one of these lives. Move-only; release is a destructor, not a call one
+// can forget. It may go on the way out of an exception, so its destructor does not throw.
 #pragma once
 
 #include <utility>

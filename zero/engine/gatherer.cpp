@@ -36,7 +36,8 @@ void Gatherer::begin(int unit) {
   const std::int64_t bytes = resident_.bytes_of(unit);
   data_[index] = pool_.acquire(bytes, capacity_bytes_);
   resident_.add(unit);
-  pending_[index] = comm_.all_gather(state_.parameter_shard(unit), {data_[index], static_cast<std::size_t>(bytes)}, {.unit = unit});
+  pending_[index] =
+      comm_.all_gather(state_.parameter_shard(unit), {data_[index], static_cast<std::size_t>(bytes)}, {.unit = unit});
 }
 
 void Gatherer::ensure(int unit) {
@@ -79,15 +80,17 @@ void Gatherer::refresh(int unit) {
   }
   refreshing_.push_back(unit);
   const std::int64_t bytes = resident_.bytes_of(unit);
-  pending_[index] = comm_.all_gather(state_.parameter_shard(unit), {data_[index], static_cast<std::size_t>(bytes)}, {.unit = unit});
+  pending_[index] =
+      comm_.all_gather(state_.parameter_shard(unit), {data_[index], static_cast<std::size_t>(bytes)}, {.unit = unit});
   ready_[index] = false;
 }
 
 std::vector<int> Gatherer::releasable() const {
   std::vector<int> units = resident_.units();
   std::erase_if(units, [this](int unit) { return pins_[static_cast<std::size_t>(unit)] > 0; });
-  std::sort(units.begin(), units.end(),
-            [this](int a, int b) { return last_use_[static_cast<std::size_t>(a)] < last_use_[static_cast<std::size_t>(b)]; });
+  std::sort(units.begin(), units.end(), [this](int a, int b) {
+    return last_use_[static_cast<std::size_t>(a)] < last_use_[static_cast<std::size_t>(b)];
+  });
   return units;
 }
 

@@ -1,7 +1,8 @@
 // Gatherer: brings whole parameters to where operators can read them, and takes them away again.
 //
-// It obeys: begin(), ensure() and release() are called by the executor, which knows the schedule; what is pinned is never released.
-// Where parameters are held whole, ensure() only waits for the all-gather that followed the last update.
+// It obeys: begin(), ensure() and release() are called by the executor, which knows the schedule; what is pinned is
+// never released. Where parameters are held whole, ensure() only waits for the all-gather that followed the last
+// update.
 //
 //   gatherer.begin(u);          // Collective: tells peers, allocates; nothing is copied yet
 //   gatherer.ensure(u);         // Collective: the unit is bound, its parameters can be read
@@ -53,7 +54,8 @@ class Gatherer {
   // When the last pin of a written unit goes, what was written is stored.
   void unpin(int unit);
   void mark_written(int unit);
-  // Where parameters are whole, late peers may still read them here: waits for those. Whoever uses a unit outside training may write.
+  // Where parameters are whole, late peers may still read them here: waits for those. Whoever uses a unit outside
+  // training may write.
   void before_writing();
   std::vector<int> pinned() const;
 
@@ -65,10 +67,10 @@ class Gatherer {
   UnitObserver& observer_;
   BlockPool pool_;
   std::int64_t capacity_bytes_ = 0;
-  Residency resident_;             // units whose gathered range is ours to release; empty where parameters are whole
-  std::vector<Work> pending_;      // by unit
-  std::deque<int> refreshing_;     // units whose refresh may be pending, the oldest first
-  std::vector<bool> ready_;        // bound and complete
+  Residency resident_;          // units whose gathered range is ours to release; empty where parameters are whole
+  std::vector<Work> pending_;   // by unit
+  std::deque<int> refreshing_;  // units whose refresh may be pending, the oldest first
+  std::vector<bool> ready_;     // bound and complete
   std::vector<bool> written_;
   std::vector<std::byte*> data_;
   std::vector<int> pins_;

@@ -46,10 +46,10 @@ struct EngineOptions {
 
 // What one step did.
 struct StepReport {
-  std::int64_t step = 0;   // updates so far, this one included; skipped steps do not count
-  double grad_norm = 0;    // of the average over ranks, before clipping
-  bool skipped = false;    // a gradient was not finite: nothing was updated
-  std::string culprit;     // then: the first parameter with such a gradient
+  std::int64_t step = 0;  // updates so far, this one included; skipped steps do not count
+  double grad_norm = 0;   // of the average over ranks, before clipping
+  bool skipped = false;   // a gradient was not finite: nothing was updated
+  std::string culprit;    // then: the first parameter with such a gradient
 };
 
 // Seconds by phase since the last reset; `wait` is time spent waiting for other ranks, inside the others.
@@ -65,18 +65,18 @@ struct EngineReport {
   int rank = 0;
   int stage = 0;
   std::string transport;
-  MemoryCount memory;                 // just before the first update of the last step
-  MemoryCount peak_memory;            // by tag
-  std::int64_t peak_memory_bytes = 0; // of the sum
-  std::int64_t sent_bytes_per_step = 0;      // of the last step
+  MemoryCount memory;                    // just before the first update of the last step
+  MemoryCount peak_memory;               // by tag
+  std::int64_t peak_memory_bytes = 0;    // of the sum
+  std::int64_t sent_bytes_per_step = 0;  // of the last step
   std::int64_t received_bytes_per_step = 0;
-  std::int64_t planned_sent_bytes = 0;       // what the schedule in force predicts for a step; 0 before there is one
+  std::int64_t planned_sent_bytes = 0;  // what the schedule in force predicts for a step; 0 before there is one
   double state_formula_bytes = 0;
   double sent_formula_bytes = 0;
   std::int64_t num_parameters = 0;
   std::int64_t padding_bytes = 0;
   std::int64_t skipped_steps = 0;
-  std::int64_t departed_steps = 0;           // steps that did something else than their schedule
+  std::int64_t departed_steps = 0;  // steps that did something else than their schedule
 };
 
 }  // namespace zero

@@ -6,6 +6,7 @@
 #include "zero/base/check.h"
 #include "zero/base/clock.h"
 #include "zero/comm/rank_sum.h"
+#include "zero/plan/schedule.h"
 
 namespace zero {
 namespace {
@@ -46,14 +47,13 @@ Reducer::Reducer(ShardedState& state, std::size_t num_params, bool frugal, Commu
       arrived_(num_params, false),
       present_(num_params, false),
       max_pending_(frugal ? 0 : 1) {
+  std::int64_t largest_bytes = 0;  // of a unit's flat range
   for (const Unit& unit : state.units()) {
-    if (!unit.trainable) continue;
-    const std::int64_t bytes = padded_numel(unit, state.world()) * static_cast<std::int64_t>(size_of(unit.dtype));
-    largest_bytes_ = std::max(largest_bytes_, bytes);
+    if (unit.trainable) largest_bytes = std::max(largest_bytes, gathered_bytes(unit, state.world()));
   }
   // The largest first, so that every smaller unit can use it.
-  if (frugal && largest_bytes_ > 0 && (state.placement().gradient_sharded || state.placement().fp32_gradient())) {
-    staging_.release(staging_.acquire(largest_bytes_, largest_bytes_));
+  if (frugal && largest_bytes > 0 && (state.placement().gradient_sharded || state.placement().fp32_gradient())) {
+    staging_.release(staging_.acquire(largest_bytes, 0));
   }
 }
 
@@ -63,13 +63,15 @@ bool Reducer::in_place(int unit) const {
   return !placement.gradient_sharded && !each_of_several && at(unit).num_rounds == 0;
 }
 
-std::byte* Reducer::flat(int unit) const { return in_place(unit) ? state_.whole_gradient(unit) : at(unit).staging; }
-DType Reducer::flat_dtype(int unit) const { return in_place(unit) ? state_.gradient_dtype(unit) : state_.unit(unit).dtype; }
+std::byte* Reducer::flat(int unit) const {
+  return in_place(unit) ? state_.whole_gradient(unit) : at(unit).staging;
+}
+DType Reducer::flat_dtype(int unit) const {
+  return in_place(unit) ? state_.gradient_dtype(unit) : state_.unit(unit).dtype;
+}
 
 std::byte* Reducer::acquire(int unit) {
-  const Unit& description = state_.unit(unit);
-  const std::int64_t bytes = padded_numel(description, state_.world()) * static_cast<std::int64_t>(size_of(description.dtype));
-  std::byte* block = staging_.acquire(bytes, largest_bytes_);
+  std::byte* block = staging_.acquire(gathered_bytes(state_.unit(unit), state_.world()), 0);
   if (staging_.reused_last()) comm_.drain();  // a late peer may still read what the block held
   return block;
 }
@@ -105,7 +107,9 @@ bool Reducer::complete(int unit) const {
   return at(unit).num_arrived == wanted;
 }
 
-bool Reducer::open(int unit) const { return at(unit).num_arrived > 0; }
+bool Reducer::open(int unit) const {
+  return at(unit).num_arrived > 0;
+}
 
 void Reducer::zero_missing(int unit) {
   const Unit& description = state_.unit(unit);
@@ -129,7 +133,8 @@ void Reducer::zero_missing(int unit) {
 std::byte* Reducer::to_wire_type(int unit) {
   std::byte* wire = acquire(unit);
   const auto* sum = reinterpret_cast<const float*>(flat(unit));
-  std::transform(sum, sum + padded_numel(state_.unit(unit), state_.world()), reinterpret_cast<BFloat16Bits*>(wire), to_bfloat16);
+  std::transform(sum, sum + padded_numel(state_.unit(unit), state_.world()), reinterpret_cast<BFloat16Bits*>(wire),
+                 to_bfloat16);
   return wire;
 }
 
@@ -140,11 +145,17 @@ void Reducer::reduce(int unit) {
   if (!in_place(unit) && state.staging == nullptr) state.staging = acquire(unit);
   zero_missing(unit);
   if (state.num_rounds > 0 && state_.gradient_dtype(unit) != DType::kFloat32) {
-    throw ConfigError("accumulate", "1", fmt::format("{} got gradients from a second backward pass in one step", description.name),
+    throw ConfigError("accumulate", "1",
+                      fmt::format("{} got gradients from a second backward pass in one step", description.name),
                       "say how many backward passes a step has: bf16 gradients are then summed in fp32");
   }
-  ReduceScatter request{.dtype = description.dtype, .out_dtype = state_.gradient_dtype(unit), .accumulate = state.num_rounds > 0, .stats = &state.stats};
-  const auto shard_bytes = [&](DType dtype) { return static_cast<std::size_t>(state_.shard(unit).numel) * size_of(dtype); };
+  ReduceScatter request{.dtype = description.dtype,
+                        .out_dtype = state_.gradient_dtype(unit),
+                        .accumulate = state.num_rounds > 0,
+                        .stats = &state.stats};
+  const auto shard_bytes = [&](DType dtype) {
+    return static_cast<std::size_t>(state_.shard(unit).numel) * size_of(dtype);
+  };
   std::byte* wire = flat_dtype(unit) == description.dtype ? flat(unit) : to_wire_type(unit);
   request.in = {wire, shard_bytes(description.dtype) * static_cast<std::size_t>(state_.world())};
   request.out = {state_.gradient_shard(unit), shard_bytes(request.out_dtype)};
@@ -179,7 +190,8 @@ void Reducer::finish() {
   const double start = monotonic_seconds();
   while (!pending_.empty()) wait_oldest();
   for (const Unit& unit : state_.units()) {
-    if (!unit.trainable || unit.dtype == DType::kFloat32 || state_.gradient_dtype(unit.index) != DType::kFloat32) continue;
+    if (!unit.trainable || unit.dtype == DType::kFloat32 || state_.gradient_dtype(unit.index) != DType::kFloat32)
+      continue;
     const std::int64_t numel = state_.shard(unit.index).numel;
     auto* sum = reinterpret_cast<float*>(state_.gradient_shard(unit.index));
     std::transform(sum, sum + numel, sum, [](float value) { return to_float(to_bfloat16(value)); });
@@ -211,7 +223,8 @@ int Reducer::first_non_finite(int unit) const {
   const DType dtype = state_.gradient_dtype(unit);
   for (const Slice& slice : state_.unit(unit).slices) {
     const SlicePart part = overlap(slice, own);
-    const std::byte* begin = state_.gradient_shard(unit) + (part.offset - own.offset) * static_cast<std::int64_t>(size_of(dtype));
+    const std::byte* begin =
+        state_.gradient_shard(unit) + (part.offset - own.offset) * static_cast<std::int64_t>(size_of(dtype));
     if (part.numel > 0 && stats_of(begin, dtype, part.numel).num_non_finite > 0) return slice.param;
   }
   return -1;

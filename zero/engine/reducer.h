@@ -1,16 +1,17 @@
 // Reducer: gradients in, one rank's sum over all ranks out.
 //
-// A gradient is copied into its unit's flat range as autograd makes it. When the unit's range is complete the executor has it
-// reduced: each rank gets the sum over ranks of its shard, in rank order, in fp32, with the sum of squares and the non-finite count
-// taken in the same pass. The flat range is the rank's whole gradient where that is held, else a staging block that lives from the
-// first gradient to the reduction.
+// A gradient is copied into its unit's flat range as autograd makes it. When the unit's range is complete the executor
+// has it reduced: each rank gets the sum over ranks of its shard, in rank order, in fp32, with the sum of squares and
+// the non-finite count taken in the same pass. The flat range is the rank's whole gradient where that is held, else a
+// staging block that lives from the first gradient to the reduction.
 //
 //   reducer.add(param, bytes);                     // Local
 //   if (reducer.complete(u)) reducer.reduce(u);    // Collective: begins
 //   reducer.finish();                              // Collective: stats() and gradient shards may be read
 //
-// Micro-batches: with `reduce each` every backward is reduced and added to the shard's fp32 sum; with `last` they are summed
-// locally in fp32 and reduced once. bf16 gradients cross as bf16 and are rounded to bf16 once, after the last micro-batch.
+// Micro-batches: with `reduce each` every backward is reduced and added to the shard's fp32 sum; with `last` they are
+// summed locally in fp32 and reduced once. bf16 gradients cross as bf16 and are rounded to bf16 once, after the last
+// micro-batch.
 #pragma once
 
 #include <deque>
@@ -27,7 +28,8 @@ class Reducer {
   // `frugal`: one staging block at a time, each reduction waited for at once ("min").
   Reducer(ShardedState& state, std::size_t num_params, bool frugal, Communicator& comm, Ledger& ledger);
 
-  // Local (Collective where a staging block must be made: the order of gradients is the same on every rank). `gradient`: contiguous, in the unit's dtype.
+  // Local (Collective where a staging block must be made: the order of gradients is the same on every rank).
+  // `gradient`: contiguous, in the unit's dtype.
   void add(int param, const std::byte* gradient);
   // Every parameter of the unit has a gradient in this backward pass, and it is not being reduced yet.
   bool complete(int unit) const;
@@ -63,12 +65,13 @@ class Reducer {
 
  private:
   struct UnitGradient {
-    int num_arrived = 0;          // in this backward pass, not reduced yet
-    int num_rounds = 0;           // reductions begun in this step
+    int num_arrived = 0;  // in this backward pass, not reduced yet
+    int num_rounds = 0;   // reductions begun in this step
     bool reduced = false;
-    std::byte* staging = nullptr; // the flat range, where it is not the whole gradient
+    std::byte* staging = nullptr;  // the flat range, where it is not the whole gradient
     ReduceStats stats;
-    std::byte* gathered = nullptr;  // gather_gradient(): a staging block that holds the whole gradient in the wire's type
+    std::byte* gathered =
+        nullptr;  // gather_gradient(): a staging block that holds the whole gradient in the wire's type
   };
   struct Pending {
     Work work;
@@ -78,8 +81,8 @@ class Reducer {
 
   UnitGradient& at(int unit) { return gradients_[static_cast<std::size_t>(unit)]; }
   const UnitGradient& at(int unit) const { return gradients_[static_cast<std::size_t>(unit)]; }
-  // The flat range is the rank's own whole gradient, summed and reduced in place. A second reduction in one step cannot be: the
-  // first has left its sum there.
+  // The flat range is the rank's own whole gradient, summed and reduced in place. A second reduction in one step cannot
+  // be: the first has left its sum there.
   bool in_place(int unit) const;
   std::byte* flat(int unit) const;
   DType flat_dtype(int unit) const;
@@ -96,7 +99,6 @@ class Reducer {
   std::vector<bool> arrived_;  // by parameter, in this backward pass and not reduced
   std::vector<bool> present_;  // by parameter, in this step
   std::deque<Pending> pending_;
-  std::int64_t largest_bytes_ = 0;   // of a unit's flat range
   std::size_t max_pending_ = 1;
   bool must_drain_ = false;  // a late peer may still read what the last step left in the whole gradients
   double seconds_ = 0;

@@ -10,17 +10,21 @@ namespace zero {
 namespace {
 
 // Elements [begin, begin + numel) of `from` (in from_dtype) as to_dtype; what lies beyond `available` stays zero.
-void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype, std::int64_t begin, std::int64_t numel, std::int64_t available) {
+void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype, std::int64_t begin,
+             std::int64_t numel, std::int64_t available) {
   const std::int64_t count = std::clamp<std::int64_t>(available - begin, 0, numel);
   if (from_dtype == to_dtype) {
     const std::size_t size = size_of(from_dtype);
-    if (count > 0) std::memcpy(to, from + begin * static_cast<std::int64_t>(size), static_cast<std::size_t>(count) * size);
+    if (count > 0)
+      std::memcpy(to, from + begin * static_cast<std::int64_t>(size), static_cast<std::size_t>(count) * size);
   } else if (to_dtype == DType::kFloat32) {
     const auto* source = reinterpret_cast<const BFloat16Bits*>(from) + begin;
-    std::transform(source, source + count, reinterpret_cast<float*>(to), [](BFloat16Bits bits) { return to_float(bits); });
+    std::transform(source, source + count, reinterpret_cast<float*>(to),
+                   [](BFloat16Bits bits) { return to_float(bits); });
   } else {
     const auto* source = reinterpret_cast<const float*>(from) + begin;
-    std::transform(source, source + count, reinterpret_cast<BFloat16Bits*>(to), [](float value) { return to_bfloat16(value); });
+    std::transform(source, source + count, reinterpret_cast<BFloat16Bits*>(to),
+                   [](float value) { return to_bfloat16(value); });
   }
 }
 
@@ -33,7 +37,8 @@ std::byte* ShardedState::Arena::at(int unit) const {
 }
 
 template <typename SizeOfElement, typename Allocate>
-ShardedState::Arena ShardedState::make_arena(Holds holds, MemoryTag tag, Ledger& ledger, SizeOfElement size_of_element, Allocate allocate) const {
+ShardedState::Arena ShardedState::make_arena(Holds holds, MemoryTag tag, Ledger& ledger, SizeOfElement size_of_element,
+                                             Allocate allocate) const {
   Arena arena;
   std::int64_t bytes = 0;
   for (const Unit& unit : units_) {
@@ -45,13 +50,18 @@ ShardedState::Arena ShardedState::make_arena(Holds holds, MemoryTag tag, Ledger&
   return arena;
 }
 
-ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& placement, int num_moments, Communicator& comm, Ledger& ledger)
+ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& placement, int num_moments,
+                           Communicator& comm, Ledger& ledger)
     : units_(units), placement_(placement), rank_(comm.rank()), world_(comm.world()) {
   const auto window = [&comm](std::size_t bytes) { return comm.allocate(bytes); };
   const auto holds = [](bool sharded) { return sharded ? Holds::kShard : Holds::kWhole; };
   const auto fp32 = [](const Unit& unit) { return unit.trainable ? 4 : 0; };
-  parameter_ = make_arena(holds(placement.parameter_sharded), MemoryTag::kParameter, ledger, [](const Unit& unit) { return size_of(unit.dtype); }, window);
-  const auto gradient_size = [this](const Unit& unit) { return unit.trainable ? size_of(gradient_dtype(unit.index)) : 0; };
+  parameter_ = make_arena(
+      holds(placement.parameter_sharded), MemoryTag::kParameter, ledger,
+      [](const Unit& unit) { return size_of(unit.dtype); }, window);
+  const auto gradient_size = [this](const Unit& unit) {
+    return unit.trainable ? size_of(gradient_dtype(unit.index)) : 0;
+  };
   if (placement.gradient_sharded) {
     gradient_ = make_arena(Holds::kShard, MemoryTag::kGradient, ledger, gradient_size, allocate_host);
   } else {
@@ -69,7 +79,9 @@ Shard ShardedState::update_range(int unit) const {
   return {0, padded_numel(this->unit(unit), world_)};
 }
 
-std::byte* ShardedState::whole_parameter(int unit) const { return placement_.parameter_sharded ? nullptr : parameter_.at(unit); }
+std::byte* ShardedState::whole_parameter(int unit) const {
+  return placement_.parameter_sharded ? nullptr : parameter_.at(unit);
+}
 
 std::span<std::byte> ShardedState::parameter_shard(int unit) const {
   const Shard own = shard(unit);
@@ -82,15 +94,23 @@ std::byte* ShardedState::updated_parameter(int unit) const {
   return placement_.optimizer_sharded ? parameter_shard(unit).data() : parameter_.at(unit);
 }
 
-float* ShardedState::master(int unit) const { return reinterpret_cast<float*>(master_.at(unit)); }
-
-float* ShardedState::moment(int unit, int which) const {
-  return which < static_cast<int>(moments_.size()) ? reinterpret_cast<float*>(moments_[static_cast<std::size_t>(which)].at(unit)) : nullptr;
+float* ShardedState::master(int unit) const {
+  return reinterpret_cast<float*>(master_.at(unit));
 }
 
-DType ShardedState::gradient_dtype(int unit) const { return placement_.fp32_gradient() ? DType::kFloat32 : this->unit(unit).dtype; }
+float* ShardedState::moment(int unit, int which) const {
+  return which < static_cast<int>(moments_.size())
+             ? reinterpret_cast<float*>(moments_[static_cast<std::size_t>(which)].at(unit))
+             : nullptr;
+}
 
-std::byte* ShardedState::whole_gradient(int unit) const { return placement_.gradient_sharded ? nullptr : gradient_.at(unit); }
+DType ShardedState::gradient_dtype(int unit) const {
+  return placement_.fp32_gradient() ? DType::kFloat32 : this->unit(unit).dtype;
+}
+
+std::byte* ShardedState::whole_gradient(int unit) const {
+  return placement_.gradient_sharded ? nullptr : gradient_.at(unit);
+}
 
 std::byte* ShardedState::gradient_shard(int unit) const {
   if (placement_.gradient_sharded) return gradient_.at(unit);
@@ -126,11 +146,13 @@ void ShardedState::store(int index, const std::byte* whole) {
 
 void ShardedState::read_full_precision_shard(int index, std::span<float> out) const {
   const Shard own = shard(index);
-  ZERO_CHECK(static_cast<std::int64_t>(out.size()) == own.numel, "a shard of {} elements into {}", own.numel, out.size());
+  ZERO_CHECK(static_cast<std::int64_t>(out.size()) == own.numel, "a shard of {} elements into {}", own.numel,
+             out.size());
   if (const float* master = this->master(index)) {
     std::copy_n(master + (own.offset - update_range(index).offset), own.numel, out.data());
   } else {
-    convert(parameter_shard(index).data(), unit(index).dtype, reinterpret_cast<std::byte*>(out.data()), DType::kFloat32, 0, own.numel, own.numel);
+    convert(parameter_shard(index).data(), unit(index).dtype, reinterpret_cast<std::byte*>(out.data()), DType::kFloat32,
+            0, own.numel, own.numel);
   }
 }
 

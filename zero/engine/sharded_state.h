@@ -1,7 +1,8 @@
 // ShardedState: what this rank holds of every unit, as its placement says: parameter, gradient, master, moments.
 //
-// One arena a state, charged to the ledger under the state's tag; a unit's part of an arena is either its whole padded range or
-// this rank's shard. Parameters and whole gradients lie in memory the transport likes best, so that peers can read them in place.
+// One arena a state, charged to the ledger under the state's tag; a unit's part of an arena is either its whole padded
+// range or this rank's shard. Parameters and whole gradients lie in memory the transport likes best, so that peers can
+// read them in place.
 //
 //   ShardedState state(units, place(3, Reduce::kAuto, 1), /*num_moments=*/2, comm, ledger);
 //   state.load(u, whole, DType::kFloat32);          // keeps this rank's part
@@ -23,7 +24,8 @@ namespace zero {
 
 class ShardedState {
  public:
-  ShardedState(const std::vector<Unit>& units, const Placement& placement, int num_moments, Communicator& comm, Ledger& ledger);
+  ShardedState(const std::vector<Unit>& units, const Placement& placement, int num_moments, Communicator& comm,
+               Ledger& ledger);
 
   const Unit& unit(int index) const { return units_[static_cast<std::size_t>(index)]; }
   const std::vector<Unit>& units() const { return units_; }
@@ -37,18 +39,19 @@ class ShardedState {
   // The unit's whole padded range where this rank holds it, else null.
   std::byte* whole_parameter(int unit) const;
   std::span<std::byte> parameter_shard(int unit) const;
-  // Where the update of update_range() reads and writes: parameters of the unit's dtype; fp32 master (null for fp32 units).
+  // Where the update of update_range() reads and writes: parameters of the unit's dtype; fp32 master (null for fp32
+  // units).
   std::byte* updated_parameter(int unit) const;
   float* master(int unit) const;
   float* moment(int unit, int which) const;
 
   // Gradient after reduction: fp32 while micro-batches are summed, else the unit's dtype.
   DType gradient_dtype(int unit) const;
-  std::byte* whole_gradient(int unit) const;               // null where only a shard is held
-  std::byte* gradient_shard(int unit) const;               // this rank's shard
+  std::byte* whole_gradient(int unit) const;  // null where only a shard is held
+  std::byte* gradient_shard(int unit) const;  // this rank's shard
 
-  // Takes this rank's part from a whole range given in `dtype` (the unit's own, or fp32: then the master is exact). `whole` has unit.numel
-  // elements; gaps in it must be zero.
+  // Takes this rank's part from a whole range given in `dtype` (the unit's own, or fp32: then the master is exact).
+  // `whole` has unit.numel elements; gaps in it must be zero.
   void load(int unit, const std::byte* whole, DType dtype);
   // The same from the gathered range of the unit's own dtype after somebody wrote into it: parameter and master follow.
   void store(int unit, const std::byte* whole);

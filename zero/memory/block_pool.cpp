@@ -12,15 +12,15 @@ BlockPool::BlockPool(Allocator allocate, Ledger& ledger, MemoryTag tag)
 std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes) {
   bytes = std::max<std::int64_t>(bytes, 1);  // null means "none"
   Block* best = nullptr;
+  std::int64_t in_use_bytes = 0;
   for (Block& block : blocks_) {
-    if (block.idle && static_cast<std::int64_t>(block.buffer.size()) >= bytes &&
-        (best == nullptr || block.buffer.size() < best->buffer.size())) {
+    if (!block.idle) {
+      in_use_bytes += block.bytes();
+    } else if (block.bytes() >= bytes && (best == nullptr || block.bytes() < best->bytes())) {
       best = &block;
     }
   }
-  // A far larger block is taken only where a new one would break the limit.
-  const bool wasteful = best != nullptr && static_cast<std::int64_t>(best->buffer.size()) > bytes + bytes / 4;
-  if (best != nullptr && (!wasteful || held_bytes_ + bytes > limit_bytes)) {
+  if (best != nullptr && (best->bytes() == bytes || in_use_bytes + bytes > limit_bytes)) {
     best->idle = false;
     reused_last_ = true;
     return best->buffer.data();
@@ -30,7 +30,7 @@ std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes) {
       ++block;
       continue;
     }
-    held_bytes_ -= static_cast<std::int64_t>(block->buffer.size());
+    held_bytes_ -= block->bytes();
     block = blocks_.erase(block);
   }
   blocks_.push_back({Buffer(allocate_(static_cast<std::size_t>(bytes)), ledger_, Tier::kDevice, tag_), false});

@@ -1,8 +1,8 @@
 // BlockPool: memory that comes and goes in a few sizes, kept between uses.
 //
-// acquire() hands out the smallest idle block that is large enough, else a new one; release() keeps the block for the
-// next acquire(). Idle blocks count in the ledger like those in use, so a limit bounds what is held, not what is
-// wanted.
+// acquire() hands out an idle block of the size asked for, else a new one; release() keeps the block for the next
+// acquire(). Idle blocks count in the ledger like those in use, and are given back where a new one would break the
+// limit: who asks for no more than the limit at a time never holds more.
 //
 //   BlockPool pool(allocate_host, ledger, MemoryTag::kGathered);
 //   std::byte* block = pool.acquire(bytes, limit);  ...  pool.release(block);
@@ -23,9 +23,9 @@ class BlockPool {
   using Allocator = std::function<Allocation(std::size_t)>;
   BlockPool(Allocator allocate, Ledger& ledger, MemoryTag tag);
 
-  // Contents are whatever the last user left. Where a new block would bring the pool over `limit_bytes`, idle blocks
-  // are given back first; blocks in use are never refused more: the limit yields to need.
-  // Never null, also for 0 bytes.
+  // Contents are whatever the last user left. Where what is in use leaves no room for `bytes` below `limit_bytes`, the
+  // smallest idle block that is large enough serves, and a new one only where there is none: the limit yields to need.
+  // With a limit of 0 the pool so settles on few blocks of the largest size. Never null, also for 0 bytes.
   std::byte* acquire(std::int64_t bytes, std::int64_t limit_bytes);
   void release(std::byte* block);
 
@@ -37,6 +37,7 @@ class BlockPool {
   struct Block {
     Buffer buffer;
     bool idle = false;
+    std::int64_t bytes() const { return static_cast<std::int64_t>(buffer.size()); }
   };
   Allocator allocate_;
   Ledger& ledger_;

@@ -23,7 +23,8 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement) {
   std::int64_t bytes = 0;
   for (const Unit& unit : units) {
-    const std::int64_t pass = (world - 1) * shard_numel(unit.numel, unit.dtype, world) * static_cast<std::int64_t>(size_of(unit.dtype));
+    const std::int64_t pass =
+        (world - 1) * shard_numel(unit.numel, unit.dtype, world) * static_cast<std::int64_t>(size_of(unit.dtype));
     const int reduces = unit.trainable ? (placement.reduce_each ? placement.accumulate : 1) : 0;
     const int gathers = placement.parameter_sharded ? 2 * placement.accumulate : unit.trainable ? 1 : 0;
     bytes += (reduces + gathers) * pass;

@@ -3,8 +3,8 @@
 //   Estimate e = estimate(units, world, rank, place(2, Reduce::kAuto, 1), /*num_moments=*/2);
 //   e.memory.parameter, e.sent_bytes (stages 0-2; stage 3 depends on the trace: see simulate())
 //
-// Bytes include the stated padding. The formulas of the ZeRO paper are state_formula_bytes() and sent_formula_bytes(): the same
-// without padding, as real numbers.
+// Bytes include the stated padding. The formulas of the ZeRO paper are state_formula_bytes() and sent_formula_bytes():
+// the same without padding, as real numbers.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placeme
 // master and Adam; 16P, 8P + 8P/N, 4P + 12P/N, 16P/N for fp32.
 double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, int num_moments);
 
-// Elements sent per rank and step: 2P(N-1)/N at stages 0 to 2, 3P(N-1)/N at stage 3; with micro-batches as in `placement`.
+// Elements sent per rank and step: 2P(N-1)/N at stages 0 to 2, 3P(N-1)/N at stage 3; with micro-batches as in
+// `placement`.
 double sent_formula_numel(std::int64_t numel, int world, const Placement& placement);
 
 }  // namespace zero

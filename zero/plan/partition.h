@@ -2,8 +2,9 @@
 //
 //   shard_of(unit, rank, world) == {offset = rank * n, numel = n},  n = ceil(unit.numel / world) rounded up to 64 bytes
 //
-// Every rank's shard has the same size, so that collectives move equal blocks; the flat range is padded to world * n and the
-// padding lies at the end: the last ranks hold it. Padding is zero, is never updated and is stated by padding_numel().
+// Every rank's shard has the same size, so that collectives move equal blocks; the flat range is padded to world * n
+// and the padding lies at the end: the last ranks hold it. Padding is zero, is never updated and is stated by
+// padding_numel().
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,9 @@ inline Shard shard_of(const Unit& unit, int rank, int world) {
 }
 
 // Elements of the padded flat range: world equal shards.
-inline std::int64_t padded_numel(const Unit& unit, int world) { return world * shard_numel(unit.numel, unit.dtype, world); }
+inline std::int64_t padded_numel(const Unit& unit, int world) {
+  return world * shard_numel(unit.numel, unit.dtype, world);
+}
 
 // Elements of the padded range that are no parameter's.
 inline std::int64_t padding_numel(const Unit& unit, int world) {

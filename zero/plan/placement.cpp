@@ -12,7 +12,8 @@ Placement place(int stage, Reduce reduce, int accumulate) {
                       "0 replicates, 1 shards optimizer state, 2 also gradients, 3 also parameters");
   }
   if (accumulate < 1) {
-    throw ConfigError("train.accumulate", fmt::format("{}", accumulate), "a step needs a micro-batch", "set it to 1 or more");
+    throw ConfigError("train.accumulate", fmt::format("{}", accumulate), "a step needs a micro-batch",
+                      "set it to 1 or more");
   }
   Placement placement;
   placement.accumulate = accumulate;

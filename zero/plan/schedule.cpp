@@ -1,8 +1,8 @@
 #include "zero/plan/schedule.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "zero/base/check.h"
 #include "zero/plan/partition.h"
@@ -11,7 +11,9 @@
 namespace zero {
 namespace {
 
-bool contains(const std::vector<int>& values, int value) { return std::find(values.begin(), values.end(), value) != values.end(); }
+bool contains(const std::vector<int>& values, int value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
 
 // Fills the stations' gathers and releases: Belady's rule over the known future, one unit gathered ahead.
 class GatherPlanner {
@@ -57,12 +59,12 @@ class GatherPlanner {
     if (!schedule_.budget.strict()) gather_ahead(at, event);
   }
 
-  // Begins the gather for the next touch. That hides the wait for late peers and must cost nothing: it gives up only units that Belady's
-  // rule would give up at that touch as well, so none that is needed before one in use now.
+  // Begins the gather for the next touch. That hides the wait for late peers and must cost nothing: it gives up only
+  // units that Belady's rule would give up at that touch as well, so none that is needed before one in use now.
   void gather_ahead(std::size_t at, const Event& event) {
-    const auto next = std::find_if(
-        schedule_.stations.begin() + static_cast<std::ptrdiff_t>(at) + 1, schedule_.stations.end(),
-        [&](const Station& s) { return s.event.kind == EventKind::kTouch && s.event.unit != event.unit; });
+    const auto next =
+        std::find_if(schedule_.stations.begin() + static_cast<std::ptrdiff_t>(at) + 1, schedule_.stations.end(),
+                     [&](const Station& s) { return s.event.kind == EventKind::kTouch && s.event.unit != event.unit; });
     if (next == schedule_.stations.end() || resident_.holds(next->event.unit)) return;
     std::size_t in_use_again = next_touch(event.unit);
     for (int unit : event.pinned) in_use_again = std::max(in_use_again, next_touch(unit));
@@ -147,7 +149,8 @@ std::vector<Move> step_moves(const Placement& placement, const std::vector<Unit>
 
 }  // namespace
 
-Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int world, const Placement& placement, GatherBudget budget) {
+Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int world, const Placement& placement,
+                        GatherBudget budget) {
   Schedule schedule{.placement = placement, .budget = budget};
   schedule.reduce_order = trace.events.empty() ? reversed_order(units) : completion_order(trace, units);
   schedule.step = step_moves(placement, units);
@@ -156,7 +159,8 @@ Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int 
     schedule.stations.push_back({event, {}});
     if (event.kind == EventKind::kEndBackward) ++finished_backwards;
     const bool last = finished_backwards >= placement.accumulate - 1;
-    if (event.kind == EventKind::kGradient && (placement.reduce_each || last)) schedule.stations.back().moves.push_back({MoveKind::kReduce, event.unit});
+    if (event.kind == EventKind::kGradient && (placement.reduce_each || last))
+      schedule.stations.back().moves.push_back({MoveKind::kReduce, event.unit});
   }
   if (placement.parameter_sharded) GatherPlanner(schedule, units, world).run();
   return schedule;
@@ -166,7 +170,8 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
   ScheduleCost cost;
   Residency resident(units, world);
   const auto issue = [&](const Move& move, bool keeps) {
-    const std::int64_t block = resident.bytes_of(move.unit) / world;  // parameters and gradients cross in the unit's type
+    const std::int64_t block =
+        resident.bytes_of(move.unit) / world;  // parameters and gradients cross in the unit's type
     switch (move.kind) {
       case MoveKind::kGather:
         cost.sent_bytes += (world - 1) * block;
@@ -174,15 +179,21 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
         if (keeps) resident.add(move.unit);
         cost.gathered_peak_bytes = std::max(cost.gathered_peak_bytes, resident.bytes());
         break;
-      case MoveKind::kGatherGradient: cost.sent_bytes += (world - 1) * block; break;
+      case MoveKind::kGatherGradient:
+        cost.sent_bytes += (world - 1) * block;
+        break;
       case MoveKind::kReduce:
         cost.sent_bytes += (world - 1) * block;
         ++cost.num_reduces;
         break;
-      case MoveKind::kRelease: resident.remove(move.unit); break;
-      case MoveKind::kUpdate: break;
+      case MoveKind::kRelease:
+        resident.remove(move.unit);
+        break;
+      case MoveKind::kUpdate:
+        break;
       case MoveKind::kFetch:
-      case MoveKind::kSpill: ZERO_CHECK(false, "no schedule issues this move yet");
+      case MoveKind::kSpill:
+        ZERO_CHECK(false, "no schedule issues this move yet");
     }
   };
   for (const Station& station : schedule.stations) {
@@ -201,18 +212,27 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
   return cost;
 }
 
-std::int64_t gathered_bytes(const Unit& unit, int world) { return padded_numel(unit, world) * static_cast<std::int64_t>(size_of(unit.dtype)); }
+std::int64_t gathered_bytes(const Unit& unit, int world) {
+  return padded_numel(unit, world) * static_cast<std::int64_t>(size_of(unit.dtype));
+}
 
 std::string describe(const Move& move, const std::vector<Unit>& units) {
   const std::string& name = units.at(static_cast<std::size_t>(move.unit)).name;
   switch (move.kind) {
-    case MoveKind::kFetch: return "fetch " + name;
-    case MoveKind::kGather: return "gather " + name;
-    case MoveKind::kGatherGradient: return "gather gradient of " + name;
-    case MoveKind::kRelease: return "release " + name;
-    case MoveKind::kReduce: return "reduce " + name;
-    case MoveKind::kUpdate: return "update " + name;
-    case MoveKind::kSpill: return "spill " + name;
+    case MoveKind::kFetch:
+      return "fetch " + name;
+    case MoveKind::kGather:
+      return "gather " + name;
+    case MoveKind::kGatherGradient:
+      return "gather gradient of " + name;
+    case MoveKind::kRelease:
+      return "release " + name;
+    case MoveKind::kReduce:
+      return "reduce " + name;
+    case MoveKind::kUpdate:
+      return "update " + name;
+    case MoveKind::kSpill:
+      return "spill " + name;
   }
   return "";
 }

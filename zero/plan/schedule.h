@@ -4,9 +4,9 @@
 //   print_schedule(s, units);
 //   simulate(s, units, world).sent_bytes;        // what a rank will send in a step, to the byte
 //
-// A station is an event of the trace and the moves to issue when it occurs, in order, before the event is served. Release follows
-// Belady's rule: the unit whose next use is farthest goes first. What is in use stays, even where that exceeds the budget. Nobody but
-// build_schedule decides anything from a stage.
+// A station is an event of the trace and the moves to issue when it occurs, in order, before the event is served.
+// Release follows Belady's rule: the unit whose next use is farthest goes first. What is in use stays, even where that
+// exceeds the budget. Nobody but build_schedule decides anything from a stage.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,8 @@ struct Schedule {
 };
 
 // An empty trace gives the schedule of the first step: on demand, gradients reduced in reversed unit order.
-Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int world, const Placement& placement, GatherBudget budget);
+Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int world, const Placement& placement,
+                        GatherBudget budget);
 
 // What a rank does when it replays the schedule, without doing it.
 struct ScheduleCost {
@@ -66,8 +67,8 @@ struct ScheduleCost {
   std::int64_t num_gathers = 0;
   std::int64_t num_reduces = 0;
 };
-// Throws InternalError when the schedule would read a unit that is not gathered, release one twice, or exceed its budget:
-// the test that replays schedules for 1,024 ranks relies on it.
+// Throws InternalError when the schedule would read a unit that is not gathered, release one twice, or exceed its
+// budget: the test that replays schedules for 1,024 ranks relies on it.
 ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world);
 
 // One line an event: "touch transformer.h.3 | release transformer.h.1, gather transformer.h.4".

@@ -25,11 +25,16 @@ std::uint64_t hash_of(const Trace& trace) {
 std::string describe(const Event& event, const std::vector<Unit>& units) {
   const auto name = [&] { return units.at(static_cast<std::size_t>(event.unit)).name; };
   switch (event.kind) {
-    case EventKind::kTouch: return fmt::format("touch {}", name());
-    case EventKind::kBackward: return "backward";
-    case EventKind::kGradient: return fmt::format("gradient {}", name());
-    case EventKind::kEndBackward: return "end of backward";
-    case EventKind::kStep: return "step";
+    case EventKind::kTouch:
+      return fmt::format("touch {}", name());
+    case EventKind::kBackward:
+      return "backward";
+    case EventKind::kGradient:
+      return fmt::format("gradient {}", name());
+    case EventKind::kEndBackward:
+      return "end of backward";
+    case EventKind::kStep:
+      return "step";
   }
   return "";
 }

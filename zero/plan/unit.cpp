@@ -36,25 +36,34 @@ std::string longest_prefix(std::string_view name, const std::vector<std::string>
   return best != nullptr ? *best : "root";
 }
 
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 }  // namespace
 
 std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes) {
   for (const auto& prefix : prefixes) {
-    const bool matched = std::any_of(specs.begin(), specs.end(), [&](const ParamSpec& spec) { return has_prefix(spec.name, prefix); });
-    if (!matched) throw ConfigError("units", prefix, "no parameter has this prefix", "name a module as it appears in parameter names");
+    const bool matched =
+        std::any_of(specs.begin(), specs.end(), [&](const ParamSpec& spec) { return has_prefix(spec.name, prefix); });
+    if (!matched)
+      throw ConfigError("units", prefix, "no parameter has this prefix",
+                        "name a module as it appears in parameter names");
   }
   std::vector<Unit> units;
   std::map<std::tuple<std::string, DType, bool>, int> known;
   for (std::size_t index = 0; index < specs.size(); ++index) {
     const ParamSpec& spec = specs[index];
-    std::string name = !prefixes.empty() ? longest_prefix(spec.name, prefixes) : spec.own_unit ? spec.name : repeated_block(spec.name);
+    std::string name = !prefixes.empty() ? longest_prefix(spec.name, prefixes)
+                       : spec.own_unit   ? spec.name
+                                         : repeated_block(spec.name);
     const auto [entry, fresh] = known.try_emplace({name, spec.dtype, spec.trainable}, static_cast<int>(units.size()));
     if (fresh) {
       const bool plain = std::none_of(units.begin(), units.end(), [&](const Unit& unit) { return unit.name == name; });
-      const std::string suffix = plain ? "" : fmt::format(" ({}{})", spec.trainable ? "" : "frozen ", name_of(spec.dtype));
-      units.push_back({.index = entry->second, .name = name + suffix, .dtype = spec.dtype, .trainable = spec.trainable});
+      const std::string suffix =
+          plain ? "" : fmt::format(" ({}{})", spec.trainable ? "" : "frozen ", name_of(spec.dtype));
+      units.push_back(
+          {.index = entry->second, .name = name + suffix, .dtype = spec.dtype, .trainable = spec.trainable});
     }
     Unit& unit = units[static_cast<std::size_t>(entry->second)];
     const std::int64_t offset = round_up(unit.numel, alignment_numel(unit.dtype));

@@ -1,11 +1,12 @@
 // Unit: parameters that are gathered and reduced together, laid out as one contiguous flat range.
 //
-//   std::vector<Unit> units = make_units(specs, {});        // one a repeated block, embeddings alone, the rest in "root"
-//   units[2].name == "transformer.h.0"
+//   std::vector<Unit> units = make_units(specs, {});        // one a repeated block, embeddings alone, the rest in
+//   "root" units[2].name == "transformer.h.0"
 //
-// Invariants: every parameter lies in exactly one unit, in one slice; a unit holds one dtype, and either trainable or frozen
-// parameters; slices are in registration order and start at multiples of 64 bytes; empty parameters have empty slices.
-// Units are ordered by their first parameter, so reversed unit order is about the order in which gradients arrive.
+// Invariants: every parameter lies in exactly one unit, in one slice; a unit holds one dtype, and either trainable or
+// frozen parameters; slices are in registration order and start at multiples of 64 bytes; empty parameters have empty
+// slices. Units are ordered by their first parameter, so reversed unit order is about the order in which gradients
+// arrive.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +35,13 @@ struct Unit {
 };
 
 // Slices and shards start at multiples of this many elements: 64 bytes.
-constexpr std::int64_t alignment_numel(DType dtype) { return 64 / static_cast<std::int64_t>(size_of(dtype)); }
+constexpr std::int64_t alignment_numel(DType dtype) {
+  return 64 / static_cast<std::int64_t>(size_of(dtype));
+}
 
-// `prefixes`: module names that each become one unit ("encoder", "transformer.h.3"); the longest match wins. Empty: a unit for
-// each element of the module's outermost repeated containers ("h.0", "h.1", ...: a numbered child).
-// Throws ConfigError under "units" for a prefix that matches no parameter.
+// `prefixes`: module names that each become one unit ("encoder", "transformer.h.3"); the longest match wins. Empty: a
+// unit for each element of the module's outermost repeated containers ("h.0", "h.1", ...: a numbered child). Throws
+// ConfigError under "units" for a prefix that matches no parameter.
 std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes);
 
 // For each parameter, the unit and the position of its slice there.

@@ -13,14 +13,20 @@ Attachment::Attachment(Attachment&&) noexcept = default;
 Attachment& Attachment::operator=(Attachment&&) noexcept = default;
 Attachment::~Attachment() = default;
 
-StepReport Attachment::step() { return impl_->step(impl_->lr()); }
-StepReport Attachment::step(double lr) { return impl_->step(lr); }
+StepReport Attachment::step() {
+  return impl_->step(impl_->lr());
+}
+StepReport Attachment::step(double lr) {
+  return impl_->step(lr);
+}
 
 Attachment::AccumulateScope::AccumulateScope(AttachedModule& module) : module_(module) {}
 Attachment::AccumulateScope::~AccumulateScope() noexcept(false) {
   if (std::uncaught_exceptions() == 0) module_.engine().end_micro_batch();
 }
-Attachment::AccumulateScope Attachment::accumulate() { return AccumulateScope(*impl_); }
+Attachment::AccumulateScope Attachment::accumulate() {
+  return AccumulateScope(*impl_);
+}
 
 Attachment::GatheredScope::GatheredScope(AttachedModule& attached, const torch::nn::Module& module, int source_rank)
     : attached_(attached), units_(attached.units_of(module)), source_rank_(source_rank) {
@@ -29,18 +35,33 @@ Attachment::GatheredScope::GatheredScope(AttachedModule& attached, const torch::
 Attachment::GatheredScope::~GatheredScope() noexcept(false) {
   if (std::uncaught_exceptions() == 0) attached_.release_from_everybody(units_, source_rank_);
 }
-Attachment::GatheredScope Attachment::gathered(const torch::nn::Module& module, int source_rank) { return {*impl_, module, source_rank}; }
+Attachment::GatheredScope Attachment::gathered(const torch::nn::Module& module, int source_rank) {
+  return {*impl_, module, source_rank};
+}
 
-void Attachment::for_each_parameter(const std::function<void(const std::string&, const torch::Tensor&)>& visit, bool full_precision) {
+void Attachment::for_each_parameter(const std::function<void(const std::string&, const torch::Tensor&)>& visit,
+                                    bool full_precision) {
   impl_->for_each_parameter(visit, full_precision);
 }
 
-void Attachment::abandon() { impl_->abandon(); }
+void Attachment::abandon() {
+  impl_->abandon();
+}
 
-EngineReport Attachment::report() const { return impl_->engine().report(); }
-PhaseSeconds Attachment::take_phase_seconds() { return impl_->engine().take_phase_seconds(); }
-const std::vector<Unit>& Attachment::units() const { return impl_->engine().units(); }
-const std::vector<ParamSpec>& Attachment::parameters() const { return impl_->engine().specs(); }
-const Schedule& Attachment::schedule() const { return impl_->engine().schedule(); }
+EngineReport Attachment::report() const {
+  return impl_->engine().report();
+}
+PhaseSeconds Attachment::take_phase_seconds() {
+  return impl_->engine().take_phase_seconds();
+}
+const std::vector<Unit>& Attachment::units() const {
+  return impl_->engine().units();
+}
+const std::vector<ParamSpec>& Attachment::parameters() const {
+  return impl_->engine().specs();
+}
+const Schedule& Attachment::schedule() const {
+  return impl_->engine().schedule();
+}
 
 }  // namespace zero

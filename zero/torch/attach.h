@@ -7,17 +7,17 @@
 //     engine.step();                    // reduces what is left, clips, updates, clears
 //   }
 //
-// From attach() on, a parameter's storage is empty until an operator uses it; its name, shape, identity and autograd history
-// stay. Rank 0's parameters and buffers are broadcast first; a module made by zero::deferred() is built here, unit by unit.
-// Gradients never appear in .grad(): they go to the engine as they are made.
+// From attach() on, a parameter's storage is empty until an operator uses it; its name, shape, identity and autograd
+// history stay. Rank 0's parameters and buffers are broadcast first; a module made by zero::deferred() is built here,
+// unit by unit. Gradients never appear in .grad(): they go to the engine as they are made.
 #pragma once
-
-#include <torch/nn/module.h>
 
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <torch/nn/module.h>
 
 #include "zero/engine/options.h"
 #include "zero/plan/schedule.h"
@@ -34,7 +34,7 @@ struct AttachOptions {
   double clip = 0;
   Reduce reduce = Reduce::kAuto;
   int accumulate = 1;
-  std::optional<DType> dtype;        // parameters and gradients; master and moments are fp32. Absent: the module's own
+  std::optional<DType> dtype;  // parameters and gradients; master and moments are fp32. Absent: the module's own
   DeviceMemory device_memory;
   std::vector<ParameterGroup> groups;  // empty: weight decay on tensors of two or more dimensions
   std::vector<std::string> units;      // module names that become a unit each; empty: one a repeated block
@@ -51,9 +51,9 @@ class Attachment {
   Attachment& operator=(Attachment&&) noexcept;
   ~Attachment();
 
-  // Collective. Reduces what is left, agrees on the norm, clips, updates, clears. `lr` replaces the optimizer's for this step.
-  // Throws CommError; ConfigError when a parameter lost its key (Module::to, set_data) since attach, with its name; Error after
-  // max_skipped_steps steps in a row with a non-finite gradient.
+  // Collective. Reduces what is left, agrees on the norm, clips, updates, clears. `lr` replaces the optimizer's for
+  // this step. Throws CommError; ConfigError when a parameter lost its key (Module::to, set_data) since attach, with
+  // its name; Error after max_skipped_steps steps in a row with a non-finite gradient.
   StepReport step();
   StepReport step(double lr);
 
@@ -70,8 +70,9 @@ class Attachment {
   };
   AccumulateScope accumulate();
 
-  // Collective, both ends. A scope in which the parameters of `module` (this one, or one inside it) can be read and written by
-  // anybody, raw pointers included. What is written is kept; every rank must write the same, unless `source_rank` says whose counts.
+  // Collective, both ends. A scope in which the parameters of `module` (this one, or one inside it) can be read and
+  // written by anybody, raw pointers included. What is written is kept; every rank must write the same, unless
+  // `source_rank` says whose counts.
   class [[nodiscard]] GatheredScope {
    public:
     GatheredScope(AttachedModule& attached, const torch::nn::Module& module, int source_rank);
@@ -86,12 +87,14 @@ class Attachment {
   };
   GatheredScope gathered(const torch::nn::Module& module, int source_rank = -1);
 
-  // Collective. Calls visit(name, tensor) for every parameter in name order, unit by unit, on every rank: how weights are
-  // saved and hashed without holding them all. `tensor` is CPU, full, in the parameter's dtype; fp32 from the master if `full_precision`.
-  void for_each_parameter(const std::function<void(const std::string& name, const torch::Tensor& tensor)>& visit, bool full_precision = false);
+  // Collective. Calls visit(name, tensor) for every parameter in name order, unit by unit, on every rank: how weights
+  // are saved and hashed without holding them all. `tensor` is CPU, full, in the parameter's dtype; fp32 from the
+  // master if `full_precision`.
+  void for_each_parameter(const std::function<void(const std::string& name, const torch::Tensor& tensor)>& visit,
+                          bool full_precision = false);
 
-  // Local. Ends the attachment without giving parameters back: they stay empty. For a run that is over and whose model is larger than
-  // one rank's memory.
+  // Local. Ends the attachment without giving parameters back: they stay empty. For a run that is over and whose model
+  // is larger than one rank's memory.
   void abandon();
 
   // Local.
@@ -99,7 +102,7 @@ class Attachment {
   PhaseSeconds take_phase_seconds();  // since the last call
   const std::vector<Unit>& units() const;
   const std::vector<ParamSpec>& parameters() const;
-  const Schedule& schedule() const;   // the one in force; without stations before the first step is done
+  const Schedule& schedule() const;  // the one in force; without stations before the first step is done
 
  private:
   friend Attachment attach(torch::nn::Module&, World&, AttachOptions);
@@ -108,8 +111,8 @@ class Attachment {
 };
 
 // Collective. `module` must not be attached already and must outlive the result; so must `world`.
-// Throws ConfigError before anything is allocated: unknown stage, a budget that is too small (with the smallest that is not),
-// parameters of a dtype other than fp32 or bf16, a module attached already.
+// Throws ConfigError before anything is allocated: unknown stage, a budget that is too small (with the smallest that is
+// not), parameters of a dtype other than fp32 or bf16, a module attached already.
 Attachment attach(torch::nn::Module& module, World& world, AttachOptions options = {});
 
 }  // namespace zero

@@ -1,16 +1,16 @@
 #include "zero/torch/attached_module.h"
 
-#include <c10/core/AutogradState.h>
-#include <c10/core/GradMode.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/graph_task.h>
-#include <torch/csrc/autograd/variable.h>
-
 #include <algorithm>
 #include <cstring>
 #include <exception>
 #include <limits>
 #include <unordered_set>
+
+#include <c10/core/AutogradState.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include "zero/base/check.h"
 #include "zero/base/log.h"
@@ -47,7 +47,8 @@ AttachedModule::AttachedModule(torch::nn::Module& module, World& world, AttachOp
   units_ = make_units(specs_, options_.units);
   addresses_ = addresses_of(units_, specs_.size());
   for (std::size_t param = 0; param < specs_.size(); ++param) {
-    storages_.emplace_back(*this, static_cast<int>(param), static_cast<std::size_t>(specs_[param].numel()) * size_of(specs_[param].dtype));
+    storages_.emplace_back(*this, static_cast<int>(param),
+                           static_cast<std::size_t>(specs_[param].numel()) * size_of(specs_[param].dtype));
   }
   Communicator& comm = world.communicator();
   engine_ = std::make_unique<Engine>(comm, specs_, units_, engine_options(options_, world), *this);
@@ -56,7 +57,8 @@ AttachedModule::AttachedModule(torch::nn::Module& module, World& world, AttachOp
   prepare_buffers(module, comm);
 }
 
-// A unit's first contents: from the recording where the module was deferred, else rank 0's. One unit is whole at a time.
+// A unit's first contents: from the recording where the module was deferred, else rank 0's. One unit is whole at a
+// time.
 void AttachedModule::build_unit(const Unit& unit, Communicator& comm) {
   c10::AutoGradMode no_gradients(false);
   torch::Tensor flat = torch::zeros({padded_numel(unit, comm.world())}, torch::kFloat32);
@@ -85,7 +87,8 @@ void AttachedModule::rehome(int param) {
   const auto index = static_cast<std::size_t>(param);
   c10::AutoGradMode no_gradients(false);
   tensors_[index].mutable_grad().reset();
-  replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index].shape, to_scalar_type(specs_[index].dtype), /*keyed=*/true));
+  replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index].shape,
+                                            to_scalar_type(specs_[index].dtype), /*keyed=*/true));
 }
 
 void AttachedModule::install_hook(int param) {
@@ -104,7 +107,8 @@ void AttachedModule::prepare_buffers(torch::nn::Module& module, Communicator& co
     if (!buffer.defined() || !seen.insert(buffer.unsafeGetTensorImpl()).second) continue;
     if (is_deferred(buffer)) replace_data(buffer, build_deferred(buffer, item.key()));
     torch::Tensor contiguous = buffer.contiguous();
-    comm.broadcast({static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()}, 0, {.control = true}).wait();
+    comm.broadcast({static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()}, 0, {.control = true})
+        .wait();
     comm.drain();
     if (!contiguous.is_same(buffer)) buffer.copy_(contiguous);
   }
@@ -133,7 +137,8 @@ void AttachedModule::give_back_all() {
   for (const Unit& unit : units_) {
     const GatheredUnit whole = engine_->use(unit.index, Use::kUntraced);
     const std::byte* data = engine_->data(unit.index);
-    for (const Slice& slice : unit.slices) give_back(slice.param, data + slice.offset * static_cast<std::int64_t>(size_of(unit.dtype)));
+    for (const Slice& slice : unit.slices)
+      give_back(slice.param, data + slice.offset * static_cast<std::int64_t>(size_of(unit.dtype)));
   }
 }
 
@@ -144,7 +149,8 @@ void AttachedModule::give_back(int param, const std::byte* data) {
   if (bytes > 0) std::memcpy(own.get(), data, bytes);
   storages_[index].give_back(std::move(own));
   c10::AutoGradMode no_gradients(false);
-  replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index].shape, to_scalar_type(specs_[index].dtype), /*keyed=*/false));
+  replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index].shape,
+                                            to_scalar_type(specs_[index].dtype), /*keyed=*/false));
 }
 
 // Parameters that are not given back must not point to a handle that is gone: an empty storage of their own is left.
@@ -152,14 +158,16 @@ void AttachedModule::forget(int param) {
   const auto index = static_cast<std::size_t>(param);
   storages_[index].give_back(c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU)));
   c10::AutoGradMode no_gradients(false);
-  replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index].shape, to_scalar_type(specs_[index].dtype), /*keyed=*/false));
+  replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index].shape,
+                                            to_scalar_type(specs_[index].dtype), /*keyed=*/false));
 }
 
 void AttachedModule::bind(int unit, std::byte* data) {
   if (ending_) return;  // storages are being given back: what a unit does from now on does not concern them
   const Unit& description = units_[static_cast<std::size_t>(unit)];
   for (const Slice& slice : description.slices) {
-    storages_[static_cast<std::size_t>(slice.param)].point_to(data == nullptr ? nullptr : data + slice.offset * static_cast<std::int64_t>(size_of(description.dtype)));
+    storages_[static_cast<std::size_t>(slice.param)].point_to(
+        data == nullptr ? nullptr : data + slice.offset * static_cast<std::int64_t>(size_of(description.dtype)));
   }
 }
 
@@ -169,8 +177,9 @@ Use AttachedModule::why() const {
   const c10::AutogradState& state = c10::AutogradState::get_tls_state();
   if (state.get_grad_mode()) return Use::kForward;
   if (state.get_inference_mode()) return Use::kUntraced;
-  // A custom autograd function runs its forward without gradients; it belongs to whatever called it. From Python it is known by the
-  // forward-mode flag; from C++ it looks like an evaluation, which comes between steps and not within a forward pass.
+  // A custom autograd function runs its forward without gradients; it belongs to whatever called it. From Python it is
+  // known by the forward-mode flag; from C++ it looks like an evaluation, which comes between steps and not within a
+  // forward pass.
   if (!state.get_fw_grad_mode()) return last_use_;
   return engine_->in_forward() ? Use::kForward : Use::kUntraced;
 }
@@ -200,7 +209,8 @@ void AttachedModule::verify() const {
   for (std::size_t param = 0; param < tensors_.size(); ++param) {
     const ParameterHandle* handle = ParameterStorage::of(tensors_[param]);
     if (handle != nullptr && handle->owner == this) continue;
-    throw ConfigError("attach", specs_[param].name, "this parameter was replaced after attach() (Module::to, set_data or an assignment)",
+    throw ConfigError("attach", specs_[param].name,
+                      "this parameter was replaced after attach() (Module::to, set_data or an assignment)",
                       "convert and move the module before attach()");
   }
 }
@@ -220,7 +230,9 @@ std::vector<int> AttachedModule::units_of(const torch::nn::Module& module) const
     ++found;
     units.push_back(addresses_[param].unit);
   }
-  if (found != wanted.size()) throw ConfigError("gathered", module.name(), "this module is not the attached one, nor inside it", "pass a module whose parameters were attached");
+  if (found != wanted.size())
+    throw ConfigError("gathered", module.name(), "this module is not the attached one, nor inside it",
+                      "pass a module whose parameters were attached");
   std::sort(units.begin(), units.end());
   units.erase(std::unique(units.begin(), units.end()), units.end());
   return units;
@@ -246,10 +258,12 @@ void AttachedModule::release_from_everybody(const std::vector<int>& units, int s
   scopes_.pop_back();
 }
 
-void AttachedModule::for_each_parameter(const std::function<void(const std::string&, const torch::Tensor&)>& visit, bool full_precision) {
+void AttachedModule::for_each_parameter(const std::function<void(const std::string&, const torch::Tensor&)>& visit,
+                                        bool full_precision) {
   std::vector<std::size_t> order(specs_.size());
   for (std::size_t param = 0; param < order.size(); ++param) order[param] = param;
-  std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) { return specs_[a].name < specs_[b].name; });
+  std::sort(order.begin(), order.end(),
+            [this](std::size_t a, std::size_t b) { return specs_[a].name < specs_[b].name; });
   c10::AutoGradMode no_gradients(false);
   int unit = -1;
   std::vector<float> whole;
@@ -258,7 +272,8 @@ void AttachedModule::for_each_parameter(const std::function<void(const std::stri
       unit = addresses_[param].unit;
       whole = engine_->full_precision(unit);
     }
-    const Slice& slice = units_[static_cast<std::size_t>(unit)].slices[static_cast<std::size_t>(addresses_[param].slice)];
+    const Slice& slice =
+        units_[static_cast<std::size_t>(unit)].slices[static_cast<std::size_t>(addresses_[param].slice)];
     const torch::Tensor values = torch::from_blob(whole.data() + slice.offset, specs_[param].shape, torch::kFloat32);
     visit(specs_[param].name, full_precision ? values : values.to(to_scalar_type(specs_[param].dtype)));
   }

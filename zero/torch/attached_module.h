@@ -1,13 +1,14 @@
 // AttachedModule: the seam between one torch module and the engine. What an Attachment hides.
 //
-// Operators that take a parameter arrive through the fallback in parameter_use.cpp; gradients through a hook on each parameter's
-// AccumulateGrad node; the engine answers with where a unit's bytes are, and this class points the parameters' storages there.
+// Operators that take a parameter arrive through the fallback in parameter_use.cpp; gradients through a hook on each
+// parameter's AccumulateGrad node; the engine answers with where a unit's bytes are, and this class points the
+// parameters' storages there.
 #pragma once
-
-#include <torch/nn/module.h>
 
 #include <memory>
 #include <vector>
+
+#include <torch/nn/module.h>
 
 #include "zero/engine/engine.h"
 #include "zero/torch/attach.h"
@@ -23,8 +24,8 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
  public:
   // Collective. Throws ConfigError; the module is then as it was.
   AttachedModule(torch::nn::Module& module, World& world, AttachOptions options);
-  // Collective. Gives every parameter back in full; after a failure of the world, only this rank's shard of it, the rest NaN (said in
-  // the log).
+  // Collective. Gives every parameter back in full; after a failure of the world, only this rank's shard of it, the
+  // rest NaN (said in the log).
   ~AttachedModule() override;
   AttachedModule(const AttachedModule&) = delete;
   AttachedModule& operator=(const AttachedModule&) = delete;
@@ -45,7 +46,8 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   std::vector<int> units_of(const torch::nn::Module& module) const;
   void gather_for_everybody(const std::vector<int>& units);
   void release_from_everybody(const std::vector<int>& units, int source_rank);
-  void for_each_parameter(const std::function<void(const std::string&, const torch::Tensor&)>& visit, bool full_precision);
+  void for_each_parameter(const std::function<void(const std::string&, const torch::Tensor&)>& visit,
+                          bool full_precision);
 
   Engine& engine() { return *engine_; }
   const Engine& engine() const { return *engine_; }
@@ -65,11 +67,11 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   Use why() const;
 
   AttachOptions options_;
-  std::vector<torch::Tensor> tensors_;       // by parameter: the module's own
+  std::vector<torch::Tensor> tensors_;  // by parameter: the module's own
   std::vector<ParamSpec> specs_;
   std::vector<Unit> units_;
   std::vector<SliceAddress> addresses_;
-  std::vector<ParameterStorage> storages_;   // by parameter
+  std::vector<ParameterStorage> storages_;  // by parameter
   std::vector<Hook> hooks_;
   std::unique_ptr<Engine> engine_;
   std::vector<std::vector<GatheredUnit>> scopes_;  // of gathered(), innermost last

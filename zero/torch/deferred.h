@@ -1,19 +1,21 @@
 // deferred(): build a module without its memory.
 //
-//   auto model = zero::deferred([] { return std::make_shared<Net>(); }, /*seed=*/1337);   // shapes only, on the meta device
-//   auto engine = zero::attach(*model, world);                                            // now built, a unit at a time
+//   auto model = zero::deferred([] { return std::make_shared<Net>(); }, /*seed=*/1337);   // shapes only, on the meta
+//   device auto engine = zero::attach(*model, world);                                            // now built, a unit
+//   at a time
 //
-// Records the module's own construction (empty, normal_, kaiming_uniform_, ...) and replays each parameter's part of it when attach()
-// wants it, seeded by (seed, parameter name): the weights depend neither on world nor on stage, and no rank ever holds the whole model.
-// What cannot be recorded (a construction that reads a tensor's values) throws, with the operator's name.
+// Records the module's own construction (empty, normal_, kaiming_uniform_, ...) and replays each parameter's part of it
+// when attach() wants it, seeded by (seed, parameter name): the weights depend neither on world nor on stage, and no
+// rank ever holds the whole model. What cannot be recorded (a construction that reads a tensor's values) throws, with
+// the operator's name.
 #pragma once
-
-#include <torch/nn/module.h>
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+
+#include <torch/nn/module.h>
 
 namespace zero {
 
@@ -34,7 +36,8 @@ class RecordingScope {
 };
 }  // namespace detail
 
-// Local. The result of `make` (a shared_ptr to a module, or a module holder), its parameters and buffers on the meta device.
+// Local. The result of `make` (a shared_ptr to a module, or a module holder), its parameters and buffers on the meta
+// device.
 template <typename Make>
 auto deferred(Make&& make, std::uint64_t seed = 0) {
   detail::RecordingScope scope(seed);

@@ -1,7 +1,7 @@
 // The dispatch key that marks parameters whose storage may be empty.
 //
-// DeferredInit lies above autograd, autocast and vmap, travels to views but never to results, and no release of PyTorch from 1.13 to
-// 2.14 uses it. Everything that depends on the choice goes through this constant.
+// DeferredInit lies above autograd, autocast and vmap, travels to views but never to results, and no release of PyTorch
+// from 1.13 to 2.14 uses it. Everything that depends on the choice goes through this constant.
 #pragma once
 
 #include <c10/core/DispatchKey.h>

@@ -1,7 +1,7 @@
 // GradientHook: hands a parameter's gradient to its owner as soon as autograd has it whole.
 //
-// A post hook of the parameter's AccumulateGrad node: it runs after the node has put the gradient into .grad, takes it from there and
-// leaves .grad empty, so that a full gradient lives no longer than it must. Local.
+// A post hook of the parameter's AccumulateGrad node: it runs after the node has put the gradient into .grad, takes it
+// from there and leaves .grad empty, so that a full gradient lives no longer than it must. Local.
 #pragma once
 
 #include <torch/csrc/autograd/function_hook.h>
@@ -13,7 +13,8 @@ namespace zero {
 class GradientHook final : public torch::autograd::FunctionPostHook {
  public:
   GradientHook(ParameterOwner& owner, int param) : owner_(owner), param_(param) {}
-  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs, const torch::autograd::variable_list& inputs) override;
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                            const torch::autograd::variable_list& inputs) override;
 
  private:
   ParameterOwner& owner_;

@@ -5,14 +5,15 @@
 // Local.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 namespace zero {
 
 // Contiguous, of these sizes, on the storage's device (CPU or meta); `keyed`: with kParameterKey.
-at::Tensor tensor_over(const c10::Storage& storage, const std::vector<std::int64_t>& sizes, at::ScalarType type, bool keyed);
+at::Tensor tensor_over(const c10::Storage& storage, const std::vector<std::int64_t>& sizes, at::ScalarType type,
+                       bool keyed);
 
 // set_data() without the dispatcher: the tensor keeps its identity, and no operator of ours is in the way.
 void replace_data(const at::Tensor& tensor, const at::Tensor& data);

@@ -1,10 +1,10 @@
 #include "zero/torch/meta_trace.h"
 
+#include <algorithm>
+
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
-
-#include <algorithm>
 
 #include "zero/base/check.h"
 #include "zero/torch/gradient_hook.h"
@@ -16,11 +16,16 @@
 namespace zero {
 namespace {
 
-// Writes down what the executor would: runs of operators on one unit are one touch, a unit's gradient is an event when it is complete.
+// Writes down what the executor would: runs of operators on one unit are one touch, a unit's gradient is an event when
+// it is complete.
 class TraceWriter final : public ParameterOwner, public UnitPins {
  public:
   explicit TraceWriter(const std::vector<Unit>& units, std::size_t num_params)
-      : units_(units), addresses_(addresses_of(units, num_params)), pins_(units.size(), 0), announced_(units.size(), false), arrived_(num_params, false) {}
+      : units_(units),
+        addresses_(addresses_of(units, num_params)),
+        pins_(units.size(), 0),
+        announced_(units.size(), false),
+        arrived_(num_params, false) {}
 
   GatheredUnit use(int param, bool) override {
     const int unit = addresses_[static_cast<std::size_t>(param)].unit;
@@ -47,8 +52,9 @@ class TraceWriter final : public ParameterOwner, public UnitPins {
     begin_backward();
     arrived_[static_cast<std::size_t>(param)] = true;
     const Unit& unit = units_[static_cast<std::size_t>(addresses_[static_cast<std::size_t>(param)].unit)];
-    const bool complete = std::all_of(unit.slices.begin(), unit.slices.end(),
-                                      [this](const Slice& slice) { return slice.numel == 0 || arrived_[static_cast<std::size_t>(slice.param)]; });
+    const bool complete = std::all_of(unit.slices.begin(), unit.slices.end(), [this](const Slice& slice) {
+      return slice.numel == 0 || arrived_[static_cast<std::size_t>(slice.param)];
+    });
     if (complete) announce(unit.index);
   }
 
@@ -100,9 +106,12 @@ class TracedModule {
     for (std::size_t param = 0; param < parameters.tensors.size(); ++param) {
       const torch::Tensor& tensor = parameters.tensors[param];
       const ParamSpec& spec = parameters.specs[param];
-      if (!tensor.is_meta()) throw ConfigError("trace_on_meta", spec.name, "this parameter has memory already", "construct the module inside zero::deferred()");
+      if (!tensor.is_meta())
+        throw ConfigError("trace_on_meta", spec.name, "this parameter has memory already",
+                          "construct the module inside zero::deferred()");
       originals_.push_back({tensor.storage(), tensor.scalar_type()});
-      storages_.emplace_back(writer, static_cast<int>(param), static_cast<std::size_t>(spec.numel()) * size_of(spec.dtype), c10::DeviceType::Meta);
+      storages_.emplace_back(writer, static_cast<int>(param),
+                             static_cast<std::size_t>(spec.numel()) * size_of(spec.dtype), c10::DeviceType::Meta);
       replace_data(tensor, tensor_over(storages_.back().storage(), spec.shape, to_scalar_type(spec.dtype), true));
       if (!spec.trainable) continue;
       auto node = torch::autograd::impl::grad_accumulator(tensor);
@@ -114,7 +123,8 @@ class TracedModule {
     for (std::size_t param = 0; param < originals_.size(); ++param) {
       const torch::Tensor& tensor = parameters_.tensors[param];
       tensor.mutable_grad().reset();
-      replace_data(tensor, tensor_over(originals_[param].storage, parameters_.specs[param].shape, originals_[param].type, false));
+      replace_data(tensor, tensor_over(originals_[param].storage, parameters_.specs[param].shape,
+                                       originals_[param].type, false));
     }
   }
   TracedModule(const TracedModule&) = delete;
@@ -133,7 +143,8 @@ class TracedModule {
 
 }  // namespace
 
-MetaTrace trace_on_meta(torch::nn::Module& module, const std::function<torch::Tensor(int)>& loss, const MetaTraceOptions& options) {
+MetaTrace trace_on_meta(torch::nn::Module& module, const std::function<torch::Tensor(int)>& loss,
+                        const MetaTraceOptions& options) {
   const ModuleParameters parameters = parameters_of(module, options.dtype);
   MetaTrace result{.specs = parameters.specs, .units = make_units(parameters.specs, options.units)};
   TraceWriter writer(result.units, result.specs.size());

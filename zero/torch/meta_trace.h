@@ -7,12 +7,12 @@
 // The same events that the first real step records, as long as the model does not look at values. Local.
 #pragma once
 
-#include <torch/nn/module.h>
-
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <torch/nn/module.h>
 
 #include "zero/plan/trace.h"
 
@@ -26,11 +26,13 @@ struct MetaTrace {
 
 struct MetaTraceOptions {
   int accumulate = 1;
-  std::optional<DType> dtype;       // what parameters will be held in; absent: what they are
-  std::vector<std::string> units;   // as in AttachOptions
+  std::optional<DType> dtype;      // what parameters will be held in; absent: what they are
+  std::vector<std::string> units;  // as in AttachOptions
 };
 
-// `module` is deferred and comes back as it was. `loss(micro)` gives a meta scalar. Throws ConfigError as attach() does.
-MetaTrace trace_on_meta(torch::nn::Module& module, const std::function<torch::Tensor(int micro)>& loss, const MetaTraceOptions& options = {});
+// `module` is deferred and comes back as it was. `loss(micro)` gives a meta scalar. Throws ConfigError as attach()
+// does.
+MetaTrace trace_on_meta(torch::nn::Module& module, const std::function<torch::Tensor(int micro)>& loss,
+                        const MetaTraceOptions& options = {});
 
 }  // namespace zero

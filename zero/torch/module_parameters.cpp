@@ -1,15 +1,15 @@
 #include "zero/torch/module_parameters.h"
 
-#include <torch/nn/modules/embedding.h>
-
 #include <algorithm>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
 
+#include <torch/nn/modules/embedding.h>
+
 #include "zero/base/error.h"
-#include "zero/torch/dispatch_key.h"
 #include "zero/torch/deferred.h"
+#include "zero/torch/dispatch_key.h"
 #include "zero/torch/tensor_type.h"
 
 namespace zero {
@@ -26,18 +26,22 @@ std::unordered_set<const at::TensorImpl*> embedding_weights(const torch::nn::Mod
 
 void check_supported(const std::string& name, const torch::Tensor& tensor) {
   if (tensor.key_set().has(kParameterKey)) {
-    throw ConfigError("attach", name, "this parameter is attached already", "destroy the first Attachment before making another");
+    throw ConfigError("attach", name, "this parameter is attached already",
+                      "destroy the first Attachment before making another");
   }
   if (!tensor.has_storage() || tensor.layout() != at::kStrided) {
     throw ConfigError("attach", name, "not a dense tensor", "zero.cpp shards dense parameters");
   }
   if (!tensor.is_cpu() && !tensor.is_meta()) {
-    throw ConfigError("attach", name, fmt::format("it lies on {}", tensor.device().str()), "this build trains on the CPU: move the module there first");
+    throw ConfigError("attach", name, fmt::format("it lies on {}", tensor.device().str()),
+                      "this build trains on the CPU: move the module there first");
   }
   if (tensor.is_meta() && !is_deferred(tensor)) {
-    throw ConfigError("attach", name, "it has no data and no recording", "construct the module inside zero::deferred(), and do not convert it before attach()");
+    throw ConfigError("attach", name, "it has no data and no recording",
+                      "construct the module inside zero::deferred(), and do not convert it before attach()");
   }
-  if (tensor.is_inference()) throw ConfigError("attach", name, "it is an inference tensor", "construct the module outside InferenceMode");
+  if (tensor.is_inference())
+    throw ConfigError("attach", name, "it is an inference tensor", "construct the module outside InferenceMode");
 }
 
 // Two parameters in one allocation are fine (chunks); two that overlap would silently part.

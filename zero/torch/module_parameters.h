@@ -1,13 +1,14 @@
-// What a module's parameters are, as the plan wants to know it: each tensor once, tied names as aliases, embeddings marked.
+// What a module's parameters are, as the plan wants to know it: each tensor once, tied names as aliases, embeddings
+// marked.
 //
-// Local. Throws ConfigError naming the parameter: a dtype that is neither fp32 nor bf16, a sparse tensor, two parameters that share part of
-// their memory, one that is attached already.
+// Local. Throws ConfigError naming the parameter: a dtype that is neither fp32 nor bf16, a sparse tensor, two
+// parameters that share part of their memory, one that is attached already.
 #pragma once
-
-#include <torch/nn/module.h>
 
 #include <optional>
 #include <vector>
+
+#include <torch/nn/module.h>
 
 #include "zero/plan/param_spec.h"
 

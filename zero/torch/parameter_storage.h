@@ -1,8 +1,8 @@
 // ParameterStorage: the storage of one attached parameter. The storage itself knows whose it is.
 //
-// The context of its DataPtr is a handle with the parameter's index, so "which unit is this?" needs no registry: views, detach(), tied
-// weights and tensors saved for backward share the StorageImpl and are all recognised. The logical size is kept while the pointer is
-// null, so that views of a released parameter can still be made.
+// The context of its DataPtr is a handle with the parameter's index, so "which unit is this?" needs no registry: views,
+// detach(), tied weights and tensors saved for backward share the StorageImpl and are all recognised. The logical size
+// is kept while the pointer is null, so that views of a released parameter can still be made.
 //
 //   ParameterStorage storage(owner, param, bytes);
 //   storage.point_to(block + offset);         // gathered
@@ -12,10 +12,10 @@
 // Local.
 #pragma once
 
-#include <c10/core/Storage.h>
-
 #include <cstdint>
 #include <memory>
+
+#include <c10/core/Storage.h>
 
 #include "zero/engine/gathered_unit.h"
 

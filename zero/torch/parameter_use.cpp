@@ -1,5 +1,5 @@
-// The fallback that sees every operator which takes a parameter (or a view of one): it gathers what the operator needs, runs it
-// below our key, and lets go again. Operators that touch no parameter never come here.
+// The fallback that sees every operator which takes a parameter (or a view of one): it gathers what the operator needs,
+// runs it below our key, and lets go again. Operators that touch no parameter never come here.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/MathBitFallThroughLists.h>
 #include <c10/util/SmallVector.h>
@@ -16,7 +16,8 @@ namespace {
 class OperatorUses {
  public:
   void add(const at::Tensor& tensor, bool writes) {
-    if (const ParameterHandle* handle = ParameterStorage::of(tensor)) held_.push_back(handle->owner->use(handle->param, writes));
+    if (const ParameterHandle* handle = ParameterStorage::of(tensor))
+      held_.push_back(handle->owner->use(handle->param, writes));
   }
 
   void add(const c10::IValue& value, bool writes) {
@@ -51,7 +52,9 @@ void run_with_parameters(const c10::OperatorHandle& op, c10::DispatchKeySet keys
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(_, DeferredInit, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_with_parameters>()); }
+TORCH_LIBRARY_IMPL(_, DeferredInit, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_with_parameters>());
+}
 
 // These read no data: they work on a released parameter, and carry the key on.
 TORCH_LIBRARY_IMPL(aten, DeferredInit, m) {

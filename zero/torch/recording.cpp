@@ -1,12 +1,12 @@
 #include "zero/torch/recording.h"
 
+#include <algorithm>
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/enum_tag.h>
 #include <ATen/ops/empty.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/GradMode.h>
-
-#include <algorithm>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "zero/base/check.h"
 #include "zero/torch/deferred.h"
@@ -15,21 +15,25 @@
 namespace zero {
 namespace {
 
-// The recorder that the dispatcher's fallback must find: an operator brings no context of ours along. The one thread-local of the
-// project; it lives exactly as long as a RecordingScope.
+// The recorder that the dispatcher's fallback must find: an operator brings no context of ours along. The one
+// thread-local of the project; it lives exactly as long as a RecordingScope.
 thread_local Recorder* current_recorder = nullptr;
 
-void delete_tape_ref(void* context) { delete static_cast<TapeRef*>(context); }
+void delete_tape_ref(void* context) {
+  delete static_cast<TapeRef*>(context);
+}
 
 bool has_generator(const c10::FunctionSchema& schema) {
-  return std::any_of(schema.arguments().begin(), schema.arguments().end(), [](const c10::Argument& argument) { return argument.name() == "generator"; });
+  return std::any_of(schema.arguments().begin(), schema.arguments().end(),
+                     [](const c10::Argument& argument) { return argument.name() == "generator"; });
 }
 
 // randn() and its like draw from the global generator; their overloads with a generator draw from ours.
 std::optional<c10::OperatorHandle> with_generator(const c10::OperatorHandle& op) {
   if (has_generator(op.schema()) || !op.hasTag(at::Tag::nondeterministic_seeded)) return std::nullopt;
   const std::string& overload = op.schema().overload_name();
-  return c10::Dispatcher::singleton().findSchema({op.schema().name(), overload.empty() ? "generator" : overload + "_generator"});
+  return c10::Dispatcher::singleton().findSchema(
+      {op.schema().name(), overload.empty() ? "generator" : overload + "_generator"});
 }
 
 }  // namespace
@@ -39,10 +43,16 @@ const TapeRef* tape_of(const at::Tensor& tensor) {
   return tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().cast_context<TapeRef>(&delete_tape_ref);
 }
 
-Recorder::Recorder(std::uint64_t seed) : tape_(std::make_shared<Tape>()) { tape_->seed = seed; }
+Recorder::Recorder(std::uint64_t seed) : tape_(std::make_shared<Tape>()) {
+  tape_->seed = seed;
+}
 
-Recorder* Recorder::current() { return current_recorder; }
-Recorder* Recorder::exchange_current(Recorder* recorder) { return std::exchange(current_recorder, recorder); }
+Recorder* Recorder::current() {
+  return current_recorder;
+}
+Recorder* Recorder::exchange_current(Recorder* recorder) {
+  return std::exchange(current_recorder, recorder);
+}
 
 int Recorder::storage_of(const at::Tensor& tensor) {
   const auto [entry, fresh] = storages_.try_emplace(tensor.storage().unsafeGetStorageImpl(), tape_->num_storages);
@@ -50,7 +60,8 @@ int Recorder::storage_of(const at::Tensor& tensor) {
   ++tape_->num_storages;
   kept_.push_back(tensor.storage());
   auto* ref = new TapeRef{tape_, entry->second};
-  tensor.storage().unsafeGetStorageImpl()->set_data_ptr_noswap({nullptr, ref, &delete_tape_ref, c10::Device(c10::DeviceType::Meta)});
+  tensor.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(
+      {nullptr, ref, &delete_tape_ref, c10::Device(c10::DeviceType::Meta)});
   return entry->second;
 }
 
@@ -68,7 +79,8 @@ RecordedStep::Argument Recorder::describe(const c10::IValue& value, std::vector<
   if (value.isTensorList()) {
     for (const at::Tensor& tensor : value.toTensorVector()) argument.tensors.push_back(describe(tensor, storages));
   } else if (value.isOptionalTensorList()) {
-    for (const auto& tensor : value.toOptionalTensorVector()) argument.tensors.push_back(describe(tensor.value_or(at::Tensor()), storages));
+    for (const auto& tensor : value.toOptionalTensorVector())
+      argument.tensors.push_back(describe(tensor.value_or(at::Tensor()), storages));
   }
   if (argument.tensors.empty()) argument.value = value;
   return argument;
@@ -79,7 +91,8 @@ void Recorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torc
   const std::size_t base = stack.size() - arguments.size();
   RecordedStep step{.op = op};
   if (op.hasTag(at::Tag::nondeterministic_seeded) && !has_generator(op.schema()) && !with_generator(op)) {
-    throw ConfigError("deferred", op.schema().name(), "this operator draws from the global generator and has no other form",
+    throw ConfigError("deferred", op.schema().name(),
+                      "this operator draws from the global generator and has no other form",
                       "initialise with torch::nn::init, or with operators that take a generator");
   }
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -97,8 +110,10 @@ void Recorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torc
     // Below our key, and on the meta device whatever the caller's keys say.
     op.callBoxed(&stack);
   } catch (const c10::Error& error) {
-    throw ConfigError("deferred", op.schema().name(), fmt::format("this operator cannot be recorded ({})", error.what_without_backtrace()),
-                      "build the module without zero::deferred(), or keep operators that read values out of its constructor");
+    throw ConfigError(
+        "deferred", op.schema().name(),
+        fmt::format("this operator cannot be recorded ({})", error.what_without_backtrace()),
+        "build the module without zero::deferred(), or keep operators that read values out of its constructor");
   }
   for (std::size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i) {
     std::vector<int> storages;
@@ -123,12 +138,15 @@ std::uint64_t seed_of(std::uint64_t seed, const std::string& name) {
 }
 
 bool touches(const std::vector<int>& storages, const std::vector<bool>& wanted) {
-  return std::any_of(storages.begin(), storages.end(), [&](int storage) { return wanted[static_cast<std::size_t>(storage)]; });
+  return std::any_of(storages.begin(), storages.end(),
+                     [&](int storage) { return wanted[static_cast<std::size_t>(storage)]; });
 }
 
 class Replay {
  public:
-  Replay(const Tape& tape, std::uint64_t seed) : storages_(static_cast<std::size_t>(tape.num_storages)), generator_(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
+  Replay(const Tape& tape, std::uint64_t seed)
+      : storages_(static_cast<std::size_t>(tape.num_storages)),
+        generator_(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
 
   void run(const RecordedStep& step) {
     torch::jit::Stack stack;
@@ -136,8 +154,11 @@ class Replay {
     const std::optional<c10::OperatorHandle> seeded = with_generator(step.op);
     // The overload with a generator has the same arguments by name, and one more.
     for (const c10::Argument& formal : (seeded ? *seeded : step.op).schema().arguments()) {
-      const auto same = std::find_if(recorded.begin(), recorded.end(), [&](const c10::Argument& a) { return a.name() == formal.name(); });
-      stack.push_back(same == recorded.end() ? c10::IValue(generator_) : argument(formal, step.arguments[static_cast<std::size_t>(same - recorded.begin())]));
+      const auto same = std::find_if(recorded.begin(), recorded.end(),
+                                     [&](const c10::Argument& a) { return a.name() == formal.name(); });
+      stack.push_back(same == recorded.end()
+                          ? c10::IValue(generator_)
+                          : argument(formal, step.arguments[static_cast<std::size_t>(same - recorded.begin())]));
     }
     (seeded ? *seeded : step.op).callBoxed(&stack);
     std::size_t next = 0;
@@ -162,7 +183,8 @@ class Replay {
   }
 
   c10::IValue argument(const c10::Argument& formal, const RecordedStep::Argument& recorded) const {
-    if (formal.type()->kind() == c10::TypeKind::OptionalType && recorded.tensors.empty() && recorded.value.isNone() && formal.name() == "generator") {
+    if (formal.type()->kind() == c10::TypeKind::OptionalType && recorded.tensors.empty() && recorded.value.isNone() &&
+        formal.name() == "generator") {
       return generator_;
     }
     if (recorded.tensors.empty()) return recorded.value;
@@ -170,7 +192,8 @@ class Replay {
     if (type->kind() != c10::TypeKind::ListType) return tensor(recorded.tensors.front());
     if (type->castRaw<c10::ListType>()->getElementType()->kind() == c10::TypeKind::OptionalType) {
       c10::List<std::optional<at::Tensor>> list;
-      for (const auto& ref : recorded.tensors) list.push_back(ref.storage < 0 ? std::nullopt : std::optional(tensor(ref)));
+      for (const auto& ref : recorded.tensors)
+        list.push_back(ref.storage < 0 ? std::nullopt : std::optional(tensor(ref)));
       return list;
     }
     c10::List<at::Tensor> list;
@@ -198,7 +221,8 @@ at::Tensor replay(const TapeRef& ref, const at::Tensor& tensor, const std::strin
   c10::AutoGradMode no_gradients(false);
   Replay replay(tape, seed_of(tape.seed, name));
   for (auto step = needed.rbegin(); step != needed.rend(); ++step) replay.run(**step);
-  return replay.tensor({ref.storage, tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset(), tensor.scalar_type()});
+  return replay.tensor(
+      {ref.storage, tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset(), tensor.scalar_type()});
 }
 
 // ---- the public face ----------------------------------------------------------------------------------------------
@@ -206,7 +230,8 @@ at::Tensor replay(const TapeRef& ref, const at::Tensor& tensor, const std::strin
 namespace detail {
 
 struct RecordingScope::State {
-  explicit State(std::uint64_t seed) : recorder(seed), outer(Recorder::exchange_current(&recorder)), every_operator(kParameterKey) {}
+  explicit State(std::uint64_t seed)
+      : recorder(seed), outer(Recorder::exchange_current(&recorder)), every_operator(kParameterKey) {}
   ~State() { Recorder::exchange_current(outer); }
   Recorder recorder;
   Recorder* outer;
@@ -218,7 +243,9 @@ RecordingScope::~RecordingScope() = default;
 
 }  // namespace detail
 
-bool is_deferred(const torch::Tensor& tensor) { return tape_of(tensor) != nullptr; }
+bool is_deferred(const torch::Tensor& tensor) {
+  return tape_of(tensor) != nullptr;
+}
 
 torch::Tensor build_deferred(const torch::Tensor& tensor, const std::string& name) {
   const TapeRef* ref = tape_of(tensor);

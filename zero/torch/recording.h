@@ -1,20 +1,20 @@
 // Recorder: writes down how a module was constructed, so that each tensor can be made later, alone.
 //
-// While a recorder is current on a thread, every operator comes to run(): it is executed on the meta device (shapes, no memory) and kept as
-// a step of the tape, with tensors written as (storage, sizes, strides, offset). Building one tensor replays the steps its storage
-// depends on, on the CPU, with a generator seeded by (seed, parameter name).
+// While a recorder is current on a thread, every operator comes to run(): it is executed on the meta device (shapes, no
+// memory) and kept as a step of the tape, with tensors written as (storage, sizes, strides, offset). Building one
+// tensor replays the steps its storage depends on, on the CPU, with a generator seeded by (seed, parameter name).
 //
 // The storages of the tensors made carry the tape in the context of their DataPtr. Local.
 #pragma once
-
-#include <ATen/core/Tensor.h>
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/core/stack.h>
 
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 
 namespace zero {
 
@@ -35,7 +35,7 @@ struct RecordedStep {
   c10::OperatorHandle op;
   std::vector<Argument> arguments;
   std::vector<TensorRef> results;
-  std::vector<int> reads;    // storages
+  std::vector<int> reads;  // storages
   std::vector<int> writes;
 };
 

@@ -1,9 +1,9 @@
 // torch's element types and ours.
 #pragma once
 
-#include <c10/core/ScalarType.h>
-
 #include <string>
+
+#include <c10/core/ScalarType.h>
 
 #include "zero/base/dtype.h"
 #include "zero/base/error.h"
@@ -14,9 +14,12 @@ namespace zero {
 inline DType to_dtype(c10::ScalarType type, const std::string& parameter) {
   if (type == c10::ScalarType::Float) return DType::kFloat32;
   if (type == c10::ScalarType::BFloat16) return DType::kBFloat16;
-  throw ConfigError("attach", parameter, std::string("its type is ") + c10::toString(type), "parameters are fp32 or bf16: convert the module first");
+  throw ConfigError("attach", parameter, std::string("its type is ") + c10::toString(type),
+                    "parameters are fp32 or bf16: convert the module first");
 }
 
-constexpr c10::ScalarType to_scalar_type(DType dtype) { return dtype == DType::kFloat32 ? c10::ScalarType::Float : c10::ScalarType::BFloat16; }
+constexpr c10::ScalarType to_scalar_type(DType dtype) {
+  return dtype == DType::kFloat32 ? c10::ScalarType::Float : c10::ScalarType::BFloat16;
+}
 
 }  // namespace zero

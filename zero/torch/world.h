@@ -25,8 +25,8 @@ class World {
   // Takes a communicator of one's own. `local_world`: how many of its ranks share this machine.
   explicit World(std::unique_ptr<Communicator> communicator, int local_world = 1, std::string source = "given");
 
-  // Collective: returns when every rank has arrived. Throws ConfigError (an environment that makes no sense, an unknown transport)
-  // or CommError (ranks that did not come).
+  // Collective: returns when every rank has arrived. Throws ConfigError (an environment that makes no sense, an unknown
+  // transport) or CommError (ranks that did not come).
   static World from_environment(const WorldOptions& options = {});
   // Local. One world a thread, all in this process: for tests.
   static std::vector<World> in_process(int world, const WorldOptions& options = {});
@@ -34,7 +34,9 @@ class World {
   int rank() const { return communicator_->rank(); }
   int size() const { return communicator_->world(); }
   int local_size() const { return local_world_; }
-  const std::string& source() const { return source_; }  // who started the ranks: "torchrun", "Open MPI", "one process", ...
+  const std::string& source() const {
+    return source_;
+  }  // who started the ranks: "torchrun", "Open MPI", "one process", ...
   Communicator& communicator() { return *communicator_; }
 
  private:

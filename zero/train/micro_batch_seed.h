@@ -12,8 +12,8 @@ namespace zero {
 
 constexpr std::uint64_t micro_batch_seed(std::uint64_t seed, std::int64_t step, std::int64_t micro, int rank) {
   std::uint64_t state = 0;
-  for (const std::uint64_t number : {seed, static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(micro),
-                                     static_cast<std::uint64_t>(rank)}) {
+  for (const std::uint64_t number :
+       {seed, static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(micro), static_cast<std::uint64_t>(rank)}) {
     state += number + 0x9e3779b97f4a7c15u;
     state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
     state = (state ^ (state >> 27)) * 0x94d049bb133111ebu;

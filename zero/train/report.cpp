@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <span>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "zero/base/bytes.h"
 
 namespace zero {
 namespace {
@@ -21,6 +24,21 @@ Json memory_json(const MemoryCount& count, std::int64_t total) {
   for (const MemoryTag tag : kAllMemoryTags) json[std::string(name_of(tag))] = count[tag];
   json["total"] = total;
   return json;
+}
+
+double utilization(const RunReport& r) {
+  double peak_flops = 0;
+  for (const RankReport& rank : r.ranks) peak_flops += rank.peak_flops;
+  const double median = median_step_seconds(r.step_seconds);
+  return median > 0 && peak_flops > 0 ? r.flops_per_step / median / peak_flops : 0;
+}
+
+// The rank that has most of it, as text.
+template <typename Value>
+std::string most_bytes(const std::vector<RankReport>& ranks, Value value) {
+  std::int64_t most = 0;
+  for (const RankReport& rank : ranks) most = std::max(most, value(rank));
+  return format_bytes(most);
 }
 
 template <typename Value>
@@ -53,11 +71,7 @@ std::string float_bits(float value) {
 std::string to_json(const RunReport& r) {
   const double median = median_step_seconds(r.step_seconds);
   double startup = 0;
-  double peak_flops = 0;
-  for (const RankReport& rank : r.ranks) {
-    startup = std::max(startup, rank.startup_s);
-    peak_flops += rank.peak_flops;
-  }
+  for (const RankReport& rank : r.ranks) startup = std::max(startup, rank.startup_s);
   Json json{{"system", "zero.cpp"}, {"version", ZERO_VERSION}, {"model", r.model}, {"num_parameters", r.num_parameters},
             {"world", r.world},     {"stage", r.stage},        {"dtype", r.dtype}, {"steps", r.steps},
             {"losses", r.losses}};
@@ -88,8 +102,25 @@ std::string to_json(const RunReport& r) {
   json["transport"] = r.transport;
   json["ranks_source"] = r.ranks_source;
   json["threads"] = r.threads;
-  json["utilization"] = median > 0 && peak_flops > 0 ? r.flops_per_step / median / peak_flops : 0;
+  json["utilization"] = utilization(r);
   return json.dump(1) + "\n";
+}
+
+std::string summary(const RunReport& r) {
+  const double median = median_step_seconds(r.step_seconds);
+  std::string text = fmt::format("  loss {:.4f}", r.losses.empty() ? 0.0F : r.losses.back());
+  if (r.has_validation) text += fmt::format("  val_loss {:.4f}", r.val_loss);
+  text += fmt::format("  {:.1f} ms a step  {} tokens/s  {:.0f}% of the probed peak\n", median * 1e3,
+                      format_count(std::llround(median > 0 ? r.tokens_per_step / median : 0)), utilization(r) * 100);
+  text += fmt::format("  a rank: state {} (formula {}), peak {}, process {}; sends {} a step (formula {})\n",
+                      most_bytes(r.ranks, [](const RankReport& rank) { return rank.memory.state(); }),
+                      format_bytes(std::llround(r.state_formula_bytes)),
+                      most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_memory_total; }),
+                      most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_rss; }),
+                      most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; }),
+                      format_bytes(std::llround(r.sent_formula_bytes)));
+  if (r.skipped_steps > 0) text += fmt::format("  {} steps were skipped\n", r.skipped_steps);
+  return text;
 }
 
 }  // namespace zero

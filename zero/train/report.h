@@ -67,4 +67,7 @@ std::string float_bits(float value);
 
 std::string to_json(const RunReport& report);
 
+// The same for people: a few lines that end a run.
+std::string summary(const RunReport& report);
+
 }  // namespace zero

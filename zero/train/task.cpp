@@ -20,10 +20,11 @@ class LanguageTask : public Task {
  public:
   LanguageTask(Gpt2 model, std::int64_t context) : model_(std::move(model)), context_(context) {}
 
+  using Task::loss;
   torch::nn::Module& module() override { return *model_; }
-  torch::Tensor loss(const Batch& batch) override {
-    const auto logits = model_->forward(as_tensor(batch.input));
-    return at::cross_entropy_loss(logits.view({-1, logits.size(-1)}).to(at::kFloat), as_tensor(batch.target).view(-1));
+  torch::Tensor loss(const torch::Tensor& input, const torch::Tensor& target) override {
+    const auto logits = model_->forward(input);
+    return at::cross_entropy_loss(logits.view({-1, logits.size(-1)}).to(at::kFloat), target.view(-1));
   }
   double flops_per_sample() const override {
     return flops_per_token(model_->options(), context_) * static_cast<double>(context_);
@@ -43,10 +44,10 @@ class RowTask : public Task {
   RowTask(Model model, bool classifies, double flops)
       : model_(std::move(model)), classifies_(classifies), flops_(flops) {}
 
+  using Task::loss;
   torch::nn::Module& module() override { return *model_; }
-  torch::Tensor loss(const Batch& batch) override {
-    const auto output = model_->forward(as_tensor(batch.input)).to(at::kFloat);
-    const auto target = as_tensor(batch.target);
+  torch::Tensor loss(const torch::Tensor& input, const torch::Tensor& target) override {
+    const auto output = model_->forward(input).to(at::kFloat);
     return classifies_ ? at::cross_entropy_loss(output, target) : at::mse_loss(output, target);
   }
   double flops_per_sample() const override { return flops_; }
@@ -125,6 +126,10 @@ std::unique_ptr<Task> make_task(const ModelOptions& model, const SampleShape& da
 
 std::int64_t sample_context(const ModelOptions& model, std::int64_t data_context) {
   return data_context != 0 ? data_context : model.context;
+}
+
+torch::Tensor Task::loss(const Batch& batch) {
+  return loss(as_tensor(batch.input), as_tensor(batch.target));
 }
 
 torch::Tensor as_tensor(const Array& array) {

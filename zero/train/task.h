@@ -41,8 +41,10 @@ class Task {
   virtual ~Task() = default;
 
   virtual torch::nn::Module& module() = 0;
+  // Tensors as in zero/data/batch.h; on the meta device where the module is.
+  virtual torch::Tensor loss(const torch::Tensor& input, const torch::Tensor& target) = 0;
   // The batch is read until backward is over.
-  virtual torch::Tensor loss(const Batch& batch) = 0;
+  torch::Tensor loss(const Batch& batch);
   // Multiplications and additions of a forward and a backward pass over one sample.
   virtual double flops_per_sample() const = 0;
   // What throughput counts: tokens of a sample, or 1 where a sample is a row.

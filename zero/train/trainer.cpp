@@ -13,10 +13,12 @@
 #include "zero/base/clock.h"
 #include "zero/base/error.h"
 #include "zero/base/file.h"
+#include "zero/base/log.h"
 #include "zero/base/process_memory.h"
 #include "zero/comm/collectives.h"
 #include "zero/data/prefetcher.h"
 #include "zero/models/generate.h"
+#include "zero/torch/module_parameters.h"
 #include "zero/train/evaluation.h"
 #include "zero/train/machine_peak.h"
 #include "zero/train/metrics_log.h"
@@ -32,6 +34,16 @@ namespace {
 
 double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// Some sandboxes have no smaps_rollup: the report then says 0, and a run does not end for it.
+std::int64_t proportional_or_zero() {
+  try {
+    return proportional_bytes();
+  } catch (const IoError& error) {
+    ZERO_LOG(info, "steady_pss is not known: {}", error.what());
+    return 0;
+  }
 }
 
 DataOptions with_context(const TrainJob& job) {
@@ -104,26 +116,28 @@ class Trainer {
     require_same_configuration(job_.config_hash, world_);
     progress_.line(
         fmt::format("ranks: {} ({}, {})", world_.size(), world_.source(), world_.communicator().transport()));
+    const std::string plan = print_plan();
     engine_.emplace(attach(task_->module(), world_, job_.attach));
     init.reset();
-    if (is_first()) open_folder();
-  }
-
-  void open_folder() {
-    const TrainingPlan plan{.model = job_.model.name,
-                            .specs = engine_->parameters(),
-                            .units = engine_->units(),
-                            .world = world_.size(),
-                            .stage = job_.attach.stage,
-                            .reduce = job_.attach.reduce,
-                            .accumulate = job_.attach.accumulate,
-                            .num_moments = make_update_rule(job_.attach.optimizer)->num_moments()};
-    const std::string table = plan_table(plan, std::array{job_.attach.stage});
+    if (!is_first()) return;
     folder_.create();
     write_file(folder_.config(), job_.config_text);
-    write_file(folder_.plan(), table);
+    write_file(folder_.plan(), plan);
     log_.emplace(folder_.metrics());
+  }
+
+  std::string print_plan() {
+    TrainingPlan plan{.model = job_.model.name,
+                      .specs = parameters_of(task_->module(), job_.attach.dtype).specs,
+                      .world = world_.size(),
+                      .stage = job_.attach.stage,
+                      .reduce = job_.attach.reduce,
+                      .accumulate = job_.attach.accumulate,
+                      .num_moments = make_update_rule(job_.attach.optimizer)->num_moments()};
+    plan.units = make_units(plan.specs, job_.attach.units);
+    std::string table = plan_table(plan, std::array{job_.attach.stage});
     progress_.text(table);
+    return table;
   }
 
   // Returns the signal that ended it, or 0.
@@ -136,7 +150,7 @@ class Trainer {
       if (step == 0) mine_.startup_s = boot_seconds() - process_start_seconds();
       if (step + 1 == std::min<std::int64_t>(o.steps, kWarmupSteps)) {
         mine_.steady_rss = resident_bytes();
-        mine_.steady_pss = proportional_bytes();
+        mine_.steady_pss = proportional_or_zero();
       }
       if (history_.exchange_due()) {
         if (const int signal = exchange(); signal != 0) return signal;
@@ -228,8 +242,7 @@ class Trainer {
     report.parameters_sha256 = save_weights(*engine_, folder_.model(), is_first());
     fill(report);
     if (is_first()) write_file(folder_.report(), to_json(report));
-    progress_.line(fmt::format("done: {} steps in {}, {:.1f} ms a step, {}", report.steps, folder_.path().string(),
-                               median_step_seconds(report.step_seconds) * 1e3, folder_.report().string()));
+    progress_.text(fmt::format("done: {}\n{}", folder_.path().string(), summary(report)));
     return report;
   }
 
