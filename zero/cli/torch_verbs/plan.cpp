@@ -2,8 +2,12 @@
 #include <array>
 #include <iostream>
 #include <limits>
+#include <optional>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <ATen/ops/empty.h>
 
 #include "zero/base/bytes.h"
 #include "zero/cli/torch_verbs/job.h"
@@ -29,17 +33,40 @@ torch::Tensor meta_loss(Task& task, const SampleShape& shape, std::int64_t batch
   return task.loss(meta({batch, shape.features}, at::kFloat), target);
 }
 
-std::string schedule_text(const PlanRequest& request, Task& task, const SampleShape& shape, const TrainingPlan& plan,
-                          const AttachOptions& attach, GatherBudget budget) {
+struct PrintedSchedule {
+  ScheduleCost cost;
+  std::string moves;  // a line an event
+};
+
+PrintedSchedule schedule_of(const PlanRequest& request, Task& task, const SampleShape& shape, const TrainingPlan& plan,
+                            const AttachOptions& attach, GatherBudget budget) {
   const MetaTrace traced =
       trace_on_meta(task.module(), [&](int) { return meta_loss(task, shape, request.loaded.config.train.batch); },
                     {.accumulate = attach.accumulate, .dtype = attach.dtype, .units = attach.units});
   const Placement placement = place(plan.stage, plan.reduce, plan.accumulate);
   const Schedule schedule = build_schedule(traced.trace, traced.units, plan.world, placement, budget);
-  const ScheduleCost cost = simulate(schedule, traced.units, plan.world);
-  return fmt::format("schedule: {} gathers, {} reductions, {} sent, {} gathered at most\n{}", cost.num_gathers,
-                     cost.num_reduces, format_bytes(cost.sent_bytes), format_bytes(cost.gathered_peak_bytes),
-                     print_schedule(schedule, traced.units));
+  return {simulate(schedule, traced.units, plan.world), print_schedule(schedule, traced.units)};
+}
+
+std::string as_json(const TrainingPlan& plan, std::span<const int> stages, const PrintedSchedule* schedule) {
+  if (schedule == nullptr) return plan_json(plan, stages);
+  auto json = nlohmann::ordered_json::parse(plan_json(plan, stages));
+  const ScheduleCost& cost = schedule->cost;
+  json["schedule"] = {{"num_gathers", cost.num_gathers},
+                      {"num_reduces", cost.num_reduces},
+                      {"sent_bytes", cost.sent_bytes},
+                      {"gathered_peak_bytes", cost.gathered_peak_bytes},
+                      {"moves", schedule->moves}};
+  return json.dump(1) + "\n";
+}
+
+std::string as_text(const TrainingPlan& plan, std::span<const int> stages, const PrintedSchedule* schedule) {
+  std::string text = plan_table(plan, stages);
+  if (schedule == nullptr) return text;
+  const ScheduleCost& cost = schedule->cost;
+  return text + fmt::format("\nschedule: {} gathers, {} reductions, {} sent, {} gathered at most\n{}", cost.num_gathers,
+                            cost.num_reduces, format_bytes(cost.sent_bytes), format_bytes(cost.gathered_peak_bytes),
+                            schedule->moves);
 }
 
 }  // namespace
@@ -64,12 +91,10 @@ int plan_verb(const PlanRequest& request) {
       gather_budget(attach.device_memory, plan.units, plan.world, place(plan.stage, plan.reduce, plan.accumulate),
                     plan.num_moments, plan.stage, std::numeric_limits<std::int64_t>::max());
   constexpr std::array kStages{0, 1, 2, 3};
-  if (request.json) {
-    std::cout << plan_json(plan, kStages);
-    return 0;
-  }
-  std::cout << plan_table(plan, kStages);
-  if (request.schedule) std::cout << '\n' << schedule_text(request, *task, shape, plan, attach, budget);
+  std::optional<PrintedSchedule> schedule;
+  if (request.schedule) schedule = schedule_of(request, *task, shape, plan, attach, budget);
+  const PrintedSchedule* shown = schedule ? &*schedule : nullptr;
+  std::cout << (request.json ? as_json(plan, kStages, shown) : as_text(plan, kStages, shown));
   return 0;
 }
 
