@@ -52,7 +52,7 @@ TEST(Plugin, OneProcessUsesTheEmbeddedTransport) {
 TEST(Plugin, GlooIsSkippedUnderAddressSanitizerAndSaysSo) {
   const auto statuses = transport_statuses();
   const auto gloo = std::ranges::find(statuses, "gloo", &TransportStatus::name);
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   EXPECT_FALSE(gloo->available);
   EXPECT_NE(gloo->why.find("AddressSanitizer"), std::string::npos);
 #else

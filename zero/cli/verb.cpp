@@ -34,8 +34,8 @@ void print_help() {
       "4 a read or write failed; 128 + signal when ended by one.\n"
       "\nFirst steps:\n"
       "  zero doctor\n"
-      "  zero plan examples/shakespeare/config.toml --world 2\n"
-      "  zero train examples/shakespeare/config.toml -n 2\n");
+      "  zero plan examples/shakespeare/shakespeare.toml --world 2\n"
+      "  zero train examples/shakespeare/shakespeare.toml -n 2\n");
 }
 
 int report(std::string_view verb, const std::exception& error, int status) {

@@ -20,16 +20,16 @@
 namespace zero {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kAddressSanitizer = true;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitizer = true;
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-constexpr bool kAddressSanitizer = true;
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr bool kSanitizer = true;
 #else
-constexpr bool kAddressSanitizer = false;
+constexpr bool kSanitizer = false;
 #endif
 #else
-constexpr bool kAddressSanitizer = false;
+constexpr bool kSanitizer = false;
 #endif
 
 struct Plugin {
@@ -79,8 +79,8 @@ struct Opened {
 };
 
 Opened open_plugin(const Plugin& plugin) {
-  if (plugin.name == "gloo" && kAddressSanitizer) {
-    return {.why_not = "skipped under AddressSanitizer, which cannot work with RTLD_DEEPBIND"};
+  if (plugin.name == "gloo" && kSanitizer) {
+    return {.why_not = "skipped under AddressSanitizer and ThreadSanitizer, which cannot work with RTLD_DEEPBIND"};
   }
   Opened opened{.path = find_file(plugin)};
   if (opened.path.empty())
