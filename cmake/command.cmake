@@ -33,6 +33,7 @@ endif()
 
 zero_tests(launch FLOORS base launch)
 zero_tests(config FLOORS base config)
+zero_tests(issues FLOORS base config)
 zero_tests(cli FLOORS launch config cli LIBS zero_core)
 if(TARGET zero_cli_test AND TARGET zero_command)
   add_dependencies(zero_cli_test zero_command)

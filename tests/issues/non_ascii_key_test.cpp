@@ -1,0 +1,29 @@
+// A letter outside ASCII where a key was expected ("Ќ = 1", found by fuzzing) ran into undefined behaviour in the TOML
+// library's table of white space: a build could accept it, refuse it or do anything else.
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/message_of.h"
+#include "zero/base/error.h"
+#include "zero/config/toml_source.h"
+
+namespace zero {
+namespace {
+
+TEST(NonAsciiKey, ALetterOutsideAsciiThatBeginsNoKeyIsRefusedWithItsLine) {
+  for (const char* text : {"steps\u040a\n", "[train]\nsteps = 1\u00e9\n", "\u0416 = 1\n", "a\u3042 = 1\n"}) {
+    const std::string message = message_of<ConfigError>([&] { parse_toml(text, "c.toml"); });
+    EXPECT_TRUE(message.starts_with("c.toml:")) << message;
+    EXPECT_NE(message.find("not TOML"), std::string::npos) << message;
+  }
+}
+
+TEST(NonAsciiKey, LettersOutsideAsciiInsideStringsAndCommentsStay) {
+  const auto settings = parse_toml("# \u040a\npath = \"\u00e9\u040a\u3042\"\n", "c.toml");
+  ASSERT_EQ(settings.size(), 1u);
+  EXPECT_EQ(settings[0].text, "\"\u00e9\u040a\u3042\"");
+}
+
+}  // namespace
+}  // namespace zero
