@@ -59,5 +59,6 @@ function(zero_tests folder)
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 6")  # instrumented code is several times slower
   endif()
   add_test(NAME ${folder} COMMAND ${target} --gtest_brief=1 WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
-  set_tests_properties(${folder} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT})
+  # What a test provokes on purpose need not be read.
+  set_tests_properties(${folder} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} ENVIRONMENT ZERO_LOG_LEVEL=error)
 endfunction()

@@ -99,10 +99,11 @@ TEST_F(BoardWaitTest, SeveralLateRanksAreAllNamed) {
 }
 
 TEST_F(BoardWaitTest, AnyDeathEndsTheWaitAtOnce) {
+  board_[2].process.store(4711);
   peers_.dead_ranks = only(2);
   // It is rank 1 that is waited for.
   EXPECT_EQ(wait(milliseconds(60000), [] { return only(1); }),
-            "rank 2: barrier #7: its process ended; it last began nothing; state of 2");
+            "rank 2: barrier #7: its process ended; it last began nothing; it was process 4711");
 }
 
 TEST_F(BoardWaitTest, ARankThatLeftInGoodOrderIsNoDeathUnlessItIsNeeded) {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "zero/base/error.h"
@@ -128,6 +129,25 @@ TEST(Meeting, ATakenNameIsSaid) {
   const auto squatter = UnixSocket::listen(name);
   ASSERT_TRUE(squatter);
   EXPECT_CONTAINS(attend(name, 0, 2, milliseconds(100)).error, "another run on this host is called");
+}
+
+// A signal that waits until a step has ended, as in `zero train`; here it has come before there was one.
+TEST(Meeting, ARankToldToEndDoesNotWaitForTheOthers) {
+  sigset_t deferred, before;
+  sigemptyset(&deferred);
+  sigaddset(&deferred, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &deferred, &before);
+  raise(SIGTERM);
+  for (const int rank : {0, 1}) {
+    const auto begin = std::chrono::steady_clock::now();
+    const std::string error = attend(name_here("told"), rank, 3, milliseconds(60000)).error;
+    EXPECT_CONTAINS(error, fmt::format("rank {}: meeting of the ranks: was told to end", rank));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30)) << "nowhere near the timeout";
+  }
+  int taken = 0;
+  sigwait(&deferred, &taken);
+  EXPECT_EQ(taken, SIGTERM) << "it is left for whoever deferred it";
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include "zero/base/error.h"
 
+#include "fake_tcp_store.h"
+
 namespace zero {
 namespace {
 
@@ -58,6 +60,35 @@ TEST(Plugin, GlooIsSkippedUnderAddressSanitizerAndSaysSo) {
 #else
   EXPECT_EQ(gloo->why.find("AddressSanitizer"), std::string::npos);
 #endif
+}
+
+bool gloo_is_there() {
+  const auto statuses = transport_statuses();
+  return std::ranges::find(statuses, "gloo", &TransportStatus::name)->available;
+}
+
+// /etc/hosts often gives a host's own name a loopback address. Rank 0 alone finds out, long before the timeout.
+TEST(Plugin, GlooBetweenHostsRefusesALoopbackAddressAtOnce) {
+  if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
+  const int port = Listener().port();
+  try {
+    open_transport("gloo", {.world = 2, .master_port = port, .run_id = "x"}, std::chrono::hours(1));
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("rank 0 reaches rank 0 from 127.0.0.1"), std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("set ZERO_COMM_INTERFACE"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Plugin, GlooUnderTorchrunNeedsTorchrunsStore) {
+  if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
+  RankEnvironment ranks{.world = 2, .local_world = 2, .master_port = Listener().port()};
+  ranks.agent_run = "none";
+  EXPECT_THROW(open_transport("gloo", ranks, std::chrono::hours(1)), CommError);
+  // One rank meets nobody.
+  ranks.world = ranks.local_world = 1;
+  EXPECT_EQ(open_transport("gloo", ranks, seconds(10))->world(), 1);
 }
 
 }  // namespace

@@ -184,6 +184,23 @@ TEST(Rendezvous, FlagsWinOneByOne) {
   EXPECT_EQ(ranks.run_id, "mine");
 }
 
+TEST(Rendezvous, TorchrunsStoreIsUsedWhereItSaysSo) {
+  Variables variables = kTorchrun;
+  EXPECT_FALSE(detect(variables).agent_run);
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";  // zero launch; torchrun with TORCH_DISABLE_SHARE_RDZV_TCP_STORE
+  EXPECT_FALSE(detect(variables).agent_run);
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  variables["TORCHELASTIC_RUN_ID"] = "none";
+  EXPECT_EQ(detect(variables).agent_run, "none");
+  // Agents of several hosts count restarts each for itself.
+  variables["TORCHELASTIC_RESTART_COUNT"] = "3";
+  EXPECT_EQ(detect(variables).agent_run, "none");
+  // Whoever gives another address does not mean the store's.
+  EXPECT_FALSE(detect(variables, {.master_port = 7}).agent_run);
+  EXPECT_FALSE(detect(variables, {.master_addr = "there"}).agent_run);
+  EXPECT_FALSE(detect(variables, {.rank = 0, .world = 2}).agent_run);
+}
+
 TEST(Rendezvous, NumbersAreReadStrictly) {
   for (const char* bad : {"1x", "one", "-1", "4", "99999999999", " 1", "1.0", "0x1"}) {
     Variables variables = kTorchrun;

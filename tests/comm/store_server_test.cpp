@@ -112,7 +112,7 @@ TEST(StoreServer, ATakenPortIsTheUsersToPutRight) {
     const StoreServer second(port, "run", 0, kLong);
     FAIL();
   } catch (const StoreError& error) {
-    EXPECT_TRUE(error.port_taken);
+    EXPECT_TRUE(error.configuration);
     EXPECT_NE(std::string(error.what()).find(std::to_string(port)), std::string::npos);
     EXPECT_NE(std::string(error.what()).find("set MASTER_PORT"), std::string::npos);
   }
@@ -122,6 +122,21 @@ TEST(StoreServer, EndsAtItsTimeoutWhenAClientNeverComes) {
   const auto begin = std::chrono::steady_clock::now();
   { const StoreServer server(free_port(), "run", 1, milliseconds(150)); }
   EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(149));
+}
+
+TEST(StoreServer, PortZeroIsAnyFreePort) {
+  const StoreServer a(0, "a", 1, kLong), b(0, "b", 1, kLong);
+  ASSERT_NE(a.port(), b.port());
+  const FileDescriptor client_a = greet(a.port(), "a"), client_b = greet(b.port(), "b");
+  Message answer;
+  EXPECT_EQ(read_message(client_a.get(), answer, kLong), Read::kDone);
+  EXPECT_EQ(answer.key, "a");
+}
+
+TEST(StoreServer, AbandonedItWaitsForNobody) {
+  StoreServer server(0, "run", 1, std::chrono::hours(1));
+  const FileDescriptor client = greet(server.port(), "run");
+  server.abandon();  // and the destructor returns
 }
 
 TEST(StoreMessages, AMessageTooLargeIsNotRead) {

@@ -138,7 +138,9 @@ class ScriptedModel final : public UnitObserver {
   std::vector<std::uint32_t> weight_bits() {
     std::vector<std::uint32_t> bits;
     for (const Unit& unit : units_) {
-      for (const float value : engine_->full_precision(unit.index)) bits.push_back(std::bit_cast<std::uint32_t>(value));
+      engine_->read_full_precision(unit.index, [&](std::span<const float> whole) {
+        for (const float value : whole) bits.push_back(std::bit_cast<std::uint32_t>(value));
+      });
     }
     return bits;
   }
@@ -148,8 +150,11 @@ class ScriptedModel final : public UnitObserver {
     for (const Unit& unit : units_) {
       for (const Slice& slice : unit.slices) {
         if (slice.param != param) continue;
-        const auto whole = engine_->full_precision(unit.index);
-        return {whole.begin() + slice.offset, whole.begin() + slice.offset + slice.numel};
+        std::vector<float> values;
+        engine_->read_full_precision(unit.index, [&](std::span<const float> whole) {
+          values.assign(whole.begin() + slice.offset, whole.begin() + slice.offset + slice.numel);
+        });
+        return values;
       }
     }
     return {};

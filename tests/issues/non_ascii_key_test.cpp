@@ -4,9 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/message_of.h"
 #include "zero/base/error.h"
 #include "zero/config/toml_source.h"
+
+#include "tests/message_of.h"
 
 namespace zero {
 namespace {

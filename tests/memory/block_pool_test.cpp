@@ -45,6 +45,16 @@ TEST(BlockPool, IdleBlocksCountInTheLedger) {
   EXPECT_EQ(f.charged(), 500);
 }
 
+TEST(BlockPool, ABlockStandsInTheLedgerForWhatItWasAcquiredForLast) {
+  Fixture f;
+  f.pool.release(f.pool.acquire(500, kNoLimit));
+  std::byte* block = f.pool.acquire(500, kNoLimit, MemoryTag::kStaging);
+  EXPECT_EQ(f.charged(), 0);
+  EXPECT_EQ(f.ledger.held(Tier::kDevice, MemoryTag::kStaging), 500);
+  f.pool.release(block);
+  EXPECT_EQ(f.ledger.held(Tier::kDevice, MemoryTag::kStaging), 500) << "idle, too";
+}
+
 TEST(BlockPool, ALargerBlockIsTakenOnlyWhereThereIsNoRoomForANewOne) {
   Fixture f;
   std::byte* large = f.pool.acquire(1000, kNoLimit);

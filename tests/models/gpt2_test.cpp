@@ -145,7 +145,9 @@ TEST(Gpt2, FirstWeightsAreAsPublished) {
   EXPECT_NEAR(deviation("h.3.attn.c_proj.weight"), 0.005, 3e-4) << "0.02 / sqrt(16)";
   EXPECT_NEAR(deviation("h.3.mlp.c_proj.weight"), 0.005, 3e-4);
   for (const auto& item : model->named_parameters()) {
-    if (item.key().ends_with("bias")) EXPECT_EQ(item.value().abs().sum().item<double>(), 0) << item.key();
+    if (item.key().ends_with("bias")) {
+      EXPECT_EQ(item.value().abs().sum().item<double>(), 0) << item.key();
+    }
     if (item.key().find("ln_") != std::string::npos && item.key().ends_with("weight")) {
       EXPECT_TRUE(torch::equal(item.value(), torch::ones_like(item.value()))) << item.key();
     }

@@ -8,20 +8,19 @@
 #include "zero/data/open_data.h"
 
 #include "tests/temporary_folder.h"
+#include "tests/train/filled.h"
 #include "tests/train/worlds.h"
 
 namespace zero {
 namespace {
 
 ModelOptions small_gpt2() {
-  return {.name = "gpt2", .layers = 1, .width = 8, .heads = 2, .context = 8, .init = "weights to come"};
+  return {.name = "gpt2", .layers = 1, .width = 8, .heads = 2, .context = 8};
 }
 
 std::unique_ptr<Task> some_task(const SampleShape& shape) {
   auto task = make_task(small_gpt2(), shape, 1);
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(4);
-  const torch::NoGradGuard no_grad;
-  for (auto& tensor : task->module().parameters()) tensor.normal_(0, 0.3, generator);
+  fill(task->module(), 0.3, 4);
   return task;
 }
 

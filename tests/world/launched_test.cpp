@@ -1,5 +1,7 @@
-// Worlds whose ranks somebody else starts: mpirun, and two network namespaces that stand for two hosts. This program is
-// then every rank's program; ZERO_WORLD_TRANSPORT tells it so.
+// Worlds whose ranks somebody else starts: mpirun, torchrun, and two network namespaces that stand for two hosts. This
+// program is then every rank's program; ZERO_WORLD_TRANSPORT tells it so.
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -7,6 +9,8 @@
 
 #include <unistd.h>
 
+#include "../comm/fake_tcp_store.h"
+#include "../comm/torchrun_path.h"
 #include "suite.h"
 
 #ifndef ZERO_MPIRUN
@@ -124,6 +128,92 @@ TEST_F(Mpirun, AMismatchOverMpiNamesBothRanks) {
   }
 }
 
+class Torchrun : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!launched_transport().empty()) GTEST_SKIP() << "this is a rank";
+    if (torchrun_path().empty()) GTEST_SKIP() << "no torchrun in PATH or ZERO_TORCHRUN";
+    if (!available(GetParam())) GTEST_SKIP() << "the transport " << GetParam() << " is not there";
+  }
+  // Without --standalone every run is called "none" and has the port that it is given.
+  static std::string command(const std::string& transport, const std::string& flags, const std::string& filter) {
+    return fmt::format(
+        "env OMP_NUM_THREADS=1 ZERO_WORLD_TRANSPORT={} timeout 300 '{}' --no-python --nproc-per-node 2 {} {} "
+        "--gtest_brief=1 --gtest_color=no '{}'",
+        transport, torchrun_path(), flags, self(), filter);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Over, Torchrun, ::testing::Values("shared_memory", "gloo"),
+                         [](const auto& info) { return info.param; });
+
+// That nobody listens on just now, and not the same.
+std::array<int, 2> two_free_ports() {
+  const Listener a, b;
+  return {a.port(), b.port()};
+}
+
+// Runs both at once; [0] is the first one's output.
+std::array<Output, 2> run_both(const std::string& first, const std::string& second) {
+  std::array<Output, 2> outputs;
+  {
+    const std::jthread other([&] { outputs[1] = run(second); });
+    outputs[0] = run(first);
+  }
+  return outputs;
+}
+
+TEST_P(Torchrun, TwoRunsOfOneHostPassTheSuiteAtTheSameTime) {
+  const auto [port, other_port] = two_free_ports();
+  for (const Output& output : run_both(command(GetParam(), fmt::format("--master-port {}", port), kSuite),
+                                       command(GetParam(), fmt::format("--master-port {}", other_port), kSuite))) {
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_TRUE(ran_the_suite(output.text, 2)) << output.text;
+  }
+}
+
+// A rank of the next test: rank 1 ends after it has met rank 0 in the first round.
+TEST(TorchrunRank, EndsInItsFirstRound) {
+  if (std::getenv("ZERO_WORLD_ROUNDS") == nullptr) GTEST_SKIP() << "runs under Torchrun.RanksMeetAgainAfterARestart";
+  expect_world({.transport = launched_transport(), .size = 2}, [](Communicator& comm) {
+    comm.barrier({}).wait();
+    if (std::string(std::getenv("TORCHELASTIC_RESTART_COUNT")) == "0" && comm.rank() == 1) _exit(7);
+    comm.barrier({}).wait();
+  });
+}
+
+// torchrun's store keeps what the first round left there.
+TEST_P(Torchrun, RanksMeetAgainAfterARestart) {
+  const Output output = run("env ZERO_WORLD_ROUNDS=2 " +
+                            command(GetParam(), "--standalone --max-restarts 1", "--gtest_filter=TorchrunRank.*"));
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_NE(output.text.find("failed (exitcode: "), std::string::npos) << output.text;  // the first round's
+}
+
+// Ranks as torchrun would start them, and a store that still leads to a rank 0 of the past: nobody listens there.
+TEST(AgentStore, AnAnnouncementOfThePastIsFoundOut) {
+  if (!launched_transport().empty()) GTEST_SKIP() << "this is a rank";
+  if (!available("gloo")) GTEST_SKIP() << "the plug-in gloo is not there";
+  FakeTcpStore store;
+  store.put("/zero/none/rank 0", fmt::format("127.0.0.1 {} gone", two_free_ports()[0]));
+  const auto rank = [&](int rank) {
+    return fmt::format(
+        "env RANK={0} WORLD_SIZE=2 LOCAL_RANK={0} LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={1} "
+        "TORCHELASTIC_RUN_ID=none TORCHELASTIC_USE_AGENT_STORE=True TORCHELASTIC_RESTART_COUNT={0} "
+        "ZERO_WORLD_TRANSPORT=gloo timeout 300 {2} --gtest_brief=1 --gtest_color=no '{3}'",
+        rank, store.port(), self(), kSuite);
+  };
+  std::array<Output, 2> outputs;
+  {
+    const std::jthread rank_1([&] { outputs[1] = run(rank(1)); });
+    EXPECT_TRUE(store.wait_for("get /zero/none/rank 0"));  // rank 1 has read what the past left
+    outputs[0] = run(rank(0));
+  }
+  for (const Output& output : outputs) {
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_TRUE(ran_the_suite(output.text, 1)) << output.text;
+  }
+}
+
 // Two namespaces joined by a cable: each rank has its own loopback, address and abstract sockets.
 class TwoHosts : public ::testing::Test {
  protected:
@@ -167,6 +257,21 @@ TEST_F(TwoHosts, TheSuitePassesOverGloo) {
   unlink(log.c_str());
   EXPECT_EQ(output.status, 0) << output.text << other;
   EXPECT_TRUE(ran_the_suite(output.text, 1) && ran_the_suite(other, 1)) << output.text << other;
+}
+
+TEST_F(TwoHosts, TheSuitePassesOverGlooUnderTorchrun) {
+  if (torchrun_path().empty()) GTEST_SKIP() << "no torchrun in PATH or ZERO_TORCHRUN";
+  const auto agent = [&](int node) {
+    return fmt::format(
+        "ip netns exec {} env OMP_NUM_THREADS=1 ZERO_WORLD_TRANSPORT=gloo timeout 300 '{}' --no-python --nnodes 2 "
+        "--node-rank {} --nproc-per-node 1 --master-addr 10.77.0.1 --master-port 29500 {} --gtest_brief=1 "
+        "--gtest_color=no '{}'",
+        hosts_[node], torchrun_path(), node, self(), kSuite);
+  };
+  for (const Output& output : run_both(agent(0), agent(1))) {
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_TRUE(ran_the_suite(output.text, 1)) << output.text;
+  }
 }
 
 TEST_F(TwoHosts, SharedMemoryIsRefusedWithARemedy) {

@@ -62,7 +62,9 @@ void BoardWait::check_alive(const std::function<RankSet()>& late, const Signatur
   const RankSet left = board_.left();
   if (const RankSet died = dead & ~left; died != 0) {
     const int rank = std::countr_zero(died);
-    fail(rank, zero::describe(what), fmt::format("its process ended; {}", describe(rank)));
+    fail(rank, zero::describe(what),
+         fmt::format("its process ended; {}; it was process {}", describe_progress(rank),
+                     board_[rank].process.load(std::memory_order_relaxed)));
   }
   // Asked again, after: a rank may have done its part and left since.
   if (const RankSet gone = late() & left; gone != 0) {
@@ -84,7 +86,7 @@ void BoardWait::fail_late(RankSet late, const Signature& what) {
   fail(std::countr_zero(late), zero::describe(what), reason);
 }
 
-std::string BoardWait::describe(int rank) const {
+std::string BoardWait::describe_progress(int rank) const {
   RankBoard& board = board_[rank];
   const std::uint64_t posted = board.posted.load(std::memory_order_acquire);
   std::string text =
@@ -92,6 +94,11 @@ std::string BoardWait::describe(int rank) const {
   if (const RankSet waits = board.waiting_for.load(std::memory_order_relaxed); waits != 0) {
     text += fmt::format(" and waits for {}", format_ranks(waits));
   }
+  return text;
+}
+
+std::string BoardWait::describe(int rank) const {
+  std::string text = describe_progress(rank);
   if (const std::string process = memory_.describe(rank); !process.empty()) text += "; " + process;
   return text;
 }

@@ -41,6 +41,9 @@ class BoardWait {
   void sleep_until_nobody(const std::function<RankSet()>& late, const Signature& what);
   void check_alive(const std::function<RankSet()>& late, const Signature& what);
   [[noreturn]] void fail_late(RankSet late, const Signature& what);
+  // What a rank did last; describe(): and what its process does now. Of a dead one the system may still say that it
+  // runs.
+  std::string describe_progress(int rank) const;
   std::string describe(int rank) const;
 
   Board& board_;

@@ -6,9 +6,8 @@
 #include <new>
 #include <vector>
 
-#include <sys/mman.h>
-
 #include "zero/base/check.h"
+#include "zero/base/pages.h"
 #include "zero/comm/rank_sum.h"
 
 namespace zero {
@@ -98,10 +97,9 @@ Work Communicator::reduce_scatter(const ReduceScatter& request, CommTag tag) {
 
 Allocation Communicator::allocate(std::size_t bytes) {
   if (bytes == 0) return {};
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) throw std::bad_alloc();
-  madvise(data, bytes, MADV_HUGEPAGE);  // a wish: refused where huge pages are off
-  return {static_cast<std::byte*>(data), bytes, [](std::byte* data, std::size_t bytes) { munmap(data, bytes); }};
+  Allocation pages = map_private(bytes);
+  if (!pages) throw std::bad_alloc();
+  return pages;
 }
 
 }  // namespace zero

@@ -4,19 +4,18 @@
 #include <new>
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include "zero/base/error.h"
+#include "zero/base/pages.h"
 #include "zero/comm/board_communicator.h"
 
 namespace zero {
 namespace {
 
 Allocation allocate_pages(std::size_t bytes) {
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) throw std::bad_alloc();
-  madvise(data, bytes, MADV_HUGEPAGE);  // a wish: refused where huge pages are off
-  return {static_cast<std::byte*>(data), bytes, [](std::byte* data, std::size_t bytes) { munmap(data, bytes); }};
+  Allocation pages = map_private(bytes);
+  if (!pages) throw std::bad_alloc();
+  return pages;
 }
 
 // What all ranks share; the last one to leave frees it.

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "zero/base/error.h"
@@ -21,6 +22,7 @@ using Result = UnixSocket::Result;
 constexpr std::uint32_t kVersion = 0x7a630001;  // of what follows and of the board
 constexpr milliseconds kSlice{50};
 constexpr const char* kOperation = "meeting of the ranks";
+constexpr const char* kToldToEnd = "was told to end (SIGINT or SIGTERM) before all ranks were there";
 
 struct Hello {
   std::uint32_t version = kVersion;
@@ -50,6 +52,14 @@ class Deadline {
   milliseconds timeout_;
   Clock::time_point end_;
 };
+
+// A rank that keeps these signals for the end of its step would wait here for ranks that they have already ended.
+bool told_to_end() {
+  sigset_t pending;
+  sigemptyset(&pending);
+  sigpending(&pending);
+  return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1;
+}
 
 // Rank 0's side.
 class Host {
@@ -87,6 +97,7 @@ class Host {
     while (arrived_ != first_ranks(world_)) {
       if (std::optional<UnixSocket> socket = listener->accept(deadline_.slice())) welcome(std::move(*socket));
       look_for_the_dead();
+      if (told_to_end()) refuse(0, kToldToEnd);
       if (deadline_.passed()) {
         const RankSet missing = first_ranks(world_) & ~arrived_;
         refuse(std::countr_zero(missing),
@@ -158,12 +169,13 @@ class Host {
   Meeting meeting_;
 };
 
-UnixSocket call_rank_0(const std::string& name, const Deadline& deadline) {
+UnixSocket call_rank_0(const std::string& name, int rank, const Deadline& deadline) {
   while (true) {
     if (std::optional<UnixSocket> socket = UnixSocket::connect(name)) {
       if (socket->peer_user() == geteuid()) return std::move(*socket);
       throw CommError(0, kOperation, fmt::format("the socket '{}' belongs to another user; set ZERO_RUN_ID", name));
     }
+    if (told_to_end()) throw CommError(rank, kOperation, kToldToEnd);
     if (deadline.passed()) {
       throw CommError(0, kOperation, fmt::format("did not open '{}' within {} ms", name, deadline.timeout().count()));
     }
@@ -175,7 +187,7 @@ Meeting join(const std::string& name, int rank, int world, milliseconds timeout)
   const Deadline deadline(timeout);
   Meeting meeting;
   meeting.sockets.resize(world);
-  UnixSocket socket = call_rank_0(name, deadline);
+  UnixSocket socket = call_rank_0(name, rank, deadline);
   const Hello hello{.rank = rank, .world = world, .process = getpid()};
   socket.send(&hello, sizeof hello, -1, timeout);
   // Rank 0 has the last word about who is late: it began to wait no later than a slice after us, or not at all.
@@ -186,6 +198,7 @@ Meeting join(const std::string& name, int rank, int world, milliseconds timeout)
     const Result result = socket.receive(&answer, sizeof answer, &fd, kSlice);
     if (result == Result::kGone) throw CommError(0, kOperation, "its process ended before all ranks were there");
     if (result == Result::kWouldBlock) {
+      if (told_to_end()) throw CommError(rank, kOperation, kToldToEnd);
       if (patience.passed())
         throw CommError(0, kOperation, fmt::format("did not answer within {} ms", timeout.count()));
       continue;

@@ -2,7 +2,8 @@
 //
 // Rank 0 listens at an abstract socket; each other rank says who it is. When all are there, rank 0 hands out the
 // board's memory and, for every two of them, the two ends of a socket pair. Both sides check that the other belongs to
-// the same user. Whoever is missing after the timeout is named on every rank that came.
+// the same user. Whoever is missing after the timeout is named on every rank that came. A rank that has SIGINT or
+// SIGTERM blocked and pending gives up at once.
 #pragma once
 
 #include <chrono>

@@ -15,7 +15,7 @@
 
 namespace zero {
 
-constexpr int kLinkVersion = 1;
+constexpr int kLinkVersion = 2;
 
 class MessageLink {
  public:
@@ -46,22 +46,41 @@ class MessageLink {
   virtual void abandon() = 0;
 };
 
+struct LinkFailure {
+  bool configuration = false;  // the user can put it right (ConfigError), as opposed to a rank (CommError)
+  int rank = -1;               // at fault, if known
+  char reason[1024] = {};
+};
+
+// Where rank 0 can be met, when that is not agreed before the ranks start: whoever started them keeps it for them.
+// Neither function throws; each is true, or false with *failure.
+class MeetingPoint {
+ public:
+  struct Place {
+    char address[256] = {};
+    int port = 0;
+    char name[64] = {};  // what rank 0 answers to
+  };
+
+  virtual ~MeetingPoint() = default;
+  // Rank 0, which listens at `port` and answers to the request's run_id.
+  virtual bool announce(int port, LinkFailure* failure) = 0;
+  // The latest announcement, waited for. It may be that of an earlier rank 0, which is gone: then look again.
+  virtual bool look_up(Place* place, LinkFailure* failure) = 0;
+};
+
 // Plain values: the two sides may be built with different options.
 struct LinkRequest {
   int version = kLinkVersion;
   int rank = 0;
   int world = 1;
-  const char* address = "";  // of rank 0
-  int port = 0;              // of rank 0, where ranks may meet
+  const char* address = "";               // of rank 0
+  int port = 0;                           // of rank 0, where ranks may meet
+  MeetingPoint* meeting_point = nullptr;  // if there is one, it decides, not `address` and `port`
   const char* run_id = "";
+  bool one_host = true;        // all ranks share this host
   const char* interface = "";  // network interface to use; empty: the one that leads to `address`
   long timeout_ms = 0;
-};
-
-struct LinkFailure {
-  bool configuration = false;  // the user can put it right (ConfigError), as opposed to a rank (CommError)
-  int rank = -1;               // at fault, if known
-  char reason[1024] = {};
 };
 
 // What a plug-in exports, with C linkage, as "zero_open_link". Collective. nullptr: see *failure.

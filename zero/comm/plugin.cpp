@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/comm/meeting_point.h"
 #include "zero/comm/message_communicator.h"
 #include "zero/comm/shared_memory.h"
 
@@ -92,6 +93,13 @@ Opened open_plugin(const Plugin& plugin) {
   return opened;
 }
 
+// MPI brings its own.
+std::unique_ptr<AgentMeetingPoint> meeting_point(const Plugin& plugin, const RankEnvironment& ranks,
+                                                 std::chrono::milliseconds timeout) {
+  if (plugin.name != "gloo" || !ranks.agent_run || ranks.world == 1) return nullptr;
+  return std::make_unique<AgentMeetingPoint>(ranks, timeout);
+}
+
 std::unique_ptr<Communicator> connect(const Plugin& plugin, const RankEnvironment& ranks,
                                       std::chrono::milliseconds timeout) {
   const Opened opened = open_plugin(plugin);
@@ -99,14 +107,16 @@ std::unique_ptr<Communicator> connect(const Plugin& plugin, const RankEnvironmen
     throw ConfigError("comm.transport", plugin.name, opened.why_not,
                       "or use another transport; `zero doctor` lists them");
   }
+  const std::unique_ptr<AgentMeetingPoint> point = meeting_point(plugin, ranks, timeout);
   const char* interface = std::getenv("ZERO_COMM_INTERFACE");
   const LinkRequest request{
       .rank = ranks.rank,
       .world = ranks.world,
       .address = ranks.master_addr.c_str(),
-      // torchrun itself answers at MASTER_PORT.
-      .port = ranks.master_port + (ranks.source == "torchrun" ? 1 : 0),
-      .run_id = ranks.run_id.c_str(),
+      .port = ranks.master_port,
+      .meeting_point = point.get(),
+      .run_id = point != nullptr ? point->name().c_str() : ranks.run_id.c_str(),
+      .one_host = ranks.world == ranks.local_world,
       .interface = interface != nullptr ? interface : "",
       .timeout_ms = timeout.count(),
   };

@@ -73,7 +73,9 @@ void read_ranks(const Variables& variables, const Names& names, RankEnvironment&
                          .value_or(ranks.local_world == ranks.world ? ranks.rank : 0);
 }
 
-// torchrun's processes of one host share address and port, and no other run of the host has that port just now.
+// torchrun's processes of one host share address and port, and no other run of the host has that port just now; its own
+// name tells nothing ("none", unless --rdzv-id or --standalone gives one). The restart count keeps a rank that outlived
+// its round from meeting the next one.
 std::string torchrun_id(const Variables& variables, const RankEnvironment& ranks) {
   return fmt::format("{}-{}-{}-{}", variables.text("TORCHELASTIC_RUN_ID").value_or("torchrun"), ranks.master_addr,
                      ranks.master_port, variables.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
@@ -201,6 +203,9 @@ RankEnvironment detect_ranks(const RankFlags& flags, const GetEnvironment& envir
                                                           : "RANK and LOCAL_RANK";
     read_ranks(variables, kTorchrun, ranks);
     ranks.run_id = torchrun_id(variables, ranks);
+    if (variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True") {
+      ranks.agent_run = variables.text("TORCHELASTIC_RUN_ID").value_or("none");
+    }
   } else if (variables.has(kOpenMpi.rank)) {
     ranks.source = "Open MPI";
     read_ranks(variables, kOpenMpi, ranks);
@@ -226,6 +231,7 @@ RankEnvironment detect_ranks(const RankFlags& flags, const GetEnvironment& envir
     ranks.run_id = fmt::format("node-{}-{}", ranks.master_addr, ranks.master_port);
   }
 
+  if (flags.master_addr || flags.master_port) ranks.agent_run.reset();  // the store is elsewhere
   if (flags.master_addr) ranks.master_addr = *flags.master_addr;
   if (flags.master_port) ranks.master_port = *flags.master_port;
   if (const auto run = variables.text("ZERO_RUN_ID")) ranks.run_id = *run;

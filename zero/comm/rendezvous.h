@@ -29,6 +29,8 @@ struct RankEnvironment {
   int master_port = 29500;
   std::string
       run_id;  // the same for all ranks of a run, another for other runs of this host; may be empty for one rank
+  // The run's name in torchrun's own store, which then listens at master_addr:master_port (meeting_point.h).
+  std::optional<std::string> agent_run;
   bool per_node = false;
 };
 

@@ -13,6 +13,7 @@
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
+#include "zero/base/pages.h"
 #include "zero/base/proc_file.h"
 
 namespace zero {
@@ -34,9 +35,9 @@ FileDescriptor make_memory_file(const char* label, std::size_t bytes) {
 }
 
 Allocation map_memory_file(int fd, std::size_t bytes, bool writable) {
-  void* data = mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
-  if (data == MAP_FAILED) throw IoError("shared memory", fmt::format("mmap {} bytes", bytes), errno);
-  return {static_cast<std::byte*>(data), bytes, [](std::byte* data, std::size_t bytes) { munmap(data, bytes); }};
+  Allocation pages = map_shared(fd, bytes, writable);
+  if (!pages) throw IoError("shared memory", fmt::format("mmap {} bytes", bytes), errno);
+  return pages;
 }
 
 Windows::Windows(Allocation board, std::vector<UnixSocket> sockets, int rank, milliseconds timeout)
@@ -47,7 +48,7 @@ std::unique_ptr<Windows::Window> Windows::make_window(std::size_t bytes) {
   window->number = next_number_++;
   window->file = make_memory_file("zero.cpp window", bytes);
   window->memory = map_memory_file(window->file.get(), bytes, true);
-  madvise(window->memory.data(), bytes, MADV_HUGEPAGE);  // a wish: refused where huge pages are off
+  use_huge_pages(window->memory.bytes());  // small ones serve as well, slower
   return window;
 }
 

@@ -41,8 +41,8 @@ GatherBudget gather_budget(const DeviceMemory& memory, const std::vector<Unit>& 
   };
   const std::int64_t least = needed_at(placement, true);
   if (budget < least) {
-    std::string remedy =
-        fmt::format("stage {} on {} ranks needs at least {} a rank", stage, world, format_bytes(least));
+    std::string remedy = fmt::format("stage {} on {} ranks needs at least {} B a rank ({}), or set it to \"min\"",
+                                     stage, world, least, format_bytes(least));
     if (stage < 3) {
       const Placement cheaper =
           place(stage + 1, placement.reduce_each ? Reduce::kEach : Reduce::kLast, placement.accumulate);

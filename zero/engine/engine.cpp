@@ -48,7 +48,11 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
       reducer_(state_, specs_.size(), budget_.strict(), comm, ledger_),
       updater_(state_, *rule_, specs_, options_),
       executor_(state_, budget_, gatherer_, reducer_),
-      at_last_step_(comm.traffic()) {}
+      at_last_step_(comm.traffic()) {
+  // One set of blocks for what is gathered and what is reduced: at the end of the backward pass, when memory is
+  // scarcest, the largest block that a gather needed serves a gradient.
+  if (budget_.strict()) gatherer_.borrow_blocks(reducer_.blocks());
+}
 
 Engine::~Engine() = default;
 
@@ -108,6 +112,9 @@ StepReport Engine::step(double lr) {
     report.culprit = agreed.first_bad_param >= 0 ? specs_[static_cast<std::size_t>(agreed.first_bad_param)].name : "";
     ++num_skipped_;
     ++skipped_in_a_row_;
+    if (comm_.rank() == 0)
+      ZERO_LOG(warn, "a step is skipped: the gradient of {} is not finite ({} in a row)", report.culprit,
+               skipped_in_a_row_);
   }
   report.step = num_steps_;
   reducer_.clear();
@@ -170,17 +177,23 @@ Agreement Engine::exchange_findings() {
   return agreed;
 }
 
-std::vector<float> Engine::full_precision(int unit) {
+void Engine::read_full_precision(int unit, const std::function<void(std::span<const float>)>& read) {
   rethrow_stored();
   finish();
   const Shard own = state_.shard(unit);
-  std::vector<float> whole(static_cast<std::size_t>(own.numel) * static_cast<std::size_t>(comm_.world()));
-  std::span<float> shard(whole.data() + own.offset, static_cast<std::size_t>(own.numel));
+  const std::int64_t numel = own.numel * comm_.world();
+  BlockPool& blocks = reducer_.blocks();
+  const auto give_back = [&blocks](std::byte* block) { blocks.release(block); };
+  const std::unique_ptr<std::byte, decltype(give_back)> block(
+      blocks.acquire(numel * static_cast<std::int64_t>(sizeof(float)), 0, MemoryTag::kGathered), give_back);
+  if (blocks.reused_last()) comm_.drain();
+  const std::span<float> whole(reinterpret_cast<float*>(block.get()), static_cast<std::size_t>(numel));
+  const std::span<float> shard =
+      whole.subspan(static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.numel));
   state_.read_full_precision_shard(unit, shard);
-  comm_.all_gather(std::as_bytes(shard), std::as_writable_bytes(std::span(whole)), {.unit = unit, .control = true})
-      .wait();
+  comm_.all_gather(std::as_bytes(shard), std::as_writable_bytes(whole), {.unit = unit, .control = true}).wait();
   comm_.drain();
-  return whole;
+  read(whole);
 }
 
 void Engine::finish() {

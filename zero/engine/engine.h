@@ -15,6 +15,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "zero/engine/agreement.h"
@@ -47,9 +48,9 @@ class Engine final : private UnitPins {
   void end_micro_batch();
   StepReport step(double lr);
 
-  // The unit's whole range in full precision (the master where there is one), on every rank; read it before the next
-  // call.
-  std::vector<float> full_precision(int unit);
+  // Collective. The unit's whole range in full precision (the master where there is one), on every rank, for as long as
+  // `read` takes; `read` is Local.
+  void read_full_precision(int unit, const std::function<void(std::span<const float>)>& read);
 
   // Local.
   const std::vector<ParamSpec>& specs() const { return specs_; }

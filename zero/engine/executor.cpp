@@ -38,9 +38,13 @@ void Executor::event(const Event& event) {
   }
   if (replaying_ && (cursor_ >= schedule_.stations.size() || schedule_.stations[cursor_].event != event)) {
     replaying_ = false;
-    if (!std::exchange(departed_, true)) {
-      ZERO_LOG(info, "this step departs from the recorded one at event {} ({}): gathering on demand until it ends",
-               trace_.events.size(), describe(event, state_.units()));
+    departed_ = true;
+    if (!std::exchange(said_departed_, true)) {
+      ZERO_LOG(
+          warn,
+          "this step departs from the recorded one at event {} ({}): gathering on demand until it ends (said once; "
+          "the report counts such steps)",
+          trace_.events.size(), describe(event, state_.units()));
     }
   }
   if (replaying_) {

@@ -65,6 +65,7 @@ class Executor {
   int finished_backwards_ = 0;
   bool replaying_ = false;
   bool departed_ = false;
+  bool said_departed_ = false;  // once a run
   bool in_backward_ = false;
   bool untraced_residents_ = false;
 };

@@ -30,11 +30,17 @@ Gatherer::Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, Unit
   }
 }
 
+std::byte* Gatherer::acquire(std::int64_t bytes) {
+  std::byte* block = pool().acquire(bytes, capacity_bytes_, MemoryTag::kGathered);
+  if (borrowed_ != nullptr && borrowed_->reused_last()) comm_.drain();
+  return block;
+}
+
 void Gatherer::begin(int unit) {
   const auto index = static_cast<std::size_t>(unit);
   if (!state_.placement().parameter_sharded || resident_.holds(unit)) return;
   const std::int64_t bytes = resident_.bytes_of(unit);
-  data_[index] = pool_.acquire(bytes, capacity_bytes_);
+  data_[index] = acquire(bytes);
   resident_.add(unit);
   pending_[index] =
       comm_.all_gather(state_.parameter_shard(unit), {data_[index], static_cast<std::size_t>(bytes)}, {.unit = unit});
@@ -59,7 +65,7 @@ void Gatherer::release(int unit) {
   // A gather that was begun must be finished: the peers count on this rank's part of it.
   if (!pending_[index].finished()) pending_[index].wait();
   observer_.bind(unit, nullptr);
-  pool_.release(data_[index]);
+  pool().release(data_[index]);
   data_[index] = nullptr;
   ready_[index] = false;
   resident_.remove(unit);

@@ -33,6 +33,8 @@ class Gatherer {
   Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, UnitObserver& observer);
 
   void set_capacity(std::int64_t bytes) { capacity_bytes_ = bytes; }  // idle blocks beyond it are given back
+  // Units are gathered into another's blocks, which peers may have been reading: before the first gather.
+  void borrow_blocks(BlockPool& pool) { borrowed_ = &pool; }
   // Collective. No-ops for a unit that is resident (begun) already.
   void begin(int unit);
   void ensure(int unit);
@@ -62,10 +64,14 @@ class Gatherer {
   double seconds() const { return seconds_; }
 
  private:
+  BlockPool& pool() { return borrowed_ != nullptr ? *borrowed_ : pool_; }
+  std::byte* acquire(std::int64_t bytes);
+
   ShardedState& state_;
   Communicator& comm_;
   UnitObserver& observer_;
   BlockPool pool_;
+  BlockPool* borrowed_ = nullptr;
   std::int64_t capacity_bytes_ = 0;
   Residency resident_;          // units whose gathered range is ours to release; empty where parameters are whole
   std::vector<Work> pending_;   // by unit

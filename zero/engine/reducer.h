@@ -63,6 +63,8 @@ class Reducer {
 
   double seconds() const { return seconds_; }
 
+  BlockPool& blocks() { return staging_; }
+
  private:
   struct UnitGradient {
     int num_arrived = 0;  // in this backward pass, not reduced yet

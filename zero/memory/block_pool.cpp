@@ -9,7 +9,7 @@ namespace zero {
 BlockPool::BlockPool(Allocator allocate, Ledger& ledger, MemoryTag tag)
     : allocate_(std::move(allocate)), ledger_(ledger), tag_(tag) {}
 
-std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes) {
+std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes, MemoryTag tag) {
   bytes = std::max<std::int64_t>(bytes, 1);  // null means "none"
   Block* best = nullptr;
   std::int64_t in_use_bytes = 0;
@@ -22,6 +22,7 @@ std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes) {
   }
   if (best != nullptr && (best->bytes() == bytes || in_use_bytes + bytes > limit_bytes)) {
     best->idle = false;
+    best->buffer.rename(tag);
     reused_last_ = true;
     return best->buffer.data();
   }
@@ -33,7 +34,7 @@ std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes) {
     held_bytes_ -= block->bytes();
     block = blocks_.erase(block);
   }
-  blocks_.push_back({Buffer(allocate_(static_cast<std::size_t>(bytes)), ledger_, Tier::kDevice, tag_), false});
+  blocks_.push_back({Buffer(allocate_(static_cast<std::size_t>(bytes)), ledger_, Tier::kDevice, tag), false});
   held_bytes_ += bytes;
   reused_last_ = false;
   return blocks_.back().buffer.data();

@@ -7,6 +7,8 @@
 //   BlockPool pool(allocate_host, ledger, MemoryTag::kGathered);
 //   std::byte* block = pool.acquire(bytes, limit);  ...  pool.release(block);
 //
+// A block stands in the ledger under the pool's tag, or the one that it was acquired for last.
+//
 // Local; one thread at a time. With an allocator that is Collective, acquire() is Collective.
 #pragma once
 
@@ -26,7 +28,8 @@ class BlockPool {
   // Contents are whatever the last user left. Where what is in use leaves no room for `bytes` below `limit_bytes`, the
   // smallest idle block that is large enough serves, and a new one only where there is none: the limit yields to need.
   // With a limit of 0 the pool so settles on few blocks of the largest size. Never null, also for 0 bytes.
-  std::byte* acquire(std::int64_t bytes, std::int64_t limit_bytes);
+  std::byte* acquire(std::int64_t bytes, std::int64_t limit_bytes) { return acquire(bytes, limit_bytes, tag_); }
+  std::byte* acquire(std::int64_t bytes, std::int64_t limit_bytes, MemoryTag tag);
   void release(std::byte* block);
 
   std::int64_t held_bytes() const { return held_bytes_; }

@@ -37,6 +37,14 @@ class Buffer {
   }
   explicit operator bool() const { return static_cast<bool>(allocation_); }
 
+  // The same bytes, held for another purpose from now on.
+  void rename(MemoryTag tag) {
+    if (ledger_ == nullptr || tag == tag_) return;
+    ledger_->credit(tier_, tag_, static_cast<std::int64_t>(allocation_.size()));
+    ledger_->charge(tier_, tag, static_cast<std::int64_t>(allocation_.size()));
+    tag_ = tag;
+  }
+
  private:
   void swap(Buffer& other) noexcept {
     std::swap(allocation_, other.allocation_);

@@ -7,20 +7,13 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
+#include "zero/base/pages.h"
 
 namespace zero {
 namespace {
-
-constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-
-std::size_t round_up(std::size_t bytes, std::size_t multiple) {
-  return (bytes + multiple - 1) / multiple * multiple;
-}
 
 [[noreturn]] void refuse(std::size_t bytes, int error) {
   throw ConfigError(
@@ -29,34 +22,13 @@ std::size_t round_up(std::size_t bytes, std::size_t multiple) {
       "use more ranks, a higher stage or a smaller model; `ulimit -v` and /proc/sys/vm/overcommit_memory may limit it");
 }
 
-std::byte* map(std::size_t bytes) {
-  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return address == MAP_FAILED ? nullptr : static_cast<std::byte*>(address);
-}
-
-// `bytes` (a multiple of the page) that begin on a huge page's boundary: map a huge page more, cut off both ends. The
-// length is not rounded up to huge pages: what is left over at the end lies on small ones and costs no memory unused.
-std::byte* map_huge(std::size_t bytes) {
-  std::byte* whole = map(bytes + kHugePageBytes);
-  if (whole == nullptr) return nullptr;
-  const auto start = reinterpret_cast<std::uintptr_t>(whole);
-  const std::size_t before = round_up(start, kHugePageBytes) - start;
-  if (before > 0) munmap(whole, before);
-  munmap(whole + before + bytes, kHugePageBytes - before);
-  // Advice: where huge pages are switched off, small ones serve as well, a few percent slower.
-  madvise(whole + before, bytes, MADV_HUGEPAGE);
-  return whole + before;
-}
-
 }  // namespace
 
 Allocation allocate_host(std::size_t bytes) {
   if (bytes == 0) return {};
-  if (bytes > static_cast<std::size_t>(PTRDIFF_MAX) - 2 * kHugePageBytes) refuse(bytes, ENOMEM);
-  const std::size_t mapped = round_up(bytes, static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
-  std::byte* data = bytes >= kHugePageBytes ? map_huge(mapped) : map(mapped);
-  if (data == nullptr) refuse(bytes, errno);
-  return {data, bytes, [mapped](std::byte* address, std::size_t) { munmap(address, mapped); }};
+  Allocation pages = map_private(bytes);
+  if (!pages) refuse(bytes, errno);
+  return pages;
 }
 
 bool keep_heap() {

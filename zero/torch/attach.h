@@ -44,7 +44,8 @@ struct AttachOptions {
 
 class AttachedModule;  // zero/torch/attached_module.h
 
-// The engine of one module. Move-only. Destruction is Collective and gives every parameter back in full.
+// The engine of one module. Move-only. Destruction is Collective and gives every parameter back in full;
+// while an exception unwinds it is Local and leaves them empty.
 class Attachment {
  public:
   Attachment(Attachment&&) noexcept;

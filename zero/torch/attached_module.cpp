@@ -120,6 +120,7 @@ AttachedModule::~AttachedModule() {
   }
   scopes_.clear();
   const bool failing = std::uncaught_exceptions() > exceptions_at_start_;
+  if (failing) ZERO_LOG(warn, "an error ends this engine: its parameters are left empty");
   try {
     if (!abandoned_ && !failing) give_back_all();
     if (!failing) engine_->communicator().barrier({.control = true}).wait();
@@ -265,17 +266,20 @@ void AttachedModule::for_each_parameter(const std::function<void(const std::stri
   std::sort(order.begin(), order.end(),
             [this](std::size_t a, std::size_t b) { return specs_[a].name < specs_[b].name; });
   c10::AutoGradMode no_gradients(false);
-  int unit = -1;
-  std::vector<float> whole;
-  for (std::size_t param : order) {
-    if (addresses_[param].unit != unit) {
-      unit = addresses_[param].unit;
-      whole = engine_->full_precision(unit);
-    }
-    const Slice& slice =
-        units_[static_cast<std::size_t>(unit)].slices[static_cast<std::size_t>(addresses_[param].slice)];
-    const torch::Tensor values = torch::from_blob(whole.data() + slice.offset, specs_[param].shape, torch::kFloat32);
-    visit(specs_[param].name, full_precision ? values : values.to(to_scalar_type(specs_[param].dtype)));
+  // A unit's parameters that follow each other are read in one go.
+  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    const int unit = addresses_[order[begin]].unit;
+    while (end < order.size() && addresses_[order[end]].unit == unit) ++end;
+    engine_->read_full_precision(unit, [&](std::span<const float> whole) {
+      for (std::size_t i = begin; i < end; ++i) {
+        const ParamSpec& spec = specs_[order[i]];
+        const auto slice = static_cast<std::size_t>(addresses_[order[i]].slice);
+        const std::int64_t offset = units_[static_cast<std::size_t>(unit)].slices[slice].offset;
+        const torch::Tensor values =
+            torch::from_blob(const_cast<float*>(whole.data()) + offset, spec.shape, torch::kFloat32);
+        visit(spec.name, full_precision ? values : values.to(to_scalar_type(spec.dtype)));
+      }
+    });
   }
 }
 

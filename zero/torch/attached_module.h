@@ -24,8 +24,8 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
  public:
   // Collective. Throws ConfigError; the module is then as it was.
   AttachedModule(torch::nn::Module& module, World& world, AttachOptions options);
-  // Collective. Gives every parameter back in full; after a failure of the world, only this rank's shard of it, the
-  // rest NaN (said in the log).
+  // Collective. Gives every parameter back in full; while an exception unwinds, or after abandon(), parameters are left
+  // empty instead (no storage), since the peers may be gone.
   ~AttachedModule() override;
   AttachedModule(const AttachedModule&) = delete;
   AttachedModule& operator=(const AttachedModule&) = delete;

@@ -9,6 +9,7 @@
 #include "zero/base/check.h"
 #include "zero/torch/gradient_hook.h"
 #include "zero/torch/keyed_tensor.h"
+#include "zero/torch/meta_kernels.h"
 #include "zero/torch/module_parameters.h"
 #include "zero/torch/parameter_storage.h"
 #include "zero/torch/tensor_type.h"
@@ -149,6 +150,7 @@ MetaTrace trace_on_meta(torch::nn::Module& module, const std::function<torch::Te
   MetaTrace result{.specs = parameters.specs, .units = make_units(parameters.specs, options.units)};
   TraceWriter writer(result.units, result.specs.size());
   const TracedModule traced(parameters, writer);
+  const MetaKernels kernels;
   for (int micro = 0; micro < options.accumulate; ++micro) {
     loss(micro).backward();
     writer.end_backward();

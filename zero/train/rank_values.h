@@ -2,7 +2,8 @@
 //
 //   std::vector<std::vector<double>> seconds = gather_ranks<double>(comm, my_seconds);      // seconds[rank][step]
 //
-// Collective: every rank gives equally many values. Counted as control traffic: it is no part of training.
+// Collective: every rank gives equally many values, which may be gone once the call returns. Counted as control
+// traffic: it is no part of training.
 #pragma once
 
 #include <span>
@@ -19,6 +20,7 @@ std::vector<std::vector<T>> gather_ranks(Communicator& comm, std::span<const T> 
   const auto world = static_cast<std::size_t>(comm.world());
   std::vector<T> all(world * mine.size());
   comm.all_gather(std::as_bytes(mine), std::as_writable_bytes(std::span(all)), {.control = true}).wait();
+  comm.drain();  // `mine` may go away with the caller, and a late peer may still be reading it
   std::vector<std::vector<T>> ranks;
   for (std::size_t rank = 0; rank < world; ++rank) {
     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(rank * mine.size());

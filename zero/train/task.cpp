@@ -59,12 +59,6 @@ class RowTask : public Task {
   double flops_;
 };
 
-// Without memory, unless a file is to be loaded.
-template <typename Make>
-auto construct(const ModelOptions& model, std::uint64_t seed, Make make) {
-  return model.init.empty() ? deferred(make, seed) : make();
-}
-
 [[noreturn]] void refuse_data(const ModelOptions& model, std::string_view reads, std::string_view remedy) {
   throw ConfigError("model.name", model.name, fmt::format("this data is not what it reads: {}", reads), remedy);
 }
@@ -87,7 +81,7 @@ std::unique_ptr<Task> make_gpt2(const ModelOptions& model, const SampleShape& da
                             .dropout = model.dropout,
                             .random_weights = model.init.empty()};
   check(options);
-  return std::make_unique<LanguageTask>(construct(model, seed, [&] { return Gpt2(options); }), data.context);
+  return std::make_unique<LanguageTask>(deferred([&] { return Gpt2(options); }, seed), data.context);
 }
 
 std::unique_ptr<Task> make_mlp(const ModelOptions& model, const SampleShape& data, std::uint64_t seed) {
@@ -103,16 +97,15 @@ std::unique_ptr<Task> make_mlp(const ModelOptions& model, const SampleShape& dat
   if (inputs != data.features) refuse_size(inputs, fmt::format("a row of the data has {} numbers", data.features));
   if (classifies && outputs < data.classes) refuse_size(outputs, fmt::format("the data has {} classes", data.classes));
   if (!classifies && outputs != 1) refuse_size(outputs, "the target is one number");
-  return std::make_unique<RowTask<Mlp>>(construct(model, seed, [&] { return Mlp(options); }), classifies,
+  return std::make_unique<RowTask<Mlp>>(deferred([&] { return Mlp(options); }, seed), classifies,
                                         flops_per_row(options));
 }
 
 std::unique_ptr<Task> make_linear(const ModelOptions& model, const SampleShape& data, std::uint64_t seed) {
   if (data.context != 0 || data.classes != 0)
     refuse_data(model, "numbers and a number to predict", "use [data] kind csv");
-  return std::make_unique<RowTask<LinearRegression>>(
-      construct(model, seed, [&] { return LinearRegression(data.features); }), false,
-      6.0 * static_cast<double>(data.features));
+  return std::make_unique<RowTask<LinearRegression>>(deferred([&] { return LinearRegression(data.features); }, seed),
+                                                     false, 6.0 * static_cast<double>(data.features));
 }
 
 }  // namespace

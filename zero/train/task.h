@@ -2,9 +2,7 @@
 //
 //   auto task = make_task({.name = "gpt2", .width = 128, ...}, corpus.shape(), seed);
 //   auto loss = task->loss(batch);             // mean over the targets that count
-//   task->module()                             // built under zero::deferred: no memory before attach(). With [model]
-//   init it is
-//                                              // uninitialised instead, to be pointed at the file: see weights.h
+//   task->module()                             // built under zero::deferred: no memory before attach()
 //
 // A language model and a classifier learn by cross entropy, a regression by the mean squared error. The loss is fp32
 // whatever the parameters' type is. Local.

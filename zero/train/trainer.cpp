@@ -15,7 +15,6 @@
 #include "zero/base/file.h"
 #include "zero/base/log.h"
 #include "zero/base/process_memory.h"
-#include "zero/comm/collectives.h"
 #include "zero/data/prefetcher.h"
 #include "zero/models/generate.h"
 #include "zero/torch/module_parameters.h"
@@ -26,6 +25,7 @@
 #include "zero/train/plan_table.h"
 #include "zero/train/rank_values.h"
 #include "zero/train/run_folder.h"
+#include "zero/train/same_configuration.h"
 #include "zero/train/step_history.h"
 #include "zero/train/weights.h"
 
@@ -51,17 +51,6 @@ DataOptions with_context(const TrainJob& job) {
   const bool tokens = data.kind == DataKind::kText || data.kind == DataKind::kTokens;
   if (tokens) data.context = sample_context(job.model, data.context);
   return data;
-}
-
-// Every rank compares what all ranks were told, so that each of them can say who differs.
-void require_same_configuration(std::uint64_t hash, World& world) {
-  const auto hashes = all_gather_value(world.communicator(), static_cast<std::int64_t>(hash));
-  for (std::size_t rank = 1; rank < hashes.size(); ++rank) {
-    if (hashes[rank] == hashes.front()) continue;
-    throw ConfigError(
-        "configuration", fmt::format("rank {}", rank), "differs from rank 0's",
-        "start every rank with the same file, flags and ZERO_ variables; `config.toml` of a run is complete");
-  }
 }
 
 class Trainer {
@@ -113,7 +102,7 @@ class Trainer {
     folder_.require_free(job_.overwrite);
     std::optional<SafetensorsFile> init;
     if (!job_.model.init.empty()) init = map_weights(task_->module(), job_.model.init);
-    require_same_configuration(job_.config_hash, world_);
+    require_same_configuration(world_.communicator(), job_.config_hash, job_.config_text);
     progress_.line(
         fmt::format("ranks: {} ({}, {})", world_.size(), world_.source(), world_.communicator().transport()));
     const std::string plan = print_plan();
@@ -180,10 +169,6 @@ class Trainer {
     last_report_ = engine_->report();
     metrics.memory = last_report_.memory;
     metrics.sent_bytes = last_report_.sent_bytes_per_step;
-    if (report.skipped) {
-      progress_.line(fmt::format("step {}/{}  skipped: the gradient of {} is not finite", step + 1, job_.train.steps,
-                                 report.culprit));
-    }
     return metrics;
   }
 

@@ -16,6 +16,7 @@
 #include "zero/base/log.h"
 #include "zero/base/sha256.h"
 #include "zero/checkpoint/safetensors_writer.h"
+#include "zero/torch/keyed_tensor.h"
 #include "zero/torch/module_parameters.h"
 
 namespace zero {
@@ -126,7 +127,7 @@ SafetensorsFile map_weights(torch::nn::Module& module, const std::filesystem::pa
   ModuleParameters parameters = parameters_of(module, std::nullopt);
   const auto matched = match_weights(file, parameters.specs, path.string());
   for (std::size_t i = 0; i < matched.size(); ++i) {
-    parameters.tensors[i].set_data(as_tensor(*matched[i], file.bytes(*matched[i])));
+    replace_data(parameters.tensors[i], as_tensor(*matched[i], file.bytes(*matched[i])));
   }
   return file;
 }

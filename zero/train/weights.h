@@ -1,7 +1,7 @@
 // A model's weights from and to safetensors files, so that no rank ever holds them all.
 //
-//   SafetensorsFile file = map_weights(task.module(), "init.safetensors");   // before attach(); `file` must live until
-//   it returns std::string sha = save_weights(engine, "model.safetensors", rank == 0);
+//   SafetensorsFile file = map_weights(task.module(), "init.safetensors");   // lives until attach() has returned
+//   std::string sha = save_weights(engine, "model.safetensors", rank == 0);
 //
 // Loading points the parameters at the mapped file, and attach() copies its shard from there. It is strict: every
 // parameter must be there with its shape, and nothing else. Allowed besides are, as published GPT-2 files have them:
@@ -26,7 +26,7 @@ namespace zero {
 std::vector<const SafetensorsEntry*> match_weights(const SafetensorsFile& file, const std::vector<ParamSpec>& specs,
                                                    const std::string& path);
 
-// Local. The module must not be a deferred one: what it was made with is given up, so it is best left uninitialised.
+// Local. What the module was made with is given up: best a deferred one, which has not been given memory yet.
 SafetensorsFile map_weights(torch::nn::Module& module, const std::filesystem::path& path);
 
 // Collective. Writes on the rank where `writes` is true. Returns the SHA-256 over all parameters in name order, in the

@@ -11,6 +11,7 @@
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/memory/host_memory.h"
+#include "zero/torch/large_blocks.h"
 
 namespace zero::cli {
 namespace {
@@ -63,6 +64,7 @@ int train_threads(const TrainRequest& request, int num_ranks, const WorldOptions
 
 int train_verb(const TrainRequest& request) {
   keep_heap();
+  keep_large_blocks();
   const StopSignal stop;
   at::set_num_interop_threads(1);
   const CommConfig& comm = request.loaded.config.comm;

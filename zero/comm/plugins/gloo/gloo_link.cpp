@@ -1,8 +1,8 @@
 // libzero_comm_gloo.so: MessageLink over Gloo's unbound buffers on TCP.
 //
-// Gloo moves the bytes on a thread of its own that sleeps in epoll. Ranks find each other through TcpStore at
-// MASTER_ADDR:MASTER_PORT; each then listens on the address that leads to rank 0, or on the interface that was asked
-// for (ZERO_COMM_INTERFACE). Gloo treats a timeout as the end of all its connections, and so does MessageLink.
+// Gloo moves the bytes on a thread of its own that sleeps in epoll. Ranks find each other through MeetingStore;
+// each then listens on the address that leads to rank 0, or on the interface that was asked for (ZERO_COMM_INTERFACE).
+// Gloo treats a timeout as the end of all its connections, and so does MessageLink.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -14,8 +14,8 @@
 
 #include "zero/comm/message_link.h"
 
+#include "meeting_store.h"
 #include "store_messages.h"
-#include "tcp_store.h"
 
 namespace {
 
@@ -104,19 +104,32 @@ class GlooLink final : public MessageLink {
   std::shared_ptr<gloo::Context> context_;
 };
 
+// Where this rank listens for the others.
+std::shared_ptr<gloo::transport::Device> make_device(const LinkRequest& request, zero_gloo::MeetingStore& store) try {
+  gloo::transport::tcp::attr where;
+  where.iface = request.interface;
+  if (!where.iface.empty()) return gloo::transport::tcp::CreateDevice(where);
+  where.hostname = store.local_address();
+  if (!request.one_host && (where.hostname.starts_with("127.") || where.hostname == "::1")) {
+    throw zero_gloo::StoreError("rank " + std::to_string(request.rank) + " reaches rank 0 from " + where.hostname +
+                                    ", where other hosts cannot reach it\n  set ZERO_COMM_INTERFACE to the network "
+                                    "interface that leads to the other hosts, or MASTER_ADDR to an address of rank 0's "
+                                    "host on their network",
+                                request.rank, true);
+  }
+  return gloo::transport::tcp::CreateDevice(where);
+} catch (...) {
+  store.abandon();
+  throw;
+}
+
 MessageLink* open_link(const LinkRequest& request) {
   auto context = std::make_shared<gloo::rendezvous::Context>(request.rank, request.world);
   const milliseconds timeout(request.timeout_ms);
   context->setTimeout(timeout);
   if (request.world > 1) {
-    zero_gloo::TcpStore store(request.address, request.port, request.run_id, request.rank, request.world, timeout);
-    gloo::transport::tcp::attr where;
-    if (*request.interface != '\0') {
-      where.iface = request.interface;
-    } else {
-      where.hostname = store.local_address();
-    }
-    auto device = gloo::transport::tcp::CreateDevice(where);
+    zero_gloo::MeetingStore store(request);
+    auto device = make_device(request, store);
     context->connectFullMesh(store, device);
   }
   return new GlooLink(std::move(context));
@@ -139,7 +152,7 @@ extern "C" __attribute__((visibility("default"))) MessageLink* zero_open_link(co
   try {
     return open_link(*request);
   } catch (const zero_gloo::StoreError& error) {
-    return refuse(failure, error.rank, error.port_taken, error.what());
+    return refuse(failure, error.rank, error.configuration, error.what());
   } catch (const std::exception& error) {
     return refuse(failure, -1, false, error.what());
   }

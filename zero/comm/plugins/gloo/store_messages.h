@@ -1,4 +1,4 @@
-// The messages of TcpStore, and the reading and writing of whole ones on a TCP socket. Knows nothing of Gloo.
+// The messages of MeetingStore, and the reading and writing of whole ones on a TCP socket. Knows nothing of Gloo.
 #pragma once
 
 #include <chrono>
@@ -18,11 +18,11 @@ struct Message {
 };
 
 struct StoreError : std::runtime_error {
-  // `port_taken`: the user can put it right.
-  StoreError(const std::string& what, int rank = -1, bool port_taken = false)
-      : std::runtime_error(what), rank(rank), port_taken(port_taken) {}
+  // As in LinkFailure.
+  StoreError(const std::string& what, int rank = -1, bool configuration = false)
+      : std::runtime_error(what), rank(rank), configuration(configuration) {}
   int rank;
-  bool port_taken;
+  bool configuration;
 };
 
 enum class Read { kDone, kLate, kClosed };

@@ -57,9 +57,16 @@ StoreServer::~StoreServer() {
   for (const Client& client : clients_) close(client.socket);
 }
 
+int StoreServer::port() const {
+  sockaddr_in6 address{};  // the port is at the same place in both families
+  socklen_t bytes = sizeof address;
+  getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &bytes);
+  return ntohs(address.sin6_port);
+}
+
 void StoreServer::serve() {
   const auto deadline = Clock::now() + timeout_;
-  while (num_finished_ < num_clients_ && Clock::now() < deadline) {
+  while (num_finished_ < num_clients_ && Clock::now() < deadline && !abandoned_) {
     std::vector<pollfd> polls{{.fd = listener_, .events = POLLIN, .revents = 0}};
     for (const Client& client : clients_) polls.push_back({.fd = client.socket, .events = POLLIN, .revents = 0});
     if (poll(polls.data(), polls.size(), 100) <= 0) continue;

@@ -1,6 +1,7 @@
-// StoreServer: rank 0's side of TcpStore. See tcp_store.h.
+// StoreServer: rank 0's side of MeetingStore. See meeting_store.h.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <string>
@@ -13,12 +14,15 @@ namespace zero_gloo {
 
 class StoreServer {
  public:
-  // Listens on all addresses of this host. Throws StoreError when the port is taken.
+  // Listens on all addresses of this host; port 0 is any free one. Throws StoreError when the port is taken.
   StoreServer(int port, std::string run_id, int num_clients, std::chrono::milliseconds timeout);
-  // Waits until all clients have hung up, or the timeout is over.
+  // Waits until all clients have hung up, the timeout is over, or abandon() was called.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
+
+  int port() const;
+  void abandon() { abandoned_ = true; }
 
  private:
   struct Client {
@@ -40,6 +44,7 @@ class StoreServer {
   std::map<std::string, std::vector<char>> values_;
   std::vector<Client> clients_;
   int num_finished_ = 0;
+  std::atomic<bool> abandoned_ = false;
   std::thread thread_;
 };
 

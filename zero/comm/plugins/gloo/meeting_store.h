@@ -1,8 +1,8 @@
-// TcpStore: a key-value store over TCP, served by rank 0 while the ranks of gloo find each other.
+// MeetingStore: a key-value store over TCP, served by rank 0 while the ranks of gloo find each other.
 //
 // Each rank puts its addresses under its number and waits for the others'. Works between hosts; needs one port of rank
-// 0's. The server runs on a thread of rank 0 that sleeps in poll(), until every other rank has hung up or the timeout
-// is over.
+// 0's: the one that was agreed beforehand, or any free one that rank 0 makes known at the run's MeetingPoint. The
+// server runs on a thread of rank 0 that sleeps in poll(), until every other rank has hung up or the timeout is over.
 //
 //   client -> server   {operation, key, value}      server -> client   {value}, once the key is there
 //
@@ -16,15 +16,16 @@
 
 #include <gloo/rendezvous/store.h>
 
+#include "zero/comm/message_link.h"
+
 namespace zero_gloo {
 
 class StoreServer;
 
-class TcpStore final : public gloo::rendezvous::Store {
+class MeetingStore final : public gloo::rendezvous::Store {
  public:
-  TcpStore(const std::string& address, int port, const std::string& run_id, int rank, int world,
-           std::chrono::milliseconds timeout);
-  ~TcpStore() override;
+  explicit MeetingStore(const zero::LinkRequest& request);
+  ~MeetingStore() override;
 
   void set(const std::string& key, const std::vector<char>& data) override;
   std::vector<char> get(const std::string& key) override;
@@ -33,6 +34,9 @@ class TcpStore final : public gloo::rendezvous::Store {
 
   // This rank's own address on the way to rank 0, as digits.
   std::string local_address() const;
+
+  // Before an error of this rank is reported: the others learn at once that rank 0 has left.
+  void abandon();
 
  private:
   std::unique_ptr<StoreServer> server_;  // rank 0

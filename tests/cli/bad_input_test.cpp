@@ -1,0 +1,286 @@
+// What a user can get wrong, from the command line to the bytes of a file: each ends with status 2 and one screen that
+// says which key or file, what it holds and what would be right, and leaves no trace.
+//
+// One row a mistake. A row runs in a folder that holds a good configuration (c.toml), good data and files that are
+// broken in one way each; `toml`, if given, is written to bad.toml for the row to use.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "command.h"
+
+namespace zero {
+namespace {
+
+constexpr long kScreen = 24;  // lines
+
+long count_lines(const std::string& text) {
+  return std::count(text.begin(), text.end(), '\n');
+}
+
+struct Mistake {
+  std::string name;  // a claim's subject: "AnUnknownKey"
+  std::string arguments;
+  std::vector<std::string> says;
+  std::string toml = "";
+  std::string environment = "";
+};
+
+void PrintTo(const Mistake& mistake, std::ostream* out) {
+  *out << mistake.arguments;
+}
+
+constexpr const char* kGood = R"([model]
+layers = 1
+width = 8
+heads = 2
+context = 16
+[data]
+path = "input.txt"
+[train]
+steps = 5
+batch = 2
+[run]
+dir = "run"
+threads = 1
+)";
+
+template <typename T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+std::string safetensors(const std::string& header, std::size_t num_bytes, std::uint64_t announced = 0) {
+  return bytes_of<std::uint64_t>({announced != 0 ? announced : header.size()}) + header + std::string(num_bytes, '\0');
+}
+
+std::string entry(const std::string& name, const std::string& shape, int begin, int end) {
+  return fmt::format(R"("{}":{{"dtype":"F32","shape":[{}],"data_offsets":[{},{}]}})", name, shape, begin, end);
+}
+
+class PreparedFolder : public Folder {
+ public:
+  PreparedFolder() {
+    write("c.toml", kGood);
+    std::string text;
+    while (text.size() < 4000) text += "all the world's a stage. ";
+    write("input.txt", text);
+    write("empty.txt", "");
+    write("short.txt", "too short");
+    std::vector<std::uint16_t> tokens(4000);
+    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::uint16_t>(i % 200);
+    write("tokens.bin", bytes_of(tokens));
+    // An llm.c file that announces more tokens than follow.
+    std::vector<std::int32_t> header(256);
+    header[0] = 20240520;
+    header[1] = 1;
+    header[2] = 4000;
+    write("cut.bin", bytes_of(header) + "only a few");
+    write("rows.csv", "1,2,3\n4,5,6\n7,not a number,9\n");
+    write("cut.safetensors", safetensors("{" + entry("a", "4", 0, 16) + "}", 10));
+    write("overlap.safetensors", safetensors("{" + entry("a", "4", 0, 16) + "," + entry("b", "4", 8, 24) + "}", 24));
+    write("huge.safetensors", safetensors("{" + entry("a", "4", 0, 16) + "}", 16, std::uint64_t{1} << 62));
+    write("other.safetensors", safetensors("{" + entry("a", "4", 0, 16) + "}", 16));
+    write("text.safetensors", "this is no safetensors file, but a letter to the reader");
+    write("held/config.toml", kGood);
+    write("held/metrics.jsonl", "{}\n");
+  }
+
+  // Every file and folder, with contents and time of the last change; what the command prints goes to dot files.
+  std::map<std::string, std::string> state() const {
+    std::map<std::string, std::string> found;
+    for (const auto& at : std::filesystem::recursive_directory_iterator(path())) {
+      const std::string name = std::filesystem::relative(at.path(), path()).string();
+      if (name.starts_with(".")) continue;
+      const auto changed = std::filesystem::last_write_time(at.path()).time_since_epoch().count();
+      found[name] = fmt::format("{} {}", changed, at.is_regular_file() ? read(name) : "folder");
+    }
+    return found;
+  }
+};
+
+class BadInput : public testing::TestWithParam<Mistake> {
+ protected:
+  static void expect_refusal(const Mistake& mistake) {
+    const PreparedFolder folder;
+    if (!mistake.toml.empty()) folder.write("bad.toml", mistake.toml);
+    const auto before = folder.state();
+    const Ran ran = folder.zero("train " + mistake.arguments, mistake.environment + " timeout 100");
+    EXPECT_EQ(ran.status, 2) << ran.errors << ran.output;
+    for (const std::string& text : mistake.says)
+      EXPECT_NE(ran.errors.find(text), std::string::npos) << "'" << text << "' is not in\n" << ran.errors;
+    EXPECT_LE(count_lines(ran.errors + ran.output), kScreen) << ran.output << ran.errors;
+    EXPECT_TRUE(folder.state() == before) << "files were changed";
+    EXPECT_FALSE(std::filesystem::exists(folder.path() / "run")) << "the run folder was made";
+  }
+};
+
+TEST_P(BadInput, EndsWithTwoOneScreenAndNoTrace) {
+  expect_refusal(GetParam());
+}
+
+class BadInputOfARank : public BadInput {
+ protected:
+  void SetUp() override {
+    if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
+  }
+};
+
+TEST_P(BadInputOfARank, EndsWithTwoOneScreenAndNoTrace) {
+  expect_refusal(GetParam());
+}
+
+using Mistakes = std::vector<Mistake>;
+
+// Seen by the command itself, before libtorch is loaded or a rank is started.
+Mistakes of_configuration() {
+  return {
+      {"AnUnknownKeyGetsTheNearOne",
+       "bad.toml --data.path input.txt",
+       {"bad.toml:3", "train.stepss", "unknown key", "did you mean 'train.steps'?"},
+       "# a comment\n[train]\nstepss = 5\n"},
+      {"AnUnknownFlagGetsTheNearOne",
+       "c.toml --train.stepss 5",
+       {"command line: train.stepss", "did you mean 'train.steps'?"}},
+      {"AnUnknownVariableGetsTheNearOne",
+       "c.toml",
+       {"ZERO_TRAIN_STEPSS", "did you mean ZERO_TRAIN_STEPS?"},
+       "",
+       "ZERO_TRAIN_STEPSS=5"},
+      {"AnUnknownSectionGetsTheNearOne",
+       "bad.toml",
+       {"bad.toml:2: trian.steps", "did you mean 'train.steps'?"},
+       "[trian]\nsteps = 5\n"},
+      {"AnotherToolsKeyGetsOurs", "c.toml --train.max_grad_norm 1", {"train.max_grad_norm", "train.clip"}},
+      {"AWrongTypeNamesWhatIsAllowed",
+       "bad.toml",
+       {"bad.toml:2", "train.steps", "a string does not fit here", "allowed: an integer"},
+       "[train]\nsteps = \"many\"\n"},
+      {"AFractionOfAStepIsAWrongType", "c.toml --train.steps 2.5", {"train.steps = 2.5", "a float does not fit here"}},
+      {"OutOfRangeNamesTheRange", "c.toml --train.clip -1", {"train.clip = -1", "out of range", "0 or more"}},
+      {"ABetaOfOneIsOutOfRange", "c.toml --optimizer.betas [0.9,1.0]", {"optimizer.betas", "out of range"}},
+      {"StageFourNamesTheStages", "c.toml --zero.stage 4", {"zero.stage = 4", "out of range", "allowed: 0, 1, 2, 3"}},
+      {"ANanInAFileIsRefused", "bad.toml", {"bad.toml:2", "lr = nan", "not a finite"}, "[optimizer]\nlr = nan\n"},
+      {"ANanFlagIsRefused", "c.toml --optimizer.eps nan", {"optimizer.eps = nan", "not a finite number"}},
+      {"AnInfinityIsRefused", "c.toml --train.clip inf", {"train.clip = inf", "not a finite number"}},
+      {"TomlThatIsNoneNamesLineAndColumn", "bad.toml", {"bad.toml:1:", "not TOML"}, "[train\nsteps = 5\n"},
+      {"AMissingConfiguration", "none.toml", {"none.toml", "No such file"}},
+      {"AFolderAsConfiguration", "held", {"held", "a folder"}},
+      {"ABatchThatDoesNotGiveTheGlobalBatch",
+       "c.toml --train.global_batch 12 --train.accumulate 2 -n 2",
+       {"train.global_batch = 12", "train.batch 2 x train.accumulate 2 x world 2 = 8"}},
+      {"AGlobalBatchThatDoesNotDivide", "c.toml --train.global_batch 7 -n 2", {"global_batch = 7", "use 4 or 8"}},
+      {"AWorldOfZero", "c.toml -n 0", {"-n = 0", "allowed: 1 to"}},
+      {"AWorldThatIsNoNumber", "c.toml -n two", {"-n"}},
+      {"HeadsThatDoNotDivideTheWidth", "c.toml --model.heads 3", {"model.heads = 3", "model.width = 8", "1 2 4 8"}},
+      {"AWarmupLongerThanTheRun", "c.toml --schedule.warmup 9", {"schedule.warmup = 9", "train.steps = 5"}},
+      {"NoData", "bad.toml", {"data.path", "no data is named"}, "[train]\nsteps = 5\n"},
+      {"MissingData", "c.toml --data.path none.txt", {"none.txt", "no such file", "looked in"}},
+      {"EmptyData", "c.toml --data.path empty.txt", {"empty.txt", "an empty file"}},
+      {"AMissingFileOfWeights", "c.toml --model.init none.safetensors", {"none.safetensors", "no such file"}},
+      {"ARunFolderThatIsAFile", "c.toml --run.dir input.txt", {"run.dir", "input.txt", "not a folder"}},
+      {"ARunFolderBelowAFile", "c.toml --run.dir input.txt/run", {"run.dir", "not a folder"}},
+      {"AnUnknownTransport",
+       "c.toml --comm.transport carrier_pigeon",
+       {"comm.transport = carrier_pigeon", "shared_memory, mpi, gloo"}},
+      {"DropoutOnThreadsThatShareAGenerator",
+       "c.toml --comm.transport in_process -n 2 --model.dropout 0.1",
+       {"model.dropout = 0.1", "use comm.transport shared_memory"}},
+      {"AnArgumentTooMany", "c.toml d.toml", {"d.toml", "too many"}},
+  };
+}
+
+// Seen by whoever reads the data, the weights or the machine.
+Mistakes of_files() {
+  return {
+      {"DataThatIsTooShort", "c.toml --data.path short.txt", {"short.txt", "too short: 8 tokens", "at least 18"}},
+      {"AValidationSplitThatIsTooShort",
+       "c.toml --data.validation short.txt",
+       {"data.validation = short.txt", "too short: 9 tokens"}},
+      {"ATokenFileThatIsCutOff", "c.toml --data.kind tokens --data.path cut.bin", {"cut.bin", "announces 4000 tokens"}},
+      {"ACellThatIsNoNumber",
+       "c.toml --model.name linear --data.kind csv --data.path rows.csv",
+       {"rows.csv", "not a number"}},
+      {"AVocabularySmallerThanAToken",
+       "c.toml --data.kind tokens --data.path tokens.bin --model.vocab 150",
+       {"model.vocab = 150", "smaller than a token of the data", "use 200 or more"}},
+      {"WeightsThatAreCutOff", "c.toml --model.init cut.safetensors", {"cut.safetensors", "the file is cut short"}},
+      {"WeightsThatOverlap", "c.toml --model.init overlap.safetensors", {"overlap.safetensors", "they overlap"}},
+      {"AHeaderOfTwoToTheSixtyTwoBytes",
+       "c.toml --model.init huge.safetensors",
+       {"huge.safetensors", "4611686018427387904", "at most 100000000"}},
+      {"WeightsThatAreText", "c.toml --model.init text.safetensors", {"text.safetensors", "not a safetensors file"}},
+      {"WeightsOfAnotherModel",
+       "c.toml --model.init other.safetensors",
+       {"other.safetensors", "has no transformer.", "zero inspect"}},
+      {"ARunFolderThatHoldsARun", "c.toml --run.dir held", {"run.dir = held", "holds a run already", "--overwrite"}},
+      // For root, too: nobody makes a folder here.
+      {"AFolderThatCannotBeWritten", "c.toml --run.dir /proc/zero/run", {"run.dir = ", "/proc", "may write to"}},
+      {"APlugInThatIsAbsent",
+       "c.toml --comm.transport nccl",
+       {"comm.transport = nccl", "libzero_comm_nccl.so is not there", "use shared_memory, mpi or gloo"}},
+      {"ABudgetBelowTheMinimumSaysTheMinimum",
+       "c.toml --zero.device_memory 1KiB",
+       {"zero.device_memory = 1.00 KiB", "too small", "stage 3 on 1 ranks needs at least"}},
+      {"ABudgetBelowTheMinimumSaysTheNextCheaperStage",
+       "c.toml --zero.device_memory 1KiB --zero.stage 1 --comm.transport in_process -n 2",
+       {"zero.device_memory", "stage 1 on 2 ranks needs at least", "stage 2 needs"}},
+  };
+}
+
+// The same when a launcher watches the ranks: what all of them say is said once, and passed on.
+Mistakes of_several_ranks() {
+  return {
+      {"ABudgetBelowTheMinimumOnSixRanks", "c.toml -n 6 --zero.device_memory 1KiB", {"[ranks 0-5]", "needs at least"}},
+      {"AHeldRunFolderOnTwoRanks", "c.toml -n 2 --run.dir held", {"[ranks 0-1]", "holds a run already"}},
+  };
+}
+
+const auto kNames = [](const testing::TestParamInfo<Mistake>& info) { return info.param.name; };
+INSTANTIATE_TEST_SUITE_P(Configuration, BadInput, testing::ValuesIn(of_configuration()), kNames);
+INSTANTIATE_TEST_SUITE_P(Files, BadInputOfARank, testing::ValuesIn(of_files()), kNames);
+INSTANTIATE_TEST_SUITE_P(SeveralRanks, BadInputOfARank, testing::ValuesIn(of_several_ranks()), kNames);
+
+class PreparedFolderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
+  }
+};
+
+// Nobody but the ranks can see that they were told different things: started by hand, as a wrong script would.
+TEST_F(PreparedFolderTest, RanksThatDisagreeAllNameTheRankAndItsKeys) {
+  const PreparedFolder folder;
+  const auto before = folder.state();
+  const std::string ranks =
+      fmt::format("WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={} ZERO_RUN_ID=bad-{} ",
+                  20000 + getpid() % 10000, getpid());
+  const std::string other = fmt::format(
+      "{{ env {} RANK=1 LOCAL_RANK=1 ZERO_TRAIN_STEPS=7 timeout 100 '{}' train c.toml >.other 2>&1 & }}; other=$!;",
+      ranks, ZERO_COMMAND);
+  const Ran ran = folder.zero("train c.toml; first=$?; wait $other; echo $? >.status; exit $first",
+                              other + " env " + ranks + "RANK=0 LOCAL_RANK=0 timeout 100");
+  EXPECT_EQ(ran.status, 2) << ran.errors;
+  EXPECT_EQ(folder.read(".status"), "2\n");
+  for (const std::string& said : {ran.errors, folder.read(".other")}) {
+    for (const char* part : {"rank 1: differs from rank 0's: ", "train.steps = 7, not 5"})
+      EXPECT_NE(said.find(part), std::string::npos) << said;
+    EXPECT_LE(count_lines(said), kScreen);
+  }
+  EXPECT_TRUE(folder.state() == before) << "files were changed";
+}
+// The prepared folder is what the rows suppose it to be: without a mistake it trains.
+TEST_F(PreparedFolderTest, TrainsWithoutAMistake) {
+  const PreparedFolder folder;
+  const Ran ran = folder.zero("train c.toml --comm.transport in_process -n 2");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "run" / "report.json"));
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,66 @@
+// What every fault test begins and ends with: a seed that is always the same, and nothing new in /dev/shm.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "watched_command.h"
+
+#define EXPECT_SAYS(command, part) EXPECT_NE((command).text().find(part), std::string::npos) << (command).text()
+
+namespace zero {
+
+// From a fault to the end of every rank.
+constexpr std::chrono::seconds kAllGone{2};
+
+class FaultTest : public testing::Test {
+ protected:
+  // Other programs of this machine may have files there for a moment.
+  void TearDown() override {
+    const auto deadline = Clock::now() + std::chrono::seconds(5);
+    while (shared_memory_files() != files_ && Clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_EQ(shared_memory_files(), files_);
+  }
+
+  int any_rank(int world) { return static_cast<int>(random_() % static_cast<unsigned>(world)); }
+
+  std::chrono::milliseconds any_moment(std::chrono::milliseconds span) {
+    return std::chrono::milliseconds(random_() % static_cast<unsigned>(span.count() + 1));
+  }
+
+  // At a random moment in the first `span` of that rank's life, start-up included. The time of it.
+  Clock::time_point kill_early(WatchedCommand& command, int rank, std::chrono::milliseconds span) {
+    const auto moment = any_moment(span);
+    const pid_t pid = command.wait_for_rank(rank);
+    std::this_thread::sleep_for(moment);
+    return strike(pid, SIGKILL);
+  }
+
+  // The time of it. A rank that is not there fails the test.
+  static Clock::time_point strike(pid_t pid, int signal) {
+    const auto now = Clock::now();
+    EXPECT_TRUE(pid > 0 && kill(pid, signal) == 0) << "there is no such rank";
+    return now;
+  }
+
+ private:
+  static std::set<std::string> shared_memory_files() {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) names.insert(entry.path());
+    return names;
+  }
+
+  std::set<std::string> files_ = shared_memory_files();
+  std::mt19937 random_{2718};
+};
+
+}  // namespace zero

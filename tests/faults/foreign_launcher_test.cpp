@@ -1,0 +1,106 @@
+// The same faults when somebody else started the ranks. mpirun and torchrun end the ranks in their own time; that the
+// survivors know of the death themselves, and end, is ours. They outlive SIGTERM here, or the launcher might be
+// quicker.
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "fault_test.h"
+
+namespace zero {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr int kWorld = 3;
+constexpr int kKills = 5;
+
+std::string in_path(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (std::filesystem::exists(folder + "/" + name)) return folder + "/" + name;
+  }
+  return "";
+}
+
+struct ForeignLauncher {
+  const char* name;
+  std::vector<std::string> arguments;
+  WatchedCommand::Variables environment;
+
+  std::string program() const {
+    if (name == std::string("mpirun")) return ZERO_MPIRUN;
+    const char* given = std::getenv("ZERO_TORCHRUN");
+    return given != nullptr ? given : in_path(name);
+  }
+};
+
+std::ostream& operator<<(std::ostream& out, const ForeignLauncher& launcher) {
+  return out << launcher.name;
+}
+
+const ForeignLauncher kMpirun{.name = "mpirun",
+                              .arguments = {"-n", std::to_string(kWorld)},
+                              .environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                              {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                                              {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+                                              {"ASAN_OPTIONS", "detect_leaks=0"}}};
+const ForeignLauncher kTorchrun{
+    .name = "torchrun",
+    .arguments = {"--standalone", "--no-python", "--nproc-per-node", std::to_string(kWorld)},
+    .environment = {{"OMP_NUM_THREADS", "1"}}};
+
+class ForeignFaults : public FaultTest, public testing::WithParamInterface<ForeignLauncher> {
+ protected:
+  void SetUp() override {
+    if (GetParam().program().empty()) GTEST_SKIP() << "no " << GetParam().name << " on this machine";
+  }
+  static WatchedCommand start(const std::vector<std::string>& flags) {
+    std::vector<std::string> program{GetParam().program()};
+    for (const auto& arguments : {GetParam().arguments, {ZERO_FAULT_WORKER}, flags}) {
+      program.insert(program.end(), arguments.begin(), arguments.end());
+    }
+    return WatchedCommand(program, GetParam().environment);
+  }
+  static bool all_work(WatchedCommand& command) {
+    for (int rank = 0; rank < kWorld; ++rank) {
+      if (!command.wait_for(fmt::format("rank {} works", rank))) return false;
+    }
+    return true;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(By, ForeignFaults, testing::Values(kMpirun, kTorchrun),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(ForeignFaults, AKilledRankIsNamedByTheOthers) {
+  for (int round = 0; round < kKills; ++round) {
+    const int victim = any_rank(kWorld);
+    SCOPED_TRACE(fmt::format("round {}, rank {}", round, victim));
+    WatchedCommand command = start({"--outlive-sigterm"});
+    ASSERT_TRUE(all_work(command)) << command.text();
+    const auto killed = strike(command.wait_for_rank(victim), SIGKILL);
+    EXPECT_TRUE(command.ranks_gone_before(killed + kAllGone)) << command.text();
+    EXPECT_GT(command.finish(), 0);
+    EXPECT_SAYS(command, fmt::format("rank {}: ", victim));
+    EXPECT_SAYS(command, "its process ended");
+    EXPECT_TRUE(command.gone_before(Clock::now() + kAllGone)) << "the launcher left a process";
+  }
+}
+
+TEST_P(ForeignFaults, AStoppedRankIsNamedAtTheTimeout) {
+  WatchedCommand command = start({"--timeout", "1000"});
+  ASSERT_TRUE(all_work(command)) << command.text();
+  const pid_t stopped = command.wait_for_rank(1);
+  strike(stopped, SIGSTOP);
+  EXPECT_TRUE(command.wait_for("is stopped (SIGSTOP)")) << command.text();
+  EXPECT_SAYS(command, "rank 1: ");
+  EXPECT_SAYS(command, "it is not there after 1 s");
+  kill(stopped, SIGCONT);  // mpirun has removed it by then; torchrun gives it half a minute
+  EXPECT_GT(command.finish(), 0);
+  EXPECT_TRUE(command.gone_before(Clock::now() + kAllGone)) << "the launcher left a process";
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,118 @@
+// `zero train` whose ranks are killed and stopped while libtorch loads, while they meet, and while they train.
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "../temporary_folder.h"
+#include "fault_test.h"
+
+namespace zero {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr int kWorld = 2;
+constexpr milliseconds kStartUp{1500};
+const std::string kFirstLine = "step 10/";
+
+class TrainingFaults : public FaultTest {
+ protected:
+  void SetUp() override {
+    if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
+  }
+
+  // A small GPT-2 over many more steps than a test lasts.
+  std::vector<std::string> train(const std::vector<std::string>& flags) {
+    std::vector<std::string> command{ZERO_COMMAND, "train"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    const auto set = [&](const std::string& key, const std::string& value) {
+      command.push_back("--" + key);
+      command.push_back(value);
+    };
+    set("model.layers", "1");
+    set("model.width", "32");
+    set("model.heads", "2");
+    set("model.context", "32");
+    set("data.path", ZERO_SOURCE_DIR "/examples/shakespeare/input.txt");
+    set("train.steps", "100000");
+    set("train.eval_every", "0");
+    set("zero.stage", "3");
+    set("run.dir", folder_ / fmt::format("run-{}", ++num_runs_));
+    return command;
+  }
+
+ private:
+  TemporaryFolder folder_;
+  int num_runs_ = 0;
+};
+
+TEST_F(TrainingFaults, ARankKilledAtAnyMomentIsNamedAndEndsAll) {
+  for (int round = 0; round < 10 && !HasFailure(); ++round) {
+    const int victim = any_rank(kWorld);
+    SCOPED_TRACE(fmt::format("round {}, rank {}", round, victim));
+    WatchedCommand command(train({"-n", "2"}));
+    const auto killed = kill_early(command, victim, kStartUp);
+    EXPECT_TRUE(command.gone_before(killed + kAllGone)) << command.text();
+    EXPECT_EQ(command.finish(), 3);
+    EXPECT_SAYS(command, fmt::format("rank {} of 2 failed with signal 9 (SIGKILL)", victim));
+  }
+}
+
+TEST_F(TrainingFaults, AStoppedRankIsNamedAtTheTimeoutAndIsRemoved) {
+  for (int victim = 0; victim < kWorld; ++victim) {
+    WatchedCommand command(train({"-n", "2", "--comm.timeout", "2s"}));
+    ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
+    const auto stopped = strike(command.wait_for_rank(victim), SIGSTOP);
+    EXPECT_TRUE(command.gone_before(stopped + milliseconds(2000) + kAllGone)) << command.text();
+    EXPECT_EQ(command.finish(), 3);
+    EXPECT_SAYS(command, fmt::format("rank {}: ", victim));
+    EXPECT_SAYS(command, "is stopped (SIGSTOP)");
+  }
+}
+
+TEST_F(TrainingFaults, ATerminatedRunEndsAfterItsStep) {
+  WatchedCommand command(train({"-n", "2"}));
+  ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
+  const auto asked = Clock::now();
+  command.send(SIGTERM);
+  EXPECT_TRUE(command.gone_before(asked + kAllGone)) << command.text();
+  EXPECT_EQ(command.finish(), 128 + SIGTERM);
+  EXPECT_SAYS(command, "stopped by signal 15 after step ");
+  EXPECT_EQ(command.text().find("failed"), std::string::npos) << "nobody is to blame: " << command.text();
+}
+
+// The signal ends a rank that still loads libtorch, and is kept for the end of a step by one that has: which must not
+// wait for the other until comm.timeout.
+TEST_F(TrainingFaults, ATerminatedStartEndsLongBeforeTheTimeout) {
+  for (int round = 0; round < 10 && !HasFailure(); ++round) {
+    WatchedCommand command(train({"-n", "2"}));
+    const pid_t last = command.wait_for_rank(kWorld - 1);
+    std::this_thread::sleep_for(any_moment(kStartUp));
+    EXPECT_EQ(kill(last, 0), 0) << "the rank is there before";
+    const auto asked = Clock::now();
+    command.send(SIGTERM);
+    EXPECT_TRUE(command.gone_before(asked + std::chrono::seconds(10))) << command.text();
+    EXPECT_EQ(command.finish(), 128 + SIGTERM);
+  }
+}
+
+TEST_F(TrainingFaults, AKilledRankIsNamedByTheOtherUnderMpirun) {
+  if (std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "no mpirun on this machine";
+  for (int victim = 0; victim < kWorld; ++victim) {
+    std::vector<std::string> program{ZERO_MPIRUN, "-n", "2"};
+    const std::vector<std::string> rank = train({});
+    program.insert(program.end(), rank.begin(), rank.end());
+    WatchedCommand command(program, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                     {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                                     {"OMPI_MCA_rmaps_base_oversubscribe", "1"}});
+    ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
+    const auto killed = strike(command.wait_for_rank(victim), SIGKILL);
+    EXPECT_TRUE(command.ranks_gone_before(killed + kAllGone)) << command.text();
+    EXPECT_GT(command.finish(), 0);
+    EXPECT_SAYS(command, fmt::format("rank {}: ", victim));
+    EXPECT_SAYS(command, "its process ended");
+    EXPECT_TRUE(command.gone_before(Clock::now() + kAllGone)) << "mpirun left a process";
+  }
+}
+
+}  // namespace
+}  // namespace zero

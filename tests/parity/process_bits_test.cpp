@@ -1,0 +1,205 @@
+// Law 2 over processes: `zero train` as users start it, on every transport and under every launcher, has the bits of
+// the same training on threads of one process.
+//
+// Each cell of process_cells.h trains a small GPT on real text and must leave the loss bits, gradient norms and weights
+// that an in_process run at stage 3 of the same world, type and micro-batches leaves. Those references are made once.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/base/bytes.h"
+#include "zero/comm/plugin.h"
+
+#include "process_cells.h"
+#include "tests/cli/command.h"
+
+namespace zero {
+namespace {
+
+using testing::ProcessCell;
+using Json = nlohmann::json;
+
+constexpr std::array kTransportNames{"shared_memory", "mpi", "gloo"};
+constexpr std::array kTypeNames{"fp32", "bf16"};
+constexpr int kSteps = 6;
+
+std::string describe(const ProcessCell& cell) {
+  constexpr std::array kTransports{"SharedMemory", "Mpi", "Gloo"};
+  constexpr std::array kLaunchers{"Train", "Launch", "Mpirun"};
+  constexpr std::array kTypes{"Fp32", "Bf16"};
+  constexpr std::array kMicros{"", "Accumulate3Each", "Accumulate3Last"};
+  constexpr std::array kMemories{"", "Min", "Half"};
+  return fmt::format("{}{}Stage{}{}World{}{}{}", kTransports[cell.transport], kLaunchers[cell.launcher], cell.stage,
+                     kTypes[cell.type], cell.world, kMicros[cell.micro], kMemories[cell.memory]);
+}
+
+// One thread a rank: bits are promised for equal threads. No validation split: its text would take most of the time.
+std::string config_of(const ProcessCell& cell, const std::string& transport, const std::string& device_memory) {
+  return fmt::format(R"([model]
+layers = 2
+width = 48
+heads = 2
+context = 32
+dropout = 0.0
+[data]
+path = "{}/examples/shakespeare/input.txt"
+validation = 0
+[train]
+steps = {}
+batch = 2
+accumulate = {}
+reduce = "{}"
+dtype = "{}"
+clip = 1.0
+[optimizer]
+lr = 1e-2
+[schedule]
+warmup = 2
+[zero]
+stage = {}
+device_memory = "{}"
+[comm]
+transport = "{}"
+[run]
+dir = "run"
+threads = 1
+)",
+                     ZERO_SOURCE_DIR, kSteps, cell.micro == testing::kOne ? 1 : 3,
+                     cell.micro == testing::kLast ? "last" : "each", kTypeNames[cell.type], cell.stage, device_memory,
+                     transport);
+}
+
+// report.json of a run, or a test failure with what the command said. `before` and `arguments` as in Folder::zero().
+Json train(const std::string& config, const std::string& arguments, const std::string& before = "") {
+  const Folder folder;
+  folder.write("c.toml", config);
+  const Ran ran = folder.zero(arguments, before + " timeout 200");
+  EXPECT_EQ(ran.status, 0) << ran.errors << ran.output;
+  return Json::parse(folder.read("run/report.json"), nullptr, /*allow_exceptions=*/false);
+}
+
+std::int64_t peak_of(const Json& report) {
+  std::int64_t most = 0;
+  for (const Json& rank : report.at("peak_memory_bytes")) most = std::max(most, rank.at("total").get<std::int64_t>());
+  return most;
+}
+
+// The in_process runs that cells are compared with, made when first asked for.
+class References {
+ public:
+  const Json& of(const ProcessCell& cell) {
+    const auto key = std::make_tuple(cell.world, cell.type, cell.micro);
+    const auto found = runs_.find(key);
+    if (found != runs_.end()) return found->second;
+    ProcessCell reference = cell;
+    reference.stage = 3;
+    return runs_[key] =
+               train(config_of(reference, "in_process", "auto"), fmt::format("train c.toml -n {}", cell.world));
+  }
+
+  // Half way between the least that is accepted, which a refusal tells, and what a run without limits takes.
+  std::int64_t half_budget(const ProcessCell& cell) {
+    const Folder folder;
+    folder.write("c.toml", config_of(cell, "in_process", "1B"));
+    const Ran refused = folder.zero(fmt::format("train c.toml -n {}", cell.world), "timeout 200");
+    constexpr std::string_view kLeast = "needs at least ";
+    const auto begin = refused.errors.find(kLeast), end = refused.errors.find(" a rank", begin);
+    if (refused.status != 2 || begin == std::string::npos || end == std::string::npos)
+      throw std::runtime_error("no minimum is told: " + refused.errors);
+    const std::string least = refused.errors.substr(begin + kLeast.size(), end - begin - kLeast.size());
+    return (parse_bytes(least, "least") + peak_of(of(cell))) / 2;
+  }
+
+ private:
+  std::map<std::tuple<int, testing::Type, testing::Micro>, Json> runs_;
+};
+
+bool available(std::string_view transport) {
+  const auto statuses = transport_statuses();
+  return std::any_of(statuses.begin(), statuses.end(),
+                     [&](const TransportStatus& status) { return status.name == transport && status.available; });
+}
+
+// Root, more ranks than cores, and libraries that leak by design.
+constexpr std::string_view kMpirunEnvironment =
+    "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
+    "OMPI_MCA_mpi_yield_when_idle=1 ASAN_OPTIONS=detect_leaks=0";
+
+Json run(const ProcessCell& cell, const std::string& device_memory) {
+  const std::string config = config_of(cell, kTransportNames[cell.transport], device_memory);
+  switch (cell.launcher) {
+    case testing::kTrain:
+      return train(config, fmt::format("train c.toml -n {}", cell.world));
+    case testing::kLaunch:
+      return train(config, fmt::format("launch --nproc-per-node {} -- '{}' train c.toml", cell.world, ZERO_COMMAND));
+    case testing::kMpirun:
+      break;
+  }
+  return train(config, "train c.toml", fmt::format("{} '{}' -n {}", kMpirunEnvironment, ZERO_MPIRUN, cell.world));
+}
+
+class ProcessBits : public ::testing::TestWithParam<ProcessCell> {
+ protected:
+  static void SetUpTestSuite() { references_ = std::make_unique<References>(); }
+  static void TearDownTestSuite() { references_.reset(); }
+  static inline std::unique_ptr<References> references_;
+};
+
+TEST_P(ProcessBits, AreThoseOfThreads) {
+  const ProcessCell& cell = GetParam();
+  const std::string transport = kTransportNames[cell.transport];
+  if (!available(transport)) GTEST_SKIP() << "the plug-in " << transport << " is not there";
+  if (cell.launcher == testing::kMpirun && std::string_view(ZERO_MPIRUN).empty())
+    GTEST_SKIP() << "no mpirun on this machine";
+
+  const Json& expected = references_->of(cell);
+  ASSERT_TRUE(expected.is_object());
+  ASSERT_EQ(expected.at("loss_bits").size(), std::size_t{kSteps});
+  const bool half = cell.memory == testing::kHalf;
+  const std::int64_t budget = half ? references_->half_budget(cell) : 0;
+  const Json seen = run(cell, half ? fmt::format("{}B", budget) : cell.memory == testing::kMin ? "min" : "auto");
+  ASSERT_TRUE(seen.is_object()) << "no report";
+
+  // That the run was the one that is named above.
+  EXPECT_EQ(seen.at("world"), cell.world);
+  EXPECT_EQ(seen.at("stage"), cell.stage);
+  EXPECT_EQ(seen.at("dtype"), kTypeNames[cell.type]);
+  EXPECT_EQ(seen.at("transport"), transport);
+  EXPECT_EQ(seen.at("ranks_source") == "zero launch", cell.launcher != testing::kMpirun) << seen.at("ranks_source");
+
+  EXPECT_EQ(seen.at("loss_bits"), expected.at("loss_bits"));
+  EXPECT_EQ(seen.at("grad_norms"), expected.at("grad_norms"));
+  EXPECT_EQ(seen.at("parameters_sha256"), expected.at("parameters_sha256"));
+  if (half) {
+    EXPECT_LE(peak_of(seen), budget);
+    EXPECT_LT(peak_of(seen), peak_of(expected)) << "half the room was less room";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, ProcessBits, ::testing::ValuesIn(testing::kProcessCells),
+                         [](const auto& info) { return describe(info.param); });
+
+// A training that stood still, or that did not depend on what is varied, would prove nothing.
+TEST(ProcessBitsReference, DependsOnWhatACellVaries) {
+  References references;
+  const ProcessCell base{.transport = testing::kSharedMemory, .stage = 3, .world = 2};
+  ProcessCell bf16 = base, micro = base;
+  bf16.type = testing::kBf16;
+  micro.micro = testing::kLast;
+  const Json& seen = references.of(base);
+  ASSERT_TRUE(seen.is_object());
+  EXPECT_LT(seen.at("losses").back().get<double>(), seen.at("losses").front().get<double>() - 0.1);
+  EXPECT_NE(seen.at("parameters_sha256"), references.of(bf16).at("parameters_sha256"));
+  EXPECT_NE(seen.at("parameters_sha256"), references.of(micro).at("parameters_sha256"));
+}
+
+}  // namespace
+}  // namespace zero

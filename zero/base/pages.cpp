@@ -1,0 +1,97 @@
+#include "zero/base/pages.h"
+
+#include <cerrno>
+#include <cstdint>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25  // of a kernel newer than the C library's headers
+#endif
+
+namespace zero {
+namespace {
+
+std::size_t round_up(std::size_t bytes, std::size_t multiple) {
+  return (bytes + multiple - 1) / multiple * multiple;
+}
+
+// Maps `bytes` (whole pages) on a huge page's boundary: addresses for a huge page more are taken, and both ends given
+// back. nullptr when refused.
+std::byte* map(std::size_t bytes, int protection, int flags, int file) {
+  if (bytes > SIZE_MAX - kHugePageBytes) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  const bool aligned = bytes >= kHugePageBytes;
+  if (!aligned) {
+    void* data = mmap(nullptr, bytes, protection, flags, file, 0);
+    return data == MAP_FAILED ? nullptr : static_cast<std::byte*>(data);
+  }
+  const std::size_t taken = bytes + kHugePageBytes;
+  void* whole = mmap(nullptr, taken, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (whole == MAP_FAILED) return nullptr;
+  const auto start = reinterpret_cast<std::uintptr_t>(whole);
+  std::byte* begin = static_cast<std::byte*>(whole) + (round_up(start, kHugePageBytes) - start);
+  std::byte* end = static_cast<std::byte*>(whole) + taken;
+  if (mmap(begin, bytes, protection, flags | MAP_FIXED, file, 0) == MAP_FAILED) {
+    const int error = errno;
+    munmap(whole, taken);
+    errno = error;
+    return nullptr;
+  }
+  if (begin > whole) munmap(whole, static_cast<std::size_t>(begin - static_cast<std::byte*>(whole)));
+  if (end > begin + bytes) munmap(begin + bytes, static_cast<std::size_t>(end - begin) - bytes);
+  return begin;
+}
+
+Allocation owned(std::byte* data, std::size_t bytes, std::size_t mapped) {
+  if (data == nullptr) return {};
+  return {data, bytes, [mapped](std::byte* address, std::size_t) { munmap(address, mapped); }};
+}
+
+std::size_t whole_pages(std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return bytes > SIZE_MAX - page ? SIZE_MAX : round_up(bytes, page);
+}
+
+Allocation private_pages(std::size_t bytes, int protection) {
+  const std::size_t mapped = whole_pages(bytes);
+  std::byte* data = map(mapped, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  // Advice: where huge pages are switched off, small ones serve as well, a few percent slower.
+  if (data != nullptr && bytes >= kHugePageBytes) madvise(data, mapped, MADV_HUGEPAGE);
+  return owned(data, bytes, mapped);
+}
+
+}  // namespace
+
+Allocation map_private(std::size_t bytes) {
+  return private_pages(bytes, PROT_READ | PROT_WRITE);
+}
+
+Allocation reserve_addresses(std::size_t bytes) {
+  return private_pages(bytes, PROT_NONE);
+}
+
+bool make_writable(std::span<std::byte> reserved) {
+  return mprotect(reserved.data(), reserved.size(), PROT_READ | PROT_WRITE) == 0;
+}
+
+Allocation map_shared(int file, std::size_t bytes, bool writable) {
+  const std::size_t mapped = whole_pages(bytes);
+  return owned(map(mapped, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file), bytes, mapped);
+}
+
+bool use_huge_pages(std::span<std::byte> shared) {
+  const std::size_t whole = shared.size() / kHugePageBytes * kHugePageBytes;
+  if (whole == 0 || reinterpret_cast<std::uintptr_t>(shared.data()) % kHugePageBytes != 0) return false;
+  // Only what holds a page is made one; the first huge page tells whether the kernel does it at all.
+  for (std::size_t at = 0; at < whole; at += kHugePageBytes) {
+    *static_cast<volatile std::byte*>(shared.data() + at) = std::byte{0};
+    if (madvise(shared.data() + at, kHugePageBytes, MADV_COLLAPSE) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace zero

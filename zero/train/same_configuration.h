@@ -1,0 +1,24 @@
+// Before anything is allocated, the ranks compare what each of them was told.
+//
+// Only hashes travel, unless they differ: then the texts do too, so that every rank can name the keys.
+//
+//   configuration = rank 1: differs from rank 0's: train.steps = 7, not 6
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "zero/comm/communicator.h"
+
+namespace zero {
+
+// Collective. Throws ConfigError, on every rank alike, that names the first rank whose hash is not rank 0's. `text` is
+// the resolved configuration.
+void require_same_configuration(Communicator& comm, std::uint64_t hash, std::string_view text);
+
+// Local. The keys of two resolved configurations that differ: "train.steps = 7, not 6; run.dir = ...", four at most,
+// and empty when none does.
+std::string differing_keys(std::string_view theirs, std::string_view expected);
+
+}  // namespace zero
