@@ -156,9 +156,9 @@ TEST(Option, BareWordsThatLookLikeNumbersStayStringsWhereStringsAreWanted) {
 }
 
 TEST(Option, MemoryBudgetsAreWordsOrSizes) {
-  EXPECT_EQ(with("zero.device_memory", "min").zero.device_memory.kind, DeviceMemory::Kind::kMinimum);
+  EXPECT_EQ(with("zero.device_memory", "min").zero.device_memory.kind, MemoryBudget::Kind::kMinimum);
   EXPECT_EQ(with("zero.device_memory", "64MiB").zero.device_memory,
-            (DeviceMemory{DeviceMemory::Kind::kBytes, 64 << 20}));
+            (MemoryBudget{MemoryBudget::Kind::kBytes, 64 << 20}));
 }
 
 TEST(Option, ValidationIsAFractionOrAPath) {

@@ -35,7 +35,7 @@ void change(Config& config, const Option& option) {
     void operator()(std::array<double, 2>& member) const { member = {1.0 / 3, 0}; }
     void operator()(std::chrono::milliseconds& member) const { member = std::chrono::milliseconds(1234); }
     void operator()(Validation& member) const { member = {.fraction = 0, .path = "val.bin"}; }
-    void operator()(DeviceMemory& member) const { member = {.kind = DeviceMemory::Kind::kBytes, .bytes = 123456789}; }
+    void operator()(MemoryBudget& member) const { member = {.kind = MemoryBudget::Kind::kBytes, .bytes = 123456789}; }
   };
   std::visit([&](auto access) { Change{option}(access(config)); }, option.field);
 }

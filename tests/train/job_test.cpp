@@ -66,7 +66,7 @@ TEST(Job, ValidationIsAFractionOrAFile) {
 }
 
 TEST(Job, BudgetsAreTheEngines) {
-  using Configured = ConfiguredDeviceMemory;
+  using Configured = MemoryBudget;
   Config config;
   const auto budget = [&](Configured configured) {
     config.zero.device_memory = configured;

@@ -29,9 +29,15 @@ spdlog::logger& logger() {
     auto made = std::make_shared<spdlog::logger>("zero", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     const char* rank = std::getenv("RANK");
     made->set_pattern(fmt::format("zero{}{}: %l: %v", rank ? " rank " : "", rank ? rank : ""));
-    const char* level = std::getenv("ZERO_LOG_LEVEL");
-    made->set_level(level ? spdlog::level::from_str(level) : spdlog::level::warn);
     made->flush_on(spdlog::level::debug);
+    const char* wanted = std::getenv("ZERO_LOG_LEVEL");
+    const std::string_view name = wanted != nullptr ? wanted : "warn";
+    made->set_level(spdlog::level::warn);
+    if (name == "debug" || name == "info" || name == "warn" || name == "error") {
+      made->set_level(spdlog::level::from_str(std::string(name)));
+    } else {
+      made->warn("ZERO_LOG_LEVEL = {}: no such level; it is debug, info, warn or error", name);
+    }
     return made;
   }();
   return *instance;

@@ -163,7 +163,8 @@ std::optional<LaunchOptions> parse_launch(Arguments arguments) {
   CLI::App app("Starts ranks of a program with torchrun's environment; ends all when one fails.", "zero launch");
   app.footer(
       "Each torchrun flag is also read from PET_<FLAG> (PET_NPROC_PER_NODE), and may be spelt with _ (--node_rank). A "
-      ".py script\nis given to python3. Exit status: 0; 3 a rank failed; 128 + signal.");
+      ".py script\nis given to python3. Exit status: 0; 2 or 4 when that is what the first rank to\nfail ended with; 3 "
+      "any other failure of a rank; 128 + signal.");
   app.prefix_command();
   Flags flags;
   add_flags(app, flags);

@@ -9,8 +9,7 @@
 //
 // The functions live in zero/cli/torch_verbs/, one file a verb, and one file with the table:
 //
-//   extern "C" const zero::cli::TorchVerbs* zero_torch_verbs() { static constexpr TorchVerbs kVerbs{...}; return
-//   &kVerbs; }
+//   extern "C" const zero::cli::TorchVerbs* zero_torch_verbs() { return &kVerbs; }
 //
 // Each returns the exit status and throws ConfigError, CommError or IoError; main maps those to 2, 3 and 4. Command and
 // library are of one build: `abi` is compared before anything else is touched.

@@ -81,16 +81,16 @@ struct ScheduleConfig {
 };
 
 // The budget of the device tier: what is free, the smallest that works, or so many bytes.
-struct DeviceMemory {
+struct MemoryBudget {
   enum class Kind : std::uint8_t { kAuto, kMinimum, kBytes };
   Kind kind = Kind::kAuto;
   std::int64_t bytes = 0;  // of kBytes
-  bool operator==(const DeviceMemory&) const = default;
+  bool operator==(const MemoryBudget&) const = default;
 };
 
 struct ZeroConfig {
   std::int64_t stage = 3;
-  DeviceMemory device_memory;
+  MemoryBudget device_memory;
   bool operator==(const ZeroConfig&) const = default;
 };
 

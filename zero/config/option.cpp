@@ -94,16 +94,16 @@ class Assignment {
     }
   }
 
-  void operator()(DeviceMemory& member) const {
+  void operator()(MemoryBudget& member) const {
     const std::string text = word();
     if (text == "auto") {
-      member = {.kind = DeviceMemory::Kind::kAuto};
+      member = {.kind = MemoryBudget::Kind::kAuto};
     } else if (text == "min") {
-      member = {.kind = DeviceMemory::Kind::kMinimum};
+      member = {.kind = MemoryBudget::Kind::kMinimum};
     } else {
       const std::int64_t bytes = parse_bytes(text, where());
       if (bytes == 0) refuse("no memory at all");
-      member = {.kind = DeviceMemory::Kind::kBytes, .bytes = bytes};
+      member = {.kind = MemoryBudget::Kind::kBytes, .bytes = bytes};
     }
   }
 
@@ -180,13 +180,13 @@ struct Reading {
   Value operator()(const Validation& member) const {
     return member.path.empty() ? Value(member.fraction) : Value(member.path);
   }
-  Value operator()(const DeviceMemory& member) const {
+  Value operator()(const MemoryBudget& member) const {
     switch (member.kind) {
-      case DeviceMemory::Kind::kAuto:
+      case MemoryBudget::Kind::kAuto:
         return Value("auto");
-      case DeviceMemory::Kind::kMinimum:
+      case MemoryBudget::Kind::kMinimum:
         return Value("min");
-      case DeviceMemory::Kind::kBytes:
+      case MemoryBudget::Kind::kBytes:
         break;
     }
     return Value(bytes_text(member.bytes));
@@ -219,7 +219,7 @@ struct Describe {
     return "a duration from 1ms to 168h, such as \"500ms\" or \"60s\"";
   }
   std::string operator()(Access<Validation>) const { return limits(option.range, "a path, or a number"); }
-  std::string operator()(Access<DeviceMemory>) const { return "\"auto\", \"min\", or a size such as \"64MiB\""; }
+  std::string operator()(Access<MemoryBudget>) const { return "\"auto\", \"min\", or a size such as \"64MiB\""; }
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ template <typename T>
 using Access = T& (*)(Config&);
 using Field = std::variant<Access<std::int64_t>, Access<double>, Access<std::string>, Access<std::vector<std::int64_t>>,
                            Access<std::array<double, 2>>, Access<std::chrono::milliseconds>, Access<Validation>,
-                           Access<DeviceMemory>>;
+                           Access<MemoryBudget>>;
 
 struct Option {
   std::string_view name;  // "section.key"

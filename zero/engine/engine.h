@@ -6,9 +6,9 @@
 //
 //   Engine engine(comm, specs, units, {.stage = 3}, observer);
 //   engine.load(u, bytes, DType::kFloat32);                       // every unit once
-//   { GatheredUnit in_use = engine.use(u, Use::kForward); ... }   // an operator runs; the unit stays while `in_use`
-//   lives engine.add_gradient(param, bytes);                            // autograd made one StepReport report =
-//   engine.step(lr);
+//   { GatheredUnit in_use = engine.use(u, Use::kForward); ... }   // an operator runs: the unit stays that long
+//   engine.add_gradient(param, bytes);                            // autograd made one
+//   StepReport report = engine.step(lr);
 //
 // Collective, unless said otherwise: every rank's model does the same things in the same order. One thread at a time.
 #pragma once

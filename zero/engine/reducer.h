@@ -72,8 +72,7 @@ class Reducer {
     bool reduced = false;
     std::byte* staging = nullptr;  // the flat range, where it is not the whole gradient
     ReduceStats stats;
-    std::byte* gathered =
-        nullptr;  // gather_gradient(): a staging block that holds the whole gradient in the wire's type
+    std::byte* gathered = nullptr;  // of gather_gradient(): a block with the whole gradient in the wire's type
   };
   struct Pending {
     Work work;

@@ -75,6 +75,7 @@ OrphanGuard::OrphanGuard() {
 
 OrphanGuard::~OrphanGuard() {
   close(pipe_);
+  kill(pid_, SIGCONT);  // somebody may have stopped it
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }

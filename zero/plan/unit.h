@@ -1,7 +1,7 @@
 // Unit: parameters that are gathered and reduced together, laid out as one contiguous flat range.
 //
-//   std::vector<Unit> units = make_units(specs, {});        // one a repeated block, embeddings alone, the rest in
-//   "root" units[2].name == "transformer.h.0"
+//   std::vector<Unit> units = make_units(specs, {});   // one a repeated block, embeddings alone, the rest in "root"
+//   units[2].name == "transformer.h.0"
 //
 // Invariants: every parameter lies in exactly one unit, in one slice; a unit holds one dtype, and either trainable or
 // frozen parameters; slices are in registration order and start at multiples of 64 bytes; empty parameters have empty

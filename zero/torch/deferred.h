@@ -1,8 +1,7 @@
 // deferred(): build a module without its memory.
 //
-//   auto model = zero::deferred([] { return std::make_shared<Net>(); }, /*seed=*/1337);   // shapes only, on the meta
-//   device auto engine = zero::attach(*model, world);                                            // now built, a unit
-//   at a time
+//   auto model = zero::deferred([] { return std::make_shared<Net>(); }, /*seed=*/1337);   // shapes alone (meta device)
+//   auto engine = zero::attach(*model, world);                                            // built, a unit at a time
 //
 // Records the module's own construction (empty, normal_, kaiming_uniform_, ...) and replays each parameter's part of it
 // when attach() wants it, seeded by (seed, parameter name): the weights depend neither on world nor on stage, and no

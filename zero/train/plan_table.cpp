@@ -110,6 +110,9 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
                         format_bytes(s.moment), format_bytes(s.total()), bytes_text(cost.state_formula),
                         format_bytes(cost.sent), bytes_text(cost.sent_formula));
   }
+  if (plan.world > 1 && std::ranges::find(stages, 3) != stages.end())
+    text +=
+        "  stage 3 sends that much where device_memory keeps no unit from forward to backward; with room, as stage 2\n";
   return text;
 }
 

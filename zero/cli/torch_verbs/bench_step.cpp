@@ -1,21 +1,28 @@
 // `zero bench step`: a training step of zero.cpp next to the same step of plain libtorch, in one process.
 //
-// Both run forward and backward of the same module on the same random batch; plain libtorch then clips and calls its
-// AdamW.
+// Both run forward and backward of the same module on the same random batch (one micro-batch, whatever `accumulate`
+// is); plain libtorch then clips with clip_grad_norm_ and updates with its fused AdamW.
 #include <iostream>
 #include <random>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/nn/utils/clip_grad.h>
-#include <torch/optim/adamw.h>
 
 #include "zero/base/clock.h"
+#include "zero/base/error.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/memory/host_memory.h"
+#include "zero/torch/large_blocks.h"
 #include "zero/train/machine_peak.h"
 #include "zero/train/report.h"
 
@@ -65,25 +72,54 @@ StepTimes measure(Task& task, const Batch& batch, std::int64_t steps, Update upd
   return times;
 }
 
-StepTimes measure_libtorch(Task& task, const Batch& batch, std::int64_t steps, const AttachOptions& options,
-                           double lr) {
+// libtorch's fused AdamW, one decay for all parameters.
+class FusedAdamW {
+ public:
+  FusedAdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options)
+      : parameters_(std::move(parameters)), options_(options) {
+    for (const at::Tensor& parameter : parameters_) {
+      first_.push_back(at::zeros_like(parameter));
+      second_.push_back(at::zeros_like(parameter));
+      steps_.push_back(at::zeros({}, at::kFloat));
+    }
+  }
+
+  void step() {
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
+    for (const at::Tensor& count : steps_) count.add_(1);
+    at::_fused_adamw_(parameters_, gradients, first_, second_, {}, steps_, options_.lr, options_.beta1, options_.beta2,
+                      options_.weight_decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
+    for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  }
+
+ private:
+  std::vector<at::Tensor> parameters_, first_, second_, steps_;
+  AdamWOptions options_;
+};
+
+StepTimes measure_libtorch(Task& task, const Batch& batch, std::int64_t steps, const AttachOptions& options) {
+  const auto* adamw = std::get_if<AdamWOptions>(&options.optimizer);
+  if (adamw == nullptr)
+    throw ConfigError("optimizer.name", "sgd", "a step is compared with libtorch's fused AdamW", "use adamw");
   const auto parameters = task.module().parameters();
-  torch::optim::AdamW optimizer(parameters, torch::optim::AdamWOptions(lr));
-  auto times = measure(task, batch, steps, [&] {
+  FusedAdamW optimizer(parameters, *adamw);
+  return measure(task, batch, steps, [&] {
     if (options.clip > 0) torch::nn::utils::clip_grad_norm_(parameters, options.clip);
     optimizer.step();
-    optimizer.zero_grad();
   });
-  return times;
 }
 
 }  // namespace
 
 int bench_step_verb(const BenchStepRequest& request) {
   keep_heap();
+  keep_large_blocks();
   at::set_num_interop_threads(1);
   LoadedConfig loaded = request.loaded;
   fit_to_world(loaded, 1);
+  loaded.config.train.accumulate = 1;
   const Config& config = loaded.config;
   const AttachOptions options = attach_options(config, 1);
   at::set_num_threads(options.threads);
@@ -95,7 +131,7 @@ int bench_step_verb(const BenchStepRequest& request) {
   const Batch batch = random_batch(shape, config.train.batch, model.vocab > 0 ? model.vocab : shape.classes);
   // Attached once and given back: what was deferred is then an ordinary module.
   { const Attachment built = attach(task->module(), world, {.stage = 0, .dtype = options.dtype}); }
-  const StepTimes plain = measure_libtorch(*task, batch, request.steps, options, config.optimizer.lr);
+  const StepTimes plain = measure_libtorch(*task, batch, request.steps, options);
   StepTimes ours;
   {
     Attachment engine = attach(task->module(), world, options);
@@ -124,7 +160,7 @@ int bench_step_verb(const BenchStepRequest& request) {
   };
   std::cout << fmt::format("a step of {}, batch {}, {} thread{}, median of {}\n", model.name, config.train.batch,
                            options.threads, options.threads == 1 ? "" : "s", request.steps)
-            << row("libtorch, AdamW", plain_step, median_step_seconds(plain.forward_backward))
+            << row("libtorch, fused AdamW", plain_step, median_step_seconds(plain.forward_backward))
             << row(fmt::format("zero.cpp, stage {}", options.stage), our_step,
                    median_step_seconds(ours.forward_backward))
             << fmt::format("  zero.cpp / libtorch: {:.3f}   utilization: {:.2f} of {:.1f} GFLOP/s probed\n",

@@ -43,7 +43,7 @@ DType dtype_of(const std::string& name) {
 }
 
 DeviceMemory device_memory(const ZeroConfig& config) {
-  using Configured = ConfiguredDeviceMemory::Kind;
+  using Configured = MemoryBudget::Kind;
   switch (config.device_memory.kind) {
     case Configured::kAuto:
       return {.kind = DeviceMemory::Kind::kAuto};

@@ -5,7 +5,10 @@
 // Local. What can only be wrong together with data or model is judged by those parts.
 #pragma once
 
-#include "zero/cli/torch_verbs/configuration.h"
+#include "zero/cli/torch_entry.h"
+#include "zero/config/config.h"
+#include "zero/config/load.h"
+#include "zero/config/resolved.h"
 #include "zero/data/dataset.h"
 #include "zero/torch/attach.h"
 #include "zero/train/task.h"

@@ -2,7 +2,10 @@
 // contract: each returns the exit status and throws ConfigError, CommError or IoError.
 #pragma once
 
-#include "zero/cli/torch_verbs/configuration.h"
+#include "zero/cli/torch_entry.h"
+#include "zero/config/config.h"
+#include "zero/config/load.h"
+#include "zero/config/resolved.h"
 
 namespace zero::cli {
 
