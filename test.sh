@@ -74,7 +74,7 @@ fuzz() {
   local compiler
   compiler=$(fuzzing_compiler) || { say "No clang here that can link a fuzzer."; return $skipped; }
   cmake -S . -B build/fuzz -G Ninja "-DCMAKE_CXX_COMPILER=$compiler" -DZERO_WITH_TORCH=OFF -DZERO_TESTS=OFF -DZERO_FUZZ=ON >/dev/null &&
-    cmake --build build/fuzz && run_ctest build/fuzz -L fuzz
+    cmake --build build/fuzz --target fuzzers && run_ctest build/fuzz -L fuzz
 }
 
 if [ "${1:-all}" = fast ]; then
