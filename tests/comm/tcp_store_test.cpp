@@ -11,7 +11,7 @@
 #include "zero/base/error.h"
 
 #include "fake_tcp_store.h"
-#include "torchrun_path.h"
+#include "tests/torchrun_path.h"
 
 namespace zero {
 namespace {

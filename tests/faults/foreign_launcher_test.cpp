@@ -1,13 +1,14 @@
 // The same faults when somebody else started the ranks. mpirun and torchrun end the ranks in their own time; that the
 // survivors know of the death themselves, and end, is ours. They outlive SIGTERM here, or the launcher might be
 // quicker.
-#include <cstdlib>
-#include <filesystem>
-#include <sstream>
+#include <ostream>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "fault_test.h"
+#include "tests/torchrun_path.h"
 
 namespace zero {
 namespace {
@@ -16,25 +17,12 @@ using std::chrono::milliseconds;
 constexpr int kWorld = 3;
 constexpr int kKills = 5;
 
-std::string in_path(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    if (std::filesystem::exists(folder + "/" + name)) return folder + "/" + name;
-  }
-  return "";
-}
-
 struct ForeignLauncher {
   const char* name;
   std::vector<std::string> arguments;
   WatchedCommand::Variables environment;
 
-  std::string program() const {
-    if (name == std::string("mpirun")) return ZERO_MPIRUN;
-    const char* given = std::getenv("ZERO_TORCHRUN");
-    return given != nullptr ? given : in_path(name);
-  }
+  std::string program() const { return name == std::string("mpirun") ? ZERO_MPIRUN : torchrun_path(); }
 };
 
 std::ostream& operator<<(std::ostream& out, const ForeignLauncher& launcher) {

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "../comm/fake_tcp_store.h"
-#include "../comm/torchrun_path.h"
 #include "suite.h"
+#include "tests/torchrun_path.h"
 
 #ifndef ZERO_MPIRUN
 #define ZERO_MPIRUN ""
