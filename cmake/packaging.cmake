@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/zero")
 set(installed_libraries zero_core)
-foreach(target zero zero_comm_mpi zero_comm_gloo zero_comm_nccl)
+foreach(target zero zero_plan_clp zero_comm_mpi zero_comm_gloo zero_comm_nccl)
   if(TARGET ${target})
     list(APPEND installed_libraries ${target})
   endif()

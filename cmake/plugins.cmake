@@ -1,27 +1,38 @@
-# Transports that stand on a library of the distribution: each a shared library that zero_core opens when asked for it
-# (zero/comm/plugin.h). Where the library is not installed the plug-in is not built, and says so here and in `zero doctor`.
-# They link nothing of ours: zero/comm/message_link.h is the whole border.
-function(zero_plugin name)
-  cmake_parse_arguments(arg "" "" "LIBS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/zero/comm/plugins/${name}/*.cpp")
-  add_library(zero_comm_${name} MODULE ${sources})
-  target_link_libraries(zero_comm_${name} PRIVATE zero_flags ${arg_LIBS})
-  set_target_properties(zero_comm_${name} PROPERTIES CXX_VISIBILITY_PRESET hidden)
+# What stands on a library of the distribution that the core does not link: each a shared library that zero_core opens when
+# asked for it. A transport whose library is not installed is not built, and says so here and in `zero doctor`.
+# They link nothing of ours: one header of ours is the whole border (zero/comm/message_link.h, zero/plan/solver_border.h).
+#
+# zero_plugin(FLOOR NAME TESTS folder... LIBS library...) builds zero/FLOOR/plugins/NAME as libzero_FLOOR_NAME.so.
+function(zero_plugin floor name)
+  cmake_parse_arguments(arg "" "" "TESTS;LIBS" ${ARGN})
+  set(target zero_${floor}_${name})
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/zero/${floor}/plugins/${name}/*.cpp")
+  add_library(${target} MODULE ${sources})
+  target_link_libraries(${target} PRIVATE zero_flags ${arg_LIBS})
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden)
   # Whoever uses zero_core, or tests it, finds the plug-ins beside it.
-  add_dependencies(zero_core zero_comm_${name})
-  foreach(folder comm world)
+  add_dependencies(zero_core ${target})
+  foreach(folder ${arg_TESTS})
     if(TARGET zero_${folder}_test)
-      add_dependencies(zero_${folder}_test zero_comm_${name})
+      add_dependencies(zero_${folder}_test ${target})
     endif()
   endforeach()
 endfunction()
 
-target_compile_definitions(zero_comm PRIVATE ZERO_PLUGIN_FOLDER="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
+target_compile_definitions(zero_base PRIVATE ZERO_PLUGIN_FOLDER="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
+
+# ---- clp: the solver of placements; not optional --------------------------------------------------------------------
+# Through its C interface, which needs this one library to link. It brings a BLAS of its own to run: that is why it is not
+# linked into zero_core (docs/decisions/0007-solver-is-a-plug-in.md).
+find_path(CLP_INCLUDE Clp_C_Interface.h PATH_SUFFIXES coin coin-or REQUIRED)
+find_library(CLP_LIBRARY Clp REQUIRED)
+zero_plugin(plan clp TESTS plan engine LIBS ${CLP_LIBRARY})
+target_include_directories(zero_plan_clp SYSTEM PRIVATE ${CLP_INCLUDE})
 
 # ---- mpi: Open MPI or MPICH, whichever mpi.pc the system points to ------------------------------------------------------
 pkg_search_module(mpi QUIET IMPORTED_TARGET mpi-c ompi-c mpi ompi mpich)
 if(mpi_FOUND)
-  zero_plugin(mpi LIBS PkgConfig::mpi)
+  zero_plugin(comm mpi TESTS comm world LIBS PkgConfig::mpi)
   # The C interface alone: the C++ one is gone from MPI-3.
   target_compile_definitions(zero_comm_mpi PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
   find_program(ZERO_MPIRUN NAMES mpirun mpiexec)
@@ -42,7 +53,7 @@ endif()
 find_path(GLOO_INCLUDE gloo/allreduce.h)
 find_library(GLOO_LIBRARY gloo)
 if(GLOO_INCLUDE AND GLOO_LIBRARY)
-  zero_plugin(gloo LIBS ${GLOO_LIBRARY})
+  zero_plugin(comm gloo TESTS comm world LIBS ${GLOO_LIBRARY})
   target_include_directories(zero_comm_gloo SYSTEM PRIVATE ${GLOO_INCLUDE})
 else()
   message(STATUS "transport gloo: not built (install libgloo-dev)")

@@ -43,7 +43,7 @@ download_libtorch() {  # into FOLDER
         "Make room, or set XDG_CACHE_HOME to a folder on a larger disk."
   # The two CUDA packages are small and needed to load the wheel on any machine; the large ones are not.
   mkdir "$1/tmp"
-  TMPDIR="$1/tmp" python3 -m pip install --no-deps --only-binary=:all: --target "$1/torch" \
+  TMPDIR="$1/tmp" python3 -m pip install --root-user-action=ignore --no-deps --only-binary=:all: --target "$1/torch" \
       "torch==$libtorch_version" 'nvidia-cuda-runtime==13.*' 'nvidia-cuda-cupti==13.*' ||
     die "libtorch could not be fetched; pip's reason is above. If that speaks of connecting or resolving, this machine has no" \
         "network, or a proxy stands before it (pip reads PIP_CERT, PIP_INDEX_URL and https_proxy)." \

@@ -21,8 +21,11 @@ build  libtomlplusplus-dev header:toml++/toml.h
 build  libcli11-dev        header:CLI/CLI.hpp
 build  libhwy-dev          header:hwy/highway.h
 build  libhwloc-dev        header:hwloc.h
+build  liburing-dev        header:liburing.h
+build  libxxhash-dev       header:xxhash.h
 build  libssl-dev          header:openssl/evp.h
 build  zlib1g-dev          header:zlib.h
+build  coinor-libclp-dev   header:coin/Clp_C_Interface.h
 fetch  python3             command:python3
 fetch  python3-pip         module:pip
 fetch  ca-certificates     file:/etc/ssl/certs/ca-certificates.crt

@@ -1,7 +1,10 @@
 // zero.cpp: everything a program needs to train its own module with ZeRO. See zero/torch/attach.h for the loop.
 #pragma once
 
+#include "zero/base/chrome_trace.h"
 #include "zero/base/error.h"
+#include "zero/torch/activation_store.h"
 #include "zero/torch/attach.h"
+#include "zero/torch/checkpoint.h"
 #include "zero/torch/deferred.h"
 #include "zero/torch/world.h"

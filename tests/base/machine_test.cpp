@@ -49,6 +49,18 @@ TEST_F(FakeRoot, AVersion2LimitCountsWhatTheGroupUsesAndCouldNotDrop) {
   EXPECT_EQ(available_memory(root_), 2 * kGiB);
 }
 
+TEST_F(FakeRoot, PressureIsTheWorseOfTheMachinesAndTheGroups) {
+  EXPECT_EQ(memory_pressure(root_), 0) << "a kernel that does not tell";
+  write("/proc/self/cgroup", "0::/job\n");
+  write("/proc/pressure/memory",
+        "some avg10=1.25 avg60=9.00 avg300=9.00 total=7\nfull avg10=8.00 avg60=0 avg300=0 total=0\n");
+  EXPECT_DOUBLE_EQ(memory_pressure(root_), 1.25);
+  write("/sys/fs/cgroup/job/memory.pressure", "some avg10=33.10 avg60=0.00 avg300=0.00 total=7\n");
+  EXPECT_DOUBLE_EQ(memory_pressure(root_), 33.1);
+  write("/sys/fs/cgroup/job/memory.pressure", "nonsense\n");
+  EXPECT_DOUBLE_EQ(memory_pressure(root_), 1.25);
+}
+
 TEST_F(FakeRoot, ALimitAboveTheGroupHoldsForIt) {
   write("/proc/self/cgroup", "0::/slice/job\n");
   write("/sys/fs/cgroup/slice/job/memory.max", "max\n");

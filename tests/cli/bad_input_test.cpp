@@ -191,6 +191,18 @@ Mistakes of_configuration() {
       {"DropoutOnThreadsThatShareAGenerator",
        "c.toml --comm.transport in_process -n 2 --model.dropout 0.1",
        {"model.dropout = 0.1", "use comm.transport shared_memory"}},
+      {"CheckpointsOfAModelWithoutBlocks",
+       "c.toml --train.checkpoint_activations true --model.name linear --data.kind csv --data.path rows.csv",
+       {"train.checkpoint_activations = true", "has no blocks to compute again", "leave it false"}},
+      {"ASwitchThatIsNeitherTrueNorFalse",
+       "c.toml --train.checkpoint_activations yes",
+       {"train.checkpoint_activations = yes", "allowed: true or false"}},
+      {"ParkedActivationsThatNobodyKeeps",
+       "c.toml --train.offload_activations host",
+       {"train.offload_activations = \"host\"", "set train.checkpoint_activations = true"}},
+      {"ActivationsOnADiskThatIsNotNamed",
+       "c.toml --train.checkpoint_activations true --train.offload_activations disk",
+       {"train.offload_activations = \"disk\"", "give [zero] disk"}},
       {"AnArgumentTooMany", "c.toml d.toml", {"d.toml", "too many"}},
   };
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "../mpirun.h"
 #include "command.h"
 
 namespace zero {
@@ -42,12 +43,39 @@ TEST(Bench, CommRefusesATransportThatDoesNotExistOnce) {
   EXPECT_NE(ran.errors.find("pigeon"), std::string::npos) << ran.errors;
 }
 
-TEST(Bench, DiskLeavesNoFile) {
+TEST(Bench, CommLeavesMpisRanksToMpirun) {
   const Folder folder;
-  const Ran ran = folder.zero("bench disk --mib 8 --rounds 1");
+  const Ran alone = folder.zero("bench comm --mib 1 --transports mpi");
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_NE(alone.errors.find("mpirun -n 2 zero bench comm --transports mpi"), std::string::npos) << alone.errors;
+  if (std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "this build has no mpirun";
+  const Ran ran = folder.zero("bench comm --mib 1 --rounds 1 --transports mpi", mpirun_ranks(2));
   EXPECT_EQ(ran.status, 0) << ran.errors;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
-    EXPECT_EQ(entry.path().string().find("zero-bench"), std::string::npos);
+  EXPECT_NE(ran.output.find("all_reduce, 2 ranks, 1 rounds"), std::string::npos) << ran.output;
+}
+
+TEST(Bench, DiskGivesRatiosOfItsOwnTimes) {
+  const auto json = bench("disk --mib 9 --rounds 2 --depth 4");
+  EXPECT_EQ(json["bytes"], 16 << 20) << "whole blocks of 8 MiB";
+  EXPECT_EQ(json["depth"], 4);
+  for (const char* direction : {"write", "read"}) {
+    const auto& times = json[direction];
+    EXPECT_DOUBLE_EQ(times["ratio_best"].get<double>(),
+                     times["probe_best_s"].get<double>() / times["tier_best_s"].get<double>());
+    EXPECT_DOUBLE_EQ(times["ratio_median"].get<double>(),
+                     times["probe_median_s"].get<double>() / times["tier_median_s"].get<double>());
+    EXPECT_GE(times["tier_median_s"].get<double>(), times["tier_best_s"].get<double>());
+  }
+}
+
+TEST(Bench, DiskMeasuresEitherEngineOverSeveralFoldersAndLeavesNoFile) {
+  const Folder folder;
+  for (const char* name : {"one", "two"}) std::filesystem::create_directory(folder.path() / name);
+  const Ran ran = folder.zero("bench disk --dir one --dir two --mib 8 --rounds 1 --engine threads --checksums");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_NE(ran.output.find("DiskTier (threads, "), std::string::npos) << ran.output;
+  EXPECT_NE(ran.output.find("2 paths"), std::string::npos) << ran.output;
+  for (const char* name : {"one", "two"}) EXPECT_TRUE(std::filesystem::is_empty(folder.path() / name));
 }
 
 TEST(Bench, RefusesWhatItCannotMeasure) {
@@ -56,7 +84,10 @@ TEST(Bench, RefusesWhatItCannotMeasure) {
   EXPECT_EQ(folder.zero("bench adam --mib 0").status, 2);
   EXPECT_EQ(folder.zero("bench adam --rounds 4").status, 2) << "fewer than five rounds make no median";
   EXPECT_NE(folder.zero("bench adam --mib 1048576").errors.find("are needed"), std::string::npos);
+  EXPECT_NE(folder.zero("bench disk --dir /nowhere").errors.find("no such folder"), std::string::npos);
   EXPECT_EQ(folder.zero("bench disk --dir /nowhere").status, 2);
+  EXPECT_EQ(folder.zero("bench disk --mib 16777216").status, 2) << "16 TiB are not free";
+  EXPECT_EQ(folder.zero("bench disk --engine punched_cards").status, 2);
 }
 
 }  // namespace

@@ -47,8 +47,9 @@ class Folder {
 
   // `zero ARGUMENTS`, as a shell reads them; `before` goes in front: variables, other commands.
   Ran zero(const std::string& arguments, const std::string& before = "") const {
-    const std::string line = "cd '" + path_.string() + "' && exec >.out 2>.err </dev/null && " + before + " '" +
-                             ZERO_COMMAND + "' " + arguments;
+    const std::string line = "cd '" + path_.string() +
+                             "' && export XDG_CACHE_HOME=\"$PWD/.cache\" && exec >.out 2>.err </dev/null && " + before +
+                             " '" + ZERO_COMMAND + "' " + arguments;
     const int status = std::system(line.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read(".out"), read(".err")};
   }

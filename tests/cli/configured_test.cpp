@@ -42,6 +42,11 @@ TEST(ConfigArguments, GivenToAnotherCommandMeanTheSame) {
   EXPECT_EQ(second.config.load(false).config.train.steps, 9);
 }
 
+TEST(ConfigArguments, AKeyWithoutItsSectionIsASlip) {
+  EXPECT_TRUE(says(message_of<ConfigError>([] { Parsed({"--stage", "2"}); }), "did you mean '--zero.stage'?"));
+  EXPECT_TRUE(says(message_of<ConfigError>([] { Parsed({"--flga"}); }), "did you mean '--flag'?"));
+}
+
 TEST(ConfigArguments, FilesAreLookedAtWhenAsked) {
   const Parsed parsed({"--data.path", "/no/such/file"});
   EXPECT_NO_THROW(parsed.config.load(/*check_files=*/false));

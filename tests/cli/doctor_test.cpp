@@ -23,8 +23,9 @@ TEST(Doctor, JsonHasEveryCheckWithARemedyWhereOneIsNeeded) {
     EXPECT_NE(check["found"], "") << check.dump();
     failed = failed || status == "FAIL";
   }
-  for (const char* subject : {"processor", "cores", "memory", "control group", "huge pages", "huge pages, shared",
-                              "locked memory", "/dev/shm", "pressure (PSI)", "clock", "io_uring", "disk", "libtorch"}) {
+  for (const char* subject :
+       {"processor", "cores", "memory", "control group", "huge pages", "huge pages, shared", "locked memory",
+        "/dev/shm", "pressure (PSI)", "clock", "io_uring", "disk tier", "disk", "libtorch"}) {
     EXPECT_TRUE(subjects.contains(subject)) << subject;
   }
   EXPECT_EQ(ran.status, failed ? 1 : 0);

@@ -104,6 +104,19 @@ TEST_F(ShakespeareExample, GeneratesTextFromTheRun) {
   EXPECT_NE(folder_->zero(arguments + " --seed 7").output, first.output) << "another seed";
 }
 
+TEST_F(ShakespeareExample, RanksStartedByHandTrainTheSame) {
+  const std::string mine = std::string(kTrain, kTrain + std::string(kTrain).find(" -n 2")) +
+                           std::string(kTrain).substr(std::string(kTrain).find(" -n 2") + 5) +
+                           " --run.dir runs/by-hand --world-size 2 --run-id " + folder_->path().filename().string();
+  const Ran ran = folder_->zero(
+      mine + " --rank 0", "{ timeout 250 '" ZERO_COMMAND "' " + mine + " --rank 1 >.out1 2>.err1 & } && timeout 250");
+  ASSERT_EQ(ran.status, 0) << ran.errors << folder_->read(".err1");
+  const Json by_hand = json(folder_->read("runs/by-hand/report.json"));
+  ASSERT_TRUE(by_hand.is_object());
+  EXPECT_EQ(by_hand.at("loss_bits"), report().at("loss_bits"));
+  EXPECT_NE(ran.output.find("ranks: 2 (flags, shared_memory)"), std::string::npos) << ran.output;
+}
+
 TEST_F(ShakespeareExample, IsRefusedASecondTimeWithoutOverwrite) {
   const Ran ran = folder_->zero(kTrain);
   EXPECT_EQ(ran.status, 2);

@@ -42,6 +42,11 @@ TEST(LaunchFlags, AProgramAloneIsOneRankOnOneMachine) {
   EXPECT_TRUE(options.shown_ranks.empty());
 }
 
+TEST(LaunchFlags, TheBackendIsATransport) {
+  EXPECT_EQ(parse({"-n", "2", "--backend", "gloo", "x"}).variables.front().second, "gloo");
+  EXPECT_TRUE(says(message_of<ConfigError>([] { parse({"--backend", "pigeon", "x"}); }), "allowed: auto, in_process"));
+}
+
 TEST(LaunchFlags, SeveralMachinesUseTorchrunsPortUnlessTold) {
   EXPECT_EQ(parse({"--nnodes", "2", "--node-rank", "1", "--master-addr", "h", "x"}).master_port, 29500);
   const LaunchOptions options = parse({"--nnodes", "2", "--node-rank", "1", "--rdzv-endpoint", "host0:29400", "x"});

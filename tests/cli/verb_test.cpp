@@ -38,6 +38,11 @@ TEST_F(Command, EveryVerbHasHelpOfLessThanFortyLines) {
   }
 }
 
+TEST_F(Command, HelpVerbIsTheVerbsHelp) {
+  EXPECT_EQ(folder_.zero("help train").output, folder_.zero("train --help").output);
+  EXPECT_EQ(folder_.zero("help trian").status, 2);
+}
+
 TEST_F(Command, VersionIsOneLine) {
   EXPECT_EQ(folder_.zero("--version").output, "zero.cpp " ZERO_VERSION "\n");
 }

@@ -24,7 +24,7 @@ class ScriptedMemory final : public PeerMemory {
   Source share(std::span<const std::byte>) override { return {}; }
   void reclaim(const Source&) override {}
   const std::byte* find(int, const Source&) override { return nullptr; }
-  Allocation allocate(std::size_t) override { return {}; }
+  Allocation allocate(std::size_t, Written) override { return {}; }
   void keep(Allocation) override {}
   RankSet dead() override {
     if (when_asked) when_asked();

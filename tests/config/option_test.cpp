@@ -79,6 +79,8 @@ TEST(OptionTable, HasEverySectionKeyOfTheContract) {
                            "train.global_batch",
                            "train.dtype",
                            "train.clip",
+                           "train.checkpoint_activations",
+                           "train.offload_activations",
                            "train.seed",
                            "train.eval_every",
                            "train.eval_batches",
@@ -95,9 +97,19 @@ TEST(OptionTable, HasEverySectionKeyOfTheContract) {
                            "schedule.min_lr",
                            "zero.stage",
                            "zero.device_memory",
+                           "zero.host_memory",
+                           "zero.disk",
+                           "zero.disk_memory",
+                           "zero.link_bandwidth",
+                           "zero.placement",
+                           "zero.parameter",
+                           "zero.gradient",
+                           "zero.optimizer",
                            "comm.transport",
                            "comm.timeout",
                            "run.dir",
+                           "run.timeline",
+                           "run.timeline_steps",
                            "run.threads"}) {
     EXPECT_NE(find_option(name), nullptr) << name;
   }
@@ -143,6 +155,10 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"comm.timeout", "60", "an integer does not fit"}, Bad{"zero.device_memory", "\"lots\"", "64MiB"},
         Bad{"zero.device_memory", "\"0B\"", "no memory at all"}, Bad{"data.validation", "1.0", "a path, or a number"},
         Bad{"data.validation", "\"\"", "an empty path"}, Bad{"run.dir", "1979-05-27", "a date or time does not fit"},
+        Bad{"train.checkpoint_activations", "1", "an integer does not fit here"},
+        Bad{"train.checkpoint_activations", "\"yes\"", "allowed: true or false"},
+        Bad{"train.offload_activations", "\"dsik\"", "did you mean 'disk'?"},
+        Bad{"train.offload_activations", "true", "true or false does not fit"},
         Bad{"train.seed", "-1", "out of range"}));
 
 TEST(Option, WholeNumbersAreFineWhereNumbersAreWanted) {
@@ -153,6 +169,13 @@ TEST(Option, BareWordsThatLookLikeNumbersStayStringsWhereStringsAreWanted) {
   EXPECT_EQ(with("run.dir", "2024").run.dir, "2024");
   EXPECT_EQ(with("run.dir", "007").run.dir, "007");
   EXPECT_NE(message_of<ConfigError>([] { with("run.dir", "2024", /*bare=*/false); }), "");
+}
+
+TEST(Option, SwitchesAreTrueOrFalse) {
+  EXPECT_TRUE(with("train.checkpoint_activations", "true").train.checkpoint_activations);
+  EXPECT_FALSE(with("train.checkpoint_activations", "false").train.checkpoint_activations);
+  for (const char* text : {"yes", "True", "1", ""})
+    EXPECT_NE(message_of<ConfigError>([&] { with("train.checkpoint_activations", text); }), "") << text;
 }
 
 TEST(Option, MemoryBudgetsAreWordsOrSizes) {
@@ -188,12 +211,34 @@ TEST(Unknown, SuggestsTheNearKey) {
   EXPECT_NE(says("modle").find("did you mean 'model'?"), std::string::npos);
   EXPECT_NE(says("train.learning_rate").find("did you mean 'optimizer.lr'?"), std::string::npos)
       << "another system's name";
+  EXPECT_NE(says("train.gradient_checkpointing").find("did you mean 'train.checkpoint_activations'?"),
+            std::string::npos);
 }
 
 TEST(Unknown, FarFromEverythingListsWhatThereIs) {
   const std::string message = message_of<ConfigError>([] { throw_unknown("", "zero.qqqqqqqq", ""); });
   EXPECT_EQ(message.find("did you mean"), std::string::npos) << message;
   EXPECT_NE(message.find("keys of [zero]: stage device_memory"), std::string::npos) << message;
+}
+
+TEST(Option, TiersTakeFractionsThatSumToOneAtMost) {
+  const Config mixed = with("zero.optimizer", "{host = 0.6, disk = 0.4}");
+  EXPECT_EQ(mixed.zero.optimizer, (TierFractions{.host = 0.6, .disk = 0.4}));
+  EXPECT_EQ(with("zero.parameter", "{device = 0.25, disk = 0.75}").zero.parameter, (TierFractions{.disk = 0.75}));
+  EXPECT_EQ(with("zero.gradient", "{}").zero.gradient, TierFractions{});
+  EXPECT_TRUE(says(refusal("zero.optimizer", "{host = 0.6, disk = 0.6}"), "they sum to 1.2, not 1"));
+  EXPECT_TRUE(says(refusal("zero.optimizer", "{device = 0.5, disk = 0.4}"), "they sum to 0.9, not 1"));
+  EXPECT_TRUE(says(refusal("zero.optimizer", "{hsot = 1}"), "did you mean 'host'?"));
+  EXPECT_TRUE(says(refusal("zero.optimizer", "{host = -1}"), "out of range"));
+  EXPECT_TRUE(says(refusal("zero.optimizer", "0.5"), "a float does not fit here"));
+}
+
+TEST(Option, FoldersMayBeOneOrSeveral) {
+  EXPECT_EQ(with("zero.disk", "/nvme0").zero.disk, (std::vector<std::string>{"/nvme0"}));
+  EXPECT_EQ(with("zero.disk", "[\"/a\", \"/b\"]").zero.disk, (std::vector<std::string>{"/a", "/b"}));
+  EXPECT_TRUE(says(refusal("zero.disk", "[1]"), "an integer does not fit here"));
+  EXPECT_TRUE(says(refusal("zero.disk", "[\"\"]"), "an empty path"));
+  EXPECT_TRUE(says(refusal("zero.disk_memory", "\"min\""), "not a number with a unit"));
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ Config read_back(const Config& config) {
 void change(Config& config, const Option& option) {
   struct Change {
     const Option& option;
+    void operator()(bool& member) const { member = !member; }
     void operator()(std::int64_t& member) const { member = member == 3 ? 2 : member + 1; }
     void operator()(double& member) const { member = member / 3 + 0.017; }
     void operator()(std::string& member) const {
@@ -35,6 +36,8 @@ void change(Config& config, const Option& option) {
     void operator()(std::array<double, 2>& member) const { member = {1.0 / 3, 0}; }
     void operator()(std::chrono::milliseconds& member) const { member = std::chrono::milliseconds(1234); }
     void operator()(Validation& member) const { member = {.fraction = 0, .path = "val.bin"}; }
+    void operator()(std::vector<std::string>& member) const { member = {"/a b", "\"c\""}; }
+    void operator()(TierFractions& member) const { member = {.host = 1.0 / 3, .disk = 0.5}; }
     void operator()(MemoryBudget& member) const { member = {.kind = MemoryBudget::Kind::kBytes, .bytes = 123456789}; }
   };
   std::visit([&](auto access) { Change{option}(access(config)); }, option.field);

@@ -77,6 +77,53 @@ TEST(Rules, ThreadRanksRefuseDropout) {
             std::string::npos);
 }
 
+TEST(Rules, OnlyAGpt2HasBlocksToComputeAgain) {
+  EXPECT_NE(rule_broken([](Config& config) {
+              config.model.name = "mlp";
+              config.data.kind = "mnist";
+              config.train.checkpoint_activations = true;
+            }).find("train.checkpoint_activations = true: model.name = \"mlp\" has no blocks"),
+            std::string::npos);
+  EXPECT_TRUE(rules_hold([](Config& config) { config.train.checkpoint_activations = true; }));
+}
+
+TEST(Rules, ATimelineIsAJsonFileInTheRunFolderAndNotTheReport) {
+  for (const char* name : {"", "timeline.json", "step 2.json"})
+    EXPECT_TRUE(rules_hold([&](Config& config) { config.run.timeline = name; })) << name;
+  for (const char* name : {"timeline", "config.toml", "/tmp/timeline.json", "../timeline.json", "a/b.json", ".json"}) {
+    const std::string message = rule_broken([&](Config& config) { config.run.timeline = name; });
+    EXPECT_NE(message.find("run.timeline"), std::string::npos) << name;
+    EXPECT_NE(message.find("use timeline.json"), std::string::npos) << name;
+  }
+  EXPECT_NE(rule_broken([](Config& config) { config.run.timeline = "report.json"; }).find("the report's name"),
+            std::string::npos);
+}
+
+TEST(Rules, OnlyInputsOfCheckpointsAreParked) {
+  for (const char* where : {"host", "disk"}) {
+    EXPECT_NE(rule_broken([&](Config& config) {
+                config.train.offload_activations = where;
+                config.zero.disk = {"/tmp"};
+              }).find("set train.checkpoint_activations = true"),
+              std::string::npos)
+        << where;
+    EXPECT_TRUE(rules_hold([&](Config& config) {
+      config.train.checkpoint_activations = true;
+      config.train.offload_activations = where;
+      config.zero.disk = {"/tmp"};
+    })) << where;
+  }
+}
+
+TEST(Rules, ActivationsOnDiskNeedAFolder) {
+  const std::string message = rule_broken([](Config& config) {
+    config.train.checkpoint_activations = true;
+    config.train.offload_activations = "disk";
+  });
+  EXPECT_NE(message.find("train.offload_activations = \"disk\": no folder on a disk is named"), std::string::npos)
+      << message;
+}
+
 class Files : public testing::Test {
  protected:
   Files() {

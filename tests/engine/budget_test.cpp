@@ -28,11 +28,11 @@ struct Plan {
     for (const Unit& unit : units) bytes = std::max(bytes, gathered_bytes(unit, world));
     return bytes;
   }
-  GatherBudget budget(const DeviceMemory& memory, std::int64_t free_bytes = kPlenty) const {
+  GatherBudget budget(const TierMemory& memory, std::int64_t free_bytes = kPlenty) const {
     return gather_budget(memory, units, world, placement(), 2, stage, free_bytes);
   }
-  GatherBudget budget(std::int64_t bytes) const { return budget({DeviceMemory::Kind::kBytes, bytes}); }
-  std::string refusal(const DeviceMemory& memory, std::int64_t free_bytes = kPlenty) const {
+  GatherBudget budget(std::int64_t bytes) const { return budget({TierMemory::Kind::kBytes, bytes}); }
+  std::string refusal(const TierMemory& memory, std::int64_t free_bytes = kPlenty) const {
     try {
       budget(memory, free_bytes);
     } catch (const ConfigError& error) {
@@ -44,7 +44,7 @@ struct Plan {
 };
 
 TEST(Budget, MinIsStrictHoweverMuchIsFree) {
-  EXPECT_TRUE(Plan{}.budget({DeviceMemory::Kind::kMin}).strict());
+  EXPECT_TRUE(Plan{}.budget({TierMemory::Kind::kMin}).strict());
 }
 
 TEST(Budget, WhatStateAndStagingLeaveHoldsGatheredUnits) {
@@ -56,14 +56,14 @@ TEST(Budget, WhatStateAndStagingLeaveHoldsGatheredUnits) {
 TEST(Budget, AutoTakesWhatIsFree) {
   const Plan plan;
   const std::int64_t free = plan.state() + 2 * plan.largest() + 7000;
-  EXPECT_EQ(plan.budget({DeviceMemory::Kind::kAuto}, free).capacity_bytes, 7000);
+  EXPECT_EQ(plan.budget({TierMemory::Kind::kAuto}, free).capacity_bytes, 7000);
 }
 
 TEST(Budget, TheSmallestThatWorksIsOneUnitGatheredAndOneStaged) {
   const Plan plan;
   const std::int64_t least = plan.state() + 2 * plan.largest();
   EXPECT_TRUE(plan.budget(least).strict());
-  const std::string refusal = plan.refusal({DeviceMemory::Kind::kBytes, least - 1});
+  const std::string refusal = plan.refusal({TierMemory::Kind::kBytes, least - 1});
   EXPECT_NE(refusal.find(format_bytes(least)), std::string::npos) << refusal;
   EXPECT_NE(refusal.find("more ranks"), std::string::npos) << refusal;
 }
@@ -82,14 +82,14 @@ TEST(Budget, ARefusalNamesTheNextStageAndWhatItNeeds) {
         cheaper.state() + (stage >= 1 ? cheaper.largest() : 0) + (stage == 2 ? cheaper.largest() : 0);
     Plan plan;
     plan.stage = stage;
-    const std::string refusal = plan.refusal({DeviceMemory::Kind::kBytes, 100});
+    const std::string refusal = plan.refusal({TierMemory::Kind::kBytes, 100});
     const std::string wanted = fmt::format("stage {} needs {}", stage + 1, format_bytes(needs));
     EXPECT_NE(refusal.find(wanted), std::string::npos) << refusal << "\nwanted: " << wanted;
   }
 }
 
 TEST(Budget, AutoSaysHowLittleIsFree) {
-  const std::string refusal = Plan{}.refusal({DeviceMemory::Kind::kAuto}, 1234);
+  const std::string refusal = Plan{}.refusal({TierMemory::Kind::kAuto}, 1234);
   EXPECT_NE(refusal.find("auto"), std::string::npos) << refusal;
   EXPECT_NE(refusal.find(format_bytes(1234)), std::string::npos) << refusal;
 }
@@ -98,9 +98,9 @@ TEST(Budget, WholeGradientsInTheirOwnTypeNeedNoStaging) {
   Plan plan;
   plan.stage = 1;
   EXPECT_NO_THROW(plan.budget(plan.state()));
-  EXPECT_NE(plan.refusal({DeviceMemory::Kind::kBytes, plan.state() - 1}), "");
+  EXPECT_NE(plan.refusal({TierMemory::Kind::kBytes, plan.state() - 1}), "");
   plan.accumulate = 2;  // summed in fp32 beside what crosses
-  EXPECT_NE(plan.refusal({DeviceMemory::Kind::kBytes, plan.state()}), "");
+  EXPECT_NE(plan.refusal({TierMemory::Kind::kBytes, plan.state()}), "");
 }
 
 TEST(Budget, FrozenUnitsAreGatheredButNotStaged) {
@@ -108,7 +108,7 @@ TEST(Budget, FrozenUnitsAreGatheredButNotStaged) {
   plan.units = make_units({{.name = "a", .shape = {16}}, {.name = "frozen", .shape = {4096}, .trainable = false}}, {});
   plan.world = 1;
   EXPECT_NO_THROW(plan.budget(plan.state() + 4096 * 4 + 16 * 4));
-  EXPECT_NE(plan.refusal({DeviceMemory::Kind::kBytes, plan.state() + 4096 * 4 + 16 * 4 - 1}), "");
+  EXPECT_NE(plan.refusal({TierMemory::Kind::kBytes, plan.state() + 4096 * 4 + 16 * 4 - 1}), "");
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace zero {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr DeviceMemory kMin{.kind = DeviceMemory::Kind::kMin};
+constexpr TierMemory kMin{.kind = TierMemory::Kind::kMin};
 
 template <typename Body>
 std::string config_error(Body body) {
@@ -50,7 +50,7 @@ TEST(Engine, TheNumberOfBackwardPassesMustBeTheOneAnnounced) {
 
 TEST(Engine, ABudgetTooSmallNamesTheSmallestAndTheNextStage) {
   on_ranks(2, [](Communicator& comm) {
-    const DeviceMemory tiny{.kind = DeviceMemory::Kind::kBytes, .bytes = 1000};
+    const TierMemory tiny{.kind = TierMemory::Kind::kBytes, .bytes = 1000};
     const std::string error =
         config_error([&] { ScriptedModel(comm, small_specs(), {.stage = 1, .device_memory = tiny}); });
     EXPECT_TRUE(contains(error, "zero.device_memory")) << error;

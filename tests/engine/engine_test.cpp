@@ -21,7 +21,7 @@ namespace zero {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr DeviceMemory kMin{.kind = DeviceMemory::Kind::kMin};
+constexpr TierMemory kMin{.kind = TierMemory::Kind::kMin};
 
 template <typename Body>
 std::string config_error(Body body) {
@@ -275,7 +275,7 @@ TEST(Engine, SkippedStepsInARowEndTheRun) {
 // ---- departures -----------------------------------------------------------------------------------------------------
 
 TEST(Engine, AStepThatDepartsIsCountedAndTheNextReplaysItsTrace) {
-  for (const DeviceMemory memory : {DeviceMemory{}, kMin}) {
+  for (const TierMemory memory : {TierMemory{}, kMin}) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = 3, .device_memory = memory});
       std::vector<int> other = model.all_units();
@@ -362,7 +362,7 @@ TEST(Engine, WithWholeParametersRanksMayUseDifferentUnits) {
 // ---- strict budgets: what is given up must be known to be gone ------------------------------------------------------
 
 TEST(Engine, AGradientMayBeTheFirstSignOfABackwardPass) {
-  for (const DeviceMemory memory : {DeviceMemory{}, kMin}) {
+  for (const TierMemory memory : {TierMemory{}, kMin}) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = 3, .device_memory = memory});
       for (int step = 0; step < 3; ++step) {
@@ -390,7 +390,7 @@ TEST(Engine, TheUnitThatEndsABackwardPassMayBeginTheNextForward) {
 }
 
 TEST(Engine, EvaluationInTheMiddleOfAStepTakesNothingFromIt) {
-  for (const DeviceMemory memory : {DeviceMemory{}, kMin}) {
+  for (const TierMemory memory : {TierMemory{}, kMin}) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = 3, .device_memory = memory});
       ScriptedModel plain(comm, small_specs(), {.stage = 3, .device_memory = memory});
@@ -433,7 +433,7 @@ TEST(Engine, HundredsOfUnitsDoNotOverflowTheTransport) {
     on_ranks(2, [&](Communicator& comm) {
       const auto units = make_units(specs, {});
       const std::int64_t state = state_bytes(units, 2, place(stage, Reduce::kAuto, 1), 2).total();
-      const DeviceMemory all_but_two{.kind = DeviceMemory::Kind::kBytes, .bytes = state + 2 * one + 158 * one};
+      const TierMemory all_but_two{.kind = TierMemory::Kind::kBytes, .bytes = state + 2 * one + 158 * one};
       ScriptedModel model(comm, specs, {.stage = stage, .device_memory = all_but_two});
       for (int step = 0; step < 3; ++step) model.train(step);
       // A forward that uses one unit leaves the others' gathers open.

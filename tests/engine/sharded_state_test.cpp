@@ -179,7 +179,7 @@ TEST(ShardedState, TheGradientsTypeFollowsTheNumberOfMicroBatches) {
 TEST(ShardedState, AShardReadIntoTheWrongSizeIsOurBug) {
   on_ranks(1, [](Communicator& comm) {
     Ledger ledger;
-    const ShardedState state(make_units(small_specs(), {}), place(3, Reduce::kAuto, 1), 2, comm, ledger);
+    ShardedState state(make_units(small_specs(), {}), place(3, Reduce::kAuto, 1), 2, comm, ledger);
     std::vector<float> shard(3);
     EXPECT_THROW(state.read_full_precision_shard(0, shard), InternalError);
   });

@@ -46,7 +46,7 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-std::vector<DeviceMemory> budgets(const Case& c, int stage) {
+std::vector<TierMemory> budgets(const Case& c, int stage) {
   const auto units = make_units(small_specs(c.dtype), {});
   std::int64_t gathered = 0;
   std::int64_t largest = 0;
@@ -55,14 +55,14 @@ std::vector<DeviceMemory> budgets(const Case& c, int stage) {
     largest = std::max(largest, gathered_bytes(unit, c.world));
   }
   const std::int64_t state = state_bytes(units, c.world, place(stage, c.reduce, c.accumulate), 2).total();
-  const DeviceMemory half{.kind = DeviceMemory::Kind::kBytes, .bytes = state + 2 * largest + gathered / 2};
-  return {{.kind = DeviceMemory::Kind::kMin}, half, {}};
+  const TierMemory half{.kind = TierMemory::Kind::kBytes, .bytes = state + 2 * largest + gathered / 2};
+  return {{.kind = TierMemory::Kind::kMin}, half, {}};
 }
 
 constexpr int kSteps = 4;  // the first on demand, the others replayed
 
 // `absent`: at the last step a parameter gets no gradient, on any rank.
-Outcome train(const Case& c, int stage, const DeviceMemory& memory, std::vector<EngineReport>* reports = nullptr,
+Outcome train(const Case& c, int stage, const TierMemory& memory, std::vector<EngineReport>* reports = nullptr,
               bool absent = false) {
   Outcome outcome;
   outcome.checksums.resize(static_cast<std::size_t>(c.world));
@@ -90,7 +90,7 @@ class Stages : public testing::TestWithParam<Case> {};
 TEST_P(Stages, GiveTheSameBitsAtAnyBudget) {
   std::optional<Outcome> first;
   for (int stage = 0; stage <= 3; ++stage) {
-    for (const DeviceMemory& memory : budgets(GetParam(), stage)) {
+    for (const TierMemory& memory : budgets(GetParam(), stage)) {
       const Outcome outcome = train(GetParam(), stage, memory, nullptr, /*absent=*/true);
       if (!first) first = outcome;
       EXPECT_EQ(outcome.norms, first->norms) << "stage " << stage;
@@ -105,7 +105,7 @@ TEST_P(Stages, SendWhatIsPlannedAndTheStrictFormula) {
   const Case& c = GetParam();
   for (int stage = 0; stage <= 3; ++stage) {
     bool strict = true;
-    for (const DeviceMemory& memory : budgets(c, stage)) {
+    for (const TierMemory& memory : budgets(c, stage)) {
       std::vector<EngineReport> reports;
       train(c, stage, memory, &reports);
       for (const EngineReport& report : reports) {
@@ -124,7 +124,7 @@ TEST_P(Stages, SendWhatIsPlannedAndTheStrictFormula) {
 TEST_P(Stages, HoldNoMoreThanTheBudget) {
   const Case& c = GetParam();
   for (int stage = 0; stage <= 3; ++stage) {
-    const DeviceMemory half = budgets(c, stage)[1];
+    const TierMemory half = budgets(c, stage)[1];
     std::vector<EngineReport> reports;
     train(c, stage, half, &reports);
     for (const EngineReport& report : reports) {
@@ -154,7 +154,7 @@ TEST(StagesOfAMixedModel, GiveTheSameBits) {
   specs.push_back({.name = "scale", .shape = {}});
   std::vector<std::vector<std::uint32_t>> weights;
   for (int stage = 0; stage <= 3; ++stage) {
-    for (const auto kind : {DeviceMemory::Kind::kMin, DeviceMemory::Kind::kAuto}) {
+    for (const auto kind : {TierMemory::Kind::kMin, TierMemory::Kind::kAuto}) {
       on_ranks(7, [&](Communicator& comm) {
         ScriptedModel model(
             comm, specs, {.stage = stage, .device_memory = {.kind = kind}, .optimizer = SgdOptions{.momentum = 0.9}});
@@ -177,7 +177,7 @@ TEST(StagesOfLargeUnits, GiveTheSameBitsHoweverLateARankIs) {
       on_ranks(3, [&](Communicator& comm) {
         ScriptedModel model(
             comm, specs,
-            {.stage = stage, .reduce = reduce, .accumulate = 2, .device_memory = {.kind = DeviceMemory::Kind::kMin}});
+            {.stage = stage, .reduce = reduce, .accumulate = 2, .device_memory = {.kind = TierMemory::Kind::kMin}});
         for (int step = 0; step < 4; ++step) {
           // Another rank is late at each step, before its forward and before its backward.
           const auto dawdle = [&] {

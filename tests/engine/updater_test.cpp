@@ -1,5 +1,6 @@
 #include "zero/engine/updater.h"
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -35,10 +36,12 @@ struct Alone {
       state.load(unit.index, reinterpret_cast<const std::byte*>(ones.data()), DType::kFloat32);
   }
   void step(const std::vector<bool>& present, double scale = 1, double lr = 0.1) {
-    updater.begin_step(present);
-    for (const Unit& unit : units) {
-      updater.update(unit.index, reinterpret_cast<const std::byte*>(gradient.data()), DType::kFloat32, scale, lr);
-    }
+    std::vector<int> order;
+    for (const Unit& unit : units) order.push_back(unit.index);
+    updater.begin_step(present, order, scale, lr);
+    for (const int unit : order)
+      updater.defer(unit, reinterpret_cast<const std::byte*>(gradient.data()), DType::kFloat32);
+    updater.finish();
   }
   float value(int param) const {
     for (const Unit& unit : units) {
@@ -152,8 +155,9 @@ TEST(Updater, TheShardsOfARangeAreTheRange) {
       std::vector<float> gradient(static_cast<std::size_t>(range.numel));
       for (std::int64_t i = 0; i < range.numel; ++i)
         gradient[static_cast<std::size_t>(i)] = noise(1, 2, static_cast<std::uint64_t>(range.offset + i));
-      updater.begin_step({true, true});
-      updater.update(0, reinterpret_cast<const std::byte*>(gradient.data()), DType::kFloat32, 1, 0.1);
+      updater.begin_step({true, true}, std::array{0}, 1, 0.1);
+      updater.defer(0, reinterpret_cast<const std::byte*>(gradient.data()), DType::kFloat32);
+      updater.complete(0);
       const auto* updated = reinterpret_cast<const float*>(state.updated_parameter(0));
       if (stage == 0 && comm.rank() == 0) whole.assign(updated, updated + units[0].numel);
       if (stage == 1) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "fault_test.h"
+#include "tests/mpirun.h"
 #include "tests/torchrun_path.h"
 
 namespace zero {
@@ -29,12 +30,8 @@ std::ostream& operator<<(std::ostream& out, const ForeignLauncher& launcher) {
   return out << launcher.name;
 }
 
-const ForeignLauncher kMpirun{.name = "mpirun",
-                              .arguments = {"-n", std::to_string(kWorld)},
-                              .environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                                              {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                                              {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-                                              {"ASAN_OPTIONS", "detect_leaks=0"}}};
+const ForeignLauncher kMpirun{
+    .name = "mpirun", .arguments = {"-n", std::to_string(kWorld)}, .environment = mpirun_variables()};
 const ForeignLauncher kTorchrun{
     .name = "torchrun",
     .arguments = {"--standalone", "--no-python", "--nproc-per-node", std::to_string(kWorld)},

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "../mpirun.h"
 #include "../temporary_folder.h"
 #include "fault_test.h"
 
@@ -101,9 +102,7 @@ TEST_F(TrainingFaults, AKilledRankIsNamedByTheOtherUnderMpirun) {
     std::vector<std::string> program{ZERO_MPIRUN, "-n", "2"};
     const std::vector<std::string> rank = train({});
     program.insert(program.end(), rank.begin(), rank.end());
-    WatchedCommand command(program, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                                     {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                                     {"OMPI_MCA_rmaps_base_oversubscribe", "1"}});
+    WatchedCommand command(program, mpirun_variables());
     ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
     const auto killed = strike(command.wait_for_rank(victim), SIGKILL);
     EXPECT_TRUE(command.ranks_gone_before(killed + kAllGone)) << command.text();

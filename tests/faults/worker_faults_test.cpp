@@ -32,7 +32,9 @@ TEST_F(WorkerFaults, ARankKilledAtAnyMomentIsNamedAndEndsAll) {
     SCOPED_TRACE(fmt::format("round {}, rank {}", round, victim));
     WatchedCommand command(worker());
     // However slow the machine is, some are surely at work.
-    if (round % 4 == 3) EXPECT_TRUE(command.wait_for(fmt::format("rank {} works", victim))) << command.text();
+    if (round % 4 == 3) {
+      EXPECT_TRUE(command.wait_for(fmt::format("rank {} works", victim))) << command.text();
+    }
     const auto killed = kill_early(command, victim, kStartUp);
     EXPECT_TRUE(command.gone_before(killed + kAllGone)) << command.text();
     EXPECT_EQ(command.finish(), 3);

@@ -57,6 +57,12 @@ TEST(FailureReport, NamesRankSignalLastLinesAndWitnesses) {
   EXPECT_NE(report.find("dmesg"), std::string::npos) << report;
 }
 
+TEST(FailureReport, DoesNotRepeatWhatTheOtherRankSaidAlready) {
+  const std::vector<std::string> words{"zero train: data.path = x: no such file", "  name a file that exists"};
+  const std::string report = failure_report(std::vector{exited(0, 2, words), exited(1, 2, words)}, 2);
+  EXPECT_NE(report.find("rank 1 then failed with exit status 2, in the same words\n"), std::string::npos) << report;
+}
+
 TEST(FailureReport, FitsOneScreenWithAnyNumberOfRanks) {
   std::vector<RankEnd> ends;
   for (int rank = 0; rank < 1000; ++rank) ends.push_back(exited(rank, 1, std::vector<std::string>(20, "line")));

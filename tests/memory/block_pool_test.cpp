@@ -162,5 +162,21 @@ RC_GTEST_PROP(BlockPool, WhoAsksForNoMoreThanTheLimitNeverHoldsMore, ()) {
   }
 }
 
+TEST(BlockPool, TrimGivesIdleBlocksBackAndKeepsThoseInUse) {
+  Ledger ledger;
+  BlockPool pool(allocate_host, ledger, MemoryTag::kGathered);
+  std::byte* used = pool.acquire(1000, 10000);
+  std::byte* idle = pool.acquire(2000, 10000);
+  pool.release(pool.acquire(3000, 10000));
+  pool.release(idle);
+  pool.trim(6000);
+  EXPECT_EQ(pool.held_bytes(), 6000) << "no more than that is held";
+  pool.trim(0);
+  EXPECT_EQ(pool.held_bytes(), 1000);
+  EXPECT_EQ(ledger.held(Tier::kDevice, MemoryTag::kGathered), 1000);
+  used[999] = std::byte{1};
+  pool.release(used);
+}
+
 }  // namespace
 }  // namespace zero

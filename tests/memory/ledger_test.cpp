@@ -28,10 +28,10 @@ TEST(Ledger, HoldsWhatWasChargedLessWhatWasCredited) {
   EXPECT_EQ(ledger.held(Tier::kDisk), MemoryCount{});
 }
 
-TEST(Ledger, StateLeavesOutWhatIsGatheredAndStaged) {
+TEST(Ledger, StateLeavesOutWhatIsGatheredStagedAndParked) {
   Ledger ledger;
   for (const MemoryTag tag : kAllMemoryTags) ledger.charge(Tier::kDevice, tag, 10);
-  EXPECT_EQ(ledger.held(Tier::kDevice).total(), 60);
+  EXPECT_EQ(ledger.held(Tier::kDevice).total(), 70);
   EXPECT_EQ(ledger.held(Tier::kDevice).state(), 40);
 }
 
@@ -109,7 +109,8 @@ TEST(Ledger, NoByteIsLostBetweenThreads) {
 TEST(Ledger, EveryTagAndTierHasANameOfItsOwn) {
   std::set<std::string_view> tags;
   for (const MemoryTag tag : kAllMemoryTags) tags.insert(name_of(tag));
-  EXPECT_EQ(tags, (std::set<std::string_view>{"parameter", "gradient", "master", "moment", "gathered", "staging"}));
+  EXPECT_EQ(tags, (std::set<std::string_view>{"parameter", "gradient", "master", "moment", "gathered", "staging",
+                                              "activation"}));
   EXPECT_EQ(name_of(Tier::kDevice), "device");
   EXPECT_EQ(name_of(Tier::kHost), "host");
   EXPECT_EQ(name_of(Tier::kDisk), "disk");

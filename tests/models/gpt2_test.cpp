@@ -1,12 +1,14 @@
 #include "zero/models/gpt2.h"
 
 #include <cmath>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include <ATen/ops/cross_entropy_loss.h>
+#include <torch/csrc/autograd/function.h>
 
 #include "zero/base/error.h"
 
@@ -169,6 +171,51 @@ TEST(Gpt2, DropoutActsInTrainingOnly) {
   EXPECT_FALSE(torch::equal(model->forward(tokens), model->forward(tokens)));
   model->eval();
   EXPECT_TRUE(torch::equal(model->forward(tokens), model->forward(tokens)));
+}
+
+// Loss and gradients, and the number of operators that the graph keeps between forward and backward.
+struct Pass {
+  std::vector<torch::Tensor> results;
+  std::size_t num_nodes = 0;
+};
+
+std::size_t nodes_behind(const torch::Tensor& loss) {
+  std::set<const torch::autograd::Node*> seen;
+  std::vector<const torch::autograd::Node*> open{loss.grad_fn().get()};
+  while (!open.empty()) {
+    const auto* node = open.back();
+    open.pop_back();
+    if (node == nullptr || !seen.insert(node).second) continue;
+    for (const auto& edge : node->next_edges()) open.push_back(edge.function.get());
+  }
+  return seen.size();
+}
+
+Pass pass_of(Gpt2Options options, bool checkpoint, bool training = true) {
+  options.checkpoint = checkpoint;
+  torch::manual_seed(10);
+  Gpt2 model(options);
+  model->train(training);
+  const auto tokens = some_tokens(2, 8);
+  const auto loss = at::cross_entropy_loss(model->forward(tokens).view({-1, 17}), tokens.view(-1));
+  Pass pass{{loss.detach()}, nodes_behind(loss)};
+  loss.backward();
+  for (const auto& tensor : model->parameters()) pass.results.push_back(tensor.grad());
+  return pass;
+}
+
+TEST(Gpt2, CheckpointsKeepLessAndChangeNoBit) {
+  for (const double dropout : {0.0, 0.3}) {
+    const Pass without = pass_of(small(dropout), false), with = pass_of(small(dropout), true);
+    EXPECT_LT(with.num_nodes, without.num_nodes / 2) << "a block is one node of the graph";
+    ASSERT_EQ(with.results.size(), without.results.size());
+    for (std::size_t i = 0; i < with.results.size(); ++i)
+      EXPECT_TRUE(torch::equal(with.results[i], without.results[i])) << "dropout " << dropout << ", result " << i;
+  }
+}
+
+TEST(Gpt2, CheckpointsAreForTrainingAlone) {
+  EXPECT_EQ(pass_of(small(), true, /*training=*/false).num_nodes, pass_of(small(), false, false).num_nodes);
 }
 
 TEST(Gpt2, WithoutDropoutTrainingAndEvaluationAgreeToTheBit) {

@@ -75,6 +75,8 @@ TEST(AdamWKernel, ThisMachinesBestTargetAndTheScalarOneAreBothTried) {
   EXPECT_EQ(names.front(), kernel_target());
 #if defined(__x86_64__)
   EXPECT_GE(names.size(), 3U) << "SSSE3 or better, and a fallback";
+#elif defined(__aarch64__)
+  EXPECT_TRUE(names.back().starts_with("NEON")) << names.back() << ", below which there is no scalar target";
 #endif
 }
 

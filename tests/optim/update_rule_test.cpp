@@ -4,6 +4,8 @@
 #include <limits>
 
 #include <gtest/gtest.h>
+#include <hwy/highway.h>
+#include <hwy/targets.h>
 
 #include "zero/base/error.h"
 #include "zero/base/parallel.h"
@@ -122,6 +124,18 @@ TEST(UpdateRule, ASpanThatDoesNotFitTheRuleIsOurBug) {
 
 TEST(UpdateRule, NamesItsInstructionSet) {
   EXPECT_FALSE(kernel_target().empty());
+}
+
+TEST(UpdateRule, OnACpuThatHighwayKnowsNothingOfTheBaselineRuns) {
+  SpanMemory usual(100, DType::kBFloat16, 2, true, 1);
+  SpanMemory baseline = usual;
+  const auto rule = make_update_rule(AdamWOptions{});
+  rule->update(usual.span(), {});
+  hwy::SetSupportedTargetsForTest(HWY_WASM);  // some other architecture's: none of ours is left
+  rule->update(baseline.span(), {});
+  EXPECT_EQ(kernel_target(), hwy::TargetName(HWY_STATIC_TARGET));
+  hwy::SetSupportedTargetsForTest(0);
+  EXPECT_EQ(baseline, usual);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 
 #include "process_cells.h"
 #include "tests/cli/command.h"
+#include "tests/mpirun.h"
 
 namespace zero {
 namespace {
@@ -128,11 +129,6 @@ bool available(std::string_view transport) {
                      [&](const TransportStatus& status) { return status.name == transport && status.available; });
 }
 
-// Root, more ranks than cores, and libraries that leak by design.
-constexpr std::string_view kMpirunEnvironment =
-    "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
-    "OMPI_MCA_mpi_yield_when_idle=1 ASAN_OPTIONS=detect_leaks=0";
-
 Json run(const ProcessCell& cell, const std::string& device_memory) {
   const std::string config = config_of(cell, kTransportNames[cell.transport], device_memory);
   switch (cell.launcher) {
@@ -143,7 +139,7 @@ Json run(const ProcessCell& cell, const std::string& device_memory) {
     case testing::kMpirun:
       break;
   }
-  return train(config, "train c.toml", fmt::format("{} '{}' -n {}", kMpirunEnvironment, ZERO_MPIRUN, cell.world));
+  return train(config, "train c.toml", mpirun_ranks(cell.world));
 }
 
 class ProcessBits : public ::testing::TestWithParam<ProcessCell> {

@@ -357,5 +357,25 @@ RC_GTEST_PROP(Schedule, NeverGathersMoreThanLeastRecentlyUsedWould, ()) {
   RC_ASSERT(cost_of(touches(order), units, 2, 3, budget).num_gathers <= gathers);
 }
 
+TEST(Schedule, AUnitFromALowerTierIsFetchedWhileTheOneBeforeItComputes) {
+  const auto units = equal_units(3, 100000);
+  Placement placement = place(3, Reduce::kAuto, 1);
+  spread_over_tiers(placement, units, 2, {.parameter = {.host = 1}});
+  const Schedule schedule = build_schedule(touches({0, 1, 2}), units, 2, placement, {});
+  const std::vector<std::vector<Move>> wanted{{{MoveKind::kGather, 0}, {MoveKind::kFetch, 1}},
+                                              {{MoveKind::kGather, 1}, {MoveKind::kFetch, 2}},
+                                              {{MoveKind::kGather, 2}}};
+  for (std::size_t at = 0; at < wanted.size(); ++at) EXPECT_EQ(schedule.stations[at].moves, wanted[at]) << at;
+  EXPECT_EQ(simulate(schedule, units, 2).num_fetches, 2);
+  EXPECT_NE(print_schedule(schedule, units).find("gather h.1, fetch h.2"), std::string::npos);
+}
+
+TEST(Schedule, UnderTheStrictBudgetNothingIsFetchedAhead) {
+  const auto units = equal_units(3, 100000);
+  Placement placement = place(3, Reduce::kAuto, 1);
+  spread_over_tiers(placement, units, 2, {.parameter = {.disk = 1}});
+  EXPECT_EQ(simulate(build_schedule(touches({0, 1, 2}), units, 2, placement, kStrictBudget), units, 2).num_fetches, 0);
+}
+
 }  // namespace
 }  // namespace zero

@@ -106,7 +106,7 @@ TEST(Memory, ABudgetInBytesIsKept) {
   for (int eighth = 0; eighth <= 8; ++eighth) {
     const std::int64_t budget =
         strict.peak_memory_bytes + (generous.peak_memory_bytes - strict.peak_memory_bytes) * eighth / 8;
-    options.device_memory = {DeviceMemory::Kind::kBytes, budget};
+    options.device_memory = {TierMemory::Kind::kBytes, budget};
     EXPECT_LE(testing::train(2, 3, options, layers_net).reports[0].peak_memory_bytes, budget) << eighth << "/8";
   }
   options.device_memory.bytes = strict.peak_memory_bytes / 2;
@@ -127,7 +127,7 @@ TEST(Traffic, IsTheFormulasAtEveryStageWithMicroBatchesToo) {
       for (Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
         for (const AttachOptions& options : all_stages({.reduce = reduce, .accumulate = accumulate})) {
           // Stage 3 sends this much in the strict budget; with more room it gathers less often.
-          const bool strict = options.device_memory.kind == DeviceMemory::Kind::kMin;
+          const bool strict = options.device_memory.kind == TierMemory::Kind::kMin;
           const RunResult run = testing::train(world, 3, options, layers_net);
           for (const EngineReport& report : run.reports) {
             const std::int64_t padded = kNumel * 4 + report.padding_bytes;
@@ -159,7 +159,7 @@ TEST(Traffic, IsThePlansForEveryBudgetAndATiedModel) {
   std::int64_t last = strict.sent_bytes_per_step;
   for (int eighth = 0; eighth <= 8; ++eighth) {
     options.device_memory = {
-        DeviceMemory::Kind::kBytes,
+        TierMemory::Kind::kBytes,
         strict.peak_memory_bytes + (generous.peak_memory_bytes - strict.peak_memory_bytes) * eighth / 8};
     const EngineReport report = testing::train(3, 3, options, testing::tied_net).reports[0];
     EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << eighth << "/8";

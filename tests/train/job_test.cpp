@@ -20,6 +20,7 @@ TEST(Job, EachPartGetsItsOwnSection) {
   config.train.reduce = "last";
   config.train.dtype = "bf16";
   config.train.clip = 0.5;
+  config.train.checkpoint_activations = true;
   config.optimizer = {.name = "adamw", .lr = 0.25, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.3};
   config.schedule = {.name = "linear", .warmup = 2, .min_lr = 0.01};
   config.zero.stage = 2;
@@ -28,6 +29,7 @@ TEST(Job, EachPartGetsItsOwnSection) {
   const TrainJob job = make_job(config, 1);
   EXPECT_EQ(job.model.width, 32);
   EXPECT_EQ(job.model.init, "init.safetensors");
+  EXPECT_TRUE(job.model.checkpoint_activations);
   EXPECT_EQ(job.data.kind, DataKind::kCsv);
   EXPECT_EQ(job.data.order, Order::kSequential);
   EXPECT_EQ(job.train.steps, 7);
@@ -51,6 +53,22 @@ TEST(Job, EachPartGetsItsOwnSection) {
   EXPECT_EQ(job.run_dir, "runs/x");
 }
 
+TEST(Job, ActivationsAreParkedWhereTheConfigurationSays) {
+  Config config;
+  config.zero.disk = {"/nvme0", "/nvme1"};
+  config.zero.link_bandwidth = {.kind = MemoryBudget::Kind::kBytes, .bytes = 1000};
+  EXPECT_FALSE(model_options(config).parking.has_value());
+  config.train.offload_activations = "host";
+  EXPECT_EQ(model_options(config).parking->tier, Tier::kHost);
+  config.train.offload_activations = "disk";
+  const auto parking = model_options(config).parking.value();
+  EXPECT_EQ(parking.tier, Tier::kDisk);
+  EXPECT_EQ(parking.disk, config.zero.disk);
+  EXPECT_EQ(parking.link_bytes_per_second, 1000);
+  config.train.offload_activations = "tape";
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { model_options(config); }), "use none, host or disk"));
+}
+
 TEST(Job, MomentumIsForSgd) {
   Config config;
   config.optimizer = {.name = "sgd", .lr = 0.1, .weight_decay = 0, .momentum = 0.9};
@@ -72,10 +90,10 @@ TEST(Job, BudgetsAreTheEngines) {
     config.zero.device_memory = configured;
     return make_job(config, 1).attach.device_memory;
   };
-  EXPECT_EQ(budget({.kind = Configured::Kind::kAuto}).kind, DeviceMemory::Kind::kAuto);
-  EXPECT_EQ(budget({.kind = Configured::Kind::kMinimum}).kind, DeviceMemory::Kind::kMin);
+  EXPECT_EQ(budget({.kind = Configured::Kind::kAuto}).kind, TierMemory::Kind::kAuto);
+  EXPECT_EQ(budget({.kind = Configured::Kind::kMinimum}).kind, TierMemory::Kind::kMin);
   const auto bytes = budget({.kind = Configured::Kind::kBytes, .bytes = 12345});
-  EXPECT_EQ(bytes.kind, DeviceMemory::Kind::kBytes);
+  EXPECT_EQ(bytes.kind, TierMemory::Kind::kBytes);
   EXPECT_EQ(bytes.bytes, 12345);
 }
 

@@ -44,6 +44,7 @@ TEST(MetricsLog, AStepHasTheKeysOfTheContract) {
                                         {"moment", 200},
                                         {"gathered", 0},
                                         {"staging", 0},
+                                        {"activation", 0},
                                         {"total", 300}}));
   EXPECT_EQ(line["sent_bytes"], 4096);
   EXPECT_EQ(line.size(), 10U);

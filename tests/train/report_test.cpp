@@ -104,6 +104,31 @@ TEST(Report, AShortRunTimesAllItsSteps) {
   EXPECT_EQ(median_step_seconds({}), 0);
 }
 
+TEST(Report, SaysWhatParkingActivationsTakes) {
+  RunReport r = some_report();
+  EXPECT_FALSE(json::parse(to_json(r)).contains("activations_peak_bytes"));
+  EXPECT_EQ(summary(r).find("activations"), std::string::npos);
+  r.parked_on = "disk";
+  r.ranks[1].parked_peak_bytes = 3 << 20;
+  r.ranks[1].parked_disk_per_step = {.read_bytes = 1 << 20, .written_bytes = 2 << 20, .waited_seconds = 0.25};
+  const auto report = json::parse(to_json(r));
+  EXPECT_EQ(report["activations_parked_on"], "disk");
+  EXPECT_EQ(report["activations_peak_bytes"], (json{0, 3 << 20}));
+  EXPECT_EQ(report["activations_read_bytes_per_step"], (json{0, 1 << 20}));
+  EXPECT_EQ(report["activations_written_bytes_per_step"], (json{0, 2 << 20}));
+  EXPECT_EQ(report["activations_wait_seconds_per_step"], (json{0.0, 0.25}));
+  EXPECT_NE(summary(r).find("activations on the disk: 3.00 MiB at most; a step reads 1.00 MiB"), std::string::npos)
+      << summary(r);
+}
+
+TEST(Report, ParkedActivationsAreNoState) {
+  RunReport r = some_report();
+  r.parked_on = "host";
+  r.ranks[0].host_memory[MemoryTag::kActivation] = 5000;
+  EXPECT_EQ(json::parse(to_json(r))["host_memory_bytes"][0]["activation"], 5000);
+  EXPECT_EQ(summary(r).find("of it on the host"), std::string::npos) << summary(r);
+}
+
 TEST(Report, StartupIsTheSlowestRanks) {
   EXPECT_EQ(json::parse(to_json(some_report()))["startup_s"], 2.5);
 }

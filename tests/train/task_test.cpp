@@ -123,6 +123,37 @@ TEST(Task, AModelIsNotGivenDataThatItCannotRead) {
   EXPECT_TRUE(says(refusal({.name = "resnet"}, kImages), "use gpt2, mlp or linear"));
 }
 
+TEST(Task, OnlyBlocksAreComputedAgain) {
+  ModelOptions options = gpt2();
+  options.checkpoint_activations = true;
+  EXPECT_TRUE(make_task(options, kText, 1)->language_model()->get()->options().checkpoint);
+  options = mlp({4, 3});
+  options.checkpoint_activations = true;
+  EXPECT_TRUE(says(refusal(options, kImages), "train.checkpoint_activations = true: model.name = mlp has no blocks"));
+  options.name = "linear";
+  EXPECT_TRUE(says(refusal(options, kTable), "leave it false, or use model.name gpt2"));
+}
+
+TEST(Task, ActivationsAreParkedWhereTheyAreKept) {
+  ModelOptions options = gpt2();
+  EXPECT_EQ(make_task(options, kText, 1)->activations(), nullptr);
+  options.parking = ParkingOptions{.tier = Tier::kHost};
+  EXPECT_TRUE(says(refusal(options, kText), "train.offload_activations = host: what is parked are the inputs"));
+  options.checkpoint_activations = true;
+  const auto task = real_task(options, kText);
+  ASSERT_NE(task->activations(), nullptr);
+  Batch batch;
+  batch.input.reset<std::int64_t>({2, 8});
+  batch.target.reset<std::int64_t>({2, 8});
+  const auto loss = task->loss(batch);
+  EXPECT_EQ(task->activations()->report().parking.bytes, 2 * 8 * 8 * 4) << "the input of one block";
+  loss.backward();
+  EXPECT_EQ(task->activations()->report().parking.bytes, 0);
+  const torch::NoGradGuard evaluation;
+  const auto again = task->loss(batch);
+  EXPECT_EQ(task->activations()->report().parking.bytes, 0);
+}
+
 TEST(Task, TensorsAreTheBatchsOwnMemory) {
   Array array;
   auto& values = array.reset<float>({2, 3});

@@ -10,12 +10,9 @@
 #include <unistd.h>
 
 #include "../comm/fake_tcp_store.h"
+#include "../mpirun.h"
 #include "suite.h"
 #include "tests/torchrun_path.h"
-
-#ifndef ZERO_MPIRUN
-#define ZERO_MPIRUN ""
-#endif
 
 namespace zero {
 namespace {
@@ -67,11 +64,6 @@ bool available(const std::string& name) {
   return false;
 }
 
-// Root, more ranks than cores, and libraries that leak by design.
-constexpr const char* kMpiEnvironment =
-    "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
-    "OMPI_MCA_mpi_yield_when_idle=1 ASAN_OPTIONS=detect_leaks=0 ";
-
 class Mpirun : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
@@ -79,8 +71,8 @@ class Mpirun : public ::testing::TestWithParam<int> {
     if (std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "no mpirun on this machine";
   }
   static Output launch(const std::string& transport, int world, const std::string& filter) {
-    return run(fmt::format("{} ZERO_WORLD_TRANSPORT={} timeout 300 {} -n {} {} --gtest_brief=1 --gtest_color=no '{}'",
-                           kMpiEnvironment, transport, ZERO_MPIRUN, world, self(), filter));
+    return run(fmt::format("ZERO_WORLD_TRANSPORT={} timeout 300 {} {} --gtest_brief=1 --gtest_color=no '{}'", transport,
+                           mpirun_ranks(world), self(), filter));
   }
 };
 INSTANTIATE_TEST_SUITE_P(Ranks, Mpirun, ::testing::Values(2, 3));

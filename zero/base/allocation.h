@@ -5,11 +5,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <utility>
 
 namespace zero {
+
+// Whether all of it will be written: then its pages may be taken ahead, and huge. A part alone costs that part's.
+enum class Written : std::uint8_t { kWhole, kPart };
 
 class Allocation {
  public:

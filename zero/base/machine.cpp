@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -61,19 +62,19 @@ std::int64_t room_in_group(const std::string& folder, const GroupFiles& files) {
 
 // A limit holds for all groups below it, so look from the process's group up to where the hierarchy is mounted. A group
 // whose folder is not to be seen (a container shows its own part only, as the root) has no files and no say here.
-std::int64_t room_in_hierarchy(const std::string& mount, std::string group, const GroupFiles& files) {
-  std::int64_t room = kUnlimited;
+template <typename Visit>
+void for_each_group_above(const std::string& mount, std::string group, const GroupFiles& files, Visit visit) {
   while (true) {
-    room = std::min(room, room_in_group(mount + group, files));
+    visit(mount + group, files);
     const auto slash = group.rfind('/');
-    if (slash == std::string::npos) return room;
+    if (slash == std::string::npos) return;
     group.resize(slash);
   }
 }
 
 // Lines of /proc/self/cgroup: "ID:CONTROLLERS:GROUP"; ID 0 and no controllers for version 2.
-std::int64_t room_in_groups(const std::string& root) {
-  std::int64_t room = kUnlimited;
+template <typename Visit>
+void for_each_group(const std::string& root, Visit visit) {
   std::istringstream lines(try_read_proc_file(root + "/proc/self/cgroup").value_or(""));
   for (std::string line; std::getline(lines, line);) {
     const auto first = line.find(':');
@@ -83,12 +84,18 @@ std::int64_t room_in_groups(const std::string& root) {
     std::string group = line.substr(second + 1);
     if (group == "/") group.clear();
     if (controllers == ",,") {
-      room = std::min(room, room_in_hierarchy(root + "/sys/fs/cgroup", group, kVersion2));
+      for_each_group_above(root + "/sys/fs/cgroup", group, kVersion2, visit);
     } else if (controllers.find(",memory,") != std::string::npos) {
-      room = std::min(room, room_in_hierarchy(root + "/sys/fs/cgroup/memory", group, kVersion1));
+      for_each_group_above(root + "/sys/fs/cgroup/memory", group, kVersion1, visit);
     }
   }
-  return room;
+}
+
+// "some avg10=1.53 avg60=...": percent.
+double average_stall(const std::string& path) {
+  const std::string text = try_read_proc_file(path).value_or("");
+  constexpr std::string_view kBegin = "some avg10=";
+  return text.starts_with(kBegin) ? std::strtod(text.c_str() + kBegin.size(), nullptr) : 0;
 }
 
 }  // namespace
@@ -97,7 +104,19 @@ std::int64_t available_memory(const std::string& root) {
   const std::string path = root + "/proc/meminfo";
   const auto available = field_kib(read_proc_file(path), "MemAvailable");
   if (!available) throw IoError(path, "parse", 0, "no line \"MemAvailable\"");
-  return std::min(*available, room_in_groups(root));
+  std::int64_t room = *available;
+  for_each_group(root, [&](const std::string& folder, const GroupFiles& files) {
+    room = std::min(room, room_in_group(folder, files));
+  });
+  return room;
+}
+
+double memory_pressure(const std::string& root) {
+  double worst = average_stall(root + "/proc/pressure/memory");
+  for_each_group(root, [&](const std::string& folder, const GroupFiles&) {
+    worst = std::max(worst, average_stall(folder + "/memory.pressure"));
+  });
+  return worst;
 }
 
 int num_usable_cores() {

@@ -15,6 +15,10 @@ namespace zero {
 // counted as used). Never negative. Throws IoError where there is no /proc.
 std::int64_t available_memory(const std::string& root = "");
 
+// How much of the last ten seconds somebody waited for memory, in percent: the kernel's pressure stall information, the
+// worse of the whole machine's and this process's control group's (version 2). 0 where the kernel does not tell.
+double memory_pressure(const std::string& root = "");
+
 // Cores this process may run on (its affinity), at least 1.
 int num_usable_cores();
 

@@ -94,4 +94,16 @@ bool use_huge_pages(std::span<std::byte> shared) {
   return true;
 }
 
+void drop_pages(std::span<std::byte> mapped) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(mapped.data());
+  const std::uintptr_t begin = round_up(address, page), end = (address + mapped.size()) / page * page;
+  if (begin >= end) return;
+  // A huge page beside would reach into the hole, at the next write or when the kernel tidies up.
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_NOHUGEPAGE);
+  // The first is for memory files and refused for private pages, the second would only unmap a file's.
+  if (madvise(reinterpret_cast<void*>(begin), end - begin, MADV_REMOVE) != 0)
+    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 }  // namespace zero

@@ -28,4 +28,8 @@ Allocation map_shared(int file, std::size_t bytes, bool writable);
 // once. False, and nothing changed, where the kernel does not.
 bool use_huge_pages(std::span<std::byte> shared);
 
+// Gives the whole pages within a mapping's part back to the system; they read as zeros from then on, in every process
+// that shares them. The addresses stay.
+void drop_pages(std::span<std::byte> mapped);
+
 }  // namespace zero

@@ -4,31 +4,10 @@
 #include <atomic>
 #include <exception>
 
-#include <pthread.h>
-#include <signal.h>
-
 #include "zero/base/check.h"
+#include "zero/base/signals_blocked.h"
 
 namespace zero {
-namespace {
-
-// While it lives, threads that are started inherit a mask that blocks every signal.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
-}  // namespace
 
 // One call of for_range; lives on the caller's stack until the last worker has left it.
 struct ThreadTeam::Loop {

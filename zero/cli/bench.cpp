@@ -18,7 +18,7 @@ namespace {
 constexpr std::array kParts{
     Verb{"adam", "the AdamW kernel against memory: the same 4 reads and 3 writes", run_bench_adam},
     Verb{"comm", "all_reduce between ranks against adding and copying the same bytes", run_bench_comm},
-    Verb{"disk", "sequential writes and reads past the page cache", run_bench_disk},
+    Verb{"disk", "the disk tier's writes and reads against a plain io_uring loop", run_bench_disk},
     Verb{"step", "a training step and its parts (needs libtorch)", run_bench_step},
 };
 

@@ -2,7 +2,8 @@
 // rank at the same time: each rank adds two blocks of bytes/world into a third, and copies the other blocks, all of it
 // its own.
 //
-// The command starts itself again as the ranks (`--as-rank`), so that the transport meets processes, as in a run.
+// The command starts itself again as the ranks (`--as-rank`), so that the transport meets processes, as in a run; or a
+// launcher has started the ranks: `mpirun -n 2 zero bench comm --transports mpi`.
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -138,8 +139,13 @@ void print_table(std::span<const Series> all, const Options& options) {
   }
 }
 
-int run_rank(const Options& options) {
-  const auto environment = detect_ranks({}, [](const char* name) { return std::getenv(name); });
+RankEnvironment environment_of_ranks() {
+  return detect_ranks({}, [](const char* name) { return std::getenv(name); });
+}
+
+int run_rank(Options options) {
+  const auto environment = environment_of_ranks();
+  options.ranks = environment.world;
   std::vector<Series> all;
   int rank = 0;
   for (const auto& transport : options.transports) {
@@ -177,12 +183,17 @@ int run_bench_comm(Arguments arguments) {
   app.add_option("--mib", options.mib, "largest size of 64 KiB, 1, 32 and 256 MiB")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
-  app.add_option("--transports", options.transports, "which: shared_memory,gloo; all there are of these two")
+  app.add_option("--transports", options.transports, "which: shared_memory,gloo; under mpirun also mpi")
       ->delimiter(',');
   app.add_flag("--json", options.json, "as one JSON object");
   app.add_flag("--as-rank", as_rank)->group("");  // hidden: one of the ranks that this verb starts
   if (!parse_flags(app, arguments)) return 0;
-  if (as_rank) return run_rank(options);
+  if (as_rank || environment_of_ranks().world > 1) return run_rank(options);
+  for (const auto& name : options.transports) {
+    if (name == "shared_memory" || name == "gloo") continue;
+    throw ConfigError("--transports", name, "its ranks are not started by this verb",
+                      fmt::format("mpirun -n {} zero bench comm --transports {}", options.ranks, name));
+  }
 
   require_memory(options.ranks * (3 * options.mib + 64) << 20, "use less with --mib");
   LaunchOptions ranks;

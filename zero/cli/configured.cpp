@@ -4,6 +4,7 @@
 
 #include "zero/config/command_line.h"
 #include "zero/config/load.h"
+#include "zero/config/option.h"
 #include "zero/config/option_help.h"
 
 namespace zero::cli {
@@ -17,7 +18,9 @@ ConfigArguments::ConfigArguments(CLI::App& app) {
 
 bool ConfigArguments::parse(CLI::App& app, Arguments arguments) {
   CommandLine line = split_command_line(arguments);
-  if (!parse_flags(app, line.rest)) return false;
+  std::vector<std::string> keys;
+  for (const Option& option : options()) keys.push_back(fmt::format("--{}", option.name));
+  if (!parse_flags(app, line.rest, keys)) return false;
   if (keys_->count() > 0) {
     fmt::print("{}", options_reference(section_));
     return false;

@@ -20,7 +20,7 @@ struct Finding {
 // Processor, cores, memory, limits and kernel. `root` is where /proc and /sys are looked for: "/" but in tests.
 std::vector<Finding> check_machine(const std::filesystem::path& root = "/");
 
-// io_uring, and the speed of durable writes to the current folder.
+// io_uring, the disk tier and the speed of durable writes in the current folder.
 std::vector<Finding> check_storage();
 
 // libtorch, libzero, and the transports.

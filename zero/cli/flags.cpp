@@ -36,24 +36,37 @@ class ShortFormatter : public CLI::Formatter {
   std::string make_option_opts(const CLI::Option* option) const override {
     const bool takes_no_value = option->get_items_expected_max() == 0;
     if (takes_no_value || option->get_positional()) return "";
-    return option->get_default_str().empty() ? " VALUE" : " " + option->get_default_str();
+    return (option->get_default_str().empty() ? " VALUE" : " " + option->get_default_str()) +
+           (option->get_required() ? " (needed)" : "");
   }
 };
 
-[[noreturn]] void refuse_extra(const CLI::App& app, const std::string& word) {
+// The flag that `word` is a slip for; of a key, its last part counts too: --stage for --zero.stage.
+std::string near_flag(const std::string& word, std::span<const std::string_view> flags) {
+  const std::string_view bare = std::string_view(word).substr(0, word.find('='));
+  for (const auto flag : flags) {
+    const auto dot = flag.find('.');
+    if (dot != std::string_view::npos && bare.substr(2) == flag.substr(dot + 1))
+      return fmt::format("did you mean '{}'? ", flag);
+  }
+  return did_you_mean(bare, flags);
+}
+
+[[noreturn]] void refuse_extra(const CLI::App& app, const std::string& word, std::span<const std::string> more) {
   const std::string see = fmt::format("see `{} --help`", app.get_name());
   if (!word.starts_with("-")) throw ConfigError(shown(word), "", "an argument too many", see);
   std::vector<std::string> flags;
   for (const auto* option : app.get_options()) {
     for (const auto& name : option->get_lnames()) flags.push_back("--" + name);
   }
-  const std::vector<std::string_view> views(flags.begin(), flags.end());
-  throw ConfigError(shown(word), "", "unknown flag", did_you_mean(word.substr(0, word.find('=')), views) + see);
+  std::vector<std::string_view> views(flags.begin(), flags.end());
+  views.insert(views.end(), more.begin(), more.end());
+  throw ConfigError(shown(word), "", "unknown flag", near_flag(word, views) + see);
 }
 
 }  // namespace
 
-bool parse_flags(CLI::App& app, Arguments arguments) {
+bool parse_flags(CLI::App& app, Arguments arguments, std::span<const std::string> more) {
   app.allow_extras();
   app.formatter(std::make_shared<ShortFormatter>());
   app.get_formatter()->column_width(34);
@@ -66,7 +79,7 @@ bool parse_flags(CLI::App& app, Arguments arguments) {
     throw ConfigError("command line", "", error.what(), fmt::format("see `{} --help`", app.get_name()));
   }
   for (const auto& word : app.remaining()) {
-    if (!app.get_prefix_command() || (word.starts_with("-") && word != "--")) refuse_extra(app, word);
+    if (!app.get_prefix_command() || (word.starts_with("-") && word != "--")) refuse_extra(app, word, more);
     break;  // behind the program of `launch` everything is the program's
   }
   return true;

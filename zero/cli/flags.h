@@ -8,12 +8,16 @@
 // many.
 #pragma once
 
+#include <span>
+#include <string>
+
 #include <CLI/CLI.hpp>
 
 #include "zero/cli/verb.h"
 
 namespace zero::cli {
 
-bool parse_flags(CLI::App& app, Arguments arguments);
+// `more`: flags that the caller has taken out already, for "did you mean".
+bool parse_flags(CLI::App& app, Arguments arguments, std::span<const std::string> more = {});
 
 }  // namespace zero::cli

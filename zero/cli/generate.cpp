@@ -26,12 +26,13 @@ void check_run(const std::string& run) {
 int run_generate(Arguments arguments) {
   CLI::App app("Prints text from the weights of a finished run.", "zero generate");
   GenerateRequest request;
+  std::int64_t seed = static_cast<std::int64_t>(request.seed);
   app.add_option("RUN", request.run, "folder of the run")->required();
   app.add_option("--prompt", request.prompt, "text to go on from")->required();
   app.add_option("--tokens", request.tokens, "how many to add")->capture_default_str();
   app.add_option("--temperature", request.temperature, "0: always the likeliest")->capture_default_str();
   app.add_option("--top-k", request.top_k, "choose among the k likeliest; 0: all")->capture_default_str();
-  app.add_option("--seed", request.seed, "of the choice")->capture_default_str();
+  app.add_option("--seed", seed, "of the choice")->capture_default_str();
   if (!parse_flags(app, arguments)) return 0;
   check_run(request.run);
   if (request.prompt.empty()) throw ConfigError("--prompt", "\"\"", "an empty prompt", "give at least one character");
@@ -42,6 +43,8 @@ int run_generate(Arguments arguments) {
   }
   if (request.top_k < 0)
     throw ConfigError("--top-k", std::to_string(request.top_k), "out of range", "allowed: 0 or more");
+  if (seed < 0) throw ConfigError("--seed", std::to_string(seed), "out of range", "allowed: 0 or more");
+  request.seed = static_cast<std::uint64_t>(seed);
   return open_torch_verbs().generate(request);
 }
 

@@ -7,12 +7,12 @@
 
 #include "zero/base/error.h"
 #include "zero/cli/flags.h"
+#include "zero/config/option.h"
 #include "zero/launch/cores.h"
 
 namespace zero::cli {
 namespace {
 
-constexpr int kMostLocalRanks = 1024;
 constexpr int kDefaultPort = 29500;  // torchrun's, where another machine must know it beforehand
 
 // The flags as written.
@@ -50,7 +50,9 @@ void add_flags(CLI::App& app, Flags& flags) {
     return app.add_option(underscored == name ? "--" + name : fmt::format("--{},--{}", name, underscored), value, help)
         ->envname(variable);
   };
-  add("nproc-per-node", flags.ranks, "ranks on this machine: a number, or auto (one a core)");
+  app.add_option("-n,--nproc-per-node,--nproc_per_node", flags.ranks,
+                 "ranks on this machine: a number, or auto (one a core)")
+      ->envname("PET_NPROC_PER_NODE");
   app.add_option("--world-size", flags.world, "the same, for one machine");
   add("nnodes", flags.nnodes, "machines");
   add("node-rank", flags.node_rank, "this machine among them");
@@ -132,6 +134,14 @@ void check_rendezvous(const Flags& flags) {
     throw ConfigError("--max-restarts", std::to_string(flags.max_restarts), "out of range", "allowed: 0 or more");
 }
 
+// The same names as comm.transport, checked here rather than by every rank.
+void check_backend(const Flags& flags) {
+  if (flags.backend.empty()) return;
+  const Option& transport = *find_option("comm.transport");
+  Config scratch;
+  set_option(scratch, transport, {"comm.transport", parse_value(flags.backend), flags.backend, "--backend", true});
+}
+
 std::vector<int> filter(const Flags& flags, int ranks) {
   std::vector<int> shown;
   for (std::size_t at = 0; at < flags.shown.size();) {
@@ -182,6 +192,7 @@ std::optional<LaunchOptions> parse_launch(Arguments arguments) {
   options.max_restarts = flags.max_restarts;
   options.bind_cores = !flags.no_bind;
   options.shown_ranks = filter(flags, options.ranks);
+  check_backend(flags);
   if (!flags.backend.empty()) options.variables.emplace_back("ZERO_COMM_TRANSPORT", flags.backend);
   options.program = program(flags, app.remaining());
   return options;

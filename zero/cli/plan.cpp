@@ -11,13 +11,20 @@ int run_plan(Arguments arguments) {
   std::int64_t world = 1;
   bool schedule = false;
   bool json = false;
-  app.add_option("--world", world, "number of ranks")->capture_default_str();
+  app.add_option("-n,--world", world, "number of ranks")->capture_default_str();
   app.add_flag("--schedule", schedule, "print the moves of a step");
   app.add_flag("--json", json, "as one JSON object");
+  std::string profile;
+  app.add_option("--profile", profile,
+                 "a finished run of the model with everything on the device: its seconds of computation");
   ConfigArguments config(app);
   if (!config.parse(app, arguments)) return 0;
   // The data need not be on the machine where a job is planned.
-  PlanRequest request{.loaded = config.load(/*check_files=*/false), .world = world, .schedule = schedule, .json = json};
+  PlanRequest request{.loaded = config.load(/*check_files=*/false),
+                      .world = world,
+                      .schedule = schedule,
+                      .json = json,
+                      .profile = profile};
   fit_to_world(request.loaded, world);
   return open_torch_verbs().plan(request);
 }

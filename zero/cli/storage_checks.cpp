@@ -1,3 +1,4 @@
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -6,27 +7,43 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/io_uring.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/cli/finding.h"
+#include "zero/memory/disk_tier.h"
+#include "zero/memory/host_memory.h"
+#include "zero/memory/uring_queue.h"
 
 namespace zero::cli {
 namespace {
 
-Finding io_uring() {
-  io_uring_params params{};
-  const auto fd = static_cast<int>(syscall(__NR_io_uring_setup, 4, &params));
-  if (fd >= 0) {
-    close(fd);
-    return {"io_uring", Health::kOk, fmt::format("works, features {:#x}", params.features), ""};
-  }
-  return {"io_uring", Health::kWarn, std::strerror(errno),
-          errno == ENOSYS ? "a kernel of 5.1 or later has it; reads and writes use threads until then"
+Finding uring(int error) {
+  if (error == 0) return {"io_uring", Health::kOk, "works", ""};
+  return {"io_uring", Health::kWarn, std::strerror(error),
+          error == ENOSYS ? "a kernel of 5.11 or later has it; reads and writes use threads until then"
                           : "allowed by sysctl kernel.io_uring_disabled=0 and the container's seccomp profile; threads "
                             "are used until then"};
+}
+
+// What `[zero] disk = ["."]` would get: a stripe is parked and taken back.
+Finding disk_tier(DiskEngine engine) {
+  try {
+    DiskTier disk({.paths = {"."}, .bytes = DiskTier::kStripeBytes, .engine = engine, .checksums = true});
+    const Allocation stripe = allocate_host(DiskTier::kStripeBytes);
+    const std::int64_t place = disk.reserve(DiskTier::kStripeBytes);
+    disk.write(place, stripe.bytes()).wait();
+    disk.read(place, stripe.bytes()).wait();
+    const std::string found = disk.describe();
+    const bool direct = found.find("O_DIRECT") != found.npos;
+    return {"disk tier", direct ? Health::kOk : Health::kWarn, found + ", in the current folder",
+            direct ? "" : "what is parked here takes memory: name a folder on a disk instead"};
+  } catch (const Error& error) {
+    const std::string reason = error.what();
+    return {"disk tier", Health::kWarn, reason.substr(0, reason.find('\n')),
+            "run from a folder on a disk, or name one where state is to be parked"};
+  }
 }
 
 Finding durable_writes() {
@@ -61,7 +78,9 @@ Finding durable_writes() {
 }  // namespace
 
 std::vector<Finding> check_storage() {
-  return {io_uring(), durable_writes()};
+  const std::array<int, 1> files{STDIN_FILENO};
+  const int error = open_uring_queue(files, 1).error;
+  return {uring(error), disk_tier(error == 0 ? DiskEngine::kUring : DiskEngine::kThreads), durable_writes()};
 }
 
 }  // namespace zero::cli

@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 
+#include "zero/comm/rendezvous.h"
 #include "zero/config/config.h"
 
 namespace zero::cli {
@@ -27,6 +28,7 @@ namespace zero::cli {
 struct TrainRequest {
   LoadedConfig loaded;                           // checked; fit_to_world() is still to come, when the world is known
   bool overwrite = false;                        // a run folder that holds a run is replaced
+  RankFlags ranks;                               // --rank, --world-size and what goes with them
   std::optional<std::int64_t> in_process_ranks;  // `-n N` with comm.transport in_process: so many ranks as threads
 };
 
@@ -36,6 +38,7 @@ struct PlanRequest {
   std::int64_t world = 1;
   bool schedule = false;
   bool json = false;
+  std::string profile;  // a run folder: how long the same model computed there; empty: not known
 };
 
 // `zero generate`.

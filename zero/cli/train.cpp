@@ -13,7 +13,16 @@
 namespace zero::cli {
 namespace {
 
-constexpr int kMostLocalRanks = 1024;
+// For those who start each rank by hand, or by a launcher that zero.cpp does not know.
+void add_rank_flags(CLI::App& app, RankFlags& ranks) {
+  app.add_option("--rank", ranks.rank, "this process's rank, when no launcher says so");
+  app.add_option("--world-size", ranks.world, "how many ranks there are");
+  app.add_option("--local-rank", ranks.local_rank, "rank among those of this machine");
+  app.add_option("--local-world-size", ranks.local_world, "how many of them are on this machine");
+  app.add_option("--master-addr", ranks.master_addr, "where rank 0 is");
+  app.add_option("--master-port", ranks.master_port, "its port");
+  app.add_option("--run-id", ranks.run_id, "name under which ranks of one machine meet");
+}
 
 int start_ranks(int num_ranks, const ConfigArguments& config, bool overwrite) {
   LaunchOptions options;
@@ -33,6 +42,8 @@ int run_train(Arguments arguments) {
   bool overwrite = false;
   app.add_option("-n,--nproc-per-node,--nproc_per_node", num_ranks, "start so many ranks on this machine");
   app.add_flag("--overwrite", overwrite, "replace a run folder that holds a run");
+  RankFlags ranks;
+  add_rank_flags(app, ranks);
   ConfigArguments config(app);
   if (!config.parse(app, arguments)) return 0;
   if (num_ranks && (*num_ranks < 1 || *num_ranks > kMostLocalRanks)) {
@@ -40,7 +51,13 @@ int run_train(Arguments arguments) {
                       fmt::format("allowed: 1 to {}", kMostLocalRanks));
   }
 
-  TrainRequest request{.loaded = config.load(/*check_files=*/true), .overwrite = overwrite, .in_process_ranks = {}};
+  if (num_ranks && (ranks.rank || ranks.world)) {
+    throw ConfigError("-n", std::to_string(*num_ranks), "starts ranks, and --rank says that this process is one",
+                      "give either");
+  }
+
+  TrainRequest request{
+      .loaded = config.load(/*check_files=*/true), .overwrite = overwrite, .ranks = ranks, .in_process_ranks = {}};
   const bool threads = request.loaded.config.comm.transport == "in_process";
   if (num_ranks) {
     LoadedConfig checked = request.loaded;  // once here rather than once a rank

@@ -56,7 +56,12 @@ const Verb& find_verb(const std::string& name) {
 }
 
 int dispatch(Arguments arguments) {
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+  const bool help = !arguments.empty() && arguments[0] == "help";
+  if (help && arguments.size() == 2) {
+    const std::string flag = "--help";
+    return find_verb(arguments[1]).run({&flag, 1});
+  }
+  if (arguments.empty() || help || arguments[0] == "--help" || arguments[0] == "-h") {
     print_help();
     return 0;
   }

@@ -352,9 +352,9 @@ bool BoardCommunicator::settle(std::span<const std::byte> memory) {
 }
 
 // Memory that goes away while a peer reads it would take the peer with it: the release waits for the readers.
-Allocation BoardCommunicator::allocate(std::size_t bytes) {
+Allocation BoardCommunicator::allocate(std::size_t bytes, Written written) {
   if (bytes == 0) return {};
-  auto inner = std::make_shared<Allocation>(memory_->allocate(bytes));
+  auto inner = std::make_shared<Allocation>(memory_->allocate(bytes, written));
   return {inner->data(), bytes, [this, inner](std::byte* data, std::size_t size) {
             if (!settle({data, size})) memory_->keep(std::move(*inner));
             *inner = {};

@@ -37,7 +37,7 @@ class BoardCommunicator final : public Communicator {
   // Sums straight out of the peers' inputs: one pass over them, no staging.
   Work reduce_scatter(const ReduceScatter& request, CommTag tag) override;
 
-  Allocation allocate(std::size_t bytes) override;
+  Allocation allocate(std::size_t bytes, Written written) override;
   void drain() override;
 
   Traffic traffic() const override { return traffic_; }

@@ -95,7 +95,7 @@ Work Communicator::reduce_scatter(const ReduceScatter& request, CommTag tag) {
   return Work(std::make_unique<TiledReduceScatter>(*this, request, tag));
 }
 
-Allocation Communicator::allocate(std::size_t bytes) {
+Allocation Communicator::allocate(std::size_t bytes, Written /*written*/) {
   if (bytes == 0) return {};
   Allocation pages = map_private(bytes);
   if (!pages) throw std::bad_alloc();

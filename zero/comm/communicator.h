@@ -87,7 +87,7 @@ class Communicator {
 
   // Collective. Memory the transport likes best (a window that peers read in place); zeroed, 64-byte aligned. Every
   // rank passes the same size. Using it is never required and never changes a bit. Released Locally.
-  [[nodiscard]] virtual Allocation allocate(std::size_t bytes);
+  [[nodiscard]] virtual Allocation allocate(std::size_t bytes, Written written = Written::kWhole);
 
   // Local. Waits until no peer reads any input of collectives that this rank has waited for, so that they may be
   // overwritten. The transports that copy on begin return at once.

@@ -40,7 +40,7 @@ class ThreadMemory final : public PeerMemory {
   const std::byte* find(int, const Source& source) override {
     return reinterpret_cast<const std::byte*>(source.offset);
   }
-  Allocation allocate(std::size_t bytes) override { return allocate_pages(bytes); }
+  Allocation allocate(std::size_t bytes, Written /*written*/) override { return allocate_pages(bytes); }
   void keep(Allocation memory) override {
     const std::scoped_lock lock(shared_->mutex);
     shared_->kept.push_back(std::move(memory));

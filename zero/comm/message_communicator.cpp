@@ -161,8 +161,8 @@ void MessageCommunicator::finish_oldest_send() {
   wait(*oldest.transfer, oldest.to, oldest.signature);
 }
 
-Allocation MessageCommunicator::allocate(std::size_t bytes) {
-  auto inner = std::make_shared<Allocation>(Communicator::allocate(bytes));
+Allocation MessageCommunicator::allocate(std::size_t bytes, Written written) {
+  auto inner = std::make_shared<Allocation>(Communicator::allocate(bytes, written));
   return {inner->data(), bytes, [this, inner](std::byte* data, std::size_t size) {
             const auto from_here = [&](const Sending& s) {
               return s.data.data() < data + size && data < s.data.data() + s.data.size();

@@ -39,7 +39,7 @@ class MessageCommunicator final : public Communicator {
   Work barrier(CommTag tag) override;
 
   // Plain memory, whose release waits for the sends out of it.
-  Allocation allocate(std::size_t bytes) override;
+  Allocation allocate(std::size_t bytes, Written written) override;
   void drain() override;
 
   Traffic traffic() const override { return traffic_; }

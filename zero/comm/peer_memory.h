@@ -29,7 +29,7 @@ class PeerMemory {
   // Local. Where the bytes that `rank` has shared lie in this rank's addresses.
   virtual const std::byte* find(int rank, const Source& source) = 0;
 
-  virtual Allocation allocate(std::size_t bytes) = 0;
+  virtual Allocation allocate(std::size_t bytes, Written written = Written::kWhole) = 0;
   // Local. Memory that a peer may be reading just now although this rank has given up: kept until nobody can.
   virtual void keep(Allocation memory) = 0;
 

@@ -2,21 +2,16 @@
 
 #include <array>
 #include <cstdlib>
-#include <filesystem>
 #include <optional>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/base/plugin_file.h"
 #include "zero/comm/meeting_point.h"
 #include "zero/comm/message_communicator.h"
 #include "zero/comm/shared_memory.h"
-
-// Where the build puts plug-ins; an installed zero_core finds them beside itself.
-#ifndef ZERO_PLUGIN_FOLDER
-#define ZERO_PLUGIN_FOLDER ""
-#endif
 
 namespace zero {
 namespace {
@@ -55,23 +50,6 @@ std::optional<Plugin> find_plugin(std::string_view name) {
   return std::nullopt;
 }
 
-std::string find_file(const Plugin& plugin) {
-  namespace fs = std::filesystem;
-  const std::string file = fmt::format("libzero_comm_{}.so", plugin.name);
-  std::vector<fs::path> folders;
-  Dl_info self{};
-  if (dladdr(reinterpret_cast<const void*>(&find_plugin), &self) != 0 && self.dli_fname != nullptr) {
-    const fs::path folder = fs::path(self.dli_fname).parent_path();
-    folders = {folder, folder / ".." / "lib"};
-  }
-  folders.emplace_back(ZERO_PLUGIN_FOLDER);
-  for (const fs::path& folder : folders) {
-    std::error_code ignored;
-    if (fs::exists(folder / file, ignored)) return fs::weakly_canonical(folder / file, ignored).string();
-  }
-  return "";
-}
-
 // A plug-in stays loaded for the life of the process: libraries like MPI leave threads and exit handlers behind.
 struct Opened {
   OpenLink open = nullptr;
@@ -83,7 +61,7 @@ Opened open_plugin(const Plugin& plugin) {
   if (plugin.name == "gloo" && kSanitizer) {
     return {.why_not = "skipped under AddressSanitizer and ThreadSanitizer, which cannot work with RTLD_DEEPBIND"};
   }
-  Opened opened{.path = find_file(plugin)};
+  Opened opened{.path = plugin_file(fmt::format("libzero_comm_{}.so", plugin.name))};
   if (opened.path.empty())
     return {.why_not = fmt::format("libzero_comm_{}.so is not there: {}", plugin.name, plugin.remedy)};
   void* library = dlopen(opened.path.c_str(), plugin.flags | RTLD_NODELETE);

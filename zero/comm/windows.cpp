@@ -43,12 +43,12 @@ Allocation map_memory_file(int fd, std::size_t bytes, bool writable) {
 Windows::Windows(Allocation board, std::vector<UnixSocket> sockets, int rank, milliseconds timeout)
     : board_(std::move(board)), sockets_(std::move(sockets)), rank_(rank), timeout_(timeout), peers_(sockets_.size()) {}
 
-std::unique_ptr<Windows::Window> Windows::make_window(std::size_t bytes) {
+std::unique_ptr<Windows::Window> Windows::make_window(std::size_t bytes, Written written) {
   auto window = std::make_unique<Window>();
   window->number = next_number_++;
   window->file = make_memory_file("zero.cpp window", bytes);
   window->memory = map_memory_file(window->file.get(), bytes, true);
-  use_huge_pages(window->memory.bytes());  // small ones serve as well, slower
+  if (written == Written::kWhole) use_huge_pages(window->memory.bytes());  // small ones serve as well, slower
   return window;
 }
 
@@ -159,9 +159,9 @@ const std::byte* Windows::find(int rank, const Source& source) {
   return window->second.data() + source.offset;
 }
 
-Allocation Windows::allocate(std::size_t bytes) {
+Allocation Windows::allocate(std::size_t bytes, Written written) {
   take_notices();
-  auto window = make_window(bytes);
+  auto window = make_window(bytes, written);
   std::byte* data = window->memory.data();
   windows_.emplace(data, std::move(window));
   return {data, bytes, [this](std::byte* data, std::size_t) {

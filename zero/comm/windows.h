@@ -36,7 +36,7 @@ class Windows final : public PeerMemory {
   Source share(std::span<const std::byte> in) override;
   void reclaim(const Source& source) override;
   const std::byte* find(int rank, const Source& source) override;
-  Allocation allocate(std::size_t bytes) override;
+  Allocation allocate(std::size_t bytes, Written written = Written::kWhole) override;
   void keep(Allocation memory) override { kept_.push_back(std::move(memory)); }
   RankSet dead() override;
   std::string describe(int rank) const override;
@@ -55,7 +55,7 @@ class Windows final : public PeerMemory {
     std::uint64_t bytes = 0;  // 0: no more
   };
 
-  std::unique_ptr<Window> make_window(std::size_t bytes);
+  std::unique_ptr<Window> make_window(std::size_t bytes, Written written = Written::kWhole);
   Window* find_window(std::span<const std::byte> in) const;
   Window& take_copy(std::size_t bytes);
   void announce(Window& window);

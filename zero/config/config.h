@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "zero/plan/tier_split.h"
+
 namespace zero {
 
 struct ModelConfig {
@@ -55,6 +57,8 @@ struct TrainConfig {
   std::int64_t global_batch = 0;
   std::string dtype = "fp32";
   double clip = 1.0;
+  bool checkpoint_activations = false;
+  std::string offload_activations = "none";
   std::int64_t seed = 1337;
   std::int64_t eval_every = 250;
   std::int64_t eval_batches = 20;
@@ -90,7 +94,16 @@ struct MemoryBudget {
 
 struct ZeroConfig {
   std::int64_t stage = 3;
-  MemoryBudget device_memory;
+  MemoryBudget device_memory, host_memory;
+  std::vector<std::string> disk;  // folders
+  MemoryBudget disk_memory;
+  bool checksums = false;
+  bool monitor = true;
+  MemoryBudget memory_reserve;
+  std::string rates = "cached";
+  MemoryBudget link_bandwidth;  // bytes a second; auto: no link
+  std::string placement = "auto";
+  TierFractions parameter, gradient, optimizer;  // what lies off the device
   bool operator==(const ZeroConfig&) const = default;
 };
 
@@ -102,6 +115,8 @@ struct CommConfig {
 
 struct RunConfig {
   std::string dir = "runs/latest";
+  std::string timeline;
+  std::int64_t timeline_steps = 3;
   std::int64_t threads = 0;
   bool operator==(const RunConfig&) const = default;
 };

@@ -21,7 +21,7 @@ bool is_section(std::string_view name) {
 void apply(LoadedConfig& loaded, const Setting& setting) {
   const Option* option = find_option(setting.name);
   if (option == nullptr) {
-    const bool empty_section = is_section(setting.name) && std::holds_alternative<Unsupported>(setting.value.data);
+    const bool empty_section = is_section(setting.name) && std::holds_alternative<Value::Table>(setting.value.data);
     if (empty_section) return;
     throw_unknown(setting.origin, setting.name, is_section(setting.name) ? "" : setting.text);
   }

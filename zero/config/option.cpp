@@ -30,6 +30,7 @@ constexpr std::array kForeign{Foreign{"learning_rate", "optimizer.lr"},
                               Foreign{"max_steps", "train.steps"},
                               Foreign{"max_grad_norm", "train.clip"},
                               Foreign{"gradient_clipping", "train.clip"},
+                              Foreign{"gradient_checkpointing", "train.checkpoint_activations"},
                               Foreign{"warmup_steps", "schedule.warmup"},
                               Foreign{"lr_scheduler_type", "schedule.name"},
                               Foreign{"logging_steps", "train.log_every"},
@@ -49,11 +50,21 @@ std::string limits(const Range& range, std::string_view kind) {
                      range.below_highest ? " (exclusive)" : "");
 }
 
+// Budgets that have a least with which things work.
+bool takes_min(const Option& option) {
+  return option.name == "zero.device_memory" || option.name == "zero.host_memory";
+}
+
 // One value on its way into one member; each overload answers for one type of member.
 class Assignment {
  public:
   Assignment(const Option& option, const Setting& setting) : option_(option), setting_(setting) {}
 
+  void operator()(bool& member) const {
+    const auto* flag = std::get_if<bool>(&setting_.value.data);
+    if (flag == nullptr) refuse_kind(setting_.value);
+    member = *flag;
+  }
   void operator()(std::int64_t& member) const { member = integer(setting_.value); }
   void operator()(double& member) const { member = number(setting_.value); }
 
@@ -94,11 +105,49 @@ class Assignment {
     }
   }
 
+  void operator()(std::vector<std::string>& member) const {
+    std::vector<std::string> paths;
+    const auto* items = std::get_if<Value::Array>(&setting_.value.data);
+    if (items == nullptr) {
+      paths.push_back(word());  // one needs no brackets
+    } else {
+      for (const auto& item : *items) {
+        const auto* text = std::get_if<std::string>(&item.data);
+        if (text == nullptr) refuse_kind(item);
+        paths.push_back(*text);
+      }
+    }
+    if (std::ranges::find(paths, "") != paths.end()) refuse("an empty path");
+    member = std::move(paths);
+  }
+
+  void operator()(TierFractions& member) const {
+    const auto* entries = std::get_if<Value::Table>(&setting_.value.data);
+    if (entries == nullptr) refuse_kind(setting_.value);
+    TierFractions fractions;
+    double device = -1;
+    for (const auto& [tier, fraction] : *entries) {
+      double* part = tier == "host"     ? &fractions.host
+                     : tier == "disk"   ? &fractions.disk
+                     : tier == "device" ? &device
+                                        : nullptr;
+      if (part == nullptr) {
+        constexpr std::array kTiers{std::string_view("device"), std::string_view("host"), std::string_view("disk")};
+        refuse(fmt::format("{} is no tier", shown(tier)), did_you_mean(tier, kTiers));
+      }
+      *part = number(fraction);
+    }
+    constexpr double kSlack = 1e-6;
+    const double sum = fractions.host + fractions.disk + std::max(device, 0.0);
+    if (sum > 1 + kSlack || (device >= 0 && sum < 1 - kSlack)) refuse(fmt::format("they sum to {:g}, not 1", sum));
+    member = fractions;
+  }
+
   void operator()(MemoryBudget& member) const {
     const std::string text = word();
     if (text == "auto") {
       member = {.kind = MemoryBudget::Kind::kAuto};
-    } else if (text == "min") {
+    } else if (text == "min" && takes_min(option_)) {
       member = {.kind = MemoryBudget::Kind::kMinimum};
     } else {
       const std::int64_t bytes = parse_bytes(text, where());
@@ -165,6 +214,7 @@ std::string duration_text(milliseconds duration) {
 }
 
 struct Reading {
+  Value operator()(bool member) const { return Value(member); }
   Value operator()(std::int64_t member) const { return Value(member); }
   Value operator()(double member) const { return Value(member); }
   Value operator()(const std::string& member) const { return Value(member); }
@@ -179,6 +229,17 @@ struct Reading {
   Value operator()(milliseconds member) const { return Value(duration_text(member)); }
   Value operator()(const Validation& member) const {
     return member.path.empty() ? Value(member.fraction) : Value(member.path);
+  }
+  Value operator()(const std::vector<std::string>& member) const {
+    Value::Array items;
+    for (const auto& text : member) items.emplace_back(text);
+    return Value(std::move(items));
+  }
+  Value operator()(const TierFractions& member) const {
+    Value::Table entries;
+    if (member.disk > 0) entries.emplace_back("disk", Value(member.disk));
+    if (member.host > 0) entries.emplace_back("host", Value(member.host));
+    return Value(std::move(entries));
   }
   Value operator()(const MemoryBudget& member) const {
     switch (member.kind) {
@@ -195,6 +256,7 @@ struct Reading {
 
 struct Describe {
   const Option& option;
+  std::string operator()(Access<bool>) const { return "true or false"; }
   std::string operator()(Access<std::int64_t>) const {
     // Few enough to name.
     if (option.range.highest - option.range.lowest <= 4) {
@@ -219,7 +281,14 @@ struct Describe {
     return "a duration from 1ms to 168h, such as \"500ms\" or \"60s\"";
   }
   std::string operator()(Access<Validation>) const { return limits(option.range, "a path, or a number"); }
-  std::string operator()(Access<MemoryBudget>) const { return "\"auto\", \"min\", or a size such as \"64MiB\""; }
+  std::string operator()(Access<MemoryBudget>) const {
+    return takes_min(option) ? "\"auto\", \"min\", or a size such as \"64MiB\""
+                             : "\"auto\", or a size such as \"64GiB\"";
+  }
+  std::string operator()(Access<std::vector<std::string>>) const { return "folders, such as [\"/nvme0\", \"/nvme1\"]"; }
+  std::string operator()(Access<TierFractions>) const {
+    return "fractions that sum to 1 or less, such as {host = 0.6, disk = 0.4}; the rest lies on the device";
+  }
 };
 
 }  // namespace

@@ -28,9 +28,12 @@ constexpr std::array kModels{Words("gpt2"), Words("mlp"), Words("linear")};
 constexpr std::array kKinds{Words("text"), Words("tokens"), Words("mnist"), Words("csv")};
 constexpr std::array kOrders{Words("shuffled"), Words("sequential")};
 constexpr std::array kReduces{Words("auto"), Words("each"), Words("last")};
+constexpr std::array kParkings{Words("none"), Words("host"), Words("disk")};
 constexpr std::array kDTypes{Words("fp32"), Words("bf16")};
 constexpr std::array kOptimizers{Words("adamw"), Words("sgd")};
 constexpr std::array kSchedules{Words("constant"), Words("linear"), Words("cosine")};
+constexpr std::array kRates{Words("cached"), Words("probe")};
+constexpr std::array kPlacements{Words("auto"), Words("device")};
 constexpr std::array kTransports{Words("auto"), Words("in_process"), Words("shared_memory"),
                                  Words("mpi"),  Words("gloo"),       Words("nccl")};
 constexpr std::array kSections{Words("model"),    Words("data"), Words("train"), Words("optimizer"),
@@ -67,6 +70,8 @@ constexpr std::array kOptions{
     Option{"train.global_batch", at<kTrain, &TrainConfig::global_batch>, kNatural, kFree, "batch * accumulate * world; the one left out is derived; 0: not given"},
     Option{"train.dtype", at<kTrain, &TrainConfig::dtype>, kAny, kDTypes, "of parameters and gradients; master and moments are fp32"},
     Option{"train.clip", at<kTrain, &TrainConfig::clip>, kNotNegative, kFree, "global gradient norm is clipped to this; 0: off"},
+    Option{"train.checkpoint_activations", at<kTrain, &TrainConfig::checkpoint_activations>, kAny, kFree, "a gpt2's blocks are computed again in backward: less memory, more time, the same bits"},
+    Option{"train.offload_activations", at<kTrain, &TrainConfig::offload_activations>, kAny, kParkings, "where the inputs of those blocks lie until backward; disk: in zero.disk. needs checkpoint_activations"},
     Option{"train.seed", at<kTrain, &TrainConfig::seed>, Range{.lowest = 0, .highest = kExactInDouble}, kFree, "of initialisation, order and dropout"},
     Option{"train.eval_every", at<kTrain, &TrainConfig::eval_every>, kNatural, kFree, "steps between evaluations; 0: only at the end"},
     Option{"train.eval_batches", at<kTrain, &TrainConfig::eval_batches>, kNatural, kFree, "batches an evaluation; 0: the whole validation split"},
@@ -87,10 +92,25 @@ constexpr std::array kOptions{
     Option{"zero.stage", at<&Config::zero, &ZeroConfig::stage>, Range{.lowest = 0, .highest = 3}, kFree, "0 replicate; shard 1 optimizer state, 2 + gradients, 3 + parameters"},
     Option{"zero.device_memory", at<&Config::zero, &ZeroConfig::device_memory>, kAny, kFree, "budget a rank; auto: what is free, min: the least that works"},
 
+    Option{"zero.host_memory", at<&Config::zero, &ZeroConfig::host_memory>, kAny, kFree, "the same of host memory, where states are placed there"},
+    Option{"zero.disk", at<&Config::zero, &ZeroConfig::disk>, kAny, kFree, "folders for what is placed on disk, one a disk"},
+    Option{"zero.disk_memory", at<&Config::zero, &ZeroConfig::disk_memory>, kAny, kFree, "most bytes a rank may take there; auto: what it needs"},
+    Option{"zero.checksums", at<&Config::zero, &ZeroConfig::checksums>, kAny, kFree, "whether every page that returns from disk is verified"},
+    Option{"zero.monitor", at<&Config::zero, &ZeroConfig::monitor>, kAny, kFree, "whether states move to disk while another program needs the memory, where the placement is automatic"},
+    Option{"zero.memory_reserve", at<&Config::zero, &ZeroConfig::memory_reserve>, kAny, kFree, "memory of this machine that the monitor keeps free; auto: a sixteenth, 64 MiB to 1 GiB"},
+    Option{"zero.rates", at<&Config::zero, &ZeroConfig::rates>, kAny, kRates, "what disk and update manage; cached: as probed on this machine once, probe: again"},
+    Option{"zero.link_bandwidth", at<&Config::zero, &ZeroConfig::link_bandwidth>, kAny, kFree, "bytes a second of a link that stands for PCIe between device and host; auto: none"},
+    Option{"zero.placement", at<&Config::zero, &ZeroConfig::placement>, kAny, kPlacements, "auto: what does not fit on the device goes where a step is shortest; device: nothing leaves it; fractions below win"},
+    Option{"zero.parameter", at<&Config::zero, &ZeroConfig::parameter>, kNotNegative, kFree, "what of the parameters lies off the device; needs stage 3"},
+    Option{"zero.gradient", at<&Config::zero, &ZeroConfig::gradient>, kNotNegative, kFree, "what of the gradients lies off the device; needs stage 2"},
+    Option{"zero.optimizer", at<&Config::zero, &ZeroConfig::optimizer>, kNotNegative, kFree, "what of master and moments lies off the device"},
+
     Option{"comm.transport", at<&Config::comm, &CommConfig::transport>, kAny, kTransports, "how bytes travel between ranks"},
     Option{"comm.timeout", at<&Config::comm, &CommConfig::timeout>, kAny, kFree, "a rank silent for this long is named and the run ends"},
 
     Option{"run.dir", at<&Config::run, &RunConfig::dir>, kAny, kFree, "folder of the run: configuration, metrics, report, weights"},
+    Option{"run.timeline", at<&Config::run, &RunConfig::timeline>, kAny, kFree, "file in it for what each rank did when, a Chrome trace, such as \"timeline.json\"; empty: none"},
+    Option{"run.timeline_steps", at<&Config::run, &RunConfig::timeline_steps>, kPositive, kFree, "steps in it, from the second on"},
     Option{"run.threads", at<&Config::run, &RunConfig::threads>, Range{.lowest = 0, .highest = 4096}, kFree, "compute threads a rank; 0: cores / ranks of this machine"},
 };
 // clang-format on

@@ -77,6 +77,35 @@ void check_dropout(const LoadedConfig& loaded) {
   }
 }
 
+void check_checkpoint(const LoadedConfig& loaded) {
+  const auto& config = loaded.config;
+  if (config.train.checkpoint_activations && config.model.name != "gpt2") {
+    refuse(loaded, "train.checkpoint_activations",
+           fmt::format("model.name = \"{}\" has no blocks to compute again", config.model.name),
+           "leave it false, or use model.name gpt2");
+  }
+  if (config.train.offload_activations == "none") return;
+  if (!config.train.checkpoint_activations) {
+    refuse(loaded, "train.offload_activations", "what is parked are the inputs of checkpoints, and there are none",
+           "set train.checkpoint_activations = true, or leave it none");
+  }
+  if (config.train.offload_activations == "disk" && config.zero.disk.empty()) {
+    refuse(loaded, "train.offload_activations", "no folder on a disk is named",
+           "give [zero] disk = [\"/path\"], one a disk, or use host");
+  }
+}
+
+// It lies in the run folder, and must not be one of the files there.
+void check_timeline(const LoadedConfig& loaded) {
+  const std::string& name = loaded.config.run.timeline;
+  if (name.empty()) return;
+  const fs::path path(name);
+  if (path.filename() != path || path.extension() != ".json") {
+    refuse(loaded, "run.timeline", "not the name of a .json file", "use timeline.json: it is written into run.dir");
+  }
+  if (name == "report.json") refuse(loaded, "run.timeline", "the report's name", "use timeline.json");
+}
+
 void check_given(const LoadedConfig& loaded) {
   if (loaded.config.data.path.empty()) {
     refuse(loaded, "data.path", "no data is named", "give [data] path = \"FILE\" or --data.path FILE");
@@ -134,6 +163,8 @@ void check_rules(const LoadedConfig& loaded) {
   check_context(loaded);
   check_schedule(loaded);
   check_dropout(loaded);
+  check_checkpoint(loaded);
+  check_timeline(loaded);
 }
 
 void check_files(const LoadedConfig& loaded) {

@@ -46,14 +46,20 @@ Value to_value(const toml::node& node) {
     for (const auto& item : *array) items.push_back(to_value(item));
     return Value(std::move(items));
   }
-  return Value(Unsupported{node.is_table() ? "a table" : "a date or time"});
+  if (const auto* table = node.as_table()) {
+    Value::Table entries;
+    for (const auto& [key, item] : *table) entries.emplace_back(std::string(key.str()), to_value(item));
+    return Value(std::move(entries));
+  }
+  return Value(Unsupported{"a date or time"});
 }
 
 void flatten(const toml::table& table, const std::string& prefix, std::string_view file, std::vector<Setting>& out) {
   for (const auto& [key, node] : table) {
     std::string name = prefix + std::string(key.str());
     // An empty table stays as a setting of its own, so that a misspelt section without keys is not lost.
-    if (const auto* inner = node.as_table(); inner != nullptr && !inner->empty()) {
+    // Below a section a table is a value: [zero] optimizer = {host = 0.6}.
+    if (const auto* inner = node.as_table(); prefix.empty() && inner != nullptr && !inner->empty()) {
       flatten(*inner, name + ".", file, out);
       continue;
     }

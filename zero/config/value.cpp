@@ -38,6 +38,13 @@ std::string float_text(double number) {
   return text;
 }
 
+std::string key_text(std::string_view key) {
+  const bool bare =
+      !key.empty() && key.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") ==
+                          std::string_view::npos;
+  return bare ? std::string(key) : quoted(key);
+}
+
 }  // namespace
 
 std::string to_toml(const Value& value) {
@@ -50,6 +57,12 @@ std::string to_toml(const Value& value) {
                           std::string out;
                           for (const auto& item : items) out += (out.empty() ? "" : ", ") + to_toml(item);
                           return "[" + out + "]";
+                        },
+                        [](const Value::Table& entries) {
+                          std::string out;
+                          for (const auto& [key, item] : entries)
+                            out += (out.empty() ? "" : ", ") + key_text(key) + " = " + to_toml(item);
+                          return "{" + out + "}";
                         },
                         [](const Unsupported& other) { return "(" + other.kind + ")"; },
                     },
@@ -75,6 +88,7 @@ std::string kind_of(const Value& value) {
                         [](double) -> std::string { return "a float"; },
                         [](const std::string&) -> std::string { return "a string"; },
                         [](const Value::Array&) -> std::string { return "an array"; },
+                        [](const Value::Table&) -> std::string { return "a table"; },
                         [](const Unsupported& other) { return other.kind; },
                     },
                     value.data);

@@ -24,7 +24,8 @@ struct Unsupported {
 
 struct Value {
   using Array = std::vector<Value>;
-  using Data = std::variant<bool, std::int64_t, double, std::string, Array, Unsupported>;
+  using Table = std::vector<std::pair<std::string, Value>>;  // {disk = 0.4, host = 0.6}: in the order of the alphabet
+  using Data = std::variant<bool, std::int64_t, double, std::string, Array, Table, Unsupported>;
 
   Value() = default;
   Value(Data data) : data(std::move(data)) {}

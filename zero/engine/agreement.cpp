@@ -1,5 +1,6 @@
 #include "zero/engine/agreement.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "zero/base/check.h"
@@ -11,6 +12,7 @@ struct Header {
   std::uint64_t trace_hash;
   std::int64_t num_non_finite;
   std::int64_t first_bad_param;
+  std::int64_t wanted_bytes;
 };
 
 }  // namespace
@@ -25,7 +27,7 @@ Agreement agree(Communicator& comm, const RankFindings& findings) {
 
   std::vector<std::byte> all(world * bytes);
   std::byte* mine = all.data() + static_cast<std::size_t>(comm.rank()) * bytes;
-  const Header header{findings.trace_hash, findings.num_non_finite, findings.first_bad_param};
+  const Header header{findings.trace_hash, findings.num_non_finite, findings.first_bad_param, findings.wanted_bytes};
   std::memcpy(mine, &header, sizeof header);
   if (num_units > 0) std::memcpy(mine + sums_at, findings.sum_squares.data(), num_units * sizeof(double));
   for (std::size_t param = 0; param < num_params; ++param) {
@@ -38,11 +40,13 @@ Agreement agree(Communicator& comm, const RankFindings& findings) {
   agreement.present.assign(num_params, false);
   Header first;
   std::memcpy(&first, all.data(), sizeof first);
+  agreement.wanted_bytes = first.wanted_bytes;
   for (std::size_t rank = 0; rank < world; ++rank) {
     const std::byte* theirs = all.data() + rank * bytes;
     Header head;
     std::memcpy(&head, theirs, sizeof head);
     agreement.num_non_finite += head.num_non_finite;
+    agreement.wanted_bytes = std::max(agreement.wanted_bytes, head.wanted_bytes);
     const auto bad = static_cast<int>(head.first_bad_param);
     if (bad >= 0 && (agreement.first_bad_param < 0 || bad < agreement.first_bad_param)) agreement.first_bad_param = bad;
     if (agreement.departed_rank < 0 && head.trace_hash != first.trace_hash)

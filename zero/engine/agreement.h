@@ -21,6 +21,7 @@ struct RankFindings {
   std::uint64_t trace_hash = 0;
   std::int64_t num_non_finite = 0;
   int first_bad_param = -1;         // of this rank's shards; -1: none
+  std::int64_t wanted_bytes = 0;    // to be given back (> 0) or taken (< 0); see Rebalancer
   std::vector<double> sum_squares;  // of this rank's shard, by unit
   std::vector<bool> present;        // by parameter
 };
@@ -28,9 +29,10 @@ struct RankFindings {
 struct Agreement {
   double sum_squares = 0;  // over units and ranks, in that order
   std::int64_t num_non_finite = 0;
-  int first_bad_param = -1;   // the lowest of any rank
-  std::vector<bool> present;  // on any rank
-  int departed_rank = -1;     // the first rank whose trace differs from rank 0's; -1: all did the same
+  int first_bad_param = -1;       // the lowest of any rank
+  std::vector<bool> present;      // on any rank
+  std::int64_t wanted_bytes = 0;  // the most that any rank wants back
+  int departed_rank = -1;         // the first rank whose trace differs from rank 0's; -1: all did the same
 };
 
 Agreement agree(Communicator& comm, const RankFindings& findings);

@@ -5,6 +5,7 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/engine/engine.h"
+#include "zero/engine/tile_pass.h"
 #include "zero/plan/estimate.h"
 
 namespace zero {
@@ -15,10 +16,15 @@ namespace {
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool strict) {
   if (!placement.gradient_sharded && !placement.fp32_gradient()) return 0;
   std::int64_t largest = 0;
+  std::int64_t largest_sum = 0;  // of a shard that is summed here and lies elsewhere
   for (const Unit& unit : units) {
-    if (unit.trainable) largest = std::max(largest, gathered_bytes(unit, world));
+    if (!unit.trainable) continue;
+    largest = std::max(largest, gathered_bytes(unit, world));
+    const TierSplit gradient = tiers_of(placement, unit, world).gradient;
+    const std::int64_t element = placement.fp32_gradient() ? 4 : static_cast<std::int64_t>(size_of(unit.dtype));
+    if (!gradient.on_device()) largest_sum = std::max(largest_sum, gradient.numel() * element);
   }
-  return largest * (strict ? 1 : 2);
+  return (largest + largest_sum) * (strict ? 1 : 2);
 }
 
 std::int64_t largest_gather(const std::vector<Unit>& units, int world, const Placement& placement) {
@@ -30,14 +36,37 @@ std::int64_t largest_gather(const std::vector<Unit>& units, int world, const Pla
 
 }  // namespace
 
-GatherBudget gather_budget(const DeviceMemory& memory, const std::vector<Unit>& units, int world,
+std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool strict) {
+  return staging_bytes(units, world, placement, strict) + largest_gather(units, world, placement) * (strict ? 1 : 2);
+}
+
+std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments,
+                        int depth) {
+  bool bf16 = false;
+  TierSplit parameter, gradient, optimizer;
+  for (const Unit& unit : units) {
+    const UnitTiers tiers = tiers_of(placement, unit, world);
+    parameter.disk += tiers.parameter.disk;
+    gradient.disk += tiers.gradient.disk;
+    optimizer.disk += tiers.optimizer.disk;
+    bf16 = bf16 || unit.dtype != DType::kFloat32;
+  }
+  std::int64_t tiles = 0;  // of four bytes an element
+  const std::int64_t update = TilePass::most_tiles(depth);
+  if (parameter.disk > 0) tiles += update + TilePass::most_tiles(ShardedState::fetch_depth(depth));
+  if (gradient.disk > 0) tiles += 2 * update;  // the update's, and those of what is spilled
+  if (optimizer.disk > 0) tiles += update * (num_moments + (bf16 ? 1 : 0));
+  return tiles * TilePass::kTileNumel * 4;
+}
+
+GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& units, int world,
                            const Placement& placement, int num_moments, int stage, std::int64_t free_bytes) {
-  if (memory.kind == DeviceMemory::Kind::kMin) return {GatherBudget::kStrict};
-  const bool automatic = memory.kind == DeviceMemory::Kind::kAuto;
+  if (memory.kind == TierMemory::Kind::kMin) return {GatherBudget::kStrict};
+  const bool automatic = memory.kind == TierMemory::Kind::kAuto;
   const std::int64_t budget = automatic ? free_bytes : memory.bytes;
   const auto needed_at = [&](const Placement& where, bool strict) {
-    return state_bytes(units, world, where, num_moments).total() + staging_bytes(units, world, where, strict) +
-           largest_gather(units, world, where);
+    return state_bytes(units, world, where, num_moments, Tier::kDevice).total() +
+           staging_bytes(units, world, where, strict) + largest_gather(units, world, where);
   };
   const std::int64_t least = needed_at(placement, true);
   if (budget < least) {
@@ -48,17 +77,37 @@ GatherBudget gather_budget(const DeviceMemory& memory, const std::vector<Unit>& 
           place(stage + 1, placement.reduce_each ? Reduce::kEach : Reduce::kLast, placement.accumulate);
       remedy += fmt::format("; stage {} needs {}", stage + 1, format_bytes(needed_at(cheaper, true)));
     } else {
-      remedy += "; more ranks need less each";
+      remedy += "; more ranks need less each, and zero.optimizer = {host = 1} moves moments off the device";
     }
     throw ConfigError("zero.device_memory", automatic ? "auto" : format_bytes(budget),
                       automatic ? fmt::format("only {} are free", format_bytes(budget)) : "too small", remedy);
   }
   // What is left after state and staging holds gathered units; below twice the staging the engine keeps to one unit at
   // a time.
-  const std::int64_t capacity = budget - state_bytes(units, world, placement, num_moments).total() -
+  const std::int64_t capacity = budget - state_bytes(units, world, placement, num_moments, Tier::kDevice).total() -
                                 staging_bytes(units, world, placement, false);
   if (capacity < largest_gather(units, world, placement)) return {GatherBudget::kStrict};
   return {capacity};
+}
+
+int tiles_ahead(const TierMemory& memory, const std::vector<Unit>& units, int world, const Placement& placement,
+                const Placement& later, int num_moments, std::int64_t free_bytes) {
+  const std::int64_t state = state_bytes(units, world, placement, num_moments, Tier::kHost).total();
+  const auto needed = [&](int depth) { return state + tile_bytes(units, world, later, num_moments, depth); };
+
+  const bool automatic = memory.kind == TierMemory::Kind::kAuto;
+  const std::int64_t least = state + tile_bytes(units, world, placement, num_moments, 1);
+  const std::int64_t budget = automatic ? free_bytes : memory.kind == TierMemory::Kind::kMin ? least : memory.bytes;
+  if (budget < least) {
+    throw ConfigError(
+        "zero.host_memory", automatic ? "auto" : format_bytes(budget),
+        automatic ? fmt::format("only {} are free", format_bytes(budget)) : "too small",
+        fmt::format("a rank needs {} B there ({}): put less on the host and more on disk, or use more ranks", least,
+                    format_bytes(least)));
+  }
+  int depth = 1;
+  while (depth < ShardedState::kDefaultDepth && needed(depth + 1) <= budget) ++depth;
+  return depth;
 }
 
 }  // namespace zero

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "zero/base/bytes.h"
 #include "zero/base/check.h"
 #include "zero/base/log.h"
 #include "zero/base/machine.h"
@@ -14,13 +15,43 @@ namespace zero {
 namespace {
 
 GatherBudget agreed_budget(Communicator& comm, const std::vector<Unit>& units, const EngineOptions& options,
-                           int num_moments) {
-  const Placement placement = place(options.stage, options.reduce, options.accumulate);
-  // A fifth of what is free is left to activations and to others.
-  const std::int64_t free_bytes = available_memory() / std::max(options.local_world, 1) / 5 * 4;
-  const GatherBudget mine =
-      gather_budget(options.device_memory, units, comm.world(), placement, num_moments, options.stage, free_bytes);
+                           const Placer& placer, int num_moments) {
+  // Device and host are both main memory: what lies on the host is not free for the device.
+  const GatherBudget mine = gather_budget(options.device_memory, units, comm.world(), placer.placement(), num_moments,
+                                          options.stage, placer.free_bytes() - placer.held().host);
   return {all_reduce_min(comm, mine.capacity_bytes)};
+}
+
+std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t bytes, Timeline* timeline) {
+  if (bytes == 0) return nullptr;
+  if (options.disk.empty()) {
+    throw ConfigError("zero.disk", "[]",
+                      fmt::format("{} are placed on disk, and no folder is named", format_bytes(bytes)),
+                      "name one a disk: zero.disk = [\"/path\"]");
+  }
+  if (options.disk_memory > 0 && bytes > options.disk_memory) {
+    throw ConfigError(
+        "zero.disk_memory", format_bytes(options.disk_memory), "too small",
+        fmt::format("a rank places {} B there ({}): allow that, or put less on disk", bytes, format_bytes(bytes)));
+  }
+  return std::make_unique<DiskTier>(
+      DiskOptions{.paths = options.disk, .bytes = bytes, .checksums = options.checksums, .timeline = timeline});
+}
+
+std::vector<std::string> names_of(const std::vector<Unit>& units) {
+  std::vector<std::string> names;
+  for (const Unit& unit : units) names.push_back(unit.name);
+  return names;
+}
+
+// States may move while the model trains.
+bool moves(const Placer& placer, const EngineOptions& options) {
+  return options.offload.monitor.on && placer.movable();
+}
+
+// Where the disk must have a place for them.
+Placement may_lie(const Placer& placer, const EngineOptions& options) {
+  return moves(placer, options) ? placer.all_away() : placer.placement();
 }
 
 EngineOptions checked(EngineOptions options) {
@@ -42,41 +73,85 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
       specs_(std::move(specs)),
       options_(checked(options)),
       rule_(make_update_rule(options.optimizer)),
-      budget_(agreed_budget(comm, units, options, rule_->num_moments())),
-      state_(units, place(options.stage, options.reduce, options.accumulate), rule_->num_moments(), comm, ledger_),
-      gatherer_(state_, comm, ledger_, observer),
-      reducer_(state_, specs_.size(), budget_.strict(), comm, ledger_),
+      placer_(&comm, comm.world(), options_, units, *rule_),
+      budget_(agreed_budget(comm, units, options, placer_, rule_->num_moments())),
+      disk_(make_disk(
+          options.offload,
+          state_bytes(units, comm.world(), may_lie(placer_, options), rule_->num_moments(), Tier::kDisk).total(),
+          options.timeline)),
+      link_(options.offload.link_bytes_per_second > 0
+                ? std::make_unique<Link>(options.offload.link_bytes_per_second, options.timeline)
+                : nullptr),
+      state_(units, placer_.placement(), rule_->num_moments(), comm, ledger_,
+             {.disk = disk_.get(),
+              .link = link_.get(),
+              .depth = tiles_ahead(options.offload.host_memory, units, comm.world(), placer_.placement(),
+                                   may_lie(placer_, options), rule_->num_moments(), placer_.free_bytes()),
+              .movable = moves(placer_, options)}),
+      gatherer_(state_, comm, ledger_, observer, options.timeline),
+      reducer_(state_, specs_.size(), budget_.strict(), comm, ledger_, options.timeline),
       updater_(state_, *rule_, specs_, options_),
       executor_(state_, budget_, gatherer_, reducer_),
       at_last_step_(comm.traffic()) {
   // One set of blocks for what is gathered and what is reduced: at the end of the backward pass, when memory is
   // scarcest, the largest block that a gather needed serves a gradient.
   if (budget_.strict()) gatherer_.borrow_blocks(reducer_.blocks());
+  // Where every use of a unit begins with a gather, that is where its update must be done, and not before: what has to
+  // come from elsewhere comes while units before it compute.
+  defers_updates_ = placer_.placement().parameter_sharded && (disk_ != nullptr || link_ != nullptr);
+  gatherer_.set_current([this](int unit, bool wait) {
+    if (wait) updater_.complete(unit);
+    return updater_.current(unit);
+  });
+  if (moves(placer_, options_)) rebalancer_.emplace(placer_, budget_, units, comm.world(), options_);
+  if (options.timeline != nullptr) options.timeline->name_units(names_of(state_.units()));
 }
 
 Engine::~Engine() = default;
 
-GatheredUnit Engine::use(int unit, Use why) {
+template <typename Body>
+auto Engine::fatal_if_io_fails(Body body) {
   rethrow_stored();
+  try {
+    return body();
+  } catch (const IoError&) {
+    failed_ = std::current_exception();
+    throw;
+  }
+}
+
+GatheredUnit Engine::use(int unit, Use why) {
+  fatal_if_io_fails([&] { bring(unit, why); });
+  gatherer_.pin(unit);
+  return {static_cast<UnitPins&>(*this), unit};
+}
+
+void Engine::bring(int unit, Use why) {
+  updater_.pump();
   if (why == Use::kUntraced) {
+    updater_.finish();  // whoever uses a unit outside training may write
     const Traffic before = comm_.traffic();
     executor_.use_untraced(unit);
     untraced_.sent_bytes += comm_.traffic().sent_bytes - before.sent_bytes;
     untraced_.received_bytes += comm_.traffic().received_bytes - before.received_bytes;
   } else {
     if (why == Use::kForward) executor_.end_backward();
-    if (why == Use::kBackward) executor_.begin_backward();
+    if (why == Use::kBackward) begin_backward();
     executor_.touch(unit);
   }
-  gatherer_.pin(unit);
-  return {static_cast<UnitPins&>(*this), unit};
+}
+
+void Engine::begin_backward() {
+  if (!executor_.in_backward()) updater_.finish();  // gradients that it still reads will change
+  executor_.begin_backward();
 }
 
 void Engine::add_gradient(int param, const std::byte* gradient) {
-  rethrow_stored();
-  executor_.begin_backward();
-  reducer_.add(param, gradient);
-  executor_.gradient_arrived(reducer_.unit_of(param));
+  fatal_if_io_fails([&] {
+    begin_backward();
+    reducer_.add(param, gradient);
+    executor_.gradient_arrived(reducer_.unit_of(param));
+  });
 }
 
 void Engine::end_micro_batch() {
@@ -84,7 +159,10 @@ void Engine::end_micro_batch() {
 }
 
 StepReport Engine::step(double lr) {
-  rethrow_stored();
+  return fatal_if_io_fails([&] { return take_step(lr); });
+}
+
+StepReport Engine::take_step(double lr) {
   end_micro_batch();
   const int passes = executor_.finished_backwards();
   if (options_.accumulate > 1 && passes != options_.accumulate) {
@@ -97,15 +175,18 @@ StepReport Engine::step(double lr) {
   executor_.event({EventKind::kStep, -1, {}});
   gatherer_.finish();
   reducer_.finish();
+  state_.finish_spills();
+  updater_.finish();
+  state_.cancel_fetch();
   const Agreement agreed = exchange_findings();
-  memory_at_update_ = ledger_.held(Tier::kDevice);
+  for (const Tier tier : kAllTiers) memory_at_update_[static_cast<std::size_t>(tier)] = ledger_.held(tier);
+
+  if (rebalancer_) rebalance(agreed.wanted_bytes);
 
   const double norm = std::sqrt(agreed.sum_squares) / comm_.world();
-  const double clip = options_.clip > 0 ? std::min(1.0, options_.clip / (norm + 1e-6)) : 1.0;
   StepReport report{.grad_norm = norm, .skipped = agreed.num_non_finite > 0};
   if (!report.skipped) {
-    updater_.begin_step(agreed.present);
-    for (const Move& move : executor_.schedule().step) apply(move, clip / comm_.world(), lr);
+    update(agreed, norm, lr);
     ++num_steps_;
     skipped_in_a_row_ = 0;
   } else {
@@ -121,11 +202,7 @@ StepReport Engine::step(double lr) {
   num_departed_ += executor_.departed() ? 1 : 0;
   executor_.close_step(agreed.departed_rank < 0);
 
-  const Traffic now = comm_.traffic();
-  step_traffic_.sent_bytes = now.sent_bytes - at_last_step_.sent_bytes - untraced_.sent_bytes;
-  step_traffic_.received_bytes = now.received_bytes - at_last_step_.received_bytes - untraced_.received_bytes;
-  at_last_step_ = now;
-  untraced_ = {};
+  count_traffic();
   if (report.skipped && skipped_in_a_row_ >= options_.max_skipped_steps) {
     throw Error(
         fmt::format("{} steps in a row had a gradient that is not finite, the last in {}\n  Lower the learning rate, "
@@ -135,14 +212,57 @@ StepReport Engine::step(double lr) {
   return report;
 }
 
-void Engine::apply(const Move& move, double scale, double lr) {
+// Moments get their pages from the first update.
+std::int64_t Engine::untouched_bytes() const {
+  if (num_steps_ > 0) return 0;
+  return ledger_.held(Tier::kDevice, MemoryTag::kMoment) + ledger_.held(Tier::kHost, MemoryTag::kMoment);
+}
+
+// Before the update: nothing is gathered, every rank has read what it wanted of the others, and what an update touches
+// for the first time is not in memory yet.
+void Engine::rebalance(std::int64_t wanted_bytes) {
+  const std::optional<Rebalancer::Change> change = rebalancer_->change(wanted_bytes);
+  if (!change) return;
+  comm_.drain();
+  const std::int64_t moved = state_.move_to(change->tiers);
+  gatherer_.placement_changed();
+  executor_.set_budget(change->budget);
+  gatherer_.give_back_idle_blocks();
+  if (comm_.rank() == 0) {
+    ZERO_LOG(warn, "step {}: {}; a rank {} {}: {} moved, {} on the device, {} on the host, {} on disk", num_steps_,
+             wanted_bytes > 0
+                 ? fmt::format("memory is short ({} were free, {} should stay)",
+                               format_bytes(rebalancer_->worst().free_bytes), format_bytes(rebalancer_->reserve()))
+                 : "memory is free again",
+             change->given_back > 0 ? "gives back" : "has again", format_bytes(change->given_back), format_bytes(moved),
+             format_bytes(ledger_.held(Tier::kDevice).state()), format_bytes(ledger_.held(Tier::kHost).state()),
+             format_bytes(ledger_.held(Tier::kDisk).state()));
+  }
+  rebalancer_->changed();
+  ++num_replans_;
+  moved_bytes_ += moved;
+}
+
+void Engine::update(const Agreement& agreed, double norm, double lr) {
+  const double clip = options_.clip > 0 ? std::min(1.0, options_.clip / (norm + 1e-6)) : 1.0;
+  const std::vector<Move>& moves = executor_.schedule().step;
+  std::vector<int> units;
+  for (const Move& move : moves) {
+    if (move.kind == MoveKind::kUpdate) units.push_back(move.unit);
+  }
+  updater_.begin_step(agreed.present, units, clip / comm_.world(), lr);
+  for (const Move& move : moves) apply(move);
+  if (!defers_updates_) updater_.finish();
+}
+
+void Engine::apply(const Move& move) {
   switch (move.kind) {
     case MoveKind::kGatherGradient:
       reducer_.gather_gradient(move.unit);
       return;
     case MoveKind::kUpdate:
-      updater_.update(move.unit, reducer_.update_gradient(move.unit), reducer_.update_gradient_dtype(move.unit), scale,
-                      lr);
+      updater_.defer(move.unit, reducer_.update_gradient(move.unit), reducer_.update_gradient_dtype(move.unit));
+      if (!defers_updates_) updater_.complete(move.unit);
       reducer_.updated(move.unit);
       return;
     case MoveKind::kGather:
@@ -151,14 +271,37 @@ void Engine::apply(const Move& move, double scale, double lr) {
     case MoveKind::kRelease:
     case MoveKind::kReduce:
     case MoveKind::kFetch:
-    case MoveKind::kSpill:
       break;
   }
   ZERO_CHECK(false, "{} does not belong into step()", describe(move, state_.units()));
 }
 
+// What crossed since the last step: between ranks, to and from disk, over the link.
+void Engine::count_traffic() {
+  const Traffic now = comm_.traffic();
+  step_traffic_.sent_bytes = now.sent_bytes - at_last_step_.sent_bytes - untraced_.sent_bytes;
+  step_traffic_.received_bytes = now.received_bytes - at_last_step_.received_bytes - untraced_.received_bytes;
+  at_last_step_ = now;
+  if (disk_ != nullptr) {
+    const DiskTraffic& disk = disk_->traffic();
+    disk_of_step_ = {disk.read_bytes - disk_at_last_step_.read_bytes,
+                     disk.written_bytes - disk_at_last_step_.written_bytes,
+                     disk.waited_seconds - disk_at_last_step_.waited_seconds};
+    disk_at_last_step_ = disk;
+  }
+  untraced_ = {};
+  if (link_ != nullptr) {
+    const LinkTraffic& link = link_->traffic();
+    link_of_step_ = {link.up_bytes - link_at_last_step_.up_bytes, link.down_bytes - link_at_last_step_.down_bytes,
+                     link.busy_seconds - link_at_last_step_.busy_seconds,
+                     link.waited_seconds - link_at_last_step_.waited_seconds};
+    link_at_last_step_ = link;
+  }
+}
+
 Agreement Engine::exchange_findings() {
   RankFindings mine{.trace_hash = hash_of(executor_.trace()), .present = reducer_.present()};
+  if (rebalancer_) mine.wanted_bytes = rebalancer_->wanted(untouched_bytes());
   for (const Unit& unit : state_.units()) {
     const bool reduced = unit.trainable && executor_.finished_backwards() > 0;
     const ReduceStats stats = reduced ? reducer_.stats(unit.index) : ReduceStats{};
@@ -183,10 +326,10 @@ void Engine::read_full_precision(int unit, const std::function<void(std::span<co
   const Shard own = state_.shard(unit);
   const std::int64_t numel = own.numel * comm_.world();
   BlockPool& blocks = reducer_.blocks();
+  comm_.drain();
   const auto give_back = [&blocks](std::byte* block) { blocks.release(block); };
   const std::unique_ptr<std::byte, decltype(give_back)> block(
       blocks.acquire(numel * static_cast<std::int64_t>(sizeof(float)), 0, MemoryTag::kGathered), give_back);
-  if (blocks.reused_last()) comm_.drain();
   const std::span<float> whole(reinterpret_cast<float*>(block.get()), static_cast<std::size_t>(numel));
   const std::span<float> shard =
       whole.subspan(static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.numel));
@@ -197,8 +340,11 @@ void Engine::read_full_precision(int unit, const std::function<void(std::span<co
 }
 
 void Engine::finish() {
-  executor_.end_backward();
-  gatherer_.finish();
+  fatal_if_io_fails([&] {
+    executor_.end_backward();
+    gatherer_.finish();
+    updater_.finish();
+  });
 }
 
 void Engine::unpin(int unit) noexcept {
@@ -210,6 +356,8 @@ void Engine::unpin(int unit) noexcept {
 }
 
 void Engine::rethrow_stored() {
+  if (failed_ != nullptr) [[unlikely]]
+    std::rethrow_exception(failed_);
   if (stored_ != nullptr) [[unlikely]]
     std::rethrow_exception(std::exchange(stored_, nullptr));
 }
@@ -231,7 +379,14 @@ EngineReport Engine::report() const {
                       .rank = comm_.rank(),
                       .stage = options_.stage,
                       .transport = std::string(comm_.transport())};
-  report.memory = memory_at_update_;
+  const auto at_update = [this](Tier tier) { return memory_at_update_[static_cast<std::size_t>(tier)]; };
+  report.memory = at_update(Tier::kDevice);
+  report.host_memory = at_update(Tier::kHost);
+  report.disk_memory = at_update(Tier::kDisk);
+  report.peak_host_memory = ledger_.peak(Tier::kHost);
+  report.disk_per_step = disk_of_step_;
+  report.link_per_step = link_of_step_;
+  report.disk = disk_ == nullptr ? "" : disk_->describe();
   report.peak_memory = ledger_.peak(Tier::kDevice);
   report.peak_memory_bytes = ledger_.peak_total(Tier::kDevice);
   report.sent_bytes_per_step = step_traffic_.sent_bytes;
@@ -239,6 +394,12 @@ EngineReport Engine::report() const {
   if (!schedule().stations.empty())
     report.planned_sent_bytes = simulate(schedule(), state_.units(), comm_.world()).sent_bytes;
   report.skipped_steps = num_skipped_;
+  report.rates = placer_.rates();
+  StepProfile gathers;
+  if (!schedule().stations.empty()) count_gathers(schedule(), state_.units().size(), gathers);
+  report.transfers = placer_.predicted(state_.placement(), gathers);
+  report.replans = num_replans_;
+  report.moved_bytes = moved_bytes_;
   report.departed_steps = num_departed_;
   const Placement& placement = state_.placement();
   for (const ParamSpec& spec : specs_) {

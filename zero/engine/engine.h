@@ -13,8 +13,10 @@
 // Collective, unless said otherwise: every rank's model does the same things in the same order. One thread at a time.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,6 +24,8 @@
 #include "zero/engine/executor.h"
 #include "zero/engine/gathered_unit.h"
 #include "zero/engine/options.h"
+#include "zero/engine/placer.h"
+#include "zero/engine/rebalancer.h"
 #include "zero/engine/updater.h"
 
 namespace zero {
@@ -37,11 +41,17 @@ class Engine final : private UnitPins {
   ~Engine() override;
 
   // Local. First contents, from the unit's whole range; see ShardedState::load. The ranks must be given the same.
-  void load(int unit, const std::byte* whole, DType dtype) { state_.load(unit, whole, dtype); }
+  void load(int unit, const std::byte* whole, DType dtype) {
+    updater_.finish();
+    state_.load(unit, whole, dtype);
+  }
 
   GatheredUnit use(int unit, Use why);
   // Local. What was used is also written: stored when the last use ends.
-  void mark_written(int unit) { gatherer_.mark_written(unit); }
+  void mark_written(int unit) {
+    updater_.finish();  // it still writes what was used
+    gatherer_.mark_written(unit);
+  }
   // Contiguous, in the parameter's dtype.
   void add_gradient(int param, const std::byte* gradient);
   // The end of a micro-batch that is not the step's last.
@@ -69,8 +79,18 @@ class Engine final : private UnitPins {
  private:
   void unpin(int unit) noexcept override;
   void rethrow_stored();
+  // What a failed read or write leaves behind is no state to go on from: every later call throws the same error.
+  template <typename Body>
+  auto fatal_if_io_fails(Body body);
   Agreement exchange_findings();
-  void apply(const Move& move, double scale, double lr);
+  void bring(int unit, Use why);
+  void begin_backward();
+  StepReport take_step(double lr);
+  void update(const Agreement& agreed, double norm, double lr);
+  void apply(const Move& move);
+  void rebalance(std::int64_t wanted_bytes);
+  std::int64_t untouched_bytes() const;
+  void count_traffic();
   PhaseSeconds phase_seconds() const;
 
   Communicator& comm_;
@@ -78,20 +98,30 @@ class Engine final : private UnitPins {
   EngineOptions options_;
   Ledger ledger_;
   std::unique_ptr<UpdateRule> rule_;
+  Placer placer_;
   GatherBudget budget_;
+  std::unique_ptr<DiskTier> disk_;  // null where nothing lies there
+  std::unique_ptr<Link> link_;      // null where none stands
   ShardedState state_;
   Gatherer gatherer_;
   Reducer reducer_;
   Updater updater_;
   Executor executor_;
+  std::optional<Rebalancer> rebalancer_;  // where states may move
 
+  std::exception_ptr failed_;  // an IoError: thrown by every call from then on
   std::exception_ptr stored_;  // thrown where nothing may be thrown: by the end of an operator
   std::int64_t num_steps_ = 0;
   std::int64_t num_skipped_ = 0;
   int skipped_in_a_row_ = 0;
   std::int64_t num_departed_ = 0;
-  MemoryCount memory_at_update_;
-  Traffic untraced_;  // of gathers outside training
+  std::int64_t num_replans_ = 0;
+  std::int64_t moved_bytes_ = 0;
+  std::array<MemoryCount, kNumTiers> memory_at_update_;
+  DiskTraffic disk_at_last_step_, disk_of_step_;
+  LinkTraffic link_at_last_step_, link_of_step_;
+  bool defers_updates_ = false;  // an update may wait until its unit is wanted
+  Traffic untraced_;             // of gathers outside training
   Traffic at_last_step_;
   Traffic step_traffic_;
   PhaseSeconds taken_;
@@ -99,7 +129,19 @@ class Engine final : private UnitPins {
 
 // The memory a rank needs, and what a budget leaves for gathered units. Throws ConfigError under "zero.device_memory"
 // with the smallest budget that works and the next cheaper stage. `free_bytes`: what "auto" may use.
-GatherBudget gather_budget(const DeviceMemory& memory, const std::vector<Unit>& units, int world,
+GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& units, int world,
                            const Placement& placement, int num_moments, int stage, std::int64_t free_bytes);
+
+// How many tiles of what lies on disk a budget of host memory lets a rank read ahead, and write behind: 1 to
+// ShardedState::kDefaultDepth. Throws ConfigError under "zero.host_memory" with the smallest budget that works.
+// `later`: where states may come to lie, with more of them on disk.
+int tiles_ahead(const TierMemory& memory, const std::vector<Unit>& units, int world, const Placement& placement,
+                const Placement& later, int num_moments, std::int64_t free_bytes);
+
+// Bytes on the device that gathering and reducing take beside the states; strict: one unit at a time.
+std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool strict);
+// Bytes on the host that tiles of what lies on disk take.
+std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments,
+                        int depth);
 
 }  // namespace zero

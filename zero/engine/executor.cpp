@@ -104,10 +104,17 @@ void Executor::end_backward() {
   in_backward_ = false;
 }
 
+void Executor::set_budget(GatherBudget budget) {
+  ZERO_CHECK(budget.strict() == budget_.strict(), "whether one unit is gathered at a time is for good");
+  budget_ = budget;
+  outdated_ = true;
+  gatherer_.set_capacity(budget.strict() ? 0 : budget.capacity_bytes);
+}
+
 void Executor::close_step(bool same_everywhere) {
   ZERO_CHECK(!in_backward_, "a step was closed inside a backward pass");
   const bool replayed = replaying_ && cursor_ == schedule_.stations.size();
-  if (!replayed || !same_everywhere) {
+  if (!replayed || !same_everywhere || std::exchange(outdated_, false)) {
     // Without a trace that all ranks share, the next step runs on demand, in an order that does not depend on data.
     schedule_ =
         build_schedule(same_everywhere ? trace_ : Trace{}, state_.units(), state_.world(), state_.placement(), budget_);
@@ -133,10 +140,11 @@ void Executor::issue(const Move& move) {
     case MoveKind::kReduce:
       reducer_.reduce(move.unit);
       return;
+    case MoveKind::kFetch:
+      gatherer_.fetch(move.unit);
+      return;
     case MoveKind::kGatherGradient:
     case MoveKind::kUpdate:
-    case MoveKind::kFetch:
-    case MoveKind::kSpill:
       break;
   }
   ZERO_CHECK(false, "{} does not belong between events", describe(move, state_.units()));

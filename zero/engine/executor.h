@@ -43,6 +43,8 @@ class Executor {
   const Schedule& schedule() const { return schedule_; }
   bool departed() const { return departed_; }
 
+  // Local. Placement or budget have changed: the next schedule is built anew. Between the step event and close_step().
+  void set_budget(GatherBudget budget);
   // Local. `same_everywhere`: every rank recorded the same trace, so that a schedule built from it is the same on all.
   void close_step(bool same_everywhere);
 
@@ -65,6 +67,7 @@ class Executor {
   int finished_backwards_ = 0;
   bool replaying_ = false;
   bool departed_ = false;
+  bool outdated_ = false;       // the schedule is of another placement or budget
   bool said_departed_ = false;  // once a run
   bool in_backward_ = false;
   bool untraced_residents_ = false;

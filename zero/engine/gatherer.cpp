@@ -8,12 +8,30 @@
 #include "zero/plan/schedule.h"
 
 namespace zero {
+namespace {
 
-Gatherer::Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, UnitObserver& observer)
+bool brings_shards(const ShardedState& state) {
+  return !std::ranges::all_of(state.units(),
+                              [&](const Unit& unit) { return state.parameters().split(unit.index).on_device(); });
+}
+
+// Shards that are brought into gathered blocks are read there by peers.
+BlockPool::Allocator allocator(Communicator& comm, bool peers_read) {
+  if (!peers_read) return allocate_host;
+  return [&comm](std::size_t bytes) { return comm.allocate(bytes); };
+}
+
+}  // namespace
+
+Gatherer::Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, UnitObserver& observer, Timeline* timeline)
     : state_(state),
       comm_(comm),
+      ledger_(ledger),
       observer_(observer),
-      pool_(allocate_host, ledger, MemoryTag::kGathered),
+      timeline_(timeline),
+      spans_(state.units().size()),
+      brings_shards_(brings_shards(state)),
+      pool_(allocator(comm, brings_shards_), ledger, MemoryTag::kGathered),
       resident_(state.units(), comm.world()),
       pending_(state.units().size()),
       ready_(state.units().size(), false),
@@ -30,29 +48,60 @@ Gatherer::Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, Unit
   }
 }
 
+void Gatherer::placement_changed() {
+  if (!state_.placement().parameter_sharded || brings_shards_ == brings_shards(state_)) return;
+  ZERO_CHECK(resident_.units().empty(), "{} units are gathered while states move", resident_.units().size());
+  brings_shards_ = !brings_shards_;
+  pool_ = BlockPool(allocator(comm_, brings_shards_), ledger_, MemoryTag::kGathered);
+}
+
 std::byte* Gatherer::acquire(std::int64_t bytes) {
-  std::byte* block = pool().acquire(bytes, capacity_bytes_, MemoryTag::kGathered);
-  if (borrowed_ != nullptr && borrowed_->reused_last()) comm_.drain();
-  return block;
+  // Peers may still be reading what an idle block held: a gradient, or this rank's shard of another unit.
+  if (borrowed_ != nullptr || brings_shards_) comm_.drain();
+  return pool().acquire(bytes, capacity_bytes_, MemoryTag::kGathered);
+}
+
+void Gatherer::fetch(int unit) {
+  if (brings_shards_ && !resident_.holds(unit) && current_(unit, /*wait=*/false)) state_.begin_fetch(unit);
 }
 
 void Gatherer::begin(int unit) {
   const auto index = static_cast<std::size_t>(unit);
   if (!state_.placement().parameter_sharded || resident_.holds(unit)) return;
   const std::int64_t bytes = resident_.bytes_of(unit);
-  data_[index] = acquire(bytes);
+  spans_[index] = TimedSpan(timeline_, Activity::kGather, unit, bytes);
+  current_(unit, /*wait=*/true);
+  const double start = monotonic_seconds();
+  std::byte* block = acquire(bytes);
+  const std::span<std::byte> whole{block, static_cast<std::size_t>(bytes)};
+  std::span<const std::byte> own = state_.parameter_shard(unit);
+  if (own.empty()) {  // it lies on another tier: brought into its place in the whole
+    const std::size_t shard_bytes = whole.size() / static_cast<std::size_t>(comm_.world());
+    const std::span<std::byte> brought =
+        whole.subspan(shard_bytes * static_cast<std::size_t>(comm_.rank()), shard_bytes);
+    try {
+      state_.fetch_parameter(unit, brought.data());
+    } catch (...) {
+      pool().release(block);
+      throw;
+    }
+    own = brought;
+  }
+  data_[index] = block;
   resident_.add(unit);
-  pending_[index] =
-      comm_.all_gather(state_.parameter_shard(unit), {data_[index], static_cast<std::size_t>(bytes)}, {.unit = unit});
+  pending_[index] = comm_.all_gather(own, whole, {.unit = unit});
+  seconds_ += monotonic_seconds() - start;
 }
 
 void Gatherer::ensure(int unit) {
   const auto index = static_cast<std::size_t>(unit);
   last_use_[index] = ++clock_;
   if (ready_[index]) return;
-  const double start = monotonic_seconds();
+  const TimedSpan waiting(timeline_, Activity::kWaitGather, unit);
   begin(unit);
+  const double start = monotonic_seconds();
   pending_[index].wait();
+  spans_[index].end();
   ready_[index] = true;
   observer_.bind(unit, data_[index]);
   seconds_ += monotonic_seconds() - start;
@@ -64,6 +113,7 @@ void Gatherer::release(int unit) {
   ZERO_CHECK(pins_[index] == 0, "unit {} is released while an operator uses it", state_.unit(unit).name);
   // A gather that was begun must be finished: the peers count on this rank's part of it.
   if (!pending_[index].finished()) pending_[index].wait();
+  spans_[index].end();
   observer_.bind(unit, nullptr);
   pool().release(data_[index]);
   data_[index] = nullptr;
@@ -85,7 +135,9 @@ void Gatherer::refresh(int unit) {
     refreshing_.pop_front();
   }
   refreshing_.push_back(unit);
+  const double start = monotonic_seconds();
   const std::int64_t bytes = resident_.bytes_of(unit);
+  spans_[index] = TimedSpan(timeline_, Activity::kGather, unit, bytes);
   pending_[index] =
       comm_.all_gather(state_.parameter_shard(unit), {data_[index], static_cast<std::size_t>(bytes)}, {.unit = unit});
   ready_[index] = false;
@@ -101,7 +153,7 @@ std::vector<int> Gatherer::releasable() const {
 }
 
 void Gatherer::before_writing() {
-  if (!state_.placement().parameter_sharded) comm_.drain();
+  if (!state_.placement().parameter_sharded || brings_shards_) comm_.drain();
 }
 
 void Gatherer::mark_written(int unit) {

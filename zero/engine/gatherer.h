@@ -12,6 +12,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "zero/comm/communicator.h"
@@ -30,11 +31,21 @@ class UnitObserver {
 
 class Gatherer {
  public:
-  Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, UnitObserver& observer);
+  Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, UnitObserver& observer,
+           Timeline* timeline = nullptr);
 
-  void set_capacity(std::int64_t bytes) { capacity_bytes_ = bytes; }  // idle blocks beyond it are given back
+  // Idle blocks beyond it are given back: as new ones are needed, or now.
+  void set_capacity(std::int64_t bytes) { capacity_bytes_ = bytes; }
+  void give_back_idle_blocks() { pool_.trim(capacity_bytes_); }
+  // `current(unit, wait)`: whether this rank's shard is up to date; with `wait` it is made so first.
+  using Current = std::function<bool(int unit, bool wait)>;
+  void set_current(Current current) { current_ = std::move(current); }
   // Units are gathered into another's blocks, which peers may have been reading: before the first gather.
   void borrow_blocks(BlockPool& pool) { borrowed_ = &pool; }
+  // Local. The state lies elsewhere now; nothing may be gathered.
+  void placement_changed();
+  // Local. A hint: this rank's shard of a unit that lies off the device begins to come.
+  void fetch(int unit);
   // Collective. No-ops for a unit that is resident (begun) already.
   void begin(int unit);
   void ensure(int unit);
@@ -56,8 +67,8 @@ class Gatherer {
   // When the last pin of a written unit goes, what was written is stored.
   void unpin(int unit);
   void mark_written(int unit);
-  // Where parameters are whole, late peers may still read them here: waits for those. Whoever uses a unit outside
-  // training may write.
+  // Where parameters are whole, or shards are brought, late peers may still read them here: waits for those. Whoever
+  // uses a unit outside training may write.
   void before_writing();
   std::vector<int> pinned() const;
 
@@ -69,7 +80,13 @@ class Gatherer {
 
   ShardedState& state_;
   Communicator& comm_;
+  Ledger& ledger_;
   UnitObserver& observer_;
+  Timeline* timeline_;
+  // By unit: its gather, from begin() to ensure().
+  std::vector<TimedSpan> spans_;
+  Current current_ = [](int, bool) { return true; };
+  bool brings_shards_ = false;  // some parameters lie off the device: own shards are read by peers from gathered blocks
   BlockPool pool_;
   BlockPool* borrowed_ = nullptr;
   std::int64_t capacity_bytes_ = 0;

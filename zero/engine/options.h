@@ -1,26 +1,61 @@
 // What an engine is told once, and what it reports back. Values only.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "zero/base/timeline.h"
+#include "zero/memory/disk_tier.h"
 #include "zero/memory/ledger.h"
+#include "zero/memory/link.h"
+#include "zero/memory/memory_monitor.h"
 #include "zero/optim/update_rule.h"
 #include "zero/plan/param_spec.h"
 #include "zero/plan/placement.h"
+#include "zero/plan/step_model.h"
 
 namespace zero {
 
-// Budget of everything zero.cpp holds on the device: state, gathered units, staging.
-//   auto: what is free on this machine, shared by its ranks     min: one unit gathered at a time, nothing ahead
-struct DeviceMemory {
+// Budget of everything zero.cpp holds on a tier: on the device state, gathered units and staging.
+//   auto: what is free on this machine, shared by its ranks
+//   min: the least that works: one unit gathered at a time, nothing ahead; one tile of what lies on disk at a time
+struct TierMemory {
   enum class Kind : std::uint8_t { kAuto, kMin, kBytes };
   Kind kind = Kind::kAuto;
   std::int64_t bytes = 0;  // of kBytes
-  // "auto", "min", or a size such as "64MiB". Throws ConfigError under "zero.device_memory".
-  static DeviceMemory parse(std::string_view text);
+  // "auto", "min", or a size such as "64MiB". Throws ConfigError under `key`.
+  static TierMemory parse(std::string_view text, std::string_view key = "zero.device_memory");
+};
+
+// Whether states move while the model trains, so that other programs find memory when they need it.
+struct MonitorOptions {
+  bool on = true;                  // where the placement is automatic, and a disk has room for all that can leave
+  std::int64_t reserve_bytes = 0;  // of this machine, to be left free; 0: default_reserve()
+  std::chrono::milliseconds period{20};
+  std::function<MemoryReading()> read;  // empty: of this machine
+};
+
+// What leaves the device, and where to.
+struct OffloadOptions {
+  StateFractions fractions;
+  // Without fractions: what does not fit on the device goes where a step is shortest, to a disk that is named or into a
+  // host_memory in bytes. False: nothing goes.
+  bool automatic = true;
+  TierMemory host_memory;
+  std::vector<std::string> disk;  // folders, one a disk; needed where a fraction lies there
+  std::int64_t disk_memory = 0;   // most bytes a rank may take there; 0: what it needs
+  MonitorOptions monitor;
+  // What this machine gives a rank, where that is known from before; without update_numel it is probed, where it is
+  // needed for a choice or, with `probes`, always.
+  TierRates rates;
+  bool probes = false;
+  bool checksums = false;  // every block that returns from disk is verified
+  // Bytes a second of a link that stands for PCIe between device and host, each way, at stage 3; 0: there is none, both
+  // are main memory. For tests and experiments.
+  double link_bytes_per_second = 0;
 };
 
 // Parameters that share hyper-parameters; the first group whose predicate holds takes a parameter.
@@ -34,7 +69,8 @@ struct EngineOptions {
   int stage = 3;
   Reduce reduce = Reduce::kAuto;
   int accumulate = 1;  // backward passes a step; all but the last inside an accumulate() scope
-  DeviceMemory device_memory;
+  TierMemory device_memory;
+  OffloadOptions offload;
   OptimizerOptions optimizer = AdamWOptions{};
   // Empty: the optimizer's weight decay on parameters with two or more dimensions, none on the others.
   std::vector<ParameterGroup> groups;
@@ -42,6 +78,8 @@ struct EngineOptions {
   int threads = 1;             // for sums and updates
   int local_world = 1;         // ranks that share this machine's memory
   int max_skipped_steps = 10;  // so many steps in a row with a non-finite gradient end the run
+  // Gets what the engine does while it records; outlives the engine.
+  Timeline* timeline = nullptr;
 };
 
 // What one step did.
@@ -65,9 +103,14 @@ struct EngineReport {
   int rank = 0;
   int stage = 0;
   std::string transport;
-  MemoryCount memory;                    // just before the first update of the last step
-  MemoryCount peak_memory;               // by tag
+  MemoryCount memory;                    // on the device, just before the first update of the last step
+  MemoryCount peak_memory;               // on the device, by tag
   std::int64_t peak_memory_bytes = 0;    // of the sum
+  MemoryCount host_memory, disk_memory;  // at the same time as `memory`
+  MemoryCount peak_host_memory;
+  DiskTraffic disk_per_step;             // of the last step
+  LinkTraffic link_per_step;             // of the last step
+  std::string disk;                      // how the disk is used; empty: not at all
   std::int64_t sent_bytes_per_step = 0;  // of the last step
   std::int64_t received_bytes_per_step = 0;
   std::int64_t planned_sent_bytes = 0;  // what the schedule in force predicts for a step; 0 before there is one
@@ -76,6 +119,10 @@ struct EngineReport {
   std::int64_t num_parameters = 0;
   std::int64_t padding_bytes = 0;
   std::int64_t skipped_steps = 0;
+  TierRates rates;                  // what the prediction counts with; zero where nothing was probed
+  PredictedStep transfers;          // of a step as states lie now, without the model's own computation
+  std::int64_t replans = 0;         // how often states moved because memory was short, or free again
+  std::int64_t moved_bytes = 0;     // by them, in all
   std::int64_t departed_steps = 0;  // steps that did something else than their schedule
 };
 

@@ -6,6 +6,7 @@
 #include "zero/base/check.h"
 #include "zero/base/clock.h"
 #include "zero/comm/rank_sum.h"
+#include "zero/memory/host_memory.h"
 #include "zero/plan/schedule.h"
 
 namespace zero {
@@ -38,10 +39,13 @@ void take(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype
 
 }  // namespace
 
-Reducer::Reducer(ShardedState& state, std::size_t num_params, bool frugal, Communicator& comm, Ledger& ledger)
+Reducer::Reducer(ShardedState& state, std::size_t num_params, bool frugal, Communicator& comm, Ledger& ledger,
+                 Timeline* timeline)
     : state_(state),
       comm_(comm),
+      timeline_(timeline),
       staging_([&comm](std::size_t bytes) { return comm.allocate(bytes); }, ledger, MemoryTag::kStaging),
+      sums_(allocate_host, ledger, MemoryTag::kStaging),
       addresses_(addresses_of(state.units(), num_params)),
       gradients_(state.units().size()),
       arrived_(num_params, false),
@@ -71,9 +75,8 @@ DType Reducer::flat_dtype(int unit) const {
 }
 
 std::byte* Reducer::acquire(int unit) {
-  std::byte* block = staging_.acquire(gathered_bytes(state_.unit(unit), state_.world()), 0);
-  if (staging_.reused_last()) comm_.drain();  // a late peer may still read what the block held
-  return block;
+  comm_.drain();  // a late peer may still read what an idle block held, and that is used again, or given back
+  return staging_.acquire(gathered_bytes(state_.unit(unit), state_.world()), 0);
 }
 
 void Reducer::add(int param, const std::byte* gradient) {
@@ -158,9 +161,18 @@ void Reducer::reduce(int unit) {
   };
   std::byte* wire = flat_dtype(unit) == description.dtype ? flat(unit) : to_wire_type(unit);
   request.in = {wire, shard_bytes(description.dtype) * static_cast<std::size_t>(state_.world())};
-  request.out = {state_.gradient_shard(unit), shard_bytes(request.out_dtype)};
+  // A shard that lies on another tier is summed here first, on top of what was brought from there.
+  std::byte* sum = nullptr;
+  if (state_.gradient_shard(unit) == nullptr) {
+    wait_for(unit);
+    sum = sums_.acquire(state_.gradient_shard_bytes(unit), 0);
+    if (request.accumulate) state_.fetch_gradient(unit, sum);
+  }
+  request.out = {sum != nullptr ? sum : state_.gradient_shard(unit), shard_bytes(request.out_dtype)};
   const bool staged = wire != state_.whole_gradient(unit);
-  pending_.push_back({comm_.reduce_scatter(request, {.unit = unit}), unit, staged ? wire : nullptr});
+  TimedSpan span(timeline_, Activity::kReduce, unit, static_cast<std::int64_t>(request.in.size()));
+  pending_.push_back(
+      {comm_.reduce_scatter(request, {.unit = unit}), unit, staged ? wire : nullptr, sum, std::move(span)});
   state.staging = nullptr;
   state.num_arrived = 0;
   state.reduced = true;
@@ -173,8 +185,33 @@ void Reducer::reduce(int unit) {
 void Reducer::wait_oldest() {
   Pending oldest = std::move(pending_.front());
   pending_.pop_front();
-  oldest.work.wait();
+  {
+    const TimedSpan waiting(timeline_, Activity::kWaitReduce, oldest.unit);
+    oldest.work.wait();
+  }
+  oldest.span.end();
+  if (oldest.sum != nullptr) {
+    state_.spill_gradient(oldest.unit, oldest.sum);
+    sums_.release(oldest.sum);
+  }
   if (oldest.staging != nullptr) staging_.release(oldest.staging);
+}
+
+void Reducer::wait_for(int unit) {
+  while (std::ranges::any_of(pending_, [unit](const Pending& pending) { return pending.unit == unit; })) wait_oldest();
+}
+
+template <typename Use>
+void Reducer::with_gradient_shard(int unit, bool writes, Use use) {
+  if (std::byte* held = state_.gradient_shard(unit)) {
+    use(held);
+    return;
+  }
+  std::byte* block = sums_.acquire(state_.gradient_shard_bytes(unit), 0);
+  state_.fetch_gradient(unit, block);
+  use(block);
+  if (writes) state_.spill_gradient(unit, block);
+  sums_.release(block);
 }
 
 void Reducer::end_backward() {
@@ -193,9 +230,11 @@ void Reducer::finish() {
     if (!unit.trainable || unit.dtype == DType::kFloat32 || state_.gradient_dtype(unit.index) != DType::kFloat32)
       continue;
     const std::int64_t numel = state_.shard(unit.index).numel;
-    auto* sum = reinterpret_cast<float*>(state_.gradient_shard(unit.index));
-    std::transform(sum, sum + numel, sum, [](float value) { return to_float(to_bfloat16(value)); });
-    at(unit.index).stats = stats_of(state_.gradient_shard(unit.index), DType::kFloat32, numel);
+    with_gradient_shard(unit.index, /*writes=*/true, [&](std::byte* shard) {
+      auto* sum = reinterpret_cast<float*>(shard);
+      std::transform(sum, sum + numel, sum, [](float value) { return to_float(to_bfloat16(value)); });
+      at(unit.index).stats = stats_of(shard, DType::kFloat32, numel);
+    });
   }
   seconds_ += monotonic_seconds() - start;
 }
@@ -214,20 +253,23 @@ void Reducer::gather_gradient(int unit) {
     at(unit).gathered = whole;
   }
   const std::span<std::byte> out{whole, block * static_cast<std::size_t>(state_.world())};
+  const TimedSpan span(timeline_, Activity::kGatherGradient, unit, static_cast<std::int64_t>(out.size()));
   comm_.all_gather(out.subspan(static_cast<std::size_t>(own.offset) * size, block), out, {.unit = unit}).wait();
   seconds_ += monotonic_seconds() - start;
 }
 
-int Reducer::first_non_finite(int unit) const {
+int Reducer::first_non_finite(int unit) {
   const Shard own = state_.shard(unit);
   const DType dtype = state_.gradient_dtype(unit);
-  for (const Slice& slice : state_.unit(unit).slices) {
-    const SlicePart part = overlap(slice, own);
-    const std::byte* begin =
-        state_.gradient_shard(unit) + (part.offset - own.offset) * static_cast<std::int64_t>(size_of(dtype));
-    if (part.numel > 0 && stats_of(begin, dtype, part.numel).num_non_finite > 0) return slice.param;
-  }
-  return -1;
+  int first = -1;
+  with_gradient_shard(unit, /*writes=*/false, [&](const std::byte* shard) {
+    for (const Slice& slice : state_.unit(unit).slices) {
+      const SlicePart part = overlap(slice, own);
+      const std::byte* begin = shard + (part.offset - own.offset) * static_cast<std::int64_t>(size_of(dtype));
+      if (first < 0 && part.numel > 0 && stats_of(begin, dtype, part.numel).num_non_finite > 0) first = slice.param;
+    }
+  });
+  return first;
 }
 
 const std::byte* Reducer::update_gradient(int unit) const {

@@ -5,6 +5,8 @@
 // the non-finite count taken in the same pass. The flat range is the rank's whole gradient where that is held, else a
 // staging block that lives from the first gradient to the reduction.
 //
+// A gradient shard that lies on another tier is summed in a block on the device, and spilled when its sum is complete.
+//
 //   reducer.add(param, bytes);                     // Local
 //   if (reducer.complete(u)) reducer.reduce(u);    // Collective: begins
 //   reducer.finish();                              // Collective: stats() and gradient shards may be read
@@ -26,7 +28,8 @@ namespace zero {
 class Reducer {
  public:
   // `frugal`: one staging block at a time, each reduction waited for at once ("min").
-  Reducer(ShardedState& state, std::size_t num_params, bool frugal, Communicator& comm, Ledger& ledger);
+  Reducer(ShardedState& state, std::size_t num_params, bool frugal, Communicator& comm, Ledger& ledger,
+          Timeline* timeline = nullptr);
 
   // Local (Collective where a staging block must be made: the order of gradients is the same on every rank).
   // `gradient`: contiguous, in the unit's dtype.
@@ -52,12 +55,12 @@ class Reducer {
 
   int unit_of(int param) const { return addresses_[static_cast<std::size_t>(param)].unit; }
   // After finish(). The first parameter with a non-finite value in this rank's shard of the unit; -1: none.
-  int first_non_finite(int unit) const;
+  int first_non_finite(int unit);
   // After finish(). Of this rank's shard of the sum over ranks.
   const ReduceStats& stats(int unit) const { return at(unit).stats; }
   // Which parameters got a gradient on this rank since clear().
   const std::vector<bool>& present() const { return present_; }
-  // What the update of this rank's update range reads.
+  // What the update of this rank's update range reads; null where it does not lie on the device.
   const std::byte* update_gradient(int unit) const;
   DType update_gradient_dtype(int unit) const;
 
@@ -78,6 +81,8 @@ class Reducer {
     Work work;
     int unit;
     std::byte* staging;
+    std::byte* sum;  // this rank's shard, on its way to another tier; null where it is reduced into its place
+    TimedSpan span{};
   };
 
   UnitGradient& at(int unit) { return gradients_[static_cast<std::size_t>(unit)]; }
@@ -90,11 +95,18 @@ class Reducer {
   std::byte* acquire(int unit);
   std::byte* to_wire_type(int unit);
   void wait_oldest();
+  void wait_for(int unit);
+  // A block with this rank's shard of the sum, for as long as `work` takes; written back if `writes`. In place where it
+  // lies on the device.
+  template <typename Use>
+  void with_gradient_shard(int unit, bool writes, Use use);
   void zero_missing(int unit);
 
   ShardedState& state_;
   Communicator& comm_;
+  Timeline* timeline_;
   BlockPool staging_;
+  BlockPool sums_;  // shards of gradients that lie on another tier; no peer reads them
   std::vector<SliceAddress> addresses_;
   std::vector<UnitGradient> gradients_;
   std::vector<bool> arrived_;  // by parameter, in this backward pass and not reduced

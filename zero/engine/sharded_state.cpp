@@ -9,14 +9,15 @@
 namespace zero {
 namespace {
 
-// Elements [begin, begin + numel) of `from` (in from_dtype) as to_dtype; what lies beyond `available` stays zero.
+// Elements [begin, begin + numel) of `from` (in from_dtype) as to_dtype; what lies beyond `available` is zero.
 void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype, std::int64_t begin,
              std::int64_t numel, std::int64_t available) {
   const std::int64_t count = std::clamp<std::int64_t>(available - begin, 0, numel);
+  const std::size_t to_size = size_of(to_dtype);
+  std::memset(to + count * static_cast<std::int64_t>(to_size), 0, static_cast<std::size_t>(numel - count) * to_size);
   if (from_dtype == to_dtype) {
-    const std::size_t size = size_of(from_dtype);
     if (count > 0)
-      std::memcpy(to, from + begin * static_cast<std::int64_t>(size), static_cast<std::size_t>(count) * size);
+      std::memcpy(to, from + begin * static_cast<std::int64_t>(to_size), static_cast<std::size_t>(count) * to_size);
   } else if (to_dtype == DType::kFloat32) {
     const auto* source = reinterpret_cast<const BFloat16Bits*>(from) + begin;
     std::transform(source, source + count, reinterpret_cast<float*>(to),
@@ -30,48 +31,85 @@ void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dt
 
 }  // namespace
 
-std::byte* ShardedState::Arena::at(int unit) const {
-  if (offsets.empty()) return nullptr;
-  const std::int64_t offset = offsets[static_cast<std::size_t>(unit)];
-  return offset < 0 ? nullptr : buffer.data() + offset;
-}
-
-template <typename SizeOfElement, typename Allocate>
-ShardedState::Arena ShardedState::make_arena(Holds holds, MemoryTag tag, Ledger& ledger, SizeOfElement size_of_element,
-                                             Allocate allocate) const {
-  Arena arena;
-  std::int64_t bytes = 0;
+template <typename ElementBytes>
+ArrayLayout ShardedState::layout(TierSplit UnitTiers::*state, ElementBytes element_bytes) const {
+  ArrayLayout layout;
   for (const Unit& unit : units_) {
-    const auto size = static_cast<std::int64_t>(size_of_element(unit));
-    arena.offsets.push_back(size == 0 ? -1 : bytes);
-    bytes += (holds == Holds::kWhole ? padded_numel(unit, world_) : shard_of(unit, rank_, world_).numel) * size;
+    layout.splits.push_back(tiers_of(placement_, unit, world_).*state);
+    layout.element_bytes.push_back(static_cast<std::int64_t>(element_bytes(unit)));
   }
-  arena.buffer = Buffer(allocate(static_cast<std::size_t>(bytes)), ledger, Tier::kDevice, tag);
-  return arena;
+  return layout;
 }
 
 ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& placement, int num_moments,
-                           Communicator& comm, Ledger& ledger)
-    : units_(units), placement_(placement), rank_(comm.rank()), world_(comm.world()) {
-  const auto window = [&comm](std::size_t bytes) { return comm.allocate(bytes); };
-  const auto holds = [](bool sharded) { return sharded ? Holds::kShard : Holds::kWhole; };
-  const auto fp32 = [](const Unit& unit) { return unit.trainable ? 4 : 0; };
-  parameter_ = make_arena(
-      holds(placement.parameter_sharded), MemoryTag::kParameter, ledger,
-      [](const Unit& unit) { return size_of(unit.dtype); }, window);
-  const auto gradient_size = [this](const Unit& unit) {
+                           Communicator& comm, Ledger& ledger, const Surroundings& around)
+    : units_(units),
+      placement_(placement),
+      rank_(comm.rank()),
+      world_(comm.world()),
+      staging_(allocate_host, ledger, MemoryTag::kStaging, Tier::kHost),
+      pass_(around.disk, around.link, staging_, around.depth),
+      updates_(around.disk, around.link, staging_, around.depth),
+      fetches_(around.disk, around.link, staging_, fetch_depth(around.depth)),
+      spills_(around.disk, around.link, staging_, around.depth),
+      fetches_ahead_(around.depth > 1),
+      has_link_(around.link != nullptr) {
+  const auto tiers = [&](bool sharded) { return Tiers{ledger, around.disk, around.movable && sharded}; };
+  // A window for parameters that lie elsewhere, and may come, has memory where they lie alone.
+  const bool away = !std::ranges::all_of(
+      units_, [this](const Unit& unit) { return tiers_of(placement_, unit, world_).parameter.on_device(); });
+  const auto window = [&comm, away](std::size_t bytes) {
+    return comm.allocate(bytes, away ? Written::kPart : Written::kWhole);
+  };
+  const StateArray::Allocator plain = allocate_host;
+  parameter_ = StateArray(layout(&UnitTiers::parameter, [](const Unit& unit) { return size_of(unit.dtype); }),
+                          MemoryTag::kParameter, tiers(placement.parameter_sharded), window);
+  const auto gradient_bytes = [this](const Unit& unit) {
     return unit.trainable ? size_of(gradient_dtype(unit.index)) : 0;
   };
-  if (placement.gradient_sharded) {
-    gradient_ = make_arena(Holds::kShard, MemoryTag::kGradient, ledger, gradient_size, allocate_host);
-  } else {
-    gradient_ = make_arena(Holds::kWhole, MemoryTag::kGradient, ledger, gradient_size, window);
+  gradient_ = StateArray(layout(&UnitTiers::gradient, gradient_bytes), MemoryTag::kGradient,
+                         tiers(placement.gradient_sharded), placement.gradient_sharded ? plain : window);
+  const auto master_bytes = [](const Unit& unit) { return unit.trainable && unit.dtype != DType::kFloat32 ? 4 : 0; };
+  master_ = StateArray(layout(&UnitTiers::optimizer, master_bytes), MemoryTag::kMaster, tiers(true), plain);
+  const auto moment_bytes = [](const Unit& unit) { return unit.trainable ? 4 : 0; };
+  for (int which = 0; which < num_moments; ++which)
+    moments_.emplace_back(layout(&UnitTiers::optimizer, moment_bytes), MemoryTag::kMoment, tiers(true), plain);
+  moves_parameters_ = has_link_ || any_parameter_on_disk();
+}
+
+bool ShardedState::any_parameter_on_disk() const {
+  return std::ranges::any_of(units_, [this](const Unit& unit) { return parameter_.split(unit.index).disk > 0; });
+}
+
+std::int64_t ShardedState::move_to(const std::vector<UnitTiers>& tiers) {
+  cancel_fetch();
+  finish_spills();
+  pass_.finish();
+  updates_.finish();
+  std::int64_t moved = 0;
+  for (const Direction direction : {Direction::kDown, Direction::kUp}) {
+    const auto move = [&](StateArray& array, TierSplit UnitTiers::*state) {
+      if (!array.movable()) return;
+      std::vector<TierSplit> splits;
+      for (const UnitTiers& unit : tiers) splits.push_back(unit.*state);
+      moved += array.move(splits, direction);
+    };
+    move(parameter_, &UnitTiers::parameter);
+    move(gradient_, &UnitTiers::gradient);
+    move(master_, &UnitTiers::optimizer);
+    for (StateArray& moments : moments_) move(moments, &UnitTiers::optimizer);
   }
-  const auto master_size = [](const Unit& unit) { return unit.trainable && unit.dtype != DType::kFloat32 ? 4 : 0; };
-  master_ = make_arena(holds(placement.optimizer_sharded), MemoryTag::kMaster, ledger, master_size, allocate_host);
-  for (int which = 0; which < num_moments; ++which) {
-    moments_.push_back(make_arena(holds(placement.optimizer_sharded), MemoryTag::kMoment, ledger, fp32, allocate_host));
-  }
+  placement_.tiers = tiers;
+  staging_.trim(0);
+  moves_parameters_ = has_link_ || any_parameter_on_disk();
+  return moved;
+}
+
+template <typename Visit>
+void ShardedState::for_each_tile(TilePass& pass, const StateArray& array, TileAccess access, int unit, Visit visit) {
+  if (!array.has(unit)) return;
+  pass.begin({{&array, access}}, {{unit, array.split(unit).numel()}});
+  while (const Tile* tile = pass.next()) visit(*tile);
 }
 
 Shard ShardedState::update_range(int unit) const {
@@ -79,28 +117,53 @@ Shard ShardedState::update_range(int unit) const {
   return {0, padded_numel(this->unit(unit), world_)};
 }
 
+Shard ShardedState::held_parameter(int unit) const {
+  return placement_.parameter_sharded ? shard(unit) : Shard{0, padded_numel(this->unit(unit), world_)};
+}
+
 std::byte* ShardedState::whole_parameter(int unit) const {
-  return placement_.parameter_sharded ? nullptr : parameter_.at(unit);
+  return placement_.parameter_sharded ? nullptr : parameter_.on_device(unit);
 }
 
 std::span<std::byte> ShardedState::parameter_shard(int unit) const {
+  std::byte* held = parameter_.on_device(unit);
+  if (held == nullptr) return {};
   const Shard own = shard(unit);
   const auto size = static_cast<std::int64_t>(size_of(this->unit(unit).dtype));
-  std::byte* begin = parameter_.at(unit) + (placement_.parameter_sharded ? 0 : own.offset * size);
-  return {begin, static_cast<std::size_t>(own.numel * size)};
+  return {held + (own.offset - held_parameter(unit).offset) * size, static_cast<std::size_t>(own.numel * size)};
+}
+
+void ShardedState::begin_fetch(int unit) {
+  if (!fetches_ahead_ || parameter_.on_device(unit) != nullptr) return;
+  fetches_.begin({{&parameter_, TileAccess::kBring}}, {{unit, parameter_.split(unit).numel()}});
+  fetching_ = unit;
+}
+
+void ShardedState::cancel_fetch() {
+  fetches_.finish();
+  fetching_ = -1;
+}
+
+void ShardedState::fetch_parameter(int unit, std::byte* into) {
+  ZERO_CHECK(placement_.parameter_sharded, "whole parameters are never away");
+  const std::int64_t size = parameter_.element_bytes(unit);
+  if (std::exchange(fetching_, -1) != unit)
+    fetches_.begin({{&parameter_, TileAccess::kBring}}, {{unit, parameter_.split(unit).numel()}});
+  while (const Tile* tile = fetches_.next())
+    std::memcpy(into + tile->begin * size, tile->data[0], static_cast<std::size_t>(tile->numel * size));
 }
 
 std::byte* ShardedState::updated_parameter(int unit) const {
-  return placement_.optimizer_sharded ? parameter_shard(unit).data() : parameter_.at(unit);
+  return placement_.optimizer_sharded ? parameter_shard(unit).data() : parameter_.on_device(unit);
 }
 
 float* ShardedState::master(int unit) const {
-  return reinterpret_cast<float*>(master_.at(unit));
+  return reinterpret_cast<float*>(master_.on_device(unit));
 }
 
 float* ShardedState::moment(int unit, int which) const {
   return which < static_cast<int>(moments_.size())
-             ? reinterpret_cast<float*>(moments_[static_cast<std::size_t>(which)].at(unit))
+             ? reinterpret_cast<float*>(moments_[static_cast<std::size_t>(which)].on_device(unit))
              : nullptr;
 }
 
@@ -109,51 +172,85 @@ DType ShardedState::gradient_dtype(int unit) const {
 }
 
 std::byte* ShardedState::whole_gradient(int unit) const {
-  return placement_.gradient_sharded ? nullptr : gradient_.at(unit);
+  return placement_.gradient_sharded ? nullptr : gradient_.on_device(unit);
 }
 
 std::byte* ShardedState::gradient_shard(int unit) const {
-  if (placement_.gradient_sharded) return gradient_.at(unit);
-  return gradient_.at(unit) + shard(unit).offset * static_cast<std::int64_t>(size_of(gradient_dtype(unit)));
+  std::byte* held = gradient_.on_device(unit);
+  if (held == nullptr || placement_.gradient_sharded) return held;
+  return held + shard(unit).offset * gradient_.element_bytes(unit);
+}
+
+std::int64_t ShardedState::gradient_shard_bytes(int unit) const {
+  return shard(unit).numel * gradient_.element_bytes(unit);
+}
+
+void ShardedState::fetch_gradient(int unit, std::byte* into) {
+  finish_spills();
+  const std::int64_t size = gradient_.element_bytes(unit);
+  for_each_tile(pass_, gradient_, TileAccess::kBring, unit, [&](const Tile& tile) {
+    std::memcpy(into + tile.begin * size, tile.data[0], static_cast<std::size_t>(tile.numel * size));
+  });
+}
+
+void ShardedState::spill_gradient(int unit, const std::byte* from) {
+  const std::int64_t size = gradient_.element_bytes(unit);
+  for_each_tile(spills_, gradient_, TileAccess::kSend, unit, [&](const Tile& tile) {
+    std::memcpy(tile.data[0], from + tile.begin * size, static_cast<std::size_t>(tile.numel * size));
+  });
 }
 
 void ShardedState::load(int index, const std::byte* whole, DType dtype) {
+  cancel_fetch();
   const Unit& unit = this->unit(index);
-  const Shard held = placement_.parameter_sharded ? shard(index) : Shard{0, padded_numel(unit, world_)};
-  convert(whole, dtype, parameter_.at(index), unit.dtype, held.offset, held.numel, unit.numel);
-  if (std::byte* master = master_.at(index)) {
-    const Shard updated = update_range(index);
-    convert(whole, dtype, master, DType::kFloat32, updated.offset, updated.numel, unit.numel);
-  }
+  const auto take = [&](const StateArray& array, Shard held, DType to) {
+    for_each_tile(pass_, array, TileAccess::kWrite, index, [&](const Tile& tile) {
+      convert(whole, dtype, tile.data[0], to, held.offset + tile.begin, tile.numel, unit.numel);
+    });
+  };
+  take(parameter_, held_parameter(index), unit.dtype);
+  take(master_, update_range(index), DType::kFloat32);
+  pass_.finish();
 }
 
 void ShardedState::store(int index, const std::byte* whole) {
+  cancel_fetch();
   const Unit& unit = this->unit(index);
-  if (whole != parameter_.at(index)) {
-    const Shard held = placement_.parameter_sharded ? shard(index) : Shard{0, padded_numel(unit, world_)};
-    convert(whole, unit.dtype, parameter_.at(index), unit.dtype, held.offset, held.numel, unit.numel);
+  if (whole != parameter_.on_device(index)) {
+    const Shard held = held_parameter(index);
+    for_each_tile(pass_, parameter_, TileAccess::kWrite, index, [&](const Tile& tile) {
+      convert(whole, unit.dtype, tile.data[0], unit.dtype, held.offset + tile.begin, tile.numel, unit.numel);
+    });
   }
-  if (float* master = this->master(index)) {
-    // Only what was written: an element whose master still rounds to the parameter keeps its full precision.
-    const Shard updated = update_range(index);
-    const auto* low = reinterpret_cast<const BFloat16Bits*>(whole) + updated.offset;
-    const std::int64_t numel = std::clamp<std::int64_t>(unit.numel - updated.offset, 0, updated.numel);
+  // Only what was written: an element whose master still rounds to the parameter keeps its full precision.
+  const Shard updated = update_range(index);
+  for_each_tile(pass_, master_, TileAccess::kReadWrite, index, [&](const Tile& tile) {
+    auto* master = reinterpret_cast<float*>(tile.data[0]);
+    const std::int64_t first = updated.offset + tile.begin;
+    const auto* low = reinterpret_cast<const BFloat16Bits*>(whole) + first;
+    const std::int64_t numel = std::clamp<std::int64_t>(unit.numel - first, 0, tile.numel);
     for (std::int64_t i = 0; i < numel; ++i) {
       if (to_bfloat16(master[i]) != low[i]) master[i] = to_float(low[i]);
     }
-  }
+  });
+  pass_.finish();
 }
 
-void ShardedState::read_full_precision_shard(int index, std::span<float> out) const {
+void ShardedState::read_full_precision_shard(int index, std::span<float> out) {
   const Shard own = shard(index);
   ZERO_CHECK(static_cast<std::int64_t>(out.size()) == own.numel, "a shard of {} elements into {}", own.numel,
              out.size());
-  if (const float* master = this->master(index)) {
-    std::copy_n(master + (own.offset - update_range(index).offset), own.numel, out.data());
-  } else {
-    convert(parameter_shard(index).data(), unit(index).dtype, reinterpret_cast<std::byte*>(out.data()), DType::kFloat32,
-            0, own.numel, own.numel);
-  }
+  const bool from_master = master_.has(index);
+  const StateArray& array = from_master ? master_ : parameter_;
+  const Shard held = from_master ? update_range(index) : held_parameter(index);
+  const DType dtype = from_master ? DType::kFloat32 : unit(index).dtype;
+  for_each_tile(pass_, array, TileAccess::kRead, index, [&](const Tile& tile) {
+    const std::int64_t first = std::max(held.offset + tile.begin, own.offset);
+    const std::int64_t end = std::min(held.offset + tile.begin + tile.numel, own.offset + own.numel);
+    if (first >= end) return;
+    convert(tile.data[0], dtype, reinterpret_cast<std::byte*>(out.data() + (first - own.offset)), DType::kFloat32,
+            first - held.offset - tile.begin, end - first, tile.numel);
+  });
 }
 
 }  // namespace zero

@@ -1,21 +1,24 @@
-// ShardedState: what this rank holds of every unit, as its placement says: parameter, gradient, master, moments.
+// ShardedState: what this rank holds of every unit, as its placement says: parameter, gradient, master, moments, each
+// whole or this rank's shard, on the tiers that the placement names.
 //
-// One arena a state, charged to the ledger under the state's tag; a unit's part of an arena is either its whole padded
-// range or this rank's shard. Parameters and whole gradients lie in memory the transport likes best, so that peers can
-// read them in place.
+// One StateArray a state, charged to the ledger under the state's tag. Parameters and whole gradients on the device lie
+// in memory the transport likes best, so that peers can read them in place.
 //
-//   ShardedState state(units, place(3, Reduce::kAuto, 1), /*num_moments=*/2, comm, ledger);
+//   ShardedState state(units, placement, /*num_moments=*/2, comm, ledger, &disk);
 //   state.load(u, whole, DType::kFloat32);          // keeps this rank's part
-//   state.parameter_shard(u)                        // the bytes that peers gather
+//   state.parameter_shard(u)                        // the bytes that peers gather; empty where they lie elsewhere:
+//   state.fetch_parameter(u, into)                  // then they are brought
 //
-// Invariant: padding and gaps between slices are zero. Construction is Collective; everything else Local.
+// Invariant: padding and gaps between slices are zero. Construction is Collective; everything else Local. What touches
+// the disk throws IoError.
 #pragma once
 
 #include <span>
 #include <vector>
 
 #include "zero/comm/communicator.h"
-#include "zero/memory/buffer.h"
+#include "zero/engine/state_array.h"
+#include "zero/engine/tile_pass.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/placement.h"
 #include "zero/plan/unit.h"
@@ -24,8 +27,20 @@ namespace zero {
 
 class ShardedState {
  public:
+  static constexpr int kDefaultDepth = 4;
+  struct Surroundings {
+    DiskTier* disk = nullptr;   // may be null where the placement puts nothing there
+    Link* link = nullptr;       // null where none stands between device and host
+    int depth = kDefaultDepth;  // tiles read ahead, and written behind; with 1 nothing is fetched ahead of its use
+    bool movable = false;       // what can leave the device may move between tiers later
+  };
   ShardedState(const std::vector<Unit>& units, const Placement& placement, int num_moments, Communicator& comm,
-               Ledger& ledger);
+               Ledger& ledger, const Surroundings& surroundings);
+  ShardedState(const std::vector<Unit>& units, const Placement& placement, int num_moments, Communicator& comm,
+               Ledger& ledger)
+      : ShardedState(units, placement, num_moments, comm, ledger, Surroundings{}) {}
+  // Tiles of a unit's parameters that come ahead of its gather.
+  static constexpr int fetch_depth(int depth) { return depth > 1 ? 4 * depth : 1; }
 
   const Unit& unit(int index) const { return units_[static_cast<std::size_t>(index)]; }
   const std::vector<Unit>& units() const { return units_; }
@@ -38,9 +53,17 @@ class ShardedState {
 
   // The unit's whole padded range where this rank holds it, else null.
   std::byte* whole_parameter(int unit) const;
+  // Empty where not all of it is on the device.
   std::span<std::byte> parameter_shard(int unit) const;
-  // Where the update of update_range() reads and writes: parameters of the unit's dtype; fp32 master (null for fp32
-  // units).
+  // This rank's shard from wherever it lies; `into` has its bytes. begin_fetch() lets it come ahead of that, one unit
+  // at a time; its contents must not change in between.
+  void begin_fetch(int unit);
+  void cancel_fetch();
+  void fetch_parameter(int unit, std::byte* into);
+  // An update's new parameters are moved to where they lie: TilePass::flush() before they are used.
+  bool moves_parameters() const { return moves_parameters_; }
+  // Where the update of update_range() reads and writes, on the device: parameters of the unit's dtype, fp32 master,
+  // moments. Null where the unit has none, or not all of it is on the device: then a tile pass over arrays() brings it.
   std::byte* updated_parameter(int unit) const;
   float* master(int unit) const;
   float* moment(int unit, int which) const;
@@ -48,7 +71,16 @@ class ShardedState {
   // Gradient after reduction: fp32 while micro-batches are summed, else the unit's dtype.
   DType gradient_dtype(int unit) const;
   std::byte* whole_gradient(int unit) const;  // null where only a shard is held
-  std::byte* gradient_shard(int unit) const;  // this rank's shard
+  std::byte* gradient_shard(int unit) const;  // this rank's shard; null where not all of it is on the device
+  std::int64_t gradient_shard_bytes(int unit) const;
+  void fetch_gradient(int unit, std::byte* into);
+  // `from` may be used again when it returns; the gradient is there after finish_spills(), or a fetch_gradient().
+  void spill_gradient(int unit, const std::byte* from);
+  void finish_spills() { spills_.finish(); }
+
+  // Between steps, of a movable state: what lies elsewhere in `tiers` (by unit) moves there. Nothing may be gathered,
+  // fetched or being updated, here or by peers. Returns the bytes that moved.
+  std::int64_t move_to(const std::vector<UnitTiers>& tiers);
 
   // Takes this rank's part from a whole range given in `dtype` (the unit's own, or fp32: then the master is exact).
   // `whole` has unit.numel elements; gaps in it must be zero.
@@ -56,27 +88,37 @@ class ShardedState {
   // The same from the gathered range of the unit's own dtype after somebody wrote into it: parameter and master follow.
   void store(int unit, const std::byte* whole);
   // This rank's shard in full precision: the master where there is one.
-  void read_full_precision_shard(int unit, std::span<float> out) const;
+  void read_full_precision_shard(int unit, std::span<float> out);
+
+  const StateArray& parameters() const { return parameter_; }
+  const StateArray& gradients() const { return gradient_; }
+  const StateArray& masters() const { return master_; }
+  const std::vector<StateArray>& moments() const { return moments_; }
+  // The update's pass over them. Nothing else may change a state while it runs.
+  TilePass& update_pass() { return updates_; }
 
  private:
-  struct Arena {
-    Buffer buffer;
-    std::vector<std::int64_t> offsets;  // of each unit, in bytes; -1: the unit has none
-    std::byte* at(int unit) const;
-  };
-  enum class Holds : std::uint8_t { kWhole, kShard };
-  // `size_of_element(unit)` is 0 for units without this state.
-  template <typename SizeOfElement, typename Allocate>
-  Arena make_arena(Holds holds, MemoryTag tag, Ledger& ledger, SizeOfElement size_of_element, Allocate allocate) const;
+  template <typename ElementBytes>
+  ArrayLayout layout(TierSplit UnitTiers::*state, ElementBytes element_bytes) const;
+  // Calls visit(tile) for every tile of one unit's part of one array.
+  template <typename Visit>
+  void for_each_tile(TilePass& pass, const StateArray& array, TileAccess access, int unit, Visit visit);
+  Shard held_parameter(int unit) const;
+  bool any_parameter_on_disk() const;
 
   std::vector<Unit> units_;
   Placement placement_;
   int rank_ = 0;
   int world_ = 1;
-  Arena parameter_;
-  Arena gradient_;
-  Arena master_;
-  std::vector<Arena> moments_;
+  StateArray parameter_, gradient_, master_;
+  std::vector<StateArray> moments_;
+  BlockPool staging_;  // tiles of what lies on disk
+  TilePass pass_;      // of what is done at once
+  TilePass updates_, fetches_, spills_;
+  int fetching_ = -1;  // the unit that comes ahead
+  bool fetches_ahead_ = false;
+  bool has_link_ = false;
+  bool moves_parameters_ = false;
 };
 
 }  // namespace zero

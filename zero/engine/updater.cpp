@@ -14,7 +14,12 @@ constexpr std::int64_t kGrain = 1 << 18;  // elements a thread takes at a time
 
 Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<ParamSpec>& specs,
                  const EngineOptions& options)
-    : state_(state), rule_(rule), steps_(specs.size(), 0), present_(specs.size(), false), team_(options.threads) {
+    : state_(state),
+      rule_(rule),
+      timeline_(options.timeline),
+      steps_(specs.size(), 0),
+      present_(specs.size(), false),
+      team_(options.threads) {
   for (const ParamSpec& spec : specs) {
     Group group{.weight_decay = spec.shape.size() >= 2 ? weight_decay(options.optimizer) : 0.0};
     const auto match = std::find_if(options.groups.begin(), options.groups.end(),
@@ -29,39 +34,130 @@ Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<
   }
 }
 
-void Updater::begin_step(const std::vector<bool>& present) {
-  present_ = present;
-  for (std::size_t param = 0; param < present.size(); ++param) steps_[param] += present[param] ? 1 : 0;
+int Updater::add(std::vector<TileArray>& arrays, const StateArray& array, TileAccess access) const {
+  arrays.push_back({&array, access});
+  return static_cast<int>(arrays.size()) - 1;
 }
 
-void Updater::update(int unit, const std::byte* gradient, DType dtype, double scale, double lr) {
+// A unit without a gradient anywhere is not even read.
+bool Updater::updates(int unit) const {
+  const auto& slices = state_.unit(unit).slices;
+  return std::ranges::any_of(slices,
+                             [this](const Slice& slice) { return present_[static_cast<std::size_t>(slice.param)]; });
+}
+
+void Updater::begin_step(const std::vector<bool>& present, std::span<const int> units, double scale, double lr) {
+  finish();
   const double start = monotonic_seconds();
-  const Unit& description = state_.unit(unit);
-  const Shard range = state_.update_range(unit);
-  const bool low_precision = description.dtype != DType::kFloat32;
-  std::byte* held = state_.updated_parameter(unit);
-  float* parameter = low_precision ? state_.master(unit) : reinterpret_cast<float*>(held);
-  for (const Slice& slice : description.slices) {
+  scale_ = scale;
+  lr_ = lr;
+  present_ = present;
+  for (std::size_t param = 0; param < present.size(); ++param) steps_[param] += present[param] ? 1 : 0;
+
+  const Placement& placement = state_.placement();
+  std::vector<TileArray> arrays;
+  slots_ = {};
+  // Where they are whole they are on the device, and the update covers a part of them.
+  if (placement.parameter_sharded) slots_.parameter = add(arrays, state_.parameters(), TileAccess::kReadWrite);
+  if (placement.gradient_sharded) slots_.gradient = add(arrays, state_.gradients(), TileAccess::kRead);
+  slots_.master = add(arrays, state_.masters(), TileAccess::kReadWrite);
+  for (std::size_t which = 0; which < state_.moments().size(); ++which)
+    slots_.moments[which] = add(arrays, state_.moments()[which], TileAccess::kReadWrite);
+  std::vector<TileRange> ranges;
+  gradients_.assign(state_.units().size(), {});
+  outstanding_.assign(state_.units().size(), false);
+  for (const int unit : units) {
+    const std::int64_t numel = updates(unit) ? state_.update_range(unit).numel : 0;
+    outstanding_[static_cast<std::size_t>(unit)] = numel > 0;
+    ranges.push_back({unit, numel});
+  }
+  state_.update_pass().begin(std::move(arrays), std::move(ranges));
+  seconds_ += monotonic_seconds() - start;
+}
+
+void Updater::defer(int unit, const std::byte* gradient, DType dtype) {
+  gradients_[static_cast<std::size_t>(unit)] = {gradient, dtype, true};
+}
+
+bool Updater::current(int unit) {
+  if (outstanding_.empty()) return true;
+  return !outstanding_[static_cast<std::size_t>(unit)] &&
+         (!state_.moves_parameters() || state_.update_pass().settled(unit));
+}
+
+void Updater::complete(int unit) {
+  if (current(unit)) return;
+  const double start = monotonic_seconds();
+  TilePass& pass = state_.update_pass();
+  while (outstanding_[static_cast<std::size_t>(unit)]) {
+    const Tile* tile = pass.next();
+    ZERO_CHECK(tile != nullptr, "the update of unit {} was lost", unit);
+    update_tile(*tile);
+  }
+  if (state_.moves_parameters()) pass.flush(unit);
+  seconds_ += monotonic_seconds() - start;
+}
+
+void Updater::pump() {
+  TilePass& pass = state_.update_pass();
+  if (!pass.ready()) return;
+  const double start = monotonic_seconds();
+  while (pass.ready() && gradients_[static_cast<std::size_t>(pass.next_unit())].given) update_tile(*pass.next());
+  seconds_ += monotonic_seconds() - start;
+}
+
+void Updater::finish() {
+  const double start = monotonic_seconds();
+  TilePass& pass = state_.update_pass();
+  while (pass.next_unit() >= 0) update_tile(*pass.next());
+  pass.finish();
+  seconds_ += monotonic_seconds() - start;
+}
+
+void Updater::update_tile(const Tile& tile) {
+  const Unit& unit = state_.unit(tile.unit);
+  const auto index = static_cast<std::size_t>(tile.unit);
+  ZERO_CHECK(gradients_[index].given, "the update of {} came before its gradient", unit.name);
+  TimedSpan span(timeline_, Activity::kUpdate, tile.unit, tile.numel * static_cast<std::int64_t>(size_of(unit.dtype)));
+  const std::byte* gradient = gradients_[index].data;
+  const DType dtype = gradients_[index].dtype;
+  const auto in_tile = [&](int slot) { return slot < 0 ? nullptr : tile.data[static_cast<std::size_t>(slot)]; };
+  const auto from_unit = [&](auto* data, DType type) {
+    return data + tile.begin * static_cast<std::int64_t>(size_of(type));
+  };
+  std::byte* held = in_tile(slots_.parameter);
+  if (held == nullptr) held = from_unit(state_.updated_parameter(tile.unit), unit.dtype);
+  const std::byte* given = slots_.gradient >= 0 ? in_tile(slots_.gradient) : from_unit(gradient, dtype);
+  const bool low_precision = unit.dtype != DType::kFloat32;
+  float* parameter = reinterpret_cast<float*>(low_precision ? in_tile(slots_.master) : held);
+  auto* first_moment = reinterpret_cast<float*>(in_tile(slots_.moments[0]));
+  auto* second_moment = reinterpret_cast<float*>(in_tile(slots_.moments[1]));
+
+  const Shard range{state_.update_range(tile.unit).offset + tile.begin, tile.numel};
+  for (const Slice& slice : unit.slices) {
     const auto param = static_cast<std::size_t>(slice.param);
     const SlicePart part = overlap(slice, range);
     if (part.numel == 0 || !present_[param]) continue;
     const UpdateScalars scalars{.step = steps_[param],
-                                .lr = lr * groups_[param].lr_scale,
-                                .gradient_scale = scale,
+                                .lr = lr_ * groups_[param].lr_scale,
+                                .gradient_scale = scale_,
                                 .weight_decay = groups_[param].weight_decay};
     const std::int64_t first = part.offset - range.offset;
     team_.for_range(first, first + part.numel, kGrain, [&](std::int64_t begin, std::int64_t end) {
       UpdateSpan span{.parameter = parameter + begin,
-                      .gradient = gradient + begin * static_cast<std::int64_t>(size_of(dtype)),
+                      .gradient = given + begin * static_cast<std::int64_t>(size_of(dtype)),
                       .gradient_dtype = dtype,
                       .numel = end - begin};
-      if (float* moment = state_.moment(unit, 0)) span.first_moment = moment + begin;
-      if (float* moment = state_.moment(unit, 1)) span.second_moment = moment + begin;
+      if (first_moment != nullptr) span.first_moment = first_moment + begin;
+      if (second_moment != nullptr) span.second_moment = second_moment + begin;
       if (low_precision) span.low_precision = reinterpret_cast<BFloat16Bits*>(held) + begin;
       rule_.update(span, scalars);
     });
   }
-  seconds_ += monotonic_seconds() - start;
+  span.end();
+  const int done = tile.unit;
+  state_.update_pass().put_back();
+  if (state_.update_pass().next_unit() != done) outstanding_[index] = false;
 }
 
 }  // namespace zero

@@ -1,14 +1,22 @@
 // Updater: the optimizer over what this rank holds of a unit, parameter by parameter.
 //
 // Each parameter belongs to one group (weight decay, learning-rate scale) and counts its own steps: one that got no
-// gradient on any rank is left alone, its moments too, as in torch.optim.
+// gradient on any rank is left alone, its moments too, as in torch.optim. States that lie off the device are brought
+// ahead of the update and written back behind it, tile by tile, through the whole step. An update need not happen in
+// step(): deferred, it happens when the unit is wanted, or before, as its tiles arrive while the model computes. That
+// is exact: nobody sees a unit that is not updated.
 //
-//   updater.begin_step(present);                       // which parameters got a gradient anywhere
-//   updater.update(unit, gradient, dtype, scalars);
+//   updater.begin_step(present, units, scale, lr);     // which parameters got a gradient anywhere; the order to come
+//   for (int unit : units) updater.defer(unit, gradient, dtype);
+//   updater.pump();                                    // what can be done without waiting
+//   updater.complete(unit);                            // before its parameters are used
+//   updater.finish();                                  // before gradients change
 //
-// Local. The same bits for any number of threads.
+// Local. The same bits for any number of threads, wherever states lie, and whenever the update happens. Throws IoError.
 #pragma once
 
+#include <array>
+#include <span>
 #include <vector>
 
 #include "zero/base/parallel.h"
@@ -22,11 +30,17 @@ class Updater {
   Updater(ShardedState& state, const UpdateRule& rule, const std::vector<ParamSpec>& specs,
           const EngineOptions& options);
 
-  // Counts a step of every present parameter.
-  void begin_step(const std::vector<bool>& present);
-  // `gradient`: of state.update_range(unit). `scale`: multiplies it (clip / world). `lr`: of this step, before group
-  // scales.
-  void update(int unit, const std::byte* gradient, DType dtype, double scale, double lr);
+  // Counts a step of every present parameter. `units`: those that defer() will be called for, in that order. `scale`
+  // multiplies gradients (clip / world). `lr`: of this step, before group scales.
+  void begin_step(const std::vector<bool>& present, std::span<const int> units, double scale, double lr);
+  // `gradient`: of state.update_range(unit), until the unit is complete; null where it does not lie on the device.
+  void defer(int unit, const std::byte* gradient, DType dtype);
+  // Updates what comes before the unit, and the unit. No-op for one that is up to date.
+  void complete(int unit);
+  // Updated, and its parameters are where they lie.
+  bool current(int unit);
+  void pump();
+  void finish();
 
   double seconds() const { return seconds_; }
 
@@ -35,11 +49,33 @@ class Updater {
     double weight_decay = 0;
     double lr_scale = 1;
   };
+  // Position of each state among the pass's arrays; -1: not one of them.
+  struct Slots {
+    int parameter = -1;
+    int gradient = -1;
+    int master = -1;
+    std::array<int, 2> moments{-1, -1};
+  };
+  int add(std::vector<TileArray>& arrays, const StateArray& array, TileAccess access) const;
+  bool updates(int unit) const;
+  void update_tile(const Tile& tile);
+
   ShardedState& state_;
   const UpdateRule& rule_;
+  Timeline* timeline_;
+  Slots slots_;
   std::vector<Group> groups_;        // by parameter
   std::vector<std::int64_t> steps_;  // by parameter
   std::vector<bool> present_;
+  struct Gradient {
+    const std::byte* data = nullptr;
+    DType dtype = DType::kFloat32;
+    bool given = false;  // defer() was called
+  };
+  std::vector<Gradient> gradients_;  // by unit, of this step
+  std::vector<bool> outstanding_;    // by unit: not up to date
+  double scale_ = 1;
+  double lr_ = 0;
   ThreadTeam team_;
   double seconds_ = 0;
 };

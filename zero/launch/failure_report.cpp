@@ -68,8 +68,11 @@ std::string failure_report(std::span<const RankEnd> ends, int world) {
   std::size_t witnesses = 0;
   for (const auto& end : ends) {
     if (&end == culprit || !end.failed() || ++witnesses > kMostWitnesses) continue;
-    out += fmt::format("  rank {} then failed with {}{}{}\n", end.rank, describe(end.end),
-                       end.last_lines.empty() ? "" : ": ", end.last_lines.empty() ? "" : end.last_lines.back());
+    const bool same_words = !end.last_lines.empty() && end.last_lines == culprit->last_lines;
+    const std::string words = same_words               ? ", in the same words"
+                              : end.last_lines.empty() ? ""
+                                                       : ": " + end.last_lines.back();
+    out += fmt::format("  rank {} then failed with {}{}\n", end.rank, describe(end.end), words);
   }
   if (witnesses > kMostWitnesses) out += fmt::format("  and {} more\n", witnesses - kMostWitnesses);
   return out + "  " + advice(culprit->end) + "\n";

@@ -8,6 +8,9 @@
 
 namespace zero {
 
+// More ranks on one machine are taken for a slip.
+inline constexpr int kMostLocalRanks = 1024;
+
 struct LaunchOptions {
   std::vector<std::string> program;  // with its arguments; looked up in PATH
   int ranks = 1;                     // on this machine

@@ -6,8 +6,8 @@
 
 namespace zero {
 
-BlockPool::BlockPool(Allocator allocate, Ledger& ledger, MemoryTag tag)
-    : allocate_(std::move(allocate)), ledger_(ledger), tag_(tag) {}
+BlockPool::BlockPool(Allocator allocate, Ledger& ledger, MemoryTag tag, Tier tier)
+    : allocate_(std::move(allocate)), ledger_(&ledger), tag_(tag), tier_(tier) {}
 
 std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes, MemoryTag tag) {
   bytes = std::max<std::int64_t>(bytes, 1);  // null means "none"
@@ -26,7 +26,15 @@ std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes, Memo
     reused_last_ = true;
     return best->buffer.data();
   }
-  for (auto block = blocks_.begin(); block != blocks_.end() && held_bytes_ + bytes > limit_bytes;) {
+  trim(limit_bytes - bytes);
+  blocks_.push_back({Buffer(allocate_(static_cast<std::size_t>(bytes)), *ledger_, tier_, tag), false});
+  held_bytes_ += bytes;
+  reused_last_ = false;
+  return blocks_.back().buffer.data();
+}
+
+void BlockPool::trim(std::int64_t limit_bytes) {
+  for (auto block = blocks_.begin(); block != blocks_.end() && held_bytes_ > limit_bytes;) {
     if (!block->idle) {
       ++block;
       continue;
@@ -34,10 +42,6 @@ std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes, Memo
     held_bytes_ -= block->bytes();
     block = blocks_.erase(block);
   }
-  blocks_.push_back({Buffer(allocate_(static_cast<std::size_t>(bytes)), ledger_, Tier::kDevice, tag), false});
-  held_bytes_ += bytes;
-  reused_last_ = false;
-  return blocks_.back().buffer.data();
 }
 
 void BlockPool::release(std::byte* data) {

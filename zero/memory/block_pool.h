@@ -23,7 +23,7 @@ namespace zero {
 class BlockPool {
  public:
   using Allocator = std::function<Allocation(std::size_t)>;
-  BlockPool(Allocator allocate, Ledger& ledger, MemoryTag tag);
+  BlockPool(Allocator allocate, Ledger& ledger, MemoryTag tag, Tier tier = Tier::kDevice);
 
   // Contents are whatever the last user left. Where what is in use leaves no room for `bytes` below `limit_bytes`, the
   // smallest idle block that is large enough serves, and a new one only where there is none: the limit yields to need.
@@ -31,6 +31,8 @@ class BlockPool {
   std::byte* acquire(std::int64_t bytes, std::int64_t limit_bytes) { return acquire(bytes, limit_bytes, tag_); }
   std::byte* acquire(std::int64_t bytes, std::int64_t limit_bytes, MemoryTag tag);
   void release(std::byte* block);
+  // Gives idle blocks back until no more than `limit_bytes` are held. As Collective as the allocator.
+  void trim(std::int64_t limit_bytes);
 
   std::int64_t held_bytes() const { return held_bytes_; }
   // True when the block handed out last had been used before.
@@ -43,8 +45,9 @@ class BlockPool {
     std::int64_t bytes() const { return static_cast<std::int64_t>(buffer.size()); }
   };
   Allocator allocate_;
-  Ledger& ledger_;
+  Ledger* ledger_;
   MemoryTag tag_;
+  Tier tier_;
   std::vector<Block> blocks_;
   std::int64_t held_bytes_ = 0;
   bool reused_last_ = false;

@@ -27,20 +27,10 @@ std::string_view name_of(MemoryTag tag) {
       return "gathered";
     case MemoryTag::kStaging:
       return "staging";
+    case MemoryTag::kActivation:
+      return "activation";
   }
   ZERO_CHECK(false, "memory tag {}", static_cast<int>(tag));
-}
-
-std::string_view name_of(Tier tier) {
-  switch (tier) {
-    case Tier::kDevice:
-      return "device";
-    case Tier::kHost:
-      return "host";
-    case Tier::kDisk:
-      return "disk";
-  }
-  ZERO_CHECK(false, "tier {}", static_cast<int>(tier));
 }
 
 std::int64_t MemoryCount::total() const {
@@ -50,7 +40,7 @@ std::int64_t MemoryCount::total() const {
 }
 
 std::int64_t MemoryCount::state() const {
-  return total() - (*this)[MemoryTag::kGathered] - (*this)[MemoryTag::kStaging];
+  return total() - (*this)[MemoryTag::kGathered] - (*this)[MemoryTag::kStaging] - (*this)[MemoryTag::kActivation];
 }
 
 // Each addition sees the exact sum of those before it in that counter's own order, whatever the threads do, so the

@@ -17,19 +17,18 @@
 #include <cstdint>
 #include <string_view>
 
+#include "zero/base/tier.h"
+
 namespace zero {
 
-enum class Tier : std::uint8_t { kDevice, kHost, kDisk };
-constexpr int kNumTiers = 3;
-
-enum class MemoryTag : std::uint8_t { kParameter, kGradient, kMaster, kMoment, kGathered, kStaging };
-constexpr int kNumMemoryTags = 6;
-constexpr std::array<MemoryTag, kNumMemoryTags> kAllMemoryTags{MemoryTag::kParameter, MemoryTag::kGradient,
-                                                               MemoryTag::kMaster,    MemoryTag::kMoment,
-                                                               MemoryTag::kGathered,  MemoryTag::kStaging};
+// kActivation: what a forward pass parked for its backward pass (parking.h).
+enum class MemoryTag : std::uint8_t { kParameter, kGradient, kMaster, kMoment, kGathered, kStaging, kActivation };
+constexpr int kNumMemoryTags = 7;
+constexpr std::array<MemoryTag, kNumMemoryTags> kAllMemoryTags{
+    MemoryTag::kParameter, MemoryTag::kGradient, MemoryTag::kMaster,    MemoryTag::kMoment,
+    MemoryTag::kGathered,  MemoryTag::kStaging,  MemoryTag::kActivation};
 
 std::string_view name_of(MemoryTag tag);  // "parameter", "gradient", ... as in report.json
-std::string_view name_of(Tier tier);
 
 // A photograph: bytes by tag, and their total.
 struct MemoryCount {
@@ -37,7 +36,8 @@ struct MemoryCount {
   std::int64_t& operator[](MemoryTag tag) { return bytes[static_cast<std::size_t>(tag)]; }
   std::int64_t operator[](MemoryTag tag) const { return bytes[static_cast<std::size_t>(tag)]; }
   std::int64_t total() const;
-  std::int64_t state() const;  // total without gathered and staging: what the formulas speak of
+  // Total without gathered, staging and activation: what the formulas speak of.
+  std::int64_t state() const;
   bool operator==(const MemoryCount&) const = default;
 };
 

@@ -124,6 +124,8 @@ torch::Tensor Gpt2BlockImpl::forward(const torch::Tensor& input) {
 
 Gpt2TransformerImpl::Gpt2TransformerImpl(const Gpt2Options& options)
     : dropout_(options.dropout),
+      checkpoint_(options.checkpoint),
+      checkpoint_options_(options.checkpoint_options),
       wte_(register_module("wte", make_embedding(options.vocab, options))),
       wpe_(register_module("wpe", make_embedding(options.context, options))),
       h_(register_module("h", nn::ModuleList())),
@@ -135,7 +137,10 @@ Gpt2TransformerImpl::Gpt2TransformerImpl(const Gpt2Options& options)
 torch::Tensor Gpt2TransformerImpl::forward(const torch::Tensor& tokens) {
   const auto places = torch::arange(tokens.size(1), tokens.options());
   auto x = dropped(wte_->forward(tokens) + wpe_->forward(places), dropout_, is_training());
-  for (const auto& block : *h_) x = block->as<Gpt2Block>()->forward(x);
+  for (const auto& block : *h_) {
+    const auto run = [block](const std::vector<torch::Tensor>& in) { return block->as<Gpt2Block>()->forward(in[0]); };
+    x = checkpoint_ && is_training() ? checkpoint(run, {x}, checkpoint_options_) : run({x});
+  }
   return ln_f_->forward(x);
 }
 

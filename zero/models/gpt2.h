@@ -26,6 +26,8 @@
 #include <torch/nn/modules/normalization.h>
 #include <torch/nn/pimpl.h>
 
+#include "zero/torch/checkpoint.h"
+
 namespace zero {
 
 struct Gpt2Options {
@@ -35,6 +37,8 @@ struct Gpt2Options {
   std::int64_t context = 64;  // the longest sequence
   std::int64_t vocab = 256;
   double dropout = 0;  // after the embeddings, in attention, and before each residual addition; 0: no operator at all
+  bool checkpoint = false;  // in training, each block is an activation checkpoint (zero/torch/checkpoint.h)
+  CheckpointOptions checkpoint_options{};  // where what they keep lies
   bool random_weights = true;  // false: memory is left as it comes, for a model that will be loaded from a file
 };
 
@@ -104,6 +108,8 @@ class Gpt2TransformerImpl : public torch::nn::Module {
 
  private:
   double dropout_;
+  bool checkpoint_;
+  CheckpointOptions checkpoint_options_;
   torch::nn::Embedding wte_;
   torch::nn::Embedding wpe_;
   torch::nn::ModuleList h_;

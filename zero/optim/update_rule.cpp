@@ -96,13 +96,20 @@ double learning_rate(const OptimizerOptions& options) {
   return std::visit([](const auto& chosen) { return chosen.lr; }, options);
 }
 
+std::string_view name_of(const OptimizerOptions& options) {
+  return std::holds_alternative<AdamWOptions>(options) ? "adamw" : "sgd";
+}
+
 double weight_decay(const OptimizerOptions& options) {
   return std::visit([](const auto& chosen) { return chosen.weight_decay; }, options);
 }
 
-// The best target comes first: it is the one that a dispatch takes.
+// The best target comes first: it is the one that a dispatch takes. There may be none: Highway 1.0 counts NEON only
+// where the CPU has AES too, which that of a Raspberry Pi 4 has not; a dispatch then takes what the compiler takes for
+// granted.
 std::string kernel_target() {
-  return hwy::TargetName(hwy::SupportedAndGeneratedTargets().front());
+  const auto targets = hwy::SupportedAndGeneratedTargets();
+  return hwy::TargetName(targets.empty() ? HWY_STATIC_TARGET : targets.front());
 }
 
 }  // namespace zero

@@ -68,6 +68,7 @@ class UpdateRule {
 
 // Throws ConfigError under keys "optimizer.lr", "optimizer.betas" ... for values out of range or not finite.
 std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options);
+std::string_view name_of(const OptimizerOptions& options);  // "adamw", "sgd"
 double learning_rate(const OptimizerOptions& options);
 double weight_decay(const OptimizerOptions& options);
 

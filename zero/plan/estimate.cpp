@@ -4,19 +4,32 @@
 
 namespace zero {
 
-StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments) {
+StateBytes& StateBytes::operator+=(const StateBytes& other) {
+  parameter += other.parameter;
+  gradient += other.gradient;
+  master += other.master;
+  moment += other.moment;
+  return *this;
+}
+
+StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments,
+                       Tier tier) {
   StateBytes bytes;
   for (const Unit& unit : units) {
-    const std::int64_t shard = shard_numel(unit.numel, unit.dtype, world);
-    const std::int64_t whole = world * shard;
     const auto size = static_cast<std::int64_t>(size_of(unit.dtype));
-    bytes.parameter += (placement.parameter_sharded ? shard : whole) * size;
-    if (!unit.trainable) continue;
-    bytes.gradient += (placement.gradient_sharded ? shard : whole) * (placement.fp32_gradient() ? 4 : size);
-    const std::int64_t updated = placement.optimizer_sharded ? shard : whole;
-    if (unit.dtype != DType::kFloat32) bytes.master += updated * 4;
-    bytes.moment += updated * 4 * num_moments;
+    const UnitTiers tiers = tiers_of(placement, unit, world);
+    bytes.parameter += tier_bytes(tiers.parameter, tier, size);
+    bytes.gradient += tier_bytes(tiers.gradient, tier, placement.fp32_gradient() ? 4 : size);
+    const std::int64_t optimizer = tier_bytes(tiers.optimizer, tier, 4);
+    if (unit.dtype != DType::kFloat32) bytes.master += optimizer;
+    bytes.moment += optimizer * num_moments;
   }
+  return bytes;
+}
+
+StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments) {
+  StateBytes bytes;
+  for (const Tier tier : kAllTiers) bytes += state_bytes(units, world, placement, num_moments, tier);
   return bytes;
 }
 

@@ -21,10 +21,14 @@ struct StateBytes {
   std::int64_t master = 0;
   std::int64_t moment = 0;
   std::int64_t total() const { return parameter + gradient + master + moment; }
+  StateBytes& operator+=(const StateBytes& other);
   bool operator==(const StateBytes&) const = default;
 };
 
-// Padding is the same on every rank: shards have equal sizes.
+// On one tier. Padding is the same on every rank: shards have equal sizes.
+StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments,
+                       Tier tier);
+// On all tiers.
 StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments);
 
 // What ranks send in a step whose forward and backward touch each unit once: stage 3 in the strict budget.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/plan/partition.h"
 
 namespace zero {
 
@@ -23,6 +24,52 @@ Placement place(int stage, Reduce reduce, int accumulate) {
   placement.gradient_sharded = stage >= 2 && placement.reduce_each;
   placement.parameter_sharded = stage >= 3;
   return placement;
+}
+
+namespace {
+
+// Elements of each state that a rank holds.
+UnitTiers on_device(const Placement& placement, const Unit& unit, int world) {
+  const std::int64_t shard = shard_numel(unit.numel, unit.dtype, world);
+  const auto held = [&](bool sharded) { return TierSplit{.device = sharded ? shard : world * shard}; };
+  UnitTiers tiers{.parameter = held(placement.parameter_sharded)};
+  if (unit.trainable) {
+    tiers.gradient = held(placement.gradient_sharded);
+    tiers.optimizer = held(placement.optimizer_sharded);
+  }
+  return tiers;
+}
+
+void spread(std::vector<UnitTiers>& tiers, TierSplit UnitTiers::*state, TierFractions fractions, std::string_view key) {
+  std::vector<std::int64_t> numels;
+  for (const UnitTiers& unit : tiers) numels.push_back((unit.*state).numel());
+  const std::vector<TierSplit> splits = split_over_tiers(numels, fractions, key);
+  for (std::size_t unit = 0; unit < tiers.size(); ++unit) tiers[unit].*state = splits[unit];
+}
+
+}  // namespace
+
+void spread_over_tiers(Placement& placement, const std::vector<Unit>& units, int world,
+                       const StateFractions& fractions) {
+  if (!fractions.parameter.on_device() && !placement.parameter_sharded) {
+    throw ConfigError("zero.parameter", "", "whole parameters cannot leave the device",
+                      "use stage 3, which shards them, or leave zero.parameter out");
+  }
+  if (!fractions.gradient.on_device() && !placement.gradient_sharded) {
+    throw ConfigError("zero.gradient", "", "whole gradients cannot leave the device",
+                      "use stage 2 or 3 and train.reduce = \"each\", which shard them, or leave zero.gradient out");
+  }
+  std::vector<UnitTiers> tiers;
+  for (const Unit& unit : units) tiers.push_back(on_device(placement, unit, world));
+  spread(tiers, &UnitTiers::parameter, fractions.parameter, "zero.parameter");
+  spread(tiers, &UnitTiers::gradient, fractions.gradient, "zero.gradient");
+  spread(tiers, &UnitTiers::optimizer, fractions.optimizer, "zero.optimizer");
+  placement.tiers = fractions.on_device() ? std::vector<UnitTiers>{} : std::move(tiers);
+}
+
+UnitTiers tiers_of(const Placement& placement, const Unit& unit, int world) {
+  if (placement.tiers.empty()) return on_device(placement, unit, world);
+  return placement.tiers[static_cast<std::size_t>(unit.index)];
 }
 
 }  // namespace zero

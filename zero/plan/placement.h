@@ -1,17 +1,36 @@
-// Placement: which state of a unit a rank holds whole and which it holds a shard of.
+// Placement: which state of a unit a rank holds whole and which it holds a shard of, and on which tiers that lies.
 //
 // This is all that "stage" means to the rest of the program: stages are turned into a Placement here and in
 // build_schedule, and nobody else asks for the stage's number.
 //
-//   place(2, Reduce::kAuto, 1) -> parameter whole, gradient sharded, optimizer sharded, reduce each
+//   Placement placement = place(2, Reduce::kAuto, 1);   // parameter whole, gradient and optimizer sharded, reduce each
+//   spread_over_tiers(placement, units, world, {.optimizer = {.host = 0.6, .disk = 0.4}});
 #pragma once
 
 #include <cstdint>
+#include <vector>
+
+#include "zero/plan/tier_split.h"
+#include "zero/plan/unit.h"
 
 namespace zero {
 
 // When micro-batches are reduced over ranks: each of them, or once after a local sum (semantics: "Gradients").
 enum class Reduce : std::uint8_t { kAuto, kEach, kLast };
+
+// What a user asks for: where each state of every unit lies. `optimizer`: the moments, and the master copy where there
+// is one.
+struct StateFractions {
+  TierFractions parameter, gradient, optimizer;
+  bool on_device() const { return parameter.on_device() && gradient.on_device() && optimizer.on_device(); }
+  bool operator==(const StateFractions&) const = default;
+};
+
+// Where the states of one unit lie, in elements of what this rank holds of them.
+struct UnitTiers {
+  TierSplit parameter, gradient, optimizer;
+  bool operator==(const UnitTiers&) const = default;
+};
 
 struct Placement {
   bool parameter_sharded = false;
@@ -19,12 +38,21 @@ struct Placement {
   bool optimizer_sharded = false;  // moments, and the master copy where there is one
   bool reduce_each = false;        // with one micro-batch both are the same
   int accumulate = 1;
+  std::vector<UnitTiers> tiers;  // by unit; empty: everything on the device
   // Gradients are summed over micro-batches in fp32, whatever the parameter's type.
   bool fp32_gradient() const { return accumulate > 1; }
   bool operator==(const Placement&) const = default;
 };
 
-// Throws ConfigError under "zero.stage" (0, 1, 2, 3) and "train.accumulate" (>= 1).
+// Everything on the device. Throws ConfigError under "zero.stage" (0, 1, 2, 3) and "train.accumulate" (>= 1).
 Placement place(int stage, Reduce reduce, int accumulate);
+
+// Fills placement.tiers. Only a shard can leave the device: parameters need stage 3, gradients stage 2 (and a reduction
+// each micro-batch). Throws ConfigError under "zero.parameter", "zero.gradient" or "zero.optimizer".
+void spread_over_tiers(Placement& placement, const std::vector<Unit>& units, int world,
+                       const StateFractions& fractions);
+
+// Where the states of `unit` lie; the whole of them on the device where placement.tiers is empty.
+UnitTiers tiers_of(const Placement& placement, const Unit& unit, int world);
 
 }  // namespace zero

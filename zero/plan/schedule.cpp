@@ -15,11 +15,19 @@ bool contains(const std::vector<int>& values, int value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-// Fills the stations' gathers and releases: Belady's rule over the known future, one unit gathered ahead.
+// This rank's shard of the parameters must come from a lower tier before the unit can be gathered.
+bool comes_from_below(const Placement& placement, const Unit& unit, int world) {
+  return !tiers_of(placement, unit, world).parameter.on_device();
+}
+
+// Fills the stations' gathers and releases: Belady's rule over the known future, one unit gathered ahead. What comes
+// from a lower tier is not: a gather would wait for it, and it is fetched ahead instead.
 class GatherPlanner {
  public:
   GatherPlanner(Schedule& schedule, const std::vector<Unit>& units, int world)
       : schedule_(schedule),
+        units_(units),
+        world_(world),
         touch_after_(schedule.stations.size(), kNever),
         next_touch_(units.size(), kNever),
         resident_(units, world) {
@@ -66,6 +74,7 @@ class GatherPlanner {
         std::find_if(schedule_.stations.begin() + static_cast<std::ptrdiff_t>(at) + 1, schedule_.stations.end(),
                      [&](const Station& s) { return s.event.kind == EventKind::kTouch && s.event.unit != event.unit; });
     if (next == schedule_.stations.end() || resident_.holds(next->event.unit)) return;
+    if (comes_from_below(schedule_.placement, units_[static_cast<std::size_t>(next->event.unit)], world_)) return;
     std::size_t in_use_again = next_touch(event.unit);
     for (int unit : event.pinned) in_use_again = std::max(in_use_again, next_touch(unit));
     std::vector<int> victims;
@@ -109,6 +118,8 @@ class GatherPlanner {
   }
 
   Schedule& schedule_;
+  const std::vector<Unit>& units_;
+  int world_;
   std::vector<std::size_t> touch_after_;  // by station: the next touch of the same unit
   std::vector<std::size_t> next_touch_;   // by unit, after the station at hand
   Residency resident_;
@@ -133,6 +144,21 @@ std::vector<int> completion_order(const Trace& trace, const std::vector<Unit>& u
     if (!contains(order, unit)) order.push_back(unit);
   }
   return order;
+}
+
+// A unit whose parameters lie off the device begins to come when the unit before it has been gathered: while that one
+// computes.
+void fetch_ahead(Schedule& schedule, const std::vector<Unit>& units, int world) {
+  Station* before = nullptr;
+  for (Station& station : schedule.stations) {
+    const std::vector<Move> moves = station.moves;
+    for (const Move& move : moves) {
+      if (move.kind != MoveKind::kGather) continue;
+      const bool away = comes_from_below(schedule.placement, units[static_cast<std::size_t>(move.unit)], world);
+      if (away && before != nullptr && before != &station) before->moves.push_back({MoveKind::kFetch, move.unit});
+      before = &station;
+    }
+  }
 }
 
 std::vector<Move> step_moves(const Placement& placement, const std::vector<Unit>& units) {
@@ -163,6 +189,7 @@ Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int 
       schedule.stations.back().moves.push_back({MoveKind::kReduce, event.unit});
   }
   if (placement.parameter_sharded) GatherPlanner(schedule, units, world).run();
+  if (!budget.strict()) fetch_ahead(schedule, units, world);
   return schedule;
 }
 
@@ -192,8 +219,8 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
       case MoveKind::kUpdate:
         break;
       case MoveKind::kFetch:
-      case MoveKind::kSpill:
-        ZERO_CHECK(false, "no schedule issues this move yet");
+        ++cost.num_fetches;
+        break;
     }
   };
   for (const Station& station : schedule.stations) {
@@ -231,8 +258,6 @@ std::string describe(const Move& move, const std::vector<Unit>& units) {
       return "reduce " + name;
     case MoveKind::kUpdate:
       return "update " + name;
-    case MoveKind::kSpill:
-      return "spill " + name;
   }
   return "";
 }

@@ -21,13 +21,12 @@
 namespace zero {
 
 enum class MoveKind : std::uint8_t {
-  kFetch,           // a state comes from a lower tier (offload; not issued yet)
+  kFetch,           // this rank's shard of the unit's parameters begins to come from a lower tier
   kGather,          // the whole parameter range of `unit` from every rank's shard
   kGatherGradient,  // the whole reduced gradient: what an all-reduce does after its reduce-scatter
   kRelease,         // the gathered range is given back
   kReduce,          // the sum over ranks of the unit's gradient, each rank its shard
-  kUpdate,          // the optimizer over what this rank holds of `unit`
-  kSpill            // a state goes to a lower tier (offload; not issued yet)
+  kUpdate           // the optimizer over what this rank holds of `unit`
 };
 
 struct Move {
@@ -66,6 +65,7 @@ struct ScheduleCost {
   std::int64_t gathered_peak_bytes = 0;  // the most gathered at once
   std::int64_t num_gathers = 0;
   std::int64_t num_reduces = 0;
+  std::int64_t num_fetches = 0;
 };
 // Throws InternalError when the schedule would read a unit that is not gathered, release one twice, or exceed its
 // budget: the test that replays schedules for 1,024 ranks relies on it.

@@ -19,6 +19,7 @@
 
 #include <torch/nn/module.h>
 
+#include "zero/base/timeline.h"
 #include "zero/engine/options.h"
 #include "zero/plan/schedule.h"
 #include "zero/torch/world.h"
@@ -35,11 +36,13 @@ struct AttachOptions {
   Reduce reduce = Reduce::kAuto;
   int accumulate = 1;
   std::optional<DType> dtype;  // parameters and gradients; master and moments are fp32. Absent: the module's own
-  DeviceMemory device_memory;
+  TierMemory device_memory;
+  OffloadOptions offload;              // what leaves the device, and where to
   std::vector<ParameterGroup> groups;  // empty: weight decay on tensors of two or more dimensions
   std::vector<std::string> units;      // module names that become a unit each; empty: one a repeated block
   int threads = 1;
   int max_skipped_steps = 10;
+  Timeline* timeline = nullptr;  // gets what the engine does while it records; outlives the attachment
 };
 
 class AttachedModule;  // zero/torch/attached_module.h

@@ -29,12 +29,14 @@ EngineOptions engine_options(const AttachOptions& options, const World& world) {
           .reduce = options.reduce,
           .accumulate = options.accumulate,
           .device_memory = options.device_memory,
+          .offload = options.offload,
           .optimizer = options.optimizer,
           .groups = options.groups,
           .clip = options.clip,
           .threads = options.threads,
           .local_world = world.local_size(),
-          .max_skipped_steps = options.max_skipped_steps};
+          .max_skipped_steps = options.max_skipped_steps,
+          .timeline = options.timeline};
 }
 
 }  // namespace

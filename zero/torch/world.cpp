@@ -3,9 +3,9 @@
 #include <cstdlib>
 
 #include "zero/base/error.h"
+#include "zero/base/log.h"
 #include "zero/comm/in_process.h"
 #include "zero/comm/plugin.h"
-#include "zero/comm/rendezvous.h"
 
 namespace zero {
 
@@ -13,7 +13,9 @@ World::World(std::unique_ptr<Communicator> communicator, int local_world, std::s
     : communicator_(std::move(communicator)), local_world_(local_world), source_(std::move(source)) {}
 
 World World::from_environment(const WorldOptions& options) {
-  const RankEnvironment ranks = detect_ranks({}, [](const char* name) -> const char* { return std::getenv(name); });
+  const RankEnvironment ranks =
+      detect_ranks(options.ranks, [](const char* name) -> const char* { return std::getenv(name); });
+  ZERO_LOG(info, "{}", describe(ranks));
   if (ranks.per_node) {
     throw ConfigError("world", ranks.source, "these variables describe a node, not a process",
                       "start the program with zero launch, which starts the node's ranks");

@@ -12,12 +12,14 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
+#include "zero/comm/rendezvous.h"
 
 namespace zero {
 
 struct WorldOptions {
   std::string transport = "auto";  // auto | in_process | shared_memory | mpi | gloo | nccl
   std::chrono::milliseconds timeout{60000};
+  RankFlags ranks;  // what was said explicitly; comes before the environment
 };
 
 class World {

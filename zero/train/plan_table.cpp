@@ -10,6 +10,7 @@
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/schedule.h"
+#include "zero/train/predicted_json.h"
 
 namespace zero {
 namespace {
@@ -86,12 +87,46 @@ std::string unit_rows(const TrainingPlan& plan) {
   return rows;
 }
 
+// Where the planned stage's states lie, when not all of them on the device.
+std::string tier_rows(const TrainingPlan& plan) {
+  std::string rows;
+  if (plan.tiers.empty()) return rows;
+  for (const Tier tier : kAllTiers) {
+    const StateBytes s = state_bytes(plan.units, plan.world, placement_of(plan), plan.num_moments, tier);
+    rows += fmt::format("  {:<8} {:>11} {:>11} {:>11} {:>11} {:>11}\n", fmt::format("  {}", name_of(tier)),
+                        format_bytes(s.parameter), format_bytes(s.gradient), format_bytes(s.master),
+                        format_bytes(s.moment), format_bytes(s.total()));
+  }
+  return rows;
+}
+
+// "  predicted  forward 412 ms (compute), backward 800 ms (compute), update 310 ms (disk): 1,522 ms, bound by compute"
+std::string predicted_row(const TrainingPlan& plan) {
+  if (plan.predicted.total() <= 0) return "";
+  std::string row = "  predicted ";
+  for (const StepPhase phase : kAllStepPhases) {
+    const double seconds = plan.predicted.seconds(phase);
+    row += fmt::format(" {} {:.1f} ms{},", name_of(phase), 1e3 * seconds,
+                       seconds > 0 ? fmt::format(" ({})", name_of(plan.predicted.bound(phase))) : "");
+  }
+  row.back() = ':';
+  return row + fmt::format(" {:.1f} ms a step, bound by {}{}\n", 1e3 * plan.predicted.total(),
+                           name_of(plan.predicted.bound()),
+                           plan.has_profile ? "" : "; without the model's computation (--profile RUN of one that ran)");
+}
+
 }  // namespace
 
 std::int64_t num_parameters(const std::vector<ParamSpec>& specs) {
   std::int64_t numel = 0;
   for (const ParamSpec& spec : specs) numel += spec.numel();
   return numel;
+}
+
+Placement placement_of(const TrainingPlan& plan) {
+  Placement placement = place(plan.stage, plan.reduce, plan.accumulate);
+  placement.tiers = plan.tiers;
+  return placement;
 }
 
 std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
@@ -110,6 +145,8 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
                         format_bytes(s.moment), format_bytes(s.total()), bytes_text(cost.state_formula),
                         format_bytes(cost.sent), bytes_text(cost.sent_formula));
   }
+  text += tier_rows(plan);
+  text += predicted_row(plan);
   if (plan.world > 1 && std::ranges::find(stages, 3) != stages.end())
     text +=
         "  stage 3 sends that much where device_memory keeps no unit from forward to backward; with room, as stage 2\n";
@@ -142,6 +179,15 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
                               {"received_bytes", cost.sent},
                               {"formula", {{"state_bytes", cost.state_formula}, {"sent_bytes", cost.sent_formula}}}});
   }
+  for (const Tier tier : kAllTiers) {
+    const StateBytes s = state_bytes(plan.units, plan.world, placement_of(plan), plan.num_moments, tier);
+    json["tiers"][std::string(name_of(tier))] = {{"parameter", s.parameter},
+                                                 {"gradient", s.gradient},
+                                                 {"master", s.master},
+                                                 {"moment", s.moment},
+                                                 {"total", s.total()}};
+  }
+  if (plan.predicted.total() > 0) json["predicted"] = predicted_json(plan.predicted);
   return json.dump(1) + "\n";
 }
 

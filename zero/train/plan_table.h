@@ -15,6 +15,7 @@
 
 #include "zero/plan/param_spec.h"
 #include "zero/plan/placement.h"
+#include "zero/plan/step_model.h"
 #include "zero/plan/unit.h"
 
 namespace zero {
@@ -28,7 +29,14 @@ struct TrainingPlan {
   Reduce reduce = Reduce::kAuto;
   int accumulate = 1;
   int num_moments = 2;
+  std::vector<UnitTiers> tiers;  // of `stage`, by unit; empty: nothing leaves the device
+  // What a step takes with states there: of seconds() only where a rate or a profile is known.
+  PredictedStep predicted;
+  bool has_profile = false;
 };
+
+// Where everything of the planned stage lies. Throws ConfigError for what cannot be.
+Placement placement_of(const TrainingPlan& plan);
 
 std::int64_t num_parameters(const std::vector<ParamSpec>& specs);
 

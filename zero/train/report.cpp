@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/base/bytes.h"
+#include "zero/train/predicted_json.h"
 
 namespace zero {
 namespace {
@@ -46,6 +47,32 @@ Json per_rank(const std::vector<RankReport>& ranks, Value value) {
   Json json = Json::array();
   for (const RankReport& rank : ranks) json.push_back(value(rank));
   return json;
+}
+
+bool uses_lower_tiers(const RunReport& r) {
+  return std::ranges::any_of(
+      r.ranks, [](const RankReport& rank) { return rank.host_memory.total() > 0 || rank.disk_memory.total() > 0; });
+}
+
+bool places_states(const RunReport& r) {
+  return std::ranges::any_of(
+      r.ranks, [](const RankReport& rank) { return rank.host_memory.state() > 0 || rank.disk_memory.state() > 0; });
+}
+
+bool uses_link(const RunReport& r) {
+  return std::ranges::any_of(r.ranks, [](const RankReport& rank) { return rank.link_per_step.busy_seconds > 0; });
+}
+
+// The fraction of the link's transfers that nobody waited for.
+double hidden(const LinkTraffic& link) {
+  return link.busy_seconds > 0 ? 1 - link.waited_seconds / link.busy_seconds : 1;
+}
+
+// Stage 3 with room for units that stay from forward to backward.
+bool sends_less(const RunReport& r) {
+  return r.stage == 3 && std::ranges::all_of(r.ranks, [&](const RankReport& rank) {
+           return static_cast<double>(rank.sent_bytes_per_step) < 0.99 * r.sent_formula_bytes;
+         });
 }
 
 }  // namespace
@@ -91,14 +118,52 @@ std::string to_json(const RunReport& r) {
       per_rank(r.ranks, [](const RankReport& rank) { return memory_json(rank.memory, rank.memory.total()); });
   json["peak_memory_bytes"] =
       per_rank(r.ranks, [](const RankReport& rank) { return memory_json(rank.peak_memory, rank.peak_memory_total); });
+  if (uses_lower_tiers(r)) {
+    const auto tier = [](const MemoryCount& count) { return memory_json(count, count.total()); };
+    json["host_memory_bytes"] = per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.host_memory); });
+    json["peak_host_memory_bytes"] =
+        per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.peak_host_memory); });
+    json["disk_bytes"] = per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.disk_memory); });
+    json["disk_read_bytes_per_step"] =
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.read_bytes; });
+    json["disk_written_bytes_per_step"] =
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.written_bytes; });
+    json["disk_wait_seconds_per_step"] =
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.waited_seconds; });
+    json["disk"] = r.disk;
+    if (uses_link(r)) {
+      json["link_up_bytes_per_step"] =
+          per_rank(r.ranks, [](const RankReport& rank) { return rank.link_per_step.up_bytes; });
+      json["link_down_bytes_per_step"] =
+          per_rank(r.ranks, [](const RankReport& rank) { return rank.link_per_step.down_bytes; });
+      json["link_hidden"] = per_rank(r.ranks, [](const RankReport& rank) { return hidden(rank.link_per_step); });
+    }
+  }
+  if (!r.parked_on.empty()) {
+    json["activations_parked_on"] = r.parked_on;
+    json["activations_peak_bytes"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.parked_peak_bytes; });
+    json["activations_read_bytes_per_step"] =
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.read_bytes; });
+    json["activations_written_bytes_per_step"] =
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.written_bytes; });
+    json["activations_wait_seconds_per_step"] =
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.waited_seconds; });
+  }
   json["sent_bytes_per_step"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; });
   json["received_bytes_per_step"] =
       per_rank(r.ranks, [](const RankReport& rank) { return rank.received_bytes_per_step; });
   json["planned_sent_bytes"] = r.planned_sent_bytes;
   json["padding_bytes"] = r.padding_bytes;
   json["formula"] = {{"state_bytes", r.state_formula_bytes}, {"sent_bytes", r.sent_formula_bytes}};
+  json["profile"] = {{"forward_seconds", r.profile.forward},
+                     {"backward_seconds", r.profile.backward},
+                     {"update_seconds", r.profile.update},
+                     {"exposed_seconds", r.profile.exposed}};
+  json["predicted"] = predicted_json(r.predicted);
   json["skipped_steps"] = r.skipped_steps;
   json["departed_steps"] = r.departed_steps;
+  json["replans"] = r.replans;
+  json["moved_bytes"] = r.moved_bytes;
   json["transport"] = r.transport;
   json["ranks_source"] = r.ranks_source;
   json["threads"] = r.threads;
@@ -112,13 +177,46 @@ std::string summary(const RunReport& r) {
   if (r.has_validation) text += fmt::format("  val_loss {:.4f}", r.val_loss);
   text += fmt::format("  {:.1f} ms a step  {} tokens/s  {:.0f}% of the probed peak\n", median * 1e3,
                       format_count(std::llround(median > 0 ? r.tokens_per_step / median : 0)), utilization(r) * 100);
-  text += fmt::format("  a rank: state {} (formula {}), peak {}, process {}; sends {} a step (formula {})\n",
-                      most_bytes(r.ranks, [](const RankReport& rank) { return rank.memory.state(); }),
+  text += fmt::format("  a rank: state {} (formula {}), peak {}, process {}; sends {} a step (formula {}{})\n",
+                      most_bytes(r.ranks,
+                                 [](const RankReport& rank) {
+                                   return rank.memory.state() + rank.host_memory.state() + rank.disk_memory.state();
+                                 }),
                       format_bytes(std::llround(r.state_formula_bytes)),
                       most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_memory_total; }),
                       most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_rss; }),
                       most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; }),
-                      format_bytes(std::llround(r.sent_formula_bytes)));
+                      format_bytes(std::llround(r.sent_formula_bytes)),
+                      sends_less(r) ? "; what device_memory kept was gathered once" : "");
+  if (places_states(r)) {
+    text +=
+        fmt::format("  of it on the host {}, on disk {}; a step reads {} from disk and writes {}, waiting {:.0f} ms\n",
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.host_memory.state(); }),
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_memory.state(); }),
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.read_bytes; }),
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.written_bytes; }),
+                    1e3 * r.ranks.front().disk_per_step.waited_seconds);
+  }
+  if (!r.parked_on.empty()) {
+    text +=
+        fmt::format("  activations on the {}: {} at most; a step reads {} from disk and writes {}, waiting {:.0f} ms\n",
+                    r.parked_on, most_bytes(r.ranks, [](const RankReport& rank) { return rank.parked_peak_bytes; }),
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.read_bytes; }),
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.written_bytes; }),
+                    1e3 * r.ranks.front().parked_disk_per_step.waited_seconds);
+  }
+  if (uses_link(r)) {
+    const LinkTraffic& link = r.ranks.front().link_per_step;
+    text += fmt::format("  over the link a step: {} up, {} down, {:.0f} ms, {:.0f}% of it hidden\n",
+                        format_bytes(link.up_bytes), format_bytes(link.down_bytes), 1e3 * link.busy_seconds,
+                        100 * hidden(link));
+  }
+  if (uses_lower_tiers(r) && r.predicted.total() > 0) {
+    text += fmt::format(
+        "  predicted {:.0f} ms a step at probed rates, bound by {}; measured {:.0f} ms, {:.0f} of them exposed "
+        "transfers\n",
+        1e3 * r.predicted.total(), name_of(r.predicted.bound()), 1e3 * median, 1e3 * r.profile.exposed);
+  }
   if (r.skipped_steps > 0) text += fmt::format("  {} steps were skipped\n", r.skipped_steps);
   return text;
 }

@@ -10,7 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "zero/memory/disk_tier.h"
 #include "zero/memory/ledger.h"
+#include "zero/memory/link.h"
+#include "zero/plan/step_model.h"
+#include "zero/train/measured_steps.h"
 
 namespace zero {
 
@@ -19,8 +23,14 @@ struct RankReport {
   std::int64_t peak_rss = 0;
   std::int64_t steady_rss = 0;  // after the first three steps
   std::int64_t steady_pss = 0;
-  MemoryCount memory;  // just before the first update of the last step
+  MemoryCount memory;  // on the device, just before the first update of the last step
   MemoryCount peak_memory;
+  MemoryCount host_memory, disk_memory;  // at the same time
+  MemoryCount peak_host_memory;
+  DiskTraffic disk_per_step;
+  LinkTraffic link_per_step;
+  std::int64_t parked_peak_bytes = 0;  // of activations, at once
+  DiskTraffic parked_disk_per_step;    // for them alone
   std::int64_t peak_memory_total = 0;
   std::int64_t sent_bytes_per_step = 0;
   std::int64_t received_bytes_per_step = 0;
@@ -49,7 +59,13 @@ struct RunReport {
   std::int64_t planned_sent_bytes = 0;
   std::int64_t skipped_steps = 0;
   std::int64_t departed_steps = 0;
+  MeasuredStep profile;          // of rank 0
+  PredictedStep predicted;       // at probed rates, with the computation that was measured
+  std::int64_t replans = 0;      // how often states moved because memory was short, or free again
+  std::int64_t moved_bytes = 0;  // by them, on rank 0
   std::string transport;
+  std::string disk;       // how the disk is used; empty: not at all
+  std::string parked_on;  // "host" or "disk", where activations are parked; empty: nowhere
   std::string ranks_source;
   int threads = 1;
   std::vector<RankReport> ranks;

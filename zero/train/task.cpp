@@ -18,7 +18,8 @@ namespace {
 
 class LanguageTask : public Task {
  public:
-  LanguageTask(Gpt2 model, std::int64_t context) : model_(std::move(model)), context_(context) {}
+  LanguageTask(Gpt2 model, std::int64_t context, std::unique_ptr<ActivationStore> activations)
+      : activations_(std::move(activations)), model_(std::move(model)), context_(context) {}
 
   using Task::loss;
   torch::nn::Module& module() override { return *model_; }
@@ -31,8 +32,10 @@ class LanguageTask : public Task {
   }
   std::int64_t tokens_per_sample() const override { return context_; }
   Gpt2* language_model() override { return &model_; }
+  ActivationStore* activations() override { return activations_.get(); }
 
  private:
+  std::unique_ptr<ActivationStore> activations_;
   Gpt2 model_;
   std::int64_t context_;
 };
@@ -63,6 +66,22 @@ class RowTask : public Task {
   throw ConfigError("model.name", model.name, fmt::format("this data is not what it reads: {}", reads), remedy);
 }
 
+void refuse_checkpoint(const ModelOptions& model) {
+  if (!model.checkpoint_activations) return;
+  throw ConfigError("train.checkpoint_activations", "true",
+                    fmt::format("model.name = {} has no blocks to compute again", model.name),
+                    "leave it false, or use model.name gpt2");
+}
+
+std::unique_ptr<ActivationStore> make_store(const ModelOptions& model) {
+  if (!model.parking) return nullptr;
+  if (!model.checkpoint_activations)
+    throw ConfigError("train.offload_activations", name_of(model.parking->tier),
+                      "what is parked are the inputs of checkpoints, and there are none",
+                      "set train.checkpoint_activations = true, or leave it none");
+  return std::make_unique<ActivationStore>(*model.parking);
+}
+
 std::unique_ptr<Task> make_gpt2(const ModelOptions& model, const SampleShape& data, std::uint64_t seed) {
   if (data.context == 0) refuse_data(model, "tokens", "use [data] kind text or tokens, or model.name mlp");
   if (data.context > model.context) {
@@ -73,19 +92,23 @@ std::unique_ptr<Task> make_gpt2(const ModelOptions& model, const SampleShape& da
     throw ConfigError("model.vocab", fmt::format("{}", model.vocab), "smaller than a token of the data",
                       fmt::format("use {} or more, or 0 for the data's", data.classes));
   }
+  auto store = make_store(model);
   const Gpt2Options options{.layers = model.layers,
                             .width = model.width,
                             .heads = model.heads,
                             .context = model.context,
                             .vocab = model.vocab == 0 ? data.classes : model.vocab,
                             .dropout = model.dropout,
+                            .checkpoint = model.checkpoint_activations,
+                            .checkpoint_options = store ? store->checkpoint_options() : CheckpointOptions{},
                             .random_weights = model.init.empty()};
   check(options);
-  return std::make_unique<LanguageTask>(deferred([&] { return Gpt2(options); }, seed), data.context);
+  return std::make_unique<LanguageTask>(deferred([&] { return Gpt2(options); }, seed), data.context, std::move(store));
 }
 
 std::unique_ptr<Task> make_mlp(const ModelOptions& model, const SampleShape& data, std::uint64_t seed) {
   if (data.context != 0) refuse_data(model, "rows of numbers", "use [data] kind mnist or csv, or model.name gpt2");
+  refuse_checkpoint(model);
   const MlpOptions options{.sizes = model.sizes};
   check(options);
   const bool classifies = data.classes > 0;
@@ -104,6 +127,7 @@ std::unique_ptr<Task> make_mlp(const ModelOptions& model, const SampleShape& dat
 std::unique_ptr<Task> make_linear(const ModelOptions& model, const SampleShape& data, std::uint64_t seed) {
   if (data.context != 0 || data.classes != 0)
     refuse_data(model, "numbers and a number to predict", "use [data] kind csv");
+  refuse_checkpoint(model);
   return std::make_unique<RowTask<LinearRegression>>(deferred([&] { return LinearRegression(data.features); }, seed),
                                                      false, 6.0 * static_cast<double>(data.features));
 }

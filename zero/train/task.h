@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "zero/data/batch.h"
 #include "zero/data/dataset.h"
 #include "zero/models/gpt2.h"
+#include "zero/torch/activation_store.h"
 
 namespace zero {
 
@@ -30,6 +32,8 @@ struct ModelOptions {
   std::int64_t context = 64;
   std::int64_t vocab = 0;  // 0: the data's
   double dropout = 0;
+  bool checkpoint_activations = false;      // of [train]: only a gpt2 has blocks to compute again
+  std::optional<ParkingOptions> parking{};  // where their inputs lie until then; absent: where they are made
   std::vector<std::int64_t> sizes;
   std::string init;  // a safetensors file; empty: random
 };
@@ -49,10 +53,12 @@ class Task {
   virtual std::int64_t tokens_per_sample() const = 0;
   // The model as a language model, or null: what can generate text.
   virtual Gpt2* language_model() { return nullptr; }
+  // Where its activations are parked, or null: nowhere.
+  virtual ActivationStore* activations() { return nullptr; }
 };
 
 // Throws ConfigError when the model and the data do not fit: "model.name", "model.vocab", "model.sizes",
-// "data.context".
+// "data.context"; and when activations are parked that nobody keeps: "train.offload_activations".
 std::unique_ptr<Task> make_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);
 
 // The context of a sample where [data] context is 0.

@@ -20,10 +20,13 @@
 #include "zero/torch/module_parameters.h"
 #include "zero/train/evaluation.h"
 #include "zero/train/machine_peak.h"
+#include "zero/train/measured_steps.h"
 #include "zero/train/metrics_log.h"
 #include "zero/train/micro_batch_seed.h"
+#include "zero/train/parking_meter.h"
 #include "zero/train/plan_table.h"
 #include "zero/train/rank_values.h"
+#include "zero/train/rate_cache.h"
 #include "zero/train/run_folder.h"
 #include "zero/train/same_configuration.h"
 #include "zero/train/step_history.h"
@@ -60,8 +63,10 @@ class Trainer {
         world_(world),
         stop_(output.stop),
         folder_(job.run_dir),
+        timeline_(job.timeline, job.train.steps, world, job.run_dir),
         corpus_(open_data(with_context(job))),
         task_(make_task(job.model, corpus_.shape(), job.train.seed)),
+        parking_(task_->activations()),
         progress_(output.out, style_on(output.style, world), job.train.steps,
                   corpus_.shape().context > 0 ? "tok/s" : "rows/s"),
         history_(job.train.log_every, job.train.steps) {}
@@ -103,16 +108,32 @@ class Trainer {
     std::optional<SafetensorsFile> init;
     if (!job_.model.init.empty()) init = map_weights(task_->module(), job_.model.init);
     require_same_configuration(world_.communicator(), job_.config_hash, job_.config_text);
+    if (ActivationStore* const store = task_->activations()) store->open();
     progress_.line(
         fmt::format("ranks: {} ({}, {})", world_.size(), world_.source(), world_.communicator().transport()));
     const std::string plan = print_plan();
-    engine_.emplace(attach(task_->module(), world_, job_.attach));
+    AttachOptions options = with_rates(job_.attach);
+    options.timeline = timeline_.recorder();
+    engine_.emplace(attach(task_->module(), world_, std::move(options)));
     init.reset();
     if (!is_first()) return;
+    if (probed_) RateCache().keep(machine_, engine_->report().rates);
     folder_.create();
+    timeline_.remove_old();
     write_file(folder_.config(), job_.config_text);
     write_file(folder_.plan(), plan);
     log_.emplace(folder_.metrics());
+  }
+
+  // What the disk manages is wanted wherever states may lie there: for the choice, or to tell what was to be expected.
+  AttachOptions with_rates(AttachOptions options) {
+    OffloadOptions& offload = options.offload;
+    offload.probes = !offload.disk.empty() || !offload.fractions.on_device();
+    machine_ = machine_identity(offload.disk, world_.local_size(), options.threads, name_of(options.optimizer));
+    if (!job_.probe_again) offload.rates = RateCache().find(machine_, !offload.disk.empty()).value_or(TierRates{});
+    offload.rates.link_up = offload.rates.link_down = offload.link_bytes_per_second;
+    probed_ = offload.probes && offload.rates.update_numel == 0;
+    return options;
   }
 
   std::string print_plan() {
@@ -124,6 +145,11 @@ class Trainer {
                       .accumulate = job_.attach.accumulate,
                       .num_moments = make_update_rule(job_.attach.optimizer)->num_moments()};
     plan.units = make_units(plan.specs, job_.attach.units);
+    if (!job_.attach.offload.fractions.on_device()) {
+      Placement placement = placement_of(plan);
+      spread_over_tiers(placement, plan.units, plan.world, job_.attach.offload.fractions);
+      plan.tiers = placement.tiers;
+    }
     std::string table = plan_table(plan, std::array{job_.attach.stage});
     progress_.text(table);
     return table;
@@ -135,7 +161,10 @@ class Trainer {
     const TrainingBatches batches(*corpus_.train, job_.data.order, o.seed, grid());
     Prefetcher prefetcher(0, o.steps * o.accumulate, [&](std::int64_t i, Batch& batch) { batches.fill(i, batch); });
     for (std::int64_t step = 0; step < o.steps; ++step) {
+      timeline_.begin_step(step);
       history_.add(run_step(step, prefetcher));
+      if (timeline_.end_step(step))
+        progress_.line(fmt::format("timeline: {} (open it at https://ui.perfetto.dev)", timeline_.path().string()));
       if (step == 0) mine_.startup_s = boot_seconds() - process_start_seconds();
       if (step + 1 == std::min<std::int64_t>(o.steps, kWarmupSteps)) {
         mine_.steady_rss = resident_bytes();
@@ -156,28 +185,43 @@ class Trainer {
     for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro) {
       if (micro + 1 < job_.train.accumulate) {
         const auto not_the_last = engine_->accumulate();
-        run_micro_batch(step, micro, prefetcher.next(), metrics);
+        run_micro_batch(step, micro, next_batch(prefetcher), metrics);
       } else {
-        run_micro_batch(step, micro, prefetcher.next(), metrics);
+        run_micro_batch(step, micro, next_batch(prefetcher), metrics);
       }
     }
-    const StepReport report = engine_->step(metrics.lr);
+    const StepReport report = take_step(metrics.lr);
     metrics.seconds = monotonic_seconds() - begin;
     metrics.time = unix_seconds();
     metrics.grad_norm = report.grad_norm;
     metrics.phases = engine_->take_phase_seconds();
     last_report_ = engine_->report();
+    parking_.end_step();
     metrics.memory = last_report_.memory;
     metrics.sent_bytes = last_report_.sent_bytes_per_step;
+    profile_.add(metrics, last_report_.disk_per_step.waited_seconds + last_report_.link_per_step.waited_seconds);
     return metrics;
+  }
+
+  const Batch& next_batch(Prefetcher& prefetcher) {
+    const TimedSpan waiting(timeline_.recorder(), Activity::kWaitData);
+    return prefetcher.next();
+  }
+
+  StepReport take_step(double lr) {
+    const TimedSpan span(timeline_.recorder(), Activity::kStep);
+    return engine_->step(lr);
   }
 
   void run_micro_batch(std::int64_t step, std::int64_t micro, const Batch& batch, StepMetrics& metrics) {
     const auto share = static_cast<double>(job_.train.accumulate);
     if (job_.model.dropout > 0) at::manual_seed(micro_batch_seed(job_.train.seed, step, micro, world_.rank()));
     const double begin = monotonic_seconds();
+    TimedSpan span(timeline_.recorder(), Activity::kForward);
     const auto loss = task_->loss(batch);
     const double middle = monotonic_seconds();
+    span.end();
+    span = TimedSpan(timeline_.recorder(), Activity::kBackward);
     (share == 1 ? loss : loss / share).backward();
     metrics.forward += middle - begin;
     metrics.backward += monotonic_seconds() - middle;
@@ -208,6 +252,7 @@ class Trainer {
 
   double evaluate_after(std::int64_t step, std::int64_t batches) {
     if (!corpus_.validation) return 0;
+    const TimedSpan span(timeline_.recorder(), Activity::kEvaluate);
     const double begin = monotonic_seconds();
     const double loss = evaluate(*task_, *corpus_.validation, grid(), batches, world_.communicator());
     const double seconds = monotonic_seconds() - begin;
@@ -215,7 +260,8 @@ class Trainer {
       log_->add(EvaluationMetrics{.step = step, .time = unix_seconds(), .val_loss = loss, .seconds = seconds});
       log_->flush();
     }
-    progress_.line(fmt::format("step {}/{}  val_loss {:.4f}", step, job_.train.steps, loss));
+    progress_.line(fmt::format("step {}/{}  val_loss {:.4f}{}", step, job_.train.steps, loss,
+                               batches == 0 ? "  (the whole validation split)" : ""));
     return loss;
   }
 
@@ -246,9 +292,15 @@ class Trainer {
     mine_.peak_rss = peak_resident_bytes();
     mine_.memory = last_report_.memory;
     mine_.peak_memory = last_report_.peak_memory;
+    mine_.host_memory = last_report_.host_memory;
+    mine_.peak_host_memory = last_report_.peak_host_memory;
+    mine_.disk_memory = last_report_.disk_memory;
+    mine_.disk_per_step = last_report_.disk_per_step;
+    mine_.link_per_step = last_report_.link_per_step;
     mine_.peak_memory_total = last_report_.peak_memory_bytes;
     mine_.sent_bytes_per_step = last_report_.sent_bytes_per_step;
     mine_.received_bytes_per_step = last_report_.received_bytes_per_step;
+    parking_.add_to(mine_);
     mine_.peak_flops = probe_matmul_flops();
     for (const auto& rank : gather_ranks<RankReport>(world_.communicator(), std::span<const RankReport>(&mine_, 1))) {
       report.ranks.push_back(rank.front());
@@ -271,7 +323,16 @@ class Trainer {
     report.planned_sent_bytes = last_report_.planned_sent_bytes;
     report.skipped_steps = last_report_.skipped_steps;
     report.departed_steps = last_report_.departed_steps;
+    report.replans = last_report_.replans;
+    report.moved_bytes = last_report_.moved_bytes;
+    report.profile = profile_.median();
+    report.predicted = prediction(last_report_.transfers, report.profile);
     report.transport = last_report_.transport;
+    report.disk = last_report_.disk;
+    if (job_.model.parking) {
+      report.parked_on = name_of(job_.model.parking->tier);
+      if (report.disk.empty()) report.disk = task_->activations()->report().parking.disk_kind;
+    }
     report.ranks_source = world_.source();
     report.threads = job_.attach.threads;
   }
@@ -280,12 +341,17 @@ class Trainer {
   World& world_;
   const StopSignal* stop_;
   RunFolder folder_;
+  StepTimeline timeline_;
   Corpus corpus_;
   std::unique_ptr<Task> task_;
+  ParkingMeter parking_;
   Progress progress_;
   StepHistory history_;
   std::optional<MetricsLog> log_;  // rank 0's
   RankReport mine_;
+  MeasuredSteps profile_;
+  std::string machine_;  // identity, for the rates
+  bool probed_ = false;
   EngineReport last_report_;
   StepMetrics since_line_;            // sums since the last printed line; `step` counts
   std::optional<Attachment> engine_;  // last: gone before the module it is attached to

@@ -19,6 +19,7 @@
 #include "zero/train/lr_schedule.h"
 #include "zero/train/progress.h"
 #include "zero/train/report.h"
+#include "zero/train/step_timeline.h"
 #include "zero/train/stop_signal.h"
 #include "zero/train/task.h"
 
@@ -43,8 +44,10 @@ struct TrainJob {
   AttachOptions attach;
   std::filesystem::path run_dir;
   bool overwrite = false;
+  bool probe_again = false;       // what the machine manages, also where it is known from before
   std::string config_text;        // for config.toml
   std::uint64_t config_hash = 0;  // ranks that differ in it do not start
+  TimelineOptions timeline;
 };
 
 struct TrainOutput {

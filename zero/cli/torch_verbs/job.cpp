@@ -42,17 +42,38 @@ DType dtype_of(const std::string& name) {
   throw ConfigError("train.dtype", name, "no such type", "use fp32 or bf16");
 }
 
-DeviceMemory device_memory(const ZeroConfig& config) {
+TierMemory tier_memory(const MemoryBudget& budget) {
   using Configured = MemoryBudget::Kind;
-  switch (config.device_memory.kind) {
+  switch (budget.kind) {
     case Configured::kAuto:
-      return {.kind = DeviceMemory::Kind::kAuto};
+      return {.kind = TierMemory::Kind::kAuto};
     case Configured::kMinimum:
-      return {.kind = DeviceMemory::Kind::kMin};
+      return {.kind = TierMemory::Kind::kMin};
     case Configured::kBytes:
       break;
   }
-  return {.kind = DeviceMemory::Kind::kBytes, .bytes = config.device_memory.bytes};
+  return {.kind = TierMemory::Kind::kBytes, .bytes = budget.bytes};
+}
+
+OffloadOptions offload_options(const ZeroConfig& zero) {
+  return {.fractions = {.parameter = zero.parameter, .gradient = zero.gradient, .optimizer = zero.optimizer},
+          .automatic = zero.placement == "auto",
+          .host_memory = tier_memory(zero.host_memory),
+          .disk = zero.disk,
+          .disk_memory = zero.disk_memory.bytes,
+          .monitor = {.on = zero.monitor, .reserve_bytes = zero.memory_reserve.bytes},
+          .checksums = zero.checksums,
+          .link_bytes_per_second = static_cast<double>(zero.link_bandwidth.bytes)};
+}
+
+std::optional<ParkingOptions> parking_options(const Config& config) {
+  const std::string& where = config.train.offload_activations;
+  if (where == "none") return std::nullopt;
+  if (where != "host" && where != "disk")
+    throw ConfigError("train.offload_activations", where, "no such place", "use none, host or disk");
+  return ParkingOptions{.tier = where == "disk" ? Tier::kDisk : Tier::kHost,
+                        .disk = config.zero.disk,
+                        .link_bytes_per_second = static_cast<double>(config.zero.link_bandwidth.bytes)};
 }
 
 // Cores of a rank: those its launcher bound it to, else its share of the machine's.
@@ -74,6 +95,8 @@ ModelOptions model_options(const Config& config) {
           .context = m.context,
           .vocab = m.vocab,
           .dropout = m.dropout,
+          .checkpoint_activations = config.train.checkpoint_activations,
+          .parking = parking_options(config),
           .sizes = m.sizes,
           .init = m.init};
 }
@@ -94,7 +117,8 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
           .reduce = reduce_kind(config.train.reduce),
           .accumulate = static_cast<int>(config.train.accumulate),
           .dtype = dtype_of(config.train.dtype),
-          .device_memory = device_memory(config.zero),
+          .device_memory = tier_memory(config.zero.device_memory),
+          .offload = offload_options(config.zero),
           .threads = threads_of(config, local_ranks)};
 }
 
@@ -117,8 +141,10 @@ TrainJob make_job(const Config& config, int local_ranks) {
                        .steps = t.steps},
           .attach = attach_options(config, local_ranks),
           .run_dir = config.run.dir,
+          .probe_again = config.zero.rates == "probe",
           .config_text = resolved_toml(config),
-          .config_hash = config_hash(config)};
+          .config_hash = config_hash(config),
+          .timeline = {.file = config.run.timeline, .steps = config.run.timeline_steps}};
 }
 
 SampleShape planned_shape(const Config& config) {

@@ -10,13 +10,19 @@
 #include <ATen/ops/empty.h>
 
 #include "zero/base/bytes.h"
+#include "zero/base/error.h"
+#include "zero/base/file.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/engine/engine.h"
+#include "zero/engine/placer.h"
+#include "zero/engine/rate_probe.h"
+#include "zero/plan/partition.h"
 #include "zero/plan/schedule.h"
 #include "zero/torch/meta_trace.h"
 #include "zero/torch/module_parameters.h"
 #include "zero/train/plan_table.h"
+#include "zero/train/rate_cache.h"
 
 namespace zero::cli {
 namespace {
@@ -43,7 +49,7 @@ PrintedSchedule schedule_of(const PlanRequest& request, Task& task, const Sample
   const MetaTrace traced =
       trace_on_meta(task.module(), [&](int) { return meta_loss(task, shape, request.loaded.config.train.batch); },
                     {.accumulate = attach.accumulate, .dtype = attach.dtype, .units = attach.units});
-  const Placement placement = place(plan.stage, plan.reduce, plan.accumulate);
+  const Placement placement = placement_of(plan);
   const Schedule schedule = build_schedule(traced.trace, traced.units, plan.world, placement, budget);
   return {simulate(schedule, traced.units, plan.world), print_schedule(schedule, traced.units)};
 }
@@ -69,6 +75,76 @@ std::string as_text(const TrainingPlan& plan, std::span<const int> stages, const
                             schedule->moves);
 }
 
+bool leaves_device(const AttachOptions& attach) {
+  const OffloadOptions& offload = attach.offload;
+  return !offload.fractions.on_device() || !offload.disk.empty() ||
+         offload.host_memory.kind == TierMemory::Kind::kBytes;
+}
+
+// Seconds that a run of the model computed in each pass, and its elements updated a second.
+struct Profile {
+  StepProfile step;
+  double update_seconds = 0;
+};
+
+Profile read_profile(const std::string& run) {
+  const std::string path = run + "/report.json";
+  require_input_file("--profile", path);
+  const auto json = nlohmann::json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  const auto* profile = json.is_object() && json.contains("profile") ? &json["profile"] : nullptr;
+  const auto seconds = [&](const char* name) {
+    const bool is_there = profile != nullptr && profile->contains(name) && (*profile)[name].is_number();
+    if (!is_there)
+      throw ConfigError("--profile", path, fmt::format("says no {}", name), "name the folder of a run that ended");
+    return (*profile)[name].get<double>();
+  };
+  Profile read{.step = {.forward_seconds = seconds("forward_seconds"), .backward_seconds = seconds("backward_seconds")},
+               .update_seconds = seconds("update_seconds")};
+  return read;
+}
+
+// Where states lie and what a step then takes, with the rates of this machine: those that a run of as many ranks found
+// here, else those of this process alone, the disk's shared by the ranks.
+void place_and_predict(TrainingPlan& plan, const AttachOptions& attach, const Config& config,
+                       const std::string& profile) {
+  EngineOptions options{.stage = plan.stage,
+                        .reduce = plan.reduce,
+                        .accumulate = plan.accumulate,
+                        .device_memory = attach.device_memory,
+                        .offload = attach.offload,
+                        .optimizer = attach.optimizer,
+                        .threads = attach.threads};
+  const auto rule = make_update_rule(attach.optimizer);
+  OffloadOptions& offload = options.offload;
+  const int threads = attach_options(config, plan.world).threads;
+  const std::string machine = machine_identity(offload.disk, plan.world, threads, name_of(attach.optimizer));
+  if (config.zero.rates == "cached")
+    offload.rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
+  if (offload.rates.update_numel == 0) {
+    offload.rates = probe_rates(nullptr, offload, *rule, threads, offload.disk_memory);
+    offload.rates.disk_read /= plan.world;
+    offload.rates.disk_write /= plan.world;
+  }
+  offload.rates.link_up = offload.rates.link_down = offload.link_bytes_per_second;
+  offload.probes = true;
+
+  StepProfile step;
+  if (!profile.empty()) {
+    const Profile read = read_profile(profile);
+    step = read.step;
+    plan.has_profile = true;
+    std::int64_t updated = 0;
+    const bool sharded = placement_of(plan).optimizer_sharded;
+    for (const Unit& unit : plan.units) {
+      if (unit.trainable) updated += sharded ? shard_of(unit, 0, plan.world).numel : padded_numel(unit, plan.world);
+    }
+    if (read.update_seconds > 0) offload.rates.update_numel = static_cast<double>(updated) / read.update_seconds;
+  }
+  const Placer placer(nullptr, plan.world, options, plan.units, *rule);
+  plan.tiers = placer.placement().tiers;
+  plan.predicted = placer.predicted(placer.placement(), step);
+}
+
 }  // namespace
 
 int plan_verb(const PlanRequest& request) {
@@ -86,10 +162,10 @@ int plan_verb(const PlanRequest& request) {
                     .accumulate = attach.accumulate,
                     .num_moments = make_update_rule(attach.optimizer)->num_moments()};
   plan.units = make_units(plan.specs, attach.units);
+  if (leaves_device(attach)) place_and_predict(plan, attach, config, request.profile);
   // "auto" is what will be free on the machines of the run: unknown here, so nothing is refused for it.
-  const GatherBudget budget =
-      gather_budget(attach.device_memory, plan.units, plan.world, place(plan.stage, plan.reduce, plan.accumulate),
-                    plan.num_moments, plan.stage, std::numeric_limits<std::int64_t>::max());
+  const GatherBudget budget = gather_budget(attach.device_memory, plan.units, plan.world, placement_of(plan),
+                                            plan.num_moments, plan.stage, std::numeric_limits<std::int64_t>::max());
   constexpr std::array kStages{0, 1, 2, 3};
   std::optional<PrintedSchedule> schedule;
   if (request.schedule) schedule = schedule_of(request, *task, shape, plan, attach, budget);

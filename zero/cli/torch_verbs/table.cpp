@@ -1,12 +1,31 @@
+#include <c10/util/Exception.h>
 #include <torch/version.h>
 
+#include "zero/base/error.h"
 #include "zero/cli/torch_verbs/verbs.h"
 
+namespace zero::cli {
+namespace {
+
+// libtorch's own errors carry a stack of addresses behind their message; users get the message.
+template <auto verb, typename Request>
+int without_backtrace(const Request& request) {
+  try {
+    return verb(request);
+  } catch (const c10::Error& error) {
+    throw Error(error.what_without_backtrace());
+  }
+}
+
+}  // namespace
+}  // namespace zero::cli
+
 extern "C" const zero::cli::TorchVerbs* zero_torch_verbs() {
-  static constexpr zero::cli::TorchVerbs kVerbs{.torch_version = TORCH_VERSION,
-                                                .train = zero::cli::train_verb,
-                                                .plan = zero::cli::plan_verb,
-                                                .generate = zero::cli::generate_verb,
-                                                .bench_step = zero::cli::bench_step_verb};
+  using namespace zero::cli;
+  static constexpr TorchVerbs kVerbs{.torch_version = TORCH_VERSION,
+                                     .train = without_backtrace<train_verb, TrainRequest>,
+                                     .plan = without_backtrace<plan_verb, PlanRequest>,
+                                     .generate = without_backtrace<generate_verb, GenerateRequest>,
+                                     .bench_step = without_backtrace<bench_step_verb, BenchStepRequest>};
   return &kVerbs;
 }

@@ -68,7 +68,7 @@ int train_verb(const TrainRequest& request) {
   const StopSignal stop;
   at::set_num_interop_threads(1);
   const CommConfig& comm = request.loaded.config.comm;
-  const WorldOptions options{.transport = comm.transport, .timeout = comm.timeout};
+  const WorldOptions options{.transport = comm.transport, .timeout = comm.timeout, .ranks = request.ranks};
   int signal = 0;
   if (request.in_process_ranks) {
     signal = train_threads(request, static_cast<int>(*request.in_process_ranks), options, stop);

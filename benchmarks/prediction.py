@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Predicted against measured: step times of placements, and the chosen one against random ones.
+
+    benchmarks/prediction.py                  # twelve placements of two models
+    benchmarks/prediction.py --random 50      # the chosen placement and 50 random ones under the same budget
+
+The prediction is `zero plan --profile RUN`: computation as a run with everything on the device had it, transfers at the
+rates probed on this machine. Measured is the median step of a run, the first three left out.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import sys
+import tempfile
+
+from training_run import find_zero, plan, train
+
+MODELS = {"six layers of 512": {"model.layers": 6, "model.width": 512, "model.heads": 8, "train.batch": 2},
+          "two layers of 1024": {"model.layers": 2, "model.width": 1024, "model.heads": 16, "train.batch": 4}}
+PLACEMENTS = [{"optimizer": (1, 0)}, {"optimizer": (0, .25)}, {"optimizer": (0, .5)}, {"optimizer": (0, 1)},
+              {"optimizer": (.5, .5)}, {"gradient": (1, 0), "optimizer": (1, 0)}, {"gradient": (1, 0), "optimizer": (0, 1)},
+              {"gradient": (0, 1), "optimizer": (0, 1)}, {"parameter": (1, 0), "optimizer": (1, 0)},
+              {"parameter": (0, 1)}, {"parameter": (0, .5), "optimizer": (0, .5)},
+              {"parameter": (0, 1), "gradient": (0, 1), "optimizer": (0, 1)}]
+
+
+def state_keys(placement):
+    return {f"zero.{state}": f"{{host = {host}, disk = {disk}}}" for state, (host, disk) in placement.items()}
+
+
+def words(placement):
+    part = [f"{state} {share:.0%} on {tier}" for state, shares in placement.items()
+            for tier, share in zip(("host", "disk"), shares) if share]
+    return ", ".join(part) or "all on the device"
+
+
+class Model:
+    def __init__(self, args, keys, folder):
+        self.args, self.folder = args, folder
+        self.keys = {"model.context": 64, "model.vocab": 256, "train.steps": args.steps, "zero.stage": 3, **keys}
+        self.profile = f"{folder}/resident"
+        self.run(self.keys, self.profile)
+        self.keys["zero.disk"] = json.dumps([folder])
+
+    def run(self, keys, folder):
+        run = train(self.args.zero, keys, self.args.ranks, folder)
+        if not run.ok:
+            raise RuntimeError(run.reason)
+        return run
+
+    def measured(self, keys):
+        return self.run({**self.keys, **keys}, f"{self.folder}/run").report["step_s_median"]
+
+    def predicted(self, keys):
+        return plan(self.args.zero, {**self.keys, **keys}, self.args.ranks, self.profile)["predicted"]
+
+
+def compare_placements(args, model, name):
+    ratios = []
+    print(f"\n{name}\n\n| placement | predicted ms | bound by | measured ms | predicted / measured |\n|---|--:|---|--:|--:|")
+    model.measured(state_keys({"optimizer": (0, 1)}))  # probes the rates, once
+    for placement in PLACEMENTS:
+        keys = state_keys(placement)
+        predicted, measured = model.predicted(keys), model.measured(keys)
+        ratios.append(predicted["seconds"] / measured)
+        print(f"| {words(placement)} | {1e3 * predicted['seconds']:,.0f} | {predicted['bound']} | {1e3 * measured:,.0f} "
+              f"| {ratios[-1]:.2f} |", flush=True)
+    print(f"\nwithin 15 %: {sum(abs(ratio - 1) <= .15 for ratio in ratios)} of {len(ratios)}; "
+          f"median ratio {statistics.median(ratios):.2f}")
+
+
+def random_placement(draw, fraction_away):
+    """Shares of each state, so that about this fraction of all bytes (parameter 1, gradient 1, moments 2) is on disk."""
+    shares = [draw.random() for _ in range(3)]
+    scale = 4 * fraction_away / (shares[0] + shares[1] + 2 * shares[2])
+    shares = [min(1, share * scale) for share in shares]
+    if sum(weight * share for weight, share in zip((1, 1, 2), shares)) < 4 * fraction_away - 1e-6:
+        return None
+    return dict(zip(("parameter", "gradient", "optimizer"), ((0, round(share, 4)) for share in shares)))
+
+
+def compare_random(args, model, name):
+    draw = random.Random(args.seed)
+    budget = 1 - args.away
+    stage = next(row for row in plan(args.zero, model.keys, args.ranks)["stages"] if row["stage"] == 3)
+    states = stage["memory_bytes"]["total"]
+    largest = max(unit["gathered_bytes"] for unit in plan(args.zero, model.keys, args.ranks)["units"])
+    device = int(budget * states) + 4 * largest  # and what is gathered and staged
+    chosen = model.measured({"zero.device_memory": f"{device >> 10}KiB", "zero.monitor": "false"})
+    others = []
+    while len(others) < args.random:
+        placement = random_placement(draw, args.away)
+        if placement:
+            others.append((model.measured(state_keys(placement)), placement))
+    best, placement = min(others, key=lambda each: each[0])
+    print(f"\n{name}, {args.away:.0%} of the states on disk: chosen {1e3 * chosen:,.0f} ms; of {len(others)} random placements "
+          f"the best {1e3 * best:,.0f} ms ({words(placement)}), the median "
+          f"{1e3 * statistics.median(each[0] for each in others):,.0f} ms; chosen / best {chosen / best:.2f}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--random", type=int, default=0, help="measure so many random placements instead")
+    parser.add_argument("--away", type=float, default=0.4, help="with --random: the fraction of all states on disk")
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--disk", help="folder for states; default: for temporary files")
+    parser.add_argument("--zero", default=find_zero(), help="the command; default: the release build's")
+    args = parser.parse_args()
+    for name, keys in MODELS.items():
+        with tempfile.TemporaryDirectory(prefix="zero_prediction_", dir=args.disk) as folder:
+            model = Model(args, keys, folder)
+            (compare_random if args.random else compare_placements)(args, model, name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

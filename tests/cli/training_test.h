@@ -1,0 +1,36 @@
+// A folder with a configuration and a text to learn, for tests that run verbs that need libtorch; skipped without it.
+#pragma once
+
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+
+namespace zero {
+
+class TrainingTest : public testing::Test {
+ protected:
+  // `config` becomes c.toml; its data is input.txt.
+  explicit TrainingTest(const std::string& config) : config_(config) {}
+  void SetUp() override {
+    if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and this verb needs it";
+    folder_.write("c.toml", config_);
+    std::string text;
+    while (text.size() < 8000) text += "all the world's a stage, and all the men and women merely players. ";
+    folder_.write("input.txt", text);
+  }
+  // report.json of `zero train c.toml` into the folder `run`.
+  nlohmann::json report_of(const std::string& flags, const std::string& run) const {
+    const Ran ran = folder_.zero("train c.toml --run.dir " + run + " " + flags, "timeout 250");
+    EXPECT_EQ(ran.status, 0) << ran.errors << ran.output;
+    return nlohmann::json::parse(folder_.read(run + "/report.json"), nullptr, /*allow_exceptions=*/false);
+  }
+  Folder folder_;
+
+ private:
+  std::string config_;
+};
+
+}  // namespace zero

@@ -1,0 +1,302 @@
+// Law 2 for placements: wherever states lie, a run has the bits of the one that keeps them all on the device.
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "zero/plan/estimate.h"
+
+#include "../temporary_folder.h"
+#include "scripted_model.h"
+#include "thread_ranks.h"
+
+namespace zero {
+namespace {
+
+struct Outcome {
+  std::vector<std::uint32_t> weights;
+  std::vector<double> norms;
+  std::vector<double> checksums;  // of what each rank's model read
+  bool operator==(const Outcome&) const = default;
+};
+
+struct Case {
+  int world = 2;
+  int stage = 3;
+  DType dtype = DType::kFloat32;
+  int accumulate = 1;
+  Reduce reduce = Reduce::kEach;
+};
+
+std::string name_of(const Case& c) {
+  return fmt::format("{} ranks, stage {}, {}, {} micro-batches, reduce {}", c.world, c.stage, name_of(c.dtype),
+                     c.accumulate, c.reduce == Reduce::kEach ? "each" : "last");
+}
+
+// Large enough that a shard of four has several blocks: an embedding, two blocks, a frozen table, and a small rest.
+std::vector<ParamSpec> specs(DType dtype) {
+  return {{.name = "wte", .shape = {300, 101}, .dtype = dtype, .own_unit = true},
+          {.name = "h.0.weight", .shape = {160, 150}, .dtype = dtype},
+          {.name = "h.0.bias", .shape = {150}, .dtype = dtype},
+          {.name = "h.1.weight", .shape = {160, 150}, .dtype = dtype},
+          {.name = "h.1.table", .shape = {20000}, .dtype = dtype, .trainable = false},
+          {.name = "ln_f", .shape = {9}, .dtype = dtype}};
+}
+
+Outcome train(const Case& c, const OffloadOptions& offload, TierMemory device = {},
+              std::vector<EngineReport>* reports = nullptr, bool departs = true) {
+  Outcome outcome;
+  outcome.checksums.resize(static_cast<std::size_t>(c.world));
+  if (reports != nullptr) reports->resize(static_cast<std::size_t>(c.world));
+  on_ranks(c.world, [&](Communicator& comm) {
+    ScriptedModel model(comm, specs(c.dtype),
+                        {.stage = c.stage,
+                         .reduce = c.reduce,
+                         .accumulate = c.accumulate,
+                         .device_memory = device,
+                         .offload = offload,
+                         .clip = 1.5});
+    for (int step = 0; step < 3; ++step) {
+      const bool absent = departs && step == 2;  // then a unit gets no gradient, and its moments must stay
+      const int first = model.param_named("h.0.weight");
+      model.has_gradient = [&](int param) { return !absent || (param != first && param != first + 1); };
+      const StepReport report = model.train(step, c.accumulate);
+      if (comm.rank() == 0) outcome.norms.push_back(report.grad_norm);
+    }
+    const auto bits = model.weight_bits();
+    if (comm.rank() == 0) outcome.weights = bits;
+    outcome.checksums[static_cast<std::size_t>(comm.rank())] = model.checksum();
+    if (reports != nullptr) (*reports)[static_cast<std::size_t>(comm.rank())] = model.engine().report();
+  });
+  return outcome;
+}
+
+// What may leave the device in this case.
+StateFractions allowed(const Case& c, StateFractions wanted) {
+  if (c.stage < 3) wanted.parameter = {};
+  if (c.stage < 2 || (c.accumulate > 1 && c.reduce == Reduce::kLast)) wanted.gradient = {};
+  return wanted;
+}
+
+class Offload : public testing::Test {
+ protected:
+  OffloadOptions placed(const StateFractions& fractions) const {
+    return {.fractions = fractions, .disk = {folder_.path().string()}};
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Offload, EveryPlacementHasTheBitsOfTheDevicesOwn) {
+  const std::vector<StateFractions> placements{
+      {.optimizer = {.host = 1}},
+      {.optimizer = {.disk = 1}},
+      {.gradient = {.host = 1}, .optimizer = {.host = 0.6, .disk = 0.4}},
+      {.gradient = {.disk = 1}, .optimizer = {.host = 0.3, .disk = 0.3}},
+      {.parameter = {.host = 1}, .gradient = {.host = 0.5}, .optimizer = {.host = 1}},
+      {.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}},
+      {.parameter = {.host = 0.4, .disk = 0.35}, .gradient = {.host = 0.2, .disk = 0.3}, .optimizer = {.disk = 0.45}},
+  };
+  // Two placements a cell, one of them at stage 3; every placement meets every world, type and way to reduce.
+  std::size_t next = 0;
+  for (const int world : {1, 2, 3, 4}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      for (const auto& [accumulate, reduce] : {std::pair{1, Reduce::kEach}, {3, Reduce::kEach}, {3, Reduce::kLast}}) {
+        const Outcome resident = train({world, 0, dtype, accumulate, reduce}, {});
+        for (const int stage : {3, static_cast<int>(next / 2 % 4)}) {
+          const Case c{world, stage, dtype, accumulate, reduce};
+          const std::size_t i = next++ % placements.size();
+          const TierMemory device{next % 3 == 0 ? TierMemory::Kind::kAuto : TierMemory::Kind::kMin};
+          OffloadOptions offload = placed(allowed(c, placements[i]));
+          if (next % 5 < 2) offload.link_bytes_per_second = 4e9;
+          const Outcome seen = train(c, offload, device);
+          EXPECT_EQ(seen.weights, resident.weights) << name_of(c) << ", placement " << i;
+          EXPECT_EQ(seen.norms, resident.norms) << name_of(c) << ", placement " << i;
+          EXPECT_EQ(seen.checksums, resident.checksums) << name_of(c) << ", placement " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Offload, EachTierHoldsWhatTheEstimateSays) {
+  const StateFractions fractions{
+      .parameter = {.host = 0.25, .disk = 0.25}, .gradient = {.host = 0.5}, .optimizer = {.host = 0.25, .disk = 0.5}};
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const Case c{.world = 2, .dtype = dtype};
+    std::vector<EngineReport> reports;
+    train(c, placed(fractions), {}, &reports);
+    const auto units = make_units(specs(dtype), {});
+    Placement placement = place(c.stage, c.reduce, c.accumulate);
+    spread_over_tiers(placement, units, c.world, fractions);
+    for (const EngineReport& report : reports) {
+      const auto expect = [&](const MemoryCount& held, Tier tier) {
+        const StateBytes wanted = state_bytes(units, c.world, placement, 2, tier);
+        EXPECT_EQ(held[MemoryTag::kParameter], wanted.parameter) << name_of(tier);
+        EXPECT_EQ(held[MemoryTag::kGradient], wanted.gradient) << name_of(tier);
+        EXPECT_EQ(held[MemoryTag::kMaster], wanted.master) << name_of(tier);
+        EXPECT_EQ(held[MemoryTag::kMoment], wanted.moment) << name_of(tier);
+        EXPECT_GT(held.state(), 0) << name_of(tier);
+      };
+      expect(report.memory, Tier::kDevice);
+      expect(report.host_memory, Tier::kHost);
+      expect(report.disk_memory, Tier::kDisk);
+    }
+  }
+}
+
+TEST_F(Offload, AStepMovesEachByteOnDiskOnceEachWay) {
+  std::vector<EngineReport> reports;
+  train({.world = 2, .stage = 2}, placed({.optimizer = {.disk = 1}}), {}, &reports);
+  for (const EngineReport& report : reports) {
+    // The last step of train() leaves a unit alone: it is not even read.
+    EXPECT_LT(report.disk_per_step.read_bytes, report.disk_memory.state());
+    EXPECT_GT(report.disk_per_step.read_bytes, report.disk_memory.state() / 2);
+    EXPECT_EQ(report.disk_per_step.read_bytes, report.disk_per_step.written_bytes);
+  }
+}
+
+TEST_F(Offload, ALinkCarriesGradientsDownAndParametersUp) {
+  OffloadOptions offload = placed({.optimizer = {.host = 1}});
+  offload.link_bytes_per_second = 4e9;
+  std::vector<EngineReport> reports;
+  train({.dtype = DType::kBFloat16}, offload, {}, &reports);
+  for (const EngineReport& report : reports) {
+    EXPECT_GT(report.link_per_step.down_bytes, 0);
+    EXPECT_GT(report.link_per_step.up_bytes, 0);
+    // Of each trainable element at most: gradient and old parameter down, new parameter up, two bytes each.
+    EXPECT_LE(report.link_per_step.up_bytes, report.memory[MemoryTag::kParameter]);
+    EXPECT_LE(report.link_per_step.down_bytes, 2 * report.memory[MemoryTag::kParameter]);
+  }
+}
+
+// Ten tiles and a rest: reading ahead, working and writing behind overlap, and stay within what the host is said to
+// need.
+TEST_F(Offload, AUnitOfManyTilesStreamsThroughAFewOfThem) {
+  const std::vector<ParamSpec> large{{.name = "h.0.w", .shape = {1500, 1800}}, {.name = "h.1.w", .shape = {700, 900}}};
+  const auto run = [&](const OffloadOptions& offload, EngineReport* report) {
+    std::vector<std::uint32_t> bits;
+    on_ranks(1, [&](Communicator& comm) {
+      ScriptedModel model(comm, large, {.stage = 3, .offload = offload, .clip = 1});
+      for (int step = 0; step < 3; ++step) model.train(step);
+      bits = model.weight_bits();
+      *report = model.engine().report();
+    });
+    return bits;
+  };
+  EngineReport report;
+  const auto expected = run({}, &report);
+  const StateFractions all_on_disk{.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}};
+  for (const TierMemory::Kind kind : {TierMemory::Kind::kAuto, TierMemory::Kind::kMin}) {
+    OffloadOptions offload = placed(all_on_disk);
+    offload.host_memory.kind = kind;
+    offload.checksums = true;
+    EXPECT_EQ(run(offload, &report), expected);
+    const auto units = make_units(large, {});
+    Placement placement = place(3, Reduce::kEach, 1);
+    spread_over_tiers(placement, units, 1, all_on_disk);
+    const int depth = kind == TierMemory::Kind::kMin ? 1 : ShardedState::kDefaultDepth;
+    EXPECT_LE(report.peak_host_memory.total(), tile_bytes(units, 1, placement, 2, depth));
+    EXPECT_EQ(report.host_memory.state(), 0);
+  }
+}
+
+// A rank that writes into a gathered unit while a late peer still reads this rank's part of it.
+TEST_F(Offload, WhatIsWrittenIntoAGatheredUnitWaitsForPeersThatStillReadIt) {
+  OffloadOptions offload = placed({.parameter = {.host = 1}});
+  on_ranks(3, [&](Communicator& comm) {
+    ScriptedModel model(comm, specs(DType::kFloat32), {.stage = 3, .offload = offload});
+    for (int round = 0; round < 20; ++round) {
+      for (const Unit& unit : model.units()) {
+        const GatheredUnit in_use = model.engine().use(unit.index, Use::kUntraced);
+        auto* values = reinterpret_cast<float*>(model.engine().data(unit.index));
+        model.engine().mark_written(unit.index);
+        const float first = values[0];
+        for (std::int64_t i = 0; i < unit.numel; ++i) values[i] = first + static_cast<float>(round);
+      }
+    }
+    for (const Unit& unit : model.units()) {
+      model.engine().read_full_precision(unit.index, [&](std::span<const float> whole) {
+        for (std::int64_t i = 1; i < unit.numel; ++i) ASSERT_EQ(whole[static_cast<std::size_t>(i)], whole[0]) << i;
+      });
+    }
+  });
+}
+
+TEST_F(Offload, WithBudgetsAloneTheBestPlacementIsChosen) {
+  const Case c{.world = 2};
+  const auto units = make_units(specs(c.dtype), {});
+  const Placement resident = place(c.stage, c.reduce, c.accumulate);
+  const std::int64_t states = state_bytes(units, c.world, resident, 2).total();
+  const TierMemory half{TierMemory::Kind::kBytes,
+                        states / 2 + working_bytes(units, c.world, resident, /*strict=*/true)};
+  const Outcome expected = train(c, {}, {}, nullptr, /*departs=*/false);
+
+  OffloadOptions to_host;
+  to_host.host_memory = {TierMemory::Kind::kBytes, states};
+  OffloadOptions to_disk;
+  to_disk.disk = {folder_.path().string()};
+  for (const OffloadOptions& offload : {to_host, to_disk}) {
+    std::vector<EngineReport> reports;
+    EXPECT_EQ(train(c, offload, half, &reports, /*departs=*/false), expected);
+    for (const EngineReport& report : reports) {
+      const MemoryCount& away = offload.disk.empty() ? report.host_memory : report.disk_memory;
+      EXPECT_GT(away.state(), 0);
+      EXPECT_LE(report.memory.state(), half.bytes);
+      EXPECT_LE(report.peak_memory_bytes, half.bytes);
+    }
+    // With room enough nothing leaves.
+    train(c, offload, {TierMemory::Kind::kBytes, 4 * states}, &reports);
+    for (const EngineReport& report : reports) EXPECT_EQ(report.host_memory.total() + report.disk_memory.total(), 0);
+  }
+  to_host.automatic = false;
+  EXPECT_THROW(train(c, to_host, half), Error) << "what must not leave does not fit";
+}
+
+TEST_F(Offload, WithTheLeastOfTheDeviceAllThatCanLeaveItDoes) {
+  const Outcome expected = train({}, {}, {}, nullptr, /*departs=*/false);
+  OffloadOptions offload;
+  offload.disk = {folder_.path().string()};
+  std::vector<EngineReport> reports;
+  EXPECT_EQ(train({}, offload, {TierMemory::Kind::kMin}, &reports, /*departs=*/false), expected);
+  for (const EngineReport& report : reports) {
+    EXPECT_EQ(report.memory.state(), 0);
+    EXPECT_GT(report.disk_memory.state(), 0);
+  }
+  offload.disk_memory = 512 << 10;  // and what the disk cannot take stays
+  EXPECT_EQ(train({}, offload, {TierMemory::Kind::kMin}, &reports, /*departs=*/false), expected);
+  for (const EngineReport& report : reports) {
+    EXPECT_GT(report.memory.state(), 0);
+    EXPECT_GT(report.disk_memory.state(), 0);
+    EXPECT_LE(report.disk_memory.state(), offload.disk_memory);
+  }
+}
+
+TEST_F(Offload, LeavesNothingInTheFolder) {
+  train({}, placed({.optimizer = {.disk = 1}}));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+}
+
+TEST_F(Offload, WhatCannotBePlacedSoIsRefusedUnderItsKey) {
+  const auto refusal = [](const Case& c, const OffloadOptions& offload) {
+    std::string key;
+    on_ranks(1, [&](Communicator& comm) {
+      try {
+        ScriptedModel(comm, specs(c.dtype), {.stage = c.stage, .offload = offload});
+      } catch (const ConfigError& error) {
+        key = error.key();
+      }
+    });
+    return key;
+  };
+  EXPECT_EQ(refusal({.stage = 2}, placed({.parameter = {.host = 1}})), "zero.parameter");
+  EXPECT_EQ(refusal({.stage = 1}, placed({.gradient = {.host = 1}})), "zero.gradient");
+  EXPECT_EQ(refusal({}, {.fractions = {.optimizer = {.disk = 1}}}), "zero.disk") << "no folder is named";
+  OffloadOptions small = placed({.optimizer = {.disk = 1}});
+  small.disk_memory = 1000;
+  EXPECT_EQ(refusal({}, small), "zero.disk_memory");
+  OffloadOptions tight = placed({.optimizer = {.host = 1}});
+  tight.host_memory = {TierMemory::Kind::kBytes, 1000};
+  EXPECT_EQ(refusal({}, tight), "zero.host_memory");
+}
+
+}  // namespace
+}  // namespace zero

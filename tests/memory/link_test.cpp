@@ -1,0 +1,101 @@
+#include "zero/memory/link.h"
+
+#include <gtest/gtest.h>
+
+#include "zero/base/clock.h"
+
+namespace zero {
+namespace {
+
+std::vector<std::byte> bytes_of(std::size_t count) {
+  std::vector<std::byte> bytes(count);
+  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(i * 31 + 7);
+  return bytes;
+}
+
+double seconds_of(const TimelineSpan& span) {
+  return span.end - span.begin;
+}
+
+TEST(Link, CarriesTheBytesAndCountsThemByDirection) {
+  Link link(1e9);
+  const auto from = bytes_of(1000);
+  std::vector<std::byte> up(1000), down(600);
+  link.up(up, from).wait();
+  link.down(down, std::span(from).first(600)).wait();
+  EXPECT_EQ(up, from);
+  EXPECT_TRUE(std::equal(down.begin(), down.end(), from.begin()));
+  EXPECT_EQ(link.traffic().up_bytes, 1000);
+  EXPECT_EQ(link.traffic().down_bytes, 600);
+  EXPECT_DOUBLE_EQ(link.traffic().busy_seconds, 1600 / 1e9);
+}
+
+TEST(Link, ATransferIsNotDoneBeforeItsTime) {
+  Link link(1e5);
+  const auto from = bytes_of(2000);
+  std::vector<std::byte> to(2000);
+  const double begin = monotonic_seconds();
+  Transfer transfer = link.up(to, from);
+  transfer.wait();
+  EXPECT_GE(monotonic_seconds() - begin, 2000 / 1e5);
+  EXPECT_GT(link.traffic().waited_seconds, 0);
+  EXPECT_LE(link.traffic().waited_seconds, 2000 / 1e5);
+}
+
+TEST(Link, TheTimelineHasEachTransferInItsTurn) {
+  Timeline timeline;
+  timeline.start();
+  Link link(1e6, &timeline);
+  const auto from = bytes_of(5000);
+  std::vector<std::byte> first(5000), second(2000), third(1000);
+  Transfer a = link.up(first, from, 3);
+  Transfer b = link.up(second, std::span(from).first(2000), 4);
+  Transfer c = link.down(third, std::span(from).first(1000), 5);
+  ASSERT_EQ(timeline.spans().size(), 3u) << "known when it is begun";
+  const TimelineSpan& up = timeline.spans()[0];
+  const TimelineSpan& queued = timeline.spans()[1];
+  const TimelineSpan& down = timeline.spans()[2];
+  EXPECT_EQ(up.activity, Activity::kLinkUp);
+  EXPECT_EQ(up.unit, 3);
+  EXPECT_EQ(up.bytes, 5000);
+  EXPECT_NEAR(seconds_of(up), 5e-3, 1e-9);
+  EXPECT_GE(queued.begin, up.end) << "one transfer at a time in a direction";
+  EXPECT_NEAR(seconds_of(queued), 2e-3, 1e-9);
+  EXPECT_EQ(down.activity, Activity::kLinkDown);
+  EXPECT_NEAR(seconds_of(up) + seconds_of(queued) + seconds_of(down), link.traffic().busy_seconds, 1e-9);
+}
+
+TEST(Link, TheTimelineHasWhatNothingHid) {
+  Timeline timeline;
+  timeline.start();
+  Link link(1e5, &timeline);
+  const auto from = bytes_of(2000);
+  std::vector<std::byte> to(2000);
+  Transfer transfer = link.down(to, from, 6);
+  transfer.wait();
+  ASSERT_EQ(timeline.spans().size(), 2u);
+  const TimelineSpan& moved = timeline.spans()[0];
+  const TimelineSpan& waited = timeline.spans()[1];
+  EXPECT_EQ(waited.activity, Activity::kWaitLink);
+  EXPECT_EQ(waited.unit, 6);
+  EXPECT_GE(waited.begin, moved.begin);
+  EXPECT_GE(waited.end, moved.end);
+  EXPECT_GE(seconds_of(waited) + 1e-6, link.traffic().waited_seconds);
+}
+
+TEST(Link, WhoComesLateDoesNotWait) {
+  Timeline timeline;
+  timeline.start();
+  Link link(1e9, &timeline);
+  const auto from = bytes_of(16);
+  std::vector<std::byte> to(16);
+  Transfer transfer = link.up(to, from);
+  while (!transfer.done()) {
+  }
+  transfer.wait();
+  EXPECT_EQ(timeline.spans().size(), 1u);
+  EXPECT_EQ(link.traffic().waited_seconds, 0);
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,57 @@
+#include "zero/memory/memory_monitor.h"
+
+#include <atomic>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+namespace zero {
+namespace {
+
+constexpr std::chrono::milliseconds kNever{0};
+
+TEST(MemoryMonitor, WithoutAThreadReadsWhenAsked) {
+  std::int64_t free_bytes = 7;
+  MemoryMonitor monitor([&] { return MemoryReading{.free_bytes = free_bytes, .pressure = 3}; }, kNever);
+  EXPECT_EQ(monitor.take_worst().free_bytes, 7);
+  free_bytes = 9;
+  EXPECT_EQ(monitor.take_worst().free_bytes, 9) << "what was taken does not count again";
+  EXPECT_EQ(monitor.take_worst().pressure, 3);
+}
+
+TEST(MemoryMonitor, TheThreadSeesWhatHappensBetweenTwoCalls) {
+  std::atomic<int> num_readings{0};
+  MemoryMonitor monitor(
+      [&] {
+        const int now = ++num_readings;
+        return MemoryReading{.free_bytes = now == 3 ? 5 : 100, .pressure = now == 2 ? 40.0 : 0.0};
+      },
+      std::chrono::milliseconds(1));
+  while (num_readings < 4) std::this_thread::yield();
+  const MemoryReading worst = monitor.take_worst();
+  EXPECT_EQ(worst.free_bytes, 5);
+  EXPECT_EQ(worst.pressure, 40);
+}
+
+TEST(MemoryMonitor, AReadingThatFailsIsToldOnce) {
+  bool fails = true;
+  MemoryMonitor monitor(
+      [&]() -> MemoryReading {
+        if (fails) throw std::runtime_error("no /proc");
+        return {.free_bytes = 1};
+      },
+      kNever);
+  EXPECT_THROW(monitor.take_worst(), std::runtime_error);
+  fails = false;
+  EXPECT_EQ(monitor.take_worst().free_bytes, 1);
+}
+
+TEST(MemoryMonitor, ThisMachineHasSomeMemoryLeft) {
+  const MemoryReading now = read_memory();
+  EXPECT_GT(now.free_bytes, 0);
+  EXPECT_LT(now.free_bytes, std::int64_t{1} << 50);
+  EXPECT_GE(now.pressure, 0);
+}
+
+}  // namespace
+}  // namespace zero

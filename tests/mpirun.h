@@ -1,0 +1,31 @@
+// How the tests start ranks under mpirun: as root too, with more ranks than cores, and with an Open MPI that leaks by
+// design (LeakSanitizer would fail every rank for it).
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#ifndef ZERO_MPIRUN  // a build without Open MPI
+#define ZERO_MPIRUN ""
+#endif
+
+namespace zero {
+
+inline const std::vector<std::pair<std::string, std::string>>& mpirun_variables() {
+  static const std::vector<std::pair<std::string, std::string>> kVariables{{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                                                           {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                                                                           {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+                                                                           {"OMPI_MCA_mpi_yield_when_idle", "1"},
+                                                                           {"ASAN_OPTIONS", "detect_leaks=0"}};
+  return kVariables;
+}
+
+// The beginning of a shell's command line: "env A=1 B=2 mpirun -n 3".
+inline std::string mpirun_ranks(int world) {
+  std::string command = "env";
+  for (const auto& [name, value] : mpirun_variables()) command += " " + name + "=" + value;
+  return command + " " + ZERO_MPIRUN + " -n " + std::to_string(world);
+}
+
+}  // namespace zero

@@ -1,0 +1,85 @@
+// Law 2 for activation checkpoints: a gpt2 whose blocks are computed again in backward has the loss bits, gradient
+// norms and parameters of one that keeps everything, at every stage and budget.
+#include <gtest/gtest.h>
+
+#include "zero/models/gpt2.h"
+
+#include "tests/torch/plain_run.h"
+#include "tests/torch/subjects.h"
+
+namespace zero {
+namespace {
+
+using testing::RunResult;
+using testing::Subject;
+
+constexpr int kSteps = 3;
+
+struct Cell {
+  int world = 1;
+  DType dtype = DType::kFloat32;
+  int accumulate = 1;
+  Reduce reduce = Reduce::kEach;
+  double dropout = 0;  // on one rank alone: thread-ranks share one generator
+};
+
+std::string describe(const Cell& cell) {
+  std::string name = "World" + std::to_string(cell.world) + (cell.dtype == DType::kFloat32 ? "Fp32" : "Bf16");
+  if (cell.accumulate > 1)
+    name += "Accumulate" + std::to_string(cell.accumulate) + (cell.reduce == Reduce::kEach ? "Each" : "Last");
+  return name + (cell.dropout > 0 ? "Dropout" : "");
+}
+
+std::vector<Cell> cells() {
+  std::vector<Cell> all;
+  for (int world : {1, 2, 3}) {
+    for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      all.push_back({world, dtype});
+      all.push_back({world, dtype, 3, Reduce::kEach});
+      all.push_back({world, dtype, 3, Reduce::kLast});
+      if (world == 1) all.push_back({world, dtype, 3, Reduce::kEach, 0.2});
+    }
+  }
+  return all;
+}
+
+Subject small_gpt2(double dropout, bool checkpoint) {
+  Gpt2 net(Gpt2Options{
+      .layers = 3, .width = 12, .heads = 2, .context = 10, .vocab = 11, .dropout = dropout, .checkpoint = checkpoint});
+  return {net.ptr(), [net](int step, int micro, int rank) mutable {
+            const torch::Tensor tokens = testing::tokens_of(step, micro, rank);
+            return testing::next_token_loss(net->forward(tokens).to(torch::kFloat), tokens);
+          }};
+}
+
+RunResult run(const Cell& cell, const AttachOptions& options, bool checkpoint) {
+  return testing::train(cell.world, kSteps, options, [&] { return small_gpt2(cell.dropout, checkpoint); });
+}
+
+class CheckpointBits : public ::testing::TestWithParam<Cell> {};
+
+TEST_P(CheckpointBits, AreThoseOfARunThatKeepsEverything) {
+  const Cell& cell = GetParam();
+  const AttachOptions options{.optimizer = AdamW{.lr = 1e-2, .weight_decay = 0.1},
+                              .clip = 0.5,
+                              .reduce = cell.reduce,
+                              .accumulate = cell.accumulate,
+                              .dtype = cell.dtype};
+  for (const AttachOptions& placed : testing::all_stages(options)) {
+    const std::string where = testing::placement_of(placed);
+    const RunResult without = run(cell, placed, false), with = run(cell, placed, true);
+    EXPECT_EQ(without.loss_bits, with.loss_bits) << where;
+    EXPECT_EQ(without.grad_norms, with.grad_norms) << where;
+    EXPECT_TRUE(testing::same_bits(without.parameters, with.parameters)) << where;
+    EXPECT_TRUE(testing::same_bits(without.given_back, with.given_back)) << where;
+    EXPECT_EQ(without.reports[0].sent_bytes_per_step, with.reports[0].sent_bytes_per_step) << where;
+    EXPECT_GT(with.grad_norms.front(), 0) << where;
+    EXPECT_EQ(with.reports[0].departed_steps, 0) << where;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Matrix, CheckpointBits, ::testing::ValuesIn(cells()),
+                         [](const auto& info) { return describe(info.param); });
+
+}  // namespace
+}  // namespace zero

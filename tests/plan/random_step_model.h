@@ -1,0 +1,45 @@
+// Step models of all kinds, for properties of placements: sizes below a block and above, frozen units, slow and absent
+// resources.
+#pragma once
+
+#include <rapidcheck.h>
+
+#include "zero/plan/best_placement.h"
+
+#include "one_unit.h"
+
+namespace zero {
+
+inline StepModel random_step_model() {
+  const auto rate = [](double scale) { return *rc::gen::element(0.0, 0.1, 0.3, 1.0, 2.0, 7.0) * scale; };
+  StepModel model;
+  model.world = *rc::gen::inRange(1, 5);
+  model.placement = place(*rc::gen::inRange(0, 4), Reduce::kAuto, *rc::gen::inRange(1, 4));
+  model.num_moments = *rc::gen::inRange(0, 3);
+  model.rates = {.link_up = rate(1e9),
+                 .link_down = rate(1e9),
+                 .disk_read = rate(1e9),
+                 .disk_write = rate(1e9),
+                 .update_numel = rate(1e9),
+                 .device_update_numel = *rc::gen::element(0.0, 3e9)};
+  model.profile.forward_seconds = *rc::gen::element(0.0, 1e-4, 1e-2);
+  model.profile.backward_seconds = 2 * model.profile.forward_seconds;
+  const int num_units = *rc::gen::inRange(1, 12);
+  for (int i = 0; i < num_units; ++i) {
+    const auto numel =
+        *rc::gen::oneOf(rc::gen::inRange<std::int64_t>(1, 9000), rc::gen::inRange<std::int64_t>(9000, 400000));
+    const DType dtype = *rc::gen::element(DType::kFloat32, DType::kBFloat16);
+    model.units.push_back(one_unit(numel, dtype, i, /*trainable=*/*rc::gen::inRange(0, 5) > 0));
+    model.profile.forward_gathers.push_back(*rc::gen::inRange(0, 3));
+    model.profile.backward_gathers.push_back(*rc::gen::inRange(0, 2));
+  }
+  return model;
+}
+
+// From nothing at all to more than enough.
+inline TierBudgets random_budgets(std::int64_t all_bytes) {
+  const auto part = [&] { return all_bytes * *rc::gen::element(0, 1, 10, 25, 33, 50, 70, 100) / 100; };
+  return {part(), part(), part()};
+}
+
+}  // namespace zero

@@ -1,0 +1,258 @@
+#include "zero/plan/step_model.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/plan/schedule.h"
+
+#include "one_unit.h"
+
+namespace zero {
+namespace {
+
+// The numbers are chosen so that every resource shows: 2 up, 4 down, 8 read, 16 written, in elements a second of 1
+// byte.
+constexpr TierRates kRates{.link_up = 2, .link_down = 4, .disk_read = 8, .disk_write = 16};
+constexpr std::int64_t kNumel = 1 << 14;
+
+StepModel model_of(DType dtype, int stage, int accumulate = 1) {
+  return {.units = {one_unit(kNumel, dtype)}, .placement = place(stage, Reduce::kAuto, accumulate), .rates = kRates};
+}
+
+UnitTiers on_device() {
+  return {{.device = kNumel}, {.device = kNumel}, {.device = kNumel}};
+}
+
+double busy(const PredictedStep& step, StepPhase phase, Resource resource) {
+  return step.busy[static_cast<std::size_t>(phase)][static_cast<std::size_t>(resource)];
+}
+
+// Seconds an element, of one phase: {link up, link down, disk}.
+struct Busy {
+  double up = 0, down = 0, disk = 0;
+};
+void expect_busy(const PredictedStep& step, StepPhase phase, Busy element) {
+  const double numel = kNumel;
+  EXPECT_DOUBLE_EQ(busy(step, phase, Resource::kLinkUp), element.up * numel) << name_of(phase);
+  EXPECT_DOUBLE_EQ(busy(step, phase, Resource::kLinkDown), element.down * numel) << name_of(phase);
+  EXPECT_DOUBLE_EQ(busy(step, phase, Resource::kDisk), element.disk * numel) << name_of(phase);
+}
+void expect_busy(const PredictedStep& step, Busy forward, Busy backward, Busy update) {
+  expect_busy(step, StepPhase::kForward, forward);
+  expect_busy(step, StepPhase::kBackward, backward);
+  expect_busy(step, StepPhase::kUpdate, update);
+}
+
+TEST(StepModel, GathersAreCountedByPass) {
+  const auto gather = [](int unit) { return Move{MoveKind::kGather, unit}; };
+  const Schedule schedule{.stations = {{{EventKind::kTouch, 0}, {gather(0), gather(1)}},
+                                       {{EventKind::kBackward}, {gather(1)}},
+                                       {{EventKind::kEndBackward}, {gather(1)}},  // of the next micro-batch
+                                       {{EventKind::kTouch, 0}, {{MoveKind::kRelease, 0}, gather(0)}},
+                                       {{EventKind::kBackward}, {{MoveKind::kReduce, 1}}}},
+                          .step = {gather(0)}};
+  StepProfile profile;
+  count_gathers(schedule, 3, profile);
+  EXPECT_EQ(profile.forward_gathers, (std::vector{2, 1, 0}));
+  EXPECT_EQ(profile.backward_gathers, (std::vector{0, 2, 0})) << "what follows the pass belongs to it";
+}
+
+TEST(StepModel, OnTheDeviceOnlyArithmeticTakesTime) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    StepModel model = model_of(DType::kFloat32, stage);
+    model.profile = {.forward_seconds = 1, .backward_seconds = 2};
+    model.rates.update_numel = kNumel / 4.0;
+    const PredictedStep step = predict(model, {on_device()});
+    expect_busy(step, {}, {}, {});
+    EXPECT_DOUBLE_EQ(step.seconds(StepPhase::kUpdate), 4);
+    EXPECT_DOUBLE_EQ(step.total(), 7) << stage;
+    EXPECT_EQ(step.bound(), Resource::kUpdate);
+  }
+}
+
+TEST(StepModel, AParameterOnTheHostIsFetchedOnceAGather) {
+  UnitTiers tiers = on_device();
+  tiers.parameter = {.host = kNumel};
+  // bf16: what is updated on the device goes down as 2 bytes, and nothing is read for it.
+  expect_busy(predict(model_of(DType::kBFloat16, 3), {tiers}), {.up = 2 / 2.0}, {.up = 2 / 2.0}, {.down = 2 / 4.0});
+  // fp32: it is its own master, and is read as well.
+  expect_busy(predict(model_of(DType::kFloat32, 3), {tiers}), {.up = 4 / 2.0}, {.up = 4 / 2.0},
+              {.up = 4 / 2.0, .down = 4 / 4.0});
+}
+
+TEST(StepModel, TheProfileSaysHowOftenAUnitIsGathered) {
+  UnitTiers tiers = on_device();
+  tiers.parameter = {.host = kNumel};
+  StepModel model = model_of(DType::kBFloat16, 3);
+  model.profile.forward_gathers = {3};
+  model.profile.backward_gathers = {0};
+  expect_busy(predict(model, {tiers}), {.up = 3 * 2 / 2.0}, {}, {.down = 2 / 4.0});
+}
+
+TEST(StepModel, WithoutAProfileEveryMicroBatchGathers) {
+  UnitTiers tiers = on_device();
+  tiers.parameter = {.host = kNumel};
+  expect_busy(predict(model_of(DType::kFloat32, 3, 2), {tiers}), {.up = 2 * 4 / 2.0}, {.up = 2 * 4 / 2.0},
+              {.up = 4 / 2.0, .down = 4 / 4.0});
+}
+
+TEST(StepModel, AParameterOnDiskIsReadForEachGatherAndWrittenByTheUpdate) {
+  UnitTiers tiers = on_device();
+  tiers.parameter = {.disk = kNumel};
+  tiers.optimizer = {.host = kNumel};
+  tiers.gradient = {.host = kNumel};
+  const Busy gather{.up = 2 / 2.0, .disk = 2 / 8.0};
+  const Busy spill{.up = gather.up, .down = 2 / 4.0, .disk = gather.disk};
+  expect_busy(predict(model_of(DType::kBFloat16, 3), {tiers}), gather, spill, {.disk = 2 / 16.0});
+  const Busy fp32_gather{.up = 4 / 2.0, .disk = 4 / 8.0};
+  expect_busy(predict(model_of(DType::kFloat32, 3), {tiers}), fp32_gather,
+              {.up = 4 / 2.0, .down = 4 / 4.0, .disk = 4 / 8.0}, {.disk = 4 / 8.0 + 4 / 16.0});
+}
+
+TEST(StepModel, AGradientOnTheHostCrossesInBackwardAndNotAgain) {
+  UnitTiers tiers = on_device();
+  tiers.gradient = {.host = kNumel};
+  tiers.optimizer = {.host = kNumel};
+  // The update runs on the host: the new parameter crosses up.
+  expect_busy(predict(model_of(DType::kBFloat16, 2), {tiers}), {}, {.down = 2 / 4.0}, {.up = 2 / 2.0});
+}
+
+TEST(StepModel, AGradientOnTheHostComesBackForAnUpdateOnTheDevice) {
+  UnitTiers tiers = on_device();
+  tiers.gradient = {.host = kNumel};
+  expect_busy(predict(model_of(DType::kBFloat16, 2), {tiers}), {}, {.down = 2 / 4.0}, {.up = 2 / 2.0});
+}
+
+TEST(StepModel, AGradientOnDiskIsWrittenInBackwardAndReadInTheUpdate) {
+  UnitTiers tiers = on_device();
+  tiers.gradient = {.disk = kNumel};
+  tiers.optimizer = {.host = kNumel};
+  expect_busy(predict(model_of(DType::kFloat32, 2), {tiers}), {}, {.down = 4 / 4.0, .disk = 4 / 16.0},
+              {.up = 4 / 2.0, .down = 4 / 4.0, .disk = 4 / 8.0});
+}
+
+TEST(StepModel, MicroBatchesGoOnFromTheSumSoFar) {
+  UnitTiers tiers = on_device();
+  tiers.gradient = {.disk = kNumel};
+  tiers.optimizer = {.host = kNumel};
+  const Busy backward{.up = 2 * 4 / 2.0, .down = 3 * 4 / 4.0, .disk = 2 * 4 / 8.0 + 3 * 4 / 16.0};
+  expect_busy(predict(model_of(DType::kFloat32, 2, 3), {tiers}), {}, backward,
+              {.up = 4 / 2.0, .down = 4 / 4.0, .disk = 4 / 8.0});
+  // bf16 gradients are summed in fp32 and rounded once, which reads and writes the sum.
+  expect_busy(predict(model_of(DType::kBFloat16, 2, 3), {tiers}), {}, backward,
+              {.up = 2 / 2.0, .disk = 2 * 4 / 8.0 + 4 / 16.0});
+}
+
+TEST(StepModel, MomentsOnTheHostTakeTheUpdateThere) {
+  for (int stage = 0; stage <= 2; ++stage) {
+    UnitTiers tiers = on_device();
+    tiers.optimizer = {.host = kNumel};
+    // bf16: gradient down, parameter up: 4 bytes a parameter, as in ZeRO-Offload.
+    expect_busy(predict(model_of(DType::kBFloat16, stage), {tiers}), {}, {}, {.up = 2 / 2.0, .down = 2 / 4.0});
+    expect_busy(predict(model_of(DType::kFloat32, stage), {tiers}), {}, {}, {.up = 4 / 2.0, .down = 8 / 4.0});
+  }
+}
+
+TEST(StepModel, MomentsOnDiskAreReadAndWritten) {
+  UnitTiers tiers = on_device();
+  tiers.optimizer = {.disk = kNumel};
+  expect_busy(predict(model_of(DType::kBFloat16, 1), {tiers}), {}, {},
+              {.up = 2 / 2.0, .down = 2 / 4.0, .disk = 12 / 8.0 + 12 / 16.0});
+  StepModel one_moment = model_of(DType::kFloat32, 1);
+  one_moment.num_moments = 1;
+  expect_busy(predict(one_moment, {tiers}), {}, {}, {.up = 4 / 2.0, .down = 8 / 4.0, .disk = 4 / 8.0 + 4 / 16.0});
+}
+
+TEST(StepModel, OnlyThePartsThatLieApartCrossTheLink) {
+  UnitTiers tiers = on_device();
+  tiers.gradient = {.device = kNumel / 2, .host = kNumel / 2};
+  tiers.optimizer = {.device = kNumel / 4, .host = kNumel / 2, .disk = kNumel / 4};
+  // A quarter of the elements has its gradient on the device and its moments off it; three quarters get a parameter
+  // back.
+  expect_busy(predict(model_of(DType::kBFloat16, 2), {tiers}), {}, {.down = 0.5 * 2 / 4.0},
+              {.up = 0.75 * 2 / 2.0, .down = 0.25 * 2 / 4.0, .disk = 0.25 * (12 / 8.0 + 12 / 16.0)});
+}
+
+TEST(StepModel, AWholeStateIsUpdatedByShards) {
+  // Two ranks at stage 1: parameter and gradient are whole, the update is of a half.
+  StepModel model = model_of(DType::kBFloat16, 1);
+  model.world = 2;
+  UnitTiers tiers = on_device();
+  tiers.optimizer = {.host = kNumel / 2};
+  expect_busy(predict(model, {tiers}), {}, {}, {.up = 0.5 * 2 / 2.0, .down = 0.5 * 2 / 4.0});
+}
+
+TEST(StepModel, AFrozenUnitIsOnlyFetched) {
+  StepModel model = model_of(DType::kBFloat16, 3);
+  model.units[0].trainable = false;
+  model.rates.update_numel = 1;
+  expect_busy(predict(model, {{.parameter = {.disk = kNumel}}}), {.up = 2 / 2.0, .disk = 2 / 8.0},
+              {.up = 2 / 2.0, .disk = 2 / 8.0}, {});
+  EXPECT_EQ(predict(model, {{.parameter = {.disk = kNumel}}}).seconds(StepPhase::kUpdate), 0);
+}
+
+TEST(StepModel, ADeviceWithCoresOfItsOwnUpdatesBesideTheHost) {
+  StepModel model = model_of(DType::kBFloat16, 1);
+  model.rates = {.update_numel = kNumel / 8.0, .device_update_numel = kNumel};
+  UnitTiers tiers = on_device();
+  tiers.optimizer = {.device = kNumel / 2, .host = kNumel / 4, .disk = kNumel / 4};
+  const PredictedStep step = predict(model, {tiers});
+  EXPECT_DOUBLE_EQ(busy(step, StepPhase::kUpdate, Resource::kCompute), 0.5);
+  EXPECT_DOUBLE_EQ(busy(step, StepPhase::kUpdate, Resource::kUpdate), 4);
+  model.rates.device_update_numel = 0;
+  EXPECT_DOUBLE_EQ(predict(model, {tiers}).seconds(StepPhase::kUpdate), 8) << "the host's cores do it all";
+}
+
+TEST(StepModel, ARateOfZeroIsInfinitelyFast) {
+  StepModel model = model_of(DType::kBFloat16, 3);
+  model.rates = {};
+  const UnitTiers tiers{{.disk = kNumel}, {.disk = kNumel}, {.disk = kNumel}};
+  EXPECT_EQ(predict(model, {tiers}).total(), 0);
+}
+
+TEST(StepModel, APhaseTakesAsLongAsItsBusiestResource) {
+  PredictedStep step;
+  step.busy[0] = {1, 3, 0, 2, 0};
+  step.busy[1] = {4, 0, 3, 1, 0};
+  step.busy[2] = {0, 2, 0, 1, 0};
+  EXPECT_EQ(step.seconds(StepPhase::kForward), 3);
+  EXPECT_EQ(step.bound(StepPhase::kForward), Resource::kLinkUp);
+  EXPECT_EQ(step.bound(StepPhase::kBackward), Resource::kCompute);
+  EXPECT_EQ(step.total(), 9);
+  EXPECT_EQ(step.bound(), Resource::kLinkUp) << "3 and 2 seconds, against 4 of compute";
+}
+
+TEST(StepModel, ResourcesAndPhasesHaveNames) {
+  EXPECT_EQ(name_of(Resource::kCompute), "compute");
+  EXPECT_EQ(name_of(Resource::kUpdate), "update");
+  EXPECT_EQ(name_of(Resource::kDisk), "disk");
+  EXPECT_EQ(name_of(StepPhase::kBackward), "backward");
+}
+
+TEST(StepModel, TiersOfOtherUnitsAreABug) {
+  EXPECT_THROW(predict(model_of(DType::kFloat32, 1), {}), InternalError);
+  StepModel model = model_of(DType::kFloat32, 3);
+  model.units[0].index = 1;
+  model.profile.forward_gathers = {1};
+  EXPECT_THROW(predict(model, {on_device()}), InternalError);
+}
+
+// What lies farther away never makes a step shorter, unless the host's cores take over a device's work.
+RC_GTEST_PROP(StepModel, NothingGetsFasterByLeavingForTheDisk, ()) {
+  const auto split = [] {
+    const auto device = *rc::gen::inRange<std::int64_t>(0, 5) * kNumel / 4;
+    const auto host = *rc::gen::inRange<std::int64_t>(0, 5) * (kNumel - device) / 4;
+    return TierSplit{device, host, kNumel - device - host};
+  };
+  StepModel model = model_of(*rc::gen::element(DType::kFloat32, DType::kBFloat16), 3, *rc::gen::inRange(1, 4));
+  model.rates.update_numel = 1000;
+  UnitTiers tiers{split(), split(), split()};
+  const double before = predict(model, {tiers}).total();
+  const auto state = *rc::gen::element(&UnitTiers::parameter, &UnitTiers::gradient, &UnitTiers::optimizer);
+  (tiers.*state).disk += std::exchange((tiers.*state).host, 0);
+  RC_ASSERT(predict(model, {tiers}).total() >= before);
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,73 @@
+#include "zero/train/parking_meter.h"
+
+#include <gtest/gtest.h>
+
+#include <torch/torch.h>
+
+#include "tests/temporary_folder.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kBytes = 1024 * sizeof(float);  // of an activation: one page
+
+// As many checkpoints as fill the blocks twice, forward and backward.
+void run_step(ActivationStore& store) {
+  torch::Tensor x = torch::ones({1024}).requires_grad_() * 1;
+  for (std::size_t i = 0; i < 2 * Parking::kBlocks; ++i)
+    x = checkpoint([](const std::vector<torch::Tensor>& in) { return in[0].sin(); }, {x}, store.checkpoint_options());
+  x.sum().backward();
+}
+
+TEST(ParkingMeter, AddsNothingWhereNothingIsParked) {
+  ParkingMeter meter(nullptr);
+  meter.end_step();
+  RankReport rank{.link_per_step = {.up_bytes = 7}};
+  meter.add_to(rank);
+  EXPECT_EQ(rank.link_per_step.up_bytes, 7);
+  EXPECT_EQ(rank.parked_peak_bytes, 0);
+  EXPECT_EQ(rank.host_memory, MemoryCount{});
+}
+
+TEST(ParkingMeter, CountsTheLastStepsDiskTraffic) {
+  const TemporaryFolder folder;
+  ActivationStore store({.tier = Tier::kDisk, .disk = {folder.path()}});
+  ParkingMeter meter(&store);
+  for (int step = 0; step < 3; ++step) {
+    run_step(store);
+    meter.end_step();
+  }
+  RankReport rank;
+  meter.add_to(rank);
+  constexpr auto kBlocks = static_cast<std::int64_t>(Parking::kBlocks);
+  EXPECT_EQ(rank.parked_peak_bytes, 2 * kBlocks * kBytes);
+  EXPECT_EQ(rank.parked_disk_per_step.written_bytes, 2 * kBlocks * kBytes);
+  EXPECT_EQ(rank.parked_disk_per_step.read_bytes, kBlocks * kBytes) << "the newest were still in memory";
+  EXPECT_EQ(rank.disk_memory[MemoryTag::kActivation], DiskPlaces::kSlabBytes);
+  EXPECT_EQ(rank.peak_host_memory[MemoryTag::kStaging], kBlocks * kBytes);
+}
+
+TEST(ParkingMeter, AddsToWhatTheEngineHoldsAndMoves) {
+  ActivationStore store({.tier = Tier::kHost, .link_bytes_per_second = 50e9});
+  ParkingMeter meter(&store);
+  run_step(store);
+  meter.end_step();
+  run_step(store);
+  meter.end_step();
+  RankReport rank;
+  rank.host_memory[MemoryTag::kMoment] = 100;
+  rank.link_per_step = {.up_bytes = 5, .down_bytes = 6};
+  meter.add_to(rank);
+  const std::int64_t parked = 2 * static_cast<std::int64_t>(Parking::kBlocks) * kBytes;
+  EXPECT_EQ(rank.host_memory[MemoryTag::kMoment], 100);
+  EXPECT_EQ(rank.host_memory[MemoryTag::kActivation], parked);
+  EXPECT_EQ(rank.peak_host_memory[MemoryTag::kActivation], parked);
+  EXPECT_EQ(rank.link_per_step.down_bytes, 6 + parked);
+  EXPECT_EQ(rank.link_per_step.up_bytes, 5 + parked);
+  EXPECT_GT(rank.link_per_step.busy_seconds, 0);
+  EXPECT_EQ(rank.peak_memory_total, rank.peak_memory[MemoryTag::kStaging]) << "what came ahead";
+  EXPECT_GT(rank.peak_memory_total, 0);
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,49 @@
+// DiskProbe: what the disks give a plain loop: stripes of 1 MiB past the page cache, so many requests in flight,
+// nothing else done. The measure for DiskTier, which is to come as near to it as it can.
+//
+//   DiskProbe probe({"/nvme0"}, 512 << 20, 32);
+//   probe.write();   // all bytes once, random ones
+//   probe.read();
+//
+// io_uring, or as many threads where it is refused. One unnamed file a folder, stripes in turn. Local. Throws as
+// ScratchFile does.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "zero/base/allocation.h"
+#include "zero/memory/scratch_file.h"
+
+struct io_uring;
+
+namespace zero::cli {
+
+// Bytes that no disk could compress or remember.
+void fill_randomly(std::span<std::byte> memory);
+
+class DiskProbe {
+ public:
+  static constexpr std::int64_t kStripeBytes = 1 << 20;
+
+  // `bytes` in whole stripes.
+  DiskProbe(const std::vector<std::string>& folders, std::int64_t bytes, int depth);
+
+  void write() { move(true); }
+  void read() { move(false); }
+  std::string name() const;  // "io_uring", or "threads" where that is refused
+
+ private:
+  void move(bool write);
+  void move_with_uring(io_uring& ring, bool write);
+  void move_with_threads(bool write);
+
+  std::vector<ScratchFile> files_;
+  std::int64_t num_stripes_;
+  int depth_;
+  Allocation memory_;  // a stripe for each request in flight
+};
+
+}  // namespace zero::cli

@@ -1,0 +1,80 @@
+// Placer: where everything lies, as the options say, or, where they only give budgets, as a linear programme finds
+// best.
+//
+//   Placer placer(&comm, comm.world(), options, units, *rule);
+//   placer.placement()                           // to begin with
+//   placer.predicted(placer.placement(), profile).total()       // seconds a step
+//   placer.try_within(less)                      // later, when the device and the host may hold less (see Rebalancer)
+//
+// Fractions, where any are given, are obeyed. Else everything stays on the device while it fits there. Where it does
+// not (with "min" nothing does that could leave), and there is a disk or a budget of host memory, best_placement() says
+// what goes where; the disk's rates are probed for it, and ranks agree on budgets and rates first, so that all choose
+// alike.
+//
+// Without a communicator one process plans for `world` ranks of some machine: "auto" is then no limit, and a disk that
+// is not here has no limit either, and no rate.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "zero/comm/communicator.h"
+#include "zero/engine/options.h"
+#include "zero/plan/best_placement.h"
+
+namespace zero {
+
+class Placer {
+ public:
+  // Collective. Throws ConfigError: what cannot be placed so, budgets that are too small. `options` outlive the placer.
+  Placer(Communicator* comm, int world, const EngineOptions& options, const std::vector<Unit>& units,
+         const UpdateRule& rule);
+
+  const Placement& placement() const { return placement_; }
+  // Everything that may leave the device on disk.
+  Placement all_away() const;
+  // States may move while the model trains: the placement is ours to choose, and the disk has room for all of them.
+  bool movable() const { return movable_; }
+  // What states of placement() take, and what of them cannot leave the device.
+  const TierBudgets& held() const { return held_; }
+  std::int64_t fixed_bytes() const { return fixed_bytes_; }
+
+  // Collective. The best placement that holds no more on any tier; equal budgets on every rank. Throws ConfigError.
+  std::vector<UnitTiers> within(const TierBudgets& budgets);
+  // The same while a model trains: rank 0 solves, and where it cannot nothing is returned, with a warning.
+  std::optional<std::vector<UnitTiers>> try_within(const TierBudgets& budgets);
+  // Of a rank: what "auto" may use of this machine's memory, measured once and agreed on.
+  std::int64_t free_bytes() const { return free_bytes_; }
+  // Of a rank: what the disk may hold.
+  std::int64_t disk_budget() const { return disk_budget_; }
+
+  // Rates of this machine, and what a step takes at them. The profile is zero where nobody measured one.
+  const TierRates& rates() const { return model_.rates; }
+  PredictedStep predicted(const Placement& placement, const StepProfile& profile) const;
+
+ private:
+  void choose();
+  TierBudgets budgets(bool strict) const;
+  TierBudgets least_of_device() const;
+  void take_from_first(std::vector<UnitTiers>& tiers);
+  TierBudgets agreed(TierBudgets budgets) const;
+  std::int64_t room_on_disk() const;
+
+  Communicator* comm_;
+  const EngineOptions& options_;
+  StepModel model_;
+  Placement placement_;
+  TierBudgets held_;
+  std::int64_t fixed_bytes_ = 0;
+  std::int64_t free_bytes_ = 0;
+  std::int64_t disk_budget_ = 0;
+  bool movable_ = false;
+};
+
+// Local. The placement of stage and fractions alone.
+Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, int world);
+
+// Local. What "auto" may use of this machine's memory: a fifth of what is free is left to activations and to others.
+std::int64_t free_memory(const EngineOptions& options);
+
+}  // namespace zero

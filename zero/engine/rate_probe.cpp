@@ -1,0 +1,93 @@
+#include "zero/engine/rate_probe.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+
+#include "zero/base/clock.h"
+#include "zero/base/parallel.h"
+#include "zero/comm/collectives.h"
+#include "zero/memory/host_memory.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kProbeBytes = std::int64_t{64} << 20;
+constexpr std::int64_t kProbeBlockBytes = std::int64_t{8} << 20;
+constexpr std::int64_t kProbeNumel = std::int64_t{1} << 21;  // of an update: more than caches hold
+constexpr int kProbeRounds = 3;
+constexpr std::int64_t kGrain = 1 << 18;  // elements a thread takes at a time
+
+struct DiskRates {
+  std::int64_t read = 0;
+  std::int64_t write = 0;
+};
+
+// All ranks at once, as in a step.
+DiskRates probe_disk(const OffloadOptions& offload, std::int64_t most_bytes) {
+  const std::int64_t num_bytes =
+      (most_bytes > 0 ? std::min(kProbeBytes, most_bytes) : kProbeBytes) / kProbeBlockBytes * kProbeBlockBytes;
+  if (num_bytes == 0) return {};  // so little that its rate does not matter
+  DiskTier disk({.paths = offload.disk, .bytes = num_bytes});
+  const std::int64_t place = disk.reserve(num_bytes);
+  const Allocation block = allocate_host(static_cast<std::size_t>(kProbeBlockBytes));
+  const auto rate = [&](auto begin) {
+    const double start = monotonic_seconds();
+    for (std::int64_t at = 0; at < num_bytes; at += kProbeBlockBytes) begin(place + at).wait();
+    return static_cast<std::int64_t>(static_cast<double>(num_bytes) / (monotonic_seconds() - start));
+  };
+  DiskRates rates;
+  rates.write = rate([&](std::int64_t at) { return disk.write(at, block.bytes()); });
+  rates.read = rate([&](std::int64_t at) { return disk.read(at, block.bytes()); });
+  return rates;
+}
+
+// Elements a second, the best of a few rounds.
+std::int64_t probe_update(const UpdateRule& rule, int threads) {
+  constexpr auto kBytes = static_cast<std::size_t>(kProbeNumel) * sizeof(float);
+  std::vector<Allocation> arrays;  // parameter, gradient, moments
+  for (int i = 0; i < 2 + rule.num_moments(); ++i) arrays.push_back(allocate_host(kBytes));
+  const auto at = [&](std::size_t array, std::int64_t element) {
+    return array < arrays.size() ? reinterpret_cast<float*>(arrays[array].data()) + element : nullptr;
+  };
+  ThreadTeam team(threads);
+  double least = std::numeric_limits<double>::max();
+  for (int round = 0; round <= kProbeRounds; ++round) {
+    const double start = monotonic_seconds();
+    team.for_range(0, kProbeNumel, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      rule.update({.parameter = at(0, begin),
+                   .gradient = reinterpret_cast<const std::byte*>(at(1, begin)),
+                   .gradient_dtype = DType::kFloat32,
+                   .first_moment = at(2, begin),
+                   .second_moment = at(3, begin),
+                   .low_precision = nullptr,
+                   .numel = end - begin},
+                  {.step = round + 1, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0});
+    });
+    if (round > 0) least = std::min(least, monotonic_seconds() - start);  // the first one meets new pages
+  }
+  return static_cast<std::int64_t>(static_cast<double>(kProbeNumel) / least);
+}
+
+}  // namespace
+
+std::int64_t agreed_least(Communicator* comm, std::int64_t value) {
+  return comm == nullptr ? value : all_reduce_min(*comm, value);
+}
+
+TierRates probe_rates(Communicator* comm, const OffloadOptions& offload, const UpdateRule& rule, int threads,
+                      std::int64_t disk_bytes) {
+  const auto least = [comm](std::int64_t mine) { return static_cast<double>(agreed_least(comm, mine)); };
+  const auto is_missing = [](const std::string& folder) { return !std::filesystem::is_directory(folder); };
+  TierRates rates{.link_up = offload.link_bytes_per_second, .link_down = offload.link_bytes_per_second};
+  const bool is_elsewhere = comm == nullptr && std::ranges::any_of(offload.disk, is_missing);
+  if (!offload.disk.empty() && !is_elsewhere) {
+    const DiskRates mine = probe_disk(offload, disk_bytes);
+    rates.disk_read = least(mine.read);
+    rates.disk_write = least(mine.write);
+  }
+  rates.update_numel = least(probe_update(rule, threads));
+  return rates;
+}
+
+}  // namespace zero

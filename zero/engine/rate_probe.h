@@ -1,0 +1,22 @@
+// What this machine gives a rank: the rates that StepModel counts with, measured in a fraction of a second.
+//
+//   TierRates rates = probe_rates(&comm, offload, rule, threads, disk_bytes);
+//
+// All ranks at once, as in a step; the slowest rank's count. Without a communicator, for one process alone.
+#pragma once
+
+#include "zero/comm/communicator.h"
+#include "zero/engine/options.h"
+#include "zero/plan/step_model.h"
+
+namespace zero {
+
+// Collective. The update rule in main memory, and, where folders are named and here, the disk: 64 MiB each way, or
+// `disk_bytes` where that is less. Link rates are the options'. Throws ConfigError and IoError as DiskTier does.
+TierRates probe_rates(Communicator* comm, const OffloadOptions& offload, const UpdateRule& rule, int threads,
+                      std::int64_t disk_bytes);
+
+// The least of every rank's; `value` itself without a communicator.
+std::int64_t agreed_least(Communicator* comm, std::int64_t value);
+
+}  // namespace zero

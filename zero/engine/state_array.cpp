@@ -1,0 +1,185 @@
+#include "zero/engine/state_array.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <set>
+
+#include "zero/base/check.h"
+#include "zero/base/pages.h"
+#include "zero/memory/host_memory.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kZeroesBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kMoveBytes = std::int64_t{4} << 20;  // of one request
+constexpr std::size_t kMovesInFlight = 8;
+
+constexpr std::size_t index_of(Tier tier) {
+  return static_cast<std::size_t>(tier);
+}
+
+std::int64_t whole_pages(std::int64_t bytes) {
+  return (bytes + kDiskPageBytes - 1) / kDiskPageBytes * kDiskPageBytes;
+}
+
+Tier tier_of(const TierSplit& split, std::int64_t element) {
+  if (element < split.device) return Tier::kDevice;
+  return element < split.device + split.host ? Tier::kHost : Tier::kDisk;
+}
+
+}  // namespace
+
+struct StateArray::Piece {
+  std::size_t unit;
+  std::int64_t begin, numel;
+  Tier from, to;
+};
+
+StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, const Allocator& allocate_device)
+    : layout_(std::move(layout)), disk_(tiers.disk), movable_(tiers.movable) {
+  ZERO_CHECK(!movable_ || disk_ != nullptr, "a movable state has nowhere to go");
+  std::array<std::int64_t, kNumTiers> held{}, taken{};
+  for (std::size_t unit = 0; unit < layout_.splits.size(); ++unit) {
+    const std::int64_t size = layout_.element_bytes[unit];
+    if (size == 0) layout_.splits[unit] = {};
+    const TierSplit& split = layout_.splits[unit];
+    for (const Tier tier : kAllTiers) {
+      const std::int64_t bytes = tier_bytes(split, tier, size);
+      const std::int64_t place = movable_ ? whole_pages(split.numel() * size) : bytes;
+      ZERO_CHECK(tier != Tier::kDisk || bytes == 0 || disk_ != nullptr,
+                 "a state lies on disk, and there is no disk tier");
+      if (tier == Tier::kDisk) {
+        offsets_[index_of(tier)].push_back(place > 0 ? disk_->reserve(place) : 0);
+      } else {
+        offsets_[index_of(tier)].push_back(taken[index_of(tier)]);
+      }
+      held[index_of(tier)] += bytes;
+      taken[index_of(tier)] += place;
+    }
+    // Parameters and masters are loaded before anybody reads them.
+    if (split.disk > 0 && (tag == MemoryTag::kMoment || tag == MemoryTag::kGradient))
+      zero_disk(disk_place(unit, split.begin(Tier::kDisk)), tier_bytes(split, Tier::kDisk, size));
+  }
+  memory_[0] = allocate_device(static_cast<std::size_t>(taken[index_of(Tier::kDevice)]));
+  memory_[1] = allocate_host(static_cast<std::size_t>(taken[index_of(Tier::kHost)]));
+  for (const Tier tier : kAllTiers) charges_[index_of(tier)] = Charge(tiers.ledger, tier, tag, held[index_of(tier)]);
+}
+
+// Written, not assumed: a place whose sum nobody knows could not be verified when it is read.
+void StateArray::zero_disk(std::int64_t offset, std::int64_t bytes) const {
+  const Allocation zeroes = allocate_host(static_cast<std::size_t>(std::min(bytes, kZeroesBytes)));
+  std::vector<Transfer> writes;
+  for (std::int64_t at = 0; at < bytes; at += kZeroesBytes) {
+    const auto size = static_cast<std::size_t>(std::min(kZeroesBytes, bytes - at));
+    writes.push_back(disk_->write(offset + at, zeroes.bytes().first(size)));
+  }
+  for (Transfer& write : writes) write.wait();
+}
+
+std::byte* StateArray::on_device(int unit) const {
+  return has(unit) && split(unit).on_device() ? memory(unit, 0) : nullptr;
+}
+
+std::byte* StateArray::memory(int unit, std::int64_t element) const {
+  const TierSplit& split = this->split(unit);
+  const auto index = static_cast<std::size_t>(unit);
+  if (element < split.begin(Tier::kHost) || split.on_device()) return place(index, Tier::kDevice, element);
+  if (element < split.begin(Tier::kDisk) || split.disk == 0) return place(index, Tier::kHost, element);
+  return nullptr;
+}
+
+std::int64_t StateArray::disk_offset(int unit, std::int64_t element) const {
+  const std::int64_t first = split(unit).begin(Tier::kDisk);
+  ZERO_CHECK(split(unit).disk > 0 && element >= first, "element {} of unit {} is not on disk", element, unit);
+  return disk_place(static_cast<std::size_t>(unit), element);
+}
+
+std::byte* StateArray::place(std::size_t unit, Tier tier, std::int64_t element) const {
+  const std::int64_t first = movable_ ? 0 : layout_.splits[unit].begin(tier);
+  return memory_[index_of(tier)].data() + offsets_[index_of(tier)][unit] +
+         (element - first) * layout_.element_bytes[unit];
+}
+
+std::int64_t StateArray::disk_place(std::size_t unit, std::int64_t element) const {
+  const std::int64_t first = movable_ ? 0 : layout_.splits[unit].begin(Tier::kDisk);
+  return offsets_[index_of(Tier::kDisk)][unit] + (element - first) * layout_.element_bytes[unit];
+}
+
+std::int64_t StateArray::move(const std::vector<TierSplit>& splits, Direction direction) {
+  ZERO_CHECK(movable_ && splits.size() == layout_.splits.size(), "a state that cannot move");
+  std::int64_t moved = 0;
+  for (std::size_t unit = 0; unit < splits.size(); ++unit) {
+    const std::int64_t size = layout_.element_bytes[unit];
+    if (size == 0) continue;
+    const TierSplit& now = layout_.splits[unit];
+    const TierSplit& then = splits[unit];
+    ZERO_CHECK(now.numel() == then.numel(), "a state of {} elements on the tiers of {}", now.numel(), then.numel());
+    std::set<std::int64_t> cuts{0, now.numel()};
+    for (const TierSplit& split : {now, then}) cuts.insert({split.device, split.device + split.host});
+    for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut) {
+      const Piece piece{unit, *cut, *std::next(cut) - *cut, tier_of(now, *cut), tier_of(then, *cut)};
+      const bool goes = direction == Direction::kDown ? piece.to > piece.from : piece.to < piece.from;
+      if (!goes) continue;
+      copy(piece);
+      moved += piece.numel * size;
+    }
+  }
+  if (direction == Direction::kDown) return moved;
+  layout_.splits = splits;
+  for (std::size_t unit = 0; unit < splits.size(); ++unit) {
+    if (layout_.element_bytes[unit] == 0) layout_.splits[unit] = {};
+  }
+  return moved;
+}
+
+void StateArray::copy(const Piece& piece) {
+  const std::int64_t bytes = piece.numel * layout_.element_bytes[piece.unit];
+  const bool by_disk = piece.from == Tier::kDisk || piece.to == Tier::kDisk;
+  if (by_disk) {
+    copy_by_disk(piece);
+  } else {
+    std::memcpy(place(piece.unit, piece.to, piece.begin), place(piece.unit, piece.from, piece.begin),
+                static_cast<std::size_t>(bytes));
+  }
+  if (piece.from != Tier::kDisk)
+    drop_pages({place(piece.unit, piece.from, piece.begin), static_cast<std::size_t>(whole_pages(bytes))});
+  const auto charge = [&](Tier tier, int sign) {
+    Charge& held = charges_[index_of(tier)];
+    held.resize(held.bytes() + sign * (tier == Tier::kDisk ? whole_pages(bytes) : bytes));
+  };
+  charge(piece.from, -1);
+  charge(piece.to, 1);
+}
+
+// In requests of whole pages: tiers meet at pages, and behind the last element of a unit there is memory to the page's
+// end.
+void StateArray::copy_by_disk(const Piece& piece) {
+  const std::int64_t bytes = whole_pages(piece.numel * layout_.element_bytes[piece.unit]);
+  const bool writes = piece.to == Tier::kDisk;
+  const std::span<std::byte> memory(place(piece.unit, writes ? piece.from : piece.to, piece.begin),
+                                    static_cast<std::size_t>(bytes));
+  const std::int64_t offset = disk_place(piece.unit, piece.begin);
+  std::deque<Transfer> moves;
+  std::exception_ptr failed;  // the others still use the memory
+  const auto wait_oldest = [&] {
+    try {
+      moves.front().wait();
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    moves.pop_front();
+  };
+  for (std::int64_t at = 0; at < bytes && failed == nullptr; at += kMoveBytes) {
+    const auto part =
+        memory.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(std::min(kMoveBytes, bytes - at)));
+    moves.push_back(writes ? disk_->write(offset + at, part) : disk_->read(offset + at, part));
+    if (moves.size() == kMovesInFlight) wait_oldest();
+  }
+  while (!moves.empty()) wait_oldest();
+  if (failed != nullptr) std::rethrow_exception(failed);
+}
+
+}  // namespace zero

@@ -1,0 +1,84 @@
+// StateArray: one state of every unit on this rank (say, the first moments), wherever it lies.
+//
+//   StateArray moments(layout, MemoryTag::kMoment, {.ledger = ledger, .disk = &disk}, allocate_host);
+//   moments.memory(u, 0)               // element 0 of unit u, where that is in memory: it and what follows on its tier
+//   moments.disk_offset(u, element)    // where an element lies in the disk tier
+//
+// One arena for the device's parts, one for the host's, one place a unit on disk. All zero at first, on disk too.
+//
+// A movable array has addresses for all of itself on every tier, and memory behind those alone that its splits name, so
+// that what lies where can change with nothing but copies:
+//
+//   moments.move(splits, Direction::kDown);    // what goes to a lower tier; its pages go back to the system
+//   moments.move(splits, Direction::kUp);      // what goes to a higher one: now the splits are these
+//
+// Local, but construction is Collective where `allocate_device` is.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <vector>
+
+#include "zero/base/allocation.h"
+#include "zero/memory/charge.h"
+#include "zero/memory/disk_tier.h"
+#include "zero/plan/tier_split.h"
+
+namespace zero {
+
+// What a unit has of the state. element_bytes 0: the unit has none.
+struct ArrayLayout {
+  std::vector<TierSplit> splits;
+  std::vector<std::int64_t> element_bytes;
+};
+
+struct Tiers {
+  Ledger& ledger;
+  DiskTier* disk = nullptr;  // null: nothing may lie there
+  bool movable = false;      // takes a place for the whole state on disk
+};
+
+enum class Direction : std::uint8_t { kDown, kUp };
+
+class StateArray {
+ public:
+  using Allocator = std::function<Allocation(std::size_t)>;
+  StateArray() = default;
+  // Throws what the allocators throw; ConfigError under "zero.disk_memory" and IoError from the disk.
+  StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, const Allocator& allocate_device);
+
+  bool has(int unit) const { return element_bytes(unit) > 0; }
+  std::int64_t element_bytes(int unit) const {
+    return layout_.element_bytes.empty() ? 0 : layout_.element_bytes[static_cast<std::size_t>(unit)];
+  }
+  const TierSplit& split(int unit) const { return layout_.splits[static_cast<std::size_t>(unit)]; }
+  // The unit's whole range on the device, as one; else null.
+  std::byte* on_device(int unit) const;
+
+  // Null for an element on disk.
+  std::byte* memory(int unit, std::int64_t element) const;
+  std::int64_t disk_offset(int unit, std::int64_t element) const;
+
+  bool movable() const { return movable_; }
+  // Of a movable array that nobody uses meanwhile: both directions, down first (where several arrays change places, all
+  // go down before any goes up). `splits`: by unit. Returns the bytes that moved. Throws IoError.
+  std::int64_t move(const std::vector<TierSplit>& splits, Direction direction);
+
+ private:
+  struct Piece;  // of a unit, on one tier now and on one tier then
+  std::byte* place(std::size_t unit, Tier tier, std::int64_t element) const;
+  std::int64_t disk_place(std::size_t unit, std::int64_t element) const;
+  void zero_disk(std::int64_t offset, std::int64_t bytes) const;
+  void copy(const Piece& piece);
+  void copy_by_disk(const Piece& piece);
+
+  ArrayLayout layout_;
+  DiskTier* disk_ = nullptr;
+  bool movable_ = false;
+  std::array<Allocation, 2> memory_;  // device, host
+  std::array<Charge, kNumTiers> charges_;
+  // By tier and unit, in bytes: where the tier's part begins, or, in a movable array, where element 0 would be.
+  std::array<std::vector<std::int64_t>, kNumTiers> offsets_;
+};
+
+}  // namespace zero

@@ -1,0 +1,192 @@
+#include "zero/engine/tile_pass.h"
+
+#include <algorithm>
+
+#include "zero/base/check.h"
+#include "zero/base/log.h"
+
+namespace zero {
+
+TilePass::TilePass(DiskTier* disk, Link* link, BlockPool& staging, int depth)
+    : disk_(disk), link_(link), staging_(staging), depth_(static_cast<std::size_t>(std::max(depth, 1))) {}
+
+TilePass::~TilePass() {
+  try {
+    finish();
+  } catch (const std::exception& error) {
+    ZERO_LOG(error, "a state could not be written back: {}", error.what());
+  }
+}
+
+void TilePass::begin(std::vector<TileArray> arrays, std::vector<TileRange> ranges) {
+  finish();
+  ZERO_CHECK(arrays.size() <= kMaxTileArrays, "{} arrays in one pass", arrays.size());
+  arrays_ = std::move(arrays);
+  for (const TileRange& range : ranges) cut(range);
+  read_ahead();
+}
+
+// Something of the tile lies off the device: then that is where it is computed.
+bool TilePass::on_host(int unit, std::int64_t element) const {
+  return std::ranges::any_of(arrays_, [&](const TileArray& each) {
+    return each.array->has(unit) && element >= each.array->split(unit).device && !each.array->split(unit).on_device();
+  });
+}
+
+TilePass::Way TilePass::way(const TileArray& each, int unit, std::int64_t element, bool on_host) const {
+  if (each.array->memory(unit, element) == nullptr) return Way::kDisk;
+  if (link_ == nullptr || !on_host) return Way::kDirect;
+  const bool wanted_on_device = each.access == TileAccess::kBring || each.access == TileAccess::kSend;
+  const bool lies_on_device = element < each.array->split(unit).device;
+  return wanted_on_device == lies_on_device ? Way::kDirect : Way::kLink;
+}
+
+// A cut wherever an array goes on on another tier, and every kTileNumel where something must be moved.
+void TilePass::cut(const TileRange& range) {
+  for (std::int64_t begin = 0; begin < range.numel;) {
+    std::int64_t end = range.numel;
+    bool moved = false;
+    const bool host = on_host(range.unit, begin);
+    for (const TileArray& each : arrays_) {
+      if (!each.array->has(range.unit)) continue;
+      const TierSplit& split = each.array->split(range.unit);
+      for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
+        if (split.begin(tier) > begin) end = std::min(end, split.begin(tier));
+      }
+      moved = moved || way(each, range.unit, begin, host) != Way::kDirect;
+    }
+    if (moved) end = std::min(end, begin + kTileNumel);
+    Flight flight;
+    flight.tile = {.unit = range.unit, .begin = begin, .numel = end - begin};
+    waiting_.push_back(std::move(flight));
+    begin = end;
+  }
+}
+
+std::size_t TilePass::padded_bytes(const Tile& tile, const StateArray& array) const {
+  const std::int64_t bytes = tile.numel * array.element_bytes(tile.unit);
+  return static_cast<std::size_t>((bytes + kDiskPageBytes - 1) / kDiskPageBytes * kDiskPageBytes);
+}
+
+void TilePass::start(Flight& flight) {
+  flight.started = true;
+  Tile& tile = flight.tile;
+  const bool host = on_host(tile.unit, tile.begin);
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    const StateArray& array = *arrays_[i].array;
+    const TileAccess access = arrays_[i].access;
+    if (!array.has(tile.unit)) continue;
+    std::byte* held = array.memory(tile.unit, tile.begin);
+    const Way way = this->way(arrays_[i], tile.unit, tile.begin, host);
+    tile.data[i] = held;
+    if (way == Way::kDirect) continue;
+    flight.staged[i] = tile.data[i] = staging_.acquire(kTileNumel * array.element_bytes(tile.unit), 0);
+    if (access == TileAccess::kWrite || access == TileAccess::kSend) continue;
+    if (way == Way::kDisk) {
+      flight.transfers.push_back(
+          disk_->read(array.disk_offset(tile.unit, tile.begin), {tile.data[i], padded_bytes(tile, array)}, tile.unit));
+    } else {
+      const auto bytes = static_cast<std::size_t>(tile.numel * array.element_bytes(tile.unit));
+      const bool up = access == TileAccess::kBring;
+      flight.transfers.push_back(up ? link_->up({tile.data[i], bytes}, {held, bytes}, tile.unit)
+                                    : link_->down({tile.data[i], bytes}, {held, bytes}, tile.unit));
+    }
+  }
+}
+
+void TilePass::read_ahead() {
+  const std::size_t ahead = std::min(depth_, waiting_.size());
+  for (std::size_t i = 0; i < ahead; ++i) {
+    if (!waiting_[i].started) start(waiting_[i]);
+  }
+}
+
+const Tile* TilePass::next() {
+  put_back();
+  if (waiting_.empty()) return nullptr;
+  read_ahead();
+  current_.push_back(std::move(waiting_.front()));
+  waiting_.pop_front();
+  read_ahead();
+  try {
+    for (Transfer& read : current_.front().transfers) read.wait();
+  } catch (...) {
+    // Never worked on, so never written back.
+    writing_.push_back(std::move(current_.front()));
+    current_.pop_front();
+    throw;
+  }
+  current_.front().transfers.clear();
+  return &current_.front().tile;
+}
+
+bool TilePass::ready() const {
+  return !waiting_.empty() && waiting_.front().started &&
+         std::ranges::all_of(waiting_.front().transfers, [](const Transfer& transfer) { return transfer.done(); });
+}
+
+void TilePass::put_back() {
+  if (current_.empty()) return;
+  Flight flight = std::move(current_.front());
+  current_.pop_front();
+  const Tile& tile = flight.tile;
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    const TileAccess access = arrays_[i].access;
+    if (flight.staged[i] == nullptr || access == TileAccess::kRead || access == TileAccess::kBring) continue;
+    const StateArray& array = *arrays_[i].array;
+    std::byte* held = array.memory(tile.unit, tile.begin);
+    if (held == nullptr) {
+      flight.transfers.push_back(disk_->write(array.disk_offset(tile.unit, tile.begin),
+                                              {flight.staged[i], padded_bytes(tile, array)}, tile.unit));
+      continue;
+    }
+    const auto bytes = static_cast<std::size_t>(tile.numel * array.element_bytes(tile.unit));
+    const bool down = access == TileAccess::kSend;
+    flight.transfers.push_back(down ? link_->down({held, bytes}, {flight.staged[i], bytes}, tile.unit)
+                                    : link_->up({held, bytes}, {flight.staged[i], bytes}, tile.unit));
+  }
+  if (flight.transfers.empty()) {
+    release(flight);
+    return;
+  }
+  writing_.push_back(std::move(flight));
+  while (writing_.size() > depth_) retire_oldest();
+}
+
+void TilePass::release(const Flight& flight) {
+  for (std::byte* block : flight.staged) {
+    if (block != nullptr) staging_.release(block);
+  }
+}
+
+bool TilePass::settled(int unit) {
+  const auto done = [](const Transfer& transfer) { return transfer.done(); };
+  while (!writing_.empty() && std::ranges::all_of(writing_.front().transfers, done)) retire_oldest();
+  const auto of_unit = [unit](const Flight& flight) { return flight.tile.unit == unit; };
+  return std::ranges::none_of(current_, of_unit) && std::ranges::none_of(writing_, of_unit);
+}
+
+void TilePass::flush(int unit) {
+  put_back();
+  while (!settled(unit)) retire_oldest();
+}
+
+void TilePass::retire_oldest() {
+  Flight oldest = std::move(writing_.front());
+  writing_.pop_front();
+  for (Transfer& write : oldest.transfers) write.wait();
+  release(oldest);
+}
+
+void TilePass::finish() {
+  put_back();
+  // Tiles that nobody took: what was read of them is dropped.
+  while (!waiting_.empty()) {
+    Flight flight = std::move(waiting_.front());
+    waiting_.pop_front();
+    writing_.push_back(std::move(flight));
+  }
+  while (!writing_.empty()) retire_oldest();
+}
+
+}  // namespace zero

@@ -1,0 +1,108 @@
+// TilePass: one pass over ranges of several states, tile by tile, wherever each of them lies.
+//
+// What is in memory is handed out where it is; what is on disk is read ahead into staging memory and written back
+// behind, `depth` tiles each way, so that reading, computing and writing overlap.
+//
+//   TilePass pass(disk, staging, depth);
+//   pass.begin({{&moments, TileAccess::kReadWrite}}, {{u, numel}, ...});
+//   while (const Tile* tile = pass.next()) compute(tile->begin, tile->numel, tile->data[0]);
+//   pass.finish();                               // what was written is on disk
+//
+// Where a link stands between device and host, a tile of which something lies off the device is computed on the host,
+// and what of it lies on the device crosses the link and back, ahead and behind like the disk's. kBring and kSend are
+// for parameters and gradients that are wanted, or given, on the device.
+//
+// Invariants: a tile lies in one unit and, in each array, on one tier; tiles come in the order of the ranges and cover
+// them. A tile is valid until the next call. Arrays that are only written must be filled by whoever takes the tile.
+//
+// Local; one pass at a time. Errors of the disk (IoError) are thrown by next() and finish().
+#pragma once
+
+#include <array>
+#include <deque>
+#include <vector>
+
+#include "zero/engine/state_array.h"
+#include "zero/memory/block_pool.h"
+#include "zero/memory/link.h"
+
+namespace zero {
+
+enum class TileAccess : std::uint8_t { kRead, kWrite, kReadWrite, kBring, kSend };
+
+constexpr std::size_t kMaxTileArrays = 5;  // parameter, gradient, master, two moments
+
+struct TileArray {
+  const StateArray* array = nullptr;
+  TileAccess access = TileAccess::kRead;
+};
+
+// Elements [0, numel) of a unit; numel 0 passes it over.
+struct TileRange {
+  int unit = 0;
+  std::int64_t numel = 0;
+};
+
+struct Tile {
+  int unit = 0;
+  std::int64_t begin = 0;
+  std::int64_t numel = 0;
+  std::array<std::byte*, kMaxTileArrays> data{};  // element `begin` of each array; null where the unit has none
+};
+
+class TilePass {
+ public:
+  // Elements of a tile of which something is on disk: 1 MiB of fp32.
+  static constexpr std::int64_t kTileNumel = std::int64_t{1} << 18;
+  // Tiles that a pass holds at most: read ahead, in hand, written behind, and one on its way between those.
+  static constexpr std::int64_t most_tiles(int depth) { return 2 * static_cast<std::int64_t>(depth) + 2; }
+
+  // `staging` is made of page-aligned memory. `disk` may be null where no array lies there, `link` where none stands.
+  TilePass(DiskTier* disk, Link* link, BlockPool& staging, int depth);
+  ~TilePass();
+  TilePass(const TilePass&) = delete;
+  TilePass& operator=(const TilePass&) = delete;
+
+  // Ends the pass before, as finish() does.
+  void begin(std::vector<TileArray> arrays, std::vector<TileRange> ranges);
+  // The unit of the tile that next() will return; -1 at the end.
+  int next_unit() const { return waiting_.empty() ? -1 : waiting_.front().tile.unit; }
+  const Tile* next();
+  // next() will not wait.
+  bool ready() const;
+  // Ends the tile handed out last: what it wrote begins to go where it belongs. next() does so, too.
+  void put_back();
+  // Whether all that this unit's tiles wrote is where it belongs; flush() waits for it.
+  bool settled(int unit);
+  void flush(int unit);
+  void finish();
+
+ private:
+  struct Flight {
+    Tile tile;
+    std::array<std::byte*, kMaxTileArrays> staged{};  // blocks of the arrays that are on disk here
+    std::vector<Transfer> transfers;
+    bool started = false;
+  };
+
+  enum class Way : std::uint8_t { kDirect, kDisk, kLink };
+  Way way(const TileArray& array, int unit, std::int64_t element, bool on_host) const;
+  bool on_host(int unit, std::int64_t element) const;
+  void cut(const TileRange& range);
+  void read_ahead();
+  void start(Flight& flight);
+  void retire_oldest();
+  void release(const Flight& flight);
+  std::size_t padded_bytes(const Tile& tile, const StateArray& array) const;
+
+  DiskTier* disk_;
+  Link* link_;
+  BlockPool& staging_;
+  std::size_t depth_;
+  std::vector<TileArray> arrays_;
+  std::deque<Flight> waiting_;  // not handed out yet; the first `depth` with something on disk are being read
+  std::deque<Flight> current_;  // the one that is handed out, or none
+  std::deque<Flight> writing_;
+};
+
+}  // namespace zero

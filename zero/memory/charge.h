@@ -1,0 +1,51 @@
+// Charge: bytes in the ledger that are no Buffer's: a place on disk, the part of a range that is in use. Move-only;
+// credited when destroyed.
+//
+//   Charge place(ledger, Tier::kDisk, MemoryTag::kMoment, bytes);
+//   place.resize(less);
+#pragma once
+
+#include <utility>
+
+#include "zero/memory/ledger.h"
+
+namespace zero {
+
+class Charge {
+ public:
+  Charge() = default;
+  Charge(Ledger& ledger, Tier tier, MemoryTag tag, std::int64_t bytes)
+      : ledger_(&ledger), tier_(tier), tag_(tag), bytes_(bytes) {
+    ledger.charge(tier, tag, bytes);
+  }
+  Charge(Charge&& other) noexcept { swap(other); }
+  Charge& operator=(Charge&& other) noexcept {
+    Charge(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~Charge() {
+    if (ledger_ != nullptr) ledger_->credit(tier_, tag_, bytes_);
+  }
+
+  std::int64_t bytes() const { return bytes_; }
+  void resize(std::int64_t bytes) {
+    if (ledger_ == nullptr) return;
+    bytes > bytes_ ? ledger_->charge(tier_, tag_, bytes - bytes_) : ledger_->credit(tier_, tag_, bytes_ - bytes);
+    bytes_ = bytes;
+  }
+
+ private:
+  void swap(Charge& other) noexcept {
+    std::swap(ledger_, other.ledger_);
+    std::swap(tier_, other.tier_);
+    std::swap(tag_, other.tag_);
+    std::swap(bytes_, other.bytes_);
+  }
+
+  Ledger* ledger_ = nullptr;
+  Tier tier_ = Tier::kDisk;
+  MemoryTag tag_ = MemoryTag::kStaging;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace zero

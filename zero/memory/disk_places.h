@@ -1,0 +1,66 @@
+// DiskPlaces: places on disk that come and go, kept between uses.
+//
+// A DiskTier is told its size when it is made, and its places are for good. Where neither is known beforehand, places
+// are taken here: they lie in slabs, a DiskTier each, made as they are needed, and one that is given back serves the
+// next who asks for its size.
+//
+//   DiskPlaces places({.paths = {"/nvme0"}}, ledger, MemoryTag::kActivation);
+//   const DiskPlace place = places.take(bytes);
+//   place.tier->write(place.offset, block).wait();  ...  places.give_back(place);
+//
+// A slab has kSlabBytes, or a quarter of all before it where that is more: a few files, and at most that much unused.
+// Who asks for the same sizes again and again makes no new one. Slabs are charged whole to the ledger, for they are
+// preallocated. Local; one thread at a time.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "zero/memory/charge.h"
+#include "zero/memory/disk_seam.h"
+#include "zero/memory/disk_tier.h"
+
+namespace zero {
+
+struct DiskPlace {
+  DiskTier* tier = nullptr;
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;  // whole pages; at least what was asked for
+};
+
+class DiskPlaces {
+ public:
+  static constexpr std::int64_t kSlabBytes = std::int64_t{64} << 20;
+
+  // `options` are every slab's, its bytes aside. Touches no disk.
+  DiskPlaces(DiskOptions options, Ledger& ledger, MemoryTag tag, DiskSeam seam = {});
+
+  // Makes the first slab, if there is none yet: what is wrong with the folders shows here. Throws what DiskTier does.
+  void open();
+  // Throws ConfigError ("zero.disk_memory") where the disk has no room for another slab, and IoError.
+  DiskPlace take(std::int64_t bytes);
+  void give_back(const DiskPlace& place);
+
+  std::int64_t capacity_bytes() const;
+  DiskTraffic traffic() const;   // of all slabs
+  std::string describe() const;  // as DiskTier's; empty before there is a slab
+
+ private:
+  struct Slab {
+    std::unique_ptr<DiskTier> tier;
+    Charge charge;
+  };
+  DiskTier& tier_with(std::int64_t bytes);
+  void add_slab(std::int64_t least_bytes);
+
+  DiskOptions options_;
+  Ledger& ledger_;
+  MemoryTag tag_;
+  DiskSeam seam_;
+  std::vector<Slab> slabs_;
+  std::multimap<std::int64_t, DiskPlace> free_;  // by size
+};
+
+}  // namespace zero

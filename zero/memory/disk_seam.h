@@ -1,0 +1,23 @@
+// DiskSeam: what a test puts between a DiskTier and the kernel: calls that fail, a queue that answers what it is told.
+//
+//   DiskTier disk(options, {.files = &full_disk});
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "zero/memory/file_calls.h"
+#include "zero/memory/io_queue.h"
+#include "zero/memory/uring_calls.h"
+
+namespace zero {
+
+struct DiskSeam {
+  const FileCalls* files = &FileCalls::kernel();
+  const UringCalls* uring = &UringCalls::kernel();
+  // Instead of the queue that the options ask for; gets the files and the depth.
+  std::function<std::unique_ptr<IoQueue>(std::span<const int>, int)> make_queue{};
+};
+
+}  // namespace zero

@@ -1,0 +1,92 @@
+#include "zero/memory/file_calls.h"
+
+#include <cerrno>
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+namespace zero {
+namespace {
+
+// -1 and errno become a negative errno value.
+template <typename Result>
+Result or_error(Result result) {
+  return result < 0 ? -errno : result;
+}
+
+template <typename Call>
+int uninterrupted(Call call) {
+  int result;
+  do result = or_error(call());
+  while (result == -EINTR);
+  return result;
+}
+
+}  // namespace
+
+const FileCalls& FileCalls::kernel() {
+  static const FileCalls calls;
+  return calls;
+}
+
+int FileCalls::try_folder(const std::string& folder) const {
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0) return -errno;
+  if (!S_ISDIR(info.st_mode)) return -ENOTDIR;
+  return or_error(::access(folder.c_str(), W_OK | X_OK));
+}
+
+int FileCalls::find_room(const std::string& folder, Room& room) const {
+  struct stat info {};
+  struct statvfs system {};
+  if (::stat(folder.c_str(), &info) != 0) return -errno;
+  if (const int result = uninterrupted([&] { return ::statvfs(folder.c_str(), &system); }); result < 0) return result;
+  room = {info.st_dev, static_cast<std::int64_t>(system.f_bavail * system.f_frsize)};
+  return 0;
+}
+
+int FileCalls::open(const std::string& path, int flags) const {
+  return uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0600); });
+}
+
+int FileCalls::unlink(const std::string& path) const {
+  return or_error(::unlink(path.c_str()));
+}
+
+int FileCalls::lies_in_memory(int fd) const {
+  struct statfs info {};
+  const int result = uninterrupted([&] { return ::fstatfs(fd, &info); });
+  if (result < 0) return result;
+  return info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC ? 1 : 0;
+}
+
+int FileCalls::preallocate(int fd, std::int64_t bytes) const {
+  return uninterrupted([&] { return ::fallocate(fd, 0, 0, bytes); });
+}
+
+int FileCalls::resize(int fd, std::int64_t bytes) const {
+  return uninterrupted([&] { return ::ftruncate(fd, bytes); });
+}
+
+int FileCalls::set_direct(int fd, bool direct) const {
+  const int flags = or_error(::fcntl(fd, F_GETFL));
+  return flags < 0 ? flags : or_error(::fcntl(fd, F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT));
+}
+
+int FileCalls::duplicate(int fd) const {
+  return or_error(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+}
+
+ssize_t FileCalls::read(int fd, std::span<std::byte> into, std::int64_t offset) const {
+  return or_error(::pread(fd, into.data(), into.size(), offset));
+}
+
+ssize_t FileCalls::write(int fd, std::span<const std::byte> from, std::int64_t offset) const {
+  return or_error(::pwrite(fd, from.data(), from.size(), offset));
+}
+
+}  // namespace zero

@@ -1,0 +1,45 @@
+// FileCalls: the system calls of a scratch file, one function each, so that a test can have each of them fail.
+//
+//   class FullDisk : public FileCalls {
+//     int preallocate(int, std::int64_t) const override { return -ENOSPC; }
+//   };
+//
+// The result or a negative errno value. An interrupted call is repeated here where it has done nothing; reads and
+// writes are not. Local, thread-safe, without state.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <sys/types.h>
+
+namespace zero {
+
+class FileCalls {
+ public:
+  // Room on a file system; `device` tells two of them apart.
+  struct Room {
+    std::uint64_t device = 0;
+    std::int64_t free_bytes = 0;  // for users who are not root
+  };
+
+  virtual ~FileCalls() = default;
+  static const FileCalls& kernel();
+
+  // 0, or what keeps a file from being made in the folder: -ENOENT, -ENOTDIR, -EACCES, -EROFS ...
+  virtual int try_folder(const std::string& folder) const;
+  virtual int find_room(const std::string& folder, Room& room) const;
+  virtual int open(const std::string& path, int flags) const;  // a descriptor; O_CLOEXEC is added
+  virtual int unlink(const std::string& path) const;
+  virtual int lies_in_memory(int fd) const;  // 1: a file system without a disk (tmpfs)
+  virtual int preallocate(int fd, std::int64_t bytes) const;
+  virtual int resize(int fd, std::int64_t bytes) const;
+  virtual int set_direct(int fd, bool direct) const;  // past the page cache (O_DIRECT), or through it
+  virtual int duplicate(int fd) const;                // a descriptor of the same file
+  virtual ssize_t read(int fd, std::span<std::byte> into, std::int64_t offset) const;
+  virtual ssize_t write(int fd, std::span<const std::byte> from, std::int64_t offset) const;
+};
+
+}  // namespace zero

@@ -1,0 +1,55 @@
+// Link: copies between device and host at a bandwidth of one's choice. It stands for PCIe where device and host are
+// both main memory, so that it can be shown what hides behind computation and what does not.
+//
+//   Link link(8e9);                           // bytes per second, each way
+//   Transfer up = link.up(to, from);          // begun: it will take bytes / 8e9 seconds, after those before it
+//   ...                                       // compute
+//   up.wait();                                // sleeps for what is left
+//
+// The bytes are copied at once and only the time passes later: `from` may be used again when up() returns, `to` holds
+// the result when wait() has returned. A timeline gets each transfer from its turn on the link to its end, so that
+// these spans add up to busy_seconds. Local; one thread at a time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "zero/base/timeline.h"
+#include "zero/memory/transfer.h"
+
+namespace zero {
+
+struct LinkTraffic {
+  std::int64_t up_bytes = 0;    // host to device
+  std::int64_t down_bytes = 0;  // device to host
+  double busy_seconds = 0;      // what the transfers took, both ways added
+  double waited_seconds = 0;    // what of it nothing hid
+};
+
+class Link {
+ public:
+  explicit Link(double bytes_per_second, Timeline* timeline = nullptr)
+      : bytes_per_second_(bytes_per_second), timeline_(timeline) {}
+
+  // `unit`: whose bytes they are, for the timeline.
+  [[nodiscard]] Transfer up(std::span<std::byte> to, std::span<const std::byte> from, int unit = -1) {
+    return copy(Activity::kLinkUp, to, from, unit);
+  }
+  [[nodiscard]] Transfer down(std::span<std::byte> to, std::span<const std::byte> from, int unit = -1) {
+    return copy(Activity::kLinkDown, to, from, unit);
+  }
+
+  const LinkTraffic& traffic() const { return traffic_; }
+
+ private:
+  class Timed;
+  Transfer copy(Activity direction, std::span<std::byte> to, std::span<const std::byte> from, int unit);
+
+  double bytes_per_second_;
+  Timeline* timeline_;
+  std::array<double, 2> free_at_{};  // by direction: when the last transfer begun will be done
+  LinkTraffic traffic_;
+};
+
+}  // namespace zero

@@ -1,0 +1,51 @@
+#include "zero/memory/memory_monitor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "zero/base/machine.h"
+
+namespace zero {
+
+MemoryReading read_memory() {
+  return {.free_bytes = available_memory(), .pressure = memory_pressure()};
+}
+
+MemoryMonitor::MemoryMonitor(Source read, std::chrono::milliseconds period) : read_(std::move(read)) {
+  if (period.count() > 0) thread_ = std::thread([this, period] { watch(period); });
+}
+
+MemoryMonitor::~MemoryMonitor() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  ended_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void MemoryMonitor::watch(std::chrono::milliseconds period) {
+  std::unique_lock lock(mutex_);
+  while (!ended_.wait_for(lock, period, [this] { return ends_; })) look();
+}
+
+void MemoryMonitor::look() {
+  try {
+    const MemoryReading now = read_();
+    worst_.free_bytes = std::min(worst_.free_bytes, now.free_bytes);
+    worst_.pressure = std::max(worst_.pressure, now.pressure);
+    looked_ = true;
+  } catch (...) {
+    failed_ = std::current_exception();
+  }
+}
+
+MemoryReading MemoryMonitor::take_worst() {
+  const std::lock_guard lock(mutex_);
+  if (!looked_) look();
+  if (failed_ != nullptr) std::rethrow_exception(std::exchange(failed_, nullptr));
+  looked_ = false;
+  return std::exchange(worst_, {});
+}
+
+}  // namespace zero

@@ -1,0 +1,59 @@
+// MemoryMonitor: watches what others leave of this machine's memory.
+//
+// A step takes and frees activations, and other programs do what they like: what is free when a step ends says little
+// about how close it came. So a thread looks every few milliseconds, and keeps the worst it saw.
+//
+//   MemoryMonitor monitor(read_memory, std::chrono::milliseconds(20));
+//   ...                                                      // a step
+//   const MemoryReading worst = monitor.take_worst();        // since the last call
+//
+// Local; thread-safe. `read` is called by the monitor's thread and by take_worst(), never by both at once; what it
+// throws ends up in take_worst().
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <limits>
+#include <mutex>
+#include <thread>
+
+namespace zero {
+
+struct MemoryReading {
+  std::int64_t free_bytes = std::numeric_limits<std::int64_t>::max();  // available_memory()
+  double pressure = 0;  // memory_pressure(): percent of the last ten seconds
+};
+
+// Of this machine, and the control group this process lives in.
+MemoryReading read_memory();
+
+class MemoryMonitor {
+ public:
+  using Source = std::function<MemoryReading()>;
+  // `period` 0: no thread; then only take_worst() reads.
+  MemoryMonitor(Source read, std::chrono::milliseconds period);
+  MemoryMonitor(const MemoryMonitor&) = delete;
+  MemoryMonitor& operator=(const MemoryMonitor&) = delete;
+  ~MemoryMonitor();
+
+  // The least free memory and the most pressure since the last call; reads itself where the thread has not yet.
+  MemoryReading take_worst();
+
+ private:
+  void watch(std::chrono::milliseconds period);
+  void look();  // with the lock held
+
+  Source read_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool ends_ = false;
+  bool looked_ = false;
+  MemoryReading worst_;
+  std::exception_ptr failed_;
+  std::thread thread_;
+};
+
+}  // namespace zero

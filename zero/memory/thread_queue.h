@@ -1,0 +1,46 @@
+// ThreadQueue: an IoQueue over threads that call pread and pwrite, for where io_uring is refused.
+//
+// As many threads as requests may be under way, up to kMaxThreads; idle ones sleep. One that hangs in the kernel when
+// the queue is destroyed is left behind with its own descriptors of the files.
+//
+// Local; one thread at a time.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "zero/memory/file_calls.h"
+#include "zero/memory/io_queue.h"
+
+namespace zero {
+
+class ThreadQueue final : public IoQueue {
+ public:
+  static constexpr int kMaxThreads = 32;
+
+  // `calls` outlives its threads, those left behind too. Throws IoError where the system has no more descriptors or
+  // threads.
+  ThreadQueue(std::span<const int> files, int depth, const FileCalls& calls = FileCalls::kernel());
+  ThreadQueue(const ThreadQueue&) = delete;
+  ThreadQueue& operator=(const ThreadQueue&) = delete;
+  ~ThreadQueue() override;
+
+  int submit(const IoRequest& request) override;
+  int reap(std::span<IoAnswer> into, std::chrono::milliseconds wait) override;
+  // Works for a request that no thread has begun.
+  void cancel(std::uint64_t tag) override;
+  // ENOTSUP: threads look pages up each time.
+  int register_memory(std::span<std::byte> memory) override;
+  std::string_view name() const override { return "threads"; }
+
+ private:
+  struct Shared;
+  void stop();
+
+  std::shared_ptr<Shared> shared_;  // with the threads, of which one may outlive the queue
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace zero

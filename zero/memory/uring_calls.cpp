@@ -1,0 +1,46 @@
+#include "zero/memory/uring_calls.h"
+
+#include <cerrno>
+
+#include <liburing.h>
+
+namespace zero {
+
+const UringCalls& UringCalls::kernel() {
+  static const UringCalls calls;
+  return calls;
+}
+
+int UringCalls::set_up(unsigned entries, io_uring& ring) const {
+  io_uring_params params{};
+  const int result = io_uring_queue_init_params(entries, &ring, &params);
+  if (result < 0) return result;
+  // Before it, waiting with a limit was a request of its own. All operations used here are older.
+  if ((params.features & IORING_FEAT_EXT_ARG) != 0) return 0;
+  io_uring_queue_exit(&ring);
+  return -ENOSYS;
+}
+
+int UringCalls::register_files(io_uring& ring, std::span<const int> files) const {
+  return io_uring_register_files(&ring, files.data(), static_cast<unsigned>(files.size()));
+}
+
+int UringCalls::register_buffers(io_uring& ring, std::span<const iovec> buffers) const {
+  return io_uring_register_buffers(&ring, buffers.data(), static_cast<unsigned>(buffers.size()));
+}
+
+int UringCalls::unregister_buffers(io_uring& ring) const {
+  return io_uring_unregister_buffers(&ring);
+}
+
+int UringCalls::submit(io_uring& ring) const {
+  return io_uring_submit(&ring);
+}
+
+int UringCalls::wait(io_uring& ring, std::chrono::milliseconds limit) const {
+  __kernel_timespec time{.tv_sec = limit.count() / 1000, .tv_nsec = limit.count() % 1000 * 1'000'000};
+  io_uring_cqe* first = nullptr;
+  return io_uring_wait_cqe_timeout(&ring, &first, &time);
+}
+
+}  // namespace zero

@@ -1,0 +1,138 @@
+#include "zero/plan/best_placement.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "zero/base/bytes.h"
+#include "zero/base/check.h"
+#include "zero/base/error.h"
+#include "zero/plan/estimate.h"
+#include "zero/plan/placement_programme.h"
+
+namespace zero {
+namespace {
+
+constexpr std::string_view kKey = "zero.placement";
+// From then on all is given up at once that rounding may take.
+constexpr int kPatience = 4;
+
+// Every unit's states on the device, then what can move moved by its class's fractions.
+std::vector<UnitTiers> round_to_blocks(const StepModel& model, const PlacementProgramme& programme,
+                                       const std::vector<StateFractions>& fractions) {
+  Placement on_device = model.placement;
+  on_device.tiers.clear();
+  std::vector<UnitTiers> tiers;
+  for (const Unit& unit : model.units) tiers.push_back(tiers_of(on_device, unit, model.world));
+  for (std::size_t which = 0; which < fractions.size(); ++which) {
+    const UnitClass& units = programme.classes()[which];
+    const auto spread = [&](TierSplit UnitTiers::*state, TierFractions state_fractions) {
+      if (!programme.can_move(units, state)) return;
+      std::vector<std::int64_t> numels;
+      for (const std::size_t unit : units.units) numels.push_back((tiers[unit].*state).numel());
+      const std::vector<TierSplit> splits = split_over_tiers(numels, state_fractions, kKey);
+      for (std::size_t i = 0; i < splits.size(); ++i) tiers[units.units[i]].*state = splits[i];
+    };
+    spread(&UnitTiers::parameter, fractions[which].parameter);
+    spread(&UnitTiers::gradient, fractions[which].gradient);
+    spread(&UnitTiers::optimizer, fractions[which].optimizer);
+  }
+  return tiers;
+}
+
+TierBudgets bytes_of(const StepModel& model, const std::vector<UnitTiers>& tiers) {
+  Placement placement = model.placement;
+  placement.tiers = tiers;
+  const auto bytes = [&](Tier tier) {
+    return state_bytes(model.units, model.world, placement, model.num_moments, tier).total();
+  };
+  return {bytes(Tier::kDevice), bytes(Tier::kHost), bytes(Tier::kDisk)};
+}
+
+// The most by which rounding can exceed what the programme gave a tier: a block of each state of each class, what
+// fractions lose as floating-point numbers, and on disk the last page of every array.
+TierBudgets rounding_loss(const StepModel& model, const PlacementProgramme& programme) {
+  const std::int64_t total = programme.bytes().total;
+  const std::int64_t imprecision = total / 50'000'000 + 1;
+  TierBudgets loss{imprecision, imprecision, imprecision};
+  for (const UnitClass& units : programme.classes()) {
+    const ElementBytes& bytes = units.bytes;
+    const std::int64_t block = kBlockNumel * (bytes.parameter + bytes.gradient + bytes.optimizer);
+    loss.device += block;
+    loss.host += block;
+    const std::int64_t arrays = 2 + bytes.optimizer / 4;
+    loss.disk += block + arrays * static_cast<std::int64_t>(units.units.size()) * (kDiskPageBytes - 1);
+  }
+  return loss;
+}
+
+struct Refusal {
+  const PlacementProgramme& programme;
+  const TierBudgets& budgets;
+  const TierBudgets& loss;
+
+  [[noreturn]] void raise() const {
+    const auto [total, movable] = programme.bytes();
+    const std::int64_t fixed = total - movable;
+    const std::int64_t have = budgets.device + budgets.host + budgets.disk;
+    std::string reason = fmt::format("a rank's states take {}, and {} on the device, {} on the host and {} on disk ",
+                                     format_bytes(total), format_bytes(budgets.device), format_bytes(budgets.host),
+                                     format_bytes(budgets.disk));
+    std::string remedy;
+    // Together with what the other tiers have, and what rounding to blocks and pages may cost.
+    const std::int64_t rounding = loss.device + loss.host + loss.disk;
+    const auto enough = [&](std::int64_t others, std::int64_t alone) {
+      return std::min(total - others + rounding, alone);
+    };
+    const auto grow = [&](std::string_view option, std::int64_t now, std::int64_t to) {
+      remedy += fmt::format("{}{} by {} B ({}), so that states get {} B there", remedy.empty() ? "raise " : ", or ",
+                            option, to - now, format_bytes(to - now), to);
+    };
+    if (budgets.device >= fixed) {
+      grow("zero.disk_memory", budgets.disk, enough(budgets.device + budgets.host, movable + loss.disk));
+      grow("zero.host_memory", budgets.host, enough(budgets.device + budgets.disk, movable));
+      reason += have < total ? fmt::format("hold {} B less", total - have)
+                             : std::string("hold just that, but no part of a block or a page");
+    } else {
+      reason += fmt::format("do not help: {} B of them cannot leave the device, which lacks {} B", fixed,
+                            fixed - budgets.device);
+    }
+    grow("zero.device_memory", budgets.device, std::max(fixed, enough(budgets.host + budgets.disk, total)));
+    remedy += "; more ranks, or a higher stage, leave each rank less to hold";
+    throw ConfigError(kKey, "auto", reason, remedy);
+  }
+};
+
+}  // namespace
+
+BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets) {
+  const PlacementProgramme programme(model);
+  const TierBudgets loss = rounding_loss(model, programme);
+  const auto [total, movable] = programme.bytes();
+  TierBudgets margin;  // what earlier rounds broke the budgets by
+  BestPlacement best;
+  for (int round = 0;; ++round) {
+    // What must be on the device is no matter of rounding.
+    const TierBudgets allowed{std::max(budgets.device - margin.device, std::min(budgets.device, total - movable)),
+                              std::max<std::int64_t>(budgets.host - margin.host, 0),
+                              std::max<std::int64_t>(budgets.disk - margin.disk, 0)};
+    const bool holds = allowed.device >= total - movable && allowed.device + allowed.host + allowed.disk >= total;
+    const auto solution = holds ? programme.solve(allowed) : std::nullopt;
+    if (!solution) Refusal{programme, budgets, loss}.raise();
+    if (round == 0) best.least_seconds = solution->seconds;
+    best.tiers = round_to_blocks(model, programme, solution->fractions);
+    const TierBudgets taken = bytes_of(model, best.tiers);
+    const auto excess = [&](std::int64_t TierBudgets::*tier) {
+      const std::int64_t over = std::max<std::int64_t>(taken.*tier - budgets.*tier, 0);
+      if (over > 0) margin.*tier = round < kPatience ? margin.*tier + over : loss.*tier;
+      return over;
+    };
+    const std::int64_t over = excess(&TierBudgets::device) + excess(&TierBudgets::host) + excess(&TierBudgets::disk);
+    if (over == 0) break;
+    ZERO_CHECK(round < 2 * kPatience, "rounding breaks a budget by {} B, whatever it is given", over);
+  }
+  best.predicted = predict(model, best.tiers);
+  return best;
+}
+
+}  // namespace zero

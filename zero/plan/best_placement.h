@@ -1,0 +1,40 @@
+// best_placement: which fraction of each state of each unit lies on which tier, so that a step is shortest.
+//
+// A linear programme (PlacementProgramme) gives the fractions. They are rounded to whole blocks as split_over_tiers()
+// does; where that would break a tier's budget, the programme is solved again with so much less of it. Among placements
+// with equal step times the one with the fewest bytes off the device wins, those on disk counted twice.
+//
+//   BestPlacement best = best_placement(model, {.device = 2'000'000'000, .host = 8'000'000'000});
+//   placement.tiers = best.tiers;
+//   best.predicted.total()                   // seconds
+//
+// Deterministic: the same problem gives the same placement in every process of one build (other processors may round
+// otherwise: ranks of different machines should agree on one). Values only; Local.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "zero/plan/step_model.h"
+
+namespace zero {
+
+// Bytes that states may take on each tier of one rank; what is gathered and staged is not theirs and is taken off
+// before.
+struct TierBudgets {
+  std::int64_t device = 0;
+  std::int64_t host = 0;
+  std::int64_t disk = 0;
+};
+
+struct BestPlacement {
+  std::vector<UnitTiers> tiers;
+  PredictedStep predicted;   // of `tiers`, after rounding
+  double least_seconds = 0;  // of the programme: no placement within the budgets is predicted to take less
+};
+
+// Throws ConfigError under "zero.placement" when the budgets together cannot hold the states: says by how much, and
+// what each budget alone would have to grow to (the cheapest change first: disk, host, device).
+BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets);
+
+}  // namespace zero

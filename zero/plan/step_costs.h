@@ -1,0 +1,55 @@
+// StepCosts: how long a step keeps each resource busy for one element of a unit, by where the element's states lie.
+//
+// What moves is counted in amounts, each a number of elements; seconds are linear in them. predict() multiplies them
+// out for a given placement, best_placement() makes them the variables of its programme: one table serves both.
+//
+//   StepCosts costs = costs_of(model, unit);             // [amount][phase][resource]: seconds an element
+//   Amounts amounts = amounts_of(model, unit, tiers);    // [amount]: elements, on this rank
+//
+// Values only; Local.
+#pragma once
+
+#include <array>
+
+#include "zero/plan/step_model.h"
+
+namespace zero {
+
+enum class Amount : std::uint8_t {
+  // Elements of the state that lie there.
+  kParameterHost,
+  kParameterDisk,
+  kGradientHost,
+  kGradientDisk,
+  kOptimizerHost,
+  kOptimizerDisk,
+  // The update of an element runs where its moments lie: on the device, or on the host for host and disk. What else it
+  // needs may lie above that (on the device, and the update on the host) or below (off it, and the update on it).
+  kGradientAbove,
+  kGradientBelow,
+  kParameterAbove,
+  kParameterBelow,
+  // All elements that this rank updates, wherever they lie.
+  kUpdated
+};
+constexpr int kNumAmounts = 11;
+constexpr std::size_t index_of(Amount amount) {
+  return static_cast<std::size_t>(amount);
+}
+
+using Amounts = std::array<double, kNumAmounts>;
+using StepCosts = std::array<BusySeconds, kNumAmounts>;
+
+// Bytes of one element of each state. A frozen unit has a parameter alone; `optimizer`: moments, and the master.
+struct ElementBytes {
+  std::int64_t parameter = 0;
+  std::int64_t gradient = 0;
+  std::int64_t optimizer = 0;
+  bool operator==(const ElementBytes&) const = default;
+};
+ElementBytes element_bytes(const StepModel& model, const Unit& unit);
+
+StepCosts costs_of(const StepModel& model, const Unit& unit);
+Amounts amounts_of(const StepModel& model, const Unit& unit, const UnitTiers& tiers);
+
+}  // namespace zero

@@ -1,0 +1,84 @@
+// StepModel: what a step costs in seconds, phase by phase, when states lie on several tiers.
+//
+// Within a phase everything overlaps: it takes as long as its busiest resource. Phases follow each other.
+//
+//   forward   compute; parameters off the device are fetched for each gather (link up; from disk: disk read, link up)
+//   backward  the same, and gradients off the device are spilled after each reduction (link down; to disk: disk write);
+//             the second and later ones bring the sum so far first
+//   update    the arithmetic, on the host for moments on host or disk; reading and writing what lies on disk; and over
+//             the link the gradients and parameters that do not lie where their update runs
+//
+//   StepModel model{units, world, placement, num_moments, rates, profile};
+//   PredictedStep step = predict(model, tiers);       // seconds by phase, and the resource that bounds each
+//
+// A disk is half-duplex: reading and writing add up. A link is not. A rate of 0 means that the resource is not there:
+// infinitely fast. The same model is what best_placement() minimises. Values only; Local.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "zero/plan/placement.h"
+
+namespace zero {
+
+enum class Resource : std::uint8_t { kCompute, kLinkUp, kLinkDown, kDisk, kUpdate };
+constexpr int kNumResources = 5;
+std::string_view name_of(Resource resource);  // "compute", "link up", "link down", "disk", "update"
+
+enum class StepPhase : std::uint8_t { kForward, kBackward, kUpdate };
+constexpr int kNumStepPhases = 3;
+constexpr std::array<StepPhase, kNumStepPhases> kAllStepPhases{StepPhase::kForward, StepPhase::kBackward,
+                                                               StepPhase::kUpdate};
+std::string_view name_of(StepPhase phase);  // "forward", "backward", "update"
+
+// Bytes per second of one rank, probed while the other ranks of its machine are as busy.
+struct TierRates {
+  double link_up = 0;    // host to device
+  double link_down = 0;  // device to host
+  double disk_read = 0;
+  double disk_write = 0;
+  double update_numel = 0;  // elements per second that the update rule manages in main memory
+  // The same on a device that has memory and cores of its own, beside the host's. 0: there is none, and the host's
+  // cores update what lies on the device too.
+  double device_update_numel = 0;
+};
+
+// Of one step, from the trace and its clock.
+struct StepProfile {
+  double forward_seconds = 0;  // compute alone
+  double backward_seconds = 0;
+  // How often each unit's parameters are gathered in a step, by unit; empty: once each micro-batch.
+  std::vector<int> forward_gathers, backward_gathers;
+};
+
+struct StepModel {
+  std::vector<Unit> units;
+  int world = 1;
+  Placement placement;  // of the stage; its tiers do not matter here
+  int num_moments = 2;
+  TierRates rates;
+  StepProfile profile;
+};
+
+// Seconds that each resource is busy in each phase.
+using BusySeconds = std::array<std::array<double, kNumResources>, kNumStepPhases>;
+
+struct PredictedStep {
+  BusySeconds busy{};
+  double seconds(StepPhase phase) const;  // of the busiest resource
+  Resource bound(StepPhase phase) const;  // that resource
+  double total() const;
+  Resource bound() const;  // the resource with the largest share of the total, where it bounds its phase
+};
+
+struct Schedule;
+// How often the schedule gathers each unit, by pass.
+void count_gathers(const Schedule& schedule, std::size_t num_units, StepProfile& profile);
+
+// `tiers`: by unit, as in Placement::tiers.
+PredictedStep predict(const StepModel& model, const std::vector<UnitTiers>& tiers);
+
+}  // namespace zero

@@ -1,0 +1,68 @@
+#include "zero/plan/tier_split.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+
+namespace zero {
+namespace {
+
+// 0.1 + 0.2 + 0.7 is meant to be 1.
+constexpr double kSlack = 1e-9;
+
+void check(TierFractions fractions, std::string_view key) {
+  const double off_device = fractions.host + fractions.disk;
+  if (fractions.host >= 0 && fractions.disk >= 0 && off_device <= 1 + kSlack) return;
+  throw ConfigError(key, fmt::format("{{host = {}, disk = {}}}", fractions.host, fractions.disk),
+                    "these are no parts of a whole",
+                    "give numbers of 0 or more that sum to 1 or less; the rest lies on the device");
+}
+
+// Gives each range in turn the part of a fraction that the ranges before it have left over.
+class Portion {
+ public:
+  explicit Portion(double fraction) : fraction_(fraction > 1 - kSlack ? 1.0 : fraction < kSlack ? 0.0 : fraction) {}
+
+  // At least `least` of them, a portion that this one includes.
+  std::int64_t of(std::int64_t numel, std::int64_t least = 0) {
+    total_ += numel;
+    const auto wanted = static_cast<std::int64_t>(std::floor(fraction_ * static_cast<double>(total_))) - given_;
+    const std::int64_t blocks =
+        fraction_ == 1.0 || wanted >= numel ? numel : std::max<std::int64_t>(wanted, 0) / kBlockNumel * kBlockNumel;
+    const std::int64_t part = std::max(blocks, least);
+    given_ += part;
+    return part;
+  }
+
+ private:
+  double fraction_;
+  std::int64_t total_ = 0;
+  std::int64_t given_ = 0;
+};
+
+}  // namespace
+
+std::vector<TierSplit> split_over_tiers(std::span<const std::int64_t> numels, TierFractions fractions,
+                                        std::string_view key) {
+  check(fractions, key);
+  Portion device(1 - fractions.host - fractions.disk);
+  Portion memory(1 - fractions.disk);
+  std::vector<TierSplit> splits;
+  for (const std::int64_t numel : numels) {
+    const std::int64_t on_device = device.of(numel);
+    const std::int64_t in_memory = memory.of(numel, on_device);
+    splits.push_back({on_device, in_memory - on_device, numel - in_memory});
+  }
+  return splits;
+}
+
+std::int64_t tier_bytes(const TierSplit& split, Tier tier, std::int64_t element_bytes) {
+  const std::int64_t bytes = split.numel(tier) * element_bytes;
+  if (tier != Tier::kDisk) return bytes;
+  return (bytes + kDiskPageBytes - 1) / kDiskPageBytes * kDiskPageBytes;
+}
+
+}  // namespace zero

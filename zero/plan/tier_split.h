@@ -1,0 +1,56 @@
+// TierSplit: one state of one unit, split over the tiers: its first elements on the device, the next on the host, the
+// last on disk.
+//
+//   split_over_tiers({1 << 20, 1 << 20}, {.host = 0.5, .disk = 0.5})
+//       -> {device 0, host 524288, disk 524288} twice
+//
+// Invariants: boundaries lie at multiples of kBlockNumel or at the range's end, so that what lies on disk begins at a
+// page; summed over the units a tier gets what its fraction says, to a block, and the device never more.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "zero/base/tier.h"
+
+namespace zero {
+
+// The smallest piece of a state that can lie apart from the rest, in elements: 16 KiB of fp32, 8 KiB of bf16.
+constexpr std::int64_t kBlockNumel = 4096;
+// A state's part on disk takes whole pages.
+constexpr std::int64_t kDiskPageBytes = 4096;
+
+// Which part of a state lies off the device. The rest lies on it.
+struct TierFractions {
+  double host = 0;
+  double disk = 0;
+  bool on_device() const { return host == 0 && disk == 0; }
+  bool operator==(const TierFractions&) const = default;
+};
+
+// Elements on each tier, in the order of the range.
+struct TierSplit {
+  std::int64_t device = 0;
+  std::int64_t host = 0;
+  std::int64_t disk = 0;
+
+  std::int64_t numel() const { return device + host + disk; }
+  std::int64_t numel(Tier tier) const { return tier == Tier::kDevice ? device : tier == Tier::kHost ? host : disk; }
+  // The first element on `tier`.
+  std::int64_t begin(Tier tier) const {
+    return tier == Tier::kDevice ? 0 : tier == Tier::kHost ? device : device + host;
+  }
+  bool on_device() const { return host == 0 && disk == 0; }
+  bool operator==(const TierSplit&) const = default;
+};
+
+// One split a range. Throws ConfigError (under `key`) for fractions that are negative, not finite, or more than 1
+// together.
+std::vector<TierSplit> split_over_tiers(std::span<const std::int64_t> numels, TierFractions fractions,
+                                        std::string_view key);
+
+// Bytes of a split's part on `tier`; on disk in whole pages.
+std::int64_t tier_bytes(const TierSplit& split, Tier tier, std::int64_t element_bytes);
+
+}  // namespace zero

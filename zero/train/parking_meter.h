@@ -1,0 +1,28 @@
+// ParkingMeter: what parking a rank's activations takes, step by step, for its report.
+//
+//   ParkingMeter meter(task.activations());     // null: nothing is parked, and nothing is added
+//   meter.end_step();                           // after each step
+//   meter.add_to(rank);                         // beside what the engine holds and moves
+//
+// Local.
+#pragma once
+
+#include "zero/torch/activation_store.h"
+#include "zero/train/report.h"
+
+namespace zero {
+
+class ParkingMeter {
+ public:
+  explicit ParkingMeter(const ActivationStore* store) : store_(store) {}
+
+  void end_step();
+  void add_to(RankReport& rank) const;
+
+ private:
+  const ActivationStore* store_;
+  ParkingReport before_;  // at the end of the step before the last
+  ParkingReport now_;
+};
+
+}  // namespace zero

@@ -1,0 +1,84 @@
+#include "zero/train/rate_cache.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+#include "zero/base/file.h"
+#include "zero/base/log.h"
+#include "zero/base/machine.h"
+#include "zero/base/proc_file.h"
+
+namespace zero {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json read(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  Json entries = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return entries.is_object() ? entries : Json::object();
+}
+
+std::string processor() {
+  std::istringstream lines(try_read_proc_file("/proc/cpuinfo").value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("model name") || line.starts_with("CPU part")) return line.substr(line.find(':') + 1);
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+std::filesystem::path RateCache::default_path() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  if (cache != nullptr && *cache != '\0') return std::filesystem::path(cache) / "zero.cpp" / "rates.json";
+  return std::filesystem::path(home != nullptr ? home : "/tmp") / ".cache" / "zero.cpp" / "rates.json";
+}
+
+std::optional<TierRates> RateCache::find(const std::string& machine, bool with_disk) const {
+  const Json entries = read(path_);
+  const auto entry = entries.find(machine);
+  if (entry == entries.end() || !entry->is_object()) return std::nullopt;
+  const auto rate = [&](const char* name) {
+    const auto found = entry->find(name);
+    return found != entry->end() && found->is_number() ? found->get<double>() : 0.0;
+  };
+  const TierRates rates{
+      .disk_read = rate("disk_read"), .disk_write = rate("disk_write"), .update_numel = rate("update_numel")};
+  const bool complete = rates.update_numel > 0 && (!with_disk || (rates.disk_read > 0 && rates.disk_write > 0));
+  return complete ? std::optional(rates) : std::nullopt;
+}
+
+void RateCache::keep(const std::string& machine, const TierRates& rates) const {
+  try {
+    std::filesystem::create_directories(path_.parent_path());
+    Json entries = read(path_);
+    entries[machine] = {
+        {"disk_read", rates.disk_read}, {"disk_write", rates.disk_write}, {"update_numel", rates.update_numel}};
+    write_file(path_, entries.dump(1) + "\n");
+  } catch (const std::exception& error) {
+    ZERO_LOG(warn, "what was probed cannot be kept for the next run: {}", error.what());
+  }
+}
+
+std::string machine_identity(std::span<const std::string> folders, int local_ranks, int threads,
+                             std::string_view update_rule) {
+  std::string identity = fmt::format("{}, {} cores, {} ranks, {} threads, {}", processor(), num_usable_cores(),
+                                     local_ranks, threads, update_rule);
+  for (const std::string& folder : folders) {
+    struct stat status {};
+    struct statfs system {};
+    if (::stat(folder.c_str(), &status) != 0 || ::statfs(folder.c_str(), &system) != 0) continue;
+    identity += fmt::format(", device {:x} type {:x} of {} blocks", status.st_dev, system.f_type, system.f_blocks);
+  }
+  return identity;
+}
+
+}  // namespace zero
