@@ -204,6 +204,10 @@ TEST_P(DiskTiers, LockMemoryOnlyWithIoUringAndMoveItEitherWay) {
   disk.write(at, block.bytes()).wait();
   disk.read(at, back.bytes()).wait();
   EXPECT_TRUE(same_bytes(block.bytes(), back.bytes()));
+  EXPECT_EQ(disk.describe().find("registered buffers") != std::string::npos, locked);
+  disk.forget_memory(back.bytes());
+  disk.read(at, back.bytes()).wait();
+  EXPECT_TRUE(same_bytes(block.bytes(), back.bytes()));
 }
 
 TEST_P(DiskTiers, SayWhatTheyAre) {

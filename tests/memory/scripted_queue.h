@@ -83,6 +83,7 @@ class ScriptedQueue final : public IoQueue {
   }
 
   int register_memory(std::span<std::byte>) override { return ENOTSUP; }
+  void forget_memory(std::span<std::byte>) override {}
   std::string_view name() const override { return "scripted"; }
 
  private:

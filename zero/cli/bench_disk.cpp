@@ -49,7 +49,7 @@ class Stream {
         num_blocks_(static_cast<std::size_t>(options.depth) * DiskTier::kStripeBytes / kBlock + 2),
         memory_(allocate_host(num_blocks_ * kBlock)) {
     fill_randomly(memory_.bytes());
-    locked_ = tier_.register_memory(memory_.bytes());
+    tier_.register_memory(memory_.bytes());
   }
 
   void write() {
@@ -58,7 +58,7 @@ class Stream {
   void read() {
     move([&](std::int64_t place, std::span<std::byte> block) { return tier_.read(place, block); });
   }
-  std::string describe() const { return tier_.describe() + (locked_ ? ", registered buffers" : ""); }
+  std::string describe() const { return tier_.describe(); }
 
  private:
   template <typename Begin>
@@ -77,7 +77,6 @@ class Stream {
   std::int64_t bytes_;
   std::size_t num_blocks_;
   Allocation memory_;
-  bool locked_ = false;
 };
 
 struct Direction {

@@ -97,6 +97,7 @@ struct ZeroConfig {
   MemoryBudget device_memory, host_memory;
   std::vector<std::string> disk;  // folders
   MemoryBudget disk_memory;
+  bool delayed_update = false;
   bool checksums = false;
   bool monitor = true;
   MemoryBudget memory_reserve;

@@ -95,6 +95,7 @@ constexpr std::array kOptions{
     Option{"zero.host_memory", at<&Config::zero, &ZeroConfig::host_memory>, kAny, kFree, "the same of host memory, where states are placed there"},
     Option{"zero.disk", at<&Config::zero, &ZeroConfig::disk>, kAny, kFree, "folders for what is placed on disk, one a disk"},
     Option{"zero.disk_memory", at<&Config::zero, &ZeroConfig::disk_memory>, kAny, kFree, "most bytes a rank may take there; auto: what it needs"},
+    Option{"zero.delayed_update", at<&Config::zero, &ZeroConfig::delayed_update>, kAny, kFree, "whether gradients are applied one step late from step 41 on, while the next step computes; needs stage 2"},
     Option{"zero.checksums", at<&Config::zero, &ZeroConfig::checksums>, kAny, kFree, "whether every page that returns from disk is verified"},
     Option{"zero.monitor", at<&Config::zero, &ZeroConfig::monitor>, kAny, kFree, "whether states move to disk while another program needs the memory, where the placement is automatic"},
     Option{"zero.memory_reserve", at<&Config::zero, &ZeroConfig::memory_reserve>, kAny, kFree, "memory of this machine that the monitor keeps free; auto: a sixteenth, 64 MiB to 1 GiB"},

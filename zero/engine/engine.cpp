@@ -103,6 +103,12 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
     if (wait) updater_.complete(unit);
     return updater_.current(unit);
   });
+  if (placer_.placement().delayed_update) {
+    delayed_.emplace(state_, updater_);
+    reducer_.set_summed([this](int unit, int pass) {
+      if (pass >= options_.accumulate - 1) delayed_->unit_is_free(unit);
+    });
+  }
   if (moves(placer_, options_)) rebalancer_.emplace(placer_, budget_, units, comm.world(), options_);
   if (options.timeline != nullptr) options.timeline->name_units(names_of(state_.units()));
 }
@@ -142,7 +148,10 @@ void Engine::bring(int unit, Use why) {
 }
 
 void Engine::begin_backward() {
-  if (!executor_.in_backward()) updater_.finish();  // gradients that it still reads will change
+  if (!executor_.in_backward() && !(delayed_ && delayed_->open())) {
+    updater_.finish();  // gradients that it still reads will change
+    if (delayed_) delayed_->begin(executor_.schedule().reduce_order);
+  }
   executor_.begin_backward();
 }
 
@@ -176,9 +185,10 @@ StepReport Engine::take_step(double lr) {
   gatherer_.finish();
   reducer_.finish();
   state_.finish_spills();
-  updater_.finish();
+  if (!delayed_ || !delayed_->open()) updater_.finish();
   state_.cancel_fetch();
   const Agreement agreed = exchange_findings();
+  release_delayed();
   for (const Tier tier : kAllTiers) memory_at_update_[static_cast<std::size_t>(tier)] = ledger_.held(tier);
 
   if (rebalancer_) rebalance(agreed.wanted_bytes);
@@ -223,6 +233,7 @@ std::int64_t Engine::untouched_bytes() const {
 void Engine::rebalance(std::int64_t wanted_bytes) {
   const std::optional<Rebalancer::Change> change = rebalancer_->change(wanted_bytes);
   if (!change) return;
+  updater_.finish();
   comm_.drain();
   const std::int64_t moved = state_.move_to(change->tiers);
   gatherer_.placement_changed();
@@ -245,14 +256,36 @@ void Engine::rebalance(std::int64_t wanted_bytes) {
 
 void Engine::update(const Agreement& agreed, double norm, double lr) {
   const double clip = options_.clip > 0 ? std::min(1.0, options_.clip / (norm + 1e-6)) : 1.0;
-  const std::vector<Move>& moves = executor_.schedule().step;
+  const double scale = clip / comm_.world();
+  if (delayed_ && num_steps_ >= options_.exact_steps) {
+    if (num_delayed_++ == 0 && comm_.rank() == 0)
+      ZERO_LOG(info, "from here on gradients are applied a step late (zero.delayed_update)");
+    delayed_->keep({.present = agreed.present, .scale = scale, .lr = lr});
+    return;
+  }
+  if (delayed_) state_.keep_gradients();
+  updater_.begin_step(agreed.present, update_order(), scale, lr);
+  for (const Move& move : executor_.schedule().step) apply(move);
+  if (!defers_updates_) updater_.finish();
+}
+
+std::vector<int> Engine::update_order() const {
   std::vector<int> units;
-  for (const Move& move : moves) {
+  for (const Move& move : executor_.schedule().step) {
     if (move.kind == MoveKind::kUpdate) units.push_back(move.unit);
   }
-  updater_.begin_step(agreed.present, units, clip / comm_.world(), lr);
-  for (const Move& move : moves) apply(move);
-  if (!defers_updates_) updater_.finish();
+  return units;
+}
+
+// What is left of the update that ran behind this step. Every rank is past its backward pass.
+void Engine::release_delayed() {
+  if (!delayed_ || !delayed_->open()) return;
+  delayed_->release(update_order());
+  if (defers_updates_) return;
+  updater_.finish();
+  for (const Move& move : executor_.schedule().step) {
+    if (move.kind == MoveKind::kGather) apply(move);
+  }
 }
 
 void Engine::apply(const Move& move) {
@@ -344,7 +377,19 @@ void Engine::finish() {
     executor_.end_backward();
     gatherer_.finish();
     updater_.finish();
+    apply_delayed();
   });
+}
+
+// What waits to be applied behind a step that may never come.
+void Engine::apply_delayed() {
+  if (!delayed_ || !delayed_->waits()) return;
+  comm_.drain();
+  for (const int unit : gatherer_.releasable()) gatherer_.release(unit);
+  delayed_->begin(executor_.schedule().reduce_order);
+  release_delayed();
+  updater_.finish();
+  gatherer_.finish();
 }
 
 void Engine::unpin(int unit) noexcept {
@@ -394,6 +439,7 @@ EngineReport Engine::report() const {
   if (!schedule().stations.empty())
     report.planned_sent_bytes = simulate(schedule(), state_.units(), comm_.world()).sent_bytes;
   report.skipped_steps = num_skipped_;
+  report.delayed_steps = num_delayed_;
   report.rates = placer_.rates();
   StepProfile gathers;
   if (!schedule().stations.empty()) count_gathers(schedule(), state_.units().size(), gathers);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "zero/engine/agreement.h"
+#include "zero/engine/delayed_update.h"
 #include "zero/engine/executor.h"
 #include "zero/engine/gathered_unit.h"
 #include "zero/engine/options.h"
@@ -73,7 +74,7 @@ class Engine final : private UnitPins {
   bool in_forward() const { return executor_.in_forward(); }
   EngineReport report() const;
   PhaseSeconds take_phase_seconds();
-  // Waits for every gather that was begun; before the engine is given up.
+  // Waits for every gather that was begun, and applies what was delayed; before the engine is given up.
   void finish();
 
  private:
@@ -87,6 +88,9 @@ class Engine final : private UnitPins {
   void begin_backward();
   StepReport take_step(double lr);
   void update(const Agreement& agreed, double norm, double lr);
+  std::vector<int> update_order() const;
+  void release_delayed();
+  void apply_delayed();
   void apply(const Move& move);
   void rebalance(std::int64_t wanted_bytes);
   std::int64_t untouched_bytes() const;
@@ -106,6 +110,7 @@ class Engine final : private UnitPins {
   Gatherer gatherer_;
   Reducer reducer_;
   Updater updater_;
+  std::optional<DelayedUpdate> delayed_;
   Executor executor_;
   std::optional<Rebalancer> rebalancer_;  // where states may move
 
@@ -113,6 +118,7 @@ class Engine final : private UnitPins {
   std::exception_ptr stored_;  // thrown where nothing may be thrown: by the end of an operator
   std::int64_t num_steps_ = 0;
   std::int64_t num_skipped_ = 0;
+  std::int64_t num_delayed_ = 0;
   int skipped_in_a_row_ = 0;
   std::int64_t num_departed_ = 0;
   std::int64_t num_replans_ = 0;

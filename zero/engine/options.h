@@ -69,6 +69,10 @@ struct EngineOptions {
   int stage = 3;
   Reduce reduce = Reduce::kAuto;
   int accumulate = 1;  // backward passes a step; all but the last inside an accumulate() scope
+  // ZeRO-Offload's: from some step on a gradient is applied while the next one is computed. Not the bits of an exact
+  // run.
+  bool delayed_update = false;
+  std::int64_t exact_steps = 40;  // updates before that: the first ones change the model too much
   TierMemory device_memory;
   OffloadOptions offload;
   OptimizerOptions optimizer = AdamWOptions{};
@@ -119,6 +123,7 @@ struct EngineReport {
   std::int64_t num_parameters = 0;
   std::int64_t padding_bytes = 0;
   std::int64_t skipped_steps = 0;
+  std::int64_t delayed_steps = 0;   // of which the gradient was applied a step late
   TierRates rates;                  // what the prediction counts with; zero where nothing was probed
   PredictedStep transfers;          // of a step as states lie now, without the model's own computation
   std::int64_t replans = 0;         // how often states moved because memory was short, or free again

@@ -52,7 +52,7 @@ std::int64_t free_memory(const EngineOptions& options) {
 }
 
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, int world) {
-  Placement placement = place(options.stage, options.reduce, options.accumulate);
+  Placement placement = place(options.stage, options.reduce, options.accumulate, options.delayed_update);
   spread_over_tiers(placement, units, world, options.offload.fractions);
   return placement;
 }
@@ -95,7 +95,7 @@ std::int64_t Placer::room_on_disk() const {
 }
 
 Placement Placer::all_away() const {
-  Placement away = place(options_.stage, options_.reduce, options_.accumulate);
+  Placement away = place(options_.stage, options_.reduce, options_.accumulate, options_.delayed_update);
   spread_over_tiers(away, model_.units, model_.world,
                     {.parameter = {.disk = away.parameter_sharded ? 1.0 : 0.0},
                      .gradient = {.disk = away.gradient_sharded ? 1.0 : 0.0},

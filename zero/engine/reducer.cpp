@@ -171,8 +171,8 @@ void Reducer::reduce(int unit) {
   request.out = {sum != nullptr ? sum : state_.gradient_shard(unit), shard_bytes(request.out_dtype)};
   const bool staged = wire != state_.whole_gradient(unit);
   TimedSpan span(timeline_, Activity::kReduce, unit, static_cast<std::int64_t>(request.in.size()));
-  pending_.push_back(
-      {comm_.reduce_scatter(request, {.unit = unit}), unit, staged ? wire : nullptr, sum, std::move(span)});
+  pending_.push_back({comm_.reduce_scatter(request, {.unit = unit}), unit, staged ? wire : nullptr, sum, num_passes_,
+                      std::move(span)});
   state.staging = nullptr;
   state.num_arrived = 0;
   state.reduced = true;
@@ -195,6 +195,7 @@ void Reducer::wait_oldest() {
     sums_.release(oldest.sum);
   }
   if (oldest.staging != nullptr) staging_.release(oldest.staging);
+  summed_(oldest.unit, oldest.pass);
 }
 
 void Reducer::wait_for(int unit) {
@@ -221,6 +222,7 @@ void Reducer::end_backward() {
     state.reduced = false;
   }
   std::fill(arrived_.begin(), arrived_.end(), false);
+  ++num_passes_;
 }
 
 void Reducer::finish() {
@@ -288,6 +290,7 @@ void Reducer::updated(int unit) {
 void Reducer::clear() {
   for (UnitGradient& state : gradients_) state = UnitGradient{};
   std::fill(present_.begin(), present_.end(), false);
+  num_passes_ = 0;
   must_drain_ = !state_.placement().gradient_sharded;
 }
 

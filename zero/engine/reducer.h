@@ -17,6 +17,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "zero/comm/communicator.h"
@@ -39,6 +40,11 @@ class Reducer {
   // Something arrived in this backward pass that reduce() has not taken.
   bool open(int unit) const;
   bool reduced(int unit) const { return at(unit).reduced; }  // at least once in this backward pass
+
+  // Called with each unit whose sum is where it belongs, and the step's backward pass it is of, from 0: every rank has
+  // computed its gradient, and read for the last time in that pass what others hold of its parameters.
+  using Summed = std::function<void(int unit, int pass)>;
+  void set_summed(Summed summed) { summed_ = std::move(summed); }
 
   // Collective. Missing gradients count as zeros.
   void reduce(int unit);
@@ -82,6 +88,7 @@ class Reducer {
     int unit;
     std::byte* staging;
     std::byte* sum;  // this rank's shard, on its way to another tier; null where it is reduced into its place
+    int pass;
     TimedSpan span{};
   };
 
@@ -112,6 +119,8 @@ class Reducer {
   std::vector<bool> arrived_;  // by parameter, in this backward pass and not reduced
   std::vector<bool> present_;  // by parameter, in this step
   std::deque<Pending> pending_;
+  Summed summed_ = [](int, int) {};
+  int num_passes_ = 0;  // backward passes of this step that are over
   std::size_t max_pending_ = 1;
   bool must_drain_ = false;  // a late peer may still read what the last step left in the whole gradients
   double seconds_ = 0;

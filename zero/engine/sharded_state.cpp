@@ -29,6 +29,14 @@ void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dt
   }
 }
 
+// What requests to the disk read and write, again and again.
+Allocation allocate_staging(DiskTier* disk, std::size_t bytes) {
+  if (disk == nullptr) return allocate_host(bytes);
+  auto memory = std::make_shared<Allocation>(allocate_host(bytes));
+  disk->register_memory(memory->bytes());
+  return {memory->data(), bytes, [disk, memory](std::byte*, std::size_t) { disk->forget_memory(memory->bytes()); }};
+}
+
 }  // namespace
 
 template <typename ElementBytes>
@@ -47,7 +55,8 @@ ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& plac
       placement_(placement),
       rank_(comm.rank()),
       world_(comm.world()),
-      staging_(allocate_host, ledger, MemoryTag::kStaging, Tier::kHost),
+      staging_([disk = around.disk](std::size_t bytes) { return allocate_staging(disk, bytes); }, ledger,
+               MemoryTag::kStaging, Tier::kHost),
       pass_(around.disk, around.link, staging_, around.depth),
       updates_(around.disk, around.link, staging_, around.depth),
       fetches_(around.disk, around.link, staging_, fetch_depth(around.depth)),
@@ -69,6 +78,8 @@ ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& plac
   };
   gradient_ = StateArray(layout(&UnitTiers::gradient, gradient_bytes), MemoryTag::kGradient,
                          tiers(placement.gradient_sharded), placement.gradient_sharded ? plain : window);
+  if (placement.delayed_update)
+    kept_gradient_ = StateArray(layout(&UnitTiers::gradient, gradient_bytes), MemoryTag::kGradient, tiers(true), plain);
   const auto master_bytes = [](const Unit& unit) { return unit.trainable && unit.dtype != DType::kFloat32 ? 4 : 0; };
   master_ = StateArray(layout(&UnitTiers::optimizer, master_bytes), MemoryTag::kMaster, tiers(true), plain);
   const auto moment_bytes = [](const Unit& unit) { return unit.trainable ? 4 : 0; };
@@ -96,6 +107,7 @@ std::int64_t ShardedState::move_to(const std::vector<UnitTiers>& tiers) {
     };
     move(parameter_, &UnitTiers::parameter);
     move(gradient_, &UnitTiers::gradient);
+    move(kept_gradient_, &UnitTiers::gradient);
     move(master_, &UnitTiers::optimizer);
     for (StateArray& moments : moments_) move(moments, &UnitTiers::optimizer);
   }

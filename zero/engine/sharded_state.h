@@ -77,6 +77,9 @@ class ShardedState {
   // `from` may be used again when it returns; the gradient is there after finish_spills(), or a fetch_gradient().
   void spill_gradient(int unit, const std::byte* from);
   void finish_spills() { spills_.finish(); }
+  // With a delayed update there are two gradients of each unit: the one that is being made, and the one that waits to
+  // be applied. They change places; the update must be finished with the latter, and nothing else run.
+  void keep_gradients() { std::swap(gradient_, kept_gradient_); }
 
   // Between steps, of a movable state: what lies elsewhere in `tiers` (by unit) moves there. Nothing may be gathered,
   // fetched or being updated, here or by peers. Returns the bytes that moved.
@@ -91,7 +94,7 @@ class ShardedState {
   void read_full_precision_shard(int unit, std::span<float> out);
 
   const StateArray& parameters() const { return parameter_; }
-  const StateArray& gradients() const { return gradient_; }
+  const StateArray& applied_gradients() const { return placement_.delayed_update ? kept_gradient_ : gradient_; }
   const StateArray& masters() const { return master_; }
   const std::vector<StateArray>& moments() const { return moments_; }
   // The update's pass over them. Nothing else may change a state while it runs.
@@ -110,7 +113,7 @@ class ShardedState {
   Placement placement_;
   int rank_ = 0;
   int world_ = 1;
-  StateArray parameter_, gradient_, master_;
+  StateArray parameter_, gradient_, kept_gradient_, master_;
   std::vector<StateArray> moments_;
   BlockPool staging_;  // tiles of what lies on disk
   TilePass pass_;      // of what is done at once

@@ -54,33 +54,48 @@ void Updater::begin_step(const std::vector<bool>& present, std::span<const int> 
   present_ = present;
   for (std::size_t param = 0; param < present.size(); ++param) steps_[param] += present[param] ? 1 : 0;
 
+  gradients_.assign(state_.units().size(), {});
+  outstanding_.assign(state_.units().size(), false);
+  for (const int unit : units)
+    outstanding_[static_cast<std::size_t>(unit)] = updates(unit) && state_.update_range(unit).numel > 0;
+  begin_pass({units.begin(), units.end()});
+  seconds_ += monotonic_seconds() - start;
+}
+
+void Updater::begin_pass(std::vector<int> units) {
   const Placement& placement = state_.placement();
   std::vector<TileArray> arrays;
   slots_ = {};
   // Where they are whole they are on the device, and the update covers a part of them.
   if (placement.parameter_sharded) slots_.parameter = add(arrays, state_.parameters(), TileAccess::kReadWrite);
-  if (placement.gradient_sharded) slots_.gradient = add(arrays, state_.gradients(), TileAccess::kRead);
+  if (placement.gradient_sharded) slots_.gradient = add(arrays, state_.applied_gradients(), TileAccess::kRead);
   slots_.master = add(arrays, state_.masters(), TileAccess::kReadWrite);
   for (std::size_t which = 0; which < state_.moments().size(); ++which)
     slots_.moments[which] = add(arrays, state_.moments()[which], TileAccess::kReadWrite);
   std::vector<TileRange> ranges;
-  gradients_.assign(state_.units().size(), {});
-  outstanding_.assign(state_.units().size(), false);
-  for (const int unit : units) {
-    const std::int64_t numel = updates(unit) ? state_.update_range(unit).numel : 0;
-    outstanding_[static_cast<std::size_t>(unit)] = numel > 0;
-    ranges.push_back({unit, numel});
-  }
+  for (const int unit : units)
+    ranges.push_back({unit, outstanding_[static_cast<std::size_t>(unit)] ? state_.update_range(unit).numel : 0});
   state_.update_pass().begin(std::move(arrays), std::move(ranges));
+  order_ = std::move(units);
+  paused_ = false;
+}
+
+void Updater::reorder(std::span<const int> units) {
+  if (outstanding_.empty()) return;
+  const double start = monotonic_seconds();
+  TilePass& pass = state_.update_pass();
+  while (pass.inside_unit()) update_tile(*pass.next());
+  begin_pass({units.begin(), units.end()});
   seconds_ += monotonic_seconds() - start;
 }
 
 void Updater::defer(int unit, const std::byte* gradient, DType dtype) {
   gradients_[static_cast<std::size_t>(unit)] = {gradient, dtype, true};
+  if (paused_) begin_pass(std::move(order_));
 }
 
 bool Updater::current(int unit) {
-  if (outstanding_.empty()) return true;
+  if (outstanding_.empty() || !given(unit)) return true;
   return !outstanding_[static_cast<std::size_t>(unit)] &&
          (!state_.moves_parameters() || state_.update_pass().settled(unit));
 }
@@ -102,14 +117,15 @@ void Updater::pump() {
   TilePass& pass = state_.update_pass();
   if (!pass.ready()) return;
   const double start = monotonic_seconds();
-  while (pass.ready() && gradients_[static_cast<std::size_t>(pass.next_unit())].given) update_tile(*pass.next());
+  while (pass.ready() && given(pass.next_unit())) update_tile(*pass.next());
   seconds_ += monotonic_seconds() - start;
 }
 
 void Updater::finish() {
   const double start = monotonic_seconds();
   TilePass& pass = state_.update_pass();
-  while (pass.next_unit() >= 0) update_tile(*pass.next());
+  while (given(pass.next_unit())) update_tile(*pass.next());
+  paused_ = paused_ || pass.next_unit() >= 0;
   pass.finish();
   seconds_ += monotonic_seconds() - start;
 }

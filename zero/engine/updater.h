@@ -4,7 +4,7 @@
 // gradient on any rank is left alone, its moments too, as in torch.optim. States that lie off the device are brought
 // ahead of the update and written back behind it, tile by tile, through the whole step. An update need not happen in
 // step(): deferred, it happens when the unit is wanted, or before, as its tiles arrive while the model computes. That
-// is exact: nobody sees a unit that is not updated.
+// is exact: nobody sees a unit that is not updated. A unit that was not deferred yet is used as it was before the step.
 //
 //   updater.begin_step(present, units, scale, lr);     // which parameters got a gradient anywhere; the order to come
 //   for (int unit : units) updater.defer(unit, gradient, dtype);
@@ -35,11 +35,14 @@ class Updater {
   void begin_step(const std::vector<bool>& present, std::span<const int> units, double scale, double lr);
   // `gradient`: of state.update_range(unit), until the unit is complete; null where it does not lie on the device.
   void defer(int unit, const std::byte* gradient, DType dtype);
-  // Updates what comes before the unit, and the unit. No-op for one that is up to date.
+  // What is left of the step comes in this order from here on; nothing else may be left.
+  void reorder(std::span<const int> units);
+  // Updates what comes before the unit, and the unit. No-op for one that is up to date, or not deferred.
   void complete(int unit);
-  // Updated, and its parameters are where they lie.
+  // Updated, and its parameters are where they lie; or not deferred.
   bool current(int unit);
   void pump();
+  // All that was deferred is updated, and nothing is read ahead of what was not.
   void finish();
 
   double seconds() const { return seconds_; }
@@ -58,6 +61,8 @@ class Updater {
   };
   int add(std::vector<TileArray>& arrays, const StateArray& array, TileAccess access) const;
   bool updates(int unit) const;
+  void begin_pass(std::vector<int> units);
+  bool given(int unit) const { return unit >= 0 && gradients_[static_cast<std::size_t>(unit)].given; }
   void update_tile(const Tile& tile);
 
   ShardedState& state_;
@@ -74,6 +79,8 @@ class Updater {
   };
   std::vector<Gradient> gradients_;  // by unit, of this step
   std::vector<bool> outstanding_;    // by unit: not up to date
+  std::vector<int> order_;           // of the pass
+  bool paused_ = false;              // finish() came before all units were deferred: the pass goes on with the next one
   double scale_ = 1;
   double lr_ = 0;
   ThreadTeam team_;

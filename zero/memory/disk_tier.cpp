@@ -86,6 +86,8 @@ struct DiskTier::Implementation {
   std::optional<PageSums> sums{};
   mutable DiskTraffic traffic{};
   Timeline* timeline;
+  bool registered = false;  // some memory
+  bool said_unregistered = false;
   DiskRequests requests;  // last: it waits for what is under way while the rest is still there
 };
 
@@ -215,11 +217,16 @@ Transfer DiskTier::write(std::int64_t offset, std::span<const std::byte> from, i
 
 bool DiskTier::register_memory(std::span<std::byte> memory) {
   const int error = implementation_->requests.queue().register_memory(memory);
-  if (error != 0 && error != ENOTSUP)
+  if (error == 0) implementation_->registered = true;
+  if (error != 0 && error != ENOTSUP && !std::exchange(implementation_->said_unregistered, true))
     ZERO_LOG(warn, "io_uring does not lock {} of memory ({}): it looks pages up at each request{}",
              format_bytes(static_cast<std::int64_t>(memory.size())), std::strerror(error),
              error == ENOMEM ? "; `ulimit -l` limits what may be locked" : "");
   return error == 0;
+}
+
+void DiskTier::forget_memory(std::span<std::byte> memory) {
+  implementation_->requests.queue().forget_memory(memory);
 }
 
 std::int64_t DiskTier::capacity_bytes() const {
@@ -241,11 +248,11 @@ std::string DiskTier::describe() const {
   const auto& files = implementation_->files;
   const auto num_direct = std::count_if(files.begin(), files.end(), [](const auto& file) { return file.direct(); });
   const auto num_files = static_cast<std::ptrdiff_t>(files.size());
-  return fmt::format("{}, {}, {} path{}", implementation_->requests.queue().name(),
+  return fmt::format("{}, {}{}, {} path{}", implementation_->requests.queue().name(),
                      num_direct == num_files ? "O_DIRECT"
                      : num_direct == 0       ? "buffered"
                                              : fmt::format("O_DIRECT on {}", num_direct),
-                     num_files, num_files == 1 ? "" : "s");
+                     implementation_->registered ? ", registered buffers" : "", num_files, num_files == 1 ? "" : "s");
 }
 
 }  // namespace zero

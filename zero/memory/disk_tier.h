@@ -80,14 +80,15 @@ class DiskTier {
 
   // Memory that transfers use again and again (page-aligned, whole pages): io_uring locks it and looks its pages up
   // once instead of at each request. False where that is not to be had, as with too little lockable memory (`ulimit
-  // -l`); said once, and transfers work all the same. Nothing may be in flight. The memory stays mapped as long as the
-  // tier.
+  // -l`); said once, and transfers work all the same.
   bool register_memory(std::span<std::byte> memory);
+  // Before it is unmapped; nothing may be in flight from or to it.
+  void forget_memory(std::span<std::byte> memory);
 
   std::int64_t capacity_bytes() const;
   std::int64_t reserved_bytes() const;
   const DiskTraffic& traffic() const;
-  // "io_uring, O_DIRECT, 2 paths": for the report and `zero doctor`.
+  // "io_uring, O_DIRECT, registered buffers, 2 paths": for the report and `zero doctor`.
   std::string describe() const;
 
  private:

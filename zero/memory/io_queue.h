@@ -53,8 +53,9 @@ class IoQueue {
   // Asks for an early end. The request is answered all the same, -ECANCELED where it worked; it need not work.
   virtual void cancel(std::uint64_t tag) = 0;
 
-  // 0, or an errno value: nothing is gained. As DiskTier::register_memory.
+  // As DiskTier's. 0, or an errno value: nothing is gained.
   virtual int register_memory(std::span<std::byte> memory) = 0;
+  virtual void forget_memory(std::span<std::byte> memory) = 0;
 
   virtual std::string_view name() const = 0;  // "io_uring"
 };

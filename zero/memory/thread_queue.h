@@ -33,6 +33,7 @@ class ThreadQueue final : public IoQueue {
   void cancel(std::uint64_t tag) override;
   // ENOTSUP: threads look pages up each time.
   int register_memory(std::span<std::byte> memory) override;
+  void forget_memory(std::span<std::byte>) override {}
   std::string_view name() const override { return "threads"; }
 
  private:

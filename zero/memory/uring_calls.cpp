@@ -25,12 +25,13 @@ int UringCalls::register_files(io_uring& ring, std::span<const int> files) const
   return io_uring_register_files(&ring, files.data(), static_cast<unsigned>(files.size()));
 }
 
-int UringCalls::register_buffers(io_uring& ring, std::span<const iovec> buffers) const {
-  return io_uring_register_buffers(&ring, buffers.data(), static_cast<unsigned>(buffers.size()));
+int UringCalls::make_buffer_table(io_uring& ring, unsigned slots) const {
+  return io_uring_register_buffers_sparse(&ring, slots);
 }
 
-int UringCalls::unregister_buffers(io_uring& ring) const {
-  return io_uring_unregister_buffers(&ring);
+int UringCalls::set_buffer(io_uring& ring, unsigned slot, const iovec& buffer) const {
+  const __u64 tag = 0;
+  return io_uring_register_buffers_update_tag(&ring, slot, &buffer, &tag, 1);
 }
 
 int UringCalls::submit(io_uring& ring) const {

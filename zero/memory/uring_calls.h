@@ -20,8 +20,9 @@ class UringCalls {
   // -EPERM: forbidden; -ENOSYS: no io_uring, or one older than Linux 5.11, which could not wait with a limit.
   virtual int set_up(unsigned entries, io_uring& ring) const;
   virtual int register_files(io_uring& ring, std::span<const int> files) const;
-  virtual int register_buffers(io_uring& ring, std::span<const iovec> buffers) const;
-  virtual int unregister_buffers(io_uring& ring) const;
+  // A table of registered buffers, all empty. -EINVAL: a kernel older than Linux 5.19.
+  virtual int make_buffer_table(io_uring& ring, unsigned slots) const;
+  virtual int set_buffer(io_uring& ring, unsigned slot, const iovec& buffer) const;  // of 0 bytes: empty again
   virtual int submit(io_uring& ring) const;                                 // what was prepared; the number taken
   virtual int wait(io_uring& ring, std::chrono::milliseconds limit) const;  // 0: there is an answer; -ETIME
 };

@@ -1,5 +1,6 @@
 #include "zero/memory/uring_queue.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <limits>
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t kNobody = std::numeric_limits<std::uint64_t>::max();  // the tag of a cancellation itself
 constexpr std::size_t kLargestBuffer = std::size_t{1} << 30;                  // the kernel registers no larger one
+constexpr unsigned kMostBuffers = 1024;
 
 class UringQueue final : public IoQueue {
  public:
@@ -25,10 +27,12 @@ class UringQueue final : public IoQueue {
   int reap(std::span<IoAnswer> into, std::chrono::milliseconds wait) override;
   void cancel(std::uint64_t tag) override;
   int register_memory(std::span<std::byte> memory) override;
+  void forget_memory(std::span<std::byte> memory) override;
   std::string_view name() const override { return "io_uring"; }
 
  private:
   void prepare(io_uring_sqe& entry, const IoRequest& request) const;
+  int set_free_slot(const iovec& buffer);
   int buffer_of(std::span<const std::byte> memory) const;
   int flush();
   int take_answers(std::span<IoAnswer> into);
@@ -36,7 +40,8 @@ class UringQueue final : public IoQueue {
   const UringCalls& calls_;
   std::vector<int> files_;
   bool files_registered_ = false;
-  std::vector<iovec> buffers_;
+  bool has_table_ = false;
+  std::vector<iovec> buffers_;  // by slot of the table; of 0 bytes: free
   io_uring ring_{};
   bool open_ = false;
   int broken_ = 0;  // errno value of a submission that the kernel refused for good
@@ -60,7 +65,7 @@ UringQueue::~UringQueue() {
   // request that hangs they are not, and the kernel would wait for it here.
   if (num_under_way_ == 0) {
     if (files_registered_) io_uring_unregister_files(&ring_);
-    if (!buffers_.empty()) io_uring_unregister_buffers(&ring_);
+    if (has_table_) io_uring_unregister_buffers(&ring_);
   }
   io_uring_queue_exit(&ring_);
 }
@@ -86,7 +91,7 @@ void UringQueue::prepare(io_uring_sqe& entry, const IoRequest& request) const {
 int UringQueue::buffer_of(std::span<const std::byte> memory) const {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const auto* const begin = static_cast<const std::byte*>(buffers_[i].iov_base);
-    if (memory.data() >= begin && memory.data() + memory.size() <= begin + buffers_[i].iov_len)
+    if (begin != nullptr && memory.data() >= begin && memory.data() + memory.size() <= begin + buffers_[i].iov_len)
       return static_cast<int>(i);
   }
   return -1;
@@ -147,21 +152,38 @@ void UringQueue::cancel(std::uint64_t tag) {
 }
 
 int UringQueue::register_memory(std::span<std::byte> memory) {
-  ZERO_CHECK(num_under_way_ == 0, "memory is registered while {} requests are under way", num_under_way_);
-  std::vector<iovec> grown = buffers_;
-  for (; !memory.empty(); memory = memory.subspan(std::min(memory.size(), kLargestBuffer)))
-    grown.push_back({memory.data(), std::min(memory.size(), kLargestBuffer)});
-  // The kernel knows one set at a time.
-  if (!buffers_.empty()) {
-    if (const int result = calls_.unregister_buffers(ring_); result < 0) return -result;
+  if (!has_table_) {
+    if (const int result = calls_.make_buffer_table(ring_, kMostBuffers); result < 0) return -result;
+    has_table_ = true;
   }
-  const int result = calls_.register_buffers(ring_, grown);
-  if (result >= 0) {
-    buffers_ = std::move(grown);
-    return 0;
+  for (std::span<std::byte> left = memory; !left.empty(); left = left.subspan(std::min(left.size(), kLargestBuffer))) {
+    if (const int error = set_free_slot({left.data(), std::min(left.size(), kLargestBuffer)}); error != 0) {
+      forget_memory(memory);
+      return error;
+    }
   }
-  if (!buffers_.empty() && calls_.register_buffers(ring_, buffers_) < 0) buffers_.clear();
-  return -result;
+  return 0;
+}
+
+int UringQueue::set_free_slot(const iovec& buffer) {
+  const auto free = std::ranges::find(buffers_, std::size_t{0}, &iovec::iov_len);
+  const auto slot = static_cast<std::size_t>(free - buffers_.begin());
+  if (slot == kMostBuffers) return ENOSPC;
+  if (const int result = calls_.set_buffer(ring_, static_cast<unsigned>(slot), buffer); result < 0) return -result;
+  if (slot == buffers_.size()) buffers_.emplace_back();
+  buffers_[slot] = buffer;
+  return 0;
+}
+
+// A slot that the kernel would not empty is not used again: its pages stay locked until the ring ends.
+void UringQueue::forget_memory(std::span<std::byte> memory) {
+  for (std::size_t slot = 0; slot < buffers_.size(); ++slot) {
+    iovec& buffer = buffers_[slot];
+    const auto* const begin = static_cast<const std::byte*>(buffer.iov_base);
+    if (buffer.iov_len == 0 || begin < memory.data() || begin >= memory.data() + memory.size()) continue;
+    const bool emptied = calls_.set_buffer(ring_, static_cast<unsigned>(slot), {}) >= 0;
+    buffer = emptied ? iovec{} : iovec{nullptr, kLargestBuffer};
+  }
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
     const auto size = static_cast<std::int64_t>(size_of(unit.dtype));
     const UnitTiers tiers = tiers_of(placement, unit, world);
     bytes.parameter += tier_bytes(tiers.parameter, tier, size);
-    bytes.gradient += tier_bytes(tiers.gradient, tier, placement.fp32_gradient() ? 4 : size);
+    bytes.gradient +=
+        placement.num_gradients() * tier_bytes(tiers.gradient, tier, placement.fp32_gradient() ? 4 : size);
     const std::int64_t optimizer = tier_bytes(tiers.optimizer, tier, 4);
     if (unit.dtype != DType::kFloat32) bytes.master += optimizer;
     bytes.moment += optimizer * num_moments;

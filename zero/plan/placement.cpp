@@ -7,7 +7,7 @@
 
 namespace zero {
 
-Placement place(int stage, Reduce reduce, int accumulate) {
+Placement place(int stage, Reduce reduce, int accumulate, bool delayed_update) {
   if (stage < 0 || stage > 3) {
     throw ConfigError("zero.stage", fmt::format("{}", stage), "there is no such stage",
                       "0 replicates, 1 shards optimizer state, 2 also gradients, 3 also parameters");
@@ -23,6 +23,11 @@ Placement place(int stage, Reduce reduce, int accumulate) {
   // A local sum over micro-batches needs the whole gradient: stage-1 memory (semantics: reduce = last).
   placement.gradient_sharded = stage >= 2 && placement.reduce_each;
   placement.parameter_sharded = stage >= 3;
+  placement.delayed_update = delayed_update;
+  if (delayed_update && !placement.gradient_sharded) {
+    throw ConfigError("zero.delayed_update", "true", "whole gradients are not kept for another step",
+                      "use stage 2 or 3 and train.reduce = \"each\", which shard them, or leave it out");
+  }
   return placement;
 }
 

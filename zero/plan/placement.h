@@ -38,14 +38,18 @@ struct Placement {
   bool optimizer_sharded = false;  // moments, and the master copy where there is one
   bool reduce_each = false;        // with one micro-batch both are the same
   int accumulate = 1;
+  bool delayed_update = false;   // each gradient is held for a step longer, and applied in that
   std::vector<UnitTiers> tiers;  // by unit; empty: everything on the device
   // Gradients are summed over micro-batches in fp32, whatever the parameter's type.
   bool fp32_gradient() const { return accumulate > 1; }
+  // How many of a unit a rank holds: with a delayed update also that of the step before.
+  int num_gradients() const { return delayed_update ? 2 : 1; }
   bool operator==(const Placement&) const = default;
 };
 
-// Everything on the device. Throws ConfigError under "zero.stage" (0, 1, 2, 3) and "train.accumulate" (>= 1).
-Placement place(int stage, Reduce reduce, int accumulate);
+// Everything on the device. Throws ConfigError under "zero.stage" (0, 1, 2, 3), "train.accumulate" (>= 1) and
+// "zero.delayed_update" (where gradients are sharded).
+Placement place(int stage, Reduce reduce, int accumulate, bool delayed_update = false);
 
 // Fills placement.tiers. Only a shard can leave the device: parameters need stage 3, gradients stage 2 (and a reduction
 // each micro-batch). Throws ConfigError under "zero.parameter", "zero.gradient" or "zero.optimizer".

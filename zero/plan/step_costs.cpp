@@ -98,12 +98,14 @@ ElementBytes element_bytes(const StepModel& model, const Unit& unit) {
   const auto size = static_cast<std::int64_t>(size_of(unit.dtype));
   if (!unit.trainable) return {.parameter = size};
   const int arrays = model.num_moments + (unit.dtype == DType::kFloat32 ? 0 : 1);
-  return {.parameter = size, .gradient = model.placement.fp32_gradient() ? 4 : size, .optimizer = 4 * arrays};
+  const std::int64_t gradient = model.placement.fp32_gradient() ? 4 : size;
+  return {.parameter = size, .gradient = model.placement.num_gradients() * gradient, .optimizer = 4 * arrays};
 }
 
 StepCosts costs_of(const StepModel& model, const Unit& unit) {
   const Placement& placement = model.placement;
-  const ElementBytes bytes = element_bytes(model, unit);
+  ElementBytes bytes = element_bytes(model, unit);
+  bytes.gradient /= placement.num_gradients();  // of what is held, one moves
   CostSheet sheet(model.rates);
   if (placement.parameter_sharded) {
     add_fetches(sheet, StepPhase::kForward, gathers(model.profile.forward_gathers, model, unit) * bytes.parameter);

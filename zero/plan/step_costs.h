@@ -40,7 +40,8 @@ constexpr std::size_t index_of(Amount amount) {
 using Amounts = std::array<double, kNumAmounts>;
 using StepCosts = std::array<BusySeconds, kNumAmounts>;
 
-// Bytes of one element of each state. A frozen unit has a parameter alone; `optimizer`: moments, and the master.
+// Bytes that one element takes of each state, where it lies. A frozen unit has a parameter alone; `gradient`: two where
+// the update is delayed; `optimizer`: moments, and the master.
 struct ElementBytes {
   std::int64_t parameter = 0;
   std::int64_t gradient = 0;

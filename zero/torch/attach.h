@@ -35,6 +35,8 @@ struct AttachOptions {
   double clip = 0;
   Reduce reduce = Reduce::kAuto;
   int accumulate = 1;
+  bool delayed_update = false;  // after exact_steps, gradients are applied a step late: see EngineOptions
+  std::int64_t exact_steps = 40;
   std::optional<DType> dtype;  // parameters and gradients; master and moments are fp32. Absent: the module's own
   TierMemory device_memory;
   OffloadOptions offload;              // what leaves the device, and where to

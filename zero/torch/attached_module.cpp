@@ -28,6 +28,8 @@ EngineOptions engine_options(const AttachOptions& options, const World& world) {
   return {.stage = options.stage,
           .reduce = options.reduce,
           .accumulate = options.accumulate,
+          .delayed_update = options.delayed_update,
+          .exact_steps = options.exact_steps,
           .device_memory = options.device_memory,
           .offload = options.offload,
           .optimizer = options.optimizer,

@@ -31,7 +31,7 @@ std::int64_t numel_of(const Unit& unit) {
 }
 
 StageCost cost_of(const TrainingPlan& plan, int stage) {
-  const Placement placement = place(stage, plan.reduce, plan.accumulate);
+  const Placement placement = place(stage, plan.reduce, plan.accumulate, plan.delayed_update && stage == plan.stage);
   StageCost cost{.stage = stage,
                  .state = state_bytes(plan.units, plan.world, placement, plan.num_moments),
                  .sent = sent_bytes(plan.units, plan.world, placement)};
@@ -124,7 +124,7 @@ std::int64_t num_parameters(const std::vector<ParamSpec>& specs) {
 }
 
 Placement placement_of(const TrainingPlan& plan) {
-  Placement placement = place(plan.stage, plan.reduce, plan.accumulate);
+  Placement placement = place(plan.stage, plan.reduce, plan.accumulate, plan.delayed_update);
   placement.tiers = plan.tiers;
   return placement;
 }

@@ -28,6 +28,7 @@ struct TrainingPlan {
   int stage = 3;
   Reduce reduce = Reduce::kAuto;
   int accumulate = 1;
+  bool delayed_update = false;
   int num_moments = 2;
   std::vector<UnitTiers> tiers;  // of `stage`, by unit; empty: nothing leaves the device
   // What a step takes with states there: of seconds() only where a rate or a profile is known.

@@ -161,6 +161,7 @@ std::string to_json(const RunReport& r) {
                      {"exposed_seconds", r.profile.exposed}};
   json["predicted"] = predicted_json(r.predicted);
   json["skipped_steps"] = r.skipped_steps;
+  json["delayed_steps"] = r.delayed_steps;
   json["departed_steps"] = r.departed_steps;
   json["replans"] = r.replans;
   json["moved_bytes"] = r.moved_bytes;
@@ -217,6 +218,7 @@ std::string summary(const RunReport& r) {
         "transfers\n",
         1e3 * r.predicted.total(), name_of(r.predicted.bound()), 1e3 * median, 1e3 * r.profile.exposed);
   }
+  if (r.delayed_steps > 0) text += fmt::format("  {} gradients were applied a step late\n", r.delayed_steps);
   if (r.skipped_steps > 0) text += fmt::format("  {} steps were skipped\n", r.skipped_steps);
   return text;
 }

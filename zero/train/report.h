@@ -58,6 +58,7 @@ struct RunReport {
   std::int64_t padding_bytes = 0;
   std::int64_t planned_sent_bytes = 0;
   std::int64_t skipped_steps = 0;
+  std::int64_t delayed_steps = 0;
   std::int64_t departed_steps = 0;
   MeasuredStep profile;          // of rank 0
   PredictedStep predicted;       // at probed rates, with the computation that was measured

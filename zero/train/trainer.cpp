@@ -143,6 +143,7 @@ class Trainer {
                       .stage = job_.attach.stage,
                       .reduce = job_.attach.reduce,
                       .accumulate = job_.attach.accumulate,
+                      .delayed_update = job_.attach.delayed_update,
                       .num_moments = make_update_rule(job_.attach.optimizer)->num_moments()};
     plan.units = make_units(plan.specs, job_.attach.units);
     if (!job_.attach.offload.fractions.on_device()) {
@@ -322,6 +323,7 @@ class Trainer {
     report.padding_bytes = last_report_.padding_bytes;
     report.planned_sent_bytes = last_report_.planned_sent_bytes;
     report.skipped_steps = last_report_.skipped_steps;
+    report.delayed_steps = last_report_.delayed_steps;
     report.departed_steps = last_report_.departed_steps;
     report.replans = last_report_.replans;
     report.moved_bytes = last_report_.moved_bytes;

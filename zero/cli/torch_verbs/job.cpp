@@ -116,6 +116,7 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
           .clip = config.train.clip,
           .reduce = reduce_kind(config.train.reduce),
           .accumulate = static_cast<int>(config.train.accumulate),
+          .delayed_update = config.zero.delayed_update,
           .dtype = dtype_of(config.train.dtype),
           .device_memory = tier_memory(config.zero.device_memory),
           .offload = offload_options(config.zero),

@@ -110,6 +110,7 @@ void place_and_predict(TrainingPlan& plan, const AttachOptions& attach, const Co
   EngineOptions options{.stage = plan.stage,
                         .reduce = plan.reduce,
                         .accumulate = plan.accumulate,
+                        .delayed_update = plan.delayed_update,
                         .device_memory = attach.device_memory,
                         .offload = attach.offload,
                         .optimizer = attach.optimizer,
@@ -160,6 +161,7 @@ int plan_verb(const PlanRequest& request) {
                     .stage = attach.stage,
                     .reduce = attach.reduce,
                     .accumulate = attach.accumulate,
+                    .delayed_update = attach.delayed_update,
                     .num_moments = make_update_rule(attach.optimizer)->num_moments()};
   plan.units = make_units(plan.specs, attach.units);
   if (leaves_device(attach)) place_and_predict(plan, attach, config, request.profile);

@@ -1,0 +1,210 @@
+// The one-step delayed update: what it is, and that it is the same wherever states lie.
+#include "zero/engine/delayed_update.h"
+
+#include <atomic>
+
+#include <gtest/gtest.h>
+
+#include "../temporary_folder.h"
+#include "scripted_model.h"
+#include "thread_ranks.h"
+
+namespace zero {
+namespace {
+
+struct Case {
+  int world = 2;
+  int stage = 3;
+  DType dtype = DType::kFloat32;
+  int accumulate = 1;
+};
+
+std::string name_of(const Case& c) {
+  return fmt::format("{} ranks, stage {}, {}, {} micro-batches", c.world, c.stage, name_of(c.dtype), c.accumulate);
+}
+
+// A unit larger than a tile, so that one may be left half updated.
+std::vector<ParamSpec> specs(DType dtype) {
+  return {{.name = "wte", .shape = {900, 700}, .dtype = dtype, .own_unit = true},
+          {.name = "h.0.weight", .shape = {160, 150}, .dtype = dtype},
+          {.name = "h.0.bias", .shape = {150}, .dtype = dtype},
+          {.name = "h.1.weight", .shape = {160, 150}, .dtype = dtype},
+          {.name = "h.1.table", .shape = {2000}, .dtype = dtype, .trainable = false},
+          {.name = "ln_f", .shape = {9}, .dtype = dtype}};
+}
+
+struct Outcome {
+  std::vector<std::uint32_t> weights;
+  std::vector<double> norms;
+  std::vector<double> checksums;  // of what each rank's model read
+  std::int64_t delayed = 0;
+};
+
+using Script = std::function<void(ScriptedModel&, int step)>;
+
+Outcome train(
+    const Case& c, EngineOptions options, int steps, const Script& before_step = [](ScriptedModel&, int) {}) {
+  options.stage = c.stage;
+  options.accumulate = c.accumulate;
+  options.reduce = Reduce::kEach;
+  Outcome outcome;
+  outcome.checksums.resize(static_cast<std::size_t>(c.world));
+  on_ranks(c.world, [&](Communicator& comm) {
+    ScriptedModel model(comm, specs(c.dtype), options);
+    for (int step = 0; step < steps; ++step) {
+      before_step(model, step);
+      const StepReport report = model.train(step, c.accumulate);
+      if (comm.rank() == 0) outcome.norms.push_back(report.grad_norm);
+    }
+    outcome.checksums[static_cast<std::size_t>(comm.rank())] = model.checksum();
+    const auto bits = model.weight_bits();
+    if (comm.rank() == 0) {
+      outcome.weights = bits;
+      outcome.delayed = model.engine().report().delayed_steps;
+    }
+  });
+  return outcome;
+}
+
+EngineOptions delayed(std::int64_t exact_steps = 0) {
+  return {.delayed_update = true, .exact_steps = exact_steps};
+}
+
+class Delayed : public testing::Test {
+ protected:
+  EngineOptions placed(EngineOptions options, const StateFractions& fractions) const {
+    options.offload.fractions = fractions;
+    options.offload.disk = {folder_.path().string()};
+    return options;
+  }
+  TemporaryFolder folder_;
+};
+
+// Gradients that do not depend on the parameters are the same in both runs: then a delayed run ends where the exact one
+// does, and the model has seen each state a step later.
+TEST_F(Delayed, AppliesEveryGradientOneStepLateAndTheLastAtTheEnd) {
+  const auto constant_gradients = [](ScriptedModel& model, int step) {
+    model.edit = [step](int param, std::int64_t element, float) {
+      return noise(static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(param),
+                   static_cast<std::uint64_t>(element));
+    };
+  };
+  for (const int stage : {2, 3}) {
+    const Case c{.stage = stage};
+    std::vector<std::vector<float>> exact, late;  // the model's own parameter before each step
+    const auto looks = [&](std::vector<std::vector<float>>& seen) {
+      return [&](ScriptedModel& model, int step) {
+        constant_gradients(model, step);
+        const int unit = model.unit_named("h.0");
+        const GatheredUnit in_use = model.engine().use(unit, Use::kUntraced);
+        const auto* data = reinterpret_cast<const float*>(model.bound(unit));
+        if (model.engine().communicator().rank() == 0) seen.emplace_back(data, data + 160 * 150);
+      };
+    };
+    const Outcome wanted = train(c, {}, 5, looks(exact));
+    const Outcome seen = train(c, delayed(), 5, looks(late));
+    EXPECT_EQ(seen.weights, wanted.weights) << name_of(c);
+    EXPECT_EQ(seen.delayed, 5);
+    EXPECT_EQ(late[0], exact[0]) << name_of(c);
+    for (std::size_t step = 1; step < exact.size(); ++step)
+      EXPECT_EQ(late[step], exact[step - 1]) << name_of(c) << step;
+  }
+}
+
+TEST_F(Delayed, BeginsAfterItsExactSteps) {
+  const Outcome exact = train({}, {}, 3);
+  const Outcome late = train({}, delayed(/*exact_steps=*/2), 3);
+  // The third gradient waits for a fourth step, which never comes: applied at the end.
+  EXPECT_EQ(late.delayed, 1);
+  EXPECT_EQ(late.weights, exact.weights);
+  EXPECT_EQ(late.checksums, exact.checksums);
+  const Outcome longer = train({}, delayed(/*exact_steps=*/2), 5);
+  EXPECT_NE(longer.weights, train({}, {}, 5).weights);
+}
+
+TEST_F(Delayed, NoBitKnowsWhereStatesLie) {
+  const std::vector<StateFractions> placements{
+      {.optimizer = {.host = 1}},
+      {.optimizer = {.disk = 1}},
+      {.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}},
+      {.parameter = {.host = 0.4, .disk = 0.35}, .gradient = {.host = 0.2, .disk = 0.3}, .optimizer = {.disk = 0.45}},
+  };
+  std::size_t next = 0;
+  for (const int world : {1, 2, 3}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      for (const int accumulate : {1, 3}) {
+        const Outcome resident = train({world, 2, dtype, accumulate}, delayed(1), 5);
+        EXPECT_NE(resident.weights, train({world, 2, dtype, accumulate}, {}, 5).weights);
+        for (int twice = 0; twice < 2; ++twice) {
+          const Case c{world, 3, dtype, accumulate};
+          const std::size_t i = next++ % placements.size();
+          EngineOptions options = placed(delayed(1), placements[i]);
+          options.device_memory.kind = next % 3 == 0 ? TierMemory::Kind::kAuto : TierMemory::Kind::kMin;
+          if (next % 5 < 2) options.offload.link_bytes_per_second = 4e9;
+          const Outcome seen = train(c, options, 5);
+          EXPECT_EQ(seen.weights, resident.weights) << name_of(c) << ", placement " << i;
+          EXPECT_EQ(seen.norms, resident.norms) << name_of(c) << ", placement " << i;
+          EXPECT_EQ(seen.checksums, resident.checksums) << name_of(c) << ", placement " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Delayed, AGradientThatIsNotFiniteIsNotApplied) {
+  const auto run = [&](bool bad) {
+    return train({}, placed(delayed(), {.optimizer = {.disk = 1}}), 4, [bad](ScriptedModel& model, int step) {
+      model.edit = [=](int param, std::int64_t element, float value) {
+        if (step != 1) return noise(static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(param), 1);
+        return bad && element == 0 ? std::numeric_limits<float>::infinity() : value;
+      };
+      model.has_gradient = [=](int) { return step != 1 || bad; };
+    });
+  };
+  EXPECT_EQ(run(true).weights, run(false).weights);
+  EXPECT_EQ(run(true).delayed, 3);
+}
+
+TEST_F(Delayed, StatesThatMoveAndUnitsUsedBetweenStepsChangeNothing) {
+  const auto still = train({}, delayed(), 6);
+  EngineOptions options = delayed();
+  options.offload.disk = {folder_.path().string()};
+  std::atomic<int> readings = 0;
+  options.offload.monitor = {.reserve_bytes = 1 << 20, .period = std::chrono::milliseconds(0), .read = [&readings] {
+                               return MemoryReading{.free_bytes = readings++ % 4 < 2 ? 0 : 1 << 30};
+                             }};
+  const auto moved = train({.world = 2}, options, 6, [](ScriptedModel& model, int step) {
+    if (step % 2 == 1) (void)model.engine().use(model.unit_named("wte"), Use::kUntraced);
+  });
+  EXPECT_EQ(moved.weights, still.weights);
+  EXPECT_EQ(moved.norms, still.norms);
+}
+
+TEST_F(Delayed, HoldsASecondGradientAndSaysSo) {
+  const auto gradient_bytes = [](const EngineOptions& options) {
+    std::int64_t bytes = 0;
+    on_ranks(1, [&](Communicator& comm) {
+      ScriptedModel model(comm, specs(DType::kFloat32), options);
+      model.train(0);
+      bytes = model.engine().report().memory[MemoryTag::kGradient];
+    });
+    return bytes;
+  };
+  EXPECT_EQ(gradient_bytes(delayed()), 2 * gradient_bytes({}));
+}
+
+TEST_F(Delayed, IsRefusedWhereGradientsAreWhole) {
+  for (const auto& [stage, accumulate, reduce] :
+       {std::tuple{0, 1, Reduce::kEach}, {1, 1, Reduce::kEach}, {3, 2, Reduce::kLast}}) {
+    on_ranks(1, [&, stage = stage, accumulate = accumulate, reduce = reduce](Communicator& comm) {
+      EngineOptions options = delayed();
+      options.stage = stage;
+      options.accumulate = accumulate;
+      options.reduce = reduce;
+      EXPECT_THROW(ScriptedModel(comm, specs(DType::kFloat32), options), ConfigError) << stage;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace zero
