@@ -73,8 +73,23 @@ struct TorchRun {
 using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<torch::Tensor> decayed,
                                                                              std::vector<torch::Tensor> others)>;
 
-// The average over ranks is one loss here; weights start as train() lets them start on rank 0.
-TorchRun train_with_torch(int world, const MakeOptimizer& make) {
+// Gradients of a step late: each is put in the place of the next, and the last is applied after all steps.
+class Late {
+ public:
+  void take(std::vector<torch::Tensor> parameters) {
+    std::vector<torch::Tensor> kept = std::exchange(kept_, {});
+    for (const torch::Tensor& parameter : parameters) kept_.push_back(parameter.grad().clone());
+    for (std::size_t i = 0; i < kept.size(); ++i) parameters[i].mutable_grad() = kept[i];
+  }
+  bool first() const { return kept_.empty(); }
+
+ private:
+  std::vector<torch::Tensor> kept_;
+};
+
+// The average over ranks is one loss here; weights start as train() lets them start on rank 0. From `exact_steps` on
+// the optimizer sees each gradient a step late.
+TorchRun train_with_torch(int world, const MakeOptimizer& make, int exact_steps = kSteps) {
   torch::set_num_threads(1);
   torch::manual_seed(7);
   SmallMlp net;
@@ -82,6 +97,7 @@ TorchRun train_with_torch(int world, const MakeOptimizer& make) {
   for (const torch::Tensor& parameter : net.parameters())
     (parameter.dim() >= 2 ? decayed : others).push_back(parameter);
   const auto optimizer = make(decayed, others);
+  Late late;
   TorchRun run{.start = flat(net.parameters()).clone(), .end = {}, .grad_norms = {}};
   for (int step = 0; step < kSteps; ++step) {
     optimizer->zero_grad();
@@ -91,18 +107,28 @@ TorchRun train_with_torch(int world, const MakeOptimizer& make) {
     const double norm = torch::nn::utils::clip_grad_norm_(net.parameters(), kClip);
     run.grad_norms.push_back(norm);
     run.clipped += norm > kClip;
+    const bool waits = step >= exact_steps && late.first();
+    if (step >= exact_steps) late.take(net.parameters());
+    if (!waits) optimizer->step();
+  }
+  if (!late.first()) {
+    late.take(net.parameters());
     optimizer->step();
   }
   run.end = flat(net.parameters());
   return run;
 }
 
-// The same hundred steps at stage 0 on one rank, and at stage 3 on two.
-void expect_as_torch(const OptimizerOptions& optimizer, const MakeOptimizer& make, double bound) {
-  for (const auto& [stage, world] : {std::pair{0, 1}, {3, 2}}) {
-    const TorchRun expected = train_with_torch(world, make);
-    const RunResult seen =
-        testing::train(world, kSteps, {.stage = stage, .optimizer = optimizer, .clip = kClip}, small_mlp, kLr);
+// The same hundred steps at stage 0 (or 2, where some are delayed) on one rank, and at stage 3 on two.
+void expect_as_torch(const OptimizerOptions& optimizer, const MakeOptimizer& make, double bound,
+                     int exact_steps = kSteps) {
+  const bool delayed = exact_steps < kSteps;
+  for (const auto& [stage, world] : {std::pair{delayed ? 2 : 0, 1}, {3, 2}}) {
+    const TorchRun expected = train_with_torch(world, make, exact_steps);
+    const RunResult seen = testing::train(
+        world, kSteps,
+        {.stage = stage, .optimizer = optimizer, .clip = kClip, .delayed_update = delayed, .exact_steps = exact_steps},
+        small_mlp, kLr);
     const std::string where = "stage " + std::to_string(stage) + " on " + std::to_string(world);
 
     const double difference = distance(flat(seen.given_back), expected.end);
@@ -137,6 +163,12 @@ TEST(TorchAdamW, AgreesOverAHundredSteps) {
   const auto theirs = torch::optim::AdamWOptions(kLr).betas({0.9, 0.95}).eps(1e-8).weight_decay(kDecay);
   expect_as_torch(AdamW{.lr = kLr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = kDecay},
                   in_two_groups<torch::optim::AdamW>(theirs), 1e-6);
+}
+
+TEST(TorchAdamW, AgreesWhereEachGradientComesAStepLate) {
+  const auto theirs = torch::optim::AdamWOptions(kLr).betas({0.9, 0.95}).eps(1e-8).weight_decay(kDecay);
+  expect_as_torch(AdamW{.lr = kLr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = kDecay},
+                  in_two_groups<torch::optim::AdamW>(theirs), 1e-6, /*exact_steps=*/10);
 }
 
 TEST(TorchSgd, WithMomentumAgreesOverAHundredSteps) {

@@ -54,7 +54,8 @@ std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placeme
   std::int64_t tiles = 0;  // of four bytes an element
   const std::int64_t update = TilePass::most_tiles(depth);
   if (parameter.disk > 0) tiles += update + TilePass::most_tiles(ShardedState::fetch_depth(depth));
-  if (gradient.disk > 0) tiles += 2 * update;  // the update's, and those of what is spilled
+  if (gradient.disk > 0)  // the update's, and those of what is spilled
+    tiles += update + TilePass::most_written_tiles(ShardedState::fetch_depth(depth));
   if (optimizer.disk > 0) tiles += update * (num_moments + (bf16 ? 1 : 0));
   return tiles * TilePass::kTileNumel * 4;
 }

@@ -135,7 +135,6 @@ void Gatherer::refresh(int unit) {
     refreshing_.pop_front();
   }
   refreshing_.push_back(unit);
-  const double start = monotonic_seconds();
   const std::int64_t bytes = resident_.bytes_of(unit);
   spans_[index] = TimedSpan(timeline_, Activity::kGather, unit, bytes);
   pending_[index] =

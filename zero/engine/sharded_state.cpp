@@ -60,7 +60,7 @@ ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& plac
       pass_(around.disk, around.link, staging_, around.depth),
       updates_(around.disk, around.link, staging_, around.depth),
       fetches_(around.disk, around.link, staging_, fetch_depth(around.depth)),
-      spills_(around.disk, around.link, staging_, around.depth),
+      spills_(around.disk, around.link, staging_, fetch_depth(around.depth)),
       fetches_ahead_(around.depth > 1),
       has_link_(around.link != nullptr) {
   const auto tiers = [&](bool sharded) { return Tiers{ledger, around.disk, around.movable && sharded}; };

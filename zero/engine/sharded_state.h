@@ -39,7 +39,7 @@ class ShardedState {
   ShardedState(const std::vector<Unit>& units, const Placement& placement, int num_moments, Communicator& comm,
                Ledger& ledger)
       : ShardedState(units, placement, num_moments, comm, ledger, Surroundings{}) {}
-  // Tiles of a unit's parameters that come ahead of its gather.
+  // Tiles of a unit's parameters that come ahead of its gather, and of its gradient that leave behind its reduction.
   static constexpr int fetch_depth(int depth) { return depth > 1 ? 4 * depth : 1; }
 
   const Unit& unit(int index) const { return units_[static_cast<std::size_t>(index)]; }

@@ -22,6 +22,9 @@ void TilePass::begin(std::vector<TileArray> arrays, std::vector<TileRange> range
   finish();
   ZERO_CHECK(arrays.size() <= kMaxTileArrays, "{} arrays in one pass", arrays.size());
   arrays_ = std::move(arrays);
+  reads_ = !std::ranges::all_of(arrays_, [](const TileArray& each) {
+    return each.access == TileAccess::kWrite || each.access == TileAccess::kSend;
+  });
   for (const TileRange& range : ranges) cut(range);
   read_ahead();
 }
@@ -95,7 +98,7 @@ void TilePass::start(Flight& flight) {
 }
 
 void TilePass::read_ahead() {
-  const std::size_t ahead = std::min(depth_, waiting_.size());
+  const std::size_t ahead = std::min(reads_ ? depth_ : 1, waiting_.size());
   for (std::size_t i = 0; i < ahead; ++i) {
     if (!waiting_[i].started) start(waiting_[i]);
   }

@@ -56,6 +56,8 @@ class TilePass {
   static constexpr std::int64_t kTileNumel = std::int64_t{1} << 18;
   // Tiles that a pass holds at most: read ahead, in hand, written behind, and one on its way between those.
   static constexpr std::int64_t most_tiles(int depth) { return 2 * static_cast<std::int64_t>(depth) + 2; }
+  // The same of a pass that reads nothing.
+  static constexpr std::int64_t most_written_tiles(int depth) { return static_cast<std::int64_t>(depth) + 2; }
 
   // `staging` is made of page-aligned memory. `disk` may be null where no array lies there, `link` where none stands.
   TilePass(DiskTier* disk, Link* link, BlockPool& staging, int depth);
@@ -102,6 +104,7 @@ class TilePass {
   BlockPool& staging_;
   std::size_t depth_;
   std::vector<TileArray> arrays_;
+  bool reads_ = false;          // some array
   std::deque<Flight> waiting_;  // not handed out yet; the first `depth` with something on disk are being read
   std::deque<Flight> current_;  // the one that is handed out, or none
   std::deque<Flight> writing_;
