@@ -54,6 +54,15 @@ TEST(Bench, CommLeavesMpisRanksToMpirun) {
   EXPECT_NE(ran.output.find("all_reduce, 2 ranks, 1 rounds"), std::string::npos) << ran.output;
 }
 
+TEST(Bench, OffloadGivesRatiosOfItsOwnTimes) {
+  const auto json = bench("offload --mib 3 --rounds 2 --depth 2");
+  EXPECT_EQ(json["moment_bytes"], 3 << 20);
+  const auto median = [&](const char* part) { return json[std::string(part) + "_median_s"].get<double>(); };
+  EXPECT_DOUBLE_EQ(json["ratio_median"].get<double>(),
+                   median("step") / std::max({median("read"), median("write"), median("update")}));
+  EXPECT_GT(json["step_best_s"].get<double>(), 0);
+}
+
 TEST(Bench, DiskGivesRatiosOfItsOwnTimes) {
   const auto json = bench("disk --mib 9 --rounds 2 --depth 4");
   EXPECT_EQ(json["bytes"], 16 << 20) << "whole blocks of 8 MiB";

@@ -19,6 +19,7 @@ constexpr std::array kParts{
     Verb{"adam", "the AdamW kernel against memory: the same 4 reads and 3 writes", run_bench_adam},
     Verb{"comm", "all_reduce between ranks against adding and copying the same bytes", run_bench_comm},
     Verb{"disk", "the disk tier's writes and reads against a plain io_uring loop", run_bench_disk},
+    Verb{"offload", "an optimizer step on disk against reading, writing and updating alone", run_bench_offload},
     Verb{"step", "a training step and its parts (needs libtorch)", run_bench_step},
 };
 
@@ -38,7 +39,7 @@ int run_bench(Arguments arguments) {
     names.push_back(part.name);
   }
   throw ConfigError(shown(arguments[0]), "", "unknown part",
-                    did_you_mean(arguments[0], names) + "parts: adam comm disk step");
+                    did_you_mean(arguments[0], names) + "parts: adam comm disk offload step");
 }
 
 void require_memory(std::int64_t bytes, std::string_view remedy) {

@@ -9,6 +9,7 @@ namespace zero::cli {
 int run_bench_adam(Arguments arguments);
 int run_bench_comm(Arguments arguments);
 int run_bench_disk(Arguments arguments);
+int run_bench_offload(Arguments arguments);
 int run_bench_step(Arguments arguments);
 
 // Throws ConfigError unless this machine has so much memory available now: a benchmark that swaps measures the swap.

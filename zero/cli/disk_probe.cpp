@@ -15,10 +15,9 @@
 namespace zero::cli {
 namespace {
 
-void require(std::int64_t result, const ScratchFile& file, bool write) {
+void require(std::int64_t result, const ScratchFile& file) {
   if (result == DiskProbe::kStripeBytes) return;
-  throw IoError(file.folder(), write ? "write of a stripe" : "read of a stripe",
-                result < 0 ? static_cast<int>(-result) : 0,
+  throw IoError(file.folder(), "a probe's stripe", result < 0 ? static_cast<int>(-result) : 0,
                 fmt::format("{} bytes moved", std::max<std::int64_t>(result, 0)));
 }
 
@@ -59,57 +58,64 @@ std::string DiskProbe::name() const {
   return Ring(1).refused ? "threads" : "io_uring";
 }
 
-void DiskProbe::move(bool write) {
-  Ring ring(static_cast<unsigned>(depth_));
-  ring.refused ? move_with_threads(write) : move_with_uring(ring.kernel, write);
+// Of both, every other one is a write.
+DiskProbe::Request DiskProbe::request(Way way, std::int64_t number) const {
+  const auto num_files = static_cast<std::int64_t>(files_.size());
+  const std::int64_t stripe = way == Way::kBoth ? number / 2 : number;
+  return {.file = files_[static_cast<std::size_t>(stripe % num_files)].get(),
+          .offset = stripe / num_files * kStripeBytes,
+          .write = way == Way::kWrite || (way == Way::kBoth && number % 2 == 1)};
 }
 
-void DiskProbe::move_with_uring(io_uring& ring, bool write) {
-  const auto num_files = static_cast<std::int64_t>(files_.size());
-  const auto start = [&](std::int64_t stripe, std::uint64_t slot) {
+void DiskProbe::move(Way way) {
+  Ring ring(static_cast<unsigned>(depth_));
+  ring.refused ? move_with_threads(way) : move_with_uring(ring.kernel, way);
+}
+
+void DiskProbe::move_with_uring(io_uring& ring, Way way) {
+  const auto start = [&](std::int64_t number, std::uint64_t slot) {
     io_uring_sqe* const entry = io_uring_get_sqe(&ring);
-    const int fd = files_[static_cast<std::size_t>(stripe % num_files)].get();
+    const Request request = this->request(way, number);
     std::byte* const data = memory_.data() + slot * kStripeBytes;
-    const auto offset = static_cast<__u64>(stripe / num_files * kStripeBytes);
-    write ? io_uring_prep_write(entry, fd, data, kStripeBytes, offset)
-          : io_uring_prep_read(entry, fd, data, kStripeBytes, offset);
+    const auto offset = static_cast<__u64>(request.offset);
+    request.write ? io_uring_prep_write(entry, request.file, data, kStripeBytes, offset)
+                  : io_uring_prep_read(entry, request.file, data, kStripeBytes, offset);
     io_uring_sqe_set_data64(entry, slot);
     if (const int result = io_uring_submit(&ring); result < 0) throw IoError("probe", "submit", -result);
   };
   std::int64_t next = 0;
-  for (; next < std::min<std::int64_t>(depth_, num_stripes_); ++next) start(next, static_cast<std::uint64_t>(next));
-  for (std::int64_t done = 0; done < num_stripes_; ++done) {
+  for (; next < std::min<std::int64_t>(depth_, num_requests(way)); ++next)
+    start(next, static_cast<std::uint64_t>(next));
+  for (std::int64_t done = 0; done < num_requests(way); ++done) {
     io_uring_cqe* answer = nullptr;
     int result;
     do result = io_uring_wait_cqe(&ring, &answer);
     while (result == -EINTR);
     if (result < 0) throw IoError("probe", "wait", -result);
     const std::uint64_t slot = io_uring_cqe_get_data64(answer);
-    require(answer->res, files_.front(), write);
+    require(answer->res, files_.front());
     io_uring_cqe_seen(&ring, answer);
-    if (next < num_stripes_) start(next++, slot);
+    if (next < num_requests(way)) start(next++, slot);
   }
 }
 
-void DiskProbe::move_with_threads(bool write) {
-  const auto num_files = static_cast<std::int64_t>(files_.size());
+void DiskProbe::move_with_threads(Way way) {
   std::atomic<std::int64_t> next{0};
   std::atomic<std::int64_t> bad{kStripeBytes};  // the last answer that was not a whole stripe
   {
     std::vector<std::jthread> threads;
     for (int slot = 0; slot < depth_; ++slot) {
       threads.emplace_back([&, data = memory_.data() + slot * kStripeBytes] {
-        for (std::int64_t stripe; (stripe = next.fetch_add(1)) < num_stripes_;) {
-          const int fd = files_[static_cast<std::size_t>(stripe % num_files)].get();
-          const off_t offset = stripe / num_files * kStripeBytes;
-          const ssize_t result =
-              write ? ::pwrite(fd, data, kStripeBytes, offset) : ::pread(fd, data, kStripeBytes, offset);
+        for (std::int64_t number; (number = next.fetch_add(1)) < num_requests(way);) {
+          const Request request = this->request(way, number);
+          const ssize_t result = request.write ? ::pwrite(request.file, data, kStripeBytes, request.offset)
+                                               : ::pread(request.file, data, kStripeBytes, request.offset);
           if (result != kStripeBytes) bad = result < 0 ? -errno : result;
         }
       });
     }
   }
-  require(bad, files_.front(), write);
+  require(bad, files_.front());
 }
 
 }  // namespace zero::cli

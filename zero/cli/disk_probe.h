@@ -4,6 +4,7 @@
 //   DiskProbe probe({"/nvme0"}, 512 << 20, 32);
 //   probe.write();   // all bytes once, random ones
 //   probe.read();
+//   probe.read_and_write();   // both at once: what a disk does that shares its speed between them
 //
 // io_uring, or as many threads where it is refused. One unnamed file a folder, stripes in turn. Local. Throws as
 // ScratchFile does.
@@ -31,14 +32,23 @@ class DiskProbe {
   // `bytes` in whole stripes.
   DiskProbe(const std::vector<std::string>& folders, std::int64_t bytes, int depth);
 
-  void write() { move(true); }
-  void read() { move(false); }
+  void write() { move(Way::kWrite); }
+  void read() { move(Way::kRead); }
+  void read_and_write() { move(Way::kBoth); }
   std::string name() const;  // "io_uring", or "threads" where that is refused
 
  private:
-  void move(bool write);
-  void move_with_uring(io_uring& ring, bool write);
-  void move_with_threads(bool write);
+  enum class Way : std::uint8_t { kRead, kWrite, kBoth };
+  struct Request {
+    int file = -1;
+    std::int64_t offset = 0;
+    bool write = false;
+  };
+  void move(Way way);
+  std::int64_t num_requests(Way way) const { return way == Way::kBoth ? 2 * num_stripes_ : num_stripes_; }
+  Request request(Way way, std::int64_t number) const;
+  void move_with_uring(io_uring& ring, Way way);
+  void move_with_threads(Way way);
 
   std::vector<ScratchFile> files_;
   std::int64_t num_stripes_;
