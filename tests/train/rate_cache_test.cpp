@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include "../temporary_folder.h"
 
@@ -58,6 +59,21 @@ TEST_F(Rates, AMachineIsItsRanksThreadsAndDisks) {
   EXPECT_NE(machine_identity(here, 2, 1, "adamw"), machine_identity(other, 2, 1, "adamw"));
   EXPECT_NE(machine_identity(here, 2, 1, "adamw"), machine_identity({}, 2, 1, "adamw"));
   EXPECT_NE(machine_identity(here, 2, 1, "adamw"), machine_identity(here, 2, 1, "sgd"));
+}
+
+// Rates that ranks had probed were never found by `zero plan`: a rank is bound to its share of the cores, and the
+// number of those it could use was part of the machine's name.
+TEST(MachineIdentity, IsThatOfTheWholeMachineForABoundRankToo) {
+  cpu_set_t all, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  const std::string unbound = machine_identity({}, 2, 1, "adamw");
+  CPU_ZERO(&one);
+  for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++core) {
+    if (CPU_ISSET(core, &all)) CPU_SET(core, &one);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  EXPECT_EQ(machine_identity({}, 2, 1, "adamw"), unbound);
+  sched_setaffinity(0, sizeof(all), &all);
 }
 
 }  // namespace

@@ -99,10 +99,12 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
   // Where every use of a unit begins with a gather, that is where its update must be done, and not before: what has to
   // come from elsewhere comes while units before it compute.
   defers_updates_ = placer_.placement().parameter_sharded && (disk_ != nullptr || link_ != nullptr);
-  gatherer_.set_current([this](int unit, bool wait) {
-    if (wait) updater_.complete(unit);
-    return updater_.current(unit);
-  });
+  Gatherer::Updates updates{.current = [this](int unit) { return updater_.current(unit); },
+                            .complete = [this](int unit) { updater_.complete(unit); }};
+  // What was updated on the host is on the device when it has crossed the link; without one it can be used at once.
+  if (link_ == nullptr)
+    updates.complete_into = [this](int unit, std::byte* into) { return updater_.complete_into(unit, into); };
+  gatherer_.set_updates(std::move(updates));
   if (placer_.placement().delayed_update) {
     delayed_.emplace(state_, updater_);
     reducer_.set_summed([this](int unit, int pass) {

@@ -62,7 +62,7 @@ std::byte* Gatherer::acquire(std::int64_t bytes) {
 }
 
 void Gatherer::fetch(int unit) {
-  if (brings_shards_ && !resident_.holds(unit) && current_(unit, /*wait=*/false)) state_.begin_fetch(unit);
+  if (brings_shards_ && !resident_.holds(unit) && updates_.current(unit)) state_.begin_fetch(unit);
 }
 
 void Gatherer::begin(int unit) {
@@ -70,17 +70,22 @@ void Gatherer::begin(int unit) {
   if (!state_.placement().parameter_sharded || resident_.holds(unit)) return;
   const std::int64_t bytes = resident_.bytes_of(unit);
   spans_[index] = TimedSpan(timeline_, Activity::kGather, unit, bytes);
-  current_(unit, /*wait=*/true);
-  const double start = monotonic_seconds();
+  std::span<const std::byte> own = state_.parameter_shard(unit);
+  const bool copies = own.empty() && updates_.complete_into != nullptr;
+  if (!copies) updates_.complete(unit);
+  double start = monotonic_seconds();  // without the update, which counts its own
   std::byte* block = acquire(bytes);
   const std::span<std::byte> whole{block, static_cast<std::size_t>(bytes)};
-  std::span<const std::byte> own = state_.parameter_shard(unit);
   if (own.empty()) {  // it lies on another tier: brought into its place in the whole
     const std::size_t shard_bytes = whole.size() / static_cast<std::size_t>(comm_.world());
     const std::span<std::byte> brought =
         whole.subspan(shard_bytes * static_cast<std::size_t>(comm_.rank()), shard_bytes);
     try {
-      state_.fetch_parameter(unit, brought.data());
+      std::int64_t missing = state_.shard(unit).numel;
+      const double updating = monotonic_seconds();
+      if (copies) missing = updates_.complete_into(unit, brought.data());
+      start += monotonic_seconds() - updating;
+      state_.fetch_parameter(unit, brought.data(), missing);
     } catch (...) {
       pool().release(block);
       throw;

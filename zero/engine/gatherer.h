@@ -37,9 +37,15 @@ class Gatherer {
   // Idle blocks beyond it are given back: as new ones are needed, or now.
   void set_capacity(std::int64_t bytes) { capacity_bytes_ = bytes; }
   void give_back_idle_blocks() { pool_.trim(capacity_bytes_); }
-  // `current(unit, wait)`: whether this rank's shard is up to date; with `wait` it is made so first.
-  using Current = std::function<bool(int unit, bool wait)>;
-  void set_current(Current current) { current_ = std::move(current); }
+  // What a shard that may still be updated is asked. By default it is as it shall be.
+  struct Updates {
+    std::function<bool(int unit)> current = [](int) { return true; };
+    std::function<void(int unit)> complete = [](int) {};
+    // Completes the unit and copies what it writes on that way to `into`; returns how many elements, from the first, it
+    // did not copy.
+    std::function<std::int64_t(int unit, std::byte* into)> complete_into;
+  };
+  void set_updates(Updates updates) { updates_ = std::move(updates); }
   // Units are gathered into another's blocks, which peers may have been reading: before the first gather.
   void borrow_blocks(BlockPool& pool) { borrowed_ = &pool; }
   // Local. The state lies elsewhere now; nothing may be gathered.
@@ -85,7 +91,7 @@ class Gatherer {
   Timeline* timeline_;
   // By unit: its gather, from begin() to ensure().
   std::vector<TimedSpan> spans_;
-  Current current_ = [](int, bool) { return true; };
+  Updates updates_;
   bool brings_shards_ = false;  // some parameters lie off the device: own shards are read by peers from gathered blocks
   BlockPool pool_;
   BlockPool* borrowed_ = nullptr;

@@ -16,6 +16,7 @@ constexpr std::int64_t kProbeBytes = std::int64_t{64} << 20;
 constexpr std::int64_t kProbeBlockBytes = std::int64_t{8} << 20;
 constexpr std::int64_t kProbeNumel = std::int64_t{1} << 21;  // of an update: more than caches hold
 constexpr int kProbeRounds = 3;
+constexpr int kDiskRounds = 7;
 constexpr std::int64_t kGrain = 1 << 18;  // elements a thread takes at a time
 
 struct DiskRates {
@@ -31,15 +32,23 @@ DiskRates probe_disk(const OffloadOptions& offload, std::int64_t most_bytes) {
   DiskTier disk({.paths = offload.disk, .bytes = num_bytes});
   const std::int64_t place = disk.reserve(num_bytes);
   const Allocation block = allocate_host(static_cast<std::size_t>(kProbeBlockBytes));
-  const auto rate = [&](auto begin) {
+  const auto seconds = [&](auto begin) {
     const double start = monotonic_seconds();
     for (std::int64_t at = 0; at < num_bytes; at += kProbeBlockBytes) begin(place + at).wait();
-    return static_cast<std::int64_t>(static_cast<double>(num_bytes) / (monotonic_seconds() - start));
+    return monotonic_seconds() - start;
   };
-  DiskRates rates;
-  rates.write = rate([&](std::int64_t at) { return disk.write(at, block.bytes()); });
-  rates.read = rate([&](std::int64_t at) { return disk.read(at, block.bytes()); });
-  return rates;
+  // In turns, and the median of each: a disk that others use, or that has a cache of its own, is fast for a moment.
+  std::vector<double> writes, reads;
+  for (int round = 0; round <= kDiskRounds; ++round) {
+    writes.push_back(seconds([&](std::int64_t at) { return disk.write(at, block.bytes()); }));
+    reads.push_back(seconds([&](std::int64_t at) { return disk.read(at, block.bytes()); }));
+  }
+  const auto rate = [&](std::vector<double>& rounds) {
+    rounds.erase(rounds.begin());  // the first one also marks the file's blocks as written
+    std::ranges::nth_element(rounds, rounds.begin() + kDiskRounds / 2);
+    return static_cast<std::int64_t>(static_cast<double>(num_bytes) / rounds[kDiskRounds / 2]);
+  };
+  return {.read = rate(reads), .write = rate(writes)};
 }
 
 // Elements a second, the best of a few rounds.

@@ -156,11 +156,11 @@ void ShardedState::cancel_fetch() {
   fetching_ = -1;
 }
 
-void ShardedState::fetch_parameter(int unit, std::byte* into) {
+void ShardedState::fetch_parameter(int unit, std::byte* into, std::int64_t numel) {
   ZERO_CHECK(placement_.parameter_sharded, "whole parameters are never away");
+  if (numel == 0) return;
   const std::int64_t size = parameter_.element_bytes(unit);
-  if (std::exchange(fetching_, -1) != unit)
-    fetches_.begin({{&parameter_, TileAccess::kBring}}, {{unit, parameter_.split(unit).numel()}});
+  if (std::exchange(fetching_, -1) != unit) fetches_.begin({{&parameter_, TileAccess::kBring}}, {{unit, numel}});
   while (const Tile* tile = fetches_.next())
     std::memcpy(into + tile->begin * size, tile->data[0], static_cast<std::size_t>(tile->numel * size));
 }

@@ -7,7 +7,7 @@
 //   ShardedState state(units, placement, /*num_moments=*/2, comm, ledger, &disk);
 //   state.load(u, whole, DType::kFloat32);          // keeps this rank's part
 //   state.parameter_shard(u)                        // the bytes that peers gather; empty where they lie elsewhere:
-//   state.fetch_parameter(u, into)                  // then they are brought
+//   state.fetch_parameter(u, into, numel)           // then they are brought
 //
 // Invariant: padding and gaps between slices are zero. Construction is Collective; everything else Local. What touches
 // the disk throws IoError.
@@ -55,11 +55,11 @@ class ShardedState {
   std::byte* whole_parameter(int unit) const;
   // Empty where not all of it is on the device.
   std::span<std::byte> parameter_shard(int unit) const;
-  // This rank's shard from wherever it lies; `into` has its bytes. begin_fetch() lets it come ahead of that, one unit
-  // at a time; its contents must not change in between.
+  // The first `numel` elements of this rank's shard from wherever they lie; `into` has its bytes. begin_fetch() lets
+  // them come ahead of that, one unit at a time; its contents must not change in between.
   void begin_fetch(int unit);
   void cancel_fetch();
-  void fetch_parameter(int unit, std::byte* into);
+  void fetch_parameter(int unit, std::byte* into, std::int64_t numel);
   // An update's new parameters are moved to where they lie: TilePass::flush() before they are used.
   bool moves_parameters() const { return moves_parameters_; }
   // Where the update of update_range() reads and writes, on the device: parameters of the unit's dtype, fp32 master,

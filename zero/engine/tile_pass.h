@@ -69,8 +69,8 @@ class TilePass {
   void begin(std::vector<TileArray> arrays, std::vector<TileRange> ranges);
   // The unit of the tile that next() will return; -1 at the end.
   int next_unit() const { return waiting_.empty() ? -1 : waiting_.front().tile.unit; }
-  // That tile does not begin its unit.
-  bool inside_unit() const { return !waiting_.empty() && waiting_.front().tile.begin > 0; }
+  // The element of that unit with which the tile begins.
+  std::int64_t next_begin() const { return waiting_.empty() ? 0 : waiting_.front().tile.begin; }
   const Tile* next();
   // next() will not wait.
   bool ready() const;

@@ -1,6 +1,7 @@
 #include "zero/engine/updater.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "zero/base/check.h"
 #include "zero/base/clock.h"
@@ -84,7 +85,7 @@ void Updater::reorder(std::span<const int> units) {
   if (outstanding_.empty()) return;
   const double start = monotonic_seconds();
   TilePass& pass = state_.update_pass();
-  while (pass.inside_unit()) update_tile(*pass.next());
+  while (pass.next_begin() > 0) update_tile(*pass.next());
   begin_pass({units.begin(), units.end()});
   seconds_ += monotonic_seconds() - start;
 }
@@ -113,6 +114,22 @@ void Updater::complete(int unit) {
   seconds_ += monotonic_seconds() - start;
 }
 
+std::int64_t Updater::complete_into(int unit, std::byte* into) {
+  const std::int64_t numel = state_.update_range(unit).numel;
+  if (current(unit)) return numel;
+  const double start = monotonic_seconds();
+  TilePass& pass = state_.update_pass();
+  while (outstanding_[static_cast<std::size_t>(unit)] && pass.next_unit() != unit) {
+    ZERO_CHECK(pass.next_unit() >= 0, "the update of unit {} was lost", unit);
+    update_tile(*pass.next());
+  }
+  const std::int64_t before = outstanding_[static_cast<std::size_t>(unit)] ? pass.next_begin() : numel;
+  while (outstanding_[static_cast<std::size_t>(unit)]) update_tile(*pass.next(), into);
+  if (before > 0) pass.flush(unit);
+  seconds_ += monotonic_seconds() - start;
+  return before;
+}
+
 void Updater::pump() {
   TilePass& pass = state_.update_pass();
   if (!pass.ready()) return;
@@ -130,7 +147,7 @@ void Updater::finish() {
   seconds_ += monotonic_seconds() - start;
 }
 
-void Updater::update_tile(const Tile& tile) {
+void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
   const Unit& unit = state_.unit(tile.unit);
   const auto index = static_cast<std::size_t>(tile.unit);
   ZERO_CHECK(gradients_[index].given, "the update of {} came before its gradient", unit.name);
@@ -169,6 +186,10 @@ void Updater::update_tile(const Tile& tile) {
       if (low_precision) span.low_precision = reinterpret_cast<BFloat16Bits*>(held) + begin;
       rule_.update(span, scalars);
     });
+  }
+  if (copy_to != nullptr) {
+    const auto size = static_cast<std::int64_t>(size_of(unit.dtype));
+    std::memcpy(copy_to + tile.begin * size, held, static_cast<std::size_t>(tile.numel * size));
   }
   span.end();
   const int done = tile.unit;

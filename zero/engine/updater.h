@@ -39,6 +39,9 @@ class Updater {
   void reorder(std::span<const int> units);
   // Updates what comes before the unit, and the unit. No-op for one that is up to date, or not deferred.
   void complete(int unit);
+  // The same; what is still to be updated of the unit's parameters is copied to `into` on its way, in its place among
+  // update_range(). Returns how many elements, from the first, had been updated before.
+  std::int64_t complete_into(int unit, std::byte* into);
   // Updated, and its parameters are where they lie; or not deferred.
   bool current(int unit);
   void pump();
@@ -63,7 +66,7 @@ class Updater {
   bool updates(int unit) const;
   void begin_pass(std::vector<int> units);
   bool given(int unit) const { return unit >= 0 && gradients_[static_cast<std::size_t>(unit)].given; }
-  void update_tile(const Tile& tile);
+  void update_tile(const Tile& tile, std::byte* copy_to = nullptr);
 
   ShardedState& state_;
   const UpdateRule& rule_;

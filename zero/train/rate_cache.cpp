@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <unistd.h>
 
 #include "zero/base/file.h"
 #include "zero/base/log.h"
-#include "zero/base/machine.h"
 #include "zero/base/proc_file.h"
 
 namespace zero {
@@ -70,8 +70,8 @@ void RateCache::keep(const std::string& machine, const TierRates& rates) const {
 
 std::string machine_identity(std::span<const std::string> folders, int local_ranks, int threads,
                              std::string_view update_rule) {
-  std::string identity = fmt::format("{}, {} cores, {} ranks, {} threads, {}", processor(), num_usable_cores(),
-                                     local_ranks, threads, update_rule);
+  std::string identity = fmt::format("{}, {} cores, {} ranks, {} threads, {}", processor(),
+                                     ::sysconf(_SC_NPROCESSORS_ONLN), local_ranks, threads, update_rule);
   for (const std::string& folder : folders) {
     struct stat status {};
     struct statfs system {};

@@ -35,7 +35,7 @@ class RateCache {
 };
 
 // The same for the same hardware and update rule: processor and cores, what the folders' file systems are and on which
-// devices.
+// devices. Also for a process that may use some of the cores alone, as a launcher's ranks may.
 std::string machine_identity(std::span<const std::string> folders, int local_ranks, int threads,
                              std::string_view update_rule);
 
