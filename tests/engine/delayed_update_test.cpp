@@ -37,7 +37,7 @@ struct Outcome {
   std::vector<std::uint32_t> weights;
   std::vector<double> norms;
   std::vector<double> checksums;  // of what each rank's model read
-  std::int64_t delayed = 0;
+  std::int64_t delayed = 0, replans = 0;
 };
 
 using Script = std::function<void(ScriptedModel&, int step)>;
@@ -61,6 +61,7 @@ Outcome train(
     if (comm.rank() == 0) {
       outcome.weights = bits;
       outcome.delayed = model.engine().report().delayed_steps;
+      outcome.replans = model.engine().report().replans;
     }
   });
   return outcome;
@@ -82,13 +83,14 @@ class Delayed : public testing::Test {
 
 // Gradients that do not depend on the parameters are the same in both runs: then a delayed run ends where the exact one
 // does, and the model has seen each state a step later.
-TEST_F(Delayed, AppliesEveryGradientOneStepLateAndTheLastAtTheEnd) {
-  const auto constant_gradients = [](ScriptedModel& model, int step) {
-    model.edit = [step](int param, std::int64_t element, float) {
-      return noise(static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(param),
-                   static_cast<std::uint64_t>(element));
-    };
+void constant_gradients(ScriptedModel& model, int step) {
+  model.edit = [step](int param, std::int64_t element, float) {
+    return noise(static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(param),
+                 static_cast<std::uint64_t>(element));
   };
+}
+
+TEST_F(Delayed, AppliesEveryGradientOneStepLateAndTheLastAtTheEnd) {
   for (const int stage : {2, 3}) {
     const Case c{.stage = stage};
     std::vector<std::vector<float>> exact, late;  // the model's own parameter before each step
@@ -176,6 +178,84 @@ TEST_F(Delayed, StatesThatMoveAndUnitsUsedBetweenStepsChangeNothing) {
   });
   EXPECT_EQ(moved.weights, still.weights);
   EXPECT_EQ(moved.norms, still.norms);
+  EXPECT_GE(moved.replans, 2);
+}
+
+// Steps that are not one forward and one backward pass: every rank's weights after some of them.
+std::vector<std::vector<std::uint32_t>> weights_after(const EngineOptions& options,
+                                                      const std::function<void(ScriptedModel&)>& steps) {
+  std::vector<std::vector<std::uint32_t>> weights(2);
+  on_ranks(2, [&](Communicator& comm) {
+    ScriptedModel model(comm, specs(DType::kFloat32), options);
+    constant_gradients(model, 0);
+    steps(model);
+    weights[static_cast<std::size_t>(comm.rank())] = model.weight_bits();
+  });
+  return weights;
+}
+
+TEST_F(Delayed, AStepWithoutABackwardPassLosesNoGradient) {
+  const auto steps = [](ScriptedModel& model) {
+    for (int step = 0; step < 3; ++step) model.train(step);
+    model.engine().step(0.01);
+    model.train(3);
+  };
+  EngineOptions exact, late = placed(delayed(), {.optimizer = {.disk = 1}});
+  EXPECT_EQ(weights_after(late, steps), weights_after(exact, steps));
+}
+
+TEST_F(Delayed, WhatIsReadBeforeTheStepIsWholeOnEveryRank) {
+  const auto steps = [](bool reads) {
+    return [reads](ScriptedModel& model) {
+      for (int step = 0; step < 3; ++step) model.train(step);
+      if (!reads) return;
+      model.forward(model.all_units());
+      model.backward(model.all_units(), 3, 0);  // and then no step
+    };
+  };
+  for (const int stage : {2, 3}) {
+    EngineOptions exact, late = delayed();
+    exact.stage = late.stage = stage;
+    const auto wanted = weights_after(exact, steps(false));
+    EXPECT_EQ(weights_after(late, steps(true)), wanted) << stage;
+    EXPECT_EQ(weights_after(exact, steps(true)), wanted) << stage;
+  }
+}
+
+TEST_F(Delayed, ParametersAreNotUsedBetweenABackwardPassAndTheStep) {
+  weights_after(delayed(), [](ScriptedModel& model) {
+    for (int step = 0; step < 3; ++step) model.train(step);
+    model.forward(model.all_units());
+    model.backward(model.all_units(), 3, 0);
+    EXPECT_THROW((void)model.engine().use(0, Use::kUntraced), ConfigError);
+    model.engine().step(0.01);
+    (void)model.engine().use(0, Use::kUntraced);
+  });
+}
+
+TEST_F(Delayed, EveryPassOfAStepComputesWithTheSameParameters) {
+  const auto run = [&](const EngineOptions& options) {
+    std::vector<double> checksums(2);
+    on_ranks(2, [&](Communicator& comm) {
+      ScriptedModel model(comm, specs(DType::kFloat32), options);
+      for (int step = 0; step < 4; ++step) {
+        for (int pass = 0; pass < 2; ++pass) {  // of one step, without a word
+          model.forward(model.all_units());
+          model.backward(model.all_units(), step, pass);
+        }
+        model.engine().step(0.01);
+      }
+      model.engine().finish();
+      checksums[static_cast<std::size_t>(comm.rank())] = model.checksum();
+    });
+    return checksums;
+  };
+  EngineOptions whole = delayed(1), least = delayed(1);
+  whole.stage = 2;
+  least.device_memory.kind = TierMemory::Kind::kMin;
+  EXPECT_EQ(run(delayed(1)), run(whole));
+  EXPECT_EQ(run(least), run(whole));
+  EXPECT_EQ(run(placed(least, {.parameter = {.disk = 1}, .optimizer = {.disk = 1}})), run(whole));
 }
 
 TEST_F(Delayed, HoldsASecondGradientAndSaysSo) {

@@ -58,13 +58,15 @@ std::string DiskProbe::name() const {
   return Ring(1).refused ? "threads" : "io_uring";
 }
 
-// Of both, every other one is a write.
+// Of both, every other one is a write, of what lies half a file away.
 DiskProbe::Request DiskProbe::request(Way way, std::int64_t number) const {
   const auto num_files = static_cast<std::int64_t>(files_.size());
-  const std::int64_t stripe = way == Way::kBoth ? number / 2 : number;
+  const bool write = way == Way::kWrite || (way == Way::kBoth && number % 2 == 1);
+  std::int64_t stripe = way == Way::kBoth ? number / 2 : number;
+  if (way == Way::kBoth && write) stripe = (stripe + num_stripes_ / 2) % num_stripes_;
   return {.file = files_[static_cast<std::size_t>(stripe % num_files)].get(),
           .offset = stripe / num_files * kStripeBytes,
-          .write = way == Way::kWrite || (way == Way::kBoth && number % 2 == 1)};
+          .write = write};
 }
 
 void DiskProbe::move(Way way) {

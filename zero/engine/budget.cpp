@@ -74,8 +74,8 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
     std::string remedy = fmt::format("stage {} on {} ranks needs at least {} B a rank ({}), or set it to \"min\"",
                                      stage, world, least, format_bytes(least));
     if (stage < 3) {
-      const Placement cheaper =
-          place(stage + 1, placement.reduce_each ? Reduce::kEach : Reduce::kLast, placement.accumulate);
+      const Placement cheaper = place(stage + 1, placement.reduce_each ? Reduce::kEach : Reduce::kLast,
+                                      placement.accumulate, placement.delayed_update);
       remedy += fmt::format("; stage {} needs {}", stage + 1, format_bytes(needed_at(cheaper, true)));
     } else {
       remedy += "; more ranks need less each, and zero.optimizer = {host = 1} moves moments off the device";

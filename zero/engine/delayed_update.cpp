@@ -2,7 +2,14 @@
 
 #include <utility>
 
+#include "zero/base/check.h"
+
 namespace zero {
+
+void DelayedUpdate::keep(Kept kept) {
+  ZERO_CHECK(!kept_, "a gradient that waits to be applied would be lost");
+  kept_ = std::move(kept);
+}
 
 void DelayedUpdate::begin(std::span<const int> order) {
   if (!kept_) return;
@@ -13,11 +20,15 @@ void DelayedUpdate::begin(std::span<const int> order) {
 }
 
 void DelayedUpdate::unit_is_free(int unit) {
-  if (open_) updater_.defer(unit, nullptr, state_.gradient_dtype(unit));
+  if (!open_) return;
+  free_.resize(state_.units().size());
+  free_[static_cast<std::size_t>(unit)] = true;
+  updater_.defer(unit, nullptr, state_.gradient_dtype(unit));
 }
 
 void DelayedUpdate::release(std::span<const int> order) {
   if (!std::exchange(open_, false)) return;
+  free_.clear();
   updater_.reorder(order);
   for (const int unit : order) updater_.defer(unit, nullptr, state_.gradient_dtype(unit));
 }

@@ -3,13 +3,13 @@
 // pass.
 //
 // Step t computes, forward and backward, with parameters that lack the gradient of step t - 1. A unit gets it as soon
-// as nobody reads its parameters any more, when its gradient of step t is summed; what is left at the end of the step
-// comes in the order of the next forward pass, each unit before it is used. Two gradients of each unit are held for
-// that.
+// as nobody reads its parameters any more in this step: when its gradient is summed, and the recorded step does not use
+// it again. What is left at the end of the step comes in the order of the next forward pass, each unit before it is
+// used. Two gradients of each unit are held for that.
 //
 //   delayed.keep({.present = ..., .scale = ..., .lr = ...});   // step(): not now
-//   delayed.begin(reduce_order);                               // the next step's first backward pass begins
-//   delayed.unit_is_free(unit);                                // in its last one, as sums are complete
+//   delayed.begin(reduce_order);                               // before the next step's first gradient
+//   delayed.unit_is_free(unit);                                // in its last backward pass; none need be
 //   delayed.release(forward_order);                            // step(): the rest
 //
 // Local.
@@ -33,10 +33,14 @@ class DelayedUpdate {
   };
   DelayedUpdate(ShardedState& state, Updater& updater) : state_(state), updater_(updater) {}
 
-  void keep(Kept kept) { kept_ = std::move(kept); }
+  // Nothing may wait yet.
+  void keep(Kept kept);
   bool waits() const { return kept_.has_value(); }
-  // Units are being updated as they become free: from begin() to release().
+  // From begin() to release(): units are updated as they become free.
   bool open() const { return open_; }
+  // A unit is free: until release() some parameters are updated, and others are not.
+  bool started() const { return !free_.empty(); }
+  bool is_free(int unit) const { return started() && free_[static_cast<std::size_t>(unit)]; }
   // Nothing of the update before may be left. No-op where nothing waits.
   void begin(std::span<const int> order);
   void unit_is_free(int unit);
@@ -47,6 +51,7 @@ class DelayedUpdate {
   Updater& updater_;
   std::optional<Kept> kept_;
   bool open_ = false;
+  std::vector<bool> free_;  // by unit; empty while none is
 };
 
 }  // namespace zero

@@ -108,7 +108,9 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
   if (placer_.placement().delayed_update) {
     delayed_.emplace(state_, updater_);
     reducer_.set_summed([this](int unit, int pass) {
-      if (pass >= options_.accumulate - 1) delayed_->unit_is_free(unit);
+      if (!delayed_->open() || pass < options_.accumulate - 1 || !executor_.done_with(unit)) return;
+      comm_.drain();  // a late peer may still read the shard that will be written
+      delayed_->unit_is_free(unit);
     });
   }
   if (moves(placer_, options_)) rebalancer_.emplace(placer_, budget_, units, comm.world(), options_);
@@ -135,6 +137,7 @@ GatheredUnit Engine::use(int unit, Use why) {
 }
 
 void Engine::bring(int unit, Use why) {
+  if (delayed_) refuse_half_updated(unit, why);
   updater_.pump();
   if (why == Use::kUntraced) {
     updater_.finish();  // whoever uses a unit outside training may write
@@ -146,6 +149,21 @@ void Engine::bring(int unit, Use why) {
     if (why == Use::kForward) executor_.end_backward();
     if (why == Use::kBackward) begin_backward();
     executor_.touch(unit);
+  }
+}
+
+void Engine::refuse_half_updated(int unit, Use why) const {
+  if (!delayed_->started()) return;
+  if (why == Use::kUntraced) {
+    throw ConfigError("zero.delayed_update", "true",
+                      "parameters are used between a backward pass and step(), when some are updated and some are not",
+                      "use them before the forward pass or after step(), or turn it off");
+  }
+  if (delayed_->is_free(unit)) {
+    throw Error(
+        fmt::format("{} is used again after its delayed update began: this step departs from the recorded one\n"
+                    "  Turn zero.delayed_update off for models whose steps differ.",
+                    state_.unit(unit).name));
   }
 }
 
@@ -190,6 +208,7 @@ StepReport Engine::take_step(double lr) {
   if (!delayed_ || !delayed_->open()) updater_.finish();
   state_.cancel_fetch();
   const Agreement agreed = exchange_findings();
+  if (delayed_) delayed_->begin(executor_.schedule().reduce_order);  // a step without a backward pass
   release_delayed();
   for (const Tier tier : kAllTiers) memory_at_update_[static_cast<std::size_t>(tier)] = ledger_.held(tier);
 
@@ -224,10 +243,11 @@ StepReport Engine::take_step(double lr) {
   return report;
 }
 
-// Moments get their pages from the first update.
+// Moments get their pages from the first update, and a second gradient when there is one.
 std::int64_t Engine::untouched_bytes() const {
   if (num_steps_ > 0) return 0;
-  return ledger_.held(Tier::kDevice, MemoryTag::kMoment) + ledger_.held(Tier::kHost, MemoryTag::kMoment);
+  const auto held = [this](MemoryTag tag) { return ledger_.held(Tier::kDevice, tag) + ledger_.held(Tier::kHost, tag); };
+  return held(MemoryTag::kMoment) + (delayed_ ? held(MemoryTag::kGradient) / 2 : 0);
 }
 
 // Before the update: nothing is gathered, every rank has read what it wanted of the others, and what an update touches
@@ -378,6 +398,7 @@ void Engine::finish() {
   fatal_if_io_fails([&] {
     executor_.end_backward();
     gatherer_.finish();
+    reducer_.wait();  // of a backward pass that no step() followed
     updater_.finish();
     apply_delayed();
   });
@@ -385,9 +406,11 @@ void Engine::finish() {
 
 // What waits to be applied behind a step that may never come.
 void Engine::apply_delayed() {
-  if (!delayed_ || !delayed_->waits()) return;
+  if (!delayed_ || !(delayed_->waits() || delayed_->open())) return;
+  state_.cancel_fetch();
   comm_.drain();
   for (const int unit : gatherer_.releasable()) gatherer_.release(unit);
+  executor_.forget_touch();
   delayed_->begin(executor_.schedule().reduce_order);
   release_delayed();
   updater_.finish();
@@ -457,6 +480,10 @@ EngineReport Engine::report() const {
                                     (placement.parameter_sharded ? comm_.world() : 1);
       continue;
     }
+    if (placement.delayed_update)  // the gradient that waits
+      report.state_formula_bytes += static_cast<double>(spec.numel()) *
+                                    (placement.fp32_gradient() ? 4.0 : static_cast<double>(size_of(spec.dtype))) /
+                                    comm_.world();
     report.state_formula_bytes +=
         state_formula_bytes(spec.numel(), comm_.world(), options_.stage, spec.dtype, rule_->num_moments());
     report.sent_formula_bytes +=

@@ -60,7 +60,7 @@ class Engine final : private UnitPins {
   StepReport step(double lr);
 
   // Collective. The unit's whole range in full precision (the master where there is one), on every rank, for as long as
-  // `read` takes; `read` is Local.
+  // `read` takes; `read` is Local. As finish() does, it applies a gradient that waits: later steps are others then.
   void read_full_precision(int unit, const std::function<void(std::span<const float>)>& read);
 
   // Local.
@@ -74,7 +74,7 @@ class Engine final : private UnitPins {
   bool in_forward() const { return executor_.in_forward(); }
   EngineReport report() const;
   PhaseSeconds take_phase_seconds();
-  // Waits for every gather that was begun, and applies what was delayed; before the engine is given up.
+  // Waits for everything that was begun, and applies what was delayed; before the engine is given up.
   void finish();
 
  private:
@@ -85,6 +85,7 @@ class Engine final : private UnitPins {
   auto fatal_if_io_fails(Body body);
   Agreement exchange_findings();
   void bring(int unit, Use why);
+  void refuse_half_updated(int unit, Use why) const;
   void begin_backward();
   StepReport take_step(double lr);
   void update(const Agreement& agreed, double norm, double lr);

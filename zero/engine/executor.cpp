@@ -125,6 +125,22 @@ void Executor::close_step(bool same_everywhere) {
   replaying_ = departed_ = false;
 }
 
+// The station at the cursor is being served: its event is past, its moves may be to come.
+bool Executor::done_with(int unit) const {
+  if (!replaying_) return false;
+  for (std::size_t i = cursor_; i < schedule_.stations.size(); ++i) {
+    const Station& station = schedule_.stations[i];
+    const bool comes = station.event.unit == unit &&
+                       (station.event.kind == EventKind::kTouch || station.event.kind == EventKind::kGradient);
+    if (comes && i > cursor_) return false;
+    if (std::ranges::any_of(station.moves, [unit](const Move& move) {
+          return move.unit == unit && (move.kind == MoveKind::kGather || move.kind == MoveKind::kFetch);
+        }))
+      return false;
+  }
+  return true;
+}
+
 bool Executor::reduces_now() const {
   return state_.placement().reduce_each || finished_backwards_ >= state_.placement().accumulate - 1;
 }

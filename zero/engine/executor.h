@@ -36,6 +36,10 @@ class Executor {
   void gradient_arrived(int unit);
   // Collective. The backward pass is over: what has no gradient counts as zeros. No-op outside one.
   void end_backward();
+  // The recorded step, which this one has followed so far, neither uses the unit again nor gets another gradient of it.
+  bool done_with(int unit) const;
+  // Local. The unit of the last operator may have been released.
+  void forget_touch() { last_touched_ = -1; }
   // Of this step; the last of `accumulate` reduces when `reduce last` is asked for.
   int finished_backwards() const { return finished_backwards_; }
 

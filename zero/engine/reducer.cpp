@@ -225,9 +225,13 @@ void Reducer::end_backward() {
   ++num_passes_;
 }
 
+void Reducer::wait() {
+  while (!pending_.empty()) wait_oldest();
+}
+
 void Reducer::finish() {
   const double start = monotonic_seconds();
-  while (!pending_.empty()) wait_oldest();
+  wait();
   for (const Unit& unit : state_.units()) {
     if (!unit.trainable || unit.dtype == DType::kFloat32 || state_.gradient_dtype(unit.index) != DType::kFloat32)
       continue;

@@ -42,7 +42,7 @@ class Reducer {
   bool reduced(int unit) const { return at(unit).reduced; }  // at least once in this backward pass
 
   // Called with each unit whose sum is where it belongs, and the step's backward pass it is of, from 0: every rank has
-  // computed its gradient, and read for the last time in that pass what others hold of its parameters.
+  // computed that gradient.
   using Summed = std::function<void(int unit, int pass)>;
   void set_summed(Summed summed) { summed_ = std::move(summed); }
 
@@ -50,7 +50,9 @@ class Reducer {
   void reduce(int unit);
   // Local. A backward pass is over: the next one may bring every gradient again.
   void end_backward();
-  // Collective. Waits for everything begun, and rounds what must be rounded.
+  // Collective. Waits for everything begun.
+  void wait();
+  // Collective. The same, and rounds what must be rounded.
   void finish();
   // Collective. The whole reduced gradient on every rank, until updated().
   void gather_gradient(int unit);

@@ -51,6 +51,9 @@ void Attachment::abandon() {
 EngineReport Attachment::report() const {
   return impl_->engine().report();
 }
+void Attachment::finish_updates() {
+  impl_->engine().finish();
+}
 PhaseSeconds Attachment::take_phase_seconds() {
   return impl_->engine().take_phase_seconds();
 }

@@ -99,6 +99,10 @@ class Attachment {
   void for_each_parameter(const std::function<void(const std::string& name, const torch::Tensor& tensor)>& visit,
                           bool full_precision = false);
 
+  // Collective. Applies the gradient that a delayed update still holds back, as for_each_parameter() and destruction
+  // do: what is evaluated afterwards is what is saved. Steps after it are others than without it.
+  void finish_updates();
+
   // Local. Ends the attachment without giving parameters back: they stay empty. For a run that is over and whose model
   // is larger than one rank's memory.
   void abandon();

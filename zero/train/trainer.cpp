@@ -268,6 +268,7 @@ class Trainer {
 
   RunReport finish() {
     RunReport report;
+    engine_->finish_updates();
     report.has_validation = corpus_.validation != nullptr;
     report.val_loss = evaluate_after(job_.train.steps, 0);
     write_sample();
