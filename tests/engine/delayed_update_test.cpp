@@ -233,6 +233,21 @@ TEST_F(Delayed, ParametersAreNotUsedBetweenABackwardPassAndTheStep) {
   });
 }
 
+TEST_F(Delayed, WhatWaitsIsNotAppliedInTheMiddleOfAStepNorUnderAScope) {
+  weights_after(delayed(), [](ScriptedModel& model) {
+    for (int step = 0; step < 3; ++step) model.train(step);
+    model.forward(model.all_units());
+    EXPECT_THROW(model.engine().finish(), ConfigError);
+    model.backward(model.all_units(), 3, 0);
+    model.engine().step(0.01);
+    {
+      const GatheredUnit held = model.engine().use(0, Use::kUntraced);
+      EXPECT_THROW(model.engine().finish(), ConfigError);
+    }
+    model.engine().finish();
+  });
+}
+
 TEST_F(Delayed, EveryPassOfAStepComputesWithTheSameParameters) {
   const auto run = [&](const EngineOptions& options) {
     std::vector<double> checksums(2);

@@ -1,6 +1,5 @@
 // DelayedUpdate: ZeRO-Offload's one-step delayed update (ATC'21, section 5.2). The gradient of a step is applied while
-// the next one computes, so that states that lie elsewhere come and go behind a whole step, not behind its forward
-// pass.
+// the next one computes, so that states that lie elsewhere come and go behind its backward pass, too.
 //
 // Step t computes, forward and backward, with parameters that lack the gradient of step t - 1. A unit gets it as soon
 // as nobody reads its parameters any more in this step: when its gradient is summed, and the recorded step does not use

@@ -137,7 +137,10 @@ GatheredUnit Engine::use(int unit, Use why) {
 }
 
 void Engine::bring(int unit, Use why) {
-  if (delayed_) refuse_half_updated(unit, why);
+  if (delayed_) {
+    if (why == Use::kForward) executor_.end_backward();  // which may free units
+    refuse_half_updated(unit, why);
+  }
   updater_.pump();
   if (why == Use::kUntraced) {
     updater_.finish();  // whoever uses a unit outside training may write
@@ -394,19 +397,28 @@ void Engine::read_full_precision(int unit, const std::function<void(std::span<co
   read(whole);
 }
 
-void Engine::finish() {
+void Engine::finish(bool ends) {
   fatal_if_io_fails([&] {
     executor_.end_backward();
     gatherer_.finish();
     reducer_.wait();  // of a backward pass that no step() followed
     updater_.finish();
-    apply_delayed();
+    apply_delayed(ends);
   });
 }
 
 // What waits to be applied behind a step that may never come.
-void Engine::apply_delayed() {
+void Engine::apply_delayed(bool ends) {
   if (!delayed_ || !(delayed_->waits() || delayed_->open())) return;
+  const int passes = executor_.finished_backwards();
+  if (!ends && (executor_.in_forward() || (passes > 0 && passes < options_.accumulate))) {
+    throw ConfigError("zero.delayed_update", "true",
+                      "parameters are read in the middle of a step that computes with them",
+                      "read them between steps, where a gradient that waits is applied first");
+  }
+  if (!gatherer_.pinned().empty())
+    throw ConfigError("zero.delayed_update", "true", "parameters are read while some are gathered",
+                      "end the gathered() scope first");
   state_.cancel_fetch();
   comm_.drain();
   for (const int unit : gatherer_.releasable()) gatherer_.release(unit);

@@ -74,8 +74,9 @@ class Engine final : private UnitPins {
   bool in_forward() const { return executor_.in_forward(); }
   EngineReport report() const;
   PhaseSeconds take_phase_seconds();
-  // Waits for everything that was begun, and applies what was delayed; before the engine is given up.
-  void finish();
+  // Waits for everything that was begun, and applies what was delayed. Throws ConfigError where that would change
+  // parameters which a step has begun to use, or that a scope holds; `ends`: nothing is computed with them any more.
+  void finish(bool ends = false);
 
  private:
   void unpin(int unit) noexcept override;
@@ -91,7 +92,7 @@ class Engine final : private UnitPins {
   void update(const Agreement& agreed, double norm, double lr);
   std::vector<int> update_order() const;
   void release_delayed();
-  void apply_delayed();
+  void apply_delayed(bool ends);
   void apply(const Move& move);
   void rebalance(std::int64_t wanted_bytes);
   std::int64_t untouched_bytes() const;

@@ -28,8 +28,8 @@ void Executor::event(const Event& event) {
   trace_.events.push_back(event);
   if (event.kind == EventKind::kTouch) {
     last_touched_ = event.unit;
-  } else if (event.kind != EventKind::kGradient) {
-    last_touched_ = -1;  // these events may release it
+  } else if (event.kind != EventKind::kGradient || state_.placement().delayed_update) {
+    last_touched_ = -1;  // these events may release it; after its gradient it may be updated, and a use must be known
   }
   if (event.kind == EventKind::kBackward) {
     in_backward_ = true;

@@ -100,7 +100,8 @@ class Attachment {
                           bool full_precision = false);
 
   // Collective. Applies the gradient that a delayed update still holds back, as for_each_parameter() and destruction
-  // do: what is evaluated afterwards is what is saved. Steps after it are others than without it.
+  // do: what is evaluated afterwards is what is saved. Steps after it are others than without it; within a step, or in
+  // a gathered() scope, it is refused (ConfigError).
   void finish_updates();
 
   // Local. Ends the attachment without giving parameters back: they stay empty. For a run that is over and whose model

@@ -137,7 +137,7 @@ AttachedModule::~AttachedModule() {
 }
 
 void AttachedModule::give_back_all() {
-  engine_->finish();
+  engine_->finish(/*ends=*/true);
   ending_ = true;
   for (const Unit& unit : units_) {
     const GatheredUnit whole = engine_->use(unit.index, Use::kUntraced);
