@@ -19,11 +19,12 @@ FLOORS = {
     "base": 0,
     "plan": 1, "comm": 1, "memory": 1, "optim": 1,
     "engine": 2,
-    "checkpoint": 3, "data": 3, "launch": 3, "torch": 3, "cuda": 3,
-    "models": 4,
-    "train": 5,
-    "config": 6,
-    "cli": 7,
+    "checkpoint": 3, "data": 3, "launch": 3,
+    "torch": 4, "cuda": 4,
+    "models": 5,
+    "train": 6,
+    "config": 7,
+    "cli": 8,
 }
 CORE = {"base", "plan", "comm", "memory", "optim", "engine", "checkpoint", "data", "launch"}
 WHOLE_TESTS = {"world", "parity", "faults", "issues", "fuzz"}

@@ -189,6 +189,14 @@ TEST(Option, ValidationIsAFractionOrAPath) {
   EXPECT_EQ(with("data.validation", "val.bin").data.validation, (Validation{0, "val.bin"}));
 }
 
+TEST(Option, AnIntervalIsStepsOrATime) {
+  EXPECT_EQ(with("checkpoint.every", "500").checkpoint.every, (Interval{.steps = 500}));
+  EXPECT_EQ(with("checkpoint.every", "0").checkpoint.every, Interval{});
+  EXPECT_EQ(with("checkpoint.every", "10min").checkpoint.every, (Interval{.time = std::chrono::minutes(10)}));
+  for (const char* text : {"-1", "soon", "0s", "1.5"})
+    EXPECT_NE(message_of<ConfigError>([&] { with("checkpoint.every", text); }), "") << text;
+}
+
 TEST(Option, DurationsReadBackExactly) {
   for (const char* text : {"500ms", "60s", "1500ms", "1h"}) {
     const Config config = with("comm.timeout", text);

@@ -19,6 +19,7 @@ class FailingCalls : public FileCalls {
  public:
   int on_try_folder = 0, on_find_room = 0, on_unnamed = 0, on_create = 0, on_unlink = 0, on_lies_in_memory = 0;
   int on_preallocate = 0, on_resize = 0, on_direct = 0, on_buffered = 0, on_duplicate = 0, on_read = 0, on_write = 0;
+  int on_sync = 0, on_make_folder = 0, on_remove_folder = 0, on_rename = 0, on_exchange = 0;
   mutable int names_taken = 0;   // how many names exist already
   std::int64_t free_bytes = -1;  // of every file system, if not negative
 
@@ -49,6 +50,19 @@ class FailingCalls : public FileCalls {
   int set_direct(int fd, bool direct) const override {
     const int refused = direct ? on_direct : on_buffered;
     return refused != 0 ? refused : FileCalls::set_direct(fd, direct);
+  }
+  int sync(int fd) const override { return on_sync != 0 ? on_sync : FileCalls::sync(fd); }
+  int make_folder(const std::string& path) const override {
+    return on_make_folder != 0 ? on_make_folder : FileCalls::make_folder(path);
+  }
+  int remove_folder(const std::string& path) const override {
+    return on_remove_folder != 0 ? on_remove_folder : FileCalls::remove_folder(path);
+  }
+  int rename(const std::string& from, const std::string& to) const override {
+    return on_rename != 0 ? on_rename : FileCalls::rename(from, to);
+  }
+  int exchange(const std::string& one, const std::string& other) const override {
+    return on_exchange != 0 ? on_exchange : FileCalls::exchange(one, other);
   }
   int duplicate(int fd) const override { return on_duplicate != 0 ? on_duplicate : FileCalls::duplicate(fd); }
   ssize_t read(int fd, std::span<std::byte> into, std::int64_t offset) const override {

@@ -278,17 +278,23 @@ void lay_out(std::vector<SafetensorsEntry>& entries, std::string_view path) {
     return std::pair(-bits_of(a.dtype), std::string_view(a.name)) <
            std::pair(-bits_of(b.dtype), std::string_view(b.name));
   });
-  std::unordered_set<std::string_view> names;
   std::int64_t offset = 0;
   for (SafetensorsEntry& entry : entries) {
     const auto bytes = bytes_of(entry.dtype, entry.shape);
     const bool fits = bytes && *bytes >= 0 && !__builtin_add_overflow(offset, *bytes, &entry.end);
     if (!fits || entry.shape.size() > kMaxDimensions)
       throw ConfigError(path, "", fmt::format("tensor {} is too large to store", in_quotes(entry.name)), "");
+    entry.begin = std::exchange(offset, entry.end);
+  }
+  require_storable(entries, path);
+}
+
+void require_storable(const std::vector<SafetensorsEntry>& entries, std::string_view path) {
+  std::unordered_set<std::string_view> names;
+  for (const SafetensorsEntry& entry : entries) {
     if (!names.insert(entry.name).second || entry.name == kMetadataName || entry.name.size() > kMaxNameBytes)
       throw ConfigError(path, "", fmt::format("tensor {} needs another name to be stored", in_quotes(entry.name)),
                         "Names must differ, have at most 512 bytes and not be __metadata__.");
-    entry.begin = std::exchange(offset, entry.end);
   }
 }
 

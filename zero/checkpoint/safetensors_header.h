@@ -52,7 +52,11 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, std:
 // offsets. ConfigError(path) when a name occurs twice or a size overflows.
 void lay_out(std::vector<SafetensorsEntry>& entries, std::string_view path);
 
-// The first 8 + N bytes of a file, padded with spaces to a multiple of 8. `entries` as lay_out leaves them.
+// ConfigError(path) when a name occurs twice or cannot be stored.
+void require_storable(const std::vector<SafetensorsEntry>& entries, std::string_view path);
+
+// The first 8 + N bytes of a file, padded with spaces to a multiple of 8. `entries` cover the buffer, as lay_out leaves
+// them.
 std::string render_safetensors_header(const std::vector<SafetensorsEntry>& entries, const SafetensorsMetadata& metadata,
                                       std::string_view path);
 

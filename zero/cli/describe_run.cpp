@@ -3,6 +3,7 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/file.h"
+#include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/cli/description.h"
 #include "zero/config/load.h"
 
@@ -36,7 +37,7 @@ std::string shown_value(const Json& value) {
 
 }  // namespace
 
-Description describe_run(const fs::path& folder) {
+Description describe_run(const fs::path& folder, bool verify) {
   const fs::path config = folder / "config.toml";
   if (!fs::exists(config)) {
     throw ConfigError("FILE", folder.string(), "a folder without config.toml: not a run",
@@ -67,6 +68,11 @@ Description describe_run(const fs::path& folder) {
     out.text += "  report:\n";
     for (const auto& [key, value] : out.json["report"].items())
       out.text += fmt::format("    {:<24} {}\n", key, shown_value(value));
+  }
+  for (const auto& entry : CheckpointFolder(folder / "checkpoints").list()) {
+    const Description checkpoint = describe_checkpoint(entry.path, verify);
+    out.json["checkpoints"].push_back(checkpoint.json);
+    out.text += "  " + checkpoint.text;
   }
   if (const fs::path weights = folder / "model.safetensors"; fs::exists(weights)) {
     const Description tensors = describe_safetensors(weights);

@@ -33,8 +33,9 @@ int idx_dimensions(std::span<const std::byte> head) {
 
 }  // namespace
 
-Description describe_path(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path)) return describe_run(path);
+Description describe_path(const std::filesystem::path& path, bool verify) {
+  if (std::filesystem::exists(path / kManifestName)) return describe_checkpoint(path, verify);
+  if (std::filesystem::is_directory(path)) return describe_run(path, verify);
   require_input_file("FILE", path);
   const auto head = first_bytes(path);
   const std::string extension = path.extension().string();

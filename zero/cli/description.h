@@ -9,6 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "zero/checkpoint/manifest.h"
+
 namespace zero::cli {
 
 struct Description {
@@ -16,12 +18,21 @@ struct Description {
   nlohmann::ordered_json json;
 };
 
-Description describe_path(const std::filesystem::path& path);
+Description describe_path(const std::filesystem::path& path, bool verify = false);
 
 Description describe_safetensors(const std::filesystem::path& path);
 Description describe_tokens(const std::filesystem::path& path, bool text);
 Description describe_idx(const std::filesystem::path& path, int num_dimensions);
 Description describe_csv(const std::filesystem::path& path);
-Description describe_run(const std::filesystem::path& folder);
+// `verify`: every byte of its checkpoints is read.
+Description describe_run(const std::filesystem::path& folder, bool verify);
+Description describe_checkpoint(const std::filesystem::path& folder, bool verify);
+
+// What can be read of it, and what is wrong with it; empty: nothing that was looked for.
+struct CheckpointHealth {
+  Manifest manifest;
+  std::string damage;
+};
+CheckpointHealth look_at_checkpoint(const std::filesystem::path& folder, bool verify);
 
 }  // namespace zero::cli

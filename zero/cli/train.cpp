@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/cli/configured.h"
 #include "zero/cli/torch_library.h"
 #include "zero/config/load.h"
@@ -24,12 +25,17 @@ void add_rank_flags(CLI::App& app, RankFlags& ranks) {
   app.add_option("--run-id", ranks.run_id, "name under which ranks of one machine meet");
 }
 
-int start_ranks(int num_ranks, const ConfigArguments& config, bool overwrite) {
+int start_ranks(int num_ranks, const ConfigArguments& config, const RunConfig& run, bool overwrite) {
   LaunchOptions options;
   options.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "train"};
   for (auto& argument : config.arguments()) options.program.push_back(std::move(argument));
   if (overwrite) options.program.emplace_back("--overwrite");
   options.ranks = num_ranks;
+  options.max_restarts = static_cast<int>(run.max_restarts);
+  options.progress = [folder = CheckpointFolder(std::filesystem::path(run.dir) / "checkpoints")]() -> std::int64_t {
+    const auto entries = folder.list();
+    return entries.empty() ? 0 : entries.front().step;
+  };
   return launch(options);
 }
 
@@ -62,7 +68,7 @@ int run_train(Arguments arguments) {
   if (num_ranks) {
     LoadedConfig checked = request.loaded;  // once here rather than once a rank
     fit_to_world(checked, *num_ranks);
-    if (!threads) return start_ranks(*num_ranks, config, overwrite);
+    if (!threads) return start_ranks(*num_ranks, config, checked.config.run, overwrite);
   }
   if (threads) request.in_process_ranks = num_ranks.value_or(1);
   return open_torch_verbs().train(request);

@@ -26,6 +26,7 @@ int run_train(Arguments arguments);
 int run_launch(Arguments arguments);
 int run_plan(Arguments arguments);
 int run_generate(Arguments arguments);
+int run_export(Arguments arguments);
 int run_inspect(Arguments arguments);
 int run_bench(Arguments arguments);
 int run_doctor(Arguments arguments);

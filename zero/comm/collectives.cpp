@@ -47,4 +47,31 @@ std::int64_t all_reduce_max(Communicator& comm, std::int64_t value, CommTag tag)
   return std::ranges::max(all_gather_value(comm, value, tag));
 }
 
+// Texts differ in length, messages between ranks do not: the end is filled with zeros.
+std::vector<std::string> all_gather_text(Communicator& comm, std::string_view text, CommTag tag) {
+  const auto sizes = all_gather_value(comm, std::ssize(text), tag);
+  const auto longest = static_cast<std::size_t>(std::ranges::max(sizes));
+  if (longest == 0) return std::vector<std::string>(sizes.size());
+  std::string mine(text), all(longest * sizes.size(), '\0');
+  mine.resize(longest);
+  comm.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)), tag).wait();
+  comm.drain();
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < sizes.size(); ++rank)
+    texts.push_back(all.substr(rank * longest, static_cast<std::size_t>(sizes[rank])));
+  return texts;
+}
+
+std::string broadcast_text(Communicator& comm, std::string_view text, CommTag tag) {
+  auto size = std::ssize(text);
+  comm.broadcast(std::as_writable_bytes(std::span(&size, 1)), 0, tag).wait();
+  comm.drain();
+  std::string data(text);
+  data.resize(static_cast<std::size_t>(size));
+  if (size == 0) return data;
+  comm.broadcast(std::as_writable_bytes(std::span(data)), 0, tag).wait();
+  comm.drain();
+  return data;
+}
+
 }  // namespace zero

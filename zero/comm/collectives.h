@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "zero/comm/communicator.h"
@@ -18,5 +20,10 @@ void all_reduce(Communicator& comm, std::span<float> data, CommTag tag);
 std::vector<std::int64_t> all_gather_value(Communicator& comm, std::int64_t value, CommTag tag = {.control = true});
 std::int64_t all_reduce_min(Communicator& comm, std::int64_t value, CommTag tag = {.control = true});
 std::int64_t all_reduce_max(Communicator& comm, std::int64_t value, CommTag tag = {.control = true});
+
+// Each rank's text, in rank order; they may differ in length. The same of bytes.
+std::vector<std::string> all_gather_text(Communicator& comm, std::string_view text, CommTag tag = {.control = true});
+// Rank 0's text, on every rank.
+std::string broadcast_text(Communicator& comm, std::string_view text, CommTag tag = {.control = true});
 
 }  // namespace zero

@@ -108,6 +108,21 @@ struct ZeroConfig {
   bool operator==(const ZeroConfig&) const = default;
 };
 
+// How often something is done: every so many steps, or after so much time; both 0: never.
+struct Interval {
+  std::int64_t steps = 0;
+  std::chrono::milliseconds time{0};
+  bool operator==(const Interval&) const = default;
+};
+
+struct CheckpointConfig {
+  Interval every{.time = std::chrono::minutes(10)};
+  std::int64_t keep = 3;
+  bool async = true;
+  std::string on_error = "continue";
+  bool operator==(const CheckpointConfig&) const = default;
+};
+
 struct CommConfig {
   std::string transport = "auto";
   std::chrono::milliseconds timeout{60'000};
@@ -119,6 +134,7 @@ struct RunConfig {
   std::string timeline;
   std::int64_t timeline_steps = 3;
   std::int64_t threads = 0;
+  std::int64_t max_restarts = 0;
   bool operator==(const RunConfig&) const = default;
 };
 
@@ -129,6 +145,7 @@ struct Config {
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   ZeroConfig zero;
+  CheckpointConfig checkpoint;
   CommConfig comm;
   RunConfig run;
   bool operator==(const Config&) const = default;

@@ -34,6 +34,8 @@ constexpr std::array kForeign{Foreign{"learning_rate", "optimizer.lr"},
                               Foreign{"warmup_steps", "schedule.warmup"},
                               Foreign{"lr_scheduler_type", "schedule.name"},
                               Foreign{"logging_steps", "train.log_every"},
+                              Foreign{"save_steps", "checkpoint.every"},
+                              Foreign{"save_total_limit", "checkpoint.keep"},
                               Foreign{"output_dir", "run.dir"}};
 
 bool in_range(const Range& range, double number) {
@@ -94,6 +96,16 @@ class Assignment {
     const milliseconds duration = parse_duration(word(), where());
     if (duration < milliseconds(1) || duration > kLongestTimeout) refuse("out of range");
     member = duration;
+  }
+
+  void operator()(Interval& member) const {
+    if (std::holds_alternative<std::int64_t>(setting_.value.data)) {
+      member = {.steps = integer(setting_.value)};
+      return;
+    }
+    const milliseconds duration = parse_duration(word(), where());
+    if (duration < milliseconds(1) || duration > kLongestTimeout) refuse("out of range");
+    member = {.time = duration};
   }
 
   void operator()(Validation& member) const {
@@ -227,6 +239,9 @@ struct Reading {
     return Value(Value::Array{Value(member[0]), Value(member[1])});
   }
   Value operator()(milliseconds member) const { return Value(duration_text(member)); }
+  Value operator()(const Interval& member) const {
+    return member.time.count() > 0 ? Value(duration_text(member.time)) : Value(member.steps);
+  }
   Value operator()(const Validation& member) const {
     return member.path.empty() ? Value(member.fraction) : Value(member.path);
   }
@@ -279,6 +294,9 @@ struct Describe {
   }
   std::string operator()(Access<milliseconds>) const {
     return "a duration from 1ms to 168h, such as \"500ms\" or \"60s\"";
+  }
+  std::string operator()(Access<Interval>) const {
+    return "a number of steps, 0 for never, or a duration such as \"10min\"";
   }
   std::string operator()(Access<Validation>) const { return limits(option.range, "a path, or a number"); }
   std::string operator()(Access<MemoryBudget>) const {

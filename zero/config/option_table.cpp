@@ -34,10 +34,12 @@ constexpr std::array kOptimizers{Words("adamw"), Words("sgd")};
 constexpr std::array kSchedules{Words("constant"), Words("linear"), Words("cosine")};
 constexpr std::array kRates{Words("cached"), Words("probe")};
 constexpr std::array kPlacements{Words("auto"), Words("device")};
+constexpr std::array kOnErrors{Words("continue"), Words("stop")};
 constexpr std::array kTransports{Words("auto"), Words("in_process"), Words("shared_memory"),
                                  Words("mpi"),  Words("gloo"),       Words("nccl")};
-constexpr std::array kSections{Words("model"),    Words("data"), Words("train"), Words("optimizer"),
-                               Words("schedule"), Words("zero"), Words("comm"),  Words("run")};
+constexpr std::array kSections{Words("model"),      Words("data"),     Words("train"),
+                               Words("optimizer"),  Words("schedule"), Words("zero"),
+                               Words("checkpoint"), Words("comm"),     Words("run")};
 
 constexpr auto kModel = &Config::model;
 constexpr auto kData = &Config::data;
@@ -106,6 +108,11 @@ constexpr std::array kOptions{
     Option{"zero.gradient", at<&Config::zero, &ZeroConfig::gradient>, kNotNegative, kFree, "what of the gradients lies off the device; needs stage 2"},
     Option{"zero.optimizer", at<&Config::zero, &ZeroConfig::optimizer>, kNotNegative, kFree, "what of master and moments lies off the device"},
 
+    Option{"checkpoint.every", at<&Config::checkpoint, &CheckpointConfig::every>, kNatural, kFree, "steps, or time such as \"10min\", between checkpoints, from which the same command continues; 0: none"},
+    Option{"checkpoint.keep", at<&Config::checkpoint, &CheckpointConfig::keep>, kPositive, kFree, "newest checkpoints that stay"},
+    Option{"checkpoint.async", at<&Config::checkpoint, &CheckpointConfig::async>, kAny, kFree, "whether states are copied and written while training goes on, where memory allows"},
+    Option{"checkpoint.on_error", at<&Config::checkpoint, &CheckpointConfig::on_error>, kAny, kOnErrors, "after a save that failed; continue: said, and tried again when the next is due"},
+
     Option{"comm.transport", at<&Config::comm, &CommConfig::transport>, kAny, kTransports, "how bytes travel between ranks"},
     Option{"comm.timeout", at<&Config::comm, &CommConfig::timeout>, kAny, kFree, "a rank silent for this long is named and the run ends"},
 
@@ -113,6 +120,7 @@ constexpr std::array kOptions{
     Option{"run.timeline", at<&Config::run, &RunConfig::timeline>, kAny, kFree, "file in it for what each rank did when, a Chrome trace, such as \"timeline.json\"; empty: none"},
     Option{"run.timeline_steps", at<&Config::run, &RunConfig::timeline_steps>, kPositive, kFree, "steps in it, from the second on"},
     Option{"run.threads", at<&Config::run, &RunConfig::threads>, Range{.lowest = 0, .highest = 4096}, kFree, "compute threads a rank; 0: cores / ranks of this machine"},
+    Option{"run.max_restarts", at<&Config::run, &RunConfig::max_restarts>, kNatural, kFree, "with -n: how often all ranks are started again, from the last checkpoint, after one failed"},
 };
 // clang-format on
 

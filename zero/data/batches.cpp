@@ -15,14 +15,15 @@ void check(const BatchGrid& grid) {
 
 }  // namespace
 
-TrainingBatches::TrainingBatches(const Dataset& data, Order order, std::uint64_t seed, BatchGrid grid)
-    : data_(data), order_(order), seed_(seed), grid_(grid) {
+TrainingBatches::TrainingBatches(const Dataset& data, Order order, std::uint64_t seed, BatchGrid grid,
+                                 std::int64_t first_sample)
+    : data_(data), order_(order), seed_(seed), grid_(grid), first_sample_(first_sample) {
   check(grid);
 }
 
 void TrainingBatches::fill(std::int64_t micro_batch, Batch& batch) const {
   std::vector<std::int64_t> samples(static_cast<std::size_t>(grid_.batch));
-  std::int64_t g = global_sample_index(grid_, micro_batch, 0);
+  std::int64_t g = first_sample_ + global_sample_index(grid_, micro_batch, 0);
   for (std::int64_t& sample : samples) sample = data_.draw(order_, seed_, g++);
   data_.fill(samples, batch);
 }

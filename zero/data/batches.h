@@ -17,9 +17,10 @@ namespace zero {
 
 class TrainingBatches {
  public:
-  TrainingBatches(const Dataset& data, Order order, std::uint64_t seed, BatchGrid grid);
+  // `first_sample`: seen before, by however many ranks; micro-batches count from there.
+  TrainingBatches(const Dataset& data, Order order, std::uint64_t seed, BatchGrid grid, std::int64_t first_sample = 0);
 
-  // Samples g .. g + batch - 1, g = global_sample_index(grid, micro_batch, 0).
+  // Samples g .. g + batch - 1, g = first_sample + global_sample_index(grid, micro_batch, 0).
   void fill(std::int64_t micro_batch, Batch& batch) const;
 
  private:
@@ -27,6 +28,7 @@ class TrainingBatches {
   Order order_;
   std::uint64_t seed_;
   BatchGrid grid_;
+  std::int64_t first_sample_;
 };
 
 // One ordered pass, dealt to the ranks batch by batch: batch i of rank r is samples (i * world + r) * batch and on.

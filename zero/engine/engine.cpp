@@ -397,6 +397,48 @@ void Engine::read_full_precision(int unit, const std::function<void(std::span<co
   read(whole);
 }
 
+void Engine::pause() {
+  rethrow_stored();
+  if (executor_.in_backward() || executor_.finished_backwards() > 0)
+    throw ConfigError("checkpoint", "", "saved or loaded between a backward pass and its step()",
+                      "do it after step(), when no gradient waits");
+  if (!gatherer_.pinned().empty())
+    throw ConfigError("checkpoint", "", "saved or loaded while parameters are gathered",
+                      "end the gathered() scope first");
+  finish();
+  fatal_if_io_fails([&] {
+    state_.cancel_fetch();
+    state_.finish_spills();
+  });
+  comm_.drain();
+  for (const int unit : gatherer_.releasable()) gatherer_.release(unit);
+  executor_.forget_touch();
+}
+
+std::vector<std::string> Engine::state_names() const {
+  std::vector<std::string> names{"parameter"};
+  for (int which = 0; which < rule_->num_moments(); ++which) names.emplace_back(rule_->moment_name(which));
+  return names;
+}
+
+EngineProgress Engine::progress() const {
+  return {.steps = num_steps_,
+          .skipped = num_skipped_,
+          .skipped_in_a_row = skipped_in_a_row_,
+          .delayed = num_delayed_,
+          .updates = updater_.steps()};
+}
+
+void Engine::set_progress(const EngineProgress& progress) {
+  ZERO_CHECK(progress.updates.size() == specs_.size(), "{} parameters, {} counts", specs_.size(),
+             progress.updates.size());
+  num_steps_ = progress.steps;
+  num_skipped_ = progress.skipped;
+  skipped_in_a_row_ = static_cast<int>(progress.skipped_in_a_row);
+  num_delayed_ = progress.delayed;
+  updater_.set_steps(progress.updates);
+}
+
 void Engine::finish(bool ends) {
   fatal_if_io_fails([&] {
     executor_.end_backward();

@@ -63,13 +63,23 @@ class Engine final : private UnitPins {
   // `read` takes; `read` is Local. As finish() does, it applies a gradient that waits: later steps are others then.
   void read_full_precision(int unit, const std::function<void(std::span<const float>)>& read);
 
+  // Of checkpoints. Collective: ends everything that was begun, as finish() does, and gives up gathered units; then the
+  // states may be read or written, Locally, until the next use or step.
+  void pause();
+  // "parameter", and the moments as torch.optim calls them.
+  std::vector<std::string> state_names() const;
+  ShardedState& paused_state() { return state_; }
+  EngineProgress progress() const;
+  void set_progress(const EngineProgress& progress);
+  Ledger& ledger() { return ledger_; }
+
   // Local.
   const std::vector<ParamSpec>& specs() const { return specs_; }
   const std::vector<Unit>& units() const { return state_.units(); }
   const Schedule& schedule() const { return executor_.schedule(); }
   const EngineOptions& options() const { return options_; }
   std::byte* data(int unit) const { return gatherer_.data(unit); }
-  Communicator& communicator() { return comm_; }
+  Communicator& communicator() const { return comm_; }
   bool in_backward() const { return executor_.in_backward(); }
   bool in_forward() const { return executor_.in_forward(); }
   EngineReport report() const;

@@ -94,6 +94,16 @@ struct StepReport {
   std::string culprit;    // then: the first parameter with such a gradient
 };
 
+// How far an engine has come: with the states that ShardedState holds, all that its next step depends on.
+struct EngineProgress {
+  std::int64_t steps = 0;  // updates
+  std::int64_t skipped = 0;
+  std::int64_t skipped_in_a_row = 0;
+  std::int64_t delayed = 0;
+  std::vector<std::int64_t> updates;  // by parameter: one without a gradient anywhere is left alone
+  bool operator==(const EngineProgress&) const = default;
+};
+
 // Seconds by phase since the last reset; `wait` is time spent waiting for other ranks, inside the others.
 struct PhaseSeconds {
   double gather = 0;

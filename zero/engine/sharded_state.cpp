@@ -248,20 +248,65 @@ void ShardedState::store(int index, const std::byte* whole) {
   pass_.finish();
 }
 
-void ShardedState::read_full_precision_shard(int index, std::span<float> out) {
+DType ShardedState::saved_dtype(int unit, int state) const {
+  return state > 0 || master_.has(unit) ? DType::kFloat32 : this->unit(unit).dtype;
+}
+
+void ShardedState::read_shard(int index, int state, const ReadVisit& visit) {
+  ZERO_CHECK(state >= 0 && state < num_saved_states(index), "{} has no state {}", unit(index).name, state);
   const Shard own = shard(index);
-  ZERO_CHECK(static_cast<std::int64_t>(out.size()) == own.numel, "a shard of {} elements into {}", own.numel,
-             out.size());
-  const bool from_master = master_.has(index);
-  const StateArray& array = from_master ? master_ : parameter_;
-  const Shard held = from_master ? update_range(index) : held_parameter(index);
-  const DType dtype = from_master ? DType::kFloat32 : unit(index).dtype;
+  const bool whole_array = state > 0 || master_.has(index);
+  const StateArray& array = state > 0            ? moments_[static_cast<std::size_t>(state - 1)]
+                            : master_.has(index) ? master_
+                                                 : parameter_;
+  const Shard held = whole_array ? update_range(index) : held_parameter(index);
+  const auto size = static_cast<std::int64_t>(size_of(saved_dtype(index, state)));
   for_each_tile(pass_, array, TileAccess::kRead, index, [&](const Tile& tile) {
     const std::int64_t first = std::max(held.offset + tile.begin, own.offset);
     const std::int64_t end = std::min(held.offset + tile.begin + tile.numel, own.offset + own.numel);
     if (first >= end) return;
-    convert(tile.data[0], dtype, reinterpret_cast<std::byte*>(out.data() + (first - own.offset)), DType::kFloat32,
-            first - held.offset - tile.begin, end - first, tile.numel);
+    visit(first,
+          {tile.data[0] + (first - held.offset - tile.begin) * size, static_cast<std::size_t>((end - first) * size)});
+  });
+}
+
+void ShardedState::write_held(int index, int state, const WriteFill& fill) {
+  ZERO_CHECK(state >= 0 && state < num_saved_states(index), "{} has no state {}", unit(index).name, state);
+  cancel_fetch();
+  std::vector<float> full;  // what a bf16 tile is rounded from
+  const auto write = [&](const StateArray& array, Shard held, DType dtype) {
+    for_each_tile(pass_, array, TileAccess::kWrite, index, [&](const Tile& tile) {
+      if (dtype == DType::kFloat32) {
+        fill(held.offset + tile.begin, {reinterpret_cast<float*>(tile.data[0]), static_cast<std::size_t>(tile.numel)});
+        return;
+      }
+      for (std::int64_t begin = 0; begin < tile.numel; begin += TilePass::kTileNumel) {
+        const std::int64_t count = std::min(TilePass::kTileNumel, tile.numel - begin);
+        full.resize(static_cast<std::size_t>(count));
+        fill(held.offset + tile.begin + begin, full);
+        convert(reinterpret_cast<const std::byte*>(full.data()), DType::kFloat32,
+                tile.data[0] + begin * static_cast<std::int64_t>(size_of(dtype)), dtype, 0, count, count);
+      }
+    });
+  };
+  if (state > 0) {
+    write(moments_[static_cast<std::size_t>(state - 1)], update_range(index), DType::kFloat32);
+  } else {
+    write(parameter_, held_parameter(index), unit(index).dtype);
+    write(master_, update_range(index), DType::kFloat32);
+  }
+  pass_.finish();
+}
+
+void ShardedState::read_full_precision_shard(int index, std::span<float> out) {
+  const Shard own = shard(index);
+  ZERO_CHECK(static_cast<std::int64_t>(out.size()) == own.numel, "a shard of {} elements into {}", own.numel,
+             out.size());
+  const DType dtype = saved_dtype(index, 0);
+  read_shard(index, 0, [&](std::int64_t first, std::span<const std::byte> elements) {
+    const auto numel = static_cast<std::int64_t>(elements.size() / size_of(dtype));
+    convert(elements.data(), dtype, reinterpret_cast<std::byte*>(out.data() + (first - own.offset)), DType::kFloat32, 0,
+            numel, numel);
   });
 }
 

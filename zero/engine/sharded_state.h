@@ -13,6 +13,7 @@
 // the disk throws IoError.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -92,6 +93,19 @@ class ShardedState {
   void store(int unit, const std::byte* whole);
   // This rank's shard in full precision: the master where there is one.
   void read_full_precision_shard(int unit, std::span<float> out);
+
+  // What a checkpoint has of a unit. State 0: the parameters in full precision; then the moments.
+  int num_saved_states(int unit) const {
+    return this->unit(unit).trainable ? 1 + static_cast<int>(moments_.size()) : 1;
+  }
+  DType saved_dtype(int unit, int state) const;
+  // Calls visit(first, elements) for all of this rank's shard, piece by piece; `first` counts in the unit's flat range.
+  using ReadVisit = std::function<void(std::int64_t first, std::span<const std::byte> elements)>;
+  void read_shard(int unit, int state, const ReadVisit& visit);
+  // Calls fill(first, elements) for all that this rank holds of a state (at low stages that is more than its shard),
+  // some of it perhaps twice; elements beyond the unit must be filled with zeros. Ends with everything where it lies.
+  using WriteFill = std::function<void(std::int64_t first, std::span<float> elements)>;
+  void write_held(int unit, int state, const WriteFill& fill);
 
   const StateArray& parameters() const { return parameter_; }
   const StateArray& applied_gradients() const { return placement_.delayed_update ? kept_gradient_ : gradient_; }

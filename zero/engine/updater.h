@@ -48,6 +48,10 @@ class Updater {
   // All that was deferred is updated, and nothing is read ahead of what was not.
   void finish();
 
+  // How many updates each parameter has had.
+  const std::vector<std::int64_t>& steps() const { return steps_; }
+  void set_steps(std::vector<std::int64_t> steps) { steps_ = std::move(steps); }
+
   double seconds() const { return seconds_; }
 
  private:

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +22,10 @@ struct LaunchOptions {
   int master_port = 0;   // 0: one that is free now
   std::string run_name;  // TORCHELASTIC_RUN_ID; empty: random
   std::string role = "default";
-  int max_restarts = 0;          // all ranks are started again so often after a failure
+  int max_restarts = 0;  // all ranks are started again so often after a failure
+  // How far the program has come, by what it left behind: three failures in a row at the same point end it. Empty: not
+  // known.
+  std::function<std::int64_t()> progress{};
   bool bind_cores = true;        // an equal, contiguous share of the cores each, when there are enough
   std::vector<int> shown_ranks;  // local ranks whose output is shown; empty: all
   std::vector<std::pair<std::string, std::string>> variables;  // more environment for every rank

@@ -222,6 +222,16 @@ class Attempt {
   std::vector<RankEnd> ends_;                  // the same order
 };
 
+constexpr int kMostFailuresAtOnePoint = 3;
+
+std::int64_t reached_by(const LaunchOptions& options) {
+  try {
+    return options.progress();
+  } catch (const IoError&) {
+    return 0;
+  }
+}
+
 int status_when_stopped(const Attempt& attempt) {
   const bool all_saved = std::all_of(attempt.ends().begin(), attempt.ends().end(),
                                      [](const RankEnd& end) { return end.end.exit_code == 0 && end.end.signal == 0; });
@@ -235,6 +245,8 @@ int launch(const LaunchOptions& options) {
   const std::string base_id = options.nodes > 1 && !options.run_name.empty() ? options.run_name : random_id();
   SignalInbox inbox;
   OrphanGuard guard;
+  std::int64_t reached = -1;
+  int failures_there = 0;
   for (int restart = 0;; ++restart) {
     const RunIdentity identity{.run_id = restart == 0 ? base_id : fmt::format("{}-{}", base_id, restart),
                                .master_port = options.master_port != 0 ? options.master_port : free_port(),
@@ -248,6 +260,15 @@ int launch(const LaunchOptions& options) {
     // A bad configuration is the same the next time.
     const int status = exit_status(*culprit);
     if (restart == options.max_restarts || status == 2) return status;
+    if (options.progress) {
+      const std::int64_t now = reached_by(options);
+      failures_there = now == std::exchange(reached, now) ? failures_there + 1 : 1;
+      if (failures_there == kMostFailuresAtOnePoint) {
+        fmt::print(stderr, "zero launch: {} failures in a row {}: not started again\n", failures_there,
+                   now > 0 ? fmt::format("after step {}", now) : "before the first checkpoint");
+        return status;
+      }
+    }
     fmt::print(stderr, "zero launch: starting all ranks again ({} of {})\n", restart + 1, options.max_restarts);
   }
 }

@@ -1,6 +1,7 @@
 #include "zero/memory/file_calls.h"
 
 #include <cerrno>
+#include <cstdio>
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -79,6 +80,26 @@ int FileCalls::set_direct(int fd, bool direct) const {
 
 int FileCalls::duplicate(int fd) const {
   return or_error(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+}
+
+int FileCalls::sync(int fd) const {
+  return or_error(::fsync(fd));
+}
+
+int FileCalls::make_folder(const std::string& path) const {
+  return or_error(::mkdir(path.c_str(), 0700));
+}
+
+int FileCalls::remove_folder(const std::string& path) const {
+  return or_error(::rmdir(path.c_str()));
+}
+
+int FileCalls::rename(const std::string& from, const std::string& to) const {
+  return or_error(::rename(from.c_str(), to.c_str()));
+}
+
+int FileCalls::exchange(const std::string& one, const std::string& other) const {
+  return or_error(::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE));
 }
 
 ssize_t FileCalls::read(int fd, std::span<std::byte> into, std::int64_t offset) const {

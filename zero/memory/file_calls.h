@@ -1,4 +1,5 @@
-// FileCalls: the system calls of a scratch file, one function each, so that a test can have each of them fail.
+// FileCalls: the system calls of scratch files and checkpoints, one function each, so that a test can have each of them
+// fail, or end the world at the n-th.
 //
 //   class FullDisk : public FileCalls {
 //     int preallocate(int, std::int64_t) const override { return -ENOSPC; }
@@ -38,6 +39,11 @@ class FileCalls {
   virtual int resize(int fd, std::int64_t bytes) const;
   virtual int set_direct(int fd, bool direct) const;  // past the page cache (O_DIRECT), or through it
   virtual int duplicate(int fd) const;                // a descriptor of the same file
+  virtual int sync(int fd) const;                     // of a file or a folder: what was written survives a power cut
+  virtual int make_folder(const std::string& path) const;    // for this user alone
+  virtual int remove_folder(const std::string& path) const;  // an empty one
+  virtual int rename(const std::string& from, const std::string& to) const;
+  virtual int exchange(const std::string& one, const std::string& other) const;  // both exist; at one moment
   virtual ssize_t read(int fd, std::span<std::byte> into, std::int64_t offset) const;
   virtual ssize_t write(int fd, std::span<const std::byte> from, std::int64_t offset) const;
 };

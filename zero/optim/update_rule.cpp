@@ -30,6 +30,7 @@ class AdamWRule final : public UpdateRule {
   explicit AdamWRule(const AdamWOptions& options) : options_(options) {}
   std::string_view name() const override { return "adamw"; }
   int num_moments() const override { return 2; }
+  std::string_view moment_name(int which) const override { return which == 0 ? "exp_avg" : "exp_avg_sq"; }
   void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
     check_update(*this, span, scalars);
     adamw_update(span, adamw_constants(options_, scalars));
@@ -44,6 +45,7 @@ class SgdRule final : public UpdateRule {
   explicit SgdRule(const SgdOptions& options) : options_(options) {}
   std::string_view name() const override { return "sgd"; }
   int num_moments() const override { return options_.momentum != 0 ? 1 : 0; }
+  std::string_view moment_name(int) const override { return "momentum_buffer"; }
   void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
     check_update(*this, span, scalars);
     sgd_update(span, sgd_constants(options_, scalars));

@@ -62,7 +62,8 @@ class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
   virtual std::string_view name() const = 0;
-  virtual int num_moments() const = 0;  // fp32 moments an element: AdamW 2, SGD 0 or 1
+  virtual int num_moments() const = 0;                        // fp32 moments an element: AdamW 2, SGD 0 or 1
+  virtual std::string_view moment_name(int which) const = 0;  // torch.optim's: "exp_avg", "exp_avg_sq"
   virtual void update(const UpdateSpan& span, const UpdateScalars& scalars) const = 0;
 };
 

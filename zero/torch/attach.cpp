@@ -54,6 +54,16 @@ EngineReport Attachment::report() const {
 void Attachment::finish_updates() {
   impl_->engine().finish();
 }
+void Attachment::save(const std::filesystem::path& path) {
+  begin_save(path, {}, SaveMode::kSync)->wait();
+}
+std::unique_ptr<CheckpointSave> Attachment::begin_save(const std::filesystem::path& path, SaveContents contents,
+                                                       SaveMode mode) {
+  return impl_->begin_save(path, std::move(contents), mode);
+}
+LoadedCheckpoint Attachment::load(const std::filesystem::path& path) {
+  return impl_->load(path);
+}
 PhaseSeconds Attachment::take_phase_seconds() {
   return impl_->engine().take_phase_seconds();
 }

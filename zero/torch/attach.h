@@ -12,6 +12,7 @@
 // unit by unit. Gradients never appear in .grad(): they go to the engine as they are made.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,8 @@
 #include <torch/nn/module.h>
 
 #include "zero/base/timeline.h"
+#include "zero/checkpoint/load.h"
+#include "zero/checkpoint/save.h"
 #include "zero/engine/options.h"
 #include "zero/plan/schedule.h"
 #include "zero/torch/world.h"
@@ -103,6 +106,16 @@ class Attachment {
   // do: what is evaluated afterwards is what is saved. Steps after it are others than without it; within a step, or in
   // a gathered() scope, it is refused (ConfigError).
   void finish_updates();
+
+  // Collective; between steps. A checkpoint at `path`: states, module buffers and this rank's random generator. save()
+  // returns when it is durable; begin_save() as CheckpointSave tells, which goes before this. load() takes what any
+  // world, stage, placement and dtype saved: buffers of the rank of the same number (a rank too many takes those of
+  // rank % ranks then), the generator where the number of ranks is the same. Throws what CheckpointSave and
+  // load_checkpoint() do; ConfigError too where a buffer is missing.
+  void save(const std::filesystem::path& path);
+  std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents,
+                                             SaveMode mode = SaveMode::kAsync);
+  LoadedCheckpoint load(const std::filesystem::path& path);
 
   // Local. Ends the attachment without giving parameters back: they stay empty. For a run that is over and whose model
   // is larger than one rank's memory.

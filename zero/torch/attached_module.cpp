@@ -110,12 +110,34 @@ void AttachedModule::prepare_buffers(torch::nn::Module& module, Communicator& co
     torch::Tensor buffer = item.value();
     if (!buffer.defined() || !seen.insert(buffer.unsafeGetTensorImpl()).second) continue;
     if (is_deferred(buffer)) replace_data(buffer, build_deferred(buffer, item.key()));
+    buffers_.emplace_back(item.key(), buffer);
     torch::Tensor contiguous = buffer.contiguous();
     comm.broadcast({static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()}, 0, {.control = true})
         .wait();
     comm.drain();
     if (!contiguous.is_same(buffer)) buffer.copy_(contiguous);
   }
+}
+
+// Ranks that are threads share one.
+bool AttachedModule::owns_generator() const {
+  const Communicator& comm = engine_->communicator();
+  return comm.world() == 1 || comm.transport() != "in_process";
+}
+
+std::unique_ptr<CheckpointSave> AttachedModule::begin_save(const std::filesystem::path& path, SaveContents contents,
+                                                           SaveMode mode) {
+  verify();
+  for (Extra& extra : extras_of(buffers_, owns_generator())) contents.extras.push_back(std::move(extra));
+  return std::make_unique<CheckpointSave>(*engine_, path, std::move(contents), mode);
+}
+
+LoadedCheckpoint AttachedModule::load(const std::filesystem::path& path) {
+  verify();
+  LoadedCheckpoint loaded = load_checkpoint(*engine_, path);
+  const bool same_world = std::ssize(loaded.manifest.files) == engine_->communicator().world();
+  take_extras(loaded.extras, buffers_, same_world && owns_generator(), path.string());
+  return loaded;
 }
 
 AttachedModule::~AttachedModule() {

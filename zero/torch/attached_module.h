@@ -13,6 +13,7 @@
 #include "zero/engine/engine.h"
 #include "zero/torch/attach.h"
 #include "zero/torch/parameter_storage.h"
+#include "zero/torch/rank_extras.h"
 
 namespace torch::autograd {
 struct Node;
@@ -49,6 +50,10 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void for_each_parameter(const std::function<void(const std::string&, const torch::Tensor&)>& visit,
                           bool full_precision);
 
+  // Collective; as Attachment's.
+  std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents, SaveMode mode);
+  LoadedCheckpoint load(const std::filesystem::path& path);
+
   Engine& engine() { return *engine_; }
   const Engine& engine() const { return *engine_; }
 
@@ -65,6 +70,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void install_hook(int param);
   void prepare_buffers(torch::nn::Module& module, Communicator& comm);
   Use why() const;
+  bool owns_generator() const;
 
   AttachOptions options_;
   std::vector<torch::Tensor> tensors_;  // by parameter: the module's own
@@ -73,6 +79,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   std::vector<SliceAddress> addresses_;
   std::vector<ParameterStorage> storages_;  // by parameter
   std::vector<Hook> hooks_;
+  NamedBuffers buffers_;  // each tensor once
   std::unique_ptr<Engine> engine_;
   std::vector<std::vector<GatheredUnit>> scopes_;  // of gathered(), innermost last
   mutable Use last_use_ = Use::kForward;

@@ -5,13 +5,25 @@
 #include <system_error>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "zero/base/error.h"
+#include "zero/base/file.h"
 
 namespace zero {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+void remove_file(const fs::path& file) {
+  std::error_code error;
+  fs::remove(file, error);
+  if (error) throw IoError(file.string(), "remove", error.value());
+}
+
+}  // namespace
 
 bool RunFolder::holds_run() const {
   std::error_code ignored;  // a folder that cannot be looked into is refused by create()
@@ -24,7 +36,12 @@ void RunFolder::require_free(bool overwrite) const {
                     "name another folder with --run.dir, or replace the run with --overwrite");
 }
 
-void RunFolder::create() const {
+bool RunFolder::is_of(std::string_view launch) const {
+  std::error_code ignored;
+  return !launch.empty() && fs::exists(this->launch(), ignored) && read_file(this->launch()) == launch;
+}
+
+void RunFolder::create(std::string_view launch) const {
   std::error_code error;
   fs::create_directories(path_, error);
   if (!error && ::access(path_.c_str(), W_OK | X_OK) != 0) error = std::error_code(errno, std::generic_category());
@@ -33,9 +50,38 @@ void RunFolder::create() const {
                       "name a folder that you may write to with --run.dir");
   }
   for (const fs::path& file : {config(), plan(), metrics(), model(), report()}) {
-    fs::remove(file, error);
-    if (error) throw IoError(file.string(), "remove", error.value());
+    remove_file(file);
   }
+  checkpoints().clear();
+  // Last: what was there before is gone.
+  launch.empty() ? remove_file(this->launch()) : write_file(this->launch(), launch);
+}
+
+void RunFolder::reopen(std::int64_t step, bool evaluates_again) const {
+  remove_file(model());
+  remove_file(report());
+  std::error_code ignored;
+  if (!fs::exists(metrics(), ignored)) return;
+  const std::string all = read_file(metrics());
+  std::string kept;
+  for (std::size_t begin = 0; begin < all.size();) {
+    const std::size_t end = all.find('\n', begin);
+    if (end == std::string::npos) break;  // half a line, of a run that was killed
+    const auto line = nlohmann::json::parse(all.begin() + static_cast<std::ptrdiff_t>(begin),
+                                            all.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    const std::int64_t of = line.is_object() ? line.value("step", step + 1) : step + 1;
+    const bool again = evaluates_again && of == step && line.contains("val_loss");
+    if (of <= step && !again) kept.append(all, begin, end + 1 - begin);
+    begin = end + 1;
+  }
+  write_file(metrics(), kept);
+}
+
+std::int64_t RunFolder::finished_steps() const {
+  std::error_code ignored;
+  if (!fs::exists(report(), ignored) || !fs::exists(model(), ignored)) return -1;
+  const auto json = nlohmann::json::parse(read_file(report()), nullptr, false);
+  return json.is_object() ? json.value("steps", std::int64_t{-1}) : -1;
 }
 
 void RunFolder::require_finished() const {

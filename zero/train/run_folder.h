@@ -3,11 +3,16 @@
 //   RunFolder folder("runs/shakespeare");
 //   folder.require_free(/*overwrite=*/false);      // every rank: looks, changes nothing
 //   folder.create();                               // one rank, when all have looked
+//   folder.reopen(500);                            // or: to go on after step 500
 //
 // Local. Throws ConfigError under "run.dir" for a folder that holds a run, cannot be made or cannot be written.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <string_view>
+
+#include "zero/checkpoint/checkpoint_folder.h"
 
 namespace zero {
 
@@ -18,8 +23,15 @@ class RunFolder {
   // Does it hold a run, finished or not?
   bool holds_run() const;
   void require_free(bool overwrite) const;
-  // Makes the folder, and removes the files of an old run from it: those named below and nothing else.
-  void create() const;
+  // Makes the folder, and removes the files of an old run from it: those named below, checkpoints and nothing else.
+  void create(std::string_view launch = "") const;
+  // Makes it ready to go on after a step: the report and weights of an end that came, and metrics of later steps, go.
+  // `evaluates_again`: evaluations after that step, too.
+  void reopen(std::int64_t step, bool evaluates_again) const;
+  // Was it made by this launch? Then ranks that were started again go on in it. `launch` empty: no.
+  bool is_of(std::string_view launch) const;
+  // Steps of the run that has ended here; -1: none has.
+  std::int64_t finished_steps() const;
   // ConfigError unless a finished run's weights are here.
   void require_finished() const;
 
@@ -29,6 +41,8 @@ class RunFolder {
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path model() const { return path_ / "model.safetensors"; }
   std::filesystem::path report() const { return path_ / "report.json"; }
+  std::filesystem::path launch() const { return path_ / ".launch"; }  // whose ranks made it
+  CheckpointFolder checkpoints() const { return CheckpointFolder(path_ / "checkpoints"); }
 
  private:
   std::filesystem::path path_;

@@ -8,7 +8,6 @@
 
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
-#include "zero/train/rank_values.h"
 
 namespace zero {
 namespace {
@@ -32,19 +31,6 @@ std::map<std::string, std::string, std::less<>> keys_of(std::string_view toml) {
   return keys;
 }
 
-// Texts differ in length, messages between ranks do not: the end is filled with zeros.
-std::vector<std::string> texts_of_ranks(Communicator& comm, std::string_view text) {
-  const auto sizes = all_gather_value(comm, static_cast<std::int64_t>(text.size()));
-  std::vector<char> mine(text.begin(), text.end());
-  mine.resize(static_cast<std::size_t>(*std::max_element(sizes.begin(), sizes.end())));
-  std::vector<std::string> texts;
-  for (const auto& theirs : gather_ranks<char>(comm, mine)) {
-    const auto size = static_cast<std::ptrdiff_t>(sizes[texts.size()]);
-    texts.emplace_back(theirs.begin(), theirs.begin() + size);
-  }
-  return texts;
-}
-
 }  // namespace
 
 std::string differing_keys(std::string_view theirs, std::string_view expected) {
@@ -66,7 +52,7 @@ void require_same_configuration(Communicator& comm, std::uint64_t hash, std::str
   const auto differs = std::find_if(hashes.begin(), hashes.end(), [&](auto other) { return other != hashes.front(); });
   if (differs == hashes.end()) return;
   const auto rank = static_cast<std::size_t>(differs - hashes.begin());
-  const std::vector<std::string> texts = texts_of_ranks(comm, text);
+  const std::vector<std::string> texts = all_gather_text(comm, text);
   const std::string keys = differing_keys(texts[rank], texts.front());
   throw ConfigError(
       "configuration", fmt::format("rank {}", rank),

@@ -37,6 +37,13 @@ class StepHistory {
   // Collective.
   Exchanged exchange(Communicator& comm, int stop_signal);
 
+  // Local. The steps before those of this process.
+  void restore(std::vector<float> losses, std::vector<double> grad_norms, std::vector<double> seconds) {
+    losses_ = std::move(losses);
+    grad_norms_ = std::move(grad_norms);
+    seconds_ = std::move(seconds);
+  }
+
   // Of all steps exchanged so far.
   const std::vector<float>& losses() const { return losses_; }
   const std::vector<double>& grad_norms() const { return grad_norms_; }

@@ -15,6 +15,7 @@ StopSignal::StopSignal() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGUSR1);
   if (const int error = pthread_sigmask(SIG_BLOCK, &signals, &before_); error != 0)
     throw IoError("signals", "block", error);
   descriptor_ = FileDescriptor(::signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC));
@@ -25,7 +26,11 @@ StopSignal::StopSignal() {
   }
 }
 
+// What came twice, or too late to be asked for, must not end a process that has done what it was asked.
 StopSignal::~StopSignal() {
+  signalfd_siginfo info;
+  while (::read(descriptor_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+  }
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 

@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM, asked for instead of delivered: a step is always finished.
+// SIGINT, SIGTERM and SIGUSR1, asked for instead of delivered: a step is always finished.
 //
 //   StopSignal stop;                    // before the process has other threads: they inherit what is blocked
 //   if (int signal = stop.pending()) ...

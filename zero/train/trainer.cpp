@@ -15,6 +15,7 @@
 #include "zero/base/file.h"
 #include "zero/base/log.h"
 #include "zero/base/process_memory.h"
+#include "zero/comm/collectives.h"
 #include "zero/data/prefetcher.h"
 #include "zero/models/generate.h"
 #include "zero/torch/module_parameters.h"
@@ -27,6 +28,7 @@
 #include "zero/train/plan_table.h"
 #include "zero/train/rank_values.h"
 #include "zero/train/rate_cache.h"
+#include "zero/train/run_checkpoints.h"
 #include "zero/train/run_folder.h"
 #include "zero/train/same_configuration.h"
 #include "zero/train/step_history.h"
@@ -69,17 +71,28 @@ class Trainer {
         parking_(task_->activations()),
         progress_(output.out, style_on(output.style, world), job.train.steps,
                   corpus_.shape().context > 0 ? "tok/s" : "rows/s"),
-        history_(job.train.log_every, job.train.steps) {}
+        history_(job.train.log_every, job.train.steps),
+        checkpoints_(job.checkpoint, folder_.checkpoints(), world.communicator(),
+                     [this](const std::string& line) { progress_.line(line); }) {}
 
   TrainResult run() {
+    if (is_done()) {
+      progress_.line(
+          fmt::format("{}: done already, all {} steps; train.steps goes on with it, --overwrite begins again",
+                      folder_.path().string(), job_.train.steps));
+      return {.was_done = true};
+    }
     prepare();
     const int signal = run_steps();
     if (signal != 0) {
-      progress_.line(fmt::format("stopped by signal {} after step {}", signal, history_.losses().size()));
+      const bool saved = save_before_stop();
+      progress_.line(fmt::format("stopped by signal {} after step {}{}", signal, done_.step,
+                                 saved ? ": the same command continues" : ""));
       engine_->abandon();
-      return {.stop_signal = signal};
+      return {.stop_signal = signal, .saved = saved, .save_failed = checkpoints_.last_failed()};
     }
     TrainResult result{.report = finish()};
+    result.save_failed = checkpoints_.last_failed();
     engine_->abandon();
     return result;
   }
@@ -91,11 +104,19 @@ class Trainer {
   }
 
   bool is_first() const { return world_.rank() == 0; }
-  BatchGrid grid() const { return {.batch = job_.train.batch, .world = world_.size(), .rank = world_.rank()}; }
-  double tokens_per_step() const {
-    const auto samples = job_.train.batch * job_.train.accumulate * world_.size();
-    return static_cast<double>(samples * task_->tokens_per_sample());
+  // Does the folder hold this run to its end? As rank 0 sees it.
+  bool is_done() {
+    Communicator& comm = world_.communicator();
+    begun_by_us_ = all_gather_value(comm, job_.restarted && folder_.is_of(job_.launch) ? 1 : 0).front() == 1;
+    if (job_.overwrite && !begun_by_us_) return false;
+    saved_steps_ = checkpoints_.steps();
+    const bool done = !saved_steps_.empty() && folder_.finished_steps() >= job_.train.steps;
+    return all_gather_value(comm, done ? 1 : 0).front() == 1;
   }
+  bool resumes() const { return !saved_steps_.empty(); }
+  std::int64_t samples_per_step() const { return job_.train.batch * job_.train.accumulate * world_.size(); }
+  BatchGrid grid() const { return {.batch = job_.train.batch, .world = world_.size(), .rank = world_.rank()}; }
+  double tokens_per_step() const { return static_cast<double>(samples_per_step() * task_->tokens_per_sample()); }
 
   // What must be right before anything is written, then the folder, then the engine.
   void prepare() {
@@ -104,9 +125,11 @@ class Trainer {
                         "in_process ranks are threads that share one random generator",
                         "use comm.transport shared_memory, or dropout 0");
     }
-    folder_.require_free(job_.overwrite);
+    if (!resumes()) folder_.require_free(job_.overwrite || begun_by_us_);
+    RunCheckpoints::require_room(job_.checkpoint, folder_.checkpoints().path(), checkpoint_bytes(),
+                                 [this](const std::string& line) { progress_.line(line); });
     std::optional<SafetensorsFile> init;
-    if (!job_.model.init.empty()) init = map_weights(task_->module(), job_.model.init);
+    if (!job_.model.init.empty() && !resumes()) init = map_weights(task_->module(), job_.model.init);
     require_same_configuration(world_.communicator(), job_.config_hash, job_.config_text);
     if (ActivationStore* const store = task_->activations()) store->open();
     progress_.line(
@@ -116,13 +139,55 @@ class Trainer {
     options.timeline = timeline_.recorder();
     engine_.emplace(attach(task_->module(), world_, std::move(options)));
     init.reset();
+    if (resumes()) resume();
     if (!is_first()) return;
     if (probed_) RateCache().keep(machine_, engine_->report().rates);
-    folder_.create();
+    resumes() ? folder_.reopen(done_.step, done_.step == job_.train.steps) : folder_.create(job_.launch);
     timeline_.remove_old();
     write_file(folder_.config(), job_.config_text);
     write_file(folder_.plan(), plan);
     log_.emplace(folder_.metrics());
+  }
+
+  // Of all ranks: parameters and moments in full precision.
+  std::int64_t checkpoint_bytes() {
+    const int num_states = 1 + make_update_rule(job_.attach.optimizer)->num_moments();
+    std::int64_t bytes = 0;
+    for (const ParamSpec& spec : parameters_of(task_->module(), job_.attach.dtype).specs)
+      bytes += spec.numel() * 4 * (spec.trainable ? num_states : 1);
+    return bytes;
+  }
+
+  // The states are the checkpoint's, everything else is the configuration's; where that has changed, it is said.
+  void resume() {
+    std::optional<Resumed> resumed = checkpoints_.resume(*engine_);
+    if (!resumed) throw IoError(folder_.checkpoints().path().string(), "list", 0, "its checkpoints are gone");
+    done_ = std::move(resumed->state);
+    if (done_.step > job_.train.steps)
+      throw ConfigError("train.steps", fmt::format("{}", job_.train.steps),
+                        fmt::format("this run has come to step {} already", done_.step),
+                        "use more steps, or begin again with --overwrite");
+    history_.restore(done_.losses, done_.grad_norms, done_.seconds);
+    last_report_ = engine_->report();
+    progress_.line(fmt::format("continuing after step {} of {}: {}, saved by {} ranks", done_.step, job_.train.steps,
+                               resumed->path.string(), resumed->manifest.files.size()));
+    if (const std::string changed = differing_keys(job_.config_text, resumed->manifest.config); !changed.empty())
+      progress_.line(fmt::format("  as the configuration says now: {}", changed));
+  }
+
+  // Collective; every step must have been exchanged.
+  void save(SaveMode mode) {
+    done_.losses = history_.losses();
+    done_.grad_norms = history_.grad_norms();
+    done_.seconds = history_.seconds();
+    checkpoints_.begin(*engine_, done_, job_.config_text, mode);
+  }
+
+  bool save_before_stop() {
+    if (!job_.checkpoint.on()) return false;
+    save(SaveMode::kSync);
+    checkpoints_.finish();
+    return !checkpoints_.last_failed();
   }
 
   // What the disk manages is wanted wherever states may lie there: for the choice, or to tell what was to be expected.
@@ -159,25 +224,39 @@ class Trainer {
   // Returns the signal that ended it, or 0.
   int run_steps() {
     const StepOptions& o = job_.train;
-    const TrainingBatches batches(*corpus_.train, job_.data.order, o.seed, grid());
-    Prefetcher prefetcher(0, o.steps * o.accumulate, [&](std::int64_t i, Batch& batch) { batches.fill(i, batch); });
-    for (std::int64_t step = 0; step < o.steps; ++step) {
-      timeline_.begin_step(step);
+    const std::int64_t first = done_.step;
+    const TrainingBatches batches(*corpus_.train, job_.data.order, o.seed, grid(), done_.samples);
+    Prefetcher prefetcher(0, (o.steps - first) * o.accumulate,
+                          [&](std::int64_t i, Batch& batch) { batches.fill(i, batch); });
+    for (std::int64_t step = first; step < o.steps; ++step) {
+      timeline_.begin_step(step - first);
       history_.add(run_step(step, prefetcher));
-      if (timeline_.end_step(step))
+      done_.step = step + 1;
+      done_.samples += samples_per_step();
+      if (timeline_.end_step(step - first))
         progress_.line(fmt::format("timeline: {} (open it at https://ui.perfetto.dev)", timeline_.path().string()));
-      if (step == 0) mine_.startup_s = boot_seconds() - process_start_seconds();
-      if (step + 1 == std::min<std::int64_t>(o.steps, kWarmupSteps)) {
+      if (step == first) mine_.startup_s = boot_seconds() - process_start_seconds();
+      if (step + 1 == std::min<std::int64_t>(o.steps, first + kWarmupSteps)) {
         mine_.steady_rss = resident_bytes();
         mine_.steady_pss = proportional_or_zero();
       }
-      if (history_.exchange_due()) {
-        if (const int signal = exchange(); signal != 0) return signal;
-      }
-      if (o.eval_every > 0 && (step + 1) % o.eval_every == 0 && step + 1 < o.steps)
-        evaluate_after(step + 1, o.eval_batches);
+      if (const int signal = after_step(step + 1); signal != 0) return signal;
     }
     return 0;
+  }
+
+  // What is done between steps, at the same ones on every rank.
+  int after_step(std::int64_t step) {
+    const StepOptions& o = job_.train;
+    bool exchanged = history_.exchange_due();
+    int signal = exchanged ? exchange() : 0;
+    if (o.eval_every > 0 && step % o.eval_every == 0 && step < o.steps) evaluate_after(step, o.eval_batches);
+    checkpoints_.poll();
+    if (signal == 0 && checkpoints_.due(step, o.steps, exchanged)) {
+      if (!exchanged) signal = exchange();
+      if (signal == 0) save(SaveMode::kAsync);  // else the end saves
+    }
+    return signal;
   }
 
   StepMetrics run_step(std::int64_t step, Prefetcher& prefetcher) {
@@ -269,6 +348,7 @@ class Trainer {
   RunReport finish() {
     RunReport report;
     engine_->finish_updates();
+    checkpoints_.finish();
     report.has_validation = corpus_.validation != nullptr;
     report.val_loss = evaluate_after(job_.train.steps, 0);
     write_sample();
@@ -356,8 +436,12 @@ class Trainer {
   std::string machine_;  // identity, for the rates
   bool probed_ = false;
   EngineReport last_report_;
-  StepMetrics since_line_;            // sums since the last printed line; `step` counts
-  std::optional<Attachment> engine_;  // last: gone before the module it is attached to
+  StepMetrics since_line_;                 // sums since the last printed line; `step` counts
+  bool begun_by_us_ = false;               // by an earlier attempt of the launch that this one is of
+  std::vector<std::int64_t> saved_steps_;  // by checkpoints that are there when the run begins, the newest first
+  RunState done_;                          // without the series, which history_ has
+  std::optional<Attachment> engine_;       // gone before the module it is attached to
+  RunCheckpoints checkpoints_;             // last: a save goes before the engine that it is of
 };
 
 }  // namespace

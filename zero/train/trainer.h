@@ -4,7 +4,8 @@
 //   TrainResult result = train(job, world, {.out = std::cout, .style = ProgressStyle::of_standard_output()});
 //
 // A step: `accumulate` micro-batches forward and backward, each loss divided by their number, then one update at the
-// schedule's learning rate. Everything a user did wrong is a ConfigError before anything is allocated or written.
+// schedule's learning rate. A folder that holds checkpoints of a run is gone on with from the newest that is whole.
+// Everything a user did wrong is a ConfigError before anything is allocated or written.
 // Collective: every rank of `world` calls it with the same job; rank 0 prints and writes.
 #pragma once
 
@@ -19,6 +20,7 @@
 #include "zero/train/lr_schedule.h"
 #include "zero/train/progress.h"
 #include "zero/train/report.h"
+#include "zero/train/run_checkpoints.h"
 #include "zero/train/step_timeline.h"
 #include "zero/train/stop_signal.h"
 #include "zero/train/task.h"
@@ -41,9 +43,12 @@ struct TrainJob {
   DataOptions data;  // its context may be 0: the model's
   StepOptions train;
   LrSchedule schedule;
+  CheckpointPolicy checkpoint{};
   AttachOptions attach;
   std::filesystem::path run_dir;
   bool overwrite = false;
+  std::string launch;             // one for all attempts of a launcher
+  bool restarted = false;         // a later attempt, which goes on with what an earlier one began
   bool probe_again = false;       // what the machine manages, also where it is known from before
   std::string config_text;        // for config.toml
   std::uint64_t config_hash = 0;  // ranks that differ in it do not start
@@ -57,8 +62,11 @@ struct TrainOutput {
 };
 
 struct TrainResult {
-  int stop_signal = 0;  // not 0: ended by this signal; there is no report
-  RunReport report;     // complete on every rank but for the SHA, which rank 0 has
+  int stop_signal = 0;       // not 0: ended by this signal; there is no report
+  bool saved = false;        // then: where it stopped is on disk
+  bool save_failed = false;  // the last checkpoint that was due could not be written
+  bool was_done = false;     // the run folder holds this run to its end: nothing was done, there is no report
+  RunReport report;          // complete on every rank but for the SHA, which rank 0 has
 };
 
 TrainResult train(const TrainJob& job, World& world, TrainOutput output);

@@ -76,6 +76,14 @@ std::optional<ParkingOptions> parking_options(const Config& config) {
                         .link_bytes_per_second = static_cast<double>(config.zero.link_bandwidth.bytes)};
 }
 
+CheckpointPolicy checkpoint_policy(const CheckpointConfig& checkpoint) {
+  return {.every_steps = checkpoint.every.steps,
+          .every_seconds = std::chrono::duration<double>(checkpoint.every.time).count(),
+          .keep = checkpoint.keep,
+          .async = checkpoint.async,
+          .stop_on_error = checkpoint.on_error == "stop"};
+}
+
 // Cores of a rank: those its launcher bound it to, else its share of the machine's.
 int threads_of(const Config& config, int local_ranks) {
   if (config.run.threads > 0) return static_cast<int>(config.run.threads);
@@ -140,6 +148,7 @@ TrainJob make_job(const Config& config, int local_ranks) {
                        .min_lr = config.schedule.min_lr,
                        .warmup = config.schedule.warmup,
                        .steps = t.steps},
+          .checkpoint = checkpoint_policy(config.checkpoint),
           .attach = attach_options(config, local_ranks),
           .run_dir = config.run.dir,
           .probe_again = config.zero.rates == "probe",

@@ -1,9 +1,12 @@
 // `zero train`: this process is one rank, or all of them as threads.
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <thread>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include <ATen/Parallel.h>
 
@@ -16,13 +19,31 @@
 namespace zero::cli {
 namespace {
 
-// Returns the signal that ended the run, or 0.
+// `zero launch` has one name for all attempts, to which it adds the number of a later one.
+void tell_launch(TrainJob& job) {
+  const char* const run_id = std::getenv("ZERO_RUN_ID");
+  const char* const attempt = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  if (run_id == nullptr || attempt == nullptr) return;
+  job.launch = run_id;
+  job.restarted = std::string_view(attempt) != "0";
+  const std::string suffix = fmt::format("-{}", attempt);
+  if (job.restarted && job.launch.ends_with(suffix)) job.launch.resize(job.launch.size() - suffix.size());
+}
+
+int status_of(const TrainResult& result) {
+  constexpr int kIoFailed = 4;
+  if (result.stop_signal != 0 && !result.saved) return 128 + result.stop_signal;
+  return result.save_failed ? kIoFailed : 0;
+}
+
+// Returns the exit status.
 int train_rank(const TrainRequest& request, World& world, const StopSignal& stop) {
   LoadedConfig loaded = request.loaded;
   fit_to_world(loaded, world.size());
   TrainJob job = make_job(loaded.config, world.local_size());
+  tell_launch(job);
   job.overwrite = request.overwrite;
-  return train(job, world, {.out = std::cout, .style = ProgressStyle::of_standard_output(), .stop = &stop}).stop_signal;
+  return status_of(train(job, world, {.out = std::cout, .style = ProgressStyle::of_standard_output(), .stop = &stop}));
 }
 
 // When one rank fails, the others fail because of it: the cause is what is not a CommError.
@@ -42,14 +63,14 @@ void rethrow_cause(const std::vector<std::exception_ptr>& errors) {
 int train_threads(const TrainRequest& request, int num_ranks, const WorldOptions& options, const StopSignal& stop) {
   std::vector<World> worlds = World::in_process(num_ranks, options);
   std::vector<std::exception_ptr> errors(worlds.size());
-  std::vector<int> signals(worlds.size());
+  std::vector<int> statuses(worlds.size());
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < worlds.size(); ++rank) {
     threads.emplace_back([&, rank] {
       // Its own: a rank that fails leaves the world, and the others hear of it.
       World world = std::move(worlds[rank]);
       try {
-        signals[rank] = train_rank(request, world, stop);
+        statuses[rank] = train_rank(request, world, stop);
       } catch (...) {
         errors[rank] = std::current_exception();
       }
@@ -57,7 +78,7 @@ int train_threads(const TrainRequest& request, int num_ranks, const WorldOptions
   }
   for (std::thread& thread : threads) thread.join();
   rethrow_cause(errors);
-  return *std::max_element(signals.begin(), signals.end());
+  return *std::max_element(statuses.begin(), statuses.end());
 }
 
 }  // namespace
@@ -69,14 +90,10 @@ int train_verb(const TrainRequest& request) {
   at::set_num_interop_threads(1);
   const CommConfig& comm = request.loaded.config.comm;
   const WorldOptions options{.transport = comm.transport, .timeout = comm.timeout, .ranks = request.ranks};
-  int signal = 0;
-  if (request.in_process_ranks) {
-    signal = train_threads(request, static_cast<int>(*request.in_process_ranks), options, stop);
-  } else {
-    World world = World::from_environment(options);
-    signal = train_rank(request, world, stop);
-  }
-  return signal == 0 ? 0 : 128 + signal;
+  if (request.in_process_ranks)
+    return train_threads(request, static_cast<int>(*request.in_process_ranks), options, stop);
+  World world = World::from_environment(options);
+  return train_rank(request, world, stop);
 }
 
 }  // namespace zero::cli

@@ -1,0 +1,130 @@
+#include "zero/checkpoint/block_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "zero/base/error.h"
+
+#include "../memory/failing_calls.h"
+#include "../message_of.h"
+#include "../temporary_folder.h"
+
+namespace zero {
+namespace {
+
+std::vector<std::byte> pattern(std::int64_t bytes) {
+  std::vector<std::byte> data(static_cast<std::size_t>(bytes));
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 2654435761u >> 13);
+  return data;
+}
+
+BlockSums write(const std::filesystem::path& path, const std::vector<std::byte>& data, std::size_t piece) {
+  BlockFileWriter writer(path.string(), std::ssize(data));
+  for (std::size_t begin = 0; begin < data.size(); begin += piece)
+    writer.append(std::span(data).subspan(begin, std::min(piece, data.size() - begin)));
+  return writer.finish();
+}
+
+std::vector<std::byte> read(const std::filesystem::path& path, const BlockSums& sums) {
+  const BlockFileReader reader(path.string(), sums);
+  std::vector<std::byte> data, block(static_cast<std::size_t>(kSumBlockBytes));
+  for (std::int64_t i = 0; i < reader.num_blocks(); ++i) {
+    const auto bytes = reader.read_block(i, block);
+    data.insert(data.end(), bytes.begin(), bytes.end());
+  }
+  return data;
+}
+
+TEST(BlockFile, WhatIsAppendedInPiecesOfAnySizeComesBack) {
+  const TemporaryFolder folder;
+  int n = 0;
+  for (const std::int64_t bytes : {std::int64_t{1}, std::int64_t{4096}, kSumBlockBytes - 1, kSumBlockBytes,
+                                   kSumBlockBytes + 1, 5 * kSumBlockBytes + 12345}) {
+    const auto data = pattern(bytes);
+    const auto path = folder / std::to_string(n++);
+    const BlockSums sums = write(path, data, 1000003);
+    EXPECT_EQ(sums.size_bytes, bytes);
+    EXPECT_EQ(std::filesystem::file_size(path), static_cast<std::uintmax_t>(bytes));
+    EXPECT_EQ(read(path, sums), data);
+  }
+}
+
+TEST(BlockFile, SumsDoNotDependOnThePieces) {
+  const TemporaryFolder folder;
+  const auto data = pattern(2 * kSumBlockBytes + 77);
+  EXPECT_EQ(write(folder / "a", data, 4099), write(folder / "b", data, data.size()));
+}
+
+TEST(BlockFile, AFlippedBitIsFoundInItsBlock) {
+  const TemporaryFolder folder;
+  auto data = pattern(2 * kSumBlockBytes + 100);
+  const BlockSums sums = write(folder / "a", data, data.size());
+  data[static_cast<std::size_t>(kSumBlockBytes) + 5] ^= std::byte{1};
+  folder.write("b", {reinterpret_cast<const char*>(data.data()), data.size()});
+  const BlockFileReader reader((folder / "b").string(), sums);
+  std::vector<std::byte> block(static_cast<std::size_t>(kSumBlockBytes));
+  EXPECT_NO_THROW((void)reader.read_block(0, block));
+  EXPECT_THROW((void)reader.read_block(1, block), IoError);
+  EXPECT_NO_THROW((void)reader.read_block(2, block));
+}
+
+TEST(BlockFile, AFileOfAnotherSizeIsRefusedWithBoth) {
+  const TemporaryFolder folder;
+  const auto data = pattern(5000);
+  const BlockSums sums = write(folder / "a", data, 5000);
+  std::filesystem::resize_file(folder / "a", 4999);
+  EXPECT_NE(
+      message_of<IoError>([&] { BlockFileReader((folder / "a").string(), sums); }).find("has 4999 bytes, not 5000"),
+      std::string::npos);
+}
+
+TEST(BlockFile, WhatIsNoFileIsRefused) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "folder");
+  std::filesystem::create_symlink(folder.write("target", "x"), folder / "link");
+  EXPECT_THROW(BlockFileReader((folder / "folder").string(), {.size_bytes = 1, .sums = {0}}), IoError);
+  EXPECT_THROW(BlockFileReader((folder / "link").string(), {.size_bytes = 1, .sums = {0}}), IoError);
+  EXPECT_THROW(BlockFileReader((folder / "nothing").string(), {.size_bytes = 1, .sums = {0}}), IoError);
+  ::mkfifo((folder / "pipe").c_str(), 0600);
+  EXPECT_THROW(BlockFileReader((folder / "pipe").string(), {.size_bytes = 1, .sums = {0}}), IoError);
+}
+
+TEST(BlockFile, AFileThatIsThereIsNotOverwritten) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("a", "mine");
+  EXPECT_THROW(BlockFileWriter(path.string(), 10), IoError);
+  EXPECT_EQ(read_file(path), "mine");
+}
+
+TEST(BlockFile, EveryFailingCallIsTold) {
+  const TemporaryFolder folder;
+  const auto data = pattern(kSumBlockBytes + 1);
+  const auto attempt = [&](auto set) {
+    FailingCalls calls;
+    set(calls);
+    std::filesystem::remove(folder / "a");
+    try {
+      BlockFileWriter writer((folder / "a").string(), std::ssize(data), calls);
+      writer.append(data);
+      writer.finish();
+    } catch (const IoError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const auto told = [&](const std::string& text, const char* what) {
+    EXPECT_NE(text.find((folder / "a").string()), std::string::npos) << text;
+    EXPECT_NE(text.find(what), std::string::npos) << text;
+  };
+  told(attempt([](FailingCalls& calls) { calls.on_create = -EACCES; }), "create");
+  told(attempt([](FailingCalls& calls) { calls.on_preallocate = -ENOSPC; }), "reserve 4194305 bytes");
+  told(attempt([](FailingCalls& calls) { calls.on_write = -EIO; }), "write");
+  told(attempt([](FailingCalls& calls) { calls.on_write = -ENOSPC; }), "No space left");
+  told(attempt([](FailingCalls& calls) { calls.on_resize = -EIO; }), "set the size");
+  told(attempt([](FailingCalls& calls) { calls.on_sync = -EIO; }), "fsync");
+  EXPECT_EQ(attempt([](FailingCalls& calls) { calls.on_preallocate = -EOPNOTSUPP; }), "");
+  EXPECT_EQ(attempt([](FailingCalls& calls) { calls.on_direct = -EINVAL; }), "");
+}
+
+}  // namespace
+}  // namespace zero

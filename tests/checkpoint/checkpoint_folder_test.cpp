@@ -1,0 +1,57 @@
+#include "zero/checkpoint/checkpoint_folder.h"
+
+#include <gtest/gtest.h>
+
+#include "../temporary_folder.h"
+
+namespace zero {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path make(const fs::path& folder) {
+  fs::create_directories(folder);
+  std::ofstream(folder / "manifest.json") << "{}";
+  std::ofstream(folder / "rank-00000.safetensors") << "x";
+  return folder;
+}
+
+TEST(CheckpointFolder, ListsStepsTheNewestFirstAndNothingElse) {
+  const TemporaryFolder folder;
+  const CheckpointFolder checkpoints(folder.path());
+  for (const std::int64_t step : {9, 100000000, 20}) make(checkpoints.path_of(step));
+  make(folder / "step-00000030.tmp");
+  make(folder / "step-");
+  make(folder / "other");
+  folder.write("step-00000040", "a file");
+  std::vector<std::int64_t> steps;
+  for (const auto& entry : checkpoints.list()) steps.push_back(entry.step);
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{100000000, 20, 9}));
+}
+
+TEST(CheckpointFolder, OneThatIsNotThereIsEmpty) {
+  const TemporaryFolder folder;
+  const CheckpointFolder checkpoints(folder / "none");
+  EXPECT_TRUE(checkpoints.list().empty());
+  EXPECT_NO_THROW(checkpoints.keep(1, 9));
+}
+
+TEST(CheckpointFolder, KeepsTheNewestAndRemovesWhatDidNotEnd) {
+  const TemporaryFolder folder;
+  const CheckpointFolder checkpoints(folder.path());
+  for (std::int64_t step = 1; step <= 5; ++step) make(checkpoints.path_of(step));
+  make(folder / "step-00000006.tmp");
+  make(folder / "mine");
+  checkpoints.keep(2, 5);
+  EXPECT_EQ(checkpoints.list(),
+            (std::vector<CheckpointFolder::Entry>{{5, checkpoints.path_of(5)}, {4, checkpoints.path_of(4)}}));
+  EXPECT_FALSE(fs::exists(folder / "step-00000006.tmp"));
+  EXPECT_TRUE(fs::exists(folder / "mine/manifest.json"));
+  checkpoints.keep(1, 4);  // what is newer was left behind
+  EXPECT_EQ(checkpoints.list(), (std::vector<CheckpointFolder::Entry>{{4, checkpoints.path_of(4)}}));
+  checkpoints.clear();
+  EXPECT_TRUE(checkpoints.list().empty());
+}
+
+}  // namespace
+}  // namespace zero

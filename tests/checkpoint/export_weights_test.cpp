@@ -1,0 +1,67 @@
+#include "zero/checkpoint/export_weights.h"
+
+#include <cstring>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/base/file.h"
+#include "zero/checkpoint/safetensors_file.h"
+
+#include "saved_model.h"
+
+namespace zero {
+namespace {
+
+class ExportWeights : public testing::Test {
+ protected:
+  void SetUp() override {
+    on_ranks(3, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(DType::kBFloat16), options_of({.world = 3, .dtype = DType::kBFloat16}));
+      train_steps(model, 0, 2, 1);
+      save_now(model.engine(), folder_ / "c");
+      const auto weights = model.weights_of("h.1.weight");
+      if (comm.rank() == 0) weights_ = weights;
+    });
+  }
+  TemporaryFolder folder_;
+  std::vector<float> weights_;
+};
+
+TEST_F(ExportWeights, OneFileHasEveryParameterInFullPrecision) {
+  CheckpointReader reader(folder_ / "c");
+  EXPECT_EQ(export_weights(reader, folder_ / "m.safetensors").size(), 1u);
+  const auto file = SafetensorsFile::open(folder_ / "m.safetensors");
+  EXPECT_EQ(file.entries().size(), small_specs().size());
+  const auto& entry = file.at("h.1.weight");
+  EXPECT_EQ(entry.dtype, ElementType::kF32);
+  EXPECT_EQ(entry.shape, (std::vector<std::int64_t>{7, 6}));
+  EXPECT_EQ(std::memcmp(file.bytes(entry).data(), weights_.data(), weights_.size() * 4), 0);
+  EXPECT_EQ(file.at("h.1.table").dtype, ElementType::kBF16);  // frozen: as it was
+}
+
+TEST_F(ExportWeights, Bf16IsRoundedFromFullPrecision) {
+  CheckpointReader reader(folder_ / "c");
+  export_weights(reader, folder_ / "m.safetensors", {.dtype = DType::kBFloat16});
+  const auto file = SafetensorsFile::open(folder_ / "m.safetensors");
+  const auto bytes = file.bytes(file.at("h.1.weight"));
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    BFloat16Bits bits;
+    std::memcpy(&bits, bytes.data() + 2 * i, 2);
+    EXPECT_EQ(bits, to_bfloat16(weights_[i]));
+  }
+}
+
+TEST_F(ExportWeights, WhatIsLargeBecomesSeveralFilesAndAnIndex) {
+  CheckpointReader reader(folder_ / "c");
+  const auto files = export_weights(reader, folder_ / "m.safetensors", {.shard_bytes = 400});
+  ASSERT_GT(files.size(), 3u);
+  EXPECT_EQ(files.back().filename(), "m.safetensors.index.json");
+  const auto index = nlohmann::json::parse(read_file(files.back()));
+  EXPECT_EQ(index["weight_map"].size(), small_specs().size());
+  for (const auto& [name, file] : index["weight_map"].items())
+    EXPECT_NE(SafetensorsFile::open(folder_ / file.get<std::string>()).find(name), nullptr);
+}
+
+}  // namespace
+}  // namespace zero

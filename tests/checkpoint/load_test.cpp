@@ -1,0 +1,217 @@
+#include "zero/checkpoint/load.h"
+
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "zero/base/error.h"
+
+#include "saved_model.h"
+
+namespace zero {
+namespace {
+
+// Each rank's states at the end.
+using End = std::vector<std::vector<std::uint32_t>>;
+
+// Trains `to` steps, saving after `save_at`; or loads that and goes on.
+End run(const Cell& cell, const std::filesystem::path& path, int save_at, int to, bool resumes) {
+  End end(static_cast<std::size_t>(cell.world));
+  on_ranks(cell.world, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(cell.dtype), options_of(cell));
+    if (resumes) {
+      load_checkpoint(model.engine(), path);
+    } else {
+      train_steps(model, 0, save_at, cell.accumulate);
+      save_now(model.engine(), path);
+    }
+    train_steps(model, save_at, to, cell.accumulate);
+    end[static_cast<std::size_t>(comm.rank())] = state_bits(model.engine());
+  });
+  return end;
+}
+
+// Every element by tensor and state, whoever wrote it.
+std::map<std::string, std::vector<std::uint32_t>> elements(const std::filesystem::path& path) {
+  CheckpointReader reader(path);
+  std::map<std::string, std::vector<std::uint32_t>> all;
+  const Manifest& manifest = reader.manifest();
+  for (int tensor = 0; tensor < std::ssize(manifest.tensors); ++tensor) {
+    const SavedTensor& saved = manifest.tensors[static_cast<std::size_t>(tensor)];
+    for (int state = 0; state < (saved.trainable ? std::ssize(manifest.states) : 1); ++state) {
+      std::vector<float> values(static_cast<std::size_t>(saved.numel()));
+      reader.read(tensor, state, 0, values);
+      auto& bits = all[saved.name + "/" + std::to_string(state)];
+      for (const float value : values) bits.push_back(std::bit_cast<std::uint32_t>(value));
+    }
+  }
+  return all;
+}
+
+TEST(LoadCheckpoint, ResumingGivesTheBitsOfTheRunThatWasNotInterrupted) {
+  const TemporaryFolder folder, disk;
+  OffloadOptions on_disk{
+      .fractions = {.parameter = {.disk = 1}, .gradient = {.host = 0.5}, .optimizer = {.host = 0.3, .disk = 0.7}},
+      .disk = {disk.path().string()}};
+  OffloadOptions moments_on_disk{.fractions = {.optimizer = {.disk = 1}}, .disk = {disk.path().string()}};
+  int n = 0;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int world : {1, 2, 3}) {
+      for (int stage = 0; stage <= 3; ++stage) {
+        for (const int accumulate : {1, 2}) {
+          for (const bool offload : {false, true}) {
+            if (offload && stage < 1) continue;
+            const Cell cell{world, stage, dtype, accumulate,
+                            offload ? (stage == 3 ? on_disk : moments_on_disk) : OffloadOptions{}};
+            const auto path = folder / std::to_string(n++);
+            const End whole = run(cell, path, 3, 6, false), resumed = run(cell, path, 3, 6, true);
+            EXPECT_EQ(resumed, whole) << "world " << world << ", stage " << stage << ", " << name_of(dtype)
+                                      << ", accumulate " << accumulate << (offload ? ", off the device" : "");
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(LoadCheckpoint, AnyWorldStageAndPlacementTakesWhatAnyOtherSaved) {
+  const TemporaryFolder folder, disk;
+  const OffloadOptions on_disk{.fractions = {.optimizer = {.disk = 1}}, .disk = {disk.path().string()}};
+  int n = 0;
+  const bool held = rc::check("save N, load M, save: the same tensors", [&] {
+    const int from = *rc::gen::inRange(1, 9), to = *rc::gen::inRange(1, 9);
+    const int stage_from = *rc::gen::inRange(0, 4), stage_to = *rc::gen::inRange(0, 4);
+    const bool offload = stage_to > 0 && *rc::gen::arbitrary<bool>();
+    std::vector<ParamSpec> specs;
+    const int count = *rc::gen::inRange(1, 6);
+    for (int i = 0; i < count; ++i)
+      specs.push_back({.name = "p" + std::to_string(i),
+                       .shape = {*rc::gen::inRange<std::int64_t>(0, 40), *rc::gen::inRange<std::int64_t>(1, 20)},
+                       .trainable = i == 0 || *rc::gen::inRange(0, 4) > 0,
+                       .own_unit = *rc::gen::arbitrary<bool>()});
+    specs.front().shape = {5, 3};  // something to train
+    const auto first = folder / std::to_string(n++), second = folder / std::to_string(n++);
+    on_ranks(from, [&](Communicator& comm) {
+      ScriptedModel model(comm, specs, options_of({.world = from, .stage = stage_from}));
+      model.train(0);
+      model.train(1);
+      save_now(model.engine(), first);
+    });
+    on_ranks(to, [&](Communicator& comm) {
+      ScriptedModel model(
+          comm, specs, options_of({.world = to, .stage = stage_to, .offload = offload ? on_disk : OffloadOptions{}}));
+      load_checkpoint(model.engine(), first);
+      save_now(model.engine(), second);
+    });
+    RC_ASSERT(elements(first) == elements(second));
+  });
+  EXPECT_TRUE(held);
+}
+
+TEST(LoadCheckpoint, ABf16RunTakesTheMasterOfAnFp32OneExactly) {
+  const TemporaryFolder folder;
+  on_ranks(2, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(DType::kFloat32, false), options_of({}));
+    train_steps(model, 0, 2, 1);
+    save_now(model.engine(), folder / "a");
+    ScriptedModel other(comm, small_specs(DType::kBFloat16, false), options_of({}));
+    load_checkpoint(other.engine(), folder / "a");
+    EXPECT_EQ(other.engine().progress().steps, 2);
+    save_now(other.engine(), folder / "b");
+  });
+  EXPECT_EQ(elements(folder / "a"), elements(folder / "b"));
+}
+
+TEST(LoadCheckpoint, CountsComeBackForEveryParameter) {
+  const TemporaryFolder folder;
+  on_ranks(2, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), options_of({}));
+    train_steps(model, 0, 3, 1);
+    save_now(model.engine(), folder / "a");
+    ScriptedModel other(comm, small_specs(), options_of({}));
+    load_checkpoint(other.engine(), folder / "a");
+    EXPECT_EQ(other.engine().progress(), model.engine().progress());
+    EXPECT_EQ(other.engine().progress().updates[static_cast<std::size_t>(model.param_named("h.0.weight"))], 2);
+  });
+}
+
+TEST(LoadCheckpoint, ADelayedUpdateGoesOnAsTheRunThatSavedDoes) {
+  const TemporaryFolder folder;
+  const Cell cell{.stage = 2, .delayed_update = true};
+  const End whole = run(cell, folder / "a", 3, 6, false), resumed = run(cell, folder / "a", 3, 6, true);
+  EXPECT_EQ(resumed, whole);
+}
+
+TEST(LoadCheckpoint, AnotherModelIsRefusedBeforeAnythingChanges) {
+  const TemporaryFolder folder;
+  on_ranks(2, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), options_of({}));
+    train_steps(model, 0, 2, 1);
+    save_now(model.engine(), folder / "a");
+  });
+  const auto refused = [&](std::vector<ParamSpec> specs, EngineOptions options, const std::string& reason) {
+    const auto ends = ends_of_ranks(2, [&](Communicator& comm) {
+      ScriptedModel model(comm, specs, options);
+      const auto before = state_bits(model.engine());
+      try {
+        load_checkpoint(model.engine(), folder / "a");
+      } catch (const ConfigError&) {
+        EXPECT_EQ(state_bits(model.engine()), before);
+        throw;
+      }
+    });
+    for (const std::string& end : ends) EXPECT_NE(end.find(reason), std::string::npos) << reason << " in: " << end;
+  };
+  auto specs = small_specs();
+  specs[0].shape = {11, 6};
+  refused(specs, options_of({}), "wte has shape [11, 5], the model wants [11, 6]");
+  specs = small_specs();
+  specs[0].name = "embedding";
+  refused(specs, options_of({}), "has no embedding");
+  specs = small_specs();
+  specs.pop_back();
+  refused(specs, options_of({}), "holds ln_f, which the model does not have");
+  specs = small_specs();
+  specs.back().trainable = false;
+  refused(specs, options_of({}), "ln_f is not frozen there, and is here");
+  EngineOptions sgd = options_of({});
+  sgd.optimizer = SgdOptions{.momentum = 0.9};
+  refused(small_specs(), sgd,
+          "its optimizer keeps [parameter, exp_avg, exp_avg_sq], this one [parameter, momentum_buffer]");
+}
+
+TEST(LoadCheckpoint, DamageThatOneRankFindsIsToldByAll) {
+  const TemporaryFolder folder;
+  on_ranks(2, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), options_of({}));
+    save_now(model.engine(), folder / "a");
+  });
+  std::fstream file(folder / "a/rank-00001.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-3, std::ios::end);
+  file.put('\x55');
+  file.close();
+  const auto ends = ends_of_ranks(2, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), options_of({}));
+    load_checkpoint(model.engine(), folder / "a");
+  });
+  for (const std::string& end : ends) EXPECT_NE(end.find("not those that were saved"), std::string::npos) << end;
+}
+
+TEST(LoadCheckpoint, InTheMiddleOfAStepItIsRefused) {
+  const TemporaryFolder folder;
+  on_ranks(1, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), options_of({.world = 1}));
+    save_now(model.engine(), folder / "a");
+    model.forward(model.all_units());
+    model.backward(model.all_units(), 0, 0);
+    EXPECT_THROW(load_checkpoint(model.engine(), folder / "a"), ConfigError);
+    EXPECT_THROW(save_now(model.engine(), folder / "b"), ConfigError);
+    model.engine().step(0.01);
+    EXPECT_NO_THROW(save_now(model.engine(), folder / "b"));
+  });
+}
+
+}  // namespace
+}  // namespace zero

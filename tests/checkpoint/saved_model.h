@@ -1,0 +1,68 @@
+// A scripted model (tests/engine) that is saved and loaded: what the tests of saving, loading and reading share.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "zero/checkpoint/load.h"
+#include "zero/checkpoint/save.h"
+
+#include "../engine/scripted_model.h"
+#include "../engine/thread_ranks.h"
+#include "../temporary_folder.h"
+
+namespace zero {
+
+struct Cell {
+  int world = 2;
+  int stage = 3;
+  DType dtype = DType::kFloat32;
+  int accumulate = 1;
+  OffloadOptions offload{};
+  bool delayed_update = false;
+};
+
+inline EngineOptions options_of(const Cell& cell) {
+  EngineOptions options{.stage = cell.stage,
+                        .accumulate = cell.accumulate,
+                        .delayed_update = cell.delayed_update,
+                        .exact_steps = 1,
+                        .offload = cell.offload,
+                        .clip = 1.5};
+  return options;
+}
+
+// Every bit of the states: parameters in full precision and moments of all ranks, by unit.
+inline std::vector<std::uint32_t> state_bits(Engine& engine) {
+  engine.pause();
+  std::vector<std::uint32_t> mine;
+  for (const Unit& unit : engine.units()) {
+    for (int state = 0; state < engine.paused_state().num_saved_states(unit.index); ++state) {
+      engine.paused_state().read_shard(unit.index, state, [&](std::int64_t first, std::span<const std::byte> elements) {
+        const DType dtype = engine.paused_state().saved_dtype(unit.index, state);
+        for (std::size_t i = 0; i < elements.size() / size_of(dtype); ++i) {
+          const float value = load_element(elements.data(), dtype, static_cast<std::int64_t>(i));
+          if (first + static_cast<std::int64_t>(i) < unit.numel) mine.push_back(std::bit_cast<std::uint32_t>(value));
+        }
+      });
+    }
+  }
+  return mine;
+}
+
+// Trains steps [from, to); a unit gets no gradient in step 1, so that counts differ.
+inline void train_steps(ScriptedModel& model, int from, int to, int accumulate) {
+  const int absent = model.param_named("h.0.weight");
+  for (int step = from; step < to; ++step) {
+    model.has_gradient = [=](int param) { return step != 1 || (param != absent && param != absent + 1); };
+    model.train(step, accumulate);
+  }
+}
+
+inline void save_now(Engine& engine, const std::filesystem::path& path, SaveMode mode = SaveMode::kSync,
+                     const FileCalls& calls = FileCalls::kernel()) {
+  CheckpointSave(engine, path, {.run = {{"step", "3"}}}, mode, calls).wait();
+}
+
+}  // namespace zero

@@ -1,0 +1,27 @@
+// Any bytes as the body of a manifest, vouched for: refused by an IoError, or what was read is written and reads back
+// the same. Any bytes as a whole manifest are refused alike.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+#include "zero/base/sha256.h"
+#include "zero/checkpoint/manifest.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace zero;
+  const std::string_view body(reinterpret_cast<const char*>(data), size);
+  const std::string text =
+      fmt::format("{{\"sha256\":\"{}\",\"manifest\":{}}}\n", sha256_hex(std::as_bytes(std::span(body))), body);
+  for (const std::string_view file : {std::string_view(text), body}) {
+    try {
+      const Manifest manifest = parse_manifest(file, "fuzz");
+      if (parse_manifest(to_text(manifest), "fuzz") != manifest) std::abort();
+    } catch (const IoError&) {
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,99 @@
+// Attachment::save() and load(): what the seam adds to a checkpoint: buffers, the random generator, a user's own loop.
+#include <gtest/gtest.h>
+
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
+
+#include "zero/base/error.h"
+#include "zero/torch/attach.h"
+
+#include "../message_of.h"
+#include "../temporary_folder.h"
+
+namespace zero {
+namespace {
+
+torch::nn::Sequential make_net() {
+  torch::manual_seed(1);
+  return torch::nn::Sequential(torch::nn::Linear(6, 16), torch::nn::BatchNorm1d(16), torch::nn::Dropout(0.3),
+                               torch::nn::Linear(16, 1));
+}
+
+// Steps of a loop that draws its own data from torch's generator.
+std::vector<float> steps(torch::nn::Sequential& net, Attachment& engine, int count) {
+  std::vector<float> losses;
+  for (int i = 0; i < count; ++i) {
+    const auto x = torch::randn({8, 6});
+    const auto loss = (net->forward(x) - x.sum(1, true)).pow(2).mean();
+    loss.backward();
+    engine.step();
+    losses.push_back(loss.item<float>());
+  }
+  return losses;
+}
+
+TEST(SavedModule, AUsersLoopGoesOnWithTheSameBits) {
+  const TemporaryFolder folder;
+  for (int stage = 0; stage <= 3; ++stage) {
+    const auto path = folder / std::to_string(stage);
+    std::vector<World> worlds = World::in_process(1, {});
+    World& world = worlds.front();
+    std::vector<float> expected, resumed;
+    {
+      auto net = make_net();
+      auto engine = attach(*net, world, {.stage = stage, .optimizer = AdamW{.lr = 1e-2}, .clip = 1.0});
+      steps(net, engine, 3);
+      engine.save(path);
+      expected = steps(net, engine, 3);
+    }
+    auto net = make_net();
+    auto engine = attach(*net, world, {.stage = stage, .optimizer = AdamW{.lr = 1e-2}, .clip = 1.0});
+    steps(net, engine, 1);  // whatever it was
+    engine.load(path);
+    EXPECT_EQ(steps(net, engine, 3), expected) << "stage " << stage;
+  }
+}
+
+TEST(SavedModule, BuffersComeBack) {
+  const TemporaryFolder folder;
+  std::vector<World> worlds = World::in_process(1, {});
+  auto net = make_net();
+  auto engine = attach(*net, worlds.front(), {.stage = 2});
+  steps(net, engine, 2);
+  engine.save(folder / "c");
+  const auto& norm = net[1]->as<torch::nn::BatchNorm1d>();
+  const auto mean = norm->running_mean.clone();
+  const auto count = norm->num_batches_tracked.item<std::int64_t>();
+  steps(net, engine, 2);
+  EXPECT_FALSE(torch::equal(norm->running_mean, mean));
+  engine.load(folder / "c");
+  EXPECT_TRUE(torch::equal(norm->running_mean, mean));
+  EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), count);
+}
+
+TEST(SavedModule, AModuleWithOtherBuffersIsRefused) {
+  const TemporaryFolder folder;
+  std::vector<World> worlds = World::in_process(1, {});
+  {
+    torch::nn::Sequential plain(torch::nn::Linear(3, 3));
+    attach(*plain, worlds.front(), {.stage = 1}).save(folder / "c");
+  }
+  torch::nn::Sequential other(torch::nn::Linear(3, 3));
+  other->register_buffer("count", torch::zeros({2}));
+  auto engine = attach(*other, worlds.front(), {.stage = 1});
+  EXPECT_NE(message_of<ConfigError>([&] { engine.load(folder / "c"); }).find("has no buffer/count"), std::string::npos);
+}
+
+TEST(SavedModule, InsideAGatheredScopeItIsRefused) {
+  const TemporaryFolder folder;
+  std::vector<World> worlds = World::in_process(1, {});
+  auto net = make_net();
+  auto engine = attach(*net, worlds.front(), {.stage = 3});
+  const auto scope = engine.gathered(*net);
+  EXPECT_THROW(engine.save(folder / "c"), ConfigError);
+}
+
+}  // namespace
+}  // namespace zero

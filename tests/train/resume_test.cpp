@@ -1,0 +1,297 @@
+// A run that was interrupted and goes on has the losses, weights and metrics of one that was not.
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <signal.h>
+
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+#include "zero/checkpoint/checkpoint_reader.h"
+#include "zero/train/run_folder.h"
+#include "zero/train/trainer.h"
+
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+#include "tests/train/worlds.h"
+
+namespace zero {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+class ResumeTest : public testing::Test {
+ protected:
+  TrainJob job(std::int64_t steps, std::int64_t every) {
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += i % 2 == 0 ? "hello world, " : "good night moon. ";
+    TrainJob job;
+    job.model = {.name = "gpt2", .layers = 2, .width = 16, .heads = 2, .context = 16};
+    job.data = {.kind = DataKind::kText, .path = folder_.write("text.txt", text), .validation = 0.1};
+    job.train = {.steps = steps, .batch = 4, .eval_every = 2, .eval_batches = 1, .log_every = 5};
+    job.schedule = {.kind = LrKind::kCosine, .lr = 1e-2, .min_lr = 1e-3, .warmup = 2, .steps = steps};
+    job.checkpoint = {.every_steps = every, .keep = 100};
+    job.attach = {.stage = 3, .optimizer = AdamW{.lr = 1e-2}, .clip = 1.0};
+    job.run_dir = folder_ / "run";
+    job.config_text = "[train]\nlr = 0.01\n";
+    return job;
+  }
+
+  TrainResult run(const TrainJob& job, int world, const StopSignal* stop = nullptr) {
+    TrainResult result;
+    std::ostringstream out;
+    run_ranks(world, [&](World& ranks) {
+      std::ostringstream nothing;
+      auto mine = train(job, ranks, {.out = ranks.rank() == 0 ? out : nothing, .style = {}, .stop = stop});
+      if (ranks.rank() == 0) result = std::move(mine);
+    });
+    out_ = out.str();
+    return result;
+  }
+
+  // The folder as a kill after this checkpoint would have left it.
+  void forget_after(std::int64_t step) {
+    const RunFolder run(folder_ / "run");
+    for (const auto& entry : run.checkpoints().list())
+      if (entry.step > step) fs::remove_all(entry.path);
+    fs::remove(run.report());
+    fs::remove(run.model());
+    std::ofstream(run.metrics(), std::ios::app) << "{\"step\":" << step + 1 << ",\"lo";  // half a line
+  }
+
+  // What the metrics say of each step, but for times; how evaluations lie between steps depends on those.
+  std::vector<std::string> metrics() {
+    std::istringstream lines(read_file(folder_ / "run/metrics.jsonl"));
+    std::vector<std::string> found;
+    for (std::string line; std::getline(lines, line);) {
+      const json of = json::parse(line);
+      found.push_back(fmt::format("{} {} {}", of["step"].dump(), of.value("loss", json()).dump(),
+                                  of.value("val_loss", json()).dump()));
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+
+  TemporaryFolder folder_;
+  std::string out_;
+};
+
+TEST_F(ResumeTest, AKilledRunEndsAsIfItHadNotBeen) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    TrainJob whole = job(8, 2);
+    whole.overwrite = true;
+    whole.attach.stage = stage;
+    const RunReport expected = run(whole, 2).report;
+    const auto lines = metrics();
+    for (const std::int64_t killed_after : {6, 2}) {
+      forget_after(killed_after);
+      whole.overwrite = false;
+      const TrainResult resumed = run(whole, 2);
+      EXPECT_EQ(resumed.report.parameters_sha256, expected.parameters_sha256) << "stage " << stage;
+      EXPECT_EQ(resumed.report.losses, expected.losses);
+      EXPECT_EQ(resumed.report.grad_norms, expected.grad_norms);
+      EXPECT_EQ(resumed.report.val_loss, expected.val_loss);
+      EXPECT_EQ(metrics(), lines);
+      EXPECT_NE(out_.find(fmt::format("continuing after step {} of 8", killed_after)), std::string::npos) << out_;
+    }
+  }
+}
+
+TEST_F(ResumeTest, DropoutAndMicroBatchesGoOnWhereTheyWere) {
+  TrainJob whole = job(6, 2);
+  whole.model.dropout = 0.2;
+  whole.train.accumulate = 3;
+  whole.attach.accumulate = 3;
+  whole.attach.dtype = DType::kBFloat16;
+  const RunReport expected = run(whole, 1).report;
+  forget_after(4);
+  const RunReport resumed = run(whole, 1).report;
+  EXPECT_EQ(resumed.parameters_sha256, expected.parameters_sha256);
+  EXPECT_EQ(resumed.losses, expected.losses);
+}
+
+TEST_F(ResumeTest, AnotherWorldAtAnotherStageDrawsTheSamplesThatAreNext) {
+  TrainJob two = job(8, 4);
+  const RunReport expected = run(two, 2).report;
+  forget_after(4);
+  TrainJob four = two;
+  four.train.batch = 2;  // the global batch stays
+  four.attach.stage = 1;
+  const RunReport resumed = run(four, 4).report;
+  ASSERT_EQ(resumed.losses.size(), expected.losses.size());
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(resumed.losses[i], expected.losses[i]);
+  for (std::size_t i = 4; i < 8; ++i) EXPECT_NEAR(resumed.losses[i], expected.losses[i], 1e-4);
+  EXPECT_EQ(CheckpointReader(RunFolder(folder_ / "run").checkpoints().path_of(8)).manifest().run.at("samples"), "64");
+}
+
+TEST_F(ResumeTest, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
+  TrainJob whole = job(8, 2);
+  const RunReport expected = run(whole, 2).report;
+  forget_after(6);
+  const fs::path file = RunFolder(folder_ / "run").checkpoints().path_of(6) / "rank-00001.safetensors";
+  fs::resize_file(file, fs::file_size(file) - 1);
+  EXPECT_EQ(run(whole, 2).report.parameters_sha256, expected.parameters_sha256);
+  EXPECT_NE(out_.find("continuing after step 4 of 8"), std::string::npos) << out_;
+}
+
+TEST_F(ResumeTest, WhereAllAreDamagedTheRunIsRefusedAndNothingIsLost) {
+  TrainJob whole = job(4, 2);
+  run(whole, 1);
+  forget_after(4);
+  for (const std::int64_t step : {2, 4})
+    fs::remove(RunFolder(folder_ / "run").checkpoints().path_of(step) / "manifest.json");
+  EXPECT_NE(message_of<IoError>([&] { run(whole, 1); }).find("no checkpoint can be read"), std::string::npos);
+  EXPECT_TRUE(fs::exists(RunFolder(folder_ / "run").checkpoints().path_of(4) / "rank-00000.safetensors"));
+}
+
+TEST_F(ResumeTest, WhatTheConfigurationChangesIsSaid) {
+  run(job(4, 2), 1);
+  forget_after(2);
+  TrainJob changed = job(4, 2);
+  changed.config_text = "[train]\nlr = 0.005\n";
+  run(changed, 1);
+  EXPECT_NE(out_.find("as the configuration says now: train.lr = 0.005, not 0.01"), std::string::npos) << out_;
+  EXPECT_EQ(read_file(folder_ / "run/config.toml"), changed.config_text);
+}
+
+TEST_F(ResumeTest, AFinishedRunIsDoneAndMoreStepsGoOnWithIt) {
+  const RunReport first = run(job(4, 2), 1).report;
+  const TrainResult again = run(job(4, 2), 1);
+  EXPECT_TRUE(again.was_done);
+  EXPECT_NE(out_.find("done already"), std::string::npos);
+  EXPECT_TRUE(fs::exists(folder_ / "run/report.json"));
+  const RunReport more = run(job(6, 2), 1).report;
+  EXPECT_EQ(more.losses.size(), 6U);
+  EXPECT_EQ(more.losses[3], first.losses[3]);
+}
+
+TEST_F(ResumeTest, FewerStepsThanAreDoneAreRefused) {
+  run(job(4, 2), 1);
+  forget_after(4);
+  const std::string text = message_of<ConfigError>([&] { run(job(2, 2), 1); });
+  EXPECT_NE(text.find("train.steps = 2: this run has come to step 4 already"), std::string::npos) << text;
+}
+
+TEST_F(ResumeTest, ARunWithoutCheckpointsIsNotOverwritten) {
+  run(job(2, 0), 1);
+  EXPECT_NE(message_of<ConfigError>([&] { run(job(2, 0), 1); }).find("holds a run already"), std::string::npos);
+}
+
+TEST_F(ResumeTest, OverwriteBeginsAgainWithoutTheOldCheckpoints) {
+  run(job(4, 2), 1);
+  TrainJob again = job(3, 3);
+  again.overwrite = true;
+  EXPECT_EQ(run(again, 1).report.losses.size(), 3U);
+  EXPECT_EQ(RunFolder(folder_ / "run").checkpoints().list().size(), 1U);
+}
+
+TEST_F(ResumeTest, ALaterAttemptGoesOnWithWhatItsLaunchBeganAndWithNothingElse) {
+  const RunReport other = run(job(4, 2), 1).report;  // somebody's run, with checkpoints
+  TrainJob mine = job(6, 2);
+  mine.launch = "mine";
+  mine.restarted = true;  // the first attempt died before it made the folder
+  mine.overwrite = true;
+  EXPECT_EQ(run(mine, 1).report.losses.size(), 6U);
+  EXPECT_EQ(out_.find("continuing"), std::string::npos) << "that run was to be overwritten: " << out_;
+  forget_after(4);
+  run(mine, 1);
+  EXPECT_NE(out_.find("continuing after step 4"), std::string::npos) << "this one is its own: " << out_;
+  // Without checkpoints yet: its own begins again, another's is refused.
+  mine.overwrite = false;
+  fs::remove_all(folder_ / "run/checkpoints");
+  EXPECT_EQ(run(mine, 1).report.losses.size(), 6U);
+  fs::remove_all(folder_ / "run/checkpoints");
+  mine.launch = "another";
+  EXPECT_NE(message_of<ConfigError>([&] { run(mine, 1); }).find("holds a run already"), std::string::npos);
+}
+
+TEST_F(ResumeTest, AFinishedRunWithoutALastCheckpointIsDoneToo) {
+  TrainJob whole = job(5, 0);
+  whole.checkpoint.every_seconds = 1e-9;
+  run(whole, 1);
+  const RunFolder folder(folder_ / "run");
+  for (const auto& entry : folder.checkpoints().list())
+    if (entry.step > 2) fs::remove_all(entry.path);
+  EXPECT_TRUE(run(whole, 1).was_done);
+}
+
+TEST_F(ResumeTest, KilledAfterTheLastCheckpointItStillEndsWithAReport) {
+  const RunReport expected = run(job(4, 2), 2).report;
+  const auto lines = metrics();
+  forget_after(4);
+  const RunReport resumed = run(job(4, 2), 2).report;
+  EXPECT_EQ(resumed.parameters_sha256, expected.parameters_sha256);
+  EXPECT_EQ(resumed.num_parameters, expected.num_parameters);
+  EXPECT_EQ(metrics(), lines);
+}
+
+TEST_F(ResumeTest, ASignalSavesAndTheSameCommandContinues) {
+  const RunReport expected = run(job(6, 100), 1).report;
+  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
+    TrainJob again = job(6, 100);
+    again.overwrite = true;
+    {
+      const StopSignal stop;
+      ::raise(signal);  // to this thread: libtorch may have started others before
+      ASSERT_EQ(stop.pending(), signal);
+      const TrainResult stopped = run(again, 1, &stop);
+      EXPECT_EQ(stopped.stop_signal, signal);
+      EXPECT_TRUE(stopped.saved);
+      EXPECT_NE(out_.find("the same command continues"), std::string::npos) << out_;
+    }
+    again.overwrite = false;
+    EXPECT_EQ(run(again, 1).report.parameters_sha256, expected.parameters_sha256);
+  }
+}
+
+TEST_F(ResumeTest, TheNewestAreKept) {
+  TrainJob whole = job(7, 1);
+  whole.checkpoint.keep = 2;
+  run(whole, 2);
+  std::vector<std::int64_t> steps;
+  for (const auto& entry : RunFolder(folder_ / "run").checkpoints().list()) steps.push_back(entry.step);
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{7, 6}));
+}
+
+TEST_F(ResumeTest, ATimeBetweenCheckpointsCounts) {
+  TrainJob whole = job(5, 0);
+  whole.checkpoint.every_seconds = 1e-9;
+  run(whole, 2);
+  EXPECT_FALSE(RunFolder(folder_ / "run").checkpoints().list().empty());
+}
+
+TEST_F(ResumeTest, AFailedSaveIsSaidAndTrainingGoesOnOrStopsAsAsked) {
+  TrainJob whole = job(4, 2);
+  const RunReport expected = run(whole, 1).report;
+  // A file where the folder of checkpoints should be made.
+  fs::remove_all(folder_ / "run");
+  fs::create_directory(folder_ / "run");
+  std::ofstream(folder_ / "run/checkpoints") << "in the way";
+  const TrainResult gone_on = run(whole, 1);
+  EXPECT_TRUE(gone_on.save_failed);
+  EXPECT_EQ(gone_on.report.parameters_sha256, expected.parameters_sha256);
+  whole.checkpoint.stop_on_error = true;
+  whole.overwrite = true;
+  EXPECT_NE(message_of<IoError>([&] { run(whole, 1); }).find("checkpoints"), std::string::npos);
+}
+
+TEST_F(ResumeTest, ADiskThatIsTooSmallIsRefusedBeforehand) {
+  std::vector<std::string> said;
+  const auto say = [&](const std::string& line) { said.push_back(line); };
+  const CheckpointPolicy options{.every_steps = 5, .keep = 3};
+  const auto room = static_cast<std::int64_t>(fs::space(folder_.path()).available);
+  const std::string text =
+      message_of<ConfigError>([&] { RunCheckpoints::require_room(options, folder_ / "not/there/yet", room * 2, say); });
+  EXPECT_NE(text.find("checkpoint.every"), std::string::npos) << text;
+  RunCheckpoints::require_room(options, folder_.path(), room / 2, say);
+  EXPECT_EQ(said.size(), 1U);
+  RunCheckpoints::require_room(options, folder_.path(), room / 8, say);
+  EXPECT_EQ(said.size(), 1U);
+}
+
+}  // namespace
+}  // namespace zero

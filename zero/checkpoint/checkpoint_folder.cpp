@@ -1,0 +1,57 @@
+#include "zero/checkpoint/checkpoint_folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+#include "zero/checkpoint/save.h"
+
+namespace zero {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step-", kUnfinished = ".tmp";
+
+std::optional<std::int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  std::int64_t step = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
+  if (error != std::errc() || end != name.data() + name.size() || step < 0) return std::nullopt;
+  return step;
+}
+
+}  // namespace
+
+fs::path CheckpointFolder::path_of(std::int64_t step) const {
+  return path_ / fmt::format("{}{:08}", kPrefix, step);
+}
+
+std::vector<CheckpointFolder::Entry> CheckpointFolder::list() const {
+  std::vector<Entry> entries;
+  for (const fs::path& path : paths_in(path_)) {
+    std::error_code ignored;
+    const auto step = step_of(path.filename().string());
+    if (step && fs::is_directory(path, ignored)) entries.push_back({*step, path});
+  }
+  std::ranges::sort(entries, std::greater(), &Entry::step);
+  return entries;
+}
+
+void CheckpointFolder::keep(std::int64_t count, std::int64_t newest) const {
+  std::int64_t kept = 0;
+  for (const Entry& entry : list()) {
+    if (entry.step <= newest && kept++ < count) continue;
+    remove_checkpoint(entry.path, calls_);
+  }
+  for (const fs::path& path : paths_in(path_)) {
+    const std::string name = path.filename().string();
+    if (name.starts_with(kPrefix) && name.ends_with(kUnfinished)) remove_checkpoint(path, calls_);
+  }
+}
+
+}  // namespace zero

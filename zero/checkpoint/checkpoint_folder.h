@@ -1,0 +1,42 @@
+// CheckpointFolder: the checkpoints of one run, by step.
+//
+//   CheckpointFolder folder("runs/x/checkpoints");
+//   folder.path_of(500)                    // runs/x/checkpoints/step-00000500
+//   for (const auto& [step, path] : folder.list()) ...     // the newest first; what is in them is not looked at
+//   folder.keep(3, 500);                   // when 500 has been saved: all but it and the two before it go
+//
+// A name ending in .tmp is no checkpoint. Local; throws IoError.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "zero/memory/file_calls.h"
+
+namespace zero {
+
+class CheckpointFolder {
+ public:
+  struct Entry {
+    std::int64_t step = 0;
+    std::filesystem::path path;
+    bool operator==(const Entry&) const = default;
+  };
+
+  explicit CheckpointFolder(std::filesystem::path path, const FileCalls& calls = FileCalls::kernel())
+      : path_(std::move(path)), calls_(calls) {}
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path path_of(std::int64_t step) const;
+  std::vector<Entry> list() const;
+  // Also what is newer than `newest` goes, which the run has left behind, and what saves left that did not end.
+  void keep(std::int64_t count, std::int64_t newest) const;
+  void clear() const { keep(0, -1); }
+
+ private:
+  std::filesystem::path path_;
+  const FileCalls& calls_;
+};
+
+}  // namespace zero

@@ -1,0 +1,121 @@
+#include "zero/checkpoint/checkpoint_reader.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "zero/base/check.h"
+#include "zero/base/error.h"
+#include "zero/memory/host_memory.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kMostManifestBytes = std::int64_t{256} << 20;
+
+}  // namespace
+
+Manifest read_manifest(const std::filesystem::path& folder, const FileCalls& calls) {
+  const std::string path = (folder / kManifestName).string();
+  const int fd = calls.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) throw IoError(path, "open", -fd);
+  const FileDescriptor file(fd);
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) throw IoError(path, "look at", errno);
+  if (!S_ISREG(info.st_mode) || info.st_size > kMostManifestBytes)
+    throw IoError(path, "verify", 0, "is no file, or larger than a manifest can be");
+  std::string text(static_cast<std::size_t>(info.st_size), '\0');
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t count =
+        calls.read(fd, std::as_writable_bytes(std::span(text)).subspan(done), static_cast<std::int64_t>(done));
+    if (count == -EINTR) continue;
+    if (count <= 0)
+      throw IoError(path, fmt::format("read of {} bytes", text.size() - done), static_cast<int>(-count), "");
+    done += static_cast<std::size_t>(count);
+  }
+  return parse_manifest(text, path);
+}
+
+CheckpointReader::CheckpointReader(const std::filesystem::path& folder, const FileCalls& calls)
+    : path_(folder),
+      manifest_(read_manifest(folder, calls)),
+      memory_(allocate_host(static_cast<std::size_t>(kSumBlockBytes))) {
+  pieces_.assign(manifest_.tensors.size(), std::vector<std::vector<Piece>>(manifest_.states.size()));
+  for (const SavedFile& file : manifest_.files) {
+    for (const SavedSlice& slice : file.slices)
+      pieces_[static_cast<std::size_t>(slice.tensor)][static_cast<std::size_t>(slice.state)].push_back(
+          {slice.begin, slice.numel, slice.offset, files_.size()});
+    files_.emplace_back((folder / file.name).string(), file.content, calls);
+  }
+  for (auto& states : pieces_)
+    for (auto& pieces : states) std::ranges::sort(pieces, {}, &Piece::begin);
+}
+
+int CheckpointReader::find(std::string_view name) const {
+  const auto& tensors = manifest_.tensors;
+  const auto found = std::ranges::find(tensors, name, &SavedTensor::name);
+  return found == tensors.end() ? -1 : static_cast<int>(found - tensors.begin());
+}
+
+void CheckpointReader::read_bytes(std::size_t file, std::int64_t offset, std::span<std::byte> out) {
+  while (!out.empty()) {
+    const std::int64_t block = offset / kSumBlockBytes;
+    if (held_block_ != block || held_file_ != file) {
+      held_block_ = -1;
+      held_ = files_[file].read_block(block, memory_.bytes());
+      held_file_ = file;
+      held_block_ = block;
+    }
+    const auto begin = static_cast<std::size_t>(offset - block * kSumBlockBytes);
+    const std::size_t count = std::min(out.size(), held_.size() - begin);
+    std::memcpy(out.data(), held_.data() + begin, count);
+    out = out.subspan(count);
+    offset += static_cast<std::int64_t>(count);
+  }
+}
+
+void CheckpointReader::read(int tensor, int state, std::int64_t begin, std::span<float> out) {
+  const auto& pieces = pieces_[static_cast<std::size_t>(tensor)][static_cast<std::size_t>(state)];
+  const bool bf16 = state == 0 && manifest_.tensors[static_cast<std::size_t>(tensor)].dtype == DType::kBFloat16;
+  std::vector<BFloat16Bits> bits;
+  auto piece = std::ranges::upper_bound(pieces, begin, {}, [](const Piece& p) { return p.begin + p.numel; });
+  while (!out.empty()) {
+    ZERO_CHECK(piece != pieces.end() && piece->begin <= begin, "elements beyond tensor {}", tensor);
+    const std::int64_t skip = begin - piece->begin;
+    const std::span<float> part = out.first(std::min(out.size(), static_cast<std::size_t>(piece->numel - skip)));
+    if (bf16) {
+      bits.resize(part.size());
+      read_bytes(piece->file, piece->offset + skip * 2, std::as_writable_bytes(std::span(bits)));
+      std::ranges::transform(bits, part.begin(), [](BFloat16Bits value) { return to_float(value); });
+    } else {
+      read_bytes(piece->file, piece->offset + skip * 4, std::as_writable_bytes(part));
+    }
+    begin += std::ssize(part);
+    out = out.subspan(part.size());
+    ++piece;
+  }
+}
+
+std::vector<Extra> CheckpointReader::read_extras(int rank) {
+  const auto file = static_cast<std::size_t>(rank);
+  std::vector<Extra> extras;
+  if (file >= files_.size()) return extras;
+  for (const SavedExtra& saved : manifest_.files[file].extras) {
+    Extra extra{.name = saved.name, .dtype = saved.dtype, .shape = saved.shape};
+    extra.bytes.resize(static_cast<std::size_t>(saved.size_bytes));
+    read_bytes(file, saved.offset, extra.bytes);
+    extras.push_back(std::move(extra));
+  }
+  return extras;
+}
+
+void CheckpointReader::verify() {
+  held_block_ = -1;
+  for (const BlockFileReader& file : files_)
+    for (std::int64_t block = 0; block < file.num_blocks(); ++block) file.read_block(block, memory_.bytes());
+}
+
+}  // namespace zero

@@ -1,0 +1,54 @@
+// CheckpointReader: one checkpoint, of which any range of any state of any tensor can be read, whoever wrote it.
+//
+//   CheckpointReader reader("runs/x/checkpoints/step-00000500");
+//   reader.read(/*tensor=*/0, /*state=*/0, /*begin=*/128, values);     // 128 elements on, as fp32
+//   reader.verify();                                                   // every byte of every file
+//
+// Every byte that is handed out has been compared with its sum. Holds one block of 4 MiB: reading on where the last
+// read ended costs each block once. Local; not thread-safe. Throws IoError: error_number() 0 where it is damaged.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "zero/base/allocation.h"
+#include "zero/checkpoint/block_file.h"
+#include "zero/checkpoint/manifest.h"
+#include "zero/checkpoint/rank_layout.h"
+
+namespace zero {
+
+class CheckpointReader {
+ public:
+  explicit CheckpointReader(const std::filesystem::path& folder, const FileCalls& calls = FileCalls::kernel());
+
+  const Manifest& manifest() const { return manifest_; }
+  const std::filesystem::path& path() const { return path_; }
+  int find(std::string_view name) const;  // the tensor's number; -1: none of that name
+
+  void read(int tensor, int state, std::int64_t begin, std::span<float> out);
+  std::vector<Extra> read_extras(int rank);
+  void verify();
+
+ private:
+  struct Piece {
+    std::int64_t begin, numel, offset;
+    std::size_t file;
+  };
+  void read_bytes(std::size_t file, std::int64_t offset, std::span<std::byte> out);
+
+  std::filesystem::path path_;
+  Manifest manifest_;
+  std::vector<BlockFileReader> files_;
+  std::vector<std::vector<std::vector<Piece>>> pieces_;  // by tensor and state, rising
+  Allocation memory_;
+  std::size_t held_file_ = 0;
+  std::int64_t held_block_ = -1;
+  std::span<const std::byte> held_;
+};
+
+// The manifest of a checkpoint; IoError where there is none, or a damaged one.
+Manifest read_manifest(const std::filesystem::path& folder, const FileCalls& calls = FileCalls::kernel());
+
+}  // namespace zero

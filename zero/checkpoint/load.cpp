@@ -1,0 +1,88 @@
+#include "zero/checkpoint/load.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "zero/base/error.h"
+#include "zero/checkpoint/same_outcome.h"
+#include "zero/plan/partition.h"
+
+namespace zero {
+namespace {
+
+[[noreturn]] void refuse(const CheckpointReader& reader, const std::string& reason) {
+  throw ConfigError("checkpoint", reader.path().string(), reason,
+                    "`zero inspect` lists what it holds; `zero export` makes weights of it that [model] init takes");
+}
+
+void require_same_model(const CheckpointReader& reader, const Engine& engine) {
+  const Manifest& saved = reader.manifest();
+  for (const ParamSpec& spec : engine.specs()) {
+    const int tensor = reader.find(spec.name);
+    if (tensor < 0) refuse(reader, fmt::format("has no {}", spec.name));
+    const SavedTensor& found = saved.tensors[static_cast<std::size_t>(tensor)];
+    if (found.shape != spec.shape)
+      refuse(reader, fmt::format("{} has shape [{}], the model wants [{}]", spec.name, fmt::join(found.shape, ", "),
+                                 fmt::join(spec.shape, ", ")));
+    if (found.trainable != spec.trainable)
+      refuse(reader, fmt::format("{} {} frozen there, and {} here", spec.name, found.trainable ? "is not" : "is",
+                                 spec.trainable ? "is not" : "is"));
+  }
+  for (const SavedTensor& tensor : saved.tensors)
+    if (std::ranges::find(engine.specs(), tensor.name, &ParamSpec::name) == engine.specs().end())
+      refuse(reader, fmt::format("holds {}, which the model does not have", tensor.name));
+  const auto states = engine.state_names();
+  if (saved.states != states)
+    refuse(reader, fmt::format("its optimizer keeps [{}], this one [{}]", fmt::join(saved.states, ", "),
+                               fmt::join(states, ", ")));
+}
+
+void fill(CheckpointReader& reader, const std::vector<int>& tensors, const Unit& unit, int state, std::int64_t first,
+          std::span<float> out) {
+  std::ranges::fill(out, 0.0F);  // gaps and padding
+  for (const Slice& slice : unit.slices) {
+    const SlicePart part = overlap(slice, {first, std::ssize(out)});
+    if (part.numel == 0) continue;
+    reader.read(tensors[static_cast<std::size_t>(slice.param)], state, part.offset - slice.offset,
+                out.subspan(static_cast<std::size_t>(part.offset - first), static_cast<std::size_t>(part.numel)));
+  }
+}
+
+}  // namespace
+
+LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& folder, const FileCalls& calls) {
+  Communicator& comm = engine.communicator();
+  engine.pause();
+  std::optional<CheckpointReader> reader;
+  std::vector<int> tensors;
+  require_same_outcome(comm, folder.string(), [&] {
+    reader.emplace(folder, calls);
+    require_same_model(*reader, engine);
+    for (const ParamSpec& spec : engine.specs()) tensors.push_back(reader->find(spec.name));
+  });
+  LoadedCheckpoint loaded;
+  require_same_outcome(comm, folder.string(), [&] {
+    ShardedState& state = engine.paused_state();
+    for (const Unit& unit : engine.units()) {
+      for (int which = 0; which < state.num_saved_states(unit.index); ++which)
+        state.write_held(unit.index, which, [&](std::int64_t first, std::span<float> out) {
+          fill(*reader, tensors, unit, which, first, out);
+        });
+    }
+    loaded.extras = reader->read_extras(comm.rank() % static_cast<int>(reader->manifest().files.size()));
+  });
+  loaded.manifest = reader->manifest();
+  EngineProgress progress{.steps = loaded.manifest.steps,
+                          .skipped = loaded.manifest.skipped,
+                          .skipped_in_a_row = loaded.manifest.skipped_in_a_row,
+                          .delayed = loaded.manifest.delayed};
+  for (const int tensor : tensors)
+    progress.updates.push_back(loaded.manifest.tensors[static_cast<std::size_t>(tensor)].updates);
+  engine.set_progress(progress);
+  return loaded;
+}
+
+}  // namespace zero

@@ -1,0 +1,30 @@
+// load_checkpoint(): the states of an engine as they were saved, whatever world, stage, placement or dtype saved them.
+//
+//   const LoadedCheckpoint loaded = load_checkpoint(engine, "runs/x/checkpoints/step-00000500");
+//   loaded.manifest.run.at("step")
+//
+// Each rank reads the slices of what it holds; beyond that, a block of 4 MiB and a tile. The next step has the bits
+// that it would have had in the run that saved.
+//
+// Collective; between steps. Throws, on every rank alike: ConfigError for a checkpoint of another model or optimizer,
+// before anything has changed; IoError where a rank finds it missing or damaged: then nothing of the engine's states
+// may be used before another checkpoint is loaded whole.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "zero/checkpoint/checkpoint_reader.h"
+#include "zero/engine/engine.h"
+
+namespace zero {
+
+struct LoadedCheckpoint {
+  Manifest manifest;
+  std::vector<Extra> extras;  // those that rank (this rank % ranks then) saved
+};
+
+LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& folder,
+                                 const FileCalls& calls = FileCalls::kernel());
+
+}  // namespace zero

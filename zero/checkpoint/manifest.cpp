@@ -1,0 +1,264 @@
+#include "zero/checkpoint/manifest.h"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "zero/base/sha256.h"
+#include "zero/checkpoint/strict_json.h"
+
+namespace zero {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kFormat = "zero.cpp checkpoint";
+constexpr int kVersion = 1;
+constexpr std::size_t kMaxDimensions = 16;
+constexpr std::size_t kMostStates = 8;
+// A manifest is kHead, 64 digits, kMiddle, what they are the SHA-256 of, kTail: all of it is vouched for, and JSON.
+constexpr std::string_view kHead = "{\"sha256\":\"", kMiddle = "\",\"manifest\":", kTail = "}\n";
+constexpr std::size_t kDigits = 64;
+
+Json json_of(const SavedTensor& tensor) {
+  return {
+      {"name", tensor.name},           {"shape", tensor.shape},     {"dtype", name_of(element_type_of(tensor.dtype))},
+      {"trainable", tensor.trainable}, {"updates", tensor.updates}, {"aliases", tensor.aliases}};
+}
+
+Json json_of(const SavedFile& file) {
+  Json slices = Json::array(), extras = Json::array(), sums = Json::array();
+  for (const SavedSlice& slice : file.slices)
+    slices.push_back({slice.tensor, slice.state, slice.begin, slice.numel, slice.offset});
+  for (const SavedExtra& extra : file.extras)
+    extras.push_back({{"name", extra.name},
+                      {"dtype", name_of(extra.dtype)},
+                      {"shape", extra.shape},
+                      {"offset", extra.offset},
+                      {"bytes", extra.size_bytes}});
+  for (const std::uint64_t sum : file.content.sums) sums.push_back(fmt::format("{:016x}", sum));
+  return {{"name", file.name},
+          {"bytes", file.content.size_bytes},
+          {"xxh3", std::move(sums)},
+          {"slices", std::move(slices)},
+          {"extras", std::move(extras)}};
+}
+
+std::vector<std::int64_t> shape_of(const Json& json, std::string_view path) {
+  std::vector<std::int64_t> shape;
+  for (const Json& size : array_of(json, "a shape", path)) shape.push_back(natural(size, "a size", path));
+  if (shape.size() > kMaxDimensions)
+    refuse_json(path, fmt::format("a shape has more than {} dimensions", kMaxDimensions));
+  std::int64_t numel = 1;
+  for (const std::int64_t size : shape)
+    if (__builtin_mul_overflow(numel, size, &numel) || numel > (std::int64_t{1} << 58))
+      refuse_json(path, "a shape is too large");
+  return shape;
+}
+
+SavedTensor tensor_of(const Json& json, std::string_view path) {
+  require_keys(json, {"name", "shape", "dtype", "trainable", "updates", "aliases"}, path);
+  SavedTensor tensor{.name = text_of(json["name"], "a name", path),
+                     .shape = shape_of(json["shape"], path),
+                     .updates = natural(json["updates"], "updates", path)};
+  const std::string dtype = text_of(json["dtype"], "a dtype", path);
+  if (dtype != "F32" && dtype != "BF16") refuse_json(path, fmt::format("a parameter is saved as {:.16}", dtype));
+  tensor.dtype = dtype == "F32" ? DType::kFloat32 : DType::kBFloat16;
+  if (!json["trainable"].is_boolean()) refuse_json(path, "\"trainable\" is neither true nor false");
+  tensor.trainable = json["trainable"].get<bool>();
+  for (const Json& alias : array_of(json["aliases"], "aliases", path))
+    tensor.aliases.push_back(text_of(alias, "an alias", path));
+  return tensor;
+}
+
+std::uint64_t sum_of(const Json& json, std::string_view path) {
+  const std::string text = text_of(json, "a sum", path);
+  std::uint64_t sum = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sum, 16);
+  if (error != std::errc() || end != text.data() + text.size() || text.size() != 16)
+    refuse_json(path, fmt::format("\"{:.32}\" is no sum", text));
+  return sum;
+}
+
+SavedExtra extra_of(const Json& json, std::string_view path) {
+  require_keys(json, {"name", "dtype", "shape", "offset", "bytes"}, path);
+  const auto dtype = element_type_of(text_of(json["dtype"], "a dtype", path));
+  if (!dtype) refuse_json(path, "an extra has a dtype that safetensors does not know");
+  SavedExtra extra{.name = text_of(json["name"], "a name", path),
+                   .dtype = *dtype,
+                   .shape = shape_of(json["shape"], path),
+                   .offset = natural(json["offset"], "an offset", path),
+                   .size_bytes = natural(json["bytes"], "bytes", path)};
+  const std::int64_t numel =
+      std::accumulate(extra.shape.begin(), extra.shape.end(), std::int64_t{1}, std::multiplies());
+  const std::int64_t bits = numel > (std::int64_t{1} << 50) ? -1 : numel * bits_of(extra.dtype);
+  if (bits < 0 || bits % 8 != 0 || bits / 8 != extra.size_bytes)
+    refuse_json(path, fmt::format("{:.64} has not the bytes of its shape", extra.name));
+  return extra;
+}
+
+// One component of a path, so that a manifest names nothing outside its folder.
+bool is_file_name(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  };
+  return !name.empty() && name.size() <= 128 && name.front() != '.' && std::ranges::all_of(name, allowed);
+}
+
+SavedFile file_of(const Json& json, std::string_view path) {
+  require_keys(json, {"name", "bytes", "xxh3", "slices", "extras"}, path);
+  SavedFile file{.name = text_of(json["name"], "a name", path)};
+  if (!is_file_name(file.name)) refuse_json(path, fmt::format("\"{:.64}\" is no name of a file here", file.name));
+  file.content.size_bytes = natural(json["bytes"], "bytes", path);
+  for (const Json& sum : array_of(json["xxh3"], "xxh3", path)) file.content.sums.push_back(sum_of(sum, path));
+  if (std::ssize(file.content.sums) != num_sum_blocks(file.content.size_bytes))
+    refuse_json(
+        path, fmt::format("{} has {} sums for {} bytes", file.name, file.content.sums.size(), file.content.size_bytes));
+  for (const Json& slice : array_of(json["slices"], "slices", path)) {
+    if (!slice.is_array() || slice.size() != 5) refuse_json(path, "a slice is five numbers");
+    std::array<std::int64_t, 5> of{};
+    for (std::size_t i = 0; i < of.size(); ++i) of[i] = natural(slice[i], "a slice's number", path);
+    if (of[0] > 0x7fffffff || of[1] > 0x7fffffff) refuse_json(path, "a slice is of no tensor");
+    if (of[3] == 0) refuse_json(path, "a slice holds nothing");
+    file.slices.push_back({static_cast<int>(of[0]), static_cast<int>(of[1]), of[2], of[3], of[4]});
+  }
+  for (const Json& extra : array_of(json["extras"], "extras", path)) file.extras.push_back(extra_of(extra, path));
+  return file;
+}
+
+void require_inside(const SavedFile& file, std::int64_t offset, std::int64_t bytes, std::string_view path) {
+  if (offset > file.content.size_bytes || bytes > file.content.size_bytes - offset)
+    refuse_json(path, fmt::format("{} names bytes beyond its end", file.name));
+}
+
+// Every element of every state once, and all of it inside the files.
+void check_cover(const Manifest& manifest, std::string_view path) {
+  struct Part {
+    int tensor, state;
+    std::int64_t begin, numel;
+    auto operator<=>(const Part&) const = default;
+  };
+  std::vector<Part> parts;
+  for (const SavedFile& file : manifest.files) {
+    for (const SavedExtra& extra : file.extras) require_inside(file, extra.offset, extra.size_bytes, path);
+    for (const SavedSlice& slice : file.slices) {
+      if (slice.tensor >= std::ssize(manifest.tensors) || slice.state >= std::ssize(manifest.states))
+        refuse_json(path, fmt::format("{} holds a slice of no tensor", file.name));
+      const SavedTensor& tensor = manifest.tensors[static_cast<std::size_t>(slice.tensor)];
+      if (slice.state > 0 && !tensor.trainable)
+        refuse_json(path, fmt::format("{} is frozen, and has moments", tensor.name));
+      if (slice.numel > tensor.numel()) refuse_json(path, fmt::format("a slice is larger than {}", tensor.name));
+      const auto size = static_cast<std::int64_t>(size_of(slice.state == 0 ? tensor.dtype : DType::kFloat32));
+      require_inside(file, slice.offset, slice.numel * size, path);
+      parts.push_back({slice.tensor, slice.state, slice.begin, slice.numel});
+    }
+  }
+  std::ranges::sort(parts);
+  std::size_t next = 0;
+  for (int index = 0; index < std::ssize(manifest.tensors); ++index) {
+    const SavedTensor& tensor = manifest.tensors[static_cast<std::size_t>(index)];
+    for (int state = 0; state < (tensor.trainable ? std::ssize(manifest.states) : 1); ++state) {
+      std::int64_t covered = 0;
+      for (; next < parts.size() && parts[next].tensor == index && parts[next].state == state; ++next) {
+        if (parts[next].begin != covered) break;
+        covered += parts[next].numel;
+      }
+      if (covered != tensor.numel())
+        refuse_json(
+            path, fmt::format("{} of {} is not covered once: {} of {} elements",
+                              manifest.states[static_cast<std::size_t>(state)], tensor.name, covered, tensor.numel()));
+    }
+  }
+  if (next != parts.size()) refuse_json(path, "a slice overlaps another");
+}
+
+void check(const Manifest& manifest, std::string_view path) {
+  std::set<std::string_view> names;
+  for (const SavedTensor& tensor : manifest.tensors)
+    if (!names.insert(tensor.name).second) refuse_json(path, fmt::format("{:.64} occurs twice", tensor.name));
+  names.clear();
+  for (const SavedFile& file : manifest.files)
+    if (!names.insert(file.name).second) refuse_json(path, fmt::format("{} occurs twice", file.name));
+  if (manifest.states.empty() || manifest.states.front() != "parameter" || manifest.states.size() > kMostStates)
+    refuse_json(path, fmt::format("its first state is not \"parameter\", or there are more than {}", kMostStates));
+  if (manifest.files.empty()) refuse_json(path, "names no files");
+  check_cover(manifest, path);
+}
+
+}  // namespace
+
+std::int64_t SavedTensor::numel() const {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies());
+}
+
+std::int64_t Manifest::size_bytes() const {
+  std::int64_t bytes = 0;
+  for (const SavedFile& file : files) bytes += file.content.size_bytes;
+  return bytes;
+}
+
+std::string to_text(const Manifest& manifest) {
+  Json tensors = Json::array(), files = Json::array();
+  for (const SavedTensor& tensor : manifest.tensors) tensors.push_back(json_of(tensor));
+  for (const SavedFile& file : manifest.files) files.push_back(json_of(file));
+  const Json json = {{"format", kFormat},
+                     {"version", kVersion},
+                     {"block_bytes", kSumBlockBytes},
+                     {"states", manifest.states},
+                     {"steps", manifest.steps},
+                     {"skipped", manifest.skipped},
+                     {"skipped_in_a_row", manifest.skipped_in_a_row},
+                     {"delayed", manifest.delayed},
+                     {"run", manifest.run},
+                     {"config", manifest.config},
+                     {"tensors", std::move(tensors)},
+                     {"files", std::move(files)}};
+  const std::string text = json.dump();
+  return fmt::format("{}{}{}{}{}", kHead, sha256_hex(std::as_bytes(std::span(text))), kMiddle, text, kTail);
+}
+
+Manifest parse_manifest(std::string_view text, std::string_view path) {
+  const std::size_t begin = kHead.size() + kDigits + kMiddle.size();
+  if (text.size() < begin + kTail.size() || !text.starts_with(kHead) || !text.ends_with(kTail) ||
+      text.substr(kHead.size() + kDigits, kMiddle.size()) != kMiddle)
+    refuse_json(path, "is no manifest, or a part of one");
+  const std::string_view body = text.substr(begin, text.size() - begin - kTail.size());
+  if (sha256_hex(std::as_bytes(std::span(body))) != text.substr(kHead.size(), kDigits))
+    refuse_json(path, "is not what was saved: its SHA-256 differs");
+  const Json json = parse_strictly(body, path);
+  if (!json.is_object() || json.value("format", Json()) != kFormat || json.value("version", Json()) != kVersion)
+    refuse_json(path, fmt::format("is not of format \"{}\", version {}", kFormat, kVersion));
+  require_keys(json,
+               {"format", "version", "block_bytes", "states", "steps", "skipped", "skipped_in_a_row", "delayed", "run",
+                "config", "tensors", "files"},
+               path);
+  if (json["block_bytes"] != kSumBlockBytes) refuse_json(path, "its sums are of blocks of another size");
+  Manifest manifest{.steps = natural(json["steps"], "steps", path),
+                    .skipped = natural(json["skipped"], "skipped", path),
+                    .skipped_in_a_row = natural(json["skipped_in_a_row"], "skipped_in_a_row", path),
+                    .delayed = natural(json["delayed"], "delayed", path),
+                    .config = text_of(json["config"], "config", path)};
+  for (const Json& state : array_of(json["states"], "states", path))
+    manifest.states.push_back(text_of(state, "a state", path));
+  if (!json["run"].is_object()) refuse_json(path, "\"run\" is no object");
+  for (const auto& item : json["run"].items()) manifest.run[item.key()] = text_of(item.value(), item.key(), path);
+  for (const Json& tensor : array_of(json["tensors"], "tensors", path))
+    manifest.tensors.push_back(tensor_of(tensor, path));
+  for (const Json& file : array_of(json["files"], "files", path)) manifest.files.push_back(file_of(file, path));
+  check(manifest, path);
+  return manifest;
+}
+
+std::string to_text(const SavedFile& file) {
+  return json_of(file).dump();
+}
+
+SavedFile parse_saved_file(std::string_view text, std::string_view path) {
+  return file_of(parse_strictly(text, path), path);
+}
+
+}  // namespace zero

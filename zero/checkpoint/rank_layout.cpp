@@ -1,0 +1,69 @@
+#include "zero/checkpoint/rank_layout.h"
+
+#include <fmt/format.h>
+
+#include "zero/checkpoint/safetensors_header.h"
+#include "zero/plan/partition.h"
+
+namespace zero {
+namespace {
+
+// Places of tensors, one after the other; known before the header's size is.
+class Places {
+ public:
+  std::int64_t add(std::string name, ElementType dtype, std::vector<std::int64_t> shape, std::int64_t bytes) {
+    entries_.push_back({std::move(name), dtype, std::move(shape), end_, end_ + bytes});
+    return std::exchange(end_, end_ + bytes);
+  }
+  const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  std::int64_t end() const { return end_; }
+
+ private:
+  std::vector<SafetensorsEntry> entries_;
+  std::int64_t end_ = 0;
+};
+
+}  // namespace
+
+RankLayout lay_out_rank(const std::vector<ParamSpec>& specs, const std::vector<Unit>& units,
+                        const std::vector<std::string>& states, int world, int rank, const std::vector<Extra>& extras) {
+  RankLayout layout;
+  Places places;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Unit& unit : units) {
+      if (saved_parameter_dtype(unit) != dtype) continue;
+      const Shard own = shard_of(unit, rank, world);
+      for (int state = 0; state < (unit.trainable ? std::ssize(states) : 1); ++state) {
+        layout.ranges.push_back({unit.index, state});
+        for (const Slice& slice : unit.slices) {
+          const SlicePart part = overlap(slice, own);
+          if (part.numel == 0) continue;
+          const auto& name = specs[static_cast<std::size_t>(slice.param)].name;
+          const std::int64_t place =
+              places.add(fmt::format("{}/{}", states[static_cast<std::size_t>(state)], name), element_type_of(dtype),
+                         {part.numel}, part.numel * static_cast<std::int64_t>(size_of(dtype)));
+          layout.slices.push_back({slice.param, state, part.offset - slice.offset, part.numel, place});
+        }
+      }
+    }
+  }
+  for (const Extra& extra : extras) {
+    const auto bytes = static_cast<std::int64_t>(extra.bytes.size());
+    layout.extras.push_back(
+        {extra.name, extra.dtype, extra.shape, places.add(extra.name, extra.dtype, extra.shape, bytes), bytes});
+  }
+  const std::string file = rank_file_name(rank);
+  require_storable(places.entries(), file);
+  layout.header = render_safetensors_header(places.entries(), {{"format", "pt"}}, file);
+  const auto begin = static_cast<std::int64_t>(layout.header.size());
+  for (SavedSlice& slice : layout.slices) slice.offset += begin;
+  for (SavedExtra& extra : layout.extras) extra.offset += begin;
+  layout.size_bytes = begin + places.end();
+  return layout;
+}
+
+std::string rank_file_name(int rank) {
+  return fmt::format("rank-{:05}.safetensors", rank);
+}
+
+}  // namespace zero

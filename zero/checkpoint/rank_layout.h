@@ -1,0 +1,54 @@
+// RankLayout: what one rank writes of a checkpoint, byte for byte: a safetensors file of slices.
+//
+//   const RankLayout layout = lay_out_rank(specs, units, state_names, world, rank, extras);
+//   layout.header;         // the file's first bytes
+//   layout.slices[0]       // {tensor, state, begin, numel, offset}
+//
+// Each rank writes its shard of every state of every unit, at any stage: the same bytes whatever the stage and wherever
+// states lie. In the file come fp32 slices, unit by unit, state by state, then bf16 ones (what is frozen), then extras.
+// Tensors are called STATE/NAME, flattened, and extras by their own names. Values; Local.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "zero/checkpoint/manifest.h"
+#include "zero/plan/unit.h"
+
+namespace zero {
+
+// A tensor of a rank's own, to be saved whole.
+struct Extra {
+  std::string name;  // "rng/cpu", "buffer/bn.running_mean"
+  ElementType dtype = ElementType::kU8;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> bytes;
+};
+
+// One state of one unit, in the order of the file.
+struct SavedRange {
+  int unit = 0;
+  int state = 0;
+};
+
+struct RankLayout {
+  std::string header;
+  std::vector<SavedRange> ranges;  // their slices follow each other in `slices`
+  std::vector<SavedSlice> slices;
+  std::vector<SavedExtra> extras;
+  std::int64_t size_bytes = 0;
+};
+
+// Throws ConfigError for a name that cannot be stored.
+RankLayout lay_out_rank(const std::vector<ParamSpec>& specs, const std::vector<Unit>& units,
+                        const std::vector<std::string>& states, int world, int rank, const std::vector<Extra>& extras);
+
+// The type in which a unit's parameters are saved: full precision.
+constexpr DType saved_parameter_dtype(const Unit& unit) {
+  return unit.trainable ? DType::kFloat32 : unit.dtype;
+}
+
+std::string rank_file_name(int rank);  // "rank-00003.safetensors"
+
+}  // namespace zero

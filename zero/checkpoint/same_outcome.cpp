@@ -1,0 +1,47 @@
+#include "zero/checkpoint/same_outcome.h"
+
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+#include "zero/comm/collectives.h"
+
+namespace zero {
+
+void require_same_outcome(Communicator& comm, const std::string& path, const std::string& failure) {
+  const auto failures = all_gather_text(comm, failure);
+  for (std::size_t rank = 0; rank < failures.size(); ++rank) {
+    if (!failures[rank].empty()) throw IoError(path, "checkpoint", 0, fmt::format("rank {}: {}", rank, failures[rank]));
+  }
+}
+
+std::string failure_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void require_same_outcome(Communicator& comm, const std::string& path, const std::function<void()>& body) {
+  std::exception_ptr own;
+  std::string failure;
+  try {
+    body();
+  } catch (const CommError&) {
+    throw;  // the others are gone, or will time out alike
+  } catch (const std::exception& error) {
+    own = std::current_exception();
+    failure = error.what();
+  }
+  try {
+    require_same_outcome(comm, path, failure);
+  } catch (const IoError&) {
+    if (own == nullptr) throw;
+  }
+  if (own != nullptr) std::rethrow_exception(own);
+}
+
+}  // namespace zero

@@ -1,0 +1,22 @@
+// What one rank finds wrong with a file ends the call on every rank, with that rank's words.
+//
+//   require_same_outcome(comm, path, [&] { ...reads or writes, may throw ConfigError and IoError... });
+//
+// Collective; the body is Local. The ranks compare notes when all are through. Whoever threw throws the same again; the
+// others throw an IoError about `path` with the words of the lowest rank that failed.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "zero/comm/communicator.h"
+
+namespace zero {
+
+void require_same_outcome(Communicator& comm, const std::string& path, const std::function<void()>& body);
+// Of what was done before: an IoError on every rank alike. `failure` is empty on a rank where it went well.
+void require_same_outcome(Communicator& comm, const std::string& path, const std::string& failure);
+// Local. What a body threw, whatever it is; empty: nothing.
+std::string failure_of(const std::function<void()>& body);
+
+}  // namespace zero

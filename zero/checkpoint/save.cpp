@@ -1,0 +1,275 @@
+#include "zero/checkpoint/save.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include "zero/base/check.h"
+#include "zero/base/clock.h"
+#include "zero/base/error.h"
+#include "zero/base/log.h"
+#include "zero/base/signals_blocked.h"
+#include "zero/checkpoint/same_outcome.h"
+#include "zero/comm/collectives.h"
+#include "zero/memory/host_memory.h"
+#include "zero/memory/memory_monitor.h"
+#include "zero/plan/partition.h"
+
+namespace zero {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+bool is_part_of_checkpoint(const fs::path& file) {
+  const std::string name = file.filename().string();
+  return name == kManifestName || (name.starts_with("rank-") && name.ends_with(".safetensors"));
+}
+
+// What somebody else put there is not ours to replace.
+void require_replaceable(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::exists(fs::symlink_status(path, ignored))) return;
+  if (!fs::is_directory(path, ignored) || !std::ranges::all_of(paths_in(path), is_part_of_checkpoint))
+    throw IoError(path.string(), "save", EEXIST, "it is no checkpoint");
+}
+
+void sync_folder(const fs::path& folder, const FileCalls& calls) {
+  const int fd = calls.open(folder.string(), O_RDONLY | O_DIRECTORY);
+  if (fd < 0) throw IoError(folder.string(), "open", -fd);
+  const FileDescriptor owned(fd);
+  if (const int result = calls.sync(fd); result < 0) throw IoError(folder.string(), "fsync", -result);
+}
+
+Manifest manifest_of(const Engine& engine, const SaveContents& contents) {
+  const EngineProgress progress = engine.progress();
+  Manifest manifest{.states = engine.state_names(),
+                    .steps = progress.steps,
+                    .skipped = progress.skipped,
+                    .skipped_in_a_row = progress.skipped_in_a_row,
+                    .delayed = progress.delayed,
+                    .run = contents.run,
+                    .config = contents.config};
+  for (const ParamSpec& spec : engine.specs())
+    manifest.tensors.push_back({.name = spec.name,
+                                .shape = spec.shape,
+                                .dtype = spec.trainable ? DType::kFloat32 : spec.dtype,
+                                .trainable = spec.trainable,
+                                .updates = progress.updates[manifest.tensors.size()],
+                                .aliases = spec.aliases});
+  return manifest;
+}
+
+// Have the copies of all ranks room on every machine, with as much left as the monitor would leave?
+bool copies_fit(Engine& engine, std::int64_t bytes) {
+  bool fits = false;
+  const std::string unknown = failure_of([&] {
+    const std::int64_t free = read_memory().free_bytes;
+    fits = bytes * engine.options().local_world <= free - free / 4;
+  });
+  return all_reduce_min(engine.communicator(), fits && unknown.empty() ? 1 : 0) == 1;
+}
+
+}  // namespace
+
+CheckpointSave::CheckpointSave(Engine& engine, fs::path path, SaveContents contents, SaveMode mode,
+                               const FileCalls& calls)
+    : comm_(engine.communicator()),
+      path_(path.has_filename() ? std::move(path) : path.parent_path()),
+      temporary_(path_.string() + ".tmp"),
+      contents_(std::move(contents)),
+      calls_(calls),
+      begin_(monotonic_seconds()) {
+  engine.pause();
+  manifest_ = manifest_of(engine, contents_);
+  layout_ =
+      lay_out_rank(engine.specs(), engine.units(), manifest_.states, comm_.world(), comm_.rank(), contents_.extras);
+  require_same_outcome(comm_, path_.string(), failure_of([&] {
+                         if (comm_.rank() == 0) make_folder();
+                       }));
+  copied_ = mode == SaveMode::kAsync && copies_fit(engine, layout_.size_bytes);
+  // A rank that cannot copy says so as one that cannot write does.
+  const std::string failure = failure_of([&] {
+    if (copied_) {
+      charge_ = Charge(engine.ledger(), Tier::kHost, MemoryTag::kStaging, layout_.size_bytes);
+      image_ = allocate_host(static_cast<std::size_t>(layout_.size_bytes));
+      std::byte* end = image_.data();
+      stream(engine, [&end](std::span<const std::byte> bytes) {
+        if (!bytes.empty()) std::memcpy(end, bytes.data(), bytes.size());
+        end += bytes.size();
+      });
+      const SignalsBlocked blocked;
+      thread_ = std::thread([this] { write(image_.bytes()); });
+    } else {
+      BlockFileWriter writer((temporary_ / rank_file_name(comm_.rank())).string(), layout_.size_bytes, calls_);
+      stream(engine, [&writer](std::span<const std::byte> bytes) { writer.append(bytes); });
+      content_ = writer.finish();
+    }
+  });
+  if (!thread_.joinable()) {  // which tells of its own
+    failure_ = failure;
+    ended_ = true;
+  }
+  stalled_ = monotonic_seconds() - begin_;
+}
+
+CheckpointSave::~CheckpointSave() {
+  given_up_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+void CheckpointSave::make_folder() const {
+  require_replaceable(path_);
+  const fs::path parent = folder_of(path_);
+  if (const int result = calls_.make_folder(parent.string()); result == 0) {
+    sync_folder(folder_of(parent), calls_);
+  } else if (result != -EEXIST) {
+    throw IoError(parent.string(), "make the folder", -result);
+  }
+  remove_checkpoint(temporary_, calls_);  // of a save that did not end
+  if (const int result = calls_.make_folder(temporary_.string()); result < 0)
+    throw IoError(temporary_.string(), "make the folder", -result);
+}
+
+// The bytes of this rank's file, from the first to the last.
+template <typename Sink>
+void CheckpointSave::stream(Engine& engine, Sink sink) const {
+  sink(std::as_bytes(std::span(layout_.header)));
+  for (const SavedRange& range : layout_.ranges) {
+    const Unit& unit = engine.units()[static_cast<std::size_t>(range.unit)];
+    ShardedState& state = engine.paused_state();
+    const auto size = static_cast<std::int64_t>(size_of(state.saved_dtype(range.unit, range.state)));
+    state.read_shard(range.unit, range.state, [&](std::int64_t first, std::span<const std::byte> elements) {
+      const Shard here{first, std::ssize(elements) / size};
+      for (const Slice& slice : unit.slices) {
+        const SlicePart part = overlap(slice, here);
+        if (part.numel > 0)
+          sink(elements.subspan(static_cast<std::size_t>((part.offset - first) * size),
+                                static_cast<std::size_t>(part.numel * size)));
+      }
+    });
+  }
+  for (const Extra& extra : contents_.extras) sink(std::span<const std::byte>(extra.bytes));
+}
+
+void CheckpointSave::write(std::span<const std::byte> image) {
+  std::string failure = failure_of([&] {
+    BlockFileWriter writer((temporary_ / rank_file_name(comm_.rank())).string(), layout_.size_bytes, calls_);
+    for (std::size_t begin = 0; begin < image.size(); begin += kSumBlockBytes) {
+      if (given_up_) return;
+      writer.append(image.subspan(begin, std::min<std::size_t>(kSumBlockBytes, image.size() - begin)));
+    }
+    content_ = writer.finish();
+  });
+  failure_ = std::move(failure);
+  ended_ = true;
+}
+
+bool CheckpointSave::poll() {
+  if (committed_) return true;
+  if (all_reduce_min(comm_, ended_ ? 1 : 0) == 0) return false;
+  commit();
+  return true;
+}
+
+void CheckpointSave::wait() {
+  if (thread_.joinable()) thread_.join();
+  const bool there = poll();
+  ZERO_CHECK(there, "{}: not written, though every rank has ended", path_.string());
+}
+
+void CheckpointSave::commit() {
+  if (thread_.joinable()) thread_.join();
+  image_ = {};
+  charge_ = {};
+  committed_ = true;
+  const auto remove_what_is_there = [this] {
+    if (comm_.rank() == 0) remove_checkpoint(temporary_, calls_);
+  };
+  try {
+    require_same_outcome(comm_, path_.string(), failure_);
+    const SavedFile mine{rank_file_name(comm_.rank()), content_, layout_.slices, layout_.extras};
+    const auto texts = all_gather_text(comm_, to_text(mine));
+    require_same_outcome(comm_, path_.string(), failure_of([&] {
+                           if (comm_.rank() != 0) return;
+                           for (const std::string& text : texts)
+                             manifest_.files.push_back(parse_saved_file(text, path_.string()));
+                           publish();
+                         }));
+  } catch (const IoError&) {
+    try {
+      remove_what_is_there();
+    } catch (const IoError&) {  // the first error is the one to tell; the next save removes what is left
+    }
+    throw;
+  }
+  seconds_ = monotonic_seconds() - begin_;
+}
+
+void CheckpointSave::publish() const {
+  const std::string text = to_text(manifest_);
+  BlockFileWriter writer((temporary_ / kManifestName).string(), std::ssize(text), calls_);
+  writer.append(std::as_bytes(std::span(text)));
+  writer.finish();
+  sync_folder(temporary_, calls_);
+  take_the_name();
+}
+
+// From here to there the folder around is synced, or things are put back as they were.
+void CheckpointSave::take_the_name() const {
+  const std::string from = temporary_.string(), to = path_.string(), old = to + ".old.tmp";
+  std::error_code ignored;
+  const bool replaces = fs::exists(path_, ignored);
+  bool exchanged = replaces;
+  int result = replaces ? calls_.exchange(from, to) : calls_.rename(from, to);
+  if (replaces && (result == -EINVAL || result == -ENOSYS)) {  // a file system that cannot
+    exchanged = false;
+    result = calls_.rename(to, old);
+    if (result == 0 && (result = calls_.rename(from, to)) < 0) calls_.rename(old, to);
+  }
+  if (result < 0) throw IoError(to, replaces ? "replace at one moment" : "rename to this name", -result);
+  try {
+    sync_folder(folder_of(path_), calls_);
+  } catch (const IoError&) {
+    exchanged ? calls_.exchange(from, to) : calls_.rename(to, from);
+    if (replaces && !exchanged) calls_.rename(old, to);
+    throw;
+  }
+  if (!replaces) return;
+  const std::string left = failure_of([&] { remove_checkpoint(exchanged ? from : old, calls_); });
+  if (!left.empty()) ZERO_LOG(warn, "the checkpoint that was replaced is still there: {}", left);
+}
+
+std::vector<fs::path> paths_in(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) return paths;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    paths.push_back(entry->path());
+  if (error) throw IoError(folder.string(), "list", error.value());
+  return paths;
+}
+
+void remove_checkpoint(const fs::path& folder, const FileCalls& calls) {
+  std::error_code error;
+  if (!fs::is_directory(fs::symlink_status(folder, error))) return;
+  // Without its manifest it is none: what is left of it after a kill is never taken for one.
+  std::vector<fs::path> files{folder / kManifestName};
+  for (const fs::path& path : paths_in(folder)) {
+    if (path != files.front()) files.push_back(path);
+  }
+  for (const fs::path& file : files) {
+    const int result = calls.unlink(file.string());
+    if (result < 0 && result != -ENOENT) throw IoError(file.string(), "remove", -result);
+  }
+  if (const int result = calls.remove_folder(folder.string()); result < 0)
+    throw IoError(folder.string(), "remove", -result);
+}
+
+}  // namespace zero

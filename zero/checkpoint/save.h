@@ -1,0 +1,93 @@
+// CheckpointSave: one checkpoint on its way to the disk.
+//
+//   CheckpointSave save(engine, "runs/x/checkpoints/step-00000500", contents, SaveMode::kAsync);
+//   ... train on ...
+//   if (save.poll()) ...                   // now and then: true when the checkpoint is there
+//   save.wait();                           // or so
+//
+// Every rank writes its shard of every state into a folder beside the path (PATH.tmp), past the page cache, and syncs
+// it; when all have, rank 0 adds the manifest, syncs file and folder, and one rename makes the checkpoint true, or
+// changes places with one that had the path. So at any instant a reader finds the old checkpoint, the new one or none.
+// Asynchronously the states are copied first, where the machine has memory for copies of all its ranks, and written by
+// a thread; else they are written before the constructor returns.
+//
+// Collective, all of it but destruction, which ends what is not published and leaves PATH.tmp for the next to remove.
+// Throws IoError, on every rank, where one failed, or where something else than a checkpoint is at the path: what was
+// there is still there, and PATH.tmp is gone. (A file system that cannot exchange names, such as NFS, has an instant
+// without either when a path is used again; the old one is then at PATH.old.tmp.)
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "zero/checkpoint/rank_layout.h"
+#include "zero/engine/engine.h"
+#include "zero/memory/charge.h"
+
+namespace zero {
+
+enum class SaveMode : std::uint8_t { kAsync, kSync };
+
+// What goes with the states.
+struct SaveContents {
+  std::map<std::string, std::string> run;  // rank 0's counts
+  std::string config;                      // rank 0's counts
+  std::vector<Extra> extras;               // this rank's own
+};
+
+class CheckpointSave {
+ public:
+  CheckpointSave(Engine& engine, std::filesystem::path path, SaveContents contents, SaveMode mode,
+                 const FileCalls& calls = FileCalls::kernel());
+  CheckpointSave(const CheckpointSave&) = delete;
+  CheckpointSave& operator=(const CheckpointSave&) = delete;
+  ~CheckpointSave();
+
+  bool poll();
+  void wait();
+
+  // Local.
+  const std::filesystem::path& path() const { return path_; }
+  bool copied() const { return copied_; }                         // training goes on meanwhile
+  std::int64_t size_bytes() const { return layout_.size_bytes; }  // this rank's
+  double stalled_seconds() const { return stalled_; }             // that the constructor took
+  double seconds() const { return seconds_; }                     // until the checkpoint was there
+
+ private:
+  void make_folder() const;
+  template <typename Sink>
+  void stream(Engine& engine, Sink sink) const;
+  void write(std::span<const std::byte> image);
+  void commit();
+  void publish() const;
+  void take_the_name() const;
+
+  Communicator& comm_;
+  std::filesystem::path path_, temporary_;
+  SaveContents contents_;
+  Manifest manifest_;  // without files
+  RankLayout layout_;
+  const FileCalls& calls_;
+  bool copied_ = false;
+  bool committed_ = false;
+  double begin_ = 0, stalled_ = 0, seconds_ = 0;
+  Allocation image_;
+  Charge charge_;
+  BlockSums content_;
+  std::string failure_;  // of this rank's writing; read when ended_
+  std::atomic<bool> ended_{false};
+  std::atomic<bool> given_up_{false};  // nobody will publish it
+  std::thread thread_;
+};
+
+// What lies in a folder; nothing in one that is not there. Throws IoError.
+std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder);
+
+// Removes a folder and the files in it, which is all that a checkpoint is. Throws IoError. No folder: no-op.
+void remove_checkpoint(const std::filesystem::path& folder, const FileCalls& calls = FileCalls::kernel());
+
+}  // namespace zero

@@ -1,0 +1,87 @@
+#include "zero/torch/rank_extras.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
+
+#include "zero/base/error.h"
+
+namespace zero {
+namespace {
+
+constexpr std::string_view kBuffer = "buffer/", kGenerator = "rng/cpu";
+
+constexpr std::array kTypes{
+    std::pair(at::kBool, ElementType::kBool),       std::pair(at::kByte, ElementType::kU8),
+    std::pair(at::kChar, ElementType::kI8),         std::pair(at::kShort, ElementType::kI16),
+    std::pair(at::kInt, ElementType::kI32),         std::pair(at::kLong, ElementType::kI64),
+    std::pair(at::kHalf, ElementType::kF16),        std::pair(at::kBFloat16, ElementType::kBF16),
+    std::pair(at::kFloat, ElementType::kF32),       std::pair(at::kDouble, ElementType::kF64),
+    std::pair(at::kComplexFloat, ElementType::kC64)};
+
+ElementType element_type_of(const std::string& name, const at::Tensor& tensor) {
+  const auto found = std::ranges::find(kTypes, tensor.scalar_type(), [](const auto& pair) { return pair.first; });
+  if (found == kTypes.end())
+    throw ConfigError("checkpoint", name, fmt::format("a buffer of type {}", c10::toString(tensor.scalar_type())),
+                      "keep it in a type that safetensors has");
+  return found->second;
+}
+
+Extra extra_of(std::string name, const at::Tensor& tensor) {
+  const at::Tensor own = tensor.detach().contiguous();
+  Extra extra{.name = std::move(name), .dtype = element_type_of(extra.name, own), .shape = own.sizes().vec()};
+  extra.bytes.resize(own.nbytes());
+  if (!extra.bytes.empty()) std::memcpy(extra.bytes.data(), own.const_data_ptr(), extra.bytes.size());
+  return extra;
+}
+
+const Extra& find(const std::vector<Extra>& extras, const std::string& name, const std::string& path) {
+  const auto found = std::ranges::find(extras, name, &Extra::name);
+  if (found == extras.end())
+    throw ConfigError("checkpoint", path, fmt::format("has no {}", name), "it is a checkpoint of another model");
+  return *found;
+}
+
+void take(const Extra& extra, at::Tensor& tensor, const std::string& path) {
+  if (extra.shape != tensor.sizes().vec() || extra.dtype != element_type_of(extra.name, tensor))
+    throw ConfigError("checkpoint", path, fmt::format("{} has another shape or type there", extra.name),
+                      "it is a checkpoint of another model");
+  at::Tensor values = at::empty(tensor.sizes(), tensor.scalar_type());
+  if (!extra.bytes.empty()) std::memcpy(values.mutable_data_ptr(), extra.bytes.data(), extra.bytes.size());
+  tensor.copy_(values);
+}
+
+}  // namespace
+
+std::vector<Extra> extras_of(const NamedBuffers& buffers, bool with_generator) {
+  std::vector<Extra> extras;
+  for (const auto& [name, tensor] : buffers) extras.push_back(extra_of(fmt::format("{}{}", kBuffer, name), tensor));
+  if (with_generator) {
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    const std::scoped_lock lock(generator.mutex());
+    extras.push_back(extra_of(std::string(kGenerator), generator.get_state()));
+  }
+  return extras;
+}
+
+void take_extras(const std::vector<Extra>& extras, NamedBuffers& buffers, bool with_generator,
+                 const std::string& path) {
+  c10::AutoGradMode no_gradients(false);
+  for (auto& [name, tensor] : buffers) take(find(extras, fmt::format("{}{}", kBuffer, name), path), tensor, path);
+  // Ranks that were threads have saved none.
+  if (!with_generator || std::ranges::find(extras, kGenerator, &Extra::name) == extras.end()) return;
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::scoped_lock lock(generator.mutex());
+  at::Tensor state = generator.get_state();
+  take(find(extras, std::string(kGenerator), path), state, path);
+  generator.set_state(state);
+}
+
+}  // namespace zero

@@ -1,0 +1,24 @@
+// What a checkpoint keeps of a rank beside the engine's states: module buffers, and torch's random generator.
+//
+//   std::vector<Extra> extras = extras_of(buffers, /*with_generator=*/true);     // "buffer/NAME", "rng/cpu"
+//   take_extras(extras, buffers, /*with_generator=*/true, path);
+//
+// Local. Throws ConfigError for a buffer that is missing in the checkpoint, or is another there.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "zero/checkpoint/rank_layout.h"
+
+namespace zero {
+
+using NamedBuffers = std::vector<std::pair<std::string, at::Tensor>>;
+
+std::vector<Extra> extras_of(const NamedBuffers& buffers, bool with_generator);
+void take_extras(const std::vector<Extra>& extras, NamedBuffers& buffers, bool with_generator, const std::string& path);
+
+}  // namespace zero

@@ -1,0 +1,191 @@
+#include "zero/train/run_checkpoints.h"
+
+#include <charconv>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "zero/base/bytes.h"
+#include "zero/base/clock.h"
+#include "zero/base/error.h"
+#include "zero/base/log.h"
+#include "zero/checkpoint/same_outcome.h"
+#include "zero/comm/collectives.h"
+
+namespace zero {
+namespace {
+
+constexpr std::string_view kLosses = "run/losses", kNorms = "run/grad_norms", kSeconds = "run/seconds";
+
+template <typename T>
+Extra series(std::string_view name, ElementType dtype, const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {.name = std::string(name),
+          .dtype = dtype,
+          .shape = {std::ssize(values)},
+          .bytes = std::vector<std::byte>(bytes.begin(), bytes.end())};
+}
+
+// Only rank 0 has them.
+template <typename T>
+std::vector<T> series_in(const std::vector<Extra>& extras, std::string_view name) {
+  for (const Extra& extra : extras) {
+    if (extra.name != name) continue;
+    std::vector<T> values(extra.bytes.size() / sizeof(T));
+    if (!values.empty()) std::memcpy(values.data(), extra.bytes.data(), values.size() * sizeof(T));
+    return values;
+  }
+  return {};
+}
+
+// Rank 0's values, on every rank.
+template <typename T>
+std::vector<T> of_rank_0(Communicator& comm, const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  const std::string text = broadcast_text(comm, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  std::vector<T> theirs(text.size() / sizeof(T));
+  if (!theirs.empty()) std::memcpy(theirs.data(), text.data(), text.size());
+  return theirs;
+}
+
+std::int64_t number_in(const Manifest& manifest, const std::string& key, const std::filesystem::path& path) {
+  const auto found = manifest.run.find(key);
+  std::int64_t number = -1;
+  if (found != manifest.run.end())
+    std::from_chars(found->second.data(), found->second.data() + found->second.size(), number);
+  if (number < 0)
+    throw ConfigError("run.dir", path.string(), fmt::format("a checkpoint that does not say its \"{}\"", key),
+                      "it was not written by `zero train`: engine.load() takes it");
+  return number;
+}
+
+std::filesystem::path nearest_existing(std::filesystem::path folder) {
+  std::error_code ignored;
+  while (!folder.empty() && !std::filesystem::exists(folder, ignored)) folder = folder.parent_path();
+  return folder.empty() ? "." : folder;
+}
+
+}  // namespace
+
+RunCheckpoints::RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder folder, Communicator& comm, Say say)
+    : options_(options),
+      folder_(std::move(folder)),
+      comm_(comm),
+      say_(std::move(say)),
+      last_begin_(monotonic_seconds()) {}
+
+void RunCheckpoints::require_room(const CheckpointPolicy& options, const std::filesystem::path& folder,
+                                  std::int64_t bytes, const Say& say) {
+  if (!options.on()) return;
+  FileCalls::Room room;
+  const std::string existing = nearest_existing(folder).string();
+  // What is no disk (/proc) has no room at all, and says so in its own way.
+  if (FileCalls::kernel().find_room(existing, room) != 0 || room.free_bytes == 0) return;
+  if (room.free_bytes < bytes)
+    throw ConfigError(
+        "checkpoint.every", existing,
+        fmt::format("has {} free, and a checkpoint takes {}", format_bytes(room.free_bytes), format_bytes(bytes)),
+        "name a run.dir on a larger disk, or set checkpoint.every = 0 to save none");
+  // One more than is kept, while a new one is written.
+  if (room.free_bytes / (options.keep + 1) < bytes)
+    say(fmt::format("note: {} has {} free; {} checkpoints of {}, and one on its way, would take more", existing,
+                    format_bytes(room.free_bytes), options.keep, format_bytes(bytes)));
+}
+
+std::vector<std::int64_t> RunCheckpoints::steps() const {
+  std::vector<std::int64_t> steps;
+  require_same_outcome(comm_, folder_.path().string(), [&] {
+    if (comm_.rank() != 0) return;
+    for (const auto& entry : folder_.list()) steps.push_back(entry.step);
+  });
+  return of_rank_0(comm_, steps);
+}
+
+std::optional<Resumed> RunCheckpoints::resume(Attachment& engine) {
+  std::string first_error;
+  for (const std::int64_t step : steps()) {
+    const auto path = folder_.path_of(step);
+    try {
+      LoadedCheckpoint loaded = engine.load(path);
+      RunState state{.step = number_in(loaded.manifest, "step", path),
+                     .samples = number_in(loaded.manifest, "samples", path),
+                     .losses = of_rank_0(comm_, series_in<float>(loaded.extras, kLosses)),
+                     .grad_norms = of_rank_0(comm_, series_in<double>(loaded.extras, kNorms)),
+                     .seconds = of_rank_0(comm_, series_in<double>(loaded.extras, kSeconds))};
+      return Resumed{std::move(state), std::move(loaded.manifest), path};
+    } catch (const IoError& error) {
+      if (first_error.empty()) first_error = error.what();
+      if (comm_.rank() == 0) ZERO_LOG(warn, "this checkpoint is passed over: {}", error.what());
+    }
+  }
+  if (first_error.empty()) return std::nullopt;
+  throw IoError(folder_.path().string(), "no checkpoint can be read", 0,
+                fmt::format("the newest: {}\n  Start again from the beginning with --overwrite.", first_error));
+}
+
+bool RunCheckpoints::due(std::int64_t step, std::int64_t steps, bool may_ask) {
+  if (options_.every_steps > 0) return step % options_.every_steps == 0 || step == steps;
+  if (options_.every_seconds <= 0 || !may_ask) return false;
+  const bool mine = monotonic_seconds() - last_begin_ >= options_.every_seconds;
+  return all_gather_value(comm_, mine ? 1 : 0).front() == 1;
+}
+
+void RunCheckpoints::begin(Attachment& engine, const RunState& state, std::string config, SaveMode mode) {
+  finish();
+  last_begin_ = monotonic_seconds();
+  saving_step_ = state.step;
+  SaveContents contents{.run = {{"step", fmt::format("{}", state.step)}, {"samples", fmt::format("{}", state.samples)}},
+                        .config = std::move(config)};
+  if (comm_.rank() == 0)
+    contents.extras = {series(kLosses, ElementType::kF32, state.losses),
+                       series(kNorms, ElementType::kF64, state.grad_norms),
+                       series(kSeconds, ElementType::kF64, state.seconds)};
+  try {
+    save_ =
+        engine.begin_save(folder_.path_of(state.step), std::move(contents), options_.async ? mode : SaveMode::kSync);
+  } catch (const IoError& error) {
+    last_failed_ = true;
+    if (options_.stop_on_error) throw;
+    if (comm_.rank() == 0) ZERO_LOG(error, "step {} is not saved: {}", state.step, error.what());
+    return;
+  }
+  if (mode == SaveMode::kAsync && options_.async && !save_->copied() && !std::exchange(said_not_copied_, true))
+    say_("note: there is no memory for a copy of all states: training waits while checkpoints are written");
+}
+
+// A failure is told once, and the save is over then.
+void RunCheckpoints::settle(const std::function<bool(CheckpointSave&)>& advance) {
+  if (save_ == nullptr) return;
+  try {
+    if (!advance(*save_)) return;
+  } catch (const IoError& error) {
+    save_ = nullptr;
+    last_failed_ = true;
+    if (options_.stop_on_error) throw;
+    if (comm_.rank() == 0) ZERO_LOG(error, "step {} is not saved: {}", saving_step_, error.what());
+    return;
+  }
+  last_failed_ = false;
+  say_(fmt::format("checkpoint: step {}, {} a rank in {:.2f} s, of which training waited {:.3f} s", saving_step_,
+                   format_bytes(save_->size_bytes()), save_->seconds(), save_->stalled_seconds()));
+  save_ = nullptr;
+  if (comm_.rank() != 0) return;
+  try {
+    folder_.keep(options_.keep, saving_step_);
+  } catch (const std::exception& error) {
+    ZERO_LOG(error, "old checkpoints stay: {}", error.what());
+  }
+}
+
+void RunCheckpoints::poll() {
+  settle([](CheckpointSave& save) { return save.poll(); });
+}
+
+void RunCheckpoints::finish() {
+  settle([](CheckpointSave& save) {
+    save.wait();
+    return true;
+  });
+}
+
+}  // namespace zero

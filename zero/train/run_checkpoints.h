@@ -1,0 +1,86 @@
+// RunCheckpoints: when a run is saved, what is kept, and where it continues.
+//
+//   RunCheckpoints checkpoints({.every_steps = 500}, run_folder.checkpoints(), comm);
+//   if (auto resumed = checkpoints.resume(engine)) step = resumed->step;     // the newest that is whole
+//   ...
+//   checkpoints.poll();                                       // after each step: publishes what is written
+//   if (checkpoints.due(step)) checkpoints.begin(engine, step, contents, SaveMode::kAsync);
+//   checkpoints.finish();
+//
+// One save at a time: a second waits for the first. A save that fails is said and, as the options say, tried again when
+// the next is due, or thrown. Collective, unless said otherwise; every rank asks at the same steps.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "zero/checkpoint/checkpoint_folder.h"
+#include "zero/torch/attach.h"
+
+namespace zero {
+
+struct CheckpointPolicy {
+  std::int64_t every_steps = 0;
+  double every_seconds = 0;  // both 0: nothing is saved
+  std::int64_t keep = 3;
+  bool async = true;
+  bool stop_on_error = false;
+
+  bool on() const { return every_steps > 0 || every_seconds > 0; }
+};
+
+// What a run says of itself in its checkpoints.
+struct RunState {
+  std::int64_t step = 0;     // steps done, those without an update too
+  std::int64_t samples = 0;  // seen so far
+  std::vector<float> losses;
+  std::vector<double> grad_norms, seconds;  // of each step
+};
+
+struct Resumed {
+  RunState state;
+  Manifest manifest;
+  std::filesystem::path path;
+};
+
+class RunCheckpoints {
+ public:
+  // `say`: a line for the user.
+  using Say = std::function<void(const std::string&)>;
+  RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder folder, Communicator& comm, Say say);
+
+  // Local. Throws ConfigError where the disk has no room for one checkpoint; says where it has none for all to be kept.
+  static void require_room(const CheckpointPolicy& options, const std::filesystem::path& folder, std::int64_t bytes,
+                           const Say& say);
+
+  // The steps of what is there, as rank 0 sees it, the newest first.
+  std::vector<std::int64_t> steps() const;
+  // Loads the newest that is whole; each that is not is named and passed over. Empty: there is none at all. Throws
+  // IoError where all are damaged, ConfigError for one of another model.
+  std::optional<Resumed> resume(Attachment& engine);
+
+  // Is it time, after `step` of `steps`? By steps the last one counts, too; by time, rank 0's clock is asked where
+  // `may_ask`.
+  bool due(std::int64_t step, std::int64_t steps, bool may_ask);
+  void begin(Attachment& engine, const RunState& state, std::string config, SaveMode mode);
+  void poll();
+  void finish();
+  bool last_failed() const { return last_failed_; }  // Local
+
+ private:
+  void settle(const std::function<bool(CheckpointSave&)>& advance);
+
+  CheckpointPolicy options_;
+  CheckpointFolder folder_;
+  Communicator& comm_;
+  Say say_;
+  std::unique_ptr<CheckpointSave> save_;  // on its way
+  std::int64_t saving_step_ = 0;
+  double last_begin_;
+  bool last_failed_ = false;
+  bool said_not_copied_ = false;
+};
+
+}  // namespace zero
