@@ -72,7 +72,7 @@ thread_sanitizer() {
   local fixed=()
   setarch "$(uname -m)" -R true 2>/dev/null && fixed=(setarch "$(uname -m)" -R)
   # Where threads meet.
-  local threaded=(base comm memory engine world) targets
+  local threaded=(base comm memory engine checkpoint world) targets
   targets=("${threaded[@]/#/zero_}")
   targets=("${targets[@]/%/_test}")
   cmake --preset tsan -DZERO_TESTS=ON >/dev/null && cmake --build --preset tsan --target "${targets[@]}" || return $?

@@ -1,5 +1,7 @@
 #include "zero/checkpoint/block_file.h"
 
+#include <cstring>
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -26,10 +28,10 @@ BlockSums write(const std::filesystem::path& path, const std::vector<std::byte>&
 }
 
 std::vector<std::byte> read(const std::filesystem::path& path, const BlockSums& sums) {
-  const BlockFileReader reader(path.string(), sums);
-  std::vector<std::byte> data, block(static_cast<std::size_t>(kSumBlockBytes));
+  BlockFileReader reader(path.string(), sums);
+  std::vector<std::byte> data;
   for (std::int64_t i = 0; i < reader.num_blocks(); ++i) {
-    const auto bytes = reader.read_block(i, block);
+    const auto bytes = reader.read_block(i);
     data.insert(data.end(), bytes.begin(), bytes.end());
   }
   return data;
@@ -61,11 +63,22 @@ TEST(BlockFile, AFlippedBitIsFoundInItsBlock) {
   const BlockSums sums = write(folder / "a", data, data.size());
   data[static_cast<std::size_t>(kSumBlockBytes) + 5] ^= std::byte{1};
   folder.write("b", {reinterpret_cast<const char*>(data.data()), data.size()});
-  const BlockFileReader reader((folder / "b").string(), sums);
-  std::vector<std::byte> block(static_cast<std::size_t>(kSumBlockBytes));
-  EXPECT_NO_THROW((void)reader.read_block(0, block));
-  EXPECT_THROW((void)reader.read_block(1, block), IoError);
-  EXPECT_NO_THROW((void)reader.read_block(2, block));
+  BlockFileReader reader((folder / "b").string(), sums);
+  EXPECT_NO_THROW((void)reader.read_block(0));
+  EXPECT_THROW((void)reader.read_block(1), IoError);
+  EXPECT_NO_THROW((void)reader.read_block(2));
+}
+
+TEST(BlockFile, BlocksAreReadInAnyOrder) {
+  const TemporaryFolder folder;
+  const auto data = pattern(20 * kSumBlockBytes + 9);
+  const BlockSums sums = write(folder / "a", data, data.size());
+  BlockFileReader reader((folder / "a").string(), sums);
+  for (const std::int64_t block : {0, 1, 2, 9, 10, 3, 3, 20, 0, 1, 19, 20}) {
+    const auto bytes = reader.read_block(block);
+    EXPECT_EQ(std::memcmp(bytes.data(), data.data() + block * kSumBlockBytes, bytes.size()), 0) << block;
+    if (block == 10) reader.rest();
+  }
 }
 
 TEST(BlockFile, AFileOfAnotherSizeIsRefusedWithBoth) {

@@ -1,6 +1,7 @@
 // What a save leaves behind however it ends: at any instant the old checkpoint, the new one or, at first, none.
 #include "zero/checkpoint/save.h"
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <random>
@@ -162,6 +163,45 @@ TEST(CheckpointSave, AFailingCallIsToldLeavesTheOldOneAndNothingElse) {
       EXPECT_GT(failed, 10);
     }
   }
+}
+
+// A disk that is full after so many bytes, of which nothing was reserved.
+class FullAfter final : public FileCalls {
+ public:
+  explicit FullAfter(std::int64_t bytes) : left_(bytes) {}
+  int preallocate(int, std::int64_t) const override { return -EOPNOTSUPP; }
+  ssize_t write(int fd, std::span<const std::byte> from, std::int64_t offset) const override {
+    const auto whole = std::ssize(from);
+    const std::int64_t fits = std::clamp<std::int64_t>(left_.fetch_sub(whole), 0, whole) / 4096 * 4096;
+    const ssize_t written = FileCalls::write(fd, from.first(static_cast<std::size_t>(fits)), offset);
+    return written > 0 ? written : -ENOSPC;
+  }
+
+ private:
+  mutable std::atomic<std::int64_t> left_;
+};
+
+TEST(CheckpointSave, ADiskThatIsFullAfterAnyNumberOfBytesKeepsTheOldOne) {
+  constexpr std::int64_t kBytes = 64 << 10;  // more than these saves write
+  int failed = 0;
+  for (int part = 0; part < 64; ++part) {
+    const TemporaryFolder folder;
+    on_ranks(2, [&](Communicator& comm) {
+      TwoSaves saves(comm, folder / "c");
+      const FullAfter calls(kBytes * part / 64);
+      try {
+        saves.second(calls);
+      } catch (const IoError& error) {
+        failed += comm.rank() == 0 ? 1 : 0;
+        EXPECT_NE(std::string(error.what()).find("No space left"), std::string::npos) << error.what();
+      }
+    });
+    const std::int64_t step = step_at(folder / "c");
+    EXPECT_TRUE(step == 1 || step == 2) << "full after " << kBytes * part / 64;
+    EXPECT_EQ(folder.num_files(), 1u) << "left something behind";
+  }
+  EXPECT_GT(failed, 5);
+  EXPECT_LT(failed, 64);
 }
 
 TEST(CheckpointSave, WhatIsNoCheckpointIsNotReplaced) {

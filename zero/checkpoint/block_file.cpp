@@ -20,6 +20,8 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kPage = 4096;
+constexpr std::size_t kRequest = std::size_t{1} << 20;
+constexpr int kDepth = 16;
 
 std::uint64_t sum_of(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
@@ -33,23 +35,46 @@ FileDescriptor open_file(const std::string& path, int flags, const FileCalls& ca
 
 }  // namespace
 
+BlocksInFlight::BlocksInFlight(const std::string& path, int file, const FileCalls& calls)
+    : memory_(allocate_host(kBlocks * static_cast<std::size_t>(kSumBlockBytes))),
+      requests_(std::make_unique<ThreadQueue>(std::span(&file, 1), kDepth, calls),
+                {.folders = {path}, .depth = kDepth}) {}
+
+std::span<std::byte> BlocksInFlight::memory(std::int64_t block) const {
+  constexpr auto kBytes = static_cast<std::size_t>(kSumBlockBytes);
+  return memory_.bytes().subspan(slot(block) * kBytes, kBytes);
+}
+
+void BlocksInFlight::start(IoOperation operation, std::int64_t block, std::size_t bytes) {
+  DiskRequests::Account& account = accounts_[slot(block)];
+  account = {};
+  const auto pages = memory(block).first((bytes + kPage - 1) / kPage * kPage);
+  for (std::size_t begin = 0; begin < pages.size(); begin += kRequest) {
+    const std::int64_t offset = block * kSumBlockBytes + static_cast<std::int64_t>(begin);
+    requests_.start({.operation = operation,
+                     .offset = offset,
+                     .memory = pages.subspan(begin, std::min(kRequest, pages.size() - begin)),
+                     .place = offset},
+                    account);
+  }
+}
+
+void BlocksInFlight::wait(std::int64_t block) {
+  const DiskRequests::Account& account = accounts_[slot(block)];
+  requests_.wait(account);
+  if (account.error) throw IoError(*account.error);
+}
+
 BlockFileWriter::BlockFileWriter(const std::string& path, std::int64_t size_bytes, const FileCalls& calls)
     : path_(path),
       calls_(calls),
       file_(open_file(path, O_RDWR | O_CREAT | O_EXCL, calls)),
-      memory_(allocate_host(kBlocks * static_cast<std::size_t>(kSumBlockBytes))),
+      blocks_(path, file_.get(), calls),
       content_{.size_bytes = size_bytes} {
   // A full disk shows here where the file system can tell.
   if (const int result = calls_.preallocate(file_.get(), size_bytes); result != 0 && result != -EOPNOTSUPP)
     throw IoError(path_, fmt::format("reserve {} bytes", size_bytes), -result);
   calls_.set_direct(file_.get(), true);  // refused in memory (tmpfs): through the page cache then
-  for (std::size_t i = 0; i < kBlocks; ++i)
-    blocks_[i].memory =
-        memory_.bytes().subspan(i * static_cast<std::size_t>(kSumBlockBytes), static_cast<std::size_t>(kSumBlockBytes));
-  const int descriptor = file_.get();
-  requests_ = std::make_unique<DiskRequests>(
-      std::make_unique<ThreadQueue>(std::span(&descriptor, 1), static_cast<int>(kBlocks), calls_),
-      DiskRequests::Options{.folders = {path_}, .depth = static_cast<int>(kBlocks)});
 }
 
 void BlockFileWriter::check(int result, const char* operation) const {
@@ -58,39 +83,32 @@ void BlockFileWriter::check(int result, const char* operation) const {
 
 void BlockFileWriter::append(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    Block& block = blocks_[current_];
-    if (filled_ == 0) wait(block);
-    const std::size_t count = std::min(bytes.size(), block.memory.size() - filled_);
-    std::memcpy(block.memory.data() + filled_, bytes.data(), count);
+    const std::int64_t block = written_ / kSumBlockBytes;
+    if (filled_ == 0) blocks_.wait(block);
+    const auto memory = blocks_.memory(block);
+    const std::size_t count = std::min(bytes.size(), memory.size() - filled_);
+    std::memcpy(memory.data() + filled_, bytes.data(), count);
     filled_ += count;
     bytes = bytes.subspan(count);
-    if (filled_ == block.memory.size()) write_block();
+    if (filled_ == memory.size()) write_block();
   }
-}
-
-void BlockFileWriter::wait(const Block& block) {
-  requests_->wait(block.account);
-  if (block.account.error) throw IoError(*block.account.error);
 }
 
 // Whole pages: what the last one has beyond the file's end is cut off by finish().
 void BlockFileWriter::write_block() {
-  Block& block = blocks_[current_];
-  content_.sums.push_back(sum_of(block.memory.first(filled_)));
+  const std::int64_t block = written_ / kSumBlockBytes;
+  const auto memory = blocks_.memory(block);
   const std::size_t padded = (filled_ + kPage - 1) / kPage * kPage;
-  std::memset(block.memory.data() + filled_, 0, padded - filled_);
-  block.account = {};
-  requests_->start(
-      {.operation = IoOperation::kWrite, .offset = written_, .memory = block.memory.first(padded), .place = written_},
-      block.account);
+  std::memset(memory.data() + filled_, 0, padded - filled_);
+  blocks_.start(IoOperation::kWrite, block, filled_);
+  content_.sums.push_back(sum_of(memory.first(filled_)));  // while it is written
   written_ += static_cast<std::int64_t>(filled_);
   filled_ = 0;
-  current_ = (current_ + 1) % kBlocks;
 }
 
 BlockSums BlockFileWriter::finish() {
   if (filled_ > 0) write_block();
-  for (const Block& block : blocks_) wait(block);
+  for (std::size_t block = 0; block < BlocksInFlight::kBlocks; ++block) blocks_.wait(static_cast<std::int64_t>(block));
   ZERO_CHECK(written_ == content_.size_bytes, "{}: {} of {} bytes were appended", path_, written_, content_.size_bytes);
   check(calls_.resize(file_.get(), content_.size_bytes), "set the size");
   check(calls_.sync(file_.get()), "fsync");
@@ -107,28 +125,52 @@ BlockFileReader::BlockFileReader(const std::string& path, BlockSums content, con
   if (!S_ISREG(info.st_mode)) throw IoError(path_, "open", 0, "is no regular file");
   if (info.st_size != content_.size_bytes)
     throw IoError(path_, "verify", 0, fmt::format("has {} bytes, not {}", info.st_size, content_.size_bytes));
-  ::posix_fadvise(file_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  calls_.set_direct(file_.get(), true);  // or through the page cache, where that is refused
 }
 
-std::span<const std::byte> BlockFileReader::read_block(std::int64_t block, std::span<std::byte> into) const {
-  const std::int64_t offset = block * kSumBlockBytes;
-  const auto bytes = static_cast<std::size_t>(std::min(kSumBlockBytes, content_.size_bytes - offset));
-  ZERO_CHECK(block >= 0 && block < num_blocks() && into.size() >= bytes, "{}: block {}", path_, block);
-  for (std::size_t done = 0; done < bytes;) {
-    const auto place = offset + static_cast<std::int64_t>(done);
-    const ssize_t count = calls_.read(file_.get(), into.subspan(done, bytes - done), place);
-    if (count == -EINTR) continue;
-    if (count <= 0)
-      throw IoError(path_, fmt::format("read of {} bytes at {}", bytes - done, place), static_cast<int>(-count),
-                    count == 0 ? "the file ends before" : "");
-    done += static_cast<std::size_t>(count);
+void BlockFileReader::rest() {
+  blocks_ = nullptr;
+  begun_ = next_;
+}
+
+void BlockFileReader::begin(std::int64_t block) {
+  blocks_->start(IoOperation::kRead, block, static_cast<std::size_t>(bytes_of(block)) / kPage * kPage);
+}
+
+// The part of a page at the file's end, which no request for whole pages can bring.
+void BlockFileReader::read_end(std::int64_t block) {
+  const auto bytes = static_cast<std::size_t>(bytes_of(block)), whole = bytes / kPage * kPage;
+  const std::int64_t offset = block * kSumBlockBytes + static_cast<std::int64_t>(whole);
+  if (whole == bytes) return;
+  ssize_t count;
+  do count = calls_.read(file_.get(), blocks_->memory(block).subspan(whole, kPage), offset);
+  while (count == -EINTR);
+  if (count < static_cast<ssize_t>(bytes - whole))
+    throw IoError(path_, fmt::format("read of {} bytes at {}", bytes - whole, offset),
+                  count < 0 ? static_cast<int>(-count) : 0, count < 0 ? "" : "the file ends before");
+}
+
+std::span<const std::byte> BlockFileReader::read_block(std::int64_t block) {
+  ZERO_CHECK(block >= 0 && block < num_blocks(), "{}: block {} of {}", path_, block, num_blocks());
+  if (blocks_ == nullptr) blocks_ = std::make_unique<BlocksInFlight>(path_, file_.get(), calls_);
+  const bool in_order = block == next_;
+  if (!in_order) {
+    for (; next_ < begun_; ++next_) blocks_->wait(next_);
+    next_ = begun_ = block;
   }
-  const auto read = into.first(bytes);
-  if (sum_of(read) != content_.sums[static_cast<std::size_t>(block)])
+  if (begun_ == block) begin(begun_++);
+  blocks_->wait(block);
+  read_end(block);
+  next_ = block + 1;
+  const auto bytes = blocks_->memory(block).first(static_cast<std::size_t>(bytes_of(block)));
+  // One place is what is handed out.
+  const auto ahead = static_cast<std::int64_t>(BlocksInFlight::kBlocks) - 1;
+  while (in_order && begun_ < std::min(num_blocks(), next_ + ahead)) begin(begun_++);
+  if (sum_of(bytes) != content_.sums[static_cast<std::size_t>(block)])
     throw IoError(path_, "verify", 0,
-                  fmt::format("its bytes {} to {} are not those that were saved", offset,
-                              offset + static_cast<std::int64_t>(bytes)));
-  return read;
+                  fmt::format("its bytes {} to {} are not those that were saved", block * kSumBlockBytes,
+                              block * kSumBlockBytes + std::ssize(bytes)));
+  return bytes;
 }
 
 }  // namespace zero

@@ -5,12 +5,15 @@
 //   const BlockSums sums = writer.finish();        // all of it is durable
 //
 //   BlockFileReader reader("step-5/rank-00000.safetensors", sums);
-//   reader.read_block(3, block);                   // bytes 3 * 4 MiB and on, of which the sum was compared
+//   reader.read_block(3);                          // bytes 3 * 4 MiB and on, of which the sum was compared
 //
-// A sum is XXH3 (64 bits) of 4 MiB; the last block is what is left. Local; throws IoError with the path, the operation
-// and the bytes. A file whose bytes are not those that were written is an IoError with error_number() 0.
+// A sum is XXH3 (64 bits) of 4 MiB; the last block is what is left. Both go past the page cache where the file system
+// lets them, with several requests of 1 MiB in flight: blocks that are read in order are read ahead. Local; throws
+// IoError with the path, the operation and the bytes. A file whose bytes are not those that were written is an IoError
+// with error_number() 0.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -38,6 +41,27 @@ struct BlockSums {
   bool operator==(const BlockSums&) const = default;
 };
 
+// Memory of some blocks, in turn, and the requests that move them.
+class BlocksInFlight {
+ public:
+  static constexpr std::size_t kBlocks = 8;
+
+  BlocksInFlight(const std::string& path, int file, const FileCalls& calls);
+
+  std::span<std::byte> memory(std::int64_t block) const;
+  // Begins to move the first `bytes` of it, rounded up to whole pages.
+  void start(IoOperation operation, std::int64_t block, std::size_t bytes);
+  // Until nothing of it is under way. Throws what went wrong with it.
+  void wait(std::int64_t block);
+
+ private:
+  static std::size_t slot(std::int64_t block) { return static_cast<std::size_t>(block) % kBlocks; }
+
+  Allocation memory_;
+  std::array<DiskRequests::Account, kBlocks> accounts_;
+  DiskRequests requests_;  // last: it waits for what is under way
+};
+
 class BlockFileWriter {
  public:
   // A new file, for this user alone, with room for all of it.
@@ -47,25 +71,16 @@ class BlockFileWriter {
   BlockSums finish();  // once, when size_bytes were appended
 
  private:
-  static constexpr std::size_t kBlocks = 4;  // one is filled while the others are written
-  struct Block {
-    std::span<std::byte> memory;
-    DiskRequests::Account account;
-  };
   void write_block();
-  void wait(const Block& block);
   void check(int result, const char* operation) const;
 
   std::string path_;
   const FileCalls& calls_;
   FileDescriptor file_;
-  Allocation memory_;
-  std::array<Block, kBlocks> blocks_;
-  std::size_t current_ = 0;   // block
-  std::size_t filled_ = 0;    // bytes of it
+  BlocksInFlight blocks_;
+  std::size_t filled_ = 0;    // bytes of the current block
   std::int64_t written_ = 0;  // bytes whose write was begun
   BlockSums content_;
-  std::unique_ptr<DiskRequests> requests_;  // last: it waits for what is under way
 };
 
 class BlockFileReader {
@@ -74,15 +89,26 @@ class BlockFileReader {
   BlockFileReader(const std::string& path, BlockSums content, const FileCalls& calls = FileCalls::kernel());
 
   std::int64_t num_blocks() const { return num_sum_blocks(content_.size_bytes); }
-  // `into` has kSumBlockBytes; returns the bytes of that block.
-  std::span<const std::byte> read_block(std::int64_t block, std::span<std::byte> into) const;
+  // Valid until the next call.
+  [[nodiscard]] std::span<const std::byte> read_block(std::int64_t block);
+  // Gives back the memory that reading takes.
+  void rest();
   const std::string& path() const { return path_; }
 
  private:
+  void begin(std::int64_t block);
+  void read_end(std::int64_t block);
+  std::int64_t bytes_of(std::int64_t block) const {
+    return std::min(kSumBlockBytes, content_.size_bytes - block * kSumBlockBytes);
+  }
+
   std::string path_;
   BlockSums content_;
   const FileCalls& calls_;
   FileDescriptor file_;
+  std::unique_ptr<BlocksInFlight> blocks_;  // null while it rests
+  std::int64_t next_ = 0;                   // block that was asked for last, and one
+  std::int64_t begun_ = 0;                  // blocks from next_ to it are on their way
 };
 
 }  // namespace zero

@@ -9,7 +9,6 @@
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
-#include "zero/memory/host_memory.h"
 
 namespace zero {
 namespace {
@@ -40,9 +39,7 @@ Manifest read_manifest(const std::filesystem::path& folder, const FileCalls& cal
 }
 
 CheckpointReader::CheckpointReader(const std::filesystem::path& folder, const FileCalls& calls)
-    : path_(folder),
-      manifest_(read_manifest(folder, calls)),
-      memory_(allocate_host(static_cast<std::size_t>(kSumBlockBytes))) {
+    : path_(folder), manifest_(read_manifest(folder, calls)) {
   pieces_.assign(manifest_.tensors.size(), std::vector<std::vector<Piece>>(manifest_.states.size()));
   for (const SavedFile& file : manifest_.files) {
     for (const SavedSlice& slice : file.slices)
@@ -65,7 +62,8 @@ void CheckpointReader::read_bytes(std::size_t file, std::int64_t offset, std::sp
     const std::int64_t block = offset / kSumBlockBytes;
     if (held_block_ != block || held_file_ != file) {
       held_block_ = -1;
-      held_ = files_[file].read_block(block, memory_.bytes());
+      if (held_file_ != file) files_[held_file_].rest();
+      held_ = files_[file].read_block(block);
       held_file_ = file;
       held_block_ = block;
     }
@@ -114,8 +112,10 @@ std::vector<Extra> CheckpointReader::read_extras(int rank) {
 
 void CheckpointReader::verify() {
   held_block_ = -1;
-  for (const BlockFileReader& file : files_)
-    for (std::int64_t block = 0; block < file.num_blocks(); ++block) file.read_block(block, memory_.bytes());
+  for (BlockFileReader& file : files_) {
+    for (std::int64_t block = 0; block < file.num_blocks(); ++block) (void)file.read_block(block);
+    file.rest();
+  }
 }
 
 }  // namespace zero

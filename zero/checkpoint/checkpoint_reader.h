@@ -4,15 +4,15 @@
 //   reader.read(/*tensor=*/0, /*state=*/0, /*begin=*/128, values);     // 128 elements on, as fp32
 //   reader.verify();                                                   // every byte of every file
 //
-// Every byte that is handed out has been compared with its sum. Holds one block of 4 MiB: reading on where the last
-// read ended costs each block once. Local; not thread-safe. Throws IoError: error_number() 0 where it is damaged.
+// Every byte that is handed out has been compared with its sum. Holds some blocks of 4 MiB of one file: reading on
+// where the last read ended costs each block once, and finds it read ahead. Local; not thread-safe. Throws IoError:
+// error_number() 0 where it is damaged.
 #pragma once
 
 #include <filesystem>
 #include <span>
 #include <vector>
 
-#include "zero/base/allocation.h"
 #include "zero/checkpoint/block_file.h"
 #include "zero/checkpoint/manifest.h"
 #include "zero/checkpoint/rank_layout.h"
@@ -42,7 +42,6 @@ class CheckpointReader {
   Manifest manifest_;
   std::vector<BlockFileReader> files_;
   std::vector<std::vector<std::vector<Piece>>> pieces_;  // by tensor and state, rising
-  Allocation memory_;
   std::size_t held_file_ = 0;
   std::int64_t held_block_ = -1;
   std::span<const std::byte> held_;

@@ -1,0 +1,114 @@
+// Checkpoints as a user meets them: listed, verified, exported, and taken by another run.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "training_test.h"
+
+namespace zero {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+class Export : public TrainingTest {
+ protected:
+  Export()
+      : TrainingTest(
+            "[model]\nlayers = 2\nwidth = 32\nheads = 2\ncontext = 16\n[data]\npath = \"input.txt\"\nvalidation = 0\n"
+            "[train]\nsteps = 6\nbatch = 2\n[checkpoint]\nevery = 2\nkeep = 2\n") {}
+  Json inspected(const std::string& arguments, int status = 0) const {
+    const Ran ran = folder_.zero("inspect --json " + arguments);
+    EXPECT_EQ(ran.status, status) << ran.errors;
+    return Json::parse(ran.output, nullptr, false);
+  }
+};
+
+TEST_F(Export, ARunsCheckpointsAreListedVerifiedAndExported) {
+  const Json report = report_of("-n 2", "run");
+  const Json run = inspected("run --verify");
+  ASSERT_EQ(run["checkpoints"].size(), 2u);
+  EXPECT_EQ(run["checkpoints"][0]["step"], "6");
+  EXPECT_EQ(run["checkpoints"][0]["whole"], true);
+  EXPECT_EQ(run["checkpoints"][0]["ranks"], 2);
+  const Ran exported = folder_.zero("export run -o weights.safetensors");
+  EXPECT_EQ(exported.status, 0) << exported.errors;
+  // What is exported are the weights that the run ended with: the next run starts from them, with any ranks.
+  EXPECT_EQ(folder_.read("weights.safetensors").size() > 1000, true);
+  const Ran next = folder_.zero("train c.toml -n 3 --model.init weights.safetensors --run.dir next --train.steps 1");
+  EXPECT_EQ(next.status, 0) << next.errors;
+  const Json again =
+      report_of("-n 2 --model.init weights.safetensors --optimizer.lr 0 --schedule.min_lr 0 --train.steps 1", "same");
+  EXPECT_EQ(again["parameters_sha256"], report["parameters_sha256"]);
+}
+
+TEST_F(Export, ADamagedCheckpointIsSaidAndTheOneBeforeIsExported) {
+  report_of("", "run");
+  const fs::path newest = folder_.path() / "run/checkpoints/step-00000006/rank-00000.safetensors";
+  std::fstream file(newest, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(fs::file_size(newest) / 2)).put('\x7f').put('\x01');
+  file.close();
+  EXPECT_EQ(inspected("run")["checkpoints"][0]["whole"], true) << "sizes and manifest are right";
+  const Json verified = inspected("run --verify", 4);
+  EXPECT_EQ(verified["checkpoints"][0]["whole"], false);
+  EXPECT_EQ(verified["checkpoints"][1]["whole"], true);
+  const Ran exported = folder_.zero("export run -o w.safetensors");
+  EXPECT_EQ(exported.status, 0);
+  EXPECT_NE(exported.errors.find("passed over"), std::string::npos) << exported.errors;
+  EXPECT_NE(exported.output.find("step-00000004"), std::string::npos) << exported.output;
+}
+
+TEST_F(Export, ShardsHaveAnIndex) {
+  report_of("", "run");
+  EXPECT_EQ(
+      folder_.zero("export run/checkpoints/step-00000006 -o m.safetensors --shard-size 40KiB --dtype bf16").status, 0);
+  const Json index = Json::parse(folder_.read("m.safetensors.index.json"), nullptr, false);
+  EXPECT_GT(index["weight_map"].size(), 20u);
+  EXPECT_TRUE(fs::exists(folder_.path() / index["weight_map"]["transformer.wte.weight"].get<std::string>()));
+}
+
+TEST_F(Export, WhatCannotBeExportedIsSaid) {
+  EXPECT_EQ(folder_.zero("export nothing -o w.safetensors").status, 2);
+  EXPECT_EQ(folder_.zero("export nothing -o w.bin").status, 2);
+  EXPECT_EQ(folder_.zero("export run").status, 2);
+}
+
+// Where python has transformers (ZERO_TEST_PYTHON may name one): its GPT-2 takes the export, and ours takes what it
+// writes.
+TEST_F(Export, TransformersLoadsItAndItsFilesTrainHere) {
+  const char* const named = std::getenv("ZERO_TEST_PYTHON");
+  const std::string python = named != nullptr ? named : "python3";
+  if (std::system((python + " -c 'import torch, transformers, safetensors' >/dev/null 2>&1").c_str()) != 0)
+    GTEST_SKIP() << "python3 has no transformers; ZERO_TEST_PYTHON may name another";
+  report_of("", "run");
+  EXPECT_EQ(folder_.zero("export run -o hf/model.safetensors").status, 4) << "hf is not there yet";
+  fs::create_directory(folder_.path() / "hf");
+  ASSERT_EQ(folder_.zero("export run -o hf/model.safetensors").status, 0);
+  folder_.write("check.py", R"(
+import sys, torch, transformers
+config = transformers.GPT2Config(vocab_size=256, n_positions=16, n_embd=32, n_layer=2, n_head=2,
+                                 resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
+config.save_pretrained("hf")
+model = transformers.GPT2LMHeadModel.from_pretrained("hf")
+data = torch.tensor(list(open("input.txt", "rb").read()[:17]))
+loss = torch.nn.functional.cross_entropy(model(data[:16][None]).logits[0], data[1:])
+print(float(loss))
+transformers.GPT2LMHeadModel(config).save_pretrained("theirs")
+)");
+  const std::string line = "cd '" + folder_.path().string() + "' && " + python + " check.py > loss.txt 2> check.err";
+  ASSERT_EQ(std::system(line.c_str()), 0) << folder_.read("check.err");
+  const double theirs = std::stod(folder_.read("loss.txt"));
+  // The first sequential sample of one rank is the same 16 tokens.
+  const Json ours = report_of(
+      "--model.init hf/model.safetensors --data.order sequential --train.batch 1 --train.steps 1 --model.vocab 256",
+      "ours");
+  EXPECT_NEAR(ours["losses"][0].get<double>(), theirs, 1e-5);
+  const Json from_theirs = report_of("--model.init theirs/model.safetensors --model.vocab 256", "from_theirs");
+  EXPECT_EQ(from_theirs["losses"].size(), 6u);
+}
+
+}  // namespace
+}  // namespace zero
