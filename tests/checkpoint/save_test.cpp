@@ -183,7 +183,7 @@ class FullAfter final : public FileCalls {
 
 TEST(CheckpointSave, ADiskThatIsFullAfterAnyNumberOfBytesKeepsTheOldOne) {
   constexpr std::int64_t kBytes = 64 << 10;  // more than these saves write
-  int failed = 0;
+  std::atomic<int> failed = 0;
   for (int part = 0; part < 64; ++part) {
     const TemporaryFolder folder;
     on_ranks(2, [&](Communicator& comm) {
@@ -200,8 +200,8 @@ TEST(CheckpointSave, ADiskThatIsFullAfterAnyNumberOfBytesKeepsTheOldOne) {
     EXPECT_TRUE(step == 1 || step == 2) << "full after " << kBytes * part / 64;
     EXPECT_EQ(folder.num_files(), 1u) << "left something behind";
   }
-  EXPECT_GT(failed, 5);
-  EXPECT_LT(failed, 64);
+  EXPECT_GT(failed.load(), 5);
+  EXPECT_LT(failed.load(), 64);
 }
 
 TEST(CheckpointSave, WhatIsNoCheckpointIsNotReplaced) {
