@@ -200,9 +200,12 @@ TEST_F(ResumeTest, ALaterAttemptGoesOnWithWhatItsLaunchBeganAndWithNothingElse) 
   forget_after(4);
   run(mine, 1);
   EXPECT_NE(out_.find("continuing after step 4"), std::string::npos) << "this one is its own: " << out_;
+  // It has ended, though no checkpoint is left: nothing is done again.
+  fs::remove_all(folder_ / "run/checkpoints");
+  EXPECT_TRUE(run(mine, 1).was_done);
   // Without checkpoints yet: its own begins again, another's is refused.
   mine.overwrite = false;
-  fs::remove_all(folder_ / "run/checkpoints");
+  fs::remove(folder_ / "run/report.json");
   EXPECT_EQ(run(mine, 1).report.losses.size(), 6U);
   fs::remove_all(folder_ / "run/checkpoints");
   mine.launch = "another";

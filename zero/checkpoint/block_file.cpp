@@ -59,9 +59,13 @@ void BlocksInFlight::start(IoOperation operation, std::int64_t block, std::size_
   }
 }
 
+void BlocksInFlight::settle(std::int64_t block) {
+  requests_.wait(accounts_[slot(block)]);
+}
+
 void BlocksInFlight::wait(std::int64_t block) {
+  settle(block);
   const DiskRequests::Account& account = accounts_[slot(block)];
-  requests_.wait(account);
   if (account.error) throw IoError(*account.error);
 }
 
@@ -116,20 +120,23 @@ BlockSums BlockFileWriter::finish() {
 }
 
 BlockFileReader::BlockFileReader(const std::string& path, BlockSums content, const FileCalls& calls)
-    : path_(path),
-      content_(std::move(content)),
-      calls_(calls),
-      file_(open_file(path, O_RDONLY | O_NONBLOCK, calls)) {  // a pipe would block
+    : path_(path), content_(std::move(content)), calls_(calls) {
   struct stat info {};
-  if (::fstat(file_.get(), &info) != 0) throw IoError(path_, "look at", errno);
+  if (::lstat(path_.c_str(), &info) != 0) throw IoError(path_, "open", errno);
   if (!S_ISREG(info.st_mode)) throw IoError(path_, "open", 0, "is no regular file");
   if (info.st_size != content_.size_bytes)
     throw IoError(path_, "verify", 0, fmt::format("has {} bytes, not {}", info.st_size, content_.size_bytes));
-  calls_.set_direct(file_.get(), true);  // or through the page cache, where that is refused
+}
+
+void BlockFileReader::open() {
+  file_ = open_file(path_, O_RDONLY | O_NONBLOCK, calls_);  // a pipe would block
+  calls_.set_direct(file_.get(), true);                     // or through the page cache, where that is refused
+  blocks_ = std::make_unique<BlocksInFlight>(path_, file_.get(), calls_);
 }
 
 void BlockFileReader::rest() {
   blocks_ = nullptr;
+  file_ = {};
   begun_ = next_;
 }
 
@@ -152,15 +159,20 @@ void BlockFileReader::read_end(std::int64_t block) {
 
 std::span<const std::byte> BlockFileReader::read_block(std::int64_t block) {
   ZERO_CHECK(block >= 0 && block < num_blocks(), "{}: block {} of {}", path_, block, num_blocks());
-  if (blocks_ == nullptr) blocks_ = std::make_unique<BlocksInFlight>(path_, file_.get(), calls_);
+  if (blocks_ == nullptr) open();
   const bool in_order = block == next_;
   if (!in_order) {
-    for (; next_ < begun_; ++next_) blocks_->wait(next_);
+    for (; next_ < begun_; ++next_) blocks_->settle(next_);
     next_ = begun_ = block;
   }
   if (begun_ == block) begin(begun_++);
-  blocks_->wait(block);
-  read_end(block);
+  try {
+    blocks_->wait(block);
+    read_end(block);
+  } catch (const IoError&) {
+    rest();
+    throw;
+  }
   next_ = block + 1;
   const auto bytes = blocks_->memory(block).first(static_cast<std::size_t>(bytes_of(block)));
   // One place is what is handed out.

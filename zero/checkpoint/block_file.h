@@ -51,7 +51,8 @@ class BlocksInFlight {
   std::span<std::byte> memory(std::int64_t block) const;
   // Begins to move the first `bytes` of it, rounded up to whole pages.
   void start(IoOperation operation, std::int64_t block, std::size_t bytes);
-  // Until nothing of it is under way. Throws what went wrong with it.
+  // Until nothing of it is under way. wait() throws what went wrong with it.
+  void settle(std::int64_t block);
   void wait(std::int64_t block);
 
  private:
@@ -91,11 +92,12 @@ class BlockFileReader {
   std::int64_t num_blocks() const { return num_sum_blocks(content_.size_bytes); }
   // Valid until the next call.
   [[nodiscard]] std::span<const std::byte> read_block(std::int64_t block);
-  // Gives back the memory that reading takes.
+  // Closes the file until the next call, and gives back the memory that reading takes.
   void rest();
   const std::string& path() const { return path_; }
 
  private:
+  void open();
   void begin(std::int64_t block);
   void read_end(std::int64_t block);
   std::int64_t bytes_of(std::int64_t block) const {
@@ -105,7 +107,7 @@ class BlockFileReader {
   std::string path_;
   BlockSums content_;
   const FileCalls& calls_;
-  FileDescriptor file_;
+  FileDescriptor file_;                     // none while it rests
   std::unique_ptr<BlocksInFlight> blocks_;  // null while it rests
   std::int64_t next_ = 0;                   // block that was asked for last, and one
   std::int64_t begun_ = 0;                  // blocks from next_ to it are on their way

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <exception>
 #include <optional>
 
 #include <fmt/format.h>
@@ -43,15 +44,24 @@ std::vector<CheckpointFolder::Entry> CheckpointFolder::list() const {
 }
 
 void CheckpointFolder::keep(std::int64_t count, std::int64_t newest) const {
+  std::exception_ptr first;
+  const auto remove = [&](const fs::path& path) {  // the others go all the same
+    try {
+      remove_checkpoint(path, calls_);
+    } catch (const IoError&) {
+      if (first == nullptr) first = std::current_exception();
+    }
+  };
   std::int64_t kept = 0;
   for (const Entry& entry : list()) {
-    if (entry.step <= newest && kept++ < count) continue;
-    remove_checkpoint(entry.path, calls_);
+    if (entry.step > newest || kept++ < count) continue;
+    remove(entry.path);
   }
   for (const fs::path& path : paths_in(path_)) {
     const std::string name = path.filename().string();
-    if (name.starts_with(kPrefix) && name.ends_with(kUnfinished)) remove_checkpoint(path, calls_);
+    if (name.starts_with(kPrefix) && name.ends_with(kUnfinished)) remove(path);
   }
+  if (first != nullptr) std::rethrow_exception(first);
 }
 
 }  // namespace zero

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <vector>
 
 #include "zero/memory/file_calls.h"
@@ -30,9 +31,10 @@ class CheckpointFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path path_of(std::int64_t step) const;
   std::vector<Entry> list() const;
-  // Also what is newer than `newest` goes, which the run has left behind, and what saves left that did not end.
+  // Of those up to `newest`; later ones, which the run could not read, are nobody's to remove. What saves left that did
+  // not end goes, too.
   void keep(std::int64_t count, std::int64_t newest) const;
-  void clear() const { keep(0, -1); }
+  void clear() const { keep(0, std::numeric_limits<std::int64_t>::max()); }
 
  private:
   std::filesystem::path path_;

@@ -3,7 +3,7 @@
 //   export_weights(reader, "model.safetensors", {.dtype = DType::kBFloat16});
 //
 // Names as in the model. What is larger than `shard_bytes` becomes NAME-00001-of-00003.safetensors and so on, and
-// NAME.safetensors.index.json, as Hugging Face has it. Holds a few MiB at a time. Local. Throws IoError.
+// NAME.safetensors.index.json, as Hugging Face has it. Holds 40 MiB at most. Local. Throws IoError.
 #pragma once
 
 #include <filesystem>

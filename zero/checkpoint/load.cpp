@@ -65,10 +65,9 @@ LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& fo
   });
   LoadedCheckpoint loaded;
   require_same_outcome(comm, folder.string(), [&] {
-    ShardedState& state = engine.paused_state();
     for (const Unit& unit : engine.units()) {
-      for (int which = 0; which < state.num_saved_states(unit.index); ++which)
-        state.write_held(unit.index, which, [&](std::int64_t first, std::span<float> out) {
+      for (int which = 0; which < engine.num_saved_states(unit.index); ++which)
+        engine.write_held(unit.index, which, [&](std::int64_t first, std::span<float> out) {
           fill(*reader, tensors, unit, which, first, out);
         });
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include <fcntl.h>
@@ -36,7 +37,8 @@ bool is_part_of_checkpoint(const fs::path& file) {
 void require_replaceable(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(fs::symlink_status(path, ignored))) return;
-  if (!fs::is_directory(path, ignored) || !std::ranges::all_of(paths_in(path), is_part_of_checkpoint))
+  const bool is_folder = fs::is_directory(fs::symlink_status(path, ignored));  // not a link to one
+  if (!is_folder || !std::ranges::all_of(paths_in(path), is_part_of_checkpoint))
     throw IoError(path.string(), "save", EEXIST, "it is no checkpoint");
 }
 
@@ -143,9 +145,8 @@ void CheckpointSave::stream(Engine& engine, Sink sink) const {
   sink(std::as_bytes(std::span(layout_.header)));
   for (const SavedRange& range : layout_.ranges) {
     const Unit& unit = engine.units()[static_cast<std::size_t>(range.unit)];
-    ShardedState& state = engine.paused_state();
-    const auto size = static_cast<std::int64_t>(size_of(state.saved_dtype(range.unit, range.state)));
-    state.read_shard(range.unit, range.state, [&](std::int64_t first, std::span<const std::byte> elements) {
+    const auto size = static_cast<std::int64_t>(size_of(engine.saved_dtype(range.unit, range.state)));
+    engine.read_shard(range.unit, range.state, [&](std::int64_t first, std::span<const std::byte> elements) {
       const Shard here{first, std::ssize(elements) / size};
       for (const Slice& slice : unit.slices) {
         const SlicePart part = overlap(slice, here);
@@ -172,25 +173,30 @@ void CheckpointSave::write(std::span<const std::byte> image) {
 }
 
 bool CheckpointSave::poll() {
+  if (failed_ != nullptr) std::rethrow_exception(failed_);
   if (committed_) return true;
   if (all_reduce_min(comm_, ended_ ? 1 : 0) == 0) return false;
-  commit();
+  try {
+    commit();
+  } catch (const IoError&) {
+    failed_ = std::current_exception();
+    throw;
+  }
   return true;
 }
 
+// Asking again and again, so that no rank waits in a collective for as long as the slowest one writes.
 void CheckpointSave::wait() {
-  if (thread_.joinable()) thread_.join();
-  const bool there = poll();
-  ZERO_CHECK(there, "{}: not written, though every rank has ended", path_.string());
+  constexpr std::chrono::milliseconds kPause{5};
+  while (!poll()) std::this_thread::sleep_for(kPause);
 }
 
 void CheckpointSave::commit() {
   if (thread_.joinable()) thread_.join();
   image_ = {};
   charge_ = {};
-  committed_ = true;
   const auto remove_what_is_there = [this] {
-    if (comm_.rank() == 0) remove_checkpoint(temporary_, calls_);
+    if (comm_.rank() == 0 && put_back_) remove_checkpoint(temporary_, calls_);
   };
   try {
     require_same_outcome(comm_, path_.string(), failure_);
@@ -209,10 +215,11 @@ void CheckpointSave::commit() {
     }
     throw;
   }
+  committed_ = true;
   seconds_ = monotonic_seconds() - begin_;
 }
 
-void CheckpointSave::publish() const {
+void CheckpointSave::publish() {
   const std::string text = to_text(manifest_);
   BlockFileWriter writer((temporary_ / kManifestName).string(), std::ssize(text), calls_);
   writer.append(std::as_bytes(std::span(text)));
@@ -222,7 +229,7 @@ void CheckpointSave::publish() const {
 }
 
 // From here to there the folder around is synced, or things are put back as they were.
-void CheckpointSave::take_the_name() const {
+void CheckpointSave::take_the_name() {
   const std::string from = temporary_.string(), to = path_.string(), old = to + ".old.tmp";
   std::error_code ignored;
   const bool replaces = fs::exists(path_, ignored);
@@ -230,6 +237,7 @@ void CheckpointSave::take_the_name() const {
   int result = replaces ? calls_.exchange(from, to) : calls_.rename(from, to);
   if (replaces && (result == -EINVAL || result == -ENOSYS)) {  // a file system that cannot
     exchanged = false;
+    remove_checkpoint(old, calls_);  // of a save that ended here
     result = calls_.rename(to, old);
     if (result == 0 && (result = calls_.rename(from, to)) < 0) calls_.rename(old, to);
   }
@@ -237,7 +245,7 @@ void CheckpointSave::take_the_name() const {
   try {
     sync_folder(folder_of(path_), calls_);
   } catch (const IoError&) {
-    exchanged ? calls_.exchange(from, to) : calls_.rename(to, from);
+    put_back_ = (exchanged ? calls_.exchange(from, to) : calls_.rename(to, from)) == 0;
     if (replaces && !exchanged) calls_.rename(old, to);
     throw;
   }
@@ -249,7 +257,10 @@ void CheckpointSave::take_the_name() const {
 std::vector<fs::path> paths_in(const fs::path& folder) {
   std::vector<fs::path> paths;
   std::error_code error;
-  if (!fs::is_directory(folder, error)) return paths;
+  const fs::file_status status = fs::status(folder, error);
+  if (status.type() == fs::file_type::not_found) return paths;
+  if (error) throw IoError(folder.string(), "look at", error.value());
+  if (status.type() != fs::file_type::directory) return paths;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
     paths.push_back(entry->path());
   if (error) throw IoError(folder.string(), "list", error.value());

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -63,8 +64,8 @@ class CheckpointSave {
   void stream(Engine& engine, Sink sink) const;
   void write(std::span<const std::byte> image);
   void commit();
-  void publish() const;
-  void take_the_name() const;
+  void publish();
+  void take_the_name();
 
   Communicator& comm_;
   std::filesystem::path path_, temporary_;
@@ -74,6 +75,8 @@ class CheckpointSave {
   const FileCalls& calls_;
   bool copied_ = false;
   bool committed_ = false;
+  bool put_back_ = true;  // what is at PATH.tmp is ours
+  std::exception_ptr failed_;
   double begin_ = 0, stalled_ = 0, seconds_ = 0;
   Allocation image_;
   Charge charge_;

@@ -415,6 +415,35 @@ void Engine::pause() {
   executor_.forget_touch();
 }
 
+namespace {
+
+// Calls a function of somebody else's until it throws, which is kept.
+template <typename Function>
+auto until_it_throws(const Function& function, std::exception_ptr& thrown) {
+  return [&function, &thrown](auto... arguments) {
+    if (thrown != nullptr) return;
+    try {
+      function(arguments...);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  };
+}
+
+}  // namespace
+
+void Engine::read_shard(int unit, int state, const ShardedState::ReadVisit& visit) {
+  std::exception_ptr thrown;
+  fatal_if_io_fails([&] { state_.read_shard(unit, state, until_it_throws(visit, thrown)); });
+  if (thrown != nullptr) std::rethrow_exception(thrown);
+}
+
+void Engine::write_held(int unit, int state, const ShardedState::WriteFill& fill) {
+  std::exception_ptr thrown;
+  fatal_if_io_fails([&] { state_.write_held(unit, state, until_it_throws(fill, thrown)); });
+  if (thrown != nullptr) std::rethrow_exception(thrown);
+}
+
 std::vector<std::string> Engine::state_names() const {
   std::vector<std::string> names{"parameter"};
   for (int which = 0; which < rule_->num_moments(); ++which) names.emplace_back(rule_->moment_name(which));

@@ -68,7 +68,12 @@ class Engine final : private UnitPins {
   void pause();
   // "parameter", and the moments as torch.optim calls them.
   std::vector<std::string> state_names() const;
-  ShardedState& paused_state() { return state_; }
+  int num_saved_states(int unit) const { return state_.num_saved_states(unit); }
+  DType saved_dtype(int unit, int state) const { return state_.saved_dtype(unit, state); }
+  // As ShardedState's. What the caller's function throws comes back, and the engine goes on; an IoError of a disk where
+  // states lie ends it, as everywhere.
+  void read_shard(int unit, int state, const ShardedState::ReadVisit& visit);
+  void write_held(int unit, int state, const ShardedState::WriteFill& fill);
   EngineProgress progress() const;
   void set_progress(const EngineProgress& progress);
   Ledger& ledger() { return ledger_; }

@@ -256,6 +256,8 @@ int launch(const LaunchOptions& options) {
     if (attempt.stop_signal() != 0) return status_when_stopped(attempt);
     const RankEnd* culprit = find_culprit(attempt.ends());
     if (culprit == nullptr) return 0;
+    // Asked to save and end, and it could not save.
+    if (culprit->end.exit_code == 128 + SIGUSR1 || culprit->end.signal == SIGUSR1) return 128 + SIGUSR1;
     std::fputs(failure_report(attempt.ends(), options.nodes * options.ranks).c_str(), stderr);
     // A bad configuration is the same the next time.
     const int status = exit_status(*culprit);

@@ -14,6 +14,7 @@
 
 #include "zero/base/check.h"
 #include "zero/base/log.h"
+#include "zero/checkpoint/same_outcome.h"
 #include "zero/plan/partition.h"
 #include "zero/torch/deferred.h"
 #include "zero/torch/gradient_hook.h"
@@ -134,6 +135,12 @@ std::unique_ptr<CheckpointSave> AttachedModule::begin_save(const std::filesystem
 
 LoadedCheckpoint AttachedModule::load(const std::filesystem::path& path) {
   verify();
+  // Before anything changes. Every rank finds the same; one that cannot read says so in load_checkpoint(), with all.
+  Manifest manifest;
+  if (failure_of([&] { manifest = read_manifest(path); }).empty()) {
+    const auto rank = static_cast<std::size_t>(engine_->communicator().rank());
+    require_buffers(manifest.files[rank % manifest.files.size()].extras, buffers_, path.string());
+  }
   LoadedCheckpoint loaded = load_checkpoint(*engine_, path);
   const bool same_world = std::ssize(loaded.manifest.files) == engine_->communicator().world();
   take_extras(loaded.extras, buffers_, same_world && owns_generator(), path.string());

@@ -60,6 +60,17 @@ void take(const Extra& extra, at::Tensor& tensor, const std::string& path) {
 
 }  // namespace
 
+void require_buffers(const std::vector<SavedExtra>& saved, const NamedBuffers& buffers, const std::string& path) {
+  for (const auto& [name, tensor] : buffers) {
+    const std::string full = fmt::format("{}{}", kBuffer, name);
+    const auto found = std::ranges::find(saved, full, &SavedExtra::name);
+    if (found == saved.end() || found->shape != tensor.sizes().vec() || found->dtype != element_type_of(full, tensor))
+      throw ConfigError("checkpoint", path,
+                        fmt::format("{} {}", found == saved.end() ? "has no" : "has another shape or type of", full),
+                        "it is a checkpoint of another model");
+  }
+}
+
 std::vector<Extra> extras_of(const NamedBuffers& buffers, bool with_generator) {
   std::vector<Extra> extras;
   for (const auto& [name, tensor] : buffers) extras.push_back(extra_of(fmt::format("{}{}", kBuffer, name), tensor));

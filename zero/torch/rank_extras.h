@@ -18,6 +18,9 @@ namespace zero {
 
 using NamedBuffers = std::vector<std::pair<std::string, at::Tensor>>;
 
+// Throws what take_extras() would, by what a manifest says.
+void require_buffers(const std::vector<SavedExtra>& saved, const NamedBuffers& buffers, const std::string& path);
+
 std::vector<Extra> extras_of(const NamedBuffers& buffers, bool with_generator);
 void take_extras(const std::vector<Extra>& extras, NamedBuffers& buffers, bool with_generator, const std::string& path);
 

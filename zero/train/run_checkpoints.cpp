@@ -77,19 +77,20 @@ RunCheckpoints::RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder
 void RunCheckpoints::require_room(const CheckpointPolicy& options, const std::filesystem::path& folder,
                                   std::int64_t bytes, const Say& say) {
   if (!options.on()) return;
-  FileCalls::Room room;
   const std::string existing = nearest_existing(folder).string();
-  // What is no disk (/proc) has no room at all, and says so in its own way.
-  if (FileCalls::kernel().find_room(existing, room) != 0 || room.free_bytes == 0) return;
-  if (room.free_bytes < bytes)
+  std::error_code unknown;
+  const auto space = std::filesystem::space(existing, unknown);
+  if (unknown || space.capacity == 0) return;  // what is no disk (/proc) says so in its own way
+  const auto free_bytes = static_cast<std::int64_t>(space.available);
+  if (free_bytes < bytes)
     throw ConfigError(
         "checkpoint.every", existing,
-        fmt::format("has {} free, and a checkpoint takes {}", format_bytes(room.free_bytes), format_bytes(bytes)),
+        fmt::format("has {} free, and a checkpoint takes {}", format_bytes(free_bytes), format_bytes(bytes)),
         "name a run.dir on a larger disk, or set checkpoint.every = 0 to save none");
   // One more than is kept, while a new one is written.
-  if (room.free_bytes / (options.keep + 1) < bytes)
+  if (free_bytes / (options.keep + 1) < bytes)
     say(fmt::format("note: {} has {} free; {} checkpoints of {}, and one on its way, would take more", existing,
-                    format_bytes(room.free_bytes), options.keep, format_bytes(bytes)));
+                    format_bytes(free_bytes), options.keep, format_bytes(bytes)));
 }
 
 std::vector<std::int64_t> RunCheckpoints::steps() const {

@@ -26,8 +26,14 @@ void remove_file(const fs::path& file) {
 }  // namespace
 
 bool RunFolder::holds_run() const {
-  std::error_code ignored;  // a folder that cannot be looked into is refused by create()
-  return fs::exists(config(), ignored) || fs::exists(metrics(), ignored) || fs::exists(report(), ignored);
+  const auto is_there = [](const fs::path& file) {
+    std::error_code error;
+    const bool there = fs::exists(file, error);
+    if (error && error.value() != ENOENT && error.value() != ENOTDIR)
+      throw IoError(file.string(), "look at", error.value());
+    return there;
+  };
+  return is_there(config()) || is_there(metrics()) || is_there(report());
 }
 
 void RunFolder::require_free(bool overwrite) const {
@@ -69,7 +75,8 @@ void RunFolder::reopen(std::int64_t step, bool evaluates_again) const {
     if (end == std::string::npos) break;  // half a line, of a run that was killed
     const auto line = nlohmann::json::parse(all.begin() + static_cast<std::ptrdiff_t>(begin),
                                             all.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-    const std::int64_t of = line.is_object() ? line.value("step", step + 1) : step + 1;
+    const bool counts = line.is_object() && line.contains("step") && line["step"].is_number_integer();
+    const std::int64_t of = counts ? line["step"].get<std::int64_t>() : step + 1;
     const bool again = evaluates_again && of == step && line.contains("val_loss");
     if (of <= step && !again) kept.append(all, begin, end + 1 - begin);
     begin = end + 1;

@@ -15,6 +15,7 @@
 #include "zero/base/file.h"
 #include "zero/base/log.h"
 #include "zero/base/process_memory.h"
+#include "zero/checkpoint/same_outcome.h"
 #include "zero/comm/collectives.h"
 #include "zero/data/prefetcher.h"
 #include "zero/models/generate.h"
@@ -30,6 +31,7 @@
 #include "zero/train/rate_cache.h"
 #include "zero/train/run_checkpoints.h"
 #include "zero/train/run_folder.h"
+#include "zero/train/run_lock.h"
 #include "zero/train/same_configuration.h"
 #include "zero/train/step_history.h"
 #include "zero/train/weights.h"
@@ -76,6 +78,7 @@ class Trainer {
                      [this](const std::string& line) { progress_.line(line); }) {}
 
   TrainResult run() {
+    hold_folder();
     if (is_done()) {
       progress_.line(
           fmt::format("{}: done already, all {} steps; train.steps goes on with it, --overwrite begins again",
@@ -104,13 +107,22 @@ class Trainer {
   }
 
   bool is_first() const { return world_.rank() == 0; }
+  void hold_folder() {
+    std::string reason;
+    if (is_first()) reason = failure_of([this] { lock_.emplace(job_.run_dir); });
+    reason = broadcast_text(world_.communicator(), reason);
+    if (!reason.empty()) throw ConfigError("run", "", reason, "");
+  }
   // Does the folder hold this run to its end? As rank 0 sees it.
   bool is_done() {
     Communicator& comm = world_.communicator();
     begun_by_us_ = all_gather_value(comm, job_.restarted && folder_.is_of(job_.launch) ? 1 : 0).front() == 1;
+    const auto overwrites = all_gather_value(comm, job_.overwrite ? 1 : 0);
+    if (std::ranges::min(overwrites) != std::ranges::max(overwrites))
+      throw ConfigError("--overwrite", "", "given to some ranks and not to others", "start every rank alike");
     if (job_.overwrite && !begun_by_us_) return false;
     saved_steps_ = checkpoints_.steps();
-    const bool done = !saved_steps_.empty() && folder_.finished_steps() >= job_.train.steps;
+    const bool done = (begun_by_us_ || resumes()) && folder_.finished_steps() >= job_.train.steps;
     return all_gather_value(comm, done ? 1 : 0).front() == 1;
   }
   bool resumes() const { return !saved_steps_.empty(); }
@@ -185,7 +197,7 @@ class Trainer {
 
   bool save_before_stop() {
     if (!job_.checkpoint.on()) return false;
-    save(SaveMode::kSync);
+    save(SaveMode::kAsync);
     checkpoints_.finish();
     return !checkpoints_.last_failed();
   }
@@ -423,6 +435,7 @@ class Trainer {
   const TrainJob& job_;
   World& world_;
   const StopSignal* stop_;
+  std::optional<RunLock> lock_;  // rank 0's
   RunFolder folder_;
   StepTimeline timeline_;
   Corpus corpus_;
