@@ -39,7 +39,7 @@ class ResumeFaults : public FaultTest {
     set("model.dropout", "0.1");
     set("data.path", ZERO_SOURCE_DIR "/examples/shakespeare/input.txt");
     set("data.validation", "0");
-    set("train.steps", "60");
+    set("train.steps", "45");
     set("train.log_every", "1");
     set("checkpoint.every", "7");
     set("run.max_restarts", "20");
@@ -80,7 +80,7 @@ TEST_F(ResumeFaults, KilledAnywhereAtAnyMomentItEndsWithTheSameWeights) {
     auto command = std::make_unique<WatchedCommand>(train(run));
     const bool late = kill_number % 3 != 0;  // else perhaps before the first checkpoint
     ASSERT_TRUE(!late || command->wait_for("\nstep 15/")) << command->text();
-    std::this_thread::sleep_for(any_moment(milliseconds(late ? 250 : 2500)));
+    std::this_thread::sleep_for(any_moment(milliseconds(late ? 150 : 2500)));
     auto killed = Clock::now();
     if (victim == kWorld) {
       command->send(SIGKILL);
