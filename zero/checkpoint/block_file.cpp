@@ -23,10 +23,6 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kRequest = std::size_t{1} << 20;
 constexpr int kDepth = 16;
 
-std::uint64_t sum_of(std::span<const std::byte> bytes) {
-  return XXH3_64bits(bytes.data(), bytes.size());
-}
-
 FileDescriptor open_file(const std::string& path, int flags, const FileCalls& calls) {
   const int fd = calls.open(path, flags | O_NOFOLLOW);
   if (fd < 0) throw IoError(path, (flags & O_CREAT) != 0 ? "create" : "open", -fd);
@@ -34,6 +30,17 @@ FileDescriptor open_file(const std::string& path, int flags, const FileCalls& ca
 }
 
 }  // namespace
+
+std::uint64_t block_sum(std::span<const std::byte> block) {
+  return XXH3_64bits(block.data(), block.size());
+}
+
+BlockSums sums_of(std::span<const std::byte> whole) {
+  BlockSums content{.size_bytes = std::ssize(whole)};
+  for (std::size_t begin = 0; begin < whole.size(); begin += kSumBlockBytes)
+    content.sums.push_back(block_sum(whole.subspan(begin, std::min<std::size_t>(kSumBlockBytes, whole.size() - begin))));
+  return content;
+}
 
 BlocksInFlight::BlocksInFlight(const std::string& path, int file, const FileCalls& calls)
     : memory_(allocate_host(kBlocks * static_cast<std::size_t>(kSumBlockBytes))),
@@ -105,7 +112,7 @@ void BlockFileWriter::write_block() {
   const std::size_t padded = (filled_ + kPage - 1) / kPage * kPage;
   std::memset(memory.data() + filled_, 0, padded - filled_);
   blocks_.start(IoOperation::kWrite, block, filled_);
-  content_.sums.push_back(sum_of(memory.first(filled_)));  // while it is written
+  content_.sums.push_back(block_sum(memory.first(filled_)));  // while it is written
   written_ += static_cast<std::int64_t>(filled_);
   filled_ = 0;
 }
@@ -122,14 +129,15 @@ BlockSums BlockFileWriter::finish() {
 BlockFileReader::BlockFileReader(const std::string& path, BlockSums content, const FileCalls& calls)
     : path_(path), content_(std::move(content)), calls_(calls) {
   struct stat info {};
-  if (::lstat(path_.c_str(), &info) != 0) throw IoError(path_, "open", errno);
+  const FileDescriptor file = open_file(path_, O_RDONLY | O_NONBLOCK, calls_);  // a pipe would block
+  if (::fstat(file.get(), &info) != 0) throw IoError(path_, "look at", errno);
   if (!S_ISREG(info.st_mode)) throw IoError(path_, "open", 0, "is no regular file");
   if (info.st_size != content_.size_bytes)
     throw IoError(path_, "verify", 0, fmt::format("has {} bytes, not {}", info.st_size, content_.size_bytes));
 }
 
 void BlockFileReader::open() {
-  file_ = open_file(path_, O_RDONLY | O_NONBLOCK, calls_);  // a pipe would block
+  file_ = open_file(path_, O_RDONLY | O_NONBLOCK, calls_);
   calls_.set_direct(file_.get(), true);                     // or through the page cache, where that is refused
   blocks_ = std::make_unique<BlocksInFlight>(path_, file_.get(), calls_);
 }
@@ -178,7 +186,7 @@ std::span<const std::byte> BlockFileReader::read_block(std::int64_t block) {
   // One place is what is handed out.
   const auto ahead = static_cast<std::int64_t>(BlocksInFlight::kBlocks) - 1;
   while (in_order && begun_ < std::min(num_blocks(), next_ + ahead)) begin(begun_++);
-  if (sum_of(bytes) != content_.sums[static_cast<std::size_t>(block)])
+  if (block_sum(bytes) != content_.sums[static_cast<std::size_t>(block)])
     throw IoError(path_, "verify", 0,
                   fmt::format("its bytes {} to {} are not those that were saved", block * kSumBlockBytes,
                               block * kSumBlockBytes + std::ssize(bytes)));

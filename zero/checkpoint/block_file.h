@@ -41,6 +41,10 @@ struct BlockSums {
   bool operator==(const BlockSums&) const = default;
 };
 
+// Of bytes that lie in memory.
+std::uint64_t block_sum(std::span<const std::byte> block);
+BlockSums sums_of(std::span<const std::byte> whole);
+
 // Memory of some blocks, in turn, and the requests that move them.
 class BlocksInFlight {
  public:

@@ -16,8 +16,6 @@
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/comm/collectives.h"
 #include "zero/memory/host_memory.h"
-#include "zero/memory/memory_monitor.h"
-#include "zero/plan/partition.h"
 
 namespace zero {
 namespace {
@@ -31,6 +29,11 @@ fs::path folder_of(const fs::path& path) {
 bool is_part_of_checkpoint(const fs::path& file) {
   const std::string name = file.filename().string();
   return name == kManifestName || (name.starts_with("rank-") && name.ends_with(".safetensors"));
+}
+
+Engine& paused(Engine& engine) {
+  engine.pause();
+  return engine;
 }
 
 // What somebody else put there is not ours to replace.
@@ -49,35 +52,6 @@ void sync_folder(const fs::path& folder, const FileCalls& calls) {
   if (const int result = calls.sync(fd); result < 0) throw IoError(folder.string(), "fsync", -result);
 }
 
-Manifest manifest_of(const Engine& engine, const SaveContents& contents) {
-  const EngineProgress progress = engine.progress();
-  Manifest manifest{.states = engine.state_names(),
-                    .steps = progress.steps,
-                    .skipped = progress.skipped,
-                    .skipped_in_a_row = progress.skipped_in_a_row,
-                    .delayed = progress.delayed,
-                    .run = contents.run,
-                    .config = contents.config};
-  for (const ParamSpec& spec : engine.specs())
-    manifest.tensors.push_back({.name = spec.name,
-                                .shape = spec.shape,
-                                .dtype = spec.trainable ? DType::kFloat32 : spec.dtype,
-                                .trainable = spec.trainable,
-                                .updates = progress.updates[manifest.tensors.size()],
-                                .aliases = spec.aliases});
-  return manifest;
-}
-
-// Have the copies of all ranks room on every machine, with as much left as the monitor would leave?
-bool copies_fit(Engine& engine, std::int64_t bytes) {
-  bool fits = false;
-  const std::string unknown = failure_of([&] {
-    const std::int64_t free = read_memory().free_bytes;
-    fits = bytes * engine.options().local_world <= free - free / 4;
-  });
-  return all_reduce_min(engine.communicator(), fits && unknown.empty() ? 1 : 0) == 1;
-}
-
 }  // namespace
 
 CheckpointSave::CheckpointSave(Engine& engine, fs::path path, SaveContents contents, SaveMode mode,
@@ -85,32 +59,28 @@ CheckpointSave::CheckpointSave(Engine& engine, fs::path path, SaveContents conte
     : comm_(engine.communicator()),
       path_(path.has_filename() ? std::move(path) : path.parent_path()),
       temporary_(path_.string() + ".tmp"),
-      contents_(std::move(contents)),
       calls_(calls),
-      begin_(monotonic_seconds()) {
-  engine.pause();
-  manifest_ = manifest_of(engine, contents_);
-  layout_ =
-      lay_out_rank(engine.specs(), engine.units(), manifest_.states, comm_.world(), comm_.rank(), contents_.extras);
+      begin_(monotonic_seconds()),
+      rank_(paused(engine), std::move(contents)) {
   require_same_outcome(comm_, path_.string(), failure_of([&] {
                          if (comm_.rank() == 0) make_folder();
                        }));
-  copied_ = mode == SaveMode::kAsync && copies_fit(engine, layout_.size_bytes);
+  copied_ = mode == SaveMode::kAsync && memory_has_room(engine, rank_.size_bytes());
   // A rank that cannot copy says so as one that cannot write does.
   const std::string failure = failure_of([&] {
     if (copied_) {
-      charge_ = Charge(engine.ledger(), Tier::kHost, MemoryTag::kStaging, layout_.size_bytes);
-      image_ = allocate_host(static_cast<std::size_t>(layout_.size_bytes));
+      charge_ = Charge(engine.ledger(), Tier::kHost, MemoryTag::kStaging, rank_.size_bytes());
+      image_ = allocate_host(static_cast<std::size_t>(rank_.size_bytes()));
       std::byte* end = image_.data();
-      stream(engine, [&end](std::span<const std::byte> bytes) {
+      rank_.stream([&end](std::span<const std::byte> bytes) {
         if (!bytes.empty()) std::memcpy(end, bytes.data(), bytes.size());
         end += bytes.size();
       });
       const SignalsBlocked blocked;
       thread_ = std::thread([this] { write(image_.bytes()); });
     } else {
-      BlockFileWriter writer((temporary_ / rank_file_name(comm_.rank())).string(), layout_.size_bytes, calls_);
-      stream(engine, [&writer](std::span<const std::byte> bytes) { writer.append(bytes); });
+      BlockFileWriter writer((temporary_ / rank_.file_name()).string(), rank_.size_bytes(), calls_);
+      rank_.stream([&writer](std::span<const std::byte> bytes) { writer.append(bytes); });
       content_ = writer.finish();
     }
   });
@@ -139,29 +109,9 @@ void CheckpointSave::make_folder() const {
     throw IoError(temporary_.string(), "make the folder", -result);
 }
 
-// The bytes of this rank's file, from the first to the last.
-template <typename Sink>
-void CheckpointSave::stream(Engine& engine, Sink sink) const {
-  sink(std::as_bytes(std::span(layout_.header)));
-  for (const SavedRange& range : layout_.ranges) {
-    const Unit& unit = engine.units()[static_cast<std::size_t>(range.unit)];
-    const auto size = static_cast<std::int64_t>(size_of(engine.saved_dtype(range.unit, range.state)));
-    engine.read_shard(range.unit, range.state, [&](std::int64_t first, std::span<const std::byte> elements) {
-      const Shard here{first, std::ssize(elements) / size};
-      for (const Slice& slice : unit.slices) {
-        const SlicePart part = overlap(slice, here);
-        if (part.numel > 0)
-          sink(elements.subspan(static_cast<std::size_t>((part.offset - first) * size),
-                                static_cast<std::size_t>(part.numel * size)));
-      }
-    });
-  }
-  for (const Extra& extra : contents_.extras) sink(std::span<const std::byte>(extra.bytes));
-}
-
 void CheckpointSave::write(std::span<const std::byte> image) {
   std::string failure = failure_of([&] {
-    BlockFileWriter writer((temporary_ / rank_file_name(comm_.rank())).string(), layout_.size_bytes, calls_);
+    BlockFileWriter writer((temporary_ / rank_.file_name()).string(), rank_.size_bytes(), calls_);
     for (std::size_t begin = 0; begin < image.size(); begin += kSumBlockBytes) {
       if (given_up_) return;
       writer.append(image.subspan(begin, std::min<std::size_t>(kSumBlockBytes, image.size() - begin)));
@@ -200,13 +150,9 @@ void CheckpointSave::commit() {
   };
   try {
     require_same_outcome(comm_, path_.string(), failure_);
-    const SavedFile mine{rank_file_name(comm_.rank()), content_, layout_.slices, layout_.extras};
-    const auto texts = all_gather_text(comm_, to_text(mine));
+    const auto texts = all_gather_text(comm_, rank_.file_text(content_));
     require_same_outcome(comm_, path_.string(), failure_of([&] {
-                           if (comm_.rank() != 0) return;
-                           for (const std::string& text : texts)
-                             manifest_.files.push_back(parse_saved_file(text, path_.string()));
-                           publish();
+                           if (comm_.rank() == 0) publish(to_text(rank_.manifest_with(texts, path_.string())));
                          }));
   } catch (const IoError&) {
     try {
@@ -219,8 +165,7 @@ void CheckpointSave::commit() {
   seconds_ = monotonic_seconds() - begin_;
 }
 
-void CheckpointSave::publish() {
-  const std::string text = to_text(manifest_);
+void CheckpointSave::publish(const std::string& text) {
   BlockFileWriter writer((temporary_ / kManifestName).string(), std::ssize(text), calls_);
   writer.append(std::as_bytes(std::span(text)));
   writer.finish();

@@ -25,20 +25,13 @@
 #include <thread>
 #include <vector>
 
-#include "zero/checkpoint/rank_layout.h"
+#include "zero/checkpoint/rank_image.h"
 #include "zero/engine/engine.h"
 #include "zero/memory/charge.h"
 
 namespace zero {
 
 enum class SaveMode : std::uint8_t { kAsync, kSync };
-
-// What goes with the states.
-struct SaveContents {
-  std::map<std::string, std::string> run;  // rank 0's counts
-  std::string config;                      // rank 0's counts
-  std::vector<Extra> extras;               // this rank's own
-};
 
 class CheckpointSave {
  public:
@@ -54,30 +47,26 @@ class CheckpointSave {
   // Local.
   const std::filesystem::path& path() const { return path_; }
   bool copied() const { return copied_; }                         // training goes on meanwhile
-  std::int64_t size_bytes() const { return layout_.size_bytes; }  // this rank's
+  std::int64_t size_bytes() const { return rank_.size_bytes(); }  // this rank's
   double stalled_seconds() const { return stalled_; }             // that the constructor took
   double seconds() const { return seconds_; }                     // until the checkpoint was there
 
  private:
   void make_folder() const;
-  template <typename Sink>
-  void stream(Engine& engine, Sink sink) const;
   void write(std::span<const std::byte> image);
   void commit();
-  void publish();
+  void publish(const std::string& text);
   void take_the_name();
 
   Communicator& comm_;
   std::filesystem::path path_, temporary_;
-  SaveContents contents_;
-  Manifest manifest_;  // without files
-  RankLayout layout_;
   const FileCalls& calls_;
   bool copied_ = false;
   bool committed_ = false;
   bool put_back_ = true;  // what is at PATH.tmp is ours
   std::exception_ptr failed_;
   double begin_ = 0, stalled_ = 0, seconds_ = 0;
+  RankImage rank_;
   Allocation image_;
   Charge charge_;
   BlockSums content_;

@@ -118,6 +118,7 @@ struct Interval {
 struct CheckpointConfig {
   Interval every{.time = std::chrono::minutes(10)};
   std::int64_t keep = 3;
+  std::int64_t memory_every = 0;
   bool async = true;
   std::string on_error = "continue";
   bool operator==(const CheckpointConfig&) const = default;

@@ -61,8 +61,11 @@ std::unique_ptr<CheckpointSave> Attachment::begin_save(const std::filesystem::pa
                                                        SaveMode mode) {
   return impl_->begin_save(path, std::move(contents), mode);
 }
-LoadedCheckpoint Attachment::load(const std::filesystem::path& path) {
-  return impl_->load(path);
+LoadedCheckpoint Attachment::load(const std::filesystem::path& path, const FileCalls& calls) {
+  return impl_->load(path, calls);
+}
+bool Attachment::keep(KeptCheckpoints& kept, std::int64_t step, SaveContents contents) {
+  return impl_->keep(kept, step, std::move(contents));
 }
 PhaseSeconds Attachment::take_phase_seconds() {
   return impl_->engine().take_phase_seconds();

@@ -21,6 +21,7 @@
 #include <torch/nn/module.h>
 
 #include "zero/base/timeline.h"
+#include "zero/checkpoint/kept_checkpoints.h"
 #include "zero/checkpoint/load.h"
 #include "zero/checkpoint/save.h"
 #include "zero/engine/options.h"
@@ -115,7 +116,9 @@ class Attachment {
   void save(const std::filesystem::path& path);
   std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents,
                                              SaveMode mode = SaveMode::kAsync);
-  LoadedCheckpoint load(const std::filesystem::path& path);
+  LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls = FileCalls::kernel());
+  // Collective; between steps. The same in memory that the launcher holds: see KeptCheckpoints::save().
+  [[nodiscard]] bool keep(KeptCheckpoints& kept, std::int64_t step, SaveContents contents);
 
   // Local. Ends the attachment without giving parameters back: they stay empty. For a run that is over and whose model
   // is larger than one rank's memory.

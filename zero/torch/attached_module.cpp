@@ -129,19 +129,28 @@ bool AttachedModule::owns_generator() const {
 std::unique_ptr<CheckpointSave> AttachedModule::begin_save(const std::filesystem::path& path, SaveContents contents,
                                                            SaveMode mode) {
   verify();
-  for (Extra& extra : extras_of(buffers_, owns_generator())) contents.extras.push_back(std::move(extra));
-  return std::make_unique<CheckpointSave>(*engine_, path, std::move(contents), mode);
+  return std::make_unique<CheckpointSave>(*engine_, path, with_extras(std::move(contents)), mode);
 }
 
-LoadedCheckpoint AttachedModule::load(const std::filesystem::path& path) {
+bool AttachedModule::keep(KeptCheckpoints& kept, std::int64_t step, SaveContents contents) {
+  verify();
+  return kept.save(*engine_, step, with_extras(std::move(contents)));
+}
+
+SaveContents AttachedModule::with_extras(SaveContents contents) const {
+  for (Extra& extra : extras_of(buffers_, owns_generator())) contents.extras.push_back(std::move(extra));
+  return contents;
+}
+
+LoadedCheckpoint AttachedModule::load(const std::filesystem::path& path, const FileCalls& calls) {
   verify();
   // Before anything changes. Every rank finds the same; one that cannot read says so in load_checkpoint(), with all.
   Manifest manifest;
-  if (failure_of([&] { manifest = read_manifest(path); }).empty()) {
+  if (failure_of([&] { manifest = read_manifest(path, calls); }).empty()) {
     const auto rank = static_cast<std::size_t>(engine_->communicator().rank());
     require_buffers(manifest.files[rank % manifest.files.size()].extras, buffers_, path.string());
   }
-  LoadedCheckpoint loaded = load_checkpoint(*engine_, path);
+  LoadedCheckpoint loaded = load_checkpoint(*engine_, path, calls);
   const bool same_world = std::ssize(loaded.manifest.files) == engine_->communicator().world();
   take_extras(loaded.extras, buffers_, same_world && owns_generator(), path.string());
   return loaded;

@@ -52,7 +52,8 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
 
   // Collective; as Attachment's.
   std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents, SaveMode mode);
-  LoadedCheckpoint load(const std::filesystem::path& path);
+  bool keep(KeptCheckpoints& kept, std::int64_t step, SaveContents contents);
+  LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls);
 
   Engine& engine() { return *engine_; }
   const Engine& engine() const { return *engine_; }
@@ -69,6 +70,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void forget(int param);
   void install_hook(int param);
   void prepare_buffers(torch::nn::Module& module, Communicator& comm);
+  SaveContents with_extras(SaveContents contents) const;
   Use why() const;
   bool owns_generator() const;
 

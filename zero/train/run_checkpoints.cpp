@@ -1,5 +1,6 @@
 #include "zero/train/run_checkpoints.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -67,12 +68,15 @@ std::filesystem::path nearest_existing(std::filesystem::path folder) {
 
 }  // namespace
 
-RunCheckpoints::RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder folder, Communicator& comm, Say say)
+RunCheckpoints::RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder folder, std::optional<Keeper> keeper,
+                               Communicator& comm, Say say)
     : options_(options),
       folder_(std::move(folder)),
       comm_(comm),
       say_(std::move(say)),
-      last_begin_(monotonic_seconds()) {}
+      last_begin_(monotonic_seconds()) {
+  if (keeper) kept_.emplace(std::move(*keeper));
+}
 
 void RunCheckpoints::require_room(const CheckpointPolicy& options, const std::filesystem::path& folder,
                                   std::int64_t bytes, const Say& say) {
@@ -93,27 +97,47 @@ void RunCheckpoints::require_room(const CheckpointPolicy& options, const std::fi
                     format_bytes(free_bytes), options.keep, format_bytes(bytes)));
 }
 
-std::vector<std::int64_t> RunCheckpoints::steps() const {
-  std::vector<std::int64_t> steps;
+std::int64_t RunCheckpoints::newest_in_memory() {
+  const std::vector<std::int64_t> steps = kept_ ? kept_->steps() : std::vector<std::int64_t>{};
+  return steps.empty() ? -1 : steps.front();
+}
+
+// The newest first; of one step the copy in memory comes first.
+std::vector<RunCheckpoints::Saved> RunCheckpoints::saved() {
+  std::vector<Saved> all;
   require_same_outcome(comm_, folder_.path().string(), [&] {
     if (comm_.rank() != 0) return;
-    for (const auto& entry : folder_.list()) steps.push_back(entry.step);
+    for (const auto& entry : folder_.list()) all.push_back({entry.step, false});
+    const std::int64_t kept = newest_in_memory();
+    const auto place = std::ranges::find_if(all, [kept](const Saved& entry) { return entry.step <= kept; });
+    if (kept >= 0) all.insert(place, {kept, true});
   });
-  return of_rank_0(comm_, steps);
+  return of_rank_0(comm_, all);
+}
+
+std::vector<std::int64_t> RunCheckpoints::steps() {
+  std::vector<std::int64_t> steps;
+  for (const Saved& entry : saved()) steps.push_back(entry.step);
+  return steps;
+}
+
+Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
+  const auto path = saved.in_memory ? KeptCheckpoints::path_of(saved.step) : folder_.path_of(saved.step);
+  LoadedCheckpoint loaded = saved.in_memory ? engine.load(path, kept_->files()) : engine.load(path);
+  RunState state{.step = number_in(loaded.manifest, "step", path),
+                 .samples = number_in(loaded.manifest, "samples", path),
+                 .losses = of_rank_0(comm_, series_in<float>(loaded.extras, kLosses)),
+                 .grad_norms = of_rank_0(comm_, series_in<double>(loaded.extras, kNorms)),
+                 .seconds = of_rank_0(comm_, series_in<double>(loaded.extras, kSeconds))};
+  return {std::move(state), std::move(loaded.manifest),
+          saved.in_memory ? "a copy in memory that the launcher kept" : path.string()};
 }
 
 std::optional<Resumed> RunCheckpoints::resume(Attachment& engine) {
   std::string first_error;
-  for (const std::int64_t step : steps()) {
-    const auto path = folder_.path_of(step);
+  for (const Saved& entry : saved()) {
     try {
-      LoadedCheckpoint loaded = engine.load(path);
-      RunState state{.step = number_in(loaded.manifest, "step", path),
-                     .samples = number_in(loaded.manifest, "samples", path),
-                     .losses = of_rank_0(comm_, series_in<float>(loaded.extras, kLosses)),
-                     .grad_norms = of_rank_0(comm_, series_in<double>(loaded.extras, kNorms)),
-                     .seconds = of_rank_0(comm_, series_in<double>(loaded.extras, kSeconds))};
-      return Resumed{std::move(state), std::move(loaded.manifest), path};
+      return load(engine, entry);
     } catch (const IoError& error) {
       if (first_error.empty()) first_error = error.what();
       if (comm_.rank() == 0) ZERO_LOG(warn, "this checkpoint is passed over: {}", error.what());
@@ -131,19 +155,41 @@ bool RunCheckpoints::due(std::int64_t step, std::int64_t steps, bool may_ask) {
   return all_gather_value(comm_, mine ? 1 : 0).front() == 1;
 }
 
-void RunCheckpoints::begin(Attachment& engine, const RunState& state, std::string config, SaveMode mode) {
-  finish();
-  last_begin_ = monotonic_seconds();
-  saving_step_ = state.step;
+SaveContents RunCheckpoints::contents_of(const RunState& state, std::string config) const {
   SaveContents contents{.run = {{"step", fmt::format("{}", state.step)}, {"samples", fmt::format("{}", state.samples)}},
                         .config = std::move(config)};
   if (comm_.rank() == 0)
     contents.extras = {series(kLosses, ElementType::kF32, state.losses),
                        series(kNorms, ElementType::kF64, state.grad_norms),
                        series(kSeconds, ElementType::kF64, state.seconds)};
+  return contents;
+}
+
+bool RunCheckpoints::due_in_memory(std::int64_t step) const {
+  return kept_ && options_.memory_every > 0 && step % options_.memory_every == 0;
+}
+
+void RunCheckpoints::copy(Attachment& engine, const RunState& state, std::string config) {
+  const double begin = monotonic_seconds();
+  try {
+    const bool copied = engine.keep(*kept_, state.step, contents_of(state, std::move(config)));
+    if (std::exchange(said_copies_, true)) return;
+    say_(copied ? fmt::format("copy in memory: step {}, in {:.3f} s; the launcher keeps the newest", state.step,
+                              monotonic_seconds() - begin)
+                : "note: there is no memory for copies of all states: none are kept in memory");
+  } catch (const IoError& error) {
+    if (options_.stop_on_error) throw;
+    if (comm_.rank() == 0) ZERO_LOG(error, "step {} is not copied: {}", state.step, error.what());
+  }
+}
+
+void RunCheckpoints::begin(Attachment& engine, const RunState& state, std::string config, SaveMode mode) {
+  finish();
+  last_begin_ = monotonic_seconds();
+  saving_step_ = state.step;
   try {
     save_ =
-        engine.begin_save(folder_.path_of(state.step), std::move(contents), options_.async ? mode : SaveMode::kSync);
+        engine.begin_save(folder_.path_of(state.step), contents_of(state, std::move(config)), options_.async ? mode : SaveMode::kSync);
   } catch (const IoError& error) {
     last_failed_ = true;
     if (options_.stop_on_error) throw;

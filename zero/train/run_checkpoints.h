@@ -7,6 +7,9 @@
 //   if (checkpoints.due(step)) checkpoints.begin(engine, step, contents, SaveMode::kAsync);
 //   checkpoints.finish();
 //
+// Copies in memory are kept, too, where the launcher holds memory for its ranks (KeptCheckpoints): ranks that it starts
+// again go on from there.
+//
 // One save at a time: a second waits for the first. A save that fails is said and, as the options say, tried again when
 // the next is due, or thrown. Collective, unless said otherwise; every rank asks at the same steps.
 #pragma once
@@ -17,6 +20,7 @@
 #include <string>
 
 #include "zero/checkpoint/checkpoint_folder.h"
+#include "zero/checkpoint/kept_checkpoints.h"
 #include "zero/torch/attach.h"
 
 namespace zero {
@@ -25,9 +29,11 @@ struct CheckpointPolicy {
   std::int64_t every_steps = 0;
   double every_seconds = 0;  // both 0: nothing is saved
   std::int64_t keep = 3;
+  std::int64_t memory_every = 0;  // steps between copies in memory; 0: none
   bool async = true;
   bool stop_on_error = false;
 
+  // Is anything saved to disk?
   bool on() const { return every_steps > 0 || every_seconds > 0; }
 };
 
@@ -42,21 +48,23 @@ struct RunState {
 struct Resumed {
   RunState state;
   Manifest manifest;
-  std::filesystem::path path;
+  std::string place;  // where it was saved, for the user
 };
 
 class RunCheckpoints {
  public:
   // `say`: a line for the user.
   using Say = std::function<void(const std::string&)>;
-  RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder folder, Communicator& comm, Say say);
+  // `keeper`: the launcher, where it keeps memory for this process.
+  RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder folder, std::optional<Keeper> keeper,
+                 Communicator& comm, Say say);
 
   // Local. Throws ConfigError where the disk has no room for one checkpoint; says where it has none for all to be kept.
   static void require_room(const CheckpointPolicy& options, const std::filesystem::path& folder, std::int64_t bytes,
                            const Say& say);
 
-  // The steps of what is there, as rank 0 sees it, the newest first.
-  std::vector<std::int64_t> steps() const;
+  // The steps of what is there, on disk or in memory, as rank 0 sees it, the newest first.
+  std::vector<std::int64_t> steps();
   // Loads the newest that is whole; each that is not is named and passed over. Empty: there is none at all. Throws
   // IoError where all are damaged, ConfigError for one of another model.
   std::optional<Resumed> resume(Attachment& engine);
@@ -67,9 +75,22 @@ class RunCheckpoints {
   void begin(Attachment& engine, const RunState& state, std::string config, SaveMode mode);
   void poll();
   void finish();
+
+  bool has_keeper() const { return kept_.has_value(); }  // Local
+  bool due_in_memory(std::int64_t step) const;           // Local
+  // Copies every state before it returns. Where there is no memory for that, it is said once.
+  void copy(Attachment& engine, const RunState& state, std::string config);
   bool last_failed() const { return last_failed_; }  // Local
 
  private:
+  struct Saved {
+    std::int64_t step = 0;
+    bool in_memory = false;
+  };
+  std::vector<Saved> saved();
+  std::int64_t newest_in_memory();
+  SaveContents contents_of(const RunState& state, std::string config) const;
+  Resumed load(Attachment& engine, const Saved& saved);
   void settle(const std::function<bool(CheckpointSave&)>& advance);
 
   CheckpointPolicy options_;
@@ -81,6 +102,8 @@ class RunCheckpoints {
   double last_begin_;
   bool last_failed_ = false;
   bool said_not_copied_ = false;
+  std::optional<KeptCheckpoints> kept_;
+  bool said_copies_ = false;
 };
 
 }  // namespace zero

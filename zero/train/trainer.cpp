@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 
@@ -74,7 +75,7 @@ class Trainer {
         progress_(output.out, style_on(output.style, world), job.train.steps,
                   corpus_.shape().context > 0 ? "tok/s" : "rows/s"),
         history_(job.train.log_every, job.train.steps),
-        checkpoints_(job.checkpoint, folder_.checkpoints(), world.communicator(),
+        checkpoints_(job.checkpoint, folder_.checkpoints(), keeper(job, world), world.communicator(),
                      [this](const std::string& line) { progress_.line(line); }) {}
 
   TrainResult run() {
@@ -104,6 +105,16 @@ class Trainer {
   static ProgressStyle style_on(ProgressStyle style, const World& world) {
     style.silent = style.silent || world.rank() != 0;
     return style;
+  }
+
+  // The launcher, where it is to hold copies in memory. Threads share its socket: they have none.
+  static std::optional<Keeper> keeper(const TrainJob& job, World& world) {
+    if (job.checkpoint.memory_every == 0) return std::nullopt;
+    if (world.local_size() != world.size())
+      throw ConfigError("checkpoint.memory_every", fmt::format("{}", job.checkpoint.memory_every),
+                        "copies in memory are held by the launcher of one machine", "use 0 with several machines");
+    if (world.size() > 1 && world.communicator().transport() == "in_process") return std::nullopt;
+    return Keeper::of_environment([](const char* name) -> const char* { return std::getenv(name); });
   }
 
   bool is_first() const { return world_.rank() == 0; }
@@ -140,6 +151,8 @@ class Trainer {
     if (!resumes()) folder_.require_free(job_.overwrite || begun_by_us_);
     RunCheckpoints::require_room(job_.checkpoint, folder_.checkpoints().path(), checkpoint_bytes(),
                                  [this](const std::string& line) { progress_.line(line); });
+    if (job_.checkpoint.memory_every > 0 && !checkpoints_.has_keeper())
+      progress_.line("note: no copies are kept in memory: these ranks were not started by zero launch or -n");
     std::optional<SafetensorsFile> init;
     if (!job_.model.init.empty() && !resumes()) init = map_weights(task_->module(), job_.model.init);
     require_same_configuration(world_.communicator(), job_.config_hash, job_.config_text);
@@ -182,22 +195,22 @@ class Trainer {
     history_.restore(done_.losses, done_.grad_norms, done_.seconds);
     last_report_ = engine_->report();
     progress_.line(fmt::format("continuing after step {} of {}: {}, saved by {} ranks", done_.step, job_.train.steps,
-                               resumed->path.string(), resumed->manifest.files.size()));
+                               resumed->place, resumed->manifest.files.size()));
     if (const std::string changed = differing_keys(job_.config_text, resumed->manifest.config); !changed.empty())
       progress_.line(fmt::format("  as the configuration says now: {}", changed));
   }
 
-  // Collective; every step must have been exchanged.
-  void save(SaveMode mode) {
+  // Where the run stands; every step must have been exchanged.
+  const RunState& state() {
     done_.losses = history_.losses();
     done_.grad_norms = history_.grad_norms();
     done_.seconds = history_.seconds();
-    checkpoints_.begin(*engine_, done_, job_.config_text, mode);
+    return done_;
   }
 
   bool save_before_stop() {
     if (!job_.checkpoint.on()) return false;
-    save(SaveMode::kAsync);
+    checkpoints_.begin(*engine_, state(), job_.config_text, SaveMode::kAsync);
     checkpoints_.finish();
     return !checkpoints_.last_failed();
   }
@@ -260,15 +273,17 @@ class Trainer {
   // What is done between steps, at the same ones on every rank.
   int after_step(std::int64_t step) {
     const StepOptions& o = job_.train;
-    bool exchanged = history_.exchange_due();
+    const bool exchanged = history_.exchange_due();
     int signal = exchanged ? exchange() : 0;
     if (o.eval_every > 0 && step % o.eval_every == 0 && step < o.steps) evaluate_after(step, o.eval_batches);
     checkpoints_.poll();
-    if (signal == 0 && checkpoints_.due(step, o.steps, exchanged)) {
-      if (!exchanged) signal = exchange();
-      if (signal == 0) save(SaveMode::kAsync);  // else the end saves
-    }
-    return signal;
+    const bool to_disk = signal == 0 && checkpoints_.due(step, o.steps, exchanged);
+    const bool to_memory = signal == 0 && checkpoints_.due_in_memory(step);
+    if ((to_disk || to_memory) && !exchanged) signal = exchange();
+    if (signal != 0) return signal;  // the end saves
+    if (to_memory) checkpoints_.copy(*engine_, state(), job_.config_text);
+    if (to_disk) checkpoints_.begin(*engine_, state(), job_.config_text, SaveMode::kAsync);
+    return 0;
   }
 
   StepMetrics run_step(std::int64_t step, Prefetcher& prefetcher) {

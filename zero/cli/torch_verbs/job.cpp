@@ -80,6 +80,7 @@ CheckpointPolicy checkpoint_policy(const CheckpointConfig& checkpoint) {
   return {.every_steps = checkpoint.every.steps,
           .every_seconds = std::chrono::duration<double>(checkpoint.every.time).count(),
           .keep = checkpoint.keep,
+          .memory_every = checkpoint.memory_every,
           .async = checkpoint.async,
           .stop_on_error = checkpoint.on_error == "stop"};
 }

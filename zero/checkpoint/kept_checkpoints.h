@@ -1,0 +1,74 @@
+// KeptCheckpoints: checkpoints in memory that the launcher holds too, from which ranks that are started again go on
+// without a disk.
+//
+//   KeptCheckpoints kept(*Keeper::of_environment(getenv));
+//   kept.save(engine, 40, contents);          // every rank's shard, copied between two steps
+//   ...after a rank was killed, in new ranks:
+//   load_checkpoint(engine, kept.path_of(kept.steps().front()), kept.files());
+//
+// Each rank copies what it would write to disk into memory of its own, of which the launcher gets the descriptor; when
+// all have, rank 0 adds the manifest and one rename in the launcher makes the checkpoint true. So whenever ranks are
+// killed, the launcher holds the old one, the new one or none. The memory of the last but one is used again: it holds
+// two copies of the states. Everything goes when the launcher ends.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "zero/base/allocation.h"
+#include "zero/base/file.h"
+#include "zero/checkpoint/rank_image.h"
+#include "zero/comm/keeper.h"
+#include "zero/memory/charge.h"
+#include "zero/memory/file_calls.h"
+
+namespace zero {
+
+// The files of kept checkpoints, to be read.
+class KeptFiles final : public FileCalls {
+ public:
+  explicit KeptFiles(Keeper& keeper) : keeper_(keeper) {}
+  int open(const std::string& path, int flags) const override;
+
+ private:
+  Keeper& keeper_;
+};
+
+class KeptCheckpoints {
+ public:
+  explicit KeptCheckpoints(Keeper keeper) : keeper_(std::move(keeper)), files_(keeper_) {}
+  KeptCheckpoints(const KeptCheckpoints&) = delete;
+  KeptCheckpoints& operator=(const KeptCheckpoints&) = delete;
+
+  // Collective; between steps. False where a machine has no memory for the copies of its ranks: nothing has changed
+  // then. Throws IoError, on every rank, where one failed: the last one is still there.
+  [[nodiscard]] bool save(Engine& engine, std::int64_t step, SaveContents contents);
+
+  // Local. Those that are whole, the newest first.
+  std::vector<std::int64_t> steps();
+  void remove(std::int64_t step);
+  static std::filesystem::path path_of(std::int64_t step);
+  const FileCalls& files() const { return files_; }
+
+ private:
+  struct Copy {
+    FileDescriptor file;
+    Allocation memory;
+    Charge charge;
+  };
+  BlockSums fill(Copy& copy, Engine& engine, const RankImage& image);
+
+  Keeper keeper_;
+  KeptFiles files_;
+  std::array<Copy, 2> copies_;
+  std::size_t newest_ = 0;
+};
+
+// Local. The step of a kept file's name; -1: it is no manifest of a kept checkpoint. For who watches the launcher's
+// side.
+std::int64_t kept_step(std::string_view name);
+
+}  // namespace zero

@@ -1,0 +1,78 @@
+#include "zero/checkpoint/rank_image.h"
+
+#include <utility>
+
+#include "zero/checkpoint/same_outcome.h"
+#include "zero/comm/collectives.h"
+#include "zero/memory/memory_monitor.h"
+#include "zero/plan/partition.h"
+
+namespace zero {
+namespace {
+
+Manifest manifest_of(const Engine& engine, const SaveContents& contents) {
+  const EngineProgress progress = engine.progress();
+  Manifest manifest{.states = engine.state_names(),
+                    .steps = progress.steps,
+                    .skipped = progress.skipped,
+                    .skipped_in_a_row = progress.skipped_in_a_row,
+                    .delayed = progress.delayed,
+                    .run = contents.run,
+                    .config = contents.config};
+  for (const ParamSpec& spec : engine.specs())
+    manifest.tensors.push_back({.name = spec.name,
+                                .shape = spec.shape,
+                                .dtype = spec.trainable ? DType::kFloat32 : spec.dtype,
+                                .trainable = spec.trainable,
+                                .updates = progress.updates[manifest.tensors.size()],
+                                .aliases = spec.aliases});
+  return manifest;
+}
+
+}  // namespace
+
+RankImage::RankImage(Engine& engine, SaveContents contents)
+    : engine_(engine),
+      contents_(std::move(contents)),
+      manifest_(manifest_of(engine, contents_)),
+      layout_(lay_out_rank(engine.specs(), engine.units(), manifest_.states, engine.communicator().world(),
+                           engine.communicator().rank(), contents_.extras)) {}
+
+void RankImage::stream(const std::function<void(std::span<const std::byte>)>& sink) const {
+  sink(std::as_bytes(std::span(layout_.header)));
+  for (const SavedRange& range : layout_.ranges) {
+    const Unit& unit = engine_.units()[static_cast<std::size_t>(range.unit)];
+    const auto size = static_cast<std::int64_t>(size_of(engine_.saved_dtype(range.unit, range.state)));
+    engine_.read_shard(range.unit, range.state, [&](std::int64_t first, std::span<const std::byte> elements) {
+      const Shard here{first, std::ssize(elements) / size};
+      for (const Slice& slice : unit.slices) {
+        const SlicePart part = overlap(slice, here);
+        if (part.numel > 0)
+          sink(elements.subspan(static_cast<std::size_t>((part.offset - first) * size),
+                                static_cast<std::size_t>(part.numel * size)));
+      }
+    });
+  }
+  for (const Extra& extra : contents_.extras) sink(std::span<const std::byte>(extra.bytes));
+}
+
+std::string RankImage::file_text(const BlockSums& content) const {
+  return to_text(SavedFile{file_name(), content, layout_.slices, layout_.extras});
+}
+
+Manifest RankImage::manifest_with(const std::vector<std::string>& file_texts, const std::string& path) const {
+  Manifest manifest = manifest_;
+  for (const std::string& text : file_texts) manifest.files.push_back(parse_saved_file(text, path));
+  return manifest;
+}
+
+bool memory_has_room(Engine& engine, std::int64_t bytes) {
+  bool fits = false;
+  const std::string unknown = failure_of([&] {
+    const std::int64_t free = read_memory().free_bytes;
+    fits = bytes * engine.options().local_world <= free - free / 4;
+  });
+  return all_reduce_min(engine.communicator(), fits && unknown.empty() ? 1 : 0) == 1;
+}
+
+}  // namespace zero
