@@ -31,7 +31,7 @@ if(TARGET zero AND TARGET zero_config)
   endif()
 endif()
 
-zero_tests(launch FLOORS base launch)
+zero_tests(launch FLOORS base comm launch)
 zero_tests(config FLOORS base config)
 zero_tests(issues FLOORS base config)
 zero_tests(cli FLOORS launch config cli LIBS zero_core)

@@ -1,11 +1,13 @@
 #include "zero/comm/unix_socket.h"
 
 #include <cstdint>
+#include <cstring>
 #include <thread>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,6 +73,45 @@ TEST(UnixSocket, ADescriptorThatNobodyExpectsIsClosed) {
   const int free_after = dup(0);
   close(free_after);
   EXPECT_EQ(free_after, free_before);
+}
+
+// Sends `bytes` bytes with the same descriptor twice.
+void send_two(const UnixSocket& socket, int fd, std::size_t bytes) {
+  const int fds[2] = {fd, fd};
+  char record[8] = {};
+  iovec part{record, bytes};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fds)] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof fds);
+  std::memcpy(CMSG_DATA(header), fds, sizeof fds);
+  ASSERT_EQ(sendmsg(socket.get(), &message, MSG_NOSIGNAL), static_cast<ssize_t>(bytes));
+}
+
+TEST(UnixSocket, NoDescriptorIsLeftOpenWhateverThePeerSends) {
+  auto [a, b] = UnixSocket::pair();
+  const FileDescriptor file = make_memory_file("test", 4096);
+  const int free_before = dup(0);
+  close(free_before);
+  int received = 0;
+  for (const std::size_t bytes : {sizeof received, std::size_t{7}, std::size_t{0}}) {
+    FileDescriptor first;
+    send_two(a, file.get(), bytes);
+    try {
+      b.receive(&received, sizeof received, &first, kLong);
+    } catch (const IoError&) {
+      EXPECT_EQ(bytes, 7u) << "another size";
+    }
+    EXPECT_EQ(first.get(), free_before);
+    const FileDescriptor second(dup(0));
+    EXPECT_EQ(second.get(), free_before + 1) << "one descriptor a record, with " << bytes << " bytes";
+  }
 }
 
 TEST(UnixSocket, NothingToReceiveIsAnAnswer) {

@@ -1,6 +1,7 @@
 #include "zero/launch/supervisor.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -8,13 +9,20 @@
 #include <set>
 #include <sstream>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <pty.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "zero/base/error.h"
+#include "zero/comm/keeper.h"
+#include "zero/comm/windows.h"
 #include "zero/launch/cores.h"
+#include "zero/launch/failure_report.h"
+#include "zero/launch/kept_memory.h"
 
 #include "launched.h"
 
@@ -300,6 +308,85 @@ TEST(Supervisor, OnSeveralMachinesRanksCountOnFromTheNode) {
   options.master_port = 1234;
   EXPECT_EQ(lines(run_launch(options).output),
             (std::multiset<std::string>{"[rank 2] 2/4 0 1 job", "[rank 3] 3/4 1 1 job"}));
+}
+
+// Ranks that speak to the launcher are this test program, started again with the claims of KeeperRank alone.
+LaunchOptions ranks_of_this_test(int ranks, const std::string& filter) {
+  LaunchOptions options;
+  options.program = {std::filesystem::read_symlink("/proc/self/exe"), "--gtest_filter=KeeperRank." + filter,
+                     "--gtest_brief=1"};
+  options.ranks = ranks;
+  options.variables = {{"ZERO_TEST_KEEPER", "1"}};
+  return options;
+}
+
+#define SKIP_UNLESS_RANK() \
+  if (std::getenv("ZERO_TEST_KEEPER") == nullptr) GTEST_SKIP() << "is a rank of a test of Supervisor"
+
+int number(const char* variable) {
+  return std::stoi(std::getenv(variable));
+}
+
+std::string kept_name(const char* folder) {
+  return fmt::format("{}/rank-{:05}", folder, number("RANK"));
+}
+
+TEST(KeeperRank, PutsAndIsKilled) {
+  SKIP_UNLESS_RANK();
+  auto keeper = Keeper::of_environment(std::getenv);
+  ASSERT_TRUE(keeper);
+  if (number("TORCHELASTIC_RESTART_COUNT") == 0) {
+    const FileDescriptor copy = make_memory_file("copy", 100), flight = make_memory_file("flight", 100);
+    keeper->put(kept_name("copy"), copy.get());
+    keeper->put(kept_name("flight"), flight.get());
+    const std::string words = fmt::format("of rank {}", number("RANK"));
+    for (const int fd : {copy.get(), flight.get()})  // after it was given away
+      ASSERT_EQ(pwrite(fd, words.data(), words.size(), 0), static_cast<ssize_t>(words.size()));
+    while (keeper->list("copy/").size() < 2) usleep(1000);
+    if (number("RANK") == 1) kill(getpid(), SIGKILL);
+    pause();
+  }
+  EXPECT_EQ(keeper->list(""), (std::vector<std::string>{"copy/rank-00000", "copy/rank-00001"}));
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto copy = keeper->get(fmt::format("copy/rank-{:05}", rank));
+    ASSERT_TRUE(copy);
+    char words[9] = {};
+    ASSERT_EQ(pread(copy->get(), words, 9, 0), 9);
+    EXPECT_EQ(std::string(words, 9), fmt::format("of rank {}", rank));
+  }
+}
+
+TEST(Supervisor, MemoryOutlivesTheRankThatIsKilledAndTheNextOnesFindIt) {
+  LaunchOptions options = ranks_of_this_test(2, "PutsAndIsKilled");
+  options.max_restarts = 1;
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 0) << outcome.output << outcome.errors;
+  EXPECT_NE(outcome.errors.find("rank 1 of 2 failed with signal 9"), std::string::npos) << outcome.errors;
+}
+
+TEST(Supervisor, AfterAFailureSomebodyMayReadWhatTheRanksHadKept) {
+  LaunchOptions options = ranks_of_this_test(2, "PutsAndIsKilled");
+  options.after_failure = [](const KeptMemory& kept, std::span<const RankEnd> ends, int generation) {
+    for (const std::string& name : kept.names("flight/"))
+      fmt::print(stderr, "{}: {}\n", name, read_kept(kept.find(name), 9));
+    fmt::print(stderr, "{} ended in generation {}\n", ends.size(), generation);
+    throw IoError("flight", "write", ENOSPC);
+  };
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 3);
+  for (const char* part : {"flight/rank-00000: of rank 0\n", "flight/rank-00001: of rank 1\n",
+                           "2 ended in generation 0\n", "zero launch: flight: write"}) {
+    EXPECT_NE(outcome.errors.find(part), std::string::npos) << outcome.errors;
+  }
+}
+
+TEST(Supervisor, RanksKeepTheirLimitOfDescriptors) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit lower{.rlim_cur = before.rlim_cur / 2, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &lower), 0);
+  EXPECT_EQ(run_launch(script(1, "ulimit -n")).output, fmt::format("{}\n", lower.rlim_cur));
+  setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST(Supervisor, AProgramThatDoesNotExistIsSaidOnce) {

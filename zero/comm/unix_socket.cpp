@@ -127,12 +127,12 @@ UnixSocket::Result UnixSocket::receive(void* record, std::size_t bytes, FileDesc
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = control;
-  message.msg_controllen = sizeof control;
+  message.msg_controllen = CMSG_LEN(sizeof(int));  // the padding of CMSG_SPACE would hold a second descriptor
   ssize_t got = recvmsg(get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   // Said once, ahead of what the peer sent before it went.
   if (got < 0 && errno == ECONNRESET) got = recvmsg(get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Result::kWouldBlock;
-  if (got == 0 || (got < 0 && gone(errno))) return Result::kGone;
+  if (got < 0 && gone(errno)) return Result::kGone;
   if (got < 0) throw IoError("unix socket", "recvmsg", errno);
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
   if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
@@ -141,6 +141,7 @@ UnixSocket::Result UnixSocket::receive(void* record, std::size_t bytes, FileDesc
     FileDescriptor owned(received);
     if (fd != nullptr) *fd = std::move(owned);
   }
+  if (got == 0) return Result::kGone;  // or a record without bytes, which nobody of ours sends
   if (got != static_cast<ssize_t>(bytes) || (message.msg_flags & MSG_TRUNC) != 0) {
     throw IoError("unix socket", fmt::format("receive {} bytes", bytes), 0,
                   fmt::format("a record of {} bytes came", got));

@@ -4,11 +4,15 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace zero {
+
+class KeptMemory;
+struct RankEnd;
 
 // More ranks on one machine are taken for a slip.
 inline constexpr int kMostLocalRanks = 1024;
@@ -26,6 +30,9 @@ struct LaunchOptions {
   // How far the program has come, by what it left behind: three failures in a row at the same point end it. Empty: not
   // known.
   std::function<std::int64_t()> progress{};
+  // Called when not every rank of an attempt ended well, before the ranks are started again: what they had the launcher
+  // keep (keeper.h) is all there. `ends` in the order in which they ended. An Error it throws is printed.
+  std::function<void(const KeptMemory& kept, std::span<const RankEnd> ends, int generation)> after_failure{};
   bool bind_cores = true;        // an equal, contiguous share of the cores each, when there are enough
   std::vector<int> shown_ranks;  // local ranks whose output is shown; empty: all
   std::vector<std::pair<std::string, std::string>> variables;  // more environment for every rank

@@ -15,7 +15,9 @@
 #include "zero/base/check.h"
 #include "zero/base/file.h"
 #include "zero/launch/cores.h"
+#include "zero/launch/descriptor_limit.h"
 #include "zero/launch/failure_report.h"
+#include "zero/launch/keeper_server.h"
 #include "zero/launch/orphan_guard.h"
 #include "zero/launch/rank_environment.h"
 #include "zero/launch/rank_output.h"
@@ -66,19 +68,27 @@ class SignalInbox {
 // One start of all ranks, until all have ended.
 class Attempt {
  public:
-  Attempt(const LaunchOptions& options, SignalInbox& inbox, OrphanGuard& guard)
-      : options_(options), inbox_(inbox), guard_(guard), output_(numbers(options), shown(options)) {}
+  Attempt(const LaunchOptions& options, SignalInbox& inbox, OrphanGuard& guard, KeeperServer& keeper,
+          const rlimit& descriptors)
+      : options_(options),
+        inbox_(inbox),
+        guard_(guard),
+        keeper_(keeper),
+        descriptors_(descriptors),
+        output_(numbers(options), shown(options)) {}
 
   void run(const RunIdentity& identity) {
     start(identity);
     while (num_running_ > 0) {
       wait_for_something();
       take_signals();
+      keeper_.serve();
       read_outputs();
       reap();
       end_after_failure();
       output_.flush(Clock::now());
     }
+    keeper_.disconnect();
     drain();
   }
 
@@ -104,14 +114,18 @@ class Attempt {
     for (int i = 0; i < options_.ranks; ++i) {
       const bool first = i == 0 && options_.node_rank == 0;
       const bool is_shown = shown(options_)[static_cast<std::size_t>(i)];
+      const FileDescriptor keeper = keeper_.connect();
+      Variables variables = rank_variables(options_, identity, i, static_cast<int>(cores.size()));
+      variables.emplace_back("ZERO_KEEPER", std::to_string(keeper.get()));
       ranks_.push_back(RankProcess::start({
           .program = options_.program,
-          .environment =
-              merge_environment(inherited, rank_variables(options_, identity, i, static_cast<int>(cores.size()))),
+          .environment = merge_environment(inherited, variables),
           .cores = options_.bind_cores ? share_of_cores(cores, i, options_.ranks) : std::vector<int>{},
           .inherit_input = first && isatty(STDIN_FILENO) == 0,
           // On a terminal rank 0 draws its own progress; a pipe in between would take the terminal away from it.
           .inherit_output = first && is_shown && isatty(STDOUT_FILENO) != 0,
+          .keeper = keeper.get(),
+          .descriptors = descriptors_,
           .signal_mask = inbox_.before(),
       }));
       guard_.watch(ranks_.back().pid());
@@ -120,7 +134,7 @@ class Attempt {
   }
 
   void wait_for_something() {
-    std::vector<pollfd> fds{{inbox_.fd(), POLLIN, 0}};
+    std::vector<pollfd> fds{{inbox_.fd(), POLLIN, 0}, {keeper_.fd(), POLLIN, 0}};
     for (const auto& rank : ranks_) {
       if (rank.output() >= 0) fds.push_back({rank.output(), POLLIN, 0});
       if (rank.errors() >= 0) fds.push_back({rank.errors(), POLLIN, 0});
@@ -211,6 +225,8 @@ class Attempt {
   const LaunchOptions& options_;
   SignalInbox& inbox_;
   OrphanGuard& guard_;
+  KeeperServer& keeper_;
+  const rlimit& descriptors_;
   RankOutput output_;
   std::vector<RankProcess> ranks_;
   int num_running_ = 0;
@@ -223,6 +239,11 @@ class Attempt {
 };
 
 constexpr int kMostFailuresAtOnePoint = 3;
+// Of this process itself, and a rank's: two pipes, a socket, and what its start takes for a moment.
+constexpr std::size_t kOwnDescriptors = 64;
+constexpr std::size_t kDescriptorsOfARank = 3;
+// Of an attempt alone.
+constexpr std::string_view kOfOneAttempt = "flight/";
 
 std::int64_t reached_by(const LaunchOptions& options) {
   try {
@@ -232,10 +253,22 @@ std::int64_t reached_by(const LaunchOptions& options) {
   }
 }
 
+bool all_ended_well(const Attempt& attempt) {
+  return std::all_of(attempt.ends().begin(), attempt.ends().end(),
+                     [](const RankEnd& end) { return end.end.exit_code == 0 && end.end.signal == 0; });
+}
+
+void tell_of_failure(const LaunchOptions& options, const KeptMemory& kept, const Attempt& attempt, int generation) {
+  if (!options.after_failure || all_ended_well(attempt)) return;
+  try {
+    options.after_failure(kept, attempt.ends(), generation);
+  } catch (const Error& error) {
+    fmt::print(stderr, "zero launch: {}\n", error.what());
+  }
+}
+
 int status_when_stopped(const Attempt& attempt) {
-  const bool all_saved = std::all_of(attempt.ends().begin(), attempt.ends().end(),
-                                     [](const RankEnd& end) { return end.end.exit_code == 0 && end.end.signal == 0; });
-  return all_saved ? 0 : 128 + attempt.stop_signal();
+  return all_ended_well(attempt) ? 0 : 128 + attempt.stop_signal();
 }
 
 }  // namespace
@@ -245,14 +278,19 @@ int launch(const LaunchOptions& options) {
   const std::string base_id = options.nodes > 1 && !options.run_name.empty() ? options.run_name : random_id();
   SignalInbox inbox;
   OrphanGuard guard;
+  const DescriptorLimit descriptors;
+  KeeperServer keeper(descriptors.room_for(
+      KeptMemory::kMostNames, kOwnDescriptors + kDescriptorsOfARank * static_cast<std::size_t>(options.ranks)));
   std::int64_t reached = -1;
   int failures_there = 0;
   for (int restart = 0;; ++restart) {
     const RunIdentity identity{.run_id = restart == 0 ? base_id : fmt::format("{}-{}", base_id, restart),
                                .master_port = options.master_port != 0 ? options.master_port : free_port(),
                                .restart = restart};
-    Attempt attempt(options, inbox, guard);
+    keeper.kept().remove(kOfOneAttempt);
+    Attempt attempt(options, inbox, guard, keeper, descriptors.before());
     attempt.run(identity);
+    tell_of_failure(options, keeper.kept(), attempt, restart);
     if (attempt.stop_signal() != 0) return status_when_stopped(attempt);
     const RankEnd* culprit = find_culprit(attempt.ends());
     if (culprit == nullptr) return 0;

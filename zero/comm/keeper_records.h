@@ -1,0 +1,46 @@
+// What travels between a rank (keeper.h) and its launcher (zero/launch/keeper_server.h): one record asks, one answers.
+//
+// A put brings a descriptor along, the answer to a get does. Invariant: both sides are of one machine, so the records
+// are plain memory; the version guards against a program that was built with another zero.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace zero {
+
+inline constexpr std::size_t kLongestKeptName = 200;
+
+// [A-Za-z0-9._/-], at most kLongestKeptName of them. A prefix may be empty, a name may not.
+constexpr bool is_kept_prefix(std::string_view text) {
+  constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/-";
+  return text.size() <= kLongestKeptName && text.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
+struct KeeperRequest {
+  static constexpr std::uint32_t kVersion = 0x7a6b0001;
+  enum class Kind : std::uint32_t { kPut, kGet, kList, kRename, kRemove };
+
+  std::uint32_t version = kVersion;
+  Kind kind = Kind::kGet;
+  std::uint64_t number = 0;               // comes back with the answer
+  char name[kLongestKeptName + 1] = {};   // or a prefix; ends with a zero byte
+  char other[kLongestKeptName + 1] = {};  // kRename: the new prefix; kList: the last name that is known already
+};
+
+struct KeeperAnswer {
+  enum class Kind : std::uint32_t {
+    kDone,
+    kNone,     // kGet: nothing of that name
+    kMore,     // kList: there are names after these
+    kRefused,  // `text` says why
+  };
+
+  std::uint64_t number = 0;
+  Kind kind = Kind::kDone;
+  std::uint32_t text_bytes = 0;
+  char text[16384] = {};  // kList: names, each with a zero byte at its end
+};
+
+}  // namespace zero

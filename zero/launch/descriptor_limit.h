@@ -1,0 +1,28 @@
+// DescriptorLimit: as many descriptors as this process may open, for as long as it lives; the launcher holds what its
+// ranks have it keep. The ranks get what was set before.
+#pragma once
+
+#include <cstddef>
+
+#include <sys/resource.h>
+
+namespace zero {
+
+class DescriptorLimit {
+ public:
+  // Local. Throws IoError when the limits cannot be read; one that cannot be raised stays.
+  DescriptorLimit();
+  DescriptorLimit(const DescriptorLimit&) = delete;
+  DescriptorLimit& operator=(const DescriptorLimit&) = delete;
+  ~DescriptorLimit();
+
+  const rlimit& before() const { return before_; }
+  // At most `wanted`: what is left when `others` are put aside.
+  std::size_t room_for(std::size_t wanted, std::size_t others) const;
+
+ private:
+  rlimit before_{};
+  rlimit now_{};
+};
+
+}  // namespace zero

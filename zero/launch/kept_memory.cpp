@@ -1,0 +1,103 @@
+#include "zero/launch/kept_memory.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "zero/base/error.h"
+#include "zero/comm/keeper_records.h"
+
+namespace zero {
+namespace {
+
+constexpr const char* kNameRule = "a name has 1 to 200 bytes of A-Z a-z 0-9 . _ / -";
+
+// Only memory files have seals to ask for. A pipe or a socket that the launcher held would be kept open by it.
+bool is_memory_file(int fd) {
+  struct stat status {};
+  return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && fcntl(fd, F_GET_SEALS) >= 0;
+}
+
+}  // namespace
+
+std::vector<std::string> KeptMemory::names(std::string_view prefix) const {
+  std::vector<std::string> out;
+  for (auto at = files_.lower_bound(prefix); at != files_.end() && at->first.starts_with(prefix); ++at)
+    out.push_back(at->first);
+  return out;
+}
+
+int KeptMemory::find(std::string_view name) const {
+  const auto found = files_.find(name);
+  return found == files_.end() ? -1 : found->second.get();
+}
+
+std::string KeptMemory::put(std::string_view name, FileDescriptor file) {
+  if (name.empty() || !is_kept_prefix(name)) return kNameRule;
+  if (file.get() < 0) return "no descriptor came with it: the launcher may not open more (ulimit -n)";
+  if (!is_memory_file(file.get())) return "is no memory file (memfd_create)";
+  const auto found = files_.find(name);
+  if (found == files_.end() && files_.size() >= most_names_)
+    return fmt::format("{} names are kept already, and no more are allowed", most_names_);
+  if (found != files_.end()) {
+    found->second = std::move(file);
+  } else {
+    files_.emplace(name, std::move(file));
+  }
+  return "";
+}
+
+KeptMemory::Files KeptMemory::extract(std::string_view prefix) {
+  Files out;
+  for (auto at = files_.lower_bound(prefix); at != files_.end() && at->first.starts_with(prefix);)
+    out.insert(files_.extract(at++));
+  return out;
+}
+
+std::string KeptMemory::rename(std::string_view from, std::string_view to) {
+  if (!is_kept_prefix(from) || !is_kept_prefix(to)) return kNameRule;
+  std::size_t count = 0, longest = 0;
+  for (auto at = files_.lower_bound(from); at != files_.end() && at->first.starts_with(from); ++at, ++count) {
+    const std::size_t bytes = at->first.size() - from.size() + to.size();
+    if (bytes == 0) return kNameRule;
+    longest = std::max(longest, bytes);
+  }
+  if (count == 0) return "no name begins so";
+  if (longest > kLongestKeptName)
+    return fmt::format("a name would have {} bytes, {} at most", longest, kLongestKeptName);
+  Files moved = extract(from);
+  extract(to);
+  while (!moved.empty()) {
+    auto node = moved.extract(moved.begin());
+    node.key() = std::string(to) + node.key().substr(from.size());
+    files_.insert(std::move(node));
+  }
+  return "";
+}
+
+std::string KeptMemory::remove(std::string_view prefix) {
+  if (!is_kept_prefix(prefix)) return kNameRule;
+  extract(prefix);
+  return "";
+}
+
+std::string read_kept(int file, std::size_t bytes) {
+  std::string out(bytes, '\0');
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t got = pread(file, out.data() + done, bytes - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw IoError("kept memory", fmt::format("pread {} bytes at {}", bytes - done, done), errno);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  out.resize(done);
+  return out;
+}
+
+}  // namespace zero
