@@ -1,7 +1,6 @@
 # The `zero` command: floors launch, config and cli without torch, so that it starts in milliseconds and may fork. Verbs
 # that need torch live in libzero (zero/cli/torch_verbs) and are opened when asked for: see zero/cli/torch_entry.h.
 # The library target already has the name `zero`, hence zero_command.
-zero_floor(launch)
 zero_floor(config)
 zero_floor(cli LIBS CLI11::CLI11 nlohmann_json::nlohmann_json PkgConfig::liburing dl)
 

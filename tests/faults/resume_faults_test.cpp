@@ -77,7 +77,12 @@ TEST_F(ResumeFaults, KilledAnywhereAtAnyMomentItEndsWithTheSameWeights) {
     SCOPED_TRACE(
         fmt::format("kill {}, {}", kill_number, victim == kWorld ? "the launcher" : fmt::format("rank {}", victim)));
     const std::string run = fmt::format("run-{}", kill_number);
-    auto command = std::make_unique<WatchedCommand>(train(run));
+    // Every other one also has copies in memory, which are newer than what is on disk.
+    const auto trained = [&](std::vector<std::string> more) {
+      if (kill_number % 2 == 1) more.insert(more.end(), {"--checkpoint.memory_every", "2"});
+      return train(run, more);
+    };
+    auto command = std::make_unique<WatchedCommand>(trained({}));
     const bool late = kill_number % 3 != 0;  // else perhaps before the first checkpoint
     ASSERT_TRUE(!late || command->wait_for("\nstep 15/")) << command->text();
     std::this_thread::sleep_for(any_moment(milliseconds(late ? 150 : 2500)));
@@ -87,7 +92,7 @@ TEST_F(ResumeFaults, KilledAnywhereAtAnyMomentItEndsWithTheSameWeights) {
       EXPECT_TRUE(command->gone_before(killed + kAllGone)) << "orphans: " << command->text();
       killed = Clock::now();
       command = std::make_unique<WatchedCommand>(
-          train(run, late ? std::vector<std::string>{} : std::vector<std::string>{"--overwrite"}));
+          trained(late ? std::vector<std::string>{} : std::vector<std::string>{"--overwrite"}));
     } else {
       const pid_t pid = command->wait_for_rank(victim);
       if (pid > 0) ::kill(pid, SIGKILL);
@@ -102,6 +107,20 @@ TEST_F(ResumeFaults, KilledAnywhereAtAnyMomentItEndsWithTheSameWeights) {
   std::ranges::sort(seconds);
   std::cout << fmt::format("from kill to going on: median {:.2f} s, p99 {:.2f} s of {}\n", seconds[seconds.size() / 2],
                            seconds[seconds.size() * 99 / 100], seconds.size());
+}
+
+TEST_F(ResumeFaults, WithoutADiskItGoesOnFromTheCopyThatTheLauncherKept) {
+  WatchedCommand undisturbed(train("undisturbed"));
+  ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
+  WatchedCommand command(train("killed", {"--checkpoint.every", "0", "--checkpoint.memory_every", "3"}));
+  for (const char* step : {"\nstep 10/", "\nstep 30/"}) {  // twice: new ranks keep copies, too
+    ASSERT_TRUE(command.wait_for(step)) << command.text();
+    strike(command.wait_for_rank(any_rank(kWorld)), SIGKILL);
+  }
+  EXPECT_EQ(command.finish(), 0) << command.text();
+  EXPECT_SAYS(command, "a copy in memory that the launcher kept, saved by 4 ranks");
+  EXPECT_EQ(weights_of("killed"), weights_of("undisturbed")) << command.text();
+  EXPECT_FALSE(fs::exists(folder_ / "killed/checkpoints"));
 }
 
 TEST_F(ResumeFaults, AskedToStopItSavesAndTheSameCommandContinues) {

@@ -38,7 +38,8 @@ std::uint64_t block_sum(std::span<const std::byte> block) {
 BlockSums sums_of(std::span<const std::byte> whole) {
   BlockSums content{.size_bytes = std::ssize(whole)};
   for (std::size_t begin = 0; begin < whole.size(); begin += kSumBlockBytes)
-    content.sums.push_back(block_sum(whole.subspan(begin, std::min<std::size_t>(kSumBlockBytes, whole.size() - begin))));
+    content.sums.push_back(
+        block_sum(whole.subspan(begin, std::min<std::size_t>(kSumBlockBytes, whole.size() - begin))));
   return content;
 }
 
@@ -138,7 +139,7 @@ BlockFileReader::BlockFileReader(const std::string& path, BlockSums content, con
 
 void BlockFileReader::open() {
   file_ = open_file(path_, O_RDONLY | O_NONBLOCK, calls_);
-  calls_.set_direct(file_.get(), true);                     // or through the page cache, where that is refused
+  calls_.set_direct(file_.get(), true);  // or through the page cache, where that is refused
   blocks_ = std::make_unique<BlocksInFlight>(path_, file_.get(), calls_);
 }
 

@@ -96,24 +96,22 @@ bool KeptCheckpoints::save(Engine& engine, std::int64_t step, SaveContents conte
   const std::string path = path_of(step).string();
   const RankImage image(engine, std::move(contents));
   Copy& copy = copies_[1 - newest_];
-  if (!memory_has_room(engine, copy.memory ? 0 : static_cast<std::int64_t>(rounded(image.size_bytes()))))
-    return false;
+  if (!memory_has_room(engine, copy.memory ? 0 : static_cast<std::int64_t>(rounded(image.size_bytes())))) return false;
   BlockSums content;
   require_same_outcome(comm, path, failure_of([&] {
                          content = fill(copy, engine, image);
                          keeper_.put(fmt::format("{}{}", kUnfinished, image.file_name()), copy.file.get());
                        }));
   const auto texts = all_gather_text(comm, image.file_text(content));
-  require_same_outcome(
-      comm, path, failure_of([&] {
-        if (comm.rank() != 0) return;
-        const std::string text = to_text(image.manifest_with(texts, path));
-        keeper_.put(fmt::format("{}{}", kUnfinished, kManifestName), memory_file_of(text).get());
-        const std::vector<std::int64_t> older = steps();
-        keeper_.rename(std::string(kUnfinished), path + "/");
-        for (const std::int64_t old : older)
-          if (old != step) remove(old);
-      }));
+  require_same_outcome(comm, path, failure_of([&] {
+                         if (comm.rank() != 0) return;
+                         const std::string text = to_text(image.manifest_with(texts, path));
+                         keeper_.put(fmt::format("{}{}", kUnfinished, kManifestName), memory_file_of(text).get());
+                         const std::vector<std::int64_t> older = steps();
+                         keeper_.rename(std::string(kUnfinished), path + "/");
+                         for (const std::int64_t old : older)
+                           if (old != step) remove(old);
+                       }));
   newest_ = 1 - newest_;
   return true;
 }

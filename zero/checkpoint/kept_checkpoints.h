@@ -9,7 +9,7 @@
 // Each rank copies what it would write to disk into memory of its own, of which the launcher gets the descriptor; when
 // all have, rank 0 adds the manifest and one rename in the launcher makes the checkpoint true. So whenever ranks are
 // killed, the launcher holds the old one, the new one or none. The memory of the last but one is used again: it holds
-// two copies of the states. Everything goes when the launcher ends.
+// two copies of the states, and goes before the engine. Everything is gone when the launcher ends.
 #pragma once
 
 #include <array>

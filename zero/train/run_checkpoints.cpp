@@ -188,8 +188,8 @@ void RunCheckpoints::begin(Attachment& engine, const RunState& state, std::strin
   last_begin_ = monotonic_seconds();
   saving_step_ = state.step;
   try {
-    save_ =
-        engine.begin_save(folder_.path_of(state.step), contents_of(state, std::move(config)), options_.async ? mode : SaveMode::kSync);
+    save_ = engine.begin_save(folder_.path_of(state.step), contents_of(state, std::move(config)),
+                              options_.async ? mode : SaveMode::kSync);
   } catch (const IoError& error) {
     last_failed_ = true;
     if (options_.stop_on_error) throw;

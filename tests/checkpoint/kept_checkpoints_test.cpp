@@ -1,0 +1,167 @@
+#include "zero/checkpoint/kept_checkpoints.h"
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "zero/base/error.h"
+#include "zero/comm/windows.h"
+#include "zero/launch/keeper_server.h"
+
+#include "saved_model.h"
+
+namespace zero {
+namespace {
+
+// A launcher that keeps memory, on a thread.
+class Launcher {
+ public:
+  Launcher() : thread_([this] { serve(); }) {}
+  ~Launcher() {
+    ends_ = true;
+    thread_.join();
+  }
+  Keeper connect() {
+    const std::scoped_lock lock(mutex_);
+    return {UnixSocket(server_.connect()), std::chrono::seconds(30)};
+  }
+  // What happens when the ranks have ended.
+  std::vector<std::string> names() {
+    const std::scoped_lock lock(mutex_);
+    server_.disconnect();
+    return server_.kept().names();
+  }
+  int find(const std::string& name) {
+    const std::scoped_lock lock(mutex_);
+    return server_.kept().find(name);
+  }
+
+ private:
+  void serve() {
+    while (!ends_) {
+      pollfd wake{.fd = server_.fd(), .events = POLLIN, .revents = 0};
+      poll(&wake, 1, 5);
+      const std::scoped_lock lock(mutex_);
+      server_.serve();
+    }
+  }
+  std::mutex mutex_;
+  KeeperServer server_;
+  std::atomic<bool> ends_{false};
+  std::thread thread_;
+};
+
+using Bits = std::vector<std::vector<std::uint32_t>>;
+
+// Trains `from` to `to`, from the newest copy where there is one; copies before each step of `at`.
+Bits run(Launcher& launcher, const Cell& cell, int from, int to, std::vector<int> at) {
+  Bits end(static_cast<std::size_t>(cell.world));
+  on_ranks(cell.world, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(cell.dtype), options_of(cell));
+    KeptCheckpoints kept(launcher.connect());
+    if (from > 0) {
+      EXPECT_EQ(kept.steps(), std::vector<std::int64_t>{from});
+      load_checkpoint(model.engine(), KeptCheckpoints::path_of(from), kept.files());
+    }
+    for (int step = from; step < to; ++step) {
+      if (std::ranges::find(at, step) != at.end())
+        EXPECT_TRUE(kept.save(model.engine(), step, {.run = {{"step", std::to_string(step)}}}));
+      train_steps(model, step, step + 1, cell.accumulate);
+    }
+    end[static_cast<std::size_t>(comm.rank())] = state_bits(model.engine());
+  });
+  return end;
+}
+
+TEST(KeptCheckpoints, NewRanksGoOnFromThemWithTheBitsOfTheRunThatWasNotInterrupted) {
+  for (const int world : {1, 2, 3}) {
+    for (const int stage : {0, 2, 3}) {
+      for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+        const Cell cell{.world = world, .stage = stage, .dtype = dtype};
+        Launcher launcher, nobody;
+        const Bits whole = run(nobody, cell, 0, 6, {});
+        run(launcher, cell, 0, 4, {1, 2, 3});
+        launcher.names();
+        EXPECT_EQ(run(launcher, cell, 3, 6, {}), whole) << "world " << world << ", stage " << stage;
+      }
+    }
+  }
+}
+
+TEST(KeptCheckpoints, FewerRanksGoOnFromThemToo) {
+  Launcher launcher;
+  run(launcher, {.world = 3, .stage = 3}, 0, 3, {2});
+  std::vector<float> saved, found;
+  const auto parameters = [](Engine& engine) {
+    std::vector<float> all;
+    for (const Unit& unit : engine.units())
+      engine.read_full_precision(unit.index, [&](std::span<const float> values) {
+        all.insert(all.end(), values.begin(), values.begin() + unit.numel);
+      });
+    return all;
+  };
+  on_ranks(3, [&](Communicator& comm) {
+    KeptCheckpoints kept(launcher.connect());
+    ScriptedModel model(comm, small_specs(DType::kFloat32), options_of({.world = 3, .stage = 1}));
+    load_checkpoint(model.engine(), KeptCheckpoints::path_of(2), kept.files());
+    const auto all = parameters(model.engine());
+    if (comm.rank() == 0) saved = all;
+  });
+  on_ranks(2, [&](Communicator& comm) {
+    KeptCheckpoints kept(launcher.connect());
+    ScriptedModel model(comm, small_specs(DType::kFloat32), options_of({.world = 2, .stage = 3}));
+    load_checkpoint(model.engine(), KeptCheckpoints::path_of(2), kept.files());
+    const auto all = parameters(model.engine());
+    if (comm.rank() == 0) found = all;
+  });
+  EXPECT_FALSE(saved.empty());
+  EXPECT_EQ(found, saved);
+}
+
+TEST(KeptCheckpoints, TheNewestAloneIsKept) {
+  Launcher launcher;
+  run(launcher, {.world = 2}, 0, 6, {1, 2, 3, 4, 5});
+  EXPECT_EQ(launcher.names(),
+            (std::vector<std::string>{"kept/step-00000005/manifest.json", "kept/step-00000005/rank-00000.safetensors",
+                                      "kept/step-00000005/rank-00001.safetensors"}));
+}
+
+TEST(KeptCheckpoints, WhatARankThatDiedHadBegunIsNone) {
+  Launcher launcher;
+  run(launcher, {.world = 2}, 0, 3, {2});
+  Keeper dying = launcher.connect();  // it came as far as this
+  const FileDescriptor half = make_memory_file("half", 100);
+  dying.put("kept/tmp/rank-00000.safetensors", half.get());
+  KeptCheckpoints kept(launcher.connect());
+  EXPECT_EQ(kept.steps(), std::vector<std::int64_t>{2});
+}
+
+TEST(KeptCheckpoints, AFlippedBitIsFound) {
+  Launcher launcher;
+  run(launcher, {.world = 2}, 0, 3, {2});
+  const int file = launcher.find("kept/step-00000002/rank-00001.safetensors");
+  ASSERT_GE(file, 0);
+  unsigned char byte = 0;
+  ASSERT_EQ(pread(file, &byte, 1, 2000), 1);
+  byte ^= 4;
+  ASSERT_EQ(pwrite(file, &byte, 1, 2000), 1);
+  on_ranks(2, [&](Communicator& comm) {
+    KeptCheckpoints kept(launcher.connect());
+    ScriptedModel model(comm, small_specs(DType::kFloat32), options_of({}));
+    EXPECT_THROW(load_checkpoint(model.engine(), KeptCheckpoints::path_of(2), kept.files()), IoError);
+  });
+}
+
+TEST(KeptCheckpoints, ItsStepsAreReadFromNames) {
+  EXPECT_EQ(kept_step("kept/step-00000040/manifest.json"), 40);
+  for (const char* name : {"kept/step-00000040/rank-00000.safetensors", "kept/tmp/manifest.json",
+                           "step-4/manifest.json", "kept/step-/manifest.json", "kept/step-4manifest.json", ""})
+    EXPECT_EQ(kept_step(name), -1) << name;
+}
+
+}  // namespace
+}  // namespace zero
