@@ -46,7 +46,7 @@ endfunction()
 zero_fuzzer(safetensors LIBS nlohmann_json::nlohmann_json
             SOURCES ${fuzz_base} zero/checkpoint/element_type.cpp zero/checkpoint/safetensors_header.cpp)
 zero_fuzzer(manifest LIBS nlohmann_json::nlohmann_json OpenSSL::Crypto
-            SOURCES ${fuzz_base} zero/base/sha256.cpp zero/checkpoint/element_type.cpp zero/checkpoint/strict_json.cpp
+            SOURCES ${fuzz_base} zero/base/sha256.cpp zero/checkpoint/element_type.cpp zero/base/strict_json.cpp
             zero/checkpoint/manifest.cpp)
 zero_fuzzer(tokens SOURCES ${fuzz_base} ${fuzz_file} zero/data/token_stream.cpp)
 zero_fuzzer(idx LIBS ZLIB::ZLIB SOURCES ${fuzz_base} ${fuzz_file} zero/data/gzip.cpp zero/data/idx.cpp)

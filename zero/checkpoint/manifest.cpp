@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/sha256.h"
-#include "zero/checkpoint/strict_json.h"
+#include "zero/base/strict_json.h"
 
 namespace zero {
 namespace {

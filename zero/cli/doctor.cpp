@@ -1,9 +1,11 @@
-// `zero doctor`: every check, one line each, with the remedy below it. Status 1 when a check failed.
+// `zero doctor`: every check, one line each, with the remedy below it. Status 1 when a check failed. With --flight, not
+// the machine but a run that failed: what its ranks did last.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "zero/cli/finding.h"
 #include "zero/cli/flags.h"
+#include "zero/cli/flight_report.h"
 
 namespace zero::cli {
 namespace {
@@ -42,11 +44,18 @@ void print_json(std::span<const Finding> findings) {
 }  // namespace
 
 int run_doctor(Arguments arguments) {
-  CLI::App app("Says what this machine has and lacks for zero.cpp.", "zero doctor");
+  CLI::App app("Says what this machine has and lacks for zero.cpp, or which rank of a failed run is to blame.",
+               "zero doctor");
   bool json = false;
+  std::string flight;
   app.add_flag("--json", json, "as one JSON object");
-  app.footer("Exit status: 0, or 1 when a line says FAIL.");
+  app.add_option("--flight", flight, "compare the ranks of a run that failed: the folder of their rank-NNNNN.json");
+  app.footer(
+      "Exit status: 0, or 1 when a line says FAIL. With --flight: 0 when the records could be compared, 2 when there "
+      "are\n"
+      "none or one is damaged.");
   if (!parse_flags(app, arguments)) return 0;
+  if (app.count("--flight") > 0) return report_flight(flight, json);
   std::vector<Finding> findings = check_machine();
   for (auto& finding : check_storage()) findings.push_back(std::move(finding));
   for (auto& finding : check_software()) findings.push_back(std::move(finding));

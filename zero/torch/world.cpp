@@ -2,19 +2,44 @@
 
 #include <cstdlib>
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include "zero/base/error.h"
 #include "zero/base/log.h"
+#include "zero/comm/flight_settings.h"
 #include "zero/comm/in_process.h"
 #include "zero/comm/plugin.h"
 
 namespace zero {
+namespace {
 
-World::World(std::unique_ptr<Communicator> communicator, int local_world, std::string source)
-    : communicator_(std::move(communicator)), local_world_(local_world), source_(std::move(source)) {}
+const char* environment(const char* name) {
+  return std::getenv(name);
+}
+
+}  // namespace
+
+World::World(std::unique_ptr<Communicator> communicator, int local_world, std::string source, const std::string& run)
+    : communicator_(std::move(communicator)), local_world_(local_world), source_(std::move(source)) {
+  if (auto recorded = record_flight(communicator_, run, environment)) {
+    recorded_ = recorded.get();
+    communicator_ = std::move(recorded);
+  }
+}
+
+void World::keep_flight_in(const std::filesystem::path& folder) {
+  if (recorded_ != nullptr && flight_folder(environment).empty()) recorded_->write_on_failure(folder);
+}
+
+void World::write_flight(const std::exception& error) noexcept {
+  if (recorded_ == nullptr) return;
+  const auto* const of_peers = dynamic_cast<const CommError*>(&error);
+  recorded_->write({.reason = error.what(), .blamed = of_peers != nullptr ? of_peers->rank() : rank()});
+}
 
 World World::from_environment(const WorldOptions& options) {
-  const RankEnvironment ranks =
-      detect_ranks(options.ranks, [](const char* name) -> const char* { return std::getenv(name); });
+  const RankEnvironment ranks = detect_ranks(options.ranks, environment);
   ZERO_LOG(info, "{}", describe(ranks));
   if (ranks.per_node) {
     throw ConfigError("world", ranks.source, "these variables describe a node, not a process",
@@ -27,13 +52,15 @@ World World::from_environment(const WorldOptions& options) {
     throw ConfigError("comm.transport", options.transport, "its ranks are threads, but a launcher started processes",
                       "use shared_memory, or start one process with -n");
   }
-  return World(open_transport(options.transport, ranks, options.timeout), ranks.local_world, ranks.source);
+  return World(open_transport(options.transport, ranks, options.timeout), ranks.local_world, ranks.source,
+               ranks.run_id);
 }
 
 std::vector<World> World::in_process(int world, const WorldOptions& options) {
   std::vector<World> worlds;
+  const std::string run = fmt::format("threads-{}", ::getpid());
   for (auto& communicator : make_in_process(world, options.timeout))
-    worlds.emplace_back(std::move(communicator), world, "threads of one process");
+    worlds.emplace_back(std::move(communicator), world, "threads of one process", run);
   return worlds;
 }
 

@@ -476,7 +476,15 @@ class Trainer {
 
 TrainResult train(const TrainJob& job, World& world, TrainOutput output) {
   at::set_num_threads(job.attach.threads);
-  return Trainer(job, world, output).run();
+  world.keep_flight_in(RunFolder(job.run_dir).flight());
+  try {
+    return Trainer(job, world, output).run();
+  } catch (const ConfigError&) {
+    throw;  // before anything began, and said by itself
+  } catch (const std::exception& error) {
+    world.write_flight(error);
+    throw;
+  }
 }
 
 }  // namespace zero

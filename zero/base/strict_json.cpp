@@ -1,4 +1,4 @@
-#include "zero/checkpoint/strict_json.h"
+#include "zero/base/strict_json.h"
 
 #include <algorithm>
 #include <set>

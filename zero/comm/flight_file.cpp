@@ -1,0 +1,237 @@
+#include "zero/comm/flight_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "zero/base/check.h"
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+#include "zero/base/strict_json.h"
+#include "zero/comm/flight_ring.h"
+
+namespace zero {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kFormat = "zero flight 1";
+constexpr std::int64_t kMostBytes = std::int64_t{32} << 20;
+constexpr std::size_t kMostFiles = 4096;
+
+std::string file_name(int rank) {
+  return fmt::format("rank-{:05}.json", rank);
+}
+
+// Of a file name; -1 for a file that is something else.
+int rank_in(const std::string& name) {
+  int rank = -1, length = 0;
+  const bool fits = name.size() <= 16 && std::sscanf(name.c_str(), "rank-%6d.json%n", &rank, &length) == 1;
+  return fits && rank >= 0 && name == file_name(rank) ? rank : -1;
+}
+
+// -1 (unknown, none), or a number below `end`.
+int index_or_none(const nlohmann::json& json, std::int64_t end, std::string_view what, std::string_view path) {
+  if (json.is_number_integer() && json == -1) return -1;
+  const std::int64_t value = natural(json, what, path);
+  if (value >= end) refuse_json(path, fmt::format("{} is {}, not below {}", what, value, end));
+  return static_cast<int>(value);
+}
+
+bool boolean(const nlohmann::json& json, std::string_view what, std::string_view path) {
+  if (!json.is_boolean()) refuse_json(path, fmt::format("{} is neither true nor false", what));
+  return json.get<bool>();
+}
+
+FlightEntry parse_entry(const nlohmann::json& json, int world, std::string_view path) {
+  require_keys(json, {"number", "collective", "operation", "unit", "bytes", "peer", "began_ns", "ended_ns", "failed"},
+               path);
+  const auto operation = find_flight_operation(text_of(json["operation"], "an operation", path));
+  if (!operation) refuse_json(path, "names an operation that does not exist");
+  FlightEntry entry;
+  entry.number = static_cast<std::uint64_t>(natural(json["number"], "a number", path));
+  entry.collective = static_cast<std::uint64_t>(natural(json["collective"], "a collective", path));
+  entry.call = {.operation = *operation,
+                .unit = index_or_none(json["unit"], std::int64_t{1} << 31, "a unit", path),
+                .bytes = static_cast<std::uint64_t>(natural(json["bytes"], "bytes", path)),
+                .peer = index_or_none(json["peer"], world, "a peer", path)};
+  entry.began_ns = natural(json["began_ns"], "began_ns", path);
+  entry.ended_ns = natural(json["ended_ns"], "ended_ns", path);
+  entry.failed = boolean(json["failed"], "failed", path);
+  return entry;
+}
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// A temporary name, then the final one; gone again when that fails.
+void replace_file(const fs::path& path, std::string_view text) {
+  fs::path temporary = path;
+  temporary += fmt::format(".tmp-{}", ::getpid());
+  ::unlink(temporary.c_str());  // of a killed process with this number
+  const FileDescriptor file(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (file.get() < 0) throw IoError(temporary.native(), "create", errno);
+  const auto give_up = [&](std::string_view operation, int error) {
+    ::unlink(temporary.c_str());
+    throw IoError(path.native(), operation, error);
+  };
+  while (!text.empty()) {
+    const ssize_t count = ::write(file.get(), text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) give_up(fmt::format("write of {} bytes", text.size()), count == 0 ? ENOSPC : errno);
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) give_up("rename to this name", errno);
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(folder).lexically_normal();
+  if (absolute.has_parent_path()) fs::create_directories(absolute.parent_path(), error);
+  if (!error && ::mkdir(absolute.c_str(), S_IRWXU) != 0 && errno != EEXIST)
+    error = std::error_code(errno, std::generic_category());
+  if (error) throw IoError(folder.native(), "create", error.value());
+}
+
+std::string read_untrusted(const fs::path& path) {
+  const FileDescriptor file = FileDescriptor::open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) throw IoError(path.native(), "look at", errno);
+  if (!S_ISREG(info.st_mode)) throw IoError(path.native(), "read", 0, "is no regular file");
+  if (info.st_size > kMostBytes) throw IoError(path.native(), "read", 0, "is too large for a flight file");
+  std::string text(static_cast<std::size_t>(info.st_size), '\0');
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t count = ::read(file.get(), text.data() + done, text.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw IoError(path.native(), "read", errno);
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  text.resize(done);
+  return text;
+}
+
+}  // namespace
+
+// One line an entry, for people who look into the file.
+std::string flight_json(const FlightRecord& record) {
+  const FlightIdentity& who = record.identity;
+  const Json head{{"format", kFormat},
+                  {"rank", who.rank},
+                  {"world", who.world},
+                  {"run", who.run},
+                  {"restart", who.restart},
+                  {"host", who.host},
+                  {"process", who.process},
+                  {"started_ns", record.started_ns},
+                  {"written_ns", record.written_ns},
+                  {"reason", record.cause.reason},
+                  {"blamed", record.cause.blamed},
+                  {"unreadable", record.num_unreadable}};
+  std::string text = dump(head);
+  text.back() = ',';
+  text += "\n\"entries\": [";
+  std::string_view separator = "\n";
+  for (const FlightEntry& entry : record.entries) {
+    text += separator;
+    text += dump({{"number", entry.number},
+                  {"collective", entry.collective},
+                  {"operation", name_of(entry.call.operation)},
+                  {"unit", entry.call.unit},
+                  {"bytes", entry.call.bytes},
+                  {"peer", entry.call.peer},
+                  {"began_ns", entry.began_ns},
+                  {"ended_ns", entry.ended_ns},
+                  {"failed", entry.failed}});
+    separator = ",\n";
+  }
+  return text + "\n]}\n";
+}
+
+FlightRecord parse_flight(std::string_view text, std::string_view path) {
+  if (std::ssize(text) > kMostBytes) refuse_json(path, "is too large for a flight file");
+  const nlohmann::json json = parse_strictly(text, path);
+  require_keys(json,
+               {"format", "rank", "world", "run", "restart", "host", "process", "started_ns", "written_ns", "reason",
+                "blamed", "unreadable", "entries"},
+               path);
+  if (text_of(json["format"], "format", path) != kFormat) refuse_json(path, "is of another format");
+  FlightRecord record;
+  const int world = index_or_none(json["world"], kMostFlightRanks + 1, "world", path);
+  if (world < 1) refuse_json(path, "is of a world without ranks");
+  const int rank = index_or_none(json["rank"], world, "rank", path);
+  if (rank < 0) refuse_json(path, "is of no rank");
+  record.identity = {.rank = rank,
+                     .world = world,
+                     .run = text_of(json["run"], "run", path),
+                     .restart = index_or_none(json["restart"], std::int64_t{1} << 31, "restart", path),
+                     .host = text_of(json["host"], "host", path),
+                     .process = natural(json["process"], "process", path)};
+  record.started_ns = natural(json["started_ns"], "started_ns", path);
+  record.written_ns = natural(json["written_ns"], "written_ns", path);
+  record.cause = {.reason = text_of(json["reason"], "reason", path),
+                  .blamed = index_or_none(json["blamed"], world, "blamed", path)};
+  record.num_unreadable = static_cast<std::uint64_t>(natural(json["unreadable"], "unreadable", path));
+  std::uint64_t number = 0, collective = 0;
+  for (const auto& entry : array_of(json["entries"], "entries", path)) {
+    record.entries.push_back(parse_entry(entry, world, path));
+    const FlightEntry& last = record.entries.back();
+    if (is_message(last.call.operation) != (last.collective == 0))
+      refuse_json(path, "numbers a message, or a collective not");
+    if (last.number <= number || (last.collective != 0 && last.collective <= collective))
+      refuse_json(path, "has entries that are not in order");
+    number = last.number;
+    collective = std::max(collective, last.collective);
+  }
+  return record;
+}
+
+fs::path write_flight(const fs::path& folder, std::span<const std::byte> ring, const FlightCause& cause) {
+  std::optional<FlightRecord> record = read_ring(ring);
+  if (!record) return {};
+  ZERO_CHECK(cause.blamed >= -1 && cause.blamed < record->identity.world, "rank {} is blamed in a world of {}",
+             cause.blamed, record->identity.world);
+  record->cause = cause;
+  make_folder(folder);
+  fs::path path = folder / file_name(record->identity.rank);
+  replace_file(path, flight_json(*record));
+  return path;
+}
+
+FlightFolder read_flight_folder(const fs::path& folder) {
+  std::vector<std::pair<int, fs::path>> files;
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (const int rank = rank_in(entry->path().filename().string()); rank >= 0) files.emplace_back(rank, entry->path());
+  }
+  if (error) throw IoError(folder.native(), "list", error.value());
+  if (files.size() > kMostFiles) throw IoError(folder.native(), "list", 0, "holds more flight files than are read");
+  std::ranges::sort(files);
+  FlightFolder found;
+  for (const auto& [rank, path] : files) {
+    try {
+      found.records.push_back(parse_flight(read_untrusted(path), path.native()));
+      if (const int said = found.records.back().identity.rank; said != rank) {
+        found.records.pop_back();
+        refuse_json(path.native(), fmt::format("is of rank {}", said));
+      }
+    } catch (const IoError& damage) {
+      found.damaged.emplace_back(damage.what());
+    }
+  }
+  return found;
+}
+
+}  // namespace zero

@@ -1,0 +1,76 @@
+#include "zero/comm/flight_settings.h"
+
+#include <array>
+#include <charconv>
+#include <new>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "zero/base/error.h"
+#include "zero/base/pages.h"
+
+namespace zero {
+namespace {
+
+constexpr const char* kCapacity = "TORCH_NCCL_TRACE_BUFFER_SIZE";
+
+// Nothing for text that is not a whole number from 0 to `most`.
+std::optional<std::size_t> number_in(std::string_view text, std::size_t most) {
+  std::size_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() || value > most) return std::nullopt;
+  return value;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+}  // namespace
+
+std::size_t flight_capacity(const GetEnvironment& environment) {
+  const char* const text = environment(kCapacity);
+  if (text == nullptr) return kFlightCapacity;
+  const auto capacity = number_in(text, kMostFlightCapacity);
+  if (!capacity) {
+    throw ConfigError(kCapacity, text, "not a number of collectives to keep",
+                      fmt::format("allowed: 0 (none) to {}", kMostFlightCapacity));
+  }
+  return *capacity;
+}
+
+std::filesystem::path flight_folder(const GetEnvironment& environment) {
+  const char* const folder = environment("ZERO_FLIGHT_DIR");
+  return folder != nullptr ? folder : "";
+}
+
+Allocation flight_memory(std::size_t capacity) {
+  if (capacity == 0) return {};
+  Allocation pages = map_private(FlightRing::bytes(capacity));
+  if (!pages) throw std::bad_alloc();
+  return pages;
+}
+
+std::unique_ptr<RecordedCommunicator> record_flight(std::unique_ptr<Communicator>& communicator, const std::string& run,
+                                                    const GetEnvironment& environment) {
+  if (communicator->world() == 1) return nullptr;
+  Allocation memory = flight_memory(flight_capacity(environment));
+  if (!memory) return nullptr;
+  const char* const restart = environment("TORCHELASTIC_RESTART_COUNT");
+  const FlightIdentity identity{
+      .rank = communicator->rank(),
+      .world = communicator->world(),
+      .run = run,
+      .restart = static_cast<int>(number_in(restart != nullptr ? restart : "", 1 << 30).value_or(0)),
+      .host = host_name(),
+      .process = ::getpid(),
+  };
+  auto recorded = std::make_unique<RecordedCommunicator>(std::move(communicator), std::move(memory), identity);
+  recorded->write_on_failure(flight_folder(environment));
+  return recorded;
+}
+
+}  // namespace zero

@@ -1,0 +1,30 @@
+// What the environment says of flight records, and how a communicator gets its ring.
+//
+//   ZERO_FLIGHT_DIR                 the folder for rank-NNNNN.json on trouble; goes before the program's own
+//   TORCH_NCCL_TRACE_BUFFER_SIZE    how many collectives are kept (PyTorch's name); 0: none. Default: 1,024
+//
+// Local, no side effects: reads through `environment` alone. Throws ConfigError for a number that is none.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "zero/comm/recorded_communicator.h"
+#include "zero/comm/rendezvous.h"
+
+namespace zero {
+
+std::size_t flight_capacity(const GetEnvironment& environment);
+// Empty: not set.
+std::filesystem::path flight_folder(const GetEnvironment& environment);
+
+// The ring's memory: zeroed pages of this process; nothing for a capacity of 0. Throws std::bad_alloc.
+Allocation flight_memory(std::size_t capacity);
+
+// `communicator`, recorded, with ZERO_FLIGHT_DIR for its folder. Nothing, and `communicator` stays, where there is
+// nothing to record: one rank alone, or a capacity of 0. `run`: a name that all its ranks have.
+std::unique_ptr<RecordedCommunicator> record_flight(std::unique_ptr<Communicator>& communicator, const std::string& run,
+                                                    const GetEnvironment& environment);
+
+}  // namespace zero

@@ -1,0 +1,105 @@
+#include "zero/comm/recorded_communicator.h"
+
+#include <utility>
+
+#include "zero/base/error.h"
+#include "zero/base/log.h"
+#include "zero/comm/flight_file.h"
+
+namespace zero {
+
+template <class Part>
+auto RecordedCommunicator::watch(std::uint64_t number, Part part) {
+  try {
+    return part();
+  } catch (const CommError& error) {
+    if (number != 0) ring_.end(number, /*failed=*/true);
+    write({.reason = error.what(), .blamed = error.rank()});
+    throw;
+  } catch (...) {
+    if (number != 0) ring_.end(number, /*failed=*/true);
+    throw;
+  }
+}
+
+class RecordedCommunicator::RecordedWait final : public Work::Operation {
+ public:
+  RecordedWait(RecordedCommunicator& comm, std::uint64_t number, Work inner)
+      : comm_(comm), number_(number), inner_(std::move(inner)) {}
+  void wait() override {
+    comm_.watch(number_, [this] { inner_.wait(); });
+    comm_.ring_.end(number_);
+  }
+
+ private:
+  RecordedCommunicator& comm_;
+  std::uint64_t number_;
+  Work inner_;
+};
+
+RecordedCommunicator::RecordedCommunicator(std::unique_ptr<Communicator> inner, Allocation memory,
+                                           const FlightIdentity& identity)
+    : memory_(std::move(memory)), ring_(memory_.bytes(), identity), inner_(std::move(inner)) {}
+
+void RecordedCommunicator::write(const FlightCause& cause) noexcept {
+  if (folder_.empty() || std::exchange(written_, true)) return;
+  try {
+    const std::filesystem::path file = write_flight(folder_, ring_.memory(), cause);
+    ring_.mark_written();
+    ZERO_LOG(warn, "the last collectives of this rank are in {}; `zero doctor --flight {}` compares the ranks",
+             file.string(), folder_.string());
+  } catch (const std::exception& error) {
+    ZERO_LOG(error, "the last collectives of this rank could not be written: {}", error.what());
+  }
+}
+
+template <class Begin>
+Work RecordedCommunicator::record(const FlightCall& call, Begin begin) {
+  const std::uint64_t number = ring_.begin(call);
+  Work inner = watch(number, begin);
+  if (inner.finished()) {
+    ring_.end(number);
+    return {};
+  }
+  return Work(std::make_unique<RecordedWait>(*this, number, std::move(inner)));
+}
+
+Work RecordedCommunicator::all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
+  return record({.operation = FlightOperation::kAllGather, .unit = tag.unit, .bytes = in.size()},
+                [&] { return inner_->all_gather(in, out, tag); });
+}
+
+Work RecordedCommunicator::all_to_all(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
+  return record({.operation = FlightOperation::kAllToAll, .unit = tag.unit, .bytes = in.size()},
+                [&] { return inner_->all_to_all(in, out, tag); });
+}
+
+Work RecordedCommunicator::broadcast(std::span<std::byte> data, int root, CommTag tag) {
+  return record({.operation = FlightOperation::kBroadcast, .unit = tag.unit, .bytes = data.size(), .peer = root},
+                [&] { return inner_->broadcast(data, root, tag); });
+}
+
+Work RecordedCommunicator::send(std::span<const std::byte> data, int to, CommTag tag) {
+  return record({.operation = FlightOperation::kSend, .unit = tag.unit, .bytes = data.size(), .peer = to},
+                [&] { return inner_->send(data, to, tag); });
+}
+
+Work RecordedCommunicator::receive(std::span<std::byte> data, int from, CommTag tag) {
+  return record({.operation = FlightOperation::kReceive, .unit = tag.unit, .bytes = data.size(), .peer = from},
+                [&] { return inner_->receive(data, from, tag); });
+}
+
+Work RecordedCommunicator::barrier(CommTag tag) {
+  return record({.operation = FlightOperation::kBarrier, .unit = tag.unit}, [&] { return inner_->barrier(tag); });
+}
+
+Work RecordedCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag) {
+  return record({.operation = FlightOperation::kReduceScatter, .unit = tag.unit, .bytes = request.in.size()},
+                [&] { return inner_->reduce_scatter(request, tag); });
+}
+
+void RecordedCommunicator::drain() {
+  watch(0, [this] { inner_->drain(); });
+}
+
+}  // namespace zero

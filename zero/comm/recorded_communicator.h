@@ -1,0 +1,68 @@
+// RecordedCommunicator: any communicator, with its collectives kept in a flight ring.
+//
+//   RecordedCommunicator comm(open_transport(...), map_private(FlightRing::bytes(kFlightCapacity)), identity);
+//   comm.write_on_failure("runs/x/flight");
+//   comm.barrier({}).wait();        // throws what the transport throws, after rank-00000.json has been written
+//
+// What it moves, counts and throws is the inner communicator's, bit for bit; an entry begins with the call and ends
+// with its wait(). The first CommError writes the record, at once: unwinding may take longer than a launcher allows.
+// Where that fails, a line in the log says so, and the CommError passes on.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "zero/comm/communicator.h"
+#include "zero/comm/flight_ring.h"
+
+namespace zero {
+
+class RecordedCommunicator final : public Communicator {
+ public:
+  // `memory`: as FlightRing wants it; it may lie where a launcher reads it, too.
+  RecordedCommunicator(std::unique_ptr<Communicator> inner, Allocation memory, const FlightIdentity& identity);
+
+  // Local. The folder that gets this rank's file on trouble; empty: none is written.
+  void write_on_failure(std::filesystem::path folder) { folder_ = std::move(folder); }
+  // Local. Writes the file now, unless there is no folder or it has been written. Never throws.
+  void write(const FlightCause& cause) noexcept;
+  // Local. The ring's bytes, for read_ring() and write_flight().
+  std::span<const std::byte> memory() const { return ring_.memory(); }
+
+  int rank() const override { return inner_->rank(); }
+  int world() const override { return inner_->world(); }
+  std::string_view transport() const override { return inner_->transport(); }
+
+  Work all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override;
+  Work all_to_all(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override;
+  Work broadcast(std::span<std::byte> data, int root, CommTag tag) override;
+  Work send(std::span<const std::byte> data, int to, CommTag tag) override;
+  Work receive(std::span<std::byte> data, int from, CommTag tag) override;
+  Work barrier(CommTag tag) override;
+  // One entry, however many exchanges the transport makes of it.
+  Work reduce_scatter(const ReduceScatter& request, CommTag tag) override;
+
+  Allocation allocate(std::size_t bytes, Written written) override { return inner_->allocate(bytes, written); }
+  void drain() override;
+
+  Traffic traffic() const override { return inner_->traffic(); }
+  double waited_seconds() const override { return inner_->waited_seconds(); }
+  std::chrono::milliseconds timeout() const override { return inner_->timeout(); }
+
+ private:
+  class RecordedWait;
+
+  template <class Begin>
+  Work record(const FlightCall& call, Begin begin);
+  // Runs a part of an entry; what it throws is marked, written and passed on.
+  template <class Part>
+  auto watch(std::uint64_t number, Part part);
+
+  Allocation memory_;
+  FlightRing ring_;
+  std::filesystem::path folder_;
+  bool written_ = false;
+  std::unique_ptr<Communicator> inner_;  // gone before the rest
+};
+
+}  // namespace zero
