@@ -50,5 +50,88 @@ TEST(Doctor, TableHasOneLineACheckAndRemediesBelow) {
   }
 }
 
+// rank-NNNNN.json of a rank that began so many gathers, of which the last has not ended.
+std::string flight_file(int rank, int begun, int blamed) {
+  auto entries = nlohmann::json::array();
+  for (int i = 1; i <= begun; ++i) {
+    entries.push_back({{"number", i},
+                       {"collective", i},
+                       {"operation", "all_gather"},
+                       {"unit", i % 3},
+                       {"bytes", 64},
+                       {"peer", -1},
+                       {"began_ns", 1000 + i},
+                       {"ended_ns", i < begun ? 1001 + i : 0},
+                       {"failed", false}});
+  }
+  return nlohmann::json{{"format", "zero flight 1"},
+                        {"rank", rank},
+                        {"world", 3},
+                        {"run", "run"},
+                        {"restart", 0},
+                        {"host", "node"},
+                        {"process", 7},
+                        {"started_ns", 1000},
+                        {"written_ns", 2000000000},
+                        {"reason", blamed >= 0 ? "rank 2: all_gather #5:\nlate \u001b[31m" : ""},
+                        {"blamed", blamed},
+                        {"unreadable", 0},
+                        {"entries", entries}}
+      .dump();
+}
+
+TEST(DoctorFlight, NamesTheCulpritAndWhatEveryRankDid) {
+  const Folder folder;
+  folder.write("flight/rank-00000.json", flight_file(0, 5, 2));
+  folder.write("flight/rank-00001.json", flight_file(1, 5, 2));
+  folder.write("flight/rank-00002.json", flight_file(2, 4, -1));
+  const Ran ran = folder.zero("doctor --flight flight");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_TRUE(ran.output.starts_with("culprit: rank 2 is behind: others have begun #5, it has begun #4 only"))
+      << ran.output;
+  EXPECT_NE(ran.output.find("all_gather #5 (unit 2, 64 bytes): begun"), std::string::npos) << ran.output;
+  EXPECT_NE(ran.output.find("late"), std::string::npos) << ran.output;
+  EXPECT_EQ(ran.output.find('\x1b'), std::string::npos) << "what a file says cannot paint the terminal";
+}
+
+TEST(DoctorFlight, JsonSaysTheSame) {
+  const Folder folder;
+  for (int rank = 0; rank < 2; ++rank)
+    folder.write("flight/rank-0000" + std::to_string(rank) + ".json", flight_file(rank, 5, 2));
+  const Ran ran = folder.zero("doctor --json --flight flight");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  const auto json = nlohmann::json::parse(ran.output, nullptr, false);
+  ASSERT_FALSE(json.is_discarded()) << ran.output;
+  EXPECT_EQ(json["trouble"], "no record");
+  EXPECT_EQ(json["culprits"], nlohmann::json::array({2}));
+  EXPECT_EQ(json["world"], 3);
+  EXPECT_EQ(json["ranks"][1]["begun"], 5);
+  EXPECT_EQ(json["ranks"][2]["record"], false);
+}
+
+TEST(DoctorFlight, ADamagedFileIsNamedAndTheOthersAreCompared) {
+  const Folder folder;
+  folder.write("flight/rank-00000.json", flight_file(0, 5, 2));
+  folder.write("flight/rank-00001.json", "{");
+  const Ran ran = folder.zero("doctor --flight flight");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_NE(ran.errors.find("rank-00001.json"), std::string::npos) << ran.errors;
+  EXPECT_TRUE(ran.output.starts_with("culprit: rank 2 has no record")) << ran.output;
+}
+
+TEST(DoctorFlight, AFolderWithoutRecordsIsRefused) {
+  const Folder folder;
+  folder.write("empty/notes.txt", "");
+  folder.write("damaged/rank-00000.json", "[1, 2]");
+  for (const auto& [name, reason] : {std::pair{"empty", "no rank-NNNNN.json is there"},
+                                     {"nowhere", "No such file"},
+                                     {"damaged", "something else where an object belongs"}}) {
+    const Ran ran = folder.zero(std::string("doctor --flight ") + name);
+    EXPECT_EQ(ran.status, 2) << name;
+    EXPECT_NE(ran.errors.find(reason), std::string::npos) << ran.errors;
+    EXPECT_NE(ran.errors.find("ZERO_FLIGHT_DIR"), std::string::npos) << ran.errors;
+  }
+}
+
 }  // namespace
 }  // namespace zero

@@ -42,6 +42,10 @@ class TrainingFaults : public FaultTest {
     return command;
   }
 
+  // Of the run that was started last.
+  std::filesystem::path flight() const { return folder_ / fmt::format("run-{}", num_runs_) / "flight"; }
+  std::filesystem::path rank_file(int rank) const { return flight() / fmt::format("rank-{:05}.json", rank); }
+
  private:
   TemporaryFolder folder_;
   int num_runs_ = 0;
@@ -69,6 +73,36 @@ TEST_F(TrainingFaults, AStoppedRankIsNamedAtTheTimeoutAndIsRemoved) {
     EXPECT_SAYS(command, fmt::format("rank {}: ", victim));
     EXPECT_SAYS(command, "is stopped (SIGSTOP)");
   }
+}
+
+// The stopped rank itself may have no record; the others' name it.
+TEST_F(TrainingFaults, TheFlightRecordsOfTheOthersNameAStoppedRank) {
+  constexpr int kThree = 3;
+  for (int victim = 0; victim < kThree; ++victim) {
+    WatchedCommand command(train({"-n", "3", "--comm.timeout", "2s"}));
+    ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
+    strike(command.wait_for_rank(victim), SIGSTOP);
+    EXPECT_EQ(command.finish(), 3);
+    for (int rank = 0; rank < kThree; ++rank) {
+      if (rank != victim) {
+        EXPECT_TRUE(std::filesystem::exists(rank_file(rank))) << "rank " << rank << ": " << command.text();
+      }
+    }
+    WatchedCommand doctor({ZERO_COMMAND, "doctor", "--flight", flight()});
+    EXPECT_EQ(doctor.finish(), 0) << doctor.text();
+    EXPECT_SAYS(doctor, "culprit: ");
+    EXPECT_SAYS(doctor, fmt::format("         rank {}\n", victim));
+  }
+}
+
+TEST_F(TrainingFaults, AnotherFolderForFlightRecordsIsTakenFromTheEnvironment) {
+  const TemporaryFolder other;
+  WatchedCommand command(train({"-n", "2"}), {{"ZERO_FLIGHT_DIR", other / "here"}});
+  ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
+  strike(command.wait_for_rank(1), SIGKILL);
+  EXPECT_EQ(command.finish(), 3);
+  EXPECT_TRUE(std::filesystem::exists(other / "here/rank-00000.json")) << command.text();
+  EXPECT_FALSE(std::filesystem::exists(flight()));
 }
 
 TEST_F(TrainingFaults, ATerminatedRunEndsAfterItsStep) {

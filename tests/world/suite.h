@@ -23,6 +23,7 @@ inline std::vector<std::string> board_transports() {
 inline std::vector<std::string> transports() {
   if (const std::string launched = launched_transport(); !launched.empty()) return {launched};
   std::vector<std::string> names = board_transports();
+  names.emplace_back("recorded");
   for (const TransportStatus& status : transport_statuses()) {
     if (status.name == "gloo" && status.available) names.push_back(status.name);
   }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "zero/base/file.h"
+#include "zero/comm/flight_settings.h"
 #include "zero/comm/in_process.h"
 #include "zero/comm/plugin.h"
 
@@ -37,6 +38,13 @@ std::string run_rank(std::unique_ptr<Communicator> comm, const std::function<voi
 
 std::vector<std::string> run_threads(const World& world, const std::function<void(Communicator&)>& body) {
   auto comms = make_in_process(world.size, world.timeout);
+  // A short ring: it goes round in every test.
+  if (world.transport == "recorded") {
+    for (int rank = 0; rank < world.size; ++rank) {
+      comms[rank] = std::make_unique<RecordedCommunicator>(std::move(comms[rank]), flight_memory(5),
+                                                           FlightIdentity{.rank = rank, .world = world.size});
+    }
+  }
   std::vector<std::string> ends(world.size);
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < world.size; ++rank) {
@@ -173,7 +181,8 @@ int launched_world() {
 
 std::vector<std::string> run_world(const World& world, const std::function<void(Communicator&)>& body) {
   if (!launched_transport().empty()) return run_launched(world, body);
-  return world.transport == "in_process" ? run_threads(world, body) : run_processes(world, body);
+  const bool threads = world.transport == "in_process" || world.transport == "recorded";
+  return threads ? run_threads(world, body) : run_processes(world, body);
 }
 
 void expect_world(const World& world, const std::function<void(Communicator&)>& body) {
