@@ -111,7 +111,7 @@ TEST(Recorded, IsWhatItsInnerOneIs) {
         EXPECT_EQ(comm.world(), 2);
         EXPECT_EQ(comm.transport(), "in_process");
         EXPECT_EQ(comm.timeout(), milliseconds(7000));
-        Allocation window = comm.allocate(5000);
+        Allocation window = comm.allocate(5000, Written::kWhole);
         EXPECT_EQ(window.size(), 5000u);
         std::vector<std::byte> out(10000);
         comm.all_gather(window.bytes(), out, {}).wait();
