@@ -45,15 +45,17 @@ endif()
 
 # The ranks' meeting place is Gloo's client and our server: the server is tested also where there is no Gloo.
 if(TARGET zero_comm_test)
-  target_sources(zero_comm_test PRIVATE "${PROJECT_SOURCE_DIR}/zero/comm/plugins/gloo/store_messages.cpp"
-                 "${PROJECT_SOURCE_DIR}/zero/comm/plugins/gloo/store_server.cpp")
+  foreach(source handshake store_messages store_server)
+    target_sources(zero_comm_test PRIVATE "${PROJECT_SOURCE_DIR}/zero/comm/plugins/gloo/${source}.cpp")
+  endforeach()
+  target_link_libraries(zero_comm_test PRIVATE OpenSSL::Crypto)
 endif()
 
 # ---- gloo ----------------------------------------------------------------------------------------------------------
 find_path(GLOO_INCLUDE gloo/allreduce.h)
 find_library(GLOO_LIBRARY gloo)
 if(GLOO_INCLUDE AND GLOO_LIBRARY)
-  zero_plugin(comm gloo TESTS comm world LIBS ${GLOO_LIBRARY})
+  zero_plugin(comm gloo TESTS comm world LIBS ${GLOO_LIBRARY} OpenSSL::Crypto)
   target_include_directories(zero_comm_gloo SYSTEM PRIVATE ${GLOO_INCLUDE})
 else()
   message(STATUS "transport gloo: not built (install libgloo-dev)")

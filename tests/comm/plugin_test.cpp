@@ -7,6 +7,7 @@
 #include "zero/base/error.h"
 
 #include "fake_tcp_store.h"
+#include "tests/message_of.h"
 #include "tests/sanitized.h"
 
 namespace zero {
@@ -64,10 +65,27 @@ bool gloo_is_there() {
   return std::ranges::find(statuses, "gloo", &TransportStatus::name)->available;
 }
 
+// Of this process, while it lives.
+struct Token {
+  Token() { setenv("ZERO_TOKEN", "a token of the tests", 1); }
+  ~Token() { unsetenv("ZERO_TOKEN"); }
+};
+
+TEST(Plugin, GlooBetweenHostsNeedsATokenBeforeAnythingListens) {
+  if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
+  const Listener taken;  // which rank 0 would find out
+  const RankEnvironment ranks{.world = 2, .master_port = taken.port(), .run_id = "x"};
+  const auto message = message_of<ConfigError>([&] { open_transport("gloo", ranks, seconds(1)); });
+  EXPECT_TRUE(says(message, "openssl rand -hex 32"));
+  const Token token;
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { open_transport("gloo", ranks, seconds(1)); }), "set MASTER_PORT"));
+}
+
 // /etc/hosts often gives a host's own name a loopback address. Rank 0 alone finds out, long before the timeout.
 TEST(Plugin, GlooBetweenHostsRefusesALoopbackAddressAtOnce) {
   if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
   const int port = Listener().port();
+  const Token token;
   try {
     open_transport("gloo", {.world = 2, .master_port = port, .run_id = "x"}, std::chrono::hours(1));
     FAIL();

@@ -233,7 +233,7 @@ class TwoHosts : public ::testing::Test {
   std::string rank_command(int rank, const std::string& more) const {
     return fmt::format(
         "ip netns exec {} env RANK={} WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.0.1 "
-        "MASTER_PORT=29500 {} "
+        "MASTER_PORT=29500 ZERO_TOKEN='a token of the tests' {} "
         "ZERO_WORLD_TRANSPORT=gloo timeout 300 {} --gtest_brief=1 --gtest_color=no '{}'",
         hosts_[rank], rank, more, self(), kSuite);
   }
@@ -249,6 +249,28 @@ TEST_F(TwoHosts, TheSuitePassesOverGloo) {
   unlink(log.c_str());
   EXPECT_EQ(output.status, 0) << output.text << other;
   EXPECT_TRUE(ran_the_suite(output.text, 1) && ran_the_suite(other, 1)) << output.text << other;
+}
+
+TEST_F(TwoHosts, WithoutATokenNothingListens) {
+  const Output output = run(rank_command(0, "ZERO_TOKEN="));
+  EXPECT_NE(output.status, 0);
+  EXPECT_NE(output.text.find("ZERO_TOKEN: is not set"), std::string::npos) << output.text;
+  EXPECT_NE(output.text.find("openssl rand -hex 32"), std::string::npos) << output.text;
+}
+
+TEST_F(TwoHosts, ARankWithAnotherTokenIsRefusedAndTheRightOneIsWaitedFor) {
+  const std::string log = fmt::format("/tmp/zero-two-hosts-{}", getpid());
+  const Output output =
+      run(fmt::format("{} > {} 2>&1 & {}; {}; first=$?; wait $! && exit $first", rank_command(0, "ZERO_LOG_LEVEL=warn"),
+                      log, rank_command(1, "ZERO_TOKEN='the token of another job'"), rank_command(1, "")));
+  const std::string rank_0 = contents(log);
+  unlink(log.c_str());
+  EXPECT_EQ(output.status, 0) << output.text << rank_0;
+  EXPECT_NE(output.text.find("do not have the same token"), std::string::npos) << output.text;
+  EXPECT_TRUE(ran_the_suite(output.text, 1) && ran_the_suite(rank_0, 1)) << output.text << rank_0;
+  EXPECT_NE(rank_0.find("a connection from 10.77.0.2 was refused: it does not have this run's token"),
+            std::string::npos)
+      << rank_0;
 }
 
 TEST_F(TwoHosts, TheSuitePassesOverGlooUnderTorchrun) {

@@ -1,11 +1,11 @@
 // AgentMeetingPoint: where rank 0 of a torchrun run can be met, kept in torchrun's own store.
 //
 // torchrun listens at MASTER_PORT itself, so rank 0 takes any free port and puts "ADDRESS PORT NAME" under the run's
-// key, `zero/RUN ID/rank 0`. NAME is drawn anew each time; rank 0 answers only to it.
+// key, `zero/RUN ID/rank 0`. NAME is drawn anew each time; rank 0 answers only to whoever proves to know it.
 //
 // The store outlives a restart of the ranks, and the restart count is no part of the key: agents on several hosts count
 // only the failures of their own ranks, so ranks of one round may have different counts. A stale entry is found out
-// instead: nobody listens there, or somebody who does not answer to NAME; whoever looked it up then looks again.
+// instead: nobody listens there, or somebody who does not know NAME; whoever looked it up then looks again.
 //
 //   AgentMeetingPoint point(detect_ranks({}, getenv), 60s);   // connects to the store
 //   LinkRequest request{.meeting_point = &point};
@@ -29,7 +29,7 @@ class AgentMeetingPoint final : public MeetingPoint {
   bool announce(int port, LinkFailure* failure) override;
   bool look_up(Place* place, LinkFailure* failure) override;
 
-  // What rank 0 answers to.
+  // Which the ranks prove to each other that they know.
   const std::string& name() const { return name_; }
 
  private:

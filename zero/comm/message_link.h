@@ -15,7 +15,7 @@
 
 namespace zero {
 
-constexpr int kLinkVersion = 2;
+constexpr int kLinkVersion = 3;
 
 class MessageLink {
  public:
@@ -59,11 +59,11 @@ class MeetingPoint {
   struct Place {
     char address[256] = {};
     int port = 0;
-    char name[64] = {};  // what rank 0 answers to
+    char name[64] = {};  // which only ranks of this run can look up
   };
 
   virtual ~MeetingPoint() = default;
-  // Rank 0, which listens at `port` and answers to the request's run_id.
+  // Rank 0, which listens at `port` for whoever knows the request's run_id.
   virtual bool announce(int port, LinkFailure* failure) = 0;
   // The latest announcement, waited for. It may be that of an earlier rank 0, which is gone: then look again.
   virtual bool look_up(Place* place, LinkFailure* failure) = 0;
@@ -78,9 +78,11 @@ struct LinkRequest {
   int port = 0;                           // of rank 0, where ranks may meet
   MeetingPoint* meeting_point = nullptr;  // if there is one, it decides, not `address` and `port`
   const char* run_id = "";
+  const char* token = "";      // which only ranks of this job have; empty: none was given
   bool one_host = true;        // all ranks share this host
   const char* interface = "";  // network interface to use; empty: the one that leads to `address`
   long timeout_ms = 0;
+  void (*warn)(const char* line) = nullptr;  // one line for the log, from any thread
 };
 
 // What a plug-in exports, with C linkage, as "zero_open_link". Collective. nullptr: see *failure.

@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/base/log.h"
 #include "zero/base/plugin_file.h"
+#include "zero/comm/job_token.h"
 #include "zero/comm/meeting_point.h"
 #include "zero/comm/message_communicator.h"
 #include "zero/comm/shared_memory.h"
@@ -85,6 +87,7 @@ std::unique_ptr<Communicator> connect(const Plugin& plugin, const RankEnvironmen
     throw ConfigError("comm.transport", plugin.name, opened.why_not,
                       "or use another transport; `zero doctor` lists them");
   }
+  const std::string token = plugin.name == "gloo" ? meeting_token(ranks, std::getenv) : "";
   const std::unique_ptr<AgentMeetingPoint> point = meeting_point(plugin, ranks, timeout);
   const char* interface = std::getenv("ZERO_COMM_INTERFACE");
   const LinkRequest request{
@@ -94,9 +97,11 @@ std::unique_ptr<Communicator> connect(const Plugin& plugin, const RankEnvironmen
       .port = ranks.master_port,
       .meeting_point = point.get(),
       .run_id = point != nullptr ? point->name().c_str() : ranks.run_id.c_str(),
+      .token = token.c_str(),
       .one_host = ranks.world == ranks.local_world,
       .interface = interface != nullptr ? interface : "",
       .timeout_ms = timeout.count(),
+      .warn = [](const char* line) { ZERO_LOG(warn, "{}", line); },
   };
   LinkFailure failure;
   std::unique_ptr<MessageLink> link(opened.open(&request, &failure));

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "handshake.h"
 #include "store_server.h"
 
 namespace zero_gloo {
@@ -21,24 +22,35 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kGreeting{10000};  // after which somebody else is believed to listen there
+constexpr int kHangUps = 20;              // of a place that was agreed: a busy rank 0 hangs up, too
 constexpr const char* kOtherPort = "\n  set MASTER_PORT to a free port, the same on all ranks";
 
 struct Place {
   std::string address;
   int port = 0;
   std::string name;
+  std::string secret;
 
   std::string text() const { return address + ":" + std::to_string(port); }
 };
 
+// As the server has them: a name that was drawn for the run is never sent.
+std::string open_name(const zero::LinkRequest& request) {
+  return request.meeting_point == nullptr ? request.run_id : "";
+}
+
 Place place_of_rank_0(const zero::LinkRequest& request) {
-  if (request.meeting_point == nullptr) return {request.address, request.port, request.run_id};
+  const char* loopback = request.one_host ? "127.0.0.1" : nullptr;  // as rank 0 listens
+  if (request.meeting_point == nullptr)
+    return {loopback != nullptr ? loopback : request.address, request.port, open_name(request),
+            meeting_secret(request.token, request.run_id)};
   zero::MeetingPoint::Place place;
   zero::LinkFailure failure;
   if (!request.meeting_point->look_up(&place, &failure)) {
     throw StoreError(failure.reason, failure.rank, failure.configuration);
   }
-  return {place.address, place.port, place.name};
+  return {loopback != nullptr ? loopback : place.address, place.port, open_name(request),
+          meeting_secret(request.token, place.name)};
 }
 
 milliseconds left_until(Clock::time_point deadline) {
@@ -73,28 +85,38 @@ int try_connect(const Place& place, Clock::time_point deadline, std::string& why
   return connected;
 }
 
-// Empty when rank 0 of this run is at the other end, else who is.
-std::string who_else(int socket, const Place& place, Clock::time_point deadline) {
-  Message answer;
-  if (!write_message(socket, {.operation = Operation::kHello, .key = place.name}) ||
-      read_message(socket, answer, std::min(kGreeting, left_until(deadline))) != Read::kDone ||
-      answer.operation != Operation::kHello) {
-    return "what answers at " + place.text() + " is not rank 0 of this run";
+std::string reason_of(const Greeting& greeting, const Place& place) {
+  switch (greeting.end) {
+    case Greeting::End::kAnother:
+      return "another run ('" + greeting.name + "') meets at " + place.text() + kOtherPort;
+    case Greeting::End::kRefused:
+      return "rank 0 at " + place.text() +
+             " and this rank do not have the same token\n  set the same ZERO_TOKEN on every machine";
+    case Greeting::End::kGone:
+      return "what listens at " + place.text() + " hangs up: it is not rank 0 of this run" + kOtherPort;
+    default:
+      return "what answers at " + place.text() + " is not rank 0 of this run" + kOtherPort;
   }
-  if (answer.key != place.name) return "another run ('" + answer.key + "') meets at " + place.text();
-  return "";
 }
 
 // A place that was agreed is rank 0's or the user's mistake; one that was looked up may be out of date.
 int reach_rank_0(const zero::LinkRequest& request, Clock::time_point deadline) {
-  while (true) {
+  for (int hang_ups = 0;;) {
     const Place place = place_of_rank_0(request);
     std::string why;
     if (const int socket = try_connect(place, deadline, why); socket >= 0) {
-      why = who_else(socket, place, deadline);
-      if (why.empty()) return socket;
+      Greeting greeting;
+      try {
+        greeting = greet_server(socket, place.name, place.secret, std::min(kGreeting, left_until(deadline)));
+      } catch (...) {
+        close(socket);
+        throw;
+      }
+      if (greeting.end == Greeting::End::kIn) return socket;
       close(socket);
-      if (request.meeting_point == nullptr) throw StoreError(why + kOtherPort, 0, true);
+      why = reason_of(greeting, place);
+      const bool again = greeting.end == Greeting::End::kGone && ++hang_ups < kHangUps;
+      if (request.meeting_point == nullptr && !again) throw StoreError(why, 0, true);
     }
     if (Clock::now() > deadline) {
       throw StoreError("rank 0 did not answer at " + place.text() + " within " + std::to_string(request.timeout_ms) +
@@ -110,8 +132,14 @@ int reach_rank_0(const zero::LinkRequest& request, Clock::time_point deadline) {
 MeetingStore::MeetingStore(const zero::LinkRequest& request) : timeout_(request.timeout_ms) {
   zero::MeetingPoint* point = request.meeting_point;
   if (request.rank == 0) {
-    server_ =
-        std::make_unique<StoreServer>(point == nullptr ? request.port : 0, request.run_id, request.world, timeout_);
+    StoreServerOptions options{.port = point == nullptr ? request.port : 0,
+                               .one_host = request.one_host,
+                               .name = open_name(request),
+                               .secret = meeting_secret(request.token, request.run_id),
+                               .num_clients = request.world,
+                               .timeout = timeout_};
+    if (request.warn != nullptr) options.warn = [warn = request.warn](const std::string& line) { warn(line.c_str()); };
+    server_ = std::make_unique<StoreServer>(std::move(options));
   }
   try {
     zero::LinkFailure failure;

@@ -6,7 +6,9 @@
 //
 //   client -> server   {operation, key, value}      server -> client   {value}, once the key is there
 //
-// A client begins with the name of the run: two runs that meet at one port are kept apart. Errors are StoreErrors.
+// A client begins with a handshake (handshake.h), in which both sides prove that they have the job's token and are of
+// one run: strangers, and two runs that meet at one port, are kept apart. Ranks of one host meet on its loopback alone.
+// Errors are StoreErrors.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,9 @@
 #include "store_messages.h"
 
+#include <algorithm>
 #include <cerrno>
-#include <cstddef>
+#include <cstring>
+#include <span>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -14,57 +16,69 @@ using Clock = std::chrono::steady_clock;
 struct Prefix {
   std::uint32_t operation, key_bytes, value_bytes;
 };
-constexpr std::uint32_t kMaxBytes = 1 << 20;
+constexpr std::size_t kPiece = std::size_t{64} << 10;  // memory grows with what has come, not with what was announced
 
-bool write_all(int socket, const void* data, std::size_t bytes) {
-  const char* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = send(socket, from, bytes, MSG_NOSIGNAL);
+bool write_all(int socket, std::span<const char> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return false;
-    from += written;
-    bytes -= static_cast<std::size_t>(written);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
   return true;
 }
 
-Read read_all(int socket, void* data, std::size_t bytes, Clock::time_point deadline) {
-  char* to = static_cast<char*>(data);
-  while (bytes > 0) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd poll{.fd = socket, .events = POLLIN, .revents = 0};
-    const int ready = ::poll(&poll, 1, left > 0 ? static_cast<int>(left) : 0);
-    if (ready == 0) return Read::kLate;
-    if (ready < 0 && errno == EINTR) continue;
-    const ssize_t got = recv(socket, to, bytes, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return Read::kClosed;
-    to += got;
-    bytes -= static_cast<std::size_t>(got);
-  }
-  return Read::kDone;
-}
-
 }  // namespace
 
-bool write_message(int socket, const Message& message) {
+std::vector<char> to_bytes(const Message& message) {
   const Prefix prefix{static_cast<std::uint32_t>(message.operation), static_cast<std::uint32_t>(message.key.size()),
                       static_cast<std::uint32_t>(message.value.size())};
-  return write_all(socket, &prefix, sizeof prefix) && write_all(socket, message.key.data(), message.key.size()) &&
-         write_all(socket, message.value.data(), message.value.size());
+  std::vector<char> bytes(sizeof prefix + message.key.size() + message.value.size());
+  std::memcpy(bytes.data(), &prefix, sizeof prefix);
+  std::ranges::copy(message.key, bytes.begin() + sizeof prefix);
+  std::ranges::copy(message.value, bytes.end() - std::ssize(message.value));
+  return bytes;
 }
 
-Read read_message(int socket, Message& message, std::chrono::milliseconds limit) {
+bool write_message(int socket, const Message& message) {
+  return write_all(socket, to_bytes(message));
+}
+
+Read read_message(int socket, Message& message, std::chrono::milliseconds limit, Caps caps) {
   const auto deadline = Clock::now() + limit;
-  Prefix prefix{};
-  if (const Read read = read_all(socket, &prefix, sizeof prefix, deadline); read != Read::kDone) return read;
-  if (prefix.key_bytes > kMaxBytes || prefix.value_bytes > kMaxBytes) return Read::kClosed;
-  message.operation = static_cast<Operation>(prefix.operation);
-  message.key.resize(prefix.key_bytes);
-  message.value.resize(prefix.value_bytes);
-  if (const Read read = read_all(socket, message.key.data(), prefix.key_bytes, deadline); read != Read::kDone)
-    return read;
-  return read_all(socket, message.value.data(), prefix.value_bytes, deadline);
+  MessageReader reader;
+  while (true) {
+    if (const Read read = reader.read(socket, message, caps); read != Read::kLate) return read;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd poll{.fd = socket, .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&poll, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30)));
+    if (ready == 0 && left <= 0) return Read::kLate;
+    if (ready < 0 && errno != EINTR) return Read::kClosed;
+  }
+}
+
+Read MessageReader::read(int socket, Message& message, Caps caps) {
+  while (true) {
+    Prefix prefix{};
+    std::size_t wanted = sizeof prefix;
+    if (bytes_.size() >= sizeof prefix) {
+      std::memcpy(&prefix, bytes_.data(), sizeof prefix);
+      if (prefix.key_bytes > caps.key_bytes || prefix.value_bytes > caps.value_bytes) return Read::kClosed;
+      wanted += std::size_t{prefix.key_bytes} + prefix.value_bytes;
+      if (bytes_.size() == wanted) {
+        const auto key = bytes_.begin() + sizeof prefix, value = key + prefix.key_bytes;
+        message = {static_cast<Operation>(prefix.operation), std::string(key, value), std::vector(value, bytes_.end())};
+        bytes_.clear();
+        return Read::kDone;
+      }
+    }
+    const std::size_t before = bytes_.size();
+    bytes_.resize(std::min(wanted, before + kPiece));
+    const ssize_t got = recv(socket, bytes_.data() + before, bytes_.size() - before, MSG_DONTWAIT);
+    bytes_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(0, got)));
+    if (got > 0 || (got < 0 && errno == EINTR)) continue;
+    return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? Read::kLate : Read::kClosed;
+  }
 }
 
 }  // namespace zero_gloo

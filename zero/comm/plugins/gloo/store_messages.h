@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace zero_gloo {
 
-enum class Operation : std::uint32_t { kHello = 0x7a630001, kSet, kGet };
+enum class Operation : std::uint32_t { kHello = 0x7a630011, kProof, kRefusal, kSet, kGet };
 
 struct Message {
   Operation operation = Operation::kHello;
@@ -27,10 +28,28 @@ struct StoreError : std::runtime_error {
 
 enum class Read { kDone, kLate, kClosed };
 
+// A message of more counts as a connection of somebody else: it is not read, and no memory is taken for it.
+struct Caps {
+  std::uint32_t key_bytes, value_bytes;
+};
+inline constexpr Caps kBeforeProof{256, 64};
+inline constexpr Caps kAfterProof{1 << 20, 1 << 20};
+
+// The bytes of a message as they are sent.
+std::vector<char> to_bytes(const Message& message);
 // False when the connection is gone.
 bool write_message(int socket, const Message& message);
-// Waits for a whole message until `limit` has passed. A message of more than 1 MiB counts as a connection of somebody
-// else.
-Read read_message(int socket, Message& message, std::chrono::milliseconds limit);
+// Waits for a whole message until `limit` has passed.
+Read read_message(int socket, Message& message, std::chrono::milliseconds limit, Caps caps = kAfterProof);
+
+// Messages from a connection that is not waited for: what has come of one is kept until the rest is there.
+class MessageReader {
+ public:
+  // kLate: no whole message yet. Takes no byte beyond the message.
+  Read read(int socket, Message& message, Caps caps);
+
+ private:
+  std::vector<char> bytes_;
+};
 
 }  // namespace zero_gloo

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -15,39 +16,57 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kMessage{2000};  // for the rest of a message that has begun
+constexpr std::ptrdiff_t kMostUnproved = 256;  // connections at a time: of more, the oldest goes
+constexpr int kMostWarnings = 10;
+constexpr std::size_t kMostUnsent = std::size_t{4} << 20;
 
-// IPv6 and IPv4 where there is IPv6, else IPv4 alone.
-int listen_on(int port) {
-  int error = 0;
-  for (const int family : {AF_INET6, AF_INET}) {
-    const int listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (listener < 0) continue;
-    const int on = 1, off = 0;
-    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    sockaddr_in6 six{};
-    six.sin6_family = AF_INET6;
-    six.sin6_port = htons(static_cast<std::uint16_t>(port));
-    sockaddr_in four{};
-    four.sin_family = AF_INET;
-    four.sin_port = htons(static_cast<std::uint16_t>(port));
-    if (family == AF_INET6) setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    const bool bound = family == AF_INET6 ? bind(listener, reinterpret_cast<sockaddr*>(&six), sizeof six) == 0
-                                          : bind(listener, reinterpret_cast<sockaddr*>(&four), sizeof four) == 0;
-    if (bound && listen(listener, SOMAXCONN) == 0) return listener;
-    error = errno;
-    close(listener);
-    if (error == EADDRINUSE) break;
-  }
-  throw StoreError("port " + std::to_string(port) + " of rank 0: " + std::strerror(error) +
+int try_to_listen(int family, int port, bool one_host) {
+  const int listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (listener < 0) return -1;
+  const int on = 1, off = 0;
+  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(static_cast<std::uint16_t>(port));
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_port = htons(static_cast<std::uint16_t>(port));
+  if (one_host) four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (family == AF_INET6) setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  const bool bound = family == AF_INET6 ? bind(listener, reinterpret_cast<sockaddr*>(&six), sizeof six) == 0
+                                        : bind(listener, reinterpret_cast<sockaddr*>(&four), sizeof four) == 0;
+  if (bound && listen(listener, SOMAXCONN) == 0) return listener;
+  const int error = errno;
+  close(listener);
+  errno = error;
+  return -1;
+}
+
+// Of one host 127.0.0.1; else IPv6 and IPv4 where there is IPv6, or IPv4 alone.
+int listen_on(int port, bool one_host) {
+  int listener = one_host ? -1 : try_to_listen(AF_INET6, port, false);
+  if (listener < 0 && (one_host || errno != EADDRINUSE)) listener = try_to_listen(AF_INET, port, one_host);
+  if (listener >= 0) return listener;
+  throw StoreError("port " + std::to_string(port) + " of rank 0: " + std::strerror(errno) +
                        "\n  set MASTER_PORT to a free port, the same on all ranks",
                    0, true);
 }
 
+std::string address_of(const sockaddr_storage& address, socklen_t bytes) {
+  char text[NI_MAXHOST] = {};
+  if (getnameinfo(reinterpret_cast<const sockaddr*>(&address), bytes, text, sizeof text, nullptr, 0, NI_NUMERICHOST) !=
+      0) {
+    return "an unknown address";
+  }
+  const std::string name = text;
+  return name.starts_with("::ffff:") ? name.substr(7) : name;
+}
+
 }  // namespace
 
-StoreServer::StoreServer(int port, std::string run_id, int num_clients, milliseconds timeout)
-    : listener_(listen_on(port)), run_id_(std::move(run_id)), num_clients_(num_clients), timeout_(timeout) {
+StoreServer::StoreServer(StoreServerOptions options)
+    : options_(std::move(options)), listener_(listen_on(options_.port, options_.one_host)) {
+  options_.name.resize(std::min(options_.name.size(), kMostNameBytes));
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -65,51 +84,128 @@ int StoreServer::port() const {
 }
 
 void StoreServer::serve() {
-  const auto deadline = Clock::now() + timeout_;
-  while (num_finished_ < num_clients_ && Clock::now() < deadline && !abandoned_) {
+  const auto deadline = Clock::now() + options_.timeout;
+  while (num_finished_ < options_.num_clients && Clock::now() < deadline && !abandoned_) {
     std::vector<pollfd> polls{{.fd = listener_, .events = POLLIN, .revents = 0}};
-    for (const Client& client : clients_) polls.push_back({.fd = client.socket, .events = POLLIN, .revents = 0});
-    if (poll(polls.data(), polls.size(), 100) <= 0) continue;
-    for (std::size_t i = clients_.size(); i-- > 0;) {
-      if (polls[i + 1].revents == 0 || serve_client(clients_[i])) continue;
-      num_finished_ += clients_[i].greeted;
-      close(clients_[i].socket);
-      clients_.erase(clients_.begin() + static_cast<std::ptrdiff_t>(i));
+    for (const Client& client : clients_) {
+      const bool waits = !client.unsent.empty();
+      polls.push_back(
+          {.fd = client.socket, .events = static_cast<short>(POLLIN | (waits ? POLLOUT : 0)), .revents = 0});
     }
-    if (polls[0].revents != 0) accept_client();
+    if (poll(polls.data(), polls.size(), 100) < 0 && errno != EINTR) break;
+    const auto now = Clock::now();
+    for (std::size_t i = clients_.size(); i-- > 0;) {
+      Client& client = clients_[i];
+      const bool late = client.state != State::kProved && now > client.until;
+      if (late || (polls[i + 1].revents != 0 && !(send_unsent(client) && serve_client(client)))) drop(i);
+    }
+    if (polls[0].revents != 0) accept_clients();
     answer_waiting();
   }
 }
 
-void StoreServer::accept_client() {
-  const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-  if (socket >= 0) clients_.push_back({.socket = socket});
+void StoreServer::drop(std::size_t client) {
+  num_finished_ += clients_[client].state == State::kProved ? 1 : 0;
+  close(clients_[client].socket);
+  clients_.erase(clients_.begin() + static_cast<std::ptrdiff_t>(client));
 }
 
-bool StoreServer::serve_client(Client& client) {
-  Message message;
-  if (read_message(client.socket, message, kMessage) != Read::kDone) return false;
-  switch (message.operation) {
-    case Operation::kHello:
-      client.greeted = message.key == run_id_;
-      return write_message(client.socket, {.operation = Operation::kHello, .key = run_id_}) && client.greeted;
-    case Operation::kSet:
-      if (client.greeted) values_[message.key] = std::move(message.value);
-      return client.greeted;
-    case Operation::kGet:
-      client.waits_for = std::move(message.key);
-      return client.greeted;
+void StoreServer::accept_clients() {
+  for (int i = 0; i < 64; ++i) {
+    sockaddr_storage address{};
+    socklen_t bytes = sizeof address;
+    const int socket = accept4(listener_, reinterpret_cast<sockaddr*>(&address), &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const auto is_unproved = [](const Client& client) { return client.state != State::kProved; };
+    const bool full =
+        socket < 0 ? errno == EMFILE || errno == ENFILE : std::ranges::count_if(clients_, is_unproved) >= kMostUnproved;
+    if (const auto oldest = std::ranges::find_if(clients_, is_unproved); full && oldest != clients_.end())
+      drop(static_cast<std::size_t>(oldest - clients_.begin()));
+    if (socket < 0) return;
+    Client client;
+    client.socket = socket;
+    client.address = address_of(address, bytes);
+    client.until = Clock::now() + options_.handshake_limit;
+    clients_.push_back(std::move(client));
   }
+}
+
+// All that has come of it.
+bool StoreServer::serve_client(Client& client) try {
+  while (true) {
+    Message message;
+    const Read read =
+        client.reader.read(client.socket, message, client.state == State::kProved ? kAfterProof : kBeforeProof);
+    if (read != Read::kDone) return read == Read::kLate;
+    if (!answer(client, std::move(message))) return false;
+  }
+} catch (const StoreError& error) {
+  warn("a connection from " + client.address + " is dropped: " + error.what());
   return false;
+}
+
+bool StoreServer::answer(Client& client, Message message) {
+  if (client.state == State::kNew) return greet(client, message);
+  if (client.state == State::kGreeted) return check_proof(client, message);
+  if (message.operation == Operation::kSet) {
+    values_[message.key] = std::move(message.value);
+    return true;
+  }
+  client.waits_for = std::move(message.key);
+  return message.operation == Operation::kGet;
+}
+
+bool StoreServer::greet(Client& client, const Message& message) {
+  if (message.operation != Operation::kHello || message.value.size() != kNonceBytes) return false;
+  const bool ours = message.key == options_.name;
+  client.nonces = {.client = message.value, .server = draw_nonce()};
+  client.state = State::kGreeted;
+  client.unsent = to_bytes({.operation = Operation::kHello,
+                            .key = options_.name,
+                            .value = ours ? client.nonces.server : std::vector<char>()});
+  return send_unsent(client) && ours;
+}
+
+bool StoreServer::check_proof(Client& client, const Message& message) {
+  if (message.operation != Operation::kProof) return false;
+  if (!same_proof(message.value, prove(options_.secret, Side::kClient, client.nonces)))
+    return refuse(client, "it does not have this run's token");
+  client.state = State::kProved;
+  client.unsent = to_bytes(
+      {.operation = Operation::kProof, .key = {}, .value = prove(options_.secret, Side::kServer, client.nonces)});
+  return send_unsent(client);
+}
+
+bool StoreServer::refuse(Client& client, const char* why) {
+  warn("a connection from " + client.address + " was refused: " + why);
+  client.unsent = to_bytes({.operation = Operation::kRefusal, .key = {}, .value = {}});
+  send_unsent(client);
+  return false;
+}
+
+void StoreServer::warn(const std::string& line) {
+  if (!options_.warn || num_warnings_ > kMostWarnings) return;
+  options_.warn(++num_warnings_ > kMostWarnings ? "more connections are refused; they are not told one by one" : line);
+}
+
+bool StoreServer::send_unsent(Client& client) {
+  while (!client.unsent.empty()) {
+    const ssize_t sent = send(client.socket, client.unsent.data(), client.unsent.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
+    if (sent <= 0) return false;
+    client.unsent.erase(client.unsent.begin(), client.unsent.begin() + sent);
+  }
+  return true;
 }
 
 void StoreServer::answer_waiting() {
   for (Client& client : clients_) {
     const auto value = client.waits_for.empty() ? values_.end() : values_.find(client.waits_for);
-    if (value == values_.end()) continue;
-    // A client that is gone is noticed by the next poll.
-    write_message(client.socket, {.operation = Operation::kGet, .key = client.waits_for, .value = value->second});
+    if (value == values_.end() || client.unsent.size() > kMostUnsent) continue;
+    const auto bytes = to_bytes({.operation = Operation::kGet, .key = client.waits_for, .value = value->second});
+    client.unsent.insert(client.unsent.end(), bytes.begin(), bytes.end());
     client.waits_for.clear();
+    send_unsent(client);  // a client that is gone is noticed by the next poll
   }
 }
 
