@@ -13,6 +13,10 @@ struct Header {
   std::int64_t num_non_finite;
   std::int64_t first_bad_param;
   std::int64_t wanted_bytes;
+  std::int64_t has_loss;
+  double loss;
+  double max_loss;
+  double max_grad_norm;
 };
 
 }  // namespace
@@ -27,7 +31,14 @@ Agreement agree(Communicator& comm, const RankFindings& findings) {
 
   std::vector<std::byte> all(world * bytes);
   std::byte* mine = all.data() + static_cast<std::size_t>(comm.rank()) * bytes;
-  const Header header{findings.trace_hash, findings.num_non_finite, findings.first_bad_param, findings.wanted_bytes};
+  const Header header{.trace_hash = findings.trace_hash,
+                      .num_non_finite = findings.num_non_finite,
+                      .first_bad_param = findings.first_bad_param,
+                      .wanted_bytes = findings.wanted_bytes,
+                      .has_loss = findings.loss ? 1 : 0,
+                      .loss = findings.loss.value_or(0),
+                      .max_loss = findings.max_loss,
+                      .max_grad_norm = findings.max_grad_norm};
   std::memcpy(mine, &header, sizeof header);
   if (num_units > 0) std::memcpy(mine + sums_at, findings.sum_squares.data(), num_units * sizeof(double));
   for (std::size_t param = 0; param < num_params; ++param) {
@@ -41,12 +52,18 @@ Agreement agree(Communicator& comm, const RankFindings& findings) {
   Header first;
   std::memcpy(&first, all.data(), sizeof first);
   agreement.wanted_bytes = first.wanted_bytes;
+  agreement.max_loss = first.max_loss;
+  agreement.max_grad_norm = first.max_grad_norm;
+  double losses = 0;
+  std::size_t num_losses = 0;
   for (std::size_t rank = 0; rank < world; ++rank) {
     const std::byte* theirs = all.data() + rank * bytes;
     Header head;
     std::memcpy(&head, theirs, sizeof head);
     agreement.num_non_finite += head.num_non_finite;
     agreement.wanted_bytes = std::max(agreement.wanted_bytes, head.wanted_bytes);
+    losses += head.loss;
+    num_losses += static_cast<std::size_t>(head.has_loss);
     const auto bad = static_cast<int>(head.first_bad_param);
     if (bad >= 0 && (agreement.first_bad_param < 0 || bad < agreement.first_bad_param)) agreement.first_bad_param = bad;
     if (agreement.departed_rank < 0 && head.trace_hash != first.trace_hash)
@@ -56,6 +73,7 @@ Agreement agree(Communicator& comm, const RankFindings& findings) {
         agreement.present[param] = true;
     }
   }
+  if (num_losses == world) agreement.loss = losses / static_cast<double>(world);
   for (std::size_t unit = 0; unit < num_units; ++unit) {
     for (std::size_t rank = 0; rank < world; ++rank) {
       double sum = 0;

@@ -1,9 +1,9 @@
 // Agreement: what every rank must know before anybody updates, in one exchange a step.
 //
 // Each rank sends what it learned while reducing its shards (sums of squares by unit, non-finite counts, which
-// parameters got a gradient) and the hash of what its model did; each computes the same verdict from the same numbers
-// in the same order. The exchange is also the step's barrier: when it returns, every rank has read what it wanted of
-// the others' shards and gradients.
+// parameters got a gradient), its loss and the hash of what its model did; each computes the same verdict from the same
+// numbers in the same order. The exchange is also the step's barrier: when it returns, every rank has read what it
+// wanted of the others' shards and gradients.
 //
 //   Agreement verdict = agree(comm, mine);
 //
@@ -11,6 +11,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <vector>
 
 #include "zero/comm/communicator.h"
@@ -24,6 +26,9 @@ struct RankFindings {
   std::int64_t wanted_bytes = 0;    // to be given back (> 0) or taken (< 0); see Rebalancer
   std::vector<double> sum_squares;  // of this rank's shard, by unit
   std::vector<bool> present;        // by parameter
+  std::optional<double> loss;
+  double max_loss = std::numeric_limits<double>::infinity();
+  double max_grad_norm = std::numeric_limits<double>::infinity();
 };
 
 struct Agreement {
@@ -33,6 +38,9 @@ struct Agreement {
   std::vector<bool> present;      // on any rank
   std::int64_t wanted_bytes = 0;  // the most that any rank wants back
   int departed_rank = -1;         // the first rank whose trace differs from rank 0's; -1: all did the same
+  std::optional<double> loss;     // mean over ranks, summed in their order; empty where one has none
+  double max_loss = std::numeric_limits<double>::infinity();  // rank 0's, as the other limit
+  double max_grad_norm = std::numeric_limits<double>::infinity();
 };
 
 Agreement agree(Communicator& comm, const RankFindings& findings);

@@ -190,11 +190,35 @@ void Engine::end_micro_batch() {
   executor_.end_backward();
 }
 
-StepReport Engine::step(double lr) {
-  return fatal_if_io_fails([&] { return take_step(lr); });
+StepReport Engine::step(double lr, const StepLimits& limits) {
+  return fatal_if_io_fails([&] { return take_step(lr, limits); });
 }
 
-StepReport Engine::take_step(double lr) {
+namespace {
+
+SkipReason reason_to_skip(const Agreement& agreed, double norm) {
+  if (agreed.num_non_finite > 0 || (agreed.loss && !std::isfinite(*agreed.loss))) return SkipReason::kNonFinite;
+  if (agreed.loss && *agreed.loss > agreed.max_loss) return SkipReason::kLossSpike;
+  return norm > agreed.max_grad_norm ? SkipReason::kNormSpike : SkipReason::kNone;
+}
+
+std::string told(const StepReport& report, const Agreement& agreed) {
+  switch (report.reason) {
+    case SkipReason::kLossSpike:
+      return fmt::format("its loss of {:.6g} is beyond {:.6g}", report.loss, agreed.max_loss);
+    case SkipReason::kNormSpike:
+      return fmt::format("its gradient's norm of {:.6g} is beyond {:.6g}", report.grad_norm, agreed.max_grad_norm);
+    case SkipReason::kNone:
+    case SkipReason::kNonFinite:
+      break;
+  }
+  if (report.culprit.empty()) return "its loss is not finite";
+  return fmt::format("the gradient of {} is not finite", report.culprit);
+}
+
+}  // namespace
+
+StepReport Engine::take_step(double lr, const StepLimits& limits) {
   end_micro_batch();
   const int passes = executor_.finished_backwards();
   if (options_.accumulate > 1 && passes != options_.accumulate) {
@@ -210,7 +234,7 @@ StepReport Engine::take_step(double lr) {
   state_.finish_spills();
   if (!delayed_ || !delayed_->open()) updater_.finish();
   state_.cancel_fetch();
-  const Agreement agreed = exchange_findings();
+  const Agreement agreed = exchange_findings(limits);
   if (delayed_) delayed_->begin(executor_.schedule().reduce_order);  // a step without a backward pass
   release_delayed();
   for (const Tier tier : kAllTiers) memory_at_update_[static_cast<std::size_t>(tier)] = ledger_.held(tier);
@@ -218,18 +242,19 @@ StepReport Engine::take_step(double lr) {
   if (rebalancer_) rebalance(agreed.wanted_bytes);
 
   const double norm = std::sqrt(agreed.sum_squares) / comm_.world();
-  StepReport report{.grad_norm = norm, .skipped = agreed.num_non_finite > 0};
+  StepReport report{.grad_norm = norm, .reason = reason_to_skip(agreed, norm)};
+  report.skipped = report.reason != SkipReason::kNone;
+  if (agreed.loss) report.loss = *agreed.loss;
   if (!report.skipped) {
     update(agreed, norm, lr);
     ++num_steps_;
     skipped_in_a_row_ = 0;
   } else {
-    report.culprit = agreed.first_bad_param >= 0 ? specs_[static_cast<std::size_t>(agreed.first_bad_param)].name : "";
+    if (agreed.first_bad_param >= 0) report.culprit = specs_[static_cast<std::size_t>(agreed.first_bad_param)].name;
     ++num_skipped_;
     ++skipped_in_a_row_;
     if (comm_.rank() == 0)
-      ZERO_LOG(warn, "a step is skipped: the gradient of {} is not finite ({} in a row)", report.culprit,
-               skipped_in_a_row_);
+      ZERO_LOG(warn, "a step is skipped: {} ({} in a row)", told(report, agreed), skipped_in_a_row_);
   }
   report.step = num_steps_;
   reducer_.clear();
@@ -239,9 +264,9 @@ StepReport Engine::take_step(double lr) {
   count_traffic();
   if (report.skipped && skipped_in_a_row_ >= options_.max_skipped_steps) {
     throw Error(
-        fmt::format("{} steps in a row had a gradient that is not finite, the last in {}\n  Lower the learning rate, "
-                    "or look at the data of these steps.",
-                    skipped_in_a_row_, report.culprit));
+        fmt::format("{} steps in a row were skipped, the last because {}\n  Lower the learning rate, or look at the "
+                    "data of these steps.",
+                    skipped_in_a_row_, told(report, agreed)));
   }
   return report;
 }
@@ -334,31 +359,12 @@ void Engine::apply(const Move& move) {
   ZERO_CHECK(false, "{} does not belong into step()", describe(move, state_.units()));
 }
 
-// What crossed since the last step: between ranks, to and from disk, over the link.
-void Engine::count_traffic() {
-  const Traffic now = comm_.traffic();
-  step_traffic_.sent_bytes = now.sent_bytes - at_last_step_.sent_bytes - untraced_.sent_bytes;
-  step_traffic_.received_bytes = now.received_bytes - at_last_step_.received_bytes - untraced_.received_bytes;
-  at_last_step_ = now;
-  if (disk_ != nullptr) {
-    const DiskTraffic& disk = disk_->traffic();
-    disk_of_step_ = {disk.read_bytes - disk_at_last_step_.read_bytes,
-                     disk.written_bytes - disk_at_last_step_.written_bytes,
-                     disk.waited_seconds - disk_at_last_step_.waited_seconds};
-    disk_at_last_step_ = disk;
-  }
-  untraced_ = {};
-  if (link_ != nullptr) {
-    const LinkTraffic& link = link_->traffic();
-    link_of_step_ = {link.up_bytes - link_at_last_step_.up_bytes, link.down_bytes - link_at_last_step_.down_bytes,
-                     link.busy_seconds - link_at_last_step_.busy_seconds,
-                     link.waited_seconds - link_at_last_step_.waited_seconds};
-    link_at_last_step_ = link;
-  }
-}
-
-Agreement Engine::exchange_findings() {
-  RankFindings mine{.trace_hash = hash_of(executor_.trace()), .present = reducer_.present()};
+Agreement Engine::exchange_findings(const StepLimits& limits) {
+  RankFindings mine{.trace_hash = hash_of(executor_.trace()),
+                    .present = reducer_.present(),
+                    .loss = limits.loss,
+                    .max_loss = limits.max_loss,
+                    .max_grad_norm = limits.max_grad_norm};
   if (rebalancer_) mine.wanted_bytes = rebalancer_->wanted(untouched_bytes());
   for (const Unit& unit : state_.units()) {
     const bool reduced = unit.trainable && executor_.finished_backwards() > 0;
@@ -397,14 +403,30 @@ void Engine::read_full_precision(int unit, const std::function<void(std::span<co
   read(whole);
 }
 
-void Engine::pause() {
-  rethrow_stored();
+void Engine::require_between_steps(std::string_view key, std::string_view what) const {
   if (executor_.in_backward() || executor_.finished_backwards() > 0)
-    throw ConfigError("checkpoint", "", "saved or loaded between a backward pass and its step()",
+    throw ConfigError(key, "", fmt::format("{} between a backward pass and its step()", what),
                       "do it after step(), when no gradient waits");
   if (!gatherer_.pinned().empty())
-    throw ConfigError("checkpoint", "", "saved or loaded while parameters are gathered",
-                      "end the gathered() scope first");
+    throw ConfigError(key, "", fmt::format("{} while parameters are gathered", what), "end the gathered() scope first");
+}
+
+ReplicaCheck Engine::compare_replicas() {
+  rethrow_stored();
+  require_between_steps("replicas", "compared");
+  if (comm_.world() == 1 || state_.placement().parameter_sharded) return {};
+  return fatal_if_io_fails([&] {
+    updater_.finish();
+    gatherer_.finish();  // what the last update sends is part of them
+    std::vector<std::uint64_t> hashes;
+    for (const Unit& unit : state_.units()) hashes.push_back(replica_hash(state_, unit.index));
+    return zero::compare_replicas(comm_, hashes, state_.units());
+  });
+}
+
+void Engine::pause() {
+  rethrow_stored();
+  require_between_steps("checkpoint", "saved or loaded");
   finish();
   fatal_if_io_fails([&] {
     state_.cancel_fetch();
@@ -513,68 +535,6 @@ void Engine::rethrow_stored() {
     std::rethrow_exception(failed_);
   if (stored_ != nullptr) [[unlikely]]
     std::rethrow_exception(std::exchange(stored_, nullptr));
-}
-
-PhaseSeconds Engine::phase_seconds() const {
-  return {gatherer_.seconds(), reducer_.seconds(), updater_.seconds(), comm_.waited_seconds()};
-}
-
-PhaseSeconds Engine::take_phase_seconds() {
-  const PhaseSeconds now = phase_seconds();
-  const PhaseSeconds since{now.gather - taken_.gather, now.reduce - taken_.reduce, now.update - taken_.update,
-                           now.wait - taken_.wait};
-  taken_ = now;
-  return since;
-}
-
-EngineReport Engine::report() const {
-  EngineReport report{.world = comm_.world(),
-                      .rank = comm_.rank(),
-                      .stage = options_.stage,
-                      .transport = std::string(comm_.transport())};
-  const auto at_update = [this](Tier tier) { return memory_at_update_[static_cast<std::size_t>(tier)]; };
-  report.memory = at_update(Tier::kDevice);
-  report.host_memory = at_update(Tier::kHost);
-  report.disk_memory = at_update(Tier::kDisk);
-  report.peak_host_memory = ledger_.peak(Tier::kHost);
-  report.disk_per_step = disk_of_step_;
-  report.link_per_step = link_of_step_;
-  report.disk = disk_ == nullptr ? "" : disk_->describe();
-  report.peak_memory = ledger_.peak(Tier::kDevice);
-  report.peak_memory_bytes = ledger_.peak_total(Tier::kDevice);
-  report.sent_bytes_per_step = step_traffic_.sent_bytes;
-  report.received_bytes_per_step = step_traffic_.received_bytes;
-  if (!schedule().stations.empty())
-    report.planned_sent_bytes = simulate(schedule(), state_.units(), comm_.world()).sent_bytes;
-  report.skipped_steps = num_skipped_;
-  report.delayed_steps = num_delayed_;
-  report.rates = placer_.rates();
-  StepProfile gathers;
-  if (!schedule().stations.empty()) count_gathers(schedule(), state_.units().size(), gathers);
-  report.transfers = placer_.predicted(state_.placement(), gathers);
-  report.replans = num_replans_;
-  report.moved_bytes = moved_bytes_;
-  report.departed_steps = num_departed_;
-  const Placement& placement = state_.placement();
-  for (const ParamSpec& spec : specs_) {
-    report.num_parameters += spec.numel();
-    if (!spec.trainable) {
-      report.state_formula_bytes += static_cast<double>(spec.numel()) * static_cast<double>(size_of(spec.dtype)) /
-                                    (placement.parameter_sharded ? comm_.world() : 1);
-      continue;
-    }
-    if (placement.delayed_update)  // the gradient that waits
-      report.state_formula_bytes += static_cast<double>(spec.numel()) *
-                                    (placement.fp32_gradient() ? 4.0 : static_cast<double>(size_of(spec.dtype))) /
-                                    comm_.world();
-    report.state_formula_bytes +=
-        state_formula_bytes(spec.numel(), comm_.world(), options_.stage, spec.dtype, rule_->num_moments());
-    report.sent_formula_bytes +=
-        sent_formula_numel(spec.numel(), comm_.world(), placement) * static_cast<double>(size_of(spec.dtype));
-  }
-  for (const Unit& unit : state_.units())
-    report.padding_bytes += padding_numel(unit, comm_.world()) * static_cast<std::int64_t>(size_of(unit.dtype));
-  return report;
 }
 
 }  // namespace zero

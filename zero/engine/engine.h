@@ -27,6 +27,7 @@
 #include "zero/engine/options.h"
 #include "zero/engine/placer.h"
 #include "zero/engine/rebalancer.h"
+#include "zero/engine/replicas.h"
 #include "zero/engine/updater.h"
 
 namespace zero {
@@ -57,11 +58,15 @@ class Engine final : private UnitPins {
   void add_gradient(int param, const std::byte* gradient);
   // The end of a micro-batch that is not the step's last.
   void end_micro_batch();
-  StepReport step(double lr);
+  StepReport step(double lr, const StepLimits& limits = {});
 
   // Collective. The unit's whole range in full precision (the master where there is one), on every rank, for as long as
   // `read` takes; `read` is Local. As finish() does, it applies a gradient that waits: later steps are others then.
   void read_full_precision(int unit, const std::function<void(std::span<const float>)>& read);
+
+  // Collective; between steps, of which it changes nothing. Do the ranks still hold the same of what each holds whole?
+  // Throws ConfigError where gradients wait for a step(), or while parameters are gathered.
+  ReplicaCheck compare_replicas();
 
   // Of checkpoints. Collective: ends everything that was begun, as finish() does, and gives up gathered units; then the
   // states may be read or written, Locally, until the next use or step.
@@ -99,11 +104,12 @@ class Engine final : private UnitPins {
   // What a failed read or write leaves behind is no state to go on from: every later call throws the same error.
   template <typename Body>
   auto fatal_if_io_fails(Body body);
-  Agreement exchange_findings();
+  Agreement exchange_findings(const StepLimits& limits);
+  void require_between_steps(std::string_view key, std::string_view what) const;
   void bring(int unit, Use why);
   void refuse_half_updated(int unit, Use why) const;
   void begin_backward();
-  StepReport take_step(double lr);
+  StepReport take_step(double lr, const StepLimits& limits);
   void update(const Agreement& agreed, double norm, double lr);
   std::vector<int> update_order() const;
   void release_delayed();

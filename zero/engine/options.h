@@ -4,7 +4,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "zero/base/timeline.h"
@@ -81,17 +84,31 @@ struct EngineOptions {
   double clip = 0;             // global gradient norm; 0: off
   int threads = 1;             // for sums and updates
   int local_world = 1;         // ranks that share this machine's memory
-  int max_skipped_steps = 10;  // so many steps in a row with a non-finite gradient end the run
+  int max_skipped_steps = 10;  // so many skipped steps in a row end the run
   // Gets what the engine does while it records; outlives the engine.
   Timeline* timeline = nullptr;
 };
 
+// What a step must stay under: where the mean loss over ranks, or the norm, exceeds its limit, nothing is updated on
+// any rank. Rank 0's limits count.
+struct StepLimits {
+  std::optional<double> loss;  // this rank's; where every rank gives one, their mean must be finite, too
+  double max_loss = std::numeric_limits<double>::infinity();
+  double max_grad_norm = std::numeric_limits<double>::infinity();
+};
+
+enum class SkipReason : std::uint8_t { kNone, kNonFinite, kLossSpike, kNormSpike };
+
+std::string_view name_of(SkipReason reason);  // "", "not finite", "loss spike", "norm spike"
+
 // What one step did.
 struct StepReport {
-  std::int64_t step = 0;  // updates so far, this one included; skipped steps do not count
-  double grad_norm = 0;   // of the average over ranks, before clipping
-  bool skipped = false;   // a gradient was not finite: nothing was updated
-  std::string culprit;    // then: the first parameter with such a gradient
+  std::int64_t step = 0;                  // updates so far, this one included; skipped steps do not count
+  double grad_norm = 0;                   // of the average over ranks, before clipping
+  bool skipped = false;                   // nothing was updated
+  std::string culprit;                    // the first parameter whose gradient is not finite
+  SkipReason reason = SkipReason::kNone;  // of a skipped step: the first that holds, in their order
+  double loss = std::numeric_limits<double>::quiet_NaN();  // mean over ranks; NaN where one gave none
 };
 
 // How far an engine has come: with the states that ShardedState holds, all that its next step depends on.

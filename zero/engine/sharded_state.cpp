@@ -270,6 +270,21 @@ void ShardedState::read_shard(int index, int state, const ReadVisit& visit) {
   });
 }
 
+void ShardedState::read_replicated(int index, const ReplicaVisit& visit) {
+  const std::int64_t numel = unit(index).numel;
+  const auto read = [&](const StateArray& array) {
+    const std::int64_t size = array.element_bytes(index);
+    for_each_tile(pass_, array, TileAccess::kRead, index, [&](const Tile& tile) {
+      const std::int64_t count = std::clamp<std::int64_t>(numel - tile.begin, 0, tile.numel);
+      if (count > 0) visit({tile.data[0], static_cast<std::size_t>(count * size)});
+    });
+  };
+  if (!placement_.parameter_sharded) read(parameter_);
+  if (placement_.optimizer_sharded) return;
+  read(master_);
+  for (const StateArray& moment : moments_) read(moment);
+}
+
 void ShardedState::write_held(int index, int state, const WriteFill& fill) {
   ZERO_CHECK(state >= 0 && state < num_saved_states(index), "{} has no state {}", unit(index).name, state);
   cancel_fetch();

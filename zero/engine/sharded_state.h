@@ -107,6 +107,11 @@ class ShardedState {
   using WriteFill = std::function<void(std::int64_t first, std::span<float> elements)>;
   void write_held(int unit, int state, const WriteFill& fill);
 
+  // Calls visit(elements) for all of a unit that every rank holds alike, piece by piece: the parameters where they are
+  // whole, then master and moments where those are; no padding. Never called where everything is sharded.
+  using ReplicaVisit = std::function<void(std::span<const std::byte> elements)>;
+  void read_replicated(int unit, const ReplicaVisit& visit);
+
   const StateArray& parameters() const { return parameter_; }
   const StateArray& applied_gradients() const { return placement_.delayed_update ? kept_gradient_ : gradient_; }
   const StateArray& masters() const { return master_; }

@@ -16,8 +16,11 @@ Attachment::~Attachment() = default;
 StepReport Attachment::step() {
   return impl_->step(impl_->lr());
 }
-StepReport Attachment::step(double lr) {
-  return impl_->step(lr);
+StepReport Attachment::step(double lr, const StepLimits& limits) {
+  return impl_->step(lr, limits);
+}
+ReplicaCheck Attachment::compare_replicas() {
+  return impl_->engine().compare_replicas();
 }
 
 Attachment::AccumulateScope::AccumulateScope(AttachedModule& module) : module_(module) {}

@@ -25,6 +25,7 @@
 #include "zero/checkpoint/load.h"
 #include "zero/checkpoint/save.h"
 #include "zero/engine/options.h"
+#include "zero/engine/replicas.h"
 #include "zero/plan/schedule.h"
 #include "zero/torch/world.h"
 
@@ -63,9 +64,10 @@ class Attachment {
 
   // Collective. Reduces what is left, agrees on the norm, clips, updates, clears. `lr` replaces the optimizer's for
   // this step. Throws CommError; ConfigError when a parameter lost its key (Module::to, set_data) since attach, with
-  // its name; Error after max_skipped_steps steps in a row with a non-finite gradient.
+  // its name; Error after max_skipped_steps steps in a row that were skipped: for a gradient that is not finite, or
+  // beyond `limits`.
   StepReport step();
-  StepReport step(double lr);
+  StepReport step(double lr, const StepLimits& limits = {});
 
   // A scope for every micro-batch but the last of a step.
   class [[nodiscard]] AccumulateScope {
@@ -107,6 +109,10 @@ class Attachment {
   // do: what is evaluated afterwards is what is saved. Steps after it are others than without it; within a step, or in
   // a gathered() scope, it is refused (ConfigError).
   void finish_updates();
+
+  // Collective; between steps. Whether the ranks still hold the same parameters (at stage 0 optimizer states, too); at
+  // stage 3 there is nothing to compare. Module buffers are each rank's own.
+  ReplicaCheck compare_replicas();
 
   // Collective; between steps. A checkpoint at `path`: states, module buffers and this rank's random generator. save()
   // returns when it is durable; begin_save() as CheckpointSave tells, which goes before this. load() takes what any

@@ -258,9 +258,9 @@ void AttachedModule::verify() const {
   }
 }
 
-StepReport AttachedModule::step(double lr) {
+StepReport AttachedModule::step(double lr, const StepLimits& limits) {
   verify();
-  return engine_->step(lr);
+  return engine_->step(lr, limits);
 }
 
 std::vector<int> AttachedModule::units_of(const torch::nn::Module& module) const {

@@ -41,7 +41,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
 
   // Throws ConfigError naming the first parameter that is not ours any more.
   void verify() const;
-  StepReport step(double lr);
+  StepReport step(double lr, const StepLimits& limits = {});
   double lr() const { return learning_rate(options_.optimizer); }
   // The units that hold the parameters of `module`, which must be the attached one or lie inside it.
   std::vector<int> units_of(const torch::nn::Module& module) const;
