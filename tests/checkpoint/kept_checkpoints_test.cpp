@@ -68,8 +68,9 @@ Bits run(Launcher& launcher, const Cell& cell, int from, int to, std::vector<int
       load_checkpoint(model.engine(), KeptCheckpoints::path_of(from), kept.files());
     }
     for (int step = from; step < to; ++step) {
-      if (std::ranges::find(at, step) != at.end())
+      if (std::ranges::find(at, step) != at.end()) {
         EXPECT_TRUE(kept.save(model.engine(), step, {.run = {{"step", std::to_string(step)}}}));
+      }
       train_steps(model, step, step + 1, cell.accumulate);
     }
     end[static_cast<std::size_t>(comm.rank())] = state_bits(model.engine());
@@ -78,8 +79,8 @@ Bits run(Launcher& launcher, const Cell& cell, int from, int to, std::vector<int
 }
 
 TEST(KeptCheckpoints, NewRanksGoOnFromThemWithTheBitsOfTheRunThatWasNotInterrupted) {
-  for (const int world : {1, 2, 3}) {
-    for (const int stage : {0, 2, 3}) {
+  for (const int world : {1, 3}) {
+    for (const int stage : {0, 3}) {
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
         const Cell cell{.world = world, .stage = stage, .dtype = dtype};
         Launcher launcher, nobody;
