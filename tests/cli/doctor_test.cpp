@@ -75,6 +75,7 @@ std::string flight_file(int rank, int begun, int blamed) {
                         {"written_ns", 2000000000},
                         {"reason", blamed >= 0 ? "rank 2: all_gather #5:\nlate \u001b[31m" : ""},
                         {"blamed", blamed},
+                        {"waited_ns", 0},
                         {"unreadable", 0},
                         {"entries", entries}}
       .dump();

@@ -45,6 +45,11 @@ class Told {
     record_.cause = {.reason = reason, .blamed = blamed};
     return *this;
   }
+  // As its communicator writes it when it had waited so long.
+  Told& waited(std::int64_t nanoseconds) {
+    record_.cause.waited_ns = nanoseconds;
+    return *this;
+  }
   // Only the newest are kept.
   Told& keeps(std::size_t count) {
     auto& entries = record_.entries;
@@ -241,6 +246,34 @@ TEST(Diagnosis, TheOrderOfTheRecordsDoesNotMatter) {
   const auto one = diagnose({a, b, third}), other = diagnose({third, b, a});
   EXPECT_EQ(one.summary, other.summary);
   EXPECT_EQ(one.culprits, other.culprits);
+}
+
+// Rank 2 was stopped before it read rank 1's input, for which rank 1 waits in drain(). Rank 0 waits for both, and its
+// transport names the first of them; all throw that same error.
+TEST(Diagnosis, AWitnessIsNotTheCulpritThoughEveryErrorNamesIt) {
+  const FlightRecord first = Told(0, 3).rounds(5).fails(kGather, 1).waited(2 * kSecond),
+                     second = Told(1, 3).rounds(5).because("late", 1).waited(2 * kSecond - 900'000'000);
+  const auto without = diagnose({first, second});
+  EXPECT_EQ(without.trouble, FlightTrouble::kMissing) << without.summary;
+  EXPECT_EQ(without.culprits, std::vector{2});
+  EXPECT_TRUE(says(without.ranks[1].did, "then it waited for others, 1.100 s when its error came"));
+  const auto with = diagnose({first, second, Told(2, 3).rounds(5)});
+  EXPECT_EQ(with.trouble, FlightTrouble::kBehind) << with.summary;
+  EXPECT_EQ(with.culprits, std::vector{2});
+}
+
+// It computes for long, and hears of the others' error when it begins.
+TEST(Diagnosis, ALateRankThatThrowsTheErrorAboutItselfIsTheCulprit) {
+  const auto found = diagnose({Told(0, 2).rounds(5).fails(kGather, 1).waited(2 * kSecond),
+                               Told(1, 2).rounds(5).fails(kGather, 1).waited(50'000)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kOwnError) << found.summary;
+  EXPECT_EQ(found.culprits, std::vector{1});
+}
+
+TEST(Diagnosis, ARecordThatWasWrittenBeforeItBeganIsStillComparedWithItself) {
+  FlightRecord record = Told(0, 1).rounds(1);
+  record.written_ns = record.started_ns - 1;
+  EXPECT_EQ(diagnose({record}).trouble, FlightTrouble::kNone);
 }
 
 TEST(Diagnosis, ARankThatHasBegunNothingIsSaid) {

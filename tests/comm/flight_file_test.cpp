@@ -28,7 +28,7 @@ FlightRecord three_entries() {
           .started_ns = 1000,
           .written_ns = 9000,
           .num_unreadable = 1,
-          .cause = {.reason = "rank 3: barrier #2: late", .blamed = 3},
+          .cause = {.reason = "rank 3: barrier #2: late", .blamed = 3, .waited_ns = 77},
           .entries = {{.number = 5, .collective = 4, .call = gather, .began_ns = 2000, .ended_ns = 2100},
                       {.number = 6, .call = send, .began_ns = 2200, .ended_ns = 2300, .failed = true},
                       {.number = 9, .collective = 5, .call = {}, .began_ns = 2400}}};
@@ -47,6 +47,7 @@ TEST(FlightFile, WhatIsWrittenIsRead) {
   EXPECT_EQ(in.num_unreadable, 1u);
   EXPECT_EQ(in.cause.reason, "rank 3: barrier #2: late");
   EXPECT_EQ(in.cause.blamed, 3);
+  EXPECT_EQ(in.cause.waited_ns, 77);
   ASSERT_EQ(in.entries.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(in.entries[i].number, out.entries[i].number);

@@ -75,6 +75,9 @@ class Comparison {
       text = fmt::format("{}: failed after {}", what, seconds(entry.ended_ns - entry.began_ns));
     } else if (entry.ended_ns == 0) {
       text = fmt::format("{}: begun {} before the last record, and not ended", what, seconds(now_ - entry.began_ns));
+    } else if (const std::int64_t waited = rank.record->cause.waited_ns; waited > 0 && is_witness(rank)) {
+      text = fmt::format("{}: ended {} before the last record; then it waited for others, {} when its error came", what,
+                         seconds(now_ - entry.ended_ns), seconds(waited));
     } else {
       text = fmt::format("{}: ended {} before the last record; computing, or in no collective, since then", what,
                          seconds(now_ - entry.ended_ns));
@@ -90,6 +93,23 @@ class Comparison {
     out_.collective = collective;
     out_.summary = std::move(summary);
     return true;
+  }
+
+  // Waited for others at least half as long as the one that waited longest: what it met is the fault of another,
+  // whatever the transport says, which names the first of those that did not answer.
+  bool is_witness(const Progress& rank) const {
+    std::int64_t longest = 0;
+    for (const Progress& other : ranks_) longest = std::max(longest, other.record->cause.waited_ns);
+    return rank.record->cause.waited_ns > 0 && rank.record->cause.waited_ns >= longest / 2;
+  }
+  bool is_witness(int rank) const {
+    return std::ranges::any_of(ranks_,
+                               [&](const Progress& other) { return other.rank() == rank && is_witness(other); });
+  }
+  // Without the witnesses among them, unless all are.
+  void drop_witnesses(std::vector<int>& ranks) const {
+    if (std::ranges::all_of(ranks, [this](int rank) { return is_witness(rank); })) return;
+    std::erase_if(ranks, [this](int rank) { return is_witness(rank); });
   }
 
   const Progress& of(int rank) const {
@@ -141,7 +161,7 @@ class Comparison {
   bool find_own_error() {
     std::vector<const Progress*> own;
     for (const Progress& rank : ranks_)
-      if (rank.record->cause.blamed == rank.rank()) own.push_back(&rank);
+      if (rank.record->cause.blamed == rank.rank() && !is_witness(rank)) own.push_back(&rank);
     if (own.empty()) return false;
     std::ranges::sort(own, {}, [](const Progress* rank) { return rank->record->written_ns; });
     std::vector<int> culprits;
@@ -152,12 +172,13 @@ class Comparison {
                               culprits.size() == 1 ? "its" : "their", did(*own.front())));
   }
 
-  // The ranks that most errors name; of `among` alone, unless that is empty.
+  // The ranks that most errors name, without witnesses; of `among` alone, unless that is empty.
   std::vector<int> most_blamed(const std::vector<int>& among) const {
     std::map<int, int> votes;
     for (const Progress& rank : ranks_) {
       const int blamed = rank.record->cause.blamed;
-      if (blamed >= 0 && (among.empty() || std::ranges::find(among, blamed) != among.end())) ++votes[blamed];
+      if (blamed >= 0 && !is_witness(blamed) && (among.empty() || std::ranges::find(among, blamed) != among.end()))
+        ++votes[blamed];
     }
     int most = 0;
     for (const auto& [rank, count] : votes) most = std::max(most, count);
@@ -193,6 +214,7 @@ class Comparison {
     std::vector<int> behind;
     for (const Progress& rank : ranks_)
       if (rank.begun == least) behind.push_back(rank.rank());
+    drop_witnesses(behind);
     if (const std::vector<int> named = most_blamed(behind); !named.empty()) {
       behind = named;
     } else {
@@ -232,6 +254,7 @@ class Comparison {
     for (const Progress& rank : ranks_) behind.push_back(rank.rank());
     keep_least_ended(behind);
     if (behind.size() == ranks_.size()) return false;
+    drop_witnesses(behind);
     return settle(FlightTrouble::kBehind, behind, of(behind.front()).ended + 1,
                   fmt::format("{} {} behind: others have ended #{}: {}", format_ranks(behind), is_or_are(behind),
                               of(behind.front()).ended + 1, did(of(behind.front()))));
@@ -254,6 +277,7 @@ class Comparison {
 
 // All ranks of a run are there before one can fail: a record from before that is of another run.
 bool of_one_run(const FlightRecord& a, const FlightRecord& newest) {
+  if (&a == &newest) return true;
   return a.identity.run == newest.identity.run && a.identity.restart == newest.identity.restart &&
          a.identity.world == newest.identity.world && a.written_ns >= newest.started_ns;
 }

@@ -138,6 +138,7 @@ std::string flight_json(const FlightRecord& record) {
                   {"written_ns", record.written_ns},
                   {"reason", record.cause.reason},
                   {"blamed", record.cause.blamed},
+                  {"waited_ns", record.cause.waited_ns},
                   {"unreadable", record.num_unreadable}};
   std::string text = dump(head);
   text.back() = ',';
@@ -164,7 +165,7 @@ FlightRecord parse_flight(std::string_view text, std::string_view path) {
   const nlohmann::json json = parse_strictly(text, path);
   require_keys(json,
                {"format", "rank", "world", "run", "restart", "host", "process", "started_ns", "written_ns", "reason",
-                "blamed", "unreadable", "entries"},
+                "blamed", "waited_ns", "unreadable", "entries"},
                path);
   if (text_of(json["format"], "format", path) != kFormat) refuse_json(path, "is of another format");
   FlightRecord record;
@@ -181,7 +182,8 @@ FlightRecord parse_flight(std::string_view text, std::string_view path) {
   record.started_ns = natural(json["started_ns"], "started_ns", path);
   record.written_ns = natural(json["written_ns"], "written_ns", path);
   record.cause = {.reason = text_of(json["reason"], "reason", path),
-                  .blamed = index_or_none(json["blamed"], world, "blamed", path)};
+                  .blamed = index_or_none(json["blamed"], world, "blamed", path),
+                  .waited_ns = natural(json["waited_ns"], "waited_ns", path)};
   record.num_unreadable = static_cast<std::uint64_t>(natural(json["unreadable"], "unreadable", path));
   std::uint64_t number = 0, collective = 0;
   for (const auto& entry : array_of(json["entries"], "entries", path)) {

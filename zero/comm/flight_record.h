@@ -65,6 +65,8 @@ struct FlightIdentity {
 struct FlightCause {
   std::string reason;  // empty: no trouble
   int blamed = -1;
+  // How long this rank had been waiting for others when its error came: one that waited long is a witness.
+  std::int64_t waited_ns = 0;
 };
 
 struct FlightRecord {

@@ -2,19 +2,26 @@
 
 #include <utility>
 
-#include "zero/base/error.h"
+#include "zero/base/clock.h"
 #include "zero/base/log.h"
 #include "zero/comm/flight_file.h"
 
 namespace zero {
 
+void RecordedCommunicator::met(const CommError& error, double began) {
+  write({.reason = error.what(),
+         .blamed = error.rank(),
+         .waited_ns = static_cast<std::int64_t>(1e9 * (monotonic_seconds() - began))});
+}
+
 template <class Part>
 auto RecordedCommunicator::watch(std::uint64_t number, Part part) {
+  const double began = monotonic_seconds();
   try {
     return part();
   } catch (const CommError& error) {
     if (number != 0) ring_.end(number, /*failed=*/true);
-    write({.reason = error.what(), .blamed = error.rank()});
+    met(error, began);
     throw;
   } catch (...) {
     if (number != 0) ring_.end(number, /*failed=*/true);

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "zero/base/error.h"
 #include "zero/comm/communicator.h"
 #include "zero/comm/flight_ring.h"
 
@@ -54,9 +55,10 @@ class RecordedCommunicator final : public Communicator {
 
   template <class Begin>
   Work record(const FlightCall& call, Begin begin);
-  // Runs a part of an entry; what it throws is marked, written and passed on.
+  // Runs a part of an entry (0: of none); what it throws is marked, written and passed on.
   template <class Part>
   auto watch(std::uint64_t number, Part part);
+  void met(const CommError& error, double began);
 
   Allocation memory_;
   FlightRing ring_;
