@@ -93,10 +93,17 @@ TEST(LaunchFlags, EveryTorchrunFlagHasItsVariable) {
   EXPECT_EQ(options.master_address, "host0");
   EXPECT_EQ(options.master_port, 777);
   EXPECT_EQ(options.max_restarts, 5);
+  EXPECT_EQ(options.min_ranks, 0);
   EXPECT_EQ(options.run_name, "job7");
   EXPECT_EQ(options.shown_ranks, (std::vector{1}));
   EXPECT_EQ(options.role, "trainer");
   EXPECT_EQ(parse({"--max-restarts", "0", "x"}).max_restarts, 0) << "a flag beats its variable";
+}
+
+TEST(LaunchFlags, FewerRanksAreAnOptionOfOneMachine) {
+  EXPECT_EQ(parse({"-n", "4", "--max-restarts", "1", "--min-ranks", "3", "x"}).min_ranks, 3);
+  const Variable variable("PET_MIN_RANKS", "2");
+  EXPECT_EQ(parse({"-n", "4", "--max-restarts", "1", "x"}).min_ranks, 2);
 }
 
 TEST(LaunchFlags, ScriptsGoToPythonUnlessToldOtherwise) {

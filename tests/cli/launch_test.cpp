@@ -78,6 +78,16 @@ TEST_F(LaunchCommand, AReaderThatGoesAwayEndsTheRanks) {
   EXPECT_EQ(folder_.read(".status"), "141\n") << "128 + SIGPIPE";
 }
 
+TEST_F(LaunchCommand, GoesOnWithoutARankThatKeepsFailing) {
+  const Ran ran = launch(
+      "-n 3 --max-restarts 2 --min-ranks 2 -- sh -c '[ $RANK != 2 ] || exit 1; "
+      "[ $WORLD_SIZE = 2 ] || sleep 10; echo $RANK of $WORLD_SIZE'");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_NE(ran.output.find("[rank 1] 1 of 2\n"), std::string::npos) << ran.output;
+  EXPECT_NE(ran.errors.find("going on with 2 of 3 ranks (2 of 2): rank 2 failed twice in a row\n"), std::string::npos)
+      << ran.errors;
+}
+
 TEST_F(LaunchCommand, RankZeroGetsWhatIsPipedIn) {
   EXPECT_EQ(launch("--nproc-per-node 2 -- cat", "echo piped |").output, "piped\n") << "and the other ranks nothing";
 }
@@ -113,6 +123,11 @@ INSTANTIATE_TEST_SUITE_P(Flags, BadLaunchCommand,
                                          BadLaunch{"--rdzv-conf timeout=3 echo", "not supported"},
                                          BadLaunch{"--master-port 99999 echo", "allowed: 1 to 65535"},
                                          BadLaunch{"--max-restarts -1 echo", "out of range"},
+                                         BadLaunch{"--min-ranks 3 --max-restarts 1 -n 2 echo", "allowed: 0 to 2"},
+                                         BadLaunch{"--min-ranks 1 echo", "give --max-restarts N"},
+                                         BadLaunch{"--min-ranks 1 --max-restarts 1 --nnodes 2 --node-rank 0 "
+                                                   "--master-addr h echo",
+                                                   "several machines does not change its size"},
                                          BadLaunch{"--local-ranks-filter 1 echo", "allowed: 0 to 0"},
                                          BadLaunch{"/no/such/program", "No such file"}));
 

@@ -29,16 +29,16 @@ struct Outcome {
   std::string error;
 };
 
-Outcome attend(const std::string& name, int rank, int world, milliseconds timeout) {
+Outcome attend(const std::string& name, int rank, int world, milliseconds timeout, int generation = 0) {
   try {
-    return {meet(name, rank, world, timeout), ""};
+    return {meet(name, rank, world, generation, timeout), ""};
   } catch (const CommError& error) {
     return {{}, error.what()};
   }
 }
 
 TEST(Meeting, OneRankMeetsItself) {
-  const Meeting meeting = meet(name_here("one"), 0, 1, milliseconds(100));
+  const Meeting meeting = meet(name_here("one"), 0, 1, 0, milliseconds(100));
   EXPECT_EQ(meeting.board.size(), Board::bytes(1));
   EXPECT_EQ(meeting.sockets.size(), 1u);
 }
@@ -102,10 +102,36 @@ TEST(Meeting, AnotherVersionIsRefused) {
   std::jthread thread([&] { host = attend(name, 0, 2, milliseconds(5000)); });
   std::optional<UnixSocket> stranger;
   while (!(stranger = UnixSocket::connect(name))) std::this_thread::sleep_for(milliseconds(1));
-  const std::int32_t hello[4] = {1, 1, 2, 4711};
+  const std::int32_t hello[5] = {1, 1, 2, 4711, 0};
   stranger->send(hello, sizeof hello, -1, milliseconds(1000));
   thread.join();
   EXPECT_CONTAINS(host.error, "process 4711 runs another version of zero.cpp");
+}
+
+TEST(Meeting, ARankOfAnEarlierGenerationIsToldSoAndTheOthersMeetWithoutIt) {
+  const std::string name = name_here("stale");
+  Outcome host, stale, fresh;
+  {
+    std::jthread zero([&] { host = attend(name, 0, 3, milliseconds(10000), 2); });
+    stale = attend(name, 2, 4, milliseconds(10000), 1);
+    EXPECT_CONTAINS(stale.error,
+                    "rank 2: meeting of the ranks: rank 2 is of generation 1, this run is at generation 2");
+    std::jthread one([&] { attend(name, 1, 3, milliseconds(10000), 2); });
+    fresh = attend(name, 2, 3, milliseconds(10000), 2);
+  }
+  EXPECT_EQ(host.error, "");
+  EXPECT_EQ(fresh.error, "");
+}
+
+TEST(Meeting, ARankZeroOfAnEarlierGenerationGivesUp) {
+  const std::string name = name_here("stale-zero");
+  Outcome stale;
+  std::jthread zero([&] { stale = attend(name, 0, 2, milliseconds(10000), 1); });
+  const std::string why = "rank 0: meeting of the ranks: rank 0 is of generation 1, this run is at generation 2";
+  const Outcome fresh = attend(name, 1, 2, milliseconds(10000), 2);
+  EXPECT_CONTAINS(fresh.error, why);
+  zero.join();
+  EXPECT_CONTAINS(stale.error, why);
 }
 
 TEST(Meeting, ADeathBeforeAllAreThereIsNoticedAtOnce) {
@@ -115,7 +141,7 @@ TEST(Meeting, ADeathBeforeAllAreThereIsNoticedAtOnce) {
   std::jthread thread([&] { host = attend(name, 0, 3, milliseconds(30000)); });
   std::optional<UnixSocket> rank_1;
   while (!(rank_1 = UnixSocket::connect(name))) std::this_thread::sleep_for(milliseconds(1));
-  const std::int32_t hello[4] = {0x7a630001, 1, 3, 4711};
+  const std::int32_t hello[5] = {0x7a630002, 1, 3, 4711, 0};
   rank_1->send(hello, sizeof hello, -1, milliseconds(1000));
   std::this_thread::sleep_for(milliseconds(100));
   rank_1.reset();

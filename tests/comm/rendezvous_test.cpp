@@ -70,6 +70,15 @@ TEST(Rendezvous, RanksOfOneRunHaveOneId) {
   EXPECT_EQ(detect(other).run_id, detect(kTorchrun).run_id);
 }
 
+TEST(Rendezvous, ZeroLaunchCountsTheGenerations) {
+  Variables launched = kTorchrun;
+  EXPECT_EQ(detect(launched).generation, 0);
+  launched["ZERO_GENERATION"] = "3";
+  EXPECT_EQ(detect(launched).generation, 3);
+  launched["ZERO_GENERATION"] = "x";
+  EXPECT_CONTAINS(error_of(launched), "ZERO_GENERATION = x: is not a whole number");
+}
+
 TEST(Rendezvous, ZeroLaunchNamesItsRuns) {
   Variables launched = kTorchrun;
   launched["ZERO_RUN_ID"] = "5f3a";

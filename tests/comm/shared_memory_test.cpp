@@ -44,6 +44,27 @@ TEST(SharedMemory, RunIdsLongerThanASocketsNameAreToldApart) {
   EXPECT_EQ(sums[3], 5);
 }
 
+TEST(SharedMemory, ARankOfAnEarlierGenerationCannotJoin) {
+  const std::string run_id = fmt::format("generations-{}", getpid());
+  const auto of_generation = [&](int rank, int generation) {
+    RankEnvironment ranks = rank_of(rank, 2, run_id);
+    ranks.generation = generation;
+    return connect_shared_memory(ranks, milliseconds(20000));
+  };
+  std::string zero_failed;
+  std::jthread zero([&] {
+    try {
+      of_generation(0, 1)->barrier({}).wait();
+    } catch (const CommError& error) {
+      zero_failed = error.what();
+    }
+  });
+  EXPECT_THROW(of_generation(1, 0), CommError);
+  of_generation(1, 1)->barrier({}).wait();
+  zero.join();
+  EXPECT_EQ(zero_failed, "");
+}
+
 TEST(SharedMemory, ManyWindowsComeAndGo) {
   // More than a socket holds notices for, and each is read by the peer.
   const std::string run_id = fmt::format("windows-{}", getpid());

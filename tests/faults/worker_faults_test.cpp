@@ -80,6 +80,20 @@ TEST_F(WorkerFaults, AfterARestartADeathIsFoundAsWell) {
   EXPECT_SAYS(command, "rank 2 of 3 failed with signal 9");
 }
 
+TEST_F(WorkerFaults, ARankThatHangsAgainIsGivenUpAlthoughOnlyTheOthersSaySo) {
+  std::vector<std::string> program = worker({"--timeout", "1000"});
+  program.insert(program.begin() + 2, {"--max-restarts", "3", "--min-ranks", "2"});
+  WatchedCommand command(program);
+  ASSERT_TRUE(all_work(command)) << command.text();
+  strike(command.wait_for_rank(1), SIGSTOP);
+  ASSERT_TRUE(command.wait_for("starting all ranks again (1 of 3)")) << command.text();
+  strike(command.wait_for_rank(1), SIGSTOP);
+  ASSERT_TRUE(command.wait_for("going on with 2 of 3 ranks (2 of 3): rank 1 failed twice in a row")) << command.text();
+  command.wait_for_rank(1);
+  command.send(SIGTERM);
+  EXPECT_EQ(command.finish(), 128 + SIGTERM) << command.text();
+}
+
 TEST_F(WorkerFaults, AKilledLauncherLeavesNobody) {
   for (int round = 0; round < 5; ++round) {
     WatchedCommand command(worker());

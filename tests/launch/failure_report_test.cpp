@@ -75,5 +75,21 @@ TEST(FailureReport, IsEmptyWhenNobodyFailed) {
   EXPECT_EQ(failure_report(std::vector{exited(0, 0)}, 1), "");
 }
 
+TEST(FailureReport, TheSuspectIsTheCulpritOrTheOneThatHadToBeKilled) {
+  const RankEnd witness{.rank = 0, .end = {.exit_code = 3}};
+  const RankEnd broken{.rank = 1, .end = {.exit_code = 1}};
+  const RankEnd told{.rank = 2, .end = {.signal = SIGTERM}, .ended_by_us = true};
+  const RankEnd stuck{.rank = 3, .end = {.signal = SIGKILL}, .ended_by_us = true};
+  const auto suspect = [](const std::vector<RankEnd>& ends) {
+    const RankEnd* found = find_suspect(ends);
+    return found == nullptr ? -1 : found->rank;
+  };
+  EXPECT_EQ(suspect({witness, broken, stuck}), 1);
+  EXPECT_EQ(suspect({witness, told, stuck}), 3);
+  EXPECT_EQ(suspect({witness, told}), -1);
+  EXPECT_EQ(suspect({witness, stuck, stuck}), -1) << "which of the two is not known";
+  EXPECT_EQ(suspect({told, stuck}), -1) << "nobody failed";
+}
+
 }  // namespace
 }  // namespace zero

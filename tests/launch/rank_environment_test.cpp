@@ -9,7 +9,7 @@ namespace zero {
 namespace {
 
 std::map<std::string, std::string> variables(const LaunchOptions& options, int local_rank, int cores = 8) {
-  const auto list = rank_variables(options, {.run_id = "5f", .master_port = 1234, .restart = 2}, local_rank, cores);
+  const auto list = rank_variables(options, {.run_id = "5f", .master_port = 1234, .generation = 2}, local_rank, cores);
   return {list.begin(), list.end()};
 }
 
@@ -38,6 +38,7 @@ TEST(RankEnvironment, IsTorchruns) {
                                                     {"TORCHELASTIC_MAX_RESTARTS", "4"},
                                                     {"OMP_NUM_THREADS", "4"},
                                                     {"ZERO_RUN_ID", "5f"},
+                                                    {"ZERO_GENERATION", "2"},
                                                     {"TORCHELASTIC_USE_AGENT_STORE", "False"}};
   EXPECT_EQ(set, expected);
 }

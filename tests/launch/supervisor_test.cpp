@@ -218,6 +218,94 @@ TEST(Supervisor, ABadConfigurationIsNotTriedAgain) {
   EXPECT_EQ(outcome.output, "try\n");
 }
 
+// `text` on four ranks, that may become fewer.
+LaunchOptions elastic(const std::string& text, int max_restarts, int min_ranks) {
+  LaunchOptions options = script(4, text);
+  options.max_restarts = max_restarts;
+  options.min_ranks = min_ranks;
+  return options;
+}
+
+const std::string kThirdOfFourFails =
+    "if [ $WORLD_SIZE = 4 ]; then [ $LOCAL_RANK != 2 ] || exit 9; sleep 10; fi; echo $RANK/$WORLD_SIZE";
+
+TEST(Supervisor, ARankThatKeepsFailingIsGivenUp) {
+  LaunchOptions options = elastic(kThirdOfFourFails + " $LOCAL_RANK/$LOCAL_WORLD_SIZE", 3, 2);
+  options.progress = [] { return 40; };
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"0/3 0/3", "[rank 1] 1/3 1/3", "[rank 2] 2/3 2/3"}));
+  EXPECT_NE(outcome.errors.find("zero launch: starting all ranks again (1 of 3)\n"), std::string::npos);
+  EXPECT_NE(
+      outcome.errors.find("zero launch: going on with 3 of 4 ranks (2 of 3): rank 2 failed twice after step 40\n"),
+      std::string::npos)
+      << outcome.errors;
+}
+
+TEST(Supervisor, NeverFewerThanMinRanks) {
+  for (const int min_ranks : {0, 4}) {
+    const Outcome outcome = run_launch(elastic(kThirdOfFourFails, 3, min_ranks));
+    EXPECT_EQ(outcome.status, 3);
+    EXPECT_EQ(outcome.output, "");
+    EXPECT_NE(outcome.errors.find("again (3 of 3)"), std::string::npos) << outcome.errors;
+  }
+}
+
+TEST(Supervisor, ASmallerWorldThatCannotHoldTheRunIsPassedOver) {
+  LaunchOptions options = elastic(kThirdOfFourFails, 3, 1);
+  options.program_for = [](int world) -> WorldProgram {
+    if (world == 3) throw ConfigError("batch", "8", "no multiple of 3", "");
+    return {.words = {"/bin/sh", "-c", fmt::format("echo other of $WORLD_SIZE {}", world)}, .change = "batch 2 -> 4"};
+  };
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"other of 2 2", "[rank 1] other of 2 2"}));
+  EXPECT_NE(outcome.errors.find("not with 3 ranks: batch = 8: no multiple of 3"), std::string::npos) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("going on with 2 of 4 ranks (2 of 3): rank 2 failed twice in a row; batch 2 -> 4\n"),
+            std::string::npos)
+      << outcome.errors;
+}
+
+TEST(Supervisor, WhenNoSmallerWorldHoldsTheRunItEndsWithTheReasons) {
+  LaunchOptions options = elastic(kThirdOfFourFails, 3, 2);
+  options.program_for = [](int world) -> WorldProgram { throw ConfigError("world", std::to_string(world), "no", ""); };
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 3);
+  for (const char* part : {"not with 3 ranks: world = 3: no", "not with 2 ranks: world = 2: no",
+                           "rank 2 failed twice in a row, and no smaller world holds this run: not started again\n"}) {
+    EXPECT_NE(outcome.errors.find(part), std::string::npos) << outcome.errors;
+  }
+}
+
+TEST(Supervisor, WhenTheSystemHasNoMoreProcessesItGoesOnWithThoseThatStart) {
+  // Five descriptors a rank stand for processes here: a limit that this test may set.
+  LaunchOptions options = script(8, "[ $RANK != 7 ] || exit 9; sleep 10");
+  options.max_restarts = 3;
+  options.min_ranks = 2;
+  options.progress = [] {  // called in the launcher, after the first attempt
+    const rlimit few{.rlim_cur = 30, .rlim_max = 30};
+    setrlimit(RLIMIT_NOFILE, &few);
+    return 0;
+  };
+  options.program_for = [&](int) -> WorldProgram { return {.words = {"/bin/sh", "-c", "echo $RANK/$WORLD_SIZE"}}; };
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  const std::regex line("zero launch: going on with ([2-7]) of 8 ranks \\(2 of 3\\): rank \\1 could not be started\n");
+  std::smatch ranks;
+  ASSERT_TRUE(std::regex_search(outcome.errors, ranks, line)) << outcome.errors;
+  EXPECT_EQ(std::to_string(lines(outcome.output).size()), ranks[1]) << outcome.output;
+}
+
+TEST(Supervisor, EachAttemptIsAnotherGeneration) {
+  LaunchOptions options =
+      script(1, "echo $ZERO_GENERATION $TORCHELASTIC_RESTART_COUNT $ZERO_RUN_ID; [ $ZERO_GENERATION = 2 ]");
+  options.max_restarts = 2;
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_TRUE(std::regex_match(outcome.output, std::regex("0 0 ([0-9a-f]+)\n1 1 \\1-1\n2 2 \\1-2\n")))
+      << outcome.output;
+}
+
 TEST(Supervisor, OnlyShownRanksAreShownAndFailuresAlways) {
   LaunchOptions options = script(2, "echo from $RANK; echo err $RANK >&2; sleep 0.1; [ $RANK = 0 ]");
   options.shown_ranks = {0};

@@ -23,6 +23,7 @@ struct Flags {
   std::string role = "default";
   int node_rank = -1;
   int max_restarts = 0;
+  int min_ranks = 0;
   int port = 0;
   int world = 0;
   bool standalone = false;
@@ -61,6 +62,7 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--port", flags.port, "the same");
   app.add_flag("--standalone", flags.standalone, "one machine; the default")->envname("PET_STANDALONE");
   add("max-restarts", flags.max_restarts, "start all ranks again so often after a failure");
+  add("min-ranks", flags.min_ranks, "and without one that keeps failing, down to so many ranks");
   add("rdzv-id", flags.rdzv_id, "name of the run");
   add("rdzv-backend", flags.rdzv_backend, "c10d or static");
   add("rdzv-endpoint", flags.rdzv_endpoint, "HOST[:PORT] of machine 0");
@@ -77,8 +79,9 @@ void add_flags(CLI::App& app, Flags& flags) {
 int machines(const Flags& flags) {
   const auto colon = flags.nnodes.find(':');
   if (colon != std::string::npos && flags.nnodes.substr(0, colon) != flags.nnodes.substr(colon + 1)) {
-    throw ConfigError("--nnodes", flags.nnodes, "a world that changes its size is not supported",
-                      "give one number, and --max-restarts to start again after a failure");
+    throw ConfigError(
+        "--nnodes", flags.nnodes, "a world that changes its size is not supported",
+        "give one number; --max-restarts starts again after a failure, on one machine with --min-ranks fewer");
   }
   return to_int("--nnodes", flags.nnodes.substr(0, colon), 1, 1 << 20);
 }
@@ -142,6 +145,19 @@ void check_backend(const Flags& flags) {
   set_option(scratch, transport, {"comm.transport", parse_value(flags.backend), flags.backend, "--backend", true});
 }
 
+void check_min_ranks(const Flags& flags, const LaunchOptions& options) {
+  if (flags.min_ranks == 0) return;
+  const std::string text = std::to_string(flags.min_ranks);
+  if (options.nodes > 1) {
+    throw ConfigError("--min-ranks", text, "the world of several machines does not change its size",
+                      "use it on one machine, or leave it out");
+  }
+  to_int("--min-ranks", text, 0, options.ranks);
+  if (flags.max_restarts == 0) {
+    throw ConfigError("--min-ranks", text, "without restarts there is never another attempt", "give --max-restarts N");
+  }
+}
+
 std::vector<int> filter(const Flags& flags, int ranks) {
   std::vector<int> shown;
   for (std::size_t at = 0; at < flags.shown.size();) {
@@ -190,6 +206,8 @@ std::optional<LaunchOptions> parse_launch(Arguments arguments) {
   options.run_name = flags.rdzv_id;
   options.role = flags.role;
   options.max_restarts = flags.max_restarts;
+  check_min_ranks(flags, options);
+  options.min_ranks = flags.min_ranks;
   options.bind_cores = !flags.no_bind;
   options.shown_ranks = filter(flags, options.ranks);
   check_backend(flags);

@@ -9,6 +9,7 @@
 #include "zero/cli/configured.h"
 #include "zero/cli/torch_library.h"
 #include "zero/config/load.h"
+#include "zero/config/option.h"
 #include "zero/launch/supervisor.h"
 
 namespace zero::cli {
@@ -25,13 +26,48 @@ void add_rank_flags(CLI::App& app, RankFlags& ranks) {
   app.add_option("--run-id", ranks.run_id, "name under which ranks of one machine meet");
 }
 
-int start_ranks(int num_ranks, const ConfigArguments& config, const RunConfig& run, bool overwrite) {
+void check_min_ranks(const LoadedConfig& loaded, int num_ranks) {
+  const RunConfig& run = loaded.config.run;
+  const auto origin = loaded.origins.find("run.min_ranks");
+  const auto refuse = [&](const std::string& reason, const std::string& remedy) {
+    throw ConfigError(located(origin == loaded.origins.end() ? "" : origin->second, "run.min_ranks"),
+                      std::to_string(run.min_ranks), reason, remedy);
+  };
+  if (run.min_ranks > num_ranks)
+    refuse(fmt::format("more than the {} that are started", num_ranks), fmt::format("allowed: 0 to {}", num_ranks));
+  if (run.min_ranks > 0 && run.max_restarts == 0)
+    refuse("without restarts there is never another attempt", "set run.max_restarts, or leave it out");
+}
+
+// The same samples a step from fewer ranks: each takes more batches before the update.
+WorldProgram for_world(int world, std::vector<std::string> program, const TrainConfig& train) {
+  const std::int64_t per_batch = train.batch * world;
+  if (train.global_batch % per_batch != 0) {
+    throw ConfigError("train.global_batch", std::to_string(train.global_batch),
+                      fmt::format("no multiple of {} = {} (train.batch) x {} (ranks)", per_batch, train.batch, world),
+                      "a smaller train.batch divides in more worlds");
+  }
+  const std::int64_t accumulate = train.global_batch / per_batch;
+  // Given last, they win.
+  program.push_back(fmt::format("--train.batch={}", train.batch));
+  program.push_back(fmt::format("--train.accumulate={}", accumulate));
+  return {.words = std::move(program),
+          .change = fmt::format("accumulate {} -> {} keeps the global batch of {}", train.accumulate, accumulate,
+                                train.global_batch)};
+}
+
+int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitted, bool overwrite) {
+  const RunConfig& run = fitted.run;
   LaunchOptions options;
   options.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "train"};
   for (auto& argument : config.arguments()) options.program.push_back(std::move(argument));
   if (overwrite) options.program.emplace_back("--overwrite");
   options.ranks = num_ranks;
   options.max_restarts = static_cast<int>(run.max_restarts);
+  options.min_ranks = static_cast<int>(run.min_ranks);
+  options.program_for = [program = options.program, train = fitted.train](int world) {
+    return for_world(world, program, train);
+  };
   options.progress = [folder = CheckpointFolder(std::filesystem::path(run.dir) / "checkpoints")]() -> std::int64_t {
     const auto entries = folder.list();
     return entries.empty() ? 0 : entries.front().step;
@@ -68,7 +104,10 @@ int run_train(Arguments arguments) {
   if (num_ranks) {
     LoadedConfig checked = request.loaded;  // once here rather than once a rank
     fit_to_world(checked, *num_ranks);
-    if (!threads) return start_ranks(*num_ranks, config, checked.config.run, overwrite);
+    if (!threads) {
+      check_min_ranks(checked, *num_ranks);
+      return start_ranks(*num_ranks, config, checked.config, overwrite);
+    }
   }
   if (threads) request.in_process_ranks = num_ranks.value_or(1);
   return open_torch_verbs().train(request);

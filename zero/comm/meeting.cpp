@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using Result = UnixSocket::Result;
 
-constexpr std::uint32_t kVersion = 0x7a630001;  // of what follows and of the board
+constexpr std::uint32_t kVersion = 0x7a630002;  // of what follows and of the board
 constexpr milliseconds kSlice{50};
 constexpr const char* kOperation = "meeting of the ranks";
 constexpr const char* kToldToEnd = "was told to end (SIGINT or SIGTERM) before all ranks were there";
@@ -29,6 +29,7 @@ struct Hello {
   std::int32_t rank = 0;
   std::int32_t world = 0;
   std::int32_t process = 0;
+  std::int32_t generation = 0;
 };
 
 struct Answer {
@@ -64,8 +65,8 @@ bool told_to_end() {
 // Rank 0's side.
 class Host {
  public:
-  Host(const std::string& name, int world, milliseconds timeout)
-      : name_(name), world_(world), deadline_(timeout), arrived_(only(0)) {
+  Host(const std::string& name, int world, int generation, milliseconds timeout)
+      : name_(name), world_(world), generation_(generation), deadline_(timeout), arrived_(only(0)) {
     meeting_.sockets.resize(world);
   }
 
@@ -111,10 +112,17 @@ class Host {
     // Another user has no business here; a connection that says nothing has none either.
     if (socket.peer_user() != geteuid()) return;
     if (socket.receive(&hello, sizeof hello, nullptr, milliseconds(1000)) != Result::kDone) return;
+    if (hello.version == kVersion && hello.generation < generation_) {
+      tell_refusal(socket, hello.rank,
+                   fmt::format("rank {} is of generation {}, this run is at generation {}", hello.rank,
+                               hello.generation, generation_));
+      return;
+    }
     const std::string reason = why_not(hello);
     if (!reason.empty()) {
-      tell_refusal(socket, hello.rank, reason);
-      refuse(hello.rank, reason);
+      const int at_fault = hello.generation > generation_ ? 0 : hello.rank;
+      tell_refusal(socket, at_fault, reason);
+      refuse(at_fault, reason);
     }
     arrived_ |= only(hello.rank);
     meeting_.sockets[hello.rank] = std::move(socket);
@@ -122,6 +130,9 @@ class Host {
 
   std::string why_not(const Hello& hello) const {
     if (hello.version != kVersion) return fmt::format("process {} runs another version of zero.cpp", hello.process);
+    if (hello.generation > generation_) {
+      return fmt::format("rank 0 is of generation {}, this run is at generation {}", generation_, hello.generation);
+    }
     if (hello.world != world_ || hello.rank < 1 || hello.rank >= world_) {
       return fmt::format("process {} believes it is rank {} of {}, rank 0 counts {} ranks", hello.process, hello.rank,
                          hello.world, world_);
@@ -164,6 +175,7 @@ class Host {
 
   std::string name_;
   int world_;
+  int generation_;
   Deadline deadline_;
   RankSet arrived_;
   Meeting meeting_;
@@ -183,12 +195,12 @@ UnixSocket call_rank_0(const std::string& name, int rank, const Deadline& deadli
   }
 }
 
-Meeting join(const std::string& name, int rank, int world, milliseconds timeout) {
+Meeting join(const std::string& name, int rank, int world, int generation, milliseconds timeout) {
   const Deadline deadline(timeout);
   Meeting meeting;
   meeting.sockets.resize(world);
   UnixSocket socket = call_rank_0(name, rank, deadline);
-  const Hello hello{.rank = rank, .world = world, .process = getpid()};
+  const Hello hello{.rank = rank, .world = world, .process = getpid(), .generation = generation};
   socket.send(&hello, sizeof hello, -1, timeout);
   // Rank 0 has the last word about who is late: it began to wait no later than a slice after us, or not at all.
   const Deadline patience(timeout + milliseconds(1000));
@@ -221,8 +233,8 @@ Meeting join(const std::string& name, int rank, int world, milliseconds timeout)
 
 }  // namespace
 
-Meeting meet(const std::string& name, int rank, int world, milliseconds timeout) {
-  return rank == 0 ? Host(name, world, timeout).run() : join(name, rank, world, timeout);
+Meeting meet(const std::string& name, int rank, int world, int generation, milliseconds timeout) {
+  return rank == 0 ? Host(name, world, generation, timeout).run() : join(name, rank, world, generation, timeout);
 }
 
 }  // namespace zero

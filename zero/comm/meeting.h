@@ -2,8 +2,9 @@
 //
 // Rank 0 listens at an abstract socket; each other rank says who it is. When all are there, rank 0 hands out the
 // board's memory and, for every two of them, the two ends of a socket pair. Both sides check that the other belongs to
-// the same user. Whoever is missing after the timeout is named on every rank that came. A rank that has SIGINT or
-// SIGTERM blocked and pending gives up at once.
+// the same user. A rank of an earlier generation (that the launcher started before its last restart) is told so and
+// counts for nothing, and a rank 0 of an earlier one gives up. Whoever is missing after the timeout is named on every
+// rank that came. A rank that has SIGINT or SIGTERM blocked and pending gives up at once.
 #pragma once
 
 #include <chrono>
@@ -21,6 +22,6 @@ struct Meeting {
 };
 
 // Collective. `name`: the socket's, the same on all ranks. Throws CommError.
-Meeting meet(const std::string& name, int rank, int world, std::chrono::milliseconds timeout);
+Meeting meet(const std::string& name, int rank, int world, int generation, std::chrono::milliseconds timeout);
 
 }  // namespace zero

@@ -235,6 +235,7 @@ RankEnvironment detect_ranks(const RankFlags& flags, const GetEnvironment& envir
   if (flags.master_addr) ranks.master_addr = *flags.master_addr;
   if (flags.master_port) ranks.master_port = *flags.master_port;
   if (const auto run = variables.text("ZERO_RUN_ID")) ranks.run_id = *run;
+  ranks.generation = variables.number("ZERO_GENERATION", 0, INT_MAX).value_or(0);
   if (flags.run_id) ranks.run_id = *flags.run_id;
   return ranks;
 }

@@ -32,6 +32,7 @@ struct RankEnvironment {
   // The run's name in torchrun's own store, which then listens at master_addr:master_port (meeting_point.h).
   std::optional<std::string> agent_run;
   bool per_node = false;
+  int generation = 0;  // how often the launcher had started all ranks before; those of another are refused
 };
 
 struct RankFlags {

@@ -37,7 +37,7 @@ std::unique_ptr<Communicator> connect_shared_memory(const RankEnvironment& ranks
   if (ranks.world > 1 && ranks.run_id.empty()) {
     refuse("needs the name of the run", "set ZERO_RUN_ID to the same word on all ranks");
   }
-  Meeting meeting = meet(socket_name(ranks.run_id), ranks.rank, ranks.world, timeout);
+  Meeting meeting = meet(socket_name(ranks.run_id), ranks.rank, ranks.world, ranks.generation, timeout);
   auto windows = std::make_unique<Windows>(std::move(meeting.board), std::move(meeting.sockets), ranks.rank, timeout);
   return std::make_unique<BoardCommunicator>(std::move(windows), ranks.rank, ranks.world, timeout);
 }

@@ -136,6 +136,7 @@ struct RunConfig {
   std::int64_t timeline_steps = 3;
   std::int64_t threads = 0;
   std::int64_t max_restarts = 0;
+  std::int64_t min_ranks = 0;
   bool operator==(const RunConfig&) const = default;
 };
 

@@ -122,6 +122,7 @@ constexpr std::array kOptions{
     Option{"run.timeline_steps", at<&Config::run, &RunConfig::timeline_steps>, kPositive, kFree, "steps in it, from the second on"},
     Option{"run.threads", at<&Config::run, &RunConfig::threads>, Range{.lowest = 0, .highest = 4096}, kFree, "compute threads a rank; 0: cores / ranks of this machine"},
     Option{"run.max_restarts", at<&Config::run, &RunConfig::max_restarts>, kNatural, kFree, "with -n: how often all ranks are started again, from the last checkpoint, after one failed"},
+    Option{"run.min_ranks", at<&Config::run, &RunConfig::min_ranks>, kNatural, kFree, "with -n: and without a rank that keeps failing, down to so many; accumulation keeps the global batch; 0: never fewer"},
 };
 // clang-format on
 

@@ -43,6 +43,14 @@ const RankEnd* find_culprit(std::span<const RankEnd> ends) {
   return found == ends.end() ? nullptr : &*found;
 }
 
+const RankEnd* find_suspect(std::span<const RankEnd> ends) {
+  const RankEnd* culprit = find_culprit(ends);
+  if (culprit == nullptr || culprit->end.exit_code != kPeerFailed) return culprit;
+  const auto killed = [](const RankEnd& end) { return end.ended_by_us && end.end.signal == SIGKILL; };
+  if (std::count_if(ends.begin(), ends.end(), killed) != 1) return nullptr;
+  return &*std::find_if(ends.begin(), ends.end(), killed);
+}
+
 int exit_status(const RankEnd& culprit) {
   const int code = culprit.end.exit_code;
   return code == 2 || code == 4 ? code : 3;

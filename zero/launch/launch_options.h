@@ -17,6 +17,12 @@ struct RankEnd;
 // More ranks on one machine are taken for a slip.
 inline constexpr int kMostLocalRanks = 1024;
 
+// What is run in a smaller world.
+struct WorldProgram {
+  std::vector<std::string> words;
+  std::string change;  // from the first world's, for the line that says so; may be empty
+};
+
 struct LaunchOptions {
   std::vector<std::string> program;  // with its arguments; looked up in PATH
   int ranks = 1;                     // on this machine
@@ -27,8 +33,11 @@ struct LaunchOptions {
   std::string run_name;  // TORCHELASTIC_RUN_ID; empty: random
   std::string role = "default";
   int max_restarts = 0;  // all ranks are started again so often after a failure
-  // How far the program has come, by what it left behind: three failures in a row at the same point end it. Empty: not
-  // known.
+  int min_ranks = 0;  // with fewer ranks, but not fewer than these, when one keeps failing; 0: never; one machine only
+  // The program for fewer ranks. ConfigError when so many cannot hold the run: then fewer are tried. Empty: the same.
+  std::function<WorldProgram(int world)> program_for{};
+  // How far the program has come, by what it left behind: three failures in a row at the same point end it (see
+  // restart_policy.h). Empty: not known.
   std::function<std::int64_t()> progress{};
   // Called when not every rank of an attempt ended well, before the ranks are started again: what they had the launcher
   // keep (keeper.h) is all there. `ends` in the order in which they ended. An Error it throws is printed.

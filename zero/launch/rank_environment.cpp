@@ -32,12 +32,13 @@ Variables rank_variables(const LaunchOptions& options, const RunIdentity& identi
       {"MASTER_ADDR", options.master_address},
       {"MASTER_PORT", text(identity.master_port)},
       {"TORCHELASTIC_RUN_ID", options.run_name.empty() ? identity.run_id : options.run_name},
-      {"TORCHELASTIC_RESTART_COUNT", text(identity.restart)},
+      {"TORCHELASTIC_RESTART_COUNT", text(identity.generation)},
       {"TORCHELASTIC_MAX_RESTARTS", text(options.max_restarts)},
       {"OMP_NUM_THREADS", text(std::max(1, num_cores / options.ranks))},
       // An outer torchrun's store is not for our ranks.
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"ZERO_RUN_ID", identity.run_id},
+      {"ZERO_GENERATION", text(identity.generation)},
   };
   variables.insert(variables.end(), options.variables.begin(), options.variables.end());
   return variables;

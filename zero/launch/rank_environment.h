@@ -4,6 +4,7 @@
 //   MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS
 //   TORCHELASTIC_USE_AGENT_STORE=False (rank 0 of a program that asks for env:// makes the store itself)
 //   OMP_NUM_THREADS (cores / ranks, unless set)     ZERO_RUN_ID (the same for all ranks, another after each restart)
+//   ZERO_GENERATION (0, and one more after each restart)
 #pragma once
 
 #include <span>
@@ -21,7 +22,7 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 struct RunIdentity {
   std::string run_id;  // ZERO_RUN_ID
   int master_port = 0;
-  int restart = 0;
+  int generation = 0;  // of the ranks: how often all were started before
 };
 
 Variables rank_variables(const LaunchOptions& options, const RunIdentity& identity, int local_rank, int num_cores);

@@ -1,0 +1,185 @@
+#include "zero/launch/attempt.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "zero/launch/cores.h"
+
+namespace zero {
+namespace {
+
+using Stream = RankOutput::Stream;
+
+std::vector<int> numbers(const LaunchOptions& options) {
+  std::vector<int> out;
+  for (int i = 0; i < options.ranks; ++i) out.push_back(options.node_rank * options.ranks + i);
+  return out;
+}
+
+std::vector<bool> shown(const LaunchOptions& options) {
+  std::vector<bool> out(static_cast<std::size_t>(options.ranks), options.shown_ranks.empty());
+  for (const int rank : options.shown_ranks) out.at(static_cast<std::size_t>(rank)) = true;
+  return out;
+}
+
+}  // namespace
+
+Attempt::Attempt(const LaunchOptions& options, const Launcher& launcher)
+    : options_(options),
+      launcher_(launcher),
+      cores_(allowed_cores()),
+      shown_(shown(options)),
+      output_(numbers(options), shown_) {}
+
+void Attempt::run(const RunIdentity& identity) {
+  start(identity);
+  while (num_running_ > 0) {
+    wait_for_something();
+    take_signals();
+    launcher_.keeper.serve();
+    read_outputs();
+    reap();
+    end_after_failure();
+    output_.flush(Clock::now());
+  }
+  launcher_.keeper.disconnect();
+  drain();
+}
+
+bool Attempt::all_ended_well() const {
+  return !not_started_ && std::all_of(ends_.begin(), ends_.end(),
+                                      [](const RankEnd& end) { return end.end.exit_code == 0 && end.end.signal == 0; });
+}
+
+void Attempt::start(const RunIdentity& identity) {
+  for (int place = 0; place < options_.ranks; ++place) {
+    try {
+      start_rank(place, identity);
+    } catch (const IoError& error) {
+      // The others wait for this one in vain.
+      not_started_ = {place, error};
+      told_to_end_ = true;
+      send_all(SIGKILL);
+      return;
+    }
+    launcher_.keeper.serve();
+  }
+}
+
+void Attempt::start_rank(int place, const RunIdentity& identity) {
+  const bool first = place == 0 && options_.node_rank == 0;
+  std::vector<std::string> inherited;
+  for (char** entry = environ; *entry != nullptr; ++entry) inherited.emplace_back(*entry);
+  const FileDescriptor keeper = launcher_.keeper.connect();
+  Variables variables = rank_variables(options_, identity, place, static_cast<int>(cores_.size()));
+  variables.emplace_back("ZERO_KEEPER", std::to_string(keeper.get()));
+  ranks_.push_back(RankProcess::start({
+      .program = options_.program,
+      .environment = merge_environment(inherited, variables),
+      .cores = options_.bind_cores ? share_of_cores(cores_, place, options_.ranks) : std::vector<int>{},
+      .inherit_input = first && isatty(STDIN_FILENO) == 0,
+      // On a terminal rank 0 draws its own progress; a pipe in between would take the terminal away from it.
+      .inherit_output = first && shown_[static_cast<std::size_t>(place)] && isatty(STDOUT_FILENO) != 0,
+      .keeper = keeper.get(),
+      .descriptors = launcher_.descriptors,
+      .signal_mask = launcher_.inbox.before(),
+  }));
+  launcher_.guard.watch(ranks_.back().pid());
+  ++num_running_;
+}
+
+void Attempt::wait_for_something() {
+  std::vector<pollfd> fds{{launcher_.inbox.fd(), POLLIN, 0}, {launcher_.keeper.fd(), POLLIN, 0}};
+  for (const auto& rank : ranks_) {
+    if (rank.output() >= 0) fds.push_back({rank.output(), POLLIN, 0});
+    if (rank.errors() >= 0) fds.push_back({rank.errors(), POLLIN, 0});
+  }
+  std::optional<Clock::time_point> wake = output_.due();
+  if (next_end_ && (!wake || *next_end_ < *wake)) wake = next_end_;
+  int timeout_ms = -1;
+  if (wake) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*wake - Clock::now()).count();
+    timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+  }
+  poll(fds.data(), fds.size(), timeout_ms);
+}
+
+void Attempt::take_signals() {
+  while (const int signal = launcher_.inbox.take()) {
+    if (signal == SIGUSR1) {
+      send_all(signal);
+    } else {
+      stop(signal);
+    }
+  }
+  if (output_.reader_gone() && stop_signal_ == 0) {
+    stop_signal_ = SIGPIPE;
+    send_all(SIGTERM);
+  }
+}
+
+void Attempt::stop(int signal) {
+  send_all(stop_signal_ == 0 ? signal : SIGKILL);
+  if (stop_signal_ == 0) stop_signal_ = signal;
+}
+
+void Attempt::read_outputs() {
+  const auto now = Clock::now();
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    if (ranks_[i].output() >= 0 && !output_.read_from(i, Stream::kOutput, ranks_[i].output(), now))
+      ranks_[i].close_output();
+    if (ranks_[i].errors() >= 0 && !output_.read_from(i, Stream::kErrors, ranks_[i].errors(), now))
+      ranks_[i].close_errors();
+  }
+}
+
+void Attempt::reap() {
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const pid_t pid = ranks_[i].pid();
+    const auto end = ranks_[i].reap();
+    if (!end) continue;
+    launcher_.guard.forget(pid);
+    --num_running_;
+    ended_.push_back(i);
+    ends_.push_back({.rank = options_.node_rank * options_.ranks + static_cast<int>(i),
+                     .end = *end,
+                     .ended_by_us = told_to_end_ || stop_signal_ != 0,
+                     .seconds = std::chrono::duration<double>(Clock::now() - started_).count(),
+                     .last_lines = {}});
+    if (ends_.back().failed() && !next_end_ && num_running_ > 0) next_end_ = Clock::now() + options_.witness;
+  }
+}
+
+void Attempt::end_after_failure() {
+  if (!next_end_ || Clock::now() < *next_end_) return;
+  send_all(told_to_end_ ? SIGKILL : SIGTERM);
+  told_to_end_ = true;
+  next_end_ = Clock::now() + options_.grace;
+}
+
+// The ranks are gone and so are their groups; what they wrote last is still in the pipes.
+void Attempt::drain() {
+  const auto deadline = Clock::now() + std::chrono::milliseconds(200);
+  const auto open = [&] {
+    return std::any_of(ranks_.begin(), ranks_.end(),
+                       [](const auto& rank) { return rank.output() >= 0 || rank.errors() >= 0; });
+  };
+  read_outputs();
+  while (open() && Clock::now() < deadline) {
+    poll(nullptr, 0, 1);
+    read_outputs();
+  }
+  output_.flush_all();
+  for (std::size_t i = 0; i < ends_.size(); ++i) ends_[i].last_lines = output_.last_lines(ended_[i]);
+}
+
+void Attempt::send_all(int signal) const {
+  for (const auto& rank : ranks_) rank.send(signal);
+}
+
+}  // namespace zero

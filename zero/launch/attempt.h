@@ -1,0 +1,83 @@
+// Attempt: one start of all ranks of this machine, until all have ended.
+//
+//   Attempt attempt(options, {inbox, guard, keeper, descriptors.before()});
+//   attempt.run(identity);
+//   find_culprit(attempt.ends())
+//
+// When one fails, or cannot be started, the others are ended. Invariant: when run() returns or throws no rank is left.
+// Throws ConfigError when the program cannot be run. Local; run() once.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include <sys/resource.h>
+
+#include "zero/base/error.h"
+#include "zero/launch/failure_report.h"
+#include "zero/launch/keeper_server.h"
+#include "zero/launch/launch_options.h"
+#include "zero/launch/orphan_guard.h"
+#include "zero/launch/rank_environment.h"
+#include "zero/launch/rank_output.h"
+#include "zero/launch/rank_process.h"
+#include "zero/launch/signal_inbox.h"
+
+namespace zero {
+
+class Attempt {
+ public:
+  // What all attempts of a launch share.
+  struct Launcher {
+    SignalInbox& inbox;
+    OrphanGuard& guard;
+    KeeperServer& keeper;
+    const rlimit& descriptors;  // of the ranks
+  };
+  struct NotStarted {
+    int place = 0;  // as many ranks had been started
+    IoError error;
+  };
+
+  Attempt(const LaunchOptions& options, const Launcher& launcher);
+  void run(const RunIdentity& identity);
+
+  // In the order in which they ended.
+  const std::vector<RankEnd>& ends() const { return ends_; }
+  const std::optional<NotStarted>& not_started() const { return not_started_; }
+  // 0: nobody told us to stop.
+  int stop_signal() const { return stop_signal_; }
+  bool all_ended_well() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void start(const RunIdentity& identity);
+  void start_rank(int place, const RunIdentity& identity);
+  void wait_for_something();
+  void take_signals();
+  void stop(int signal);
+  void read_outputs();
+  void reap();
+  void end_after_failure();
+  void drain();
+  void send_all(int signal) const;
+
+  const LaunchOptions& options_;
+  Launcher launcher_;
+  std::vector<int> cores_;
+  std::vector<bool> shown_;
+  RankOutput output_;
+  std::vector<RankProcess> ranks_;
+  int num_running_ = 0;
+  Clock::time_point started_ = Clock::now();
+  int stop_signal_ = 0;
+  bool told_to_end_ = false;                   // after a failure
+  std::optional<Clock::time_point> next_end_;  // when the ranks are told to end, or killed
+  std::vector<std::size_t> ended_;             // local ranks, in the order in which they ended
+  std::vector<RankEnd> ends_;                  // the same order
+  std::optional<NotStarted> not_started_;
+};
+
+}  // namespace zero
