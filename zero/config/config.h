@@ -124,6 +124,17 @@ struct CheckpointConfig {
   bool operator==(const CheckpointConfig&) const = default;
 };
 
+struct HealthConfig {
+  std::string non_finite = "skip";
+  std::string spike = "ignore";
+  double spike_sigma = 6;
+  std::int64_t rewind_batches = 0;
+  std::int64_t max_rewinds = 3;
+  std::int64_t check_replicas = 0;
+  std::string on_corruption = "stop";
+  bool operator==(const HealthConfig&) const = default;
+};
+
 struct CommConfig {
   std::string transport = "auto";
   std::chrono::milliseconds timeout{60'000};
@@ -148,6 +159,7 @@ struct Config {
   ScheduleConfig schedule;
   ZeroConfig zero;
   CheckpointConfig checkpoint;
+  HealthConfig health;
   CommConfig comm;
   RunConfig run;
   bool operator==(const Config&) const = default;

@@ -35,11 +35,14 @@ constexpr std::array kSchedules{Words("constant"), Words("linear"), Words("cosin
 constexpr std::array kRates{Words("cached"), Words("probe")};
 constexpr std::array kPlacements{Words("auto"), Words("device")};
 constexpr std::array kOnErrors{Words("continue"), Words("stop")};
+constexpr std::array kNonFinites{Words("skip"), Words("rewind"), Words("stop")};
+constexpr std::array kSpikes{Words("ignore"), Words("skip"), Words("rewind"), Words("stop")};
+constexpr std::array kCorruptions{Words("stop"), Words("rewind")};
 constexpr std::array kTransports{Words("auto"), Words("in_process"), Words("shared_memory"),
                                  Words("mpi"),  Words("gloo"),       Words("nccl")};
-constexpr std::array kSections{Words("model"),      Words("data"),     Words("train"),
-                               Words("optimizer"),  Words("schedule"), Words("zero"),
-                               Words("checkpoint"), Words("comm"),     Words("run")};
+constexpr std::array kSections{Words("model"),    Words("data"), Words("train"),      Words("optimizer"),
+                               Words("schedule"), Words("zero"), Words("checkpoint"), Words("health"),
+                               Words("comm"),     Words("run")};
 
 constexpr auto kModel = &Config::model;
 constexpr auto kData = &Config::data;
@@ -113,6 +116,14 @@ constexpr std::array kOptions{
     Option{"checkpoint.memory_every", at<&Config::checkpoint, &CheckpointConfig::memory_every>, kNatural, kFree, "steps between copies of all states in memory that `zero launch` (or -n) holds: ranks that it starts again go on from there; 0: none"},
     Option{"checkpoint.async", at<&Config::checkpoint, &CheckpointConfig::async>, kAny, kFree, "whether states are copied and written while training goes on, where memory allows"},
     Option{"checkpoint.on_error", at<&Config::checkpoint, &CheckpointConfig::on_error>, kAny, kOnErrors, "after a save that failed; continue: said, and tried again when the next is due"},
+
+    Option{"health.non_finite", at<&Config::health, &HealthConfig::non_finite>, kAny, kNonFinites, "after a gradient that is not finite; rewind: to the newest checkpoint, then with other samples"},
+    Option{"health.spike", at<&Config::health, &HealthConfig::spike>, kAny, kSpikes, "after a step whose loss or gradient norm is far above the last 128 steps'; nothing is updated then"},
+    Option{"health.spike_sigma", at<&Config::health, &HealthConfig::spike_sigma>, kAboveZero, kFree, "how far, in standard deviations"},
+    Option{"health.rewind_batches", at<&Config::health, &HealthConfig::rewind_batches>, kNatural, kFree, "steps' worth of samples that a rewind leaves out behind the bad step"},
+    Option{"health.max_rewinds", at<&Config::health, &HealthConfig::max_rewinds>, kNatural, kFree, "rewinds to the same checkpoint; one more stops the run"},
+    Option{"health.check_replicas", at<&Config::health, &HealthConfig::check_replicas>, kNatural, kFree, "steps between comparisons of what every rank holds whole, below stage 3; also before each checkpoint; 0: none"},
+    Option{"health.on_corruption", at<&Config::health, &HealthConfig::on_corruption>, kAny, kCorruptions, "when those differ"},
 
     Option{"comm.transport", at<&Config::comm, &CommConfig::transport>, kAny, kTransports, "how bytes travel between ranks"},
     Option{"comm.timeout", at<&Config::comm, &CommConfig::timeout>, kAny, kFree, "a rank silent for this long is named and the run ends"},

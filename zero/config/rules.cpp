@@ -95,6 +95,18 @@ void check_checkpoint(const LoadedConfig& loaded) {
   }
 }
 
+void check_health(const LoadedConfig& loaded) {
+  const auto& [health, checkpoint] = std::tie(loaded.config.health, loaded.config.checkpoint);
+  if (checkpoint.every != Interval{}) return;
+  const auto refuse_rewind = [&](std::string_view name) {
+    refuse(loaded, name, "there are no checkpoints to go back to: checkpoint.every = 0",
+           "set checkpoint.every, or use skip or stop");
+  };
+  if (health.non_finite == "rewind") refuse_rewind("health.non_finite");
+  if (health.spike == "rewind") refuse_rewind("health.spike");
+  if (health.check_replicas > 0 && health.on_corruption == "rewind") refuse_rewind("health.on_corruption");
+}
+
 // It lies in the run folder, and must not be one of the files there.
 void check_timeline(const LoadedConfig& loaded) {
   const std::string& name = loaded.config.run.timeline;
@@ -164,6 +176,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_schedule(loaded);
   check_dropout(loaded);
   check_checkpoint(loaded);
+  check_health(loaded);
   check_timeline(loaded);
 }
 

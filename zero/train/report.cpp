@@ -161,6 +161,8 @@ std::string to_json(const RunReport& r) {
                      {"exposed_seconds", r.profile.exposed}};
   json["predicted"] = predicted_json(r.predicted);
   json["skipped_steps"] = r.skipped_steps;
+  json["rewinds"] = r.rewinds;
+  json["spikes"] = r.spikes;
   json["delayed_steps"] = r.delayed_steps;
   json["departed_steps"] = r.departed_steps;
   json["replans"] = r.replans;
@@ -220,6 +222,7 @@ std::string summary(const RunReport& r) {
   }
   if (r.delayed_steps > 0) text += fmt::format("  {} gradients were applied a step late\n", r.delayed_steps);
   if (r.skipped_steps > 0) text += fmt::format("  {} steps were skipped\n", r.skipped_steps);
+  if (r.rewinds > 0) text += fmt::format("  went back to a checkpoint {} times\n", r.rewinds);
   return text;
 }
 

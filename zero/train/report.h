@@ -58,6 +58,8 @@ struct RunReport {
   std::int64_t padding_bytes = 0;
   std::int64_t planned_sent_bytes = 0;
   std::int64_t skipped_steps = 0;
+  std::int64_t rewinds = 0;  // how often the run went back to a checkpoint
+  std::int64_t spikes = 0;   // steps refused for their loss or norm, those that were taken back too
   std::int64_t delayed_steps = 0;
   std::int64_t departed_steps = 0;
   MeasuredStep profile;          // of rank 0

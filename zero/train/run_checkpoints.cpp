@@ -16,7 +16,8 @@
 namespace zero {
 namespace {
 
-constexpr std::string_view kLosses = "run/losses", kNorms = "run/grad_norms", kSeconds = "run/seconds";
+constexpr std::string_view kLosses = "run/losses", kNorms = "run/grad_norms", kSeconds = "run/seconds",
+                           kSkipped = "run/skipped";
 
 template <typename T>
 Extra series(std::string_view name, ElementType dtype, const std::vector<T>& values) {
@@ -49,11 +50,17 @@ std::vector<T> of_rank_0(Communicator& comm, const std::vector<T>& values) {
   return theirs;
 }
 
-std::int64_t number_in(const Manifest& manifest, const std::string& key, const std::filesystem::path& path) {
+// -1: it is not there.
+std::int64_t number_in(const Manifest& manifest, const std::string& key) {
   const auto found = manifest.run.find(key);
   std::int64_t number = -1;
   if (found != manifest.run.end())
     std::from_chars(found->second.data(), found->second.data() + found->second.size(), number);
+  return number;
+}
+
+std::int64_t number_in(const Manifest& manifest, const std::string& key, const std::filesystem::path& path) {
+  const std::int64_t number = number_in(manifest, key);
   if (number < 0)
     throw ConfigError("run.dir", path.string(), fmt::format("a checkpoint that does not say its \"{}\"", key),
                       "it was not written by `zero train`: engine.load() takes it");
@@ -128,7 +135,10 @@ Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
                  .samples = number_in(loaded.manifest, "samples", path),
                  .losses = of_rank_0(comm_, series_in<float>(loaded.extras, kLosses)),
                  .grad_norms = of_rank_0(comm_, series_in<double>(loaded.extras, kNorms)),
-                 .seconds = of_rank_0(comm_, series_in<double>(loaded.extras, kSeconds))};
+                 .seconds = of_rank_0(comm_, series_in<double>(loaded.extras, kSeconds)),
+                 .skipped = of_rank_0(comm_, series_in<std::int64_t>(loaded.extras, kSkipped)),
+                 .rewinds = std::max<std::int64_t>(number_in(loaded.manifest, "rewinds"), 0),
+                 .spikes = std::max<std::int64_t>(number_in(loaded.manifest, "spikes"), 0)};
   return {std::move(state), std::move(loaded.manifest),
           saved.in_memory ? "a copy in memory that the launcher kept" : path.string()};
 }
@@ -156,12 +166,15 @@ bool RunCheckpoints::due(std::int64_t step, std::int64_t steps, bool may_ask) {
 }
 
 SaveContents RunCheckpoints::contents_of(const RunState& state, std::string config) const {
-  SaveContents contents{.run = {{"step", fmt::format("{}", state.step)}, {"samples", fmt::format("{}", state.samples)}},
+  SaveContents contents{.run = {{"step", fmt::format("{}", state.step)},
+                                {"samples", fmt::format("{}", state.samples)},
+                                {"rewinds", fmt::format("{}", state.rewinds)},
+                                {"spikes", fmt::format("{}", state.spikes)}},
                         .config = std::move(config)};
   if (comm_.rank() == 0)
-    contents.extras = {series(kLosses, ElementType::kF32, state.losses),
-                       series(kNorms, ElementType::kF64, state.grad_norms),
-                       series(kSeconds, ElementType::kF64, state.seconds)};
+    contents.extras = {
+        series(kLosses, ElementType::kF32, state.losses), series(kNorms, ElementType::kF64, state.grad_norms),
+        series(kSeconds, ElementType::kF64, state.seconds), series(kSkipped, ElementType::kI64, state.skipped)};
   return contents;
 }
 

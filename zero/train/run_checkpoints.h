@@ -43,6 +43,8 @@ struct RunState {
   std::int64_t samples = 0;  // seen so far
   std::vector<float> losses;
   std::vector<double> grad_norms, seconds;  // of each step
+  std::vector<std::int64_t> skipped;        // numbers of the steps without an update, counted from 1
+  std::int64_t rewinds = 0, spikes = 0;     // of the run, those of steps that were taken back too
 };
 
 struct Resumed {

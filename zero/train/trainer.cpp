@@ -20,14 +20,15 @@
 #include "zero/comm/collectives.h"
 #include "zero/data/prefetcher.h"
 #include "zero/models/generate.h"
-#include "zero/torch/module_parameters.h"
+#include "zero/train/engine_figures.h"
 #include "zero/train/evaluation.h"
+#include "zero/train/health_event.h"
 #include "zero/train/machine_peak.h"
 #include "zero/train/measured_steps.h"
 #include "zero/train/metrics_log.h"
 #include "zero/train/micro_batch_seed.h"
+#include "zero/train/module_plan.h"
 #include "zero/train/parking_meter.h"
-#include "zero/train/plan_table.h"
 #include "zero/train/rank_values.h"
 #include "zero/train/rate_cache.h"
 #include "zero/train/run_checkpoints.h"
@@ -75,6 +76,7 @@ class Trainer {
         progress_(output.out, style_on(output.style, world), job.train.steps,
                   corpus_.shape().context > 0 ? "tok/s" : "rows/s"),
         history_(job.train.log_every, job.train.steps),
+        health_(job.health),
         checkpoints_(job.checkpoint, folder_.checkpoints(), keeper(job, world), world.communicator(),
                      [this](const std::string& line) { progress_.line(line); }) {}
 
@@ -148,8 +150,10 @@ class Trainer {
                         "in_process ranks are threads that share one random generator",
                         "use comm.transport shared_memory, or dropout 0");
     }
+    require_possible(job_.health, job_.checkpoint.on());
     if (!resumes()) folder_.require_free(job_.overwrite || begun_by_us_);
-    RunCheckpoints::require_room(job_.checkpoint, folder_.checkpoints().path(), checkpoint_bytes(),
+    RunCheckpoints::require_room(job_.checkpoint, folder_.checkpoints().path(),
+                                 checkpoint_bytes(task_->module(), job_.attach),
                                  [this](const std::string& line) { progress_.line(line); });
     if (job_.checkpoint.memory_every > 0 && !checkpoints_.has_keeper())
       progress_.line("note: no copies are kept in memory: these ranks were not started by zero launch or -n");
@@ -174,30 +178,27 @@ class Trainer {
     log_.emplace(folder_.metrics());
   }
 
-  // Of all ranks: parameters and moments in full precision.
-  std::int64_t checkpoint_bytes() {
-    const int num_states = 1 + make_update_rule(job_.attach.optimizer)->num_moments();
-    std::int64_t bytes = 0;
-    for (const ParamSpec& spec : parameters_of(task_->module(), job_.attach.dtype).specs)
-      bytes += spec.numel() * 4 * (spec.trainable ? num_states : 1);
-    return bytes;
-  }
-
   // The states are the checkpoint's, everything else is the configuration's; where that has changed, it is said.
   void resume() {
-    std::optional<Resumed> resumed = checkpoints_.resume(*engine_);
-    if (!resumed) throw IoError(folder_.checkpoints().path().string(), "list", 0, "its checkpoints are gone");
-    done_ = std::move(resumed->state);
+    const Resumed resumed = take_newest_checkpoint();
     if (done_.step > job_.train.steps)
       throw ConfigError("train.steps", fmt::format("{}", job_.train.steps),
                         fmt::format("this run has come to step {} already", done_.step),
                         "use more steps, or begin again with --overwrite");
-    history_.restore(done_.losses, done_.grad_norms, done_.seconds);
     last_report_ = engine_->report();
     progress_.line(fmt::format("continuing after step {} of {}: {}, saved by {} ranks", done_.step, job_.train.steps,
-                               resumed->place, resumed->manifest.files.size()));
-    if (const std::string changed = differing_keys(job_.config_text, resumed->manifest.config); !changed.empty())
+                               resumed.place, resumed.manifest.files.size()));
+    if (const std::string changed = differing_keys(job_.config_text, resumed.manifest.config); !changed.empty())
       progress_.line(fmt::format("  as the configuration says now: {}", changed));
+  }
+
+  Resumed take_newest_checkpoint() {
+    std::optional<Resumed> resumed = checkpoints_.resume(*engine_);
+    if (!resumed) throw IoError(folder_.checkpoints().path().string(), "list", 0, "its checkpoints are gone");
+    done_ = resumed->state;
+    history_.restore(done_.losses, done_.grad_norms, done_.seconds);
+    health_.restore(done_.losses, done_.grad_norms, done_.skipped);
+    return std::move(*resumed);
   }
 
   // Where the run stands; every step must have been exchanged.
@@ -210,6 +211,10 @@ class Trainer {
 
   bool save_before_stop() {
     if (!job_.checkpoint.on()) return false;
+    if (const ReplicaCheck check = compare_replicas(); !check.same()) {
+      progress_.line(fmt::format("step {} is not saved: {}", done_.step, check.describe()));
+      return false;
+    }
     checkpoints_.begin(*engine_, state(), job_.config_text, SaveMode::kAsync);
     checkpoints_.finish();
     return !checkpoints_.last_failed();
@@ -227,20 +232,7 @@ class Trainer {
   }
 
   std::string print_plan() {
-    TrainingPlan plan{.model = job_.model.name,
-                      .specs = parameters_of(task_->module(), job_.attach.dtype).specs,
-                      .world = world_.size(),
-                      .stage = job_.attach.stage,
-                      .reduce = job_.attach.reduce,
-                      .accumulate = job_.attach.accumulate,
-                      .delayed_update = job_.attach.delayed_update,
-                      .num_moments = make_update_rule(job_.attach.optimizer)->num_moments()};
-    plan.units = make_units(plan.specs, job_.attach.units);
-    if (!job_.attach.offload.fractions.on_device()) {
-      Placement placement = placement_of(plan);
-      spread_over_tiers(placement, plan.units, plan.world, job_.attach.offload.fractions);
-      plan.tiers = placement.tiers;
-    }
+    const TrainingPlan plan = plan_of(job_.model.name, task_->module(), world_.size(), job_.attach);
     std::string table = plan_table(plan, std::array{job_.attach.stage});
     progress_.text(table);
     return table;
@@ -248,42 +240,140 @@ class Trainer {
 
   // Returns the signal that ended it, or 0.
   int run_steps() {
+    if (job_.health.check_replicas > 0 && (world_.size() == 1 || job_.attach.stage == 3))
+      progress_.line("health.check_replicas: no rank holds what another holds, too; nothing is compared");
+    if (job_.health.rewinds() && !resumes()) save(SaveMode::kAsync);  // there is always one to go back to
+    first_ = done_.step;
+    Outcome outcome;
+    while (outcome.signal == 0 && done_.step < job_.train.steps) outcome = run_until_rewound();
+    return outcome.signal;
+  }
+
+  struct Outcome {
+    int signal = 0;        // that ends the run
+    bool rewound = false;  // it is at an earlier step, and has other samples before it
+  };
+
+  Outcome run_until_rewound() {
     const StepOptions& o = job_.train;
-    const std::int64_t first = done_.step;
     const TrainingBatches batches(*corpus_.train, job_.data.order, o.seed, grid(), done_.samples);
-    Prefetcher prefetcher(0, (o.steps - first) * o.accumulate,
+    Prefetcher prefetcher(0, (o.steps - done_.step) * o.accumulate,
                           [&](std::int64_t i, Batch& batch) { batches.fill(i, batch); });
-    for (std::int64_t step = first; step < o.steps; ++step) {
-      timeline_.begin_step(step - first);
-      history_.add(run_step(step, prefetcher));
-      done_.step = step + 1;
+    Outcome outcome;
+    while (outcome.signal == 0 && !outcome.rewound && done_.step < o.steps) {
+      timeline_.begin_step(num_run_);
+      history_.add(run_step(done_.step, prefetcher));
+      ++done_.step;
       done_.samples += samples_per_step();
-      if (timeline_.end_step(step - first))
+      if (timeline_.end_step(num_run_))
         progress_.line(fmt::format("timeline: {} (open it at https://ui.perfetto.dev)", timeline_.path().string()));
-      if (step == first) mine_.startup_s = boot_seconds() - process_start_seconds();
-      if (step + 1 == std::min<std::int64_t>(o.steps, first + kWarmupSteps)) {
+      ++num_run_;
+      if (num_run_ == 1) mine_.startup_s = boot_seconds() - process_start_seconds();
+      if (num_run_ == std::min<std::int64_t>(o.steps - first_, kWarmupSteps)) {
         mine_.steady_rss = resident_bytes();
         mine_.steady_pss = proportional_or_zero();
       }
-      if (const int signal = after_step(step + 1); signal != 0) return signal;
+      outcome.rewound = judge_step();
+      if (!outcome.rewound) outcome = after_step(done_.step);
     }
-    return 0;
+    return outcome;
   }
 
   // What is done between steps, at the same ones on every rank.
-  int after_step(std::int64_t step) {
+  Outcome after_step(std::int64_t step) {
     const StepOptions& o = job_.train;
+    const std::int64_t every = job_.health.check_replicas;
+    if (every > 0 && (step % every == 0 || step == o.steps) && judge_replicas()) return {.rewound = true};
     const bool exchanged = history_.exchange_due();
     int signal = exchanged ? exchange() : 0;
     if (o.eval_every > 0 && step % o.eval_every == 0 && step < o.steps) evaluate_after(step, o.eval_batches);
     checkpoints_.poll();
     const bool to_disk = signal == 0 && checkpoints_.due(step, o.steps, exchanged);
     const bool to_memory = signal == 0 && checkpoints_.due_in_memory(step);
-    if ((to_disk || to_memory) && !exchanged) signal = exchange();
-    if (signal != 0) return signal;  // the end saves
+    if (!to_disk && !to_memory) return {.signal = signal};
+    if (!exchanged) signal = exchange();
+    if (signal != 0) return {.signal = signal};  // the end saves
+    if (judge_replicas()) return {.rewound = true};
     if (to_memory) checkpoints_.copy(*engine_, state(), job_.config_text);
     if (to_disk) checkpoints_.begin(*engine_, state(), job_.config_text, SaveMode::kAsync);
-    return 0;
+    return {};
+  }
+
+  // As every rank judges alike. True: the run was rewound.
+  bool judge_step() {
+    const HealthAction action = health_.after(last_step_);
+    if (!last_step_.skipped) return false;
+    done_.skipped.push_back(done_.step);
+    if (last_step_.reason != SkipReason::kNonFinite) ++done_.spikes;
+    const std::int64_t behind = done_.samples + job_.health.rewind_batches * samples_per_step();
+    return act(event_of(action, done_.step, last_step_, last_limits_), behind);
+  }
+
+  // The same; and so only what the ranks agree on is saved.
+  bool judge_replicas() {
+    const ReplicaCheck check = compare_replicas();
+    if (check.same()) return false;
+    return act({.action = job_.health.on_corruption,
+                .step = done_.step,
+                .reason = std::string(kReplicasDiffer),
+                .detail = check.describe()},
+               0);
+  }
+
+  ReplicaCheck compare_replicas() {
+    if (job_.health.check_replicas == 0) return {};
+    if (compared_ != num_run_) replicas_ = engine_->compare_replicas();
+    compared_ = num_run_;
+    return replicas_;
+  }
+
+  bool act(HealthEvent event, std::int64_t samples) {
+    if (event.action == HealthAction::kRewind) return rewind(event, samples);
+    if (event.action == HealthAction::kStop) stop(event, "");
+    tell(event);
+    return false;
+  }
+
+  void tell(HealthEvent event) {
+    event.time = unix_seconds();
+    if (event.action != HealthAction::kSkip) progress_.line(describe(event));  // of that the engine has told
+    if (!is_first()) return;
+    log_->add(event);
+    log_->flush();
+  }
+
+  [[noreturn]] void stop(HealthEvent event, const std::string& why) {
+    event.action = HealthAction::kStop;
+    exchange();
+    checkpoints_.finish();
+    tell(event);
+    const auto saved = checkpoints_.steps();
+    throw Error(last_words(event, why, saved.empty() ? -1 : saved.front()));
+  }
+
+  // To the newest checkpoint; the next sample is number `samples`, or the checkpoint's where that is later.
+  bool rewind(HealthEvent event, std::int64_t samples) {
+    exchange();
+    checkpoints_.finish();
+    if (checkpoints_.steps().empty()) stop(event, ", and there is no checkpoint to go back to");
+    const auto [rewinds, spikes] = std::pair(done_.rewinds + 1, done_.spikes);
+    take_newest_checkpoint();
+    rewinds_here_ = done_.step == std::exchange(rewound_to_, done_.step) ? rewinds_here_ + 1 : 1;
+    if (rewinds_here_ > job_.health.max_rewinds)
+      stop(event, fmt::format(", after {} rewinds to step {}", rewinds_here_ - 1, done_.step));
+    done_.samples = std::max(done_.samples, samples);
+    done_.rewinds = rewinds;
+    done_.spikes = spikes;
+    since_line_ = {};
+    event.back_to = done_.step;
+    event.samples = done_.samples;
+    if (is_first()) {
+      log_.reset();
+      folder_.reopen(done_.step, /*evaluates_again=*/false);
+      log_.emplace(folder_.metrics());
+    }
+    tell(event);
+    return true;
   }
 
   StepMetrics run_step(std::int64_t step, Prefetcher& prefetcher) {
@@ -297,10 +387,11 @@ class Trainer {
         run_micro_batch(step, micro, next_batch(prefetcher), metrics);
       }
     }
-    const StepReport report = take_step(metrics.lr);
+    last_limits_ = health_.limits(metrics.loss);
+    last_step_ = take_step(metrics.lr);
     metrics.seconds = monotonic_seconds() - begin;
     metrics.time = unix_seconds();
-    metrics.grad_norm = report.grad_norm;
+    metrics.grad_norm = last_step_.grad_norm;
     metrics.phases = engine_->take_phase_seconds();
     last_report_ = engine_->report();
     parking_.end_step();
@@ -317,7 +408,7 @@ class Trainer {
 
   StepReport take_step(double lr) {
     const TimedSpan span(timeline_.recorder(), Activity::kStep);
-    return engine_->step(lr);
+    return engine_->step(lr, last_limits_);
   }
 
   void run_micro_batch(std::int64_t step, std::int64_t micro, const Batch& batch, StepMetrics& metrics) {
@@ -399,23 +490,14 @@ class Trainer {
 
   void fill(RunReport& report) {
     mine_.peak_rss = peak_resident_bytes();
-    mine_.memory = last_report_.memory;
-    mine_.peak_memory = last_report_.peak_memory;
-    mine_.host_memory = last_report_.host_memory;
-    mine_.peak_host_memory = last_report_.peak_host_memory;
-    mine_.disk_memory = last_report_.disk_memory;
-    mine_.disk_per_step = last_report_.disk_per_step;
-    mine_.link_per_step = last_report_.link_per_step;
-    mine_.peak_memory_total = last_report_.peak_memory_bytes;
-    mine_.sent_bytes_per_step = last_report_.sent_bytes_per_step;
-    mine_.received_bytes_per_step = last_report_.received_bytes_per_step;
+    add_figures(last_report_, mine_);
     parking_.add_to(mine_);
     mine_.peak_flops = probe_matmul_flops();
     for (const auto& rank : gather_ranks<RankReport>(world_.communicator(), std::span<const RankReport>(&mine_, 1))) {
       report.ranks.push_back(rank.front());
     }
+    add_figures(last_report_, report);
     report.model = job_.model.name;
-    report.num_parameters = last_report_.num_parameters;
     report.world = world_.size();
     report.stage = job_.attach.stage;
     report.dtype = name_of(job_.attach.dtype.value_or(DType::kFloat32));
@@ -426,19 +508,10 @@ class Trainer {
     report.tokens_per_step = tokens_per_step();
     report.flops_per_step =
         task_->flops_per_sample() * tokens_per_step() / static_cast<double>(task_->tokens_per_sample());
-    report.state_formula_bytes = last_report_.state_formula_bytes;
-    report.sent_formula_bytes = last_report_.sent_formula_bytes;
-    report.padding_bytes = last_report_.padding_bytes;
-    report.planned_sent_bytes = last_report_.planned_sent_bytes;
-    report.skipped_steps = last_report_.skipped_steps;
-    report.delayed_steps = last_report_.delayed_steps;
-    report.departed_steps = last_report_.departed_steps;
-    report.replans = last_report_.replans;
-    report.moved_bytes = last_report_.moved_bytes;
+    report.rewinds = done_.rewinds;
+    report.spikes = done_.spikes;
     report.profile = profile_.median();
     report.predicted = prediction(last_report_.transfers, report.profile);
-    report.transport = last_report_.transport;
-    report.disk = last_report_.disk;
     if (job_.model.parking) {
       report.parked_on = name_of(job_.model.parking->tier);
       if (report.disk.empty()) report.disk = task_->activations()->report().parking.disk_kind;
@@ -458,6 +531,15 @@ class Trainer {
   ParkingMeter parking_;
   Progress progress_;
   StepHistory history_;
+  HealthPolicy health_;
+  StepLimits last_limits_;
+  StepReport last_step_;
+  ReplicaCheck replicas_;
+  std::int64_t compared_ = -1;    // when num_run_ was this
+  std::int64_t rewound_to_ = -1;  // the step of a checkpoint
+  std::int64_t rewinds_here_ = 0;
+  std::int64_t first_ = 0;         // the step that this process began with
+  std::int64_t num_run_ = 0;       // steps that it has done, those that were taken back too
   std::optional<MetricsLog> log_;  // rank 0's
   RankReport mine_;
   MeasuredSteps profile_;
@@ -467,7 +549,7 @@ class Trainer {
   StepMetrics since_line_;                 // sums since the last printed line; `step` counts
   bool begun_by_us_ = false;               // by an earlier attempt of the launch that this one is of
   std::vector<std::int64_t> saved_steps_;  // by checkpoints that are there when the run begins, the newest first
-  RunState done_;                          // without the series, which history_ has
+  RunState done_;                          // its series are those of the last save: history_ has them
   std::optional<Attachment> engine_;       // gone before the module it is attached to
   RunCheckpoints checkpoints_;             // last: a save goes before the engine that it is of
 };

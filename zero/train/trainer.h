@@ -5,7 +5,8 @@
 //
 // A step: `accumulate` micro-batches forward and backward, each loss divided by their number, then one update at the
 // schedule's learning rate. A folder that holds checkpoints of a run is gone on with from the newest that is whole.
-// Everything a user did wrong is a ConfigError before anything is allocated or written.
+// Everything a user did wrong is a ConfigError before anything is allocated or written. A run that its health rules end
+// is an Error on every rank; the last checkpoint is from before.
 // Collective: every rank of `world` calls it with the same job; rank 0 prints and writes.
 #pragma once
 
@@ -17,6 +18,7 @@
 #include "zero/data/open_data.h"
 #include "zero/torch/attach.h"
 #include "zero/torch/world.h"
+#include "zero/train/health.h"
 #include "zero/train/lr_schedule.h"
 #include "zero/train/progress.h"
 #include "zero/train/report.h"
@@ -44,6 +46,7 @@ struct TrainJob {
   StepOptions train;
   LrSchedule schedule;
   CheckpointPolicy checkpoint{};
+  HealthOptions health{};
   AttachOptions attach;
   std::filesystem::path run_dir;
   bool overwrite = false;

@@ -85,6 +85,24 @@ CheckpointPolicy checkpoint_policy(const CheckpointConfig& checkpoint) {
           .stop_on_error = checkpoint.on_error == "stop"};
 }
 
+HealthAction health_action(std::string_view key, const std::string& name) {
+  if (name == "ignore") return HealthAction::kIgnore;
+  if (name == "skip") return HealthAction::kSkip;
+  if (name == "rewind") return HealthAction::kRewind;
+  if (name == "stop") return HealthAction::kStop;
+  throw ConfigError(key, name, "no such rule", "use skip, rewind or stop");
+}
+
+HealthOptions health_options(const HealthConfig& health) {
+  return {.non_finite = health_action("health.non_finite", health.non_finite),
+          .spike = health_action("health.spike", health.spike),
+          .spike_sigma = health.spike_sigma,
+          .rewind_batches = health.rewind_batches,
+          .max_rewinds = health.max_rewinds,
+          .check_replicas = health.check_replicas,
+          .on_corruption = health_action("health.on_corruption", health.on_corruption)};
+}
+
 // Cores of a rank: those its launcher bound it to, else its share of the machine's.
 int threads_of(const Config& config, int local_ranks) {
   if (config.run.threads > 0) return static_cast<int>(config.run.threads);
@@ -150,6 +168,7 @@ TrainJob make_job(const Config& config, int local_ranks) {
                        .warmup = config.schedule.warmup,
                        .steps = t.steps},
           .checkpoint = checkpoint_policy(config.checkpoint),
+          .health = health_options(config.health),
           .attach = attach_options(config, local_ranks),
           .run_dir = config.run.dir,
           .probe_again = config.zero.rates == "probe",

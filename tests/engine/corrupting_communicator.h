@@ -1,0 +1,112 @@
+// A communicator that flips one bit of what this rank receives, once: memory or a wire that lies without saying so.
+//
+//   CorruptingCommunicator comm(real, {.operation = Operation::kAllGather, .number = 7, .random = 12345});
+//
+// Collectives of bookkeeping are left alone and not counted. What is flipped: of an all_gather a bit of an element of
+// another rank's block that is not zero, of a reduce_scatter one of the sum.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "zero/comm/communicator.h"
+#include "zero/comm/signature.h"
+
+namespace zero {
+
+struct BitFlip {
+  Operation operation = Operation::kAllGather;
+  int number = 0;  // counted from 0, of this operation
+  std::uint64_t random = 0;
+  bool high_half = false;  // of a four-byte element: sign, exponent and the first bits behind it
+};
+
+class CorruptingCommunicator final : public Communicator {
+ public:
+  CorruptingCommunicator(Communicator& real, std::optional<BitFlip> flip) : real_(real), flip_(flip) {}
+  CorruptingCommunicator(std::unique_ptr<Communicator> real, std::optional<BitFlip> flip)
+      : owned_(std::move(real)), real_(*owned_), flip_(flip) {}
+
+  bool flipped() const { return flipped_; }
+  int unit() const { return unit_; }  // of the collective that was corrupted
+
+  int rank() const override { return real_.rank(); }
+  int world() const override { return real_.world(); }
+  std::string_view transport() const override { return real_.transport(); }
+  Work all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override {
+    Work work = real_.all_gather(in, out, tag);
+    if (!is_the_one(Operation::kAllGather, tag)) return work;
+    const std::size_t own = in.size() * static_cast<std::size_t>(rank());
+    return Work(std::make_unique<Flipping>(*this, std::move(work), out, own, in.size()));
+  }
+  Work all_to_all(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override {
+    return real_.all_to_all(in, out, tag);
+  }
+  Work broadcast(std::span<std::byte> data, int root, CommTag tag) override { return real_.broadcast(data, root, tag); }
+  Work send(std::span<const std::byte> data, int to, CommTag tag) override { return real_.send(data, to, tag); }
+  Work receive(std::span<std::byte> data, int from, CommTag tag) override { return real_.receive(data, from, tag); }
+  Work barrier(CommTag tag) override { return real_.barrier(tag); }
+  Work reduce_scatter(const ReduceScatter& request, CommTag tag) override {
+    Work work = real_.reduce_scatter(request, tag);
+    if (!is_the_one(Operation::kReduceScatter, tag)) return work;
+    return Work(std::make_unique<Flipping>(*this, std::move(work), request.out, 0, 0));
+  }
+  Allocation allocate(std::size_t bytes, Written written) override { return real_.allocate(bytes, written); }
+  void drain() override { real_.drain(); }
+  Traffic traffic() const override { return real_.traffic(); }
+  double waited_seconds() const override { return real_.waited_seconds(); }
+  std::chrono::milliseconds timeout() const override { return real_.timeout(); }
+
+ private:
+  class Flipping final : public Work::Operation {
+   public:
+    // Bytes [own, own + own_bytes) are this rank's.
+    Flipping(CorruptingCommunicator& comm, Work work, std::span<std::byte> out, std::size_t own, std::size_t own_bytes)
+        : comm_(comm), work_(std::move(work)), out_(out), own_(own), own_bytes_(own_bytes) {}
+    void wait() override {
+      work_.wait();
+      comm_.flip(out_, own_, own_bytes_);
+    }
+
+   private:
+    CorruptingCommunicator& comm_;
+    Work work_;
+    std::span<std::byte> out_;
+    std::size_t own_, own_bytes_;
+  };
+
+  bool is_the_one(Operation operation, CommTag tag) {
+    if (!flip_ || tag.control || operation != flip_->operation || seen_++ != flip_->number) return false;
+    unit_ = tag.unit;
+    return true;
+  }
+
+  void flip(std::span<std::byte> out, std::size_t own, std::size_t own_bytes) {
+    std::vector<std::size_t> words;  // of four bytes, not zero
+    for (std::size_t at = 0; at + 4 <= out.size(); at += 4) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, out.data() + at, 4);
+      if ((at < own || at >= own + own_bytes) && word != 0) words.push_back(at);
+    }
+    if (words.empty()) return;
+    const std::size_t at = words[flip_->random % words.size()];
+    std::uint32_t word = 0;
+    std::memcpy(&word, out.data() + at, 4);
+    const auto bit = static_cast<unsigned>(flip_->random / words.size());
+    word ^= 1U << (flip_->high_half ? 16 + bit % 16 : bit % 32);
+    std::memcpy(out.data() + at, &word, 4);
+    flipped_ = true;
+  }
+
+  std::unique_ptr<Communicator> owned_;  // null: somebody else's
+  Communicator& real_;
+  std::optional<BitFlip> flip_;
+  int seen_ = 0;
+  int unit_ = -1;
+  bool flipped_ = false;
+};
+
+}  // namespace zero

@@ -1,0 +1,298 @@
+// Runs in which something goes wrong: data that spikes, numbers that are none, ranks that no longer agree.
+#include <cmath>
+#include <random>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+#include "zero/comm/in_process.h"
+#include "zero/train/run_folder.h"
+#include "zero/train/trainer.h"
+
+#include "tests/engine/corrupting_communicator.h"
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+#include "tests/train/worlds.h"
+
+namespace zero {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kSamples = 8;  // a step
+constexpr std::int64_t kSteps = 80;
+
+class UnhealthyRun : public testing::Test {
+ protected:
+  // y = 2 a - 3 b + 0.5 and some noise; the rows of `bad` steps, counted from 1, are `scale` times too large.
+  fs::path rows(std::string_view name, const std::set<std::int64_t>& bad, double scale) {
+    std::mt19937_64 random(5);
+    std::normal_distribution<double> normal;
+    std::string text;
+    for (std::int64_t row = 0; row < (kSteps + 20) * kSamples; ++row) {
+      const double factor = bad.contains(row / kSamples + 1) ? scale : 1;
+      const double a = normal(random), b = normal(random), y = 2 * a - 3 * b + 0.5 + 0.2 * normal(random);
+      text += fmt::format("{},{},{}\n", factor * a, factor * b, factor * y);
+    }
+    return folder_.write(name, text);
+  }
+
+  TrainJob job(const std::set<std::int64_t>& bad, const HealthOptions& health, double scale = 1e4) {
+    TrainJob job;
+    job.model = {.name = "linear"};
+    job.data = {.kind = DataKind::kCsv, .path = rows("train.csv", bad, scale), .order = Order::kSequential};
+    job.data.validation = rows("validation.csv", {}, 1);
+    job.train = {.steps = kSteps, .batch = kSamples / 2, .eval_every = 0, .log_every = 20};
+    job.schedule = {.kind = LrKind::kConstant, .lr = 0.1, .warmup = 0, .steps = kSteps};
+    job.checkpoint = {.every_steps = 20, .keep = 100};
+    job.health = health;
+    job.attach = {.stage = 2, .optimizer = AdamW{.lr = 0.1, .weight_decay = 0}};
+    job.run_dir = folder_ / "run";
+    job.config_text = "[train]\n";
+    return job;
+  }
+
+  RunReport run(TrainJob job, bool overwrite = true) {
+    job.overwrite = overwrite;
+    RunReport report;
+    std::ostringstream out;
+    run_ranks(2, [&](World& ranks) {
+      std::ostringstream nothing;
+      auto mine = train(job, ranks, {.out = ranks.rank() == 0 ? out : nothing, .style = {}});
+      if (ranks.rank() == 0) report = std::move(mine.report);
+    });
+    out_ = out.str();
+    return report;
+  }
+
+  // On three ranks at stage 0, where a bit flips in what rank 2 receives at this step.
+  RunReport run_with_flip(TrainJob job, int step) {
+    job.overwrite = true;
+    job.attach.stage = 0;
+    RunReport report;
+    std::ostringstream out;
+    std::vector<std::exception_ptr> errors(3);
+    std::vector<std::thread> threads;
+    auto real = make_in_process(3, std::chrono::seconds(20));
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      threads.emplace_back([&, rank] {
+        std::optional<BitFlip> flip;
+        if (rank == 2) flip = BitFlip{.number = step - 1, .random = 12345, .high_half = true};
+        World world(std::make_unique<CorruptingCommunicator>(std::move(real[rank]), flip), 3);
+        try {
+          std::ostringstream nothing;
+          auto mine = train(job, world, {.out = rank == 0 ? out : nothing, .style = {}});
+          if (rank == 0) report = std::move(mine.report);
+        } catch (...) {
+          errors[rank] = std::current_exception();
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    out_ = out.str();
+    for (const auto& error : errors)
+      if (error) std::rethrow_exception(error);
+    return report;
+  }
+
+  // Of all lines, or of events.
+  std::vector<json> metrics(bool events) {
+    std::istringstream lines(read_file(folder_ / "run/metrics.jsonl"));
+    std::vector<json> found;
+    for (std::string line; std::getline(lines, line);) {
+      const json of = json::parse(line);
+      if (of.contains("event") == events) found.push_back(of);
+    }
+    return found;
+  }
+  std::vector<std::int64_t> logged_steps() {
+    std::vector<std::int64_t> steps;
+    for (const json& line : metrics(false))
+      if (line.contains("loss")) steps.push_back(line["step"]);
+    return steps;
+  }
+  static std::vector<std::int64_t> all_steps() {
+    std::vector<std::int64_t> steps;
+    for (std::int64_t step = 1; step <= kSteps; ++step) steps.push_back(step);
+    return steps;
+  }
+  void forget_after(std::int64_t step) {
+    const RunFolder run(folder_ / "run");
+    for (const auto& entry : run.checkpoints().list())
+      if (entry.step > step) fs::remove_all(entry.path);
+    fs::remove(run.report());
+    fs::remove(run.model());
+  }
+  double clean_loss() { return run(job({}, {})).val_loss; }
+
+  TemporaryFolder folder_;
+  std::string out_;
+};
+
+TEST_F(UnhealthyRun, ASpikeThatIsIgnoredSpoilsTheModel) {
+  const double clean = clean_loss();
+  EXPECT_GT(run(job({51}, {})).val_loss, 2 * clean) << "or the other tests show nothing";
+}
+
+TEST_F(UnhealthyRun, ASpikeIsSkippedAndTheRunEndsLikeACleanOne) {
+  const double clean = clean_loss();
+  const RunReport report = run(job({51, 60}, {.spike = HealthAction::kSkip}));
+  EXPECT_EQ(report.skipped_steps, 2);
+  EXPECT_EQ(report.spikes, 2);
+  EXPECT_EQ(report.rewinds, 0);
+  EXPECT_LT(report.val_loss, 1.1 * clean);
+  EXPECT_EQ(logged_steps(), all_steps());
+  const auto events = metrics(true);
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[0]["step"], 51);
+  EXPECT_EQ(events[0]["event"], "skipped");
+  EXPECT_EQ(events[0]["reason"], "loss spike");
+  EXPECT_GT(events[0]["loss"], events[0]["limit"]);
+  EXPECT_EQ(events[1]["step"], 60);
+}
+
+TEST_F(UnhealthyRun, ASpikeIsRewoundAndItsSamplesAreNotSeenAgain) {
+  const double clean = clean_loss();
+  const RunReport report = run(job({51}, {.spike = HealthAction::kRewind, .rewind_batches = 2}));
+  EXPECT_EQ(report.rewinds, 1);
+  EXPECT_EQ(report.spikes, 1);
+  EXPECT_EQ(report.skipped_steps, 0) << "the step was taken back";
+  EXPECT_EQ(report.losses.size(), static_cast<std::size_t>(kSteps));
+  EXPECT_LT(report.val_loss, 1.1 * clean);
+  EXPECT_LT(*std::max_element(report.losses.begin() + 40, report.losses.end()), 10) << "it is not in the history";
+  EXPECT_EQ(logged_steps(), all_steps());
+  const std::int64_t samples = (51 + 2) * kSamples;
+  EXPECT_TRUE(says(out_, fmt::format(": going on after step 40 with sample {}", samples)));
+  const auto events = metrics(true);
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0]["event"], "rewound");
+  EXPECT_EQ(events[0]["step"], 40);
+  EXPECT_EQ(events[0]["from"], 51);
+  const json file = json::parse(read_file(folder_ / "run/report.json"));
+  EXPECT_EQ(file["rewinds"], 1);
+  EXPECT_EQ(file["spikes"], 1);
+
+  // The same as a run that had come to step 40 and was given those samples.
+  const RunReport again = run(job({51}, {.spike = HealthAction::kRewind, .rewind_batches = 2}));
+  EXPECT_EQ(again.parameters_sha256, report.parameters_sha256);
+}
+
+TEST_F(UnhealthyRun, ASpikeStopsTheRunAndTheLastCheckpointIsFromBefore) {
+  const std::string error = message_of<Error>([&] { run(job({51}, {.spike = HealthAction::kStop})); });
+  EXPECT_TRUE(says(error, "step 51: loss "));
+  EXPECT_TRUE(says(error, "The last checkpoint is of step 40"));
+  EXPECT_EQ(RunFolder(folder_ / "run").checkpoints().list().front().step, 40);
+  EXPECT_FALSE(fs::exists(folder_ / "run/report.json"));
+  const auto events = metrics(true);
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0]["event"], "stopped");
+  EXPECT_EQ(events[0]["step"], 51);
+  // Another rule, and the same command goes on.
+  const RunReport report = run(job({51}, {.spike = HealthAction::kSkip}), /*overwrite=*/false);
+  EXPECT_EQ(report.skipped_steps, 1);
+  EXPECT_TRUE(says(out_, "continuing after step 40"));
+}
+
+TEST_F(UnhealthyRun, WhatIsNotFiniteIsSkippedRewoundOrStopsAsAsked) {
+  constexpr double kOverflows = 1e25;  // its square is no float
+  const RunReport skipped = run(job({3}, {}, kOverflows));
+  EXPECT_EQ(skipped.skipped_steps, 1);
+  EXPECT_EQ(skipped.spikes, 0);
+  EXPECT_EQ(metrics(true).at(0)["reason"], "not finite");
+  const RunReport rewound = run(job({3}, {.non_finite = HealthAction::kRewind}, kOverflows));
+  EXPECT_EQ(rewound.rewinds, 1);
+  EXPECT_EQ(rewound.skipped_steps, 0);
+  EXPECT_TRUE(says(out_, "going on after step 0 with sample 24"));
+  EXPECT_EQ(logged_steps(), all_steps());
+  EXPECT_TRUE(says(message_of<Error>([&] { run(job({3}, {.non_finite = HealthAction::kStop}, kOverflows)); }),
+                   "step 3: the gradient of linear.weight is not finite"));
+}
+
+TEST_F(UnhealthyRun, ABadStepBehindABadStepTakesAnotherRewindUnlessItIsLeftOutToo) {
+  EXPECT_EQ(run(job({51, 52}, {.spike = HealthAction::kRewind})).rewinds, 2);
+  EXPECT_EQ(run(job({51, 52}, {.spike = HealthAction::kRewind, .rewind_batches = 1})).rewinds, 1);
+}
+
+TEST_F(UnhealthyRun, NoMoreThanMaxRewindsGoToOneCheckpoint) {
+  // Whatever comes behind the first bad step is bad.
+  std::set<std::int64_t> bad;
+  for (std::int64_t step = 51; step <= kSteps; ++step) bad.insert(step);
+  const std::string error =
+      message_of<Error>([&] { run(job(bad, {.spike = HealthAction::kRewind, .max_rewinds = 2})); });
+  EXPECT_TRUE(says(error, "after 2 rewinds to step 40"));
+  const auto events = metrics(true);
+  ASSERT_EQ(events.size(), 3U);
+  EXPECT_EQ(events[0]["event"], "rewound");
+  EXPECT_EQ(events[1]["event"], "rewound");
+  EXPECT_EQ(events[2]["event"], "stopped");
+  EXPECT_GT(events[1]["samples"], events[0]["samples"]);
+}
+
+TEST_F(UnhealthyRun, KilledAndContinuedItDecidesAsIfItHadNotBeen) {
+  for (const HealthAction action : {HealthAction::kSkip, HealthAction::kRewind}) {
+    const TrainJob whole = job({44, 51, 71}, {.spike = action});
+    const RunReport expected = run(whole);
+    ASSERT_EQ(expected.spikes, 3) << "the second and third are seen although the window could hold those before";
+    for (const std::int64_t killed_after : {60, 40, 20}) {
+      forget_after(killed_after);
+      const RunReport resumed = run(whole, /*overwrite=*/false);
+      EXPECT_EQ(resumed.parameters_sha256, expected.parameters_sha256) << "after " << killed_after;
+      EXPECT_EQ(resumed.losses, expected.losses);
+      EXPECT_EQ(resumed.grad_norms, expected.grad_norms);
+      EXPECT_EQ(resumed.spikes, expected.spikes);
+      EXPECT_EQ(resumed.rewinds, expected.rewinds);
+      EXPECT_EQ(resumed.skipped_steps, expected.skipped_steps);
+    }
+  }
+}
+
+TEST_F(UnhealthyRun, WatchingACleanRunChangesNoBit) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    TrainJob plain = job({}, {});
+    plain.attach.stage = stage;
+    const RunReport expected = run(plain);
+    plain.health = {.non_finite = HealthAction::kRewind, .spike = HealthAction::kRewind, .check_replicas = 3};
+    const RunReport watched = run(plain);
+    EXPECT_EQ(watched.parameters_sha256, expected.parameters_sha256) << "stage " << stage;
+    EXPECT_EQ(watched.losses, expected.losses);
+    EXPECT_EQ(watched.rewinds, 0);
+    EXPECT_EQ(out_.find("nothing is compared") != std::string::npos, stage == 3) << out_;
+  }
+}
+
+TEST_F(UnhealthyRun, AReplicaThatDiffersStopsTheRunBeforeItIsSaved) {
+  TrainJob watched = job({}, {.check_replicas = 100});  // before each checkpoint alone
+  EXPECT_TRUE(says(message_of<Error>([&] { run_with_flip(watched, 51); }), "step 60: rank 2 differs in unit 0"));
+  EXPECT_EQ(RunFolder(folder_ / "run").checkpoints().list().front().step, 40);
+  watched.health.check_replicas = 4;
+  EXPECT_TRUE(says(message_of<Error>([&] { run_with_flip(watched, 51); }), "step 52: rank 2 differs in unit 0"));
+}
+
+TEST_F(UnhealthyRun, AReplicaThatDiffersIsRewoundAndTheRunIsTheCleanOne) {
+  TrainJob watched = job({}, {.check_replicas = 4, .on_corruption = HealthAction::kRewind});
+  watched.attach.stage = 0;
+  const RunReport clean = run_with_flip(watched, 1000000);
+  EXPECT_EQ(clean.rewinds, 0);
+  const RunReport rewound = run_with_flip(watched, 51);
+  EXPECT_EQ(rewound.rewinds, 1);
+  EXPECT_EQ(rewound.parameters_sha256, clean.parameters_sha256);
+  EXPECT_EQ(rewound.losses, clean.losses);
+  EXPECT_EQ(metrics(true).at(0)["reason"], "replicas differ");
+  EXPECT_EQ(metrics(true).at(0)["detail"], "rank 2 differs in unit 0 (root)");
+}
+
+TEST_F(UnhealthyRun, ARewindWithoutCheckpointsIsRefusedBeforehand) {
+  TrainJob without = job({}, {.spike = HealthAction::kRewind});
+  without.checkpoint = {};
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { run(without); }), "health.spike = rewind"));
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+}  // namespace
+}  // namespace zero

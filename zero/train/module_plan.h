@@ -1,0 +1,21 @@
+// What training a module will take, before it is attached.
+//
+//   TrainingPlan plan = plan_of("gpt2", module, world, attach_options);    // for plan_table()
+//   checkpoint_bytes(module, attach_options)                               // of all ranks
+//
+// Local; computed from shapes. Throws ConfigError for what cannot be.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include "zero/torch/attach.h"
+#include "zero/train/plan_table.h"
+
+namespace zero {
+
+TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int world, const AttachOptions& attach);
+
+// Parameters and moments in full precision.
+std::int64_t checkpoint_bytes(torch::nn::Module& module, const AttachOptions& attach);
+
+}  // namespace zero
