@@ -124,6 +124,29 @@ TEST(Rules, ActivationsOnDiskNeedAFolder) {
       << message;
 }
 
+TEST(Rules, ARewindNeedsCheckpoints) {
+  const auto without = [](Config& config) { config.checkpoint.every = {}; };
+  EXPECT_TRUE(rules_hold([&](Config& config) {
+    without(config);
+    config.health.spike = "skip";
+    config.health.on_corruption = "rewind";
+  })) << "nothing is compared";
+  for (const auto& [key, change] : std::vector<std::pair<std::string, std::function<void(HealthConfig&)>>>{
+           {"health.spike", [](HealthConfig& health) { health.spike = "rewind"; }},
+           {"health.non_finite", [](HealthConfig& health) { health.non_finite = "rewind"; }},
+           {"health.on_corruption", [](HealthConfig& health) {
+              health.check_replicas = 10;
+              health.on_corruption = "rewind";
+            }}}) {
+    const std::string message = rule_broken([&](Config& config) {
+      without(config);
+      change(config.health);
+    });
+    EXPECT_TRUE(message.starts_with(key + " = \"rewind\": there are no checkpoints to go back to")) << message;
+    EXPECT_TRUE(rules_hold([&](Config& config) { change(config.health); })) << "with checkpoints";
+  }
+}
+
 class Files : public testing::Test {
  protected:
   Files() {

@@ -53,6 +53,27 @@ TEST(Job, EachPartGetsItsOwnSection) {
   EXPECT_EQ(job.run_dir, "runs/x");
 }
 
+TEST(Job, HealthFollowsItsSection) {
+  Config config;
+  EXPECT_EQ(make_job(config, 1).health.non_finite, HealthAction::kSkip);
+  EXPECT_FALSE(make_job(config, 1).health.judges()) << "by default a run is as it was without";
+  config.health = {.non_finite = "stop",
+                   .spike = "rewind",
+                   .spike_sigma = 4.5,
+                   .rewind_batches = 7,
+                   .max_rewinds = 2,
+                   .check_replicas = 50,
+                   .on_corruption = "rewind"};
+  const HealthOptions health = make_job(config, 1).health;
+  EXPECT_EQ(health.non_finite, HealthAction::kStop);
+  EXPECT_EQ(health.spike, HealthAction::kRewind);
+  EXPECT_EQ(health.spike_sigma, 4.5);
+  EXPECT_EQ(health.rewind_batches, 7);
+  EXPECT_EQ(health.max_rewinds, 2);
+  EXPECT_EQ(health.check_replicas, 50);
+  EXPECT_EQ(health.on_corruption, HealthAction::kRewind);
+}
+
 TEST(Job, ActivationsAreParkedWhereTheConfigurationSays) {
   Config config;
   config.zero.disk = {"/nvme0", "/nvme1"};
