@@ -5,26 +5,28 @@ if(NOT TARGET zero_command OR NOT ZERO_TESTS)
 endif()
 
 zero_tests(faults LABEL slow TIMEOUT 600)
-set(worker_source "${PROJECT_SOURCE_DIR}/tests/faults/worker.cpp")
 get_target_property(fault_sources zero_faults_test SOURCES)
-list(REMOVE_ITEM fault_sources "${worker_source}")  # a program with a main of its own
+foreach(program worker saver)  # with a main of its own each
+  set(program_source "${PROJECT_SOURCE_DIR}/tests/faults/${program}.cpp")
+  list(REMOVE_ITEM fault_sources "${program_source}")
+  add_executable(zero_fault_${program} "${program_source}")
+  target_link_libraries(zero_fault_${program} PRIVATE zero_core)
+  set_target_properties(zero_fault_${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+endforeach()
 set_target_properties(zero_faults_test PROPERTIES SOURCES "${fault_sources}")
-
-add_executable(zero_fault_worker "${worker_source}")
-target_link_libraries(zero_fault_worker PRIVATE zero_core)
-set_target_properties(zero_fault_worker PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 
 set(num_kills 100)
 if(ZERO_SANITIZE)
   set(num_kills 10)
 endif()
-add_dependencies(zero_faults_test zero_command zero_fault_worker)
+add_dependencies(zero_faults_test zero_command zero_fault_worker zero_fault_saver)
 if(TARGET zero)
   add_dependencies(zero_faults_test zero)
 endif()
 target_compile_definitions(zero_faults_test PRIVATE
   ZERO_COMMAND="$<TARGET_FILE:zero_command>"
   ZERO_FAULT_WORKER="$<TARGET_FILE:zero_fault_worker>"
+  ZERO_FAULT_SAVER="$<TARGET_FILE:zero_fault_saver>"
   ZERO_MPIRUN="$<$<BOOL:${ZERO_MPIRUN}>:${ZERO_MPIRUN}>"
   ZERO_CAN_TRAIN=$<BOOL:${ZERO_WITH_TORCH}>
   ZERO_FAULT_KILLS=${num_kills})

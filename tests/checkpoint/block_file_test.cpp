@@ -28,7 +28,8 @@ BlockSums write(const std::filesystem::path& path, const std::vector<std::byte>&
 }
 
 std::vector<std::byte> read(const std::filesystem::path& path, const BlockSums& sums) {
-  BlockFileReader reader(path.string(), sums);
+  const SourceFolder folder(path.parent_path());
+  BlockFileReader reader(folder, path.filename(), sums);
   std::vector<std::byte> data;
   for (std::int64_t i = 0; i < reader.num_blocks(); ++i) {
     const auto bytes = reader.read_block(i);
@@ -63,7 +64,8 @@ TEST(BlockFile, AFlippedBitIsFoundInItsBlock) {
   const BlockSums sums = write(folder / "a", data, data.size());
   data[static_cast<std::size_t>(kSumBlockBytes) + 5] ^= std::byte{1};
   folder.write("b", {reinterpret_cast<const char*>(data.data()), data.size()});
-  BlockFileReader reader((folder / "b").string(), sums);
+  const SourceFolder source(folder.path());
+  BlockFileReader reader(source, "b", sums);
   EXPECT_NO_THROW((void)reader.read_block(0));
   EXPECT_THROW((void)reader.read_block(1), IoError);
   EXPECT_NO_THROW((void)reader.read_block(2));
@@ -73,7 +75,8 @@ TEST(BlockFile, BlocksAreReadInAnyOrder) {
   const TemporaryFolder folder;
   const auto data = pattern(20 * kSumBlockBytes + 9);
   const BlockSums sums = write(folder / "a", data, data.size());
-  BlockFileReader reader((folder / "a").string(), sums);
+  const SourceFolder source(folder.path());
+  BlockFileReader reader(source, "a", sums);
   for (const std::int64_t block : {0, 1, 2, 9, 10, 3, 3, 20, 0, 1, 19, 20}) {
     const auto bytes = reader.read_block(block);
     EXPECT_EQ(std::memcmp(bytes.data(), data.data() + block * kSumBlockBytes, bytes.size()), 0) << block;
@@ -86,20 +89,53 @@ TEST(BlockFile, AFileOfAnotherSizeIsRefusedWithBoth) {
   const auto data = pattern(5000);
   const BlockSums sums = write(folder / "a", data, 5000);
   std::filesystem::resize_file(folder / "a", 4999);
-  EXPECT_NE(
-      message_of<IoError>([&] { BlockFileReader((folder / "a").string(), sums); }).find("has 4999 bytes, not 5000"),
-      std::string::npos);
+  const SourceFolder source(folder.path());
+  EXPECT_TRUE(says(message_of<IoError>([&] { BlockFileReader(source, "a", sums); }), "has 4999 bytes, not 5000"));
 }
 
-TEST(BlockFile, WhatIsNoFileIsRefused) {
+// The kernel's own openat2(), or names that are checked, where it has none.
+struct OlderKernel final : FileCalls {
+  int open_in(int folder, const std::string& name, int flags) const override {
+    return open_checked(folder, name, flags);
+  }
+};
+
+TEST(BlockFile, WhatIsNoFileInTheFolderIsRefused) {
   const TemporaryFolder folder;
-  std::filesystem::create_directory(folder / "folder");
-  std::filesystem::create_symlink(folder.write("target", "x"), folder / "link");
-  EXPECT_THROW(BlockFileReader((folder / "folder").string(), {.size_bytes = 1, .sums = {0}}), IoError);
-  EXPECT_THROW(BlockFileReader((folder / "link").string(), {.size_bytes = 1, .sums = {0}}), IoError);
-  EXPECT_THROW(BlockFileReader((folder / "nothing").string(), {.size_bytes = 1, .sums = {0}}), IoError);
-  ::mkfifo((folder / "pipe").c_str(), 0600);
-  EXPECT_THROW(BlockFileReader((folder / "pipe").string(), {.size_bytes = 1, .sums = {0}}), IoError);
+  std::filesystem::create_directories(folder / "c/folder");
+  folder.write("secret", "x");
+  folder.write("c/file", "x");
+  std::filesystem::create_symlink(folder / "secret", folder / "c/link");
+  std::filesystem::create_symlink("file", folder / "c/link-inside");
+  std::filesystem::create_directory_symlink(folder.path(), folder / "c/up");
+  ASSERT_EQ(::mkfifo((folder / "c/pipe").c_str(), 0600), 0);
+  const OlderKernel older;
+  for (const FileCalls* calls : {&FileCalls::kernel(), static_cast<const FileCalls*>(&older)}) {
+    const SourceFolder source(folder / "c", *calls);
+    const BlockSums one{.size_bytes = 1, .sums = {0}};
+    EXPECT_NO_THROW(BlockFileReader(source, "file", one));
+    for (const std::string name : {"folder", "link", "link-inside", "nothing", "pipe", "", ".", "..", "../secret",
+                                   "../c/file", "folder/../../secret", "up/secret"})
+      EXPECT_THROW(BlockFileReader(source, name, one), IoError) << "'" << name << "'";
+    EXPECT_THROW(BlockFileReader(source, folder / "secret", one), IoError);
+    EXPECT_THROW(BlockFileReader(source, "/proc/self/exe", one), IoError);
+    EXPECT_TRUE(says(message_of<IoError>([&] { BlockFileReader(source, "link", one); }), "is no regular file"));
+    EXPECT_TRUE(says(message_of<IoError>([&] { BlockFileReader(source, "pipe", one); }), "is no regular file"));
+  }
+}
+
+TEST(BlockFile, AFolderStaysTheOneThatWasOpened) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "c");
+  std::filesystem::create_directory(folder / "other");
+  const auto data = pattern(5000);
+  const BlockSums sums = write(folder / "c/a", data, 5000);
+  folder.write("other/a", "something else");
+  const SourceFolder source(folder / "c");
+  BlockFileReader reader(source, "a", sums);
+  std::filesystem::rename(folder / "c", folder / "aside");
+  std::filesystem::rename(folder / "other", folder / "c");
+  EXPECT_NO_THROW((void)reader.read_block(0));
 }
 
 TEST(BlockFile, AFileThatIsThereIsNotOverwritten) {

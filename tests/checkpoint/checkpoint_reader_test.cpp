@@ -60,6 +60,30 @@ TEST_F(Reader, AMissingPartIsAnError) {
   EXPECT_THROW(CheckpointReader(folder_ / "nothing"), IoError);
 }
 
+TEST_F(Reader, AFileThatIsALinkIsRefused) {
+  const auto file = folder_ / "c/rank-00001.safetensors";
+  std::filesystem::rename(file, folder_ / "elsewhere");
+  std::filesystem::create_symlink(folder_ / "elsewhere", file);
+  EXPECT_TRUE(says(message_of<IoError>([&] { CheckpointReader(folder_ / "c"); }),
+                   "rank-00001.safetensors: open: is no regular file"));
+}
+
+// As `cp -al` makes one, to keep it for nothing: and the run's next save at the same path writes new files.
+TEST_F(Reader, ACopyOfHardLinksIsACheckpointThatNoSaveTouches) {
+  std::filesystem::create_directory(folder_ / "copy");
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "c"))
+    std::filesystem::create_hard_link(entry.path(), folder_ / "copy" / entry.path().filename());
+  on_ranks(2, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), options_of({}));
+    train_steps(model, 0, 3, 1);
+    save_now(model.engine(), folder_ / "c");
+  });
+  EXPECT_EQ(read_manifest(folder_ / "c").steps, 3);
+  CheckpointReader reader(folder_ / "copy");
+  EXPECT_NO_THROW(reader.verify());
+  EXPECT_EQ(reader.manifest().steps, 2);
+}
+
 TEST_F(Reader, AFailingReadIsTold) {
   FailingCalls calls;
   calls.on_read = -EIO;

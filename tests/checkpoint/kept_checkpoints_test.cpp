@@ -65,7 +65,7 @@ Bits run(Launcher& launcher, const Cell& cell, int from, int to, std::vector<int
     KeptCheckpoints kept(launcher.connect());
     if (from > 0) {
       EXPECT_EQ(kept.steps(), std::vector<std::int64_t>{from});
-      load_checkpoint(model.engine(), KeptCheckpoints::path_of(from), kept.files());
+      load_checkpoint(model.engine(), KeptCheckpoints::path_of(from), kept.files_of(from));
     }
     for (int step = from; step < to; ++step) {
       if (std::ranges::find(at, step) != at.end()) {
@@ -108,14 +108,14 @@ TEST(KeptCheckpoints, FewerRanksGoOnFromThemToo) {
   on_ranks(3, [&](Communicator& comm) {
     KeptCheckpoints kept(launcher.connect());
     ScriptedModel model(comm, small_specs(DType::kFloat32), options_of({.world = 3, .stage = 1}));
-    load_checkpoint(model.engine(), KeptCheckpoints::path_of(2), kept.files());
+    load_checkpoint(model.engine(), KeptCheckpoints::path_of(2), kept.files_of(2));
     const auto all = parameters(model.engine());
     if (comm.rank() == 0) saved = all;
   });
   on_ranks(2, [&](Communicator& comm) {
     KeptCheckpoints kept(launcher.connect());
     ScriptedModel model(comm, small_specs(DType::kFloat32), options_of({.world = 2, .stage = 3}));
-    load_checkpoint(model.engine(), KeptCheckpoints::path_of(2), kept.files());
+    load_checkpoint(model.engine(), KeptCheckpoints::path_of(2), kept.files_of(2));
     const auto all = parameters(model.engine());
     if (comm.rank() == 0) found = all;
   });
@@ -153,7 +153,7 @@ TEST(KeptCheckpoints, AFlippedBitIsFound) {
   on_ranks(2, [&](Communicator& comm) {
     KeptCheckpoints kept(launcher.connect());
     ScriptedModel model(comm, small_specs(DType::kFloat32), options_of({}));
-    EXPECT_THROW(load_checkpoint(model.engine(), KeptCheckpoints::path_of(2), kept.files()), IoError);
+    EXPECT_THROW(load_checkpoint(model.engine(), KeptCheckpoints::path_of(2), kept.files_of(2)), IoError);
   });
 }
 

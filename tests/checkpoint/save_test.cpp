@@ -223,6 +223,19 @@ TEST(CheckpointSave, WhatIsNoCheckpointIsNotReplaced) {
   EXPECT_EQ(folder.num_files(), 3u);
 }
 
+TEST(CheckpointSave, ACheckpointIsForItsUserAlone) {
+  const TemporaryFolder folder;
+  on_ranks(2, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), options_of({}));
+    save_now(model.engine(), folder / "checkpoints/c");
+  });
+  using std::filesystem::perms;
+  for (const char* name : {"checkpoints", "checkpoints/c"})
+    EXPECT_EQ(std::filesystem::status(folder / name).permissions(), perms::owner_all) << name;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "checkpoints/c"))
+    EXPECT_EQ(entry.status().permissions(), perms::owner_read | perms::owner_write) << entry.path();
+}
+
 TEST(CheckpointSave, AFolderThatCannotBeSyncedHasTheOldOneBack) {
   // Every open of a folder but the save's own fails to sync once the names have changed.
   struct Unsyncable final : FileCalls {

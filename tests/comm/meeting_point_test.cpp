@@ -50,7 +50,7 @@ TEST_F(MeetingPointTest, TheKeyIsTheRunsAndHasNoRestartCount) {
 TEST_F(MeetingPointTest, TwoRoundsHaveTwoNamesAndTheLaterCounts) {
   AgentMeetingPoint first(ranks(), seconds(10)), second(ranks(), seconds(10));
   EXPECT_NE(first.name(), second.name());
-  EXPECT_EQ(first.name().size(), 16u);
+  EXPECT_EQ(first.name().size(), 32u);
   LinkFailure failure;
   MeetingPoint::Place place;
   for (AgentMeetingPoint* rank_0 : {&first, &second}) {

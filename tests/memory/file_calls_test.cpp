@@ -52,6 +52,24 @@ TEST(FileCalls, WhatIsWrittenIsRead) {
   EXPECT_EQ(kernel.read(file.get(), back.bytes(), 5000), 0) << "behind the end";
 }
 
+TEST(FileCalls, ANameInAFolderLeadsNowhereElse) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "in/deeper");
+  folder.write("outside", "x");
+  folder.write("in/file", "x");
+  std::filesystem::create_symlink("file", folder / "in/link");
+  const FileDescriptor in(kernel.open(folder / "in", O_RDONLY | O_DIRECTORY));
+  const FileDescriptor file(kernel.open_in(in.get(), "file", O_RDONLY));
+  ASSERT_GE(file.get(), 0);
+  EXPECT_NE(fcntl(file.get(), F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_EQ(kernel.open_in(in.get(), "nothing", O_RDONLY), -ENOENT);
+  EXPECT_EQ(kernel.open_in(in.get(), "link", O_RDONLY), -ELOOP);
+  EXPECT_EQ(kernel.open_in(in.get(), "../outside", O_RDONLY), -EXDEV);
+  EXPECT_EQ(kernel.open_in(in.get(), folder / "outside", O_RDONLY), -EXDEV);
+  EXPECT_EQ(kernel.open_in(in.get(), "deeper/../../outside", O_RDONLY), -EXDEV);
+  EXPECT_EQ(kernel.open_in(in.get(), "..", O_RDONLY), -EXDEV);
+}
+
 TEST(FileCalls, PreallocatedBytesAreTakenFromTheDisk) {
   const TemporaryFolder folder;
   const FileDescriptor file(kernel.open(folder / "file", O_RDWR | O_CREAT));

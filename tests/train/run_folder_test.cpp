@@ -21,6 +21,18 @@ TEST(RunFolder, IsMadeWithItsParents) {
   EXPECT_TRUE(fs::is_directory(folder.path()));
 }
 
+TEST(RunFolder, ANewOneIsForItsUserAloneAndAnOldOneKeepsItsMode) {
+  const TemporaryFolder temporary;
+  RunFolder(temporary / "runs/new").create();
+  EXPECT_EQ(fs::status(temporary / "runs/new").permissions(), fs::perms::owner_all);
+  RunFolder(temporary / "runs/slash/").create();
+  EXPECT_EQ(fs::status(temporary / "runs/slash").permissions(), fs::perms::owner_all);
+  fs::create_directory(temporary / "old");
+  fs::permissions(temporary / "old", fs::perms(0755));
+  RunFolder(temporary / "old").create();
+  EXPECT_EQ(fs::status(temporary / "old").permissions(), fs::perms(0755));
+}
+
 TEST(RunFolder, LookingMakesNothing) {
   const TemporaryFolder temporary;
   RunFolder(temporary / "run").require_free(false);

@@ -23,9 +23,9 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kRequest = std::size_t{1} << 20;
 constexpr int kDepth = 16;
 
-FileDescriptor open_file(const std::string& path, int flags, const FileCalls& calls) {
-  const int fd = calls.open(path, flags | O_NOFOLLOW);
-  if (fd < 0) throw IoError(path, (flags & O_CREAT) != 0 ? "create" : "open", -fd);
+FileDescriptor create_file(const std::string& path, const FileCalls& calls) {
+  const int fd = calls.open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+  if (fd < 0) throw IoError(path, "create", -fd);
   return FileDescriptor(fd);
 }
 
@@ -80,7 +80,7 @@ void BlocksInFlight::wait(std::int64_t block) {
 BlockFileWriter::BlockFileWriter(const std::string& path, std::int64_t size_bytes, const FileCalls& calls)
     : path_(path),
       calls_(calls),
-      file_(open_file(path, O_RDWR | O_CREAT | O_EXCL, calls)),
+      file_(create_file(path, calls)),
       blocks_(path, file_.get(), calls),
       content_{.size_bytes = size_bytes} {
   // A full disk shows here where the file system can tell.
@@ -127,20 +127,47 @@ BlockSums BlockFileWriter::finish() {
   return content_;
 }
 
-BlockFileReader::BlockFileReader(const std::string& path, BlockSums content, const FileCalls& calls)
-    : path_(path), content_(std::move(content)), calls_(calls) {
-  struct stat info {};
-  const FileDescriptor file = open_file(path_, O_RDONLY | O_NONBLOCK, calls_);  // a pipe would block
-  if (::fstat(file.get(), &info) != 0) throw IoError(path_, "look at", errno);
-  if (!S_ISREG(info.st_mode)) throw IoError(path_, "open", 0, "is no regular file");
-  if (info.st_size != content_.size_bytes)
-    throw IoError(path_, "verify", 0, fmt::format("has {} bytes, not {}", info.st_size, content_.size_bytes));
+SourceFolder::SourceFolder(const std::filesystem::path& path, const FileCalls& calls) : path_(path), calls_(calls) {
+  const int fd = calls.open(path.string(), O_RDONLY | O_DIRECTORY);
+  if (fd < 0) throw IoError(path.string(), "open", -fd);
+  folder_ = FileDescriptor(fd);
 }
 
-void BlockFileReader::open() {
-  file_ = open_file(path_, O_RDONLY | O_NONBLOCK, calls_);
-  calls_.set_direct(file_.get(), true);  // or through the page cache, where that is refused
-  blocks_ = std::make_unique<BlocksInFlight>(path_, file_.get(), calls_);
+SourceFolder::File SourceFolder::open(const std::string& name) const {
+  const auto opened = [&](int flags) {
+    const int fd = calls_.open_in(folder_.get(), name, flags);
+    if (fd == -ELOOP) throw IoError(path_of(name), "open", 0, "is no regular file");
+    if (fd < 0) throw IoError(path_of(name), "open", -fd);
+    return FileDescriptor(fd);
+  };
+  const auto size_of_file = [&](const FileDescriptor& file) {
+    struct stat info {};
+    if (::fstat(file.get(), &info) != 0) throw IoError(path_of(name), "look at", errno);
+    if (!S_ISREG(info.st_mode)) throw IoError(path_of(name), "open", 0, "is no regular file");
+    return static_cast<std::int64_t>(info.st_size);
+  };
+  (void)size_of_file(opened(O_PATH | O_NOFOLLOW));  // a device must not even be opened
+  File file{.descriptor = opened(O_RDONLY | O_NONBLOCK)};
+  file.size_bytes = size_of_file(file.descriptor);
+  return file;
+}
+
+BlockFileReader::BlockFileReader(const SourceFolder& folder, std::string name, BlockSums content)
+    : folder_(&folder), name_(std::move(name)), path_(folder.path_of(name_)), content_(std::move(content)) {
+  (void)open();
+}
+
+FileDescriptor BlockFileReader::open() const {
+  SourceFolder::File file = folder_->open(name_);
+  if (file.size_bytes != content_.size_bytes)
+    throw IoError(path_, "verify", 0, fmt::format("has {} bytes, not {}", file.size_bytes, content_.size_bytes));
+  return std::move(file.descriptor);
+}
+
+void BlockFileReader::start() {
+  file_ = open();
+  folder_->calls().set_direct(file_.get(), true);  // or through the page cache, where that is refused
+  blocks_ = std::make_unique<BlocksInFlight>(path_, file_.get(), folder_->calls());
 }
 
 void BlockFileReader::rest() {
@@ -159,7 +186,7 @@ void BlockFileReader::read_end(std::int64_t block) {
   const std::int64_t offset = block * kSumBlockBytes + static_cast<std::int64_t>(whole);
   if (whole == bytes) return;
   ssize_t count;
-  do count = calls_.read(file_.get(), blocks_->memory(block).subspan(whole, kPage), offset);
+  do count = folder_->calls().read(file_.get(), blocks_->memory(block).subspan(whole, kPage), offset);
   while (count == -EINTR);
   if (count < static_cast<ssize_t>(bytes - whole))
     throw IoError(path_, fmt::format("read of {} bytes at {}", bytes - whole, offset),
@@ -168,7 +195,7 @@ void BlockFileReader::read_end(std::int64_t block) {
 
 std::span<const std::byte> BlockFileReader::read_block(std::int64_t block) {
   ZERO_CHECK(block >= 0 && block < num_blocks(), "{}: block {} of {}", path_, block, num_blocks());
-  if (blocks_ == nullptr) open();
+  if (blocks_ == nullptr) start();
   const bool in_order = block == next_;
   if (!in_order) {
     for (; next_ < begun_; ++next_) blocks_->settle(next_);

@@ -4,19 +4,25 @@
 //   writer.append(bytes);                          // any pieces, in order
 //   const BlockSums sums = writer.finish();        // all of it is durable
 //
-//   BlockFileReader reader("step-5/rank-00000.safetensors", sums);
+//   const SourceFolder folder("step-5");
+//   BlockFileReader reader(folder, "rank-00000.safetensors", sums);
 //   reader.read_block(3);                          // bytes 3 * 4 MiB and on, of which the sum was compared
 //
 // A sum is XXH3 (64 bits) of 4 MiB; the last block is what is left. Both go past the page cache where the file system
 // lets them, with several requests of 1 MiB in flight: blocks that are read in order are read ahead. Local; throws
 // IoError with the path, the operation and the bytes. A file whose bytes are not those that were written is an IoError
 // with error_number() 0.
+//
+// Names of files that are read come from somebody else, perhaps: SourceFolder holds the folder open and opens nothing
+// but regular files that lie in it, whatever the name says and whatever is renamed meanwhile. A file with several names
+// (hard links) is read as any other: what `cp -al` makes is a checkpoint, too, and every byte is vouched for.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -88,10 +94,28 @@ class BlockFileWriter {
   BlockSums content_;
 };
 
+class SourceFolder {
+ public:
+  explicit SourceFolder(const std::filesystem::path& path, const FileCalls& calls = FileCalls::kernel());
+
+  struct File {
+    FileDescriptor descriptor;  // for reading
+    std::int64_t size_bytes = 0;
+  };
+  [[nodiscard]] File open(const std::string& name) const;
+  std::string path_of(const std::string& name) const { return (path_ / name).string(); }
+  const FileCalls& calls() const { return calls_; }
+
+ private:
+  std::filesystem::path path_;
+  const FileCalls& calls_;
+  FileDescriptor folder_;
+};
+
 class BlockFileReader {
  public:
-  // Throws IoError where it is no regular file of that size.
-  BlockFileReader(const std::string& path, BlockSums content, const FileCalls& calls = FileCalls::kernel());
+  // `folder` must outlive it. Throws IoError where it is no regular file of that size.
+  BlockFileReader(const SourceFolder& folder, std::string name, BlockSums content);
 
   std::int64_t num_blocks() const { return num_sum_blocks(content_.size_bytes); }
   // Valid until the next call.
@@ -101,16 +125,18 @@ class BlockFileReader {
   const std::string& path() const { return path_; }
 
  private:
-  void open();
+  FileDescriptor open() const;
+  void start();
   void begin(std::int64_t block);
   void read_end(std::int64_t block);
   std::int64_t bytes_of(std::int64_t block) const {
     return std::min(kSumBlockBytes, content_.size_bytes - block * kSumBlockBytes);
   }
 
+  const SourceFolder* folder_;
+  std::string name_;
   std::string path_;
   BlockSums content_;
-  const FileCalls& calls_;
   FileDescriptor file_;                     // none while it rests
   std::unique_ptr<BlocksInFlight> blocks_;  // null while it rests
   std::int64_t next_ = 0;                   // block that was asked for last, and one

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
@@ -15,21 +13,14 @@ namespace {
 
 constexpr std::int64_t kMostManifestBytes = std::int64_t{256} << 20;
 
-}  // namespace
-
-Manifest read_manifest(const std::filesystem::path& folder, const FileCalls& calls) {
-  const std::string path = (folder / kManifestName).string();
-  const int fd = calls.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0) throw IoError(path, "open", -fd);
-  const FileDescriptor file(fd);
-  struct stat info {};
-  if (::fstat(fd, &info) != 0) throw IoError(path, "look at", errno);
-  if (!S_ISREG(info.st_mode) || info.st_size > kMostManifestBytes)
-    throw IoError(path, "verify", 0, "is no file, or larger than a manifest can be");
-  std::string text(static_cast<std::size_t>(info.st_size), '\0');
+Manifest manifest_in(const SourceFolder& folder) {
+  const std::string name(kManifestName), path = folder.path_of(name);
+  const SourceFolder::File file = folder.open(name);
+  if (file.size_bytes > kMostManifestBytes) throw IoError(path, "verify", 0, "is larger than a manifest can be");
+  std::string text(static_cast<std::size_t>(file.size_bytes), '\0');
   for (std::size_t done = 0; done < text.size();) {
-    const ssize_t count =
-        calls.read(fd, std::as_writable_bytes(std::span(text)).subspan(done), static_cast<std::int64_t>(done));
+    const ssize_t count = folder.calls().read(
+        file.descriptor.get(), std::as_writable_bytes(std::span(text)).subspan(done), static_cast<std::int64_t>(done));
     if (count == -EINTR) continue;
     if (count <= 0)
       throw IoError(path, fmt::format("read of {} bytes", text.size() - done), static_cast<int>(-count), "");
@@ -38,14 +29,20 @@ Manifest read_manifest(const std::filesystem::path& folder, const FileCalls& cal
   return parse_manifest(text, path);
 }
 
+}  // namespace
+
+Manifest read_manifest(const std::filesystem::path& folder, const FileCalls& calls) {
+  return manifest_in(SourceFolder(folder, calls));
+}
+
 CheckpointReader::CheckpointReader(const std::filesystem::path& folder, const FileCalls& calls)
-    : path_(folder), manifest_(read_manifest(folder, calls)) {
+    : path_(folder), folder_(std::make_unique<SourceFolder>(folder, calls)), manifest_(manifest_in(*folder_)) {
   pieces_.assign(manifest_.tensors.size(), std::vector<std::vector<Piece>>(manifest_.states.size()));
   for (const SavedFile& file : manifest_.files) {
     for (const SavedSlice& slice : file.slices)
       pieces_[static_cast<std::size_t>(slice.tensor)][static_cast<std::size_t>(slice.state)].push_back(
           {slice.begin, slice.numel, slice.offset, files_.size()});
-    files_.emplace_back((folder / file.name).string(), file.content, calls);
+    files_.emplace_back(*folder_, file.name, file.content);
   }
   for (auto& states : pieces_)
     for (auto& pieces : states) std::ranges::sort(pieces, {}, &Piece::begin);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -39,6 +40,7 @@ class CheckpointReader {
   void read_bytes(std::size_t file, std::int64_t offset, std::span<std::byte> out);
 
   std::filesystem::path path_;
+  std::unique_ptr<const SourceFolder> folder_;  // of one checkpoint, whatever takes its name meanwhile
   Manifest manifest_;
   std::vector<BlockFileReader> files_;
   std::vector<std::vector<std::vector<Piece>>> pieces_;  // by tensor and state, rising

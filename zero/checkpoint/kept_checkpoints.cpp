@@ -41,8 +41,12 @@ FileDescriptor memory_file_of(std::string_view text) {
 
 }  // namespace
 
-int KeptFiles::open(const std::string& path, int) const {
-  std::optional<FileDescriptor> file = keeper_.get(path);
+int KeptFiles::open(const std::string&, int flags) const {
+  return open_in(-1, std::string(kManifestName), flags);
+}
+
+int KeptFiles::open_in(int, const std::string& name, int) const {
+  std::optional<FileDescriptor> file = keeper_.get(fmt::format("{}/{}", folder_, name));
   return file ? file->release() : -ENOENT;
 }
 

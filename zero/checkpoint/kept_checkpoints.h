@@ -4,7 +4,7 @@
 //   KeptCheckpoints kept(*Keeper::of_environment(getenv));
 //   kept.save(engine, 40, contents);          // every rank's shard, copied between two steps
 //   ...after a rank was killed, in new ranks:
-//   load_checkpoint(engine, kept.path_of(kept.steps().front()), kept.files());
+//   load_checkpoint(engine, kept.path_of(40), kept.files_of(40));
 //
 // Each rank copies what it would write to disk into memory of its own, of which the launcher gets the descriptor; when
 // all have, rank 0 adds the manifest and one rename in the launcher makes the checkpoint true. So whenever ranks are
@@ -27,19 +27,22 @@
 
 namespace zero {
 
-// The files of kept checkpoints, to be read.
+// The files of one kept checkpoint, to be read.
 class KeptFiles final : public FileCalls {
  public:
-  explicit KeptFiles(Keeper& keeper) : keeper_(keeper) {}
+  KeptFiles(Keeper& keeper, std::string folder) : keeper_(keeper), folder_(std::move(folder)) {}
+  // The folder itself is there where its manifest is.
   int open(const std::string& path, int flags) const override;
+  int open_in(int folder, const std::string& name, int flags) const override;
 
  private:
   Keeper& keeper_;
+  std::string folder_;
 };
 
 class KeptCheckpoints {
  public:
-  explicit KeptCheckpoints(Keeper keeper) : keeper_(std::move(keeper)), files_(keeper_) {}
+  explicit KeptCheckpoints(Keeper keeper) : keeper_(std::move(keeper)) {}
   KeptCheckpoints(const KeptCheckpoints&) = delete;
   KeptCheckpoints& operator=(const KeptCheckpoints&) = delete;
 
@@ -51,7 +54,7 @@ class KeptCheckpoints {
   std::vector<std::int64_t> steps();
   void remove(std::int64_t step);
   static std::filesystem::path path_of(std::int64_t step);
-  const FileCalls& files() const { return files_; }
+  KeptFiles files_of(std::int64_t step) { return {keeper_, path_of(step).string()}; }
 
  private:
   struct Copy {
@@ -62,7 +65,6 @@ class KeptCheckpoints {
   BlockSums fill(Copy& copy, Engine& engine, const RankImage& image);
 
   Keeper keeper_;
-  KeptFiles files_;
   std::array<Copy, 2> copies_;
   std::size_t newest_ = 0;
 };

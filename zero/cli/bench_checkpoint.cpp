@@ -47,7 +47,8 @@ BlockSums save(const std::filesystem::path& path, std::int64_t bytes, std::span<
 }
 
 void load(const std::filesystem::path& path, const BlockSums& content) {
-  BlockFileReader reader(path.string(), content);
+  const SourceFolder folder(path.parent_path());
+  BlockFileReader reader(folder, path.filename().string(), content);
   for (std::int64_t i = 0; i < reader.num_blocks(); ++i) (void)reader.read_block(i);
 }
 

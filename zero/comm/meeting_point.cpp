@@ -13,7 +13,7 @@ namespace {
 
 std::string random_name() {
   std::random_device random;
-  return fmt::format("{:08x}{:08x}", random(), random());
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
 }
 
 // Rank 0 reached the store over loopback: it lives where the store does, which others know by another address.

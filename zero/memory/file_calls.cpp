@@ -5,10 +5,14 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "zero/base/log.h"
 
 namespace zero {
 namespace {
@@ -25,6 +29,26 @@ int uninterrupted(Call call) {
   do result = or_error(call());
   while (result == -EINTR);
   return result;
+}
+
+int open_beneath(int folder, const char* name, int flags) {
+  struct open_how how {};
+  how.flags = static_cast<std::uint64_t>(flags | O_CLOEXEC);
+  how.mode = (flags & O_CREAT) != 0 ? 0600 : 0;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  return uninterrupted([&] { return static_cast<int>(::syscall(SYS_openat2, folder, name, &how, sizeof how)); });
+}
+
+// Linux before 5.6 has no openat2(), and some containers refuse it.
+bool has_openat2() {
+  static const bool has = [] {
+    const int fd = open_beneath(AT_FDCWD, ".", O_PATH);
+    if (fd >= 0) return ::close(fd), true;
+    if (fd != -ENOSYS && fd != -EPERM) return true;
+    ZERO_LOG(info, "this kernel has no openat2(): files of a checkpoint are opened by names that are checked instead");
+    return false;
+  }();
+  return has;
 }
 
 }  // namespace
@@ -52,6 +76,15 @@ int FileCalls::find_room(const std::string& folder, Room& room) const {
 
 int FileCalls::open(const std::string& path, int flags) const {
   return uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0600); });
+}
+
+int FileCalls::open_in(int folder, const std::string& name, int flags) const {
+  return has_openat2() ? open_beneath(folder, name.c_str(), flags) : open_checked(folder, name, flags);
+}
+
+int FileCalls::open_checked(int folder, const std::string& name, int flags) {
+  if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos) return -EXDEV;
+  return uninterrupted([&] { return ::openat(folder, name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600); });
 }
 
 int FileCalls::unlink(const std::string& path) const {

@@ -33,6 +33,8 @@ class FileCalls {
   virtual int try_folder(const std::string& folder) const;
   virtual int find_room(const std::string& folder, Room& room) const;
   virtual int open(const std::string& path, int flags) const;  // a descriptor; O_CLOEXEC is added
+  // A file in an open folder, by a name that may come from somebody else: never through a link, never outside.
+  virtual int open_in(int folder, const std::string& name, int flags) const;
   virtual int unlink(const std::string& path) const;
   virtual int lies_in_memory(int fd) const;  // 1: a file system without a disk (tmpfs)
   virtual int preallocate(int fd, std::int64_t bytes) const;
@@ -46,6 +48,10 @@ class FileCalls {
   virtual int exchange(const std::string& one, const std::string& other) const;  // both exist; at one moment
   virtual ssize_t read(int fd, std::span<std::byte> into, std::int64_t offset) const;
   virtual ssize_t write(int fd, std::span<const std::byte> from, std::int64_t offset) const;
+
+ protected:
+  // open_in() of a kernel without openat2(): a name of one component has nowhere to go but through a link of its own.
+  static int open_checked(int folder, const std::string& name, int flags);
 };
 
 }  // namespace zero

@@ -130,7 +130,7 @@ std::vector<std::int64_t> RunCheckpoints::steps() {
 
 Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
   const auto path = saved.in_memory ? KeptCheckpoints::path_of(saved.step) : folder_.path_of(saved.step);
-  LoadedCheckpoint loaded = saved.in_memory ? engine.load(path, kept_->files()) : engine.load(path);
+  LoadedCheckpoint loaded = saved.in_memory ? engine.load(path, kept_->files_of(saved.step)) : engine.load(path);
   RunState state{.step = number_in(loaded.manifest, "step", path),
                  .samples = number_in(loaded.manifest, "samples", path),
                  .losses = of_rank_0(comm_, series_in<float>(loaded.extras, kLosses)),

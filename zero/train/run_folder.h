@@ -23,7 +23,8 @@ class RunFolder {
   // Does it hold a run, finished or not?
   bool holds_run() const;
   void require_free(bool overwrite) const;
-  // Makes the folder, and removes the files of an old run from it: those named below, checkpoints and nothing else.
+  // Makes the folder, for this user alone where it is new, and removes the files of an old run from it: those named
+  // below, checkpoints and nothing else.
   void create(std::string_view launch = "") const;
   // Makes it ready to go on after a step: the report and weights of an end that came, and metrics of later steps, go.
   // `evaluates_again`: evaluations after that step, too.

@@ -1,0 +1,303 @@
+#!/usr/bin/env python3
+"""Kills a program that saves checkpoints before each of its file-changing system calls, or cuts its power there, and loads.
+
+    crash_points.py kill  --saver build/release/tests/zero_fault_saver [--points N]
+    crash_points.py power --saver build/release/tests/zero_fault_saver [--points N] [--commits]
+
+kill    strace ends the process (SIGKILL) as it enters its k-th call of a kind, for every kind and every k.
+power   before the k-th call the ext4 on which it saves is shut down without a flush of its log (EXT4_IOC_SHUTDOWN), which
+        leaves on the disk what a power cut would; then it is mounted again. Needs root, ext4 and a loop device. What a
+        disk has in a cache of its own is not lost by this. --commits: also after the file system has brought everything
+        to the disk before some earlier call, as it does every few seconds, for each pair.
+
+After each the newest checkpoint that loads must be the one whose save was acknowledged last, or the one that was being
+saved, with the bits that an undisturbed run gives it; then the saver runs again, must succeed and leave nothing else
+behind. --points N: only N of them, spread evenly; without it all. One line a way of saving; exit status 0 all held,
+1 some did not, 77 (with the reason) where this machine cannot.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+LAST_STEP = 2
+CUT_STATUS = 9
+SKIPPED = 77
+CHANGING = {"open", "openat", "openat2", "creat", "write", "pwrite64", "writev", "pwritev", "pwritev2", "fallocate", "ftruncate",
+            "truncate", "fsync", "fdatasync", "sync_file_range", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename",
+            "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat"}
+WAYS = {"a folder a step": [], "one path again and again": ["--same"]}
+
+
+class Skip(Exception):
+    pass
+
+
+def output(command, **more):
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **more)
+
+
+def required(command):
+    done = output(command)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}: status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def saved(text):
+    """{step: hash} of the saves that were acknowledged."""
+    return {int(step): digest for step, digest in re.findall(r"^saved (\d+) (\w+)$", text, re.M)}
+
+
+def spread(points, count):
+    """At most `count` of them, the first and the last among them."""
+    if count is None or count >= len(points):
+        return points
+    return [points[round(i * (len(points) - 1) / max(1, count - 1))] for i in range(count)]
+
+
+def problem_of(saver, folder, acknowledged, hashes):
+    """What is wrong with what a crash left, or None."""
+    text = required([saver, "load", folder])
+    newest = max(acknowledged, default=0)
+    loaded = re.search(r"^loaded (\d+) (\w+)$", text, re.M)
+    if "damaged" in text:
+        return f"a checkpoint is damaged: {text}"
+    if loaded is None:
+        return None if newest == 0 else f"step {newest} was acknowledged, and nothing is there"
+    step, digest = int(loaded[1]), loaded[2]
+    if not newest <= step <= newest + 1:
+        return f"step {newest} was acknowledged, step {step} is there"
+    return None if digest == hashes[step] else f"step {step} has other bits than it had"
+
+
+def problem_afterwards(saver, folder, way, hashes):
+    """What is wrong when the saver then runs undisturbed."""
+    if saved(required([saver, "save", folder, *way])) != hashes:
+        return "the next run saves something else"
+    left = sorted(os.listdir(folder))
+    wanted = [f"step-{1 if way else LAST_STEP:08d}"]
+    if left != wanted:
+        return f"the next run leaves {left}, not {wanted}"
+    return problem_of(saver, folder, {LAST_STEP: None}, hashes)
+
+
+class Kill:
+    """strace is attached to the thread that makes all file calls, so that its k-th call is the process's."""
+
+    def __init__(self, saver, folder):
+        if shutil.which("strace") is None:
+            raise Skip("no strace on this machine")
+        self.saver, self.folder = saver, folder
+
+    def traced(self, way, flags, whole=False):
+        """(what the saver said, what strace did) of one run."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        log = f"{self.folder}.log"
+        process = subprocess.Popen([self.saver, "save", self.folder, "--wait", *way], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        thread = process.stdout.readline().split()[1]
+        attach = ["-f", "-p", str(process.pid)] if whole else ["-p", thread]
+        strace = subprocess.Popen(["strace", "-o", log, *flags, *attach], stderr=subprocess.PIPE, text=True)
+        first = strace.stderr.readline()
+        if "attached" not in first:
+            process.kill()
+            process.communicate()
+            strace.wait()
+            raise Skip(f"strace cannot attach here: {first.strip()}")
+        text, _ = process.communicate("go\n", timeout=120)
+        strace.communicate(timeout=120)
+        return thread, text, Path(log).read_text(), process.returncode
+
+    def points(self, way):
+        thread, text, log, _ = self.traced(way, ["-y"], whole=True)
+        self.hashes = saved(text)
+        calls = Counter()
+        for line in log.splitlines():
+            match = re.match(r"(\d+)\s+(\w+)\((.*)", line)
+            if match is None or match[2] not in CHANGING or self.folder not in line:
+                continue
+            if match[2].startswith("open") and "O_CREAT" not in line and match[1] == thread:
+                calls[match[2]] += 1  # no change, but strace counts them alike
+                continue
+            changes = not match[2].startswith("open") or re.search("O_CREAT|O_WRONLY|O_RDWR|O_TRUNC", line)
+            if changes and match[1] != thread:
+                raise RuntimeError(f"another thread changes files: {line}")
+            calls[match[2]] += 1 if match[1] == thread else 0
+        return [(name, k) for name in sorted(calls) for k in range(1, calls[name] + 1)]
+
+    def crash(self, way, point):
+        name, k = point
+        _, text, log, status = self.traced(way, ["-e", f"trace={name}", "-e", f"inject={name}:signal=SIGKILL:when={k}"])
+        if status != -9:
+            raise RuntimeError(f"call {k} of {name} was not reached: status {status}\n{text}{log}")
+        return saved(text)
+
+    def afterwards(self):
+        return self.folder
+
+    def close(self):
+        pass
+
+
+class Power:
+    """A file system in a file, which is copied with one checkpoint in it for each cut."""
+
+    def __init__(self, saver, folder, commits):
+        if os.geteuid() != 0:
+            raise Skip("a power cut needs root, to mount a file system of its own")
+        if shutil.which("mkfs.ext4") is None:
+            raise Skip("no mkfs.ext4 on this machine")
+        self.saver, self.commits, self.mounted = saver, commits, False
+        self.base, self.image, self.mount = Path(folder + ".base"), Path(folder + ".image"), Path(folder + ".mount")
+        self.mount.mkdir()
+        self.folder = str(self.mount / "checkpoints")
+
+    def attach(self):
+        done = output(["mount", "-o", "loop", self.image, self.mount])
+        if done.returncode != 0:
+            raise Skip(f"no loop device can be mounted here: {done.stderr.strip()}")
+        self.mounted = True
+
+    def detach(self):
+        required(["umount", self.mount])
+        self.mounted = False
+
+    def save(self, way, *more):
+        done = output([self.saver, "save", self.folder, *way, *more])
+        return done.stdout, done.returncode, done.stderr
+
+    def restore(self):
+        required(["cp", "--sparse=always", self.base, self.image])
+
+    def points(self, way):
+        self.image.unlink(missing_ok=True)
+        with open(self.image, "wb") as file:
+            file.truncate(64 << 20)
+        required(["mkfs.ext4", "-q", "-F", self.image])
+        self.attach()
+        text, _, errors = self.save(way)
+        self.hashes = saved(text)
+        shutil.rmtree(self.folder)
+        # The one that the cuts must not take: what is there before the second save.
+        text, status, errors = self.save(way, "--cut", self.calls_of_first(way), self.mount)
+        self.detach()
+        self.attach()
+        problem = problem_of(self.saver, self.folder, {1: None}, self.hashes)
+        self.detach()
+        if problem is not None or status != CUT_STATUS:
+            raise RuntimeError(f"the first checkpoint: {problem}, status {status} {errors}")
+        required(["cp", "--sparse=always", self.image, self.base])
+        self.attach()
+        text, *_ = self.save(way, "--first", "2")
+        self.detach()
+        calls = int(re.search(r"^calls (\d+)$", text, re.M)[1])
+        cuts = [(k, None) for k in range(1, calls + 2)]
+        if self.commits:
+            cuts += [(k, j) for k in range(2, calls + 2) for j in range(1, k)]
+        return cuts
+
+    def calls_of_first(self, way):
+        """The first call of the second save."""
+        text, *_ = self.save(way, "--first", "2")
+        second = int(re.search(r"^calls (\d+)$", text, re.M)[1])
+        shutil.rmtree(self.folder)
+        text, *_ = self.save(way)
+        both = int(re.search(r"^calls (\d+)$", text, re.M)[1])
+        shutil.rmtree(self.folder)
+        return str(both - second + 1)
+
+    def crash(self, way, point, *more):
+        cut, commit = point
+        self.restore()
+        self.attach()
+        if commit is not None:
+            more = ["--commit", str(commit), *more]
+        text, status, errors = self.save(way, "--first", "2", "--cut", str(cut), self.mount, *more)
+        self.detach()
+        if status != CUT_STATUS:
+            if "shutdown ioctl" in errors:
+                raise Skip(f"the file system cannot be shut down: {errors.strip()}")
+            raise RuntimeError(f"call {cut} was not reached: status {status}\n{text}{errors}")
+        self.attach()
+        return {1: self.hashes[1], **saved(text)}
+
+    def afterwards(self):
+        if self.mounted:
+            self.detach()
+
+    def close(self):
+        self.afterwards()
+
+
+def scratch_place(how):
+    """Memory for the images of a power cut, which then costs no disk its time; a kill wants a real one."""
+    shm = Path("/dev/shm")
+    roomy = shm.is_dir() and shutil.disk_usage(shm).free > 1 << 30
+    return shm if how == "power" and roomy and os.access(shm, os.W_OK) else None
+
+
+def run(crashes, count):
+    failures = 0
+    for name, way in WAYS.items():
+        points = crashes.points(way)
+        chosen = spread(points, count)
+        kept = 0
+        for point in chosen:
+            acknowledged = crashes.crash(way, point)
+            problem = problem_of(crashes.saver, crashes.folder, acknowledged, crashes.hashes)
+            kept += max(acknowledged, default=0) != LAST_STEP
+            problem = problem or problem_afterwards(crashes.saver, crashes.folder, way, crashes.hashes)
+            crashes.afterwards()
+            if problem is not None:
+                failures += 1
+                print(f"{name}, {point}: {problem}")
+        print(f"{name}: {len(chosen)} of {len(points)} points, {kept} of them before the last save was acknowledged", flush=True)
+    return failures
+
+
+def unsynced_failures(power):
+    """A control: where fsync does nothing, a cut right after an acknowledged save must take it away."""
+    failures = 0
+    for name, way in WAYS.items():
+        points = power.points(way)
+        acknowledged = power.crash(way, points[-1] if not power.commits else max(p for p in points if p[1] is None), "--no-sync")
+        lost = problem_of(power.saver, power.folder, acknowledged, power.hashes)
+        power.afterwards()
+        print(f"{name}, without fsync: {lost or 'NOTHING IS LOST, these cuts prove nothing'}", flush=True)
+        failures += lost is None
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("how", choices=["kill", "power"])
+    parser.add_argument("--saver", required=True)
+    parser.add_argument("--points", type=int)
+    parser.add_argument("--commits", action="store_true")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="zero-crash-", dir=scratch_place(args.how)) as scratch:
+        crashes = None
+        try:
+            folder = f"{scratch}/run"
+            crashes = Kill(args.saver, folder) if args.how == "kill" else Power(args.saver, folder, args.commits)
+            failures = run(crashes, args.points)
+            if args.how == "power":
+                failures += unsynced_failures(crashes)
+        except Skip as reason:
+            print(f"skipped: {reason}")
+            return SKIPPED
+        finally:
+            if crashes is not None:
+                crashes.close()
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+// Kills and power cuts at the calls of a save: crash_points.py makes them, a few here. All of them:
+//
+//   ZERO_CRASH_POINTS=all build/release/tests/zero_faults_test --gtest_filter=CrashPoints.*
+//
+// and with a commit of the file system's journal before each earlier call: crash_points.py power --commits
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace zero {
+namespace {
+
+constexpr int kSkipped = 77;
+constexpr const char* kFew = "6";
+
+struct End {
+  int status = -1;
+  std::string text;
+};
+
+End crash_points(const std::string& before, const std::string& how) {
+  const char* points = std::getenv("ZERO_CRASH_POINTS");
+  const std::string count = points != nullptr ? points : kFew;
+  const std::string command =
+      fmt::format("{} python3 '{}/tests/faults/crash_points.py' {} --saver '{}' {} 2>&1", before, ZERO_SOURCE_DIR, how,
+                  ZERO_FAULT_SAVER, count == "all" ? "" : "--points " + count);
+  End end;
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return end;
+  std::array<char, 4096> part;
+  for (std::size_t got = 0; (got = fread(part.data(), 1, part.size(), pipe)) > 0;) end.text.append(part.data(), got);
+  const int status = pclose(pipe);
+  end.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  if (count == "all") std::printf("%s", end.text.c_str());
+  return end;
+}
+
+TEST(CrashPoints, ASaveKilledAtAnyCallLeavesTheOldOrTheNewCheckpoint) {
+  const End end = crash_points("", "kill");
+  if (end.status == kSkipped) GTEST_SKIP() << end.text;
+  EXPECT_EQ(end.status, 0) << end.text;
+  EXPECT_NE(end.text.find(" points, "), std::string::npos) << end.text;
+}
+
+TEST(CrashPoints, ASaveWhosePowerIsCutAtAnyCallLeavesTheOldOrTheNewCheckpoint) {
+  if (geteuid() != 0) GTEST_SKIP() << "a power cut needs root, to mount a file system of its own";
+  // In mounts of its own, which go with it however it ends.
+  const End end = crash_points("unshare --mount --propagation private", "power");
+  if (end.status == kSkipped) GTEST_SKIP() << end.text;
+  EXPECT_EQ(end.status, 0) << end.text;
+  EXPECT_NE(end.text.find("without fsync: step 2 was acknowledged"), std::string::npos) << end.text;
+}
+
+}  // namespace
+}  // namespace zero
