@@ -33,6 +33,7 @@ from pathlib import Path
 from training_run import find_zero, train
 
 HERE = Path(__file__).resolve().parent
+SHM = Path("/dev/shm")
 PEERS = {"torch.save, rank 0": "torch-save", "torch DCP": "dcp", "torch DCP async": "dcp-async", "DeepSpeed ZeRO-1": "deepspeed1",
          "DeepSpeed ZeRO-3": "deepspeed3"}
 SYNCS = {"zero.cpp": "all", "torch.save, rank 0": "nothing", "torch DCP": "files, no folder",
@@ -87,11 +88,14 @@ def peer_saves(args, system, scratch):
     report, folder = Path(scratch) / "report.json", Path(scratch) / "peer"
     report.unlink(missing_ok=True)
     folder.mkdir()
+    before = set(SHM.glob("deepspeed_*"))
     done = subprocess.run([args.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(args.ranks),
                            HERE / "save_peer.py", "--system", system, "--layers", str(args.layers), "--width", str(args.width),
                            "--vocab", str(args.vocab), "--folder", folder, "--saves", str(args.saves), "--json", report],
                           capture_output=True, text=True, timeout=args.timeout)
     shutil.rmtree(folder, ignore_errors=True)
+    for left in set(SHM.glob("deepspeed_*")) - before:  # DeepSpeed leaves its buffers there
+        left.unlink(missing_ok=True)
     if done.returncode != 0 or not report.exists():
         return done.stderr[-1500:]
     return json.loads(report.read_text())
