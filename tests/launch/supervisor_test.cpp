@@ -231,7 +231,7 @@ const std::string kThirdOfFourFails =
 
 TEST(Supervisor, ARankThatKeepsFailingIsGivenUp) {
   LaunchOptions options = elastic(kThirdOfFourFails + " $LOCAL_RANK/$LOCAL_WORLD_SIZE", 3, 2);
-  options.progress = [] { return 40; };
+  options.progress = [](const KeptMemory&) { return 40; };
   const Outcome outcome = run_launch(options);
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
   EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"0/3 0/3", "[rank 1] 1/3 1/3", "[rank 2] 2/3 2/3"}));
@@ -282,7 +282,7 @@ TEST(Supervisor, WhenTheSystemHasNoMoreProcessesItGoesOnWithThoseThatStart) {
   LaunchOptions options = script(8, "[ $RANK != 7 ] || exit 9; sleep 10");
   options.max_restarts = 3;
   options.min_ranks = 2;
-  options.progress = [] {  // called in the launcher, after the first attempt
+  options.progress = [](const KeptMemory&) {  // called in the launcher, after the first attempt
     const rlimit few{.rlim_cur = 30, .rlim_max = 30};
     setrlimit(RLIMIT_NOFILE, &few);
     return 0;

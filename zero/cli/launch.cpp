@@ -1,12 +1,22 @@
 // `zero launch`: see launch_flags.h for the command line and zero/launch/supervisor.h for what happens.
+#include <cstdlib>
+
 #include "zero/cli/launch_flags.h"
+#include "zero/comm/flight_settings.h"
+#include "zero/launch/flight_records.h"
 #include "zero/launch/supervisor.h"
 
 namespace zero::cli {
 
 int run_launch(Arguments arguments) {
-  const auto options = parse_launch(arguments);
-  return options ? launch(*options) : 0;
+  auto options = parse_launch(arguments);
+  if (!options) return 0;
+  if (const auto folder = flight_folder(std::getenv); !folder.empty()) {
+    options->after_failure = [folder](const KeptMemory& kept, std::span<const RankEnd> ends, int) {
+      write_flights(folder, kept, ends);
+    };
+  }
+  return launch(*options);
 }
 
 }  // namespace zero::cli

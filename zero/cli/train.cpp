@@ -6,10 +6,13 @@
 
 #include "zero/base/error.h"
 #include "zero/checkpoint/checkpoint_folder.h"
+#include "zero/checkpoint/kept_checkpoints.h"
 #include "zero/cli/configured.h"
 #include "zero/cli/torch_library.h"
+#include "zero/comm/flight_settings.h"
 #include "zero/config/load.h"
 #include "zero/config/option.h"
+#include "zero/launch/flight_records.h"
 #include "zero/launch/supervisor.h"
 
 namespace zero::cli {
@@ -68,9 +71,16 @@ int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitt
   options.program_for = [program = options.program, train = fitted.train](int world) {
     return for_world(world, program, train);
   };
-  options.progress = [folder = CheckpointFolder(std::filesystem::path(run.dir) / "checkpoints")]() -> std::int64_t {
+  const std::filesystem::path dir = run.dir;
+  options.progress = [folder = CheckpointFolder(dir / "checkpoints")](const KeptMemory& kept) {
     const auto entries = folder.list();
-    return entries.empty() ? 0 : entries.front().step;
+    std::int64_t newest = entries.empty() ? 0 : entries.front().step;
+    for (const std::string& name : kept.names()) newest = std::max(newest, kept_step(name));
+    return newest;
+  };
+  options.after_failure = [folder = flight_folder(std::getenv, dir / "flight")](const KeptMemory& kept,
+                                                                                std::span<const RankEnd> ends, int) {
+    write_flights(folder, kept, ends);
   };
   return launch(options);
 }

@@ -10,6 +10,8 @@
 
 #include "zero/base/error.h"
 #include "zero/base/pages.h"
+#include "zero/comm/keeper.h"
+#include "zero/comm/windows.h"
 
 namespace zero {
 namespace {
@@ -42,9 +44,9 @@ std::size_t flight_capacity(const GetEnvironment& environment) {
   return *capacity;
 }
 
-std::filesystem::path flight_folder(const GetEnvironment& environment) {
+std::filesystem::path flight_folder(const GetEnvironment& environment, const std::filesystem::path& otherwise) {
   const char* const folder = environment("ZERO_FLIGHT_DIR");
-  return folder != nullptr ? folder : "";
+  return folder != nullptr ? folder : otherwise;
 }
 
 Allocation flight_memory(std::size_t capacity) {
@@ -54,10 +56,19 @@ Allocation flight_memory(std::size_t capacity) {
   return pages;
 }
 
+Allocation flight_memory(std::size_t capacity, int rank, const GetEnvironment& environment) {
+  std::optional<Keeper> keeper = capacity > 0 ? Keeper::of_environment(environment) : std::nullopt;
+  if (!keeper) return flight_memory(capacity);
+  const FileDescriptor file = make_memory_file("zero.cpp flight", FlightRing::bytes(capacity));
+  Allocation shared = map_memory_file(file.get(), FlightRing::bytes(capacity), true);
+  keeper->put(fmt::format("{}rank-{:05}", kFlightNames, rank), file.get());
+  return shared;
+}
+
 std::unique_ptr<RecordedCommunicator> record_flight(std::unique_ptr<Communicator>& communicator, const std::string& run,
                                                     const GetEnvironment& environment) {
   if (communicator->world() == 1) return nullptr;
-  Allocation memory = flight_memory(flight_capacity(environment));
+  Allocation memory = flight_memory(flight_capacity(environment), communicator->rank(), environment);
   if (!memory) return nullptr;
   const char* const restart = environment("TORCHELASTIC_RESTART_COUNT");
   const FlightIdentity identity{

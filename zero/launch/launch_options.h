@@ -36,9 +36,9 @@ struct LaunchOptions {
   int min_ranks = 0;  // with fewer ranks, but not fewer than these, when one keeps failing; 0: never; one machine only
   // The program for fewer ranks. ConfigError when so many cannot hold the run: then fewer are tried. Empty: the same.
   std::function<WorldProgram(int world)> program_for{};
-  // How far the program has come, by what it left behind: three failures in a row at the same point end it (see
-  // restart_policy.h). Empty: not known.
-  std::function<std::int64_t()> progress{};
+  // How far the program has come, by what it left behind, in the launcher's memory too: three failures in a row at the
+  // same point end it (see restart_policy.h). Empty: not known.
+  std::function<std::int64_t(const KeptMemory& kept)> progress{};
   // Called when not every rank of an attempt ended well, before the ranks are started again: what they had the launcher
   // keep (keeper.h) is all there. `ends` in the order in which they ended. An Error it throws is printed.
   std::function<void(const KeptMemory& kept, std::span<const RankEnd> ends, int generation)> after_failure{};

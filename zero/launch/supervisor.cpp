@@ -31,10 +31,10 @@ std::size_t room_for_names(const DescriptorLimit& descriptors, int ranks) {
                               kOwnDescriptors + kDescriptorsOfARank * static_cast<std::size_t>(ranks));
 }
 
-std::optional<std::int64_t> reached_by(const LaunchOptions& options) {
+std::optional<std::int64_t> reached_by(const LaunchOptions& options, const KeptMemory& kept) {
   if (!options.progress) return std::nullopt;
   try {
-    return options.progress();
+    return options.progress(kept);
   } catch (const IoError&) {
     return 0;
   }
@@ -49,14 +49,16 @@ void tell_of_failure(const LaunchOptions& options, const KeptMemory& kept, const
   }
 }
 
-Failure failure_of(const Attempt& attempt, const LaunchOptions& options) {
+Failure failure_of(const Attempt& attempt, const LaunchOptions& options, const KeptMemory& kept) {
   if (attempt.not_started())
-    return {
-        .place = attempt.not_started()->place, .not_started = true, .status = kIoFailed, .step = reached_by(options)};
+    return {.place = attempt.not_started()->place,
+            .not_started = true,
+            .status = kIoFailed,
+            .step = reached_by(options, kept)};
   const RankEnd* suspect = find_suspect(attempt.ends());
   return {.place = suspect == nullptr ? -1 : suspect->rank - options.node_rank * options.ranks,
           .status = exit_status(*find_culprit(attempt.ends())),
-          .step = reached_by(options)};
+          .step = reached_by(options, kept)};
 }
 
 // The largest world of at most `most` ranks that holds the run. Nothing, and why not has been said, when none does.
@@ -116,7 +118,7 @@ int launch(const LaunchOptions& asked) {
     if (culprit == nullptr && !attempt.not_started()) return 0;
     if (culprit != nullptr && failed_to_save(*culprit)) return 128 + SIGUSR1;
 
-    const Failure failure = failure_of(attempt, options);
+    const Failure failure = failure_of(attempt, options, keeper.kept());
     const NextAttempt next = policy.after(failure, options.ranks);
     if (next.kind == NextAttempt::Kind::kEnd && attempt.not_started()) throw attempt.not_started()->error;
     report(attempt, options);

@@ -1,0 +1,59 @@
+#include "zero/launch/flight_records.h"
+
+#include <cstdio>
+#include <cstring>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+#include "zero/base/pages.h"
+#include "zero/comm/flight_file.h"
+#include "zero/comm/flight_ring.h"
+#include "zero/comm/flight_settings.h"
+
+namespace zero {
+namespace {
+
+FlightCause cause_of(int rank, std::span<const RankEnd> ends) {
+  for (const RankEnd& end : ends) {
+    if (end.rank != rank) continue;
+    if (end.ended_by_us) return {.reason = fmt::format("ended by the launcher with {}", describe(end.end))};
+    return {.reason = fmt::format("ended with {}", describe(end.end)), .blamed = end.end.signal != 0 ? rank : -1};
+  }
+  return {};
+}
+
+// The bytes of a ring, aligned as one must be.
+Allocation ring_in(const KeptMemory& kept, const std::string& name) {
+  const std::string bytes = read_kept(kept.find(name), FlightRing::bytes(kMostFlightCapacity));
+  Allocation aligned = bytes.empty() ? Allocation{} : map_private(bytes.size());
+  if (aligned) std::memcpy(aligned.data(), bytes.data(), bytes.size());
+  return aligned;
+}
+
+}  // namespace
+
+void write_flights(const std::filesystem::path& folder, const KeptMemory& kept, std::span<const RankEnd> ends) {
+  constexpr int kBadConfiguration = 2;
+  const RankEnd* const culprit = find_culprit(ends);
+  if (culprit != nullptr && exit_status(*culprit) == kBadConfiguration) return;
+  bool any = false;
+  for (const std::string& name : kept.names(kFlightNames)) {
+    try {
+      const Allocation ring = ring_in(kept, name);
+      if (!ring) continue;
+      const std::optional<FlightRecord> record = read_ring(ring.bytes());
+      if (!record) continue;
+      any = true;
+      if (record->written_by_rank) continue;  // its own reason is better
+      write_flight(folder, ring.bytes(), cause_of(record->identity.rank, ends));
+    } catch (const IoError& error) {
+      if (error.error_number() != 0) throw;
+      fmt::print(stderr, "zero launch: {}: no record: {}\n", name, error.what());
+    }
+  }
+  if (any) fmt::print(stderr, "zero launch: what the ranks did last: zero doctor --flight {}\n", folder.string());
+}
+
+}  // namespace zero

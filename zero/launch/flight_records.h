@@ -1,0 +1,21 @@
+// The flight records of ranks that could not write their own: killed, or stopped. Their rings lie in memory that the
+// launcher holds (zero/comm/flight_settings.h puts them there).
+//
+//   write_flights("runs/x/flight", kept, ends);     // rank-00003.json of each rank that has not written it itself
+//
+// Local.
+#pragma once
+
+#include <filesystem>
+#include <span>
+
+#include "zero/launch/failure_report.h"
+#include "zero/launch/kept_memory.h"
+
+namespace zero {
+
+// Nothing for a bad configuration. A rank is blamed where it ended by itself by a signal, none where the launcher ended
+// it. Throws IoError; a ring that is damaged is left out, and said.
+void write_flights(const std::filesystem::path& folder, const KeptMemory& kept, std::span<const RankEnd> ends);
+
+}  // namespace zero
