@@ -37,6 +37,8 @@ plugin libopenmpi-dev      command:mpicxx
 plugin openmpi-bin         command:mpirun
 plugin libgloo-dev         header:gloo/context.h
 plugin iproute2            command:ip
+plugin strace              command:strace
+plugin e2fsprogs           command:mkfs.ext4
 plugin clang               command:clang++
 plugin libclang-rt-dev     fuzzer
 plugin clang-format-14     command:clang-format-14
