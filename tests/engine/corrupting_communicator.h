@@ -95,8 +95,10 @@ class CorruptingCommunicator final : public Communicator {
     const std::size_t at = words[flip_->random % words.size()];
     std::uint32_t word = 0;
     std::memcpy(&word, out.data() + at, 4);
-    const auto bit = static_cast<unsigned>(flip_->random / words.size());
-    word ^= 1U << (flip_->high_half ? 16 + bit % 16 : bit % 32);
+    const auto drawn = static_cast<unsigned>(flip_->random / words.size());
+    unsigned bit = flip_->high_half ? 16 + drawn % 16 : drawn % 32;
+    if ((word >> (bit / 16 * 16) & 0xffffU) == 0) bit ^= 16U;  // of two bf16 the one that is not zero, nor padding
+    word ^= 1U << bit;
     std::memcpy(out.data() + at, &word, 4);
     flipped_ = true;
   }
