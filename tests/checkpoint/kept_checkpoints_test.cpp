@@ -62,10 +62,10 @@ Bits run(Launcher& launcher, const Cell& cell, int from, int to, std::vector<int
   Bits end(static_cast<std::size_t>(cell.world));
   on_ranks(cell.world, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(cell.dtype), options_of(cell));
-    KeptCheckpoints kept(launcher.connect());
+    KeptCheckpoints kept(launcher.connect(), "run");
     if (from > 0) {
       EXPECT_EQ(kept.steps(), std::vector<std::int64_t>{from});
-      load_checkpoint(model.engine(), KeptCheckpoints::path_of(from), kept.files_of(from));
+      load_checkpoint(model.engine(), kept.path_of(from), kept.files_of(from));
     }
     for (int step = from; step < to; ++step) {
       if (std::ranges::find(at, step) != at.end()) {
@@ -106,16 +106,16 @@ TEST(KeptCheckpoints, FewerRanksGoOnFromThemToo) {
     return all;
   };
   on_ranks(3, [&](Communicator& comm) {
-    KeptCheckpoints kept(launcher.connect());
+    KeptCheckpoints kept(launcher.connect(), "run");
     ScriptedModel model(comm, small_specs(DType::kFloat32), options_of({.world = 3, .stage = 1}));
-    load_checkpoint(model.engine(), KeptCheckpoints::path_of(2), kept.files_of(2));
+    load_checkpoint(model.engine(), kept.path_of(2), kept.files_of(2));
     const auto all = parameters(model.engine());
     if (comm.rank() == 0) saved = all;
   });
   on_ranks(2, [&](Communicator& comm) {
-    KeptCheckpoints kept(launcher.connect());
+    KeptCheckpoints kept(launcher.connect(), "run");
     ScriptedModel model(comm, small_specs(DType::kFloat32), options_of({.world = 2, .stage = 3}));
-    load_checkpoint(model.engine(), KeptCheckpoints::path_of(2), kept.files_of(2));
+    load_checkpoint(model.engine(), kept.path_of(2), kept.files_of(2));
     const auto all = parameters(model.engine());
     if (comm.rank() == 0) found = all;
   });
@@ -126,9 +126,15 @@ TEST(KeptCheckpoints, FewerRanksGoOnFromThemToo) {
 TEST(KeptCheckpoints, TheNewestAloneIsKept) {
   Launcher launcher;
   run(launcher, {.world = 2}, 0, 6, {1, 2, 3, 4, 5});
-  EXPECT_EQ(launcher.names(),
-            (std::vector<std::string>{"kept/step-00000005/manifest.json", "kept/step-00000005/rank-00000.safetensors",
-                                      "kept/step-00000005/rank-00001.safetensors"}));
+  const std::string step = KeptCheckpoints(launcher.connect(), "run").path_of(5).string();
+  EXPECT_EQ(launcher.names(), (std::vector<std::string>{step + "/manifest.json", step + "/rank-00000.safetensors",
+                                                        step + "/rank-00001.safetensors"}));
+}
+
+TEST(KeptCheckpoints, AnotherRunOfTheSameLauncherSeesNoneOfThem) {
+  Launcher launcher;
+  run(launcher, {.world = 2}, 0, 3, {2});
+  EXPECT_TRUE(KeptCheckpoints(launcher.connect(), "another").steps().empty());
 }
 
 TEST(KeptCheckpoints, WhatARankThatDiedHadBegunIsNone) {
@@ -136,24 +142,25 @@ TEST(KeptCheckpoints, WhatARankThatDiedHadBegunIsNone) {
   run(launcher, {.world = 2}, 0, 3, {2});
   Keeper dying = launcher.connect();  // it came as far as this
   const FileDescriptor half = make_memory_file("half", 100);
-  dying.put("kept/tmp/rank-00000.safetensors", half.get());
-  KeptCheckpoints kept(launcher.connect());
+  KeptCheckpoints kept(launcher.connect(), "run");
+  dying.put((kept.path_of(3).parent_path() / "tmp/rank-00000.safetensors").string(), half.get());
   EXPECT_EQ(kept.steps(), std::vector<std::int64_t>{2});
 }
 
 TEST(KeptCheckpoints, AFlippedBitIsFound) {
   Launcher launcher;
   run(launcher, {.world = 2}, 0, 3, {2});
-  const int file = launcher.find("kept/step-00000002/rank-00001.safetensors");
+  const auto folder = KeptCheckpoints(launcher.connect(), "run").path_of(2);
+  const int file = launcher.find((folder / "rank-00001.safetensors").string());
   ASSERT_GE(file, 0);
   unsigned char byte = 0;
   ASSERT_EQ(pread(file, &byte, 1, 2000), 1);
   byte ^= 4;
   ASSERT_EQ(pwrite(file, &byte, 1, 2000), 1);
   on_ranks(2, [&](Communicator& comm) {
-    KeptCheckpoints kept(launcher.connect());
+    KeptCheckpoints kept(launcher.connect(), "run");
     ScriptedModel model(comm, small_specs(DType::kFloat32), options_of({}));
-    EXPECT_THROW(load_checkpoint(model.engine(), KeptCheckpoints::path_of(2), kept.files_of(2)), IoError);
+    EXPECT_THROW(load_checkpoint(model.engine(), kept.path_of(2), kept.files_of(2)), IoError);
   });
 }
 

@@ -44,7 +44,7 @@ TEST(Replicas, TheRankThatDiffersFromMostIsNamedWithTheFirstUnit) {
 TEST(Replicas, OfTwoRanksNobodyCanTellWhichIsWrong) {
   const ReplicaCheck check = compare_hashes({{1, 2}, {1, 3}}, units_named({"wte", "h.0"}));
   EXPECT_EQ(check.ranks, (std::vector<int>{0, 1}));
-  EXPECT_EQ(check.describe(), "ranks 0, 1 differ in unit 1 (h.0)");
+  EXPECT_EQ(check.describe(), "ranks 0, 1 differ, first in unit 1 (h.0)");
 }
 
 TEST(Replicas, WhereTwoHalvesDifferAllAreNamed) {

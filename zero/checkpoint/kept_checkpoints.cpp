@@ -19,7 +19,7 @@
 namespace zero {
 namespace {
 
-constexpr std::string_view kFolder = "kept/", kUnfinished = "kept/tmp/", kStep = "kept/step-";
+constexpr std::string_view kFolder = "kept/", kUnfinished = "tmp/", kStep = "step-";
 
 // Grows in whole MiB, so that a few more losses in it are no reason for new memory.
 constexpr std::size_t rounded(std::int64_t bytes) {
@@ -50,21 +50,30 @@ int KeptFiles::open_in(int, const std::string& name, int) const {
   return file ? file->release() : -ENOENT;
 }
 
+// kept/RUN/step-00000040/manifest.json
 std::int64_t kept_step(std::string_view name) {
-  if (!name.starts_with(kStep) || !name.ends_with(kManifestName)) return -1;
-  name.remove_prefix(kStep.size());
+  if (!name.starts_with(kFolder)) return -1;
+  name.remove_prefix(kFolder.size());
+  name.remove_prefix(std::min(name.size(), name.find('/')));
+  if (!name.starts_with('/') || !name.substr(1).starts_with(kStep)) return -1;
+  name.remove_prefix(1 + kStep.size());
   std::int64_t step = -1;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  return error == std::errc() && end != name.data() + name.size() && *end == '/' ? step : -1;
+  name.remove_prefix(static_cast<std::size_t>(end - name.data()));
+  return error == std::errc() && name.starts_with('/') && name.substr(1) == kManifestName ? step : -1;
 }
 
-std::filesystem::path KeptCheckpoints::path_of(std::int64_t step) {
-  return fmt::format("{}{:08}", kStep, step);
+KeptCheckpoints::KeptCheckpoints(Keeper keeper, std::string_view run)
+    : keeper_(std::move(keeper)),
+      prefix_(fmt::format("{}{:016x}/", kFolder, block_sum(std::as_bytes(std::span(run))))) {}
+
+std::filesystem::path KeptCheckpoints::path_of(std::int64_t step) const {
+  return fmt::format("{}{}{:08}", prefix_, kStep, step);
 }
 
 std::vector<std::int64_t> KeptCheckpoints::steps() {
   std::vector<std::int64_t> steps;
-  for (const std::string& name : keeper_.list(std::string(kFolder)))
+  for (const std::string& name : keeper_.list(prefix_))
     if (const std::int64_t step = kept_step(name); step >= 0) steps.push_back(step);
   std::ranges::sort(steps, std::greater());
   return steps;
@@ -94,6 +103,15 @@ BlockSums KeptCheckpoints::fill(Copy& copy, Engine& engine, const RankImage& ima
   return sums_of(copy.memory.bytes().first(static_cast<std::size_t>(image.size_bytes())));
 }
 
+void KeptCheckpoints::publish(std::int64_t step, const std::string& manifest) {
+  const std::string unfinished = prefix_ + std::string(kUnfinished);
+  keeper_.put(unfinished + std::string(kManifestName), memory_file_of(manifest).get());
+  const std::vector<std::int64_t> older = steps();
+  keeper_.rename(unfinished, path_of(step).string() + "/");
+  for (const std::int64_t old : older)
+    if (old != step) remove(old);
+}
+
 bool KeptCheckpoints::save(Engine& engine, std::int64_t step, SaveContents contents) {
   engine.pause();
   Communicator& comm = engine.communicator();
@@ -104,18 +122,17 @@ bool KeptCheckpoints::save(Engine& engine, std::int64_t step, SaveContents conte
   BlockSums content;
   require_same_outcome(comm, path, failure_of([&] {
                          content = fill(copy, engine, image);
-                         keeper_.put(fmt::format("{}{}", kUnfinished, image.file_name()), copy.file.get());
+                         keeper_.put(fmt::format("{}{}{}", prefix_, kUnfinished, image.file_name()), copy.file.get());
                        }));
   const auto texts = all_gather_text(comm, image.file_text(content));
-  require_same_outcome(comm, path, failure_of([&] {
-                         if (comm.rank() != 0) return;
-                         const std::string text = to_text(image.manifest_with(texts, path));
-                         keeper_.put(fmt::format("{}{}", kUnfinished, kManifestName), memory_file_of(text).get());
-                         const std::vector<std::int64_t> older = steps();
-                         keeper_.rename(std::string(kUnfinished), path + "/");
-                         for (const std::int64_t old : older)
-                           if (old != step) remove(old);
-                       }));
+  try {
+    require_same_outcome(comm, path, failure_of([&] {
+                           if (comm.rank() == 0) publish(step, to_text(image.manifest_with(texts, path)));
+                         }));
+  } catch (const IoError&) {
+    copy = {};  // the launcher may have published it all the same: it is not written again
+    throw;
+  }
   newest_ = 1 - newest_;
   return true;
 }

@@ -1,15 +1,16 @@
 // KeptCheckpoints: checkpoints in memory that the launcher holds too, from which ranks that are started again go on
 // without a disk.
 //
-//   KeptCheckpoints kept(*Keeper::of_environment(getenv));
+//   KeptCheckpoints kept(*Keeper::of_environment(getenv), "runs/x");      // the run's name: its folder
 //   kept.save(engine, 40, contents);          // every rank's shard, copied between two steps
 //   ...after a rank was killed, in new ranks:
 //   load_checkpoint(engine, kept.path_of(40), kept.files_of(40));
 //
 // Each rank copies what it would write to disk into memory of its own, of which the launcher gets the descriptor; when
-// all have, rank 0 adds the manifest and one rename in the launcher makes the checkpoint true. So whenever ranks are
-// killed, the launcher holds the old one, the new one or none. The memory of the last but one is used again: it holds
-// two copies of the states, and goes before the engine. Everything is gone when the launcher ends.
+// all have, rank 0 adds the manifest and one rename in the launcher makes the checkpoint true; then the old one goes.
+// So whenever ranks are killed, the launcher holds the newest whole one, and perhaps the one before. The memory of the
+// last but one is used again: it holds two copies of the states, and goes before the engine. All is gone with the
+// launcher.
 #pragma once
 
 #include <array>
@@ -42,18 +43,18 @@ class KeptFiles final : public FileCalls {
 
 class KeptCheckpoints {
  public:
-  explicit KeptCheckpoints(Keeper keeper) : keeper_(std::move(keeper)) {}
+  KeptCheckpoints(Keeper keeper, std::string_view run);
   KeptCheckpoints(const KeptCheckpoints&) = delete;
   KeptCheckpoints& operator=(const KeptCheckpoints&) = delete;
 
   // Collective; between steps. False where a machine has no memory for the copies of its ranks: nothing has changed
-  // then. Throws IoError, on every rank, where one failed: the last one is still there.
+  // then. Throws IoError, on every rank, where one failed: one that was there, or this one, is there.
   [[nodiscard]] bool save(Engine& engine, std::int64_t step, SaveContents contents);
 
   // Local. Those that are whole, the newest first.
   std::vector<std::int64_t> steps();
   void remove(std::int64_t step);
-  static std::filesystem::path path_of(std::int64_t step);
+  std::filesystem::path path_of(std::int64_t step) const;
   KeptFiles files_of(std::int64_t step) { return {keeper_, path_of(step).string()}; }
 
  private:
@@ -63,8 +64,10 @@ class KeptCheckpoints {
     Charge charge;
   };
   BlockSums fill(Copy& copy, Engine& engine, const RankImage& image);
+  void publish(std::int64_t step, const std::string& manifest);
 
   Keeper keeper_;
+  std::string prefix_;  // of all names: runs that one launcher starts are kept apart
   std::array<Copy, 2> copies_;
   std::size_t newest_ = 0;
 };

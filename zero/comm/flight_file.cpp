@@ -97,9 +97,14 @@ void replace_file(const fs::path& path, std::string_view text) {
 void make_folder(const fs::path& folder) {
   std::error_code error;
   const fs::path absolute = fs::absolute(folder).lexically_normal();
-  if (absolute.has_parent_path()) fs::create_directories(absolute.parent_path(), error);
-  if (!error && ::mkdir(absolute.c_str(), S_IRWXU) != 0 && errno != EEXIST)
-    error = std::error_code(errno, std::generic_category());
+  const auto make_private = [&error](const fs::path& path) {
+    if (!error && ::mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST)
+      error = std::error_code(errno, std::generic_category());
+  };
+  const fs::path run = absolute.parent_path();
+  if (run.has_parent_path()) fs::create_directories(run.parent_path(), error);
+  make_private(run);  // a run that fails early has no folder yet
+  make_private(absolute);
   if (error) throw IoError(folder.native(), "create", error.value());
 }
 

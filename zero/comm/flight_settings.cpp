@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "zero/base/error.h"
+#include "zero/base/log.h"
 #include "zero/base/pages.h"
 #include "zero/comm/keeper.h"
 #include "zero/comm/windows.h"
@@ -46,7 +47,7 @@ std::size_t flight_capacity(const GetEnvironment& environment) {
 
 std::filesystem::path flight_folder(const GetEnvironment& environment, const std::filesystem::path& otherwise) {
   const char* const folder = environment("ZERO_FLIGHT_DIR");
-  return folder != nullptr ? folder : otherwise;
+  return folder != nullptr && *folder != '\0' ? std::filesystem::path(folder) : otherwise;
 }
 
 Allocation flight_memory(std::size_t capacity) {
@@ -61,7 +62,11 @@ Allocation flight_memory(std::size_t capacity, int rank, const GetEnvironment& e
   if (!keeper) return flight_memory(capacity);
   const FileDescriptor file = make_memory_file("zero.cpp flight", FlightRing::bytes(capacity));
   Allocation shared = map_memory_file(file.get(), FlightRing::bytes(capacity), true);
-  keeper->put(fmt::format("{}rank-{:05}", kFlightNames, rank), file.get());
+  try {
+    keeper->put(fmt::format("{}rank-{:05}", kFlightNames, rank), file.get());
+  } catch (const Error& error) {  // no reason not to train
+    ZERO_LOG(warn, "this rank's flight record is not held by the launcher: {}", error.what());
+  }
   return shared;
 }
 

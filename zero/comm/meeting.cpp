@@ -93,6 +93,7 @@ class Host {
       if (deadline_.passed()) {
         refuse(-1, fmt::format("another run on this host is called '{}'; end it, or set ZERO_RUN_ID", name_));
       }
+      if (told_to_end()) refuse(0, kToldToEnd);
       std::this_thread::sleep_for(deadline_.slice());
     }
     while (arrived_ != first_ranks(world_)) {

@@ -118,7 +118,7 @@ constexpr std::array kOptions{
     Option{"checkpoint.on_error", at<&Config::checkpoint, &CheckpointConfig::on_error>, kAny, kOnErrors, "after a save that failed; continue: said, and tried again when the next is due"},
 
     Option{"health.non_finite", at<&Config::health, &HealthConfig::non_finite>, kAny, kNonFinites, "after a gradient that is not finite; rewind: to the newest checkpoint, then with other samples"},
-    Option{"health.spike", at<&Config::health, &HealthConfig::spike>, kAny, kSpikes, "after a step whose loss or gradient norm is far above the last 128 steps'; nothing is updated then"},
+    Option{"health.spike", at<&Config::health, &HealthConfig::spike>, kAny, kSpikes, "after a step whose loss or gradient norm is far above the last 128 updates'; nothing is updated then"},
     Option{"health.spike_sigma", at<&Config::health, &HealthConfig::spike_sigma>, kAboveZero, kFree, "how far, in standard deviations"},
     Option{"health.rewind_batches", at<&Config::health, &HealthConfig::rewind_batches>, kNatural, kFree, "steps' worth of samples that a rewind leaves out behind the bad step"},
     Option{"health.max_rewinds", at<&Config::health, &HealthConfig::max_rewinds>, kNatural, kFree, "rewinds to the same checkpoint; one more stops the run"},

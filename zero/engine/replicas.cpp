@@ -36,7 +36,7 @@ std::string ReplicaCheck::describe() const {
   if (same()) return "all ranks hold the same";
   const std::string where = fmt::format("unit {} ({})", unit, unit_name);
   if (ranks.size() == 1) return fmt::format("rank {} differs in {}", ranks.front(), where);
-  return fmt::format("ranks {} differ in {}", fmt::join(ranks, ", "), where);
+  return fmt::format("ranks {} differ, first in {}", fmt::join(ranks, ", "), where);
 }
 
 std::uint64_t replica_hash(ShardedState& state, int unit) {

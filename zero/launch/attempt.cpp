@@ -151,7 +151,10 @@ void Attempt::reap() {
                      .ended_by_us = told_to_end_ || stop_signal_ != 0,
                      .seconds = std::chrono::duration<double>(Clock::now() - started_).count(),
                      .last_lines = {}});
-    if (ends_.back().failed() && !next_end_ && num_running_ > 0) next_end_ = Clock::now() + options_.witness;
+    // Asked to stop, ranks may take their time to save; one that crashes then ends it for all.
+    const bool crashed = stop_signal_ != 0 && end->signal != 0 && end->signal != stop_signal_;
+    if ((ends_.back().failed() || crashed) && !next_end_ && num_running_ > 0)
+      next_end_ = Clock::now() + options_.witness;
   }
 }
 

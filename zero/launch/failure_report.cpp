@@ -29,7 +29,7 @@ std::string advice(const ProcessEnd& end) {
       break;
   }
   if (end.exit_code == kPeerFailed)
-    return "It lost a peer; if that rank is on another machine, look at the launcher's output there.";
+    return "Its last lines say why. If it lost a peer on another machine, look at the launcher's output there.";
   return "Its last lines say why; start again when that is put right.";
 }
 
@@ -45,7 +45,12 @@ const RankEnd* find_culprit(std::span<const RankEnd> ends) {
 
 const RankEnd* find_suspect(std::span<const RankEnd> ends) {
   const RankEnd* culprit = find_culprit(ends);
-  if (culprit == nullptr || culprit->end.exit_code != kPeerFailed) return culprit;
+  if (culprit == nullptr) return nullptr;
+  if (culprit->end.exit_code != kPeerFailed) {
+    // What several ranks say alike, such as a full disk, is no single place's fault.
+    const auto alike = [&](const RankEnd& end) { return end.failed() && end.end.exit_code == culprit->end.exit_code; };
+    return culprit->end.signal == 0 && std::count_if(ends.begin(), ends.end(), alike) > 1 ? nullptr : culprit;
+  }
   const auto killed = [](const RankEnd& end) { return end.ended_by_us && end.end.signal == SIGKILL; };
   if (std::count_if(ends.begin(), ends.end(), killed) != 1) return nullptr;
   return &*std::find_if(ends.begin(), ends.end(), killed);

@@ -26,8 +26,9 @@ struct RankEnd {
 // `ends` in the order in which they ended. Null when none failed.
 const RankEnd* find_culprit(std::span<const RankEnd> ends);
 
-// Whose place it happened at: the culprit; or when all that failed are witnesses, the one rank that did not end when it
-// was told to and had to be killed (stopped, or stuck). Null when that is not known.
+// Whose place it happened at: the culprit, unless several ended with its status; or when all that failed are witnesses,
+// the one rank that did not end when it was told to and had to be killed (stopped, or stuck). Null when that is not
+// known.
 const RankEnd* find_suspect(std::span<const RankEnd> ends);
 
 // 2 and 4 are passed on (a bad configuration, a failed read or write); everything else is 3: a rank failed.

@@ -1,5 +1,7 @@
 #include "zero/launch/flight_records.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <optional>
@@ -27,8 +29,9 @@ FlightCause cause_of(int rank, std::span<const RankEnd> ends) {
 // The bytes of a ring, aligned as one must be.
 Allocation ring_in(const KeptMemory& kept, const std::string& name) {
   const std::string bytes = read_kept(kept.find(name), FlightRing::bytes(kMostFlightCapacity));
-  Allocation aligned = bytes.empty() ? Allocation{} : map_private(bytes.size());
-  if (aligned) std::memcpy(aligned.data(), bytes.data(), bytes.size());
+  Allocation aligned = map_private(std::max(bytes.size(), FlightRing::bytes(1)));
+  if (!aligned) throw IoError(name, "take memory", errno);
+  std::memcpy(aligned.data(), bytes.data(), bytes.size());
   return aligned;
 }
 
@@ -42,14 +45,12 @@ void write_flights(const std::filesystem::path& folder, const KeptMemory& kept, 
   for (const std::string& name : kept.names(kFlightNames)) {
     try {
       const Allocation ring = ring_in(kept, name);
-      if (!ring) continue;
       const std::optional<FlightRecord> record = read_ring(ring.bytes());
       if (!record) continue;
       any = true;
       if (record->written_by_rank) continue;  // its own reason is better
       write_flight(folder, ring.bytes(), cause_of(record->identity.rank, ends));
-    } catch (const IoError& error) {
-      if (error.error_number() != 0) throw;
+    } catch (const IoError& error) {  // the others' are wanted all the same
       fmt::print(stderr, "zero launch: {}: no record: {}\n", name, error.what());
     }
   }

@@ -15,7 +15,7 @@
 namespace zero {
 
 // Nothing for a bad configuration. A rank is blamed where it ended by itself by a signal, none where the launcher ended
-// it. Throws IoError; a ring that is damaged is left out, and said.
+// it. What cannot be read or written is left out, and said.
 void write_flights(const std::filesystem::path& folder, const KeptMemory& kept, std::span<const RankEnd> ends);
 
 }  // namespace zero

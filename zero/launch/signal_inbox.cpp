@@ -12,7 +12,12 @@ namespace zero {
 SignalInbox::SignalInbox() {
   sigset_t watched;
   sigemptyset(&watched);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&watched, signal);
+  sigaddset(&watched, SIGCHLD);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+    struct sigaction before {};
+    // nohup, or `&` in a script, has it ignored: blocked, it would be heard all the same.
+    if (sigaction(signal, nullptr, &before) != 0 || before.sa_handler != SIG_IGN) sigaddset(&watched, signal);
+  }
   sigprocmask(SIG_BLOCK, &watched, &before_);
   old_pipe_ = ::signal(SIGPIPE, SIG_IGN);
   fd_ = FileDescriptor(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));

@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kOwnDescriptors = 64;
 constexpr std::size_t kDescriptorsOfARank = 3;
 // What ranks have kept under these names is of one attempt alone.
-constexpr std::string_view kOfOneAttempt = "flight/";
+constexpr std::string_view kOfOneAttempt = "flight/", kUnfinished = "/tmp/";
 constexpr int kIoFailed = 4;
 
 std::size_t room_for_names(const DescriptorLimit& descriptors, int ranks) {
@@ -41,10 +41,13 @@ std::optional<std::int64_t> reached_by(const LaunchOptions& options, const KeptM
 }
 
 void tell_of_failure(const LaunchOptions& options, const KeptMemory& kept, const Attempt& attempt, int generation) {
+  // Asked to stop, only ranks that could not are of interest.
+  const auto was_killed = [](const RankEnd& end) { return end.end.signal == SIGKILL; };
   if (!options.after_failure || attempt.all_ended_well()) return;
+  if (attempt.stop_signal() != 0 && std::ranges::none_of(attempt.ends(), was_killed)) return;
   try {
     options.after_failure(kept, attempt.ends(), generation);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     fmt::print(stderr, "zero launch: {}\n", error.what());
   }
 }
@@ -109,7 +112,8 @@ int launch(const LaunchOptions& asked) {
     const RunIdentity identity{.run_id = generation == 0 ? base_id : fmt::format("{}-{}", base_id, generation),
                                .master_port = options.master_port != 0 ? options.master_port : free_port(),
                                .generation = generation};
-    keeper.kept().remove(kOfOneAttempt);
+    for (const std::string& name : keeper.kept().names())
+      if (name.starts_with(kOfOneAttempt) || name.find(kUnfinished) != std::string::npos) keeper.kept().remove(name);
     Attempt attempt(options, {inbox, guard, keeper, descriptors.before()});
     attempt.run(identity);
     tell_of_failure(options, keeper.kept(), attempt, generation);

@@ -35,7 +35,8 @@ void World::keep_flight_in(const std::filesystem::path& folder) {
 void World::write_flight(const std::exception& error) noexcept {
   if (recorded_ == nullptr) return;
   const auto* const of_peers = dynamic_cast<const CommError*>(&error);
-  recorded_->write({.reason = error.what(), .blamed = of_peers != nullptr ? of_peers->rank() : rank()});
+  const bool of_all = dynamic_cast<const IoError*>(&error) != nullptr;  // often one rank's, thrown by every rank
+  recorded_->write({.reason = error.what(), .blamed = of_peers != nullptr ? of_peers->rank() : (of_all ? -1 : rank())});
 }
 
 World World::from_environment(const WorldOptions& options) {

@@ -82,7 +82,9 @@ RunCheckpoints::RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder
       comm_(comm),
       say_(std::move(say)),
       last_begin_(monotonic_seconds()) {
-  if (keeper) kept_.emplace(std::move(*keeper));
+  std::error_code unknown;
+  const auto place = std::filesystem::weakly_canonical(folder_.path(), unknown);
+  if (keeper) kept_.emplace(std::move(*keeper), (unknown ? folder_.path() : place).string());
 }
 
 void RunCheckpoints::require_room(const CheckpointPolicy& options, const std::filesystem::path& folder,
@@ -104,20 +106,15 @@ void RunCheckpoints::require_room(const CheckpointPolicy& options, const std::fi
                     format_bytes(free_bytes), options.keep, format_bytes(bytes)));
 }
 
-std::int64_t RunCheckpoints::newest_in_memory() {
-  const std::vector<std::int64_t> steps = kept_ ? kept_->steps() : std::vector<std::int64_t>{};
-  return steps.empty() ? -1 : steps.front();
-}
-
 // The newest first; of one step the copy in memory comes first.
 std::vector<RunCheckpoints::Saved> RunCheckpoints::saved() {
   std::vector<Saved> all;
   require_same_outcome(comm_, folder_.path().string(), [&] {
     if (comm_.rank() != 0) return;
     for (const auto& entry : folder_.list()) all.push_back({entry.step, false});
-    const std::int64_t kept = newest_in_memory();
-    const auto place = std::ranges::find_if(all, [kept](const Saved& entry) { return entry.step <= kept; });
-    if (kept >= 0) all.insert(place, {kept, true});
+    if (kept_)
+      for (const std::int64_t step : kept_->steps()) all.push_back({step, true});
+    std::ranges::sort(all, std::greater(), [](const Saved& entry) { return std::pair(entry.step, entry.in_memory); });
   });
   return of_rank_0(comm_, all);
 }
@@ -129,7 +126,7 @@ std::vector<std::int64_t> RunCheckpoints::steps() {
 }
 
 Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
-  const auto path = saved.in_memory ? KeptCheckpoints::path_of(saved.step) : folder_.path_of(saved.step);
+  const auto path = saved.in_memory ? kept_->path_of(saved.step) : folder_.path_of(saved.step);
   LoadedCheckpoint loaded = saved.in_memory ? engine.load(path, kept_->files_of(saved.step)) : engine.load(path);
   RunState state{.step = number_in(loaded.manifest, "step", path),
                  .samples = number_in(loaded.manifest, "samples", path),
@@ -143,9 +140,10 @@ Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
           saved.in_memory ? "a copy in memory that the launcher kept" : path.string()};
 }
 
-std::optional<Resumed> RunCheckpoints::resume(Attachment& engine) {
+std::optional<Resumed> RunCheckpoints::resume(Attachment& engine, std::int64_t newest) {
   std::string first_error;
   for (const Saved& entry : saved()) {
+    if (entry.step > newest) continue;
     try {
       return load(engine, entry);
     } catch (const IoError& error) {
@@ -186,10 +184,11 @@ void RunCheckpoints::copy(Attachment& engine, const RunState& state, std::string
   const double begin = monotonic_seconds();
   try {
     const bool copied = engine.keep(*kept_, state.step, contents_of(state, std::move(config)));
-    if (std::exchange(said_copies_, true)) return;
-    say_(copied ? fmt::format("copy in memory: step {}, in {:.3f} s; the launcher keeps the newest", state.step,
-                              monotonic_seconds() - begin)
-                : "note: there is no memory for copies of all states: none are kept in memory");
+    if (copied && !std::exchange(said_copies_, true))
+      say_(fmt::format("copy in memory: step {}, in {:.3f} s; the launcher keeps the newest", state.step,
+                       monotonic_seconds() - begin));
+    if (!copied && !std::exchange(said_no_memory_, true))
+      say_(fmt::format("note: step {} is not copied: there is no memory for copies of all states", state.step));
   } catch (const IoError& error) {
     if (options_.stop_on_error) throw;
     if (comm_.rank() == 0) ZERO_LOG(error, "step {} is not copied: {}", state.step, error.what());

@@ -1,10 +1,10 @@
 // RunCheckpoints: when a run is saved, what is kept, and where it continues.
 //
-//   RunCheckpoints checkpoints({.every_steps = 500}, run_folder.checkpoints(), comm);
-//   if (auto resumed = checkpoints.resume(engine)) step = resumed->step;     // the newest that is whole
+//   RunCheckpoints checkpoints({.every_steps = 500}, run_folder.checkpoints(), std::nullopt, comm, say);
+//   if (auto resumed = checkpoints.resume(engine)) step = resumed->state.step;     // the newest that is whole
 //   ...
 //   checkpoints.poll();                                       // after each step: publishes what is written
-//   if (checkpoints.due(step)) checkpoints.begin(engine, step, contents, SaveMode::kAsync);
+//   if (checkpoints.due(step, steps, may_ask)) checkpoints.begin(engine, state, config, SaveMode::kAsync);
 //   checkpoints.finish();
 //
 // Copies in memory are kept, too, where the launcher holds memory for its ranks (KeptCheckpoints): ranks that it starts
@@ -15,6 +15,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -67,9 +68,9 @@ class RunCheckpoints {
 
   // The steps of what is there, on disk or in memory, as rank 0 sees it, the newest first.
   std::vector<std::int64_t> steps();
-  // Loads the newest that is whole; each that is not is named and passed over. Empty: there is none at all. Throws
-  // IoError where all are damaged, ConfigError for one of another model.
-  std::optional<Resumed> resume(Attachment& engine);
+  // Loads the newest that is whole, of steps up to `newest`; each that is not is named and passed over. Empty: there is
+  // none at all. Throws IoError where all are damaged, ConfigError for one of another model.
+  std::optional<Resumed> resume(Attachment& engine, std::int64_t newest = std::numeric_limits<std::int64_t>::max());
 
   // Is it time, after `step` of `steps`? By steps the last one counts, too; by time, rank 0's clock is asked where
   // `may_ask`.
@@ -90,7 +91,6 @@ class RunCheckpoints {
     bool in_memory = false;
   };
   std::vector<Saved> saved();
-  std::int64_t newest_in_memory();
   SaveContents contents_of(const RunState& state, std::string config) const;
   Resumed load(Attachment& engine, const Saved& saved);
   void settle(const std::function<bool(CheckpointSave&)>& advance);
@@ -106,6 +106,7 @@ class RunCheckpoints {
   bool said_not_copied_ = false;
   std::optional<KeptCheckpoints> kept_;
   bool said_copies_ = false;
+  bool said_no_memory_ = false;
 };
 
 }  // namespace zero

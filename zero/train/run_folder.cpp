@@ -69,7 +69,7 @@ void RunFolder::create(std::string_view launch) const {
   launch.empty() ? remove_file(this->launch()) : write_file(this->launch(), launch);
 }
 
-void RunFolder::reopen(std::int64_t step, bool evaluates_again) const {
+void RunFolder::reopen(std::int64_t step, const Again& again) const {
   remove_file(model());
   remove_file(report());
   std::error_code ignored;
@@ -83,8 +83,9 @@ void RunFolder::reopen(std::int64_t step, bool evaluates_again) const {
                                             all.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
     const bool counts = line.is_object() && line.contains("step") && line["step"].is_number_integer();
     const std::int64_t of = counts ? line["step"].get<std::int64_t>() : step + 1;
-    const bool again = evaluates_again && of == step && line.contains("val_loss");
-    if (of <= step && !again) kept.append(all, begin, end + 1 - begin);
+    const bool comes_again = of == step && ((again.evaluation && line.contains("val_loss")) ||
+                                            (again.rewinds && line.value("event", "") == "rewound"));
+    if (of <= step && !comes_again) kept.append(all, begin, end + 1 - begin);
     begin = end + 1;
   }
   write_file(metrics(), kept);

@@ -3,7 +3,7 @@
 //   RunFolder folder("runs/shakespeare");
 //   folder.require_free(/*overwrite=*/false);      // every rank: looks, changes nothing
 //   folder.create();                               // one rank, when all have looked
-//   folder.reopen(500);                            // or: to go on after step 500
+//   folder.reopen(500, {});                         // or: to go on after step 500
 //
 // Local. Throws ConfigError under "run.dir" for a folder that holds a run, cannot be made or cannot be written.
 #pragma once
@@ -18,6 +18,12 @@ namespace zero {
 
 class RunFolder {
  public:
+  // What of that step itself comes again, so that its lines go, too.
+  struct Again {
+    bool evaluation = false;
+    bool rewinds = false;  // to it
+  };
+
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
   // Does it hold a run, finished or not?
@@ -27,8 +33,7 @@ class RunFolder {
   // below, checkpoints and nothing else.
   void create(std::string_view launch = "") const;
   // Makes it ready to go on after a step: the report and weights of an end that came, and metrics of later steps, go.
-  // `evaluates_again`: evaluations after that step, too.
-  void reopen(std::int64_t step, bool evaluates_again) const;
+  void reopen(std::int64_t step, const Again& again) const;
   // Was it made by this launch? Then ranks that were started again go on in it. `launch` empty: no.
   bool is_of(std::string_view launch) const;
   // Steps of the run that has ended here; -1: none has.

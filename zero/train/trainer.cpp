@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -171,7 +172,8 @@ class Trainer {
     if (resumes()) resume();
     if (!is_first()) return;
     if (probed_) RateCache().keep(machine_, engine_->report().rates);
-    resumes() ? folder_.reopen(done_.step, done_.step == job_.train.steps) : folder_.create(job_.launch);
+    resumes() ? folder_.reopen(done_.step, {.evaluation = done_.step == job_.train.steps, .rewinds = true})
+              : folder_.create(job_.launch);
     timeline_.remove_old();
     write_file(folder_.config(), job_.config_text);
     write_file(folder_.plan(), plan);
@@ -192,8 +194,8 @@ class Trainer {
       progress_.line(fmt::format("  as the configuration says now: {}", changed));
   }
 
-  Resumed take_newest_checkpoint() {
-    std::optional<Resumed> resumed = checkpoints_.resume(*engine_);
+  Resumed take_newest_checkpoint(std::int64_t newest = std::numeric_limits<std::int64_t>::max()) {
+    std::optional<Resumed> resumed = checkpoints_.resume(*engine_, newest);
     if (!resumed) throw IoError(folder_.checkpoints().path().string(), "list", 0, "its checkpoints are gone");
     done_ = resumed->state;
     history_.restore(done_.losses, done_.grad_norms, done_.seconds);
@@ -242,7 +244,8 @@ class Trainer {
   int run_steps() {
     if (job_.health.check_replicas > 0 && (world_.size() == 1 || job_.attach.stage == 3))
       progress_.line("health.check_replicas: no rank holds what another holds, too; nothing is compared");
-    if (job_.health.rewinds() && !resumes()) save(SaveMode::kAsync);  // there is always one to go back to
+    if (job_.health.rewinds() && !resumes())  // there is always one to go back to
+      checkpoints_.begin(*engine_, state(), job_.config_text, SaveMode::kAsync);
     first_ = done_.step;
     Outcome outcome;
     while (outcome.signal == 0 && done_.step < job_.train.steps) outcome = run_until_rewound();
@@ -347,8 +350,8 @@ class Trainer {
     exchange();
     checkpoints_.finish();
     tell(event);
-    const auto saved = checkpoints_.steps();
-    throw Error(last_words(event, why, saved.empty() ? -1 : saved.front()));
+    const auto saved = folder_.checkpoints().list();  // copies in memory end with the launcher
+    throw Error(last_words(event, why, saved.empty() ? -1 : saved.front().step));
   }
 
   // To the newest checkpoint; the next sample is number `samples`, or the checkpoint's where that is later.
@@ -357,8 +360,12 @@ class Trainer {
     checkpoints_.finish();
     if (checkpoints_.steps().empty()) stop(event, ", and there is no checkpoint to go back to");
     const auto [rewinds, spikes] = std::pair(done_.rewinds + 1, done_.spikes);
-    take_newest_checkpoint();
-    rewinds_here_ = done_.step == std::exchange(rewound_to_, done_.step) ? rewinds_here_ + 1 : 1;
+    take_newest_checkpoint(done_.step);
+    const bool again = done_.step == std::exchange(rewound_to_, done_.step);
+    rewinds_here_ = again ? rewinds_here_ + 1 : 1;
+    // What an earlier rewind left out stays left out.
+    samples = again ? std::max(samples, std::exchange(rewound_samples_, samples)) : samples;
+    rewound_samples_ = samples;
     if (rewinds_here_ > job_.health.max_rewinds)
       stop(event, fmt::format(", after {} rewinds to step {}", rewinds_here_ - 1, done_.step));
     done_.samples = std::max(done_.samples, samples);
@@ -369,7 +376,7 @@ class Trainer {
     event.samples = done_.samples;
     if (is_first()) {
       log_.reset();
-      folder_.reopen(done_.step, /*evaluates_again=*/false);
+      folder_.reopen(done_.step, {});
       log_.emplace(folder_.metrics());
     }
     tell(event);
@@ -535,8 +542,9 @@ class Trainer {
   StepLimits last_limits_;
   StepReport last_step_;
   ReplicaCheck replicas_;
-  std::int64_t compared_ = -1;    // when num_run_ was this
-  std::int64_t rewound_to_ = -1;  // the step of a checkpoint
+  std::int64_t compared_ = -1;        // when num_run_ was this
+  std::int64_t rewound_to_ = -1;      // the step of a checkpoint
+  std::int64_t rewound_samples_ = 0;  // where the run then went on
   std::int64_t rewinds_here_ = 0;
   std::int64_t first_ = 0;         // the step that this process began with
   std::int64_t num_run_ = 0;       // steps that it has done, those that were taken back too
