@@ -165,9 +165,10 @@ TEST(KeptCheckpoints, AFlippedBitIsFound) {
 }
 
 TEST(KeptCheckpoints, ItsStepsAreReadFromNames) {
-  EXPECT_EQ(kept_step("kept/step-00000040/manifest.json"), 40);
-  for (const char* name : {"kept/step-00000040/rank-00000.safetensors", "kept/tmp/manifest.json",
-                           "step-4/manifest.json", "kept/step-/manifest.json", "kept/step-4manifest.json", ""})
+  EXPECT_EQ(kept_step("kept/1f/step-00000040/manifest.json"), 40);
+  for (const char* name : {"kept/1f/step-00000040/rank-00000.safetensors", "kept/1f/tmp/manifest.json",
+                           "step-4/manifest.json", "kept/step-4/manifest.json", "kept/1f/step-/manifest.json",
+                           "kept/1f/step-4manifest.json", "kept/1f/step-4/old/manifest.json", "kept/1f", "kept/", ""})
     EXPECT_EQ(kept_step(name), -1) << name;
 }
 

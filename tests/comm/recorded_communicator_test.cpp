@@ -1,5 +1,6 @@
 #include "zero/comm/recorded_communicator.h"
 
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -141,13 +142,21 @@ TEST(Recorded, AnEntryEndsWithItsWaitInWhateverOrder) {
   });
 }
 
+// Waits, without the communicator, until so many have come: a run that fails takes those along that are not out of an
+// earlier collective yet.
+void all_are_here(std::atomic<int>& come, int world) {
+  for (++come; come < world;) std::this_thread::yield();
+}
+
 TEST(Recorded, AFailedWaitIsMarkedAndWrittenBeforeItIsThrown) {
   const TemporaryFolder folder;
+  std::atomic<int> come{0};
   const auto ends = run_ranks(
       3,
       [&](RecordedCommunicator& comm) {
         comm.write_on_failure(folder / "flight");
         comm.barrier({}).wait();
+        all_are_here(come, 3);
         if (comm.rank() == 2) return;  // leaves the run
         EXPECT_THROW(comm.barrier({}).wait(), CommError);
         EXPECT_TRUE(
@@ -175,12 +184,14 @@ TEST(Recorded, AFailedWaitIsMarkedAndWrittenBeforeItIsThrown) {
 
 TEST(Recorded, ADisagreementIsFoundInTheFilesOfBoth) {
   const TemporaryFolder folder;
+  std::atomic<int> come{0};
   run_ranks(
       3,
       [&](RecordedCommunicator& comm) {
         comm.write_on_failure(folder.path());
         std::vector<std::byte> in(64), out(192);
         for (int round = 0; round < 4; ++round) comm.all_gather(in, out, {.unit = round}).wait();
+        all_are_here(come, 3);
         if (comm.rank() == 1) comm.all_gather(in, out, {.unit = 9}).wait();  // throws on all
         comm.all_gather(in, out, {.unit = 4}).wait();
       },
