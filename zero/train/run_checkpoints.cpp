@@ -210,6 +210,7 @@ void RunCheckpoints::begin(Attachment& engine, const RunState& state, std::strin
   }
   if (mode == SaveMode::kAsync && options_.async && !save_->copied() && !std::exchange(said_not_copied_, true))
     say_("note: there is no memory for a copy of all states: training waits while checkpoints are written");
+  if (!save_->copied()) finish();  // it is written: nothing is gained by waiting for the end of a step
 }
 
 // A failure is told once, and the save is over then.

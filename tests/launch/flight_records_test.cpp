@@ -1,0 +1,84 @@
+#include "zero/launch/flight_records.h"
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "zero/comm/flight_file.h"
+#include "zero/comm/flight_ring.h"
+#include "zero/comm/windows.h"
+
+#include "../temporary_folder.h"
+
+namespace zero {
+namespace {
+
+// A ring of one rank in memory that a launcher holds.
+class HeldRing {
+ public:
+  HeldRing(KeptMemory& kept, int rank)
+      : file_(make_memory_file("ring", FlightRing::bytes(8))),
+        memory_(map_memory_file(file_.get(), FlightRing::bytes(8), true)),
+        ring_(memory_.bytes(), {.rank = rank, .world = 3, .run = "run"}) {
+    ring_.end(ring_.begin({.operation = FlightOperation::kBarrier}));
+    ring_.begin({.operation = FlightOperation::kAllGather, .unit = 4, .bytes = 64});
+    EXPECT_EQ(kept.put("flight/rank-0000" + std::to_string(rank), FileDescriptor(dup(file_.get()))), "");
+  }
+  FlightRing& ring() { return ring_; }
+
+ private:
+  FileDescriptor file_;
+  Allocation memory_;
+  FlightRing ring_;
+};
+
+class FlightRecords : public testing::Test {
+ protected:
+  std::vector<FlightRecord> written() { return read_flight_folder(folder_ / "flight").records; }
+
+  const TemporaryFolder folder_;
+  KeptMemory kept_;
+};
+
+TEST_F(FlightRecords, OfARankThatWasKilledIsWrittenAndBlamesIt) {
+  HeldRing killed(kept_, 1), ended(kept_, 2);
+  const std::vector<RankEnd> ends{{.rank = 1, .end = {.signal = SIGKILL}},
+                                  {.rank = 2, .end = {.signal = SIGTERM}, .ended_by_us = true}};
+  write_flights(folder_ / "flight", kept_, ends);
+  const auto records = written();
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0].cause.blamed, 1);
+  EXPECT_NE(records[0].cause.reason.find("SIGKILL"), std::string::npos);
+  EXPECT_EQ(records[1].cause.blamed, -1) << "the launcher ended it";
+  ASSERT_EQ(records[0].entries.size(), 2u);
+  EXPECT_EQ(records[0].entries[1].call.unit, 4);
+  EXPECT_EQ(records[0].entries[1].ended_ns, 0) << "it was in this one";
+}
+
+TEST_F(FlightRecords, ARanksOwnFileIsLeftAlone) {
+  HeldRing rank(kept_, 0);
+  rank.ring().mark_written();
+  write_flights(folder_ / "flight", kept_, std::vector<RankEnd>{{.rank = 0, .end = {.exit_code = 3}}});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "flight"));
+}
+
+TEST_F(FlightRecords, ADamagedRingDoesNotKeepTheOthersFromBeingWritten) {
+  FileDescriptor nonsense = make_memory_file("ring", 100);
+  ASSERT_EQ(pwrite(nonsense.get(), "not a ring at all", 17, 0), 17);
+  ASSERT_EQ(kept_.put("flight/rank-00000", std::move(nonsense)), "");
+  HeldRing killed(kept_, 1);
+  write_flights(folder_ / "flight", kept_, std::vector<RankEnd>{{.rank = 1, .end = {.signal = SIGSEGV}}});
+  ASSERT_EQ(written().size(), 1u);
+  EXPECT_EQ(written()[0].identity.rank, 1);
+}
+
+TEST_F(FlightRecords, ABadConfigurationLeavesNone) {
+  HeldRing rank(kept_, 1);
+  write_flights(folder_ / "flight", kept_, std::vector<RankEnd>{{.rank = 1, .end = {.exit_code = 2}}});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "flight"));
+}
+
+}  // namespace
+}  // namespace zero
