@@ -27,7 +27,7 @@ import sys
 import tempfile
 
 from memory_cap import CapError
-from training_run import find_zero, mib, parse_bytes, train
+from training_run import find_zero, mib, parse_bytes, print_table, train
 
 MODELS = {"small": {"model.layers": 6, "model.width": 512, "model.heads": 8, "model.context": 128, "model.vocab": 256,
                     "data.context": 128, "train.batch": 1},
@@ -45,13 +45,6 @@ def placements(disk, budget):
             "disk": {"zero.disk": folder, "zero.device_memory": "min",
                      **{f"zero.{state}": "{disk = 1}" for state in ("parameter", "gradient", "optimizer")}},
             "auto": {"zero.disk": folder, "zero.device_memory": f"{budget}B"}}
-
-
-def print_table(head, rows):
-    print("| " + " | ".join(head) + " |\n|" + "|".join(["---"] + ["--:"] * (len(head) - 1)) + "|")
-    for row in rows:
-        print("| " + " | ".join(row) + " |")
-    print(flush=True)
 
 
 def compute_seconds(resident):

@@ -30,7 +30,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from training_run import find_zero, train
+from training_run import find_zero, print_table, train
 
 HERE = Path(__file__).resolve().parent
 SHM = Path("/dev/shm")
@@ -39,13 +39,6 @@ PEERS = {"torch.save, rank 0": "torch-save", "torch DCP": "dcp", "torch DCP asyn
 SYNCS = {"zero.cpp": "all", "torch.save, rank 0": "nothing", "torch DCP": "files, no folder",
          "torch DCP async": "files, no folder", "DeepSpeed ZeRO-1": "nothing", "DeepSpeed ZeRO-3": "nothing"}
 LINE = re.compile(r"checkpoint: step (\d+), .* a rank in ([0-9.]+) s, of which training waited ([0-9.]+) s")
-
-
-def print_table(head, rows):
-    print("| " + " | ".join(head) + " |\n|" + "|".join(["---"] + ["--:"] * (len(head) - 1)) + "|")
-    for row in rows:
-        print("| " + " | ".join(row) + " |")
-    print(flush=True)
 
 
 def disk_bytes(folder):

@@ -106,3 +106,10 @@ def train(zero, keys, ranks, folder, cap=None, timeout=3600):
             return Run(folder, Use(status=done.returncode))
         except subprocess.TimeoutExpired:
             return Run(folder, Use(status=-9, timed_out=True))
+
+
+def print_table(head, rows):
+    print("| " + " | ".join(head) + " |\n|" + "|".join(["---"] + ["--:"] * (len(head) - 1)) + "|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    print(flush=True)

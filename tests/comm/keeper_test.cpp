@@ -2,14 +2,11 @@
 
 #include <cstring>
 #include <functional>
-#include <map>
 #include <thread>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "zero/base/error.h"
 #include "zero/comm/windows.h"

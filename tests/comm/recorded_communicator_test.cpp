@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
-#include <numeric>
 #include <thread>
 
 #include <gtest/gtest.h>

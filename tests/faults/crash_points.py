@@ -182,11 +182,11 @@ class Power:
             file.truncate(64 << 20)
         required(["mkfs.ext4", "-q", "-F", self.image])
         self.attach()
-        text, _, errors = self.save(way)
+        text, _, _ = self.save(way)
         self.hashes = saved(text)
         shutil.rmtree(self.folder)
         # The one that the cuts must not take: what is there before the second save.
-        text, status, errors = self.save(way, "--cut", self.calls_of_first(way), self.mount)
+        text, status, errors = self.save(way, "--cut", self.first_call_of_second(way), self.mount)
         self.detach()
         self.attach()
         problem = problem_of(self.saver, self.folder, {1: None}, self.hashes)
@@ -203,7 +203,7 @@ class Power:
             cuts += [(k, j) for k in range(2, calls + 2) for j in range(1, k)]
         return cuts
 
-    def calls_of_first(self, way):
+    def first_call_of_second(self, way):
         """The first call of the second save."""
         text, *_ = self.save(way, "--first", "2")
         second = int(re.search(r"^calls (\d+)$", text, re.M)[1])

@@ -4,8 +4,7 @@
 #include <fmt/format.h>
 
 #include "../mpirun.h"
-#include "../temporary_folder.h"
-#include "fault_test.h"
+#include "train_fault_test.h"
 
 namespace zero {
 namespace {
@@ -15,31 +14,16 @@ constexpr int kWorld = 2;
 constexpr milliseconds kStartUp{1500};
 const std::string kFirstLine = "step 10/";
 
-class TrainingFaults : public FaultTest {
+class TrainingFaults : public TrainFaultTest {
  protected:
-  void SetUp() override {
-    if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
-  }
-
-  // A small GPT-2 over many more steps than a test lasts.
+  // Many more steps than a test lasts.
   std::vector<std::string> train(const std::vector<std::string>& flags) {
-    std::vector<std::string> command{ZERO_COMMAND, "train"};
-    command.insert(command.end(), flags.begin(), flags.end());
-    const auto set = [&](const std::string& key, const std::string& value) {
-      command.push_back("--" + key);
-      command.push_back(value);
-    };
-    set("model.layers", "1");
-    set("model.width", "32");
-    set("model.heads", "2");
-    set("model.context", "32");
-    set("data.path", ZERO_SOURCE_DIR "/examples/shakespeare/input.txt");
-    set("train.steps", "100000");
-    set("train.eval_every", "0");
-    set("checkpoint.every", "0");  // a run that saves when it is asked to stop ends with 0: resume_faults_test.cpp
-    set("zero.stage", "3");
-    set("run.dir", folder_ / fmt::format("run-{}", ++num_runs_));
-    return command;
+    return TrainFaultTest::train(
+        fmt::format("run-{}", ++num_runs_), flags,
+        {{"train.steps", "100000"},
+         {"train.eval_every", "0"},
+         {"checkpoint.every", "0"},  // else it saves when asked to stop: resume_faults_test.cpp
+         {"zero.stage", "3"}});
   }
 
   // Of the run that was started last.
@@ -47,7 +31,6 @@ class TrainingFaults : public FaultTest {
   std::filesystem::path rank_file(int rank) const { return flight() / fmt::format("rank-{:05}.json", rank); }
 
  private:
-  TemporaryFolder folder_;
   int num_runs_ = 0;
 };
 

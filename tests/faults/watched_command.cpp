@@ -140,8 +140,8 @@ pid_t WatchedCommand::wait_for_rank(int rank) {
   return pid;
 }
 
-bool WatchedCommand::wait_for(const std::string& text) {
-  return until([&] { return text_.find(text) != std::string::npos; }, Clock::now() + kPatience);
+bool WatchedCommand::wait_for(const std::string& text, std::size_t from) {
+  return until([&] { return text_.find(text, from) != std::string::npos; }, Clock::now() + kPatience);
 }
 
 bool WatchedCommand::ranks_gone_before(Clock::time_point deadline) {

@@ -45,7 +45,7 @@ class WatchedCommand {
   std::vector<WatchedProcess> living() const;
   // Any of these is false, or -1, when it did not happen in a minute, or before `deadline`.
   pid_t wait_for_rank(int rank);
-  bool wait_for(const std::string& text);
+  bool wait_for(const std::string& text, std::size_t from = 0);  // in text() from that place on
   bool ranks_gone_before(Clock::time_point deadline);
   bool gone_before(Clock::time_point deadline);
   // Its exit status as a shell gives it: 128 + signal when it was killed.

@@ -1,6 +1,5 @@
 #include "zero/launch/keeper_server.h"
 
-#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <random>

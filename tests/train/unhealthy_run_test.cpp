@@ -1,5 +1,4 @@
 // Runs in which something goes wrong: data that spikes, numbers that are none, ranks that no longer agree.
-#include <cmath>
 #include <random>
 #include <set>
 #include <sstream>
@@ -178,7 +177,7 @@ TEST_F(UnhealthyRun, ASpikeIsRewoundAndItsSamplesAreNotSeenAgain) {
   EXPECT_EQ(file["rewinds"], 1);
   EXPECT_EQ(file["spikes"], 1);
 
-  // The same as a run that had come to step 40 and was given those samples.
+  // And always so.
   const RunReport again = run(job({51}, {.spike = HealthAction::kRewind, .rewind_batches = 2}));
   EXPECT_EQ(again.parameters_sha256, report.parameters_sha256);
 }

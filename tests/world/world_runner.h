@@ -7,9 +7,9 @@
 // rank, on one communicator for all tests, and knows its own end only.
 //
 // An end is "" for a rank that returned, what() of what it threw, "failed expectations" (which the rank has printed),
-// or "signal 9". Ranks of in_process, and of recorded, which is
-// in_process behind a RecordedCommunicator, are threads; all others are forked, and killed when the first of them has
-// been gone for longer than the patience: a test that hangs fails.
+// or "signal 9". Ranks of in_process, and of recorded (in_process behind a RecordedCommunicator), are threads; all
+// others are forked, and killed when the first of them has been gone for longer than the patience: a test that hangs
+// fails.
 #pragma once
 
 #include <chrono>

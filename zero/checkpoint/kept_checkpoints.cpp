@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <functional>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/base/pages.h"
 #include "zero/checkpoint/same_outcome.h"
@@ -19,7 +17,7 @@
 namespace zero {
 namespace {
 
-constexpr std::string_view kFolder = "kept/", kUnfinished = "tmp/", kStep = "step-";
+constexpr std::string_view kFolder = "kept/", kStep = "step-";
 
 // Grows in whole MiB, so that a few more losses in it are no reason for new memory.
 constexpr std::size_t rounded(std::int64_t bytes) {
@@ -65,15 +63,15 @@ std::int64_t kept_step(std::string_view name) {
 
 KeptCheckpoints::KeptCheckpoints(Keeper keeper, std::string_view run)
     : keeper_(std::move(keeper)),
-      prefix_(fmt::format("{}{:016x}/", kFolder, block_sum(std::as_bytes(std::span(run))))) {}
+      prefix_(fmt::format("{}{:016x}", kFolder, block_sum(std::as_bytes(std::span(run))))) {}
 
 std::filesystem::path KeptCheckpoints::path_of(std::int64_t step) const {
-  return fmt::format("{}{}{:08}", prefix_, kStep, step);
+  return fmt::format("{}/{}{:08}", prefix_, kStep, step);
 }
 
 std::vector<std::int64_t> KeptCheckpoints::steps() {
   std::vector<std::int64_t> steps;
-  for (const std::string& name : keeper_.list(prefix_))
+  for (const std::string& name : keeper_.list(prefix_ + "/"))
     if (const std::int64_t step = kept_step(name); step >= 0) steps.push_back(step);
   std::ranges::sort(steps, std::greater());
   return steps;
@@ -93,21 +91,15 @@ BlockSums KeptCheckpoints::fill(Copy& copy, Engine& engine, const RankImage& ima
     use_huge_pages(copy.memory.bytes());  // small ones serve as well, slower
   }
   resize(copy.file, bytes);
-  std::byte* end = copy.memory.data();
-  image.stream([&end](std::span<const std::byte> part) {
-    if (!part.empty()) std::memcpy(end, part.data(), part.size());
-    end += part.size();
-  });
-  ZERO_CHECK(end - copy.memory.data() == image.size_bytes());
+  image.copy_to(copy.memory.bytes().first(static_cast<std::size_t>(image.size_bytes())));
   resize(copy.file, static_cast<std::size_t>(image.size_bytes()));
   return sums_of(copy.memory.bytes().first(static_cast<std::size_t>(image.size_bytes())));
 }
 
 void KeptCheckpoints::publish(std::int64_t step, const std::string& manifest) {
-  const std::string unfinished = prefix_ + std::string(kUnfinished);
-  keeper_.put(unfinished + std::string(kManifestName), memory_file_of(manifest).get());
+  keeper_.put(unfinished() + std::string(kManifestName), memory_file_of(manifest).get());
   const std::vector<std::int64_t> older = steps();
-  keeper_.rename(unfinished, path_of(step).string() + "/");
+  keeper_.rename(unfinished(), path_of(step).string() + "/");
   for (const std::int64_t old : older)
     if (old != step) remove(old);
 }
@@ -122,7 +114,7 @@ bool KeptCheckpoints::save(Engine& engine, std::int64_t step, SaveContents conte
   BlockSums content;
   require_same_outcome(comm, path, failure_of([&] {
                          content = fill(copy, engine, image);
-                         keeper_.put(fmt::format("{}{}{}", prefix_, kUnfinished, image.file_name()), copy.file.get());
+                         keeper_.put(unfinished() + image.file_name(), copy.file.get());
                        }));
   const auto texts = all_gather_text(comm, image.file_text(content));
   try {

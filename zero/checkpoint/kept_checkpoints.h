@@ -64,6 +64,7 @@ class KeptCheckpoints {
     Charge charge;
   };
   BlockSums fill(Copy& copy, Engine& engine, const RankImage& image);
+  std::string unfinished() const { return prefix_ + std::string(kUnfinishedNames); }
   void publish(std::int64_t step, const std::string& manifest);
 
   Keeper keeper_;

@@ -1,7 +1,9 @@
 #include "zero/checkpoint/rank_image.h"
 
+#include <cstring>
 #include <utility>
 
+#include "zero/base/check.h"
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/comm/collectives.h"
 #include "zero/memory/memory_monitor.h"
@@ -54,6 +56,15 @@ void RankImage::stream(const std::function<void(std::span<const std::byte>)>& si
     });
   }
   for (const Extra& extra : contents_.extras) sink(std::span<const std::byte>(extra.bytes));
+}
+
+void RankImage::copy_to(std::span<std::byte> memory) const {
+  std::byte* end = memory.data();
+  stream([&end](std::span<const std::byte> bytes) {
+    if (!bytes.empty()) std::memcpy(end, bytes.data(), bytes.size());
+    end += bytes.size();
+  });
+  ZERO_CHECK(end == memory.data() + memory.size() && std::ssize(memory) == size_bytes());
 }
 
 std::string RankImage::file_text(const BlockSums& content) const {

@@ -37,6 +37,9 @@ class RankImage {
   // Throws what `sink` throws, and IoError of a disk where states lie.
   void stream(const std::function<void(std::span<const std::byte>)>& sink) const;
 
+  // The same, into `memory`, of size_bytes().
+  void copy_to(std::span<std::byte> memory) const;
+
   // This rank's entry in the manifest, for sending; and the manifest with every rank's.
   std::string file_text(const BlockSums& content) const;
   Manifest manifest_with(const std::vector<std::string>& file_texts, const std::string& path) const;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -71,11 +70,7 @@ CheckpointSave::CheckpointSave(Engine& engine, fs::path path, SaveContents conte
     if (copied_) {
       charge_ = Charge(engine.ledger(), Tier::kHost, MemoryTag::kStaging, rank_.size_bytes());
       image_ = allocate_host(static_cast<std::size_t>(rank_.size_bytes()));
-      std::byte* end = image_.data();
-      rank_.stream([&end](std::span<const std::byte> bytes) {
-        if (!bytes.empty()) std::memcpy(end, bytes.data(), bytes.size());
-        end += bytes.size();
-      });
+      rank_.copy_to(image_.bytes());
       const SignalsBlocked blocked;
       thread_ = std::thread([this] { write(image_.bytes()); });
     } else {

@@ -1,7 +1,6 @@
 #include "zero/comm/flight_file.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <system_error>

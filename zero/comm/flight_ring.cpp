@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <new>
 
 #include <fmt/format.h>
 #include <time.h>

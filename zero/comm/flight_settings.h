@@ -20,12 +20,9 @@ std::size_t flight_capacity(const GetEnvironment& environment);
 // ZERO_FLIGHT_DIR, or `otherwise`.
 std::filesystem::path flight_folder(const GetEnvironment& environment, const std::filesystem::path& otherwise = {});
 
-// What the launcher keeps rings under: "flight/rank-00003".
-inline constexpr std::string_view kFlightNames = "flight/";
-
 // The ring's memory: zeroed pages of this process; nothing for a capacity of 0. Throws std::bad_alloc.
 Allocation flight_memory(std::size_t capacity);
-// The same, which the launcher holds, too, where it keeps memory for its ranks (keeper.h).
+// The same, which the launcher holds, too, where it keeps memory for its ranks (keeper.h), as "flight/rank-00003".
 Allocation flight_memory(std::size_t capacity, int rank, const GetEnvironment& environment);
 
 // `communicator`, recorded, with ZERO_FLIGHT_DIR for its folder. Nothing, and `communicator` stays, where there is

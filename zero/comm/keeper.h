@@ -7,8 +7,9 @@
 //   }
 //
 // What is kept stays when the rank is killed and all ranks are started again, and is gone with the launcher: there is
-// nothing to clean up. All ranks that one launcher started see the same names; names below "flight/" are dropped before
-// the ranks are started again. A name has at most 200 bytes of [A-Za-z0-9._/-]; a prefix may be empty.
+// nothing to clean up. All ranks that one launcher started see the same names; names below "flight/", and those with
+// "/tmp/" in them, are dropped before the ranks are started again. A name has at most 200 bytes of [A-Za-z0-9._/-]; a
+// prefix may be empty.
 //
 // Every function is Local and waits for the launcher's answer. Throws CommError when the launcher is gone or does not
 // answer in time, IoError when it refuses (the reason is its own). One thread at a time, one process: not after a fork.

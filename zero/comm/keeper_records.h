@@ -12,6 +12,10 @@ namespace zero {
 
 inline constexpr std::size_t kLongestKeptName = 200;
 
+// What the launcher drops before it starts ranks again: names that begin so, and those of what was not finished.
+inline constexpr std::string_view kFlightNames = "flight/";
+inline constexpr std::string_view kUnfinishedNames = "/tmp/";
+
 // [A-Za-z0-9._/-], at most kLongestKeptName of them. A prefix may be empty, a name may not.
 constexpr bool is_kept_prefix(std::string_view text) {
   constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/-";

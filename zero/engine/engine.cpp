@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "zero/base/bytes.h"
 #include "zero/base/check.h"

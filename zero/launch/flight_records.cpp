@@ -12,7 +12,7 @@
 #include "zero/base/pages.h"
 #include "zero/comm/flight_file.h"
 #include "zero/comm/flight_ring.h"
-#include "zero/comm/flight_settings.h"
+#include "zero/comm/keeper_records.h"
 
 namespace zero {
 namespace {

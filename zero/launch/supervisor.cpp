@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -22,8 +21,6 @@ namespace {
 // Of this process itself, and a rank's: two pipes, a socket, and what its start takes for a moment.
 constexpr std::size_t kOwnDescriptors = 64;
 constexpr std::size_t kDescriptorsOfARank = 3;
-// What ranks have kept under these names is of one attempt alone.
-constexpr std::string_view kOfOneAttempt = "flight/", kUnfinished = "/tmp/";
 constexpr int kIoFailed = 4;
 
 std::size_t room_for_names(const DescriptorLimit& descriptors, int ranks) {
@@ -113,7 +110,8 @@ int launch(const LaunchOptions& asked) {
                                .master_port = options.master_port != 0 ? options.master_port : free_port(),
                                .generation = generation};
     for (const std::string& name : keeper.kept().names())
-      if (name.starts_with(kOfOneAttempt) || name.find(kUnfinished) != std::string::npos) keeper.kept().remove(name);
+      if (name.starts_with(kFlightNames) || name.find(kUnfinishedNames) != std::string::npos)
+        keeper.kept().remove(name);
     Attempt attempt(options, {inbox, guard, keeper, descriptors.before()});
     attempt.run(identity);
     tell_of_failure(options, keeper.kept(), attempt, generation);

@@ -12,24 +12,17 @@
 #include "zero/comm/plugin.h"
 
 namespace zero {
-namespace {
-
-const char* environment(const char* name) {
-  return std::getenv(name);
-}
-
-}  // namespace
 
 World::World(std::unique_ptr<Communicator> communicator, int local_world, std::string source, const std::string& run)
     : communicator_(std::move(communicator)), local_world_(local_world), source_(std::move(source)) {
-  if (auto recorded = record_flight(communicator_, run, environment)) {
+  if (auto recorded = record_flight(communicator_, run, std::getenv)) {
     recorded_ = recorded.get();
     communicator_ = std::move(recorded);
   }
 }
 
 void World::keep_flight_in(const std::filesystem::path& folder) {
-  if (recorded_ != nullptr && flight_folder(environment).empty()) recorded_->write_on_failure(folder);
+  if (recorded_ != nullptr && flight_folder(std::getenv).empty()) recorded_->write_on_failure(folder);
 }
 
 void World::write_flight(const std::exception& error) noexcept {
@@ -40,7 +33,7 @@ void World::write_flight(const std::exception& error) noexcept {
 }
 
 World World::from_environment(const WorldOptions& options) {
-  const RankEnvironment ranks = detect_ranks(options.ranks, environment);
+  const RankEnvironment ranks = detect_ranks(options.ranks, std::getenv);
   ZERO_LOG(info, "{}", describe(ranks));
   if (ranks.per_node) {
     throw ConfigError("world", ranks.source, "these variables describe a node, not a process",

@@ -136,6 +136,9 @@ Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
                  .skipped = of_rank_0(comm_, series_in<std::int64_t>(loaded.extras, kSkipped)),
                  .rewinds = std::max<std::int64_t>(number_in(loaded.manifest, "rewinds"), 0),
                  .spikes = std::max<std::int64_t>(number_in(loaded.manifest, "spikes"), 0)};
+  for (const std::size_t values : {state.losses.size(), state.grad_norms.size(), state.seconds.size()})
+    if (static_cast<std::int64_t>(values) != state.step)
+      throw IoError(path.string(), "load", 0, fmt::format("{} values of {} steps", values, state.step));
   return {std::move(state), std::move(loaded.manifest),
           saved.in_memory ? "a copy in memory that the launcher kept" : path.string()};
 }

@@ -117,7 +117,7 @@ class Trainer {
       throw ConfigError("checkpoint.memory_every", fmt::format("{}", job.checkpoint.memory_every),
                         "copies in memory are held by the launcher of one machine", "use 0 with several machines");
     if (world.size() > 1 && world.communicator().transport() == "in_process") return std::nullopt;
-    return Keeper::of_environment([](const char* name) -> const char* { return std::getenv(name); });
+    return Keeper::of_environment(std::getenv);
   }
 
   bool is_first() const { return world_.rank() == 0; }
@@ -364,7 +364,7 @@ class Trainer {
     const bool again = done_.step == std::exchange(rewound_to_, done_.step);
     rewinds_here_ = again ? rewinds_here_ + 1 : 1;
     // What an earlier rewind left out stays left out.
-    samples = again ? std::max(samples, std::exchange(rewound_samples_, samples)) : samples;
+    if (again) samples = std::max(samples, rewound_samples_);
     rewound_samples_ = samples;
     if (rewinds_here_ > job_.health.max_rewinds)
       stop(event, fmt::format(", after {} rewinds to step {}", rewinds_here_ - 1, done_.step));

@@ -9,7 +9,6 @@
 // as it is: this keeps strangers out, not eavesdroppers. Errors are StoreErrors.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <string>

@@ -1,0 +1,54 @@
+// What fault tests of `zero train` begin with: the command for a small GPT-2, and a folder for its runs.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "../temporary_folder.h"
+#include "fault_test.h"
+
+namespace zero {
+
+class TrainFaultTest : public FaultTest {
+ protected:
+  using Settings = std::vector<std::pair<std::string, std::string>>;
+
+  void SetUp() override {
+    if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
+  }
+
+  // `flags` first, then the model's and the data's keys, `settings`, and what else is given, which wins.
+  std::vector<std::string> train(const std::string& run, const std::vector<std::string>& flags,
+                                 const Settings& settings, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> command{ZERO_COMMAND, "train"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    Settings all{{"model.layers", "1"},
+                 {"model.width", "32"},
+                 {"model.heads", "2"},
+                 {"model.context", "32"},
+                 {"data.path", ZERO_SOURCE_DIR "/examples/shakespeare/input.txt"},
+                 {"run.dir", folder_ / run}};
+    all.insert(all.end(), settings.begin(), settings.end());
+    for (const auto& [key, value] : all) {
+      command.push_back("--" + key);
+      command.push_back(value);
+    }
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+
+  // Discarded where there is none.
+  nlohmann::json report_of(const std::string& run) const {
+    std::ifstream file(folder_ / run / "report.json");
+    return nlohmann::json::parse(file, nullptr, false);
+  }
+
+  const TemporaryFolder folder_;
+};
+
+}  // namespace zero
