@@ -174,6 +174,8 @@ class Power:
         return done.stdout, done.returncode, done.stderr
 
     def restore(self):
+        # A new file: the loop device of the one before may still be letting go of it.
+        self.image.unlink(missing_ok=True)
         required(["cp", "--sparse=always", self.base, self.image])
 
     def points(self, way):
