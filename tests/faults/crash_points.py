@@ -17,6 +17,7 @@ behind. --points N: only N of them, spread evenly; without it all. One line a wa
 """
 
 import argparse
+import ctypes
 import os
 import re
 import shutil
@@ -146,6 +147,15 @@ class Kill:
         pass
 
 
+def mount_unseen():
+    """Our mounts in a namespace of our own: a copy in another, which a process may take of this one at any time, would keep
+    a file system that was shut down alive behind its umount, and the next mount would meet it."""
+    new_namespace = 0x20000  # CLONE_NEWNS
+    if ctypes.CDLL(None, use_errno=True).unshare(new_namespace) != 0:
+        raise Skip(f"no mount namespace of our own: {os.strerror(ctypes.get_errno())}")
+    required(["mount", "--make-rprivate", "/"])
+
+
 class Power:
     """A file system in a file, which is copied with one checkpoint in it for each cut."""
 
@@ -154,6 +164,7 @@ class Power:
             raise Skip("a power cut needs root, to mount a file system of its own")
         if shutil.which("mkfs.ext4") is None:
             raise Skip("no mkfs.ext4 on this machine")
+        mount_unseen()
         self.saver, self.commits, self.mounted = saver, commits, False
         self.base, self.image, self.mount = Path(folder + ".base"), Path(folder + ".image"), Path(folder + ".mount")
         self.mount.mkdir()
