@@ -318,6 +318,49 @@ TEST(CheckpointSave, TrainingOnDoesNotChangeWhatIsSaved) {
   EXPECT_EQ(read_manifest(folder / "sync"), read_manifest(folder / "async"));
 }
 
+TEST(CheckpointSave, TheSecondAsynchronousOneTakesNoMemoryAndWritesTheSameBytes) {
+  const TemporaryFolder folder;
+  on_ranks(2, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), options_of({}));
+    const Ledger& ledger = model.engine().ledger();
+    const auto held = [&] { return ledger.held(Tier::kHost, MemoryTag::kStaging); };
+    ImageMemory memory(model.engine());
+    const auto save = [&](const std::filesystem::path& path, SaveMode mode) {
+      CheckpointSave save(model.engine(), path, {.run = {{"step", "3"}}}, mode, FileCalls::kernel(), &memory);
+      save.wait();
+    };
+    train_steps(model, 0, 1, 1);
+    save(folder / "first", SaveMode::kAsync);
+    const std::int64_t kept = held();
+    EXPECT_GT(kept, 0);
+    train_steps(model, 1, 2, 1);
+    model.engine().ledger().reset_peak();
+    save(folder / "async", SaveMode::kAsync);
+    EXPECT_EQ(held(), kept);
+    EXPECT_EQ(ledger.peak(Tier::kHost)[MemoryTag::kStaging], kept);
+    save(folder / "sync", SaveMode::kSync);
+    EXPECT_EQ(held(), 0) << "who saves so copies nothing";
+  });
+  EXPECT_EQ(read_manifest(folder / "async"), read_manifest(folder / "sync"));
+  for (const char* name : {"async", "sync"}) EXPECT_NO_THROW(CheckpointReader(folder / name).verify()) << name;
+  EXPECT_NE(read_manifest(folder / "first"), read_manifest(folder / "async"));
+}
+
+TEST(CheckpointSave, ACopyByThreadsIsTheSameBytes) {
+  const TemporaryFolder folder;
+  on_ranks(1, [&](Communicator& comm) {
+    EngineOptions options = options_of({.world = 1});
+    options.threads = 3;
+    // More than one piece of work for the threads.
+    ScriptedModel model(comm, {{.name = "large", .shape = {3 << 20}}, {.name = "small", .shape = {7}}}, options);
+    model.train(0);
+    save_now(model.engine(), folder / "sync", SaveMode::kSync);
+    save_now(model.engine(), folder / "async", SaveMode::kAsync);
+  });
+  EXPECT_EQ(read_manifest(folder / "async"), read_manifest(folder / "sync"));
+  EXPECT_NO_THROW(CheckpointReader(folder / "async").verify());
+}
+
 TEST(CheckpointSave, EveryStageWritesTheSameBytes) {
   const TemporaryFolder folder;
   for (int stage = 0; stage <= 3; ++stage) {

@@ -1,4 +1,8 @@
 // Attachment::save() and load(): what the seam adds to a checkpoint: buffers, the random generator, a user's own loop.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include <torch/nn/modules/batchnorm.h>
@@ -71,6 +75,29 @@ TEST(SavedModule, BuffersComeBack) {
   engine.load(folder / "c");
   EXPECT_TRUE(torch::equal(norm->running_mean, mean));
   EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), count);
+}
+
+TEST(SavedModule, TheMemoryOfAnAsynchronousSaveServesTheNextUntilOthersNeedIt) {
+  const TemporaryFolder folder;
+  std::vector<World> worlds = World::in_process(1, {});
+  std::atomic<std::int64_t> free_bytes{std::int64_t{1} << 40};
+  auto net = make_net();
+  AttachOptions options{.stage = 3};
+  options.offload.monitor.read = [&] { return MemoryReading{.free_bytes = free_bytes}; };
+  auto engine = attach(*net, worlds.front(), options);
+  const auto held = [&] {
+    steps(net, engine, 1);
+    return engine.report().host_memory[MemoryTag::kStaging];
+  };
+  EXPECT_EQ(held(), 0);
+  engine.begin_save(folder / "one", {})->wait();
+  const std::int64_t kept = held();
+  EXPECT_GT(kept, 0);
+  engine.begin_save(folder / "another", {})->wait();
+  EXPECT_EQ(held(), kept);
+  free_bytes = 0;
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it looks ten times a second
+  EXPECT_EQ(held(), 0);
 }
 
 TEST(SavedModule, AModuleWithOtherBuffersIsRefused) {

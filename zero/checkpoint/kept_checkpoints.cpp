@@ -10,6 +10,7 @@
 
 #include "zero/base/error.h"
 #include "zero/base/pages.h"
+#include "zero/checkpoint/image_memory.h"
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/comm/collectives.h"
 #include "zero/comm/windows.h"

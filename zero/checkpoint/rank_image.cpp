@@ -4,9 +4,7 @@
 #include <utility>
 
 #include "zero/base/check.h"
-#include "zero/checkpoint/same_outcome.h"
-#include "zero/comm/collectives.h"
-#include "zero/memory/memory_monitor.h"
+#include "zero/base/parallel.h"
 #include "zero/plan/partition.h"
 
 namespace zero {
@@ -59,9 +57,13 @@ void RankImage::stream(const std::function<void(std::span<const std::byte>)>& si
 }
 
 void RankImage::copy_to(std::span<std::byte> memory) const {
+  constexpr std::int64_t kGrain = std::int64_t{4} << 20;
+  ThreadTeam team(engine_.options().threads);
   std::byte* end = memory.data();
-  stream([&end](std::span<const std::byte> bytes) {
-    if (!bytes.empty()) std::memcpy(end, bytes.data(), bytes.size());
+  stream([&](std::span<const std::byte> bytes) {
+    team.for_range(0, std::ssize(bytes), kGrain, [&](std::int64_t from, std::int64_t to) {
+      std::memcpy(end + from, bytes.data() + from, static_cast<std::size_t>(to - from));
+    });
     end += bytes.size();
   });
   ZERO_CHECK(end == memory.data() + memory.size() && std::ssize(memory) == size_bytes());
@@ -75,15 +77,6 @@ Manifest RankImage::manifest_with(const std::vector<std::string>& file_texts, co
   Manifest manifest = manifest_;
   for (const std::string& text : file_texts) manifest.files.push_back(parse_saved_file(text, path));
   return manifest;
-}
-
-bool memory_has_room(Engine& engine, std::int64_t bytes) {
-  bool fits = false;
-  const std::string unknown = failure_of([&] {
-    const std::int64_t free = read_memory().free_bytes;
-    fits = bytes * engine.options().local_world <= free - free / 4;
-  });
-  return all_reduce_min(engine.communicator(), fits && unknown.empty() ? 1 : 0) == 1;
 }
 
 }  // namespace zero

@@ -37,7 +37,7 @@ class RankImage {
   // Throws what `sink` throws, and IoError of a disk where states lie.
   void stream(const std::function<void(std::span<const std::byte>)>& sink) const;
 
-  // The same, into `memory`, of size_bytes().
+  // The same, into `memory`, of size_bytes(), by as many threads as the engine updates with.
   void copy_to(std::span<std::byte> memory) const;
 
   // This rank's entry in the manifest, for sending; and the manifest with every rank's.
@@ -50,9 +50,5 @@ class RankImage {
   Manifest manifest_;  // without files
   RankLayout layout_;
 };
-
-// Collective. Has every machine memory for so many bytes more of each of its ranks, with as much left as the memory
-// monitor would leave?
-bool memory_has_room(Engine& engine, std::int64_t bytes);
 
 }  // namespace zero

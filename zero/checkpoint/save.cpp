@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,7 +15,6 @@
 #include "zero/base/signals_blocked.h"
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/comm/collectives.h"
-#include "zero/memory/host_memory.h"
 
 namespace zero {
 namespace {
@@ -54,25 +54,27 @@ void sync_folder(const fs::path& folder, const FileCalls& calls) {
 }  // namespace
 
 CheckpointSave::CheckpointSave(Engine& engine, fs::path path, SaveContents contents, SaveMode mode,
-                               const FileCalls& calls)
+                               const FileCalls& calls, ImageMemory* memory)
     : comm_(engine.communicator()),
       path_(path.has_filename() ? std::move(path) : path.parent_path()),
       temporary_(path_.string() + ".tmp"),
       calls_(calls),
       begin_(monotonic_seconds()),
-      rank_(paused(engine), std::move(contents)) {
+      rank_(paused(engine), std::move(contents)),
+      own_memory_(memory == nullptr ? std::make_unique<ImageMemory>(engine) : nullptr),
+      memory_(memory == nullptr ? own_memory_.get() : memory) {
   require_same_outcome(comm_, path_.string(), failure_of([&] {
                          if (comm_.rank() == 0) make_folder();
                        }));
-  copied_ = mode == SaveMode::kAsync && memory_has_room(engine, rank_.size_bytes());
+  if (mode == SaveMode::kSync) memory_->give_back();
+  copied_ = mode == SaveMode::kAsync && memory_->has_room(rank_.size_bytes());
   // A rank that cannot copy says so as one that cannot write does.
   const std::string failure = failure_of([&] {
     if (copied_) {
-      charge_ = Charge(engine.ledger(), Tier::kHost, MemoryTag::kStaging, rank_.size_bytes());
-      image_ = allocate_host(static_cast<std::size_t>(rank_.size_bytes()));
-      rank_.copy_to(image_.bytes());
+      image_ = memory_->lend(rank_.size_bytes());
+      rank_.copy_to(image_);
       const SignalsBlocked blocked;
-      thread_ = std::thread([this] { write(image_.bytes()); });
+      thread_ = std::thread([this] { write(); });
     } else {
       BlockFileWriter writer((temporary_ / rank_.file_name()).string(), rank_.size_bytes(), calls_);
       rank_.stream([&writer](std::span<const std::byte> bytes) { writer.append(bytes); });
@@ -89,6 +91,13 @@ CheckpointSave::CheckpointSave(Engine& engine, fs::path path, SaveContents conte
 CheckpointSave::~CheckpointSave() {
   given_up_ = true;
   if (thread_.joinable()) thread_.join();
+  give_image_back();
+}
+
+void CheckpointSave::give_image_back() {
+  if (image_.empty()) return;
+  memory_->take_back(std::exchange(image_, {}));
+  if (own_memory_ != nullptr) own_memory_->give_back();
 }
 
 void CheckpointSave::make_folder() const {
@@ -104,12 +113,12 @@ void CheckpointSave::make_folder() const {
     throw IoError(temporary_.string(), "make the folder", -result);
 }
 
-void CheckpointSave::write(std::span<const std::byte> image) {
+void CheckpointSave::write() {
   std::string failure = failure_of([&] {
     BlockFileWriter writer((temporary_ / rank_.file_name()).string(), rank_.size_bytes(), calls_);
-    for (std::size_t begin = 0; begin < image.size(); begin += kSumBlockBytes) {
+    for (std::size_t begin = 0; begin < image_.size(); begin += kSumBlockBytes) {
       if (given_up_) return;
-      writer.append(image.subspan(begin, std::min<std::size_t>(kSumBlockBytes, image.size() - begin)));
+      writer.append(image_.subspan(begin, std::min<std::size_t>(kSumBlockBytes, image_.size() - begin)));
     }
     content_ = writer.finish();
   });
@@ -138,8 +147,7 @@ void CheckpointSave::wait() {
 
 void CheckpointSave::commit() {
   if (thread_.joinable()) thread_.join();
-  image_ = {};
-  charge_ = {};
+  give_image_back();
   const auto remove_what_is_there = [this] {
     if (comm_.rank() == 0 && put_back_) remove_checkpoint(temporary_, calls_);
   };

@@ -1,6 +1,7 @@
 // CheckpointSave: one checkpoint on its way to the disk.
 //
-//   CheckpointSave save(engine, "runs/x/checkpoints/step-00000500", contents, SaveMode::kAsync);
+//   ImageMemory memory(engine);            // what one save after another copies into
+//   CheckpointSave save(engine, "runs/x/checkpoints/step-00000500", contents, SaveMode::kAsync, calls, &memory);
 //   ... train on ...
 //   if (save.poll()) ...                   // now and then: true when the checkpoint is there
 //   save.wait();                           // or so
@@ -9,7 +10,7 @@
 // it; when all have, rank 0 adds the manifest, syncs file and folder, and one rename makes the checkpoint true, or
 // changes places with one that had the path. So at any instant a reader finds the old checkpoint, the new one or none.
 // Asynchronously the states are copied first, where the machine has memory for copies of all its ranks, and written by
-// a thread; else they are written before the constructor returns.
+// a thread; else they are written before the constructor returns. Memory that one save copied into is used by the next.
 //
 // Collective, all of it but destruction, which ends what is not published and leaves PATH.tmp for the next to remove.
 // Throws IoError, on every rank, where one failed, or where something else than a checkpoint is at the path: what was
@@ -20,14 +21,15 @@
 #include <atomic>
 #include <exception>
 #include <filesystem>
-#include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "zero/checkpoint/image_memory.h"
 #include "zero/checkpoint/rank_image.h"
 #include "zero/engine/engine.h"
-#include "zero/memory/charge.h"
 
 namespace zero {
 
@@ -35,8 +37,9 @@ enum class SaveMode : std::uint8_t { kAsync, kSync };
 
 class CheckpointSave {
  public:
+  // `memory` outlives it; none: its own, which goes when the save is over. Where kSync is asked for, it keeps nothing.
   CheckpointSave(Engine& engine, std::filesystem::path path, SaveContents contents, SaveMode mode,
-                 const FileCalls& calls = FileCalls::kernel());
+                 const FileCalls& calls = FileCalls::kernel(), ImageMemory* memory = nullptr);
   CheckpointSave(const CheckpointSave&) = delete;
   CheckpointSave& operator=(const CheckpointSave&) = delete;
   ~CheckpointSave();
@@ -53,7 +56,8 @@ class CheckpointSave {
 
  private:
   void make_folder() const;
-  void write(std::span<const std::byte> image);
+  void write();
+  void give_image_back();
   void commit();
   void publish(const std::string& text);
   void take_the_name();
@@ -67,8 +71,9 @@ class CheckpointSave {
   std::exception_ptr failed_;
   double begin_ = 0, stalled_ = 0, seconds_ = 0;
   RankImage rank_;
-  Allocation image_;
-  Charge charge_;
+  std::unique_ptr<ImageMemory> own_memory_;
+  ImageMemory* memory_;
+  std::span<std::byte> image_;
   BlockSums content_;
   std::string failure_;  // of this rank's writing; read when ended_
   std::atomic<bool> ended_{false};

@@ -57,6 +57,7 @@ AttachedModule::AttachedModule(torch::nn::Module& module, World& world, AttachOp
   }
   Communicator& comm = world.communicator();
   engine_ = std::make_unique<Engine>(comm, specs_, units_, engine_options(options_, world), *this);
+  images_ = std::make_unique<ImageMemory>(*engine_);
   hooks_.resize(specs_.size());
   for (const Unit& unit : units_) build_unit(unit, comm);
   prepare_buffers(module, comm);
@@ -129,7 +130,8 @@ bool AttachedModule::owns_generator() const {
 std::unique_ptr<CheckpointSave> AttachedModule::begin_save(const std::filesystem::path& path, SaveContents contents,
                                                            SaveMode mode) {
   verify();
-  return std::make_unique<CheckpointSave>(*engine_, path, with_extras(std::move(contents)), mode);
+  return std::make_unique<CheckpointSave>(*engine_, path, with_extras(std::move(contents)), mode, FileCalls::kernel(),
+                                          images_.get());
 }
 
 bool AttachedModule::keep(KeptCheckpoints& kept, std::int64_t step, SaveContents contents) {
@@ -260,6 +262,7 @@ void AttachedModule::verify() const {
 
 StepReport AttachedModule::step(double lr, const StepLimits& limits) {
   verify();
+  images_->yield();
   return engine_->step(lr, limits);
 }
 

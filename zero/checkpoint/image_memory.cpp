@@ -1,0 +1,84 @@
+#include "zero/checkpoint/image_memory.h"
+
+#include <algorithm>
+
+#include "zero/base/clock.h"
+#include "zero/base/pages.h"
+#include "zero/checkpoint/same_outcome.h"
+#include "zero/comm/collectives.h"
+#include "zero/memory/host_memory.h"
+#include "zero/memory/memory_policy.h"
+
+namespace zero {
+namespace {
+
+// A few more losses in it are no reason for new memory.
+std::int64_t whole_pages(std::int64_t bytes) {
+  constexpr auto kPage = static_cast<std::int64_t>(kHugePageBytes);
+  return (bytes + kPage - 1) / kPage * kPage;
+}
+
+std::int64_t free_memory(const Engine& engine) {
+  const auto& read = engine.options().offload.monitor.read;
+  return (read ? read() : read_memory()).free_bytes;
+}
+
+// What the memory monitor leaves.
+std::int64_t reserve_of(const Engine& engine, std::int64_t free_bytes) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 50;
+  const std::int64_t wanted = engine.options().offload.monitor.reserve_bytes;
+  return wanted > 0 ? std::min(wanted, kMost) : default_reserve(free_bytes);
+}
+
+}  // namespace
+
+ImageMemory::ImageMemory(Engine& engine)
+    : engine_(engine), blocks_(allocate_host, engine.ledger(), MemoryTag::kStaging, Tier::kHost) {}
+
+bool ImageMemory::has_room(std::int64_t bytes) {
+  const std::int64_t needed = whole_pages(bytes);
+  if (idle_bytes() < needed || is_short()) give_back();
+  const bool fits = memory_has_room(engine_, idle_bytes() > 0 ? 0 : needed);
+  if (!fits) give_back();
+  return fits;
+}
+
+std::span<std::byte> ImageMemory::lend(std::int64_t bytes) {
+  std::byte* block = blocks_.acquire(whole_pages(bytes), 0);
+  ++num_lent_;
+  return {block, static_cast<std::size_t>(bytes)};
+}
+
+void ImageMemory::take_back(std::span<std::byte> lent) {
+  blocks_.release(lent.data());
+  if (--num_lent_ > 0) give_back();
+}
+
+void ImageMemory::yield() {
+  constexpr double kPause = 0.1;
+  const double now = monotonic_seconds();
+  if (idle_bytes() == 0 || now - looked_ < kPause) return;
+  looked_ = now;
+  if (is_short()) give_back();
+}
+
+bool ImageMemory::is_short() const {
+  const std::int64_t held = idle_bytes() * engine_.options().local_world;
+  bool enough = false;
+  const std::string unknown = failure_of([&] {
+    const std::int64_t free_bytes = free_memory(engine_);
+    enough = free_bytes >= std::max(held / 3, 2 * reserve_of(engine_, free_bytes));
+  });
+  return !enough || !unknown.empty();
+}
+
+bool memory_has_room(Engine& engine, std::int64_t bytes) {
+  bool fits = false;
+  const std::string unknown = failure_of([&] {
+    const std::int64_t free_bytes = free_memory(engine);
+    fits = bytes * engine.options().local_world <= free_bytes - free_bytes / 4;
+  });
+  return all_reduce_min(engine.communicator(), fits && unknown.empty() ? 1 : 0) == 1;
+}
+
+}  // namespace zero

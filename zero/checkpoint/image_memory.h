@@ -1,0 +1,56 @@
+// ImageMemory: what asynchronous saves copy a rank's image into, kept from one save to the next. Memory that is fresh
+// from the system costs a page fault for each of its pages, and those take longer than the copy.
+//
+//   ImageMemory memory(engine);
+//   if (memory.has_room(bytes)) lent = memory.lend(bytes);  // on huge pages; those of the last save where they suffice
+//   ...                                                     // copied and written
+//   memory.take_back(lent);                                 // and kept
+//   memory.yield();                                         // each step
+//
+// Nothing is held before the first save. From then on it stands in the ledger (staging, on the host) until the machine
+// is short of memory: a save would find less than a third of it free beside it, or less is free than twice what the
+// memory monitor leaves, so that it goes before any state moves. Then the next save takes fresh memory, or none.
+//
+// Local, unless said otherwise; goes before the engine.
+#pragma once
+
+#include <limits>
+#include <span>
+
+#include "zero/engine/engine.h"
+#include "zero/memory/block_pool.h"
+
+namespace zero {
+
+class ImageMemory {
+ public:
+  explicit ImageMemory(Engine& engine);
+
+  // Collective. Has every machine room for such an image of each of its ranks? Where one has not, what is kept is given
+  // back.
+  [[nodiscard]] bool has_room(std::int64_t bytes);
+
+  // `bytes` whose contents are whatever they were. Throws ConfigError where the system refuses.
+  std::span<std::byte> lend(std::int64_t bytes);
+  void take_back(std::span<std::byte> lent);
+
+  // Gives back what is not lent: where the machine is short of memory (it looks ten times a second at most); whatever.
+  void yield();
+  void give_back() { blocks_.trim(0); }
+
+ private:
+  bool is_short() const;
+  // Of what is not lent: one block, as long as nothing else is lent.
+  std::int64_t idle_bytes() const { return num_lent_ == 0 ? blocks_.held_bytes() : 0; }
+
+  Engine& engine_;
+  BlockPool blocks_;
+  int num_lent_ = 0;
+  double looked_ = -std::numeric_limits<double>::infinity();
+};
+
+// Collective. Has every machine memory for so many bytes more of each of its ranks, with a quarter of what is free left
+// over?
+bool memory_has_room(Engine& engine, std::int64_t bytes);
+
+}  // namespace zero
