@@ -15,6 +15,7 @@
 #include "zero/base/signals_blocked.h"
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/comm/collectives.h"
+#include "zero/memory/charge.h"
 
 namespace zero {
 namespace {
@@ -33,6 +34,11 @@ bool is_part_of_checkpoint(const fs::path& file) {
 Engine& paused(Engine& engine) {
   engine.pause();
   return engine;
+}
+
+// The memory of a BlockFileWriter.
+Charge charge_blocks(Ledger& ledger) {
+  return {ledger, Tier::kHost, MemoryTag::kStaging, std::int64_t{BlocksInFlight::kBlocks} * kSumBlockBytes};
 }
 
 // What somebody else put there is not ours to replace.
@@ -56,6 +62,7 @@ void sync_folder(const fs::path& folder, const FileCalls& calls) {
 CheckpointSave::CheckpointSave(Engine& engine, fs::path path, SaveContents contents, SaveMode mode,
                                const FileCalls& calls, ImageMemory* memory)
     : comm_(engine.communicator()),
+      ledger_(engine.ledger()),
       path_(path.has_filename() ? std::move(path) : path.parent_path()),
       temporary_(path_.string() + ".tmp"),
       calls_(calls),
@@ -76,6 +83,7 @@ CheckpointSave::CheckpointSave(Engine& engine, fs::path path, SaveContents conte
       const SignalsBlocked blocked;
       thread_ = std::thread([this] { write(); });
     } else {
+      const Charge blocks = charge_blocks(ledger_);
       BlockFileWriter writer((temporary_ / rank_.file_name()).string(), rank_.size_bytes(), calls_);
       rank_.stream([&writer](std::span<const std::byte> bytes) { writer.append(bytes); });
       content_ = writer.finish();
@@ -115,6 +123,7 @@ void CheckpointSave::make_folder() const {
 
 void CheckpointSave::write() {
   std::string failure = failure_of([&] {
+    const Charge blocks = charge_blocks(ledger_);
     BlockFileWriter writer((temporary_ / rank_.file_name()).string(), rank_.size_bytes(), calls_);
     for (std::size_t begin = 0; begin < image_.size(); begin += kSumBlockBytes) {
       if (given_up_) return;
@@ -169,6 +178,7 @@ void CheckpointSave::commit() {
 }
 
 void CheckpointSave::publish(const std::string& text) {
+  const Charge blocks = charge_blocks(ledger_);
   BlockFileWriter writer((temporary_ / kManifestName).string(), std::ssize(text), calls_);
   writer.append(std::as_bytes(std::span(text)));
   writer.finish();

@@ -63,6 +63,7 @@ class CheckpointSave {
   void take_the_name();
 
   Communicator& comm_;
+  Ledger& ledger_;
   std::filesystem::path path_, temporary_;
   const FileCalls& calls_;
   bool copied_ = false;
