@@ -87,6 +87,33 @@ TEST(Bench, DiskMeasuresEitherEngineOverSeveralFoldersAndLeavesNoFile) {
   for (const char* name : {"one", "two"}) EXPECT_TRUE(std::filesystem::is_empty(folder.path() / name));
 }
 
+TEST(Bench, CheckpointGivesRatiosOfItsOwnTimes) {
+  const auto json = bench("checkpoint --mib 9 --rounds 2");
+  EXPECT_EQ(json["bench"], "checkpoint");
+  EXPECT_EQ(json["bytes"], 9 << 20);
+  EXPECT_EQ(json["rounds"], 2);
+  for (const char* direction : {"save", "load"}) {
+    const auto& times = json[direction];
+    for (const char* which : {"best", "median"}) {
+      const auto seconds = [&](const std::string& name) { return times[name + which + "_s"].get<double>(); };
+      EXPECT_GT(seconds(""), 0);
+      EXPECT_DOUBLE_EQ(times[std::string("ratio_") + which].get<double>(), seconds("probe_") / seconds(""));
+    }
+    EXPECT_GE(times["median_s"].get<double>(), times["best_s"].get<double>());
+    EXPECT_TRUE(times["restless"].is_boolean());
+  }
+}
+
+TEST(Bench, CheckpointLeavesNoFile) {
+  const Folder folder;
+  std::filesystem::create_directory(folder.path() / "disk");
+  const Ran ran = folder.zero("bench checkpoint --dir disk --mib 8 --rounds 1");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_NE(ran.output.find("a checkpoint's file of 8.00 MiB, 1 rounds"), std::string::npos) << ran.output;
+  for (const char* side : {"\n  save ", "\n  load "}) EXPECT_NE(ran.output.find(side), std::string::npos) << ran.output;
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path() / "disk"));
+}
+
 TEST(Bench, RefusesWhatItCannotMeasure) {
   const Folder folder;
   EXPECT_NE(folder.zero("bench adma").errors.find("did you mean 'adam'?"), std::string::npos);
@@ -97,6 +124,12 @@ TEST(Bench, RefusesWhatItCannotMeasure) {
   EXPECT_EQ(folder.zero("bench disk --dir /nowhere").status, 2);
   EXPECT_EQ(folder.zero("bench disk --mib 16777216").status, 2) << "16 TiB are not free";
   EXPECT_EQ(folder.zero("bench disk --engine punched_cards").status, 2);
+  EXPECT_EQ(folder.zero("bench checkpoint --dir /nowhere").status, 2);
+  EXPECT_NE(folder.zero("bench checkpoint --dir /nowhere").errors.find("no such folder"), std::string::npos);
+  EXPECT_EQ(folder.zero("bench checkpoint --dir /dev/null").status, 2) << "no folder";
+  EXPECT_EQ(folder.zero("bench checkpoint --mib 16777216").status, 2) << "32 TiB are not free";
+  EXPECT_EQ(folder.zero("bench checkpoint --mib 7").status, 2);
+  EXPECT_EQ(folder.zero("bench checkpoint --rounds 0").status, 2);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "zero/cli/flags.h"
 #include "zero/cli/measurement.h"
 #include "zero/memory/host_memory.h"
+#include "zero/memory/scratch_file.h"
 
 namespace zero::cli {
 namespace {
@@ -91,6 +92,7 @@ int run_bench_checkpoint(Arguments arguments) {
   if (!parse_flags(app, arguments)) return 0;
 
   const std::int64_t bytes = mib << 20;
+  require_room(std::array{ScratchSize{folder, 2 * bytes}});
   require_memory(256 << 20, "end other programs");
   const Allocation memory = allocate_host(std::size_t{64} << 20);
   fill_randomly(memory.bytes());
