@@ -1,17 +1,22 @@
 #include "zero/checkpoint/kept_checkpoints.h"
 
 #include <atomic>
+#include <csignal>
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "zero/base/error.h"
 #include "zero/comm/windows.h"
 #include "zero/launch/keeper_server.h"
 
+#include "../message_of.h"
 #include "saved_model.h"
 
 namespace zero {
@@ -20,7 +25,8 @@ namespace {
 // A launcher that keeps memory, on a thread.
 class Launcher {
  public:
-  Launcher() : thread_([this] { serve(); }) {}
+  explicit Launcher(std::size_t most_names = KeptMemory::kMostNames)
+      : server_(most_names), thread_([this] { serve(); }) {}
   ~Launcher() {
     ends_ = true;
     thread_.join();
@@ -161,6 +167,116 @@ TEST(KeptCheckpoints, AFlippedBitIsFound) {
     KeptCheckpoints kept(launcher.connect(), "run");
     ScriptedModel model(comm, small_specs(DType::kFloat32), options_of({}));
     EXPECT_THROW(load_checkpoint(model.engine(), kept.path_of(2), kept.files_of(2)), IoError);
+  });
+}
+
+// Memory files of this process cannot grow beyond so many bytes.
+class SizeLimit {
+ public:
+  explicit SizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    const rlimit less{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &less), 0);
+  }
+  SizeLimit(const SizeLimit&) = delete;
+  SizeLimit& operator=(const SizeLimit&) = delete;
+  ~SizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+Keeper without_launcher() {
+  auto [ours, theirs] = UnixSocket::pair();
+  return {std::move(theirs), std::chrono::seconds(5)};
+}
+
+using Attempt = std::function<void(Communicator&, Engine&, KeptCheckpoints&)>;
+
+// Copies steps 1 to `good`; then `attempt` is to fail on every rank with these words, and the last good one is whole.
+void expect_told_and_intact(Launcher& launcher, int good, const std::string& words, const Attempt& attempt) {
+  on_ranks(2, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), options_of({}));
+    KeptCheckpoints kept(launcher.connect(), "run");
+    for (int step = 1; step <= good; ++step) {
+      train_steps(model, step - 1, step, 1);
+      EXPECT_TRUE(kept.save(model.engine(), step, {}));
+    }
+    const auto saved = state_bits(model.engine());
+    train_steps(model, good, good + 1, 1);
+    const std::string told = message_of<IoError>([&] { attempt(comm, model.engine(), kept); });
+    EXPECT_NE(told.find(words), std::string::npos) << told;
+    KeptCheckpoints found(launcher.connect(), "run");
+    EXPECT_EQ(found.steps(), std::vector<std::int64_t>{good});
+    load_checkpoint(model.engine(), found.path_of(good), found.files_of(good));
+    EXPECT_EQ(state_bits(model.engine()), saved);
+  });
+}
+
+TEST(KeptCheckpoints, WhereThereIsNoMemoryEveryRankIsToldAndTheOldOneStays) {
+  for (const int good : {1, 2}) {  // the next one takes new memory; or that of the last but one, which is to grow
+    Launcher launcher;
+    std::optional<SizeLimit> limit;
+    expect_told_and_intact(
+        launcher, good, "File too large", [&](Communicator& comm, Engine& engine, KeptCheckpoints& kept) {
+          if (comm.rank() == 0) limit.emplace(1024);
+          comm.barrier({}).wait();
+          const std::int64_t held = engine.ledger().held(Tier::kHost, MemoryTag::kStaging);
+          EXPECT_GT(held, 0);
+          EXPECT_THROW((void)kept.save(engine, good + 1, {}), IoError);
+          EXPECT_EQ(engine.ledger().held(Tier::kHost, MemoryTag::kStaging), held) << "what was not had is not charged";
+          (void)kept.save(engine, good + 1, {});
+        });
+  }
+}
+
+TEST(KeptCheckpoints, OneRankWhoseLauncherIsGoneIsEveryRanksError) {
+  Launcher launcher;
+  expect_told_and_intact(launcher, 1, "rank 1: ", [&](Communicator& comm, Engine& engine, KeptCheckpoints&) {
+    KeptCheckpoints kept(comm.rank() == 1 ? without_launcher() : launcher.connect(), "run");
+    (void)kept.save(engine, 2, {});
+  });
+}
+
+TEST(KeptCheckpoints, ALauncherThatIsGoneIsToldOnEveryRank) {
+  const auto ends = ends_of_ranks(2, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), options_of({}));
+    KeptCheckpoints kept(without_launcher(), "run");
+    (void)kept.save(model.engine(), 1, {});
+  });
+  for (const std::string& end : ends) EXPECT_NE(end.find("the launcher is gone"), std::string::npos) << end;
+}
+
+// Three names are the old one's: of the new one, the file of a rank is refused, or the manifest.
+TEST(KeptCheckpoints, ALauncherThatKeepsNoMoreNamesIsToldOnEveryRank) {
+  for (const std::size_t most_names : {4, 5}) {
+    Launcher launcher(most_names);
+    expect_told_and_intact(
+        launcher, 1, "no more are allowed",
+        [&](Communicator&, Engine& engine, KeptCheckpoints& kept) { (void)kept.save(engine, 2, {}); });
+  }
+}
+
+TEST(KeptCheckpoints, AfterAFailureTheNextOneIsCopied) {
+  Launcher launcher;
+  on_ranks(2, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), options_of({}));
+    KeptCheckpoints kept(launcher.connect(), "run");
+    {
+      KeptCheckpoints failing(comm.rank() == 0 ? without_launcher() : launcher.connect(), "run");
+      EXPECT_THROW((void)failing.save(model.engine(), 1, {}), IoError);
+    }
+    train_steps(model, 0, 2, 1);
+    EXPECT_TRUE(kept.save(model.engine(), 2, {}));
+    const auto saved = state_bits(model.engine());
+    train_steps(model, 2, 3, 1);
+    EXPECT_EQ(kept.steps(), std::vector<std::int64_t>{2});
+    load_checkpoint(model.engine(), kept.path_of(2), kept.files_of(2));
+    EXPECT_EQ(state_bits(model.engine()), saved);
   });
 }
 

@@ -86,9 +86,9 @@ BlockSums KeptCheckpoints::fill(Copy& copy, Engine& engine, const RankImage& ima
   const std::size_t bytes = rounded(image.size_bytes());
   if (copy.memory.size() != bytes) {
     copy = {};
-    copy.charge = Charge(engine.ledger(), Tier::kHost, MemoryTag::kStaging, static_cast<std::int64_t>(bytes));
     copy.file = make_memory_file("zero.cpp checkpoint", bytes);
     copy.memory = map_memory_file(copy.file.get(), bytes, true);
+    copy.charge = Charge(engine.ledger(), Tier::kHost, MemoryTag::kStaging, static_cast<std::int64_t>(bytes));
     use_huge_pages(copy.memory.bytes());  // small ones serve as well, slower
   }
   resize(copy.file, bytes);
