@@ -113,6 +113,40 @@ TEST(AtomicFile, WithoutCommitNothingIsLeft) {
   EXPECT_EQ(folder.num_files(), 0u);
 }
 
+TEST(AtomicFile, ItsPermissionsAreThoseThatWereAskedFor) {
+  const TemporaryFolder folder;
+  write_file(folder / "file", "x", {.durable = false, .mode = 0600});
+  struct stat info {};
+  ASSERT_EQ(::stat((folder / "file").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  EXPECT_EQ(folder.num_files(), 1u);
+  EXPECT_EQ(read_file(folder / "file"), "x");
+}
+
+TEST(ReadAtMost, GivesTheFirstBytesOrAllThereAre) {
+  const TemporaryFolder folder;
+  const FileDescriptor file = FileDescriptor::open(folder.write("file", "twelve bytes"), O_RDONLY);
+  EXPECT_EQ(read_at_most(file.get(), 6, "file"), "twelve");
+  EXPECT_EQ(read_at_most(file.get(), 100, "file"), "twelve bytes") << "from the beginning again";
+  EXPECT_EQ(read_at_most(file.get(), 0, "file"), "");
+  EXPECT_TRUE(says(message_of<IoError>([] { read_at_most(-1, 1, "the name"); }), "the name"));
+}
+
+TEST(MakePrivateFolder, IsForThisUserAloneAndLeavesOneThatIsThere) {
+  const TemporaryFolder folder;
+  const auto mode = [](const std::filesystem::path& path) {
+    struct stat info {};
+    EXPECT_EQ(::stat(path.c_str(), &info), 0);
+    return info.st_mode & 0777;
+  };
+  EXPECT_FALSE(make_private_folder(folder / "new"));
+  EXPECT_EQ(mode(folder / "new"), 0700u);
+  ASSERT_EQ(::chmod((folder / "new").c_str(), 0755), 0);
+  EXPECT_FALSE(make_private_folder(folder / "new"));
+  EXPECT_EQ(mode(folder / "new"), 0755u);
+  EXPECT_EQ(make_private_folder(folder / "no/such/folder"), std::errc::no_such_file_or_directory);
+}
+
 TEST(AtomicFile, PiecesMayComeInAnyOrder) {
   const TemporaryFolder folder;
   AtomicFile file(folder / "model");

@@ -94,17 +94,37 @@ std::string read_file(const std::filesystem::path& path) {
   }
 }
 
-void write_file(const std::filesystem::path& path, std::string_view text) {
-  AtomicFile file(path);
+std::string read_at_most(int file, std::size_t bytes, std::string_view name) {
+  std::string text(bytes, '\0');
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t count = ::pread(file, text.data() + done, bytes - done, static_cast<off_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw IoError(name, fmt::format("read of {} bytes at {}", bytes - done, done), errno);
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  text.resize(done);
+  return text;
+}
+
+std::error_code make_private_folder(const std::filesystem::path& path) {
+  if (::mkdir(path.c_str(), S_IRWXU) == 0 || errno == EEXIST) return {};
+  return {errno, std::generic_category()};
+}
+
+void write_file(const std::filesystem::path& path, std::string_view text, const AtomicFileOptions& options) {
+  AtomicFile file(path, options);
   file.write_at(0, std::as_bytes(std::span(text)));
   file.commit();
 }
 
-AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+AtomicFile::AtomicFile(std::filesystem::path path, const AtomicFileOptions& options)
+    : path_(std::move(path)), durable_(options.durable) {
   for (int attempt = 0;; ++attempt) {
     temporary_ = path_;
     temporary_ += fmt::format(".tmp-{}-{}", ::getpid(), attempt);
-    file_ = FileDescriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    file_ = FileDescriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, options.mode));
     if (file_.get() >= 0) return;
     // EEXIST: another writer of the same file, or what a killed one with our process number left behind.
     const int error = errno;
@@ -126,9 +146,10 @@ void AtomicFile::write_at(std::int64_t offset, std::span<const std::byte> bytes)
 
 void AtomicFile::commit() {
   ZERO_CHECK(!committed_, "{}: committed twice", path_.native());
-  sync_file(file_.get(), temporary_);
+  if (durable_) sync_file(file_.get(), temporary_);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw IoError(path_.native(), "rename to this name", errno);
   committed_ = true;
+  if (!durable_) return;
   const auto folder = folder_of(path_);
   sync_file(FileDescriptor::open(folder, O_RDONLY | O_DIRECTORY).get(), folder);
 }

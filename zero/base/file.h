@@ -8,7 +8,7 @@
 //   model.commit();
 //
 // Everything here is Local and throws IoError, except require_input_file, which judges what a user asked for and throws
-// ConfigError. None of the classes is thread-safe.
+// ConfigError, and make_private_folder, which returns what is wrong. None of the classes is thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include <sys/types.h>
 
@@ -47,14 +48,26 @@ void require_input_file(std::string_view key, const std::filesystem::path& path)
 // The whole file, also one that reports no size (/proc).
 std::string read_file(const std::filesystem::path& path);
 
+// The first `bytes` of an open file, or fewer where it has no more. `name` is for messages.
+std::string read_at_most(int file, std::size_t bytes, std::string_view name);
+
+// Makes a folder for this user alone; one that is there stays as its owner wants it. The folder around it must be
+// there.
+[[nodiscard]] std::error_code make_private_folder(const std::filesystem::path& path);
+
+struct AtomicFileOptions {
+  bool durable = true;  // survives a power cut; else it is only there whole or not at all
+  mode_t mode = 0666;   // minus the umask
+};
+
 // AtomicFile in one call: replaces `path`, or leaves it as it was.
-void write_file(const std::filesystem::path& path, std::string_view text);
+void write_file(const std::filesystem::path& path, std::string_view text, const AtomicFileOptions& options = {});
 
 // A new file under a temporary name beside `path`. commit() makes it durable and gives it its name: data, rename,
 // folder, each synced in that order. Without commit() the destructor removes it and an old `path` is untouched.
 class AtomicFile {
  public:
-  explicit AtomicFile(std::filesystem::path path);
+  explicit AtomicFile(std::filesystem::path path, const AtomicFileOptions& options = {});
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
@@ -67,6 +80,7 @@ class AtomicFile {
  private:
   std::filesystem::path path_;
   std::filesystem::path temporary_;
+  bool durable_;
   FileDescriptor file_;
   bool committed_ = false;
 };

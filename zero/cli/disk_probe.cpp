@@ -10,6 +10,7 @@
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
+#include "zero/base/random_bytes.h"
 #include "zero/memory/host_memory.h"
 
 namespace zero::cli {
@@ -36,7 +37,7 @@ struct Ring {
 }  // namespace
 
 void fill_randomly(std::span<std::byte> memory) {
-  std::mt19937_64 random(std::random_device{}());
+  std::mt19937_64 random(random_number());
   for (; memory.size() >= sizeof(std::uint64_t); memory = memory.subspan(sizeof(std::uint64_t))) {
     const std::uint64_t word = random();
     std::memcpy(memory.data(), &word, sizeof(word));

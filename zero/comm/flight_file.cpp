@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
@@ -72,38 +71,13 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// A temporary name, then the final one; gone again when that fails.
-void replace_file(const fs::path& path, std::string_view text) {
-  fs::path temporary = path;
-  temporary += fmt::format(".tmp-{}", ::getpid());
-  ::unlink(temporary.c_str());  // of a killed process with this number
-  const FileDescriptor file(
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  if (file.get() < 0) throw IoError(temporary.native(), "create", errno);
-  const auto give_up = [&](std::string_view operation, int error) {
-    ::unlink(temporary.c_str());
-    throw IoError(path.native(), operation, error);
-  };
-  while (!text.empty()) {
-    const ssize_t count = ::write(file.get(), text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) give_up(fmt::format("write of {} bytes", text.size()), count == 0 ? ENOSPC : errno);
-    text.remove_prefix(static_cast<std::size_t>(count));
-  }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) give_up("rename to this name", errno);
-}
-
 void make_folder(const fs::path& folder) {
   std::error_code error;
   const fs::path absolute = fs::absolute(folder).lexically_normal();
-  const auto make_private = [&error](const fs::path& path) {
-    if (!error && ::mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST)
-      error = std::error_code(errno, std::generic_category());
-  };
   const fs::path run = absolute.parent_path();
   if (run.has_parent_path()) fs::create_directories(run.parent_path(), error);
-  make_private(run);  // a run that fails early has no folder yet
-  make_private(absolute);
+  if (!error) error = make_private_folder(run);  // a run that fails early has no folder yet
+  if (!error) error = make_private_folder(absolute);
   if (error) throw IoError(folder.native(), "create", error.value());
 }
 
@@ -113,17 +87,7 @@ std::string read_untrusted(const fs::path& path) {
   if (::fstat(file.get(), &info) != 0) throw IoError(path.native(), "look at", errno);
   if (!S_ISREG(info.st_mode)) throw IoError(path.native(), "read", 0, "is no regular file");
   if (info.st_size > kMostBytes) throw IoError(path.native(), "read", 0, "is too large for a flight file");
-  std::string text(static_cast<std::size_t>(info.st_size), '\0');
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t count = ::read(file.get(), text.data() + done, text.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw IoError(path.native(), "read", errno);
-    if (count == 0) break;
-    done += static_cast<std::size_t>(count);
-  }
-  text.resize(done);
-  return text;
+  return read_at_most(file.get(), static_cast<std::size_t>(info.st_size), path.native());
 }
 
 }  // namespace
@@ -211,7 +175,7 @@ fs::path write_flight(const fs::path& folder, std::span<const std::byte> ring, c
   record->cause = cause;
   make_folder(folder);
   fs::path path = folder / file_name(record->identity.rank);
-  replace_file(path, flight_json(*record));
+  write_file(path, flight_json(*record), {.durable = false, .mode = S_IRUSR | S_IWUSR});
   return path;
 }
 

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <random>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,6 +11,7 @@
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
+#include "zero/base/random_bytes.h"
 
 namespace zero {
 namespace {
@@ -71,7 +71,7 @@ std::optional<Keeper> Keeper::of_environment(const GetEnvironment& environment, 
 
 // Numbers begin somewhere: the answer to somebody else who gave up waiting on the same socket is not taken for ours.
 Keeper::Keeper(UnixSocket socket, milliseconds timeout)
-    : socket_(std::move(socket)), timeout_(timeout), next_number_((std::uint64_t{std::random_device{}()} << 32) + 1) {}
+    : socket_(std::move(socket)), timeout_(timeout), next_number_((random_number() << 32) + 1) {}
 
 KeeperAnswer Keeper::ask(Kind kind, std::string_view name, std::string_view other, int fd, FileDescriptor* answered) {
   KeeperRequest request{.kind = kind, .number = next_number_++};

@@ -1,20 +1,15 @@
 #include "zero/comm/meeting_point.h"
 
 #include <cstdio>
-#include <random>
 #include <sstream>
 
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/base/random_bytes.h"
 
 namespace zero {
 namespace {
-
-std::string random_name() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
-}
 
 // Rank 0 reached the store over loopback: it lives where the store does, which others know by another address.
 bool is_loopback(const std::string& address) {
@@ -33,7 +28,7 @@ bool refuse(LinkFailure* failure, int rank, const char* reason) {
 AgentMeetingPoint::AgentMeetingPoint(const RankEnvironment& ranks, std::chrono::milliseconds timeout)
     : store_(ranks.master_addr, ranks.master_port, timeout),
       key_(fmt::format("zero/{}/rank 0", *ranks.agent_run)),
-      name_(random_name()),
+      name_(random_name(16)),
       master_addr_(ranks.master_addr) {}
 
 bool AgentMeetingPoint::announce(int port, LinkFailure* failure) try {

@@ -1,15 +1,12 @@
 #include "zero/launch/kept_memory.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "zero/base/error.h"
 #include "zero/comm/keeper_records.h"
 
 namespace zero {
@@ -87,17 +84,7 @@ std::string KeptMemory::remove(std::string_view prefix) {
 }
 
 std::string read_kept(int file, std::size_t bytes) {
-  std::string out(bytes, '\0');
-  std::size_t done = 0;
-  while (done < bytes) {
-    const ssize_t got = pread(file, out.data() + done, bytes - done, static_cast<off_t>(done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw IoError("kept memory", fmt::format("pread {} bytes at {}", bytes - done, done), errno);
-    if (got == 0) break;
-    done += static_cast<std::size_t>(got);
-  }
-  out.resize(done);
-  return out;
+  return read_at_most(file, bytes, "kept memory");
 }
 
 }  // namespace zero

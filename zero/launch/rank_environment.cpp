@@ -7,11 +7,11 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "zero/base/error.h"
+#include "zero/base/random_bytes.h"
 
 namespace zero {
 
@@ -63,9 +63,7 @@ std::vector<std::string> merge_environment(std::span<const std::string> inherite
 }
 
 std::string random_id() {
-  std::uint64_t bits = 0;
-  if (getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) throw IoError("getrandom", "read", errno);
-  return fmt::format("{:016x}", bits);
+  return random_name(8);
 }
 
 int free_port() {

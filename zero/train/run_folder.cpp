@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "zero/base/error.h"
@@ -53,8 +52,7 @@ void RunFolder::create(std::string_view launch) const {
   const fs::path folder = path_.has_filename() ? path_ : path_.parent_path();
   if (folder.has_parent_path()) fs::create_directories(folder.parent_path(), error);
   // For this user alone; a folder that is there stays as its owner wants it.
-  if (!error && ::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    error = std::error_code(errno, std::generic_category());
+  if (!error) error = make_private_folder(folder);
   if (!error && !fs::is_directory(folder, error) && !error) error = std::make_error_code(std::errc::not_a_directory);
   if (!error && ::access(path_.c_str(), W_OK | X_OK) != 0) error = std::error_code(errno, std::generic_category());
   if (error) {
