@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <random>
+#include <thread>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -300,6 +302,32 @@ TEST(CheckpointSave, OneRanksFullDiskIsEveryRanksError) {
   }
   EXPECT_EQ(step_at(folder / "c"), 1);
   EXPECT_EQ(folder.num_files(), 1u);
+}
+
+// Syncing takes as long as it says.
+class SlowDisk final : public FileCalls {
+ public:
+  explicit SlowDisk(std::chrono::milliseconds takes) : takes_(takes) {}
+  int sync(int) const override {
+    std::this_thread::sleep_for(takes_);
+    return 0;
+  }
+
+ private:
+  std::chrono::milliseconds takes_;
+};
+
+TEST(CheckpointSave, ARankThatWritesLongerThanRanksWaitForAnotherIsWaitedFor) {
+  using std::chrono::milliseconds;
+  const TemporaryFolder folder;
+  const SlowDisk slow(milliseconds(5000)), fast(milliseconds(0));
+  const auto save = [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), options_of({}));
+    model.train(0);
+    save_now(model.engine(), folder / "c", SaveMode::kSync, comm.rank() == 1 ? slow : fast);
+  };
+  for (const std::string& end : ends_of_ranks(2, save, milliseconds(2000))) EXPECT_EQ(end, "");
+  EXPECT_EQ(step_at(folder / "c"), 1);
 }
 
 TEST(CheckpointSave, TrainingOnDoesNotChangeWhatIsSaved) {

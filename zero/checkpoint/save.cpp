@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <functional>
 #include <utility>
 
 #include <fcntl.h>
@@ -34,6 +35,12 @@ bool is_part_of_checkpoint(const fs::path& file) {
 Engine& paused(Engine& engine) {
   engine.pause();
   return engine;
+}
+
+// No rank waits in a collective for as long as the slowest one writes, which may be longer than ranks wait for another.
+void ask_until(const std::function<bool()>& done) {
+  constexpr std::chrono::microseconds kFirst{100}, kLongest{5000};
+  for (auto pause = kFirst; !done(); pause = std::min(2 * pause, kLongest)) std::this_thread::sleep_for(pause);
 }
 
 // The memory of a BlockFileWriter.
@@ -80,26 +87,26 @@ CheckpointSave::CheckpointSave(Engine& engine, fs::path path, SaveContents conte
     if (copied_) {
       image_ = memory_->lend(rank_.size_bytes());
       rank_.copy_to(image_);
-      const SignalsBlocked blocked;
-      thread_ = std::thread([this] { write(); });
-    } else {
-      const Charge blocks = charge_blocks(ledger_);
-      BlockFileWriter writer((temporary_ / rank_.file_name()).string(), rank_.size_bytes(), calls_);
-      rank_.stream([&writer](std::span<const std::byte> bytes) { writer.append(bytes); });
-      content_ = writer.finish();
     }
+    const SignalsBlocked blocked;
+    thread_ = std::thread([this] { write(); });
   });
   if (!thread_.joinable()) {  // which tells of its own
     failure_ = failure;
     ended_ = true;
   }
+  if (!copied_) wait_until_written();
   stalled_ = monotonic_seconds() - begin_;
 }
 
 CheckpointSave::~CheckpointSave() {
+  give_up();
+  give_image_back();
+}
+
+void CheckpointSave::give_up() {
   given_up_ = true;
   if (thread_.joinable()) thread_.join();
-  give_image_back();
 }
 
 void CheckpointSave::give_image_back() {
@@ -125,11 +132,16 @@ void CheckpointSave::write() {
   std::string failure = failure_of([&] {
     const Charge blocks = charge_blocks(ledger_);
     BlockFileWriter writer((temporary_ / rank_.file_name()).string(), rank_.size_bytes(), calls_);
-    for (std::size_t begin = 0; begin < image_.size(); begin += kSumBlockBytes) {
-      if (given_up_) return;
-      writer.append(image_.subspan(begin, std::min<std::size_t>(kSumBlockBytes, image_.size() - begin)));
+    const auto append = [&](std::span<const std::byte> bytes) {
+      if (!given_up_) writer.append(bytes);
+    };
+    if (copied_) {
+      for (std::size_t begin = 0; begin < image_.size(); begin += kSumBlockBytes)
+        append(image_.subspan(begin, std::min<std::size_t>(kSumBlockBytes, image_.size() - begin)));
+    } else {
+      rank_.stream(append);
     }
-    content_ = writer.finish();
+    if (!given_up_) content_ = writer.finish();
   });
   failure_ = std::move(failure);
   ended_ = true;
@@ -138,7 +150,7 @@ void CheckpointSave::write() {
 bool CheckpointSave::poll() {
   if (failed_ != nullptr) std::rethrow_exception(failed_);
   if (committed_) return true;
-  if (all_reduce_min(comm_, ended_ ? 1 : 0) == 0) return false;
+  if (!all_have_ended()) return false;
   try {
     commit();
   } catch (const IoError&) {
@@ -148,10 +160,22 @@ bool CheckpointSave::poll() {
   return true;
 }
 
-// Asking again and again, so that no rank waits in a collective for as long as the slowest one writes.
+bool CheckpointSave::all_have_ended() {
+  return all_reduce_min(comm_, ended_ ? 1 : 0) == 1;
+}
+
 void CheckpointSave::wait() {
-  constexpr std::chrono::milliseconds kPause{5};
-  while (!poll()) std::this_thread::sleep_for(kPause);
+  ask_until([this] { return poll(); });
+}
+
+// The states are read by the thread that writes meanwhile, and by nobody else.
+void CheckpointSave::wait_until_written() {
+  try {
+    ask_until([this] { return all_have_ended(); });
+  } catch (...) {
+    give_up();
+    throw;
+  }
 }
 
 void CheckpointSave::commit() {

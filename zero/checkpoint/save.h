@@ -10,7 +10,9 @@
 // it; when all have, rank 0 adds the manifest, syncs file and folder, and one rename makes the checkpoint true, or
 // changes places with one that had the path. So at any instant a reader finds the old checkpoint, the new one or none.
 // Asynchronously the states are copied first, where the machine has memory for copies of all its ranks, and written by
-// a thread; else they are written before the constructor returns. Memory that one save copied into is used by the next.
+// a thread; else every rank has written them before the constructor returns. However long one rank writes, the others
+// wait for it: they ask each other again and again, and who is gone or silent is missed as everywhere. Memory that one
+// save copied into is used by the next.
 //
 // Collective, all of it but destruction, which ends what is not published and leaves PATH.tmp for the next to remove.
 // Throws IoError, on every rank, where one failed, or where something else than a checkpoint is at the path: what was
@@ -57,6 +59,9 @@ class CheckpointSave {
  private:
   void make_folder() const;
   void write();
+  bool all_have_ended();
+  void wait_until_written();
+  void give_up();
   void give_image_back();
   void commit();
   void publish(const std::string& text);
