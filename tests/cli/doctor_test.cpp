@@ -64,7 +64,7 @@ std::string flight_file(int rank, int begun, int blamed) {
                        {"ended_ns", i < begun ? 1001 + i : 0},
                        {"failed", false}});
   }
-  return nlohmann::json{{"format", "zero flight 1"},
+  return nlohmann::json{{"format", "zero flight 2"},
                         {"rank", rank},
                         {"world", 3},
                         {"run", "run"},
@@ -73,6 +73,7 @@ std::string flight_file(int rank, int begun, int blamed) {
                         {"process", 7},
                         {"started_ns", 1000},
                         {"written_ns", 2000000000},
+                        {"step", 40 + rank},
                         {"reason", blamed >= 0 ? "rank 2: all_gather #5:\nlate \u001b[31m" : ""},
                         {"blamed", blamed},
                         {"waited_ns", 0},
@@ -91,6 +92,7 @@ TEST(DoctorFlight, NamesTheCulpritAndWhatEveryRankDid) {
   EXPECT_TRUE(ran.output.starts_with("culprit: rank 2 is behind: others have begun #5, it has begun #4 only"))
       << ran.output;
   EXPECT_NE(ran.output.find("all_gather #5 (unit 2, 64 bytes): begun"), std::string::npos) << ran.output;
+  EXPECT_NE(ran.output.find("\n     2         42          4  "), std::string::npos) << ran.output;
   EXPECT_NE(ran.output.find("late"), std::string::npos) << ran.output;
   EXPECT_EQ(ran.output.find('\x1b'), std::string::npos) << "what a file says cannot paint the terminal";
 }
@@ -107,7 +109,9 @@ TEST(DoctorFlight, JsonSaysTheSame) {
   EXPECT_EQ(json["culprits"], nlohmann::json::array({2}));
   EXPECT_EQ(json["world"], 3);
   EXPECT_EQ(json["ranks"][1]["begun"], 5);
+  EXPECT_EQ(json["ranks"][1]["step"], 41);
   EXPECT_EQ(json["ranks"][2]["record"], false);
+  EXPECT_TRUE(json["ranks"][2]["step"].is_null());
 }
 
 TEST(DoctorFlight, ADamagedFileIsNamedAndTheOthersAreCompared) {

@@ -28,6 +28,7 @@ FlightRecord three_entries() {
           .started_ns = 1000,
           .written_ns = 9000,
           .num_unreadable = 1,
+          .step = 40,
           .cause = {.reason = "rank 3: barrier #2: late", .blamed = 3, .waited_ns = 77},
           .entries = {{.number = 5, .collective = 4, .call = gather, .began_ns = 2000, .ended_ns = 2100},
                       {.number = 6, .call = send, .began_ns = 2200, .ended_ns = 2300, .failed = true},
@@ -45,6 +46,7 @@ TEST(FlightFile, WhatIsWrittenIsRead) {
   EXPECT_EQ(in.started_ns, 1000);
   EXPECT_EQ(in.written_ns, 9000);
   EXPECT_EQ(in.num_unreadable, 1u);
+  EXPECT_EQ(in.step, 40);
   EXPECT_EQ(in.cause.reason, "rank 3: barrier #2: late");
   EXPECT_EQ(in.cause.blamed, 3);
   EXPECT_EQ(in.cause.waited_ns, 77);
@@ -57,6 +59,12 @@ TEST(FlightFile, WhatIsWrittenIsRead) {
     EXPECT_EQ(in.entries[i].ended_ns, out.entries[i].ended_ns);
     EXPECT_EQ(in.entries[i].failed, out.entries[i].failed);
   }
+}
+
+TEST(FlightFile, AStepThatWasNeverNotedIsNone) {
+  FlightRecord record = three_entries();
+  record.step.reset();
+  EXPECT_FALSE(parse_flight(flight_json(record), "here").step);
 }
 
 TEST(FlightFile, ReasonsThatAreNotUtf8AreWrittenAllTheSame) {
@@ -74,7 +82,7 @@ struct Damage {
 
 TEST(FlightFile, WhatMakesNoSenseIsRefusedByName) {
   const std::vector<Damage> damages{
-      {"/format", "zero flight 2", "another format"},
+      {"/format", "zero flight 1", "another format"},
       {"/rank", 4, "rank is 4, not below 4"},
       {"/rank", -1, "no rank"},
       {"/world", 0, "world without ranks"},
@@ -83,6 +91,7 @@ TEST(FlightFile, WhatMakesNoSenseIsRefusedByName) {
       {"/blamed", 4, "blamed is 4"},
       {"/reason", 7, "reason is no text"},
       {"/started_ns", -3, "started_ns is no whole number"},
+      {"/step", -2, "step is no whole number"},
       {"/written_ns", 1.5, "written_ns is no whole number"},
       {"/entries", "none", "entries is no list"},
       {"/entries/0", 7, "something else where an object belongs"},

@@ -85,6 +85,17 @@ TEST_F(Ring, AnEndThatComesAfterTheEntryIsGoneChangesNothing) {
   }
 }
 
+TEST_F(Ring, TheStepThatWasNotedLastIsRead) {
+  FlightRing ring(memory_.bytes(), kIdentity);
+  EXPECT_FALSE(read().step);
+  ring.note_step(0);
+  EXPECT_EQ(read().step, 0);
+  ring.note_step(41);
+  ring.note_step(40);  // it went back to a checkpoint
+  EXPECT_EQ(read().step, 40);
+  EXPECT_THROW(ring.note_step(-1), InternalError);
+}
+
 TEST_F(Ring, NothingWasMadeInZeroBytes) {
   EXPECT_FALSE(read_ring(memory_.bytes()));
 }

@@ -263,6 +263,16 @@ TEST(Recorded, WhatIsDoneAtTheCallEndsThere) {
   EXPECT_NE(record_of(comm).entries.back().ended_ns, 0);
 }
 
+TEST(Recorded, AStepIsNotedInTheRingAndNowhereElse) {
+  DoneAtOnce plain;
+  plain.note_step(7);
+  RecordedCommunicator comm(std::make_unique<DoneAtOnce>(), flight_memory(4), {});
+  EXPECT_FALSE(record_of(comm).step);
+  static_cast<Communicator&>(comm).note_step(7);
+  EXPECT_EQ(record_of(comm).step, 7);
+  EXPECT_TRUE(record_of(comm).entries.empty());
+}
+
 GetEnvironment variables(std::vector<std::pair<std::string, std::string>> set) {
   return [set = std::move(set)](const char* name) -> const char* {
     for (const auto& [key, value] : set)

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/comm/flight_settings.h"
 #include "zero/plan/estimate.h"
 
 #include "scripted_model.h"
@@ -120,6 +121,22 @@ TEST(Engine, ASecondBackwardOfBf16NeedsToBeAnnounced) {
     EXPECT_TRUE(contains(error, "accumulate")) << error;
     EXPECT_TRUE(contains(error, "root")) << error;
   });
+}
+
+TEST(Engine, NotesForOthersHowManyStepsAreDone) {
+  RecordedCommunicator comm(std::move(make_in_process(1, std::chrono::seconds(60)).front()), flight_memory(8), {});
+  const auto noted = [&] { return read_ring(comm.memory()).value().step; };
+  ScriptedModel model(comm, {{.name = "w", .shape = {4}}}, {});
+  EXPECT_EQ(noted(), 0);
+  model.train(0);
+  model.train(1);
+  EXPECT_EQ(noted(), 2);
+  EngineProgress progress = model.engine().progress();
+  progress.steps = 40;  // as a load() does
+  model.engine().set_progress(progress);
+  EXPECT_EQ(noted(), 40);
+  model.train(2);
+  EXPECT_EQ(noted(), 41);
 }
 
 // ---- gradients that are missing ------------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ TEST_F(ResumeFaults, AStepThatFailsThreeTimesEndsTheRun) {
   std::ofstream(folder_ / "run/checkpoints") << "in the way";
   WatchedCommand command(four_ranks("run", {"--checkpoint.on_error", "stop"}));
   EXPECT_EQ(command.finish(), 4) << command.text();
-  EXPECT_SAYS(command, "3 failures in a row before the first checkpoint: not started again");
+  EXPECT_SAYS(command, "3 failures in a row with nothing to go on from: not started again");
 }
 
 }  // namespace

@@ -74,6 +74,20 @@ TEST_F(FlightRecords, ADamagedRingDoesNotKeepTheOthersFromBeingWritten) {
   EXPECT_EQ(written()[0].identity.rank, 1);
 }
 
+TEST_F(FlightRecords, TheFurthestStepIsTheGreatestThatARankNoted) {
+  EXPECT_FALSE(furthest_step(kept_));
+  FileDescriptor nonsense = make_memory_file("ring", 100);
+  ASSERT_EQ(pwrite(nonsense.get(), "not a ring at all", 17, 0), 17);
+  ASSERT_EQ(kept_.put("flight/rank-00002", std::move(nonsense)), "");
+  HeldRing ahead(kept_, 0), behind(kept_, 1);
+  EXPECT_FALSE(furthest_step(kept_)) << "none noted one";
+  behind.ring().note_step(0);
+  EXPECT_EQ(furthest_step(kept_), 0);
+  ahead.ring().note_step(41);
+  behind.ring().note_step(40);
+  EXPECT_EQ(furthest_step(kept_), 41);
+}
+
 TEST_F(FlightRecords, ABadConfigurationLeavesNone) {
   HeldRing rank(kept_, 1);
   write_flights(folder_ / "flight", kept_, std::vector<RankEnd>{{.rank = 1, .end = {.exit_code = 2}}});

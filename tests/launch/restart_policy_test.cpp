@@ -68,7 +68,7 @@ TEST(RestartPolicy, ThreeFailuresAtOnePointWithNothingToGiveUpAreTheEnd) {
     EXPECT_EQ(policy.after({.place = 2, .step = 0}, 4).kind, Kind::kStartAgain);
     const NextAttempt next = policy.after({.place = 2, .step = 0}, 4);
     EXPECT_EQ(next.kind, Kind::kEnd);
-    EXPECT_EQ(next.reason, "3 failures in a row before the first checkpoint");
+    EXPECT_EQ(next.reason, "3 failures in a row with nothing to go on from");
   }
 }
 

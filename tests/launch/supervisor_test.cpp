@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 #include "zero/base/error.h"
+#include "zero/comm/flight_ring.h"
+#include "zero/comm/flight_settings.h"
 #include "zero/comm/keeper.h"
 #include "zero/comm/windows.h"
 #include "zero/launch/cores.h"
@@ -465,6 +467,55 @@ TEST(Supervisor, AfterAFailureSomebodyMayReadWhatTheRanksHadKept) {
   for (const char* part : {"flight/rank-00000: of rank 0\n", "flight/rank-00001: of rank 1\n",
                            "2 ended in generation 0\n", "zero launch: flight: write"}) {
     EXPECT_NE(outcome.errors.find(part), std::string::npos) << outcome.errors;
+  }
+}
+
+// Does `steps` steps, counted over all attempts where `from` is what the earlier ones did, and dies.
+void step_and_die(int from, int steps) {
+  const Allocation memory = flight_memory(8, number("RANK"), std::getenv);
+  FlightRing ring(memory.bytes(), {.rank = number("RANK"), .world = number("WORLD_SIZE")});
+  for (int step = from; step <= from + steps; ++step) ring.note_step(step);
+  if (number("RANK") == 1) kill(getpid(), SIGKILL);
+  pause();
+}
+
+TEST(KeeperRank, DiesAlwaysAfterStepForty) {
+  SKIP_UNLESS_RANK();
+  step_and_die(0, 40);
+}
+
+TEST(KeeperRank, GetsTenStepsFurtherEachTime) {
+  SKIP_UNLESS_RANK();
+  if (const int attempt = number("TORCHELASTIC_RESTART_COUNT"); attempt < 4) step_and_die(10 * attempt, 10);
+}
+
+TEST(KeeperRank, DiesWithoutAStep) {
+  SKIP_UNLESS_RANK();
+  if (number("TORCHELASTIC_RESTART_COUNT") == 4) return;
+  const Allocation memory = flight_memory(8, number("RANK"), std::getenv);
+  const FlightRing ring(memory.bytes(), {.rank = number("RANK"), .world = number("WORLD_SIZE")});
+  kill(getpid(), SIGKILL);
+}
+
+TEST(Supervisor, AStepAfterWhichItFailsThreeTimesEndsTheLaunch) {
+  LaunchOptions options = ranks_of_this_test(2, "DiesAlwaysAfterStepForty");
+  options.max_restarts = 9;
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_NE(outcome.errors.find("starting all ranks again (2 of 9)"), std::string::npos) << outcome.errors;
+  EXPECT_EQ(outcome.errors.find("(3 of 9)"), std::string::npos) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("zero launch: 3 failures in a row after step 40: not started again\n"),
+            std::string::npos)
+      << outcome.errors;
+}
+
+TEST(Supervisor, AProgramThatGetsOnOrNotesNoStepIsStartedAgain) {
+  for (const char* rank : {"GetsTenStepsFurtherEachTime", "DiesWithoutAStep"}) {
+    LaunchOptions options = ranks_of_this_test(2, rank);
+    options.max_restarts = 4;
+    const Outcome outcome = run_launch(options);
+    EXPECT_EQ(outcome.status, 0) << rank << outcome.errors;
+    EXPECT_NE(outcome.errors.find("starting all ranks again (4 of 4)"), std::string::npos) << rank << outcome.errors;
   }
 }
 

@@ -28,9 +28,10 @@ std::string one_line(std::string_view text) {
 void print_table(const FlightDiagnosis& found) {
   fmt::print("{}{}\n", found.trouble == FlightTrouble::kNone ? "" : "culprit: ", found.summary);
   if (!found.culprits.empty()) fmt::print("{:<9}rank {}\n", "", fmt::join(found.culprits, ", "));
-  fmt::print("\n{:>6} {:>10}  {}\n", "RANK", "BEGUN", "LAST");
+  fmt::print("\n{:>6} {:>10} {:>10}  {}\n", "RANK", "STEP", "BEGUN", "LAST");
   for (const FlightStanding& rank : found.ranks)
-    fmt::print("{:>6} {:>10}  {}\n", rank.rank, rank.has_record ? fmt::format("{}", rank.begun) : "-", rank.did);
+    fmt::print("{:>6} {:>10} {:>10}  {}\n", rank.rank, rank.step ? fmt::format("{}", *rank.step) : "-",
+               rank.has_record ? fmt::format("{}", rank.begun) : "-", rank.did);
   const auto reasons_begin = std::ranges::find_if(found.ranks, [](const auto& rank) { return !rank.reason.empty(); });
   if (reasons_begin != found.ranks.end()) fmt::print("\nwhy the ranks wrote:\n");
   for (auto rank = reasons_begin; rank != found.ranks.end(); ++rank) {
@@ -45,6 +46,7 @@ void print_json(const FlightDiagnosis& found, const std::vector<std::string>& da
   for (const FlightStanding& rank : found.ranks) {
     ranks.push_back({{"rank", rank.rank},
                      {"record", rank.has_record},
+                     {"step", rank.step ? nlohmann::ordered_json(*rank.step) : nlohmann::ordered_json()},
                      {"begun", rank.begun},
                      {"last", rank.did},
                      {"reason", rank.reason}});

@@ -1,8 +1,8 @@
 // `zero doctor --flight DIR`: who was to blame, and what every rank did last.
 //
 //   rank 2 is behind: others have begun #41, it has begun #40 only: ...
-//   RANK  BEGUN  LAST
-//      0     41  all_gather #41 (unit 3, 4096 bytes): failed after 2.001 s
+//   RANK  STEP  BEGUN  LAST
+//      0    40     41  all_gather #41 (unit 3, 4096 bytes): failed after 2.001 s
 //
 // Returns 0, or 2 when a file of the folder is damaged (named on standard error). Throws ConfigError for a folder
 // without records.

@@ -93,6 +93,10 @@ class Communicator {
   // overwritten. The transports that copy on begin return at once.
   virtual void drain() {}
 
+  // Local. So many steps of the program are done: for whoever looks at this rank from outside
+  // (zero/comm/flight_ring.h).
+  virtual void note_step(std::int64_t /*steps*/) {}
+
   // Local. Bytes so far.
   virtual Traffic traffic() const = 0;
   // Local. Seconds this rank has spent waiting for others so far.

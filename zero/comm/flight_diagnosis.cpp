@@ -335,6 +335,7 @@ FlightDiagnosis diagnose(const std::vector<FlightRecord>& records) {
     out.ranks.push_back({.rank = rank.rank(),
                          .has_record = true,
                          .begun = rank.begun,
+                         .step = rank.record->step,
                          .did = comparison.did(rank),
                          .reason = rank.record->cause.reason});
   }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,10 @@ std::string_view name_of(FlightTrouble trouble);
 struct FlightStanding {
   int rank = 0;
   bool has_record = false;
-  std::uint64_t begun = 0;  // collectives
-  std::string did;          // "all_gather #41 (unit 3, 4096 bytes): waits for 2.013 s"
-  std::string reason;       // why its record was written, as it said; from outside
+  std::uint64_t begun = 0;             // collectives
+  std::optional<std::int64_t> step{};  // of the program, done; where it said so
+  std::string did;                     // "all_gather #41 (unit 3, 4096 bytes): waits for 2.013 s"
+  std::string reason;                  // why its record was written, as it said; from outside
 };
 
 struct FlightDiagnosis {

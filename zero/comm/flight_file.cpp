@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kFormat = "zero flight 1";
+constexpr std::string_view kFormat = "zero flight 2";
 constexpr std::int64_t kMostBytes = std::int64_t{32} << 20;
 constexpr std::size_t kMostFiles = 4096;
 
@@ -104,6 +104,7 @@ std::string flight_json(const FlightRecord& record) {
                   {"process", who.process},
                   {"started_ns", record.started_ns},
                   {"written_ns", record.written_ns},
+                  {"step", record.step.value_or(-1)},
                   {"reason", record.cause.reason},
                   {"blamed", record.cause.blamed},
                   {"waited_ns", record.cause.waited_ns},
@@ -132,8 +133,8 @@ FlightRecord parse_flight(std::string_view text, std::string_view path) {
   if (std::ssize(text) > kMostBytes) refuse_json(path, "is too large for a flight file");
   const nlohmann::json json = parse_strictly(text, path);
   require_keys(json,
-               {"format", "rank", "world", "run", "restart", "host", "process", "started_ns", "written_ns", "reason",
-                "blamed", "waited_ns", "unreadable", "entries"},
+               {"format", "rank", "world", "run", "restart", "host", "process", "started_ns", "written_ns", "step",
+                "reason", "blamed", "waited_ns", "unreadable", "entries"},
                path);
   if (text_of(json["format"], "format", path) != kFormat) refuse_json(path, "is of another format");
   FlightRecord record;
@@ -149,6 +150,7 @@ FlightRecord parse_flight(std::string_view text, std::string_view path) {
                      .process = natural(json["process"], "process", path)};
   record.started_ns = natural(json["started_ns"], "started_ns", path);
   record.written_ns = natural(json["written_ns"], "written_ns", path);
+  if (json["step"] != -1) record.step = natural(json["step"], "step", path);
   record.cause = {.reason = text_of(json["reason"], "reason", path),
                   .blamed = index_or_none(json["blamed"], world, "blamed", path),
                   .waited_ns = natural(json["waited_ns"], "waited_ns", path)};

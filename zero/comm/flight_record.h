@@ -75,6 +75,7 @@ struct FlightRecord {
   std::int64_t written_ns = 0;       // when the record was taken
   std::uint64_t num_unreadable = 0;  // entries that were being written, or are damaged
   bool written_by_rank = false;      // the rank itself has written its file already
+  std::optional<std::int64_t> step;  // of the program, the last that it said it had done
   FlightCause cause;
   std::vector<FlightEntry> entries;  // the oldest first
 };

@@ -14,8 +14,9 @@
 namespace zero {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x31'54'48'47'49'4c'46'5a;  // "ZFLIGHT1"
+constexpr std::uint64_t kMagic = 0x32'54'48'47'49'4c'46'5a;  // "ZFLIGHT2"
 constexpr std::int64_t kLatest = std::int64_t{1} << 62;
+constexpr std::int64_t kNoStep = -1;
 using Text = std::array<char, 64>;
 
 std::int64_t now_ns(clockid_t clock) {
@@ -46,7 +47,7 @@ std::optional<std::int64_t> time_of(std::int64_t monotonic, std::int64_t offset)
 
 }  // namespace
 
-// All but `magic`, `begun` and `written_by_rank` is as it was made.
+// All but `magic`, `begun`, `written_by_rank` and `step` is as it was made.
 struct alignas(64) FlightRing::Header {
   std::atomic<std::uint64_t> magic;  // written last
   std::uint64_t capacity;
@@ -57,6 +58,7 @@ struct alignas(64) FlightRing::Header {
   Text run, host;
   std::atomic<std::uint64_t> begun;  // the newest entry that is complete
   std::atomic<std::uint32_t> written_by_rank;
+  std::atomic<std::int64_t> step;
 };
 
 struct alignas(64) FlightRing::Entry {
@@ -89,6 +91,7 @@ FlightRing::FlightRing(std::span<std::byte> memory, const FlightIdentity& identi
   header_->offset_ns = header_->started_ns - now_ns(CLOCK_MONOTONIC);
   store(header_->run, identity.run);
   store(header_->host, identity.host);
+  header_->step.store(kNoStep, std::memory_order_relaxed);
   header_->magic.store(kMagic, std::memory_order_release);
 }
 
@@ -122,6 +125,11 @@ void FlightRing::end(std::uint64_t number, bool failed) {
   entry.ended_ns.store(now_ns(CLOCK_MONOTONIC), std::memory_order_release);
 }
 
+void FlightRing::note_step(std::int64_t steps) {
+  ZERO_CHECK(steps >= 0 && steps <= kLatest, "{} steps", steps);
+  header_->step.store(steps, std::memory_order_release);
+}
+
 void FlightRing::mark_written() {
   header_->written_by_rank.store(1, std::memory_order_release);
 }
@@ -139,7 +147,7 @@ std::optional<FlightRecord> read_ring(std::span<const std::byte> memory) {
 
   // Each is read once: what is checked is what is used.
   const std::uint64_t capacity = header.capacity, begun = header.begun.load(kBefore);
-  const std::int64_t offset = header.offset_ns;
+  const std::int64_t offset = header.offset_ns, step = header.step.load(kBefore);
   FlightRecord record{.identity = {.rank = header.rank,
                                    .world = header.world,
                                    .run = load(header.run),
@@ -149,9 +157,11 @@ std::optional<FlightRecord> read_ring(std::span<const std::byte> memory) {
                       .started_ns = header.started_ns,
                       .written_ns = now_ns(CLOCK_REALTIME),
                       .written_by_rank = header.written_by_rank.load(kBefore) != 0};
+  if (step != kNoStep) record.step = step;
   const FlightIdentity& who = record.identity;
   if (who.world < 1 || who.world > kMostFlightRanks || who.rank < 0 || who.rank >= who.world || who.restart < 0 ||
-      who.process < 0 || record.started_ns < 0 || record.started_ns > kLatest || begun > kLatest || capacity < 1 ||
+      who.process < 0 || record.started_ns < 0 || record.started_ns > kLatest || step < kNoStep || step > kLatest ||
+      begun > kLatest || capacity < 1 ||
       capacity > std::min((memory.size() - sizeof(Header)) / sizeof(Entry), kMostFlightCapacity)) {
     refuse("damaged: its head makes no sense");
   }

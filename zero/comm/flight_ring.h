@@ -31,6 +31,8 @@ class FlightRing {
   // The number by which end() finds it. An entry that has been overwritten since is not touched.
   std::uint64_t begin(const FlightCall& call);
   void end(std::uint64_t number, bool failed = false);
+  // So many steps of the program are done; not negative.
+  void note_step(std::int64_t steps);
   // The rank has written its file itself.
   void mark_written();
 

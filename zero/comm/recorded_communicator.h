@@ -45,6 +45,7 @@ class RecordedCommunicator final : public Communicator {
 
   Allocation allocate(std::size_t bytes, Written written) override { return inner_->allocate(bytes, written); }
   void drain() override;
+  void note_step(std::int64_t steps) override { ring_.note_step(steps); }
 
   Traffic traffic() const override { return inner_->traffic(); }
   double waited_seconds() const override { return inner_->waited_seconds(); }

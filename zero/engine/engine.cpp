@@ -114,6 +114,7 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
   }
   if (moves(placer_, options_)) rebalancer_.emplace(placer_, budget_, units, comm.world(), options_);
   if (options.timeline != nullptr) options.timeline->name_units(names_of(state_.units()));
+  comm_.note_step(num_steps_);
 }
 
 Engine::~Engine() = default;
@@ -256,6 +257,7 @@ StepReport Engine::take_step(double lr, const StepLimits& limits) {
       ZERO_LOG(warn, "a step is skipped: {} ({} in a row)", told(report, agreed), skipped_in_a_row_);
   }
   report.step = num_steps_;
+  comm_.note_step(num_steps_);
   reducer_.clear();
   num_departed_ += executor_.departed() ? 1 : 0;
   executor_.close_step(agreed.departed_rank < 0);
@@ -483,6 +485,7 @@ void Engine::set_progress(const EngineProgress& progress) {
   ZERO_CHECK(progress.updates.size() == specs_.size(), "{} parameters, {} counts", specs_.size(),
              progress.updates.size());
   num_steps_ = progress.steps;
+  comm_.note_step(num_steps_);
   num_skipped_ = progress.skipped;
   skipped_in_a_row_ = static_cast<int>(progress.skipped_in_a_row);
   num_delayed_ = progress.delayed;

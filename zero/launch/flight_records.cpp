@@ -57,4 +57,17 @@ void write_flights(const std::filesystem::path& folder, const KeptMemory& kept, 
   if (any) fmt::print(stderr, "zero launch: what the ranks did last: zero doctor --flight {}\n", folder.string());
 }
 
+std::optional<std::int64_t> furthest_step(const KeptMemory& kept) {
+  std::optional<std::int64_t> furthest;
+  for (const std::string& name : kept.names(kFlightNames)) {
+    try {
+      const Allocation ring = ring_in(kept, name);
+      const std::optional<FlightRecord> record = read_ring(ring.bytes());
+      if (record && record->step) furthest = std::max(furthest.value_or(0), *record->step);
+    } catch (const IoError&) {  // write_flights() says it
+    }
+  }
+  return furthest;
+}
+
 }  // namespace zero

@@ -2,11 +2,14 @@
 // launcher holds (zero/comm/flight_settings.h puts them there).
 //
 //   write_flights("runs/x/flight", kept, ends);     // rank-00003.json of each rank that has not written it itself
+//   furthest_step(kept)                              // 40: the last step that a rank of this attempt had done
 //
 // Local.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 
 #include "zero/launch/failure_report.h"
@@ -17,5 +20,9 @@ namespace zero {
 // Nothing for a bad configuration. A rank is blamed where it ended by itself by a signal, none where the launcher ended
 // it. What cannot be read or written is left out, and said.
 void write_flights(const std::filesystem::path& folder, const KeptMemory& kept, std::span<const RankEnd> ends);
+
+// The greatest step that any rank's ring notes (Communicator::note_step); nothing when none does. A ring that cannot be
+// read notes none.
+std::optional<std::int64_t> furthest_step(const KeptMemory& kept);
 
 }  // namespace zero

@@ -37,7 +37,7 @@ struct LaunchOptions {
   // The program for fewer ranks. ConfigError when so many cannot hold the run: then fewer are tried. Empty: the same.
   std::function<WorldProgram(int world)> program_for{};
   // How far the program has come, by what it left behind, in the launcher's memory too: three failures in a row at the
-  // same point end it (see restart_policy.h). Empty: not known.
+  // same point end it (see restart_policy.h). Empty: by the steps that its ranks noted (furthest_step()).
   std::function<std::int64_t(const KeptMemory& kept)> progress{};
   // Called when not every rank of an attempt ended well, before the ranks are started again: what they had the launcher
   // keep (keeper.h) is all there. `ends` in the order in which they ended. An Error it throws is printed.

@@ -13,7 +13,7 @@ constexpr int kBadConfiguration = 2;
 
 std::string where(const std::optional<std::int64_t>& step) {
   if (!step) return "in a row";
-  return *step > 0 ? fmt::format("after step {}", *step) : "before the first checkpoint";
+  return *step > 0 ? fmt::format("after step {}", *step) : "with nothing to go on from";
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "zero/launch/attempt.h"
 #include "zero/launch/descriptor_limit.h"
 #include "zero/launch/failure_report.h"
+#include "zero/launch/flight_records.h"
 #include "zero/launch/restart_policy.h"
 
 namespace zero {
@@ -29,7 +30,7 @@ std::size_t room_for_names(const DescriptorLimit& descriptors, int ranks) {
 }
 
 std::optional<std::int64_t> reached_by(const LaunchOptions& options, const KeptMemory& kept) {
-  if (!options.progress) return std::nullopt;
+  if (!options.progress) return furthest_step(kept);
   try {
     return options.progress(kept);
   } catch (const IoError&) {
