@@ -43,6 +43,37 @@ TEST(RankEnvironment, IsTorchruns) {
   EXPECT_EQ(set, expected);
 }
 
+GetEnvironment environment(const std::map<std::string, std::string>& set) {
+  return [set](const char* name) {
+    const auto found = set.find(name);
+    return found == set.end() ? nullptr : found->second.c_str();
+  };
+}
+
+TEST(RankEnvironment, EachStartOnOneMachineDrawsATokenUnlessTheUserHasOne) {
+  LaunchOptions options;
+  const std::string token = random_token(options, environment({}));
+  EXPECT_EQ(token.size(), 64u);
+  EXPECT_EQ(token.find_first_not_of("0123456789abcdef"), std::string::npos);
+  EXPECT_NE(token, random_token(options, environment({{"ZERO_TOKEN", ""}})));
+  EXPECT_EQ(random_token(options, environment({{"ZERO_TOKEN", "the user's own one"}})), "");
+  EXPECT_EQ(random_token(options, environment({{"ZERO_TOKEN_FILE", "/home/me/token"}})), "");
+  options.nodes = 2;
+  EXPECT_EQ(random_token(options, environment({})), "") << "the other machine would draw another";
+}
+
+TEST(RankEnvironment, TheTokenIsZeroTokenAndNothingElse) {
+  LaunchOptions options;
+  const auto list = rank_variables(options, {.run_id = "5f", .master_port = 1234, .token = "0123456789abcdef"}, 0, 8);
+  int times = 0;
+  for (const auto& [key, value] : list) {
+    if (value.find("0123456789abcdef") == std::string::npos) continue;
+    EXPECT_EQ(key, "ZERO_TOKEN");
+    ++times;
+  }
+  EXPECT_EQ(times, 1);
+}
+
 TEST(RankEnvironment, ThreadsAreCoresOverRanksButNeverNone) {
   LaunchOptions options;
   options.ranks = 3;

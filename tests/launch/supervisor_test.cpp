@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -26,6 +27,7 @@
 #include "zero/launch/failure_report.h"
 #include "zero/launch/kept_memory.h"
 
+#include "../temporary_folder.h"
 #include "launched.h"
 
 namespace zero {
@@ -68,6 +70,39 @@ TEST(Supervisor, RanksOfARunShareItsIdAndPortAndOtherRunsDoNot) {
   for (const auto& line : first) distinct.insert(line.substr(line.find('x')));
   EXPECT_EQ(distinct.size(), 1u);
   EXPECT_NE(first, ids());
+}
+
+TEST(Supervisor, RanksOfAStartShareATokenThatNobodyElseCanRead) {
+  const TemporaryFolder folder;
+  LaunchOptions options = script(2, fmt::format("echo $ZERO_TOKEN > {}/$ZERO_GENERATION-$RANK; "
+                                                "stat -c 'mode %a' /proc/$$/environ; exit 1",
+                                                folder.path().string()));
+  options.max_restarts = 1;
+  options.witness = std::chrono::seconds(10);  // both are heard, however busy the machine is
+  const Outcome outcome = run_launch(options);
+  const auto token = [&](const char* name) {
+    std::string line;
+    std::getline(std::ifstream(folder / name), line);
+    return line;
+  };
+  EXPECT_TRUE(std::regex_match(token("0-0"), std::regex("[0-9a-f]{64}"))) << token("0-0");
+  EXPECT_EQ(token("0-0"), token("0-1"));
+  EXPECT_EQ(token("1-0"), token("1-1"));
+  EXPECT_NE(token("0-0"), token("1-0"));
+  for (const char* name : {"0-0", "1-0"})
+    EXPECT_EQ((outcome.output + outcome.errors).find(token(name)), std::string::npos) << "it is told";
+  EXPECT_EQ(lines(outcome.output).count("mode 400"), 2u) << outcome.output;
+}
+
+TEST(Supervisor, TheUsersTokenIsNotReplaced) {
+  setenv("ZERO_TOKEN", "the user's own one", 1);
+  const Outcome own = run_launch(script(1, "echo $ZERO_TOKEN"));
+  unsetenv("ZERO_TOKEN");
+  EXPECT_EQ(own.output, "the user's own one\n");
+  setenv("ZERO_TOKEN_FILE", "/home/me/token", 1);
+  const Outcome file = run_launch(script(1, "echo ${ZERO_TOKEN-none} $ZERO_TOKEN_FILE"));
+  unsetenv("ZERO_TOKEN_FILE");
+  EXPECT_EQ(file.output, "none /home/me/token\n");
 }
 
 TEST(Supervisor, EqualLinesOnStandardErrorAreSaidOnce) {

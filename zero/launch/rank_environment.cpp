@@ -1,6 +1,7 @@
 #include "zero/launch/rank_environment.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
 
@@ -40,6 +41,7 @@ Variables rank_variables(const LaunchOptions& options, const RunIdentity& identi
       {"ZERO_RUN_ID", identity.run_id},
       {"ZERO_GENERATION", text(identity.generation)},
   };
+  if (!identity.token.empty()) variables.emplace_back("ZERO_TOKEN", identity.token);
   variables.insert(variables.end(), options.variables.begin(), options.variables.end());
   return variables;
 }
@@ -64,6 +66,16 @@ std::vector<std::string> merge_environment(std::span<const std::string> inherite
 
 std::string random_id() {
   return random_name(8);
+}
+
+std::string random_token(const LaunchOptions& options, const GetEnvironment& environment) {
+  constexpr std::array kUsers{"ZERO_TOKEN", "ZERO_TOKEN_FILE"};
+  const auto is_set = [&](const char* name) {
+    const char* const value = environment(name);
+    return value != nullptr && *value != '\0';
+  };
+  if (options.nodes > 1 || std::ranges::any_of(kUsers, is_set)) return "";
+  return random_id() + random_id() + random_id() + random_id();
 }
 
 int free_port() {

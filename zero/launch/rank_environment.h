@@ -5,6 +5,7 @@
 //   TORCHELASTIC_USE_AGENT_STORE=False (rank 0 of a program that asks for env:// makes the store itself)
 //   OMP_NUM_THREADS (cores / ranks, unless set)     ZERO_RUN_ID (the same for all ranks, another after each restart)
 //   ZERO_GENERATION (0, and one more after each restart)
+//   ZERO_TOKEN (random, of each start; on one machine, unless the user has a token)
 #pragma once
 
 #include <span>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "zero/comm/rendezvous.h"
 #include "zero/launch/launch_options.h"
 
 namespace zero {
@@ -22,7 +24,8 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 struct RunIdentity {
   std::string run_id;  // ZERO_RUN_ID
   int master_port = 0;
-  int generation = 0;  // of the ranks: how often all were started before
+  int generation = 0;   // of the ranks: how often all were started before
+  std::string token{};  // ZERO_TOKEN; empty: the user's own, or none. Never to be printed
 };
 
 Variables rank_variables(const LaunchOptions& options, const RunIdentity& identity, int local_rank, int num_cores);
@@ -30,8 +33,12 @@ Variables rank_variables(const LaunchOptions& options, const RunIdentity& identi
 // `inherited` ("KEY=VALUE" each) with `variables` put over it. OMP_NUM_THREADS that the user set stays.
 std::vector<std::string> merge_environment(std::span<const std::string> inherited, const Variables& variables);
 
-// 16 random hexadecimal digits.
+// 16 random hexadecimal digits. Throws IoError.
 std::string random_id();
+
+// What the ranks of one start have in common and nobody else has (zero/comm/job_token.h): 64 random hexadecimal digits.
+// Empty on several machines, which each draw for themselves, and where the user has set ZERO_TOKEN or ZERO_TOKEN_FILE.
+std::string random_token(const LaunchOptions& options, const GetEnvironment& environment);
 
 // A TCP port of this machine that nobody listens on at the moment. Throws IoError.
 int free_port();

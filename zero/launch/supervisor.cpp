@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -109,7 +110,8 @@ int launch(const LaunchOptions& asked) {
   for (int generation = 0;; ++generation) {
     const RunIdentity identity{.run_id = generation == 0 ? base_id : fmt::format("{}-{}", base_id, generation),
                                .master_port = options.master_port != 0 ? options.master_port : free_port(),
-                               .generation = generation};
+                               .generation = generation,
+                               .token = random_token(options, std::getenv)};
     for (const std::string& name : keeper.kept().names())
       if (name.starts_with(kFlightNames) || name.find(kUnfinishedNames) != std::string::npos)
         keeper.kept().remove(name);
