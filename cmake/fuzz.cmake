@@ -52,6 +52,11 @@ zero_fuzzer(flight LIBS nlohmann_json::nlohmann_json
             SOURCES ${fuzz_base} zero/base/file.cpp zero/base/pages.cpp zero/base/strict_json.cpp
             zero/comm/flight_record.cpp zero/comm/flight_ring.cpp zero/comm/flight_file.cpp
             zero/comm/flight_diagnosis.cpp)
+zero_fuzzer(store LIBS OpenSSL::Crypto
+            SOURCES ${fuzz_base} zero/base/file.cpp zero/comm/plugins/gloo/handshake.cpp
+            zero/comm/plugins/gloo/store_messages.cpp zero/comm/plugins/gloo/store_session.cpp)
+zero_fuzzer(keeper SOURCES ${fuzz_base} zero/base/file.cpp zero/comm/unix_socket.cpp zero/launch/keeper_server.cpp
+            zero/launch/kept_memory.cpp)
 zero_fuzzer(tokens SOURCES ${fuzz_base} ${fuzz_file} zero/data/token_stream.cpp)
 zero_fuzzer(idx LIBS ZLIB::ZLIB SOURCES ${fuzz_base} ${fuzz_file} zero/data/gzip.cpp zero/data/idx.cpp)
 zero_fuzzer(config SOURCES ${fuzz_base} zero/config/value.cpp zero/config/toml_source.cpp zero/config/suggest.cpp

@@ -45,7 +45,7 @@ endif()
 
 # The ranks' meeting place is Gloo's client and our server: the server is tested also where there is no Gloo.
 if(TARGET zero_comm_test)
-  foreach(source handshake store_messages store_server)
+  foreach(source handshake store_messages store_session store_server)
     target_sources(zero_comm_test PRIVATE "${PROJECT_SOURCE_DIR}/zero/comm/plugins/gloo/${source}.cpp")
   endforeach()
   target_link_libraries(zero_comm_test PRIVATE OpenSSL::Crypto)

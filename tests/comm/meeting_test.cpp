@@ -108,6 +108,28 @@ TEST(Meeting, AnotherVersionIsRefused) {
   EXPECT_CONTAINS(host.error, "process 4711 runs another version of zero.cpp");
 }
 
+TEST(Meeting, ARankZeroThatSpeaksOfRanksThatAreNotThereIsNotBelieved) {
+  struct {
+    std::int32_t kind = 1;  // a socket to another rank
+    std::int32_t rank = 0;
+    char reason[512] = {};
+  } answer;
+  for (const std::int32_t rank : {-1, 0, 1, 2, 99}) {
+    const std::string name = name_here("nonsense");
+    std::optional<UnixSocket> listener = UnixSocket::listen(name);
+    ASSERT_TRUE(listener);
+    Outcome outcome;
+    std::jthread thread([&] { outcome = attend(name, 1, 2, milliseconds(5000)); });
+    std::optional<UnixSocket> socket = listener->accept(milliseconds(5000));
+    ASSERT_TRUE(socket);
+    answer.rank = rank;
+    const auto [ours, theirs] = UnixSocket::pair();
+    socket->send(&answer, sizeof answer, theirs.get(), milliseconds(1000));
+    thread.join();
+    EXPECT_CONTAINS(outcome.error, "leads rank 1 of 2 to a rank " + std::to_string(rank));
+  }
+}
+
 TEST(Meeting, ARankOfAnEarlierGenerationIsToldSoAndTheOthersMeetWithoutIt) {
   const std::string name = name_here("stale");
   Outcome host, stale, fresh;

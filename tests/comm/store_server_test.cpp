@@ -374,6 +374,50 @@ TEST(StoreServer, AbandonedItWaitsForNobody) {
   server.abandon();  // and the destructor returns
 }
 
+TEST(StoreMessages, OneIsReadOutOfTheBytesThatItBeginsNoMatterWhatFollows) {
+  const Message sent{.operation = Operation::kSet, .key = "0", .value = bytes_of("address")};
+  std::vector<char> bytes = to_bytes(sent);
+  const std::size_t whole = bytes.size();
+  for (std::size_t come = 0; come < whole; ++come) {
+    Message none{.operation = Operation::kGet, .key = "as it was", .value = {}};
+    const Parsed parsed = parse_message(std::span(bytes).first(come), kAfterProof, none);
+    EXPECT_EQ(parsed.end, Parsed::End::kPart) << come;
+    EXPECT_EQ(parsed.bytes, come < 12 ? 12u : whole) << come;
+    EXPECT_EQ(none.key, "as it was") << come;
+  }
+  bytes.push_back('x');
+  Message read;
+  const Parsed parsed = parse_message(bytes, kAfterProof, read);
+  EXPECT_EQ(parsed.end, Parsed::End::kWhole);
+  EXPECT_EQ(parsed.bytes, whole);
+  EXPECT_EQ(to_bytes(read), to_bytes(sent));
+  EXPECT_EQ(parse_message(bytes, {.key_bytes = 1, .value_bytes = 6}, read).end, Parsed::End::kTooLarge);
+}
+
+TEST(StoreSession, ProvesItselfOnlyToWhoHasTheSecretAndOnlyInOrder) {
+  const Message hello{.operation = Operation::kHello, .key = "run", .value = draw_nonce()};
+  for (const bool knows : {true, false}) {
+    StoreSession session;
+    const StoreSession::Answer greeting = session.take(hello, "run", kSecret);
+    EXPECT_TRUE(greeting.goes_on);
+    Message challenge;
+    parse_message(greeting.bytes, kBeforeProof, challenge);
+    const Nonces nonces{hello.value, challenge.value};
+    const Message proof{
+        .operation = Operation::kProof, .key = {}, .value = prove(knows ? kSecret : "a guess", Side::kClient, nonces)};
+    StoreSession other;
+    EXPECT_FALSE(other.take(proof, "run", kSecret).goes_on) << "before the greeting";
+    const StoreSession::Answer answer = session.take(proof, "run", kSecret);
+    EXPECT_EQ(answer.goes_on, knows);
+    EXPECT_EQ(session.proved(), knows);
+    EXPECT_EQ(answer.refusal.empty(), knows);
+    Message said;
+    parse_message(answer.bytes, kBeforeProof, said);
+    EXPECT_EQ(said.operation, knows ? Operation::kProof : Operation::kRefusal);
+    EXPECT_EQ(session.caps().value_bytes, knows ? kAfterProof.value_bytes : kBeforeProof.value_bytes);
+  }
+}
+
 TEST(StoreMessages, AMessageTooLargeIsNotRead) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);

@@ -218,11 +218,17 @@ Meeting join(const std::string& name, int rank, int world, int generation, milli
     }
     switch (answer.kind) {
       case Answer::Kind::kRefused:
+        answer.reason[sizeof answer.reason - 1] = '\0';
         throw CommError(answer.rank, kOperation, answer.reason);
       case Answer::Kind::kBoard:
         meeting.board = map_memory_file(fd.get(), Board::bytes(world), true);
         break;
       case Answer::Kind::kPair:
+        if (answer.rank < 1 || answer.rank >= world || answer.rank == rank) {
+          throw CommError(
+              0, kOperation,
+              fmt::format("leads rank {} of {} to a rank {}: it is another program", rank, world, answer.rank));
+        }
         meeting.sockets[answer.rank] = UnixSocket(std::move(fd));
         break;
       case Answer::Kind::kBegin:

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <span>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -29,6 +28,21 @@ bool write_all(int socket, std::span<const char> bytes) {
 }
 
 }  // namespace
+
+Parsed parse_message(std::span<const char> bytes, Caps caps, Message& message) {
+  Prefix prefix{};
+  if (bytes.size() < sizeof prefix) return {Parsed::End::kPart, sizeof prefix};
+  std::memcpy(&prefix, bytes.data(), sizeof prefix);
+  if (prefix.key_bytes > caps.key_bytes || prefix.value_bytes > caps.value_bytes)
+    return {Parsed::End::kTooLarge, sizeof prefix};
+  const std::size_t whole = sizeof prefix + std::size_t{prefix.key_bytes} + prefix.value_bytes;
+  if (bytes.size() < whole) return {Parsed::End::kPart, whole};
+  const auto key = bytes.subspan(sizeof prefix, prefix.key_bytes);
+  const auto value = bytes.subspan(sizeof prefix + prefix.key_bytes, prefix.value_bytes);
+  message = {static_cast<Operation>(prefix.operation), std::string(key.begin(), key.end()),
+             std::vector<char>(value.begin(), value.end())};
+  return {Parsed::End::kWhole, whole};
+}
 
 std::vector<char> to_bytes(const Message& message) {
   const Prefix prefix{static_cast<std::uint32_t>(message.operation), static_cast<std::uint32_t>(message.key.size()),
@@ -59,21 +73,14 @@ Read read_message(int socket, Message& message, std::chrono::milliseconds limit,
 
 Read MessageReader::read(int socket, Message& message, Caps caps) {
   while (true) {
-    Prefix prefix{};
-    std::size_t wanted = sizeof prefix;
-    if (bytes_.size() >= sizeof prefix) {
-      std::memcpy(&prefix, bytes_.data(), sizeof prefix);
-      if (prefix.key_bytes > caps.key_bytes || prefix.value_bytes > caps.value_bytes) return Read::kClosed;
-      wanted += std::size_t{prefix.key_bytes} + prefix.value_bytes;
-      if (bytes_.size() == wanted) {
-        const auto key = bytes_.begin() + sizeof prefix, value = key + prefix.key_bytes;
-        message = {static_cast<Operation>(prefix.operation), std::string(key, value), std::vector(value, bytes_.end())};
-        bytes_.clear();
-        return Read::kDone;
-      }
+    const Parsed parsed = parse_message(bytes_, caps, message);
+    if (parsed.end == Parsed::End::kTooLarge) return Read::kClosed;
+    if (parsed.end == Parsed::End::kWhole) {
+      bytes_.clear();
+      return Read::kDone;
     }
     const std::size_t before = bytes_.size();
-    bytes_.resize(std::min(wanted, before + kPiece));
+    bytes_.resize(std::min(parsed.bytes, before + kPiece));
     const ssize_t got = recv(socket, bytes_.data() + before, bytes_.size() - before, MSG_DONTWAIT);
     bytes_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(0, got)));
     if (got > 0 || (got < 0 && errno == EINTR)) continue;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -34,6 +35,18 @@ struct Caps {
 };
 inline constexpr Caps kBeforeProof{256, 64};
 inline constexpr Caps kAfterProof{1 << 20, 1 << 20};
+
+// The message that `bytes` begin with.
+struct Parsed {
+  enum class End {
+    kWhole,
+    kPart,      // more bytes are needed
+    kTooLarge,  // it announces more than `caps`
+  } end = End::kPart;
+  std::size_t bytes = 0;  // kWhole: of the message; kPart: so many are needed at least
+};
+// `message` is written when it is whole.
+Parsed parse_message(std::span<const char> bytes, Caps caps, Message& message);
 
 // The bytes of a message as they are sent.
 std::vector<char> to_bytes(const Message& message);

@@ -96,7 +96,7 @@ void StoreServer::serve() {
     const auto now = Clock::now();
     for (std::size_t i = clients_.size(); i-- > 0;) {
       Client& client = clients_[i];
-      const bool late = client.state != State::kProved && now > client.until;
+      const bool late = !client.session.proved() && now > client.until;
       if (late || (polls[i + 1].revents != 0 && !(send_unsent(client) && serve_client(client)))) drop(i);
     }
     if (polls[0].revents != 0) accept_clients();
@@ -105,7 +105,7 @@ void StoreServer::serve() {
 }
 
 void StoreServer::drop(std::size_t client) {
-  num_finished_ += clients_[client].state == State::kProved ? 1 : 0;
+  num_finished_ += clients_[client].session.proved() ? 1 : 0;
   close(clients_[client].socket);
   clients_.erase(clients_.begin() + static_cast<std::ptrdiff_t>(client));
 }
@@ -115,7 +115,7 @@ void StoreServer::accept_clients() {
     sockaddr_storage address{};
     socklen_t bytes = sizeof address;
     const int socket = accept4(listener_, reinterpret_cast<sockaddr*>(&address), &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    const auto is_unproved = [](const Client& client) { return client.state != State::kProved; };
+    const auto is_unproved = [](const Client& client) { return !client.session.proved(); };
     const bool full =
         socket < 0 ? errno == EMFILE || errno == ENFILE : std::ranges::count_if(clients_, is_unproved) >= kMostUnproved;
     if (const auto oldest = std::ranges::find_if(clients_, is_unproved); full && oldest != clients_.end())
@@ -133,8 +133,7 @@ void StoreServer::accept_clients() {
 bool StoreServer::serve_client(Client& client) try {
   while (true) {
     Message message;
-    const Read read =
-        client.reader.read(client.socket, message, client.state == State::kProved ? kAfterProof : kBeforeProof);
+    const Read read = client.reader.read(client.socket, message, client.session.caps());
     if (read != Read::kDone) return read == Read::kLate;
     if (!answer(client, std::move(message))) return false;
   }
@@ -144,8 +143,7 @@ bool StoreServer::serve_client(Client& client) try {
 }
 
 bool StoreServer::answer(Client& client, Message message) {
-  if (client.state == State::kNew) return greet(client, message);
-  if (client.state == State::kGreeted) return check_proof(client, message);
+  if (!client.session.proved()) return greet(client, message);
   if (message.operation == Operation::kSet) {
     values_[message.key] = std::move(message.value);
     return true;
@@ -155,31 +153,10 @@ bool StoreServer::answer(Client& client, Message message) {
 }
 
 bool StoreServer::greet(Client& client, const Message& message) {
-  if (message.operation != Operation::kHello || message.value.size() != kNonceBytes) return false;
-  const bool ours = message.key == options_.name;
-  client.nonces = {.client = message.value, .server = draw_nonce()};
-  client.state = State::kGreeted;
-  client.unsent = to_bytes({.operation = Operation::kHello,
-                            .key = options_.name,
-                            .value = ours ? client.nonces.server : std::vector<char>()});
-  return send_unsent(client) && ours;
-}
-
-bool StoreServer::check_proof(Client& client, const Message& message) {
-  if (message.operation != Operation::kProof) return false;
-  if (!same_proof(message.value, prove(options_.secret, Side::kClient, client.nonces)))
-    return refuse(client, "it does not have this run's token");
-  client.state = State::kProved;
-  client.unsent = to_bytes(
-      {.operation = Operation::kProof, .key = {}, .value = prove(options_.secret, Side::kServer, client.nonces)});
-  return send_unsent(client);
-}
-
-bool StoreServer::refuse(Client& client, const char* why) {
-  warn("a connection from " + client.address + " was refused: " + why);
-  client.unsent = to_bytes({.operation = Operation::kRefusal, .key = {}, .value = {}});
-  send_unsent(client);
-  return false;
+  StoreSession::Answer answer = client.session.take(message, options_.name, options_.secret);
+  if (!answer.refusal.empty()) warn("a connection from " + client.address + " was refused: " + answer.refusal);
+  client.unsent = std::move(answer.bytes);
+  return send_unsent(client) && answer.goes_on;
 }
 
 void StoreServer::warn(const std::string& line) {

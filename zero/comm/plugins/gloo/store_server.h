@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "handshake.h"
 #include "store_messages.h"
+#include "store_session.h"
 
 namespace zero_gloo {
 
@@ -44,13 +44,11 @@ class StoreServer {
   void abandon() { abandoned_ = true; }
 
  private:
-  enum class State { kNew, kGreeted, kProved };
   struct Client {
     int socket = -1;
-    State state = State::kNew;
     std::string address;
     std::chrono::steady_clock::time_point until;  // it has time to prove itself
-    Nonces nonces;
+    StoreSession session;
     MessageReader reader;
     std::vector<char> unsent;
     std::string waits_for;  // a key that is not there yet; empty: none
@@ -62,10 +60,8 @@ class StoreServer {
   bool serve_client(Client& client);
   bool answer(Client& client, Message message);
   bool greet(Client& client, const Message& message);
-  bool check_proof(Client& client, const Message& message);
   void answer_waiting();
   static bool send_unsent(Client& client);
-  bool refuse(Client& client, const char* why);
   void warn(const std::string& line);
   void drop(std::size_t client);
 
