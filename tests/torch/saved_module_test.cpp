@@ -113,6 +113,18 @@ TEST(SavedModule, AModuleWithOtherBuffersIsRefused) {
   EXPECT_NE(message_of<ConfigError>([&] { engine.load(folder / "c"); }).find("has no buffer/count"), std::string::npos);
 }
 
+TEST(SavedModule, AGeneratorsStateThatIsMissingIsAnError) {
+  const TemporaryFolder folder;
+  std::vector<World> worlds = World::in_process(1, {});
+  auto net = make_net();
+  auto engine = attach(*net, worlds.front(), {.stage = 2});
+  engine.save(folder / "c");
+  Manifest manifest = read_manifest(folder / "c");
+  std::erase_if(manifest.files.front().extras, [](const SavedExtra& extra) { return extra.name == "rng/cpu"; });
+  folder.write("c/manifest.json", to_text(manifest));
+  EXPECT_TRUE(says(message_of<IoError>([&] { engine.load(folder / "c"); }), "rank-00000.safetensors has no rng/cpu"));
+}
+
 TEST(SavedModule, InsideAGatheredScopeItIsRefused) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});

@@ -1,6 +1,7 @@
 // A run that was interrupted and goes on has the losses, weights and metrics of one that was not.
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <sstream>
 
@@ -61,6 +62,20 @@ class ResumeTest : public testing::Test {
     fs::remove(run.report());
     fs::remove(run.model());
     std::ofstream(run.metrics(), std::ios::app) << "{\"step\":" << step + 1 << ",\"lo";  // half a line
+  }
+
+  // As another program could have written it: vouched for, but not the same.
+  void edit_manifest(std::int64_t step, const std::function<void(Manifest&)>& edit) {
+    const fs::path path = RunFolder(folder_ / "run").checkpoints().path_of(step);
+    Manifest manifest = read_manifest(path);
+    edit(manifest);
+    std::ofstream(path / kManifestName, std::ios::binary) << to_text(manifest);
+  }
+  void forget_extra(std::int64_t step, std::string_view name) {
+    edit_manifest(step, [&](Manifest& manifest) {
+      auto& extras = manifest.files.front().extras;
+      EXPECT_EQ(std::erase_if(extras, [&](const SavedExtra& extra) { return extra.name == name; }), 1U) << name;
+    });
   }
 
   // What the metrics say of each step, but for times; how evaluations lie between steps depends on those.
@@ -136,6 +151,38 @@ TEST_F(ResumeTest, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
   fs::resize_file(file, fs::file_size(file) - 1);
   EXPECT_EQ(run(whole, 2).report.parameters_sha256, expected.parameters_sha256);
   EXPECT_NE(out_.find("continuing after step 4 of 8"), std::string::npos) << out_;
+}
+
+TEST_F(ResumeTest, ACheckpointThatLacksAPartIsADamagedOne) {
+  const TrainJob whole = job(6, 2);
+  const RunReport expected = run(whole, 1).report;
+  const auto expect_passed_over = [&](std::string_view what) {
+    EXPECT_EQ(run(whole, 1).report.parameters_sha256, expected.parameters_sha256) << what;
+    EXPECT_NE(out_.find("continuing after step 2 of 6"), std::string::npos) << what << ": " << out_;
+  };
+  for (const auto* extra : {"rng/cpu", "run/losses", "run/grad_norms", "run/seconds", "run/skipped"}) {
+    forget_after(4);
+    forget_extra(4, extra);
+    expect_passed_over(extra);  // and made anew
+  }
+  for (const auto* key : {"samples", "rewinds", "spikes"}) {
+    forget_after(4);
+    edit_manifest(4, [&](Manifest& manifest) { EXPECT_EQ(manifest.run.erase(key), 1U) << key; });
+    expect_passed_over(key);
+    forget_after(4);
+    edit_manifest(4, [&](Manifest& manifest) { manifest.run.at(key) = "1?"; });
+    expect_passed_over(key);
+  }
+}
+
+TEST_F(ResumeTest, AnotherWorldTakesNoGeneratorAndSoMissesNone) {
+  run(job(6, 2), 1);
+  forget_after(4);
+  forget_extra(4, "rng/cpu");
+  TrainJob two = job(6, 2);
+  two.train.batch = 2;
+  run(two, 2);
+  EXPECT_NE(out_.find("continuing after step 4 of 6"), std::string::npos) << out_;
 }
 
 TEST_F(ResumeTest, WhereAllAreDamagedTheRunIsRefusedAndNothingIsLost) {

@@ -154,7 +154,9 @@ LoadedCheckpoint AttachedModule::load(const std::filesystem::path& path, const F
   }
   LoadedCheckpoint loaded = load_checkpoint(*engine_, path, calls);
   const bool same_world = std::ssize(loaded.manifest.files) == engine_->communicator().world();
-  take_extras(loaded.extras, buffers_, same_world && owns_generator(), path.string());
+  const bool with_generator = same_world && owns_generator();
+  if (with_generator) require_generators(loaded.manifest, path.string());
+  take_extras(loaded.extras, buffers_, with_generator, path.string());
   return loaded;
 }
 

@@ -16,7 +16,7 @@
 namespace zero {
 namespace {
 
-constexpr std::string_view kBuffer = "buffer/", kGenerator = "rng/cpu";
+constexpr std::string_view kBuffer = "buffer/", kGenerator = "rng/cpu", kSharedGenerator = "rng/shared";
 
 constexpr std::array kTypes{
     std::pair(at::kBool, ElementType::kBool),       std::pair(at::kByte, ElementType::kU8),
@@ -58,7 +58,31 @@ void take(const Extra& extra, at::Tensor& tensor, const std::string& path) {
   tensor.copy_(values);
 }
 
+std::vector<std::int64_t> generator_shape() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::scoped_lock lock(generator.mutex());
+  return generator.get_state().sizes().vec();
+}
+
+const SavedExtra* saved_extra(const SavedFile& file, std::string_view name) {
+  const auto found = std::ranges::find(file.extras, name, &SavedExtra::name);
+  return found == file.extras.end() ? nullptr : &*found;
+}
+
 }  // namespace
+
+void require_generators(const Manifest& manifest, const std::string& path) {
+  const auto refuse = [&path](const SavedFile& file, std::string_view reason) {
+    throw IoError(path, "load", 0, fmt::format("{} {}", file.name, reason));
+  };
+  const bool shared = saved_extra(manifest.files.front(), kSharedGenerator) != nullptr;
+  for (const SavedFile& file : manifest.files) {
+    const SavedExtra* const state = saved_extra(file, shared ? kSharedGenerator : kGenerator);
+    if (state == nullptr) refuse(file, fmt::format("has no {}: a random generator's state is missing", kGenerator));
+    if (!shared && (state->dtype != ElementType::kU8 || state->shape != generator_shape()))
+      refuse(file, fmt::format("has the {} of a generator that is not torch's", kGenerator));
+  }
+}
 
 void require_buffers(const std::vector<SavedExtra>& saved, const NamedBuffers& buffers, const std::string& path) {
   for (const auto& [name, tensor] : buffers) {
@@ -74,11 +98,13 @@ void require_buffers(const std::vector<SavedExtra>& saved, const NamedBuffers& b
 std::vector<Extra> extras_of(const NamedBuffers& buffers, bool with_generator) {
   std::vector<Extra> extras;
   for (const auto& [name, tensor] : buffers) extras.push_back(extra_of(fmt::format("{}{}", kBuffer, name), tensor));
-  if (with_generator) {
-    at::Generator generator = at::detail::getDefaultCPUGenerator();
-    const std::scoped_lock lock(generator.mutex());
-    extras.push_back(extra_of(std::string(kGenerator), generator.get_state()));
+  if (!with_generator) {
+    extras.push_back({.name = std::string(kSharedGenerator), .dtype = ElementType::kU8, .shape = {0}, .bytes = {}});
+    return extras;
   }
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::scoped_lock lock(generator.mutex());
+  extras.push_back(extra_of(std::string(kGenerator), generator.get_state()));
   return extras;
 }
 
@@ -86,8 +112,7 @@ void take_extras(const std::vector<Extra>& extras, NamedBuffers& buffers, bool w
                  const std::string& path) {
   c10::AutoGradMode no_gradients(false);
   for (auto& [name, tensor] : buffers) take(find(extras, fmt::format("{}{}", kBuffer, name), path), tensor, path);
-  // Ranks that were threads have saved none.
-  if (!with_generator || std::ranges::find(extras, kGenerator, &Extra::name) == extras.end()) return;
+  if (!with_generator || std::ranges::find(extras, kSharedGenerator, &Extra::name) != extras.end()) return;
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::scoped_lock lock(generator.mutex());
   at::Tensor state = generator.get_state();

@@ -1,7 +1,11 @@
 // What a checkpoint keeps of a rank beside the engine's states: module buffers, and torch's random generator.
 //
 //   std::vector<Extra> extras = extras_of(buffers, /*with_generator=*/true);     // "buffer/NAME", "rng/cpu"
+//   require_generators(manifest, path);                                          // of a world of the same size
 //   take_extras(extras, buffers, /*with_generator=*/true, path);
+//
+// Threads share one generator, whose state is none of theirs: they save "rng/shared", which is empty, instead. So every
+// rank's file says which it is, and one that says neither is damaged.
 //
 // Local. Throws ConfigError for a buffer that is missing in the checkpoint, or is another there.
 #pragma once
@@ -21,7 +25,12 @@ using NamedBuffers = std::vector<std::pair<std::string, at::Tensor>>;
 // Throws what take_extras() would, by what a manifest says.
 void require_buffers(const std::vector<SavedExtra>& saved, const NamedBuffers& buffers, const std::string& path);
 
+// Throws IoError (error_number() 0), by what the manifest says and so on every rank alike, unless every rank has saved
+// its generator's state, of the size that this torch's has, or every rank that it shared one.
+void require_generators(const Manifest& manifest, const std::string& path);
+
 std::vector<Extra> extras_of(const NamedBuffers& buffers, bool with_generator);
+// A generator that was shared is left as it is.
 void take_extras(const std::vector<Extra>& extras, NamedBuffers& buffers, bool with_generator, const std::string& path);
 
 }  // namespace zero

@@ -16,23 +16,38 @@
 namespace zero {
 namespace {
 
-constexpr std::string_view kLosses = "run/losses", kNorms = "run/grad_norms", kSeconds = "run/seconds",
-                           kSkipped = "run/skipped";
+// Rank 0's.
+struct Series {
+  std::string_view name;
+  ElementType dtype;
+};
+constexpr Series kLosses{"run/losses", ElementType::kF32}, kNorms{"run/grad_norms", ElementType::kF64},
+    kSeconds{"run/seconds", ElementType::kF64}, kSkipped{"run/skipped", ElementType::kI64};
 
 template <typename T>
-Extra series(std::string_view name, ElementType dtype, const std::vector<T>& values) {
+Extra extra_of(const Series& series, const std::vector<T>& values) {
   const auto bytes = std::as_bytes(std::span(values));
-  return {.name = std::string(name),
-          .dtype = dtype,
+  return {.name = std::string(series.name),
+          .dtype = series.dtype,
           .shape = {std::ssize(values)},
           .bytes = std::vector<std::byte>(bytes.begin(), bytes.end())};
 }
 
-// Only rank 0 has them.
+// Throws, by what the manifest says and so on every rank alike, where one is missing.
+void require_series(const Manifest& manifest, const std::filesystem::path& path) {
+  for (const Series& series : {kLosses, kNorms, kSeconds, kSkipped}) {
+    const auto& extras = manifest.files.front().extras;
+    const auto found = std::ranges::find(extras, series.name, &SavedExtra::name);
+    if (found == extras.end() || found->dtype != series.dtype)
+      throw IoError(path.string(), "load", 0, fmt::format("has no {}, or not as zero train saves it", series.name));
+  }
+}
+
+// Of rank 0; the others have none.
 template <typename T>
-std::vector<T> series_in(const std::vector<Extra>& extras, std::string_view name) {
+std::vector<T> values_in(const std::vector<Extra>& extras, const Series& series) {
   for (const Extra& extra : extras) {
-    if (extra.name != name) continue;
+    if (extra.name != series.name) continue;
     std::vector<T> values(extra.bytes.size() / sizeof(T));
     if (!values.empty()) std::memcpy(values.data(), extra.bytes.data(), values.size() * sizeof(T));
     return values;
@@ -50,21 +65,22 @@ std::vector<T> of_rank_0(Communicator& comm, const std::vector<T>& values) {
   return theirs;
 }
 
-// -1: it is not there.
-std::int64_t number_in(const Manifest& manifest, const std::string& key) {
+std::int64_t count_in(const Manifest& manifest, const std::string& key, const std::filesystem::path& path) {
   const auto found = manifest.run.find(key);
-  std::int64_t number = -1;
-  if (found != manifest.run.end())
-    std::from_chars(found->second.data(), found->second.data() + found->second.size(), number);
-  return number;
+  if (found == manifest.run.end())
+    throw IoError(path.string(), "load", 0, fmt::format("does not say the run's \"{}\"", key));
+  const std::string& text = found->second;
+  std::int64_t count = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < 0)
+    throw IoError(path.string(), "load", 0, fmt::format("says of the run: {} = \"{}\"", key, text));
+  return count;
 }
 
-std::int64_t number_in(const Manifest& manifest, const std::string& key, const std::filesystem::path& path) {
-  const std::int64_t number = number_in(manifest, key);
-  if (number < 0)
-    throw ConfigError("run.dir", path.string(), fmt::format("a checkpoint that does not say its \"{}\"", key),
+void require_of_a_run(const Manifest& manifest, const std::filesystem::path& path) {
+  if (!manifest.run.contains("step"))
+    throw ConfigError("run.dir", path.string(), "a checkpoint that does not say its \"step\"",
                       "it was not written by `zero train`: engine.load() takes it");
-  return number;
 }
 
 std::filesystem::path nearest_existing(std::filesystem::path folder) {
@@ -128,14 +144,16 @@ std::vector<std::int64_t> RunCheckpoints::steps() {
 Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
   const auto path = saved.in_memory ? kept_->path_of(saved.step) : folder_.path_of(saved.step);
   LoadedCheckpoint loaded = saved.in_memory ? engine.load(path, kept_->files_of(saved.step)) : engine.load(path);
-  RunState state{.step = number_in(loaded.manifest, "step", path),
-                 .samples = number_in(loaded.manifest, "samples", path),
-                 .losses = of_rank_0(comm_, series_in<float>(loaded.extras, kLosses)),
-                 .grad_norms = of_rank_0(comm_, series_in<double>(loaded.extras, kNorms)),
-                 .seconds = of_rank_0(comm_, series_in<double>(loaded.extras, kSeconds)),
-                 .skipped = of_rank_0(comm_, series_in<std::int64_t>(loaded.extras, kSkipped)),
-                 .rewinds = std::max<std::int64_t>(number_in(loaded.manifest, "rewinds"), 0),
-                 .spikes = std::max<std::int64_t>(number_in(loaded.manifest, "spikes"), 0)};
+  require_of_a_run(loaded.manifest, path);
+  require_series(loaded.manifest, path);
+  RunState state{.step = count_in(loaded.manifest, "step", path),
+                 .samples = count_in(loaded.manifest, "samples", path),
+                 .losses = of_rank_0(comm_, values_in<float>(loaded.extras, kLosses)),
+                 .grad_norms = of_rank_0(comm_, values_in<double>(loaded.extras, kNorms)),
+                 .seconds = of_rank_0(comm_, values_in<double>(loaded.extras, kSeconds)),
+                 .skipped = of_rank_0(comm_, values_in<std::int64_t>(loaded.extras, kSkipped)),
+                 .rewinds = count_in(loaded.manifest, "rewinds", path),
+                 .spikes = count_in(loaded.manifest, "spikes", path)};
   for (const std::size_t values : {state.losses.size(), state.grad_norms.size(), state.seconds.size()})
     if (static_cast<std::int64_t>(values) != state.step)
       throw IoError(path.string(), "load", 0, fmt::format("{} values of {} steps", values, state.step));
@@ -173,9 +191,8 @@ SaveContents RunCheckpoints::contents_of(const RunState& state, std::string conf
                                 {"spikes", fmt::format("{}", state.spikes)}},
                         .config = std::move(config)};
   if (comm_.rank() == 0)
-    contents.extras = {
-        series(kLosses, ElementType::kF32, state.losses), series(kNorms, ElementType::kF64, state.grad_norms),
-        series(kSeconds, ElementType::kF64, state.seconds), series(kSkipped, ElementType::kI64, state.skipped)};
+    contents.extras = {extra_of(kLosses, state.losses), extra_of(kNorms, state.grad_norms),
+                       extra_of(kSeconds, state.seconds), extra_of(kSkipped, state.skipped)};
   return contents;
 }
 
