@@ -1,0 +1,173 @@
+// Exact resume, as users do it: `zero train` for K steps, and the same command for K more, has the bits of 2 K steps at
+// once: losses, gradient norms and weights. The ranks are processes, so that dropout may draw (threads share a
+// generator). The cells are those of resume_cells.h.
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "resume_cells.h"
+#include "tests/cli/command.h"
+
+namespace zero {
+namespace {
+
+using testing::ResumeCell;
+using Json = nlohmann::json;
+
+constexpr std::array kTypeNames{"fp32", "bf16"};
+constexpr std::array kDropouts{"0.0", "0.1"};
+constexpr int kHalfOfTheSteps = 3;
+
+std::string describe(const ResumeCell& cell) {
+  constexpr std::array kTypes{"Fp32", "Bf16"};
+  constexpr std::array kDropped{"", "Dropout"};
+  constexpr std::array kPlaces{"Device", "Host", "Disk"};
+  return fmt::format("Stage{}{}Accumulate{}{}{}World{}", cell.stage, kTypes[cell.type], cell.accumulate,
+                     kDropped[cell.dropout], kPlaces[cell.place], cell.world);
+}
+
+// What a stage holds whole stays on the device.
+std::string placement_of(const ResumeCell& cell) {
+  if (cell.place == testing::kDevice) return "";
+  const std::string_view tier = cell.place == testing::kHost ? "host" : "disk";
+  std::string text = fmt::format("optimizer = {{{} = 1}}\n", tier);
+  if (cell.stage >= 2) text += fmt::format("gradient = {{{} = 1}}\n", tier);
+  if (cell.stage == 3) text += fmt::format("parameter = {{{} = 1}}\n", tier);
+  if (cell.place == testing::kDisk) text += "disk = [\"tier\"]\n";
+  return text;
+}
+
+// The learning rate of a step does not depend on how many there are. One thread a rank, as bits are promised for equal
+// threads; no validation split, whose text would take most of the time.
+std::string config_of(const ResumeCell& cell) {
+  return fmt::format(R"([model]
+layers = 1
+width = 32
+heads = 2
+context = 16
+dropout = {}
+[data]
+path = "{}/examples/shakespeare/input.txt"
+validation = 0
+[train]
+batch = 2
+accumulate = {}
+dtype = "{}"
+clip = 1.0
+[optimizer]
+lr = 1e-2
+[schedule]
+name = "constant"
+warmup = 2
+[zero]
+stage = {}
+{}[run]
+threads = 1
+)",
+                     kDropouts[cell.dropout], ZERO_SOURCE_DIR, cell.accumulate, kTypeNames[cell.type], cell.stage,
+                     placement_of(cell));
+}
+
+std::vector<ResumeCell> cells() {
+  const char* const wanted = std::getenv("ZERO_RESUME_CELLS");
+  if (wanted != nullptr && std::string_view(wanted) == "all") return testing::all_resume_cells();
+  return {testing::kResumeCells.begin(), testing::kResumeCells.end()};
+}
+
+// What always leaves the device where anything does. `key`: bytes of each rank, which is absent where nothing did.
+std::int64_t moments_in(const Json& report, const std::string& key) {
+  std::int64_t total = 0;
+  if (!report.contains(key)) return total;
+  for (const Json& rank : report.at(key)) total += rank.at("moment").get<std::int64_t>();
+  return total;
+}
+
+// One folder for all cells: what the machine's disk manages is probed once.
+class ResumeRuns : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<Folder>();
+    std::filesystem::create_directory(folder_->path() / "tier");
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  // Of this many steps, into the folder `run`; a test failure where it fails.
+  static Ran train(const ResumeCell& cell, const std::string& run, int steps, int checkpoint_every) {
+    folder_->write("c.toml", config_of(cell));
+    const Ran ran = folder_->zero(fmt::format("train c.toml -n {} --run.dir {} --train.steps {} --checkpoint.every {}",
+                                              cell.world, run, steps, checkpoint_every),
+                                  "timeout 200");
+    EXPECT_EQ(ran.status, 0) << ran.errors << ran.output;
+    return ran;
+  }
+  static Json report_of(const std::string& run) {
+    return Json::parse(folder_->read(run + "/report.json"), nullptr, /*allow_exceptions=*/false);
+  }
+
+  static inline std::unique_ptr<Folder> folder_;
+};
+
+class ResumeBits : public ResumeRuns, public ::testing::WithParamInterface<ResumeCell> {};
+
+TEST_P(ResumeBits, AreThoseOfARunThatWasNotInterrupted) {
+  const ResumeCell& cell = GetParam();
+  const std::string whole = describe(cell) + "-whole", halves = describe(cell) + "-halves";
+  train(cell, whole, 2 * kHalfOfTheSteps, 0);
+  const Json expected = report_of(whole);
+  ASSERT_TRUE(expected.is_object()) << "no report";
+  ASSERT_EQ(expected.at("loss_bits").size(), std::size_t{2 * kHalfOfTheSteps});
+
+  train(cell, halves, kHalfOfTheSteps, kHalfOfTheSteps);
+  const Ran resumed = train(cell, halves, 2 * kHalfOfTheSteps, kHalfOfTheSteps);
+  EXPECT_NE(resumed.output.find(fmt::format("continuing after step {} of {}", kHalfOfTheSteps, 2 * kHalfOfTheSteps)),
+            std::string::npos)
+      << resumed.output;
+  const Json seen = report_of(halves);
+  ASSERT_TRUE(seen.is_object()) << "no report";
+
+  // That the run was the one that is named above.
+  EXPECT_EQ(seen.at("world"), cell.world);
+  EXPECT_EQ(seen.at("stage"), cell.stage);
+  EXPECT_EQ(seen.at("dtype"), kTypeNames[cell.type]);
+  EXPECT_EQ(moments_in(seen, "host_memory_bytes") > 0, cell.place == testing::kHost);
+  EXPECT_EQ(moments_in(seen, "disk_bytes") > 0, cell.place == testing::kDisk);
+
+  EXPECT_EQ(seen.at("loss_bits"), expected.at("loss_bits"));
+  EXPECT_EQ(seen.at("grad_norms"), expected.at("grad_norms"));
+  EXPECT_EQ(seen.at("parameters_sha256"), expected.at("parameters_sha256"));
+}
+
+// A training that does not depend on what is varied would prove nothing.
+TEST_F(ResumeRuns, DependOnTypeMicroBatchesAndDropout) {
+  const ResumeCell base{.stage = 1,
+                        .type = testing::kFp32,
+                        .accumulate = 1,
+                        .dropout = testing::kWithout,
+                        .place = testing::kDevice,
+                        .world = 1};
+  ResumeCell type = base, accumulate = base, dropout = base;
+  type.type = testing::kBf16;
+  accumulate.accumulate = 2;
+  dropout.dropout = testing::kDropout;
+  std::vector<std::string> weights;
+  for (const ResumeCell& cell : {base, type, accumulate, dropout}) {
+    train(cell, describe(cell) + "-varied", kHalfOfTheSteps, 0);
+    weights.push_back(report_of(describe(cell) + "-varied").value("parameters_sha256", "none"));
+  }
+  for (std::size_t i = 1; i < weights.size(); ++i) EXPECT_NE(weights[i], weights.front()) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, ResumeBits, ::testing::ValuesIn(cells()),
+                         [](const auto& info) { return describe(info.param); });
+
+}  // namespace
+}  // namespace zero

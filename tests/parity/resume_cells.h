@@ -1,0 +1,89 @@
+// The cells of resume_bits_test.cpp: which interrupted runs stand for all of them.
+//
+// Six factors have 4 * 2 * 2 * 2 * 3 * 3 = 288 combinations, and each is three runs of the real command. The table
+// holds every pair of settings of any two factors, in as few cells as that can be done (stages and tiers alone make
+// twelve). It was found by a greedy search over random seeds, and of the shortest ones has the fewest ranks. That it
+// covers is checked below, by the compiler. ZERO_RESUME_CELLS=all in the environment runs every combination instead.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace zero::testing {
+
+enum ResumeType : std::uint8_t { kFp32, kBf16 };
+enum Dropout : std::uint8_t { kWithout, kDropout };
+enum Place : std::uint8_t { kDevice, kHost, kDisk };  // of all states that the stage lets leave the device
+
+struct ResumeCell {
+  int stage;
+  ResumeType type;
+  int accumulate;
+  Dropout dropout;
+  Place place;
+  int world;
+};
+
+inline constexpr std::array kWorlds{1, 2, 4};
+
+// clang-format off
+inline constexpr std::array kResumeCells{
+    ResumeCell{0, kFp32, 2, kWithout, kDisk, 2},
+    ResumeCell{0, kBf16, 1, kWithout, kHost, 4},
+    ResumeCell{0, kBf16, 1, kDropout, kDevice, 1},
+    ResumeCell{1, kFp32, 2, kWithout, kDevice, 1},
+    ResumeCell{1, kFp32, 2, kDropout, kHost, 4},
+    ResumeCell{1, kBf16, 1, kWithout, kDisk, 2},
+    ResumeCell{2, kFp32, 1, kDropout, kDevice, 2},
+    ResumeCell{2, kBf16, 1, kWithout, kHost, 1},
+    ResumeCell{2, kBf16, 2, kWithout, kDisk, 4},
+    ResumeCell{3, kFp32, 1, kWithout, kDevice, 4},
+    ResumeCell{3, kBf16, 1, kWithout, kHost, 2},
+    ResumeCell{3, kBf16, 2, kDropout, kDisk, 1},
+};
+// clang-format on
+
+inline std::vector<ResumeCell> all_resume_cells() {
+  std::vector<ResumeCell> cells;
+  for (int stage = 0; stage <= 3; ++stage)
+    for (const ResumeType type : {kFp32, kBf16})
+      for (const int accumulate : {1, 2})
+        for (const Dropout dropout : {kWithout, kDropout})
+          for (const Place place : {kDevice, kHost, kDisk})
+            for (const int world : kWorlds) cells.push_back({stage, type, accumulate, dropout, place, world});
+  return cells;
+}
+
+// ---- the proof that the table covers --------------------------------------------------------------------------------
+
+inline constexpr std::array kResumeLevels{4, 2, 2, 2, 3, 3};
+
+constexpr std::array<int, kResumeLevels.size()> levels_of(const ResumeCell& cell) {
+  return {cell.stage, cell.type, cell.accumulate - 1, cell.dropout, cell.place, cell.world / 2};
+}
+
+constexpr bool holds_pair(std::size_t a, int level_of_a, std::size_t b, int level_of_b) {
+  for (const ResumeCell& cell : kResumeCells) {
+    if (levels_of(cell)[a] == level_of_a && levels_of(cell)[b] == level_of_b) return true;
+  }
+  return false;
+}
+
+constexpr bool resume_cells_cover_pairs() {
+  for (std::size_t a = 0; a < kResumeLevels.size(); ++a) {
+    for (std::size_t b = a + 1; b < kResumeLevels.size(); ++b) {
+      for (int i = 0; i < kResumeLevels[a]; ++i) {
+        for (int j = 0; j < kResumeLevels[b]; ++j) {
+          if (!holds_pair(a, i, b, j)) return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+static_assert(resume_cells_cover_pairs());
+
+}  // namespace zero::testing
