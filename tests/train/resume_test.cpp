@@ -195,14 +195,28 @@ TEST_F(ResumeTest, WhereAllAreDamagedTheRunIsRefusedAndNothingIsLost) {
   EXPECT_TRUE(fs::exists(RunFolder(folder_ / "run").checkpoints().path_of(4) / "rank-00000.safetensors"));
 }
 
-TEST_F(ResumeTest, WhatTheConfigurationChangesIsSaid) {
+TEST_F(ResumeTest, WhatComesFromTheCheckpointAndWhatFromTheConfigurationIsSaid) {
   run(job(4, 2), 1);
   forget_after(2);
+  run(job(4, 2), 1);
+  EXPECT_NE(out_.find("  from the checkpoint: parameter, exp_avg, exp_avg_sq; 2 updates, 8 samples drawn\n"
+                      "  from the configuration: everything else, as it was then\n"),
+            std::string::npos)
+      << out_;
+  forget_after(2);
   TrainJob changed = job(4, 2);
+  changed.config_text = "[data]\na = 1\nb = 2\nc = 3\nd = 4\n\n[train]\nlr = 0.005\n";
+  run(changed, 1);
+  EXPECT_NE(out_.find("  from the configuration: everything else, of which changed:\n"
+                      "    data.a = (none) -> 1\n    data.b = (none) -> 2\n    data.c = (none) -> 3\n"
+                      "    data.d = (none) -> 4\n    train.lr = 0.01 -> 0.005\n"),
+            std::string::npos)
+      << out_;
+  EXPECT_EQ(read_file(folder_ / "run/config.toml"), changed.config_text);
+  forget_after(2);
   changed.config_text = "[train]\nlr = 0.005\n";
   run(changed, 1);
-  EXPECT_NE(out_.find("as the configuration says now: train.lr = 0.005, not 0.01"), std::string::npos) << out_;
-  EXPECT_EQ(read_file(folder_ / "run/config.toml"), changed.config_text);
+  EXPECT_NE(out_.find("of which changed: train.lr = 0.01 -> 0.005\n"), std::string::npos) << out_;
 }
 
 TEST_F(ResumeTest, AFinishedRunIsDoneAndMoreStepsGoOnWithIt) {

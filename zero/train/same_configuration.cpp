@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
@@ -12,11 +13,13 @@
 namespace zero {
 namespace {
 
-constexpr std::size_t kMostKeys = 4;
+constexpr std::size_t kMostOnOneLine = 4;
+
+using Keys = std::map<std::string, std::string, std::less<>>;
 
 // "section.key" -> value, of the TOML that resolved_toml() writes: one key a line.
-std::map<std::string, std::string, std::less<>> keys_of(std::string_view toml) {
-  std::map<std::string, std::string, std::less<>> keys;
+Keys keys_of(std::string_view toml) {
+  Keys keys;
   std::string section;
   while (!toml.empty()) {
     const std::string_view line = toml.substr(0, toml.find('\n'));
@@ -31,20 +34,39 @@ std::map<std::string, std::string, std::less<>> keys_of(std::string_view toml) {
   return keys;
 }
 
+std::string value_of(const Keys& keys, const std::string& key) {
+  const auto found = keys.find(key);
+  return found == keys.end() ? "(none)" : found->second;
+}
+
+// `format` makes text of a key and its two values.
+template <typename Format>
+std::string differences(std::string_view one, std::string_view other, Format format) {
+  const Keys ours = keys_of(one), theirs = keys_of(other);
+  Keys both = ours;
+  both.insert(theirs.begin(), theirs.end());
+  std::vector<std::string> texts;
+  for (const auto& [key, ignored] : both) {
+    const std::string our_value = value_of(ours, key), their_value = value_of(theirs, key);
+    if (our_value != their_value) texts.push_back(format(key, our_value, their_value));
+  }
+  if (texts.empty()) return "";
+  return texts.size() > kMostOnOneLine ? fmt::format("\n    {}", fmt::join(texts, "\n    "))
+                                       : fmt::format(" {}", fmt::join(texts, "; "));
+}
+
 }  // namespace
 
 std::string differing_keys(std::string_view theirs, std::string_view expected) {
-  const auto keys = keys_of(theirs), others = keys_of(expected);
-  std::string text;
-  std::size_t found = 0;
-  for (const auto& [key, value] : keys) {
-    const auto other = others.find(key);
-    if (other == others.end() || other->second == value) continue;
-    if (++found > kMostKeys) continue;
-    text += fmt::format("{}{} = {}, not {}", found > 1 ? "; " : "", key, value, other->second);
-  }
-  if (found > kMostKeys) text += fmt::format("; and {} more", found - kMostKeys);
-  return text;
+  return differences(theirs, expected, [](const auto& key, const auto& value, const auto& other) {
+    return fmt::format("{} = {}, not {}", key, value, other);
+  });
+}
+
+std::string changed_keys(std::string_view before, std::string_view now) {
+  return differences(before, now, [](const auto& key, const auto& old_value, const auto& new_value) {
+    return fmt::format("{} = {} -> {}", key, old_value, new_value);
+  });
 }
 
 void require_same_configuration(Communicator& comm, std::uint64_t hash, std::string_view text) {
@@ -56,7 +78,7 @@ void require_same_configuration(Communicator& comm, std::uint64_t hash, std::str
   const std::string keys = differing_keys(texts[rank], texts.front());
   throw ConfigError(
       "configuration", fmt::format("rank {}", rank),
-      fmt::format("differs from rank 0's{}{}", keys.empty() ? "" : ": ", keys),
+      fmt::format("differs from rank 0's{}{}", keys.empty() ? "" : ":", keys),
       "start every rank with the same file, flags and ZERO_ variables; `config.toml` of a run is complete");
 }
 

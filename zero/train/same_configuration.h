@@ -17,8 +17,11 @@ namespace zero {
 // the resolved configuration.
 void require_same_configuration(Communicator& comm, std::uint64_t hash, std::string_view text);
 
-// Local. The keys of two resolved configurations that differ: "train.steps = 7, not 6; run.dir = ...", four at most,
-// and empty when none does.
+// Local. What follows a colon: the keys of two resolved configurations that differ, all of them,
+// " train.steps = 7, not 6; run.dir = ...", more than four on a line of their own each. "(none)" is the value of a key
+// that one does not have. Empty when none differs.
 std::string differing_keys(std::string_view theirs, std::string_view expected);
+// The same: " train.steps = 6 -> 7; run.dir = ...".
+std::string changed_keys(std::string_view before, std::string_view now);
 
 }  // namespace zero

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -190,8 +191,11 @@ class Trainer {
     last_report_ = engine_->report();
     progress_.line(fmt::format("continuing after step {} of {}: {}, saved by {} ranks", done_.step, job_.train.steps,
                                resumed.place, resumed.manifest.files.size()));
-    if (const std::string changed = differing_keys(job_.config_text, resumed.manifest.config); !changed.empty())
-      progress_.line(fmt::format("  as the configuration says now: {}", changed));
+    progress_.line(fmt::format("  from the checkpoint: {}; {} updates, {} samples drawn",
+                               fmt::join(resumed.manifest.states, ", "), resumed.manifest.steps, done_.samples));
+    const std::string changed = changed_keys(resumed.manifest.config, job_.config_text);
+    progress_.line(fmt::format("  from the configuration: everything else, {}{}",
+                               changed.empty() ? "as it was then" : "of which changed:", changed));
   }
 
   Resumed take_newest_checkpoint(std::int64_t newest = std::numeric_limits<std::int64_t>::max()) {
