@@ -44,7 +44,7 @@ TEST(RankLayout, TheHeaderIsThatOfASafetensorsFile) {
   const RankLayout layout = lay_out_rank(specs, units, kStates, 2, 1, extras);
   std::string file = layout.header;
   file.resize(static_cast<std::size_t>(layout.size_bytes));
-  const auto header = parse_safetensors_header(std::as_bytes(std::span(file)), "f");
+  const auto header = parse_safetensors_header(std::as_bytes(std::span(file)), std::ssize(file), "f");
   EXPECT_EQ(header.entries.size(), layout.slices.size() + 1);
   for (std::size_t i = 0; i < layout.slices.size(); ++i) {
     EXPECT_EQ(header.entries[i].begin + header.buffer_begin, layout.slices[i].offset);

@@ -1,8 +1,10 @@
 #include "zero/checkpoint/safetensors_file.h"
 
-#include <cstring>
+#include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -23,6 +25,12 @@ const std::string kByPython =
     R"("s":{"dtype":"U8","shape":[],"data_offsets":[28,29]}}   )" +
     std::string("\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\x3f\0\0\0\x40\x07", 29);
 
+std::vector<float> floats_of(const SafetensorsFile& file, std::string_view name) {
+  std::vector<float> values(static_cast<std::size_t>(file.at(name).numel()));
+  file.read(file.at(name), 0, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
 TEST(SafetensorsFile, ReadsWhatPythonWrote) {
   const TemporaryFolder folder;
   const auto file = SafetensorsFile::open(folder.write("model.safetensors", kByPython));
@@ -30,22 +38,38 @@ TEST(SafetensorsFile, ReadsWhatPythonWrote) {
   ASSERT_EQ(file.entries().size(), 4u);
   EXPECT_EQ(file.at("i").dtype, ElementType::kI64);
   EXPECT_EQ(file.at("i").shape, (std::vector<std::int64_t>{2, 1}));
-  float w[3];
-  ASSERT_EQ(file.bytes(file.at("w")).size(), sizeof(w));
-  std::memcpy(w, file.bytes(file.at("w")).data(), sizeof(w));
-  EXPECT_EQ(w[0], 0.0f);
-  EXPECT_EQ(w[1], 1.0f);
-  EXPECT_EQ(w[2], 2.0f);
-  EXPECT_EQ(file.bytes(file.at("s"))[0], std::byte{7});
-  EXPECT_TRUE(file.bytes(file.at("e")).empty());
+  EXPECT_EQ(floats_of(file, "w"), (std::vector<float>{0, 1, 2}));
+  std::byte s{};
+  file.read(file.at("s"), 0, {&s, 1});
+  EXPECT_EQ(s, std::byte{7});
+  EXPECT_EQ(file.at("e").size_bytes(), 0);
+}
+
+TEST(SafetensorsFile, ReadsFromTheMiddleOfATensor) {
+  const TemporaryFolder folder;
+  const auto file = SafetensorsFile::open(folder.write("model.safetensors", kByPython));
+  float last = 0;
+  file.read(file.at("w"), 8, std::as_writable_bytes(std::span(&last, 1)));
+  EXPECT_EQ(last, 2.0f);
+  EXPECT_THROW(file.read(file.at("w"), 12, std::as_writable_bytes(std::span(&last, 1))), InternalError)
+      << "what lies behind it is another's";
+}
+
+TEST(SafetensorsFile, AFileThatShrinksWhileItIsReadIsAnErrorWithPathOperationAndBytes) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("model.safetensors", kByPython);
+  const auto file = SafetensorsFile::open(path);
+  std::filesystem::resize_file(path, kByPython.size() - 6);  // of w, 7 bytes are left
+  const auto message = message_of<IoError>([&] { floats_of(file, "w"); });
+  EXPECT_TRUE(says(message, path.string() + ": read of 5 bytes at "));
+  EXPECT_TRUE(says(message, "the file ends before: it has become shorter since it was opened"));
 }
 
 TEST(SafetensorsFile, CanBeMoved) {
   const TemporaryFolder folder;
   auto first = SafetensorsFile::open(folder.write("model.safetensors", kByPython));
-  const auto* const data = first.bytes(first.at("w")).data();
   const SafetensorsFile second = std::move(first);
-  EXPECT_EQ(second.bytes(second.at("w")).data(), data);
+  EXPECT_EQ(floats_of(second, "w"), (std::vector<float>{0, 1, 2}));
 }
 
 TEST(SafetensorsFile, ATensorThatIsAbsentIsNamed) {

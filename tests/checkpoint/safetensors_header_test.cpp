@@ -27,7 +27,7 @@ std::string file_of(std::string_view json, std::size_t data_bytes) {
 }
 
 SafetensorsHeader parse(std::string_view file) {
-  return parse_safetensors_header(std::as_bytes(std::span(file)), "model.safetensors");
+  return parse_safetensors_header(std::as_bytes(std::span(file)), std::ssize(file), "model.safetensors");
 }
 
 std::string refusal(std::string_view json, std::size_t data_bytes = 0) {

@@ -24,6 +24,12 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
 }
 
+std::vector<std::byte> bytes_in(const SafetensorsFile& file, std::string_view name) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(file.at(name).size_bytes()));
+  file.read(file.at(name), 0, bytes);
+  return bytes;
+}
+
 TEST(SafetensorsWriter, WhatIsWrittenIsReadBack) {
   const TemporaryFolder folder;
   const auto path = folder / "model.safetensors";
@@ -38,9 +44,9 @@ TEST(SafetensorsWriter, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(file.metadata(), (SafetensorsMetadata{{"format", "pt"}}));
   EXPECT_EQ(file.entries()[0].name, "w");
   EXPECT_EQ(file.at("w").shape, (std::vector<std::int64_t>{2, 3}));
-  EXPECT_EQ(std::memcmp(file.bytes(file.at("w")).data(), w.data(), 24), 0);
-  EXPECT_EQ(std::memcmp(file.bytes(file.at("b")).data(), b.data(), 4), 0);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(file.bytes(file.at("w")).data()) % 8, 0u);
+  EXPECT_EQ(std::memcmp(bytes_in(file, "w").data(), w.data(), 24), 0);
+  EXPECT_EQ(std::memcmp(bytes_in(file, "b").data(), b.data(), 4), 0);
+  EXPECT_EQ((std::filesystem::file_size(path) - 28) % 8, 0u) << "where the byte buffer begins";
 }
 
 // As a trainer does it: shard after shard, in the order the units come.
@@ -63,7 +69,7 @@ TEST(SafetensorsWriter, PiecesMayComeInAnyOrderAndSize) {
       writer.write("x", static_cast<std::int64_t>(cuts[i]), bytes_of(values).subspan(cuts[i], cuts[i + 1] - cuts[i]));
     writer.commit();
     const auto file = SafetensorsFile::open(folder / "file");
-    EXPECT_EQ(std::memcmp(file.bytes(file.at("x")).data(), values.data(), values.size()), 0);
+    EXPECT_EQ(std::memcmp(bytes_in(file, "x").data(), values.data(), values.size()), 0);
   }
 }
 

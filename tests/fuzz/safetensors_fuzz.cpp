@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace zero;
   const auto file = std::as_bytes(std::span(data, size));
   try {
-    const SafetensorsHeader header = parse_safetensors_header(file, "fuzz");
+    const SafetensorsHeader header = parse_safetensors_header(file, std::ssize(file), "fuzz");
     std::int64_t covered = 0;
     for (const SafetensorsEntry& entry : header.entries) {
       if (entry.begin != covered || entry.end < entry.begin) std::abort();
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
     std::string again = render_safetensors_header(header.entries, header.metadata, "fuzz");
     again.append(static_cast<std::size_t>(covered), '\0');
-    const SafetensorsHeader same = parse_safetensors_header(std::as_bytes(std::span(again)), "fuzz");
+    const SafetensorsHeader same = parse_safetensors_header(std::as_bytes(std::span(again)), std::ssize(again), "fuzz");
     if (same.entries != header.entries || same.metadata != header.metadata) std::abort();
   } catch (const ConfigError&) {
   }

@@ -1,7 +1,9 @@
 #include "zero/train/weights.h"
 
 #include <cstring>
+#include <filesystem>
 #include <map>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -9,6 +11,7 @@
 #include "zero/base/sha256.h"
 #include "zero/checkpoint/safetensors_writer.h"
 #include "zero/models/gpt2.h"
+#include "zero/torch/deferred.h"
 
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
@@ -54,17 +57,33 @@ void expect_equal(const Tensors& a, const Tensors& b) {
 
 class Weights : public testing::Test {
  protected:
-  // What map_weights() says about a file of these tensors.
+  // What is said about a file of these tensors, before any value is read.
   std::string refusal(const Tensors& tensors) {
     write(file_, tensors);
     auto model = some_model();
-    return message_of<ConfigError>([&] { map_weights(*model, file_); });
+    return message_of<ConfigError>([&] { InitialWeights(*model, file_); });
   }
   Tensors loaded(const Tensors& tensors) {
     write(file_, tensors);
     auto model = some_model(2);
-    const auto file = map_weights(*model, file_);
+    read_weights(*model, file_);
     return tensors_of(*model);
+  }
+
+  // The same through an engine, at a stage that shards and one that does not.
+  Tensors attached(const Tensors& tensors) {
+    write(file_, tensors);
+    std::vector<Tensors> found(2);
+    for (const int stage : {0, 3}) {
+      run_ranks(2, [&](World& world) {
+        auto model = some_model(2);
+        const InitialWeights weights(*model, file_);
+        { const Attachment engine = attach(*model, world, {.stage = stage, .weights = weights.source()}); }
+        found[static_cast<std::size_t>(world.rank())] = tensors_of(*model);
+      });
+      expect_equal(found[0], found[1]);
+    }
+    return found[0];
   }
 
   TemporaryFolder folder_;
@@ -97,6 +116,54 @@ TEST_F(Weights, HalfPrecisionIsTakenIn) {
     rounded[name] = tensor.to(at::kHalf).to(at::kFloat);
   }
   expect_equal(loaded(half), rounded);
+  expect_equal(attached(half), rounded);
+}
+
+TEST_F(Weights, Bfloat16IsTakenInAsItIs) {
+  Tensors low, rounded;
+  for (const auto& [name, tensor] : tensors_) {
+    low[name] = tensor.to(at::kBFloat16);
+    rounded[name] = low[name].to(at::kFloat);
+  }
+  expect_equal(loaded(low), low);
+  expect_equal(attached(low), rounded);
+}
+
+TEST_F(Weights, LongTensorsComeInPieces) {
+  Gpt2 model(
+      Gpt2Options{.layers = 1, .width = 8, .heads = 2, .context = 4, .vocab = 70'000});  // more than 2^19 elements
+  Tensors half = tensors_of(*model);
+  for (auto& [name, tensor] : half) tensor = tensor.to(at::kHalf);
+  write(file_, half);
+  read_weights(*model, file_);
+  for (const auto& [name, tensor] : tensors_of(*model))
+    EXPECT_TRUE(torch::equal(tensor, half.at(name).to(at::kFloat))) << name;
+}
+
+TEST_F(Weights, AFileThatShrinksMeanwhileEndsTheAttachOnEveryRank) {
+  write(file_, tensors_);
+  const auto size = std::filesystem::file_size(file_);
+  run_ranks(2, [&](World& world) {
+    auto model = some_model(7);
+    const auto before = tensors_of(*model);
+    const InitialWeights weights(*model, file_);
+    world.communicator().barrier({.control = true}).wait();
+    if (world.rank() == 0) std::filesystem::resize_file(file_, size - 100);
+    const auto message = message_of<IoError>([&] { attach(*model, world, {.weights = weights.source()}); });
+    EXPECT_TRUE(says(message, file_.string() + ": read of "));
+    EXPECT_TRUE(says(message, "the file ends before"));
+    expect_equal(tensors_of(*model), before);
+  });
+}
+
+TEST_F(Weights, NothingOfADeferredModelIsBuilt) {
+  write(file_, tensors_);
+  run_ranks(1, [&](World& world) {
+    auto model = deferred([] { return some_model(); });
+    const InitialWeights weights(*model, file_);
+    { Attachment engine = attach(*model, world, {.stage = 3, .weights = weights.source()}); }
+    expect_equal(tensors_of(*model), tensors_);
+  });
 }
 
 TEST_F(Weights, AMissingTensorIsNamed) {
@@ -135,9 +202,9 @@ TEST_F(Weights, ComeBackAsTheyWere) {
   for (const int stage : {0, 3}) {
     run_ranks(2, [&](World& world) {
       auto model = some_model(7);
-      auto file = std::make_optional(map_weights(*model, file_));
-      Attachment engine = attach(*model, world, {.stage = stage});
-      file.reset();
+      auto weights = std::make_optional<InitialWeights>(*model, file_);
+      Attachment engine = attach(*model, world, {.stage = stage, .weights = weights->source()});
+      weights.reset();
       const auto saved = folder_ / ("saved" + std::to_string(stage) + ".safetensors");
       const auto sha = save_weights(engine, saved, world.rank() == 0);
       engine.abandon();
@@ -147,7 +214,7 @@ TEST_F(Weights, ComeBackAsTheyWere) {
       }
       expect_equal(loaded(tensors_), tensors_);
       auto reread = some_model(8);
-      const auto kept = map_weights(*reread, saved);
+      read_weights(*reread, saved);
       expect_equal(tensors_of(*reread), tensors_);
       Sha256 expected;
       for (const auto& [name, tensor] : tensors_) {
@@ -162,8 +229,8 @@ TEST_F(Weights, InBfloat16AreSavedRoundedAndHashedInFull) {
   write(file_, tensors_);
   run_ranks(1, [&](World& world) {
     auto model = some_model(7);
-    const auto file = map_weights(*model, file_);
-    Attachment engine = attach(*model, world, {.stage = 3, .dtype = DType::kBFloat16});
+    const InitialWeights weights(*model, file_);
+    Attachment engine = attach(*model, world, {.stage = 3, .dtype = DType::kBFloat16, .weights = weights.source()});
     const auto sha = save_weights(engine, folder_ / "saved.safetensors", true);
     engine.abandon();
     const auto saved = SafetensorsFile::open(folder_ / "saved.safetensors");

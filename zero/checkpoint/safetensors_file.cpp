@@ -1,22 +1,40 @@
 #include "zero/checkpoint/safetensors_file.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
+#include "zero/base/check.h"
 #include "zero/base/error.h"
-#include "zero/base/file.h"
+#include "zero/memory/file_calls.h"
 
 namespace zero {
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path, std::string_view key) {
   require_input_file(key, path);
-  return SafetensorsFile(path);
+  FileDescriptor file = FileDescriptor::open(path, O_RDONLY | O_NONBLOCK);
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) throw IoError(path.native(), "look at", errno);
+  if (!S_ISREG(info.st_mode)) throw IoError(path.native(), "open", 0, "is no regular file");
+  return {path.native(), std::move(file), static_cast<std::int64_t>(info.st_size)};
 }
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
-    : path_(path), file_(path), header_(parse_safetensors_header(file_.bytes(), path_)) {
+SafetensorsFile::SafetensorsFile(std::string path, FileDescriptor file, std::int64_t size_bytes)
+    : path_(std::move(path)), file_(std::move(file)), header_(read_header(size_bytes)) {
   for (std::size_t i = 0; i < header_.entries.size(); ++i) index_.emplace(header_.entries[i].name, i);
+}
+
+// The length first: memory is taken for a header that is no larger than the file and than what is allowed.
+SafetensorsHeader SafetensorsFile::read_header(std::int64_t size_bytes) const {
+  std::vector<std::byte> head(static_cast<std::size_t>(std::min<std::int64_t>(size_bytes, sizeof(std::uint64_t))));
+  read_at(0, head);
+  head.resize(safetensors_head_bytes(head, size_bytes, path_));
+  read_at(0, head);
+  return parse_safetensors_header(head, size_bytes, path_);
 }
 
 const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
@@ -34,9 +52,22 @@ const SafetensorsEntry& SafetensorsFile::at(std::string_view name) const {
                                 held.empty() ? "" : ", among them ", held, path_));
 }
 
-std::span<const std::byte> SafetensorsFile::bytes(const SafetensorsEntry& entry) const {
-  return file_.bytes().subspan(static_cast<std::size_t>(header_.buffer_begin + entry.begin),
-                               static_cast<std::size_t>(entry.size_bytes()));
+void SafetensorsFile::read(const SafetensorsEntry& entry, std::int64_t offset, std::span<std::byte> out) const {
+  ZERO_CHECK(offset >= 0 && offset + std::ssize(out) <= entry.size_bytes(), "{}: {} bytes at {} of {}", path_,
+             out.size(), offset, entry.name);
+  read_at(header_.buffer_begin + entry.begin + offset, out);
+}
+
+void SafetensorsFile::read_at(std::int64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t count = FileCalls::kernel().read(file_.get(), out, offset);
+    if (count == -EINTR) continue;
+    if (count <= 0)
+      throw IoError(path_, fmt::format("read of {} bytes at {}", out.size(), offset), static_cast<int>(-count),
+                    count < 0 ? "" : "the file ends before: it has become shorter since it was opened");
+    out = out.subspan(static_cast<std::size_t>(count));
+    offset += count;
+  }
 }
 
 }  // namespace zero

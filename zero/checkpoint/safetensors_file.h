@@ -1,14 +1,16 @@
-// A safetensors file, mapped and checked: every tensor's name, type, shape and bytes, nothing copied.
+// A safetensors file, opened and checked: every tensor's name, type and shape; values are read when they are asked for.
 //
 //   const auto file = SafetensorsFile::open("model.safetensors");
 //   const SafetensorsEntry& weight = file.at("wte.weight");
-//   file.bytes(weight);                        // valid while `file` lives; may be unaligned: memcpy from it
+//   file.read(weight, 0, bytes);               // its first bytes, as many as fit
 //
-// What is accepted is said in safetensors_header.h. ConfigError for a file that is missing or breaks a rule, IoError
-// when it cannot be mapped. Local; reading from several threads is safe.
+// What is accepted is said in safetensors_header.h. The header alone is held in memory. ConfigError for a file that is
+// missing or breaks a rule; IoError where it cannot be read, or has become shorter since it was opened. Local; reading
+// from several threads is safe.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -16,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "zero/base/mapped_file.h"
+#include "zero/base/file.h"
 #include "zero/checkpoint/safetensors_header.h"
 
 namespace zero {
@@ -30,13 +32,17 @@ class SafetensorsFile {
   const SafetensorsMetadata& metadata() const { return header_.metadata; }
   const SafetensorsEntry* find(std::string_view name) const;  // null: no such tensor
   const SafetensorsEntry& at(std::string_view name) const;    // ConfigError: no such tensor
-  std::span<const std::byte> bytes(const SafetensorsEntry& entry) const;
+  const std::string& path() const { return path_; }
+  // Bytes of one of its entries, from `offset` on. All of `out` must lie in it.
+  void read(const SafetensorsEntry& entry, std::int64_t offset, std::span<std::byte> out) const;
 
  private:
-  SafetensorsFile(const std::filesystem::path& path);
+  SafetensorsFile(std::string path, FileDescriptor file, std::int64_t size_bytes);
+  SafetensorsHeader read_header(std::int64_t size_bytes) const;
+  void read_at(std::int64_t offset, std::span<std::byte> out) const;
 
   std::string path_;
-  MappedFile file_;
+  FileDescriptor file_;
   SafetensorsHeader header_;
   std::map<std::string, std::size_t, std::less<>> index_;
 };

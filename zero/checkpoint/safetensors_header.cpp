@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "zero/base/check.h"
 #include "zero/base/error.h"
 
 namespace zero {
@@ -246,30 +247,39 @@ std::int64_t SafetensorsEntry::numel() const {
   return numel;
 }
 
-SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, std::string_view path) {
-  if (file.size() < kLengthBytes)
-    refuse(path, fmt::format("has {} bytes; a safetensors file has at least 8 and a header", file.size()));
+std::size_t safetensors_head_bytes(std::span<const std::byte> file, std::int64_t file_bytes, std::string_view path) {
+  if (file_bytes < static_cast<std::int64_t>(kLengthBytes))
+    refuse(path, fmt::format("has {} bytes; a safetensors file has at least 8 and a header", file_bytes));
+  ZERO_CHECK(file.size() >= kLengthBytes, "{}: its first {} bytes are wanted", path, kLengthBytes);
   std::uint64_t length;
   std::memcpy(&length, file.data(), kLengthBytes);
   if (length > kMaxHeaderBytes)
     refuse(path, fmt::format("its first 8 bytes announce a header of {} bytes; at most {} are allowed", length,
                              kMaxHeaderBytes));
-  if (length > file.size() - kLengthBytes)
-    refuse(path, fmt::format("announces a header of {} bytes, but only {} follow: the file is cut short", length,
-                             file.size() - kLengthBytes));
-  const std::string_view json(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
+  const std::uint64_t follow = static_cast<std::uint64_t>(file_bytes) - kLengthBytes;
+  if (length > follow)
+    refuse(path,
+           fmt::format("announces a header of {} bytes, but only {} follow: the file is cut short", length, follow));
+  return kLengthBytes + static_cast<std::size_t>(length);
+}
+
+SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, std::int64_t file_bytes,
+                                           std::string_view path) {
+  const std::size_t head = safetensors_head_bytes(file, file_bytes, path);
+  ZERO_CHECK(file.size() >= head, "{}: its first {} bytes are wanted", path, head);
+  const std::string_view json(reinterpret_cast<const char*>(file.data()) + kLengthBytes, head - kLengthBytes);
   if (!json.starts_with('{')) refuse(path, "the header does not start with '{'");
   // nlohmann takes a zero byte for the end of the input and would not look at what follows it.
   if (json.find('\0') != json.npos) refuse(path, "the header holds a zero byte");
 
   SafetensorsHeader header;
-  header.buffer_begin = static_cast<std::int64_t>(kLengthBytes + length);
+  header.buffer_begin = static_cast<std::int64_t>(head);
   HeaderHandler handler(path, header);
   nlohmann::json::sax_parse(json.begin(), json.end(), &handler);
   std::sort(header.entries.begin(), header.entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
-  check_cover(header.entries, static_cast<std::int64_t>(file.size()) - header.buffer_begin, path);
+  check_cover(header.entries, file_bytes - header.buffer_begin, path);
   return header;
 }
 

@@ -45,8 +45,13 @@ struct SafetensorsHeader {
   std::int64_t buffer_begin = 0;  // bytes from the start of the file: 8 + N
 };
 
-// `file` is the whole file (only the header is touched); `path` is what errors call it.
-SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, std::string_view path);
+// How many of the file's first bytes the header takes: 8 + N. `file` has at least 8 bytes, where a file of `file_bytes`
+// has them; `path` is what errors call it.
+std::size_t safetensors_head_bytes(std::span<const std::byte> file, std::int64_t file_bytes, std::string_view path);
+
+// `file`: that many of the first bytes, or more.
+SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, std::int64_t file_bytes,
+                                           std::string_view path);
 
 // Orders by element size, largest first, then by name (so every tensor is aligned to its elements), and fills in the
 // offsets. ConfigError(path) when a name occurs twice or a size overflows.

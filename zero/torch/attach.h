@@ -9,12 +9,15 @@
 //
 // From attach() on, a parameter's storage is empty until an operator uses it; its name, shape, identity and autograd
 // history stay. Rank 0's parameters and buffers are broadcast first; a module made by zero::deferred() is built here,
-// unit by unit. Gradients never appear in .grad(): they go to the engine as they are made.
+// unit by unit. Where `weights` are given, what the module holds is neither built nor kept: each parameter is asked for
+// once, a unit at a time. Gradients never appear in .grad(): they go to the engine as they are made.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +37,9 @@ namespace zero {
 using AdamW = AdamWOptions;
 using Sgd = SgdOptions;
 
+// Fills `values` with those of a parameter, row by row, in fp32.
+using WeightSource = std::function<void(const std::string& name, std::span<float> values)>;
+
 struct AttachOptions {
   int stage = 3;
   OptimizerOptions optimizer = AdamW{};
@@ -50,6 +56,7 @@ struct AttachOptions {
   int threads = 1;
   int max_skipped_steps = 10;
   Timeline* timeline = nullptr;  // gets what the engine does while it records; outlives the attachment
+  WeightSource weights;          // first values, instead of the module's: called on rank 0, within attach()
 };
 
 class AttachedModule;  // zero/torch/attached_module.h
@@ -145,7 +152,8 @@ class Attachment {
 
 // Collective. `module` must not be attached already and must outlive the result; so must `world`.
 // Throws ConfigError before anything is allocated: unknown stage, a budget that is too small (with the smallest that is
-// not), parameters of a dtype other than fp32 or bf16, a module attached already.
+// not), parameters of a dtype other than fp32 or bf16, a module attached already. What `weights` throws ends it on
+// every rank, and the module is as it was.
 Attachment attach(torch::nn::Module& module, World& world, AttachOptions options = {});
 
 }  // namespace zero

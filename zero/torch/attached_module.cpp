@@ -6,6 +6,8 @@
 #include <limits>
 #include <unordered_set>
 
+#include <fmt/format.h>
+
 #include <c10/core/AutogradState.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function.h>
@@ -13,8 +15,10 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "zero/base/check.h"
+#include "zero/base/error.h"
 #include "zero/base/log.h"
 #include "zero/checkpoint/same_outcome.h"
+#include "zero/comm/collectives.h"
 #include "zero/plan/partition.h"
 #include "zero/torch/deferred.h"
 #include "zero/torch/gradient_hook.h"
@@ -59,8 +63,42 @@ AttachedModule::AttachedModule(torch::nn::Module& module, World& world, AttachOp
   engine_ = std::make_unique<Engine>(comm, specs_, units_, engine_options(options_, world), *this);
   images_ = std::make_unique<ImageMemory>(*engine_);
   hooks_.resize(specs_.size());
-  for (const Unit& unit : units_) build_unit(unit, comm);
+  if (options_.weights) {
+    for (const Unit& unit : units_) fill_unit(unit, comm);
+    options_.weights = nullptr;
+    for (const Unit& unit : units_) take_over(unit);
+  } else {
+    for (const Unit& unit : units_) {
+      build_unit(unit, comm);
+      take_over(unit);
+    }
+  }
   prepare_buffers(module, comm);
+}
+
+// A unit's first contents from outside: rank 0 asks for them. Nothing of the module has changed yet.
+void AttachedModule::fill_unit(const Unit& unit, Communicator& comm) {
+  std::vector<float> flat(static_cast<std::size_t>(padded_numel(unit, comm.world())));
+  std::exception_ptr thrown;
+  std::string failure;
+  if (comm.rank() == 0) {
+    try {
+      for (const Slice& slice : unit.slices)
+        options_.weights(
+            specs_[static_cast<std::size_t>(slice.param)].name,
+            std::span(flat).subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.numel)));
+    } catch (const std::exception& error) {
+      thrown = std::current_exception();
+      failure = error.what();
+    }
+  }
+  failure = broadcast_text(comm, failure);
+  if (thrown != nullptr) std::rethrow_exception(thrown);
+  if (!failure.empty()) throw IoError("weights", "read", 0, fmt::format("rank 0: {}", failure));
+  const auto bytes = std::as_writable_bytes(std::span(flat));
+  comm.broadcast(bytes, 0, {.unit = unit.index, .control = true}).wait();
+  engine_->load(unit.index, bytes.data(), DType::kFloat32);
+  comm.drain();
 }
 
 // A unit's first contents: from the recording where the module was deferred, else rank 0's. One unit is whole at a
@@ -83,6 +121,9 @@ void AttachedModule::build_unit(const Unit& unit, Communicator& comm) {
   if (!deferred) comm.broadcast(bytes, 0, {.unit = unit.index, .control = true}).wait();
   engine_->load(unit.index, bytes.data(), DType::kFloat32);
   if (!deferred) comm.drain();
+}
+
+void AttachedModule::take_over(const Unit& unit) {
   for (const Slice& slice : unit.slices) {
     rehome(slice.param);
     if (unit.trainable) install_hook(slice.param);

@@ -63,7 +63,9 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
     std::shared_ptr<torch::autograd::Node> node;  // kept alive: the graph holds it weakly
     std::uintptr_t key = 0;
   };
+  void fill_unit(const Unit& unit, Communicator& comm);
   void build_unit(const Unit& unit, Communicator& comm);
+  void take_over(const Unit& unit);
   void rehome(int param);
   void give_back_all();
   void give_back(int param, const std::byte* data);

@@ -159,8 +159,8 @@ class Trainer {
                                  [this](const std::string& line) { progress_.line(line); });
     if (job_.checkpoint.memory_every > 0 && !checkpoints_.has_keeper())
       progress_.line("note: no copies are kept in memory: these ranks were not started by zero launch or -n");
-    std::optional<SafetensorsFile> init;
-    if (!job_.model.init.empty() && !resumes()) init = map_weights(task_->module(), job_.model.init);
+    std::optional<InitialWeights> init;
+    if (!job_.model.init.empty() && !resumes()) init.emplace(task_->module(), job_.model.init);
     require_same_configuration(world_.communicator(), job_.config_hash, job_.config_text);
     if (ActivationStore* const store = task_->activations()) store->open();
     progress_.line(
@@ -168,6 +168,7 @@ class Trainer {
     const std::string plan = print_plan();
     AttachOptions options = with_rates(job_.attach);
     options.timeline = timeline_.recorder();
+    if (init) options.weights = init->source();
     engine_.emplace(attach(task_->module(), world_, std::move(options)));
     init.reset();
     if (resumes()) resume();

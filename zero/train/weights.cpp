@@ -1,7 +1,7 @@
 #include "zero/train/weights.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cstdint>
 #include <optional>
 #include <set>
 
@@ -9,9 +9,10 @@
 #include <fmt/ranges.h>
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
+#include <c10/util/Half.h>
 
 #include "zero/base/check.h"
+#include "zero/base/dtype.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
 #include "zero/base/sha256.h"
@@ -36,17 +37,8 @@ bool is_mask(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
 }
 
-std::optional<at::ScalarType> scalar_type(ElementType type) {
-  switch (type) {
-    case ElementType::kF32:
-      return at::kFloat;
-    case ElementType::kF16:
-      return at::kHalf;
-    case ElementType::kBF16:
-      return at::kBFloat16;
-    default:
-      return std::nullopt;
-  }
+bool is_weight_type(ElementType type) {
+  return type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16;
 }
 
 void require_shape(const SafetensorsEntry& entry, const std::vector<std::int64_t>& shape, const std::string& path) {
@@ -54,7 +46,7 @@ void require_shape(const SafetensorsEntry& entry, const std::vector<std::int64_t
     refuse(path, fmt::format("{} has shape [{}], the model wants [{}]", entry.name, fmt::join(entry.shape, ", "),
                              fmt::join(shape, ", ")));
   }
-  if (!scalar_type(entry.dtype)) {
+  if (!is_weight_type(entry.dtype)) {
     refuse(path, fmt::format("{} is {}; weights are F32, F16 or BF16", entry.name, name_of(entry.dtype)));
   }
 }
@@ -67,16 +59,36 @@ std::string first_few(const std::vector<std::string>& names) {
   return text;
 }
 
-// The entry's values as a tensor: the mapped bytes themselves where torch can use them.
-torch::Tensor as_tensor(const SafetensorsEntry& entry, std::span<const std::byte> bytes) {
-  const auto type = *scalar_type(entry.dtype);
-  // from_blob wants a writable pointer; nobody writes before attach() has copied.
-  auto* const data = const_cast<std::byte*>(bytes.data());
-  const bool aligned = reinterpret_cast<std::uintptr_t>(data) % c10::elementSize(type) == 0;
-  if (aligned && type != at::kHalf) return at::from_blob(data, entry.shape, type);
-  auto copy = at::empty(entry.shape, type);
-  std::memcpy(copy.mutable_data_ptr(), bytes.data(), bytes.size());
-  return type == at::kHalf ? copy.to(at::kFloat) : copy;
+constexpr std::size_t kPieceNumel = std::size_t{1} << 19;
+
+float to_fp32(std::uint16_t bits, ElementType type) {
+  return type == ElementType::kBF16 ? to_float(bits) : static_cast<float>(c10::Half(bits, c10::Half::from_bits()));
+}
+
+// Piece by piece where the file has another type.
+void read_as_fp32(const SafetensorsFile& file, const SafetensorsEntry& entry, std::span<float> values) {
+  ZERO_CHECK(std::ssize(values) == entry.numel(), "{} elements of {}", values.size(), entry.name);
+  if (entry.dtype == ElementType::kF32) return file.read(entry, 0, std::as_writable_bytes(values));
+  std::vector<std::uint16_t> piece;
+  for (std::size_t begin = 0; begin < values.size(); begin += kPieceNumel) {
+    piece.resize(std::min(kPieceNumel, values.size() - begin));
+    file.read(entry, static_cast<std::int64_t>(begin * sizeof(std::uint16_t)),
+              std::as_writable_bytes(std::span(piece)));
+    std::ranges::transform(piece, values.begin() + static_cast<std::ptrdiff_t>(begin),
+                           [&](std::uint16_t bits) { return to_fp32(bits, entry.dtype); });
+  }
+}
+
+torch::Tensor read_tensor(const SafetensorsFile& file, const SafetensorsEntry& entry) {
+  const bool bf16 = entry.dtype == ElementType::kBF16;
+  torch::Tensor tensor = at::empty(entry.shape, bf16 ? at::kBFloat16 : at::kFloat);
+  if (bf16) {
+    file.read(entry, 0, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
+  } else {
+    read_as_fp32(file, entry,
+                 {static_cast<float*>(tensor.mutable_data_ptr()), static_cast<std::size_t>(tensor.numel())});
+  }
+  return tensor;
 }
 
 std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
@@ -122,14 +134,26 @@ std::vector<const SafetensorsEntry*> match_weights(const SafetensorsFile& file, 
   return matched;
 }
 
-SafetensorsFile map_weights(torch::nn::Module& module, const std::filesystem::path& path) {
-  auto file = SafetensorsFile::open(path, "model.init");
+InitialWeights::InitialWeights(const torch::nn::Module& module, const std::filesystem::path& path)
+    : file_(SafetensorsFile::open(path, "model.init")) {
+  const auto specs = parameters_of(module, std::nullopt).specs;
+  const auto matched = match_weights(file_, specs, path.string());
+  for (std::size_t i = 0; i < specs.size(); ++i) entries_.emplace(specs[i].name, matched[i]);
+}
+
+void InitialWeights::read(const std::string& name, std::span<float> values) const {
+  read_as_fp32(file_, *entries_.at(name), values);
+}
+
+WeightSource InitialWeights::source() const {
+  return [this](const std::string& name, std::span<float> values) { read(name, values); };
+}
+
+void read_weights(torch::nn::Module& module, const std::filesystem::path& path) {
+  const auto file = SafetensorsFile::open(path, "model.init");
   ModuleParameters parameters = parameters_of(module, std::nullopt);
   const auto matched = match_weights(file, parameters.specs, path.string());
-  for (std::size_t i = 0; i < matched.size(); ++i) {
-    replace_data(parameters.tensors[i], as_tensor(*matched[i], file.bytes(*matched[i])));
-  }
-  return file;
+  for (std::size_t i = 0; i < matched.size(); ++i) replace_data(parameters.tensors[i], read_tensor(file, *matched[i]));
 }
 
 std::string save_weights(Attachment& engine, const std::filesystem::path& path, bool writes) {

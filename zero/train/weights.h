@@ -1,15 +1,17 @@
 // A model's weights from and to safetensors files, so that no rank ever holds them all.
 //
-//   SafetensorsFile file = map_weights(task.module(), "init.safetensors");   // lives until attach() has returned
-//   std::string sha = save_weights(engine, "model.safetensors", rank == 0);
+//   const InitialWeights weights(task.module(), "init.safetensors");           // opened and matched; no value is read
+//   yet auto engine = attach(task.module(), world, {.weights = weights.source()});  // unit by unit std::string sha =
+//   save_weights(engine, "model.safetensors", rank == 0);
 //
-// Loading points the parameters at the mapped file, and attach() copies its shard from there. It is strict: every
-// parameter must be there with its shape, and nothing else. Allowed besides are, as published GPT-2 files have them:
-// names with or without a leading "transformer.", the constant masks attn.bias and attn.masked_bias, and the tied head
-// lm_head.weight when it has wte's shape. F32 and BF16 are read in place; F16 is converted, in memory.
+// Reading is strict: every parameter must be there with its shape, and nothing else. Allowed besides are, as published
+// GPT-2 files have them: names with or without a leading "transformer.", the constant masks attn.bias and
+// attn.masked_bias, and the tied head lm_head.weight when it has wte's shape. Types are F32, F16 and BF16.
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,8 +28,24 @@ namespace zero {
 std::vector<const SafetensorsEntry*> match_weights(const SafetensorsFile& file, const std::vector<ParamSpec>& specs,
                                                    const std::string& path);
 
-// Local. What the module was made with is given up: best a deferred one, which has not been given memory yet.
-SafetensorsFile map_weights(torch::nn::Module& module, const std::filesystem::path& path);
+// The values of a module's parameters, in a file. Local.
+class InitialWeights {
+ public:
+  // Throws as match_weights() does. `module` is looked at alone: best a deferred one, which has no memory yet.
+  InitialWeights(const torch::nn::Module& module, const std::filesystem::path& path);
+
+  // A parameter's values in fp32; a MiB besides. IoError where the file is not what it was.
+  void read(const std::string& name, std::span<float> values) const;
+  // The same for attach(); this must outlive the call.
+  WeightSource source() const;
+
+ private:
+  SafetensorsFile file_;
+  std::map<std::string, const SafetensorsEntry*> entries_;  // by parameter
+};
+
+// Local. Gives each parameter of a module that is not to be attached its values, in the file's type (F16: in fp32).
+void read_weights(torch::nn::Module& module, const std::filesystem::path& path);
 
 // Collective. Writes on the rank where `writes` is true. Returns the SHA-256 over all parameters in name order, in the
 // full precision held (the master where there is one), on that rank; empty on the others.

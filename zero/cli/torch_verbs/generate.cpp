@@ -1,4 +1,4 @@
-// `zero generate`: text from a finished run's weights, read where they lie.
+// `zero generate`: text from a finished run's weights.
 #include "zero/models/generate.h"
 
 #include <iostream>
@@ -38,7 +38,7 @@ int generate_verb(const GenerateRequest& request) {
                          .context = m.context,
                          .vocab = vocab_of(m, folder),
                          .random_weights = false});
-  const SafetensorsFile weights = map_weights(*model, folder.model());
+  read_weights(*model, folder.model());
   std::vector<std::int64_t> prompt;
   for (const char byte : request.prompt) prompt.push_back(static_cast<unsigned char>(byte));
   const bool text = config.data.kind == "text";
