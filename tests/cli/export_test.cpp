@@ -70,6 +70,34 @@ TEST_F(Export, ShardsHaveAnIndex) {
   EXPECT_TRUE(fs::exists(folder_.path() / index["weight_map"]["transformer.wte.weight"].get<std::string>()));
 }
 
+// As many files as it likes: another run, of any number of ranks, has the same weights.
+TEST_F(Export, ShardsAreWhatARunStartsFrom) {
+  const Json report = report_of("-n 2", "run");
+  fs::create_directory(folder_.path() / "shards");
+  ASSERT_EQ(folder_.zero("export run -o shards/model.safetensors --shard-size 40KiB").status, 0);
+  ASSERT_FALSE(fs::exists(folder_.path() / "shards/model.safetensors"));
+  const std::string unchanged = " --optimizer.lr 0 --schedule.min_lr 0 --train.steps 1";
+  EXPECT_EQ(report_of("-n 2 --zero.stage 3 --model.init shards" + unchanged, "of_folder")["parameters_sha256"],
+            report["parameters_sha256"]);
+  EXPECT_EQ(report_of("-n 3 --zero.stage 1 --model.init shards/model.safetensors.index.json" + unchanged,
+                      "of_index")["parameters_sha256"],
+            report["parameters_sha256"]);
+}
+
+TEST_F(Export, AnIndexWhoseFilesAreNotAllThereIsRefusedBeforeTheRunBegins) {
+  report_of("", "run");
+  fs::create_directory(folder_.path() / "shards");
+  ASSERT_EQ(folder_.zero("export run -o shards/model.safetensors --shard-size 40KiB").status, 0);
+  const Json index = Json::parse(folder_.read("shards/model.safetensors.index.json"), nullptr, false);
+  const auto shard = index["weight_map"]["transformer.wte.weight"].get<std::string>();
+  fs::remove(folder_.path() / "shards" / shard);
+  const Ran ran = folder_.zero("train c.toml -n 2 --model.init shards --run.dir next");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_NE(ran.errors.find("model.init"), std::string::npos) << ran.errors;
+  EXPECT_NE(ran.errors.find(shard), std::string::npos) << ran.errors;
+  EXPECT_FALSE(fs::exists(folder_.path() / "next/config.toml"));
+}
+
 TEST_F(Export, WhatCannotBeExportedIsSaid) {
   EXPECT_EQ(folder_.zero("export nothing -o w.safetensors").status, 2);
   EXPECT_EQ(folder_.zero("export nothing -o w.bin").status, 2);

@@ -152,6 +152,23 @@ SourceFolder::File SourceFolder::open(const std::string& name) const {
   return file;
 }
 
+std::string SourceFolder::read_text(const std::string& name, std::int64_t most_bytes) const {
+  const File file = open(name);
+  if (file.size_bytes > most_bytes)
+    throw IoError(path_of(name), "verify", 0,
+                  fmt::format("has {} bytes; at most {} are allowed", file.size_bytes, most_bytes));
+  std::string text(static_cast<std::size_t>(file.size_bytes), '\0');
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t count = calls_.read(file.descriptor.get(), std::as_writable_bytes(std::span(text)).subspan(done),
+                                      static_cast<std::int64_t>(done));
+    if (count == -EINTR) continue;
+    if (count <= 0)
+      throw IoError(path_of(name), fmt::format("read of {} bytes", text.size() - done), static_cast<int>(-count), "");
+    done += static_cast<std::size_t>(count);
+  }
+  return text;
+}
+
 BlockFileReader::BlockFileReader(const SourceFolder& folder, std::string name, BlockSums content)
     : folder_(&folder), name_(std::move(name)), path_(folder.path_of(name_)), content_(std::move(content)) {
   (void)open();

@@ -103,6 +103,8 @@ class SourceFolder {
     std::int64_t size_bytes = 0;
   };
   [[nodiscard]] File open(const std::string& name) const;
+  // All of a file that is not larger than allowed; its size is looked at before memory is taken.
+  [[nodiscard]] std::string read_text(const std::string& name, std::int64_t most_bytes) const;
   std::string path_of(const std::string& name) const { return (path_ / name).string(); }
   const FileCalls& calls() const { return calls_; }
 

@@ -14,19 +14,8 @@ namespace {
 constexpr std::int64_t kMostManifestBytes = std::int64_t{256} << 20;
 
 Manifest manifest_in(const SourceFolder& folder) {
-  const std::string name(kManifestName), path = folder.path_of(name);
-  const SourceFolder::File file = folder.open(name);
-  if (file.size_bytes > kMostManifestBytes) throw IoError(path, "verify", 0, "is larger than a manifest can be");
-  std::string text(static_cast<std::size_t>(file.size_bytes), '\0');
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t count = folder.calls().read(
-        file.descriptor.get(), std::as_writable_bytes(std::span(text)).subspan(done), static_cast<std::int64_t>(done));
-    if (count == -EINTR) continue;
-    if (count <= 0)
-      throw IoError(path, fmt::format("read of {} bytes", text.size() - done), static_cast<int>(-count), "");
-    done += static_cast<std::size_t>(count);
-  }
-  return parse_manifest(text, path);
+  const std::string name(kManifestName);
+  return parse_manifest(folder.read_text(name, kMostManifestBytes), folder.path_of(name));
 }
 
 }  // namespace

@@ -2,4 +2,5 @@
 #pragma once
 
 #include "zero/checkpoint/safetensors_file.h"
+#include "zero/checkpoint/safetensors_set.h"
 #include "zero/checkpoint/safetensors_writer.h"

@@ -23,6 +23,11 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path, std::st
   return {path.native(), std::move(file), static_cast<std::int64_t>(info.st_size)};
 }
 
+SafetensorsFile SafetensorsFile::open_in(const SourceFolder& folder, const std::string& name) {
+  SourceFolder::File file = folder.open(name);
+  return {folder.path_of(name), std::move(file.descriptor), file.size_bytes};
+}
+
 SafetensorsFile::SafetensorsFile(std::string path, FileDescriptor file, std::int64_t size_bytes)
     : path_(std::move(path)), file_(std::move(file)), header_(read_header(size_bytes)) {
   for (std::size_t i = 0; i < header_.entries.size(); ++i) index_.emplace(header_.entries[i].name, i);

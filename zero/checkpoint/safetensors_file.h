@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "zero/base/file.h"
+#include "zero/checkpoint/block_file.h"
 #include "zero/checkpoint/safetensors_header.h"
 
 namespace zero {
@@ -27,6 +28,8 @@ class SafetensorsFile {
  public:
   // `key` is the option that named the file ("model.init"); errors about the contents name `path` itself.
   static SafetensorsFile open(const std::filesystem::path& path, std::string_view key = "file");
+  // By a name that comes from somebody else; IoError where it is no regular file in the folder.
+  static SafetensorsFile open_in(const SourceFolder& folder, const std::string& name);
 
   const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }  // by offset
   const SafetensorsMetadata& metadata() const { return header_.metadata; }

@@ -60,7 +60,7 @@ constexpr std::array kOptions{
     Option{"model.vocab", at<kModel, &ModelConfig::vocab>, kNatural, kFree, "number of tokens; 0: the data's"},
     Option{"model.dropout", at<kModel, &ModelConfig::dropout>, kBelowOne, kFree, "probability of dropping an activation"},
     Option{"model.sizes", at<kModel, &ModelConfig::sizes>, kPositive, kFree, "an mlp's layers, input first"},
-    Option{"model.init", at<kModel, &ModelConfig::init>, kAny, kFree, "safetensors file to start from; empty: seeded random"},
+    Option{"model.init", at<kModel, &ModelConfig::init>, kAny, kFree, "weights to start from: a safetensors file, an index of several, or a folder that holds one; empty: seeded random"},
 
     Option{"data.kind", at<kData, &DataConfig::kind>, kAny, kKinds, "text: bytes are tokens; tokens: llm.c or nanoGPT .bin; mnist: IDX; csv: last column is the target"},
     Option{"data.path", at<kData, &DataConfig::path>, kAny, kFree, "file, or folder of MNIST's files; must be given"},

@@ -23,13 +23,13 @@
 namespace zero {
 namespace {
 
+constexpr std::string_view kKey = "model.init";
 constexpr std::string_view kPrefix = "transformer.";
 constexpr std::string_view kHead = "lm_head.weight";
 constexpr std::string_view kTokens = "transformer.wte.weight";
 
 [[noreturn]] void refuse(const std::string& path, const std::string& reason) {
-  throw ConfigError("model.init", path, reason,
-                    "`zero inspect FILE` lists what a file holds; names are as in the model");
+  throw ConfigError(kKey, path, reason, "`zero inspect FILE` lists what a file holds; names are as in the model");
 }
 
 // Published files carry the causal masks, which are no weights.
@@ -66,27 +66,28 @@ float to_fp32(std::uint16_t bits, ElementType type) {
 }
 
 // Piece by piece where the file has another type.
-void read_as_fp32(const SafetensorsFile& file, const SafetensorsEntry& entry, std::span<float> values) {
+void read_as_fp32(const SafetensorsSet::Tensor& tensor, std::span<float> values) {
+  const SafetensorsEntry& entry = *tensor.entry;
   ZERO_CHECK(std::ssize(values) == entry.numel(), "{} elements of {}", values.size(), entry.name);
-  if (entry.dtype == ElementType::kF32) return file.read(entry, 0, std::as_writable_bytes(values));
+  if (entry.dtype == ElementType::kF32) return tensor.file->read(entry, 0, std::as_writable_bytes(values));
   std::vector<std::uint16_t> piece;
   for (std::size_t begin = 0; begin < values.size(); begin += kPieceNumel) {
     piece.resize(std::min(kPieceNumel, values.size() - begin));
-    file.read(entry, static_cast<std::int64_t>(begin * sizeof(std::uint16_t)),
-              std::as_writable_bytes(std::span(piece)));
+    tensor.file->read(entry, static_cast<std::int64_t>(begin * sizeof(std::uint16_t)),
+                      std::as_writable_bytes(std::span(piece)));
     std::ranges::transform(piece, values.begin() + static_cast<std::ptrdiff_t>(begin),
                            [&](std::uint16_t bits) { return to_fp32(bits, entry.dtype); });
   }
 }
 
-torch::Tensor read_tensor(const SafetensorsFile& file, const SafetensorsEntry& entry) {
-  const bool bf16 = entry.dtype == ElementType::kBF16;
-  torch::Tensor tensor = at::empty(entry.shape, bf16 ? at::kBFloat16 : at::kFloat);
+torch::Tensor read_tensor(const SafetensorsSet::Tensor& source) {
+  const auto& [entry, file] = source;
+  const bool bf16 = entry->dtype == ElementType::kBF16;
+  torch::Tensor tensor = at::empty(entry->shape, bf16 ? at::kBFloat16 : at::kFloat);
   if (bf16) {
-    file.read(entry, 0, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
+    file->read(*entry, 0, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
   } else {
-    read_as_fp32(file, entry,
-                 {static_cast<float*>(tensor.mutable_data_ptr()), static_cast<std::size_t>(tensor.numel())});
+    read_as_fp32(source, {static_cast<float*>(tensor.mutable_data_ptr()), static_cast<std::size_t>(tensor.numel())});
   }
   return tensor;
 }
@@ -98,51 +99,51 @@ std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
 
 }  // namespace
 
-std::vector<const SafetensorsEntry*> match_weights(const SafetensorsFile& file, const std::vector<ParamSpec>& specs,
-                                                   const std::string& path) {
-  std::vector<const SafetensorsEntry*> matched;
+std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, const std::vector<ParamSpec>& specs,
+                                                  const std::string& path) {
+  std::vector<SafetensorsSet::Tensor> matched;
   std::vector<std::string> missing;
   std::set<std::string_view> used;
   const ParamSpec* tokens = nullptr;
   for (const ParamSpec& spec : specs) {
-    const SafetensorsEntry* entry = file.find(spec.name);
-    if (entry == nullptr && spec.name.starts_with(kPrefix))
-      entry = file.find(std::string_view(spec.name).substr(kPrefix.size()));
+    const SafetensorsSet::Tensor* tensor = set.find(spec.name);
+    if (tensor == nullptr && spec.name.starts_with(kPrefix))
+      tensor = set.find(std::string_view(spec.name).substr(kPrefix.size()));
     if (spec.name == kTokens) tokens = &spec;
-    matched.push_back(entry);
-    if (entry == nullptr) {
+    if (tensor == nullptr) {
       missing.push_back(spec.name);
     } else {
-      used.insert(entry->name);
+      matched.push_back(*tensor);
+      used.insert(tensor->entry->name);
     }
   }
   if (!missing.empty()) refuse(path, "has no " + first_few(missing));
   std::vector<std::string> extra;
-  for (const SafetensorsEntry& entry : file.entries()) {
-    if (used.contains(entry.name)) continue;
-    if (tokens != nullptr && is_mask(entry.name)) {
-      ZERO_LOG(info, "{}: {} is a constant mask, not a weight: passed over", path, entry.name);
-    } else if (tokens != nullptr && entry.name == kHead) {
-      require_shape(entry, tokens->shape, path);
-      ZERO_LOG(info, "{}: {} is tied to {}: passed over", path, entry.name, tokens->name);
+  for (const auto& [entry, file] : set.tensors()) {
+    if (used.contains(entry->name)) continue;
+    if (tokens != nullptr && is_mask(entry->name)) {
+      ZERO_LOG(info, "{}: {} is a constant mask, not a weight: passed over", path, entry->name);
+    } else if (tokens != nullptr && entry->name == kHead) {
+      require_shape(*entry, tokens->shape, path);
+      ZERO_LOG(info, "{}: {} is tied to {}: passed over", path, entry->name, tokens->name);
     } else {
-      extra.push_back(entry.name);
+      extra.push_back(entry->name);
     }
   }
   if (!extra.empty()) refuse(path, "holds what the model does not have: " + first_few(extra));
-  for (std::size_t i = 0; i < specs.size(); ++i) require_shape(*matched[i], specs[i].shape, path);
+  for (std::size_t i = 0; i < specs.size(); ++i) require_shape(*matched[i].entry, specs[i].shape, path);
   return matched;
 }
 
 InitialWeights::InitialWeights(const torch::nn::Module& module, const std::filesystem::path& path)
-    : file_(SafetensorsFile::open(path, "model.init")) {
+    : set_(SafetensorsSet::open(path, kKey)) {
   const auto specs = parameters_of(module, std::nullopt).specs;
-  const auto matched = match_weights(file_, specs, path.string());
-  for (std::size_t i = 0; i < specs.size(); ++i) entries_.emplace(specs[i].name, matched[i]);
+  const auto matched = match_weights(set_, specs, path.string());
+  for (std::size_t i = 0; i < specs.size(); ++i) tensors_.emplace(specs[i].name, matched[i]);
 }
 
 void InitialWeights::read(const std::string& name, std::span<float> values) const {
-  read_as_fp32(file_, *entries_.at(name), values);
+  read_as_fp32(tensors_.at(name), values);
 }
 
 WeightSource InitialWeights::source() const {
@@ -150,10 +151,10 @@ WeightSource InitialWeights::source() const {
 }
 
 void read_weights(torch::nn::Module& module, const std::filesystem::path& path) {
-  const auto file = SafetensorsFile::open(path, "model.init");
+  const auto set = SafetensorsSet::open(path, kKey);
   ModuleParameters parameters = parameters_of(module, std::nullopt);
-  const auto matched = match_weights(file, parameters.specs, path.string());
-  for (std::size_t i = 0; i < matched.size(); ++i) replace_data(parameters.tensors[i], read_tensor(file, *matched[i]));
+  const auto matched = match_weights(set, parameters.specs, path.string());
+  for (std::size_t i = 0; i < matched.size(); ++i) replace_data(parameters.tensors[i], read_tensor(matched[i]));
 }
 
 std::string save_weights(Attachment& engine, const std::filesystem::path& path, bool writes) {

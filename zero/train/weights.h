@@ -1,6 +1,6 @@
 // A model's weights from and to safetensors files, so that no rank ever holds them all.
 //
-//   const InitialWeights weights(task.module(), "init.safetensors");           // opened and matched; no value is read
+//   const InitialWeights weights(task.module(), "init.safetensors");            // opened and matched; no value is read
 //   yet auto engine = attach(task.module(), world, {.weights = weights.source()});  // unit by unit std::string sha =
 //   save_weights(engine, "model.safetensors", rank == 0);
 //
@@ -17,18 +17,18 @@
 
 #include <torch/nn/module.h>
 
-#include "zero/checkpoint/safetensors_file.h"
+#include "zero/checkpoint/safetensors_set.h"
 #include "zero/plan/param_spec.h"
 #include "zero/torch/attach.h"
 
 namespace zero {
 
-// Which tensor of the file is which parameter's: one for each of `specs`, in their order. Local.
+// Which tensor is which parameter's: one for each of `specs`, in their order. Local.
 // Throws ConfigError under "model.init" that names what is missing, too much, or of another shape or type.
-std::vector<const SafetensorsEntry*> match_weights(const SafetensorsFile& file, const std::vector<ParamSpec>& specs,
-                                                   const std::string& path);
+std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, const std::vector<ParamSpec>& specs,
+                                                  const std::string& path);
 
-// The values of a module's parameters, in a file. Local.
+// The values of a module's parameters, in one file or several: see SafetensorsSet. Local.
 class InitialWeights {
  public:
   // Throws as match_weights() does. `module` is looked at alone: best a deferred one, which has no memory yet.
@@ -40,8 +40,8 @@ class InitialWeights {
   WeightSource source() const;
 
  private:
-  SafetensorsFile file_;
-  std::map<std::string, const SafetensorsEntry*> entries_;  // by parameter
+  SafetensorsSet set_;
+  std::map<std::string, SafetensorsSet::Tensor> tensors_;  // by parameter
 };
 
 // Local. Gives each parameter of a module that is not to be attached its values, in the file's type (F16: in fp32).

@@ -1,0 +1,136 @@
+#include "zero/checkpoint/safetensors_set.h"
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+#include "zero/base/strict_json.h"
+#include "zero/checkpoint/block_file.h"
+
+namespace zero {
+namespace {
+
+namespace fs = std::filesystem;
+
+using WeightMap = std::map<std::string, std::string>;  // by tensor: its file
+
+constexpr std::string_view kFile = "model.safetensors", kIndexSuffix = ".index.json";
+constexpr std::int64_t kMostIndexBytes = std::int64_t{64} << 20;
+constexpr std::size_t kMostFiles = 1000;
+
+// What one index says, and how it is refused.
+struct Index {
+  std::string_view key;
+  fs::path path;
+
+  [[noreturn]] void refuse(const std::string& reason) const {
+    throw ConfigError(
+        key, path.native(), reason,
+        "An index and its files are written together, into one folder, by `zero export`: copy all of them");
+  }
+  // A file that cannot be had, or JSON that is none: whoever named the index is to know.
+  template <typename Body>
+  auto checked(Body body) const {
+    try {
+      return body();
+    } catch (const IoError& error) {
+      refuse(error.what());
+    }
+  }
+};
+
+fs::path file_named_by(const fs::path& path, std::string_view key) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return path;
+  const std::string name(kFile), index = name + std::string(kIndexSuffix);
+  const bool has_file = fs::exists(path / name, ignored), has_index = fs::exists(path / index, ignored);
+  if (has_file == has_index)
+    throw ConfigError(key, path.native(),
+                      fmt::format("is a folder that holds {} {} {} {}", has_file ? "both" : "neither", name,
+                                  has_file ? "and" : "nor", index),
+                      "Name the file itself.");
+  return path / (has_file ? name : index);
+}
+
+WeightMap parse_weight_map(const std::string& text, const Index& index) {
+  const std::string path = index.path.string();
+  const nlohmann::json json = parse_strictly(text, path);
+  if (json.is_object() && json.contains("metadata")) {
+    require_keys(json, {"metadata", "weight_map"}, path);
+  } else {
+    require_keys(json, {"weight_map"}, path);
+  }
+  const nlohmann::json& weight_map = json.at("weight_map");
+  if (!weight_map.is_object() || weight_map.empty()) refuse_json(path, "its weight_map is no object of tensors");
+  WeightMap files;
+  for (const auto& [tensor, name] : weight_map.items()) {
+    const std::string file = text_of(name, fmt::format("the file of {:.64}", tensor), path);
+    if (file.empty() || file == "." || file == ".." || file.find('/') != file.npos)
+      refuse_json(path, fmt::format("'{:.64}' is no name of a file in its own folder", file));
+    files.emplace(tensor, file);
+  }
+  return files;
+}
+
+// Each tensor in the file that the index says, and in no other.
+void require_agreement(const WeightMap& wanted, const std::map<std::string, const SafetensorsFile*>& files,
+                       const Index& index) {
+  for (const auto& [tensor, name] : wanted)
+    if (files.at(name)->find(tensor) == nullptr)
+      index.refuse(fmt::format("names {:.64} for {:.64}, which is not in that file", name, tensor));
+  for (const auto& [name, file] : files) {
+    for (const SafetensorsEntry& entry : file->entries()) {
+      const auto found = wanted.find(entry.name);
+      if (found == wanted.end())
+        index.refuse(fmt::format("{:.64} holds {:.64}, which it does not name", name, entry.name));
+      if (found->second != name)
+        index.refuse(fmt::format("{:.64} is in {:.64} and in {:.64}", entry.name, found->second, name));
+    }
+  }
+}
+
+std::vector<SafetensorsFile> open_shards(const Index& index) {
+  const fs::path parent = index.path.has_parent_path() ? index.path.parent_path() : fs::path(".");
+  const SourceFolder folder = index.checked([&] { return SourceFolder(parent); });
+  const WeightMap wanted = index.checked(
+      [&] { return parse_weight_map(folder.read_text(index.path.filename().string(), kMostIndexBytes), index); });
+  std::set<std::string> names;
+  for (const auto& [tensor, name] : wanted) names.insert(name);
+  if (names.size() > kMostFiles) index.refuse(fmt::format("names {} files; {} are allowed", names.size(), kMostFiles));
+  std::vector<SafetensorsFile> files;
+  for (const std::string& name : names)
+    files.push_back(index.checked([&] { return SafetensorsFile::open_in(folder, name); }));
+  std::map<std::string, const SafetensorsFile*> by_name;
+  for (auto name = names.begin(); const SafetensorsFile& file : files) by_name.emplace(*name++, &file);
+  require_agreement(wanted, by_name, index);
+  return files;
+}
+
+}  // namespace
+
+SafetensorsSet SafetensorsSet::open(const fs::path& path, std::string_view key) {
+  const fs::path file = file_named_by(path, key);
+  if (file.native().ends_with(kIndexSuffix)) {
+    require_input_file(key, file);
+    return SafetensorsSet(open_shards({.key = key, .path = file}));
+  }
+  std::vector<SafetensorsFile> files;
+  files.push_back(SafetensorsFile::open(file, key));
+  return SafetensorsSet(std::move(files));
+}
+
+SafetensorsSet::SafetensorsSet(std::vector<SafetensorsFile> files) : files_(std::move(files)) {
+  for (const SafetensorsFile& file : files_)
+    for (const SafetensorsEntry& entry : file.entries()) tensors_.push_back({&entry, &file});
+  for (std::size_t i = 0; i < tensors_.size(); ++i) index_.emplace(tensors_[i].entry->name, i);
+}
+
+const SafetensorsSet::Tensor* SafetensorsSet::find(std::string_view name) const {
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : &tensors_[found->second];
+}
+
+}  // namespace zero

@@ -1,0 +1,49 @@
+// SafetensorsSet: the tensors of one safetensors file, or of the several that an index puts together.
+//
+//   const auto set = SafetensorsSet::open("export/model.safetensors.index.json", "model.init");
+//   const SafetensorsSet::Tensor* weight = set.find("wte.weight");     // null: none of that name
+//   weight->file->read(*weight->entry, 0, bytes);
+//
+// What can be opened: a safetensors file; an index, NAME.index.json, as `zero export` and Hugging Face write it; a
+// folder that holds either model.safetensors or model.safetensors.index.json. An index is one JSON object of
+//   "weight_map": {TENSOR: FILE, ...}        and may hold "metadata": {...}
+// Accepted only if
+//   - it has at most 64 MiB; no key occurs twice, no other is there;
+//   - each FILE is a regular file in the index's own folder, and there are at most 1,000;
+//   - each tensor of each file is in weight_map with that file, and weight_map has no other: each is in one file.
+// Headers alone are held in memory, and every file stays open. What is refused is a ConfigError under the key that
+// named it; about the contents of a file, one under the file's path. Local; reading from several threads is safe.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "zero/checkpoint/safetensors_file.h"
+
+namespace zero {
+
+class SafetensorsSet {
+ public:
+  struct Tensor {
+    const SafetensorsEntry* entry;
+    const SafetensorsFile* file;
+  };
+
+  // `key` is the option that named `path`.
+  static SafetensorsSet open(const std::filesystem::path& path, std::string_view key);
+  SafetensorsSet(SafetensorsSet&&) = default;
+
+  const std::vector<Tensor>& tensors() const { return tensors_; }  // file by file, by offset
+  const Tensor* find(std::string_view name) const;
+
+ private:
+  explicit SafetensorsSet(std::vector<SafetensorsFile> files);
+
+  std::vector<SafetensorsFile> files_;
+  std::vector<Tensor> tensors_;
+  std::map<std::string_view, std::size_t> index_;
+};
+
+}  // namespace zero
