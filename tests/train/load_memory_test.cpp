@@ -1,0 +1,112 @@
+// What reading weights or a checkpoint takes besides the states of the engine that they go to: one unit at most and a
+// constant, however large the model is. Counted by the kernel, as the peak of resident memory.
+#include <fstream>
+#include <optional>
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include "zero/base/process_memory.h"
+#include "zero/models/mlp.h"
+#include "zero/torch/deferred.h"
+#include "zero/train/weights.h"
+
+#include "tests/sanitized.h"
+#include "tests/temporary_folder.h"
+#include "tests/train/worlds.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kWidth = 2048, kLayers = 8;
+constexpr std::int64_t kUnit = kWidth * (kWidth + 1) * 4, kModel = kLayers * kUnit;
+// Eight blocks of a checkpoint (4 MiB each), pieces of a tensor, and what malloc keeps and the kernel counts late.
+constexpr std::int64_t kConstant = 48 * kMiB;
+static_assert(kModel > kUnit + kConstant + 32 * kMiB, "a model that is held whole must show");
+
+// False where the kernel does not let a process begin its peak anew.
+bool restart_peak() {
+  std::ofstream file("/proc/self/clear_refs");
+  file << "5" << std::flush;
+  return file.good();
+}
+
+struct Growth {
+  std::int64_t peak = 0;  // while the body ran, beyond what was there before
+  std::int64_t left = 0;  // when it was through
+};
+
+template <typename Body>
+Growth growth_of(Body body) {
+  malloc_trim(0);  // what lies free in the heap would hide as much
+  const std::int64_t before = resident_bytes();
+  EXPECT_TRUE(restart_peak());
+  body();
+  const std::int64_t peak = peak_resident_bytes() - before;
+  malloc_trim(0);
+  return {peak, resident_bytes() - before};
+}
+
+Mlp deferred_model() {
+  return deferred([] { return Mlp(MlpOptions{.sizes = std::vector<std::int64_t>(kLayers + 1, kWidth)}); });
+}
+
+AttachOptions options() {
+  return {.stage = 3, .optimizer = Sgd{.lr = 0.1}};
+}
+
+class LoadMemory : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (kSanitized) GTEST_SKIP() << "a sanitizer's shadow memory grows, too";
+    if (!restart_peak()) GTEST_SKIP() << "this kernel has no /proc/self/clear_refs";
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(LoadMemory, AModelThatIsHeldWholeShows) {
+  const Growth growth = growth_of([] {
+    const std::vector<char> whole(static_cast<std::size_t>(kModel), '\1');
+    EXPECT_EQ(whole.back(), '\1');
+  });
+  EXPECT_GT(growth.peak, kUnit + kConstant);
+  EXPECT_LT(growth.left, kConstant);
+}
+
+TEST_F(LoadMemory, ACheckpointTakesAUnitAndAConstant) {
+  run_ranks(1, [&](World& world) {
+    Mlp model = deferred_model();
+    Attachment engine = attach(*model, world, options());
+    engine.save(folder_ / "checkpoint");
+    const Growth growth = growth_of([&] { engine.load(folder_ / "checkpoint"); });
+    EXPECT_LE(growth.peak, kUnit + kConstant) << "plain SGD has no moments: all states were there before";
+    engine.abandon();
+  });
+}
+
+TEST_F(LoadMemory, InitialWeightsTakeAUnitAndAConstant) {
+  const auto path = folder_ / "weights.safetensors";
+  run_ranks(1, [&](World& world) {
+    const auto attached = [&](bool from_file) {
+      Mlp model = deferred_model();
+      std::optional<Attachment> engine;
+      const Growth growth = growth_of([&] {
+        std::optional<InitialWeights> weights;
+        AttachOptions wanted = options();
+        if (from_file) wanted.weights = weights.emplace(*model, path).source();
+        engine.emplace(attach(*model, world, wanted));
+      });
+      if (!from_file) save_weights(*engine, path, true);
+      engine->abandon();
+      return growth;
+    };
+    const Growth built = attached(false), read = attached(true);
+    EXPECT_GT(built.left, kModel - kConstant) << "the states";
+    EXPECT_LE(read.left, built.left + kConstant) << "the same states, and nothing besides";
+    EXPECT_LE(read.peak, read.left + kUnit + kConstant);
+  });
+}
+
+}  // namespace
+}  // namespace zero
