@@ -8,15 +8,16 @@ Every system saves parameters and both moments of Adam in fp32, about 12 bytes a
 is started anew in each round, one after the other, so that a slow minute of the machine is everybody's. The first save of
 a start is left out where there are more (buffers, imports); a cell is the median of the rest over all rounds.
 
-waited    what training stood still for
-done      until the system says that the checkpoint is written; a save of zero.cpp's that runs beside training says so at the
-          end of a step
-durable   until every file and folder of it was synced, too, by this benchmark where the system does not do it: only then
-          does a power cut leave it
-MB/s      bytes on disk / durable
+waited      what training stood still for
+published   until the system says that the checkpoint is written; a save of zero.cpp's that runs beside training says so at
+            the end of a step
+durable     until every file and folder of it was synced, too, by this benchmark where the system does not do it: only then
+            does a power cut leave it
+MB/s        bytes on disk / durable
 
-Second table: steps of a run that saves every K steps, beside one that saves nothing, from the end of the first step to the
-end of the last: what saving costs the training as a whole.
+Second table: steps of a run that saves every K steps, and goes on for almost K after the last save, beside one of the same
+round that saves nothing, from the end of the first step to the end of the last: what saving costs the training as a whole.
+Overhead is the median of the rounds' own.
 """
 
 import argparse
@@ -49,6 +50,11 @@ def later(saves):
     return saves[1:] or saves
 
 
+def num_steps(args):
+    """That are measured: those after the last save are for what it still does beside them."""
+    return (args.saves + 1) * args.every - 2
+
+
 class Zero:
     """Runs of `zero train`; saves are durable when they are told."""
 
@@ -56,25 +62,23 @@ class Zero:
         self.args, self.folder = args, f"{scratch}/zero"
         self.keys = {"model.layers": args.layers, "model.width": args.width, "model.heads": max(1, args.width // 64),
                      "model.context": args.context, "model.vocab": args.vocab, "data.context": args.context, "train.batch": 1,
-                     "train.steps": args.saves * args.every + 1, "zero.stage": 3, "run.threads": 1}
+                     "train.steps": num_steps(args) + 1, "zero.stage": 3, "run.threads": 1}
 
-    def run(self, **keys):
+    def run(self, every, asynchronous=True):
+        """(saves, seconds of all steps but the first, parameters); `every` 0 saves nothing."""
         os.sync()
-        run = train(self.args.zero, {**self.keys, **keys}, self.args.ranks, self.folder, timeout=self.args.timeout)
+        keys = {**self.keys, "checkpoint.every": every, "checkpoint.keep": 1, "checkpoint.async": str(asynchronous).lower()}
+        run = train(self.args.zero, keys, self.args.ranks, self.folder, timeout=self.args.timeout)
         if not run.ok:
             sys.exit(f"{run.log()[-2000:]}save.py: {run.reason}")
         times = [line["t"] for line in map(json.loads, (run.folder / "metrics.jsonl").read_text().splitlines())
                  if "step_seconds" in line]
-        num_bytes = disk_bytes(next(iter((run.folder / "checkpoints").glob("step-*")))) if keys else 0
-        saves = [{"waited": float(waited), "done": float(done), "durable": float(done), "bytes": num_bytes}
-                 for step, done, waited in LINE.findall(run.log()) if int(step) % self.args.every == 0]
+        num_bytes = disk_bytes(next(iter((run.folder / "checkpoints").glob("step-*")))) if every else 0
+        saves = [{"waited": float(waited), "published": float(done), "durable": float(done), "bytes": num_bytes}
+                 for step, done, waited in LINE.findall(run.log()) if every and int(step) % every == 0]
         parameters = run.report["num_parameters"]
         shutil.rmtree(self.folder)
         return saves, times[-1] - times[0], parameters
-
-    def saving(self, asynchronous):
-        return self.run(**{"checkpoint.every": self.args.every, "checkpoint.keep": 1,
-                           "checkpoint.async": "true" if asynchronous else "false"})
 
 
 def peer_saves(args, system, scratch):
@@ -82,31 +86,45 @@ def peer_saves(args, system, scratch):
     report.unlink(missing_ok=True)
     folder.mkdir()
     before = set(SHM.glob("deepspeed_*"))
-    done = subprocess.run([args.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(args.ranks),
-                           HERE / "save_peer.py", "--system", system, "--layers", str(args.layers), "--width", str(args.width),
-                           "--vocab", str(args.vocab), "--folder", folder, "--saves", str(args.saves), "--json", report],
-                          capture_output=True, text=True, timeout=args.timeout)
-    shutil.rmtree(folder, ignore_errors=True)
-    for left in set(SHM.glob("deepspeed_*")) - before:  # DeepSpeed leaves its buffers there
-        left.unlink(missing_ok=True)
+    try:
+        done = subprocess.run([args.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+                               str(args.ranks), HERE / "save_peer.py", "--system", system, "--layers", str(args.layers),
+                               "--width", str(args.width), "--vocab", str(args.vocab), "--folder", folder, "--saves",
+                               str(args.saves), "--json", report],
+                              capture_output=True, text=True, timeout=args.timeout)
+    except subprocess.TimeoutExpired:
+        return "took too long"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        for left in set(SHM.glob("deepspeed_*")) - before:  # DeepSpeed leaves its buffers there
+            left.unlink(missing_ok=True)
     if done.returncode != 0 or not report.exists():
         return done.stderr[-1500:]
     return json.loads(report.read_text())
 
 
 def versions_of_peers(args):
-    """Of torch and DeepSpeed, or None."""
-    found = subprocess.run([args.python, "-c", "import torch, deepspeed; print(torch.__version__, deepspeed.__version__)"],
-                           capture_output=True, text=True)
-    return found.stdout.split()[-2:] if found.returncode == 0 else None
+    """{module: version} of torch and DeepSpeed, where --python has them."""
+    found = {}
+    for module in ("torch", "deepspeed"):
+        done = subprocess.run([args.python, "-c", f"import {module}; print({module}.__version__)"], capture_output=True,
+                              text=True)
+        if done.returncode == 0:
+            found[module] = done.stdout.split()[-1]
+    return found
+
+
+def peers_of(versions):
+    return {name: system for name, system in PEERS.items()
+            if "torch" in versions and ("deepspeed" in versions or not system.startswith("deepspeed"))}
 
 
 def measure(args, peers, scratch):
     """(saves by name, spans of whole runs by name, parameters, what failed)."""
     zero, saves, spans, failed = Zero(args, scratch), {}, {}, {}
     for number in range(args.rounds):
-        for name, asynchronous in (("nothing", None), ("zero.cpp, async", True), ("zero.cpp, sync", False)):
-            told, span, parameters = zero.run() if asynchronous is None else zero.saving(asynchronous)
+        for name, *how in (("nothing", 0), ("zero.cpp, async", args.every, True), ("zero.cpp, sync", args.every, False)):
+            told, span, parameters = zero.run(*how)
             spans.setdefault(name, []).append(span)
             if told:
                 saves.setdefault(name, []).extend(later(told))
@@ -124,8 +142,8 @@ def row(name, saves):
     def of(key):
         return statistics.median(save[key] for save in saves)
     synced = next(what for system, what in SYNCS.items() if name.startswith(system))
-    return [name, f"{of('waited'):.3f}", f"{of('done'):.3f}", f"{of('durable'):.3f}", f"{of('bytes') / 1e6 / of('durable'):,.0f}",
-            f"{of('bytes') / 1e6:,.1f}", synced]
+    return [name, f"{1e3 * of('waited'):.0f}", f"{of('published'):.2f}", f"{of('durable'):.2f}",
+            f"{of('bytes') / 1e6 / of('durable'):,.0f}", f"{of('bytes') / 1e6:,.1f}", synced]
 
 
 def main():
@@ -143,18 +161,23 @@ def main():
     parser.add_argument("--folder", help="on the disk that is measured (default: the temporary folder's)")
     parser.add_argument("--timeout", type=int, default=3600)
     args = parser.parse_args()
+    if args.every < 2:  # so that the last step, which is saved, too, is not one of those that are measured
+        parser.error("--every: at least 2")
     versions = versions_of_peers(args)
     with tempfile.TemporaryDirectory(prefix="zero-save-", dir=args.folder) as scratch:
-        saves, spans, parameters, failed = measure(args, PEERS if versions else {}, scratch)
+        saves, spans, parameters, failed = measure(args, peers_of(versions), scratch)
     print(f"{parameters / 1e6:.1f} million parameters, {args.ranks} ranks, {args.rounds} rounds of {args.saves} saves"
-          + (f"; torch {versions[0]}, DeepSpeed {versions[1]}" if versions else "; no torch and DeepSpeed in --python") + "\n")
-    print_table(["", "waited, s", "done, s", "durable, s", "MB/s", "MB on disk", "syncs by itself"],
+          + "".join(f"; {module} {version}" for module, version in versions.items())
+          + ("" if versions else "; no torch and DeepSpeed in --python") + "\n")
+    print_table(["", "waited, ms", "published, s", "durable, s", "MB/s", "MB on disk", "syncs by itself"],
                 [row(name, told) for name, told in saves.items()])
-    none = statistics.median(spans["nothing"])
-    steps = args.saves * args.every
+    steps = num_steps(args)
+
+    def overhead(told):
+        return statistics.median(100 * (span / none - 1) for span, none in zip(told, spans["nothing"]))
     print_table([f"{steps} steps, a save every {args.every}", "seconds", "ms a step", "overhead"],
                 [[name, f"{statistics.median(told):.2f}", f"{1e3 * statistics.median(told) / steps:.1f}",
-                  f"{100 * (statistics.median(told) / none - 1):+.1f} %"] for name, told in spans.items()])
+                  f"{overhead(told):+.1f} %"] for name, told in spans.items()])
     for name, why in failed.items():
         print(f"{name}: failed\n{why}\n")
     return 1 if failed else 0

@@ -143,13 +143,13 @@ def measure(trainer, args, number):
     finish = trainer.save(folder)
     waited = slowest(time.perf_counter() - begin)
     finish()
-    done = slowest(time.perf_counter() - begin)
+    published = slowest(time.perf_counter() - begin)
     num_bytes = sync_tree(folder) if dist.get_rank() == 0 else 0
     durable = slowest(time.perf_counter() - begin)
     dist.barrier()
     if dist.get_rank() == 0:
         shutil.rmtree(folder)
-    return {"waited": waited, "done": done, "durable": durable, "bytes": num_bytes}
+    return {"waited": waited, "published": published, "durable": durable, "bytes": num_bytes}
 
 
 def main():
