@@ -170,6 +170,24 @@ TEST(KeptCheckpoints, AFlippedBitIsFound) {
   });
 }
 
+TEST(KeptCheckpoints, WhereOneRankHasNoRoomNothingIsCopied) {
+  Launcher launcher;
+  on_ranks(2, [&](Communicator& comm) {
+    constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
+    std::int64_t free_bytes = comm.rank() == 1 ? 4096 : kPlenty;
+    EngineOptions options = options_of({});
+    options.offload.monitor.read = [&free_bytes] { return MemoryReading{.free_bytes = free_bytes}; };
+    ScriptedModel model(comm, small_specs(), options);
+    KeptCheckpoints kept(launcher.connect(), "run");
+    EXPECT_FALSE(kept.save(model.engine(), 1, {}));
+    EXPECT_TRUE(kept.steps().empty());
+    EXPECT_EQ(model.engine().ledger().held(Tier::kHost, MemoryTag::kStaging), 0);
+    free_bytes = kPlenty;
+    EXPECT_TRUE(kept.save(model.engine(), 1, {}));
+    EXPECT_EQ(kept.steps(), std::vector<std::int64_t>{1});
+  });
+}
+
 // Memory files of this process cannot grow beyond so many bytes.
 class SizeLimit {
  public:

@@ -392,6 +392,22 @@ TEST(CheckpointSave, ACopyByThreadsIsTheSameBytes) {
   EXPECT_NO_THROW(CheckpointReader(folder / "async").verify());
 }
 
+TEST(CheckpointSave, WhereOneRankHasNoRoomForACopyEveryRankWritesAtOnce) {
+  const TemporaryFolder folder;
+  on_ranks(2, [&](Communicator& comm) {
+    EngineOptions options = options_of({});
+    const std::int64_t free_bytes = comm.rank() == 1 ? 4096 : std::int64_t{1} << 40;
+    options.offload.monitor.read = [=] { return MemoryReading{.free_bytes = free_bytes}; };
+    ScriptedModel model(comm, small_specs(), options);
+    model.train(0);
+    CheckpointSave save(model.engine(), folder / "c", {}, SaveMode::kAsync);
+    EXPECT_FALSE(save.copied());
+    EXPECT_TRUE(save.poll()) << "all have written";
+    EXPECT_EQ(model.engine().ledger().held(Tier::kHost, MemoryTag::kStaging), 0);
+  });
+  EXPECT_EQ(step_at(folder / "c"), 1);
+}
+
 TEST(CheckpointSave, EveryStageWritesTheSameBytes) {
   const TemporaryFolder folder;
   for (int stage = 0; stage <= 3; ++stage) {
