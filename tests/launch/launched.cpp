@@ -81,6 +81,11 @@ bool Launched::wait_for(const std::string& text) {
   return true;
 }
 
+bool Launched::is_over() const {
+  siginfo_t info{};
+  return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_;
+}
+
 Outcome Launched::finish() {
   while (output_ >= 0 || errors_ >= 0) read_some(1000);
   int status = 0;

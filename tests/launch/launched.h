@@ -26,6 +26,8 @@ class Launched {
   void send(int signal) const;
   // Reads until `text` has been printed on standard output; false after ten seconds.
   bool wait_for(const std::string& text);
+  // Whether it has ended by itself; reads nothing.
+  bool is_over() const;
   Outcome finish();
 
  private:

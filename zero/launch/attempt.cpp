@@ -15,6 +15,9 @@ namespace {
 
 using Stream = RankOutput::Stream;
 
+// Told to stop, we wait so long for a reader that takes nothing.
+constexpr std::chrono::milliseconds kReaderPatience{500};
+
 std::vector<int> numbers(const LaunchOptions& options) {
   std::vector<int> out;
   for (int i = 0; i < options.ranks; ++i) out.push_back(options.node_rank * options.ranks + i);
@@ -49,6 +52,7 @@ void Attempt::run(const RunIdentity& identity) {
   }
   launcher_.keeper.disconnect();
   drain();
+  write_held();
 }
 
 bool Attempt::all_ended_well() const {
@@ -95,9 +99,11 @@ void Attempt::start_rank(int place, const RunIdentity& identity) {
 
 void Attempt::wait_for_something() {
   std::vector<pollfd> fds{{launcher_.inbox.fd(), POLLIN, 0}, {launcher_.keeper.fd(), POLLIN, 0}};
-  for (const auto& rank : ranks_) {
-    if (rank.output() >= 0) fds.push_back({rank.output(), POLLIN, 0});
-    if (rank.errors() >= 0) fds.push_back({rank.errors(), POLLIN, 0});
+  for (const int fd : output_.waiting()) fds.push_back({fd, POLLOUT, 0});
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const RankProcess& rank = ranks_[i];
+    if (rank.output() >= 0 && output_.takes(i, Stream::kOutput)) fds.push_back({rank.output(), POLLIN, 0});
+    if (rank.errors() >= 0 && output_.takes(i, Stream::kErrors)) fds.push_back({rank.errors(), POLLIN, 0});
   }
   std::optional<Clock::time_point> wake = output_.due();
   if (next_end_ && (!wake || *next_end_ < *wake)) wake = next_end_;
@@ -128,13 +134,14 @@ void Attempt::stop(int signal) {
   if (stop_signal_ == 0) stop_signal_ = signal;
 }
 
-void Attempt::read_outputs() {
+void Attempt::read_outputs(bool all) {
   const auto now = Clock::now();
+  const auto ended = [&](std::size_t i, Stream stream, int fd) {
+    return fd >= 0 && (all || output_.takes(i, stream)) && !output_.read_from(i, stream, fd, now);
+  };
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    if (ranks_[i].output() >= 0 && !output_.read_from(i, Stream::kOutput, ranks_[i].output(), now))
-      ranks_[i].close_output();
-    if (ranks_[i].errors() >= 0 && !output_.read_from(i, Stream::kErrors, ranks_[i].errors(), now))
-      ranks_[i].close_errors();
+    if (ended(i, Stream::kOutput, ranks_[i].output())) ranks_[i].close_output();
+    if (ended(i, Stream::kErrors, ranks_[i].errors())) ranks_[i].close_errors();
   }
 }
 
@@ -172,13 +179,33 @@ void Attempt::drain() {
     return std::any_of(ranks_.begin(), ranks_.end(),
                        [](const auto& rank) { return rank.output() >= 0 || rank.errors() >= 0; });
   };
-  read_outputs();
+  read_outputs(/*all=*/true);
   while (open() && Clock::now() < deadline) {
     poll(nullptr, 0, 1);
-    read_outputs();
+    read_outputs(/*all=*/true);
   }
   output_.flush_all();
   for (std::size_t i = 0; i < ends_.size(); ++i) ends_[i].last_lines = output_.last_lines(ended_[i]);
+}
+
+void Attempt::write_held() {
+  auto last_taken = Clock::now();
+  while (true) {
+    std::vector<pollfd> fds{{launcher_.inbox.fd(), POLLIN, 0}};
+    for (const int fd : output_.waiting()) fds.push_back({fd, POLLOUT, 0});
+    if (fds.size() == 1) return;
+    poll(fds.data(), fds.size(), stop_signal_ != 0 ? static_cast<int>(kReaderPatience.count()) : -1);
+    const std::size_t before = output_.held_bytes();
+    output_.flush_all();
+    if (output_.held_bytes() < before) last_taken = Clock::now();
+    bool told = stop_signal_ != 0 && Clock::now() - last_taken >= kReaderPatience;
+    while (const int signal = launcher_.inbox.take()) {
+      if (signal == SIGUSR1) continue;
+      if (stop_signal_ == 0) stop_signal_ = signal;
+      told = true;
+    }
+    if (told) output_.discard_held();
+  }
 }
 
 void Attempt::send_all(int signal) const {

@@ -4,8 +4,9 @@
 //   attempt.run(identity);
 //   find_culprit(attempt.ends())
 //
-// When one fails, or cannot be started, the others are ended. Invariant: when run() returns or throws no rank is left.
-// Throws ConfigError when the program cannot be run. Local; run() once.
+// When one fails, or cannot be started, the others are ended. Invariant: when run() returns or throws no rank is left;
+// and while one is, nothing waits for whoever reads our output. Afterwards run() waits until that has been read, or
+// until we are told to stop. Throws ConfigError when the program cannot be run. Local; run() once.
 #pragma once
 
 #include <chrono>
@@ -58,10 +59,12 @@ class Attempt {
   void wait_for_something();
   void take_signals();
   void stop(int signal);
-  void read_outputs();
+  // Each that has room for more; or of all, when the ranks are gone.
+  void read_outputs(bool all = false);
   void reap();
   void end_after_failure();
   void drain();
+  void write_held();
   void send_all(int signal) const;
 
   const LaunchOptions& options_;

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <string_view>
 
-#include <poll.h>
 #include <unistd.h>
 
 namespace zero {
@@ -17,7 +16,9 @@ constexpr std::chrono::milliseconds kMergeWindow{150};
 }  // namespace
 
 RankOutput::RankOutput(std::vector<int> ranks, std::vector<bool> shown)
-    : errors_(static_cast<int>(std::count(shown.begin(), shown.end(), true)), kMergeWindow) {
+    : errors_(static_cast<int>(std::count(shown.begin(), shown.end(), true)), kMergeWindow),
+      to_output_(STDOUT_FILENO),
+      to_errors_(STDERR_FILENO) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     Rank rank;
     rank.number = ranks[i];
@@ -53,37 +54,38 @@ void RankOutput::show(Rank& rank, Stream stream, std::string line, Time now) {
   if (rank.last.size() > kLastLines) rank.last.pop_front();
   if (!rank.shown) return;
   if (ranks_.size() == 1) {
-    write(stream == Stream::kOutput ? STDOUT_FILENO : STDERR_FILENO, line + "\n");
+    (stream == Stream::kOutput ? to_output_ : to_errors_).write(line + "\n");
   } else if (stream == Stream::kErrors) {
     errors_.add(rank.number, std::move(line), now);
   } else {
     const std::array<int, 1> number{rank.number};
-    write(STDOUT_FILENO, (rank.number == 0 ? "" : rank_prefix(number)) + line + "\n");
+    to_output_.write((rank.number == 0 ? "" : rank_prefix(number)) + line + "\n");
   }
 }
 
 void RankOutput::flush(Time now) {
-  for (const auto& line : errors_.take(now)) write(STDERR_FILENO, line + "\n");
+  for (const auto& line : errors_.take(now)) to_errors_.write(line + "\n");
+  to_output_.flush();
+  to_errors_.flush();
 }
 
 void RankOutput::flush_all() {
-  for (const auto& line : errors_.take_all()) write(STDERR_FILENO, line + "\n");
+  for (const auto& line : errors_.take_all()) to_errors_.write(line + "\n");
+  to_output_.flush();
+  to_errors_.flush();
 }
 
-void RankOutput::write(int fd, const std::string& text) {
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(fd, rest.data(), rest.size());
-    if (written >= 0) {
-      rest.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno == EAGAIN) {
-      pollfd wait{fd, POLLOUT, 0};  // somebody made our output non-blocking
-      poll(&wait, 1, -1);
-    } else if (errno != EINTR) {
-      if (fd == STDOUT_FILENO && errno == EPIPE) reader_gone_ = true;
-      return;  // nobody reads: the ranks' fate does not hang on it
-    }
+std::vector<int> RankOutput::waiting() const {
+  std::vector<int> out;
+  for (const HeldOutput* stream : {&to_output_, &to_errors_}) {
+    if (stream->waits()) out.push_back(stream->fd());
   }
+  return out;
+}
+
+void RankOutput::discard_held() {
+  to_output_.discard();
+  to_errors_.discard();
 }
 
 }  // namespace zero

@@ -1,15 +1,17 @@
 // RankOutput: everything the ranks print, read without blocking, shown, and the last lines of each remembered.
 //
-//   output.read_from(rank, stream, fd)   false at end of file
+//   if (output.takes(rank, stream)) output.read_from(rank, stream, fd)   false at end of file
 //   output.flush(now)                    prints what is due
 //
-// Invariant: whole lines only, never parts of two ranks in one. Local; not thread-safe.
+// Invariant: whole lines only, never parts of two ranks in one. Printing waits for no reader: what nobody takes is
+// held, about a MiB a stream; then the ranks are to wait, in their own write(). Local; not thread-safe.
 #pragma once
 
 #include <deque>
 #include <string>
 #include <vector>
 
+#include "zero/launch/held_output.h"
 #include "zero/launch/line_merger.h"
 
 namespace zero {
@@ -23,16 +25,23 @@ class RankOutput {
   // `ranks`: the numbers of the ranks of this machine; `shown[i]`: whether the i-th of them is seen at all.
   RankOutput(std::vector<int> ranks, std::vector<bool> shown);
 
+  // Whether there is room for more of what this rank prints there.
+  bool takes(std::size_t index, Stream stream) const { return !ranks_[index].shown || !to(stream).full(); }
   // Reads what is there. False when nothing will come any more.
   bool read_from(std::size_t index, Stream stream, int fd, Time now);
   void flush(Time now);
   void flush_all();
+  // Of the streams that have not taken everything yet: descriptors to poll for POLLOUT, and then to flush().
+  std::vector<int> waiting() const;
+  // What is held for them.
+  std::size_t held_bytes() const { return to_output_.held_bytes() + to_errors_.held_bytes(); }
+  void discard_held();
   std::optional<Time> due() const { return errors_.due(); }
   std::vector<std::string> last_lines(std::size_t index) const {
     return {ranks_[index].last.begin(), ranks_[index].last.end()};
   }
   // Standard output was closed by whoever reads it (`| head`).
-  bool reader_gone() const { return reader_gone_; }
+  bool reader_gone() const { return to_output_.reader_gone(); }
 
  private:
   struct Rank {
@@ -42,11 +51,11 @@ class RankOutput {
     std::deque<std::string> last;
   };
   void show(Rank& rank, Stream stream, std::string line, Time now);
-  void write(int fd, const std::string& text);
+  const HeldOutput& to(Stream stream) const { return stream == Stream::kOutput ? to_output_ : to_errors_; }
 
   std::vector<Rank> ranks_;
   LineMerger errors_;
-  bool reader_gone_ = false;
+  HeldOutput to_output_, to_errors_;
 };
 
 }  // namespace zero
