@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/base/error.h"
+#include "zero/base/exit_status.h"
 #include "zero/comm/flight_diagnosis.h"
 #include "zero/comm/flight_file.h"
 #include "zero/config/value.h"
@@ -12,7 +13,6 @@
 namespace zero::cli {
 namespace {
 
-constexpr int kDamaged = 2;
 constexpr std::string_view kRemedy =
     "name the folder that the ranks wrote on trouble: [run] dir/flight, or ZERO_FLIGHT_DIR";
 
@@ -85,7 +85,7 @@ int report_flight(const std::filesystem::path& folder, bool json) {
   json ? print_json(diagnosis, found.damaged) : print_table(diagnosis);
   for (const std::string& damage : found.damaged)
     fmt::print(stderr, "zero doctor: not looked at: {}\n", one_line(damage));
-  return found.damaged.empty() ? 0 : kDamaged;
+  return found.damaged.empty() ? 0 : kBadInputStatus;
 }
 
 }  // namespace zero::cli

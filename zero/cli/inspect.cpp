@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/base/exit_status.h"
 #include "zero/cli/description.h"
 #include "zero/cli/flags.h"
 
@@ -33,8 +34,7 @@ int run_inspect(Arguments arguments) {
   } else {
     fmt::print("{}", description.text);
   }
-  constexpr int kDamaged = 4;
-  return verify && is_damaged(description.json) ? kDamaged : 0;
+  return verify && is_damaged(description.json) ? kIoFailedStatus : 0;
 }
 
 }  // namespace zero::cli

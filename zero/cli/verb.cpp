@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/base/exit_status.h"
 #include "zero/config/suggest.h"
 #include "zero/config/value.h"
 
@@ -88,15 +89,15 @@ int run_command(Arguments arguments) {
   try {
     return dispatch(arguments);
   } catch (const ConfigError& error) {
-    return report(name, error, 2);
+    return report(name, error, kBadInputStatus);
   } catch (const CommError& error) {
-    return report(name, error, 3);
+    return report(name, error, kRankFailedStatus);
   } catch (const IoError& error) {
-    return report(name, error, 4);
+    return report(name, error, kIoFailedStatus);
   } catch (const std::bad_alloc& error) {
-    return report(name, std::runtime_error("out of memory; `zero plan` says what a rank needs"), 3);
+    return report(name, std::runtime_error("out of memory; `zero plan` says what a rank needs"), kRankFailedStatus);
   } catch (const std::exception& error) {
-    return report(name, error, 3);
+    return report(name, error, kRankFailedStatus);
   }
 }
 

@@ -6,10 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "zero/base/exit_status.h"
+
 namespace zero {
 namespace {
 
-constexpr int kPeerFailed = 3;
 constexpr std::size_t kMostWitnesses = 4;
 
 // What usually lies behind an end like this, and what to look at next.
@@ -28,7 +29,7 @@ std::string advice(const ProcessEnd& end) {
     default:
       break;
   }
-  if (end.exit_code == kPeerFailed)
+  if (end.exit_code == kRankFailedStatus)
     return "Its last lines say why. If it lost a peer on another machine, look at the launcher's output there.";
   return "Its last lines say why; start again when that is put right.";
 }
@@ -37,7 +38,7 @@ std::string advice(const ProcessEnd& end) {
 
 const RankEnd* find_culprit(std::span<const RankEnd> ends) {
   const auto failed = [](const RankEnd& end) { return end.failed(); };
-  const auto accused = [](const RankEnd& end) { return end.failed() && end.end.exit_code != kPeerFailed; };
+  const auto accused = [](const RankEnd& end) { return end.failed() && end.end.exit_code != kRankFailedStatus; };
   auto found = std::find_if(ends.begin(), ends.end(), accused);
   if (found == ends.end()) found = std::find_if(ends.begin(), ends.end(), failed);
   return found == ends.end() ? nullptr : &*found;
@@ -46,7 +47,7 @@ const RankEnd* find_culprit(std::span<const RankEnd> ends) {
 const RankEnd* find_suspect(std::span<const RankEnd> ends) {
   const RankEnd* culprit = find_culprit(ends);
   if (culprit == nullptr) return nullptr;
-  if (culprit->end.exit_code != kPeerFailed) {
+  if (culprit->end.exit_code != kRankFailedStatus) {
     // What several ranks say alike, such as a full disk, is no single place's fault.
     const auto alike = [&](const RankEnd& end) { return end.failed() && end.end.exit_code == culprit->end.exit_code; };
     return culprit->end.signal == 0 && std::count_if(ends.begin(), ends.end(), alike) > 1 ? nullptr : culprit;
@@ -58,7 +59,7 @@ const RankEnd* find_suspect(std::span<const RankEnd> ends) {
 
 int exit_status(const RankEnd& culprit) {
   const int code = culprit.end.exit_code;
-  return code == 2 || code == 4 ? code : 3;
+  return code == kBadInputStatus || code == kIoFailedStatus ? code : kRankFailedStatus;
 }
 
 std::string describe(const ProcessEnd& end) {

@@ -1,8 +1,8 @@
 // Who is to blame, said on one screen, and with which status the launcher ends.
 //
-// When one rank dies its peers notice and fail too, sometimes before the launcher hears of the first. Status 3 is how a
-// rank says "a peer failed": such a rank is a witness, and the culprit is the first that failed in any other way; if
-// all are witnesses, the first of them.
+// When one rank dies its peers notice and fail too, sometimes before the launcher hears of the first. kRankFailedStatus
+// is how a rank says "a peer failed": such a rank is a witness, and the culprit is the first that failed in any other
+// way; if all are witnesses, the first of them.
 #pragma once
 
 #include <span>

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/base/exit_status.h"
 #include "zero/base/pages.h"
 #include "zero/comm/flight_file.h"
 #include "zero/comm/flight_ring.h"
@@ -38,9 +39,8 @@ Allocation ring_in(const KeptMemory& kept, const std::string& name) {
 }  // namespace
 
 void write_flights(const std::filesystem::path& folder, const KeptMemory& kept, std::span<const RankEnd> ends) {
-  constexpr int kBadConfiguration = 2;
   const RankEnd* const culprit = find_culprit(ends);
-  if (culprit != nullptr && exit_status(*culprit) == kBadConfiguration) return;
+  if (culprit != nullptr && exit_status(*culprit) == kBadInputStatus) return;
   bool any = false;
   for (const std::string& name : kept.names(kFlightNames)) {
     try {

@@ -15,12 +15,14 @@
 #include <optional>
 #include <string>
 
+#include "zero/base/exit_status.h"
+
 namespace zero {
 
 struct Failure {
   int place = -1;                      // local rank; -1: nobody knows
   bool not_started = false;            // the system had no process for it; those before it were started
-  int status = 3;                      // exit_status() of the culprit
+  int status = kRankFailedStatus;      // exit_status() of the culprit
   std::optional<std::int64_t> step{};  // how far the program had come
 };
 

@@ -11,6 +11,7 @@
 #include <signal.h>
 
 #include "zero/base/check.h"
+#include "zero/base/exit_status.h"
 #include "zero/launch/attempt.h"
 #include "zero/launch/descriptor_limit.h"
 #include "zero/launch/failure_report.h"
@@ -23,7 +24,6 @@ namespace {
 // Of this process itself, and a rank's: two pipes, a socket, and what its start takes for a moment.
 constexpr std::size_t kOwnDescriptors = 64;
 constexpr std::size_t kDescriptorsOfARank = 3;
-constexpr int kIoFailed = 4;
 
 std::size_t room_for_names(const DescriptorLimit& descriptors, int ranks) {
   return descriptors.room_for(KeptMemory::kMostNames,
@@ -55,7 +55,7 @@ Failure failure_of(const Attempt& attempt, const LaunchOptions& options, const K
   if (attempt.not_started())
     return {.place = attempt.not_started()->place,
             .not_started = true,
-            .status = kIoFailed,
+            .status = kIoFailedStatus,
             .step = reached_by(options, kept)};
   const RankEnd* suspect = find_suspect(attempt.ends());
   return {.place = suspect == nullptr ? -1 : suspect->rank - options.node_rank * options.ranks,

@@ -11,6 +11,7 @@
 #include <ATen/Parallel.h>
 
 #include "zero/base/error.h"
+#include "zero/base/exit_status.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/memory/host_memory.h"
@@ -31,9 +32,8 @@ void tell_launch(TrainJob& job) {
 }
 
 int status_of(const TrainResult& result) {
-  constexpr int kIoFailed = 4;
   if (result.stop_signal != 0 && !result.saved) return 128 + result.stop_signal;
-  return result.save_failed ? kIoFailed : 0;
+  return result.save_failed ? kIoFailedStatus : 0;
 }
 
 // Returns the exit status.
