@@ -1,6 +1,8 @@
 #include "zero/comm/plugin.h"
 
 #include <algorithm>
+#include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -79,6 +81,37 @@ TEST(Plugin, GlooBetweenHostsNeedsATokenBeforeAnythingListens) {
   EXPECT_TRUE(says(message, "openssl rand -hex 32"));
   const Token token;
   EXPECT_TRUE(says(message_of<ConfigError>([&] { open_transport("gloo", ranks, seconds(1)); }), "set MASTER_PORT"));
+}
+
+// What a rank threw that met the others over gloo and waited for them once; "" for nothing.
+std::string meet_over_gloo(const RankEnvironment& ranks) try {
+  open_transport("gloo", ranks, seconds(60))->barrier({}).wait();
+  return "";
+} catch (const std::exception& error) {
+  return error.what();
+}
+
+// The launcher names each start anew: "5f", "5f-1".
+TEST(Plugin, OverGlooARankOfAnEarlierGenerationIsToldSoAndTheOthersMeetWithoutIt) {
+  if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
+  const int port = Listener().port();
+  const auto rank_of = [port](int rank, const char* run, int generation) {
+    return RankEnvironment{.rank = rank,
+                           .world = 2,
+                           .local_rank = rank,
+                           .local_world = 2,
+                           .master_port = port,
+                           .run_id = run,
+                           .generation = generation};
+  };
+  std::string zero = "not run", one = "not run";
+  {
+    std::jthread host([&] { zero = meet_over_gloo(rank_of(0, "5f-1", 1)); });
+    EXPECT_TRUE(says(meet_over_gloo(rank_of(1, "5f", 0)), "another run ('5f-1') meets at 127.0.0.1"));
+    one = meet_over_gloo(rank_of(1, "5f-1", 1));
+  }
+  EXPECT_EQ(zero, "");
+  EXPECT_EQ(one, "");
 }
 
 // /etc/hosts often gives a host's own name a loopback address. Rank 0 alone finds out, long before the timeout.
