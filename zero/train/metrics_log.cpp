@@ -1,5 +1,6 @@
 #include "zero/train/metrics_log.h"
 
+#include <chrono>
 #include <cmath>
 #include <iterator>
 
@@ -14,6 +15,10 @@ std::string number(double value) {
 }
 
 }  // namespace
+
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 std::string to_json_line(const StepMetrics& m) {
   fmt::memory_buffer line;

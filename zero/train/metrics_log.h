@@ -15,6 +15,9 @@
 
 namespace zero {
 
+// Seconds since 1970, as every line has them.
+double unix_seconds();
+
 // A step as one rank saw it; `loss` is the mean over ranks.
 struct StepMetrics {
   std::int64_t step = 0;  // counted from 1

@@ -1,9 +1,7 @@
 #include "zero/train/trainer.h"
 
 #include <array>
-#include <chrono>
 #include <cstdlib>
-#include <limits>
 #include <memory>
 #include <optional>
 
@@ -24,10 +22,8 @@
 #include "zero/models/generate.h"
 #include "zero/train/engine_figures.h"
 #include "zero/train/evaluation.h"
-#include "zero/train/health_event.h"
 #include "zero/train/machine_peak.h"
 #include "zero/train/measured_steps.h"
-#include "zero/train/metrics_log.h"
 #include "zero/train/micro_batch_seed.h"
 #include "zero/train/module_plan.h"
 #include "zero/train/parking_meter.h"
@@ -35,17 +31,14 @@
 #include "zero/train/rate_cache.h"
 #include "zero/train/run_checkpoints.h"
 #include "zero/train/run_folder.h"
+#include "zero/train/run_health.h"
 #include "zero/train/run_lock.h"
+#include "zero/train/run_log.h"
 #include "zero/train/same_configuration.h"
-#include "zero/train/step_history.h"
 #include "zero/train/weights.h"
 
 namespace zero {
 namespace {
-
-double unix_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // Some sandboxes have no smaps_rollup: the report then says 0, and a run does not end for it.
 std::int64_t proportional_or_zero() {
@@ -77,10 +70,10 @@ class Trainer {
         parking_(task_->activations()),
         progress_(output.out, style_on(output.style, world), job.train.steps,
                   corpus_.shape().context > 0 ? "tok/s" : "rows/s"),
-        history_(job.train.log_every, job.train.steps),
-        health_(job.health),
+        log_(folder_, progress_, StepHistory(job.train.log_every, job.train.steps), world.communicator()),
         checkpoints_(job.checkpoint, folder_.checkpoints(), keeper(job, world), world.communicator(),
-                     [this](const std::string& line) { progress_.line(line); }) {}
+                     [this](const std::string& line) { progress_.line(line); }),
+        health_(job.health, samples_per_step(), done_, folder_, checkpoints_, log_) {}
 
   TrainResult run() {
     hold_folder();
@@ -179,12 +172,12 @@ class Trainer {
     timeline_.remove_old();
     write_file(folder_.config(), job_.config_text);
     write_file(folder_.plan(), plan);
-    log_.emplace(folder_.metrics());
+    log_.begin();
   }
 
   // The states are the checkpoint's, everything else is the configuration's; where that has changed, it is said.
   void resume() {
-    const Resumed resumed = take_newest_checkpoint();
+    const Resumed resumed = health_.take_newest_checkpoint(*engine_);
     if (done_.step > job_.train.steps)
       throw ConfigError("train.steps", fmt::format("{}", job_.train.steps),
                         fmt::format("this run has come to step {} already", done_.step),
@@ -199,26 +192,17 @@ class Trainer {
                                changed.empty() ? "as it was then" : "of which changed:", changed));
   }
 
-  Resumed take_newest_checkpoint(std::int64_t newest = std::numeric_limits<std::int64_t>::max()) {
-    std::optional<Resumed> resumed = checkpoints_.resume(*engine_, newest);
-    if (!resumed) throw IoError(folder_.checkpoints().path().string(), "list", 0, "its checkpoints are gone");
-    done_ = resumed->state;
-    history_.restore(done_.losses, done_.grad_norms, done_.seconds);
-    health_.restore(done_.losses, done_.grad_norms, done_.skipped);
-    return std::move(*resumed);
-  }
-
   // Where the run stands; every step must have been exchanged.
   const RunState& state() {
-    done_.losses = history_.losses();
-    done_.grad_norms = history_.grad_norms();
-    done_.seconds = history_.seconds();
+    done_.losses = log_.history().losses();
+    done_.grad_norms = log_.history().grad_norms();
+    done_.seconds = log_.history().seconds();
     return done_;
   }
 
   bool save_before_stop() {
     if (!job_.checkpoint.on()) return false;
-    if (const ReplicaCheck check = compare_replicas(); !check.same()) {
+    if (const ReplicaCheck check = health_.compare_replicas(*engine_); !check.same()) {
       progress_.line(fmt::format("step {} is not saved: {}", done_.step, check.describe()));
       return false;
     }
@@ -270,7 +254,7 @@ class Trainer {
     Outcome outcome;
     while (outcome.signal == 0 && !outcome.rewound && done_.step < o.steps) {
       timeline_.begin_step(num_run_);
-      history_.add(run_step(done_.step, prefetcher));
+      log_.add(run_step(done_.step, prefetcher));
       ++done_.step;
       done_.samples += samples_per_step();
       if (timeline_.end_step(num_run_))
@@ -281,7 +265,7 @@ class Trainer {
         mine_.steady_rss = resident_bytes();
         mine_.steady_pss = proportional_or_zero();
       }
-      outcome.rewound = judge_step();
+      outcome.rewound = health_.judge(*engine_, last_step_);
       if (!outcome.rewound) outcome = after_step(done_.step);
     }
     return outcome;
@@ -291,8 +275,9 @@ class Trainer {
   Outcome after_step(std::int64_t step) {
     const StepOptions& o = job_.train;
     const std::int64_t every = job_.health.check_replicas;
-    if (every > 0 && (step % every == 0 || step == o.steps) && judge_replicas()) return {.rewound = true};
-    const bool exchanged = history_.exchange_due();
+    if (every > 0 && (step % every == 0 || step == o.steps) && health_.judge_replicas(*engine_))
+      return {.rewound = true};
+    const bool exchanged = log_.exchange_due();
     int signal = exchanged ? exchange() : 0;
     if (o.eval_every > 0 && step % o.eval_every == 0 && step < o.steps) evaluate_after(step, o.eval_batches);
     checkpoints_.poll();
@@ -301,91 +286,10 @@ class Trainer {
     if (!to_disk && !to_memory) return {.signal = signal};
     if (!exchanged) signal = exchange();
     if (signal != 0) return {.signal = signal};  // the end saves
-    if (judge_replicas()) return {.rewound = true};
+    if (health_.judge_replicas(*engine_)) return {.rewound = true};
     if (to_memory) checkpoints_.copy(*engine_, state(), job_.config_text);
     if (to_disk) checkpoints_.begin(*engine_, state(), job_.config_text, SaveMode::kAsync);
     return {};
-  }
-
-  // As every rank judges alike. True: the run was rewound.
-  bool judge_step() {
-    const HealthAction action = health_.after(last_step_);
-    if (!last_step_.skipped) return false;
-    done_.skipped.push_back(done_.step);
-    if (last_step_.reason != SkipReason::kNonFinite) ++done_.spikes;
-    const std::int64_t behind = done_.samples + job_.health.rewind_batches * samples_per_step();
-    return act(event_of(action, done_.step, last_step_, last_limits_), behind);
-  }
-
-  // The same; and so only what the ranks agree on is saved.
-  bool judge_replicas() {
-    const ReplicaCheck check = compare_replicas();
-    if (check.same()) return false;
-    return act({.action = job_.health.on_corruption,
-                .step = done_.step,
-                .reason = std::string(kReplicasDiffer),
-                .detail = check.describe()},
-               0);
-  }
-
-  ReplicaCheck compare_replicas() {
-    if (job_.health.check_replicas == 0) return {};
-    if (compared_ != num_run_) replicas_ = engine_->compare_replicas();
-    compared_ = num_run_;
-    return replicas_;
-  }
-
-  bool act(HealthEvent event, std::int64_t samples) {
-    if (event.action == HealthAction::kRewind) return rewind(event, samples);
-    if (event.action == HealthAction::kStop) stop(event, "");
-    tell(event);
-    return false;
-  }
-
-  void tell(HealthEvent event) {
-    event.time = unix_seconds();
-    if (event.action != HealthAction::kSkip) progress_.line(describe(event));  // of that the engine has told
-    if (!is_first()) return;
-    log_->add(event);
-    log_->flush();
-  }
-
-  [[noreturn]] void stop(HealthEvent event, const std::string& why) {
-    event.action = HealthAction::kStop;
-    exchange();
-    checkpoints_.finish();
-    tell(event);
-    const auto saved = folder_.checkpoints().list();  // copies in memory end with the launcher
-    throw Error(last_words(event, why, saved.empty() ? -1 : saved.front().step));
-  }
-
-  // To the newest checkpoint; the next sample is number `samples`, or the checkpoint's where that is later.
-  bool rewind(HealthEvent event, std::int64_t samples) {
-    exchange();
-    checkpoints_.finish();
-    if (checkpoints_.steps().empty()) stop(event, ", and there is no checkpoint to go back to");
-    const auto [rewinds, spikes] = std::pair(done_.rewinds + 1, done_.spikes);
-    take_newest_checkpoint(done_.step);
-    const bool again = done_.step == std::exchange(rewound_to_, done_.step);
-    rewinds_here_ = again ? rewinds_here_ + 1 : 1;
-    // What an earlier rewind left out stays left out.
-    if (again) samples = std::max(samples, rewound_samples_);
-    rewound_samples_ = samples;
-    if (rewinds_here_ > job_.health.max_rewinds)
-      stop(event, fmt::format(", after {} rewinds to step {}", rewinds_here_ - 1, done_.step));
-    done_.samples = std::max(done_.samples, samples);
-    done_.rewinds = rewinds;
-    done_.spikes = spikes;
-    since_line_ = {};
-    event.back_to = done_.step;
-    event.samples = done_.samples;
-    if (is_first()) {
-      log_.reset();
-      folder_.reopen(done_.step, {});
-      log_.emplace(folder_.metrics());
-    }
-    tell(event);
-    return true;
   }
 
   StepMetrics run_step(std::int64_t step, Prefetcher& prefetcher) {
@@ -399,8 +303,7 @@ class Trainer {
         run_micro_batch(step, micro, next_batch(prefetcher), metrics);
       }
     }
-    last_limits_ = health_.limits(metrics.loss);
-    last_step_ = take_step(metrics.lr);
+    last_step_ = take_step(metrics.lr, health_.limits(metrics.loss));
     metrics.seconds = monotonic_seconds() - begin;
     metrics.time = unix_seconds();
     metrics.grad_norm = last_step_.grad_norm;
@@ -418,9 +321,9 @@ class Trainer {
     return prefetcher.next();
   }
 
-  StepReport take_step(double lr) {
+  StepReport take_step(double lr, const StepLimits& limits) {
     const TimedSpan span(timeline_.recorder(), Activity::kStep);
-    return engine_->step(lr, last_limits_);
+    return engine_->step(lr, limits);
   }
 
   void run_micro_batch(std::int64_t step, std::int64_t micro, const Batch& batch, StepMetrics& metrics) {
@@ -438,27 +341,7 @@ class Trainer {
     metrics.loss += loss.item<double>() / share;
   }
 
-  int exchange() {
-    const Exchanged news = history_.exchange(world_.communicator(), stop_ != nullptr ? stop_->pending() : 0);
-    if (!is_first()) return news.stop_signal;
-    for (const StepMetrics& step : news.steps) {
-      log_->add(step);
-      since_line_.seconds += step.seconds;
-      since_line_.tokens += step.tokens;
-      ++since_line_.step;
-      if (!history_.is_logged(step.step)) continue;
-      progress_.step({.step = step.step,
-                      .loss = step.loss,
-                      .lr = step.lr,
-                      .grad_norm = step.grad_norm,
-                      .rate = since_line_.tokens / since_line_.seconds,
-                      .seconds = since_line_.seconds / static_cast<double>(since_line_.step),
-                      .memory_bytes = step.memory.total()});
-      since_line_ = {};
-    }
-    log_->flush();
-    return news.stop_signal;
-  }
+  int exchange() { return log_.exchange(stop_ != nullptr ? stop_->pending() : 0); }
 
   double evaluate_after(std::int64_t step, std::int64_t batches) {
     if (!corpus_.validation) return 0;
@@ -466,10 +349,7 @@ class Trainer {
     const double begin = monotonic_seconds();
     const double loss = evaluate(*task_, *corpus_.validation, grid(), batches, world_.communicator());
     const double seconds = monotonic_seconds() - begin;
-    if (is_first()) {
-      log_->add(EvaluationMetrics{.step = step, .time = unix_seconds(), .val_loss = loss, .seconds = seconds});
-      log_->flush();
-    }
+    log_.add(EvaluationMetrics{.step = step, .val_loss = loss, .seconds = seconds});
     progress_.line(fmt::format("step {}/{}  val_loss {:.4f}{}", step, job_.train.steps, loss,
                                batches == 0 ? "  (the whole validation split)" : ""));
     return loss;
@@ -514,9 +394,9 @@ class Trainer {
     report.stage = job_.attach.stage;
     report.dtype = name_of(job_.attach.dtype.value_or(DType::kFloat32));
     report.steps = job_.train.steps;
-    report.losses = history_.losses();
-    report.grad_norms = history_.grad_norms();
-    report.step_seconds = history_.seconds();
+    report.losses = log_.history().losses();
+    report.grad_norms = log_.history().grad_norms();
+    report.step_seconds = log_.history().seconds();
     report.tokens_per_step = tokens_per_step();
     report.flops_per_step =
         task_->flops_per_sample() * tokens_per_step() / static_cast<double>(task_->tokens_per_sample());
@@ -542,29 +422,21 @@ class Trainer {
   std::unique_ptr<Task> task_;
   ParkingMeter parking_;
   Progress progress_;
-  StepHistory history_;
-  HealthPolicy health_;
-  StepLimits last_limits_;
+  RunLog log_;
   StepReport last_step_;
-  ReplicaCheck replicas_;
-  std::int64_t compared_ = -1;        // when num_run_ was this
-  std::int64_t rewound_to_ = -1;      // the step of a checkpoint
-  std::int64_t rewound_samples_ = 0;  // where the run then went on
-  std::int64_t rewinds_here_ = 0;
-  std::int64_t first_ = 0;         // the step that this process began with
-  std::int64_t num_run_ = 0;       // steps that it has done, those that were taken back too
-  std::optional<MetricsLog> log_;  // rank 0's
+  std::int64_t first_ = 0;    // the step that this process began with
+  std::int64_t num_run_ = 0;  // steps that it has done, those that were taken back too
   RankReport mine_;
   MeasuredSteps profile_;
   std::string machine_;  // identity, for the rates
   bool probed_ = false;
   EngineReport last_report_;
-  StepMetrics since_line_;                 // sums since the last printed line; `step` counts
   bool begun_by_us_ = false;               // by an earlier attempt of the launch that this one is of
   std::vector<std::int64_t> saved_steps_;  // by checkpoints that are there when the run begins, the newest first
-  RunState done_;                          // its series are those of the last save: history_ has them
+  RunState done_;                          // its series are those of the last save: log_ has them
   std::optional<Attachment> engine_;       // gone before the module it is attached to
-  RunCheckpoints checkpoints_;             // last: a save goes before the engine that it is of
+  RunCheckpoints checkpoints_;             // after it: a save goes before the engine that it is of
+  RunHealth health_;
 };
 
 }  // namespace

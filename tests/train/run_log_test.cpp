@@ -1,0 +1,79 @@
+#include "zero/train/run_log.h"
+
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/base/file.h"
+
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+#include "tests/train/worlds.h"
+
+namespace zero {
+namespace {
+
+using nlohmann::json;
+
+// A run of four steps that prints each second one.
+struct Logged {
+  Logged(const std::filesystem::path& path, Communicator& comm)
+      : folder(path),
+        progress(out, {.silent = comm.rank() != 0}, 4, "tok/s"),
+        log(folder, progress, StepHistory(2, 4), comm) {
+    if (comm.rank() == 0) folder.create();
+    log.begin();
+  }
+  int step(std::int64_t number, double loss, int signal = 0) {
+    log.add(StepMetrics{.step = number, .loss = loss, .seconds = 0.1, .tokens = 10});
+    return log.exchange(signal);
+  }
+  std::vector<json> lines() const {
+    std::istringstream text(read_file(folder.metrics()));
+    std::vector<json> found;
+    for (std::string line; std::getline(text, line);) found.push_back(json::parse(line));
+    return found;
+  }
+  std::ostringstream out;
+  RunFolder folder;
+  Progress progress;
+  RunLog log;
+};
+
+TEST(RunLog, TheFirstRankWritesTheMeanAndEveryRankHearsTheSignal) {
+  const TemporaryFolder folder;
+  run_ranks(2, [&](World& world) {
+    Logged run(folder / "run", world.communicator());
+    EXPECT_EQ(run.step(1, world.rank() + 1), 0);
+    EXPECT_EQ(run.step(2, world.rank() + 3, world.rank() == 1 ? 15 : 0), 15);
+    EXPECT_EQ(run.log.history().losses(), (std::vector<float>{1.5F, 3.5F}));
+    if (world.rank() != 0) return;
+    const auto lines = run.lines();
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_EQ(lines[0]["loss"], 1.5);
+    EXPECT_EQ(lines[1]["loss"], 3.5);
+    EXPECT_TRUE(says(run.out.str(), "step 2/4  loss 3.5"));
+  });
+}
+
+TEST(RunLog, WhatIsTakenBackIsNoLongerWritten) {
+  const TemporaryFolder folder;
+  std::vector<World> worlds = World::in_process(1, {});
+  Logged run(folder / "run", worlds.front().communicator());
+  for (std::int64_t step = 1; step <= 3; ++step) run.step(step, 1);
+  run.log.add(EvaluationMetrics{.step = 3, .val_loss = 7});
+  run.log.take_back(1);
+  run.log.tell(HealthEvent{.action = HealthAction::kRewind, .step = 3, .back_to = 1, .reason = "not finite"});
+  run.step(2, 5);
+  const auto lines = run.lines();
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0]["step"], 1);
+  EXPECT_EQ(lines[1]["event"], "rewound");
+  EXPECT_EQ(lines[2]["loss"], 5);
+  EXPECT_GT(lines[1]["t"], 1e9) << "it has the time";
+  EXPECT_TRUE(says(run.out.str(), "going on after step 1"));
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,51 @@
+// RunLog: what a run tells of its steps, in lines for the user and in metrics.jsonl, and the history that it keeps.
+//
+//   RunLog log(folder, progress, {log_every, steps}, comm);
+//   log.begin();                                             // the folder is ready: rank 0 writes from here on
+//   log.add(metrics);                                        // a step as this rank saw it: Local, nothing is written
+//   if (log.exchange_due()) signal = log.exchange(pending);  // Collective: the steps since the last time are told
+//   log.take_back(40);                                       // the run is at step 40 again
+//
+// Local, unless said otherwise; the folder and the progress outlive it. Throws IoError where rank 0 cannot write.
+#pragma once
+
+#include <optional>
+
+#include "zero/train/health_event.h"
+#include "zero/train/metrics_log.h"
+#include "zero/train/progress.h"
+#include "zero/train/run_folder.h"
+#include "zero/train/step_history.h"
+
+namespace zero {
+
+class RunLog {
+ public:
+  RunLog(const RunFolder& folder, Progress& progress, StepHistory history, Communicator& comm);
+
+  void begin();
+  void add(const StepMetrics& mine) { history_.add(mine); }
+  bool exchange_due() const { return history_.exchange_due(); }
+  // Collective. Returns the signal to stop of any rank, or 0.
+  int exchange(int stop_signal);
+  // Their time is now.
+  void add(EvaluationMetrics metrics);
+  void tell(HealthEvent event);
+  // What was written of later steps goes; the history is restored apart.
+  void take_back(std::int64_t step);
+
+  StepHistory& history() { return history_; }
+
+ private:
+  bool is_first() const { return comm_.rank() == 0; }
+  void tell(const StepMetrics& step);
+
+  const RunFolder& folder_;
+  Progress& progress_;
+  StepHistory history_;
+  Communicator& comm_;
+  std::optional<MetricsLog> metrics_;  // rank 0's
+  StepMetrics since_line_;             // sums since the last printed line; `step` counts
+};
+
+}  // namespace zero
