@@ -1,65 +1,22 @@
 #include "zero/checkpoint/kept_checkpoints.h"
 
-#include <atomic>
 #include <csignal>
 #include <functional>
-#include <mutex>
 #include <optional>
-#include <thread>
 
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "zero/base/error.h"
 #include "zero/comm/windows.h"
-#include "zero/launch/keeper_server.h"
 
 #include "../message_of.h"
+#include "launcher.h"
 #include "saved_model.h"
 
 namespace zero {
 namespace {
-
-// A launcher that keeps memory, on a thread.
-class Launcher {
- public:
-  explicit Launcher(std::size_t most_names = KeptMemory::kMostNames)
-      : server_(most_names), thread_([this] { serve(); }) {}
-  ~Launcher() {
-    ends_ = true;
-    thread_.join();
-  }
-  Keeper connect() {
-    const std::scoped_lock lock(mutex_);
-    return {UnixSocket(server_.connect()), std::chrono::seconds(30)};
-  }
-  // What happens when the ranks have ended.
-  std::vector<std::string> names() {
-    const std::scoped_lock lock(mutex_);
-    server_.disconnect();
-    return server_.kept().names();
-  }
-  int find(const std::string& name) {
-    const std::scoped_lock lock(mutex_);
-    return server_.kept().find(name);
-  }
-
- private:
-  void serve() {
-    while (!ends_) {
-      pollfd wake{.fd = server_.fd(), .events = POLLIN, .revents = 0};
-      poll(&wake, 1, 5);
-      const std::scoped_lock lock(mutex_);
-      server_.serve();
-    }
-  }
-  std::mutex mutex_;
-  KeeperServer server_;
-  std::atomic<bool> ends_{false};
-  std::thread thread_;
-};
 
 using Bits = std::vector<std::vector<std::uint32_t>>;
 

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <signal.h>
+#include <stdlib.h>
 
 #include "zero/base/error.h"
 #include "zero/base/file.h"
@@ -13,6 +15,7 @@
 #include "zero/train/run_folder.h"
 #include "zero/train/trainer.h"
 
+#include "tests/checkpoint/launcher.h"
 #include "tests/engine/corrupting_communicator.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
@@ -70,11 +73,25 @@ class UnhealthyRun : public testing::Test {
     return report;
   }
 
+  // On one rank, which a launcher keeps memory for.
+  RunReport run_alone(TrainJob job, Launcher& launcher) {
+    job.overwrite = true;
+    job.train.batch = kSamples;
+    const FileDescriptor keeper = launcher.descriptor();
+    ::setenv("ZERO_KEEPER", std::to_string(keeper.get()).c_str(), 1);
+    std::ostringstream out;
+    RunReport report;
+    run_ranks(1, [&](World& ranks) { report = train(job, ranks, {.out = out, .style = {}}).report; });
+    ::unsetenv("ZERO_KEEPER");
+    out_ = out.str();
+    return report;
+  }
+
   // On three ranks at stage 0, where a bit flips in what rank 2 receives at this step.
-  RunReport run_with_flip(TrainJob job, int step) {
+  TrainResult run_with_flip(TrainJob job, int step, const StopSignal* stop = nullptr) {
     job.overwrite = true;
     job.attach.stage = 0;
-    RunReport report;
+    TrainResult result;
     std::ostringstream out;
     std::vector<std::exception_ptr> errors(3);
     std::vector<std::thread> threads;
@@ -86,8 +103,8 @@ class UnhealthyRun : public testing::Test {
         World world(std::make_unique<CorruptingCommunicator>(std::move(real[rank]), flip), 3);
         try {
           std::ostringstream nothing;
-          auto mine = train(job, world, {.out = rank == 0 ? out : nothing, .style = {}});
-          if (rank == 0) report = std::move(mine.report);
+          auto mine = train(job, world, {.out = rank == 0 ? out : nothing, .style = {}, .stop = stop});
+          if (rank == 0) result = std::move(mine);
         } catch (...) {
           errors[rank] = std::current_exception();
         }
@@ -97,7 +114,7 @@ class UnhealthyRun : public testing::Test {
     out_ = out.str();
     for (const auto& error : errors)
       if (error) std::rethrow_exception(error);
-    return report;
+    return result;
   }
 
   // Of all lines, or of events.
@@ -276,14 +293,64 @@ TEST_F(UnhealthyRun, AReplicaThatDiffersStopsTheRunBeforeItIsSaved) {
 TEST_F(UnhealthyRun, AReplicaThatDiffersIsRewoundAndTheRunIsTheCleanOne) {
   TrainJob watched = job({}, {.check_replicas = 4, .on_corruption = HealthAction::kRewind});
   watched.attach.stage = 0;
-  const RunReport clean = run_with_flip(watched, 1000000);
+  const RunReport clean = run_with_flip(watched, 1000000).report;
   EXPECT_EQ(clean.rewinds, 0);
-  const RunReport rewound = run_with_flip(watched, 51);
+  const RunReport rewound = run_with_flip(watched, 51).report;
   EXPECT_EQ(rewound.rewinds, 1);
   EXPECT_EQ(rewound.parameters_sha256, clean.parameters_sha256);
   EXPECT_EQ(rewound.losses, clean.losses);
   EXPECT_EQ(metrics(true).at(0)["reason"], "replicas differ");
   EXPECT_EQ(metrics(true).at(0)["detail"], "rank 2 differs in unit 0 (root)");
+}
+
+TEST_F(UnhealthyRun, AReplicaThatDiffersIsNotSavedByASignalEither) {
+  TrainJob watched = job({}, {.check_replicas = 100});
+  const StopSignal stop;
+  ::raise(SIGTERM);  // heard after the first step
+  ASSERT_EQ(stop.pending(), SIGTERM);
+  const TrainResult stopped = run_with_flip(watched, 1, &stop);
+  EXPECT_EQ(stopped.stop_signal, SIGTERM);
+  EXPECT_FALSE(stopped.saved) << "the status is the signal's";
+  EXPECT_FALSE(stopped.save_failed);
+  EXPECT_TRUE(says(out_, "step 1 is not saved: rank 2 differs in unit 0 (root)\n"));
+  EXPECT_TRUE(says(out_, "stopped by signal 15 after step 1\n"));
+  EXPECT_TRUE(RunFolder(folder_ / "run").checkpoints().list().empty());
+}
+
+TEST_F(UnhealthyRun, ARewindGoesToACopyInMemoryThatIsNewerThanWhatIsOnDisk) {
+  const HealthOptions rewinds{.spike = HealthAction::kRewind};
+  Launcher launcher, nobody;
+  TrainJob on_disk = job({51}, rewinds);
+  on_disk.checkpoint = {.every_steps = 7, .keep = 100};
+  const RunReport expected = run_alone(on_disk, nobody);
+  EXPECT_TRUE(says(out_, ": going on after step 49 with sample "));
+  TrainJob in_memory = job({51}, rewinds);
+  in_memory.checkpoint = {.every_steps = 20, .keep = 100, .memory_every = 7};
+  const RunReport report = run_alone(in_memory, launcher);
+  EXPECT_EQ(report.rewinds, 1);
+  EXPECT_TRUE(says(out_, "copy in memory: step 7, "));
+  EXPECT_TRUE(says(out_, ": going on after step 49 with sample ")) << "the newest on disk is of step 40";
+  EXPECT_EQ(report.parameters_sha256, expected.parameters_sha256);
+  EXPECT_EQ(report.losses, expected.losses);
+  EXPECT_EQ(logged_steps(), all_steps());
+}
+
+TEST_F(UnhealthyRun, EvaluationsThatWereTakenBackAreDoneAgainAndChangeNoBit) {
+  TrainJob without = job({51}, {.spike = HealthAction::kRewind});
+  const RunReport expected = run(without);
+  TrainJob with = without;
+  with.train.eval_every = 10;
+  with.train.eval_batches = 1;
+  const RunReport report = run(with);
+  EXPECT_EQ(report.rewinds, 1);
+  EXPECT_EQ(report.parameters_sha256, expected.parameters_sha256);
+  EXPECT_EQ(report.losses, expected.losses);
+  EXPECT_EQ(report.val_loss, expected.val_loss);
+  EXPECT_EQ(logged_steps(), all_steps());
+  std::vector<std::int64_t> evaluated;
+  for (const json& line : metrics(false))
+    if (line.contains("val_loss")) evaluated.push_back(line["step"]);
+  EXPECT_EQ(evaluated, (std::vector<std::int64_t>{10, 20, 30, 40, 50, 60, 70, 80}));
 }
 
 TEST_F(UnhealthyRun, ARewindWithoutCheckpointsIsRefusedBeforehand) {

@@ -169,7 +169,7 @@ std::optional<Resumed> RunCheckpoints::resume(Attachment& engine, std::int64_t n
       return load(engine, entry);
     } catch (const IoError& error) {
       if (first_error.empty()) first_error = error.what();
-      if (comm_.rank() == 0) ZERO_LOG(warn, "this checkpoint is passed over: {}", error.what());
+      if (comm_.rank() == 0) ZERO_LOG(error, "this checkpoint is passed over: {}", error.what());
     }
   }
   if (first_error.empty()) return std::nullopt;

@@ -1,0 +1,62 @@
+// A launcher that keeps memory, on a thread of the test.
+//
+//   Launcher launcher;
+//   KeptCheckpoints kept(launcher.connect(), "run");
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <poll.h>
+
+#include "zero/comm/keeper.h"
+#include "zero/launch/keeper_server.h"
+
+namespace zero {
+
+class Launcher {
+ public:
+  explicit Launcher(std::size_t most_names = KeptMemory::kMostNames)
+      : server_(most_names), thread_([this] { serve(); }) {}
+  ~Launcher() {
+    ends_ = true;
+    thread_.join();
+  }
+  Keeper connect() { return {UnixSocket(descriptor()), std::chrono::seconds(30)}; }
+  // What a rank would find under the number in ZERO_KEEPER.
+  FileDescriptor descriptor() {
+    const std::scoped_lock lock(mutex_);
+    return server_.connect();
+  }
+  // What happens when the ranks have ended.
+  std::vector<std::string> names() {
+    const std::scoped_lock lock(mutex_);
+    server_.disconnect();
+    return server_.kept().names();
+  }
+  int find(const std::string& name) {
+    const std::scoped_lock lock(mutex_);
+    return server_.kept().find(name);
+  }
+
+ private:
+  void serve() {
+    while (!ends_) {
+      pollfd wake{.fd = server_.fd(), .events = POLLIN, .revents = 0};
+      poll(&wake, 1, 5);
+      const std::scoped_lock lock(mutex_);
+      server_.serve();
+    }
+  }
+  std::mutex mutex_;
+  KeeperServer server_;
+  std::atomic<bool> ends_{false};
+  std::thread thread_;
+};
+
+}  // namespace zero

@@ -1,0 +1,186 @@
+#include "zero/train/run_checkpoints.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <torch/nn/modules/linear.h>
+
+#include "zero/base/error.h"
+
+#include "tests/checkpoint/launcher.h"
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+
+namespace zero {
+namespace {
+
+namespace fs = std::filesystem;
+using Steps = std::vector<std::int64_t>;
+
+class RunCheckpointsTest : public testing::Test {
+ protected:
+  RunCheckpointsTest() : worlds_(World::in_process(1, {})), engine_(attach(*net_, worlds_.front(), {.stage = 1})) {}
+
+  // Of one run; `launcher`: holds copies in memory.
+  RunCheckpoints checkpoints(const CheckpointPolicy& policy, Launcher* launcher = nullptr) {
+    std::optional<Keeper> keeper;
+    if (launcher != nullptr) keeper.emplace(launcher->connect());
+    return RunCheckpoints(policy, files_, std::move(keeper), worlds_.front().communicator(),
+                          [this](const std::string& line) { said_ += line + '\n'; });
+  }
+  static RunState state_at(std::int64_t step) {
+    const auto steps = static_cast<std::size_t>(step);
+    return {.step = step,
+            .samples = 10 * step,
+            .losses = std::vector<float>(steps, 1.5F),
+            .grad_norms = std::vector<double>(steps, 2.5),
+            .seconds = std::vector<double>(steps, 0.5),
+            .skipped = {},
+            .rewinds = 1,
+            .spikes = 2};
+  }
+  void save(RunCheckpoints& checkpoints, std::int64_t step, SaveMode mode = SaveMode::kSync) {
+    checkpoints.begin(engine_, state_at(step), "[train]\n", mode);
+    checkpoints.finish();
+  }
+  void damage(std::int64_t step) {
+    const fs::path file = files_.path_of(step) / "rank-00000.safetensors";
+    fs::resize_file(file, fs::file_size(file) - 1);
+  }
+  // What it says to the user meanwhile, on standard error.
+  std::optional<Resumed> resume(RunCheckpoints& checkpoints,
+                                std::int64_t newest = std::numeric_limits<std::int64_t>::max()) {
+    testing::internal::CaptureStderr();
+    std::optional<Resumed> resumed = checkpoints.resume(engine_, newest);
+    errors_ = testing::internal::GetCapturedStderr();
+    return resumed;
+  }
+  Steps on_disk() const {
+    Steps steps;
+    for (const auto& entry : files_.list()) steps.push_back(entry.step);
+    return steps;
+  }
+
+  TemporaryFolder folder_;
+  CheckpointFolder files_{folder_ / "checkpoints"};
+  std::vector<World> worlds_;
+  torch::nn::Linear net_{4, 2};
+  Attachment engine_;
+  std::string said_, errors_;
+};
+
+TEST_F(RunCheckpointsTest, TheNewestStayOnDiskAndOneInMemoryBesideThem) {
+  Launcher launcher;
+  RunCheckpoints run = checkpoints({.every_steps = 1, .keep = 2, .memory_every = 1}, &launcher);
+  EXPECT_EQ(resume(run), std::nullopt);
+  for (const SaveMode mode : {SaveMode::kSync, SaveMode::kAsync}) {
+    for (std::int64_t step = 1; step <= 4; ++step) {
+      run.copy(engine_, state_at(step), "");
+      save(run, mode == SaveMode::kSync ? step : step + 4, mode);
+    }
+  }
+  EXPECT_EQ(on_disk(), (Steps{8, 7}));
+  EXPECT_EQ(run.steps(), (Steps{8, 7, 4}));
+  run.copy(engine_, state_at(8), "");
+  EXPECT_EQ(run.steps(), (Steps{8, 8, 7}));
+  EXPECT_TRUE(says(said_, "copy in memory: step 1, "));
+  EXPECT_TRUE(says(said_, "checkpoint: step 8, "));
+}
+
+TEST_F(RunCheckpointsTest, WhatTheRunSaidOfItselfComesBack) {
+  RunCheckpoints run = checkpoints({.every_steps = 1});
+  save(run, 3);
+  const auto resumed = resume(run);
+  ASSERT_TRUE(resumed);
+  const RunState expected = state_at(3);
+  EXPECT_EQ(resumed->state.samples, expected.samples);
+  EXPECT_EQ(resumed->state.losses, expected.losses);
+  EXPECT_EQ(resumed->state.grad_norms, expected.grad_norms);
+  EXPECT_EQ(resumed->state.seconds, expected.seconds);
+  EXPECT_EQ(resumed->state.rewinds, expected.rewinds);
+  EXPECT_EQ(resumed->state.spikes, expected.spikes);
+  EXPECT_EQ(resumed->manifest.config, "[train]\n");
+}
+
+TEST_F(RunCheckpointsTest, TheNewestIsTakenWhereverItLiesAndOfOneStepTheCopyInMemory) {
+  Launcher launcher;
+  RunCheckpoints run = checkpoints({.every_steps = 1, .memory_every = 1}, &launcher);
+  save(run, 4);
+  run.copy(engine_, state_at(5), "");
+  auto resumed = resume(run);
+  ASSERT_TRUE(resumed);
+  EXPECT_EQ(resumed->state.step, 5);
+  EXPECT_EQ(resumed->place, "a copy in memory that the launcher kept");
+  save(run, 6);
+  resumed = resume(run);
+  ASSERT_TRUE(resumed);
+  EXPECT_EQ(resumed->state.step, 6);
+  EXPECT_EQ(resumed->place, files_.path_of(6).string());
+  run.copy(engine_, state_at(6), "");
+  resumed = resume(run);
+  ASSERT_TRUE(resumed);
+  EXPECT_EQ(resumed->place, "a copy in memory that the launcher kept");
+}
+
+TEST_F(RunCheckpointsTest, ADamagedNewestIsNamedAndTheOneBeforeIsTaken) {
+  RunCheckpoints run = checkpoints({.every_steps = 1});
+  for (std::int64_t step = 1; step <= 3; ++step) save(run, step);
+  damage(3);
+  const auto resumed = resume(run);
+  ASSERT_TRUE(resumed);
+  EXPECT_EQ(resumed->state.step, 2);
+  EXPECT_TRUE(says(errors_, "this checkpoint is passed over"));
+  EXPECT_TRUE(says(errors_, files_.path_of(3).string()));
+  EXPECT_EQ(on_disk(), (Steps{3, 2, 1})) << "it is the user's to remove";
+}
+
+TEST_F(RunCheckpointsTest, ADamagedCopyInMemoryIsNamedAndTheDisksIsTaken) {
+  Launcher launcher;
+  RunCheckpoints run = checkpoints({.every_steps = 1, .memory_every = 1}, &launcher);
+  save(run, 2);
+  run.copy(engine_, state_at(3), "");
+  const std::string name =
+      KeptCheckpoints(launcher.connect(), fs::weakly_canonical(files_.path()).string()).path_of(3).string();
+  const int file = launcher.find(name + "/rank-00000.safetensors");
+  ASSERT_GE(file, 0);
+  unsigned char byte = 0;
+  ASSERT_EQ(pread(file, &byte, 1, 100), 1);
+  byte ^= 4;
+  ASSERT_EQ(pwrite(file, &byte, 1, 100), 1);
+  const auto resumed = resume(run);
+  ASSERT_TRUE(resumed);
+  EXPECT_EQ(resumed->state.step, 2);
+  EXPECT_TRUE(says(errors_, "this checkpoint is passed over"));
+}
+
+TEST_F(RunCheckpointsTest, NoneBehindTheLimitIsTaken) {
+  RunCheckpoints run = checkpoints({.every_steps = 1});
+  for (std::int64_t step = 1; step <= 3; ++step) save(run, step);
+  EXPECT_EQ(resume(run, 2).value().state.step, 2);
+  EXPECT_EQ(resume(run, 3).value().state.step, 3);
+  EXPECT_EQ(resume(run, 0), std::nullopt);
+  damage(1);
+  testing::internal::CaptureStderr();
+  const std::string error = message_of<IoError>([&] { run.resume(engine_, 1); });
+  testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(says(error, "no checkpoint can be read"));
+  EXPECT_TRUE(says(error, files_.path_of(1).string())) << "a later one is whole, but the run was not there";
+}
+
+TEST_F(RunCheckpointsTest, TheyAreDueByStepsOrByTimeAndInMemoryWhereSomebodyHoldsThem) {
+  RunCheckpoints by_steps = checkpoints({.every_steps = 3, .memory_every = 2});
+  EXPECT_TRUE(by_steps.due(6, 10, false));
+  EXPECT_FALSE(by_steps.due(7, 10, true));
+  EXPECT_TRUE(by_steps.due(10, 10, false)) << "the last one, too";
+  EXPECT_FALSE(by_steps.due_in_memory(2)) << "nobody holds them";
+  RunCheckpoints by_time = checkpoints({.every_seconds = 1e-9});
+  EXPECT_FALSE(by_time.due(1, 10, false));
+  EXPECT_TRUE(by_time.due(1, 10, true));
+  Launcher launcher;
+  RunCheckpoints held = checkpoints({.memory_every = 2}, &launcher);
+  EXPECT_TRUE(held.due_in_memory(4));
+  EXPECT_FALSE(held.due_in_memory(5));
+}
+
+}  // namespace
+}  // namespace zero
