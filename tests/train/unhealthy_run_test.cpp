@@ -133,11 +133,12 @@ class UnhealthyRun : public testing::Test {
       if (line.contains("loss")) steps.push_back(line["step"]);
     return steps;
   }
-  static std::vector<std::int64_t> all_steps() {
+  static std::vector<std::int64_t> steps_to(std::int64_t last) {
     std::vector<std::int64_t> steps;
-    for (std::int64_t step = 1; step <= kSteps; ++step) steps.push_back(step);
+    for (std::int64_t step = 1; step <= last; ++step) steps.push_back(step);
     return steps;
   }
+  static std::vector<std::int64_t> all_steps() { return steps_to(kSteps); }
   void forget_after(std::int64_t step) {
     const RunFolder run(folder_ / "run");
     for (const auto& entry : run.checkpoints().list())
@@ -248,6 +249,25 @@ TEST_F(UnhealthyRun, NoMoreThanMaxRewindsGoToOneCheckpoint) {
   EXPECT_EQ(events[1]["event"], "rewound");
   EXPECT_EQ(events[2]["event"], "stopped");
   EXPECT_GT(events[1]["samples"], events[0]["samples"]);
+}
+
+TEST_F(UnhealthyRun, TooManySkippedStepsInARowEndItWithEveryStepWritten) {
+  TrainJob spiky = job({44, 51, 52, 53}, {.spike = HealthAction::kSkip});
+  spiky.attach.max_skipped_steps = 3;
+  spiky.train.log_every = 1000;  // steps are not exchanged to be printed
+  spiky.checkpoint.every_steps = 52;
+  for (const bool overwrite : {true, false}) {  // the second run goes on and counts those before it, too
+    const std::string error = message_of<Error>([&] { run(spiky, overwrite); });
+    EXPECT_TRUE(says(error, "step 53: loss "));
+    EXPECT_TRUE(says(error, ", the last of 3 skipped steps in a row\n  The last checkpoint is of step 52"));
+    EXPECT_TRUE(says(error, "lower the learning rate"));
+    EXPECT_EQ(logged_steps(), steps_to(53));
+    std::vector<std::string> events;
+    for (const json& event : metrics(true))
+      events.push_back(fmt::format("{} {}", event["step"].dump(), event["event"].dump()));
+    EXPECT_EQ(events,
+              (std::vector<std::string>{"44 \"skipped\"", "51 \"skipped\"", "52 \"skipped\"", "53 \"stopped\""}));
+  }
 }
 
 TEST_F(UnhealthyRun, KilledAndContinuedItDecidesAsIfItHadNotBeen) {

@@ -60,7 +60,8 @@ std::string last_words(const HealthEvent& event, std::string_view why, std::int6
       saved < 0 ? "Nothing is saved."
                 : fmt::format("The last checkpoint is of step {}: the same command goes on from there.", saved);
   const std::string_view remedy =
-      !why.empty() ? "Look at the data behind that step (health.rewind_batches leaves out more), or at the machine."
+      event.action == HealthAction::kRewind
+          ? "Look at the data behind that step (health.rewind_batches leaves out more), or at the machine."
       : event.reason == kReplicasDiffer
           ? "Memory or a wire changed a bit: look at the machine of that rank. With health.on_corruption = \"rewind\" "
             "the run goes on by itself."

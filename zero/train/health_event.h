@@ -38,8 +38,8 @@ HealthEvent event_of(HealthAction action, std::int64_t step, const StepReport& r
 // "loss 93.1, beyond 3.2"
 std::string cause(const HealthEvent& event);
 std::string describe(const HealthEvent& event);
-// Of a run that is stopped: the cause and `why` it ends here, where it may go on (`saved`: the step of the last
-// checkpoint; -1: there is none), and what to look at.
+// Of a run that is stopped, where `event.action` was to be done: the cause and `why` it ends here, where it may go on
+// (`saved`: the step of the last checkpoint; -1: there is none), and what to look at.
 std::string last_words(const HealthEvent& event, std::string_view why, std::int64_t saved);
 // One line, without the line break. Numbers that are not finite become null. A rewind's "step" is the one that the run
 // is at again, and "from" the bad one: a line stays as long as what it tells of is part of the run.

@@ -10,10 +10,11 @@
 
 namespace zero {
 
-RunHealth::RunHealth(const HealthOptions& options, std::int64_t samples_per_step, RunState& state,
-                     const RunFolder& folder, RunCheckpoints& checkpoints, RunLog& log)
+RunHealth::RunHealth(const HealthOptions& options, std::int64_t max_skipped_steps, std::int64_t samples_per_step,
+                     RunState& state, const RunFolder& folder, RunCheckpoints& checkpoints, RunLog& log)
     : options_(options),
       policy_(options),
+      max_skipped_steps_(max_skipped_steps),
       samples_per_step_(samples_per_step),
       state_(state),
       folder_(folder),
@@ -27,7 +28,17 @@ bool RunHealth::judge(Attachment& engine, const StepReport& report) {
   state_.skipped.push_back(state_.step);
   if (report.reason != SkipReason::kNonFinite) ++state_.spikes;
   const std::int64_t behind = state_.samples + options_.rewind_batches * samples_per_step_;
-  return act(engine, event_of(action, state_.step, report, limits_), behind);
+  HealthEvent event = event_of(action, state_.step, report, limits_);
+  if (action == HealthAction::kSkip && num_skipped_in_a_row() >= max_skipped_steps_)
+    stop(event, fmt::format(", the last of {} skipped steps in a row", num_skipped_in_a_row()));
+  return act(engine, std::move(event), behind);
+}
+
+std::int64_t RunHealth::num_skipped_in_a_row() const {
+  std::int64_t count = 0;
+  for (auto step = state_.skipped.rbegin(); step != state_.skipped.rend() && *step == state_.step - count; ++step)
+    ++count;
+  return count;
 }
 
 bool RunHealth::judge_replicas(Attachment& engine) {
@@ -49,17 +60,18 @@ ReplicaCheck RunHealth::compare_replicas(Attachment& engine) {
 }
 
 bool RunHealth::act(Attachment& engine, HealthEvent event, std::int64_t samples) {
-  if (event.action == HealthAction::kStop) stop(std::move(event), "");
+  if (event.action == HealthAction::kStop) stop(event, "");
   const bool rewinds = event.action == HealthAction::kRewind;
   rewinds ? rewind(engine, std::move(event), samples) : log_.tell(std::move(event));
   return rewinds;
 }
 
-void RunHealth::stop(HealthEvent event, const std::string& why) {
-  event.action = HealthAction::kStop;
+void RunHealth::stop(const HealthEvent& event, const std::string& why) {
   log_.exchange(0);
   checkpoints_.finish();
-  log_.tell(event);
+  HealthEvent stopped = event;
+  stopped.action = HealthAction::kStop;
+  log_.tell(std::move(stopped));
   const auto saved = folder_.checkpoints().list();  // copies in memory end with the launcher
   throw Error(last_words(event, why, saved.empty() ? -1 : saved.front().step));
 }
@@ -67,7 +79,7 @@ void RunHealth::stop(HealthEvent event, const std::string& why) {
 void RunHealth::rewind(Attachment& engine, HealthEvent event, std::int64_t samples) {
   log_.exchange(0);
   checkpoints_.finish();
-  if (checkpoints_.steps().empty()) stop(std::move(event), ", and there is no checkpoint to go back to");
+  if (checkpoints_.steps().empty()) stop(event, ", and there is no checkpoint to go back to");
   const auto [rewinds, spikes] = std::pair(state_.rewinds + 1, state_.spikes);
   take_newest_checkpoint(engine, state_.step);
   const bool again = state_.step == std::exchange(rewound_to_, state_.step);
@@ -75,7 +87,7 @@ void RunHealth::rewind(Attachment& engine, HealthEvent event, std::int64_t sampl
   if (again) samples = std::max(samples, rewound_samples_);
   rewound_samples_ = samples;
   if (rewinds_here_ > options_.max_rewinds)
-    stop(std::move(event), fmt::format(", after {} rewinds to step {}", rewinds_here_ - 1, state_.step));
+    stop(event, fmt::format(", after {} rewinds to step {}", rewinds_here_ - 1, state_.step));
   state_.samples = std::max(state_.samples, samples);
   state_.rewinds = rewinds;
   state_.spikes = spikes;

@@ -1,14 +1,15 @@
 // RunHealth: what becomes of a run whose health rules refuse a step, or find that replicas differ: it is told and goes
 // on, goes back to a checkpoint, or ends.
 //
-//   RunHealth health(options, samples_per_step, state, folder, checkpoints, log);
+//   RunHealth health(options, max_skipped_steps, samples_per_step, state, folder, checkpoints, log);
 //   const StepReport report = engine.step(lr, health.limits(loss));
 //   if (health.judge(engine, report)) ...             // rewound: `state` says where the run is; other samples follow
 //   if (health.judge_replicas(engine)) ...            // before anything is saved
 //
 // A rewind loads the newest checkpoint, of which the run keeps everything but its place in the data: that is behind the
 // bad step's samples and `rewind_batches` steps' more, and never before what an earlier rewind to the same checkpoint
-// left out. After max_rewinds of them to one checkpoint the run ends.
+// left out. After max_rewinds of them to one checkpoint the run ends, as after max_skipped_steps steps in a row without
+// an update.
 //
 // Collective; the ranks decide alike, and `state` changes on all of them. Throws Error where the run is to end, with
 // what is to be done; what was told until then is written.
@@ -28,8 +29,8 @@ namespace zero {
 class RunHealth {
  public:
   // All of them outlive it.
-  RunHealth(const HealthOptions& options, std::int64_t samples_per_step, RunState& state, const RunFolder& folder,
-            RunCheckpoints& checkpoints, RunLog& log);
+  RunHealth(const HealthOptions& options, std::int64_t max_skipped_steps, std::int64_t samples_per_step,
+            RunState& state, const RunFolder& folder, RunCheckpoints& checkpoints, RunLog& log);
 
   // Local. Of the step that comes next.
   StepLimits limits(double loss) { return limits_ = policy_.limits(loss); }
@@ -46,10 +47,12 @@ class RunHealth {
  private:
   bool act(Attachment& engine, HealthEvent event, std::int64_t samples);
   void rewind(Attachment& engine, HealthEvent event, std::int64_t samples);
-  [[noreturn]] void stop(HealthEvent event, const std::string& why);
+  [[noreturn]] void stop(const HealthEvent& event, const std::string& why);
+  std::int64_t num_skipped_in_a_row() const;  // up to this step
 
   HealthOptions options_;
   HealthPolicy policy_;
+  std::int64_t max_skipped_steps_;
   std::int64_t samples_per_step_;
   RunState& state_;
   const RunFolder& folder_;

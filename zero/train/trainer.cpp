@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -73,7 +74,7 @@ class Trainer {
         log_(folder_, progress_, StepHistory(job.train.log_every, job.train.steps), world.communicator()),
         checkpoints_(job.checkpoint, folder_.checkpoints(), keeper(job, world), world.communicator(),
                      [this](const std::string& line) { progress_.line(line); }),
-        health_(job.health, samples_per_step(), done_, folder_, checkpoints_, log_) {}
+        health_(job.health, job.attach.max_skipped_steps, samples_per_step(), done_, folder_, checkpoints_, log_) {}
 
   TrainResult run() {
     hold_folder();
@@ -162,6 +163,7 @@ class Trainer {
     AttachOptions options = with_rates(job_.attach);
     options.timeline = timeline_.recorder();
     if (init) options.weights = init->source();
+    options.max_skipped_steps = std::numeric_limits<int>::max();  // health_ counts, and ends a run that has told all
     engine_.emplace(attach(task_->module(), world_, std::move(options)));
     init.reset();
     if (resumes()) resume();
