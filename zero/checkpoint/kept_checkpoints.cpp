@@ -113,16 +113,16 @@ bool KeptCheckpoints::save(Engine& engine, std::int64_t step, SaveContents conte
   Copy& copy = copies_[1 - newest_];
   if (!memory_has_room(engine, copy.memory ? 0 : static_cast<std::int64_t>(rounded(image.size_bytes())))) return false;
   BlockSums content;
-  require_same_outcome(comm, path, failure_of([&] {
-                         content = fill(copy, engine, image);
-                         keeper_.put(unfinished() + image.file_name(), copy.file.get());
-                       }));
+  require_same_failure(comm, path, [&] {
+    content = fill(copy, engine, image);
+    keeper_.put(unfinished() + image.file_name(), copy.file.get());
+  });
   const auto texts = all_gather_text(comm, image.file_text(content));
   try {
-    require_same_outcome(comm, path, failure_of([&] {
-                           if (comm.rank() == 0) publish(step, to_text(image.manifest_with(texts, path)));
-                         }));
-  } catch (const IoError&) {
+    require_same_failure(comm, path, [&] {
+      if (comm.rank() == 0) publish(step, to_text(image.manifest_with(texts, path)));
+    });
+  } catch (const Error&) {
     copy = {};  // the launcher may have published it all the same: it is not written again
     throw;
   }

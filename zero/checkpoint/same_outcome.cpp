@@ -44,4 +44,22 @@ void require_same_outcome(Communicator& comm, const std::string& path, const std
   if (own != nullptr) std::rethrow_exception(own);
 }
 
+void require_same_failure(Communicator& comm, const std::string& path, const std::function<void()>& body) {
+  std::exception_ptr bug;
+  const std::string failure = failure_of([&] {
+    try {
+      body();
+    } catch (const InternalError&) {
+      bug = std::current_exception();
+      throw;
+    }
+  });
+  try {
+    require_same_outcome(comm, path, failure);
+  } catch (const IoError&) {
+    if (bug == nullptr) throw;
+  }
+  if (bug != nullptr) std::rethrow_exception(bug);
+}
+
 }  // namespace zero

@@ -16,6 +16,9 @@ namespace zero {
 void require_same_outcome(Communicator& comm, const std::string& path, const std::function<void()>& body);
 // Of what was done before: an IoError on every rank alike. `failure` is empty on a rank where it went well.
 void require_same_outcome(Communicator& comm, const std::string& path, const std::string& failure);
+// As with a body, but every rank throws an IoError, whatever went wrong where, so that all can go on alike. A bug alone
+// (InternalError) stays what it is on the rank that met it.
+void require_same_failure(Communicator& comm, const std::string& path, const std::function<void()>& body);
 // Local. What a body threw, whatever it is; empty: nothing.
 std::string failure_of(const std::function<void()>& body);
 
