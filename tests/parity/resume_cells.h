@@ -26,7 +26,7 @@ struct ResumeCell {
   int world;
 };
 
-inline constexpr std::array kWorlds{1, 2, 4};
+inline constexpr std::array kResumeWorlds{1, 2, 4};
 
 // clang-format off
 inline constexpr std::array kResumeCells{
@@ -52,7 +52,7 @@ inline std::vector<ResumeCell> all_resume_cells() {
       for (const int accumulate : {1, 2})
         for (const Dropout dropout : {kWithout, kDropout})
           for (const Place place : {kDevice, kHost, kDisk})
-            for (const int world : kWorlds) cells.push_back({stage, type, accumulate, dropout, place, world});
+            for (const int world : kResumeWorlds) cells.push_back({stage, type, accumulate, dropout, place, world});
   return cells;
 }
 
