@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/transformers_python.h"
 #include "training_test.h"
 
 namespace zero {
@@ -104,13 +105,11 @@ TEST_F(Export, WhatCannotBeExportedIsSaid) {
   EXPECT_EQ(folder_.zero("export run").status, 2);
 }
 
-// Where python has transformers (ZERO_TEST_PYTHON may name one): its GPT-2 takes the export, and ours takes what it
-// writes.
+// Where python has transformers, its GPT-2 takes the export (the logits: tests/train/export_logits_test.cpp), and ours
+// takes what it writes, in one file or several.
 TEST_F(Export, TransformersLoadsItAndItsFilesTrainHere) {
-  const char* const named = std::getenv("ZERO_TEST_PYTHON");
-  const std::string python = named != nullptr ? named : "python3";
-  if (std::system((python + " -c 'import torch, transformers, safetensors' >/dev/null 2>&1").c_str()) != 0)
-    GTEST_SKIP() << "python3 has no transformers; ZERO_TEST_PYTHON may name another";
+  const auto python = transformers_python();
+  if (!python) GTEST_SKIP() << kNoTransformers;
   report_of("", "run");
   EXPECT_EQ(folder_.zero("export run -o hf/model.safetensors").status, 4) << "hf is not there yet";
   fs::create_directory(folder_.path() / "hf");
@@ -124,9 +123,11 @@ model = transformers.GPT2LMHeadModel.from_pretrained("hf")
 data = torch.tensor(list(open("input.txt", "rb").read()[:17]))
 loss = torch.nn.functional.cross_entropy(model(data[:16][None]).logits[0], data[1:])
 print(float(loss))
-transformers.GPT2LMHeadModel(config).save_pretrained("theirs")
+theirs = transformers.GPT2LMHeadModel(config)
+theirs.save_pretrained("theirs")
+theirs.save_pretrained("shards", max_shard_size="40KB")
 )");
-  const std::string line = "cd '" + folder_.path().string() + "' && " + python + " check.py > loss.txt 2> check.err";
+  const std::string line = "cd '" + folder_.path().string() + "' && " + *python + " check.py > loss.txt 2> check.err";
   ASSERT_EQ(std::system(line.c_str()), 0) << folder_.read("check.err");
   const double theirs = std::stod(folder_.read("loss.txt"));
   // The first sequential sample of one rank is the same 16 tokens.
@@ -136,6 +137,9 @@ transformers.GPT2LMHeadModel(config).save_pretrained("theirs")
   EXPECT_NEAR(ours["losses"][0].get<double>(), theirs, 1e-5);
   const Json from_theirs = report_of("--model.init theirs/model.safetensors --model.vocab 256", "from_theirs");
   EXPECT_EQ(from_theirs["losses"].size(), 6u);
+  ASSERT_TRUE(fs::exists(folder_.path() / "shards/model.safetensors.index.json"));
+  const Json from_shards = report_of("--model.init shards --model.vocab 256", "from_shards");
+  EXPECT_EQ(from_shards["parameters_sha256"], from_theirs["parameters_sha256"]);
 }
 
 }  // namespace
