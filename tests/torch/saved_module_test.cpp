@@ -60,6 +60,44 @@ TEST(SavedModule, AUsersLoopGoesOnWithTheSameBits) {
   }
 }
 
+TEST(SavedModule, AnEngineThatAwaitsALoadGoesOnWithTheSameBits) {
+  const TemporaryFolder folder;
+  std::vector<World> worlds = World::in_process(1, {});
+  for (const int stage : {0, 3}) {
+    const auto path = folder / std::to_string(stage);
+    const AttachOptions options{.stage = stage, .optimizer = AdamW{.lr = 1e-2}};
+    std::vector<float> expected;
+    {
+      auto net = make_net();
+      auto engine = attach(*net, worlds.front(), options);
+      steps(net, engine, 3);
+      engine.save(path);
+      expected = steps(net, engine, 3);
+    }
+    auto net = make_net();
+    AttachOptions awaiting = options;
+    awaiting.awaits_load = true;
+    auto engine = attach(*net, worlds.front(), awaiting);
+    engine.load(path);
+    EXPECT_EQ(steps(net, engine, 3), expected) << "stage " << stage;
+  }
+}
+
+TEST(SavedModule, AnEngineThatAwaitsALoadRefusesEverythingElse) {
+  const TemporaryFolder folder;
+  std::vector<World> worlds = World::in_process(1, {});
+  auto net = make_net();
+  auto engine = attach(*net, worlds.front(), {.stage = 3, .awaits_load = true});
+  const auto refused = [](auto body) { EXPECT_TRUE(says(message_of<ConfigError>(body), "has no values yet")); };
+  refused([&] { net->forward(torch::ones({8, 6})); });
+  refused([&] { engine.step(); });
+  refused([&] { engine.save(folder / "c"); });
+  refused([&] { engine.for_each_parameter([](const std::string&, const torch::Tensor&) {}); });
+  refused([&] { const auto scope = engine.gathered(*net); });
+  EXPECT_THROW(engine.load(folder / "c"), IoError);
+  refused([&] { engine.step(); });
+}
+
 TEST(SavedModule, BuffersComeBack) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});

@@ -85,6 +85,27 @@ TEST_F(LoadMemory, ACheckpointTakesAUnitAndAConstant) {
   });
 }
 
+TEST_F(LoadMemory, AnEngineThatAwaitsALoadBuildsNothing) {
+  run_ranks(1, [&](World& world) {
+    const auto attached = [&](bool awaits_load, const auto& then) {
+      Mlp model = deferred_model();
+      std::optional<Attachment> engine;
+      AttachOptions wanted = options();
+      wanted.awaits_load = awaits_load;
+      const Growth growth = growth_of([&] { engine.emplace(attach(*model, world, wanted)); });
+      then(*engine);
+      engine->abandon();
+      return growth;
+    };
+    const Growth built = attached(false, [&](Attachment& engine) { engine.save(folder_ / "checkpoint"); });
+    const Growth empty = attached(true, [&](Attachment& engine) {
+      const Growth growth = growth_of([&] { engine.load(folder_ / "checkpoint"); });
+      EXPECT_LE(growth.peak, kModel + kUnit + kConstant) << "the parameters, written for the first time";
+    });
+    EXPECT_LT(empty.peak, built.left - kModel / 2);
+  });
+}
+
 TEST_F(LoadMemory, InitialWeightsTakeAUnitAndAConstant) {
   const auto path = folder_ / "weights.safetensors";
   run_ranks(1, [&](World& world) {

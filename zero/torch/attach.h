@@ -10,7 +10,8 @@
 // From attach() on, a parameter's storage is empty until an operator uses it; its name, shape, identity and autograd
 // history stay. Rank 0's parameters and buffers are broadcast first; a module made by zero::deferred() is built here,
 // unit by unit. Where `weights` are given, what the module holds is neither built nor kept: each parameter is asked for
-// once, a unit at a time. Gradients never appear in .grad(): they go to the engine as they are made.
+// once, a unit at a time. With `awaits_load` none has a value before load(). Gradients never appear in .grad(): they go
+// to the engine as they are made.
 #pragma once
 
 #include <filesystem>
@@ -57,6 +58,7 @@ struct AttachOptions {
   int max_skipped_steps = 10;
   Timeline* timeline = nullptr;  // gets what the engine does while it records; outlives the attachment
   WeightSource weights;          // first values, instead of the module's: called on rank 0, within attach()
+  bool awaits_load = false;      // no first values: load() brings them, and before it nothing else is possible
 };
 
 class AttachedModule;  // zero/torch/attached_module.h
@@ -152,8 +154,8 @@ class Attachment {
 
 // Collective. `module` must not be attached already and must outlive the result; so must `world`.
 // Throws ConfigError before anything is allocated: unknown stage, a budget that is too small (with the smallest that is
-// not), parameters of a dtype other than fp32 or bf16, a module attached already. What `weights` throws ends it on
-// every rank, and the module is as it was.
+// not), parameters of a dtype other than fp32 or bf16, a module attached already, `weights` with `awaits_load`. What
+// `weights` throws ends it on every rank, and the module is as it was.
 Attachment attach(torch::nn::Module& module, World& world, AttachOptions options = {});
 
 }  // namespace zero

@@ -49,7 +49,11 @@ EngineOptions engine_options(const AttachOptions& options, const World& world) {
 }  // namespace
 
 AttachedModule::AttachedModule(torch::nn::Module& module, World& world, AttachOptions options)
-    : options_(std::move(options)), exceptions_at_start_(std::uncaught_exceptions()) {
+    : options_(std::move(options)),
+      exceptions_at_start_(std::uncaught_exceptions()),
+      awaits_load_(options_.awaits_load) {
+  if (options_.weights && awaits_load_)
+    throw ConfigError("attach", "awaits_load", "first values come from `weights` already", "give one of the two");
   ModuleParameters found = parameters_of(module, options_.dtype);
   specs_ = std::move(found.specs);
   tensors_ = std::move(found.tensors);
@@ -63,15 +67,13 @@ AttachedModule::AttachedModule(torch::nn::Module& module, World& world, AttachOp
   engine_ = std::make_unique<Engine>(comm, specs_, units_, engine_options(options_, world), *this);
   images_ = std::make_unique<ImageMemory>(*engine_);
   hooks_.resize(specs_.size());
-  if (options_.weights) {
+  const bool builds = !options_.weights && !awaits_load_;
+  if (options_.weights)
     for (const Unit& unit : units_) fill_unit(unit, comm);
-    options_.weights = nullptr;
-    for (const Unit& unit : units_) take_over(unit);
-  } else {
-    for (const Unit& unit : units_) {
-      build_unit(unit, comm);
-      take_over(unit);
-    }
+  options_.weights = nullptr;
+  for (const Unit& unit : units_) {
+    if (builds) build_unit(unit, comm);
+    take_over(unit);
   }
   prepare_buffers(module, comm);
 }
@@ -170,12 +172,14 @@ bool AttachedModule::owns_generator() const {
 
 std::unique_ptr<CheckpointSave> AttachedModule::begin_save(const std::filesystem::path& path, SaveContents contents,
                                                            SaveMode mode) {
+  require_loaded();
   verify();
   return std::make_unique<CheckpointSave>(*engine_, path, with_extras(std::move(contents)), mode, FileCalls::kernel(),
                                           images_.get());
 }
 
 bool AttachedModule::keep(KeptCheckpoints& kept, std::int64_t step, SaveContents contents) {
+  require_loaded();
   verify();
   return kept.save(*engine_, step, with_extras(std::move(contents)));
 }
@@ -194,6 +198,7 @@ LoadedCheckpoint AttachedModule::load(const std::filesystem::path& path, const F
     require_buffers(manifest.files[rank % manifest.files.size()].extras, buffers_, path.string());
   }
   LoadedCheckpoint loaded = load_checkpoint(*engine_, path, calls);
+  awaits_load_ = false;
   const bool same_world = std::ssize(loaded.manifest.files) == engine_->communicator().world();
   const bool with_generator = same_world && owns_generator();
   if (with_generator) require_generators(loaded.manifest, path.string());
@@ -209,7 +214,7 @@ AttachedModule::~AttachedModule() {
   const bool failing = std::uncaught_exceptions() > exceptions_at_start_;
   if (failing) ZERO_LOG(warn, "an error ends this engine: its parameters are left empty");
   try {
-    if (!abandoned_ && !failing) give_back_all();
+    if (!abandoned_ && !failing && !awaits_load_) give_back_all();
     if (!failing) engine_->communicator().barrier({.control = true}).wait();
   } catch (const std::exception& error) {
     ZERO_LOG(error, "parameters could not be given back: {}", error.what());
@@ -273,6 +278,7 @@ Use AttachedModule::why() const {
 }
 
 GatheredUnit AttachedModule::use(int param, bool writes) {
+  require_loaded();
   const int unit = addresses_[static_cast<std::size_t>(param)].unit;
   const Use now = scopes_.empty() ? why() : Use::kUntraced;
   if (now != Use::kBackward) last_use_ = now;
@@ -303,7 +309,14 @@ void AttachedModule::verify() const {
   }
 }
 
+void AttachedModule::require_loaded() const {
+  if (awaits_load_)
+    throw ConfigError("attach", "awaits_load", "this engine has no values yet",
+                      "load a checkpoint before anything else");
+}
+
 StepReport AttachedModule::step(double lr, const StepLimits& limits) {
+  require_loaded();
   verify();
   images_->yield();
   return engine_->step(lr, limits);
@@ -328,6 +341,7 @@ std::vector<int> AttachedModule::units_of(const torch::nn::Module& module) const
 }
 
 void AttachedModule::gather_for_everybody(const std::vector<int>& units) {
+  require_loaded();
   std::vector<GatheredUnit> held;
   for (int unit : units) held.push_back(engine_->use(unit, Use::kUntraced));
   scopes_.push_back(std::move(held));
@@ -349,6 +363,7 @@ void AttachedModule::release_from_everybody(const std::vector<int>& units, int s
 
 void AttachedModule::for_each_parameter(const std::function<void(const std::string&, const torch::Tensor&)>& visit,
                                         bool full_precision) {
+  require_loaded();
   std::vector<std::size_t> order(specs_.size());
   for (std::size_t param = 0; param < order.size(); ++param) order[param] = param;
   std::sort(order.begin(), order.end(),

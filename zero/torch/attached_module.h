@@ -63,6 +63,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
     std::shared_ptr<torch::autograd::Node> node;  // kept alive: the graph holds it weakly
     std::uintptr_t key = 0;
   };
+  void require_loaded() const;
   void fill_unit(const Unit& unit, Communicator& comm);
   void build_unit(const Unit& unit, Communicator& comm);
   void take_over(const Unit& unit);
@@ -89,6 +90,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   std::vector<std::vector<GatheredUnit>> scopes_;  // of gathered(), innermost last
   mutable Use last_use_ = Use::kForward;
   int exceptions_at_start_ = 0;
+  bool awaits_load_ = false;
   bool abandoned_ = false;
   bool ending_ = false;
 };

@@ -164,6 +164,7 @@ class Trainer {
     options.timeline = timeline_.recorder();
     if (init) options.weights = init->source();
     options.max_skipped_steps = std::numeric_limits<int>::max();  // health_ counts, and ends a run that has told all
+    options.awaits_load = resumes();
     engine_.emplace(attach(task_->module(), world_, std::move(options)));
     init.reset();
     if (resumes()) resume();
