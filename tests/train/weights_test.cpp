@@ -242,5 +242,24 @@ TEST_F(Weights, InBfloat16AreSavedRoundedAndHashedInFull) {
   });
 }
 
+TEST_F(Weights, ReachStatesThatLieOnDisk) {
+  write(file_, tensors_);
+  const TemporaryFolder disk;
+  run_ranks(2, [&](World& world) {
+    auto model = deferred([] { return some_model(7); });
+    const InitialWeights weights(*model, file_);
+    const OffloadOptions offload{.fractions = {.parameter = {.disk = 1}, .optimizer = {.host = 0.5, .disk = 0.5}},
+                                 .disk = {disk.path().string()}};
+    Attachment engine =
+        attach(*model, world, {.stage = 3, .dtype = DType::kBFloat16, .offload = offload, .weights = weights.source()});
+    Tensors found;
+    engine.for_each_parameter(
+        [&](const std::string& name, const torch::Tensor& tensor) { found[name] = tensor.clone(); },
+        /*full_precision=*/true);
+    expect_equal(found, tensors_);
+    engine.abandon();
+  });
+}
+
 }  // namespace
 }  // namespace zero
