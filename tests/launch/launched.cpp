@@ -1,7 +1,9 @@
 #include "launched.h"
 
+#include <algorithm>
 #include <array>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include <fcntl.h>
@@ -120,6 +122,17 @@ bool alive(pid_t pid) {
   std::string line;
   if (!std::getline(stat, line)) return false;
   return line.at(line.rfind(')') + 2) != 'Z';
+}
+
+std::multiset<std::string> lines(const std::string& text) {
+  std::multiset<std::string> out;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) out.insert(line);
+  return out;
+}
+
+bool all_gone(const std::vector<pid_t>& processes) {
+  return eventually([&] { return std::none_of(processes.begin(), processes.end(), alive); });
 }
 
 }  // namespace zero

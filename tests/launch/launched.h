@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <functional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -43,9 +45,13 @@ class Launched {
 LaunchOptions script(int ranks, const std::string& text);
 Outcome run_launch(const LaunchOptions& options);
 
+std::multiset<std::string> lines(const std::string& text);
+
 // Polls until it holds; false after five seconds.
 bool eventually(const std::function<bool()>& holds);
 // Whether a process exists and is no zombie.
 bool alive(pid_t pid);
+// In the end.
+bool all_gone(const std::vector<pid_t>& processes);
 
 }  // namespace zero

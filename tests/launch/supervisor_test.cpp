@@ -1,14 +1,10 @@
 #include "zero/launch/supervisor.h"
 
-#include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -16,13 +12,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "zero/base/error.h"
-#include "zero/comm/flight_ring.h"
-#include "zero/comm/flight_settings.h"
-#include "zero/comm/keeper.h"
-#include "zero/comm/windows.h"
 #include "zero/launch/cores.h"
 #include "zero/launch/failure_report.h"
 #include "zero/launch/kept_memory.h"
@@ -33,13 +24,6 @@
 namespace zero {
 namespace {
 
-std::multiset<std::string> lines(const std::string& text) {
-  std::multiset<std::string> out;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) out.insert(line);
-  return out;
-}
-
 // The numbers that ranks printed as "pid 123".
 std::vector<pid_t> pids(const std::string& text) {
   std::vector<pid_t> out;
@@ -47,10 +31,6 @@ std::vector<pid_t> pids(const std::string& text) {
   for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it)
     out.push_back(std::stoi((*it)[1]));
   return out;
-}
-
-bool all_gone(const std::vector<pid_t>& processes) {
-  return eventually([&] { return std::none_of(processes.begin(), processes.end(), alive); });
 }
 
 TEST(Supervisor, GivesEachRankItsPlaceAndItsPrefix) {
@@ -365,73 +345,6 @@ TEST(Supervisor, MuchOutputComesThroughWhole) {
   EXPECT_EQ(all.count("[rank 1] abcdefghijklmnopqrstuvwxyz"), 3000u);
 }
 
-const std::string kLine(60, 'x');
-const std::string kFlood = "yes " + kLine;
-
-// Ranks whose output nobody reads, which fill whatever there is. Each leaves its process's number in a file.
-class UnreadOutput : public testing::Test {
- protected:
-  std::string in_folder() const { return fmt::format("cd {}; echo $$ > $RANK; ", folder_.path().string()); }
-  bool has(const char* name) const { return std::filesystem::exists(folder_ / name); }
-  pid_t rank(const char* number) const {
-    pid_t pid = -1;
-    eventually([&] { return static_cast<bool>(std::ifstream(folder_ / number) >> pid); });
-    return pid;
-  }
-  static void let_it_fill() { usleep(300'000); }
-
-  const TemporaryFolder folder_;
-};
-
-TEST_F(UnreadOutput, TheDeathOfARankIsNoticedAndItsPeersAreEnded) {
-  Launched launched(
-      script(2, in_folder() + "if [ $RANK = 1 ]; then until [ -e full ]; do sleep 0.01; done; exit 7; fi; " + kFlood));
-  const std::vector<pid_t> ranks{rank("0"), rank("1")};
-  let_it_fill();
-  EXPECT_TRUE(alive(ranks[0]));
-  folder_.write("full", "");
-  EXPECT_TRUE(all_gone(ranks));
-  EXPECT_FALSE(launched.is_over()) << "what the ranks printed has not been read yet";
-  const Outcome outcome = launched.finish();
-  EXPECT_EQ(outcome.status, 3);
-  EXPECT_NE(outcome.errors.find("rank 1 of 2 failed with exit status 7"), std::string::npos) << outcome.errors;
-  EXPECT_LT(outcome.output.size(), std::size_t{4} << 20) << "what is held has a limit";
-}
-
-TEST_F(UnreadOutput, ASignalEndsTheLaunch) {
-  for (const bool to_errors : {false, true}) {
-    Launched launched(script(1, in_folder() + kFlood + (to_errors ? " >&2" : "")));
-    const pid_t pid = rank("0");
-    let_it_fill();
-    launched.send(SIGTERM);
-    EXPECT_TRUE(all_gone({pid}));
-    EXPECT_TRUE(eventually([&] { return launched.is_over(); }));
-    EXPECT_EQ(launched.finish().status, 128 + SIGTERM);
-    std::filesystem::remove(folder_ / "0");
-  }
-}
-
-TEST_F(UnreadOutput, ASignalEndsTheWaitForTheReader) {
-  Launched launched(script(1, in_folder() + kFlood + " | head -n 10000"));
-  const pid_t pid = rank("0");
-  EXPECT_TRUE(all_gone({pid}));
-  let_it_fill();
-  EXPECT_FALSE(launched.is_over());
-  launched.send(SIGTERM);
-  EXPECT_TRUE(eventually([&] { return launched.is_over(); }));
-  EXPECT_EQ(launched.finish().status, 0) << "the ranks had ended well";
-}
-
-TEST_F(UnreadOutput, ALateReaderGetsEverything) {
-  Launched launched(script(1, in_folder() + kFlood + " | head -n 50000"));
-  rank("0");
-  let_it_fill();
-  EXPECT_FALSE(launched.is_over());
-  const Outcome outcome = launched.finish();
-  EXPECT_EQ(outcome.status, 0) << outcome.errors;
-  EXPECT_EQ(lines(outcome.output).count(kLine), 50'000u);
-}
-
 // Runs the launcher with its standard output on a terminal, and gives what that shows.
 std::string on_a_terminal(const LaunchOptions& options) {
   int terminal = -1;
@@ -500,148 +413,6 @@ TEST(Supervisor, OnSeveralMachinesRanksCountOnFromTheNode) {
   options.master_port = 1234;
   EXPECT_EQ(lines(run_launch(options).output),
             (std::multiset<std::string>{"[rank 2] 2/4 0 1 job", "[rank 3] 3/4 1 1 job"}));
-}
-
-// Ranks that speak to the launcher are this test program, started again with the claims of KeeperRank alone.
-LaunchOptions ranks_of_this_test(int ranks, const std::string& filter) {
-  LaunchOptions options;
-  options.program = {std::filesystem::read_symlink("/proc/self/exe"), "--gtest_filter=KeeperRank." + filter,
-                     "--gtest_brief=1"};
-  options.ranks = ranks;
-  options.variables = {{"ZERO_TEST_KEEPER", "1"}};
-  return options;
-}
-
-#define SKIP_UNLESS_RANK() \
-  if (std::getenv("ZERO_TEST_KEEPER") == nullptr) GTEST_SKIP() << "is a rank of a test of Supervisor"
-
-int number(const char* variable) {
-  return std::stoi(std::getenv(variable));
-}
-
-std::string kept_name(const char* folder) {
-  return fmt::format("{}/rank-{:05}", folder, number("RANK"));
-}
-
-TEST(KeeperRank, PutsAndIsKilled) {
-  SKIP_UNLESS_RANK();
-  auto keeper = Keeper::of_environment(std::getenv);
-  ASSERT_TRUE(keeper);
-  if (number("TORCHELASTIC_RESTART_COUNT") == 0) {
-    const FileDescriptor copy = make_memory_file("copy", 100), flight = make_memory_file("flight", 100);
-    keeper->put(kept_name("copy"), copy.get());
-    keeper->put(kept_name("flight"), flight.get());
-    const std::string words = fmt::format("of rank {}", number("RANK"));
-    for (const int fd : {copy.get(), flight.get()})  // after it was given away
-      ASSERT_EQ(pwrite(fd, words.data(), words.size(), 0), static_cast<ssize_t>(words.size()));
-    while (keeper->list("copy/").size() < 2) usleep(1000);
-    if (number("RANK") == 1) kill(getpid(), SIGKILL);
-    pause();
-  }
-  EXPECT_EQ(keeper->list(""), (std::vector<std::string>{"copy/rank-00000", "copy/rank-00001"}));
-  for (int rank = 0; rank < 2; ++rank) {
-    const auto copy = keeper->get(fmt::format("copy/rank-{:05}", rank));
-    ASSERT_TRUE(copy);
-    char words[9] = {};
-    ASSERT_EQ(pread(copy->get(), words, 9, 0), 9);
-    EXPECT_EQ(std::string(words, 9), fmt::format("of rank {}", rank));
-  }
-}
-
-TEST(Supervisor, MemoryOutlivesTheRankThatIsKilledAndTheNextOnesFindIt) {
-  LaunchOptions options = ranks_of_this_test(2, "PutsAndIsKilled");
-  options.max_restarts = 1;
-  const Outcome outcome = run_launch(options);
-  EXPECT_EQ(outcome.status, 0) << outcome.output << outcome.errors;
-  EXPECT_NE(outcome.errors.find("rank 1 of 2 failed with signal 9"), std::string::npos) << outcome.errors;
-}
-
-TEST(Supervisor, AfterAFailureSomebodyMayReadWhatTheRanksHadKept) {
-  LaunchOptions options = ranks_of_this_test(2, "PutsAndIsKilled");
-  options.after_failure = [](const KeptMemory& kept, std::span<const RankEnd> ends, int generation) {
-    for (const std::string& name : kept.names("flight/"))
-      fmt::print(stderr, "{}: {}\n", name, read_kept(kept.find(name), 9));
-    fmt::print(stderr, "{} ended in generation {}\n", ends.size(), generation);
-    throw IoError("flight", "write", ENOSPC);
-  };
-  const Outcome outcome = run_launch(options);
-  EXPECT_EQ(outcome.status, 3);
-  for (const char* part : {"flight/rank-00000: of rank 0\n", "flight/rank-00001: of rank 1\n",
-                           "2 ended in generation 0\n", "zero launch: flight: write"}) {
-    EXPECT_NE(outcome.errors.find(part), std::string::npos) << outcome.errors;
-  }
-}
-
-// Does `steps` steps, counted over all attempts where `from` is what the earlier ones did, and dies.
-void step_and_die(int from, int steps) {
-  const Allocation memory = flight_memory(8, number("RANK"), std::getenv);
-  FlightRing ring(memory.bytes(), {.rank = number("RANK"), .world = number("WORLD_SIZE")});
-  for (int step = from; step <= from + steps; ++step) ring.note_step(step);
-  if (number("RANK") == 1) kill(getpid(), SIGKILL);
-  pause();
-}
-
-TEST(KeeperRank, OnePrintsWithoutEndAndTheOtherIsServed) {
-  SKIP_UNLESS_RANK();
-  if (number("RANK") == 0) {
-    while (true) std::puts("much");
-  }
-  usleep(300'000);
-  auto keeper = Keeper::of_environment(std::getenv);
-  ASSERT_TRUE(keeper);
-  keeper->put("copy/rank-00001", make_memory_file("copy", 100).get());
-  EXPECT_EQ(keeper->list(""), std::vector<std::string>{"copy/rank-00001"});
-  std::ofstream(std::getenv("ZERO_TEST_SERVED")) << "yes";
-  pause();
-}
-
-TEST_F(UnreadOutput, RanksAreServedAllTheSame) {
-  LaunchOptions options = ranks_of_this_test(2, "OnePrintsWithoutEndAndTheOtherIsServed");
-  options.variables.emplace_back("ZERO_TEST_SERVED", folder_ / "served");
-  Launched launched(options);
-  EXPECT_TRUE(eventually([&] { return has("served"); }));
-  launched.send(SIGTERM);
-  EXPECT_EQ(launched.finish().status, 128 + SIGTERM);
-}
-
-TEST(KeeperRank, DiesAlwaysAfterStepForty) {
-  SKIP_UNLESS_RANK();
-  step_and_die(0, 40);
-}
-
-TEST(KeeperRank, GetsTenStepsFurtherEachTime) {
-  SKIP_UNLESS_RANK();
-  if (const int attempt = number("TORCHELASTIC_RESTART_COUNT"); attempt < 4) step_and_die(10 * attempt, 10);
-}
-
-TEST(KeeperRank, DiesWithoutAStep) {
-  SKIP_UNLESS_RANK();
-  if (number("TORCHELASTIC_RESTART_COUNT") == 4) return;
-  const Allocation memory = flight_memory(8, number("RANK"), std::getenv);
-  const FlightRing ring(memory.bytes(), {.rank = number("RANK"), .world = number("WORLD_SIZE")});
-  kill(getpid(), SIGKILL);
-}
-
-TEST(Supervisor, AStepAfterWhichItFailsThreeTimesEndsTheLaunch) {
-  LaunchOptions options = ranks_of_this_test(2, "DiesAlwaysAfterStepForty");
-  options.max_restarts = 9;
-  const Outcome outcome = run_launch(options);
-  EXPECT_EQ(outcome.status, 3);
-  EXPECT_NE(outcome.errors.find("starting all ranks again (2 of 9)"), std::string::npos) << outcome.errors;
-  EXPECT_EQ(outcome.errors.find("(3 of 9)"), std::string::npos) << outcome.errors;
-  EXPECT_NE(outcome.errors.find("zero launch: 3 failures in a row after step 40: not started again\n"),
-            std::string::npos)
-      << outcome.errors;
-}
-
-TEST(Supervisor, AProgramThatGetsOnOrNotesNoStepIsStartedAgain) {
-  for (const char* rank : {"GetsTenStepsFurtherEachTime", "DiesWithoutAStep"}) {
-    LaunchOptions options = ranks_of_this_test(2, rank);
-    options.max_restarts = 4;
-    const Outcome outcome = run_launch(options);
-    EXPECT_EQ(outcome.status, 0) << rank << outcome.errors;
-    EXPECT_NE(outcome.errors.find("starting all ranks again (4 of 4)"), std::string::npos) << rank << outcome.errors;
-  }
 }
 
 TEST(Supervisor, RanksKeepTheirLimitOfDescriptors) {

@@ -1,0 +1,113 @@
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "zero/comm/keeper.h"
+#include "zero/comm/windows.h"
+
+#include "../temporary_folder.h"
+#include "launched.h"
+#include "rank_claims.h"
+
+namespace zero {
+namespace {
+
+const std::string kLine(60, 'x');
+const std::string kFlood = "yes " + kLine;
+
+// Ranks whose output nobody reads, which fill whatever there is. Each leaves its process's number in a file.
+class UnreadOutput : public testing::Test {
+ protected:
+  std::string in_folder() const { return fmt::format("cd {}; echo $$ > $RANK; ", folder_.path().string()); }
+  bool has(const char* name) const { return std::filesystem::exists(folder_ / name); }
+  pid_t rank(const char* number) const {
+    pid_t pid = -1;
+    eventually([&] { return static_cast<bool>(std::ifstream(folder_ / number) >> pid); });
+    return pid;
+  }
+  static void let_it_fill() { usleep(300'000); }
+
+  const TemporaryFolder folder_;
+};
+
+TEST_F(UnreadOutput, TheDeathOfARankIsNoticedAndItsPeersAreEnded) {
+  Launched launched(
+      script(2, in_folder() + "if [ $RANK = 1 ]; then until [ -e full ]; do sleep 0.01; done; exit 7; fi; " + kFlood));
+  const std::vector<pid_t> ranks{rank("0"), rank("1")};
+  let_it_fill();
+  EXPECT_TRUE(alive(ranks[0]));
+  folder_.write("full", "");
+  EXPECT_TRUE(all_gone(ranks));
+  EXPECT_FALSE(launched.is_over()) << "what the ranks printed has not been read yet";
+  const Outcome outcome = launched.finish();
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_NE(outcome.errors.find("rank 1 of 2 failed with exit status 7"), std::string::npos) << outcome.errors;
+  EXPECT_LT(outcome.output.size(), std::size_t{4} << 20) << "what is held has a limit";
+}
+
+TEST_F(UnreadOutput, ASignalEndsTheLaunch) {
+  for (const bool to_errors : {false, true}) {
+    Launched launched(script(1, in_folder() + kFlood + (to_errors ? " >&2" : "")));
+    const pid_t pid = rank("0");
+    let_it_fill();
+    launched.send(SIGTERM);
+    EXPECT_TRUE(all_gone({pid}));
+    EXPECT_TRUE(eventually([&] { return launched.is_over(); }));
+    EXPECT_EQ(launched.finish().status, 128 + SIGTERM);
+    std::filesystem::remove(folder_ / "0");
+  }
+}
+
+TEST_F(UnreadOutput, ASignalEndsTheWaitForTheReader) {
+  Launched launched(script(1, in_folder() + kFlood + " | head -n 10000"));
+  const pid_t pid = rank("0");
+  EXPECT_TRUE(all_gone({pid}));
+  let_it_fill();
+  EXPECT_FALSE(launched.is_over());
+  launched.send(SIGTERM);
+  EXPECT_TRUE(eventually([&] { return launched.is_over(); }));
+  EXPECT_EQ(launched.finish().status, 0) << "the ranks had ended well";
+}
+
+TEST_F(UnreadOutput, ALateReaderGetsEverything) {
+  Launched launched(script(1, in_folder() + kFlood + " | head -n 50000"));
+  rank("0");
+  let_it_fill();
+  EXPECT_FALSE(launched.is_over());
+  const Outcome outcome = launched.finish();
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_EQ(lines(outcome.output).count(kLine), 50'000u);
+}
+
+TEST(KeeperRank, OnePrintsWithoutEndAndTheOtherIsServed) {
+  SKIP_UNLESS_RANK();
+  if (number("RANK") == 0) {
+    while (true) std::puts("much");
+  }
+  usleep(300'000);
+  auto keeper = Keeper::of_environment(std::getenv);
+  ASSERT_TRUE(keeper);
+  keeper->put("copy/rank-00001", make_memory_file("copy", 100).get());
+  EXPECT_EQ(keeper->list(""), std::vector<std::string>{"copy/rank-00001"});
+  std::ofstream(std::getenv("ZERO_TEST_SERVED")) << "yes";
+  pause();
+}
+
+TEST_F(UnreadOutput, RanksAreServedAllTheSame) {
+  LaunchOptions options = ranks_of_this_test(2, "OnePrintsWithoutEndAndTheOtherIsServed");
+  options.variables.emplace_back("ZERO_TEST_SERVED", folder_ / "served");
+  Launched launched(options);
+  EXPECT_TRUE(eventually([&] { return has("served"); }));
+  launched.send(SIGTERM);
+  EXPECT_EQ(launched.finish().status, 128 + SIGTERM);
+}
+
+}  // namespace
+}  // namespace zero
