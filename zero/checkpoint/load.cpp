@@ -53,7 +53,8 @@ void fill(CheckpointReader& reader, const std::vector<int>& tensors, const Unit&
 
 }  // namespace
 
-LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& folder, const FileCalls& calls) {
+LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& folder, const FileCalls& calls,
+                                 const LoadCalls& on) {
   Communicator& comm = engine.communicator();
   engine.pause();
   std::optional<CheckpointReader> reader;
@@ -62,7 +63,9 @@ LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& fo
     reader.emplace(folder, calls);
     require_same_model(*reader, engine);
     for (const ParamSpec& spec : engine.specs()) tensors.push_back(reader->find(spec.name));
+    on.check(reader->manifest());
   });
+  on.begin();
   LoadedCheckpoint loaded;
   require_same_outcome(comm, folder.string(), [&] {
     for (const Unit& unit : engine.units()) {

@@ -7,11 +7,12 @@
 // bits that it would have had in the run that saved.
 //
 // Collective; between steps. Throws, on every rank alike: ConfigError for a checkpoint of another model or optimizer,
-// before anything has changed; IoError where a rank finds it missing or damaged: then nothing of the engine's states
-// may be used before another checkpoint is loaded whole.
+// before anything has changed; IoError where a rank finds it missing or damaged: if that was after `begin`, nothing of
+// the engine's states may be used before another checkpoint is loaded whole.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <vector>
 
 #include "zero/checkpoint/checkpoint_reader.h"
@@ -24,7 +25,13 @@ struct LoadedCheckpoint {
   std::vector<Extra> extras;  // those that rank (this rank % ranks then) saved
 };
 
+// Where a caller wants a word in a load. What `check` throws is every rank's, and nothing has changed then.
+struct LoadCalls {
+  std::function<void(const Manifest&)> check = [](const Manifest&) {};
+  std::function<void()> begin = [] {};  // every rank is content, and changes its states from here on
+};
+
 LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& folder,
-                                 const FileCalls& calls = FileCalls::kernel());
+                                 const FileCalls& calls = FileCalls::kernel(), const LoadCalls& on = {});
 
 }  // namespace zero

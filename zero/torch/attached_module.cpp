@@ -191,18 +191,18 @@ SaveContents AttachedModule::with_extras(SaveContents contents) const {
 
 LoadedCheckpoint AttachedModule::load(const std::filesystem::path& path, const FileCalls& calls) {
   verify();
-  // Before anything changes. Every rank finds the same; one that cannot read says so in load_checkpoint(), with all.
-  Manifest manifest;
-  if (failure_of([&] { manifest = read_manifest(path, calls); }).empty()) {
-    const auto rank = static_cast<std::size_t>(engine_->communicator().rank());
+  const Communicator& comm = engine_->communicator();
+  bool with_generator = false;
+  const auto check = [&](const Manifest& manifest) {
+    const auto rank = static_cast<std::size_t>(comm.rank());
     require_buffers(manifest.files[rank % manifest.files.size()].extras, buffers_, path.string());
-  }
-  LoadedCheckpoint loaded = load_checkpoint(*engine_, path, calls);
-  awaits_load_ = false;
-  const bool same_world = std::ssize(loaded.manifest.files) == engine_->communicator().world();
-  const bool with_generator = same_world && owns_generator();
-  if (with_generator) require_generators(loaded.manifest, path.string());
+    with_generator = std::ssize(manifest.files) == comm.world() && owns_generator();
+    if (with_generator) require_generators(manifest, path.string());
+  };
+  LoadedCheckpoint loaded =
+      load_checkpoint(*engine_, path, calls, {.check = check, .begin = [this] { awaits_load_ = true; }});
   take_extras(loaded.extras, buffers_, with_generator, path.string());
+  awaits_load_ = false;
   return loaded;
 }
 
@@ -311,7 +311,7 @@ void AttachedModule::verify() const {
 
 void AttachedModule::require_loaded() const {
   if (awaits_load_)
-    throw ConfigError("attach", "awaits_load", "this engine has no values yet",
+    throw ConfigError("attach", "awaits_load", "this engine's values are not whole: none were loaded, or a load failed",
                       "load a checkpoint before anything else");
 }
 

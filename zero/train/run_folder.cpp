@@ -47,6 +47,13 @@ bool RunFolder::is_of(std::string_view launch) const {
   return !launch.empty() && fs::exists(this->launch(), ignored) && read_file(this->launch()) == launch;
 }
 
+bool RunFolder::was_cut_short(std::string_view config) const {
+  std::error_code ignored;
+  const auto is_there = [&](const fs::path& file) { return fs::exists(file, ignored); };
+  return is_there(this->config()) && !is_there(report()) && !is_there(model()) && checkpoints().list().empty() &&
+         read_file(this->config()) == config;
+}
+
 void RunFolder::create(std::string_view launch) const {
   std::error_code error;
   const fs::path folder = path_.has_filename() ? path_ : path_.parent_path();

@@ -36,6 +36,8 @@ class RunFolder {
   void reopen(std::int64_t step, const Again& again) const;
   // Was it made by this launch? Then ranks that were started again go on in it. `launch` empty: no.
   bool is_of(std::string_view launch) const;
+  // Did a run of this configuration end here without a report or a checkpoint? Then nothing of it is worth keeping.
+  bool was_cut_short(std::string_view config) const;
   // Steps of the run that has ended here; -1: none has.
   std::int64_t finished_steps() const;
   // ConfigError unless a finished run's weights are here.

@@ -131,6 +131,9 @@ class Trainer {
       throw ConfigError("--overwrite", "", "given to some ranks and not to others", "start every rank alike");
     if (job_.overwrite && !begun_by_us_) return false;
     saved_steps_ = checkpoints_.steps();
+    const bool cut_short =
+        is_first() && !resumes() && job_.checkpoint.on() && !begun_by_us_ && folder_.was_cut_short(job_.config_text);
+    cut_short_ = all_gather_value(comm, cut_short ? 1 : 0).front() == 1;
     const bool done = (begun_by_us_ || resumes()) && folder_.finished_steps() >= job_.train.steps;
     return all_gather_value(comm, done ? 1 : 0).front() == 1;
   }
@@ -147,7 +150,8 @@ class Trainer {
                         "use comm.transport shared_memory, or dropout 0");
     }
     require_possible(job_.health, job_.checkpoint.on());
-    if (!resumes()) folder_.require_free(job_.overwrite || begun_by_us_);
+    if (!resumes()) folder_.require_free(job_.overwrite || begun_by_us_ || cut_short_);
+    if (cut_short_) progress_.line("a run of this configuration ended here before its first checkpoint: it begins again");
     RunCheckpoints::require_room(job_.checkpoint, folder_.checkpoints().path(),
                                  checkpoint_bytes(task_->module(), job_.attach),
                                  [this](const std::string& line) { progress_.line(line); });
@@ -435,6 +439,7 @@ class Trainer {
   bool probed_ = false;
   EngineReport last_report_;
   bool begun_by_us_ = false;               // by an earlier attempt of the launch that this one is of
+  bool cut_short_ = false;                 // before its first checkpoint, an earlier run of this configuration
   std::vector<std::int64_t> saved_steps_;  // by checkpoints that are there when the run begins, the newest first
   RunState done_;                          // its series are those of the last save: log_ has them
   std::optional<Attachment> engine_;       // gone before the module it is attached to
