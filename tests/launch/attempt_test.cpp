@@ -25,6 +25,7 @@ class AttemptTest : public testing::Test {
     attempt_.emplace(options_, Attempt::Launcher{inbox_, guard_, keeper_, descriptors_});
     testing::internal::CaptureStdout();
     attempt_->run({.run_id = "test", .master_port = 1234});
+    attempt_->show();
     printed_ = testing::internal::GetCapturedStdout();
     return *attempt_;
   }

@@ -63,7 +63,7 @@ TEST(RanksKept, MemoryOutlivesTheRankThatIsKilledAndTheNextOnesFindIt) {
 
 TEST(RanksKept, AfterAFailureSomebodyMayReadWhatTheRanksHadKept) {
   LaunchOptions options = ranks_of_this_test(2, "PutsAndIsKilled");
-  options.after_failure = [](const KeptMemory& kept, std::span<const RankEnd> ends, int generation) {
+  options.after_failure = [](const KeptMemory& kept, std::span<const RankEnd> ends, int generation) -> std::string {
     for (const std::string& name : kept.names("flight/"))
       fmt::print(stderr, "{}: {}\n", name, read_kept(kept.find(name), 9));
     fmt::print(stderr, "{} ended in generation {}\n", ends.size(), generation);

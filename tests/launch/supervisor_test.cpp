@@ -53,6 +53,8 @@ TEST(Supervisor, RanksOfARunShareItsIdAndPortAndOtherRunsDoNot) {
 }
 
 TEST(Supervisor, RanksOfAStartShareATokenThatNobodyElseCanRead) {
+  unsetenv("ZERO_TOKEN");
+  unsetenv("ZERO_TOKEN_FILE");
   const TemporaryFolder folder;
   LaunchOptions options = script(2, fmt::format("echo $ZERO_TOKEN > {}/$ZERO_GENERATION-$RANK; "
                                                 "stat -c 'mode %a' /proc/$$/environ; exit 1",

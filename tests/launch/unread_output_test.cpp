@@ -76,6 +76,21 @@ TEST_F(UnreadOutput, ASignalEndsTheWaitForTheReader) {
   EXPECT_EQ(launched.finish().status, 0) << "the ranks had ended well";
 }
 
+TEST_F(UnreadOutput, WhoeverEndsTheWaitDoesNotTurnAFailureIntoAnEnd) {
+  // 64 KiB fill the pipe, so that the launcher's own words are what waits.
+  for (const std::string text : {kFlood + " | head -n 10000", std::string("head -c 65536 /dev/zero | tr '\\0' x")}) {
+    Launched launched(script(1, in_folder() + text + " >&2; exit 7"));
+    const pid_t pid = rank("0");
+    EXPECT_TRUE(all_gone({pid}));
+    let_it_fill();
+    EXPECT_FALSE(launched.is_over()) << "its report has not been read";
+    launched.send(SIGTERM);
+    EXPECT_TRUE(eventually([&] { return launched.is_over(); }));
+    EXPECT_EQ(launched.finish().status, 3);
+    std::filesystem::remove(folder_ / "0");
+  }
+}
+
 TEST_F(UnreadOutput, ALateReaderGetsEverything) {
   Launched launched(script(1, in_folder() + kFlood + " | head -n 50000"));
   rank("0");

@@ -13,7 +13,7 @@ int run_launch(Arguments arguments) {
   if (!options) return 0;
   if (const auto folder = flight_folder(std::getenv); !folder.empty()) {
     options->after_failure = [folder](const KeptMemory& kept, std::span<const RankEnd> ends, int) {
-      write_flights(folder, kept, ends);
+      return write_flights(folder, kept, ends);
     };
   }
   return launch(*options);

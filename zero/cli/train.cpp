@@ -80,7 +80,7 @@ int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitt
   };
   options.after_failure = [folder = flight_folder(std::getenv, dir / "flight")](const KeptMemory& kept,
                                                                                 std::span<const RankEnd> ends, int) {
-    write_flights(folder, kept, ends);
+    return write_flights(folder, kept, ends);
   };
   return launch(options);
 }

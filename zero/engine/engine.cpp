@@ -114,7 +114,6 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
   }
   if (moves(placer_, options_)) rebalancer_.emplace(placer_, budget_, units, comm.world(), options_);
   if (options.timeline != nullptr) options.timeline->name_units(names_of(state_.units()));
-  comm_.note_step(num_steps_);
 }
 
 Engine::~Engine() = default;

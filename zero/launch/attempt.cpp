@@ -52,7 +52,6 @@ void Attempt::run(const RunIdentity& identity) {
   }
   launcher_.keeper.disconnect();
   drain();
-  write_held();
 }
 
 bool Attempt::all_ended_well() const {
@@ -188,23 +187,22 @@ void Attempt::drain() {
   for (std::size_t i = 0; i < ends_.size(); ++i) ends_[i].last_lines = output_.last_lines(ended_[i]);
 }
 
-void Attempt::write_held() {
+int Attempt::show() {
+  output_.flush_all();
   auto last_taken = Clock::now();
-  while (true) {
+  for (int told = 0;;) {
     std::vector<pollfd> fds{{launcher_.inbox.fd(), POLLIN, 0}};
     for (const int fd : output_.waiting()) fds.push_back({fd, POLLOUT, 0});
-    if (fds.size() == 1) return;
+    if (fds.size() == 1) return told;
     poll(fds.data(), fds.size(), stop_signal_ != 0 ? static_cast<int>(kReaderPatience.count()) : -1);
     const std::size_t before = output_.held_bytes();
     output_.flush_all();
     if (output_.held_bytes() < before) last_taken = Clock::now();
-    bool told = stop_signal_ != 0 && Clock::now() - last_taken >= kReaderPatience;
     while (const int signal = launcher_.inbox.take()) {
-      if (signal == SIGUSR1) continue;
-      if (stop_signal_ == 0) stop_signal_ = signal;
-      told = true;
+      if (signal != SIGUSR1) told = signal;
     }
-    if (told) output_.discard_held();
+    const bool no_reader = stop_signal_ != 0 && Clock::now() - last_taken >= kReaderPatience;
+    if (told != 0 || no_reader) output_.discard_held();
   }
 }
 

@@ -2,15 +2,17 @@
 //
 //   Attempt attempt(options, {inbox, guard, keeper, descriptors.before()});
 //   attempt.run(identity);
-//   find_culprit(attempt.ends())
+//   if (find_culprit(attempt.ends()) != nullptr) attempt.say("...\n");
+//   attempt.show();
 //
 // When one fails, or cannot be started, the others are ended. Invariant: when run() returns or throws no rank is left;
-// and while one is, nothing waits for whoever reads our output. Afterwards run() waits until that has been read, or
-// until we are told to stop. Throws ConfigError when the program cannot be run. Local; run() once.
+// and nothing but show() waits for whoever reads our output. Throws ConfigError when the program cannot be run. Local;
+// run() once.
 #pragma once
 
 #include <chrono>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include <sys/resource.h>
@@ -43,6 +45,11 @@ class Attempt {
 
   Attempt(const LaunchOptions& options, const Launcher& launcher);
   void run(const RunIdentity& identity);
+  // On standard error, behind what the ranks printed.
+  void say(std::string_view text) { output_.say(text); }
+  // Waits until all has been read, or until a signal comes: that, else 0; then what is left is dropped, as it is where
+  // a signal has stopped the ranks and the reader takes nothing.
+  int show();
 
   // In the order in which they ended.
   const std::vector<RankEnd>& ends() const { return ends_; }
@@ -64,7 +71,6 @@ class Attempt {
   void reap();
   void end_after_failure();
   void drain();
-  void write_held();
   void send_all(int signal) const;
 
   const LaunchOptions& options_;

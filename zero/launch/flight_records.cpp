@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <optional>
 
@@ -38,9 +37,10 @@ Allocation ring_in(const KeptMemory& kept, const std::string& name) {
 
 }  // namespace
 
-void write_flights(const std::filesystem::path& folder, const KeptMemory& kept, std::span<const RankEnd> ends) {
+std::string write_flights(const std::filesystem::path& folder, const KeptMemory& kept, std::span<const RankEnd> ends) {
   const RankEnd* const culprit = find_culprit(ends);
-  if (culprit != nullptr && exit_status(*culprit) == kBadInputStatus) return;
+  if (culprit != nullptr && exit_status(*culprit) == kBadInputStatus) return "";
+  std::string said;
   bool any = false;
   for (const std::string& name : kept.names(kFlightNames)) {
     try {
@@ -51,10 +51,11 @@ void write_flights(const std::filesystem::path& folder, const KeptMemory& kept, 
       if (record->written_by_rank) continue;  // its own reason is better
       write_flight(folder, ring.bytes(), cause_of(record->identity.rank, ends));
     } catch (const IoError& error) {  // the others' are wanted all the same
-      fmt::print(stderr, "zero launch: {}: no record: {}\n", name, error.what());
+      said += fmt::format("zero launch: {}: no record: {}\n", name, error.what());
     }
   }
-  if (any) fmt::print(stderr, "zero launch: what the ranks did last: zero doctor --flight {}\n", folder.string());
+  if (any) said += fmt::format("zero launch: what the ranks did last: zero doctor --flight {}\n", folder.string());
+  return said;
 }
 
 std::optional<std::int64_t> furthest_step(const KeptMemory& kept) {

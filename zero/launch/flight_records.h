@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "zero/launch/failure_report.h"
 #include "zero/launch/kept_memory.h"
@@ -18,8 +19,8 @@
 namespace zero {
 
 // Nothing for a bad configuration. A rank is blamed where it ended by itself by a signal, none where the launcher ended
-// it. What cannot be read or written is left out, and said.
-void write_flights(const std::filesystem::path& folder, const KeptMemory& kept, std::span<const RankEnd> ends);
+// it. What cannot be read or written is left out. Returns what there is to say of all that, in whole lines.
+std::string write_flights(const std::filesystem::path& folder, const KeptMemory& kept, std::span<const RankEnd> ends);
 
 // The greatest step that any rank's ring notes (Communicator::note_step); nothing when none does. A ring that cannot be
 // read notes none.

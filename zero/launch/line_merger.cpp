@@ -28,12 +28,14 @@ void LineMerger::add(int rank, std::string line, Time now) {
       return;
     }
   }
+  held_bytes_ += line.size();
   entries_.push_back({std::move(line), {rank}, now + window_});
 }
 
 std::string LineMerger::pop() {
   const Entry entry = std::move(entries_.front());
   entries_.pop_front();
+  held_bytes_ -= entry.line.size();
   return rank_prefix(entry.ranks) + entry.line;
 }
 

@@ -34,6 +34,8 @@ class LineMerger {
   std::vector<std::string> take_all();
   // When the next line is due; nothing when none waits.
   std::optional<Time> due() const;
+  // Of the lines that wait.
+  std::size_t held_bytes() const { return held_bytes_; }
 
  private:
   struct Entry {
@@ -46,6 +48,7 @@ class LineMerger {
   int num_ranks_;
   std::chrono::milliseconds window_;
   std::deque<Entry> entries_;
+  std::size_t held_bytes_ = 0;
 };
 
 // Bytes in, lines out. A line without an end is kept until its end comes, or until it is very long.

@@ -27,23 +27,27 @@ RankOutput::RankOutput(std::vector<int> ranks, std::vector<bool> shown)
   }
 }
 
+bool RankOutput::takes(std::size_t index, Stream stream) const {
+  if (!ranks_[index].shown) return true;
+  if (stream == Stream::kOutput) return !to_output_.full();
+  return to_errors_.held_bytes() + errors_.held_bytes() < HeldOutput::kMostBytes;
+}
+
 bool RankOutput::read_from(std::size_t index, Stream stream, int fd, Time now) {
   Rank& rank = ranks_[index];
   LineSplitter& splitter = stream == Stream::kOutput ? rank.output : rank.errors;
   std::array<char, 1 << 16> bytes;
   std::vector<std::string> lines;
   bool open = true;
-  while (true) {
-    const ssize_t got = ::read(fd, bytes.data(), bytes.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) break;
-    if (got <= 0) {
-      if (auto rest = splitter.rest()) lines.push_back(std::move(*rest));
-      open = false;
-      break;
-    }
+  ssize_t got = -1;
+  do {
+    got = ::read(fd, bytes.data(), bytes.size());
+  } while (got < 0 && errno == EINTR);
+  if (got > 0) {
     splitter.feed({bytes.data(), static_cast<std::size_t>(got)}, lines);
-    if (static_cast<std::size_t>(got) < bytes.size()) break;  // fair to the other ranks
+  } else if (got == 0 || errno != EAGAIN) {
+    if (auto rest = splitter.rest()) lines.push_back(std::move(*rest));
+    open = false;
   }
   for (auto& line : lines) show(rank, stream, std::move(line), now);
   return open;
@@ -67,6 +71,11 @@ void RankOutput::flush(Time now) {
   for (const auto& line : errors_.take(now)) to_errors_.write(line + "\n");
   to_output_.flush();
   to_errors_.flush();
+}
+
+void RankOutput::say(std::string_view text) {
+  flush_all();
+  to_errors_.write(text);
 }
 
 void RankOutput::flush_all() {

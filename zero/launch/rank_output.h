@@ -1,6 +1,6 @@
 // RankOutput: everything the ranks print, read without blocking, shown, and the last lines of each remembered.
 //
-//   if (output.takes(rank, stream)) output.read_from(rank, stream, fd)   false at end of file
+//   if (output.takes(rank, stream)) output.read_from(rank, stream, fd)   some of it; false at end of file
 //   output.flush(now)                    prints what is due
 //
 // Invariant: whole lines only, never parts of two ranks in one. Printing waits for no reader: what nobody takes is
@@ -9,6 +9,7 @@
 
 #include <deque>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "zero/launch/held_output.h"
@@ -26,11 +27,13 @@ class RankOutput {
   RankOutput(std::vector<int> ranks, std::vector<bool> shown);
 
   // Whether there is room for more of what this rank prints there.
-  bool takes(std::size_t index, Stream stream) const { return !ranks_[index].shown || !to(stream).full(); }
-  // Reads what is there. False when nothing will come any more.
+  bool takes(std::size_t index, Stream stream) const;
+  // Reads what is there, up to 64 KiB. False when nothing will come any more.
   bool read_from(std::size_t index, Stream stream, int fd, Time now);
   void flush(Time now);
   void flush_all();
+  // Behind all that the ranks printed, on standard error.
+  void say(std::string_view text);
   // Of the streams that have not taken everything yet: descriptors to poll for POLLOUT, and then to flush().
   std::vector<int> waiting() const;
   // What is held for them.
@@ -51,7 +54,6 @@ class RankOutput {
     std::deque<std::string> last;
   };
   void show(Rank& rank, Stream stream, std::string line, Time now);
-  const HeldOutput& to(Stream stream) const { return stream == Stream::kOutput ? to_output_ : to_errors_; }
 
   std::vector<Rank> ranks_;
   LineMerger errors_;

@@ -1,7 +1,6 @@
 #include "zero/launch/supervisor.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -31,7 +30,8 @@ std::size_t room_for_names(const DescriptorLimit& descriptors, int ranks) {
 }
 
 std::optional<std::int64_t> reached_by(const LaunchOptions& options, const KeptMemory& kept) {
-  if (!options.progress) return furthest_step(kept);
+  // Of several machines this one knows its own ranks alone, and all must judge alike.
+  if (!options.progress) return options.nodes == 1 ? furthest_step(kept) : std::nullopt;
   try {
     return options.progress(kept);
   } catch (const IoError&) {
@@ -39,15 +39,15 @@ std::optional<std::int64_t> reached_by(const LaunchOptions& options, const KeptM
   }
 }
 
-void tell_of_failure(const LaunchOptions& options, const KeptMemory& kept, const Attempt& attempt, int generation) {
+void tell_of_failure(const LaunchOptions& options, const KeptMemory& kept, Attempt& attempt, int generation) {
   // Asked to stop, only ranks that could not are of interest.
   const auto was_killed = [](const RankEnd& end) { return end.end.signal == SIGKILL; };
   if (!options.after_failure || attempt.all_ended_well()) return;
   if (attempt.stop_signal() != 0 && std::ranges::none_of(attempt.ends(), was_killed)) return;
   try {
-    options.after_failure(kept, attempt.ends(), generation);
+    attempt.say(options.after_failure(kept, attempt.ends(), generation));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "zero launch: {}\n", error.what());
+    attempt.say(fmt::format("zero launch: {}\n", error.what()));
   }
 }
 
@@ -63,8 +63,9 @@ Failure failure_of(const Attempt& attempt, const LaunchOptions& options, const K
           .step = reached_by(options, kept)};
 }
 
-// The largest world of at most `most` ranks that holds the run. Nothing, and why not has been said, when none does.
-std::optional<WorldProgram> find_smaller(LaunchOptions& options, int most, const LaunchOptions& asked) {
+// The largest world of at most `most` ranks that holds the run. Nothing when none does. Why larger ones do not: `said`.
+std::optional<WorldProgram> find_smaller(LaunchOptions& options, int most, const LaunchOptions& asked,
+                                         std::string& said) {
   for (int ranks = most; ranks >= asked.min_ranks; --ranks) {
     try {
       WorldProgram program{.words = asked.program, .change = {}};
@@ -75,24 +76,60 @@ std::optional<WorldProgram> find_smaller(LaunchOptions& options, int most, const
       std::erase_if(options.shown_ranks, [ranks](int rank) { return rank >= ranks; });
       return program;
     } catch (const ConfigError& error) {
-      fmt::print(stderr, "zero launch: not with {} rank{}: {}\n", ranks, ranks == 1 ? "" : "s", error.what());
+      said += fmt::format("zero launch: not with {} rank{}: {}\n", ranks, ranks == 1 ? "" : "s", error.what());
     }
   }
   return std::nullopt;
 }
 
-void report(const Attempt& attempt, const LaunchOptions& options) {
-  if (attempt.not_started()) {
-    fmt::print(stderr, "zero launch: rank {} of {} could not be started: {}\n", attempt.not_started()->place,
-               options.ranks, attempt.not_started()->error.what());
-  } else {
-    std::fputs(failure_report(attempt.ends(), options.nodes * options.ranks).c_str(), stderr);
-  }
+std::string report_of(const Attempt& attempt, const LaunchOptions& options) {
+  if (!attempt.not_started()) return failure_report(attempt.ends(), options.nodes * options.ranks);
+  return fmt::format("zero launch: rank {} of {} could not be started: {}\n", attempt.not_started()->place,
+                     options.ranks, attempt.not_started()->error.what());
 }
 
 // Asked to save and end, and it could not save.
 bool failed_to_save(const RankEnd& culprit) {
   return culprit.end.exit_code == 128 + SIGUSR1 || culprit.end.signal == SIGUSR1;
+}
+
+// After an attempt: the status with which the launch ends, or nothing, and `options` are those of the next attempt.
+std::optional<int> end_or_next(Attempt& attempt, const KeptMemory& kept, const LaunchOptions& asked,
+                               LaunchOptions& options, RestartPolicy& policy) {
+  if (attempt.stop_signal() != 0) return attempt.all_ended_well() ? 0 : 128 + attempt.stop_signal();
+  const RankEnd* culprit = find_culprit(attempt.ends());
+  if (culprit == nullptr && !attempt.not_started()) return 0;
+  if (culprit != nullptr && failed_to_save(*culprit)) return 128 + SIGUSR1;
+
+  const Failure failure = failure_of(attempt, options, kept);
+  const NextAttempt next = policy.after(failure, options.ranks);
+  if (next.kind == NextAttempt::Kind::kEnd && attempt.not_started()) {
+    attempt.show();
+    throw attempt.not_started()->error;
+  }
+  std::string said = report_of(attempt, options);
+  std::optional<int> status;
+  const std::string count = fmt::format("({} of {})", policy.restarts(), asked.max_restarts);
+  switch (next.kind) {
+    case NextAttempt::Kind::kEnd:
+      if (!next.reason.empty()) said += fmt::format("zero launch: {}: not started again\n", next.reason);
+      status = failure.status;
+      break;
+    case NextAttempt::Kind::kStartAgain:
+      said += fmt::format("zero launch: starting all ranks again {}\n", count);
+      break;
+    case NextAttempt::Kind::kFewer:
+      if (const auto program = find_smaller(options, next.most_ranks, asked, said)) {
+        said += fmt::format("zero launch: going on with {} of {} ranks {}: {}{}{}\n", options.ranks, asked.ranks, count,
+                            next.reason, program->change.empty() ? "" : "; ", program->change);
+      } else {
+        said += fmt::format("zero launch: {}, and no smaller world holds this run: not started again\n", next.reason);
+        status = failure.status;
+      }
+      break;
+  }
+  attempt.say(said);
+  return status;
 }
 
 }  // namespace
@@ -118,33 +155,10 @@ int launch(const LaunchOptions& asked) {
     Attempt attempt(options, {inbox, guard, keeper, descriptors.before()});
     attempt.run(identity);
     tell_of_failure(options, keeper.kept(), attempt, generation);
-    if (attempt.stop_signal() != 0) return attempt.all_ended_well() ? 0 : 128 + attempt.stop_signal();
-    const RankEnd* culprit = find_culprit(attempt.ends());
-    if (culprit == nullptr && !attempt.not_started()) return 0;
-    if (culprit != nullptr && failed_to_save(*culprit)) return 128 + SIGUSR1;
-
-    const Failure failure = failure_of(attempt, options, keeper.kept());
-    const NextAttempt next = policy.after(failure, options.ranks);
-    if (next.kind == NextAttempt::Kind::kEnd && attempt.not_started()) throw attempt.not_started()->error;
-    report(attempt, options);
-    const std::string count = fmt::format("({} of {})", policy.restarts(), asked.max_restarts);
-    switch (next.kind) {
-      case NextAttempt::Kind::kEnd:
-        if (!next.reason.empty()) fmt::print(stderr, "zero launch: {}: not started again\n", next.reason);
-        return failure.status;
-      case NextAttempt::Kind::kStartAgain:
-        fmt::print(stderr, "zero launch: starting all ranks again {}\n", count);
-        break;
-      case NextAttempt::Kind::kFewer:
-        const auto program = find_smaller(options, next.most_ranks, asked);
-        if (!program) {
-          fmt::print(stderr, "zero launch: {}, and no smaller world holds this run: not started again\n", next.reason);
-          return failure.status;
-        }
-        fmt::print(stderr, "zero launch: going on with {} of {} ranks {}: {}{}{}\n", options.ranks, asked.ranks, count,
-                   next.reason, program->change.empty() ? "" : "; ", program->change);
-        break;
-    }
+    const std::optional<int> status = end_or_next(attempt, keeper.kept(), asked, options, policy);
+    const int signal = attempt.show();
+    if (status) return *status;
+    if (signal != 0) return 128 + signal;
   }
 }
 

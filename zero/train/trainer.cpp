@@ -151,7 +151,8 @@ class Trainer {
     }
     require_possible(job_.health, job_.checkpoint.on());
     if (!resumes()) folder_.require_free(job_.overwrite || begun_by_us_ || cut_short_);
-    if (cut_short_) progress_.line("a run of this configuration ended here before its first checkpoint: it begins again");
+    if (cut_short_)
+      progress_.line("a run of this configuration ended here before its first checkpoint: it begins again");
     RunCheckpoints::require_room(job_.checkpoint, folder_.checkpoints().path(),
                                  checkpoint_bytes(task_->module(), job_.attach),
                                  [this](const std::string& line) { progress_.line(line); });
