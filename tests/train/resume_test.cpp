@@ -239,7 +239,34 @@ TEST_F(ResumeTest, FewerStepsThanAreDoneAreRefused) {
 
 TEST_F(ResumeTest, ARunWithoutCheckpointsIsNotOverwritten) {
   run(job(2, 0), 1);
-  EXPECT_NE(message_of<ConfigError>([&] { run(job(2, 0), 1); }).find("holds a run already"), std::string::npos);
+  const auto refused = [&] { return message_of<ConfigError>([&] { run(job(2, 0), 1); }); };
+  EXPECT_TRUE(says(refused(), "holds a run already"));
+  forget_after(0);  // killed: its metrics are all that there is of it, and nobody asked for checkpoints
+  EXPECT_TRUE(says(refused(), "holds a run already"));
+  EXPECT_TRUE(fs::exists(folder_ / "run/metrics.jsonl"));
+}
+
+TEST_F(ResumeTest, KilledBeforeItsFirstCheckpointTheSameCommandBeginsAgain) {
+  const std::string said = "a run of this configuration ended here before its first checkpoint: it begins again\n";
+  const TrainJob whole = job(6, 100);
+  const RunReport expected = run(whole, 2).report;
+  EXPECT_EQ(out_.find(said), std::string::npos) << out_;
+  const auto lines = metrics();
+  forget_after(0);
+  const RunReport again = run(whole, 2).report;
+  EXPECT_TRUE(says(out_, said));
+  EXPECT_EQ(again.parameters_sha256, expected.parameters_sha256);
+  EXPECT_EQ(again.losses, expected.losses);
+  EXPECT_EQ(metrics(), lines) << "nothing of the run that was killed";
+}
+
+TEST_F(ResumeTest, KilledBeforeItsFirstCheckpointAnotherConfigurationIsRefused) {
+  run(job(6, 100), 1);
+  forget_after(0);
+  TrainJob changed = job(6, 100);
+  changed.config_text = "[train]\nlr = 0.005\n";
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { run(changed, 1); }), "holds a run already"));
+  EXPECT_EQ(read_file(folder_ / "run/config.toml"), job(6, 100).config_text);
 }
 
 TEST_F(ResumeTest, OverwriteBeginsAgainWithoutTheOldCheckpoints) {

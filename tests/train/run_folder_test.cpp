@@ -66,6 +66,34 @@ TEST(RunFolder, OverwritingRemovesTheRunAndNothingElse) {
   EXPECT_TRUE(fs::exists(temporary / "notes.txt"));
 }
 
+TEST(RunFolder, OneOfTheSameConfigurationAndNothingWorthKeepingWasCutShort) {
+  const TemporaryFolder temporary;
+  const RunFolder folder(temporary.path());
+  EXPECT_FALSE(folder.was_cut_short("lr = 1\n")) << "no run began here";
+  EXPECT_FALSE(folder.was_cut_short("")) << "nor one without a word of configuration";
+  temporary.write("metrics.jsonl", "{}\n");
+  EXPECT_FALSE(folder.was_cut_short("lr = 1\n")) << "whose run is it?";
+  temporary.write("config.toml", "lr = 1\n");
+  EXPECT_TRUE(folder.was_cut_short("lr = 1\n"));
+  EXPECT_FALSE(folder.was_cut_short("lr = 2\n"));
+  EXPECT_FALSE(folder.was_cut_short("lr = 1"));
+  for (const fs::path& kept : {folder.report(), folder.model(), folder.checkpoints().path_of(4)}) {
+    fs::create_directories(kept);
+    EXPECT_FALSE(folder.was_cut_short("lr = 1\n")) << kept;
+    fs::remove(kept);
+    EXPECT_TRUE(folder.was_cut_short("lr = 1\n")) << kept;
+  }
+}
+
+TEST(RunFolder, HalfASaveIsNoCheckpoint) {
+  const TemporaryFolder temporary;
+  const RunFolder folder(temporary.path());
+  temporary.write("config.toml", "lr = 1\n");
+  fs::path unfinished = folder.checkpoints().path_of(4);
+  fs::create_directories(unfinished += ".tmp");
+  EXPECT_TRUE(folder.was_cut_short("lr = 1\n"));
+}
+
 TEST(RunFolder, AFileInItsPlaceIsRefused) {
   const TemporaryFolder temporary;
   const auto path = temporary.write("run", "a file");
