@@ -1,5 +1,6 @@
 #include "zero/train/run_checkpoints.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -85,6 +86,20 @@ TEST_F(RunCheckpointsTest, TheNewestStayOnDiskAndOneInMemoryBesideThem) {
   EXPECT_EQ(run.steps(), (Steps{8, 8, 7}));
   EXPECT_TRUE(says(said_, "copy in memory: step 1, "));
   EXPECT_TRUE(says(said_, "checkpoint: step 8, "));
+}
+
+TEST_F(RunCheckpointsTest, ASaveOnItsWayWhenTheNextIsDueIsWaitedForAndNotDropped) {
+  RunCheckpoints run = checkpoints({.every_steps = 1});
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    run.begin(engine_, state_at(step), "", SaveMode::kAsync);
+    for (std::int64_t before = 1; before < step; ++before) EXPECT_TRUE(fs::exists(files_.path_of(before))) << before;
+  }
+  EXPECT_FALSE(says(said_, "training waits while checkpoints are written")) << "they are not asynchronous";
+  EXPECT_FALSE(says(said_, "checkpoint: step 3, ")) << "none is told before somebody has asked for it";
+  run.finish();
+  EXPECT_EQ(on_disk(), (Steps{3, 2, 1}));
+  for (std::int64_t step = 1; step <= 3; ++step)
+    EXPECT_TRUE(says(said_, fmt::format("checkpoint: step {}, ", step))) << said_;
 }
 
 TEST_F(RunCheckpointsTest, WhatTheRunSaidOfItselfComesBack) {
