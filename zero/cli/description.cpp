@@ -2,25 +2,32 @@
 
 #include <array>
 #include <cstring>
+#include <span>
+#include <string>
+#include <vector>
 
-#include <fmt/format.h>
+#include <fcntl.h>
 
 #include "zero/base/error.h"
 #include "zero/base/file.h"
-#include "zero/base/mapped_file.h"
 #include "zero/data/gzip.h"
 
 namespace zero::cli {
 namespace {
 
 constexpr std::size_t kPeek = 16;
+constexpr std::size_t kPacked = 1 << 20;  // of a compressed file: more than what stands before its first bytes
 
 // The first bytes, unpacked when the file is compressed.
 std::vector<std::byte> first_bytes(const std::filesystem::path& path) {
-  const MappedFile file(path);
-  if (is_gzip(file.bytes())) return gunzip(file.bytes(), kPeek, "FILE", path.string());
-  const auto head = file.bytes().first(std::min(kPeek, file.bytes().size()));
-  return {head.begin(), head.end()};
+  const FileDescriptor file = FileDescriptor::open(path, O_RDONLY);
+  std::string head = read_at_most(file.get(), kPeek, path.native());
+  if (is_gzip(std::as_bytes(std::span(head)))) {
+    head = read_at_most(file.get(), kPacked, path.native());
+    return gunzip(std::as_bytes(std::span(head)), kPeek, "FILE", path.string());
+  }
+  const auto bytes = std::as_bytes(std::span(head));
+  return {bytes.begin(), bytes.end()};
 }
 
 // The number of dimensions of an IDX file of bytes; 0 for another file.
