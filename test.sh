@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Builds zero.cpp and runs every test; the last lines say what ran, for how long, and what failed.
 #
-#   ./test.sh         everything: layers, sizes, format, all tests, the core under sanitizers, a minute of fuzzing
+#   ./test.sh         everything: layers, sizes, format, all tests, the core under sanitizers, two minutes of fuzzing
 #   ./test.sh fast    the quick tests alone
 #
-# Installs what is missing, as quickstart.sh does, and for the tests GoogleTest, RapidCheck, Open MPI, Gloo and clang. Safe
-# to run again. Exit status 0: all passed.
+# Installs what is missing, as quickstart.sh does, and for the tests GoogleTest, RapidCheck, Google Benchmark, Open MPI,
+# Gloo, clang, strace, e2fsprogs and iproute2. Safe to run again. Exit status 0: all passed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 

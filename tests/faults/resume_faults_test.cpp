@@ -1,5 +1,6 @@
 // `zero train` that is killed, in any of its processes and at any moment, and goes on by itself or by the same command:
-// it ends with the weights of a run that was left alone. ZERO_KILLS sets how often (200: docs/reliability.md).
+// it ends with the weights of a run that was left alone. ZERO_KILLS sets how often (4 without it; how often it was
+// done: docs/reliability.md).
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
