@@ -1,5 +1,7 @@
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <random>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -79,6 +81,32 @@ TEST_F(Inspect, IdxLabelsAreCountedByClass) {
   EXPECT_EQ(found["shape"], Json{3});
   EXPECT_EQ(found["classes"][1]["class"], 5);
   EXPECT_EQ(found["classes"][1]["count"], 2);
+}
+
+TEST_F(Inspect, ACompressedFileIsKnownByWhatIsInItHoweverLargeItIs) {
+  constexpr std::size_t kLabels = 0x300000;  // more, compressed, than is read to tell what it is
+  std::string labels("\0\0\x08\x01\0\x30\0\0", 8);
+  std::mt19937 random(1);
+  while (labels.size() < 8 + kLabels) labels += static_cast<char>(random() & 0xff);
+  folder_.write("labels", labels);
+  const Ran ran = folder_.zero("inspect --json labels.gz", "gzip -c labels >labels.gz &&");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  const Json found = Json::parse(ran.output, nullptr, false);
+  ASSERT_TRUE(found.is_object()) << ran.output;
+  EXPECT_EQ(found["kind"], "idx");
+  EXPECT_EQ(found["shape"], Json{kLabels});
+  EXPECT_GT(std::filesystem::file_size(folder_.path() / "labels.gz"), std::size_t{2} << 20);
+}
+
+TEST_F(Inspect, AFileOfAFewBytesIsTextAndAnEmptyOneIsRefused) {
+  for (const std::string bytes : {"a", "ab", "\x1f"}) {
+    folder_.write("short.txt", bytes);
+    EXPECT_EQ(json("short.txt")["num_tokens"], bytes.size());
+  }
+  folder_.write("short.txt", "");
+  const Ran ran = folder_.zero("inspect short.txt");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_NE(ran.errors.find("the file is empty"), std::string::npos) << ran.errors;
 }
 
 TEST_F(Inspect, CsvShowsItsColumns) {
