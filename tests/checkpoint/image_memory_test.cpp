@@ -1,8 +1,12 @@
 #include "zero/checkpoint/image_memory.h"
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include <gtest/gtest.h>
+
+#include "zero/memory/memory_policy.h"
 
 #include "saved_model.h"
 
@@ -19,15 +23,31 @@ std::int64_t held_by(Engine& engine) {
 // One rank on a machine with so much free memory as a test says.
 class Machine {
  public:
-  explicit Machine(Communicator& comm) : model_(comm, small_specs(), options()) {}
+  // `reserve` 0: what it is by itself.
+  explicit Machine(Communicator& comm, std::int64_t reserve = 0, int local_world = 1)
+      : model_(comm, small_specs(), options(reserve, local_world)) {}
   Engine& engine() { return model_.engine(); }
   std::int64_t held() { return held_by(engine()); }
+  // Whether the memory of a save that is over is still there after a look at so much free memory.
+  bool keeps(std::int64_t bytes, const MemoryReading& seen) {
+    ImageMemory memory(engine());
+    memory.take_back(memory.lend(bytes));
+    free_bytes = seen.free_bytes;
+    pressure = seen.pressure;
+    memory.yield();
+    free_bytes = kPlenty;
+    pressure = 0;
+    return held() == bytes;
+  }
   std::atomic<std::int64_t> free_bytes{kPlenty};
+  std::atomic<double> pressure{0};
 
  private:
-  EngineOptions options() {
+  EngineOptions options(std::int64_t reserve, int local_world) {
     EngineOptions options = options_of({});
-    options.offload.monitor.read = [this] { return MemoryReading{.free_bytes = free_bytes}; };
+    options.local_world = local_world;
+    options.offload.monitor.reserve_bytes = reserve;
+    options.offload.monitor.read = [this] { return MemoryReading{.free_bytes = free_bytes, .pressure = pressure}; };
     return options;
   }
   ScriptedModel model_;
@@ -102,6 +122,76 @@ TEST(ImageMemory, WhereMemoryIsPlentyItStays) {
     memory.take_back(memory.lend(kPage));
     memory.yield();
     EXPECT_EQ(machine.held(), kPage);
+  });
+}
+
+TEST(ImageMemory, ItStaysWhereAThirdOfItIsFreeBesideIt) {
+  on_ranks(1, [](Communicator& comm) {
+    Machine machine(comm, /*reserve=*/1);
+    EXPECT_TRUE(machine.keeps(3 * kPage, {.free_bytes = kPage}));
+    EXPECT_FALSE(machine.keeps(3 * kPage, {.free_bytes = kPage - 1}));
+  });
+}
+
+TEST(ImageMemory, EveryRankOfTheMachineHoldsOne) {
+  on_ranks(1, [](Communicator& comm) {
+    Machine machine(comm, /*reserve=*/1, /*local_world=*/2);
+    EXPECT_TRUE(machine.keeps(3 * kPage, {.free_bytes = 2 * kPage}));
+    EXPECT_FALSE(machine.keeps(3 * kPage, {.free_bytes = 2 * kPage - 1}));
+  });
+}
+
+TEST(ImageMemory, EveryRankOfTheMachineNeedsRoomForOne) {
+  on_ranks(1, [](Communicator& comm) {
+    Machine machine(comm, /*reserve=*/1, /*local_world=*/2);
+    machine.free_bytes = 8 * kPage;
+    EXPECT_TRUE(memory_has_room(machine.engine(), 3 * kPage)) << "a quarter is left over";
+    machine.free_bytes = 8 * kPage - 4;
+    EXPECT_FALSE(memory_has_room(machine.engine(), 3 * kPage));
+  });
+}
+
+TEST(ImageMemory, ItGoesWhereLessIsFreeThanTwiceTheReserve) {
+  on_ranks(1, [](Communicator& comm) {
+    Machine machine(comm, /*reserve=*/5 * kPage);
+    EXPECT_TRUE(machine.keeps(kPage, {.free_bytes = 10 * kPage}));
+    EXPECT_FALSE(machine.keeps(kPage, {.free_bytes = 10 * kPage - 1}));
+  });
+}
+
+TEST(ImageMemory, TheReserveIsThatOfTheMachineAsItWasAtFirst) {
+  on_ranks(1, [](Communicator& comm) {
+    Machine machine(comm);
+    const std::int64_t reserve = default_reserve(kPlenty);
+    EXPECT_TRUE(machine.keeps(kPage, {.free_bytes = 2 * reserve}));
+    EXPECT_FALSE(machine.keeps(kPage, {.free_bytes = 2 * reserve - 1}));
+  });
+}
+
+TEST(ImageMemory, ItGoesWhereSomebodyWaitsForMemory) {
+  on_ranks(1, [](Communicator& comm) {
+    Machine machine(comm);
+    EXPECT_TRUE(machine.keeps(kPage, {.free_bytes = kPlenty, .pressure = MemoryPolicy::kStalled - 1}));
+    EXPECT_FALSE(machine.keeps(kPage, {.free_bytes = kPlenty, .pressure = MemoryPolicy::kStalled}));
+  });
+}
+
+TEST(ImageMemory, TheMonitorsSourceIsAskedByOneThreadAtATime) {
+  on_ranks(1, [](Communicator& comm) {
+    std::atomic<int> inside{0}, most{0};
+    EngineOptions options = options_of({});
+    options.offload.monitor.read = [&] {
+      const int now = ++inside;
+      if (now > most) most = now;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      --inside;
+      return MemoryReading{.free_bytes = kPlenty};
+    };
+    ScriptedModel model(comm, small_specs(), options);
+    const auto& read = model.engine().options().offload.monitor.read;
+    MemoryMonitor monitor(read, std::chrono::milliseconds(1));
+    for (int i = 0; i < 20; ++i) (void)memory_has_room(model.engine(), kPage);
+    EXPECT_EQ(most, 1);
   });
 }
 

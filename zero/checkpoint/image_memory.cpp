@@ -18,22 +18,27 @@ std::int64_t whole_pages(std::int64_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-std::int64_t free_memory(const Engine& engine) {
+MemoryReading look_at_memory(const Engine& engine) {
   const auto& read = engine.options().offload.monitor.read;
-  return (read ? read() : read_memory()).free_bytes;
+  return read ? read() : read_memory();
 }
 
-// What the memory monitor leaves.
-std::int64_t reserve_of(const Engine& engine, std::int64_t free_bytes) {
+// What the memory monitor leaves; the most that it would where nobody can tell.
+std::int64_t reserve_of(const Engine& engine) {
   constexpr std::int64_t kMost = std::int64_t{1} << 50;
   const std::int64_t wanted = engine.options().offload.monitor.reserve_bytes;
-  return wanted > 0 ? std::min(wanted, kMost) : default_reserve(free_bytes);
+  if (wanted > 0) return std::min(wanted, kMost);
+  std::int64_t free_bytes = kMost;
+  (void)failure_of([&] { free_bytes = look_at_memory(engine).free_bytes; });
+  return default_reserve(free_bytes);
 }
 
 }  // namespace
 
 ImageMemory::ImageMemory(Engine& engine)
-    : engine_(engine), blocks_(allocate_host, engine.ledger(), MemoryTag::kStaging, Tier::kHost) {}
+    : engine_(engine),
+      reserve_(reserve_of(engine)),
+      blocks_(allocate_host, engine.ledger(), MemoryTag::kStaging, Tier::kHost) {}
 
 bool ImageMemory::has_room(std::int64_t bytes) {
   const std::int64_t needed = whole_pages(bytes);
@@ -66,8 +71,8 @@ bool ImageMemory::is_short() const {
   const std::int64_t held = idle_bytes() * engine_.options().local_world;
   bool enough = false;
   const std::string unknown = failure_of([&] {
-    const std::int64_t free_bytes = free_memory(engine_);
-    enough = free_bytes >= std::max(held / 3, 2 * reserve_of(engine_, free_bytes));
+    const MemoryReading now = look_at_memory(engine_);
+    enough = now.free_bytes >= std::max(held / 3, 2 * reserve_) && now.pressure < MemoryPolicy::kStalled;
   });
   return !enough || !unknown.empty();
 }
@@ -75,7 +80,7 @@ bool ImageMemory::is_short() const {
 bool memory_has_room(Engine& engine, std::int64_t bytes) {
   bool fits = false;
   const std::string unknown = failure_of([&] {
-    const std::int64_t free_bytes = free_memory(engine);
+    const std::int64_t free_bytes = look_at_memory(engine).free_bytes;
     fits = bytes * engine.options().local_world <= free_bytes - free_bytes / 4;
   });
   return all_reduce_min(engine.communicator(), fits && unknown.empty() ? 1 : 0) == 1;

@@ -8,8 +8,10 @@
 //   memory.yield();                                         // each step
 //
 // Nothing is held before the first save. From then on it stands in the ledger (staging, on the host) until the machine
-// is short of memory: a save would find less than a third of it free beside it, or less is free than twice what the
-// memory monitor leaves, so that it goes before any state moves. Then the next save takes fresh memory, or none.
+// is short of memory: a save would find less than a third of it free beside it, less is free than twice the reserve, or
+// somebody waits for memory (MemoryPolicy). The reserve is taken once, as the memory monitor takes its own: where
+// memory gets short from step to step, this is gone before a state moves. (States may go first where memory goes within
+// a step, or where others of them have yet to touch theirs.) Then the next save takes fresh memory, or none.
 //
 // Local, unless said otherwise; goes before the engine.
 #pragma once
@@ -44,6 +46,7 @@ class ImageMemory {
   std::int64_t idle_bytes() const { return num_lent_ == 0 ? blocks_.held_bytes() : 0; }
 
   Engine& engine_;
+  std::int64_t reserve_;  // of this machine
   BlockPool blocks_;
   int num_lent_ = 0;
   double looked_ = -std::numeric_limits<double>::infinity();

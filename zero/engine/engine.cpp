@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <mutex>
+#include <utility>
 
 #include "zero/base/bytes.h"
 #include "zero/base/check.h"
@@ -53,6 +56,15 @@ Placement may_lie(const Placer& placer, const EngineOptions& options) {
   return moves(placer, options) ? placer.all_away() : placer.placement();
 }
 
+// The monitor's thread calls it, and so does whoever takes it from options().
+MemoryMonitor::Source one_at_a_time(MemoryMonitor::Source read) {
+  if (!read) return read;
+  return [read = std::move(read), mutex = std::make_shared<std::mutex>()] {
+    const std::scoped_lock lock(*mutex);
+    return read();
+  };
+}
+
 EngineOptions checked(EngineOptions options) {
   if (!std::isfinite(options.clip) || options.clip < 0) {
     throw ConfigError("train.clip", fmt::format("{}", options.clip), "a norm is a finite number >= 0",
@@ -61,6 +73,7 @@ EngineOptions checked(EngineOptions options) {
   if (options.threads < 1)
     throw ConfigError("run.threads", fmt::format("{}", options.threads), "a rank needs a thread",
                       "set it to 1 or more");
+  options.offload.monitor.read = one_at_a_time(std::move(options.offload.monitor.read));
   return options;
 }
 
