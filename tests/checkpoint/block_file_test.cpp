@@ -119,7 +119,8 @@ TEST(BlockFile, WhatIsNoFileInTheFolderIsRefused) {
       EXPECT_THROW(BlockFileReader(source, name, one), IoError) << "'" << name << "'";
     EXPECT_THROW(BlockFileReader(source, folder / "secret", one), IoError);
     EXPECT_THROW(BlockFileReader(source, "/proc/self/exe", one), IoError);
-    EXPECT_TRUE(says(message_of<IoError>([&] { BlockFileReader(source, "link", one); }), "is no regular file"));
+    EXPECT_TRUE(says(message_of<IoError>([&] { BlockFileReader(source, "link", one); }),
+                     "link: open: is no regular file but a link, and none is followed; copy the folder with `cp -rL`"));
     EXPECT_TRUE(says(message_of<IoError>([&] { BlockFileReader(source, "pipe", one); }), "is no regular file"));
   }
 }

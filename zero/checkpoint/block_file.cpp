@@ -127,6 +127,15 @@ BlockSums BlockFileWriter::finish() {
   return content_;
 }
 
+namespace {
+
+// A name in a folder must not lead out of it.
+IoError link_refused(const std::string& path) {
+  return {path, "open", 0, "is no regular file but a link, and none is followed; copy the folder with `cp -rL`"};
+}
+
+}  // namespace
+
 SourceFolder::SourceFolder(const std::filesystem::path& path, const FileCalls& calls) : path_(path), calls_(calls) {
   const int fd = calls.open(path.string(), O_RDONLY | O_DIRECTORY);
   if (fd < 0) throw IoError(path.string(), "open", -fd);
@@ -136,13 +145,14 @@ SourceFolder::SourceFolder(const std::filesystem::path& path, const FileCalls& c
 SourceFolder::File SourceFolder::open(const std::string& name) const {
   const auto opened = [&](int flags) {
     const int fd = calls_.open_in(folder_.get(), name, flags);
-    if (fd == -ELOOP) throw IoError(path_of(name), "open", 0, "is no regular file");
+    if (fd == -ELOOP) throw link_refused(path_of(name));
     if (fd < 0) throw IoError(path_of(name), "open", -fd);
     return FileDescriptor(fd);
   };
   const auto size_of_file = [&](const FileDescriptor& file) {
     struct stat info {};
     if (::fstat(file.get(), &info) != 0) throw IoError(path_of(name), "look at", errno);
+    if (S_ISLNK(info.st_mode)) throw link_refused(path_of(name));
     if (!S_ISREG(info.st_mode)) throw IoError(path_of(name), "open", 0, "is no regular file");
     return static_cast<std::int64_t>(info.st_size);
   };
