@@ -7,6 +7,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "zero/base/error.h"
+#include "zero/torch/attached_module.h"
 
 #include "tests/checkpoint/launcher.h"
 #include "tests/message_of.h"
@@ -168,6 +169,28 @@ TEST_F(RunCheckpointsTest, ADamagedCopyInMemoryIsNamedAndTheDisksIsTaken) {
   EXPECT_TRUE(says(errors_, "this checkpoint is passed over"));
 }
 
+TEST_F(RunCheckpointsTest, WhatAnAsynchronousSaveKeepsGoesBeforeACopyIsRefused) {
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+  std::vector<World> worlds = World::in_process(1, {});
+  torch::nn::Linear net(4, 2);
+  AttachedModule* attached = nullptr;
+  const auto held = [&] { return attached->engine().ledger().held(Tier::kHost, MemoryTag::kStaging); };
+  AttachOptions options{.stage = 1};
+  options.offload.monitor.on = false;
+  options.offload.monitor.reserve_bytes = 1;
+  // For an image of two MiB or a copy of one, with a quarter left over; not for both.
+  options.offload.monitor.read = [&] { return MemoryReading{.free_bytes = 3 * kMiB - held()}; };
+  AttachedModule engine(*net, worlds.front(), options);
+  attached = &engine;
+  engine.begin_save(folder_ / "c", {}, SaveMode::kAsync)->wait();
+  EXPECT_EQ(held(), 2 * kMiB) << "kept for the next";
+  Launcher launcher;
+  KeptCheckpoints kept(launcher.connect(), "run");
+  EXPECT_TRUE(engine.keep(kept, 1, {}));
+  EXPECT_EQ(kept.steps(), Steps{1});
+  EXPECT_EQ(held(), kMiB) << "the copy alone";
+}
+
 TEST_F(RunCheckpointsTest, NoneBehindTheLimitIsTaken) {
   RunCheckpoints run = checkpoints({.every_steps = 1});
   for (std::int64_t step = 1; step <= 3; ++step) save(run, step);
@@ -180,6 +203,18 @@ TEST_F(RunCheckpointsTest, NoneBehindTheLimitIsTaken) {
   testing::internal::GetCapturedStderr();
   EXPECT_TRUE(says(error, "no checkpoint can be read"));
   EXPECT_TRUE(says(error, files_.path_of(1).string())) << "a later one is whole, but the run was not there";
+}
+
+TEST_F(RunCheckpointsTest, OneThatDoesNotSayACountMayBeOfAnEarlierVersion) {
+  RunCheckpoints run = checkpoints({.every_steps = 1});
+  save(run, 1);
+  Manifest manifest = read_manifest(files_.path_of(1));
+  ASSERT_EQ(manifest.run.erase("spikes"), 1U);
+  folder_.write("checkpoints/step-00000001/manifest.json", to_text(manifest));
+  testing::internal::CaptureStderr();
+  const std::string error = message_of<IoError>([&] { run.resume(engine_, std::numeric_limits<std::int64_t>::max()); });
+  testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(says(error, "the run's \"spikes\": it is damaged, or written by an earlier version"));
 }
 
 TEST_F(RunCheckpointsTest, TheyAreDueByStepsOrByTimeAndInMemoryWhereSomebodyHoldsThem) {

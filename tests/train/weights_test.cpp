@@ -1,11 +1,16 @@
 #include "zero/train/weights.h"
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
+#include <string_view>
 
 #include <gtest/gtest.h>
+
+#include <ATen/record_function.h>
 
 #include "zero/base/error.h"
 #include "zero/base/sha256.h"
@@ -156,12 +161,54 @@ TEST_F(Weights, AFileThatShrinksMeanwhileEndsTheAttachOnEveryRank) {
   });
 }
 
+TEST_F(Weights, ASourceThatThrowsAnythingEndsTheAttachOnEveryRank) {
+  run_ranks(2, [&](World& world) {
+    auto model = some_model(7);
+    const auto attach_it = [&] {
+      attach(*model, world, {.weights = [](const std::string&, std::span<float>) { throw 7; }});
+    };
+    if (world.rank() == 0) {
+      EXPECT_THROW(attach_it(), int);
+    } else {
+      EXPECT_TRUE(says(message_of<IoError>(attach_it), "rank 0: an exception without a message"));
+    }
+  });
+}
+
+// Of this thread, from here on: how often values are drawn into a tensor.
+class CountedDraws {
+ public:
+  CountedDraws() : callback_(at::addThreadLocalCallback(at::RecordFunctionCallback(&look))) { count_ = 0; }
+  CountedDraws(const CountedDraws&) = delete;
+  CountedDraws& operator=(const CountedDraws&) = delete;
+  ~CountedDraws() { at::removeCallback(callback_); }
+  int count() const { return count_; }
+
+ private:
+  static std::unique_ptr<at::ObserverContext> look(const at::RecordFunction& function) {
+    if (std::string_view(function.name()) == "aten::normal_") ++count_;
+    return nullptr;
+  }
+  static inline std::atomic<int> count_;
+  at::CallbackHandle callback_;
+};
+
 TEST_F(Weights, NothingOfADeferredModelIsBuilt) {
   write(file_, tensors_);
   run_ranks(1, [&](World& world) {
+    {
+      auto built = deferred([] { return some_model(); });
+      const CountedDraws draws;
+      const Attachment engine = attach(*built, world, {.stage = 3});
+      EXPECT_GT(draws.count(), 0) << "what is built is seen";
+    }
     auto model = deferred([] { return some_model(); });
     const InitialWeights weights(*model, file_);
-    { Attachment engine = attach(*model, world, {.stage = 3, .weights = weights.source()}); }
+    {
+      const CountedDraws draws;
+      const Attachment engine = attach(*model, world, {.stage = 3, .weights = weights.source()});
+      EXPECT_EQ(draws.count(), 0);
+    }
     expect_equal(tensors_of(*model), tensors_);
   });
 }

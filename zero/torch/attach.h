@@ -10,8 +10,8 @@
 // From attach() on, a parameter's storage is empty until an operator uses it; its name, shape, identity and autograd
 // history stay. Rank 0's parameters and buffers are broadcast first; a module made by zero::deferred() is built here,
 // unit by unit. Where `weights` are given, what the module holds is neither built nor kept: each parameter is asked for
-// once, a unit at a time. With `awaits_load` none has a value before load(). Gradients never appear in .grad(): they go
-// to the engine as they are made.
+// once, a unit at a time. With `awaits_load` none has a value before load(). Both are given on every rank, or on none.
+// Gradients never appear in .grad(): they go to the engine as they are made.
 #pragma once
 
 #include <filesystem>

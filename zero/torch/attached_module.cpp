@@ -92,7 +92,10 @@ void AttachedModule::fill_unit(const Unit& unit, Communicator& comm) {
     } catch (const std::exception& error) {
       thrown = std::current_exception();
       failure = error.what();
+    } catch (...) {
+      thrown = std::current_exception();
     }
+    if (thrown != nullptr && failure.empty()) failure = "an exception without a message";
   }
   failure = broadcast_text(comm, failure);
   if (thrown != nullptr) std::rethrow_exception(thrown);
@@ -181,7 +184,10 @@ std::unique_ptr<CheckpointSave> AttachedModule::begin_save(const std::filesystem
 bool AttachedModule::keep(KeptCheckpoints& kept, std::int64_t step, SaveContents contents) {
   require_loaded();
   verify();
-  return kept.save(*engine_, step, with_extras(std::move(contents)));
+  contents = with_extras(std::move(contents));
+  if (kept.save(*engine_, step, contents)) return true;
+  images_->give_back();  // no save uses it now, and the machine counts it as taken
+  return kept.save(*engine_, step, std::move(contents));
 }
 
 SaveContents AttachedModule::with_extras(SaveContents contents) const {

@@ -78,7 +78,8 @@ void require_generators(const Manifest& manifest, const std::string& path) {
   const bool shared = saved_extra(manifest.files.front(), kSharedGenerator) != nullptr;
   for (const SavedFile& file : manifest.files) {
     const SavedExtra* const state = saved_extra(file, shared ? kSharedGenerator : kGenerator);
-    if (state == nullptr) refuse(file, fmt::format("has no {}: a random generator's state is missing", kGenerator));
+    if (state == nullptr)
+      refuse(file, fmt::format("has no {}: it is damaged, or written by an earlier version", kGenerator));
     if (!shared && (state->dtype != ElementType::kU8 || state->shape != generator_shape()))
       refuse(file, fmt::format("has the {} of a generator that is not torch's", kGenerator));
   }

@@ -24,6 +24,8 @@ struct Series {
 constexpr Series kLosses{"run/losses", ElementType::kF32}, kNorms{"run/grad_norms", ElementType::kF64},
     kSeconds{"run/seconds", ElementType::kF64}, kSkipped{"run/skipped", ElementType::kI64};
 
+constexpr std::string_view kWhyAPartIsMissing = ": it is damaged, or written by an earlier version";
+
 template <typename T>
 Extra extra_of(const Series& series, const std::vector<T>& values) {
   const auto bytes = std::as_bytes(std::span(values));
@@ -39,7 +41,8 @@ void require_series(const Manifest& manifest, const std::filesystem::path& path)
     const auto& extras = manifest.files.front().extras;
     const auto found = std::ranges::find(extras, series.name, &SavedExtra::name);
     if (found == extras.end() || found->dtype != series.dtype)
-      throw IoError(path.string(), "load", 0, fmt::format("has no {}, or not as zero train saves it", series.name));
+      throw IoError(path.string(), "load", 0,
+                    fmt::format("has no {}, or not as zero train saves it{}", series.name, kWhyAPartIsMissing));
   }
 }
 
@@ -68,7 +71,7 @@ std::vector<T> of_rank_0(Communicator& comm, const std::vector<T>& values) {
 std::int64_t count_in(const Manifest& manifest, const std::string& key, const std::filesystem::path& path) {
   const auto found = manifest.run.find(key);
   if (found == manifest.run.end())
-    throw IoError(path.string(), "load", 0, fmt::format("does not say the run's \"{}\"", key));
+    throw IoError(path.string(), "load", 0, fmt::format("does not say the run's \"{}\"{}", key, kWhyAPartIsMissing));
   const std::string& text = found->second;
   std::int64_t count = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
