@@ -15,6 +15,7 @@
 #include "zero/base/file.h"
 #include "zero/checkpoint/checkpoint_reader.h"
 
+#include "../sanitized.h"
 #include "saved_model.h"
 
 namespace zero {
@@ -320,13 +321,14 @@ class SlowDisk final : public FileCalls {
 TEST(CheckpointSave, ARankThatWritesLongerThanRanksWaitForAnotherIsWaitedFor) {
   using std::chrono::milliseconds;
   const TemporaryFolder folder;
-  const SlowDisk slow(milliseconds(5000)), fast(milliseconds(0));
+  const milliseconds timeout(kSanitized ? 8000 : 2000);
+  const SlowDisk slow(timeout + milliseconds(3000)), fast(milliseconds(0));
   const auto save = [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options_of({}));
     model.train(0);
     save_now(model.engine(), folder / "c", SaveMode::kSync, comm.rank() == 1 ? slow : fast);
   };
-  for (const std::string& end : ends_of_ranks(2, save, milliseconds(2000))) EXPECT_EQ(end, "");
+  for (const std::string& end : ends_of_ranks(2, save, timeout)) EXPECT_EQ(end, "");
   EXPECT_EQ(step_at(folder / "c"), 1);
 }
 

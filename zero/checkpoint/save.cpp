@@ -32,6 +32,9 @@ bool is_part_of_checkpoint(const fs::path& file) {
   return name == kManifestName || (name.starts_with("rank-") && name.ends_with(".safetensors"));
 }
 
+// Ends a write that nobody waits for any more.
+struct GivenUp : std::exception {};
+
 Engine& paused(Engine& engine) {
   engine.pause();
   return engine;
@@ -133,11 +136,14 @@ void CheckpointSave::write() {
     const Charge blocks = charge_blocks(ledger_);
     BlockFileWriter writer((temporary_ / rank_.file_name()).string(), rank_.size_bytes(), calls_);
     const auto append = [&](std::span<const std::byte> bytes) {
-      if (!given_up_) writer.append(bytes);
+      for (std::size_t size = 0; !bytes.empty(); bytes = bytes.subspan(size)) {
+        if (given_up_) throw GivenUp();
+        size = std::min<std::size_t>(kSumBlockBytes, bytes.size());
+        writer.append(bytes.first(size));
+      }
     };
     if (copied_) {
-      for (std::size_t begin = 0; begin < image_.size(); begin += kSumBlockBytes)
-        append(image_.subspan(begin, std::min<std::size_t>(kSumBlockBytes, image_.size() - begin)));
+      append(image_);
     } else {
       rank_.stream(append);
     }
