@@ -15,7 +15,6 @@ import argparse
 import json
 import shutil
 import signal
-import signal
 import sys
 import tempfile
 
