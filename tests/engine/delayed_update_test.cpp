@@ -6,8 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "../temporary_folder.h"
-#include "scripted_model.h"
-#include "thread_ranks.h"
+#include "scripted_run.h"
 
 namespace zero {
 namespace {
@@ -33,38 +32,14 @@ std::vector<ParamSpec> specs(DType dtype) {
           {.name = "ln_f", .shape = {9}, .dtype = dtype}};
 }
 
-struct Outcome {
-  std::vector<std::uint32_t> weights;
-  std::vector<double> norms;
-  std::vector<double> checksums;  // of what each rank's model read
-  std::int64_t delayed = 0, replans = 0;
-};
-
 using Script = std::function<void(ScriptedModel&, int step)>;
 
-Outcome train(
+ScriptedRun train(
     const Case& c, EngineOptions options, int steps, const Script& before_step = [](ScriptedModel&, int) {}) {
   options.stage = c.stage;
   options.accumulate = c.accumulate;
   options.reduce = Reduce::kEach;
-  Outcome outcome;
-  outcome.checksums.resize(static_cast<std::size_t>(c.world));
-  on_ranks(c.world, [&](Communicator& comm) {
-    ScriptedModel model(comm, specs(c.dtype), options);
-    for (int step = 0; step < steps; ++step) {
-      before_step(model, step);
-      const StepReport report = model.train(step, c.accumulate);
-      if (comm.rank() == 0) outcome.norms.push_back(report.grad_norm);
-    }
-    outcome.checksums[static_cast<std::size_t>(comm.rank())] = model.checksum();
-    const auto bits = model.weight_bits();
-    if (comm.rank() == 0) {
-      outcome.weights = bits;
-      outcome.delayed = model.engine().report().delayed_steps;
-      outcome.replans = model.engine().report().replans;
-    }
-  });
-  return outcome;
+  return scripted_run(c.world, specs(c.dtype), options, {.steps = steps, .before = before_step});
 }
 
 EngineOptions delayed(std::int64_t exact_steps = 0) {
@@ -103,10 +78,10 @@ TEST_F(Delayed, AppliesEveryGradientOneStepLateAndTheLastAtTheEnd) {
         if (model.engine().communicator().rank() == 0) seen.emplace_back(data, data + 160 * 150);
       };
     };
-    const Outcome wanted = train(c, {}, 4, looks(exact));
-    const Outcome seen = train(c, delayed(), 4, looks(late));
+    const ScriptedRun wanted = train(c, {}, 4, looks(exact));
+    const ScriptedRun seen = train(c, delayed(), 4, looks(late));
     EXPECT_EQ(seen.weights, wanted.weights) << name_of(c);
-    EXPECT_EQ(seen.delayed, 4);
+    EXPECT_EQ(seen.reports[0].delayed_steps, 4);
     EXPECT_EQ(late[0], exact[0]) << name_of(c);
     for (std::size_t step = 1; step < exact.size(); ++step)
       EXPECT_EQ(late[step], exact[step - 1]) << name_of(c) << step;
@@ -114,13 +89,13 @@ TEST_F(Delayed, AppliesEveryGradientOneStepLateAndTheLastAtTheEnd) {
 }
 
 TEST_F(Delayed, BeginsAfterItsExactSteps) {
-  const Outcome exact = train({}, {}, 3);
-  const Outcome late = train({}, delayed(/*exact_steps=*/2), 3);
+  const ScriptedRun exact = train({}, {}, 3);
+  const ScriptedRun late = train({}, delayed(/*exact_steps=*/2), 3);
   // The third gradient waits for a fourth step, which never comes: applied at the end.
-  EXPECT_EQ(late.delayed, 1);
+  EXPECT_EQ(late.reports[0].delayed_steps, 1);
   EXPECT_EQ(late.weights, exact.weights);
   EXPECT_EQ(late.checksums, exact.checksums);
-  const Outcome longer = train({}, delayed(/*exact_steps=*/2), 5);
+  const ScriptedRun longer = train({}, delayed(/*exact_steps=*/2), 5);
   EXPECT_NE(longer.weights, train({}, {}, 5).weights);
 }
 
@@ -136,14 +111,14 @@ TEST_F(Delayed, NoBitKnowsWhereStatesLie) {
                                                  {2, DType::kFloat32, 3},
                                                  {2, DType::kBFloat16, 1},
                                                  {3, DType::kBFloat16, 2}}) {
-    const Outcome resident = train({world, 2, dtype, accumulate}, delayed(1), 4);
+    const ScriptedRun resident = train({world, 2, dtype, accumulate}, delayed(1), 4);
     for (int twice = 0; twice < 2; ++twice) {
       const Case c{world, 3, dtype, accumulate};
       const std::size_t i = next++ % placements.size();
       EngineOptions options = placed(delayed(1), placements[i]);
       options.device_memory.kind = next % 3 == 0 ? TierMemory::Kind::kAuto : TierMemory::Kind::kMin;
       if (next % 5 < 2) options.offload.link_bytes_per_second = 4e9;
-      const Outcome seen = train(c, options, 4);
+      const ScriptedRun seen = train(c, options, 4);
       EXPECT_EQ(seen.weights, resident.weights) << name_of(c) << ", placement " << i;
       EXPECT_EQ(seen.norms, resident.norms) << name_of(c) << ", placement " << i;
       EXPECT_EQ(seen.checksums, resident.checksums) << name_of(c) << ", placement " << i;
@@ -162,7 +137,7 @@ TEST_F(Delayed, AGradientThatIsNotFiniteIsNotApplied) {
     });
   };
   EXPECT_EQ(run(true).weights, run(false).weights);
-  EXPECT_EQ(run(true).delayed, 3);
+  EXPECT_EQ(run(true).reports[0].delayed_steps, 3);
 }
 
 TEST_F(Delayed, StatesThatMoveAndUnitsUsedBetweenStepsChangeNothing) {
@@ -178,7 +153,7 @@ TEST_F(Delayed, StatesThatMoveAndUnitsUsedBetweenStepsChangeNothing) {
   });
   EXPECT_EQ(moved.weights, still.weights);
   EXPECT_EQ(moved.norms, still.norms);
-  EXPECT_GE(moved.replans, 2);
+  EXPECT_GE(moved.reports[0].replans, 2);
 }
 
 // Steps that are not one forward and one backward pass: every rank's weights after some of them.

@@ -12,28 +12,14 @@
 #include "zero/engine/engine.h"
 #include "zero/plan/estimate.h"
 
+#include "../message_of.h"
 #include "scripted_model.h"
 #include "thread_ranks.h"
 
 namespace zero {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr TierMemory kMin{.kind = TierMemory::Kind::kMin};
-
-template <typename Body>
-std::string config_error(Body body) {
-  try {
-    body();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // ---- refusals -------------------------------------------------------------------------------------------------------
 
@@ -41,9 +27,9 @@ TEST(Engine, TheNumberOfBackwardPassesMustBeTheOneAnnounced) {
   for (const int passes : {1, 2, 4}) {
     on_ranks(1, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = 2, .accumulate = 3});
-      const std::string error = config_error([&] { model.train(0, passes); });
-      EXPECT_TRUE(contains(error, "accumulate = 3")) << error;
-      EXPECT_TRUE(contains(error, std::to_string(passes) + " backward passes")) << error;
+      const std::string error = message_of<ConfigError>([&] { model.train(0, passes); });
+      EXPECT_TRUE(says(error, "accumulate = 3"));
+      EXPECT_TRUE(says(error, std::to_string(passes) + " backward passes"));
     });
   }
 }
@@ -52,24 +38,24 @@ TEST(Engine, ABudgetTooSmallNamesTheSmallestAndTheNextStage) {
   on_ranks(2, [](Communicator& comm) {
     const TierMemory tiny{.kind = TierMemory::Kind::kBytes, .bytes = 1000};
     const std::string error =
-        config_error([&] { ScriptedModel(comm, small_specs(), {.stage = 1, .device_memory = tiny}); });
-    EXPECT_TRUE(contains(error, "zero.device_memory")) << error;
-    EXPECT_TRUE(contains(error, "needs at least")) << error;
-    EXPECT_TRUE(contains(error, "stage 2 needs")) << error;
+        message_of<ConfigError>([&] { ScriptedModel(comm, small_specs(), {.stage = 1, .device_memory = tiny}); });
+    EXPECT_TRUE(says(error, "zero.device_memory"));
+    EXPECT_TRUE(says(error, "needs at least"));
+    EXPECT_TRUE(says(error, "stage 2 needs"));
   });
 }
 
 TEST(Engine, OptionsOutOfRangeAreRefused) {
   on_ranks(1, [](Communicator& comm) {
     const auto error = [&](const EngineOptions& options) {
-      return config_error([&] { ScriptedModel(comm, small_specs(), options); });
+      return message_of<ConfigError>([&] { ScriptedModel(comm, small_specs(), options); });
     };
-    EXPECT_TRUE(contains(error({.clip = -1}), "train.clip"));
-    EXPECT_TRUE(contains(error({.clip = std::nan("")}), "train.clip"));
-    EXPECT_TRUE(contains(error({.threads = 0}), "run.threads"));
-    EXPECT_TRUE(contains(error({.stage = 4}), "zero.stage"));
-    EXPECT_TRUE(contains(error({.accumulate = 0}), "train.accumulate"));
-    EXPECT_TRUE(contains(error({.optimizer = AdamWOptions{.beta1 = 2}}), "optimizer.betas"));
+    EXPECT_TRUE(says(error({.clip = -1}), "train.clip"));
+    EXPECT_TRUE(says(error({.clip = std::nan("")}), "train.clip"));
+    EXPECT_TRUE(says(error({.threads = 0}), "run.threads"));
+    EXPECT_TRUE(says(error({.stage = 4}), "zero.stage"));
+    EXPECT_TRUE(says(error({.accumulate = 0}), "train.accumulate"));
+    EXPECT_TRUE(says(error({.optimizer = AdamWOptions{.beta1 = 2}}), "optimizer.betas"));
   });
 }
 
@@ -77,7 +63,7 @@ TEST(Engine, AStepInsideAScopeThatHoldsParametersIsRefused) {
   on_ranks(1, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3});
     const GatheredUnit held = model.engine().use(0, Use::kUntraced);
-    EXPECT_TRUE(contains(config_error([&] { model.engine().step(0.01); }), "gathered"));
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { model.engine().step(0.01); }), "gathered"));
   });
 }
 

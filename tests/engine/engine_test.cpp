@@ -15,6 +15,7 @@
 #include "zero/comm/flight_settings.h"
 #include "zero/plan/estimate.h"
 
+#include "../message_of.h"
 #include "scripted_model.h"
 #include "thread_ranks.h"
 
@@ -23,20 +24,6 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr TierMemory kMin{.kind = TierMemory::Kind::kMin};
-
-template <typename Body>
-std::string config_error(Body body) {
-  try {
-    body();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // ---- the arithmetic -------------------------------------------------------------------------------------------------
 
@@ -117,9 +104,9 @@ TEST(Engine, ASecondBackwardOfBf16NeedsToBeAnnounced) {
     model.forward(model.all_units());
     model.backward(model.all_units(), 0, 0);
     model.forward(model.all_units());
-    const std::string error = config_error([&] { model.backward(model.all_units(), 0, 1); });
-    EXPECT_TRUE(contains(error, "accumulate")) << error;
-    EXPECT_TRUE(contains(error, "root")) << error;
+    const std::string error = message_of<ConfigError>([&] { model.backward(model.all_units(), 0, 1); });
+    EXPECT_TRUE(says(error, "accumulate"));
+    EXPECT_TRUE(says(error, "root"));
   });
 }
 
@@ -192,7 +179,7 @@ TEST(Engine, WithShardedParametersAGradientOnOneRankAloneIsAnErrorThatNamesARank
     model.has_gradient = [&](int param) { return param != partial || comm.rank() == 1; };
     model.train(0);
   });
-  for (const std::string& end : ends) EXPECT_TRUE(contains(end, "rank ")) << end;
+  for (const std::string& end : ends) EXPECT_TRUE(says(end, "rank "));
 }
 
 TEST(Engine, AStepWithoutAnyBackwardChangesNothing) {
@@ -286,7 +273,7 @@ TEST(Engine, SkippedStepsInARowEndTheRun) {
     EXPECT_TRUE(model.train(4).skipped);
     model.train(5);
   });
-  for (const std::string& end : ends) EXPECT_TRUE(contains(end, "3 steps in a row")) << end;
+  for (const std::string& end : ends) EXPECT_TRUE(says(end, "3 steps in a row"));
 }
 
 // ---- departures -----------------------------------------------------------------------------------------------------
@@ -332,7 +319,7 @@ TEST(Engine, WithShardedParametersARankThatDepartsAloneIsAnErrorThatNamesARank) 
     if (comm.rank() == 1) std::swap(order[0], order[3]);
     model.train(1, 1, order);
   });
-  for (const std::string& end : ends) EXPECT_TRUE(contains(end, "rank ")) << end;
+  for (const std::string& end : ends) EXPECT_TRUE(says(end, "rank "));
 }
 
 // Everything stays gathered, so no collective differs: the exchange of findings tells.
@@ -347,8 +334,8 @@ TEST(Engine, ADepartureThatNoCollectiveShowsIsFoundAtTheStep) {
     model.engine().step(0.01);
   });
   for (const std::string& end : ends) {
-    EXPECT_TRUE(contains(end, "rank 1")) << end;
-    EXPECT_TRUE(contains(end, "stages 0 to 2")) << end;
+    EXPECT_TRUE(says(end, "rank 1"));
+    EXPECT_TRUE(says(end, "stages 0 to 2"));
   }
 }
 

@@ -6,18 +6,10 @@
 #include "zero/plan/estimate.h"
 
 #include "../temporary_folder.h"
-#include "scripted_model.h"
-#include "thread_ranks.h"
+#include "scripted_run.h"
 
 namespace zero {
 namespace {
-
-struct Outcome {
-  std::vector<std::uint32_t> weights;
-  std::vector<double> norms;
-  std::vector<double> checksums;  // of what each rank's model read
-  bool operator==(const Outcome&) const = default;
-};
 
 struct Case {
   int world = 2;
@@ -42,32 +34,22 @@ std::vector<ParamSpec> specs(DType dtype) {
           {.name = "ln_f", .shape = {9}, .dtype = dtype}};
 }
 
-Outcome train(const Case& c, const OffloadOptions& offload, TierMemory device = {},
-              std::vector<EngineReport>* reports = nullptr, bool departs = true) {
-  Outcome outcome;
-  outcome.checksums.resize(static_cast<std::size_t>(c.world));
-  if (reports != nullptr) reports->resize(static_cast<std::size_t>(c.world));
-  on_ranks(c.world, [&](Communicator& comm) {
-    ScriptedModel model(comm, specs(c.dtype),
-                        {.stage = c.stage,
-                         .reduce = c.reduce,
-                         .accumulate = c.accumulate,
-                         .device_memory = device,
-                         .offload = offload,
-                         .clip = 1.5});
-    for (int step = 0; step < 3; ++step) {
-      const bool absent = departs && step == 2;  // then a unit gets no gradient, and its moments must stay
-      const int first = model.param_named("h.0.weight");
-      model.has_gradient = [&](int param) { return !absent || (param != first && param != first + 1); };
-      const StepReport report = model.train(step, c.accumulate);
-      if (comm.rank() == 0) outcome.norms.push_back(report.grad_norm);
-    }
-    const auto bits = model.weight_bits();
-    if (comm.rank() == 0) outcome.weights = bits;
-    outcome.checksums[static_cast<std::size_t>(comm.rank())] = model.checksum();
-    if (reports != nullptr) (*reports)[static_cast<std::size_t>(comm.rank())] = model.engine().report();
-  });
-  return outcome;
+// `departs`: at the last step a unit gets no gradient, and its moments must stay.
+ScriptedRun train(const Case& c, const OffloadOptions& offload, TierMemory device = {}, bool departs = true) {
+  constexpr int kSteps = 3;
+  const auto before = [departs](ScriptedModel& model, int step) {
+    const bool absent = departs && step == kSteps - 1;
+    const int first = model.param_named("h.0.weight");
+    model.has_gradient = [absent, first](int param) { return !absent || (param != first && param != first + 1); };
+  };
+  return scripted_run(c.world, specs(c.dtype),
+                      {.stage = c.stage,
+                       .reduce = c.reduce,
+                       .accumulate = c.accumulate,
+                       .device_memory = device,
+                       .offload = offload,
+                       .clip = 1.5},
+                      {.steps = kSteps, .before = before});
 }
 
 // What may leave the device in this case.
@@ -100,14 +82,14 @@ TEST_F(Offload, EveryPlacementHasTheBitsOfTheDevicesOwn) {
   for (const int world : {1, 2, 3, 4}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (const auto& [accumulate, reduce] : {std::pair{1, Reduce::kEach}, {3, Reduce::kEach}, {3, Reduce::kLast}}) {
-        const Outcome resident = train({world, 0, dtype, accumulate, reduce}, {});
+        const ScriptedRun resident = train({world, 0, dtype, accumulate, reduce}, {});
         for (const int stage : {3, static_cast<int>(next / 2 % 4)}) {
           const Case c{world, stage, dtype, accumulate, reduce};
           const std::size_t i = next++ % placements.size();
           const TierMemory device{next % 3 == 0 ? TierMemory::Kind::kAuto : TierMemory::Kind::kMin};
           OffloadOptions offload = placed(allowed(c, placements[i]));
           if (next % 5 < 2) offload.link_bytes_per_second = 4e9;
-          const Outcome seen = train(c, offload, device);
+          const ScriptedRun seen = train(c, offload, device);
           EXPECT_EQ(seen.weights, resident.weights) << name_of(c) << ", placement " << i;
           EXPECT_EQ(seen.norms, resident.norms) << name_of(c) << ", placement " << i;
           EXPECT_EQ(seen.checksums, resident.checksums) << name_of(c) << ", placement " << i;
@@ -122,8 +104,7 @@ TEST_F(Offload, EachTierHoldsWhatTheEstimateSays) {
       .parameter = {.host = 0.25, .disk = 0.25}, .gradient = {.host = 0.5}, .optimizer = {.host = 0.25, .disk = 0.5}};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const Case c{.world = 2, .dtype = dtype};
-    std::vector<EngineReport> reports;
-    train(c, placed(fractions), {}, &reports);
+    const std::vector<EngineReport> reports = train(c, placed(fractions)).reports;
     const auto units = make_units(specs(dtype), {});
     Placement placement = place(c.stage, c.reduce, c.accumulate);
     spread_over_tiers(placement, units, c.world, fractions);
@@ -144,8 +125,7 @@ TEST_F(Offload, EachTierHoldsWhatTheEstimateSays) {
 }
 
 TEST_F(Offload, AStepMovesEachByteOnDiskOnceEachWay) {
-  std::vector<EngineReport> reports;
-  train({.world = 2, .stage = 2}, placed({.optimizer = {.disk = 1}}), {}, &reports);
+  const std::vector<EngineReport> reports = train({.world = 2, .stage = 2}, placed({.optimizer = {.disk = 1}})).reports;
   for (const EngineReport& report : reports) {
     // The last step of train() leaves a unit alone: it is not even read.
     EXPECT_LT(report.disk_per_step.read_bytes, report.disk_memory.state());
@@ -157,8 +137,7 @@ TEST_F(Offload, AStepMovesEachByteOnDiskOnceEachWay) {
 TEST_F(Offload, ALinkCarriesGradientsDownAndParametersUp) {
   OffloadOptions offload = placed({.optimizer = {.host = 1}});
   offload.link_bytes_per_second = 4e9;
-  std::vector<EngineReport> reports;
-  train({.dtype = DType::kBFloat16}, offload, {}, &reports);
+  const std::vector<EngineReport> reports = train({.dtype = DType::kBFloat16}, offload).reports;
   for (const EngineReport& report : reports) {
     EXPECT_GT(report.link_per_step.down_bytes, 0);
     EXPECT_GT(report.link_per_step.up_bytes, 0);
@@ -228,42 +207,44 @@ TEST_F(Offload, WithBudgetsAloneTheBestPlacementIsChosen) {
   const std::int64_t states = state_bytes(units, c.world, resident, 2).total();
   const TierMemory half{TierMemory::Kind::kBytes,
                         states / 2 + working_bytes(units, c.world, resident, /*strict=*/true)};
-  const Outcome expected = train(c, {}, {}, nullptr, /*departs=*/false);
+  const ScriptedRun expected = train(c, {}, {}, /*departs=*/false);
 
   OffloadOptions to_host;
   to_host.host_memory = {TierMemory::Kind::kBytes, states};
   OffloadOptions to_disk;
   to_disk.disk = {folder_.path().string()};
   for (const OffloadOptions& offload : {to_host, to_disk}) {
-    std::vector<EngineReport> reports;
-    EXPECT_EQ(train(c, offload, half, &reports, /*departs=*/false), expected);
-    for (const EngineReport& report : reports) {
+    const ScriptedRun run = train(c, offload, half, /*departs=*/false);
+    EXPECT_EQ(run, expected);
+    for (const EngineReport& report : run.reports) {
       const MemoryCount& away = offload.disk.empty() ? report.host_memory : report.disk_memory;
       EXPECT_GT(away.state(), 0);
       EXPECT_LE(report.memory.state(), half.bytes);
       EXPECT_LE(report.peak_memory_bytes, half.bytes);
     }
     // With room enough nothing leaves.
-    train(c, offload, {TierMemory::Kind::kBytes, 4 * states}, &reports);
-    for (const EngineReport& report : reports) EXPECT_EQ(report.host_memory.total() + report.disk_memory.total(), 0);
+    const ScriptedRun roomy = train(c, offload, {TierMemory::Kind::kBytes, 4 * states});
+    for (const EngineReport& report : roomy.reports)
+      EXPECT_EQ(report.host_memory.total() + report.disk_memory.total(), 0);
   }
   to_host.automatic = false;
   EXPECT_THROW(train(c, to_host, half), Error) << "what must not leave does not fit";
 }
 
 TEST_F(Offload, WithTheLeastOfTheDeviceAllThatCanLeaveItDoes) {
-  const Outcome expected = train({}, {}, {}, nullptr, /*departs=*/false);
+  const ScriptedRun expected = train({}, {}, {}, /*departs=*/false);
   OffloadOptions offload;
   offload.disk = {folder_.path().string()};
-  std::vector<EngineReport> reports;
-  EXPECT_EQ(train({}, offload, {TierMemory::Kind::kMin}, &reports, /*departs=*/false), expected);
-  for (const EngineReport& report : reports) {
+  const ScriptedRun run = train({}, offload, {TierMemory::Kind::kMin}, /*departs=*/false);
+  EXPECT_EQ(run, expected);
+  for (const EngineReport& report : run.reports) {
     EXPECT_EQ(report.memory.state(), 0);
     EXPECT_GT(report.disk_memory.state(), 0);
   }
   offload.disk_memory = 512 << 10;  // and what the disk cannot take stays
-  EXPECT_EQ(train({}, offload, {TierMemory::Kind::kMin}, &reports, /*departs=*/false), expected);
-  for (const EngineReport& report : reports) {
+  const ScriptedRun full = train({}, offload, {TierMemory::Kind::kMin}, /*departs=*/false);
+  EXPECT_EQ(full, expected);
+  for (const EngineReport& report : full.reports) {
     EXPECT_GT(report.memory.state(), 0);
     EXPECT_GT(report.disk_memory.state(), 0);
     EXPECT_LE(report.disk_memory.state(), offload.disk_memory);

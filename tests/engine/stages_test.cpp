@@ -9,18 +9,10 @@
 
 #include "zero/plan/estimate.h"
 
-#include "scripted_model.h"
-#include "thread_ranks.h"
+#include "scripted_run.h"
 
 namespace zero {
 namespace {
-
-struct Outcome {
-  std::vector<std::uint32_t> weights;
-  std::vector<double> norms;
-  std::vector<double> checksums;  // of what each rank's model read
-  bool operator==(const Outcome&) const = default;
-};
 
 struct Case {
   int world;
@@ -62,36 +54,24 @@ std::vector<TierMemory> budgets(const Case& c, int stage) {
 constexpr int kSteps = 4;  // the first on demand, the others replayed
 
 // `absent`: at the last step a parameter gets no gradient, on any rank.
-Outcome train(const Case& c, int stage, const TierMemory& memory, std::vector<EngineReport>* reports = nullptr,
-              bool absent = false) {
-  Outcome outcome;
-  outcome.checksums.resize(static_cast<std::size_t>(c.world));
-  if (reports != nullptr) reports->resize(static_cast<std::size_t>(c.world));
-  on_ranks(c.world, [&](Communicator& comm) {
-    ScriptedModel model(
-        comm, small_specs(c.dtype),
-        {.stage = stage, .reduce = c.reduce, .accumulate = c.accumulate, .device_memory = memory, .clip = 1.5});
-    for (int step = 0; step < kSteps; ++step) {
-      if (absent && step == kSteps - 1)
-        model.has_gradient = [&](int param) { return param != model.param_named("h.0.bias"); };
-      const StepReport report = model.train(step, c.accumulate);
-      if (comm.rank() == 0) outcome.norms.push_back(report.grad_norm);
-    }
-    const auto bits = model.weight_bits();
-    if (comm.rank() == 0) outcome.weights = bits;
-    outcome.checksums[static_cast<std::size_t>(comm.rank())] = model.checksum();
-    if (reports != nullptr) (*reports)[static_cast<std::size_t>(comm.rank())] = model.engine().report();
-  });
-  return outcome;
+ScriptedRun train(const Case& c, int stage, const TierMemory& memory, bool absent = false) {
+  const auto before = [absent](ScriptedModel& model, int step) {
+    if (absent && step == kSteps - 1)
+      model.has_gradient = [&model](int param) { return param != model.param_named("h.0.bias"); };
+  };
+  return scripted_run(
+      c.world, small_specs(c.dtype),
+      {.stage = stage, .reduce = c.reduce, .accumulate = c.accumulate, .device_memory = memory, .clip = 1.5},
+      {.steps = kSteps, .before = before});
 }
 
 class Stages : public testing::TestWithParam<Case> {};
 
 TEST_P(Stages, GiveTheSameBitsAtAnyBudget) {
-  std::optional<Outcome> first;
+  std::optional<ScriptedRun> first;
   for (int stage = 0; stage <= 3; ++stage) {
     for (const TierMemory& memory : budgets(GetParam(), stage)) {
-      const Outcome outcome = train(GetParam(), stage, memory, nullptr, /*absent=*/true);
+      const ScriptedRun outcome = train(GetParam(), stage, memory, /*absent=*/true);
       if (!first) first = outcome;
       EXPECT_EQ(outcome.norms, first->norms) << "stage " << stage;
       EXPECT_EQ(outcome.weights, first->weights) << "stage " << stage;
@@ -106,8 +86,7 @@ TEST_P(Stages, SendWhatIsPlannedAndTheStrictFormula) {
   for (int stage = 0; stage <= 3; ++stage) {
     bool strict = true;
     for (const TierMemory& memory : budgets(c, stage)) {
-      std::vector<EngineReport> reports;
-      train(c, stage, memory, &reports);
+      const std::vector<EngineReport> reports = train(c, stage, memory).reports;
       for (const EngineReport& report : reports) {
         EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << "stage " << stage;
         EXPECT_EQ(report.received_bytes_per_step, report.planned_sent_bytes) << "stage " << stage;
@@ -125,8 +104,7 @@ TEST_P(Stages, HoldNoMoreThanTheBudget) {
   const Case& c = GetParam();
   for (int stage = 0; stage <= 3; ++stage) {
     const TierMemory half = budgets(c, stage)[1];
-    std::vector<EngineReport> reports;
-    train(c, stage, half, &reports);
+    const std::vector<EngineReport> reports = train(c, stage, half).reports;
     for (const EngineReport& report : reports) {
       const auto units = make_units(small_specs(c.dtype), {});
       std::int64_t largest = 0;

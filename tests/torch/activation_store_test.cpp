@@ -12,6 +12,7 @@
 
 #include "zero/base/error.h"
 
+#include "held_bytes.h"
 #include "subjects.h"
 #include "tests/memory/scripted_queue.h"
 #include "tests/message_of.h"
@@ -182,17 +183,6 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, ActivationStores,
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 // ---- what the device holds
-
-// Bytes of tensors that this thread holds since it began.
-class HeldBytes final : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void*, std::int64_t bytes, std::size_t, std::size_t, c10::Device) override {
-    now += bytes;
-    most = std::max(most, now);
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-  std::int64_t now = 0, most = 0;
-};
 
 TEST(ActivationStore, LeavesTheDeviceNothingButTheLastOutput) {
   constexpr std::int64_t kActivation = 64 * 128 * sizeof(float);

@@ -13,6 +13,7 @@
 #include "zero/base/error.h"
 #include "zero/torch/surroundings.h"
 
+#include "held_bytes.h"
 #include "tests/message_of.h"
 #include "training_run.h"
 
@@ -227,17 +228,6 @@ TEST(Checkpoint, LetsGoOfFnAndInputsAfterBackward) {
 }
 
 // ---- what is kept
-
-// Bytes of tensors that this thread holds since it began, now and at most.
-class HeldBytes final : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void*, std::int64_t bytes, std::size_t, std::size_t, c10::Device) override {
-    now += bytes;
-    most = std::max(most, now);
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-  std::int64_t now = 0, most = 0;
-};
 
 struct Held {
   std::int64_t between = 0;  // the passes

@@ -1,0 +1,52 @@
+// A scripted model trained on ranks that are threads, and the bits that it came to.
+//
+//   const ScriptedRun resident = scripted_run(4, specs, {.stage = 3}, {.steps = 3});
+//   EXPECT_EQ(resident, scripted_run(4, specs, {.stage = 3, .offload = everything_on_disk}, {.steps = 3}));
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "scripted_model.h"
+#include "thread_ranks.h"
+
+namespace zero {
+
+struct ScriptedRun {
+  std::vector<std::uint32_t> weights;
+  std::vector<double> norms;
+  std::vector<double> checksums;      // of what each rank's model read
+  std::vector<EngineReport> reports;  // of each rank, in the end
+  bool operator==(const ScriptedRun& other) const {
+    return weights == other.weights && norms == other.norms && checksums == other.checksums;
+  }
+};
+
+struct ScriptedSteps {
+  int steps = 3;
+  std::function<void(ScriptedModel&, int step)> before = [](ScriptedModel&, int) {};
+};
+
+inline ScriptedRun scripted_run(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options,
+                                const ScriptedSteps& steps) {
+  ScriptedRun run;
+  run.checksums.resize(static_cast<std::size_t>(world));
+  run.reports.resize(static_cast<std::size_t>(world));
+  on_ranks(world, [&](Communicator& comm) {
+    const auto rank = static_cast<std::size_t>(comm.rank());
+    ScriptedModel model(comm, specs, options);
+    for (int step = 0; step < steps.steps; ++step) {
+      steps.before(model, step);
+      const StepReport report = model.train(step, options.accumulate);
+      if (rank == 0) run.norms.push_back(report.grad_norm);
+    }
+    const auto bits = model.weight_bits();
+    if (rank == 0) run.weights = bits;
+    run.checksums[rank] = model.checksum();
+    run.reports[rank] = model.engine().report();
+  });
+  return run;
+}
+
+}  // namespace zero
