@@ -131,17 +131,25 @@ std::vector<WatchedProcess> WatchedCommand::living() const {
 pid_t WatchedCommand::wait_for_rank(int rank) {
   pid_t pid = -1;
   const auto started = [&] {
+    const bool over = ended();  // before the look, so that one that ends meanwhile is looked at once more
     for (const WatchedProcess& process : living()) {
       if (process.rank == rank) pid = process.pid;
     }
-    return pid > 0;
+    return pid > 0 || over;
   };
   until(started, Clock::now() + kPatience);
   return pid;
 }
 
 bool WatchedCommand::wait_for(const std::string& text, std::size_t from) {
-  return until([&] { return text_.find(text, from) != std::string::npos; }, Clock::now() + kPatience);
+  const auto said = [&] { return text_.find(text, from) != std::string::npos; };
+  const auto said_or_over = [&] {
+    const bool over = ended();
+    if (over) read_output(0);
+    return said() || over;
+  };
+  until(said_or_over, Clock::now() + kPatience);
+  return said();
 }
 
 bool WatchedCommand::ranks_gone_before(Clock::time_point deadline) {

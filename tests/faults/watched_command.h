@@ -43,7 +43,8 @@ class WatchedCommand {
   void send(int signal) const;
 
   std::vector<WatchedProcess> living() const;
-  // Any of these is false, or -1, when it did not happen in a minute, or before `deadline`.
+  // Any of these is false, or -1, when it did not happen in a minute, or before `deadline`, or the command ended
+  // without.
   pid_t wait_for_rank(int rank);
   bool wait_for(const std::string& text, std::size_t from = 0);  // in text() from that place on
   bool ranks_gone_before(Clock::time_point deadline);
