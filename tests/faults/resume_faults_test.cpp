@@ -56,7 +56,7 @@ class ResumeFaults : public TrainFaultTest {
 class Kill {
  public:
   Kill(WatchedCommand& command, int victim, Clock::time_point moment) {
-    command.gone_before(moment);  // reads what it prints meanwhile
+    command.read_until(moment);
     at_ = Clock::now();
     if (victim == kWorld) {
       command.send(SIGKILL);

@@ -152,6 +152,10 @@ bool WatchedCommand::wait_for(const std::string& text, std::size_t from) {
   return said();
 }
 
+void WatchedCommand::read_until(Clock::time_point moment) {
+  until([this] { return ended(); }, moment);
+}
+
 bool WatchedCommand::ranks_gone_before(Clock::time_point deadline) {
   const auto gone = [this] {
     const std::vector<WatchedProcess> left = living();

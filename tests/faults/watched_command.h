@@ -47,6 +47,8 @@ class WatchedCommand {
   // without.
   pid_t wait_for_rank(int rank);
   bool wait_for(const std::string& text, std::size_t from = 0);  // in text() from that place on
+  // Reads what it prints until then, or until it has ended.
+  void read_until(Clock::time_point moment);
   bool ranks_gone_before(Clock::time_point deadline);
   bool gone_before(Clock::time_point deadline);
   // Its exit status as a shell gives it: 128 + signal when it was killed.
