@@ -5,7 +5,7 @@
 //   StoreSession::Answer answer = session.take(message, "run", secret);    send answer.bytes; end it unless goes_on
 //
 // Invariant: proved() only after a proof over the nonce that this session drew. Throws StoreError when the kernel has
-// no random bytes, or libcrypto no HMAC.
+// no random bytes, or libcrypto no HMAC. Local.
 #pragma once
 
 #include <string>
