@@ -160,8 +160,8 @@ std::optional<FlightRecord> read_ring(std::span<const std::byte> memory) {
   if (step != kNoStep) record.step = step;
   const FlightIdentity& who = record.identity;
   if (who.world < 1 || who.world > kMostFlightRanks || who.rank < 0 || who.rank >= who.world || who.restart < 0 ||
-      who.process < 0 || record.started_ns < 0 || record.started_ns > kLatest || step < kNoStep || step > kLatest ||
-      begun > kLatest || capacity < 1 ||
+      who.process < 0 || who.process > kLatest || record.started_ns < 0 || record.started_ns > kLatest ||
+      step < kNoStep || step > kLatest || begun > kLatest || capacity < 1 ||
       capacity > std::min((memory.size() - sizeof(Header)) / sizeof(Entry), kMostFlightCapacity)) {
     refuse("damaged: its head makes no sense");
   }
