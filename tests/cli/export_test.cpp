@@ -105,6 +105,13 @@ TEST_F(Export, WhatCannotBeExportedIsSaid) {
   EXPECT_EQ(folder_.zero("export run").status, 2);
 }
 
+TEST_F(Export, AFinishedRunWithoutCheckpointsSaysWhereItsWeightsAre) {
+  report_of("--checkpoint.every 0", "run");
+  const Ran exported = folder_.zero("export run -o w.safetensors");
+  EXPECT_EQ(exported.status, 2);
+  EXPECT_NE(exported.errors.find("finished run are in run/model.safetensors"), std::string::npos) << exported.errors;
+}
+
 // Where python has transformers, its GPT-2 takes the export (the logits: tests/train/export_logits_test.cpp), and ours
 // takes what it writes, in one file or several.
 TEST_F(Export, TransformersLoadsItAndItsFilesTrainHere) {

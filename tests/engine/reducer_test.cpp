@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -211,6 +212,52 @@ TEST(Reducer, AFrugalOneStagesOneUnitAtATime) {
     }
     EXPECT_EQ(f.ledger.peak(Tier::kDevice)[MemoryTag::kStaging], 64 * 4) << "the largest unit, padded";
   });
+}
+
+// Units of two parameters, of `tied` elements each, whose gradients come first and last (a head tied to an embedding),
+// and four of 80 elements that pass between them.
+std::vector<ParamSpec> held_and_passing(int num_held, std::int64_t tied) {
+  std::vector<ParamSpec> specs;
+  for (int unit = 0; unit < num_held + 4; ++unit) {
+    const std::string name = "h." + std::to_string(unit);
+    specs.push_back({.name = name + ".first", .shape = {unit < num_held ? tied : 80}});
+    if (unit < num_held) specs.push_back({.name = name + ".last", .shape = {tied}});
+  }
+  return specs;
+}
+
+void pass_beside_held(Fixture& f, int num_held) {
+  for (int held = 0; held < num_held; ++held) f.add(2 * held, 1);
+  for (int unit = num_held; unit < num_held + 4; ++unit) {
+    f.add(num_held + unit, 1);
+    f.reducer.reduce(unit);
+  }
+  for (int held = 0; held < num_held; ++held) {
+    f.add(2 * held + 1, 1);
+    f.reducer.reduce(held);
+  }
+  f.reducer.end_backward();
+  f.reducer.finish();
+  f.reducer.clear();
+}
+
+void expect_staging_within_limit(int num_held, std::int64_t tied, bool frugal) {
+  on_ranks(2, [&](Communicator& comm) {
+    Fixture f(comm, place(2, Reduce::kAuto, 1), held_and_passing(num_held, tied), frugal);
+    for (int step = 0; step < 3; ++step) pass_beside_held(f, num_held);
+    EXPECT_LE(f.ledger.peak(Tier::kDevice)[MemoryTag::kStaging], Reducer::staging_limit(f.units, 2, frugal))
+        << num_held << " held, of 2 x " << tied << " elements, frugal " << frugal;
+  });
+}
+
+TEST(Reducer, AUnitThatIsHeldWhileOthersPassStaysWithinTheLimit) {
+  for (const std::int64_t tied : {8, 40, 400}) {
+    for (const bool frugal : {false, true}) expect_staging_within_limit(1, tied, frugal);
+  }
+}
+
+TEST(Reducer, WithSeveralHeldAReductionIsWaitedForSooner) {
+  for (const std::int64_t tied : {8, 40, 400}) expect_staging_within_limit(2, tied, /*frugal=*/false);
 }
 
 TEST(Reducer, TheWholeGradientComesBackForThoseWhoUpdateEverything) {

@@ -33,8 +33,10 @@ CheckpointReader open_checkpoint(const fs::path& path) {
       ZERO_LOG(warn, "this checkpoint is passed over: {}", error.what());
     }
   }
-  throw ConfigError("RUN", path.string(), "holds no checkpoint that is whole",
-                    "name the [run] dir of a `zero train` with [checkpoint] every, or a checkpoint's folder");
+  std::string remedy = "name the [run] dir of a `zero train` with [checkpoint] every, or a checkpoint's folder";
+  if (const fs::path weights = path / "model.safetensors"; fs::exists(weights, ignored))
+    remedy += fmt::format("; the weights of the finished run are in {}", weights.string());
+  throw ConfigError("RUN", path.string(), "holds no checkpoint that is whole", remedy);
 }
 
 }  // namespace

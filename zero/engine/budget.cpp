@@ -11,20 +11,17 @@
 namespace zero {
 namespace {
 
-// The flat range that gradients of the largest unit need before they are reduced, twice where one is reduced while the
-// next fills.
+// What gradients need on their way into a reduction.
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool strict) {
   if (!placement.gradient_sharded && !placement.fp32_gradient()) return 0;
-  std::int64_t largest = 0;
   std::int64_t largest_sum = 0;  // of a shard that is summed here and lies elsewhere
   for (const Unit& unit : units) {
     if (!unit.trainable) continue;
-    largest = std::max(largest, gathered_bytes(unit, world));
     const TierSplit gradient = tiers_of(placement, unit, world).gradient;
     const std::int64_t element = placement.fp32_gradient() ? 4 : static_cast<std::int64_t>(size_of(unit.dtype));
     if (!gradient.on_device()) largest_sum = std::max(largest_sum, gradient.numel() * element);
   }
-  return (largest + largest_sum) * (strict ? 1 : 2);
+  return Reducer::staging_limit(units, world, strict) + largest_sum * (strict ? 1 : 2);
 }
 
 std::int64_t largest_gather(const std::vector<Unit>& units, int world, const Placement& placement) {

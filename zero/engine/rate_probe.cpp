@@ -6,6 +6,7 @@
 
 #include "zero/base/clock.h"
 #include "zero/base/parallel.h"
+#include "zero/base/random_bytes.h"
 #include "zero/comm/collectives.h"
 #include "zero/memory/host_memory.h"
 
@@ -32,6 +33,7 @@ DiskRates probe_disk(const OffloadOptions& offload, std::int64_t most_bytes) {
   DiskTier disk({.paths = offload.disk, .bytes = num_bytes});
   const std::int64_t place = disk.reserve(num_bytes);
   const Allocation block = allocate_host(static_cast<std::size_t>(kProbeBlockBytes));
+  fill_with_random_bytes(block.bytes());  // zeros are written faster, by disks that look for them
   const auto seconds = [&](auto begin) {
     const double start = monotonic_seconds();
     for (std::int64_t at = 0; at < num_bytes; at += kProbeBlockBytes) begin(place + at).wait();

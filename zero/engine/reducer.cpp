@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "zero/base/check.h"
 #include "zero/base/clock.h"
@@ -37,7 +38,23 @@ void take(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype
   }
 }
 
+// Bytes of flat ranges; 0 where there are fewer units.
+std::pair<std::int64_t, std::int64_t> largest_two(const std::vector<Unit>& units, int world) {
+  std::int64_t first = 0, second = 0;
+  for (const Unit& unit : units) {
+    if (!unit.trainable) continue;
+    second = std::max(second, std::min(first, gathered_bytes(unit, world)));
+    first = std::max(first, gathered_bytes(unit, world));
+  }
+  return {first, second};
+}
+
 }  // namespace
+
+std::int64_t Reducer::staging_limit(const std::vector<Unit>& units, int world, bool frugal) {
+  const auto [largest, second] = largest_two(units, world);
+  return frugal ? largest + second : std::max(2 * largest, largest + 2 * second);
+}
 
 Reducer::Reducer(ShardedState& state, std::size_t num_params, bool frugal, Communicator& comm, Ledger& ledger,
                  Timeline* timeline)
@@ -50,11 +67,9 @@ Reducer::Reducer(ShardedState& state, std::size_t num_params, bool frugal, Commu
       gradients_(state.units().size()),
       arrived_(num_params, false),
       present_(num_params, false),
-      max_pending_(frugal ? 0 : 1) {
-  std::int64_t largest_bytes = 0;  // of a unit's flat range
-  for (const Unit& unit : state.units()) {
-    if (unit.trainable) largest_bytes = std::max(largest_bytes, gathered_bytes(unit, state.world()));
-  }
+      max_pending_(frugal ? 0 : 1),
+      staging_limit_(staging_limit(state.units(), state.world(), frugal)) {
+  const std::int64_t largest_bytes = largest_two(state.units(), state.world()).first;
   // The largest first, so that every smaller unit can use it.
   if (frugal && largest_bytes > 0 && (state.placement().gradient_sharded || state.placement().fp32_gradient())) {
     staging_.release(staging_.acquire(largest_bytes, 0));
@@ -75,8 +90,10 @@ DType Reducer::flat_dtype(int unit) const {
 }
 
 std::byte* Reducer::acquire(int unit) {
+  const std::int64_t bytes = gathered_bytes(state_.unit(unit), state_.world());
+  while (!pending_.empty() && staging_.in_use_bytes() + bytes > staging_limit_) wait_oldest();
   comm_.drain();  // a late peer may still read what an idle block held, and that is used again, or given back
-  return staging_.acquire(gathered_bytes(state_.unit(unit), state_.world()), 0);
+  return staging_.acquire(bytes, 0);
 }
 
 void Reducer::add(int param, const std::byte* gradient) {

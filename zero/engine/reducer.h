@@ -28,7 +28,11 @@ namespace zero {
 
 class Reducer {
  public:
-  // `frugal`: one staging block at a time, each reduction waited for at once ("min").
+  // Bytes that flat ranges may take, of these units. One fills and, where not `frugal`, one is reduced, while a unit
+  // whose gradients come far apart (a tied embedding) is held.
+  static std::int64_t staging_limit(const std::vector<Unit>& units, int world, bool frugal);
+
+  // `frugal`: each reduction is waited for at once ("min").
   Reducer(ShardedState& state, std::size_t num_params, bool frugal, Communicator& comm, Ledger& ledger,
           Timeline* timeline = nullptr);
 
@@ -124,6 +128,7 @@ class Reducer {
   Summed summed_ = [](int, int) {};
   int num_passes_ = 0;  // backward passes of this step that are over
   std::size_t max_pending_ = 1;
+  std::int64_t staging_limit_ = 0;
   bool must_drain_ = false;  // a late peer may still read what the last step left in the whole gradients
   double seconds_ = 0;
 };

@@ -12,15 +12,10 @@ BlockPool::BlockPool(Allocator allocate, Ledger& ledger, MemoryTag tag, Tier tie
 std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes, MemoryTag tag) {
   bytes = std::max<std::int64_t>(bytes, 1);  // null means "none"
   Block* best = nullptr;
-  std::int64_t in_use_bytes = 0;
   for (Block& block : blocks_) {
-    if (!block.idle) {
-      in_use_bytes += block.bytes();
-    } else if (block.bytes() >= bytes && (best == nullptr || block.bytes() < best->bytes())) {
-      best = &block;
-    }
+    if (block.idle && block.bytes() >= bytes && (best == nullptr || block.bytes() < best->bytes())) best = &block;
   }
-  if (best != nullptr && (best->bytes() == bytes || in_use_bytes + bytes > limit_bytes)) {
+  if (best != nullptr && (best->bytes() == bytes || in_use_bytes() + bytes > limit_bytes)) {
     best->idle = false;
     best->buffer.rename(tag);
     reused_last_ = true;
@@ -31,6 +26,12 @@ std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes, Memo
   held_bytes_ += bytes;
   reused_last_ = false;
   return blocks_.back().buffer.data();
+}
+
+std::int64_t BlockPool::in_use_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Block& block : blocks_) bytes += block.idle ? 0 : block.bytes();
+  return bytes;
 }
 
 void BlockPool::trim(std::int64_t limit_bytes) {

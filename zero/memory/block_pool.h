@@ -35,6 +35,7 @@ class BlockPool {
   void trim(std::int64_t limit_bytes);
 
   std::int64_t held_bytes() const { return held_bytes_; }
+  std::int64_t in_use_bytes() const;
   // True when the block handed out last had been used before.
   bool reused_last() const { return reused_last_; }
 
