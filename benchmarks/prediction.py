@@ -6,8 +6,8 @@
 
 The prediction is `zero plan --profile RUN`: computation as a run with everything on the device had it, transfers at the
 rates probed on this machine. Measured is the median step of a run, the first three left out. A machine that others use
-is slow for a while: the twelve are done --repeat times, each time with a resident run and rates of its own, and the
-median ratio of predicted to measured counts. Of random placements the best three are measured again, --repeat times,
+is slow for a while: each placement has a resident run right before it, the twelve are done --repeat times, each time
+with rates of their own, and the median ratio of predicted to measured counts. Of random placements the best three are measured again, --repeat times,
 in turns with the chosen one.
 """
 
@@ -46,11 +46,11 @@ class Model:
         self.resident = dict(self.keys)
         self.profile = f"{folder}/resident"
         self.keys["zero.disk"] = json.dumps([folder])
-        self.look_again()
 
-    def look_again(self):
-        """At the model's own computation, and at the rates."""
+    def look_at_computation(self):
         self.run(self.resident, self.profile)
+
+    def look_at_rates(self):
         self.run({**self.keys, **state_keys({"optimizer": (0, 1)}), "zero.rates": "probe"}, f"{self.folder}/run")
 
     def run(self, keys, folder):
@@ -68,11 +68,11 @@ class Model:
 
 def compare_placements(args, model, name):
     seen = [[] for _ in PLACEMENTS]  # (predicted, measured) of each round
-    for round in range(args.repeat):
-        if round:
-            model.look_again()
+    for _ in range(args.repeat):
+        model.look_at_rates()
         for placement, pairs in zip(PLACEMENTS, seen):
             keys = state_keys(placement)
+            model.look_at_computation()
             pairs.append((model.predicted(keys)["seconds"], model.measured(keys)))
     print(f"\n{name}\n\n| placement | predicted ms | measured ms | predicted / measured |\n|---|--:|--:|--:|")
     ratios = []
@@ -97,6 +97,7 @@ def random_placement(draw, fraction_away):
 def compare_random(args, model, name):
     draw = random.Random(args.seed)
     budget = 1 - args.away
+    model.look_at_rates()
     stage = next(row for row in plan(args.zero, model.keys, args.ranks)["stages"] if row["stage"] == 3)
     states = stage["memory_bytes"]["total"]
     largest = max(unit["gathered_bytes"] for unit in plan(args.zero, model.keys, args.ranks)["units"])

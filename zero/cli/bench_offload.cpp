@@ -3,12 +3,14 @@
 // same run: as many bytes read, as many written (by a plain io_uring loop), the same update with everything in memory.
 // A disk that shares its speed between reading and writing allows no less than both at once, which is probed, too.
 #include <algorithm>
+#include <random>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "zero/base/bytes.h"
+#include "zero/base/random_bytes.h"
 #include "zero/cli/bench.h"
 #include "zero/cli/disk_probe.h"
 #include "zero/cli/flags.h"
@@ -48,6 +50,7 @@ class Step {
     state_ = std::make_unique<ShardedState>(units_, placement, rule_->num_moments(), *comm_, ledger_,
                                             ShardedState::Surroundings{.disk = disk_.get(), .depth = options.depth});
     updater_ = std::make_unique<Updater>(*state_, *rule_, specs_, EngineOptions{.threads = options.threads});
+    fill_gradient();
   }
 
   void run() {
@@ -59,6 +62,17 @@ class Step {
   std::string describe() const { return disk_->describe(); }
 
  private:
+  // Moments of nothing would be zeros, which some disks write faster.
+  void fill_gradient() {
+    std::mt19937_64 draw(random_number());
+    std::uniform_real_distribution<float> value(-1, 1);
+    std::vector<float> some(std::size_t{1} << 18);
+    for (float& each : some) each = value(draw);
+    const std::int64_t numel = state_->shard(0).numel;
+    auto* const gradient = reinterpret_cast<float*>(state_->gradient_shard(0));
+    for (std::int64_t i = 0; i < numel; ++i) gradient[i] = some[static_cast<std::size_t>(i) % some.size()];
+  }
+
   std::unique_ptr<Communicator> comm_;
   std::vector<ParamSpec> specs_;
   std::vector<Unit> units_;

@@ -4,6 +4,7 @@
 
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
+#include "zero/base/pages.h"
 #include "zero/engine/engine.h"
 #include "zero/engine/tile_pass.h"
 #include "zero/plan/estimate.h"
@@ -54,7 +55,8 @@ std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placeme
   if (gradient.disk > 0)  // the update's, and those of what is spilled
     tiles += update + TilePass::most_written_tiles(ShardedState::fetch_depth(depth));
   if (optimizer.disk > 0) tiles += update * (num_moments + (bf16 ? 1 : 0));
-  return tiles * TilePass::kTileNumel * 4;
+  constexpr auto kPage = static_cast<std::int64_t>(kHugePageBytes);  // they are cut from
+  return (tiles * TilePass::kTileNumel * 4 + kPage - 1) / kPage * kPage;
 }
 
 GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& units, int world,

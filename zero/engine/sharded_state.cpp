@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "zero/base/check.h"
+#include "zero/memory/block_cutter.h"
 #include "zero/memory/host_memory.h"
 
 namespace zero {
@@ -55,7 +56,7 @@ ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& plac
       placement_(placement),
       rank_(comm.rank()),
       world_(comm.world()),
-      staging_([disk = around.disk](std::size_t bytes) { return allocate_staging(disk, bytes); }, ledger,
+      staging_(BlockCutter([disk = around.disk](std::size_t bytes) { return allocate_staging(disk, bytes); }), ledger,
                MemoryTag::kStaging, Tier::kHost),
       pass_(around.disk, around.link, staging_, around.depth),
       updates_(around.disk, around.link, staging_, around.depth),

@@ -6,6 +6,7 @@
 #include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
+#include "zero/memory/block_cutter.h"
 #include "zero/memory/host_memory.h"
 
 namespace zero {
@@ -34,7 +35,8 @@ std::optional<DiskPlaces> make_places(const ParkingOptions& options, Ledger& led
 Parking::Parking(ParkingOptions options, Ledger& ledger, DiskSeam seam)
     : ledger_(ledger),
       homes_(allocate_host, ledger, MemoryTag::kActivation, Tier::kHost),
-      blocks_(allocate_host, ledger, MemoryTag::kStaging, options.tier == Tier::kDisk ? Tier::kHost : Tier::kDevice),
+      blocks_(BlockCutter(allocate_host), ledger, MemoryTag::kStaging,
+              options.tier == Tier::kDisk ? Tier::kHost : Tier::kDevice),
       places_(make_places(options, ledger, std::move(seam))),
       link_(options.link_bytes_per_second > 0 ? std::make_unique<Link>(options.link_bytes_per_second) : nullptr) {
   ZERO_CHECK(options.tier != Tier::kDevice, "parked where it was");

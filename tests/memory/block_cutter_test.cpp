@@ -1,0 +1,108 @@
+#include "zero/memory/block_cutter.h"
+
+#include <cstring>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "zero/base/pages.h"
+
+namespace zero {
+namespace {
+
+// Counts what is taken from the system and not given back yet.
+struct Source {
+  std::vector<std::size_t> made;
+  int held = 0;
+
+  BlockCutter cutter() {
+    return BlockCutter([this](std::size_t bytes) {
+      made.push_back(bytes);
+      ++held;
+      auto pages = std::make_shared<Allocation>(map_private(bytes));
+      std::byte* const data = pages->data();
+      return Allocation(data, bytes, [this, pages](std::byte*, std::size_t) { --held; });
+    });
+  }
+};
+
+std::uintptr_t address(const Allocation& block) {
+  return reinterpret_cast<std::uintptr_t>(block.data());
+}
+
+TEST(BlockCutter, SmallBlocksLieSideBySideOnOneHugePage) {
+  Source source;
+  BlockCutter cut = source.cutter();
+  const Allocation first = cut(1 << 20), second = cut(1 << 20);
+  EXPECT_EQ(source.made, std::vector<std::size_t>{kHugePageBytes});
+  EXPECT_EQ(address(first) % kHugePageBytes, 0u);
+  EXPECT_EQ(second.data(), first.data() + (1 << 20));
+  EXPECT_EQ(second.size(), 1u << 20);
+  const Allocation third = cut(1 << 19);
+  EXPECT_EQ(source.made.size(), 2u) << "the first one is full";
+}
+
+TEST(BlockCutter, BlocksBeginOnPages) {
+  Source source;
+  BlockCutter cut = source.cutter();
+  const Allocation first = cut(100), second = cut(5000), third = cut(1);
+  EXPECT_EQ(second.data(), first.data() + 4096);
+  EXPECT_EQ(third.data(), second.data() + 8192);
+}
+
+TEST(BlockCutter, AHugePageGoesBackWithItsLastBlock) {
+  Source source;
+  BlockCutter cut = source.cutter();
+  Allocation first = cut(1 << 20), second = cut(1 << 20);
+  first = {};
+  EXPECT_EQ(source.held, 1);
+  second = {};
+  EXPECT_EQ(source.held, 0);
+  const Allocation next = cut(1 << 20);
+  EXPECT_EQ(source.made.size(), 2u);
+}
+
+TEST(BlockCutter, LargeBlocksAreTheAllocatorsOwn) {
+  Source source;
+  BlockCutter cut = source.cutter();
+  const Allocation large = cut(kHugePageBytes), larger = cut(3 * kHugePageBytes + 1);
+  EXPECT_EQ(source.made, (std::vector<std::size_t>{kHugePageBytes, 3 * kHugePageBytes + 1}));
+  EXPECT_EQ(larger.size(), 3 * kHugePageBytes + 1);
+}
+
+TEST(BlockCutter, OutlivedByItsBlocks) {
+  Source source;
+  Allocation block;
+  {
+    BlockCutter cut = source.cutter();
+    block = cut(4096);
+  }
+  std::memset(block.data(), 1, block.size());
+  block = {};
+  EXPECT_EQ(source.held, 0);
+}
+
+RC_GTEST_PROP(BlockCutterProperty, BlocksNeverOverlapAndNothingIsKept, ()) {
+  Source source;
+  {
+    BlockCutter cut = source.cutter();
+    std::vector<std::pair<Allocation, unsigned char>> blocks;
+    const int num_steps = *rc::gen::inRange(1, 40);
+    for (int step = 0; step < num_steps; ++step) {
+      if (!blocks.empty() && *rc::gen::inRange(0, 3) == 0) {
+        const auto at = *rc::gen::inRange<std::size_t>(0, blocks.size());
+        for (const std::byte value : blocks[at].first.bytes())
+          RC_ASSERT(static_cast<unsigned char>(value) == blocks[at].second);
+        blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(at));
+        continue;
+      }
+      blocks.emplace_back(cut(*rc::gen::inRange<std::size_t>(1, 1 << 14)), static_cast<unsigned char>(step));
+      std::memset(blocks.back().first.data(), step, blocks.back().first.size());
+    }
+  }
+  RC_ASSERT(source.held == 0);
+}
+
+}  // namespace
+}  // namespace zero
