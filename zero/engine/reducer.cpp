@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "zero/base/check.h"
 #include "zero/base/clock.h"
@@ -38,22 +37,19 @@ void take(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype
   }
 }
 
-// Bytes of flat ranges; 0 where there are fewer units.
-std::pair<std::int64_t, std::int64_t> largest_two(const std::vector<Unit>& units, int world) {
-  std::int64_t first = 0, second = 0;
-  for (const Unit& unit : units) {
-    if (!unit.trainable) continue;
-    second = std::max(second, std::min(first, gathered_bytes(unit, world)));
-    first = std::max(first, gathered_bytes(unit, world));
-  }
-  return {first, second};
-}
-
 }  // namespace
 
 std::int64_t Reducer::staging_limit(const std::vector<Unit>& units, int world, bool frugal) {
-  const auto [largest, second] = largest_two(units, world);
-  return frugal ? largest + second : std::max(2 * largest, largest + 2 * second);
+  std::int64_t largest = 0, largest_alone = 0, second_alone = 0;
+  for (const Unit& unit : units) {
+    if (!unit.trainable) continue;
+    const std::int64_t bytes = gathered_bytes(unit, world);
+    largest = std::max(largest, bytes);
+    if (unit.slices.size() > 1) continue;
+    second_alone = std::max(second_alone, std::min(largest_alone, bytes));
+    largest_alone = std::max(largest_alone, bytes);
+  }
+  return frugal ? largest + second_alone : 2 * largest;
 }
 
 Reducer::Reducer(ShardedState& state, std::size_t num_params, bool frugal, Communicator& comm, Ledger& ledger,
@@ -69,10 +65,13 @@ Reducer::Reducer(ShardedState& state, std::size_t num_params, bool frugal, Commu
       present_(num_params, false),
       max_pending_(frugal ? 0 : 1),
       staging_limit_(staging_limit(state.units(), state.world(), frugal)) {
-  const std::int64_t largest_bytes = largest_two(state.units(), state.world()).first;
   // The largest first, so that every smaller unit can use it.
-  if (frugal && largest_bytes > 0 && (state.placement().gradient_sharded || state.placement().fp32_gradient())) {
-    staging_.release(staging_.acquire(largest_bytes, 0));
+  std::int64_t largest = 0;
+  for (const Unit& unit : state.units()) {
+    if (unit.trainable) largest = std::max(largest, gathered_bytes(unit, state.world()));
+  }
+  if (frugal && largest > 0 && (state.placement().gradient_sharded || state.placement().fp32_gradient())) {
+    staging_.release(staging_.acquire(largest, 0));
   }
 }
 

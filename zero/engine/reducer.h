@@ -28,8 +28,10 @@ namespace zero {
 
 class Reducer {
  public:
-  // Bytes that flat ranges may take, of these units. One fills and, where not `frugal`, one is reduced, while a unit
-  // whose gradients come far apart (a tied embedding) is held.
+  // Bytes that flat ranges of these units take: one fills and, where not `frugal`, one is reduced. Where more begin to
+  // fill (gradients that come out of order, a unit whose own come far apart), reductions are waited for sooner.
+  // `frugal` has none to wait for: a second embedding whose gradient comes before its turn counts beside the largest
+  // unit.
   static std::int64_t staging_limit(const std::vector<Unit>& units, int world, bool frugal);
 
   // `frugal`: each reduction is waited for at once ("min").
