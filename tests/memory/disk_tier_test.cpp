@@ -492,12 +492,21 @@ TEST(DiskTier, ItsTimelineHasEachStripeAndWhatWasWaited) {
   for (const TimelineSpan& span : timeline.spans()) {
     bytes[static_cast<std::size_t>(span.activity)] += span.bytes;
     if (span.activity == Activity::kWaitDisk) waited += span.end - span.begin;
-    if (span.activity == Activity::kDiskWrite || span.activity == Activity::kDiskRead)
-      EXPECT_EQ(span.unit, span.activity == Activity::kDiskWrite ? 2 : 7);
+    if (span.activity == Activity::kDiskWrite) EXPECT_EQ(span.unit, 2);
+    if (span.activity == Activity::kDiskRead) EXPECT_EQ(span.unit, 7);
   }
   EXPECT_EQ(bytes[static_cast<std::size_t>(Activity::kDiskWrite)], disk.traffic().written_bytes);
   EXPECT_EQ(bytes[static_cast<std::size_t>(Activity::kDiskRead)], disk.traffic().read_bytes);
   EXPECT_GE(waited + 1e-6, disk.traffic().waited_seconds);
+}
+
+TEST(DiskTier, WaitingForRoomInTheQueueIsWaiting) {
+  const TemporaryFolder folder;
+  DiskTier disk({.paths = {folder.path()}, .bytes = 8 * kMiB, .queue_depth = 1});
+  const Allocation block = filled_pages(static_cast<std::size_t>(2 * kMiB), 1);
+  Transfer write = disk.write(disk.reserve(2 * kMiB), block.bytes());
+  EXPECT_GT(disk.traffic().waited_seconds, 0) << "the second stripe stood behind the first";
+  write.wait();
 }
 
 // The kernel's own errors, through either engine's calls.

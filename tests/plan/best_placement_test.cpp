@@ -225,6 +225,13 @@ TEST(BestPlacement, ARefusalNamesTheBudgetsThatWouldDo) {
   }
 }
 
+TEST(BestPlacement, ADeviceTooSmallForWhatIsGatheredIsToldWithoutNegativeSizes) {
+  const std::string message = refusal(gpt2_model(3), {-1000, kGib, 100 * kGib});
+  EXPECT_NE(message.find("gathered and reduced takes 1000 B more than the device may hold"), std::string::npos)
+      << message;
+  EXPECT_EQ(message.find('-' + std::string("1000")), std::string::npos) << message;
+}
+
 TEST(BestPlacement, WhereWholeStatesDoNotFitOnlyTheDeviceHelps) {
   const StepModel model = gpt2_model(1);
   const StateBytes bytes = state_bytes(model.units, model.world, model.placement, model.num_moments);

@@ -1,6 +1,9 @@
 #include "zero/train/progress.h"
 
+#include <cstdlib>
+#include <optional>
 #include <sstream>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -18,6 +21,24 @@ constexpr ProgressValues kValues{.step = 120,
 TEST(Progress, ALineReadsAsTheContractShows) {
   EXPECT_EQ(progress_line(kValues, 2000, "tok/s"),
             "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms  mem 61 MiB");
+}
+
+// What a terminal gets where a variable has this value.
+ProgressStyle style_with(const char* name, const char* value) {
+  const char* const before = std::getenv(name);
+  const std::optional<std::string> kept = before == nullptr ? std::nullopt : std::optional<std::string>(before);
+  setenv(name, value, /*overwrite=*/1);
+  const ProgressStyle style = ProgressStyle::of_terminal();
+  kept ? setenv(name, kept->c_str(), 1) : unsetenv(name);
+  return style;
+}
+
+TEST(Progress, WhatMpirunHandsOnAndADumbTerminalAreLines) {
+  EXPECT_FALSE(style_with("OMPI_COMM_WORLD_SIZE", "2").terminal);
+  EXPECT_FALSE(style_with("PMI_SIZE", "2").terminal);
+  EXPECT_FALSE(style_with("TERM", "dumb").terminal);
+  EXPECT_TRUE(style_with("TERM", "xterm").terminal);
+  EXPECT_FALSE(style_with("NO_COLOR", "1").color);
 }
 
 TEST(Progress, ShortStepsKeepADigit) {

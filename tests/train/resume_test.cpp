@@ -240,7 +240,8 @@ TEST_F(ResumeTest, FewerStepsThanAreDoneAreRefused) {
 TEST_F(ResumeTest, ARunWithoutCheckpointsIsNotOverwritten) {
   run(job(2, 0), 1);
   const auto refused = [&] { return message_of<ConfigError>([&] { run(job(2, 0), 1); }); };
-  EXPECT_TRUE(says(refused(), "holds a run already"));
+  EXPECT_TRUE(says(refused(), "holds a run already, finished and without a checkpoint to go on from"));
+  EXPECT_TRUE(says(refused(), "run/model.safetensors starts from its weights"));
   forget_after(0);  // killed: its metrics are all that there is of it, and nobody asked for checkpoints
   EXPECT_TRUE(says(refused(), "holds a run already"));
   EXPECT_TRUE(fs::exists(folder_ / "run/metrics.jsonl"));

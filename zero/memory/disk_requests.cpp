@@ -38,15 +38,23 @@ DiskRequests::~DiskRequests() {
   }
 }
 
+bool DiskRequests::full() const {
+  return std::ranges::all_of(slots_, [](const Slot& slot) { return slot.in_kernel; });
+}
+
+void DiskRequests::make_room() {
+  while (!broken_ && full()) advance();
+}
+
 void DiskRequests::start(const DiskRequest& request, Account& account) {
   require_apart(request);
-  Slot* slot = nullptr;
-  while (!broken_ && (slot = free_slot()) == nullptr) advance();
+  make_room();
   if (broken_) {
     if (!account.error) account.error = broken_;
     return;
   }
   ++account.open;
+  Slot* const slot = free_slot();
   *slot = {.request = request,
            .account = &account,
            .deadline = Clock::now() + options_.timeout,

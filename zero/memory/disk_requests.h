@@ -64,6 +64,8 @@ class DiskRequests {
 
   // Blocks while `depth` requests are under way. Throws nothing: a request that cannot be started has failed.
   void start(const DiskRequest& request, Account& account);
+  bool full() const;  // start() would wait for an answer first: make_room()
+  void make_room();
   void wait(const Account& account);  // until account.open is 0
   void poll();                        // takes what has been answered; does not block
 

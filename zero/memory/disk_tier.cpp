@@ -99,16 +99,14 @@ class MovingBlock final : public Transfer::Pending {
   MovingBlock(DiskRequests& requests, DiskTraffic& traffic, Timeline* timeline, int unit)
       : requests_(requests), traffic_(traffic), timeline_(timeline), unit_(unit) {}
 
-  void start(const DiskRequest& request) { requests_.start(request, account_); }
+  void start(const DiskRequest& request) {
+    if (requests_.full()) wait([this] { requests_.make_room(); });
+    requests_.start(request, account_);
+  }
   bool failed() const { return account_.error.has_value(); }
 
   void finish() override {
-    if (account_.open > 0) {
-      const TimedSpan waiting(timeline_, Activity::kWaitDisk, unit_);
-      const double begin = monotonic_seconds();
-      requests_.wait(account_);
-      traffic_.waited_seconds += monotonic_seconds() - begin;
-    }
+    if (account_.open > 0) wait([this] { requests_.wait(account_); });
     if (account_.error) throw IoError(*account_.error);
   }
 
@@ -118,6 +116,14 @@ class MovingBlock final : public Transfer::Pending {
   }
 
  private:
+  template <typename Wait>
+  void wait(Wait wait) {
+    const TimedSpan waiting(timeline_, Activity::kWaitDisk, unit_);
+    const double begin = monotonic_seconds();
+    wait();
+    traffic_.waited_seconds += monotonic_seconds() - begin;
+  }
+
   DiskRequests& requests_;
   DiskTraffic& traffic_;
   Timeline* timeline_;

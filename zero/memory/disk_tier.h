@@ -51,7 +51,7 @@ struct DiskOptions {
 struct DiskTraffic {
   std::int64_t read_bytes = 0;
   std::int64_t written_bytes = 0;
-  double waited_seconds = 0;  // in Transfer::wait()
+  double waited_seconds = 0;  // in Transfer::wait(), and for room in the queue
 };
 
 class DiskTier {

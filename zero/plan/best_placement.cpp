@@ -75,9 +75,7 @@ struct Refusal {
     const auto [total, movable] = programme.bytes();
     const std::int64_t fixed = total - movable;
     const std::int64_t have = budgets.device + budgets.host + budgets.disk;
-    std::string reason = fmt::format("a rank's states take {}, and {} on the device, {} on the host and {} on disk ",
-                                     format_bytes(total), format_bytes(budgets.device), format_bytes(budgets.host),
-                                     format_bytes(budgets.disk));
+    std::string reason;
     std::string remedy;
     // Together with what the other tiers have, and what rounding to blocks and pages may cost.
     const std::int64_t rounding = loss.device + loss.host + loss.disk;
@@ -91,11 +89,18 @@ struct Refusal {
     if (budgets.device >= fixed) {
       grow("zero.disk_memory", budgets.disk, enough(budgets.device + budgets.host, movable + loss.disk));
       grow("zero.host_memory", budgets.host, enough(budgets.device + budgets.disk, movable));
-      reason += have < total ? fmt::format("hold {} B less", total - have)
-                             : std::string("hold just that, but no part of a block or a page");
+      reason = fmt::format("a rank's states take {}, and {} on the device, {} on the host and {} on disk {}",
+                           format_bytes(total), format_bytes(budgets.device), format_bytes(budgets.host),
+                           format_bytes(budgets.disk),
+                           have < total ? fmt::format("hold {} B less", total - have)
+                                        : std::string("hold just that, but no part of a block or a page"));
+    } else if (budgets.device < 0) {
+      reason =
+          fmt::format("what is gathered and reduced takes {} B more than the device may hold ({}), without any state",
+                      -budgets.device, format_bytes(-budgets.device));
     } else {
-      reason += fmt::format("do not help: {} B of them cannot leave the device, which lacks {} B", fixed,
-                            fixed - budgets.device);
+      reason = fmt::format("of a rank's states {} cannot leave the device, which lacks {} B", format_bytes(fixed),
+                           fixed - budgets.device);
     }
     grow("zero.device_memory", budgets.device, std::max(fixed, enough(budgets.host + budgets.disk, total)));
     remedy += "; more ranks, or a higher stage, leave each rank less to hold";

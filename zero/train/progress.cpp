@@ -22,9 +22,18 @@ std::string milliseconds(double seconds) {
 }  // namespace
 
 ProgressStyle ProgressStyle::of_standard_output() {
-  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
-  const char* no_color = std::getenv("NO_COLOR");  // NOLINT: read once, at the start
-  return {.terminal = terminal, .color = terminal && (no_color == nullptr || *no_color == '\0')};
+  return ::isatty(STDOUT_FILENO) == 1 ? of_terminal() : ProgressStyle{};
+}
+
+ProgressStyle ProgressStyle::of_terminal() {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);  // NOLINT: read once, at the start
+    return std::string_view(value == nullptr ? "" : value);
+  };
+  // mpirun reads a rank's output from a terminal of its own, and hands it on to wherever its own goes.
+  const bool is_mpiruns = !variable("OMPI_COMM_WORLD_SIZE").empty() || !variable("PMI_SIZE").empty();
+  if (is_mpiruns || variable("TERM") == "dumb") return {};
+  return {.terminal = true, .color = variable("NO_COLOR").empty()};
 }
 
 std::string progress_line(const ProgressValues& v, std::int64_t steps, std::string_view rate_unit) {

@@ -21,6 +21,8 @@ struct ProgressStyle {
   bool silent = false;
   // NO_COLOR and what standard output is.
   static ProgressStyle of_standard_output();
+  // Of output that is a terminal; TERM=dumb, or mpirun behind it, takes lines alone.
+  static ProgressStyle of_terminal();
 };
 
 struct ProgressValues {

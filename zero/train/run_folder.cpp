@@ -38,6 +38,13 @@ bool RunFolder::holds_run() const {
 
 void RunFolder::require_free(bool overwrite) const {
   if (overwrite || !holds_run()) return;
+  std::error_code ignored;
+  if (fs::exists(model(), ignored)) {
+    throw ConfigError("run.dir", path_.string(), "holds a run already, finished and without a checkpoint to go on from",
+                      fmt::format("name another folder with --run.dir (--model.init {} starts from its weights), or "
+                                  "replace the run with --overwrite",
+                                  model().string()));
+  }
   throw ConfigError("run.dir", path_.string(), "holds a run already",
                     "name another folder with --run.dir, or replace the run with --overwrite");
 }
