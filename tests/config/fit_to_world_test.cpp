@@ -59,6 +59,15 @@ TEST(FitToWorld, WhatDoesNotDivideIsRefusedWithNeighboursThatDo) {
   EXPECT_NE(message_of<ConfigError>([&] { fit_to_world(small, 4); }).find("use 4 or more"), std::string::npos);
 }
 
+TEST(FitToWorld, AnotherWorldKeepsTheGlobalBatchOrIsRefused) {
+  auto loaded = given(2, 1, 0);
+  fit_to_world(loaded, 6);
+  EXPECT_EQ(accumulate_in(3, loaded.config.train), 2);
+  EXPECT_EQ(accumulate_in(2, loaded.config.train), 3);
+  const std::string refusal = message_of<ConfigError>([&] { accumulate_in(4, loaded.config.train); });
+  EXPECT_NE(refusal.find("no multiple of 8 = 2 (train.batch) x 4 (ranks)"), std::string::npos) << refusal;
+}
+
 TEST(FitToWorld, AWorldOfNoneIsRefused) {
   auto loaded = given(0, 0, 0);
   EXPECT_NE(message_of<ConfigError>([&] { fit_to_world(loaded, 0); }), "");

@@ -43,6 +43,15 @@ TEST(RankEnvironment, IsTorchruns) {
   EXPECT_EQ(set, expected);
 }
 
+TEST(RankEnvironment, AWorldThatALeftOutRankMadeSmallerSaysWhatWasAsked) {
+  const auto says = [](int asked) {
+    const auto variables = rank_variables({.ranks = 2, .asked_ranks = asked}, {.run_id = "5f"}, 0, 4);
+    return std::ranges::count(variables, std::pair<std::string, std::string>("ZERO_ASKED_WORLD", "3"));
+  };
+  EXPECT_EQ(says(3), 1);
+  EXPECT_EQ(says(0), 0) << "none was left out";
+}
+
 GetEnvironment environment(const std::map<std::string, std::string>& set) {
   return [set](const char* name) {
     const auto found = set.find(name);

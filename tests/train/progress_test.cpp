@@ -1,9 +1,11 @@
 #include "zero/train/progress.h"
 
+#include <array>
 #include <cstdlib>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -23,22 +25,47 @@ TEST(Progress, ALineReadsAsTheContractShows) {
             "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms  mem 61 MiB");
 }
 
-// What a terminal gets where a variable has this value.
-ProgressStyle style_with(const char* name, const char* value) {
-  const char* const before = std::getenv(name);
-  const std::optional<std::string> kept = before == nullptr ? std::nullopt : std::optional<std::string>(before);
-  setenv(name, value, /*overwrite=*/1);
-  const ProgressStyle style = ProgressStyle::of_terminal();
-  kept ? setenv(name, kept->c_str(), 1) : unsetenv(name);
-  return style;
-}
+// Under no mpirun, in a terminal that has colours, whatever runs the tests.
+class ProgressTerminal : public testing::Test {
+ protected:
+  ProgressTerminal() {
+    for (const char* name : kNames) {
+      const char* const value = std::getenv(name);
+      before_.push_back(value == nullptr ? std::nullopt : std::optional<std::string>(value));
+      unsetenv(name);
+    }
+    setenv("TERM", "xterm", 1);
+  }
+  ~ProgressTerminal() override {
+    for (std::size_t i = 0; i < before_.size(); ++i)
+      before_[i] ? setenv(kNames[i], before_[i]->c_str(), 1) : unsetenv(kNames[i]);
+  }
+  static ProgressStyle with(const char* name, const char* value) {
+    setenv(name, value, 1);
+    return ProgressStyle::of_terminal();
+  }
 
-TEST(Progress, WhatMpirunHandsOnAndADumbTerminalAreLines) {
-  EXPECT_FALSE(style_with("OMPI_COMM_WORLD_SIZE", "2").terminal);
-  EXPECT_FALSE(style_with("PMI_SIZE", "2").terminal);
-  EXPECT_FALSE(style_with("TERM", "dumb").terminal);
-  EXPECT_TRUE(style_with("TERM", "xterm").terminal);
-  EXPECT_FALSE(style_with("NO_COLOR", "1").color);
+ private:
+  static constexpr std::array kNames{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "TERM", "NO_COLOR"};
+  std::vector<std::optional<std::string>> before_;
+};
+
+TEST_F(ProgressTerminal, HasABarAndColours) {
+  EXPECT_TRUE(ProgressStyle::of_terminal().terminal);
+  EXPECT_TRUE(ProgressStyle::of_terminal().color);
+}
+TEST_F(ProgressTerminal, NoColourWhereItIsNotWanted) {
+  EXPECT_TRUE(with("NO_COLOR", "1").terminal);
+  EXPECT_FALSE(with("NO_COLOR", "1").color);
+}
+TEST_F(ProgressTerminal, WhatMpirunHandsOnAreLines) {
+  EXPECT_FALSE(with("OMPI_COMM_WORLD_SIZE", "2").terminal);
+}
+TEST_F(ProgressTerminal, WhatAnotherMpirunHandsOnAreLines) {
+  EXPECT_FALSE(with("PMI_SIZE", "2").terminal);
+}
+TEST_F(ProgressTerminal, ADumbOneGetsLines) {
+  EXPECT_FALSE(with("TERM", "dumb").terminal);
 }
 
 TEST(Progress, ShortStepsKeepADigit) {

@@ -44,13 +44,7 @@ void check_min_ranks(const LoadedConfig& loaded, int num_ranks) {
 
 // The same samples a step from fewer ranks: each takes more batches before the update.
 WorldProgram for_world(int world, std::vector<std::string> program, const TrainConfig& train) {
-  const std::int64_t per_batch = train.batch * world;
-  if (train.global_batch % per_batch != 0) {
-    throw ConfigError("train.global_batch", std::to_string(train.global_batch),
-                      fmt::format("no multiple of {} = {} (train.batch) x {} (ranks)", per_batch, train.batch, world),
-                      "a smaller train.batch divides in more worlds");
-  }
-  const std::int64_t accumulate = train.global_batch / per_batch;
+  const std::int64_t accumulate = accumulate_in(world, train);
   // Given last, they win.
   program.push_back(fmt::format("--train.batch={}", train.batch));
   program.push_back(fmt::format("--train.accumulate={}", accumulate));

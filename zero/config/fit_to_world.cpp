@@ -27,6 +27,14 @@ std::int64_t derive(const LoadedConfig& loaded, std::string_view factor_name, st
 
 }  // namespace
 
+std::int64_t accumulate_in(std::int64_t world, const TrainConfig& train) {
+  const std::int64_t per_batch = train.batch * world;
+  if (train.global_batch % per_batch == 0) return train.global_batch / per_batch;
+  throw ConfigError("train.global_batch", std::to_string(train.global_batch),
+                    fmt::format("no multiple of {} = {} (train.batch) x {} (ranks)", per_batch, train.batch, world),
+                    "a smaller train.batch divides in more worlds");
+}
+
 void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
   auto& train = loaded.config.train;
   if (world < 1) throw ConfigError("world", std::to_string(world), "no ranks", "allowed: 1 or more");

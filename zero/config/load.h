@@ -34,4 +34,8 @@ std::vector<std::string> environment_of_process();
 // Makes batch * accumulate * world == global_batch, deriving what was not given. World is 1 or more.
 void fit_to_world(LoadedConfig& loaded, std::int64_t world);
 
+// The same samples a step from another world: accumulate, so that batch * accumulate * world == global_batch. Throws
+// ConfigError where there is none. `train`: fitted to the first world.
+std::int64_t accumulate_in(std::int64_t world, const TrainConfig& train);
+
 }  // namespace zero

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "zero/base/check.h"
 #include "zero/base/clock.h"
@@ -37,19 +38,37 @@ void take(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype
   }
 }
 
+// A block of many ("transformer.h.3"): its gradients come together, and in turn.
+bool is_repeated(const Unit& unit) {
+  return unit.name.back() >= '0' && unit.name.back() <= '9';
+}
+
+// The largest that counts, and the largest other one; 0 where there is none.
+template <typename Counts>
+std::pair<std::int64_t, std::int64_t> largest_two(const std::vector<Unit>& units, int world, Counts counts) {
+  std::int64_t first = 0, second = 0;
+  for (const Unit& unit : units) {
+    if (!unit.trainable || !counts(unit)) continue;
+    const std::int64_t bytes = gathered_bytes(unit, world);
+    second = std::max(second, std::min(first, bytes));
+    first = std::max(first, bytes);
+  }
+  return {first, second};
+}
+
 }  // namespace
 
 std::int64_t Reducer::staging_limit(const std::vector<Unit>& units, int world, bool frugal) {
-  std::int64_t largest = 0, largest_alone = 0, second_alone = 0;
+  const auto [largest, next] = largest_two(units, world, [](const Unit&) { return true; });
+  if (!frugal) return 2 * largest;
+  const auto is_alone = [](const Unit& unit) { return unit.slices.size() == 1; };
+  std::int64_t limit = largest + largest_two(units, world, is_alone).second;
   for (const Unit& unit : units) {
-    if (!unit.trainable) continue;
+    if (!unit.trainable || is_alone(unit) || is_repeated(unit)) continue;
     const std::int64_t bytes = gathered_bytes(unit, world);
-    largest = std::max(largest, bytes);
-    if (unit.slices.size() > 1) continue;
-    second_alone = std::max(second_alone, std::min(largest_alone, bytes));
-    largest_alone = std::max(largest_alone, bytes);
+    limit = std::max(limit, bytes + (bytes == largest ? next : largest));
   }
-  return frugal ? largest + second_alone : 2 * largest;
+  return limit;
 }
 
 Reducer::Reducer(ShardedState& state, std::size_t num_params, bool frugal, Communicator& comm, Ledger& ledger,
@@ -181,6 +200,7 @@ void Reducer::reduce(int unit) {
   std::byte* sum = nullptr;
   if (state_.gradient_shard(unit) == nullptr) {
     wait_for(unit);
+    tell_landed();
     sum = sums_.acquire(state_.gradient_shard_bytes(unit), 0);
     if (request.accumulate) state_.fetch_gradient(unit, sum);
   }
@@ -195,6 +215,7 @@ void Reducer::reduce(int unit) {
   ++state.num_rounds;
   for (const Slice& slice : description.slices) arrived_[static_cast<std::size_t>(slice.param)] = false;
   while (pending_.size() > (staged ? max_pending_ : kMaxInPlacePending)) wait_oldest();
+  tell_landed();
   seconds_ += monotonic_seconds() - start;
 }
 
@@ -211,7 +232,11 @@ void Reducer::wait_oldest() {
     sums_.release(oldest.sum);
   }
   if (oldest.staging != nullptr) staging_.release(oldest.staging);
-  summed_(oldest.unit, oldest.pass);
+  landed_.emplace_back(oldest.unit, oldest.pass);
+}
+
+void Reducer::tell_landed() {
+  for (const auto& [unit, pass] : std::exchange(landed_, {})) summed_(unit, pass);
 }
 
 void Reducer::wait_for(int unit) {
@@ -243,6 +268,7 @@ void Reducer::end_backward() {
 
 void Reducer::wait() {
   while (!pending_.empty()) wait_oldest();
+  tell_landed();
 }
 
 void Reducer::finish() {

@@ -18,6 +18,7 @@
 
 #include <deque>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "zero/comm/communicator.h"
@@ -29,9 +30,9 @@ namespace zero {
 class Reducer {
  public:
   // Bytes that flat ranges of these units take: one fills and, where not `frugal`, one is reduced. Where more begin to
-  // fill (gradients that come out of order, a unit whose own come far apart), reductions are waited for sooner.
-  // `frugal` has none to wait for: a second embedding whose gradient comes before its turn counts beside the largest
-  // unit.
+  // fill (gradients that come before their turn, a unit whose own come far apart), reductions are waited for sooner.
+  // `frugal` has none to wait for: beside the largest counts a second embedding, or the root unit beside any other.
+  // More than that takes a model whose units are declared in another order than they are used, in its first step.
   static std::int64_t staging_limit(const std::vector<Unit>& units, int world, bool frugal);
 
   // `frugal`: each reduction is waited for at once ("min").
@@ -48,7 +49,7 @@ class Reducer {
   bool reduced(int unit) const { return at(unit).reduced; }  // at least once in this backward pass
 
   // Called with each unit whose sum is where it belongs, and the step's backward pass it is of, from 0: every rank has
-  // computed that gradient.
+  // computed that gradient. From reduce() and wait() alone, never while a gradient is added.
   using Summed = std::function<void(int unit, int pass)>;
   void set_summed(Summed summed) { summed_ = std::move(summed); }
 
@@ -110,6 +111,7 @@ class Reducer {
   std::byte* acquire(int unit);
   std::byte* to_wire_type(int unit);
   void wait_oldest();
+  void tell_landed();
   void wait_for(int unit);
   // A block with this rank's shard of the sum, for as long as `work` takes; written back if `writes`. In place where it
   // lies on the device.
@@ -128,7 +130,8 @@ class Reducer {
   std::vector<bool> present_;  // by parameter, in this step
   std::deque<Pending> pending_;
   Summed summed_ = [](int, int) {};
-  int num_passes_ = 0;  // backward passes of this step that are over
+  std::vector<std::pair<int, int>> landed_;  // unit and pass that summed_ is still to be told
+  int num_passes_ = 0;                       // backward passes of this step that are over
   std::size_t max_pending_ = 1;
   std::int64_t staging_limit_ = 0;
   bool must_drain_ = false;  // a late peer may still read what the last step left in the whole gradients

@@ -26,6 +26,7 @@ struct WorldProgram {
 struct LaunchOptions {
   std::vector<std::string> program;  // with its arguments; looked up in PATH
   int ranks = 1;                     // on this machine
+  int asked_ranks = 0;               // where a rank was left out: with how many the same program began
   int nodes = 1;                     // machines with as many ranks each
   int node_rank = 0;                 // this machine among them
   std::string master_address = "127.0.0.1";

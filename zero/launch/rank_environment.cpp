@@ -41,6 +41,7 @@ Variables rank_variables(const LaunchOptions& options, const RunIdentity& identi
       {"ZERO_RUN_ID", identity.run_id},
       {"ZERO_GENERATION", text(identity.generation)},
   };
+  if (options.asked_ranks > options.ranks) variables.emplace_back("ZERO_ASKED_WORLD", text(options.asked_ranks));
   if (!identity.token.empty()) variables.emplace_back("ZERO_TOKEN", identity.token);
   variables.insert(variables.end(), options.variables.begin(), options.variables.end());
   return variables;

@@ -5,7 +5,8 @@
 //   TORCHELASTIC_USE_AGENT_STORE=False (rank 0 of a program that asks for env:// makes the store itself)
 //   OMP_NUM_THREADS (cores / ranks, unless set)     ZERO_RUN_ID (the same for all ranks, another after each restart)
 //   ZERO_GENERATION (0, and one more after each restart)
-//   ZERO_TOKEN (random, of each start; on one machine, unless the user has a token)
+//   ZERO_ASKED_WORLD (where a rank was left out: how many ranks there were to be; `zero train` keeps their global
+//   batch) ZERO_TOKEN (random, of each start; on one machine, unless the user has a token)
 #pragma once
 
 #include <span>

@@ -72,6 +72,7 @@ std::optional<WorldProgram> find_smaller(LaunchOptions& options, int most, const
       if (asked.program_for) program = asked.program_for(ranks);
       options.ranks = ranks;
       options.program = program.words;
+      if (!asked.program_for) options.asked_ranks = asked.ranks;
       // When none of those that were to be shown is left, all are.
       std::erase_if(options.shown_ranks, [ranks](int rank) { return rank >= ranks; });
       return program;

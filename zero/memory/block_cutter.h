@@ -6,9 +6,10 @@
 //   BlockCutter cut(allocate_host);
 //   BlockPool pool(cut, ledger, MemoryTag::kStaging);
 //
-// A huge page is made when a block does not fit into the rest of the last one, and given back with its last block; what
-// stays unused of it is less than the largest block. Blocks of a huge page or more are passed through. Copies share the
-// rest. Local; one thread at a time.
+// A huge page is made when a block does not fit into the rest of the last one, which is then lost (less than that
+// block), and given back with its last block. Blocks of a huge page or more are passed through. Copies share the rest.
+//
+// Local; one thread at a time.
 #pragma once
 
 #include <functional>

@@ -95,9 +95,8 @@ struct Refusal {
                            have < total ? fmt::format("hold {} B less", total - have)
                                         : std::string("hold just that, but no part of a block or a page"));
     } else if (budgets.device < 0) {
-      reason =
-          fmt::format("what is gathered and reduced takes {} B more than the device may hold ({}), without any state",
-                      -budgets.device, format_bytes(-budgets.device));
+      reason = fmt::format("what is gathered, reduced and set aside for the host leaves the device {} B short ({})",
+                           -budgets.device, format_bytes(-budgets.device));
     } else {
       reason = fmt::format("of a rank's states {} cannot leave the device, which lacks {} B", format_bytes(fixed),
                            fixed - budgets.device);

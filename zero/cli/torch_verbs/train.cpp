@@ -1,5 +1,6 @@
 // `zero train`: this process is one rank, or all of them as threads.
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
@@ -31,6 +32,18 @@ void tell_launch(TrainJob& job) {
   if (job.restarted && job.launch.ends_with(suffix)) job.launch.resize(job.launch.size() - suffix.size());
 }
 
+// What `zero launch` was asked for, where it goes on without a rank; else 0.
+std::int64_t asked_world() {
+  const char* const asked = std::getenv("ZERO_ASKED_WORLD");
+  std::int64_t world = 0;
+  if (asked == nullptr) return 0;
+  const std::string_view text(asked);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), world);
+  if (error != std::errc() || end != text.data() + text.size() || world < 1)
+    throw ConfigError("ZERO_ASKED_WORLD", text, "is not a whole number from 1", "zero launch sets it; leave it unset");
+  return world;
+}
+
 int status_of(const TrainResult& result) {
   if (result.stop_signal != 0 && !result.saved) return 128 + result.stop_signal;
   return result.save_failed ? kIoFailedStatus : 0;
@@ -39,7 +52,10 @@ int status_of(const TrainResult& result) {
 // Returns the exit status.
 int train_rank(const TrainRequest& request, World& world, const StopSignal& stop) {
   LoadedConfig loaded = request.loaded;
-  fit_to_world(loaded, world.size());
+  // Of fewer ranks than `zero launch` was asked for, the global batch is that of the first world.
+  const std::int64_t asked = std::max<std::int64_t>(asked_world(), world.size());
+  fit_to_world(loaded, asked);
+  if (asked > world.size()) loaded.config.train.accumulate = accumulate_in(world.size(), loaded.config.train);
   TrainJob job = make_job(loaded.config, world.local_size());
   tell_launch(job);
   job.overwrite = request.overwrite;
