@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "command.h"
+#include "training_test.h"
 
 namespace zero {
 namespace {
@@ -88,14 +89,18 @@ TEST_F(LaunchCommand, GoesOnWithoutARankThatKeepsFailing) {
       << ran.errors;
 }
 
-TEST_F(LaunchCommand, ATrainingKeepsItsGlobalBatchWithoutARank) {
-  folder_.write("input.txt", std::string(4000, 'a') + "bcd");
-  folder_.write(
-      "c.toml",
-      "[model]\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 16\n[data]\npath = \"input.txt\"\nvalidation = 0\n"
-      "[train]\nsteps = 3\nbatch = 1\naccumulate = 2\n[schedule]\nwarmup = 0\n");
-  const Ran ran = launch(std::string("-n 3 --max-restarts 2 --min-ranks 1 -- sh -c '[ $RANK != 2 ] || exit 1; exec ") +
-                         ZERO_COMMAND + " train c.toml --run.dir run'");
+class LaunchedTraining : public TrainingTest {
+ protected:
+  LaunchedTraining()
+      : TrainingTest(
+            "[model]\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 16\n[data]\npath = \"input.txt\"\nvalidation = 0\n"
+            "[train]\nsteps = 3\nbatch = 1\naccumulate = 2\n[schedule]\nwarmup = 0\n") {}
+};
+
+TEST_F(LaunchedTraining, KeepsItsGlobalBatchWithoutARank) {
+  const Ran ran =
+      folder_.zero(std::string("launch -n 3 --max-restarts 2 --min-ranks 1 -- sh -c '[ $RANK != 2 ] || exit 1; exec ") +
+                   ZERO_COMMAND + " train c.toml --run.dir run'");
   EXPECT_EQ(ran.status, 0) << ran.errors;
   EXPECT_NE(ran.errors.find("going on with 2 of 3 ranks"), std::string::npos) << ran.errors;
   const std::string config = folder_.read("run/config.toml");
