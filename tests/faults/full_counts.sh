@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The full counts of docs/reliability.md, one after the other: about an hour and a half on two cores. What is missing (root, strace, loop
+# The full counts of docs/reliability.md, one after the other: about an hour on two cores. What is missing (root, strace, loop
 # mounts, a fuzz build) is said by the part that wants it. Exit status 0: all held.
 #
 #   tests/faults/full_counts.sh             # everything, after ./test.sh (which builds what this runs)

@@ -43,6 +43,10 @@ bool is_repeated(const Unit& unit) {
   return unit.name.back() >= '0' && unit.name.back() <= '9';
 }
 
+bool is_any(const Unit&) {
+  return true;
+}
+
 // The largest that counts, and the largest other one; 0 where there is none.
 template <typename Counts>
 std::pair<std::int64_t, std::int64_t> largest_two(const std::vector<Unit>& units, int world, Counts counts) {
@@ -59,7 +63,7 @@ std::pair<std::int64_t, std::int64_t> largest_two(const std::vector<Unit>& units
 }  // namespace
 
 std::int64_t Reducer::staging_limit(const std::vector<Unit>& units, int world, bool frugal) {
-  const auto [largest, next] = largest_two(units, world, [](const Unit&) { return true; });
+  const auto [largest, next] = largest_two(units, world, is_any);
   if (!frugal) return 2 * largest;
   const auto is_alone = [](const Unit& unit) { return unit.slices.size() == 1; };
   std::int64_t limit = largest + largest_two(units, world, is_alone).second;
@@ -85,10 +89,7 @@ Reducer::Reducer(ShardedState& state, std::size_t num_params, bool frugal, Commu
       max_pending_(frugal ? 0 : 1),
       staging_limit_(staging_limit(state.units(), state.world(), frugal)) {
   // The largest first, so that every smaller unit can use it.
-  std::int64_t largest = 0;
-  for (const Unit& unit : state.units()) {
-    if (unit.trainable) largest = std::max(largest, gathered_bytes(unit, state.world()));
-  }
+  const std::int64_t largest = largest_two(state.units(), state.world(), is_any).first;
   if (frugal && largest > 0 && (state.placement().gradient_sharded || state.placement().fp32_gradient())) {
     staging_.release(staging_.acquire(largest, 0));
   }
