@@ -34,7 +34,9 @@ def manifest_of(folder):
     require(parts, "no manifest")
     require(hashlib.sha256(parts[2]).hexdigest() == parts[1].decode(), "another SHA-256 of the manifest")
     manifest = json.loads(parts[2])
-    require((manifest["format"], manifest["version"]) == ("zero.cpp checkpoint", 1), "another format or version")
+    require((manifest["format"], manifest["version"]) == ("zero.cpp checkpoint", 2), "another format or version")
+    config_sha256 = hashlib.sha256(manifest["config"].encode()).hexdigest()
+    require(manifest["config_sha256"] == config_sha256, "another SHA-256 of the configuration")
     require(manifest["states"][0] == "parameter", "the first state is not the parameter")
     return manifest
 

@@ -1,5 +1,7 @@
 #include "zero/checkpoint/load.h"
 
+#include <atomic>
+#include <cstdio>
 #include <map>
 #include <string>
 
@@ -127,6 +129,60 @@ TEST(LoadCheckpoint, AnyWorldStageTypeAndPlacementTakesWhatAnyOtherSaved) {
     RC_ASSERT(taken_by(elements(first), in_type(dtype_to, specs)) == elements(second));
   });
   EXPECT_TRUE(held);
+}
+
+// What reaches the kernel as reads.
+class CountedReads : public FileCalls {
+ public:
+  mutable std::atomic<std::int64_t> bytes{0};
+  ssize_t read(int fd, std::span<std::byte> into, std::int64_t offset) const override {
+    const ssize_t count = FileCalls::read(fd, into, offset);
+    bytes += std::max<ssize_t>(count, 0);
+    return count;
+  }
+};
+
+// Three units of 32 MiB a state, of which ranks have parts of several blocks (4 MiB), and a small one.
+std::vector<ParamSpec> large_specs() {
+  std::vector<ParamSpec> specs;
+  for (int i = 0; i < 3; ++i)
+    specs.push_back({.name = "h." + std::to_string(i) + ".weight", .shape = {2048, 4096}, .own_unit = true});
+  specs.push_back({.name = "ln_f.bias", .shape = {100}, .own_unit = true});
+  return specs;
+}
+
+TEST(LoadCheckpoint, EachRankReadsWhatItHoldsAndNoMoreThanTheBlocksAtItsEdges) {
+  const TemporaryFolder folder;
+  constexpr int kSavers = 2;
+  on_ranks(kSavers, [&](Communicator& comm) {
+    ScriptedModel model(comm, large_specs(), options_of({.world = kSavers}));
+    save_now(model.engine(), folder / "c");
+  });
+  const Manifest manifest = read_manifest(folder / "c");
+  const std::int64_t manifest_bytes = static_cast<std::int64_t>(std::filesystem::file_size(folder / "c/manifest.json"));
+  for (const int world : {1, 2, 3, 4}) {
+    std::atomic<std::int64_t> total{0};
+    on_ranks(world, [&](Communicator& comm) {
+      ScriptedModel model(comm, large_specs(), options_of({.world = world}));
+      const CountedReads calls;
+      load_checkpoint(model.engine(), folder / "c", calls);
+      const std::int64_t read = calls.bytes - manifest_bytes;
+      // A state of a unit is one range of elements, which lies in two files at most: two ends of each.
+      std::int64_t held = 0, ends = 0;
+      for (const Unit& unit : model.engine().units()) {
+        for (int state = 0; state < model.engine().num_saved_states(unit.index); ++state) {
+          held += model.engine().held(unit.index, state).numel * 4;
+          ends += 2 * kSavers;
+        }
+      }
+      EXPECT_GE(read, held / 100 * 99) << "the padding at the end of the last rank's is not read";
+      EXPECT_LE(read, held + ends * kSumBlockBytes);
+      total += read;
+    });
+    const double ratio = static_cast<double>(total) / static_cast<double>(manifest.size_bytes());
+    std::printf("%d ranks read %.2f times the bytes that %d saved\n", world, ratio, kSavers);
+    EXPECT_LE(ratio, 1.5);
+  }
 }
 
 TEST(LoadCheckpoint, ABf16RunTakesTheMasterOfAnFp32OneExactly) {

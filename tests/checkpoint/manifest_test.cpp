@@ -52,7 +52,10 @@ TEST(Manifest, ComesBackAsItWas) {
 }
 
 TEST(Manifest, IsJsonForEverybody) {
-  EXPECT_EQ(nlohmann::json::parse(to_text(example()))["manifest"]["format"], "zero.cpp checkpoint");
+  const auto manifest = nlohmann::json::parse(to_text(example()))["manifest"];
+  EXPECT_EQ(manifest["format"], "zero.cpp checkpoint");
+  const std::string config = manifest["config"];
+  EXPECT_EQ(manifest["config_sha256"], sha256_hex(std::as_bytes(std::span(config))));
 }
 
 TEST(Manifest, NoByteOfItCanChangeUnseen) {
@@ -74,13 +77,15 @@ TEST(Manifest, WhatDoesNotFitTogetherIsRefused) {
     EXPECT_NE(text.find(reason), std::string::npos) << reason << " in: " << text;
   };
   EXPECT_NO_THROW((void)parse_manifest(edited([](auto&) {}), "m"));
-  refused([](auto& m) { m["version"] = 2; }, "version 1");
+  refused([](auto& m) { m["version"] = 1; }, "version 2");
   refused([](auto& m) { m.erase("steps"); }, "has no \"steps\"");
   refused([](auto& m) { m["more"] = 1; }, "unknown \"more\"");
   refused([](auto& m) { m["steps"] = -1; }, "no whole number");
   refused([](auto& m) { m["steps"] = 1.5; }, "no whole number");
   refused([](auto& m) { m["block_bytes"] = 1024; }, "another size");
   refused([](auto& m) { m["run"]["step"] = 8; }, "no text");
+  refused([](auto& m) { m["config"] = "[model]\nname = \"mlp\"\n"; }, "not that of its configuration");
+  refused([](auto& m) { m["config_sha256"] = 1; }, "not that of its configuration");
   refused([](auto& m) { m["states"] = {"exp_avg"}; }, "first state");
   refused([](auto& m) { m["tensors"][1]["name"] = "wte"; }, "occurs twice");
   refused([](auto& m) { m["tensors"][0]["dtype"] = "F16"; }, "is saved as F16");

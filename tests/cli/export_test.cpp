@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "zero/base/sha256.h"
+
 #include "tests/transformers_python.h"
 #include "training_test.h"
 
@@ -60,6 +62,16 @@ TEST_F(Export, ADamagedCheckpointIsSaidAndTheOneBeforeIsExported) {
   EXPECT_EQ(exported.status, 0);
   EXPECT_NE(exported.errors.find("passed over"), std::string::npos) << exported.errors;
   EXPECT_NE(exported.output.find("step-00000004"), std::string::npos) << exported.output;
+}
+
+TEST_F(Export, CheckpointsSayWhichConfigurationTheyAreOf) {
+  report_of("", "run");
+  report_of("--optimizer.lr 0.001", "other");
+  const std::string config = folder_.read("run/config.toml");
+  const std::string sha256 = inspected("run")["checkpoints"][0]["config_sha256"];
+  EXPECT_EQ(sha256, sha256_hex(std::as_bytes(std::span(config))));
+  EXPECT_NE(inspected("other")["checkpoints"][0]["config_sha256"], sha256);
+  EXPECT_NE(folder_.zero("inspect run").output.find("configuration " + sha256.substr(0, 8)), std::string::npos);
 }
 
 TEST_F(Export, ShardsHaveAnIndex) {

@@ -43,8 +43,9 @@ BlockSums sums_of(std::span<const std::byte> whole) {
   return content;
 }
 
-BlocksInFlight::BlocksInFlight(const std::string& path, int file, const FileCalls& calls)
-    : memory_(allocate_host(kBlocks * static_cast<std::size_t>(kSumBlockBytes))),
+BlocksInFlight::BlocksInFlight(const std::string& path, int file, const FileCalls& calls, std::size_t num_blocks)
+    : num_blocks_(num_blocks),
+      memory_(allocate_host(num_blocks * static_cast<std::size_t>(kSumBlockBytes))),
       requests_(std::make_unique<ThreadQueue>(std::span(&file, 1), kDepth, calls),
                 {.folders = {path}, .depth = kDepth}) {}
 
@@ -120,7 +121,7 @@ void BlockFileWriter::write_block() {
 
 BlockSums BlockFileWriter::finish() {
   if (filled_ > 0) write_block();
-  for (std::size_t block = 0; block < BlocksInFlight::kBlocks; ++block) blocks_.wait(static_cast<std::int64_t>(block));
+  for (std::size_t block = 0; block < blocks_.size(); ++block) blocks_.wait(static_cast<std::int64_t>(block));
   ZERO_CHECK(written_ == content_.size_bytes, "{}: {} of {} bytes were appended", path_, written_, content_.size_bytes);
   check(calls_.resize(file_.get(), content_.size_bytes), "set the size");
   check(calls_.sync(file_.get()), "fsync");
@@ -179,8 +180,13 @@ std::string SourceFolder::read_text(const std::string& name, std::int64_t most_b
   return text;
 }
 
-BlockFileReader::BlockFileReader(const SourceFolder& folder, std::string name, BlockSums content)
-    : folder_(&folder), name_(std::move(name)), path_(folder.path_of(name_)), content_(std::move(content)) {
+BlockFileReader::BlockFileReader(const SourceFolder& folder, std::string name, BlockSums content,
+                                 std::size_t num_blocks)
+    : folder_(&folder),
+      name_(std::move(name)),
+      path_(folder.path_of(name_)),
+      content_(std::move(content)),
+      num_held_(num_blocks) {
   (void)open();
 }
 
@@ -194,7 +200,16 @@ FileDescriptor BlockFileReader::open() const {
 void BlockFileReader::start() {
   file_ = open();
   folder_->calls().set_direct(file_.get(), true);  // or through the page cache, where that is refused
-  blocks_ = std::make_unique<BlocksInFlight>(path_, file_.get(), folder_->calls());
+  blocks_ = std::make_unique<BlocksInFlight>(path_, file_.get(), folder_->calls(), num_held_);
+}
+
+void BlockFileReader::expect(std::int64_t offset, std::int64_t bytes, int run) {
+  ZERO_CHECK(offset >= 0 && offset + bytes <= content_.size_bytes, "{}: bytes {} to {}", path_, offset, offset + bytes);
+  runs_.resize(static_cast<std::size_t>(num_blocks()));
+  for (std::int64_t block = offset / kSumBlockBytes; block < num_sum_blocks(offset + bytes); ++block) {
+    int& of_block = runs_[static_cast<std::size_t>(block)];
+    if (of_block == 0) of_block = run;
+  }
 }
 
 void BlockFileReader::rest() {
@@ -239,8 +254,9 @@ std::span<const std::byte> BlockFileReader::read_block(std::int64_t block) {
   next_ = block + 1;
   const auto bytes = blocks_->memory(block).first(static_cast<std::size_t>(bytes_of(block)));
   // One place is what is handed out.
-  const auto ahead = static_cast<std::int64_t>(BlocksInFlight::kBlocks) - 1;
-  while (in_order && begun_ < std::min(num_blocks(), next_ + ahead)) begin(begun_++);
+  const auto ahead = static_cast<std::int64_t>(num_held_) - 1;
+  const bool goes_on = in_order || !runs_.empty();
+  while (goes_on && begun_ < std::min(num_blocks(), next_ + ahead) && run_of(begun_) == run_of(block)) begin(begun_++);
   if (block_sum(bytes) != content_.sums[static_cast<std::size_t>(block)])
     throw IoError(path_, "verify", 0,
                   fmt::format("its bytes {} to {} are not those that were saved", block * kSumBlockBytes,

@@ -54,9 +54,15 @@ BlockSums sums_of(std::span<const std::byte> whole);
 // Memory of some blocks, in turn, and the requests that move them.
 class BlocksInFlight {
  public:
-  static constexpr std::size_t kBlocks = 8;
+  static constexpr std::size_t kFewest = 2, kMost = 8;  // one that is filled or used, the others on their way
+  // As many as `bytes` hold, of these.
+  static constexpr std::size_t blocks_in(std::int64_t bytes) {
+    return std::clamp(static_cast<std::size_t>(bytes / kSumBlockBytes), kFewest, kMost);
+  }
 
-  BlocksInFlight(const std::string& path, int file, const FileCalls& calls);
+  BlocksInFlight(const std::string& path, int file, const FileCalls& calls, std::size_t num_blocks = kMost);
+
+  std::size_t size() const { return num_blocks_; }
 
   std::span<std::byte> memory(std::int64_t block) const;
   // Begins to move the first `bytes` of it, rounded up to whole pages.
@@ -66,10 +72,11 @@ class BlocksInFlight {
   void wait(std::int64_t block);
 
  private:
-  static std::size_t slot(std::int64_t block) { return static_cast<std::size_t>(block) % kBlocks; }
+  std::size_t slot(std::int64_t block) const { return static_cast<std::size_t>(block) % num_blocks_; }
 
+  std::size_t num_blocks_;
   Allocation memory_;
-  std::array<DiskRequests::Account, kBlocks> accounts_;
+  std::array<DiskRequests::Account, kMost> accounts_;
   DiskRequests requests_;  // last: it waits for what is under way
 };
 
@@ -116,12 +123,17 @@ class SourceFolder {
 
 class BlockFileReader {
  public:
-  // `folder` must outlive it. Throws IoError where it is no regular file of that size.
-  BlockFileReader(const SourceFolder& folder, std::string name, BlockSums content);
+  // `folder` must outlive it. `num_blocks`: those that are held at a time. Throws IoError where it is no regular file
+  // of that size.
+  BlockFileReader(const SourceFolder& folder, std::string name, BlockSums content,
+                  std::size_t num_blocks = BlocksInFlight::kMost);
 
   std::int64_t num_blocks() const { return num_sum_blocks(content_.size_bytes); }
   // Valid until the next call.
   [[nodiscard]] std::span<const std::byte> read_block(std::int64_t block);
+  // Bytes that will be wanted, in the run-th stretch (from 1 on, rising) that is read of this file before another's
+  // turn. Once any are said, nothing else is read ahead, and nothing of the next stretch.
+  void expect(std::int64_t offset, std::int64_t bytes, int run);
   // Closes the file until the next call, and gives back the memory that reading takes.
   void rest();
   const std::string& path() const { return path_; }
@@ -130,6 +142,7 @@ class BlockFileReader {
   FileDescriptor open() const;
   void start();
   void begin(std::int64_t block);
+  int run_of(std::int64_t block) const { return runs_.empty() ? 0 : runs_[static_cast<std::size_t>(block)]; }
   void read_end(std::int64_t block);
   std::int64_t bytes_of(std::int64_t block) const {
     return std::min(kSumBlockBytes, content_.size_bytes - block * kSumBlockBytes);
@@ -139,6 +152,8 @@ class BlockFileReader {
   std::string name_;
   std::string path_;
   BlockSums content_;
+  std::size_t num_held_;
+  std::vector<int> runs_;                   // by block, the first that wants it, 0: none; empty: all are of one
   FileDescriptor file_;                     // none while it rests
   std::unique_ptr<BlocksInFlight> blocks_;  // null while it rests
   std::int64_t next_ = 0;                   // block that was asked for last, and one

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@ namespace zero {
 namespace {
 
 constexpr std::int64_t kMostManifestBytes = std::int64_t{256} << 20;
+constexpr std::size_t kWidenedNumel = std::size_t{1} << 18;  // bf16 values that become fp32 at a time
 
 Manifest manifest_in(const SourceFolder& folder) {
   const std::string name(kManifestName);
@@ -24,14 +26,15 @@ Manifest read_manifest(const std::filesystem::path& folder, const FileCalls& cal
   return manifest_in(SourceFolder(folder, calls));
 }
 
-CheckpointReader::CheckpointReader(const std::filesystem::path& folder, const FileCalls& calls)
+CheckpointReader::CheckpointReader(const std::filesystem::path& folder, const FileCalls& calls,
+                                   std::int64_t memory_bytes)
     : path_(folder), folder_(std::make_unique<SourceFolder>(folder, calls)), manifest_(manifest_in(*folder_)) {
   pieces_.assign(manifest_.tensors.size(), std::vector<std::vector<Piece>>(manifest_.states.size()));
   for (const SavedFile& file : manifest_.files) {
     for (const SavedSlice& slice : file.slices)
       pieces_[static_cast<std::size_t>(slice.tensor)][static_cast<std::size_t>(slice.state)].push_back(
           {slice.begin, slice.numel, slice.offset, files_.size()});
-    files_.emplace_back(*folder_, file.name, file.content);
+    files_.emplace_back(*folder_, file.name, file.content, BlocksInFlight::blocks_in(memory_bytes));
   }
   for (auto& states : pieces_)
     for (auto& pieces : states) std::ranges::sort(pieces, {}, &Piece::begin);
@@ -61,15 +64,38 @@ void CheckpointReader::read_bytes(std::size_t file, std::int64_t offset, std::sp
   }
 }
 
-void CheckpointReader::read(int tensor, int state, std::int64_t begin, std::span<float> out) {
+std::vector<CheckpointReader::Piece>::const_iterator CheckpointReader::piece_of(int tensor, int state,
+                                                                                std::int64_t element) const {
   const auto& pieces = pieces_[static_cast<std::size_t>(tensor)][static_cast<std::size_t>(state)];
+  const auto piece = std::ranges::upper_bound(pieces, element, {}, [](const Piece& p) { return p.begin + p.numel; });
+  ZERO_CHECK(piece != pieces.end() && piece->begin <= element, "element {} is beyond tensor {}", element, tensor);
+  return piece;
+}
+
+std::int64_t CheckpointReader::element_bytes(int tensor, int state) const {
   const bool bf16 = state == 0 && manifest_.tensors[static_cast<std::size_t>(tensor)].dtype == DType::kBFloat16;
+  return bf16 ? 2 : 4;
+}
+
+void CheckpointReader::expect(int tensor, int state, std::int64_t begin, std::int64_t numel) {
+  const std::int64_t size = element_bytes(tensor, state), end = begin + numel;
+  while (begin < end) {
+    const auto piece = piece_of(tensor, state, begin);
+    const std::int64_t skip = begin - piece->begin, count = std::min(end - begin, piece->numel - skip);
+    if (std::exchange(expected_file_, piece->file) != piece->file) ++expected_run_;
+    files_[piece->file].expect(piece->offset + skip * size, count * size, expected_run_);
+    begin += count;
+  }
+}
+
+void CheckpointReader::read(int tensor, int state, std::int64_t begin, std::span<float> out) {
+  const bool bf16 = element_bytes(tensor, state) == 2;
   std::vector<BFloat16Bits> bits;
-  auto piece = std::ranges::upper_bound(pieces, begin, {}, [](const Piece& p) { return p.begin + p.numel; });
   while (!out.empty()) {
-    ZERO_CHECK(piece != pieces.end() && piece->begin <= begin, "elements beyond tensor {}", tensor);
+    const auto piece = piece_of(tensor, state, begin);
     const std::int64_t skip = begin - piece->begin;
-    const std::span<float> part = out.first(std::min(out.size(), static_cast<std::size_t>(piece->numel - skip)));
+    std::span<float> part = out.first(std::min(out.size(), static_cast<std::size_t>(piece->numel - skip)));
+    if (bf16) part = part.first(std::min(part.size(), kWidenedNumel));
     if (bf16) {
       bits.resize(part.size());
       read_bytes(piece->file, piece->offset + skip * 2, std::as_writable_bytes(std::span(bits)));
@@ -79,7 +105,6 @@ void CheckpointReader::read(int tensor, int state, std::int64_t begin, std::span
     }
     begin += std::ssize(part);
     out = out.subspan(part.size());
-    ++piece;
   }
 }
 

@@ -3,8 +3,9 @@
 //   CheckpointReader reader("runs/x/checkpoints/step-00000500");
 //   reader.read(/*tensor=*/0, /*state=*/0, /*begin=*/128, values);     // 128 elements on, as fp32
 //   reader.verify();                                                   // every byte of every file
+//   reader.expect(0, 0, 128, 4096);                                    // before: then nothing else is read ahead
 //
-// Every byte that is handed out has been compared with its sum. Holds some blocks of 4 MiB of one file: reading on
+// Every byte that is handed out has been compared with its sum. Holds 2 to 8 blocks of 4 MiB of one file: reading on
 // where the last read ended costs each block once, and finds it read ahead. Local; not thread-safe. Throws IoError:
 // error_number() 0 where it is damaged.
 #pragma once
@@ -22,13 +23,17 @@ namespace zero {
 
 class CheckpointReader {
  public:
-  explicit CheckpointReader(const std::filesystem::path& folder, const FileCalls& calls = FileCalls::kernel());
+  // `memory_bytes`: of the blocks that are held, as BlocksInFlight::blocks_in() counts them.
+  explicit CheckpointReader(const std::filesystem::path& folder, const FileCalls& calls = FileCalls::kernel(),
+                            std::int64_t memory_bytes = std::int64_t{1} << 30);
 
   const Manifest& manifest() const { return manifest_; }
   const std::filesystem::path& path() const { return path_; }
   int find(std::string_view name) const;  // the tensor's number; -1: none of that name
 
   void read(int tensor, int state, std::int64_t begin, std::span<float> out);
+  // Elements that will be read, in the order in which they will be. Without any, whatever follows is read ahead.
+  void expect(int tensor, int state, std::int64_t begin, std::int64_t numel);
   std::vector<Extra> read_extras(int rank);
   void verify();
 
@@ -37,6 +42,8 @@ class CheckpointReader {
     std::int64_t begin, numel, offset;
     std::size_t file;
   };
+  std::vector<Piece>::const_iterator piece_of(int tensor, int state, std::int64_t element) const;
+  std::int64_t element_bytes(int tensor, int state) const;
   void read_bytes(std::size_t file, std::int64_t offset, std::span<std::byte> out);
 
   std::filesystem::path path_;
@@ -44,6 +51,8 @@ class CheckpointReader {
   Manifest manifest_;
   std::vector<BlockFileReader> files_;
   std::vector<std::vector<std::vector<Piece>>> pieces_;  // by tensor and state, rising
+  std::size_t expected_file_ = 0;                        // that was named last
+  int expected_run_ = 1;                                 // rises whenever another file is
   std::size_t held_file_ = 0;
   std::int64_t held_block_ = -1;
   std::span<const std::byte> held_;

@@ -40,6 +40,27 @@ void require_same_model(const CheckpointReader& reader, const Engine& engine) {
                                fmt::join(states, ", ")));
 }
 
+// What this rank holds, and nothing else, is read ahead.
+void expect_held(CheckpointReader& reader, const std::vector<int>& tensors, const Engine& engine) {
+  for (const Unit& unit : engine.units()) {
+    for (int state = 0; state < engine.num_saved_states(unit.index); ++state) {
+      const Shard held = engine.held(unit.index, state);
+      for (const Slice& slice : unit.slices) {
+        const SlicePart part = overlap(slice, held);
+        if (part.numel > 0)
+          reader.expect(tensors[static_cast<std::size_t>(slice.param)], state, part.offset - slice.offset, part.numel);
+      }
+    }
+  }
+}
+
+// As a checkpoint has it: what is held of its files at a time is no more.
+std::int64_t largest_unit_bytes(const Engine& engine) {
+  std::int64_t numel = 0;
+  for (const Unit& unit : engine.units()) numel = std::max(numel, unit.numel);
+  return numel * static_cast<std::int64_t>(sizeof(float));
+}
+
 void fill(CheckpointReader& reader, const std::vector<int>& tensors, const Unit& unit, int state, std::int64_t first,
           std::span<float> out) {
   std::ranges::fill(out, 0.0F);  // gaps and padding
@@ -60,10 +81,11 @@ LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& fo
   std::optional<CheckpointReader> reader;
   std::vector<int> tensors;
   require_same_outcome(comm, folder.string(), [&] {
-    reader.emplace(folder, calls);
+    reader.emplace(folder, calls, largest_unit_bytes(engine));
     require_same_model(*reader, engine);
     for (const ParamSpec& spec : engine.specs()) tensors.push_back(reader->find(spec.name));
     on.check(reader->manifest());
+    expect_held(*reader, tensors, engine);
   });
   on.begin();
   LoadedCheckpoint loaded;

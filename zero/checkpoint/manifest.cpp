@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kFormat = "zero.cpp checkpoint";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr std::size_t kMaxDimensions = 16;
 constexpr std::size_t kMostStates = 8;
 // A manifest is kHead, 64 digits, kMiddle, what they are the SHA-256 of, kTail: all of it is vouched for, and JSON.
@@ -201,6 +201,10 @@ std::int64_t Manifest::size_bytes() const {
   return bytes;
 }
 
+std::string Manifest::config_sha256() const {
+  return sha256_hex(std::as_bytes(std::span(config)));
+}
+
 std::string to_text(const Manifest& manifest) {
   Json tensors = Json::array(), files = Json::array();
   for (const SavedTensor& tensor : manifest.tensors) tensors.push_back(json_of(tensor));
@@ -215,6 +219,7 @@ std::string to_text(const Manifest& manifest) {
                      {"delayed", manifest.delayed},
                      {"run", manifest.run},
                      {"config", manifest.config},
+                     {"config_sha256", manifest.config_sha256()},
                      {"tensors", std::move(tensors)},
                      {"files", std::move(files)}};
   const std::string text = json.dump();
@@ -234,7 +239,7 @@ Manifest parse_manifest(std::string_view text, std::string_view path) {
     refuse_json(path, fmt::format("is not of format \"{}\", version {}", kFormat, kVersion));
   require_keys(json,
                {"format", "version", "block_bytes", "states", "steps", "skipped", "skipped_in_a_row", "delayed", "run",
-                "config", "tensors", "files"},
+                "config", "config_sha256", "tensors", "files"},
                path);
   if (json["block_bytes"] != kSumBlockBytes) refuse_json(path, "its sums are of blocks of another size");
   Manifest manifest{.steps = natural(json["steps"], "steps", path),
@@ -242,6 +247,8 @@ Manifest parse_manifest(std::string_view text, std::string_view path) {
                     .skipped_in_a_row = natural(json["skipped_in_a_row"], "skipped_in_a_row", path),
                     .delayed = natural(json["delayed"], "delayed", path),
                     .config = text_of(json["config"], "config", path)};
+  if (json["config_sha256"] != manifest.config_sha256())
+    refuse_json(path, "\"config_sha256\" is not that of its configuration");
   for (const Json& state : array_of(json["states"], "states", path))
     manifest.states.push_back(text_of(state, "a state", path));
   if (!json["run"].is_object()) refuse_json(path, "\"run\" is no object");

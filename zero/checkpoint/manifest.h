@@ -69,11 +69,12 @@ struct Manifest {
   std::int64_t skipped_in_a_row = 0;
   std::int64_t delayed = 0;                // updates that came a step late
   std::map<std::string, std::string> run;  // what the run says of itself: "step", "samples" ...
-  std::string config;                      // TOML; empty: none
+  std::string config;                      // TOML; empty: none. Its SHA-256 stands beside it in the file
   std::vector<SavedTensor> tensors;
   std::vector<SavedFile> files;  // by rank
 
-  std::int64_t size_bytes() const;  // of the files
+  std::int64_t size_bytes() const;    // of the files
+  std::string config_sha256() const;  // 64 digits: two checkpoints of one configuration have the same
   bool operator==(const Manifest&) const = default;
 };
 

@@ -48,7 +48,7 @@ void ask_until(const std::function<bool()>& done) {
 
 // The memory of a BlockFileWriter.
 Charge charge_blocks(Ledger& ledger) {
-  return {ledger, Tier::kHost, MemoryTag::kStaging, std::int64_t{BlocksInFlight::kBlocks} * kSumBlockBytes};
+  return {ledger, Tier::kHost, MemoryTag::kStaging, std::int64_t{BlocksInFlight::kMost} * kSumBlockBytes};
 }
 
 // What somebody else put there is not ours to replace.

@@ -43,8 +43,10 @@ Description describe_checkpoint(const fs::path& folder, bool verify) {
   const std::string state = !health.damage.empty() ? "DAMAGED: " + health.damage
                             : verify               ? "every byte verified"
                                                    : "sizes and manifest are right";
-  out.text = fmt::format("{}: step {}, {} in {} files, {}\n", folder.string(), text_of(manifest.run, "step"),
-                         format_bytes(manifest.size_bytes()), manifest.files.size(), state);
+  const std::string config_sha256 = manifest.config_sha256();
+  const std::string config = manifest.config.empty() ? "" : fmt::format(", configuration {:.8}", config_sha256);
+  out.text = fmt::format("{}: step {}, {} in {} files{}, {}\n", folder.string(), text_of(manifest.run, "step"),
+                         format_bytes(manifest.size_bytes()), manifest.files.size(), config, state);
   out.json["damage"] = health.damage;
   out.json["verified"] = verify;
   out.json["step"] = text_of(manifest.run, "step");
@@ -52,6 +54,7 @@ Description describe_checkpoint(const fs::path& folder, bool verify) {
   out.json["ranks"] = manifest.files.size();
   out.json["tensors"] = manifest.tensors.size();
   out.json["states"] = manifest.states;
+  out.json["config_sha256"] = config_sha256;
   return out;
 }
 

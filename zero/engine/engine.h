@@ -79,6 +79,7 @@ class Engine final : private UnitPins {
   // states lie ends it, as everywhere.
   void read_shard(int unit, int state, const ShardedState::ReadVisit& visit);
   void write_held(int unit, int state, const ShardedState::WriteFill& fill);
+  Shard held(int unit, int state) const { return state_.held(unit, state); }
   EngineProgress progress() const;
   void set_progress(const EngineProgress& progress);
   Ledger& ledger() { return ledger_; }

@@ -134,6 +134,11 @@ Shard ShardedState::held_parameter(int unit) const {
   return placement_.parameter_sharded ? shard(unit) : Shard{0, padded_numel(this->unit(unit), world_)};
 }
 
+Shard ShardedState::held(int unit, int state) const {
+  const Shard updated = update_range(unit), parameter = held_parameter(unit);
+  return state > 0 || updated.numel > parameter.numel ? updated : parameter;
+}
+
 std::byte* ShardedState::whole_parameter(int unit) const {
   return placement_.parameter_sharded ? nullptr : parameter_.on_device(unit);
 }

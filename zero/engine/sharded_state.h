@@ -106,6 +106,8 @@ class ShardedState {
   // some of it perhaps twice; elements beyond the unit must be filled with zeros. Ends with everything where it lies.
   using WriteFill = std::function<void(std::int64_t first, std::span<float> elements)>;
   void write_held(int unit, int state, const WriteFill& fill);
+  // What it asks for, of the unit's padded range.
+  Shard held(int unit, int state) const;
 
   // Calls visit(elements) for all of a unit that every rank holds alike, piece by piece: the parameters where they are
   // whole, then master and moments where those are; no padding. Never called where everything is sharded.
