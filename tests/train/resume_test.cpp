@@ -95,6 +95,19 @@ class ResumeTest : public testing::Test {
   std::string out_;
 };
 
+TEST_F(ResumeTest, SavesThatTrainingWillWaitForAreSaidBeforeItBegins) {
+  TrainJob large = job(1, 0);
+  large.model = {.name = "gpt2", .layers = 1, .width = 512, .heads = 2, .context = 16};
+  large.overwrite = true;
+  large.checkpoint = {.every_seconds = 1e-6};
+  const std::string note = "training waits for saves";
+  run(large, 2);
+  EXPECT_LT(out_.find(note), out_.find("step 1 ")) << out_;
+  large.checkpoint = {.every_seconds = 3600};
+  run(large, 2);
+  EXPECT_EQ(out_.find(note), std::string::npos) << out_;
+}
+
 TEST_F(ResumeTest, AKilledRunEndsAsIfItHadNotBeen) {
   for (int stage = 0; stage <= 3; ++stage) {
     TrainJob whole = job(8, 2);

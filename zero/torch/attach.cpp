@@ -67,6 +67,9 @@ std::unique_ptr<CheckpointSave> Attachment::begin_save(const std::filesystem::pa
 LoadedCheckpoint Attachment::load(const std::filesystem::path& path, const FileCalls& calls) {
   return impl_->load(path, calls);
 }
+bool Attachment::has_room_to_copy(std::int64_t bytes) {
+  return impl_->has_room_to_copy(bytes);
+}
 bool Attachment::keep(KeptCheckpoints& kept, std::int64_t step, SaveContents contents) {
   return impl_->keep(kept, step, std::move(contents));
 }

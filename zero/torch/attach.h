@@ -131,6 +131,8 @@ class Attachment {
   void save(const std::filesystem::path& path);
   std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents,
                                              SaveMode mode = SaveMode::kAsync);
+  // Whether an asynchronous save of `bytes` a rank would find memory to copy them into, as things are now.
+  bool has_room_to_copy(std::int64_t bytes);
   LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls = FileCalls::kernel());
   // Collective; between steps. The same in memory that the launcher holds: see KeptCheckpoints::save().
   [[nodiscard]] bool keep(KeptCheckpoints& kept, std::int64_t step, SaveContents contents);

@@ -125,6 +125,15 @@ void RunCheckpoints::require_room(const CheckpointPolicy& options, const std::fi
                     format_bytes(free_bytes), options.keep, format_bytes(bytes)));
 }
 
+void RunCheckpoints::expect_room_to_copy(Attachment& engine, std::int64_t bytes) {
+  if (options_.on() && options_.async && !engine.has_room_to_copy(bytes)) say_not_copied();
+}
+
+void RunCheckpoints::say_not_copied() {
+  if (!std::exchange(said_not_copied_, true))
+    say_("note: there is no memory for a copy of all states: training waits while checkpoints are written");
+}
+
 // The newest first; of one step the copy in memory comes first.
 std::vector<RunCheckpoints::Saved> RunCheckpoints::saved() {
   std::vector<Saved> all;
@@ -231,8 +240,7 @@ void RunCheckpoints::begin(Attachment& engine, const RunState& state, std::strin
     if (comm_.rank() == 0) ZERO_LOG(error, "step {} is not saved: {}", state.step, error.what());
     return;
   }
-  if (mode == SaveMode::kAsync && options_.async && !save_->copied() && !std::exchange(said_not_copied_, true))
-    say_("note: there is no memory for a copy of all states: training waits while checkpoints are written");
+  if (mode == SaveMode::kAsync && options_.async && !save_->copied()) say_not_copied();
   if (!save_->copied()) finish();  // it is written: nothing is gained by waiting for the end of a step
 }
 

@@ -66,6 +66,9 @@ class RunCheckpoints {
   static void require_room(const CheckpointPolicy& options, const std::filesystem::path& folder, std::int64_t bytes,
                            const Say& say);
 
+  // Says, before training, where asynchronous saves of `bytes` a rank would have no memory to copy into.
+  void expect_room_to_copy(Attachment& engine, std::int64_t bytes);
+
   // The steps of what is there, on disk or in memory, as rank 0 sees it, the newest first.
   std::vector<std::int64_t> steps();
   // Loads the newest that is whole, of steps up to `newest`; each that is not is named and passed over. Empty: there is
@@ -93,6 +96,7 @@ class RunCheckpoints {
   std::vector<Saved> saved();
   SaveContents contents_of(const RunState& state, std::string config) const;
   Resumed load(Attachment& engine, const Saved& saved);
+  void say_not_copied();
   void settle(const std::function<bool(CheckpointSave&)>& advance);
 
   CheckpointPolicy options_;

@@ -36,6 +36,7 @@
 #include "zero/train/run_lock.h"
 #include "zero/train/run_log.h"
 #include "zero/train/same_configuration.h"
+#include "zero/train/save_pace.h"
 #include "zero/train/weights.h"
 
 namespace zero {
@@ -85,6 +86,7 @@ class Trainer {
       return {.was_done = true};
     }
     prepare();
+    expect_saves();
     const int signal = run_steps();
     if (signal != 0) {
       const bool saved = save_before_stop();
@@ -153,8 +155,8 @@ class Trainer {
     if (!resumes()) folder_.require_free(job_.overwrite || begun_by_us_ || cut_short_);
     if (cut_short_)
       progress_.line("a run of this configuration ended here before its first checkpoint: it begins again");
-    RunCheckpoints::require_room(job_.checkpoint, folder_.checkpoints().path(),
-                                 checkpoint_bytes(task_->module(), job_.attach),
+    checkpoint_bytes_ = checkpoint_bytes(task_->module(), job_.attach);
+    RunCheckpoints::require_room(job_.checkpoint, folder_.checkpoints().path(), checkpoint_bytes_,
                                  [this](const std::string& line) { progress_.line(line); });
     if (job_.checkpoint.memory_every > 0 && !checkpoints_.has_keeper())
       progress_.line("note: no copies are kept in memory: these ranks were not started by zero launch or -n");
@@ -198,6 +200,21 @@ class Trainer {
     const std::string changed = changed_keys(resumed.manifest.config, job_.config_text);
     progress_.line(fmt::format("  from the configuration: everything else, {}{}",
                                changed.empty() ? "as it was then" : "of which changed:", changed));
+  }
+
+  // Whether training will wait for saves, said while that can be changed.
+  void expect_saves() {
+    if (!job_.checkpoint.on()) return;
+    checkpoints_.expect_room_to_copy(*engine_, checkpoint_bytes_ / world_.size());
+    const double save_seconds = estimate_save_seconds(world_.communicator(), folder_.path(), checkpoint_bytes_);
+    if (save_seconds == 0) return;
+    double step_seconds = 0;  // at least
+    if (job_.checkpoint.every_steps > 0) {
+      const double flops = task_->flops_per_sample() * static_cast<double>(job_.train.batch * job_.train.accumulate);
+      step_seconds = flops / probe_matmul_flops();
+    }
+    const std::string note = pace_note(job_.checkpoint, checkpoint_bytes_, save_seconds, step_seconds);
+    if (!note.empty()) progress_.line(note);
   }
 
   // Where the run stands; every step must have been exchanged.
@@ -438,6 +455,7 @@ class Trainer {
   MeasuredSteps profile_;
   std::string machine_;  // identity, for the rates
   bool probed_ = false;
+  std::int64_t checkpoint_bytes_ = 0;  // of all ranks
   EngineReport last_report_;
   bool begun_by_us_ = false;               // by an earlier attempt of the launch that this one is of
   bool cut_short_ = false;                 // before its first checkpoint, an earlier run of this configuration

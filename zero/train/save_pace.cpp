@@ -1,0 +1,67 @@
+#include "zero/train/save_pace.h"
+
+#include <algorithm>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include "zero/base/bytes.h"
+#include "zero/base/clock.h"
+#include "zero/base/random_bytes.h"
+#include "zero/checkpoint/block_file.h"
+#include "zero/checkpoint/same_outcome.h"
+#include "zero/comm/collectives.h"
+#include "zero/memory/host_memory.h"
+
+namespace zero {
+namespace {
+
+// A file without a name: nothing is left, however this ends.
+class Unnamed final : public FileCalls {
+ public:
+  int open(const std::string& folder, int /*flags*/) const override {
+    return FileCalls::open(folder, O_RDWR | O_TMPFILE);
+  }
+};
+
+// Seconds for kLeastBytes, written as a save does.
+double probe(const std::filesystem::path& folder) {
+  static const Unnamed calls;  // threads may outlive the writer
+  const Allocation memory = allocate_host(static_cast<std::size_t>(kSumBlockBytes));
+  fill_with_random_bytes(memory.bytes());  // zeros are written faster, by disks that look for them
+  const double begin = monotonic_seconds();
+  BlockFileWriter writer(folder.string(), kLeastBytes, calls);
+  for (std::int64_t done = 0; done < kLeastBytes; done += kSumBlockBytes) writer.append(memory.bytes());
+  (void)writer.finish();
+  return monotonic_seconds() - begin;
+}
+
+}  // namespace
+
+double estimate_save_seconds(Communicator& comm, const std::filesystem::path& folder, std::int64_t bytes) {
+  const std::int64_t of_a_rank = bytes / comm.world();
+  if (of_a_rank < kLeastBytes) return 0;
+  comm.barrier({.control = true}).wait();  // the folder is there, and all begin at once
+  std::int64_t microseconds = -1;
+  const std::string unknown = failure_of([&] { microseconds = static_cast<std::int64_t>(1e6 * probe(folder)); });
+  const auto of_ranks = all_gather_value(comm, microseconds);
+  if (std::ranges::min(of_ranks) < 0) return 0;
+  return 1e-6 * static_cast<double>(std::ranges::max(of_ranks)) * static_cast<double>(of_a_rank) /
+         static_cast<double>(kLeastBytes);
+}
+
+std::string pace_note(const CheckpointPolicy& policy, std::int64_t bytes, double save_seconds, double step_seconds) {
+  if (save_seconds <= 0 || !policy.on()) return "";
+  const bool by_steps = policy.every_steps > 0;
+  const double between = by_steps ? static_cast<double>(policy.every_steps) * step_seconds : policy.every_seconds;
+  if (save_seconds <= between) return "";
+  const std::string interval = by_steps
+                                   ? fmt::format("{} steps may take no more than {:.1f} s", policy.every_steps, between)
+                                   : fmt::format("the next is due after {:.1f} s", between);
+  return fmt::format(
+      "note: a checkpoint of {} takes about {:.1f} s to write here, and {}: training waits for saves; "
+      "a larger checkpoint.every makes them fewer",
+      format_bytes(bytes), save_seconds, interval);
+}
+
+}  // namespace zero
