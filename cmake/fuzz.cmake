@@ -20,7 +20,7 @@ endif()
 enable_testing()
 add_custom_target(fuzzers)
 set(fuzz_base zero/base/error.cpp zero/base/check.cpp zero/base/bytes.cpp)
-set(fuzz_file zero/base/file.cpp zero/base/mapped_file.cpp)
+set(fuzz_file zero/base/file.cpp zero/base/input_file.cpp)
 
 function(zero_fuzzer name)
   cmake_parse_arguments(arg "" "" "SOURCES;LIBS" ${ARGN})

@@ -1,9 +1,11 @@
 #include "zero/data/token_stream.h"
 
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "zero/base/error.h"
 
@@ -15,7 +17,8 @@ namespace zero {
 namespace {
 
 TokenLayout layout_of(std::string_view file, TokenKind kind = TokenKind::kTokens) {
-  return parse_token_layout(std::as_bytes(std::span(file)), kind, "data.path", "train.bin");
+  return parse_token_layout(std::as_bytes(std::span(file.substr(0, kTokenHeadBytes))), std::ssize(file), kind,
+                            "data.path", "train.bin");
 }
 
 std::string refusal(std::string_view file, TokenKind kind = TokenKind::kTokens) {
@@ -75,6 +78,50 @@ TEST(TokenStream, ReadsAnyPart) {
   stream.read(5, {});
   EXPECT_THROW(stream.read(4, part), InternalError);
   EXPECT_THROW(stream.read(-1, part), InternalError);
+}
+
+// More than is read at a time, from places that are no multiple of it.
+TEST(TokenStream, ReadsAnyLength) {
+  const TemporaryFolder folder;
+  std::vector<std::int64_t> tokens(100'000);
+  std::iota(tokens.begin(), tokens.end(), 7);
+  const TokenStream stream(
+      folder.write("train.bin", llmc_header(20240801, 7, 100'000) + raw_tokens<std::uint32_t>(tokens)),
+      TokenKind::kTokens);
+  EXPECT_EQ(all_of(stream), tokens);
+  std::vector<std::int64_t> part(50'001);
+  stream.read(49'999, part);
+  EXPECT_EQ(part, std::vector<std::int64_t>(tokens.begin() + 49'999, tokens.end()));
+}
+
+TEST(TokenStream, AFileThatBecomesShorterIsAnErrorWithBothSizes) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("train.bin", llmc_header(20240520, 1, 4) + raw_tokens<std::uint16_t>({1, 2, 3, 4}));
+  const TokenStream stream(path, TokenKind::kTokens);
+  ASSERT_EQ(::truncate(path.c_str(), 1024 + 4), 0);
+  std::vector<std::int64_t> part(2);
+  stream.read(0, part);
+  EXPECT_EQ(part, (std::vector<std::int64_t>{1, 2}));
+  const std::string message = message_of<IoError>([&] { stream.read(1, part); });
+  EXPECT_TRUE(says(message, path.string() + ": read of 2 bytes at 1028: "));
+  EXPECT_TRUE(says(message, "it ended after 1028 bytes; it had 1032 when it was opened"));
+}
+
+TEST(TokenStream, WhatIsAddedToItsFileIsNotRead) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("train.bin", raw_tokens<std::uint16_t>({1, 2}));
+  const TokenStream stream(path, TokenKind::kTokens);
+  ASSERT_EQ(::truncate(path.c_str(), 1000), 0);
+  EXPECT_EQ(all_of(stream), (std::vector<std::int64_t>{1, 2}));
+}
+
+TEST(TokenLayout, IsSeenFromTheHeadOfAFileOfAnySize) {
+  const std::string head = llmc_header(20240520, 1, 2'000'000'000);
+  const auto bytes = std::as_bytes(std::span(head));
+  EXPECT_EQ(parse_token_layout(bytes, 4'000'001'024, TokenKind::kTokens, "data.path", "train.bin").num_tokens,
+            2'000'000'000);
+  EXPECT_THROW(parse_token_layout(bytes.first(1000), 4'000'001'024, TokenKind::kTokens, "data.path", "train.bin"),
+               InternalError);
 }
 
 TEST(TokenLayout, AnEmptyFileIsRefused) {

@@ -1,4 +1,6 @@
-// Any bytes as a file of tokens: refused by a ConfigError, or every token the layout promises can be read.
+// Any bytes as a file of tokens: refused by a ConfigError after a look at its head alone, or every token the layout
+// promises can be read.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -10,13 +12,15 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace zero;
   const auto file = std::as_bytes(std::span(data, size));
+  // Memory of its own: to look further is an error that the sanitizer sees.
+  const std::vector<std::byte> head(file.begin(), file.begin() + std::min(std::ssize(file), kTokenHeadBytes));
   for (const TokenKind kind : {TokenKind::kText, TokenKind::kTokens}) {
     try {
-      const TokenLayout layout = parse_token_layout(file, kind, "data.path", "fuzz");
-      const auto needed = layout.data_begin + static_cast<std::size_t>(layout.num_tokens) * layout.token_bytes;
-      if (layout.num_tokens < 0 || needed != size) std::abort();
+      const TokenLayout layout = parse_token_layout(head, std::ssize(file), kind, "data.path", "fuzz");
+      const auto needed = layout.data_begin + layout.num_tokens * static_cast<std::int64_t>(layout.token_bytes);
+      if (layout.num_tokens < 0 || needed != std::ssize(file)) std::abort();
       std::vector<std::int64_t> tokens(static_cast<std::size_t>(layout.num_tokens));
-      read_tokens(file, layout, 0, tokens);
+      widen_tokens(file.subspan(static_cast<std::size_t>(layout.data_begin)), layout.token_bytes, tokens);
       for (const std::int64_t token : tokens)
         if (token < 0 || token >= std::int64_t{1} << (8 * layout.token_bytes)) std::abort();
     } catch (const ConfigError&) {

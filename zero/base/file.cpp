@@ -76,7 +76,7 @@ void require_input_file(std::string_view key, const std::filesystem::path& path)
   }
   if (S_ISDIR(info.st_mode)) refuse("is a folder", "Give the path of a file in it.");
   if (!S_ISREG(info.st_mode))
-    refuse("is not a regular file", "Pipes and devices cannot be mapped; save the contents to a file first.");
+    refuse("is not a regular file", "Pipes and devices cannot be read twice; save the contents to a file first.");
   if (::access(path.c_str(), R_OK) != 0)
     refuse("may not be read by this user", fmt::format("chmod +r '{}', or run as its owner.", path.native()));
 }

@@ -8,7 +8,7 @@
 
 #include "zero/base/error.h"
 #include "zero/base/file.h"
-#include "zero/base/mapped_file.h"
+#include "zero/base/input_file.h"
 
 namespace zero {
 namespace {
@@ -105,8 +105,7 @@ CsvTable parse_csv(std::string_view text, std::string_view key, std::string_view
 
 CsvTable read_csv(const std::filesystem::path& path, std::string_view key) {
   require_input_file(key, path);
-  const MappedFile file(path);
-  return parse_csv({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, key, path.native());
+  return parse_csv(InputFile(path).read_all(), key, path.native());
 }
 
 }  // namespace zero

@@ -4,7 +4,7 @@
 //   2.0, 3, 6.1               spaces around a number are ignored, as are empty lines, \r and a byte order mark
 //
 // Strict otherwise: each field is one finite decimal number, every line has as many as the first, and there are two
-// columns or more. ConfigError(key, "path:line") names line and column. Local.
+// columns or more. ConfigError(key, "path:line") names line and column; IoError where the file cannot be read. Local.
 #pragma once
 
 #include <cstdint>

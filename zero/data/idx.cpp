@@ -1,12 +1,13 @@
 #include "zero/data/idx.h"
 
 #include <cstring>
+#include <string>
 
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
 #include "zero/base/file.h"
-#include "zero/base/mapped_file.h"
+#include "zero/base/input_file.h"
 #include "zero/data/gzip.h"
 
 namespace zero {
@@ -59,8 +60,8 @@ IdxArray parse_idx(std::span<const std::byte> file, int num_dimensions, std::str
 
 IdxArray read_idx(const std::filesystem::path& path, int num_dimensions, std::string_view key) {
   require_input_file(key, path);
-  const MappedFile file(path);
-  return parse_idx(file.bytes(), num_dimensions, key, path.native());
+  const std::string file = InputFile(path).read_all();
+  return parse_idx(std::as_bytes(std::span(file)), num_dimensions, key, path.native());
 }
 
 }  // namespace zero

@@ -2,8 +2,9 @@
 //
 //   00 00 08 D | D sizes of u32 | product(sizes) bytes, C order        08: unsigned bytes, the only type read here
 //
-// Compressed by gzip or not. Sizes are multiplied with overflow checks and compared with the file before memory is
-// taken. ConfigError(key, path) for anything else. Local.
+// Compressed by gzip or not. The file is read whole; its sizes are multiplied with overflow checks and compared with it
+// before memory is taken for the values. ConfigError(key, path) for anything else; IoError where the file cannot be
+// read. Local.
 #pragma once
 
 #include <cstddef>

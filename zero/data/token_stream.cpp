@@ -1,5 +1,6 @@
 #include "zero/data/token_stream.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -12,7 +13,8 @@
 namespace zero {
 namespace {
 
-constexpr std::size_t kHeaderBytes = 1024;
+constexpr std::int64_t kHeaderBytes = kTokenHeadBytes;  // of llm.c
+constexpr std::size_t kBlockBytes = 65536;              // read at a time; whole tokens of every size
 
 struct LlmcFormat {
   std::int32_t magic;
@@ -44,10 +46,17 @@ constexpr std::array<Stranger, 10> kStrangers = {{
     {"PK\x03\x04"sv, "a zip archive"},
 }};
 
-std::int32_t header_word(std::span<const std::byte> file, std::size_t index) {
+std::int32_t header_word(std::span<const std::byte> head, std::size_t index) {
   std::int32_t word;
-  std::memcpy(&word, file.data() + index * sizeof(word), sizeof(word));
+  std::memcpy(&word, head.data() + index * sizeof(word), sizeof(word));
   return word;
+}
+
+TokenLayout layout_of(const InputFile& file, TokenKind kind, std::string_view key) {
+  std::array<std::byte, kTokenHeadBytes> block;
+  const auto head = std::span(block).first(static_cast<std::size_t>(std::min(file.size_bytes(), kTokenHeadBytes)));
+  file.read_at(0, head);
+  return parse_token_layout(head, file.size_bytes(), kind, key, file.path());
 }
 
 // Fixed-width loads in a loop the compiler can vectorise; the source may be unaligned.
@@ -62,31 +71,33 @@ void widen(const std::byte* source, std::span<std::int64_t> out) {
 
 }  // namespace
 
-TokenLayout parse_token_layout(std::span<const std::byte> file, TokenKind kind, std::string_view key,
-                               std::string_view path) {
+TokenLayout parse_token_layout(std::span<const std::byte> head, std::int64_t size_bytes, TokenKind kind,
+                               std::string_view key, std::string_view path) {
+  ZERO_CHECK(std::ssize(head) == std::min(size_bytes, kTokenHeadBytes), "{}: a head of {} bytes of {}", path,
+             head.size(), size_bytes);
   const auto refuse = [&](const std::string& reason, std::string_view remedy) {
     throw ConfigError(key, path, reason, remedy);
   };
-  if (file.empty()) refuse("the file is empty", "Give a file with data in it.");
-  if (kind == TokenKind::kText) return {.format = "text", .num_tokens = static_cast<std::int64_t>(file.size())};
+  if (size_bytes == 0) refuse("the file is empty", "Give a file with data in it.");
+  if (kind == TokenKind::kText) return {.format = "text", .num_tokens = size_bytes};
 
-  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
   for (const Stranger& stranger : kStrangers)
     if (text.starts_with(stranger.mark))
       refuse(fmt::format("is {}, not a file of tokens", stranger.name),
              "data.kind = \"tokens\" reads llm.c .bin and nanoGPT .bin files.");
 
-  const std::int32_t magic = file.size() >= sizeof(std::int32_t) ? header_word(file, 0) : 0;
+  const std::int32_t magic = head.size() >= sizeof(std::int32_t) ? header_word(head, 0) : 0;
   for (const LlmcFormat& format : kLlmcFormats) {
     if (magic != format.magic) continue;
-    if (file.size() < kHeaderBytes)
-      refuse(fmt::format("is cut short: {} bytes, but an llm.c header has {}", file.size(), kHeaderBytes),
+    if (size_bytes < kHeaderBytes)
+      refuse(fmt::format("is cut short: {} bytes, but an llm.c header has {}", size_bytes, kHeaderBytes),
              "Fetch or write the file again.");
-    if (header_word(file, 1) != format.version)
-      refuse(fmt::format("llm.c version {}; expected {} for magic {}", header_word(file, 1), format.version, magic),
+    if (header_word(head, 1) != format.version)
+      refuse(fmt::format("llm.c version {}; expected {} for magic {}", header_word(head, 1), format.version, magic),
              "Write the file again with a current llm.c.");
-    const std::int64_t announced = header_word(file, 2);
-    const auto data_bytes = static_cast<std::int64_t>(file.size() - kHeaderBytes);
+    const std::int64_t announced = header_word(head, 2);
+    const std::int64_t data_bytes = size_bytes - kHeaderBytes;
     const auto token_bytes = static_cast<std::int64_t>(format.token_bytes);
     if (announced < 0 || announced * token_bytes != data_bytes)
       refuse(fmt::format("the header announces {} tokens, but {} bytes follow (needed: {})", announced, data_bytes,
@@ -95,38 +106,43 @@ TokenLayout parse_token_layout(std::span<const std::byte> file, TokenKind kind, 
     return {
         .format = format.name, .token_bytes = format.token_bytes, .data_begin = kHeaderBytes, .num_tokens = announced};
   }
-  if (file.size() % 2 != 0)
-    refuse(fmt::format("has {} bytes, an odd number, and no llm.c header; nanoGPT files hold 2 bytes a token",
-                       file.size()),
-           "For plain text set data.kind = \"text\".");
-  return {.format = "nanoGPT uint16", .token_bytes = 2, .num_tokens = static_cast<std::int64_t>(file.size() / 2)};
+  if (size_bytes % 2 != 0)
+    refuse(
+        fmt::format("has {} bytes, an odd number, and no llm.c header; nanoGPT files hold 2 bytes a token", size_bytes),
+        "For plain text set data.kind = \"text\".");
+  return {.format = "nanoGPT uint16", .token_bytes = 2, .num_tokens = size_bytes / 2};
 }
 
-void read_tokens(std::span<const std::byte> file, const TokenLayout& layout, std::int64_t begin,
-                 std::span<std::int64_t> out) {
-  const auto count = static_cast<std::int64_t>(out.size());
-  ZERO_CHECK(begin >= 0 && count <= layout.num_tokens - begin, "tokens [{}, {}) of {}", begin, begin + count,
-             layout.num_tokens);
-  const std::byte* const source =
-      file.data() + layout.data_begin + static_cast<std::size_t>(begin) * layout.token_bytes;
-  switch (layout.token_bytes) {
+void widen_tokens(std::span<const std::byte> raw, std::size_t token_bytes, std::span<std::int64_t> out) {
+  ZERO_CHECK(raw.size() == out.size() * token_bytes, "{} tokens of {} bytes in {}", out.size(), token_bytes,
+             raw.size());
+  switch (token_bytes) {
     case 1:
-      return widen<std::uint8_t>(source, out);
+      return widen<std::uint8_t>(raw.data(), out);
     case 2:
-      return widen<std::uint16_t>(source, out);
+      return widen<std::uint16_t>(raw.data(), out);
     case 4:
-      return widen<std::uint32_t>(source, out);
+      return widen<std::uint32_t>(raw.data(), out);
   }
-  ZERO_CHECK(false, "tokens of {} bytes", layout.token_bytes);
+  ZERO_CHECK(false, "tokens of {} bytes", token_bytes);
 }
 
 TokenStream::TokenStream(const std::filesystem::path& path, TokenKind kind, std::string_view key)
-    : path_(path),
-      file_((require_input_file(key, path), path)),
-      layout_(parse_token_layout(file_.bytes(), kind, key, path_)) {}
+    : file_((require_input_file(key, path), path)), layout_(layout_of(file_, kind, key)) {}
 
 void TokenStream::read(std::int64_t begin, std::span<std::int64_t> out) const {
-  read_tokens(file_.bytes(), layout_, begin, out);
+  ZERO_CHECK(begin >= 0 && std::ssize(out) <= layout_.num_tokens - begin, "tokens [{}, {}) of {}", begin,
+             begin + std::ssize(out), layout_.num_tokens);
+  std::array<std::byte, kBlockBytes> block;
+  std::int64_t offset = layout_.data_begin + begin * static_cast<std::int64_t>(layout_.token_bytes);
+  while (!out.empty()) {
+    const std::size_t count = std::min(out.size(), block.size() / layout_.token_bytes);
+    const auto raw = std::span(block).first(count * layout_.token_bytes);
+    file_.read_at(offset, raw);
+    widen_tokens(raw, layout_.token_bytes, out.first(count));
+    out = out.subspan(count);
+    offset += std::ssize(raw);
+  }
 }
 
 }  // namespace zero

@@ -1,4 +1,4 @@
-// A file of tokens, memory-mapped: only what is read is loaded.
+// A file of tokens that stays open: only what is asked for is read.
 //
 //   kind    file                              recognised by
 //   text    any bytes; each is a token        what the user says
@@ -8,7 +8,7 @@
 //
 // The count of an llm.c header must agree with the file's size. Other formats that begin with a known mark (llm.c
 // models and states, Megatron indices, gzip, zip) are refused by name. ConfigError(key, path) for all that; IoError
-// when the file cannot be mapped. Local; reading from several threads is safe.
+// when the file cannot be read, or has become shorter since it was opened. Local; reading from several threads is safe.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 #include <string>
 #include <string_view>
 
-#include "zero/base/mapped_file.h"
+#include "zero/base/input_file.h"
 
 namespace zero {
 
@@ -27,13 +27,20 @@ enum class TokenKind { kText, kTokens };
 struct TokenLayout {
   std::string_view format;  // "text", "llm.c uint16", "llm.c uint32", "nanoGPT uint16"
   std::size_t token_bytes = 1;
-  std::size_t data_begin = 0;  // bytes
+  std::int64_t data_begin = 0;  // bytes
   std::int64_t num_tokens = 0;
 };
 
-// `key` and `path` are what errors name.
-TokenLayout parse_token_layout(std::span<const std::byte> file, TokenKind kind, std::string_view key,
-                               std::string_view path);
+// What a layout is seen from: the first bytes of a file.
+inline constexpr std::int64_t kTokenHeadBytes = 1024;
+
+// `head` is the first kTokenHeadBytes of a file of `size_bytes`, or all there are. `key` and `path` are what errors
+// name.
+TokenLayout parse_token_layout(std::span<const std::byte> head, std::int64_t size_bytes, TokenKind kind,
+                               std::string_view key, std::string_view path);
+
+// out[i] = token i of the bytes behind a layout's data_begin; raw.size() is out.size() * token_bytes.
+void widen_tokens(std::span<const std::byte> raw, std::size_t token_bytes, std::span<std::int64_t> out);
 
 class TokenStream {
  public:
@@ -41,19 +48,14 @@ class TokenStream {
 
   std::int64_t size() const { return layout_.num_tokens; }
   const TokenLayout& layout() const { return layout_; }
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_.path(); }
 
   // Tokens [begin, begin + out.size()).
   void read(std::int64_t begin, std::span<std::int64_t> out) const;
 
  private:
-  std::string path_;
-  MappedFile file_;
+  InputFile file_;
   TokenLayout layout_;
 };
-
-// The same from memory: out = tokens [begin, begin + out.size()) of a file of this layout.
-void read_tokens(std::span<const std::byte> file, const TokenLayout& layout, std::int64_t begin,
-                 std::span<std::int64_t> out);
 
 }  // namespace zero
