@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "zero/base/file.h"
+#include "zero/base/input_file.h"
 #include "zero/checkpoint/block_file.h"
 #include "zero/checkpoint/safetensors_header.h"
 
@@ -35,17 +35,14 @@ class SafetensorsFile {
   const SafetensorsMetadata& metadata() const { return header_.metadata; }
   const SafetensorsEntry* find(std::string_view name) const;  // null: no such tensor
   const SafetensorsEntry& at(std::string_view name) const;    // ConfigError: no such tensor
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_.path(); }
   // Bytes of one of its entries, from `offset` on. All of `out` must lie in it.
   void read(const SafetensorsEntry& entry, std::int64_t offset, std::span<std::byte> out) const;
 
  private:
-  SafetensorsFile(std::string path, FileDescriptor file, std::int64_t size_bytes);
-  SafetensorsHeader read_header(std::int64_t size_bytes) const;
-  void read_at(std::int64_t offset, std::span<std::byte> out) const;
+  explicit SafetensorsFile(InputFile file);
 
-  std::string path_;
-  FileDescriptor file_;
+  InputFile file_;
   SafetensorsHeader header_;
   std::map<std::string, std::size_t, std::less<>> index_;
 };
