@@ -32,7 +32,7 @@ endif()
 
 zero_tests(launch FLOORS base comm launch)
 zero_tests(config FLOORS base config)
-zero_tests(issues FLOORS base comm config)
+zero_tests(issues FLOORS base plan comm memory optim engine checkpoint data config)
 zero_tests(cli FLOORS launch config cli LIBS zero_core)
 # Tests that run the built command, verbs of libtorch included.
 foreach(folder cli parity)

@@ -7,19 +7,16 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
-#include "zero/base/strict_json.h"
 #include "zero/checkpoint/block_file.h"
+#include "zero/checkpoint/weight_index.h"
 
 namespace zero {
 namespace {
 
 namespace fs = std::filesystem;
 
-using WeightMap = std::map<std::string, std::string>;  // by tensor: its file
-
 constexpr std::string_view kFile = "model.safetensors", kIndexSuffix = ".index.json";
 constexpr std::int64_t kMostIndexBytes = std::int64_t{64} << 20;
-constexpr std::size_t kMostFiles = 1000;
 
 // What one index says, and how it is refused.
 struct Index {
@@ -55,26 +52,6 @@ fs::path file_named_by(const fs::path& path, std::string_view key) {
   return path / (has_file ? name : index);
 }
 
-WeightMap parse_weight_map(const std::string& text, const Index& index) {
-  const std::string path = index.path.string();
-  const nlohmann::json json = parse_strictly(text, path);
-  if (json.is_object() && json.contains("metadata")) {
-    require_keys(json, {"metadata", "weight_map"}, path);
-  } else {
-    require_keys(json, {"weight_map"}, path);
-  }
-  const nlohmann::json& weight_map = json.at("weight_map");
-  if (!weight_map.is_object() || weight_map.empty()) refuse_json(path, "its weight_map is no object of tensors");
-  WeightMap files;
-  for (const auto& [tensor, name] : weight_map.items()) {
-    const std::string file = text_of(name, fmt::format("the file of {:.64}", tensor), path);
-    if (file.empty() || file == "." || file == ".." || file.find('/') != file.npos)
-      refuse_json(path, fmt::format("'{:.64}' is no name of a file in its own folder", file));
-    files.emplace(tensor, file);
-  }
-  return files;
-}
-
 // Each tensor in the file that the index says, and in no other.
 void require_agreement(const WeightMap& wanted, const std::map<std::string, const SafetensorsFile*>& files,
                        const Index& index) {
@@ -95,11 +72,11 @@ void require_agreement(const WeightMap& wanted, const std::map<std::string, cons
 std::vector<SafetensorsFile> open_shards(const Index& index) {
   const fs::path parent = index.path.has_parent_path() ? index.path.parent_path() : fs::path(".");
   const SourceFolder folder = index.checked([&] { return SourceFolder(parent); });
-  const WeightMap wanted = index.checked(
-      [&] { return parse_weight_map(folder.read_text(index.path.filename().string(), kMostIndexBytes), index); });
+  const WeightMap wanted = index.checked([&] {
+    return parse_weight_index(folder.read_text(index.path.filename().string(), kMostIndexBytes), index.path.native());
+  });
   std::set<std::string> names;
   for (const auto& [tensor, name] : wanted) names.insert(name);
-  if (names.size() > kMostFiles) index.refuse(fmt::format("names {} files; {} are allowed", names.size(), kMostFiles));
   std::vector<SafetensorsFile> files;
   for (const std::string& name : names)
     files.push_back(index.checked([&] { return SafetensorsFile::open_in(folder, name); }));

@@ -5,11 +5,9 @@
 //   weight->file->read(*weight->entry, 0, bytes);
 //
 // What can be opened: a safetensors file; an index, NAME.index.json, as `zero export` and Hugging Face write it; a
-// folder that holds either model.safetensors or model.safetensors.index.json. An index is one JSON object of
-//   "weight_map": {TENSOR: FILE, ...}        and may hold "metadata": {...}
-// Accepted only if
-//   - it has at most 64 MiB; no key occurs twice, no other is there;
-//   - each FILE is a regular file in the index's own folder, and there are at most 1,000;
+// folder that holds either model.safetensors or model.safetensors.index.json. An index is accepted only if
+//   - it has at most 64 MiB, and weight_index.h takes it;
+//   - each file that it names is a regular file in its own folder;
 //   - each tensor of each file is in weight_map with that file, and weight_map has no other: each is in one file.
 // Headers alone are held in memory, and every file stays open. What is refused is a ConfigError under the key that
 // named it; about the contents of a file, one under the file's path. Local; reading from several threads is safe.
