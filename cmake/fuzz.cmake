@@ -45,6 +45,8 @@ endfunction()
 
 zero_fuzzer(safetensors LIBS nlohmann_json::nlohmann_json
             SOURCES ${fuzz_base} zero/checkpoint/element_type.cpp zero/checkpoint/safetensors_header.cpp)
+zero_fuzzer(weight_index LIBS nlohmann_json::nlohmann_json
+            SOURCES ${fuzz_base} zero/base/strict_json.cpp zero/checkpoint/weight_index.cpp)
 zero_fuzzer(manifest LIBS nlohmann_json::nlohmann_json OpenSSL::Crypto
             SOURCES ${fuzz_base} zero/base/sha256.cpp zero/checkpoint/element_type.cpp zero/base/strict_json.cpp
             zero/checkpoint/manifest.cpp)
@@ -59,6 +61,7 @@ zero_fuzzer(keeper SOURCES ${fuzz_base} zero/base/file.cpp zero/comm/unix_socket
             zero/launch/kept_memory.cpp)
 zero_fuzzer(tokens SOURCES ${fuzz_base} ${fuzz_file} zero/data/token_stream.cpp)
 zero_fuzzer(idx LIBS ZLIB::ZLIB SOURCES ${fuzz_base} ${fuzz_file} zero/data/gzip.cpp zero/data/idx.cpp)
+zero_fuzzer(csv SOURCES ${fuzz_base} ${fuzz_file} zero/data/csv.cpp)
 zero_fuzzer(config SOURCES ${fuzz_base} zero/config/value.cpp zero/config/toml_source.cpp zero/config/suggest.cpp
             zero/config/option.cpp zero/config/option_table.cpp zero/config/resolved.cpp)
 

@@ -24,8 +24,8 @@ fuzz() {
   local target
   [ -d build/fuzz ] || { echo "build/fuzz is not there: ./test.sh configures it" >&2; return 1; }
   cmake --build build/fuzz --target fuzzers || return 1
-  for target in manifest flight store keeper; do
-    "build/fuzz/bin/${target}_fuzz" -max_total_time=60 || return 1
+  for target in manifest flight store keeper csv weight_index; do
+    "build/fuzz/bin/${target}_fuzz" -max_total_time=60 "build/fuzz/corpus/$target" "tests/fuzz/seeds/$target" || return 1
   done
 }
 

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
@@ -29,13 +30,14 @@ std::vector<std::string_view> split(std::string_view line) {
   }
 }
 
-// All of `field` as one number; empty when it is none. What a float cannot hold comes back infinite.
+// All of `field` as one number; empty when it is none. What is too large for a float comes back infinite, as does what
+// no double can hold, however small: it is a number, and no word of a header.
 std::optional<float> number(std::string_view field) {
   if (field.starts_with('+') && !field.starts_with("+-")) field.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  if (error != std::errc() || end != field.data() + field.size()) return std::nullopt;
-  return static_cast<float>(value);
+  if (end != field.data() + field.size() || error == std::errc::invalid_argument) return std::nullopt;
+  return error == std::errc() ? static_cast<float>(value) : std::numeric_limits<float>::infinity();
 }
 
 class Parser {

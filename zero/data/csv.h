@@ -3,8 +3,9 @@
 //   width,height,price        an optional header: every field a word, none a number or empty
 //   2.0, 3, 6.1               spaces around a number are ignored, as are empty lines, \r and a byte order mark
 //
-// Strict otherwise: each field is one finite decimal number, every line has as many as the first, and there are two
-// columns or more. ConfigError(key, "path:line") names line and column; IoError where the file cannot be read. Local.
+// Strict otherwise: each field is one decimal number that a double holds and that is finite as a float, every line has
+// as many as the first, and there are two columns or more. ConfigError(key, "path:line") names line and column; IoError
+// where the file cannot be read. Local.
 #pragma once
 
 #include <cstdint>

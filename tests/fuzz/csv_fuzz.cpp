@@ -1,0 +1,62 @@
+// Any bytes as a table: refused by a ConfigError of one screen, or finite values in rows of one length under names that
+// are none, which printed anew read back the same.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+#include "zero/data/csv.h"
+
+namespace {
+
+using namespace zero;
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+// The C library's word on decimal numbers, however large or small.
+bool is_number(const std::string& name) {
+  if (name.find_first_not_of("0123456789+-.eE") != name.npos) return false;
+  char* end = nullptr;
+  std::strtod(name.c_str(), &end);
+  return end == name.c_str() + name.size();
+}
+
+std::string printed(const CsvTable& table) {
+  std::string text = "\xef\xbb\xbf";  // the first name may begin with one
+  for (std::size_t i = 0; i < table.names.size(); ++i) text += (i == 0 ? "" : ",") + table.names[i];
+  if (!table.names.empty()) text += '\n';
+  const auto width = static_cast<std::size_t>(table.num_columns);
+  for (std::size_t i = 0; i < table.values.size(); ++i)
+    text += fmt::format("{}{}", table.values[i], (i + 1) % width == 0 ? '\n' : ',');
+  return text;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  CsvTable table;
+  try {
+    table = parse_csv(std::string_view(reinterpret_cast<const char*>(data), size), "data.path", "fuzz");
+  } catch (const ConfigError& error) {
+    const std::string_view message = error.what();
+    require(message.starts_with("data.path = fuzz") && message.size() < 2000);
+    return 0;
+  }
+  require(table.num_columns >= 2 && table.num_rows() >= 1);
+  require(table.num_rows() * table.num_columns == static_cast<std::int64_t>(table.values.size()));
+  require(std::ranges::all_of(table.values, [](float value) { return std::isfinite(value); }));
+  require(table.names.empty() || static_cast<std::int64_t>(table.names.size()) == table.num_columns);
+  require(std::ranges::none_of(table.names, is_number));
+
+  const CsvTable same = parse_csv(printed(table), "data.path", "fuzz");
+  require(same.names == table.names && same.num_columns == table.num_columns && same.values == table.values);
+  return 0;
+}

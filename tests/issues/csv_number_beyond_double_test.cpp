@@ -1,0 +1,28 @@
+// A number that no double can hold ("6e555", found by fuzzing) passed for a word: a first line of such numbers, or of
+// them and words, was taken for a header, and a row of data was lost without a sign.
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/data/csv.h"
+
+#include "tests/message_of.h"
+
+namespace zero {
+namespace {
+
+TEST(CsvNumberBeyondDouble, IsNoWordOfAHeader) {
+  const std::string small = "0." + std::string(400, '0') + "1";
+  for (const std::string& field : {std::string("6e555"), std::string("-1e999"), std::string("1e-400"), small}) {
+    for (const std::string& line : {field + "," + field, field + ",price"}) {
+      const std::string message =
+          message_of<ConfigError>([&] { parse_csv(line + "\n1,2\n", "data.path", "house.csv"); });
+      EXPECT_TRUE(
+          says(message, "house.csv:1: column 1 holds '" + field.substr(0, 40) + "', which is not a finite number"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zero
