@@ -20,6 +20,7 @@ class Measurement {
     return seconds_.back();
   }
   void add(double seconds) { seconds_.push_back(seconds); }
+  std::size_t count() const { return seconds_.size(); }
 
   double best() const {
     ZERO_CHECK(!seconds_.empty());
