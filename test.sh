@@ -76,7 +76,7 @@ thread_sanitizer() {
   targets=("${threaded[@]/#/zero_}")
   targets=("${targets[@]/%/_test}")
   cmake --preset tsan -DZERO_TESTS=ON >/dev/null && cmake --build --preset tsan --target "${targets[@]}" || return $?
-  "${fixed[@]}" ctest --test-dir build/tsan --output-on-failure --no-tests=error -R "^($(IFS='|' && echo "${threaded[*]}"))\$" || return $?
+  "${fixed[@]}" ctest --test-dir build/tsan --output-on-failure --no-tests=error -R "^($(IFS='|' && echo "${threaded[*]}"))(_slow)?\$" || return $?
   skips build/tsan
 }
 

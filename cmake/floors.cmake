@@ -1,6 +1,7 @@
 # zero_floor(NAME folder... ): one object library a folder of zero/, compiled from every .cpp in it.
 # zero_tests(FOLDER libraries...): one GoogleTest program a folder of tests/, linked with the floors it may see and no
-# others, so that the linker proves the layering a second time.
+# others, so that the linker proves the layering a second time. ctest runs it as FOLDER, with label fast, and what SLOW
+# names of it as FOLDER_slow: `ctest -L fast` takes less than a minute.
 function(zero_floor name)
   cmake_parse_arguments(arg "TORCH" "" "LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/zero/${name}/*.cpp")
@@ -25,7 +26,7 @@ function(zero_compile_as_test target)
 endfunction()
 
 function(zero_tests folder)
-  cmake_parse_arguments(arg "TORCH" "LABEL;TIMEOUT" "FLOORS;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH" "LABEL;TIMEOUT" "FLOORS;LIBS;SLOW" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cpp")
   if(NOT sources OR NOT ZERO_TESTS)
     return()
@@ -58,7 +59,15 @@ function(zero_tests folder)
   if(ZERO_SANITIZE)
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 6")  # instrumented code is several times slower
   endif()
-  add_test(NAME ${folder} COMMAND ${target} --gtest_brief=1 WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
-  # What a test provokes on purpose need not be read.
+  set(all_but)
+  if(arg_SLOW)
+    string(REPLACE ";" ":" slow "${arg_SLOW}")
+    set(all_but "--gtest_filter=-${slow}")
+    add_test(NAME ${folder}_slow COMMAND ${target} --gtest_brief=1 "--gtest_filter=${slow}"
+             WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+    # What a test provokes on purpose need not be read.
+    set_tests_properties(${folder}_slow PROPERTIES LABELS slow TIMEOUT ${arg_TIMEOUT} ENVIRONMENT ZERO_LOG_LEVEL=error)
+  endif()
+  add_test(NAME ${folder} COMMAND ${target} --gtest_brief=1 ${all_but} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
   set_tests_properties(${folder} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} ENVIRONMENT ZERO_LOG_LEVEL=error)
 endfunction()

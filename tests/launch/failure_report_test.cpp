@@ -71,6 +71,15 @@ TEST(FailureReport, FitsOneScreenWithAnyNumberOfRanks) {
   EXPECT_NE(report.find("and 995 more"), std::string::npos) << report;
 }
 
+TEST(FailureReport, OfABadConfigurationTheReasonAloneIsToldAgain) {
+  const std::vector ends{
+      exited(0, 2, {"ranks: 2", "plan: gpt2", "  unit", "zero train: zero.stage = 7: no such", "  use 0 to 3"})};
+  const std::string report = failure_report(ends, 2);
+  EXPECT_EQ(report.find("plan: gpt2"), std::string::npos) << report;
+  EXPECT_NE(report.find("zero.stage = 7"), std::string::npos) << report;
+  EXPECT_NE(report.find("use 0 to 3"), std::string::npos) << report;
+}
+
 TEST(FailureReport, IsEmptyWhenNobodyFailed) {
   EXPECT_EQ(failure_report(std::vector{exited(0, 0)}, 1), "");
 }

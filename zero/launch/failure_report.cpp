@@ -12,6 +12,8 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kMostWitnesses = 4;
+// Of what was refused before it began the reason alone is told again, not what rank 0 printed until then.
+constexpr std::size_t kReasonLines = 3;
 
 // What usually lies behind an end like this, and what to look at next.
 std::string advice(const ProcessEnd& end) {
@@ -77,7 +79,9 @@ std::string failure_report(std::span<const RankEnd> ends, int world) {
     out += "  it printed nothing\n";
   } else {
     out += "  its last lines:\n";
-    for (const auto& line : culprit->last_lines) out += fmt::format("    {}\n", line);
+    std::span<const std::string> lines = culprit->last_lines;
+    if (culprit->end.exit_code == kBadInputStatus) lines = lines.last(std::min(lines.size(), kReasonLines));
+    for (const auto& line : lines) out += fmt::format("    {}\n", line);
   }
   std::size_t witnesses = 0;
   for (const auto& end : ends) {
