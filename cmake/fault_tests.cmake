@@ -29,4 +29,5 @@ target_compile_definitions(zero_faults_test PRIVATE
   ZERO_FAULT_SAVER="$<TARGET_FILE:zero_fault_saver>"
   ZERO_MPIRUN="$<$<BOOL:${ZERO_MPIRUN}>:${ZERO_MPIRUN}>"
   ZERO_CAN_TRAIN=$<BOOL:${ZERO_WITH_TORCH}>
+  ZERO_HAS_GLOO=$<TARGET_EXISTS:zero_comm_gloo>
   ZERO_FAULT_KILLS=${num_kills})

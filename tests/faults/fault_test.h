@@ -1,4 +1,5 @@
-// What every fault test begins and ends with: a seed that is always the same, and nothing new in /dev/shm.
+// What every fault test begins and ends with: a seed that is always the same, nothing new in /dev/shm, and no new place
+// where ranks meet.
 #pragma once
 
 #include <chrono>
@@ -22,23 +23,23 @@ constexpr std::chrono::seconds kAllGone{2};
 
 class FaultTest : public testing::Test {
  protected:
-  // What is there now and was not before must go. Other programs of this machine may have files there for as long as
+  // What is there now and was not before must go. Other programs of this machine may have names there for as long as
   // they run: another test's mpirun, for example.
   void TearDown() override {
-    std::set<std::string> left = new_files(files_);
+    std::set<std::string> left = new_names(before_);
     const auto deadline = Clock::now() + std::chrono::seconds(20);
     while (!left.empty() && Clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      const std::set<std::string> now = new_files(files_);
-      std::erase_if(left, [&now](const std::string& file) { return !now.contains(file); });
+      const std::set<std::string> now = new_names(before_);
+      std::erase_if(left, [&now](const std::string& name) { return !now.contains(name); });
     }
     EXPECT_EQ(left, std::set<std::string>{});
   }
 
-  static std::set<std::string> new_files(const std::set<std::string>& before) {
-    std::set<std::string> files = shared_memory_files();
-    std::erase_if(files, [&before](const std::string& file) { return before.contains(file); });
-    return files;
+  static std::set<std::string> new_names(const std::set<std::string>& before) {
+    std::set<std::string> names = shared_names();
+    std::erase_if(names, [&before](const std::string& name) { return before.contains(name); });
+    return names;
   }
 
   int any_rank(int world) { return static_cast<int>(random_() % static_cast<unsigned>(world)); }
@@ -63,13 +64,16 @@ class FaultTest : public testing::Test {
   }
 
  private:
-  static std::set<std::string> shared_memory_files() {
+  static std::set<std::string> shared_names() {
     std::set<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) names.insert(entry.path());
+    for (const auto& [inode, name] : open_sockets()) {
+      if (is_meeting_place(name)) names.insert(name);
+    }
     return names;
   }
 
-  std::set<std::string> files_ = shared_memory_files();
+  std::set<std::string> before_ = shared_names();
   std::mt19937 random_{2718};
 };
 

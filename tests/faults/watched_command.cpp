@@ -128,6 +128,21 @@ std::vector<WatchedProcess> WatchedCommand::living() const {
   return found;
 }
 
+void WatchedCommand::look_for_sockets() {
+  const OpenSockets open = open_sockets();
+  for (const WatchedProcess& process : living()) {
+    for (const std::uint64_t inode : sockets_of(process.pid)) {
+      if (const auto found = open.find(inode); found != open.end()) sockets_.insert(*found);
+    }
+  }
+}
+
+OpenSockets WatchedCommand::sockets_left() const {
+  OpenSockets left = open_sockets();
+  std::erase_if(left, [this](const auto& socket) { return !sockets_.contains(socket.first); });
+  return left;
+}
+
 pid_t WatchedCommand::wait_for_rank(int rank) {
   pid_t pid = -1;
   const auto started = [&] {
@@ -166,6 +181,10 @@ bool WatchedCommand::ranks_gone_before(Clock::time_point deadline) {
 
 bool WatchedCommand::gone_before(Clock::time_point deadline) {
   return until([this] { return living().empty(); }, deadline);
+}
+
+bool WatchedCommand::sockets_gone_before(Clock::time_point deadline) {
+  return until([this] { return sockets_left().empty(); }, deadline);
 }
 
 int WatchedCommand::finish() {

@@ -18,6 +18,8 @@
 
 #include <sys/types.h>
 
+#include "open_sockets.h"
+
 namespace zero {
 
 using Clock = std::chrono::steady_clock;
@@ -43,6 +45,10 @@ class WatchedCommand {
   void send(int signal) const;
 
   std::vector<WatchedProcess> living() const;
+  // Looks where its processes can be met now; what any look found and is still open, whoever has it.
+  void look_for_sockets();
+  const OpenSockets& sockets_seen() const { return sockets_; }
+  OpenSockets sockets_left() const;
   // Any of these is false, or -1, when it did not happen in a minute, or before `deadline`, or the command ended
   // without.
   pid_t wait_for_rank(int rank);
@@ -51,6 +57,7 @@ class WatchedCommand {
   void read_until(Clock::time_point moment);
   bool ranks_gone_before(Clock::time_point deadline);
   bool gone_before(Clock::time_point deadline);
+  bool sockets_gone_before(Clock::time_point deadline);
   // Its exit status as a shell gives it: 128 + signal when it was killed.
   int finish();
 
@@ -64,6 +71,7 @@ class WatchedCommand {
   int output_ = -1;
   int status_ = -1;
   std::string text_;
+  OpenSockets sockets_;  // that were seen
 };
 
 }  // namespace zero
