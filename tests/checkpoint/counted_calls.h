@@ -1,0 +1,94 @@
+// File calls that fail from a chosen one on, and what a save leaves behind of the checkpoint that was there: what the
+// tests of saving share.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <vector>
+
+#include <fcntl.h>
+
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+#include "zero/checkpoint/checkpoint_reader.h"
+
+#include "saved_model.h"
+
+namespace zero {
+
+// The kernel's calls, of which those that change a file are counted; from the `last`-th on they do nothing and fail, as
+// if the process were gone (or, with `recovers`, only that one fails). `all_end`: of every rank that is given the same
+// one, from that moment on.
+class CountedCalls final : public FileCalls {
+ public:
+  explicit CountedCalls(int last, int error = -EIO, bool recovers = false, std::atomic<bool>* all_end = nullptr)
+      : last_(last), error_(error), recovers_(recovers), all_end_(all_end) {}
+  int count() const { return count_; }
+
+  int open(const std::string& path, int flags) const override {
+    if ((flags & O_CREAT) == 0) return FileCalls::open(path, flags);
+    return dead() ? error_ : FileCalls::open(path, flags);
+  }
+  int unlink(const std::string& path) const override { return dead() ? error_ : FileCalls::unlink(path); }
+  int preallocate(int fd, std::int64_t bytes) const override {
+    return dead() ? error_ : FileCalls::preallocate(fd, bytes);
+  }
+  int resize(int fd, std::int64_t bytes) const override { return dead() ? error_ : FileCalls::resize(fd, bytes); }
+  int sync(int fd) const override { return dead() ? error_ : FileCalls::sync(fd); }
+  int make_folder(const std::string& path) const override { return dead() ? error_ : FileCalls::make_folder(path); }
+  int remove_folder(const std::string& path) const override { return dead() ? error_ : FileCalls::remove_folder(path); }
+  int rename(const std::string& from, const std::string& to) const override {
+    return dead() ? error_ : FileCalls::rename(from, to);
+  }
+  int exchange(const std::string& one, const std::string& other) const override {
+    return dead() ? error_ : FileCalls::exchange(one, other);
+  }
+  ssize_t write(int fd, std::span<const std::byte> from, std::int64_t offset) const override {
+    if (!dead()) return FileCalls::write(fd, from, offset);
+    // A torn write: half of it is there.
+    (void)FileCalls::write(fd, from.first(from.size() / 2 / 4096 * 4096), offset);
+    return error_;
+  }
+
+ private:
+  bool dead() const {
+    const int now = count_++;
+    if (all_end_ != nullptr && now == last_) *all_end_ = true;
+    if (all_end_ != nullptr && *all_end_) return true;
+    return recovers_ ? now == last_ : now >= last_;
+  }
+  int last_, error_;
+  bool recovers_;
+  std::atomic<bool>* all_end_;
+  mutable std::atomic<int> count_{0};
+};
+
+inline constexpr int kNever = 1 << 30;
+
+// The step that a checkpoint says, or -1 where nothing has the name. Every byte is looked at.
+inline std::int64_t step_at(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return -1;
+  CheckpointReader reader(path);
+  reader.verify();
+  return reader.manifest().steps;
+}
+
+// Of one rank: one step, and one more, saved at the same path with these calls.
+class TwoSaves {
+ public:
+  explicit TwoSaves(Communicator& comm, const std::filesystem::path& path, SaveMode mode = SaveMode::kSync,
+                    const std::vector<ParamSpec>& specs = small_specs())
+      : model_(comm, specs, options_of({.world = comm.world()})), path_(path), mode_(mode) {
+    model_.train(0);
+    save_now(model_.engine(), path_, mode_);
+    model_.train(1);
+  }
+  void second(const FileCalls& calls) { save_now(model_.engine(), path_, mode_, calls); }
+
+ private:
+  ScriptedModel model_;
+  std::filesystem::path path_;
+  SaveMode mode_;
+};
+
+}  // namespace zero
