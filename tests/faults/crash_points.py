@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Kills a program that saves checkpoints before each of its file-changing system calls, or cuts its power there, and loads.
 
-    crash_points.py kill  --saver build/release/tests/zero_fault_saver [--points N]
-    crash_points.py power --saver build/release/tests/zero_fault_saver [--points N] [--commits]
+    crash_points.py kill  --saver build/release/tests/zero_fault_saver [--ranks N] [--points N]
+    crash_points.py power --saver build/release/tests/zero_fault_saver [--ranks N] [--points N] [--commits]
 
-kill    strace ends the process (SIGKILL) as it enters its k-th call of a kind, for every kind and every k.
-power   before the k-th call the ext4 on which it saves is shut down without a flush of its log (EXT4_IOC_SHUTDOWN), which
+kill    strace ends the process (SIGKILL) as it enters its k-th call of a kind, for every kind and every k. With --ranks
+        each rank is a process, and each in turn the one that is killed: the others must end by themselves, with an error
+        that names it, or when they have saved.
+power   before the k-th call (of each rank in turn; they are threads) the ext4 on which it saves is shut down without a flush of its log (EXT4_IOC_SHUTDOWN), which
         leaves on the disk what a power cut would; then it is mounted again. Needs root, ext4 and a loop device. What a
         disk has in a cache of its own is not lost by this. --commits: also after the file system has brought everything
         to the disk before some earlier call, as it does every few seconds, for each pair.
@@ -20,6 +22,7 @@ import argparse
 import ctypes
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
@@ -29,6 +32,7 @@ from pathlib import Path
 
 LAST_STEP = 2
 CUT_STATUS = 9
+SURVIVES_S = 30  # half of the ranks' own patience (zero_fault_saver): nobody may wait for it in vain
 SKIPPED = 77
 CHANGING = {"open", "openat", "openat2", "creat", "write", "pwrite64", "writev", "pwritev", "pwritev2", "fallocate", "ftruncate",
             "truncate", "fsync", "fdatasync", "sync_file_range", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename",
@@ -53,7 +57,11 @@ def required(command):
 
 def saved(text):
     """{step: hash} of the saves that were acknowledged."""
-    return {int(step): digest for step, digest in re.findall(r"^saved (\d+) (\w+)$", text, re.M)}
+    return {int(step): digest for step, digest in re.findall(r"^saved (\d+) ([\w-]+)$", text, re.M)}
+
+
+def calls_of(text, rank):
+    return int(re.search(rf"^calls {rank} (\d+)$", text, re.M)[1])
 
 
 def spread(points, count):
@@ -63,11 +71,11 @@ def spread(points, count):
     return [points[round(i * (len(points) - 1) / max(1, count - 1))] for i in range(count)]
 
 
-def problem_of(saver, folder, acknowledged, hashes):
+def problem_of(crashes, acknowledged):
     """What is wrong with what a crash left, or None."""
-    text = required([saver, "load", folder])
+    text = required([crashes.saver, "load", crashes.folder, *crashes.ranks_flags])
     newest = max(acknowledged, default=0)
-    loaded = re.search(r"^loaded (\d+) (\w+)$", text, re.M)
+    loaded = re.search(r"^loaded (\d+) ([\w-]+)$", text, re.M)
     if "damaged" in text:
         return f"a checkpoint is damaged: {text}"
     if loaded is None:
@@ -75,49 +83,69 @@ def problem_of(saver, folder, acknowledged, hashes):
     step, digest = int(loaded[1]), loaded[2]
     if not newest <= step <= newest + 1:
         return f"step {newest} was acknowledged, step {step} is there"
-    return None if digest == hashes[step] else f"step {step} has other bits than it had"
+    return None if digest == crashes.hashes[step] else f"step {step} has other bits than it had"
 
 
-def problem_afterwards(saver, folder, way, hashes):
+def problem_afterwards(crashes, way):
     """What is wrong when the saver then runs undisturbed."""
-    if saved(required([saver, "save", folder, *way])) != hashes:
+    if saved(required([crashes.saver, "save", crashes.folder, *way, *crashes.ranks_flags])) != crashes.hashes:
         return "the next run saves something else"
-    left = sorted(os.listdir(folder))
+    left = sorted(os.listdir(crashes.folder))
     wanted = [f"step-{1 if way else LAST_STEP:08d}"]
     if left != wanted:
         return f"the next run leaves {left}, not {wanted}"
-    return problem_of(saver, folder, {LAST_STEP: None}, hashes)
+    return problem_of(crashes, {LAST_STEP: None})
 
 
 class Kill:
     """strace is attached to the thread that makes all file calls, so that its k-th call is the process's."""
 
-    def __init__(self, saver, folder):
+    def __init__(self, saver, folder, ranks):
         if shutil.which("strace") is None:
             raise Skip("no strace on this machine")
-        self.saver, self.folder = saver, folder
+        self.saver, self.folder, self.ranks, self.ranks_flags = saver, folder, ranks, ["--ranks", str(ranks)]
 
-    def traced(self, way, flags, whole=False):
-        """(what the saver said, what strace did) of one run."""
+    def start(self, way):
+        """A process a rank, each before its first call, and the thread that makes its calls."""
+        name = f"crash-{os.getpid()}-{secrets.token_hex(4)}"
+        processes = []
+        for rank in range(self.ranks):
+            identity = ["--rank", str(rank), "--run", name] if self.ranks > 1 else []
+            processes.append(subprocess.Popen([self.saver, "save", self.folder, "--wait", *way, *self.ranks_flags, *identity],
+                                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return processes, [process.stdout.readline().split()[1] for process in processes]
+
+    def traced(self, way, flags, victim, whole=False):
+        """(its thread, what all ranks said, what strace did, each rank's end) of one run."""
         shutil.rmtree(self.folder, ignore_errors=True)
         log = f"{self.folder}.log"
-        process = subprocess.Popen([self.saver, "save", self.folder, "--wait", *way], stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        thread = process.stdout.readline().split()[1]
-        attach = ["-f", "-p", str(process.pid)] if whole else ["-p", thread]
-        strace = subprocess.Popen(["strace", "-o", log, *flags, *attach], stderr=subprocess.PIPE, text=True)
-        first = strace.stderr.readline()
-        if "attached" not in first:
-            process.kill()
-            process.communicate()
-            strace.wait()
-            raise Skip(f"strace cannot attach here: {first.strip()}")
-        text, _ = process.communicate("go\n", timeout=120)
-        strace.communicate(timeout=120)
-        return thread, text, Path(log).read_text(), process.returncode
+        processes, threads = self.start(way)
+        try:
+            attach = ["-f", "-p", str(processes[victim].pid)] if whole else ["-p", threads[victim]]
+            strace = subprocess.Popen(["strace", "-o", log, *flags, *attach], stderr=subprocess.PIPE, text=True)
+            first = strace.stderr.readline()
+            if "attached" not in first:
+                strace.wait()
+                raise Skip(f"strace cannot attach here: {first.strip()}")
+            for process in processes:
+                process.stdin.write("go\n")
+                process.stdin.flush()
+            ends = []
+            for process in processes:  # what they say fits into a pipe
+                text, errors = process.communicate(timeout=SURVIVES_S)
+                ends.append((process.returncode, text, errors))
+            strace.communicate(timeout=120)
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+        return threads[victim], "".join(text for _, text, _ in ends), Path(log).read_text(), ends
 
     def points(self, way):
-        thread, text, log, _ = self.traced(way, ["-y"], whole=True)
+        return [(rank, *call) for rank in range(self.ranks) for call in self.calls(way, rank)]
+
+    def calls(self, way, rank):
+        thread, text, log, _ = self.traced(way, ["-y"], rank, whole=True)
         self.hashes = saved(text)
         calls = Counter()
         for line in log.splitlines():
@@ -134,10 +162,15 @@ class Kill:
         return [(name, k) for name in sorted(calls) for k in range(1, calls[name] + 1)]
 
     def crash(self, way, point):
-        name, k = point
-        _, text, log, status = self.traced(way, ["-e", f"trace={name}", "-e", f"inject={name}:signal=SIGKILL:when={k}"])
-        if status != -9:
-            raise RuntimeError(f"call {k} of {name} was not reached: status {status}\n{text}{log}")
+        victim, name, k = point
+        _, text, log, ends = self.traced(way, ["-e", f"trace={name}", "-e", f"inject={name}:signal=SIGKILL:when={k}"], victim)
+        if ends[victim][0] != -9:
+            raise RuntimeError(f"call {k} of {name} was not reached: {ends}\n{log}")
+        for status, said, errors in ends[:victim] + ends[victim + 1:]:
+            if status == 0 and LAST_STEP in saved(said):
+                continue
+            if status != 1 or f"rank {victim}" not in errors:
+                raise RuntimeError(f"{point}: another rank ended with {status} and said: {errors}")
         return saved(text)
 
     def afterwards(self):
@@ -159,13 +192,14 @@ def mount_unseen():
 class Power:
     """A file system in a file, which is copied with one checkpoint in it for each cut."""
 
-    def __init__(self, saver, folder, commits):
+    def __init__(self, saver, folder, ranks, commits):
         if os.geteuid() != 0:
             raise Skip("a power cut needs root, to mount a file system of its own")
         if shutil.which("mkfs.ext4") is None:
             raise Skip("no mkfs.ext4 on this machine")
         mount_unseen()
         self.saver, self.commits, self.mounted = saver, commits, False
+        self.ranks, self.ranks_flags = ranks, ["--ranks", str(ranks)]
         self.base, self.image, self.mount = Path(folder + ".base"), Path(folder + ".image"), Path(folder + ".mount")
         self.mount.mkdir()
         self.folder = str(self.mount / "checkpoints")
@@ -181,7 +215,7 @@ class Power:
         self.mounted = False
 
     def save(self, way, *more):
-        done = output([self.saver, "save", self.folder, *way, *more])
+        done = output([self.saver, "save", self.folder, *way, *self.ranks_flags, *more])
         return done.stdout, done.returncode, done.stderr
 
     def restore(self):
@@ -192,7 +226,7 @@ class Power:
     def points(self, way):
         self.image.unlink(missing_ok=True)
         with open(self.image, "wb") as file:
-            file.truncate(64 << 20)
+            file.truncate(self.ranks * 64 << 20)
         required(["mkfs.ext4", "-q", "-F", self.image])
         self.attach()
         text, _, _ = self.save(way)
@@ -202,7 +236,7 @@ class Power:
         text, status, errors = self.save(way, "--cut", self.first_call_of_second(way), self.mount)
         self.detach()
         self.attach()
-        problem = problem_of(self.saver, self.folder, {1: None}, self.hashes)
+        problem = problem_of(self, {1: None})
         self.detach()
         if problem is not None or status != CUT_STATUS:
             raise RuntimeError(f"the first checkpoint: {problem}, status {status} {errors}")
@@ -210,29 +244,31 @@ class Power:
         self.attach()
         text, *_ = self.save(way, "--first", "2")
         self.detach()
-        calls = int(re.search(r"^calls (\d+)$", text, re.M)[1])
-        cuts = [(k, None) for k in range(1, calls + 2)]
-        if self.commits:
-            cuts += [(k, j) for k in range(2, calls + 2) for j in range(1, k)]
+        cuts = []
+        for rank in range(self.ranks):
+            calls = calls_of(text, rank)
+            cuts += [(rank, k, None) for k in range(1, calls + 2)]
+            if self.commits:
+                cuts += [(rank, k, j) for k in range(2, calls + 2) for j in range(1, k)]
         return cuts
 
     def first_call_of_second(self, way):
-        """The first call of the second save."""
+        """Rank 0's first call of the second save."""
         text, *_ = self.save(way, "--first", "2")
-        second = int(re.search(r"^calls (\d+)$", text, re.M)[1])
+        second = calls_of(text, 0)
         shutil.rmtree(self.folder)
         text, *_ = self.save(way)
-        both = int(re.search(r"^calls (\d+)$", text, re.M)[1])
+        both = calls_of(text, 0)
         shutil.rmtree(self.folder)
         return str(both - second + 1)
 
     def crash(self, way, point, *more):
-        cut, commit = point
+        victim, cut, commit = point
         self.restore()
         self.attach()
         if commit is not None:
             more = ["--commit", str(commit), *more]
-        text, status, errors = self.save(way, "--first", "2", "--cut", str(cut), self.mount, *more)
+        text, status, errors = self.save(way, "--first", "2", "--victim", str(victim), "--cut", str(cut), self.mount, *more)
         self.detach()
         if status != CUT_STATUS:
             if "shutdown ioctl" in errors:
@@ -264,9 +300,9 @@ def run(crashes, count):
         kept = 0
         for point in chosen:
             acknowledged = crashes.crash(way, point)
-            problem = problem_of(crashes.saver, crashes.folder, acknowledged, crashes.hashes)
+            problem = problem_of(crashes, acknowledged)
             kept += max(acknowledged, default=0) != LAST_STEP
-            problem = problem or problem_afterwards(crashes.saver, crashes.folder, way, crashes.hashes)
+            problem = problem or problem_afterwards(crashes, way)
             crashes.afterwards()
             if problem is not None:
                 failures += 1
@@ -280,8 +316,8 @@ def unsynced_failures(power):
     failures = 0
     for name, way in WAYS.items():
         points = power.points(way)
-        acknowledged = power.crash(way, points[-1] if not power.commits else max(p for p in points if p[1] is None), "--no-sync")
-        lost = problem_of(power.saver, power.folder, acknowledged, power.hashes)
+        acknowledged = power.crash(way, max(point for point in points if point[0] == 0 and point[2] is None), "--no-sync")
+        lost = problem_of(power, acknowledged)
         power.afterwards()
         print(f"{name}, without fsync: {lost or 'NOTHING IS LOST, these cuts prove nothing'}", flush=True)
         failures += lost is None
@@ -292,6 +328,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("how", choices=["kill", "power"])
     parser.add_argument("--saver", required=True)
+    parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--points", type=int)
     parser.add_argument("--commits", action="store_true")
     args = parser.parse_args()
@@ -299,7 +336,7 @@ def main():
         crashes = None
         try:
             folder = f"{scratch}/run"
-            crashes = Kill(args.saver, folder) if args.how == "kill" else Power(args.saver, folder, args.commits)
+            crashes = Kill(args.saver, folder, args.ranks) if args.how == "kill" else Power(args.saver, folder, args.ranks, args.commits)
             failures = run(crashes, args.points)
             if args.how == "power":
                 failures += unsynced_failures(crashes)

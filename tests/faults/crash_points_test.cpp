@@ -1,8 +1,9 @@
 // Kills and power cuts at the calls of a save: crash_points.py makes them, a few here. All of them:
 //
-//   ZERO_CRASH_POINTS=all build/release/tests/zero_faults_test --gtest_filter=CrashPoints.*
+//   ZERO_CRASH_POINTS=all build/release/tests/zero_faults_test --gtest_filter=*CrashPoints*
 //
-// and with a commit of the file system's journal before each earlier call: crash_points.py power --commits
+// and with a commit of the file system's journal before each earlier call: crash_points.py power --commits. Once of a
+// program of one rank and once of one of two.
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -24,12 +25,14 @@ struct End {
   std::string text;
 };
 
-End crash_points(const std::string& before, const std::string& how) {
+class CrashPoints : public testing::TestWithParam<int> {};
+
+End crash_points(const std::string& before, const std::string& how, int ranks) {
   const char* points = std::getenv("ZERO_CRASH_POINTS");
   const std::string count = points != nullptr ? points : kFew;
   const std::string command =
-      fmt::format("{} python3 '{}/tests/faults/crash_points.py' {} --saver '{}' {} 2>&1", before, ZERO_SOURCE_DIR, how,
-                  ZERO_FAULT_SAVER, count == "all" ? "" : "--points " + count);
+      fmt::format("{} python3 '{}/tests/faults/crash_points.py' {} --ranks {} --saver '{}' {} 2>&1", before,
+                  ZERO_SOURCE_DIR, how, ranks, ZERO_FAULT_SAVER, count == "all" ? "" : "--points " + count);
   End end;
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return end;
@@ -41,21 +44,23 @@ End crash_points(const std::string& before, const std::string& how) {
   return end;
 }
 
-TEST(CrashPoints, ASaveKilledAtAnyCallLeavesTheOldOrTheNewCheckpoint) {
-  const End end = crash_points("", "kill");
+TEST_P(CrashPoints, ASaveKilledAtAnyCallLeavesTheOldOrTheNewCheckpoint) {
+  const End end = crash_points("", "kill", GetParam());
   if (end.status == kSkipped) GTEST_SKIP() << end.text;
   EXPECT_EQ(end.status, 0) << end.text;
   EXPECT_NE(end.text.find(" points, "), std::string::npos) << end.text;
 }
 
-TEST(CrashPoints, ASaveWhosePowerIsCutAtAnyCallLeavesTheOldOrTheNewCheckpoint) {
+TEST_P(CrashPoints, ASaveWhosePowerIsCutAtAnyCallLeavesTheOldOrTheNewCheckpoint) {
   if (geteuid() != 0) GTEST_SKIP() << "a power cut needs root, to mount a file system of its own";
   // In mounts of its own, which go with it however it ends.
-  const End end = crash_points("unshare --mount --propagation private", "power");
+  const End end = crash_points("unshare --mount --propagation private", "power", GetParam());
   if (end.status == kSkipped) GTEST_SKIP() << end.text;
   EXPECT_EQ(end.status, 0) << end.text;
   EXPECT_NE(end.text.find("without fsync: step 2 was acknowledged"), std::string::npos) << end.text;
 }
+
+INSTANTIATE_TEST_SUITE_P(Ranks, CrashPoints, testing::Values(1, 2));
 
 }  // namespace
 }  // namespace zero

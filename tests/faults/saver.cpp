@@ -1,18 +1,22 @@
-// A program whose saves are killed, and whose power is cut: two checkpoints of a small engine of one rank, without
-// torch.
+// A program whose saves are killed, and whose power is cut: two checkpoints of a small engine, without torch.
 //
 //   zero_fault_saver save FOLDER [--first STEP] [--same] [--wait]     saves steps 1 and 2, or from STEP on
-//                                [--cut N MOUNT] [--commit N] [--no-sync]
-//   zero_fault_saver load FOLDER                                      the newest that is whole
+//                                [--ranks N [--rank R --run NAME]] [--cut N MOUNT] [--commit N] [--victim R]
+//                                [--no-sync]
+//   zero_fault_saver load FOLDER [--ranks N]                          the newest that is whole
 //
-// Says "saved STEP HASH" when a save was acknowledged, "loaded STEP HASH", "damaged PATH: ..." or "none", and in the
-// end "calls N": those that change a file. HASH is of every bit of the states. Without --same each step has its own
-// folder, of which one is kept; with it both use one path.
+// Each rank says "saved STEP HASH" when a save was acknowledged, rank 0 "loaded STEP HASH", "damaged PATH: ..." or
+// "none", and in the end each rank "calls RANK N": those that change a file. HASH is of every bit of all ranks' states.
+// Without --same each step has its own folder, of which one is kept; with it both use one path. Ranks are threads, or
+// with --rank this process is one of them and meets the others over shared memory. A rank's file has several blocks.
 //
-// All file calls are made by one thread, one after another, so that the n-th is the same one in every run. --wait says
-// "thread TID" and begins when a line comes. --cut: before the N-th call, or in the end, the ext4 at MOUNT loses what
-// it had not brought to the disk, and everything ends with status 9. --commit: before the N-th call the file system
-// brings all of it there, as it does every few seconds. --no-sync: fsync does nothing, to see that a cut is one.
+// All file calls of a rank are made by one thread, one after another, so that the n-th is the same one in every run.
+// --wait says "thread TID" and begins when a line comes. --cut: before the N-th call of rank --victim (0), or in its
+// end, the ext4 at MOUNT loses what it had not brought to the disk, and everything ends with status 9. --commit: before
+// its N-th call the file system brings all of it there, as it does every few seconds. --no-sync: fsync does nothing, to
+// see that a cut is one.
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
@@ -28,6 +32,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <linux/types.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -38,7 +43,9 @@
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/load.h"
 #include "zero/checkpoint/save.h"
+#include "zero/comm/collectives.h"
 #include "zero/comm/in_process.h"
+#include "zero/comm/shared_memory.h"
 
 #include "../engine/scripted_model.h"
 
@@ -47,11 +54,16 @@ namespace {
 
 constexpr int kLastStep = 2;
 constexpr int kCutStatus = 9;
+constexpr std::chrono::seconds kTimeout{60};
 
 struct SaverOptions {
   std::string verb;
   std::filesystem::path folder;
   int first = 1;
+  int ranks = 1;
+  int rank = -1;    // all of them, as threads
+  std::string run;  // by which ranks find each other
+  int victim = 0;
   bool same = false;
   bool wait = false;
   bool no_sync = false;
@@ -177,13 +189,14 @@ class OneThreadCalls final : public FileCalls {
   std::thread thread_;
 };
 
-// A file of several blocks, written in several requests.
+// A rank's file is of several blocks, each written in several requests.
 ScriptedModel make_model(Communicator& comm) {
   std::vector<ParamSpec> specs = small_specs();
-  specs.front().shape = {768, 512};
+  specs.front().shape = {comm.world() * 768, 512};
   return {comm, specs, EngineOptions{.clip = 1.5}};
 }
 
+// Collective.
 std::string hash_of(Engine& engine) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   const auto add = [&hash](std::byte byte) { hash = (hash ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3ull; };
@@ -194,10 +207,12 @@ std::string hash_of(Engine& engine) {
         for (const std::byte byte : elements) add(byte);
       });
   }
-  return fmt::format("{:016x}", hash);
+  return fmt::format("{}", fmt::join(all_gather_text(engine.communicator(), fmt::format("{:016x}", hash)), "-"));
 }
 
-int save(const SaverOptions& options, Communicator& comm) {
+void save(SaverOptions options, Communicator& comm) {
+  const bool is_victim = comm.rank() == options.victim;
+  if (!is_victim) options.cut = options.commit = -1;
   const OneThreadCalls calls(options);
   const CheckpointFolder folder(options.folder, calls);
   ScriptedModel model = make_model(comm);
@@ -215,26 +230,28 @@ int save(const SaverOptions& options, Communicator& comm) {
                    SaveMode::kAsync, calls)
         .wait();
     say(fmt::format("saved {} {}", step, hash));
-    if (!options.same) folder.keep(1, step);
+    if (!options.same && comm.rank() == 0) folder.keep(1, step);
   }
-  say(fmt::format("calls {}", calls.count()));
+  say(fmt::format("calls {} {}", comm.rank(), calls.count()));
   if (options.cut >= 0) cut_the_power(options.mount);
-  return 0;
 }
 
-int load(const SaverOptions& options, Communicator& comm) {
+void load(const SaverOptions& options, Communicator& comm) {
+  const auto say_once = [&comm](const std::string& line) {
+    if (comm.rank() == 0) say(line);
+  };
   for (const auto& entry : CheckpointFolder(options.folder).list()) {
     try {
       ScriptedModel model = make_model(comm);
       const LoadedCheckpoint loaded = load_checkpoint(model.engine(), entry.path);
-      say(fmt::format("loaded {} {}", loaded.manifest.steps, hash_of(model.engine())));
-      return 0;
+      const std::string hash = hash_of(model.engine());
+      say_once(fmt::format("loaded {} {}", loaded.manifest.steps, hash));
+      return;
     } catch (const IoError& error) {
-      say(fmt::format("damaged {}: {}", entry.path.string(), error.what()));
+      say_once(fmt::format("damaged {}: {}", entry.path.string(), error.what()));
     }
   }
-  say("none");
-  return 0;
+  say_once("none");
 }
 
 SaverOptions parse(const std::vector<std::string>& arguments) {
@@ -243,6 +260,14 @@ SaverOptions parse(const std::vector<std::string>& arguments) {
     const std::string& name = arguments[i];
     if (name == "--first") {
       options.first = std::stoi(arguments.at(++i));
+    } else if (name == "--ranks") {
+      options.ranks = std::stoi(arguments.at(++i));
+    } else if (name == "--rank") {
+      options.rank = std::stoi(arguments.at(++i));
+    } else if (name == "--run") {
+      options.run = arguments.at(++i);
+    } else if (name == "--victim") {
+      options.victim = std::stoi(arguments.at(++i));
     } else if (name == "--same") {
       options.same = true;
     } else if (name == "--wait") {
@@ -261,20 +286,47 @@ SaverOptions parse(const std::vector<std::string>& arguments) {
   return options;
 }
 
-int run(const std::vector<std::string>& arguments) {
+// Its exit status.
+int run_rank(const SaverOptions& options, Communicator& comm) {
   try {
-    const SaverOptions options = parse(arguments);
-    const auto ranks = make_in_process(1, std::chrono::seconds(60));
-    return options.verb == "save" ? save(options, *ranks.front()) : load(options, *ranks.front());
+    options.verb == "save" ? save(options, comm) : load(options, comm);
+    return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
   }
   return 1;
 }
 
+int run(const std::vector<std::string>& arguments) {
+  const SaverOptions options = parse(arguments);
+  if (options.rank >= 0) {
+    const RankEnvironment self{.rank = options.rank,
+                               .world = options.ranks,
+                               .local_rank = options.rank,
+                               .local_world = options.ranks,
+                               .run_id = options.run};
+    return run_rank(options, *connect_shared_memory(self, kTimeout));
+  }
+  std::atomic<int> status = 0;
+  std::vector<std::thread> threads;
+  for (auto& rank : make_in_process(options.ranks, kTimeout)) {
+    threads.emplace_back([&options, &status, comm = std::move(rank)]() mutable {
+      if (run_rank(options, *comm) != 0) status = 1;
+      comm.reset();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return status;
+}
+
 }  // namespace
 }  // namespace zero
 
 int main(int argc, char** argv) {
-  return zero::run({argv + 1, argv + argc});
+  try {
+    return zero::run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+  }
+  return 1;
 }
