@@ -1,10 +1,13 @@
 #include "zero/train/run_log.h"
 
+#include <csignal>
 #include <sstream>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
 
+#include "zero/base/error.h"
 #include "zero/base/file.h"
 
 #include "tests/message_of.h"
@@ -73,6 +76,44 @@ TEST(RunLog, WhatIsTakenBackIsNoLongerWritten) {
   EXPECT_EQ(lines[2]["loss"], 5);
   EXPECT_GT(lines[1]["t"], 1e9) << "it has the time";
   EXPECT_TRUE(says(run.out.str(), "going on after step 1"));
+}
+
+// A file of this process grows to so many bytes and no further while this is there.
+class FileLimit {
+ public:
+  explicit FileLimit(std::uintmax_t bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  }
+  ~FileLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+  FileLimit(const FileLimit&) = delete;
+  FileLimit& operator=(const FileLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(RunLog, LinesThatCannotBeWrittenAreKeptAndNoHalfOfOneIsThere) {
+  const TemporaryFolder folder;
+  std::vector<World> worlds = World::in_process(1, {});
+  Logged run(folder / "run", worlds.front().communicator());
+  run.step(1, 1);
+  {
+    const FileLimit full(std::filesystem::file_size(run.folder.metrics()) + 100);
+    run.step(2, 2);
+    run.step(3, 3);
+    EXPECT_EQ(run.lines().size(), 1U);
+    const auto fill = [&run] {
+      const std::string long_reason(1 << 20, 'x');
+      for (int i = 0; i < 20; ++i) run.log.tell(HealthEvent{.action = HealthAction::kSkip, .reason = long_reason});
+    };
+    EXPECT_THROW(fill(), IoError) << "not for ever";
+  }
+  run.step(4, 4);
+  EXPECT_EQ(run.lines().back()["step"], 4);
+  EXPECT_EQ(run.lines()[2]["step"], 3);
 }
 
 }  // namespace

@@ -3,8 +3,11 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
+#include <system_error>
 
 #include <fmt/format.h>
+
+#include "zero/base/error.h"
 
 namespace zero {
 namespace {
@@ -42,7 +45,14 @@ std::string to_json_line(const EvaluationMetrics& m) {
 
 void MetricsLog::flush() {
   if (pending_.empty()) return;
-  file_.append(pending_);
+  std::error_code error;
+  const std::uintmax_t before = std::filesystem::file_size(path_, error);
+  try {
+    file_.append(pending_);
+  } catch (const IoError&) {
+    if (!error) std::filesystem::resize_file(path_, before, error);  // no half of a line
+    throw;
+  }
   pending_.clear();
 }
 

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "zero/base/file.h"
 #include "zero/engine/options.h"
@@ -47,16 +48,18 @@ std::string to_json_line(const EvaluationMetrics& metrics);
 
 class MetricsLog {
  public:
-  explicit MetricsLog(const std::filesystem::path& path) : file_(path) {}
+  explicit MetricsLog(std::filesystem::path path) : path_(std::move(path)), file_(path_) {}
   template <typename Metrics>
   void add(const Metrics& metrics) {
     pending_ += to_json_line(metrics);
     pending_ += '\n';
   }
-  // Throws IoError.
+  // Throws IoError: then all lines are still kept, and the file is as it was.
   void flush();
+  std::size_t kept_bytes() const { return pending_.size(); }
 
  private:
+  std::filesystem::path path_;
   AppendFile file_;
   std::string pending_;
 };

@@ -2,7 +2,15 @@
 
 #include <utility>
 
+#include "zero/base/error.h"
+#include "zero/base/log.h"
+
 namespace zero {
+namespace {
+
+constexpr std::size_t kMostKeptBytes = std::size_t{16} << 20;
+
+}  // namespace
 
 RunLog::RunLog(const RunFolder& folder, Progress& progress, StepHistory history, Communicator& comm)
     : folder_(folder), progress_(progress), history_(std::move(history)), comm_(comm) {}
@@ -15,8 +23,18 @@ int RunLog::exchange(int stop_signal) {
   const Exchanged news = history_.exchange(comm_, stop_signal);
   if (!is_first()) return news.stop_signal;
   for (const StepMetrics& step : news.steps) tell(step);
-  metrics_->flush();
+  write();
   return news.stop_signal;
+}
+
+void RunLog::write() {
+  try {
+    metrics_->flush();
+    waits_ = false;
+  } catch (const IoError& error) {
+    if (metrics_->kept_bytes() > kMostKeptBytes) throw;
+    if (!std::exchange(waits_, true)) ZERO_LOG(error, "metrics are kept until they can be written: {}", error.what());
+  }
 }
 
 void RunLog::tell(const StepMetrics& step) {
@@ -39,7 +57,7 @@ void RunLog::add(EvaluationMetrics metrics) {
   if (!is_first()) return;
   metrics.time = unix_seconds();
   metrics_->add(metrics);
-  metrics_->flush();
+  write();
 }
 
 void RunLog::tell(HealthEvent event) {
@@ -47,12 +65,13 @@ void RunLog::tell(HealthEvent event) {
   if (event.action != HealthAction::kSkip) progress_.line(describe(event));  // of that the engine has told
   if (!is_first()) return;
   metrics_->add(event);
-  metrics_->flush();
+  write();
 }
 
 void RunLog::take_back(std::int64_t step) {
   since_line_ = {};
   if (!is_first()) return;
+  write();  // what was kept, of which some may stay
   metrics_.reset();
   folder_.reopen(step, {});
   begin();

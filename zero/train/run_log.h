@@ -6,7 +6,8 @@
 //   if (log.exchange_due()) signal = log.exchange(pending);  // Collective: the steps since the last time are told
 //   log.take_back(40);                                       // the run is at step 40 again
 //
-// Local, unless said otherwise; the folder and the progress outlive it. Throws IoError where rank 0 cannot write.
+// Local, unless said otherwise; the folder and the progress outlive it. Metrics that rank 0 cannot write, it keeps and
+// writes with the next; it says so once, and throws IoError when they come to 16 MiB.
 #pragma once
 
 #include <optional>
@@ -39,11 +40,13 @@ class RunLog {
  private:
   bool is_first() const { return comm_.rank() == 0; }
   void tell(const StepMetrics& step);
+  void write();
 
   const RunFolder& folder_;
   Progress& progress_;
   StepHistory history_;
   Communicator& comm_;
+  bool waits_ = false;                 // lines are kept that could not be written
   std::optional<MetricsLog> metrics_;  // rank 0's
   StepMetrics since_line_;             // sums since the last printed line; `step` counts
 };
