@@ -1,0 +1,194 @@
+// `zero train` whose saves fail while it trains: on a disk that is full (of root alone, who can mount one) and on one
+// that fails (strace). It goes on or it ends, as `checkpoint.on_error` says; what was saved before is whole, and once
+// the disk is well a later save works.
+#include <fstream>
+#include <memory>
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/mount.h>
+
+#include "train_fault_test.h"
+
+namespace zero {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+constexpr int kSteps = 1000;
+const std::string kNotSaved = "is not saved: ";
+
+// A file system of its own in memory, which this process and what it starts can see.
+class SmallDisk {
+ public:
+  explicit SmallDisk(fs::path where) : where_(std::move(where)) {
+    fs::create_directory(where_);
+    mounted_ = unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+               mount("tmpfs", where_.c_str(), "tmpfs", 0, "size=8m") == 0;
+  }
+  ~SmallDisk() {
+    if (mounted_) umount2(where_.c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+
+  bool mounted() const { return mounted_; }
+  void fill() const {
+    const std::string page(4096, 'x');
+    std::ofstream file(where_ / "ballast", std::ios::app | std::ios::binary);
+    while (file.write(page.data(), std::ssize(page)).flush()) continue;
+  }
+  void empty() const { fs::remove(where_ / "ballast"); }
+
+ private:
+  fs::path where_;
+  bool mounted_ = false;
+};
+
+class DiskFaults : public TrainFaultTest {
+ protected:
+  std::vector<std::string> two_ranks(const std::string& run, const std::string& on_error = "continue") const {
+    return train(run, {"-n", "2"},
+                 {{"data.validation", "0"},
+                  {"train.steps", std::to_string(kSteps)},
+                  {"train.log_every", "25"},
+                  {"train.eval_every", "0"},
+                  {"checkpoint.every", "50"},
+                  {"checkpoint.on_error", on_error},
+                  {"run.threads", "1"}});
+  }
+
+  std::string weights_of(const std::string& run) const { return report_of(run).value("parameters_sha256", "none"); }
+  // The same for every test.
+  std::string undisturbed_weights() const {
+    static const std::string weights = [this] {
+      WatchedCommand command(two_ranks("undisturbed"));
+      EXPECT_EQ(command.finish(), 0) << command.text();
+      return weights_of("undisturbed");
+    }();
+    return weights;
+  }
+
+  // The step of the last save that was acknowledged before a place in the text; 0: none.
+  static int last_saved(const WatchedCommand& command, std::size_t before) {
+    const std::string words = "checkpoint: step ";
+    const std::size_t at = command.text().rfind(words, before);
+    return at == std::string::npos ? 0 : std::atoi(command.text().c_str() + at + words.size());
+  }
+
+  // Of all that a run has saved, the one of that step among them.
+  void expect_whole(const std::string& run, int step) const {
+    WatchedCommand inspect({ZERO_COMMAND, "inspect", "--verify", folder_ / run});
+    EXPECT_EQ(inspect.finish(), 0) << inspect.text();
+    EXPECT_SAYS(inspect, fmt::format("step-{:08}: step {}, ", step, step));
+    EXPECT_EQ(inspect.text().find("damaged"), std::string::npos) << inspect.text();
+  }
+
+  void expect_said(const WatchedCommand& command, const std::string& run, const std::string& reason) const {
+    EXPECT_SAYS(command, (folder_ / run).string());
+    EXPECT_SAYS(command, reason);
+  }
+
+  void expect_goes_on_and_saves(WatchedCommand& command, const std::string& run, std::size_t from) const {
+    EXPECT_TRUE(command.wait_for("\ncheckpoint: step ", from)) << command.text();
+    EXPECT_EQ(command.finish(), 0) << command.text();
+    EXPECT_EQ(last_saved(command, std::string::npos), kSteps);
+    expect_whole(run, kSteps);
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / run))
+      EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
+    std::ifstream metrics(folder_ / run / "metrics.jsonl");
+    int lines = 0;
+    for (std::string line; std::getline(metrics, line);)
+      EXPECT_EQ(nlohmann::json::parse(line, nullptr, false).value("step", 0), ++lines);
+    EXPECT_EQ(lines, kSteps) << "every step has its line";
+  }
+
+  void expect_same_command_ends_it(const std::string& run, int saved) const {
+    WatchedCommand again(two_ranks(run, "stop"));
+    EXPECT_EQ(again.finish(), 0) << again.text();
+    EXPECT_SAYS(again, fmt::format("continuing after step {} of", saved));
+  }
+};
+
+// Each of these calls of one rank fails, as long as it is there. Nothing where strace is not, or may not.
+std::unique_ptr<WatchedCommand> fail_calls(const std::string& calls, pid_t rank) {
+  auto strace = std::make_unique<WatchedCommand>(
+      std::vector<std::string>{"strace", "-f", "-o", "/dev/null", "-e", "trace=" + calls, "-e",
+                               fmt::format("inject={}:error=EIO", calls), "-p", std::to_string(rank)});
+  return strace->wait_for(" attached") ? std::move(strace) : nullptr;
+}
+
+TEST_F(DiskFaults, OnAFullDiskTrainingGoesOnAndSavesWhenThereIsRoom) {
+  const std::string expected = undisturbed_weights();
+  const SmallDisk disk(folder_ / "disk");
+  if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
+  WatchedCommand command(two_ranks("disk/run"));
+  ASSERT_TRUE(command.wait_for("checkpoint: step 50,")) << command.text();
+  while (command.text().find(kNotSaved) == std::string::npos && !HasFailure()) {
+    disk.fill();  // again and again: an old checkpoint may have gone
+    command.read_until(Clock::now() + milliseconds(20));
+    ASSERT_NE(command.living().size(), 0u) << command.text();
+  }
+  expect_said(command, "disk/run/checkpoints/step-", "No space left on device");
+  expect_whole("disk/run", last_saved(command, command.text().find(kNotSaved)));
+  EXPECT_LT(last_saved(command, std::string::npos), kSteps);
+  disk.empty();
+  expect_goes_on_and_saves(command, "disk/run", command.text().size());
+  EXPECT_EQ(weights_of("disk/run"), expected);
+}
+
+TEST_F(DiskFaults, OnAFullDiskItEndsWhereThatIsAskedForAndTheSameCommandContinues) {
+  const std::string expected = undisturbed_weights();
+  const SmallDisk disk(folder_ / "disk");
+  if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
+  WatchedCommand command(two_ranks("disk/run", "stop"));
+  ASSERT_TRUE(command.wait_for("checkpoint: step 50,")) << command.text();
+  while (!command.living().empty() && !HasFailure()) {
+    disk.fill();
+    command.read_until(Clock::now() + milliseconds(20));
+  }
+  EXPECT_EQ(command.finish(), 4) << command.text();
+  expect_said(command, "disk/run/", "No space left on device");
+  const int saved = last_saved(command, std::string::npos);
+  expect_whole("disk/run", saved);
+  disk.empty();
+  expect_same_command_ends_it("disk/run", saved);
+  EXPECT_EQ(weights_of("disk/run"), expected);
+}
+
+TEST_F(DiskFaults, OnADiskThatFailsTrainingGoesOnAndSavesWhenItIsWell) {
+  const std::string expected = undisturbed_weights();
+  for (const auto& [calls, rank] : {std::pair("fsync,fdatasync", 1), std::pair("fallocate", 0)}) {
+    const std::string run = fmt::format("run-{}", rank);
+    WatchedCommand command(two_ranks(run));
+    ASSERT_TRUE(command.wait_for("checkpoint: step 50,")) << command.text();
+    const auto strace = fail_calls(calls, command.wait_for_rank(rank));
+    if (strace == nullptr) GTEST_SKIP() << "strace is not here, or may not attach";
+    ASSERT_TRUE(command.wait_for(kNotSaved)) << command.text();
+    expect_said(command, run + "/checkpoints/step-", "Input/output error");
+    expect_whole(run, last_saved(command, command.text().find(kNotSaved)));
+    strace->send(SIGINT);
+    strace->finish();
+    command.read_until(Clock::now() + milliseconds(1));
+    expect_goes_on_and_saves(command, run, command.text().size());
+    EXPECT_EQ(weights_of(run), expected);
+  }
+}
+
+TEST_F(DiskFaults, OnADiskThatFailsItEndsWhereThatIsAskedForAndTheSameCommandContinues) {
+  const std::string expected = undisturbed_weights();
+  WatchedCommand command(two_ranks("run", "stop"));
+  ASSERT_TRUE(command.wait_for("checkpoint: step 50,")) << command.text();
+  const auto strace = fail_calls("fsync,fdatasync", command.wait_for_rank(1));
+  if (strace == nullptr) GTEST_SKIP() << "strace is not here, or may not attach";
+  EXPECT_EQ(command.finish(), 4) << command.text();
+  expect_said(command, "run/checkpoints/step-", "Input/output error");
+  const int saved = last_saved(command, std::string::npos);
+  expect_whole("run", saved);
+  expect_same_command_ends_it("run", saved);
+  EXPECT_EQ(weights_of("run"), expected);
+}
+
+}  // namespace
+}  // namespace zero
