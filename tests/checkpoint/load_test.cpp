@@ -112,6 +112,10 @@ TEST(LoadCheckpoint, AnyWorldStageTypeAndPlacementTakesWhatAnyOtherSaved) {
                        .trainable = i == 0 || *rc::gen::inRange(0, 4) > 0,
                        .own_unit = *rc::gen::arbitrary<bool>()});
     specs.front().shape = {5, 3};  // something to train
+    for (ParamSpec& spec : specs) {
+      for (int tied = *rc::gen::inRange(0, 3); tied > 0; --tied)
+        spec.aliases.push_back("head" + std::to_string(tied) + "." + spec.name);
+    }
     const auto first = folder / std::to_string(n++), second = folder / std::to_string(n++);
     on_ranks(from, [&](Communicator& comm) {
       ScriptedModel model(comm, in_type(dtype_from, specs), options_of({.world = from, .stage = stage_from}));
@@ -127,6 +131,13 @@ TEST(LoadCheckpoint, AnyWorldStageTypeAndPlacementTakesWhatAnyOtherSaved) {
       save_now(model.engine(), second);
     });
     RC_ASSERT(taken_by(elements(first), in_type(dtype_to, specs)) == elements(second));
+    for (const auto& path : {first, second}) {
+      const CheckpointReader reader(path);
+      for (const ParamSpec& spec : specs) {
+        const SavedTensor& saved = reader.manifest().tensors[static_cast<std::size_t>(reader.find(spec.name))];
+        RC_ASSERT(saved.aliases == spec.aliases);
+      }
+    }
   });
   EXPECT_TRUE(held);
 }
