@@ -31,7 +31,7 @@ fuzz() {
 
 wanted=${1:-}
 export ZERO_LOG_LEVEL=${ZERO_LOG_LEVEL:-error}
-part calls "$tests/zero_checkpoint_test" --gtest_filter='*Killed*:*TheFirstOne*:*AFailingCall*:*DiskThatIsFull*:*ButNotTheManifest*:*AnyWorld*'
+part calls env ZERO_CRASH_POINTS=all "$tests/zero_checkpoint_test" --gtest_filter='*Killed*:*TheFirstOne*:*AFailingCall*:*DiskThatIsFull*:*ButNotTheManifest*:*AnyWorld*'
 part mutations env ZERO_MUTATIONS=10000 "$tests/zero_checkpoint_test" --gtest_filter='*NoMutation*'
 part crash env ZERO_CRASH_POINTS=all "$tests/zero_faults_test" --gtest_filter='*CrashPoints*'
 part power tests/faults/crash_points.py power --commits --saver "$tests/zero_fault_saver"
