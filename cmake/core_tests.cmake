@@ -11,6 +11,6 @@ zero_tests(memory FLOORS base memory)
 zero_tests(optim FLOORS base optim)
 zero_tests(engine FLOORS base plan comm memory optim engine SLOW Rebalancing.* Offload.* Delayed.*)
 zero_tests(checkpoint FLOORS base plan comm memory optim engine checkpoint launch
-           SLOW CheckpointSave.A* CheckpointSave.NoMutation* LoadCheckpoint.Any* LoadCheckpoint.Resuming* LoadCheckpoint.EachRank*)
+           SLOW CheckpointSave.* CheckpointLoad.* LoadCheckpoint.Any* LoadCheckpoint.Resuming* LoadCheckpoint.EachRank*)
 zero_tests(data FLOORS base data)
 zero_tests(world FLOORS base comm LABEL slow TIMEOUT 600)
