@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -97,11 +98,19 @@ TEST(LoadCheckpoint, ResumingGivesTheBitsOfTheRunThatWasNotInterrupted) {
 TEST(LoadCheckpoint, AnyWorldStageTypeAndPlacementTakesWhatAnyOtherSaved) {
   const TemporaryFolder folder, disk;
   const OffloadOptions on_disk{.fractions = {.optimizer = {.disk = 1}}, .disk = {disk.path().string()}};
+  constexpr int kLargest = 8;
   int n = 0;
+  std::set<std::pair<int, int>> pairs;
   const bool held = rc::check("save N, load M, save: the same tensors", [&] {
-    const int from = *rc::gen::inRange(1, 9), to = *rc::gen::inRange(1, 9);
+    // In turn: draws would leave half of the pairs out.
+    const int from = n / 2 / kLargest % kLargest + 1, to = n / 2 % kLargest + 1;
+    pairs.emplace(from, to);
+    RC_LOG() << from << " ranks to " << to;
     const int stage_from = *rc::gen::inRange(0, 4), stage_to = *rc::gen::inRange(0, 4);
-    const bool offload = stage_to > 0 && *rc::gen::arbitrary<bool>();
+    const auto placed = [&](int stage) {
+      return stage > 0 && *rc::gen::arbitrary<bool>() ? on_disk : OffloadOptions{};
+    };
+    const OffloadOptions offload_from = placed(stage_from), offload_to = placed(stage_to);
     const auto any_type = [] { return *rc::gen::arbitrary<bool>() ? DType::kBFloat16 : DType::kFloat32; };
     const DType dtype_from = any_type(), dtype_to = any_type();
     std::vector<ParamSpec> specs;
@@ -118,15 +127,15 @@ TEST(LoadCheckpoint, AnyWorldStageTypeAndPlacementTakesWhatAnyOtherSaved) {
     }
     const auto first = folder / std::to_string(n++), second = folder / std::to_string(n++);
     on_ranks(from, [&](Communicator& comm) {
-      ScriptedModel model(comm, in_type(dtype_from, specs), options_of({.world = from, .stage = stage_from}));
+      ScriptedModel model(comm, in_type(dtype_from, specs),
+                          options_of({.world = from, .stage = stage_from, .offload = offload_from}));
       model.train(0);
       model.train(1);
       save_now(model.engine(), first);
     });
     on_ranks(to, [&](Communicator& comm) {
-      ScriptedModel model(
-          comm, in_type(dtype_to, specs),
-          options_of({.world = to, .stage = stage_to, .offload = offload ? on_disk : OffloadOptions{}}));
+      ScriptedModel model(comm, in_type(dtype_to, specs),
+                          options_of({.world = to, .stage = stage_to, .offload = offload_to}));
       load_checkpoint(model.engine(), first);
       save_now(model.engine(), second);
     });
@@ -140,6 +149,7 @@ TEST(LoadCheckpoint, AnyWorldStageTypeAndPlacementTakesWhatAnyOtherSaved) {
     }
   });
   EXPECT_TRUE(held);
+  EXPECT_EQ(pairs.size(), kLargest * kLargest);
 }
 
 // What reaches the kernel as reads.
@@ -171,10 +181,18 @@ TEST(LoadCheckpoint, EachRankReadsWhatItHoldsAndNoMoreThanTheBlocksAtItsEdges) {
   });
   const Manifest manifest = read_manifest(folder / "c");
   const std::int64_t manifest_bytes = static_cast<std::int64_t>(std::filesystem::file_size(folder / "c/manifest.json"));
-  for (const int world : {1, 2, 3, 4}) {
+  struct Reader {
+    int world, stage;
+    DType dtype = DType::kFloat32;
+    double most = 1.5;
+  };
+  // At stage 1 each rank holds all parameters, a third of the bytes here; bf16 ones are read once for the parameters
+  // and once for their master.
+  for (const auto& [world, stage, dtype, most] :
+       {Reader{1, 3}, Reader{2, 3}, Reader{3, 3}, Reader{4, 3}, Reader{2, 1}, Reader{2, 3, DType::kBFloat16, 2.0}}) {
     std::atomic<std::int64_t> total{0};
     on_ranks(world, [&](Communicator& comm) {
-      ScriptedModel model(comm, large_specs(), options_of({.world = world}));
+      ScriptedModel model(comm, in_type(dtype, large_specs()), options_of({.world = world, .stage = stage}));
       const CountedReads calls;
       load_checkpoint(model.engine(), folder / "c", calls);
       const std::int64_t read = calls.bytes - manifest_bytes;
@@ -182,8 +200,9 @@ TEST(LoadCheckpoint, EachRankReadsWhatItHoldsAndNoMoreThanTheBlocksAtItsEdges) {
       std::int64_t held = 0, ends = 0;
       for (const Unit& unit : model.engine().units()) {
         for (int state = 0; state < model.engine().num_saved_states(unit.index); ++state) {
-          held += model.engine().held(unit.index, state).numel * 4;
-          ends += 2 * kSavers;
+          const int passes = state == 0 && dtype == DType::kBFloat16 ? 2 : 1;
+          held += passes * model.engine().held(unit.index, state).numel * 4;
+          ends += passes * 2 * kSavers;
         }
       }
       EXPECT_GE(read, held / 100 * 99) << "the padding at the end of the last rank's is not read";
@@ -191,8 +210,9 @@ TEST(LoadCheckpoint, EachRankReadsWhatItHoldsAndNoMoreThanTheBlocksAtItsEdges) {
       total += read;
     });
     const double ratio = static_cast<double>(total) / static_cast<double>(manifest.size_bytes());
-    std::printf("%d ranks read %.2f times the bytes that %d saved\n", world, ratio, kSavers);
-    EXPECT_LE(ratio, 1.5);
+    std::printf("%d ranks (stage %d, %s) read %.2f times the bytes that %d saved\n", world, stage,
+                std::string(name_of(dtype)).c_str(), ratio, kSavers);
+    EXPECT_LE(ratio, most);
   }
 }
 

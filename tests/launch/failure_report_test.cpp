@@ -78,6 +78,9 @@ TEST(FailureReport, OfABadConfigurationTheReasonAloneIsToldAgain) {
   EXPECT_EQ(report.find("plan: gpt2"), std::string::npos) << report;
   EXPECT_NE(report.find("zero.stage = 7"), std::string::npos) << report;
   EXPECT_NE(report.find("use 0 to 3"), std::string::npos) << report;
+  const std::string foreign =
+      failure_report(std::vector{exited(0, 2, {"usage:", "  program FILE", "  -h", "  -v", "x"})}, 1);
+  EXPECT_NE(foreign.find("usage:"), std::string::npos) << "of another program all lines: " << foreign;
 }
 
 TEST(FailureReport, IsEmptyWhenNobodyFailed) {

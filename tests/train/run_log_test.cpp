@@ -116,5 +116,68 @@ TEST(RunLog, LinesThatCannotBeWrittenAreKeptAndNoHalfOfOneIsThere) {
   EXPECT_EQ(run.lines()[2]["step"], 3);
 }
 
+TEST(RunLog, WhatIsTakenBackWhileLinesWaitIsWrittenWhenItCanBe) {
+  const TemporaryFolder folder;
+  std::vector<World> worlds = World::in_process(1, {});
+  Logged run(folder / "run", worlds.front().communicator());
+  run.step(1, 1);
+  run.step(2, 1);
+  {
+    const FileLimit full(1);  // nothing can be written, not even what was there
+    run.step(3, 3);
+    run.step(4, 4);
+    run.log.take_back(3);
+    run.log.take_back(2);
+    run.step(3, 5);
+  }
+  run.step(4, 6);
+  const auto lines = run.lines();
+  ASSERT_EQ(lines.size(), 4U);
+  for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(lines[i]["step"], i + 1);
+  EXPECT_EQ(lines[2]["loss"], 5);
+}
+
+TEST(RunLog, LinesThatWaitForARewindStay) {
+  const TemporaryFolder folder;
+  std::vector<World> worlds = World::in_process(1, {});
+  Logged run(folder / "run", worlds.front().communicator());
+  run.step(1, 1);
+  {
+    const FileLimit full(std::filesystem::file_size(run.folder.metrics()) + 100);
+    run.step(2, 2);
+    run.step(3, 3);
+    run.log.take_back(2);
+  }
+  run.step(3, 4);
+  const auto lines = run.lines();
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[1]["loss"], 2);
+  EXPECT_EQ(lines[2]["loss"], 4);
+}
+
+TEST(RunLog, ARunDoesNotEndWithLinesThatWait) {
+  const TemporaryFolder folder;
+  std::vector<World> worlds = World::in_process(1, {});
+  Logged run(folder / "run", worlds.front().communicator());
+  run.step(1, 1);
+  {
+    const FileLimit full(std::filesystem::file_size(run.folder.metrics()) + 100);
+    run.step(2, 2);
+    EXPECT_THROW(run.log.finish(), IoError);
+  }
+  EXPECT_NO_THROW(run.log.finish());
+  EXPECT_EQ(run.lines().size(), 2U);
+}
+
+TEST(RunLog, WhatAFailureLeftBehindTheLastLineGoes) {
+  const TemporaryFolder folder;
+  std::vector<World> worlds = World::in_process(1, {});
+  Logged run(folder / "run", worlds.front().communicator());
+  run.step(1, 1);
+  AppendFile(run.folder.metrics()).append("{\"step\": 2, \"lo");
+  run.step(2, 2);
+  EXPECT_EQ(run.lines().size(), 2U);
+}
+
 }  // namespace
 }  // namespace zero

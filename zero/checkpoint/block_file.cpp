@@ -255,7 +255,7 @@ std::span<const std::byte> BlockFileReader::read_block(std::int64_t block) {
   const auto bytes = blocks_->memory(block).first(static_cast<std::size_t>(bytes_of(block)));
   // One place is what is handed out.
   const auto ahead = static_cast<std::int64_t>(num_held_) - 1;
-  const bool goes_on = in_order || !runs_.empty();
+  const bool goes_on = runs_.empty() ? in_order : run_of(block) != 0;
   while (goes_on && begun_ < std::min(num_blocks(), next_ + ahead) && run_of(begun_) == run_of(block)) begin(begun_++);
   if (block_sum(bytes) != content_.sums[static_cast<std::size_t>(block)])
     throw IoError(path_, "verify", 0,

@@ -51,9 +51,8 @@ void CheckpointReader::read_bytes(std::size_t file, std::int64_t offset, std::sp
     const std::int64_t block = offset / kSumBlockBytes;
     if (held_block_ != block || held_file_ != file) {
       held_block_ = -1;
-      if (held_file_ != file) files_[held_file_].rest();
+      if (const std::size_t before = std::exchange(held_file_, file); before != file) files_[before].rest();
       held_ = files_[file].read_block(block);
-      held_file_ = file;
       held_block_ = block;
     }
     const auto begin = static_cast<std::size_t>(offset - block * kSumBlockBytes);

@@ -16,6 +16,7 @@
 
 #include "zero/base/bytes.h"
 #include "zero/base/clock.h"
+#include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/base/random_bytes.h"
 #include "zero/checkpoint/load.h"
@@ -38,7 +39,6 @@ constexpr double kRestless = 0.15;
 constexpr int kDepth = 32;
 
 constexpr std::int64_t kUnitBytes = std::int64_t{32} << 20;  // of one state; smaller where the whole is
-constexpr auto kTimeout = std::chrono::minutes(10);          // of a wait for the rank that probes
 
 struct Options {
   std::string folder = ".";
@@ -47,6 +47,8 @@ struct Options {
   int rounds = 5;
   bool json = false;
   std::int64_t bytes() const { return mib << 20; }
+  // Of a wait for the rank that probes: a disk of 10 MB/s is waited for.
+  std::chrono::seconds timeout() const { return std::chrono::seconds(600 + mib / 10); }
 };
 
 struct Side {
@@ -196,20 +198,35 @@ class Rank {
   std::optional<DiskProbe> probe_;
 };
 
+// What a rank met, and not that another one left.
+void rethrow_first(std::vector<std::exception_ptr> failures) {
+  std::erase(failures, nullptr);
+  for (const std::exception_ptr& failure : failures) {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const CommError&) {
+      continue;
+    }
+  }
+  if (!failures.empty()) std::rethrow_exception(failures.front());
+}
+
 Measured measure(const Options& options, const fs::path& path) {
   Measured measured;
-  std::vector<std::string> failures(static_cast<std::size_t>(options.ranks));
-  auto comms = make_in_process(options.ranks, kTimeout);
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(options.ranks));
+  auto comms = make_in_process(options.ranks, options.timeout());
   std::vector<std::thread> threads;
   for (auto& comm : comms)
     threads.emplace_back([&, comm = std::move(comm)]() mutable {
-      std::string& failure = failures[static_cast<std::size_t>(comm->rank())];
-      failure = failure_of([&] { Rank(*comm, options, path, measured).run(); });
+      try {
+        Rank(*comm, options, path, measured).run();
+      } catch (...) {
+        failures[static_cast<std::size_t>(comm->rank())] = std::current_exception();
+      }
       comm.reset();  // others that wait for it are told
     });
   for (std::thread& thread : threads) thread.join();
-  for (const std::string& failure : failures)
-    if (!failure.empty()) throw Error(failure);
+  rethrow_first(failures);
   return measured;
 }
 

@@ -12,8 +12,6 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kMostWitnesses = 4;
-// Of what was refused before it began the reason alone is told again, not what rank 0 printed until then.
-constexpr std::size_t kReasonLines = 3;
 
 // What usually lies behind an end like this, and what to look at next.
 std::string advice(const ProcessEnd& end) {
@@ -34,6 +32,15 @@ std::string advice(const ProcessEnd& end) {
   if (end.exit_code == kRankFailedStatus)
     return "Its last lines say why. If it lost a peer on another machine, look at the launcher's output there.";
   return "Its last lines say why; start again when that is put right.";
+}
+
+// Of what was refused before it began, the refusal ("zero train: ...") alone, not what rank 0 printed until then.
+std::span<const std::string> told_again(const RankEnd& culprit) {
+  const std::span<const std::string> lines = culprit.last_lines;
+  if (culprit.end.exit_code != kBadInputStatus) return lines;
+  const auto is_refusal = [](const std::string& line) { return line.starts_with("zero "); };
+  const auto last = std::find_if(lines.rbegin(), lines.rend(), is_refusal);
+  return last == lines.rend() ? lines : lines.last(static_cast<std::size_t>(last - lines.rbegin()) + 1);
 }
 
 }  // namespace
@@ -79,9 +86,7 @@ std::string failure_report(std::span<const RankEnd> ends, int world) {
     out += "  it printed nothing\n";
   } else {
     out += "  its last lines:\n";
-    std::span<const std::string> lines = culprit->last_lines;
-    if (culprit->end.exit_code == kBadInputStatus) lines = lines.last(std::min(lines.size(), kReasonLines));
-    for (const auto& line : lines) out += fmt::format("    {}\n", line);
+    for (const auto& line : told_again(*culprit)) out += fmt::format("    {}\n", line);
   }
   std::size_t witnesses = 0;
   for (const auto& end : ends) {

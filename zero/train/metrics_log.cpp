@@ -1,11 +1,14 @@
 #include "zero/train/metrics_log.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "zero/base/error.h"
 
@@ -15,6 +18,13 @@ namespace {
 // JSON has no infinity and no NaN.
 std::string number(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "null";
+}
+
+std::uintmax_t size_of_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
+  if (error) throw IoError(path.string(), "look at", error.value());
+  return bytes;
 }
 
 }  // namespace
@@ -43,16 +53,46 @@ std::string to_json_line(const EvaluationMetrics& m) {
                      number(m.val_loss), number(m.seconds));
 }
 
-void MetricsLog::flush() {
-  if (pending_.empty()) return;
-  std::error_code error;
-  const std::uintmax_t before = std::filesystem::file_size(path_, error);
-  try {
-    file_.append(pending_);
-  } catch (const IoError&) {
-    if (!error) std::filesystem::resize_file(path_, before, error);  // no half of a line
-    throw;
+std::string lines_until(std::string_view text, std::int64_t step, const ComesAgain& again) {
+  std::string kept;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string_view::npos) break;  // half a line, of a run that was killed
+    const auto line = nlohmann::json::parse(text.substr(begin, end - begin), nullptr, false);
+    const bool counts = line.is_object() && line.contains("step") && line["step"].is_number_integer();
+    const std::int64_t of = counts ? line["step"].get<std::int64_t>() : step + 1;
+    const bool comes_again = of == step && ((again.evaluation && line.contains("val_loss")) ||
+                                            (again.rewinds && line.value("event", "") == "rewound"));
+    if (of <= step && !comes_again) kept.append(text, begin, end + 1 - begin);
+    begin = end + 1;
   }
+  return kept;
+}
+
+MetricsLog::MetricsLog(std::filesystem::path path)
+    : path_(std::move(path)), file_(std::in_place, path_), written_(size_of_file(path_)) {}
+
+void MetricsLog::take_back(std::int64_t step) {
+  pending_ = lines_until(pending_, step, {});
+  back_to_ = std::min(back_to_.value_or(step), step);
+}
+
+void MetricsLog::flush() {
+  if (back_to_) {
+    write_file(path_, lines_until(read_file(path_).substr(0, written_), *back_to_, {}));
+    file_.emplace(path_);
+    written_ = size_of_file(path_);
+    back_to_.reset();
+  }
+  if (pending_.empty()) return;
+  // Half a line that an earlier failure left behind.
+  if (size_of_file(path_) > written_) {
+    std::error_code error;
+    std::filesystem::resize_file(path_, written_, error);
+    if (error) throw IoError(path_.string(), "set the size", error.value());
+  }
+  file_->append(pending_);
+  written_ += pending_.size();
   pending_.clear();
 }
 

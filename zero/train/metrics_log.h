@@ -3,13 +3,14 @@
 //   MetricsLog log(folder.metrics());
 //   log.add(step_metrics);              // kept
 //   log.flush();                        // written, in one write(2)
+//   log.take_back(40);                  // what is said of later steps goes
 //
 // Lines are kept until flush() so that a fast step never waits for a disk. Local; not thread-safe.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
-#include <utility>
 
 #include "zero/base/file.h"
 #include "zero/engine/options.h"
@@ -46,21 +47,34 @@ struct EvaluationMetrics {
 std::string to_json_line(const StepMetrics& metrics);
 std::string to_json_line(const EvaluationMetrics& metrics);
 
+// What of a step itself comes again when a run goes on after it, so that its lines go, too.
+struct ComesAgain {
+  bool evaluation = false;
+  bool rewinds = false;  // to it
+};
+// The whole lines of `text` that are of steps up to `step`.
+std::string lines_until(std::string_view text, std::int64_t step, const ComesAgain& again);
+
 class MetricsLog {
  public:
-  explicit MetricsLog(std::filesystem::path path) : path_(std::move(path)), file_(path_) {}
+  // At the end of what is there.
+  explicit MetricsLog(std::filesystem::path path);
   template <typename Metrics>
   void add(const Metrics& metrics) {
     pending_ += to_json_line(metrics);
     pending_ += '\n';
   }
-  // Throws IoError: then all lines are still kept, and the file is as it was.
+  // Throws IoError: then all lines are still kept, and the next flush() begins with the file as it was before this one.
   void flush();
+  // Lines of later steps: those that are kept at once, those in the file with the next flush().
+  void take_back(std::int64_t step);
   std::size_t kept_bytes() const { return pending_.size(); }
 
  private:
   std::filesystem::path path_;
-  AppendFile file_;
+  std::optional<AppendFile> file_;  // always there
+  std::uintmax_t written_ = 0;      // bytes of whole lines in it
+  std::optional<std::int64_t> back_to_;
   std::string pending_;
 };
 

@@ -86,13 +86,13 @@ void require_of_a_run(const Manifest& manifest, const std::filesystem::path& pat
                       "it was not written by `zero train`: engine.load() takes it");
 }
 
+}  // namespace
+
 std::filesystem::path nearest_existing(std::filesystem::path folder) {
   std::error_code ignored;
   while (!folder.empty() && !std::filesystem::exists(folder, ignored)) folder = folder.parent_path();
   return folder.empty() ? "." : folder;
 }
-
-}  // namespace
 
 RunCheckpoints::RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder folder, std::optional<Keeper> keeper,
                                Communicator& comm, Say say)
@@ -240,6 +240,7 @@ void RunCheckpoints::begin(Attachment& engine, const RunState& state, std::strin
     if (comm_.rank() == 0) ZERO_LOG(error, "step {} is not saved: {}", state.step, error.what());
     return;
   }
+  if (save_->copied()) said_not_copied_ = false;  // should that change, it is news
   if (mode == SaveMode::kAsync && options_.async && !save_->copied()) say_not_copied();
   if (!save_->copied()) finish();  // it is written: nothing is gained by waiting for the end of a step
 }

@@ -26,6 +26,9 @@
 
 namespace zero {
 
+// The folder itself, or the nearest above it that is there.
+std::filesystem::path nearest_existing(std::filesystem::path folder);
+
 struct CheckpointPolicy {
   std::int64_t every_steps = 0;
   double every_seconds = 0;  // both 0: nothing is saved

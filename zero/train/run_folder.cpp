@@ -81,26 +81,12 @@ void RunFolder::create(std::string_view launch) const {
   launch.empty() ? remove_file(this->launch()) : write_file(this->launch(), launch);
 }
 
-void RunFolder::reopen(std::int64_t step, const Again& again) const {
+void RunFolder::reopen(std::int64_t step, const ComesAgain& again) const {
   remove_file(model());
   remove_file(report());
   std::error_code ignored;
   if (!fs::exists(metrics(), ignored)) return;
-  const std::string all = read_file(metrics());
-  std::string kept;
-  for (std::size_t begin = 0; begin < all.size();) {
-    const std::size_t end = all.find('\n', begin);
-    if (end == std::string::npos) break;  // half a line, of a run that was killed
-    const auto line = nlohmann::json::parse(all.begin() + static_cast<std::ptrdiff_t>(begin),
-                                            all.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-    const bool counts = line.is_object() && line.contains("step") && line["step"].is_number_integer();
-    const std::int64_t of = counts ? line["step"].get<std::int64_t>() : step + 1;
-    const bool comes_again = of == step && ((again.evaluation && line.contains("val_loss")) ||
-                                            (again.rewinds && line.value("event", "") == "rewound"));
-    if (of <= step && !comes_again) kept.append(all, begin, end + 1 - begin);
-    begin = end + 1;
-  }
-  write_file(metrics(), kept);
+  write_file(metrics(), lines_until(read_file(metrics()), step, again));
 }
 
 std::int64_t RunFolder::finished_steps() const {

@@ -13,17 +13,12 @@
 #include <string_view>
 
 #include "zero/checkpoint/checkpoint_folder.h"
+#include "zero/train/metrics_log.h"
 
 namespace zero {
 
 class RunFolder {
  public:
-  // What of that step itself comes again, so that its lines go, too.
-  struct Again {
-    bool evaluation = false;
-    bool rewinds = false;  // to it
-  };
-
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
   // Does it hold a run, finished or not?
@@ -33,7 +28,7 @@ class RunFolder {
   // below, checkpoints and nothing else.
   void create(std::string_view launch = "") const;
   // Makes it ready to go on after a step: the report and weights of an end that came, and metrics of later steps, go.
-  void reopen(std::int64_t step, const Again& again) const;
+  void reopen(std::int64_t step, const ComesAgain& again) const;
   // Was it made by this launch? Then ranks that were started again go on in it. `launch` empty: no.
   bool is_of(std::string_view launch) const;
   // Did a run of this configuration end here without a report or a checkpoint? Then nothing of it is worth keeping.

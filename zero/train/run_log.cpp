@@ -71,10 +71,12 @@ void RunLog::tell(HealthEvent event) {
 void RunLog::take_back(std::int64_t step) {
   since_line_ = {};
   if (!is_first()) return;
-  write();  // what was kept, of which some may stay
-  metrics_.reset();
-  folder_.reopen(step, {});
-  begin();
+  metrics_->take_back(step);
+  write();
+}
+
+void RunLog::finish() {
+  if (is_first()) metrics_->flush();
 }
 
 }  // namespace zero

@@ -5,9 +5,10 @@
 //   log.add(metrics);                                        // a step as this rank saw it: Local, nothing is written
 //   if (log.exchange_due()) signal = log.exchange(pending);  // Collective: the steps since the last time are told
 //   log.take_back(40);                                       // the run is at step 40 again
+//   log.finish();                                            // nothing waits any more
 //
 // Local, unless said otherwise; the folder and the progress outlive it. Metrics that rank 0 cannot write, it keeps and
-// writes with the next; it says so once, and throws IoError when they come to 16 MiB.
+// writes with the next; it says so once, and throws IoError when they come to 16 MiB, or when nothing comes any more.
 #pragma once
 
 #include <optional>
@@ -34,6 +35,7 @@ class RunLog {
   void tell(HealthEvent event);
   // What was written of later steps goes; the history is restored apart.
   void take_back(std::int64_t step);
+  void finish();
 
   StepHistory& history() { return history_; }
 

@@ -1,6 +1,9 @@
 #include "zero/train/save_pace.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -8,6 +11,7 @@
 #include "zero/base/bytes.h"
 #include "zero/base/clock.h"
 #include "zero/base/random_bytes.h"
+#include "zero/base/signals_blocked.h"
 #include "zero/checkpoint/block_file.h"
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/comm/collectives.h"
@@ -16,17 +20,21 @@
 namespace zero {
 namespace {
 
-// A file without a name: nothing is left, however this ends.
-class Unnamed final : public FileCalls {
+constexpr std::chrono::milliseconds kPause{1};
+
+// A file without a name: nothing is left, however this ends. What syncing takes does not grow with the bytes: a sample
+// leaves it out.
+class Sample final : public FileCalls {
  public:
   int open(const std::string& folder, int /*flags*/) const override {
     return FileCalls::open(folder, O_RDWR | O_TMPFILE);
   }
+  int sync(int /*fd*/) const override { return 0; }
 };
 
 // Seconds for kLeastBytes, written as a save does.
 double probe(const std::filesystem::path& folder) {
-  static const Unnamed calls;  // threads may outlive the writer
+  static const Sample calls;  // threads may outlive the writer
   const Allocation memory = allocate_host(static_cast<std::size_t>(kSumBlockBytes));
   fill_with_random_bytes(memory.bytes());  // zeros are written faster, by disks that look for them
   const double begin = monotonic_seconds();
@@ -36,15 +44,40 @@ double probe(const std::filesystem::path& folder) {
   return monotonic_seconds() - begin;
 }
 
+// In a thread of its own, so that nobody waits in a collective for a slow disk.
+class Probe {
+ public:
+  explicit Probe(const std::filesystem::path& folder) {
+    const SignalsBlocked blocked;
+    thread_ = std::thread([this, folder] {
+      unknown_ = failure_of([&] { seconds_ = probe(folder); });
+      ended_ = true;
+    });
+  }
+  Probe(const Probe&) = delete;
+  Probe& operator=(const Probe&) = delete;
+  ~Probe() { thread_.join(); }
+
+  bool ended() const { return ended_; }
+  // Once it has ended; -1: cannot be told.
+  std::int64_t microseconds() const { return unknown_.empty() ? static_cast<std::int64_t>(1e6 * seconds_) : -1; }
+
+ private:
+  std::string unknown_;
+  double seconds_ = 0;
+  std::atomic<bool> ended_{false};
+  std::thread thread_;
+};
+
 }  // namespace
 
 double estimate_save_seconds(Communicator& comm, const std::filesystem::path& folder, std::int64_t bytes) {
   const std::int64_t of_a_rank = bytes / comm.world();
   if (of_a_rank < kLeastBytes) return 0;
-  comm.barrier({.control = true}).wait();  // the folder is there, and all begin at once
-  std::int64_t microseconds = -1;
-  const std::string unknown = failure_of([&] { microseconds = static_cast<std::int64_t>(1e6 * probe(folder)); });
-  const auto of_ranks = all_gather_value(comm, microseconds);
+  comm.barrier({.control = true}).wait();  // all at once
+  const Probe probe(nearest_existing(folder));
+  while (all_reduce_min(comm, probe.ended() ? 1 : 0) == 0) std::this_thread::sleep_for(kPause);
+  const auto of_ranks = all_gather_value(comm, probe.microseconds());
   if (std::ranges::min(of_ranks) < 0) return 0;
   return 1e-6 * static_cast<double>(std::ranges::max(of_ranks)) * static_cast<double>(of_a_rank) /
          static_cast<double>(kLeastBytes);
@@ -59,7 +92,7 @@ std::string pace_note(const CheckpointPolicy& policy, std::int64_t bytes, double
                                    ? fmt::format("{} steps may take no more than {:.1f} s", policy.every_steps, between)
                                    : fmt::format("the next is due after {:.1f} s", between);
   return fmt::format(
-      "note: a checkpoint of {} takes about {:.1f} s to write here, and {}: training waits for saves; "
+      "note: a checkpoint of {} takes about {:.1f} s to write here, and {}: training may wait for saves; "
       "a larger checkpoint.every makes them fewer",
       format_bytes(bytes), save_seconds, interval);
 }

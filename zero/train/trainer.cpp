@@ -86,14 +86,15 @@ class Trainer {
       return {.was_done = true};
     }
     prepare();
-    expect_saves();
     const int signal = run_steps();
     if (signal != 0) {
       const bool saved = save_before_stop();
       progress_.line(fmt::format("stopped by signal {} after step {}{}", signal, done_.step,
                                  saved ? ": the same command continues" : ""));
       engine_->abandon();
-      return {.stop_signal = signal, .saved = saved, .save_failed = checkpoints_.last_failed()};
+      const std::string unwritten = failure_of([this] { log_.finish(); });
+      if (!unwritten.empty()) ZERO_LOG(error, "metrics are lost: {}", unwritten);
+      return {.stop_signal = signal, .saved = saved, .save_failed = checkpoints_.last_failed() || !unwritten.empty()};
     }
     TrainResult result{.report = finish()};
     result.save_failed = checkpoints_.last_failed();
@@ -155,8 +156,8 @@ class Trainer {
     if (!resumes()) folder_.require_free(job_.overwrite || begun_by_us_ || cut_short_);
     if (cut_short_)
       progress_.line("a run of this configuration ended here before its first checkpoint: it begins again");
-    checkpoint_bytes_ = checkpoint_bytes(task_->module(), job_.attach);
-    RunCheckpoints::require_room(job_.checkpoint, folder_.checkpoints().path(), checkpoint_bytes_,
+    const std::int64_t bytes_to_save = checkpoint_bytes(task_->module(), job_.attach);
+    RunCheckpoints::require_room(job_.checkpoint, folder_.checkpoints().path(), bytes_to_save,
                                  [this](const std::string& line) { progress_.line(line); });
     if (job_.checkpoint.memory_every > 0 && !checkpoints_.has_keeper())
       progress_.line("note: no copies are kept in memory: these ranks were not started by zero launch or -n");
@@ -172,9 +173,11 @@ class Trainer {
     if (init) options.weights = init->source();
     options.max_skipped_steps = std::numeric_limits<int>::max();  // health_ counts, and ends a run that has told all
     options.awaits_load = resumes();
+    expect_saves(bytes_to_save);
     engine_.emplace(attach(task_->module(), world_, std::move(options)));
     init.reset();
     if (resumes()) resume();
+    checkpoints_.expect_room_to_copy(*engine_, bytes_to_save / world_.size());
     if (!is_first()) return;
     if (probed_) RateCache().keep(machine_, engine_->report().rates);
     resumes() ? folder_.reopen(done_.step, {.evaluation = done_.step == job_.train.steps, .rewinds = true})
@@ -202,18 +205,17 @@ class Trainer {
                                changed.empty() ? "as it was then" : "of which changed:", changed));
   }
 
-  // Whether training will wait for saves, said while that can be changed.
-  void expect_saves() {
+  // Whether training may have to wait for saves, said while that can be changed.
+  void expect_saves(std::int64_t checkpoint_bytes) {
     if (!job_.checkpoint.on()) return;
-    checkpoints_.expect_room_to_copy(*engine_, checkpoint_bytes_ / world_.size());
-    const double save_seconds = estimate_save_seconds(world_.communicator(), folder_.path(), checkpoint_bytes_);
+    const double save_seconds = estimate_save_seconds(world_.communicator(), folder_.path(), checkpoint_bytes);
     if (save_seconds == 0) return;
     double step_seconds = 0;  // at least
     if (job_.checkpoint.every_steps > 0) {
       const double flops = task_->flops_per_sample() * static_cast<double>(job_.train.batch * job_.train.accumulate);
       step_seconds = flops / probe_matmul_flops();
     }
-    const std::string note = pace_note(job_.checkpoint, checkpoint_bytes_, save_seconds, step_seconds);
+    const std::string note = pace_note(job_.checkpoint, checkpoint_bytes, save_seconds, step_seconds);
     if (!note.empty()) progress_.line(note);
   }
 
@@ -389,6 +391,7 @@ class Trainer {
     write_sample();
     report.parameters_sha256 = save_weights(*engine_, folder_.model(), is_first());
     fill(report);
+    log_.finish();
     if (is_first()) write_file(folder_.report(), to_json(report));
     progress_.text(fmt::format("done: {}\n{}", folder_.path().string(), summary(report)));
     return report;
@@ -455,7 +458,6 @@ class Trainer {
   MeasuredSteps profile_;
   std::string machine_;  // identity, for the rates
   bool probed_ = false;
-  std::int64_t checkpoint_bytes_ = 0;  // of all ranks
   EngineReport last_report_;
   bool begun_by_us_ = false;               // by an earlier attempt of the launch that this one is of
   bool cut_short_ = false;                 // before its first checkpoint, an earlier run of this configuration
