@@ -8,7 +8,7 @@ Every system saves parameters and both moments of Adam in fp32, about 12 bytes a
 is started anew in each round, one after the other, so that a slow minute of the machine is everybody's. The first save of
 a start is left out where there are more (buffers, imports); a cell is the median of the rest over all rounds.
 
-waited      what training stood still for
+waited      what training stood still for; in percent: of as many of zero.cpp's steps as lie between two saves
 published   until the system says that the checkpoint is written; a save of zero.cpp's that runs beside training says so at
             the end of a step
 durable     until every file and folder of it was synced, too, by this benchmark where the system does not do it: only then
@@ -138,11 +138,12 @@ def measure(args, peers, scratch):
     return saves, spans, parameters, failed
 
 
-def row(name, saves):
+def row(name, saves, between):
+    """`between`: seconds of training from one save to the next."""
     def of(key):
         return statistics.median(save[key] for save in saves)
     synced = next(what for system, what in SYNCS.items() if name.startswith(system))
-    return [name, f"{1e3 * of('waited'):.0f}", f"{of('published'):.2f}", f"{of('durable'):.2f}",
+    return [name, f"{1e3 * of('waited'):.0f}", f"{100 * of('waited') / between:.1f}", f"{of('published'):.2f}", f"{of('durable'):.2f}",
             f"{of('bytes') / 1e6 / of('durable'):,.0f}", f"{of('bytes') / 1e6:,.1f}", synced]
 
 
@@ -169,9 +170,10 @@ def main():
     print(f"{parameters / 1e6:.1f} million parameters, {args.ranks} ranks, {args.rounds} rounds of {args.saves} saves"
           + "".join(f"; {module} {version}" for module, version in versions.items())
           + ("" if versions else "; no torch and DeepSpeed in --python") + "\n")
-    print_table(["", "waited, ms", "published, s", "durable, s", "MB/s", "MB on disk", "syncs by itself"],
-                [row(name, told) for name, told in saves.items()])
     steps = num_steps(args)
+    between = args.every * statistics.median(spans["nothing"]) / steps
+    print_table(["", "waited, ms", "%", "published, s", "durable, s", "MB/s", "MB on disk", "syncs by itself"],
+                [row(name, told, between) for name, told in saves.items()])
 
     def overhead(told):
         return statistics.median(100 * (span / none - 1) for span, none in zip(told, spans["nothing"]))

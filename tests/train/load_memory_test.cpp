@@ -86,6 +86,22 @@ TEST_F(LoadMemory, ACheckpointTakesAUnitAndNoMore) {
   });
 }
 
+TEST_F(LoadMemory, InBf16WithMastersAndMomentsOnDiskNoMore) {
+  for (const double on_disk : {0.0, 1.0}) {
+    run_ranks(1, [&](World& world) {
+      Mlp model = deferred_model();
+      AttachOptions wanted{.stage = 3, .optimizer = AdamW{}, .dtype = DType::kBFloat16};
+      wanted.offload = {.fractions = {.optimizer = {.disk = on_disk}}, .disk = {folder_.path().string()}};
+      Attachment engine = attach(*model, world, wanted);
+      engine.save(folder_ / "checkpoint");
+      engine.load(folder_ / "checkpoint");  // writes moments for the first time
+      const Growth growth = growth_of([&] { engine.load(folder_ / "checkpoint"); });
+      EXPECT_LE(growth.peak, kUnit + kConstant) << on_disk << " of the optimizer on disk";
+      engine.abandon();
+    });
+  }
+}
+
 TEST_F(LoadMemory, AnEngineThatAwaitsALoadBuildsNothing) {
   run_ranks(1, [&](World& world) {
     const auto attached = [&](bool awaits_load, const auto& then) {
