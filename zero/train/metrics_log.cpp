@@ -91,7 +91,13 @@ void MetricsLog::flush() {
     std::filesystem::resize_file(path_, written_, error);
     if (error) throw IoError(path_.string(), "set the size", error.value());
   }
-  file_->append(pending_);
+  try {
+    file_->append(pending_);
+  } catch (const IoError&) {
+    std::error_code ignored;  // then the next flush() tries again
+    std::filesystem::resize_file(path_, written_, ignored);
+    throw;
+  }
   written_ += pending_.size();
   pending_.clear();
 }
