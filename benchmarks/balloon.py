@@ -52,6 +52,7 @@ def run(args, folder, name, with_balloon):
     with MemoryCap(parse_bytes(args.cap)) as cap:
         child = os.fork() if with_balloon else 0
         if with_balloon and child == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             (cap.folder / "cgroup.procs").write_text(str(os.getpid()))
             balloon(parse_bytes(args.balloon), parse_bytes(args.speed), args.seed)
         try:
@@ -83,9 +84,12 @@ def main():
     parser.add_argument("--timeout", type=float, default=1800)
     parser.add_argument("--zero", default=find_zero())
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("balloon.py: ended by SIGTERM"))  # group and folder go, too
     with tempfile.TemporaryDirectory(dir=args.disk) as folder:
         try:
+            print(f"two runs of {args.steps} steps, a few minutes", file=sys.stderr)
             alone_use, alone = run(args, folder, "alone", with_balloon=False)
+            print("alone: done; now beside the balloon", file=sys.stderr)
             use, beside = run(args, folder, "beside", with_balloon=True)
         except CapError as error:
             sys.exit(f"balloon.py: {error}")

@@ -36,7 +36,8 @@ CheckpointReader open_checkpoint(const fs::path& path) {
   std::string remedy = "name the [run] dir of a `zero train` with [checkpoint] every, or a checkpoint's folder";
   if (const fs::path weights = path / "model.safetensors"; fs::exists(weights, ignored))
     remedy += fmt::format("; the weights of the finished run are in {}", weights.string());
-  throw ConfigError("RUN", path.string(), "holds no checkpoint that is whole", remedy);
+  const bool is_there = fs::exists(path, ignored);
+  throw ConfigError("RUN", path.string(), is_there ? "holds no checkpoint that is whole" : "no such folder", remedy);
 }
 
 }  // namespace

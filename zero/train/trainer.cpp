@@ -83,6 +83,7 @@ class Trainer {
       progress_.line(
           fmt::format("{}: done already, all {} steps; train.steps goes on with it, --overwrite begins again",
                       folder_.path().string(), job_.train.steps));
+      if (is_first()) say_what_is_not_done();
       return {.was_done = true};
     }
     prepare();
@@ -140,6 +141,13 @@ class Trainer {
     const bool done = (begun_by_us_ || resumes()) && folder_.finished_steps() >= job_.train.steps;
     return all_gather_value(comm, done ? 1 : 0).front() == 1;
   }
+  // The keys of this configuration that are not those of the run which is done.
+  void say_what_is_not_done() {
+    std::string changed;
+    const std::string unknown =
+        failure_of([&] { changed = changed_keys(read_file(folder_.config()), job_.config_text); });
+    if (unknown.empty() && !changed.empty()) progress_.line(fmt::format("  not done with:{}", changed));
+  }
   bool resumes() const { return !saved_steps_.empty(); }
   std::int64_t samples_per_step() const { return job_.train.batch * job_.train.accumulate * world_.size(); }
   BatchGrid grid() const { return {.batch = job_.train.batch, .world = world_.size(), .rank = world_.rank()}; }
@@ -154,7 +162,7 @@ class Trainer {
     }
     require_possible(job_.health, job_.checkpoint.on());
     if (!resumes()) folder_.require_free(job_.overwrite || begun_by_us_ || cut_short_);
-    if (cut_short_)
+    if (!resumes() && (cut_short_ || begun_by_us_))
       progress_.line("a run of this configuration ended here before its first checkpoint: it begins again");
     const std::int64_t bytes_to_save = checkpoint_bytes(task_->module(), job_.attach);
     RunCheckpoints::require_room(job_.checkpoint, folder_.checkpoints().path(), bytes_to_save,
