@@ -59,15 +59,18 @@ function(zero_tests folder)
   if(ZERO_SANITIZE)
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 6")  # instrumented code is several times slower
   endif()
+  set(environment ZERO_LOG_LEVEL=error)  # what a test provokes on purpose need not be read
+  if(ZERO_SANITIZE STREQUAL "thread")
+    list(APPEND environment "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tools/tsan_suppressions.txt")
+  endif()
   set(all_but)
   if(arg_SLOW)
     string(REPLACE ";" ":" slow "${arg_SLOW}")
     set(all_but "--gtest_filter=-${slow}")
     add_test(NAME ${folder}_slow COMMAND ${target} --gtest_brief=1 "--gtest_filter=${slow}"
              WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
-    # What a test provokes on purpose need not be read.
-    set_tests_properties(${folder}_slow PROPERTIES LABELS slow TIMEOUT ${arg_TIMEOUT} ENVIRONMENT ZERO_LOG_LEVEL=error)
+    set_tests_properties(${folder}_slow PROPERTIES LABELS slow TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}")
   endif()
   add_test(NAME ${folder} COMMAND ${target} --gtest_brief=1 ${all_but} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
-  set_tests_properties(${folder} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} ENVIRONMENT ZERO_LOG_LEVEL=error)
+  set_tests_properties(${folder} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}")
 endfunction()
