@@ -95,88 +95,81 @@ class FileLimit {
   rlimit before_{};
 };
 
-TEST(RunLog, LinesThatCannotBeWrittenAreKeptAndNoHalfOfOneIsThere) {
-  const TemporaryFolder folder;
-  std::vector<World> worlds = World::in_process(1, {});
-  Logged run(folder / "run", worlds.front().communicator());
-  run.step(1, 1);
+// A run of one rank whose first step is written.
+class RunLogOnAFullDisk : public testing::Test {
+ protected:
+  RunLogOnAFullDisk() : worlds_(World::in_process(1, {})), run_(folder_ / "run", worlds_.front().communicator()) {
+    run_.step(1, 1);
+  }
+  std::uintmax_t bytes() const { return std::filesystem::file_size(run_.folder.metrics()); }
+
+  TemporaryFolder folder_;
+  std::vector<World> worlds_;
+  Logged run_;
+};
+
+TEST_F(RunLogOnAFullDisk, LinesThatCannotBeWrittenAreKeptAndNoHalfOfOneIsThere) {
   {
-    const FileLimit full(std::filesystem::file_size(run.folder.metrics()) + 100);
-    run.step(2, 2);
-    run.step(3, 3);
-    EXPECT_EQ(run.lines().size(), 1U);
-    const auto fill = [&run] {
+    const FileLimit limit(bytes() + 100);
+    run_.step(2, 2);
+    run_.step(3, 3);
+    EXPECT_EQ(run_.lines().size(), 1U);
+    const auto fill = [this] {
       const std::string long_reason(1 << 20, 'x');
-      for (int i = 0; i < 20; ++i) run.log.tell(HealthEvent{.action = HealthAction::kSkip, .reason = long_reason});
+      for (int i = 0; i < 20; ++i) run_.log.tell(HealthEvent{.action = HealthAction::kSkip, .reason = long_reason});
     };
     EXPECT_THROW(fill(), IoError) << "not for ever";
   }
-  run.step(4, 4);
-  EXPECT_EQ(run.lines().back()["step"], 4);
-  EXPECT_EQ(run.lines()[2]["step"], 3);
+  run_.step(4, 4);
+  EXPECT_EQ(run_.lines().back()["step"], 4);
+  EXPECT_EQ(run_.lines()[2]["step"], 3);
 }
 
-TEST(RunLog, WhatIsTakenBackWhileLinesWaitIsWrittenWhenItCanBe) {
-  const TemporaryFolder folder;
-  std::vector<World> worlds = World::in_process(1, {});
-  Logged run(folder / "run", worlds.front().communicator());
-  run.step(1, 1);
-  run.step(2, 1);
+TEST_F(RunLogOnAFullDisk, WhatIsTakenBackWhileLinesWaitIsWrittenWhenItCanBe) {
+  run_.step(2, 1);
   {
-    const FileLimit full(1);  // nothing can be written, not even what was there
-    run.step(3, 3);
-    run.step(4, 4);
-    run.log.take_back(3);
-    run.log.take_back(2);
-    run.step(3, 5);
+    const FileLimit limit(1);  // nothing can be written, not even what was there
+    run_.step(3, 3);
+    run_.step(4, 4);
+    run_.log.take_back(3);
+    run_.log.take_back(2);
+    run_.step(3, 5);
   }
-  run.step(4, 6);
-  const auto lines = run.lines();
+  run_.step(4, 6);
+  const auto lines = run_.lines();
   ASSERT_EQ(lines.size(), 4U);
   for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(lines[i]["step"], i + 1);
   EXPECT_EQ(lines[2]["loss"], 5);
 }
 
-TEST(RunLog, LinesThatWaitForARewindStay) {
-  const TemporaryFolder folder;
-  std::vector<World> worlds = World::in_process(1, {});
-  Logged run(folder / "run", worlds.front().communicator());
-  run.step(1, 1);
+TEST_F(RunLogOnAFullDisk, LinesThatWaitForARewindStay) {
   {
-    const FileLimit full(std::filesystem::file_size(run.folder.metrics()) + 100);
-    run.step(2, 2);
-    run.step(3, 3);
-    run.log.take_back(2);
+    const FileLimit limit(bytes() + 100);
+    run_.step(2, 2);
+    run_.step(3, 3);
+    run_.log.take_back(2);
   }
-  run.step(3, 4);
-  const auto lines = run.lines();
+  run_.step(3, 4);
+  const auto lines = run_.lines();
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_EQ(lines[1]["loss"], 2);
   EXPECT_EQ(lines[2]["loss"], 4);
 }
 
-TEST(RunLog, ARunDoesNotEndWithLinesThatWait) {
-  const TemporaryFolder folder;
-  std::vector<World> worlds = World::in_process(1, {});
-  Logged run(folder / "run", worlds.front().communicator());
-  run.step(1, 1);
+TEST_F(RunLogOnAFullDisk, ARunDoesNotEndWithLinesThatWait) {
   {
-    const FileLimit full(std::filesystem::file_size(run.folder.metrics()) + 100);
-    run.step(2, 2);
-    EXPECT_THROW(run.log.finish(), IoError);
+    const FileLimit limit(bytes() + 100);
+    run_.step(2, 2);
+    EXPECT_THROW(run_.log.finish(), IoError);
   }
-  EXPECT_NO_THROW(run.log.finish());
-  EXPECT_EQ(run.lines().size(), 2U);
+  EXPECT_NO_THROW(run_.log.finish());
+  EXPECT_EQ(run_.lines().size(), 2U);
 }
 
-TEST(RunLog, WhatAFailureLeftBehindTheLastLineGoes) {
-  const TemporaryFolder folder;
-  std::vector<World> worlds = World::in_process(1, {});
-  Logged run(folder / "run", worlds.front().communicator());
-  run.step(1, 1);
-  AppendFile(run.folder.metrics()).append("{\"step\": 2, \"lo");
-  run.step(2, 2);
-  EXPECT_EQ(run.lines().size(), 2U);
+TEST_F(RunLogOnAFullDisk, WhatAFailureLeftBehindTheLastLineGoes) {
+  AppendFile(run_.folder.metrics()).append("{\"step\": 2, \"lo");
+  run_.step(2, 2);
+  EXPECT_EQ(run_.lines().size(), 2U);
 }
 
 }  // namespace
