@@ -5,7 +5,7 @@
 #   ./test.sh fast    the quick tests alone
 #
 # Installs what is missing, as quickstart.sh does, and for the tests GoogleTest, RapidCheck, Google Benchmark, Open MPI,
-# Gloo, clang, strace, e2fsprogs and iproute2. Safe to run again. Exit status 0: all passed.
+# Gloo, clang, strace, e2fsprogs, iproute2 and SciPy. Safe to run again. Exit status 0: all passed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -19,8 +19,10 @@ esac
 . tools/setup.sh
 set_up build test plugin
 
+fixed_addresses=()  # a command before ctest
 skipped=77  # a stage's exit status when it could not run here and said why
 summary=()
+failures=()
 num_failed=0
 
 # Runs a stage and notes how it ended. Stages go on after a failure, so that one run shows everything that is wrong.
@@ -49,12 +51,19 @@ skips() {  # BUILD_FOLDER
     uniq -c | sed 's/^ *\([0-9]*\) /  skipped, \1 x: /' || true
 }
 
+# What failed, for the end of a long output: checks that did not hold, tests by name, what a sanitizer found.
+failed_in() {  # BUILD_FOLDER
+  grep -hE -A4 ': Failure$|^\[  FAILED  \] [A-Za-z]|^SUMMARY: |^WARNING: Thread|^(FAILED|ERROR|FAIL): |Falsifiable|[Tt]imeout' \
+    "$1/Testing/Temporary/LastTest.log" 2>/dev/null | cut -c1-200 | head -60 || true
+}
+
 run_ctest() {  # BUILD_FOLDER [CTEST OPTION...]
   local folder=$1
   shift
   local status=0
-  ctest --test-dir "$folder" --output-on-failure --no-tests=error "$@" || status=$?
+  "${fixed_addresses[@]}" ctest --test-dir "$folder" --output-on-failure --no-tests=error "$@" || status=$?
   skips "$folder"
+  [ $status = 0 ] || failures+=("$folder" "$(failed_in "$folder")")
   return $status
 }
 
@@ -69,15 +78,14 @@ address_sanitizer() { configure_and_build asan -DZERO_TESTS=ON && run_ctest buil
 
 thread_sanitizer() {
   # ThreadSanitizer wants its shadow where a newer kernel may have put something else; without randomization it fits.
-  local fixed=()
-  setarch "$(uname -m)" -R true 2>/dev/null && fixed=(setarch "$(uname -m)" -R)
+  local fixed_addresses=()
+  setarch "$(uname -m)" -R true 2>/dev/null && fixed_addresses=(setarch "$(uname -m)" -R)
   # Where threads meet.
   local threaded=(base comm memory engine checkpoint world) targets
   targets=("${threaded[@]/#/zero_}")
   targets=("${targets[@]/%/_test}")
   cmake --preset tsan -DZERO_TESTS=ON >/dev/null && cmake --build --preset tsan --target "${targets[@]}" || return $?
-  "${fixed[@]}" ctest --test-dir build/tsan --output-on-failure --no-tests=error -R "^($(IFS='|' && echo "${threaded[*]}"))(_slow)?\$" || return $?
-  skips build/tsan
+  run_ctest build/tsan -R "^($(IFS='|' && echo "${threaded[*]}"))(_slow)?\$"
 }
 
 fuzz() {
@@ -102,6 +110,8 @@ else
   stage fuzz fuzz
 fi
 
+[ ${#failures[@]} = 0 ] || printf '\n== failures\n'
+[ ${#failures[@]} = 0 ] || printf '%s\n' "${failures[@]}"
 printf '\n== summary\n'
 printf '%s\n' "${summary[@]}"
 [ "$num_failed" = 0 ] || { say "$num_failed of ${#summary[@]} stages failed."; exit 1; }

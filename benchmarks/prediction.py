@@ -2,13 +2,13 @@
 """Predicted against measured: step times of placements, and the chosen one against random ones.
 
     benchmarks/prediction.py                  # twelve placements of two models
-    benchmarks/prediction.py --random 50      # the chosen placement and 50 random ones under the same budget
+    benchmarks/prediction.py --random 50      # the chosen placement and 50 random ones under the same budgets
 
 The prediction is `zero plan --profile RUN`: computation as a run with everything on the device had it, transfers at the
 rates probed on this machine. Measured is the median step of a run, the first three left out. A machine that others use
 is slow for a while: each placement has a resident run right before it, the twelve are done --repeat times, each time
-with rates of their own, and the median ratio of predicted to measured counts. Of random placements the best three are measured again, --repeat times,
-in turns with the chosen one.
+with rates of their own, and the median ratio of predicted to measured counts. Of random placements the best three are
+measured again, --repeat times, in turns with the chosen one.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import tempfile
 
 from training_run import find_zero, plan, train
 
+TILES_KIB = 32 << 10  # of host memory: what is on its way to and from the disk
 MODELS = {"six layers of 512": {"model.layers": 6, "model.width": 512, "model.heads": 8, "train.batch": 2},
           "two layers of 1024": {"model.layers": 2, "model.width": 1024, "model.heads": 16, "train.batch": 4}}
 PLACEMENTS = [{"optimizer": (1, 0)}, {"optimizer": (0, .25)}, {"optimizer": (0, .5)}, {"optimizer": (0, 1)},
@@ -84,14 +85,18 @@ def compare_placements(args, model, name):
           f"median ratio {statistics.median(ratios):.2f}", flush=True)
 
 
-def random_placement(draw, fraction_away):
-    """Shares of each state, so that about this fraction of all bytes (parameter 1, gradient 1, moments 2) is on disk."""
+def random_placement(draw, fraction_away, most_on_host):
+    """Shares of each state, so that about this fraction of all bytes (parameter 1, gradient 1, moments 2) is off the
+    device, and at most that of them on the host."""
     shares = [draw.random() for _ in range(3)]
     scale = 4 * fraction_away / (shares[0] + shares[1] + 2 * shares[2])
     shares = [min(1, share * scale) for share in shares]
     if sum(weight * share for weight, share in zip((1, 1, 2), shares)) < 4 * fraction_away - 1e-6:
         return None
-    return dict(zip(("parameter", "gradient", "optimizer"), ((0, round(share, 4)) for share in shares)))
+    on_host = [share * draw.random() for share in shares]
+    scale = min(1, 4 * most_on_host * draw.random() / sum(weight * share for weight, share in zip((1, 1, 2), on_host)))
+    pairs = ((round(host * scale, 4), round(share - host * scale, 4)) for share, host in zip(shares, on_host))
+    return dict(zip(("parameter", "gradient", "optimizer"), pairs))
 
 
 def compare_random(args, model, name):
@@ -102,11 +107,13 @@ def compare_random(args, model, name):
     states = stage["memory_bytes"]["total"]
     largest = max(unit["gathered_bytes"] for unit in plan(args.zero, model.keys, args.ranks)["units"])
     device = int(budget * states) + 4 * largest  # and what is gathered and staged
-    # One budget for all: what is gathered ahead, or kept, takes from it, too.
+    # One budget a tier for all: what is gathered ahead, or kept, or on its way to the disk takes from it, too.
     chosen_keys = {"zero.device_memory": f"{device >> 10}KiB", "zero.monitor": "false"}
+    if args.host > 0:
+        chosen_keys["zero.host_memory"] = f"{(int(args.host * states) >> 10) + TILES_KIB}KiB"
     others, refused = [], 0
     while len(others) < args.random:
-        placement = random_placement(draw, args.away)
+        placement = random_placement(draw, args.away, args.host)
         if not placement:
             continue
         try:
@@ -123,7 +130,8 @@ def compare_random(args, model, name):
             seconds.append(model.measured(chosen_keys | ({} if place == "chosen" else state_keys(finalists[place]))))
     chosen = statistics.median(again.pop("chosen"))
     place, best = min(((place, statistics.median(seconds)) for place, seconds in again.items()), key=lambda each: each[1])
-    print(f"\n{name}, {args.away:.0%} of the states on disk: chosen {1e3 * chosen:,.0f} ms; of {len(others)} random placements "
+    print(f"\n{name}, {args.away:.0%} of the states off the device, at most {args.host:.0%} on the host: "
+          f"chosen {1e3 * chosen:,.0f} ms; of {len(others)} random placements "
           f"the best {1e3 * best:,.0f} ms ({words(finalists[place])}), the median {1e3 * median:,.0f} ms; "
           f"chosen / best {chosen / best:.2f}; {refused} more did not fit", flush=True)
 
@@ -131,7 +139,8 @@ def compare_random(args, model, name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--random", type=int, default=0, help="measure so many random placements instead")
-    parser.add_argument("--away", type=float, default=0.4, help="with --random: the fraction of all states on disk")
+    parser.add_argument("--away", type=float, default=0.4, help="with --random: the fraction of all states off the device")
+    parser.add_argument("--host", type=float, default=0.1, help="with --random: the fraction that the host may hold")
     parser.add_argument("--repeat", type=int, default=3, help="times everything is measured")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--ranks", type=int, default=2)

@@ -9,7 +9,9 @@ zero_tests(plan FLOORS base plan)
 zero_tests(comm FLOORS base comm SLOW BoardWaitTest.ARankThatLeft*)
 zero_tests(memory FLOORS base memory)
 zero_tests(optim FLOORS base optim)
-zero_tests(engine FLOORS base plan comm memory optim engine SLOW Rebalancing.* Offload.* Delayed.*)
+zero_tests(engine FLOORS base plan comm memory optim engine
+           SLOW Rebalancing.* Offload.* OffloadProperty.* Delayed.* DiskFaults.* SteadyTiers.* DiskBudgets.AreKept* Learning.*
+                Hiding.* DiskBehindALink.* ScheduleTraffic.*)
 zero_tests(checkpoint FLOORS base plan comm memory optim engine checkpoint launch
            SLOW CheckpointSave.* CheckpointLoad.* LoadCheckpoint.Any* LoadCheckpoint.Resuming* LoadCheckpoint.EachRank*)
 zero_tests(data FLOORS base data)

@@ -247,6 +247,16 @@ class Setup(MachineTest):
         self.program("apt-cache", "echo '  Candidate: (none)'")
         self.assertEqual(bash("apt_offers cmake", PATH=self.path()).returncode, 1)
 
+    def test_scipy_is_wanted_of_the_first_python_or_the_systems(self):
+        self.program("python3", "exit 1")
+        absent = "scipy_python() { return 1; }; missing_packages plugin"
+        self.assertIn("python3-scipy", bash(absent).stdout.split())
+        found = bash("scipy_python || true", PATH=self.path()).stdout.strip()
+        self.assertIn(found, ["", "/usr/bin/python3"], "the first one has none")
+        self.program("python3", "exit 0")
+        self.assertEqual(bash("scipy_python", PATH=self.path()).stdout.strip(), "python3")
+        self.assertNotIn("python3-scipy", bash("missing_packages plugin", PATH=self.path()).stdout.split())
+
     def test_an_optional_package_that_is_not_offered_is_passed_over(self):
         self.program("apt-get", f'echo "$@" >>{self.root}/calls')
         self.program("apt-cache", "echo '  Candidate: (none)'")

@@ -5,6 +5,7 @@
 # package manager, so that a compiler from elsewhere counts and so that other distributions can be told what they lack:
 #   command:X   X is on the PATH          header:X   the compiler finds X
 #   file:X      X exists                  module:X   python3 has module X        fuzzer   some clang can link a fuzzer
+#   scipy       python3, or the system's where that is another one, has SciPy
 # Groups: build (quickstart.sh), fetch (only if libtorch must be downloaded), test (test.sh), and plugin: what the tests
 # use when it is there and say that they skip when it is not.
 packages() {
@@ -39,6 +40,7 @@ plugin libgloo-dev         header:gloo/context.h
 plugin iproute2            command:ip
 plugin strace              command:strace
 plugin e2fsprogs           command:mkfs.ext4
+plugin python3-scipy       scipy
 plugin clang               command:clang++
 plugin libclang-rt-dev     fuzzer
 plugin clang-format-14     command:clang-format-14
@@ -62,6 +64,19 @@ fuzzing_compiler() {
   return 1
 }
 
+# The Python that tests/plan takes for the second solver of placements: the package belongs to the system's, which need
+# not be the first on the PATH.
+scipy_python() {
+  local python
+  for python in python3 /usr/bin/python3; do
+    if "$python" -c 'import scipy.optimize, scipy.sparse' 2>/dev/null; then
+      echo "$python"
+      return 0
+    fi
+  done
+  return 1
+}
+
 is_there() {  # PROBE
   case $1 in
     command:*) command -v "${1#*:}" >/dev/null ;;
@@ -70,6 +85,7 @@ is_there() {  # PROBE
     file:*) [ -e "${1#*:}" ] ;;
     module:*) python3 -c "import ${1#*:}" 2>/dev/null ;;
     fuzzer) fuzzing_compiler >/dev/null ;;
+    scipy) scipy_python >/dev/null ;;
   esac
 }
 

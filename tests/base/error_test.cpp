@@ -31,6 +31,16 @@ TEST(IoError, SaysWhatTheSystemSaid) {
   EXPECT_EQ(error.error_number(), ENOENT);
 }
 
+TEST(IoError, SaysWhoseBytesTheyWereWhereThatIsKnown) {
+  const IoError error("/nvme0", "read of 4,096 bytes at 0", EIO, "", 3);
+  EXPECT_EQ(error.unit(), 3);
+  const IoError told = error.within("rank 1: unit h.2");
+  EXPECT_STREQ(told.what(), "rank 1: unit h.2: /nvme0: read of 4,096 bytes at 0: Input/output error");
+  EXPECT_EQ(told.error_number(), EIO);
+  EXPECT_EQ(told.unit(), 3);
+  EXPECT_EQ(IoError("/nvme0", "read", EIO).unit(), -1);
+}
+
 TEST(IoError, ADamagedFileHasNoErrorNumber) {
   const IoError error("model.safetensors", "header", 0, "ends after 5 of 8 bytes");
   EXPECT_STREQ(error.what(), "model.safetensors: header: ends after 5 of 8 bytes");

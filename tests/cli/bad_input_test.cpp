@@ -203,6 +203,12 @@ Mistakes of_configuration() {
       {"ActivationsOnADiskThatIsNotNamed",
        "c.toml --train.checkpoint_activations true --train.offload_activations disk",
        {"train.offload_activations = \"disk\"", "give [zero] disk"}},
+      {"FractionsThatAreMoreThanAll",
+       "c.toml --zero.optimizer '{host = 0.7, disk = 0.7}'",
+       {"zero.optimizer = {host = 0.7, disk = 0.7}", "they sum to 1.4, not 1"}},
+      {"FractionsThatAreLessThanAll",
+       "c.toml --zero.optimizer '{device = 0.2, host = 0.5}'",
+       {"zero.optimizer = {device = 0.2, host = 0.5}", "they sum to 0.7, not 1"}},
       {"AnArgumentTooMany", "c.toml d.toml", {"d.toml", "too many"}},
   };
 }
@@ -242,6 +248,21 @@ Mistakes of_files() {
       {"ABudgetBelowTheMinimumSaysTheNextCheaperStage",
        "c.toml --zero.device_memory 1KiB --zero.stage 1 --comm.transport in_process -n 2",
        {"zero.device_memory", "stage 1 on 2 ranks needs at least", "stage 2 needs"}},
+      {"ABudgetOfTheHostBelowWhatLiesThere",
+       "c.toml --zero.optimizer '{host = 1}' --zero.host_memory 1KiB",
+       {"zero.host_memory = 1.00 KiB", "too small", "a rank needs"}},
+      {"ABudgetOfTheDiskBelowWhatLiesThere",
+       "c.toml --zero.optimizer '{disk = 1}' --zero.disk held --zero.disk_memory 1KiB",
+       {"zero.disk_memory = 1.00 KiB", "too small", "a rank places"}},
+      {"StatesOnADiskThatIsNotNamed",
+       "c.toml --zero.optimizer '{disk = 1}'",
+       {"zero.disk = []", "no folder is named", "name one a disk"}},
+      {"AFolderOfADiskThatIsMissing",
+       "c.toml --zero.optimizer '{disk = 1}' --zero.disk none",
+       {"zero.disk = none", "no such folder"}},
+      {"AFileInPlaceOfAFolderOfADisk",
+       "c.toml --zero.optimizer '{disk = 1}' --zero.disk input.txt",
+       {"zero.disk = input.txt", "is no folder"}},
   };
 }
 

@@ -78,6 +78,34 @@ TEST_F(CheckpointActivations, ParkedOnADiskThatIsMissingAreRefusedBeforeAnything
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run"));
 }
 
+// The inputs of three blocks take 24 KiB.
+TEST_F(CheckpointActivations, ParkedCountInTheBudgetTogetherWithStates) {
+  const std::string parked = "--train.checkpoint_activations true --train.offload_activations host ";
+  const std::string refused = parked + "--zero.host_memory 23KiB --run.dir refused";
+  for (const char* verb : {"train c.toml -n 2 ", "plan c.toml --world 2 "}) {
+    const Ran ran = folder_.zero(verb + refused, "timeout 250");
+    EXPECT_EQ(ran.status, 2);
+    EXPECT_NE(ran.errors.find("zero.host_memory"), std::string::npos) << ran.errors;
+    EXPECT_NE(ran.errors.find("takes 24576 B of it a rank"), std::string::npos) << ran.errors;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "refused"));
+
+  // Moments beside them: a budget that holds either, and not both.
+  const std::string moments = "--zero.optimizer '{host=1}' ";
+  const Json both = report_of("-n 2 " + parked + moments + "--zero.host_memory 64MiB", "both");
+  ASSERT_TRUE(both.is_object());
+  const std::int64_t held = both.at("host_memory_bytes")[0].at("total").get<std::int64_t>();
+  EXPECT_EQ(both.at("host_memory_bytes")[0].at("activation"), 3 * 8192);
+  const std::string exact = fmt::format("{}B ", held), less = fmt::format("{}B ", held - 4096);
+  EXPECT_TRUE(report_of("-n 2 " + parked + moments + "--zero.host_memory " + exact, "exact").is_object());
+  const Ran ran = folder_.zero("train c.toml -n 2 --run.dir less " + parked + moments + "--zero.host_memory " + less,
+                               "timeout 250");
+  EXPECT_EQ(ran.status, 2) << ran.errors;
+  EXPECT_NE(ran.errors.find("zero.host_memory"), std::string::npos) << ran.errors;
+  EXPECT_NE(ran.output.find("24.0 KiB a rank parked on the host, taken off its budget"), std::string::npos)
+      << ran.output;
+}
+
 TEST_F(CheckpointActivations, AreInTheScheduleThatPlanPrints) {
   const auto moves = [&](const std::string& flag) {
     const Ran ran = folder_.zero("plan c.toml --world 4 --schedule --zero.device_memory min " + flag, "timeout 250");

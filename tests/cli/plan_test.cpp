@@ -44,8 +44,25 @@ TEST_F(Plan, WithABudgetTheRestLiesOnDiskAndTheDiskTakesTime) {
   EXPECT_GT(tight["tiers"]["disk"]["total"].get<int>(), 0);
   EXPECT_LE(tight["tiers"]["device"]["total"].get<int>(), 1200 << 10);
   EXPECT_EQ(tight["predicted"]["update"]["bound"], "disk");
-  EXPECT_GT(tight["predicted"]["seconds"].get<double>(), roomy["predicted"]["seconds"].get<double>());
+  const auto seconds = [](const nlohmann::json& plan) { return plan["predicted"]["update"]["seconds"].get<double>(); };
+  EXPECT_GT(seconds(tight), seconds(roomy));
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "disk"));
+}
+
+TEST_F(Plan, TheScheduleSaysWhatMovesBetweenTiers) {
+  const std::string placed =
+      "--schedule --zero.stage 3 --zero.disk disk --zero.parameter '{disk = 1}' --zero.gradient '{host = 1}' "
+      "--zero.optimizer '{disk = 1}'";
+  const auto schedule = plan(placed)["schedule"];
+  EXPECT_EQ(schedule["num_fetches"], schedule["num_gathers"]);
+  EXPECT_EQ(schedule["num_spills"], schedule["num_reduces"]);
+  EXPECT_GT(schedule["host_written_bytes"].get<std::int64_t>(), 0);
+  EXPECT_EQ(schedule["host_read_bytes"], schedule["host_written_bytes"]);
+  EXPECT_GT(schedule["disk_read_bytes"].get<std::int64_t>(), schedule["disk_written_bytes"].get<std::int64_t>());
+  const Ran ran = folder_.zero("plan c.toml -n 2 " + placed);
+  for (const char* line : {"fetch transformer.h.1 from disk", "spill transformer.h.1 to host",
+                           "update transformer.h.1 on host (", "of states from disk and writes"})
+    EXPECT_NE(ran.output.find(line), std::string::npos) << line << "\n" << ran.output;
 }
 
 TEST_F(Plan, WhatDoesNotFitIsRefusedWithTheCheapestChange) {
@@ -62,9 +79,98 @@ TEST_F(Plan, AProfileTellsTheComputation) {
                    report["profile"]["forward_seconds"].get<double>());
   EXPECT_DOUBLE_EQ(planned["predicted"]["backward"]["seconds"].get<double>(),
                    report["profile"]["backward_seconds"].get<double>());
+  EXPECT_EQ(planned["predicted"]["computation"], (nlohmann::json{{"from", "run"}}));
   const Ran missing = folder_.zero("plan c.toml --zero.optimizer '{host = 1}' --profile nowhere");
   EXPECT_EQ(missing.status, 2);
   EXPECT_NE(missing.errors.find("--profile"), std::string::npos) << missing.errors;
+  EXPECT_EQ(report["profile"]["used_at"].size(), report["profile"]["gradient_at"].size());
+  const Ran other = folder_.zero("plan c.toml --zero.optimizer '{host = 1}' --model.layers 3 --profile run");
+  EXPECT_EQ(other.status, 2) << other.output;
+  EXPECT_NE(other.errors.find("units, and this model has"), std::string::npos) << other.errors;
+}
+
+TEST_F(Plan, AUnitThatStaysGatheredIsFetchedOnce) {
+  const std::string on_disk = "--zero.disk disk --zero.parameter '{disk = 1}' ";
+  const auto roomy = plan(on_disk), strict = plan(on_disk + "--zero.device_memory min");
+  const auto disk_seconds = [](const nlohmann::json& plan, const char* pass) {
+    return plan["predicted"][pass]["busy"]["disk"].get<double>();
+  };
+  EXPECT_GT(disk_seconds(roomy, "forward"), 0);
+  EXPECT_EQ(disk_seconds(roomy, "backward"), 0);
+  EXPECT_GT(disk_seconds(strict, "backward"), 0);
+}
+
+// 1.5 TiB of states: no run here could hold them, and a plan is for any machine.
+TEST_F(Plan, WhatIsFreeOnThisMachineDoesNotMatter) {
+  const auto optimizer = [&](const std::string& tier) {
+    return plan("--model.width 65536 --zero.disk disk --zero.optimizer '{" + tier + " = 1}'")["tiers"][tier]["total"]
+        .get<std::int64_t>();
+  };
+  for (const char* tier : {"device", "host", "disk"}) EXPECT_GT(optimizer(tier), std::int64_t{300} << 30) << tier;
+}
+
+TEST_F(Plan, WithoutAProfileTheComputationIsEstimated) {
+  for (const char* where : {"", "--zero.stage 0", "--zero.optimizer '{host = 1}'"}) {
+    const auto predicted = plan("--train.batch 64 " + std::string(where))["predicted"];
+    const auto seconds = [&](const char* pass) { return predicted[pass]["busy"]["compute"].get<double>(); };
+    EXPECT_GT(seconds("forward"), 0) << where;
+    EXPECT_DOUBLE_EQ(seconds("backward"), 2 * seconds("forward")) << where;
+    EXPECT_GE(predicted["seconds"].get<double>(), seconds("forward") + seconds("backward")) << where;
+    EXPECT_EQ(predicted["forward"]["bound"], "compute") << where;
+    EXPECT_EQ(predicted["bound"], "compute") << where;
+    EXPECT_EQ(predicted["computation"]["from"], "estimate") << where;
+  }
+  const auto again = plan("--train.checkpoint_activations true")["predicted"];
+  EXPECT_DOUBLE_EQ(again["backward"]["busy"]["compute"].get<double>(),
+                   3 * again["forward"]["busy"]["compute"].get<double>());
+  const auto once = plan("")["predicted"]["computation"],
+             twice = plan("--train.accumulate 2")["predicted"]["computation"];
+  EXPECT_DOUBLE_EQ(twice["flops_per_step"].get<double>(), 2 * once["flops_per_step"].get<double>());
+}
+
+TEST_F(Plan, TheRowSaysWhereTheComputationIsFrom) {
+  const Ran estimated = folder_.zero("plan c.toml -n 2 --train.batch 64");
+  EXPECT_NE(estimated.output.find("a step, bound by compute"), std::string::npos) << estimated.output;
+  EXPECT_NE(estimated.output.find("computation estimated: "), std::string::npos) << estimated.output;
+}
+
+// The same words and the same status: a plan of what a run refuses would be no plan.
+TEST_F(Plan, WhatARunRefusesForHostOrDiskIsRefused) {
+  struct Refused {
+    std::string flags;
+    std::vector<std::string> says;
+  };
+  const std::vector<Refused> refused{
+      {"--zero.stage 3 --zero.optimizer '{host = 1}' --zero.host_memory 1KiB",
+       {"zero.host_memory = 1.00 KiB", "too small", "a rank needs"}},
+      {"--zero.optimizer '{disk = 1}' --zero.disk disk --zero.disk_memory 1KiB",
+       {"zero.disk_memory = 1.00 KiB", "too small", "a rank places"}},
+      {"--zero.optimizer '{disk = 1}'", {"zero.disk = []", "no folder is named", "name one a disk"}},
+      // The programme leaves the host no room for states, and the engine none for the tiles of what is on disk.
+      {"--zero.disk disk --zero.device_memory 1200KiB --zero.host_memory 1KiB", {"zero.host_memory", "a rank needs"}}};
+  for (const Refused& row : refused) {
+    const Ran planned = folder_.zero("plan c.toml -n 2 " + row.flags);
+    const Ran trained = folder_.zero("train c.toml --comm.transport in_process -n 2 --run.dir never " + row.flags);
+    EXPECT_EQ(planned.status, 2) << row.flags << planned.output;
+    EXPECT_EQ(trained.status, 2) << row.flags << trained.output;
+    for (const std::string& text : row.says) {
+      EXPECT_NE(planned.errors.find(text), std::string::npos) << text << " is not in\n" << planned.errors;
+      EXPECT_NE(trained.errors.find(text), std::string::npos) << text << " is not in\n" << trained.errors;
+    }
+  }
+}
+
+TEST_F(Plan, ADiskThatIsNotHereIsNotTakenForAFastOne) {
+  const Ran ran = folder_.zero("plan c.toml -n 2 --zero.disk /not/here --zero.optimizer '{disk = 1}'");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_NE(ran.output.find("without the disk, which is not here to be probed"), std::string::npos) << ran.output;
+  EXPECT_EQ(plan("--zero.disk /not/here --zero.optimizer '{disk = 1}'")["predicted"]["counts_disk"], false);
+  const Ran little =
+      folder_.zero("plan c.toml -n 2 --zero.disk disk --zero.disk_memory 1MiB --zero.optimizer '{disk = 1}'");
+  EXPECT_NE(little.output.find("without the disk, which may hold too little"), std::string::npos) << little.output;
+  EXPECT_EQ(plan("--zero.disk /not/here")["predicted"]["counts_disk"], true) << "nothing is to lie there";
+  const Ran here = folder_.zero("plan c.toml -n 2 --zero.disk disk --zero.optimizer '{disk = 1}'");
+  EXPECT_EQ(here.output.find("without the disk"), std::string::npos) << here.output;
 }
 
 }  // namespace

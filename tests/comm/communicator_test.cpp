@@ -1,6 +1,7 @@
 #include "zero/comm/communicator.h"
 
 #include <algorithm>
+#include <array>
 
 #include <gtest/gtest.h>
 
@@ -47,6 +48,54 @@ TEST(CommunicatorDefault, ReducesAWorldOfOneIntoItsOwnPlace) {
   comms[0]->Communicator::reduce_scatter({.in = bytes, .out = bytes, .stats = &stats}, {}).wait();
   EXPECT_EQ(data, (std::vector<float>{3, 4}));
   EXPECT_EQ(stats.sum_squares, 25);
+}
+
+struct TwoRanks {
+  std::vector<std::unique_ptr<Communicator>> comms = make_in_process(2, std::chrono::seconds(1));
+  std::array<std::vector<float>, 2> in{std::vector<float>(5000, 1.0F), std::vector<float>(5000, 10.0F)};
+  std::array<std::vector<float>, 2> out{std::vector<float>(2500), std::vector<float>(2500)};
+
+  Work reduce(std::size_t rank) {
+    return comms[rank]->reduce_scatter(
+        {.in = std::as_bytes(std::span(in[rank])), .out = std::as_writable_bytes(std::span(out[rank]))}, {});
+  }
+};
+
+TEST(WorkHandle, AReductionCanBeDoneAsSoonAsEveryRankHasBegunIt) {
+  TwoRanks ranks;
+  Work first = ranks.reduce(0);
+  EXPECT_FALSE(first.try_complete());
+  EXPECT_EQ(ranks.out[0][0], 0);
+  Work second = ranks.reduce(1);
+  EXPECT_TRUE(first.try_complete());
+  EXPECT_EQ(ranks.out[0], std::vector<float>(2500, 11.0F));
+  EXPECT_FALSE(first.finished()) << "it is still to be waited for";
+  ranks.out[0][0] = 7;
+  EXPECT_TRUE(first.try_complete());
+  first.wait();
+  EXPECT_EQ(ranks.out[0][0], 7) << "the bytes are moved once";
+  EXPECT_TRUE(first.try_complete());
+  second.wait();
+  EXPECT_EQ(ranks.out[1], std::vector<float>(2500, 11.0F));
+}
+
+TEST(WorkHandle, WhoIsDoneEarlyDoesNotWaitForThoseWhoAreNot) {
+  TwoRanks ranks;
+  Work first = ranks.reduce(0), second = ranks.reduce(1);
+  EXPECT_TRUE(first.try_complete());
+  ranks.comms[0]->drain();  // rank 1 may be waiting for something that rank 0 begins after this
+  second.wait();
+  first.wait();
+  ranks.comms[0]->drain();
+}
+
+TEST(WorkHandle, OneThatCannotTellIsNotDoneEarly) {
+  TwoRanks ranks;
+  std::array<Work, 2> works;
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    works[rank] = ranks.comms[rank]->broadcast(std::as_writable_bytes(std::span(ranks.out[rank])), 0, {});
+  EXPECT_FALSE(works[1].try_complete());
+  for (Work& work : works) work.wait();
 }
 
 TEST(WorkHandle, IsWaitedOnceAndMoves) {

@@ -1,4 +1,5 @@
-// gather_budget(): what a budget leaves for gathered units.
+// gather_budget(): what a budget leaves for gathered units; require_disk() and tiles_ahead(): what must lie on disk and
+// host fits there.
 #include <string>
 
 #include <gtest/gtest.h>
@@ -112,6 +113,36 @@ TEST(Budget, FrozenUnitsAreGatheredButNotStaged) {
   plan.world = 1;
   EXPECT_NO_THROW(plan.budget(plan.state() + 4096 * 4 + 16 * 4));
   EXPECT_NE(plan.refusal({TierMemory::Kind::kBytes, plan.state() + 4096 * 4 + 16 * 4 - 1}), "");
+}
+
+std::string key_refused(const OffloadOptions& options, std::int64_t bytes) {
+  try {
+    require_disk(options, bytes);
+  } catch (const ConfigError& error) {
+    return error.key();
+  }
+  return "";
+}
+
+TEST(RequireDisk, AsksForAFolderAndForRoomInItsBudgetAndLooksAtNoDisk) {
+  EXPECT_EQ(key_refused({}, 0), "") << "nothing is to lie there";
+  EXPECT_EQ(key_refused({}, 1), "zero.disk");
+  EXPECT_EQ(key_refused({.disk = {"/not/here"}}, kPlenty), "");
+  EXPECT_EQ(key_refused({.disk = {"/not/here"}, .disk_memory = 4096}, 4096), "");
+  EXPECT_EQ(key_refused({.disk = {"/not/here"}, .disk_memory = 4096}, 4097), "zero.disk_memory");
+}
+
+TEST(TilesAhead, ABudgetOfTheHostHoldsWhatLiesThereToTheByte) {
+  const Plan plan;
+  Placement placement = plan.placement();
+  spread_over_tiers(placement, plan.units, plan.world, {.optimizer = {.host = 1}});
+  const std::int64_t host = state_bytes(plan.units, plan.world, placement, 2, Tier::kHost).total();
+  const auto ahead = [&](std::int64_t bytes) {
+    return tiles_ahead({TierMemory::Kind::kBytes, bytes}, plan.units, plan.world, placement, placement, 2, kPlenty);
+  };
+  EXPECT_GT(host, 0);
+  EXPECT_GE(ahead(host), 1);
+  EXPECT_THROW(ahead(host - 1), ConfigError);
 }
 
 }  // namespace

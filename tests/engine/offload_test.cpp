@@ -147,6 +147,35 @@ TEST_F(Offload, ALinkCarriesGradientsDownAndParametersUp) {
   }
 }
 
+// Parameters and gradients that are whole cross, too, where the host updates them.
+TEST_F(Offload, ALinkCarriesAtEveryStageWhatTheStepModelSays) {
+  constexpr double kRate = 64e9;
+  for (int stage = 0; stage <= 3; ++stage) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      SCOPED_TRACE(fmt::format("stage {}, {}", stage, name_of(dtype)));
+      OffloadOptions offload = placed({.optimizer = {.host = 0.5}});
+      offload.link_bytes_per_second = kRate;
+      const Case c{.stage = stage, .dtype = dtype};
+      const std::vector<EngineReport> reports = train(c, offload, {}, /*departs=*/false).reports;
+      StepModel model{.units = make_units(specs(dtype), {}), .world = c.world};
+      model.placement = place(stage, c.reduce, c.accumulate);
+      model.rates = {.link_up = kRate, .link_down = kRate};
+      Placement placed = model.placement;
+      spread_over_tiers(placed, model.units, c.world, offload.fractions);
+      std::vector<UnitTiers> tiers;
+      for (const Unit& unit : model.units) tiers.push_back(tiers_of(placed, unit, c.world));
+      const auto update = predict(model, tiers).busy[static_cast<std::size_t>(StepPhase::kUpdate)];
+      for (const EngineReport& report : reports) {
+        const auto up = static_cast<double>(report.link_per_step.up_bytes);
+        const auto down = static_cast<double>(report.link_per_step.down_bytes);
+        EXPECT_NEAR(up, kRate * update[static_cast<std::size_t>(Resource::kLinkUp)], 1) << "parameters";
+        if (stage == 3 && dtype == DType::kBFloat16) continue;  // parameters that are only written go down, too
+        EXPECT_NEAR(down, kRate * update[static_cast<std::size_t>(Resource::kLinkDown)], 1) << "gradients";
+      }
+    }
+  }
+}
+
 // Ten tiles and a rest: reading ahead, working and writing behind overlap, and stay within what the host is said to
 // need.
 TEST_F(Offload, AUnitOfManyTilesStreamsThroughAFewOfThem) {
@@ -229,6 +258,30 @@ TEST_F(Offload, WithBudgetsAloneTheBestPlacementIsChosen) {
   }
   to_host.automatic = false;
   EXPECT_THROW(train(c, to_host, half), Error) << "what must not leave does not fit";
+}
+
+// A link makes two memories of one: then what is free of the machine is the host's, without being asked for.
+TEST_F(Offload, BehindALinkTheHostTakesWhatTheDeviceCannot) {
+  const Case c{.world = 2};
+  const auto units = make_units(specs(c.dtype), {});
+  const Placement resident = place(c.stage, c.reduce, c.accumulate);
+  const TierMemory half{TierMemory::Kind::kBytes, state_bytes(units, c.world, resident, 2).total() / 2 +
+                                                      working_bytes(units, c.world, resident, /*strict=*/true)};
+  const ScriptedRun expected = train(c, {}, {}, /*departs=*/false);
+  OffloadOptions offload;
+  EXPECT_THROW(train(c, offload, half), Error) << "main memory alone";
+  for (const bool has_disk : {false, true}) {
+    offload = {.disk = has_disk ? std::vector{folder_.path().string()} : std::vector<std::string>{}};
+    offload.rates = {.link_up = 4e9, .link_down = 4e9, .disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+    offload.link_bytes_per_second = 4e9;
+    const ScriptedRun run = train(c, offload, half, /*departs=*/false);
+    EXPECT_EQ(run, expected);
+    for (const EngineReport& report : run.reports) {
+      EXPECT_GT(report.host_memory.state(), 0);
+      EXPECT_EQ(report.disk_memory.state(), 0) << "there is room enough on the host";
+      EXPECT_LE(report.peak_memory_bytes, half.bytes);
+    }
+  }
 }
 
 TEST_F(Offload, WithTheLeastOfTheDeviceAllThatCanLeaveItDoes) {

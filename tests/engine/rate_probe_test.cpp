@@ -4,7 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include "../memory/failing_calls.h"
+#include "../message_of.h"
 #include "../temporary_folder.h"
+#include "faulty_disk.h"
+#include "scripted_model.h"
 #include "thread_ranks.h"
 
 namespace zero {
@@ -40,6 +44,44 @@ TEST(RateProbe, AFolderThatIsMissingIsRefusedWhereOneRuns) {
   on_ranks(1, [&](Communicator& comm) {
     EXPECT_THROW(probe_rates(&comm, {.disk = {"/no/such/folder"}}, *rule, 1, 0), ConfigError);
   });
+}
+
+TEST(RateProbe, ADiskThatFailsIsAnIoErrorAndNothingIsLeft) {
+  const TemporaryFolder folder;
+  const auto rule = make_update_rule(AdamWOptions{});
+  on_ranks(1, [&](Communicator& comm) {
+    FaultyDisk counted;
+    OffloadOptions offload{.disk = {folder.path().string()}, .disk_seam = &counted.seam};
+    probe_rates(&comm, offload, *rule, 1, 8 << 20);
+    ASSERT_GT(counted.num_requests(), 100);
+    for (int at = 0; at < counted.num_requests(); at += 9) {
+      FaultyDisk disk({DiskFault::Kind::kError, at});
+      offload.disk_seam = &disk.seam;
+      const std::string text = message_of<IoError>([&] { probe_rates(&comm, offload, *rule, 1, 8 << 20); });
+      EXPECT_TRUE(says(text, folder.path().string() + ": " + disk.what_is_said()));
+      EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+    }
+  });
+}
+
+TEST(RateProbe, ARoomThatNobodyTellsEndsAnEngineBeforeItIsMade) {
+  const TemporaryFolder folder;
+  FailingCalls calls;
+  const DiskSeam seam{.files = &calls};
+  const auto make = [&](Communicator& comm) {
+    ScriptedModel(comm, small_specs(), {.stage = 3, .offload = {.disk = {folder.path().string()}, .disk_seam = &seam}});
+  };
+  on_ranks(1, [&](Communicator& comm) {
+    calls.on_find_room = -EIO;
+    EXPECT_EQ(message_of<IoError>([&] { make(comm); }),
+              "rank 0: " + folder.path().string() + ": look how much is free: Input/output error");
+    calls.on_find_room = -ENOENT;
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { make(comm); }), "no such folder"));
+    calls.on_find_room = 0;
+    calls.on_try_folder = -EROFS;
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { make(comm); }), "Read-only file system"));
+  });
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 }  // namespace

@@ -198,6 +198,33 @@ TEST(Reducer, WholeGradientsNeedNoStaging) {
   });
 }
 
+// Of unit 0, which every rank gave `rank + 1`.
+float first_on_host(Fixture& f) {
+  std::vector<float> shard(static_cast<std::size_t>(f.state.shard(0).numel), -1.0F);
+  f.state.fetch_gradient(0, reinterpret_cast<std::byte*>(shard.data()));
+  return shard.front();
+}
+
+TEST(Reducer, WhatWaitsForNobodyGoesToItsTierWhileOthersAreStillMade) {
+  on_ranks(2, [&](Communicator& comm) {
+    Placement placement = place(3, Reduce::kAuto, 1);
+    spread_over_tiers(placement, make_units(kSpecs, {}), comm.world(), {.gradient = {.host = 1}});
+    Fixture f(comm, placement);
+    f.add_unit_0(static_cast<float>(comm.rank() + 1));
+    f.reducer.reduce(0);
+    EXPECT_EQ(first_on_host(f), 0) << "it is still under way";
+    comm.barrier({}).wait();  // every rank has begun
+    f.reducer.pump();
+    EXPECT_EQ(first_on_host(f), 3);
+    f.reducer.pump();
+    f.add(2, 5);
+    f.reducer.reduce(1);
+    f.reducer.finish();
+    EXPECT_EQ(first_on_host(f), 3);
+    EXPECT_GT(f.reducer.stats(0).sum_squares, 0);
+  });
+}
+
 TEST(Reducer, AFrugalOneStagesOneUnitAtATime) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kAuto, 1), kSpecs, /*frugal=*/true);

@@ -99,11 +99,14 @@ class ScriptedModel final : public UnitObserver {
     return value;
   };
   std::function<bool(int param)> has_gradient = [](int) { return true; };
+  // What a unit's operators do in a pass, beside reading its parameters.
+  std::function<void()> compute = [] {};
 
   void forward(const std::vector<int>& order) {
     for (const int unit : order) {
       const GatheredUnit in_use = engine_->use(unit, Use::kForward);
       read(unit);
+      compute();
     }
   }
 
@@ -113,6 +116,7 @@ class ScriptedModel final : public UnitObserver {
       const Unit& description = units_[static_cast<std::size_t>(*unit)];
       {
         const GatheredUnit in_use = engine_->use(*unit, Use::kBackward);
+        compute();
         for (const Slice& slice : description.slices) gradients.push_back(gradient_of(description, slice, step, micro));
       }
       if (!description.trainable) continue;

@@ -178,6 +178,50 @@ TEST(StagesOfLargeUnits, GiveTheSameBitsHoweverLateARankIs) {
   for (std::size_t run = 2; run < weights.size(); ++run) EXPECT_EQ(weights[run], weights[run % 2]) << "run " << run;
 }
 
+// A model whose units are declared in another order than they are used, as GPT-2's embeddings are.
+TEST(StagesOfAShuffledModel, UpdateInTheOrderOfTheForwardWithTheSameBits) {
+  const std::vector<int> order{3, 1, 4, 0, 2};
+  constexpr int kShuffledSteps = 3;
+  std::vector<std::vector<std::uint32_t>> weights;
+  const auto run = [&](const EngineOptions& options) {
+    on_ranks(2, [&](Communicator& comm) {
+      Timeline timeline;
+      EngineOptions watched = options;
+      watched.timeline = &timeline;
+      ScriptedModel model(comm, small_specs(DType::kFloat32, /*with_frozen=*/false), watched);
+      ASSERT_EQ(model.units().size(), order.size());
+      timeline.start();
+      for (int step = 0; step < kShuffledSteps; ++step) model.train(step, 1, order);
+      model.engine().finish();
+      timeline.stop();
+      std::vector<int> updated;
+      for (const TimelineSpan& span : timeline.spans()) {
+        if (span.activity == Activity::kUpdate) updated.push_back(span.unit);
+      }
+      std::vector<int> wanted = model.all_units();  // the first step knows no order
+      for (int step = 1; step < kShuffledSteps; ++step) wanted.insert(wanted.end(), order.begin(), order.end());
+      if (!options.delayed_update) {
+        EXPECT_EQ(updated, wanted) << "stage " << options.stage;
+      }
+      const auto bits = model.weight_bits();
+      if (comm.rank() == 0) weights.push_back(bits);
+    });
+  };
+  for (int stage = 0; stage <= 3; ++stage) run({.stage = stage});
+  EngineOptions behind_a_link{.stage = 3};
+  behind_a_link.offload.fractions.optimizer.host = 1;
+  behind_a_link.offload.link_bytes_per_second = 1e9;
+  run(behind_a_link);
+  for (const auto& bits : weights) EXPECT_EQ(bits, weights[0]);
+  // A delayed update ends with what is left, in that order.
+  weights.clear();
+  for (const int stage : {2, 3}) run({.stage = stage, .delayed_update = true, .exact_steps = 1});
+  behind_a_link.delayed_update = true;
+  behind_a_link.exact_steps = 1;
+  run(behind_a_link);
+  for (const auto& bits : weights) EXPECT_EQ(bits, weights[0]);
+}
+
 TEST(StagesOfOneRank, TheNumberOfThreadsChangesNoBit) {
   std::vector<std::vector<std::uint32_t>> weights;
   for (const int threads : {1, 3}) {

@@ -2,12 +2,12 @@
 // that fails (strace). It goes on or it ends, as `checkpoint.on_error` says; what was saved before is whole, and once
 // the disk is well a later save works.
 #include <fstream>
-#include <memory>
 
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/mount.h>
 
+#include "failing_calls.h"
 #include "train_fault_test.h"
 
 namespace zero {
@@ -110,14 +110,6 @@ class DiskFaults : public TrainFaultTest {
     EXPECT_SAYS(again, fmt::format("continuing after step {} of", saved));
   }
 };
-
-// Each of these calls of one rank fails, as long as it is there. Nothing where strace is not, or may not.
-std::unique_ptr<WatchedCommand> fail_calls(const std::string& calls, pid_t rank) {
-  auto strace = std::make_unique<WatchedCommand>(
-      std::vector<std::string>{"strace", "-f", "-o", "/dev/null", "-e", "trace=" + calls, "-e",
-                               fmt::format("inject={}:error=EIO", calls), "-p", std::to_string(rank)});
-  return strace->wait_for(" attached") ? std::move(strace) : nullptr;
-}
 
 TEST_F(DiskFaults, OnAFullDiskTrainingGoesOnAndSavesWhenThereIsRoom) {
   const std::string expected = undisturbed_weights();

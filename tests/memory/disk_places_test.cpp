@@ -39,6 +39,27 @@ TEST_F(Places, TouchNoDiskBeforeTheyAreAskedFor) {
   EXPECT_EQ(places.capacity_bytes(), kSlab) << "it is open";
 }
 
+TEST_F(Places, AreOpenedForWhatIsKnownToCome) {
+  places.open(5 * kPage);
+  EXPECT_EQ(places.capacity_bytes(), 5 * kPage);
+  for (int i = 0; i < 5; ++i) places.take(kPage);
+  EXPECT_EQ(places.capacity_bytes(), 5 * kPage);
+  places.take(1);
+  EXPECT_EQ(places.capacity_bytes(), 5 * kPage + kSlab) << "more may come all the same";
+}
+
+TEST_F(Places, TakeNoMoreThanTheyMay) {
+  DiskPlaces limited({.paths = {folder.path()}}, ledger, MemoryTag::kActivation, {}, 3 * kPage + 100);
+  for (int i = 0; i < 3; ++i) limited.take(kPage);
+  EXPECT_EQ(ledger.held(Tier::kDisk, MemoryTag::kActivation), 3 * kPage);
+  const std::string message = message_of<ConfigError>([&] { limited.take(kPage); });
+  EXPECT_TRUE(says(message, "zero.disk_memory")) << message;
+  EXPECT_TRUE(says(message, "4096 B more")) << message;
+  EXPECT_EQ(ledger.held(Tier::kDisk, MemoryTag::kActivation), 3 * kPage);
+  DiskPlaces small({.paths = {folder.path()}}, ledger, MemoryTag::kActivation, {}, 2 * kPage);
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { small.open(3 * kPage); }), "zero.disk_memory"));
+}
+
 TEST_F(Places, AreWholePagesThatNobodyElseHas) {
   const DiskPlace one = places.take(1), two = places.take(kPage + 1);
   EXPECT_EQ(one.bytes, kPage);

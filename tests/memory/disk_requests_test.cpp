@@ -4,6 +4,8 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "zero/base/clock.h"
+
 #include "../message_of.h"
 #include "filled_pages.h"
 #include "scripted_queue.h"
@@ -348,6 +350,29 @@ TEST(DiskRequests, ThatFailEndInTheTimelineToo) {
   requests.wait(account);
   EXPECT_TRUE(account.error);
   EXPECT_EQ(timeline.spans().size(), 1U);
+}
+
+TEST(DiskRequests, BusyIsTheTimeWithAnyUnderWay) {
+  Fixture f;
+  const Allocation pages = filled_pages(4 * kPage, 1);
+  Account account;
+  const auto nap = [] { std::this_thread::sleep_for(milliseconds(20)); };
+  nap();
+  EXPECT_EQ(f.requests.busy_seconds(), 0);
+  const double begin = monotonic_seconds();
+  for (int i = 0; i < 4; ++i)
+    f.write(i * static_cast<std::int64_t>(kPage), pages.bytes().subspan(static_cast<std::size_t>(i) * kPage, kPage),
+            account);
+  nap();
+  EXPECT_GE(f.requests.busy_seconds(), 0.02) << "still under way";
+  f.requests.wait(account);
+  const double end = monotonic_seconds();
+  const double busy = f.requests.busy_seconds();
+  EXPECT_GE(busy, 0.02);
+  EXPECT_LE(busy, end - begin) << "four at once are not four times as long";
+  nap();
+  EXPECT_EQ(f.requests.busy_seconds(), busy) << "idle since";
+  EXPECT_EQ(f.requests.num_under_way(), 0);
 }
 
 }  // namespace

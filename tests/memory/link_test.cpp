@@ -28,6 +28,35 @@ TEST(Link, CarriesTheBytesAndCountsThemByDirection) {
   EXPECT_EQ(link.traffic().up_bytes, 1000);
   EXPECT_EQ(link.traffic().down_bytes, 600);
   EXPECT_DOUBLE_EQ(link.traffic().busy_seconds, 1600 / 1e9);
+  EXPECT_DOUBLE_EQ(link.traffic().up_busy_seconds, 1000 / 1e9);
+  EXPECT_DOUBLE_EQ(link.traffic().down_busy_seconds(), 600 / 1e9);
+}
+
+TEST(Link, CountsWaitsByDirection) {
+  Link link(1e6);
+  const auto from = bytes_of(20000);
+  std::vector<std::byte> to(20000);
+  link.down(to, std::span(from)).wait();
+  EXPECT_EQ(link.traffic().up_waited_seconds, 0);
+  EXPECT_GT(link.traffic().down_waited_seconds(), 0);
+  link.up(to, std::span(from)).wait();
+  EXPECT_GT(link.traffic().up_waited_seconds, 0);
+  EXPECT_LE(link.traffic().up_waited_seconds, link.traffic().up_busy_seconds);
+  EXPECT_LE(link.traffic().down_waited_seconds(), link.traffic().down_busy_seconds());
+}
+
+TEST(Link, TrafficAddsUpFieldByField) {
+  const LinkTraffic a{.up_bytes = 1,
+                      .down_bytes = 20,
+                      .busy_seconds = 300,
+                      .waited_seconds = 4000,
+                      .up_busy_seconds = 50000,
+                      .up_waited_seconds = 600000};
+  const LinkTraffic twice = a + a, once = twice - a;
+  EXPECT_EQ(twice.up_bytes + twice.down_bytes, 2 * 21);
+  EXPECT_EQ(twice.busy_seconds + twice.waited_seconds + twice.up_busy_seconds + twice.up_waited_seconds, 2 * 654300);
+  EXPECT_EQ(once.up_bytes + once.down_bytes, 21);
+  EXPECT_EQ(once.busy_seconds + once.waited_seconds + once.up_busy_seconds + once.up_waited_seconds, 654300);
 }
 
 TEST(Link, ATransferIsNotDoneBeforeItsTime) {

@@ -126,6 +126,27 @@ TEST_P(ParkingOn, GrowsNoFurtherAfterTheFirstStep) {
   EXPECT_EQ(ledger.peak(Tier::kHost), first);
 }
 
+TEST_P(ParkingOn, TakesWhatItIsSaidToNeedAndNoMoreThanItMay) {
+  constexpr int kCount = 7;
+  ParkingOptions limited = options();
+  const ParkingNeed need = parking_need(limited, kCount, static_cast<std::int64_t>(kBytes));
+  limited.expected_bytes = limited.most_bytes = GetParam().tier == Tier::kDisk ? need.disk : need.host;
+  Parking parking(limited, ledger);
+  parking.open();
+  const auto tickets = park(parking, kCount);
+  const std::string message = message_of<ConfigError>([&] { park(parking, 1); });
+  EXPECT_TRUE(says(message, GetParam().tier == Tier::kDisk ? "zero.disk_memory" : "zero.host_memory")) << message;
+  EXPECT_EQ(parking.report().bytes, kCount * static_cast<std::int64_t>(kBytes)) << "and nothing is parked";
+  for (std::size_t i = kCount; i-- > 0;) {
+    EXPECT_TRUE(brings(parking, tickets[i], i));
+    parking.forget(tickets[i]);
+  }
+  park(parking, kCount);
+  EXPECT_EQ(ledger.peak_total(Tier::kHost), need.host);
+  EXPECT_LE(ledger.peak_total(Tier::kDevice), need.device) << "four blocks; in this order three";
+  EXPECT_EQ(ledger.peak_total(Tier::kDisk), need.disk);
+}
+
 TEST_P(ParkingOn, CopesWithSizesThatVary) {
   rc::check([&] {
     Ledger own;

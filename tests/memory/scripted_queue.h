@@ -33,6 +33,7 @@ struct ScriptedDisk {
   std::function<std::int64_t(const IoRequest&)> answer_to_cancel = [](const IoRequest&) { return kNever; };
   int submit_error = 0;
   int reap_error = 0;
+  bool answers_look = true;  // false: answers come to those who wait, and not to those who only look
 
   std::vector<IoRequest> asked;                 // every request there was
   std::map<int, std::vector<std::byte>> files;  // by number: what lies there
@@ -67,6 +68,7 @@ class ScriptedQueue final : public IoQueue {
 
   int reap(std::span<IoAnswer> into, std::chrono::milliseconds wait) override {
     if (disk_.reap_error != 0) return -disk_.reap_error;
+    if (!disk_.answers_look && wait == std::chrono::milliseconds(0)) return 0;
     if (answers_.empty()) std::this_thread::sleep_for(wait);
     if (answers_.empty() || into.empty()) return 0;
     into[0] = answers_.front();

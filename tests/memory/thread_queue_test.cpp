@@ -1,17 +1,21 @@
 #include "zero/memory/thread_queue.h"
 
+#include <array>
 #include <condition_variable>
+#include <fstream>
 #include <latch>
 #include <mutex>
 #include <set>
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include "zero/base/error.h"
 #include "zero/memory/scratch_file.h"
 
 #include "../message_of.h"
+#include "../sanitized.h"
 #include "../temporary_folder.h"
 #include "failing_calls.h"
 #include "filled_pages.h"
@@ -89,6 +93,33 @@ TEST(ThreadQueue, HasAsManyRequestsInTheKernelAsItsDepth) {
       tags.insert(answer.tag);
     }
   }
+}
+
+// In a process of its own, which has addresses left for a few stacks and no more.
+TEST(ThreadQueue, SaysSoWhereTheSystemHasNoMoreThreads) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer takes addresses of its own";
+  const TemporaryFolder folder;
+  const ScratchFile file(folder.path(), 1 << 20);
+  const auto said = [&] {
+    const std::array files{file.get()};
+    rlim_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t limit = pages * kPage + (20 << 20);  // stacks are of 8 MiB
+    const rlimit less{limit, limit};
+    if (setrlimit(RLIMIT_AS, &less) != 0) return std::string("no limit");
+    try {
+      ThreadQueue queue(files, ThreadQueue::kMaxThreads);
+    } catch (const IoError& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  EXPECT_EXIT(
+      {
+        std::cerr << said();
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), "threads for the disk: start a thread: Resource temporarily unavailable");
 }
 
 TEST(ThreadQueue, CallsOffWhatNoThreadHasBegun) {

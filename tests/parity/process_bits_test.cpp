@@ -2,7 +2,8 @@
 // the same training on threads of one process.
 //
 // Each cell of process_cells.h trains a small GPT on real text and must leave the loss bits, gradient norms and weights
-// that an in_process run at stage 3 of the same world, type and micro-batches leaves. Those references are made once.
+// that an in_process run at stage 3 of the same world, type and micro-batches leaves, with all states on the device.
+// Those references are made once.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -42,8 +43,29 @@ std::string describe(const ProcessCell& cell) {
                      kTypes[cell.type], cell.world, kMicros[cell.micro], kMemories[cell.memory]);
 }
 
+// What lies off the device: cells take turns.
+enum class Away : std::uint8_t { kNothing, kMoments, kMost };
+
+Away away_of(const ProcessCell& cell) {
+  if (cell.memory == testing::kHalf) return Away::kNothing;  // the room is for all of it
+  return static_cast<Away>((cell.transport + cell.stage + cell.world + cell.micro) % 3);
+}
+
+// Of [zero]. Parts of a state, so that a rank's shard begins in one place and ends in another.
+std::string placement_of(const ProcessCell& cell) {
+  const bool moments = away_of(cell) == Away::kMoments;
+  if (away_of(cell) == Away::kNothing) return "";
+  std::string text = "disk = [\".\"]\n";
+  text += moments ? "optimizer = {disk = 1}\n" : "optimizer = {host = 0.5, disk = 0.5}\n";
+  if (moments) return text;
+  if (cell.stage >= 2 && cell.micro != testing::kLast) text += "gradient = {host = 0.4, disk = 0.3}\n";
+  if (cell.stage == 3) text += "parameter = {disk = 0.5}\n";
+  return text;
+}
+
 // One thread a rank: bits are promised for equal threads. No validation split: its text would take most of the time.
-std::string config_of(const ProcessCell& cell, const std::string& transport, const std::string& device_memory) {
+std::string config_of(const ProcessCell& cell, const std::string& transport, const std::string& device_memory,
+                      const std::string& placement = "") {
   return fmt::format(R"([model]
 layers = 2
 width = 48
@@ -67,7 +89,7 @@ warmup = 2
 [zero]
 stage = {}
 device_memory = "{}"
-[comm]
+{}[comm]
 transport = "{}"
 [run]
 dir = "run"
@@ -75,7 +97,7 @@ threads = 1
 )",
                      ZERO_SOURCE_DIR, kSteps, cell.micro == testing::kOne ? 1 : 3,
                      cell.micro == testing::kLast ? "last" : "each", kTypeNames[cell.type], cell.stage, device_memory,
-                     transport);
+                     placement, transport);
 }
 
 // report.json of a run, or a test failure with what the command said. `before` and `arguments` as in Folder::zero().
@@ -130,7 +152,7 @@ bool available(std::string_view transport) {
 }
 
 Json run(const ProcessCell& cell, const std::string& device_memory) {
-  const std::string config = config_of(cell, kTransportNames[cell.transport], device_memory);
+  const std::string config = config_of(cell, kTransportNames[cell.transport], device_memory, placement_of(cell));
   switch (cell.launcher) {
     case testing::kTrain:
       return train(config, fmt::format("train c.toml -n {}", cell.world));
@@ -170,6 +192,8 @@ TEST_P(ProcessBits, AreThoseOfThreads) {
   EXPECT_EQ(seen.at("dtype"), kTypeNames[cell.type]);
   EXPECT_EQ(seen.at("transport"), transport);
   EXPECT_EQ(seen.at("ranks_source") == "zero launch", cell.launcher != testing::kMpirun) << seen.at("ranks_source");
+
+  EXPECT_EQ(seen.contains("disk_bytes"), away_of(cell) != Away::kNothing);
 
   EXPECT_EQ(seen.at("loss_bits"), expected.at("loss_bits"));
   EXPECT_EQ(seen.at("grad_norms"), expected.at("grad_norms"));

@@ -25,6 +25,7 @@ inline StepModel random_step_model() {
   model.profile.forward_seconds = *rc::gen::element(0.0, 1e-4, 1e-2);
   model.profile.backward_seconds = 2 * model.profile.forward_seconds;
   const int num_units = *rc::gen::inRange(1, 12);
+  const bool knows_uses = *rc::gen::inRange(0, 2) > 0;
   for (int i = 0; i < num_units; ++i) {
     const auto numel =
         *rc::gen::oneOf(rc::gen::inRange<std::int64_t>(1, 9000), rc::gen::inRange<std::int64_t>(9000, 400000));
@@ -32,6 +33,9 @@ inline StepModel random_step_model() {
     model.units.push_back(one_unit(numel, dtype, i, /*trainable=*/*rc::gen::inRange(0, 5) > 0));
     model.profile.forward_gathers.push_back(*rc::gen::inRange(0, 3));
     model.profile.backward_gathers.push_back(*rc::gen::inRange(0, 2));
+    if (!knows_uses) continue;
+    model.profile.used_at.push_back(*rc::gen::element(0.0, 0.1, 0.5, 0.9));
+    model.profile.gradient_at.push_back(*rc::gen::element(0.1, 0.5, 0.9, 1.0));
   }
   return model;
 }

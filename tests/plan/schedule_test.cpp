@@ -132,7 +132,7 @@ TEST(Schedule, NothingIsGatheredAheadAtTheCostOfAnotherGather) {
   const GatherBudget two{2 * gathered_bytes(units[0], 2)};
   // At the first touch of 0, 1 is held and needed again before 0 is: giving it up for 2 would cost a gather.
   const Schedule schedule = build_schedule(touches({1, 0, 2, 1, 2, 1}), units, 2, place(3, Reduce::kAuto, 1), two);
-  EXPECT_TRUE(schedule.stations[1].moves.empty()) << describe(schedule.stations[1].moves.at(0), units);
+  EXPECT_TRUE(schedule.stations[1].moves.empty()) << print_schedule(schedule, units);
   EXPECT_EQ(simulate(schedule, units, 2).num_gathers, 3);
 }
 
@@ -199,6 +199,27 @@ TEST(Schedule, TheStepOfEachStage) {
   EXPECT_EQ(step_at(1), (std::vector<Move>{{MoveKind::kUpdate, 0}, {MoveKind::kGather, 0}}));
   EXPECT_EQ(step_at(2), step_at(1));
   EXPECT_EQ(step_at(3), (std::vector<Move>{{MoveKind::kUpdate, 0}}));
+}
+
+TEST(Schedule, UpdatesComeInTheOrderOfTheNextForward) {
+  const auto units = equal_units(5);
+  Trace trace = touches({2, 0, 2, 3});
+  trace.events.insert(trace.events.begin() + 4, {EventKind::kBackward, -1, {}});
+  trace.events.insert(trace.events.begin() + 5, {EventKind::kTouch, 1, {}});
+  const auto updated = [&](const Trace& recorded, int stage) {
+    std::vector<int> order;
+    for (const Move& move : build_schedule(recorded, units, 2, place(stage, Reduce::kAuto, 1), {}).step) {
+      if (move.kind == MoveKind::kUpdate) order.push_back(move.unit);
+    }
+    return order;
+  };
+  for (const int stage : {0, 1, 2, 3}) {
+    EXPECT_EQ(updated(trace, stage), (std::vector<int>{2, 0, 3, 1, 4})) << "4 is never touched";
+    EXPECT_EQ(updated({}, stage), (std::vector<int>{0, 1, 2, 3, 4})) << "nothing is known yet";
+  }
+  const Schedule whole = build_schedule(trace, units, 2, place(1, Reduce::kAuto, 1), {});
+  EXPECT_EQ(whole.step.at(0), (Move{MoveKind::kUpdate, 2}));
+  EXPECT_EQ(whole.step.at(1), (Move{MoveKind::kGather, 2})) << "each unit's gather follows its update";
 }
 
 TEST(Schedule, PrintsOneLineAnEvent) {
@@ -362,19 +383,70 @@ TEST(Schedule, AUnitFromALowerTierIsFetchedWhileTheOneBeforeItComputes) {
   Placement placement = place(3, Reduce::kAuto, 1);
   spread_over_tiers(placement, units, 2, {.parameter = {.host = 1}});
   const Schedule schedule = build_schedule(touches({0, 1, 2}), units, 2, placement, {});
-  const std::vector<std::vector<Move>> wanted{{{MoveKind::kGather, 0}, {MoveKind::kFetch, 1}},
+  const std::vector<std::vector<Move>> wanted{{{MoveKind::kFetch, 0}, {MoveKind::kGather, 0}, {MoveKind::kFetch, 1}},
                                               {{MoveKind::kGather, 1}, {MoveKind::kFetch, 2}},
                                               {{MoveKind::kGather, 2}}};
   for (std::size_t at = 0; at < wanted.size(); ++at) EXPECT_EQ(schedule.stations[at].moves, wanted[at]) << at;
-  EXPECT_EQ(simulate(schedule, units, 2).num_fetches, 2);
-  EXPECT_NE(print_schedule(schedule, units).find("gather h.1, fetch h.2"), std::string::npos);
+  EXPECT_EQ(simulate(schedule, units, 2).num_fetches, 3);
+  EXPECT_NE(print_schedule(schedule, units).find("gather h.1, fetch h.2 from host"), std::string::npos);
 }
 
-TEST(Schedule, UnderTheStrictBudgetNothingIsFetchedAhead) {
+TEST(Schedule, UnderTheStrictBudgetNothingIsFetchedAheadOfItsGather) {
   const auto units = equal_units(3, 100000);
   Placement placement = place(3, Reduce::kAuto, 1);
   spread_over_tiers(placement, units, 2, {.parameter = {.disk = 1}});
-  EXPECT_EQ(simulate(build_schedule(touches({0, 1, 2}), units, 2, placement, kStrictBudget), units, 2).num_fetches, 0);
+  const Schedule schedule = build_schedule(touches({0, 1, 2}), units, 2, placement, kStrictBudget);
+  EXPECT_EQ(simulate(schedule, units, 2).num_fetches, 3);
+  for (const Station& station : schedule.stations) {
+    for (std::size_t at = 0; at < station.moves.size(); ++at) {
+      if (station.moves[at].kind != MoveKind::kFetch) continue;
+      EXPECT_EQ(station.moves.at(at + 1), (Move{MoveKind::kGather, station.moves[at].unit}));
+    }
+  }
+}
+
+TEST(Schedule, AGradientOffTheDeviceIsSpilledAfterEachReduction) {
+  const auto units = equal_units(2, 100000);
+  const auto moves_of = [&](const StateFractions& fractions, int accumulate, bool unit_0_stays = false) {
+    Placement placement = place(2, Reduce::kEach, accumulate);
+    spread_over_tiers(placement, units, 2, fractions);
+    if (unit_0_stays) placement.tiers[0].gradient = {.device = placement.tiers[0].gradient.numel()};
+    std::vector<Move> moves;
+    for (const Station& station : build_schedule(straight_trace(units, accumulate), units, 2, placement, {}).stations)
+      moves.insert(moves.end(), station.moves.begin(), station.moves.end());
+    return moves;
+  };
+  const Move reduce_0{MoveKind::kReduce, 0}, reduce_1{MoveKind::kReduce, 1};
+  const Move spill_0{MoveKind::kSpill, 0}, spill_1{MoveKind::kSpill, 1};
+  EXPECT_EQ(moves_of({}, 1), (std::vector{reduce_1, reduce_0}));
+  EXPECT_EQ(moves_of({.gradient = {.host = 1}}, 1), (std::vector{reduce_1, spill_1, reduce_0, spill_0}));
+  EXPECT_EQ(moves_of({.gradient = {.disk = 0.25}}, 1, /*unit_0_stays=*/true),
+            (std::vector{reduce_1, spill_1, reduce_0}));
+  EXPECT_EQ(moves_of({.gradient = {.disk = 1}}, 2),
+            (std::vector{reduce_1, spill_1, reduce_0, spill_0, reduce_1, spill_1, reduce_0, spill_0}));
+}
+
+TEST(Schedule, AMoveSaysTheTiersItGoesBetween) {
+  const auto units = equal_units(1, 100000);
+  const auto text = [&](MoveKind kind, const StateFractions& fractions) {
+    Placement placement = place(3, Reduce::kAuto, 1);
+    spread_over_tiers(placement, units, 2, fractions);
+    return describe({kind, 0}, units, placement);
+  };
+  EXPECT_EQ(text(MoveKind::kFetch, {.parameter = {.host = 1}}), "fetch h.0 from host");
+  EXPECT_EQ(text(MoveKind::kFetch, {.parameter = {.host = 0.5, .disk = 0.3}}), "fetch h.0 from host and disk");
+  EXPECT_EQ(text(MoveKind::kSpill, {.gradient = {.disk = 1}}), "spill h.0 to disk");
+  EXPECT_EQ(text(MoveKind::kReduce, {.gradient = {.disk = 1}}), "reduce h.0");
+  EXPECT_EQ(text(MoveKind::kUpdate, {}), "update h.0");
+  EXPECT_EQ(text(MoveKind::kUpdate, {.optimizer = {.host = 1}}), "update h.0 on host");
+  EXPECT_EQ(text(MoveKind::kUpdate, {.optimizer = {.disk = 1}}), "update h.0 on host (optimizer state on disk)");
+  EXPECT_EQ(text(MoveKind::kUpdate, {.gradient = {.host = 1}, .optimizer = {.disk = 1}}),
+            "update h.0 on host (optimizer state on disk)");
+  EXPECT_EQ(text(MoveKind::kUpdate, {.parameter = {.disk = 1}, .optimizer = {.host = 1}}),
+            "update h.0 on host (parameter on disk)");
+  EXPECT_EQ(text(MoveKind::kUpdate, {.optimizer = {.host = 0.5}}), "update h.0 on device and host");
+  EXPECT_EQ(text(MoveKind::kUpdate, {.optimizer = {.disk = 0.5}}),
+            "update h.0 on device and host (optimizer state on device and disk)");
 }
 
 }  // namespace

@@ -71,6 +71,98 @@ TEST(StepModel, OnTheDeviceOnlyArithmeticTakesTime) {
   }
 }
 
+// Three units of kNumel fp32 elements, their gradients on disk: 4 bytes each, 16 written a second.
+StepModel three_that_spill(std::vector<double> gradient_at) {
+  StepModel model = model_of(DType::kFloat32, 3);
+  model.units = {one_unit(kNumel, DType::kFloat32, 0), one_unit(kNumel, DType::kFloat32, 1),
+                 one_unit(kNumel, DType::kFloat32, 2)};
+  model.rates = {.disk_write = 16};
+  model.profile = {.backward_seconds = 2 * kNumel, .gradient_at = std::move(gradient_at)};
+  return model;
+}
+double backward_of_spills(const StepModel& model) {
+  UnitTiers tiers = on_device();
+  tiers.gradient = {.disk = kNumel};
+  return predict(model, {tiers, tiers, tiers}).seconds(StepPhase::kBackward) / kNumel;
+}
+
+TEST(StepModel, TheLastGradientIsSpilledBehindTheComputation) {
+  // A unit's spill takes 0.25 of what is counted here, the pass 2.
+  EXPECT_DOUBLE_EQ(backward_of_spills(three_that_spill({})), 2) << "nothing is known of when";
+  EXPECT_DOUBLE_EQ(backward_of_spills(three_that_spill({1, 0.6, 0.3})), 2.25);
+  EXPECT_DOUBLE_EQ(backward_of_spills(three_that_spill({1, 0.95, 0.3})), 1.9 + 0.5) << "two wait for each other";
+  EXPECT_DOUBLE_EQ(backward_of_spills(three_that_spill({1, 1, 1})), 2.75);
+  EXPECT_DOUBLE_EQ(backward_of_spills(three_that_spill({0.5, 0.5, 0.5})), 2) << "1.75 is hidden";
+  StepModel model = three_that_spill({1, 1, 1});
+  model.units[0].trainable = false;
+  UnitTiers spilled = on_device();
+  spilled.gradient = {.disk = kNumel};
+  EXPECT_DOUBLE_EQ(predict(model, {on_device(), spilled, spilled}).seconds(StepPhase::kBackward) / kNumel, 2.5);
+}
+
+TEST(StepModel, TheFirstParametersComeBeforeTheComputation) {
+  StepModel model = three_that_spill({});
+  model.rates = {.link_up = 8, .disk_read = 16};
+  model.profile = {.forward_seconds = 2 * kNumel, .used_at = {0, 0.05, 0.6}};
+  UnitTiers on_disk = on_device(), on_host = on_device();
+  on_disk.parameter = {.disk = kNumel};
+  on_host.parameter = {.host = kNumel};
+  const PredictedStep read = predict(model, {on_disk, on_disk, on_disk});
+  EXPECT_DOUBLE_EQ(read.seconds(StepPhase::kForward) / kNumel, 0.95 * 2 + 2 * 0.5) << "a link of half the rate";
+  EXPECT_EQ(read.bound(StepPhase::kForward), Resource::kLinkUp);
+  EXPECT_DOUBLE_EQ(predict(model, {on_host, on_device(), on_device()}).seconds(StepPhase::kForward) / kNumel, 2.5);
+  const PredictedStep last = predict(model, {on_device(), on_device(), on_host});
+  EXPECT_DOUBLE_EQ(last.seconds(StepPhase::kForward) / kNumel, 2) << "hidden behind the others";
+  EXPECT_EQ(last.bound(StepPhase::kForward), Resource::kCompute);
+  EXPECT_DOUBLE_EQ(last.total(), last.seconds(StepPhase::kForward) + last.seconds(StepPhase::kBackward) +
+                                     last.seconds(StepPhase::kUpdate));
+}
+
+// Three units of kNumel fp32 elements, their moments on disk: a second of what is counted here each, the pass takes 2.
+StepModel three_that_update(int stage, std::vector<double> used_at, int accumulate = 1) {
+  StepModel model = model_of(DType::kFloat32, stage, accumulate);
+  model.units = {one_unit(kNumel, DType::kFloat32, 0), one_unit(kNumel, DType::kFloat32, 1),
+                 one_unit(kNumel, DType::kFloat32, 2)};
+  model.rates = {.disk_read = 16, .disk_write = 16};
+  model.profile = {.forward_seconds = 2 * kNumel, .used_at = std::move(used_at)};
+  return model;
+}
+double update_on_disk(const StepModel& model) {
+  UnitTiers tiers = on_device();
+  tiers.optimizer = {.disk = kNumel};
+  const PredictedStep step = predict(model, {tiers, tiers, tiers});
+  EXPECT_DOUBLE_EQ(step.seconds(StepPhase::kForward) / kNumel, 2);
+  EXPECT_EQ(step.bound(StepPhase::kUpdate), Resource::kDisk);
+  return step.seconds(StepPhase::kUpdate) / kNumel;
+}
+
+TEST(StepModel, AnUpdateOfShardedParametersGoesOnWhileTheForwardPassComputes) {
+  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(2, {0, 0.25, 0.6})), 3) << "parameters are whole: it does not";
+  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {})), 1) << "nothing is known of when";
+  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {0, 0.25, 0.6})), 1.8) << "what follows the last is not hidden";
+  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {0, 1, 1})), 1) << "the first is not hidden";
+  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {1, 1, 0})), 1) << "whichever it is";
+  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {0, 0, 0})), 3);
+  EXPECT_NEAR(update_on_disk(three_that_update(3, {0, 0.25, 0.6}, 2)), 2.4, 1e-9) << "before the first of two passes";
+}
+
+TEST(StepModel, ArithmeticOfAnUpdateOverlapsWithNoComputationOfTheSameCores) {
+  StepModel model = three_that_update(3, {0, 0.5, 1});
+  model.rates.update_numel = 6;
+  const UnitTiers tiers = on_device();
+  EXPECT_DOUBLE_EQ(predict(model, {tiers, tiers, tiers}).seconds(StepPhase::kUpdate) / kNumel, 0.5);
+  model.rates.device_update_numel = 3;
+  UnitTiers on_host = on_device();
+  on_host.optimizer = {.host = kNumel};
+  EXPECT_DOUBLE_EQ(predict(model, {on_host, tiers, tiers}).seconds(StepPhase::kUpdate) / kNumel, 2.0 / 3)
+      << "the host's third is hidden, the device's are not";
+}
+
+TEST(StepModel, AProfileOfAnotherModelIsOurBug) {
+  StepModel model = three_that_spill({1});
+  EXPECT_THROW(predict(model, {on_device(), on_device(), on_device()}), InternalError);
+}
+
 TEST(StepModel, AParameterOnTheHostIsFetchedOnceAGather) {
   UnitTiers tiers = on_device();
   tiers.parameter = {.host = kNumel};
@@ -221,6 +313,16 @@ TEST(StepModel, APhaseTakesAsLongAsItsBusiestResource) {
   EXPECT_EQ(step.bound(StepPhase::kBackward), Resource::kCompute);
   EXPECT_EQ(step.total(), 9);
   EXPECT_EQ(step.bound(), Resource::kLinkUp) << "3 and 2 seconds, against 4 of compute";
+}
+
+TEST(StepModel, WhatTheEndsOfAPassLeaveToComputationIsTheComputations) {
+  PredictedStep step;
+  step.busy[0] = {10, 0, 0, 2, 0};
+  step.ends.push_back({.phase = StepPhase::kForward, .resource = Resource::kDisk, .apart = 1, .seconds = 1});
+  step.busy[2] = {0, 0, 0, 4, 0};
+  EXPECT_EQ(step.seconds(StepPhase::kForward), 11);
+  EXPECT_EQ(step.bound(StepPhase::kForward), Resource::kDisk);
+  EXPECT_EQ(step.bound(), Resource::kCompute) << "9 of 15 seconds, the disk's are 2 and 4";
 }
 
 TEST(StepModel, ResourcesAndPhasesHaveNames) {

@@ -247,7 +247,7 @@ torch::Tensor chain(ActivationStore& store, const torch::Tensor& x, int length) 
 struct Failing {
   TemporaryFolder folder;
   ScriptedDisk disk;
-  ActivationStore store{{.tier = Tier::kDisk, .disk = {folder.path()}},
+  ActivationStore store{{.tier = Tier::kDisk, .disk = {folder.path()}, .checksums = true},
                         {.make_queue = [this](std::span<const int>, int) { return disk.queue(); }}};
   torch::Tensor x = torch::ones({8}).requires_grad_();
 
@@ -270,6 +270,14 @@ TEST(ActivationStore, AFailedReadEndsTheBackwardPass) {
   const torch::Tensor loss = chain(f.store, f.x, 9);
   f.fail(IoOperation::kRead);
   EXPECT_TRUE(says(message_of<IoError>([&] { loss.backward(); }), "read of"));
+  EXPECT_FALSE(f.x.grad().defined()) << "no gradient of half a pass";
+}
+
+TEST(ActivationStore, AFlippedBitEndsTheBackwardPass) {
+  Failing f;
+  const torch::Tensor loss = chain(f.store, f.x, 9);
+  f.disk.files[0][5] ^= std::byte{8};
+  EXPECT_TRUE(says(message_of<IoError>([&] { loss.backward(); }), "is not what was written there"));
   EXPECT_FALSE(f.x.grad().defined()) << "no gradient of half a pass";
 }
 

@@ -86,8 +86,73 @@ TEST(Job, ActivationsAreParkedWhereTheConfigurationSays) {
   EXPECT_EQ(parking.tier, Tier::kDisk);
   EXPECT_EQ(parking.disk, config.zero.disk);
   EXPECT_EQ(parking.link_bytes_per_second, 1000);
+  EXPECT_FALSE(parking.checksums);
+  config.zero.checksums = true;
+  EXPECT_TRUE(model_options(config).parking->checksums);
   config.train.offload_activations = "tape";
   EXPECT_TRUE(says(message_of<ConfigError>([&] { model_options(config); }), "use none, host or disk"));
+}
+
+// Three blocks' inputs of 2 samples of 32 tokens, 40 features each: 10 KiB in fp32, three pages.
+Config parked_config(const std::string& where) {
+  Config config;
+  config.model.layers = 3;
+  config.model.width = 40;
+  config.model.context = 64;
+  config.data.context = 32;
+  config.train.batch = 2;
+  config.train.checkpoint_activations = true;
+  config.train.offload_activations = where;
+  config.zero.disk = {"/nvme0"};
+  return config;
+}
+
+MemoryBudget bytes(std::int64_t count) {
+  return {.kind = MemoryBudget::Kind::kBytes, .bytes = count};
+}
+
+TEST(Job, WhatIsParkedOnTheHostIsTakenOffItsBudget) {
+  Config config = parked_config("host");
+  constexpr std::int64_t kInputs = 3 * 2 * 32 * 40 * 4;
+  EXPECT_EQ(model_options(config).parking->expected_bytes, kInputs);
+  EXPECT_EQ(model_options(config).parking->most_bytes, 0) << "no budget is given";
+  config.zero.host_memory = bytes(100'000);
+  EXPECT_EQ(model_options(config).parking->most_bytes, kInputs);
+  EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000 - kInputs);
+  config.train.dtype = "bf16";
+  EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000 - kInputs / 2);
+  config.zero.device_memory = bytes(50'000);
+  EXPECT_EQ(attach_options(config, 1).device_memory.bytes, 50'000) << "there is no link that needs blocks there";
+  config.zero.link_bandwidth = bytes(1000);
+  EXPECT_EQ(attach_options(config, 1).device_memory.bytes, 50'000 - 3 * 8'192) << "whole pages";
+  config.train.offload_activations = "none";
+  EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000);
+}
+
+TEST(Job, WhatIsParkedOnDiskIsTakenOffItsBudget) {
+  Config config = parked_config("disk");
+  constexpr std::int64_t kInputs = std::int64_t{3} * 3 * 4096;
+  config.zero.disk_memory = bytes(100'000);
+  config.zero.host_memory = bytes(90'000);
+  EXPECT_EQ(model_options(config).parking->most_bytes, kInputs);
+  EXPECT_EQ(attach_options(config, 1).offload.disk_memory, 100'000 - kInputs);
+  EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 90'000 - kInputs) << "blocks on the way";
+  config.zero.disk_memory = bytes(kInputs);
+  EXPECT_EQ(attach_options(config, 1).offload.disk_memory, 1) << "0 would be no limit";
+}
+
+TEST(Job, WhatIsParkedAndDoesNotFitIsRefusedWithItsBytes) {
+  const auto refusal = [](const Config& config) { return message_of<ConfigError>([&] { make_job(config, 1); }); };
+  Config config = parked_config("host");
+  config.zero.host_memory = bytes(30'719);
+  EXPECT_TRUE(says(refusal(config), "zero.host_memory")) << refusal(config);
+  EXPECT_TRUE(says(refusal(config), "takes 30720 B of it a rank")) << refusal(config);
+  EXPECT_TRUE(says(refusal(config), "train.batch")) << refusal(config);
+  config.zero.host_memory = bytes(30'720);
+  EXPECT_NO_THROW(make_job(config, 1));
+  config = parked_config("disk");
+  config.zero.disk_memory = bytes(36'863);
+  EXPECT_TRUE(says(refusal(config), "zero.disk_memory")) << refusal(config);
 }
 
 TEST(Job, MomentumIsForSgd) {

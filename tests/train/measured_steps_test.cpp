@@ -5,8 +5,6 @@
 namespace zero {
 namespace {
 
-constexpr auto kUpdatePhase = static_cast<std::size_t>(StepPhase::kUpdate);
-
 TEST(MeasuredSteps, MediansLeaveTheWarmUpOut) {
   MeasuredSteps steps;
   for (const double seconds : {90.0, 80.0, 70.0, 2.0, 6.0, 4.0}) {
@@ -22,21 +20,30 @@ TEST(MeasuredSteps, MediansLeaveTheWarmUpOut) {
   EXPECT_EQ(typical.total, 40);
 }
 
-TEST(MeasuredSteps, APredictionComputesWhatTransfersAndUpdateLeave) {
-  PredictedStep transfers;
-  transfers.busy[kUpdatePhase][static_cast<std::size_t>(Resource::kUpdate)] = 1;
-  transfers.busy[kUpdatePhase][static_cast<std::size_t>(Resource::kDisk)] = 5;
-  const PredictedStep step = prediction(transfers, {.forward = 2, .backward = 4, .exposed = 3, .total = 10});
-  EXPECT_DOUBLE_EQ(step.seconds(StepPhase::kForward), 2) << "a third of 10 - 3 - 1";
-  EXPECT_DOUBLE_EQ(step.seconds(StepPhase::kBackward), 4);
-  EXPECT_DOUBLE_EQ(step.seconds(StepPhase::kUpdate), 5);
-  EXPECT_EQ(step.bound(StepPhase::kUpdate), Resource::kDisk);
+TEST(MeasuredSteps, TransfersAreMediansOfTheirOwnAfterTheWarmUp) {
+  MeasuredSteps steps;
+  for (const std::int64_t bytes : {900, 800, 700, 2, 6, 4}) {
+    EXPECT_FALSE(steps.past_warmup() && bytes > 6);
+    StepMetrics metrics;
+    metrics.transfers = {.disk = {.read_bytes = bytes, .busy_seconds = 2.0 * static_cast<double>(bytes)},
+                         .link = {.down_bytes = 10 - bytes}};
+    steps.add(metrics, 0);
+  }
+  EXPECT_TRUE(steps.past_warmup());
+  EXPECT_EQ(steps.transfers().disk.read_bytes, 4);
+  EXPECT_EQ(steps.transfers().disk.written_bytes, 0);
+  EXPECT_EQ(steps.transfers().disk.busy_seconds, 8);
+  EXPECT_EQ(steps.transfers().link.down_bytes, 6);
 }
 
-TEST(MeasuredSteps, NothingMeasuredPredictsTransfersAlone) {
-  PredictedStep transfers;
-  transfers.busy[kUpdatePhase][static_cast<std::size_t>(Resource::kDisk)] = 5;
-  EXPECT_EQ(prediction(transfers, MeasuredSteps().median()).total(), 5);
+TEST(MeasuredSteps, OfALongRunTheLastStepsTransfersCount) {
+  MeasuredSteps steps;
+  for (std::size_t i = 0; i < 2 * MeasuredSteps::kMostTransfers + 7; ++i) {
+    StepMetrics metrics;
+    metrics.transfers = {.disk = {.read_bytes = i < MeasuredSteps::kMostTransfers + 7 ? 1 : 5}};
+    steps.add(metrics, 0);
+  }
+  EXPECT_EQ(steps.transfers().disk.read_bytes, 5) << "the first half is forgotten, all of it";
 }
 
 }  // namespace

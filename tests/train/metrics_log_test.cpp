@@ -50,6 +50,23 @@ TEST(MetricsLog, AStepHasTheKeysOfTheContract) {
   EXPECT_EQ(line.size(), 10U);
 }
 
+TEST(MetricsLog, TransfersAreThereWhereAnythingCrossed) {
+  StepMetrics step = some_step();
+  step.transfers = {.disk = {.read_bytes = 300, .written_bytes = 200, .waited_seconds = 0.25, .busy_seconds = 0.5}};
+  EXPECT_EQ(json::parse(to_json_line(step))["transfers"],
+            (json{{"disk", {{"read_bytes", 300}, {"written_bytes", 200}, {"exposed_seconds", 0.25}}}}))
+      << "there is no link";
+  step.transfers->link = {.up_bytes = 7,
+                          .down_bytes = 8,
+                          .busy_seconds = 1,
+                          .waited_seconds = 0.75,
+                          .up_busy_seconds = 0.5,
+                          .up_waited_seconds = 0.25};
+  const auto transfers = json::parse(to_json_line(step))["transfers"];
+  EXPECT_EQ(transfers["link_up"], (json{{"bytes", 7}, {"exposed_seconds", 0.25}}));
+  EXPECT_EQ(transfers["link_down"], (json{{"bytes", 8}, {"exposed_seconds", 0.5}}));
+}
+
 TEST(MetricsLog, NumbersKeepAllTheirDigits) {
   auto step = some_step();
   step.loss = 1.0 / 3;

@@ -93,5 +93,25 @@ TEST(PlanTable, FrozenUnitsAreNamedAndCostNoState) {
   EXPECT_EQ(cost["stages"][0]["memory_bytes"]["gradient"], 4 * (kParameters - 256 * 64));
 }
 
+TEST(PlanTable, APredictionSaysWhereItsComputationIsFromAndWhatItLacks) {
+  TrainingPlan plan = some_plan(2, 3);
+  EXPECT_EQ(plan_table(plan, kAll).find("predicted"), std::string::npos) << "nobody asked";
+  EXPECT_FALSE(json::parse(plan_json(plan, kAll)).contains("predicted"));
+  plan.computation = estimated_computation({.flops = 6e9, .flops_per_second = 1.5e12});
+  plan.predicted.emplace();
+  plan.predicted->busy[0][0] = plan.computation.step.forward_seconds;
+  plan.without_disk = "which is not here to be probed";
+  const auto table = plan_table(plan, kAll);
+  for (const char* part :
+       {"predicted  forward 1.3 ms (compute)", "bound by compute; without the disk, which is not here",
+        "computation estimated: 6.0 GFLOP a step at 1.5 TFLOP/s"})
+    EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
+  const auto predicted = json::parse(plan_json(plan, kAll))["predicted"];
+  EXPECT_EQ(predicted["computation"]["flops_per_step"], 6e9);
+  EXPECT_EQ(predicted["counts_disk"], false);
+  plan.computation.from = ComputationFrom::kRun;
+  EXPECT_NE(plan_table(plan, kAll).find("as the run of --profile had it"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace zero

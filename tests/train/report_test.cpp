@@ -129,6 +129,53 @@ TEST(Report, ParkedActivationsAreNoState) {
   EXPECT_EQ(summary(r).find("of it on the host"), std::string::npos) << summary(r);
 }
 
+TEST(Report, SaysWhatOfTransfersIsHiddenAndWhatExposed) {
+  RunReport r = some_report();
+  EXPECT_FALSE(json::parse(to_json(r)).contains("transfers"));
+  r.ranks[0].disk_memory[MemoryTag::kMoment] = 4000;
+  r.ranks[0].disk_per_step = {.read_bytes = 8000, .written_bytes = 4000, .waited_seconds = 0.125, .busy_seconds = 0.5};
+  r.ranks[1].disk_per_step = {.waited_seconds = 0.5, .busy_seconds = 0.25};
+  auto transfers = json::parse(to_json(r))["transfers"];
+  EXPECT_EQ(transfers[0]["disk"], (json{{"read_bytes", 8000},
+                                        {"written_bytes", 4000},
+                                        {"busy_seconds", 0.5},
+                                        {"hidden_seconds", 0.375},
+                                        {"exposed_seconds", 0.125}}));
+  EXPECT_EQ(transfers[1]["disk"]["hidden_seconds"], 0) << "never below";
+  EXPECT_FALSE(transfers[0].contains("link_up")) << "there is none";
+  EXPECT_NE(summary(r).find("and writes 3.91 KiB, 500 ms, 75% of it hidden"), std::string::npos) << summary(r);
+
+  r.ranks[0].link_per_step = {.up_bytes = 100,
+                              .down_bytes = 200,
+                              .busy_seconds = 1.5,
+                              .waited_seconds = 0.75,
+                              .up_busy_seconds = 0.5,
+                              .up_waited_seconds = 0.25};
+  const auto report = json::parse(to_json(r));
+  EXPECT_EQ(report["transfers"][0]["link_up"],
+            (json{{"bytes", 100}, {"busy_seconds", 0.5}, {"hidden_seconds", 0.25}, {"exposed_seconds", 0.25}}));
+  EXPECT_EQ(report["transfers"][0]["link_down"],
+            (json{{"bytes", 200}, {"busy_seconds", 1.0}, {"hidden_seconds", 0.5}, {"exposed_seconds", 0.5}}));
+  EXPECT_EQ(report["link_hidden"][0], 0.5);
+}
+
+TEST(Report, APredictionStandsBesideWhatWasMeasuredSince) {
+  RunReport r = some_report();
+  r.ranks[0].disk_memory[MemoryTag::kMoment] = 4000;
+  r.profile = {.exposed = 0.05, .total = 0.3};
+  EXPECT_TRUE(json::parse(to_json(r))["predicted"].is_null());
+  EXPECT_EQ(summary(r).find("predicted"), std::string::npos) << "nothing was";
+  r.predicted.emplace();
+  r.predicted->busy[static_cast<std::size_t>(StepPhase::kUpdate)][static_cast<std::size_t>(Resource::kDisk)] = 0.25;
+  EXPECT_EQ(json::parse(to_json(r))["predicted"]["seconds"], 0.25);
+  EXPECT_NE(summary(r).find("predicted after three steps: 250 ms a step at probed rates, bound by disk; measured "
+                            "since: 300 ms, 50 of them exposed transfers"),
+            std::string::npos)
+      << summary(r);
+  r.ranks[0].disk_memory = {};
+  EXPECT_EQ(summary(r).find("predicted"), std::string::npos) << "nothing lies off the device";
+}
+
 TEST(Report, StartupIsTheSlowestRanks) {
   EXPECT_EQ(json::parse(to_json(some_report()))["startup_s"], 2.5);
 }

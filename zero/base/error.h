@@ -40,14 +40,22 @@ class CommError : public Error {
   int rank_;
 };
 
-// `error_number` is an errno value, or 0 when the failure is not the system's (a damaged file).
+// `error_number` is an errno value, or 0 when the failure is not the system's (a damaged file). `unit`: of a plan,
+// whose bytes they were; -1: nobody's.
 class IoError : public Error {
  public:
-  IoError(std::string_view path, std::string_view operation, int error_number, std::string_view detail = "");
+  IoError(std::string_view path, std::string_view operation, int error_number, std::string_view detail = "",
+          int unit = -1);
+  // The same, said with what is known where it is passed on: "rank 1: unit h.0: PATH: ...".
+  IoError within(std::string_view context) const;
   int error_number() const { return error_number_; }
+  int unit() const { return unit_; }
 
  private:
+  IoError(const std::string& text, int error_number, int unit);
+
   int error_number_;
+  int unit_;
 };
 
 class InternalError : public Error {

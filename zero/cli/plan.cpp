@@ -7,7 +7,9 @@
 namespace zero::cli {
 
 int run_plan(Arguments arguments) {
-  CLI::App app("Prints what each rank would hold and send, before anything is allocated.", "zero plan");
+  CLI::App app(
+      "Prints what each rank would hold and send, and how long a step would take, before the model is allocated.",
+      "zero plan");
   std::int64_t world = 1;
   bool schedule = false;
   bool json = false;
@@ -15,8 +17,9 @@ int run_plan(Arguments arguments) {
   app.add_flag("--schedule", schedule, "print the moves of a step");
   app.add_flag("--json", json, "as one JSON object");
   std::string profile;
-  app.add_option("--profile", profile,
-                 "a finished run of the model with everything on the device: its seconds of computation");
+  app.add_option(
+      "--profile", profile,
+      "a finished run of the model with everything on the device: its seconds of computation, else estimated");
   ConfigArguments config(app);
   if (!config.parse(app, arguments)) return 0;
   // The data need not be on the machine where a job is planned.

@@ -38,7 +38,7 @@ struct PlanRequest {
   std::int64_t world = 1;
   bool schedule = false;
   bool json = false;
-  std::string profile;  // a run folder: how long the same model computed there; empty: not known
+  std::string profile;  // a run folder: how long the same model computed there; empty: it is estimated
 };
 
 // `zero generate`.

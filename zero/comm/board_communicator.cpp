@@ -30,6 +30,31 @@ Work make_work(Wait wait) {
   return Work(std::make_unique<WaitOperation<Wait>>(std::move(wait)));
 }
 
+// `move` may come before wait(), where `ready`; `waited` is for wait() to set.
+template <class Ready, class Move>
+class EarlyOperation final : public Work::Operation {
+ public:
+  EarlyOperation(Ready ready, Move move, bool& waited)
+      : ready_(std::move(ready)), move_(std::move(move)), waited_(waited) {}
+  void wait() override {
+    if (!moved_) move_();
+    waited_ = true;
+  }
+  bool try_complete() override {
+    if (!moved_ && ready_()) {
+      move_();
+      moved_ = true;
+    }
+    return moved_;
+  }
+
+ private:
+  Ready ready_;
+  Move move_;
+  bool& waited_;
+  bool moved_ = false;
+};
+
 void copy(std::span<std::byte> to, const std::byte* from) {
   if (!to.empty() && to.data() != from) std::memcpy(to.data(), from, to.size());
 }
@@ -131,13 +156,19 @@ void BoardCommunicator::reclaim_copies() {
 
 // ---- reading ------------------------------------------------------------------------------------------------------
 
+RankSet BoardCommunicator::posted(RankSet wanted, const Signature& own) {
+  RankSet found = 0;
+  for (RankSet rest = wanted; rest != 0; rest &= rest - 1) {
+    const int other = std::countr_zero(rest);
+    if (board_[other].slot(own.sequence).sequence.load(kOrdered) >= own.sequence) found |= only(other);
+  }
+  return found;
+}
+
 int BoardCommunicator::await_any(RankSet wanted, const Signature& own) {
   RankSet posted = 0;
   const auto late = [&] {
-    for (RankSet rest = wanted; rest != 0; rest &= rest - 1) {
-      const int other = std::countr_zero(rest);
-      if (board_[other].slot(own.sequence).sequence.load(kOrdered) >= own.sequence) posted |= only(other);
-    }
+    posted |= this->posted(wanted, own);
     return posted == 0 ? wanted : 0;
   };
   wait_.until_nobody(late, own);
@@ -238,7 +269,8 @@ Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag
   const Signature own = next(Operation::kReduceScatter, request.in.size(), tag);
   Post& mine = post(own, request.in, peers_);
   count(bytes * (world() - 1), bytes * (world() - 1), tag);
-  return make_work([=, this, &mine] {
+  auto ready = [=, this] { return posted(peers_, own) == peers_; };
+  auto reduce = [=, this] {
     await_all(own);
     std::vector<const std::byte*> in(world());
     for (int r = 0; r < world() && bytes > 0; ++r) {
@@ -258,8 +290,9 @@ Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag
       const int other = std::countr_zero(rest);
       finish_reading(other, board_[other].slot(own.sequence));
     }
-    mine.waited = true;
-  });
+  };
+  return Work(std::make_unique<EarlyOperation<decltype(ready), decltype(reduce)>>(std::move(ready), std::move(reduce),
+                                                                                  mine.waited));
 }
 
 Work BoardCommunicator::broadcast(std::span<std::byte> data, int root, CommTag tag) {

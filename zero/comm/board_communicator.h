@@ -67,6 +67,7 @@ class BoardCommunicator final : public Communicator {
   void reclaim_copies();
 
   // One of `wanted` that has posted its part of `own`, once there is one.
+  RankSet posted(RankSet wanted, const Signature& own);
   int await_any(RankSet wanted, const Signature& own);
   void await_all(const Signature& own);
   // What the root of a broadcast does with the others' posts, when they are there: it needs nothing from them.

@@ -37,6 +37,9 @@ class RecordedCommunicator::RecordedWait final : public Work::Operation {
     comm_.watch(number_, [this] { inner_.wait(); });
     comm_.ring_.end(number_);
   }
+  bool try_complete() override {
+    return comm_.watch(number_, [this] { return inner_.try_complete(); });
+  }
 
  private:
   RecordedCommunicator& comm_;

@@ -19,6 +19,7 @@ class [[nodiscard]] Work {
    public:
     virtual ~Operation() = default;
     virtual void wait() = 0;
+    virtual bool try_complete() { return false; }
   };
 
   Work() = default;  // already done
@@ -28,6 +29,10 @@ class [[nodiscard]] Work {
   void wait() {
     if (auto operation = std::move(operation_)) operation->wait();
   }
+  // Local. Moves the bytes now, if that waits for nobody: true when the output may be read. wait() is still to be
+  // called, where every rank calls it: only from then on does drain() count on the peers being past it. False, too,
+  // where the transport cannot tell. Throws CommError.
+  bool try_complete() { return operation_ == nullptr || operation_->try_complete(); }
   // Local. True when wait() was called or there is nothing to wait for.
   bool finished() const { return operation_ == nullptr; }
 

@@ -110,4 +110,18 @@ int tiles_ahead(const TierMemory& memory, const std::vector<Unit>& units, int wo
   return depth;
 }
 
+void require_disk(const OffloadOptions& options, std::int64_t bytes) {
+  if (bytes == 0) return;
+  if (options.disk.empty()) {
+    throw ConfigError("zero.disk", "[]",
+                      fmt::format("{} are placed on disk, and no folder is named", format_bytes(bytes)),
+                      "name one a disk: zero.disk = [\"/path\"]");
+  }
+  if (options.disk_memory > 0 && bytes > options.disk_memory) {
+    throw ConfigError(
+        "zero.disk_memory", format_bytes(options.disk_memory), "too small",
+        fmt::format("a rank places {} B there ({}): allow that, or put less on disk", bytes, format_bytes(bytes)));
+  }
+}
+
 }  // namespace zero

@@ -8,9 +8,11 @@
 
 #include "zero/base/bytes.h"
 #include "zero/base/check.h"
+#include "zero/base/clock.h"
 #include "zero/base/log.h"
 #include "zero/base/machine.h"
 #include "zero/comm/collectives.h"
+#include "zero/memory/disk_seam.h"
 #include "zero/plan/estimate.h"
 
 namespace zero {
@@ -25,35 +27,20 @@ GatherBudget agreed_budget(Communicator& comm, const std::vector<Unit>& units, c
 }
 
 std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t bytes, Timeline* timeline) {
+  require_disk(options, bytes);
   if (bytes == 0) return nullptr;
-  if (options.disk.empty()) {
-    throw ConfigError("zero.disk", "[]",
-                      fmt::format("{} are placed on disk, and no folder is named", format_bytes(bytes)),
-                      "name one a disk: zero.disk = [\"/path\"]");
-  }
-  if (options.disk_memory > 0 && bytes > options.disk_memory) {
-    throw ConfigError(
-        "zero.disk_memory", format_bytes(options.disk_memory), "too small",
-        fmt::format("a rank places {} B there ({}): allow that, or put less on disk", bytes, format_bytes(bytes)));
-  }
-  return std::make_unique<DiskTier>(
-      DiskOptions{.paths = options.disk, .bytes = bytes, .checksums = options.checksums, .timeline = timeline});
+  return std::make_unique<DiskTier>(DiskOptions{.paths = options.disk,
+                                                .bytes = bytes,
+                                                .checksums = options.checksums,
+                                                .timeout = options.disk_timeout,
+                                                .timeline = timeline},
+                                    DiskSeam::or_none(options.disk_seam));
 }
 
 std::vector<std::string> names_of(const std::vector<Unit>& units) {
   std::vector<std::string> names;
   for (const Unit& unit : units) names.push_back(unit.name);
   return names;
-}
-
-// States may move while the model trains.
-bool moves(const Placer& placer, const EngineOptions& options) {
-  return options.offload.monitor.on && placer.movable();
-}
-
-// Where the disk must have a place for them.
-Placement may_lie(const Placer& placer, const EngineOptions& options) {
-  return moves(placer, options) ? placer.all_away() : placer.placement();
 }
 
 // The monitor's thread calls it, and so does whoever takes it from options().
@@ -77,20 +64,24 @@ EngineOptions checked(EngineOptions options) {
   return options;
 }
 
+IoError told_by(int rank, const std::vector<Unit>& units, const IoError& error) {
+  if (error.unit() < 0) return error.within(fmt::format("rank {}", rank));
+  return error.within(fmt::format("rank {}: unit {}", rank, units[static_cast<std::size_t>(error.unit())].name));
+}
+
 }  // namespace
 
 Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units, const EngineOptions& options,
-               UnitObserver& observer)
+               UnitObserver& observer) try
     : comm_(comm),
       specs_(std::move(specs)),
       options_(checked(options)),
       rule_(make_update_rule(options.optimizer)),
       placer_(&comm, comm.world(), options_, units, *rule_),
       budget_(agreed_budget(comm, units, options, placer_, rule_->num_moments())),
-      disk_(make_disk(
-          options.offload,
-          state_bytes(units, comm.world(), may_lie(placer_, options), rule_->num_moments(), Tier::kDisk).total(),
-          options.timeline)),
+      disk_(make_disk(options.offload,
+                      state_bytes(units, comm.world(), placer_.may_lie(), rule_->num_moments(), Tier::kDisk).total(),
+                      options.timeline)),
       link_(options.offload.link_bytes_per_second > 0
                 ? std::make_unique<Link>(options.offload.link_bytes_per_second, options.timeline)
                 : nullptr),
@@ -98,12 +89,18 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
              {.disk = disk_.get(),
               .link = link_.get(),
               .depth = tiles_ahead(options.offload.host_memory, units, comm.world(), placer_.placement(),
-                                   may_lie(placer_, options), rule_->num_moments(), placer_.free_bytes()),
-              .movable = moves(placer_, options)}),
+                                   placer_.may_lie(), rule_->num_moments(), placer_.free_bytes()),
+              .movable = placer_.movable()}),
       gatherer_(state_, comm, ledger_, observer, options.timeline),
       reducer_(state_, specs_.size(), budget_.strict(), comm, ledger_, options.timeline),
       updater_(state_, *rule_, specs_, options_),
       executor_(state_, budget_, gatherer_, reducer_),
+      clock_(units.size(),
+             [this] {
+               return monotonic_seconds() - gatherer_.timer().seconds() - reducer_.timer().seconds() -
+                      updater_.seconds();
+             }),
+      exchange_clock_(units.size(), [this] { return exchange_seconds(); }),
       at_last_step_(comm.traffic()) {
   // One set of blocks for what is gathered and what is reduced: at the end of the backward pass, when memory is
   // scarcest, the largest block that a gather needed serves a gradient.
@@ -125,8 +122,12 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
       delayed_->unit_is_free(unit);
     });
   }
-  if (moves(placer_, options_)) rebalancer_.emplace(placer_, budget_, units, comm.world(), options_);
+  executor_.set_clocks({&clock_, &exchange_clock_});
+  if (placer_.movable() && options_.offload.monitor.on)
+    rebalancer_.emplace(placer_, budget_, units, comm.world(), options_);
   if (options.timeline != nullptr) options.timeline->name_units(names_of(state_.units()));
+} catch (const IoError& error) {
+  throw told_by(comm.rank(), units, error);
 }
 
 Engine::~Engine() = default;
@@ -136,10 +137,28 @@ auto Engine::fatal_if_io_fails(Body body) {
   rethrow_stored();
   try {
     return body();
-  } catch (const IoError&) {
-    failed_ = std::current_exception();
-    throw;
+  } catch (const IoError& error) {
+    fail(error);
+    std::rethrow_exception(failed_);
   }
+}
+
+void Engine::fail(const IoError& error) {
+  if (failed_ == nullptr) failed_ = std::make_exception_ptr(told_by(comm_.rank(), state_.units(), error));
+}
+
+void Engine::load(int unit, const std::byte* whole, DType dtype) {
+  fatal_if_io_fails([&] {
+    updater_.finish();
+    state_.load(unit, whole, dtype);
+  });
+}
+
+void Engine::mark_written(int unit) {
+  fatal_if_io_fails([&] {
+    updater_.finish();  // it still writes what was used
+    gatherer_.mark_written(unit);
+  });
 }
 
 GatheredUnit Engine::use(int unit, Use why) {
@@ -154,10 +173,13 @@ void Engine::bring(int unit, Use why) {
     refuse_half_updated(unit, why);
   }
   updater_.pump();
+  reducer_.pump();
   if (why == Use::kUntraced) {
     updater_.finish();  // whoever uses a unit outside training may write
     const Traffic before = comm_.traffic();
+    const double exchanged = exchange_seconds();
     executor_.use_untraced(unit);
+    exchanged_untraced_ += exchange_seconds() - exchanged;
     untraced_.sent_bytes += comm_.traffic().sent_bytes - before.sent_bytes;
     untraced_.received_bytes += comm_.traffic().received_bytes - before.received_bytes;
   } else {
@@ -199,7 +221,7 @@ void Engine::add_gradient(int param, const std::byte* gradient) {
 }
 
 void Engine::end_micro_batch() {
-  executor_.end_backward();
+  fatal_if_io_fails([&] { executor_.end_backward(); });
 }
 
 StepReport Engine::step(double lr, const StepLimits& limits) {
@@ -251,7 +273,9 @@ StepReport Engine::take_step(double lr, const StepLimits& limits) {
   release_delayed();
   for (const Tier tier : kAllTiers) memory_at_update_[static_cast<std::size_t>(tier)] = ledger_.held(tier);
 
+  ++num_taken_;
   if (rebalancer_) rebalance(agreed.wanted_bytes);
+  if (num_taken_ == kStepThatTeaches) learn_placement();
 
   const double norm = std::sqrt(agreed.sum_squares) / comm_.world();
   StepReport report{.grad_norm = norm, .reason = reason_to_skip(agreed, norm)};
@@ -282,39 +306,6 @@ StepReport Engine::take_step(double lr, const StepLimits& limits) {
                     skipped_in_a_row_, told(report, agreed)));
   }
   return report;
-}
-
-// Moments get their pages from the first update, and a second gradient when there is one.
-std::int64_t Engine::untouched_bytes() const {
-  if (num_steps_ > 0) return 0;
-  const auto held = [this](MemoryTag tag) { return ledger_.held(Tier::kDevice, tag) + ledger_.held(Tier::kHost, tag); };
-  return held(MemoryTag::kMoment) + (delayed_ ? held(MemoryTag::kGradient) / 2 : 0);
-}
-
-// Before the update: nothing is gathered, every rank has read what it wanted of the others, and what an update touches
-// for the first time is not in memory yet.
-void Engine::rebalance(std::int64_t wanted_bytes) {
-  const std::optional<Rebalancer::Change> change = rebalancer_->change(wanted_bytes);
-  if (!change) return;
-  updater_.finish();
-  comm_.drain();
-  const std::int64_t moved = state_.move_to(change->tiers);
-  gatherer_.placement_changed();
-  executor_.set_budget(change->budget);
-  gatherer_.give_back_idle_blocks();
-  if (comm_.rank() == 0) {
-    ZERO_LOG(warn, "step {}: {}; a rank {} {}: {} moved, {} on the device, {} on the host, {} on disk", num_steps_,
-             wanted_bytes > 0
-                 ? fmt::format("memory is short ({} were free, {} should stay)",
-                               format_bytes(rebalancer_->worst().free_bytes), format_bytes(rebalancer_->reserve()))
-                 : "memory is free again",
-             change->given_back > 0 ? "gives back" : "has again", format_bytes(change->given_back), format_bytes(moved),
-             format_bytes(ledger_.held(Tier::kDevice).state()), format_bytes(ledger_.held(Tier::kHost).state()),
-             format_bytes(ledger_.held(Tier::kDisk).state()));
-  }
-  rebalancer_->changed();
-  ++num_replans_;
-  moved_bytes_ += moved;
 }
 
 void Engine::update(const Agreement& agreed, double norm, double lr) {
@@ -366,10 +357,11 @@ void Engine::apply(const Move& move) {
       return;
     case MoveKind::kRelease:
     case MoveKind::kReduce:
+    case MoveKind::kSpill:
     case MoveKind::kFetch:
       break;
   }
-  ZERO_CHECK(false, "{} does not belong into step()", describe(move, state_.units()));
+  ZERO_CHECK(false, "{} does not belong into step()", describe(move, state_.units(), state_.placement()));
 }
 
 Agreement Engine::exchange_findings(const StepLimits& limits) {
@@ -410,7 +402,7 @@ void Engine::read_full_precision(int unit, const std::function<void(std::span<co
   const std::span<float> whole(reinterpret_cast<float*>(block.get()), static_cast<std::size_t>(numel));
   const std::span<float> shard =
       whole.subspan(static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.numel));
-  state_.read_full_precision_shard(unit, shard);
+  fatal_if_io_fails([&] { state_.read_full_precision_shard(unit, shard); });
   comm_.all_gather(std::as_bytes(shard), std::as_writable_bytes(whole), {.unit = unit, .control = true}).wait();
   comm_.drain();
   read(whole);
@@ -537,8 +529,11 @@ void Engine::apply_delayed(bool ends) {
 }
 
 void Engine::unpin(int unit) noexcept {
+  if (failed_ != nullptr) return;  // nothing is written any more
   try {
     gatherer_.unpin(unit);
+  } catch (const IoError& error) {
+    fail(error);
   } catch (...) {
     if (stored_ == nullptr) stored_ = std::current_exception();
   }

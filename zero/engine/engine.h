@@ -20,6 +20,7 @@
 #include <span>
 #include <vector>
 
+#include "zero/base/error.h"
 #include "zero/engine/agreement.h"
 #include "zero/engine/delayed_update.h"
 #include "zero/engine/executor.h"
@@ -43,17 +44,11 @@ class Engine final : private UnitPins {
   ~Engine() override;
 
   // Local. First contents, from the unit's whole range; see ShardedState::load. The ranks must be given the same.
-  void load(int unit, const std::byte* whole, DType dtype) {
-    updater_.finish();
-    state_.load(unit, whole, dtype);
-  }
+  void load(int unit, const std::byte* whole, DType dtype);
 
   GatheredUnit use(int unit, Use why);
   // Local. What was used is also written: stored when the last use ends.
-  void mark_written(int unit) {
-    updater_.finish();  // it still writes what was used
-    gatherer_.mark_written(unit);
-  }
+  void mark_written(int unit);
   // Contiguous, in the parameter's dtype.
   void add_gradient(int param, const std::byte* gradient);
   // The end of a micro-batch that is not the step's last.
@@ -102,9 +97,11 @@ class Engine final : private UnitPins {
  private:
   void unpin(int unit) noexcept override;
   void rethrow_stored();
-  // What a failed read or write leaves behind is no state to go on from: every later call throws the same error.
+  // What a failed read or write leaves behind is no state to go on from: every later call throws the same error, which
+  // names rank and unit.
   template <typename Body>
   auto fatal_if_io_fails(Body body);
+  void fail(const IoError& error);
   Agreement exchange_findings(const StepLimits& limits);
   void require_between_steps(std::string_view key, std::string_view what) const;
   void bring(int unit, Use why);
@@ -117,6 +114,12 @@ class Engine final : private UnitPins {
   void apply_delayed(bool ends);
   void apply(const Move& move);
   void rebalance(std::int64_t wanted_bytes);
+  void learn_placement();
+  std::int64_t move_states(const std::vector<UnitTiers>& tiers, GatherBudget budget);
+  std::string where_states_lie() const;
+  StepProfile profile() const;
+  double exchange_seconds() const;
+  PredictedStep predicted() const;
   std::int64_t untouched_bytes() const;
   void count_traffic();
   PhaseSeconds phase_seconds() const;
@@ -136,11 +139,13 @@ class Engine final : private UnitPins {
   Updater updater_;
   std::optional<DelayedUpdate> delayed_;
   Executor executor_;
+  PassClock clock_, exchange_clock_;      // of what the passes compute, and exchange between ranks
   std::optional<Rebalancer> rebalancer_;  // where states may move
 
   std::exception_ptr failed_;  // an IoError: thrown by every call from then on
   std::exception_ptr stored_;  // thrown where nothing may be thrown: by the end of an operator
   std::int64_t num_steps_ = 0;
+  std::int64_t num_taken_ = 0;  // by this process, those that were skipped too
   std::int64_t num_skipped_ = 0;
   std::int64_t num_delayed_ = 0;
   int skipped_in_a_row_ = 0;
@@ -150,6 +155,7 @@ class Engine final : private UnitPins {
   std::array<MemoryCount, kNumTiers> memory_at_update_;
   DiskTraffic disk_at_last_step_, disk_of_step_;
   LinkTraffic link_at_last_step_, link_of_step_;
+  double exchanged_at_last_step_ = 0, exchanged_untraced_ = 0, exchanged_in_step_ = 0;
   bool defers_updates_ = false;  // an update may wait until its unit is wanted
   Traffic untraced_;             // of gathers outside training
   Traffic at_last_step_;
@@ -167,6 +173,10 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
 // `later`: where states may come to lie, with more of them on disk.
 int tiles_ahead(const TierMemory& memory, const std::vector<Unit>& units, int world, const Placement& placement,
                 const Placement& later, int num_moments, std::int64_t free_bytes);
+
+// May `bytes` of a rank's states lie on disk? Looks at options alone, at no disk. Throws ConfigError: under "zero.disk"
+// where no folder is named, under "zero.disk_memory" where a rank may have less.
+void require_disk(const OffloadOptions& options, std::int64_t bytes);
 
 // Bytes on the device that gathering and reducing take beside the states; strict: one unit at a time.
 std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool strict);

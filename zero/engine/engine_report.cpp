@@ -1,4 +1,6 @@
 // What an engine counts, and says of itself.
+#include <algorithm>
+
 #include "zero/engine/engine.h"
 #include "zero/plan/estimate.h"
 
@@ -12,23 +14,38 @@ void Engine::count_traffic() {
   at_last_step_ = now;
   if (disk_ != nullptr) {
     const DiskTraffic& disk = disk_->traffic();
-    disk_of_step_ = {disk.read_bytes - disk_at_last_step_.read_bytes,
-                     disk.written_bytes - disk_at_last_step_.written_bytes,
-                     disk.waited_seconds - disk_at_last_step_.waited_seconds};
+    disk_of_step_ = disk - disk_at_last_step_;
     disk_at_last_step_ = disk;
   }
   untraced_ = {};
+  const double exchanged = exchange_seconds();
+  exchanged_in_step_ = std::max(exchanged - exchanged_at_last_step_ - exchanged_untraced_, 0.0);
+  exchanged_at_last_step_ = exchanged;
+  exchanged_untraced_ = 0;
   if (link_ != nullptr) {
     const LinkTraffic& link = link_->traffic();
-    link_of_step_ = {link.up_bytes - link_at_last_step_.up_bytes, link.down_bytes - link_at_last_step_.down_bytes,
-                     link.busy_seconds - link_at_last_step_.busy_seconds,
-                     link.waited_seconds - link_at_last_step_.waited_seconds};
+    link_of_step_ = link - link_at_last_step_;
     link_at_last_step_ = link;
   }
 }
 
+// Gathering and reducing, without their waits for disk and link.
+double Engine::exchange_seconds() const {
+  const PhaseTimer &gathers = gatherer_.timer(), &reductions = reducer_.timer();
+  return gathers.seconds() - gathers.waited() + reductions.seconds() - reductions.waited();
+}
+
+// What passes exchange, they do not compute meanwhile. What is exchanged after them counts as the backward pass's.
+PredictedStep Engine::predicted() const {
+  StepProfile profile = this->profile();
+  const double forward = std::min(exchange_clock_.profile().forward_seconds, exchanged_in_step_);
+  profile.forward_seconds += forward;
+  profile.backward_seconds += exchanged_in_step_ - forward;
+  return placer_.predicted(state_.placement(), profile);
+}
+
 PhaseSeconds Engine::phase_seconds() const {
-  return {gatherer_.seconds(), reducer_.seconds(), updater_.seconds(), comm_.waited_seconds()};
+  return {gatherer_.timer().seconds(), reducer_.timer().seconds(), updater_.seconds(), comm_.waited_seconds()};
 }
 
 PhaseSeconds Engine::take_phase_seconds() {
@@ -61,9 +78,10 @@ EngineReport Engine::report() const {
   report.skipped_steps = num_skipped_;
   report.delayed_steps = num_delayed_;
   report.rates = placer_.rates();
-  StepProfile gathers;
-  if (!schedule().stations.empty()) count_gathers(schedule(), state_.units().size(), gathers);
-  report.transfers = placer_.predicted(state_.placement(), gathers);
+  report.profile = profile();
+  report.predicted = predicted();
+  for (const Tier tier : kAllTiers) report.state_bytes[static_cast<std::size_t>(tier)] = ledger_.held(tier).state();
+  report.movable = placer_.movable();
   report.replans = num_replans_;
   report.moved_bytes = moved_bytes_;
   report.departed_steps = num_departed_;

@@ -26,6 +26,7 @@ void Executor::event(const Event& event) {
     }
   }
   trace_.events.push_back(event);
+  for (PassClock* const clock : clocks_) clock->note(event);
   if (event.kind == EventKind::kTouch) {
     last_touched_ = event.unit;
   } else if (event.kind != EventKind::kGradient || state_.placement().delayed_update) {
@@ -159,11 +160,15 @@ void Executor::issue(const Move& move) {
     case MoveKind::kFetch:
       gatherer_.fetch(move.unit);
       return;
+    case MoveKind::kSpill:
+      // Part of the reduction before it: the reducer does it as soon as the sum is complete.
+      ZERO_CHECK(state_.gradient_shard(move.unit) == nullptr, "the gradient of unit {} lies on the device", move.unit);
+      return;
     case MoveKind::kGatherGradient:
     case MoveKind::kUpdate:
       break;
   }
-  ZERO_CHECK(false, "{} does not belong between events", describe(move, state_.units()));
+  ZERO_CHECK(false, "{} does not belong between events", describe(move, state_.units(), state_.placement()));
 }
 
 std::vector<Move> Executor::demand_moves(const Event& event) const {
@@ -197,7 +202,7 @@ void Executor::reduce_in_order(std::vector<Move>& moves) const {
     if (reducer_.reduced(unit) && !reducer_.open(unit)) continue;
     const bool flushed = unit == latest.unit;
     if (!reducer_.complete(unit) && !flushed) return;
-    moves.push_back({MoveKind::kReduce, unit});
+    for (const Move& move : reduce_moves(state_.placement(), state_.unit(unit), state_.world())) moves.push_back(move);
   }
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "zero/engine/gatherer.h"
+#include "zero/engine/pass_clock.h"
 #include "zero/engine/reducer.h"
 #include "zero/plan/schedule.h"
 
@@ -47,6 +48,9 @@ class Executor {
   const Schedule& schedule() const { return schedule_; }
   bool departed() const { return departed_; }
 
+  // Local. It is told every event, before what the event asks for is done.
+  // They are told every event of a step.
+  void set_clocks(std::vector<PassClock*> clocks) { clocks_ = std::move(clocks); }
   // Local. Placement or budget have changed: the next schedule is built anew. Between the step event and close_step().
   void set_budget(GatherBudget budget);
   // Local. `same_everywhere`: every rank recorded the same trace, so that a schedule built from it is the same on all.
@@ -63,6 +67,7 @@ class Executor {
   GatherBudget budget_;
   Gatherer& gatherer_;
   Reducer& reducer_;
+  std::vector<PassClock*> clocks_;
   Schedule schedule_;
   std::vector<bool> announced_;  // by unit: its gradient event was seen in this backward pass
   Trace trace_;

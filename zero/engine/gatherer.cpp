@@ -1,9 +1,9 @@
 #include "zero/engine/gatherer.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "zero/base/check.h"
-#include "zero/base/clock.h"
 #include "zero/memory/host_memory.h"
 #include "zero/plan/schedule.h"
 
@@ -29,6 +29,7 @@ Gatherer::Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, Unit
       ledger_(ledger),
       observer_(observer),
       timeline_(timeline),
+      timer_([&state] { return state.waited_seconds(); }),
       spans_(state.units().size()),
       brings_shards_(brings_shards(state)),
       pool_(allocator(comm, brings_shards_), ledger, MemoryTag::kGathered),
@@ -73,7 +74,7 @@ void Gatherer::begin(int unit) {
   std::span<const std::byte> own = state_.parameter_shard(unit);
   const bool copies = own.empty() && updates_.complete_into != nullptr;
   if (!copies) updates_.complete(unit);
-  double start = monotonic_seconds();  // without the update, which counts its own
+  std::optional<PhaseTimer::Span> span(std::in_place, timer_);
   std::byte* block = acquire(bytes);
   const std::span<std::byte> whole{block, static_cast<std::size_t>(bytes)};
   if (own.empty()) {  // it lies on another tier: brought into its place in the whole
@@ -82,9 +83,11 @@ void Gatherer::begin(int unit) {
         whole.subspan(shard_bytes * static_cast<std::size_t>(comm_.rank()), shard_bytes);
     try {
       std::int64_t missing = state_.shard(unit).numel;
-      const double updating = monotonic_seconds();
-      if (copies) missing = updates_.complete_into(unit, brought.data());
-      start += monotonic_seconds() - updating;
+      if (copies) {
+        span.reset();  // the update counts its own
+        missing = updates_.complete_into(unit, brought.data());
+        span.emplace(timer_);
+      }
       state_.fetch_parameter(unit, brought.data(), missing);
     } catch (...) {
       pool().release(block);
@@ -95,7 +98,6 @@ void Gatherer::begin(int unit) {
   data_[index] = block;
   resident_.add(unit);
   pending_[index] = comm_.all_gather(own, whole, {.unit = unit});
-  seconds_ += monotonic_seconds() - start;
 }
 
 void Gatherer::ensure(int unit) {
@@ -104,12 +106,11 @@ void Gatherer::ensure(int unit) {
   if (ready_[index]) return;
   const TimedSpan waiting(timeline_, Activity::kWaitGather, unit);
   begin(unit);
-  const double start = monotonic_seconds();
+  const PhaseTimer::Span span(timer_);
   pending_[index].wait();
   spans_[index].end();
   ready_[index] = true;
   observer_.bind(unit, data_[index]);
-  seconds_ += monotonic_seconds() - start;
 }
 
 void Gatherer::release(int unit) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
+#include "zero/engine/phase_timer.h"
 #include "zero/engine/sharded_state.h"
 #include "zero/memory/block_pool.h"
 #include "zero/plan/residency.h"
@@ -78,7 +79,7 @@ class Gatherer {
   void before_writing();
   std::vector<int> pinned() const;
 
-  double seconds() const { return seconds_; }
+  const PhaseTimer& timer() const { return timer_; }
 
  private:
   BlockPool& pool() { return borrowed_ != nullptr ? *borrowed_ : pool_; }
@@ -90,6 +91,7 @@ class Gatherer {
   UnitObserver& observer_;
   Timeline* timeline_;
   // By unit: its gather, from begin() to ensure().
+  PhaseTimer timer_;
   std::vector<TimedSpan> spans_;
   Updates updates_;
   bool brings_shards_ = false;  // some parameters lie off the device: own shards are read by peers from gathered blocks
@@ -105,7 +107,6 @@ class Gatherer {
   std::vector<int> pins_;
   std::vector<std::int64_t> last_use_;
   std::int64_t clock_ = 0;
-  double seconds_ = 0;
 };
 
 }  // namespace zero

@@ -1,6 +1,7 @@
 // What an engine is told once, and what it reports back. Values only.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "zero/base/tier.h"
 #include "zero/base/timeline.h"
 #include "zero/memory/disk_tier.h"
 #include "zero/memory/ledger.h"
@@ -45,7 +47,7 @@ struct MonitorOptions {
 struct OffloadOptions {
   StateFractions fractions;
   // Without fractions: what does not fit on the device goes where a step is shortest, to a disk that is named or into a
-  // host_memory in bytes. False: nothing goes.
+  // host_memory in bytes; behind a link, into what is free of the machine. False: nothing goes.
   bool automatic = true;
   TierMemory host_memory;
   std::vector<std::string> disk;  // folders, one a disk; needed where a fraction lies there
@@ -55,9 +57,17 @@ struct OffloadOptions {
   // needed for a choice or, with `probes`, always.
   TierRates rates;
   bool probes = false;
+  // What the model computes, where that is known before it runs. Else states are placed as if it were nothing, and once
+  // more when a few steps have shown it.
+  StepProfile profile;
   bool checksums = false;  // every block that returns from disk is verified
-  // Bytes a second of a link that stands for PCIe between device and host, each way, at stage 3; 0: there is none, both
-  // are main memory. For tests and experiments.
+  // A request to the disk without an answer for so long ends the run.
+  std::chrono::milliseconds disk_timeout = DiskOptions{}.timeout;
+  // For tests: what stands between the disk and the kernel, of the engine and of its probes; outlives them. Null:
+  // nothing.
+  const DiskSeam* disk_seam = nullptr;
+  // Bytes a second of a link that stands for PCIe between device and host, each way; 0: there is none, both are main
+  // memory. For tests and experiments.
   double link_bytes_per_second = 0;
 };
 
@@ -129,6 +139,9 @@ struct PhaseSeconds {
   double wait = 0;
 };
 
+// The step in which states are placed once more: the first records, the second is the first that follows the schedule.
+constexpr std::int64_t kStepThatTeaches = 3;
+
 struct EngineReport {
   int world = 1;
   int rank = 0;
@@ -150,10 +163,15 @@ struct EngineReport {
   std::int64_t num_parameters = 0;
   std::int64_t padding_bytes = 0;
   std::int64_t skipped_steps = 0;
-  std::int64_t delayed_steps = 0;   // of which the gradient was applied a step late
-  TierRates rates;                  // what the prediction counts with; zero where nothing was probed
-  PredictedStep transfers;          // of a step as states lie now, without the model's own computation
-  std::int64_t replans = 0;         // how often states moved because memory was short, or free again
+  std::int64_t delayed_steps = 0;  // of which the gradient was applied a step late
+  TierRates rates;                 // what the prediction counts with; zero where nothing was probed
+  StepProfile profile;             // of the last step
+  // What a step takes as states lie now, with what the last one computed and exchanged between ranks (waits for disk
+  // and link left out): before the first step, with nothing of it.
+  PredictedStep predicted;
+  std::array<std::int64_t, kNumTiers> state_bytes{};  // of states, by tier, as they lie now
+  bool movable = false;                               // they may move while the model trains
+  std::int64_t replans = 0;         // how often states moved: memory was short, or free again; a profile was known
   std::int64_t moved_bytes = 0;     // by them, in all
   std::int64_t departed_steps = 0;  // steps that did something else than their schedule
 };

@@ -1,19 +1,16 @@
 #include "zero/engine/placer.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <limits>
-#include <map>
-
-#include <sys/stat.h>
 
 #include "zero/base/error.h"
 #include "zero/base/log.h"
 #include "zero/base/machine.h"
 #include "zero/engine/engine.h"
 #include "zero/engine/rate_probe.h"
+#include "zero/memory/disk_room.h"
+#include "zero/memory/disk_seam.h"
+#include "zero/memory/timed_calls.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 
@@ -21,28 +18,19 @@ namespace zero {
 namespace {
 
 constexpr std::int64_t kRoundingBytes = std::int64_t{64} << 10;  // of a unit: a block of each state
+constexpr double kWorthMoving = 0.98;                            // of a step's seconds: less is not worth it
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max() / 2;
 
-bool gives_lower_tiers(const OffloadOptions& offload) {
-  return !offload.disk.empty() || offload.host_memory.kind == TierMemory::Kind::kBytes;
+// Where a link stands between device and host they are two memories: what the device's budget leaves free of the
+// machine is the host's. Where both are main memory it is nobody's (docs/decisions/0014).
+bool host_is_apart(const EngineOptions& options) {
+  return options.offload.host_memory.kind == TierMemory::Kind::kAuto && options.offload.link_bytes_per_second > 0 &&
+         options.device_memory.kind == TierMemory::Kind::kBytes;
 }
 
-// What files of equal size in these folders can hold together; folders on one file system share its room.
-std::int64_t room_on(const std::vector<std::string>& folders) {
-  std::map<dev_t, std::int64_t> folders_on;
-  const auto device_of = [](const std::string& folder) {
-    struct stat status {};
-    if (::stat(folder.c_str(), &status) != 0)
-      throw ConfigError("zero.disk", folder, std::strerror(errno), "name a folder that exists");
-    return status.st_dev;
-  };
-  for (const std::string& folder : folders) ++folders_on[device_of(folder)];
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (const std::string& folder : folders) {
-    const auto space = std::filesystem::space(folder);
-    least = std::min(least, static_cast<std::int64_t>(space.available) / folders_on[device_of(folder)]);
-  }
-  return least * static_cast<std::int64_t>(folders.size());
+bool gives_lower_tiers(const EngineOptions& options) {
+  const OffloadOptions& offload = options.offload;
+  return !offload.disk.empty() || offload.host_memory.kind == TierMemory::Kind::kBytes || host_is_apart(options);
 }
 
 }  // namespace
@@ -64,6 +52,7 @@ Placer::Placer(Communicator* comm, int world, const EngineOptions& options, cons
       model_{.units = units, .world = world, .num_moments = rule.num_moments()},
       placement_(placement_of(options, units, world)) {
   model_.placement = placement_;
+  model_.profile = options.offload.profile;
   free_bytes_ = comm == nullptr ? kUnlimited : agreed_least(comm, free_memory(options));
   const OffloadOptions& offload = options.offload;
   const bool ours = offload.automatic && offload.fractions.on_device();
@@ -72,7 +61,7 @@ Placer::Placer(Communicator* comm, int world, const EngineOptions& options, cons
   };
   if (ours && !offload.disk.empty())
     disk_budget_ = offload.disk_memory > 0 ? offload.disk_memory : agreed_least(comm_, room_on_disk());
-  const bool chooses = ours && gives_lower_tiers(offload);
+  const bool chooses = ours && gives_lower_tiers(options);
   if (chooses || offload.probes) {
     const bool known = agreed_least(comm, offload.rates.update_numel > 0 ? 1 : 0) == 1;
     model_.rates = known ? offload.rates
@@ -80,18 +69,23 @@ Placer::Placer(Communicator* comm, int world, const EngineOptions& options, cons
                                        disk_budget_ > 0 ? disk_budget_ : offload.disk_memory);
   }
   if (chooses) choose();
-  held_ = {states(placement_, Tier::kDevice), states(placement_, Tier::kHost), states(placement_, Tier::kDisk)};
+  count_held();
   fixed_bytes_ = states(all_away(), Tier::kDevice);
   movable_ = ours && disk_budget_ > 0 && states(all_away(), Tier::kDisk) <= disk_budget_;
 }
 
-std::int64_t Placer::room_on_disk() const {
-  const auto is_here = [](const std::string& folder) {
-    std::error_code ignored;
-    return std::filesystem::exists(folder, ignored);
+void Placer::count_held() {
+  const auto states = [&](Tier tier) {
+    return state_bytes(model_.units, model_.world, placement_, model_.num_moments, tier).total();
   };
+  held_ = {states(Tier::kDevice), states(Tier::kHost), states(Tier::kDisk)};
+}
+
+std::int64_t Placer::room_on_disk() const {
+  const TimedCalls calls(*DiskSeam::or_none(options_.offload.disk_seam).files, options_.offload.disk_timeout);
+  const auto is_here = [&calls](const std::string& folder) { return is_folder_here(folder, calls); };
   if (comm_ == nullptr && !std::ranges::all_of(options_.offload.disk, is_here)) return kUnlimited;
-  return room_on(options_.offload.disk) / 10 * 9 / std::max(options_.local_world, 1);
+  return room_on(options_.offload.disk, calls) / 10 * 9 / std::max(options_.local_world, 1);
 }
 
 Placement Placer::all_away() const {
@@ -113,6 +107,9 @@ TierBudgets Placer::budgets(bool strict) const {
   };
   if (offload.host_memory.kind == TierMemory::Kind::kBytes)
     budgets.host = std::max<std::int64_t>(offload.host_memory.bytes - tiles(/*depth=*/1), 0);
+  if (host_is_apart(options_))
+    budgets.host =
+        std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - tiles(ShardedState::kDefaultDepth), 0);
   const std::int64_t working = working_bytes(model_.units, model_.world, away, strict);
   if (options_.device_memory.kind == TierMemory::Kind::kBytes) {
     budgets.device = options_.device_memory.bytes - working;
@@ -166,6 +163,7 @@ PredictedStep Placer::predicted(const Placement& placement, const StepProfile& p
 }
 
 std::vector<UnitTiers> Placer::within(const TierBudgets& budgets) {
+  chosen_within_ = budgets;
   std::vector<UnitTiers> tiers = best_placement(model_, budgets).tiers;
   // Processors of another kind may round the programme in another way: rank 0's counts.
   take_from_first(tiers);
@@ -183,9 +181,38 @@ std::optional<std::vector<UnitTiers>> Placer::try_within(const TierBudgets& budg
       solved = false;
     }
   }
+  return take_if_solved(solved, std::move(tiers));
+}
+
+std::optional<std::vector<UnitTiers>> Placer::take_if_solved(bool solved, std::vector<UnitTiers> tiers) {
   if (agreed_least(comm_, solved ? 1 : 0) == 0) return std::nullopt;
   take_from_first(tiers);
   return tiers;
+}
+
+std::optional<std::vector<UnitTiers>> Placer::learn(const StepProfile& profile) {
+  model_.profile = profile;
+  if (!chosen_within_) return std::nullopt;
+  std::vector<UnitTiers> tiers(model_.units.size());
+  bool faster = true;
+  if (comm_ == nullptr || comm_->rank() == 0) {
+    try {
+      const BestPlacement best = best_placement(model_, {held_.device, chosen_within_->host, chosen_within_->disk});
+      faster = best.predicted.total() < kWorthMoving * predicted(placement_, profile).total();
+      tiers = best.tiers;
+    } catch (const ConfigError&) {  // just what lies there fits, and no blocks of it can change places
+      faster = false;
+    } catch (const Error& error) {  // the other ranks wait for an answer
+      ZERO_LOG(warn, "states stay where they are: {}", error.what());
+      faster = false;
+    }
+  }
+  return take_if_solved(faster, std::move(tiers));
+}
+
+void Placer::adopt(const std::vector<UnitTiers>& tiers) {
+  placement_.tiers = tiers;
+  count_held();
 }
 
 void Placer::take_from_first(std::vector<UnitTiers>& tiers) {

@@ -5,6 +5,7 @@
 //   placer.placement()                           // to begin with
 //   placer.predicted(placer.placement(), profile).total()       // seconds a step
 //   placer.try_within(less)                      // later, when the device and the host may hold less (see Rebalancer)
+//   placer.learn(profile)                        // later, when it is known what the model computes
 //
 // Fractions, where any are given, are obeyed. Else everything stays on the device while it fits there. Where it does
 // not (with "min" nothing does that could leave), and there is a disk or a budget of host memory, best_placement() says
@@ -35,6 +36,8 @@ class Placer {
   Placement all_away() const;
   // States may move while the model trains: the placement is ours to choose, and the disk has room for all of them.
   bool movable() const { return movable_; }
+  // Where the disk must have a place for them.
+  Placement may_lie() const { return movable_ ? all_away() : placement_; }
   // What states of placement() take, and what of them cannot leave the device.
   const TierBudgets& held() const { return held_; }
   std::int64_t fixed_bytes() const { return fixed_bytes_; }
@@ -43,6 +46,11 @@ class Placer {
   std::vector<UnitTiers> within(const TierBudgets& budgets);
   // The same while a model trains: rank 0 solves, and where it cannot nothing is returned, with a warning.
   std::optional<std::vector<UnitTiers>> try_within(const TierBudgets& budgets);
+  // Collective. Where states lie best now that it is known what the model computes (rank 0's profile counts): on no
+  // tier more than the programme could use first, and no more on the device than lies there. Nothing where that is no
+  // faster by the model, or where no programme placed them. What lies there is then said by adopt(), Locally.
+  std::optional<std::vector<UnitTiers>> learn(const StepProfile& profile);
+  void adopt(const std::vector<UnitTiers>& tiers);
   // Of a rank: what "auto" may use of this machine's memory, measured once and agreed on.
   std::int64_t free_bytes() const { return free_bytes_; }
   // Of a rank: what the disk may hold.
@@ -56,6 +64,8 @@ class Placer {
   void choose();
   TierBudgets budgets(bool strict) const;
   TierBudgets least_of_device() const;
+  std::optional<std::vector<UnitTiers>> take_if_solved(bool solved, std::vector<UnitTiers> tiers);
+  void count_held();
   void take_from_first(std::vector<UnitTiers>& tiers);
   TierBudgets agreed(TierBudgets budgets) const;
   std::int64_t room_on_disk() const;
@@ -65,6 +75,7 @@ class Placer {
   StepModel model_;
   Placement placement_;
   TierBudgets held_;
+  std::optional<TierBudgets> chosen_within_;  // by the programme; nothing where it was not asked
   std::int64_t fixed_bytes_ = 0;
   std::int64_t free_bytes_ = 0;
   std::int64_t disk_budget_ = 0;

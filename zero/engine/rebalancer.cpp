@@ -35,20 +35,27 @@ Rebalancer::Rebalancer(Placer& placer, GatherBudget budget, const std::vector<Un
                        const EngineOptions& options)
     : placer_(placer),
       budget_(budget),
+      units_(units),
+      world_(world),
       gathered_(spare_of(budget, units, world, placer.placement())),
       reserve_(reserve_of(options.offload.monitor)),
       num_ranks_(std::max(options.local_world, 1)),
       policy_(reserve_, options.local_world),
       monitor_(options.offload.monitor.read ? options.offload.monitor.read : read_memory,
                options.offload.monitor.period) {
-  for (const Unit& unit : units) first_tiers_.push_back(tiers_of(placer.placement(), unit, world));
-  const TierBudgets& held = placer.held();
-  most_ = gathered_ + held.host + held.device - placer.fixed_bytes();
+  restart();
   if (gathered_ > 0) {  // what is beyond the model's size gives nothing back
     std::int64_t all = 0;
     for (const Unit& unit : units) all += gathered_bytes(unit, world);
     budget_.capacity_bytes = std::min(budget_.capacity_bytes, all);
   }
+}
+
+void Rebalancer::restart() {
+  first_tiers_.clear();
+  for (const Unit& unit : units_) first_tiers_.push_back(tiers_of(placer_.placement(), unit, world_));
+  const TierBudgets& held = placer_.held();
+  most_ = gathered_ + held.host + held.device - placer_.fixed_bytes();
 }
 
 std::int64_t Rebalancer::wanted(std::int64_t untouched) {

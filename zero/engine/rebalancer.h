@@ -41,6 +41,9 @@ class Rebalancer {
   };
   // Collective, with the same value everywhere. Nothing: things stay as they are.
   std::optional<Change> change(std::int64_t wanted);
+  // Local. States were placed anew, and nothing is given back: what was held to begin with is what is held now.
+  void restart();
+  bool gives_back() const { return given_back_ > 0; }
   // Local. The change is made: what was seen until now does not count.
   void changed();
 
@@ -52,6 +55,8 @@ class Rebalancer {
 
   Placer& placer_;
   GatherBudget budget_;
+  const std::vector<Unit> units_;
+  int world_ = 1;
   std::vector<UnitTiers> first_tiers_;
   std::int64_t gathered_ = 0;  // what gathered units can give back
   std::int64_t most_ = 0;      // what all can

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "zero/base/check.h"
-#include "zero/base/clock.h"
 #include "zero/comm/rank_sum.h"
 #include "zero/memory/host_memory.h"
 #include "zero/plan/schedule.h"
@@ -80,6 +79,7 @@ Reducer::Reducer(ShardedState& state, std::size_t num_params, bool frugal, Commu
     : state_(state),
       comm_(comm),
       timeline_(timeline),
+      timer_([&state] { return state.waited_seconds(); }),
       staging_([&comm](std::size_t bytes) { return comm.allocate(bytes); }, ledger, MemoryTag::kStaging),
       sums_(allocate_host, ledger, MemoryTag::kStaging),
       addresses_(addresses_of(state.units(), num_params)),
@@ -116,7 +116,7 @@ std::byte* Reducer::acquire(int unit) {
 }
 
 void Reducer::add(int param, const std::byte* gradient) {
-  const double start = monotonic_seconds();
+  const PhaseTimer::Span timed(timer_);
   const auto index = static_cast<std::size_t>(param);
   const int unit = addresses_[index].unit;
   const Unit& description = state_.unit(unit);
@@ -137,7 +137,6 @@ void Reducer::add(int param, const std::byte* gradient) {
   if (!arrived_[index]) ++state.num_arrived;
   arrived_[index] = true;
   present_[index] = true;
-  seconds_ += monotonic_seconds() - start;
 }
 
 bool Reducer::complete(int unit) const {
@@ -178,10 +177,11 @@ std::byte* Reducer::to_wire_type(int unit) {
 }
 
 void Reducer::reduce(int unit) {
-  const double start = monotonic_seconds();
+  const PhaseTimer::Span timed(timer_);
   UnitGradient& state = at(unit);
   const Unit& description = state_.unit(unit);
   if (!in_place(unit) && state.staging == nullptr) state.staging = acquire(unit);
+  if (std::exchange(must_drain_, false)) comm_.drain();  // no gradient came at all: add() has not done it
   zero_missing(unit);
   if (state.num_rounds > 0 && state_.gradient_dtype(unit) != DType::kFloat32) {
     throw ConfigError("accumulate", "1",
@@ -217,7 +217,24 @@ void Reducer::reduce(int unit) {
   for (const Slice& slice : description.slices) arrived_[static_cast<std::size_t>(slice.param)] = false;
   while (pending_.size() > (staged ? max_pending_ : kMaxInPlacePending)) wait_oldest();
   tell_landed();
-  seconds_ += monotonic_seconds() - start;
+}
+
+void Reducer::spill(Pending& pending) {
+  pending.span.end();
+  if (std::byte* sum = std::exchange(pending.sum, nullptr)) {
+    state_.spill_gradient(pending.unit, sum);
+    sums_.release(sum);
+  }
+}
+
+// Blocks that peers read stay as they are: when one is given back must be the same on every rank.
+void Reducer::pump() {
+  for (Pending& pending : pending_) {
+    if (pending.sum == nullptr) continue;
+    const PhaseTimer::Span timed(timer_);
+    if (!state_.may_spill() || !pending.work.try_complete()) return;
+    spill(pending);
+  }
 }
 
 void Reducer::wait_oldest() {
@@ -227,11 +244,7 @@ void Reducer::wait_oldest() {
     const TimedSpan waiting(timeline_, Activity::kWaitReduce, oldest.unit);
     oldest.work.wait();
   }
-  oldest.span.end();
-  if (oldest.sum != nullptr) {
-    state_.spill_gradient(oldest.unit, oldest.sum);
-    sums_.release(oldest.sum);
-  }
+  spill(oldest);
   if (oldest.staging != nullptr) staging_.release(oldest.staging);
   landed_.emplace_back(oldest.unit, oldest.pass);
 }
@@ -273,7 +286,7 @@ void Reducer::wait() {
 }
 
 void Reducer::finish() {
-  const double start = monotonic_seconds();
+  const PhaseTimer::Span timed(timer_);
   wait();
   for (const Unit& unit : state_.units()) {
     if (!unit.trainable || unit.dtype == DType::kFloat32 || state_.gradient_dtype(unit.index) != DType::kFloat32)
@@ -285,11 +298,10 @@ void Reducer::finish() {
       at(unit.index).stats = stats_of(shard, DType::kFloat32, numel);
     });
   }
-  seconds_ += monotonic_seconds() - start;
 }
 
 void Reducer::gather_gradient(int unit) {
-  const double start = monotonic_seconds();
+  const PhaseTimer::Span timed(timer_);
   const Unit& description = state_.unit(unit);
   const Shard own = state_.shard(unit);
   const std::size_t size = size_of(description.dtype);
@@ -304,7 +316,6 @@ void Reducer::gather_gradient(int unit) {
   const std::span<std::byte> out{whole, block * static_cast<std::size_t>(state_.world())};
   const TimedSpan span(timeline_, Activity::kGatherGradient, unit, static_cast<std::int64_t>(out.size()));
   comm_.all_gather(out.subspan(static_cast<std::size_t>(own.offset) * size, block), out, {.unit = unit}).wait();
-  seconds_ += monotonic_seconds() - start;
 }
 
 int Reducer::first_non_finite(int unit) {

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
+#include "zero/engine/phase_timer.h"
 #include "zero/engine/sharded_state.h"
 #include "zero/memory/block_pool.h"
 
@@ -55,6 +56,9 @@ class Reducer {
 
   // Collective. Missing gradients count as zeros.
   void reduce(int unit);
+  // Local. Sums for another tier that wait for no rank any more are made and begin to go there: while the model
+  // computes, and not behind it.
+  void pump();
   // Local. A backward pass is over: the next one may bring every gradient again.
   void end_backward();
   // Collective. Waits for everything begun.
@@ -79,7 +83,7 @@ class Reducer {
   const std::byte* update_gradient(int unit) const;
   DType update_gradient_dtype(int unit) const;
 
-  double seconds() const { return seconds_; }
+  const PhaseTimer& timer() const { return timer_; }
 
   BlockPool& blocks() { return staging_; }
 
@@ -96,7 +100,7 @@ class Reducer {
     Work work;
     int unit;
     std::byte* staging;
-    std::byte* sum;  // this rank's shard, on its way to another tier; null where it is reduced into its place
+    std::byte* sum;  // this rank's shard, on its way to another tier; null where it is in its place
     int pass;
     TimedSpan span{};
   };
@@ -110,6 +114,7 @@ class Reducer {
   DType flat_dtype(int unit) const;
   std::byte* acquire(int unit);
   std::byte* to_wire_type(int unit);
+  void spill(Pending& pending);
   void wait_oldest();
   void tell_landed();
   void wait_for(int unit);
@@ -122,6 +127,7 @@ class Reducer {
   ShardedState& state_;
   Communicator& comm_;
   Timeline* timeline_;
+  PhaseTimer timer_;
   BlockPool staging_;
   BlockPool sums_;  // shards of gradients that lie on another tier; no peer reads them
   std::vector<SliceAddress> addresses_;
@@ -135,7 +141,6 @@ class Reducer {
   std::size_t max_pending_ = 1;
   std::int64_t staging_limit_ = 0;
   bool must_drain_ = false;  // a late peer may still read what the last step left in the whole gradients
-  double seconds_ = 0;
 };
 
 }  // namespace zero

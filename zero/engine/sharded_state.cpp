@@ -63,7 +63,8 @@ ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& plac
       fetches_(around.disk, around.link, staging_, fetch_depth(around.depth)),
       spills_(around.disk, around.link, staging_, fetch_depth(around.depth)),
       fetches_ahead_(around.depth > 1),
-      has_link_(around.link != nullptr) {
+      disk_(around.disk),
+      link_(around.link) {
   const auto tiers = [&](bool sharded) { return Tiers{ledger, around.disk, around.movable && sharded}; };
   // A window for parameters that lie elsewhere, and may come, has memory where they lie alone.
   const bool away = !std::ranges::all_of(
@@ -86,7 +87,12 @@ ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& plac
   const auto moment_bytes = [](const Unit& unit) { return unit.trainable ? 4 : 0; };
   for (int which = 0; which < num_moments; ++which)
     moments_.emplace_back(layout(&UnitTiers::optimizer, moment_bytes), MemoryTag::kMoment, tiers(true), plain);
-  moves_parameters_ = has_link_ || any_parameter_on_disk();
+  moves_parameters_ = link_ != nullptr || any_parameter_on_disk();
+}
+
+double ShardedState::waited_seconds() const {
+  return (disk_ != nullptr ? disk_->traffic().waited_seconds : 0) +
+         (link_ != nullptr ? link_->traffic().waited_seconds : 0);
 }
 
 bool ShardedState::any_parameter_on_disk() const {
@@ -114,7 +120,7 @@ std::int64_t ShardedState::move_to(const std::vector<UnitTiers>& tiers) {
   }
   placement_.tiers = tiers;
   staging_.trim(0);
-  moves_parameters_ = has_link_ || any_parameter_on_disk();
+  moves_parameters_ = link_ != nullptr || any_parameter_on_disk();
   return moved;
 }
 

@@ -47,6 +47,8 @@ class ShardedState {
   const std::vector<Unit>& units() const { return units_; }
   const Placement& placement() const { return placement_; }
   int world() const { return world_; }
+  // That this rank has waited for disk and link so far.
+  double waited_seconds() const;
 
   // This rank's shard of a unit, and the range that its update covers (the shard, or everything at stage 0).
   Shard shard(int unit) const { return shard_of(this->unit(unit), rank_, world_); }
@@ -78,6 +80,8 @@ class ShardedState {
   // `from` may be used again when it returns; the gradient is there after finish_spills(), or a fetch_gradient().
   void spill_gradient(int unit, const std::byte* from);
   void finish_spills() { spills_.finish(); }
+  // Another one would begin at once.
+  bool may_spill() { return spills_.idle(); }
   // With a delayed update there are two gradients of each unit: the one that is being made, and the one that waits to
   // be applied. They change places; the update must be finished with the latter, and nothing else run.
   void keep_gradients() { std::swap(gradient_, kept_gradient_); }
@@ -141,7 +145,8 @@ class ShardedState {
   TilePass updates_, fetches_, spills_;
   int fetching_ = -1;  // the unit that comes ahead
   bool fetches_ahead_ = false;
-  bool has_link_ = false;
+  DiskTier* disk_ = nullptr;
+  Link* link_ = nullptr;
   bool moves_parameters_ = false;
 };
 

@@ -61,7 +61,7 @@ StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, co
     }
     // Parameters and masters are loaded before anybody reads them.
     if (split.disk > 0 && (tag == MemoryTag::kMoment || tag == MemoryTag::kGradient))
-      zero_disk(disk_place(unit, split.begin(Tier::kDisk)), tier_bytes(split, Tier::kDisk, size));
+      zero_disk(unit, disk_place(unit, split.begin(Tier::kDisk)), tier_bytes(split, Tier::kDisk, size));
   }
   memory_[0] = allocate_device(static_cast<std::size_t>(taken[index_of(Tier::kDevice)]));
   memory_[1] = allocate_host(static_cast<std::size_t>(taken[index_of(Tier::kHost)]));
@@ -69,12 +69,12 @@ StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, co
 }
 
 // Written, not assumed: a place whose sum nobody knows could not be verified when it is read.
-void StateArray::zero_disk(std::int64_t offset, std::int64_t bytes) const {
+void StateArray::zero_disk(std::size_t unit, std::int64_t offset, std::int64_t bytes) const {
   const Allocation zeroes = allocate_host(static_cast<std::size_t>(std::min(bytes, kZeroesBytes)));
   std::vector<Transfer> writes;
   for (std::int64_t at = 0; at < bytes; at += kZeroesBytes) {
     const auto size = static_cast<std::size_t>(std::min(kZeroesBytes, bytes - at));
-    writes.push_back(disk_->write(offset + at, zeroes.bytes().first(size)));
+    writes.push_back(disk_->write(offset + at, zeroes.bytes().first(size), static_cast<int>(unit)));
   }
   for (Transfer& write : writes) write.wait();
 }
@@ -159,6 +159,7 @@ void StateArray::copy(const Piece& piece) {
 void StateArray::copy_by_disk(const Piece& piece) {
   const std::int64_t bytes = whole_pages(piece.numel * layout_.element_bytes[piece.unit]);
   const bool writes = piece.to == Tier::kDisk;
+  const int unit = static_cast<int>(piece.unit);
   const std::span<std::byte> memory(place(piece.unit, writes ? piece.from : piece.to, piece.begin),
                                     static_cast<std::size_t>(bytes));
   const std::int64_t offset = disk_place(piece.unit, piece.begin);
@@ -175,7 +176,7 @@ void StateArray::copy_by_disk(const Piece& piece) {
   for (std::int64_t at = 0; at < bytes && failed == nullptr; at += kMoveBytes) {
     const auto part =
         memory.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(std::min(kMoveBytes, bytes - at)));
-    moves.push_back(writes ? disk_->write(offset + at, part) : disk_->read(offset + at, part));
+    moves.push_back(writes ? disk_->write(offset + at, part, unit) : disk_->read(offset + at, part, unit));
     if (moves.size() == kMovesInFlight) wait_oldest();
   }
   while (!moves.empty()) wait_oldest();

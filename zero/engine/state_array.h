@@ -68,7 +68,7 @@ class StateArray {
   struct Piece;  // of a unit, on one tier now and on one tier then
   std::byte* place(std::size_t unit, Tier tier, std::int64_t element) const;
   std::int64_t disk_place(std::size_t unit, std::int64_t element) const;
-  void zero_disk(std::int64_t offset, std::int64_t bytes) const;
+  void zero_disk(std::size_t unit, std::int64_t offset, std::int64_t bytes) const;
   void copy(const Piece& piece);
   void copy_by_disk(const Piece& piece);
 

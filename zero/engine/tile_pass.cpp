@@ -4,6 +4,7 @@
 
 #include "zero/base/check.h"
 #include "zero/base/log.h"
+#include "zero/memory/chained_transfer.h"
 
 namespace zero {
 
@@ -18,10 +19,11 @@ TilePass::~TilePass() {
   }
 }
 
-void TilePass::begin(std::vector<TileArray> arrays, std::vector<TileRange> ranges) {
+void TilePass::begin(std::vector<TileArray> arrays, std::vector<TileRange> ranges, std::vector<Crossing> crossings) {
   finish();
   ZERO_CHECK(arrays.size() <= kMaxTileArrays, "{} arrays in one pass", arrays.size());
   arrays_ = std::move(arrays);
+  crossings_ = std::move(crossings);
   reads_ = !std::ranges::all_of(arrays_, [](const TileArray& each) {
     return each.access == TileAccess::kWrite || each.access == TileAccess::kSend;
   });
@@ -48,8 +50,8 @@ TilePass::Way TilePass::way(const TileArray& each, int unit, std::int64_t elemen
 void TilePass::cut(const TileRange& range) {
   for (std::int64_t begin = 0; begin < range.numel;) {
     std::int64_t end = range.numel;
-    bool moved = false;
     const bool host = on_host(range.unit, begin);
+    bool moved = link_ != nullptr && host && !crossings_.empty();
     for (const TileArray& each : arrays_) {
       if (!each.array->has(range.unit)) continue;
       const TierSplit& split = each.array->split(range.unit);
@@ -71,9 +73,23 @@ std::size_t TilePass::padded_bytes(const Tile& tile, const StateArray& array) co
   return static_cast<std::size_t>((bytes + kDiskPageBytes - 1) / kDiskPageBytes * kDiskPageBytes);
 }
 
+void TilePass::cross(Flight& flight, bool down) {
+  const Tile& tile = flight.tile;
+  if (link_ == nullptr || crossings_.empty() || !on_host(tile.unit, tile.begin)) return;
+  for (const Crossing& crossing : crossings_) {
+    if (crossing.access != TileAccess::kReadWrite && (crossing.access == TileAccess::kRead) != down) continue;
+    const std::int64_t bytes = tile.numel * crossing.element_bytes[static_cast<std::size_t>(tile.unit)];
+    if (bytes == 0) continue;
+    static std::byte nowhere{};  // the same at both ends: nothing is copied
+    const std::span block(&nowhere, static_cast<std::size_t>(bytes));
+    flight.transfers.push_back(down ? link_->down(block, block, tile.unit) : link_->up(block, block, tile.unit));
+  }
+}
+
 void TilePass::start(Flight& flight) {
   flight.started = true;
   Tile& tile = flight.tile;
+  cross(flight, /*down=*/true);
   const bool host = on_host(tile.unit, tile.begin);
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     const StateArray& array = *arrays_[i].array;
@@ -85,12 +101,18 @@ void TilePass::start(Flight& flight) {
     if (way == Way::kDirect) continue;
     flight.staged[i] = tile.data[i] = staging_.acquire(kTileNumel * array.element_bytes(tile.unit), 0);
     if (access == TileAccess::kWrite || access == TileAccess::kSend) continue;
+    const auto bytes = static_cast<std::size_t>(tile.numel * array.element_bytes(tile.unit));
+    const bool up = access == TileAccess::kBring;
     if (way == Way::kDisk) {
-      flight.transfers.push_back(
-          disk_->read(array.disk_offset(tile.unit, tile.begin), {tile.data[i], padded_bytes(tile, array)}, tile.unit));
+      Transfer read =
+          disk_->read(array.disk_offset(tile.unit, tile.begin), {tile.data[i], padded_bytes(tile, array)}, tile.unit);
+      if (link_ != nullptr && up) {  // the block stands for both ends of the link
+        read = chain(std::move(read), [link = link_, block = std::span(tile.data[i], bytes), unit = tile.unit] {
+          return link->up(block, block, unit);
+        });
+      }
+      flight.transfers.push_back(std::move(read));
     } else {
-      const auto bytes = static_cast<std::size_t>(tile.numel * array.element_bytes(tile.unit));
-      const bool up = access == TileAccess::kBring;
       flight.transfers.push_back(up ? link_->up({tile.data[i], bytes}, {held, bytes}, tile.unit)
                                     : link_->down({tile.data[i], bytes}, {held, bytes}, tile.unit));
     }
@@ -104,6 +126,16 @@ void TilePass::read_ahead() {
   }
 }
 
+// Asked, a transfer that has come off the disk goes on over the link, and one off the link to the disk.
+void TilePass::begin_second_legs() {
+  if (link_ == nullptr || disk_ == nullptr) return;
+  for (const std::deque<Flight>* flights : {&current_, &waiting_, &writing_}) {
+    for (const Flight& flight : *flights) {
+      for (const Transfer& transfer : flight.transfers) static_cast<void>(transfer.done());
+    }
+  }
+}
+
 const Tile* TilePass::next() {
   put_back();
   if (waiting_.empty()) return nullptr;
@@ -111,6 +143,7 @@ const Tile* TilePass::next() {
   current_.push_back(std::move(waiting_.front()));
   waiting_.pop_front();
   read_ahead();
+  begin_second_legs();
   try {
     for (Transfer& read : current_.front().transfers) read.wait();
   } catch (...) {
@@ -138,21 +171,30 @@ void TilePass::put_back() {
     if (flight.staged[i] == nullptr || access == TileAccess::kRead || access == TileAccess::kBring) continue;
     const StateArray& array = *arrays_[i].array;
     std::byte* held = array.memory(tile.unit, tile.begin);
-    if (held == nullptr) {
-      flight.transfers.push_back(disk_->write(array.disk_offset(tile.unit, tile.begin),
-                                              {flight.staged[i], padded_bytes(tile, array)}, tile.unit));
-      continue;
-    }
     const auto bytes = static_cast<std::size_t>(tile.numel * array.element_bytes(tile.unit));
     const bool down = access == TileAccess::kSend;
+    if (held == nullptr) {
+      const auto write = [disk = disk_, place = array.disk_offset(tile.unit, tile.begin),
+                          block = std::span(flight.staged[i], padded_bytes(tile, array)),
+                          unit = tile.unit] { return disk->write(place, block, unit); };
+      if (link_ != nullptr && down) {
+        const std::span<std::byte> block(flight.staged[i], bytes);
+        flight.transfers.push_back(chain(link_->down(block, block, tile.unit), write));
+      } else {
+        flight.transfers.push_back(write());
+      }
+      continue;
+    }
     flight.transfers.push_back(down ? link_->down({held, bytes}, {flight.staged[i], bytes}, tile.unit)
                                     : link_->up({held, bytes}, {flight.staged[i], bytes}, tile.unit));
   }
+  cross(flight, /*down=*/false);
   if (flight.transfers.empty()) {
     release(flight);
     return;
   }
   writing_.push_back(std::move(flight));
+  begin_second_legs();
   while (writing_.size() > depth_) retire_oldest();
 }
 
@@ -163,8 +205,7 @@ void TilePass::release(const Flight& flight) {
 }
 
 bool TilePass::settled(int unit) {
-  const auto done = [](const Transfer& transfer) { return transfer.done(); };
-  while (!writing_.empty() && std::ranges::all_of(writing_.front().transfers, done)) retire_oldest();
+  retire_done();
   const auto of_unit = [unit](const Flight& flight) { return flight.tile.unit == unit; };
   return std::ranges::none_of(current_, of_unit) && std::ranges::none_of(writing_, of_unit);
 }
@@ -172,6 +213,17 @@ bool TilePass::settled(int unit) {
 void TilePass::flush(int unit) {
   put_back();
   while (!settled(unit)) retire_oldest();
+}
+
+bool TilePass::idle() {
+  retire_done();
+  return waiting_.empty() && current_.empty() && writing_.empty();
+}
+
+void TilePass::retire_done() {
+  begin_second_legs();
+  const auto done = [](const Transfer& transfer) { return transfer.done(); };
+  while (!writing_.empty() && std::ranges::all_of(writing_.front().transfers, done)) retire_oldest();
 }
 
 void TilePass::retire_oldest() {

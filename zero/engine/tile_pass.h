@@ -10,7 +10,8 @@
 //
 // Where a link stands between device and host, a tile of which something lies off the device is computed on the host,
 // and what of it lies on the device crosses the link and back, ahead and behind like the disk's. kBring and kSend are
-// for parameters and gradients that are wanted, or given, on the device.
+// for parameters and gradients that are wanted, or given, on the device: what of them lies on disk takes both ways, one
+// after the other, in the one block that it is staged in anyhow.
 //
 // Invariants: a tile lies in one unit and, in each array, on one tier; tiles come in the order of the ranges and cover
 // them. A tile is valid until the next call. Arrays that are only written must be filled by whoever takes the tile.
@@ -43,6 +44,13 @@ struct TileRange {
   std::int64_t numel = 0;
 };
 
+// A state that is whole: it is on the device, and is worked on there. Where a tile is computed on the host, what that
+// reads and writes of it crosses the link, which here takes time alone.
+struct Crossing {
+  TileAccess access = TileAccess::kRead;
+  std::vector<std::int64_t> element_bytes;  // by unit
+};
+
 struct Tile {
   int unit = 0;
   std::int64_t begin = 0;
@@ -66,7 +74,7 @@ class TilePass {
   TilePass& operator=(const TilePass&) = delete;
 
   // Ends the pass before, as finish() does.
-  void begin(std::vector<TileArray> arrays, std::vector<TileRange> ranges);
+  void begin(std::vector<TileArray> arrays, std::vector<TileRange> ranges, std::vector<Crossing> crossings = {});
   // The unit of the tile that next() will return; -1 at the end.
   int next_unit() const { return waiting_.empty() ? -1 : waiting_.front().tile.unit; }
   // The element of that unit with which the tile begins.
@@ -79,6 +87,8 @@ class TilePass {
   // Whether all that this unit's tiles wrote is where it belongs; flush() waits for it.
   bool settled(int unit);
   void flush(int unit);
+  // No tile is left, and what was written is where it belongs: finish() would not wait.
+  bool idle();
   void finish();
 
  private:
@@ -93,9 +103,12 @@ class TilePass {
   Way way(const TileArray& array, int unit, std::int64_t element, bool on_host) const;
   bool on_host(int unit, std::int64_t element) const;
   void cut(const TileRange& range);
+  void cross(Flight& flight, bool down);
   void read_ahead();
   void start(Flight& flight);
+  void begin_second_legs();
   void retire_oldest();
+  void retire_done();
   void release(const Flight& flight);
   std::size_t padded_bytes(const Tile& tile, const StateArray& array) const;
 
@@ -104,6 +117,7 @@ class TilePass {
   BlockPool& staging_;
   std::size_t depth_;
   std::vector<TileArray> arrays_;
+  std::vector<Crossing> crossings_;
   bool reads_ = false;          // some array
   std::deque<Flight> waiting_;  // not handed out yet; the first `depth` with something on disk are being read
   std::deque<Flight> current_;  // the one that is handed out, or none

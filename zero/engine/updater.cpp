@@ -76,9 +76,25 @@ void Updater::begin_pass(std::vector<int> units) {
   std::vector<TileRange> ranges;
   for (const int unit : units)
     ranges.push_back({unit, outstanding_[static_cast<std::size_t>(unit)] ? state_.update_range(unit).numel : 0});
-  state_.update_pass().begin(std::move(arrays), std::move(ranges));
+  state_.update_pass().begin(std::move(arrays), std::move(ranges), crossings());
   order_ = std::move(units);
   paused_ = false;
+}
+
+// What is whole is on the device, and what the host updates of it goes there and back.
+std::vector<Crossing> Updater::crossings() const {
+  const Placement& placement = state_.placement();
+  Crossing read{TileAccess::kRead, {}}, written{TileAccess::kWrite, {}}, gradient{TileAccess::kRead, {}};
+  for (const Unit& unit : state_.units()) {
+    const auto bytes = static_cast<std::int64_t>(size_of(unit.dtype));
+    read.element_bytes.push_back(unit.dtype == DType::kFloat32 ? bytes : 0);  // others have a master
+    written.element_bytes.push_back(bytes);
+    gradient.element_bytes.push_back(static_cast<std::int64_t>(size_of(state_.gradient_dtype(unit.index))));
+  }
+  std::vector<Crossing> crossings;
+  if (!placement.parameter_sharded) crossings = {std::move(read), std::move(written)};
+  if (!placement.gradient_sharded) crossings.push_back(std::move(gradient));
+  return crossings;
 }
 
 void Updater::reorder(std::span<const int> units) {

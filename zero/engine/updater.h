@@ -69,6 +69,7 @@ class Updater {
   int add(std::vector<TileArray>& arrays, const StateArray& array, TileAccess access) const;
   bool updates(int unit) const;
   void begin_pass(std::vector<int> units);
+  std::vector<Crossing> crossings() const;
   bool given(int unit) const { return unit >= 0 && gradients_[static_cast<std::size_t>(unit)].given; }
   void update_tile(const Tile& tile, std::byte* copy_to = nullptr);
 

@@ -2,20 +2,33 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "zero/base/bytes.h"
 #include "zero/base/check.h"
+#include "zero/base/error.h"
 
 namespace zero {
 
-DiskPlaces::DiskPlaces(DiskOptions options, Ledger& ledger, MemoryTag tag, DiskSeam seam)
-    : options_(std::move(options)), ledger_(ledger), tag_(tag), seam_(std::move(seam)) {}
+DiskPlaces::DiskPlaces(DiskOptions options, Ledger& ledger, MemoryTag tag, DiskSeam seam, std::int64_t most_bytes)
+    : options_(std::move(options)), ledger_(ledger), tag_(tag), seam_(std::move(seam)), most_bytes_(most_bytes) {}
 
-void DiskPlaces::open() {
-  if (slabs_.empty()) add_slab(0);
+void DiskPlaces::open(std::int64_t bytes) {
+  if (slabs_.empty()) add_slab(bytes, bytes > 0 ? bytes : kSlabBytes);
 }
 
-void DiskPlaces::add_slab(std::int64_t least_bytes) {
+void DiskPlaces::add_slab(std::int64_t least_bytes, std::int64_t wanted_bytes) {
   DiskOptions options = options_;
-  options.bytes = std::max({kSlabBytes, least_bytes, capacity_bytes() / 4});
+  options.bytes = std::max(least_bytes, wanted_bytes);
+  if (most_bytes_ > 0) {
+    const std::int64_t left = (most_bytes_ - capacity_bytes()) / DiskTier::kPageBytes * DiskTier::kPageBytes;
+    if (least_bytes > left || left == 0)
+      throw ConfigError("zero.disk_memory", format_bytes(most_bytes_),
+                        fmt::format("{} of it are taken by what comes and goes there, and {} B more ({}) are wanted",
+                                    format_bytes(capacity_bytes()), least_bytes, format_bytes(least_bytes)),
+                        "allow more; smaller or fewer activations need less");
+    options.bytes = std::min(options.bytes, left);
+  }
   auto tier = std::make_unique<DiskTier>(options, seam_);
   Charge charge(ledger_, Tier::kDisk, tag_, tier->capacity_bytes());
   slabs_.push_back({std::move(tier), std::move(charge)});
@@ -25,7 +38,7 @@ DiskTier& DiskPlaces::tier_with(std::int64_t bytes) {
   for (const Slab& slab : slabs_) {
     if (slab.tier->capacity_bytes() - slab.tier->reserved_bytes() >= bytes) return *slab.tier;
   }
-  add_slab(bytes);
+  add_slab(bytes, std::max(kSlabBytes, capacity_bytes() / 4));
   return *slabs_.back().tier;
 }
 
@@ -59,10 +72,7 @@ std::int64_t DiskPlaces::capacity_bytes() const {
 DiskTraffic DiskPlaces::traffic() const {
   DiskTraffic sum;
   for (const Slab& slab : slabs_) {
-    const DiskTraffic& one = slab.tier->traffic();
-    sum.read_bytes += one.read_bytes;
-    sum.written_bytes += one.written_bytes;
-    sum.waited_seconds += one.waited_seconds;
+    sum = sum + slab.tier->traffic();
   }
   return sum;
 }

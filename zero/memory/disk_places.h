@@ -10,7 +10,7 @@
 //
 // A slab has kSlabBytes, or a quarter of all before it where that is more: a few files, and at most that much unused.
 // Who asks for the same sizes again and again makes no new one. Slabs are charged whole to the ledger, for they are
-// preallocated. Local; one thread at a time.
+// preallocated; all together they take no more than `most_bytes`. Local; one thread at a time.
 #pragma once
 
 #include <map>
@@ -34,12 +34,14 @@ class DiskPlaces {
  public:
   static constexpr std::int64_t kSlabBytes = std::int64_t{64} << 20;
 
-  // `options` are every slab's, its bytes aside. Touches no disk.
-  DiskPlaces(DiskOptions options, Ledger& ledger, MemoryTag tag, DiskSeam seam = {});
+  // `options` are every slab's, its bytes aside. `most_bytes`: of all slabs; 0: no limit. Touches no disk.
+  DiskPlaces(DiskOptions options, Ledger& ledger, MemoryTag tag, DiskSeam seam = {}, std::int64_t most_bytes = 0);
 
-  // Makes the first slab, if there is none yet: what is wrong with the folders shows here. Throws what DiskTier does.
-  void open();
-  // Throws ConfigError ("zero.disk_memory") where the disk has no room for another slab, and IoError.
+  // Makes the first slab, if there is none yet: what is wrong with the folders shows here. It has `bytes`, where it is
+  // known that so much will be taken. Throws what DiskTier does, and as take().
+  void open(std::int64_t bytes = 0);
+  // Throws ConfigError ("zero.disk_memory") where the disk, or what it may take of it, has no room for another slab,
+  // and IoError.
   DiskPlace take(std::int64_t bytes);
   void give_back(const DiskPlace& place);
 
@@ -53,12 +55,13 @@ class DiskPlaces {
     Charge charge;
   };
   DiskTier& tier_with(std::int64_t bytes);
-  void add_slab(std::int64_t least_bytes);
+  void add_slab(std::int64_t least_bytes, std::int64_t wanted_bytes);
 
   DiskOptions options_;
   Ledger& ledger_;
   MemoryTag tag_;
   DiskSeam seam_;
+  std::int64_t most_bytes_;
   std::vector<Slab> slabs_;
   std::multimap<std::int64_t, DiskPlace> free_;  // by size
 };

@@ -4,6 +4,7 @@
 
 #include "zero/base/bytes.h"
 #include "zero/base/check.h"
+#include "zero/base/clock.h"
 
 namespace zero {
 namespace {
@@ -73,7 +74,11 @@ void DiskRequests::poll() {
 }
 
 int DiskRequests::num_under_way() const {
-  return static_cast<int>(std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.in_kernel; }));
+  return num_in_kernel_;
+}
+
+double DiskRequests::busy_seconds() const {
+  return busy_seconds_ + (num_in_kernel_ > 0 ? monotonic_seconds() - busy_since_ : 0);
 }
 
 IoError DiskRequests::error_of(const DiskRequest& request, int error_number, std::string_view detail) const {
@@ -81,7 +86,7 @@ IoError DiskRequests::error_of(const DiskRequest& request, int error_number, std
       options_.folders[static_cast<std::size_t>(request.file)],
       fmt::format("{} of {} bytes at {}", request.operation == IoOperation::kRead ? "read" : "write",
                   format_count(static_cast<std::int64_t>(request.memory.size())), format_count(request.offset)),
-      error_number, detail);
+      error_number, detail, request.unit);
 }
 
 IoError DiskRequests::no_answer(const DiskRequest& request) const {
@@ -110,7 +115,10 @@ void DiskRequests::submit(Slot& slot) {
                                     .offset = slot.request.offset + static_cast<std::int64_t>(slot.moved),
                                     .memory = slot.request.memory.subspan(slot.moved),
                                     .tag = static_cast<std::uint64_t>(&slot - slots_.data())});
-  if (error == 0) return;
+  if (error == 0) {
+    if (num_in_kernel_++ == 0) busy_since_ = monotonic_seconds();
+    return;
+  }
   slot.in_kernel = false;
   close(slot, error_of(slot.request, error, "the request was refused"));
 }
@@ -146,6 +154,7 @@ void DiskRequests::take(const IoAnswer& answer) {
   ZERO_CHECK(answer.tag < slots_.size() && slots_[answer.tag].in_kernel, "an answer to no request: {}", answer.tag);
   Slot& slot = slots_[answer.tag];
   slot.in_kernel = false;
+  if (--num_in_kernel_ == 0) busy_seconds_ += monotonic_seconds() - busy_since_;
   if (slot.account == nullptr) return;  // given up before
   // The first answer may have lain there for long while nobody asked: what is left to do has all the time again.
   if (answer.result != -ECANCELED && !std::exchange(slot.answered, true))

@@ -36,7 +36,7 @@ struct DiskRequest {
   std::int64_t offset = 0;      // in the file
   std::span<std::byte> memory;  // whole pages
   std::int64_t place = 0;       // in the tier: the caller's own
-  int unit = -1;                // whose bytes they are, for the timeline
+  int unit = -1;                // whose bytes they are, for the timeline and for errors
 };
 
 class DiskRequests {
@@ -73,6 +73,7 @@ class DiskRequests {
   IoQueue& queue() { return *queue_; }
   std::int64_t read_bytes() const { return read_bytes_; }
   std::int64_t written_bytes() const { return written_bytes_; }
+  double busy_seconds() const;  // with a request under way, until its answer was taken
 
   // "/nvme0: read of 1,048,576 bytes at 4,096"; `error_number` and `detail` as in IoError.
   IoError error_of(const DiskRequest& request, int error_number, std::string_view detail = "") const;
@@ -108,6 +109,9 @@ class DiskRequests {
   std::optional<IoError> broken_;
   std::int64_t read_bytes_ = 0;
   std::int64_t written_bytes_ = 0;
+  int num_in_kernel_ = 0;
+  double busy_since_ = 0;  // while there are any
+  double busy_seconds_ = 0;
 };
 
 }  // namespace zero

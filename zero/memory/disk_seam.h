@@ -18,6 +18,12 @@ struct DiskSeam {
   const UringCalls* uring = &UringCalls::kernel();
   // Instead of the queue that the options ask for; gets the files and the depth.
   std::function<std::unique_ptr<IoQueue>(std::span<const int>, int)> make_queue{};
+
+  // What a test gave, or, without one, nothing.
+  static const DiskSeam& or_none(const DiskSeam* given) {
+    static const DiskSeam none;
+    return given != nullptr ? *given : none;
+  }
 };
 
 }  // namespace zero

@@ -8,11 +8,13 @@
 #include "zero/base/clock.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
+#include "zero/base/said_once.h"
 #include "zero/memory/disk_requests.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/memory/page_sums.h"
 #include "zero/memory/scratch_file.h"
 #include "zero/memory/thread_queue.h"
+#include "zero/memory/timed_calls.h"
 #include "zero/memory/uring_queue.h"
 
 namespace zero {
@@ -54,6 +56,10 @@ std::vector<ScratchFile> make_files(const DiskOptions& options, const FileCalls&
   return files;
 }
 
+std::string limit_of_locked_memory(int error) {
+  return error == ENOMEM ? "; `ulimit -l` limits what may be locked" : "";
+}
+
 std::unique_ptr<IoQueue> make_queue(const DiskOptions& options, std::span<const ScratchFile> files,
                                     const DiskSeam& seam) {
   std::vector<int> descriptors;
@@ -62,16 +68,30 @@ std::unique_ptr<IoQueue> make_queue(const DiskOptions& options, std::span<const 
   if (options.engine != DiskEngine::kThreads) {
     UringOpening opening = open_uring_queue(descriptors, options.queue_depth, *seam.uring);
     if (opening.queue) return std::move(opening.queue);
-    const std::string reason = std::strerror(opening.error);
+    const std::string reason = std::strerror(opening.error) + limit_of_locked_memory(opening.error);
     if (options.engine == DiskEngine::kUring)
       throw ConfigError("zero.disk", "io_uring", fmt::format("is refused here: {}", reason),
                         "Use threads; `zero doctor` says what allows io_uring.");
-    ZERO_LOG(warn, "io_uring is refused here ({}): threads read and write {}", reason, options.paths.front());
+    if (say_once("io_uring is refused"))
+      ZERO_LOG(warn, "io_uring is refused here ({}): threads read and write {}", reason, options.paths.front());
   }
   return std::make_unique<ThreadQueue>(descriptors, options.queue_depth, *seam.files);
 }
 
 }  // namespace
+
+DiskTraffic operator+(const DiskTraffic& a, const DiskTraffic& b) {
+  return {.read_bytes = a.read_bytes + b.read_bytes,
+          .written_bytes = a.written_bytes + b.written_bytes,
+          .waited_seconds = a.waited_seconds + b.waited_seconds,
+          .busy_seconds = a.busy_seconds + b.busy_seconds};
+}
+DiskTraffic operator-(const DiskTraffic& a, const DiskTraffic& b) {
+  return {.read_bytes = a.read_bytes - b.read_bytes,
+          .written_bytes = a.written_bytes - b.written_bytes,
+          .waited_seconds = a.waited_seconds - b.waited_seconds,
+          .busy_seconds = a.busy_seconds - b.busy_seconds};
+}
 
 struct DiskTier::Implementation {
   Implementation(const DiskOptions& options, const DiskSeam& seam);
@@ -87,8 +107,7 @@ struct DiskTier::Implementation {
   mutable DiskTraffic traffic{};
   Timeline* timeline;
   bool registered = false;  // some memory
-  bool said_unregistered = false;
-  DiskRequests requests;  // last: it waits for what is under way while the rest is still there
+  DiskRequests requests;    // last: it waits for what is under way while the rest is still there
 };
 
 namespace {
@@ -135,7 +154,7 @@ class MovingBlock final : public Transfer::Pending {
 
 DiskTier::Implementation::Implementation(const DiskOptions& options, const DiskSeam& seam)
     : capacity(up_to(options.bytes, kPage)),
-      files(make_files(options, *seam.files)),
+      files(make_files(options, TimedCalls(*seam.files, options.timeout))),
       timeline(options.timeline),
       requests(make_queue(options, files, seam),
                {.folders = options.paths,
@@ -224,10 +243,10 @@ Transfer DiskTier::write(std::int64_t offset, std::span<const std::byte> from, i
 bool DiskTier::register_memory(std::span<std::byte> memory) {
   const int error = implementation_->requests.queue().register_memory(memory);
   if (error == 0) implementation_->registered = true;
-  if (error != 0 && error != ENOTSUP && !std::exchange(implementation_->said_unregistered, true))
-    ZERO_LOG(warn, "io_uring does not lock {} of memory ({}): it looks pages up at each request{}",
+  if (error != 0 && error != ENOTSUP && say_once("io_uring does not lock memory"))
+    ZERO_LOG(warn, "io_uring does not lock {} of memory ({}{}): it looks pages up at each request",
              format_bytes(static_cast<std::int64_t>(memory.size())), std::strerror(error),
-             error == ENOMEM ? "; `ulimit -l` limits what may be locked" : "");
+             limit_of_locked_memory(error));
   return error == 0;
 }
 
@@ -247,6 +266,7 @@ const DiskTraffic& DiskTier::traffic() const {
   DiskTraffic& traffic = implementation_->traffic;
   traffic.read_bytes = implementation_->requests.read_bytes();
   traffic.written_bytes = implementation_->requests.written_bytes();
+  traffic.busy_seconds = implementation_->requests.busy_seconds();
   return traffic;
 }
 

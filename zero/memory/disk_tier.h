@@ -8,8 +8,8 @@
 //
 // One file a path, without a name (nothing is left behind, also after kill -9), preallocated, and striped: stripe k of
 // kStripeBytes lies in file k mod paths. Past the page cache (O_DIRECT) where the file system can; where it cannot
-// (tmpfs), buffered, said once. Requests go through io_uring, several in flight; where the kernel refuses it, through
-// threads with the same behaviour, said once.
+// (tmpfs), buffered. Requests go through io_uring, several in flight; where the kernel refuses it, through threads with
+// the same behaviour. Either is said once a process.
 //
 // Invariants: every completion's result is looked at; a short read or write is continued; no byte that was not written
 // by write() is ever returned as read without an error when checksums are on (each page's sum is kept in memory, 8
@@ -52,7 +52,12 @@ struct DiskTraffic {
   std::int64_t read_bytes = 0;
   std::int64_t written_bytes = 0;
   double waited_seconds = 0;  // in Transfer::wait(), and for room in the queue
+  // While at least one request was under way: from its submission until somebody took its answer, which may be later
+  // than the disk gave it.
+  double busy_seconds = 0;
 };
+DiskTraffic operator+(const DiskTraffic& a, const DiskTraffic& b);
+DiskTraffic operator-(const DiskTraffic& a, const DiskTraffic& b);
 
 class DiskTier {
  public:
@@ -74,13 +79,13 @@ class DiskTier {
 
   // `offset` and the size are multiples of kPageBytes and lie in one reserved place; the memory is page-aligned. Larger
   // requests than a stripe are split. Blocks only while queue_depth requests are in flight. What goes wrong is thrown
-  // by the transfer's wait(): IoError. `unit`: whose bytes they are, for the timeline.
+  // by the transfer's wait(): IoError. `unit`: whose bytes they are, for the timeline and the error.
   [[nodiscard]] Transfer read(std::int64_t offset, std::span<std::byte> into, int unit = -1);
   [[nodiscard]] Transfer write(std::int64_t offset, std::span<const std::byte> from, int unit = -1);
 
   // Memory that transfers use again and again (page-aligned, whole pages): io_uring locks it and looks its pages up
   // once instead of at each request. False where that is not to be had, as with too little lockable memory (`ulimit
-  // -l`); said once, and transfers work all the same.
+  // -l`); said once a process, and transfers work all the same.
   bool register_memory(std::span<std::byte> memory);
   // Before it is unmapped; nothing may be in flight from or to it.
   void forget_memory(std::span<std::byte> memory);

@@ -2,28 +2,51 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <thread>
 
 #include "zero/base/check.h"
 #include "zero/base/clock.h"
 
 namespace zero {
+namespace {
+
+template <typename Combine>
+LinkTraffic combined(const LinkTraffic& a, const LinkTraffic& b, Combine combine) {
+  return {.up_bytes = combine(a.up_bytes, b.up_bytes),
+          .down_bytes = combine(a.down_bytes, b.down_bytes),
+          .busy_seconds = combine(a.busy_seconds, b.busy_seconds),
+          .waited_seconds = combine(a.waited_seconds, b.waited_seconds),
+          .up_busy_seconds = combine(a.up_busy_seconds, b.up_busy_seconds),
+          .up_waited_seconds = combine(a.up_waited_seconds, b.up_waited_seconds)};
+}
+
+}  // namespace
+
+LinkTraffic operator+(const LinkTraffic& a, const LinkTraffic& b) {
+  return combined(a, b, std::plus());
+}
+LinkTraffic operator-(const LinkTraffic& a, const LinkTraffic& b) {
+  return combined(a, b, std::minus());
+}
 
 class Link::Timed final : public Transfer::Pending {
  public:
-  Timed(double done_at, LinkTraffic& traffic, Timeline* timeline, int unit)
-      : done_at_(done_at), traffic_(traffic), timeline_(timeline), unit_(unit) {}
+  Timed(double done_at, bool up, LinkTraffic& traffic, Timeline* timeline, int unit)
+      : done_at_(done_at), up_(up), traffic_(traffic), timeline_(timeline), unit_(unit) {}
   void finish() override {
     const double left = done_at_ - monotonic_seconds();
     if (left <= 0) return;
     const TimedSpan waiting(timeline_, Activity::kWaitLink, unit_);
     std::this_thread::sleep_for(std::chrono::duration<double>(left));
     traffic_.waited_seconds += left;
+    if (up_) traffic_.up_waited_seconds += left;
   }
   bool poll() override { return monotonic_seconds() >= done_at_; }
 
  private:
   double done_at_;
+  bool up_;
   LinkTraffic& traffic_;
   Timeline* timeline_;
   int unit_;
@@ -31,7 +54,7 @@ class Link::Timed final : public Transfer::Pending {
 
 Transfer Link::copy(Activity direction, std::span<std::byte> to, std::span<const std::byte> from, int unit) {
   ZERO_CHECK(to.size() == from.size(), "{} bytes into {}", from.size(), to.size());
-  std::memcpy(to.data(), from.data(), from.size());
+  if (to.data() != from.data()) std::memcpy(to.data(), from.data(), from.size());
   const auto bytes = static_cast<std::int64_t>(from.size());
   const double seconds = static_cast<double>(bytes) / bytes_per_second_;
   const bool up = direction == Activity::kLinkUp;
@@ -40,9 +63,10 @@ Transfer Link::copy(Activity direction, std::span<std::byte> to, std::span<const
   free_at = begin + seconds;
   (up ? traffic_.up_bytes : traffic_.down_bytes) += bytes;
   traffic_.busy_seconds += seconds;
+  if (up) traffic_.up_busy_seconds += seconds;
   if (timeline_ != nullptr)
     timeline_->add({.begin = begin, .end = free_at, .bytes = bytes, .unit = unit, .activity = direction});
-  return Transfer(std::make_unique<Timed>(free_at, traffic_, timeline_, unit));
+  return Transfer(std::make_unique<Timed>(free_at, up, traffic_, timeline_, unit));
 }
 
 }  // namespace zero

@@ -7,8 +7,9 @@
 //   up.wait();                                // sleeps for what is left
 //
 // The bytes are copied at once and only the time passes later: `from` may be used again when up() returns, `to` holds
-// the result when wait() has returned. A timeline gets each transfer from its turn on the link to its end, so that
-// these spans add up to busy_seconds. Local; one thread at a time.
+// the result when wait() has returned. They may be the same memory, whole: then time alone passes. A timeline gets each
+// transfer from its turn on the link to its end, so that these spans add up to busy_seconds. Local; one thread at a
+// time.
 #pragma once
 
 #include <array>
@@ -25,7 +26,14 @@ struct LinkTraffic {
   std::int64_t down_bytes = 0;  // device to host
   double busy_seconds = 0;      // what the transfers took, both ways added
   double waited_seconds = 0;    // what of it nothing hid
+  // The same of the way up alone.
+  double up_busy_seconds = 0;
+  double up_waited_seconds = 0;
+  double down_busy_seconds() const { return busy_seconds - up_busy_seconds; }
+  double down_waited_seconds() const { return waited_seconds - up_waited_seconds; }
 };
+LinkTraffic operator+(const LinkTraffic& a, const LinkTraffic& b);
+LinkTraffic operator-(const LinkTraffic& a, const LinkTraffic& b);
 
 class Link {
  public:

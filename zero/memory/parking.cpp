@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include <fmt/format.h>
+
+#include "zero/base/bytes.h"
 #include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
@@ -26,14 +29,22 @@ std::optional<DiskPlaces> make_places(const ParkingOptions& options, Ledger& led
     throw ConfigError("zero.disk", "[]", "activations are parked on disk, and no folder is named",
                       "name one a disk: zero.disk = [\"/path\"]");
   return std::make_optional<DiskPlaces>(DiskOptions{.paths = options.disk, .checksums = options.checksums}, ledger,
-                                        MemoryTag::kActivation, std::move(seam));
+                                        MemoryTag::kActivation, std::move(seam), options.most_bytes);
 }
 
 }  // namespace
 
+ParkingNeed parking_need(const ParkingOptions& options, std::int64_t count, std::int64_t bytes) {
+  const std::int64_t blocks = std::min(count, static_cast<std::int64_t>(Parking::kBlocks)) * whole_pages(bytes);
+  if (options.tier == Tier::kDisk) return {.host = blocks, .disk = count * whole_pages(bytes)};
+  return {.device = options.link_bytes_per_second > 0 ? blocks : 0, .host = count * bytes};
+}
+
 // What is near on its way from the host is on the device; on its way from the disk, on the host.
 Parking::Parking(ParkingOptions options, Ledger& ledger, DiskSeam seam)
     : ledger_(ledger),
+      most_bytes_(options.most_bytes),
+      expected_bytes_(options.expected_bytes),
       homes_(allocate_host, ledger, MemoryTag::kActivation, Tier::kHost),
       blocks_(BlockCutter(allocate_host), ledger, MemoryTag::kStaging,
               options.tier == Tier::kDisk ? Tier::kHost : Tier::kDevice),
@@ -54,7 +65,7 @@ auto Parking::fatal_if_io_fails(Body body) {
 }
 
 void Parking::open() {
-  if (places_) places_->open();
+  if (places_) places_->open(expected_bytes_);
 }
 
 Parking::Ticket Parking::park(std::span<const std::byte> bytes) {
@@ -70,8 +81,17 @@ Parking::Ticket Parking::park(std::span<const std::byte> bytes) {
   });
 }
 
+void Parking::require_room_on_host(std::int64_t bytes) const {
+  if (most_bytes_ == 0 || bytes_ + bytes <= most_bytes_) return;
+  throw ConfigError("zero.host_memory", format_bytes(most_bytes_),
+                    fmt::format("{} of it hold parked activations, and {} B more ({}) are to be parked",
+                                format_bytes(bytes_), bytes, format_bytes(bytes)),
+                    "allow more; smaller or fewer activations need less");
+}
+
 // The pool keeps what was in use at once and no more, so that another size lets go of memory that nobody needs.
 void Parking::copy_to_host(Parked& parked, std::span<const std::byte> from) {
+  require_room_on_host(parked.bytes);
   parked.home = homes_.acquire(parked.bytes, std::max(peak_bytes_, bytes_ + parked.bytes));
   // The device's memory would be in use until it has crossed: as many are under way as there are blocks.
   const auto earlier = parked_.find(next_ - static_cast<Ticket>(kBlocks));

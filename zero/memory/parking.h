@@ -11,6 +11,9 @@
 // parked before the one it brings, and what still lies in a block is not read at all. Where a link stands between
 // device and host, all of it crosses that, ahead too where it lies on the host; from disk, when it is brought.
 //
+// What is parked is held within `most_bytes`: beyond them park() throws, and parks nothing. parking_need() says what a
+// known number of things takes on each tier, so that budgets can be kept before anything is parked.
+//
 // Invariants: bring() gives the bytes that were parked, or throws. At most kBlocks blocks are held. Blocks are charged
 // as staging, what is parked as activation.
 //
@@ -38,7 +41,17 @@ struct ParkingOptions {
   std::vector<std::string> disk;     // folders, one a disk; for kDisk
   bool checksums = false;            // what returns from disk is verified
   double link_bytes_per_second = 0;  // of a link between device and host; 0: there is none
+  std::int64_t most_bytes = 0;       // that what is parked may take on its tier; 0: no limit
+  std::int64_t expected_bytes = 0;   // that it will take there, where that is known: open() makes room for it on disk
 };
+
+// What parking takes on each tier at most, where `count` things of so many bytes each are parked at once; with blocks.
+struct ParkingNeed {
+  std::int64_t device = 0;
+  std::int64_t host = 0;
+  std::int64_t disk = 0;
+};
+ParkingNeed parking_need(const ParkingOptions& options, std::int64_t count, std::int64_t bytes);
 
 struct ParkingReport {
   std::int64_t bytes = 0;       // parked now
@@ -59,10 +72,11 @@ class Parking {
   Parking(const Parking&) = delete;
   Parking& operator=(const Parking&) = delete;
 
-  // Makes the first file, where the disk is used: ConfigError and IoError as DiskTier's.
+  // Makes the first file, where the disk is used, for expected_bytes: ConfigError and IoError as DiskTier's.
   void open();
 
-  // At least one byte. Throws IoError, also of earlier writes; ConfigError where disk or memory have no room for more.
+  // At least one byte. Throws IoError, also of earlier writes; ConfigError ("zero.host_memory", "zero.disk_memory")
+  // where the disk has no room for more, or most_bytes are taken.
   Ticket park(std::span<const std::byte> bytes);
   // As many bytes as were parked. Throws IoError.
   void bring(Ticket ticket, std::span<std::byte> into);
@@ -85,6 +99,7 @@ class Parking {
   template <typename Body>
   auto fatal_if_io_fails(Body body);
   bool on_disk() const { return places_.has_value(); }
+  void require_room_on_host(std::int64_t bytes) const;
   void copy_to_host(Parked& parked, std::span<const std::byte> from);
   void write(Parked& parked, std::span<const std::byte> from);
   void copy_down(Parked& parked, std::byte* to, std::span<const std::byte> from);
@@ -93,6 +108,8 @@ class Parking {
   void make_room();
 
   Ledger& ledger_;
+  std::int64_t most_bytes_;
+  std::int64_t expected_bytes_;
   BlockPool homes_;
   BlockPool blocks_;
   std::optional<DiskPlaces> places_;  // where the disk is used

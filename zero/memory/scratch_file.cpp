@@ -10,27 +10,10 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
+#include "zero/base/said_once.h"
 
 namespace zero {
 namespace {
-
-ConfigError refusal_of(const std::string& folder, int error) {
-  const auto refusal = [&](std::string_view reason, std::string_view remedy) {
-    return ConfigError("zero.disk", folder, reason, remedy);
-  };
-  switch (error) {
-    case ENOENT:
-      return refusal("no such folder", fmt::format("Make it, or check the spelling; paths are relative to {}.",
-                                                   std::filesystem::current_path().native()));
-    case ENOTDIR:
-      return refusal("is no folder", "Name a folder on the disk, not a file or a device.");
-    case EACCES:
-      return refusal("may not be written to by this user",
-                     fmt::format("chmod u+wx '{}', or name another folder.", folder));
-    default:
-      return refusal(std::strerror(error), "Name another folder.");
-  }
-}
 
 // A file that is gone from the folder before anybody could open it by name: without one from the start where the file
 // system can, else created and removed at once (a kill between the two leaves an empty file).
@@ -56,8 +39,10 @@ void preallocate(const std::string& folder, int fd, std::int64_t bytes, const Fi
   const int result = calls.preallocate(fd, bytes);
   if (result != -EOPNOTSUPP) return check(result);
   check(calls.resize(fd, bytes));
-  ZERO_LOG(warn, "{}: the file system does not preallocate: should the disk become full, it shows when the run writes",
-           folder);
+  if (say_once(fmt::format("{} does not preallocate", folder)))
+    ZERO_LOG(warn,
+             "{}: the file system does not preallocate: should the disk become full, it shows when the run writes",
+             folder);
 }
 
 // Empty, or why the page cache is in between. Some file systems accept O_DIRECT and refuse the requests: one is tried.
@@ -78,7 +63,33 @@ std::string leave_page_cache(int fd, std::int64_t bytes, const std::string& fold
   return "";
 }
 
+std::string meaning_of_relative_paths() {
+  std::error_code gone;
+  const std::string here = std::filesystem::current_path(gone).native();
+  return gone ? "this process's own folder, which paths are relative to, is gone" : "paths are relative to " + here;
+}
+
 }  // namespace
+
+ConfigError refusal_of(const std::string& folder, int error) {
+  const auto refusal = [&](std::string_view reason, std::string_view remedy) {
+    return ConfigError("zero.disk", folder, reason, remedy);
+  };
+  switch (error) {
+    case ENOENT:
+      return refusal("no such folder", fmt::format("Make it, or check the spelling; {}.", meaning_of_relative_paths()));
+    case ENOTDIR:
+      return refusal("is no folder", "Name a folder on the disk, not a file or a device.");
+    case EACCES:
+      return refusal("may not be written to by this user",
+                     fmt::format("chmod u+wx '{}', or name another folder.", folder));
+    case ETIMEDOUT:
+      return refusal("does not answer",
+                     "See whether its disk, or the machine that it is mounted from, hangs; or name another folder.");
+    default:
+      return refusal(std::strerror(error), "Name another folder.");
+  }
+}
 
 void require_room(std::span<const ScratchSize> sizes, const FileCalls& calls) {
   for (const auto& [folder, bytes] : sizes) {
@@ -116,7 +127,8 @@ ScratchFile::ScratchFile(const std::string& folder, std::int64_t bytes, const Fi
   preallocate(folder, fd, bytes, calls);
   const std::string why_not = leave_page_cache(fd, bytes, folder, calls);
   direct_ = why_not.empty();
-  if (!direct_) ZERO_LOG(warn, "{}: no O_DIRECT here ({}): what is parked there may take page cache", folder, why_not);
+  if (!direct_ && say_once(fmt::format("{} has no O_DIRECT", folder)))
+    ZERO_LOG(warn, "{}: no O_DIRECT here ({}): what is parked there may take page cache", folder, why_not);
 }
 
 }  // namespace zero

@@ -43,4 +43,9 @@ class Transfer {
   std::unique_ptr<Pending> pending_;
 };
 
+// Of the seconds that transfers took, those in which nobody waited for them; the rest is exposed.
+constexpr double hidden_seconds(double busy_seconds, double waited_seconds) {
+  return busy_seconds > waited_seconds ? busy_seconds - waited_seconds : 0;
+}
+
 }  // namespace zero

@@ -9,6 +9,7 @@
 
 #include "zero/base/check.h"
 #include "zero/base/log.h"
+#include "zero/base/said_once.h"
 
 namespace zero {
 namespace {
@@ -54,7 +55,7 @@ int UringQueue::open(int depth) {
   open_ = true;
   const int result = calls_.register_files(ring_, files_);
   files_registered_ = result >= 0;
-  if (!files_registered_)
+  if (!files_registered_ && say_once("io_uring registers no files"))
     ZERO_LOG(warn, "io_uring registers no files ({}): each request looks its file up", std::strerror(-result));
   return 0;
 }

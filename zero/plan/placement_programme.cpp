@@ -29,13 +29,15 @@ constexpr std::array<StateColumns, 3> kStates{{
     {&UnitTiers::optimizer, &ElementBytes::optimizer, Amount::kOptimizerHost, Amount::kOptimizerDisk},
 }};
 
-std::vector<UnitClass> classes_of(const StepModel& model) {
+std::vector<UnitClass> classes_of(const StepModel& model, const std::vector<PhaseEnd>& ends) {
   std::vector<UnitClass> classes;
   for (std::size_t i = 0; i < model.units.size(); ++i) {
     const Unit& unit = model.units[i];
     UnitClass own{.trainable = unit.trainable, .bytes = element_bytes(model, unit), .costs = costs_of(model, unit)};
+    for (const PhaseEnd& end : ends) own.ends.push_back(end.units[i]);
     auto known = std::ranges::find_if(classes, [&](const UnitClass& other) {
-      return other.trainable == own.trainable && other.bytes == own.bytes && other.costs == own.costs;
+      return other.trainable == own.trainable && other.bytes == own.bytes && other.costs == own.costs &&
+             other.ends == own.ends;
     });
     if (known == classes.end()) known = classes.insert(known, std::move(own));
     const std::int64_t shard = shard_numel(unit.numel, unit.dtype, model.world);
@@ -59,7 +61,10 @@ TierFractions fractions(const std::vector<double>& x, std::size_t which, const S
 }  // namespace
 
 PlacementProgramme::PlacementProgramme(const StepModel& model)
-    : placement_(model.placement), profile_(model.profile), classes_(classes_of(model)) {
+    : placement_(model.placement),
+      profile_(model.profile),
+      ends_(phase_ends(model)),
+      classes_(classes_of(model, ends_)) {
   placement_.tiers.clear();
   bytes_.total = state_bytes(model.units, model.world, placement_, model.num_moments).total();
   for (const UnitClass& units : classes_) {
@@ -115,13 +120,19 @@ LinearProgramme PlacementProgramme::programme(const TierBudgets& budgets) const 
     for (int apart = 0; apart < 4; ++apart) programme.add_column({.upper = units.trainable ? 1.0 : 0.0});
   }
   add_phase_rows(programme);
+  add_end_rows(programme);
   add_class_rows(programme, /*all_leaves=*/budgets.device <= bytes_.total - bytes_.movable);
   add_budget_rows(programme, budgets);
   return programme;
 }
 
+bool PlacementProgramme::update_goes_on() const {
+  return std::ranges::any_of(ends_, [](const PhaseEnd& end) { return end.phase == StepPhase::kUpdate; });
+}
+
 void PlacementProgramme::add_phase_rows(LinearProgramme& programme) const {
   for (std::size_t phase = 0; phase < kNumStepPhases; ++phase) {
+    if (phase == static_cast<std::size_t>(StepPhase::kUpdate) && update_goes_on()) continue;
     for (std::size_t resource = 0; resource < kNumResources; ++resource) {
       std::vector<LinearProgramme::Term> terms{{static_cast<int>(phase), -1}};
       for (std::size_t which = 0; which < classes_.size(); ++which) {
@@ -133,6 +144,30 @@ void PlacementProgramme::add_phase_rows(LinearProgramme& programme) const {
       const double already = busy_on_device(phase, resource) / time_scale_;
       if (terms.size() > 1 || already > 0) programme.add_row(std::move(terms), {.upper = -already});
     }
+  }
+}
+
+void PlacementProgramme::add_end_rows(LinearProgramme& programme) const {
+  for (std::size_t i = 0; i < ends_.size(); ++i) {
+    const PhaseEnd& end = ends_[i];
+    std::vector<LinearProgramme::Term> terms{{static_cast<int>(end.phase), -1}};
+    const bool update = end.phase == StepPhase::kUpdate;
+    const StepPhase computing = update ? StepPhase::kForward : end.phase;
+    if (update) terms.push_back({static_cast<int>(StepPhase::kForward), -1});  // which is what it goes beyond
+    double already =
+        end.apart * busy_on_device(static_cast<std::size_t>(computing), static_cast<std::size_t>(Resource::kCompute));
+    const std::size_t num_phases = terms.size();
+    for (std::size_t which = 0; which < classes_.size(); ++which) {
+      const UnitClass& units = classes_[which];
+      if (!units.ends[i]) continue;
+      already += cost_at_end(units.costs, Amount::kUpdated, end) * units.numel;
+      for (int amount = 0; amount < kClassColumns; ++amount) {
+        const double seconds = cost_at_end(units.costs, static_cast<Amount>(amount), end) * units.numel;
+        if (seconds != 0) terms.push_back({column_of(which, static_cast<Amount>(amount)), seconds / time_scale_});
+      }
+    }
+    if (terms.size() > num_phases || (update && already > 0))
+      programme.add_row(std::move(terms), {.upper = -already / time_scale_});
   }
 }
 

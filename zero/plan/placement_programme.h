@@ -2,14 +2,16 @@
 //
 // Variables: for each class of units and each state the fractions on host and on disk (the rest is on the device); the
 // fractions whose gradient or parameter lies above or below their update; and the seconds of each phase. Minimised:
-// the seconds of all phases. Constraints: a phase takes at least as long as each resource is busy in it, fractions sum
-// to one, and the bytes on each tier stay within its budget.
+// the seconds of all phases. Constraints: a phase takes at least as long as each resource is busy in it, and as what
+// comes at its ends and the computation that does not overlap with that; fractions sum to one, and the bytes on each
+// tier stay within its budget.
 //
 //   PlacementProgramme programme(model);
 //   programme.solve(budgets)->seconds
 //
-// A class is all units whose elements cost the same. Everything is linear in elements, so that their best fractions are
-// alike whatever their sizes, and 10,000 units make a programme as small as 10 do. Values only; Local.
+// A class is all units whose elements cost the same, at the same ends. Everything is linear in elements, so that their
+// best fractions are alike whatever their sizes, and 10,000 units make a programme as small as 10 do. Values only;
+// Local.
 #pragma once
 
 #include <optional>
@@ -26,6 +28,7 @@ struct UnitClass {
   bool trainable = true;
   ElementBytes bytes;
   StepCosts costs{};
+  std::vector<bool> ends;  // by end of a phase: whether these units' transfers lie there
   // Elements of one state that this rank may move, over all units.
   double numel = 0;
 };
@@ -59,12 +62,15 @@ class PlacementProgramme {
 
  private:
   void add_phase_rows(LinearProgramme& programme) const;
+  void add_end_rows(LinearProgramme& programme) const;
+  bool update_goes_on() const;  // into the forward pass
   void add_class_rows(LinearProgramme& programme, bool all_leaves) const;
   void add_budget_rows(LinearProgramme& programme, const TierBudgets& budgets) const;
   double busy_on_device(std::size_t phase, std::size_t resource) const;
 
   Placement placement_;
   StepProfile profile_;
+  std::vector<PhaseEnd> ends_;
   std::vector<UnitClass> classes_;
   MovableBytes bytes_;
   double time_scale_ = 1;

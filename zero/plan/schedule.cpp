@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
-#include "zero/base/check.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/residency.h"
 
@@ -147,138 +144,78 @@ std::vector<int> completion_order(const Trace& trace, const std::vector<Unit>& u
 }
 
 // A unit whose parameters lie off the device begins to come when the unit before it has been gathered: while that one
-// computes.
-void fetch_ahead(Schedule& schedule, const std::vector<Unit>& units, int world) {
+// computes. Where none was before it, and under the strict budget, it comes for its gather alone.
+void add_fetches(Schedule& schedule, const std::vector<Unit>& units, int world) {
   Station* before = nullptr;
   for (Station& station : schedule.stations) {
-    const std::vector<Move> moves = station.moves;
-    for (const Move& move : moves) {
+    for (std::size_t at = 0; at < station.moves.size(); ++at) {
+      const Move move = station.moves[at];
       if (move.kind != MoveKind::kGather) continue;
-      const bool away = comes_from_below(schedule.placement, units[static_cast<std::size_t>(move.unit)], world);
-      if (away && before != nullptr && before != &station) before->moves.push_back({MoveKind::kFetch, move.unit});
+      if (comes_from_below(schedule.placement, units[static_cast<std::size_t>(move.unit)], world)) {
+        const Move fetch{MoveKind::kFetch, move.unit};
+        if (before != nullptr && before != &station && !schedule.budget.strict()) {
+          before->moves.push_back(fetch);
+        } else {
+          station.moves.insert(station.moves.begin() + static_cast<std::ptrdiff_t>(at++), fetch);
+        }
+      }
       before = &station;
     }
   }
 }
 
-std::vector<Move> step_moves(const Placement& placement, const std::vector<Unit>& units) {
-  std::vector<Move> moves;
-  // In the order of the next forward, so that what it needs first is ready first.
+// As the recorded step touched them first: the next forward wants them so. Units that it never touched come last.
+std::vector<int> touch_order(const Trace& trace, const std::vector<Unit>& units) {
+  std::vector<int> order;
+  for (const Event& event : trace.events) {
+    if (event.kind == EventKind::kTouch && !contains(order, event.unit)) order.push_back(event.unit);
+  }
   for (const Unit& unit : units) {
-    if (!unit.trainable) continue;
-    if (!placement.optimizer_sharded) moves.push_back({MoveKind::kGatherGradient, unit.index});
-    moves.push_back({MoveKind::kUpdate, unit.index});
-    if (placement.optimizer_sharded && !placement.parameter_sharded) moves.push_back({MoveKind::kGather, unit.index});
+    if (!contains(order, unit.index)) order.push_back(unit.index);
+  }
+  return order;
+}
+
+// In the order of the next forward, so that what it needs first is ready first.
+std::vector<Move> step_moves(const Trace& trace, const Placement& placement, const std::vector<Unit>& units) {
+  std::vector<Move> moves;
+  for (const int unit : touch_order(trace, units)) {
+    if (!units[static_cast<std::size_t>(unit)].trainable) continue;
+    if (!placement.optimizer_sharded) moves.push_back({MoveKind::kGatherGradient, unit});
+    moves.push_back({MoveKind::kUpdate, unit});
+    if (placement.optimizer_sharded && !placement.parameter_sharded) moves.push_back({MoveKind::kGather, unit});
   }
   return moves;
 }
 
 }  // namespace
 
+std::vector<Move> reduce_moves(const Placement& placement, const Unit& unit, int world) {
+  std::vector<Move> moves{{MoveKind::kReduce, unit.index}};
+  if (!tiers_of(placement, unit, world).gradient.on_device()) moves.push_back({MoveKind::kSpill, unit.index});
+  return moves;
+}
+
 Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int world, const Placement& placement,
                         GatherBudget budget) {
   Schedule schedule{.placement = placement, .budget = budget};
   schedule.reduce_order = trace.events.empty() ? reversed_order(units) : completion_order(trace, units);
-  schedule.step = step_moves(placement, units);
+  schedule.step = step_moves(trace, placement, units);
   int finished_backwards = 0;
   for (const Event& event : trace.events) {
     schedule.stations.push_back({event, {}});
     if (event.kind == EventKind::kEndBackward) ++finished_backwards;
     const bool last = finished_backwards >= placement.accumulate - 1;
     if (event.kind == EventKind::kGradient && (placement.reduce_each || last))
-      schedule.stations.back().moves.push_back({MoveKind::kReduce, event.unit});
+      schedule.stations.back().moves = reduce_moves(placement, units[static_cast<std::size_t>(event.unit)], world);
   }
   if (placement.parameter_sharded) GatherPlanner(schedule, units, world).run();
-  if (!budget.strict()) fetch_ahead(schedule, units, world);
+  add_fetches(schedule, units, world);
   return schedule;
-}
-
-ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world) {
-  ScheduleCost cost;
-  Residency resident(units, world);
-  const auto issue = [&](const Move& move, bool keeps) {
-    const std::int64_t block =
-        resident.bytes_of(move.unit) / world;  // parameters and gradients cross in the unit's type
-    switch (move.kind) {
-      case MoveKind::kGather:
-        cost.sent_bytes += (world - 1) * block;
-        ++cost.num_gathers;
-        if (keeps) resident.add(move.unit);
-        cost.gathered_peak_bytes = std::max(cost.gathered_peak_bytes, resident.bytes());
-        break;
-      case MoveKind::kGatherGradient:
-        cost.sent_bytes += (world - 1) * block;
-        break;
-      case MoveKind::kReduce:
-        cost.sent_bytes += (world - 1) * block;
-        ++cost.num_reduces;
-        break;
-      case MoveKind::kRelease:
-        resident.remove(move.unit);
-        break;
-      case MoveKind::kUpdate:
-        break;
-      case MoveKind::kFetch:
-        ++cost.num_fetches;
-        break;
-    }
-  };
-  for (const Station& station : schedule.stations) {
-    for (const Move& move : station.moves) issue(move, true);
-    const Event& event = station.event;
-    if (schedule.placement.parameter_sharded && event.kind == EventKind::kTouch) {
-      ZERO_CHECK(resident.holds(event.unit), "unit {} is touched but not gathered", event.unit);
-      for (int unit : event.pinned) ZERO_CHECK(resident.holds(unit), "unit {} is in use but was released", unit);
-      if (!schedule.budget.strict() && resident.bytes() <= schedule.budget.capacity_bytes) continue;
-      for (int unit : resident.units()) {
-        ZERO_CHECK(unit == event.unit || contains(event.pinned, unit), "unit {} is held beyond the budget", unit);
-      }
-    }
-  }
-  for (const Move& move : schedule.step) issue(move, false);
-  return cost;
 }
 
 std::int64_t gathered_bytes(const Unit& unit, int world) {
   return padded_numel(unit, world) * static_cast<std::int64_t>(size_of(unit.dtype));
-}
-
-std::string describe(const Move& move, const std::vector<Unit>& units) {
-  const std::string& name = units.at(static_cast<std::size_t>(move.unit)).name;
-  switch (move.kind) {
-    case MoveKind::kFetch:
-      return "fetch " + name;
-    case MoveKind::kGather:
-      return "gather " + name;
-    case MoveKind::kGatherGradient:
-      return "gather gradient of " + name;
-    case MoveKind::kRelease:
-      return "release " + name;
-    case MoveKind::kReduce:
-      return "reduce " + name;
-    case MoveKind::kUpdate:
-      return "update " + name;
-  }
-  return "";
-}
-
-std::string print_schedule(const Schedule& schedule, const std::vector<Unit>& units) {
-  std::string text;
-  const auto line = [&](const std::string& event, const std::vector<Move>& moves) {
-    std::vector<std::string> words;
-    for (const Move& move : moves) words.push_back(describe(move, units));
-    text += fmt::format("{:<32}{}{}\n", event, words.empty() ? "" : "| ", fmt::join(words, ", "));
-  };
-  for (const Station& station : schedule.stations) {
-    if (station.event.kind == EventKind::kStep) {
-      auto moves = station.moves;
-      moves.insert(moves.end(), schedule.step.begin(), schedule.step.end());
-      line("step", moves);
-    } else {
-      line(describe(station.event, units), station.moves);
-    }
-  }
-  return text;
 }
 
 }  // namespace zero

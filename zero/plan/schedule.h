@@ -6,9 +6,11 @@
 //
 // A station is an event of the trace and the moves to issue when it occurs, in order, before the event is served.
 // Release follows Belady's rule: the unit whose next use is farthest goes first. What is in use stays, even where that
-// exceeds the budget. Nobody but build_schedule decides anything from a stage.
+// exceeds the budget. What lies on a lower tier has moves of its own: a fetch for each gather of such a shard, a spill
+// after each reduction of such a gradient. Nobody but build_schedule decides anything from a stage.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -26,7 +28,8 @@ enum class MoveKind : std::uint8_t {
   kGatherGradient,  // the whole reduced gradient: what an all-reduce does after its reduce-scatter
   kRelease,         // the gathered range is given back
   kReduce,          // the sum over ranks of the unit's gradient, each rank its shard
-  kUpdate           // the optimizer over what this rank holds of `unit`
+  kSpill,           // that sum goes to its lower tier as soon as it is complete: always of the reduction just before
+  kUpdate           // the optimizer over what this rank holds of `unit`, from and to where that lies
 };
 
 struct Move {
@@ -52,12 +55,26 @@ struct Schedule {
   GatherBudget budget;
   std::vector<Station> stations;  // empty: no trace yet; gather on demand, release the least recently used
   std::vector<int> reduce_order;  // units in the order in which their gradients are reduced, the same on every rank
-  std::vector<Move> step;         // issued by step(), after the global norm is known
+  // Issued by step(), after the global norm is known; in the order in which the trace's forward first touches the
+  // units.
+  std::vector<Move> step;
 };
 
-// An empty trace gives the schedule of the first step: on demand, gradients reduced in reversed unit order.
+// An empty trace gives the schedule of the first step: on demand, gradients reduced in reversed unit order,
+// updates in unit order.
 Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int world, const Placement& placement,
                         GatherBudget budget);
+
+// The moves that sum the gradient of `unit` over ranks: a reduction, and a spill where not all of this rank's shard
+// lies on the device.
+std::vector<Move> reduce_moves(const Placement& placement, const Unit& unit, int world);
+
+// Bytes of a rank's states that leave a tier, and that come to it.
+struct TierTraffic {
+  std::int64_t read_bytes = 0;
+  std::int64_t written_bytes = 0;
+  bool operator==(const TierTraffic&) const = default;
+};
 
 // What a rank does when it replays the schedule, without doing it.
 struct ScheduleCost {
@@ -66,14 +83,21 @@ struct ScheduleCost {
   std::int64_t num_gathers = 0;
   std::int64_t num_reduces = 0;
   std::int64_t num_fetches = 0;
+  std::int64_t num_spills = 0;
+  // By tier, of host and disk; on disk in whole pages, as it is read and written. Every trainable unit counts as
+  // updated. Without a link, parameters that an update hands to the gather after it are not fetched again: what a run
+  // reads is then that much less.
+  std::array<TierTraffic, kNumTiers> tiers{};
+  const TierTraffic& of(Tier tier) const { return tiers[static_cast<std::size_t>(tier)]; }
 };
 // Throws InternalError when the schedule would read a unit that is not gathered, release one twice, or exceed its
-// budget: the test that replays schedules for 1,024 ranks relies on it.
-ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world);
+// budget: the test that replays schedules for 1,024 ranks relies on it. `num_moments`: of the update rule.
+ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world, int num_moments = 2);
 
 // One line an event: "touch transformer.h.3 | release transformer.h.1, gather transformer.h.4".
 std::string print_schedule(const Schedule& schedule, const std::vector<Unit>& units);
-std::string describe(const Move& move, const std::vector<Unit>& units);
+// "spill transformer.h.3 to host"; an update says where it runs, and which states come from elsewhere.
+std::string describe(const Move& move, const std::vector<Unit>& units, const Placement& placement);
 
 // Bytes of a unit's gathered range.
 std::int64_t gathered_bytes(const Unit& unit, int world);

@@ -1,6 +1,7 @@
 #include "zero/plan/step_costs.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "zero/base/check.h"
 
@@ -92,7 +93,93 @@ void add_arithmetic(CostSheet& sheet, const TierRates& rates) {
   }
 }
 
+constexpr std::size_t kMostEnds = 4;  // of a phase
+
+// Where the units lie in a phase, each place once, the one that overlaps with least first.
+std::vector<double> places_of(const StepModel& model, const std::vector<double>& at, bool first_is_least) {
+  std::vector<double> places;
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    if (first_is_least || model.units[i].trainable) places.push_back(at[i]);
+  }
+  std::ranges::sort(places);
+  if (!first_is_least) std::ranges::reverse(places);
+  places.erase(std::ranges::unique(places).begin(), places.end());
+  // The nearer to the end, the less there is to overlap with: those count most.
+  if (places.size() > kMostEnds) places.resize(kMostEnds);
+  return places;
+}
+
+void add_ends(std::vector<PhaseEnd>& ends, const StepModel& model, StepPhase phase, const std::vector<double>& at) {
+  const bool forward = phase == StepPhase::kForward;
+  for (const double place : places_of(model, at, forward)) {
+    PhaseEnd end{.phase = phase, .apart = forward ? 1 - place : place, .units = std::vector<bool>(at.size())};
+    for (std::size_t i = 0; i < at.size(); ++i) end.units[i] = forward ? at[i] <= place : at[i] >= place;
+    for (const Resource resource : {forward ? Resource::kLinkUp : Resource::kLinkDown, Resource::kDisk}) {
+      end.resource = resource;
+      ends.push_back(end);
+    }
+  }
+}
+
+// Parameters that are sharded are updated while the next forward pass computes.
+void add_update_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
+  constexpr std::array kTransfers{Resource::kLinkUp, Resource::kLinkDown, Resource::kDisk};
+  const std::vector<bool> all(model.units.size(), true);
+  const auto add = [&](Resource resource, double apart, const std::vector<bool>& units) {
+    ends.push_back({.phase = StepPhase::kUpdate, .resource = resource, .apart = apart, .units = units});
+  };
+  add(Resource::kCompute, 1, all);
+  add(Resource::kUpdate, model.rates.device_update_numel > 0 ? 0 : 1, all);
+  for (const Resource resource : kTransfers) add(resource, 0, all);
+  const std::vector<double>& at = model.profile.used_at;
+  if (at.empty()) return;
+  std::vector<double> places = places_of(model, at, /*first_is_least=*/true);
+  // Where the update takes longer than the pass, the last unit to be used is what everything waits for.
+  if (const double last = std::ranges::max(at); last > places.back()) places.push_back(last);
+  for (const double place : places) {
+    std::vector<bool> units(at.size());
+    for (std::size_t i = 0; i < at.size(); ++i) units[i] = at[i] <= place;
+    // It is the first of several passes that waits.
+    for (const Resource resource : kTransfers) add(resource, 1 - place / model.placement.accumulate, units);
+  }
+}
+
 }  // namespace
+
+std::vector<PhaseEnd> phase_ends(const StepModel& model) {
+  const StepProfile& profile = model.profile;
+  std::vector<PhaseEnd> ends;
+  for (const auto& [phase, at] :
+       {std::pair{StepPhase::kForward, &profile.used_at}, std::pair{StepPhase::kBackward, &profile.gradient_at}}) {
+    ZERO_CHECK(at->empty() || at->size() == model.units.size(), "a profile of {} units for {}", at->size(),
+               model.units.size());
+    add_ends(ends, model, phase, *at);
+  }
+  if (model.placement.parameter_sharded) add_update_ends(ends, model);
+  return ends;
+}
+
+double cost_at_end(const StepCosts& costs, Amount amount, const PhaseEnd& end) {
+  const auto in = [&](StepPhase phase) {
+    return costs[index_of(amount)][static_cast<std::size_t>(phase)][static_cast<std::size_t>(end.resource)];
+  };
+  switch (end.phase) {
+    case StepPhase::kForward:
+      return amount == Amount::kParameterHost || amount == Amount::kParameterDisk ? in(end.phase) : 0;
+    case StepPhase::kBackward:
+      return amount == Amount::kGradientHost || amount == Amount::kGradientDisk ? in(end.phase) : 0;
+    case StepPhase::kUpdate:
+      return in(StepPhase::kUpdate) + in(StepPhase::kForward);
+  }
+  return 0;
+}
+
+double seconds_at_end(const StepCosts& costs, const Amounts& amounts, const PhaseEnd& end) {
+  double seconds = 0;
+  for (std::size_t amount = 0; amount < amounts.size(); ++amount)
+    seconds += cost_at_end(costs, static_cast<Amount>(amount), end) * amounts[amount];
+  return seconds;
+}
 
 ElementBytes element_bytes(const StepModel& model, const Unit& unit) {
   const auto size = static_cast<std::int64_t>(size_of(unit.dtype));

@@ -51,6 +51,21 @@ struct ElementBytes {
 ElementBytes element_bytes(const StepModel& model, const Unit& unit);
 
 StepCosts costs_of(const StepModel& model, const Unit& unit);
+
+// An end of a phase's computation, and the units whose transfers lie there: parameters that must come before a forward
+// pass goes on, gradients that leave after a backward pass is nearly over, and of an update that goes on into the
+// forward pass what must be done before that goes on. With many units some ends stand for all.
+struct PhaseEnd {
+  StepPhase phase = StepPhase::kForward;
+  Resource resource = Resource::kDisk;
+  double apart = 0;         // see EndTransfers
+  std::vector<bool> units;  // by unit
+};
+std::vector<PhaseEnd> phase_ends(const StepModel& model);
+// Seconds an element that count at the end.
+double cost_at_end(const StepCosts& costs, Amount amount, const PhaseEnd& end);
+double seconds_at_end(const StepCosts& costs, const Amounts& amounts, const PhaseEnd& end);
+
 Amounts amounts_of(const StepModel& model, const Unit& unit, const UnitTiers& tiers);
 
 }  // namespace zero

@@ -13,6 +13,27 @@ const std::array<double, kNumResources>& of(const BusySeconds& busy, StepPhase p
   return busy[static_cast<std::size_t>(phase)];
 }
 
+bool goes_on(const PredictedStep& step, StepPhase phase) {
+  return phase == StepPhase::kUpdate &&
+         std::ranges::any_of(step.ends, [](const EndTransfers& end) { return end.phase == StepPhase::kUpdate; });
+}
+
+// Seconds of each resource, and of the computation that does not overlap with it. Of an update that goes on into the
+// forward pass: of both.
+std::array<double, kNumResources> with_ends(const PredictedStep& step, StepPhase phase) {
+  const bool both = goes_on(step, phase);
+  std::array<double, kNumResources> seconds{};
+  if (!both) seconds = of(step.busy, phase);
+  const double compute =
+      of(step.busy, both ? StepPhase::kForward : phase)[static_cast<std::size_t>(Resource::kCompute)];
+  for (const EndTransfers& end : step.ends) {
+    if (end.phase != phase || end.seconds <= 0) continue;
+    double& longest = seconds[static_cast<std::size_t>(end.resource)];
+    longest = std::max(longest, end.apart * compute + end.seconds);
+  }
+  return seconds;
+}
+
 Resource largest(const std::array<double, kNumResources>& seconds) {
   return static_cast<Resource>(std::max_element(seconds.begin(), seconds.end()) - seconds.begin());
 }
@@ -30,11 +51,12 @@ std::string_view name_of(StepPhase phase) {
 }
 
 double PredictedStep::seconds(StepPhase phase) const {
-  return std::ranges::max(of(busy, phase));
+  const double longest = std::ranges::max(with_ends(*this, phase));
+  return goes_on(*this, phase) ? std::max(longest - seconds(StepPhase::kForward), 0.0) : longest;
 }
 
 Resource PredictedStep::bound(StepPhase phase) const {
-  return largest(of(busy, phase));
+  return largest(with_ends(*this, phase));
 }
 
 double PredictedStep::total() const {
@@ -45,7 +67,13 @@ double PredictedStep::total() const {
 
 Resource PredictedStep::bound() const {
   std::array<double, kNumResources> share{};
-  for (const StepPhase phase : kAllStepPhases) share[static_cast<std::size_t>(bound(phase))] += seconds(phase);
+  for (const StepPhase phase : kAllStepPhases) {
+    const auto busiest = static_cast<std::size_t>(bound(phase));
+    const double longest = seconds(phase);
+    const double own = goes_on(*this, phase) ? longest : std::min(longest, of(busy, phase)[busiest]);
+    share[busiest] += own;
+    share[static_cast<std::size_t>(Resource::kCompute)] += longest - own;
+  }
   return largest(share);
 }
 
@@ -70,9 +98,14 @@ PredictedStep predict(const StepModel& model, const std::vector<UnitTiers>& tier
   const auto compute = static_cast<std::size_t>(Resource::kCompute);
   step.busy[static_cast<std::size_t>(StepPhase::kForward)][compute] = model.profile.forward_seconds;
   step.busy[static_cast<std::size_t>(StepPhase::kBackward)][compute] = model.profile.backward_seconds;
+  const std::vector<PhaseEnd> ends = phase_ends(model);
+  for (const PhaseEnd& end : ends) step.ends.push_back({end.phase, end.resource, end.apart, 0});
   for (std::size_t i = 0; i < tiers.size(); ++i) {
     const StepCosts costs = costs_of(model, model.units[i]);
     const Amounts amounts = amounts_of(model, model.units[i], tiers[i]);
+    for (std::size_t end = 0; end < ends.size(); ++end) {
+      if (ends[end].units[i]) step.ends[end].seconds += seconds_at_end(costs, amounts, ends[end]);
+    }
     for (std::size_t amount = 0; amount < amounts.size(); ++amount) {
       for (std::size_t phase = 0; phase < kNumStepPhases; ++phase) {
         for (std::size_t resource = 0; resource < kNumResources; ++resource)

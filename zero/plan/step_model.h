@@ -1,12 +1,19 @@
 // StepModel: what a step costs in seconds, phase by phase, when states lie on several tiers.
 //
-// Within a phase everything overlaps: it takes as long as its busiest resource. Phases follow each other.
+// Within a phase everything overlaps: it takes as long as its busiest resource. Phases follow each other. But for the
+// ends: nothing computes before the first unit's parameters are there, or after the last unit's gradient is. Where the
+// profile says when a pass uses its units, a phase takes at least what comes so late, or is needed so early, and the
+// computation that it cannot be hidden behind.
 //
 //   forward   compute; parameters off the device are fetched for each gather (link up; from disk: disk read, link up)
 //   backward  the same, and gradients off the device are spilled after each reduction (link down; to disk: disk write);
 //             the second and later ones bring the sum so far first
 //   update    the arithmetic, on the host for moments on host or disk; reading and writing what lies on disk; and over
 //             the link the gradients and parameters that do not lie where their update runs
+//
+// Where parameters are sharded, units are updated in the order of the next forward pass, which begins as soon as its
+// first unit is: the two phases together take as long as what is busiest in both, and the update is what they take
+// beyond the forward pass alone. Arithmetic on the cores that compute the passes overlaps with none of them.
 //
 //   StepModel model{units, world, placement, num_moments, rates, profile};
 //   PredictedStep step = predict(model, tiers);       // seconds by phase, and the resource that bounds each
@@ -52,6 +59,9 @@ struct StepProfile {
   double backward_seconds = 0;
   // How often each unit's parameters are gathered in a step, by unit; empty: once each micro-batch.
   std::vector<int> forward_gathers, backward_gathers;
+  // By unit: the share of its pass's computation that lies before its first use in a forward pass, and before its
+  // gradient is complete in a backward pass. Empty: not known.
+  std::vector<double> used_at, gradient_at;
 };
 
 struct StepModel {
@@ -66,12 +76,25 @@ struct StepModel {
 // Seconds that each resource is busy in each phase.
 using BusySeconds = std::array<std::array<double, kNumResources>, kNumStepPhases>;
 
+// What one resource does that overlaps with no more than the rest of the phase's computation. Of the phase kUpdate:
+// what it does in an update that goes on into the forward pass, and there, beside that pass's computation.
+struct EndTransfers {
+  StepPhase phase = StepPhase::kForward;
+  Resource resource = Resource::kDisk;
+  double apart = 0;    // the share of the phase's computation that is before or after all of it
+  double seconds = 0;  // that it takes
+};
+
 struct PredictedStep {
   BusySeconds busy{};
-  double seconds(StepPhase phase) const;  // of the busiest resource
-  Resource bound(StepPhase phase) const;  // that resource
+  std::vector<EndTransfers> ends;
+  // Of the busiest resource, and of what cannot overlap with it. Update: beyond the forward pass, if it goes on there.
+  double seconds(StepPhase phase) const;
+  Resource bound(StepPhase phase) const;  // the resource that this comes from
   double total() const;
-  Resource bound() const;  // the resource with the largest share of the total, where it bounds its phase
+  // The resource with the largest share of the total: of a phase that it bounds what it is busy. The rest of such a
+  // phase, in which it waits for computation or is waited for, is the computation's.
+  Resource bound() const;
 };
 
 struct Schedule;

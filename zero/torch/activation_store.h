@@ -12,7 +12,8 @@
 // elsewhere or are not strided. A write into such a one between the passes is a ConfigError in backward.
 //
 // Errors of the disk (IoError) come out of the forward or the backward pass, and end the run. The ledger is the store's
-// own: report() says what is held where. Local; passes of one model go through a store one after the other, on whatever
+// own: report() says what is held where; ParkingOptions::most_bytes is its budget, and those given to attach() are of
+// states alone. Local; passes of one model go through a store one after the other, on whatever
 // threads autograd uses. What is still parked when the store goes keeps what it needs alive.
 #pragma once
 

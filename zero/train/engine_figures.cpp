@@ -8,8 +8,6 @@ void add_figures(const EngineReport& engine, RankReport& rank) {
   rank.host_memory = engine.host_memory;
   rank.peak_host_memory = engine.peak_host_memory;
   rank.disk_memory = engine.disk_memory;
-  rank.disk_per_step = engine.disk_per_step;
-  rank.link_per_step = engine.link_per_step;
   rank.peak_memory_total = engine.peak_memory_bytes;
   rank.sent_bytes_per_step = engine.sent_bytes_per_step;
   rank.received_bytes_per_step = engine.received_bytes_per_step;

@@ -1,17 +1,28 @@
 #include "zero/train/measured_steps.h"
 
-#include <algorithm>
+#include <cmath>
 
 #include "zero/train/report.h"
 
 namespace zero {
 
 void MeasuredSteps::add(const StepMetrics& metrics, double exposed) {
+  const std::size_t num_before = total_.size();
   forward_.push_back(metrics.forward);
   backward_.push_back(metrics.backward);
   update_.push_back(metrics.phases.update);
   exposed_.push_back(exposed);
   total_.push_back(metrics.seconds);
+  const StepTransfers transfers = metrics.transfers.value_or(StepTransfers{});
+  if (num_before < kWarmupSteps + kMostTransfers) {
+    transfers_.push_back(transfers);
+  } else {
+    transfers_[kWarmupSteps + (num_before - kWarmupSteps) % kMostTransfers] = transfers;
+  }
+}
+
+bool MeasuredSteps::past_warmup() const {
+  return total_.size() > kWarmupSteps;
 }
 
 MeasuredStep MeasuredSteps::median() const {
@@ -22,17 +33,25 @@ MeasuredStep MeasuredSteps::median() const {
           .total = median_step_seconds(total_)};
 }
 
-PredictedStep prediction(PredictedStep transfers, const MeasuredStep& measured) {
-  const auto busy = [&](StepPhase phase, Resource resource) -> double& {
-    return transfers.busy[static_cast<std::size_t>(phase)][static_cast<std::size_t>(resource)];
+StepTransfers MeasuredSteps::transfers() const {
+  const auto seconds = [this](auto part, auto number) {
+    std::vector<double> values;
+    for (const StepTransfers& step : transfers_) values.push_back(static_cast<double>(step.*part.*number));
+    return median_step_seconds(values);
   };
-  const double update = busy(StepPhase::kUpdate, Resource::kUpdate);
-  const double computed = std::max(measured.total - measured.exposed - update, 0.0);
-  const double passes = measured.forward + measured.backward;
-  if (passes <= 0) return transfers;
-  busy(StepPhase::kForward, Resource::kCompute) = computed * measured.forward / passes;
-  busy(StepPhase::kBackward, Resource::kCompute) = computed * measured.backward / passes;
-  return transfers;
+  const auto bytes = [&](auto part, auto number) { return std::llround(seconds(part, number)); };
+  constexpr auto kDisk = &StepTransfers::disk;
+  constexpr auto kLink = &StepTransfers::link;
+  return {.disk = {.read_bytes = bytes(kDisk, &DiskTraffic::read_bytes),
+                   .written_bytes = bytes(kDisk, &DiskTraffic::written_bytes),
+                   .waited_seconds = seconds(kDisk, &DiskTraffic::waited_seconds),
+                   .busy_seconds = seconds(kDisk, &DiskTraffic::busy_seconds)},
+          .link = {.up_bytes = bytes(kLink, &LinkTraffic::up_bytes),
+                   .down_bytes = bytes(kLink, &LinkTraffic::down_bytes),
+                   .busy_seconds = seconds(kLink, &LinkTraffic::busy_seconds),
+                   .waited_seconds = seconds(kLink, &LinkTraffic::waited_seconds),
+                   .up_busy_seconds = seconds(kLink, &LinkTraffic::up_busy_seconds),
+                   .up_waited_seconds = seconds(kLink, &LinkTraffic::up_waited_seconds)}};
 }
 
 }  // namespace zero

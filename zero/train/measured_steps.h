@@ -1,16 +1,16 @@
-// MeasuredSteps: where the seconds of a rank's steps went, and what a step should take by the model.
+// MeasuredSteps: where the seconds of a rank's steps went, and what crossed between its tiers.
 //
 //   MeasuredSteps steps;
 //   steps.add(metrics, waited_for_transfers);        // after each
 //   const MeasuredStep typical = steps.median();
-//   prediction(engine.report().transfers, typical)   // what the step model says, with this computation
+//   steps.transfers().disk.read_bytes                // of a step
 //
-// Local; values only.
+// Of the steps after the warm-up, or of all where there are no more. Local; values only.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
-#include "zero/plan/step_model.h"
 #include "zero/train/metrics_log.h"
 
 namespace zero {
@@ -27,16 +27,18 @@ struct MeasuredStep {
 
 class MeasuredSteps {
  public:
+  static constexpr std::size_t kMostTransfers = 1000;
+
   void add(const StepMetrics& metrics, double exposed);
-  // Each number's own median, after the warm-up.
+  bool past_warmup() const;
+  // Each number's own median.
   MeasuredStep median() const;
+  // The same, of the last kMostTransfers steps; a step without any counts as 0.
+  StepTransfers transfers() const;
 
  private:
   std::vector<double> forward_, backward_, update_, exposed_, total_;
+  std::vector<StepTransfers> transfers_;  // the warm-up first, then a ring
 };
-
-// `transfers` without computation, completed with what the step computed: what is left of its time without exposed
-// transfers and the update's arithmetic, shared out over forward and backward as they were measured.
-PredictedStep prediction(PredictedStep transfers, const MeasuredStep& measured);
 
 }  // namespace zero

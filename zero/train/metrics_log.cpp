@@ -20,6 +20,20 @@ std::string number(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "null";
 }
 
+std::string transfers_json(const StepTransfers& transfers) {
+  const auto& [disk, link] = transfers;
+  std::string json =
+      fmt::format(R"("transfers": {{"disk": {{"read_bytes": {}, "written_bytes": {}, "exposed_seconds": {}}})",
+                  disk.read_bytes, disk.written_bytes, number(disk.waited_seconds));
+  if (link.busy_seconds > 0) {
+    json += fmt::format(R"(, "link_up": {{"bytes": {}, "exposed_seconds": {}}})", link.up_bytes,
+                        number(link.up_waited_seconds));
+    json += fmt::format(R"(, "link_down": {{"bytes": {}, "exposed_seconds": {}}})", link.down_bytes,
+                        number(link.down_waited_seconds()));
+  }
+  return json + '}';
+}
+
 std::uintmax_t size_of_file(const std::filesystem::path& path) {
   std::error_code error;
   const std::uintmax_t bytes = std::filesystem::file_size(path, error);
@@ -44,7 +58,8 @@ std::string to_json_line(const StepMetrics& m) {
                  number(m.seconds), number(m.forward), number(m.backward), number(m.phases.reduce),
                  number(m.phases.gather), number(m.phases.update), number(m.phases.wait));
   for (const MemoryTag tag : kAllMemoryTags) fmt::format_to(out, R"("{}": {}, )", name_of(tag), m.memory[tag]);
-  fmt::format_to(out, R"("total": {}}}, "sent_bytes": {}}})", m.memory.total(), m.sent_bytes);
+  fmt::format_to(out, R"("total": {}}}, "sent_bytes": {}{}}})", m.memory.total(), m.sent_bytes,
+                 m.transfers ? ", " + transfers_json(*m.transfers) : "");
   return fmt::to_string(line);
 }
 

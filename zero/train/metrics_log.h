@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "zero/base/file.h"
 #include "zero/engine/options.h"
@@ -19,6 +20,12 @@ namespace zero {
 
 // Seconds since 1970, as every line has them.
 double unix_seconds();
+
+// What crossed between a rank's tiers in a step: of states, over the link of activations too.
+struct StepTransfers {
+  DiskTraffic disk;
+  LinkTraffic link;
+};
 
 // A step as one rank saw it; `loss` is the mean over ranks.
 struct StepMetrics {
@@ -34,6 +41,7 @@ struct StepMetrics {
   PhaseSeconds phases;
   MemoryCount memory;  // just before the first update
   std::int64_t sent_bytes = 0;
+  std::optional<StepTransfers> transfers;  // where anything lies below the device, or crossed the link
 };
 
 struct EvaluationMetrics {

@@ -25,13 +25,7 @@ void ParkingMeter::add_to(RankReport& rank) const {
   add(rank.disk_memory, held.disk);
   rank.peak_memory_total += held.peak_device.total();
   rank.parked_peak_bytes = now_.peak_bytes;
-  rank.parked_disk_per_step = {now_.disk.read_bytes - before_.disk.read_bytes,
-                               now_.disk.written_bytes - before_.disk.written_bytes,
-                               now_.disk.waited_seconds - before_.disk.waited_seconds};
-  rank.link_per_step.up_bytes += now_.link.up_bytes - before_.link.up_bytes;
-  rank.link_per_step.down_bytes += now_.link.down_bytes - before_.link.down_bytes;
-  rank.link_per_step.busy_seconds += now_.link.busy_seconds - before_.link.busy_seconds;
-  rank.link_per_step.waited_seconds += now_.link.waited_seconds - before_.link.waited_seconds;
+  rank.parked_disk_per_step = now_.disk - before_.disk;
 }
 
 }  // namespace zero

@@ -2,7 +2,7 @@
 //
 //   ParkingMeter meter(task.activations());     // null: nothing is parked, and nothing is added
 //   meter.end_step();                           // after each step
-//   meter.add_to(rank);                         // beside what the engine holds and moves
+//   meter.add_to(rank);                         // beside what the engine holds
 //
 // Local.
 #pragma once
@@ -18,6 +18,8 @@ class ParkingMeter {
 
   void end_step();
   void add_to(RankReport& rank) const;
+  // What crossed the link for them in the last step.
+  LinkTraffic link() const { return now_.link - before_.link; }
 
  private:
   const ActivationStore* store_;

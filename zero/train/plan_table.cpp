@@ -15,6 +15,8 @@
 namespace zero {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 // What a stage costs a rank.
 struct StageCost {
   int stage = 0;
@@ -100,19 +102,55 @@ std::string tier_rows(const TrainingPlan& plan) {
   return rows;
 }
 
-// "  predicted  forward 412 ms (compute), backward 800 ms (compute), update 310 ms (disk): 1,522 ms, bound by compute"
+std::string flop_text(double flops) {
+  if (flops >= 1e12) return fmt::format("{:.1f} TFLOP", flops / 1e12);
+  if (flops >= 1e9) return fmt::format("{:.1f} GFLOP", flops / 1e9);
+  return fmt::format("{:.1f} MFLOP", flops / 1e6);
+}
+
+std::string computation_row(const Computation& computation) {
+  switch (computation.from) {
+    case ComputationFrom::kNowhere:
+      break;
+    case ComputationFrom::kRun:
+      return "             computation as the run of --profile had it\n";
+    case ComputationFrom::kEstimate:
+      return fmt::format(
+          "             computation estimated: {} a step at {}/s, matrix products probed here; --profile RUN has it "
+          "from "
+          "a run\n",
+          flop_text(computation.flops), flop_text(computation.flops_per_second));
+  }
+  return "             without the model's computation\n";
+}
+
+// "  predicted  forward 412 ms (compute), backward 800 ms (compute), update 310 ms (disk): 1,522 ms, bound by compute",
+// and where the computation is from.
 std::string predicted_row(const TrainingPlan& plan) {
-  if (plan.predicted.total() <= 0) return "";
+  if (!plan.predicted) return "";
+  const PredictedStep& predicted = *plan.predicted;
   std::string row = "  predicted ";
   for (const StepPhase phase : kAllStepPhases) {
-    const double seconds = plan.predicted.seconds(phase);
+    const double seconds = predicted.seconds(phase);
     row += fmt::format(" {} {:.1f} ms{},", name_of(phase), 1e3 * seconds,
-                       seconds > 0 ? fmt::format(" ({})", name_of(plan.predicted.bound(phase))) : "");
+                       seconds > 0 ? fmt::format(" ({})", name_of(predicted.bound(phase))) : "");
   }
   row.back() = ':';
-  return row + fmt::format(" {:.1f} ms a step, bound by {}{}\n", 1e3 * plan.predicted.total(),
-                           name_of(plan.predicted.bound()),
-                           plan.has_profile ? "" : "; without the model's computation (--profile RUN of one that ran)");
+  row += fmt::format(" {:.1f} ms a step, bound by {}", 1e3 * predicted.total(), name_of(predicted.bound()));
+  if (!plan.without_disk.empty()) row += "; without the disk, " + plan.without_disk;
+  return row + "\n" + computation_row(plan.computation);
+}
+
+Json prediction_json(const TrainingPlan& plan) {
+  const Computation& computation = plan.computation;
+  Json json = predicted_json(*plan.predicted);
+  json["computation"] = {{"from", name_of(computation.from)}};
+  if (computation.from == ComputationFrom::kEstimate) {
+    json["computation"]["flops_per_step"] = computation.flops;
+    json["computation"]["flops_per_second"] = computation.flops_per_second;
+  }
+  json["counts_disk"] = plan.without_disk.empty();
+  return json;
 }
 
 }  // namespace
@@ -154,7 +192,6 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
 }
 
 std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
-  using Json = nlohmann::ordered_json;
   Json json{{"model", plan.model},    {"num_parameters", num_parameters(plan.specs)},
             {"world", plan.world},    {"stage", plan.stage},
             {"units", Json::array()}, {"stages", Json::array()}};
@@ -187,7 +224,7 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
                                                  {"moment", s.moment},
                                                  {"total", s.total()}};
   }
-  if (plan.predicted.total() > 0) json["predicted"] = predicted_json(plan.predicted);
+  if (plan.predicted) json["predicted"] = prediction_json(plan);
   return json.dump(1) + "\n";
 }
 

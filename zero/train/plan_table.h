@@ -5,10 +5,11 @@
 //   std::cout << plan_json(plan, {0, 1, 2, 3});
 //
 // Sent is for a model whose forward and backward touch each unit once, and at stage 3 under the strict budget; `zero
-// plan
-// --schedule` tells what a given budget sends. Local; computed from shapes.
+// plan --schedule` tells what a given budget sends. Local; computed from shapes, and the prediction by who asks for
+// one.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "zero/plan/placement.h"
 #include "zero/plan/step_model.h"
 #include "zero/plan/unit.h"
+#include "zero/train/computation.h"
 
 namespace zero {
 
@@ -31,9 +33,10 @@ struct TrainingPlan {
   bool delayed_update = false;
   int num_moments = 2;
   std::vector<UnitTiers> tiers;  // of `stage`, by unit; empty: nothing leaves the device
-  // What a step takes with states there: of seconds() only where a rate or a profile is known.
-  PredictedStep predicted;
-  bool has_profile = false;
+  // What a step takes with states there; nothing where nobody asked.
+  std::optional<PredictedStep> predicted;
+  Computation computation;   // that the prediction counts
+  std::string without_disk;  // why the prediction does not count the disk on which states lie; empty: it does
 };
 
 // Where everything of the planned stage lies. Throws ConfigError for what cannot be.

@@ -1,5 +1,5 @@
 // What a step should take, as report.json and `zero plan --json` say it: seconds and the busiest resource, in all and
-// by phase. Values only.
+// by phase, and by phase how long each resource is busy. Values only.
 #pragma once
 
 #include <string>
@@ -12,8 +12,14 @@ namespace zero {
 
 inline nlohmann::ordered_json predicted_json(const PredictedStep& step) {
   nlohmann::ordered_json json{{"seconds", step.total()}, {"bound", name_of(step.bound())}};
-  for (const StepPhase phase : kAllStepPhases)
-    json[std::string(name_of(phase))] = {{"seconds", step.seconds(phase)}, {"bound", name_of(step.bound(phase))}};
+  for (const StepPhase phase : kAllStepPhases) {
+    nlohmann::ordered_json busy;
+    for (int resource = 0; resource < kNumResources; ++resource)
+      busy[std::string(name_of(static_cast<Resource>(resource)))] =
+          step.busy[static_cast<std::size_t>(phase)][static_cast<std::size_t>(resource)];
+    json[std::string(name_of(phase))] = {
+        {"seconds", step.seconds(phase)}, {"bound", name_of(step.bound(phase))}, {"busy", std::move(busy)}};
+  }
   return json;
 }
 

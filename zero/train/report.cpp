@@ -63,9 +63,40 @@ bool uses_link(const RunReport& r) {
   return std::ranges::any_of(r.ranks, [](const RankReport& rank) { return rank.link_per_step.busy_seconds > 0; });
 }
 
-// The fraction of the link's transfers that nobody waited for.
+// The fraction of transfers that nobody waited for.
+double hidden_fraction(double busy_seconds, double waited_seconds) {
+  return busy_seconds > 0 ? hidden_seconds(busy_seconds, waited_seconds) / busy_seconds : 1;
+}
 double hidden(const LinkTraffic& link) {
-  return link.busy_seconds > 0 ? 1 - link.waited_seconds / link.busy_seconds : 1;
+  return hidden_fraction(link.busy_seconds, link.waited_seconds);
+}
+
+void add_seconds(Json& json, double busy_seconds, double waited_seconds) {
+  json["busy_seconds"] = busy_seconds;
+  json["hidden_seconds"] = hidden_seconds(busy_seconds, waited_seconds);
+  json["exposed_seconds"] = waited_seconds;
+}
+
+// Of states, between tiers, in a step; over the link also activations.
+Json transfers_json(const RankReport& rank, bool with_link) {
+  const DiskTraffic& disk = rank.disk_per_step;
+  const LinkTraffic& link = rank.link_per_step;
+  Json json = Json::object();
+  json["disk"] = {{"read_bytes", disk.read_bytes}, {"written_bytes", disk.written_bytes}};
+  add_seconds(json["disk"], disk.busy_seconds, disk.waited_seconds);
+  if (!with_link) return json;
+  json["link_up"] = {{"bytes", link.up_bytes}};
+  add_seconds(json["link_up"], link.up_busy_seconds, link.up_waited_seconds);
+  json["link_down"] = {{"bytes", link.down_bytes}};
+  add_seconds(json["link_down"], link.down_busy_seconds(), link.down_waited_seconds());
+  return json;
+}
+
+// ", 340 ms, 96% of it hidden"
+std::string hidden_text(const DiskTraffic& disk) {
+  if (disk.busy_seconds <= 0) return "";
+  return fmt::format(", {:.0f} ms, {:.0f}% of it hidden", 1e3 * disk.busy_seconds,
+                     100 * hidden_fraction(disk.busy_seconds, disk.waited_seconds));
 }
 
 // Stage 3 with room for units that stay from forward to backward.
@@ -131,6 +162,8 @@ std::string to_json(const RunReport& r) {
     json["disk_wait_seconds_per_step"] =
         per_rank(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.waited_seconds; });
     json["disk"] = r.disk;
+    json["transfers"] = per_rank(
+        r.ranks, [with_link = uses_link(r)](const RankReport& rank) { return transfers_json(rank, with_link); });
     if (uses_link(r)) {
       json["link_up_bytes_per_step"] =
           per_rank(r.ranks, [](const RankReport& rank) { return rank.link_per_step.up_bytes; });
@@ -158,8 +191,10 @@ std::string to_json(const RunReport& r) {
   json["profile"] = {{"forward_seconds", r.profile.forward},
                      {"backward_seconds", r.profile.backward},
                      {"update_seconds", r.profile.update},
-                     {"exposed_seconds", r.profile.exposed}};
-  json["predicted"] = predicted_json(r.predicted);
+                     {"exposed_seconds", r.profile.exposed},
+                     {"used_at", r.uses.used_at},
+                     {"gradient_at", r.uses.gradient_at}};
+  json["predicted"] = r.predicted ? predicted_json(*r.predicted) : Json();
   json["skipped_steps"] = r.skipped_steps;
   json["rewinds"] = r.rewinds;
   json["spikes"] = r.spikes;
@@ -192,13 +227,12 @@ std::string summary(const RunReport& r) {
                       format_bytes(std::llround(r.sent_formula_bytes)),
                       sends_less(r) ? "; what device_memory kept was gathered once" : "");
   if (places_states(r)) {
-    text +=
-        fmt::format("  of it on the host {}, on disk {}; a step reads {} from disk and writes {}, waiting {:.0f} ms\n",
-                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.host_memory.state(); }),
-                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_memory.state(); }),
-                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.read_bytes; }),
-                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.written_bytes; }),
-                    1e3 * r.ranks.front().disk_per_step.waited_seconds);
+    text += fmt::format("  of it on the host {}, on disk {}; a step reads {} from disk and writes {}{}\n",
+                        most_bytes(r.ranks, [](const RankReport& rank) { return rank.host_memory.state(); }),
+                        most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_memory.state(); }),
+                        most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.read_bytes; }),
+                        most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.written_bytes; }),
+                        hidden_text(r.ranks.front().disk_per_step));
   }
   if (!r.parked_on.empty()) {
     text +=
@@ -214,11 +248,12 @@ std::string summary(const RunReport& r) {
                         format_bytes(link.up_bytes), format_bytes(link.down_bytes), 1e3 * link.busy_seconds,
                         100 * hidden(link));
   }
-  if (uses_lower_tiers(r) && r.predicted.total() > 0) {
+  if (uses_lower_tiers(r) && r.predicted && r.predicted->total() > 0) {
     text += fmt::format(
-        "  predicted {:.0f} ms a step at probed rates, bound by {}; measured {:.0f} ms, {:.0f} of them exposed "
-        "transfers\n",
-        1e3 * r.predicted.total(), name_of(r.predicted.bound()), 1e3 * median, 1e3 * r.profile.exposed);
+        "  predicted after three steps: {:.0f} ms a step at probed rates, bound by {}; measured since: {:.0f} ms, "
+        "{:.0f} "
+        "of them exposed transfers\n",
+        1e3 * r.predicted->total(), name_of(r.predicted->bound()), 1e3 * r.profile.total, 1e3 * r.profile.exposed);
   }
   if (r.delayed_steps > 0) text += fmt::format("  {} gradients were applied a step late\n", r.delayed_steps);
   if (r.skipped_steps > 0) text += fmt::format("  {} steps were skipped\n", r.skipped_steps);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct RankReport {
   MemoryCount peak_memory;
   MemoryCount host_memory, disk_memory;  // at the same time
   MemoryCount peak_host_memory;
-  DiskTraffic disk_per_step;
+  DiskTraffic disk_per_step;  // medians, as `transfers` says it: busy, hidden and exposed (waited) seconds
   LinkTraffic link_per_step;
   std::int64_t parked_peak_bytes = 0;  // of activations, at once
   DiskTraffic parked_disk_per_step;    // for them alone
@@ -62,8 +63,11 @@ struct RunReport {
   std::int64_t spikes = 0;   // steps refused for their loss or norm, those that were taken back too
   std::int64_t delayed_steps = 0;
   std::int64_t departed_steps = 0;
-  MeasuredStep profile;          // of rank 0
-  PredictedStep predicted;       // at probed rates, with the computation that was measured
+  MeasuredStep profile;  // of rank 0
+  StepProfile uses;      // of its last step: when units are used
+  // At probed rates, made when three steps had shown what the model computes and ranks exchange: the steps that it is
+  // compared with came later. Nothing where there were none, or where states moved since.
+  std::optional<PredictedStep> predicted;
   std::int64_t replans = 0;      // how often states moved because memory was short, or free again
   std::int64_t moved_bytes = 0;  // by them, on rank 0
   std::string transport;

@@ -141,6 +141,12 @@ std::unique_ptr<Task> make_task(const ModelOptions& model, const SampleShape& da
   throw ConfigError("model.name", model.name, "no such model", "use gpt2, mlp or linear");
 }
 
+// The input of every block; nothing else that a gpt2 keeps goes through a checkpoint.
+ParkedInputs parked_inputs(const ModelOptions& model, std::int64_t batch, std::int64_t context, DType dtype) {
+  if (!model.parking || !model.checkpoint_activations) return {};
+  return {.count = model.layers, .bytes = batch * context * model.width * static_cast<std::int64_t>(size_of(dtype))};
+}
+
 std::int64_t sample_context(const ModelOptions& model, std::int64_t data_context) {
   return data_context != 0 ? data_context : model.context;
 }

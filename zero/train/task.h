@@ -16,6 +16,7 @@
 
 #include <torch/nn/module.h>
 
+#include "zero/base/dtype.h"
 #include "zero/data/batch.h"
 #include "zero/data/dataset.h"
 #include "zero/models/gpt2.h"
@@ -37,6 +38,14 @@ struct ModelOptions {
   std::vector<std::int64_t> sizes;
   std::string init;  // a safetensors file; empty: random
 };
+
+// What a forward pass over `batch` samples parks, where `model` parks activations: so many tensors of so many bytes, at
+// once. Local.
+struct ParkedInputs {
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;
+};
+ParkedInputs parked_inputs(const ModelOptions& model, std::int64_t batch, std::int64_t context, DType dtype);
 
 class Task {
  public:

@@ -12,6 +12,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/clock.h"
 #include "zero/base/error.h"
 #include "zero/base/file.h"
@@ -23,6 +24,7 @@
 #include "zero/models/generate.h"
 #include "zero/train/engine_figures.h"
 #include "zero/train/evaluation.h"
+#include "zero/train/limits.h"
 #include "zero/train/machine_peak.h"
 #include "zero/train/measured_steps.h"
 #include "zero/train/micro_batch_seed.h"
@@ -41,6 +43,9 @@
 
 namespace zero {
 namespace {
+
+// The medians that a prediction is compared with are of later steps.
+static_assert(kWarmupSteps >= kStepThatTeaches);
 
 // Some sandboxes have no smaps_rollup: the report then says 0, and a run does not end for it.
 std::int64_t proportional_or_zero() {
@@ -175,6 +180,7 @@ class Trainer {
     if (ActivationStore* const store = task_->activations()) store->open();
     progress_.line(
         fmt::format("ranks: {} ({}, {})", world_.size(), world_.source(), world_.communicator().transport()));
+    say_what_is_parked();
     const std::string plan = print_plan();
     AttachOptions options = with_rates(job_.attach);
     options.timeline = timeline_.recorder();
@@ -184,6 +190,7 @@ class Trainer {
     expect_saves(bytes_to_save);
     engine_.emplace(attach(task_->module(), world_, std::move(options)));
     init.reset();
+    say_where_states_lie();
     if (resumes()) resume();
     checkpoints_.expect_room_to_copy(*engine_, bytes_to_save / world_.size());
     if (!is_first()) return;
@@ -257,6 +264,31 @@ class Trainer {
     return options;
   }
 
+  // Before states are placed: what a budget has left for them is less by so much.
+  void say_what_is_parked() {
+    if (!job_.model.parking || job_.model.parking->expected_bytes == 0) return;
+    const ParkingOptions& parking = *job_.model.parking;
+    progress_.line(fmt::format("activations: {} a rank parked on {}{}", format_bytes(parking.expected_bytes),
+                               parking.tier == Tier::kDisk ? "disk" : "the host",
+                               parking.most_bytes > 0 ? ", taken off its budget before states are placed" : ""));
+  }
+
+  // What limits the run, while a placement can still be changed.
+  void say_where_states_lie() {
+    const EngineReport report = engine_->report();
+    if (!off_device(report)) return;
+    progress_.line(first_limits(report));
+    const std::string why = why_states_stay(report, job_.attach.offload);
+    if (!why.empty()) progress_.line(why);
+  }
+
+  // What is predicted from here on is compared with the steps that come.
+  void predict() {
+    predicted_ = last_report_.predicted;
+    replans_then_ = last_report_.replans;
+    if (off_device(last_report_)) progress_.line(learned_limits(last_report_, done_.step));
+  }
+
   std::string print_plan() {
     const TrainingPlan plan = plan_of(job_.model.name, task_->module(), world_.size(), job_.attach);
     std::string table = plan_table(plan, std::array{job_.attach.stage});
@@ -295,6 +327,7 @@ class Trainer {
       if (timeline_.end_step(num_run_))
         progress_.line(fmt::format("timeline: {} (open it at https://ui.perfetto.dev)", timeline_.path().string()));
       ++num_run_;
+      if (num_run_ == kStepThatTeaches) predict();
       if (num_run_ == 1) mine_.startup_s = boot_seconds() - process_start_seconds();
       if (num_run_ == std::min<std::int64_t>(o.steps - first_, kWarmupSteps)) {
         mine_.steady_rss = resident_bytes();
@@ -347,6 +380,9 @@ class Trainer {
     parking_.end_step();
     metrics.memory = last_report_.memory;
     metrics.sent_bytes = last_report_.sent_bytes_per_step;
+    const LinkTraffic link = last_report_.link_per_step + parking_.link();
+    if (last_report_.disk_per_step.busy_seconds > 0 || link.busy_seconds > 0 || off_device(last_report_))
+      metrics.transfers = {.disk = last_report_.disk_per_step, .link = link};
     profile_.add(metrics, last_report_.disk_per_step.waited_seconds + last_report_.link_per_step.waited_seconds);
     return metrics;
   }
@@ -419,6 +455,8 @@ class Trainer {
   void fill(RunReport& report) {
     mine_.peak_rss = peak_resident_bytes();
     add_figures(last_report_, mine_);
+    mine_.disk_per_step = profile_.transfers().disk;
+    mine_.link_per_step = profile_.transfers().link;
     parking_.add_to(mine_);
     mine_.peak_flops = probe_matmul_flops();
     for (const auto& rank : gather_ranks<RankReport>(world_.communicator(), std::span<const RankReport>(&mine_, 1))) {
@@ -439,7 +477,8 @@ class Trainer {
     report.rewinds = done_.rewinds;
     report.spikes = done_.spikes;
     report.profile = profile_.median();
-    report.predicted = prediction(last_report_.transfers, report.profile);
+    report.uses = last_report_.profile;
+    if (profile_.past_warmup() && last_report_.replans == replans_then_) report.predicted = predicted_;
     if (job_.model.parking) {
       report.parked_on = name_of(job_.model.parking->tier);
       if (report.disk.empty()) report.disk = task_->activations()->report().parking.disk_kind;
@@ -464,6 +503,8 @@ class Trainer {
   std::int64_t num_run_ = 0;  // steps that it has done, those that were taken back too
   RankReport mine_;
   MeasuredSteps profile_;
+  PredictedStep predicted_;  // after kStepThatTeaches steps
+  std::int64_t replans_then_ = 0;
   std::string machine_;  // identity, for the rates
   bool probed_ = false;
   EngineReport last_report_;

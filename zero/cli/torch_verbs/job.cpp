@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
 #include "zero/data/open_data.h"
@@ -73,7 +74,41 @@ std::optional<ParkingOptions> parking_options(const Config& config) {
     throw ConfigError("train.offload_activations", where, "no such place", "use none, host or disk");
   return ParkingOptions{.tier = where == "disk" ? Tier::kDisk : Tier::kHost,
                         .disk = config.zero.disk,
+                        .checksums = config.zero.checksums,
                         .link_bytes_per_second = static_cast<double>(config.zero.link_bandwidth.bytes)};
+}
+
+// What parked activations take of each budget.
+ParkingNeed need_of(const Config& config, const ModelOptions& model) {
+  const std::int64_t context = sample_context(model, config.data.context);
+  const ParkedInputs inputs = parked_inputs(model, config.train.batch, context, dtype_of(config.train.dtype));
+  return model.parking ? parking_need(*model.parking, inputs.count, inputs.bytes) : ParkingNeed{};
+}
+
+void require(std::string_view key, std::int64_t budget, std::int64_t need, const Config& config) {
+  if (need <= budget) return;
+  throw ConfigError(
+      key, format_bytes(budget),
+      fmt::format("train.offload_activations = \"{}\" takes {} B of it a rank ({}): the inputs of {} blocks",
+                  config.train.offload_activations, need, format_bytes(need), config.model.layers),
+      "allow that, and what states take beside it; a smaller train.batch, data.context or model.width needs less");
+}
+
+// The one place where parked activations are taken off budgets: what attach() is told is left for states. What a
+// budget of none would mean to it is "what it needs", so that a byte stays.
+void take_off_parked(AttachOptions& options, const Config& config) {
+  const ParkingNeed need = need_of(config, model_options(config));
+  const auto take = [&](std::string_view key, std::int64_t& budget, std::int64_t bytes) {
+    require(key, budget, bytes, config);
+    budget = std::max<std::int64_t>(budget - bytes, 1);
+  };
+  const auto in_bytes = [](const TierMemory& memory) { return memory.kind == TierMemory::Kind::kBytes; };
+  if (need.device > 0 && in_bytes(options.device_memory))
+    take("zero.device_memory", options.device_memory.bytes, need.device);
+  if (need.host > 0 && in_bytes(options.offload.host_memory))
+    take("zero.host_memory", options.offload.host_memory.bytes, need.host);
+  if (need.disk > 0 && options.offload.disk_memory > 0)
+    take("zero.disk_memory", options.offload.disk_memory, need.disk);
 }
 
 CheckpointPolicy checkpoint_policy(const CheckpointConfig& checkpoint) {
@@ -115,17 +150,25 @@ int threads_of(const Config& config, int local_ranks) {
 
 ModelOptions model_options(const Config& config) {
   const ModelConfig& m = config.model;
-  return {.name = m.name,
-          .layers = m.layers,
-          .width = m.width,
-          .heads = m.heads,
-          .context = m.context,
-          .vocab = m.vocab,
-          .dropout = m.dropout,
-          .checkpoint_activations = config.train.checkpoint_activations,
-          .parking = parking_options(config),
-          .sizes = m.sizes,
-          .init = m.init};
+  ModelOptions model{.name = m.name,
+                     .layers = m.layers,
+                     .width = m.width,
+                     .heads = m.heads,
+                     .context = m.context,
+                     .vocab = m.vocab,
+                     .dropout = m.dropout,
+                     .checkpoint_activations = config.train.checkpoint_activations,
+                     .parking = parking_options(config),
+                     .sizes = m.sizes,
+                     .init = m.init};
+  if (model.parking) {
+    const ParkingNeed need = need_of(config, model);
+    const bool on_disk = model.parking->tier == Tier::kDisk;
+    const MemoryBudget& budget = on_disk ? config.zero.disk_memory : config.zero.host_memory;
+    model.parking->expected_bytes = on_disk ? need.disk : need.host;
+    if (budget.kind == MemoryBudget::Kind::kBytes) model.parking->most_bytes = model.parking->expected_bytes;
+  }
+  return model;
 }
 
 DataOptions data_options(const Config& config) {
@@ -138,16 +181,18 @@ DataOptions data_options(const Config& config) {
 }
 
 AttachOptions attach_options(const Config& config, int local_ranks) {
-  return {.stage = static_cast<int>(config.zero.stage),
-          .optimizer = optimizer_options(config.optimizer),
-          .clip = config.train.clip,
-          .reduce = reduce_kind(config.train.reduce),
-          .accumulate = static_cast<int>(config.train.accumulate),
-          .delayed_update = config.zero.delayed_update,
-          .dtype = dtype_of(config.train.dtype),
-          .device_memory = tier_memory(config.zero.device_memory),
-          .offload = offload_options(config.zero),
-          .threads = threads_of(config, local_ranks)};
+  AttachOptions options{.stage = static_cast<int>(config.zero.stage),
+                        .optimizer = optimizer_options(config.optimizer),
+                        .clip = config.train.clip,
+                        .reduce = reduce_kind(config.train.reduce),
+                        .accumulate = static_cast<int>(config.train.accumulate),
+                        .delayed_update = config.zero.delayed_update,
+                        .dtype = dtype_of(config.train.dtype),
+                        .device_memory = tier_memory(config.zero.device_memory),
+                        .offload = offload_options(config.zero),
+                        .threads = threads_of(config, local_ranks)};
+  take_off_parked(options, config);
+  return options;
 }
 
 TrainJob make_job(const Config& config, int local_ranks) {

@@ -1,4 +1,5 @@
 // `zero plan`: what each rank would hold and send, from shapes alone.
+#include <algorithm>
 #include <array>
 #include <iostream>
 #include <limits>
@@ -7,20 +8,24 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
-#include "zero/base/file.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/engine/engine.h"
 #include "zero/engine/placer.h"
 #include "zero/engine/rate_probe.h"
+#include "zero/memory/disk_room.h"
+#include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/schedule.h"
 #include "zero/torch/meta_trace.h"
 #include "zero/torch/module_parameters.h"
+#include "zero/train/computation.h"
+#include "zero/train/machine_peak.h"
 #include "zero/train/plan_table.h"
 #include "zero/train/rate_cache.h"
 
@@ -44,14 +49,17 @@ struct PrintedSchedule {
   std::string moves;  // a line an event
 };
 
-PrintedSchedule schedule_of(const PlanRequest& request, Task& task, const SampleShape& shape, const TrainingPlan& plan,
-                            const AttachOptions& attach, GatherBudget budget) {
-  const MetaTrace traced =
-      trace_on_meta(task.module(), [&](int) { return meta_loss(task, shape, request.loaded.config.train.batch); },
-                    {.accumulate = attach.accumulate, .dtype = attach.dtype, .units = attach.units});
-  const Placement placement = placement_of(plan);
-  const Schedule schedule = build_schedule(traced.trace, traced.units, plan.world, placement, budget);
-  return {simulate(schedule, traced.units, plan.world), print_schedule(schedule, traced.units)};
+Trace trace_of(const PlanRequest& request, Task& task, const SampleShape& shape, const AttachOptions& attach) {
+  return trace_on_meta(task.module(), [&](int) { return meta_loss(task, shape, request.loaded.config.train.batch); },
+                       {.accumulate = attach.accumulate, .dtype = attach.dtype, .units = attach.units})
+      .trace;
+}
+
+// "auto" is what will be free on the machines of the run: unknown here, so nothing is refused for it.
+Schedule schedule_of(const TrainingPlan& plan, const AttachOptions& attach, const Trace& trace) {
+  const GatherBudget budget = gather_budget(attach.device_memory, plan.units, plan.world, placement_of(plan),
+                                            plan.num_moments, plan.stage, std::numeric_limits<std::int64_t>::max());
+  return build_schedule(trace, plan.units, plan.world, placement_of(plan), budget);
 }
 
 std::string as_json(const TrainingPlan& plan, std::span<const int> stages, const PrintedSchedule* schedule) {
@@ -60,8 +68,14 @@ std::string as_json(const TrainingPlan& plan, std::span<const int> stages, const
   const ScheduleCost& cost = schedule->cost;
   json["schedule"] = {{"num_gathers", cost.num_gathers},
                       {"num_reduces", cost.num_reduces},
+                      {"num_fetches", cost.num_fetches},
+                      {"num_spills", cost.num_spills},
                       {"sent_bytes", cost.sent_bytes},
                       {"gathered_peak_bytes", cost.gathered_peak_bytes},
+                      {"host_read_bytes", cost.of(Tier::kHost).read_bytes},
+                      {"host_written_bytes", cost.of(Tier::kHost).written_bytes},
+                      {"disk_read_bytes", cost.of(Tier::kDisk).read_bytes},
+                      {"disk_written_bytes", cost.of(Tier::kDisk).written_bytes},
                       {"moves", schedule->moves}};
   return json.dump(1) + "\n";
 }
@@ -70,9 +84,14 @@ std::string as_text(const TrainingPlan& plan, std::span<const int> stages, const
   std::string text = plan_table(plan, stages);
   if (schedule == nullptr) return text;
   const ScheduleCost& cost = schedule->cost;
-  return text + fmt::format("\nschedule: {} gathers, {} reductions, {} sent, {} gathered at most\n{}", cost.num_gathers,
-                            cost.num_reduces, format_bytes(cost.sent_bytes), format_bytes(cost.gathered_peak_bytes),
-                            schedule->moves);
+  text += fmt::format("\nschedule: {} gathers, {} reductions, {} sent, {} gathered at most\n", cost.num_gathers,
+                      cost.num_reduces, format_bytes(cost.sent_bytes), format_bytes(cost.gathered_peak_bytes));
+  for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
+    if (cost.of(tier) == TierTraffic{}) continue;
+    text += fmt::format("  a step reads {} of states from {} and writes {}\n", format_bytes(cost.of(tier).read_bytes),
+                        name_of(tier), format_bytes(cost.of(tier).written_bytes));
+  }
+  return text + schedule->moves;
 }
 
 bool leaves_device(const AttachOptions& attach) {
@@ -81,69 +100,110 @@ bool leaves_device(const AttachOptions& attach) {
          offload.host_memory.kind == TierMemory::Kind::kBytes;
 }
 
-// Seconds that a run of the model computed in each pass, and its elements updated a second.
-struct Profile {
-  StepProfile step;
-  double update_seconds = 0;
-};
-
-Profile read_profile(const std::string& run) {
-  const std::string path = run + "/report.json";
-  require_input_file("--profile", path);
-  const auto json = nlohmann::json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  const auto* profile = json.is_object() && json.contains("profile") ? &json["profile"] : nullptr;
-  const auto seconds = [&](const char* name) {
-    const bool is_there = profile != nullptr && profile->contains(name) && (*profile)[name].is_number();
-    if (!is_there)
-      throw ConfigError("--profile", path, fmt::format("says no {}", name), "name the folder of a run that ended");
-    return (*profile)[name].get<double>();
-  };
-  Profile read{.step = {.forward_seconds = seconds("forward_seconds"), .backward_seconds = seconds("backward_seconds")},
-               .update_seconds = seconds("update_seconds")};
-  return read;
+// What an engine asks of host and disk before it takes anything of them; of the device schedule_of() does. What is free
+// on this machine does not matter to a plan.
+void require_room(const EngineOptions& options, const TrainingPlan& plan, const Placement& placement,
+                  const Placement& later) {
+  require_disk(options.offload, state_bytes(plan.units, plan.world, later, plan.num_moments, Tier::kDisk).total());
+  tiles_ahead(options.offload.host_memory, plan.units, plan.world, placement, later, plan.num_moments,
+              std::numeric_limits<std::int64_t>::max());
 }
 
-// Where states lie and what a step then takes, with the rates of this machine: those that a run of as many ranks found
-// here, else those of this process alone, the disk's shared by the ranks.
-void place_and_predict(TrainingPlan& plan, const AttachOptions& attach, const Config& config,
-                       const std::string& profile) {
-  EngineOptions options{.stage = plan.stage,
-                        .reduce = plan.reduce,
-                        .accumulate = plan.accumulate,
-                        .delayed_update = plan.delayed_update,
-                        .device_memory = attach.device_memory,
-                        .offload = attach.offload,
-                        .optimizer = attach.optimizer,
-                        .threads = attach.threads};
-  const auto rule = make_update_rule(attach.optimizer);
-  OffloadOptions& offload = options.offload;
-  const int threads = attach_options(config, plan.world).threads;
-  const std::string machine = machine_identity(offload.disk, plan.world, threads, name_of(attach.optimizer));
-  if (config.zero.rates == "cached")
-    offload.rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
-  if (offload.rates.update_numel == 0) {
-    offload.rates = probe_rates(nullptr, offload, *rule, threads, offload.disk_memory);
-    offload.rates.disk_read /= plan.world;
-    offload.rates.disk_write /= plan.world;
-  }
-  offload.rates.link_up = offload.rates.link_down = offload.link_bytes_per_second;
-  offload.probes = true;
+EngineOptions engine_options(const TrainingPlan& plan, const AttachOptions& attach) {
+  return {.stage = plan.stage,
+          .reduce = plan.reduce,
+          .accumulate = plan.accumulate,
+          .delayed_update = plan.delayed_update,
+          .device_memory = attach.device_memory,
+          .offload = attach.offload,
+          .optimizer = attach.optimizer,
+          .threads = attach.threads};
+}
 
-  StepProfile step;
-  if (!profile.empty()) {
-    const Profile read = read_profile(profile);
-    step = read.step;
-    plan.has_profile = true;
-    std::int64_t updated = 0;
-    const bool sharded = placement_of(plan).optimizer_sharded;
-    for (const Unit& unit : plan.units) {
-      if (unit.trainable) updated += sharded ? shard_of(unit, 0, plan.world).numel : padded_numel(unit, plan.world);
-    }
-    if (read.update_seconds > 0) offload.rates.update_numel = static_cast<double>(updated) / read.update_seconds;
+// The rates of this machine: those that a run of as many ranks found here, else those of this process alone, the disk's
+// shared by the ranks.
+TierRates rates_here(const EngineOptions& options, const Config& config, int world, int threads) {
+  const OffloadOptions& offload = options.offload;
+  const std::string machine = machine_identity(offload.disk, world, threads, name_of(options.optimizer));
+  TierRates rates;
+  if (config.zero.rates == "cached") rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
+  if (rates.update_numel == 0) {
+    rates = probe_rates(nullptr, offload, *make_update_rule(options.optimizer), threads, offload.disk_memory);
+    rates.disk_read /= world;
+    rates.disk_write /= world;
   }
-  const Placer placer(nullptr, plan.world, options, plan.units, *rule);
-  plan.tiers = placer.placement().tiers;
-  plan.predicted = placer.predicted(placer.placement(), step);
+  rates.link_up = rates.link_down = offload.link_bytes_per_second;
+  return rates;
+}
+
+// Of a run, if one is named; else of the model's flops on the cores that a rank would have here.
+Computation computation_of(const PlanRequest& request, const TrainingPlan& plan, const Task& task, const Trace& trace,
+                           int threads) {
+  if (!request.profile.empty()) return computation_of_run(request.profile, plan.units.size());
+  const TrainConfig& train = request.loaded.config.train;
+  at::set_num_threads(threads);
+  double flops_per_second = 0;  // the best of a few probes: others may use these cores for a moment
+  for (int probe = 0; probe < 3; ++probe) flops_per_second = std::max(flops_per_second, probe_matmul_flops());
+  Computation computation =
+      estimated_computation({.flops = task.flops_per_sample() * static_cast<double>(train.batch * train.accumulate),
+                             .computes_again = train.checkpoint_activations,
+                             .flops_per_second = flops_per_second});
+  estimate_uses(trace, plan.units, computation.step);
+  return computation;
+}
+
+// What a rank updates in a step.
+std::int64_t updated_numel(const TrainingPlan& plan) {
+  const bool sharded = placement_of(plan).optimizer_sharded;
+  std::int64_t numel = 0;
+  for (const Unit& unit : plan.units) {
+    if (unit.trainable) numel += sharded ? shard_of(unit, 0, plan.world).numel : padded_numel(unit, plan.world);
+  }
+  return numel;
+}
+
+// Why the rate of a disk on which states lie is not known; empty: it is.
+std::string why_without_disk(const OffloadOptions& offload, const TrainingPlan& plan) {
+  const bool uses = state_bytes(plan.units, plan.world, placement_of(plan), plan.num_moments, Tier::kDisk).total() > 0;
+  if (!uses || offload.rates.disk_read > 0) return "";
+  const bool is_here =
+      std::ranges::all_of(offload.disk, [](const std::string& folder) { return is_folder_here(folder); });
+  return is_here ? "which may hold too little to be probed" : "which is not here to be probed";
+}
+
+// Where states lie and what a step then takes.
+void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const AttachOptions& attach, const Task& task,
+                       const Trace& trace) {
+  const bool places = leaves_device(attach);
+  EngineOptions options = engine_options(plan, attach);
+  OffloadOptions& offload = options.offload;
+  if (!offload.fractions.on_device()) {  // what they ask for is known before anything is probed
+    const Placement placement = placement_of(options, plan.units, plan.world);
+    require_room(options, plan, placement, placement);
+  }
+  const int threads = attach_options(request.loaded.config, plan.world).threads;
+  const auto rule = make_update_rule(attach.optimizer);
+  offload.rates = rates_here(options, request.loaded.config, plan.world, threads);
+  offload.probes = true;
+  plan.computation = computation_of(request, plan, task, trace, threads);
+  const bool ran = plan.computation.from == ComputationFrom::kRun;
+  if (plan.computation.update_seconds > 0)
+    offload.rates.update_numel = static_cast<double>(updated_numel(plan)) / plan.computation.update_seconds;
+  StepProfile step = plan.computation.step;
+  if (ran) offload.profile = step;
+  // How often units are gathered depends on where they lie, and is part of what it costs to have them there.
+  for (int round = 0; round < 2; ++round) {
+    const Placer placer(nullptr, plan.world, options, plan.units, *rule);
+    require_room(options, plan, placer.placement(), placer.may_lie());
+    if (places) {
+      plan.tiers = placer.placement().tiers;
+      count_gathers(schedule_of(plan, attach, trace), plan.units.size(), step);
+    }
+    // A run places its states without knowing what it computes, and where they may move learns that.
+    if (ran || placer.movable()) offload.profile = step;
+    plan.predicted = placer.predicted(placer.placement(), step);
+  }
+  plan.without_disk = why_without_disk(offload, plan);
 }
 
 }  // namespace
@@ -164,14 +224,14 @@ int plan_verb(const PlanRequest& request) {
                     .delayed_update = attach.delayed_update,
                     .num_moments = make_update_rule(attach.optimizer)->num_moments()};
   plan.units = make_units(plan.specs, attach.units);
-  if (leaves_device(attach)) place_and_predict(plan, attach, config, request.profile);
-  // "auto" is what will be free on the machines of the run: unknown here, so nothing is refused for it.
-  const GatherBudget budget = gather_budget(attach.device_memory, plan.units, plan.world, placement_of(plan),
-                                            plan.num_moments, plan.stage, std::numeric_limits<std::int64_t>::max());
+  const Trace trace = leaves_device(attach) || request.schedule ? trace_of(request, *task, shape, attach) : Trace{};
+  place_and_predict(plan, request, attach, *task, trace);
+  const Schedule schedule = schedule_of(plan, attach, trace);
   constexpr std::array kStages{0, 1, 2, 3};
-  std::optional<PrintedSchedule> schedule;
-  if (request.schedule) schedule = schedule_of(request, *task, shape, plan, attach, budget);
-  const PrintedSchedule* shown = schedule ? &*schedule : nullptr;
+  std::optional<PrintedSchedule> printed;
+  if (request.schedule)
+    printed = {simulate(schedule, plan.units, plan.world, plan.num_moments), print_schedule(schedule, plan.units)};
+  const PrintedSchedule* shown = printed ? &*printed : nullptr;
   std::cout << (request.json ? as_json(plan, kStages, shown) : as_text(plan, kStages, shown));
   return 0;
 }

@@ -1,0 +1,109 @@
+// What `zero train` says of its transfers and of what limits it, where states lie off the device; and where they do
+// not.
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "training_test.h"
+
+namespace zero {
+namespace {
+
+constexpr const char* kConfig = R"([model]
+layers = 2
+width = 64
+heads = 2
+context = 32
+vocab = 256
+[data]
+path = "input.txt"
+validation = 0
+[train]
+steps = 6
+batch = 1
+eval_every = 0
+[schedule]
+warmup = 0
+[checkpoint]
+every = 0
+[run]
+dir = "run"
+)";
+
+class OffloadLines : public TrainingTest {
+ protected:
+  OffloadLines() : TrainingTest(kConfig) {}
+  std::string train(const std::string& flags) const {
+    const Ran ran = folder_.zero("train c.toml -n 2 --zero.disk . " + flags, "timeout 250");
+    EXPECT_EQ(ran.status, 0) << ran.errors << ran.output;
+    return ran.output;
+  }
+  nlohmann::json report() const { return nlohmann::json::parse(folder_.read("run/report.json"), nullptr, false); }
+  std::vector<nlohmann::json> metrics() const {
+    std::istringstream lines(folder_.read("run/metrics.jsonl"));
+    std::vector<nlohmann::json> found;
+    for (std::string line; std::getline(lines, line);) found.push_back(nlohmann::json::parse(line, nullptr, false));
+    return found;
+  }
+  // What follows `words` in the line that begins with `begin`.
+  static std::string in_line(const std::string& output, const std::string& begin, const std::string& words) {
+    const std::size_t at = output.find("\n" + begin);
+    if (at == std::string::npos) return "";
+    const std::string line = output.substr(at + 1, output.find('\n', at + 1) - at - 1);
+    const std::size_t found = line.find(words);
+    return found == std::string::npos ? "" : line.substr(found + words.size());
+  }
+  static bool begins_with_a_resource(const std::string& text) {
+    constexpr std::array<const char*, 5> kResources{"compute", "link up", "link down", "disk", "update"};
+    return std::ranges::any_of(kResources, [&](const char* name) { return text.starts_with(name); });
+  }
+};
+
+TEST_F(OffloadLines, WithMomentsOnDiskTheRunSaysEarlyWhatLimitsIt) {
+  const std::string output = train("--zero.optimizer '{disk = 1}'");
+  EXPECT_TRUE(begins_with_a_resource(in_line(output, "states of a rank: ", " a step, bound by "))) << output;
+  EXPECT_EQ(in_line(output, "  they stay there whatever memory is left: ", "left: "),
+            "fractions say where (zero.parameter, gradient, optimizer)")
+      << output;
+  EXPECT_TRUE(begins_with_a_resource(in_line(output, "step 3: ", " a step are expected, bound by "))) << output;
+  EXPECT_TRUE(begins_with_a_resource(in_line(output, "  predicted after three steps: ", "bound by "))) << output;
+  EXPECT_LT(output.find("states of a rank"), output.find("step 1/6"));
+  EXPECT_GT(report()["predicted"]["seconds"].get<double>(), 0);
+}
+
+TEST_F(OffloadLines, EachStepsMetricsSayWhatItMovedAndTheReportHasAStepsMedians) {
+  train("--zero.optimizer '{disk = 1}'");
+  const auto lines = metrics();
+  ASSERT_EQ(lines.size(), 6U);
+  const auto& last = lines.back()["transfers"]["disk"];
+  EXPECT_GT(last["read_bytes"].get<std::int64_t>(), 0);
+  EXPECT_GT(last["written_bytes"].get<std::int64_t>(), 0);
+  EXPECT_GE(last["exposed_seconds"].get<double>(), 0);
+  EXPECT_FALSE(lines.back()["transfers"].contains("link_up"));
+  EXPECT_EQ(report()["transfers"][0]["disk"]["read_bytes"], last["read_bytes"]) << "steps are alike";
+}
+
+TEST_F(OffloadLines, StatesThatMayMoveHaveNoReasonToStay) {
+  const std::string output = train("--zero.device_memory min");
+  EXPECT_TRUE(begins_with_a_resource(in_line(output, "states of a rank: ", " a step, bound by "))) << output;
+  EXPECT_EQ(output.find("they stay there"), std::string::npos) << output;
+}
+
+TEST_F(OffloadLines, ARunThatIsOverBeforeAnythingIsKnownPredictsNothing) {
+  const std::string output = train("--zero.optimizer '{disk = 1}' --train.steps 3");
+  EXPECT_EQ(output.find("predicted"), std::string::npos) << output;
+  EXPECT_TRUE(report()["predicted"].is_null());
+}
+
+TEST_F(OffloadLines, AResidentRunSaysNothingOfTiers) {
+  const std::string output = train("");
+  for (const char* words : {"states of a rank", "bound by", "predicted", "whatever memory"})
+    EXPECT_EQ(output.find(words), std::string::npos) << output;
+  for (const auto& line : metrics()) EXPECT_FALSE(line.contains("transfers")) << line;
+  EXPECT_FALSE(report().contains("transfers"));
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,107 @@
+// Where both a link and a disk are, what goes between disk and device crosses the link as well: as many bytes as the
+// step model charges.
+#include <gtest/gtest.h>
+
+#include "zero/plan/step_model.h"
+
+#include "../temporary_folder.h"
+#include "scripted_model.h"
+#include "thread_ranks.h"
+
+namespace zero {
+namespace {
+
+// The largest has several tiles.
+std::vector<ParamSpec> specs() {
+  return {{.name = "wte", .shape = {300, 101}, .own_unit = true},
+          {.name = "h.0.weight", .shape = {160, 150}},
+          {.name = "h.1.weight", .shape = {900, 1000}},
+          {.name = "h.1.table", .shape = {20000}, .trainable = false}};
+}
+
+class DiskBehindALink : public testing::Test {
+ protected:
+  EngineOptions options(const StateFractions& fractions, TierMemory::Kind host = TierMemory::Kind::kAuto) const {
+    EngineOptions options{.stage = 3, .reduce = Reduce::kEach};
+    options.offload.fractions = fractions;
+    options.offload.disk = {folder_.path().string()};
+    options.offload.host_memory.kind = host;
+    options.offload.link_bytes_per_second = 1e11;
+    return options;
+  }
+  TemporaryFolder folder_;
+};
+
+struct Crossed {
+  double up = 0, down = 0;
+};
+
+// With a rate of a byte a second, seconds are bytes.
+Crossed predicted(const Engine& engine) {
+  const Schedule& schedule = engine.schedule();
+  StepModel model{.units = engine.units(),
+                  .world = engine.communicator().world(),
+                  .placement = schedule.placement,
+                  .rates = {.link_up = 1, .link_down = 1}};
+  count_gathers(schedule, engine.units().size(), model.profile);
+  Crossed crossed;
+  for (const auto& phase : predict(model, schedule.placement.tiers).busy) {
+    crossed.up += phase[static_cast<std::size_t>(Resource::kLinkUp)];
+    crossed.down += phase[static_cast<std::size_t>(Resource::kLinkDown)];
+  }
+  return crossed;
+}
+
+TEST_F(DiskBehindALink, CrossesTheLinkAsTheStepModelSays) {
+  const std::vector<StateFractions> placements{
+      {.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}},
+      {.parameter = {.host = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}},
+      {.gradient = {.disk = 1}, .optimizer = {.host = 1}},
+      {.gradient = {.host = 0.5, .disk = 0.5}, .optimizer = {.disk = 1}},
+      {.optimizer = {.disk = 1}},
+  };
+  for (std::size_t i = 0; i < placements.size(); ++i) {
+    for (const int accumulate : {1, 2}) {
+      EngineOptions mine = options(placements[i]);
+      mine.accumulate = accumulate;
+      on_ranks(2, [&](Communicator& comm) {
+        ScriptedModel model(comm, specs(), mine);
+        for (int step = 0; step < 4; ++step) {
+          model.train(step, accumulate);
+          if (step >= 2) {
+            const LinkTraffic& seen = model.engine().report().link_per_step;
+            const Crossed said = predicted(model.engine());
+            EXPECT_EQ(static_cast<double>(seen.up_bytes), said.up) << "placement " << i << ", " << accumulate;
+            EXPECT_EQ(static_cast<double>(seen.down_bytes), said.down) << "placement " << i << ", " << accumulate;
+          }
+          model.engine().finish();
+        }
+      });
+    }
+  }
+}
+
+TEST_F(DiskBehindALink, ChangesNoBitAndTakesNoMoreStaging) {
+  const StateFractions all{.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}};
+  for (const TierMemory::Kind kind : {TierMemory::Kind::kAuto, TierMemory::Kind::kMin}) {
+    std::vector<std::vector<std::uint32_t>> weights;
+    std::vector<std::int64_t> peaks;
+    for (const double rate : {0.0, 1e9}) {
+      EngineOptions mine = options(all, kind);
+      mine.offload.link_bytes_per_second = rate;
+      on_ranks(2, [&](Communicator& comm) {
+        ScriptedModel model(comm, specs(), mine);
+        for (int step = 0; step < 3; ++step) model.train(step);
+        const auto bits = model.weight_bits();
+        if (comm.rank() != 0) return;
+        weights.push_back(bits);
+        peaks.push_back(model.engine().report().peak_host_memory.total());
+      });
+    }
+    EXPECT_EQ(weights.at(1), weights.at(0));
+    EXPECT_LE(peaks.at(1), peaks.at(0));
+  }
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,147 @@
+// Folders and budgets at their edges: exactly enough and a byte less, a folder that goes away or is shared, one that
+// may only be read.
+#include <atomic>
+#include <filesystem>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "zero/plan/estimate.h"
+
+#include "../message_of.h"
+#include "../temporary_folder.h"
+#include "scripted_run.h"
+
+namespace zero {
+namespace {
+
+constexpr StateFractions kAllOnDisk{.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}};
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+constexpr TierRates kRates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+
+class DiskBudgets : public testing::Test {
+ protected:
+  std::string folder() const { return folder_.path().string(); }
+  EngineOptions on_disk() const { return {.stage = 3, .offload = {.fractions = kAllOnDisk, .disk = {folder()}}}; }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(DiskBudgets, OfExactlyWhatIsNeededWorkAndAByteLessIsRefusedWithTheNeed) {
+  for (const int world : {1, 2, 3}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      const auto units = make_units(small_specs(dtype), {});
+      Placement placement = place(3, Reduce::kAuto, 1);
+      spread_over_tiers(placement, units, world, kAllOnDisk);
+      const std::int64_t need = state_bytes(units, world, placement, 2, Tier::kDisk).total();
+      EngineOptions options = on_disk();
+      const ScriptedRun expected = scripted_run(world, small_specs(dtype), {.stage = 3}, {});
+      options.offload.disk_memory = need;
+      EXPECT_EQ(scripted_run(world, small_specs(dtype), options, {}), expected);
+      options.offload.disk_memory = need - 1;
+      const std::string text = message_of<Error>([&] { scripted_run(world, small_specs(dtype), options, {}); });
+      EXPECT_TRUE(says(text, "zero.disk_memory"));
+      EXPECT_TRUE(says(text, fmt::format("a rank places {} B there", need)));
+    }
+  }
+}
+
+// What may leave the device leaves it as far as there is room, to the byte; what cannot fit is refused, and nothing
+// else happens.
+TEST_F(DiskBudgets, OfAnySizeAreKeptOrRefused) {
+  const std::vector<ParamSpec> specs{{.name = "h.0.w", .shape = {100, 99}}, {.name = "h.1.w", .shape = {70, 90}}};
+  int num_runs = 0;
+  for (const int world : {1, 2}) {
+    const ScriptedRun expected = scripted_run(world, specs, {.stage = 3}, {});
+    for (std::int64_t disk = 1; disk < 400000; disk = disk * 3 + 4095) {
+      for (const std::int64_t host : {std::int64_t{0}, std::int64_t{1}, std::int64_t{100000}, std::int64_t{20} << 20}) {
+        for (const std::int64_t device :
+             {std::int64_t{0}, std::int64_t{1}, std::int64_t{150000}, std::int64_t{1} << 20}) {
+          EngineOptions options{.stage = 3, .offload = {.disk = {folder()}, .disk_memory = disk, .rates = kRates}};
+          options.device_memory =
+              device == 0 ? TierMemory{TierMemory::Kind::kMin} : TierMemory{TierMemory::Kind::kBytes, device};
+          if (host > 0) options.offload.host_memory = {TierMemory::Kind::kBytes, host};
+          options.offload.monitor.on = false;
+          SCOPED_TRACE(
+              fmt::format("{} ranks, {} B on disk, {} on the host, {} on the device", world, disk, host, device));
+          try {
+            const ScriptedRun run = scripted_run(world, specs, options, {});
+            EXPECT_EQ(run, expected);
+            ++num_runs;
+            for (const EngineReport& report : run.reports) {
+              EXPECT_LE(report.disk_memory.state(), disk);
+              EXPECT_LE(report.peak_host_memory.total(), host > 0 ? host : kUnlimited);
+              EXPECT_LE(report.peak_memory_bytes, device > 0 ? device : kUnlimited);
+            }
+          } catch (const Error& error) {
+            EXPECT_TRUE(says(error.what(), "zero.")) << error.what();
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(num_runs, 20);
+}
+
+// Memory comes and goes as it likes while little of the disk may be used.
+TEST_F(DiskBudgets, AreKeptWhileStatesMove) {
+  const std::vector<ParamSpec> specs{{.name = "h.0.w", .shape = {100, 99}}, {.name = "h.1.w", .shape = {70, 90}}};
+  constexpr int kSteps = 40;
+  std::int64_t num_replans = 0;
+  for (const int world : {1, 2}) {
+    const ScriptedRun expected = scripted_run(world, specs, {.stage = 3}, {.steps = kSteps});
+    for (std::uint64_t seed = 0; seed < 24; ++seed) {
+      EngineOptions options{.stage = 3, .offload = {.disk = {folder()}, .rates = kRates}, .local_world = world};
+      options.offload.disk_memory = (std::int64_t{1} << 17 << seed % 3) + static_cast<std::int64_t>(seed);
+      if (seed % 3 == 1) options.device_memory.kind = TierMemory::Kind::kMin;
+      if (seed % 5 == 2) options.offload.host_memory = {TierMemory::Kind::kBytes, std::int64_t{2} << 20};
+      std::atomic<std::uint64_t> looks{0};
+      options.offload.monitor = {.reserve_bytes = 1 << 20, .period = std::chrono::milliseconds(0), .read = [&] {
+                                   const std::uint64_t step = looks++ / 2;
+                                   const float number = noise(seed, step / 11, step % 11 < 2 ? step : 0);
+                                   return MemoryReading{.free_bytes = static_cast<std::int64_t>(
+                                                            (step % 11 < 2 ? number + 1 : 20) * (1 << 20))};
+                                 }};
+      SCOPED_TRACE(fmt::format("{} ranks, seed {}", world, seed));
+      try {
+        const ScriptedRun run = scripted_run(world, specs, options, {.steps = kSteps});
+        EXPECT_EQ(run.weights, expected.weights);
+        EXPECT_EQ(run.norms, expected.norms);
+        for (const EngineReport& report : run.reports) {
+          EXPECT_LE(report.disk_memory.state(), options.offload.disk_memory);
+          num_replans += report.replans;
+        }
+      } catch (const Error& error) {
+        EXPECT_TRUE(says(error.what(), "zero.")) << error.what();
+      }
+    }
+  }
+  EXPECT_GT(num_replans, 50);
+}
+
+TEST_F(DiskBudgets, OfTwoEnginesInOneFolderAreTheirOwn) {
+  const ScriptedRun expected = scripted_run(1, small_specs(), {.stage = 3}, {});
+  std::array<ScriptedRun, 4> runs;
+  {
+    std::vector<std::jthread> engines;
+    for (ScriptedRun& run : runs) engines.emplace_back([&] { run = scripted_run(1, small_specs(), on_disk(), {}); });
+  }
+  for (const ScriptedRun& run : runs) EXPECT_EQ(run, expected);
+  EXPECT_TRUE(std::filesystem::is_empty(folder()));
+}
+
+TEST_F(DiskBudgets, OutliveAFolderThatGoesAway) {
+  const std::string gone = (folder_.path() / "gone").string();
+  std::filesystem::create_directory(gone);
+  EngineOptions options = on_disk();
+  options.offload.disk = {gone};
+  const auto remove = [&](ScriptedModel&, int step) {
+    if (step != 1) return;
+    EXPECT_TRUE(std::filesystem::remove(gone)) << "nothing in it has a name";
+  };
+  EXPECT_EQ(scripted_run(1, small_specs(), options, {.before = remove}),
+            scripted_run(1, small_specs(), {.stage = 3}, {}));
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,102 @@
+// States are placed anew once it is known what the model computes; the bits do not know of it.
+#include <chrono>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "zero/plan/estimate.h"
+
+#include "../temporary_folder.h"
+#include "scripted_run.h"
+
+namespace zero {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Four units of 256 KiB: fp32, so that a gradient is a quarter of a state.
+std::vector<ParamSpec> four_units() {
+  std::vector<ParamSpec> specs;
+  for (const char* name : {"h.0.weight", "h.1.weight", "h.2.weight", "h.3.weight"})
+    specs.push_back({.name = name, .shape = {256, 256}});
+  return specs;
+}
+
+// A fifth of all states must lie on disk. Of two micro-batches a gradient there is written twice and read twice,
+// moments once each: they go first, as long as nobody knows that a backward pass takes far longer than its transfers.
+class Learning : public testing::Test {
+ protected:
+  ScriptedRun run(int steps, bool resident = false, bool monitor = true) const {
+    const auto specs = four_units();
+    const auto units = make_units(specs, {});
+    const Placement placement = place(3, Reduce::kEach, 2);
+    const std::int64_t states = state_bytes(units, 2, placement, 2).total();
+    EngineOptions options{.stage = 3, .reduce = Reduce::kEach, .accumulate = 2};
+    if (!resident) {
+      options.device_memory = {TierMemory::Kind::kBytes,
+                               states * 4 / 5 + working_bytes(units, 2, placement, /*strict=*/true)};
+      options.offload.disk = {folder_.path().string()};
+      options.offload.rates = {.disk_read = 4e6, .disk_write = 4e6, .update_numel = 1e9};
+      options.offload.monitor = {.on = monitor,
+                                 .read = [] { return MemoryReading{.free_bytes = std::int64_t{1} << 40}; }};
+    }
+    return scripted_run(2, specs, options, {.steps = steps, .before = [](ScriptedModel& model, int) {
+                                              model.has_gradient = [](int) {
+                                                std::this_thread::sleep_for(milliseconds(40));
+                                                return true;
+                                              };
+                                            }});
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Learning, WhatBackwardPassesHideGoesToDiskInsteadOfWhatTheyDoNot) {
+  const ScriptedRun expected = run(5, /*resident=*/true);
+  for (const bool monitor : {true, false}) {
+    const ScriptedRun before = run(2, false, monitor), after = run(5, false, monitor);
+    EXPECT_EQ(after, expected);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      const EngineReport &first = before.reports[rank], &last = after.reports[rank];
+      EXPECT_EQ(first.disk_memory[MemoryTag::kGradient], 0);
+      EXPECT_GT(first.disk_memory[MemoryTag::kMoment], 0);
+      EXPECT_EQ(first.replans, 0);
+      EXPECT_GT(last.disk_memory[MemoryTag::kGradient], 0);
+      EXPECT_LT(last.disk_memory[MemoryTag::kMoment], first.disk_memory[MemoryTag::kMoment]);
+      EXPECT_LE(last.memory.state(), first.memory.state()) << "no more on the device than before";
+      EXPECT_EQ(last.replans, 1);
+      EXPECT_GT(last.moved_bytes, 0);
+      EXPECT_LT(last.predicted.busy[2][static_cast<std::size_t>(Resource::kDisk)],
+                first.predicted.busy[2][static_cast<std::size_t>(Resource::kDisk)]);
+    }
+  }
+}
+
+TEST_F(Learning, AReportSaysWhatWasLearned) {
+  const ScriptedRun trained = run(3);
+  const StepProfile& profile = trained.reports[0].profile;
+  EXPECT_GE(profile.backward_seconds, 2 * 4 * 0.040) << "two passes over four units";
+  EXPECT_LT(profile.forward_seconds, profile.backward_seconds);
+  ASSERT_EQ(profile.gradient_at.size(), 4U);
+  EXPECT_EQ(profile.gradient_at[0], 1);
+  EXPECT_NEAR(profile.gradient_at[2], 0.5, 0.25);
+  EXPECT_EQ(profile.used_at[0], 0);
+  EXPECT_EQ(profile.forward_gathers.size(), 4U);
+}
+
+TEST_F(Learning, APredictionHasTheComputationAndWhatRanksExchange) {
+  const EngineReport untrained = run(0).reports[0];
+  const auto compute = [](const EngineReport& report, StepPhase phase) {
+    return report.predicted.busy[static_cast<std::size_t>(phase)][static_cast<std::size_t>(Resource::kCompute)];
+  };
+  EXPECT_EQ(compute(untrained, StepPhase::kBackward), 0);
+  EXPECT_EQ(untrained.predicted.bound(), Resource::kDisk);
+  EXPECT_GT(untrained.state_bytes[static_cast<std::size_t>(Tier::kDisk)], 0);
+  EXPECT_TRUE(untrained.movable);
+  const EngineReport trained = run(4).reports[0];
+  EXPECT_GT(compute(trained, StepPhase::kForward), trained.profile.forward_seconds);
+  EXPECT_GT(compute(trained, StepPhase::kBackward), trained.profile.backward_seconds);
+  EXPECT_GT(trained.predicted.total(), untrained.predicted.total());
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,99 @@
+// What a link carries is hidden behind computation where there is enough of it, and only there. The link is a simulated
+// one, and computing is sleeping: on a loaded machine sleeps get longer, and transfers do not.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "../sanitized.h"
+#include "scripted_model.h"
+#include "thread_ranks.h"
+
+namespace zero {
+namespace {
+
+constexpr int kBlocks = 24;
+constexpr std::int64_t kNumel = 20480;  // of a block
+constexpr int kRanks = 2;
+constexpr int kSteps = 3;
+// What the model begins with it waits for, whatever comes after: a unit that is next to nothing, and, as it is gathered
+// ahead, the first of many blocks.
+std::vector<ParamSpec> specs() {
+  std::vector<ParamSpec> specs{{.name = "wte", .shape = {16}, .own_unit = true}};
+  for (int i = 0; i < kBlocks; ++i) specs.push_back({.name = fmt::format("h.{}.w", i), .shape = {kNumel}});
+  return specs;
+}
+
+struct Hidden {
+  double up = 0;  // fractions of the seconds that the link was busy
+  double down = 0;
+  double both = 0;
+};
+
+// Of the steps that have a schedule, on the rank that waited most.
+Hidden hidden_in(const StateFractions& fractions, std::chrono::milliseconds compute, double bytes_per_second) {
+  EngineOptions options{.stage = 3};
+  options.offload.fractions = fractions;
+  options.offload.link_bytes_per_second = bytes_per_second;
+  std::vector<LinkTraffic> ranks(kRanks);
+  on_ranks(kRanks, [&](Communicator& comm) {
+    ScriptedModel model(comm, specs(), options);
+    model.compute = [compute] { std::this_thread::sleep_for(compute); };
+    LinkTraffic& sum = ranks[static_cast<std::size_t>(comm.rank())];
+    for (int step = 0; step < kSteps; ++step) {
+      model.train(step);
+      if (step >= 2) sum = sum + model.engine().report().link_per_step;
+    }
+  });
+  const LinkTraffic& most = std::ranges::max(ranks, {}, &LinkTraffic::waited_seconds);
+  const auto fraction = [](double busy, double waited) { return busy > 0 ? hidden_seconds(busy, waited) / busy : 1; };
+  return {.up = fraction(most.up_busy_seconds, most.up_waited_seconds),
+          .down = fraction(most.down_busy_seconds(), most.down_waited_seconds()),
+          .both = fraction(most.busy_seconds, most.waited_seconds)};
+}
+
+struct Case {
+  const char* name;
+  StateFractions fractions;
+  double bytes;  // over the link in a step, both ways
+  int passes;    // beside which they can go
+  // The rate with which they take `times` as long as those passes compute.
+  double rate(std::chrono::milliseconds compute, double times) const {
+    return bytes / (times * passes * kBlocks * std::chrono::duration<double>(compute).count());
+  }
+};
+
+std::vector<Case> cases() {
+  constexpr double kShards = 4.0 * kBlocks * kNumel / kRanks;
+  return {
+      // Gradients and parameters go down to their update and parameters up again, in the forward pass.
+      {"optimizer", {.optimizer = {.host = 1}}, 3 * kShards, 1},
+      // Gradients go down in the backward, parameters up in the forward pass.
+      {"everything", {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 1}}, 2 * kShards, 2},
+  };
+}
+
+TEST(Hiding, WhereComputingTakesFourTimesAsLongTransfersAreHidden) {
+  constexpr std::chrono::milliseconds kCompute{kSanitized ? 12 : 4};
+  for (const Case& c : cases()) {
+    Hidden hidden;
+    for (int attempt = 0; attempt < 3 && hidden.both < 0.9; ++attempt)
+      hidden = hidden_in(c.fractions, kCompute, c.rate(kCompute, 0.25));
+    EXPECT_GE(hidden.both, 0.9) << c.name << ": " << hidden.up << " up, " << hidden.down << " down";
+  }
+}
+
+// So much longer that it stays so where sleeps, and all else, take a few times what they should.
+TEST(Hiding, WhereTransfersTakeTwentyTimesAsLongTheyAreNot) {
+  constexpr std::chrono::milliseconds kCompute{kSanitized ? 5 : 1};
+  for (const Case& c : cases()) {
+    Hidden hidden{.both = 1};
+    for (int attempt = 0; attempt < 3 && hidden.both >= 0.8; ++attempt)
+      hidden = hidden_in(c.fractions, kCompute, c.rate(kCompute, 20));
+    EXPECT_LT(hidden.both, 0.8) << c.name << ": " << hidden.up << " up, " << hidden.down << " down";
+  }
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,29 @@
+#include "zero/engine/phase_timer.h"
+
+#include <gtest/gtest.h>
+
+namespace zero {
+namespace {
+
+TEST(PhaseTimer, CountsWhatItsSpansWaitedAndNothingBetweenThem) {
+  double waited = 1;
+  PhaseTimer timer([&waited] { return waited; });
+  EXPECT_EQ(timer.seconds(), 0);
+  {
+    const PhaseTimer::Span span(timer);
+    waited += 2;
+  }
+  waited += 4;
+  EXPECT_EQ(timer.waited(), 2);
+  const double first = timer.seconds();
+  EXPECT_GT(first, 0);
+  {
+    const PhaseTimer::Span span(timer);
+    waited += 8;
+  }
+  EXPECT_EQ(timer.waited(), 10);
+  EXPECT_GT(timer.seconds(), first);
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,108 @@
+// What a schedule says of the disk, against what an engine counts there. Both count whole pages, and every byte of a
+// state on disk lies in one tile of a pass, so that they agree to the byte.
+#include <gtest/gtest.h>
+
+#include "zero/memory/disk_seam.h"
+#include "zero/plan/partition.h"
+#include "zero/plan/tier_split.h"
+
+#include "../memory/scripted_queue.h"
+#include "../temporary_folder.h"
+#include "scripted_model.h"
+#include "thread_ranks.h"
+
+namespace zero {
+namespace {
+
+std::vector<ParamSpec> specs(DType dtype) {
+  return {{.name = "wte", .shape = {300, 101}, .dtype = dtype, .own_unit = true},
+          {.name = "h.0.weight", .shape = {160, 150}, .dtype = dtype},
+          {.name = "h.0.bias", .shape = {150}, .dtype = dtype},
+          {.name = "h.1.weight", .shape = {700, 1000}, .dtype = dtype},
+          {.name = "h.1.table", .shape = {20000}, .dtype = dtype, .trainable = false},
+          {.name = "ln_f", .shape = {9}, .dtype = dtype}};
+}
+
+class ScheduleTraffic : public testing::Test {
+ protected:
+  // Compares every step after the first two, which have no schedule, and no whole update before them.
+  void expect_agreement(EngineOptions options, const StateFractions& fractions, DType dtype) {
+    options.offload.fractions = fractions;
+    options.offload.disk = {folder_.path().string()};
+    on_ranks(2, [&](Communicator& comm) {
+      ScriptedModel model(comm, specs(dtype), options);
+      Engine& engine = model.engine();
+      for (int step = 0; step < 5; ++step) {
+        model.train(step, options.accumulate);
+        if (step < 2) continue;
+        const DiskTraffic seen = engine.report().disk_per_step;
+        const TierTraffic said = simulate(engine.schedule(), engine.units(), comm.world()).of(Tier::kDisk);
+        EXPECT_EQ(seen.read_bytes, said.read_bytes) << "step " << step;
+        EXPECT_EQ(seen.written_bytes, said.written_bytes) << "step " << step;
+        EXPECT_GT(said.read_bytes, 0);
+        engine.finish();  // what an update begins in a step counts in the next one, where it ends
+      }
+    });
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(ScheduleTraffic, GradientsAndMomentsOnDisk) {
+  for (const int stage : {2, 3}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      for (const int accumulate : {1, 3}) {
+        SCOPED_TRACE(fmt::format("stage {}, {}, {} micro-batches", stage, name_of(dtype), accumulate));
+        expect_agreement({.stage = stage, .reduce = Reduce::kEach, .accumulate = accumulate},
+                         {.gradient = {.disk = 1}, .optimizer = {.disk = 1}}, dtype);
+      }
+    }
+  }
+}
+
+TEST_F(ScheduleTraffic, PartsOfThem) {
+  expect_agreement({.stage = 3}, {.gradient = {.host = 0.2, .disk = 0.3}, .optimizer = {.host = 0.1, .disk = 0.55}},
+                   DType::kFloat32);
+}
+
+TEST_F(ScheduleTraffic, UnderTheStrictBudget) {
+  EngineOptions options{.stage = 3, .device_memory = {TierMemory::Kind::kMin}};
+  options.offload.host_memory.kind = TierMemory::Kind::kMin;
+  expect_agreement(options, {.gradient = {.disk = 1}, .optimizer = {.disk = 1}}, DType::kFloat32);
+}
+
+// Behind a link the update hands nothing to the gather: all that is gathered is fetched.
+TEST_F(ScheduleTraffic, ParametersOnDiskBehindALink) {
+  for (const TierMemory::Kind kind : {TierMemory::Kind::kAuto, TierMemory::Kind::kMin}) {
+    EngineOptions options{.stage = 3, .device_memory = {kind}};
+    options.offload.link_bytes_per_second = 1e12;
+    expect_agreement(options, {.parameter = {.disk = 1}, .gradient = {.disk = 0.5}, .optimizer = {.disk = 1}},
+                     DType::kFloat32);
+  }
+}
+
+// Without one it does, and what was updated right before it was gathered is not read again.
+// The disk answers late, so that every update is done when its unit is wanted, and none before.
+TEST_F(ScheduleTraffic, AnUpdateHandsParametersToTheGatherAfterIt) {
+  std::vector<ParamSpec> trained = specs(DType::kFloat32);
+  std::erase_if(trained, [](const ParamSpec& spec) { return !spec.trainable; });
+  on_ranks(2, [&](Communicator& comm) {
+    ScriptedDisk disk;
+    disk.answers_look = false;
+    const DiskSeam seam{.make_queue = [&](std::span<const int>, int) { return disk.queue(); }};
+    EngineOptions options{.stage = 3};
+    options.offload = {.fractions = {.parameter = {.disk = 1}}, .disk = {folder_.path().string()}, .disk_seam = &seam};
+    ScriptedModel model(comm, trained, options);
+    for (int step = 0; step < 4; ++step) model.train(step);
+    const Engine& engine = model.engine();
+    const DiskTraffic seen = engine.report().disk_per_step;
+    const TierTraffic said = simulate(engine.schedule(), engine.units(), comm.world()).of(Tier::kDisk);
+    EXPECT_EQ(seen.written_bytes, said.written_bytes);
+    std::int64_t updated = 0;
+    for (const Unit& unit : engine.units())
+      updated += tier_bytes({.disk = shard_numel(unit.numel, unit.dtype, comm.world())}, Tier::kDisk, 4);
+    EXPECT_EQ(seen.read_bytes, said.read_bytes - updated) << "the forward pass reads nothing that the update had";
+  });
+}
+
+}  // namespace
+}  // namespace zero

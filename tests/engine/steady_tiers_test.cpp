@@ -1,0 +1,95 @@
+// Ten thousand steps on three tiers hold what a hundred do: blocks are used again, and nothing is left behind.
+#include <gtest/gtest.h>
+
+#include "zero/base/process_memory.h"
+#include "zero/memory/file_calls.h"
+
+#include "../sanitized.h"
+#include "../temporary_folder.h"
+#include "scripted_model.h"
+#include "thread_ranks.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+// Of the process. Sanitizers keep what was given back.
+constexpr std::int64_t kMostGrowth = (kSanitized ? 4096 : 2) * kMiB;
+
+struct Held {
+  std::array<std::int64_t, kNumTiers> held{}, peak{};
+};
+
+// Whether a block more is staged at the worst moment is the disk's haste.
+void expect_steady(const Held& later, const Held& early) {
+  constexpr std::int64_t kBlock = TilePass::kTileNumel * 4;
+  EXPECT_EQ(later.held, early.held);
+  for (const Tier tier : kAllTiers) {
+    const auto index = static_cast<std::size_t>(tier);
+    EXPECT_LE(later.peak[index], early.peak[index] + (tier == Tier::kHost ? kBlock : 0)) << name_of(tier);
+  }
+}
+
+Held held_by(Engine& engine) {
+  Held all;
+  for (const Tier tier : kAllTiers) {
+    all.held[static_cast<std::size_t>(tier)] = engine.ledger().held(tier).total();
+    all.peak[static_cast<std::size_t>(tier)] = engine.ledger().peak_total(tier);
+  }
+  return all;
+}
+
+// Requests to a disk in memory take no time worth speaking of.
+std::string folder_for(const TemporaryFolder& folder) {
+  return FileCalls::kernel().try_folder("/dev/shm") == 0 ? "/dev/shm" : folder.path().string();
+}
+
+TEST(SteadyTiers, HoldAfterTenThousandStepsWhatTheyHeldAfterAHundred) {
+  const TemporaryFolder folder;
+  on_ranks(2, [&](Communicator& comm) {
+    const StateFractions fractions{
+        .parameter = {.host = 0.5, .disk = 0.5}, .gradient = {.host = 1}, .optimizer = {.disk = 1}};
+    ScriptedModel model(
+        comm, small_specs(),
+        {.stage = 3, .offload = {.fractions = fractions, .disk = {folder_for(folder)}, .checksums = true}, .clip = 1});
+    Held early;
+    std::int64_t resident = 0;
+    for (int step = 1; step <= 10000; ++step) {
+      model.train(step % 1000);
+      if (step == 100) early = held_by(model.engine());
+      if (step == 1000) resident = resident_bytes();
+    }
+    expect_steady(held_by(model.engine()), early);
+    for (const std::int64_t held : early.held) EXPECT_GT(held, 0) << "each tier has a part";
+    EXPECT_LT(resident_bytes() - resident, kMostGrowth);
+    EXPECT_EQ(model.engine().report().departed_steps, 0);
+  });
+}
+
+// Memory is short, and free again, 250 times: states go to the disk and come back.
+TEST(SteadyTiers, HoldAfterTwoHundredMovesWhatTheyHeldAfterTen) {
+  const TemporaryFolder folder;
+  on_ranks(2, [&](Communicator& comm) {
+    constexpr int kPeriod = 20;
+    int step = 1;
+    OffloadOptions offload{.disk = {folder_for(folder)},
+                           .rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9}};
+    offload.monitor = {.reserve_bytes = kMiB, .period = std::chrono::milliseconds(0), .read = [&] {
+                         return MemoryReading{.free_bytes = step % kPeriod == 3 ? 0 : 20 * kMiB};
+                       }};
+    ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload, .local_world = 2});
+    Held early;
+    std::int64_t resident = 0;
+    for (; step <= 250 * kPeriod; ++step) {
+      model.train(step % 1000);
+      if (step == 10 * kPeriod) early = held_by(model.engine());
+      if (step == 50 * kPeriod) resident = resident_bytes();
+    }
+    expect_steady(held_by(model.engine()), early);
+    EXPECT_GE(model.engine().report().replans, 2 * 249);
+    EXPECT_LT(resident_bytes() - resident, kMostGrowth);
+  });
+}
+
+}  // namespace
+}  // namespace zero

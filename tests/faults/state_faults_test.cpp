@@ -1,0 +1,107 @@
+// `zero train` whose moments lie on a disk that fails while it trains (strace): it ends, and one line of the rank tells
+// what failed. Through io_uring, and through threads, as where a container forbids io_uring.
+#include <sstream>
+
+#include "failing_calls.h"
+#include "train_fault_test.h"
+
+namespace zero {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kRefused = "io_uring is refused here";
+
+class StateFaults : public TrainFaultTest {
+ protected:
+  std::vector<std::string> train_on_disk(const std::string& run, int ranks) const {
+    fs::create_directories(disk());
+    return train(run, {"-n", std::to_string(ranks)},
+                 {{"data.validation", "0"},
+                  {"train.steps", "100000"},
+                  {"train.log_every", "25"},
+                  {"train.eval_every", "0"},
+                  {"checkpoint.every", "0"},
+                  {"zero.disk", disk()},
+                  {"zero.optimizer", "{disk = 1}"},
+                  {"run.threads", "1"}});
+  }
+  std::string disk() const { return folder_ / "disk"; }
+  // Rates that are known are not probed: of the disk's requests the run's own are what fails.
+  WatchedCommand::Variables variables() const {
+    return {{"XDG_CACHE_HOME", folder_ / "cache"}, {"ZERO_LOG_LEVEL", "warn"}};
+  }
+
+  // The lines of ranks; the launcher repeats a rank's last ones, further in.
+  static std::vector<std::string> lines_with(const WatchedCommand& command, const std::string& part) {
+    std::istringstream text(command.text());
+    std::vector<std::string> found;
+    for (std::string line; std::getline(text, line);) {
+      if (!line.starts_with(' ') && line.find(part) != std::string::npos) found.push_back(line);
+    }
+    return found;
+  }
+
+  // Of several ranks each line says whose it is.
+  static std::string told_by(int rank, int ranks) {
+    return (ranks > 1 ? fmt::format("[rank {}] ", rank) : "") + fmt::format("zero train: rank {}: ", rank);
+  }
+
+  // The only one that says why the rank ends. Of several, which ends first decides on the status; strace makes an end
+  // slow.
+  void expect_ends(WatchedCommand& command, int ranks, const std::string& said) const {
+    const int status = command.finish();
+    EXPECT_TRUE(status == 4 || (ranks > 1 && status == 3)) << status << "\n" << command.text();
+    const auto lines = lines_with(command, said);
+    ASSERT_EQ(lines.size(), 1U) << command.text();
+    EXPECT_NE(lines[0].find(": " + disk() + ": "), std::string::npos) << lines[0];
+    EXPECT_NE(lines[0].find("Input/output error"), std::string::npos) << lines[0];
+    EXPECT_TRUE(fs::is_empty(disk()));
+  }
+};
+
+TEST_F(StateFaults, WhereIoUringFailsTheRunEndsAndSaysWhatFailed) {
+  for (const int ranks : {1, 2}) {
+    WatchedCommand command(train_on_disk(fmt::format("run-{}", ranks), ranks), variables());
+    ASSERT_TRUE(command.wait_for("step 50/")) << command.text();
+    if (command.text().find(kRefused) != std::string::npos) GTEST_SKIP() << "io_uring is refused here";
+    const auto strace = fail_calls("io_uring_enter", command.wait_for_rank(ranks - 1));
+    if (strace == nullptr) GTEST_SKIP() << "strace is not here, or may not attach";
+    expect_ends(command, ranks, told_by(ranks - 1, ranks));
+  }
+}
+
+TEST_F(StateFaults, WhereIoUringIsForbiddenThreadsMoveStatesAndSayWhatFailed) {
+  for (const int ranks : {1, 2}) {
+    {
+      WatchedCommand probes(train_on_disk(fmt::format("probes-{}", ranks), ranks), variables());
+      ASSERT_TRUE(probes.wait_for("step 1/")) << probes.text();
+      probes.send(SIGTERM);
+      probes.finish();
+    }
+    std::vector<std::string> line{"strace", "-f",
+                                  "-o",     "/dev/null",
+                                  "-e",     "trace=io_uring_setup,pwrite64",
+                                  "-e",     "inject=io_uring_setup:error=EPERM",
+                                  "-e",     "inject=pwrite64:error=EIO:when=100+"};  // of each thread
+    for (const std::string& part : train_on_disk(fmt::format("run-{}", ranks), ranks)) line.push_back(part);
+    WatchedCommand command(line, variables());
+    if (!command.wait_for(fmt::format("ranks: {}", ranks)))
+      GTEST_SKIP() << "strace is not here, or may not trace: " << command.text();
+    EXPECT_TRUE(command.wait_for("step 1/100000")) << command.text();
+    command.finish();
+    const bool first_told = !lines_with(command, told_by(0, ranks) + "unit ").empty();
+    const std::string said = told_by(first_told ? 0 : ranks - 1, ranks) + "unit ";
+    expect_ends(command, ranks, said);
+    for (const std::string& told : lines_with(command, said)) {
+      EXPECT_NE(told.find(": write of "), std::string::npos) << told;
+      EXPECT_NE(told.find(" bytes at "), std::string::npos) << told;
+    }
+    EXPECT_EQ(lines_with(command, kRefused + std::string(" (Operation not permitted)")).size(),
+              static_cast<std::size_t>(ranks))
+        << "once a rank: " << command.text();
+  }
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,20 @@
+// At stage 0 a rank without any gradient in a step filled its whole gradient with zeros while a late peer still read
+// the last step's there (found by random placements): the ranks then held different weights.
+#include <gtest/gtest.h>
+
+#include "tests/engine/scripted_run.h"
+
+namespace zero {
+namespace {
+
+TEST(AbsentGradients, AreNotFilledWithZerosUnderALatePeer) {
+  const auto before = [](ScriptedModel& model, int step) { model.has_gradient = [step](int) { return step != 2; }; };
+  for (int round = 0; round < 40; ++round) {
+    const ScriptedRun run = scripted_run(2, {{.name = "p", .shape = {2049}, .own_unit = true}},
+                                         {.stage = 0, .reduce = Reduce::kEach}, {.steps = 3, .before = before});
+    ASSERT_EQ(run.checksums[0], run.checksums[1]) << "round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace zero

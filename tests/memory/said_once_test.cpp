@@ -1,0 +1,157 @@
+// What a user without root meets: too little lockable memory, io_uring that is forbidden, a file system in memory. All
+// works, and is said once, by a process that begins anew for each test.
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "zero/memory/disk_places.h"
+#include "zero/memory/uring_queue.h"
+
+#include "../temporary_folder.h"
+#include "filled_pages.h"
+
+namespace zero {
+namespace {
+
+constexpr std::size_t kPage = DiskTier::kPageBytes;
+constexpr std::int64_t kMiB = 1 << 20;
+
+// Root may lock as much as it likes.
+bool give_up_locking() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2]{};
+  if (::syscall(SYS_capget, &header, data) != 0) return false;
+  data[0].effective &= ~(1U << CAP_IPC_LOCK);
+  return ::syscall(SYS_capset, &header, data) == 0;
+}
+
+int occurrences(std::string_view text, std::string_view part) {
+  int count = 0;
+  for (auto at = text.find(part); at != text.npos; at = text.find(part, at + part.size())) ++count;
+  return count;
+}
+
+// The status of a process that has done so, and said that as often: 1 is once.
+template <typename Body>
+[[noreturn]] void exit_with_count(std::string_view said, Body body) {
+  testing::internal::CaptureStderr();
+  bool worked = false;
+  std::string error;
+  try {
+    worked = body();
+  } catch (const std::exception& thrown) {
+    error = thrown.what();
+  }
+  const std::string text = testing::internal::GetCapturedStderr();
+  std::fputs((text + error).c_str(), stderr);
+  std::_Exit(worked ? occurrences(text, said) : 100);
+}
+
+bool moves(DiskTier& disk, std::span<std::byte> block) {
+  const Allocation back = allocate_host(block.size());
+  const std::int64_t at = disk.reserve(static_cast<std::int64_t>(block.size()));
+  disk.write(at, block).wait();
+  disk.read(at, back.bytes()).wait();
+  return std::memcmp(back.data(), block.data(), block.size()) == 0;
+}
+
+// Tiers one after the other, sixteen blocks each, of which so many are locked.
+[[noreturn]] void lock_many(const std::string& folder, rlim_t limit, int num_tiers, int least, int most) {
+  exit_with_count(": io_uring ", [&] {
+    const rlimit memlock{limit, limit};
+    if (!give_up_locking() || ::setrlimit(RLIMIT_MEMLOCK, &memlock) != 0) return false;
+    bool good = true;
+    for (int tier = 0; tier < num_tiers; ++tier) {
+      DiskTier disk({.paths = {folder}, .bytes = 16 * kMiB});
+      std::vector<Allocation> blocks;
+      int num_locked = 0;
+      for (int i = 0; i < 16; ++i) {
+        blocks.push_back(filled_pages(static_cast<std::size_t>(kMiB), static_cast<std::uint64_t>(i)));
+        num_locked += disk.register_memory(blocks.back().bytes()) ? 1 : 0;
+        good = good && moves(disk, blocks.back().bytes());
+      }
+      good = good && num_locked >= least && num_locked <= most;
+      good = good && (disk.describe().find("registered buffers") != std::string::npos) == (num_locked > 0);
+    }
+    return good;
+  });
+}
+
+class SaidOnce : public testing::Test {
+ protected:
+  void SetUp() override {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that begins anew
+    if (const char* level = std::getenv("ZERO_LOG_LEVEL")) level_ = level;
+    ::setenv("ZERO_LOG_LEVEL", "warn", 1);
+  }
+  void TearDown() override { level_ ? ::setenv("ZERO_LOG_LEVEL", level_->c_str(), 1) : ::unsetenv("ZERO_LOG_LEVEL"); }
+  static int uring_refusal() {
+    const std::array<int, 1> files{STDIN_FILENO};
+    return open_uring_queue(files, 1).error;
+  }
+  static auto once() { return testing::ExitedWithCode(1); }
+  std::string folder() const { return folder_.path().string(); }
+
+  TemporaryFolder folder_;
+  std::optional<std::string> level_;
+};
+
+TEST_F(SaidOnce, EightMebibytesOfLockableMemoryAreUsedAndTheRestWorksUnlocked) {
+  if (uring_refusal() != 0) GTEST_SKIP() << "io_uring is refused here";
+  EXPECT_EXIT(lock_many(folder(), 8 * kMiB, 2, 4, 8), once(), "io_uring does not lock 1.00 MiB of memory.*ulimit -l");
+}
+
+TEST_F(SaidOnce, NextToNoLockableMemoryServesAlike) {
+  if (uring_refusal() != 0) GTEST_SKIP() << "io_uring is refused here";
+  EXPECT_EXIT(lock_many(folder(), 65536, 1, 0, 0), once(),
+              "io_uring does not lock .*Cannot allocate memory.*ulimit -l");
+  // Some kernels count the rings, too: threads serve then.
+  EXPECT_EXIT(lock_many(folder(), 0, 3, 0, 0), once(), "Cannot allocate memory.*ulimit -l");
+}
+
+class ForbiddenUring : public UringCalls {
+ public:
+  int set_up(unsigned, io_uring&) const override { return -EPERM; }
+};
+
+TEST_F(SaidOnce, ThatIoUringIsForbiddenByAnyNumberOfTiers) {
+  const auto make_many = [&] {
+    exit_with_count("io_uring is refused", [&] {
+      const ForbiddenUring calls;
+      Ledger ledger;
+      DiskPlaces places({.paths = {folder()}}, ledger, MemoryTag::kActivation, {.uring = &calls});
+      bool good = true;
+      for (int i = 0; i < 3; ++i) {
+        (void)places.take(DiskPlaces::kSlabBytes);  // a slab each
+        DiskTier disk({.paths = {folder()}, .bytes = kMiB}, {.uring = &calls});
+        const Allocation page = filled_pages(kPage, 1);
+        good = good && disk.describe().starts_with("threads") && moves(disk, page.bytes());
+      }
+      return good;
+    });
+  };
+  EXPECT_EXIT(make_many(), once(), "io_uring is refused here .Operation not permitted.");
+}
+
+TEST_F(SaidOnce, ThatAFolderHasNoDiskBelowIt) {
+  if (FileCalls::kernel().try_folder("/dev/shm") != 0) GTEST_SKIP() << "there is no /dev/shm to write to";
+  const auto make_many = [] {
+    exit_with_count("no O_DIRECT here", [] {
+      bool good = true;
+      for (int i = 0; i < 3; ++i) {
+        DiskTier disk({.paths = {"/dev/shm", "/dev/shm"}, .bytes = 4 * kMiB});
+        const Allocation page = filled_pages(kPage, 1);
+        good = good && moves(disk, page.bytes());
+      }
+      return good;
+    });
+  };
+  EXPECT_EXIT(make_many(), once(), "/dev/shm: no O_DIRECT here");
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,169 @@
+// Law 2 for placements of a real model: a gpt2 whose states and activations lie anywhere has the loss bits, gradient
+// norms and parameters of one that keeps everything on the device and computes nothing again, at every stage.
+// RC_PARAMS="max_success=1000" draws more than a hundred random cells.
+#include <array>
+#include <map>
+#include <tuple>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "zero/models/gpt2.h"
+
+#include "tests/random_fractions.h"
+#include "tests/temporary_folder.h"
+#include "tests/torch/subjects.h"
+
+namespace zero {
+namespace {
+
+using testing::RunResult;
+using testing::Subject;
+
+constexpr int kSteps = 3;
+
+// What a block leaves for its backward pass: all of it, or its input alone, and where that lies.
+enum class Keeps : std::uint8_t { kAll, kInput, kInputOnHost, kInputOnDisk };
+constexpr std::array kAllKeeps{Keeps::kAll, Keeps::kInput, Keeps::kInputOnHost, Keeps::kInputOnDisk};
+
+std::string name_of(Keeps keeps) {
+  static constexpr std::array kNames{"KeepsAll", "KeepsInput", "ParksOnHost", "ParksOnDisk"};
+  return kNames[static_cast<std::size_t>(keeps)];
+}
+
+struct Cell {
+  int world = 1;
+  int stage = 0;
+  DType dtype = DType::kFloat32;
+  int accumulate = 1;
+  Reduce reduce = Reduce::kEach;
+  Keeps keeps = Keeps::kAll;
+  bool reduces_each() const { return accumulate == 1 || reduce == Reduce::kEach; }
+};
+
+std::string describe(const Cell& cell) {
+  std::string name = "World" + std::to_string(cell.world) + "Stage" + std::to_string(cell.stage) +
+                     (cell.dtype == DType::kFloat32 ? "Fp32" : "Bf16");
+  if (cell.accumulate > 1)
+    name += "Accumulate" + std::to_string(cell.accumulate) + (cell.reduce == Reduce::kEach ? "Each" : "Last");
+  return name + name_of(cell.keeps);
+}
+
+AttachOptions options_of(const Cell& cell) {
+  return {.stage = cell.stage,
+          .optimizer = AdamW{.lr = 1e-2, .weight_decay = 0.1},
+          .clip = 0.5,
+          .reduce = cell.reduce,
+          .accumulate = cell.accumulate,
+          .dtype = cell.dtype};
+}
+
+// Blocks of fifty thousand parameters: a shard of three has several pieces that can lie apart.
+Subject small_gpt2(Keeps keeps, const std::string& folder) {
+  std::shared_ptr<ActivationStore> store;
+  if (keeps == Keeps::kInputOnHost || keeps == Keeps::kInputOnDisk) {
+    const Tier tier = keeps == Keeps::kInputOnHost ? Tier::kHost : Tier::kDisk;
+    store = std::make_shared<ActivationStore>(ParkingOptions{.tier = tier, .disk = {folder}, .checksums = true});
+  }
+  Gpt2 net(Gpt2Options{.layers = 3,
+                       .width = 64,
+                       .heads = 2,
+                       .context = 10,
+                       .vocab = 11,
+                       .checkpoint = keeps != Keeps::kAll,
+                       .checkpoint_options = store ? store->checkpoint_options() : CheckpointOptions{}});
+  return {net.ptr(), [net, store](int step, int micro, int rank) mutable {
+            const torch::Tensor tokens = testing::tokens_of(step, micro, rank);
+            return testing::next_token_loss(net->forward(tokens).to(torch::kFloat), tokens);
+          }};
+}
+
+class PlacementBits : public ::testing::Test {
+ protected:
+  RunResult run(const Cell& cell, const AttachOptions& options) const {
+    return testing::train(cell.world, kSteps, options, [&] { return small_gpt2(cell.keeps, folder()); });
+  }
+
+  // Everything on the device at stage 0, and nothing computed again.
+  const RunResult& resident(Cell cell) {
+    const auto key = std::tuple(cell.world, cell.dtype, cell.accumulate, cell.reduces_each());
+    const auto found = resident_.find(key);
+    if (found != resident_.end()) return found->second;
+    cell.stage = 0;
+    cell.keeps = Keeps::kAll;
+    return resident_.emplace(key, run(cell, options_of(cell))).first->second;
+  }
+
+  // Empty where both came to the same bits; else what differs.
+  std::string difference(const Cell& cell, const AttachOptions& options) {
+    const RunResult& expected = resident(cell);
+    const RunResult seen = run(cell, options);
+    if (seen.loss_bits != expected.loss_bits) return "losses";
+    if (seen.grad_norms != expected.grad_norms) return "gradient norms";
+    if (!testing::same_bits(seen.parameters, expected.parameters)) return "parameters";
+    if (!testing::same_bits(seen.given_back, expected.given_back)) return "parameters that were given back";
+    return "";
+  }
+
+  std::string folder() const { return folder_.path().string(); }
+
+ private:
+  TemporaryFolder folder_;
+  std::map<std::tuple<int, DType, int, bool>, RunResult> resident_;
+};
+
+// Every stage, type, way to accumulate and to keep activations, with all states on the device and with all on disk that
+// the stage lets go; worlds in turn.
+TEST_F(PlacementBits, AreThoseOfTheDeviceWithEverythingOnDisk) {
+  int next = 0;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const auto& [accumulate, reduce] : {std::pair{1, Reduce::kEach}, {3, Reduce::kEach}, {3, Reduce::kLast}}) {
+      for (int stage = 0; stage <= 3; ++stage) {
+        for (const Keeps keeps : kAllKeeps) {
+          const Cell cell{1 + next++ % 4, stage, dtype, accumulate, reduce, keeps};
+          AttachOptions options = options_of(cell);
+          EXPECT_EQ(difference(cell, options), "") << describe(cell) << ", states on the device";
+          options.offload.disk = {folder()};
+          options.offload.fractions = {
+              .parameter = {.disk = stage >= 3 ? 1.0 : 0.0},
+              .gradient = {.disk = stage >= 2 && cell.reduces_each() ? 1.0 : 0.0},
+              .optimizer = {.disk = 1},
+          };
+          options.device_memory = TierMemory::parse("min");
+          options.offload.host_memory = TierMemory::parse("min");
+          EXPECT_EQ(difference(cell, options), "") << describe(cell) << ", states on disk";
+        }
+      }
+    }
+  }
+}
+
+std::string text_of(const TierFractions& fractions) {
+  return fmt::format("{{host {}, disk {}}}", fractions.host, fractions.disk);
+}
+
+TEST_F(PlacementBits, AreThoseOfTheDeviceWithEveryPlacement) {
+  const bool held = rc::check([this] {
+    const Cell cell{*rc::gen::element(1, 2, 3, 4),
+                    *rc::gen::element(0, 1, 2, 3, 3),
+                    *rc::gen::element(DType::kFloat32, DType::kBFloat16),
+                    *rc::gen::element(1, 3),
+                    *rc::gen::element(Reduce::kEach, Reduce::kLast),
+                    *rc::gen::elementOf(kAllKeeps)};
+    AttachOptions options = options_of(cell);
+    if (*rc::gen::arbitrary<bool>()) options.device_memory = TierMemory::parse("min");
+    options.offload = {.fractions = testing::random_state_fractions(cell.stage, cell.reduces_each()),
+                       .automatic = false,
+                       .disk = {folder()}};
+    if (*rc::gen::element(0, 1, 2) == 0) options.offload.link_bytes_per_second = 4e9;
+    const StateFractions& fractions = options.offload.fractions;
+    RC_LOG() << describe(cell) << ", parameter " << text_of(fractions.parameter) << ", gradient "
+             << text_of(fractions.gradient) << ", optimizer " << text_of(fractions.optimizer) << ", link "
+             << options.offload.link_bytes_per_second << testing::placement_of(options);
+    RC_ASSERT(difference(cell, options) == "");
+  });
+  EXPECT_TRUE(held);
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,99 @@
+// The bytes that a schedule moves between tiers, counted by hand.
+#include <gtest/gtest.h>
+
+#include "zero/plan/schedule.h"
+
+#include "gpt_like.h"
+#include "one_unit.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kShard = 3 * kBlockNumel + 1024;  // elements; whole pages in every type
+
+struct Case {
+  StateFractions fractions;
+  DType dtype = DType::kFloat32;
+  int accumulate = 1;
+  int num_moments = 2;
+  GatherBudget budget{};
+};
+
+// One unit on two ranks, gathered once a pass where the budget is strict, else once a step.
+ScheduleCost cost_of(const Case& c) {
+  const std::vector<Unit> units{one_unit(2 * kShard, c.dtype)};
+  Placement placement = place(3, Reduce::kEach, c.accumulate);
+  spread_over_tiers(placement, units, 2, c.fractions);
+  const Schedule schedule = build_schedule(straight_trace(units, c.accumulate), units, 2, placement, c.budget);
+  return simulate(schedule, units, 2, c.num_moments);
+}
+
+TierTraffic traffic(std::int64_t read, std::int64_t written) {
+  return {.read_bytes = read, .written_bytes = written};
+}
+
+TEST(ScheduleCost, OnTheDeviceNothingMovesBetweenTiers) {
+  const ScheduleCost cost = cost_of({});
+  for (const Tier tier : kAllTiers) EXPECT_EQ(cost.of(tier), TierTraffic{}) << name_of(tier);
+  EXPECT_EQ(cost.num_fetches + cost.num_spills, 0);
+}
+
+TEST(ScheduleCost, MomentsAreReadAndWrittenOnce) {
+  const ScheduleCost cost = cost_of({.fractions = {.optimizer = {.disk = 1}}});
+  EXPECT_EQ(cost.of(Tier::kDisk), traffic(8 * kShard, 8 * kShard));
+  EXPECT_EQ(cost.of(Tier::kHost), TierTraffic{});
+  EXPECT_EQ(cost_of({.fractions = {.optimizer = {.disk = 1}}, .num_moments = 1}).of(Tier::kDisk),
+            traffic(4 * kShard, 4 * kShard));
+  EXPECT_EQ(cost_of({.fractions = {.optimizer = {.disk = 1}}, .num_moments = 0}).of(Tier::kDisk), TierTraffic{});
+}
+
+TEST(ScheduleCost, AMasterIsOneMoreOfThem) {
+  EXPECT_EQ(cost_of({.fractions = {.optimizer = {.host = 1}}, .dtype = DType::kBFloat16}).of(Tier::kHost),
+            traffic(12 * kShard, 12 * kShard));
+}
+
+TEST(ScheduleCost, ParametersAreReadForEachGatherAndByTheUpdate) {
+  const StateFractions host{.parameter = {.host = 1}};
+  const ScheduleCost kept = cost_of({.fractions = host});
+  EXPECT_EQ(kept.num_fetches, kept.num_gathers);
+  EXPECT_EQ(kept.of(Tier::kHost), traffic(2 * 4 * kShard, 4 * kShard));
+  const ScheduleCost strict = cost_of({.fractions = host, .budget = {GatherBudget::kStrict}});
+  EXPECT_EQ(strict.num_fetches, 2);
+  EXPECT_EQ(strict.of(Tier::kHost), traffic(3 * 4 * kShard, 4 * kShard));
+}
+
+TEST(ScheduleCost, AGradientIsSpilledAndReadByTheUpdate) {
+  const ScheduleCost cost = cost_of({.fractions = {.gradient = {.disk = 1}}});
+  EXPECT_EQ(cost.num_spills, 1);
+  EXPECT_EQ(cost.of(Tier::kDisk), traffic(4 * kShard, 4 * kShard));
+}
+
+TEST(ScheduleCost, LaterMicroBatchesBringTheSumSoFar) {
+  const ScheduleCost cost = cost_of({.fractions = {.gradient = {.disk = 1}}, .accumulate = 3});
+  EXPECT_EQ(cost.num_spills, 3);
+  EXPECT_EQ(cost.of(Tier::kDisk), traffic((2 + 1) * 4 * kShard, 3 * 4 * kShard));
+  // In bf16 the sum is fp32, and rounded once more before the norm is known.
+  const ScheduleCost rounded =
+      cost_of({.fractions = {.gradient = {.disk = 1}}, .dtype = DType::kBFloat16, .accumulate = 3});
+  EXPECT_EQ(rounded.of(Tier::kDisk), traffic((2 + 1 + 1) * 4 * kShard, (3 + 1) * 4 * kShard));
+}
+
+TEST(ScheduleCost, ASplitStateMovesItsPartsOnEachTier) {
+  const ScheduleCost cost = cost_of({.fractions = {.optimizer = {.host = 0.4, .disk = 0.3}}});
+  const std::int64_t host = cost.of(Tier::kHost).read_bytes, disk = cost.of(Tier::kDisk).read_bytes;
+  EXPECT_EQ(host % (8 * kBlockNumel), 0) << "blocks of both moments";
+  EXPECT_GT(host, 0);
+  EXPECT_GT(disk, 0);
+  EXPECT_LE(host + disk, 8 * kShard);
+}
+
+TEST(ScheduleCost, OnDiskWholePagesCount) {
+  const std::vector<Unit> units{one_unit(16, DType::kFloat32)};
+  Placement placement = place(2, Reduce::kEach, 1);
+  spread_over_tiers(placement, units, 1, {.gradient = {.disk = 1}, .optimizer = {.disk = 1}});
+  const ScheduleCost cost = simulate(build_schedule(straight_trace(units), units, 1, placement, {}), units, 1);
+  EXPECT_EQ(cost.of(Tier::kDisk), traffic(3 * kDiskPageBytes, 3 * kDiskPageBytes));
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,48 @@
+// PhaseTimer: the seconds of a part of the engine, and those in which it waited for disk or link.
+//
+//   PhaseTimer timer([&state] { return state.waited_seconds(); });
+//   { const PhaseTimer::Span span(timer); ... }     // counts when it ends; spans of one timer do not nest
+//   timer.seconds() - timer.waited()                // what no transfer between tiers is to blame for
+//
+// Local.
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "zero/base/clock.h"
+
+namespace zero {
+
+class PhaseTimer {
+ public:
+  using Waited = std::function<double()>;  // seconds so far
+  explicit PhaseTimer(Waited waited) : waited_so_far_(std::move(waited)) {}
+
+  double seconds() const { return seconds_; }
+  double waited() const { return waited_; }
+
+  class [[nodiscard]] Span {
+   public:
+    explicit Span(PhaseTimer& timer)
+        : timer_(timer), begin_(monotonic_seconds()), waited_at_begin_(timer.waited_so_far_()) {}
+    ~Span() {
+      timer_.waited_ += timer_.waited_so_far_() - waited_at_begin_;
+      timer_.seconds_ += monotonic_seconds() - begin_;
+    }
+    Span(const Span&) = delete;
+    Span& operator=(const Span&) = delete;
+
+   private:
+    PhaseTimer& timer_;
+    double begin_;
+    double waited_at_begin_;
+  };
+
+ private:
+  Waited waited_so_far_;
+  double seconds_ = 0;
+  double waited_ = 0;
+};
+
+}  // namespace zero

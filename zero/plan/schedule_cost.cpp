@@ -1,0 +1,135 @@
+// What a schedule costs, found by replaying it without a model.
+#include <algorithm>
+
+#include "zero/base/check.h"
+#include "zero/plan/partition.h"
+#include "zero/plan/residency.h"
+#include "zero/plan/schedule.h"
+
+namespace zero {
+namespace {
+
+// Bytes of states that a step reads from and writes to the tiers below the device.
+class LowerTiers {
+ public:
+  LowerTiers(const Placement& placement, const std::vector<Unit>& units, int world, int num_moments, ScheduleCost& cost)
+      : placement_(placement),
+        units_(units),
+        world_(world),
+        num_moments_(num_moments),
+        cost_(cost),
+        num_sums_(units.size(), 0) {}
+
+  void fetch(int index) {
+    const Unit& unit = at(index);
+    read(tiers(unit).parameter, parameter_bytes(unit));
+  }
+
+  // The second and later sums of a step go on from the one before, which is brought for that.
+  void spill(int index) {
+    const Unit& unit = at(index);
+    const TierSplit gradient = tiers(unit).gradient;
+    if (num_sums_[static_cast<std::size_t>(index)]++ > 0) read(gradient, gradient_bytes(unit));
+    write(gradient, gradient_bytes(unit));
+  }
+
+  // Of what lies in the range that is updated every byte is read and, but for the gradient, written.
+  void update(int index) {
+    const Unit& unit = at(index);
+    const UnitTiers lies = tiers(unit);
+    read(lies.parameter, parameter_bytes(unit));
+    write(lies.parameter, parameter_bytes(unit));
+    const bool own_master = unit.dtype == DType::kFloat32;
+    if (placement_.fp32_gradient() && !own_master) {  // the sum is rounded first, where it lies
+      read(lies.gradient, gradient_bytes(unit));
+      write(lies.gradient, gradient_bytes(unit));
+    }
+    read(lies.gradient, gradient_bytes(unit));
+    for (int array = own_master ? 1 : 0; array <= num_moments_; ++array) {  // the master, then the moments
+      read(lies.optimizer, sizeof(float));
+      write(lies.optimizer, sizeof(float));
+    }
+  }
+
+ private:
+  const Unit& at(int index) const { return units_[static_cast<std::size_t>(index)]; }
+  UnitTiers tiers(const Unit& unit) const { return tiers_of(placement_, unit, world_); }
+  static std::int64_t parameter_bytes(const Unit& unit) { return static_cast<std::int64_t>(size_of(unit.dtype)); }
+  std::int64_t gradient_bytes(const Unit& unit) const {
+    return static_cast<std::int64_t>(size_of(placement_.fp32_gradient() ? DType::kFloat32 : unit.dtype));
+  }
+
+  void read(const TierSplit& split, std::int64_t element_bytes) { add(split, element_bytes, &TierTraffic::read_bytes); }
+  void write(const TierSplit& split, std::int64_t element_bytes) {
+    add(split, element_bytes, &TierTraffic::written_bytes);
+  }
+  void add(const TierSplit& split, std::int64_t element_bytes, std::int64_t TierTraffic::*bytes) {
+    for (const Tier tier : {Tier::kHost, Tier::kDisk})
+      cost_.tiers[static_cast<std::size_t>(tier)].*bytes += tier_bytes(split, tier, element_bytes);
+  }
+
+  const Placement& placement_;
+  const std::vector<Unit>& units_;
+  int world_;
+  int num_moments_;
+  ScheduleCost& cost_;
+  std::vector<int> num_sums_;  // by unit, in this step
+};
+
+}  // namespace
+
+ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world, int num_moments) {
+  ScheduleCost cost;
+  Residency resident(units, world);
+  LowerTiers lower(schedule.placement, units, world, num_moments, cost);
+  const auto issue = [&](const Move& move, bool keeps) {
+    const std::int64_t block =
+        resident.bytes_of(move.unit) / world;  // parameters and gradients cross in the unit's type
+    switch (move.kind) {
+      case MoveKind::kGather:
+        cost.sent_bytes += (world - 1) * block;
+        ++cost.num_gathers;
+        if (keeps) resident.add(move.unit);
+        cost.gathered_peak_bytes = std::max(cost.gathered_peak_bytes, resident.bytes());
+        break;
+      case MoveKind::kGatherGradient:
+        cost.sent_bytes += (world - 1) * block;
+        break;
+      case MoveKind::kReduce:
+        cost.sent_bytes += (world - 1) * block;
+        ++cost.num_reduces;
+        break;
+      case MoveKind::kRelease:
+        resident.remove(move.unit);
+        break;
+      case MoveKind::kUpdate:
+        lower.update(move.unit);
+        break;
+      case MoveKind::kFetch:
+        lower.fetch(move.unit);
+        ++cost.num_fetches;
+        break;
+      case MoveKind::kSpill:
+        lower.spill(move.unit);
+        ++cost.num_spills;
+        break;
+    }
+  };
+  for (const Station& station : schedule.stations) {
+    for (const Move& move : station.moves) issue(move, true);
+    const Event& event = station.event;
+    if (schedule.placement.parameter_sharded && event.kind == EventKind::kTouch) {
+      ZERO_CHECK(resident.holds(event.unit), "unit {} is touched but not gathered", event.unit);
+      for (int unit : event.pinned) ZERO_CHECK(resident.holds(unit), "unit {} is in use but was released", unit);
+      if (!schedule.budget.strict() && resident.bytes() <= schedule.budget.capacity_bytes) continue;
+      for (int unit : resident.units()) {
+        ZERO_CHECK(unit == event.unit || std::ranges::count(event.pinned, unit) > 0,
+                   "unit {} is held beyond the budget", unit);
+      }
+    }
+  }
+  for (const Move& move : schedule.step) issue(move, false);
+  return cost;
+}
+
+}  // namespace zero

@@ -1,0 +1,93 @@
+// A schedule as people read it.
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "zero/plan/schedule.h"
+
+namespace zero {
+namespace {
+
+// "host and disk": where parts of it lie.
+std::string tiers_text(const TierSplit& split, std::initializer_list<Tier> among) {
+  std::string text;
+  for (const Tier tier : among) {
+    if (split.numel(tier) > 0) text += fmt::format("{}{}", text.empty() ? "" : " and ", name_of(tier));
+  }
+  return text;
+}
+std::string tiers_text(const TierSplit& split) {
+  return tiers_text(split, {Tier::kDevice, Tier::kHost, Tier::kDisk});
+}
+std::string lower_tiers_text(const TierSplit& split) {
+  return tiers_text(split, {Tier::kHost, Tier::kDisk});
+}
+
+// " on host (optimizer state on disk)". An element of which anything lies off the device is updated on the host. Told
+// are the states that lie elsewhere than that; those on the device alone are not.
+std::string update_text(const UnitTiers& lies) {
+  const std::array<std::pair<const char*, TierSplit>, 3> states{
+      {{"parameter", lies.parameter}, {"gradient", lies.gradient}, {"optimizer state", lies.optimizer}}};
+  std::int64_t on_device = lies.optimizer.numel();
+  for (const auto& [name, split] : states) {
+    if (!split.on_device()) on_device = std::min(on_device, split.device);
+  }
+  const TierSplit runs{.device = on_device, .host = lies.optimizer.numel() - on_device};
+  if (runs.host == 0) return "";
+  std::string elsewhere;
+  for (const auto& [name, split] : states) {
+    if (split.on_device() || tiers_text(split) == tiers_text(runs)) continue;
+    elsewhere += fmt::format("{}{} on {}", elsewhere.empty() ? "" : ", ", name, tiers_text(split));
+  }
+  return fmt::format(" on {}{}", tiers_text(runs), elsewhere.empty() ? "" : " (" + elsewhere + ")");
+}
+
+}  // namespace
+
+std::string describe(const Move& move, const std::vector<Unit>& units, const Placement& placement) {
+  const Unit& unit = units.at(static_cast<std::size_t>(move.unit));
+  const std::string& name = unit.name;
+  // Where everything lies on the device, how much of it a rank has does not matter here.
+  const UnitTiers lies = tiers_of(placement, unit, /*world=*/1);
+  switch (move.kind) {
+    case MoveKind::kFetch:
+      return fmt::format("fetch {} from {}", name, lower_tiers_text(lies.parameter));
+    case MoveKind::kGather:
+      return "gather " + name;
+    case MoveKind::kGatherGradient:
+      return "gather gradient of " + name;
+    case MoveKind::kRelease:
+      return "release " + name;
+    case MoveKind::kReduce:
+      return "reduce " + name;
+    case MoveKind::kSpill:
+      return fmt::format("spill {} to {}", name, lower_tiers_text(lies.gradient));
+    case MoveKind::kUpdate:
+      return "update " + name + update_text(lies);
+  }
+  return "";
+}
+
+std::string print_schedule(const Schedule& schedule, const std::vector<Unit>& units) {
+  std::string text;
+  const auto line = [&](const std::string& event, const std::vector<Move>& moves) {
+    std::vector<std::string> words;
+    for (const Move& move : moves) words.push_back(describe(move, units, schedule.placement));
+    text += fmt::format("{:<32}{}{}\n", event, words.empty() ? "" : "| ", fmt::join(words, ", "));
+  };
+  for (const Station& station : schedule.stations) {
+    if (station.event.kind == EventKind::kStep) {
+      auto moves = station.moves;
+      moves.insert(moves.end(), schedule.step.begin(), schedule.step.end());
+      line("step", moves);
+    } else {
+      line(describe(station.event, units), station.moves);
+    }
+  }
+  return text;
+}
+
+}  // namespace zero

@@ -1,0 +1,48 @@
+// What a model computes in a step, for a prediction: as a run had it, or, where none ran, from its flops and the speed
+// of a machine.
+//
+//   Computation known = computation_of_run("runs/mine", units.size());
+//   Computation guess = estimated_computation({.flops = flops, .flops_per_second = probe_matmul_flops()});
+//   estimate_uses(trace, units, guess.step);         // when in a pass units are used
+//
+// Local.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "zero/plan/step_model.h"
+#include "zero/plan/trace.h"
+
+namespace zero {
+
+enum class ComputationFrom : std::uint8_t { kNowhere, kRun, kEstimate };
+std::string_view name_of(ComputationFrom from);  // "nowhere", "run", "estimate"
+
+struct Computation {
+  ComputationFrom from = ComputationFrom::kNowhere;
+  StepProfile step;
+  double update_seconds = 0;    // of a run: the arithmetic of its update
+  double flops = 0;             // of an estimate: of a rank's step, with what is computed again
+  double flops_per_second = 0;  // of an estimate
+};
+
+// `run`: the folder of a run that ended, with everything on the device. Throws ConfigError under "--profile": no
+// report, or one of another model.
+Computation computation_of_run(const std::string& run, std::size_t num_units);
+
+struct ComputationNeed {
+  double flops = 0;  // of a rank's forward and backward passes in a step
+  bool computes_again = false;
+  double flops_per_second = 0;
+};
+// A third of the flops forward, the rest backward; with activation checkpoints a third more there. At least that: what
+// is no matrix product is not counted.
+Computation estimated_computation(const ComputationNeed& need);
+
+// When units are used in a pass, and their gradients complete, by their order in the trace of a step: an element of a
+// unit costs as much as one of any other, in equal parts at each touch of the unit.
+void estimate_uses(const Trace& trace, const std::vector<Unit>& units, StepProfile& profile);
+
+}  // namespace zero
