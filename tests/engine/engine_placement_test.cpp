@@ -35,6 +35,7 @@ class Learning : public testing::Test {
     if (!resident) {
       options.device_memory = {TierMemory::Kind::kBytes,
                                states * 4 / 5 + working_bytes(units, 2, placement, /*strict=*/true)};
+      options.offload.host_memory.kind = TierMemory::Kind::kMin;
       options.offload.disk = {folder_.path().string()};
       options.offload.rates = {.disk_read = 4e6, .disk_write = 4e6, .update_numel = 1e9};
       options.offload.monitor = {.on = monitor,

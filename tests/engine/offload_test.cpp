@@ -241,6 +241,7 @@ TEST_F(Offload, WithBudgetsAloneTheBestPlacementIsChosen) {
   OffloadOptions to_host;
   to_host.host_memory = {TierMemory::Kind::kBytes, states};
   OffloadOptions to_disk;
+  to_disk.host_memory.kind = TierMemory::Kind::kMin;
   to_disk.disk = {folder_.path().string()};
   for (const OffloadOptions& offload : {to_host, to_disk}) {
     const ScriptedRun run = train(c, offload, half, /*departs=*/false);
@@ -260,20 +261,19 @@ TEST_F(Offload, WithBudgetsAloneTheBestPlacementIsChosen) {
   EXPECT_THROW(train(c, to_host, half), Error) << "what must not leave does not fit";
 }
 
-// A link makes two memories of one: then what is free of the machine is the host's, without being asked for.
-TEST_F(Offload, BehindALinkTheHostTakesWhatTheDeviceCannot) {
+// What the device's budget leaves free of the machine is the host's, without being asked for.
+TEST_F(Offload, TheHostTakesWhatTheDeviceCannotBeforeADiskDoes) {
   const Case c{.world = 2};
   const auto units = make_units(specs(c.dtype), {});
   const Placement resident = place(c.stage, c.reduce, c.accumulate);
   const TierMemory half{TierMemory::Kind::kBytes, state_bytes(units, c.world, resident, 2).total() / 2 +
                                                       working_bytes(units, c.world, resident, /*strict=*/true)};
   const ScriptedRun expected = train(c, {}, {}, /*departs=*/false);
-  OffloadOptions offload;
-  EXPECT_THROW(train(c, offload, half), Error) << "main memory alone";
-  for (const bool has_disk : {false, true}) {
-    offload = {.disk = has_disk ? std::vector{folder_.path().string()} : std::vector<std::string>{}};
+  for (const auto& [has_disk, link] : {std::pair{false, 0.0}, {true, 0.0}, {false, 4e9}, {true, 4e9}}) {
+    OffloadOptions offload;
+    if (has_disk) offload.disk = {folder_.path().string()};
     offload.rates = {.link_up = 4e9, .link_down = 4e9, .disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
-    offload.link_bytes_per_second = 4e9;
+    offload.link_bytes_per_second = link;
     const ScriptedRun run = train(c, offload, half, /*departs=*/false);
     EXPECT_EQ(run, expected);
     for (const EngineReport& report : run.reports) {

@@ -97,7 +97,7 @@ constexpr std::array kOptions{
     Option{"zero.stage", at<&Config::zero, &ZeroConfig::stage>, Range{.lowest = 0, .highest = 3}, kFree, "0 replicate; shard 1 optimizer state, 2 + gradients, 3 + parameters"},
     Option{"zero.device_memory", at<&Config::zero, &ZeroConfig::device_memory>, kAny, kFree, "budget a rank; auto: what is free, min: the least that works"},
 
-    Option{"zero.host_memory", at<&Config::zero, &ZeroConfig::host_memory>, kAny, kFree, "the same of host memory, where states are placed or activations parked there; states get auto's where a link stands between it and the device"},
+    Option{"zero.host_memory", at<&Config::zero, &ZeroConfig::host_memory>, kAny, kFree, "the same of host memory, for what the device cannot hold; auto: what a device_memory in bytes leaves free of the machine"},
     Option{"zero.disk", at<&Config::zero, &ZeroConfig::disk>, kAny, kFree, "folders for what is placed on disk, one a disk"},
     Option{"zero.disk_memory", at<&Config::zero, &ZeroConfig::disk_memory>, kAny, kFree, "most bytes a rank may take there, states and parked activations; auto: what it needs"},
     Option{"zero.delayed_update", at<&Config::zero, &ZeroConfig::delayed_update>, kAny, kFree, "whether gradients are applied one step late from step 41 on, while the next step computes; needs stage 2"},

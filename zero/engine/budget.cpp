@@ -77,7 +77,9 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
                                       placement.accumulate, placement.delayed_update);
       remedy += fmt::format("; stage {} needs {}", stage + 1, format_bytes(needed_at(cheaper, true)));
     } else {
-      remedy += "; more ranks need less each, and zero.optimizer = {host = 1} moves moments off the device";
+      remedy += "; more ranks need less each";
+      const bool has_moments = state_bytes(units, world, placement, num_moments, Tier::kDevice).moment > 0;
+      if (has_moments) remedy += ", and zero.optimizer = {host = 1} moves moments off the device";
     }
     throw ConfigError("zero.device_memory", automatic ? "auto" : format_bytes(budget),
                       automatic ? fmt::format("only {} are free", format_bytes(budget)) : "too small", remedy);

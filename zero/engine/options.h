@@ -46,8 +46,8 @@ struct MonitorOptions {
 // What leaves the device, and where to.
 struct OffloadOptions {
   StateFractions fractions;
-  // Without fractions: what does not fit on the device goes where a step is shortest, to a disk that is named or into a
-  // host_memory in bytes; behind a link, into what is free of the machine. False: nothing goes.
+  // Without fractions: what does not fit on the device goes where a step is shortest: into host_memory (kAuto: what a
+  // device_memory in bytes leaves free of the machine, else no states) or to a disk that is named. False: nothing goes.
   bool automatic = true;
   TierMemory host_memory;
   std::vector<std::string> disk;  // folders, one a disk; needed where a fraction lies there

@@ -21,16 +21,15 @@ constexpr std::int64_t kRoundingBytes = std::int64_t{64} << 10;  // of a unit: a
 constexpr double kWorthMoving = 0.98;                            // of a step's seconds: less is not worth it
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max() / 2;
 
-// Where a link stands between device and host they are two memories: what the device's budget leaves free of the
-// machine is the host's. Where both are main memory it is nobody's (docs/decisions/0014).
-bool host_is_apart(const EngineOptions& options) {
-  return options.offload.host_memory.kind == TierMemory::Kind::kAuto && options.offload.link_bytes_per_second > 0 &&
+// What the device's budget leaves free of the machine is the host's (docs/decisions/0014).
+bool host_takes_the_rest(const EngineOptions& options) {
+  return options.offload.host_memory.kind == TierMemory::Kind::kAuto &&
          options.device_memory.kind == TierMemory::Kind::kBytes;
 }
 
-bool gives_lower_tiers(const EngineOptions& options) {
+bool names_lower_tiers(const EngineOptions& options) {
   const OffloadOptions& offload = options.offload;
-  return !offload.disk.empty() || offload.host_memory.kind == TierMemory::Kind::kBytes || host_is_apart(options);
+  return !offload.disk.empty() || offload.host_memory.kind == TierMemory::Kind::kBytes;
 }
 
 }  // namespace
@@ -61,7 +60,7 @@ Placer::Placer(Communicator* comm, int world, const EngineOptions& options, cons
   };
   if (ours && !offload.disk.empty())
     disk_budget_ = offload.disk_memory > 0 ? offload.disk_memory : agreed_least(comm_, room_on_disk());
-  const bool chooses = ours && gives_lower_tiers(options);
+  const bool chooses = ours && (names_lower_tiers(options) || (host_takes_the_rest(options) && !fits_device()));
   if (chooses || offload.probes) {
     const bool known = agreed_least(comm, offload.rates.update_numel > 0 ? 1 : 0) == 1;
     model_.rates = known ? offload.rates
@@ -70,7 +69,7 @@ Placer::Placer(Communicator* comm, int world, const EngineOptions& options, cons
   }
   if (chooses) choose();
   count_held();
-  fixed_bytes_ = states(all_away(), Tier::kDevice);
+  fixed_bytes_ = device_bytes(all_away());
   movable_ = ours && disk_budget_ > 0 && states(all_away(), Tier::kDisk) <= disk_budget_;
 }
 
@@ -88,12 +87,13 @@ std::int64_t Placer::room_on_disk() const {
   return room_on(options_.offload.disk, calls) / 10 * 9 / std::max(options_.local_world, 1);
 }
 
-Placement Placer::all_away() const {
+Placement Placer::all_away(Tier to) const {
   Placement away = place(options_.stage, options_.reduce, options_.accumulate, options_.delayed_update);
+  const TierFractions all = to == Tier::kHost ? TierFractions{.host = 1} : TierFractions{.disk = 1};
   spread_over_tiers(away, model_.units, model_.world,
-                    {.parameter = {.disk = away.parameter_sharded ? 1.0 : 0.0},
-                     .gradient = {.disk = away.gradient_sharded ? 1.0 : 0.0},
-                     .optimizer = {.disk = 1}});
+                    {.parameter = away.parameter_sharded ? all : TierFractions{},
+                     .gradient = away.gradient_sharded ? all : TierFractions{},
+                     .optimizer = all});
   return away;
 }
 
@@ -107,7 +107,7 @@ TierBudgets Placer::budgets(bool strict) const {
   };
   if (offload.host_memory.kind == TierMemory::Kind::kBytes)
     budgets.host = std::max<std::int64_t>(offload.host_memory.bytes - tiles(/*depth=*/1), 0);
-  if (host_is_apart(options_))
+  if (host_takes_the_rest(options_))
     budgets.host =
         std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - tiles(ShardedState::kDefaultDepth), 0);
   const std::int64_t working = working_bytes(model_.units, model_.world, away, strict);
@@ -129,15 +129,20 @@ TierBudgets Placer::agreed(TierBudgets budgets) const {
   return {agreed_least(comm_, budgets.device), agreed_least(comm_, budgets.host), agreed_least(comm_, budgets.disk)};
 }
 
+std::int64_t Placer::device_bytes(const Placement& placement) const {
+  return state_bytes(model_.units, model_.world, placement, model_.num_moments, Tier::kDevice).total();
+}
+
+bool Placer::fits_device() const {
+  return device_bytes(placement_) <= agreed(budgets(true)).device;
+}
+
 // As little as the other tiers leave to the device, to some blocks of each unit.
 TierBudgets Placer::least_of_device() const {
   TierBudgets least = agreed(budgets(true));
-  const auto device = [this](const Placement& placement) {
-    return state_bytes(model_.units, model_.world, placement, model_.num_moments, Tier::kDevice).total();
-  };
-  const std::int64_t left = device(placement_) - least.host - least.disk;
+  const std::int64_t left = device_bytes(placement_) - least.host - least.disk;
   const auto rounding = static_cast<std::int64_t>(model_.units.size()) * kRoundingBytes;
-  least.device = std::max(device(all_away()), left > 0 ? left + rounding : 0);
+  least.device = std::max(device_bytes(all_away()), left > 0 ? left + rounding : 0);
   return least;
 }
 
@@ -146,10 +151,14 @@ void Placer::choose() {
     placement_.tiers = within(least_of_device());
     return;
   }
+  if (fits_device()) return;
+  const TierBudgets strict = agreed(budgets(true)), roomy = agreed(budgets(false));
+  if (!names_lower_tiers(options_) && strict.device < device_bytes(all_away())) {
+    placement_ = all_away(Tier::kHost);  // the engine says what is the least then
+    return;
+  }
   // Room for units that stay gathered is worth more than room for states, if there is a choice.
   const std::int64_t states = state_bytes(model_.units, model_.world, placement_, model_.num_moments).total();
-  const TierBudgets strict = agreed(budgets(true)), roomy = agreed(budgets(false));
-  if (states <= strict.device) return;
   const bool is_room = roomy.device >= 0 && states <= roomy.device + roomy.host + roomy.disk;
   placement_.tiers = within(is_room ? roomy : strict);
 }

@@ -8,9 +8,9 @@
 //   placer.learn(profile)                        // later, when it is known what the model computes
 //
 // Fractions, where any are given, are obeyed. Else everything stays on the device while it fits there. Where it does
-// not (with "min" nothing does that could leave), and there is a disk or a budget of host memory, best_placement() says
-// what goes where; the disk's rates are probed for it, and ranks agree on budgets and rates first, so that all choose
-// alike.
+// not (with "min" nothing does that could leave), best_placement() says what goes to the host, as far as its budget
+// allows ("auto": what the device's leaves free of the machine), and what to a disk that is named. Rates are probed for
+// it, and ranks agree on budgets and rates first, so that all choose alike.
 //
 // Without a communicator one process plans for `world` ranks of some machine: "auto" is then no limit, and a disk that
 // is not here has no limit either, and no rate.
@@ -32,8 +32,8 @@ class Placer {
          const UpdateRule& rule);
 
   const Placement& placement() const { return placement_; }
-  // Everything that may leave the device on disk.
-  Placement all_away() const;
+  // Everything that may leave the device on another tier.
+  Placement all_away(Tier to = Tier::kDisk) const;
   // States may move while the model trains: the placement is ours to choose, and the disk has room for all of them.
   bool movable() const { return movable_; }
   // Where the disk must have a place for them.
@@ -63,6 +63,8 @@ class Placer {
  private:
   void choose();
   TierBudgets budgets(bool strict) const;
+  std::int64_t device_bytes(const Placement& placement) const;
+  bool fits_device() const;
   TierBudgets least_of_device() const;
   std::optional<std::vector<UnitTiers>> take_if_solved(bool solved, std::vector<UnitTiers> tiers);
   void count_held();

@@ -94,10 +94,10 @@ std::string as_text(const TrainingPlan& plan, std::span<const int> stages, const
   return text + schedule->moves;
 }
 
-bool leaves_device(const AttachOptions& attach) {
+bool may_leave_device(const AttachOptions& attach) {
   const OffloadOptions& offload = attach.offload;
   return !offload.fractions.on_device() || !offload.disk.empty() ||
-         offload.host_memory.kind == TierMemory::Kind::kBytes;
+         offload.host_memory.kind == TierMemory::Kind::kBytes || attach.device_memory.kind == TierMemory::Kind::kBytes;
 }
 
 // What an engine asks of host and disk before it takes anything of them; of the device schedule_of() does. What is free
@@ -174,7 +174,7 @@ std::string why_without_disk(const OffloadOptions& offload, const TrainingPlan& 
 // Where states lie and what a step then takes.
 void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const AttachOptions& attach, const Task& task,
                        const Trace& trace) {
-  const bool places = leaves_device(attach);
+  const bool places = may_leave_device(attach);
   EngineOptions options = engine_options(plan, attach);
   OffloadOptions& offload = options.offload;
   if (!offload.fractions.on_device()) {  // what they ask for is known before anything is probed
@@ -224,7 +224,7 @@ int plan_verb(const PlanRequest& request) {
                     .delayed_update = attach.delayed_update,
                     .num_moments = make_update_rule(attach.optimizer)->num_moments()};
   plan.units = make_units(plan.specs, attach.units);
-  const Trace trace = leaves_device(attach) || request.schedule ? trace_of(request, *task, shape, attach) : Trace{};
+  const Trace trace = may_leave_device(attach) || request.schedule ? trace_of(request, *task, shape, attach) : Trace{};
   place_and_predict(plan, request, attach, *task, trace);
   const Schedule schedule = schedule_of(plan, attach, trace);
   constexpr std::array kStages{0, 1, 2, 3};
