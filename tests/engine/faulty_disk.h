@@ -44,7 +44,7 @@ class FaultyDisk {
   FaultyDisk& operator=(const FaultyDisk&) = delete;
 
   const SparseFiles files{};
-  DiskSeam seam{.files = &files};
+  DiskSeam seam{.files = &files, .opening_limit = std::chrono::seconds(60)};
 
   int num_requests() const { return num_requests_; }
   int num_unsteady() const { return num_unsteady_; }

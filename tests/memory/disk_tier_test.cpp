@@ -229,6 +229,7 @@ struct Scripted {
     options.paths = {folder.path(), folder.path()};
     if (options.bytes == 0) options.bytes = 8 * kMiB;
     options.queue_depth = 4;
+    seam.opening_limit = std::chrono::seconds(60);
     seam.make_queue = [this](std::span<const int> files, int depth) {
       EXPECT_EQ(files.size(), 2U);
       EXPECT_EQ(depth, 4);

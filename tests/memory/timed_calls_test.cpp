@@ -20,7 +20,7 @@
 namespace zero {
 namespace {
 
-constexpr std::chrono::milliseconds kShort{20};
+constexpr std::chrono::milliseconds kShort{200};
 constexpr std::chrono::seconds kLong{60};
 
 // One kind of call hangs until the test lets it go; the others reach the kernel. They stay until the program ends, as

@@ -81,7 +81,8 @@ void Placer::count_held() {
 }
 
 std::int64_t Placer::room_on_disk() const {
-  const TimedCalls calls(*DiskSeam::or_none(options_.offload.disk_seam).files, options_.offload.disk_timeout);
+  const DiskSeam& seam = DiskSeam::or_none(options_.offload.disk_seam);
+  const TimedCalls calls(*seam.files, seam.opening_limit.value_or(options_.offload.disk_timeout));
   const auto is_here = [&calls](const std::string& folder) { return is_folder_here(folder, calls); };
   if (comm_ == nullptr && !std::ranges::all_of(options_.offload.disk, is_here)) return kUnlimited;
   return room_on(options_.offload.disk, calls) / 10 * 9 / std::max(options_.local_world, 1);

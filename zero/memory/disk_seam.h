@@ -3,8 +3,10 @@
 //   DiskTier disk(options, {.files = &full_disk});
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "zero/memory/file_calls.h"
@@ -18,6 +20,9 @@ struct DiskSeam {
   const UringCalls* uring = &UringCalls::kernel();
   // Instead of the queue that the options ask for; gets the files and the depth.
   std::function<std::unique_ptr<IoQueue>(std::span<const int>, int)> make_queue{};
+
+  // Of calls that open files, instead of the timeout of the options, which a test may want as short as its disk is.
+  std::optional<std::chrono::milliseconds> opening_limit{};
 
   // What a test gave, or, without one, nothing.
   static const DiskSeam& or_none(const DiskSeam* given) {

@@ -154,7 +154,7 @@ class MovingBlock final : public Transfer::Pending {
 
 DiskTier::Implementation::Implementation(const DiskOptions& options, const DiskSeam& seam)
     : capacity(up_to(options.bytes, kPage)),
-      files(make_files(options, TimedCalls(*seam.files, options.timeout))),
+      files(make_files(options, TimedCalls(*seam.files, seam.opening_limit.value_or(options.timeout)))),
       timeline(options.timeline),
       requests(make_queue(options, files, seam),
                {.folders = options.paths,
