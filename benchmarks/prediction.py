@@ -109,8 +109,7 @@ def compare_random(args, model, name):
     device = int(budget * states) + 4 * largest  # and what is gathered and staged
     # One budget a tier for all: what is gathered ahead, or kept, or on its way to the disk takes from it, too.
     chosen_keys = {"zero.device_memory": f"{device >> 10}KiB", "zero.monitor": "false"}
-    if args.host > 0:
-        chosen_keys["zero.host_memory"] = f"{(int(args.host * states) >> 10) + TILES_KIB}KiB"
+    chosen_keys["zero.host_memory"] = f"{(int(args.host * states) >> 10) + TILES_KIB}KiB"
     others, refused = [], 0
     while len(others) < args.random:
         placement = random_placement(draw, args.away, args.host)

@@ -40,7 +40,7 @@ class Plan : public TrainingTest {
 TEST_F(Plan, WithABudgetTheRestLiesOnDiskAndTheDiskTakesTime) {
   const auto roomy = plan("--zero.disk disk --zero.device_memory 64MiB");
   EXPECT_EQ(roomy["tiers"]["disk"]["total"], 0);
-  const auto tight = plan("--zero.disk disk --zero.device_memory 1200KiB");
+  const auto tight = plan("--zero.disk disk --zero.device_memory 1200KiB --zero.host_memory min");
   EXPECT_GT(tight["tiers"]["disk"]["total"].get<int>(), 0);
   EXPECT_LE(tight["tiers"]["device"]["total"].get<int>(), 1200 << 10);
   EXPECT_EQ(tight["predicted"]["update"]["bound"], "disk");
@@ -66,8 +66,9 @@ TEST_F(Plan, TheScheduleSaysWhatMovesBetweenTiers) {
 }
 
 TEST_F(Plan, WhatDoesNotFitIsRefusedWithTheCheapestChange) {
-  const Ran ran =
-      folder_.zero("plan c.toml -n 2 --zero.disk disk --zero.disk_memory 16KiB --zero.device_memory 800KiB");
+  const Ran ran = folder_.zero(
+      "plan c.toml -n 2 --zero.disk disk --zero.disk_memory 16KiB --zero.device_memory 800KiB "
+      "--zero.host_memory min");
   EXPECT_EQ(ran.status, 2) << ran.output;
   EXPECT_NE(ran.errors.find("raise zero.disk_memory by"), std::string::npos) << ran.errors;
 }

@@ -109,7 +109,15 @@ TEST(Memory, ABudgetInBytesIsKept) {
     options.device_memory = {TierMemory::Kind::kBytes, budget};
     EXPECT_LE(testing::train(2, 3, options, layers_net).reports[0].peak_memory_bytes, budget) << eighth << "/8";
   }
-  options.device_memory.bytes = strict.peak_memory_bytes / 2;
+  // What does not fit then lies on the host.
+  options.device_memory.bytes = strict.peak_memory_bytes * 3 / 4;
+  const EngineReport tight = testing::train(2, 3, options, layers_net).reports[0];
+  EXPECT_LE(tight.peak_memory_bytes, options.device_memory.bytes);
+  EXPECT_GT(tight.host_memory.state(), 0);
+  options.offload.automatic = false;
+  EXPECT_THROW(testing::train(2, 1, options, layers_net), ConfigError);
+  options.offload.automatic = true;
+  options.device_memory.bytes = 1000;
   EXPECT_THROW(testing::train(2, 1, options, layers_net), ConfigError);
 }
 

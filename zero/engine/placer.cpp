@@ -134,8 +134,12 @@ std::int64_t Placer::device_bytes(const Placement& placement) const {
   return state_bytes(model_.units, model_.world, placement, model_.num_moments, Tier::kDevice).total();
 }
 
+// With what is gathered and staged where nothing leaves it, which is less than budgets() sets aside.
 bool Placer::fits_device() const {
-  return device_bytes(placement_) <= agreed(budgets(true)).device;
+  const auto working = [this](const Placement& placement) {
+    return working_bytes(model_.units, model_.world, placement, /*strict=*/true);
+  };
+  return device_bytes(placement_) + working(placement_) <= agreed(budgets(true)).device + working(all_away());
 }
 
 // As little as the other tiers leave to the device, to some blocks of each unit.
