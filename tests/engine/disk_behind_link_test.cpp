@@ -95,7 +95,7 @@ TEST_F(DiskBehindALink, ChangesNoBitAndTakesNoMoreStaging) {
         const auto bits = model.weight_bits();
         if (comm.rank() != 0) return;
         weights.push_back(bits);
-        peaks.push_back(model.engine().report().peak_host_memory.total());
+        peaks.push_back(model.engine().report().peak_host_memory_bytes);
       });
     }
     EXPECT_EQ(weights.at(1), weights.at(0));

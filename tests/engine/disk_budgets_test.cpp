@@ -70,7 +70,7 @@ TEST_F(DiskBudgets, OfAnySizeAreKeptOrRefused) {
             ++num_runs;
             for (const EngineReport& report : run.reports) {
               EXPECT_LE(report.disk_memory.state(), disk);
-              EXPECT_LE(report.peak_host_memory.total(), host > 0 ? host : kUnlimited);
+              EXPECT_LE(report.peak_host_memory_bytes, host > 0 ? host : kUnlimited);
               EXPECT_LE(report.peak_memory_bytes, device > 0 ? device : kUnlimited);
             }
           } catch (const Error& error) {
@@ -109,6 +109,8 @@ TEST_F(DiskBudgets, AreKeptWhileStatesMove) {
         EXPECT_EQ(run.norms, expected.norms);
         for (const EngineReport& report : run.reports) {
           EXPECT_LE(report.disk_memory.state(), options.offload.disk_memory);
+          if (options.offload.host_memory.kind == TierMemory::Kind::kBytes)
+            EXPECT_LE(report.peak_host_memory_bytes, options.offload.host_memory.bytes);
           num_replans += report.replans;
         }
       } catch (const Error& error) {

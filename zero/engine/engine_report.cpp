@@ -66,6 +66,7 @@ EngineReport Engine::report() const {
   report.host_memory = at_update(Tier::kHost);
   report.disk_memory = at_update(Tier::kDisk);
   report.peak_host_memory = ledger_.peak(Tier::kHost);
+  report.peak_host_memory_bytes = ledger_.peak_total(Tier::kHost);
   report.disk_per_step = disk_of_step_;
   report.link_per_step = link_of_step_;
   report.disk = disk_ == nullptr ? "" : disk_->describe();

@@ -152,10 +152,11 @@ struct EngineReport {
   std::int64_t peak_memory_bytes = 0;    // of the sum
   MemoryCount host_memory, disk_memory;  // at the same time as `memory`
   MemoryCount peak_host_memory;
-  DiskTraffic disk_per_step;             // of the last step
-  LinkTraffic link_per_step;             // of the last step
-  std::string disk;                      // how the disk is used; empty: not at all
-  std::int64_t sent_bytes_per_step = 0;  // of the last step
+  std::int64_t peak_host_memory_bytes = 0;  // of the sum
+  DiskTraffic disk_per_step;                // of the last step
+  LinkTraffic link_per_step;                // of the last step
+  std::string disk;                         // how the disk is used; empty: not at all
+  std::int64_t sent_bytes_per_step = 0;     // of the last step
   std::int64_t received_bytes_per_step = 0;
   std::int64_t planned_sent_bytes = 0;  // what the schedule in force predicts for a step; 0 before there is one
   double state_formula_bytes = 0;

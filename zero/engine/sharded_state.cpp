@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "zero/base/check.h"
+#include "zero/engine/state_moves.h"
 #include "zero/memory/block_cutter.h"
 #include "zero/memory/host_memory.h"
 
@@ -104,20 +105,25 @@ std::int64_t ShardedState::move_to(const std::vector<UnitTiers>& tiers) {
   finish_spills();
   pass_.finish();
   updates_.finish();
-  std::int64_t moved = 0;
-  for (const Direction direction : {Direction::kDown, Direction::kUp}) {
-    const auto move = [&](StateArray& array, TierSplit UnitTiers::*state) {
+  const auto for_each_array = [&](auto&& body) {
+    const auto visit = [&](StateArray& array, TierSplit UnitTiers::*state) {
       if (!array.movable()) return;
       std::vector<TierSplit> splits;
       for (const UnitTiers& unit : tiers) splits.push_back(unit.*state);
-      moved += array.move(splits, direction);
+      body(array, splits);
     };
-    move(parameter_, &UnitTiers::parameter);
-    move(gradient_, &UnitTiers::gradient);
-    move(kept_gradient_, &UnitTiers::gradient);
-    move(master_, &UnitTiers::optimizer);
-    for (StateArray& moments : moments_) move(moments, &UnitTiers::optimizer);
-  }
+    visit(parameter_, &UnitTiers::parameter);
+    visit(gradient_, &UnitTiers::gradient);
+    visit(kept_gradient_, &UnitTiers::gradient);
+    visit(master_, &UnitTiers::optimizer);
+    for (StateArray& moments : moments_) visit(moments, &UnitTiers::optimizer);
+  };
+  std::vector<PlacedPiece> pieces;
+  for_each_array([&pieces](StateArray& array, const std::vector<TierSplit>& splits) {
+    for (const StatePiece& piece : array.pieces_to(splits)) pieces.push_back({&array, piece});
+  });
+  const std::int64_t moved = move_pieces(std::move(pieces));
+  for_each_array([](StateArray& array, const std::vector<TierSplit>& splits) { array.settle(splits); });
   placement_.tiers = tiers;
   staging_.trim(0);
   moves_parameters_ = link_ != nullptr || any_parameter_on_disk();

@@ -32,12 +32,6 @@ Tier tier_of(const TierSplit& split, std::int64_t element) {
 
 }  // namespace
 
-struct StateArray::Piece {
-  std::size_t unit;
-  std::int64_t begin, numel;
-  Tier from, to;
-};
-
 StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, const Allocator& allocate_device)
     : layout_(std::move(layout)), disk_(tiers.disk), movable_(tiers.movable) {
   ZERO_CHECK(!movable_ || disk_ != nullptr, "a movable state has nowhere to go");
@@ -108,9 +102,9 @@ std::int64_t StateArray::disk_place(std::size_t unit, std::int64_t element) cons
   return offsets_[index_of(Tier::kDisk)][unit] + (element - first) * layout_.element_bytes[unit];
 }
 
-std::int64_t StateArray::move(const std::vector<TierSplit>& splits, Direction direction) {
+std::vector<StatePiece> StateArray::pieces_to(const std::vector<TierSplit>& splits) const {
   ZERO_CHECK(movable_ && splits.size() == layout_.splits.size(), "a state that cannot move");
-  std::int64_t moved = 0;
+  std::vector<StatePiece> pieces;
   for (std::size_t unit = 0; unit < splits.size(); ++unit) {
     const std::int64_t size = layout_.element_bytes[unit];
     if (size == 0) continue;
@@ -120,28 +114,27 @@ std::int64_t StateArray::move(const std::vector<TierSplit>& splits, Direction di
     std::set<std::int64_t> cuts{0, now.numel()};
     for (const TierSplit& split : {now, then}) cuts.insert({split.device, split.device + split.host});
     for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut) {
-      const Piece piece{unit, *cut, *std::next(cut) - *cut, tier_of(now, *cut), tier_of(then, *cut)};
-      const bool goes = direction == Direction::kDown ? piece.to > piece.from : piece.to < piece.from;
-      if (!goes) continue;
-      copy(piece);
-      moved += piece.numel * size;
+      const Tier from = tier_of(now, *cut), to = tier_of(then, *cut);
+      for (std::int64_t at = *cut; from != to && at < *std::next(cut); at += kMostPieceBytes / size)
+        pieces.push_back({unit, at, std::min(*std::next(cut) - at, kMostPieceBytes / size), from, to});
     }
   }
-  if (direction == Direction::kDown) return moved;
+  return pieces;
+}
+
+void StateArray::settle(const std::vector<TierSplit>& splits) {
   layout_.splits = splits;
   for (std::size_t unit = 0; unit < splits.size(); ++unit) {
     if (layout_.element_bytes[unit] == 0) layout_.splits[unit] = {};
   }
-  return moved;
 }
 
-void StateArray::copy(const Piece& piece) {
-  const std::int64_t bytes = piece.numel * layout_.element_bytes[piece.unit];
-  const bool by_disk = piece.from == Tier::kDisk || piece.to == Tier::kDisk;
-  if (by_disk) {
-    copy_by_disk(piece);
+void StateArray::move(StatePiece& piece, Tier to) {
+  const std::int64_t bytes = this->bytes(piece);
+  if (piece.from == Tier::kDisk || to == Tier::kDisk) {
+    copy_by_disk(piece, to);
   } else {
-    std::memcpy(place(piece.unit, piece.to, piece.begin), place(piece.unit, piece.from, piece.begin),
+    std::memcpy(place(piece.unit, to, piece.begin), place(piece.unit, piece.from, piece.begin),
                 static_cast<std::size_t>(bytes));
   }
   if (piece.from != Tier::kDisk)
@@ -151,16 +144,17 @@ void StateArray::copy(const Piece& piece) {
     held.resize(held.bytes() + sign * (tier == Tier::kDisk ? whole_pages(bytes) : bytes));
   };
   charge(piece.from, -1);
-  charge(piece.to, 1);
+  charge(to, 1);
+  piece.from = to;
 }
 
 // In requests of whole pages: tiers meet at pages, and behind the last element of a unit there is memory to the page's
 // end.
-void StateArray::copy_by_disk(const Piece& piece) {
-  const std::int64_t bytes = whole_pages(piece.numel * layout_.element_bytes[piece.unit]);
-  const bool writes = piece.to == Tier::kDisk;
+void StateArray::copy_by_disk(const StatePiece& piece, Tier to) {
+  const std::int64_t bytes = whole_pages(this->bytes(piece));
+  const bool writes = to == Tier::kDisk;
   const int unit = static_cast<int>(piece.unit);
-  const std::span<std::byte> memory(place(piece.unit, writes ? piece.from : piece.to, piece.begin),
+  const std::span<std::byte> memory(place(piece.unit, writes ? piece.from : to, piece.begin),
                                     static_cast<std::size_t>(bytes));
   const std::int64_t offset = disk_place(piece.unit, piece.begin);
   std::deque<Transfer> moves;

@@ -9,8 +9,9 @@
 // A movable array has addresses for all of itself on every tier, and memory behind those alone that its splits name, so
 // that what lies where can change with nothing but copies:
 //
-//   moments.move(splits, Direction::kDown);    // what goes to a lower tier; its pages go back to the system
-//   moments.move(splits, Direction::kUp);      // what goes to a higher one: now the splits are these
+//   for (StatePiece& piece : moments.pieces_to(splits)) moments.move(piece, piece.to);   // its pages go back to the
+//   system moments.settle(splits);                    // now the splits are these (see move_pieces() for several
+//   arrays)
 //
 // Local, but construction is Collective where `allocate_device` is.
 #pragma once
@@ -38,7 +39,12 @@ struct Tiers {
   bool movable = false;      // takes a place for the whole state on disk
 };
 
-enum class Direction : std::uint8_t { kDown, kUp };
+// Elements of a unit's state that lie on one tier and are to lie on another; whole pages, but for the unit's end.
+struct StatePiece {
+  std::size_t unit = 0;
+  std::int64_t begin = 0, numel = 0;
+  Tier from = Tier::kDevice, to = Tier::kDevice;
+};
 
 class StateArray {
  public:
@@ -60,17 +66,20 @@ class StateArray {
   std::int64_t disk_offset(int unit, std::int64_t element) const;
 
   bool movable() const { return movable_; }
-  // Of a movable array that nobody uses meanwhile: both directions, down first (where several arrays change places, all
-  // go down before any goes up). `splits`: by unit. Returns the bytes that moved. Throws IoError.
-  std::int64_t move(const std::vector<TierSplit>& splits, Direction direction);
+  // Of a movable array that nobody uses until it is settled. What lies elsewhere in `splits` (by unit), in pieces of at
+  // most kMostPieceBytes.
+  static constexpr std::int64_t kMostPieceBytes = std::int64_t{16} << 20;
+  std::vector<StatePiece> pieces_to(const std::vector<TierSplit>& splits) const;
+  std::int64_t bytes(const StatePiece& piece) const { return piece.numel * layout_.element_bytes[piece.unit]; }
+  // Takes it to a tier, where it then is: not always the one where it is to stay. Throws IoError.
+  void move(StatePiece& piece, Tier to);
+  void settle(const std::vector<TierSplit>& splits);
 
  private:
-  struct Piece;  // of a unit, on one tier now and on one tier then
   std::byte* place(std::size_t unit, Tier tier, std::int64_t element) const;
   std::int64_t disk_place(std::size_t unit, std::int64_t element) const;
   void zero_disk(std::size_t unit, std::int64_t offset, std::int64_t bytes) const;
-  void copy(const Piece& piece);
-  void copy_by_disk(const Piece& piece);
+  void copy_by_disk(const StatePiece& piece, Tier to);
 
   ArrayLayout layout_;
   DiskTier* disk_ = nullptr;

@@ -9,6 +9,7 @@ void add_figures(const EngineReport& engine, RankReport& rank) {
   rank.peak_host_memory = engine.peak_host_memory;
   rank.disk_memory = engine.disk_memory;
   rank.peak_memory_total = engine.peak_memory_bytes;
+  rank.peak_host_memory_total = engine.peak_host_memory_bytes;
   rank.sent_bytes_per_step = engine.sent_bytes_per_step;
   rank.received_bytes_per_step = engine.received_bytes_per_step;
 }

@@ -24,6 +24,7 @@ void ParkingMeter::add_to(RankReport& rank) const {
   add(rank.peak_host_memory, held.peak_host);
   add(rank.disk_memory, held.disk);
   rank.peak_memory_total += held.peak_device.total();
+  rank.peak_host_memory_total += held.peak_host.total();
   rank.parked_peak_bytes = now_.peak_bytes;
   rank.parked_disk_per_step = now_.disk - before_.disk;
 }

@@ -152,8 +152,9 @@ std::string to_json(const RunReport& r) {
   if (uses_lower_tiers(r)) {
     const auto tier = [](const MemoryCount& count) { return memory_json(count, count.total()); };
     json["host_memory_bytes"] = per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.host_memory); });
-    json["peak_host_memory_bytes"] =
-        per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.peak_host_memory); });
+    json["peak_host_memory_bytes"] = per_rank(r.ranks, [](const RankReport& rank) {
+      return memory_json(rank.peak_host_memory, rank.peak_host_memory_total);
+    });
     json["disk_bytes"] = per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.disk_memory); });
     json["disk_read_bytes_per_step"] =
         per_rank(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.read_bytes; });

@@ -32,7 +32,7 @@ struct RankReport {
   LinkTraffic link_per_step;
   std::int64_t parked_peak_bytes = 0;  // of activations, at once
   DiskTraffic parked_disk_per_step;    // for them alone
-  std::int64_t peak_memory_total = 0;
+  std::int64_t peak_memory_total = 0, peak_host_memory_total = 0;
   std::int64_t sent_bytes_per_step = 0;
   std::int64_t received_bytes_per_step = 0;
   double startup_s = 0;
