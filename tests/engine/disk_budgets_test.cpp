@@ -94,7 +94,8 @@ TEST_F(DiskBudgets, AreKeptWhileStatesMove) {
       EngineOptions options{.stage = 3, .offload = {.disk = {folder()}, .rates = kRates}, .local_world = world};
       options.offload.disk_memory = (std::int64_t{1} << 17 << seed % 3) + static_cast<std::int64_t>(seed);
       if (seed % 3 == 1) options.device_memory.kind = TierMemory::Kind::kMin;
-      if (seed % 5 == 2) options.offload.host_memory = {TierMemory::Kind::kBytes, std::int64_t{2} << 20};
+      if (seed % 5 == 2)
+        options.offload.host_memory = {TierMemory::Kind::kBytes, static_cast<std::int64_t>(2 + seed % 2 * 14) << 20};
       std::atomic<std::uint64_t> looks{0};
       options.offload.monitor = {.reserve_bytes = 1 << 20, .period = std::chrono::milliseconds(0), .read = [&] {
                                    const std::uint64_t step = looks++ / 2;

@@ -70,7 +70,10 @@ Placer::Placer(Communicator* comm, int world, const EngineOptions& options, cons
   if (chooses) choose();
   count_held();
   fixed_bytes_ = device_bytes(all_away());
-  movable_ = ours && disk_budget_ > 0 && states(all_away(), Tier::kDisk) <= disk_budget_;
+  // What goes to a disk goes in tiles, and a host that cannot hold one of each state lets nothing go.
+  const bool has_tiles = offload.host_memory.kind != TierMemory::Kind::kBytes ||
+                         tile_bytes(units, world, all_away(), rule.num_moments(), 1) <= offload.host_memory.bytes;
+  movable_ = ours && disk_budget_ > 0 && has_tiles && states(all_away(), Tier::kDisk) <= disk_budget_;
 }
 
 void Placer::count_held() {
