@@ -52,7 +52,8 @@ TEST(Limits, StatesThatTheMonitorCannotMoveHaveAReason) {
   EXPECT_TRUE(ends_with({.fractions = {.optimizer = {.disk = 1}}, .disk = {"/disk"}},
                         "fractions say where (zero.parameter, gradient, optimizer)"));
   EXPECT_TRUE(ends_with({}, "no disk is named (zero.disk)"));
-  EXPECT_TRUE(ends_with({.disk = {"/disk"}}, "has no room for all that may leave the device"));
+  EXPECT_TRUE(ends_with({.disk = {"/disk"}},
+                        "has no room for all that may leave the device, or zero.host_memory none for tiles of it"));
 }
 
 TEST(Limits, WhereTheMonitorMovesThemOrIsOffNothingIsSaid) {
