@@ -7,7 +7,7 @@
 resident  everything on the device
 host      gradients and optimizer state on the host (as ZeRO-Offload)
 disk      parameters, gradients and optimizer state on disk, one unit on the device at a time (as ZeRO-Infinity)
-auto      a budget of device memory, an eighth of it on the host, and a disk; the linear programme says what lies where
+auto      a budget of device memory, a quarter of it on the host, and a disk; the linear programme says what lies where
 
 First table: memory is of the rank that has most. Device, host and disk are report.json's ledger just before an update;
 PSS is the process's after three steps, RSS its highest. Utilisation is compute seconds / step seconds. Compute is the same
@@ -44,7 +44,7 @@ def placements(disk, budget):
             "host": {"zero.gradient": "{host = 1}", "zero.optimizer": "{host = 1}"},
             "disk": {"zero.disk": folder, "zero.device_memory": "min",
                      **{f"zero.{state}": "{disk = 1}" for state in ("parameter", "gradient", "optimizer")}},
-            "auto": {"zero.disk": folder, "zero.device_memory": f"{budget}B", "zero.host_memory": f"{budget // 8}B"}}
+            "auto": {"zero.disk": folder, "zero.device_memory": f"{budget}B", "zero.host_memory": f"{budget // 4}B"}}
 
 
 def compute_seconds(resident):

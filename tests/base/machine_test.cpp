@@ -49,6 +49,19 @@ TEST_F(FakeRoot, AVersion2LimitCountsWhatTheGroupUsesAndCouldNotDrop) {
   EXPECT_EQ(available_memory(root_), 2 * kGiB);
 }
 
+// Above it the kernel lets a group wait until it has given memory back.
+TEST_F(FakeRoot, AGroupThatIsMadeToWaitHasNoRoomThere) {
+  write("/proc/self/cgroup", "0::/job\n");
+  write("/sys/fs/cgroup/job/memory.max", "max\n");
+  write("/sys/fs/cgroup/job/memory.current", kGiB);
+  EXPECT_EQ(memory_limit(root_), std::numeric_limits<std::int64_t>::max());
+  write("/sys/fs/cgroup/job/memory.high", 3 * kGiB);
+  EXPECT_EQ(available_memory(root_), 2 * kGiB);
+  EXPECT_EQ(memory_limit(root_), 3 * kGiB);
+  write("/sys/fs/cgroup/job/memory.max", 2 * kGiB);
+  EXPECT_EQ(available_memory(root_), kGiB);
+}
+
 TEST_F(FakeRoot, PressureIsTheWorseOfTheMachinesAndTheGroups) {
   EXPECT_EQ(memory_pressure(root_), 0) << "a kernel that does not tell";
   write("/proc/self/cgroup", "0::/job\n");

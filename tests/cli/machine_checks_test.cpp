@@ -63,6 +63,9 @@ TEST_F(Machine, SaysTheLimitOfItsControlGroup) {
   EXPECT_TRUE(says(check("control group").found, "version 2, memory limited to 4.00 GiB"));
   put("sys/fs/cgroup/memory.max", "max\n");
   EXPECT_TRUE(says(check("control group").found, "not limited"));
+  put("proc/self/cgroup", "0::/slice/job\n");
+  put("sys/fs/cgroup/slice/memory.max", "2147483648\n");
+  EXPECT_TRUE(says(check("control group").found, "memory limited to 2.00 GiB")) << "a group above the process's own";
 }
 
 TEST_F(Machine, WithASlowClockIsWarnedOf) {

@@ -42,6 +42,11 @@ TEST(Engine, ABudgetTooSmallNamesTheSmallestAndTheNextStage) {
     EXPECT_TRUE(says(error, "zero.device_memory"));
     EXPECT_TRUE(says(error, "needs at least"));
     EXPECT_TRUE(says(error, "stage 2 needs"));
+    // Both with all on the host that may go there: the next stage is the cheaper one.
+    const auto size_after = [&error](std::string_view text) {
+      return std::stod(error.substr(error.find(text) + text.size()));
+    };
+    EXPECT_LT(size_after("stage 2 needs "), size_after("needs at least "));
   });
 }
 

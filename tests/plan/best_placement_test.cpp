@@ -250,6 +250,8 @@ TEST(BestPlacement, AHairTooLittleForBlocksSaysSo) {
   const StepModel model{.units = {one_unit(4096, DType::kFloat32)}, .placement = place(3, Reduce::kAuto, 1)};
   const std::string message = refusal(model, {.device = 16 * 2048, .host = 16 * 2048, .disk = 0});
   EXPECT_NE(message.find("no part of a block"), std::string::npos) << message;
+  EXPECT_NE(message.find("name a disk with room for"), std::string::npos) << message;
+  EXPECT_NE(message.find(", or raise zero.host_memory by"), std::string::npos) << message;
 }
 
 // ---- against everything there is ----------------------------------------------------------------------------------

@@ -59,6 +59,10 @@ TEST_F(Rates, AMachineIsItsRanksThreadsAndDisks) {
   EXPECT_NE(machine_identity(here, 2, 1, "adamw"), machine_identity(other, 2, 1, "adamw"));
   EXPECT_NE(machine_identity(here, 2, 1, "adamw"), machine_identity({}, 2, 1, "adamw"));
   EXPECT_NE(machine_identity(here, 2, 1, "adamw"), machine_identity(here, 2, 1, "sgd"));
+  const struct : FileCalls {
+    int try_folder(const std::string&) const override { return -ETIMEDOUT; }
+  } hanging;
+  EXPECT_EQ(machine_identity(here, 2, 1, "adamw", hanging), machine_identity({}, 2, 1, "adamw")) << "not looked at";
 }
 
 // Rates that ranks had probed were never found by `zero plan`: a rank is bound to its share of the cores, and the

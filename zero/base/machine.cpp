@@ -20,14 +20,15 @@ namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-// The names that versions 1 and 2 of control groups give the same three numbers.
+// The names that versions 1 and 2 of control groups give the same numbers. Above `high` a group is made to wait.
 struct GroupFiles {
   const char* limit;
+  const char* high;
   const char* usage;
   const char* inactive;
 };
-constexpr GroupFiles kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
-constexpr GroupFiles kVersion2{"memory.max", "memory.current", "inactive_file"};
+constexpr GroupFiles kVersion1{"memory.limit_in_bytes", nullptr, "memory.usage_in_bytes", "total_inactive_file"};
+constexpr GroupFiles kVersion2{"memory.max", "memory.high", "memory.current", "inactive_file"};
 
 // "max", and a number too large for us, are no number.
 std::optional<std::int64_t> parse_number(std::string_view text) {
@@ -52,12 +53,18 @@ std::int64_t read_statistic(const std::string& path, std::string_view name) {
   return 0;
 }
 
+std::int64_t limit_of_group(const std::string& folder, const GroupFiles& files) {
+  const std::int64_t limit = read_number(folder + "/" + files.limit).value_or(kUnlimited);
+  if (files.high == nullptr) return limit;
+  return std::min(limit, read_number(folder + "/" + files.high).value_or(kUnlimited));
+}
+
 std::int64_t room_in_group(const std::string& folder, const GroupFiles& files) {
-  const auto limit = read_number(folder + "/" + files.limit);
+  const std::int64_t limit = limit_of_group(folder, files);
   const auto usage = read_number(folder + "/" + files.usage);
-  if (!limit || !usage) return kUnlimited;
+  if (limit == kUnlimited || !usage) return kUnlimited;
   const std::int64_t droppable = read_statistic(folder + "/memory.stat", files.inactive);
-  return std::max<std::int64_t>(0, *limit - std::max<std::int64_t>(0, *usage - droppable));
+  return std::max<std::int64_t>(0, limit - std::max<std::int64_t>(0, *usage - droppable));
 }
 
 // A limit holds for all groups below it, so look from the process's group up to where the hierarchy is mounted. A group
@@ -109,6 +116,14 @@ std::int64_t available_memory(const std::string& root) {
     room = std::min(room, room_in_group(folder, files));
   });
   return room;
+}
+
+std::int64_t memory_limit(const std::string& root) {
+  std::int64_t limit = kUnlimited;
+  for_each_group(root, [&](const std::string& folder, const GroupFiles& files) {
+    limit = std::min(limit, limit_of_group(folder, files));
+  });
+  return limit;
 }
 
 double memory_pressure(const std::string& root) {

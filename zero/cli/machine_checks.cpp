@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <charconv>
+#include <limits>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -96,16 +98,18 @@ Finding memory(const fs::path& root) {
 Finding control_group(const fs::path& root) {
   const bool second = fs::exists(root / "sys/fs/cgroup/cgroup.controllers");
   const bool first = fs::exists(root / "sys/fs/cgroup/memory");
-  std::string limit = second ? text_of(root / "sys/fs/cgroup/memory.max")
-                             : text_of(root / "sys/fs/cgroup/memory/memory.limit_in_bytes");
-  const auto bytes = number(limit);
-  const bool limited = bytes && *bytes < (std::int64_t{1} << 60);
+  // Of this process's group and those above it, or of what a container shows as the root.
+  const std::string limit = second ? text_of(root / "sys/fs/cgroup/memory.max")
+                                   : text_of(root / "sys/fs/cgroup/memory/memory.limit_in_bytes");
+  const std::int64_t bytes = std::min(memory_limit(root == "/" ? "" : root.string()),
+                                      number(limit).value_or(std::numeric_limits<std::int64_t>::max()));
+  const bool limited = bytes < (std::int64_t{1} << 60);
   return {"control group", Health::kOk,
           fmt::format("{}, memory {}",
                       second  ? "version 2"
                       : first ? "version 1"
                               : "none seen",
-                      limited ? "limited to " + format_bytes(*bytes) : "not limited"),
+                      limited ? "limited to " + format_bytes(bytes) : "not limited"),
           ""};
 }
 

@@ -70,12 +70,15 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
   };
   const std::int64_t least = needed_at(placement, true);
   if (budget < least) {
-    std::string remedy = fmt::format("stage {} on {} ranks needs at least {} B a rank ({}), or set it to \"min\"",
-                                     stage, world, least, format_bytes(least));
+    std::string remedy =
+        fmt::format("stage {} on {} ranks needs at least {} B a rank ({})", stage, world, least, format_bytes(least));
+    if (placement.tiers.empty()) remedy += ", or set it to \"min\"";
     if (stage < 3) {
-      const Placement cheaper = place(stage + 1, placement.reduce_each ? Reduce::kEach : Reduce::kLast,
-                                      placement.accumulate, placement.delayed_update);
-      remedy += fmt::format("; stage {} needs {}", stage + 1, format_bytes(needed_at(cheaper, true)));
+      Placement cheaper = place(stage + 1, placement.reduce_each ? Reduce::kEach : Reduce::kLast, placement.accumulate,
+                                placement.delayed_update);
+      if (!placement.tiers.empty()) cheaper = away_from_device(std::move(cheaper), units, world, Tier::kHost);
+      const std::int64_t needed = needed_at(cheaper, true);
+      remedy += fmt::format("; stage {} needs {} B ({})", stage + 1, needed, format_bytes(needed));
     } else {
       remedy += "; more ranks need less each";
       const bool has_moments = state_bytes(units, world, placement, num_moments, Tier::kDevice).moment > 0;

@@ -50,6 +50,7 @@ struct OffloadOptions {
   // device_memory in bytes leaves free of the machine, else no states) or to a disk that is named. False: nothing goes.
   bool automatic = true;
   TierMemory host_memory;
+  std::int64_t parked_bytes = 0;  // of a rank's activations on the host, where host_memory is kAuto
   std::vector<std::string> disk;  // folders, one a disk; needed where a fraction lies there
   std::int64_t disk_memory = 0;   // most bytes a rank may take there; 0: what it needs
   MonitorOptions monitor;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
 #include "zero/base/machine.h"
@@ -69,6 +70,7 @@ Placer::Placer(Communicator* comm, int world, const EngineOptions& options, cons
   }
   if (chooses) choose();
   count_held();
+  warn_of_the_kernel();
   fixed_bytes_ = device_bytes(all_away());
   // What goes to a disk goes in tiles, and a host that cannot hold one of each state lets nothing go.
   const bool has_tiles = offload.host_memory.kind != TierMemory::Kind::kBytes ||
@@ -83,6 +85,20 @@ void Placer::count_held() {
   held_ = {states(Tier::kDevice), states(Tier::kHost), states(Tier::kDisk)};
 }
 
+// What was asked for is done, but not in silence where this machine has less.
+void Placer::warn_of_the_kernel() const {
+  if (comm_ == nullptr || comm_->rank() != 0 || options_.device_memory.kind == TierMemory::Kind::kAuto) return;
+  const std::int64_t least =
+      held_.device + held_.host + working_bytes(model_.units, model_.world, placement_, /*strict=*/true);
+  const std::int64_t free = free_bytes_ / 4 * 5;
+  if (least <= free) return;
+  ZERO_LOG(
+      warn,
+      "a rank will hold {} of this machine's memory beside activations, and {} are free for it: the kernel may end "
+      "it; a disk (zero.disk), more ranks or a higher stage need less",
+      format_bytes(least), format_bytes(free));
+}
+
 std::int64_t Placer::room_on_disk() const {
   const DiskSeam& seam = DiskSeam::or_none(options_.offload.disk_seam);
   const TimedCalls calls(*seam.files, seam.opening_limit.value_or(options_.offload.disk_timeout));
@@ -92,13 +108,8 @@ std::int64_t Placer::room_on_disk() const {
 }
 
 Placement Placer::all_away(Tier to) const {
-  Placement away = place(options_.stage, options_.reduce, options_.accumulate, options_.delayed_update);
-  const TierFractions all = to == Tier::kHost ? TierFractions{.host = 1} : TierFractions{.disk = 1};
-  spread_over_tiers(away, model_.units, model_.world,
-                    {.parameter = away.parameter_sharded ? all : TierFractions{},
-                     .gradient = away.gradient_sharded ? all : TierFractions{},
-                     .optimizer = all});
-  return away;
+  return away_from_device(place(options_.stage, options_.reduce, options_.accumulate, options_.delayed_update),
+                          model_.units, model_.world, to);
 }
 
 // What states may take on each tier of this rank, after what is gathered and staged.
@@ -111,21 +122,23 @@ TierBudgets Placer::budgets(bool strict) const {
   };
   if (offload.host_memory.kind == TierMemory::Kind::kBytes)
     budgets.host = std::max<std::int64_t>(offload.host_memory.bytes - tiles(/*depth=*/1), 0);
+  // What autograd makes of the largest unit before anybody takes it over is nobody's: a gradient, and the sum where a
+  // parameter is used twice.
+  std::int64_t largest = 0;
+  for (const Unit& unit : model_.units) largest = std::max(largest, gathered_bytes(unit, model_.world));
   if (host_takes_the_rest(options_))
-    budgets.host =
-        std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - tiles(ShardedState::kDefaultDepth), 0);
+    budgets.host = std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - offload.parked_bytes -
+                                              tiles(ShardedState::kDefaultDepth) - 2 * largest,
+                                          0);
   const std::int64_t working = working_bytes(model_.units, model_.world, away, strict);
   if (options_.device_memory.kind == TierMemory::Kind::kBytes) {
     budgets.device = options_.device_memory.bytes - working;
     return budgets;
   }
-  // Device and host are both main memory: what the host may take is not free for the device. Nor is what autograd makes
-  // of the largest unit before anybody takes it over: a gradient, and the sum where a parameter is used twice.
-  std::int64_t largest = 0;
-  for (const Unit& unit : model_.units) largest = std::max(largest, gathered_bytes(unit, model_.world));
+  // Device and host are both main memory: what the host may take is not free for the device.
   const std::int64_t host = offload.host_memory.kind == TierMemory::Kind::kBytes ? offload.host_memory.bytes
                                                                                  : tiles(ShardedState::kDefaultDepth);
-  budgets.device = free_bytes_ - host - working - 2 * largest;
+  budgets.device = free_bytes_ - host - offload.parked_bytes - working - 2 * largest;
   return budgets;
 }
 
@@ -137,12 +150,13 @@ std::int64_t Placer::device_bytes(const Placement& placement) const {
   return state_bytes(model_.units, model_.world, placement, model_.num_moments, Tier::kDevice).total();
 }
 
-// With what is gathered and staged where nothing leaves it, which is less than budgets() sets aside.
+// Where nothing can move later, less is gathered and staged than budgets() sets aside.
 bool Placer::fits_device() const {
   const auto working = [this](const Placement& placement) {
     return working_bytes(model_.units, model_.world, placement, /*strict=*/true);
   };
-  return device_bytes(placement_) + working(placement_) <= agreed(budgets(true)).device + working(all_away());
+  const std::int64_t spared = options_.offload.disk.empty() ? working(all_away()) - working(placement_) : 0;
+  return device_bytes(placement_) <= agreed(budgets(true)).device + spared;
 }
 
 // As little as the other tiers leave to the device, to some blocks of each unit.
@@ -167,6 +181,12 @@ void Placer::choose() {
   }
   // Room for units that stay gathered is worth more than room for states, if there is a choice.
   const std::int64_t states = state_bytes(model_.units, model_.world, placement_, model_.num_moments).total();
+  if (!names_lower_tiers(options_) && states > strict.device + strict.host) {
+    throw ConfigError("zero.device_memory", format_bytes(options_.device_memory.bytes),
+                      fmt::format("a rank's states take {}; that budget leaves {} to them, and this machine {}",
+                                  format_bytes(states), format_bytes(strict.device), format_bytes(strict.host)),
+                      "name a disk for the rest (zero.disk = [\"/path\"]), use more ranks or a higher stage");
+  }
   const bool is_room = roomy.device >= 0 && states <= roomy.device + roomy.host + roomy.disk;
   placement_.tiers = within(is_room ? roomy : strict);
 }

@@ -34,7 +34,8 @@ class Placer {
   const Placement& placement() const { return placement_; }
   // Everything that may leave the device on another tier.
   Placement all_away(Tier to = Tier::kDisk) const;
-  // States may move while the model trains: the placement is ours to choose, and the disk has room for all of them.
+  // States may move while the model trains: the placement is ours to choose, the disk has room for all of them, and the
+  // host for tiles on their way there.
   bool movable() const { return movable_; }
   // Where the disk must have a place for them.
   Placement may_lie() const { return movable_ ? all_away() : placement_; }
@@ -68,6 +69,7 @@ class Placer {
   TierBudgets least_of_device() const;
   std::optional<std::vector<UnitTiers>> take_if_solved(bool solved, std::vector<UnitTiers> tiers);
   void count_held();
+  void warn_of_the_kernel() const;
   void take_from_first(std::vector<UnitTiers>& tiers);
   TierBudgets agreed(TierBudgets budgets) const;
   std::int64_t room_on_disk() const;

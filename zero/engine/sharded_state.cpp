@@ -122,10 +122,10 @@ std::int64_t ShardedState::move_to(const std::vector<UnitTiers>& tiers) {
   for_each_array([&pieces](StateArray& array, const std::vector<TierSplit>& splits) {
     for (const StatePiece& piece : array.pieces_to(splits)) pieces.push_back({&array, piece});
   });
+  staging_.trim(0);  // nothing is on its way now
   const std::int64_t moved = move_pieces(std::move(pieces));
   for_each_array([](StateArray& array, const std::vector<TierSplit>& splits) { array.settle(splits); });
   placement_.tiers = tiers;
-  staging_.trim(0);
   moves_parameters_ = link_ != nullptr || any_parameter_on_disk();
   return moved;
 }

@@ -14,7 +14,7 @@ namespace zero {
 namespace {
 
 constexpr std::int64_t kZeroesBytes = std::int64_t{4} << 20;
-constexpr std::int64_t kMoveBytes = std::int64_t{4} << 20;  // of one request
+constexpr std::int64_t kMoveBytes = std::int64_t{2} << 20;  // of one request
 constexpr std::size_t kMovesInFlight = 8;
 
 constexpr std::size_t index_of(Tier tier) {

@@ -9,9 +9,8 @@
 // A movable array has addresses for all of itself on every tier, and memory behind those alone that its splits name, so
 // that what lies where can change with nothing but copies:
 //
-//   for (StatePiece& piece : moments.pieces_to(splits)) moments.move(piece, piece.to);   // its pages go back to the
-//   system moments.settle(splits);                    // now the splits are these (see move_pieces() for several
-//   arrays)
+//   for (StatePiece& piece : moments.pieces_to(splits)) moments.move(piece, piece.to);  // see move_pieces()
+//   moments.settle(splits);                                                             // now the splits are these
 //
 // Local, but construction is Collective where `allocate_device` is.
 #pragma once

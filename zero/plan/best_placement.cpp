@@ -83,11 +83,16 @@ struct Refusal {
       return std::min(total - others + rounding, alone);
     };
     const auto grow = [&](std::string_view option, std::int64_t now, std::int64_t to) {
-      remedy += fmt::format("{}{} by {} B ({}), so that states get {} B there", remedy.empty() ? "raise " : ", or ",
-                            option, to - now, format_bytes(to - now), to);
+      const std::string_view joint = remedy.empty()                        ? "raise "
+                                     : remedy.find("raise") == remedy.npos ? ", or raise "
+                                                                           : ", or ";
+      remedy += fmt::format("{}{} by {} B ({}), so that states get {} B there", joint, option, to - now,
+                            format_bytes(to - now), to);
     };
     if (budgets.device >= fixed) {
-      grow("zero.disk_memory", budgets.disk, enough(budgets.device + budgets.host, movable + loss.disk));
+      const std::int64_t disk = enough(budgets.device + budgets.host, movable + loss.disk);
+      if (budgets.disk > 0) grow("zero.disk_memory", budgets.disk, disk);
+      if (budgets.disk == 0) remedy = fmt::format("name a disk with room for {} B of a rank (zero.disk)", disk);
       grow("zero.host_memory", budgets.host, enough(budgets.device + budgets.disk, movable));
       reason = fmt::format("a rank's states take {}, and {} on the device, {} on the host and {} on disk {}",
                            format_bytes(total), format_bytes(budgets.device), format_bytes(budgets.host),

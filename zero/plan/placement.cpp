@@ -72,6 +72,15 @@ void spread_over_tiers(Placement& placement, const std::vector<Unit>& units, int
   placement.tiers = fractions.on_device() ? std::vector<UnitTiers>{} : std::move(tiers);
 }
 
+Placement away_from_device(Placement placement, const std::vector<Unit>& units, int world, Tier to) {
+  const TierFractions all = to == Tier::kHost ? TierFractions{.host = 1} : TierFractions{.disk = 1};
+  spread_over_tiers(placement, units, world,
+                    {.parameter = placement.parameter_sharded ? all : TierFractions{},
+                     .gradient = placement.gradient_sharded ? all : TierFractions{},
+                     .optimizer = all});
+  return placement;
+}
+
 UnitTiers tiers_of(const Placement& placement, const Unit& unit, int world) {
   if (placement.tiers.empty()) return on_device(placement, unit, world);
   return placement.tiers[static_cast<std::size_t>(unit.index)];

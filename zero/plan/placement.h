@@ -56,6 +56,9 @@ Placement place(int stage, Reduce reduce, int accumulate, bool delayed_update = 
 void spread_over_tiers(Placement& placement, const std::vector<Unit>& units, int world,
                        const StateFractions& fractions);
 
+// All that spread_over_tiers() lets leave the device, on one other tier.
+Placement away_from_device(Placement placement, const std::vector<Unit>& units, int world, Tier to);
+
 // Where the states of `unit` lie; the whole of them on the device where placement.tiers is empty.
 UnitTiers tiers_of(const Placement& placement, const Unit& unit, int world);
 

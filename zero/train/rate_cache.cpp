@@ -69,11 +69,12 @@ void RateCache::keep(const std::string& machine, const TierRates& rates) const {
 }
 
 std::string machine_identity(std::span<const std::string> folders, int local_ranks, int threads,
-                             std::string_view update_rule) {
+                             std::string_view update_rule, const FileCalls& calls) {
   constexpr int kProbe = 2;  // how rates are probed; what another one found is not taken over
   std::string identity = fmt::format("probe {}, {}, {} cores, {} ranks, {} threads, {}", kProbe, processor(),
                                      ::sysconf(_SC_NPROCESSORS_ONLN), local_ranks, threads, update_rule);
   for (const std::string& folder : folders) {
+    if (calls.try_folder(folder) != 0) continue;  // who opens it says why
     struct stat status {};
     struct statfs system {};
     if (::stat(folder.c_str(), &status) != 0 || ::statfs(folder.c_str(), &system) != 0) continue;

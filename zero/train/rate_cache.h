@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 
+#include "zero/memory/file_calls.h"
 #include "zero/plan/step_model.h"
 
 namespace zero {
@@ -35,8 +36,9 @@ class RateCache {
 };
 
 // The same for the same hardware and update rule: processor and cores, what the folders' file systems are and on which
-// devices. Also for a process that may use some of the cores alone, as a launcher's ranks may.
+// devices; a folder that `calls` cannot try (with TimedCalls, one that hangs) is left to whoever opens it. Also for a
+// process that may use some of the cores alone, as a launcher's ranks may.
 std::string machine_identity(std::span<const std::string> folders, int local_ranks, int threads,
-                             std::string_view update_rule);
+                             std::string_view update_rule, const FileCalls& calls = FileCalls::kernel());
 
 }  // namespace zero

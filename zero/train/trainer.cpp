@@ -21,6 +21,7 @@
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/comm/collectives.h"
 #include "zero/data/prefetcher.h"
+#include "zero/memory/timed_calls.h"
 #include "zero/models/generate.h"
 #include "zero/train/engine_figures.h"
 #include "zero/train/evaluation.h"
@@ -257,7 +258,8 @@ class Trainer {
   AttachOptions with_rates(AttachOptions options) {
     OffloadOptions& offload = options.offload;
     offload.probes = !offload.disk.empty() || !offload.fractions.on_device();
-    machine_ = machine_identity(offload.disk, world_.local_size(), options.threads, name_of(options.optimizer));
+    machine_ = machine_identity(offload.disk, world_.local_size(), options.threads, name_of(options.optimizer),
+                                TimedCalls(FileCalls::kernel(), offload.disk_timeout));
     if (!job_.probe_again) offload.rates = RateCache().find(machine_, !offload.disk.empty()).value_or(TierRates{});
     offload.rates.link_up = offload.rates.link_down = offload.link_bytes_per_second;
     probed_ = offload.probes && offload.rates.update_numel == 0;

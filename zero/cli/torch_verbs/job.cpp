@@ -107,6 +107,7 @@ void take_off_parked(AttachOptions& options, const Config& config) {
     take("zero.device_memory", options.device_memory.bytes, need.device);
   if (need.host > 0 && in_bytes(options.offload.host_memory))
     take("zero.host_memory", options.offload.host_memory.bytes, need.host);
+  if (!in_bytes(options.offload.host_memory)) options.offload.parked_bytes = need.host;
   if (need.disk > 0 && options.offload.disk_memory > 0)
     take("zero.disk_memory", options.offload.disk_memory, need.disk);
 }

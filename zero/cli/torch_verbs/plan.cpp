@@ -19,6 +19,7 @@
 #include "zero/engine/placer.h"
 #include "zero/engine/rate_probe.h"
 #include "zero/memory/disk_room.h"
+#include "zero/memory/timed_calls.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/schedule.h"
@@ -124,7 +125,8 @@ EngineOptions engine_options(const TrainingPlan& plan, const AttachOptions& atta
 // shared by the ranks.
 TierRates rates_here(const EngineOptions& options, const Config& config, int world, int threads) {
   const OffloadOptions& offload = options.offload;
-  const std::string machine = machine_identity(offload.disk, world, threads, name_of(options.optimizer));
+  const std::string machine = machine_identity(offload.disk, world, threads, name_of(options.optimizer),
+                                               TimedCalls(FileCalls::kernel(), offload.disk_timeout));
   TierRates rates;
   if (config.zero.rates == "cached") rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
   if (rates.update_numel == 0) {
@@ -166,8 +168,9 @@ std::int64_t updated_numel(const TrainingPlan& plan) {
 std::string why_without_disk(const OffloadOptions& offload, const TrainingPlan& plan) {
   const bool uses = state_bytes(plan.units, plan.world, placement_of(plan), plan.num_moments, Tier::kDisk).total() > 0;
   if (!uses || offload.rates.disk_read > 0) return "";
+  const TimedCalls calls(FileCalls::kernel(), offload.disk_timeout);
   const bool is_here =
-      std::ranges::all_of(offload.disk, [](const std::string& folder) { return is_folder_here(folder); });
+      std::ranges::all_of(offload.disk, [&](const std::string& folder) { return is_folder_here(folder, calls); });
   return is_here ? "which may hold too little to be probed" : "which is not here to be probed";
 }
 
