@@ -87,7 +87,7 @@ TEST(Budget, ARefusalNamesTheNextStageAndWhatItNeeds) {
     Plan plan;
     plan.stage = stage;
     const std::string refusal = plan.refusal({TierMemory::Kind::kBytes, 100});
-    const std::string wanted = fmt::format("stage {} needs {}", stage + 1, format_bytes(needs));
+    const std::string wanted = fmt::format("stage {} needs {} B ({})", stage + 1, needs, format_bytes(needs));
     EXPECT_NE(refusal.find(wanted), std::string::npos) << refusal << "\nwanted: " << wanted;
   }
 }
