@@ -11,7 +11,6 @@
 #include "zero/engine/rate_probe.h"
 #include "zero/memory/disk_room.h"
 #include "zero/memory/disk_seam.h"
-#include "zero/memory/timed_calls.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 
@@ -100,8 +99,7 @@ void Placer::warn_of_the_kernel() const {
 }
 
 std::int64_t Placer::room_on_disk() const {
-  const DiskSeam& seam = DiskSeam::or_none(options_.offload.disk_seam);
-  const TimedCalls calls(*seam.files, seam.opening_limit.value_or(options_.offload.disk_timeout));
+  const TimedCalls calls = DiskSeam::or_none(options_.offload.disk_seam).opening_calls(options_.offload.disk_timeout);
   const auto is_here = [&calls](const std::string& folder) { return is_folder_here(folder, calls); };
   if (comm_ == nullptr && !std::ranges::all_of(options_.offload.disk, is_here)) return kUnlimited;
   return room_on(options_.offload.disk, calls) / 10 * 9 / std::max(options_.local_world, 1);

@@ -10,7 +10,6 @@
 #include "zero/memory/disk_room.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/memory/host_memory.h"
-#include "zero/memory/timed_calls.h"
 
 namespace zero {
 namespace {
@@ -92,8 +91,7 @@ std::int64_t agreed_least(Communicator* comm, std::int64_t value) {
 TierRates probe_rates(Communicator* comm, const OffloadOptions& offload, const UpdateRule& rule, int threads,
                       std::int64_t disk_bytes) {
   const auto least = [comm](std::int64_t mine) { return static_cast<double>(agreed_least(comm, mine)); };
-  const DiskSeam& seam = DiskSeam::or_none(offload.disk_seam);
-  const TimedCalls calls(*seam.files, seam.opening_limit.value_or(offload.disk_timeout));
+  const TimedCalls calls = DiskSeam::or_none(offload.disk_seam).opening_calls(offload.disk_timeout);
   const auto is_missing = [&calls](const std::string& folder) { return !is_folder_here(folder, calls); };
   TierRates rates{.link_up = offload.link_bytes_per_second, .link_down = offload.link_bytes_per_second};
   const bool is_elsewhere = comm == nullptr && std::ranges::any_of(offload.disk, is_missing);

@@ -11,6 +11,7 @@
 
 #include "zero/memory/file_calls.h"
 #include "zero/memory/io_queue.h"
+#include "zero/memory/timed_calls.h"
 #include "zero/memory/uring_calls.h"
 
 namespace zero {
@@ -23,6 +24,9 @@ struct DiskSeam {
 
   // Of calls that open files, instead of the timeout of the options, which a test may want as short as its disk is.
   std::optional<std::chrono::milliseconds> opening_limit{};
+  TimedCalls opening_calls(std::chrono::milliseconds timeout) const {
+    return {*files, opening_limit.value_or(timeout)};
+  }
 
   // What a test gave, or, without one, nothing.
   static const DiskSeam& or_none(const DiskSeam* given) {

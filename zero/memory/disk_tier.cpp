@@ -14,7 +14,6 @@
 #include "zero/memory/page_sums.h"
 #include "zero/memory/scratch_file.h"
 #include "zero/memory/thread_queue.h"
-#include "zero/memory/timed_calls.h"
 #include "zero/memory/uring_queue.h"
 
 namespace zero {
@@ -154,7 +153,7 @@ class MovingBlock final : public Transfer::Pending {
 
 DiskTier::Implementation::Implementation(const DiskOptions& options, const DiskSeam& seam)
     : capacity(up_to(options.bytes, kPage)),
-      files(make_files(options, TimedCalls(*seam.files, seam.opening_limit.value_or(options.timeout)))),
+      files(make_files(options, seam.opening_calls(options.timeout))),
       timeline(options.timeline),
       requests(make_queue(options, files, seam),
                {.folders = options.paths,
