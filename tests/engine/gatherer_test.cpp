@@ -1,6 +1,8 @@
 #include "zero/engine/gatherer.h"
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -8,6 +10,7 @@
 #include "zero/base/error.h"
 #include "zero/plan/schedule.h"
 
+#include "../temporary_folder.h"
 #include "scripted_model.h"
 #include "thread_ranks.h"
 
@@ -32,8 +35,10 @@ struct Fixture {
   Gatherer gatherer;
 
   Fixture(Communicator& comm, int stage, std::vector<ParamSpec> specs = small_specs())
+      : Fixture(comm, place(stage, Reduce::kAuto, 1), nullptr, std::move(specs)) {}
+  Fixture(Communicator& comm, const Placement& placement, DiskTier* disk, std::vector<ParamSpec> specs)
       : units(make_units(specs, {})),
-        state(units, place(stage, Reduce::kAuto, 1), 2, comm, ledger),
+        state(units, placement, 2, comm, ledger, {.disk = disk}),
         gatherer(state, comm, ledger, observer) {
     for (const Unit& unit : units) {
       std::vector<float> whole(static_cast<std::size_t>(unit.numel));
@@ -195,6 +200,73 @@ TEST(Gatherer, ARefreshBringsWhatOthersUpdated) {
     for (std::int64_t i = 0; i < f.units[0].numel; ++i) {
       EXPECT_EQ(load_element(f.gatherer.data(0), DType::kFloat32, i), static_cast<float>(i / f.state.shard(0).numel));
     }
+  });
+}
+
+// ---- shards that lie on disk
+
+constexpr std::int64_t kPage = DiskTier::kPageBytes;
+
+// Every unit's shard is a page of it; body(fixture, pages read so far).
+void with_parameters_on_disk(const std::function<void(Fixture&, const std::function<std::int64_t()>&)>& body) {
+  on_ranks(2, [&](Communicator& comm) {
+    const TemporaryFolder folder;
+    Placement placement = place(3, Reduce::kAuto, 1);
+    spread_over_tiers(placement, make_units(small_specs(), {}), comm.world(), {.parameter = {.disk = 1}});
+    DiskTier disk({.paths = {folder.path()}, .bytes = 64 * kPage});
+    Fixture f(comm, placement, &disk, small_specs());
+    const std::int64_t before = disk.traffic().read_bytes;
+    body(f, [&] { return (disk.traffic().read_bytes - before) / kPage; });
+  });
+}
+
+TEST(GathererFromDisk, AShardThatComesAheadIsReadOnceHoweverManyComeBeforeIt) {
+  with_parameters_on_disk([](Fixture& f, const auto& pages_read) {
+    for (const int unit : {0, 1, 2}) f.gatherer.fetch(unit);
+    EXPECT_EQ(pages_read(), 3) << "all are on their way";
+    for (const int unit : {0, 1, 2}) {
+      f.gatherer.ensure(unit);
+      f.expect_readable(unit);
+    }
+    EXPECT_EQ(pages_read(), 3);
+  });
+}
+
+TEST(GathererFromDisk, OneThatIsGatheredOutOfTurnIsRight) {
+  with_parameters_on_disk([](Fixture& f, const auto&) {
+    for (const int unit : {0, 1, 2}) f.gatherer.fetch(unit);
+    for (const int unit : {1, 2, 0}) {
+      f.gatherer.ensure(unit);
+      f.expect_readable(unit);
+    }
+  });
+}
+
+TEST(GathererFromDisk, OneThatIsStillGatheredComesWhenItIsNotAnyMore) {
+  with_parameters_on_disk([](Fixture& f, const auto& pages_read) {
+    f.gatherer.ensure(0);
+    for (const int unit : {1, 0, 2}) f.gatherer.fetch(unit);
+    EXPECT_EQ(pages_read(), 2) << "1 comes; 2 would come before 0";
+    f.gatherer.release(0);
+    f.gatherer.ensure(1);
+    EXPECT_EQ(pages_read(), 4) << "0 and 2 come while 1 is used";
+    for (const int unit : {0, 2}) {
+      f.gatherer.ensure(unit);
+      f.expect_readable(unit);
+    }
+    EXPECT_EQ(pages_read(), 4);
+  });
+}
+
+TEST(GathererFromDisk, ContentsMayChangeOnceNothingComesAnyMore) {
+  with_parameters_on_disk([](Fixture& f, const auto& pages_read) {
+    for (const int unit : {0, 1}) f.gatherer.fetch(unit);
+    f.gatherer.cancel_fetches();
+    for (const int unit : {1, 0}) {
+      f.gatherer.ensure(unit);
+      f.expect_readable(unit);
+    }
+    EXPECT_EQ(pages_read(), 4) << "what had come was dropped";
   });
 }
 

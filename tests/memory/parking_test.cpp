@@ -318,6 +318,26 @@ TEST(ParkingOverALink, TakesTheTimeThatTheLinkTakes) {
   EXPECT_GT(parking.report().link.waited_seconds, kSeconds) << "up cannot begin before down is done";
 }
 
+TEST(ParkingOverALink, TakesTurnsWithWhatElseCrossesIt) {
+  Ledger ledger;
+  constexpr double kSeconds = 0.05;
+  Timeline timeline;
+  timeline.start();
+  Link link(kBytes / kSeconds, &timeline);
+  Parking parking({.tier = Tier::kHost, .link_bytes_per_second = 50e9}, ledger);
+  parking.share_link(link);
+  std::vector<std::byte> state(kBytes), copy(kBytes);
+  Transfer other = link.down(copy, state);
+  const auto one = parking.park(contents(1));
+  std::vector<std::byte> into(kBytes);
+  parking.bring(one, into);
+  other.wait();
+  EXPECT_GT(parking.report().link.waited_seconds, 2 * kSeconds) << "its turn, the way down and the way up";
+  EXPECT_EQ(link.traffic().down_bytes, static_cast<std::int64_t>(kBytes)) << "each counts its own";
+  EXPECT_EQ(parking.report().link.down_bytes, static_cast<std::int64_t>(kBytes));
+  EXPECT_EQ(std::ranges::count(timeline.spans(), Activity::kLinkDown, &TimelineSpan::activity), 2);
+}
+
 // ---- what goes wrong
 
 TEST(ParkingFails, WhereNoFolderIsNamed) {

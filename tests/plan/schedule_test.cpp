@@ -391,6 +391,26 @@ TEST(Schedule, AUnitFromALowerTierIsFetchedWhileTheOneBeforeItComputes) {
   EXPECT_NE(print_schedule(schedule, units).find("gather h.1, fetch h.2 from host"), std::string::npos);
 }
 
+TEST(Schedule, AsManyUnitsAreFetchedAheadAsMayBeOnTheirWayAtOnce) {
+  const auto units = equal_units(5, 100000);  // of each, 50,000 elements come
+  Placement placement = place(3, Reduce::kAuto, 1);
+  spread_over_tiers(placement, units, 2, {.parameter = {.disk = 1}});
+  const auto fetched_at = [&](std::int64_t numel) {  // by unit, the station
+    const Schedule schedule = build_schedule(touches({0, 1, 2, 3, 4}), units, 2, placement, {.fetched_numel = numel});
+    std::vector<std::size_t> at(units.size());
+    for (std::size_t place = 0; place < schedule.stations.size(); ++place) {
+      for (const Move& move : schedule.stations[place].moves) {
+        if (move.kind == MoveKind::kFetch) at[static_cast<std::size_t>(move.unit)] = place;
+      }
+    }
+    return at;
+  };
+  EXPECT_EQ(fetched_at(0), (std::vector<std::size_t>{0, 0, 1, 2, 3}));
+  EXPECT_EQ(fetched_at(149'999), (std::vector<std::size_t>{0, 0, 0, 1, 2}));
+  EXPECT_EQ(fetched_at(150'000), (std::vector<std::size_t>{0, 0, 0, 0, 1}));
+  EXPECT_EQ(fetched_at(1'000'000), (std::vector<std::size_t>{0, 0, 0, 0, 0}));
+}
+
 TEST(Schedule, UnderTheStrictBudgetNothingIsFetchedAheadOfItsGather) {
   const auto units = equal_units(3, 100000);
   Placement placement = place(3, Reduce::kAuto, 1);

@@ -41,6 +41,7 @@ TEST(ParkingMeter, CountsTheLastStepsDiskTraffic) {
   meter.add_to(rank);
   constexpr auto kBlocks = static_cast<std::int64_t>(Parking::kBlocks);
   EXPECT_EQ(rank.parked_peak_bytes, 2 * kBlocks * kBytes);
+  EXPECT_EQ(meter.disk().written_bytes, rank.parked_disk_per_step.written_bytes);
   EXPECT_EQ(rank.parked_disk_per_step.written_bytes, 2 * kBlocks * kBytes);
   EXPECT_EQ(rank.parked_disk_per_step.read_bytes, kBlocks * kBytes) << "the newest were still in memory";
   EXPECT_EQ(rank.disk_memory[MemoryTag::kActivation], DiskPlaces::kSlabBytes);

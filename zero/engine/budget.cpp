@@ -92,7 +92,7 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
   const std::int64_t capacity = budget - state_bytes(units, world, placement, num_moments, Tier::kDevice).total() -
                                 staging_bytes(units, world, placement, false);
   if (capacity < largest_gather(units, world, placement)) return {GatherBudget::kStrict};
-  return {capacity};
+  return {.capacity_bytes = capacity, .fetched_numel = ShardedState::most_fetched_numel()};
 }
 
 int tiles_ahead(const TierMemory& memory, const std::vector<Unit>& units, int world, const Placement& placement,

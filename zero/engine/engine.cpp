@@ -23,7 +23,7 @@ GatherBudget agreed_budget(Communicator& comm, const std::vector<Unit>& units, c
   // Device and host are both main memory: what lies on the host is not free for the device.
   const GatherBudget mine = gather_budget(options.device_memory, units, comm.world(), placer.placement(), num_moments,
                                           options.stage, placer.free_bytes() - placer.held().host);
-  return {all_reduce_min(comm, mine.capacity_bytes)};
+  return {.capacity_bytes = all_reduce_min(comm, mine.capacity_bytes), .fetched_numel = mine.fetched_numel};
 }
 
 std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t bytes, Timeline* timeline) {
@@ -267,7 +267,7 @@ StepReport Engine::take_step(double lr, const StepLimits& limits) {
   reducer_.finish();
   state_.finish_spills();
   if (!delayed_ || !delayed_->open()) updater_.finish();
-  state_.cancel_fetch();
+  gatherer_.cancel_fetches();
   const Agreement agreed = exchange_findings(limits);
   if (delayed_) delayed_->begin(executor_.schedule().reduce_order);  // a step without a backward pass
   release_delayed();
@@ -434,7 +434,7 @@ void Engine::pause() {
   require_between_steps("checkpoint", "saved or loaded");
   finish();
   fatal_if_io_fails([&] {
-    state_.cancel_fetch();
+    gatherer_.cancel_fetches();
     state_.finish_spills();
   });
   comm_.drain();
@@ -518,7 +518,7 @@ void Engine::apply_delayed(bool ends) {
   if (!gatherer_.pinned().empty())
     throw ConfigError("zero.delayed_update", "true", "parameters are read while some are gathered",
                       "end the gathered() scope first");
-  state_.cancel_fetch();
+  gatherer_.cancel_fetches();
   comm_.drain();
   for (const int unit : gatherer_.releasable()) gatherer_.release(unit);
   executor_.forget_touch();

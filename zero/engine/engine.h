@@ -89,6 +89,7 @@ class Engine final : private UnitPins {
   bool in_backward() const { return executor_.in_backward(); }
   bool in_forward() const { return executor_.in_forward(); }
   EngineReport report() const;
+  const Link* link() const { return link_.get(); }  // null where none stands
   PhaseSeconds take_phase_seconds();
   // Waits for everything that was begun, and applies what was delayed. Throws ConfigError where that would change
   // parameters which a step has begun to use, or that a scope holds; `ends`: nothing is computed with them any more.

@@ -63,7 +63,22 @@ std::byte* Gatherer::acquire(std::int64_t bytes) {
 }
 
 void Gatherer::fetch(int unit) {
-  if (brings_shards_ && !resident_.holds(unit) && updates_.current(unit)) state_.begin_fetch(unit);
+  if (!brings_shards_) return;
+  wanted_.push_back(unit);
+  begin_fetches();
+}
+
+// In their order: one that is still gathered, on its way for an earlier gather, or to be updated keeps those after it
+// waiting.
+void Gatherer::begin_fetches() {
+  while (!wanted_.empty() && !resident_.holds(wanted_.front()) && updates_.current(wanted_.front()) &&
+         state_.begin_fetch(wanted_.front()))
+    wanted_.pop_front();
+}
+
+void Gatherer::cancel_fetches() {
+  wanted_.clear();
+  state_.cancel_fetch();
 }
 
 void Gatherer::begin(int unit) {
@@ -72,6 +87,9 @@ void Gatherer::begin(int unit) {
   const std::int64_t bytes = resident_.bytes_of(unit);
   spans_[index] = TimedSpan(timeline_, Activity::kGather, unit, bytes);
   std::span<const std::byte> own = state_.parameter_shard(unit);
+  // What was wanted before it has come, or is not gathered after all.
+  if (const auto wanted = std::ranges::find(wanted_, unit); wanted != wanted_.end())
+    wanted_.erase(wanted_.begin(), wanted + 1);
   const bool copies = own.empty() && updates_.complete_into != nullptr;
   if (!copies) updates_.complete(unit);
   std::optional<PhaseTimer::Span> span(std::in_place, timer_);
@@ -97,6 +115,7 @@ void Gatherer::begin(int unit) {
   }
   data_[index] = block;
   resident_.add(unit);
+  begin_fetches();
   pending_[index] = comm_.all_gather(own, whole, {.unit = unit});
 }
 

@@ -51,8 +51,11 @@ class Gatherer {
   void borrow_blocks(BlockPool& pool) { borrowed_ = &pool; }
   // Local. The state lies elsewhere now; nothing may be gathered.
   void placement_changed();
-  // Local. A hint: this rank's shard of a unit that lies off the device begins to come.
+  // Local. A hint: this rank's shard of a unit that lies off the device begins to come, after those asked for before it
+  // and as soon as it is as it shall be. Asked in the order of the gathers.
   void fetch(int unit);
+  // Nothing is coming any more; its contents may change.
+  void cancel_fetches();
   // Collective. No-ops for a unit that is resident (begun) already.
   void begin(int unit);
   void ensure(int unit);
@@ -84,6 +87,7 @@ class Gatherer {
  private:
   BlockPool& pool() { return borrowed_ != nullptr ? *borrowed_ : pool_; }
   std::byte* acquire(std::int64_t bytes);
+  void begin_fetches();
 
   ShardedState& state_;
   Communicator& comm_;
@@ -99,6 +103,7 @@ class Gatherer {
   BlockPool* borrowed_ = nullptr;
   std::int64_t capacity_bytes_ = 0;
   Residency resident_;          // units whose gathered range is ours to release; empty where parameters are whole
+  std::deque<int> wanted_;      // units whose shards are to come, and do not yet
   std::vector<Work> pending_;   // by unit
   std::deque<int> refreshing_;  // units whose refresh may be pending, the oldest first
   std::vector<bool> ready_;     // bound and complete

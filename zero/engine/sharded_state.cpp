@@ -163,24 +163,39 @@ std::span<std::byte> ShardedState::parameter_shard(int unit) const {
   return {held + (own.offset - held_parameter(unit).offset) * size, static_cast<std::size_t>(own.numel * size)};
 }
 
-void ShardedState::begin_fetch(int unit) {
-  if (!fetches_ahead_ || parameter_.on_device(unit) != nullptr) return;
-  fetches_.begin({{&parameter_, TileAccess::kBring}}, {{unit, parameter_.split(unit).numel()}});
-  fetching_ = unit;
+bool ShardedState::begin_fetch(int unit) {
+  if (!fetches_ahead_ || parameter_.on_device(unit) != nullptr) return true;
+  if (std::ranges::count(fetching_, unit) > 0) return false;
+  const TileRange range{unit, parameter_.split(unit).numel()};
+  if (fetching_.empty()) {
+    fetches_.begin({{&parameter_, TileAccess::kBring}}, {range});
+  } else {
+    fetches_.add(range);
+  }
+  fetching_.push_back(unit);
+  return true;
 }
 
 void ShardedState::cancel_fetch() {
   fetches_.finish();
-  fetching_ = -1;
+  fetching_.clear();
 }
 
 void ShardedState::fetch_parameter(int unit, std::byte* into, std::int64_t numel) {
   ZERO_CHECK(placement_.parameter_sharded, "whole parameters are never away");
   if (numel == 0) return;
   const std::int64_t size = parameter_.element_bytes(unit);
-  if (std::exchange(fetching_, -1) != unit) fetches_.begin({{&parameter_, TileAccess::kBring}}, {{unit, numel}});
-  while (const Tile* tile = fetches_.next())
+  if (!fetching_.empty() && fetching_.front() == unit) {
+    fetching_.pop_front();
+  } else {
+    fetching_.clear();
+    fetches_.begin({{&parameter_, TileAccess::kBring}}, {{unit, numel}});
+  }
+  while (fetches_.next_unit() == unit) {
+    const Tile* tile = fetches_.next();
     std::memcpy(into + tile->begin * size, tile->data[0], static_cast<std::size_t>(tile->numel * size));
+  }
+  fetches_.put_back();
 }
 
 std::byte* ShardedState::updated_parameter(int unit) const {

@@ -13,6 +13,7 @@
 // the disk throws IoError.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <span>
 #include <vector>
@@ -42,6 +43,8 @@ class ShardedState {
       : ShardedState(units, placement, num_moments, comm, ledger, Surroundings{}) {}
   // Tiles of a unit's parameters that come ahead of its gather, and of its gradient that leave behind its reduction.
   static constexpr int fetch_depth(int depth) { return depth > 1 ? 4 * depth : 1; }
+  // Elements in those, where the host's budget allows the usual depth.
+  static constexpr std::int64_t most_fetched_numel() { return fetch_depth(kDefaultDepth) * TilePass::kTileNumel; }
 
   const Unit& unit(int index) const { return units_[static_cast<std::size_t>(index)]; }
   const std::vector<Unit>& units() const { return units_; }
@@ -59,8 +62,10 @@ class ShardedState {
   // Empty where not all of it is on the device.
   std::span<std::byte> parameter_shard(int unit) const;
   // The first `numel` elements of this rank's shard from wherever they lie; `into` has its bytes. begin_fetch() lets
-  // them come ahead of that, one unit at a time; its contents must not change in between.
-  void begin_fetch(int unit);
+  // them come ahead of that, one unit after the other in the order in which they are begun: one that is fetched out of
+  // turn ends what comes for the others. Their contents must not change in between.
+  // False: it is on its way already.
+  bool begin_fetch(int unit);
   void cancel_fetch();
   void fetch_parameter(int unit, std::byte* into, std::int64_t numel);
   // An update's new parameters are moved to where they lie: TilePass::flush() before they are used.
@@ -143,7 +148,7 @@ class ShardedState {
   BlockPool staging_;  // tiles of what lies on disk
   TilePass pass_;      // of what is done at once
   TilePass updates_, fetches_, spills_;
-  int fetching_ = -1;  // the unit that comes ahead
+  std::deque<int> fetching_;  // units that come ahead, in their order
   bool fetches_ahead_ = false;
   DiskTier* disk_ = nullptr;
   Link* link_ = nullptr;

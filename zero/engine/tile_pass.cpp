@@ -31,6 +31,11 @@ void TilePass::begin(std::vector<TileArray> arrays, std::vector<TileRange> range
   read_ahead();
 }
 
+void TilePass::add(const TileRange& range) {
+  cut(range);
+  read_ahead();
+}
+
 // Something of the tile lies off the device: then that is where it is computed.
 bool TilePass::on_host(int unit, std::int64_t element) const {
   return std::ranges::any_of(arrays_, [&](const TileArray& each) {

@@ -75,6 +75,8 @@ class TilePass {
 
   // Ends the pass before, as finish() does.
   void begin(std::vector<TileArray> arrays, std::vector<TileRange> ranges, std::vector<Crossing> crossings = {});
+  // The range follows those that the pass was begun with. None of its arrays may change in between.
+  void add(const TileRange& range);
   // The unit of the tile that next() will return; -1 at the end.
   int next_unit() const { return waiting_.empty() ? -1 : waiting_.front().tile.unit; }
   // The element of that unit with which the tile begins.

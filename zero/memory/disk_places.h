@@ -37,6 +37,8 @@ class DiskPlaces {
   // `options` are every slab's, its bytes aside. `most_bytes`: of all slabs; 0: no limit. Touches no disk.
   DiskPlaces(DiskOptions options, Ledger& ledger, MemoryTag tag, DiskSeam seam = {}, std::int64_t most_bytes = 0);
 
+  // Slabs that are made from now on record what they do there.
+  void record(Timeline* timeline) { options_.timeline = timeline; }
   // Makes the first slab, if there is none yet: what is wrong with the folders shows here. It has `bytes`, where it is
   // known that so much will be taken. Throws what DiskTier does, and as take().
   void open(std::int64_t bytes = 0);

@@ -58,7 +58,7 @@ Transfer Link::copy(Activity direction, std::span<std::byte> to, std::span<const
   const auto bytes = static_cast<std::int64_t>(from.size());
   const double seconds = static_cast<double>(bytes) / bytes_per_second_;
   const bool up = direction == Activity::kLinkUp;
-  double& free_at = free_at_[up ? 0 : 1];
+  double& free_at = (*free_at_)[up ? 0 : 1];
   const double begin = std::max(free_at, monotonic_seconds());
   free_at = begin + seconds;
   (up ? traffic_.up_bytes : traffic_.down_bytes) += bytes;

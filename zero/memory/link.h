@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "zero/base/timeline.h"
@@ -40,6 +41,13 @@ class Link {
   explicit Link(double bytes_per_second, Timeline* timeline = nullptr)
       : bytes_per_second_(bytes_per_second), timeline_(timeline) {}
 
+  // From now on both stand for one link and one timeline: their transfers take turns. Each counts its own traffic.
+  void share(const Link& other) {
+    bytes_per_second_ = other.bytes_per_second_;
+    timeline_ = other.timeline_;
+    free_at_ = other.free_at_;
+  }
+
   // `unit`: whose bytes they are, for the timeline.
   [[nodiscard]] Transfer up(std::span<std::byte> to, std::span<const std::byte> from, int unit = -1) {
     return copy(Activity::kLinkUp, to, from, unit);
@@ -56,7 +64,8 @@ class Link {
 
   double bytes_per_second_;
   Timeline* timeline_;
-  std::array<double, 2> free_at_{};  // by direction: when the last transfer begun will be done
+  // By direction: when the last transfer begun will be done.
+  std::shared_ptr<std::array<double, 2>> free_at_ = std::make_shared<std::array<double, 2>>();
   LinkTraffic traffic_;
 };
 

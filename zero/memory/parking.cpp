@@ -68,6 +68,14 @@ void Parking::open() {
   if (places_) places_->open(expected_bytes_);
 }
 
+void Parking::record(Timeline* timeline) {
+  if (places_) places_->record(timeline);
+}
+
+void Parking::share_link(const Link& link) {
+  if (link_ != nullptr) link_->share(link);
+}
+
 Parking::Ticket Parking::park(std::span<const std::byte> bytes) {
   ZERO_CHECK(!bytes.empty(), "nothing to park");
   return fatal_if_io_fails([&] {

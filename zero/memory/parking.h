@@ -75,6 +75,11 @@ class Parking {
   // Makes the first file, where the disk is used, for expected_bytes: ConfigError and IoError as DiskTier's.
   void open();
 
+  // What goes to and from the disk is recorded there from now on. Before open().
+  void record(Timeline* timeline);
+  // Where a link stands, it is that one: what else crosses it and what is parked take turns.
+  void share_link(const Link& link);
+
   // At least one byte. Throws IoError, also of earlier writes; ConfigError ("zero.host_memory", "zero.disk_memory")
   // where the disk has no room for more, or most_bytes are taken.
   Ticket park(std::span<const std::byte> bytes);

@@ -143,23 +143,36 @@ std::vector<int> completion_order(const Trace& trace, const std::vector<Unit>& u
   return order;
 }
 
-// A unit whose parameters lie off the device begins to come when the unit before it has been gathered: while that one
-// computes. Where none was before it, and under the strict budget, it comes for its gather alone.
+// A unit whose parameters lie off the device begins to come when a unit before it has been gathered: the one right
+// before it, or an earlier one, as many as the budget lets be on their way at once. Where none was before it, and under
+// the strict budget, it comes for its gather alone.
 void add_fetches(Schedule& schedule, const std::vector<Unit>& units, int world) {
-  Station* before = nullptr;
-  for (Station& station : schedule.stations) {
-    for (std::size_t at = 0; at < station.moves.size(); ++at) {
-      const Move move = station.moves[at];
+  struct Gathered {
+    std::size_t station;
+    std::int64_t coming;  // elements that come for it
+  };
+  std::vector<Gathered> before;  // in order; of a station the last one alone
+  for (std::size_t place = 0; place < schedule.stations.size(); ++place) {
+    std::vector<Move>& moves = schedule.stations[place].moves;
+    for (std::size_t at = 0; at < moves.size(); ++at) {
+      const Move move = moves[at];
       if (move.kind != MoveKind::kGather) continue;
-      if (comes_from_below(schedule.placement, units[static_cast<std::size_t>(move.unit)], world)) {
-        const Move fetch{MoveKind::kFetch, move.unit};
-        if (before != nullptr && before != &station && !schedule.budget.strict()) {
-          before->moves.push_back(fetch);
-        } else {
-          station.moves.insert(station.moves.begin() + static_cast<std::ptrdiff_t>(at++), fetch);
-        }
+      const TierSplit lies = tiers_of(schedule.placement, units[static_cast<std::size_t>(move.unit)], world).parameter;
+      const std::int64_t coming = lies.numel() - lies.device;
+      const bool first = before.empty() || before.back().station == place;
+      if (coming > 0 && (first || schedule.budget.strict())) {
+        moves.insert(moves.begin() + static_cast<std::ptrdiff_t>(at++), {MoveKind::kFetch, move.unit});
+      } else if (coming > 0) {
+        std::size_t from = before.size() - 1;
+        std::int64_t on_their_way = coming;
+        while (from > 0 && (on_their_way += before[from].coming) <= schedule.budget.fetched_numel) --from;
+        schedule.stations[before[from].station].moves.push_back({MoveKind::kFetch, move.unit});
       }
-      before = &station;
+      if (!before.empty() && before.back().station == place) {
+        before.back().coming += coming;
+      } else {
+        before.push_back({place, coming});
+      }
     }
   }
 }

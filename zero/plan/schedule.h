@@ -47,6 +47,8 @@ struct Station {
 struct GatherBudget {
   static constexpr std::int64_t kStrict = -1;
   std::int64_t capacity_bytes = std::numeric_limits<std::int64_t>::max();
+  // Elements of parameters off the device that may be on their way at once. The unit that is gathered next may always.
+  std::int64_t fetched_numel = 0;
   bool strict() const { return capacity_bytes == kStrict; }
 };
 

@@ -95,6 +95,16 @@ void ActivationStore::open() {
   shared_->parking.open();
 }
 
+void ActivationStore::record(Timeline* timeline) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->parking.record(timeline);
+}
+
+void ActivationStore::share_link(const Link& link) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->parking.share_link(link);
+}
+
 CheckpointOptions ActivationStore::checkpoint_options() const {
   return {.keep = [shared = shared_] { return std::make_unique<ParkedInput<Shared>>(shared); }};
 }

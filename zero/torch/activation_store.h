@@ -41,6 +41,9 @@ class ActivationStore {
 
   // Makes the first file, so that a folder that is missing, closed or full is known before a run: ConfigError, IoError.
   void open();
+  // As Parking's: a timeline for what goes to disk, before open(); a link to share, before anything is parked.
+  void record(Timeline* timeline);
+  void share_link(const Link& link);
   CheckpointOptions checkpoint_options() const;
   ActivationReport report() const;
 

@@ -54,6 +54,9 @@ void Attachment::abandon() {
 EngineReport Attachment::report() const {
   return impl_->engine().report();
 }
+const Link* Attachment::link() const {
+  return impl_->engine().link();
+}
 void Attachment::finish_updates() {
   impl_->engine().finish();
 }

@@ -143,6 +143,8 @@ class Attachment {
 
   // Local.
   EngineReport report() const;
+  // Between device and host, for what else crosses it (ActivationStore::share_link); null where none stands.
+  const Link* link() const;
   PhaseSeconds take_phase_seconds();  // since the last call
   const std::vector<Unit>& units() const;
   const std::vector<ParamSpec>& parameters() const;

@@ -26,7 +26,7 @@ void ParkingMeter::add_to(RankReport& rank) const {
   rank.peak_memory_total += held.peak_device.total();
   rank.peak_host_memory_total += held.peak_host.total();
   rank.parked_peak_bytes = now_.peak_bytes;
-  rank.parked_disk_per_step = now_.disk - before_.disk;
+  rank.parked_disk_per_step = disk();
 }
 
 }  // namespace zero

@@ -18,8 +18,9 @@ class ParkingMeter {
 
   void end_step();
   void add_to(RankReport& rank) const;
-  // What crossed the link for them in the last step.
+  // What crossed the link for them in the last step, and what went to disk and came back.
   LinkTraffic link() const { return now_.link - before_.link; }
+  DiskTraffic disk() const { return now_.disk - before_.disk; }
 
  private:
   const ActivationStore* store_;

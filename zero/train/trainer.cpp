@@ -178,7 +178,11 @@ class Trainer {
     std::optional<InitialWeights> init;
     if (!job_.model.init.empty() && !resumes()) init.emplace(task_->module(), job_.model.init);
     require_same_configuration(world_.communicator(), job_.config_hash, job_.config_text);
-    if (ActivationStore* const store = task_->activations()) store->open();
+    ActivationStore* const activations = task_->activations();
+    if (activations != nullptr) {
+      activations->record(timeline_.recorder());
+      activations->open();
+    }
     progress_.line(
         fmt::format("ranks: {} ({}, {})", world_.size(), world_.source(), world_.communicator().transport()));
     say_what_is_parked();
@@ -191,6 +195,7 @@ class Trainer {
     expect_saves(bytes_to_save);
     engine_.emplace(attach(task_->module(), world_, std::move(options)));
     init.reset();
+    if (activations != nullptr && engine_->link() != nullptr) activations->share_link(*engine_->link());
     say_where_states_lie();
     if (resumes()) resume();
     checkpoints_.expect_room_to_copy(*engine_, bytes_to_save / world_.size());
@@ -385,7 +390,8 @@ class Trainer {
     const LinkTraffic link = last_report_.link_per_step + parking_.link();
     if (last_report_.disk_per_step.busy_seconds > 0 || link.busy_seconds > 0 || off_device(last_report_))
       metrics.transfers = {.disk = last_report_.disk_per_step, .link = link};
-    profile_.add(metrics, last_report_.disk_per_step.waited_seconds + last_report_.link_per_step.waited_seconds);
+    profile_.add(metrics,
+                 last_report_.disk_per_step.waited_seconds + link.waited_seconds + parking_.disk().waited_seconds);
     return metrics;
   }
 
