@@ -2,6 +2,7 @@
 // not.
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -35,8 +36,9 @@ dir = "run"
 class OffloadLines : public TrainingTest {
  protected:
   OffloadLines() : TrainingTest(kConfig) {}
-  std::string train(const std::string& flags) const {
-    const Ran ran = folder_.zero("train c.toml -n 2 --zero.disk . " + flags, "timeout 250");
+  std::string train(const std::string& flags) const { return train_without_disk("--zero.disk . " + flags); }
+  std::string train_without_disk(const std::string& flags) const {
+    const Ran ran = folder_.zero("train c.toml -n 2 --overwrite " + flags, "timeout 250");
     EXPECT_EQ(ran.status, 0) << ran.errors << ran.output;
     return ran.output;
   }
@@ -103,6 +105,29 @@ TEST_F(OffloadLines, AResidentRunSaysNothingOfTiers) {
     EXPECT_EQ(output.find(words), std::string::npos) << output;
   for (const auto& line : metrics()) EXPECT_FALSE(line.contains("transfers")) << line;
   EXPECT_FALSE(report().contains("transfers"));
+}
+
+TEST_F(OffloadLines, WhatADeviceBudgetAloneHadProbedServesTheNextRun) {
+  constexpr const char* kKept = ".cache/zero.cpp/rates.json";
+  train_without_disk("--zero.device_memory 900KiB");
+  EXPECT_GT(report()["host_memory_bytes"][0]["total"].get<std::int64_t>(), 0) << "so something was chosen";
+  const std::string kept = folder_.read(kKept);
+  EXPECT_NE(kept.find("update_numel"), std::string::npos);
+  train_without_disk("--zero.device_memory 900KiB");
+  EXPECT_EQ(folder_.read(kKept), kept) << "another probe would hardly find the same";
+}
+
+TEST_F(OffloadLines, TwoDisksHoldWhatOneHolds) {
+  const std::string everything =
+      " --zero.optimizer '{disk = 1}' --zero.gradient '{disk = 1}' --zero.parameter '{disk = 1}'";
+  for (const char* name : {"one", "other"}) std::filesystem::create_directory(folder_.path() / name);
+  train_without_disk("--zero.disk one" + everything);
+  const nlohmann::json one = report();
+  train_without_disk("--zero.disk '[\"one\", \"other\"]'" + everything);
+  const nlohmann::json two = report();
+  EXPECT_EQ(two["parameters_sha256"], one["parameters_sha256"]);
+  EXPECT_NE(two["disk"].get<std::string>().find("2 paths"), std::string::npos) << two["disk"];
+  EXPECT_EQ(two["transfers"][0]["disk"]["read_bytes"], one["transfers"][0]["disk"]["read_bytes"]);
 }
 
 }  // namespace

@@ -17,8 +17,15 @@ bool comes_from_below(const Placement& placement, const Unit& unit, int world) {
   return !tiers_of(placement, unit, world).parameter.on_device();
 }
 
+// The unit's update waits for what comes from a lower tier.
+bool is_updated_from_below(const Placement& placement, const Unit& unit, int world) {
+  const UnitTiers tiers = tiers_of(placement, unit, world);
+  return unit.trainable && !(tiers.gradient.on_device() && tiers.optimizer.on_device());
+}
+
 // Fills the stations' gathers and releases: Belady's rule over the known future, one unit gathered ahead. What comes
-// from a lower tier is not: a gather would wait for it, and it is fetched ahead instead.
+// from a lower tier is not: a gather would wait for it, and it is fetched ahead instead. Nor is, the first time in a
+// step, what is updated from there: the last step's update goes on until then, and the unit at hand would wait for it.
 class GatherPlanner {
  public:
   GatherPlanner(Schedule& schedule, const std::vector<Unit>& units, int world)
@@ -27,6 +34,7 @@ class GatherPlanner {
         world_(world),
         touch_after_(schedule.stations.size(), kNever),
         next_touch_(units.size(), kNever),
+        gathered_(units.size(), false),
         resident_(units, world) {
     for (std::size_t at = schedule.stations.size(); at-- > 0;) {
       const Event& event = schedule.stations[at].event;
@@ -71,7 +79,10 @@ class GatherPlanner {
         std::find_if(schedule_.stations.begin() + static_cast<std::ptrdiff_t>(at) + 1, schedule_.stations.end(),
                      [&](const Station& s) { return s.event.kind == EventKind::kTouch && s.event.unit != event.unit; });
     if (next == schedule_.stations.end() || resident_.holds(next->event.unit)) return;
-    if (comes_from_below(schedule_.placement, units_[static_cast<std::size_t>(next->event.unit)], world_)) return;
+    const Unit& unit = units_[static_cast<std::size_t>(next->event.unit)];
+    if (comes_from_below(schedule_.placement, unit, world_)) return;
+    if (!gathered_[static_cast<std::size_t>(unit.index)] && is_updated_from_below(schedule_.placement, unit, world_))
+      return;
     std::size_t in_use_again = next_touch(event.unit);
     for (int unit : event.pinned) in_use_again = std::max(in_use_again, next_touch(unit));
     std::vector<int> victims;
@@ -107,6 +118,7 @@ class GatherPlanner {
 
   void gather(std::size_t at, int unit) {
     resident_.add(unit);
+    gathered_[static_cast<std::size_t>(unit)] = true;
     schedule_.stations[at].moves.push_back({MoveKind::kGather, unit});
   }
   void release(std::size_t at, int unit) {
@@ -119,6 +131,7 @@ class GatherPlanner {
   int world_;
   std::vector<std::size_t> touch_after_;  // by station: the next touch of the same unit
   std::vector<std::size_t> next_touch_;   // by unit, after the station at hand
+  std::vector<bool> gathered_;            // by unit: already in this step
   Residency resident_;
 };
 

@@ -200,7 +200,9 @@ class Trainer {
     if (resumes()) resume();
     checkpoints_.expect_room_to_copy(*engine_, bytes_to_save / world_.size());
     if (!is_first()) return;
-    if (probed_) RateCache().keep(machine_, engine_->report().rates);
+    // The engine probes where it chooses a placement, too.
+    const TierRates rates = engine_->report().rates;
+    if (!knows_rates_ && rates.update_numel > 0) RateCache().keep(machine_, rates);
     resumes() ? folder_.reopen(done_.step, {.evaluation = done_.step == job_.train.steps, .rewinds = true})
               : folder_.create(job_.launch);
     timeline_.remove_old();
@@ -267,7 +269,7 @@ class Trainer {
                                 TimedCalls(FileCalls::kernel(), offload.disk_timeout));
     if (!job_.probe_again) offload.rates = RateCache().find(machine_, !offload.disk.empty()).value_or(TierRates{});
     offload.rates.link_up = offload.rates.link_down = offload.link_bytes_per_second;
-    probed_ = offload.probes && offload.rates.update_numel == 0;
+    knows_rates_ = offload.rates.update_numel > 0;
     return options;
   }
 
@@ -514,7 +516,7 @@ class Trainer {
   PredictedStep predicted_;  // after kStepThatTeaches steps
   std::int64_t replans_then_ = 0;
   std::string machine_;  // identity, for the rates
-  bool probed_ = false;
+  bool knows_rates_ = false;
   EngineReport last_report_;
   bool begun_by_us_ = false;               // by an earlier attempt of the launch that this one is of
   bool cut_short_ = false;                 // before its first checkpoint, an earlier run of this configuration
