@@ -161,9 +161,12 @@ const Tile* TilePass::next() {
   return &current_.front().tile;
 }
 
-bool TilePass::ready() const {
-  return !waiting_.empty() && waiting_.front().started &&
-         std::ranges::all_of(waiting_.front().transfers, [](const Transfer& transfer) { return transfer.done(); });
+bool TilePass::ready() {
+  const auto done = [](const Transfer& transfer) { return transfer.done(); };
+  if (waiting_.empty() || !waiting_.front().started || !std::ranges::all_of(waiting_.front().transfers, done))
+    return false;
+  retire_done();
+  return current_.size() + writing_.size() < depth_;
 }
 
 void TilePass::put_back() {

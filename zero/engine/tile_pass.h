@@ -82,8 +82,8 @@ class TilePass {
   // The element of that unit with which the tile begins.
   std::int64_t next_begin() const { return waiting_.empty() ? 0 : waiting_.front().tile.begin; }
   const Tile* next();
-  // next() will not wait.
-  bool ready() const;
+  // Neither next() nor the put_back() of what it returns will wait.
+  bool ready();
   // Ends the tile handed out last: what it wrote begins to go where it belongs. next() does so, too.
   void put_back();
   // Whether all that this unit's tiles wrote is where it belongs; flush() waits for it.

@@ -184,7 +184,8 @@ Transfer DiskTier::Implementation::move(IoOperation operation, std::int64_t plac
   while (!block.empty() && !moving.failed()) {
     const std::int64_t stripe = place / kStripe;
     const std::int64_t within = place % kStripe;
-    const auto bytes = std::min(block.size(), static_cast<std::size_t>(kStripe - within));
+    const std::int64_t left = num_files == 1 ? kStripe : kStripe - within;  // one file has no stripes to keep to
+    const auto bytes = std::min(block.size(), static_cast<std::size_t>(left));
     const auto piece = block.first(bytes);
     if (sums && operation == IoOperation::kWrite) sums->note(place, piece);
     moving.start({.operation = operation,

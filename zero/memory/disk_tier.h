@@ -40,7 +40,7 @@ struct DiskOptions {
   std::vector<std::string> paths;  // folders on the disks to use; one file in each
   std::int64_t bytes = 0;          // in all; preallocated over the paths
   DiskEngine engine = DiskEngine::kAuto;
-  int queue_depth = 32;  // requests in flight
+  int queue_depth = 128;  // requests in flight: more than the tiles that an engine has under way
   bool checksums = false;
   // A request without an answer for so long ends the run, with the path, the operation and the bytes. The tier takes no
   // further ones; memory of the unanswered must not be used again (io_queue.h).
