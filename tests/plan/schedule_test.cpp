@@ -391,6 +391,31 @@ TEST(Schedule, AUnitFromALowerTierIsFetchedWhileTheOneBeforeItComputes) {
   EXPECT_NE(print_schedule(schedule, units).find("gather h.1, fetch h.2 from host"), std::string::npos);
 }
 
+// Its gather would wait for the last step's update of it, and the unit before it would not compute meanwhile.
+TEST(Schedule, AUnitThatIsUpdatedFromALowerTierIsGatheredAheadOnlyOnceItWasGathered) {
+  const auto units = equal_units(3);
+  const Trace trace = touches({0, 1, 2, 1, 2});
+  const auto gathers_at = [&](const StateFractions& fractions) {
+    Placement placement = place(3, Reduce::kAuto, 1);
+    spread_over_tiers(placement, units, 2, fractions);
+    // Room for two.
+    const Schedule schedule =
+        build_schedule(trace, units, 2, placement, {.capacity_bytes = 2 * gathered_bytes(units[0], 2)});
+    std::vector<std::vector<int>> at(trace.events.size());
+    for (std::size_t place = 0; place < at.size(); ++place) {
+      for (const Move& move : schedule.stations[place].moves) {
+        if (move.kind == MoveKind::kGather) at[place].push_back(move.unit);
+      }
+    }
+    return at;
+  };
+  const std::vector<std::vector<int>> ahead{{0, 1}, {2}, {}, {}, {}, {}};
+  const std::vector<std::vector<int>> in_turn{{0}, {1}, {2}, {}, {}, {}};
+  EXPECT_EQ(gathers_at({}), ahead);
+  EXPECT_EQ(gathers_at({.optimizer = {.disk = 1}}), in_turn);
+  EXPECT_EQ(gathers_at({.gradient = {.host = 1}}), in_turn);
+}
+
 TEST(Schedule, AsManyUnitsAreFetchedAheadAsMayBeOnTheirWayAtOnce) {
   const auto units = equal_units(5, 100000);  // of each, 50,000 elements come
   Placement placement = place(3, Reduce::kAuto, 1);

@@ -54,7 +54,7 @@ void Engine::learn_placement() {
   if (!placer_.movable() || (rebalancer_ && rebalancer_->gives_back())) return;
   const Placement before = placer_.placement();
   const StepProfile profile = this->profile();
-  const std::optional<std::vector<UnitTiers>> tiers = placer_.learn(profile);
+  const std::optional<std::vector<UnitTiers>> tiers = placer_.learn(profile, state_.depth());
   if (!tiers) return;
   placer_.adopt(*tiers);
   const std::int64_t moved = move_states(*tiers, budget_);

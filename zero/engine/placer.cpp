@@ -225,14 +225,19 @@ std::optional<std::vector<UnitTiers>> Placer::take_if_solved(bool solved, std::v
   return tiers;
 }
 
-std::optional<std::vector<UnitTiers>> Placer::learn(const StepProfile& profile) {
+std::optional<std::vector<UnitTiers>> Placer::learn(const StepProfile& profile, int depth) {
   model_.profile = profile;
   if (!chosen_within_) return std::nullopt;
+  TierBudgets budgets{held_.device, chosen_within_->host, chosen_within_->disk};
+  if (const TierMemory& host = options_.offload.host_memory; host.kind == TierMemory::Kind::kBytes) {
+    const std::int64_t tiles = tile_bytes(model_.units, model_.world, all_away(), model_.num_moments, depth);
+    budgets.host = std::max(held_.host, std::min(budgets.host, host.bytes - tiles));
+  }
   std::vector<UnitTiers> tiers(model_.units.size());
   bool faster = true;
   if (comm_ == nullptr || comm_->rank() == 0) {
     try {
-      const BestPlacement best = best_placement(model_, {held_.device, chosen_within_->host, chosen_within_->disk});
+      const BestPlacement best = best_placement(model_, budgets);
       faster = best.predicted.total() < kWorthMoving * predicted(placement_, profile).total();
       tiers = best.tiers;
     } catch (const ConfigError&) {  // just what lies there fits, and no blocks of it can change places

@@ -5,7 +5,7 @@
 //   placer.placement()                           // to begin with
 //   placer.predicted(placer.placement(), profile).total()       // seconds a step
 //   placer.try_within(less)                      // later, when the device and the host may hold less (see Rebalancer)
-//   placer.learn(profile)                        // later, when it is known what the model computes
+//   placer.learn(profile, depth)                 // later, when it is known what the model computes
 //
 // Fractions, where any are given, are obeyed. Else everything stays on the device while it fits there. Where it does
 // not (with "min" nothing does that could leave), best_placement() says what goes to the host, as far as its budget
@@ -50,7 +50,8 @@ class Placer {
   // Collective. Where states lie best now that it is known what the model computes (rank 0's profile counts): on no
   // tier more than the programme could use first, and no more on the device than lies there. Nothing where that is no
   // faster by the model, or where no programme placed them. What lies there is then said by adopt(), Locally.
-  std::optional<std::vector<UnitTiers>> learn(const StepProfile& profile);
+  // `depth`: of the tiles that are under way (ShardedState); beside them the host keeps its budget.
+  std::optional<std::vector<UnitTiers>> learn(const StepProfile& profile, int depth);
   void adopt(const std::vector<UnitTiers>& tiers);
   // Of a rank: what "auto" may use of this machine's memory, measured once and agreed on.
   std::int64_t free_bytes() const { return free_bytes_; }

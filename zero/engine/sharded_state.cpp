@@ -63,7 +63,7 @@ ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& plac
       updates_(around.disk, around.link, staging_, around.depth),
       fetches_(around.disk, around.link, staging_, fetch_depth(around.depth)),
       spills_(around.disk, around.link, staging_, fetch_depth(around.depth)),
-      fetches_ahead_(around.depth > 1),
+      depth_(around.depth),
       disk_(around.disk),
       link_(around.link) {
   const auto tiers = [&](bool sharded) { return Tiers{ledger, around.disk, around.movable && sharded}; };
@@ -164,7 +164,7 @@ std::span<std::byte> ShardedState::parameter_shard(int unit) const {
 }
 
 bool ShardedState::begin_fetch(int unit) {
-  if (!fetches_ahead_ || parameter_.on_device(unit) != nullptr) return true;
+  if (depth_ == 1 || parameter_.on_device(unit) != nullptr) return true;
   if (std::ranges::count(fetching_, unit) > 0) return false;
   const TileRange range{unit, parameter_.split(unit).numel()};
   if (fetching_.empty()) {

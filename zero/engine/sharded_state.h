@@ -50,6 +50,7 @@ class ShardedState {
   const std::vector<Unit>& units() const { return units_; }
   const Placement& placement() const { return placement_; }
   int world() const { return world_; }
+  int depth() const { return depth_; }
   // That this rank has waited for disk and link so far.
   double waited_seconds() const;
 
@@ -149,7 +150,7 @@ class ShardedState {
   TilePass pass_;      // of what is done at once
   TilePass updates_, fetches_, spills_;
   std::deque<int> fetching_;  // units that come ahead, in their order
-  bool fetches_ahead_ = false;
+  int depth_ = kDefaultDepth;
   DiskTier* disk_ = nullptr;
   Link* link_ = nullptr;
   bool moves_parameters_ = false;

@@ -1,0 +1,75 @@
+// What an update did of itself while the next forward pass computed waited for the disk: for writes behind it, and,
+// with tiles that came in two requests each, for a place in the disk's queue. It then ran to its end before the pass
+// went on.
+#include <chrono>
+
+#include <gtest/gtest.h>
+
+#include "zero/engine/sharded_state.h"
+#include "zero/memory/disk_seam.h"
+#include "zero/memory/host_memory.h"
+
+#include "tests/memory/scripted_queue.h"
+#include "tests/temporary_folder.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kNumel = 8 * TilePass::kTileNumel;
+
+TEST(UpdateBesideForward, WorksOnTilesThatCameUntilAWriteWouldHaveToBeWaitedFor) {
+  const TemporaryFolder folder;
+  ScriptedDisk script;
+  DiskSeam seam;
+  seam.opening_limit = std::chrono::seconds(60);
+  seam.make_queue = [&script](std::span<const int>, int) { return script.queue(); };
+  DiskTier disk({.paths = {folder.path()}, .bytes = kNumel * 4, .timeout = std::chrono::milliseconds(20)}, seam);
+  Ledger ledger;
+  StateArray moments({.splits = {{.disk = kNumel}}, .element_bytes = {4}}, MemoryTag::kMoment,
+                     {.ledger = ledger, .disk = &disk}, allocate_host);
+  BlockPool staging(allocate_host, ledger, MemoryTag::kStaging, Tier::kHost);
+  constexpr int kDepth = 3;
+  TilePass pass(&disk, nullptr, staging, kDepth);
+
+  const auto whole = [](const IoRequest& request) { return static_cast<std::int64_t>(request.memory.size()); };
+  script.answer = [&](const IoRequest& request) {
+    return request.operation == IoOperation::kWrite ? ScriptedDisk::kNever : whole(request);
+  };
+  script.answer_to_cancel = whole;  // so that the pass can end
+  const double waited = disk.traffic().waited_seconds;
+  pass.begin({{&moments, TileAccess::kReadWrite}}, {{0, kNumel}});
+  int num_worked_on = 0;
+  for (; pass.ready(); ++num_worked_on) {
+    pass.next();
+    pass.put_back();
+  }
+  EXPECT_EQ(num_worked_on, kDepth);
+  EXPECT_EQ(disk.traffic().waited_seconds, waited);
+
+  while (pass.next() != nullptr) ++num_worked_on;
+  pass.finish();
+  EXPECT_EQ(num_worked_on, 8);
+}
+
+TEST(UpdateBesideForward, TheDisksQueueHasAPlaceForEveryTileOnItsWay) {
+  constexpr std::int64_t kDepth = ShardedState::kDefaultDepth;
+  constexpr std::int64_t kUpdate = 2 * kDepth * static_cast<std::int64_t>(kMaxTileArrays);      // read and written
+  constexpr std::int64_t kOthers = 2 * ShardedState::fetch_depth(ShardedState::kDefaultDepth);  // fetched and spilled
+  EXPECT_GE(DiskOptions().queue_depth, kUpdate + kOthers);
+}
+
+TEST(UpdateBesideForward, WhatLiesAcrossStripesOfOneFileIsOneRequest) {
+  const TemporaryFolder folder;
+  ScriptedDisk script;
+  DiskSeam seam;
+  seam.opening_limit = std::chrono::seconds(60);
+  seam.make_queue = [&script](std::span<const int>, int) { return script.queue(); };
+  DiskTier disk({.paths = {folder.path()}, .bytes = 4 * DiskTier::kStripeBytes}, seam);
+  const Allocation block = allocate_host(static_cast<std::size_t>(DiskTier::kStripeBytes));
+  disk.reserve(DiskTier::kPageBytes);
+  disk.write(disk.reserve(DiskTier::kStripeBytes), block.bytes()).wait();
+  EXPECT_EQ(script.asked.size(), 1U);
+}
+
+}  // namespace
+}  // namespace zero
