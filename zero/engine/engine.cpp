@@ -173,6 +173,7 @@ void Engine::bring(int unit, Use why) {
     refuse_half_updated(unit, why);
   }
   updater_.pump();
+  gatherer_.pump();
   reducer_.pump();
   if (why == Use::kUntraced) {
     updater_.finish();  // whoever uses a unit outside training may write

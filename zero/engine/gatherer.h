@@ -54,6 +54,8 @@ class Gatherer {
   // Local. A hint: this rank's shard of a unit that lies off the device begins to come, after those asked for before it
   // and as soon as it is as it shall be. Asked in the order of the gathers.
   void fetch(int unit);
+  // Those that have become as they shall be, meanwhile.
+  void pump() { begin_fetches(); }
   // Nothing is coming any more; its contents may change.
   void cancel_fetches();
   // Collective. No-ops for a unit that is resident (begun) already.

@@ -1,6 +1,7 @@
 #include "zero/engine/tile_pass.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "zero/base/check.h"
 #include "zero/base/log.h"
@@ -216,6 +217,20 @@ bool TilePass::settled(int unit) {
   retire_done();
   const auto of_unit = [unit](const Flight& flight) { return flight.tile.unit == unit; };
   return std::ranges::none_of(current_, of_unit) && std::ranges::none_of(writing_, of_unit);
+}
+
+std::int64_t TilePass::copy_unsettled(int unit, std::size_t array, std::byte* into) {
+  put_back();
+  retire_done();
+  std::int64_t num_settled = next_unit() == unit ? next_begin() : arrays_[array].array->split(unit).numel();
+  for (const Flight& flight : writing_) {
+    const Tile& tile = flight.tile;
+    if (tile.unit != unit) continue;
+    num_settled = std::min(num_settled, tile.begin);
+    const std::int64_t size = arrays_[array].array->element_bytes(unit);
+    std::memcpy(into + tile.begin * size, tile.data[array], static_cast<std::size_t>(tile.numel * size));
+  }
+  return num_settled;
 }
 
 void TilePass::flush(int unit) {

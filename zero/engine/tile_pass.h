@@ -89,6 +89,9 @@ class TilePass {
   // Whether all that this unit's tiles wrote is where it belongs; flush() waits for it.
   bool settled(int unit);
   void flush(int unit);
+  // Of the unit's elements before next_begin() (all, once it has no tile left): what this pass still holds of `array`
+  // is copied to where it belongs in `into`. The rest, so many from the first, is where it belongs.
+  std::int64_t copy_unsettled(int unit, std::size_t array, std::byte* into);
   // No tile is left, and what was written is where it belongs: finish() would not wait.
   bool idle();
   void finish();

@@ -139,11 +139,10 @@ std::int64_t Updater::complete_into(int unit, std::byte* into) {
     ZERO_CHECK(pass.next_unit() >= 0, "the update of unit {} was lost", unit);
     update_tile(*pass.next());
   }
-  const std::int64_t before = outstanding_[static_cast<std::size_t>(unit)] ? pass.next_begin() : numel;
+  const std::int64_t settled = pass.copy_unsettled(unit, static_cast<std::size_t>(slots_.parameter), into);
   while (outstanding_[static_cast<std::size_t>(unit)]) update_tile(*pass.next(), into);
-  if (before > 0) pass.flush(unit);
   seconds_ += monotonic_seconds() - start;
-  return before;
+  return settled;
 }
 
 void Updater::pump() {
