@@ -5,6 +5,7 @@
 
 #include "zero/plan/estimate.h"
 
+#include "../message_of.h"
 #include "../temporary_folder.h"
 #include "scripted_run.h"
 
@@ -302,6 +303,36 @@ TEST_F(Offload, WithTheLeastOfTheDeviceAllThatCanLeaveItDoes) {
     EXPECT_GT(report.disk_memory.state(), 0);
     EXPECT_LE(report.disk_memory.state(), offload.disk_memory);
   }
+}
+
+// As if so many ranks shared this machine that next to nothing is free for each.
+constexpr int kCrowd = 1 << 26;
+
+TEST_F(Offload, WhereNeitherBudgetNorMachineHasRoomTheRefusalNamesBothAndADisk) {
+  const auto units = make_units(specs(DType::kFloat32), {});
+  const Placement resident = place(3, Reduce::kAuto, 1);
+  const TierMemory half{TierMemory::Kind::kBytes, state_bytes(units, 1, resident, 2).total() / 2 +
+                                                      working_bytes(units, 1, resident, /*strict=*/true)};
+  on_ranks(1, [&](Communicator& comm) {
+    const std::string text = message_of<ConfigError>([&] {
+      ScriptedModel(comm, specs(DType::kFloat32), {.stage = 3, .device_memory = half, .local_world = kCrowd});
+    });
+    for (const char* words : {"zero.device_memory", "and this machine", "name a disk"})
+      EXPECT_NE(text.find(words), std::string::npos) << words << ": " << text;
+  });
+}
+
+TEST_F(Offload, WhereTheLeastIsMoreThanTheMachineHasFreeARunSaysSoFirst) {
+  const auto said = [&](int local_world) {
+    testing::internal::CaptureStderr();
+    on_ranks(1, [&](Communicator& comm) {
+      ScriptedModel(comm, specs(DType::kFloat32),
+                    {.stage = 3, .device_memory = {TierMemory::Kind::kMin}, .local_world = local_world});
+    });
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_NE(said(kCrowd).find("the kernel may end it"), std::string::npos);
+  EXPECT_EQ(said(1).find("the kernel may end it"), std::string::npos);
 }
 
 TEST_F(Offload, LeavesNothingInTheFolder) {
