@@ -1,5 +1,6 @@
 #include "zero/engine/gatherer.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "zero/base/error.h"
 #include "zero/plan/schedule.h"
 
+#include "../memory/scripted_queue.h"
 #include "../temporary_folder.h"
 #include "scripted_model.h"
 #include "thread_ranks.h"
@@ -205,30 +207,30 @@ TEST(Gatherer, ARefreshBringsWhatOthersUpdated) {
 
 // ---- shards that lie on disk
 
-constexpr std::int64_t kPage = DiskTier::kPageBytes;
-
-// Every unit's shard is a page of it; body(fixture, pages read so far).
+// body(fixture, how many reads of a unit's shard, each one request, were asked for so far).
 void with_parameters_on_disk(const std::function<void(Fixture&, const std::function<std::int64_t()>&)>& body) {
   on_ranks(2, [&](Communicator& comm) {
     const TemporaryFolder folder;
     Placement placement = place(3, Reduce::kAuto, 1);
     spread_over_tiers(placement, make_units(small_specs(), {}), comm.world(), {.parameter = {.disk = 1}});
-    DiskTier disk({.paths = {folder.path()}, .bytes = 64 * kPage});
+    ScriptedDisk script;
+    DiskSeam seam;
+    seam.make_queue = [&script](std::span<const int>, int) { return script.queue(); };
+    DiskTier disk({.paths = {folder.path()}, .bytes = 64 * DiskTier::kPageBytes}, seam);
     Fixture f(comm, placement, &disk, small_specs());
-    const std::int64_t before = disk.traffic().read_bytes;
-    body(f, [&] { return (disk.traffic().read_bytes - before) / kPage; });
+    body(f, [&] { return std::ranges::count(script.asked, IoOperation::kRead, &IoRequest::operation); });
   });
 }
 
 TEST(GathererFromDisk, AShardThatComesAheadIsReadOnceHoweverManyComeBeforeIt) {
-  with_parameters_on_disk([](Fixture& f, const auto& pages_read) {
+  with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
     for (const int unit : {0, 1, 2}) f.gatherer.fetch(unit);
-    EXPECT_EQ(pages_read(), 3) << "all are on their way";
+    EXPECT_EQ(num_reads(), 3) << "all are on their way";
     for (const int unit : {0, 1, 2}) {
       f.gatherer.ensure(unit);
       f.expect_readable(unit);
     }
-    EXPECT_EQ(pages_read(), 3);
+    EXPECT_EQ(num_reads(), 3);
   });
 }
 
@@ -243,30 +245,30 @@ TEST(GathererFromDisk, OneThatIsGatheredOutOfTurnIsRight) {
 }
 
 TEST(GathererFromDisk, OneThatIsStillGatheredComesWhenItIsNotAnyMore) {
-  with_parameters_on_disk([](Fixture& f, const auto& pages_read) {
+  with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
     f.gatherer.ensure(0);
     for (const int unit : {1, 0, 2}) f.gatherer.fetch(unit);
-    EXPECT_EQ(pages_read(), 2) << "1 comes; 2 would come before 0";
+    EXPECT_EQ(num_reads(), 2) << "1 comes; 2 would come before 0";
     f.gatherer.release(0);
     f.gatherer.ensure(1);
-    EXPECT_EQ(pages_read(), 4) << "0 and 2 come while 1 is used";
+    EXPECT_EQ(num_reads(), 4) << "0 and 2 come while 1 is used";
     for (const int unit : {0, 2}) {
       f.gatherer.ensure(unit);
       f.expect_readable(unit);
     }
-    EXPECT_EQ(pages_read(), 4);
+    EXPECT_EQ(num_reads(), 4);
   });
 }
 
 TEST(GathererFromDisk, ContentsMayChangeOnceNothingComesAnyMore) {
-  with_parameters_on_disk([](Fixture& f, const auto& pages_read) {
+  with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
     for (const int unit : {0, 1}) f.gatherer.fetch(unit);
     f.gatherer.cancel_fetches();
     for (const int unit : {1, 0}) {
       f.gatherer.ensure(unit);
       f.expect_readable(unit);
     }
-    EXPECT_EQ(pages_read(), 4) << "what had come was dropped";
+    EXPECT_EQ(num_reads(), 4) << "what had come was dropped";
   });
 }
 

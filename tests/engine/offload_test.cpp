@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/engine/placer.h"
 #include "zero/plan/estimate.h"
 
 #include "../message_of.h"
@@ -323,16 +324,15 @@ TEST_F(Offload, WhereNeitherBudgetNorMachineHasRoomTheRefusalNamesBothAndADisk) 
 }
 
 TEST_F(Offload, WhereTheLeastIsMoreThanTheMachineHasFreeARunSaysSoFirst) {
-  const auto said = [&](int local_world) {
-    testing::internal::CaptureStderr();
-    on_ranks(1, [&](Communicator& comm) {
-      ScriptedModel(comm, specs(DType::kFloat32),
-                    {.stage = 3, .device_memory = {TierMemory::Kind::kMin}, .local_world = local_world});
-    });
-    return testing::internal::GetCapturedStderr();
-  };
-  EXPECT_NE(said(kCrowd).find("the kernel may end it"), std::string::npos);
-  EXPECT_EQ(said(1).find("the kernel may end it"), std::string::npos);
+  on_ranks(1, [&](Communicator& comm) {
+    const auto units = make_units(specs(DType::kFloat32), {});
+    const auto shortage = [&](int local_world) {
+      const EngineOptions options{.stage = 3, .device_memory = {TierMemory::Kind::kMin}, .local_world = local_world};
+      return Placer(&comm, 1, options, units, *make_update_rule(options.optimizer)).shortage();
+    };
+    EXPECT_NE(shortage(kCrowd).find("the kernel may end it"), std::string::npos) << shortage(kCrowd);
+    EXPECT_EQ(shortage(1), "");
+  });
 }
 
 TEST_F(Offload, LeavesNothingInTheFolder) {

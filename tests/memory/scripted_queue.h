@@ -77,11 +77,12 @@ class ScriptedQueue final : public IoQueue {
   }
 
   void cancel(std::uint64_t tag) override {
-    for (const IoRequest& request : unanswered_) {
-      if (request.tag != tag) continue;
-      if (const std::int64_t result = disk_.answer_to_cancel(request); result != ScriptedDisk::kNever)
-        reply(request, result);
-    }
+    std::erase_if(unanswered_, [&](const IoRequest& request) {
+      if (request.tag != tag) return false;
+      const std::int64_t result = disk_.answer_to_cancel(request);
+      if (result != ScriptedDisk::kNever) reply(request, result);
+      return result != ScriptedDisk::kNever;
+    });
   }
 
   int register_memory(std::span<std::byte>) override { return ENOTSUP; }

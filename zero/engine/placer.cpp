@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
@@ -69,7 +71,7 @@ Placer::Placer(Communicator* comm, int world, const EngineOptions& options, cons
   }
   if (chooses) choose();
   count_held();
-  warn_of_the_kernel();
+  if (comm_ != nullptr && comm_->rank() == 0 && !shortage().empty()) ZERO_LOG(warn, "{}", shortage());
   fixed_bytes_ = device_bytes(all_away());
   // What goes to a disk goes in tiles, and a host that cannot hold one of each state lets nothing go.
   const bool has_tiles = offload.host_memory.kind != TierMemory::Kind::kBytes ||
@@ -84,15 +86,13 @@ void Placer::count_held() {
   held_ = {states(Tier::kDevice), states(Tier::kHost), states(Tier::kDisk)};
 }
 
-// What was asked for is done, but not in silence where this machine has less.
-void Placer::warn_of_the_kernel() const {
-  if (comm_ == nullptr || comm_->rank() != 0 || options_.device_memory.kind == TierMemory::Kind::kAuto) return;
+std::string Placer::shortage() const {
+  if (options_.device_memory.kind == TierMemory::Kind::kAuto) return "";
   const std::int64_t least =
       held_.device + held_.host + working_bytes(model_.units, model_.world, placement_, /*strict=*/true);
   const std::int64_t free = free_bytes_ / 4 * 5;
-  if (least <= free) return;
-  ZERO_LOG(
-      warn,
+  if (least <= free) return "";
+  return fmt::format(
       "a rank will hold {} of this machine's memory beside activations, and {} are free for it: the kernel may end "
       "it; a disk (zero.disk), more ranks or a higher stage need less",
       format_bytes(least), format_bytes(free));

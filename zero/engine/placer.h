@@ -17,6 +17,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "zero/comm/communicator.h"
@@ -58,6 +59,8 @@ class Placer {
   // Of a rank: what the disk may hold.
   std::int64_t disk_budget() const { return disk_budget_; }
 
+  // What was asked for is done, but not in silence where this machine has less: what to say then. Empty: it has enough.
+  std::string shortage() const;
   // Rates of this machine, and what a step takes at them. The profile is zero where nobody measured one.
   const TierRates& rates() const { return model_.rates; }
   PredictedStep predicted(const Placement& placement, const StepProfile& profile) const;
@@ -70,7 +73,6 @@ class Placer {
   TierBudgets least_of_device() const;
   std::optional<std::vector<UnitTiers>> take_if_solved(bool solved, std::vector<UnitTiers> tiers);
   void count_held();
-  void warn_of_the_kernel() const;
   void take_from_first(std::vector<UnitTiers>& tiers);
   TierBudgets agreed(TierBudgets budgets) const;
   std::int64_t room_on_disk() const;
