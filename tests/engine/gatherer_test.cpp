@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/memory/disk_seam.h"
 #include "zero/plan/schedule.h"
 
 #include "../memory/scripted_queue.h"
@@ -260,11 +261,24 @@ TEST(GathererFromDisk, OneThatIsStillGatheredComesWhenItIsNotAnyMore) {
   });
 }
 
+TEST(GathererFromDisk, OneThatIsGatheredTwiceInTheWindowIsReadForEachOfThem) {
+  with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
+    for (const int unit : {0, 1, 0, 2}) f.gatherer.fetch(unit);
+    f.gatherer.ensure(0);
+    f.gatherer.release(0);
+    for (const int unit : {1, 0, 2}) {
+      f.gatherer.ensure(unit);
+      f.expect_readable(unit);
+    }
+    EXPECT_EQ(num_reads(), 4);
+  });
+}
+
 TEST(GathererFromDisk, ContentsMayChangeOnceNothingComesAnyMore) {
   with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
     for (const int unit : {0, 1}) f.gatherer.fetch(unit);
     f.gatherer.cancel_fetches();
-    for (const int unit : {1, 0}) {
+    for (const int unit : {0, 1}) {
       f.gatherer.ensure(unit);
       f.expect_readable(unit);
     }

@@ -395,12 +395,13 @@ TEST(Schedule, AUnitFromALowerTierIsFetchedWhileTheOneBeforeItComputes) {
 TEST(Schedule, AUnitThatIsUpdatedFromALowerTierIsGatheredAheadOnlyOnceItWasGathered) {
   const auto units = equal_units(3);
   const Trace trace = touches({0, 1, 2, 1, 2});
-  const auto gathers_at = [&](const StateFractions& fractions) {
+  const auto gathers_at = [&](const StateFractions& fractions, bool defers_updates = true) {
     Placement placement = place(3, Reduce::kAuto, 1);
     spread_over_tiers(placement, units, 2, fractions);
     // Room for two.
     const Schedule schedule =
-        build_schedule(trace, units, 2, placement, {.capacity_bytes = 2 * gathered_bytes(units[0], 2)});
+        build_schedule(trace, units, 2, placement,
+                       {.capacity_bytes = 2 * gathered_bytes(units[0], 2), .defers_updates = defers_updates});
     std::vector<std::vector<int>> at(trace.events.size());
     for (std::size_t place = 0; place < at.size(); ++place) {
       for (const Move& move : schedule.stations[place].moves) {
@@ -414,6 +415,7 @@ TEST(Schedule, AUnitThatIsUpdatedFromALowerTierIsGatheredAheadOnlyOnceItWasGathe
   EXPECT_EQ(gathers_at({}), ahead);
   EXPECT_EQ(gathers_at({.optimizer = {.disk = 1}}), in_turn);
   EXPECT_EQ(gathers_at({.gradient = {.host = 1}}), in_turn);
+  EXPECT_EQ(gathers_at({.gradient = {.host = 1}}, /*defers_updates=*/false), ahead) << "it is updated long since";
 }
 
 TEST(Schedule, AsManyUnitsAreFetchedAheadAsMayBeOnTheirWayAtOnce) {

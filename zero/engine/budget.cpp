@@ -95,6 +95,13 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
   return {.capacity_bytes = capacity, .fetched_numel = ShardedState::most_fetched_numel()};
 }
 
+bool defers_updates(const Placement& placement, const std::vector<Unit>& units, int world, int num_moments,
+                    const OffloadOptions& options) {
+  if (!placement.parameter_sharded) return false;
+  return options.link_bytes_per_second > 0 ||
+         state_bytes(units, world, placement, num_moments, Tier::kDisk).total() > 0;
+}
+
 int tiles_ahead(const TierMemory& memory, const std::vector<Unit>& units, int world, const Placement& placement,
                 const Placement& later, int num_moments, std::int64_t free_bytes) {
   const std::int64_t state = state_bytes(units, world, placement, num_moments, Tier::kHost).total();

@@ -23,7 +23,9 @@ GatherBudget agreed_budget(Communicator& comm, const std::vector<Unit>& units, c
   // Device and host are both main memory: what lies on the host is not free for the device.
   const GatherBudget mine = gather_budget(options.device_memory, units, comm.world(), placer.placement(), num_moments,
                                           options.stage, placer.free_bytes() - placer.held().host);
-  return {.capacity_bytes = all_reduce_min(comm, mine.capacity_bytes), .fetched_numel = mine.fetched_numel};
+  return {.capacity_bytes = all_reduce_min(comm, mine.capacity_bytes),
+          .fetched_numel = mine.fetched_numel,
+          .defers_updates = defers_updates(placer.may_lie(), units, comm.world(), num_moments, options.offload)};
 }
 
 std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t bytes, Timeline* timeline) {
@@ -105,9 +107,6 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
   // One set of blocks for what is gathered and what is reduced: at the end of the backward pass, when memory is
   // scarcest, the largest block that a gather needed serves a gradient.
   if (budget_.strict()) gatherer_.borrow_blocks(reducer_.blocks());
-  // Where every use of a unit begins with a gather, that is where its update must be done, and not before: what has to
-  // come from elsewhere comes while units before it compute.
-  defers_updates_ = placer_.placement().parameter_sharded && (disk_ != nullptr || link_ != nullptr);
   Gatherer::Updates updates{.current = [this](int unit) { return updater_.current(unit); },
                             .complete = [this](int unit) { updater_.complete(unit); }};
   // What was updated on the host is on the device when it has crossed the link; without one it can be used at once.
@@ -321,7 +320,7 @@ void Engine::update(const Agreement& agreed, double norm, double lr) {
   if (delayed_) state_.keep_gradients();
   updater_.begin_step(agreed.present, update_order(), scale, lr);
   for (const Move& move : executor_.schedule().step) apply(move);
-  if (!defers_updates_) updater_.finish();
+  if (!budget_.defers_updates) updater_.finish();
 }
 
 std::vector<int> Engine::update_order() const {
@@ -336,7 +335,7 @@ std::vector<int> Engine::update_order() const {
 void Engine::release_delayed() {
   if (!delayed_ || !delayed_->open()) return;
   delayed_->release(update_order());
-  if (defers_updates_) return;
+  if (budget_.defers_updates) return;
   updater_.finish();
   for (const Move& move : executor_.schedule().step) {
     if (move.kind == MoveKind::kGather) apply(move);
@@ -350,7 +349,7 @@ void Engine::apply(const Move& move) {
       return;
     case MoveKind::kUpdate:
       updater_.defer(move.unit, reducer_.update_gradient(move.unit), reducer_.update_gradient_dtype(move.unit));
-      if (!defers_updates_) updater_.complete(move.unit);
+      if (!budget_.defers_updates) updater_.complete(move.unit);
       reducer_.updated(move.unit);
       return;
     case MoveKind::kGather:

@@ -157,8 +157,7 @@ class Engine final : private UnitPins {
   DiskTraffic disk_at_last_step_, disk_of_step_;
   LinkTraffic link_at_last_step_, link_of_step_;
   double exchanged_at_last_step_ = 0, exchanged_untraced_ = 0, exchanged_in_step_ = 0;
-  bool defers_updates_ = false;  // an update may wait until its unit is wanted
-  Traffic untraced_;             // of gathers outside training
+  Traffic untraced_;  // of gathers outside training
   Traffic at_last_step_;
   Traffic step_traffic_;
   PhaseSeconds taken_;
@@ -168,6 +167,11 @@ class Engine final : private UnitPins {
 // with the smallest budget that works and the next cheaper stage. `free_bytes`: what "auto" may use.
 GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& units, int world,
                            const Placement& placement, int num_moments, int stage, std::int64_t free_bytes);
+
+// Where every use of a unit begins with a gather, that is where its update must be done, and not before: what has to
+// come from elsewhere comes while units before it compute. `placement`: where states may come to lie.
+bool defers_updates(const Placement& placement, const std::vector<Unit>& units, int world, int num_moments,
+                    const OffloadOptions& options);
 
 // How many tiles of what lies on disk a budget of host memory lets a rank read ahead, and write behind: 1 to
 // ShardedState::kDefaultDepth. Throws ConfigError under "zero.host_memory" with the smallest budget that works.

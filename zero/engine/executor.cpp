@@ -40,6 +40,7 @@ void Executor::event(const Event& event) {
   if (replaying_ && (cursor_ >= schedule_.stations.size() || schedule_.stations[cursor_].event != event)) {
     replaying_ = false;
     departed_ = true;
+    gatherer_.cancel_fetches();  // what comes next is not known any more
     if (!std::exchange(said_departed_, true)) {
       ZERO_LOG(
           warn,

@@ -87,8 +87,8 @@ void Gatherer::begin(int unit) {
   const std::int64_t bytes = resident_.bytes_of(unit);
   spans_[index] = TimedSpan(timeline_, Activity::kGather, unit, bytes);
   std::span<const std::byte> own = state_.parameter_shard(unit);
-  // What was wanted before it has come, or is not gathered after all.
-  if (const auto wanted = std::ranges::find(wanted_, unit); wanted != wanted_.end())
+  // What was wanted before it is not gathered after all. One that is on its way for this gather is wanted for a later.
+  if (const auto wanted = std::ranges::find(wanted_, unit); wanted != wanted_.end() && !state_.fetches(unit))
     wanted_.erase(wanted_.begin(), wanted + 1);
   const bool copies = own.empty() && updates_.complete_into != nullptr;
   if (!copies) updates_.complete(unit);

@@ -42,8 +42,8 @@ class Gatherer {
   struct Updates {
     std::function<bool(int unit)> current = [](int) { return true; };
     std::function<void(int unit)> complete = [](int) {};
-    // Completes the unit and copies what it writes on that way to `into`; returns how many elements, from the first, it
-    // did not copy.
+    // Completes the unit and copies to `into` what of it is not where it belongs yet; returns how many elements, from
+    // the first, are.
     std::function<std::int64_t(int unit, std::byte* into)> complete_into;
   };
   void set_updates(Updates updates) { updates_ = std::move(updates); }

@@ -165,7 +165,7 @@ std::span<std::byte> ShardedState::parameter_shard(int unit) const {
 
 bool ShardedState::begin_fetch(int unit) {
   if (depth_ == 1 || parameter_.on_device(unit) != nullptr) return true;
-  if (std::ranges::count(fetching_, unit) > 0) return false;
+  if (fetches(unit)) return false;
   const TileRange range{unit, parameter_.split(unit).numel()};
   if (fetching_.empty()) {
     fetches_.begin({{&parameter_, TileAccess::kBring}}, {range});
@@ -188,8 +188,10 @@ void ShardedState::fetch_parameter(int unit, std::byte* into, std::int64_t numel
   if (!fetching_.empty() && fetching_.front() == unit) {
     fetching_.pop_front();
   } else {
-    fetching_.clear();
-    fetches_.begin({{&parameter_, TileAccess::kBring}}, {{unit, numel}});
+    std::erase(fetching_, unit);
+    std::vector<TileRange> ranges{{unit, numel}};
+    for (const int other : fetching_) ranges.push_back({other, parameter_.split(other).numel()});
+    fetches_.begin({{&parameter_, TileAccess::kBring}}, std::move(ranges));
   }
   while (fetches_.next_unit() == unit) {
     const Tile* tile = fetches_.next();

@@ -13,6 +13,7 @@
 // the disk throws IoError.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <span>
@@ -64,9 +65,10 @@ class ShardedState {
   std::span<std::byte> parameter_shard(int unit) const;
   // The first `numel` elements of this rank's shard from wherever they lie; `into` has its bytes. begin_fetch() lets
   // them come ahead of that, one unit after the other in the order in which they are begun: one that is fetched out of
-  // turn ends what comes for the others. Their contents must not change in between.
+  // turn lets the others begin again. Their contents must not change in between.
   // False: it is on its way already.
   bool begin_fetch(int unit);
+  bool fetches(int unit) const { return std::ranges::count(fetching_, unit) > 0; }
   void cancel_fetch();
   void fetch_parameter(int unit, std::byte* into, std::int64_t numel);
   // An update's new parameters are moved to where they lie: TilePass::flush() before they are used.

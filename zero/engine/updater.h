@@ -39,8 +39,8 @@ class Updater {
   void reorder(std::span<const int> units);
   // Updates what comes before the unit, and the unit. No-op for one that is up to date, or not deferred.
   void complete(int unit);
-  // The same; what is still to be updated of the unit's parameters is copied to `into` on its way, in its place among
-  // update_range(). Returns how many elements, from the first, had been updated before.
+  // The same; those of the unit's new parameters that are not where they belong, still being written or updated only
+  // now, are copied to their place in `into`, which has update_range(). Returns how many elements, from the first, are.
   std::int64_t complete_into(int unit, std::byte* into);
   // Updated, and its parameters are where they lie; or not deferred.
   bool current(int unit);

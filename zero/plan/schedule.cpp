@@ -25,7 +25,8 @@ bool is_updated_from_below(const Placement& placement, const Unit& unit, int wor
 
 // Fills the stations' gathers and releases: Belady's rule over the known future, one unit gathered ahead. What comes
 // from a lower tier is not: a gather would wait for it, and it is fetched ahead instead. Nor is, the first time in a
-// step, what is updated from there: the last step's update goes on until then, and the unit at hand would wait for it.
+// step, what is updated from there where updates are deferred: the last one goes on until then, and the unit at hand
+// would wait for it.
 class GatherPlanner {
  public:
   GatherPlanner(Schedule& schedule, const std::vector<Unit>& units, int world)
@@ -81,8 +82,8 @@ class GatherPlanner {
     if (next == schedule_.stations.end() || resident_.holds(next->event.unit)) return;
     const Unit& unit = units_[static_cast<std::size_t>(next->event.unit)];
     if (comes_from_below(schedule_.placement, unit, world_)) return;
-    if (!gathered_[static_cast<std::size_t>(unit.index)] && is_updated_from_below(schedule_.placement, unit, world_))
-      return;
+    const bool may_be_updated = schedule_.budget.defers_updates && !gathered_[static_cast<std::size_t>(unit.index)];
+    if (may_be_updated && is_updated_from_below(schedule_.placement, unit, world_)) return;
     std::size_t in_use_again = next_touch(event.unit);
     for (int unit : event.pinned) in_use_again = std::max(in_use_again, next_touch(unit));
     std::vector<int> victims;

@@ -49,6 +49,8 @@ struct GatherBudget {
   std::int64_t capacity_bytes = std::numeric_limits<std::int64_t>::max();
   // Elements of parameters off the device that may be on their way at once. The unit that is gathered next may always.
   std::int64_t fetched_numel = 0;
+  // Updates end beside the next forward pass, each before its unit is gathered.
+  bool defers_updates = false;
   bool strict() const { return capacity_bytes == kStrict; }
 };
 

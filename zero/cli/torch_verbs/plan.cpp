@@ -58,9 +58,11 @@ Trace trace_of(const PlanRequest& request, Task& task, const SampleShape& shape,
 
 // "auto" is what will be free on the machines of the run: unknown here, so nothing is refused for it.
 Schedule schedule_of(const TrainingPlan& plan, const AttachOptions& attach, const Trace& trace) {
-  const GatherBudget budget = gather_budget(attach.device_memory, plan.units, plan.world, placement_of(plan),
-                                            plan.num_moments, plan.stage, std::numeric_limits<std::int64_t>::max());
-  return build_schedule(trace, plan.units, plan.world, placement_of(plan), budget);
+  const Placement placement = placement_of(plan);
+  GatherBudget budget = gather_budget(attach.device_memory, plan.units, plan.world, placement, plan.num_moments,
+                                      plan.stage, std::numeric_limits<std::int64_t>::max());
+  budget.defers_updates = defers_updates(placement, plan.units, plan.world, plan.num_moments, attach.offload);
+  return build_schedule(trace, plan.units, plan.world, placement, budget);
 }
 
 std::string as_json(const TrainingPlan& plan, std::span<const int> stages, const PrintedSchedule* schedule) {
