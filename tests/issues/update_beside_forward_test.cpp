@@ -15,15 +15,20 @@
 namespace zero {
 namespace {
 
+DiskSeam over(ScriptedDisk& script) {
+  DiskSeam seam;
+  seam.opening_limit = std::chrono::seconds(60);
+  seam.make_queue = [&script](std::span<const int>, int) { return script.queue(); };
+  return seam;
+}
+
 constexpr std::int64_t kNumel = 8 * TilePass::kTileNumel;
 
 TEST(UpdateBesideForward, WorksOnTilesThatCameUntilAWriteWouldHaveToBeWaitedFor) {
   const TemporaryFolder folder;
   ScriptedDisk script;
-  DiskSeam seam;
-  seam.opening_limit = std::chrono::seconds(60);
-  seam.make_queue = [&script](std::span<const int>, int) { return script.queue(); };
-  DiskTier disk({.paths = {folder.path()}, .bytes = kNumel * 4, .timeout = std::chrono::milliseconds(20)}, seam);
+  DiskTier disk({.paths = {folder.path()}, .bytes = kNumel * 4, .timeout = std::chrono::milliseconds(20)},
+                over(script));
   Ledger ledger;
   StateArray moments({.splits = {{.disk = kNumel}}, .element_bytes = {4}}, MemoryTag::kMoment,
                      {.ledger = ledger, .disk = &disk}, allocate_host);
@@ -61,10 +66,7 @@ TEST(UpdateBesideForward, TheDisksQueueHasAPlaceForEveryTileOnItsWay) {
 TEST(UpdateBesideForward, WhatLiesAcrossStripesOfOneFileIsOneRequest) {
   const TemporaryFolder folder;
   ScriptedDisk script;
-  DiskSeam seam;
-  seam.opening_limit = std::chrono::seconds(60);
-  seam.make_queue = [&script](std::span<const int>, int) { return script.queue(); };
-  DiskTier disk({.paths = {folder.path()}, .bytes = 4 * DiskTier::kStripeBytes}, seam);
+  DiskTier disk({.paths = {folder.path()}, .bytes = 4 * DiskTier::kStripeBytes}, over(script));
   const Allocation block = allocate_host(static_cast<std::size_t>(DiskTier::kStripeBytes));
   disk.reserve(DiskTier::kPageBytes);
   disk.write(disk.reserve(DiskTier::kStripeBytes), block.bytes()).wait();
