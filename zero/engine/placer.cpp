@@ -71,7 +71,8 @@ Placer::Placer(Communicator* comm, int world, const EngineOptions& options, cons
   }
   if (chooses) choose();
   count_held();
-  if (comm_ != nullptr && comm_->rank() == 0 && !shortage().empty()) ZERO_LOG(warn, "{}", shortage());
+  if (const std::string words = shortage(); comm_ != nullptr && comm_->rank() == 0 && !words.empty())
+    ZERO_LOG(warn, "{}", words);
   fixed_bytes_ = device_bytes(all_away());
   // What goes to a disk goes in tiles, and a host that cannot hold one of each state lets nothing go.
   const bool has_tiles = offload.host_memory.kind != TierMemory::Kind::kBytes ||
