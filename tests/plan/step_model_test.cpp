@@ -56,6 +56,9 @@ TEST(StepModel, GathersAreCountedByPass) {
   count_gathers(schedule, 3, profile);
   EXPECT_EQ(profile.forward_gathers, (std::vector{2, 1, 0}));
   EXPECT_EQ(profile.backward_gathers, (std::vector{0, 2, 0})) << "what follows the pass belongs to it";
+  EXPECT_FALSE(profile.strict);
+  count_gathers({.budget = {GatherBudget::kStrict}}, 3, profile);
+  EXPECT_TRUE(profile.strict);
 }
 
 TEST(StepModel, OnTheDeviceOnlyArithmeticTakesTime) {
@@ -98,6 +101,23 @@ TEST(StepModel, TheLastGradientIsSpilledBehindTheComputation) {
   UnitTiers spilled = on_device();
   spilled.gradient = {.disk = kNumel};
   EXPECT_DOUBLE_EQ(predict(model, {on_device(), spilled, spilled}).seconds(StepPhase::kBackward) / kNumel, 2.5);
+}
+
+TEST(StepModel, UnderAStrictBudgetNoFetchIsHidden) {
+  StepModel model = three_that_spill({});
+  model.rates = {.disk_read = 16};
+  model.profile = {.forward_seconds = kNumel, .backward_seconds = 2 * kNumel};
+  UnitTiers on_disk = on_device();
+  on_disk.parameter = {.disk = kNumel};
+  const auto seconds = [&](StepPhase phase) {
+    return predict(model, {on_disk, on_disk, on_device()}).seconds(phase) / kNumel;
+  };
+  EXPECT_DOUBLE_EQ(seconds(StepPhase::kBackward), 2) << "two of a quarter come beside the pass";
+  model.profile.strict = true;
+  EXPECT_DOUBLE_EQ(seconds(StepPhase::kBackward), 2 + 2 * 0.25);
+  EXPECT_DOUBLE_EQ(seconds(StepPhase::kForward), 1) << "they come with their update";
+  model.rates.link_up = 8;
+  EXPECT_DOUBLE_EQ(seconds(StepPhase::kForward), 1 + 2 * 0.5) << "over a link they do not";
 }
 
 TEST(StepModel, TheFirstParametersComeBeforeTheComputation) {

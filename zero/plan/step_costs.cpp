@@ -121,6 +121,15 @@ void add_ends(std::vector<PhaseEnd>& ends, const StepModel& model, StepPhase pha
   }
 }
 
+// Nothing comes ahead, so nothing of it is hidden.
+void add_strict_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
+  const std::vector<bool> all(model.units.size(), true);
+  for (const Resource resource : {Resource::kLinkUp, Resource::kDisk}) {
+    ends.push_back({StepPhase::kBackward, resource, 1, all, /*fetches=*/true});
+    if (model.rates.link_up > 0) ends.push_back({StepPhase::kForward, resource, 1, all, /*fetches=*/true});
+  }
+}
+
 // Parameters that are sharded are updated while the next forward pass computes.
 void add_update_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
   constexpr std::array kTransfers{Resource::kLinkUp, Resource::kLinkDown, Resource::kDisk};
@@ -155,7 +164,9 @@ std::vector<PhaseEnd> phase_ends(const StepModel& model) {
                model.units.size());
     add_ends(ends, model, phase, *at);
   }
-  if (model.placement.parameter_sharded) add_update_ends(ends, model);
+  if (!model.placement.parameter_sharded) return ends;
+  if (profile.strict) add_strict_ends(ends, model);
+  add_update_ends(ends, model);
   return ends;
 }
 
@@ -163,11 +174,13 @@ double cost_at_end(const StepCosts& costs, Amount amount, const PhaseEnd& end) {
   const auto in = [&](StepPhase phase) {
     return costs[index_of(amount)][static_cast<std::size_t>(phase)][static_cast<std::size_t>(end.resource)];
   };
+  const bool parameter = amount == Amount::kParameterHost || amount == Amount::kParameterDisk;
+  const bool gradient = amount == Amount::kGradientHost || amount == Amount::kGradientDisk;
   switch (end.phase) {
     case StepPhase::kForward:
-      return amount == Amount::kParameterHost || amount == Amount::kParameterDisk ? in(end.phase) : 0;
+      return parameter ? in(end.phase) : 0;
     case StepPhase::kBackward:
-      return amount == Amount::kGradientHost || amount == Amount::kGradientDisk ? in(end.phase) : 0;
+      return (end.fetches ? parameter : gradient) ? in(end.phase) : 0;
     case StepPhase::kUpdate:
       return in(StepPhase::kUpdate) + in(StepPhase::kForward);
   }

@@ -3,7 +3,7 @@
 // Within a phase everything overlaps: it takes as long as its busiest resource. Phases follow each other. But for the
 // ends: nothing computes before the first unit's parameters are there, or after the last unit's gradient is. Where the
 // profile says when a pass uses its units, a phase takes at least what comes so late, or is needed so early, and the
-// computation that it cannot be hidden behind.
+// computation that it cannot be hidden behind. Under a strict budget that is all that is fetched for a gather.
 //
 //   forward   compute; parameters off the device are fetched for each gather (link up; from disk: disk read, link up)
 //   backward  the same, and gradients off the device are spilled after each reduction (link down; to disk: disk write);
@@ -59,6 +59,8 @@ struct StepProfile {
   double backward_seconds = 0;
   // How often each unit's parameters are gathered in a step, by unit; empty: once each micro-batch.
   std::vector<int> forward_gathers, backward_gathers;
+  // The schedule's budget is strict: parameters come for their gather, while nothing is computed.
+  bool strict = false;
   // By unit: the share of its pass's computation that lies before its first use in a forward pass, and before its
   // gradient is complete in a backward pass. Empty: not known.
   std::vector<double> used_at, gradient_at;
@@ -98,7 +100,7 @@ struct PredictedStep {
 };
 
 struct Schedule;
-// How often the schedule gathers each unit, by pass.
+// How often the schedule gathers each unit, by pass, and whether anything comes ahead.
 void count_gathers(const Schedule& schedule, std::size_t num_units, StepProfile& profile);
 
 // `tiers`: by unit, as in Placement::tiers.
