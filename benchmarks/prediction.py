@@ -83,6 +83,7 @@ def compare_placements(args, model, name):
         print(f"| {words(placement)} | {predicted:,.0f} | {measured:,.0f} | {ratios[-1]:.2f} |")
     print(f"\nwithin 15 %: {sum(abs(ratio - 1) <= .15 for ratio in ratios)} of {len(ratios)}; "
           f"median ratio {statistics.median(ratios):.2f}", flush=True)
+    return all(abs(ratio - 1) <= .15 for ratio in ratios)
 
 
 def random_placement(draw, fraction_away, most_on_host):
@@ -133,6 +134,7 @@ def compare_random(args, model, name):
           f"chosen {1e3 * chosen:,.0f} ms; of {len(others)} random placements "
           f"the best {1e3 * best:,.0f} ms ({words(finalists[place])}), the median {1e3 * median:,.0f} ms; "
           f"chosen / best {chosen / best:.2f}; {refused} more did not fit", flush=True)
+    return chosen / best <= 1.1
 
 
 def main():
@@ -147,11 +149,12 @@ def main():
     parser.add_argument("--disk", help="folder for states; default: for temporary files")
     parser.add_argument("--zero", default=find_zero(), help="the command; default: the release build's")
     args = parser.parse_args()
+    held = True
     for name, keys in MODELS.items():
         with tempfile.TemporaryDirectory(prefix="zero_prediction_", dir=args.disk) as folder:
             model = Model(args, keys, folder)
-            (compare_random if args.random else compare_placements)(args, model, name)
-    return 0
+            held &= (compare_random if args.random else compare_placements)(args, model, name)
+    return 0 if held else 1
 
 
 if __name__ == "__main__":

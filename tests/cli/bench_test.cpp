@@ -60,6 +60,8 @@ TEST(Bench, OffloadGivesRatiosOfItsOwnTimes) {
   const auto median = [&](const char* part) { return json[std::string(part) + "_median_s"].get<double>(); };
   EXPECT_DOUBLE_EQ(json["ratio_median"].get<double>(),
                    median("step") / std::max({median("read"), median("write"), median("update")}));
+  EXPECT_DOUBLE_EQ(json["ratio_in_turns_median"].get<double>(),
+                   median("step") / std::max(median("read") + median("write"), median("update")));
   EXPECT_GT(json["step_best_s"].get<double>(), 0);
 }
 

@@ -21,11 +21,17 @@ TEST(Doctor, JsonHasEveryCheckWithARemedyWhereOneIsNeeded) {
     EXPECT_TRUE(status == "OK" || status == "WARN" || status == "FAIL") << status;
     EXPECT_EQ(status != "OK", check["remedy"] != "") << check.dump();
     EXPECT_NE(check["found"], "") << check.dump();
+    if (check["check"] == "memory speed") {
+      EXPECT_NE(check["found"].get<std::string>().find("GB/s copied"), std::string::npos) << check.dump();
+    }
+    if (check["check"] == "disk tier" && status == "OK") {
+      EXPECT_NE(check["found"].get<std::string>().find(" GB/s, reads "), std::string::npos) << check.dump();
+    }
     failed = failed || status == "FAIL";
   }
   for (const char* subject :
-       {"processor", "cores", "memory", "control group", "huge pages", "huge pages, shared", "locked memory",
-        "/dev/shm", "pressure (PSI)", "clock", "io_uring", "disk tier", "disk", "libtorch"}) {
+       {"processor", "cores", "memory", "memory speed", "control group", "huge pages", "huge pages, shared",
+        "locked memory", "/dev/shm", "pressure (PSI)", "clock", "io_uring", "disk tier", "disk", "libtorch"}) {
     EXPECT_TRUE(subjects.contains(subject)) << subject;
   }
   EXPECT_EQ(ran.status, failed ? 1 : 0);

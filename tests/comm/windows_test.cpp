@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 namespace zero {
 namespace {
@@ -49,6 +50,16 @@ TEST_F(WindowsTest, APeerSeesWhatIsWrittenIntoAWindow) {
   EXPECT_EQ(there[7], std::byte{42});
   // Once announced, found without another message.
   EXPECT_EQ(b_->find(0, a_->share(in)), there);
+}
+
+TEST_F(WindowsTest, WithoutHugePagesTheyWorkAsWell) {
+  ASSERT_EQ(::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
+  Allocation memory = a_->allocate(std::size_t{4} << 20, Written::kWhole);
+  const Source source = a_->share(memory.bytes());
+  const std::byte* there = b_->find(0, source);
+  memory.bytes().back() = std::byte{42};
+  EXPECT_EQ(there[memory.size() - 1], std::byte{42});
+  EXPECT_EQ(::prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
 }
 
 TEST_F(WindowsTest, WhatLiesOutsideIsCopiedAndTheCopyUsedAgain) {

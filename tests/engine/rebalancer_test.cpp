@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/base/error.h"
+
 #include "../sanitized.h"
 #include "../temporary_folder.h"
 #include "scripted_model.h"
@@ -160,19 +162,44 @@ TEST_F(Rebalancing, PagesGoBackToTheSystem) {
   EXPECT_LT(after, before - 48 * kMiB) << before << " bytes resident, and " << after;
 }
 
-TEST_F(Rebalancing, IsNotThereWhereAPlacementWasAskedFor) {
-  on_ranks(1, [&](Communicator& comm) {
-    int num_readings = 0;
-    OffloadOptions offload{.fractions = {.optimizer = {.disk = 0.5}}, .disk = {folder_.path().string()}};
-    offload.monitor = {.reserve_bytes = kReserve, .period = std::chrono::milliseconds(0), .read = [&] {
-                         ++num_readings;
-                         return MemoryReading{.free_bytes = 0};
-                       }};
-    ScriptedModel model(comm, specs(DType::kFloat32), {.stage = 3, .offload = offload});
-    model.train(0);
-    EXPECT_EQ(num_readings, 0);
-    EXPECT_EQ(model.engine().report().replans, 0);
+TEST_F(Rebalancing, WhereAPlacementWasAskedForOnlyGatheredUnitsGo) {
+  const OffloadOptions on_disk{.fractions = {.optimizer = {.disk = 0.5}}, .disk = {folder_.path().string()}};
+  for (OffloadOptions offload : {on_disk, OffloadOptions{}}) {
+    const auto run = [&](bool monitored) {
+      Outcome outcome;
+      on_ranks(1, [&](Communicator& comm) {
+        int num_readings = 0;
+        offload.monitor = {
+            .on = monitored, .reserve_bytes = kReserve, .period = std::chrono::milliseconds(0), .read = [&] {
+              ++num_readings;
+              return MemoryReading{.free_bytes = 0};
+            }};
+        ScriptedModel model(comm, specs(DType::kFloat32), {.stage = 3, .offload = offload});
+        for (int step = 0; step < 4; ++step) outcome.norms.push_back(model.train(step).grad_norm);
+        EXPECT_EQ(num_readings > 0, monitored);
+        outcome.weights = model.weight_bits();
+        outcome.report = model.engine().report();
+      });
+      return outcome;
+    };
+    const Outcome still = run(false), watched = run(true);
+    EXPECT_EQ(watched.weights, still.weights);
+    EXPECT_EQ(watched.norms, still.norms);
+    EXPECT_EQ(still.report.replans, 0);
+    EXPECT_EQ(watched.report.replans, 1) << "units that stayed gathered, and there is nothing more to give";
+    EXPECT_EQ(watched.report.moved_bytes, 0);
+    EXPECT_EQ(watched.report.disk_memory, still.report.disk_memory);
+  }
+}
+
+TEST_F(Rebalancing, AMachineThatCannotBeReadIsNoReasonToStop) {
+  const Outcome still = train({}, 4, {});
+  const Outcome blind = train({}, 4, [](int step) -> std::int64_t {
+    if (step > 0) throw IoError("/proc/meminfo", "read", EACCES);
+    return 10 * kReserve;
   });
+  EXPECT_EQ(blind.weights, still.weights);
+  EXPECT_EQ(blind.report.replans, 0);
 }
 
 }  // namespace

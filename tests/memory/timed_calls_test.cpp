@@ -99,6 +99,15 @@ TEST(TimedCalls, PassOnWhatTheCallsUnderneathAnswer) {
   EXPECT_EQ(calls.open(path, O_RDWR), -ENOENT);
 }
 
+TEST(TimedCalls, ADescriptorThatCannotBeHadEndsTheCall) {
+  class NoMoreFiles : public FileCalls {
+    int duplicate(int) const override { return -EMFILE; }
+    int resize(int, std::int64_t) const override { return ADD_FAILURE() << "of a descriptor it has not", 0; }
+  };
+  const NoMoreFiles none;
+  EXPECT_EQ(TimedCalls(none, kLong).resize(0, 4096), -EMFILE);
+}
+
 TEST(TimedCalls, EachCallThatHangsIsGivenUp) {
   using Kind = HangingCalls::Kind;
   const TemporaryFolder folder;

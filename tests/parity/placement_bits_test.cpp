@@ -113,14 +113,15 @@ class PlacementBits : public ::testing::Test {
 };
 
 // Every stage, type, way to accumulate and to keep activations, with all states on the device and with all on disk that
-// the stage lets go; worlds in turn.
+// the stage lets go; worlds in turn, so that every stage and every way to keep activations meets each of them.
 TEST_F(PlacementBits, AreThoseOfTheDeviceWithEverythingOnDisk) {
-  int next = 0;
+  int turn = 0;  // of types and ways to accumulate
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const auto& [accumulate, reduce] : {std::pair{1, Reduce::kEach}, {3, Reduce::kEach}, {3, Reduce::kLast}}) {
+      ++turn;
       for (int stage = 0; stage <= 3; ++stage) {
         for (const Keeps keeps : kAllKeeps) {
-          const Cell cell{1 + next++ % 4, stage, dtype, accumulate, reduce, keeps};
+          const Cell cell{1 + (turn + stage + static_cast<int>(keeps)) % 4, stage, dtype, accumulate, reduce, keeps};
           AttachOptions options = options_of(cell);
           EXPECT_EQ(difference(cell, options), "") << describe(cell) << ", states on the device";
           options.offload.disk = {folder()};

@@ -3,11 +3,13 @@
 #include <limits>
 #include <regex>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include "zero/base/error.h"
 #include "zero/plan/estimate.h"
+#include "zero/plan/placement_programme.h"
 
 #include "gpt_like.h"
 #include "one_unit.h"
@@ -222,6 +224,9 @@ TEST(BestPlacement, ARefusalNamesTheBudgetsThatWouldDo) {
     EXPECT_EQ(way.to, all / 4 + way.by);
     expect_within(model, best_placement(model, grown(budgets, way)).tiers, grown(budgets, way));
     EXPECT_NE(refusal(model, grown(budgets, {way.option, 0, all / 4 + lacking - 1})), "") << "one byte is missing";
+    const double seconds = PlacementProgramme(model).solve(grown(budgets, way))->seconds;
+    EXPECT_NE(message.find(fmt::format("{} B there (a step of {:.3g} ms)", way.to, 1e3 * seconds)), message.npos)
+        << message;
   }
 }
 

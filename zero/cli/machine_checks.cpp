@@ -12,10 +12,12 @@
 #include <unistd.h>
 
 #include "zero/base/bytes.h"
+#include "zero/base/clock.h"
 #include "zero/base/machine.h"
 #include "zero/base/proc_file.h"
 #include "zero/cli/finding.h"
 #include "zero/launch/cores.h"
+#include "zero/memory/host_memory.h"
 #include "zero/optim/update_rule.h"
 
 namespace zero::cli {
@@ -93,6 +95,19 @@ Finding memory(const fs::path& root) {
     finding.remedy = "less than 1 GiB is free: end other programs, or lower [zero] device_memory";
   }
   return finding;
+}
+
+// What a copy reads and writes: update kernels and host tiers can have no more.
+Finding memory_speed() {
+  constexpr std::size_t kBytes = 64 << 20;
+  const Allocation from = allocate_host(kBytes), to = allocate_host(kBytes);
+  double least = std::numeric_limits<double>::max();
+  for (int round = 0; round < 4; ++round) {  // the first one meets new pages
+    const double begin = monotonic_seconds();
+    std::ranges::copy(from.bytes(), to.bytes().begin());
+    least = std::min(least, monotonic_seconds() - begin);
+  }
+  return {"memory speed", Health::kOk, fmt::format("{:.1f} GB/s copied by one core", kBytes / 1e9 / least), ""};
 }
 
 Finding control_group(const fs::path& root) {
@@ -180,6 +195,7 @@ std::vector<Finding> check_machine(const fs::path& root) {
   return {processor(root),
           cores(),
           memory(root),
+          memory_speed(),
           control_group(root),
           huge_pages(root, "huge pages", "enabled", "always madvise", "madvise"),
           huge_pages(root, "huge pages, shared", "shmem_enabled", "always within_size advise force", "advise"),

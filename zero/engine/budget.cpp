@@ -12,6 +12,10 @@
 namespace zero {
 namespace {
 
+std::string lacks(std::int64_t bytes) {
+  return fmt::format("too small by {} B ({})", bytes, format_bytes(bytes));
+}
+
 // What gradients need on their way into a reduction.
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool strict) {
   if (!placement.gradient_sharded && !placement.fp32_gradient()) return 0;
@@ -85,7 +89,8 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
       if (has_moments) remedy += ", and zero.optimizer = {host = 1} moves moments off the device";
     }
     throw ConfigError("zero.device_memory", automatic ? "auto" : format_bytes(budget),
-                      automatic ? fmt::format("only {} are free", format_bytes(budget)) : "too small", remedy);
+                      automatic ? fmt::format("only {} are free", format_bytes(budget)) : lacks(least - budget),
+                      remedy);
   }
   // What is left after state and staging holds gathered units; below twice the staging the engine keeps to one unit at
   // a time.
@@ -113,7 +118,7 @@ int tiles_ahead(const TierMemory& memory, const std::vector<Unit>& units, int wo
   if (budget < least) {
     throw ConfigError(
         "zero.host_memory", automatic ? "auto" : format_bytes(budget),
-        automatic ? fmt::format("only {} are free", format_bytes(budget)) : "too small",
+        automatic ? fmt::format("only {} are free", format_bytes(budget)) : lacks(least - budget),
         fmt::format("a rank needs {} B there ({}): put less on the host and more on disk, or use more ranks", least,
                     format_bytes(least)));
   }
@@ -131,7 +136,7 @@ void require_disk(const OffloadOptions& options, std::int64_t bytes) {
   }
   if (options.disk_memory > 0 && bytes > options.disk_memory) {
     throw ConfigError(
-        "zero.disk_memory", format_bytes(options.disk_memory), "too small",
+        "zero.disk_memory", format_bytes(options.disk_memory), lacks(bytes - options.disk_memory),
         fmt::format("a rank places {} B there ({}): allow that, or put less on disk", bytes, format_bytes(bytes)));
   }
 }

@@ -122,8 +122,7 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
     });
   }
   executor_.set_clocks({&clock_, &exchange_clock_});
-  if (placer_.movable() && options_.offload.monitor.on)
-    rebalancer_.emplace(placer_, budget_, units, comm.world(), options_);
+  if (options_.offload.monitor.on) rebalancer_.emplace(placer_, budget_, units, comm.world(), options_);
   if (options.timeline != nullptr) options.timeline->name_units(names_of(state_.units()));
 } catch (const IoError& error) {
   throw told_by(comm.rank(), units, error);

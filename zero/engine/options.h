@@ -37,7 +37,7 @@ struct TierMemory {
 
 // Whether states move while the model trains, so that other programs find memory when they need it.
 struct MonitorOptions {
-  bool on = true;                  // where the placement is automatic, and a disk has room for all that can leave
+  bool on = true;                  // states move where the placement is automatic, and a disk has room for all of them
   std::int64_t reserve_bytes = 0;  // of this machine, to be left free; 0: default_reserve()
   std::chrono::milliseconds period{20};
   std::function<MemoryReading()> read;  // empty: of this machine

@@ -12,10 +12,16 @@ namespace zero {
 namespace {
 
 constexpr std::int64_t kMostReserve = std::int64_t{1} << 50;
+// How often to look where only gathered units can go: they give little, and most runs need not be watched.
+constexpr std::chrono::milliseconds kSeldom{200};
 
 std::int64_t reserve_of(const MonitorOptions& options) {
   if (options.reserve_bytes > 0) return std::min(options.reserve_bytes, kMostReserve);
   return default_reserve((options.read ? options.read() : read_memory()).free_bytes);
+}
+
+std::chrono::milliseconds period_of(const MonitorOptions& options, bool movable) {
+  return movable || options.period.count() == 0 ? options.period : std::max(options.period, kSeldom);
 }
 
 // What may stay gathered beyond two units at a time.
@@ -42,7 +48,7 @@ Rebalancer::Rebalancer(Placer& placer, GatherBudget budget, const std::vector<Un
       num_ranks_(std::max(options.local_world, 1)),
       policy_(reserve_, options.local_world),
       monitor_(options.offload.monitor.read ? options.offload.monitor.read : read_memory,
-               options.offload.monitor.period) {
+               period_of(options.offload.monitor, placer.movable())) {
   restart();
   if (gathered_ > 0) {  // what is beyond the model's size gives nothing back
     std::int64_t all = 0;
@@ -55,7 +61,7 @@ void Rebalancer::restart() {
   first_tiers_.clear();
   for (const Unit& unit : units_) first_tiers_.push_back(tiers_of(placer_.placement(), unit, world_));
   const TierBudgets& held = placer_.held();
-  most_ = gathered_ + held.host + held.device - placer_.fixed_bytes();
+  most_ = gathered_ + (placer_.movable() ? held.host + held.device - placer_.fixed_bytes() : 0);
 }
 
 std::int64_t Rebalancer::wanted(std::int64_t untouched) {
@@ -80,8 +86,9 @@ void Rebalancer::changed() {
 std::optional<Rebalancer::Change> Rebalancer::change(std::int64_t wanted) {
   const std::int64_t next = std::clamp<std::int64_t>(given_back_ + wanted, 0, most_);
   if (wanted > 0 && next == given_back_ && !std::exchange(said_exhausted_, true)) {
-    ZERO_LOG(warn, "memory is short, and this rank holds nothing more that could leave it ({} were free)",
-             format_bytes(worst_.free_bytes));
+    ZERO_LOG(warn, "memory is short, and this rank holds nothing more that could leave it ({} were free){}",
+             format_bytes(worst_.free_bytes),
+             placer_.movable() ? "" : "; states stay where they are: a disk (zero.disk) and no fractions let them go");
   }
   if (next == given_back_) return std::nullopt;
   const std::int64_t from_gathered = std::min(next, gathered_);

@@ -3,7 +3,8 @@
 // After each step a rank knows how little memory was free in it (MemoryMonitor) and what it would give back for that
 // (MemoryPolicy). The ranks agree on the most that any wants, and all do the same: units that stay gathered go first,
 // down to two at a time; then states, from the host and then from the device, to where the linear programme finds them
-// best under what is left. When memory is free again they come back in the opposite order.
+// best under what is left. When memory is free again they come back in the opposite order. States that may not move
+// (Placer::movable()) stay; when nothing is left to give, that is said once.
 //
 //   Rebalancer rebalancer(placer, budget, units, world, options);
 //   findings.wanted_bytes = rebalancer.wanted();                       // Local, once a step

@@ -52,9 +52,9 @@ ssize_t within(std::chrono::milliseconds limit, std::function<ssize_t()> call,
 
 // As `within`, with a descriptor of the call's own: a call that comes late must not meet another file under the number.
 template <typename Call>
-ssize_t within(std::chrono::milliseconds limit, int fd, Call call) {
-  const int duplicate = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (duplicate < 0) return -errno;
+ssize_t within(std::chrono::milliseconds limit, const FileCalls& calls, int fd, Call call) {
+  const int duplicate = calls.duplicate(fd);
+  if (duplicate < 0) return duplicate;
   return within(limit, [own = std::make_shared<FileDescriptor>(duplicate), call] { return call(own->get()); });
 }
 
@@ -84,22 +84,22 @@ int TimedCalls::unlink(const std::string& path) const {
 }
 
 int TimedCalls::lies_in_memory(int fd) const {
-  return static_cast<int>(within(limit_, fd, [&calls = calls_](int own) { return calls.lies_in_memory(own); }));
+  return static_cast<int>(within(limit_, calls_, fd, [&calls = calls_](int own) { return calls.lies_in_memory(own); }));
 }
 
 int TimedCalls::preallocate(int fd, std::int64_t bytes) const {
   return static_cast<int>(
-      within(10 * limit_, fd, [&calls = calls_, bytes](int own) { return calls.preallocate(own, bytes); }));
+      within(10 * limit_, calls_, fd, [&calls = calls_, bytes](int own) { return calls.preallocate(own, bytes); }));
 }
 
 int TimedCalls::resize(int fd, std::int64_t bytes) const {
   return static_cast<int>(
-      within(10 * limit_, fd, [&calls = calls_, bytes](int own) { return calls.resize(own, bytes); }));
+      within(10 * limit_, calls_, fd, [&calls = calls_, bytes](int own) { return calls.resize(own, bytes); }));
 }
 
 int TimedCalls::set_direct(int fd, bool direct) const {
   return static_cast<int>(
-      within(limit_, fd, [&calls = calls_, direct](int own) { return calls.set_direct(own, direct); }));
+      within(limit_, calls_, fd, [&calls = calls_, direct](int own) { return calls.set_direct(own, direct); }));
 }
 
 ssize_t TimedCalls::read(int fd, std::span<std::byte> into, std::int64_t offset) const {
@@ -110,8 +110,9 @@ ssize_t TimedCalls::read(int fd, std::span<std::byte> into, std::int64_t offset)
   std::size_t space = own->size();
   std::align(kPage, into.size(), begin, space);
   const std::span aligned{static_cast<std::byte*>(begin), into.size()};
-  const ssize_t result = within(
-      limit_, fd, [&calls = calls_, own, aligned, offset](int file) { return calls.read(file, aligned, offset); });
+  const ssize_t result = within(limit_, calls_, fd, [&calls = calls_, own, aligned, offset](int file) {
+    return calls.read(file, aligned, offset);
+  });
   if (result > 0) std::copy_n(aligned.begin(), result, into.begin());
   return result;
 }

@@ -71,6 +71,15 @@ struct Refusal {
   const TierBudgets& budgets;
   const TierBudgets& loss;
 
+  // What a way out costs beside memory, where rates are known: " (a step of 31 ms)".
+  std::string step_with(std::int64_t TierBudgets::*tier, std::int64_t bytes) const {
+    TierBudgets grown = budgets;
+    grown.*tier = bytes;
+    const auto solution = programme.solve(grown);
+    if (!solution || solution->seconds <= 0) return "";
+    return fmt::format(" (a step of {:.3g} ms)", 1e3 * solution->seconds);
+  }
+
   [[noreturn]] void raise() const {
     const auto [total, movable] = programme.bytes();
     const std::int64_t fixed = total - movable;
@@ -82,18 +91,21 @@ struct Refusal {
     const auto enough = [&](std::int64_t others, std::int64_t alone) {
       return std::min(total - others + rounding, alone);
     };
-    const auto grow = [&](std::string_view option, std::int64_t now, std::int64_t to) {
+    const auto grow = [&](std::string_view option, std::int64_t TierBudgets::*tier, std::int64_t to) {
+      const std::int64_t now = budgets.*tier;
       const std::string_view joint = remedy.empty()                        ? "raise "
                                      : remedy.find("raise") == remedy.npos ? ", or raise "
                                                                            : ", or ";
-      remedy += fmt::format("{}{} by {} B ({}), so that states get {} B there", joint, option, to - now,
-                            format_bytes(to - now), to);
+      remedy += fmt::format("{}{} by {} B ({}), so that states get {} B there{}", joint, option, to - now,
+                            format_bytes(to - now), to, step_with(tier, to));
     };
     if (budgets.device >= fixed) {
       const std::int64_t disk = enough(budgets.device + budgets.host, movable + loss.disk);
-      if (budgets.disk > 0) grow("zero.disk_memory", budgets.disk, disk);
-      if (budgets.disk == 0) remedy = fmt::format("name a disk with room for {} B of a rank (zero.disk)", disk);
-      grow("zero.host_memory", budgets.host, enough(budgets.device + budgets.disk, movable));
+      if (budgets.disk > 0) grow("zero.disk_memory", &TierBudgets::disk, disk);
+      if (budgets.disk == 0)
+        remedy = fmt::format("name a disk with room for {} B of a rank (zero.disk){}", disk,
+                             step_with(&TierBudgets::disk, disk));
+      grow("zero.host_memory", &TierBudgets::host, enough(budgets.device + budgets.disk, movable));
       reason = fmt::format("a rank's states take {}, and {} on the device, {} on the host and {} on disk {}",
                            format_bytes(total), format_bytes(budgets.device), format_bytes(budgets.host),
                            format_bytes(budgets.disk),
@@ -106,7 +118,7 @@ struct Refusal {
       reason = fmt::format("of a rank's states {} cannot leave the device, which lacks {} B", format_bytes(fixed),
                            fixed - budgets.device);
     }
-    grow("zero.device_memory", budgets.device, std::max(fixed, enough(budgets.host + budgets.disk, total)));
+    grow("zero.device_memory", &TierBudgets::device, std::max(fixed, enough(budgets.host + budgets.disk, total)));
     remedy += "; more ranks, or a higher stage, leave each rank less to hold";
     throw ConfigError(kKey, "auto", reason, remedy);
   }
