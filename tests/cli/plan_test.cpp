@@ -43,7 +43,8 @@ TEST_F(Plan, WithABudgetTheRestLiesOnDiskAndTheDiskTakesTime) {
   const auto tight = plan("--zero.disk disk --zero.device_memory 1200KiB --zero.host_memory min");
   EXPECT_GT(tight["tiers"]["disk"]["total"].get<int>(), 0);
   EXPECT_LE(tight["tiers"]["device"]["total"].get<int>(), 1200 << 10);
-  EXPECT_EQ(tight["predicted"]["update"]["bound"], "disk");
+  const auto bound = tight["predicted"]["update"]["bound"].get<std::string>();
+  EXPECT_TRUE(bound.starts_with("disk")) << bound << ": by what its two ways share";
   const auto seconds = [](const nlohmann::json& plan) { return plan["predicted"]["update"]["seconds"].get<double>(); };
   EXPECT_GT(seconds(tight), seconds(roomy));
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "disk"));

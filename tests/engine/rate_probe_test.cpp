@@ -27,6 +27,9 @@ TEST(RateProbe, RanksAgreeOnTheSlowest) {
   EXPECT_EQ(rates[0].link_up, 5e9);
   EXPECT_EQ(rates[0].disk_read, rates[1].disk_read);
   EXPECT_EQ(rates[0].disk_write, rates[1].disk_write);
+  EXPECT_EQ(rates[0].disk_share, rates[1].disk_share);
+  EXPECT_GE(rates[0].disk_share, 0.5);
+  EXPECT_LE(rates[0].disk_share, 2);
   EXPECT_EQ(rates[0].update_numel, rates[1].update_numel);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
@@ -36,6 +39,7 @@ TEST(RateProbe, ADiskThatIsNotHereHasNoRateWhereOneOnlyPlans) {
   const OffloadOptions offload{.disk = {"/no/such/folder"}};
   const TierRates rates = probe_rates(nullptr, offload, *rule, 1, 0);
   EXPECT_EQ(rates.disk_read, 0);
+  EXPECT_EQ(rates.disk_share, 1);
   EXPECT_GT(rates.update_numel, 0);
 }
 

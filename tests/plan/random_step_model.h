@@ -20,6 +20,7 @@ inline StepModel random_step_model() {
                  .link_down = rate(1e9),
                  .disk_read = rate(1e9),
                  .disk_write = rate(1e9),
+                 .disk_share = *rc::gen::element(0.5, 0.8, 1.0, 1.3),
                  .update_numel = rate(1e9),
                  .device_update_numel = *rc::gen::element(0.0, 3e9)};
   model.profile.forward_seconds = *rc::gen::element(0.0, 1e-4, 1e-2);

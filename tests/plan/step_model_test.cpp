@@ -28,15 +28,17 @@ double busy(const PredictedStep& step, StepPhase phase, Resource resource) {
   return step.busy[static_cast<std::size_t>(phase)][static_cast<std::size_t>(resource)];
 }
 
-// Seconds an element, of one phase: {link up, link down, disk}.
+// Seconds an element, of one phase. Reading and writing add up: disk_share is 1.
 struct Busy {
-  double up = 0, down = 0, disk = 0;
+  double up = 0, down = 0, read = 0, written = 0;
 };
 void expect_busy(const PredictedStep& step, StepPhase phase, Busy element) {
   const double numel = kNumel;
   EXPECT_DOUBLE_EQ(busy(step, phase, Resource::kLinkUp), element.up * numel) << name_of(phase);
   EXPECT_DOUBLE_EQ(busy(step, phase, Resource::kLinkDown), element.down * numel) << name_of(phase);
-  EXPECT_DOUBLE_EQ(busy(step, phase, Resource::kDisk), element.disk * numel) << name_of(phase);
+  EXPECT_DOUBLE_EQ(busy(step, phase, Resource::kDiskRead), element.read * numel) << name_of(phase);
+  EXPECT_DOUBLE_EQ(busy(step, phase, Resource::kDiskWrite), element.written * numel) << name_of(phase);
+  EXPECT_DOUBLE_EQ(busy(step, phase, Resource::kDisk), (element.read + element.written) * numel) << name_of(phase);
 }
 void expect_busy(const PredictedStep& step, Busy forward, Busy backward, Busy update) {
   expect_busy(step, StepPhase::kForward, forward);
@@ -214,12 +216,12 @@ TEST(StepModel, AParameterOnDiskIsReadForEachGatherAndWrittenByTheUpdate) {
   tiers.parameter = {.disk = kNumel};
   tiers.optimizer = {.host = kNumel};
   tiers.gradient = {.host = kNumel};
-  const Busy gather{.up = 2 / 2.0, .disk = 2 / 8.0};
-  const Busy spill{.up = gather.up, .down = 2 / 4.0, .disk = gather.disk};
-  expect_busy(predict(model_of(DType::kBFloat16, 3), {tiers}), gather, spill, {.disk = 2 / 16.0});
-  const Busy fp32_gather{.up = 4 / 2.0, .disk = 4 / 8.0};
+  const Busy gather{.up = 2 / 2.0, .read = 2 / 8.0};
+  const Busy spill{.up = gather.up, .down = 2 / 4.0, .read = gather.read};
+  expect_busy(predict(model_of(DType::kBFloat16, 3), {tiers}), gather, spill, {.written = 2 / 16.0});
+  const Busy fp32_gather{.up = 4 / 2.0, .read = 4 / 8.0};
   expect_busy(predict(model_of(DType::kFloat32, 3), {tiers}), fp32_gather,
-              {.up = 4 / 2.0, .down = 4 / 4.0, .disk = 4 / 8.0}, {.disk = 4 / 8.0 + 4 / 16.0});
+              {.up = 4 / 2.0, .down = 4 / 4.0, .read = 4 / 8.0}, {.read = 4 / 8.0, .written = 4 / 16.0});
 }
 
 TEST(StepModel, AGradientOnTheHostCrossesInBackwardAndNotAgain) {
@@ -240,20 +242,20 @@ TEST(StepModel, AGradientOnDiskIsWrittenInBackwardAndReadInTheUpdate) {
   UnitTiers tiers = on_device();
   tiers.gradient = {.disk = kNumel};
   tiers.optimizer = {.host = kNumel};
-  expect_busy(predict(model_of(DType::kFloat32, 2), {tiers}), {}, {.down = 4 / 4.0, .disk = 4 / 16.0},
-              {.up = 4 / 2.0, .down = 4 / 4.0, .disk = 4 / 8.0});
+  expect_busy(predict(model_of(DType::kFloat32, 2), {tiers}), {}, {.down = 4 / 4.0, .written = 4 / 16.0},
+              {.up = 4 / 2.0, .down = 4 / 4.0, .read = 4 / 8.0});
 }
 
 TEST(StepModel, MicroBatchesGoOnFromTheSumSoFar) {
   UnitTiers tiers = on_device();
   tiers.gradient = {.disk = kNumel};
   tiers.optimizer = {.host = kNumel};
-  const Busy backward{.up = 2 * 4 / 2.0, .down = 3 * 4 / 4.0, .disk = 2 * 4 / 8.0 + 3 * 4 / 16.0};
+  const Busy backward{.up = 2 * 4 / 2.0, .down = 3 * 4 / 4.0, .read = 2 * 4 / 8.0, .written = 3 * 4 / 16.0};
   expect_busy(predict(model_of(DType::kFloat32, 2, 3), {tiers}), {}, backward,
-              {.up = 4 / 2.0, .down = 4 / 4.0, .disk = 4 / 8.0});
+              {.up = 4 / 2.0, .down = 4 / 4.0, .read = 4 / 8.0});
   // bf16 gradients are summed in fp32 and rounded once, which reads and writes the sum.
   expect_busy(predict(model_of(DType::kBFloat16, 2, 3), {tiers}), {}, backward,
-              {.up = 2 / 2.0, .disk = 2 * 4 / 8.0 + 4 / 16.0});
+              {.up = 2 / 2.0, .read = 2 * 4 / 8.0, .written = 4 / 16.0});
 }
 
 TEST(StepModel, MomentsOnTheHostTakeTheUpdateThere) {
@@ -270,10 +272,49 @@ TEST(StepModel, MomentsOnDiskAreReadAndWritten) {
   UnitTiers tiers = on_device();
   tiers.optimizer = {.disk = kNumel};
   expect_busy(predict(model_of(DType::kBFloat16, 1), {tiers}), {}, {},
-              {.up = 2 / 2.0, .down = 2 / 4.0, .disk = 12 / 8.0 + 12 / 16.0});
+              {.up = 2 / 2.0, .down = 2 / 4.0, .read = 12 / 8.0, .written = 12 / 16.0});
   StepModel one_moment = model_of(DType::kFloat32, 1);
   one_moment.num_moments = 1;
-  expect_busy(predict(one_moment, {tiers}), {}, {}, {.up = 4 / 2.0, .down = 8 / 4.0, .disk = 4 / 8.0 + 4 / 16.0});
+  expect_busy(predict(one_moment, {tiers}), {}, {},
+              {.up = 4 / 2.0, .down = 8 / 4.0, .read = 4 / 8.0, .written = 4 / 16.0});
+}
+
+// Moments on disk: 1.5 seconds an element of reading and 0.75 of writing.
+PredictedStep update_with_share(double disk_share, double disk_write = 16) {
+  StepModel model = model_of(DType::kBFloat16, 1);
+  model.rates = {.disk_read = 8, .disk_write = disk_write, .disk_share = disk_share};
+  UnitTiers tiers = on_device();
+  tiers.optimizer = {.disk = kNumel};
+  return predict(model, {tiers});
+}
+
+TEST(StepModel, ReadingAndWritingTakeTheirShareOfBothOrTheLongerOfThem) {
+  const auto expect = [](const PredictedStep& step, double seconds, Resource bound) {
+    EXPECT_DOUBLE_EQ(step.seconds(StepPhase::kUpdate) / kNumel, seconds);
+    EXPECT_EQ(step.bound(StepPhase::kUpdate), bound);
+    EXPECT_EQ(step.bound(), bound);
+  };
+  expect(update_with_share(0.5), 1.5, Resource::kDiskRead);
+  expect(update_with_share(0.5, 4), 3, Resource::kDiskWrite);
+  expect(update_with_share(0.8), 0.8 * 2.25, Resource::kDisk);
+  expect(update_with_share(1), 2.25, Resource::kDisk);
+  expect(update_with_share(1.2), 1.2 * 2.25, Resource::kDisk);
+  expect(update_with_share(0.5, 8), 1.5, Resource::kDisk);  // all three are as busy
+}
+
+TEST(StepModel, TheEndsOfAPassAreReadingOrWriting) {
+  // 0.5 of reading, behind which the pass of 2 goes on, and 0.25 of writing behind the pass.
+  StepModel model = three_that_spill({1, 0.5, 0.5});
+  model.rates = {.disk_read = 8, .disk_write = 16, .disk_share = 0.5};
+  model.profile.forward_seconds = 2 * kNumel;
+  model.profile.used_at = {0, 0.5, 0.5};
+  UnitTiers first = on_device();
+  first.parameter = first.gradient = {.disk = kNumel};
+  const PredictedStep step = predict(model, {first, on_device(), on_device()});
+  EXPECT_DOUBLE_EQ(step.seconds(StepPhase::kForward) / kNumel, 2.5);
+  EXPECT_EQ(step.bound(StepPhase::kForward), Resource::kDiskRead);
+  EXPECT_DOUBLE_EQ(step.seconds(StepPhase::kBackward) / kNumel, 2.25);
+  EXPECT_EQ(step.bound(StepPhase::kBackward), Resource::kDiskWrite);
 }
 
 TEST(StepModel, OnlyThePartsThatLieApartCrossTheLink) {
@@ -283,7 +324,7 @@ TEST(StepModel, OnlyThePartsThatLieApartCrossTheLink) {
   // A quarter of the elements has its gradient on the device and its moments off it; three quarters get a parameter
   // back.
   expect_busy(predict(model_of(DType::kBFloat16, 2), {tiers}), {}, {.down = 0.5 * 2 / 4.0},
-              {.up = 0.75 * 2 / 2.0, .down = 0.25 * 2 / 4.0, .disk = 0.25 * (12 / 8.0 + 12 / 16.0)});
+              {.up = 0.75 * 2 / 2.0, .down = 0.25 * 2 / 4.0, .read = 0.25 * 12 / 8.0, .written = 0.25 * 12 / 16.0});
 }
 
 TEST(StepModel, AWholeStateIsUpdatedByShards) {
@@ -299,8 +340,8 @@ TEST(StepModel, AFrozenUnitIsOnlyFetched) {
   StepModel model = model_of(DType::kBFloat16, 3);
   model.units[0].trainable = false;
   model.rates.update_numel = 1;
-  expect_busy(predict(model, {{.parameter = {.disk = kNumel}}}), {.up = 2 / 2.0, .disk = 2 / 8.0},
-              {.up = 2 / 2.0, .disk = 2 / 8.0}, {});
+  expect_busy(predict(model, {{.parameter = {.disk = kNumel}}}), {.up = 2 / 2.0, .read = 2 / 8.0},
+              {.up = 2 / 2.0, .read = 2 / 8.0}, {});
   EXPECT_EQ(predict(model, {{.parameter = {.disk = kNumel}}}).seconds(StepPhase::kUpdate), 0);
 }
 
@@ -325,9 +366,9 @@ TEST(StepModel, ARateOfZeroIsInfinitelyFast) {
 
 TEST(StepModel, APhaseTakesAsLongAsItsBusiestResource) {
   PredictedStep step;
-  step.busy[0] = {1, 3, 0, 2, 0};
-  step.busy[1] = {4, 0, 3, 1, 0};
-  step.busy[2] = {0, 2, 0, 1, 0};
+  step.busy[0] = {1, 3, 0, 2};
+  step.busy[1] = {4, 0, 3, 1};
+  step.busy[2] = {0, 2, 0, 1};
   EXPECT_EQ(step.seconds(StepPhase::kForward), 3);
   EXPECT_EQ(step.bound(StepPhase::kForward), Resource::kLinkUp);
   EXPECT_EQ(step.bound(StepPhase::kBackward), Resource::kCompute);
@@ -335,11 +376,24 @@ TEST(StepModel, APhaseTakesAsLongAsItsBusiestResource) {
   EXPECT_EQ(step.bound(), Resource::kLinkUp) << "3 and 2 seconds, against 4 of compute";
 }
 
+TEST(StepModel, PhasesThatReadingAndWritingBoundAreBoundByOneDisk) {
+  PredictedStep step;
+  step.busy[0] = {3, 0, 0, 1, 2};
+  step.busy[1] = {0, 0, 0, 1, 2};
+  step.busy[2] = {0, 0, 0, 1, 0, 2};
+  EXPECT_EQ(step.bound(StepPhase::kBackward), Resource::kDiskRead);
+  EXPECT_EQ(step.bound(StepPhase::kUpdate), Resource::kDiskWrite);
+  EXPECT_EQ(step.bound(), Resource::kDisk) << "4 seconds, against 3 of compute";
+  step.busy[0] = {};
+  step.busy[2] = {};
+  EXPECT_EQ(step.bound(), Resource::kDiskRead);
+}
+
 TEST(StepModel, WhatTheEndsOfAPassLeaveToComputationIsTheComputations) {
   PredictedStep step;
-  step.busy[0] = {10, 0, 0, 2, 0};
+  step.busy[0] = {10, 0, 0, 2};
   step.ends.push_back({.phase = StepPhase::kForward, .resource = Resource::kDisk, .apart = 1, .seconds = 1});
-  step.busy[2] = {0, 0, 0, 4, 0};
+  step.busy[2] = {0, 0, 0, 4};
   EXPECT_EQ(step.seconds(StepPhase::kForward), 11);
   EXPECT_EQ(step.bound(StepPhase::kForward), Resource::kDisk);
   EXPECT_EQ(step.bound(), Resource::kCompute) << "9 of 15 seconds, the disk's are 2 and 4";
@@ -349,6 +403,8 @@ TEST(StepModel, ResourcesAndPhasesHaveNames) {
   EXPECT_EQ(name_of(Resource::kCompute), "compute");
   EXPECT_EQ(name_of(Resource::kUpdate), "update");
   EXPECT_EQ(name_of(Resource::kDisk), "disk");
+  EXPECT_EQ(name_of(Resource::kDiskRead), "disk read");
+  EXPECT_EQ(name_of(Resource::kDiskWrite), "disk write");
   EXPECT_EQ(name_of(StepPhase::kBackward), "backward");
 }
 

@@ -19,17 +19,29 @@ class Rates : public testing::Test {
 TEST_F(Rates, WhatWasKeptIsFoundForThatMachineAlone) {
   const RateCache cache(path());
   EXPECT_FALSE(cache.find("a")) << "there is no file yet";
-  cache.keep("a", {.disk_read = 3, .disk_write = 2, .update_numel = 1});
+  cache.keep("a", {.disk_read = 3, .disk_write = 2, .disk_share = 0.75, .update_numel = 1});
   cache.keep("b", {.disk_read = 6, .update_numel = 4});
   ASSERT_TRUE(cache.find("a") && cache.find("b"));
   EXPECT_EQ(cache.find("a")->disk_read, 3);
   EXPECT_EQ(cache.find("a")->disk_write, 2);
+  EXPECT_EQ(cache.find("a")->disk_share, 0.75);
   EXPECT_EQ(cache.find("b")->update_numel, 4);
   EXPECT_FALSE(cache.find("c"));
   EXPECT_TRUE(cache.find("a", /*with_disk=*/true));
   EXPECT_FALSE(cache.find("b", /*with_disk=*/true)) << "no rate of writing";
   cache.keep("a", {.update_numel = 9});
   EXPECT_EQ(cache.find("a")->update_numel, 9);
+}
+
+TEST_F(Rates, AnEntryWithoutADisksShareIsProbedAgain) {
+  std::filesystem::create_directories(path().parent_path());
+  std::ofstream(path()) << R"({"a": {"disk_read": 3, "disk_write": 2, "update_numel": 1}})";
+  const RateCache cache(path());
+  EXPECT_FALSE(cache.find("a", /*with_disk=*/true));
+  EXPECT_FALSE(cache.find("a"));
+  cache.keep("a", {.disk_read = 3, .disk_write = 2, .update_numel = 1});
+  ASSERT_TRUE(cache.find("a", /*with_disk=*/true));
+  EXPECT_EQ(cache.find("a")->disk_share, 1);
 }
 
 TEST_F(Rates, ADamagedFileHoldsNothingAndIsReplaced) {

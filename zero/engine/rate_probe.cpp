@@ -1,6 +1,7 @@
 #include "zero/engine/rate_probe.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "zero/base/clock.h"
@@ -18,13 +19,28 @@ constexpr std::int64_t kProbeBytes = std::int64_t{64} << 20;
 constexpr std::int64_t kProbeBlockBytes = std::int64_t{8} << 20;
 constexpr std::int64_t kProbeNumel = std::int64_t{1} << 21;  // of an update: more than caches hold
 constexpr int kProbeRounds = 3;
-constexpr int kDiskRounds = 7;
+constexpr int kDiskRounds = 5;
 constexpr std::int64_t kGrain = 1 << 18;  // elements a thread takes at a time
+constexpr double kMillion = 1e6;
 
 struct DiskRates {
   std::int64_t read = 0;
   std::int64_t write = 0;
+  double share = 1;
 };
+
+double median(std::vector<double>& rounds) {
+  const auto middle = rounds.begin() + static_cast<std::ptrdiff_t>(rounds.size() / 2);
+  std::ranges::nth_element(rounds, middle);
+  return *middle;
+}
+
+// How much of a block is read while the rest of it is written, so that both take as long: whole stripes.
+std::int64_t read_part(double read_seconds, double write_seconds) {
+  constexpr std::int64_t kStripes = kProbeBlockBytes / DiskTier::kStripeBytes;
+  const double part = static_cast<double>(kStripes) * write_seconds / (read_seconds + write_seconds);
+  return std::clamp<std::int64_t>(std::llround(part), 1, kStripes - 1) * DiskTier::kStripeBytes;
+}
 
 // All ranks at once, as in a step.
 DiskRates probe_disk(const OffloadOptions& offload, std::int64_t most_bytes) {
@@ -36,23 +52,35 @@ DiskRates probe_disk(const OffloadOptions& offload, std::int64_t most_bytes) {
   const std::int64_t place = disk.reserve(num_bytes);
   const Allocation block = allocate_host(static_cast<std::size_t>(kProbeBlockBytes));
   fill_with_random_bytes(block.bytes());  // zeros are written faster, by disks that look for them
-  const auto seconds = [&](auto begin) {
+  // The first `part` of each block is read, the rest written, at once.
+  const auto seconds = [&](std::int64_t part) {
+    const auto bytes = static_cast<std::size_t>(part);
     const double start = monotonic_seconds();
-    for (std::int64_t at = 0; at < num_bytes; at += kProbeBlockBytes) begin(place + at).wait();
+    for (std::int64_t at = place; at < place + num_bytes; at += kProbeBlockBytes) {
+      Transfer read, write;
+      if (part > 0) read = disk.read(at, block.bytes().first(bytes));
+      if (part < kProbeBlockBytes) write = disk.write(at + part, block.bytes().subspan(bytes));
+      read.wait();
+      write.wait();
+    }
     return monotonic_seconds() - start;
   };
   // In turns, and the median of each: a disk that others use, or that has a cache of its own, is fast for a moment.
-  std::vector<double> writes, reads;
+  std::vector<double> writes, reads, shares;
   for (int round = 0; round <= kDiskRounds; ++round) {
-    writes.push_back(seconds([&](std::int64_t at) { return disk.write(at, block.bytes()); }));
-    reads.push_back(seconds([&](std::int64_t at) { return disk.read(at, block.bytes()); }));
+    const double write = seconds(0), read = seconds(kProbeBlockBytes);
+    const std::int64_t part = read_part(read, write);
+    const double share_read = static_cast<double>(part) / static_cast<double>(kProbeBlockBytes);
+    const double share = seconds(part) / (share_read * read + (1 - share_read) * write);
+    if (round == 0) continue;  // the first one also marks the file's blocks as written
+    writes.push_back(write);
+    reads.push_back(read);
+    shares.push_back(share);
   }
   const auto rate = [&](std::vector<double>& rounds) {
-    rounds.erase(rounds.begin());  // the first one also marks the file's blocks as written
-    std::ranges::nth_element(rounds, rounds.begin() + kDiskRounds / 2);
-    return static_cast<std::int64_t>(static_cast<double>(num_bytes) / rounds[kDiskRounds / 2]);
+    return static_cast<std::int64_t>(static_cast<double>(num_bytes) / median(rounds));
   };
-  return {.read = rate(reads), .write = rate(writes)};
+  return {.read = rate(reads), .write = rate(writes), .share = std::clamp(median(shares), 0.5, 2.0)};
 }
 
 // Elements a second, the best of a few rounds.
@@ -99,6 +127,7 @@ TierRates probe_rates(Communicator* comm, const OffloadOptions& offload, const U
     const DiskRates mine = probe_disk(offload, disk_bytes);
     rates.disk_read = least(mine.read);
     rates.disk_write = least(mine.write);
+    rates.disk_share = -least(std::llround(-mine.share * kMillion)) / kMillion;  // the largest, in millionths
   }
   rates.update_numel = least(probe_update(rule, threads));
   return rates;

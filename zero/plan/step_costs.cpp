@@ -32,14 +32,19 @@ class CostSheet {
     add(amount, phase, Resource::kLinkDown, static_cast<double>(bytes), rates_.link_down);
   }
   void read(Amount amount, StepPhase phase, std::int64_t bytes) {
-    add(amount, phase, Resource::kDisk, static_cast<double>(bytes), rates_.disk_read);
+    on_disk(amount, phase, Resource::kDiskRead, bytes, rates_.disk_read);
   }
   void write(Amount amount, StepPhase phase, std::int64_t bytes) {
-    add(amount, phase, Resource::kDisk, static_cast<double>(bytes), rates_.disk_write);
+    on_disk(amount, phase, Resource::kDiskWrite, bytes, rates_.disk_write);
   }
   const StepCosts& costs() const { return costs_; }
 
  private:
+  void on_disk(Amount amount, StepPhase phase, Resource way, std::int64_t bytes, double rate) {
+    add(amount, phase, way, static_cast<double>(bytes), rate);
+    add(amount, phase, Resource::kDisk, rates_.disk_share * static_cast<double>(bytes), rate);
+  }
+
   TierRates rates_;
   StepCosts costs_{};
 };
@@ -95,6 +100,11 @@ void add_arithmetic(CostSheet& sheet, const TierRates& rates) {
 
 constexpr std::size_t kMostEnds = 4;  // of a phase
 
+constexpr std::array kFetching{Resource::kLinkUp, Resource::kDisk, Resource::kDiskRead};
+constexpr std::array kSpilling{Resource::kLinkDown, Resource::kDisk, Resource::kDiskWrite};
+constexpr std::array kUpdating{Resource::kLinkUp, Resource::kLinkDown, Resource::kDisk, Resource::kDiskRead,
+                               Resource::kDiskWrite};
+
 // Where the units lie in a phase, each place once, the one that overlaps with least first.
 std::vector<double> places_of(const StepModel& model, const std::vector<double>& at, bool first_is_least) {
   std::vector<double> places;
@@ -114,7 +124,7 @@ void add_ends(std::vector<PhaseEnd>& ends, const StepModel& model, StepPhase pha
   for (const double place : places_of(model, at, forward)) {
     PhaseEnd end{.phase = phase, .apart = forward ? 1 - place : place, .units = std::vector<bool>(at.size())};
     for (std::size_t i = 0; i < at.size(); ++i) end.units[i] = forward ? at[i] <= place : at[i] >= place;
-    for (const Resource resource : {forward ? Resource::kLinkUp : Resource::kLinkDown, Resource::kDisk}) {
+    for (const Resource resource : forward ? kFetching : kSpilling) {
       end.resource = resource;
       ends.push_back(end);
     }
@@ -124,7 +134,7 @@ void add_ends(std::vector<PhaseEnd>& ends, const StepModel& model, StepPhase pha
 // Nothing comes ahead, so nothing of it is hidden.
 void add_strict_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
   const std::vector<bool> all(model.units.size(), true);
-  for (const Resource resource : {Resource::kLinkUp, Resource::kDisk}) {
+  for (const Resource resource : kFetching) {
     ends.push_back({StepPhase::kBackward, resource, 1, all, /*fetches=*/true});
     if (model.rates.link_up > 0) ends.push_back({StepPhase::kForward, resource, 1, all, /*fetches=*/true});
   }
@@ -132,14 +142,13 @@ void add_strict_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
 
 // Parameters that are sharded are updated while the next forward pass computes.
 void add_update_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
-  constexpr std::array kTransfers{Resource::kLinkUp, Resource::kLinkDown, Resource::kDisk};
   const std::vector<bool> all(model.units.size(), true);
   const auto add = [&](Resource resource, double apart, const std::vector<bool>& units) {
     ends.push_back({.phase = StepPhase::kUpdate, .resource = resource, .apart = apart, .units = units});
   };
   add(Resource::kCompute, 1, all);
   add(Resource::kUpdate, model.rates.device_update_numel > 0 ? 0 : 1, all);
-  for (const Resource resource : kTransfers) add(resource, 0, all);
+  for (const Resource resource : kUpdating) add(resource, 0, all);
   const std::vector<double>& at = model.profile.used_at;
   if (at.empty()) return;
   std::vector<double> places = places_of(model, at, /*first_is_least=*/true);
@@ -149,7 +158,7 @@ void add_update_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
     std::vector<bool> units(at.size());
     for (std::size_t i = 0; i < at.size(); ++i) units[i] = at[i] <= place;
     // It is the first of several passes that waits.
-    for (const Resource resource : kTransfers) add(resource, 1 - place / model.placement.accumulate, units);
+    for (const Resource resource : kUpdating) add(resource, 1 - place / model.placement.accumulate, units);
   }
 }
 

@@ -38,10 +38,21 @@ Resource largest(const std::array<double, kNumResources>& seconds) {
   return static_cast<Resource>(std::max_element(seconds.begin(), seconds.end()) - seconds.begin());
 }
 
+// One disk, where more than one of its resources has a share.
+void join_disk(std::array<double, kNumResources>& share) {
+  const auto of = [&share](Resource resource) -> double& { return share[static_cast<std::size_t>(resource)]; };
+  double &both = of(Resource::kDisk), &read = of(Resource::kDiskRead), &write = of(Resource::kDiskWrite);
+  const double sum = both + read + write;
+  if (std::max({both, read, write}) == sum) return;
+  both = sum;
+  read = write = 0;
+}
+
 }  // namespace
 
 std::string_view name_of(Resource resource) {
-  constexpr std::array<std::string_view, kNumResources> kNames{"compute", "link up", "link down", "disk", "update"};
+  constexpr std::array<std::string_view, kNumResources> kNames{"compute",   "link up",    "link down", "disk",
+                                                               "disk read", "disk write", "update"};
   return kNames[static_cast<std::size_t>(resource)];
 }
 
@@ -74,6 +85,7 @@ Resource PredictedStep::bound() const {
     share[busiest] += own;
     share[static_cast<std::size_t>(Resource::kCompute)] += longest - own;
   }
+  join_disk(share);
   return largest(share);
 }
 

@@ -18,8 +18,11 @@
 //   StepModel model{units, world, placement, num_moments, rates, profile};
 //   PredictedStep step = predict(model, tiers);       // seconds by phase, and the resource that bounds each
 //
-// A disk is half-duplex: reading and writing add up. A link is not. A rate of 0 means that the resource is not there:
-// infinitely fast. The same model is what best_placement() minimises. Values only; Local.
+// The two directions of a link share nothing. A disk's share what was probed: it is busy reading, busy writing, and
+// busy with both together, which counts `disk_share` of their sum: all of it on a disk that does one after the other,
+// half of it on one that does each as fast as alone. Seconds are linear in bytes, so a share above 1 is counted where
+// there is only one of them, too. A rate of 0 means that the resource is not there: infinitely fast. The same model is
+// what best_placement() minimises. Values only; Local.
 #pragma once
 
 #include <array>
@@ -31,9 +34,11 @@
 
 namespace zero {
 
-enum class Resource : std::uint8_t { kCompute, kLinkUp, kLinkDown, kDisk, kUpdate };
-constexpr int kNumResources = 5;
-std::string_view name_of(Resource resource);  // "compute", "link up", "link down", "disk", "update"
+// kDisk: reading and writing together. Of resources that are as busy the first one is the bound.
+enum class Resource : std::uint8_t { kCompute, kLinkUp, kLinkDown, kDisk, kDiskRead, kDiskWrite, kUpdate };
+constexpr int kNumResources = 7;
+// "compute", "link up", "link down", "disk", "disk read", "disk write", "update"
+std::string_view name_of(Resource resource);
 
 enum class StepPhase : std::uint8_t { kForward, kBackward, kUpdate };
 constexpr int kNumStepPhases = 3;
@@ -47,6 +52,9 @@ struct TierRates {
   double link_down = 0;  // device to host
   double disk_read = 0;
   double disk_write = 0;
+  // Seconds that reading and writing at once take, over those of one after the other: 1 on a half-duplex disk, 0.5
+  // where both are as fast as alone, above 1 where they get in each other's way.
+  double disk_share = 1;
   double update_numel = 0;  // elements per second that the update rule manages in main memory
   // The same on a device that has memory and cores of its own, beside the host's. 0: there is none, and the host's
   // cores update what lies on the device too.
@@ -95,7 +103,8 @@ struct PredictedStep {
   Resource bound(StepPhase phase) const;  // the resource that this comes from
   double total() const;
   // The resource with the largest share of the total: of a phase that it bounds what it is busy. The rest of such a
-  // phase, in which it waits for computation or is waited for, is the computation's.
+  // phase, in which it waits for computation or is waited for, is the computation's. Phases that the disk bounds in
+  // different ways (reading, writing, both) are bound by one disk.
   Resource bound() const;
 };
 

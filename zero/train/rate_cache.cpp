@@ -50,9 +50,12 @@ std::optional<TierRates> RateCache::find(const std::string& machine, bool with_d
     const auto found = entry->find(name);
     return found != entry->end() && found->is_number() ? found->get<double>() : 0.0;
   };
-  const TierRates rates{
-      .disk_read = rate("disk_read"), .disk_write = rate("disk_write"), .update_numel = rate("update_numel")};
-  const bool complete = rates.update_numel > 0 && (!with_disk || (rates.disk_read > 0 && rates.disk_write > 0));
+  const TierRates rates{.disk_read = rate("disk_read"),
+                        .disk_write = rate("disk_write"),
+                        .disk_share = rate("disk_share"),
+                        .update_numel = rate("update_numel")};
+  const bool has_disk = rates.disk_read > 0 && rates.disk_write > 0;
+  const bool complete = rates.update_numel > 0 && rates.disk_share > 0 && (!with_disk || has_disk);
   return complete ? std::optional(rates) : std::nullopt;
 }
 
@@ -60,8 +63,10 @@ void RateCache::keep(const std::string& machine, const TierRates& rates) const {
   try {
     std::filesystem::create_directories(path_.parent_path());
     Json entries = read(path_);
-    entries[machine] = {
-        {"disk_read", rates.disk_read}, {"disk_write", rates.disk_write}, {"update_numel", rates.update_numel}};
+    entries[machine] = {{"disk_read", rates.disk_read},
+                        {"disk_write", rates.disk_write},
+                        {"disk_share", rates.disk_share},
+                        {"update_numel", rates.update_numel}};
     write_file(path_, entries.dump(1) + "\n");
   } catch (const std::exception& error) {
     ZERO_LOG(warn, "what was probed cannot be kept for the next run: {}", error.what());

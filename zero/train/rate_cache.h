@@ -27,7 +27,8 @@ class RateCache {
   explicit RateCache(std::filesystem::path path) : path_(std::move(path)) {}
   static std::filesystem::path default_path();
 
-  // `with_disk`: rates without a disk's do not serve (it was too small to be probed).
+  // `with_disk`: rates without a disk's do not serve (it was too small to be probed). Nor do those of an older zero.cpp
+  // that lack one.
   std::optional<TierRates> find(const std::string& machine, bool with_disk = false) const;
   void keep(const std::string& machine, const TierRates& rates) const;
 

@@ -134,7 +134,7 @@ TierRates rates_here(const EngineOptions& options, const Config& config, int wor
   if (rates.update_numel == 0) {
     rates = probe_rates(nullptr, offload, *make_update_rule(options.optimizer), threads, offload.disk_memory);
     rates.disk_read /= world;
-    rates.disk_write /= world;
+    rates.disk_write /= world;  // disk_share is a ratio, and stays
   }
   rates.link_up = rates.link_down = offload.link_bytes_per_second;
   return rates;
