@@ -80,7 +80,7 @@ DiskRates probe_disk(const OffloadOptions& offload, std::int64_t most_bytes) {
   const auto rate = [&](std::vector<double>& rounds) {
     return static_cast<std::int64_t>(static_cast<double>(num_bytes) / median(rounds));
   };
-  return {.read = rate(reads), .write = rate(writes), .share = std::clamp(median(shares), 0.5, 2.0)};
+  return {.read = rate(reads), .write = rate(writes), .share = std::clamp(median(shares), 0.5, 1.0)};
 }
 
 // Elements a second, the best of a few rounds.

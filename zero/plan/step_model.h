@@ -20,9 +20,8 @@
 //
 // The two directions of a link share nothing. A disk's share what was probed: it is busy reading, busy writing, and
 // busy with both together, which counts `disk_share` of their sum: all of it on a disk that does one after the other,
-// half of it on one that does each as fast as alone. Seconds are linear in bytes, so a share above 1 is counted where
-// there is only one of them, too. A rate of 0 means that the resource is not there: infinitely fast. The same model is
-// what best_placement() minimises. Values only; Local.
+// half of it on one that does each as fast as alone. A rate of 0 means that the resource is not there: infinitely fast.
+// The same model is what best_placement() minimises. Values only; Local.
 #pragma once
 
 #include <array>
@@ -53,7 +52,7 @@ struct TierRates {
   double disk_read = 0;
   double disk_write = 0;
   // Seconds that reading and writing at once take, over those of one after the other: 1 on a half-duplex disk, 0.5
-  // where both are as fast as alone, above 1 where they get in each other's way.
+  // where both are as fast as alone. (More, where they get in each other's way, would be counted of either alone, too.)
   double disk_share = 1;
   double update_numel = 0;  // elements per second that the update rule manages in main memory
   // The same on a device that has memory and cores of its own, beside the host's. 0: there is none, and the host's
