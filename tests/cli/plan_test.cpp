@@ -72,7 +72,7 @@ TEST_F(Plan, WhatDoesNotFitIsRefusedWithWhatItLacksAndWhatEachWayOutCosts) {
       "--zero.host_memory min");
   EXPECT_EQ(ran.status, 2) << ran.output;
   for (const char* words : {" B less", "raise zero.disk_memory by", "or zero.host_memory by",
-                            "or zero.device_memory by", "there (a step of", " ms)"})
+                            "or zero.device_memory by", "there (transfers and updates of", " ms)"})
     EXPECT_NE(ran.errors.find(words), std::string::npos) << ran.errors;
 }
 

@@ -225,8 +225,11 @@ TEST(BestPlacement, ARefusalNamesTheBudgetsThatWouldDo) {
     expect_within(model, best_placement(model, grown(budgets, way)).tiers, grown(budgets, way));
     EXPECT_NE(refusal(model, grown(budgets, {way.option, 0, all / 4 + lacking - 1})), "") << "one byte is missing";
     const double seconds = PlacementProgramme(model).solve(grown(budgets, way))->seconds;
-    EXPECT_NE(message.find(fmt::format("{} B there (a step of {:.3g} ms)", way.to, 1e3 * seconds)), message.npos)
-        << message;
+    const std::string cost = fmt::format("{} B there ({{}} of {:.3g} ms)", way.to, 1e3 * seconds);
+    EXPECT_NE(message.find(fmt::format(fmt::runtime(cost), "a step")), message.npos) << message;
+    StepModel unknown = model;
+    unknown.profile = {};
+    EXPECT_NE(refusal(unknown, budgets).find("there (transfers and updates of "), message.npos);
   }
 }
 

@@ -70,14 +70,16 @@ struct Refusal {
   const PlacementProgramme& programme;
   const TierBudgets& budgets;
   const TierBudgets& loss;
+  bool knows_computation;
 
-  // What a way out costs beside memory, where rates are known: " (a step of 31 ms)".
+  // What a way out costs beside memory, where rates are known.
   std::string step_with(std::int64_t TierBudgets::*tier, std::int64_t bytes) const {
     TierBudgets grown = budgets;
     grown.*tier = bytes;
     const auto solution = programme.solve(grown);
     if (!solution || solution->seconds <= 0) return "";
-    return fmt::format(" (a step of {:.3g} ms)", 1e3 * solution->seconds);
+    return fmt::format(" ({} of {:.3g} ms)", knows_computation ? "a step" : "transfers and updates",
+                       1e3 * solution->seconds);
   }
 
   [[noreturn]] void raise() const {
@@ -139,7 +141,7 @@ BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets)
                               std::max<std::int64_t>(budgets.disk - margin.disk, 0)};
     const bool holds = allowed.device >= total - movable && allowed.device + allowed.host + allowed.disk >= total;
     const auto solution = holds ? programme.solve(allowed) : std::nullopt;
-    if (!solution) Refusal{programme, budgets, loss}.raise();
+    if (!solution) Refusal{programme, budgets, loss, model.profile.backward_seconds > 0}.raise();
     if (round == 0) best.least_seconds = solution->seconds;
     best.tiers = round_to_blocks(model, programme, solution->fractions);
     const TierBudgets taken = bytes_of(model, best.tiers);
