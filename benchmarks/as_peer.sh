@@ -6,6 +6,10 @@
 #
 # MODEL: tiny | small | gpt2. REPORT: where the run's report goes.
 set -euo pipefail
+if [ $# -lt 12 ]; then
+  sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
+  exit 2
+fi
 stage=$1 model=$2 init=$3 data=$4 steps=$5 batch=$6 context=$7 world=$8 accumulate=$9
 shift 9
 lr=$1 clip=$2 report=$3

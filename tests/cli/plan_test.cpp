@@ -93,6 +93,30 @@ TEST_F(Plan, AProfileTellsTheComputation) {
   EXPECT_NE(other.errors.find("units, and this model has"), std::string::npos) << other.errors;
 }
 
+TEST_F(Plan, AProfileOfOtherBatchesIsScaled) {
+  report_of("-n 2", "run");
+  const auto once = plan("--profile run")["predicted"], twice = plan("--train.batch 2 --profile run")["predicted"];
+  EXPECT_EQ(twice["computation"], (nlohmann::json{{"from", "run"}, {"scale", 2.0}}));
+  EXPECT_DOUBLE_EQ(twice["forward"]["busy"]["compute"].get<double>(),
+                   2 * once["forward"]["busy"]["compute"].get<double>());
+}
+
+TEST_F(Plan, SaysWhatIsBesideTheStates) {
+  const std::string budgets = " --zero.disk disk --zero.device_memory 900KiB --zero.host_memory min";
+  const auto planned = plan(budgets);
+  const auto on = [&](const char* tier) {
+    return planned["tiers"][tier]["total"].get<std::int64_t>() +
+           planned["beside_states_bytes"][tier].get<std::int64_t>();
+  };
+  EXPECT_LE(on("device"), 900 << 10);
+  const auto report = report_of("-n 2" + budgets, "run");
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_LE(report["peak_memory_bytes"][rank]["total"], 900 << 10);
+    EXPECT_LE(report["peak_host_memory_bytes"][rank]["total"], on("host"));
+    EXPECT_GT(report["peak_host_memory_bytes"][rank]["total"], 0);
+  }
+}
+
 TEST_F(Plan, AUnitThatStaysGatheredIsFetchedOnce) {
   const std::string on_disk = "--zero.disk disk --zero.parameter '{disk = 1}' ";
   const auto roomy = plan(on_disk), strict = plan(on_disk + "--zero.device_memory min");

@@ -84,11 +84,26 @@ TEST(EstimateUses, WithoutATraceNothingIsKnown) {
   EXPECT_TRUE(profile.gradient_at.empty());
 }
 
+TEST(ComputationOfARun, OtherSamplesARankTakeOtherSeconds) {
+  const TemporaryFolder run;
+  const std::string profile = R"("profile": {"forward_seconds": 1, "backward_seconds": 2, "update_seconds": 3})";
+  run.write("report.json", R"({"world": 2, "tokens_per_step": 256, )" + profile + "}");
+  const auto of = [&](double tokens) { return computation_of_run(run.path().string(), 2, tokens); };
+  EXPECT_EQ(of(128).scale, 1);
+  EXPECT_EQ(of(128).world, 2);
+  EXPECT_EQ(of(192).scale, 1.5);
+  EXPECT_EQ(of(192).step.forward_seconds, 1.5);
+  EXPECT_EQ(of(192).step.backward_seconds, 3);
+  EXPECT_EQ(of(192).update_seconds, 3) << "of the same states";
+  run.write("report.json", "{" + profile + "}");
+  EXPECT_EQ(of(192).scale, 1) << "an older report does not say";
+}
+
 TEST(ComputationOfARun, AReportWithoutAProfileIsRefused) {
   const TemporaryFolder run;
   for (const char* report : {"{}", "[]", "no json", R"({"profile": 3})", R"({"profile": {"forward_seconds": "1"}})"}) {
     run.write("report.json", report);
-    EXPECT_THROW(computation_of_run(run.path().string(), 2), ConfigError) << report;
+    EXPECT_THROW(computation_of_run(run.path().string(), 2, 64), ConfigError) << report;
   }
 }
 

@@ -110,7 +110,21 @@ TEST(PlanTable, APredictionSaysWhereItsComputationIsFromAndWhatItLacks) {
   EXPECT_EQ(predicted["computation"]["flops_per_step"], 6e9);
   EXPECT_EQ(predicted["counts_disk"], false);
   plan.computation.from = ComputationFrom::kRun;
-  EXPECT_NE(plan_table(plan, kAll).find("as the run of --profile had it"), std::string::npos);
+  plan.computation.world = plan.world;
+  EXPECT_NE(plan_table(plan, kAll).find("as the run of --profile had it\n"), std::string::npos);
+  plan.computation.world = 7;
+  plan.computation.scale = 1.5;
+  EXPECT_NE(plan_table(plan, kAll).find("had it on 7 ranks, times 1.50 for the samples of a rank\n"),
+            std::string::npos);
+  EXPECT_EQ(json::parse(plan_json(plan, kAll))["predicted"]["computation"]["scale"], 1.5);
+}
+
+TEST(PlanTable, WhatIsBesideTheStatesIsSaid) {
+  TrainingPlan plan = some_plan(2, 3);
+  EXPECT_EQ(plan_table(plan, kAll).find("beside them"), std::string::npos) << "nobody asked";
+  plan.beside = {.device = 3 << 20, .host = 24 << 20};
+  EXPECT_NE(plan_table(plan, kAll).find("beside them at most 3.00 MiB on the device"), std::string::npos);
+  EXPECT_EQ(json::parse(plan_json(plan, kAll))["beside_states_bytes"], (json{{"device", 3 << 20}, {"host", 24 << 20}}));
 }
 
 }  // namespace

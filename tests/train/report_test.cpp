@@ -58,6 +58,7 @@ TEST(Report, HasEveryKeyOfTheContract) {
                           "step_seconds",
                           "step_s_median",
                           "step_s_min",
+                          "tokens_per_step",
                           "tokens_per_second",
                           "startup_s",
                           "parameters_sha256",

@@ -86,7 +86,8 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
     } else {
       remedy += "; more ranks need less each";
       const bool has_moments = state_bytes(units, world, placement, num_moments, Tier::kDevice).moment > 0;
-      if (has_moments) remedy += ", and zero.optimizer = {host = 1} moves moments off the device";
+      if (has_moments)
+        remedy += ", and states may leave the device for a disk (zero.disk) or the host (zero.optimizer = {host = 1})";
     }
     throw ConfigError("zero.device_memory", automatic ? "auto" : format_bytes(budget),
                       automatic ? fmt::format("only {} are free", format_bytes(budget)) : lacks(least - budget),
@@ -119,8 +120,10 @@ int tiles_ahead(const TierMemory& memory, const std::vector<Unit>& units, int wo
     throw ConfigError(
         "zero.host_memory", automatic ? "auto" : format_bytes(budget),
         automatic ? fmt::format("only {} are free", format_bytes(budget)) : lacks(least - budget),
-        fmt::format("a rank needs {} B there ({}): put less on the host and more on disk, or use more ranks", least,
-                    format_bytes(least)));
+        fmt::format("a rank needs {} B there ({}){}", least, format_bytes(least),
+                    state > 0
+                        ? ": put less on the host and more on disk, or use more ranks"
+                        : " at most, for what is on its way to and from the disk: allow that, or set it to \"min\""));
   }
   int depth = 1;
   while (depth < ShardedState::kDefaultDepth && needed(depth + 1) <= budget) ++depth;

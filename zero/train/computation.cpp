@@ -22,6 +22,10 @@ double seconds_of(const nlohmann::json& profile, const std::string& path, const 
   return profile[name].get<double>();
 }
 
+double number_or_zero(const nlohmann::json& report, const char* name) {
+  return report.is_object() && report.contains(name) && report[name].is_number() ? report[name].get<double>() : 0;
+}
+
 std::vector<double> shares_of(const nlohmann::json& profile, const std::string& path, const char* name,
                               std::size_t num_units) {
   std::vector<double> shares;
@@ -55,19 +59,23 @@ std::string_view name_of(ComputationFrom from) {
   return kNames[static_cast<std::size_t>(from)];
 }
 
-Computation computation_of_run(const std::string& run, std::size_t num_units) {
+Computation computation_of_run(const std::string& run, std::size_t num_units, double tokens_per_rank) {
   const std::string path = run + "/report.json";
   require_input_file(kKey, path);
   const auto json = nlohmann::json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
   const auto profile = json.is_object() && json.contains("profile") && json["profile"].is_object()
                            ? json["profile"]
                            : nlohmann::json::object();
+  const double world = number_or_zero(json, "world"), tokens = number_or_zero(json, "tokens_per_step");
+  const double scale = world > 0 && tokens > 0 ? tokens_per_rank * world / tokens : 1;
   return {.from = ComputationFrom::kRun,
-          .step = {.forward_seconds = seconds_of(profile, path, "forward_seconds"),
-                   .backward_seconds = seconds_of(profile, path, "backward_seconds"),
+          .step = {.forward_seconds = scale * seconds_of(profile, path, "forward_seconds"),
+                   .backward_seconds = scale * seconds_of(profile, path, "backward_seconds"),
                    .used_at = shares_of(profile, path, "used_at", num_units),
                    .gradient_at = shares_of(profile, path, "gradient_at", num_units)},
-          .update_seconds = seconds_of(profile, path, "update_seconds")};
+          .update_seconds = seconds_of(profile, path, "update_seconds"),
+          .world = static_cast<int>(world),
+          .scale = scale};
 }
 
 Computation estimated_computation(const ComputationNeed& need) {

@@ -1,7 +1,7 @@
 // What a model computes in a step, for a prediction: as a run had it, or, where none ran, from its flops and the speed
 // of a machine.
 //
-//   Computation known = computation_of_run("runs/mine", units.size());
+//   Computation known = computation_of_run("runs/mine", units.size(), 1024);
 //   Computation guess = estimated_computation({.flops = flops, .flops_per_second = probe_matmul_flops()});
 //   estimate_uses(trace, units, guess.step);         // when in a pass units are used
 //
@@ -24,13 +24,16 @@ struct Computation {
   ComputationFrom from = ComputationFrom::kNowhere;
   StepProfile step;
   double update_seconds = 0;    // of a run: the arithmetic of its update
+  int world = 0;                // of a run
+  double scale = 1;             // of a run: its seconds are multiplied, for other samples a rank
   double flops = 0;             // of an estimate: of a rank's step, with what is computed again
   double flops_per_second = 0;  // of an estimate
 };
 
-// `run`: the folder of a run that ended, with everything on the device. Throws ConfigError under "--profile": no
+// `run`: the folder of a run that ended, with everything on the device. Where its ranks took another number of tokens
+// (or samples) a step than `tokens_per_rank`, their seconds are scaled. Throws ConfigError under "--profile": no
 // report, or one of another model.
-Computation computation_of_run(const std::string& run, std::size_t num_units);
+Computation computation_of_run(const std::string& run, std::size_t num_units, double tokens_per_rank);
 
 struct ComputationNeed {
   double flops = 0;  // of a rank's forward and backward passes in a step

@@ -102,18 +102,28 @@ std::string tier_rows(const TrainingPlan& plan) {
   return rows;
 }
 
+std::string beside_row(const TrainingPlan& plan) {
+  if (!plan.beside) return "";
+  return fmt::format("  beside them at most {} on the device, gathered and reduced, and {} on the host for the disk\n",
+                     format_bytes(plan.beside->device), format_bytes(plan.beside->host));
+}
+
 std::string flop_text(double flops) {
   if (flops >= 1e12) return fmt::format("{:.1f} TFLOP", flops / 1e12);
   if (flops >= 1e9) return fmt::format("{:.1f} GFLOP", flops / 1e9);
   return fmt::format("{:.1f} MFLOP", flops / 1e6);
 }
 
-std::string computation_row(const Computation& computation) {
+std::string computation_row(const Computation& computation, int world) {
   switch (computation.from) {
     case ComputationFrom::kNowhere:
       break;
     case ComputationFrom::kRun:
-      return "             computation as the run of --profile had it\n";
+      return fmt::format("             computation as the run of --profile had it{}{}\n",
+                         computation.world == world ? "" : fmt::format(" on {} ranks", computation.world),
+                         std::abs(computation.scale - 1) < 1e-3
+                             ? ""
+                             : fmt::format(", times {:.2f} for the samples of a rank", computation.scale));
     case ComputationFrom::kEstimate:
       return fmt::format(
           "             computation estimated: {} a step at {}/s, matrix products probed here; --profile RUN has it "
@@ -138,7 +148,7 @@ std::string predicted_row(const TrainingPlan& plan) {
   row.back() = ':';
   row += fmt::format(" {:.1f} ms a step, bound by {}", 1e3 * predicted.total(), name_of(predicted.bound()));
   if (!plan.without_disk.empty()) row += "; without the disk, " + plan.without_disk;
-  return row + "\n" + computation_row(plan.computation);
+  return row + "\n" + computation_row(plan.computation, plan.world);
 }
 
 Json prediction_json(const TrainingPlan& plan) {
@@ -149,6 +159,7 @@ Json prediction_json(const TrainingPlan& plan) {
     json["computation"]["flops_per_step"] = computation.flops;
     json["computation"]["flops_per_second"] = computation.flops_per_second;
   }
+  if (std::abs(computation.scale - 1) >= 1e-3) json["computation"]["scale"] = computation.scale;
   json["counts_disk"] = plan.without_disk.empty();
   return json;
 }
@@ -184,6 +195,7 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
                         format_bytes(cost.sent), bytes_text(cost.sent_formula));
   }
   text += tier_rows(plan);
+  text += beside_row(plan);
   text += predicted_row(plan);
   if (plan.world > 1 && std::ranges::find(stages, 3) != stages.end())
     text +=
@@ -224,6 +236,7 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
                                                  {"moment", s.moment},
                                                  {"total", s.total()}};
   }
+  if (plan.beside) json["beside_states_bytes"] = {{"device", plan.beside->device}, {"host", plan.beside->host}};
   if (plan.predicted) json["predicted"] = prediction_json(plan);
   return json.dump(1) + "\n";
 }

@@ -33,6 +33,13 @@ struct TrainingPlan {
   bool delayed_update = false;
   int num_moments = 2;
   std::vector<UnitTiers> tiers;  // of `stage`, by unit; empty: nothing leaves the device
+  // Beside states, at most: what is gathered and reduced on the device, what is on its way to and from a disk on the
+  // host. Nothing where nobody asked.
+  struct Beside {
+    std::int64_t device = 0;
+    std::int64_t host = 0;
+  };
+  std::optional<Beside> beside;
   // What a step takes with states there; nothing where nobody asked.
   std::optional<PredictedStep> predicted;
   Computation computation;   // that the prediction counts

@@ -139,6 +139,7 @@ std::string to_json(const RunReport& r) {
   json["step_seconds"] = r.step_seconds;
   json["step_s_median"] = median;
   json["step_s_min"] = least_step_seconds(r.step_seconds);
+  json["tokens_per_step"] = r.tokens_per_step;
   json["tokens_per_second"] = median > 0 ? r.tokens_per_step / median : 0;
   json["startup_s"] = startup;
   json["parameters_sha256"] = r.parameters_sha256;

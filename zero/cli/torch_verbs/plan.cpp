@@ -105,11 +105,24 @@ bool may_leave_device(const AttachOptions& attach) {
 
 // What an engine asks of host and disk before it takes anything of them; of the device schedule_of() does. What is free
 // on this machine does not matter to a plan.
-void require_room(const EngineOptions& options, const TrainingPlan& plan, const Placement& placement,
-                  const Placement& later) {
+// Returns how many tiles are worked on ahead.
+int require_room(const EngineOptions& options, const TrainingPlan& plan, const Placement& placement,
+                 const Placement& later) {
   require_disk(options.offload, state_bytes(plan.units, plan.world, later, plan.num_moments, Tier::kDisk).total());
-  tiles_ahead(options.offload.host_memory, plan.units, plan.world, placement, later, plan.num_moments,
-              std::numeric_limits<std::int64_t>::max());
+  return tiles_ahead(options.offload.host_memory, plan.units, plan.world, placement, later, plan.num_moments,
+                     std::numeric_limits<std::int64_t>::max());
+}
+
+// What a rank holds beside its states when it follows the schedule.
+TrainingPlan::Beside beside_states(const TrainingPlan& plan, const Schedule& schedule, const Placement& later,
+                                   int depth) {
+  const bool strict = schedule.budget.strict();
+  std::int64_t largest = 0;
+  for (const Unit& unit : plan.units) largest = std::max(largest, gathered_bytes(unit, plan.world));
+  if (!schedule.placement.parameter_sharded) largest = 0;
+  const std::int64_t staged = working_bytes(plan.units, plan.world, later, strict) - largest * (strict ? 1 : 2);
+  return {.device = simulate(schedule, plan.units, plan.world, plan.num_moments).gathered_peak_bytes + staged,
+          .host = tile_bytes(plan.units, plan.world, later, plan.num_moments, depth)};
 }
 
 EngineOptions engine_options(const TrainingPlan& plan, const AttachOptions& attach) {
@@ -143,15 +156,17 @@ TierRates rates_here(const EngineOptions& options, const Config& config, int wor
 // Of a run, if one is named; else of the model's flops on the cores that a rank would have here.
 Computation computation_of(const PlanRequest& request, const TrainingPlan& plan, const Task& task, const Trace& trace,
                            int threads) {
-  if (!request.profile.empty()) return computation_of_run(request.profile, plan.units.size());
   const TrainConfig& train = request.loaded.config.train;
+  const auto samples = static_cast<double>(train.batch * train.accumulate);
+  if (!request.profile.empty())
+    return computation_of_run(request.profile, plan.units.size(),
+                              samples * static_cast<double>(task.tokens_per_sample()));
   at::set_num_threads(threads);
   double flops_per_second = 0;  // the best of a few probes: others may use these cores for a moment
   for (int probe = 0; probe < 3; ++probe) flops_per_second = std::max(flops_per_second, probe_matmul_flops());
-  Computation computation =
-      estimated_computation({.flops = task.flops_per_sample() * static_cast<double>(train.batch * train.accumulate),
-                             .computes_again = train.checkpoint_activations,
-                             .flops_per_second = flops_per_second});
+  Computation computation = estimated_computation({.flops = task.flops_per_sample() * samples,
+                                                   .computes_again = train.checkpoint_activations,
+                                                   .flops_per_second = flops_per_second});
   estimate_uses(trace, plan.units, computation.step);
   return computation;
 }
@@ -192,17 +207,19 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Att
   offload.probes = true;
   plan.computation = computation_of(request, plan, task, trace, threads);
   const bool ran = plan.computation.from == ComputationFrom::kRun;
-  if (plan.computation.update_seconds > 0)
+  if (plan.computation.update_seconds > 0 && plan.computation.world == plan.world)
     offload.rates.update_numel = static_cast<double>(updated_numel(plan)) / plan.computation.update_seconds;
   StepProfile step = plan.computation.step;
   if (ran) offload.profile = step;
   // How often units are gathered depends on where they lie, and is part of what it costs to have them there.
   for (int round = 0; round < 2; ++round) {
     const Placer placer(nullptr, plan.world, options, plan.units, *rule);
-    require_room(options, plan, placer.placement(), placer.may_lie());
+    const int depth = require_room(options, plan, placer.placement(), placer.may_lie());
     if (places) {
       plan.tiers = placer.placement().tiers;
-      count_gathers(schedule_of(plan, attach, trace), plan.units.size(), step);
+      const Schedule schedule = schedule_of(plan, attach, trace);
+      count_gathers(schedule, plan.units.size(), step);
+      plan.beside = beside_states(plan, schedule, placer.may_lie(), depth);
     }
     // A run places its states without knowing what it computes, and where they may move learns that.
     if (ran || placer.movable()) offload.profile = step;
