@@ -95,7 +95,7 @@ constexpr std::array kOptions{
     Option{"schedule.min_lr", at<kSchedule, &ScheduleConfig::min_lr>, kNotNegative, kFree, "learning rate at the last step"},
 
     Option{"zero.stage", at<&Config::zero, &ZeroConfig::stage>, Range{.lowest = 0, .highest = 3}, kFree, "0 replicate; shard 1 optimizer state, 2 + gradients, 3 + parameters"},
-    Option{"zero.device_memory", at<&Config::zero, &ZeroConfig::device_memory>, kAny, kFree, "budget a rank; auto: what is free, min: the least that works with what may leave by a host_memory in bytes or a disk"},
+    Option{"zero.device_memory", at<&Config::zero, &ZeroConfig::device_memory>, kAny, kFree, "budget a rank, of states and what is gathered and reduced; what does not fit goes to the host or a disk. auto: what is free; min: the least that works (states leave where host_memory is in bytes, or a disk is named)"},
 
     Option{"zero.host_memory", at<&Config::zero, &ZeroConfig::host_memory>, kAny, kFree, "the same of host memory, for what the device cannot hold, and parked activations; auto: what a device_memory in bytes leaves free of the machine"},
     Option{"zero.disk", at<&Config::zero, &ZeroConfig::disk>, kAny, kFree, "folders for what is placed on disk, one a disk"},
