@@ -16,7 +16,15 @@ std::string lacks(std::int64_t bytes) {
   return fmt::format("too small by {} B ({})", bytes, format_bytes(bytes));
 }
 
-// What gradients need on their way into a reduction.
+std::int64_t largest_gather(const std::vector<Unit>& units, int world, const Placement& placement) {
+  if (!placement.parameter_sharded) return 0;
+  std::int64_t largest = 0;
+  for (const Unit& unit : units) largest = std::max(largest, gathered_bytes(unit, world));
+  return largest;
+}
+
+}  // namespace
+
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool strict) {
   if (!placement.gradient_sharded && !placement.fp32_gradient()) return 0;
   std::int64_t largest_sum = 0;  // of a shard that is summed here and lies elsewhere
@@ -28,15 +36,6 @@ std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Plac
   }
   return Reducer::staging_limit(units, world, strict) + largest_sum * (strict ? 1 : 2);
 }
-
-std::int64_t largest_gather(const std::vector<Unit>& units, int world, const Placement& placement) {
-  if (!placement.parameter_sharded) return 0;
-  std::int64_t largest = 0;
-  for (const Unit& unit : units) largest = std::max(largest, gathered_bytes(unit, world));
-  return largest;
-}
-
-}  // namespace
 
 std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool strict) {
   return staging_bytes(units, world, placement, strict) + largest_gather(units, world, placement) * (strict ? 1 : 2);
@@ -121,9 +120,8 @@ int tiles_ahead(const TierMemory& memory, const std::vector<Unit>& units, int wo
         "zero.host_memory", automatic ? "auto" : format_bytes(budget),
         automatic ? fmt::format("only {} are free", format_bytes(budget)) : lacks(least - budget),
         fmt::format("a rank needs {} B there ({}){}", least, format_bytes(least),
-                    state > 0
-                        ? ": put less on the host and more on disk, or use more ranks"
-                        : " at most, for what is on its way to and from the disk: allow that, or set it to \"min\""));
+                    state > 0 ? ": put less on the host and more on disk, or use more ranks"
+                              : " for what is on its way to and from the disk: allow that, or set it to \"min\""));
   }
   int depth = 1;
   while (depth < ShardedState::kDefaultDepth && needed(depth + 1) <= budget) ++depth;

@@ -141,7 +141,7 @@ class Engine final : private UnitPins {
   std::optional<DelayedUpdate> delayed_;
   Executor executor_;
   PassClock clock_, exchange_clock_;      // of what the passes compute, and exchange between ranks
-  std::optional<Rebalancer> rebalancer_;  // where states may move
+  std::optional<Rebalancer> rebalancer_;  // where memory is watched
 
   std::exception_ptr failed_;  // an IoError: thrown by every call from then on
   std::exception_ptr stored_;  // thrown where nothing may be thrown: by the end of an operator
@@ -185,6 +185,8 @@ void require_disk(const OffloadOptions& options, std::int64_t bytes);
 
 // Bytes on the device that gathering and reducing take beside the states; strict: one unit at a time.
 std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool strict);
+// Of these, reducing alone.
+std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool strict);
 // Bytes on the host that tiles of what lies on disk take.
 std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments,
                         int depth);

@@ -12,16 +12,12 @@ namespace zero {
 namespace {
 
 constexpr std::int64_t kMostReserve = std::int64_t{1} << 50;
-// How often to look where only gathered units can go: they give little, and most runs need not be watched.
+// Where only gathered units can go: they give little, so a look between steps, no more often than that, will do.
 constexpr std::chrono::milliseconds kSeldom{200};
 
 std::int64_t reserve_of(const MonitorOptions& options) {
   if (options.reserve_bytes > 0) return std::min(options.reserve_bytes, kMostReserve);
   return default_reserve((options.read ? options.read() : read_memory()).free_bytes);
-}
-
-std::chrono::milliseconds period_of(const MonitorOptions& options, bool movable) {
-  return movable || options.period.count() == 0 ? options.period : std::max(options.period, kSeldom);
 }
 
 // What may stay gathered beyond two units at a time.
@@ -48,7 +44,9 @@ Rebalancer::Rebalancer(Placer& placer, GatherBudget budget, const std::vector<Un
       num_ranks_(std::max(options.local_world, 1)),
       policy_(reserve_, options.local_world),
       monitor_(options.offload.monitor.read ? options.offload.monitor.read : read_memory,
-               period_of(options.offload.monitor, placer.movable())) {
+               placer.movable() ? options.offload.monitor.period : std::chrono::milliseconds(0)) {
+  if (!placer.movable() && options.offload.monitor.period.count() > 0)
+    seconds_between_looks_ = std::chrono::duration<double>(kSeldom).count();
   restart();
   if (gathered_ > 0) {  // what is beyond the model's size gives nothing back
     std::int64_t all = 0;
@@ -65,6 +63,9 @@ void Rebalancer::restart() {
 }
 
 std::int64_t Rebalancer::wanted(std::int64_t untouched) {
+  const double now = monotonic_seconds();
+  if (now < next_look_) return 0;
+  next_look_ = now + seconds_between_looks_;
   try {
     worst_ = monitor_.take_worst();
   } catch (const IoError& error) {  // to look is no reason to fail
@@ -72,7 +73,7 @@ std::int64_t Rebalancer::wanted(std::int64_t untouched) {
     return 0;
   }
   worst_.free_bytes = std::max<std::int64_t>(worst_.free_bytes - untouched * num_ranks_, 0);
-  return policy_.judge(worst_, monotonic_seconds());
+  return policy_.judge(worst_, now);
 }
 
 void Rebalancer::changed() {
@@ -88,7 +89,9 @@ std::optional<Rebalancer::Change> Rebalancer::change(std::int64_t wanted) {
   if (wanted > 0 && next == given_back_ && !std::exchange(said_exhausted_, true)) {
     ZERO_LOG(warn, "memory is short, and this rank holds nothing more that could leave it ({} were free){}",
              format_bytes(worst_.free_bytes),
-             placer_.movable() ? "" : "; states stay where they are: a disk (zero.disk) and no fractions let them go");
+             placer_.movable()
+                 ? ""
+                 : "; states stay where they are: no fractions, and a disk with room for them, let them go");
   }
   if (next == given_back_) return std::nullopt;
   const std::int64_t from_gathered = std::min(next, gathered_);

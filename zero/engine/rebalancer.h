@@ -4,7 +4,7 @@
 // (MemoryPolicy). The ranks agree on the most that any wants, and all do the same: units that stay gathered go first,
 // down to two at a time; then states, from the host and then from the device, to where the linear programme finds them
 // best under what is left. When memory is free again they come back in the opposite order. States that may not move
-// (Placer::movable()) stay; when nothing is left to give, that is said once.
+// (Placer::movable()) stay; when nothing is left to give, each rank says so once.
 //
 //   Rebalancer rebalancer(placer, budget, units, world, options);
 //   findings.wanted_bytes = rebalancer.wanted();                       // Local, once a step
@@ -66,6 +66,7 @@ class Rebalancer {
   int num_ranks_ = 1;  // of this machine
   bool said_exhausted_ = false;
   bool said_blind_ = false;
+  double next_look_ = 0, seconds_between_looks_ = 0;
   MemoryReading worst_;
   MemoryPolicy policy_;
   MemoryMonitor monitor_;

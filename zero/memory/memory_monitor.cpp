@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "zero/base/machine.h"
+#include "zero/base/signals_blocked.h"
 
 namespace zero {
 
@@ -12,7 +13,9 @@ MemoryReading read_memory() {
 }
 
 MemoryMonitor::MemoryMonitor(Source read, std::chrono::milliseconds period) : read_(std::move(read)) {
-  if (period.count() > 0) thread_ = std::thread([this, period] { watch(period); });
+  if (period.count() == 0) return;
+  const SignalsBlocked blocked;
+  thread_ = std::thread([this, period] { watch(period); });
 }
 
 MemoryMonitor::~MemoryMonitor() {

@@ -76,10 +76,14 @@ struct Refusal {
   std::string step_with(std::int64_t TierBudgets::*tier, std::int64_t bytes) const {
     TierBudgets grown = budgets;
     grown.*tier = bytes;
-    const auto solution = programme.solve(grown);
-    if (!solution || solution->seconds <= 0) return "";
-    return fmt::format(" ({} of {:.3g} ms)", knows_computation ? "a step" : "transfers and updates",
-                       1e3 * solution->seconds);
+    try {
+      const auto solution = programme.solve(grown);
+      if (!solution || solution->seconds <= 0) return "";
+      return fmt::format(" ({} of {:.3g} ms)", knows_computation ? "a step" : "transfers and updates",
+                         1e3 * solution->seconds);
+    } catch (const Error&) {  // without a solver the refusal is as right
+      return "";
+    }
   }
 
   [[noreturn]] void raise() const {

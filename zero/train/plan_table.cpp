@@ -104,8 +104,10 @@ std::string tier_rows(const TrainingPlan& plan) {
 
 std::string beside_row(const TrainingPlan& plan) {
   if (!plan.beside) return "";
-  return fmt::format("  beside them at most {} on the device, gathered and reduced, and {} on the host for the disk\n",
-                     format_bytes(plan.beside->device), format_bytes(plan.beside->host));
+  std::string row =
+      fmt::format("  beside them at most {} on the device, gathered and reduced", format_bytes(plan.beside->device));
+  if (plan.beside->host > 0) row += fmt::format(", and {} on the host for the disk", format_bytes(plan.beside->host));
+  return row + "\n";
 }
 
 std::string flop_text(double flops) {
@@ -119,11 +121,12 @@ std::string computation_row(const Computation& computation, int world) {
     case ComputationFrom::kNowhere:
       break;
     case ComputationFrom::kRun:
-      return fmt::format("             computation as the run of --profile had it{}{}\n",
-                         computation.world == world ? "" : fmt::format(" on {} ranks", computation.world),
-                         std::abs(computation.scale - 1) < 1e-3
-                             ? ""
-                             : fmt::format(", times {:.2f} for the samples of a rank", computation.scale));
+      return fmt::format(
+          "             computation as the run of --profile had it{}{}\n",
+          computation.world == world || computation.world == 0 ? "" : fmt::format(" on {} ranks", computation.world),
+          std::abs(computation.scale - 1) < 1e-3
+              ? ""
+              : fmt::format(", times {:.2f} for the samples of a rank", computation.scale));
     case ComputationFrom::kEstimate:
       return fmt::format(
           "             computation estimated: {} a step at {}/s, matrix products probed here; --profile RUN has it "

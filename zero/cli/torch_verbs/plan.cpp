@@ -113,14 +113,10 @@ int require_room(const EngineOptions& options, const TrainingPlan& plan, const P
                      std::numeric_limits<std::int64_t>::max());
 }
 
-// What a rank holds beside its states when it follows the schedule.
+// What a rank holds beside its states when it follows the schedule. `later`: where states may lie by then.
 TrainingPlan::Beside beside_states(const TrainingPlan& plan, const Schedule& schedule, const Placement& later,
                                    int depth) {
-  const bool strict = schedule.budget.strict();
-  std::int64_t largest = 0;
-  for (const Unit& unit : plan.units) largest = std::max(largest, gathered_bytes(unit, plan.world));
-  if (!schedule.placement.parameter_sharded) largest = 0;
-  const std::int64_t staged = working_bytes(plan.units, plan.world, later, strict) - largest * (strict ? 1 : 2);
+  const std::int64_t staged = staging_bytes(plan.units, plan.world, schedule.placement, schedule.budget.strict());
   return {.device = simulate(schedule, plan.units, plan.world, plan.num_moments).gathered_peak_bytes + staged,
           .host = tile_bytes(plan.units, plan.world, later, plan.num_moments, depth)};
 }
