@@ -4,7 +4,7 @@
     sudo benchmarks/capacity.py --preset 0.35b                    # 5.7 GB of state in 2.5 GiB of memory
     sudo benchmarks/capacity.py --preset 1.3b --disk /nvme        # 21 GB of state in 8 GiB
     sudo benchmarks/capacity.py --largest 2GiB --width 512 --vocab 256                      # state in memory alone
-    sudo benchmarks/capacity.py --largest 2GiB --width 512 --vocab 256 --disk-memory 4GiB   # and 4 GiB a rank on disk
+    sudo benchmarks/capacity.py --largest 2GiB --width 512 --vocab 256 --disk-memory 6GiB --device-memory 1600MiB   # and on disk
 
 The cap is that of a control group (memory_cap.py), so this needs root. The model is built under it, a unit at a time.
 `held` is what the kernel could not have dropped; of it the ledger is what zero.cpp itself holds (gathered units, staging,
@@ -103,7 +103,9 @@ def largest(fits):
 
 def find_largest(args, folder):
     cap, on_disk = parse_bytes(args.largest), parse_bytes(args.disk_memory)
-    budget = cap + args.ranks * on_disk
+    sized = (args.device_memory or "auto")[0].isdigit()
+    in_memory = args.ranks * parse_bytes(args.device_memory) if sized else cap
+    budget = in_memory + args.ranks * on_disk
     args.steps = 1
     where = {"zero.device_memory": args.device_memory or ("auto" if on_disk else "min")}
     if on_disk:
@@ -122,7 +124,7 @@ def find_largest(args, folder):
         return run.ok
 
     formula, found = largest(lambda layers: state_bytes(layers) <= budget), largest(trains)
-    print(f"\nbudget: {mib(cap)} MiB of memory and {mib(args.ranks * on_disk)} MiB of disk")
+    print(f"\nbudget: {mib(in_memory)} MiB of memory and {mib(args.ranks * on_disk)} MiB of disk, under a cap of {mib(cap)} MiB")
     for name, layers in (("formula", formula), ("trains", found)):
         print(f"{name:<8} {layers:>5} layers, {mib(state_bytes(layers) if layers else 0):>8} MiB of state, "
               f"{(state_bytes(layers) if layers else 0) / budget:.3f} of the budget")
@@ -151,7 +153,8 @@ def main():
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--disk", help="folder for state and weights; default: for temporary files")
     parser.add_argument("--disk-memory", default="0", help="with --largest: what each rank may place there")
-    parser.add_argument("--device-memory", help="with --largest: zero.device_memory; default: min, with a disk auto")
+    parser.add_argument("--device-memory", help="with --largest: zero.device_memory, a rank's budget where it is a size, "
+                        "else the cap is; default: min, with a disk auto")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds a run may take")
     parser.add_argument("--zero", default=find_zero(), help="the command; default: the release build's")
     args = parser.parse_args()
