@@ -3,7 +3,7 @@
 // Within a phase everything overlaps: it takes as long as its busiest resource. Phases follow each other. But for the
 // ends: nothing computes before the first unit's parameters are there, or after the last unit's gradient is. Where the
 // profile says when a pass uses its units, a phase takes at least what comes so late, or is needed so early, and the
-// computation that it cannot be hidden behind. Under a strict budget that is all that is fetched for a gather.
+// computation that it cannot be hidden behind. Under a strict budget nothing that a backward pass fetches is hidden.
 //
 //   forward   compute; parameters off the device are fetched for each gather (link up; from disk: disk read, link up)
 //   backward  the same, and gradients off the device are spilled after each reduction (link down; to disk: disk write);
