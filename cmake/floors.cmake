@@ -1,7 +1,50 @@
+# ZERO_UNITY compiles several files of a folder at once, which takes a quarter of the time for a whole build and longer for
+# one file that changed: right for quickstart.sh and test.sh, wrong while editing (preset dev has it off). It asks that names
+# in anonymous namespaces differ within a folder of zero/; those of tests may be alike (cmake/join_tests.sh).
+#
 # zero_floor(NAME folder... ): one object library a folder of zero/, compiled from every .cpp in it.
 # zero_tests(FOLDER libraries...): one GoogleTest program a folder of tests/, linked with the floors it may see and no
 # others, so that the linker proves the layering a second time. ctest runs it as FOLDER, with label fast, and what SLOW
 # names of it as FOLDER_slow: `ctest -L fast` takes less than a minute.
+option(ZERO_UNITY "compile several files at once: a faster whole build, a slower next one" OFF)
+set(ZERO_UNITY_FILES 10 CACHE STRING "files at once with ZERO_UNITY")
+
+# What a file with kernels for several instruction sets includes again and again stays by itself.
+function(zero_unity target)
+  if(NOT ZERO_UNITY)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE ${ZERO_UNITY_FILES})
+  foreach(source ${ARGN})
+    file(STRINGS "${source}" kernels REGEX "hwy/foreach_target.h" LIMIT_COUNT 1)
+    if(kernels)
+      set_source_files_properties("${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
+endfunction()
+
+# The files that a test program is compiled from: FILES, or with ZERO_UNITY several of them in one.
+function(zero_joined_tests folder out)
+  if(NOT ZERO_UNITY)
+    set(${out} ${ARGN} PARENT_SCOPE)
+    return()
+  endif()
+  set(script "${PROJECT_SOURCE_DIR}/cmake/join_tests.sh")
+  file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/joined")
+  list(LENGTH ARGN total)
+  math(EXPR count "(${total} + ${ZERO_UNITY_FILES} - 1) / ${ZERO_UNITY_FILES}")
+  set(joined)
+  foreach(number RANGE 1 ${count})
+    math(EXPR begin "(${number} - 1) * ${total} / ${count}")
+    math(EXPR size "${number} * ${total} / ${count} - ${begin}")
+    list(SUBLIST ARGN ${begin} ${size} files)
+    set(file "${PROJECT_BINARY_DIR}/joined/${folder}_${number}.cpp")
+    add_custom_command(OUTPUT "${file}" COMMAND "${script}" "${file}" ${files} DEPENDS "${script}" ${files} VERBATIM)
+    list(APPEND joined "${file}")
+  endforeach()
+  set(${out} ${joined} PARENT_SCOPE)
+endfunction()
+
 function(zero_floor name)
   cmake_parse_arguments(arg "TORCH" "" "LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/zero/${name}/*.cpp")
@@ -9,6 +52,7 @@ function(zero_floor name)
     return()
   endif()
   add_library(zero_${name} OBJECT ${sources})
+  zero_unity(zero_${name} ${sources})
   target_link_libraries(zero_${name} PUBLIC zero_flags ${arg_LIBS})
   if(arg_TORCH)
     target_link_libraries(zero_${name} PUBLIC zero_libtorch)
@@ -32,14 +76,18 @@ function(zero_tests folder)
     return()
   endif()
   file(GLOB support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp")
+  list(REMOVE_ITEM support ${sources})
+  zero_joined_tests(${folder} joined ${sources})
   set(target zero_${folder}_test)
-  add_executable(${target} ${support})
+  add_executable(${target} ${joined} ${support})
   foreach(floor ${arg_FLOORS})
     if(TARGET zero_${floor})
       target_link_libraries(${target} PRIVATE zero_${floor})
       target_sources(${target} PRIVATE $<TARGET_OBJECTS:zero_${floor}>)
     endif()
   endforeach()
+  # Of files that were joined: what they name beside themselves.
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/${folder}")
   target_link_libraries(${target} PRIVATE zero_flags ${arg_LIBS} GTest::gtest GTest::gtest_main rapidcheck)
   target_compile_definitions(${target} PRIVATE ZERO_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ZERO_BINARY_DIR="${PROJECT_BINARY_DIR}")
   if(arg_TORCH)

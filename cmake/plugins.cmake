@@ -8,6 +8,7 @@ function(zero_plugin floor name)
   set(target zero_${floor}_${name})
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/zero/${floor}/plugins/${name}/*.cpp")
   add_library(${target} MODULE ${sources})
+  zero_unity(${target} ${sources})
   target_link_libraries(${target} PRIVATE zero_flags ${arg_LIBS})
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden)
   # Whoever uses zero_core, or tests it, finds the plug-ins beside it.

@@ -8,7 +8,7 @@
 
 #include "zero/plan/placement.h"
 
-namespace zero::testing {
+namespace zero::tests {
 
 inline TierFractions random_fractions() {
   constexpr int kWhole = 1024;  // parts of it add up exactly
@@ -35,4 +35,4 @@ inline StateFractions random_state_fractions(int stage, bool reduce_each) {
   return fractions;
 }
 
-}  // namespace zero::testing
+}  // namespace zero::tests

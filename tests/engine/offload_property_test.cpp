@@ -50,7 +50,7 @@ Case random_case() {
 OffloadOptions random_offload(const Case& c, const std::string& folder) {
   const bool each = c.accumulate == 1 || c.reduce == Reduce::kEach;
   OffloadOptions offload{
-      .fractions = testing::random_state_fractions(c.stage, each), .automatic = false, .disk = {folder}};
+      .fractions = tests::random_state_fractions(c.stage, each), .automatic = false, .disk = {folder}};
   if (*rc::gen::arbitrary<bool>()) offload.host_memory.kind = TierMemory::Kind::kMin;
   if (*rc::gen::inRange(0, 3) == 0) offload.link_bytes_per_second = 4e9;
   offload.checksums = *rc::gen::arbitrary<bool>();

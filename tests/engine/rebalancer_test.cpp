@@ -44,7 +44,7 @@ struct Outcome {
 };
 
 // `free_bytes` of each step; without any nothing is monitored.
-Outcome train(const Case& c, const std::string& folder, int steps, std::function<std::int64_t(int)> free_bytes) {
+Outcome training(const Case& c, const std::string& folder, int steps, std::function<std::int64_t(int)> free_bytes) {
   Outcome outcome;
   on_ranks(c.world, [&](Communicator& comm) {
     int step = 0;
@@ -78,7 +78,7 @@ Outcome train(const Case& c, const std::string& folder, int steps, std::function
 class Rebalancing : public testing::Test {
  protected:
   Outcome train(const Case& c, int steps, std::function<std::int64_t(int)> free_bytes) const {
-    return zero::train(c, folder_.path().string(), steps, std::move(free_bytes));
+    return training(c, folder_.path().string(), steps, std::move(free_bytes));
   }
   TemporaryFolder folder_;
 };

@@ -12,8 +12,8 @@
 namespace zero {
 namespace {
 
-using testing::RunResult;
-using testing::Subject;
+using tests::RunResult;
+using tests::Subject;
 
 constexpr int kSteps = 3;
 
@@ -21,8 +21,8 @@ constexpr int kSteps = 3;
 Subject small_gpt2() {
   Gpt2 net(Gpt2Options{.layers = 2, .width = 12, .heads = 2, .context = 10, .vocab = 11});
   return {net.ptr(), [net](int step, int micro, int rank) mutable {
-            const torch::Tensor tokens = testing::tokens_of(step, micro, rank);
-            return testing::next_token_loss(net->forward(tokens), tokens);
+            const torch::Tensor tokens = tests::tokens_of(step, micro, rank);
+            return tests::next_token_loss(net->forward(tokens), tokens);
           }};
 }
 
@@ -64,15 +64,15 @@ AttachOptions options_of(const Cell& cell, int stage) {
 void expect_same_bits(const RunResult& expected, const RunResult& seen, const std::string& where) {
   EXPECT_EQ(expected.loss_bits, seen.loss_bits) << where;
   EXPECT_EQ(expected.grad_norms, seen.grad_norms) << where;
-  EXPECT_TRUE(testing::same_bits(expected.parameters, seen.parameters)) << where;
-  EXPECT_TRUE(testing::same_bits(expected.given_back, seen.given_back)) << where;
+  EXPECT_TRUE(tests::same_bits(expected.parameters, seen.parameters)) << where;
+  EXPECT_TRUE(tests::same_bits(expected.given_back, seen.given_back)) << where;
 }
 
 class Bits : public ::testing::TestWithParam<Cell> {};
 
 TEST_P(Bits, OfEveryStageAndBudgetAreThoseOfStageZero) {
   const auto run = [](const AttachOptions& options) {
-    return testing::train(GetParam().world, kSteps, options, small_gpt2);
+    return tests::train(GetParam().world, kSteps, options, small_gpt2);
   };
   const RunResult reference = run(options_of(GetParam(), 0));
   EXPECT_EQ(reference.reports[0].skipped_steps, 0);
@@ -100,7 +100,7 @@ TEST(BitsOfOneRank, AreThoseOfPlainLibtorch) {
   for (const Cell& cell : {Cell{}, Cell{.accumulate = 3, .reduce = Reduce::kEach},
                            Cell{.accumulate = 3, .reduce = Reduce::kLast}, Cell{.dtype = DType::kBFloat16}}) {
     const AttachOptions options = options_of(cell, 0);
-    expect_same_bits(testing::train_plain(kSteps, options, small_gpt2), testing::train(1, kSteps, options, small_gpt2),
+    expect_same_bits(tests::train_plain(kSteps, options, small_gpt2), tests::train(1, kSteps, options, small_gpt2),
                      describe(cell));
   }
 }

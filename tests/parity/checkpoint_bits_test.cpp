@@ -10,8 +10,8 @@
 namespace zero {
 namespace {
 
-using testing::RunResult;
-using testing::Subject;
+using tests::RunResult;
+using tests::Subject;
 
 constexpr int kSteps = 3;
 
@@ -47,13 +47,13 @@ Subject small_gpt2(double dropout, bool checkpoint) {
   Gpt2 net(Gpt2Options{
       .layers = 3, .width = 12, .heads = 2, .context = 10, .vocab = 11, .dropout = dropout, .checkpoint = checkpoint});
   return {net.ptr(), [net](int step, int micro, int rank) mutable {
-            const torch::Tensor tokens = testing::tokens_of(step, micro, rank);
-            return testing::next_token_loss(net->forward(tokens).to(torch::kFloat), tokens);
+            const torch::Tensor tokens = tests::tokens_of(step, micro, rank);
+            return tests::next_token_loss(net->forward(tokens).to(torch::kFloat), tokens);
           }};
 }
 
 RunResult run(const Cell& cell, const AttachOptions& options, bool checkpoint) {
-  return testing::train(cell.world, kSteps, options, [&] { return small_gpt2(cell.dropout, checkpoint); });
+  return tests::train(cell.world, kSteps, options, [&] { return small_gpt2(cell.dropout, checkpoint); });
 }
 
 class CheckpointBits : public ::testing::TestWithParam<Cell> {};
@@ -65,13 +65,13 @@ TEST_P(CheckpointBits, AreThoseOfARunThatKeepsEverything) {
                               .reduce = cell.reduce,
                               .accumulate = cell.accumulate,
                               .dtype = cell.dtype};
-  for (const AttachOptions& placed : testing::all_stages(options)) {
-    const std::string where = testing::placement_of(placed);
+  for (const AttachOptions& placed : tests::all_stages(options)) {
+    const std::string where = tests::placement_of(placed);
     const RunResult without = run(cell, placed, false), with = run(cell, placed, true);
     EXPECT_EQ(without.loss_bits, with.loss_bits) << where;
     EXPECT_EQ(without.grad_norms, with.grad_norms) << where;
-    EXPECT_TRUE(testing::same_bits(without.parameters, with.parameters)) << where;
-    EXPECT_TRUE(testing::same_bits(without.given_back, with.given_back)) << where;
+    EXPECT_TRUE(tests::same_bits(without.parameters, with.parameters)) << where;
+    EXPECT_TRUE(tests::same_bits(without.given_back, with.given_back)) << where;
     EXPECT_EQ(without.reports[0].sent_bytes_per_step, with.reports[0].sent_bytes_per_step) << where;
     EXPECT_GT(with.grad_norms.front(), 0) << where;
     EXPECT_EQ(with.reports[0].departed_steps, 0) << where;

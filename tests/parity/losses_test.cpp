@@ -39,7 +39,7 @@ Gpt2 make_net() {
   return Gpt2(Gpt2Options{.layers = 4, .width = 64, .heads = 4, .context = kContext, .vocab = 64});
 }
 
-testing::Subject small_gpt2() {
+tests::Subject small_gpt2() {
   Gpt2 net = make_net();
   return {net.ptr(), [net](int step, int /*micro*/, int rank) mutable { return loss_of(net, step, rank); }};
 }
@@ -77,15 +77,15 @@ TEST(Losses, FollowPlainLibtorchAtEveryStage) {
   const std::vector<float> expected = losses_of_torch();
   ASSERT_LT(expected.back(), expected.front() - 0.5) << "nothing was learned, and nothing could differ";
   const AdamW adamw{.lr = kLr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
-  for (const AttachOptions& options : testing::all_stages({.optimizer = adamw, .clip = 1.0})) {
-    const auto seen = testing::train(kWorld, kSteps, options, small_gpt2, kLr).loss_bits;
+  for (const AttachOptions& options : tests::all_stages({.optimizer = adamw, .clip = 1.0})) {
+    const auto seen = tests::train(kWorld, kSteps, options, small_gpt2, kLr).loss_bits;
     ASSERT_EQ(seen.size(), expected.size());
     std::vector<double> gaps;
     for (std::size_t step = 0; step < expected.size(); ++step)
       gaps.push_back(std::abs(std::bit_cast<float>(seen[step]) - expected[step]));
     std::sort(gaps.begin(), gaps.end());
-    EXPECT_LE(gaps[gaps.size() / 2], kMedianGap) << testing::placement_of(options);
-    EXPECT_LE(gaps.back(), kWorstGap) << testing::placement_of(options);
+    EXPECT_LE(gaps[gaps.size() / 2], kMedianGap) << tests::placement_of(options);
+    EXPECT_LE(gaps.back(), kWorstGap) << tests::placement_of(options);
     RecordProperty("worst_" + std::to_string(options.stage), std::to_string(gaps.back()));
   }
 }

@@ -17,8 +17,8 @@
 namespace zero {
 namespace {
 
-using testing::RunResult;
-using testing::Subject;
+using tests::RunResult;
+using tests::Subject;
 
 constexpr int kSteps = 3;
 
@@ -73,15 +73,15 @@ Subject small_gpt2(Keeps keeps, const std::string& folder) {
                        .checkpoint = keeps != Keeps::kAll,
                        .checkpoint_options = store ? store->checkpoint_options() : CheckpointOptions{}});
   return {net.ptr(), [net, store](int step, int micro, int rank) mutable {
-            const torch::Tensor tokens = testing::tokens_of(step, micro, rank);
-            return testing::next_token_loss(net->forward(tokens).to(torch::kFloat), tokens);
+            const torch::Tensor tokens = tests::tokens_of(step, micro, rank);
+            return tests::next_token_loss(net->forward(tokens).to(torch::kFloat), tokens);
           }};
 }
 
 class PlacementBits : public ::testing::Test {
  protected:
   RunResult run(const Cell& cell, const AttachOptions& options) const {
-    return testing::train(cell.world, kSteps, options, [&] { return small_gpt2(cell.keeps, folder()); });
+    return tests::train(cell.world, kSteps, options, [&] { return small_gpt2(cell.keeps, folder()); });
   }
 
   // Everything on the device at stage 0, and nothing computed again.
@@ -100,8 +100,8 @@ class PlacementBits : public ::testing::Test {
     const RunResult seen = run(cell, options);
     if (seen.loss_bits != expected.loss_bits) return "losses";
     if (seen.grad_norms != expected.grad_norms) return "gradient norms";
-    if (!testing::same_bits(seen.parameters, expected.parameters)) return "parameters";
-    if (!testing::same_bits(seen.given_back, expected.given_back)) return "parameters that were given back";
+    if (!tests::same_bits(seen.parameters, expected.parameters)) return "parameters";
+    if (!tests::same_bits(seen.given_back, expected.given_back)) return "parameters that were given back";
     return "";
   }
 
@@ -153,14 +153,14 @@ TEST_F(PlacementBits, AreThoseOfTheDeviceWithEveryPlacement) {
                     *rc::gen::elementOf(kAllKeeps)};
     AttachOptions options = options_of(cell);
     if (*rc::gen::arbitrary<bool>()) options.device_memory = TierMemory::parse("min");
-    options.offload = {.fractions = testing::random_state_fractions(cell.stage, cell.reduces_each()),
+    options.offload = {.fractions = tests::random_state_fractions(cell.stage, cell.reduces_each()),
                        .automatic = false,
                        .disk = {folder()}};
     if (*rc::gen::element(0, 1, 2) == 0) options.offload.link_bytes_per_second = 4e9;
     const StateFractions& fractions = options.offload.fractions;
     RC_LOG() << describe(cell) << ", parameter " << text_of(fractions.parameter) << ", gradient "
              << text_of(fractions.gradient) << ", optimizer " << text_of(fractions.optimizer) << ", link "
-             << options.offload.link_bytes_per_second << testing::placement_of(options);
+             << options.offload.link_bytes_per_second << tests::placement_of(options);
     RC_ASSERT(difference(cell, options) == "");
   });
   EXPECT_TRUE(held);

@@ -26,7 +26,7 @@
 namespace zero {
 namespace {
 
-using testing::ProcessCell;
+using tests::ProcessCell;
 using Json = nlohmann::json;
 
 constexpr std::array kTransportNames{"shared_memory", "mpi", "gloo"};
@@ -47,7 +47,7 @@ std::string describe(const ProcessCell& cell) {
 enum class Away : std::uint8_t { kNothing, kMoments, kMost };
 
 Away away_of(const ProcessCell& cell) {
-  if (cell.memory == testing::kHalf) return Away::kNothing;  // that says the budget: what has no room lies on the host
+  if (cell.memory == tests::kHalf) return Away::kNothing;  // that says the budget: what has no room lies on the host
   return static_cast<Away>((cell.transport + cell.stage + cell.world + cell.micro) % 3);
 }
 
@@ -58,7 +58,7 @@ std::string placement_of(const ProcessCell& cell) {
   std::string text = "disk = [\".\"]\n";
   text += moments ? "optimizer = {disk = 1}\n" : "optimizer = {host = 0.5, disk = 0.5}\n";
   if (moments) return text;
-  if (cell.stage >= 2 && cell.micro != testing::kLast) text += "gradient = {host = 0.4, disk = 0.3}\n";
+  if (cell.stage >= 2 && cell.micro != tests::kLast) text += "gradient = {host = 0.4, disk = 0.3}\n";
   if (cell.stage == 3) text += "parameter = {disk = 0.5}\n";
   return text;
 }
@@ -95,8 +95,8 @@ transport = "{}"
 dir = "run"
 threads = 1
 )",
-                     ZERO_SOURCE_DIR, kSteps, cell.micro == testing::kOne ? 1 : 3,
-                     cell.micro == testing::kLast ? "last" : "each", kTypeNames[cell.type], cell.stage, device_memory,
+                     ZERO_SOURCE_DIR, kSteps, cell.micro == tests::kOne ? 1 : 3,
+                     cell.micro == tests::kLast ? "last" : "each", kTypeNames[cell.type], cell.stage, device_memory,
                      placement, transport);
 }
 
@@ -143,7 +143,7 @@ class References {
   }
 
  private:
-  std::map<std::tuple<int, testing::Type, testing::Micro>, Json> runs_;
+  std::map<std::tuple<int, tests::Type, tests::Micro>, Json> runs_;
 };
 
 bool available(std::string_view transport) {
@@ -155,11 +155,11 @@ bool available(std::string_view transport) {
 Json run(const ProcessCell& cell, const std::string& device_memory) {
   const std::string config = config_of(cell, kTransportNames[cell.transport], device_memory, placement_of(cell));
   switch (cell.launcher) {
-    case testing::kTrain:
+    case tests::kTrain:
       return train(config, fmt::format("train c.toml -n {}", cell.world));
-    case testing::kLaunch:
+    case tests::kLaunch:
       return train(config, fmt::format("launch --nproc-per-node {} -- '{}' train c.toml", cell.world, ZERO_COMMAND));
-    case testing::kMpirun:
+    case tests::kMpirun:
       break;
   }
   return train(config, "train c.toml", mpirun_ranks(cell.world));
@@ -176,15 +176,15 @@ TEST_P(ProcessBits, AreThoseOfThreads) {
   const ProcessCell& cell = GetParam();
   const std::string transport = kTransportNames[cell.transport];
   if (!available(transport)) GTEST_SKIP() << "the plug-in " << transport << " is not there";
-  if (cell.launcher == testing::kMpirun && std::string_view(ZERO_MPIRUN).empty())
+  if (cell.launcher == tests::kMpirun && std::string_view(ZERO_MPIRUN).empty())
     GTEST_SKIP() << "no mpirun on this machine";
 
   const Json& expected = references_->of(cell);
   ASSERT_TRUE(expected.is_object());
   ASSERT_EQ(expected.at("loss_bits").size(), std::size_t{kSteps});
-  const bool half = cell.memory == testing::kHalf;
+  const bool half = cell.memory == tests::kHalf;
   const std::int64_t budget = half ? references_->half_budget(cell) : 0;
-  const Json seen = run(cell, half ? fmt::format("{}B", budget) : cell.memory == testing::kMin ? "min" : "auto");
+  const Json seen = run(cell, half ? fmt::format("{}B", budget) : cell.memory == tests::kMin ? "min" : "auto");
   ASSERT_TRUE(seen.is_object()) << "no report";
 
   // That the run was the one that is named above.
@@ -192,9 +192,11 @@ TEST_P(ProcessBits, AreThoseOfThreads) {
   EXPECT_EQ(seen.at("stage"), cell.stage);
   EXPECT_EQ(seen.at("dtype"), kTypeNames[cell.type]);
   EXPECT_EQ(seen.at("transport"), transport);
-  EXPECT_EQ(seen.at("ranks_source") == "zero launch", cell.launcher != testing::kMpirun) << seen.at("ranks_source");
+  EXPECT_EQ(seen.at("ranks_source") == "zero launch", cell.launcher != tests::kMpirun) << seen.at("ranks_source");
 
-  if (!half) EXPECT_EQ(seen.contains("disk_bytes"), away_of(cell) != Away::kNothing);
+  if (!half) {
+    EXPECT_EQ(seen.contains("disk_bytes"), away_of(cell) != Away::kNothing);
+  }
 
   EXPECT_EQ(seen.at("loss_bits"), expected.at("loss_bits"));
   EXPECT_EQ(seen.at("grad_norms"), expected.at("grad_norms"));
@@ -205,16 +207,16 @@ TEST_P(ProcessBits, AreThoseOfThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cells, ProcessBits, ::testing::ValuesIn(testing::kProcessCells),
+INSTANTIATE_TEST_SUITE_P(Cells, ProcessBits, ::testing::ValuesIn(tests::kProcessCells),
                          [](const auto& info) { return describe(info.param); });
 
 // A training that stood still, or that did not depend on what is varied, would prove nothing.
 TEST(ProcessBitsReference, DependsOnWhatACellVaries) {
   References references;
-  const ProcessCell base{.transport = testing::kSharedMemory, .stage = 3, .world = 2};
+  const ProcessCell base{.transport = tests::kSharedMemory, .stage = 3, .world = 2};
   ProcessCell bf16 = base, micro = base;
-  bf16.type = testing::kBf16;
-  micro.micro = testing::kLast;
+  bf16.type = tests::kBf16;
+  micro.micro = tests::kLast;
   const Json& seen = references.of(base);
   ASSERT_TRUE(seen.is_object());
   EXPECT_LT(seen.at("losses").back().get<double>(), seen.at("losses").front().get<double>() - 0.1);

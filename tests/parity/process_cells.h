@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-namespace zero::testing {
+namespace zero::tests {
 
 enum Transport : std::uint8_t { kSharedMemory, kMpi, kGloo };
 enum Launcher : std::uint8_t { kTrain, kLaunch, kMpirun };  // zero train -n N, zero launch, mpirun
@@ -158,4 +158,4 @@ static_assert(covers_triples(kTransport, kStage, kType));
 static_assert(covers_triples(kStage, kType, kMicro));
 static_assert(covers_worlds_at_stage_three());
 
-}  // namespace zero::testing
+}  // namespace zero::tests

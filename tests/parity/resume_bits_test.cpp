@@ -20,7 +20,7 @@
 namespace zero {
 namespace {
 
-using testing::ResumeCell;
+using resume_cells::ResumeCell;
 using Json = nlohmann::json;
 
 constexpr std::array kTypeNames{"fp32", "bf16"};
@@ -37,12 +37,12 @@ std::string describe(const ResumeCell& cell) {
 
 // What a stage holds whole stays on the device.
 std::string placement_of(const ResumeCell& cell) {
-  if (cell.place == testing::kDevice) return "";
-  const std::string_view tier = cell.place == testing::kHost ? "host" : "disk";
+  if (cell.place == resume_cells::kDevice) return "";
+  const std::string_view tier = cell.place == resume_cells::kHost ? "host" : "disk";
   std::string text = fmt::format("optimizer = {{{} = 1}}\n", tier);
   if (cell.stage >= 2) text += fmt::format("gradient = {{{} = 1}}\n", tier);
   if (cell.stage == 3) text += fmt::format("parameter = {{{} = 1}}\n", tier);
-  if (cell.place == testing::kDisk) text += "disk = [\"tier\"]\n";
+  if (cell.place == resume_cells::kDisk) text += "disk = [\"tier\"]\n";
   return text;
 }
 
@@ -79,8 +79,8 @@ threads = 1
 
 std::vector<ResumeCell> cells() {
   const char* const wanted = std::getenv("ZERO_RESUME_CELLS");
-  if (wanted != nullptr && std::string_view(wanted) == "all") return testing::all_resume_cells();
-  return {testing::kResumeCells.begin(), testing::kResumeCells.end()};
+  if (wanted != nullptr && std::string_view(wanted) == "all") return resume_cells::all_resume_cells();
+  return {resume_cells::kResumeCells.begin(), resume_cells::kResumeCells.end()};
 }
 
 // What always leaves the device where anything does. `key`: bytes of each rank, which is absent where nothing did.
@@ -138,8 +138,8 @@ TEST_P(ResumeBits, AreThoseOfARunThatWasNotInterrupted) {
   EXPECT_EQ(seen.at("world"), cell.world);
   EXPECT_EQ(seen.at("stage"), cell.stage);
   EXPECT_EQ(seen.at("dtype"), kTypeNames[cell.type]);
-  EXPECT_EQ(moments_in(seen, "host_memory_bytes") > 0, cell.place == testing::kHost);
-  EXPECT_EQ(moments_in(seen, "disk_bytes") > 0, cell.place == testing::kDisk);
+  EXPECT_EQ(moments_in(seen, "host_memory_bytes") > 0, cell.place == resume_cells::kHost);
+  EXPECT_EQ(moments_in(seen, "disk_bytes") > 0, cell.place == resume_cells::kDisk);
 
   EXPECT_EQ(seen.at("loss_bits"), expected.at("loss_bits"));
   EXPECT_EQ(seen.at("grad_norms"), expected.at("grad_norms"));
@@ -149,15 +149,15 @@ TEST_P(ResumeBits, AreThoseOfARunThatWasNotInterrupted) {
 // A training that does not depend on what is varied would prove nothing.
 TEST_F(ResumeRuns, DependOnTypeMicroBatchesAndDropout) {
   const ResumeCell base{.stage = 1,
-                        .type = testing::kFp32,
+                        .type = resume_cells::kFp32,
                         .accumulate = 1,
-                        .dropout = testing::kWithout,
-                        .place = testing::kDevice,
+                        .dropout = resume_cells::kWithout,
+                        .place = resume_cells::kDevice,
                         .world = 1};
   ResumeCell type = base, accumulate = base, dropout = base;
-  type.type = testing::kBf16;
+  type.type = resume_cells::kBf16;
   accumulate.accumulate = 2;
-  dropout.dropout = testing::kDropout;
+  dropout.dropout = resume_cells::kDropout;
   std::vector<std::string> weights;
   for (const ResumeCell& cell : {base, type, accumulate, dropout}) {
     train(cell, describe(cell) + "-varied", kHalfOfTheSteps, 0);

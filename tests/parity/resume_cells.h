@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace zero::testing {
+namespace zero::resume_cells {
 
 enum ResumeType : std::uint8_t { kFp32, kBf16 };
 enum Dropout : std::uint8_t { kWithout, kDropout };
@@ -86,4 +86,4 @@ constexpr bool resume_cells_cover_pairs() {
 
 static_assert(resume_cells_cover_pairs());
 
-}  // namespace zero::testing
+}  // namespace zero::resume_cells

@@ -9,9 +9,9 @@
 namespace zero {
 namespace {
 
-using testing::all_stages;
-using testing::RunResult;
-using testing::Subject;
+using tests::all_stages;
+using tests::RunResult;
+using tests::Subject;
 
 // Each unit is touched once a pass and direction: what the formulas speak of. Sizes that no world divides.
 struct LayersNet : torch::nn::Module {
@@ -60,8 +60,8 @@ TEST(Memory, ByTagIsWhatTheFormulasSay) {
     for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (int accumulate : {1, 2}) {
         for (const AttachOptions& options : all_stages({.accumulate = accumulate, .dtype = dtype})) {
-          const RunResult run = testing::train(world, 2, options, layers_net);
-          const std::string where = testing::placement_of(options) + ", world " + std::to_string(world) +
+          const RunResult run = tests::train(world, 2, options, layers_net);
+          const std::string where = tests::placement_of(options) + ", world " + std::to_string(world) +
                                     ", accumulate " + std::to_string(accumulate);
           const BytesAnElement formula = bytes_of(options, world);
           for (const EngineReport& report : run.reports) {
@@ -86,7 +86,7 @@ TEST(Memory, ByTagIsWhatTheFormulasSay) {
 TEST(Memory, TheStrictBudgetGathersAndStagesOneUnitAtATime) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const AttachOptions options = all_stages({.dtype = dtype}).back();
-    const EngineReport report = testing::train(2, 3, options, layers_net).reports[0];
+    const EngineReport report = tests::train(2, 3, options, layers_net).reports[0];
     const std::int64_t unit = (kNumel / 4 + 64) * static_cast<std::int64_t>(size_of(dtype));
     // Two blocks, which serve what is gathered and what is reduced in turn.
     const auto blocks = [](const MemoryCount& memory) {
@@ -100,25 +100,25 @@ TEST(Memory, TheStrictBudgetGathersAndStagesOneUnitAtATime) {
 
 TEST(Memory, ABudgetInBytesIsKept) {
   AttachOptions options{.stage = 3};
-  const EngineReport generous = testing::train(2, 3, options, layers_net).reports[0];
-  const EngineReport strict = testing::train(2, 3, all_stages(options).back(), layers_net).reports[0];
+  const EngineReport generous = tests::train(2, 3, options, layers_net).reports[0];
+  const EngineReport strict = tests::train(2, 3, all_stages(options).back(), layers_net).reports[0];
   ASSERT_LT(strict.peak_memory_bytes, generous.peak_memory_bytes);
   for (int eighth = 0; eighth <= 8; ++eighth) {
     const std::int64_t budget =
         strict.peak_memory_bytes + (generous.peak_memory_bytes - strict.peak_memory_bytes) * eighth / 8;
     options.device_memory = {TierMemory::Kind::kBytes, budget};
-    EXPECT_LE(testing::train(2, 3, options, layers_net).reports[0].peak_memory_bytes, budget) << eighth << "/8";
+    EXPECT_LE(tests::train(2, 3, options, layers_net).reports[0].peak_memory_bytes, budget) << eighth << "/8";
   }
   // What does not fit then lies on the host.
   options.device_memory.bytes = strict.peak_memory_bytes * 3 / 4;
-  const EngineReport tight = testing::train(2, 3, options, layers_net).reports[0];
+  const EngineReport tight = tests::train(2, 3, options, layers_net).reports[0];
   EXPECT_LE(tight.peak_memory_bytes, options.device_memory.bytes);
   EXPECT_GT(tight.host_memory.state(), 0);
   options.offload.automatic = false;
-  EXPECT_THROW(testing::train(2, 1, options, layers_net), ConfigError);
+  EXPECT_THROW(tests::train(2, 1, options, layers_net), ConfigError);
   options.offload.automatic = true;
   options.device_memory.bytes = 1000;
-  EXPECT_THROW(testing::train(2, 1, options, layers_net), ConfigError);
+  EXPECT_THROW(tests::train(2, 1, options, layers_net), ConfigError);
 }
 
 // What a rank sends in units of P (N - 1) / N, as semantics.md promises.
@@ -136,11 +136,11 @@ TEST(Traffic, IsTheFormulasAtEveryStageWithMicroBatchesToo) {
         for (const AttachOptions& options : all_stages({.reduce = reduce, .accumulate = accumulate})) {
           // Stage 3 sends this much in the strict budget; with more room it gathers less often.
           const bool strict = options.device_memory.kind == TierMemory::Kind::kMin;
-          const RunResult run = testing::train(world, 3, options, layers_net);
+          const RunResult run = tests::train(world, 3, options, layers_net);
           for (const EngineReport& report : run.reports) {
             const std::int64_t padded = kNumel * 4 + report.padding_bytes;
             const std::int64_t formula = passes(options) * padded * (world - 1) / world;
-            const std::string where = testing::placement_of(options) + ", world " + std::to_string(world) +
+            const std::string where = tests::placement_of(options) + ", world " + std::to_string(world) +
                                       ", accumulate " + std::to_string(accumulate);
             EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << where;
             EXPECT_EQ(report.received_bytes_per_step, report.planned_sent_bytes) << where;
@@ -162,14 +162,14 @@ TEST(Traffic, IsTheFormulasAtEveryStageWithMicroBatchesToo) {
 
 TEST(Traffic, IsThePlansForEveryBudgetAndATiedModel) {
   AttachOptions options{.stage = 3};
-  const EngineReport generous = testing::train(3, 3, options, testing::tied_net).reports[0];
-  const EngineReport strict = testing::train(3, 3, all_stages(options).back(), testing::tied_net).reports[0];
+  const EngineReport generous = tests::train(3, 3, options, tests::tied_net).reports[0];
+  const EngineReport strict = tests::train(3, 3, all_stages(options).back(), tests::tied_net).reports[0];
   std::int64_t last = strict.sent_bytes_per_step;
   for (int eighth = 0; eighth <= 8; ++eighth) {
     options.device_memory = {
         TierMemory::Kind::kBytes,
         strict.peak_memory_bytes + (generous.peak_memory_bytes - strict.peak_memory_bytes) * eighth / 8};
-    const EngineReport report = testing::train(3, 3, options, testing::tied_net).reports[0];
+    const EngineReport report = tests::train(3, 3, options, tests::tied_net).reports[0];
     EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << eighth << "/8";
     EXPECT_LE(report.sent_bytes_per_step, last) << "more memory never costs traffic: " << eighth << "/8";
     last = report.sent_bytes_per_step;

@@ -22,7 +22,7 @@
 namespace zero {
 namespace {
 
-using testing::same_bits;
+using tests::same_bits;
 using Tensors = std::vector<torch::Tensor>;
 using Segment = std::function<torch::Tensor(const Tensors&)>;
 
@@ -290,20 +290,20 @@ TEST(ActivationStore, AFolderThatIsMissingIsKnownBeforehand) {
 
 constexpr int kWorld = 2;
 
-testing::MakeSubject subject(const std::optional<ParkingOptions>& parking) {
+tests::MakeSubject subject(const std::optional<ParkingOptions>& parking) {
   return [parking] {
-    auto net = std::make_shared<testing::TiedNet>();
+    auto net = std::make_shared<tests::TiedNet>();
     const std::shared_ptr<ActivationStore> store = parking ? std::make_shared<ActivationStore>(*parking) : nullptr;
-    return testing::Subject{
+    return tests::Subject{
         net, [net, store](int step, int micro, int rank) {
-          const torch::Tensor tokens = testing::tokens_of(step, micro, rank);
+          const torch::Tensor tokens = tests::tokens_of(step, micro, rank);
           torch::Tensor x = net->table(tokens);
           for (std::size_t i = 0; i < net->blocks->size(); ++i) {
             // The scale is a parameter: it goes in as it is, and is gathered where it is used.
             const auto run = [&net = *net, i](const Tensors& in) { return net.block(i).forward(in[0]) * in[1]; };
             x = checkpoint(run, {x, net->scale}, store ? store->checkpoint_options() : CheckpointOptions{});
           }
-          return testing::next_token_loss(torch::matmul(x, net->table->weight.t()), tokens);
+          return tests::next_token_loss(torch::matmul(x, net->table->weight.t()), tokens);
         }};
   };
 }
@@ -311,12 +311,12 @@ testing::MakeSubject subject(const std::optional<ParkingOptions>& parking) {
 TEST(ActivationStore, GivesTheBitsOfKeptInputsAtEveryStage) {
   const TemporaryFolder folder;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const AttachOptions& options : testing::all_stages({.accumulate = 2, .dtype = dtype})) {
-      const testing::RunResult expected = testing::train(kWorld, 3, options, subject({}));
+    for (const AttachOptions& options : tests::all_stages({.accumulate = 2, .dtype = dtype})) {
+      const tests::RunResult expected = tests::train(kWorld, 3, options, subject({}));
       for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
-        const testing::RunResult seen = testing::train(
+        const tests::RunResult seen = tests::train(
             kWorld, 3, options, subject(ParkingOptions{.tier = tier, .disk = {folder.path()}, .checksums = true}));
-        const std::string where = testing::placement_of(options) + std::string(" on ") + std::string(name_of(tier));
+        const std::string where = tests::placement_of(options) + std::string(" on ") + std::string(name_of(tier));
         EXPECT_EQ(expected.loss_bits, seen.loss_bits) << where;
         EXPECT_EQ(expected.grad_norms, seen.grad_norms) << where;
         EXPECT_TRUE(same_bits(expected.parameters, seen.parameters)) << where;

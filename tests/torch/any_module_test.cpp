@@ -10,10 +10,10 @@
 namespace zero {
 namespace {
 
-using testing::all_stages;
-using testing::ForeignModule;
-using testing::RunResult;
-using testing::Subject;
+using tests::all_stages;
+using tests::ForeignModule;
+using tests::RunResult;
+using tests::Subject;
 
 constexpr int kSteps = 4;
 const AttachOptions kOptions{.optimizer = AdamW{.lr = 1e-2, .weight_decay = 0.1}, .clip = 0.5};
@@ -26,7 +26,7 @@ struct Observed {
   std::deque<GradientLog> gradients;  // by rank
 };
 
-testing::MakeSubject listening(const testing::MakeSubject& make, std::deque<GradientLog>& logs) {
+tests::MakeSubject listening(const tests::MakeSubject& make, std::deque<GradientLog>& logs) {
   return [&make, &logs] {
     Subject subject = make();
     const std::vector<torch::Tensor> parameters = subject.module->parameters();
@@ -41,27 +41,27 @@ testing::MakeSubject listening(const testing::MakeSubject& make, std::deque<Grad
   };
 }
 
-Observed observe(int world, const AttachOptions& options, const testing::MakeSubject& make) {
+Observed observe(int world, const AttachOptions& options, const tests::MakeSubject& make) {
   Observed seen;
-  seen.run = testing::train(world, kSteps, options, listening(make, seen.gradients));
+  seen.run = tests::train(world, kSteps, options, listening(make, seen.gradients));
   return seen;
 }
 
-Observed observe_plain(const testing::MakeSubject& make) {
+Observed observe_plain(const tests::MakeSubject& make) {
   Observed seen;
-  seen.run = testing::train_plain(kSteps, kOptions, listening(make, seen.gradients));
+  seen.run = tests::train_plain(kSteps, kOptions, listening(make, seen.gradients));
   return seen;
 }
 
 void expect_same_bits(const Observed& expected, const Observed& seen, const std::string& where) {
   EXPECT_EQ(expected.run.loss_bits, seen.run.loss_bits) << where;
   EXPECT_EQ(expected.run.grad_norms, seen.run.grad_norms) << where;
-  EXPECT_TRUE(testing::same_bits(expected.run.parameters, seen.run.parameters)) << where;
-  EXPECT_TRUE(testing::same_bits(expected.run.given_back, seen.run.given_back)) << where;
+  EXPECT_TRUE(tests::same_bits(expected.run.parameters, seen.run.parameters)) << where;
+  EXPECT_TRUE(tests::same_bits(expected.run.given_back, seen.run.given_back)) << where;
   ASSERT_EQ(expected.gradients.size(), seen.gradients.size()) << where;
   for (std::size_t rank = 0; rank < expected.gradients.size(); ++rank) {
     for (std::size_t i = 0; i < expected.gradients[rank].size(); ++i) {
-      EXPECT_TRUE(testing::same_bits(expected.gradients[rank][i], seen.gradients[rank][i]))
+      EXPECT_TRUE(tests::same_bits(expected.gradients[rank][i], seen.gradients[rank][i]))
           << where << ", rank " << rank << ", parameter " << i;
     }
   }
@@ -73,7 +73,7 @@ TEST_P(AnyModule, OneRankEqualsAPlainLibtorchLoopAtEveryStage) {
   const Observed plain = observe_plain(GetParam().make);
   EXPECT_GT(plain.run.grad_norms.front(), 0.0) << "a model that does not learn proves nothing";
   for (const AttachOptions& options : all_stages(kOptions))
-    expect_same_bits(plain, observe(1, options, GetParam().make), testing::placement_of(options));
+    expect_same_bits(plain, observe(1, options, GetParam().make), tests::placement_of(options));
 }
 
 TEST_P(AnyModule, StagesAreEqualInEveryWorld) {
@@ -81,28 +81,28 @@ TEST_P(AnyModule, StagesAreEqualInEveryWorld) {
     std::vector<Observed> seen;
     for (const AttachOptions& options : all_stages(kOptions)) {
       seen.push_back(observe(world, options, GetParam().make));
-      expect_same_bits(seen.front(), seen.back(), testing::placement_of(options) + ", world " + std::to_string(world));
+      expect_same_bits(seen.front(), seen.back(), tests::placement_of(options) + ", world " + std::to_string(world));
     }
   }
 }
 
 TEST_P(AnyModule, SendsWhatItsScheduleSaysAndDepartsOnlyIfItMust) {
   for (const AttachOptions& options : all_stages(kOptions)) {
-    const EngineReport report = testing::train(2, kSteps, options, GetParam().make).reports[0];
-    EXPECT_EQ(report.departed_steps == 0, GetParam().same_every_step) << testing::placement_of(options);
+    const EngineReport report = tests::train(2, kSteps, options, GetParam().make).reports[0];
+    EXPECT_EQ(report.departed_steps == 0, GetParam().same_every_step) << tests::placement_of(options);
     if (report.departed_steps > 0) continue;
-    EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << testing::placement_of(options);
+    EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << tests::placement_of(options);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Foreign, AnyModule, ::testing::ValuesIn(testing::foreign_modules()),
+INSTANTIATE_TEST_SUITE_P(Foreign, AnyModule, ::testing::ValuesIn(tests::foreign_modules()),
                          [](const auto& info) { return info.param.name; });
 
 TEST(PlainLoop, SgdWrittenInTorchsOperatorsHasTheSameBits) {
   constexpr double kLr = 1e-2;
   torch::set_num_threads(1);
   torch::manual_seed(7);
-  Subject plain = testing::tied_net();
+  Subject plain = tests::tied_net();
   for (int step = 0; step < kSteps; ++step) {
     plain.loss(step, 0, 0).backward();
     const torch::NoGradGuard no_gradients;
@@ -112,48 +112,48 @@ TEST(PlainLoop, SgdWrittenInTorchsOperatorsHasTheSameBits) {
     }
   }
   for (const AttachOptions& options : all_stages({.optimizer = Sgd{.lr = kLr}})) {
-    const RunResult run = testing::train(1, kSteps, options, testing::tied_net, kLr);
-    EXPECT_TRUE(testing::same_bits(run.given_back, plain.module->parameters())) << testing::placement_of(options);
+    const RunResult run = tests::train(1, kSteps, options, tests::tied_net, kLr);
+    EXPECT_TRUE(tests::same_bits(run.given_back, plain.module->parameters())) << tests::placement_of(options);
   }
 }
 
 TEST(PlainLoop, Bf16WithFp32MasterHasTheSameBits) {
   AttachOptions options = kOptions;
   options.dtype = DType::kBFloat16;
-  const RunResult plain = testing::train_plain(kSteps, options, testing::tied_net);
+  const RunResult plain = tests::train_plain(kSteps, options, tests::tied_net);
   for (const AttachOptions& placed : all_stages(options)) {
-    const RunResult run = testing::train(1, kSteps, placed, testing::tied_net);
-    EXPECT_EQ(plain.loss_bits, run.loss_bits) << testing::placement_of(placed);
-    EXPECT_EQ(plain.grad_norms, run.grad_norms) << testing::placement_of(placed);
-    EXPECT_TRUE(testing::same_bits(plain.parameters, run.parameters)) << testing::placement_of(placed);
-    EXPECT_TRUE(testing::same_bits(plain.given_back, run.given_back)) << testing::placement_of(placed);
+    const RunResult run = tests::train(1, kSteps, placed, tests::tied_net);
+    EXPECT_EQ(plain.loss_bits, run.loss_bits) << tests::placement_of(placed);
+    EXPECT_EQ(plain.grad_norms, run.grad_norms) << tests::placement_of(placed);
+    EXPECT_TRUE(tests::same_bits(plain.parameters, run.parameters)) << tests::placement_of(placed);
+    EXPECT_TRUE(tests::same_bits(plain.given_back, run.given_back)) << tests::placement_of(placed);
   }
 }
 
 TEST(PlainLoop, Fp32MicroBatchesHaveTheSameBits) {
   AttachOptions options = kOptions;
   options.accumulate = 3;
-  const RunResult plain = testing::train_plain(kSteps, options, testing::tied_net);
+  const RunResult plain = tests::train_plain(kSteps, options, tests::tied_net);
   for (Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
     options.reduce = reduce;
     for (const AttachOptions& placed : all_stages(options)) {
-      const RunResult run = testing::train(1, kSteps, placed, testing::tied_net);
-      EXPECT_EQ(plain.loss_bits, run.loss_bits) << testing::placement_of(placed);
-      EXPECT_TRUE(testing::same_bits(plain.parameters, run.parameters)) << testing::placement_of(placed);
+      const RunResult run = tests::train(1, kSteps, placed, tests::tied_net);
+      EXPECT_EQ(plain.loss_bits, run.loss_bits) << tests::placement_of(placed);
+      EXPECT_TRUE(tests::same_bits(plain.parameters, run.parameters)) << tests::placement_of(placed);
     }
   }
 }
 
 TEST(Buffers, StartAsRankZerosAndStayLocal) {
   std::vector<torch::Tensor> started(2), ended(2);
-  std::vector<std::shared_ptr<testing::BatchNormNet>> nets;
+  std::vector<std::shared_ptr<tests::BatchNormNet>> nets;
   for (int rank = 0; rank < 2; ++rank) {
-    nets.push_back(std::make_shared<testing::BatchNormNet>());
+    nets.push_back(std::make_shared<tests::BatchNormNet>());
     nets.back()->norm->running_mean.fill_(rank + 1.0);
   }
-  testing::on_every_rank(2, [&](World& ranks) {
+  tests::on_every_rank(2, [&](World& ranks) {
     const auto rank = static_cast<std::size_t>(ranks.rank());
-    Subject subject = testing::subject_of(nets[rank], {3, 3, 6});
+    Subject subject = tests::subject_of(nets[rank], {3, 3, 6});
     Attachment engine = attach(*subject.module, ranks, kOptions);
     started[rank] = nets[rank]->norm->running_mean.clone();
     subject.loss(0, 0, ranks.rank()).backward();

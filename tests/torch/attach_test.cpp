@@ -7,10 +7,10 @@
 namespace zero {
 namespace {
 
-using testing::all_stages;
-using testing::RunResult;
-using testing::tied_net;
-using testing::train;
+using tests::all_stages;
+using tests::RunResult;
+using tests::tied_net;
+using tests::train;
 
 TEST(Attach, StagesAreEqualBitForBitInEveryWorld) {
   for (int world : {1, 2, 3}) {
@@ -20,8 +20,8 @@ TEST(Attach, StagesAreEqualBitForBitInEveryWorld) {
     for (std::size_t i = 1; i < results.size(); ++i) {
       EXPECT_EQ(results[0].loss_bits, results[i].loss_bits) << "world " << world << " placement " << i;
       EXPECT_EQ(results[0].grad_norms, results[i].grad_norms);
-      EXPECT_TRUE(testing::same_bits(results[0].parameters, results[i].parameters));
-      EXPECT_TRUE(testing::same_bits(results[0].given_back, results[i].given_back));
+      EXPECT_TRUE(tests::same_bits(results[0].parameters, results[i].parameters));
+      EXPECT_TRUE(tests::same_bits(results[0].given_back, results[i].given_back));
     }
   }
 }
@@ -33,7 +33,7 @@ TEST(Attach, BudgetsDoNotChangeABit) {
     options.device_memory = TierMemory::parse(memory);
     const RunResult result = train(2, 4, options, tied_net);
     EXPECT_EQ(reference.loss_bits, result.loss_bits) << memory;
-    EXPECT_TRUE(testing::same_bits(reference.parameters, result.parameters)) << memory;
+    EXPECT_TRUE(tests::same_bits(reference.parameters, result.parameters)) << memory;
   }
 }
 
@@ -45,7 +45,7 @@ TEST(Attach, Bf16StagesAreEqualWithMicroBatchesToo) {
     for (const AttachOptions& stage : all_stages(options)) results.push_back(train(2, 3, stage, tied_net));
     for (std::size_t stage = 1; stage < results.size(); ++stage) {
       EXPECT_EQ(results[0].loss_bits, results[stage].loss_bits) << "stage " << stage;
-      EXPECT_TRUE(testing::same_bits(results[0].parameters, results[stage].parameters)) << "stage " << stage;
+      EXPECT_TRUE(tests::same_bits(results[0].parameters, results[stage].parameters)) << "stage " << stage;
     }
   }
 }

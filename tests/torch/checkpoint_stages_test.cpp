@@ -10,12 +10,12 @@
 namespace zero {
 namespace {
 
-using testing::all_stages;
-using testing::placement_of;
-using testing::RunResult;
-using testing::same_bits;
-using testing::Subject;
-using testing::TiedNet;
+using tests::all_stages;
+using tests::placement_of;
+using tests::RunResult;
+using tests::same_bits;
+using tests::Subject;
+using tests::TiedNet;
 using Tensors = std::vector<torch::Tensor>;
 
 constexpr int kSteps = 3;
@@ -36,19 +36,19 @@ torch::Tensor loss_of(TiedNet& net, Kept kept, const torch::Tensor& tokens) {
   };
   if (kept == Kept::kInputsOfTheNet) {
     // The first operator of a step lies inside; nothing goes in that needs a gradient.
-    return checkpoint([&net](const Tensors& in) { return testing::next_token_loss(net.forward(in[0]), in[0]); },
+    return checkpoint([&net](const Tensors& in) { return tests::next_token_loss(net.forward(in[0]), in[0]); },
                       {tokens});
   }
   torch::Tensor x = net.table(tokens);
   x = kept == Kept::kInputsOfAllBlocks ? checkpoint(blocks, {x}) : blocks({x});
-  return testing::next_token_loss(torch::matmul(x * net.scale, net.table->weight.t()), tokens);
+  return tests::next_token_loss(torch::matmul(x * net.scale, net.table->weight.t()), tokens);
 }
 
-testing::MakeSubject subject(Kept kept) {
+tests::MakeSubject subject(Kept kept) {
   return [kept] {
     auto net = std::make_shared<TiedNet>();
     return Subject{net, [net, kept](int step, int micro, int rank) {
-                     return loss_of(*net, kept, testing::tokens_of(step, micro, rank));
+                     return loss_of(*net, kept, tests::tokens_of(step, micro, rank));
                    }};
   };
 }
@@ -66,20 +66,20 @@ class CheckpointStages : public ::testing::TestWithParam<Kept> {
 };
 
 TEST_P(CheckpointStages, HaveTheBitsOfPlainLibtorchOnOneRank) {
-  const RunResult plain = testing::train_plain(kSteps, options(), subject(Kept::kAll));
+  const RunResult plain = tests::train_plain(kSteps, options(), subject(Kept::kAll));
   for (const AttachOptions& placed : all_stages(options()))
-    expect_same_bits(plain, testing::train(1, kSteps, placed, subject(GetParam())), placement_of(placed));
+    expect_same_bits(plain, tests::train(1, kSteps, placed, subject(GetParam())), placement_of(placed));
 }
 
 TEST_P(CheckpointStages, HaveTheBitsOfARunWithoutOnTwoRanks) {
-  const RunResult without = testing::train(2, kSteps, options(), subject(Kept::kAll));
+  const RunResult without = tests::train(2, kSteps, options(), subject(Kept::kAll));
   for (const AttachOptions& placed : all_stages(options()))
-    expect_same_bits(without, testing::train(2, kSteps, placed, subject(GetParam())), placement_of(placed));
+    expect_same_bits(without, tests::train(2, kSteps, placed, subject(GetParam())), placement_of(placed));
 }
 
 TEST_P(CheckpointStages, ReplayTheirScheduleToTheByte) {
   for (const AttachOptions& placed : all_stages(options())) {
-    const EngineReport report = testing::train(2, kSteps, placed, subject(GetParam())).reports[0];
+    const EngineReport report = tests::train(2, kSteps, placed, subject(GetParam())).reports[0];
     EXPECT_EQ(report.departed_steps, 0) << placement_of(placed);
     EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << placement_of(placed);
     EXPECT_GT(report.sent_bytes_per_step, 0) << placement_of(placed);
@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(Kept, CheckpointStages,
 TEST(CheckpointOfEachUnit, SendsNoByteMore) {
   AttachOptions options{.stage = 3, .device_memory = TierMemory::parse("min")};
   const auto sent = [&](Kept kept) {
-    return testing::train(2, kSteps, options, subject(kept)).reports[0].sent_bytes_per_step;
+    return tests::train(2, kSteps, options, subject(kept)).reports[0].sent_bytes_per_step;
   };
   EXPECT_EQ(sent(Kept::kInputsOfBlocks), sent(Kept::kAll));
   EXPECT_GT(sent(Kept::kInputsOfTheNet), sent(Kept::kAll)) << "all blocks run again before the last one's backward";
@@ -114,7 +114,7 @@ TEST(CheckpointTrace, IsKnownBeforeAnyMemoryIsTaken) {
   EXPECT_EQ(traced(Kept::kInputsOfBlocks), traced(Kept::kAll));
   const std::vector<Event> whole = traced(Kept::kInputsOfTheNet);
   EXPECT_GT(whole.size(), traced(Kept::kAll).size());
-  testing::on_every_rank(1, [&](World& world) {
+  tests::on_every_rank(1, [&](World& world) {
     const Subject real = subject(Kept::kInputsOfTheNet)();
     Attachment engine = attach(*real.module, world, {.stage = 3});
     real.loss(0, 0, 0).backward();
@@ -129,9 +129,9 @@ TEST(CheckpointTrace, IsKnownBeforeAnyMemoryIsTaken) {
 TEST(CheckpointOfTheWholeNet, IsAForwardPassAlsoAfterABackwardPass) {
   for (Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
     AttachOptions options{.reduce = reduce, .accumulate = 3};
-    const RunResult without = testing::train(2, kSteps, options, subject(Kept::kAll));
+    const RunResult without = tests::train(2, kSteps, options, subject(Kept::kAll));
     for (const AttachOptions& placed : all_stages(options)) {
-      const RunResult with = testing::train(2, kSteps, placed, subject(Kept::kInputsOfTheNet));
+      const RunResult with = tests::train(2, kSteps, placed, subject(Kept::kInputsOfTheNet));
       expect_same_bits(without, with, placement_of(placed));
       EXPECT_EQ(with.reports[0].sent_bytes_per_step, with.reports[0].planned_sent_bytes) << placement_of(placed);
     }

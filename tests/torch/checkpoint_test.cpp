@@ -22,7 +22,7 @@ namespace {
 
 using Tensors = std::vector<torch::Tensor>;
 using Segment = std::function<torch::Tensor(const Tensors&)>;
-using testing::same_bits;
+using tests::same_bits;
 
 torch::Tensor plain(const Segment& fn, const Tensors& inputs) {
   return fn(inputs);

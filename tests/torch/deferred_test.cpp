@@ -55,9 +55,9 @@ TEST(Deferred, ReplaysTheModulesOwnInitialisation) {
 TEST(Deferred, WeightsDependOnSeedAndNameAlone) {
   const auto one = make_net(1), again = make_net(1), other = make_net(2);
   const auto build = [](const std::shared_ptr<Net>& net, const char* name) { return build_deferred(net->table, name); };
-  EXPECT_TRUE(testing::same_bits(build(one, "table"), build(again, "table")));
-  EXPECT_FALSE(testing::same_bits(build(one, "table"), build(other, "table")));
-  EXPECT_FALSE(testing::same_bits(build(one, "table"), build(one, "another")));
+  EXPECT_TRUE(tests::same_bits(build(one, "table"), build(again, "table")));
+  EXPECT_FALSE(tests::same_bits(build(one, "table"), build(other, "table")));
+  EXPECT_FALSE(tests::same_bits(build(one, "table"), build(one, "another")));
 }
 
 TEST(Deferred, LeavesTheGlobalGeneratorAlone) {
@@ -83,7 +83,7 @@ TEST(Deferred, AttachedWeightsAreTheSameInEveryWorldAndStage) {
   std::vector<torch::Tensor> reference;
   for (const auto& [world, stage] : {std::pair{1, 0}, {2, 1}, {2, 3}, {3, 3}}) {
     std::vector<torch::Tensor> mine;
-    testing::on_every_rank(world, [&, stage = stage](World& ranks) {
+    tests::on_every_rank(world, [&, stage = stage](World& ranks) {
       const auto net = make_net(5);
       Attachment engine = attach(*net, ranks, {.stage = stage});
       engine.for_each_parameter([&](const std::string&, const torch::Tensor& value) {
@@ -91,7 +91,7 @@ TEST(Deferred, AttachedWeightsAreTheSameInEveryWorldAndStage) {
       });
     });
     if (reference.empty()) reference = mine;
-    EXPECT_TRUE(testing::same_bits(reference, mine)) << "world " << world << " stage " << stage;
+    EXPECT_TRUE(tests::same_bits(reference, mine)) << "world " << world << " stage " << stage;
   }
 }
 

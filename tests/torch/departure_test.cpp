@@ -8,17 +8,17 @@
 namespace zero {
 namespace {
 
-using testing::all_stages;
-using testing::RunResult;
-using testing::Subject;
-using testing::TiedNet;
+using tests::all_stages;
+using tests::RunResult;
+using tests::Subject;
+using tests::TiedNet;
 
 constexpr int kSteps = 5;
 
 enum class Evaluation { kNone, kNoGrad, kInference };
 
 torch::Tensor evaluate(TiedNet& net, Evaluation how) {
-  const torch::Tensor tokens = testing::tokens_of(99, 0, 0);
+  const torch::Tensor tokens = tests::tokens_of(99, 0, 0);
   if (how == Evaluation::kInference) {
     const c10::InferenceMode mode;
     return net.forward(tokens).sum();
@@ -28,8 +28,8 @@ torch::Tensor evaluate(TiedNet& net, Evaluation how) {
 }
 
 // Evaluates before the micro-batches for which `when` holds; the results go to `values` on rank 0.
-testing::MakeSubject evaluating(Evaluation how, std::vector<float>& values,
-                                const std::function<bool(int step, int micro)>& when) {
+tests::MakeSubject evaluating(Evaluation how, std::vector<float>& values,
+                              const std::function<bool(int step, int micro)>& when) {
   return [how, &values, when] {
     auto net = std::make_shared<TiedNet>();
     return Subject{net, [net, how, &values, when](int step, int micro, int rank) {
@@ -46,17 +46,17 @@ TEST(EvaluationBetweenSteps, IsNoDepartureAndChangesNeitherBitsNorTraffic) {
   const auto between_steps = [](int step, int micro) { return step != 1 && micro == 0; };
   std::vector<float> none, first;
   for (const AttachOptions& options : all_stages({.clip = 0.5, .reduce = Reduce::kEach, .accumulate = 2})) {
-    const RunResult without = testing::train(2, kSteps, options, evaluating(Evaluation::kNone, none, between_steps));
+    const RunResult without = tests::train(2, kSteps, options, evaluating(Evaluation::kNone, none, between_steps));
     for (Evaluation how : {Evaluation::kNoGrad, Evaluation::kInference}) {
       std::vector<float> values;
-      const RunResult with = testing::train(2, kSteps, options, evaluating(how, values, between_steps));
-      EXPECT_EQ(without.loss_bits, with.loss_bits) << testing::placement_of(options);
-      EXPECT_TRUE(testing::same_bits(without.parameters, with.parameters)) << testing::placement_of(options);
-      EXPECT_EQ(with.reports[0].departed_steps, 0) << testing::placement_of(options);
+      const RunResult with = tests::train(2, kSteps, options, evaluating(how, values, between_steps));
+      EXPECT_EQ(without.loss_bits, with.loss_bits) << tests::placement_of(options);
+      EXPECT_TRUE(tests::same_bits(without.parameters, with.parameters)) << tests::placement_of(options);
+      EXPECT_EQ(with.reports[0].departed_steps, 0) << tests::placement_of(options);
       EXPECT_EQ(with.reports[0].sent_bytes_per_step, without.reports[0].sent_bytes_per_step)
-          << testing::placement_of(options);
+          << tests::placement_of(options);
       if (first.empty()) first = values;
-      EXPECT_EQ(first, values) << "evaluation itself: " << testing::placement_of(options);
+      EXPECT_EQ(first, values) << "evaluation itself: " << tests::placement_of(options);
     }
   }
 }
@@ -65,23 +65,23 @@ TEST(EvaluationBetweenMicroBatches, ChangesNoBit) {
   const auto inside = [](int, int micro) { return micro == 1; };
   std::vector<float> values;
   for (const AttachOptions& options : all_stages({.clip = 0.5, .reduce = Reduce::kEach, .accumulate = 3})) {
-    const RunResult without = testing::train(2, kSteps, options, evaluating(Evaluation::kNone, values, inside));
-    const RunResult with = testing::train(2, kSteps, options, evaluating(Evaluation::kNoGrad, values, inside));
-    EXPECT_EQ(without.loss_bits, with.loss_bits) << testing::placement_of(options);
-    EXPECT_TRUE(testing::same_bits(without.parameters, with.parameters)) << testing::placement_of(options);
+    const RunResult without = tests::train(2, kSteps, options, evaluating(Evaluation::kNone, values, inside));
+    const RunResult with = tests::train(2, kSteps, options, evaluating(Evaluation::kNoGrad, values, inside));
+    EXPECT_EQ(without.loss_bits, with.loss_bits) << tests::placement_of(options);
+    EXPECT_TRUE(tests::same_bits(without.parameters, with.parameters)) << tests::placement_of(options);
   }
 }
 
 // The blocks in another order in the given steps.
-testing::MakeSubject reordered(const std::set<int>& steps) {
+tests::MakeSubject reordered(const std::set<int>& steps) {
   return [steps] {
     auto net = std::make_shared<TiedNet>();
     return Subject{net, [net, steps](int step, int micro, int rank) {
                      if (!steps.contains(step)) return loss_of(*net, step, micro, rank);
-                     const torch::Tensor tokens = testing::tokens_of(step, micro, rank);
+                     const torch::Tensor tokens = tests::tokens_of(step, micro, rank);
                      torch::Tensor x = net->table(tokens);
                      for (std::size_t i : {2, 0, 1, 0}) x = net->block(i).forward(x);
-                     return testing::next_token_loss(torch::matmul(x, net->table->weight.t()), tokens);
+                     return tests::next_token_loss(torch::matmul(x, net->table->weight.t()), tokens);
                    }};
   };
 }
@@ -90,13 +90,12 @@ TEST(Departure, GivesTheBitsOfStageZeroAndIsCounted) {
   for (int world : {2, 3}) {
     std::vector<RunResult> runs;
     for (const AttachOptions& options : all_stages({.clip = 0.5})) {
-      runs.push_back(testing::train(world, kSteps, options, reordered({2, 3})));
-      EXPECT_EQ(runs.front().loss_bits, runs.back().loss_bits) << testing::placement_of(options);
-      EXPECT_EQ(runs.front().grad_norms, runs.back().grad_norms) << testing::placement_of(options);
-      EXPECT_TRUE(testing::same_bits(runs.front().parameters, runs.back().parameters))
-          << testing::placement_of(options);
+      runs.push_back(tests::train(world, kSteps, options, reordered({2, 3})));
+      EXPECT_EQ(runs.front().loss_bits, runs.back().loss_bits) << tests::placement_of(options);
+      EXPECT_EQ(runs.front().grad_norms, runs.back().grad_norms) << tests::placement_of(options);
+      EXPECT_TRUE(tests::same_bits(runs.front().parameters, runs.back().parameters)) << tests::placement_of(options);
       // Step 2 leaves the recorded order and is recorded; step 4 leaves that one.
-      EXPECT_EQ(runs.back().reports[0].departed_steps, 2) << testing::placement_of(options);
+      EXPECT_EQ(runs.back().reports[0].departed_steps, 2) << tests::placement_of(options);
     }
   }
 }
@@ -107,7 +106,7 @@ TEST(Departure, AFailedOperatorInsideTheForwardLeavesTheEngineUsable) {
       auto net = std::make_shared<TiedNet>();
       return Subject{net, [net, failing](int step, int micro, int rank) {
                        if (failing && step == 1) {
-                         const torch::Tensor x = net->block(0).forward(net->table(testing::tokens_of(0, 0, 0)));
+                         const torch::Tensor x = net->block(0).forward(net->table(tests::tokens_of(0, 0, 0)));
                          EXPECT_THROW(net->block(1).up(x.narrow(-1, 0, 3)), c10::Error);
                          EXPECT_THROW(torch::cat({net->block(2).up->weight, net->scale.expand({3})}, 1), c10::Error);
                        }
@@ -116,10 +115,10 @@ TEST(Departure, AFailedOperatorInsideTheForwardLeavesTheEngineUsable) {
     };
   };
   for (const AttachOptions& options : all_stages({.clip = 0.5})) {
-    const RunResult expected = testing::train(2, kSteps, options, make(false));
-    const RunResult seen = testing::train(2, kSteps, options, make(true));
-    EXPECT_EQ(expected.loss_bits, seen.loss_bits) << testing::placement_of(options);
-    EXPECT_TRUE(testing::same_bits(expected.parameters, seen.parameters)) << testing::placement_of(options);
+    const RunResult expected = tests::train(2, kSteps, options, make(false));
+    const RunResult seen = tests::train(2, kSteps, options, make(true));
+    EXPECT_EQ(expected.loss_bits, seen.loss_bits) << tests::placement_of(options);
+    EXPECT_TRUE(tests::same_bits(expected.parameters, seen.parameters)) << tests::placement_of(options);
   }
 }
 
@@ -130,7 +129,7 @@ TEST(Departure, AFailedBackwardLeavesTheEngineUsable) {
     return Subject{
         net, [net](int step, int micro, int rank) {
           if (step == 1) {
-            const torch::Tensor x = net->block(0).forward(net->table(testing::tokens_of(0, 0, 0)));
+            const torch::Tensor x = net->block(0).forward(net->table(tests::tokens_of(0, 0, 0)));
             x.register_hook([](const torch::Tensor&) -> torch::Tensor { throw std::runtime_error("the user's own"); });
             EXPECT_THROW(net->block(2).forward(x).sum().backward(), std::runtime_error);
           }
@@ -139,9 +138,9 @@ TEST(Departure, AFailedBackwardLeavesTheEngineUsable) {
   };
   std::vector<RunResult> runs;
   for (const AttachOptions& options : all_stages({.clip = 0.5})) {
-    runs.push_back(testing::train(2, kSteps, options, make));
-    EXPECT_EQ(runs.front().loss_bits, runs.back().loss_bits) << testing::placement_of(options);
-    EXPECT_TRUE(testing::same_bits(runs.front().parameters, runs.back().parameters)) << testing::placement_of(options);
+    runs.push_back(tests::train(2, kSteps, options, make));
+    EXPECT_EQ(runs.front().loss_bits, runs.back().loss_bits) << tests::placement_of(options);
+    EXPECT_TRUE(tests::same_bits(runs.front().parameters, runs.back().parameters)) << tests::placement_of(options);
   }
 }
 

@@ -3,7 +3,7 @@
 
 #include "training_run.h"
 
-namespace zero::testing {
+namespace zero::tests {
 
 struct ForeignModule {
   std::string name;
@@ -307,4 +307,4 @@ inline std::vector<ForeignModule> foreign_modules() {
           {"SkippedEveryOtherStep", skipped_every_other_step, false}};
 }
 
-}  // namespace zero::testing
+}  // namespace zero::tests

@@ -9,8 +9,8 @@
 namespace zero {
 namespace {
 
-using testing::all_stages;
-using testing::TiedNet;
+using tests::all_stages;
+using tests::TiedNet;
 
 using Named = std::map<std::string, torch::Tensor>;
 
@@ -25,9 +25,9 @@ Named parameters_of(Attachment& engine, bool full_precision) {
 void at_every_placement(const std::function<void(TiedNet&, Attachment&, int)>& body) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const AttachOptions& options : all_stages({.clip = 0.5, .dtype = dtype})) {
-      SCOPED_TRACE(testing::placement_of(options) + (dtype == DType::kFloat32 ? ", fp32" : ", bf16"));
-      auto nets = testing::tied_nets(2);
-      testing::on_every_rank(2, [&](World& ranks) {
+      SCOPED_TRACE(tests::placement_of(options) + (dtype == DType::kFloat32 ? ", fp32" : ", bf16"));
+      auto nets = tests::tied_nets(2);
+      tests::on_every_rank(2, [&](World& ranks) {
         TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
         Attachment engine = attach(net, ranks, options);
         body(net, engine, ranks.rank());
@@ -94,7 +94,7 @@ TEST(Gathered, ReadingLeavesTheMastersFullPrecision) {
     const Named before = parameters_of(engine, true);
     { const auto scope = engine.gathered(net); }
     for (const auto& [name, value] : parameters_of(engine, true))
-      EXPECT_TRUE(testing::same_bits(before.at(name), value)) << name;
+      EXPECT_TRUE(tests::same_bits(before.at(name), value)) << name;
   });
 }
 
@@ -109,8 +109,8 @@ TEST(Gathered, TheSourceRanksWritesCount) {
 }
 
 TEST(Gathered, ASubmoduleBringsItsOwnUnitsOnly) {
-  auto nets = testing::tied_nets(2);
-  testing::on_every_rank(2, [&](World& ranks) {
+  auto nets = tests::tied_nets(2);
+  tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
     Attachment engine = attach(net, ranks, {.stage = 3});
     const auto scope = engine.gathered(*net.blocks[1]);
@@ -123,7 +123,7 @@ TEST(Gathered, ASubmoduleBringsItsOwnUnitsOnly) {
 TEST(Gathered, AModuleThatIsNotInsideIsRefused) {
   TiedNet net;
   const torch::nn::Linear stranger(3, 3);
-  testing::on_every_rank(1, [&](World& ranks) {
+  tests::on_every_rank(1, [&](World& ranks) {
     Attachment engine = attach(net, ranks);
     EXPECT_TRUE(
         says(message_of<ConfigError>([&] { const auto scope = engine.gathered(*stranger); }), "not the attached one"));
@@ -131,8 +131,8 @@ TEST(Gathered, AModuleThatIsNotInsideIsRefused) {
 }
 
 TEST(Gathered, AStepInsideTheScopeIsRefusedAndWorksAfterIt) {
-  auto nets = testing::tied_nets(2);
-  testing::on_every_rank(2, [&](World& ranks) {
+  auto nets = tests::tied_nets(2);
+  tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
     Attachment engine = attach(net, ranks, {.stage = 3});
     {
@@ -182,7 +182,7 @@ TEST(InPlaceWrites, PersistAndReachTheMasterAtEveryPlacement) {
     const Named after = parameters_of(engine, true);
     for (const auto& item : expected.named_parameters()) {
       if (net.scale.scalar_type() == torch::kFloat32) {
-        EXPECT_TRUE(testing::same_bits(after.at(item.key()), item.value())) << item.key();
+        EXPECT_TRUE(tests::same_bits(after.at(item.key()), item.value())) << item.key();
       } else {  // the write saw a rounded parameter, and was rounded
         EXPECT_TRUE(torch::allclose(after.at(item.key()), item.value(), 1e-2, 1e-6)) << item.key();
       }
@@ -196,20 +196,20 @@ TEST(InPlaceWrites, PersistAndReachTheMasterAtEveryPlacement) {
 TEST(InPlaceWrites, BetweenStepsKeepStagesEqual) {
   const auto make = [] {
     auto net = std::make_shared<TiedNet>();
-    return testing::Subject{net, [net](int step, int micro, int rank) {
-                              if (step > 0) {
-                                const torch::NoGradGuard no_gradients;
-                                net->block(1).up->weight.mul_(0.75);  // a constraint on weights, as people write them
-                                net->table->weight.clamp_(-1, 1);
-                              }
-                              return loss_of(*net, step, micro, rank);
-                            }};
+    return tests::Subject{net, [net](int step, int micro, int rank) {
+                            if (step > 0) {
+                              const torch::NoGradGuard no_gradients;
+                              net->block(1).up->weight.mul_(0.75);  // a constraint on weights, as people write them
+                              net->table->weight.clamp_(-1, 1);
+                            }
+                            return loss_of(*net, step, micro, rank);
+                          }};
   };
-  std::vector<testing::RunResult> runs;
+  std::vector<tests::RunResult> runs;
   for (const AttachOptions& options : all_stages({.clip = 0.5})) {
-    runs.push_back(testing::train(2, 4, options, make));
-    EXPECT_EQ(runs.front().loss_bits, runs.back().loss_bits) << testing::placement_of(options);
-    EXPECT_TRUE(testing::same_bits(runs.front().parameters, runs.back().parameters)) << testing::placement_of(options);
+    runs.push_back(tests::train(2, 4, options, make));
+    EXPECT_EQ(runs.front().loss_bits, runs.back().loss_bits) << tests::placement_of(options);
+    EXPECT_TRUE(tests::same_bits(runs.front().parameters, runs.back().parameters)) << tests::placement_of(options);
   }
 }
 

@@ -13,8 +13,8 @@
 namespace zero {
 namespace {
 
-using testing::all_stages;
-using testing::TiedNet;
+using tests::all_stages;
+using tests::TiedNet;
 
 std::vector<torch::Tensor> clones(const torch::nn::Module& module) {
   std::vector<torch::Tensor> copies;
@@ -26,8 +26,8 @@ std::vector<torch::Tensor> clones(const torch::nn::Module& module) {
 // -------------------------------------------------------------------------------------
 
 TEST(Attach, ASecondTimeIsRefusedAndLeavesTheFirstAlone) {
-  auto nets = testing::tied_nets(2);
-  testing::on_every_rank(2, [&](World& ranks) {
+  auto nets = tests::tied_nets(2);
+  tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
     Attachment engine = attach(net, ranks);
     EXPECT_TRUE(says(message_of<ConfigError>([&] { attach(net, ranks); }), "attached already"));
@@ -48,7 +48,7 @@ struct CutNet : torch::nn::Module {
 
 TEST(Attach, ParametersCutFromOneAllocationPart) {
   CutNet net(4);
-  testing::on_every_rank(1, [&](World& ranks) {
+  tests::on_every_rank(1, [&](World& ranks) {
     Attachment engine = attach(net, ranks, {.optimizer = Sgd{}});
     net.forward(torch::ones({4})).sum().backward();
     engine.step(1);
@@ -60,7 +60,7 @@ TEST(Attach, ParametersCutFromOneAllocationPart) {
 
 TEST(Attach, OverlappingParametersAreRefusedByName) {
   CutNet net(3);
-  testing::on_every_rank(1, [&](World& ranks) {
+  tests::on_every_rank(1, [&](World& ranks) {
     const std::string message = message_of<ConfigError>([&] { attach(net, ranks); });
     EXPECT_TRUE(says(message, "second"));
     EXPECT_TRUE(says(message, "shares memory with first"));
@@ -71,7 +71,7 @@ TEST(Attach, OverlappingParametersAreRefusedByName) {
 TEST(Attach, OtherTypesAreRefusedByName) {
   torch::nn::Linear net(2, 2);
   net->to(torch::kDouble);
-  testing::on_every_rank(
+  tests::on_every_rank(
       1, [&](World& ranks) { EXPECT_TRUE(says(message_of<ConfigError>([&] { attach(*net, ranks); }), "weight")); });
 }
 
@@ -92,24 +92,24 @@ TEST(LostKeys, AreRefusedAtTheStepWithTheParametersName) {
   };
   for (const AttachOptions& options : all_stages({})) {
     for (const Loss& loss : losses) {
-      auto nets = testing::tied_nets(2);
+      auto nets = tests::tied_nets(2);
       std::vector<torch::Tensor> started = clones(*nets[0]);
-      testing::on_every_rank(2, [&](World& ranks) {
+      tests::on_every_rank(2, [&](World& ranks) {
         TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
         Attachment engine = attach(net, ranks, options);
         loss.apply(net);
         const std::string message = message_of<ConfigError>([&] { engine.step(); });
-        EXPECT_TRUE(says(message, loss.parameter)) << testing::placement_of(options);
+        EXPECT_TRUE(says(message, loss.parameter)) << tests::placement_of(options);
         EXPECT_TRUE(says(message, "before attach()"));
       });
-      EXPECT_TRUE(testing::same_bits(started, clones(*nets[1]))) << "what was attached is what comes back";
+      EXPECT_TRUE(tests::same_bits(started, clones(*nets[1]))) << "what was attached is what comes back";
     }
   }
 }
 
 TEST(Attach, GathersNothing) {
-  auto nets = testing::tied_nets(2);
-  testing::on_every_rank(2, [&](World& ranks) {
+  auto nets = tests::tied_nets(2);
+  tests::on_every_rank(2, [&](World& ranks) {
     const Attachment engine = attach(*nets[static_cast<std::size_t>(ranks.rank())], ranks, {.stage = 3});
     EXPECT_EQ(engine.report().peak_memory[MemoryTag::kGathered], 0);
   });
@@ -119,8 +119,8 @@ TEST(Attach, GathersNothing) {
 // ----------------------------------------------------------------------------------------
 
 TEST(Attached, AReleasedParameterKeepsItsFaceAndRefusesTypedReads) {
-  auto nets = testing::tied_nets(2);
-  testing::on_every_rank(2, [&](World& ranks) {
+  auto nets = tests::tied_nets(2);
+  tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
     const std::vector<torch::Tensor> before = net.parameters();
     Attachment engine = attach(net, ranks, {.stage = 3});
@@ -136,8 +136,8 @@ TEST(Attached, AReleasedParameterKeepsItsFaceAndRefusesTypedReads) {
 
 TEST(Attached, GradientsNeverAppearInGrad) {
   for (const AttachOptions& options : all_stages({})) {
-    auto nets = testing::tied_nets(2);
-    testing::on_every_rank(2, [&](World& ranks) {
+    auto nets = tests::tied_nets(2);
+    tests::on_every_rank(2, [&](World& ranks) {
       TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
       Attachment engine = attach(net, ranks, options);
       loss_of(net, 0, 0, ranks.rank()).backward();
@@ -163,10 +163,10 @@ void expect_ordinary(TiedNet& net) {
 TEST(Destruction, GivesEveryParameterBackFullToPlainAutograd) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const AttachOptions& options : all_stages({.dtype = dtype})) {
-      SCOPED_TRACE(testing::placement_of(options));
-      auto nets = testing::tied_nets(3);
+      SCOPED_TRACE(tests::placement_of(options));
+      auto nets = tests::tied_nets(3);
       std::vector<torch::Tensor> trained;
-      testing::on_every_rank(3, [&](World& ranks) {
+      tests::on_every_rank(3, [&](World& ranks) {
         TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
         Attachment engine = attach(net, ranks, options);
         loss_of(net, 0, 0, ranks.rank()).backward();
@@ -177,7 +177,7 @@ TEST(Destruction, GivesEveryParameterBackFullToPlainAutograd) {
         if (ranks.rank() == 0) trained = clones(net);
       });
       for (auto& net : nets) {
-        EXPECT_TRUE(testing::same_bits(trained, clones(*net)));
+        EXPECT_TRUE(tests::same_bits(trained, clones(*net)));
         expect_ordinary(*net);
       }
     }
@@ -188,8 +188,8 @@ TEST(Destruction, LetsTheModuleBeAttachedAgain) {
   std::vector<std::vector<torch::Tensor>> results;
   // Four steps under one attachment are four attachments of a step: SGD keeps nothing between steps.
   for (int steps_each : {4, 1}) {
-    auto mine = testing::tied_nets(2);
-    testing::on_every_rank(2, [&](World& ranks) {
+    auto mine = tests::tied_nets(2);
+    tests::on_every_rank(2, [&](World& ranks) {
       TiedNet& net = *mine[static_cast<std::size_t>(ranks.rank())];
       for (int step = 0; step < 4;) {
         Attachment engine = attach(net, ranks, {.stage = step % 4, .optimizer = Sgd{}});
@@ -201,17 +201,17 @@ TEST(Destruction, LetsTheModuleBeAttachedAgain) {
     });
     results.push_back(clones(*mine[0]));
   }
-  EXPECT_TRUE(testing::same_bits(results[0], results[1]));
+  EXPECT_TRUE(tests::same_bits(results[0], results[1]));
 }
 
 TEST(Destruction, ByAnExceptionTakesTheKeysAwayAndWaitsForNobody) {
-  auto nets = testing::tied_nets(1);
+  auto nets = tests::tied_nets(1);
   TiedNet& net = *nets[0];
-  EXPECT_THROW(testing::on_every_rank(1,
-                                      [&](World& ranks) {
-                                        const Attachment engine = attach(net, ranks, {.stage = 3});
-                                        throw std::runtime_error("the user's own");
-                                      }),
+  EXPECT_THROW(tests::on_every_rank(1,
+                                    [&](World& ranks) {
+                                      const Attachment engine = attach(net, ranks, {.stage = 3});
+                                      throw std::runtime_error("the user's own");
+                                    }),
                std::runtime_error);
   for (const auto& item : net.named_parameters()) {
     EXPECT_FALSE(item.value().key_set().has(kParameterKey)) << item.key();
@@ -219,8 +219,8 @@ TEST(Destruction, ByAnExceptionTakesTheKeysAwayAndWaitsForNobody) {
 }
 
 TEST(Abandon, LeavesParametersEmptyButSafeToTouch) {
-  auto nets = testing::tied_nets(2);
-  testing::on_every_rank(2, [&](World& ranks) {
+  auto nets = tests::tied_nets(2);
+  tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
     {
       Attachment engine = attach(net, ranks, {.stage = 3});
@@ -284,7 +284,7 @@ TEST(DeferredAttach, NoRankEverHoldsTheWholeModel) {
   constexpr std::int64_t kModelBytes = 32 * kUnitBytes;
   const CountingAllocator counting;
   std::vector<EngineReport> reports(2);
-  testing::on_every_rank(2, [&](World& ranks) {
+  tests::on_every_rank(2, [&](World& ranks) {
     const auto net = deferred([] { return std::make_shared<DeepNet>(); }, 3);
     Attachment engine = attach(*net, ranks, {.stage = 3, .optimizer = Sgd{}});
     reports[static_cast<std::size_t>(ranks.rank())] = engine.report();

@@ -31,7 +31,7 @@ TEST(MetaTrace, IsTheTraceThatARealStepRecords) {
                                             return planned_model->forward(torch::empty({2, 4}, meta));
                                           },
                                           {.accumulate = 2});
-  testing::on_every_rank(1, [&](World& world) {
+  tests::on_every_rank(1, [&](World& world) {
     const auto model = std::make_shared<Chain>();
     Attachment engine = attach(*model, world, {.stage = 3, .accumulate = 2});
     {
@@ -52,7 +52,7 @@ TEST(MetaTrace, LeavesTheModuleDeferred) {
     return model->forward(torch::empty({2, 4}, torch::TensorOptions().device(torch::kMeta)));
   });
   for (const torch::Tensor& parameter : model->parameters()) EXPECT_TRUE(is_deferred(parameter));
-  testing::on_every_rank(1, [&](World& world) {
+  tests::on_every_rank(1, [&](World& world) {
     Attachment engine = attach(*model, world, {.stage = 3});
     EXPECT_TRUE(std::isfinite(model->forward(torch::ones({2, 4})).item().toDouble()));
   });

@@ -14,7 +14,7 @@
 
 #include "training_run.h"
 
-namespace zero::testing {
+namespace zero::tests {
 
 class PlainRun {
  public:
@@ -122,4 +122,4 @@ inline RunResult train_plain(int num_steps, const AttachOptions& options, const 
   return result;
 }
 
-}  // namespace zero::testing
+}  // namespace zero::tests

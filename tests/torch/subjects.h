@@ -4,7 +4,7 @@
 
 #include "training_run.h"
 
-namespace zero::testing {
+namespace zero::tests {
 
 struct TiedBlockImpl : torch::nn::Module {
   explicit TiedBlockImpl(int width)
@@ -66,4 +66,4 @@ inline std::vector<std::shared_ptr<TiedNet>> tied_nets(int world) {
   return nets;
 }
 
-}  // namespace zero::testing
+}  // namespace zero::tests

@@ -15,8 +15,8 @@
 namespace zero {
 namespace {
 
-using testing::RunResult;
-using testing::Subject;
+using tests::RunResult;
+using tests::Subject;
 
 constexpr int kSteps = 100;
 constexpr double kLr = 1e-2;
@@ -125,7 +125,7 @@ void expect_as_torch(const OptimizerOptions& optimizer, const MakeOptimizer& mak
   const bool delayed = exact_steps < kSteps;
   for (const auto& [stage, world] : {std::pair{delayed ? 2 : 0, 1}, {3, 2}}) {
     const TorchRun expected = train_with_torch(world, make, exact_steps);
-    const RunResult seen = testing::train(
+    const RunResult seen = tests::train(
         world, kSteps,
         {.stage = stage, .optimizer = optimizer, .clip = kClip, .delayed_update = delayed, .exact_steps = exact_steps},
         small_mlp, kLr);

@@ -14,7 +14,7 @@
 
 #include "zero/zero.h"
 
-namespace zero::testing {
+namespace zero::tests {
 
 using LossFunction = std::function<torch::Tensor(int step, int micro, int rank)>;
 // Builds a module and the function that computes its loss on (step, micro-batch, rank)'s data.
@@ -126,4 +126,4 @@ inline std::string placement_of(const AttachOptions& options) {
          (options.device_memory.kind == TierMemory::Kind::kMin ? ", min" : "");
 }
 
-}  // namespace zero::testing
+}  // namespace zero::tests

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kFormat = "zero.cpp checkpoint";
 constexpr int kVersion = 2;
-constexpr std::size_t kMaxDimensions = 16;
+constexpr std::size_t kMostShapeDimensions = 16;
 constexpr std::size_t kMostStates = 8;
 // A manifest is kHead, 64 digits, kMiddle, what they are the SHA-256 of, kTail: all of it is vouched for, and JSON.
 constexpr std::string_view kHead = "{\"sha256\":\"", kMiddle = "\",\"manifest\":", kTail = "}\n";
@@ -50,8 +50,8 @@ Json json_of(const SavedFile& file) {
 std::vector<std::int64_t> shape_of(const Json& json, std::string_view path) {
   std::vector<std::int64_t> shape;
   for (const Json& size : array_of(json, "a shape", path)) shape.push_back(natural(size, "a size", path));
-  if (shape.size() > kMaxDimensions)
-    refuse_json(path, fmt::format("a shape has more than {} dimensions", kMaxDimensions));
+  if (shape.size() > kMostShapeDimensions)
+    refuse_json(path, fmt::format("a shape has more than {} dimensions", kMostShapeDimensions));
   std::int64_t numel = 1;
   for (const std::int64_t size : shape)
     if (__builtin_mul_overflow(numel, size, &numel) || numel > (std::int64_t{1} << 58))

@@ -15,7 +15,6 @@
 namespace zero::cli {
 namespace {
 
-constexpr double kRestless = 0.15;
 constexpr std::int64_t kGrain = 1 << 18;  // elements a thread takes at a time
 constexpr int kTouched = 7;               // 4 reads and 3 writes
 

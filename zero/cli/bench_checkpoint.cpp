@@ -35,12 +35,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kRestless = 0.15;
 constexpr int kDepth = 32;
 
 constexpr std::int64_t kUnitBytes = std::int64_t{32} << 20;  // of one state; smaller where the whole is
 
-struct Options {
+struct SaveBenchOptions {
   std::string folder = ".";
   std::int64_t mib = 512;
   int ranks = 2;
@@ -58,7 +57,7 @@ struct Side {
   double median() const { return probe.median() / ours.median(); }
 };
 
-struct Measured {
+struct MeasuredSave {
   std::array<Side, 2> sides{Side{"save"}, Side{"load"}};
   Measurement stall;  // of an asynchronous save
   std::int64_t bytes = 0;
@@ -120,7 +119,7 @@ void forget(const fs::path& folder) {
 // One rank's part of the benchmark; rank 0 probes and measures while the others wait.
 class Rank {
  public:
-  Rank(Communicator& comm, const Options& options, const fs::path& path, Measured& measured)
+  Rank(Communicator& comm, const SaveBenchOptions& options, const fs::path& path, MeasuredSave& measured)
       : comm_(comm), options_(options), path_(path), measured_(measured), states_(comm, options.bytes()) {}
 
   void run() {
@@ -190,9 +189,9 @@ class Rank {
   }
 
   Communicator& comm_;
-  const Options& options_;
+  const SaveBenchOptions& options_;
   const fs::path& path_;
-  Measured& measured_;
+  MeasuredSave& measured_;
   States states_;
   ImageMemory images_{states_.engine()};
   std::optional<DiskProbe> probe_;
@@ -211,8 +210,8 @@ void rethrow_first(std::vector<std::exception_ptr> failures) {
   if (!failures.empty()) std::rethrow_exception(failures.front());
 }
 
-Measured measure(const Options& options, const fs::path& path) {
-  Measured measured;
+MeasuredSave measure(const SaveBenchOptions& options, const fs::path& path) {
+  MeasuredSave measured;
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(options.ranks));
   auto comms = make_in_process(options.ranks, options.timeout());
   std::vector<std::thread> threads;
@@ -230,7 +229,7 @@ Measured measure(const Options& options, const fs::path& path) {
   return measured;
 }
 
-void print_table(const Options& options, const Measured& measured) {
+void print_table(const SaveBenchOptions& options, const MeasuredSave& measured) {
   fmt::print("a checkpoint of {} by {} rank{}, {} rounds\n  {:<6}{:>14}{:>14}{:>14}{:>14}{:>9}{:>9}\n",
              format_bytes(measured.bytes), options.ranks, options.ranks == 1 ? "" : "s", options.rounds, "",
              "probe best", "median", "ours best", "median", "ratio", "median");
@@ -251,7 +250,7 @@ void print_table(const Options& options, const Measured& measured) {
   }
 }
 
-void print_json(const Options& options, const Measured& measured) {
+void print_json(const SaveBenchOptions& options, const MeasuredSave& measured) {
   nlohmann::ordered_json out{{"bench", "checkpoint"},
                              {"dir", options.folder},
                              {"bytes", measured.bytes},
@@ -275,7 +274,7 @@ void print_json(const Options& options, const Measured& measured) {
 int run_bench_checkpoint(Arguments arguments) {
   CLI::App app("Measures saving and loading a checkpoint of several ranks against a plain io_uring loop.",
                "zero bench checkpoint");
-  Options options;
+  SaveBenchOptions options;
   app.add_option("--dir", options.folder, "folder on the disk to measure")->capture_default_str();
   app.add_option("--mib", options.mib, "MiB of the checkpoint; three times as many lie on the disk")
       ->capture_default_str()
@@ -294,7 +293,7 @@ int run_bench_checkpoint(Arguments arguments) {
   // States with their gradients, a copy of them for asynchronous saves, and blocks on their way.
   require_memory(options.bytes() / 3 * 7 + (std::int64_t{96} << 20) * options.ranks, "take a smaller --mib");
   const Removed folder{fs::path(options.folder) / fmt::format("zero-bench-checkpoint-{}", ::getpid())};
-  const Measured measured = measure(options, folder.path / "checkpoint");
+  const MeasuredSave measured = measure(options, folder.path / "checkpoint");
   options.json ? print_json(options, measured) : print_table(options, measured);
   return 0;
 }

@@ -27,7 +27,7 @@
 namespace zero::cli {
 namespace {
 
-struct Options {
+struct CommBenchOptions {
   int ranks = 2;
   int rounds = 5;
   std::int64_t mib = 256;
@@ -117,13 +117,13 @@ nlohmann::ordered_json to_json(const Series& series) {
   return {{"transport", series.transport}, {"sizes", sizes}};
 }
 
-void print_json(std::span<const Series> all, const Options& options) {
+void print_json(std::span<const Series> all, const CommBenchOptions& options) {
   nlohmann::ordered_json out{{"bench", "comm"}, {"world", options.ranks}, {"rounds", options.rounds}};
   for (const auto& series : all) out["transports"].push_back(to_json(series));
   fmt::print("{}\n", out.dump(2));
 }
 
-void print_table(std::span<const Series> all, const Options& options) {
+void print_table(std::span<const Series> all, const CommBenchOptions& options) {
   fmt::print("all_reduce, {} ranks, {} rounds; the probe adds and copies as many bytes in each rank's own memory\n",
              options.ranks, options.rounds);
   fmt::print("  {:<14}{:>10}{:>14}{:>14}{:>14}{:>9}{:>12}\n", "transport", "size", "best", "median", "probe", "ratio",
@@ -143,7 +143,7 @@ RankEnvironment environment_of_ranks() {
   return detect_ranks({}, [](const char* name) { return std::getenv(name); });
 }
 
-int run_rank(Options options) {
+int run_rank(CommBenchOptions options) {
   const auto environment = environment_of_ranks();
   options.ranks = environment.world;
   std::vector<Series> all;
@@ -174,7 +174,7 @@ std::vector<std::string> default_transports() {
 
 int run_bench_comm(Arguments arguments) {
   CLI::App app("Measures all_reduce between ranks of this machine against its memory.", "zero bench comm");
-  Options options;
+  CommBenchOptions options;
   bool as_rank = false;
   app.add_option("-n,--nproc-per-node", options.ranks, "ranks")->capture_default_str()->check(CLI::Range(2, 64));
   app.add_option("--rounds", options.rounds, "times each is measured")

@@ -17,10 +17,9 @@
 namespace zero::cli {
 namespace {
 
-constexpr double kRestless = 0.15;
 constexpr std::int64_t kBlock = 8 << 20;  // what one Transfer moves
 
-struct Options {
+struct DiskBenchOptions {
   std::vector<std::string> folders{"."};
   std::int64_t mib = 512;
   int rounds = 5;
@@ -38,7 +37,7 @@ DiskEngine engine_of(const std::string& name) {
 // A tier, and blocks enough that its queue is full while the caller waits for one of them.
 class Stream {
  public:
-  Stream(const Options& options, std::int64_t bytes)
+  Stream(const DiskBenchOptions& options, std::int64_t bytes)
       : tier_({.paths = options.folders,
                .bytes = bytes,
                .engine = engine_of(options.engine),
@@ -86,7 +85,7 @@ struct Direction {
   double ratio_median() const { return probe.median() / tier.median(); }
 };
 
-std::array<Direction, 2> measure(const Options& options, DiskProbe& probe, Stream& stream) {
+std::array<Direction, 2> measure(const DiskBenchOptions& options, DiskProbe& probe, Stream& stream) {
   std::array<Direction, 2> out{Direction{"write"}, Direction{"read"}};
   auto& [writes, reads] = out;
   // Not measured: the first write to a preallocated file also marks its blocks as written.
@@ -105,7 +104,7 @@ struct Tried {
   std::int64_t bytes;
 };
 
-void print_json(const Options& options, const Tried& tried, std::span<const Direction> directions) {
+void print_json(const DiskBenchOptions& options, const Tried& tried, std::span<const Direction> directions) {
   nlohmann::ordered_json out{{"bench", "disk"},
                              {"probe", tried.probe},
                              {"tier", tried.tier},
@@ -123,7 +122,7 @@ void print_json(const Options& options, const Tried& tried, std::span<const Dire
   fmt::print("{}\n", out.dump(2));
 }
 
-void print_table(const Options& options, const Tried& tried, std::span<const Direction> directions) {
+void print_table(const DiskBenchOptions& options, const Tried& tried, std::span<const Direction> directions) {
   fmt::print("DiskTier ({}), {} in stripes of 1 MiB, {} in flight, {} rounds, in {}\n", tried.tier,
              format_bytes(tried.bytes), options.depth, options.rounds, fmt::join(options.folders, ", "));
   fmt::print("  {:<8}{:>14}{:>14}{:>14}{:>14}{:>10}{:>10}\n", "", "probe best", "median", "tier best", "median",
@@ -145,7 +144,7 @@ void print_table(const Options& options, const Tried& tried, std::span<const Dir
 
 int run_bench_disk(Arguments arguments) {
   CLI::App app("Measures DiskTier's streams against a plain io_uring loop.", "zero bench disk");
-  Options options;
+  DiskBenchOptions options;
   app.add_option("--dir", options.folders, "folder on the disk to measure; several: striped")->capture_default_str();
   app.add_option("--mib", options.mib, "MiB to write and to read, rounded up to 8; twice as many lie on the disk")
       ->capture_default_str()

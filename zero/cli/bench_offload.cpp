@@ -22,10 +22,9 @@
 namespace zero::cli {
 namespace {
 
-constexpr double kRestless = 0.15;
 constexpr int kProbeDepth = 32;
 
-struct Options {
+struct OffloadBenchOptions {
   std::vector<std::string> folders{"."};
   std::int64_t mib = 256;
   int depth = ShardedState::kDefaultDepth;
@@ -37,7 +36,7 @@ struct Options {
 // One matrix, its moments on disk or, without folders, in memory.
 class Step {
  public:
-  Step(const Options& options, bool on_disk)
+  Step(const OffloadBenchOptions& options, bool on_disk)
       : comm_(std::move(make_in_process(1, std::chrono::seconds(60)).front())),
         specs_{{.name = "matrix", .shape = {options.mib << 8, 1024}}},
         units_(make_units(specs_, {})),
@@ -83,7 +82,7 @@ class Step {
   std::unique_ptr<Updater> updater_;
 };
 
-struct Measured {
+struct MeasuredStep {
   Measurement read, write, both, update, step;
   double best() const { return std::max({read.best(), write.best(), update.best()}); }
   double median() const { return std::max({read.median(), write.median(), update.median()}); }
@@ -95,8 +94,8 @@ struct Measured {
   bool restless() const { return std::max(read.spread(), write.spread()) > kRestless; }
 };
 
-Measured measure(const Options& options, DiskProbe& probe, Step& resident, Step& step) {
-  Measured m;
+MeasuredStep measure(const OffloadBenchOptions& options, DiskProbe& probe, Step& resident, Step& step) {
+  MeasuredStep m;
   // Not measured: the first writes to preallocated files, and the first touch of memory.
   probe.write();
   resident.run();
@@ -111,7 +110,7 @@ Measured measure(const Options& options, DiskProbe& probe, Step& resident, Step&
   return m;
 }
 
-void print_json(const Options& options, const std::string& tier, const Measured& m) {
+void print_json(const OffloadBenchOptions& options, const std::string& tier, const MeasuredStep& m) {
   fmt::print("{}\n", nlohmann::ordered_json{{"bench", "offload"},
                                             {"tier", tier},
                                             {"dirs", options.folders},
@@ -135,7 +134,7 @@ void print_json(const Options& options, const std::string& tier, const Measured&
                          .dump(2));
 }
 
-void print_table(const Options& options, const std::string& tier, const Measured& m) {
+void print_table(const OffloadBenchOptions& options, const std::string& tier, const MeasuredStep& m) {
   fmt::print("AdamW with both moments ({} each) on disk ({}), {} thread{}, {} tiles ahead, {} rounds, in {}\n",
              format_bytes(options.mib << 20), tier, options.threads, options.threads == 1 ? "" : "s", options.depth,
              options.rounds, fmt::join(options.folders, ", "));
@@ -165,7 +164,7 @@ void print_table(const Options& options, const std::string& tier, const Measured
 
 int run_bench_offload(Arguments arguments) {
   CLI::App app("Measures an optimizer step with its moments on disk against its parts.", "zero bench offload");
-  Options options;
+  OffloadBenchOptions options;
   app.add_option("--dir", options.folders, "folder on the disk; several: striped")->capture_default_str();
   app.add_option("--mib", options.mib, "MiB of each of the two moments")
       ->capture_default_str()
@@ -182,7 +181,7 @@ int run_bench_offload(Arguments arguments) {
   require_memory((6 * options.mib + 8 * options.depth + 128) << 20, "use fewer with --mib");
   Step resident(options, false), step(options, true);
   DiskProbe probe(options.folders, options.mib << 21, kProbeDepth);
-  const Measured m = measure(options, probe, resident, step);
+  const MeasuredStep m = measure(options, probe, resident, step);
   options.json ? print_json(options, step.describe(), m) : print_table(options, step.describe(), m);
   return 0;
 }

@@ -9,6 +9,9 @@
 
 namespace zero::cli {
 
+// A spread above this means that something else used the machine.
+inline constexpr double kRestless = 0.15;
+
 class Measurement {
  public:
   // Runs `work` once and keeps its time; seconds.

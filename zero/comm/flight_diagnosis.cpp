@@ -18,7 +18,7 @@ std::string seconds(std::int64_t nanoseconds) {
   return fmt::format("{:.3f} s", 1e-9 * static_cast<double>(std::max<std::int64_t>(nanoseconds, 0)));
 }
 
-std::string format_ranks(const std::vector<int>& ranks) {
+std::string format_rank_list(const std::vector<int>& ranks) {
   if (ranks.size() == 1) return fmt::format("rank {}", ranks.front());
   const std::size_t shown = std::min<std::size_t>(ranks.size(), 16);
   return fmt::format("ranks {}{}", fmt::join(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
@@ -148,12 +148,13 @@ class Comparison {
     std::string text;
     for (const auto& [what, ranks] : groups) {
       if (!majority || ranks.size() < largest) culprits.insert(culprits.end(), ranks.begin(), ranks.end());
-      text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", format_ranks(ranks),
+      text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", format_rank_list(ranks),
                           ranks.size() == 1 ? "does" : "do", what);
     }
     std::ranges::sort(culprits);
-    const std::string who = majority ? fmt::format("; {} {} alone with it", format_ranks(culprits), is_or_are(culprits))
-                                     : "; the records do not say which of them is wrong";
+    const std::string who = majority
+                                ? fmt::format("; {} {} alone with it", format_rank_list(culprits), is_or_are(culprits))
+                                : "; the records do not say which of them is wrong";
     return settle(FlightTrouble::kDisagreement, culprits, number,
                   fmt::format("ranks disagree at collective #{}: {}{}", number, text, who));
   }
@@ -168,8 +169,8 @@ class Comparison {
     for (const Progress* rank : own) culprits.push_back(rank->rank());
     std::ranges::sort(culprits);
     return settle(FlightTrouble::kOwnError, culprits, own.front()->begun,
-                  fmt::format("{} {} at fault, as {} own record says: {}", format_ranks(culprits), is_or_are(culprits),
-                              culprits.size() == 1 ? "its" : "their", did(*own.front())));
+                  fmt::format("{} {} at fault, as {} own record says: {}", format_rank_list(culprits),
+                              is_or_are(culprits), culprits.size() == 1 ? "its" : "their", did(*own.front())));
   }
 
   // The ranks that most errors name, without witnesses; of `among` alone, unless that is empty.
@@ -200,10 +201,10 @@ class Comparison {
     std::erase_if(blamed, [this](int rank) { return !is_missing(rank); });
     const std::vector<int> culprits = named ? blamed : missing_;
     const Progress& first = *std::ranges::max_element(ranks_, {}, [](const Progress& rank) { return rank.begun; });
-    return settle(
-        FlightTrouble::kMissing, culprits, front(),
-        fmt::format("{} {} no record{}; {} came to {}", format_ranks(culprits), culprits.size() == 1 ? "has" : "have",
-                    named ? ", and the others name it" : "", format_ranks({first.rank()}), did(first)));
+    return settle(FlightTrouble::kMissing, culprits, front(),
+                  fmt::format("{} {} no record{}; {} came to {}", format_rank_list(culprits),
+                              culprits.size() == 1 ? "has" : "have", named ? ", and the others name it" : "",
+                              format_rank_list({first.rank()}), did(first)));
   }
 
   // Ranks that have begun fewer collectives than others.
@@ -222,7 +223,7 @@ class Comparison {
     }
     return settle(
         FlightTrouble::kBehind, behind, front(),
-        fmt::format("{} {} behind: others have begun #{}, {} #{} only: {}", format_ranks(behind), is_or_are(behind),
+        fmt::format("{} {} behind: others have begun #{}, {} #{} only: {}", format_rank_list(behind), is_or_are(behind),
                     front(), behind.size() == 1 ? "it has begun" : "they have begun", least, did(of(behind.front()))));
   }
 
@@ -238,7 +239,7 @@ class Comparison {
     const int rank = named.front();
     const std::string what = is_missing(rank) ? "it has no record" : did(of(rank));
     return settle(FlightTrouble::kBlamed, named, front(),
-                  fmt::format("the errors of the others name {}: {}", format_ranks(named), what));
+                  fmt::format("the errors of the others name {}: {}", format_rank_list(named), what));
   }
 
   bool any_trouble() const {
@@ -256,7 +257,7 @@ class Comparison {
     if (behind.size() == ranks_.size()) return false;
     drop_witnesses(behind);
     return settle(FlightTrouble::kBehind, behind, of(behind.front()).ended + 1,
-                  fmt::format("{} {} behind: others have ended #{}: {}", format_ranks(behind), is_or_are(behind),
+                  fmt::format("{} {} behind: others have ended #{}: {}", format_rank_list(behind), is_or_are(behind),
                               of(behind.front()).ended + 1, did(of(behind.front()))));
   }
 

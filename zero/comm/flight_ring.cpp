@@ -14,7 +14,7 @@
 namespace zero {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x32'54'48'47'49'4c'46'5a;  // "ZFLIGHT2"
+constexpr std::uint64_t kRingMagic = 0x32'54'48'47'49'4c'46'5a;  // "ZFLIGHT2"
 constexpr std::int64_t kLatest = std::int64_t{1} << 62;
 constexpr std::int64_t kNoStep = -1;
 using Text = std::array<char, 64>;
@@ -92,7 +92,7 @@ FlightRing::FlightRing(std::span<std::byte> memory, const FlightIdentity& identi
   store(header_->run, identity.run);
   store(header_->host, identity.host);
   header_->step.store(kNoStep, std::memory_order_relaxed);
-  header_->magic.store(kMagic, std::memory_order_release);
+  header_->magic.store(kRingMagic, std::memory_order_release);
 }
 
 FlightRing::Entry& FlightRing::slot(std::uint64_t number) const {
@@ -143,7 +143,7 @@ std::optional<FlightRecord> read_ring(std::span<const std::byte> memory) {
   const Header& header = *reinterpret_cast<const Header*>(memory.data());
   const std::uint64_t magic = header.magic.load(kBefore);
   if (magic == 0) return std::nullopt;
-  if (magic != kMagic) refuse("not of this version, or damaged");
+  if (magic != kRingMagic) refuse("not of this version, or damaged");
 
   // Each is read once: what is checked is what is used.
   const std::uint64_t capacity = header.capacity, begun = header.begun.load(kBefore);

@@ -14,8 +14,8 @@
 namespace zero {
 namespace {
 
-constexpr const char* kVariable = "ZERO_TOKEN";
-constexpr const char* kFileVariable = "ZERO_TOKEN_FILE";
+constexpr const char* kTokenVariable = "ZERO_TOKEN";
+constexpr const char* kTokenFileVariable = "ZERO_TOKEN_FILE";
 constexpr std::size_t kFewest = 16, kMost = 4096;
 constexpr const char* kRemedy =
     "run `export ZERO_TOKEN=$(openssl rand -hex 32)` once, and give the same value to every machine's environment";
@@ -39,7 +39,7 @@ std::string require_strong(const char* variable, std::string_view text) {
 
 std::string read_token_file(const std::string& path) {
   const auto refuse = [&](std::string_view why, std::string_view remedy) -> ConfigError {
-    return {kFileVariable, path, why, remedy};
+    return {kTokenFileVariable, path, why, remedy};
   };
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) throw refuse(std::strerror(errno), "name a file of one line that only you may read");
@@ -52,17 +52,17 @@ std::string read_token_file(const std::string& path) {
   const ssize_t bytes = ::pread(file.get(), text.data(), text.size(), 0);
   if (bytes < 0) throw refuse(std::strerror(errno), "name a file of one line that only you may read");
   text.resize(static_cast<std::size_t>(bytes));
-  return require_strong(kFileVariable, text);
+  return require_strong(kTokenFileVariable, text);
 }
 
 }  // namespace
 
 std::string meeting_token(const RankEnvironment& ranks, const GetEnvironment& environment) {
-  const std::string text = value_of(environment, kVariable), file = value_of(environment, kFileVariable);
-  if (!text.empty()) return require_strong(kVariable, text);
+  const std::string text = value_of(environment, kTokenVariable), file = value_of(environment, kTokenFileVariable);
+  if (!text.empty()) return require_strong(kTokenVariable, text);
   if (!file.empty()) return read_token_file(file);
   if (ranks.world > ranks.local_world && !ranks.agent_run) {
-    throw ConfigError(kVariable, "", "is not set, and ranks of several hosts meet over the network",
+    throw ConfigError(kTokenVariable, "", "is not set, and ranks of several hosts meet over the network",
                       fmt::format("{}, or start the ranks with a launcher that passes the environment on", kRemedy));
   }
   return "";

@@ -18,21 +18,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-using Kind = KeeperRequest::Kind;
 
-constexpr const char* kVariable = "ZERO_KEEPER";
+constexpr const char* kKeeperVariable = "ZERO_KEEPER";
 
-const char* verb(Kind kind) {
+const char* verb(KeeperRequest::Kind kind) {
   switch (kind) {
-    case Kind::kPut:
+    case KeeperRequest::Kind::kPut:
       return "put";
-    case Kind::kGet:
+    case KeeperRequest::Kind::kGet:
       return "get";
-    case Kind::kList:
+    case KeeperRequest::Kind::kList:
       return "list";
-    case Kind::kRename:
+    case KeeperRequest::Kind::kRename:
       return "rename";
-    case Kind::kRemove:
+    case KeeperRequest::Kind::kRemove:
       return "remove";
   }
   return "?";
@@ -52,10 +51,10 @@ void copy(std::string_view text, char (&into)[kLongestKeptName + 1]) {
 }  // namespace
 
 std::optional<Keeper> Keeper::of_environment(const GetEnvironment& environment, milliseconds timeout) {
-  const char* value = environment(kVariable);
+  const char* value = environment(kKeeperVariable);
   if (value == nullptr || *value == '\0') return std::nullopt;
   const auto refuse = [&](const std::string& reason) {
-    throw ConfigError(kVariable, value, reason, "unset it, or let `zero launch` set it");
+    throw ConfigError(kKeeperVariable, value, reason, "unset it, or let `zero launch` set it");
   };
   const std::string_view text = value;
   int fd = -1;
@@ -65,7 +64,7 @@ std::optional<Keeper> Keeper::of_environment(const GetEnvironment& environment, 
     refuse("is not a socket to a launcher");
   // Our own duplicate: whoever asks next finds the descriptor as we did.
   FileDescriptor mine(fcntl(fd, F_DUPFD_CLOEXEC, 3));
-  if (mine.get() < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) throw IoError(kVariable, "fcntl", errno);
+  if (mine.get() < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) throw IoError(kKeeperVariable, "fcntl", errno);
   return Keeper(UnixSocket(std::move(mine)), timeout);
 }
 
@@ -73,7 +72,8 @@ std::optional<Keeper> Keeper::of_environment(const GetEnvironment& environment, 
 Keeper::Keeper(UnixSocket socket, milliseconds timeout)
     : socket_(std::move(socket)), timeout_(timeout), next_number_((random_number() << 32) + 1) {}
 
-KeeperAnswer Keeper::ask(Kind kind, std::string_view name, std::string_view other, int fd, FileDescriptor* answered) {
+KeeperAnswer Keeper::ask(KeeperRequest::Kind kind, std::string_view name, std::string_view other, int fd,
+                         FileDescriptor* answered) {
   KeeperRequest request{.kind = kind, .number = next_number_++};
   copy(name, request.name);
   copy(other, request.other);
@@ -107,12 +107,12 @@ KeeperAnswer Keeper::ask(Kind kind, std::string_view name, std::string_view othe
 
 void Keeper::put(std::string_view name, int fd) {
   ZERO_CHECK(!name.empty() && fd >= 0, "nothing to keep as '{}'", name);
-  ask(Kind::kPut, name, "", fd);
+  ask(KeeperRequest::Kind::kPut, name, "", fd);
 }
 
 std::optional<FileDescriptor> Keeper::get(std::string_view name) {
   FileDescriptor found;
-  if (ask(Kind::kGet, name, "", -1, &found).kind == KeeperAnswer::Kind::kNone) return std::nullopt;
+  if (ask(KeeperRequest::Kind::kGet, name, "", -1, &found).kind == KeeperAnswer::Kind::kNone) return std::nullopt;
   // The system drops a descriptor on its way when this process may not open another.
   if (found.get() < 0) throw IoError(fmt::format("the launcher's '{}'", name), "keeper get", EMFILE);
   return found;
@@ -121,7 +121,7 @@ std::optional<FileDescriptor> Keeper::get(std::string_view name) {
 std::vector<std::string> Keeper::list(std::string_view prefix) {
   std::vector<std::string> names;
   while (true) {
-    const KeeperAnswer answer = ask(Kind::kList, prefix, names.empty() ? "" : names.back(), -1);
+    const KeeperAnswer answer = ask(KeeperRequest::Kind::kList, prefix, names.empty() ? "" : names.back(), -1);
     for (std::string_view text(answer.text, answer.text_bytes); !text.empty();) {
       const std::string_view name = text.substr(0, text.find('\0'));
       names.emplace_back(name);
@@ -133,11 +133,11 @@ std::vector<std::string> Keeper::list(std::string_view prefix) {
 }
 
 void Keeper::rename(std::string_view from, std::string_view to) {
-  ask(Kind::kRename, from, to, -1);
+  ask(KeeperRequest::Kind::kRename, from, to, -1);
 }
 
 void Keeper::remove(std::string_view prefix) {
-  ask(Kind::kRemove, prefix, "", -1);
+  ask(KeeperRequest::Kind::kRemove, prefix, "", -1);
 }
 
 }  // namespace zero

@@ -18,8 +18,8 @@ using Status = MessageLink::Status;
 namespace {
 
 // What travels under one number has four tags, one a kind.
-enum class Kind : std::uint64_t { kHeader, kData, kMessageHeader, kMessageData };
-std::uint64_t tag_of(std::uint64_t number, Kind part) {
+enum class MessageKind : std::uint64_t { kHeader, kData, kMessageHeader, kMessageData };
+std::uint64_t tag_of(std::uint64_t number, MessageKind part) {
   return number * 4 + static_cast<std::uint64_t>(part);
 }
 
@@ -95,9 +95,10 @@ Work MessageCommunicator::exchange(Operation operation, std::size_t bytes, CommT
   const Signature own{.sequence = ++sequence_, .operation = operation, .unit = tag.unit, .bytes = bytes, .root = root};
   begun_.insert(own.sequence);
   std::vector<std::unique_ptr<Exchange>> exchanges;
-  for (const Part& part : parts) exchanges.push_back(expect(part.peer, tag_of(own.sequence, Kind::kHeader), part.in));
+  for (const Part& part : parts)
+    exchanges.push_back(expect(part.peer, tag_of(own.sequence, MessageKind::kHeader), part.in));
   for (const Part& part : parts) {
-    send_with_header(part.peer, tag_of(own.sequence, Kind::kHeader), own, part.out);
+    send_with_header(part.peer, tag_of(own.sequence, MessageKind::kHeader), own, part.out);
     count(part.out.size(), part.in.size(), tag);
   }
   return Work(std::make_unique<ExchangeOperation>(*this, own, std::move(exchanges)));
@@ -218,7 +219,8 @@ void MessageCommunicator::tell_why() {
   std::vector<std::unique_ptr<MessageLink::Transfer>> farewells;
   for (const int peer : peers()) {
     if (peer == failed_rank_) continue;
-    farewells.push_back(link_->send(peer, tag_of(sequence_ + 1, Kind::kHeader), std::as_bytes(std::span(&header, 1))));
+    farewells.push_back(
+        link_->send(peer, tag_of(sequence_ + 1, MessageKind::kHeader), std::as_bytes(std::span(&header, 1))));
   }
   for (auto& farewell : farewells) {
     if (farewell->wait(kFarewell) != Status::kDone) break;
@@ -273,7 +275,7 @@ Work MessageCommunicator::send(std::span<const std::byte> data, int to, CommTag 
   check_usable();
   const std::uint64_t n = ++num_sent_[to];
   const Signature own{.sequence = n, .operation = Operation::kSend, .unit = tag.unit, .bytes = data.size()};
-  send_with_header(to, tag_of(n, Kind::kMessageHeader), own, data);
+  send_with_header(to, tag_of(n, MessageKind::kMessageHeader), own, data);
   count(data.size(), 0, tag);
   return {};
 }
@@ -284,7 +286,7 @@ Work MessageCommunicator::receive(std::span<std::byte> data, int from, CommTag t
   const std::uint64_t n = ++num_received_[from];
   const Signature own{.sequence = n, .operation = Operation::kSend, .unit = tag.unit, .bytes = data.size()};
   std::vector<std::unique_ptr<Exchange>> exchanges;
-  exchanges.push_back(expect(from, tag_of(n, Kind::kMessageHeader), data));
+  exchanges.push_back(expect(from, tag_of(n, MessageKind::kMessageHeader), data));
   count(0, data.size(), tag);
   return Work(std::make_unique<ExchangeOperation>(*this, own, std::move(exchanges)));
 }

@@ -22,8 +22,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::uint32_t kMagic = 0x3C85F7CE;
-enum class Operation : char { kValidate = 0, kSet = 1, kGet = 3, kWait = 6 };
+constexpr std::uint32_t kStoreMagic = 0x3C85F7CE;
+enum class StoreCommand : char { kValidate = 0, kSet = 1, kGet = 3, kWait = 6 };
 constexpr char kStopWaiting = 0;
 
 constexpr std::size_t kMaxKeyBytes = 4 << 10;
@@ -31,7 +31,7 @@ constexpr std::size_t kMaxValueBytes = 1 << 20;
 
 class Request {
  public:
-  explicit Request(Operation operation) : bytes_(1, static_cast<char>(operation)) {}
+  explicit Request(StoreCommand command) : bytes_(1, static_cast<char>(command)) {}
 
   template <class Number>
   Request& number(Number value) {
@@ -61,32 +61,32 @@ void limit_sends(int socket, milliseconds limit) {
 TcpStore::TcpStore(const std::string& host, int port, milliseconds timeout)
     : name_(fmt::format("store at {}:{}", host, port)), timeout_(std::max(timeout, milliseconds(1))) {
   connect(host, port);
-  send(Request(Operation::kValidate).number(kMagic).bytes());
+  send(Request(StoreCommand::kValidate).number(kStoreMagic).bytes());
 }
 
 void TcpStore::set(std::string_view key, std::string_view value) {
   check(key);
   if (value.size() > kMaxValueBytes) fail(fmt::format("the value of '{}' has more than 1 MiB", key));
-  send(Request(Operation::kSet).key(key).text(value).bytes());
+  send(Request(StoreCommand::kSet).key(key).text(value).bytes());
 }
 
 // The server answers get at once, with nothing for a key that nobody has set: hence wait before it.
 std::string TcpStore::get(std::string_view key) {
   check(key);
   const auto deadline = Clock::now() + timeout_;
-  const std::string operation = fmt::format("get of '{}'", key);
-  send(Request(Operation::kWait).number(std::uint64_t{1}).key(key).bytes());
+  const std::string command = fmt::format("get of '{}'", key);
+  send(Request(StoreCommand::kWait).number(std::uint64_t{1}).key(key).bytes());
   char stopped = kStopWaiting;
-  receive({&stopped, 1}, deadline, operation);
+  receive({&stopped, 1}, deadline, command);
   if (stopped != kStopWaiting) fail(fmt::format("answers wait with {}: it is no TCPStore", int{stopped}));
 
-  send(Request(Operation::kGet).key(key).bytes());
+  send(Request(StoreCommand::kGet).key(key).bytes());
   std::array<char, sizeof(std::uint64_t)> number{};
-  receive(number, deadline, operation);
+  receive(number, deadline, command);
   const auto bytes = std::bit_cast<std::uint64_t>(number);
   if (bytes > kMaxValueBytes) fail(fmt::format("answers get with {} bytes: it is no TCPStore", bytes));
   std::string value(bytes, '\0');
-  receive(value, deadline, operation);
+  receive(value, deadline, command);
   return value;
 }
 
@@ -142,13 +142,13 @@ void TcpStore::send(std::string_view request) {
   }
 }
 
-void TcpStore::receive(std::span<char> answer, Clock::time_point deadline, std::string_view operation) {
+void TcpStore::receive(std::span<char> answer, Clock::time_point deadline, std::string_view command) {
   while (!answer.empty()) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
     pollfd poll{.fd = socket_.get(), .events = POLLIN, .revents = 0};
     const int ready = ::poll(&poll, 1, static_cast<int>(std::clamp<long>(left.count(), 0, 60'000)));
     if (ready == 0 && Clock::now() < deadline) continue;
-    if (ready == 0) fail(fmt::format("no answer to {} within {} ms", operation, timeout_.count()));
+    if (ready == 0) fail(fmt::format("no answer to {} within {} ms", command, timeout_.count()));
     if (ready < 0 && errno == EINTR) continue;
     const ssize_t got = recv(socket_.get(), answer.data(), answer.size(), 0);
     if (got < 0 && errno == EINTR) continue;

@@ -14,7 +14,7 @@ struct Overload : Cases... {
 template <typename... Cases>
 Overload(Cases...) -> Overload<Cases...>;
 
-std::string quoted(std::string_view text) {
+std::string toml_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -42,7 +42,7 @@ std::string key_text(std::string_view key) {
   const bool bare =
       !key.empty() && key.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") ==
                           std::string_view::npos;
-  return bare ? std::string(key) : quoted(key);
+  return bare ? std::string(key) : toml_string(key);
 }
 
 }  // namespace
@@ -50,21 +50,21 @@ std::string key_text(std::string_view key) {
 std::string to_toml(const Value& value) {
   return std::visit(Overload{
                         [](bool flag) -> std::string { return flag ? "true" : "false"; },
-                        [](std::int64_t number) { return std::to_string(number); },
-                        [](double number) { return float_text(number); },
-                        [](const std::string& text) { return quoted(text); },
-                        [](const Value::Array& items) {
+                        [](std::int64_t number) -> std::string { return std::to_string(number); },
+                        [](double number) -> std::string { return float_text(number); },
+                        [](const std::string& text) -> std::string { return toml_string(text); },
+                        [](const Value::Array& items) -> std::string {
                           std::string out;
                           for (const auto& item : items) out += (out.empty() ? "" : ", ") + to_toml(item);
                           return "[" + out + "]";
                         },
-                        [](const Value::Table& entries) {
+                        [](const Value::Table& entries) -> std::string {
                           std::string out;
                           for (const auto& [key, item] : entries)
                             out += (out.empty() ? "" : ", ") + key_text(key) + " = " + to_toml(item);
                           return "{" + out + "}";
                         },
-                        [](const Unsupported& other) { return "(" + other.kind + ")"; },
+                        [](const Unsupported& other) -> std::string { return "(" + other.kind + ")"; },
                     },
                     value.data);
 }

@@ -20,7 +20,7 @@ constexpr std::int64_t kProbeBlockBytes = std::int64_t{8} << 20;
 constexpr std::int64_t kProbeNumel = std::int64_t{1} << 21;  // of an update: more than caches hold
 constexpr int kProbeRounds = 3;
 constexpr int kDiskRounds = 5;
-constexpr std::int64_t kGrain = 1 << 18;  // elements a thread takes at a time
+constexpr std::int64_t kProbeGrain = 1 << 18;  // elements a thread takes at a time
 constexpr double kMillion = 1e6;
 
 struct DiskRates {
@@ -95,7 +95,7 @@ std::int64_t probe_update(const UpdateRule& rule, int threads) {
   double least = std::numeric_limits<double>::max();
   for (int round = 0; round <= kProbeRounds; ++round) {
     const double start = monotonic_seconds();
-    team.for_range(0, kProbeNumel, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    team.for_range(0, kProbeNumel, kProbeGrain, [&](std::int64_t begin, std::int64_t end) {
       rule.update({.parameter = at(0, begin),
                    .gradient = reinterpret_cast<const std::byte*>(at(1, begin)),
                    .gradient_dtype = DType::kFloat32,

@@ -9,7 +9,7 @@
 namespace zero {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 18;  // elements a thread takes at a time
+constexpr std::int64_t kUpdateGrain = 1 << 18;  // elements a thread takes at a time
 
 }  // namespace
 
@@ -191,7 +191,7 @@ void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
                                 .gradient_scale = scale_,
                                 .weight_decay = groups_[param].weight_decay};
     const std::int64_t first = part.offset - range.offset;
-    team_.for_range(first, first + part.numel, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    team_.for_range(first, first + part.numel, kUpdateGrain, [&](std::int64_t begin, std::int64_t end) {
       UpdateSpan span{.parameter = parameter + begin,
                       .gradient = given + begin * static_cast<std::int64_t>(size_of(dtype)),
                       .gradient_dtype = dtype,

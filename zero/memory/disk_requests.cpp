@@ -1,6 +1,7 @@
 #include "zero/memory/disk_requests.h"
 
 #include <cerrno>
+#include <thread>
 
 #include "zero/base/bytes.h"
 #include "zero/base/check.h"
@@ -11,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kPageSize = 4096;
 constexpr int kMaxIdle = 8;  // answers that move less than a page; then the file ends there, or might as well
 constexpr milliseconds kLongestGrace{1000};
 
@@ -171,9 +172,9 @@ void DiskRequests::take(const IoAnswer& answer) {
     return close(slot, options_.inspect ? options_.inspect(slot.request) : std::nullopt);
   }
   // What was moved of a page beyond its start is moved again.
-  const bool idle = moved / kPage == slot.moved / kPage;
+  const bool idle = moved / kPageSize == slot.moved / kPageSize;
   slot.num_idle = idle ? slot.num_idle + 1 : 0;
-  slot.moved = moved / kPage * kPage;
+  slot.moved = moved / kPageSize * kPageSize;
   if (slot.num_idle == kMaxIdle)
     return close(
         slot, error_of(slot.request, EIO,

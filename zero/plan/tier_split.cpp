@@ -11,11 +11,11 @@ namespace zero {
 namespace {
 
 // 0.1 + 0.2 + 0.7 is meant to be 1.
-constexpr double kSlack = 1e-9;
+constexpr double kFractionSlack = 1e-9;
 
 void check(TierFractions fractions, std::string_view key) {
   const double off_device = fractions.host + fractions.disk;
-  if (fractions.host >= 0 && fractions.disk >= 0 && off_device <= 1 + kSlack) return;
+  if (fractions.host >= 0 && fractions.disk >= 0 && off_device <= 1 + kFractionSlack) return;
   throw ConfigError(key, fmt::format("{{host = {}, disk = {}}}", fractions.host, fractions.disk),
                     "these are no parts of a whole",
                     "give numbers of 0 or more that sum to 1 or less; the rest lies on the device");
@@ -24,7 +24,10 @@ void check(TierFractions fractions, std::string_view key) {
 // Gives each range in turn the part of a fraction that the ranges before it have left over.
 class Portion {
  public:
-  explicit Portion(double fraction) : fraction_(fraction > 1 - kSlack ? 1.0 : fraction < kSlack ? 0.0 : fraction) {}
+  explicit Portion(double fraction)
+      : fraction_(fraction > 1 - kFractionSlack ? 1.0
+                  : fraction < kFractionSlack   ? 0.0
+                                                : fraction) {}
 
   // At least `least` of them, a portion that this one includes.
   std::int64_t of(std::int64_t numel, std::int64_t least = 0) {

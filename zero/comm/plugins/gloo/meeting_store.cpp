@@ -53,7 +53,7 @@ Place place_of_rank_0(const zero::LinkRequest& request) {
           meeting_secret(request.token, place.name)};
 }
 
-milliseconds left_until(Clock::time_point deadline) {
+milliseconds left_to_connect(Clock::time_point deadline) {
   return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(deadline - Clock::now()));
 }
 
@@ -71,7 +71,7 @@ int try_connect(const Place& place, Clock::time_point deadline, std::string& why
     const int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) continue;
     // connect() gives up after this time.
-    const milliseconds left = left_until(deadline);
+    const milliseconds left = left_to_connect(deadline);
     const timeval time{.tv_sec = left.count() / 1000, .tv_usec = left.count() % 1000 * 1000};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
     if (connect(fd, info->ai_addr, info->ai_addrlen) == 0) {
@@ -107,7 +107,7 @@ int reach_rank_0(const zero::LinkRequest& request, Clock::time_point deadline) {
     if (const int socket = try_connect(place, deadline, why); socket >= 0) {
       Greeting greeting;
       try {
-        greeting = greet_server(socket, place.name, place.secret, std::min(kGreeting, left_until(deadline)));
+        greeting = greet_server(socket, place.name, place.secret, std::min(kGreeting, left_to_connect(deadline)));
       } catch (...) {
         close(socket);
         throw;
