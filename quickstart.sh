@@ -19,7 +19,7 @@ esac
 set_up build
 
 # A first build leaves the tests out: they need libraries that a user does not. A folder that test.sh has set up stays so.
-options=("-DZERO_TORCH=$ZERO_TORCH")
+options=("-DZERO_TORCH=$ZERO_TORCH" -DZERO_UNITY=ON)
 [ -e build/release/CMakeCache.txt ] || options+=(-DZERO_TESTS=OFF)
 cmake --preset release "${options[@]}" >/dev/null || die "CMake could not set up the build; its reason is above."
 cmake --build --preset release --target zero_command zero || die "The build failed; the first error above says where."

@@ -1,23 +1,70 @@
 #!/usr/bin/env bash
-# Builds zero.cpp and runs every test; the last lines say what ran, for how long, and what failed.
+# Builds zero.cpp and tests it; the last lines say what ran, for how long, and what failed.
 #
-#   ./test.sh         everything: layers, sizes, format, all tests, the core under sanitizers, two minutes of fuzzing
-#   ./test.sh fast    the quick tests alone
+#   ./test.sh                     what a change is likely to break: all suites with samples of their long sweeps, the core's
+#                                 quick suites under sanitizers, a second of each fuzzer. At most 20 minutes on 2 cores
+#   ./test.sh fast                the quick suites alone, after the build
+#   ./test.sh full                everything: whole sweeps, all of the core under sanitizers, a minute of each fuzzer (hours)
+#   ./test.sh [TIER] --from STAGE goes on with that stage
+#   ./test.sh --list              what each tier runs, and how long each stage took here the last time
 #
 # Installs what is missing, as quickstart.sh does, and for the tests GoogleTest, RapidCheck, Google Benchmark, Open MPI,
 # Gloo, clang, strace, e2fsprogs, iproute2 and SciPy. Safe to run again. Exit status 0: all passed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-case "${1:-all}" in
-  all | fast) ;;
-  -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' test.sh; exit 0 ;;
-  *) echo "test.sh: '$1' is neither 'all' nor 'fast'." >&2; exit 2 ;;
-esac
+usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' test.sh; }
+refuse() { printf 'test.sh: %s\n\n' "$1" >&2; usage >&2; exit 2; }
+
+tier=standard
+from=
+list=no
+while [ $# -gt 0 ]; do
+  case $1 in
+    standard | fast | full) tier=$1 ;;
+    --from) [ $# -gt 1 ] || refuse "--from names no stage."; from=$2; shift ;;
+    --list) list=yes ;;
+    -h | --help) usage; exit 0 ;;
+    *) refuse "'$1' is no tier and no option." ;;
+  esac
+  shift
+done
+
+# STAGE TIERS WHAT IT DOES
+stages() {
+  cat <<'TABLE'
+tools   standard,full      tests of the scripts in tools/
+layers  standard,full      every include goes down (tools/check_layers.py)
+sizes   standard,full      no file above 600 lines (tools/check_sizes.py)
+format  standard,full      clang-format 14
+build   fast,standard,full compiles everything, optimized
+tests   fast,standard,full the suites (fast: those of a few seconds; standard: sampled sweeps; full: whole ones, and benchmarks that are tests)
+asan    standard,full      the core under AddressSanitizer and UndefinedBehaviorSanitizer (standard: its quick suites)
+tsan    standard,full      where threads meet, under ThreadSanitizer (standard: the quick suites)
+fuzz    standard,full      each fuzzer over its seeds, and on from there (standard: a second; full: a minute)
+TABLE
+}
+
+times=build/test_times  # TIER STAGE RESULT SECONDS DATE COMMIT, a line each time a stage ends
+if [ $list = yes ]; then
+  for tier in fast standard full; do
+    printf '\n%s\n' "$tier"
+    while read -r name tiers what; do
+      [[ ,$tiers, == *,$tier,* ]] || continue
+      printf '  %-8s %-34s %s\n' "$name" \
+        "$(awk -v t=$tier -v s="$name" '$1 == t && $2 == s {l = $4 " s, " $3 ", " $5 ", " $6} END {print l ? l : "not run here"}' $times 2>/dev/null || echo "not run here")" "$what"
+    done < <(stages)
+  done
+  exit 0
+fi
+[ -z "$from" ] || stages | awk -v t=$tier '$2 ~ t {print $1}' | grep -qx "$from" || refuse "'$from' is no stage of $tier."
 
 # shellcheck source=tools/setup.sh
 . tools/setup.sh
 set_up build test plugin
+export ZERO_TEST_TIER=$tier
+# Random cases a property: RapidCheck's own number is 100.
+[ $tier = full ] || export RC_PARAMS="${RC_PARAMS:-max_success=50}"
 
 fixed_addresses=()  # a command before ctest
 skipped=77  # a stage's exit status when it could not run here and said why
@@ -25,10 +72,13 @@ summary=()
 failures=()
 num_failed=0
 
-# Runs a stage and notes how it ended. Stages go on after a failure, so that one run shows everything that is wrong.
+# Runs a stage of this tier and notes how it ended. Stages go on after a failure, so that one run shows everything that is wrong.
 stage() {  # NAME COMMAND...
   local name=$1 begin=$SECONDS status=0 result
   shift
+  stages | awk -v t=$tier -v s="$name" '$1 == s && $2 ~ t {f = 1} END {exit !f}' || return 0
+  [ -z "$from" ] || [ "$from" = "$name" ] || return 0
+  from=
   printf '\n== %s\n' "$name"
   "$@" || status=$?
   case $status in
@@ -37,12 +87,17 @@ stage() {  # NAME COMMAND...
     *) result=FAILED; num_failed=$((num_failed + 1)) ;;
   esac
   summary+=("$(printf '%-10s %-8s %6d s' "$name" "$result" $((SECONDS - begin)))")
+  mkdir -p build
+  echo "$tier $name $result $((SECONDS - begin)) $(date +%F) $(git rev-parse --short HEAD 2>/dev/null || echo -)" >>$times
 }
 
-configure_and_build() {  # PRESET [CMAKE OPTION...]
-  local preset=$1
+configure_and_build() {  # PRESET [CMAKE OPTION...] [-- TARGET...]
+  local preset=$1 options=()
   shift
-  cmake --preset "$preset" "$@" >/dev/null && cmake --build --preset "$preset"
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do options+=("$1"); shift; done
+  [ $# = 0 ] || shift
+  [ $tier = full ] && options+=(-DZERO_TEST_PATIENCE=12) || options+=(-DZERO_TEST_PATIENCE=1)
+  cmake --preset "$preset" -DZERO_UNITY=ON -DZERO_TESTS=ON "${options[@]}" >/dev/null && cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 
 # A skipped test counts as passed with ctest; here it is told, with its reason.
@@ -61,58 +116,71 @@ run_ctest() {  # BUILD_FOLDER [CTEST OPTION...]
   local folder=$1
   shift
   local status=0
-  "${fixed_addresses[@]}" ctest --test-dir "$folder" --output-on-failure --no-tests=error "$@" || status=$?
+  "${fixed_addresses[@]}" ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$(nproc)" "$@" || status=$?
   skips "$folder"
   [ $status = 0 ] || failures+=("$folder" "$(failed_in "$folder")")
   return $status
 }
 
-build_release() { configure_and_build release "-DZERO_TORCH=$ZERO_TORCH" -DZERO_TESTS=ON; }
+# What ctest runs of a build in this tier. Benchmarks that are tests want the machine for themselves: they come last, alone.
+suites() {  # BUILD_FOLDER [CTEST OPTION...]
+  case $tier in
+    fast) run_ctest "$@" -L fast ;;
+    standard) run_ctest "$@" -LE full ;;
+    full) run_ctest "$@" ;;
+  esac
+}
+
+build_release() { configure_and_build release "-DZERO_TORCH=$ZERO_TORCH"; }
 
 check_format() {
   command -v clang-format-14 >/dev/null || { say "clang-format-14 is not here."; return $skipped; }
   tools/format.sh --check
 }
 
-address_sanitizer() { configure_and_build asan -DZERO_TESTS=ON && run_ctest build/asan; }
+# The quick suites of some folders, or in the full tier all of the folders after `--`, too.
+sanitized() {  # PRESET FOLDER... -- FOLDER...
+  local preset=$1 folders=() targets which=(-L fast)
+  shift
+  while [ "$1" != -- ]; do folders+=("$1"); shift; done
+  shift
+  [ $tier != full ] || { folders+=("$@"); which=(); }
+  targets=("${folders[@]/#/zero_}")
+  configure_and_build "$preset" -- "${targets[@]/%/_test}" || return $?
+  run_ctest "build/$preset" -R "^($(IFS='|' && echo "${folders[*]}"))(_slow|_full)?(_[0-9]+)?\$" "${which[@]}"
+}
+
+address_sanitizer() { sanitized asan base plan comm memory optim engine checkpoint data launch config issues -- world cli faults; }
 
 thread_sanitizer() {
   # ThreadSanitizer wants its shadow where a newer kernel may have put something else; without randomization it fits.
   local fixed_addresses=()
   setarch "$(uname -m)" -R true 2>/dev/null && fixed_addresses=(setarch "$(uname -m)" -R)
-  # Where threads meet.
-  local threaded=(base comm memory engine checkpoint world) targets
-  targets=("${threaded[@]/#/zero_}")
-  targets=("${targets[@]/%/_test}")
-  cmake --preset tsan -DZERO_TESTS=ON >/dev/null && cmake --build --preset tsan --target "${targets[@]}" || return $?
-  run_ctest build/tsan -R "^($(IFS='|' && echo "${threaded[*]}"))(_slow)?\$"
+  sanitized tsan base comm memory engine checkpoint -- world
 }
 
 fuzz() {
-  local compiler
+  local compiler seconds=1
+  [ $tier != full ] || seconds=60
   compiler=$(fuzzing_compiler) || { say "No clang here that can link a fuzzer."; return $skipped; }
-  cmake -S . -B build/fuzz -G Ninja "-DCMAKE_CXX_COMPILER=$compiler" -DZERO_WITH_TORCH=OFF -DZERO_TESTS=OFF -DZERO_FUZZ=ON >/dev/null &&
+  cmake -S . -B build/fuzz -G Ninja "-DCMAKE_CXX_COMPILER=$compiler" -DZERO_WITH_TORCH=OFF -DZERO_TESTS=OFF -DZERO_FUZZ=ON \
+      -DZERO_FUZZ_SECONDS=$seconds >/dev/null &&
     cmake --build build/fuzz --target fuzzers && run_ctest build/fuzz -L fuzz
 }
 
-if [ "${1:-all}" = fast ]; then
-  stage build build_release
-  stage tests run_ctest build/release -L fast
-else
-  stage tools python3 tests/tools_test.py --quiet
-  stage layers python3 tools/check_layers.py
-  stage sizes python3 tools/check_sizes.py
-  stage format check_format
-  stage build build_release
-  stage tests run_ctest build/release
-  stage asan address_sanitizer
-  stage tsan thread_sanitizer
-  stage fuzz fuzz
-fi
+stage tools python3 tests/tools_test.py --quiet
+stage layers python3 tools/check_layers.py
+stage sizes python3 tools/check_sizes.py
+stage format check_format
+stage build build_release
+stage tests suites build/release
+stage asan address_sanitizer
+stage tsan thread_sanitizer
+stage fuzz fuzz
 
 [ ${#failures[@]} = 0 ] || printf '\n== failures\n'
 [ ${#failures[@]} = 0 ] || printf '%s\n' "${failures[@]}"
-printf '\n== summary\n'
+printf '\n== summary (%s)\n' "$tier"
 printf '%s\n' "${summary[@]}"
 [ "$num_failed" = 0 ] || { say "$num_failed of ${#summary[@]} stages failed."; exit 1; }
 say "All passed in $SECONDS s."

@@ -1,6 +1,6 @@
 add_library(zero_test_pch OBJECT "${PROJECT_SOURCE_DIR}/cmake/pch.cpp")
 target_link_libraries(zero_test_pch PUBLIC zero_flags GTest::gtest rapidcheck)
-target_precompile_headers(zero_test_pch PRIVATE "${PROJECT_SOURCE_DIR}/cmake/test_pch.h")
+target_precompile_headers(zero_test_pch PRIVATE <cmake/test_pch.h>)
 zero_compile_as_test(zero_test_pch)
 
 # One program a folder; FLOORS is what the folder's tests may use.
@@ -9,7 +9,7 @@ zero_tests(plan FLOORS base plan)
 zero_tests(comm FLOORS base comm SLOW BoardWaitTest.ARankThatLeft*)
 zero_tests(memory FLOORS base memory)
 zero_tests(optim FLOORS base optim)
-zero_tests(engine FLOORS base plan comm memory optim engine
+zero_tests(engine SHARDS 2 FLOORS base plan comm memory optim engine
            SLOW Rebalancing.* Offload.* OffloadProperty.* Delayed.* DiskFaults.* SteadyTiers.* DiskBudgets.AreKept* Learning.*
                 Hiding.* DiskBehindALink.* ScheduleTraffic.*)
 zero_tests(checkpoint FLOORS base plan comm memory optim engine checkpoint launch

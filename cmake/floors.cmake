@@ -1,47 +1,83 @@
-# ZERO_UNITY compiles several files of a folder at once, which takes a quarter of the time for a whole build and longer for
-# one file that changed: right for quickstart.sh and test.sh, wrong while editing (preset dev has it off). It asks that names
-# in anonymous namespaces differ within a folder of zero/; those of tests may be alike (cmake/join_tests.sh).
-#
 # zero_floor(NAME folder... ): one object library a folder of zero/, compiled from every .cpp in it.
 # zero_tests(FOLDER libraries...): one GoogleTest program a folder of tests/, linked with the floors it may see and no
-# others, so that the linker proves the layering a second time. ctest runs it as FOLDER, with label fast, and what SLOW
-# names of it as FOLDER_slow: `ctest -L fast` takes less than a minute.
+# others, so that the linker proves the layering a second time. ctest runs it as FOLDER with label LABEL (fast); what SLOW
+# names of it as FOLDER_slow, label slow, in SHARDS processes; what FULL names as FOLDER_full, label full. `./test.sh fast`
+# runs label fast, `./test.sh` all but full, `./test.sh full` all (tests/tier.h: and whole sweeps).
+#
+# ZERO_UNITY compiles several files of a folder at once, which takes a quarter of the time for a whole build and longer for
+# one file that changed: right for quickstart.sh and test.sh, wrong while editing (the presets leave it off). It asks that
+# names in anonymous namespaces differ within a folder of zero/; those of tests may be alike (cmake/join_tests.sh).
 option(ZERO_UNITY "compile several files at once: a faster whole build, a slower next one" OFF)
+set(ZERO_TEST_PATIENCE 1 CACHE STRING "factor for the time after which a suite of tests counts as hanging; whole sweeps want 12")
 set(ZERO_UNITY_FILES 10 CACHE STRING "files at once with ZERO_UNITY")
 
-# What a file with kernels for several instruction sets includes again and again stays by itself.
-function(zero_unity target)
-  if(NOT ZERO_UNITY)
-    return()
+# Cuts a list of files into runs of at most ZERO_UNITY_FILES, of nearly one length, and calls `make(OUT name files...)` for
+# each; OUT gets what they return.
+function(zero_in_runs make name out)
+  list(LENGTH ARGN total)
+  math(EXPR count "(${total} + ${ZERO_UNITY_FILES} - 1) / ${ZERO_UNITY_FILES}")
+  set(runs)
+  if(total GREATER 0)
+    foreach(number RANGE 1 ${count})
+      math(EXPR begin "(${number} - 1) * ${total} / ${count}")
+      math(EXPR size "${number} * ${total} / ${count} - ${begin}")
+      list(SUBLIST ARGN ${begin} ${size} files)
+      cmake_language(CALL ${make} run "${name}_${number}" ${files})
+      list(APPEND runs "${run}")
+    endforeach()
   endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE ${ZERO_UNITY_FILES})
-  foreach(source ${ARGN})
-    file(STRINGS "${source}" kernels REGEX "hwy/foreach_target.h" LIMIT_COUNT 1)
-    if(kernels)
-      set_source_files_properties("${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-    endif()
-  endforeach()
+  set(${out} ${runs} PARENT_SCOPE)
 endfunction()
 
-# The files that a test program is compiled from: FILES, or with ZERO_UNITY several of them in one.
+# A file that includes others by their names from the root: two clones have the same one, and share the compiler's cache.
+function(zero_including_file out name)
+  set(text)
+  foreach(source ${ARGN})
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
+    string(APPEND text "#include \"${source}\"\n")
+  endforeach()
+  set(file "${PROJECT_BINARY_DIR}/joined/${name}.cpp")
+  file(CONFIGURE OUTPUT "${file}" CONTENT "${text}" @ONLY)
+  set(${out} "${file}" PARENT_SCOPE)
+endfunction()
+
+# The files that a target is compiled from: FILES, or with ZERO_UNITY several of them in one. Kernels for several
+# instruction sets include themselves again and again, and a file with definitions of its own is not like the others: they
+# stay by themselves.
+function(zero_joined name out)
+  if(NOT ZERO_UNITY)
+    set(${out} ${ARGN} PARENT_SCOPE)
+    return()
+  endif()
+  set(alone)
+  set(together)
+  foreach(source ${ARGN})
+    file(STRINGS "${source}" kernels REGEX "hwy/foreach_target.h|ZERO_PLUGIN_FOLDER" LIMIT_COUNT 1)
+    if(kernels)
+      list(APPEND alone "${source}")
+    else()
+      list(APPEND together "${source}")
+    endif()
+  endforeach()
+  zero_in_runs(zero_including_file "${name}" joined ${together})
+  set(${out} ${joined} ${alone} PARENT_SCOPE)
+endfunction()
+
+function(zero_joined_test_file out name)
+  set(script "${PROJECT_SOURCE_DIR}/cmake/join_tests.sh")
+  set(file "${PROJECT_BINARY_DIR}/joined/${name}.cpp")
+  add_custom_command(OUTPUT "${file}" COMMAND "${script}" "${file}" "${PROJECT_SOURCE_DIR}" ${ARGN}
+                     DEPENDS "${script}" ${ARGN} VERBATIM)
+  set(${out} "${file}" PARENT_SCOPE)
+endfunction()
+
 function(zero_joined_tests folder out)
   if(NOT ZERO_UNITY)
     set(${out} ${ARGN} PARENT_SCOPE)
     return()
   endif()
-  set(script "${PROJECT_SOURCE_DIR}/cmake/join_tests.sh")
   file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/joined")
-  list(LENGTH ARGN total)
-  math(EXPR count "(${total} + ${ZERO_UNITY_FILES} - 1) / ${ZERO_UNITY_FILES}")
-  set(joined)
-  foreach(number RANGE 1 ${count})
-    math(EXPR begin "(${number} - 1) * ${total} / ${count}")
-    math(EXPR size "${number} * ${total} / ${count} - ${begin}")
-    list(SUBLIST ARGN ${begin} ${size} files)
-    set(file "${PROJECT_BINARY_DIR}/joined/${folder}_${number}.cpp")
-    add_custom_command(OUTPUT "${file}" COMMAND "${script}" "${file}" ${files} DEPENDS "${script}" ${files} VERBATIM)
-    list(APPEND joined "${file}")
-  endforeach()
+  zero_in_runs(zero_joined_test_file "${folder}_test" joined ${ARGN})
   set(${out} ${joined} PARENT_SCOPE)
 endfunction()
 
@@ -51,8 +87,10 @@ function(zero_floor name)
   if(NOT sources)
     return()
   endif()
-  add_library(zero_${name} OBJECT ${sources})
-  zero_unity(zero_${name} ${sources})
+  # Tests link the verbs with a main of their own.
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  zero_joined(${name} joined ${sources})
+  add_library(zero_${name} OBJECT ${joined})
   target_link_libraries(zero_${name} PUBLIC zero_flags ${arg_LIBS})
   if(arg_TORCH)
     target_link_libraries(zero_${name} PUBLIC zero_libtorch)
@@ -69,8 +107,49 @@ function(zero_compile_as_test target)
   target_compile_options(${target} PRIVATE -fPIC -O0)
 endfunction()
 
+# tests/build_paths.h
+function(zero_build_paths target)
+  if(NOT TARGET zero_build_paths)
+    set(file "${PROJECT_BINARY_DIR}/build_paths.cpp")
+    file(CONFIGURE OUTPUT "${file}" @ONLY CONTENT "#include \"tests/build_paths.h\"
+namespace zero::built {
+const char* const kSourceFolder = \"@PROJECT_SOURCE_DIR@\";
+const char* const kCommand = \"@CMAKE_RUNTIME_OUTPUT_DIRECTORY@/zero\";
+const char* const kFaultWorker = \"@PROJECT_BINARY_DIR@/tests/zero_fault_worker\";
+const char* const kFaultSaver = \"@PROJECT_BINARY_DIR@/tests/zero_fault_saver\";
+}  // namespace zero::built
+")
+    add_library(zero_build_paths OBJECT "${file}")
+    target_link_libraries(zero_build_paths PRIVATE zero_flags)
+  endif()
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:zero_build_paths>)
+endfunction()
+
+# One test of ctest, or SHARDS of them: the tests of zero_tests' program that FILTER names, without those that BUT names.
+# Reads its variables: target, environment, arg_TIMEOUT. Where several run at once, those of a higher COST begin first.
+function(zero_ctest name filter)
+  cmake_parse_arguments(entry "" "LABEL;SHARDS;COST" "BUT" ${ARGN})
+  string(REPLACE ";" ":" filter "${filter}")
+  if(entry_BUT)
+    string(REPLACE ";" ":" but "${entry_BUT}")
+    string(APPEND filter "-${but}")
+  endif()
+  foreach(shard RANGE 1 ${entry_SHARDS})
+    set(test ${name})
+    set(sharding)
+    if(entry_SHARDS GREATER 1)
+      set(test ${name}_${shard})
+      math(EXPR index "${shard} - 1")
+      set(sharding GTEST_TOTAL_SHARDS=${entry_SHARDS} GTEST_SHARD_INDEX=${index})
+    endif()
+    add_test(NAME ${test} COMMAND ${target} --gtest_brief=1 "--gtest_filter=${filter}" WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+    set_tests_properties(${test} PROPERTIES LABELS ${entry_LABEL} COST ${entry_COST} TIMEOUT ${arg_TIMEOUT}
+                         ENVIRONMENT "${environment};${sharding}")
+  endforeach()
+endfunction()
+
 function(zero_tests folder)
-  cmake_parse_arguments(arg "TORCH" "LABEL;TIMEOUT" "FLOORS;LIBS;SLOW" ${ARGN})
+  cmake_parse_arguments(arg "TORCH" "LABEL;TIMEOUT;SHARDS" "FLOORS;LIBS;SLOW;FULL" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cpp")
   if(NOT sources OR NOT ZERO_TESTS)
     return()
@@ -89,7 +168,7 @@ function(zero_tests folder)
   # Of files that were joined: what they name beside themselves.
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/${folder}")
   target_link_libraries(${target} PRIVATE zero_flags ${arg_LIBS} GTest::gtest GTest::gtest_main rapidcheck)
-  target_compile_definitions(${target} PRIVATE ZERO_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ZERO_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  zero_build_paths(${target})
   if(arg_TORCH)
     target_link_libraries(${target} PRIVATE zero_libtorch)
     target_precompile_headers(${target} REUSE_FROM zero_torch_test_pch)
@@ -101,9 +180,13 @@ function(zero_tests folder)
   if(NOT arg_LABEL)
     set(arg_LABEL fast)
   endif()
+  if(NOT arg_SHARDS)
+    set(arg_SHARDS 1)
+  endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 600)  # of a hang, not of a slow machine
   endif()
+  math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * ${ZERO_TEST_PATIENCE}")
   if(ZERO_SANITIZE)
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 3")  # instrumented code is several times slower
   endif()
@@ -111,14 +194,15 @@ function(zero_tests folder)
   if(ZERO_SANITIZE STREQUAL "thread")
     list(APPEND environment "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tools/tsan_suppressions.txt")
   endif()
-  set(all_but)
-  if(arg_SLOW)
-    string(REPLACE ";" ":" slow "${arg_SLOW}")
-    set(all_but "--gtest_filter=-${slow}")
-    add_test(NAME ${folder}_slow COMMAND ${target} --gtest_brief=1 "--gtest_filter=${slow}"
-             WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
-    set_tests_properties(${folder}_slow PROPERTIES LABELS slow TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}")
+  set(shards 1)
+  if(NOT arg_LABEL STREQUAL fast)
+    set(shards ${arg_SHARDS})
   endif()
-  add_test(NAME ${folder} COMMAND ${target} --gtest_brief=1 ${all_but} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
-  set_tests_properties(${folder} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}")
+  zero_ctest(${folder} "*" LABEL ${arg_LABEL} SHARDS ${shards} COST 10 BUT ${arg_SLOW} ${arg_FULL})
+  if(arg_SLOW)
+    zero_ctest(${folder}_slow "${arg_SLOW}" LABEL slow SHARDS ${arg_SHARDS} COST 100)
+  endif()
+  if(arg_FULL)
+    zero_ctest(${folder}_full "${arg_FULL}" LABEL full SHARDS 1 COST 1000)
+  endif()
 endfunction()

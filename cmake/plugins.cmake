@@ -7,8 +7,8 @@ function(zero_plugin floor name)
   cmake_parse_arguments(arg "" "" "TESTS;LIBS" ${ARGN})
   set(target zero_${floor}_${name})
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/zero/${floor}/plugins/${name}/*.cpp")
-  add_library(${target} MODULE ${sources})
-  zero_unity(${target} ${sources})
+  zero_joined("${floor}_${name}" joined ${sources})
+  add_library(${target} MODULE ${joined})
   target_link_libraries(${target} PRIVATE zero_flags ${arg_LIBS})
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden)
   # Whoever uses zero_core, or tests it, finds the plug-ins beside it.
@@ -20,7 +20,9 @@ function(zero_plugin floor name)
   endforeach()
 endfunction()
 
-target_compile_definitions(zero_base PRIVATE ZERO_PLUGIN_FOLDER="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
+# Of this one file, so that all others compile to the same objects in every clone.
+set_source_files_properties("${PROJECT_SOURCE_DIR}/zero/base/plugin_file.cpp" PROPERTIES
+  COMPILE_DEFINITIONS ZERO_PLUGIN_FOLDER="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
 
 # ---- clp: the solver of placements; not optional --------------------------------------------------------------------
 # Through its C interface, which needs this one library to link. It brings a BLAS of its own to run: that is why it is not

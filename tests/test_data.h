@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "build_paths.h"
+
 namespace zero {
 
 inline constexpr std::string_view kNoTestData = "the data set is absent; ZERO_TEST_DATA may say where it is";
@@ -16,7 +18,7 @@ inline constexpr std::string_view kNoTestData = "the data set is absent; ZERO_TE
 inline std::filesystem::path test_data(std::string_view name) {
   const char* const folder = std::getenv("ZERO_TEST_DATA");
   const auto root = folder != nullptr ? std::filesystem::path(folder)
-                                      : std::filesystem::path(ZERO_SOURCE_DIR).parent_path() / "shared" / "data";
+                                      : std::filesystem::path(built::kSourceFolder).parent_path() / "shared" / "data";
   return std::filesystem::exists(root / name) ? root / name : std::filesystem::path();
 }
 

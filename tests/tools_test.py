@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tools"))
 
+import build_times  # noqa: E402
 import check_layers  # noqa: E402
 import check_sizes  # noqa: E402
 
@@ -191,6 +192,23 @@ def bash(script, **variables):
     environment = {"HOME": os.environ.get("HOME", "/"), "PATH": os.environ["PATH"], **variables}
     return subprocess.run(["/bin/bash", "-c", "set -euo pipefail; . tools/setup.sh; " + script], cwd=ROOT, env=environment,
                           stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+
+class BuildTimes(TreeTest):
+    def test_each_step_counts_once_with_its_last_run_while_the_build_has_it(self):
+        self.write("build.ninja", "rule cc\nbuild CMakeFiles/zero.dir/a.cpp.o: cc a.cpp\nbuild lib/x.so | lib/x.so.1: link\n")
+        log = ["# ninja log v5"]
+        for begin, end, output, command in [(0, 9000, "CMakeFiles/zero.dir/a.cpp.o", "1"), (0, 5000, "CMakeFiles/old.dir/b.cpp.o", "2"),
+                                            (0, 2500, "CMakeFiles/zero.dir/a.cpp.o", "1"), (10, 1010, "lib/x.so", "3"),
+                                            (10, 1010, "lib/x.so.1", "3")]:
+            log.append(f"{begin}\t{end}\t0\t{output}\t{command}")
+        self.write(".ninja_log", "\n".join(log) + "\n")
+        steps = build_times.read_log(self.root)
+        self.assertEqual(steps, {"CMakeFiles/zero.dir/a.cpp.o": 2.5, "lib/x.so": 1.0})
+        text = build_times.table(steps, 1)
+        self.assertIn("3.5 s in 2 steps", text)
+        self.assertIn("2.5  zero\n", text)
+        self.assertIn("1.0  linking", text)
 
 
 class MachineTest(TreeTest):

@@ -17,6 +17,7 @@
 
 #include "zero/base/sha256.h"
 
+#include "../build_paths.h"
 #include "../message_of.h"
 #include "saved_model.h"
 
@@ -31,8 +32,8 @@ struct End {
 };
 
 End read_by_a_stranger(const fs::path& checkpoint) {
-  const std::string command =
-      fmt::format("python3 '{}/tests/checkpoint/foreign_reader.py' '{}' 2>&1", ZERO_SOURCE_DIR, checkpoint.string());
+  const std::string command = fmt::format("python3 '{}/tests/checkpoint/foreign_reader.py' '{}' 2>&1",
+                                          built::kSourceFolder, checkpoint.string());
   End end;
   FILE* const pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return end;

@@ -11,6 +11,7 @@
 
 #include "zero/base/error.h"
 
+#include "../tier.h"
 #include "saved_model.h"
 
 namespace zero {
@@ -76,12 +77,14 @@ TEST(LoadCheckpoint, ResumingGivesTheBitsOfTheRunThatWasNotInterrupted) {
       .disk = {disk.path().string()}};
   OffloadOptions moments_on_disk{.fractions = {.optimizer = {.disk = 1}}, .disk = {disk.path().string()}};
   int n = 0;
+  Sweep sweep(5);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int world : {1, 2, 3}) {
       for (int stage = 0; stage <= 3; ++stage) {
         for (const int accumulate : {1, 2}) {
           for (const bool offload : {false, true}) {
             if (offload && stage < 1) continue;
+            if (!sweep.takes_next()) continue;
             const Cell cell{world, stage, dtype, accumulate,
                             offload ? (stage == 3 ? on_disk : moments_on_disk) : OffloadOptions{}};
             const auto path = folder / std::to_string(n++);

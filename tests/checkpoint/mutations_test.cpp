@@ -14,6 +14,7 @@
 #include "zero/checkpoint/checkpoint_reader.h"
 #include "zero/comm/collectives.h"
 
+#include "../tier.h"
 #include "saved_model.h"
 
 namespace zero {
@@ -23,8 +24,7 @@ namespace fs = std::filesystem;
 
 // In the test suite, and where ZERO_MUTATIONS says how many.
 int num_mutations(int usual) {
-  const char* const wanted = std::getenv("ZERO_MUTATIONS");
-  return wanted != nullptr ? std::atoi(wanted) / 2 : usual;
+  return num_trials("ZERO_MUTATIONS", 2 * usual, 10000) / 2;
 }
 
 // One, which ends with this object. `other`: a checkpoint of the same model at another step.

@@ -12,6 +12,7 @@
 
 #include "zero/comm/collectives.h"
 
+#include "../tier.h"
 #include "counted_calls.h"
 
 namespace zero {
@@ -164,13 +165,11 @@ TEST(CheckpointSave, AFailingCallOfEitherRankIsToldByBothLeavesTheOldOneAndNothi
   }
 }
 
-// One way in the test suite; with ZERO_CRASH_POINTS=all each.
+// One way; in the full tier each.
 TEST(CheckpointSave, AFailingCallOfFilesOfThreeBlocksIsToldByBothLeavesTheOldOneAndNothingElse) {
-  const char* const wanted = std::getenv("ZERO_CRASH_POINTS");
-  const bool all = wanted != nullptr && std::string(wanted) == "all";
   for (const int error : {-EIO, -ENOSPC}) {
     for (const SaveMode mode : {SaveMode::kSync, SaveMode::kAsync}) {
-      if (all || (error == -ENOSPC && mode == SaveMode::kAsync))
+      if (in_full_tier() || (error == -ENOSPC && mode == SaveMode::kAsync))
         at_every_call({.specs = three_blocks(), .fault = Fault::kOneCallFails, .mode = mode, .error = error});
     }
   }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "../tier.h"
 #include "counted_calls.h"
 
 namespace zero {
@@ -118,7 +119,7 @@ TEST(CheckpointSave, ADiskThatIsFullAfterAnyNumberOfBytesKeepsTheOldOne) {
   // Parameter and two moments, half of each a rank: 5.4 MiB, in two blocks.
   const std::vector<ParamSpec> specs{{.name = "weight", .shape = {1400, 700}}};
   constexpr std::int64_t kShard = std::int64_t{3} * 1400 * 700 * 4 / 2;
-  for (int part = 0; part < 64; ++part) {
+  for (int part = 0; part < 64; part += in_full_tier() ? 1 : 9) {
     const std::int64_t full_after = kShard * part / 63;
     const TemporaryFolder folder;
     std::atomic<int> failed = 0;

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "../build_paths.h"
 #include "command.h"
 
 namespace zero {
@@ -295,7 +296,7 @@ TEST_F(PreparedFolderTest, RanksThatDisagreeAllNameTheRankAndItsKeys) {
                   20000 + getpid() % 10000, getpid());
   const std::string other = fmt::format(
       "{{ env {} RANK=1 LOCAL_RANK=1 ZERO_TRAIN_STEPS=7 timeout 100 '{}' train c.toml >.other 2>&1 & }}; other=$!;",
-      ranks, ZERO_COMMAND);
+      ranks, built::kCommand);
   const Ran ran = folder.zero("train c.toml; first=$?; wait $other; echo $? >.status; exit $first",
                               other + " env " + ranks + "RANK=0 LOCAL_RANK=0 timeout 100");
   EXPECT_EQ(ran.status, 2) << ran.errors;

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../build_paths.h"
+
 namespace zero {
 
 struct Ran {
@@ -49,7 +51,7 @@ class Folder {
   Ran zero(const std::string& arguments, const std::string& before = "") const {
     const std::string line = "cd '" + path_.string() +
                              "' && export XDG_CACHE_HOME=\"$PWD/.cache\" && exec >.out 2>.err </dev/null && " + before +
-                             " '" + ZERO_COMMAND + "' " + arguments;
+                             " '" + built::kCommand + "' " + arguments;
     const int status = std::system(line.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read(".out"), read(".err")};
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "../build_paths.h"
 #include "training_test.h"
 
 namespace zero {
@@ -36,7 +37,7 @@ class DelayedUpdateOnText : public TrainingTest {
     TrainingTest::SetUp();
     if (IsSkipped()) return;
     std::filesystem::create_directories(folder_.path() / "disk");
-    std::filesystem::copy_file(std::string(ZERO_SOURCE_DIR) + "/examples/shakespeare/input.txt",
+    std::filesystem::copy_file(std::string(built::kSourceFolder) + "/examples/shakespeare/input.txt",
                                folder_.path() / "shakespeare.txt");
   }
 };

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "../build_paths.h"
 #include "command.h"
 
 namespace zero {
@@ -26,7 +27,8 @@ class ShakespeareExample : public testing::Test {
   static void SetUpTestSuite() {
     if (!ZERO_CAN_TRAIN) return;
     folder_ = std::make_unique<Folder>();
-    std::filesystem::create_directory_symlink(std::string(ZERO_SOURCE_DIR) + "/examples", folder_->path() / "examples");
+    std::filesystem::create_directory_symlink(std::string(built::kSourceFolder) + "/examples",
+                                              folder_->path() / "examples");
     trained_ = folder_->zero(kTrain, "timeout 250");
   }
   static void TearDownTestSuite() { folder_.reset(); }
@@ -108,8 +110,8 @@ TEST_F(ShakespeareExample, RanksStartedByHandTrainTheSame) {
   const std::string mine = std::string(kTrain, kTrain + std::string(kTrain).find(" -n 2")) +
                            std::string(kTrain).substr(std::string(kTrain).find(" -n 2") + 5) +
                            " --run.dir runs/by-hand --world-size 2 --run-id " + folder_->path().filename().string();
-  const Ran ran = folder_->zero(
-      mine + " --rank 0", "{ timeout 250 '" ZERO_COMMAND "' " + mine + " --rank 1 >.out1 2>.err1 & } && timeout 250");
+  const Ran ran = folder_->zero(mine + " --rank 0", "{ timeout 250 '" + std::string(built::kCommand) + "' " + mine +
+                                                        " --rank 1 >.out1 2>.err1 & } && timeout 250");
   ASSERT_EQ(ran.status, 0) << ran.errors << folder_->read(".err1");
   const Json by_hand = json(folder_->read("runs/by-hand/report.json"));
   ASSERT_TRUE(by_hand.is_object());

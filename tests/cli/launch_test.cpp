@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "../build_paths.h"
 #include "command.h"
 #include "training_test.h"
 
@@ -100,7 +101,7 @@ class LaunchedTraining : public TrainingTest {
 TEST_F(LaunchedTraining, KeepsItsGlobalBatchWithoutARank) {
   const Ran ran =
       folder_.zero(std::string("launch -n 3 --max-restarts 2 --min-ranks 1 -- sh -c '[ $RANK != 2 ] || exit 1; exec ") +
-                   ZERO_COMMAND + " train c.toml --run.dir run'");
+                   built::kCommand + " train c.toml --run.dir run'");
   EXPECT_EQ(ran.status, 0) << ran.errors;
   EXPECT_NE(ran.errors.find("going on with 2 of 3 ranks"), std::string::npos) << ran.errors;
   const std::string config = folder_.read("run/config.toml");

@@ -11,6 +11,7 @@
 #include "../message_of.h"
 #include "../sanitized.h"
 #include "../temporary_folder.h"
+#include "../tier.h"
 #include "faulty_disk.h"
 #include "scripted_model.h"
 #include "thread_ranks.h"
@@ -141,7 +142,8 @@ class DiskFaults : public testing::Test {
   }
   std::string folder() const { return folder_.path().string(); }
 
-  // Each of the case's requests fails, or one in `stride`, each in some ways: those of all cases together in all.
+  // In the full tier each of the case's requests fails, or one in `stride`, each in some ways: those of all cases
+  // together in all.
   void fail_everywhere(const Case& c, std::size_t num_kinds, int stride = 1) {
     SCOPED_TRACE(in_words(c));
     Case on_device = c;
@@ -156,6 +158,7 @@ class DiskFaults : public testing::Test {
     ASSERT_EQ(healthy.ranks[last].checksums, resident.ranks[last].checksums);
     ASSERT_GT(counted.num_requests(), 20);
     ASSERT_EQ(healthy.ranks[last].replans >= 2, c.free_bytes != nullptr);
+    if (!in_full_tier()) stride *= 11;
     if (kSanitized) stride *= 4;  // what happens at all requests is for builds that are faster
     for (int at = 0; at < counted.num_requests(); at += stride) {
       for (std::size_t i = 0; i < num_kinds; ++i) {
@@ -266,7 +269,7 @@ TEST_F(DiskFaults, OfTheKernelsCallsEndARunAlike) {
   const FailingAt none(-1, 0);
   const Outcome healthy = run(none);
   ASSERT_EQ(healthy.ends, std::vector<std::string>(2));
-  for (int call = 0; call < none.num_calls; call += 5) {
+  for (int call = 0; call < none.num_calls; call += in_full_tier() ? 5 : 35) {
     SCOPED_TRACE(fmt::format("call {} of {}", call, none.num_calls.load()));
     const bool full = call % 2 == 0;
     const FailingAt failing(call, full ? -ENOSPC : -EIO);

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "../temporary_folder.h"
+#include "../tier.h"
 #include "corrupting_communicator.h"
 #include "scripted_model.h"
 #include "thread_ranks.h"
@@ -22,8 +23,7 @@ namespace {
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16};
 
 int num_flips() {
-  const char* const asked = std::getenv("ZERO_FLIPS");
-  return asked != nullptr ? std::atoi(asked) : 24;
+  return num_trials("ZERO_FLIPS", 24, 1000);
 }
 
 // ---- who differs ----------------------------------------------------------------------------------------------------

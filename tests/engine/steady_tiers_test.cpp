@@ -6,6 +6,7 @@
 
 #include "../sanitized.h"
 #include "../temporary_folder.h"
+#include "../tier.h"
 #include "scripted_model.h"
 #include "thread_ranks.h"
 
@@ -50,7 +51,8 @@ class SteadyTiers : public testing::Test {
   }
 };
 
-TEST_F(SteadyTiers, HoldAfterTenThousandStepsWhatTheyHeldAfterAHundred) {
+// Ten thousand in the full tier.
+TEST_F(SteadyTiers, HoldAfterThousandsOfStepsWhatTheyHeldAfterAHundred) {
   const TemporaryFolder folder;
   on_ranks(2, [&](Communicator& comm) {
     const StateFractions fractions{
@@ -60,7 +62,8 @@ TEST_F(SteadyTiers, HoldAfterTenThousandStepsWhatTheyHeldAfterAHundred) {
         {.stage = 3, .offload = {.fractions = fractions, .disk = {folder_for(folder)}, .checksums = true}, .clip = 1});
     Held early;
     std::int64_t resident = 0;
-    for (int step = 1; step <= 10000; ++step) {
+    const int num_steps = in_full_tier() ? 10000 : 2000;
+    for (int step = 1; step <= num_steps; ++step) {
       model.train(step % 1000);
       if (step == 100) early = held_by(model.engine());
       if (step == 1000) resident = resident_bytes();
@@ -72,11 +75,12 @@ TEST_F(SteadyTiers, HoldAfterTenThousandStepsWhatTheyHeldAfterAHundred) {
   });
 }
 
-// Memory is short, and free again, 250 times: states go to the disk and come back.
-TEST_F(SteadyTiers, HoldAfterTwoHundredMovesWhatTheyHeldAfterTen) {
+// Memory is short, and free again, again and again (250 times in the full tier): states go to the disk and come back.
+TEST_F(SteadyTiers, HoldAfterManyMovesWhatTheyHeldAfterTen) {
   const TemporaryFolder folder;
   on_ranks(2, [&](Communicator& comm) {
     constexpr int kPeriod = 20;
+    const int num_moves = in_full_tier() ? 250 : 75;
     int step = 1;
     OffloadOptions offload{.disk = {folder_for(folder)},
                            .rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9}};
@@ -86,13 +90,13 @@ TEST_F(SteadyTiers, HoldAfterTwoHundredMovesWhatTheyHeldAfterTen) {
     ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload, .local_world = 2});
     Held early;
     std::int64_t resident = 0;
-    for (; step <= 250 * kPeriod; ++step) {
+    for (; step <= num_moves * kPeriod; ++step) {
       model.train(step % 1000);
       if (step == 10 * kPeriod) early = held_by(model.engine());
       if (step == 50 * kPeriod) resident = resident_bytes();
     }
     expect_steady(held_by(model.engine()), early);
-    EXPECT_GE(model.engine().report().replans, 2 * 249);
+    EXPECT_GE(model.engine().report().replans, 2 * (num_moves - 1));
     EXPECT_LT(resident_bytes() - resident, kMostGrowth);
   });
 }

@@ -14,11 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../build_paths.h"
+#include "../tier.h"
+
 namespace zero {
 namespace {
 
 constexpr int kSkipped = 77;
-constexpr const char* kFew = "3";
+constexpr const char* kFew = "--points 3";
 
 struct End {
   int status = -1;
@@ -28,11 +31,13 @@ struct End {
 class CrashPoints : public testing::TestWithParam<int> {};
 
 End crash_points(const std::string& before, const std::string& how, int ranks) {
-  const char* points = std::getenv("ZERO_CRASH_POINTS");
-  const std::string count = points != nullptr ? points : kFew;
+  // In the full tier every call, and where the power is cut, also every pair of calls of which only the first is
+  // flushed.
+  const bool all = in_full_tier();
+  const bool pairs = all && how == "power" && ranks == 1;
   const std::string command =
       fmt::format("{} python3 '{}/tests/faults/crash_points.py' {} --ranks {} --saver '{}' {} 2>&1", before,
-                  ZERO_SOURCE_DIR, how, ranks, ZERO_FAULT_SAVER, count == "all" ? "" : "--points " + count);
+                  built::kSourceFolder, how, ranks, built::kFaultSaver, all ? (pairs ? "--commits" : "") : kFew);
   End end;
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return end;
@@ -40,7 +45,7 @@ End crash_points(const std::string& before, const std::string& how, int ranks) {
   for (std::size_t got = 0; (got = fread(part.data(), 1, part.size(), pipe)) > 0;) end.text.append(part.data(), got);
   const int status = pclose(pipe);
   end.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  if (count == "all") std::printf("%s", end.text.c_str());
+  if (all) std::printf("%s", end.text.c_str());
   return end;
 }
 

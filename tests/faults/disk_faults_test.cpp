@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 
+#include "../build_paths.h"
 #include "failing_calls.h"
 #include "train_fault_test.h"
 
@@ -79,7 +80,7 @@ class DiskFaults : public TrainFaultTest {
 
   // Of all that a run has saved, the one of that step among them.
   void expect_whole(const std::string& run, int step) const {
-    WatchedCommand inspect({ZERO_COMMAND, "inspect", "--verify", folder_ / run});
+    WatchedCommand inspect({built::kCommand, "inspect", "--verify", folder_ / run});
     EXPECT_EQ(inspect.finish(), 0) << inspect.text();
     EXPECT_SAYS(inspect, fmt::format("step-{:08}: step {}, ", step, step));
     EXPECT_EQ(inspect.text().find("damaged"), std::string::npos) << inspect.text();

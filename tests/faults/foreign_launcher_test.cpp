@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "fault_test.h"
+#include "tests/build_paths.h"
 #include "tests/mpirun.h"
 #include "tests/torchrun_path.h"
 
@@ -44,7 +45,7 @@ class ForeignFaults : public FaultTest, public testing::WithParamInterface<Forei
   }
   static WatchedCommand start(const std::vector<std::string>& flags) {
     std::vector<std::string> program{GetParam().program()};
-    for (const auto& arguments : {GetParam().arguments, {ZERO_FAULT_WORKER}, flags}) {
+    for (const auto& arguments : {GetParam().arguments, {built::kFaultWorker}, flags}) {
       program.insert(program.end(), arguments.begin(), arguments.end());
     }
     return WatchedCommand(program, GetParam().environment);

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "../tier.h"
 #include "train_fault_test.h"
 
 namespace zero {
@@ -65,10 +66,7 @@ class ResumeFaults : public TrainFaultTest {
     EXPECT_EQ(command.sockets_left(), OpenSockets{});
   }
 
-  static int num_kills() {
-    const char* const wanted = std::getenv("ZERO_KILLS");
-    return wanted != nullptr ? std::atoi(wanted) : 4;
-  }
+  static int num_kills() { return num_trials("ZERO_KILLS", 2, 200); }
 };
 
 // A kill at a random moment of a run that would have taken `span`. Nothing when it was over by then.

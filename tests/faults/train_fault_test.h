@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "../build_paths.h"
 #include "../temporary_folder.h"
 #include "fault_test.h"
 
@@ -25,13 +26,13 @@ class TrainFaultTest : public FaultTest {
   // `flags` first, then the model's and the data's keys, `settings`, and what else is given, which wins.
   std::vector<std::string> train(const std::string& run, const std::vector<std::string>& flags,
                                  const Settings& settings, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> command{ZERO_COMMAND, "train"};
+    std::vector<std::string> command{built::kCommand, "train"};
     command.insert(command.end(), flags.begin(), flags.end());
     Settings all{{"model.layers", "1"},
                  {"model.width", "32"},
                  {"model.heads", "2"},
                  {"model.context", "32"},
-                 {"data.path", ZERO_SOURCE_DIR "/examples/shakespeare/input.txt"},
+                 {"data.path", std::string(built::kSourceFolder) + "/examples/shakespeare/input.txt"},
                  {"run.dir", folder_ / run}};
     all.insert(all.end(), settings.begin(), settings.end());
     for (const auto& [key, value] : all) {

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "../build_paths.h"
 #include "../mpirun.h"
+#include "../tier.h"
 #include "train_fault_test.h"
 
 namespace zero {
@@ -26,6 +28,8 @@ class TrainingFaults : public TrainFaultTest {
          {"zero.stage", "3"}});
   }
 
+  static int num_rounds() { return in_full_tier() ? 10 : 3; }
+
   // Of the run that was started last.
   std::filesystem::path flight() const { return folder_ / fmt::format("run-{}", num_runs_) / "flight"; }
   std::filesystem::path rank_file(int rank) const { return flight() / fmt::format("rank-{:05}.json", rank); }
@@ -35,7 +39,7 @@ class TrainingFaults : public TrainFaultTest {
 };
 
 TEST_F(TrainingFaults, ARankKilledAtAnyMomentIsNamedAndEndsAll) {
-  for (int round = 0; round < 10 && !HasFailure(); ++round) {
+  for (int round = 0; round < num_rounds() && !HasFailure(); ++round) {
     const int victim = any_rank(kWorld);
     SCOPED_TRACE(fmt::format("round {}, rank {}", round, victim));
     WatchedCommand command(train({"-n", "2"}));
@@ -61,7 +65,9 @@ TEST_F(TrainingFaults, AStoppedRankIsNamedAtTheTimeoutAndIsRemoved) {
 // The stopped rank itself may have no record; the others' name it.
 TEST_F(TrainingFaults, TheFlightRecordsOfTheOthersNameAStoppedRank) {
   constexpr int kThree = 3;
+  Sweep sweep(kThree);
   for (int victim = 0; victim < kThree; ++victim) {
+    if (!sweep.takes_next()) continue;
     WatchedCommand command(train({"-n", "3", "--comm.timeout", "6s"}));  // ranks of a slow machine meet in it, too
     ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
     strike(command.wait_for_rank(victim), SIGSTOP);
@@ -71,7 +77,7 @@ TEST_F(TrainingFaults, TheFlightRecordsOfTheOthersNameAStoppedRank) {
         EXPECT_TRUE(std::filesystem::exists(rank_file(rank))) << "rank " << rank << ": " << command.text();
       }
     }
-    WatchedCommand doctor({ZERO_COMMAND, "doctor", "--flight", flight()});
+    WatchedCommand doctor({built::kCommand, "doctor", "--flight", flight()});
     EXPECT_EQ(doctor.finish(), 0) << doctor.text();
     EXPECT_SAYS(doctor, "culprit: ");
     EXPECT_SAYS(doctor, fmt::format("         rank {}\n", victim));
@@ -102,7 +108,7 @@ TEST_F(TrainingFaults, ATerminatedRunEndsAfterItsStep) {
 // The signal ends a rank that still loads libtorch, and is kept for the end of a step by one that has: which must not
 // wait for the other until comm.timeout.
 TEST_F(TrainingFaults, ATerminatedStartEndsLongBeforeTheTimeout) {
-  for (int round = 0; round < 10 && !HasFailure(); ++round) {
+  for (int round = 0; round < num_rounds() && !HasFailure(); ++round) {
     WatchedCommand command(train({"-n", "2"}));
     const pid_t last = command.wait_for_rank(kWorld - 1);
     std::this_thread::sleep_for(any_moment(kStartUp));

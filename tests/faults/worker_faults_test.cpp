@@ -1,6 +1,9 @@
 // Ranks of a torch-free program under `zero launch` that are killed, stopped or out of step, and a launcher that is.
 #include <fmt/format.h>
 
+#include "../build_paths.h"
+#include "../sanitized.h"
+#include "../tier.h"
 #include "fault_test.h"
 
 namespace zero {
@@ -11,8 +14,8 @@ constexpr int kWorld = 3;
 constexpr milliseconds kStartUp{80};  // of a rank, until well after it has met the others
 
 std::vector<std::string> worker(const std::vector<std::string>& flags = {}) {
-  std::vector<std::string> program{ZERO_COMMAND,           "launch", "--nproc-per-node",
-                                   std::to_string(kWorld), "--",     ZERO_FAULT_WORKER};
+  std::vector<std::string> program{built::kCommand,        "launch", "--nproc-per-node",
+                                   std::to_string(kWorld), "--",     built::kFaultWorker};
   program.insert(program.end(), flags.begin(), flags.end());
   return program;
 }
@@ -27,7 +30,8 @@ bool all_work(WatchedCommand& command) {
 class WorkerFaults : public FaultTest {};
 
 TEST_F(WorkerFaults, ARankKilledAtAnyMomentIsNamedAndEndsAll) {
-  for (int round = 0; round < ZERO_FAULT_KILLS && !HasFailure(); ++round) {
+  const int num_kills = num_trials("ZERO_WORKER_KILLS", 10, kSanitized ? 20 : 100);
+  for (int round = 0; round < num_kills && !HasFailure(); ++round) {
     const int victim = any_rank(kWorld);
     SCOPED_TRACE(fmt::format("round {}, rank {}", round, victim));
     WatchedCommand command(worker());

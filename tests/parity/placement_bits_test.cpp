@@ -12,6 +12,7 @@
 
 #include "tests/random_fractions.h"
 #include "tests/temporary_folder.h"
+#include "tests/tier.h"
 #include "tests/torch/subjects.h"
 
 namespace zero {
@@ -115,12 +116,14 @@ class PlacementBits : public ::testing::Test {
 // Every stage, type, way to accumulate and to keep activations, with all states on the device and with all on disk that
 // the stage lets go; worlds in turn, so that every stage and every way to keep activations meets each of them.
 TEST_F(PlacementBits, AreThoseOfTheDeviceWithEverythingOnDisk) {
+  Sweep sweep(7);
   int turn = 0;  // of types and ways to accumulate
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const auto& [accumulate, reduce] : {std::pair{1, Reduce::kEach}, {3, Reduce::kEach}, {3, Reduce::kLast}}) {
       ++turn;
       for (int stage = 0; stage <= 3; ++stage) {
         for (const Keeps keeps : kAllKeeps) {
+          if (!sweep.takes_next()) continue;
           const Cell cell{1 + (turn + stage + static_cast<int>(keeps)) % 4, stage, dtype, accumulate, reduce, keeps};
           AttachOptions options = options_of(cell);
           EXPECT_EQ(difference(cell, options), "") << describe(cell) << ", states on the device";

@@ -20,8 +20,10 @@
 #include "zero/comm/plugin.h"
 
 #include "process_cells.h"
+#include "tests/build_paths.h"
 #include "tests/cli/command.h"
 #include "tests/mpirun.h"
+#include "tests/tier.h"
 
 namespace zero {
 namespace {
@@ -95,7 +97,7 @@ transport = "{}"
 dir = "run"
 threads = 1
 )",
-                     ZERO_SOURCE_DIR, kSteps, cell.micro == tests::kOne ? 1 : 3,
+                     built::kSourceFolder, kSteps, cell.micro == tests::kOne ? 1 : 3,
                      cell.micro == tests::kLast ? "last" : "each", kTypeNames[cell.type], cell.stage, device_memory,
                      placement, transport);
 }
@@ -158,7 +160,7 @@ Json run(const ProcessCell& cell, const std::string& device_memory) {
     case tests::kTrain:
       return train(config, fmt::format("train c.toml -n {}", cell.world));
     case tests::kLaunch:
-      return train(config, fmt::format("launch --nproc-per-node {} -- '{}' train c.toml", cell.world, ZERO_COMMAND));
+      return train(config, fmt::format("launch --nproc-per-node {} -- '{}' train c.toml", cell.world, built::kCommand));
     case tests::kMpirun:
       break;
   }
@@ -207,7 +209,16 @@ TEST_P(ProcessBits, AreThoseOfThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cells, ProcessBits, ::testing::ValuesIn(tests::kProcessCells),
+// Every pair of the table's values in the full tier; every third cell of it in the other.
+std::vector<ProcessCell> cells() {
+  std::vector<ProcessCell> cells;
+  Sweep sweep(3);
+  for (const ProcessCell& cell : tests::kProcessCells)
+    if (sweep.takes_next()) cells.push_back(cell);
+  return cells;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, ProcessBits, ::testing::ValuesIn(cells()),
                          [](const auto& info) { return describe(info.param); });
 
 // A training that stood still, or that did not depend on what is varied, would prove nothing.

@@ -15,7 +15,9 @@
 #include <nlohmann/json.hpp>
 
 #include "resume_cells.h"
+#include "tests/build_paths.h"
 #include "tests/cli/command.h"
+#include "tests/tier.h"
 
 namespace zero {
 namespace {
@@ -73,14 +75,17 @@ stage = {}
 {}[run]
 threads = 1
 )",
-                     kDropouts[cell.dropout], ZERO_SOURCE_DIR, cell.accumulate, kTypeNames[cell.type], cell.stage,
+                     kDropouts[cell.dropout], built::kSourceFolder, cell.accumulate, kTypeNames[cell.type], cell.stage,
                      placement_of(cell));
 }
 
 std::vector<ResumeCell> cells() {
-  const char* const wanted = std::getenv("ZERO_RESUME_CELLS");
-  if (wanted != nullptr && std::string_view(wanted) == "all") return resume_cells::all_resume_cells();
-  return {resume_cells::kResumeCells.begin(), resume_cells::kResumeCells.end()};
+  if (in_full_tier()) return resume_cells::all_resume_cells();
+  std::vector<ResumeCell> cells;
+  Sweep sweep(3);
+  for (const ResumeCell& cell : resume_cells::kResumeCells)
+    if (sweep.takes_next()) cells.push_back(cell);
+  return cells;
 }
 
 // What always leaves the device where anything does. `key`: bytes of each rank, which is absent where nothing did.

@@ -1,0 +1,12 @@
+// Where this clone and its build lie. CMake writes the values into one file that every test program is linked with, so
+// that all other files compile to the same objects in every clone.
+#pragma once
+
+namespace zero::built {
+
+extern const char* const kSourceFolder;  // the clone's root
+extern const char* const kCommand;       // the built `zero`
+extern const char* const kFaultWorker;   // tests/faults/worker.cpp
+extern const char* const kFaultSaver;    // tests/faults/saver.cpp
+
+}  // namespace zero::built
