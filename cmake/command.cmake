@@ -31,7 +31,8 @@ zero_tests(launch FLOORS base comm launch)
 zero_tests(config FLOORS base config)
 zero_tests(issues FLOORS base plan comm memory optim engine checkpoint data config)
 zero_tests(cli FLOORS launch config cli LIBS zero_core
-           SLOW DelayedUpdateOnText.* CappedModel.* ShakespeareExample.* CheckpointActivations.* Export.* OffloadLines.* Plan.* */BadInputOfARank.*)
+           FULL DelayedUpdateOnText.Converges* CappedModel.*
+           SLOW DelayedUpdateOnText.Has* ShakespeareExample.* CheckpointActivations.* Export.* OffloadLines.* Plan.* */BadInputOfARank.*)
 # Tests that run the built command, verbs of libtorch included.
 foreach(folder cli parity)
   if(TARGET zero_${folder}_test AND TARGET zero_command)

@@ -13,6 +13,7 @@ zero_tests(engine SHARDS 2 FLOORS base plan comm memory optim engine
            SLOW Rebalancing.* Offload.* OffloadProperty.* Delayed.* DiskFaults.* SteadyTiers.* DiskBudgets.AreKept* Learning.*
                 Hiding.* DiskBehindALink.* ScheduleTraffic.*)
 zero_tests(checkpoint FLOORS base plan comm memory optim engine checkpoint launch
-           SLOW CheckpointSave.* CheckpointLoad.* LoadCheckpoint.Any* LoadCheckpoint.Resuming* LoadCheckpoint.EachRank*)
+           SLOW CheckpointSave.* CheckpointLoad.* LoadCheckpoint.Any* LoadCheckpoint.Resuming*
+           FULL LoadCheckpoint.EachRank* CheckpointSave.*OfFilesOfThreeBlocks*)
 zero_tests(data FLOORS base data)
 zero_tests(world FLOORS base comm LABEL slow TIMEOUT 600)

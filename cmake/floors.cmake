@@ -91,7 +91,7 @@ function(zero_floor name)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   zero_joined(${name} joined ${sources})
   add_library(zero_${name} OBJECT ${joined})
-  target_link_libraries(zero_${name} PUBLIC zero_flags ${arg_LIBS})
+  target_link_libraries(zero_${name} PUBLIC zero_flags ${arg_LIBS} PRIVATE zero_sanitizers)
   if(arg_TORCH)
     target_link_libraries(zero_${name} PUBLIC zero_libtorch)
     target_precompile_headers(zero_${name} REUSE_FROM zero_pch)
@@ -105,24 +105,32 @@ endfunction()
 function(zero_compile_as_test target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC -O0)
+  if(ZERO_SANITIZE_TESTS)
+    target_link_libraries(${target} PRIVATE zero_sanitizers)
+  endif()
 endfunction()
 
-# tests/build_paths.h
-function(zero_build_paths target)
-  if(NOT TARGET zero_build_paths)
-    set(file "${PROJECT_BINARY_DIR}/build_paths.cpp")
-    file(CONFIGURE OUTPUT "${file}" @ONLY CONTENT "#include \"tests/build_paths.h\"
+# tests/this_build.h
+function(zero_this_build target)
+  if(NOT TARGET zero_this_build)
+    set(file "${PROJECT_BINARY_DIR}/this_build.cpp")
+    set(sanitized false)
+    if(ZERO_SANITIZE)
+      set(sanitized true)
+    endif()
+    file(CONFIGURE OUTPUT "${file}" @ONLY CONTENT "#include \"tests/this_build.h\"
 namespace zero::built {
 const char* const kSourceFolder = \"@PROJECT_SOURCE_DIR@\";
 const char* const kCommand = \"@CMAKE_RUNTIME_OUTPUT_DIRECTORY@/zero\";
 const char* const kFaultWorker = \"@PROJECT_BINARY_DIR@/tests/zero_fault_worker\";
 const char* const kFaultSaver = \"@PROJECT_BINARY_DIR@/tests/zero_fault_saver\";
+const bool kSanitized = @sanitized@;
 }  // namespace zero::built
 ")
-    add_library(zero_build_paths OBJECT "${file}")
-    target_link_libraries(zero_build_paths PRIVATE zero_flags)
+    add_library(zero_this_build OBJECT "${file}")
+    target_link_libraries(zero_this_build PRIVATE zero_flags)
   endif()
-  target_sources(${target} PRIVATE $<TARGET_OBJECTS:zero_build_paths>)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:zero_this_build>)
 endfunction()
 
 # One test of ctest, or SHARDS of them: the tests of zero_tests' program that FILTER names, without those that BUT names.
@@ -158,17 +166,15 @@ function(zero_tests folder)
   list(REMOVE_ITEM support ${sources})
   zero_joined_tests(${folder} joined ${sources})
   set(target zero_${folder}_test)
-  add_executable(${target} ${joined} ${support})
-  foreach(floor ${arg_FLOORS})
-    if(TARGET zero_${floor})
-      target_link_libraries(${target} PRIVATE zero_${floor})
-      target_sources(${target} PRIVATE $<TARGET_OBJECTS:zero_${floor}>)
-    endif()
-  endforeach()
+  # What is tested comes first: of an inline function that both have, the linker takes the one that sanitizers watch.
+  list(TRANSFORM arg_FLOORS REPLACE "(.+)" "$<TARGET_OBJECTS:zero_\\1>" OUTPUT_VARIABLE tested)
+  list(TRANSFORM arg_FLOORS PREPEND zero_ OUTPUT_VARIABLE floors)
+  add_executable(${target} ${tested} ${joined} ${support})
+  target_link_libraries(${target} PRIVATE ${floors})
   # Of files that were joined: what they name beside themselves.
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/${folder}")
   target_link_libraries(${target} PRIVATE zero_flags ${arg_LIBS} GTest::gtest GTest::gtest_main rapidcheck)
-  zero_build_paths(${target})
+  zero_this_build(${target})
   if(arg_TORCH)
     target_link_libraries(${target} PRIVATE zero_libtorch)
     target_precompile_headers(${target} REUSE_FROM zero_torch_test_pch)
@@ -200,7 +206,7 @@ function(zero_tests folder)
   endif()
   zero_ctest(${folder} "*" LABEL ${arg_LABEL} SHARDS ${shards} COST 10 BUT ${arg_SLOW} ${arg_FULL})
   if(arg_SLOW)
-    zero_ctest(${folder}_slow "${arg_SLOW}" LABEL slow SHARDS ${arg_SHARDS} COST 100)
+    zero_ctest(${folder}_slow "${arg_SLOW}" LABEL slow SHARDS ${arg_SHARDS} COST 100 BUT ${arg_FULL})
   endif()
   if(arg_FULL)
     zero_ctest(${folder}_full "${arg_FULL}" LABEL full SHARDS 1 COST 1000)

@@ -9,7 +9,7 @@ function(zero_plugin floor name)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/zero/${floor}/plugins/${name}/*.cpp")
   zero_joined("${floor}_${name}" joined ${sources})
   add_library(${target} MODULE ${joined})
-  target_link_libraries(${target} PRIVATE zero_flags ${arg_LIBS})
+  target_link_libraries(${target} PRIVATE zero_flags zero_sanitizers ${arg_LIBS})
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden)
   # Whoever uses zero_core, or tests it, finds the plug-ins beside it.
   add_dependencies(zero_core ${target})

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "build_paths.h"
+#include "this_build.h"
 
 namespace zero {
 

@@ -17,8 +17,8 @@
 
 #include "zero/base/sha256.h"
 
-#include "../build_paths.h"
 #include "../message_of.h"
+#include "../this_build.h"
 #include "saved_model.h"
 
 namespace zero {

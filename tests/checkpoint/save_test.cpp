@@ -11,7 +11,7 @@
 #include "zero/base/file.h"
 #include "zero/checkpoint/checkpoint_reader.h"
 
-#include "../sanitized.h"
+#include "../this_build.h"
 #include "counted_calls.h"
 
 namespace zero {
@@ -131,7 +131,7 @@ class SlowDisk final : public FileCalls {
 TEST(CheckpointSave, ARankThatWritesLongerThanRanksWaitForAnotherIsWaitedFor) {
   using std::chrono::milliseconds;
   const TemporaryFolder folder;
-  const milliseconds timeout(kSanitized ? 8000 : 2000);
+  const milliseconds timeout(built::kSanitized ? 8000 : 2000);
   const SlowDisk slow(timeout + milliseconds(3000)), fast(milliseconds(0));
   const auto save = [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options_of({}));

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "../build_paths.h"
+#include "../this_build.h"
 #include "command.h"
 
 namespace zero {

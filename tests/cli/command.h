@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../build_paths.h"
+#include "../this_build.h"
 
 namespace zero {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "../build_paths.h"
+#include "../this_build.h"
 #include "training_test.h"
 
 namespace zero {

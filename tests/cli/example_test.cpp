@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "../build_paths.h"
+#include "../this_build.h"
 #include "command.h"
 
 namespace zero {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "../build_paths.h"
+#include "../this_build.h"
 #include "command.h"
 #include "training_test.h"
 

@@ -10,7 +10,7 @@
 
 #include "fake_tcp_store.h"
 #include "tests/message_of.h"
-#include "tests/sanitized.h"
+#include "tests/this_build.h"
 
 namespace zero {
 namespace {
@@ -58,8 +58,8 @@ TEST(Plugin, OneProcessUsesTheEmbeddedTransport) {
 TEST(Plugin, GlooIsSkippedUnderAddressSanitizerAndSaysSo) {
   const auto statuses = transport_statuses();
   const auto gloo = std::ranges::find(statuses, "gloo", &TransportStatus::name);
-  if (kSanitized) EXPECT_FALSE(gloo->available);
-  EXPECT_EQ(gloo->why.find("AddressSanitizer") != std::string::npos, kSanitized);
+  if (built::kSanitized) EXPECT_FALSE(gloo->available);
+  EXPECT_EQ(gloo->why.find("AddressSanitizer") != std::string::npos, built::kSanitized);
 }
 
 bool gloo_is_there() {

@@ -9,8 +9,8 @@
 #include "zero/memory/thread_queue.h"
 
 #include "../message_of.h"
-#include "../sanitized.h"
 #include "../temporary_folder.h"
+#include "../this_build.h"
 #include "../tier.h"
 #include "faulty_disk.h"
 #include "scripted_model.h"
@@ -159,7 +159,7 @@ class DiskFaults : public testing::Test {
     ASSERT_GT(counted.num_requests(), 20);
     ASSERT_EQ(healthy.ranks[last].replans >= 2, c.free_bytes != nullptr);
     if (!in_full_tier()) stride *= 11;
-    if (kSanitized) stride *= 4;  // what happens at all requests is for builds that are faster
+    if (built::kSanitized) stride *= 4;  // what happens at all requests is for builds that are faster
     for (int at = 0; at < counted.num_requests(); at += stride) {
       for (std::size_t i = 0; i < num_kinds; ++i) {
         const Kind kind = kKinds[next_kind_++ % kKinds.size()];

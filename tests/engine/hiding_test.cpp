@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "../sanitized.h"
+#include "../this_build.h"
 #include "scripted_model.h"
 #include "thread_ranks.h"
 
@@ -77,7 +77,7 @@ std::vector<Case> cases() {
 class Hiding : public testing::Test {
  protected:
   void SetUp() override {
-    if (kSanitized) GTEST_SKIP() << "a sanitizer takes longer than what is to be hidden";
+    if (built::kSanitized) GTEST_SKIP() << "a sanitizer takes longer than what is to be hidden";
   }
 };
 

@@ -8,8 +8,8 @@
 
 #include "zero/base/error.h"
 
-#include "../sanitized.h"
 #include "../temporary_folder.h"
+#include "../this_build.h"
 #include "../tier.h"
 #include "scripted_model.h"
 #include "thread_ranks.h"
@@ -143,7 +143,7 @@ TEST_F(Rebalancing, WhatCannotLeaveTheDeviceStaysWhateverIsWanted) {
 }
 
 TEST_F(Rebalancing, PagesGoBackToTheSystem) {
-  if (kSanitized) GTEST_SKIP() << "shadow memory is resident too, and stays";
+  if (built::kSanitized) GTEST_SKIP() << "shadow memory is resident too, and stays";
   const auto resident = [](bool short_of_memory) {
     TemporaryFolder folder;
     std::int64_t pages = 0;

@@ -4,8 +4,8 @@
 #include "zero/base/process_memory.h"
 #include "zero/memory/file_calls.h"
 
-#include "../sanitized.h"
 #include "../temporary_folder.h"
+#include "../this_build.h"
 #include "../tier.h"
 #include "scripted_model.h"
 #include "thread_ranks.h"
@@ -47,7 +47,7 @@ std::string folder_for(const TemporaryFolder& folder) {
 class SteadyTiers : public testing::Test {
  protected:
   void SetUp() override {
-    if (kSanitized) GTEST_SKIP() << "sanitizers keep what was given back";
+    if (built::kSanitized) GTEST_SKIP() << "sanitizers keep what was given back";
   }
 };
 

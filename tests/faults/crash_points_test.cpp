@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../build_paths.h"
+#include "../this_build.h"
 #include "../tier.h"
 
 namespace zero {

@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 
-#include "../build_paths.h"
+#include "../this_build.h"
 #include "failing_calls.h"
 #include "train_fault_test.h"
 

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "fault_test.h"
-#include "tests/build_paths.h"
 #include "tests/mpirun.h"
+#include "tests/this_build.h"
 #include "tests/torchrun_path.h"
 
 namespace zero {

@@ -9,8 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "../build_paths.h"
 #include "../temporary_folder.h"
+#include "../this_build.h"
 #include "fault_test.h"
 
 namespace zero {

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "../build_paths.h"
 #include "../mpirun.h"
+#include "../this_build.h"
 #include "../tier.h"
 #include "train_fault_test.h"
 

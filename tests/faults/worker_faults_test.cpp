@@ -1,8 +1,7 @@
 // Ranks of a torch-free program under `zero launch` that are killed, stopped or out of step, and a launcher that is.
 #include <fmt/format.h>
 
-#include "../build_paths.h"
-#include "../sanitized.h"
+#include "../this_build.h"
 #include "../tier.h"
 #include "fault_test.h"
 
@@ -30,7 +29,7 @@ bool all_work(WatchedCommand& command) {
 class WorkerFaults : public FaultTest {};
 
 TEST_F(WorkerFaults, ARankKilledAtAnyMomentIsNamedAndEndsAll) {
-  const int num_kills = num_trials("ZERO_WORKER_KILLS", 10, kSanitized ? 20 : 100);
+  const int num_kills = num_trials("ZERO_WORKER_KILLS", 10, built::kSanitized ? 20 : 100);
   for (int round = 0; round < num_kills && !HasFailure(); ++round) {
     const int victim = any_rank(kWorld);
     SCOPED_TRACE(fmt::format("round {}, rank {}", round, victim));

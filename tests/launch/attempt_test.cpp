@@ -9,8 +9,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "../sanitized.h"
 #include "../temporary_folder.h"
+#include "../this_build.h"
 #include "launched.h"
 
 namespace zero {
@@ -106,7 +106,7 @@ TEST_F(AttemptTest, ARankThatIsNotShownIsRememberedAllTheSame) {
 }
 
 TEST_F(AttemptTest, WhenOneCannotBeStartedThoseBeforeItAreEnded) {
-  if (kSanitized) GTEST_SKIP() << "UndefinedBehaviorSanitizer wants a descriptor to look at an exception";
+  if (built::kSanitized) GTEST_SKIP() << "UndefinedBehaviorSanitizer wants a descriptor to look at an exception";
   const std::filesystem::directory_iterator fds("/proc/self/fd");
   const auto open = static_cast<rlim_t>(std::distance(begin(fds), end(fds)));
   const rlimit few{.rlim_cur = open + 20, .rlim_max = descriptors_.rlim_max};

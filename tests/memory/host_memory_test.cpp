@@ -17,7 +17,7 @@
 #include "zero/base/error.h"
 #include "zero/base/process_memory.h"
 
-#include "tests/sanitized.h"
+#include "tests/this_build.h"
 
 namespace zero {
 namespace {
@@ -101,7 +101,7 @@ int heap_claims() {
 
 // GoogleTest runs suites with such a name before the others, whose threads leave arenas behind that stay in use.
 TEST(KeptHeapDeathTest, FaultsItsPagesInOnce) {
-  if (kSanitized) GTEST_SKIP() << "malloc is the sanitizer's";
+  if (built::kSanitized) GTEST_SKIP() << "malloc is the sanitizer's";
   const pid_t child = fork();
   if (child == 0) _exit(heap_claims());
   int status = 0;

@@ -15,8 +15,8 @@
 #include "zero/memory/scratch_file.h"
 
 #include "../message_of.h"
-#include "../sanitized.h"
 #include "../temporary_folder.h"
+#include "../this_build.h"
 #include "failing_calls.h"
 #include "filled_pages.h"
 
@@ -97,7 +97,7 @@ TEST(ThreadQueue, HasAsManyRequestsInTheKernelAsItsDepth) {
 
 // In a process of its own, which has addresses left for a few stacks and no more.
 TEST(ThreadQueue, SaysSoWhereTheSystemHasNoMoreThreads) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer takes addresses of its own";
+  if (built::kSanitized) GTEST_SKIP() << "a sanitizer takes addresses of its own";
   const TemporaryFolder folder;
   const ScratchFile file(folder.path(), 1 << 20);
   const auto said = [&] {

@@ -20,9 +20,9 @@
 #include "zero/comm/plugin.h"
 
 #include "process_cells.h"
-#include "tests/build_paths.h"
 #include "tests/cli/command.h"
 #include "tests/mpirun.h"
+#include "tests/this_build.h"
 #include "tests/tier.h"
 
 namespace zero {

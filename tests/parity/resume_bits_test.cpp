@@ -15,8 +15,8 @@
 #include <nlohmann/json.hpp>
 
 #include "resume_cells.h"
-#include "tests/build_paths.h"
 #include "tests/cli/command.h"
+#include "tests/this_build.h"
 #include "tests/tier.h"
 
 namespace zero {

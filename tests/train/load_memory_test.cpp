@@ -11,8 +11,8 @@
 #include "zero/torch/deferred.h"
 #include "zero/train/weights.h"
 
-#include "tests/sanitized.h"
 #include "tests/temporary_folder.h"
+#include "tests/this_build.h"
 #include "tests/train/worlds.h"
 
 namespace zero {
@@ -62,7 +62,7 @@ AttachOptions options() {
 class LoadMemory : public testing::Test {
  protected:
   void SetUp() override {
-    if (kSanitized) GTEST_SKIP() << "a sanitizer's shadow memory grows, too";
+    if (built::kSanitized) GTEST_SKIP() << "a sanitizer's shadow memory grows, too";
     if (!restart_peak()) GTEST_SKIP() << "this kernel has no /proc/self/clear_refs";
   }
   TemporaryFolder folder_;
