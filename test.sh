@@ -94,7 +94,11 @@ configure_and_build() {  # PRESET [CMAKE OPTION...] [-- TARGET...]
   shift
   while [ $# -gt 0 ] && [ "$1" != -- ]; do options+=("$1"); shift; done
   [ $# = 0 ] || shift
-  [ $tier = full ] && options+=(-DZERO_TEST_PATIENCE=12) || options+=(-DZERO_TEST_PATIENCE=1)
+  # Whole sweeps take longer, and there sanitizers watch the tests' own files, too.
+  case $tier in
+    full) options+=(-DZERO_TEST_PATIENCE=12 -DZERO_SANITIZE_TESTS=ON) ;;
+    *) options+=(-DZERO_TEST_PATIENCE=1 -DZERO_SANITIZE_TESTS=OFF) ;;
+  esac
   cmake --preset "$preset" -DZERO_UNITY=ON -DZERO_TESTS=ON "${options[@]}" >/dev/null && cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 

@@ -1,6 +1,6 @@
 // Kills and power cuts at the calls of a save: crash_points.py makes them, a few here. All of them:
 //
-//   ZERO_CRASH_POINTS=all build/release/tests/zero_faults_test --gtest_filter=*CrashPoints*
+//   ZERO_TEST_TIER=full build/release/tests/zero_faults_test --gtest_filter=*CrashPoints*
 //
 // and with a commit of the file system's journal before each earlier call: crash_points.py power --commits. Once of a
 // program of one rank and once of one of two.
