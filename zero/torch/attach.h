@@ -114,6 +114,12 @@ class Attachment {
   void for_each_parameter(const std::function<void(const std::string& name, const torch::Tensor& tensor)>& visit,
                           bool full_precision = false);
 
+  // Collective. One safetensors file at `path` with the whole weights and rank 0's buffers, which other programs load;
+  // rank 0 writes it. Each tensor under its name in the module (a tied one under its first), in the type it is held in;
+  // parameters in fp32, from the master, if `full_precision`. One unit is whole at a time. Throws IoError on every rank
+  // where rank 0 cannot write; the engine goes on.
+  void export_weights(const std::filesystem::path& path, bool full_precision = false);
+
   // Collective. Applies the gradient that a delayed update still holds back, as for_each_parameter() and destruction
   // do: what is evaluated afterwards is what is saved. Steps after it are others than without it; within a step, or in
   // a gathered() scope, it is refused (ConfigError).

@@ -60,7 +60,7 @@ AttachedModule::AttachedModule(torch::nn::Module& module, World& world, AttachOp
   units_ = make_units(specs_, options_.units);
   addresses_ = addresses_of(units_, specs_.size());
   for (std::size_t param = 0; param < specs_.size(); ++param) {
-    storages_.emplace_back(*this, static_cast<int>(param),
+    storages_.emplace_back(*this, static_cast<int>(param), specs_[param].name,
                            static_cast<std::size_t>(specs_[param].numel()) * size_of(specs_[param].dtype));
   }
   Communicator& comm = world.communicator();
@@ -255,7 +255,7 @@ void AttachedModule::give_back(int param, const std::byte* data) {
 // Parameters that are not given back must not point to a handle that is gone: an empty storage of their own is left.
 void AttachedModule::forget(int param) {
   const auto index = static_cast<std::size_t>(param);
-  storages_[index].give_back(c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU)));
+  storages_[index].leave_empty(specs_[index].name);
   c10::AutoGradMode no_gradients(false);
   replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index].shape,
                                             to_scalar_type(specs_[index].dtype), /*keyed=*/false));
