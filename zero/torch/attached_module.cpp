@@ -158,6 +158,9 @@ void AttachedModule::prepare_buffers(torch::nn::Module& module, Communicator& co
     torch::Tensor buffer = item.value();
     if (!buffer.defined() || !seen.insert(buffer.unsafeGetTensorImpl()).second) continue;
     if (is_deferred(buffer)) replace_data(buffer, build_deferred(buffer, item.key()));
+    // Those of a module whose parameters stay fp32: see parameters_of().
+    if (options_.dtype && is_running_statistic(item.key()) && buffer.is_floating_point())
+      replace_data(buffer, buffer.to(torch::kFloat32));
     buffers_.emplace_back(item.key(), buffer);
     torch::Tensor contiguous = buffer.contiguous();
     comm.broadcast({static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()}, 0, {.control = true})
