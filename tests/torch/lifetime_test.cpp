@@ -142,6 +142,7 @@ TEST(Attached, GradientsNeverAppearInGrad) {
       Attachment engine = attach(net, ranks, options);
       loss_of(net, 0, 0, ranks.rank()).backward();
       for (const auto& item : net.named_parameters()) EXPECT_FALSE(item.value().grad().defined()) << item.key();
+      EXPECT_THROW(engine.step(), ConfigError) << "who reads it is told";
       engine.step();
     });
   }

@@ -66,6 +66,8 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
     std::uintptr_t key = 0;
   };
   void require_loaded() const;
+  // Throws ConfigError naming a parameter whose gradient was looked for in .grad() since the last call, or lies there.
+  void refuse_gradients_elsewhere() const;
   void fill_unit(const Unit& unit, Communicator& comm);
   void build_unit(const Unit& unit, Communicator& comm);
   void take_over(const Unit& unit);
