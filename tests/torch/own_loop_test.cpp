@@ -46,6 +46,17 @@ TEST(OwnLoop, WhoeverLooksForGradientsInGradIsToldAtTheNextStep) {
   }
 }
 
+TEST(OwnLoop, WithoutAStepItIsSaidAtTheEnd) {
+  TiedNet net;
+  testing::internal::CaptureStderr();
+  tests::on_every_rank(1, [&](World& ranks) {
+    const Attachment engine = attach(net, ranks, {.stage = 3});
+    loss_of(net, 0, 0, 0).backward();
+    torch::optim::SGD(net.parameters(), 0.1).step();
+  });
+  EXPECT_TRUE(says(testing::internal::GetCapturedStderr(), "the .grad() of scale was read since the last step()"));
+}
+
 TEST(OwnLoop, AnOptimizerThatIsOnlyAskedToZeroGradientsIsFine) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
