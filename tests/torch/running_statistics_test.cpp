@@ -66,12 +66,12 @@ TEST(RunningStatistics, ANetWithThemTrainsInBf16WithTheSameBitsAtEveryStage) {
     std::vector<RunResult> runs;
     for (const AttachOptions& options :
          tests::all_stages({.clip = 0.5, .reduce = Reduce::kEach, .accumulate = 2, .dtype = DType::kBFloat16})) {
-      runs.push_back(tests::train(2, 4, options, make));
+      runs.push_back(tests::train(2, 2, options, make));
       EXPECT_EQ(runs.front().loss_bits, runs.back().loss_bits) << tests::placement_of(options);
       EXPECT_EQ(runs.front().grad_norms, runs.back().grad_norms) << tests::placement_of(options);
       EXPECT_TRUE(tests::same_bits(runs.front().parameters, runs.back().parameters)) << tests::placement_of(options);
     }
-    EXPECT_NE(runs.front().loss_bits[0], runs.front().loss_bits[6]) << "it trains";
+    EXPECT_NE(runs.front().loss_bits[0], runs.front().loss_bits[2]) << "it trains";
   }
 }
 
