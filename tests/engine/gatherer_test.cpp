@@ -199,6 +199,7 @@ TEST(Gatherer, ARefreshBringsWhatOthersUpdated) {
     std::fill(own, own + shard.size() / 4, static_cast<float>(comm.rank()));
     f.gatherer.refresh(0);
     EXPECT_FALSE(f.gatherer.ready(0)) << "not to be read before ensure()";
+    EXPECT_EQ(f.observer.data[0], nullptr) << "nor by who does not ask";
     f.gatherer.ensure(0);
     for (std::int64_t i = 0; i < f.units[0].numel; ++i) {
       EXPECT_EQ(load_element(f.gatherer.data(0), DType::kFloat32, i), static_cast<float>(i / f.state.shard(0).numel));

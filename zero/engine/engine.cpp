@@ -276,12 +276,13 @@ StepReport Engine::take_step(double lr, const StepLimits& limits) {
   if (rebalancer_) rebalance(agreed.wanted_bytes);
   if (num_taken_ == kStepThatTeaches) learn_placement();
 
-  const double norm = std::sqrt(agreed.sum_squares) / comm_.world();
+  const int summed = comm_.world() * (options_.average_micro_batches ? std::max(1, passes) : 1);
+  const double norm = std::sqrt(agreed.sum_squares) / summed;
   StepReport report{.grad_norm = norm, .reason = reason_to_skip(agreed, norm)};
   report.skipped = report.reason != SkipReason::kNone;
   if (agreed.loss) report.loss = *agreed.loss;
   if (!report.skipped) {
-    update(agreed, norm, lr);
+    update(agreed, norm, summed, lr);
     ++num_steps_;
     skipped_in_a_row_ = 0;
   } else {
@@ -307,9 +308,9 @@ StepReport Engine::take_step(double lr, const StepLimits& limits) {
   return report;
 }
 
-void Engine::update(const Agreement& agreed, double norm, double lr) {
+void Engine::update(const Agreement& agreed, double norm, int summed, double lr) {
   const double clip = options_.clip > 0 ? std::min(1.0, options_.clip / (norm + 1e-6)) : 1.0;
-  const double scale = clip / comm_.world();
+  const double scale = clip / summed;
   if (delayed_ && num_steps_ >= options_.exact_steps) {
     if (num_delayed_++ == 0 && comm_.rank() == 0)
       ZERO_LOG(info, "from here on gradients are applied a step late (zero.delayed_update)");

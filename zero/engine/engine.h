@@ -109,7 +109,8 @@ class Engine final : private UnitPins {
   void refuse_half_updated(int unit, Use why) const;
   void begin_backward();
   StepReport take_step(double lr, const StepLimits& limits);
-  void update(const Agreement& agreed, double norm, double lr);
+  // `summed`: how many gradients the mean is taken over.
+  void update(const Agreement& agreed, double norm, int summed, double lr);
   std::vector<int> update_order() const;
   void release_delayed();
   void apply_delayed(bool ends);

@@ -165,6 +165,7 @@ void Gatherer::refresh(int unit) {
   pending_[index] =
       comm_.all_gather(state_.parameter_shard(unit), {data_[index], static_cast<std::size_t>(bytes)}, {.unit = unit});
   ready_[index] = false;
+  if (!pending_[index].finished()) observer_.bind(unit, nullptr);  // until ensure() some of it is the old one
 }
 
 std::vector<int> Gatherer::releasable() const {

@@ -66,7 +66,8 @@ class Gatherer {
   // Collective. Waits for everything begun.
   void finish();
 
-  // Collective. After an update: whole parameters from everybody's shards (where they are held whole).
+  // Collective. After an update: whole parameters from everybody's shards (where they are held whole). Unbound until
+  // they are there.
   void refresh(int unit);
 
   bool ready(int unit) const { return ready_[static_cast<std::size_t>(unit)]; }

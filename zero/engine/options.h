@@ -92,7 +92,10 @@ struct EngineOptions {
   OptimizerOptions optimizer = AdamWOptions{};
   // Empty: the optimizer's weight decay on parameters with two or more dimensions, none on the others.
   std::vector<ParameterGroup> groups;
-  double clip = 0;             // global gradient norm; 0: off
+  double clip = 0;  // global gradient norm; 0: off
+  // A step's gradient is the mean over its micro-batches instead of their sum; norm, clipping and limits are the
+  // mean's.
+  bool average_micro_batches = false;
   int threads = 1;             // for sums and updates
   int local_world = 1;         // ranks that share this machine's memory
   int max_skipped_steps = 10;  // so many skipped steps in a row end the run
@@ -115,7 +118,7 @@ std::string_view name_of(SkipReason reason);  // "", "not finite", "loss spike",
 // What one step did.
 struct StepReport {
   std::int64_t step = 0;                  // updates so far, this one included; skipped steps do not count
-  double grad_norm = 0;                   // of the average over ranks, before clipping
+  double grad_norm = 0;                   // of the average over ranks (and micro-batches), before clipping
   bool skipped = false;                   // nothing was updated
   std::string culprit;                    // the first parameter whose gradient is not finite
   SkipReason reason = SkipReason::kNone;  // of a skipped step: the first that holds, in their order

@@ -47,6 +47,10 @@ void Attachment::for_each_parameter(const std::function<void(const std::string&,
   impl_->for_each_parameter(visit, full_precision);
 }
 
+void Attachment::export_weights(const std::filesystem::path& path, bool full_precision) {
+  impl_->export_weights(path, full_precision);
+}
+
 void Attachment::abandon() {
   impl_->abandon();
 }

@@ -12,6 +12,25 @@
 // unit by unit. Where `weights` are given, what the module holds is neither built nor kept: each parameter is asked for
 // once, a unit at a time. With `awaits_load` none has a value before load(). Both are given on every rank, or on none.
 // Gradients never appear in .grad(): they go to the engine as they are made.
+//
+// What does not work on an attached module:
+//   - clip_grad_norm_(), the step() of another optimizer, and whatever else looks into .grad(): they would find
+//   nothing,
+//     and do nothing. The next step() is refused with the parameter's name (ConfigError); a program that never calls
+//     step() gets a warning at the end. Clip with `clip`, and let step() update. A parameter that is a view of another
+//     tensor is not watched.
+//   - reading memory without an operator: torch::save(), OutputArchive, pickle_save(), data_ptr(), accessor(), the data
+//     of storage(), DLPack. A parameter that is not whole here at that moment throws a c10::Error with its name. Write
+//     files with export_weights(), or do it in a gathered() scope, which alone allows writing through a pointer.
+//   - operators on some ranks only (`if (rank == 0) std::cout << weight`). clone(), to(), item(), Module::clone() and
+//     printing give the whole value, but where parameters are sharded any operator on one is Collective: the rank waits
+//     for the others until the world's timeout (CommError).
+//   - Module::to(), set_data(), torch::load() into it, another tensor in a parameter's place: ConfigError at the next
+//     step(). load() takes checkpoints, `weights` other files.
+//   - requires_grad_() after attach(): what was frozen then is not trained; a gradient in its .grad() is a ConfigError.
+//
+// Gradients of a step's micro-batches are summed, as backward() sums them: divide each loss by their number, or set
+// `average_micro_batches` (DeepSpeed's way).
 #pragma once
 
 #include <filesystem>
@@ -49,7 +68,11 @@ struct AttachOptions {
   int accumulate = 1;
   bool delayed_update = false;  // after exact_steps, gradients are applied a step late: see EngineOptions
   std::int64_t exact_steps = 40;
-  std::optional<DType> dtype;  // parameters and gradients; master and moments are fp32. Absent: the module's own
+  bool average_micro_batches = false;  // a step's gradient is their mean, not their sum; grad_norm and clip, too
+  // Of parameters and gradients; master and moments are fp32. Absent: the module's own. Parameters and statistics of a
+  // module with running statistics (BatchNorm; a buffer "running_mean") are fp32 then: it takes and returns bf16 all
+  // the same. Other buffers keep their type, and inputs are the caller's.
+  std::optional<DType> dtype;
   TierMemory device_memory;
   OffloadOptions offload;              // what leaves the device, and where to
   std::vector<ParameterGroup> groups;  // empty: weight decay on tensors of two or more dimensions
@@ -72,9 +95,9 @@ class Attachment {
   ~Attachment();
 
   // Collective. Reduces what is left, agrees on the norm, clips, updates, clears. `lr` replaces the optimizer's for
-  // this step. Throws CommError; ConfigError when a parameter lost its key (Module::to, set_data) since attach, with
-  // its name; Error after max_skipped_steps steps in a row that were skipped: for a gradient that is not finite, or
-  // beyond `limits`.
+  // this step. Throws CommError; ConfigError when a parameter lost its key (Module::to, set_data) since attach, or its
+  // .grad() was read or holds something, with its name; Error after max_skipped_steps steps in a row that were skipped:
+  // for a gradient that is not finite, or beyond `limits`.
   StepReport step();
   StepReport step(double lr, const StepLimits& limits = {});
 
@@ -113,6 +136,12 @@ class Attachment {
   // master if `full_precision`.
   void for_each_parameter(const std::function<void(const std::string& name, const torch::Tensor& tensor)>& visit,
                           bool full_precision = false);
+
+  // Collective. One safetensors file at `path` with the whole weights and rank 0's buffers, which other programs load;
+  // rank 0 writes it. Each tensor under its name in the module (a tied one under its first), in the type it is held in;
+  // parameters in fp32, from the master, if `full_precision`. One unit is whole at a time. Throws IoError on every rank
+  // where rank 0 cannot write; the engine goes on.
+  void export_weights(const std::filesystem::path& path, bool full_precision = false);
 
   // Collective. Applies the gradient that a delayed update still holds back, as for_each_parameter() and destruction
   // do: what is evaluated afterwards is what is saved. Steps after it are others than without it; within a step, or in

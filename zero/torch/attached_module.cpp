@@ -22,6 +22,7 @@
 #include "zero/plan/partition.h"
 #include "zero/torch/deferred.h"
 #include "zero/torch/gradient_hook.h"
+#include "zero/torch/gradient_watch.h"
 #include "zero/torch/keyed_tensor.h"
 #include "zero/torch/module_parameters.h"
 #include "zero/torch/tensor_type.h"
@@ -40,6 +41,7 @@ EngineOptions engine_options(const AttachOptions& options, const World& world) {
           .optimizer = options.optimizer,
           .groups = options.groups,
           .clip = options.clip,
+          .average_micro_batches = options.average_micro_batches,
           .threads = options.threads,
           .local_world = world.local_size(),
           .max_skipped_steps = options.max_skipped_steps,
@@ -60,7 +62,7 @@ AttachedModule::AttachedModule(torch::nn::Module& module, World& world, AttachOp
   units_ = make_units(specs_, options_.units);
   addresses_ = addresses_of(units_, specs_.size());
   for (std::size_t param = 0; param < specs_.size(); ++param) {
-    storages_.emplace_back(*this, static_cast<int>(param),
+    storages_.emplace_back(*this, static_cast<int>(param), specs_[param].name,
                            static_cast<std::size_t>(specs_[param].numel()) * size_of(specs_[param].dtype));
   }
   Communicator& comm = world.communicator();
@@ -131,6 +133,7 @@ void AttachedModule::build_unit(const Unit& unit, Communicator& comm) {
 void AttachedModule::take_over(const Unit& unit) {
   for (const Slice& slice : unit.slices) {
     rehome(slice.param);
+    watch_gradient(tensors_[static_cast<std::size_t>(slice.param)]);
     if (unit.trainable) install_hook(slice.param);
   }
 }
@@ -158,6 +161,9 @@ void AttachedModule::prepare_buffers(torch::nn::Module& module, Communicator& co
     torch::Tensor buffer = item.value();
     if (!buffer.defined() || !seen.insert(buffer.unsafeGetTensorImpl()).second) continue;
     if (is_deferred(buffer)) replace_data(buffer, build_deferred(buffer, item.key()));
+    // Those of a module whose parameters stay fp32: see parameters_of().
+    if (options_.dtype && is_running_statistic(item.key()) && buffer.is_floating_point())
+      replace_data(buffer, buffer.to(torch::kFloat32));
     buffers_.emplace_back(item.key(), buffer);
     torch::Tensor contiguous = buffer.contiguous();
     comm.broadcast({static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()}, 0, {.control = true})
@@ -217,6 +223,14 @@ AttachedModule::~AttachedModule() {
     if (hook.node != nullptr) hook.node->del_post_hook(hook.key);
   }
   scopes_.clear();
+  const auto read = std::ranges::find_if(tensors_, take_gradient_reads);
+  if (read != tensors_.end()) {
+    ZERO_LOG(
+        warn,
+        "the .grad() of {} was read since the last step(): it never holds anything while the module is attached, so "
+        "clip_grad_norm_() and another optimizer's step() do nothing",
+        specs_[static_cast<std::size_t>(read - tensors_.begin())].name);
+  }
   const bool failing = std::uncaught_exceptions() > exceptions_at_start_;
   if (failing) ZERO_LOG(warn, "an error ends this engine: its parameters are left empty");
   try {
@@ -255,7 +269,7 @@ void AttachedModule::give_back(int param, const std::byte* data) {
 // Parameters that are not given back must not point to a handle that is gone: an empty storage of their own is left.
 void AttachedModule::forget(int param) {
   const auto index = static_cast<std::size_t>(param);
-  storages_[index].give_back(c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU)));
+  storages_[index].leave_empty(specs_[index].name);
   c10::AutoGradMode no_gradients(false);
   replace_data(tensors_[index], tensor_over(storages_[index].storage(), specs_[index].shape,
                                             to_scalar_type(specs_[index].dtype), /*keyed=*/false));
@@ -321,9 +335,30 @@ void AttachedModule::require_loaded() const {
                       "load a checkpoint before anything else");
 }
 
+void AttachedModule::refuse_gradients_elsewhere() const {
+  const torch::Tensor *read = nullptr, *held = nullptr;
+  for (const torch::Tensor& tensor : tensors_) {
+    if (take_gradient_reads(tensor) && read == nullptr) read = &tensor;
+    if (holds_gradient(tensor) && held == nullptr) held = &tensor;
+  }
+  const auto name = [this](const torch::Tensor* tensor) {
+    return specs_[static_cast<std::size_t>(tensor - tensors_.data())].name;
+  };
+  if (held != nullptr)
+    throw ConfigError("attach", name(held), "a gradient lies in its .grad(), which step() does not use",
+                      "let loss.backward() make all gradients, and set requires_grad before attach()");
+  if (read != nullptr)
+    throw ConfigError(
+        "attach", name(read),
+        "its .grad() was read, which never holds anything: gradients go to the engine, so clip_grad_norm_() "
+        "and another optimizer's step() do nothing",
+        "use AttachOptions.clip and AttachOptions.optimizer, and leave those calls out");
+}
+
 StepReport AttachedModule::step(double lr, const StepLimits& limits) {
   require_loaded();
   verify();
+  refuse_gradients_elsewhere();
   images_->yield();
   return engine_->step(lr, limits);
 }

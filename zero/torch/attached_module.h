@@ -49,6 +49,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void release_from_everybody(const std::vector<int>& units, int source_rank);
   void for_each_parameter(const std::function<void(const std::string&, const torch::Tensor&)>& visit,
                           bool full_precision);
+  void export_weights(const std::filesystem::path& path, bool full_precision);
 
   // Collective; as Attachment's.
   std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents, SaveMode mode);
@@ -65,6 +66,8 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
     std::uintptr_t key = 0;
   };
   void require_loaded() const;
+  // Throws ConfigError naming a parameter whose gradient was looked for in .grad() since the last call, or lies there.
+  void refuse_gradients_elsewhere() const;
   void fill_unit(const Unit& unit, Communicator& comm);
   void build_unit(const Unit& unit, Communicator& comm);
   void take_over(const Unit& unit);

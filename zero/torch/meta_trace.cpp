@@ -111,7 +111,7 @@ class TracedModule {
         throw ConfigError("trace_on_meta", spec.name, "this parameter has memory already",
                           "construct the module inside zero::deferred()");
       originals_.push_back({tensor.storage(), tensor.scalar_type()});
-      storages_.emplace_back(writer, static_cast<int>(param),
+      storages_.emplace_back(writer, static_cast<int>(param), spec.name,
                              static_cast<std::size_t>(spec.numel()) * size_of(spec.dtype), c10::DeviceType::Meta);
       replace_data(tensor, tensor_over(storages_.back().storage(), spec.shape, to_scalar_type(spec.dtype), true));
       if (!spec.trainable) continue;

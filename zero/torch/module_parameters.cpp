@@ -24,6 +24,22 @@ std::unordered_set<const at::TensorImpl*> embedding_weights(const torch::nn::Mod
   return weights;
 }
 
+void add_beside_statistics(const torch::nn::Module& module, std::unordered_set<const at::TensorImpl*>& found) {
+  const auto buffers = module.named_buffers(/*recurse=*/false);
+  const torch::Tensor* mean = buffers.find("running_mean");
+  if (mean == nullptr || !mean->defined()) return;
+  for (const torch::Tensor& parameter : module.parameters(/*recurse=*/false))
+    found.insert(parameter.unsafeGetTensorImpl());
+}
+
+// Parameters of modules that keep running statistics.
+std::unordered_set<const at::TensorImpl*> beside_statistics(const torch::nn::Module& module) {
+  std::unordered_set<const at::TensorImpl*> found;
+  add_beside_statistics(module, found);
+  for (const auto& child : module.modules(/*include_self=*/false)) add_beside_statistics(*child, found);
+  return found;
+}
+
 void check_supported(const std::string& name, const torch::Tensor& tensor) {
   if (tensor.key_set().has(kParameterKey)) {
     throw ConfigError("attach", name, "this parameter is attached already",
@@ -66,10 +82,16 @@ void check_overlap(const ModuleParameters& found) {
 
 }  // namespace
 
+bool is_running_statistic(std::string_view buffer) {
+  const std::string_view own = buffer.substr(buffer.rfind('.') + 1);  // npos + 1 is 0
+  return own == "running_mean" || own == "running_var";
+}
+
 ModuleParameters parameters_of(const torch::nn::Module& module, std::optional<DType> dtype) {
   ModuleParameters found;
   std::unordered_map<const at::TensorImpl*, std::size_t> known;
   const auto embeddings = embedding_weights(module);
+  const auto in_fp32 = beside_statistics(module);
   for (const auto& item : module.named_parameters()) {
     const torch::Tensor& tensor = item.value();
     if (!tensor.defined()) continue;
@@ -79,9 +101,11 @@ ModuleParameters parameters_of(const torch::nn::Module& module, std::optional<DT
       continue;
     }
     check_supported(item.key(), tensor);
+    const DType own = to_dtype(tensor.scalar_type(), item.key());
+    const bool stays_fp32 = dtype && in_fp32.contains(tensor.unsafeGetTensorImpl());
     found.specs.push_back({.name = item.key(),
                            .shape = tensor.sizes().vec(),
-                           .dtype = dtype.value_or(to_dtype(tensor.scalar_type(), item.key())),
+                           .dtype = stays_fp32 ? DType::kFloat32 : dtype.value_or(own),
                            .trainable = tensor.requires_grad(),
                            .own_unit = embeddings.contains(tensor.unsafeGetTensorImpl())});
     found.tensors.push_back(tensor);

@@ -2,9 +2,11 @@
 //
 // The context of its DataPtr is a handle with the parameter's index, so "which unit is this?" needs no registry: views,
 // detach(), tied weights and tensors saved for backward share the StorageImpl and are all recognised. The logical size
-// is kept while the pointer is null, so that views of a released parameter can still be made.
+// is kept while the pointer is null, so that views of a released parameter can still be made. Whoever asks a released
+// storage for its memory without an operator of libtorch (data_ptr(), accessor(), DLPack, torch::save) gets a
+// c10::Error with the parameter's name, never a null pointer that reads as zeros.
 //
-//   ParameterStorage storage(owner, param, bytes);
+//   ParameterStorage storage(owner, param, "blocks.0.up.weight", bytes);
 //   storage.point_to(block + offset);         // gathered
 //   storage.point_to(nullptr);                // released
 //   ParameterStorage::of(tensor)              // its handle; null for any other tensor
@@ -14,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include <c10/core/Storage.h>
 
@@ -41,17 +44,22 @@ struct ParameterHandle {
 
 class ParameterStorage {
  public:
-  ParameterStorage(ParameterOwner& owner, int param, std::size_t bytes, c10::DeviceType device = c10::DeviceType::CPU);
+  ParameterStorage(ParameterOwner& owner, int param, const std::string& name, std::size_t bytes,
+                   c10::DeviceType device = c10::DeviceType::CPU);
   ParameterStorage(ParameterStorage&&) noexcept = default;
 
   void point_to(std::byte* data);
   // Ordinary memory of its own from now on: `data` is owned by the storage.
   void give_back(c10::DataPtr data);
+  // No memory from now on, and no owner either: whoever asks for it is told so.
+  void leave_empty(const std::string& name);
 
   const c10::Storage& storage() const { return storage_; }
   static ParameterHandle* of(const at::TensorBase& tensor);
 
  private:
+  void set(c10::DataPtr data);
+
   std::unique_ptr<ParameterHandle> handle_;
   c10::Storage storage_;
 };

@@ -34,14 +34,6 @@ ElementType element_type_of(const std::string& name, const at::Tensor& tensor) {
   return found->second;
 }
 
-Extra extra_of(std::string name, const at::Tensor& tensor) {
-  const at::Tensor own = tensor.detach().contiguous();
-  Extra extra{.name = std::move(name), .dtype = element_type_of(extra.name, own), .shape = own.sizes().vec()};
-  extra.bytes.resize(own.nbytes());
-  if (!extra.bytes.empty()) std::memcpy(extra.bytes.data(), own.const_data_ptr(), extra.bytes.size());
-  return extra;
-}
-
 const Extra& find(const std::vector<Extra>& extras, const std::string& name, const std::string& path) {
   const auto found = std::ranges::find(extras, name, &Extra::name);
   if (found == extras.end())
@@ -70,6 +62,14 @@ const SavedExtra* saved_extra(const SavedFile& file, std::string_view name) {
 }
 
 }  // namespace
+
+Extra extra_of(std::string name, const at::Tensor& tensor) {
+  const at::Tensor own = tensor.detach().contiguous();
+  Extra extra{.name = std::move(name), .dtype = element_type_of(extra.name, own), .shape = own.sizes().vec()};
+  extra.bytes.resize(own.nbytes());
+  if (!extra.bytes.empty()) std::memcpy(extra.bytes.data(), own.const_data_ptr(), extra.bytes.size());
+  return extra;
+}
 
 void require_generators(const Manifest& manifest, const std::string& path) {
   const auto refuse = [&path](const SavedFile& file, std::string_view reason) {

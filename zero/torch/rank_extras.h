@@ -29,6 +29,8 @@ void require_buffers(const std::vector<SavedExtra>& saved, const NamedBuffers& b
 // its generator's state, of the size that this torch's has, or every rank that it shared one.
 void require_generators(const Manifest& manifest, const std::string& path);
 
+// A copy of one tensor. ConfigError, by this name, for a type that safetensors does not have.
+Extra extra_of(std::string name, const at::Tensor& tensor);
 std::vector<Extra> extras_of(const NamedBuffers& buffers, bool with_generator);
 // A generator that was shared is left as it is.
 void take_extras(const std::vector<Extra>& extras, NamedBuffers& buffers, bool with_generator, const std::string& path);

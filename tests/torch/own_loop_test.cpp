@@ -1,0 +1,180 @@
+// What a user's own loop does beside backward() and step(): other optimizers, clipping, micro-batches.
+#include <gtest/gtest.h>
+
+#include "subjects.h"
+#include "tests/message_of.h"
+
+namespace zero {
+namespace {
+
+using tests::RunResult;
+using tests::TiedNet;
+
+struct Mistake {
+  const char* name;
+  std::function<void(TiedNet&)> make;
+};
+
+const std::vector<Mistake>& mistakes() {
+  static const std::vector<Mistake> all{
+      {"clip_grad_norm_", [](TiedNet& net) { torch::nn::utils::clip_grad_norm_(net.parameters(), 0.1); }},
+      {"clip_grad_value_", [](TiedNet& net) { torch::nn::utils::clip_grad_value_(net.parameters(), 0.1); }},
+      {"SGD", [](TiedNet& net) { torch::optim::SGD(net.parameters(), 0.1).step(); }},
+      {"AdamW", [](TiedNet& net) { torch::optim::AdamW(net.parameters()).step(); }},
+      {"a look", [](TiedNet& net) { EXPECT_FALSE(net.scale.grad().defined()); }},
+  };
+  return all;
+}
+
+TEST(OwnLoop, WhoeverLooksForGradientsInGradIsToldAtTheNextStep) {
+  for (const AttachOptions& options : tests::all_stages({})) {
+    for (const Mistake& mistake : mistakes()) {
+      SCOPED_TRACE(tests::placement_of(options) + ", " + mistake.name);
+      auto nets = tests::tied_nets(2);
+      tests::on_every_rank(2, [&](World& ranks) {
+        TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
+        Attachment engine = attach(net, ranks, options);
+        loss_of(net, 0, 0, ranks.rank()).backward();
+        mistake.make(net);
+        const std::string message = message_of<ConfigError>([&] { engine.step(); });
+        EXPECT_TRUE(says(message, "scale"));
+        EXPECT_TRUE(says(message, "clip_grad_norm_()"));
+        EXPECT_EQ(engine.step().step, 1) << "the step itself is not lost";
+        EXPECT_FALSE(net.scale.mutable_grad().defined());
+      });
+    }
+  }
+}
+
+TEST(OwnLoop, WithoutAStepItIsSaidAtTheEnd) {
+  TiedNet net;
+  testing::internal::CaptureStderr();
+  tests::on_every_rank(1, [&](World& ranks) {
+    const Attachment engine = attach(net, ranks, {.stage = 3});
+    loss_of(net, 0, 0, 0).backward();
+    torch::optim::SGD(net.parameters(), 0.1).step();
+  });
+  EXPECT_TRUE(says(testing::internal::GetCapturedStderr(), "the .grad() of scale was read since the last step()"));
+}
+
+TEST(OwnLoop, AnOptimizerThatIsOnlyAskedToZeroGradientsIsFine) {
+  auto nets = tests::tied_nets(2);
+  tests::on_every_rank(2, [&](World& ranks) {
+    TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
+    torch::optim::SGD other(net.parameters(), 0.1);
+    for (int attachment = 0; attachment < 2; ++attachment) {
+      Attachment engine = attach(net, ranks, {.stage = 3});
+      for (int step = 0; step < 2; ++step) {
+        net.zero_grad();
+        other.zero_grad();
+        loss_of(net, step, 0, ranks.rank()).backward();
+        EXPECT_EQ(engine.step().step, step + 1);
+      }
+    }
+  });
+}
+
+TEST(OwnLoop, AGradientThatWasPutIntoGradIsRefused) {
+  TiedNet net;
+  net.block(0).up->weight.set_requires_grad(false);
+  tests::on_every_rank(1, [&](World& ranks) {
+    Attachment engine = attach(net, ranks, {.stage = 3});
+    net.block(0).up->weight.set_requires_grad(true);  // too late: nothing takes its gradient
+    loss_of(net, 0, 0, 0).backward();
+    const std::string message = message_of<ConfigError>([&] { engine.step(); });
+    EXPECT_TRUE(says(message, "blocks.0.up.weight"));
+    EXPECT_TRUE(says(message, "requires_grad before attach()"));
+    net.zero_grad();
+    net.scale.mutable_grad() = torch::ones({});
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(); }), "scale"));
+    net.zero_grad();
+    EXPECT_EQ(engine.step().step, 1);
+  });
+}
+
+TEST(OwnLoop, AParametersHooksAndNameOutliveTheWatch) {
+  TiedNet net;
+  int calls = 0;
+  net.scale.register_hook([&calls](const torch::Tensor& gradient) {
+    ++calls;
+    return gradient * 2;
+  });
+  tests::on_every_rank(1, [&](World& ranks) {
+    Attachment engine = attach(net, ranks, {.stage = 3});
+    EXPECT_TRUE(net.scale.is_leaf() && net.scale.requires_grad());
+    loss_of(net, 0, 0, 0).backward();
+    engine.step();
+  });
+  EXPECT_EQ(calls, 1);
+  loss_of(net, 1, 0, 0).backward();
+  EXPECT_EQ(calls, 2);
+  EXPECT_TRUE(net.scale.grad().defined());
+}
+
+// ---- micro-batches
+
+tests::MakeSubject scaled_by(double factor) {
+  return [factor] {
+    auto net = std::make_shared<TiedNet>();
+    return tests::Subject{
+        net, [net, factor](int step, int micro, int rank) { return loss_of(*net, step, micro, rank) * factor; }};
+  };
+}
+
+// train() divides each loss by the number of micro-batches; multiplied by it, they are summed.
+TEST(MicroBatches, AveragedHaveTheBitsOfLossesThatTheUserDivided) {
+  struct Case {
+    int world, accumulate;
+    DType dtype;
+    Reduce reduce;
+  };
+  for (const Case& each : {Case{3, 4, DType::kFloat32, Reduce::kEach}, Case{2, 2, DType::kBFloat16, Reduce::kLast}}) {
+    AttachOptions options{.clip = 0.5, .reduce = each.reduce, .accumulate = each.accumulate, .dtype = each.dtype};
+    const RunResult divided = tests::train(each.world, 2, options, scaled_by(1));
+    options.average_micro_batches = true;
+    for (const AttachOptions& stage : tests::all_stages(options)) {
+      const RunResult averaged = tests::train(each.world, 2, stage, scaled_by(each.accumulate));
+      EXPECT_EQ(averaged.grad_norms, divided.grad_norms) << tests::placement_of(stage);
+      EXPECT_TRUE(tests::same_bits(averaged.parameters, divided.parameters)) << tests::placement_of(stage);
+    }
+  }
+}
+
+TEST(MicroBatches, AreSummedUnlessAskedFor) {
+  AttachOptions options{.accumulate = 4};
+  const double divided = tests::train(1, 1, options, scaled_by(1)).grad_norms[0];
+  EXPECT_EQ(tests::train(1, 1, options, scaled_by(4)).grad_norms[0], 4 * divided);
+}
+
+TEST(MicroBatches, AnAverageIsOverThoseThatTheStepHad) {
+  TiedNet net;
+  tests::on_every_rank(1, [&](World& ranks) {
+    Attachment engine = attach(net, ranks, {.average_micro_batches = true});
+    loss_of(net, 0, 0, 0).backward();
+    const double once = engine.step(0).grad_norm;
+    {
+      const auto scope = engine.accumulate();
+      loss_of(net, 0, 0, 0).backward();
+    }
+    loss_of(net, 0, 0, 0).backward();
+    EXPECT_EQ(engine.step(0).grad_norm, once);
+  });
+}
+
+TEST(MicroBatches, LimitsAreThoseOfTheAverage) {
+  TiedNet net;
+  tests::on_every_rank(1, [&](World& ranks) {
+    Attachment engine = attach(net, ranks, {.average_micro_batches = true});
+    for (int micro = 0; micro < 2; ++micro) {
+      const auto scope = engine.accumulate();
+      loss_of(net, 0, 0, 0).backward();
+    }
+    const StepReport report = engine.step(0, {.max_grad_norm = 1e-9});
+    EXPECT_EQ(report.reason, SkipReason::kNormSpike);
+    loss_of(net, 0, 0, 0).backward();
+    EXPECT_FALSE(engine.step(0, {.max_grad_norm = report.grad_norm * 1.001}).skipped);
+  });
+}
+
+}  // namespace
+}  // namespace zero
