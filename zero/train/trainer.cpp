@@ -42,6 +42,7 @@
 #include "zero/train/save_pace.h"
 #include "zero/train/weights.h"
 
+#include "zero/train/slow_steps.h"
 namespace zero {
 namespace {
 
@@ -311,6 +312,7 @@ class Trainer {
       progress_.line("health.check_replicas: no rank holds what another holds, too; nothing is compared");
     if (job_.health.rewinds() && !resumes())  // there is always one to go back to
       checkpoints_.begin(*engine_, state(), job_.config_text, SaveMode::kAsync);
+    slow_.expect(predicted_.total());
     first_ = done_.step;
     Outcome outcome;
     while (outcome.signal == 0 && done_.step < job_.train.steps) outcome = run_until_rewound();
@@ -359,6 +361,7 @@ class Trainer {
     if (o.eval_every > 0 && step % o.eval_every == 0 && step < o.steps) evaluate_after(step, o.eval_batches);
     checkpoints_.poll();
     const bool to_disk = signal == 0 && checkpoints_.due(step, o.steps, exchanged);
+      if (slow_.count(last_seconds_)) progress_.line(slow_.note(done_.step, machine_load(), job_.attach.threads));
     const bool to_memory = signal == 0 && checkpoints_.due_in_memory(step);
     if (!to_disk && !to_memory) return {.signal = signal};
     if (!exchanged) signal = exchange();
@@ -381,7 +384,7 @@ class Trainer {
       }
     }
     last_step_ = take_step(metrics.lr, health_.limits(metrics.loss));
-    metrics.seconds = monotonic_seconds() - begin;
+    metrics.seconds = last_seconds_ = monotonic_seconds() - begin;
     metrics.time = unix_seconds();
     metrics.grad_norm = last_step_.grad_norm;
     metrics.phases = engine_->take_phase_seconds();
@@ -543,3 +546,5 @@ TrainResult train(const TrainJob& job, World& world, TrainOutput output) {
 }
 
 }  // namespace zero
+  double last_seconds_ = 0;
+  SlowSteps slow_;
