@@ -6,12 +6,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
 #include "zero/comm/communicator.h"
 
 namespace zero {
+
+// "section.key" -> value, of the TOML that resolved_toml() writes: one key a line. Local.
+using ConfigurationKeys = std::map<std::string, std::string, std::less<>>;
+ConfigurationKeys keys_of_configuration(std::string_view toml);
 
 // Collective. Throws ConfigError, on every rank alike, that names the first rank whose hash is not rank 0's. `text` is
 // the resolved configuration.

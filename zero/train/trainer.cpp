@@ -77,8 +77,7 @@ class Trainer {
         corpus_(open_data(with_context(job))),
         task_(make_task(job.model, corpus_.shape(), job.train.seed)),
         parking_(task_->activations()),
-        progress_(output.out, style_on(output.style, world), job.train.steps,
-                  corpus_.shape().context > 0 ? "tok/s" : "rows/s"),
+        progress_(output.out, style_on(output.style, world), job.train.steps, has_tokens() ? "tok/s" : "rows/s"),
         log_(folder_, progress_, StepHistory(job.train.log_every, job.train.steps), world.communicator()),
         checkpoints_(job.checkpoint, folder_.checkpoints(), keeper(job, world), world.communicator(),
                      [this](const std::string& line) { progress_.line(line); }),
@@ -161,6 +160,7 @@ class Trainer {
   double tokens_per_step() const { return static_cast<double>(samples_per_step() * task_->tokens_per_sample()); }
 
   // What must be right before anything is written, then the folder, then the engine.
+  bool has_tokens() const { return corpus_.shape().context > 0; }
   void prepare() {
     if (job_.model.dropout > 0 && world_.size() > 1 && world_.communicator().transport() == "in_process") {
       throw ConfigError("model.dropout", fmt::format("{}", job_.model.dropout),
@@ -391,6 +391,9 @@ class Trainer {
     last_report_ = engine_->report();
     parking_.end_step();
     metrics.memory = last_report_.memory;
+    metrics.has_tokens = has_tokens();
+    metrics.samples_so_far = done_.samples + samples_per_step();
+    metrics.tokens_so_far = static_cast<double>(metrics.samples_so_far * task_->tokens_per_sample());
     metrics.sent_bytes = last_report_.sent_bytes_per_step;
     const LinkTraffic link = last_report_.link_per_step + parking_.link();
     if (last_report_.disk_per_step.busy_seconds > 0 || link.busy_seconds > 0 || off_device(last_report_))
@@ -517,6 +520,8 @@ class Trainer {
   RankReport mine_;
   MeasuredSteps profile_;
   PredictedStep predicted_;  // after kStepThatTeaches steps
+    report.has_tokens = has_tokens();
+    report.origin = origin_of_process(job_.config_text);
   std::int64_t replans_then_ = 0;
   std::string machine_;  // identity, for the rates
   bool knows_rates_ = false;
