@@ -14,12 +14,13 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kMostOnOneLine = 4;
+constexpr std::string_view kNone = "(none)";  // the value of a key that is not there
 
 using Keys = ConfigurationKeys;
 
 std::string value_of(const Keys& keys, const std::string& key) {
   const auto found = keys.find(key);
-  return found == keys.end() ? "(none)" : found->second;
+  return found == keys.end() ? std::string(kNone) : found->second;
 }
 
 // `format` makes text of a key and its two values.
@@ -40,7 +41,6 @@ std::string differences(std::string_view one, std::string_view other, Format for
 
 }  // namespace
 
-std::string differing_keys(std::string_view theirs, std::string_view expected) {
 ConfigurationKeys keys_of_configuration(std::string_view toml) {
   ConfigurationKeys keys;
   std::string section;
@@ -57,6 +57,7 @@ ConfigurationKeys keys_of_configuration(std::string_view toml) {
   return keys;
 }
 
+std::string differing_keys(std::string_view theirs, std::string_view expected) {
   return differences(theirs, expected, [](const auto& key, const auto& value, const auto& other) {
     return fmt::format("{} = {}, not {}", key, value, other);
   });
@@ -68,7 +69,6 @@ std::string changed_keys(std::string_view before, std::string_view now) {
   });
 }
 
-void require_same_configuration(Communicator& comm, std::uint64_t hash, std::string_view text) {
 std::string changed_model(std::string_view before, std::string_view now) {
   const Keys theirs = keys_of_configuration(before), ours = keys_of_configuration(now);
   std::vector<std::string> texts;
@@ -89,6 +89,7 @@ std::string changed_model(std::string_view before, std::string_view now) {
   return texts.empty() ? "" : fmt::format(" {}", fmt::join(texts, "; "));
 }
 
+void require_same_configuration(Communicator& comm, std::uint64_t hash, std::string_view text) {
   const auto hashes = all_gather_value(comm, static_cast<std::int64_t>(hash));
   const auto differs = std::find_if(hashes.begin(), hashes.end(), [&](auto other) { return other != hashes.front(); });
   if (differs == hashes.end()) return;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -34,15 +35,16 @@
 #include "zero/train/rank_values.h"
 #include "zero/train/rate_cache.h"
 #include "zero/train/run_checkpoints.h"
+#include "zero/train/run_end.h"
 #include "zero/train/run_folder.h"
 #include "zero/train/run_health.h"
 #include "zero/train/run_lock.h"
 #include "zero/train/run_log.h"
 #include "zero/train/same_configuration.h"
 #include "zero/train/save_pace.h"
+#include "zero/train/slow_steps.h"
 #include "zero/train/weights.h"
 
-#include "zero/train/slow_steps.h"
 namespace zero {
 namespace {
 
@@ -86,6 +88,7 @@ class Trainer {
   TrainResult run() {
     hold_folder();
     if (is_done()) {
+      require_same_model();
       progress_.line(
           fmt::format("{}: done already, all {} steps; train.steps goes on with it, --overwrite begins again",
                       folder_.path().string(), job_.train.steps));
@@ -157,10 +160,10 @@ class Trainer {
   bool resumes() const { return !saved_steps_.empty(); }
   std::int64_t samples_per_step() const { return job_.train.batch * job_.train.accumulate * world_.size(); }
   BatchGrid grid() const { return {.batch = job_.train.batch, .world = world_.size(), .rank = world_.rank()}; }
+  bool has_tokens() const { return corpus_.shape().context > 0; }
   double tokens_per_step() const { return static_cast<double>(samples_per_step() * task_->tokens_per_sample()); }
 
   // What must be right before anything is written, then the folder, then the engine.
-  bool has_tokens() const { return corpus_.shape().context > 0; }
   void prepare() {
     if (job_.model.dropout > 0 && world_.size() > 1 && world_.communicator().transport() == "in_process") {
       throw ConfigError("model.dropout", fmt::format("{}", job_.model.dropout),
@@ -168,6 +171,7 @@ class Trainer {
                         "use comm.transport shared_memory, or dropout 0");
     }
     require_possible(job_.health, job_.checkpoint.on());
+    if (resumes()) require_same_model();
     if (!resumes()) folder_.require_free(job_.overwrite || begun_by_us_ || cut_short_);
     if (!resumes() && (cut_short_ || begun_by_us_))
       progress_.line("a run of this configuration ended here before its first checkpoint: it begins again");
@@ -206,6 +210,7 @@ class Trainer {
     if (!knows_rates_ && rates.update_numel > 0) RateCache().keep(machine_, rates);
     resumes() ? folder_.reopen(done_.step, {.evaluation = done_.step == job_.train.steps, .rewinds = true})
               : folder_.create(job_.launch);
+    weights_file_ = open_weights(*engine_, task_->module(), folder_.model());
     timeline_.remove_old();
     write_file(folder_.config(), job_.config_text);
     write_file(folder_.plan(), plan);
@@ -227,6 +232,18 @@ class Trainer {
     const std::string changed = changed_keys(resumed.manifest.config, job_.config_text);
     progress_.line(fmt::format("  from the configuration: everything else, {}{}",
                                changed.empty() ? "as it was then" : "of which changed:", changed));
+  }
+
+  // A checkpoint has the states of one model: another is another run. Said in the configuration's words, before any
+  // state is read; what a configuration does not tell (a vocabulary that is the data's), loading does.
+  void require_same_model() {
+    std::string changed;
+    if (is_first())
+      static_cast<void>(failure_of([&] { changed = changed_model(read_file(folder_.config()), job_.config_text); }));
+    changed = broadcast_text(world_.communicator(), changed);
+    if (changed.empty()) return;
+    throw ConfigError("run.dir", folder_.path().string(), fmt::format("holds a run of another model:{}", changed),
+                      "name another folder with --run.dir, or begin again with --overwrite");
   }
 
   // Whether training may have to wait for saves, said while that can be changed.
@@ -295,6 +312,7 @@ class Trainer {
   // What is predicted from here on is compared with the steps that come.
   void predict() {
     predicted_ = last_report_.predicted;
+    slow_.expect(predicted_.total());
     replans_then_ = last_report_.replans;
     if (off_device(last_report_)) progress_.line(learned_limits(last_report_, done_.step));
   }
@@ -312,7 +330,6 @@ class Trainer {
       progress_.line("health.check_replicas: no rank holds what another holds, too; nothing is compared");
     if (job_.health.rewinds() && !resumes())  // there is always one to go back to
       checkpoints_.begin(*engine_, state(), job_.config_text, SaveMode::kAsync);
-    slow_.expect(predicted_.total());
     first_ = done_.step;
     Outcome outcome;
     while (outcome.signal == 0 && done_.step < job_.train.steps) outcome = run_until_rewound();
@@ -344,6 +361,7 @@ class Trainer {
         mine_.steady_rss = resident_bytes();
         mine_.steady_pss = proportional_or_zero();
       }
+      if (slow_.count(last_seconds_)) progress_.line(slow_.note(done_.step, machine_load(), job_.attach.threads));
       outcome.rewound = health_.judge(*engine_, last_step_);
       if (!outcome.rewound) outcome = after_step(done_.step);
     }
@@ -361,7 +379,6 @@ class Trainer {
     if (o.eval_every > 0 && step % o.eval_every == 0 && step < o.steps) evaluate_after(step, o.eval_batches);
     checkpoints_.poll();
     const bool to_disk = signal == 0 && checkpoints_.due(step, o.steps, exchanged);
-      if (slow_.count(last_seconds_)) progress_.line(slow_.note(done_.step, machine_load(), job_.attach.threads));
     const bool to_memory = signal == 0 && checkpoints_.due_in_memory(step);
     if (!to_disk && !to_memory) return {.signal = signal};
     if (!exchanged) signal = exchange();
@@ -374,6 +391,9 @@ class Trainer {
 
   StepMetrics run_step(std::int64_t step, Prefetcher& prefetcher) {
     StepMetrics metrics{.step = step + 1, .lr = lr_at(job_.schedule, step), .tokens = tokens_per_step()};
+    metrics.has_tokens = has_tokens();
+    metrics.samples_so_far = done_.samples + samples_per_step();
+    metrics.tokens_so_far = static_cast<double>(metrics.samples_so_far * task_->tokens_per_sample());
     const double begin = monotonic_seconds();
     for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro) {
       if (micro + 1 < job_.train.accumulate) {
@@ -391,9 +411,6 @@ class Trainer {
     last_report_ = engine_->report();
     parking_.end_step();
     metrics.memory = last_report_.memory;
-    metrics.has_tokens = has_tokens();
-    metrics.samples_so_far = done_.samples + samples_per_step();
-    metrics.tokens_so_far = static_cast<double>(metrics.samples_so_far * task_->tokens_per_sample());
     metrics.sent_bytes = last_report_.sent_bytes_per_step;
     const LinkTraffic link = last_report_.link_per_step + parking_.link();
     if (last_report_.disk_per_step.busy_seconds > 0 || link.busy_seconds > 0 || off_device(last_report_))
@@ -442,14 +459,29 @@ class Trainer {
     return loss;
   }
 
+  // What goes wrong after the last step says where the training that is over can be found.
   RunReport finish() {
+    try {
+      return end();
+    } catch (const IoError& error) {
+      if (!is_first()) throw;
+      throw error.within(fmt::format(
+          "training is over, all {} steps; {}", job_.train.steps,
+          where_training_is(folder_, checkpoints_, job_.checkpoint.on(), weights_written_, job_.train.steps)));
+    }
+  }
+
+  RunReport end() {
     RunReport report;
     engine_->finish_updates();
     checkpoints_.finish();
     report.has_validation = corpus_.validation != nullptr;
     report.val_loss = evaluate_after(job_.train.steps, 0);
     write_sample();
-    report.parameters_sha256 = save_weights(*engine_, folder_.model(), is_first());
+    report.parameters_sha256 = save_weights(*engine_, task_->module(), std::move(weights_file_));
+    weights_written_ = true;
+    if (is_first() && !describe_weights(folder_, *task_, job_.attach.dtype.value_or(DType::kFloat32)))
+      progress_.line("note: config.json in the run folder is no model's, and stays as it is");
     fill(report);
     log_.finish();
     if (is_first()) write_file(folder_.report(), to_json(report));
@@ -488,6 +520,8 @@ class Trainer {
     report.grad_norms = log_.history().grad_norms();
     report.step_seconds = log_.history().seconds();
     report.tokens_per_step = tokens_per_step();
+    report.has_tokens = has_tokens();
+    report.origin = origin_of_process(job_.config_text);
     report.flops_per_step =
         task_->flops_per_sample() * tokens_per_step() / static_cast<double>(task_->tokens_per_sample());
     report.rewinds = done_.rewinds;
@@ -515,13 +549,13 @@ class Trainer {
   Progress progress_;
   RunLog log_;
   StepReport last_step_;
+  double last_seconds_ = 0;
+  SlowSteps slow_;
   std::int64_t first_ = 0;    // the step that this process began with
   std::int64_t num_run_ = 0;  // steps that it has done, those that were taken back too
   RankReport mine_;
   MeasuredSteps profile_;
   PredictedStep predicted_;  // after kStepThatTeaches steps
-    report.has_tokens = has_tokens();
-    report.origin = origin_of_process(job_.config_text);
   std::int64_t replans_then_ = 0;
   std::string machine_;  // identity, for the rates
   bool knows_rates_ = false;
@@ -531,7 +565,9 @@ class Trainer {
   std::vector<std::int64_t> saved_steps_;  // by checkpoints that are there when the run begins, the newest first
   RunState done_;                          // its series are those of the last save: log_ has them
   std::optional<Attachment> engine_;       // gone before the module it is attached to
-  RunCheckpoints checkpoints_;             // after it: a save goes before the engine that it is of
+  std::unique_ptr<SafetensorsWriter> weights_file_;  // rank 0's, for the end
+  bool weights_written_ = false;
+  RunCheckpoints checkpoints_;  // after it: a save goes before the engine that it is of
   RunHealth health_;
 };
 
@@ -551,5 +587,3 @@ TrainResult train(const TrainJob& job, World& world, TrainOutput output) {
 }
 
 }  // namespace zero
-  double last_seconds_ = 0;
-  SlowSteps slow_;
