@@ -19,7 +19,7 @@ constexpr std::array kVerbs{
     Verb{"train", "train a model: CONFIG.toml, --section.key VALUE, -n RANKS", run_train},
     Verb{"launch", "start ranks of any program, with torchrun's flags and environment", run_launch},
     Verb{"plan", "what each rank would hold and send, before anything is allocated", run_plan},
-    Verb{"generate", "text from a finished run's weights", run_generate},
+    Verb{"generate", "text from the weights of a run or a checkpoint", run_generate},
     Verb{"export", "the weights of a checkpoint as safetensors", run_export},
     Verb{"inspect", "what a safetensors file, a data file or a run folder contains", run_inspect},
     Verb{"bench", "measure a part against the limit probed in the same run", run_bench},
