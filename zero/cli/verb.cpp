@@ -26,6 +26,8 @@ constexpr std::array kVerbs{
     Verb{"doctor", "what this machine has and lacks for zero.cpp", run_doctor},
 };
 
+constexpr std::array kFlags{std::string_view("--help"), std::string_view("--version")};
+
 void print_help() {
   fmt::print("zero.cpp {}: ZeRO training in C++ on libtorch\n\nUsage: zero VERB [arguments]\n\n", ZERO_VERSION);
   for (const auto& verb : kVerbs) fmt::print("  {:<10}{}\n", verb.name, verb.help);
@@ -70,6 +72,10 @@ int dispatch(Arguments arguments) {
   if (arguments[0] == "--version") {
     fmt::print("zero.cpp {}\n", ZERO_VERSION);
     return 0;
+  }
+  if (arguments[0].starts_with("-")) {
+    throw ConfigError("zero " + shown(arguments[0]), "", "unknown flag",
+                      did_you_mean(arguments[0], kFlags) + "`zero --help` lists verbs and flags");
   }
   return find_verb(arguments[0]).run(arguments.subspan(1));
 }
