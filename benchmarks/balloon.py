@@ -45,7 +45,7 @@ def command(args, folder, name):
     keys = {"model.name": "gpt2", "model.layers": args.layers, "model.width": args.width, "model.heads": 8,
             "model.context": 64, "model.vocab": 256, "data.kind": "text", "data.path": TEXT, "data.validation": 0,
             "train.steps": args.steps, "train.batch": 2, "schedule.warmup": 0, "zero.stage": 3,
-            "zero.disk": json.dumps([folder]), "run.dir": f"{folder}/{name}"}
+            "zero.disk": json.dumps([folder]), "checkpoint.every": 0, "run.dir": f"{folder}/{name}"}
     flags = [part for key, value in keys.items() for part in (f"--{key}", str(value))]
     return [args.zero, "train", "-n", str(args.ranks), *flags]
 

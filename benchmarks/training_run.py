@@ -95,7 +95,8 @@ def train(zero, keys, ranks, folder, cap=None, timeout=3600):
     """Its log lies beside the run's folder; an older run there is replaced."""
     folder = Path(folder)
     shutil.rmtree(folder, ignore_errors=True)
-    command = [zero, "train", "-n", str(ranks), "--overwrite", f"--run.dir={folder}", *flags(keys)]
+    command = [zero, "train", "-n", str(ranks), "--overwrite", f"--run.dir={folder}", "--checkpoint.every=0",
+               *flags(keys)]
     log = folder.with_suffix(".log")
     if cap is not None:
         with MemoryCap(cap) as group:

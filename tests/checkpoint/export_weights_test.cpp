@@ -36,7 +36,7 @@ class ExportWeights : public testing::Test {
 
 TEST_F(ExportWeights, OneFileHasEveryParameterInFullPrecision) {
   CheckpointReader reader(folder_ / "c");
-  EXPECT_EQ(export_weights(reader, folder_ / "m.safetensors").size(), 1u);
+  EXPECT_EQ(export_weights(reader, folder_ / "m.safetensors").files.size(), 1u);
   const auto file = SafetensorsFile::open(folder_ / "m.safetensors");
   EXPECT_EQ(file.entries().size(), small_specs().size());
   const auto& entry = file.at("h.1.weight");
@@ -60,7 +60,7 @@ TEST_F(ExportWeights, Bf16IsRoundedFromFullPrecision) {
 
 TEST_F(ExportWeights, WhatIsLargeBecomesSeveralFilesAndAnIndex) {
   CheckpointReader reader(folder_ / "c");
-  const auto files = export_weights(reader, folder_ / "m.safetensors", {.shard_bytes = 400});
+  const auto files = export_weights(reader, folder_ / "m.safetensors", {.shard_bytes = 400}).files;
   ASSERT_GT(files.size(), 3u);
   EXPECT_EQ(files.back().filename(), "m.safetensors.index.json");
   const auto index = nlohmann::json::parse(read_file(files.back()));

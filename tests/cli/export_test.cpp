@@ -111,6 +111,31 @@ TEST_F(Export, AnIndexWhoseFilesAreNotAllThereIsRefusedBeforeTheRunBegins) {
   EXPECT_FALSE(fs::exists(folder_.path() / "next/config.toml"));
 }
 
+TEST_F(Export, AFolderGetsAConfigurationForTransformersAndLosesNobodysFile) {
+  report_of("--train.dtype bf16", "run");
+  const Ran exported = folder_.zero("export run -o new/folder");
+  ASSERT_EQ(exported.status, 0) << exported.errors;
+  EXPECT_NE(exported.output.find("28 parameters, 0 buffers"), std::string::npos) << exported.output;
+  EXPECT_NE(exported.output.find("left out: states of the optimizer (exp_avg, exp_avg_sq)"), std::string::npos)
+      << exported.output;
+  const Json config = Json::parse(folder_.read("new/folder/config.json"), nullptr, false);
+  EXPECT_EQ(config["model_type"], "gpt2");
+  EXPECT_EQ(config["n_embd"], 32);
+  EXPECT_EQ(config["vocab_size"], 256);
+  EXPECT_EQ(config["torch_dtype"], "float32");
+  const Json of_run = Json::parse(folder_.read("run/config.json"), nullptr, false);
+  EXPECT_EQ(of_run["n_positions"], 16);
+  EXPECT_EQ(of_run["torch_dtype"], "bfloat16");
+  EXPECT_EQ(folder_.zero("export run -o new/folder").status, 0) << "its own is written anew";
+  folder_.write("mine/config.json", "{\"port\": 80}");
+  const Ran kept = folder_.zero("export run -o mine/model.safetensors");
+  EXPECT_EQ(kept.status, 0) << kept.errors;
+  EXPECT_NE(kept.output.find("no config.json: mine/config.json is there already"), std::string::npos) << kept.output;
+  EXPECT_EQ(folder_.read("mine/config.json"), "{\"port\": 80}");
+  const Ran named = folder_.zero("export run -o mine/weights.safetensors");
+  EXPECT_NE(named.output.find("name the file so"), std::string::npos) << named.output;
+}
+
 TEST_F(Export, WhatCannotBeExportedIsSaid) {
   EXPECT_EQ(folder_.zero("export nothing -o w.safetensors").status, 2);
   EXPECT_EQ(folder_.zero("export nothing -o w.bin").status, 2);
@@ -130,18 +155,22 @@ TEST_F(Export, TransformersLoadsItAndItsFilesTrainHere) {
   const auto python = transformers_python();
   if (!python) GTEST_SKIP() << kNoTransformers;
   report_of("", "run");
-  EXPECT_EQ(folder_.zero("export run -o hf/model.safetensors").status, 4) << "hf is not there yet";
-  fs::create_directory(folder_.path() / "hf");
-  ASSERT_EQ(folder_.zero("export run -o hf/model.safetensors").status, 0);
+  ASSERT_EQ(folder_.zero("export run -o hf").status, 0);
+  ASSERT_EQ(folder_.zero("export run -o rounded --dtype bf16 --shard-size 40KiB").status, 0);
   folder_.write("check.py", R"(
 import sys, torch, transformers
-config = transformers.GPT2Config(vocab_size=256, n_positions=16, n_embd=32, n_layer=2, n_head=2,
-                                 resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
-config.save_pretrained("hf")
-model = transformers.GPT2LMHeadModel.from_pretrained("hf")
+model, info = transformers.GPT2LMHeadModel.from_pretrained("hf", output_loading_info=True)
+assert not info["missing_keys"] and not info["unexpected_keys"], info
+config = model.config
+of_run = transformers.AutoModelForCausalLM.from_pretrained("run")
+assert all(torch.equal(mine, theirs) for mine, theirs in zip(model.parameters(), of_run.parameters()))
+rounded = transformers.GPT2LMHeadModel.from_pretrained("rounded")
+pairs = zip(model.parameters(), rounded.parameters())
+assert all(torch.allclose(mine, theirs.float(), atol=1e-2) for mine, theirs in pairs)
 data = torch.tensor(list(open("input.txt", "rb").read()[:17]))
 loss = torch.nn.functional.cross_entropy(model(data[:16][None]).logits[0], data[1:])
 print(float(loss))
+print(bytes(model.generate(torch.tensor([list(b"all")]), max_new_tokens=8, do_sample=False)[0].tolist()))
 theirs = transformers.GPT2LMHeadModel(config)
 theirs.save_pretrained("theirs")
 theirs.save_pretrained("shards", max_shard_size="40KB")

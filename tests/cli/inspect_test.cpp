@@ -124,11 +124,12 @@ TEST_F(Inspect, ARunShowsItsStateFromUnfinishedFiles) {
   EXPECT_EQ(found["done"], false);
   EXPECT_EQ(found["stage"], 2);
   EXPECT_EQ(found["last_metrics"]["step"], 2) << "the half line at the end is no line";
+  EXPECT_NE(text("run").find("  step 2 of 7, loss 2.5000\n"), std::string::npos) << text("run");
   folder_.write("run/report.json", R"({"val_loss": 1.5, "losses": [9,8,7,6,5,4,3,2,1]})");
   found = json("run");
   EXPECT_EQ(found["done"], true);
   EXPECT_EQ(found["report"]["val_loss"], 1.5);
-  EXPECT_NE(text("run").find("[9 values, the last 1]"), std::string::npos);
+  EXPECT_NE(text("run").find("  loss 1.0000, val_loss 1.5000 after 9 steps\n"), std::string::npos) << text("run");
 }
 
 TEST_F(Inspect, WhatIsNoRunOrMissingIsSaid) {

@@ -4,6 +4,8 @@
 
 #include "zero/base/error.h"
 
+#include "command.h"
+
 namespace zero::cli {
 namespace {
 
@@ -18,6 +20,17 @@ TEST(TorchLibrary, IsThereOrSaysWhyNot) {
     EXPECT_THROW(open_torch_verbs(), ConfigError);
     EXPECT_EQ(found.problem.find('\n'), std::string::npos) << "one line of a table";
   }
+}
+
+// libgomp tells what it was loaded with.
+TEST(TorchLibrary, ThreadsWaitAsleepUnlessTheUserWantsOtherwise) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
+  const Folder folder;
+  const auto said = [&](const std::string& variables) {
+    return folder.zero("doctor", "OMP_DISPLAY_ENV=true " + variables).errors;
+  };
+  EXPECT_NE(said("env -u OMP_WAIT_POLICY").find("OMP_WAIT_POLICY = 'PASSIVE'"), std::string::npos) << said("");
+  EXPECT_NE(said("OMP_WAIT_POLICY=active").find("OMP_WAIT_POLICY = 'ACTIVE'"), std::string::npos);
 }
 
 TEST(TorchVerbs, OfThisBuildCarryItsVersion) {

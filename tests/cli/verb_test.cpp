@@ -60,6 +60,20 @@ TEST_F(Command, AnUnknownFlagGetsTheNearOne) {
   EXPECT_EQ(ran.errors, "zero doctor: --jsn: unknown flag\n  did you mean '--json'? see `zero doctor --help`\n");
 }
 
+TEST_F(Command, ASlipForVersionGetsItWhereverItStands) {
+  EXPECT_EQ(folder_.zero("--verion").errors,
+            "zero --verion: unknown flag\n  did you mean '--version'? `zero --help` lists verbs and flags\n");
+  for (const std::string verb : {"train", "inspect", "generate", "export", "doctor", "plan"}) {
+    for (const std::string flag : {" --verion", " --version"}) {
+      const Ran ran = folder_.zero(verb + flag);
+      EXPECT_EQ(ran.status, 2) << verb;
+      EXPECT_NE(ran.errors.find("did you mean `zero --version`?"), std::string::npos) << verb << ran.errors;
+    }
+  }
+  EXPECT_NE(folder_.zero("export --jsn").errors.find("did you mean '--json'?"), std::string::npos)
+      << "before what is missing";
+}
+
 TEST_F(Command, AnArgumentTooManyIsRefused) {
   EXPECT_EQ(folder_.zero("inspect a b").status, 2);
 }
@@ -70,6 +84,11 @@ TEST_F(Command, KeysAreExplainedBySection) {
   EXPECT_NE(ran.output.find("stage = 3"), std::string::npos);
   EXPECT_EQ(ran.output.find("[train]"), std::string::npos);
   EXPECT_NE(folder_.zero("train --keys").output.find("[train]"), std::string::npos);
+  const Ran one = folder_.zero("train --keys zero.stage");
+  EXPECT_EQ(one.output.find("[zero]\n#"), 0U) << one.output << one.errors;
+  EXPECT_EQ(one.output.find("device_memory ="), std::string::npos);
+  EXPECT_NE(folder_.zero("train --keys stages").errors.find("sections: model data train"), std::string::npos);
+  EXPECT_NE(folder_.zero("train --help").output.find("--keys [SECTION]"), std::string::npos);
 }
 
 // Nothing of these may need libtorch, create the run folder, or print more than a screen.
@@ -120,10 +139,10 @@ TEST_F(Command, TheEnvironmentIsReadAndNamed) {
   EXPECT_NE(ran.errors.find("ZERO_ZERO_STAGE: zero.stage = 7: out of range"), std::string::npos) << ran.errors;
 }
 
-TEST_F(Command, GenerateWantsAFinishedRun) {
+TEST_F(Command, GenerateWantsARun) {
   const Ran ran = folder_.zero("generate . --prompt x");
   EXPECT_EQ(ran.status, 2);
-  EXPECT_NE(ran.errors.find("holds no config.toml"), std::string::npos) << ran.errors;
+  EXPECT_NE(ran.errors.find("holds no weights"), std::string::npos) << ran.errors;
 }
 
 TEST_F(Command, PlanRefusesAWorldOfNone) {

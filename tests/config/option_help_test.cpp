@@ -45,6 +45,12 @@ TEST(OptionHelp, ReferenceOfASectionHasThatSectionOnly) {
   EXPECT_EQ(reference.find("[train]"), std::string::npos);
 }
 
+TEST(OptionHelp, ReferenceOfAKeyHasThatKeyOnly) {
+  const std::string reference = options_reference("zero.stage");
+  EXPECT_TRUE(reference.starts_with("[zero]\n# "));
+  EXPECT_TRUE(reference.ends_with("\nstage = 3\n"));
+}
+
 TEST(OptionHelp, AnUnknownSectionGetsTheNearOne) {
   EXPECT_NE(message_of<ConfigError>([] { options_reference("trian"); }).find("did you mean 'train'?"),
             std::string::npos);

@@ -112,6 +112,24 @@ class DiskFaults : public TrainFaultTest {
   }
 };
 
+// The room of the weights was taken when it began.
+TEST_F(DiskFaults, ADiskThatFillsUpTakesNoWeightsFromARunWithoutCheckpoints) {
+  const SmallDisk disk(folder_ / "disk");
+  if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
+  WatchedCommand command(
+      train("disk/run", {"-n", "2"},
+            {{"data.validation", "0"}, {"train.steps", "200"}, {"checkpoint.every", "0"}, {"run.threads", "1"}}));
+  ASSERT_TRUE(command.wait_for("step 10/200")) << command.text();
+  disk.fill();
+  EXPECT_EQ(command.finish(), 4) << "what lies beside the weights could not be written";
+  EXPECT_SAYS(command, "training is over, all 200 steps; its weights are in ");
+  EXPECT_SAYS(command, "No space left on device");
+  disk.empty();
+  WatchedCommand next(train("next", {}, {{"train.steps", "1"}, {"schedule.warmup", "0"}, {"data.validation", "0"}},
+                            {"--model.init", folder_ / "disk/run/model.safetensors"}));
+  EXPECT_EQ(next.finish(), 0) << next.text();
+}
+
 TEST_F(DiskFaults, OnAFullDiskTrainingGoesOnAndSavesWhenThereIsRoom) {
   const std::string expected = undisturbed_weights();
   const SmallDisk disk(folder_ / "disk");

@@ -37,6 +37,7 @@ TEST(RankEnvironment, IsTorchruns) {
                                                     {"TORCHELASTIC_RESTART_COUNT", "2"},
                                                     {"TORCHELASTIC_MAX_RESTARTS", "4"},
                                                     {"OMP_NUM_THREADS", "4"},
+                                                    {"OMP_WAIT_POLICY", "passive"},
                                                     {"ZERO_RUN_ID", "5f"},
                                                     {"ZERO_GENERATION", "2"},
                                                     {"TORCHELASTIC_USE_AGENT_STORE", "False"}};
@@ -99,6 +100,8 @@ TEST(RankEnvironment, VariablesReplaceInheritedOnesAndOthersStay) {
 TEST(RankEnvironment, TheUsersThreadsStay) {
   const std::vector<std::string> inherited{"OMP_NUM_THREADS=5"};
   EXPECT_EQ(merge_environment(inherited, {{"OMP_NUM_THREADS", "1"}}), inherited);
+  const std::vector<std::string> active{"OMP_WAIT_POLICY=active"};
+  EXPECT_EQ(merge_environment(active, {{"OMP_WAIT_POLICY", "passive"}}), active);
 }
 
 TEST(RankEnvironment, RunIdsDiffer) {

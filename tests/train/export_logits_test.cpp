@@ -83,8 +83,8 @@ TEST(ExportLogits, TransformersHasThoseOfTheModelThatWasTrained) {
   CheckpointReader reader(folder / "checkpoint");
   fs::create_directory(folder / "whole");
   fs::create_directory(folder / "shards");
-  ASSERT_EQ(export_weights(reader, folder / "whole/model.safetensors").size(), 1u);
-  ASSERT_GT(export_weights(reader, folder / "shards/model.safetensors", {.shard_bytes = 20'000}).size(), 3u);
+  ASSERT_EQ(export_weights(reader, folder / "whole/model.safetensors").files.size(), 1u);
+  ASSERT_GT(export_weights(reader, folder / "shards/model.safetensors", {.shard_bytes = 20'000}).files.size(), 3u);
   folder.write("logits.py", kProgram);
   const std::string line =
       "cd '" + folder.path().string() + "' && " + *python + " logits.py whole shards > out.txt 2> errors.txt";

@@ -121,7 +121,7 @@ TEST_F(LoadMemory, InitialWeightsTakeAUnitAndNoMore) {
         if (from_file) wanted.weights = weights.emplace(*model, path).source();
         engine.emplace(attach(*model, world, wanted));
       });
-      if (!from_file) save_weights(*engine, path, true);
+      if (!from_file) save_weights(*engine, *model, open_weights(*engine, *model, path));
       engine->abandon();
       return growth;
     };

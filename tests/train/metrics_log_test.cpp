@@ -16,6 +16,8 @@ using nlohmann::json;
 StepMetrics some_step() {
   StepMetrics m{
       .step = 7, .time = 1700000000.25, .loss = 2.5, .lr = 1e-4, .grad_norm = 1.25, .seconds = 0.5, .tokens = 768};
+  m.samples_so_far = 84;
+  m.tokens_so_far = 5376;
   m.forward = 0.1;
   m.backward = 0.2;
   m.phases = {.gather = 0.01, .reduce = 0.02, .update = 0.03, .wait = 0.04};
@@ -47,7 +49,19 @@ TEST(MetricsLog, AStepHasTheKeysOfTheContract) {
                                         {"activation", 0},
                                         {"total", 300}}));
   EXPECT_EQ(line["sent_bytes"], 4096);
-  EXPECT_EQ(line.size(), 10U);
+  EXPECT_EQ(line["samples"], 84) << "so far";
+  EXPECT_EQ(line["tokens"], 5376);
+  EXPECT_EQ(line.size(), 12U);
+}
+
+TEST(MetricsLog, WhatHasNoTokensIsCountedInRows) {
+  StepMetrics step = some_step();
+  step.has_tokens = false;
+  const auto line = json::parse(to_json_line(step));
+  EXPECT_EQ(line["rows_per_second"], 1536.0);
+  EXPECT_FALSE(line.contains("tokens_per_second"));
+  EXPECT_EQ(line["samples"], 84);
+  EXPECT_FALSE(line.contains("tokens"));
 }
 
 TEST(MetricsLog, TransfersAreThereWhereAnythingCrossed) {

@@ -1,5 +1,6 @@
 #include "zero/train/progress.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <optional>
@@ -82,24 +83,79 @@ TEST(Progress, OnAPipeEachStepIsALine) {
   EXPECT_EQ(out.str(), progress_line(kValues, 2000, "tok/s") + "\nstep 120/2000  val_loss 2.5000\n");
 }
 
-TEST(Progress, OnATerminalTheBarIsRedrawnInPlace) {
+// What a terminal of so many columns shows of `text`, a string a line: wrapped where it is too wide.
+std::vector<std::string> shown_on(std::size_t columns, const std::string& text) {
+  std::vector<std::string> lines(1);
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\n') {
+      lines.emplace_back();
+      at = 0;
+    } else if (text[i] == '\r') {
+      at = 0;
+    } else if (text.compare(i, 3, "\x1b[K") == 0) {
+      lines.back().resize(at);
+      i += 2;
+    } else {
+      if (at == columns) lines.emplace_back(), at = 0;
+      lines.back().resize(std::max(lines.back().size(), at + 1), ' ');
+      lines.back()[at++] = text[i];
+    }
+  }
+  return lines;
+}
+
+TEST(Progress, OnATerminalOfAnyWidthLinesStayAndOneLiveLineIsBeneathThem) {
+  for (const int columns : {42, 80, 130, 140}) {
+    std::ostringstream out;
+    Progress progress(out, {.terminal = true, .columns = columns}, 2000, "tok/s");
+    auto values = kValues;
+    for (values.step = 10; values.step <= 100; values.step += 10) progress.step(values);
+    progress.line("a checkpoint");
+    values.step = 120;
+    progress.step(values);
+    const auto lines = shown_on(static_cast<std::size_t>(columns), out.str());
+    ASSERT_EQ(lines.size(), 13U) << columns << " columns\n" << out.str();
+    EXPECT_EQ(lines[10], "a checkpoint");
+    EXPECT_EQ(lines[11].substr(0, 26), "step 120/2000  loss 2.4123");
+    EXPECT_NE(lines.back().find("  6%  1 min 12 s left"), std::string::npos) << lines.back();
+    EXPECT_LT(lines.back().size(), static_cast<std::size_t>(columns));
+  }
+}
+
+TEST(Progress, TheLiveLineIsGoneWhenTheRunEndsOrIsCutShort) {
   std::ostringstream out;
-  Progress progress(out, {.terminal = true}, 2000, "tok/s");
-  progress.step(kValues);
-  EXPECT_EQ(out.str().find('\n'), std::string::npos);
-  EXPECT_NE(out.str().find("  6%  1 min 12 s left"), std::string::npos) << out.str();
-  const auto shown = out.str().size();
-  progress.line("a line");
-  EXPECT_EQ(out.str().substr(shown), "\r\x1b[Ka line\n") << "the bar makes room";
-  const auto cleared = out.str().size();
-  progress.line("another");
-  EXPECT_EQ(out.str().substr(cleared), "another\n");
+  {
+    Progress progress(out, {.terminal = true, .columns = 80}, 120, "tok/s");
+    progress.step(kValues);
+    EXPECT_EQ(out.str().back(), '\n') << "the last step needs none";
+  }
+  EXPECT_EQ(shown_on(80, out.str()).size(), 2U);
+  { Progress(out, {.terminal = true, .columns = 80}, 2000, "tok/s").step(kValues); }
+  EXPECT_EQ(shown_on(80, out.str()).back(), "");
+}
+
+TEST(Progress, ALineThatIsTooWideLeavesOutWhatIsLeastMissed) {
+  EXPECT_EQ(progress_line(kValues, 2000, "tok/s", 79),
+            "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms");
+  EXPECT_EQ(progress_line(kValues, 2000, "tok/s", 62), "step 120/2000  loss 2.4123  lr 9.8e-04  41,200 tok/s  38 ms");
+  EXPECT_EQ(progress_line(kValues, 2000, "tok/s", 10), "step 120/2000  loss 2.4123  41,200 tok/s");
+  EXPECT_EQ(progress_bar(5, 10, 1, 30), " 50%  5 s left");
+  EXPECT_EQ(progress_bar(5, 10, 1, 5), "");
+}
+
+TEST(Progress, LittleMemoryIsNotNone) {
+  auto values = kValues;
+  values.memory_bytes = 3000;
+  EXPECT_TRUE(progress_line(values, 10, "rows/s").ends_with("mem 3 KiB"));
 }
 
 TEST(Progress, ColourIsThereOnlyWhenAskedFor) {
   std::ostringstream plain, colored;
-  Progress(plain, {.terminal = true}, 10, "tok/s").step(kValues);
-  Progress(colored, {.terminal = true, .color = true}, 10, "tok/s").step(kValues);
+  Progress without(plain, {.terminal = true, .columns = 80}, 2000, "tok/s");
+  Progress with(colored, {.terminal = true, .color = true, .columns = 80}, 2000, "tok/s");
+  without.step(kValues);
+  with.step(kValues);
   EXPECT_EQ(plain.str().find("\x1b["), std::string::npos);
   EXPECT_NE(colored.str().find("\x1b[36m"), std::string::npos);
 }

@@ -72,7 +72,15 @@ TEST(Report, HasEveryKeyOfTheContract) {
                           "formula",
                           "transport",
                           "threads",
-                          "utilization"}) {
+                          "utilization",
+                          "utilization_is",
+                          "date",
+                          "host",
+                          "command",
+                          "libtorch",
+                          "processor",
+                          "cores",
+                          "configuration"}) {
     EXPECT_TRUE(report.contains(key)) << key;
   }
   EXPECT_EQ(report["system"], "zero.cpp");
@@ -96,6 +104,28 @@ TEST(Report, TimesLeaveTheFirstThreeStepsOut) {
   EXPECT_DOUBLE_EQ(report["step_s_min"], 0.2);
   EXPECT_DOUBLE_EQ(report["tokens_per_second"], 2000);
   EXPECT_EQ(report["step_seconds"].size(), 5U);
+}
+
+TEST(Report, RowsAreNotCalledTokens) {
+  RunReport r = some_report();
+  EXPECT_NE(summary(r).find("2,000 tokens/s"), std::string::npos) << summary(r);
+  r.has_tokens = false;
+  const auto report = json::parse(to_json(r));
+  EXPECT_DOUBLE_EQ(report["rows_per_second"], 2000);
+  EXPECT_DOUBLE_EQ(report["rows_per_step"], 600);
+  EXPECT_FALSE(report.contains("tokens_per_second"));
+  EXPECT_NE(summary(r).find("2,000 rows/s"), std::string::npos) << summary(r);
+}
+
+TEST(Report, TheConfigurationIsInItByItsKeys) {
+  RunReport r = some_report();
+  r.origin.configuration =
+      "[train]\nsteps = 6\ndtype = \"fp32\"\n\n[zero]\noptimizer = {disk = 1}\ndisk = [\"/tmp\"]\n";
+  const auto configuration = json::parse(to_json(r))["configuration"];
+  EXPECT_EQ(configuration["train"]["steps"], 6);
+  EXPECT_EQ(configuration["train"]["dtype"], "fp32");
+  EXPECT_EQ(configuration["zero"]["optimizer"], "{disk = 1}");
+  EXPECT_EQ(configuration["zero"]["disk"][0], "/tmp");
 }
 
 TEST(Report, AShortRunTimesAllItsSteps) {
@@ -203,8 +233,9 @@ TEST(Report, WithoutValidationTheLossIsNull) {
 TEST(Report, TheSummarySaysWhatMattersInAFewLines) {
   auto report = some_report();
   const auto text = summary(report);
-  EXPECT_NE(text.find("loss 3.5000  val_loss 3.2500  300.0 ms a step  2,000 tokens/s  50% of the probed peak"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("loss 3.5000  val_loss 3.2500  300.0 ms a step  2,000 tokens/s\n  utilization 50%: what the model's"),
+      std::string::npos)
       << text;
   EXPECT_NE(text.find("sends 5.86 KiB a step (formula 5.86 KiB)"), std::string::npos) << text;
   EXPECT_EQ(text.find("skipped"), std::string::npos);

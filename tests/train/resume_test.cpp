@@ -249,6 +249,40 @@ TEST_F(ResumeTest, AFinishedRunIsDoneAndMoreStepsGoOnWithIt) {
   EXPECT_EQ(more.losses[3], first.losses[3]);
 }
 
+TEST_F(ResumeTest, AShortRunThatSavesByTimeGoesOnWithMoreStepsToo) {
+  TrainJob brief = job(2, 0), longer = job(4, 0);
+  brief.checkpoint.every_seconds = longer.checkpoint.every_seconds = 3600;
+  const RunReport first = run(brief, 1).report;
+  const RunReport more = run(longer, 2).report;
+  EXPECT_TRUE(says(out_, "continuing after step 2 of 4"));
+  ASSERT_EQ(more.losses.size(), 4U);
+  EXPECT_EQ(more.losses[1], first.losses[1]);
+}
+
+// The shapes of tensors would tell it, too, but in words that are not the user's.
+TEST_F(ResumeTest, AnotherModelIsRefusedInTheConfigurationsWords) {
+  TrainJob first = job(2, 2), wider = job(4, 2);
+  first.config_text = "[model]\nname = \"gpt2\"\nwidth = 16\n";
+  run(first, 2);
+  wider.model.width = 32;
+  wider.config_text = "[model]\nname = \"gpt2\"\nwidth = 32\n";
+  for (const std::int64_t steps : {4, 2}) {  // to go on with it, and where it is done
+    wider.train.steps = steps;
+    const std::string text = message_of<ConfigError>([&] { run(wider, 2); });
+    EXPECT_TRUE(says(text, "holds a run of another model: model.width = 16, not 32"));
+    EXPECT_TRUE(says(text, "another folder with --run.dir, or begin again with --overwrite"));
+  }
+  wider.overwrite = true;
+  EXPECT_EQ(run(wider, 2).report.losses.size(), 2U);
+}
+
+TEST_F(ResumeTest, WhatFailsWhenTrainingIsOverSaysWhereTheWeightsAre) {
+  fs::create_directories(folder_ / "run/config.json");  // in the way of what transformers reads
+  const std::string text = message_of<IoError>([&] { run(job(2, 0), 1); });
+  EXPECT_TRUE(says(text, "training is over, all 2 steps; its weights are in "));
+  EXPECT_TRUE(fs::exists(RunFolder(folder_ / "run").model()));
+}
+
 TEST_F(ResumeTest, FewerStepsThanAreDoneAreRefused) {
   run(job(4, 2), 1);
   forget_after(4);

@@ -8,6 +8,7 @@
 
 #include "zero/base/error.h"
 #include "zero/torch/attached_module.h"
+#include "zero/train/run_end.h"
 
 #include "tests/checkpoint/launcher.h"
 #include "tests/message_of.h"
@@ -226,10 +227,22 @@ TEST_F(RunCheckpointsTest, TheyAreDueByStepsOrByTimeAndInMemoryWhereSomebodyHold
   RunCheckpoints by_time = checkpoints({.every_seconds = 1e-9});
   EXPECT_FALSE(by_time.due(1, 10, false));
   EXPECT_TRUE(by_time.due(1, 10, true));
+  EXPECT_TRUE(checkpoints({.every_seconds = 3600}).due(10, 10, false)) << "a short run, too, leaves where it goes on";
+  EXPECT_FALSE(checkpoints({}).due(10, 10, true)) << "none were wanted";
   Launcher launcher;
   RunCheckpoints held = checkpoints({.memory_every = 2}, &launcher);
   EXPECT_TRUE(held.due_in_memory(4));
   EXPECT_FALSE(held.due_in_memory(5));
+}
+
+TEST_F(RunCheckpointsTest, WhereTheTrainingOfARunThatCannotEndIsFoundIsSaid) {
+  const RunFolder folder(folder_.path());
+  RunCheckpoints run = checkpoints({.every_steps = 3});
+  EXPECT_TRUE(says(where_training_is(folder, run, true, false, 3), "the last save failed"));
+  EXPECT_TRUE(says(where_training_is(folder, run, false, false, 3), "checkpoint.every = 0"));
+  save(run, 3);
+  EXPECT_TRUE(says(where_training_is(folder, run, true, false, 3), "step-00000003: the same command ends the run"));
+  EXPECT_TRUE(says(where_training_is(folder, run, true, true, 3), "its weights are in "));
 }
 
 }  // namespace

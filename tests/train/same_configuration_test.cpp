@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/message_of.h"
@@ -63,6 +64,21 @@ TEST(DifferingKeys, ThatOneDoesNotHaveAreNamedToo) {
 TEST(ChangedKeys, AreNamedWithTheOldAndTheNewValue) {
   EXPECT_EQ(changed_keys(kText, kText), "");
   EXPECT_EQ(changed_keys("[a]\nx = 1\ny = 2", "[a]\nx = 0\ny = 3"), " a.x = 1 -> 0; a.y = 2 -> 3");
+}
+
+TEST(SameConfiguration, AnotherModelIsToldFromOtherTraining) {
+  const auto of = [](std::string_view name, int width, int vocab, double dropout, std::string_view sizes) {
+    return fmt::format(
+        "[model]\nname = \"{}\"\nwidth = {}\nvocab = {}\ndropout = {}\nsizes = [{}]\n[train]\nsteps = {}\n", name,
+        width, vocab, dropout, sizes, width);
+  };
+  const std::string before = of("gpt2", 128, 0, 0, "784, 10");
+  EXPECT_EQ(changed_model(before, of("gpt2", 256, 0, 0, "784, 10")), " model.width = 128, not 256");
+  EXPECT_EQ(changed_model(before, of("gpt2", 128, 256, 0.5, "2, 1")), "");
+  EXPECT_EQ(changed_model(of("gpt2", 128, 100, 0, "1"), of("gpt2", 128, 256, 0, "1")), " model.vocab = 100, not 256");
+  EXPECT_EQ(changed_model(before, of("mlp", 8, 0, 0, "2, 1")), " model.name = \"gpt2\", not \"mlp\"");
+  EXPECT_EQ(changed_model(of("mlp", 1, 0, 0, "2, 3"), of("mlp", 2, 0, 0, "2, 4")), " model.sizes = [2, 3], not [2, 4]");
+  EXPECT_EQ(changed_model("", before), "") << "where nothing is known";
 }
 
 }  // namespace

@@ -3,17 +3,22 @@
 #include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <ATen/record_function.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
 
 #include "zero/base/error.h"
 #include "zero/base/sha256.h"
+#include "zero/checkpoint/export_weights.h"
 #include "zero/checkpoint/safetensors_writer.h"
 #include "zero/models/gpt2.h"
 #include "zero/torch/deferred.h"
@@ -253,7 +258,7 @@ TEST_F(Weights, ComeBackAsTheyWere) {
       Attachment engine = attach(*model, world, {.stage = stage, .weights = weights->source()});
       weights.reset();
       const auto saved = folder_ / ("saved" + std::to_string(stage) + ".safetensors");
-      const auto sha = save_weights(engine, saved, world.rank() == 0);
+      const auto sha = save_weights(engine, *model, world.rank() == 0 ? open_weights(engine, *model, saved) : nullptr);
       engine.abandon();
       if (world.rank() != 0) {
         EXPECT_EQ(sha, "");
@@ -278,7 +283,7 @@ TEST_F(Weights, InBfloat16AreSavedRoundedAndHashedInFull) {
     auto model = some_model(7);
     const InitialWeights weights(*model, file_);
     Attachment engine = attach(*model, world, {.stage = 3, .dtype = DType::kBFloat16, .weights = weights.source()});
-    const auto sha = save_weights(engine, folder_ / "saved.safetensors", true);
+    const auto sha = save_weights(engine, *model, open_weights(engine, *model, folder_ / "saved.safetensors"));
     engine.abandon();
     const auto saved = SafetensorsFile::open(folder_ / "saved.safetensors");
     for (const auto& entry : saved.entries()) EXPECT_EQ(entry.dtype, ElementType::kBF16) << entry.name;
@@ -286,6 +291,81 @@ TEST_F(Weights, InBfloat16AreSavedRoundedAndHashedInFull) {
     for (const auto& [name, tensor] : tensors_)
       full.update({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
     EXPECT_EQ(sha, full.finish_hex()) << "the master is fp32 and exact";
+  });
+}
+
+struct NormedImpl : torch::nn::Module {
+  NormedImpl() {
+    register_module("conv", conv);
+    register_module("norm", norm);
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return norm(conv(x)); }
+  torch::nn::Conv1d conv{torch::nn::Conv1dOptions(3, 4, 2)};
+  torch::nn::BatchNorm1d norm{4};
+};
+TORCH_MODULE(Normed);
+
+std::map<std::string, ElementType> types_in(const SafetensorsFile& file) {
+  std::map<std::string, ElementType> types;
+  for (const SafetensorsEntry& entry : file.entries()) types[entry.name] = entry.dtype;
+  return types;
+}
+
+// A BatchNorm without its running statistics is another model.
+TEST_F(Weights, AreSavedAndExportedWithTheBuffersOfTheModule) {
+  torch::Tensor mean, count;
+  run_ranks(2, [&](World& world) {
+    Normed model = deferred([] { return Normed(); });
+    Attachment engine = attach(*model, world, {.stage = 3, .optimizer = Sgd{.lr = 0.1}});
+    for (int step = 0; step < 2; ++step) {
+      model->forward(torch::full({2, 3, 5}, step + 1.0) * torch::arange(5)).square().sum().backward();
+      engine.step();
+    }
+    engine.save(folder_ / "checkpoint");
+    const bool writes = world.rank() == 0;
+    save_weights(engine, *model, writes ? open_weights(engine, *model, folder_ / "saved.safetensors") : nullptr);
+    if (writes) mean = model->norm->running_mean.clone(), count = model->norm->num_batches_tracked.clone();
+    engine.abandon();
+  });
+  CheckpointReader reader(folder_ / "checkpoint");
+  const ExportedWeights exported =
+      export_weights(reader, folder_ / "new/exported.safetensors", {.dtype = DType::kBFloat16});
+  EXPECT_EQ(exported.num_parameters, 4);
+  EXPECT_EQ(exported.num_buffers, 3);
+  for (const std::string name : {"saved.safetensors", "new/exported.safetensors"}) {
+    const auto file = SafetensorsFile::open(folder_ / name);
+    EXPECT_EQ(file.entries().size(), 7u) << name;
+    torch::Tensor values = torch::zeros({4});
+    file.read(file.at("norm.running_mean"), 0, {static_cast<std::byte*>(values.mutable_data_ptr()), values.nbytes()});
+    EXPECT_TRUE(torch::equal(values, mean)) << name;
+    EXPECT_GT(values.abs().sum().item<double>(), 0);
+    torch::Tensor batches = torch::zeros({}, at::kLong);
+    file.read(file.at("norm.num_batches_tracked"), 0, {static_cast<std::byte*>(batches.mutable_data_ptr()), 8});
+    EXPECT_EQ(batches.item<std::int64_t>(), 2) << name;
+    EXPECT_EQ(types_in(file)["norm.running_var"], ElementType::kF32) << "whatever the parameters are rounded to";
+  }
+}
+
+TEST_F(Weights, HaveTheirRoomOnTheDiskFromTheStartAndRemoveWhatAKilledRunLeft) {
+  write(file_, tensors_);
+  run_ranks(1, [&](World& world) {
+    auto model = some_model(7);
+    Attachment engine = attach(*model, world, {.stage = 0});
+    const auto path = folder_ / "weights/model.safetensors";
+    std::filesystem::create_directory(path.parent_path());
+    std::ofstream(path.parent_path() / "model.safetensors.tmp-7-0") << "half of a file";
+    {
+      const auto file = open_weights(engine, *model, path);
+      std::vector<std::filesystem::path> there;
+      for (const auto& entry : std::filesystem::directory_iterator(path.parent_path())) there.push_back(entry.path());
+      ASSERT_EQ(there.size(), 1u);
+      EXPECT_EQ(std::filesystem::file_size(there.front()), static_cast<std::uintmax_t>(file->size_bytes()));
+      struct stat info {};
+      ASSERT_EQ(::stat(there.front().c_str(), &info), 0);
+      EXPECT_GE(info.st_blocks * 512, file->size_bytes()) << "a hole has no room";
+    }
+    EXPECT_TRUE(std::filesystem::is_empty(path.parent_path())) << "a run that does not end leaves nothing";
+    engine.abandon();
   });
 }
 

@@ -136,6 +136,16 @@ AtomicFile::~AtomicFile() {
   if (!committed_) ::unlink(temporary_.c_str());
 }
 
+void AtomicFile::reserve(std::int64_t bytes) {
+  if (bytes <= 0) return;
+  int error = 0;
+  do {
+    error = ::fallocate(file_.get(), 0, 0, bytes) == 0 ? 0 : errno;
+  } while (error == EINTR);
+  if (error != 0 && error != EOPNOTSUPP && error != ENOSYS)
+    throw IoError(path_.native(), fmt::format("reserve {} bytes", bytes), error);
+}
+
 void AtomicFile::write_at(std::int64_t offset, std::span<const std::byte> bytes) {
   ZERO_CHECK(offset >= 0 && !committed_, "{}: write at {}", path_.native(), offset);
   write_all(path_, reinterpret_cast<const char*>(bytes.data()), bytes.size(),

@@ -72,6 +72,9 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
 
+  // Takes the room of the first `bytes` on the disk, so that writing them cannot find it full. On a file system that
+  // cannot (EOPNOTSUPP) nothing is taken; IoError where there is no room.
+  void reserve(std::int64_t bytes);
   // Any order; a gap that nobody writes reads as zeros.
   void write_at(std::int64_t offset, std::span<const std::byte> bytes);
   // Once; nothing may be written afterwards.

@@ -134,6 +134,16 @@ double memory_pressure(const std::string& root) {
   return worst;
 }
 
+std::string processor_name(const std::string& root) {
+  std::istringstream lines(try_read_proc_file(root + "/proc/cpuinfo").value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("model name") && !line.starts_with("CPU part")) continue;
+    const auto begin = line.find_first_not_of(" \t", line.find(':') + 1);
+    return begin == std::string::npos ? "unknown" : line.substr(begin);
+  }
+  return "unknown";
+}
+
 int num_usable_cores() {
   // The kernel refuses (EINVAL) a set smaller than its own; machines with more than 1,024 cores exist.
   for (int capacity = 1024; capacity <= (1 << 20); capacity *= 2) {

@@ -23,6 +23,9 @@ std::int64_t memory_limit(const std::string& root = "");
 // worse of the whole machine's and this process's control group's (version 2). 0 where the kernel does not tell.
 double memory_pressure(const std::string& root = "");
 
+// What the processor calls itself, as /proc/cpuinfo has it; "unknown" where it does not say.
+std::string processor_name(const std::string& root = "");
+
 // Cores this process may run on (its affinity), at least 1.
 int num_usable_cores();
 

@@ -1,10 +1,13 @@
 #include "zero/checkpoint/export_weights.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/checkpoint/safetensors_writer.h"
 
@@ -15,38 +18,68 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kPieceNumel = std::int64_t{1} << 20;
 
+void make_folder_of(const fs::path& path) {
+  std::error_code error;
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
+  if (error) throw IoError(path.parent_path().string(), "make the folder", error.value());
+}
+
+// A tensor of the export: a parameter, by its number in the manifest, or a buffer.
+struct Exported {
+  SafetensorsEntry entry;
+  std::int64_t size_bytes = 0;
+  int parameter = -1;
+  const Extra* buffer = nullptr;
+};
+
 DType dtype_of(const SavedTensor& tensor, const ExportOptions& options) {
   return tensor.trainable ? options.dtype.value_or(DType::kFloat32) : tensor.dtype;
 }
 
-std::int64_t bytes_of(const SavedTensor& tensor, const ExportOptions& options) {
-  return tensor.numel() * static_cast<std::int64_t>(size_of(dtype_of(tensor, options)));
+// Parameters in the manifest's order, then buffers.
+std::vector<Exported> tensors_of(const Manifest& manifest, const std::vector<Extra>& extras,
+                                 const ExportOptions& options) {
+  std::vector<Exported> all;
+  for (int index = 0; index < std::ssize(manifest.tensors); ++index) {
+    const SavedTensor& tensor = manifest.tensors[static_cast<std::size_t>(index)];
+    const DType dtype = dtype_of(tensor, options);
+    all.push_back({.entry = {.name = tensor.name, .dtype = element_type_of(dtype), .shape = tensor.shape},
+                   .size_bytes = tensor.numel() * static_cast<std::int64_t>(size_of(dtype)),
+                   .parameter = index});
+  }
+  for (const Extra& extra : extras) {
+    if (!extra.name.starts_with(kBufferPrefix)) continue;
+    all.push_back(
+        {.entry = {.name = extra.name.substr(kBufferPrefix.size()), .dtype = extra.dtype, .shape = extra.shape},
+         .size_bytes = std::ssize(extra.bytes),
+         .buffer = &extra});
+  }
+  return all;
 }
 
-// In the manifest's order, as many a file as fit; a tensor that is larger alone has a file to itself.
-std::vector<std::vector<int>> deal(const Manifest& manifest, const ExportOptions& options) {
-  std::vector<std::vector<int>> files(1);
+// As many a file as fit; a tensor that is larger alone has a file to itself.
+std::vector<std::vector<const Exported*>> deal(const std::vector<Exported>& tensors, std::int64_t shard_bytes) {
+  std::vector<std::vector<const Exported*>> files(1);
   std::int64_t held = 0;
-  for (int index = 0; index < std::ssize(manifest.tensors); ++index) {
-    const std::int64_t bytes = bytes_of(manifest.tensors[static_cast<std::size_t>(index)], options);
-    if (held + bytes > options.shard_bytes && !files.back().empty()) {
+  for (const Exported& tensor : tensors) {
+    if (held + tensor.size_bytes > shard_bytes && !files.back().empty()) {
       files.emplace_back();
       held = 0;
     }
-    files.back().push_back(index);
-    held += bytes;
+    files.back().push_back(&tensor);
+    held += tensor.size_bytes;
   }
   return files;
 }
 
-void write_tensor(CheckpointReader& reader, int index, DType dtype, SafetensorsWriter& writer) {
-  const SavedTensor& tensor = reader.manifest().tensors[static_cast<std::size_t>(index)];
+void write_parameter(CheckpointReader& reader, const Exported& exported, SafetensorsWriter& writer) {
+  const SavedTensor& tensor = reader.manifest().tensors[static_cast<std::size_t>(exported.parameter)];
   std::vector<float> values;
   std::vector<BFloat16Bits> rounded;
   for (std::int64_t begin = 0; begin < tensor.numel(); begin += kPieceNumel) {
     values.resize(static_cast<std::size_t>(std::min(kPieceNumel, tensor.numel() - begin)));
-    reader.read(index, 0, begin, values);
-    if (dtype == DType::kFloat32) {
+    reader.read(exported.parameter, 0, begin, values);
+    if (exported.entry.dtype == ElementType::kF32) {
       writer.write(tensor.name, begin * 4, std::as_bytes(std::span(values)));
     } else {
       rounded.resize(values.size());
@@ -56,12 +89,46 @@ void write_tensor(CheckpointReader& reader, int index, DType dtype, SafetensorsW
   }
 }
 
+bool same_buffers(const std::vector<Extra>& one, const std::vector<Extra>& other) {
+  return std::ranges::all_of(one, [&](const Extra& mine) {
+    if (!mine.name.starts_with(kBufferPrefix)) return true;
+    const auto theirs = std::ranges::find(other, mine.name, &Extra::name);
+    return theirs != other.end() && theirs->bytes == mine.bytes;
+  });
+}
+
+// Further names of one tensor, states of the optimizer, and what a rank keeps for itself.
+std::vector<std::string> left_out_of(CheckpointReader& reader, const std::vector<Extra>& extras) {
+  const Manifest& manifest = reader.manifest();
+  std::vector<std::string> out;
+  for (const SavedTensor& tensor : manifest.tensors)
+    for (const std::string& alias : tensor.aliases)
+      out.push_back(fmt::format("{}, another name of {}", alias, tensor.name));
+  if (manifest.states.size() > 1)
+    out.push_back(fmt::format("states of the optimizer ({})",
+                              fmt::join(manifest.states.begin() + 1, manifest.states.end(), ", ")));
+  std::vector<std::string> others;
+  for (const Extra& extra : extras)
+    if (!extra.name.starts_with(kBufferPrefix)) others.push_back(extra.name);
+  if (!others.empty()) out.push_back(fmt::format("what training goes on from ({})", fmt::join(others, ", ")));
+  const bool has_buffers = others.size() < extras.size();
+  for (int rank = 1; has_buffers && rank < std::ssize(manifest.files); ++rank) {
+    if (same_buffers(extras, reader.read_extras(rank))) continue;
+    out.push_back(fmt::format("buffers of ranks 1 to {}, which differ from rank 0's", manifest.files.size() - 1));
+    break;
+  }
+  return out;
+}
+
 }  // namespace
 
-std::vector<fs::path> export_weights(CheckpointReader& reader, const fs::path& path, const ExportOptions& options) {
-  const Manifest& manifest = reader.manifest();
-  const auto files = deal(manifest, options);
-  std::vector<fs::path> written;
+ExportedWeights export_weights(CheckpointReader& reader, const fs::path& path, const ExportOptions& options) {
+  const std::vector<Extra> extras = reader.read_extras(0);
+  const std::vector<Exported> tensors = tensors_of(reader.manifest(), extras, options);
+  const auto files = deal(tensors, options.shard_bytes);
+  ExportedWeights out{.num_parameters = std::ssize(reader.manifest().tensors), .left_out = left_out_of(reader, extras)};
+  out.num_buffers = std::ssize(tensors) - out.num_parameters;
+  make_folder_of(path);
   nlohmann::ordered_json map;
   std::int64_t total = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -69,27 +136,29 @@ std::vector<fs::path> export_weights(CheckpointReader& reader, const fs::path& p
     if (files.size() > 1)
       file.replace_filename(fmt::format("{}-{:05}-of-{:05}.safetensors", path.stem().string(), i + 1, files.size()));
     std::vector<SafetensorsEntry> entries;
-    for (const int index : files[i]) {
-      const SavedTensor& tensor = manifest.tensors[static_cast<std::size_t>(index)];
-      entries.push_back(
-          {.name = tensor.name, .dtype = element_type_of(dtype_of(tensor, options)), .shape = tensor.shape});
-      map[tensor.name] = file.filename().string();
-      total += bytes_of(tensor, options);
+    for (const Exported* tensor : files[i]) {
+      entries.push_back(tensor->entry);
+      map[tensor->entry.name] = file.filename().string();
+      total += tensor->size_bytes;
     }
     SafetensorsWriter writer(file, std::move(entries));
-    for (const int index : files[i])
-      write_tensor(reader, index, dtype_of(manifest.tensors[static_cast<std::size_t>(index)], options), writer);
+    for (const Exported* tensor : files[i]) {
+      if (tensor->buffer != nullptr)
+        writer.write(tensor->entry.name, 0, tensor->buffer->bytes);
+      else
+        write_parameter(reader, *tensor, writer);
+    }
     writer.commit();
-    written.push_back(file);
+    out.files.push_back(file);
   }
   if (files.size() > 1) {
     fs::path index = path;
     index += ".index.json";
     const nlohmann::ordered_json json = {{"metadata", {{"total_size", total}}}, {"weight_map", map}};
     write_file(index, json.dump(2) + "\n");
-    written.push_back(index);
+    out.files.push_back(index);
   }
-  return written;
+  return out;
 }
 
 }  // namespace zero

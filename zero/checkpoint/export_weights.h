@@ -1,13 +1,16 @@
-// export_weights(): the parameters of a checkpoint as safetensors that other programs load.
+// export_weights(): the parameters and buffers of a checkpoint as safetensors that other programs load.
 //
 //   export_weights(reader, "model.safetensors", {.dtype = DType::kBFloat16});
 //
-// Names as in the model. What is larger than `shard_bytes` becomes NAME-00001-of-00003.safetensors and so on, and
-// NAME.safetensors.index.json, as Hugging Face has it. Holds 40 MiB at most. Local. Throws IoError.
+// Names as in the model. Buffers (a BatchNorm's running statistics) are each rank's own: rank 0's are exported, in
+// their own type. What is larger than `shard_bytes` becomes NAME-00001-of-00003.safetensors and so on, and
+// NAME.safetensors.index.json, as Hugging Face has it. The folder is made. Holds 40 MiB and the buffers at most. Local.
+// Throws IoError.
 #pragma once
 
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "zero/checkpoint/checkpoint_reader.h"
@@ -19,8 +22,14 @@ struct ExportOptions {
   std::int64_t shard_bytes = std::int64_t{5} * 1000 * 1000 * 1000;
 };
 
-// Returns the files written, the index last.
-std::vector<std::filesystem::path> export_weights(CheckpointReader& reader, const std::filesystem::path& path,
-                                                  const ExportOptions& options = {});
+struct ExportedWeights {
+  std::vector<std::filesystem::path> files;  // the index last
+  std::int64_t num_parameters = 0;
+  std::int64_t num_buffers = 0;
+  std::vector<std::string> left_out;  // what the checkpoint has and the files have not, a phrase each
+};
+
+ExportedWeights export_weights(CheckpointReader& reader, const std::filesystem::path& path,
+                               const ExportOptions& options = {});
 
 }  // namespace zero

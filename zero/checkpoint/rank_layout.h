@@ -11,12 +11,16 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "zero/checkpoint/manifest.h"
 #include "zero/plan/unit.h"
 
 namespace zero {
+
+// What the name of a module's buffer begins with, as an Extra.
+inline constexpr std::string_view kBufferPrefix = "buffer/";
 
 // A tensor of a rank's own, to be saved whole.
 struct Extra {

@@ -10,6 +10,8 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
   lay_out(entries, path.native());
   const std::string header = render_safetensors_header(entries, metadata, path.native());
   file_.write_at(0, std::as_bytes(std::span(header)));
+  size_bytes_ = static_cast<std::int64_t>(header.size());
+  for (const SafetensorsEntry& entry : entries) size_bytes_ += entry.size_bytes();
   for (const SafetensorsEntry& entry : entries)
     tensors_.emplace(entry.name, Progress{.begin = static_cast<std::int64_t>(header.size()) + entry.begin,
                                           .size_bytes = entry.size_bytes()});

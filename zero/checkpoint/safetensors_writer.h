@@ -29,6 +29,9 @@ class SafetensorsWriter {
   SafetensorsWriter(const std::filesystem::path& path, std::vector<SafetensorsEntry> entries,
                     const SafetensorsMetadata& metadata = {{"format", "pt"}});
 
+  // Takes the room of the whole file on the disk: see AtomicFile::reserve().
+  void reserve() { file_.reserve(size_bytes_); }
+  std::int64_t size_bytes() const { return size_bytes_; }
   // `byte_offset` is relative to the tensor.
   void write(std::string_view name, std::int64_t byte_offset, std::span<const std::byte> bytes);
   void commit();
@@ -41,6 +44,7 @@ class SafetensorsWriter {
   };
 
   AtomicFile file_;
+  std::int64_t size_bytes_ = 0;  // of the file
   std::map<std::string, Progress, std::less<>> tensors_;
 };
 

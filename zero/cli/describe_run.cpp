@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
 #include <fmt/format.h>
 
 #include "zero/base/bytes.h"
@@ -28,11 +32,47 @@ Json parsed(const fs::path& path, const std::string& text) {
   return json;
 }
 
-// Long arrays (a loss a step) are for programs; people want their number.
-std::string shown_value(const Json& value) {
-  if (value.is_array() && value.size() > 8)
-    return fmt::format("[{} values, the last {}]", value.size(), value.back().dump());
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+double number_in(const Json& json, const char* key) {
+  return json.contains(key) && json[key].is_number() ? json[key].get<double>() : 0;
+}
+std::string text_in(const Json& json, const char* key) {
+  return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
+}
+// The most that a rank has in all.
+std::int64_t most_of(const Json& report, const char* key) {
+  double most = 0;
+  if (report.contains(key) && report[key].is_array())
+    for (const Json& rank : report[key])
+      if (rank.is_object()) most = std::max(most, number_in(rank, "total"));
+  return static_cast<std::int64_t>(most);
+}
+
+// What a person asks of a run that has ended; reports of earlier versions lack some of it.
+std::string summary_of(const Json& report) {
+  std::string text;
+  if (const std::string date = text_in(report, "date"); !date.empty())
+    text += fmt::format("  ended {} on {}: {}\n", date, text_in(report, "host"), text_in(report, "command"));
+  const bool has_losses = report.contains("losses") && report["losses"].is_array() && !report["losses"].empty();
+  if (has_losses && report["losses"].back().is_number())
+    text += fmt::format("  loss {:.4f}", report["losses"].back().get<double>());
+  if (number_in(report, "val_loss") > 0)
+    text += fmt::format("{}val_loss {:.4f}", text.ends_with('\n') || text.empty() ? "  " : ", ",
+                        number_in(report, "val_loss"));
+  if (has_losses) text += fmt::format(" after {} steps\n", report["losses"].size());
+  const bool rows = report.contains("rows_per_second");
+  if (number_in(report, "world") > 0)
+    text += fmt::format("  {} ranks ({}): {:.1f} ms a step, {} {}/s\n", number_in(report, "world"),
+                        text_in(report, "transport"), 1e3 * number_in(report, "step_s_median"),
+                        format_count(std::llround(number_in(report, rows ? "rows_per_second" : "tokens_per_second"))),
+                        rows ? "rows" : "tokens");
+  if (const std::int64_t most = most_of(report, "peak_memory_bytes"); most > 0)
+    text += fmt::format("  a rank: {} on the device, at most {}\n", format_bytes(most_of(report, "memory_bytes")),
+                        format_bytes(most));
+  for (const char* key : {"skipped_steps", "rewinds"})
+    if (number_in(report, key) > 0) text += fmt::format("  {} {}\n", number_in(report, key), key);
+  if (const std::string sha = text_in(report, "parameters_sha256"); !sha.empty())
+    text += fmt::format("  parameters_sha256 {}\n", sha);
+  return text;
 }
 
 }  // namespace
@@ -60,14 +100,15 @@ Description describe_run(const fs::path& folder, bool verify) {
   if (const fs::path metrics = folder / "metrics.jsonl"; fs::exists(metrics)) {
     if (const std::string line = last_line(read_file(metrics)); !line.empty()) {
       out.json["last_metrics"] = parsed(metrics, line);
-      out.text += fmt::format("  last metrics: {}\n", line);
+      const Json& last = out.json["last_metrics"];
+      if (!done)
+        out.text += fmt::format("  step {} of {}{}\n", number_in(last, "step"), train.steps,
+                                last.contains("loss") ? fmt::format(", loss {:.4f}", number_in(last, "loss")) : "");
     }
   }
   if (done) {
     out.json["report"] = parsed(folder / "report.json", read_file(folder / "report.json"));
-    out.text += "  report:\n";
-    for (const auto& [key, value] : out.json["report"].items())
-      out.text += fmt::format("    {:<24} {}\n", key, shown_value(value));
+    if (out.json["report"].is_object()) out.text += summary_of(out.json["report"]);
   }
   for (const auto& entry : CheckpointFolder(folder / "checkpoints").list()) {
     const Description checkpoint = describe_checkpoint(entry.path, verify);
@@ -79,6 +120,7 @@ Description describe_run(const fs::path& folder, bool verify) {
     out.json["weights"] = tensors.json;
     out.text += "  " + tensors.text.substr(0, tensors.text.find('\n') + 1);
   }
+  out.text += "  `zero inspect --json` has the whole report\n";
   return out;
 }
 

@@ -1,73 +1,104 @@
 // `zero export RUN -o FILE`: the weights of a checkpoint as safetensors that other programs load.
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
-#include "zero/base/log.h"
-#include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/export_weights.h"
+#include "zero/checkpoint/transformers_config.h"
+#include "zero/checkpoint/whole_checkpoint.h"
 #include "zero/cli/flags.h"
+#include "zero/config/load.h"
 
 namespace zero::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The checkpoint that is named, or the newest whole one of the run that is.
-CheckpointReader open_checkpoint(const fs::path& path) {
+constexpr std::string_view kWeightsName = "model.safetensors";
+
+// The file that `output` names: a folder stands for model.safetensors in it.
+fs::path file_of(const std::string& output) {
+  const fs::path path = output;
   std::error_code ignored;
-  if (fs::exists(path / kManifestName, ignored)) {
-    CheckpointReader reader(path);
-    reader.verify();
-    return reader;
-  }
-  for (const auto& entry : CheckpointFolder(path / "checkpoints").list()) {
-    try {
-      CheckpointReader reader(entry.path);
-      reader.verify();
-      return reader;
-    } catch (const IoError& error) {
-      ZERO_LOG(warn, "this checkpoint is passed over: {}", error.what());
-    }
-  }
-  std::string remedy = "name the [run] dir of a `zero train` with [checkpoint] every, or a checkpoint's folder";
-  if (const fs::path weights = path / "model.safetensors"; fs::exists(weights, ignored))
-    remedy += fmt::format("; the weights of the finished run are in {}", weights.string());
-  const bool is_there = fs::exists(path, ignored);
-  throw ConfigError("RUN", path.string(), is_there ? "holds no checkpoint that is whole" : "no such folder", remedy);
+  if (!path.has_extension() || !path.has_filename() || fs::is_directory(path, ignored)) return path / kWeightsName;
+  if (path.extension() != ".safetensors")
+    throw ConfigError("-o", output, "is no name of a safetensors file", "end it with .safetensors, or name a folder");
+  return path;
+}
+
+// The model as transformers knows it; nothing where the checkpoint is not of a gpt2 that `zero train` has made.
+std::optional<TransformersGpt2> gpt2_of(const CheckpointReader& reader, DType dtype) {
+  const Manifest& manifest = reader.manifest();
+  const int tokens = reader.find("transformer.wte.weight");
+  if (manifest.config.empty() || tokens < 0) return std::nullopt;
+  const ModelConfig model =
+      load_config(
+          {.text = manifest.config, .text_name = (reader.path() / kManifestName).string(), .check_files = false})
+          .config.model;
+  if (model.name != "gpt2") return std::nullopt;
+  return TransformersGpt2{.layers = model.layers,
+                          .width = model.width,
+                          .heads = model.heads,
+                          .context = model.context,
+                          .vocab = manifest.tensors[static_cast<std::size_t>(tokens)].shape.front(),
+                          .dropout = model.dropout,
+                          .dtype = dtype};
+}
+
+// Adds config.json to what was written, or returns why not.
+std::string add_config(const CheckpointReader& reader, const fs::path& file, DType dtype, ExportedWeights& exported) {
+  const auto model = gpt2_of(reader, dtype);
+  if (!model) return "";
+  if (file.filename() != kWeightsName)
+    return fmt::format("no config.json: transformers loads a folder with {}; name the file so", kWeightsName);
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (!write_transformers_config(folder, *model))
+    return fmt::format("no config.json: {} is there already, and is no model's", (folder / "config.json").string());
+  exported.files.push_back(file.parent_path() / "config.json");
+  return "";
 }
 
 }  // namespace
 
 int run_export(Arguments arguments) {
-  CLI::App app("Writes the weights of a run's newest checkpoint as safetensors, sharded where they are large.",
-               "zero export");
+  CLI::App app(
+      "Writes the weights and buffers of a run's newest checkpoint as safetensors, sharded where they are large,\n"
+      "with a GPT-2's config.json for transformers.",
+      "zero export");
   std::string run, output, dtype = "fp32", shard = "5GB";
   bool json = false;
   app.add_option("RUN", run, "a run folder, or one of its checkpoints")->required();
-  app.add_option("-o,--output", output, "the file to write, NAME.safetensors")->required();
+  app.add_option("-o,--output", output, "the file to write, NAME.safetensors, or a folder for it")->required();
   app.add_option("--dtype", dtype, "of trained parameters: fp32 or bf16")->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option("--shard-size", shard, "most bytes of a file; more become several, with an index");
   app.add_flag("--json", json, "as one JSON object");
   if (!parse_flags(app, arguments)) return 0;
-  if (fs::path(output).extension() != ".safetensors")
-    throw ConfigError("-o", output, "is no name of a safetensors file", "end it with .safetensors");
-  ExportOptions options{.dtype = dtype == "bf16" ? DType::kBFloat16 : DType::kFloat32,
-                        .shard_bytes = parse_bytes(shard, "--shard-size")};
-  CheckpointReader reader = open_checkpoint(run);
-  const auto files = export_weights(reader, output, options);
+  const fs::path file = file_of(output);
+  const DType type = dtype == "bf16" ? DType::kBFloat16 : DType::kFloat32;
+  const ExportOptions options{.dtype = type, .shard_bytes = parse_bytes(shard, "--shard-size")};
+  CheckpointReader reader = open_whole_checkpoint(run);
+  ExportedWeights exported = export_weights(reader, file, options);
+  const std::string no_config = add_config(reader, file, type, exported);
   if (json) {
-    nlohmann::ordered_json out{{"checkpoint", reader.path().string()}, {"files", nlohmann::ordered_json::array()}};
-    for (const fs::path& file : files) out["files"].push_back(file.string());
+    nlohmann::ordered_json out{{"checkpoint", reader.path().string()},
+                               {"parameters", exported.num_parameters},
+                               {"buffers", exported.num_buffers},
+                               {"left_out", exported.left_out},
+                               {"files", nlohmann::ordered_json::array()}};
+    for (const fs::path& written : exported.files) out["files"].push_back(written.string());
     fmt::print("{}\n", out.dump(2));
     return 0;
   }
-  fmt::print("{}: {} tensors\n", reader.path().string(), reader.manifest().tensors.size());
-  for (const fs::path& file : files)
-    fmt::print("  {}  {}\n", file.string(), format_bytes(static_cast<std::int64_t>(fs::file_size(file))));
+  fmt::print("{}: {} parameters, {} buffers\n", reader.path().string(), exported.num_parameters, exported.num_buffers);
+  for (const fs::path& written : exported.files)
+    fmt::print("  {}  {}\n", written.string(), format_bytes(static_cast<std::int64_t>(fs::file_size(written))));
+  if (!exported.left_out.empty()) fmt::print("  left out: {}\n", fmt::join(exported.left_out, "; "));
+  if (!no_config.empty()) fmt::print("  {}\n", no_config);
   return 0;
 }
 

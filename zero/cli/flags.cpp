@@ -36,6 +36,7 @@ class ShortFormatter : public CLI::Formatter {
   std::string make_option_opts(const CLI::Option* option) const override {
     const bool takes_no_value = option->get_items_expected_max() == 0;
     if (takes_no_value || option->get_positional()) return "";
+    if (option->get_items_expected_min() == 0) return " [" + option->get_type_name() + "]";
     return (option->get_default_str().empty() ? " VALUE" : " " + option->get_default_str()) +
            (option->get_required() ? " (needed)" : "");
   }
@@ -61,6 +62,10 @@ std::string near_flag(const std::string& word, std::span<const std::string_view>
   }
   std::vector<std::string_view> views(flags.begin(), flags.end());
   views.insert(views.end(), more.begin(), more.end());
+  constexpr std::string_view kVersion = "--version";  // the command's own, which no verb has
+  views.push_back(kVersion);
+  if (nearest(word, views) == kVersion)
+    throw ConfigError(shown(word), "", "unknown flag", "did you mean `zero --version`? " + see);
   throw ConfigError(shown(word), "", "unknown flag", near_flag(word, views) + see);
 }
 
@@ -76,6 +81,10 @@ bool parse_flags(CLI::App& app, Arguments arguments, std::span<const std::string
     fmt::print("{}", app.help());
     return false;
   } catch (const CLI::ParseError& error) {
+    // A flag that does not exist comes before an argument that is missing.
+    if (const auto extra = app.remaining(); !app.get_prefix_command())
+      for (const auto& word : extra)
+        if (word.starts_with("-") && word != "--") refuse_extra(app, word, more);
     throw ConfigError("command line", "", error.what(), fmt::format("see `{} --help`", app.get_name()));
   }
   for (const auto& word : app.remaining()) {

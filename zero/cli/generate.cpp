@@ -5,29 +5,33 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/checkpoint/checkpoint_folder.h"
+#include "zero/checkpoint/whole_checkpoint.h"
 #include "zero/cli/flags.h"
 #include "zero/cli/torch_library.h"
 
 namespace zero::cli {
 namespace {
 
+// Before libtorch is loaded.
 void check_run(const std::string& run) {
-  for (const char* file : {"config.toml", "model.safetensors"}) {
-    const auto path = std::filesystem::path(run) / file;
-    if (!std::filesystem::is_regular_file(path)) {
-      throw ConfigError("RUN", run, fmt::format("holds no {}", file),
-                        "name the folder of a run that is done ([run] dir of `zero train`)");
-    }
-  }
+  const std::filesystem::path folder = run;
+  std::error_code ignored;
+  const auto holds = [&](const char* file) { return std::filesystem::is_regular_file(folder / file, ignored); };
+  if (is_checkpoint(folder) || (holds("config.toml") && holds("model.safetensors"))) return;
+  if (!CheckpointFolder(folder / "checkpoints").list().empty()) return;
+  throw ConfigError("RUN", run, "holds no weights: neither model.safetensors of a finished run nor a checkpoint",
+                    "name the [run] dir of a `zero train` that has ended or saved, or a checkpoint's folder");
 }
 
 }  // namespace
 
 int run_generate(Arguments arguments) {
-  CLI::App app("Prints text from the weights of a finished run.", "zero generate");
+  CLI::App app("Prints text from the weights of a run, or of its newest checkpoint while it has not ended.",
+               "zero generate");
   GenerateRequest request;
   std::int64_t seed = static_cast<std::int64_t>(request.seed);
-  app.add_option("RUN", request.run, "folder of the run")->required();
+  app.add_option("RUN", request.run, "a run folder, or one of its checkpoints")->required();
   app.add_option("--prompt", request.prompt, "text to go on from")->required();
   app.add_option("--tokens", request.tokens, "how many to add")->capture_default_str();
   app.add_option("--temperature", request.temperature, "0: always the likeliest")->capture_default_str();

@@ -1,5 +1,6 @@
 #include "zero/cli/torch_library.h"
 
+#include <cstdlib>
 #include <fstream>
 #include <string_view>
 
@@ -11,6 +12,7 @@
 namespace zero::cli {
 namespace {
 
+constexpr const char* kWaitPolicy = "OMP_WAIT_POLICY";
 constexpr const char* kLibrary = "libzero.so";  // found through the command's own run path
 
 // Where the loader found libtorch_cpu.so: the only place that tells is the process's own map.
@@ -22,9 +24,17 @@ std::string path_of_libtorch() {
   return "";
 }
 
+// A thread of libgomp that waits for the others of a loop spins, and where another program has their cores it spins
+// until it is its turn again: steps then take many times as long. Sleeping costs next to nothing where nobody has them.
+// libgomp reads the variable when it is loaded, which is with libtorch.
+void wait_for_threads_asleep() {
+  ::setenv(kWaitPolicy, "passive", /*overwrite=*/0);
+}
+
 }  // namespace
 
 const TorchVerbs& open_torch_verbs() {
+  wait_for_threads_asleep();
   void* library = dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
     throw ConfigError(kLibrary, "", dlerror(),

@@ -19,12 +19,14 @@ constexpr std::array kVerbs{
     Verb{"train", "train a model: CONFIG.toml, --section.key VALUE, -n RANKS", run_train},
     Verb{"launch", "start ranks of any program, with torchrun's flags and environment", run_launch},
     Verb{"plan", "what each rank would hold and send, before anything is allocated", run_plan},
-    Verb{"generate", "text from a finished run's weights", run_generate},
+    Verb{"generate", "text from the weights of a run or a checkpoint", run_generate},
     Verb{"export", "the weights of a checkpoint as safetensors", run_export},
     Verb{"inspect", "what a safetensors file, a data file or a run folder contains", run_inspect},
     Verb{"bench", "measure a part against the limit probed in the same run", run_bench},
     Verb{"doctor", "what this machine has and lacks for zero.cpp", run_doctor},
 };
+
+constexpr std::array kFlags{std::string_view("--help"), std::string_view("--version")};
 
 void print_help() {
   fmt::print("zero.cpp {}: ZeRO training in C++ on libtorch\n\nUsage: zero VERB [arguments]\n\n", ZERO_VERSION);
@@ -70,6 +72,10 @@ int dispatch(Arguments arguments) {
   if (arguments[0] == "--version") {
     fmt::print("zero.cpp {}\n", ZERO_VERSION);
     return 0;
+  }
+  if (arguments[0].starts_with("-")) {
+    throw ConfigError("zero " + shown(arguments[0]), "", "unknown flag",
+                      did_you_mean(arguments[0], kFlags) + "`zero --help` lists verbs and flags");
   }
   return find_verb(arguments[0]).run(arguments.subspan(1));
 }

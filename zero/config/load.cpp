@@ -66,6 +66,9 @@ LoadedConfig load_config(const ConfigRequest& request) {
   if (request.file) {
     for (const auto& setting : read_toml(*request.file)) apply(loaded, setting);
   }
+  if (!request.text.empty()) {
+    for (const auto& setting : parse_toml(request.text, request.text_name)) apply(loaded, setting);
+  }
   apply_environment(loaded, request.environment);
   for (const auto& setting : request.overrides) apply(loaded, setting);
   settle_defaults(loaded);

@@ -22,6 +22,7 @@ namespace zero {
 
 struct ConfigRequest {
   std::optional<std::filesystem::path> file;
+  std::string text, text_name;           // TOML that is read instead, such as a checkpoint's, and its name for messages
   std::vector<Setting> overrides;        // from the command line, see command_line.h
   std::vector<std::string> environment;  // "ZERO_TRAIN_STEPS=100"; variables of other programs are passed over
   bool check_files = true;               // off where the data need not be on this machine (`zero plan`)

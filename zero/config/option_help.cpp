@@ -1,8 +1,10 @@
 #include "zero/config/option_help.h"
 
 #include <algorithm>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "zero/base/error.h"
 #include "zero/config/option.h"
@@ -35,21 +37,25 @@ std::string options_overview() {
   return out;
 }
 
-std::string options_reference(std::string_view section) {
-  if (!section.empty() && std::find(sections().begin(), sections().end(), section) == sections().end()) {
-    throw ConfigError("section", shown(section), "unknown section",
-                      did_you_mean(section, sections()) + "see `zero train --help` for all");
+std::string options_reference(std::string_view wanted) {
+  const bool is_key = find_option(wanted) != nullptr;
+  const bool is_section = std::ranges::find(sections(), wanted) != sections().end();
+  if (!wanted.empty() && !is_key && !is_section) {
+    std::vector<std::string_view> names(sections().begin(), sections().end());
+    for (const auto& option : options()) names.push_back(option.name);
+    throw ConfigError("--keys", shown(wanted), "no such section or key",
+                      fmt::format("{}sections: {}", did_you_mean(wanted, names), fmt::join(sections(), " ")));
   }
   const Config defaults;
   std::string out;
   for (const auto name : sections()) {
-    if (!section.empty() && section != name) continue;
-    out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", name);
+    std::string keys;
     for (const auto& option : options()) {
-      if (option.section() != name) continue;
-      out += fmt::format("# {}\n#   allowed: {}; environment: {}\n{} = {}\n", option.help, allowed(option),
-                         environment_name(option), option.key(), to_toml(get_option(defaults, option)));
+      if (option.section() != name || (!wanted.empty() && wanted != name && wanted != option.name)) continue;
+      keys += fmt::format("# {}\n#   allowed: {}; environment: {}\n{} = {}\n", option.help, allowed(option),
+                          environment_name(option), option.key(), to_toml(get_option(defaults, option)));
     }
+    if (!keys.empty()) out += fmt::format("{}[{}]\n{}", out.empty() ? "" : "\n", name, keys);
   }
   return out;
 }

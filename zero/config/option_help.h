@@ -11,8 +11,8 @@ namespace zero {
 
 std::string options_overview();
 
-// An empty section means all of them. The text is itself a valid configuration file with every default.
-// Throws ConfigError for a section that does not exist.
-std::string options_reference(std::string_view section);
+// Of a section, or of one key, "section.key"; empty: of all sections. The text is itself a valid configuration file
+// with every default. Throws ConfigError for a section or key that does not exist.
+std::string options_reference(std::string_view wanted);
 
 }  // namespace zero

@@ -111,7 +111,7 @@ constexpr std::array kOptions{
     Option{"zero.gradient", at<&Config::zero, &ZeroConfig::gradient>, kNotNegative, kFree, "what of the gradients lies off the device; needs stage 2"},
     Option{"zero.optimizer", at<&Config::zero, &ZeroConfig::optimizer>, kNotNegative, kFree, "what of master and moments lies off the device"},
 
-    Option{"checkpoint.every", at<&Config::checkpoint, &CheckpointConfig::every>, kNatural, kFree, "steps, or time such as \"10min\", between checkpoints, from which the same command continues; 0: none"},
+    Option{"checkpoint.every", at<&Config::checkpoint, &CheckpointConfig::every>, kNatural, kFree, "steps, or time such as \"10min\", between checkpoints, from which the same command continues; one at the end, too; 0: none"},
     Option{"checkpoint.keep", at<&Config::checkpoint, &CheckpointConfig::keep>, kPositive, kFree, "newest checkpoints that stay"},
     Option{"checkpoint.memory_every", at<&Config::checkpoint, &CheckpointConfig::memory_every>, kNatural, kFree, "steps between copies of all states in memory that `zero launch` (or -n) holds: ranks that it starts again go on from there; 0: none"},
     Option{"checkpoint.async", at<&Config::checkpoint, &CheckpointConfig::async>, kAny, kFree, "whether states are copied and written while training goes on, where memory allows"},

@@ -36,6 +36,7 @@ Variables rank_variables(const LaunchOptions& options, const RunIdentity& identi
       {"TORCHELASTIC_RESTART_COUNT", text(identity.generation)},
       {"TORCHELASTIC_MAX_RESTARTS", text(options.max_restarts)},
       {"OMP_NUM_THREADS", text(std::max(1, num_cores / options.ranks))},
+      {"OMP_WAIT_POLICY", "passive"},  // as `zero train` waits: see zero/cli/torch_library.cpp
       // An outer torchrun's store is not for our ranks.
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"ZERO_RUN_ID", identity.run_id},
@@ -48,18 +49,22 @@ Variables rank_variables(const LaunchOptions& options, const RunIdentity& identi
 }
 
 std::vector<std::string> merge_environment(std::span<const std::string> inherited, const Variables& variables) {
-  constexpr std::string_view kUsersChoice = "OMP_NUM_THREADS";
   const auto key_of = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
-  const bool user_chose =
-      std::any_of(inherited.begin(), inherited.end(), [&](const auto& entry) { return key_of(entry) == kUsersChoice; });
+  const auto is_users_choice = [](std::string_view key) {
+    return key == "OMP_NUM_THREADS" || key == "OMP_WAIT_POLICY";
+  };
+  const auto user_chose = [&](std::string_view key) {
+    return is_users_choice(key) &&
+           std::any_of(inherited.begin(), inherited.end(), [&](const auto& entry) { return key_of(entry) == key; });
+  };
   std::vector<std::string> out;
   for (const auto& entry : inherited) {
     const bool replaced = std::any_of(variables.begin(), variables.end(),
                                       [&](const auto& variable) { return variable.first == key_of(entry); });
-    if (!replaced || key_of(entry) == kUsersChoice) out.push_back(entry);
+    if (!replaced || is_users_choice(key_of(entry))) out.push_back(entry);
   }
   for (const auto& [key, value] : variables) {
-    if (key == kUsersChoice && user_chose) continue;
+    if (user_chose(key)) continue;
     out.push_back(fmt::format("{}={}", key, value));
   }
   return out;

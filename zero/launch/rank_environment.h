@@ -3,10 +3,10 @@
 //   RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_RANK ROLE_WORLD_SIZE ROLE_NAME
 //   MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS
 //   TORCHELASTIC_USE_AGENT_STORE=False (rank 0 of a program that asks for env:// makes the store itself)
-//   OMP_NUM_THREADS (cores / ranks, unless set)     ZERO_RUN_ID (the same for all ranks, another after each restart)
-//   ZERO_GENERATION (0, and one more after each restart)
-//   ZERO_ASKED_WORLD (where a rank was left out: how many ranks there were to be; `zero train` keeps their global
-//   batch) ZERO_TOKEN (random, of each start; on one machine, unless the user has a token)
+//   OMP_NUM_THREADS (cores / ranks, unless set)     OMP_WAIT_POLICY=passive (unless set)     ZERO_RUN_ID (the same for
+//   all ranks, another after each restart) ZERO_GENERATION (0, and one more after each restart) ZERO_ASKED_WORLD (where
+//   a rank was left out: how many ranks there were to be; `zero train` keeps their global batch) ZERO_TOKEN (random, of
+//   each start; on one machine, unless the user has a token)
 #pragma once
 
 #include <span>
@@ -31,7 +31,8 @@ struct RunIdentity {
 
 Variables rank_variables(const LaunchOptions& options, const RunIdentity& identity, int local_rank, int num_cores);
 
-// `inherited` ("KEY=VALUE" each) with `variables` put over it. OMP_NUM_THREADS that the user set stays.
+// `inherited` ("KEY=VALUE" each) with `variables` put over it. OMP_NUM_THREADS and OMP_WAIT_POLICY that the user set
+// stay.
 std::vector<std::string> merge_environment(std::span<const std::string> inherited, const Variables& variables);
 
 // 16 random hexadecimal digits. Throws IoError.

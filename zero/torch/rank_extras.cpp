@@ -16,7 +16,7 @@
 namespace zero {
 namespace {
 
-constexpr std::string_view kBuffer = "buffer/", kGenerator = "rng/cpu", kSharedGenerator = "rng/shared";
+constexpr std::string_view kGenerator = "rng/cpu", kSharedGenerator = "rng/shared";
 
 constexpr std::array kTypes{
     std::pair(at::kBool, ElementType::kBool),       std::pair(at::kByte, ElementType::kU8),
@@ -87,7 +87,7 @@ void require_generators(const Manifest& manifest, const std::string& path) {
 
 void require_buffers(const std::vector<SavedExtra>& saved, const NamedBuffers& buffers, const std::string& path) {
   for (const auto& [name, tensor] : buffers) {
-    const std::string full = fmt::format("{}{}", kBuffer, name);
+    const std::string full = fmt::format("{}{}", kBufferPrefix, name);
     const auto found = std::ranges::find(saved, full, &SavedExtra::name);
     if (found == saved.end() || found->shape != tensor.sizes().vec() || found->dtype != element_type_of(full, tensor))
       throw ConfigError("checkpoint", path,
@@ -98,7 +98,8 @@ void require_buffers(const std::vector<SavedExtra>& saved, const NamedBuffers& b
 
 std::vector<Extra> extras_of(const NamedBuffers& buffers, bool with_generator) {
   std::vector<Extra> extras;
-  for (const auto& [name, tensor] : buffers) extras.push_back(extra_of(fmt::format("{}{}", kBuffer, name), tensor));
+  for (const auto& [name, tensor] : buffers)
+    extras.push_back(extra_of(fmt::format("{}{}", kBufferPrefix, name), tensor));
   if (!with_generator) {
     extras.push_back({.name = std::string(kSharedGenerator), .dtype = ElementType::kU8, .shape = {0}, .bytes = {}});
     return extras;
@@ -112,7 +113,7 @@ std::vector<Extra> extras_of(const NamedBuffers& buffers, bool with_generator) {
 void take_extras(const std::vector<Extra>& extras, NamedBuffers& buffers, bool with_generator,
                  const std::string& path) {
   c10::AutoGradMode no_gradients(false);
-  for (auto& [name, tensor] : buffers) take(find(extras, fmt::format("{}{}", kBuffer, name), path), tensor, path);
+  for (auto& [name, tensor] : buffers) take(find(extras, fmt::format("{}{}", kBufferPrefix, name), path), tensor, path);
   if (!with_generator || std::ranges::find(extras, kSharedGenerator, &Extra::name) != extras.end()) return;
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::scoped_lock lock(generator.mutex());

@@ -66,7 +66,9 @@ Computation computation_of_run(const std::string& run, std::size_t num_units, do
   const auto profile = json.is_object() && json.contains("profile") && json["profile"].is_object()
                            ? json["profile"]
                            : nlohmann::json::object();
-  const double world = number_or_zero(json, "world"), tokens = number_or_zero(json, "tokens_per_step");
+  const bool rows = json.is_object() && json.contains("rows_per_step");
+  const double world = number_or_zero(json, "world"),
+               tokens = number_or_zero(json, rows ? "rows_per_step" : "tokens_per_step");
   const double scale = world > 0 && tokens > 0 ? tokens_per_rank * world / tokens : 1;
   return {.from = ComputationFrom::kRun,
           .step = {.forward_seconds = scale * seconds_of(profile, path, "forward_seconds"),

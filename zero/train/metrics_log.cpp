@@ -51,15 +51,16 @@ std::string to_json_line(const StepMetrics& m) {
   fmt::memory_buffer line;
   const auto out = std::back_inserter(line);
   fmt::format_to(out,
-                 R"({{"t": {:.3f}, "step": {}, "loss": {}, "lr": {}, "grad_norm": {}, "tokens_per_second": {}, )"
+                 R"({{"t": {:.3f}, "step": {}, "loss": {}, "lr": {}, "grad_norm": {}, "{}_per_second": {}, )"
                  R"("step_seconds": {}, "phase_seconds": {{"forward": {}, "backward": {}, "reduce": {}, "gather": {}, )"
                  R"("update": {}, "wait": {}}}, "memory_bytes": {{)",
-                 m.time, m.step, number(m.loss), number(m.lr), number(m.grad_norm), number(m.tokens / m.seconds),
-                 number(m.seconds), number(m.forward), number(m.backward), number(m.phases.reduce),
-                 number(m.phases.gather), number(m.phases.update), number(m.phases.wait));
+                 m.time, m.step, number(m.loss), number(m.lr), number(m.grad_norm), m.has_tokens ? "tokens" : "rows",
+                 number(m.tokens / m.seconds), number(m.seconds), number(m.forward), number(m.backward),
+                 number(m.phases.reduce), number(m.phases.gather), number(m.phases.update), number(m.phases.wait));
   for (const MemoryTag tag : kAllMemoryTags) fmt::format_to(out, R"("{}": {}, )", name_of(tag), m.memory[tag]);
-  fmt::format_to(out, R"("total": {}}}, "sent_bytes": {}{}}})", m.memory.total(), m.sent_bytes,
-                 m.transfers ? ", " + transfers_json(*m.transfers) : "");
+  fmt::format_to(out, R"("total": {}}}, "sent_bytes": {}{}, "samples": {}{}}})", m.memory.total(), m.sent_bytes,
+                 m.transfers ? ", " + transfers_json(*m.transfers) : "", m.samples_so_far,
+                 m.has_tokens ? fmt::format(R"(, "tokens": {:.0f})", m.tokens_so_far) : "");
   return fmt::to_string(line);
 }
 

@@ -35,7 +35,10 @@ struct StepMetrics {
   double lr = 0;
   double grad_norm = 0;
   double seconds = 0;
-  double tokens = 0;   // of all ranks; samples where there are no tokens
+  double tokens = 0;                // of all ranks; samples where there are no tokens
+  bool has_tokens = true;           // false: samples are rows
+  std::int64_t samples_so_far = 0;  // of the run, this step's too, over all ranks
+  double tokens_so_far = 0;
   double forward = 0;  // seconds; gathering and waiting inside them are part of it, as of backward
   double backward = 0;
   PhaseSeconds phases;

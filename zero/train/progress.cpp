@@ -1,10 +1,12 @@
 #include "zero/train/progress.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "zero/base/bytes.h"
@@ -13,6 +15,16 @@ namespace zero {
 namespace {
 
 constexpr std::int64_t kBarWidth = 24;
+constexpr int kUsualColumns = 80;
+// Carriage return and "erase to the end of the line": every terminal since the VT100 knows both.
+constexpr std::string_view kClear = "\r\x1b[K";
+
+std::string memory(std::int64_t bytes) {
+  constexpr std::int64_t kKiB = 1 << 10, kMiB = 1 << 20;
+  const bool small = bytes < kMiB;
+  const std::int64_t unit = small ? kKiB : kMiB;
+  return fmt::format("{} {}", format_count((bytes + unit / 2) / unit), small ? "KiB" : "MiB");
+}
 
 std::string milliseconds(double seconds) {
   const double ms = seconds * 1e3;
@@ -36,10 +48,22 @@ ProgressStyle ProgressStyle::of_terminal() {
   return {.terminal = true, .color = variable("NO_COLOR").empty()};
 }
 
-std::string progress_line(const ProgressValues& v, std::int64_t steps, std::string_view rate_unit) {
-  return fmt::format("step {}/{}  loss {:.4f}  lr {:.1e}  norm {:.2f}  {} {}  {}  mem {} MiB", v.step, steps, v.loss,
-                     v.lr, v.grad_norm, format_count(std::llround(v.rate)), rate_unit, milliseconds(v.seconds),
-                     format_count((v.memory_bytes + (1 << 19)) >> 20));
+std::string progress_line(const ProgressValues& v, std::int64_t steps, std::string_view rate_unit, int columns) {
+  enum Part { kLr, kNorm, kTime, kMemory, kNumParts };
+  constexpr std::array kLeftOutFirst{kMemory, kNorm, kLr, kTime};
+  std::array<std::string, kNumParts> parts{fmt::format("  lr {:.1e}", v.lr), fmt::format("  norm {:.2f}", v.grad_norm),
+                                           "  " + milliseconds(v.seconds), "  mem " + memory(v.memory_bytes)};
+  const auto line = [&] {
+    return fmt::format("step {}/{}  loss {:.4f}{}{}  {} {}{}{}", v.step, steps, v.loss, parts[kLr], parts[kNorm],
+                       format_count(std::llround(v.rate)), rate_unit, parts[kTime], parts[kMemory]);
+  };
+  std::string text = line();
+  for (const Part part : kLeftOutFirst) {
+    if (columns <= 0 || std::ssize(text) <= columns) break;
+    parts[part].clear();
+    text = line();
+  }
+  return text;
 }
 
 std::string format_duration(double seconds) {
@@ -49,29 +73,45 @@ std::string format_duration(double seconds) {
   return fmt::format("{} h {:02} min", s / 3600, s % 3600 / 60);
 }
 
-std::string progress_bar(std::int64_t step, std::int64_t steps, double seconds_a_step) {
+std::string progress_bar(std::int64_t step, std::int64_t steps, double seconds_a_step, int columns) {
   step = std::min(step, steps);
   const std::int64_t full = steps > 0 ? kBarWidth * step / steps : kBarWidth;
-  return fmt::format("[{}{}] {:3}%  {} left", std::string(static_cast<std::size_t>(full), '#'),
-                     std::string(static_cast<std::size_t>(kBarWidth - full), '.'), steps > 0 ? 100 * step / steps : 100,
-                     format_duration(seconds_a_step * static_cast<double>(steps - step)));
+  const std::string left = fmt::format("{:3}%  {} left", steps > 0 ? 100 * step / steps : 100,
+                                       format_duration(seconds_a_step * static_cast<double>(steps - step)));
+  const std::string whole = fmt::format("[{}{}] {}", std::string(static_cast<std::size_t>(full), '#'),
+                                        std::string(static_cast<std::size_t>(kBarWidth - full), '.'), left);
+  if (columns <= 0 || std::ssize(whole) <= columns) return whole;
+  return std::ssize(left) <= columns ? left : "";
+}
+
+Progress::~Progress() {
+  if (bar_shown_) out_ << kClear << std::flush;
+}
+
+int Progress::columns() const {
+  if (style_.columns > 0) return style_.columns;
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : kUsualColumns;
 }
 
 void Progress::step(const ProgressValues& values) {
   if (style_.silent) return;
-  const std::string text = progress_line(values, steps_, rate_unit_);
   if (!style_.terminal) {
-    out_ << text << '\n' << std::flush;
+    out_ << progress_line(values, steps_, rate_unit_) << '\n' << std::flush;
     return;
   }
-  const std::string bar = progress_bar(values.step, steps_, values.seconds);
+  // In the last column some terminals begin the next line.
+  const int room = columns() - 1;
   clear_bar();
-  if (style_.color) {
-    out_ << "\x1b[36m" << bar << "\x1b[0m  " << text << std::flush;
-  } else {
-    out_ << bar << "  " << text << std::flush;
-  }
-  bar_shown_ = true;
+  out_ << progress_line(values, steps_, rate_unit_, room) << '\n';
+  const std::string bar = values.step < steps_ ? progress_bar(values.step, steps_, values.seconds, room) : "";
+  if (style_.color && !bar.empty())
+    out_ << "\x1b[36m" << bar << "\x1b[0m";
+  else
+    out_ << bar;
+  out_ << std::flush;
+  bar_shown_ = !bar.empty();
 }
 
 void Progress::line(std::string_view text) {
@@ -87,8 +127,7 @@ void Progress::text(std::string_view text) {
 }
 
 void Progress::clear_bar() {
-  // Carriage return and "erase to the end of the line": every terminal since the VT100 knows both.
-  if (bar_shown_) out_ << "\r\x1b[K";
+  if (bar_shown_) out_ << kClear;
   bar_shown_ = false;
 }
 

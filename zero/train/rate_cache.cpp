@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,7 +11,7 @@
 
 #include "zero/base/file.h"
 #include "zero/base/log.h"
-#include "zero/base/proc_file.h"
+#include "zero/base/machine.h"
 
 namespace zero {
 namespace {
@@ -23,14 +22,6 @@ Json read(const std::filesystem::path& path) {
   std::ifstream file(path);
   Json entries = Json::parse(file, nullptr, /*allow_exceptions=*/false);
   return entries.is_object() ? entries : Json::object();
-}
-
-std::string processor() {
-  std::istringstream lines(try_read_proc_file("/proc/cpuinfo").value_or(""));
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("model name") || line.starts_with("CPU part")) return line.substr(line.find(':') + 1);
-  }
-  return "unknown";
 }
 
 }  // namespace
@@ -76,7 +67,7 @@ void RateCache::keep(const std::string& machine, const TierRates& rates) const {
 std::string machine_identity(std::span<const std::string> folders, int local_ranks, int threads,
                              std::string_view update_rule, const FileCalls& calls) {
   constexpr int kProbe = 2;  // how rates are probed; what another one found is not taken over
-  std::string identity = fmt::format("probe {}, {}, {} cores, {} ranks, {} threads, {}", kProbe, processor(),
+  std::string identity = fmt::format("probe {}, {}, {} cores, {} ranks, {} threads, {}", kProbe, processor_name(),
                                      ::sysconf(_SC_NPROCESSORS_ONLN), local_ranks, threads, update_rule);
   for (const std::string& folder : folders) {
     if (calls.try_folder(folder) != 0) continue;  // who opens it says why

@@ -10,6 +10,7 @@
 
 #include "zero/base/bytes.h"
 #include "zero/train/predicted_json.h"
+#include "zero/train/same_configuration.h"
 
 namespace zero {
 namespace {
@@ -24,6 +25,21 @@ Json memory_json(const MemoryCount& count, std::int64_t total) {
   Json json = Json::object();
   for (const MemoryTag tag : kAllMemoryTags) json[std::string(name_of(tag))] = count[tag];
   json["total"] = total;
+  return json;
+}
+
+constexpr std::string_view kUtilization =
+    "flops_per_step of the model / step_s_median / what the ranks reached together in a matrix product, probed at the "
+    "end";
+
+// By section; a value that is no JSON (an inline table) is its text.
+Json configuration_json(std::string_view toml) {
+  Json json = Json::object();
+  for (const auto& [key, text] : keys_of_configuration(toml)) {
+    const auto dot = key.find('.');
+    Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    json[key.substr(0, dot)][key.substr(dot + 1)] = value.is_discarded() ? Json(text) : std::move(value);
+  }
   return json;
 }
 
@@ -139,8 +155,9 @@ std::string to_json(const RunReport& r) {
   json["step_seconds"] = r.step_seconds;
   json["step_s_median"] = median;
   json["step_s_min"] = least_step_seconds(r.step_seconds);
-  json["tokens_per_step"] = r.tokens_per_step;
-  json["tokens_per_second"] = median > 0 ? r.tokens_per_step / median : 0;
+  const std::string_view counted = r.has_tokens ? "tokens" : "rows";
+  json[fmt::format("{}_per_step", counted)] = r.tokens_per_step;
+  json[fmt::format("{}_per_second", counted)] = median > 0 ? r.tokens_per_step / median : 0;
   json["startup_s"] = startup;
   json["parameters_sha256"] = r.parameters_sha256;
   json["peak_rss"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.peak_rss; });
@@ -208,6 +225,14 @@ std::string to_json(const RunReport& r) {
   json["ranks_source"] = r.ranks_source;
   json["threads"] = r.threads;
   json["utilization"] = utilization(r);
+  json["utilization_is"] = kUtilization;
+  json["date"] = r.origin.date;
+  json["host"] = r.origin.host;
+  json["command"] = r.origin.command;
+  json["libtorch"] = r.origin.libtorch;
+  json["processor"] = r.origin.processor;
+  json["cores"] = r.origin.cores;
+  json["configuration"] = configuration_json(r.origin.configuration);
   return json.dump(1) + "\n";
 }
 
@@ -215,8 +240,12 @@ std::string summary(const RunReport& r) {
   const double median = median_step_seconds(r.step_seconds);
   std::string text = fmt::format("  loss {:.4f}", r.losses.empty() ? 0.0F : r.losses.back());
   if (r.has_validation) text += fmt::format("  val_loss {:.4f}", r.val_loss);
-  text += fmt::format("  {:.1f} ms a step  {} tokens/s  {:.0f}% of the probed peak\n", median * 1e3,
-                      format_count(std::llround(median > 0 ? r.tokens_per_step / median : 0)), utilization(r) * 100);
+  text += fmt::format("  {:.1f} ms a step  {} {}/s\n", median * 1e3,
+                      format_count(std::llround(median > 0 ? r.tokens_per_step / median : 0)),
+                      r.has_tokens ? "tokens" : "rows");
+  text += fmt::format(
+      "  utilization {:.2g}%: what the model's arithmetic alone takes at the speed of a matrix product here\n",
+      utilization(r) * 100);
   text += fmt::format("  a rank: state {} (formula {}), peak {}, process {}; sends {} a step (formula {}{})\n",
                       most_bytes(r.ranks,
                                  [](const RankReport& rank) {

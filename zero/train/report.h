@@ -16,6 +16,7 @@
 #include "zero/memory/link.h"
 #include "zero/plan/step_model.h"
 #include "zero/train/measured_steps.h"
+#include "zero/train/run_origin.h"
 
 namespace zero {
 
@@ -51,8 +52,9 @@ struct RunReport {
   std::vector<double> step_seconds;  // the slowest rank's
   double val_loss = 0;
   bool has_validation = false;
-  double tokens_per_step = 0;  // of all ranks
-  double flops_per_step = 0;   // of all ranks
+  double tokens_per_step = 0;  // of all ranks; rows where a sample has no tokens
+  bool has_tokens = true;
+  double flops_per_step = 0;  // of all ranks
   std::string parameters_sha256;
   double state_formula_bytes = 0;
   double sent_formula_bytes = 0;
@@ -76,6 +78,7 @@ struct RunReport {
   std::string ranks_source;
   int threads = 1;
   std::vector<RankReport> ranks;
+  RunOrigin origin;
 };
 
 // Steps that are left out of the timing: pages and caches warm up, and the first one records the trace.

@@ -178,7 +178,9 @@ std::optional<Resumed> RunCheckpoints::resume(Attachment& engine, std::int64_t n
   for (const Saved& entry : saved()) {
     if (entry.step > newest) continue;
     try {
-      return load(engine, entry);
+      Resumed resumed = load(engine, entry);
+      if (!entry.in_memory) step_on_disk_ = entry.step;
+      return resumed;
     } catch (const IoError& error) {
       if (first_error.empty()) first_error = error.what();
       if (comm_.rank() == 0) ZERO_LOG(error, "this checkpoint is passed over: {}", error.what());
@@ -190,8 +192,10 @@ std::optional<Resumed> RunCheckpoints::resume(Attachment& engine, std::int64_t n
 }
 
 bool RunCheckpoints::due(std::int64_t step, std::int64_t steps, bool may_ask) {
-  if (options_.every_steps > 0) return step % options_.every_steps == 0 || step == steps;
-  if (options_.every_seconds <= 0 || !may_ask) return false;
+  if (!options_.on()) return false;
+  if (step == steps) return true;
+  if (options_.every_steps > 0) return step % options_.every_steps == 0;
+  if (!may_ask) return false;
   const bool mine = monotonic_seconds() - last_begin_ >= options_.every_seconds;
   return all_gather_value(comm_, mine ? 1 : 0).front() == 1;
 }
@@ -258,6 +262,7 @@ void RunCheckpoints::settle(const std::function<bool(CheckpointSave&)>& advance)
     return;
   }
   last_failed_ = false;
+  step_on_disk_ = saving_step_;
   say_(fmt::format("checkpoint: step {}, {} a rank in {:.2f} s, of which training waited {:.3f} s", saving_step_,
                    format_bytes(save_->size_bytes()), save_->seconds(), save_->stalled_seconds()));
   save_ = nullptr;

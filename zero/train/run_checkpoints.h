@@ -78,8 +78,8 @@ class RunCheckpoints {
   // none at all. Throws IoError where all are damaged, ConfigError for one of another model.
   std::optional<Resumed> resume(Attachment& engine, std::int64_t newest = std::numeric_limits<std::int64_t>::max());
 
-  // Is it time, after `step` of `steps`? By steps the last one counts, too; by time, rank 0's clock is asked where
-  // `may_ask`.
+  // Is it time, after `step` of `steps`? The last one always counts, so that a finished run can go on; by time, rank
+  // 0's clock is asked where `may_ask`.
   bool due(std::int64_t step, std::int64_t steps, bool may_ask);
   void begin(Attachment& engine, const RunState& state, std::string config, SaveMode mode);
   void poll();
@@ -90,6 +90,8 @@ class RunCheckpoints {
   // Copies every state before it returns. Where there is no memory for that, it is said once.
   void copy(Attachment& engine, const RunState& state, std::string config);
   bool last_failed() const { return last_failed_; }  // Local
+  // Local. Of the newest that this process has saved, or taken, and that is whole on the disk; -1: none.
+  std::int64_t step_on_disk() const { return step_on_disk_; }
 
  private:
   struct Saved {
@@ -110,6 +112,7 @@ class RunCheckpoints {
   std::int64_t saving_step_ = 0;
   double last_begin_;
   bool last_failed_ = false;
+  std::int64_t step_on_disk_ = -1;
   bool said_not_copied_ = false;
   std::optional<KeptCheckpoints> kept_;
   bool said_copies_ = false;

@@ -6,12 +6,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
 #include "zero/comm/communicator.h"
 
 namespace zero {
+
+// "section.key" -> value, of the TOML that resolved_toml() writes: one key a line. Local.
+using ConfigurationKeys = std::map<std::string, std::string, std::less<>>;
+ConfigurationKeys keys_of_configuration(std::string_view toml);
 
 // Collective. Throws ConfigError, on every rank alike, that names the first rank whose hash is not rank 0's. `text` is
 // the resolved configuration.
@@ -21,6 +27,10 @@ void require_same_configuration(Communicator& comm, std::uint64_t hash, std::str
 // " train.steps = 7, not 6; run.dir = ...", more than four on a line of their own each. "(none)" is the value of a key
 // that one does not have. Empty when none differs.
 std::string differing_keys(std::string_view theirs, std::string_view expected);
+// Of two resolved configurations, the keys that make another model of the second: " model.width = 128, not 256". What
+// only trains otherwise (dropout, first weights), keys of other architectures, and a vocabulary that one of them leaves
+// to its data do not count. Empty: none.
+std::string changed_model(std::string_view before, std::string_view now);
 // The same: " train.steps = 6 -> 7; run.dir = ...".
 std::string changed_keys(std::string_view before, std::string_view now);
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -34,12 +35,14 @@
 #include "zero/train/rank_values.h"
 #include "zero/train/rate_cache.h"
 #include "zero/train/run_checkpoints.h"
+#include "zero/train/run_end.h"
 #include "zero/train/run_folder.h"
 #include "zero/train/run_health.h"
 #include "zero/train/run_lock.h"
 #include "zero/train/run_log.h"
 #include "zero/train/same_configuration.h"
 #include "zero/train/save_pace.h"
+#include "zero/train/slow_steps.h"
 #include "zero/train/weights.h"
 
 namespace zero {
@@ -76,8 +79,7 @@ class Trainer {
         corpus_(open_data(with_context(job))),
         task_(make_task(job.model, corpus_.shape(), job.train.seed)),
         parking_(task_->activations()),
-        progress_(output.out, style_on(output.style, world), job.train.steps,
-                  corpus_.shape().context > 0 ? "tok/s" : "rows/s"),
+        progress_(output.out, style_on(output.style, world), job.train.steps, has_tokens() ? "tok/s" : "rows/s"),
         log_(folder_, progress_, StepHistory(job.train.log_every, job.train.steps), world.communicator()),
         checkpoints_(job.checkpoint, folder_.checkpoints(), keeper(job, world), world.communicator(),
                      [this](const std::string& line) { progress_.line(line); }),
@@ -86,6 +88,7 @@ class Trainer {
   TrainResult run() {
     hold_folder();
     if (is_done()) {
+      require_same_model();
       progress_.line(
           fmt::format("{}: done already, all {} steps; train.steps goes on with it, --overwrite begins again",
                       folder_.path().string(), job_.train.steps));
@@ -157,6 +160,7 @@ class Trainer {
   bool resumes() const { return !saved_steps_.empty(); }
   std::int64_t samples_per_step() const { return job_.train.batch * job_.train.accumulate * world_.size(); }
   BatchGrid grid() const { return {.batch = job_.train.batch, .world = world_.size(), .rank = world_.rank()}; }
+  bool has_tokens() const { return corpus_.shape().context > 0; }
   double tokens_per_step() const { return static_cast<double>(samples_per_step() * task_->tokens_per_sample()); }
 
   // What must be right before anything is written, then the folder, then the engine.
@@ -167,6 +171,7 @@ class Trainer {
                         "use comm.transport shared_memory, or dropout 0");
     }
     require_possible(job_.health, job_.checkpoint.on());
+    if (resumes()) require_same_model();
     if (!resumes()) folder_.require_free(job_.overwrite || begun_by_us_ || cut_short_);
     if (!resumes() && (cut_short_ || begun_by_us_))
       progress_.line("a run of this configuration ended here before its first checkpoint: it begins again");
@@ -205,6 +210,7 @@ class Trainer {
     if (!knows_rates_ && rates.update_numel > 0) RateCache().keep(machine_, rates);
     resumes() ? folder_.reopen(done_.step, {.evaluation = done_.step == job_.train.steps, .rewinds = true})
               : folder_.create(job_.launch);
+    weights_file_ = open_weights(*engine_, task_->module(), folder_.model());
     timeline_.remove_old();
     write_file(folder_.config(), job_.config_text);
     write_file(folder_.plan(), plan);
@@ -226,6 +232,18 @@ class Trainer {
     const std::string changed = changed_keys(resumed.manifest.config, job_.config_text);
     progress_.line(fmt::format("  from the configuration: everything else, {}{}",
                                changed.empty() ? "as it was then" : "of which changed:", changed));
+  }
+
+  // A checkpoint has the states of one model: another is another run. Said in the configuration's words, before any
+  // state is read; what a configuration does not tell (a vocabulary that is the data's), loading does.
+  void require_same_model() {
+    std::string changed;
+    if (is_first())
+      static_cast<void>(failure_of([&] { changed = changed_model(read_file(folder_.config()), job_.config_text); }));
+    changed = broadcast_text(world_.communicator(), changed);
+    if (changed.empty()) return;
+    throw ConfigError("run.dir", folder_.path().string(), fmt::format("holds a run of another model:{}", changed),
+                      "name another folder with --run.dir, or begin again with --overwrite");
   }
 
   // Whether training may have to wait for saves, said while that can be changed.
@@ -294,6 +312,7 @@ class Trainer {
   // What is predicted from here on is compared with the steps that come.
   void predict() {
     predicted_ = last_report_.predicted;
+    slow_.expect(predicted_.total());
     replans_then_ = last_report_.replans;
     if (off_device(last_report_)) progress_.line(learned_limits(last_report_, done_.step));
   }
@@ -342,6 +361,7 @@ class Trainer {
         mine_.steady_rss = resident_bytes();
         mine_.steady_pss = proportional_or_zero();
       }
+      if (slow_.count(last_seconds_)) progress_.line(slow_.note(done_.step, machine_load(), job_.attach.threads));
       outcome.rewound = health_.judge(*engine_, last_step_);
       if (!outcome.rewound) outcome = after_step(done_.step);
     }
@@ -371,6 +391,9 @@ class Trainer {
 
   StepMetrics run_step(std::int64_t step, Prefetcher& prefetcher) {
     StepMetrics metrics{.step = step + 1, .lr = lr_at(job_.schedule, step), .tokens = tokens_per_step()};
+    metrics.has_tokens = has_tokens();
+    metrics.samples_so_far = done_.samples + samples_per_step();
+    metrics.tokens_so_far = static_cast<double>(metrics.samples_so_far * task_->tokens_per_sample());
     const double begin = monotonic_seconds();
     for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro) {
       if (micro + 1 < job_.train.accumulate) {
@@ -381,7 +404,7 @@ class Trainer {
       }
     }
     last_step_ = take_step(metrics.lr, health_.limits(metrics.loss));
-    metrics.seconds = monotonic_seconds() - begin;
+    metrics.seconds = last_seconds_ = monotonic_seconds() - begin;
     metrics.time = unix_seconds();
     metrics.grad_norm = last_step_.grad_norm;
     metrics.phases = engine_->take_phase_seconds();
@@ -436,14 +459,29 @@ class Trainer {
     return loss;
   }
 
+  // What goes wrong after the last step says where the training that is over can be found.
   RunReport finish() {
+    try {
+      return end();
+    } catch (const IoError& error) {
+      if (!is_first()) throw;
+      throw error.within(fmt::format(
+          "training is over, all {} steps; {}", job_.train.steps,
+          where_training_is(folder_, checkpoints_, job_.checkpoint.on(), weights_written_, job_.train.steps)));
+    }
+  }
+
+  RunReport end() {
     RunReport report;
     engine_->finish_updates();
     checkpoints_.finish();
     report.has_validation = corpus_.validation != nullptr;
     report.val_loss = evaluate_after(job_.train.steps, 0);
     write_sample();
-    report.parameters_sha256 = save_weights(*engine_, folder_.model(), is_first());
+    report.parameters_sha256 = save_weights(*engine_, task_->module(), std::move(weights_file_));
+    weights_written_ = true;
+    if (is_first() && !describe_weights(folder_, *task_, job_.attach.dtype.value_or(DType::kFloat32)))
+      progress_.line("note: config.json in the run folder is no model's, and stays as it is");
     fill(report);
     log_.finish();
     if (is_first()) write_file(folder_.report(), to_json(report));
@@ -482,6 +520,8 @@ class Trainer {
     report.grad_norms = log_.history().grad_norms();
     report.step_seconds = log_.history().seconds();
     report.tokens_per_step = tokens_per_step();
+    report.has_tokens = has_tokens();
+    report.origin = origin_of_process(job_.config_text);
     report.flops_per_step =
         task_->flops_per_sample() * tokens_per_step() / static_cast<double>(task_->tokens_per_sample());
     report.rewinds = done_.rewinds;
@@ -509,6 +549,8 @@ class Trainer {
   Progress progress_;
   RunLog log_;
   StepReport last_step_;
+  double last_seconds_ = 0;
+  SlowSteps slow_;
   std::int64_t first_ = 0;    // the step that this process began with
   std::int64_t num_run_ = 0;  // steps that it has done, those that were taken back too
   RankReport mine_;
@@ -523,7 +565,9 @@ class Trainer {
   std::vector<std::int64_t> saved_steps_;  // by checkpoints that are there when the run begins, the newest first
   RunState done_;                          // its series are those of the last save: log_ has them
   std::optional<Attachment> engine_;       // gone before the module it is attached to
-  RunCheckpoints checkpoints_;             // after it: a save goes before the engine that it is of
+  std::unique_ptr<SafetensorsWriter> weights_file_;  // rank 0's, for the end
+  bool weights_written_ = false;
+  RunCheckpoints checkpoints_;  // after it: a save goes before the engine that it is of
   RunHealth health_;
 };
 

@@ -1,9 +1,12 @@
 #include "zero/train/weights.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,16 +14,20 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Half.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/check.h"
 #include "zero/base/dtype.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
 #include "zero/base/sha256.h"
-#include "zero/checkpoint/safetensors_writer.h"
 #include "zero/torch/keyed_tensor.h"
 #include "zero/torch/module_parameters.h"
+#include "zero/torch/rank_extras.h"
 
 namespace zero {
+
+namespace fs = std::filesystem;
+
 namespace {
 
 constexpr std::string_view kKey = "model.init";
@@ -97,6 +104,29 @@ std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
+// Each once, under its own name.
+std::vector<Extra> buffers_of(const torch::nn::Module& module) {
+  NamedBuffers named;
+  std::set<const at::TensorImpl*> seen;
+  for (const auto& item : module.named_buffers())
+    if (item.value().defined() && seen.insert(item.value().unsafeGetTensorImpl()).second)
+      named.emplace_back(item.key(), item.value());
+  std::vector<Extra> buffers = extras_of(named, /*with_generator=*/false);
+  std::erase_if(buffers, [](const Extra& extra) { return !extra.name.starts_with(kBufferPrefix); });
+  for (Extra& buffer : buffers) buffer.name.erase(0, kBufferPrefix.size());
+  return buffers;
+}
+
+// Temporary files of writers that were killed.
+void remove_leftovers(const fs::path& path) {
+  const std::string prefix = path.filename().string() + ".tmp-";
+  std::error_code ignored;
+  std::vector<fs::path> leftovers;
+  for (const auto& entry : fs::directory_iterator(path.has_parent_path() ? path.parent_path() : ".", ignored))
+    if (entry.path().filename().string().starts_with(prefix)) leftovers.push_back(entry.path());
+  for (const fs::path& leftover : leftovers) fs::remove(leftover, ignored);
+}
+
 }  // namespace
 
 std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, const std::vector<ParamSpec>& specs,
@@ -157,34 +187,66 @@ void read_weights(torch::nn::Module& module, const std::filesystem::path& path) 
   for (std::size_t i = 0; i < matched.size(); ++i) replace_data(parameters.tensors[i], read_tensor(matched[i]));
 }
 
-std::string save_weights(Attachment& engine, const std::filesystem::path& path, bool writes) {
-  std::optional<SafetensorsWriter> writer;
-  std::optional<Sha256> hash;
+void read_weights(torch::nn::Module& module, CheckpointReader& checkpoint) {
+  ModuleParameters parameters = parameters_of(module, std::nullopt);
+  for (std::size_t i = 0; i < parameters.specs.size(); ++i) {
+    const ParamSpec& spec = parameters.specs[i];
+    const int index = checkpoint.find(spec.name);
+    if (index < 0 || checkpoint.manifest().tensors[static_cast<std::size_t>(index)].shape != spec.shape)
+      throw ConfigError("RUN", checkpoint.path().string(),
+                        fmt::format("{} {}", index < 0 ? "has no" : "has another shape of", spec.name),
+                        "its configuration is not that of its states: it is damaged, or no checkpoint of `zero train`");
+    torch::Tensor values = at::empty(spec.shape, at::kFloat);
+    checkpoint.read(index, 0, 0, {values.mutable_data_ptr<float>(), static_cast<std::size_t>(values.numel())});
+    replace_data(parameters.tensors[i], values);
+  }
+}
+
+std::unique_ptr<SafetensorsWriter> open_weights(const Attachment& engine, const torch::nn::Module& module,
+                                                const fs::path& path) {
+  remove_leftovers(path);
+  std::vector<SafetensorsEntry> entries;
+  for (const ParamSpec& spec : engine.parameters())
+    entries.push_back({.name = spec.name, .dtype = element_type_of(spec.dtype), .shape = spec.shape});
+  for (const Extra& buffer : buffers_of(module))
+    entries.push_back({.name = buffer.name, .dtype = buffer.dtype, .shape = buffer.shape});
+  auto file = std::make_unique<SafetensorsWriter>(path, std::move(entries));
+  try {
+    file->reserve();
+  } catch (const IoError& error) {
+    if (error.error_number() != ENOSPC && error.error_number() != EDQUOT) throw;
+    throw ConfigError(
+        "run.dir", path.parent_path().string(),
+        fmt::format("has no room for the weights that the run ends with, {}: {}", format_bytes(file->size_bytes()),
+                    std::generic_category().message(error.error_number())),
+        "name a run.dir on a disk with more room");
+  }
+  return file;
+}
+
+std::string save_weights(Attachment& engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file) {
   const auto& specs = engine.parameters();
   const bool all_fp32 =
       std::all_of(specs.begin(), specs.end(), [](const ParamSpec& s) { return s.dtype == DType::kFloat32; });
-  if (writes) {
-    std::vector<SafetensorsEntry> entries;
-    for (const ParamSpec& spec : specs) {
-      entries.push_back({.name = spec.name, .dtype = element_type_of(spec.dtype), .shape = spec.shape});
-    }
-    writer.emplace(path, std::move(entries));
-    hash.emplace();
-  }
+  std::optional<Sha256> hash;
+  if (file) hash.emplace();
   engine.for_each_parameter([&](const std::string& name, const torch::Tensor& tensor) {
-    if (!writes) return;
-    writer->write(name, 0, bytes_of(tensor));
+    if (!file) return;
+    file->write(name, 0, bytes_of(tensor));
     if (all_fp32) hash->update(bytes_of(tensor));
   });
-  if (writes) writer->commit();
+  if (file) {
+    for (const Extra& buffer : buffers_of(module)) file->write(buffer.name, 0, buffer.bytes);
+    file->commit();
+  }
   if (!all_fp32) {
     engine.for_each_parameter(
         [&](const std::string&, const torch::Tensor& tensor) {
-          if (writes) hash->update(bytes_of(tensor));
+          if (hash) hash->update(bytes_of(tensor));
         },
         /*full_precision=*/true);
   }
-  return writes ? hash->finish_hex() : "";
+  return hash ? hash->finish_hex() : "";
 }
 
 }  // namespace zero

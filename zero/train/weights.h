@@ -1,8 +1,10 @@
 // A model's weights from and to safetensors files, so that no rank ever holds them all.
 //
-//   const InitialWeights weights(task.module(), "init.safetensors");            // opened and matched; no value is read
-//   yet auto engine = attach(task.module(), world, {.weights = weights.source()});  // unit by unit std::string sha =
-//   save_weights(engine, "model.safetensors", rank == 0);
+//   const InitialWeights weights(module, "init.safetensors");                // opened and matched; no value is read
+//   yet auto engine = attach(module, world, {.weights = weights.source()});      // unit by unit auto file = rank == 0
+//   ? open_weights(engine, module, "model.safetensors") : nullptr;     // has its room on the disk
+//   ...                                                                      // the run
+//   std::string sha = save_weights(engine, module, std::move(file));
 //
 // Reading is strict: every parameter must be there with its shape, and nothing else. Allowed besides are, as published
 // GPT-2 files have them: names with or without a leading "transformer.", the constant masks attn.bias and
@@ -11,13 +13,16 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <torch/nn/module.h>
 
+#include "zero/checkpoint/checkpoint_reader.h"
 #include "zero/checkpoint/safetensors_set.h"
+#include "zero/checkpoint/safetensors_writer.h"
 #include "zero/plan/param_spec.h"
 #include "zero/torch/attach.h"
 
@@ -47,8 +52,19 @@ class InitialWeights {
 // Local. Gives each parameter of a module that is not to be attached its values, in the file's type (F16: in fp32).
 void read_weights(torch::nn::Module& module, const std::filesystem::path& path);
 
-// Collective. Writes on the rank where `writes` is true. Returns the SHA-256 over all parameters in name order, in the
-// full precision held (the master where there is one), on that rank; empty on the others.
-std::string save_weights(Attachment& engine, const std::filesystem::path& path, bool writes);
+// The same from a checkpoint, in fp32. ConfigError under "RUN" where it is of another model.
+void read_weights(torch::nn::Module& module, CheckpointReader& checkpoint);
+
+// Local, on the rank that is to write them: the file for the parameters of an attached module and its buffers, with
+// their room on the disk taken, so that a run cannot end on a full one. What killed runs left beside `path` goes:
+// nobody else may write it. Throws ConfigError under "run.dir" where there is no room. Destroyed before save_weights(),
+// it leaves nothing.
+std::unique_ptr<SafetensorsWriter> open_weights(const Attachment& engine, const torch::nn::Module& module,
+                                                const std::filesystem::path& path);
+
+// Collective. Writes them, buffers as this rank has them, and gives the file its name; `file` is null on the ranks that
+// do not write. Returns the SHA-256 over all parameters in name order, in the full precision held (the master where
+// there is one), on that rank; empty on the others.
+std::string save_weights(Attachment& engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file);
 
 }  // namespace zero

@@ -1,12 +1,18 @@
-// `zero generate`: text from a finished run's weights.
+// `zero generate`: text from the weights of a run, finished or not, or of a checkpoint.
 #include "zero/models/generate.h"
 
+#include <filesystem>
 #include <iostream>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include <ATen/Parallel.h>
 
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
+#include "zero/checkpoint/whole_checkpoint.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/train/run_folder.h"
@@ -15,30 +21,63 @@
 namespace zero::cli {
 namespace {
 
-// A vocabulary of 0 was the data's; the weights know how many that were.
-std::int64_t vocab_of(const ModelConfig& model, const RunFolder& folder) {
-  if (model.vocab > 0) return model.vocab;
-  const auto file = SafetensorsFile::open(folder.model(), "run");
-  return file.at("transformer.wte.weight").shape.at(0);
+// A model that reads no text has no such weight.
+constexpr std::string_view kTokenWeight = "transformer.wte.weight";
+
+// Where weights come from: the file of a finished run, or a checkpoint.
+struct Source {
+  Config config;
+  std::int64_t vocab = 0;  // a vocabulary of 0 was the data's; the weights know how many that were
+  std::optional<CheckpointReader> checkpoint;
+};
+
+Source source_of(const std::string& run) {
+  const RunFolder folder(run);
+  std::error_code ignored;
+  if (!is_checkpoint(run) && std::filesystem::exists(folder.model(), ignored)) {
+    folder.require_finished();
+    const auto file = SafetensorsFile::open(folder.model(), "RUN");
+    const SafetensorsEntry* const tokens = file.find(kTokenWeight);
+    return {.config = load_config({.file = folder.config(), .check_files = false}).config,
+            .vocab = tokens == nullptr ? 0 : tokens->shape.at(0)};
+  }
+  CheckpointReader reader = open_whole_checkpoint(run);
+  const Manifest& manifest = reader.manifest();
+  if (manifest.config.empty())
+    throw ConfigError("RUN", run, "is a checkpoint that does not say its configuration",
+                      "name a run of `zero train`, or one of its checkpoints");
+  const auto step = manifest.run.find("step");
+  fmt::print(stderr, "step {}: {}\n", step == manifest.run.end() ? "?" : step->second, reader.path().string());
+  Source source{.config = load_config({.text = manifest.config,
+                                       .text_name = (reader.path() / kManifestName).string(),
+                                       .check_files = false})
+                              .config};
+  if (const int tokens = reader.find(kTokenWeight); tokens >= 0)
+    source.vocab = manifest.tensors[static_cast<std::size_t>(tokens)].shape.at(0);
+  source.checkpoint.emplace(std::move(reader));
+  return source;
 }
 
 }  // namespace
 
 int generate_verb(const GenerateRequest& request) {
-  const RunFolder folder(request.run);
-  folder.require_finished();
-  const Config config = load_config({.file = folder.config(), .check_files = false}).config;
+  Source source = source_of(request.run);
+  const Config& config = source.config;
   const ModelConfig& m = config.model;
   if (m.name != "gpt2")
-    throw ConfigError("run", request.run, "trained a " + m.name + ", which knows no text", "name the run of a gpt2");
+    throw ConfigError("RUN", request.run, "trained a " + m.name + ", which knows no text", "name the run of a gpt2");
   at::set_num_threads(num_usable_cores());
   Gpt2 model(Gpt2Options{.layers = m.layers,
                          .width = m.width,
                          .heads = m.heads,
                          .context = m.context,
-                         .vocab = vocab_of(m, folder),
+                         .vocab = source.vocab,
                          .random_weights = false});
-  read_weights(*model, folder.model());
+  if (source.checkpoint)
+    read_weights(*model, *source.checkpoint);
+  else
+    read_weights(*model, RunFolder(request.run).model());
+  source.checkpoint.reset();
   std::vector<std::int64_t> prompt;
   for (const char byte : request.prompt) prompt.push_back(static_cast<unsigned char>(byte));
   const bool text = config.data.kind == "text";

@@ -1,0 +1,47 @@
+// Text from the weights of a run, as a user asks for it.
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "training_test.h"
+
+namespace zero {
+namespace {
+
+namespace fs = std::filesystem;
+
+class GenerateText : public TrainingTest {
+ protected:
+  GenerateText()
+      : TrainingTest(
+            "[model]\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 16\n[data]\npath = \"input.txt\"\nvalidation = 0\n"
+            "[train]\nsteps = 4\nbatch = 2\n[checkpoint]\nevery = 2\n") {}
+  Ran text_of(const std::string& run) const {
+    return folder_.zero("generate " + run + " --prompt all --tokens 12 --temperature 0");
+  }
+};
+
+TEST_F(GenerateText, ComesFromAFinishedRunAnUnfinishedOneAndACheckpoint) {
+  report_of("", "run");
+  const Ran finished = text_of("run");
+  EXPECT_EQ(finished.status, 0) << finished.errors;
+  EXPECT_EQ(finished.output.size(), 3U + 12 + 1);
+  const Ran of_checkpoint = text_of("run/checkpoints/step-00000004");
+  EXPECT_EQ(of_checkpoint.status, 0) << of_checkpoint.errors;
+  EXPECT_EQ(of_checkpoint.output, finished.output) << "the same weights";
+  EXPECT_NE(of_checkpoint.errors.find("step 4: "), std::string::npos) << of_checkpoint.errors;
+  // As a kill after step 2 would have left it.
+  for (const char* file : {"report.json", "model.safetensors", "checkpoints/step-00000004"})
+    fs::remove_all(folder_.path() / "run" / file);
+  const Ran unfinished = text_of("run");
+  EXPECT_EQ(unfinished.status, 0) << unfinished.errors;
+  EXPECT_NE(unfinished.errors.find("step 2: run/checkpoints/step-00000002"), std::string::npos) << unfinished.errors;
+  fs::remove_all(folder_.path() / "run/checkpoints");
+  const Ran nothing = text_of("run");
+  EXPECT_EQ(nothing.status, 2);
+  EXPECT_NE(nothing.errors.find("neither model.safetensors of a finished run nor a checkpoint"), std::string::npos)
+      << nothing.errors;
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,21 @@
+// open_whole_checkpoint(): the checkpoint that a user names, by its own folder or by that of its run.
+//
+//   CheckpointReader reader = open_whole_checkpoint("runs/x");                              // the newest whole one
+//   CheckpointReader reader = open_whole_checkpoint("runs/x/checkpoints/step-00000500");    // this one
+//
+// Every byte has been verified. One of a run that is damaged is named in the log and passed over. Local. Throws
+// ConfigError under "RUN" where there is none, IoError where the one that is named is damaged.
+#pragma once
+
+#include <filesystem>
+
+#include "zero/checkpoint/checkpoint_reader.h"
+
+namespace zero {
+
+// Is it a checkpoint's folder, by what is in it?
+bool is_checkpoint(const std::filesystem::path& path);
+
+CheckpointReader open_whole_checkpoint(const std::filesystem::path& path);
+
+}  // namespace zero
