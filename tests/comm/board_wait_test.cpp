@@ -8,12 +8,12 @@
 
 #include "zero/base/error.h"
 
+#include "tests/expect_contains.h"
+
 namespace zero {
 namespace {
 
 using std::chrono::milliseconds;
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 // Ranks that die and are described as the test says.
 class ScriptedMemory final : public PeerMemory {

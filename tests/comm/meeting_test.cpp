@@ -11,13 +11,13 @@
 #include "zero/base/error.h"
 #include "zero/comm/board.h"
 
+#include "tests/expect_contains.h"
+
 namespace zero {
 namespace {
 
 using std::chrono::milliseconds;
 using Result = UnixSocket::Result;
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 std::string name_here(const char* test) {
   return fmt::format("zero.cpp-meeting-{}-{}", test, getpid());

@@ -9,13 +9,12 @@
 #include "zero/comm/collectives.h"
 
 #include "fake_link.h"
+#include "tests/expect_contains.h"
 
 namespace zero {
 namespace {
 
 using std::chrono::milliseconds;
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 // Runs the body on every rank; returns what each threw.
 std::vector<std::string> run(FakeNetwork& network, int world, milliseconds timeout,

@@ -58,7 +58,9 @@ TEST(Plugin, OneProcessUsesTheEmbeddedTransport) {
 TEST(Plugin, GlooIsSkippedUnderAddressSanitizerAndSaysSo) {
   const auto statuses = transport_statuses();
   const auto gloo = std::ranges::find(statuses, "gloo", &TransportStatus::name);
-  if (built::kSanitized) EXPECT_FALSE(gloo->available);
+  if (built::kSanitized) {
+    EXPECT_FALSE(gloo->available);
+  }
   EXPECT_EQ(gloo->why.find("AddressSanitizer") != std::string::npos, built::kSanitized);
 }
 

@@ -7,6 +7,8 @@
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
 
+#include "tests/expect_contains.h"
+
 namespace zero {
 namespace {
 
@@ -27,8 +29,6 @@ std::string error_of(const Variables& variables, const RankFlags& flags = {}) {
     return error.what();
   }
 }
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 const Variables kTorchrun{{"RANK", "3"},
                           {"WORLD_SIZE", "4"},

@@ -11,6 +11,7 @@
 #include "zero/base/error.h"
 
 #include "fake_tcp_store.h"
+#include "tests/expect_contains.h"
 #include "tests/torchrun_path.h"
 
 namespace zero {
@@ -27,12 +28,6 @@ std::string error_of(const std::function<void()>& body) {
     return error.what();
   }
 }
-
-#define EXPECT_CONTAINS(text, part)                                                           \
-  do {                                                                                        \
-    const std::string whole = text;                                                           \
-    EXPECT_NE(whole.find(part), std::string::npos) << "'" << part << "' is not in " << whole; \
-  } while (false)
 
 TEST(TcpStore, WhatOneSetsAnotherGets) {
   FakeTcpStore server;

@@ -1,6 +1,6 @@
 // `zero train` that is killed, in any of its processes and at any moment, and goes on by itself or by the same command:
-// it ends with the weights of a run that was left alone. ZERO_KILLS sets how often (2 without it, 200 in the full tier; how often it was
-// done: docs/reliability.md).
+// it ends with the weights of a run that was left alone. ZERO_KILLS sets how often (2 without it, 200 in the full tier;
+// how often it was done: docs/reliability.md).
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>

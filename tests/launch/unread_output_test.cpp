@@ -78,7 +78,7 @@ TEST_F(UnreadOutput, ASignalEndsTheWaitForTheReader) {
 
 TEST_F(UnreadOutput, WhoeverEndsTheWaitDoesNotTurnAFailureIntoAnEnd) {
   // 64 KiB fill the pipe, so that the launcher's own words are what waits.
-  for (const std::string text : {kFlood + " | head -n 10000", std::string("head -c 65536 /dev/zero | tr '\\0' x")}) {
+  for (const std::string& text : {kFlood + " | head -n 10000", std::string("head -c 65536 /dev/zero | tr '\\0' x")}) {
     Launched launched(script(1, in_folder() + text + " >&2; exit 7"));
     const pid_t pid = rank("0");
     EXPECT_TRUE(all_gone({pid}));

@@ -6,6 +6,7 @@
 
 #include "pattern.h"
 #include "suite.h"
+#include "tests/expect_contains.h"
 
 namespace zero {
 namespace {
@@ -20,8 +21,6 @@ class Agreement : public ::testing::TestWithParam<std::string> {
 };
 INSTANTIATE_TEST_SUITE_P(Transports, Agreement, ::testing::ValuesIn(board_transports()),
                          [](const auto& info) { return info.param; });
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 TEST_P(Agreement, AnotherCollectiveNamesBothRanksOnBoth) {
   const auto ends = run_world(world(2), [](Communicator& comm) {

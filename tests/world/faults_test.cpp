@@ -11,14 +11,13 @@
 
 #include "pattern.h"
 #include "suite.h"
+#include "tests/expect_contains.h"
 
 namespace zero {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 std::set<std::string> shared_memory_files() {
   std::set<std::string> names;

@@ -9,13 +9,12 @@
 
 #include "pattern.h"
 #include "suite.h"
+#include "tests/expect_contains.h"
 
 namespace zero {
 namespace {
 
 using std::chrono::milliseconds;
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 class Messages : public ::testing::Test {
  protected:

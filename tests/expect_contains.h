@@ -1,0 +1,12 @@
+// That a text has a part; where it has not, both are shown.
+#pragma once
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#define EXPECT_CONTAINS(text, part)                                                           \
+  do {                                                                                        \
+    const std::string whole = text;                                                           \
+    EXPECT_NE(whole.find(part), std::string::npos) << "'" << part << "' is not in " << whole; \
+  } while (false)
