@@ -118,11 +118,11 @@ TEST_F(DiskFaults, ADiskThatFillsUpTakesNoWeightsFromARunWithoutCheckpoints) {
   if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
   WatchedCommand command(
       train("disk/run", {"-n", "2"},
-            {{"data.validation", "0"}, {"train.steps", "200"}, {"checkpoint.every", "0"}, {"run.threads", "1"}}));
-  ASSERT_TRUE(command.wait_for("step 10/200")) << command.text();
+            {{"data.validation", "0"}, {"train.steps", "20"}, {"checkpoint.every", "0"}, {"run.threads", "1"}}));
+  ASSERT_TRUE(command.wait_for("step 1/20")) << command.text();
   disk.fill();
   EXPECT_EQ(command.finish(), 4) << "what lies beside the weights could not be written";
-  EXPECT_SAYS(command, "training is over, all 200 steps; its weights are in ");
+  EXPECT_SAYS(command, "training is over, all 20 steps; its weights are in ");
   EXPECT_SAYS(command, "No space left on device");
   disk.empty();
   WatchedCommand next(train("next", {}, {{"train.steps", "1"}, {"schedule.warmup", "0"}, {"data.validation", "0"}},
