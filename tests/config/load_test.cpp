@@ -41,6 +41,13 @@ TEST(Load, CommandLineBeatsEnvironmentBeatsFileBeatsDefault) {
   EXPECT_FALSE(loaded.origins.contains("train.accumulate"));
 }
 
+// A checkpoint of a time when it meant "last" at stages 0 and 1 says "auto": to go on from it is then told as a change.
+TEST(Load, AutoReduceIsWrittenOutAsEach) {
+  EXPECT_EQ(load_text("[train]\nreduce = \"auto\"\n").config.train.reduce, "each");
+  EXPECT_EQ(load_text("").config.train.reduce, "each");
+  EXPECT_EQ(load_text("[train]\nreduce = \"last\"\n").config.train.reduce, "last");
+}
+
 TEST(Load, AnEmptySectionIsFineAnUnknownOneIsNot) {
   EXPECT_EQ(load_text("[model]\n").config, Config{});
   EXPECT_NE(message_of<ConfigError>([] { load_text("[modle]\n"); }).find("did you mean 'model'?"), std::string::npos);

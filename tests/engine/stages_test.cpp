@@ -23,7 +23,9 @@ struct Case {
 
 std::string name_of(const Case& c) {
   return fmt::format("{} ranks, {}, {} micro-batches, reduce {}", c.world, name_of(c.dtype), c.accumulate,
-                     c.reduce == Reduce::kEach ? "each" : "last");
+                     c.reduce == Reduce::kAuto   ? "auto"
+                     : c.reduce == Reduce::kEach ? "each"
+                                                 : "last");
 }
 
 std::vector<Case> all_cases() {
@@ -31,6 +33,7 @@ std::vector<Case> all_cases() {
   for (const int world : {1, 2, 3, 4}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       cases.push_back({world, dtype, 1, Reduce::kEach});
+      cases.push_back({world, dtype, 2, Reduce::kAuto});
       cases.push_back({world, dtype, 3, Reduce::kEach});
       cases.push_back({world, dtype, 3, Reduce::kLast});
     }

@@ -33,10 +33,13 @@ struct Cell {
   Reduce reduce = Reduce::kEach;
 };
 
+std::string_view name_of(Reduce reduce) {
+  return reduce == Reduce::kAuto ? "" : reduce == Reduce::kEach ? "Each" : "Last";
+}
+
 std::string describe(const Cell& cell) {
   std::string name = "World" + std::to_string(cell.world) + (cell.dtype == DType::kFloat32 ? "Fp32" : "Bf16");
-  if (cell.accumulate > 1)
-    name += "Accumulate" + std::to_string(cell.accumulate) + (cell.reduce == Reduce::kEach ? "Each" : "Last");
+  if (cell.accumulate > 1) name += "Accumulate" + std::to_string(cell.accumulate) + std::string(name_of(cell.reduce));
   return name;
 }
 
@@ -45,6 +48,7 @@ std::vector<Cell> cells() {
   for (int world : {1, 2, 3, 4}) {
     for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       all.push_back({world, dtype});
+      all.push_back({world, dtype, 2, Reduce::kAuto});  // what users get who say nothing
       all.push_back({world, dtype, 3, Reduce::kEach});
       all.push_back({world, dtype, 3, Reduce::kLast});
     }

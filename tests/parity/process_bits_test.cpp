@@ -39,7 +39,7 @@ std::string describe(const ProcessCell& cell) {
   constexpr std::array kTransports{"SharedMemory", "Mpi", "Gloo"};
   constexpr std::array kLaunchers{"Train", "Launch", "Mpirun"};
   constexpr std::array kTypes{"Fp32", "Bf16"};
-  constexpr std::array kMicros{"", "Accumulate3Each", "Accumulate3Last"};
+  constexpr std::array kMicros{"", "Accumulate3", "Accumulate3Last"};
   constexpr std::array kMemories{"", "Min", "Half"};
   return fmt::format("{}{}Stage{}{}World{}{}{}", kTransports[cell.transport], kLaunchers[cell.launcher], cell.stage,
                      kTypes[cell.type], cell.world, kMicros[cell.micro], kMemories[cell.memory]);
@@ -81,8 +81,7 @@ validation = 0
 steps = {}
 batch = 2
 accumulate = {}
-reduce = "{}"
-dtype = "{}"
+{}dtype = "{}"
 clip = 1.0
 [optimizer]
 lr = 1e-2
@@ -98,8 +97,8 @@ dir = "run"
 threads = 1
 )",
                      built::kSourceFolder, kSteps, cell.micro == tests::kOne ? 1 : 3,
-                     cell.micro == tests::kLast ? "last" : "each", kTypeNames[cell.type], cell.stage, device_memory,
-                     placement, transport);
+                     cell.micro == tests::kLast ? "reduce = \"last\"\n" : "", kTypeNames[cell.type], cell.stage,
+                     device_memory, placement, transport);
 }
 
 // report.json of a run, or a test failure with what the command said. `before` and `arguments` as in Folder::zero().

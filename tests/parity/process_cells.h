@@ -24,7 +24,7 @@ namespace zero::tests {
 enum Transport : std::uint8_t { kSharedMemory, kMpi, kGloo };
 enum Launcher : std::uint8_t { kTrain, kLaunch, kMpirun };  // zero train -n N, zero launch, mpirun
 enum Type : std::uint8_t { kFp32, kBf16 };
-enum Micro : std::uint8_t { kOne, kEach, kLast };  // one micro-batch; three, reduced each or last
+enum Micro : std::uint8_t { kOne, kMany, kLast };  // one micro-batch; three, reduced by default or last
 enum Memory : std::uint8_t { kAuto, kMin, kHalf };
 
 struct ProcessCell {
@@ -39,34 +39,34 @@ struct ProcessCell {
 
 // clang-format off
 inline constexpr std::array kProcessCells{
-    ProcessCell{kSharedMemory, kTrain,  1, kBf16, kEach, 2, kMin},
+    ProcessCell{kSharedMemory, kTrain,  1, kBf16, kMany, 2, kMin},
     ProcessCell{kSharedMemory, kTrain,  2, kFp32, kOne,  4, kAuto},
     ProcessCell{kSharedMemory, kTrain,  2, kBf16, kLast, 3, kMin},
     ProcessCell{kSharedMemory, kTrain,  3, kFp32, kLast, 1, kMin},
     ProcessCell{kSharedMemory, kTrain,  3, kBf16, kOne,  3, kHalf},
     ProcessCell{kSharedMemory, kLaunch, 1, kFp32, kLast, 3, kMin},
     ProcessCell{kSharedMemory, kLaunch, 3, kFp32, kOne,  2, kAuto},
-    ProcessCell{kSharedMemory, kLaunch, 3, kFp32, kEach, 4, kHalf},
+    ProcessCell{kSharedMemory, kLaunch, 3, kFp32, kMany, 4, kHalf},
     ProcessCell{kSharedMemory, kMpirun, 0, kFp32, kLast, 1, kMin},
-    ProcessCell{kSharedMemory, kMpirun, 0, kBf16, kEach, 2, kAuto},
+    ProcessCell{kSharedMemory, kMpirun, 0, kBf16, kMany, 2, kAuto},
     ProcessCell{kMpi,          kMpirun, 0, kFp32, kOne,  4, kAuto},
     ProcessCell{kMpi,          kMpirun, 0, kBf16, kOne,  1, kMin},
     ProcessCell{kMpi,          kMpirun, 1, kFp32, kOne,  4, kAuto},
     ProcessCell{kMpi,          kMpirun, 1, kBf16, kOne,  1, kAuto},
     ProcessCell{kMpi,          kMpirun, 2, kFp32, kLast, 2, kMin},
-    ProcessCell{kMpi,          kMpirun, 2, kBf16, kEach, 2, kAuto},
+    ProcessCell{kMpi,          kMpirun, 2, kBf16, kMany, 2, kAuto},
     ProcessCell{kMpi,          kMpirun, 3, kFp32, kOne,  2, kAuto},
     ProcessCell{kMpi,          kMpirun, 3, kFp32, kOne,  4, kAuto},
     ProcessCell{kMpi,          kMpirun, 3, kFp32, kLast, 1, kMin},
-    ProcessCell{kMpi,          kMpirun, 3, kBf16, kEach, 3, kHalf},
+    ProcessCell{kMpi,          kMpirun, 3, kBf16, kMany, 3, kHalf},
     ProcessCell{kGloo,         kTrain,  0, kBf16, kLast, 3, kAuto},
-    ProcessCell{kGloo,         kTrain,  2, kFp32, kEach, 1, kAuto},
+    ProcessCell{kGloo,         kTrain,  2, kFp32, kMany, 1, kAuto},
     ProcessCell{kGloo,         kTrain,  3, kBf16, kLast, 4, kMin},
-    ProcessCell{kGloo,         kLaunch, 0, kFp32, kEach, 3, kAuto},
+    ProcessCell{kGloo,         kLaunch, 0, kFp32, kMany, 3, kAuto},
     ProcessCell{kGloo,         kLaunch, 1, kBf16, kLast, 1, kMin},
     ProcessCell{kGloo,         kLaunch, 2, kBf16, kOne,  3, kMin},
-    ProcessCell{kGloo,         kMpirun, 1, kFp32, kEach, 3, kAuto},
-    ProcessCell{kGloo,         kMpirun, 3, kFp32, kEach, 1, kAuto},
+    ProcessCell{kGloo,         kMpirun, 1, kFp32, kMany, 3, kAuto},
+    ProcessCell{kGloo,         kMpirun, 3, kFp32, kMany, 1, kAuto},
     ProcessCell{kGloo,         kMpirun, 3, kFp32, kLast, 2, kHalf},
     ProcessCell{kGloo,         kMpirun, 3, kBf16, kLast, 3, kAuto},
 };

@@ -17,11 +17,8 @@ TEST(Placement, EachStageShardsOneStateMore) {
       (Placement{.parameter_sharded = true, .gradient_sharded = true, .optimizer_sharded = true, .reduce_each = true}));
 }
 
-TEST(Placement, AutoReducesLastWhereTheWholeGradientIsHeldAnyway) {
-  EXPECT_FALSE(place(0, Reduce::kAuto, 4).reduce_each);
-  EXPECT_FALSE(place(1, Reduce::kAuto, 4).reduce_each);
-  EXPECT_TRUE(place(2, Reduce::kAuto, 4).reduce_each);
-  EXPECT_TRUE(place(3, Reduce::kAuto, 4).reduce_each);
+TEST(Placement, AutoAddsInOneOrderAtEveryStage) {
+  for (int stage = 0; stage <= 3; ++stage) EXPECT_EQ(place(stage, Reduce::kAuto, 4), place(stage, Reduce::kEach, 4));
 }
 
 TEST(Placement, ReducingLastHoldsTheWholeGradientAtEveryStage) {

@@ -78,6 +78,24 @@ TEST(Unit, AUnitHoldsOneDtypeAndItsNameIsItsOwn) {
   EXPECT_EQ(units[1].dtype, DType::kFloat32);
 }
 
+TEST(Unit, WhetherItIsOneOfManyBlocksIsNoMatterOfItsLastCharacter) {
+  const auto units = make_units(
+      {param("fc1.w"), param("fc1.b"), param("h.3.w", {4}, DType::kBFloat16), param("h.3.norm"), param("x.y.w")},
+      {"fc1", "h.3"});
+  ASSERT_EQ(names_of(units), (Names{"fc1", "h.3", "h.3 (fp32)", "root"}));
+  EXPECT_FALSE(units[0].repeated) << "a module whose name ends in a number is one of a kind";
+  EXPECT_TRUE(units[1].repeated);
+  EXPECT_TRUE(units[2].repeated) << "another dtype of the same block";
+  EXPECT_FALSE(units[3].repeated);
+  EXPECT_EQ(units[2].fills_with, 1);
+  for (const int alone : {0, 1, 3}) EXPECT_EQ(units[static_cast<std::size_t>(alone)].fills_with, alone);
+
+  const auto found = make_units({param("emb.0", {4}), param("h.0.w"), param("h.0.b"), param("head.w")}, {});
+  ASSERT_EQ(names_of(found), (Names{"root", "h.0"}));
+  EXPECT_FALSE(found[0].repeated);
+  EXPECT_TRUE(found[1].repeated);
+}
+
 TEST(Unit, AFirstUnitThatIsFrozenKeepsThePlainName) {
   const auto units = make_units({param("a", {4}, DType::kFloat32, false), param("b")}, {});
   EXPECT_EQ(names_of(units), (Names{"root", "root (fp32)"}));

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "zero/base/bytes.h"
+
 namespace zero {
 namespace {
 
@@ -71,6 +73,22 @@ TEST(PlanTable, WhatIsHeldIsTheFormulaWherePaddingIsNone) {
     EXPECT_DOUBLE_EQ(stage["sent_bytes"].get<double>(), stage["formula"]["sent_bytes"].get<double>()) << stage["stage"];
     EXPECT_EQ(stage["received_bytes"], stage["sent_bytes"]);
   }
+}
+
+TEST(PlanTable, SeveralMicroBatchesSendMoreAndAWayToSendLessIsNamed) {
+  TrainingPlan plan = some_plan(4, 1);
+  plan.accumulate = 3;
+  constexpr std::int64_t kPass = 4 * kParameters / 4 * 3;  // P(N-1)/N, in bytes
+  const auto sent = [&](const TrainingPlan& of) { return json::parse(plan_json(of, kAll))["stages"][1]["sent_bytes"]; };
+  EXPECT_EQ(sent(plan), 4 * kPass);
+  const std::string row = "train.reduce = \"last\" stages 0 and 1 send " + format_bytes(2 * kPass) + " instead";
+  EXPECT_NE(plan_table(plan, kAll).find(row), std::string::npos) << plan_table(plan, kAll);
+  EXPECT_NE(plan_table(plan, std::array{1}).find(row), std::string::npos);
+  EXPECT_EQ(plan_table(plan, std::array{3}).find("train.reduce"), std::string::npos) << "it would hold more there";
+  EXPECT_EQ(plan_table(some_plan(4, 1), kAll).find("train.reduce"), std::string::npos) << "one micro-batch";
+  plan.reduce = Reduce::kLast;
+  EXPECT_EQ(sent(plan), 2 * kPass);
+  EXPECT_EQ(plan_table(plan, kAll).find("train.reduce"), std::string::npos) << "it is asked for already";
 }
 
 TEST(PlanTable, UnitsAddUpToTheModel) {

@@ -53,7 +53,7 @@ struct TrainConfig {
   std::int64_t steps = 2000;
   std::int64_t batch = 6;
   std::int64_t accumulate = 1;
-  std::string reduce = "auto";
+  std::string reduce = "each";
   std::int64_t global_batch = 0;
   std::string dtype = "fp32";
   double clip = 1.0;

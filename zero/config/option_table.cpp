@@ -71,7 +71,7 @@ constexpr std::array kOptions{
     Option{"train.steps", at<kTrain, &TrainConfig::steps>, kPositive, kFree, "optimizer steps"},
     Option{"train.batch", at<kTrain, &TrainConfig::batch>, kPositive, kFree, "samples per rank and micro-batch"},
     Option{"train.accumulate", at<kTrain, &TrainConfig::accumulate>, kPositive, kFree, "micro-batches a step"},
-    Option{"train.reduce", at<kTrain, &TrainConfig::reduce>, kAny, kReduces, "which micro-batches are reduced over ranks; auto: last at stages 0-1, each at 2-3"},
+    Option{"train.reduce", at<kTrain, &TrainConfig::reduce>, kAny, kReduces, "each: every micro-batch is summed over ranks; last: a rank sums its own first, sends less and holds the whole gradient, with other last bits; auto: each"},
     Option{"train.global_batch", at<kTrain, &TrainConfig::global_batch>, kNatural, kFree, "batch * accumulate * world; the one left out is derived; 0: not given"},
     Option{"train.dtype", at<kTrain, &TrainConfig::dtype>, kAny, kDTypes, "of parameters and gradients; master and moments are fp32"},
     Option{"train.clip", at<kTrain, &TrainConfig::clip>, kNotNegative, kFree, "global gradient norm is clipped to this; 0: off"},

@@ -167,6 +167,8 @@ void settle_defaults(LoadedConfig& loaded) {
     config.schedule.warmup = std::min(config.schedule.warmup, config.train.steps);
   if (!loaded.origins.contains("schedule.min_lr"))
     config.schedule.min_lr = std::min(config.schedule.min_lr, config.optimizer.lr);
+  // Written out, so that a checkpoint of a time when it meant "last" at stages 0 and 1 is seen to have another rule.
+  if (config.train.reduce == "auto") config.train.reduce = "each";
 }
 
 void check_rules(const LoadedConfig& loaded) {

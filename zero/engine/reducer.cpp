@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <utility>
 
 #include "zero/base/check.h"
@@ -37,24 +39,44 @@ void take(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype
   }
 }
 
-// A block of many ("transformer.h.3"): its gradients come together, and in turn.
-bool is_repeated(const Unit& unit) {
-  return unit.name.back() >= '0' && unit.name.back() <= '9';
+std::int64_t largest_unit(const std::vector<Unit>& units, int world) {
+  std::int64_t largest = 0;
+  for (const Unit& unit : units) {
+    if (unit.trainable) largest = std::max(largest, gathered_bytes(unit, world));
+  }
+  return largest;
 }
 
-bool is_any(const Unit&) {
-  return true;
+// What fills together: the units of one block.
+struct Filling {
+  std::int64_t bytes = 0;
+  std::size_t num_params = 0;
+  bool repeated = false;
+  bool alone() const { return num_params == 1; }
+};
+
+std::vector<Filling> fillings_of(const std::vector<Unit>& units, int world) {
+  std::map<int, Filling> by_block;
+  for (const Unit& unit : units) {
+    if (!unit.trainable) continue;
+    Filling& filling = by_block[unit.fills_with];
+    filling.bytes += gathered_bytes(unit, world);
+    filling.num_params += unit.slices.size();
+    filling.repeated = unit.repeated;
+  }
+  std::vector<Filling> fillings;
+  for (const auto& [block, filling] : by_block) fillings.push_back(filling);
+  return fillings;
 }
 
 // The largest that counts, and the largest other one; 0 where there is none.
 template <typename Counts>
-std::pair<std::int64_t, std::int64_t> largest_two(const std::vector<Unit>& units, int world, Counts counts) {
+std::pair<std::int64_t, std::int64_t> largest_two(const std::vector<Filling>& fillings, Counts counts) {
   std::int64_t first = 0, second = 0;
-  for (const Unit& unit : units) {
-    if (!unit.trainable || !counts(unit)) continue;
-    const std::int64_t bytes = gathered_bytes(unit, world);
-    second = std::max(second, std::min(first, bytes));
-    first = std::max(first, bytes);
+  for (const Filling& filling : fillings) {
+    if (!counts(filling)) continue;
+    second = std::max(second, std::min(first, filling.bytes));
+    first = std::max(first, filling.bytes);
   }
   return {first, second};
 }
@@ -62,14 +84,13 @@ std::pair<std::int64_t, std::int64_t> largest_two(const std::vector<Unit>& units
 }  // namespace
 
 std::int64_t Reducer::staging_limit(const std::vector<Unit>& units, int world, bool frugal) {
-  const auto [largest, next] = largest_two(units, world, is_any);
-  if (!frugal) return 2 * largest;
-  const auto is_alone = [](const Unit& unit) { return unit.slices.size() == 1; };
-  std::int64_t limit = largest + largest_two(units, world, is_alone).second;
-  for (const Unit& unit : units) {
-    if (!unit.trainable || is_alone(unit) || is_repeated(unit)) continue;
-    const std::int64_t bytes = gathered_bytes(unit, world);
-    limit = std::max(limit, bytes + (bytes == largest ? next : largest));
+  if (!frugal) return 2 * largest_unit(units, world);
+  const std::vector<Filling> fillings = fillings_of(units, world);
+  const auto [largest, next] = largest_two(fillings, [](const Filling&) { return true; });
+  std::int64_t limit = largest + largest_two(fillings, std::mem_fn(&Filling::alone)).second;
+  for (const Filling& filling : fillings) {
+    if (filling.alone() || filling.repeated) continue;
+    limit = std::max(limit, filling.bytes + (filling.bytes == largest ? next : largest));
   }
   return limit;
 }
@@ -89,7 +110,7 @@ Reducer::Reducer(ShardedState& state, std::size_t num_params, bool frugal, Commu
       max_pending_(frugal ? 0 : 1),
       staging_limit_(staging_limit(state.units(), state.world(), frugal)) {
   // The largest first, so that every smaller unit can use it.
-  const std::int64_t largest = largest_two(state.units(), state.world(), is_any).first;
+  const std::int64_t largest = largest_unit(state.units(), state.world());
   if (frugal && largest > 0 && (state.placement().gradient_sharded || state.placement().fp32_gradient())) {
     staging_.release(staging_.acquire(largest, 0));
   }

@@ -32,7 +32,8 @@ class Reducer {
  public:
   // Bytes that flat ranges of these units take: one fills and, where not `frugal`, one is reduced. Where more begin to
   // fill (gradients that come before their turn, a unit whose own come far apart), reductions are waited for sooner.
-  // `frugal` has none to wait for: beside the largest counts a second embedding, or the root unit beside any other.
+  // `frugal` has none to wait for, and the units of one block fill together: beside the largest block counts a second
+  // embedding, or any other. Whether a unit is one of many blocks, it knows itself (Unit::repeated).
   // More than that takes a model whose units are declared in another order than they are used, in its first step.
   static std::int64_t staging_limit(const std::vector<Unit>& units, int world, bool frugal);
 

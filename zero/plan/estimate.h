@@ -38,8 +38,8 @@ std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placeme
 // master and Adam; 16P, 8P + 8P/N, 4P + 12P/N, 16P/N for fp32.
 double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, int num_moments);
 
-// Elements sent per rank and step: 2P(N-1)/N at stages 0 to 2, 3P(N-1)/N at stage 3; with micro-batches as in
-// `placement`.
+// Elements sent per rank and step: 2P(N-1)/N at stages 0 to 2, 3P(N-1)/N at stage 3; with K micro-batches (K+1)P(N-1)/N
+// and 3KP(N-1)/N where each is reduced, 2P(N-1)/N and (2K+1)P(N-1)/N where the last is.
 double sent_formula_numel(std::int64_t numel, int world, const Placement& placement);
 
 }  // namespace zero

@@ -18,9 +18,9 @@ Placement place(int stage, Reduce reduce, int accumulate, bool delayed_update) {
   }
   Placement placement;
   placement.accumulate = accumulate;
-  placement.reduce_each = accumulate == 1 || reduce == Reduce::kEach || (reduce == Reduce::kAuto && stage >= 2);
+  placement.reduce_each = accumulate == 1 || reduce != Reduce::kLast;
   placement.optimizer_sharded = stage >= 1;
-  // A local sum over micro-batches needs the whole gradient: stage-1 memory (semantics: reduce = last).
+  // A local sum over micro-batches needs the whole gradient: stage-1 memory.
   placement.gradient_sharded = stage >= 2 && placement.reduce_each;
   placement.parameter_sharded = stage >= 3;
   placement.delayed_update = delayed_update;

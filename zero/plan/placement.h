@@ -15,7 +15,8 @@
 
 namespace zero {
 
-// When micro-batches are reduced over ranks: each of them, or once after a local sum (semantics: "Gradients").
+// When micro-batches are reduced over ranks: each of them, or once after a local sum. The two add in another order, so
+// kAuto is kEach at every stage: no stage has other bits than the rest (docs/decisions/0018-one-order-of-sums.md).
 enum class Reduce : std::uint8_t { kAuto, kEach, kLast };
 
 // What a user asks for: where each state of every unit lies. `optimizer`: the moments, and the master copy where there

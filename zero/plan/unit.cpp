@@ -36,6 +36,11 @@ std::string longest_prefix(std::string_view name, const std::vector<std::string>
   return best != nullptr ? *best : "root";
 }
 
+// A module's name: "h.3", and not "fc1".
+bool ends_in_number(std::string_view name) {
+  return is_number(name.substr(name.rfind('.') + 1));
+}
+
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -59,11 +64,16 @@ std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vec
                                          : repeated_block(spec.name);
     const auto [entry, fresh] = known.try_emplace({name, spec.dtype, spec.trainable}, static_cast<int>(units.size()));
     if (fresh) {
-      const bool plain = std::none_of(units.begin(), units.end(), [&](const Unit& unit) { return unit.name == name; });
+      const auto first = std::ranges::find(units, name, &Unit::name);
+      const bool plain = first == units.end();
       const std::string suffix =
           plain ? "" : fmt::format(" ({}{})", spec.trainable ? "" : "frozen ", name_of(spec.dtype));
-      units.push_back(
-          {.index = entry->second, .name = name + suffix, .dtype = spec.dtype, .trainable = spec.trainable});
+      units.push_back({.index = entry->second,
+                       .name = name + suffix,
+                       .dtype = spec.dtype,
+                       .trainable = spec.trainable,
+                       .repeated = name != spec.name && ends_in_number(name),
+                       .fills_with = plain ? entry->second : first->index});
     }
     Unit& unit = units[static_cast<std::size_t>(entry->second)];
     const std::int64_t offset = round_up(unit.numel, alignment_numel(unit.dtype));

@@ -30,6 +30,10 @@ struct Unit {
   std::string name;
   DType dtype = DType::kFloat32;
   bool trainable = true;
+  // One block of many (a numbered child of a container: "h.3"), or the part of one that has this dtype: a backward pass
+  // brings its gradients together, and one block after the other.
+  bool repeated = false;
+  int fills_with = 0;  // the first unit of the same block: one that holds several dtypes is several units
   std::vector<Slice> slices;
   std::int64_t numel = 0;  // of the flat range: the slices and the gaps between them
 };

@@ -64,7 +64,7 @@ struct AttachOptions {
   int stage = 3;
   OptimizerOptions optimizer = AdamW{};
   double clip = 0;
-  Reduce reduce = Reduce::kAuto;
+  Reduce reduce = Reduce::kAuto;  // of micro-batches: each is reduced, at every stage; kLast: summed here, reduced once
   int accumulate = 1;
   bool delayed_update = false;  // after exact_steps, gradients are applied a step late: see EngineOptions
   std::int64_t exact_steps = 40;

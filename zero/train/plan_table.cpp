@@ -89,6 +89,16 @@ std::string unit_rows(const TrainingPlan& plan) {
   return rows;
 }
 
+// Stages 0 and 1 hold the whole gradient: to sum micro-batches there first costs them no memory.
+std::string reduce_row(const TrainingPlan& plan, std::span<const int> stages) {
+  const bool below_2 = std::ranges::any_of(stages, [](int stage) { return stage < 2; });
+  if (!below_2 || plan.world == 1 || plan.accumulate == 1 || plan.reduce == Reduce::kLast) return "";
+  const std::int64_t last = sent_bytes(plan.units, plan.world, place(1, Reduce::kLast, plan.accumulate));
+  return fmt::format(
+      "  with train.reduce = \"last\" stages 0 and 1 send {} instead, hold as much, and end with other last bits\n",
+      format_bytes(last));
+}
+
 // Where the planned stage's states lie, when not all of them on the device.
 std::string tier_rows(const TrainingPlan& plan) {
   std::string rows;
@@ -200,6 +210,7 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
   text += tier_rows(plan);
   text += beside_row(plan);
   text += predicted_row(plan);
+  text += reduce_row(plan, stages);
   if (plan.world > 1 && std::ranges::find(stages, 3) != stages.end())
     text +=
         "  stage 3 sends that much where device_memory keeps no unit from forward to backward; with room, as stage 2\n";
