@@ -218,7 +218,7 @@ AttachedModule::~AttachedModule() {
   }
   scopes_.clear();
   const bool failing = std::uncaught_exceptions() > exceptions_at_start_;
-  if (failing) ZERO_LOG(warn, "an error ends this engine: its parameters are left empty");
+  if (failing) ZERO_LOG(info, "an error ends this engine: its parameters are left empty");
   try {
     if (!abandoned_ && !failing && !awaits_load_) give_back_all();
     if (!failing) engine_->communicator().barrier({.control = true}).wait();
