@@ -115,6 +115,7 @@ class BadInput : public testing::TestWithParam<Mistake> {
     EXPECT_EQ(ran.status, 2) << ran.errors << ran.output;
     for (const std::string& text : mistake.says)
       EXPECT_NE(ran.errors.find(text), std::string::npos) << "'" << text << "' is not in\n" << ran.errors;
+    EXPECT_EQ(ran.errors.find(mistake.says[0]), ran.errors.rfind(mistake.says[0])) << "twice:\n" << ran.errors;
     EXPECT_LE(count_lines(ran.errors + ran.output), kScreen) << ran.output << ran.errors;
     EXPECT_TRUE(folder.state() == before) << "files were changed";
     EXPECT_FALSE(std::filesystem::exists(folder.path() / "run")) << "the run folder was made";
@@ -270,8 +271,11 @@ Mistakes of_files() {
 // The same when a launcher watches the ranks: what all of them say is said once, and passed on.
 Mistakes of_several_ranks() {
   return {
-      {"ABudgetBelowTheMinimumOnSixRanks", "c.toml -n 6 --zero.device_memory 1KiB", {"[ranks 0-5]", "needs at least"}},
-      {"AHeldRunFolderOnTwoRanks", "c.toml -n 2 --run.dir held", {"[ranks 0-1]", "holds a run already"}},
+      {"ABudgetBelowTheMinimumOnSixRanks",
+       "c.toml -n 6 --zero.device_memory 1KiB",
+       {"zero train: zero.device_memory = ", "needs at least"}},
+      {"AHeldRunFolderOnTwoRanks", "c.toml -n 2 --run.dir held", {"zero train: run.dir = held: holds a run already"}},
+      {"AFolderThatCannotBeWrittenOnTwoRanks", "c.toml -n 2 --run.dir /proc/zero/run", {"run.dir = /proc/zero/run"}},
   };
 }
 

@@ -9,11 +9,19 @@ namespace zero {
 namespace {
 
 RankEnd exited(int rank, int code, std::vector<std::string> lines = {}) {
-  return {
-      .rank = rank, .end = {.exit_code = code}, .ended_by_us = false, .seconds = 1.5, .last_lines = std::move(lines)};
+  RankEnd end{.rank = rank, .end = {.exit_code = code}, .seconds = 1.5};
+  if (!lines.empty()) end.last_error = lines.back();
+  end.last_lines = std::move(lines);
+  return end;
+}
+// Said by a verb of the command.
+RankEnd spoken(int rank, int code, std::vector<std::string> words) {
+  RankEnd end{.rank = rank, .end = {.exit_code = code}, .seconds = 1.5, .last_lines = {"step 1"}};
+  end.last_words = std::move(words);
+  return end;
 }
 RankEnd killed(int rank, int signal, bool by_us = false) {
-  return {.rank = rank, .end = {.signal = signal}, .ended_by_us = by_us, .seconds = 2, .last_lines = {}};
+  return {.rank = rank, .end = {.signal = signal}, .ended_by_us = by_us, .seconds = 2};
 }
 
 TEST(Culprit, NobodyFailed) {
@@ -27,6 +35,12 @@ TEST(Culprit, AWitnessThatWasFasterIsNotToBlame) {
 
 TEST(Culprit, AmongWitnessesTheFirstIsNamed) {
   const std::vector ends{exited(2, 3), exited(0, 3)};
+  EXPECT_EQ(find_culprit(ends)->rank, 2);
+}
+
+TEST(Culprit, AmongWitnessesTheOneThatAccusesNobodyIsNamed) {
+  const std::vector ends{spoken(0, 3, {"zero train: rank 2: all_gather: it left"}),
+                         spoken(2, 3, {"zero train: rank 2: index out of range"}), exited(1, 3, {"rank 2: it left"})};
   EXPECT_EQ(find_culprit(ends)->rank, 2);
 }
 
@@ -46,6 +60,7 @@ TEST(ExitStatus, ConfigurationAndFileErrorsArePassedOn) {
 TEST(FailureReport, NamesRankSignalLastLinesAndWitnesses) {
   std::vector ends{exited(0, 3, {"step 1", "rank 1: all_gather: the connection closed"}), killed(1, SIGKILL)};
   ends[1].last_lines = {"allocating", "still allocating"};
+  ends[1].shown = false;
   const std::string report = failure_report(ends, 2);
   EXPECT_NE(report.find("rank 1 of 2 failed with signal 9 (SIGKILL) after 2.0 s; all ranks were ended"),
             std::string::npos)
@@ -57,30 +72,39 @@ TEST(FailureReport, NamesRankSignalLastLinesAndWitnesses) {
   EXPECT_NE(report.find("dmesg"), std::string::npos) << report;
 }
 
-TEST(FailureReport, DoesNotRepeatWhatTheOtherRankSaidAlready) {
+TEST(FailureReport, OfARefusalItsWordsAloneAreTold) {
   const std::vector<std::string> words{"zero train: data.path = x: no such file", "  name a file that exists"};
-  const std::string report = failure_report(std::vector{exited(0, 2, words), exited(1, 2, words)}, 2);
-  EXPECT_NE(report.find("rank 1 then failed with exit status 2, in the same words\n"), std::string::npos) << report;
+  EXPECT_EQ(failure_report(std::vector{spoken(0, 2, words), spoken(1, 2, words)}, 2),
+            "zero train: data.path = x: no such file\n  name a file that exists\n");
+  EXPECT_EQ(failure_report(std::vector{spoken(1, 2, words), killed(0, SIGTERM, /*by_us=*/true)}, 2),
+            "zero train: data.path = x: no such file\n  name a file that exists\n  rank 1 of 2 says so\n");
+}
+
+TEST(FailureReport, WhereARankSaysWhyItFailedThoseThatMissedItAreNotHeard) {
+  const std::string report =
+      failure_report(std::vector{spoken(1, 4, {"zero train: /d: write: No space left on device"}),
+                                 spoken(0, 3, {"zero train: rank 1: all_gather: it left"})},
+                     2);
+  EXPECT_EQ(report,
+            "zero launch: rank 1 of 2 failed with exit status 4 after 1.5 s; all ranks were ended\n"
+            "  zero train: /d: write: No space left on device\n");
+}
+
+TEST(FailureReport, OfLinesThatWereShownTheLastIsTold) {
+  const std::string report = failure_report(std::vector{exited(0, 1, {"step 1", "broken"})}, 1);
+  EXPECT_EQ(report.find("step 1"), std::string::npos) << report;
+  EXPECT_NE(report.find("  its last line: broken\n"), std::string::npos) << report;
 }
 
 TEST(FailureReport, FitsOneScreenWithAnyNumberOfRanks) {
   std::vector<RankEnd> ends;
-  for (int rank = 0; rank < 1000; ++rank) ends.push_back(exited(rank, 1, std::vector<std::string>(20, "line")));
+  for (int rank = 0; rank < 1000; ++rank) {
+    ends.push_back(exited(rank, 1, std::vector<std::string>(20, "line")));
+    ends.back().shown = false;
+  }
   const std::string report = failure_report(ends, 1000);
   EXPECT_LE(std::count(report.begin(), report.end(), '\n'), 30);
   EXPECT_NE(report.find("and 995 more"), std::string::npos) << report;
-}
-
-TEST(FailureReport, OfABadConfigurationTheReasonAloneIsToldAgain) {
-  const std::vector ends{
-      exited(0, 2, {"ranks: 2", "plan: gpt2", "  unit", "zero train: zero.stage = 7: no such", "  use 0 to 3"})};
-  const std::string report = failure_report(ends, 2);
-  EXPECT_EQ(report.find("plan: gpt2"), std::string::npos) << report;
-  EXPECT_NE(report.find("zero.stage = 7"), std::string::npos) << report;
-  EXPECT_NE(report.find("use 0 to 3"), std::string::npos) << report;
-  const std::string foreign =
-      failure_report(std::vector{exited(0, 2, {"usage:", "  program FILE", "  -h", "  -v", "x"})}, 1);
-  EXPECT_NE(foreign.find("usage:"), std::string::npos) << "of another program all lines: " << foreign;
 }
 
 TEST(FailureReport, IsEmptyWhenNobodyFailed) {

@@ -117,7 +117,7 @@ TEST(Supervisor, OneFailureEndsAllAndNamesTheRank) {
   const Outcome outcome = launched.finish();
   EXPECT_EQ(outcome.status, 3);
   EXPECT_NE(outcome.errors.find("rank 1 of 3 failed with exit status 7"), std::string::npos) << outcome.errors;
-  EXPECT_NE(outcome.errors.find("    broken\n"), std::string::npos) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("  its last line: broken\n"), std::string::npos) << outcome.errors;
   EXPECT_TRUE(all_gone(pids(outcome.output)));
 }
 
@@ -154,11 +154,53 @@ TEST(Supervisor, ConfigurationAndFileErrorsKeepTheirStatus) {
 }
 
 TEST(Supervisor, LastLinesAreTheLastTwenty) {
-  const Outcome outcome = run_launch(script(1, "for i in $(seq 1 30); do echo line$i; done; exit 1"));
+  LaunchOptions options = script(2, "for i in $(seq 1 30); do echo line$i; done; exit $RANK");
+  options.shown_ranks = {0};
+  const Outcome outcome = run_launch(options);
   const std::string report = outcome.errors.substr(outcome.errors.find("last lines"));
   EXPECT_EQ(report.find("line10\n"), std::string::npos) << report;
   EXPECT_NE(report.find("line11\n"), std::string::npos) << report;
   EXPECT_NE(report.find("line30\n"), std::string::npos) << report;
+}
+
+std::size_t times(const std::string& words, const std::string& text) {
+  std::size_t count = 0;
+  for (auto at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++count;
+  return count;
+}
+
+TEST(Supervisor, ARefusalOfAllRanksIsPrintedOnceAndNothingElse) {
+  const Outcome outcome = run_launch(
+      script(4, "sleep 0.0$RANK; echo 'zero train: zero.stage = 7: no such' >&2; echo '  use 0 to 3' >&2; exit 2"));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_TRUE(outcome.errors.starts_with("zero train: zero.stage = 7: no such\n  use 0 to 3\n")) << outcome.errors;
+  EXPECT_EQ(times("zero.stage", outcome.errors), 1u) << outcome.errors;
+}
+
+TEST(Supervisor, OfAnErrorOfLibtorchItsFirstLineIsPrintedOnceByTheRankThatFailedFirst) {
+  LaunchOptions options = script(4, R"sh(
+if [ $RANK != 2 ]; then echo 'zero train: rank 2: all_gather: it left' >&2; exit 3; fi
+sleep 0.02
+echo 'zero train: rank 2: index out of range in self' >&2
+echo 'Exception raised from index at Index.cpp:1 (most recent call first):' >&2
+for i in $(seq 0 40); do echo "frame #$i: <unknown function> + 0x0 (0x0 in libtorch_cpu.so)" >&2; done
+echo >&2
+exit 3)sh");
+  options.witness = std::chrono::seconds(10);  // however busy the machine is
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_NE(outcome.errors.find("rank 2 of 4 failed with exit status 3"), std::string::npos) << outcome.errors;
+  EXPECT_EQ(times("index out of range in self", outcome.errors), 1u) << outcome.errors;
+  EXPECT_EQ(outcome.errors.find("it left"), std::string::npos) << outcome.errors;
+  EXPECT_EQ(outcome.errors.find("frame #"), std::string::npos) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("ZERO_LOG_LEVEL=debug"), std::string::npos) << "how to see it: " << outcome.errors;
+  EXPECT_LE(times("\n", outcome.errors), 4u) << outcome.errors;
+}
+
+TEST(Supervisor, WhatSoundsLikeAFailureIsShownWhereTheRankEndsWell) {
+  const Outcome outcome = run_launch(script(2, "if [ $RANK = 1 ]; then echo 'zero bench: slow' >&2; fi"));
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.errors, "[rank 1] zero bench: slow\n");
 }
 
 TEST(Supervisor, AStopSignalIsPassedOnAndRanksThatSaveEndWell) {

@@ -39,6 +39,20 @@ TEST(RunFolder, LookingMakesNothing) {
   EXPECT_EQ(temporary.num_files(), 0U);
 }
 
+TEST(RunFolder, WhetherItCanBeWrittenIsTriedAndLeavesNothing) {
+  const TemporaryFolder temporary;
+  EXPECT_NO_THROW(RunFolder(temporary / "runs/deep/run").require_writable());
+  EXPECT_NO_THROW(RunFolder(temporary.path()).require_writable());
+  EXPECT_NO_THROW(RunFolder("no-such-folder/run").require_writable()) << "below the current folder";
+  EXPECT_EQ(temporary.num_files(), 0U);
+  temporary.write("file", "");
+  for (const fs::path& path : {temporary / "file", temporary / "file/run", fs::path("/proc/zero/run")}) {
+    const auto message = message_of<ConfigError>([&] { RunFolder(path).require_writable(); });
+    EXPECT_TRUE(says(message, "run.dir = " + path.string() + ": cannot be written: ")) << message;
+    EXPECT_TRUE(says(message, "--run.dir"));
+  }
+}
+
 TEST(RunFolder, OneThatHoldsARunIsRefused) {
   for (const char* file : {"report.json", "metrics.jsonl", "config.toml"}) {
     const TemporaryFolder temporary;

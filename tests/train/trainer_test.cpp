@@ -247,6 +247,45 @@ TEST_F(TrainerTest, BadInputLeavesNoFolderBehind) {
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
+TEST_F(TrainerTest, AFolderThatCannotBeWrittenIsRefusedByEveryRankBeforeThePlan) {
+  TrainJob job = text_job(2);
+  job.run_dir = "/proc/zero/run";
+  std::ostringstream out;
+  std::mutex mutex;
+  int refused = 0;
+  run_ranks(2, [&](World& ranks) {
+    std::ostringstream nothing;
+    const auto message = message_of<ConfigError>(
+        [&] { train(job, ranks, {.out = ranks.rank() == 0 ? out : nothing, .style = {}, .stop = nullptr}); });
+    const std::scoped_lock lock(mutex);
+    if (says(message, "run.dir = /proc/zero/run: cannot be written")) ++refused;
+  });
+  EXPECT_EQ(refused, 2);
+  EXPECT_EQ(out.str(), "");
+}
+
+TEST_F(TrainerTest, MemoryIsRefusedBeforeCheckpointsAreWeighed) {
+  TrainJob job = text_job(2);
+  job.checkpoint = {.every_steps = 1, .keep = 1'000'000'000};  // of which the disk has no room
+  const auto printed = [&] {
+    std::ostringstream out;
+    run_ranks(1, [&](World& ranks) {
+      try {
+        train(job, ranks, {.out = out, .style = {}, .stop = nullptr});
+      } catch (const ConfigError& error) {
+        out << error.what();
+      }
+    });
+    return out.str();
+  };
+  job.attach.device_memory = {.kind = TierMemory::Kind::kBytes, .bytes = 1000};
+  const std::string refused = printed();
+  EXPECT_TRUE(says(refused, "zero.device_memory = ")) << refused;
+  EXPECT_FALSE(says(refused, "1000000000 checkpoints")) << refused;
+  job.attach.device_memory = {};
+  EXPECT_TRUE(says(printed(), "1000000000 checkpoints"));
+}
+
 TEST_F(TrainerTest, ARankThatIsToldSomethingElseIsNamed) {
   const auto job = text_job(2);
   std::mutex mutex;

@@ -1,4 +1,5 @@
 // `zero train`: checks everything that needs no libtorch, then trains in this process, or starts ranks that do.
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
@@ -72,9 +73,10 @@ int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitt
     for (const std::string& name : kept.names()) newest = std::max(newest, kept_step(name));
     return newest;
   };
-  options.after_failure = [folder = flight_folder(std::getenv, dir / "flight")](const KeptMemory& kept,
-                                                                                std::span<const RankEnd> ends, int) {
-    return write_flights(folder, kept, ends);
+  const std::filesystem::path flight = flight_folder(std::getenv, dir / "flight");
+  ::setenv("ZERO_FLIGHT_DIR", flight.c_str(), /*overwrite=*/0);  // for the ranks: they leave it to us to name it
+  options.after_failure = [flight](const KeptMemory& kept, std::span<const RankEnd> ends, int) {
+    return write_flights(flight, kept, ends);
   };
   return launch(options);
 }

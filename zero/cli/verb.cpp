@@ -2,13 +2,16 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
 #include "zero/base/exit_status.h"
+#include "zero/cli/turn_to_speak.h"
 #include "zero/config/suggest.h"
 #include "zero/config/value.h"
 
@@ -42,8 +45,17 @@ void print_help() {
       "  zero train examples/shakespeare/shakespeare.toml -n 2\n");
 }
 
+// Ranks of a launcher that merges nothing do not all say the same.
+void await_turn(const std::exception& error) {
+  try {
+    std::this_thread::sleep_for(wait_before_words(error, detect_ranks({}, std::getenv)));
+  } catch (const ConfigError&) {  // an environment that makes no sense: that is what it is about to say
+  }
+}
+
 int report(std::string_view verb, const std::exception& error, int status) {
   std::fflush(stdout);
+  if (verb == "train") await_turn(error);
   fmt::print(stderr, "{}{}{}\n", verb.empty() ? "" : "zero ", verb.empty() ? "" : fmt::format("{}: ", verb),
              error.what());
   return status;

@@ -56,8 +56,13 @@ void RecordedCommunicator::write(const FlightCause& cause) noexcept {
   try {
     const std::filesystem::path file = write_flight(folder_, ring_.memory(), cause);
     ring_.mark_written();
-    ZERO_LOG(warn, "the last collectives of this rank are in {}; `zero doctor --flight {}` compares the ranks",
-             file.string(), folder_.string());
+    // Not by all: by the rank at fault, which may not come to it, and by the first of the rest.
+    const bool first = rank() == (cause.blamed == 0 ? 1 : 0);
+    if (tells_ && (first || cause.blamed == rank())) {
+      ZERO_LOG(warn, "what the ranks did last: zero doctor --flight {}", folder_.string());
+    } else {
+      ZERO_LOG(info, "the last collectives of this rank are in {}", file.string());
+    }
   } catch (const std::exception& error) {
     ZERO_LOG(error, "the last collectives of this rank could not be written: {}", error.what());
   }

@@ -25,6 +25,8 @@ class RecordedCommunicator final : public Communicator {
 
   // Local. The folder that gets this rank's file on trouble; empty: none is written.
   void write_on_failure(std::filesystem::path folder) { folder_ = std::move(folder); }
+  // Local. Where the launcher says where the files are, this rank does not.
+  void launcher_tells() { tells_ = false; }
   // Local. Writes the file now, unless there is no folder or it has been written. Never throws.
   void write(const FlightCause& cause) noexcept;
   // Local. The ring's bytes, for read_ring() and write_flight().
@@ -62,6 +64,7 @@ class RecordedCommunicator final : public Communicator {
   void met(const CommError& error, double began);
 
   Allocation memory_;
+  bool tells_ = true;
   FlightRing ring_;
   std::filesystem::path folder_;
   bool written_ = false;

@@ -155,8 +155,7 @@ void Attempt::reap() {
     ends_.push_back({.rank = options_.node_rank * options_.ranks + static_cast<int>(i),
                      .end = *end,
                      .ended_by_us = told_to_end_ || stop_signal_ != 0,
-                     .seconds = std::chrono::duration<double>(Clock::now() - started_).count(),
-                     .last_lines = {}});
+                     .seconds = std::chrono::duration<double>(Clock::now() - started_).count()});
     // Asked to stop, ranks may take their time to save; one that crashes then ends it for all.
     const bool crashed = stop_signal_ != 0 && end->signal != 0 && end->signal != stop_signal_;
     if ((ends_.back().failed() || crashed) && !next_end_ && num_running_ > 0)
@@ -183,8 +182,20 @@ void Attempt::drain() {
     poll(nullptr, 0, 1);
     read_outputs(/*all=*/true);
   }
+  for (std::size_t i = 0; i < ends_.size(); ++i) {
+    RankEnd& end = ends_[i];
+    end.last_lines = output_.last_lines(ended_[i]);
+    end.last_words = output_.last_words(ended_[i]);
+    end.last_error = output_.last_error(ended_[i]);
+    end.shown = output_.shown(ended_[i]);
+    // The failure report is of others.
+    if (end.end.exit_code == 0 && end.end.signal == 0) output_.show_last_words(ended_[i], Clock::now());
+  }
   output_.flush_all();
-  for (std::size_t i = 0; i < ends_.size(); ++i) ends_[i].last_lines = output_.last_lines(ended_[i]);
+}
+
+void Attempt::show_last_words() {
+  for (const std::size_t rank : ended_) output_.show_last_words(rank, Clock::now());
 }
 
 int Attempt::show() {

@@ -45,6 +45,8 @@ class Attempt {
 
   Attempt(const LaunchOptions& options, const Launcher& launcher);
   void run(const RunIdentity& identity);
+  // What the ranks said of their ends, which a failure report says otherwise.
+  void show_last_words();
   // On standard error, behind what the ranks printed.
   void say(std::string_view text) { output_.say(text); }
   // Waits until all has been read, or until a signal comes: that, else 0; then what is left is dropped, as it is where

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/exit_status.h"
+#include "zero/launch/last_words.h"
 
 namespace zero {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 constexpr std::size_t kMostWitnesses = 4;
 
 // What usually lies behind an end like this, and what to look at next.
-std::string advice(const ProcessEnd& end) {
+std::string_view advice(const ProcessEnd& end) {
   switch (end.signal) {
     case SIGKILL:
       return "Killed from outside: by hand, or by the kernel when memory ran out (see `dmesg | tail`; `zero plan` says "
@@ -29,18 +30,53 @@ std::string advice(const ProcessEnd& end) {
     default:
       break;
   }
-  if (end.exit_code == kRankFailedStatus)
-    return "Its last lines say why. If it lost a peer on another machine, look at the launcher's output there.";
-  return "Its last lines say why; start again when that is put right.";
+  return "";
 }
 
-// Of what was refused before it began, the refusal ("zero train: ...") alone, not what rank 0 printed until then.
-std::span<const std::string> told_again(const RankEnd& culprit) {
-  const std::span<const std::string> lines = culprit.last_lines;
-  if (culprit.end.exit_code != kBadInputStatus) return lines;
-  const auto is_refusal = [](const std::string& line) { return line.starts_with("zero "); };
-  const auto last = std::find_if(lines.rbegin(), lines.rend(), is_refusal);
-  return last == lines.rend() ? lines : lines.last(static_cast<std::size_t>(last - lines.rbegin()) + 1);
+// The first line of its reason.
+std::string_view reason_of(const RankEnd& end) {
+  return end.last_words.empty() ? end.last_error : end.last_words.front();
+}
+
+bool accuses_another(const RankEnd& end) {
+  const int accused = accused_rank(reason_of(end));
+  return accused >= 0 && accused != end.rank;
+}
+
+std::string lines_of(std::span<const std::string> lines, std::string_view indent) {
+  std::string text;
+  for (const std::string& line : lines) text += fmt::format("{}{}\n", indent, line);
+  return text;
+}
+
+std::string what_it_said(const RankEnd& end) {
+  if (!end.last_words.empty()) return lines_of(end.last_words, "  ");
+  if (end.last_lines.empty()) return "  it printed nothing\n";
+  if (!end.shown) return "  its last lines:\n" + lines_of(end.last_lines, "    ");
+  return fmt::format("  its last line: {}\n", end.last_error.empty() ? end.last_lines.back() : end.last_error);
+}
+
+// Which rank that is, where not all say the same.
+std::string refusal(const RankEnd& culprit, std::span<const RankEnd> ends, int world) {
+  const auto same =
+      std::count_if(ends.begin(), ends.end(), [&](const RankEnd& end) { return end.last_words == culprit.last_words; });
+  return lines_of(culprit.last_words, "") +
+         (world > 1 && same == 1 ? fmt::format("  rank {} of {} says so\n", culprit.rank, world) : "");
+}
+
+// What the others met, where the culprit could not say what it met itself.
+std::string witnesses_of(const RankEnd& culprit, std::span<const RankEnd> ends) {
+  std::string out;
+  std::size_t witnesses = 0;
+  for (const RankEnd& end : ends) {
+    const bool told = !culprit.last_words.empty() && (accuses_another(end) || end.last_words == culprit.last_words);
+    if (&end == &culprit || !end.failed() || told || ++witnesses > kMostWitnesses) continue;
+    const std::string_view reason = reason_of(end);
+    out += fmt::format("  rank {} then failed with {}{}{}\n", end.rank, describe(end.end), reason.empty() ? "" : ": ",
+                       reason);
+  }
+  if (witnesses > kMostWitnesses) out += fmt::format("  and {} more\n", witnesses - kMostWitnesses);
+  return out;
 }
 
 }  // namespace
@@ -49,6 +85,8 @@ const RankEnd* find_culprit(std::span<const RankEnd> ends) {
   const auto failed = [](const RankEnd& end) { return end.failed(); };
   const auto accused = [](const RankEnd& end) { return end.failed() && end.end.exit_code != kRankFailedStatus; };
   auto found = std::find_if(ends.begin(), ends.end(), accused);
+  const auto own = [](const RankEnd& end) { return end.failed() && !accuses_another(end); };
+  if (found == ends.end()) found = std::find_if(ends.begin(), ends.end(), own);
   if (found == ends.end()) found = std::find_if(ends.begin(), ends.end(), failed);
   return found == ends.end() ? nullptr : &*found;
 }
@@ -80,25 +118,12 @@ std::string describe(const ProcessEnd& end) {
 std::string failure_report(std::span<const RankEnd> ends, int world) {
   const RankEnd* culprit = find_culprit(ends);
   if (culprit == nullptr) return "";
+  if (culprit->end.exit_code == kBadInputStatus && !culprit->last_words.empty()) return refusal(*culprit, ends, world);
   std::string out = fmt::format("zero launch: rank {} of {} failed with {} after {:.1f} s{}\n", culprit->rank, world,
                                 describe(culprit->end), culprit->seconds, world > 1 ? "; all ranks were ended" : "");
-  if (culprit->last_lines.empty()) {
-    out += "  it printed nothing\n";
-  } else {
-    out += "  its last lines:\n";
-    for (const auto& line : told_again(*culprit)) out += fmt::format("    {}\n", line);
-  }
-  std::size_t witnesses = 0;
-  for (const auto& end : ends) {
-    if (&end == culprit || !end.failed() || ++witnesses > kMostWitnesses) continue;
-    const bool same_words = !end.last_lines.empty() && end.last_lines == culprit->last_lines;
-    const std::string words = same_words               ? ", in the same words"
-                              : end.last_lines.empty() ? ""
-                                                       : ": " + end.last_lines.back();
-    out += fmt::format("  rank {} then failed with {}{}\n", end.rank, describe(end.end), words);
-  }
-  if (witnesses > kMostWitnesses) out += fmt::format("  and {} more\n", witnesses - kMostWitnesses);
-  return out + "  " + advice(culprit->end) + "\n";
+  out += what_it_said(*culprit) + witnesses_of(*culprit, ends);
+  const std::string_view advised = advice(culprit->end);
+  return advised.empty() ? out : fmt::format("{}  {}\n", out, advised);
 }
 
 }  // namespace zero

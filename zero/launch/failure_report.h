@@ -1,8 +1,8 @@
-// Who is to blame, said on one screen, and with which status the launcher ends.
+// Who is to blame, said once and on one screen, and with which status the launcher ends.
 //
 // When one rank dies its peers notice and fail too, sometimes before the launcher hears of the first. kRankFailedStatus
 // is how a rank says "a peer failed": such a rank is a witness, and the culprit is the first that failed in any other
-// way; if all are witnesses, the first of them.
+// way; if all ended so, the first whose reason names no other rank, else the first of them.
 #pragma once
 
 #include <span>
@@ -16,9 +16,12 @@ namespace zero {
 struct RankEnd {
   int rank = 0;
   ProcessEnd end;
-  bool ended_by_us = false;             // the launcher had already told it to end
-  double seconds = 0;                   // after the start
-  std::vector<std::string> last_lines;  // that it printed
+  bool ended_by_us = false;               // the launcher had already told it to end
+  double seconds = 0;                     // after the start
+  std::vector<std::string> last_lines{};  // that it printed
+  std::vector<std::string> last_words{};  // why it ends, where a verb of the command said so (last_words.h)
+  std::string last_error{};               // its last line on standard error, without libtorch's trace
+  bool shown = true;                      // what it printed was shown, but for the last words
 
   bool failed() const { return !ended_by_us && (end.exit_code != 0 || end.signal != 0); }
 };
@@ -37,6 +40,7 @@ int exit_status(const RankEnd& culprit);
 // "exit status 3", "signal 9 (SIGKILL)".
 std::string describe(const ProcessEnd& end);
 
+// What has been shown is not told again: of a refusal its words alone.
 std::string failure_report(std::span<const RankEnd> ends, int world);
 
 }  // namespace zero

@@ -4,8 +4,11 @@
 #include <array>
 #include <cerrno>
 #include <string_view>
+#include <utility>
 
 #include <unistd.h>
+
+#include "zero/base/log.h"
 
 namespace zero {
 namespace {
@@ -53,14 +56,31 @@ bool RankOutput::read_from(std::size_t index, Stream stream, int fd, Time now) {
   return open;
 }
 
+void RankOutput::note_error(Rank& rank, const std::string& line) {
+  if (!line.empty() && !rank.trace.at_trace()) rank.last_error = line;
+}
+
 void RankOutput::show(Rank& rank, Stream stream, std::string line, Time now) {
+  if (stream == Stream::kErrors && !log_enabled(LogLevel::debug)) {
+    std::optional<std::string> passed = rank.trace.pass(std::move(line));
+    if (!passed) return;
+    line = std::move(*passed);
+  }
+  if (stream == Stream::kErrors) {
+    note_error(rank, line);
+    const bool begins = begins_last_words(line);
+    if (begins) show_last_words(rank, now);  // those before were not the last
+    if (begins || (!rank.words.empty() && rank.words.size() < kLastLines)) {
+      rank.words.push_back(std::move(line));
+      return;
+    }
+  }
   rank.last.push_back(line);
   if (rank.last.size() > kLastLines) rank.last.pop_front();
+  if (stream == Stream::kErrors) return show_error(rank, std::move(line), now);
   if (!rank.shown) return;
   if (ranks_.size() == 1) {
-    (stream == Stream::kOutput ? to_output_ : to_errors_).write(line + "\n");
-  } else if (stream == Stream::kErrors) {
-    errors_.add(rank.number, std::move(line), now);
+    to_output_.write(line + "\n");
   } else {
     const std::array<int, 1> number{rank.number};
     to_output_.write((rank.number == 0 ? "" : rank_prefix(number)) + line + "\n");
@@ -71,6 +91,15 @@ void RankOutput::flush(Time now) {
   for (const auto& line : errors_.take(now)) to_errors_.write(line + "\n");
   to_output_.flush();
   to_errors_.flush();
+}
+
+void RankOutput::show_error(const Rank& rank, std::string line, Time now) {
+  if (!rank.shown) return;
+  ranks_.size() == 1 ? to_errors_.write(line + "\n") : errors_.add(rank.number, std::move(line), now);
+}
+
+void RankOutput::show_last_words(Rank& rank, Time now) {
+  for (std::string& line : std::exchange(rank.words, {})) show_error(rank, std::move(line), now);
 }
 
 void RankOutput::say(std::string_view text) {

@@ -1,4 +1,6 @@
 // RankOutput: everything the ranks print, read without blocking, shown, and the last lines of each remembered.
+// Why a rank ends, where a verb of the command says so (last_words.h), is not shown but kept for the failure report,
+// which says it once; nor is libtorch's trace, unless the log is at debug.
 //
 //   if (output.takes(rank, stream)) output.read_from(rank, stream, fd)   some of it; false at end of file
 //   output.flush(now)                    prints what is due
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "zero/launch/held_output.h"
+#include "zero/launch/last_words.h"
 #include "zero/launch/line_merger.h"
 
 namespace zero {
@@ -43,6 +46,13 @@ class RankOutput {
   std::vector<std::string> last_lines(std::size_t index) const {
     return {ranks_[index].last.begin(), ranks_[index].last.end()};
   }
+  // Why it ends, where it said so.
+  const std::vector<std::string>& last_words(std::size_t index) const { return ranks_[index].words; }
+  // Its last line on standard error, or the one before libtorch's trace; empty: none.
+  const std::string& last_error(std::size_t index) const { return ranks_[index].last_error; }
+  bool shown(std::size_t index) const { return ranks_[index].shown; }
+  // Shows the last words that this rank has said after all: no failure report will.
+  void show_last_words(std::size_t index, Time now) { show_last_words(ranks_[index], now); }
   // Standard output was closed by whoever reads it (`| head`).
   bool reader_gone() const { return to_output_.reader_gone(); }
 
@@ -52,7 +62,13 @@ class RankOutput {
     bool shown = true;
     LineSplitter output, errors;
     std::deque<std::string> last;
+    TraceFilter trace;
+    std::vector<std::string> words;
+    std::string last_error;
   };
+  static void note_error(Rank& rank, const std::string& line);
+  void show_error(const Rank& rank, std::string line, Time now);
+  void show_last_words(Rank& rank, Time now);
   void show(Rank& rank, Stream stream, std::string line, Time now);
 
   std::vector<Rank> ranks_;

@@ -39,15 +39,17 @@ std::optional<std::int64_t> reached_by(const LaunchOptions& options, const KeptM
   }
 }
 
-void tell_of_failure(const LaunchOptions& options, const KeptMemory& kept, Attempt& attempt, int generation) {
+// What there is to say of a failure beside who failed.
+std::string told_of_failure(const LaunchOptions& options, const KeptMemory& kept, const Attempt& attempt,
+                            int generation) {
   // Asked to stop, only ranks that could not are of interest.
   const auto was_killed = [](const RankEnd& end) { return end.end.signal == SIGKILL; };
-  if (!options.after_failure || attempt.all_ended_well()) return;
-  if (attempt.stop_signal() != 0 && std::ranges::none_of(attempt.ends(), was_killed)) return;
+  if (!options.after_failure || attempt.all_ended_well()) return "";
+  if (attempt.stop_signal() != 0 && std::ranges::none_of(attempt.ends(), was_killed)) return "";
   try {
-    attempt.say(options.after_failure(kept, attempt.ends(), generation));
+    return options.after_failure(kept, attempt.ends(), generation);
   } catch (const std::exception& error) {
-    attempt.say(fmt::format("zero launch: {}\n", error.what()));
+    return fmt::format("zero launch: {}\n", error.what());
   }
 }
 
@@ -94,21 +96,34 @@ bool failed_to_save(const RankEnd& culprit) {
   return culprit.end.exit_code == 128 + SIGUSR1 || culprit.end.signal == SIGUSR1;
 }
 
-// After an attempt: the status with which the launch ends, or nothing, and `options` are those of the next attempt.
-std::optional<int> end_or_next(Attempt& attempt, const KeptMemory& kept, const LaunchOptions& asked,
-                               LaunchOptions& options, RestartPolicy& policy) {
+// The status of an attempt that no rank's failure ended; nothing: one did.
+std::optional<int> status_without_failure(const Attempt& attempt) {
   if (attempt.stop_signal() != 0) return attempt.all_ended_well() ? 0 : 128 + attempt.stop_signal();
   const RankEnd* culprit = find_culprit(attempt.ends());
   if (culprit == nullptr && !attempt.not_started()) return 0;
   if (culprit != nullptr && failed_to_save(*culprit)) return 128 + SIGUSR1;
+  return std::nullopt;
+}
+
+// After an attempt: the status with which the launch ends, or nothing, and `options` are those of the next attempt.
+// `told`: what else there is to say of a failure.
+std::optional<int> end_or_next(Attempt& attempt, const KeptMemory& kept, const LaunchOptions& asked,
+                               LaunchOptions& options, RestartPolicy& policy, const std::string& told) {
+  if (const std::optional<int> status = status_without_failure(attempt)) {
+    attempt.show_last_words();
+    attempt.say(told);
+    return status;
+  }
 
   const Failure failure = failure_of(attempt, options, kept);
   const NextAttempt next = policy.after(failure, options.ranks);
   if (next.kind == NextAttempt::Kind::kEnd && attempt.not_started()) {
+    attempt.show_last_words();
+    attempt.say(told);
     attempt.show();
     throw attempt.not_started()->error;
   }
-  std::string said = report_of(attempt, options);
+  std::string said = report_of(attempt, options) + told;
   std::optional<int> status;
   const std::string count = fmt::format("({} of {})", policy.restarts(), asked.max_restarts);
   switch (next.kind) {
@@ -155,8 +170,8 @@ int launch(const LaunchOptions& asked) {
         keeper.kept().remove(name);
     Attempt attempt(options, {inbox, guard, keeper, descriptors.before()});
     attempt.run(identity);
-    tell_of_failure(options, keeper.kept(), attempt, generation);
-    const std::optional<int> status = end_or_next(attempt, keeper.kept(), asked, options, policy);
+    const std::string told = told_of_failure(options, keeper.kept(), attempt, generation);
+    const std::optional<int> status = end_or_next(attempt, keeper.kept(), asked, options, policy, told);
     const int signal = attempt.show();
     if (status) return *status;
     if (signal != 0) return 128 + signal;

@@ -232,7 +232,7 @@ AttachedModule::~AttachedModule() {
         specs_[static_cast<std::size_t>(read - tensors_.begin())].name);
   }
   const bool failing = std::uncaught_exceptions() > exceptions_at_start_;
-  if (failing) ZERO_LOG(warn, "an error ends this engine: its parameters are left empty");
+  if (failing) ZERO_LOG(info, "an error ends this engine: its parameters are left empty");
   try {
     if (!abandoned_ && !failing && !awaits_load_) give_back_all();
     if (!failing) engine_->communicator().barrier({.control = true}).wait();

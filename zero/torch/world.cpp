@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <c10/util/Exception.h>
+
 #include "zero/base/error.h"
 #include "zero/base/log.h"
 #include "zero/comm/flight_settings.h"
@@ -28,8 +30,10 @@ void World::keep_flight_in(const std::filesystem::path& folder) {
 void World::write_flight(const std::exception& error) noexcept {
   if (recorded_ == nullptr) return;
   const auto* const of_peers = dynamic_cast<const CommError*>(&error);
-  const bool of_all = dynamic_cast<const IoError*>(&error) != nullptr;  // often one rank's, thrown by every rank
-  recorded_->write({.reason = error.what(), .blamed = of_peers != nullptr ? of_peers->rank() : (of_all ? -1 : rank())});
+  const bool of_all = dynamic_cast<const IoError*>(&error) != nullptr;   // often one rank's, thrown by every rank
+  const auto* const of_torch = dynamic_cast<const c10::Error*>(&error);  // its what() ends with a trace
+  recorded_->write({.reason = of_torch != nullptr ? of_torch->what_without_backtrace() : error.what(),
+                    .blamed = of_peers != nullptr ? of_peers->rank() : (of_all ? -1 : rank())});
 }
 
 World World::from_environment(const WorldOptions& options) {

@@ -1,6 +1,7 @@
 #include "zero/train/run_folder.h"
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <system_error>
 
@@ -21,6 +22,11 @@ void remove_file(const fs::path& file) {
   std::error_code error;
   fs::remove(file, error);
   if (error) throw IoError(file.string(), "remove", error.value());
+}
+
+ConfigError not_writable(const fs::path& folder, const std::error_code& error) {
+  return {"run.dir", folder.string(), fmt::format("cannot be written: {}", error.message()),
+          "name a folder that you may write to with --run.dir"};
 }
 
 }  // namespace
@@ -67,6 +73,21 @@ bool RunFolder::was_cut_short(std::string_view config) const {
          read_file(this->config()) == config;
 }
 
+void RunFolder::require_writable() const {
+  std::error_code error;
+  fs::path place = path_;
+  while (!fs::exists(place, error) && !error && place.has_relative_path()) place = place.parent_path();
+  if (place.empty()) place = ".";
+  if (!error && !fs::is_directory(place, error) && !error) error = std::make_error_code(std::errc::not_a_directory);
+  if (!error) {
+    // What permissions say is not enough: root has them all, also where nothing can be made.
+    std::string probe = (place / ".zero-XXXXXX").string();
+    if (::mkdtemp(probe.data()) == nullptr || ::rmdir(probe.c_str()) != 0)
+      error = std::error_code(errno, std::generic_category());
+  }
+  if (error) throw not_writable(path_, error);
+}
+
 void RunFolder::create(std::string_view launch) const {
   std::error_code error;
   const fs::path folder = path_.has_filename() ? path_ : path_.parent_path();
@@ -75,10 +96,7 @@ void RunFolder::create(std::string_view launch) const {
   if (!error) error = make_private_folder(folder);
   if (!error && !fs::is_directory(folder, error) && !error) error = std::make_error_code(std::errc::not_a_directory);
   if (!error && ::access(path_.c_str(), W_OK | X_OK) != 0) error = std::error_code(errno, std::generic_category());
-  if (error) {
-    throw ConfigError("run.dir", path_.string(), fmt::format("cannot be written: {}", error.message()),
-                      "name a folder that you may write to with --run.dir");
-  }
+  if (error) throw not_writable(path_, error);
   for (const fs::path& file : {config(), plan(), metrics(), model(), report()}) {
     remove_file(file);
   }

@@ -2,6 +2,7 @@
 //
 //   RunFolder folder("runs/shakespeare");
 //   folder.require_free(/*overwrite=*/false);      // every rank: looks, changes nothing
+//   folder.require_writable();                     // one rank: before anything is begun
 //   folder.create();                               // one rank, when all have looked
 //   folder.reopen(500, {});                         // or: to go on after step 500
 //
@@ -24,6 +25,8 @@ class RunFolder {
   // Does it hold a run, finished or not?
   bool holds_run() const;
   void require_free(bool overwrite) const;
+  // Can create() make the folder, or write into it? Tries, and leaves nothing behind.
+  void require_writable() const;
   // Makes the folder, for this user alone where it is new, and removes the files of an old run from it: those named
   // below, checkpoints and nothing else.
   void create(std::string_view launch = "") const;

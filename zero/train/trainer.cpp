@@ -1,7 +1,9 @@
 #include "zero/train/trainer.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -129,11 +131,17 @@ class Trainer {
   }
 
   bool is_first() const { return world_.rank() == 0; }
-  void hold_folder() {
+  // What rank 0 alone looks at, and every rank then refuses.
+  void require_on_first(const std::function<void()>& check) {
     std::string reason;
-    if (is_first()) reason = failure_of([this] { lock_.emplace(job_.run_dir); });
+    if (is_first()) reason = failure_of(check);
     reason = broadcast_text(world_.communicator(), reason);
-    if (!reason.empty()) throw ConfigError("run", "", reason, "");
+    if (reason.empty()) return;
+    const std::size_t colon = std::min(reason.find(": "), reason.size());
+    throw ConfigError(reason.substr(0, colon), "", reason.substr(std::min(colon + 2, reason.size())), "");
+  }
+  void hold_folder() {
+    require_on_first([this] { lock_.emplace(job_.run_dir); });
   }
   // Does the folder hold this run to its end? As rank 0 sees it.
   bool is_done() {
@@ -175,9 +183,7 @@ class Trainer {
     if (!resumes()) folder_.require_free(job_.overwrite || begun_by_us_ || cut_short_);
     if (!resumes() && (cut_short_ || begun_by_us_))
       progress_.line("a run of this configuration ended here before its first checkpoint: it begins again");
-    const std::int64_t bytes_to_save = checkpoint_bytes(task_->module(), job_.attach);
-    RunCheckpoints::require_room(job_.checkpoint, folder_.checkpoints().path(), bytes_to_save,
-                                 [this](const std::string& line) { progress_.line(line); });
+    require_on_first([this] { folder_.require_writable(); });
     if (job_.checkpoint.memory_every > 0 && !checkpoints_.has_keeper())
       progress_.line("note: no copies are kept in memory: these ranks were not started by zero launch or -n");
     std::optional<InitialWeights> init;
@@ -197,10 +203,14 @@ class Trainer {
     if (init) options.weights = init->source();
     options.max_skipped_steps = std::numeric_limits<int>::max();  // health_ counts, and ends a run that has told all
     options.awaits_load = resumes();
+    const std::int64_t bytes_to_save = checkpoint_bytes(task_->module(), job_.attach);
     expect_saves(bytes_to_save);
     engine_.emplace(attach(task_->module(), world_, std::move(options)));
     init.reset();
     if (activations != nullptr && engine_->link() != nullptr) activations->share_link(*engine_->link());
+    // After the engine, which refuses what memory cannot hold, and has its own on the same disk, perhaps.
+    RunCheckpoints::require_room(job_.checkpoint, folder_.checkpoints().path(), bytes_to_save,
+                                 [this](const std::string& line) { progress_.line(line); });
     say_where_states_lie();
     if (resumes()) resume();
     checkpoints_.expect_room_to_copy(*engine_, bytes_to_save / world_.size());

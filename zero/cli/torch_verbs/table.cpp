@@ -2,18 +2,20 @@
 #include <torch/version.h>
 
 #include "zero/base/error.h"
+#include "zero/base/log.h"
 #include "zero/cli/torch_verbs/verbs.h"
 
 namespace zero::cli {
 namespace {
 
-// libtorch's own errors carry a stack of addresses behind their message; users get the message.
+// libtorch's own errors carry a stack of addresses behind their message; users get the message, and the stack where the
+// log is at debug.
 template <auto verb, typename Request>
 int without_backtrace(const Request& request) {
   try {
     return verb(request);
   } catch (const c10::Error& error) {
-    throw Error(error.what_without_backtrace());
+    throw Error(log_enabled(LogLevel::debug) ? error.what() : error.what_without_backtrace());
   }
 }
 

@@ -10,9 +10,11 @@
 #include <fmt/format.h>
 
 #include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
 
 #include "zero/base/error.h"
 #include "zero/base/exit_status.h"
+#include "zero/base/log.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/memory/host_memory.h"
@@ -62,6 +64,17 @@ int train_rank(const TrainRequest& request, World& world, const StopSignal& stop
   return status_of(train(job, world, {.out = std::cout, .style = ProgressStyle::of_standard_output(), .stop = &stop}));
 }
 
+// libtorch's errors do not know whose they are.
+int train_named_rank(const TrainRequest& request, World& world, const StopSignal& stop) {
+  try {
+    return train_rank(request, world, stop);
+  } catch (const c10::Error& error) {
+    if (world.size() == 1) throw;
+    throw Error(fmt::format("rank {}: {}", world.rank(),
+                            log_enabled(LogLevel::debug) ? error.what() : error.what_without_backtrace()));
+  }
+}
+
 // When one rank fails, the others fail because of it: the cause is what is not a CommError.
 void rethrow_cause(const std::vector<std::exception_ptr>& errors) {
   std::exception_ptr consequence;
@@ -86,7 +99,7 @@ int train_threads(const TrainRequest& request, int num_ranks, const WorldOptions
       // Its own: a rank that fails leaves the world, and the others hear of it.
       World world = std::move(worlds[rank]);
       try {
-        statuses[rank] = train_rank(request, world, stop);
+        statuses[rank] = train_named_rank(request, world, stop);
       } catch (...) {
         errors[rank] = std::current_exception();
       }
@@ -109,7 +122,7 @@ int train_verb(const TrainRequest& request) {
   if (request.in_process_ranks)
     return train_threads(request, static_cast<int>(*request.in_process_ranks), options, stop);
   World world = World::from_environment(options);
-  return train_rank(request, world, stop);
+  return train_named_rank(request, world, stop);
 }
 
 }  // namespace zero::cli
