@@ -188,15 +188,83 @@ TEST_F(Plan, WhatARunRefusesForHostOrDiskIsRefused) {
   }
 }
 
-TEST_F(Plan, ADiskThatIsNotHereIsNotTakenForAFastOne) {
-  const Ran ran = folder_.zero("plan c.toml -n 2 --zero.disk /not/here --zero.optimizer '{disk = 1}'");
+TEST_F(Plan, AFolderThatIsNotHereIsRefused) {
+  for (const char* flags : {"--zero.disk /not/here", "--zero.disk c.toml", "--profile /not/here"}) {
+    const Ran ran = folder_.zero(std::string("plan c.toml -n 2 ") + flags);
+    EXPECT_EQ(ran.status, 2) << flags << ran.output;
+    EXPECT_NE(ran.errors.find("no such folder"), std::string::npos) << ran.errors;
+    EXPECT_EQ(ran.output, "");
+  }
+}
+
+TEST_F(Plan, SaysThatItFitsAndWithWhichLowerStage) {
+  const Ran ran = folder_.zero("plan c.toml -n 2");
   EXPECT_EQ(ran.status, 0) << ran.errors;
-  EXPECT_NE(ran.output.find("without the disk, which is not here to be probed"), std::string::npos) << ran.output;
-  EXPECT_EQ(plan("--zero.disk /not/here --zero.optimizer '{disk = 1}'")["predicted"]["counts_disk"], false);
+  for (const char* words : {"memory     a rank needs at least ", "activations ", "(estimated)",
+                            "2 ranks of this machine need ", "are free here: it fits, and so does stage 0"})
+    EXPECT_NE(ran.output.find(words), std::string::npos) << words << "\n" << ran.output;
+  const auto memory = plan("")["memory"];
+  EXPECT_EQ(memory["fits"], true);
+  EXPECT_EQ(memory["needed_bytes"], 2 * memory["rank"]["total_bytes"].get<std::int64_t>());
+  EXPECT_GT(memory["rank"]["activation_bytes"], 2 * 32 * 256 * 4) << "the logits and what the loss makes of them";
+  EXPECT_EQ(plan("--machines 2")["memory"]["ranks_of_a_machine"], 1);
+}
+
+TEST_F(Plan, ActivationsGrowWithTheBatchAndShrinkWithCheckpoints) {
+  const auto activations = [this](const std::string& flags) {
+    return plan("--model.layers 8 " + flags)["memory"]["rank"]["activation_bytes"].get<double>();
+  };
+  const double one = activations("");
+  EXPECT_NEAR(activations("--train.batch 4") / one, 4, 0.2);
+  EXPECT_LT(activations("--train.checkpoint_activations true"), one / 2);
+  EXPECT_DOUBLE_EQ(activations("--train.accumulate 4"), one) << "one micro-batch at a time";
+}
+
+// 1.5 TiB of states.
+TEST_F(Plan, OfWhatDoesNotFitItSaysWhatLacksAndWhatWould) {
+  const std::string flags = "--zero.stage 1 --model.width 65536";
+  const auto memory = plan(flags)["memory"];
+  EXPECT_EQ(memory["fits"], false);
+  const auto needed = memory["needed_bytes"].get<std::int64_t>(), free = memory["free_bytes"].get<std::int64_t>();
+  EXPECT_GE(memory["lacking_bytes"], needed - free);
+  for (const auto& way : memory["would_fit"]) EXPECT_LE(way["needed_bytes"], free) << way;
+  const Ran ran = folder_.zero("plan c.toml -n 2 " + flags);
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  for (const char* words : {"it does not fit, ", " lack"})
+    EXPECT_NE(ran.output.find(words), std::string::npos) << words << "\n" << ran.output;
+}
+
+TEST_F(Plan, RanksThatOutnumberTheCoresTakeTheirTurns) {
+  const auto compute = [this](const std::string& world) {
+    const Ran ran = folder_.zero("plan c.toml --json --train.batch 64 -n " + world);
+    return nlohmann::json::parse(ran.output, nullptr, false)["predicted"];
+  };
+  EXPECT_FALSE(compute("1")["computation"].contains("ranks_to_a_core"));
+  const auto many = compute("1024");
+  const double crowd = many["computation"]["ranks_to_a_core"].get<double>();
+  EXPECT_GT(crowd, 1);
+  EXPECT_DOUBLE_EQ(many["forward"]["busy"]["compute"].get<double>(),
+                   crowd * many["computation"]["flops_per_step"].get<double>() / 3 /
+                       many["computation"]["flops_per_second"].get<double>());
+}
+
+TEST_F(Plan, SaysThatCommunicationIsLeftOut) {
+  EXPECT_NE(folder_.zero("plan c.toml -n 2").output.find("communication is left out: what it takes to send "),
+            std::string::npos);
+  EXPECT_EQ(plan("")["predicted"]["counts_communication"], false);
+  EXPECT_EQ(folder_.zero("plan c.toml -n 1").output.find("communication"), std::string::npos);
+}
+
+TEST_F(Plan, RanksAreSpreadEvenlyOverMachines) {
+  EXPECT_EQ(folder_.zero("plan c.toml -n 3 --machines 2").status, 2);
+  EXPECT_EQ(folder_.zero("plan c.toml -n 2 --machines 0").status, 2);
+}
+
+TEST_F(Plan, ADiskWithTooLittleRoomIsNotTakenForAFastOne) {
   const Ran little =
       folder_.zero("plan c.toml -n 2 --zero.disk disk --zero.disk_memory 1MiB --zero.optimizer '{disk = 1}'");
   EXPECT_NE(little.output.find("without the disk, which may hold too little"), std::string::npos) << little.output;
-  EXPECT_EQ(plan("--zero.disk /not/here")["predicted"]["counts_disk"], true) << "nothing is to lie there";
+  EXPECT_EQ(plan("--zero.disk disk")["predicted"]["counts_disk"], true) << "nothing is to lie there";
   const Ran here = folder_.zero("plan c.toml -n 2 --zero.disk disk --zero.optimizer '{disk = 1}'");
   EXPECT_EQ(here.output.find("without the disk"), std::string::npos) << here.output;
 }

@@ -8,6 +8,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/base/seconds.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/placement_programme.h"
 
@@ -225,7 +226,7 @@ TEST(BestPlacement, ARefusalNamesTheBudgetsThatWouldDo) {
     expect_within(model, best_placement(model, grown(budgets, way)).tiers, grown(budgets, way));
     EXPECT_NE(refusal(model, grown(budgets, {way.option, 0, all / 4 + lacking - 1})), "") << "one byte is missing";
     const double seconds = PlacementProgramme(model).solve(grown(budgets, way))->seconds;
-    const std::string cost = fmt::format("{} B there ({{}} of {:.3g} ms)", way.to, 1e3 * seconds);
+    const std::string cost = fmt::format("{} B there ({{}} of {})", way.to, format_seconds(seconds));
     EXPECT_NE(message.find(fmt::format(fmt::runtime(cost), "a step")), message.npos) << message;
     StepModel unknown = model;
     unknown.profile = {};

@@ -118,15 +118,19 @@ TEST(PlanTable, APredictionSaysWhereItsComputationIsFromAndWhatItLacks) {
   plan.computation = estimated_computation({.flops = 6e9, .flops_per_second = 1.5e12});
   plan.predicted.emplace();
   plan.predicted->busy[0][0] = plan.computation.step.forward_seconds;
-  plan.without_disk = "which is not here to be probed";
+  plan.without_disk = "which may hold too little to be probed";
   const auto table = plan_table(plan, kAll);
   for (const char* part :
-       {"predicted  forward 1.3 ms (compute)", "bound by compute; without the disk, which is not here",
+       {"predicted  forward 1.3 ms (compute)", "bound by compute; without the disk, which may hold too little",
         "computation estimated: 6.0 GFLOP a step at 1.5 TFLOP/s"})
     EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
   const auto predicted = json::parse(plan_json(plan, kAll))["predicted"];
   EXPECT_EQ(predicted["computation"]["flops_per_step"], 6e9);
   EXPECT_EQ(predicted["counts_disk"], false);
+  EXPECT_NE(table.find("communication is left out: what it takes to send 337 KiB a rank and step"), std::string::npos)
+      << table;
+  plan.computation = estimated_computation({.flops = 6e9, .flops_per_second = 1.5e12, .crowd = 3});
+  EXPECT_NE(plan_table(plan, kAll).find("probed here, 3 ranks to a core"), std::string::npos);
   plan.computation.from = ComputationFrom::kRun;
   plan.computation.world = plan.world;
   EXPECT_NE(plan_table(plan, kAll).find("as the run of --profile had it\n"), std::string::npos);

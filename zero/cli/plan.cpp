@@ -1,4 +1,6 @@
 // `zero plan`: the arguments; the plan itself needs a module's shapes and hence libtorch.
+#include <fmt/format.h>
+
 #include "zero/base/error.h"
 #include "zero/cli/configured.h"
 #include "zero/cli/torch_library.h"
@@ -8,12 +10,15 @@ namespace zero::cli {
 
 int run_plan(Arguments arguments) {
   CLI::App app(
-      "Prints what each rank would hold and send, and how long a step would take, before the model is allocated.",
+      "Prints what each rank would hold and send, whether that fits here, and how long a step would take, before the "
+      "model is allocated.",
       "zero plan");
   std::int64_t world = 1;
+  std::int64_t machines = 1;
   bool schedule = false;
   bool json = false;
   app.add_option("-n,--world", world, "number of ranks")->capture_default_str();
+  app.add_option("--machines", machines, "over how many machines like this one they are spread")->capture_default_str();
   app.add_flag("--schedule", schedule, "print the moves of a step");
   app.add_flag("--json", json, "as one JSON object");
   std::string profile;
@@ -27,7 +32,11 @@ int run_plan(Arguments arguments) {
                       .world = world,
                       .schedule = schedule,
                       .json = json,
-                      .profile = profile};
+                      .profile = profile,
+                      .machines = machines};
+  if (world < 1 || machines < 1 || machines > world || world % machines != 0)
+    throw ConfigError("--machines", std::to_string(machines), fmt::format("not as many of {} ranks on each", world),
+                      "give a number that divides --world");
   fit_to_world(request.loaded, world);
   return open_torch_verbs().plan(request);
 }

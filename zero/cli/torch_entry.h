@@ -38,7 +38,8 @@ struct PlanRequest {
   std::int64_t world = 1;
   bool schedule = false;
   bool json = false;
-  std::string profile;  // a run folder: how long the same model computed there; empty: it is estimated
+  std::string profile;        // a run folder: how long the same model computed there; empty: it is estimated
+  std::int64_t machines = 1;  // over which the ranks are spread evenly
 };
 
 // `zero generate`.

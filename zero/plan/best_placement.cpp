@@ -7,6 +7,7 @@
 #include "zero/base/bytes.h"
 #include "zero/base/check.h"
 #include "zero/base/error.h"
+#include "zero/base/seconds.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/placement_programme.h"
 
@@ -79,8 +80,8 @@ struct Refusal {
     try {
       const auto solution = programme.solve(grown);
       if (!solution || solution->seconds <= 0) return "";
-      return fmt::format(" ({} of {:.3g} ms)", knows_computation ? "a step" : "transfers and updates",
-                         1e3 * solution->seconds);
+      return fmt::format(" ({} of {})", knows_computation ? "a step" : "transfers and updates",
+                         format_seconds(solution->seconds));
     } catch (const Error&) {  // without a solver the refusal is as right
       return "";
     }

@@ -38,6 +38,17 @@ Resource largest(const std::array<double, kNumResources>& seconds) {
   return static_cast<Resource>(std::max_element(seconds.begin(), seconds.end()) - seconds.begin());
 }
 
+// What the phase takes longest for, with the computation that it cannot overlap with.
+Resource busiest(const PredictedStep& step, StepPhase phase) {
+  return largest(with_ends(step, phase));
+}
+
+// Of the phase's seconds, that resource's own; the rest is computation before or after it.
+double own_seconds(const PredictedStep& step, StepPhase phase, Resource resource) {
+  const double longest = step.seconds(phase);
+  return goes_on(step, phase) ? longest : std::min(longest, of(step.busy, phase)[static_cast<std::size_t>(resource)]);
+}
+
 // One disk, where more than one of its resources has a share.
 void join_disk(std::array<double, kNumResources>& share) {
   const auto of = [&share](Resource resource) -> double& { return share[static_cast<std::size_t>(resource)]; };
@@ -67,7 +78,9 @@ double PredictedStep::seconds(StepPhase phase) const {
 }
 
 Resource PredictedStep::bound(StepPhase phase) const {
-  return largest(with_ends(*this, phase));
+  const Resource resource = busiest(*this, phase);
+  const double own = own_seconds(*this, phase, resource);
+  return own < seconds(phase) - own ? Resource::kCompute : resource;
 }
 
 double PredictedStep::total() const {
@@ -79,11 +92,10 @@ double PredictedStep::total() const {
 Resource PredictedStep::bound() const {
   std::array<double, kNumResources> share{};
   for (const StepPhase phase : kAllStepPhases) {
-    const auto busiest = static_cast<std::size_t>(bound(phase));
-    const double longest = seconds(phase);
-    const double own = goes_on(*this, phase) ? longest : std::min(longest, of(busy, phase)[busiest]);
-    share[busiest] += own;
-    share[static_cast<std::size_t>(Resource::kCompute)] += longest - own;
+    const Resource resource = busiest(*this, phase);
+    const double own = own_seconds(*this, phase, resource);
+    share[static_cast<std::size_t>(resource)] += own;
+    share[static_cast<std::size_t>(Resource::kCompute)] += seconds(phase) - own;
   }
   join_disk(share);
   return largest(share);

@@ -99,11 +99,12 @@ struct PredictedStep {
   std::vector<EndTransfers> ends;
   // Of the busiest resource, and of what cannot overlap with it. Update: beyond the forward pass, if it goes on there.
   double seconds(StepPhase phase) const;
-  Resource bound(StepPhase phase) const;  // the resource that this comes from
+  // The resource with the larger share of this: of a phase that ends with a transfer the transfer's own seconds, or the
+  // computation before or after it.
+  Resource bound(StepPhase phase) const;
   double total() const;
-  // The resource with the largest share of the total: of a phase that it bounds what it is busy. The rest of such a
-  // phase, in which it waits for computation or is waited for, is the computation's. Phases that the disk bounds in
-  // different ways (reading, writing, both) are bound by one disk.
+  // The resource with the largest share of the total, of the same shares: where all phases are bound by a disk, so is
+  // the step. Phases that the disk bounds in different ways (reading, writing, both) are bound by one disk.
   Resource bound() const;
 };
 

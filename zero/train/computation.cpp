@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -60,6 +62,8 @@ std::string_view name_of(ComputationFrom from) {
 }
 
 Computation computation_of_run(const std::string& run, std::size_t num_units, double tokens_per_rank) {
+  if (std::error_code unknown; !std::filesystem::is_directory(run, unknown))
+    throw ConfigError(kKey, run, "no such folder", "name the folder of a run that ended");
   const std::string path = run + "/report.json";
   require_input_file(kKey, path);
   const auto json = nlohmann::json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
@@ -83,11 +87,12 @@ Computation computation_of_run(const std::string& run, std::size_t num_units, do
 Computation estimated_computation(const ComputationNeed& need) {
   const double forward = need.flops / 3;
   const double backward = forward * (need.computes_again ? 3 : 2);
+  const double rate = need.flops_per_second / need.crowd;
   return {.from = ComputationFrom::kEstimate,
-          .step = {.forward_seconds = forward / need.flops_per_second,
-                   .backward_seconds = backward / need.flops_per_second},
+          .step = {.forward_seconds = forward / rate, .backward_seconds = backward / rate},
           .flops = forward + backward,
-          .flops_per_second = need.flops_per_second};
+          .flops_per_second = need.flops_per_second,
+          .crowd = need.crowd};
 }
 
 void estimate_uses(const Trace& trace, const std::vector<Unit>& units, StepProfile& profile) {

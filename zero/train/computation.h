@@ -28,6 +28,7 @@ struct Computation {
   double scale = 1;             // of a run: its seconds are multiplied, for other samples a rank
   double flops = 0;             // of an estimate: of a rank's step, with what is computed again
   double flops_per_second = 0;  // of an estimate
+  double crowd = 1;             // of an estimate: so many ranks share a core, and each takes as many times as long
 };
 
 // `run`: the folder of a run that ended, with everything on the device. Where its ranks took another number of tokens
@@ -38,7 +39,8 @@ Computation computation_of_run(const std::string& run, std::size_t num_units, do
 struct ComputationNeed {
   double flops = 0;  // of a rank's forward and backward passes in a step
   bool computes_again = false;
-  double flops_per_second = 0;
+  double flops_per_second = 0;  // with the cores to itself
+  double crowd = 1;             // ranks that share a core
 };
 // A third of the flops forward, the rest backward; with activation checkpoints a third more there. At least that: what
 // is no matrix product is not counted.

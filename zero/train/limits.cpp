@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/bytes.h"
+#include "zero/base/seconds.h"
 
 namespace zero {
 namespace {
@@ -17,10 +18,6 @@ std::string where_states_lie(const EngineReport& report) {
                      format_bytes(states_on(report, Tier::kDisk)));
 }
 
-std::string milliseconds(double seconds) {
-  return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 0.01 ? 1 : 0);
-}
-
 }  // namespace
 
 bool off_device(const EngineReport& report) {
@@ -31,13 +28,13 @@ std::string first_limits(const EngineReport& report) {
   const PredictedStep& step = report.predicted;
   if (step.total() <= 0) return where_states_lie(report);
   return fmt::format("{}; at probed rates their transfers and updates take {} a step, bound by {}",
-                     where_states_lie(report), milliseconds(step.total()), name_of(step.bound()));
+                     where_states_lie(report), format_seconds(step.total()), name_of(step.bound()));
 }
 
 std::string learned_limits(const EngineReport& report, std::int64_t step) {
   const PredictedStep& predicted = report.predicted;
   return fmt::format("step {}: with what the model computes {} a step are expected, bound by {}; {}{}", step,
-                     milliseconds(predicted.total()), name_of(predicted.bound()), where_states_lie(report),
+                     format_seconds(predicted.total()), name_of(predicted.bound()), where_states_lie(report),
                      report.replans > 0 ? fmt::format(" ({} moved)", format_bytes(report.moved_bytes)) : ", as before");
 }
 

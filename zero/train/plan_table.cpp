@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/base/bytes.h"
+#include "zero/base/seconds.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/schedule.h"
@@ -120,6 +121,53 @@ std::string beside_row(const TrainingPlan& plan) {
   return row + "\n";
 }
 
+// "  memory     a rank needs at least 23.4 MiB: ...", whether that is there, and what would fit where it is not.
+std::string memory_rows(const TrainingPlan& plan) {
+  if (!plan.machine) return "";
+  const MemoryFit fit = fit_of(plan);
+  const MemoryNeed& rank = fit.rank;
+  const PlannedMachine& machine = *plan.machine;
+  std::string rows = fmt::format(
+      "  memory     a rank needs at least {}: states {}, gathered and reduced {}, activations {} (estimated)\n",
+      format_bytes(rank.total()), format_bytes(rank.states), format_bytes(rank.working),
+      format_bytes(rank.activations));
+  rows += fmt::format("             {} rank{} of {} machine need {}, beside the program itself; {} are free here: ",
+                      machine.ranks, machine.ranks == 1 ? "" : "s", machine.machines == 1 ? "this" : "a",
+                      format_bytes(fit.needed), format_bytes(fit.free));
+  if (fit.fits()) {
+    const int lower = lower_stage_that_fits(plan);
+    return rows + (lower < 0 ? "it fits\n" : fmt::format("it fits, and so does stage {}\n", lower));
+  }
+  rows += fmt::format("it does not fit, {} lack{}\n", format_bytes(fit.lacks),
+                      fit.needed <= fit.free ? " (a fifth is left to activations)" : "");
+  const std::vector<WayToFit> ways = ways_to_fit(plan);
+  rows += ways.empty() ? "             nor with activation checkpoints, one sample at a time and all states on a disk\n"
+                       : "             what would fit, and what a machine then needs:\n";
+  for (const WayToFit& way : ways)
+    rows += fmt::format("               {}: {}{}\n", way.change, format_bytes(way.needed),
+                        way.disk > 0 ? fmt::format(", and {} of the disk", format_bytes(way.disk)) : "");
+  return rows;
+}
+
+Json fit_json(const TrainingPlan& plan) {
+  const MemoryFit fit = fit_of(plan);
+  Json json{{"rank",
+             {{"states_bytes", fit.rank.states},
+              {"working_bytes", fit.rank.working},
+              {"activation_bytes", fit.rank.activations},
+              {"total_bytes", fit.rank.total()}}},
+            {"ranks_of_a_machine", plan.machine->ranks},
+            {"needed_bytes", fit.needed},
+            {"free_bytes", fit.free},
+            {"fits", fit.fits()},
+            {"lacking_bytes", fit.lacks},
+            {"would_fit", Json::array()}};
+  if (fit.fits()) return json;
+  for (const WayToFit& way : ways_to_fit(plan))
+    json["would_fit"].push_back({{"change", way.change}, {"needed_bytes", way.needed}, {"disk_bytes", way.disk}});
+  return json;
+}
+
 std::string flop_text(double flops) {
   if (flops >= 1e12) return fmt::format("{:.1f} TFLOP", flops / 1e12);
   if (flops >= 1e9) return fmt::format("{:.1f} GFLOP", flops / 1e9);
@@ -139,15 +187,15 @@ std::string computation_row(const Computation& computation, int world) {
               : fmt::format(", times {:.2f} for the samples of a rank", computation.scale));
     case ComputationFrom::kEstimate:
       return fmt::format(
-          "             computation estimated: {} a step at {}/s, matrix products probed here; --profile RUN has it "
-          "from "
-          "a run\n",
-          flop_text(computation.flops), flop_text(computation.flops_per_second));
+          "             computation estimated: {} a step at {}/s, matrix products probed here{}; --profile RUN has it "
+          "from a run\n",
+          flop_text(computation.flops), flop_text(computation.flops_per_second),
+          computation.crowd > 1 ? fmt::format(", {:.3g} ranks to a core", computation.crowd) : "");
   }
   return "             without the model's computation\n";
 }
 
-// "  predicted  forward 412 ms (compute), backward 800 ms (compute), update 310 ms (disk): 1,522 ms, bound by compute",
+// "  predicted  forward 412 ms (compute), backward 800 ms (compute), update 310 ms (disk): 1.52 s, bound by compute",
 // and where the computation is from.
 std::string predicted_row(const TrainingPlan& plan) {
   if (!plan.predicted) return "";
@@ -155,13 +203,18 @@ std::string predicted_row(const TrainingPlan& plan) {
   std::string row = "  predicted ";
   for (const StepPhase phase : kAllStepPhases) {
     const double seconds = predicted.seconds(phase);
-    row += fmt::format(" {} {:.1f} ms{},", name_of(phase), 1e3 * seconds,
+    row += fmt::format(" {} {}{},", name_of(phase), format_seconds(seconds),
                        seconds > 0 ? fmt::format(" ({})", name_of(predicted.bound(phase))) : "");
   }
   row.back() = ':';
-  row += fmt::format(" {:.1f} ms a step, bound by {}", 1e3 * predicted.total(), name_of(predicted.bound()));
+  row += fmt::format(" {} a step, bound by {}", format_seconds(predicted.total()), name_of(predicted.bound()));
   if (!plan.without_disk.empty()) row += "; without the disk, " + plan.without_disk;
-  return row + "\n" + computation_row(plan.computation, plan.world);
+  row += "\n" + computation_row(plan.computation, plan.world);
+  if (plan.world > 1)
+    row +=
+        fmt::format("             communication is left out: what it takes to send {} a rank and step comes on top\n",
+                    format_bytes(cost_of(plan, plan.stage).sent));
+  return row;
 }
 
 Json prediction_json(const TrainingPlan& plan) {
@@ -172,7 +225,9 @@ Json prediction_json(const TrainingPlan& plan) {
     json["computation"]["flops_per_step"] = computation.flops;
     json["computation"]["flops_per_second"] = computation.flops_per_second;
   }
+  if (computation.crowd > 1) json["computation"]["ranks_to_a_core"] = computation.crowd;
   if (std::abs(computation.scale - 1) >= 1e-3) json["computation"]["scale"] = computation.scale;
+  json["counts_communication"] = plan.world == 1;
   json["counts_disk"] = plan.without_disk.empty();
   return json;
 }
@@ -209,6 +264,7 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
   }
   text += tier_rows(plan);
   text += beside_row(plan);
+  text += memory_rows(plan);
   text += predicted_row(plan);
   text += reduce_row(plan, stages);
   if (plan.world > 1 && std::ranges::find(stages, 3) != stages.end())
@@ -251,6 +307,7 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
                                                  {"total", s.total()}};
   }
   if (plan.beside) json["beside_states_bytes"] = {{"device", plan.beside->device}, {"host", plan.beside->host}};
+  if (plan.machine) json["memory"] = fit_json(plan);
   if (plan.predicted) json["predicted"] = prediction_json(plan);
   return json.dump(1) + "\n";
 }

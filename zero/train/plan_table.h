@@ -19,6 +19,7 @@
 #include "zero/plan/step_model.h"
 #include "zero/plan/unit.h"
 #include "zero/train/computation.h"
+#include "zero/train/memory_fit.h"
 
 namespace zero {
 
@@ -40,6 +41,8 @@ struct TrainingPlan {
     std::int64_t host = 0;
   };
   std::optional<Beside> beside;
+  // Where it is to run, for whether it fits there (memory_fit.h); nothing where nobody asked.
+  std::optional<PlannedMachine> machine;
   // What a step takes with states there; nothing where nobody asked.
   std::optional<PredictedStep> predicted;
   Computation computation;   // that the prediction counts

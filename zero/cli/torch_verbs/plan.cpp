@@ -13,6 +13,7 @@
 
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
+#include "zero/base/machine.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/engine/engine.h"
@@ -23,6 +24,7 @@
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/schedule.h"
+#include "zero/torch/meta_memory.h"
 #include "zero/torch/meta_trace.h"
 #include "zero/torch/module_parameters.h"
 #include "zero/train/computation.h"
@@ -54,6 +56,70 @@ Trace trace_of(const PlanRequest& request, Task& task, const SampleShape& shape,
   return trace_on_meta(task.module(), [&](int) { return meta_loss(task, shape, request.loaded.config.train.batch); },
                        {.accumulate = attach.accumulate, .dtype = attach.dtype, .units = attach.units})
       .trace;
+}
+
+// What autograd keeps of a forward pass over one sample of `tokens` tokens (rows have none). Few of them: some
+// operators are computed.
+std::int64_t kept_bytes(const ModelOptions& model, SampleShape shape, std::int64_t tokens,
+                        const AttachOptions& attach) {
+  if (shape.context > 0) shape.context = tokens;
+  const auto task = make_task(model, shape, 0);
+  std::int64_t kept = 0;
+  const auto loss = [&](int) {
+    const MetaMemory memory;
+    torch::Tensor value = meta_loss(*task, shape, /*batch=*/1);
+    kept = memory.live_bytes();
+    return value;
+  };
+  trace_on_meta(task->module(), loss, {.dtype = attach.dtype, .units = attach.units});
+  return kept;
+}
+
+// Of a rank, at once. They grow with samples, tokens and blocks, so that a small model tells what a large one takes.
+struct ActivationBytes {
+  std::int64_t kept = 0;
+  std::int64_t checkpointed = 0;  // with activation checkpoints; 0: this model has no blocks
+};
+ActivationBytes activations_of(ModelOptions model, const SampleShape& shape, std::int64_t batch,
+                               const AttachOptions& attach) {
+  constexpr std::int64_t kTokens = 32;
+  model.parking.reset();
+  if (model.name != "gpt2") return {.kept = batch * kept_bytes(model, shape, 0, attach)};
+  const std::int64_t tokens = std::min(shape.context, kTokens), layers = model.layers;
+  const auto kept = [&](std::int64_t blocks, bool computes_again) {
+    model.layers = blocks;
+    model.checkpoint_activations = computes_again;
+    return kept_bytes(model, shape, tokens, attach) * batch * shape.context / tokens;
+  };
+  const std::int64_t one = kept(1, false), block = kept(2, false) - one;
+  const std::int64_t one_input = kept(1, true), input = kept(2, true) - one_input;
+  // One block at a time is computed again.
+  return {.kept = one + (layers - 1) * block, .checkpointed = one_input + (layers - 1) * input + block};
+}
+
+// Whether it fits is asked of this machine, and of others like it.
+PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model, const SampleShape& shape,
+                          const AttachOptions& attach) {
+  const std::int64_t batch = request.loaded.config.train.batch;
+  const ActivationBytes activations = activations_of(model, shape, batch, attach);
+  const bool computes_again = model.checkpoint_activations && activations.checkpointed > 0;
+  return {.machines = static_cast<int>(request.machines),
+          .ranks = static_cast<int>(request.world / request.machines),
+          .free_bytes = available_memory(),
+          .leaves_a_fifth = attach.device_memory.kind == TierMemory::Kind::kAuto,
+          .batch = batch,
+          .activation_bytes = computes_again ? activations.checkpointed : activations.kept,
+          .checkpointed_bytes = computes_again ? 0 : activations.checkpointed};
+}
+
+// A slip would else be planned as a disk that is infinitely fast.
+void require_here(const OffloadOptions& offload) {
+  const TimedCalls calls(FileCalls::kernel(), offload.disk_timeout);
+  for (const std::string& folder : offload.disk) {
+    if (!is_folder_here(folder, calls))
+      throw ConfigError("zero.disk", folder, "no such folder",
+                        "name a folder of a disk that is here: what it manages is probed there, and nothing is kept");
+  }
 }
 
 // "auto" is what will be free on the machines of the run: unknown here, so nothing is refused for it.
@@ -134,16 +200,17 @@ EngineOptions engine_options(const TrainingPlan& plan, const AttachOptions& atta
 
 // The rates of this machine: those that a run of as many ranks found here, else those of this process alone, the disk's
 // shared by the ranks.
-TierRates rates_here(const EngineOptions& options, const Config& config, int world, int threads) {
+TierRates rates_here(const EngineOptions& options, const Config& config, int ranks, int threads) {
   const OffloadOptions& offload = options.offload;
-  const std::string machine = machine_identity(offload.disk, world, threads, name_of(options.optimizer),
+  const std::string machine = machine_identity(offload.disk, ranks, threads, name_of(options.optimizer),
                                                TimedCalls(FileCalls::kernel(), offload.disk_timeout));
   TierRates rates;
   if (config.zero.rates == "cached") rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
   if (rates.update_numel == 0) {
     rates = probe_rates(nullptr, offload, *make_update_rule(options.optimizer), threads, offload.disk_memory);
-    rates.disk_read /= world;
-    rates.disk_write /= world;  // disk_share is a ratio, and stays
+    rates.disk_read /= ranks;
+    rates.disk_write /= ranks;  // disk_share is a ratio, and stays
+    rates.update_numel /= std::max(1.0, static_cast<double>(ranks) * threads / num_usable_cores());
   }
   rates.link_up = rates.link_down = offload.link_bytes_per_second;
   return rates;
@@ -152,6 +219,7 @@ TierRates rates_here(const EngineOptions& options, const Config& config, int wor
 // Of a run, if one is named; else of the model's flops on the cores that a rank would have here.
 Computation computation_of(const PlanRequest& request, const TrainingPlan& plan, const Task& task, const Trace& trace,
                            int threads) {
+  const double busy = static_cast<double>(plan.machine->ranks) * threads;  // cores, if each thread had one
   const TrainConfig& train = request.loaded.config.train;
   const auto samples = static_cast<double>(train.batch * train.accumulate);
   if (!request.profile.empty())
@@ -162,7 +230,8 @@ Computation computation_of(const PlanRequest& request, const TrainingPlan& plan,
   for (int probe = 0; probe < 3; ++probe) flops_per_second = std::max(flops_per_second, probe_matmul_flops());
   Computation computation = estimated_computation({.flops = task.flops_per_sample() * samples,
                                                    .computes_again = train.checkpoint_activations,
-                                                   .flops_per_second = flops_per_second});
+                                                   .flops_per_second = flops_per_second,
+                                                   .crowd = std::max(1.0, busy / num_usable_cores())});
   estimate_uses(trace, plan.units, computation.step);
   return computation;
 }
@@ -181,10 +250,7 @@ std::int64_t updated_numel(const TrainingPlan& plan) {
 std::string why_without_disk(const OffloadOptions& offload, const TrainingPlan& plan) {
   const bool uses = state_bytes(plan.units, plan.world, placement_of(plan), plan.num_moments, Tier::kDisk).total() > 0;
   if (!uses || offload.rates.disk_read > 0) return "";
-  const TimedCalls calls(FileCalls::kernel(), offload.disk_timeout);
-  const bool is_here =
-      std::ranges::all_of(offload.disk, [&](const std::string& folder) { return is_folder_here(folder, calls); });
-  return is_here ? "which may hold too little to be probed" : "which is not here to be probed";
+  return "which may hold too little to be probed";
 }
 
 // Where states lie and what a step then takes.
@@ -197,9 +263,10 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Att
     const Placement placement = placement_of(options, plan.units, plan.world);
     require_room(options, plan, placement, placement);
   }
-  const int threads = attach_options(request.loaded.config, plan.world).threads;
+  const int ranks = plan.machine->ranks;  // of a machine
+  const int threads = attach_options(request.loaded.config, ranks).threads;
   const auto rule = make_update_rule(attach.optimizer);
-  offload.rates = rates_here(options, request.loaded.config, plan.world, threads);
+  offload.rates = rates_here(options, request.loaded.config, ranks, threads);
   offload.probes = true;
   plan.computation = computation_of(request, plan, task, trace, threads);
   const bool ran = plan.computation.from == ComputationFrom::kRun;
@@ -229,6 +296,7 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Att
 int plan_verb(const PlanRequest& request) {
   const Config& config = request.loaded.config;
   const AttachOptions attach = attach_options(config, 1);
+  require_here(attach.offload);
   ModelOptions model = model_options(config);
   model.init.clear();  // shapes are wanted, not weights
   const SampleShape shape = planned_shape(config);
@@ -242,6 +310,7 @@ int plan_verb(const PlanRequest& request) {
                     .delayed_update = attach.delayed_update,
                     .num_moments = make_update_rule(attach.optimizer)->num_moments()};
   plan.units = make_units(plan.specs, attach.units);
+  plan.machine = machine_of(request, model, shape, attach);
   const Trace trace = may_leave_device(attach) || request.schedule ? trace_of(request, *task, shape, attach) : Trace{};
   place_and_predict(plan, request, attach, *task, trace);
   const Schedule schedule = schedule_of(plan, attach, trace);

@@ -1,0 +1,65 @@
+// MemoryFit: what training takes of a machine's memory, whether that is there, and what would fit where it is not.
+//
+//   const MemoryFit fit = fit_of(plan);      // plan.machine says what there is
+//   fit.fits()                               // else fit.lacks bytes are missing
+//   for (const WayToFit& way : ways_to_fit(plan)) say(way.change, way.bytes);
+//
+// Device and host are both main memory here. What is counted is the least that works: one unit gathered at a time.
+// Activations are an estimate (MetaMemory), and the program itself is not counted. Local; computed from shapes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "zero/plan/tier_split.h"
+
+namespace zero {
+
+struct TrainingPlan;
+
+// The machines on which a plan is to run, all like this one.
+struct PlannedMachine {
+  int machines = 1;
+  int ranks = 1;                      // of one machine
+  std::int64_t free_bytes = 0;        // of its memory
+  bool leaves_a_fifth = true;         // to activations, as the engine does where no budget is given
+  std::int64_t batch = 1;             // of a rank
+  std::int64_t activation_bytes = 0;  // of a rank, at this batch
+  // The same with [train] checkpoint_activations; 0: they are on, or this model has none.
+  std::int64_t checkpointed_bytes = 0;
+};
+
+// Of one rank.
+struct MemoryNeed {
+  std::int64_t states = 0;   // on device and host
+  std::int64_t working = 0;  // gathered, reduced, a gradient on its way, and tiles of what lies on disk
+  std::int64_t activations = 0;
+  std::int64_t disk = 0;  // of states; no memory
+  std::int64_t total() const { return states + working + activations; }
+};
+
+struct MemoryFit {
+  MemoryNeed rank;
+  std::int64_t needed = 0;  // of a machine
+  std::int64_t free = 0;
+  std::int64_t lacks = 0;  // 0: it fits
+  bool fits() const { return lacks == 0; }
+};
+
+// As planned.
+MemoryFit fit_of(const TrainingPlan& plan);
+
+struct WayToFit {
+  std::string change;       // "--zero.stage 3"
+  std::int64_t needed = 0;  // of a machine, then
+  std::int64_t disk = 0;    // of a machine's disks
+};
+// Each alone, where it is enough: another stage, states on a disk, activation checkpoints, a smaller batch, more
+// machines. Where none is: all but the machines together, if that is. Empty: nothing of this is enough.
+std::vector<WayToFit> ways_to_fit(const TrainingPlan& plan);
+
+// The lowest stage below the planned one that fits with all states in memory; -1: none. It sends as much or less.
+int lower_stage_that_fits(const TrainingPlan& plan);
+
+}  // namespace zero
