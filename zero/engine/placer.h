@@ -59,14 +59,14 @@ class Placer {
   // Of a rank: what the disk may hold.
   std::int64_t disk_budget() const { return disk_budget_; }
 
-  // What was asked for is done, but not in silence where this machine has less: what to say then. Empty: it has enough.
-  std::string shortage() const;
   // Rates of this machine, and what a step takes at them. The profile is zero where nobody measured one.
   const TierRates& rates() const { return model_.rates; }
   PredictedStep predicted(const Placement& placement, const StepProfile& profile) const;
 
  private:
   void choose();
+  void require_memory() const;
+  std::string disk_room() const;
   TierBudgets budgets(bool strict) const;
   std::int64_t device_bytes(const Placement& placement) const;
   bool fits_device() const;
