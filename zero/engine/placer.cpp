@@ -70,6 +70,8 @@ Placer::Placer(Communicator* comm, int world, const EngineOptions& options, cons
     model_.rates = known ? offload.rates
                          : probe_rates(comm, offload, rule, options.threads,
                                        disk_budget_ > 0 ? disk_budget_ : offload.disk_memory);
+    // Others may have taken memory while a slow disk was probed.
+    if (!known && comm != nullptr) free_bytes_ = agreed_least(comm, free_memory(options));
   }
   if (chooses) choose();
   count_held();
@@ -251,14 +253,16 @@ std::optional<std::vector<UnitTiers>> Placer::take_if_solved(bool solved, std::v
   return tiers;
 }
 
-std::optional<std::vector<UnitTiers>> Placer::learn(const StepProfile& profile, int depth) {
+std::optional<std::vector<UnitTiers>> Placer::learn(const StepProfile& profile, int depth, std::int64_t spare) {
   model_.profile = profile;
   if (!chosen_within_) return std::nullopt;
+  spare = agreed_least(comm_, spare);
   TierBudgets budgets{held_.device, chosen_within_->host, chosen_within_->disk};
   if (const TierMemory& host = options_.offload.host_memory; host.kind == TierMemory::Kind::kBytes) {
     const std::int64_t tiles = tile_bytes(model_.units, model_.world, all_away(), model_.num_moments, depth);
     budgets.host = std::max(held_.host, std::min(budgets.host, host.bytes - tiles));
   }
+  budgets.host = std::min(budgets.host, held_.host + spare);
   std::vector<UnitTiers> tiers(model_.units.size());
   bool faster = true;
   if (comm_ == nullptr || comm_->rank() == 0) {
