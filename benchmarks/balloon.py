@@ -3,9 +3,15 @@
 
     sudo benchmarks/balloon.py --steps 200
 
+What a run promises: with R bytes in reserve ([zero] memory_reserve) nobody is killed as long as others take no more than
+R / 2 in the time of a step, from one step's end to the next. So the balloon here takes just less than that each time the
+run reports a step: a machine that is busy slows both. Before the first step it does so once, and it is half blown up
+when the run begins. --share 3 takes six times as much a step, to see what then happens.
+
 The same run is done twice: alone, and beside the balloon. Printed are the processes that the kernel killed (none is
-right), how often states moved, and whether losses and weights are bit for bit the same. The cap leaves room for the
-balloon only if zero.cpp gives way. Needs root (memory_cap.py says why not where it can't; the exit status is 77 then).
+right), the speed that was promised on this machine, how often states moved, and whether losses and weights are bit for
+bit the same. The cap leaves room for the balloon only if zero.cpp gives way. Needs root (memory_cap.py says why not
+where it can't; the exit status is 77 then).
 """
 
 import argparse
@@ -25,38 +31,77 @@ CANNOT_RUN_HERE = 77  # exit status: no cap to be had
 TEXT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "shakespeare", "input.txt")
 
 
-def balloon(most_bytes, bytes_per_second, seed):
-    """For ever: grows to a random size, at the given speed or down to a quarter of it, stays a while, shrinks."""
-    random.seed(seed)
-    chunk = 4 << 20
-    while True:
-        block = mmap.mmap(-1, random.randrange(most_bytes // 2, most_bytes))
-        speed = random.uniform(bytes_per_second / 4, bytes_per_second)
-        for begin in range(0, len(block), chunk):
-            end = min(begin + chunk, len(block))
-            block[begin:end:mmap.PAGESIZE] = b"\1" * len(range(begin, end, mmap.PAGESIZE))
-            time.sleep(chunk / speed)
-        time.sleep(random.uniform(0.5, 3))
-        block.close()
-        time.sleep(random.uniform(0.5, 3))
+class Balloon:
+    """Grows at each step that a run reports, stays for some steps, shrinks, and stays so for some."""
+
+    def __init__(self, log, most_bytes, bytes_per_step, seed):
+        random.seed(seed)
+        self.log, self.most, self.per_step = log, most_bytes, bytes_per_step // mmap.PAGESIZE * mmap.PAGESIZE
+        self.blocks = []
+        self.take(most_bytes // 2)
+        self.seen = 0
+
+    def take(self, num_bytes):
+        if num_bytes > 0:
+            block = mmap.mmap(-1, num_bytes)
+            block[::mmap.PAGESIZE] = b"\1" * len(range(0, num_bytes, mmap.PAGESIZE))
+            self.blocks.append(block)
+
+    def num_reports(self):
+        """The plan, which comes before anything is allocated, and each step."""
+        if not os.path.exists(self.log):
+            return 0
+        with open(self.log, errors="replace") as file:
+            return sum(line.startswith(("plan:", "step ")) and "val_loss" not in line for line in file)
+
+    def wait(self, num_reports):
+        """Until the run has reported so many more."""
+        until = self.seen + num_reports
+        while self.seen < until:
+            time.sleep(0.005)
+            self.seen = self.num_reports()
+
+    def live(self):
+        while True:
+            target = random.randrange(self.most // 2, self.most)
+            while (held := sum(map(len, self.blocks))) < target:
+                self.wait(1)
+                self.take(min(self.per_step, (target - held + mmap.PAGESIZE - 1) // mmap.PAGESIZE * mmap.PAGESIZE))
+                self.seen = self.num_reports()  # where that took long: what was reported meanwhile has been used up
+            self.wait(random.randint(1, 6))
+            for block in self.blocks:
+                block.close()
+            self.blocks.clear()
+            self.wait(random.randint(1, 16))  # states come back after 8 calm steps
 
 
 def command(args, folder, name):
     keys = {"model.name": "gpt2", "model.layers": args.layers, "model.width": args.width, "model.heads": 8,
             "model.context": 64, "model.vocab": 256, "data.kind": "text", "data.path": TEXT, "data.validation": 0,
-            "train.steps": args.steps, "train.batch": 2, "schedule.warmup": 0, "zero.stage": 3,
-            "zero.disk": json.dumps([folder]), "checkpoint.every": 0, "run.dir": f"{folder}/{name}"}
+            "train.steps": args.steps, "train.batch": 2, "train.log_every": 1, "schedule.warmup": 0, "zero.stage": 3,
+            "zero.memory_reserve": args.reserve, "zero.disk": json.dumps([folder]), "checkpoint.every": 0,
+            "run.dir": f"{folder}/{name}"}
     flags = [part for key, value in keys.items() for part in (f"--{key}", str(value))]
     return [args.zero, "train", "-n", str(args.ranks), *flags]
 
 
+def bytes_per_step(args):
+    return int(args.share * parse_bytes(args.reserve))
+
+
 def run(args, folder, name, with_balloon):
     with MemoryCap(parse_bytes(args.cap)) as cap:
+        blown_up, tell = os.pipe()
         child = os.fork() if with_balloon else 0
         if with_balloon and child == 0:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             (cap.folder / "cgroup.procs").write_text(str(os.getpid()))
-            balloon(parse_bytes(args.balloon), parse_bytes(args.speed), args.seed)
+            balloon = Balloon(f"{folder}/{name}.log", parse_bytes(args.balloon), bytes_per_step(args), args.seed)
+            os.write(tell, b"1")
+            balloon.live()
+        os.close(tell)
+        if with_balloon:
+            os.read(blown_up, 1)
         try:
             use = cap.run(command(args, folder, name), log=f"{folder}/{name}.log", timeout=args.timeout)
         finally:
@@ -80,7 +125,8 @@ def main():
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--cap", default="1664MiB")
     parser.add_argument("--balloon", default="900MiB", help="what it takes at most")
-    parser.add_argument("--speed", default="100MiB", help="bytes a second at which it grows at most")
+    parser.add_argument("--reserve", default="64MiB", help="[zero] memory_reserve of the run")
+    parser.add_argument("--share", type=float, default=0.48, help="of the reserve, taken a step; promised is 0.5")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--disk", help="folder for states; default: for temporary files")
     parser.add_argument("--timeout", type=float, default=1800)
@@ -99,6 +145,10 @@ def main():
         with open(f"{folder}/beside.log") as log:
             replans = [line.strip() for line in log if "memory is short (" in line or "memory is free again" in line]
     print(f"cap {args.cap}; alone the ranks hold {mib(alone_use.held)} MiB, the balloon takes up to {args.balloon}")
+    slowest = max(beside["step_seconds"])
+    print(f"promised: nobody is killed while others take no more than half of {args.reserve} in a step, here "
+          f"{mib(parse_bytes(args.reserve) / 2 / slowest)} MiB/s in the slowest of {slowest:.2f} s; the balloon took "
+          f"{mib(bytes_per_step(args))} MiB a step")
     print(f"killed by the kernel: {use.num_killed}")
     print(f"states moved {beside['replans']} times, {mib(beside['moved_bytes'])} MiB on rank 0:")
     for line in replans[:6]:

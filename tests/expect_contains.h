@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#define EXPECT_CONTAINS(text, part)                                                           \
-  do {                                                                                        \
-    const std::string whole = text;                                                           \
-    EXPECT_NE(whole.find(part), std::string::npos) << "'" << part << "' is not in " << whole; \
+#define EXPECT_CONTAINS(text, part)                                                               \
+  do {                                                                                            \
+    const std::string whole = (text);                                                             \
+    EXPECT_NE(whole.find((part)), std::string::npos) << "'" << (part) << "' is not in " << whole; \
   } while (false)

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "zero/engine/placer.h"
+#include "zero/memory/disk_seam.h"
 #include "zero/plan/estimate.h"
 
+#include "../memory/failing_calls.h"
 #include "../message_of.h"
 #include "../temporary_folder.h"
 #include "../tier.h"
@@ -329,15 +331,48 @@ TEST_F(Offload, WhereNeitherBudgetNorMachineHasRoomTheRefusalNamesBothAndADisk) 
   });
 }
 
-TEST_F(Offload, WhereTheLeastIsMoreThanTheMachineHasFreeARunSaysSoFirst) {
+TEST_F(Offload, ABudgetOfWhichMoreWillBeHeldThanTheMachineHasFreeIsRefused) {
   on_ranks(1, [&](Communicator& comm) {
     const auto units = make_units(specs(DType::kFloat32), {});
-    const auto shortage = [&](int local_world) {
-      const EngineOptions options{.stage = 3, .device_memory = {TierMemory::Kind::kMin}, .local_world = local_world};
-      return Placer(&comm, 1, options, units, *make_update_rule(options.optimizer)).shortage();
+    const auto placed = [&](TierMemory memory, int local_world) {
+      const EngineOptions options{.stage = 3, .device_memory = memory, .local_world = local_world};
+      Placer(&comm, 1, options, units, *make_update_rule(options.optimizer));
     };
-    EXPECT_NE(shortage(kCrowd).find("the kernel may end it"), std::string::npos) << shortage(kCrowd);
-    EXPECT_EQ(shortage(1), "");
+    const TierMemory large{TierMemory::Kind::kBytes, std::int64_t{1} << 45};
+    for (const TierMemory memory : {large, TierMemory{TierMemory::Kind::kMin}}) {
+      const std::string text = message_of<ConfigError>([&] { placed(memory, kCrowd); });
+      for (const char* words :
+           {"zero.device_memory", "a rank would hold", "are free for it", "name a disk (zero.disk)"})
+        EXPECT_NE(text.find(words), std::string::npos) << words << ": " << text;
+      EXPECT_NO_THROW(placed(memory, 1)) << "more than is wanted is not too much, where what is wanted fits";
+    }
+  });
+}
+
+// 2 MiB, as on a small tmpfs, for 32 MiB of states, of which the device has room for 4; rates are known, so that
+// nothing is probed there.
+TEST_F(Offload, AFolderThatIsTooSmallIsNamedWithWhatIsFreeThere) {
+  FailingCalls calls;
+  calls.free_bytes = 2 << 20;
+  const DiskSeam seam{.files = &calls};
+  const std::vector<ParamSpec> large{{.name = "h.0.w", .shape = {1 << 20}}, {.name = "h.1.w", .shape = {1 << 20}}};
+  on_ranks(1, [&](Communicator& comm) {
+    OffloadOptions offload{.disk = {folder_.path().string()}, .disk_seam = &seam};
+    offload.host_memory = {TierMemory::Kind::kMin};
+    offload.rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+    const auto refusal = [&] {
+      return message_of<ConfigError>([&] {
+        ScriptedModel(comm, large,
+                      {.stage = 3, .device_memory = {TierMemory::Kind::kBytes, 20 << 20}, .offload = offload});
+      });
+    };
+    const std::string text = refusal();
+    for (const std::string& words : {folder_.path().string() + " has room for 1887435 B (1.80 MiB) of a rank",
+                                     std::string("B more"), std::string("or name another folder (zero.disk)")})
+      EXPECT_NE(text.find(words), std::string::npos) << words << ": " << text;
+    EXPECT_EQ(text.find("zero.disk_memory"), std::string::npos) << "no budget lacks: " << text;
+    offload.disk_memory = 1 << 20;
+    EXPECT_NE(refusal().find("raise zero.disk_memory by"), std::string::npos) << "here one does: " << refusal();
   });
 }
 

@@ -135,6 +135,39 @@ TEST_F(Rebalancing, GivesBackWhatWasWantedAndNoMore) {
   EXPECT_EQ(outcome.report.disk_memory.state() > 0, true);
 }
 
+TEST_F(Rebalancing, WhereMemoryIsShortBeforeTheFirstStepStatesMakeRoomBeforeIt) {
+  const Outcome still = train({.world = 2}, 4, {});
+  on_ranks(2, [&](Communicator& comm) {
+    std::int64_t free_bytes = 100 * kMiB;
+    OffloadOptions offload{.disk = {folder_.path().string()}};
+    offload.monitor = {.reserve_bytes = kReserve, .period = std::chrono::milliseconds(0), .read = [&] {
+                         return MemoryReading{.free_bytes = free_bytes};
+                       }};
+    ScriptedModel model(comm, specs(DType::kFloat32), {.stage = 3, .offload = offload, .clip = 1.5, .local_world = 2});
+    model.engine().settle();
+    EXPECT_EQ(model.engine().report().replans, 0) << "nobody is short of memory";
+    const auto in_memory = [&] {
+      const Ledger& ledger = model.engine().ledger();
+      return ledger.held(Tier::kDevice).state() + ledger.held(Tier::kHost).state();
+    };
+    const std::int64_t placed = in_memory();
+    if (comm.rank() == 1) free_bytes = 0;  // on one of them alone
+    model.engine().settle();
+    EXPECT_EQ(model.engine().report().replans, 1);
+    EXPECT_LT(in_memory(), placed);
+    free_bytes = 7 * kReserve / 2;  // neither short of it, with moments that have no pages yet, nor calm
+    for (int step = 0; step < 4; ++step)
+      EXPECT_EQ(model.train(step).grad_norm, still.norms[static_cast<std::size_t>(step)]);
+    const auto weights = model.weight_bits();
+    if (comm.rank() == 0) {
+      EXPECT_EQ(weights, still.weights);
+    }
+    free_bytes = 0;
+    model.engine().settle();
+    EXPECT_EQ(model.engine().report().replans, 1) << "steps look by themselves";
+  });
+}
+
 TEST_F(Rebalancing, WhatCannotLeaveTheDeviceStaysWhateverIsWanted) {
   const Outcome outcome = train({.world = 2, .stage = 1}, 5, [](int) { return std::int64_t{0}; });
   EXPECT_EQ(outcome.report.memory[MemoryTag::kMoment], 0);

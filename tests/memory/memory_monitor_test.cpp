@@ -33,6 +33,20 @@ TEST(MemoryMonitor, TheThreadSeesWhatHappensBetweenTwoCalls) {
   EXPECT_EQ(worst.pressure, 40);
 }
 
+// As if the machine were so busy that the thread came to run once.
+TEST(MemoryMonitor, WhatIsFreeNowCountsWhereTheThreadCouldNotLook) {
+  std::atomic<std::int64_t> free_bytes{100};
+  MemoryMonitor monitor([&] { return MemoryReading{.free_bytes = free_bytes}; }, std::chrono::hours(1));
+  monitor.look_now();
+  free_bytes = 50;
+  EXPECT_EQ(monitor.take_worst().free_bytes, 50) << "taken after the only look";
+  free_bytes = 10;
+  monitor.look_now();
+  free_bytes = 90;
+  EXPECT_EQ(monitor.take_worst().free_bytes, 10);
+  EXPECT_EQ(monitor.take_worst().free_bytes, 90);
+}
+
 TEST(MemoryMonitor, AReadingThatFailsIsToldOnce) {
   bool fails = true;
   MemoryMonitor monitor(

@@ -103,7 +103,7 @@ constexpr std::array kOptions{
     Option{"zero.delayed_update", at<&Config::zero, &ZeroConfig::delayed_update>, kAny, kFree, "whether gradients are applied one step late from step 41 on, while the next step computes; needs stage 2"},
     Option{"zero.checksums", at<&Config::zero, &ZeroConfig::checksums>, kAny, kFree, "whether every page that returns from disk is verified; 8 bytes of memory a page, beyond host_memory"},
     Option{"zero.monitor", at<&Config::zero, &ZeroConfig::monitor>, kAny, kFree, "whether memory is given back while another program needs it: units that stay gathered, and where the placement is automatic and a disk is named, states"},
-    Option{"zero.memory_reserve", at<&Config::zero, &ZeroConfig::memory_reserve>, kAny, kFree, "memory of this machine that the monitor keeps free; auto: a sixteenth, 64 MiB to 1 GiB"},
+    Option{"zero.memory_reserve", at<&Config::zero, &ZeroConfig::memory_reserve>, kAny, kFree, "memory of this machine that is kept free; others may take half of it in the time of a step; auto: a sixteenth, 64 MiB to 1 GiB"},
     Option{"zero.rates", at<&Config::zero, &ZeroConfig::rates>, kAny, kRates, "what disk and update manage; cached: as probed on this machine once, probe: again"},
     Option{"zero.link_bandwidth", at<&Config::zero, &ZeroConfig::link_bandwidth>, kAny, kFree, "bytes a second of a link that stands for PCIe between device and host; auto: none"},
     Option{"zero.placement", at<&Config::zero, &ZeroConfig::placement>, kAny, kPlacements, "auto: what does not fit on the device goes where a step is shortest; device: nothing leaves it; fractions below win"},

@@ -204,6 +204,7 @@ void Engine::refuse_half_updated(int unit, Use why) const {
 }
 
 void Engine::begin_backward() {
+  if (rebalancer_ && !executor_.in_backward()) rebalancer_->look();
   if (!executor_.in_backward() && !(delayed_ && delayed_->open())) {
     updater_.finish();  // gradients that it still reads will change
     if (delayed_) delayed_->begin(executor_.schedule().reduce_order);
@@ -221,6 +222,16 @@ void Engine::add_gradient(int param, const std::byte* gradient) {
 
 void Engine::end_micro_batch() {
   fatal_if_io_fails([&] { executor_.end_backward(); });
+}
+
+void Engine::settle() {
+  if (!rebalancer_ || !placer_.movable() || num_taken_ > 0) return;
+  fatal_if_io_fails([this] {
+    const auto held = [this](Tier tier) { return ledger_.held(tier, MemoryTag::kGradient); };
+    const std::int64_t untouched = untouched_bytes() + held(Tier::kDevice) + held(Tier::kHost);
+    const std::int64_t wanted = all_reduce_max(comm_, rebalancer_->wanted(untouched));
+    if (wanted > 0) rebalance(wanted);
+  });
 }
 
 StepReport Engine::step(double lr, const StepLimits& limits) {

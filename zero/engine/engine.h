@@ -94,6 +94,9 @@ class Engine final : private UnitPins {
   // Waits for everything that was begun, and applies what was delayed. Throws ConfigError where that would change
   // parameters which a step has begun to use, or that a scope holds; `ends`: nothing is computed with them any more.
   void finish(bool ends = false);
+  // Collective, when parameters have their first values. Before the first step: where memory is short by now, states
+  // make room. What others take until that step ends, the reserve is for.
+  void settle();
 
  private:
   void unpin(int unit) noexcept override;

@@ -4,6 +4,11 @@
 #include "zero/engine/engine.h"
 
 namespace zero {
+namespace {
+
+constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
+
+}  // namespace
 
 // Moments get their pages from the first update, and a second gradient when there is one.
 std::int64_t Engine::untouched_bytes() const {
@@ -54,7 +59,8 @@ void Engine::learn_placement() {
   if (!placer_.movable() || (rebalancer_ && rebalancer_->gives_back())) return;
   const Placement before = placer_.placement();
   const StepProfile profile = this->profile();
-  const std::optional<std::vector<UnitTiers>> tiers = placer_.learn(profile, state_.depth());
+  const std::optional<std::vector<UnitTiers>> tiers =
+      placer_.learn(profile, state_.depth(), rebalancer_ ? rebalancer_->spare() : kNoLimit);
   if (!tiers) return;
   placer_.adopt(*tiers);
   const std::int64_t moved = move_states(*tiers, budget_);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
@@ -68,11 +70,12 @@ Placer::Placer(Communicator* comm, int world, const EngineOptions& options, cons
     model_.rates = known ? offload.rates
                          : probe_rates(comm, offload, rule, options.threads,
                                        disk_budget_ > 0 ? disk_budget_ : offload.disk_memory);
+    // Others may have taken memory while a slow disk was probed.
+    if (!known && comm != nullptr) free_bytes_ = agreed_least(comm, free_memory(options));
   }
   if (chooses) choose();
   count_held();
-  if (const std::string words = shortage(); comm_ != nullptr && comm_->rank() == 0 && !words.empty())
-    ZERO_LOG(warn, "{}", words);
+  require_memory();
   fixed_bytes_ = device_bytes(all_away());
   // What goes to a disk goes in tiles, and a host that cannot hold one of each state lets nothing go.
   const bool has_tiles = offload.host_memory.kind != TierMemory::Kind::kBytes ||
@@ -87,16 +90,40 @@ void Placer::count_held() {
   held_ = {states(Tier::kDevice), states(Tier::kHost), states(Tier::kDisk)};
 }
 
-std::string Placer::shortage() const {
-  if (options_.device_memory.kind == TierMemory::Kind::kAuto) return "";
-  const std::int64_t least =
-      held_.device + held_.host + working_bytes(model_.units, model_.world, placement_, /*strict=*/true);
+// A budget that is larger than this machine's memory may hold no more than that; one that what it will hold does not
+// fill is as good as any.
+void Placer::require_memory() const {
+  const TierMemory& memory = options_.device_memory;
+  if (comm_ == nullptr || memory.kind == TierMemory::Kind::kAuto) return;
+  const auto& [units, world] = std::tie(model_.units, model_.world);
+  const GatherBudget budget =
+      gather_budget(memory, units, world, placement_, model_.num_moments, options_.stage, free_bytes_);
+  std::int64_t all_units = 0;
+  for (const Unit& unit : units) all_units += placement_.parameter_sharded ? gathered_bytes(unit, world) : 0;
+  const std::int64_t least = held_.device + working_bytes(units, world, placement_, /*strict=*/true);
+  const std::int64_t most = budget.strict() ? least
+                                            : held_.device + staging_bytes(units, world, placement_, /*strict=*/false) +
+                                                  std::min(budget.capacity_bytes, all_units);
+  std::int64_t beside = held_.host + options_.offload.parked_bytes;
+  if (held_.disk > 0) beside += tile_bytes(units, world, placement_, model_.num_moments, /*depth=*/1);
   const std::int64_t free = free_bytes_ / 4 * 5;
-  if (least <= free) return "";
-  return fmt::format(
-      "a rank will hold {} of this machine's memory beside activations, and {} are free for it: the kernel may end "
-      "it; a disk (zero.disk), more ranks or a higher stage need less",
-      format_bytes(least), format_bytes(free));
+  if (most + beside <= free) return;
+  const bool less_would_do = memory.kind == TierMemory::Kind::kBytes && least + beside <= free;
+  throw ConfigError(
+      "zero.device_memory", memory.kind == TierMemory::Kind::kMin ? "min" : format_bytes(memory.bytes),
+      fmt::format("a rank would hold {} of this machine's memory beside activations, and {} are free for it",
+                  format_bytes(most + beside), format_bytes(free)),
+      less_would_do
+          ? fmt::format("use {} B ({}) or less, so that activations have room, too", free - beside,
+                        format_bytes(free - beside))
+          : "the kernel would end it: name a disk (zero.disk), or use more ranks, on more hosts, or a higher stage");
+}
+
+// Where what the disk may hold is what is free there; nothing where it was asked for.
+std::string Placer::disk_room() const {
+  if (options_.offload.disk.empty() || options_.offload.disk_memory > 0) return "";
+  return fmt::format("{} has room for {} B ({}) of a rank", fmt::join(options_.offload.disk, ", "), disk_budget_,
+                     format_bytes(disk_budget_));
 }
 
 std::int64_t Placer::room_on_disk() const {
@@ -200,7 +227,7 @@ PredictedStep Placer::predicted(const Placement& placement, const StepProfile& p
 
 std::vector<UnitTiers> Placer::within(const TierBudgets& budgets) {
   chosen_within_ = budgets;
-  std::vector<UnitTiers> tiers = best_placement(model_, budgets).tiers;
+  std::vector<UnitTiers> tiers = best_placement(model_, budgets, disk_room()).tiers;
   // Processors of another kind may round the programme in another way: rank 0's counts.
   take_from_first(tiers);
   return tiers;
@@ -226,14 +253,16 @@ std::optional<std::vector<UnitTiers>> Placer::take_if_solved(bool solved, std::v
   return tiers;
 }
 
-std::optional<std::vector<UnitTiers>> Placer::learn(const StepProfile& profile, int depth) {
+std::optional<std::vector<UnitTiers>> Placer::learn(const StepProfile& profile, int depth, std::int64_t spare) {
   model_.profile = profile;
   if (!chosen_within_) return std::nullopt;
+  spare = agreed_least(comm_, spare);
   TierBudgets budgets{held_.device, chosen_within_->host, chosen_within_->disk};
   if (const TierMemory& host = options_.offload.host_memory; host.kind == TierMemory::Kind::kBytes) {
     const std::int64_t tiles = tile_bytes(model_.units, model_.world, all_away(), model_.num_moments, depth);
     budgets.host = std::max(held_.host, std::min(budgets.host, host.bytes - tiles));
   }
+  budgets.host = std::min(budgets.host, held_.host + spare);
   std::vector<UnitTiers> tiers(model_.units.size());
   bool faster = true;
   if (comm_ == nullptr || comm_->rank() == 0) {

@@ -51,22 +51,23 @@ class Placer {
   // Collective. Where states lie best now that it is known what the model computes (rank 0's profile counts): on no
   // tier more than the programme could use first, and no more on the device than lies there. Nothing where that is no
   // faster by the model, or where no programme placed them. What lies there is then said by adopt(), Locally.
-  // `depth`: of the tiles that are under way (ShardedState); beside them the host keeps its budget.
-  std::optional<std::vector<UnitTiers>> learn(const StepProfile& profile, int depth);
+  // `depth`: of the tiles that are under way (ShardedState); beside them the host keeps its budget. `spare`: what this
+  // rank may take of the machine's memory beyond what it holds; others may have taken some since it was measured.
+  std::optional<std::vector<UnitTiers>> learn(const StepProfile& profile, int depth, std::int64_t spare);
   void adopt(const std::vector<UnitTiers>& tiers);
-  // Of a rank: what "auto" may use of this machine's memory, measured once and agreed on.
+  // Of a rank: what "auto" may use of this machine's memory, measured when states are placed, and agreed on.
   std::int64_t free_bytes() const { return free_bytes_; }
   // Of a rank: what the disk may hold.
   std::int64_t disk_budget() const { return disk_budget_; }
 
-  // What was asked for is done, but not in silence where this machine has less: what to say then. Empty: it has enough.
-  std::string shortage() const;
   // Rates of this machine, and what a step takes at them. The profile is zero where nobody measured one.
   const TierRates& rates() const { return model_.rates; }
   PredictedStep predicted(const Placement& placement, const StepProfile& profile) const;
 
  private:
   void choose();
+  void require_memory() const;
+  std::string disk_room() const;
   TierBudgets budgets(bool strict) const;
   std::int64_t device_bytes(const Placement& placement) const;
   bool fits_device() const;

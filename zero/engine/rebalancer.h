@@ -4,7 +4,9 @@
 // (MemoryPolicy). The ranks agree on the most that any wants, and all do the same: units that stay gathered go first,
 // down to two at a time; then states, from the host and then from the device, to where the linear programme finds them
 // best under what is left. When memory is free again they come back in the opposite order. States that may not move
-// (Placer::movable()) stay; when nothing is left to give, each rank says so once.
+// (Placer::movable()) stay; when nothing is left to give, each rank says so once. Others may take half of the reserve
+// in the time of a step (docs/algorithms.md, "How fast others may be"); what they take faster nobody gives back in
+// time.
 //
 //   Rebalancer rebalancer(placer, budget, units, world, options);
 //   findings.wanted_bytes = rebalancer.wanted();                       // Local, once a step
@@ -13,6 +15,7 @@
 // Bits do not depend on any of this.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -33,6 +36,11 @@ class Rebalancer {
   // Local. > 0: bytes that this rank would give back; < 0: that it could take. `untouched`: bytes that it holds and
   // that have no memory behind them yet.
   std::int64_t wanted(std::int64_t untouched = 0);
+
+  // Local. Looks at what is free now, for the next wanted(): activations take the most when a backward pass begins.
+  void look() { monitor_.look_now(); }
+  // Local. Of what is free, a rank may take so much without anybody being short of it.
+  std::int64_t spare() const { return std::max<std::int64_t>(worst_.free_bytes - 3 * reserve_, 0) / num_ranks_; }
 
   struct Change {
     std::vector<UnitTiers> tiers;  // by unit

@@ -37,17 +37,21 @@ void MemoryMonitor::look() {
     const MemoryReading now = read_();
     worst_.free_bytes = std::min(worst_.free_bytes, now.free_bytes);
     worst_.pressure = std::max(worst_.pressure, now.pressure);
-    looked_ = true;
   } catch (...) {
     failed_ = std::current_exception();
   }
 }
 
+void MemoryMonitor::look_now() {
+  if (!thread_.joinable()) return;
+  const std::lock_guard lock(mutex_);
+  look();
+}
+
 MemoryReading MemoryMonitor::take_worst() {
   const std::lock_guard lock(mutex_);
-  if (!looked_) look();
+  look();
   if (failed_ != nullptr) std::rethrow_exception(std::exchange(failed_, nullptr));
-  looked_ = false;
   return std::exchange(worst_, {});
 }
 

@@ -1,14 +1,15 @@
 // MemoryMonitor: watches what others leave of this machine's memory.
 //
 // A step takes and frees activations, and other programs do what they like: what is free when a step ends says little
-// about how close it came. So a thread looks every few milliseconds, and keeps the worst it saw.
+// about how close it came. So a thread looks every few milliseconds, and keeps the worst it saw. On a busy machine that
+// thread may not run in time: two looks are certain, those of look_now() and take_worst().
 //
 //   MemoryMonitor monitor(read_memory, std::chrono::milliseconds(20));
 //   ...                                                      // a step
 //   const MemoryReading worst = monitor.take_worst();        // since the last call
 //
-// Local; thread-safe. `read` is called by the monitor's thread and by take_worst(), never by both at once; what it
-// throws ends up in take_worst().
+// Local; thread-safe. `read` is called by the monitor's thread, look_now() and take_worst(), never by two at once; what
+// it throws ends up in take_worst().
 #pragma once
 
 #include <chrono>
@@ -39,8 +40,10 @@ class MemoryMonitor {
   MemoryMonitor& operator=(const MemoryMonitor&) = delete;
   ~MemoryMonitor();
 
-  // The least free memory and the most pressure since the last call; reads itself where the thread has not yet.
+  // The least free memory and the most pressure since the last call, and now.
   MemoryReading take_worst();
+  // Where a thread looks, too: when memory is expected to be scarcest.
+  void look_now();
 
  private:
   void watch(std::chrono::milliseconds period);
@@ -50,7 +53,6 @@ class MemoryMonitor {
   std::mutex mutex_;
   std::condition_variable ended_;
   bool ends_ = false;
-  bool looked_ = false;
   MemoryReading worst_;
   std::exception_ptr failed_;
   std::thread thread_;

@@ -72,6 +72,7 @@ struct Refusal {
   const TierBudgets& budgets;
   const TierBudgets& loss;
   bool knows_computation;
+  std::string_view disk_room;
 
   // What a way out costs beside memory, where rates are known.
   std::string step_with(std::int64_t TierBudgets::*tier, std::int64_t bytes) const {
@@ -108,8 +109,13 @@ struct Refusal {
     };
     if (budgets.device >= fixed) {
       const std::int64_t disk = enough(budgets.device + budgets.host, movable + loss.disk);
-      if (budgets.disk > 0) grow("zero.disk_memory", &TierBudgets::disk, disk);
-      if (budgets.disk == 0)
+      if (!disk_room.empty())
+        remedy = fmt::format("{}, and it wants {} B there: free {} B more ({}), or name another folder (zero.disk){}",
+                             disk_room, disk, disk - budgets.disk, format_bytes(disk - budgets.disk),
+                             step_with(&TierBudgets::disk, disk));
+      else if (budgets.disk > 0)
+        grow("zero.disk_memory", &TierBudgets::disk, disk);
+      else
         remedy = fmt::format("name a disk with room for {} B of a rank (zero.disk){}", disk,
                              step_with(&TierBudgets::disk, disk));
       grow("zero.host_memory", &TierBudgets::host, enough(budgets.device + budgets.disk, movable));
@@ -133,7 +139,7 @@ struct Refusal {
 
 }  // namespace
 
-BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets) {
+BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets, std::string_view disk_room) {
   const PlacementProgramme programme(model);
   const TierBudgets loss = rounding_loss(model, programme);
   const auto [total, movable] = programme.bytes();
@@ -146,7 +152,7 @@ BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets)
                               std::max<std::int64_t>(budgets.disk - margin.disk, 0)};
     const bool holds = allowed.device >= total - movable && allowed.device + allowed.host + allowed.disk >= total;
     const auto solution = holds ? programme.solve(allowed) : std::nullopt;
-    if (!solution) Refusal{programme, budgets, loss, model.profile.backward_seconds > 0}.raise();
+    if (!solution) Refusal{programme, budgets, loss, model.profile.backward_seconds > 0, disk_room}.raise();
     if (round == 0) best.least_seconds = solution->seconds;
     best.tiers = round_to_blocks(model, programme, solution->fractions);
     const TierBudgets taken = bytes_of(model, best.tiers);

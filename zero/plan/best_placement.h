@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "zero/plan/step_model.h"
@@ -34,7 +35,8 @@ struct BestPlacement {
 };
 
 // Throws ConfigError under "zero.placement" when the budgets together cannot hold the states: says by how much, and
-// what each budget alone would have to grow to (the cheapest change first: disk, host, device).
-BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets);
+// what each budget alone would have to grow to (the cheapest change first: disk, host, device). `disk_room`: what is
+// said of the disk where its budget is what is free there ("/nvme has room for ..."), and no wish of the user's.
+BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets, std::string_view disk_room = {});
 
 }  // namespace zero

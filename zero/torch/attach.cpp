@@ -5,7 +5,10 @@
 namespace zero {
 
 Attachment attach(torch::nn::Module& module, World& world, AttachOptions options) {
-  return Attachment(std::make_unique<AttachedModule>(module, world, std::move(options)));
+  const bool awaits_load = options.awaits_load;
+  auto attached = std::make_unique<AttachedModule>(module, world, std::move(options));
+  if (!awaits_load) attached->engine().settle();
+  return Attachment(std::move(attached));
 }
 
 Attachment::Attachment(std::unique_ptr<AttachedModule> impl) : impl_(std::move(impl)) {}
@@ -72,7 +75,9 @@ std::unique_ptr<CheckpointSave> Attachment::begin_save(const std::filesystem::pa
   return impl_->begin_save(path, std::move(contents), mode);
 }
 LoadedCheckpoint Attachment::load(const std::filesystem::path& path, const FileCalls& calls) {
-  return impl_->load(path, calls);
+  LoadedCheckpoint loaded = impl_->load(path, calls);
+  impl_->engine().settle();
+  return loaded;
 }
 bool Attachment::has_room_to_copy(std::int64_t bytes) {
   return impl_->has_room_to_copy(bytes);
