@@ -53,7 +53,7 @@ if(ZERO_WITH_TORCH AND TARGET zero_command)
     add_test(NAME capacity COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/benchmarks/capacity.py
       --preset 0.35b --steps 2 --zero $<TARGET_FILE:zero_command>)
     add_test(NAME balloon COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/benchmarks/balloon.py
-      --steps 80 --layers 6 --width 384 --cap 620MiB --balloon 200MiB --speed 30MiB
+      --steps 80 --layers 6 --width 384 --cap 620MiB --balloon 200MiB
       --zero $<TARGET_FILE:zero_command>)
     set_tests_properties(capacity balloon PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 900 RUN_SERIAL ON)
   endif()

@@ -23,8 +23,8 @@ constexpr std::chrono::seconds kAllGone{2};
 
 class FaultTest : public testing::Test {
  protected:
-  // What is there now and was not before must go. Other programs of this machine may have names there for as long as
-  // they run: another test's mpirun, for example.
+  // What is there now and was not before must go, but for the places where processes of other programs meet. Those may
+  // have files there for as long as they run: another test's mpirun, for example.
   void TearDown() override {
     std::set<std::string> left = new_names(before_);
     const auto deadline = Clock::now() + std::chrono::seconds(20);
@@ -67,8 +67,12 @@ class FaultTest : public testing::Test {
   static std::set<std::string> shared_names() {
     std::set<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) names.insert(entry.path());
-    for (const auto& [inode, name] : open_sockets()) {
-      if (is_meeting_place(name)) names.insert(name);
+    const OpenSockets open = open_sockets();
+    for (const pid_t pid : living_of_all_commands()) {
+      for (const std::uint64_t inode : sockets_of(pid)) {
+        const auto found = open.find(inode);
+        if (found != open.end() && is_meeting_place(found->second)) names.insert(found->second);
+      }
     }
     return names;
   }

@@ -29,8 +29,13 @@ constexpr int kLookMs = 2;
   throw std::system_error(errno, std::generic_category(), what);
 }
 
+// How the marks of this program's commands begin.
+std::string mark_of_program() {
+  return fmt::format("ZERO_FAULT_TEST={}-", getpid());
+}
+
 std::string make_mark() {
-  return fmt::format("ZERO_FAULT_TEST={}-{}", getpid(), Clock::now().time_since_epoch().count());
+  return fmt::format("{}{}", mark_of_program(), Clock::now().time_since_epoch().count());
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
@@ -73,7 +78,28 @@ std::optional<pid_t> process_number(const std::filesystem::path& folder) {
   return pid;
 }
 
+// With the entries of its environment.
+template <typename Action>
+void for_each_process(Action action) {
+  for (const auto& folder : std::filesystem::directory_iterator("/proc")) {
+    const std::optional<pid_t> pid = process_number(folder.path());
+    if (!pid) continue;
+    const std::string environment = environment_of(*pid);
+    action(*pid, split(environment));
+  }
+}
+
 }  // namespace
+
+std::vector<pid_t> living_of_all_commands() {
+  const std::string mark = mark_of_program();
+  std::vector<pid_t> found;
+  for_each_process([&](pid_t pid, const std::vector<std::string_view>& entries) {
+    if (std::ranges::any_of(entries, [&](std::string_view entry) { return entry.starts_with(mark); }))
+      found.push_back(pid);
+  });
+  return found;
+}
 
 WatchedCommand::WatchedCommand(const std::vector<std::string>& program, const Variables& environment)
     : mark_(make_mark()) {
@@ -118,13 +144,9 @@ void WatchedCommand::send(int signal) const {
 
 std::vector<WatchedProcess> WatchedCommand::living() const {
   std::vector<WatchedProcess> found;
-  for (const auto& folder : std::filesystem::directory_iterator("/proc")) {
-    const std::optional<pid_t> pid = process_number(folder.path());
-    if (!pid) continue;
-    const std::string environment = environment_of(*pid);
-    const std::vector<std::string_view> entries = split(environment);
-    if (std::find(entries.begin(), entries.end(), mark_) != entries.end()) found.push_back({*pid, rank_in(entries)});
-  }
+  for_each_process([&](pid_t pid, const std::vector<std::string_view>& entries) {
+    if (std::find(entries.begin(), entries.end(), mark_) != entries.end()) found.push_back({pid, rank_in(entries)});
+  });
   return found;
 }
 

@@ -29,6 +29,9 @@ struct WatchedProcess {
   int rank = -1;  // as RANK or OMPI_COMM_WORLD_RANK says; -1: the command itself, or its guard
 };
 
+// Every living process that a WatchedCommand of this program started, at whatever remove.
+std::vector<pid_t> living_of_all_commands();
+
 class WatchedCommand {
  public:
   using Variables = std::vector<std::pair<std::string, std::string>>;
