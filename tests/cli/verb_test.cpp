@@ -146,7 +146,7 @@ TEST_F(Command, GenerateWantsARun) {
 }
 
 TEST_F(Command, PlanRefusesAWorldOfNone) {
-  EXPECT_NE(folder_.zero("plan --world 0").errors.find("world = 0"), std::string::npos);
+  EXPECT_NE(folder_.zero("plan --world 0").errors.find("--world = 0"), std::string::npos);
 }
 
 }  // namespace

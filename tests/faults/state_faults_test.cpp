@@ -32,20 +32,17 @@ class StateFaults : public TrainFaultTest {
     return {{"XDG_CACHE_HOME", folder_ / "cache"}, {"ZERO_LOG_LEVEL", "warn"}};
   }
 
-  // The lines of ranks; the launcher repeats a rank's last ones, further in.
+  // The launcher tells a rank's last words for it.
   static std::vector<std::string> lines_with(const WatchedCommand& command, const std::string& part) {
     std::istringstream text(command.text());
     std::vector<std::string> found;
     for (std::string line; std::getline(text, line);) {
-      if (!line.starts_with(' ') && line.find(part) != std::string::npos) found.push_back(line);
+      if (line.find(part) != std::string::npos) found.push_back(line);
     }
     return found;
   }
 
-  // Of several ranks each line says whose it is.
-  static std::string told_by(int rank, int ranks) {
-    return (ranks > 1 ? fmt::format("[rank {}] ", rank) : "") + fmt::format("zero train: rank {}: ", rank);
-  }
+  static std::string told_by(int rank) { return fmt::format("zero train: rank {}: ", rank); }
 
   // The only one that says why the rank ends. Of several, which ends first decides on the status; strace makes an end
   // slow.
@@ -67,7 +64,7 @@ TEST_F(StateFaults, WhereIoUringFailsTheRunEndsAndSaysWhatFailed) {
     if (command.text().find(kRefused) != std::string::npos) GTEST_SKIP() << "io_uring is refused here";
     const auto strace = fail_calls("io_uring_enter", command.wait_for_rank(ranks - 1));
     if (strace == nullptr) GTEST_SKIP() << "strace is not here, or may not attach";
-    expect_ends(command, ranks, told_by(ranks - 1, ranks));
+    expect_ends(command, ranks, told_by(ranks - 1));
   }
 }
 
@@ -90,8 +87,8 @@ TEST_F(StateFaults, WhereIoUringIsForbiddenThreadsMoveStatesAndSayWhatFailed) {
       GTEST_SKIP() << "strace is not here, or may not trace: " << command.text();
     EXPECT_TRUE(command.wait_for("step 1/100000")) << command.text();
     command.finish();
-    const bool first_told = !lines_with(command, told_by(0, ranks) + "unit ").empty();
-    const std::string said = told_by(first_told ? 0 : ranks - 1, ranks) + "unit ";
+    const bool first_told = !lines_with(command, told_by(0) + "unit ").empty();
+    const std::string said = told_by(first_told ? 0 : ranks - 1) + "unit ";
     expect_ends(command, ranks, said);
     for (const std::string& told : lines_with(command, said)) {
       EXPECT_NE(told.find(": write of "), std::string::npos) << told;

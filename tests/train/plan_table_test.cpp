@@ -127,7 +127,7 @@ TEST(PlanTable, APredictionSaysWhereItsComputationIsFromAndWhatItLacks) {
   const auto predicted = json::parse(plan_json(plan, kAll))["predicted"];
   EXPECT_EQ(predicted["computation"]["flops_per_step"], 6e9);
   EXPECT_EQ(predicted["counts_disk"], false);
-  EXPECT_NE(table.find("communication is left out: what it takes to send 337 KiB a rank and step"), std::string::npos)
+  EXPECT_NE(table.find("communication is left out: what it takes to send 168 KiB a rank and step"), std::string::npos)
       << table;
   plan.computation = estimated_computation({.flops = 6e9, .flops_per_second = 1.5e12, .crowd = 3});
   EXPECT_NE(plan_table(plan, kAll).find("probed here, 3 ranks to a core"), std::string::npos);

@@ -34,7 +34,8 @@ int run_plan(Arguments arguments) {
                       .json = json,
                       .profile = profile,
                       .machines = machines};
-  if (world < 1 || machines < 1 || machines > world || world % machines != 0)
+  if (world < 1) throw ConfigError("--world", std::to_string(world), "no rank at all", "give a number from 1 on");
+  if (machines < 1 || machines > world || world % machines != 0)
     throw ConfigError("--machines", std::to_string(machines), fmt::format("not as many of {} ranks on each", world),
                       "give a number that divides --world");
   fit_to_world(request.loaded, world);
