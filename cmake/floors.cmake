@@ -9,7 +9,7 @@
 # names in anonymous namespaces differ within a folder of zero/; those of tests may be alike (cmake/join_tests.sh).
 option(ZERO_UNITY "compile several files at once: a faster whole build, a slower next one" OFF)
 set(ZERO_TEST_PATIENCE 1 CACHE STRING "factor for the time after which a suite of tests counts as hanging; whole sweeps want 12")
-set(ZERO_UNITY_FILES 10 CACHE STRING "files at once with ZERO_UNITY")
+set(ZERO_UNITY_FILES 10 CACHE STRING "files at once with ZERO_UNITY, and twice that of those that include torch")
 
 # Cuts a list of files into runs of at most ZERO_UNITY_FILES, of nearly one length, and calls `make(OUT name files...)` for
 # each; OUT gets what they return.
@@ -89,6 +89,9 @@ function(zero_floor name)
   endif()
   # Tests link the verbs with a main of their own.
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  if(arg_TORCH)
+    math(EXPR ZERO_UNITY_FILES "2 * ${ZERO_UNITY_FILES}")
+  endif()
   zero_joined(${name} joined ${sources})
   add_library(zero_${name} OBJECT ${joined})
   target_link_libraries(zero_${name} PUBLIC zero_flags ${arg_LIBS} PRIVATE zero_sanitizers)
@@ -164,6 +167,9 @@ function(zero_tests folder)
   endif()
   file(GLOB support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp")
   list(REMOVE_ITEM support ${sources})
+  if(arg_TORCH)
+    math(EXPR ZERO_UNITY_FILES "2 * ${ZERO_UNITY_FILES}")
+  endif()
   zero_joined_tests(${folder} joined ${sources})
   set(target zero_${folder}_test)
   # What is tested comes first: of an inline function that both have, the linker takes the one that sanitizers watch.

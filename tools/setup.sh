@@ -20,11 +20,11 @@ die() {  # one line an argument
 # shellcheck source=tools/libtorch.sh
 . tools/libtorch.sh
 
-# As many compilers at once as there are cores, but one for each 2 GiB of memory: libtorch's headers are large.
+# As many compilers at once as there are cores, but one for each 3 GiB of memory: libtorch's headers are large.
 compile_jobs() {
   local cores by_memory
   cores=$(nproc)
-  by_memory=$(awk '/^MemAvailable:/ {print int($2 / 2097152)}' /proc/meminfo)
+  by_memory=$(awk '/^MemAvailable:/ {print int($2 / 3145728)}' /proc/meminfo)
   [ "$by_memory" -ge 1 ] || by_memory=1
   echo $((cores < by_memory ? cores : by_memory))
 }

@@ -44,6 +44,16 @@ TEST(Culprit, AmongWitnessesTheOneThatAccusesNobodyIsNamed) {
   EXPECT_EQ(find_culprit(ends)->rank, 2);
 }
 
+TEST(Culprit, TheOneThatWitnessesMissIsNamedWhereItSaidWhyAndWasEndedBeforeItHadEnded) {
+  std::vector ends{spoken(0, 3, {"zero train: rank 1: all_gather: it left"}),
+                   spoken(1, 4, {"zero train: rank 1: unit h.0: /disk: write of 4096 bytes at 0: Input/output error"})};
+  ends[1].ended_by_us = true;
+  EXPECT_EQ(find_culprit(ends)->rank, 1);
+  EXPECT_NE(failure_report(ends, 2).find("write of 4096 bytes"), std::string::npos);
+  ends[1].last_words.clear();  // of a rank that only obeyed nothing is known
+  EXPECT_EQ(find_culprit(ends)->rank, 0);
+}
+
 TEST(Culprit, AmongFailuresTheFirstIsNamed) {
   const std::vector ends{exited(1, 7), exited(0, 2)};
   EXPECT_EQ(find_culprit(ends)->rank, 1);

@@ -5,14 +5,14 @@
 namespace zero::cli {
 
 std::chrono::seconds wait_before_words(const std::exception& error, const RankEnvironment& ranks) {
-  constexpr std::chrono::seconds kNow{0}, kAfterTheFirst{3}, kAfterTheWitness{6};  // mpirun ends them after one
+  constexpr std::chrono::seconds kNow{0}, kAfterTheFirst{3};  // mpirun ends them after one
   if (ranks.world == 1 || ranks.source == "zero launch") return kNow;
   if (const auto* const of_peer = dynamic_cast<const CommError*>(&error)) {
     const int accused = of_peer->rank();
     if (accused == ranks.rank) return kNow;
     // One that was killed, or stopped, cannot say so itself.
-    if (ranks.rank != (accused == 0 ? 1 : 0)) return kAfterTheWitness;
-    return accused < 0 ? kNow : kAfterTheFirst;
+    if (ranks.rank != (accused == 0 ? 1 : 0)) return kAfterTheFirst;
+    return kNow;
   }
   const bool alike =
       dynamic_cast<const ConfigError*>(&error) != nullptr || dynamic_cast<const IoError*>(&error) != nullptr;

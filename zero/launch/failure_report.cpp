@@ -85,6 +85,16 @@ const RankEnd* find_culprit(std::span<const RankEnd> ends) {
   const auto failed = [](const RankEnd& end) { return end.failed(); };
   const auto accused = [](const RankEnd& end) { return end.failed() && end.end.exit_code != kRankFailedStatus; };
   auto found = std::find_if(ends.begin(), ends.end(), accused);
+  // It said why it ends, and was slower to do so than its peers to miss it.
+  const auto overtaken = [&](const RankEnd& end) {
+    const auto misses_it = [&](const RankEnd& peer) {
+      return peer.failed() && accused_rank(reason_of(peer)) == end.rank;
+    };
+    const int code = end.end.exit_code;
+    return end.ended_by_us && end.end.signal == 0 && (code == kBadInputStatus || code == kIoFailedStatus) &&
+           !end.last_words.empty() && std::any_of(ends.begin(), ends.end(), misses_it);
+  };
+  if (found == ends.end()) found = std::find_if(ends.begin(), ends.end(), overtaken);
   const auto own = [](const RankEnd& end) { return end.failed() && !accuses_another(end); };
   if (found == ends.end()) found = std::find_if(ends.begin(), ends.end(), own);
   if (found == ends.end()) found = std::find_if(ends.begin(), ends.end(), failed);

@@ -2,7 +2,8 @@
 //
 // When one rank dies its peers notice and fail too, sometimes before the launcher hears of the first. kRankFailedStatus
 // is how a rank says "a peer failed": such a rank is a witness, and the culprit is the first that failed in any other
-// way; if all ended so, the first whose reason names no other rank, else the first of them.
+// way; if all ended so, the one whom they miss where it said why it ends before it was ended, else the first whose reason
+// names no other rank, else the first of them.
 #pragma once
 
 #include <span>

@@ -3,8 +3,8 @@
 //
 //   queue->submit({.operation = IoOperation::kRead, .file = 0, .offset = 4096, .memory = page, .tag = 7});
 //   std::array<IoAnswer, 8> answers;
-//   const int count = queue->reap(answers, std::chrono::seconds(1));   // 1, and answers[0] is {.tag = 7, .result =
-//   4096}
+//   const int count = queue->reap(answers, std::chrono::seconds(1));
+//   // 1, and answers[0] is {.tag = 7, .result = 4096}
 //
 // Queues: io_uring (uring_queue.h), threads (thread_queue.h), and those of the tests. A queue is made for a number of
 // open files, which requests name by index, and for a depth: no more requests than that may be under way.

@@ -1,17 +1,16 @@
-// GPT-2 as a plain torch::nn module, with the names and layouts of Hugging Face's: a published checkpoint fits as it
-// is.
+// GPT-2 as a plain torch::nn module. Names and layouts are those of Hugging Face's, so that a published checkpoint
+// fits as it is.
 //
 //   transformer.wte.weight [vocab, width]             transformer.wpe.weight [context, width]
 //   transformer.h.N.ln_1.{weight, bias}               transformer.h.N.attn.c_attn.{weight [width, 3 width], bias}
 //   transformer.h.N.attn.c_proj.{weight, bias}        transformer.h.N.ln_2.{weight, bias}
 //   transformer.h.N.mlp.c_fc.{weight [width, 4 width], bias}      transformer.h.N.mlp.c_proj.{weight, bias}
-//   transformer.ln_f.{weight, bias}                   the head is transformer.wte.weight again: tied, not registered
-//   twice
+//   transformer.ln_f.{weight, bias}
+//   The head is transformer.wte.weight again: tied, not registered twice.
 //
 // Pre-norm blocks, causal attention through scaled_dot_product_attention, gelu in its tanh form, LayerNorm eps 1e-5.
-// First weights as published: normal 0.02, the projections back into the residual stream 0.02 / sqrt(2 layers), biases
-// 0.
-//
+// First weights as published: normal 0.02, the projections back into the residual stream 0.02 / sqrt(2 layers),
+// biases 0.
 //   Gpt2 model(Gpt2Options{.layers = 12, .width = 768, .heads = 12, .context = 1024, .vocab = 50257});
 //   auto logits = model->forward(tokens);      // tokens [batch, time] int64, time <= context -> [batch, time, vocab]
 //

@@ -1,7 +1,7 @@
 // Vectors of floats read from and written to fp32 or bf16 memory, for kernels that Highway compiles once a target.
 //
-//   const auto g = load_lanes(d, gradient + i);       // const float* or const BFloat16Bits*: always floats in the
-//   vector store_bfloat16(d, p, low_precision + i);          // the bits of to_bfloat16() in zero/base/dtype.h
+//   const auto g = load_lanes(d, gradient + i);   // const float* or const BFloat16Bits*: always floats in the vector
+//   store_bfloat16(d, p, low_precision + i);      // the bits of to_bfloat16() in zero/base/dtype.h
 //
 // Included once a target by a kernel's .cpp, hence no #pragma once. Pointers need the alignment of their element only.
 #if defined(ZERO_OPTIM_BFLOAT16_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)

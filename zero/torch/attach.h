@@ -14,9 +14,9 @@
 // Gradients never appear in .grad(): they go to the engine as they are made.
 //
 // What does not work on an attached module:
-//   - clip_grad_norm_(), the step() of another optimizer, and whatever else looks into .grad(): they would find
-//   nothing,
-//     and do nothing. The next step() is refused with the parameter's name (ConfigError); a program that never calls
+//   - clip_grad_norm_(), the step() of another optimizer, and whatever else looks into .grad(): they would
+//     find nothing, and do nothing.
+//     The next step() is refused with the parameter's name (ConfigError); a program that never calls
 //     step() gets a warning at the end. Clip with `clip`, and let step() update. A parameter that is a view of another
 //     tensor is not watched.
 //   - reading memory without an operator: torch::save(), OutputArchive, pickle_save(), data_ptr(), accessor(), the data

@@ -1,9 +1,9 @@
 // A model's weights from and to safetensors files, so that no rank ever holds them all.
 //
-//   const InitialWeights weights(module, "init.safetensors");                // opened and matched; no value is read
-//   yet auto engine = attach(module, world, {.weights = weights.source()});      // unit by unit auto file = rank == 0
-//   ? open_weights(engine, module, "model.safetensors") : nullptr;     // has its room on the disk
-//   ...                                                                      // the run
+//   const InitialWeights weights(module, "init.safetensors");             // opened and matched; no value is read yet
+//   auto engine = attach(module, world, {.weights = weights.source()});   // unit by unit
+//   auto file = rank == 0 ? open_weights(engine, module, "model.safetensors") : nullptr;   // has its room on the disk
+//   ...                                                                   // the run
 //   std::string sha = save_weights(engine, module, std::move(file));
 //
 // Reading is strict: every parameter must be there with its shape, and nothing else. Allowed besides are, as published
