@@ -24,8 +24,10 @@ TEST(TurnToSpeak, WhatAllRanksMeetAlikeTheFirstOfAHostSaysAtOnceAndTheOthersLate
 
 TEST(TurnToSpeak, ARankWithAnErrorOfItsOwnSpeaksAtOnceAndSoDoesOneOfThoseThatMissIt) {
   const Error own("rank 2: index out of range");
+  const IoError of_a_disk("/disk", "write", 5);
   const CommError left(2, "all_gather", "it left");
   EXPECT_EQ(wait_of(2, own), 0);
+  EXPECT_EQ(wait_of(2, of_a_disk), 0) << "which others may not have met";
   EXPECT_EQ(wait_of(0, left), 0) << "mpirun ends it soon where the other one was killed";
   EXPECT_GT(wait_of(1, left), wait_of(0, left)) << "of a rank that was killed one witness tells";
 }

@@ -14,8 +14,7 @@ std::chrono::seconds wait_before_words(const std::exception& error, const RankEn
     if (ranks.rank != (accused == 0 ? 1 : 0)) return kAfterTheFirst;
     return kNow;
   }
-  const bool alike =
-      dynamic_cast<const ConfigError*>(&error) != nullptr || dynamic_cast<const IoError*>(&error) != nullptr;
+  const bool alike = dynamic_cast<const ConfigError*>(&error) != nullptr;
   return alike && ranks.local_rank != 0 ? kAfterTheFirst : kNow;
 }
 

@@ -17,7 +17,7 @@
 namespace zero::cli {
 
 // 0 for one rank alone, for ranks of `zero launch` (it merges), and for an error of this rank's own. What each rank of
-// a host meets alike (ConfigError, IoError) is said by the first of them; another rank's failure (CommError) by rank 0,
+// a host meets alike (ConfigError) is said by the first of them; another rank's failure (CommError) by rank 0,
 // or rank 1 where it is rank 0's: at once, since the launcher may be about to end it.
 std::chrono::seconds wait_before_words(const std::exception& error, const RankEnvironment& ranks);
 
