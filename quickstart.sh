@@ -22,6 +22,6 @@ set_up build
 options=("-DZERO_TORCH=$ZERO_TORCH" -DZERO_UNITY=ON)
 [ -e build/release/CMakeCache.txt ] || options+=(-DZERO_TESTS=OFF)
 cmake --preset release "${options[@]}" >/dev/null || die "CMake could not set up the build; its reason is above."
-cmake --build --preset release --target zero_command zero || die "The build failed; the first error above says where."
+cmake --build --preset release --target zero_executable zero || die "The build failed; the first error above says where."
 
 exec build/release/bin/zero train examples/shakespeare/shakespeare.toml -n 2 --overwrite "$@"

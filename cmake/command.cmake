@@ -1,18 +1,23 @@
-# The `zero` command: floors launch, config and cli without torch, so that it starts in milliseconds and may fork. Verbs
-# that need torch live in libzero (zero/cli/torch_verbs) and are opened when asked for: see zero/cli/torch_entry.h.
-# The library target already has the name `zero`, hence zero_command.
+# The `zero` command: floors without torch, so that it starts in milliseconds and may fork. Verbs
+# that need torch live in libzero (zero/cli/torch_verbs) and are opened when asked for: see zero/command/torch_entry.h.
+# The library target already has the name `zero`, hence zero_executable.
 zero_floor(config)
-zero_floor(cli LIBS CLI11::CLI11 nlohmann_json::nlohmann_json PkgConfig::liburing dl)
+zero_floor(command LIBS CLI11::CLI11 dl)
+zero_floor(bench LIBS nlohmann_json::nlohmann_json PkgConfig::liburing)
+zero_floor(doctor LIBS nlohmann_json::nlohmann_json PkgConfig::liburing)
+zero_floor(inspect LIBS nlohmann_json::nlohmann_json)
+zero_floor(cli LIBS CLI11::CLI11 nlohmann_json::nlohmann_json dl)
+set(command_floors launch config command bench doctor inspect cli)
 
 if(TARGET zero_cli)
-  add_executable(zero_command "${PROJECT_SOURCE_DIR}/zero/cli/main.cpp")
-  foreach(floor launch config cli)
-    target_sources(zero_command PRIVATE $<TARGET_OBJECTS:zero_${floor}>)
+  add_executable(zero_executable "${PROJECT_SOURCE_DIR}/zero/cli/main.cpp")
+  foreach(floor ${command_floors})
+    target_sources(zero_executable PRIVATE $<TARGET_OBJECTS:zero_${floor}>)
   endforeach()
-  target_link_libraries(zero_command PRIVATE zero_core zero_flags PkgConfig::liburing dl)
-  set_target_properties(zero_command PROPERTIES OUTPUT_NAME zero BUILD_RPATH "$ORIGIN/../lib"
+  target_link_libraries(zero_executable PRIVATE zero_core zero_flags PkgConfig::liburing dl)
+  set_target_properties(zero_executable PROPERTIES OUTPUT_NAME zero BUILD_RPATH "$ORIGIN/../lib"
                                     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
-  install(TARGETS zero_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  install(TARGETS zero_executable RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 
 if(TARGET zero AND TARGET zero_config)
@@ -27,16 +32,16 @@ if(TARGET zero AND TARGET zero_config)
   endif()
 endif()
 
-zero_tests(launch FLOORS base comm launch)
+zero_tests(launch FLOORS base ${comm_floors} launch)
 zero_tests(config FLOORS base config)
-zero_tests(issues FLOORS base plan comm memory optim engine checkpoint data config)
-zero_tests(cli FLOORS launch config cli LIBS zero_core
+zero_tests(issues FLOORS base plan ${comm_floors} memory optim engine checkpoint data config)
+zero_tests(cli FOLDERS command bench doctor inspect FLOORS ${command_floors} LIBS zero_core
            FULL DelayedUpdateOnText.Converges* CappedModel.*
            SLOW DelayedUpdateOnText.Has* ShakespeareExample.* CheckpointActivations.* Export.* OffloadLines.* Plan.* */BadInputOfARank.*)
 # Tests that run the built command, verbs of libtorch included.
 foreach(folder cli parity)
-  if(TARGET zero_${folder}_test AND TARGET zero_command)
-    add_dependencies(zero_${folder}_test zero_command)
+  if(TARGET zero_${folder}_test AND TARGET zero_executable)
+    add_dependencies(zero_${folder}_test zero_executable)
     if(TARGET zero)
       add_dependencies(zero_${folder}_test zero)
     endif()
@@ -47,14 +52,14 @@ foreach(folder cli parity)
 endforeach()
 # Benchmarks that are tests, too: 5.4 GB of state in 2.5 GiB of memory, and states that make room for another program.
 # Both need a control group, and are skipped where none can be made.
-if(ZERO_WITH_TORCH AND TARGET zero_command)
+if(ZERO_WITH_TORCH AND TARGET zero_executable)
   find_package(Python3 COMPONENTS Interpreter)
   if(Python3_FOUND)
     add_test(NAME capacity COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/benchmarks/capacity.py
-      --preset 0.35b --steps 2 --zero $<TARGET_FILE:zero_command>)
+      --preset 0.35b --steps 2 --zero $<TARGET_FILE:zero_executable>)
     add_test(NAME balloon COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/benchmarks/balloon.py
       --steps 80 --layers 6 --width 384 --cap 620MiB --balloon 200MiB
-      --zero $<TARGET_FILE:zero_command>)
+      --zero $<TARGET_FILE:zero_executable>)
     set_tests_properties(capacity balloon PROPERTIES LABELS full SKIP_RETURN_CODE 77 TIMEOUT 900 RUN_SERIAL ON)
   endif()
 endif()

@@ -3,17 +3,18 @@ target_link_libraries(zero_test_pch PUBLIC zero_flags GTest::gtest rapidcheck)
 target_precompile_headers(zero_test_pch PRIVATE <cmake/test_pch.h>)
 zero_compile_as_test(zero_test_pch)
 
-# One program a folder; FLOORS is what the folder's tests may use.
+# One program a folder, or one for several (FOLDERS); FLOORS is what the tests may use.
 zero_tests(base FLOORS base)
 zero_tests(plan FLOORS base plan)
-zero_tests(comm FLOORS base comm SLOW BoardWaitTest.ARankThatLeft*)
+zero_tests(comm FOLDERS flight rendezvous launcher_memory transport FLOORS base ${comm_floors} SLOW BoardWaitTest.ARankThatLeft*)
 zero_tests(memory FLOORS base memory)
 zero_tests(optim FLOORS base optim)
-zero_tests(engine SHARDS 2 FLOORS base plan comm memory optim engine
+zero_tests(engine SHARDS 2 FLOORS base plan ${comm_floors} memory optim engine
            SLOW Rebalancing.* Offload.* OffloadProperty.* Delayed.* DiskFaults.* SteadyTiers.* DiskBudgets.AreKept* Learning.*
                 Hiding.* DiskBehindALink.* ScheduleTraffic.*)
-zero_tests(checkpoint FLOORS base plan comm memory optim engine checkpoint launch
+zero_tests(checkpoint FLOORS base plan ${comm_floors} memory optim engine checkpoint launch
            SLOW CheckpointSave.* CheckpointLoad.* LoadCheckpoint.Any* LoadCheckpoint.Resuming*
            FULL LoadCheckpoint.EachRank* CheckpointSave.*OfFilesOfThreeBlocks*)
 zero_tests(data FLOORS base data)
-zero_tests(world FLOORS base comm LABEL slow TIMEOUT 600)
+zero_tests(report FLOORS base plan ${comm_floors} memory optim engine report LIBS nlohmann_json::nlohmann_json)
+zero_tests(world FLOORS base ${comm_floors} LABEL slow TIMEOUT 600)

@@ -1,6 +1,6 @@
 # tests/faults: kills and stops real ranks from outside, so it needs the command, a program for its ranks, and where there
 # is libtorch, `zero train`.
-if(NOT TARGET zero_command OR NOT ZERO_TESTS)
+if(NOT TARGET zero_executable OR NOT ZERO_TESTS)
   return()
 endif()
 
@@ -15,11 +15,11 @@ foreach(program worker saver)  # with a main of its own each
 endforeach()
 set_target_properties(zero_faults_test PROPERTIES SOURCES "${fault_sources}")
 
-add_dependencies(zero_faults_test zero_command zero_fault_worker zero_fault_saver)
+add_dependencies(zero_faults_test zero_executable zero_fault_worker zero_fault_saver)
 if(TARGET zero)
   add_dependencies(zero_faults_test zero)
 endif()
 target_compile_definitions(zero_faults_test PRIVATE
   ZERO_MPIRUN="$<$<BOOL:${ZERO_MPIRUN}>:${ZERO_MPIRUN}>"
   ZERO_CAN_TRAIN=$<BOOL:${ZERO_WITH_TORCH}>
-  ZERO_HAS_GLOO=$<TARGET_EXISTS:zero_comm_gloo>)
+  ZERO_HAS_GLOO=$<TARGET_EXISTS:zero_transport_gloo>)

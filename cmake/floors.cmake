@@ -1,5 +1,5 @@
 # zero_floor(NAME folder... ): one object library a folder of zero/, compiled from every .cpp in it.
-# zero_tests(FOLDER libraries...): one GoogleTest program a folder of tests/, linked with the floors it may see and no
+# zero_tests(FOLDER libraries...): one GoogleTest program a folder of tests/ (FOLDERS names more of them), linked with the floors it may see and no
 # others, so that the linker proves the layering a second time. ctest runs it as FOLDER with label LABEL (fast); what SLOW
 # names of it as FOLDER_slow, label slow, in SHARDS processes; what FULL names as FOLDER_full, label full. `./test.sh fast`
 # runs label fast, `./test.sh` all but full, `./test.sh full` all (tests/tier.h: and whole sweeps).
@@ -160,12 +160,21 @@ function(zero_ctest name filter)
 endfunction()
 
 function(zero_tests folder)
-  cmake_parse_arguments(arg "TORCH" "LABEL;TIMEOUT;SHARDS" "FLOORS;LIBS;SLOW;FULL" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cpp")
-  if(NOT sources OR NOT ZERO_TESTS)
+  cmake_parse_arguments(arg "TORCH" "LABEL;TIMEOUT;SHARDS" "FOLDERS;FLOORS;LIBS;SLOW;FULL" ${ARGN})
+  if(NOT ZERO_TESTS)
     return()
   endif()
-  file(GLOB support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp")
+  set(sources)
+  set(support)
+  foreach(one ${folder} ${arg_FOLDERS})
+    file(GLOB of_one CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${one}/*_test.cpp")
+    list(APPEND sources ${of_one})
+    file(GLOB of_one CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${one}/*.cpp")
+    list(APPEND support ${of_one})
+  endforeach()
+  if(NOT sources)
+    return()
+  endif()
   list(REMOVE_ITEM support ${sources})
   if(arg_TORCH)
     math(EXPR ZERO_UNITY_FILES "2 * ${ZERO_UNITY_FILES}")

@@ -52,13 +52,13 @@ zero_fuzzer(manifest LIBS nlohmann_json::nlohmann_json OpenSSL::Crypto
             zero/checkpoint/manifest.cpp)
 zero_fuzzer(flight LIBS nlohmann_json::nlohmann_json
             SOURCES ${fuzz_base} zero/base/file.cpp zero/base/pages.cpp zero/base/strict_json.cpp
-            zero/comm/flight_record.cpp zero/comm/flight_ring.cpp zero/comm/flight_file.cpp
-            zero/comm/flight_diagnosis.cpp)
+            zero/flight/record.cpp zero/flight/ring.cpp zero/flight/file.cpp
+            zero/flight/diagnosis.cpp)
 zero_fuzzer(store LIBS OpenSSL::Crypto
-            SOURCES ${fuzz_base} zero/base/file.cpp zero/comm/plugins/gloo/handshake.cpp
-            zero/comm/plugins/gloo/store_messages.cpp zero/comm/plugins/gloo/store_session.cpp)
-zero_fuzzer(keeper SOURCES ${fuzz_base} zero/base/file.cpp zero/comm/unix_socket.cpp zero/launch/keeper_server.cpp
-            zero/launch/kept_memory.cpp)
+            SOURCES ${fuzz_base} zero/base/file.cpp zero/transport/plugins/gloo/handshake.cpp
+            zero/transport/plugins/gloo/store_messages.cpp zero/transport/plugins/gloo/store_session.cpp)
+zero_fuzzer(memory_server SOURCES ${fuzz_base} zero/base/file.cpp zero/rendezvous/unix_socket.cpp zero/launch/memory_server.cpp
+            zero/launch/memory_files.cpp)
 zero_fuzzer(tokens SOURCES ${fuzz_base} ${fuzz_file} zero/data/token_stream.cpp)
 zero_fuzzer(idx LIBS ZLIB::ZLIB SOURCES ${fuzz_base} ${fuzz_file} zero/data/gzip.cpp zero/data/idx.cpp)
 zero_fuzzer(csv SOURCES ${fuzz_base} ${fuzz_file} zero/data/csv.cpp)

@@ -4,19 +4,19 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/zero")
 set(installed_libraries zero_core)
-foreach(target zero zero_plan_clp zero_comm_mpi zero_comm_gloo zero_comm_nccl)
+foreach(target zero zero_plan_clp zero_transport_mpi zero_transport_gloo zero_transport_nccl)
   if(TARGET ${target})
     list(APPEND installed_libraries ${target})
   endif()
 endforeach()
 install(TARGETS ${installed_libraries} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 set_target_properties(${installed_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")  # libtorch's folder comes from its link options
-if(TARGET zero_command)
-  set_target_properties(zero_command PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+if(TARGET zero_executable)
+  set_target_properties(zero_executable PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 endif()
 
-# Headers of the libraries alone: launch, config and cli are the command's own.
-set(public_folders base plan comm memory optim engine checkpoint data)
+# Headers of the libraries alone: those of the command are its own.
+set(public_folders ${core_floors})
 if(TARGET zero)
   list(APPEND public_folders torch models train)
   install(FILES "${PROJECT_SOURCE_DIR}/zero/zero.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/zero")
@@ -33,7 +33,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/zeroConfigVersion.cmake"
 install(FILES "${PROJECT_BINARY_DIR}/zeroConfig.cmake" "${PROJECT_BINARY_DIR}/zeroConfigVersion.cmake" DESTINATION "${package_dir}")
 
 # Installs this build into a folder of its own and builds examples/own_module against it, as a user would.
-if(ZERO_TESTS AND TARGET zero AND TARGET zero_command)
+if(ZERO_TESTS AND TARGET zero AND TARGET zero_executable)
   add_test(NAME package COMMAND "${CMAKE_COMMAND}" "-DBUILD=${PROJECT_BINARY_DIR}" "-DSOURCE=${PROJECT_SOURCE_DIR}"
            "-DCOMPILER=${CMAKE_CXX_COMPILER}" -P "${PROJECT_SOURCE_DIR}/cmake/check_package.cmake")
   set_tests_properties(package PROPERTIES LABELS slow TIMEOUT 900)

@@ -52,17 +52,17 @@ class CheckLayers(TreeTest):
         self.assert_one("zero/plan/unit.h:3: floor", "above")
 
     def test_siblings_on_one_floor_do_not_see_each_other(self):
-        self.write("zero/memory/buffer.h", "# include <zero/comm/work.h>\n")
+        self.write("zero/memory/buffer.h", "# include <zero/optim/rule.h>\n")
         self.assert_one("zero/memory/buffer.h:1: floor", "siblings on floor 1")
 
     def test_launch_stands_beside_checkpoint_and_data(self):
         self.write("zero/launch/launch.cpp", '#include "zero/data/text.h"\n')
         self.write("zero/config/options.h", '#include "zero/launch/launch.h"\n')
-        self.assert_one("zero/launch/launch.cpp:1: floor", "siblings on floor 3")
+        self.assert_one("zero/launch/launch.cpp:1: floor", "siblings on floor 4")
 
-    def test_a_plug_in_counts_as_comm(self):
-        self.write("zero/comm/plugins/gloo/gloo.cpp", '#include "zero/comm/work.h"\n#include "zero/plan/unit.h"\n')
-        self.assert_one("zero/comm/plugins/gloo/gloo.cpp:2: floor", "comm and plan")
+    def test_a_plug_in_counts_as_its_folder(self):
+        self.write("zero/transport/plugins/gloo/gloo.cpp", '#include "zero/comm/work.h"\n#include "zero/engine/engine.h"\n')
+        self.assert_one("zero/transport/plugins/gloo/gloo.cpp:2: floor", "transport and engine")
 
     def test_a_relative_path_hides_nothing(self):
         self.write("zero/engine/engine.h")

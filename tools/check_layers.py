@@ -17,16 +17,19 @@ from pathlib import Path
 
 FLOORS = {
     "base": 0,
-    "plan": 1, "comm": 1, "memory": 1, "optim": 1,
-    "engine": 2,
-    "checkpoint": 3, "data": 3, "launch": 3,
-    "torch": 4, "cuda": 4,
-    "models": 5,
-    "train": 6,
-    "config": 7,
-    "cli": 8,
+    "plan": 1, "memory": 1, "optim": 1, "flight": 1, "rendezvous": 1,
+    "comm": 2, "launcher_memory": 2,
+    "engine": 3, "transport": 3,
+    "checkpoint": 4, "data": 4, "launch": 4, "report": 4,
+    "torch": 5, "cuda": 5,
+    "models": 6,
+    "train": 7,
+    "config": 8,
+    "command": 9,
+    "bench": 10, "doctor": 10, "inspect": 10,
+    "cli": 11,
 }
-CORE = {"base", "plan", "comm", "memory", "optim", "engine", "checkpoint", "data", "launch"}
+CORE = {name for name, floor in FLOORS.items() if floor <= 4}
 WHOLE_TESTS = {"world", "parity", "faults", "issues", "fuzz"}
 SOURCES = {".h", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
 

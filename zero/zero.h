@@ -7,4 +7,4 @@
 #include "zero/torch/attach.h"
 #include "zero/torch/checkpoint.h"
 #include "zero/torch/deferred.h"
-#include "zero/torch/world.h"
+#include "zero/transport/world.h"

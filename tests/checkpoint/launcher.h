@@ -1,7 +1,7 @@
 // A launcher that keeps memory, on a thread of the test.
 //
 //   Launcher launcher;
-//   KeptCheckpoints kept(launcher.connect(), "run");
+//   InMemoryCheckpoints kept(launcher.connect(), "run");
 #pragma once
 
 #include <atomic>
@@ -14,21 +14,21 @@
 
 #include <poll.h>
 
-#include "zero/comm/keeper.h"
-#include "zero/launch/keeper_server.h"
+#include "zero/launch/memory_server.h"
+#include "zero/launcher_memory/launcher_memory.h"
 
 namespace zero {
 
 class Launcher {
  public:
-  explicit Launcher(std::size_t most_names = KeptMemory::kMostNames)
+  explicit Launcher(std::size_t most_names = MemoryFiles::kMostNames)
       : server_(most_names), thread_([this] { serve(); }) {}
   ~Launcher() {
     ends_ = true;
     thread_.join();
   }
-  Keeper connect() { return {UnixSocket(descriptor()), std::chrono::seconds(30)}; }
-  // What a rank would find under the number in ZERO_KEEPER.
+  LauncherMemory connect() { return {UnixSocket(descriptor()), std::chrono::seconds(30)}; }
+  // What a rank would find under the number in ZERO_LAUNCHER_MEMORY.
   FileDescriptor descriptor() {
     const std::scoped_lock lock(mutex_);
     return server_.connect();
@@ -54,7 +54,7 @@ class Launcher {
     }
   }
   std::mutex mutex_;
-  KeeperServer server_;
+  MemoryServer server_;
   std::atomic<bool> ends_{false};
   std::thread thread_;
 };

@@ -244,7 +244,7 @@ Mistakes of_files() {
       {"AFolderThatCannotBeWritten", "c.toml --run.dir /proc/zero/run", {"run.dir = ", "/proc", "may write to"}},
       {"APlugInThatIsAbsent",
        "c.toml --comm.transport nccl",
-       {"comm.transport = nccl", "libzero_comm_nccl.so is not there", "use shared_memory, mpi or gloo"}},
+       {"comm.transport = nccl", "libzero_transport_nccl.so is not there", "use shared_memory, mpi or gloo"}},
       {"ABudgetBelowTheMinimumSaysTheMinimum",
        "c.toml --zero.device_memory 1KiB",
        {"zero.device_memory = 1.00 KiB", "too small by", "stage 3 on 1 ranks needs at least"}},

@@ -10,10 +10,10 @@
 #include "zero/base/error.h"
 #include "zero/base/pages.h"
 #include "zero/comm/collectives.h"
-#include "zero/comm/flight_diagnosis.h"
-#include "zero/comm/flight_file.h"
-#include "zero/comm/flight_settings.h"
 #include "zero/comm/in_process.h"
+#include "zero/flight/diagnosis.h"
+#include "zero/flight/file.h"
+#include "zero/transport/record_flight.h"
 
 #include "../message_of.h"
 #include "../temporary_folder.h"

@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
+#include "zero/base/memory_file.h"
+
 namespace zero {
 namespace {
 

@@ -12,8 +12,8 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
-#include "zero/comm/flight_settings.h"
 #include "zero/plan/estimate.h"
+#include "zero/transport/record_flight.h"
 
 #include "../message_of.h"
 #include "scripted_model.h"

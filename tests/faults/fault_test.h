@@ -71,7 +71,7 @@ class FaultTest : public testing::Test {
     for (const pid_t pid : living_of_all_commands()) {
       for (const std::uint64_t inode : sockets_of(pid)) {
         const auto found = open.find(inode);
-        if (found != open.end() && is_meeting_place(found->second)) names.insert(found->second);
+        if (found != open.end() && is_rendezvous(found->second)) names.insert(found->second);
       }
     }
     return names;

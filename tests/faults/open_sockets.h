@@ -25,7 +25,7 @@ OpenSockets open_sockets();
 std::set<std::uint64_t> sockets_of(pid_t pid);
 
 // Abstract ones by which ranks of this program meet.
-inline bool is_meeting_place(const std::string& name) {
+inline bool is_rendezvous(const std::string& name) {
   return name.starts_with("@zero.cpp-");
 }
 

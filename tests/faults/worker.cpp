@@ -17,8 +17,8 @@
 #include <signal.h>
 
 #include "zero/base/error.h"
-#include "zero/comm/plugin.h"
-#include "zero/comm/rendezvous.h"
+#include "zero/rendezvous/detect_ranks.h"
+#include "zero/transport/open_transport.h"
 
 namespace zero {
 namespace {

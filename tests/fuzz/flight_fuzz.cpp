@@ -9,9 +9,9 @@
 #include "zero/base/allocation.h"
 #include "zero/base/error.h"
 #include "zero/base/pages.h"
-#include "zero/comm/flight_diagnosis.h"
-#include "zero/comm/flight_file.h"
-#include "zero/comm/flight_ring.h"
+#include "zero/flight/diagnosis.h"
+#include "zero/flight/file.h"
+#include "zero/flight/ring.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 
 #include "zero/base/file.h"
 
-#include "../../zero/comm/plugins/gloo/store_session.h"
+#include "../../zero/transport/plugins/gloo/store_session.h"
 
 namespace {
 
@@ -22,7 +22,7 @@ using Bytes = std::span<const char>;
 using End = Parsed::End;
 
 constexpr std::size_t kPrefixBytes = 12;
-const std::string kSecret = meeting_secret("a token that no input knows", "run");
+const std::string kSecret = rendezvous_secret("a token that no input knows", "run");
 
 void require(bool holds) {
   if (!holds) std::abort();

@@ -9,8 +9,8 @@
 
 #include "zero/base/error.h"
 #include "zero/base/pages.h"
-#include "zero/comm/flight_file.h"
-#include "zero/comm/flight_ring.h"
+#include "zero/flight/file.h"
+#include "zero/flight/ring.h"
 
 namespace zero {
 namespace {

@@ -23,7 +23,7 @@ class AttemptTest : public testing::Test {
   // Ranks print into a file: of a terminal, rank 0 would have it to itself.
   const Attempt& run(const LaunchOptions& options) {
     options_ = options;
-    attempt_.emplace(options_, Attempt::Launcher{inbox_, guard_, keeper_, descriptors_});
+    attempt_.emplace(options_, Attempt::Launcher{inbox_, guard_, memory_, descriptors_});
     testing::internal::CaptureStdout();
     attempt_->run({.run_id = "test", .master_port = 1234});
     attempt_->show();
@@ -38,7 +38,7 @@ class AttemptTest : public testing::Test {
 
   SignalInbox inbox_;
   OrphanGuard guard_;
-  KeeperServer keeper_;
+  MemoryServer memory_;
   rlimit descriptors_{};
   LaunchOptions options_;
   std::optional<Attempt> attempt_;
@@ -127,7 +127,7 @@ TEST_F(AttemptTest, AProgramThatCannotBeRunIsTheUsersToPutRight) {
   LaunchOptions options = script(2, "");
   options.program = {"/no/such/program"};
   options_ = options;
-  Attempt attempt(options_, {inbox_, guard_, keeper_, descriptors_});
+  Attempt attempt(options_, {inbox_, guard_, memory_, descriptors_});
   EXPECT_THROW(attempt.run({.run_id = "test", .master_port = 1234}), ConfigError);
 }
 

@@ -6,9 +6,10 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "zero/comm/flight_file.h"
-#include "zero/comm/flight_ring.h"
+#include "zero/base/memory_file.h"
 #include "zero/comm/windows.h"
+#include "zero/flight/file.h"
+#include "zero/flight/ring.h"
 
 #include "../temporary_folder.h"
 
@@ -18,7 +19,7 @@ namespace {
 // A ring of one rank in memory that a launcher holds.
 class HeldRing {
  public:
-  HeldRing(KeptMemory& kept, int rank)
+  HeldRing(MemoryFiles& kept, int rank)
       : file_(make_memory_file("ring", FlightRing::bytes(8))),
         memory_(map_memory_file(file_.get(), FlightRing::bytes(8), true)),
         ring_(memory_.bytes(), {.rank = rank, .world = 3, .run = "run"}) {
@@ -39,7 +40,7 @@ class FlightRecords : public testing::Test {
   std::vector<FlightRecord> written() { return read_flight_folder(folder_ / "flight").records; }
 
   const TemporaryFolder folder_;
-  KeptMemory kept_;
+  MemoryFiles kept_;
 };
 
 TEST_F(FlightRecords, OfARankThatWasKilledIsWrittenAndBlamesIt) {

@@ -1,6 +1,6 @@
-// Ranks that are this test program, started again by a launcher with one claim of KeeperRank alone.
+// Ranks that are this test program, started again by a launcher with one claim of LauncherMemoryRank alone.
 //
-//   TEST(KeeperRank, DoesSomething) { SKIP_UNLESS_RANK(); ... }
+//   TEST(LauncherMemoryRank, DoesSomething) { SKIP_UNLESS_RANK(); ... }
 //   run_launch(ranks_of_this_test(2, "DoesSomething"))
 #pragma once
 
@@ -16,15 +16,15 @@ namespace zero {
 
 inline LaunchOptions ranks_of_this_test(int ranks, const std::string& filter) {
   LaunchOptions options;
-  options.program = {std::filesystem::read_symlink("/proc/self/exe"), "--gtest_filter=KeeperRank." + filter,
+  options.program = {std::filesystem::read_symlink("/proc/self/exe"), "--gtest_filter=LauncherMemoryRank." + filter,
                      "--gtest_brief=1"};
   options.ranks = ranks;
-  options.variables = {{"ZERO_TEST_KEEPER", "1"}};
+  options.variables = {{"ZERO_TEST_LAUNCHER_MEMORY", "1"}};
   return options;
 }
 
 #define SKIP_UNLESS_RANK() \
-  if (std::getenv("ZERO_TEST_KEEPER") == nullptr) GTEST_SKIP() << "is a rank of a test of Supervisor"
+  if (std::getenv("ZERO_TEST_LAUNCHER_MEMORY") == nullptr) GTEST_SKIP() << "is a rank of a test of Supervisor"
 
 inline int number(const char* variable) {
   return std::stoi(std::getenv(variable));

@@ -16,7 +16,7 @@
 #include "zero/base/error.h"
 #include "zero/launch/cores.h"
 #include "zero/launch/failure_report.h"
-#include "zero/launch/kept_memory.h"
+#include "zero/launch/memory_files.h"
 
 #include "../temporary_folder.h"
 #include "launched.h"
@@ -292,7 +292,7 @@ const std::string kThirdOfFourFails =
 
 TEST(Supervisor, ARankThatKeepsFailingIsGivenUp) {
   LaunchOptions options = elastic(kThirdOfFourFails + " $LOCAL_RANK/$LOCAL_WORLD_SIZE", 3, 2);
-  options.progress = [](const KeptMemory&) { return 40; };
+  options.progress = [](const MemoryFiles&) { return 40; };
   const Outcome outcome = run_launch(options);
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
   EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"0/3 0/3", "[rank 1] 1/3 1/3", "[rank 2] 2/3 2/3"}));
@@ -343,7 +343,7 @@ TEST(Supervisor, WhenTheSystemHasNoMoreProcessesItGoesOnWithThoseThatStart) {
   LaunchOptions options = script(8, "[ $RANK != 7 ] || exit 9; sleep 10");
   options.max_restarts = 3;
   options.min_ranks = 2;
-  options.progress = [](const KeptMemory&) {  // called in the launcher, after the first attempt
+  options.progress = [](const MemoryFiles&) {  // called in the launcher, after the first attempt
     const rlimit few{.rlim_cur = 30, .rlim_max = 30};
     setrlimit(RLIMIT_NOFILE, &few);
     return 0;

@@ -9,8 +9,9 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "zero/comm/keeper.h"
+#include "zero/base/memory_file.h"
 #include "zero/comm/windows.h"
+#include "zero/launcher_memory/launcher_memory.h"
 
 #include "../temporary_folder.h"
 #include "launched.h"
@@ -101,16 +102,16 @@ TEST_F(UnreadOutput, ALateReaderGetsEverything) {
   EXPECT_EQ(lines(outcome.output).count(kLine), 50'000u);
 }
 
-TEST(KeeperRank, OnePrintsWithoutEndAndTheOtherIsServed) {
+TEST(LauncherMemoryRank, OnePrintsWithoutEndAndTheOtherIsServed) {
   SKIP_UNLESS_RANK();
   if (number("RANK") == 0) {
     while (true) std::puts("much");
   }
   usleep(300'000);
-  auto keeper = Keeper::of_environment(std::getenv);
-  ASSERT_TRUE(keeper);
-  keeper->put("copy/rank-00001", make_memory_file("copy", 100).get());
-  EXPECT_EQ(keeper->list(""), std::vector<std::string>{"copy/rank-00001"});
+  auto memory = LauncherMemory::of_environment(std::getenv);
+  ASSERT_TRUE(memory);
+  memory->put("copy/rank-00001", make_memory_file("copy", 100).get());
+  EXPECT_EQ(memory->list(""), std::vector<std::string>{"copy/rank-00001"});
   std::ofstream(std::getenv("ZERO_TEST_SERVED")) << "yes";
   pause();
 }

@@ -17,7 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/base/bytes.h"
-#include "zero/comm/plugin.h"
+#include "zero/transport/open_transport.h"
 
 #include "process_cells.h"
 #include "tests/cli/command.h"

@@ -2,8 +2,8 @@
 
 #include <c10/util/Exception.h>
 
-#include "zero/comm/flight_file.h"
-#include "zero/torch/world.h"
+#include "zero/flight/file.h"
+#include "zero/transport/world.h"
 
 #include "tests/temporary_folder.h"
 

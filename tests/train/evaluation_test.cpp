@@ -9,7 +9,7 @@
 
 #include "tests/temporary_folder.h"
 #include "tests/train/filled.h"
-#include "tests/train/worlds.h"
+#include "tests/transport/worlds.h"
 
 namespace zero {
 namespace {

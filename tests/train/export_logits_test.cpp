@@ -14,8 +14,8 @@
 #include "zero/torch/deferred.h"
 
 #include "tests/temporary_folder.h"
-#include "tests/train/worlds.h"
 #include "tests/transformers_python.h"
+#include "tests/transport/worlds.h"
 
 namespace zero {
 namespace {

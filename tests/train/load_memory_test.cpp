@@ -13,7 +13,7 @@
 
 #include "tests/temporary_folder.h"
 #include "tests/this_build.h"
-#include "tests/train/worlds.h"
+#include "tests/transport/worlds.h"
 
 namespace zero {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
-#include "tests/train/worlds.h"
+#include "tests/transport/worlds.h"
 
 namespace zero {
 namespace {

@@ -26,9 +26,9 @@ class RunCheckpointsTest : public testing::Test {
 
   // Of one run; `launcher`: holds copies in memory.
   RunCheckpoints checkpoints(const CheckpointPolicy& policy, Launcher* launcher = nullptr) {
-    std::optional<Keeper> keeper;
-    if (launcher != nullptr) keeper.emplace(launcher->connect());
-    return RunCheckpoints(policy, files_, std::move(keeper), worlds_.front().communicator(),
+    std::optional<LauncherMemory> memory;
+    if (launcher != nullptr) memory.emplace(launcher->connect());
+    return RunCheckpoints(policy, files_, std::move(memory), worlds_.front().communicator(),
                           [this](const std::string& line) { said_ += line + '\n'; });
   }
   static RunState state_at(std::int64_t step) {
@@ -157,7 +157,7 @@ TEST_F(RunCheckpointsTest, ADamagedCopyInMemoryIsNamedAndTheDisksIsTaken) {
   save(run, 2);
   run.copy(engine_, state_at(3), "");
   const std::string name =
-      KeptCheckpoints(launcher.connect(), fs::weakly_canonical(files_.path()).string()).path_of(3).string();
+      InMemoryCheckpoints(launcher.connect(), fs::weakly_canonical(files_.path()).string()).path_of(3).string();
   const int file = launcher.find(name + "/rank-00000.safetensors");
   ASSERT_GE(file, 0);
   unsigned char byte = 0;
@@ -186,7 +186,7 @@ TEST_F(RunCheckpointsTest, WhatAnAsynchronousSaveKeepsGoesBeforeACopyIsRefused) 
   engine.begin_save(folder_ / "c", {}, SaveMode::kAsync)->wait();
   EXPECT_EQ(held(), 2 * kMiB) << "kept for the next";
   Launcher launcher;
-  KeptCheckpoints kept(launcher.connect(), "run");
+  InMemoryCheckpoints kept(launcher.connect(), "run");
   EXPECT_TRUE(engine.keep(kept, 1, {}));
   EXPECT_EQ(kept.steps(), Steps{1});
   EXPECT_EQ(held(), kMiB) << "the copy alone";

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/temporary_folder.h"
-#include "tests/train/worlds.h"
+#include "tests/transport/worlds.h"
 
 namespace zero {
 namespace {

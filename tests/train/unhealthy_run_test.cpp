@@ -19,7 +19,7 @@
 #include "tests/engine/corrupting_communicator.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
-#include "tests/train/worlds.h"
+#include "tests/transport/worlds.h"
 
 namespace zero {
 namespace {
@@ -77,12 +77,12 @@ class UnhealthyRun : public testing::Test {
   RunReport run_alone(TrainJob job, Launcher& launcher) {
     job.overwrite = true;
     job.train.batch = kSamples;
-    const FileDescriptor keeper = launcher.descriptor();
-    ::setenv("ZERO_KEEPER", std::to_string(keeper.get()).c_str(), 1);
+    const FileDescriptor memory = launcher.descriptor();
+    ::setenv("ZERO_LAUNCHER_MEMORY", std::to_string(memory.get()).c_str(), 1);
     std::ostringstream out;
     RunReport report;
     run_ranks(1, [&](World& ranks) { report = train(job, ranks, {.out = out, .style = {}}).report; });
-    ::unsetenv("ZERO_KEEPER");
+    ::unsetenv("ZERO_LAUNCHER_MEMORY");
     out_ = out.str();
     return report;
   }

@@ -106,7 +106,7 @@ TEST(Faults, ARankThatNeverComesIsNamedOnAllThatCame) {
   thread.join();
   EXPECT_CONTAINS(other, "ranks 1, 3 did not arrive within 300 ms");
   // And when it is rank 0 that does not come.
-  EXPECT_CONTAINS(connect(2), "rank 0: meeting of the ranks: did not open");
+  EXPECT_CONTAINS(connect(2), "rank 0: rendezvous of the ranks: did not open");
 }
 
 TEST(Faults, TwoRanksOfOneNumberAreRefused) {

@@ -9,9 +9,9 @@
 
 #include <unistd.h>
 
-#include "../comm/fake_tcp_store.h"
 #include "../mpirun.h"
 #include "suite.h"
+#include "tests/rendezvous/fake_tcp_store.h"
 #include "tests/torchrun_path.h"
 
 namespace zero {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "zero/comm/plugin.h"
+#include "zero/transport/open_transport.h"
 
 #include "world_runner.h"
 

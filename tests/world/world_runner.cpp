@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "zero/base/file.h"
-#include "zero/comm/flight_settings.h"
 #include "zero/comm/in_process.h"
-#include "zero/comm/plugin.h"
+#include "zero/transport/open_transport.h"
+#include "zero/transport/record_flight.h"
 
 // Gloo and Open MPI are not instrumented; without this, ThreadSanitizer sees races inside them.
 extern "C" const char* __tsan_default_options() {

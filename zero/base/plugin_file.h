@@ -1,6 +1,6 @@
 // Where a plug-in of zero.cpp lies: a library of its own, opened when asked for, so that the core links nothing of it.
 //
-//   plugin_file("libzero_comm_mpi.so")     // beside the library or program that this code is in, in its ../lib, or
+//   plugin_file("libzero_transport_mpi.so")     // beside the library or program that this code is in, in its ../lib, or
 //                                          // where it was built; "" if nowhere
 // Local.
 #pragma once

@@ -1,3 +1,5 @@
+#include "zero/cli/verbs.h"
+
 // `zero export RUN -o FILE`: the weights of a checkpoint as safetensors that other programs load.
 #include <filesystem>
 #include <optional>
@@ -11,7 +13,7 @@
 #include "zero/checkpoint/export_weights.h"
 #include "zero/checkpoint/transformers_config.h"
 #include "zero/checkpoint/whole_checkpoint.h"
-#include "zero/cli/flags.h"
+#include "zero/command/flags.h"
 #include "zero/config/load.h"
 
 namespace zero::cli {

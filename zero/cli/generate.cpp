@@ -1,3 +1,5 @@
+#include "zero/cli/verbs.h"
+
 // `zero generate`: the arguments; the model runs in libzero.
 #include <cmath>
 #include <filesystem>
@@ -7,8 +9,8 @@
 #include "zero/base/error.h"
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/whole_checkpoint.h"
-#include "zero/cli/flags.h"
-#include "zero/cli/torch_library.h"
+#include "zero/command/flags.h"
+#include "zero/command/torch_library.h"
 
 namespace zero::cli {
 namespace {

@@ -1,10 +1,12 @@
+#include "zero/cli/verbs.h"
+
 // `zero launch`: see launch_flags.h for the command line and zero/launch/supervisor.h for what happens.
 #include <cstdlib>
 
 #include "zero/cli/launch_flags.h"
-#include "zero/comm/flight_settings.h"
 #include "zero/launch/flight_records.h"
 #include "zero/launch/supervisor.h"
+#include "zero/transport/record_flight.h"
 
 namespace zero::cli {
 
@@ -12,7 +14,7 @@ int run_launch(Arguments arguments) {
   auto options = parse_launch(arguments);
   if (!options) return 0;
   if (const auto folder = flight_folder(std::getenv); !folder.empty()) {
-    options->after_failure = [folder](const KeptMemory& kept, std::span<const RankEnd> ends, int) {
+    options->after_failure = [folder](const MemoryFiles& kept, std::span<const RankEnd> ends, int) {
       return write_flights(folder, kept, ends);
     };
   }

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
-#include "zero/cli/flags.h"
+#include "zero/command/flags.h"
 #include "zero/config/option.h"
 #include "zero/launch/cores.h"
 

@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "zero/cli/verb.h"
+#include "zero/command/verb.h"
 #include "zero/launch/launch_options.h"
 
 namespace zero::cli {

@@ -1,7 +1,7 @@
 #include <string>
 #include <vector>
 
-#include "zero/cli/verb.h"
+#include "zero/cli/verbs.h"
 
 int main(int count, char** arguments) {
   const std::vector<std::string> words(arguments + (count > 0 ? 1 : 0), arguments + count);

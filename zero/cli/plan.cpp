@@ -1,9 +1,11 @@
+#include "zero/cli/verbs.h"
+
 // `zero plan`: the arguments; the plan itself needs a module's shapes and hence libtorch.
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
-#include "zero/cli/configured.h"
-#include "zero/cli/torch_library.h"
+#include "zero/command/configured.h"
+#include "zero/command/torch_library.h"
 #include "zero/config/load.h"
 
 namespace zero::cli {

@@ -1,3 +1,5 @@
+#include "zero/cli/verbs.h"
+
 // `zero train`: checks everything that needs no libtorch, then trains in this process, or starts ranks that do.
 #include <cstdlib>
 #include <filesystem>
@@ -7,14 +9,14 @@
 
 #include "zero/base/error.h"
 #include "zero/checkpoint/checkpoint_folder.h"
-#include "zero/checkpoint/kept_checkpoints.h"
-#include "zero/cli/configured.h"
-#include "zero/cli/torch_library.h"
-#include "zero/comm/flight_settings.h"
+#include "zero/checkpoint/in_memory_checkpoints.h"
+#include "zero/command/configured.h"
+#include "zero/command/torch_library.h"
 #include "zero/config/load.h"
 #include "zero/config/option.h"
 #include "zero/launch/flight_records.h"
 #include "zero/launch/supervisor.h"
+#include "zero/transport/record_flight.h"
 
 namespace zero::cli {
 namespace {
@@ -67,7 +69,7 @@ int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitt
     return for_world(world, program, train);
   };
   const std::filesystem::path dir = run.dir;
-  options.progress = [folder = CheckpointFolder(dir / "checkpoints")](const KeptMemory& kept) {
+  options.progress = [folder = CheckpointFolder(dir / "checkpoints")](const MemoryFiles& kept) {
     const auto entries = folder.list();
     std::int64_t newest = entries.empty() ? 0 : entries.front().step;
     for (const std::string& name : kept.names()) newest = std::max(newest, kept_step(name));
@@ -75,7 +77,7 @@ int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitt
   };
   const std::filesystem::path flight = flight_folder(std::getenv, dir / "flight");
   ::setenv("ZERO_FLIGHT_DIR", flight.c_str(), /*overwrite=*/0);  // for the ranks: they leave it to us to name it
-  options.after_failure = [flight](const KeptMemory& kept, std::span<const RankEnd> ends, int) {
+  options.after_failure = [flight](const MemoryFiles& kept, std::span<const RankEnd> ends, int) {
     return write_flights(flight, kept, ends);
   };
   return launch(options);

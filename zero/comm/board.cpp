@@ -13,16 +13,6 @@ namespace zero {
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "processes share these");
 
-std::string format_ranks(RankSet ranks) {
-  std::string list;
-  int count = 0;
-  for (int rank = 0; rank < kMaxBoardRanks; ++rank) {
-    if ((ranks & only(rank)) == 0) continue;
-    list += fmt::format("{}{}", count++ == 0 ? "" : ", ", rank);
-  }
-  return fmt::format("{} {}", count == 1 ? "rank" : "ranks", list);
-}
-
 void Slot::post(const Signature& signature, std::uint64_t key, Source source, RankSet readers) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   bytes.store(signature.bytes, kRelaxed);

@@ -20,22 +20,13 @@
 
 #include "zero/comm/bell.h"
 #include "zero/comm/signature.h"
+#include "zero/rendezvous/rank_set.h"
 
 namespace zero {
 
-constexpr int kMaxBoardRanks = 64;  // a set of ranks is one word
-constexpr int kSlots = 64;          // collectives that a rank may have in flight
-constexpr int kMessageSlots = 16;   // messages (send) that a rank may have in flight
+constexpr int kSlots = 64;         // collectives that a rank may have in flight
+constexpr int kMessageSlots = 16;  // messages (send) that a rank may have in flight
 constexpr std::size_t kInlineBytes = 4096;
-
-using RankSet = std::uint64_t;
-constexpr RankSet only(int rank) {
-  return RankSet{1} << rank;
-}
-constexpr RankSet first_ranks(int world) {
-  return world == 64 ? ~RankSet{0} : only(world) - 1;
-}
-std::string format_ranks(RankSet ranks);  // "rank 3", "ranks 1, 3"
 
 // Where the bytes of a post lie. `number` and `offset` are for those who made the source to understand (PeerMemory).
 struct Source {

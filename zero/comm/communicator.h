@@ -94,7 +94,7 @@ class Communicator {
   virtual void drain() {}
 
   // Local. So many steps of the program are done: for whoever looks at this rank from outside
-  // (zero/comm/flight_ring.h).
+  // (zero/flight/ring.h).
   virtual void note_step(std::int64_t /*steps*/) {}
 
   // Local. Bytes so far.

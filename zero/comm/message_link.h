@@ -1,6 +1,6 @@
 // MessageLink: what a plug-in adds to zero.cpp: messages between ranks, by a library that is not linked into the core.
 //
-// A plug-in is a shared library, libzero_comm_NAME.so, with one function, zero_open_link. It moves messages and knows
+// A plug-in is a shared library, libzero_transport_NAME.so, with one function, zero_open_link. It moves messages and knows
 // nothing else: the collectives, the comparison of signatures, time and traffic are MessageCommunicator's. Nothing is
 // thrown across the border: what a library throws stays in the plug-in and comes out as a Status and a text.
 //
@@ -54,7 +54,7 @@ struct LinkFailure {
 
 // Where rank 0 can be met, when that is not agreed before the ranks start: whoever started them keeps it for them.
 // Neither function throws; each is true, or false with *failure.
-class MeetingPoint {
+class RendezvousPoint {
  public:
   struct Place {
     char address[256] = {};
@@ -62,7 +62,7 @@ class MeetingPoint {
     char name[64] = {};  // which only ranks of this run can look up
   };
 
-  virtual ~MeetingPoint() = default;
+  virtual ~RendezvousPoint() = default;
   // Rank 0, which listens at `port` for whoever knows the request's run_id.
   virtual bool announce(int port, LinkFailure* failure) = 0;
   // The latest announcement, waited for. It may be that of an earlier rank 0, which is gone: then look again.
@@ -74,9 +74,9 @@ struct LinkRequest {
   int version = kLinkVersion;
   int rank = 0;
   int world = 1;
-  const char* address = "";               // of rank 0
-  int port = 0;                           // of rank 0, where ranks may meet
-  MeetingPoint* meeting_point = nullptr;  // if there is one, it decides, not `address` and `port`
+  const char* address = "";                     // of rank 0
+  int port = 0;                                 // of rank 0, where ranks may meet
+  RendezvousPoint* rendezvous_point = nullptr;  // if there is one, it decides, not `address` and `port`
   const char* run_id = "";
   const char* token = "";      // which only ranks of this job have; empty: none was given
   bool one_host = true;        // all ranks share this host

@@ -4,7 +4,7 @@
 
 #include "zero/base/clock.h"
 #include "zero/base/log.h"
-#include "zero/comm/flight_file.h"
+#include "zero/flight/file.h"
 
 namespace zero {
 

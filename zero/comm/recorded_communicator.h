@@ -14,7 +14,7 @@
 
 #include "zero/base/error.h"
 #include "zero/comm/communicator.h"
-#include "zero/comm/flight_ring.h"
+#include "zero/flight/ring.h"
 
 namespace zero {
 

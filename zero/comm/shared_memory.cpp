@@ -5,8 +5,8 @@
 
 #include "zero/base/error.h"
 #include "zero/comm/board_communicator.h"
-#include "zero/comm/meeting.h"
 #include "zero/comm/windows.h"
+#include "zero/rendezvous/host_rendezvous.h"
 
 namespace zero {
 namespace {
@@ -37,8 +37,10 @@ std::unique_ptr<Communicator> connect_shared_memory(const RankEnvironment& ranks
   if (ranks.world > 1 && ranks.run_id.empty()) {
     refuse("needs the name of the run", "set ZERO_RUN_ID to the same word on all ranks");
   }
-  Meeting meeting = meet(socket_name(ranks.run_id), ranks.rank, ranks.world, ranks.generation, timeout);
-  auto windows = std::make_unique<Windows>(std::move(meeting.board), std::move(meeting.sockets), ranks.rank, timeout);
+  HostRendezvous rendezvous = meet_on_host(socket_name(ranks.run_id), ranks.rank, ranks.world, ranks.generation,
+                                           Board::bytes(ranks.world), timeout);
+  auto windows =
+      std::make_unique<Windows>(std::move(rendezvous.board), std::move(rendezvous.sockets), ranks.rank, timeout);
   return std::make_unique<BoardCommunicator>(std::move(windows), ranks.rank, ranks.world, timeout);
 }
 

@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "zero/comm/communicator.h"
-#include "zero/comm/rendezvous.h"
+#include "zero/rendezvous/detect_ranks.h"
 
 namespace zero {
 

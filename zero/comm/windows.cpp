@@ -13,6 +13,7 @@
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
+#include "zero/base/memory_file.h"
 #include "zero/base/pages.h"
 #include "zero/base/proc_file.h"
 
@@ -25,20 +26,6 @@ constexpr std::size_t kCopyBytes = std::size_t{64} << 10;   // the smallest wind
 constexpr std::size_t kSpareBytes = std::size_t{32} << 20;  // of windows for copies that are kept when not in use
 
 }  // namespace
-
-FileDescriptor make_memory_file(const char* label, std::size_t bytes) {
-  FileDescriptor file(memfd_create(label, MFD_CLOEXEC));
-  if (file.get() < 0) throw IoError(label, "memfd_create", errno);
-  if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
-    throw IoError(label, fmt::format("ftruncate to {} bytes", bytes), errno);
-  return file;
-}
-
-Allocation map_memory_file(int fd, std::size_t bytes, bool writable) {
-  Allocation pages = map_shared(fd, bytes, writable);
-  if (!pages) throw IoError("shared memory", fmt::format("mmap {} bytes", bytes), errno);
-  return pages;
-}
 
 Windows::Windows(Allocation board, std::vector<UnixSocket> sockets, int rank, milliseconds timeout)
     : board_(std::move(board)), sockets_(std::move(sockets)), rank_(rank), timeout_(timeout), peers_(sockets_.size()) {}

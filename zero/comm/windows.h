@@ -16,14 +16,9 @@
 #include <vector>
 
 #include "zero/comm/peer_memory.h"
-#include "zero/comm/unix_socket.h"
+#include "zero/rendezvous/unix_socket.h"
 
 namespace zero {
-
-// An anonymous file of `bytes` zeros.
-FileDescriptor make_memory_file(const char* label, std::size_t bytes);
-// Maps a file of that size, shared. Throws IoError.
-Allocation map_memory_file(int fd, std::size_t bytes, bool writable);
 
 class Windows final : public PeerMemory {
  public:

@@ -44,13 +44,13 @@ void Attempt::run(const RunIdentity& identity) {
   while (num_running_ > 0) {
     wait_for_something();
     take_signals();
-    launcher_.keeper.serve();
+    launcher_.memory.serve();
     read_outputs();
     reap();
     end_after_failure();
     output_.flush(Clock::now());
   }
-  launcher_.keeper.disconnect();
+  launcher_.memory.disconnect();
   drain();
 }
 
@@ -70,7 +70,7 @@ void Attempt::start(const RunIdentity& identity) {
       send_all(SIGKILL);
       return;
     }
-    launcher_.keeper.serve();
+    launcher_.memory.serve();
   }
 }
 
@@ -78,9 +78,9 @@ void Attempt::start_rank(int place, const RunIdentity& identity) {
   const bool first = place == 0 && options_.node_rank == 0;
   std::vector<std::string> inherited;
   for (char** entry = environ; *entry != nullptr; ++entry) inherited.emplace_back(*entry);
-  const FileDescriptor keeper = launcher_.keeper.connect();
+  const FileDescriptor memory = launcher_.memory.connect();
   Variables variables = rank_variables(options_, identity, place, static_cast<int>(cores_.size()));
-  variables.emplace_back("ZERO_KEEPER", std::to_string(keeper.get()));
+  variables.emplace_back("ZERO_LAUNCHER_MEMORY", std::to_string(memory.get()));
   ranks_.push_back(RankProcess::start({
       .program = options_.program,
       .environment = merge_environment(inherited, variables),
@@ -88,7 +88,7 @@ void Attempt::start_rank(int place, const RunIdentity& identity) {
       .inherit_input = first && isatty(STDIN_FILENO) == 0,
       // On a terminal rank 0 draws its own progress; a pipe in between would take the terminal away from it.
       .inherit_output = first && shown_[static_cast<std::size_t>(place)] && isatty(STDOUT_FILENO) != 0,
-      .keeper = keeper.get(),
+      .memory = memory.get(),
       .descriptors = launcher_.descriptors,
       .signal_mask = launcher_.inbox.before(),
   }));
@@ -97,7 +97,7 @@ void Attempt::start_rank(int place, const RunIdentity& identity) {
 }
 
 void Attempt::wait_for_something() {
-  std::vector<pollfd> fds{{launcher_.inbox.fd(), POLLIN, 0}, {launcher_.keeper.fd(), POLLIN, 0}};
+  std::vector<pollfd> fds{{launcher_.inbox.fd(), POLLIN, 0}, {launcher_.memory.fd(), POLLIN, 0}};
   for (const int fd : output_.waiting()) fds.push_back({fd, POLLOUT, 0});
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const RankProcess& rank = ranks_[i];

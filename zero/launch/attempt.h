@@ -1,6 +1,6 @@
 // Attempt: one start of all ranks of this machine, until all have ended.
 //
-//   Attempt attempt(options, {inbox, guard, keeper, descriptors.before()});
+//   Attempt attempt(options, {inbox, guard, memory, descriptors.before()});
 //   attempt.run(identity);
 //   if (find_culprit(attempt.ends()) != nullptr) attempt.say("...\n");
 //   attempt.show();
@@ -19,8 +19,8 @@
 
 #include "zero/base/error.h"
 #include "zero/launch/failure_report.h"
-#include "zero/launch/keeper_server.h"
 #include "zero/launch/launch_options.h"
+#include "zero/launch/memory_server.h"
 #include "zero/launch/orphan_guard.h"
 #include "zero/launch/rank_environment.h"
 #include "zero/launch/rank_output.h"
@@ -35,7 +35,7 @@ class Attempt {
   struct Launcher {
     SignalInbox& inbox;
     OrphanGuard& guard;
-    KeeperServer& keeper;
+    MemoryServer& memory;
     const rlimit& descriptors;  // of the ranks
   };
   struct NotStarted {

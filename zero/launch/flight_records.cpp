@@ -10,9 +10,9 @@
 #include "zero/base/error.h"
 #include "zero/base/exit_status.h"
 #include "zero/base/pages.h"
-#include "zero/comm/flight_file.h"
-#include "zero/comm/flight_ring.h"
-#include "zero/comm/keeper_records.h"
+#include "zero/flight/file.h"
+#include "zero/flight/ring.h"
+#include "zero/launcher_memory/records.h"
 
 namespace zero {
 namespace {
@@ -27,8 +27,8 @@ FlightCause cause_of(int rank, std::span<const RankEnd> ends) {
 }
 
 // The bytes of a ring, aligned as one must be.
-Allocation ring_in(const KeptMemory& kept, const std::string& name) {
-  const std::string bytes = read_kept(kept.find(name), FlightRing::bytes(kMostFlightCapacity));
+Allocation ring_in(const MemoryFiles& kept, const std::string& name) {
+  const std::string bytes = read_memory_file(kept.find(name), FlightRing::bytes(kMostFlightCapacity));
   Allocation aligned = map_private(std::max(bytes.size(), FlightRing::bytes(1)));
   if (!aligned) throw IoError(name, "take memory", errno);
   std::memcpy(aligned.data(), bytes.data(), bytes.size());
@@ -37,7 +37,7 @@ Allocation ring_in(const KeptMemory& kept, const std::string& name) {
 
 }  // namespace
 
-std::string write_flights(const std::filesystem::path& folder, const KeptMemory& kept, std::span<const RankEnd> ends) {
+std::string write_flights(const std::filesystem::path& folder, const MemoryFiles& kept, std::span<const RankEnd> ends) {
   const RankEnd* const culprit = find_culprit(ends);
   if (culprit != nullptr && exit_status(*culprit) == kBadInputStatus) return "";
   std::string said;
@@ -58,7 +58,7 @@ std::string write_flights(const std::filesystem::path& folder, const KeptMemory&
   return said;
 }
 
-std::optional<std::int64_t> furthest_step(const KeptMemory& kept) {
+std::optional<std::int64_t> furthest_step(const MemoryFiles& kept) {
   std::optional<std::int64_t> furthest;
   for (const std::string& name : kept.names(kFlightNames)) {
     try {

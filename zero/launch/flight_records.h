@@ -1,5 +1,5 @@
 // The flight records of ranks that could not write their own: killed, or stopped. Their rings lie in memory that the
-// launcher holds (zero/comm/flight_settings.h puts them there).
+// launcher holds (zero/transport/record_flight.h puts them there).
 //
 //   write_flights("runs/x/flight", kept, ends);     // rank-00003.json of each rank that has not written it itself
 //   furthest_step(kept)                              // 40: the last step that a rank of this attempt had done
@@ -14,16 +14,16 @@
 #include <string>
 
 #include "zero/launch/failure_report.h"
-#include "zero/launch/kept_memory.h"
+#include "zero/launch/memory_files.h"
 
 namespace zero {
 
 // Nothing for a bad configuration. A rank is blamed where it ended by itself by a signal, none where the launcher ended
 // it. What cannot be read or written is left out. Returns what there is to say of all that, in whole lines.
-std::string write_flights(const std::filesystem::path& folder, const KeptMemory& kept, std::span<const RankEnd> ends);
+std::string write_flights(const std::filesystem::path& folder, const MemoryFiles& kept, std::span<const RankEnd> ends);
 
 // The greatest step that any rank's ring notes (Communicator::note_step); nothing when none does. A ring that cannot be
 // read notes none.
-std::optional<std::int64_t> furthest_step(const KeptMemory& kept);
+std::optional<std::int64_t> furthest_step(const MemoryFiles& kept);
 
 }  // namespace zero

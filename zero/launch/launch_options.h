@@ -11,7 +11,7 @@
 
 namespace zero {
 
-class KeptMemory;
+class MemoryFiles;
 struct RankEnd;
 
 // More ranks on one machine are taken for a slip.
@@ -39,11 +39,11 @@ struct LaunchOptions {
   std::function<WorldProgram(int world)> program_for{};
   // How far the program has come, by what it left behind, in the launcher's memory too: three failures in a row at the
   // same point end it (see restart_policy.h). Empty: by the steps that its ranks noted (furthest_step()).
-  std::function<std::int64_t(const KeptMemory& kept)> progress{};
+  std::function<std::int64_t(const MemoryFiles& kept)> progress{};
   // Called when not every rank of an attempt ended well, before the ranks are started again: what they had the launcher
-  // keep (keeper.h) is all there. `ends` in the order in which they ended. Returns what is to be said of it, in whole
+  // keep (zero/launcher_memory/launcher_memory.h) is all there. `ends` in the order in which they ended. Returns what is to be said of it, in whole
   // lines; an Error it throws is said, too.
-  std::function<std::string(const KeptMemory& kept, std::span<const RankEnd> ends, int generation)> after_failure{};
+  std::function<std::string(const MemoryFiles& kept, std::span<const RankEnd> ends, int generation)> after_failure{};
   bool bind_cores = true;        // an equal, contiguous share of the cores each, when there are enough
   std::vector<int> shown_ranks;  // local ranks whose output is shown; empty: all
   std::vector<std::pair<std::string, std::string>> variables;  // more environment for every rank

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "zero/comm/rendezvous.h"
 #include "zero/launch/launch_options.h"
+#include "zero/rendezvous/detect_ranks.h"
 
 namespace zero {
 
@@ -38,7 +38,7 @@ std::vector<std::string> merge_environment(std::span<const std::string> inherite
 // 16 random hexadecimal digits. Throws IoError.
 std::string random_id();
 
-// What the ranks of one start have in common and nobody else has (zero/comm/job_token.h): 64 random hexadecimal digits.
+// What the ranks of one start have in common and nobody else has (zero/rendezvous/job_token.h): 64 random hexadecimal digits.
 // Empty on several machines, which each draw for themselves, and where the user has set ZERO_TOKEN or ZERO_TOKEN_FILE.
 std::string random_token(const LaunchOptions& options, const GetEnvironment& environment);
 

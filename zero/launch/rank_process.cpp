@@ -61,7 +61,7 @@ struct Child {
     if (!request.inherit_input) dup2(null_input, STDIN_FILENO);
     if (!request.inherit_output) dup2(output, STDOUT_FILENO);
     dup2(errors, STDERR_FILENO);
-    if (request.keeper >= 0) fcntl(request.keeper, F_SETFD, 0);
+    if (request.memory >= 0) fcntl(request.memory, F_SETFD, 0);
     if (request.descriptors) setrlimit(RLIMIT_NOFILE, &*request.descriptors);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &request.signal_mask, nullptr);

@@ -27,7 +27,7 @@ struct RankStart {
   std::vector<int> cores;                // empty: any
   bool inherit_input = false;            // else /dev/null
   bool inherit_output = false;           // standard output is the launcher's own: a terminal
-  int keeper = -1;                       // a descriptor beyond the standard three that it inherits under its number
+  int memory = -1;                       // a descriptor beyond the standard three that it inherits under its number
   std::optional<rlimit> descriptors{};   // RLIMIT_NOFILE of the program; unset: the launcher's
   sigset_t signal_mask{};                // of the program; empty by default
 };

@@ -25,11 +25,11 @@ constexpr std::size_t kOwnDescriptors = 64;
 constexpr std::size_t kDescriptorsOfARank = 3;
 
 std::size_t room_for_names(const DescriptorLimit& descriptors, int ranks) {
-  return descriptors.room_for(KeptMemory::kMostNames,
+  return descriptors.room_for(MemoryFiles::kMostNames,
                               kOwnDescriptors + kDescriptorsOfARank * static_cast<std::size_t>(ranks));
 }
 
-std::optional<std::int64_t> reached_by(const LaunchOptions& options, const KeptMemory& kept) {
+std::optional<std::int64_t> reached_by(const LaunchOptions& options, const MemoryFiles& kept) {
   // Of several machines this one knows its own ranks alone, and all must judge alike.
   if (!options.progress) return options.nodes == 1 ? furthest_step(kept) : std::nullopt;
   try {
@@ -40,7 +40,7 @@ std::optional<std::int64_t> reached_by(const LaunchOptions& options, const KeptM
 }
 
 // What there is to say of a failure beside who failed.
-std::string told_of_failure(const LaunchOptions& options, const KeptMemory& kept, const Attempt& attempt,
+std::string told_of_failure(const LaunchOptions& options, const MemoryFiles& kept, const Attempt& attempt,
                             int generation) {
   // Asked to stop, only ranks that could not are of interest.
   const auto was_killed = [](const RankEnd& end) { return end.end.signal == SIGKILL; };
@@ -53,7 +53,7 @@ std::string told_of_failure(const LaunchOptions& options, const KeptMemory& kept
   }
 }
 
-Failure failure_of(const Attempt& attempt, const LaunchOptions& options, const KeptMemory& kept) {
+Failure failure_of(const Attempt& attempt, const LaunchOptions& options, const MemoryFiles& kept) {
   if (attempt.not_started())
     return {.place = attempt.not_started()->place,
             .not_started = true,
@@ -107,7 +107,7 @@ std::optional<int> status_without_failure(const Attempt& attempt) {
 
 // After an attempt: the status with which the launch ends, or nothing, and `options` are those of the next attempt.
 // `told`: what else there is to say of a failure.
-std::optional<int> end_or_next(Attempt& attempt, const KeptMemory& kept, const LaunchOptions& asked,
+std::optional<int> end_or_next(Attempt& attempt, const MemoryFiles& kept, const LaunchOptions& asked,
                                LaunchOptions& options, RestartPolicy& policy, const std::string& told) {
   if (const std::optional<int> status = status_without_failure(attempt)) {
     attempt.show_last_words();
@@ -157,7 +157,7 @@ int launch(const LaunchOptions& asked) {
   SignalInbox inbox;
   OrphanGuard guard;
   const DescriptorLimit descriptors;
-  KeeperServer keeper(room_for_names(descriptors, asked.ranks));
+  MemoryServer memory(room_for_names(descriptors, asked.ranks));
   RestartPolicy policy(asked.max_restarts, asked.min_ranks);
   LaunchOptions options = asked;  // of this attempt
   for (int generation = 0;; ++generation) {
@@ -165,13 +165,13 @@ int launch(const LaunchOptions& asked) {
                                .master_port = options.master_port != 0 ? options.master_port : free_port(),
                                .generation = generation,
                                .token = random_token(options, std::getenv)};
-    for (const std::string& name : keeper.kept().names())
+    for (const std::string& name : memory.kept().names())
       if (name.starts_with(kFlightNames) || name.find(kUnfinishedNames) != std::string::npos)
-        keeper.kept().remove(name);
-    Attempt attempt(options, {inbox, guard, keeper, descriptors.before()});
+        memory.kept().remove(name);
+    Attempt attempt(options, {inbox, guard, memory, descriptors.before()});
     attempt.run(identity);
-    const std::string told = told_of_failure(options, keeper.kept(), attempt, generation);
-    const std::optional<int> status = end_or_next(attempt, keeper.kept(), asked, options, policy, told);
+    const std::string told = told_of_failure(options, memory.kept(), attempt, generation);
+    const std::optional<int> status = end_or_next(attempt, memory.kept(), asked, options, policy, told);
     const int signal = attempt.show();
     if (status) return *status;
     if (signal != 0) return 128 + signal;

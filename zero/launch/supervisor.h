@@ -9,7 +9,7 @@
 //
 // After a failure all ranks are started again, up to max_restarts times: another generation (ZERO_GENERATION). With
 // min_ranks, a rank that keeps failing at one point is given up, and as many as are left go on. Memory that ranks had
-// the launcher keep (zero/comm/keeper.h) is there for the next generation.
+// the launcher keep (zero/launcher_memory/launcher_memory.h) is there for the next generation.
 //
 // Returns the exit status: 0; 3 when a rank failed (2 or 4 when it said so); 128 + signal when told to stop and a rank
 // did not end with 0. Throws ConfigError when the program cannot be run. Local; call it once, from a process without

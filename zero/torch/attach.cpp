@@ -82,7 +82,7 @@ LoadedCheckpoint Attachment::load(const std::filesystem::path& path, const FileC
 bool Attachment::has_room_to_copy(std::int64_t bytes) {
   return impl_->has_room_to_copy(bytes);
 }
-bool Attachment::keep(KeptCheckpoints& kept, std::int64_t step, SaveContents contents) {
+bool Attachment::keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents) {
   return impl_->keep(kept, step, std::move(contents));
 }
 PhaseSeconds Attachment::take_phase_seconds() {

@@ -44,13 +44,13 @@
 #include <torch/nn/module.h>
 
 #include "zero/base/timeline.h"
-#include "zero/checkpoint/kept_checkpoints.h"
+#include "zero/checkpoint/in_memory_checkpoints.h"
 #include "zero/checkpoint/load.h"
 #include "zero/checkpoint/save.h"
 #include "zero/engine/options.h"
 #include "zero/engine/replicas.h"
 #include "zero/plan/schedule.h"
-#include "zero/torch/world.h"
+#include "zero/transport/world.h"
 
 namespace zero {
 
@@ -163,8 +163,8 @@ class Attachment {
   // Whether an asynchronous save of `bytes` a rank would find memory to copy them into, as things are now.
   bool has_room_to_copy(std::int64_t bytes);
   LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls = FileCalls::kernel());
-  // Collective; between steps. The same in memory that the launcher holds: see KeptCheckpoints::save().
-  [[nodiscard]] bool keep(KeptCheckpoints& kept, std::int64_t step, SaveContents contents);
+  // Collective; between steps. The same in memory that the launcher holds: see InMemoryCheckpoints::save().
+  [[nodiscard]] bool keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents);
 
   // Local. Ends the attachment without giving parameters back: they stay empty. For a run that is over and whose model
   // is larger than one rank's memory.

@@ -187,7 +187,7 @@ std::unique_ptr<CheckpointSave> AttachedModule::begin_save(const std::filesystem
                                           images_.get());
 }
 
-bool AttachedModule::keep(KeptCheckpoints& kept, std::int64_t step, SaveContents contents) {
+bool AttachedModule::keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents) {
   require_loaded();
   verify();
   contents = with_extras(std::move(contents));

@@ -54,7 +54,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   // Collective; as Attachment's.
   std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents, SaveMode mode);
   bool has_room_to_copy(std::int64_t bytes) { return images_->has_room(bytes); }
-  bool keep(KeptCheckpoints& kept, std::int64_t step, SaveContents contents);
+  bool keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents);
   LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls);
 
   Engine& engine() { return *engine_; }

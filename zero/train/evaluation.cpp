@@ -6,7 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "zero/base/check.h"
-#include "zero/train/rank_values.h"
+#include "zero/report/rank_values.h"
 
 namespace zero {
 namespace {

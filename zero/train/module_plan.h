@@ -8,8 +8,8 @@
 
 #include <torch/nn/module.h>
 
+#include "zero/report/plan_table.h"
 #include "zero/torch/attach.h"
-#include "zero/train/plan_table.h"
 
 namespace zero {
 

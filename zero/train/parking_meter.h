@@ -7,8 +7,8 @@
 // Local.
 #pragma once
 
+#include "zero/report/report.h"
 #include "zero/torch/activation_store.h"
-#include "zero/train/report.h"
 
 namespace zero {
 

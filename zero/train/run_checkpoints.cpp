@@ -94,8 +94,8 @@ std::filesystem::path nearest_existing(std::filesystem::path folder) {
   return folder.empty() ? "." : folder;
 }
 
-RunCheckpoints::RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder folder, std::optional<Keeper> keeper,
-                               Communicator& comm, Say say)
+RunCheckpoints::RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder folder,
+                               std::optional<LauncherMemory> memory, Communicator& comm, Say say)
     : options_(options),
       folder_(std::move(folder)),
       comm_(comm),
@@ -103,7 +103,7 @@ RunCheckpoints::RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder
       last_begin_(monotonic_seconds()) {
   std::error_code unknown;
   const auto place = std::filesystem::weakly_canonical(folder_.path(), unknown);
-  if (keeper) kept_.emplace(std::move(*keeper), (unknown ? folder_.path() : place).string());
+  if (memory) kept_.emplace(std::move(*memory), (unknown ? folder_.path() : place).string());
 }
 
 void RunCheckpoints::require_room(const CheckpointPolicy& options, const std::filesystem::path& folder,

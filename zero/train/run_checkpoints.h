@@ -7,7 +7,7 @@
 //   if (checkpoints.due(step, steps, may_ask)) checkpoints.begin(engine, state, config, SaveMode::kAsync);
 //   checkpoints.finish();
 //
-// Copies in memory are kept, too, where the launcher holds memory for its ranks (KeptCheckpoints): ranks that it starts
+// Copies in memory are kept, too, where the launcher holds memory for its ranks (InMemoryCheckpoints): ranks that it starts
 // again go on from there.
 //
 // One save at a time: a second waits for the first. A save that fails is said and, as the options say, tried again when
@@ -21,7 +21,7 @@
 #include <string>
 
 #include "zero/checkpoint/checkpoint_folder.h"
-#include "zero/checkpoint/kept_checkpoints.h"
+#include "zero/checkpoint/in_memory_checkpoints.h"
 #include "zero/torch/attach.h"
 
 namespace zero {
@@ -61,8 +61,8 @@ class RunCheckpoints {
  public:
   // `say`: a line for the user.
   using Say = std::function<void(const std::string&)>;
-  // `keeper`: the launcher, where it keeps memory for this process.
-  RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder folder, std::optional<Keeper> keeper,
+  // `memory`: the launcher, where it keeps memory for this process.
+  RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder folder, std::optional<LauncherMemory> memory,
                  Communicator& comm, Say say);
 
   // Local. Throws ConfigError where the disk has no room for one checkpoint; says where it has none for all to be kept.
@@ -85,8 +85,8 @@ class RunCheckpoints {
   void poll();
   void finish();
 
-  bool has_keeper() const { return kept_.has_value(); }  // Local
-  bool due_in_memory(std::int64_t step) const;           // Local
+  bool has_launcher_memory() const { return kept_.has_value(); }  // Local
+  bool due_in_memory(std::int64_t step) const;                    // Local
   // Copies every state before it returns. Where there is no memory for that, it is said once.
   void copy(Attachment& engine, const RunState& state, std::string config);
   bool last_failed() const { return last_failed_; }  // Local
@@ -114,7 +114,7 @@ class RunCheckpoints {
   bool last_failed_ = false;
   std::int64_t step_on_disk_ = -1;
   bool said_not_copied_ = false;
-  std::optional<KeptCheckpoints> kept_;
+  std::optional<InMemoryCheckpoints> kept_;
   bool said_copies_ = false;
   bool said_no_memory_ = false;
 };

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "zero/checkpoint/checkpoint_folder.h"
-#include "zero/train/metrics_log.h"
+#include "zero/report/metrics_log.h"
 
 namespace zero {
 

@@ -13,11 +13,11 @@
 
 #include <optional>
 
+#include "zero/report/metrics_log.h"
+#include "zero/report/progress.h"
+#include "zero/report/step_history.h"
 #include "zero/train/health_event.h"
-#include "zero/train/metrics_log.h"
-#include "zero/train/progress.h"
 #include "zero/train/run_folder.h"
-#include "zero/train/step_history.h"
 
 namespace zero {
 

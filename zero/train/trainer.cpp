@@ -14,6 +14,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <torch/version.h>
 
 #include "zero/base/bytes.h"
 #include "zero/base/clock.h"
@@ -26,15 +27,17 @@
 #include "zero/data/prefetcher.h"
 #include "zero/memory/timed_calls.h"
 #include "zero/models/generate.h"
-#include "zero/train/engine_figures.h"
+#include "zero/report/engine_figures.h"
+#include "zero/report/measured_steps.h"
+#include "zero/report/rank_values.h"
+#include "zero/report/same_configuration.h"
+#include "zero/report/slow_steps.h"
 #include "zero/train/evaluation.h"
 #include "zero/train/limits.h"
 #include "zero/train/machine_peak.h"
-#include "zero/train/measured_steps.h"
 #include "zero/train/micro_batch_seed.h"
 #include "zero/train/module_plan.h"
 #include "zero/train/parking_meter.h"
-#include "zero/train/rank_values.h"
 #include "zero/train/rate_cache.h"
 #include "zero/train/run_checkpoints.h"
 #include "zero/train/run_end.h"
@@ -42,9 +45,7 @@
 #include "zero/train/run_health.h"
 #include "zero/train/run_lock.h"
 #include "zero/train/run_log.h"
-#include "zero/train/same_configuration.h"
 #include "zero/train/save_pace.h"
-#include "zero/train/slow_steps.h"
 #include "zero/train/weights.h"
 
 namespace zero {
@@ -83,7 +84,7 @@ class Trainer {
         parking_(task_->activations()),
         progress_(output.out, style_on(output.style, world), job.train.steps, has_tokens() ? "tok/s" : "rows/s"),
         log_(folder_, progress_, StepHistory(job.train.log_every, job.train.steps), world.communicator()),
-        checkpoints_(job.checkpoint, folder_.checkpoints(), keeper(job, world), world.communicator(),
+        checkpoints_(job.checkpoint, folder_.checkpoints(), memory(job, world), world.communicator(),
                      [this](const std::string& line) { progress_.line(line); }),
         health_(job.health, job.attach.max_skipped_steps, samples_per_step(), done_, folder_, checkpoints_, log_) {}
 
@@ -121,13 +122,13 @@ class Trainer {
   }
 
   // The launcher, where it is to hold copies in memory. Threads share its socket: they have none.
-  static std::optional<Keeper> keeper(const TrainJob& job, World& world) {
+  static std::optional<LauncherMemory> memory(const TrainJob& job, World& world) {
     if (job.checkpoint.memory_every == 0) return std::nullopt;
     if (world.local_size() != world.size())
       throw ConfigError("checkpoint.memory_every", fmt::format("{}", job.checkpoint.memory_every),
                         "copies in memory are held by the launcher of one machine", "use 0 with several machines");
     if (world.size() > 1 && world.communicator().transport() == "in_process") return std::nullopt;
-    return Keeper::of_environment(std::getenv);
+    return LauncherMemory::of_environment(std::getenv);
   }
 
   bool is_first() const { return world_.rank() == 0; }
@@ -184,7 +185,7 @@ class Trainer {
     if (!resumes() && (cut_short_ || begun_by_us_))
       progress_.line("a run of this configuration ended here before its first checkpoint: it begins again");
     require_on_first([this] { folder_.require_writable(); });
-    if (job_.checkpoint.memory_every > 0 && !checkpoints_.has_keeper())
+    if (job_.checkpoint.memory_every > 0 && !checkpoints_.has_launcher_memory())
       progress_.line("note: no copies are kept in memory: these ranks were not started by zero launch or -n");
     std::optional<InitialWeights> init;
     if (!job_.model.init.empty() && !resumes()) init.emplace(task_->module(), job_.model.init);
@@ -531,7 +532,7 @@ class Trainer {
     report.step_seconds = log_.history().seconds();
     report.tokens_per_step = tokens_per_step();
     report.has_tokens = has_tokens();
-    report.origin = origin_of_process(job_.config_text);
+    report.origin = origin_of_process(job_.config_text, TORCH_VERSION);
     report.flops_per_step =
         task_->flops_per_sample() * tokens_per_step() / static_cast<double>(task_->tokens_per_sample());
     report.rewinds = done_.rewinds;

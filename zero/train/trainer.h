@@ -16,16 +16,16 @@
 #include <string>
 
 #include "zero/data/open_data.h"
+#include "zero/report/progress.h"
+#include "zero/report/report.h"
+#include "zero/report/step_timeline.h"
 #include "zero/torch/attach.h"
-#include "zero/torch/world.h"
 #include "zero/train/health.h"
 #include "zero/train/lr_schedule.h"
-#include "zero/train/progress.h"
-#include "zero/train/report.h"
 #include "zero/train/run_checkpoints.h"
-#include "zero/train/step_timeline.h"
 #include "zero/train/stop_signal.h"
 #include "zero/train/task.h"
+#include "zero/transport/world.h"
 
 namespace zero {
 

@@ -22,9 +22,9 @@
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/memory/host_memory.h"
+#include "zero/report/report.h"
 #include "zero/torch/large_blocks.h"
 #include "zero/train/machine_peak.h"
-#include "zero/train/report.h"
 
 namespace zero::cli {
 namespace {

@@ -5,7 +5,7 @@
 // Local. What can only be wrong together with data or model is judged by those parts.
 #pragma once
 
-#include "zero/cli/torch_entry.h"
+#include "zero/command/torch_entry.h"
 #include "zero/config/config.h"
 #include "zero/config/load.h"
 #include "zero/config/resolved.h"

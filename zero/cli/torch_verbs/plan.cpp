@@ -24,12 +24,12 @@
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/schedule.h"
+#include "zero/report/computation.h"
+#include "zero/report/plan_table.h"
 #include "zero/torch/meta_memory.h"
 #include "zero/torch/meta_trace.h"
 #include "zero/torch/module_parameters.h"
-#include "zero/train/computation.h"
 #include "zero/train/machine_peak.h"
-#include "zero/train/plan_table.h"
 #include "zero/train/rate_cache.h"
 
 namespace zero::cli {

@@ -1,8 +1,8 @@
-// The verbs that need libtorch, one file each; table.cpp hands them to the command. See zero/cli/torch_entry.h for the
+// The verbs that need libtorch, one file each; table.cpp hands them to the command. See zero/command/torch_entry.h for the
 // contract: each returns the exit status and throws ConfigError, CommError or IoError.
 #pragma once
 
-#include "zero/cli/torch_entry.h"
+#include "zero/command/torch_entry.h"
 #include "zero/config/config.h"
 #include "zero/config/load.h"
 #include "zero/config/resolved.h"

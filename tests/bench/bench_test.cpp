@@ -1,0 +1,140 @@
+#include <cmath>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "../mpirun.h"
+#include "tests/cli/command.h"
+
+namespace zero {
+namespace {
+
+// How fast is the benchmarks' business; here only that numbers come out, in the units they claim.
+nlohmann::json bench(const std::string& arguments) {
+  const Folder folder;
+  const Ran ran = folder.zero("bench " + arguments + " --json");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  return nlohmann::json::parse(ran.output, nullptr, false);
+}
+
+TEST(Bench, AdamGivesRatiosOfItsOwnTimes) {
+  const auto json = bench("adam --mib 4 --threads 2");
+  EXPECT_EQ(json["array_bytes"], 4 << 20);
+  EXPECT_DOUBLE_EQ(json["ratio_best"].get<double>(),
+                   json["probe_best_s"].get<double>() / json["adam_best_s"].get<double>());
+  EXPECT_GE(json["adam_median_s"].get<double>(), json["adam_best_s"].get<double>());
+}
+
+TEST(Bench, CommMeasuresEverySizeBetweenTwoProcesses) {
+  const auto json = bench("comm --mib 1 --rounds 2 --transports shared_memory");
+  ASSERT_EQ(json["transports"].size(), 1u) << json.dump();
+  EXPECT_EQ(json["transports"][0]["transport"], "shared_memory");
+  ASSERT_EQ(json["transports"][0]["sizes"].size(), 2u) << json.dump();
+  for (const auto& row : json["transports"][0]["sizes"]) {
+    EXPECT_GT(row["all_reduce_best_s"].get<double>(), 0);
+    EXPECT_TRUE(std::isfinite(row["ratio_best"].get<double>()));
+  }
+}
+
+TEST(Bench, CommRefusesATransportThatDoesNotExistOnce) {
+  const Folder folder;
+  const Ran ran = folder.zero("bench comm --mib 1 --transports pigeon");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_NE(ran.errors.find("pigeon"), std::string::npos) << ran.errors;
+}
+
+TEST(Bench, CommLeavesMpisRanksToMpirun) {
+  const Folder folder;
+  const Ran alone = folder.zero("bench comm --mib 1 --transports mpi");
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_NE(alone.errors.find("mpirun -n 2 zero bench comm --transports mpi"), std::string::npos) << alone.errors;
+  if (std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "this build has no mpirun";
+  const Ran ran = folder.zero("bench comm --mib 1 --rounds 1 --transports mpi", mpirun_ranks(2));
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_NE(ran.output.find("all_reduce, 2 ranks, 1 rounds"), std::string::npos) << ran.output;
+}
+
+TEST(Bench, OffloadGivesRatiosOfItsOwnTimes) {
+  const auto json = bench("offload --mib 3 --rounds 2 --depth 2");
+  EXPECT_EQ(json["moment_bytes"], 3 << 20);
+  const auto median = [&](const char* part) { return json[std::string(part) + "_median_s"].get<double>(); };
+  EXPECT_DOUBLE_EQ(json["ratio_median"].get<double>(),
+                   median("step") / std::max({median("read"), median("write"), median("update")}));
+  EXPECT_DOUBLE_EQ(json["ratio_in_turns_median"].get<double>(),
+                   median("step") / std::max(median("read") + median("write"), median("update")));
+  EXPECT_GT(json["step_best_s"].get<double>(), 0);
+}
+
+TEST(Bench, DiskGivesRatiosOfItsOwnTimes) {
+  const auto json = bench("disk --mib 9 --rounds 2 --depth 4");
+  EXPECT_EQ(json["bytes"], 16 << 20) << "whole blocks of 8 MiB";
+  EXPECT_EQ(json["depth"], 4);
+  for (const char* direction : {"write", "read"}) {
+    const auto& times = json[direction];
+    EXPECT_DOUBLE_EQ(times["ratio_best"].get<double>(),
+                     times["probe_best_s"].get<double>() / times["tier_best_s"].get<double>());
+    EXPECT_DOUBLE_EQ(times["ratio_median"].get<double>(),
+                     times["probe_median_s"].get<double>() / times["tier_median_s"].get<double>());
+    EXPECT_GE(times["tier_median_s"].get<double>(), times["tier_best_s"].get<double>());
+  }
+}
+
+TEST(Bench, DiskMeasuresEitherEngineOverSeveralFoldersAndLeavesNoFile) {
+  const Folder folder;
+  for (const char* name : {"one", "two"}) std::filesystem::create_directory(folder.path() / name);
+  const Ran ran = folder.zero("bench disk --dir one --dir two --mib 8 --rounds 1 --engine threads --checksums");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_NE(ran.output.find("DiskTier (threads, "), std::string::npos) << ran.output;
+  EXPECT_NE(ran.output.find("2 paths"), std::string::npos) << ran.output;
+  for (const char* name : {"one", "two"}) EXPECT_TRUE(std::filesystem::is_empty(folder.path() / name));
+}
+
+TEST(Bench, CheckpointGivesRatiosOfItsOwnTimes) {
+  const auto json = bench("checkpoint --mib 9 --rounds 2 --ranks 3");
+  EXPECT_EQ(json["bench"], "checkpoint");
+  EXPECT_NEAR(json["bytes"].get<double>(), 9 << 20, 1 << 17) << "with headers";
+  EXPECT_EQ(json["ranks"], 3);
+  EXPECT_GT(json["stall"]["best_s"].get<double>(), 0);
+  EXPECT_EQ(json["rounds"], 2);
+  for (const char* direction : {"save", "load"}) {
+    const auto& times = json[direction];
+    for (const char* which : {"best", "median"}) {
+      const auto seconds = [&](const std::string& name) { return times[name + which + "_s"].get<double>(); };
+      EXPECT_GT(seconds(""), 0);
+      EXPECT_DOUBLE_EQ(times[std::string("ratio_") + which].get<double>(), seconds("probe_") / seconds(""));
+    }
+    EXPECT_GE(times["median_s"].get<double>(), times["best_s"].get<double>());
+    EXPECT_TRUE(times["restless"].is_boolean());
+  }
+}
+
+TEST(Bench, CheckpointLeavesNoFile) {
+  const Folder folder;
+  std::filesystem::create_directory(folder.path() / "disk");
+  const Ran ran = folder.zero("bench checkpoint --dir disk --mib 8 --rounds 1");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_NE(ran.output.find("MiB by 2 ranks, 1 rounds"), std::string::npos) << ran.output;
+  for (const char* side : {"\n  save ", "\n  load "}) EXPECT_NE(ran.output.find(side), std::string::npos) << ran.output;
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path() / "disk"));
+}
+
+TEST(Bench, RefusesWhatItCannotMeasure) {
+  const Folder folder;
+  EXPECT_NE(folder.zero("bench adma").errors.find("did you mean 'adam'?"), std::string::npos);
+  EXPECT_EQ(folder.zero("bench adam --mib 0").status, 2);
+  EXPECT_EQ(folder.zero("bench adam --rounds 4").status, 2) << "fewer than five rounds make no median";
+  EXPECT_NE(folder.zero("bench adam --mib 1048576").errors.find("are needed"), std::string::npos);
+  EXPECT_NE(folder.zero("bench disk --dir /nowhere").errors.find("no such folder"), std::string::npos);
+  EXPECT_EQ(folder.zero("bench disk --dir /nowhere").status, 2);
+  EXPECT_EQ(folder.zero("bench disk --mib 16777216").status, 2) << "16 TiB are not free";
+  EXPECT_EQ(folder.zero("bench disk --engine punched_cards").status, 2);
+  EXPECT_EQ(folder.zero("bench checkpoint --dir /nowhere").status, 2);
+  EXPECT_NE(folder.zero("bench checkpoint --dir /nowhere").errors.find("no such folder"), std::string::npos);
+  EXPECT_EQ(folder.zero("bench checkpoint --dir /dev/null").status, 2) << "no folder";
+  EXPECT_EQ(folder.zero("bench checkpoint --mib 16777216").status, 2) << "48 TiB are not free";
+  EXPECT_EQ(folder.zero("bench checkpoint --mib 7").status, 2);
+  EXPECT_EQ(folder.zero("bench checkpoint --rounds 0").status, 2);
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,41 @@
+#include "zero/command/torch_library.h"
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+
+#include "tests/cli/command.h"
+
+namespace zero::cli {
+namespace {
+
+// The verbs of a build without libtorch must say so; those of a build with it are tested where they are.
+TEST(TorchLibrary, IsThereOrSaysWhyNot) {
+  const TorchFound found = probe_torch();
+  EXPECT_EQ(found.loaded, found.problem.empty()) << found.problem;
+  EXPECT_EQ(found.loaded, !found.version.empty());
+  if (found.loaded) {
+    EXPECT_NO_THROW(open_torch_verbs());
+  } else {
+    EXPECT_THROW(open_torch_verbs(), ConfigError);
+    EXPECT_EQ(found.problem.find('\n'), std::string::npos) << "one line of a table";
+  }
+}
+
+// libgomp tells what it was loaded with.
+TEST(TorchLibrary, ThreadsWaitAsleepUnlessTheUserWantsOtherwise) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
+  const Folder folder;
+  const auto said = [&](const std::string& variables) {
+    return folder.zero("doctor", "OMP_DISPLAY_ENV=true " + variables).errors;
+  };
+  EXPECT_NE(said("env -u OMP_WAIT_POLICY").find("OMP_WAIT_POLICY = 'PASSIVE'"), std::string::npos) << said("");
+  EXPECT_NE(said("OMP_WAIT_POLICY=active").find("OMP_WAIT_POLICY = 'ACTIVE'"), std::string::npos);
+}
+
+TEST(TorchVerbs, OfThisBuildCarryItsVersion) {
+  EXPECT_STREQ(TorchVerbs{}.abi, ZERO_VERSION);
+}
+
+}  // namespace
+}  // namespace zero::cli

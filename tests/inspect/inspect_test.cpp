@@ -1,0 +1,142 @@
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/command.h"
+
+namespace zero {
+namespace {
+
+using Json = nlohmann::json;
+
+class Inspect : public testing::Test {
+ protected:
+  Json json(const std::string& name) const {
+    const Ran ran = folder_.zero("inspect --json " + name);
+    EXPECT_EQ(ran.status, 0) << ran.errors;
+    return Json::parse(ran.output, nullptr, false);
+  }
+  std::string text(const std::string& name) const { return folder_.zero("inspect " + name).output; }
+  Folder folder_;
+};
+
+std::string safetensors(std::string header, std::size_t num_bytes) {
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  std::uint64_t size = header.size();
+  std::string out(reinterpret_cast<const char*>(&size), sizeof size);
+  return out + header + std::string(num_bytes, '\0');
+}
+
+TEST_F(Inspect, SafetensorsWithEveryTensor) {
+  folder_.write(
+      "m.safetensors",
+      safetensors(
+          R"({"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"b":{"dtype":"BF16","shape":[3],"data_offsets":[24,30]}})",
+          30));
+  const Json found = json("m.safetensors");
+  EXPECT_EQ(found["kind"], "safetensors");
+  EXPECT_EQ(found["numel"], 9);
+  EXPECT_EQ(found["bytes"], 30);
+  EXPECT_EQ(found["tensors"][0]["shape"], (Json{2, 3}));
+  EXPECT_EQ(found["metadata"]["format"], "pt");
+  EXPECT_NE(text("m.safetensors").find("[2, 3]"), std::string::npos);
+}
+
+TEST_F(Inspect, ADamagedSafetensorsIsRefused) {
+  folder_.write("m.safetensors", safetensors(R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})", 20));
+  const Ran ran = folder_.zero("inspect m.safetensors");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_NE(ran.errors.find("m.safetensors"), std::string::npos) << ran.errors;
+}
+
+TEST_F(Inspect, TextIsCountedInBytes) {
+  folder_.write("input.txt", "abca");
+  const Json found = json("input.txt");
+  EXPECT_EQ(found["kind"], "text");
+  EXPECT_EQ(found["num_tokens"], 4);
+  EXPECT_EQ(found["distinct"], 3);
+  EXPECT_EQ(found["smallest"], 'a');
+  EXPECT_EQ(found["largest"], 'c');
+}
+
+TEST_F(Inspect, TokenFilesSayWhichFormat) {
+  const std::uint16_t tokens[] = {7, 50256, 7};
+  const std::string bytes(reinterpret_cast<const char*>(tokens), sizeof tokens);
+  folder_.write("train.bin", bytes);
+  EXPECT_EQ(json("train.bin")["format"], "nanoGPT uint16");
+  EXPECT_EQ(json("train.bin")["largest"], 50256);
+  std::int32_t header[256] = {20240520, 1, 3};
+  folder_.write("llm.bin", std::string(reinterpret_cast<const char*>(header), sizeof header) + bytes);
+  EXPECT_EQ(json("llm.bin")["format"], "llm.c uint16");
+  EXPECT_EQ(json("llm.bin")["num_tokens"], 3);
+}
+
+TEST_F(Inspect, IdxLabelsAreCountedByClass) {
+  folder_.write("labels-idx1-ubyte", std::string("\0\0\x08\x01\0\0\0\x03", 8) + std::string("\x05\x00\x05", 3));
+  const Json found = json("labels-idx1-ubyte");
+  EXPECT_EQ(found["shape"], Json{3});
+  EXPECT_EQ(found["classes"][1]["class"], 5);
+  EXPECT_EQ(found["classes"][1]["count"], 2);
+}
+
+TEST_F(Inspect, ACompressedFileIsKnownByWhatIsInItHoweverLargeItIs) {
+  constexpr std::size_t kLabels = 0x300000;  // more, compressed, than is read to tell what it is
+  std::string labels("\0\0\x08\x01\0\x30\0\0", 8);
+  std::mt19937 random(1);
+  while (labels.size() < 8 + kLabels) labels += static_cast<char>(random() & 0xff);
+  folder_.write("labels", labels);
+  const Ran ran = folder_.zero("inspect --json labels.gz", "gzip -c labels >labels.gz &&");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  const Json found = Json::parse(ran.output, nullptr, false);
+  ASSERT_TRUE(found.is_object()) << ran.output;
+  EXPECT_EQ(found["kind"], "idx");
+  EXPECT_EQ(found["shape"], Json{kLabels});
+  EXPECT_GT(std::filesystem::file_size(folder_.path() / "labels.gz"), std::size_t{2} << 20);
+}
+
+TEST_F(Inspect, AFileOfAFewBytesIsTextAndAnEmptyOneIsRefused) {
+  for (const std::string bytes : {"a", "ab", "\x1f"}) {
+    folder_.write("short.txt", bytes);
+    EXPECT_EQ(json("short.txt")["num_tokens"], bytes.size());
+  }
+  folder_.write("short.txt", "");
+  const Ran ran = folder_.zero("inspect short.txt");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_NE(ran.errors.find("the file is empty"), std::string::npos) << ran.errors;
+}
+
+TEST_F(Inspect, CsvShowsItsColumns) {
+  folder_.write("houses.csv", "rooms,price\n2,10\n4,30\n");
+  const Json found = json("houses.csv");
+  EXPECT_EQ(found["rows"], 2);
+  EXPECT_EQ(found["columns"][1]["name"], "price");
+  EXPECT_EQ(found["columns"][1]["mean"], 20);
+}
+
+TEST_F(Inspect, ARunShowsItsStateFromUnfinishedFiles) {
+  folder_.write("run/config.toml", "[train]\nsteps = 7\n[zero]\nstage = 2\n");
+  folder_.write("run/metrics.jsonl", "{\"step\": 1, \"loss\": 3.5}\n{\"step\": 2, \"loss\": 2.5}\n{\"step\": 3, \"lo");
+  Json found = json("run");
+  EXPECT_EQ(found["done"], false);
+  EXPECT_EQ(found["stage"], 2);
+  EXPECT_EQ(found["last_metrics"]["step"], 2) << "the half line at the end is no line";
+  EXPECT_NE(text("run").find("  step 2 of 7, loss 2.5000\n"), std::string::npos) << text("run");
+  folder_.write("run/report.json", R"({"val_loss": 1.5, "losses": [9,8,7,6,5,4,3,2,1]})");
+  found = json("run");
+  EXPECT_EQ(found["done"], true);
+  EXPECT_EQ(found["report"]["val_loss"], 1.5);
+  EXPECT_NE(text("run").find("  loss 1.0000, val_loss 1.5000 after 9 steps\n"), std::string::npos) << text("run");
+}
+
+TEST_F(Inspect, WhatIsNoRunOrMissingIsSaid) {
+  folder_.write("empty/x", "");
+  EXPECT_NE(folder_.zero("inspect empty").errors.find("not a run"), std::string::npos);
+  EXPECT_EQ(folder_.zero("inspect none.bin").status, 2);
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,131 @@
+// What ranks leave with the launcher: memory that outlives them, and how far they came.
+#include <cerrno>
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "zero/base/error.h"
+#include "zero/base/memory_file.h"
+#include "zero/comm/windows.h"
+#include "zero/flight/ring.h"
+#include "zero/launch/failure_report.h"
+#include "zero/launch/memory_files.h"
+#include "zero/launcher_memory/launcher_memory.h"
+#include "zero/transport/record_flight.h"
+
+#include "launched.h"
+#include "rank_claims.h"
+
+namespace zero {
+namespace {
+
+std::string memory_name(const char* folder) {
+  return fmt::format("{}/rank-{:05}", folder, number("RANK"));
+}
+
+TEST(LauncherMemoryRank, PutsAndIsKilled) {
+  SKIP_UNLESS_RANK();
+  auto memory = LauncherMemory::of_environment(std::getenv);
+  ASSERT_TRUE(memory);
+  if (number("TORCHELASTIC_RESTART_COUNT") == 0) {
+    const FileDescriptor copy = make_memory_file("copy", 100), flight = make_memory_file("flight", 100);
+    memory->put(memory_name("copy"), copy.get());
+    memory->put(memory_name("flight"), flight.get());
+    const std::string words = fmt::format("of rank {}", number("RANK"));
+    for (const int fd : {copy.get(), flight.get()})  // after it was given away
+      ASSERT_EQ(pwrite(fd, words.data(), words.size(), 0), static_cast<ssize_t>(words.size()));
+    while (memory->list("copy/").size() < 2) usleep(1000);
+    if (number("RANK") == 1) kill(getpid(), SIGKILL);
+    pause();
+  }
+  EXPECT_EQ(memory->list(""), (std::vector<std::string>{"copy/rank-00000", "copy/rank-00001"}));
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto copy = memory->get(fmt::format("copy/rank-{:05}", rank));
+    ASSERT_TRUE(copy);
+    char words[9] = {};
+    ASSERT_EQ(pread(copy->get(), words, 9, 0), 9);
+    EXPECT_EQ(std::string(words, 9), fmt::format("of rank {}", rank));
+  }
+}
+
+TEST(RanksKept, MemoryOutlivesTheRankThatIsKilledAndTheNextOnesFindIt) {
+  LaunchOptions options = ranks_of_this_test(2, "PutsAndIsKilled");
+  options.max_restarts = 1;
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 0) << outcome.output << outcome.errors;
+  EXPECT_NE(outcome.errors.find("rank 1 of 2 failed with signal 9"), std::string::npos) << outcome.errors;
+}
+
+TEST(RanksKept, AfterAFailureSomebodyMayReadWhatTheRanksHadKept) {
+  LaunchOptions options = ranks_of_this_test(2, "PutsAndIsKilled");
+  options.after_failure = [](const MemoryFiles& kept, std::span<const RankEnd> ends, int generation) -> std::string {
+    for (const std::string& name : kept.names("flight/"))
+      fmt::print(stderr, "{}: {}\n", name, read_memory_file(kept.find(name), 9));
+    fmt::print(stderr, "{} ended in generation {}\n", ends.size(), generation);
+    throw IoError("flight", "write", ENOSPC);
+  };
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 3);
+  for (const char* part : {"flight/rank-00000: of rank 0\n", "flight/rank-00001: of rank 1\n",
+                           "2 ended in generation 0\n", "zero launch: flight: write"}) {
+    EXPECT_NE(outcome.errors.find(part), std::string::npos) << outcome.errors;
+  }
+}
+
+// Does `steps` steps, counted over all attempts where `from` is what the earlier ones did, and dies.
+void step_and_die(int from, int steps) {
+  const Allocation memory = flight_memory(8, number("RANK"), std::getenv);
+  FlightRing ring(memory.bytes(), {.rank = number("RANK"), .world = number("WORLD_SIZE")});
+  for (int step = from; step <= from + steps; ++step) ring.note_step(step);
+  if (number("RANK") == 1) kill(getpid(), SIGKILL);
+  pause();
+}
+
+TEST(LauncherMemoryRank, DiesAlwaysAfterStepForty) {
+  SKIP_UNLESS_RANK();
+  step_and_die(0, 40);
+}
+
+TEST(LauncherMemoryRank, GetsTenStepsFurtherEachTime) {
+  SKIP_UNLESS_RANK();
+  if (const int attempt = number("TORCHELASTIC_RESTART_COUNT"); attempt < 4) step_and_die(10 * attempt, 10);
+}
+
+TEST(LauncherMemoryRank, DiesWithoutAStep) {
+  SKIP_UNLESS_RANK();
+  if (number("TORCHELASTIC_RESTART_COUNT") == 4) return;
+  const Allocation memory = flight_memory(8, number("RANK"), std::getenv);
+  const FlightRing ring(memory.bytes(), {.rank = number("RANK"), .world = number("WORLD_SIZE")});
+  kill(getpid(), SIGKILL);
+}
+
+TEST(RanksKept, AStepAfterWhichItFailsThreeTimesEndsTheLaunch) {
+  LaunchOptions options = ranks_of_this_test(2, "DiesAlwaysAfterStepForty");
+  options.max_restarts = 9;
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_NE(outcome.errors.find("starting all ranks again (2 of 9)"), std::string::npos) << outcome.errors;
+  EXPECT_EQ(outcome.errors.find("(3 of 9)"), std::string::npos) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("zero launch: 3 failures in a row after step 40: not started again\n"),
+            std::string::npos)
+      << outcome.errors;
+}
+
+TEST(RanksKept, AProgramThatGetsOnOrNotesNoStepIsStartedAgain) {
+  for (const char* rank : {"GetsTenStepsFurtherEachTime", "DiesWithoutAStep"}) {
+    LaunchOptions options = ranks_of_this_test(2, rank);
+    options.max_restarts = 4;
+    const Outcome outcome = run_launch(options);
+    EXPECT_EQ(outcome.status, 0) << rank << outcome.errors;
+    EXPECT_NE(outcome.errors.find("starting all ranks again (4 of 4)"), std::string::npos) << rank << outcome.errors;
+  }
+}
+
+}  // namespace
+}  // namespace zero

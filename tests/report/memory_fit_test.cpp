@@ -1,0 +1,107 @@
+#include "zero/report/memory_fit.h"
+
+#include <algorithm>
+#include <array>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/report/plan_table.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+// 64 blocks of 4 MiB of parameters each: 1 GiB of states at stage 0, and 256 MiB at stage 3 on four ranks.
+TrainingPlan planned(int stage, std::int64_t free_bytes, std::int64_t activations = kMiB) {
+  TrainingPlan plan{.model = "gpt2", .world = 4, .stage = stage};
+  for (int block = 0; block < 64; ++block)
+    plan.specs.push_back({.name = "h." + std::to_string(block) + ".weight", .shape = {1024, 1024}});
+  plan.units = make_units(plan.specs, {});
+  plan.machine = {
+      .ranks = 4, .free_bytes = free_bytes, .leaves_a_fifth = false, .batch = 8, .activation_bytes = activations};
+  return plan;
+}
+
+bool says(const std::vector<WayToFit>& ways, const std::string& change) {
+  return std::ranges::any_of(ways, [&](const WayToFit& way) { return way.change.find(change) != std::string::npos; });
+}
+
+TEST(MemoryFit, WhatIsNeededIsTheSumOfTheRanks) {
+  const MemoryFit fit = fit_of(planned(0, 8192 * kMiB));
+  EXPECT_EQ(fit.rank.states, 1024 * kMiB);
+  EXPECT_EQ(fit.rank.activations, kMiB);
+  EXPECT_EQ(fit.needed, 4 * fit.rank.total());
+  EXPECT_TRUE(fit.fits());
+  EXPECT_EQ(fit_of(planned(3, 8192 * kMiB)).rank.states, 256 * kMiB);
+}
+
+TEST(MemoryFit, WhatLacksIsTheDifference) {
+  TrainingPlan plan = planned(0, 0);
+  const std::int64_t needed = fit_of(plan).needed;
+  plan.machine->free_bytes = needed;
+  EXPECT_TRUE(fit_of(plan).fits());
+  plan.machine->free_bytes = needed - 7;
+  EXPECT_EQ(fit_of(plan).lacks, 7);
+  plan.machine->free_bytes = needed;
+  plan.machine->leaves_a_fifth = true;
+  EXPECT_GT(fit_of(plan).lacks, 0) << "the engine takes four fifths at most";
+}
+
+TEST(MemoryFit, AHigherStageIsSaidWhereItIsEnough) {
+  EXPECT_TRUE(says(ways_to_fit(planned(0, 2000 * kMiB)), "--zero.stage 2"));
+  EXPECT_TRUE(says(ways_to_fit(planned(0, 1300 * kMiB)), "--zero.stage 3"));
+  EXPECT_EQ(lower_stage_that_fits(planned(3, 8192 * kMiB)), 0);
+  EXPECT_EQ(lower_stage_that_fits(planned(3, 2000 * kMiB)), 2);
+  EXPECT_EQ(lower_stage_that_fits(planned(3, 1300 * kMiB)), -1);
+}
+
+TEST(MemoryFit, ADiskIsSaidWithWhatItMustHold) {
+  const auto ways = ways_to_fit(planned(3, 1000 * kMiB));
+  const auto disk = std::ranges::find_if(ways, [](const WayToFit& way) { return way.disk > 0; });
+  ASSERT_NE(disk, ways.end());
+  EXPECT_EQ(disk->disk, 512 * kMiB) << "two moments of 64 Mi elements";
+  EXPECT_LE(disk->needed, 1000 * kMiB);
+}
+
+TEST(MemoryFit, MoreMachinesAreSaidWithTheLeastNumber) {
+  const auto ways = ways_to_fit(planned(3, 500 * kMiB));
+  const auto found = std::ranges::find_if(ways, [](const WayToFit& way) { return way.change.starts_with("--world "); });
+  ASSERT_NE(found, ways.end());
+  EXPECT_LE(found->needed, 500 * kMiB);
+  TrainingPlan one_less = planned(3, 500 * kMiB);
+  const int world = std::stoi(found->change.substr(8));
+  one_less.world = world - 4;
+  EXPECT_FALSE(fit_of(one_less).fits()) << found->change;
+  one_less.world = world;
+  EXPECT_TRUE(fit_of(one_less).fits());
+}
+
+TEST(MemoryFit, ActivationsAreMadeSmallerByTheBatchOrByCheckpoints) {
+  TrainingPlan plan = planned(3, 1600 * kMiB, 800 * kMiB);
+  EXPECT_TRUE(says(ways_to_fit(plan), "--train.batch 1,")) << "of 100 MiB each, on four ranks";
+  EXPECT_FALSE(says(ways_to_fit(plan), "checkpoint_activations"));
+  plan.machine->checkpointed_bytes = 10 * kMiB;
+  EXPECT_TRUE(says(ways_to_fit(plan), "--train.checkpoint_activations true"));
+  plan.machine->batch = 1;
+  plan.machine->checkpointed_bytes = 0;
+  plan.machine->free_bytes = kMiB;
+  EXPECT_TRUE(ways_to_fit(plan).empty());
+}
+
+TEST(MemoryFit, TheTableSaysBoth) {
+  const std::array stages{3};
+  const auto fits = plan_table(planned(3, 8192 * kMiB), stages);
+  EXPECT_NE(fits.find("8.00 GiB are free here: it fits, and so does stage 0\n"), std::string::npos) << fits;
+  const auto lacks = plan_table(planned(0, 2000 * kMiB), stages);
+  EXPECT_NE(lacks.find("1.95 GiB are free here: it does not fit, "), std::string::npos) << lacks;
+  EXPECT_NE(lacks.find("--zero.stage 2: "), std::string::npos) << lacks;
+  const auto json = nlohmann::json::parse(plan_json(planned(0, 2000 * kMiB), stages));
+  EXPECT_EQ(json["memory"]["fits"], false);
+  EXPECT_GE(json["memory"]["would_fit"].size(), 1U);
+  EXPECT_EQ(plan_table(TrainingPlan{.model = "x", .units = {}}, stages).find("memory  "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace zero

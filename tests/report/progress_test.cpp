@@ -1,0 +1,185 @@
+#include "zero/report/progress.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace zero {
+namespace {
+
+constexpr ProgressValues kValues{.step = 120,
+                                 .loss = 2.41234,
+                                 .lr = 9.8e-4,
+                                 .grad_norm = 1.214,
+                                 .rate = 41200.4,
+                                 .seconds = 0.0382,
+                                 .memory_bytes = 61 << 20};
+
+TEST(Progress, ALineReadsAsTheContractShows) {
+  EXPECT_EQ(progress_line(kValues, 2000, "tok/s"),
+            "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms  mem 61 MiB");
+}
+
+// Under no mpirun, in a terminal that has colours, whatever runs the tests.
+class ProgressTerminal : public testing::Test {
+ protected:
+  ProgressTerminal() {
+    for (const char* name : kNames) {
+      const char* const value = std::getenv(name);
+      before_.push_back(value == nullptr ? std::nullopt : std::optional<std::string>(value));
+      unsetenv(name);
+    }
+    setenv("TERM", "xterm", 1);
+  }
+  ~ProgressTerminal() override {
+    for (std::size_t i = 0; i < before_.size(); ++i)
+      before_[i] ? setenv(kNames[i], before_[i]->c_str(), 1) : unsetenv(kNames[i]);
+  }
+  static ProgressStyle with(const char* name, const char* value) {
+    setenv(name, value, 1);
+    return ProgressStyle::of_terminal();
+  }
+
+ private:
+  static constexpr std::array kNames{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "TERM", "NO_COLOR"};
+  std::vector<std::optional<std::string>> before_;
+};
+
+TEST_F(ProgressTerminal, HasABarAndColours) {
+  EXPECT_TRUE(ProgressStyle::of_terminal().terminal);
+  EXPECT_TRUE(ProgressStyle::of_terminal().color);
+}
+TEST_F(ProgressTerminal, NoColourWhereItIsNotWanted) {
+  EXPECT_TRUE(with("NO_COLOR", "1").terminal);
+  EXPECT_FALSE(with("NO_COLOR", "1").color);
+}
+TEST_F(ProgressTerminal, WhatMpirunHandsOnAreLines) {
+  EXPECT_FALSE(with("OMPI_COMM_WORLD_SIZE", "2").terminal);
+}
+TEST_F(ProgressTerminal, WhatAnotherMpirunHandsOnAreLines) {
+  EXPECT_FALSE(with("PMI_SIZE", "2").terminal);
+}
+TEST_F(ProgressTerminal, ADumbOneGetsLines) {
+  EXPECT_FALSE(with("TERM", "dumb").terminal);
+}
+
+TEST(Progress, ShortStepsKeepADigit) {
+  auto values = kValues;
+  values.seconds = 0.00523;
+  EXPECT_NE(progress_line(values, 2000, "rows/s").find("rows/s  5.2 ms"), std::string::npos);
+}
+
+TEST(Progress, OnAPipeEachStepIsALine) {
+  std::ostringstream out;
+  Progress progress(out, {}, 2000, "tok/s");
+  progress.step(kValues);
+  progress.line("step 120/2000  val_loss 2.5000");
+  EXPECT_EQ(out.str(), progress_line(kValues, 2000, "tok/s") + "\nstep 120/2000  val_loss 2.5000\n");
+}
+
+// What a terminal of so many columns shows of `text`, a string a line: wrapped where it is too wide.
+std::vector<std::string> shown_on(std::size_t columns, const std::string& text) {
+  std::vector<std::string> lines(1);
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\n') {
+      lines.emplace_back();
+      at = 0;
+    } else if (text[i] == '\r') {
+      at = 0;
+    } else if (text.compare(i, 3, "\x1b[K") == 0) {
+      lines.back().resize(at);
+      i += 2;
+    } else {
+      if (at == columns) lines.emplace_back(), at = 0;
+      lines.back().resize(std::max(lines.back().size(), at + 1), ' ');
+      lines.back()[at++] = text[i];
+    }
+  }
+  return lines;
+}
+
+TEST(Progress, OnATerminalOfAnyWidthLinesStayAndOneLiveLineIsBeneathThem) {
+  for (const int columns : {42, 80, 130, 140}) {
+    std::ostringstream out;
+    Progress progress(out, {.terminal = true, .columns = columns}, 2000, "tok/s");
+    auto values = kValues;
+    for (values.step = 10; values.step <= 100; values.step += 10) progress.step(values);
+    progress.line("a checkpoint");
+    values.step = 120;
+    progress.step(values);
+    const auto lines = shown_on(static_cast<std::size_t>(columns), out.str());
+    ASSERT_EQ(lines.size(), 13U) << columns << " columns\n" << out.str();
+    EXPECT_EQ(lines[10], "a checkpoint");
+    EXPECT_EQ(lines[11].substr(0, 26), "step 120/2000  loss 2.4123");
+    EXPECT_NE(lines.back().find("  6%  1 min 12 s left"), std::string::npos) << lines.back();
+    EXPECT_LT(lines.back().size(), static_cast<std::size_t>(columns));
+  }
+}
+
+TEST(Progress, TheLiveLineIsGoneWhenTheRunEndsOrIsCutShort) {
+  std::ostringstream out;
+  {
+    Progress progress(out, {.terminal = true, .columns = 80}, 120, "tok/s");
+    progress.step(kValues);
+    EXPECT_EQ(out.str().back(), '\n') << "the last step needs none";
+  }
+  EXPECT_EQ(shown_on(80, out.str()).size(), 2U);
+  { Progress(out, {.terminal = true, .columns = 80}, 2000, "tok/s").step(kValues); }
+  EXPECT_EQ(shown_on(80, out.str()).back(), "");
+}
+
+TEST(Progress, ALineThatIsTooWideLeavesOutWhatIsLeastMissed) {
+  EXPECT_EQ(progress_line(kValues, 2000, "tok/s", 79),
+            "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms");
+  EXPECT_EQ(progress_line(kValues, 2000, "tok/s", 62), "step 120/2000  loss 2.4123  lr 9.8e-04  41,200 tok/s  38 ms");
+  EXPECT_EQ(progress_line(kValues, 2000, "tok/s", 10), "step 120/2000  loss 2.4123  41,200 tok/s");
+  EXPECT_EQ(progress_bar(5, 10, 1, 30), " 50%  5 s left");
+  EXPECT_EQ(progress_bar(5, 10, 1, 5), "");
+}
+
+TEST(Progress, LittleMemoryIsNotNone) {
+  auto values = kValues;
+  values.memory_bytes = 3000;
+  EXPECT_TRUE(progress_line(values, 10, "rows/s").ends_with("mem 3 KiB"));
+}
+
+TEST(Progress, ColourIsThereOnlyWhenAskedFor) {
+  std::ostringstream plain, colored;
+  Progress without(plain, {.terminal = true, .columns = 80}, 2000, "tok/s");
+  Progress with(colored, {.terminal = true, .color = true, .columns = 80}, 2000, "tok/s");
+  without.step(kValues);
+  with.step(kValues);
+  EXPECT_EQ(plain.str().find("\x1b["), std::string::npos);
+  EXPECT_NE(colored.str().find("\x1b[36m"), std::string::npos);
+}
+
+TEST(Progress, OtherRanksAreSilent) {
+  std::ostringstream out;
+  Progress progress(out, {.terminal = true, .silent = true}, 10, "tok/s");
+  progress.step(kValues);
+  progress.line("a");
+  progress.text("b");
+  EXPECT_EQ(out.str(), "");
+}
+
+TEST(Progress, TheBarFillsFromNoneToAll) {
+  EXPECT_EQ(progress_bar(0, 10, 1), "[........................]   0%  10 s left");
+  EXPECT_EQ(progress_bar(5, 10, 1), "[############............]  50%  5 s left");
+  EXPECT_EQ(progress_bar(10, 10, 1), "[########################] 100%  0 s left");
+}
+
+TEST(Progress, DurationsReadAsPeopleSayThem) {
+  EXPECT_EQ(format_duration(9.4), "9 s");
+  EXPECT_EQ(format_duration(125), "2 min 05 s");
+  EXPECT_EQ(format_duration(3 * 3600 + 4 * 60 + 59), "3 h 04 min");
+}
+
+}  // namespace
+}  // namespace zero

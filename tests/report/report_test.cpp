@@ -1,0 +1,247 @@
+#include "zero/report/report.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace zero {
+namespace {
+
+using nlohmann::json;
+
+RunReport some_report() {
+  RunReport r{.model = "gpt2", .num_parameters = 1000, .world = 2, .stage = 3, .dtype = "fp32", .steps = 5};
+  r.losses = {5.5F, 5.0F, 4.5F, 4.0F, 3.5F};
+  r.grad_norms = {1, 2, 3, 4, 5};
+  r.step_seconds = {9, 8, 7, 0.2, 0.4};
+  r.val_loss = 3.25;
+  r.has_validation = true;
+  r.tokens_per_step = 600;
+  r.flops_per_step = 3e9;
+  r.parameters_sha256 = "ab";
+  r.state_formula_bytes = 8000;
+  r.sent_formula_bytes = 6000;
+  r.transport = "shared_memory";
+  r.threads = 1;
+  for (int rank = 0; rank < 2; ++rank) {
+    RankReport mine{.peak_rss = 100 + rank,
+                    .steady_rss = 90,
+                    .steady_pss = 80,
+                    .sent_bytes_per_step = 6000,
+                    .received_bytes_per_step = 6001};
+    mine.startup_s = 1.5 + rank;
+    mine.peak_flops = 1e10;
+    mine.memory[MemoryTag::kParameter] = 2000;
+    mine.memory[MemoryTag::kMoment] = 4000;
+    mine.peak_memory[MemoryTag::kGathered] = 500;
+    mine.peak_memory_total = 7000;
+    r.ranks.push_back(mine);
+  }
+  return r;
+}
+
+TEST(Report, HasEveryKeyOfTheContract) {
+  const auto report = json::parse(to_json(some_report()));
+  for (const char* key : {"system",
+                          "version",
+                          "model",
+                          "num_parameters",
+                          "world",
+                          "stage",
+                          "dtype",
+                          "steps",
+                          "losses",
+                          "loss_bits",
+                          "grad_norms",
+                          "val_loss",
+                          "step_seconds",
+                          "step_s_median",
+                          "step_s_min",
+                          "tokens_per_step",
+                          "tokens_per_second",
+                          "startup_s",
+                          "parameters_sha256",
+                          "peak_rss",
+                          "steady_rss",
+                          "steady_pss",
+                          "memory_bytes",
+                          "peak_memory_bytes",
+                          "sent_bytes_per_step",
+                          "received_bytes_per_step",
+                          "formula",
+                          "transport",
+                          "threads",
+                          "utilization",
+                          "utilization_is",
+                          "date",
+                          "host",
+                          "command",
+                          "libtorch",
+                          "processor",
+                          "cores",
+                          "configuration"}) {
+    EXPECT_TRUE(report.contains(key)) << key;
+  }
+  EXPECT_EQ(report["system"], "zero.cpp");
+  EXPECT_EQ(report["formula"], (json{{"state_bytes", 8000.0}, {"sent_bytes", 6000.0}}));
+}
+
+TEST(Report, ListsOneEntryARank) {
+  const auto report = json::parse(to_json(some_report()));
+  EXPECT_EQ(report["peak_rss"], (json{100, 101}));
+  EXPECT_EQ(report["received_bytes_per_step"], (json{6001, 6001}));
+  ASSERT_EQ(report["memory_bytes"].size(), 2U);
+  EXPECT_EQ(report["memory_bytes"][1]["moment"], 4000);
+  EXPECT_EQ(report["memory_bytes"][1]["total"], 6000);
+  EXPECT_EQ(report["peak_memory_bytes"][0]["gathered"], 500);
+  EXPECT_EQ(report["peak_memory_bytes"][0]["total"], 7000) << "the peak of the sum, not the sum of the peaks";
+}
+
+TEST(Report, TimesLeaveTheFirstThreeStepsOut) {
+  const auto report = json::parse(to_json(some_report()));
+  EXPECT_DOUBLE_EQ(report["step_s_median"], 0.3);
+  EXPECT_DOUBLE_EQ(report["step_s_min"], 0.2);
+  EXPECT_DOUBLE_EQ(report["tokens_per_second"], 2000);
+  EXPECT_EQ(report["step_seconds"].size(), 5U);
+}
+
+TEST(Report, RowsAreNotCalledTokens) {
+  RunReport r = some_report();
+  EXPECT_NE(summary(r).find("2,000 tokens/s"), std::string::npos) << summary(r);
+  r.has_tokens = false;
+  const auto report = json::parse(to_json(r));
+  EXPECT_DOUBLE_EQ(report["rows_per_second"], 2000);
+  EXPECT_DOUBLE_EQ(report["rows_per_step"], 600);
+  EXPECT_FALSE(report.contains("tokens_per_second"));
+  EXPECT_NE(summary(r).find("2,000 rows/s"), std::string::npos) << summary(r);
+}
+
+TEST(Report, TheConfigurationIsInItByItsKeys) {
+  RunReport r = some_report();
+  r.origin.configuration =
+      "[train]\nsteps = 6\ndtype = \"fp32\"\n\n[zero]\noptimizer = {disk = 1}\ndisk = [\"/tmp\"]\n";
+  const auto configuration = json::parse(to_json(r))["configuration"];
+  EXPECT_EQ(configuration["train"]["steps"], 6);
+  EXPECT_EQ(configuration["train"]["dtype"], "fp32");
+  EXPECT_EQ(configuration["zero"]["optimizer"], "{disk = 1}");
+  EXPECT_EQ(configuration["zero"]["disk"][0], "/tmp");
+}
+
+TEST(Report, AShortRunTimesAllItsSteps) {
+  EXPECT_EQ(median_step_seconds({3, 1, 2}), 2);
+  EXPECT_EQ(least_step_seconds({3, 1, 2}), 1);
+  EXPECT_EQ(median_step_seconds({9, 9, 9, 1}), 1);
+  EXPECT_EQ(median_step_seconds({}), 0);
+}
+
+TEST(Report, SaysWhatParkingActivationsTakes) {
+  RunReport r = some_report();
+  EXPECT_FALSE(json::parse(to_json(r)).contains("activations_peak_bytes"));
+  EXPECT_EQ(summary(r).find("activations"), std::string::npos);
+  r.parked_on = "disk";
+  r.ranks[1].parked_peak_bytes = 3 << 20;
+  r.ranks[1].parked_disk_per_step = {.read_bytes = 1 << 20, .written_bytes = 2 << 20, .waited_seconds = 0.25};
+  const auto report = json::parse(to_json(r));
+  EXPECT_EQ(report["activations_parked_on"], "disk");
+  EXPECT_EQ(report["activations_peak_bytes"], (json{0, 3 << 20}));
+  EXPECT_EQ(report["activations_read_bytes_per_step"], (json{0, 1 << 20}));
+  EXPECT_EQ(report["activations_written_bytes_per_step"], (json{0, 2 << 20}));
+  EXPECT_EQ(report["activations_wait_seconds_per_step"], (json{0.0, 0.25}));
+  EXPECT_NE(summary(r).find("activations on the disk: 3.00 MiB at most; a step reads 1.00 MiB"), std::string::npos)
+      << summary(r);
+}
+
+TEST(Report, ParkedActivationsAreNoState) {
+  RunReport r = some_report();
+  r.parked_on = "host";
+  r.ranks[0].host_memory[MemoryTag::kActivation] = 5000;
+  EXPECT_EQ(json::parse(to_json(r))["host_memory_bytes"][0]["activation"], 5000);
+  EXPECT_EQ(summary(r).find("of it on the host"), std::string::npos) << summary(r);
+}
+
+TEST(Report, SaysWhatOfTransfersIsHiddenAndWhatExposed) {
+  RunReport r = some_report();
+  EXPECT_FALSE(json::parse(to_json(r)).contains("transfers"));
+  r.ranks[0].disk_memory[MemoryTag::kMoment] = 4000;
+  r.ranks[0].disk_per_step = {.read_bytes = 8000, .written_bytes = 4000, .waited_seconds = 0.125, .busy_seconds = 0.5};
+  r.ranks[1].disk_per_step = {.waited_seconds = 0.5, .busy_seconds = 0.25};
+  auto transfers = json::parse(to_json(r))["transfers"];
+  EXPECT_EQ(transfers[0]["disk"], (json{{"read_bytes", 8000},
+                                        {"written_bytes", 4000},
+                                        {"busy_seconds", 0.5},
+                                        {"hidden_seconds", 0.375},
+                                        {"exposed_seconds", 0.125}}));
+  EXPECT_EQ(transfers[1]["disk"]["hidden_seconds"], 0) << "never below";
+  EXPECT_FALSE(transfers[0].contains("link_up")) << "there is none";
+  EXPECT_NE(summary(r).find("and writes 3.91 KiB, 500 ms, 75% of it hidden"), std::string::npos) << summary(r);
+
+  r.ranks[0].link_per_step = {.up_bytes = 100,
+                              .down_bytes = 200,
+                              .busy_seconds = 1.5,
+                              .waited_seconds = 0.75,
+                              .up_busy_seconds = 0.5,
+                              .up_waited_seconds = 0.25};
+  const auto report = json::parse(to_json(r));
+  EXPECT_EQ(report["transfers"][0]["link_up"],
+            (json{{"bytes", 100}, {"busy_seconds", 0.5}, {"hidden_seconds", 0.25}, {"exposed_seconds", 0.25}}));
+  EXPECT_EQ(report["transfers"][0]["link_down"],
+            (json{{"bytes", 200}, {"busy_seconds", 1.0}, {"hidden_seconds", 0.5}, {"exposed_seconds", 0.5}}));
+  EXPECT_EQ(report["link_hidden"][0], 0.5);
+}
+
+TEST(Report, APredictionStandsBesideWhatWasMeasuredSince) {
+  RunReport r = some_report();
+  r.ranks[0].disk_memory[MemoryTag::kMoment] = 4000;
+  r.profile = {.exposed = 0.05, .total = 0.3};
+  EXPECT_TRUE(json::parse(to_json(r))["predicted"].is_null());
+  EXPECT_EQ(summary(r).find("predicted"), std::string::npos) << "nothing was";
+  r.predicted.emplace();
+  r.predicted->busy[static_cast<std::size_t>(StepPhase::kUpdate)][static_cast<std::size_t>(Resource::kDisk)] = 0.25;
+  EXPECT_EQ(json::parse(to_json(r))["predicted"]["seconds"], 0.25);
+  EXPECT_NE(summary(r).find("predicted after three steps: 250 ms a step at probed rates, bound by disk; measured "
+                            "since: 300 ms, 50 of them exposed transfers"),
+            std::string::npos)
+      << summary(r);
+  r.ranks[0].disk_memory = {};
+  EXPECT_EQ(summary(r).find("predicted"), std::string::npos) << "nothing lies off the device";
+}
+
+TEST(Report, StartupIsTheSlowestRanks) {
+  EXPECT_EQ(json::parse(to_json(some_report()))["startup_s"], 2.5);
+}
+
+TEST(Report, UtilizationIsOfAllRanksTogether) {
+  // 3e9 operations in 0.3 s on two ranks of 1e10 a second.
+  EXPECT_DOUBLE_EQ(json::parse(to_json(some_report()))["utilization"], 0.5);
+}
+
+TEST(Report, LossBitsAreTheFloats) {
+  EXPECT_EQ(float_bits(1.0F), "3f800000");
+  EXPECT_EQ(float_bits(-0.0F), "80000000");
+  const auto report = json::parse(to_json(some_report()));
+  ASSERT_EQ(report["loss_bits"].size(), 5U);
+  EXPECT_EQ(report["loss_bits"][3], "40800000");
+}
+
+TEST(Report, WithoutValidationTheLossIsNull) {
+  auto report = some_report();
+  report.has_validation = false;
+  EXPECT_TRUE(json::parse(to_json(report))["val_loss"].is_null());
+}
+
+TEST(Report, TheSummarySaysWhatMattersInAFewLines) {
+  auto report = some_report();
+  const auto text = summary(report);
+  EXPECT_NE(
+      text.find("loss 3.5000  val_loss 3.2500  300.0 ms a step  2,000 tokens/s\n  utilization 50%: what the model's"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("sends 5.86 KiB a step (formula 5.86 KiB)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("skipped"), std::string::npos);
+  report.skipped_steps = 2;
+  EXPECT_NE(summary(report).find("2 steps were skipped"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,98 @@
+#include "zero/report/step_timeline.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+
+#include "tests/temporary_folder.h"
+#include "tests/transport/worlds.h"
+
+namespace zero {
+namespace {
+
+using nlohmann::json;
+
+class StepTimelineTest : public testing::Test {
+ protected:
+  // Each rank r marks r + 1 spans in each step; returns the step after which the file was there, by rank's own word.
+  std::vector<int> run(int num_ranks, std::int64_t num_steps, const TimelineOptions& options) {
+    std::vector<int> written(static_cast<std::size_t>(num_ranks), -1);
+    run_ranks(num_ranks, [&](World& world) {
+      StepTimeline timeline(options, num_steps, world, folder_.path());
+      for (int step = 0; step < num_steps; ++step) {
+        timeline.begin_step(step);
+        for (int i = 0; i <= world.rank(); ++i) {
+          const TimedSpan span(timeline.recorder(), Activity::kUpdate, step);
+        }
+        if (timeline.end_step(step)) written[static_cast<std::size_t>(world.rank())] = step;
+      }
+    });
+    return written;
+  }
+
+  // Names of the spans of a rank, in order.
+  std::vector<std::string> names(int rank) const {
+    std::vector<std::string> found;
+    const json trace = json::parse(read_file(folder_ / "t.json"));
+    for (const json& event : trace.at("traceEvents")) {
+      if (event.at("ph") == "X" && event.at("pid") == rank) found.push_back(event.at("name"));
+    }
+    return found;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(StepTimelineTest, BeginsWithTheSecondStepAndIsWrittenAfterTheLastOfItsOwn) {
+  EXPECT_EQ(run(1, 10, {.file = "t.json", .steps = 3}), std::vector<int>{3});
+  EXPECT_EQ(names(0), (std::vector<std::string>{"update 1", "update 2", "update 3"}));
+}
+
+TEST_F(StepTimelineTest, EndsWithTheRun) {
+  EXPECT_EQ(run(1, 3, {.file = "t.json", .steps = 5}), std::vector<int>{2});
+  EXPECT_EQ(names(0), (std::vector<std::string>{"update 1", "update 2"}));
+}
+
+TEST_F(StepTimelineTest, TakesTheFirstStepWhereThereIsNoOther) {
+  EXPECT_EQ(run(1, 1, {.file = "t.json", .steps = 3}), std::vector<int>{0});
+  EXPECT_EQ(names(0), std::vector<std::string>{"update 0"});
+}
+
+TEST_F(StepTimelineTest, HasTheSpansOfEveryRankHoweverManyEachHas) {
+  EXPECT_EQ(run(3, 4, {.file = "t.json", .steps = 1}), (std::vector<int>{1, 1, 1}));
+  for (int rank = 0; rank < 3; ++rank)
+    EXPECT_EQ(names(rank), std::vector<std::string>(static_cast<std::size_t>(rank) + 1, "update 1"));
+  EXPECT_EQ(folder_.num_files(), 1u) << "rank 0 writes";
+}
+
+TEST_F(StepTimelineTest, WithoutAFileThereIsNone) {
+  EXPECT_EQ(run(2, 4, {}), (std::vector<int>{-1, -1}));
+  EXPECT_EQ(folder_.num_files(), 0u);
+}
+
+TEST_F(StepTimelineTest, RemovesTheOneOfARunBefore) {
+  folder_.write("t.json", "old");
+  folder_.write("other.json", "kept");
+  run_ranks(1, [&](World& world) {
+    StepTimeline({}, 4, world, folder_.path()).remove_old();
+    EXPECT_EQ(folder_.num_files(), 2u);
+    StepTimeline timeline({.file = "t.json"}, 4, world, folder_.path());
+    EXPECT_NE(timeline.recorder(), nullptr);
+    timeline.remove_old();
+    timeline.remove_old();
+  });
+  EXPECT_EQ(folder_.num_files(), 1u);
+}
+
+TEST_F(StepTimelineTest, AFolderThatIsGoneIsAnIoError) {
+  run_ranks(1, [&](World& world) {
+    StepTimeline timeline({.file = "t.json"}, 1, world, folder_ / "gone");
+    timeline.begin_step(0);
+    EXPECT_THROW(timeline.end_step(0), IoError);
+  });
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,134 @@
+// `zero bench adam`: AdamW touches parameter, gradient and two moments: 4 reads and 3 writes an element. The probe does
+// the same with next to no arithmetic; how near AdamW comes to it says how near it is to the memory's limit.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/base/parallel.h"
+#include "zero/bench/bench.h"
+#include "zero/bench/measurement.h"
+#include "zero/command/flags.h"
+#include "zero/memory/host_memory.h"
+#include "zero/optim/update_rule.h"
+
+namespace zero::cli {
+namespace {
+
+constexpr std::int64_t kGrain = 1 << 18;  // elements a thread takes at a time
+constexpr int kTouched = 7;               // 4 reads and 3 writes
+
+struct Arrays {
+  Allocation parameter, gradient, first, second;
+  std::int64_t numel;
+
+  explicit Arrays(std::int64_t bytes)
+      : parameter(allocate_host(static_cast<std::size_t>(bytes))),
+        gradient(allocate_host(static_cast<std::size_t>(bytes))),
+        first(allocate_host(static_cast<std::size_t>(bytes))),
+        second(allocate_host(static_cast<std::size_t>(bytes))),
+        numel(bytes / 4) {}
+};
+
+float* floats(const Allocation& allocation, std::int64_t offset) {
+  return reinterpret_cast<float*>(allocation.data()) + offset;
+}
+
+// Neither overflow nor denormals however often it is repeated: the values tend to the gradient's. Blocks of a fixed
+// length are what a compiler turns into vector instructions at any level of optimisation; `numel` is a multiple of
+// them.
+void probe(float* __restrict parameter, const float* __restrict gradient, float* __restrict first,
+           float* __restrict second, std::int64_t numel) {
+  constexpr int kBlock = 16;
+  for (std::int64_t at = 0; at < numel; at += kBlock) {
+    for (int i = 0; i < kBlock; ++i) {
+      const float g = gradient[at + i];
+      first[at + i] = 0.5f * (first[at + i] + g);
+      second[at + i] = 0.5f * (second[at + i] + g);
+      parameter[at + i] = 0.5f * (parameter[at + i] + g);
+    }
+  }
+}
+
+}  // namespace
+
+int run_bench_adam(Arguments arguments) {
+  CLI::App app("Measures AdamW against a probe with the same 4 reads and 3 writes.", "zero bench adam");
+  std::int64_t mib = 1024;
+  int threads = 1;
+  int rounds = 5;
+  bool json = false;
+  app.add_option("--mib", mib, "MiB of each of the four arrays")->capture_default_str()->check(CLI::Range(1, 1 << 20));
+  app.add_option("--threads", threads, "threads")->capture_default_str()->check(CLI::Range(1, 1024));
+  app.add_option("--rounds", rounds, "times each is measured")->capture_default_str()->check(CLI::Range(5, 1000));
+  app.add_flag("--json", json, "as one JSON object");
+  if (!parse_flags(app, arguments)) return 0;
+
+  const std::int64_t bytes = mib << 20;
+  require_memory(4 * bytes + (64 << 20), "use fewer with --mib");
+  const Arrays arrays(bytes);
+  ThreadTeam team(threads);
+  const auto in_parallel = [&](const auto& work) {
+    team.for_range(0, arrays.numel, kGrain, [&](std::int64_t begin, std::int64_t end) { work(begin, end - begin); });
+  };
+  in_parallel([&](std::int64_t at, std::int64_t numel) {
+    std::fill_n(floats(arrays.gradient, at), numel, 0.01f);
+    for (const auto* array : {&arrays.parameter, &arrays.first, &arrays.second})
+      std::fill_n(floats(*array, at), numel, 1.0f);
+  });
+  const auto rule = make_update_rule(AdamWOptions{});
+  Measurement probes, updates;
+  for (int round = 0; round < rounds; ++round) {
+    probes.time([&] {
+      in_parallel([&](std::int64_t at, std::int64_t numel) {
+        probe(floats(arrays.parameter, at), floats(arrays.gradient, at), floats(arrays.first, at),
+              floats(arrays.second, at), numel);
+      });
+    });
+    updates.time([&] {
+      in_parallel([&](std::int64_t at, std::int64_t numel) {
+        rule->update({.parameter = floats(arrays.parameter, at),
+                      .gradient = reinterpret_cast<const std::byte*>(floats(arrays.gradient, at)),
+                      .gradient_dtype = DType::kFloat32,
+                      .first_moment = floats(arrays.first, at),
+                      .second_moment = floats(arrays.second, at),
+                      .low_precision = nullptr,
+                      .numel = numel},
+                     {.step = round + 1, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0.01});
+      });
+    });
+  }
+  const auto rate = [&](double seconds) { return kTouched * static_cast<double>(bytes) / 1e9 / seconds; };
+  const bool restless = probes.spread() > kRestless;
+  const double ratio_best = probes.best() / updates.best();
+  const double ratio_median = probes.median() / updates.median();
+  if (json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"bench", "adam"},
+                                              {"kernel", kernel_target()},
+                                              {"array_bytes", bytes},
+                                              {"threads", threads},
+                                              {"rounds", rounds},
+                                              {"probe_best_s", probes.best()},
+                                              {"probe_median_s", probes.median()},
+                                              {"adam_best_s", updates.best()},
+                                              {"adam_median_s", updates.median()},
+                                              {"ratio_best", ratio_best},
+                                              {"ratio_median", ratio_median},
+                                              {"probe_spread", probes.spread()},
+                                              {"restless", restless}}
+                           .dump(2));
+    return 0;
+  }
+  fmt::print("AdamW, kernel {}, 4 arrays of {} MiB, {} thread{}, {} rounds\n", kernel_target(), mib, threads,
+             threads == 1 ? "" : "s", rounds);
+  fmt::print("  {:<8}{:>14}{:>14}\n", "", "best", "median");
+  fmt::print("  {:<8}{:>9.2f} GB/s{:>9.2f} GB/s\n", "probe", rate(probes.best()), rate(probes.median()));
+  fmt::print("  {:<8}{:>9.2f} GB/s{:>9.2f} GB/s\n", "AdamW", rate(updates.best()), rate(updates.median()));
+  fmt::print("  {:<8}{:>14.3f}{:>14.3f}   (1 is the limit of memory)\n", "ratio", ratio_best, ratio_median);
+  if (restless)
+    fmt::print("  note: the probes differ by {:.0f} %: something else is running, measure again\n",
+               100 * probes.spread());
+  return 0;
+}
+
+}  // namespace zero::cli

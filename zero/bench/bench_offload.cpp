@@ -1,0 +1,189 @@
+// `zero bench offload`: an optimizer step of which the moments lie on disk: read, updated, written back, tile by tile.
+// Nothing else runs, so that a step can be no shorter than the longest of its three parts, and each is probed in the
+// same run: as many bytes read, as many written (by a plain io_uring loop), the same update with everything in memory.
+// A disk that shares its speed between reading and writing allows no less than both at once, which is probed, too.
+#include <algorithm>
+#include <random>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/base/bytes.h"
+#include "zero/base/random_bytes.h"
+#include "zero/bench/bench.h"
+#include "zero/bench/disk_probe.h"
+#include "zero/bench/measurement.h"
+#include "zero/comm/in_process.h"
+#include "zero/command/flags.h"
+#include "zero/engine/updater.h"
+#include "zero/plan/param_spec.h"
+
+namespace zero::cli {
+namespace {
+
+constexpr int kProbeDepth = 32;
+
+struct OffloadBenchOptions {
+  std::vector<std::string> folders{"."};
+  std::int64_t mib = 256;
+  int depth = ShardedState::kDefaultDepth;
+  int threads = 1;
+  int rounds = 5;
+  bool json = false;
+};
+
+// One matrix, its moments on disk or, without folders, in memory.
+class Step {
+ public:
+  Step(const OffloadBenchOptions& options, bool on_disk)
+      : comm_(std::move(make_in_process(1, std::chrono::seconds(60)).front())),
+        specs_{{.name = "matrix", .shape = {options.mib << 8, 1024}}},
+        units_(make_units(specs_, {})),
+        rule_(make_update_rule(AdamWOptions{})) {
+    Placement placement = place(3, Reduce::kAuto, 1);
+    if (on_disk) {
+      spread_over_tiers(placement, units_, 1, {.optimizer = {.disk = 1}});
+      disk_ = std::make_unique<DiskTier>(DiskOptions{.paths = options.folders, .bytes = options.mib << 21});
+    }
+    state_ = std::make_unique<ShardedState>(units_, placement, rule_->num_moments(), *comm_, ledger_,
+                                            ShardedState::Surroundings{.disk = disk_.get(), .depth = options.depth});
+    updater_ = std::make_unique<Updater>(*state_, *rule_, specs_, EngineOptions{.threads = options.threads});
+    fill_gradient();
+  }
+
+  void run() {
+    constexpr std::array<int, 1> kUnits{0};
+    updater_->begin_step({true}, kUnits, 1, 1e-3);
+    updater_->defer(0, state_->gradient_shard(0), DType::kFloat32);
+    updater_->finish();
+  }
+  std::string describe() const { return disk_->describe(); }
+
+ private:
+  // Moments of nothing would be zeros, which some disks write faster.
+  void fill_gradient() {
+    std::mt19937_64 draw(random_number());
+    std::uniform_real_distribution<float> value(-1, 1);
+    std::vector<float> some(std::size_t{1} << 18);
+    for (float& each : some) each = value(draw);
+    const std::int64_t numel = state_->shard(0).numel;
+    auto* const gradient = reinterpret_cast<float*>(state_->gradient_shard(0));
+    for (std::int64_t i = 0; i < numel; ++i) gradient[i] = some[static_cast<std::size_t>(i) % some.size()];
+  }
+
+  std::unique_ptr<Communicator> comm_;
+  std::vector<ParamSpec> specs_;
+  std::vector<Unit> units_;
+  std::unique_ptr<UpdateRule> rule_;
+  Ledger ledger_;
+  std::unique_ptr<DiskTier> disk_;
+  std::unique_ptr<ShardedState> state_;
+  std::unique_ptr<Updater> updater_;
+};
+
+struct MeasuredStep {
+  Measurement read, write, both, update, step;
+  double best() const { return std::max({read.best(), write.best(), update.best()}); }
+  double median() const { return std::max({read.median(), write.median(), update.median()}); }
+  // On a disk that gives reading and writing its speed in turns.
+  double best_in_turns() const { return std::max(read.best() + write.best(), update.best()); }
+  double median_in_turns() const { return std::max(read.median() + write.median(), update.median()); }
+  double best_of_both() const { return std::max(both.best(), update.best()); }
+  double median_of_both() const { return std::max(both.median(), update.median()); }
+  bool restless() const { return std::max(read.spread(), write.spread()) > kRestless; }
+};
+
+MeasuredStep measure(const OffloadBenchOptions& options, DiskProbe& probe, Step& resident, Step& step) {
+  MeasuredStep m;
+  // Not measured: the first writes to preallocated files, and the first touch of memory.
+  probe.write();
+  resident.run();
+  step.run();
+  for (int round = 0; round < options.rounds; ++round) {
+    m.write.time([&] { probe.write(); });
+    m.read.time([&] { probe.read(); });
+    m.both.time([&] { probe.read_and_write(); });
+    m.update.time([&] { resident.run(); });
+    m.step.time([&] { step.run(); });
+  }
+  return m;
+}
+
+void print_json(const OffloadBenchOptions& options, const std::string& tier, const MeasuredStep& m) {
+  fmt::print("{}\n", nlohmann::ordered_json{{"bench", "offload"},
+                                            {"tier", tier},
+                                            {"dirs", options.folders},
+                                            {"moment_bytes", options.mib << 20},
+                                            {"depth", options.depth},
+                                            {"threads", options.threads},
+                                            {"rounds", options.rounds},
+                                            {"read_median_s", m.read.median()},
+                                            {"write_median_s", m.write.median()},
+                                            {"both_median_s", m.both.median()},
+                                            {"update_median_s", m.update.median()},
+                                            {"step_best_s", m.step.best()},
+                                            {"step_median_s", m.step.median()},
+                                            {"ratio_best", m.step.best() / m.best()},
+                                            {"ratio_median", m.step.median() / m.median()},
+                                            {"ratio_in_turns_best", m.step.best() / m.best_in_turns()},
+                                            {"ratio_in_turns_median", m.step.median() / m.median_in_turns()},
+                                            {"ratio_both_best", m.step.best() / m.best_of_both()},
+                                            {"ratio_both_median", m.step.median() / m.median_of_both()},
+                                            {"restless", m.restless()}}
+                         .dump(2));
+}
+
+void print_table(const OffloadBenchOptions& options, const std::string& tier, const MeasuredStep& m) {
+  fmt::print("AdamW with both moments ({} each) on disk ({}), {} thread{}, {} tiles ahead, {} rounds, in {}\n",
+             format_bytes(options.mib << 20), tier, options.threads, options.threads == 1 ? "" : "s", options.depth,
+             options.rounds, fmt::join(options.folders, ", "));
+  fmt::print("  {:<30}{:>10}{:>12}\n", "", "best ms", "median ms");
+  const auto row = [](std::string_view name, const Measurement& m) {
+    fmt::print("  {:<30}{:>10.0f}{:>12.0f}\n", name, 1e3 * m.best(), 1e3 * m.median());
+  };
+  row("read the moments", m.read);
+  row("write the moments", m.write);
+  row("read and write, both at once", m.both);
+  row("update, all in memory", m.update);
+  row("step", m.step);
+  const auto ratio = [](double best, double median, std::string_view what) {
+    fmt::print("  {:<30}{:>10.3f}{:>12.3f}   (1: {})\n", "ratio", best, median, what);
+  };
+  ratio(m.step.best() / m.best(), m.step.median() / m.median(), "the longest of reading, writing, updating alone");
+  ratio(m.step.best() / m.best_in_turns(), m.step.median() / m.median_in_turns(),
+        "the longest of reading and then writing, updating");
+  ratio(m.step.best() / m.best_of_both(), m.step.median() / m.median_of_both(),
+        "the longest of both at once, updating");
+  if (m.restless())
+    fmt::print("  note: probes differ by {:.0f} %: something else uses the disk, measure again\n",
+               100 * std::max(m.read.spread(), m.write.spread()));
+}
+
+}  // namespace
+
+int run_bench_offload(Arguments arguments) {
+  CLI::App app("Measures an optimizer step with its moments on disk against its parts.", "zero bench offload");
+  OffloadBenchOptions options;
+  app.add_option("--dir", options.folders, "folder on the disk; several: striped")->capture_default_str();
+  app.add_option("--mib", options.mib, "MiB of each of the two moments")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--depth", options.depth, "tiles ahead and behind")->capture_default_str()->check(CLI::Range(1, 64));
+  app.add_option("--threads", options.threads, "threads")->capture_default_str()->check(CLI::Range(1, 1024));
+  app.add_option("--rounds", options.rounds, "times each is measured")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  app.add_flag("--json", options.json, "as one JSON object");
+  if (!parse_flags(app, arguments)) return 0;
+
+  // Four arrays of the resident step, two of the other, and what is on its way.
+  require_memory((6 * options.mib + 8 * options.depth + 128) << 20, "use fewer with --mib");
+  Step resident(options, false), step(options, true);
+  DiskProbe probe(options.folders, options.mib << 21, kProbeDepth);
+  const MeasuredStep m = measure(options, probe, resident, step);
+  options.json ? print_json(options, step.describe(), m) : print_table(options, step.describe(), m);
+  return 0;
+}
+
+}  // namespace zero::cli

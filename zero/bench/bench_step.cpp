@@ -1,0 +1,19 @@
+// `zero bench step`: the arguments; the step runs in libzero.
+#include "zero/bench/bench.h"
+#include "zero/command/configured.h"
+#include "zero/command/torch_library.h"
+
+namespace zero::cli {
+
+int run_bench_step(Arguments arguments) {
+  CLI::App app("Measures a training step and its parts.", "zero bench step");
+  BenchStepRequest request;
+  app.add_option("--rounds", request.steps, "steps measured")->capture_default_str()->check(CLI::Range(1, 100000));
+  app.add_flag("--json", request.json, "as one JSON object");
+  ConfigArguments config(app);
+  if (!config.parse(app, arguments)) return 0;
+  request.loaded = config.load(/*check_files=*/false);
+  return open_torch_verbs().bench_step(request);
+}
+
+}  // namespace zero::cli

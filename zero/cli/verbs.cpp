@@ -1,0 +1,125 @@
+#include "zero/cli/verbs.h"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+#include "zero/base/exit_status.h"
+#include "zero/bench/bench.h"
+#include "zero/command/turn_to_speak.h"
+#include "zero/config/suggest.h"
+#include "zero/config/value.h"
+#include "zero/doctor/doctor.h"
+#include "zero/inspect/inspect.h"
+
+namespace zero::cli {
+namespace {
+
+constexpr std::array kVerbs{
+    Verb{"train", "train a model: CONFIG.toml, --section.key VALUE, -n RANKS", run_train},
+    Verb{"launch", "start ranks of any program, with torchrun's flags and environment", run_launch},
+    Verb{"plan", "what each rank would hold and send, before anything is allocated", run_plan},
+    Verb{"generate", "text from the weights of a run or a checkpoint", run_generate},
+    Verb{"export", "the weights of a checkpoint as safetensors", run_export},
+    Verb{"inspect", "what a safetensors file, a data file or a run folder contains", run_inspect},
+    Verb{"bench", "measure a part against the limit probed in the same run", run_bench},
+    Verb{"doctor", "what this machine has and lacks for zero.cpp", run_doctor},
+};
+
+constexpr std::array kFlags{std::string_view("--help"), std::string_view("--version")};
+
+void print_help() {
+  fmt::print("zero.cpp {}: ZeRO training in C++ on libtorch\n\nUsage: zero VERB [arguments]\n\n", ZERO_VERSION);
+  for (const auto& verb : kVerbs) fmt::print("  {:<10}{}\n", verb.name, verb.help);
+  fmt::print(
+      "\n  zero VERB --help   arguments of a verb\n"
+      "  zero --version     version\n"
+      "\nExit status: 0 done; 2 bad command line, configuration or input file; 3 a rank failed or stopped answering;\n"
+      "4 a read or write failed; 128 + signal when ended by one.\n"
+      "\nFirst steps:\n"
+      "  zero doctor\n"
+      "  zero plan examples/shakespeare/shakespeare.toml --world 2\n"
+      "  zero train examples/shakespeare/shakespeare.toml -n 2\n");
+}
+
+// Ranks of a launcher that merges nothing do not all say the same.
+void await_turn(const std::exception& error) {
+  try {
+    std::this_thread::sleep_for(wait_before_words(error, detect_ranks({}, std::getenv)));
+  } catch (const ConfigError&) {  // an environment that makes no sense: that is what it is about to say
+  }
+}
+
+int report(std::string_view verb, const std::exception& error, int status) {
+  std::fflush(stdout);
+  if (verb == "train") await_turn(error);
+  fmt::print(stderr, "{}{}{}\n", verb.empty() ? "" : "zero ", verb.empty() ? "" : fmt::format("{}: ", verb),
+             error.what());
+  return status;
+}
+
+const Verb& find_verb(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const auto& verb : kVerbs) {
+    if (verb.name == name) return verb;
+    names.push_back(verb.name);
+  }
+  throw ConfigError("zero " + shown(name), "", "unknown verb",
+                    did_you_mean(name, names) + "`zero --help` lists the verbs");
+}
+
+int dispatch(Arguments arguments) {
+  const bool help = !arguments.empty() && arguments[0] == "help";
+  if (help && arguments.size() == 2) {
+    const std::string flag = "--help";
+    return find_verb(arguments[1]).run({&flag, 1});
+  }
+  if (arguments.empty() || help || arguments[0] == "--help" || arguments[0] == "-h") {
+    print_help();
+    return 0;
+  }
+  if (arguments[0] == "--version") {
+    fmt::print("zero.cpp {}\n", ZERO_VERSION);
+    return 0;
+  }
+  if (arguments[0].starts_with("-")) {
+    throw ConfigError("zero " + shown(arguments[0]), "", "unknown flag",
+                      did_you_mean(arguments[0], kFlags) + "`zero --help` lists verbs and flags");
+  }
+  return find_verb(arguments[0]).run(arguments.subspan(1));
+}
+
+}  // namespace
+
+std::span<const Verb> verbs() {
+  return kVerbs;
+}
+
+int run_command(Arguments arguments) {
+  const std::string verb = arguments.empty() || arguments[0].starts_with("-") ? "" : shown(arguments[0]);
+  // A word that is no verb is in the message already.
+  bool known = false;
+  for (const auto& entry : kVerbs) known = known || entry.name == verb;
+  const std::string_view name = known ? std::string_view(verb) : "";
+  try {
+    return dispatch(arguments);
+  } catch (const ConfigError& error) {
+    return report(name, error, kBadInputStatus);
+  } catch (const CommError& error) {
+    return report(name, error, kRankFailedStatus);
+  } catch (const IoError& error) {
+    return report(name, error, kIoFailedStatus);
+  } catch (const std::bad_alloc& error) {
+    return report(name, std::runtime_error("out of memory; `zero plan` says what a rank needs"), kRankFailedStatus);
+  } catch (const std::exception& error) {
+    return report(name, error, kRankFailedStatus);
+  }
+}
+
+}  // namespace zero::cli

@@ -1,0 +1,48 @@
+#include "zero/command/configured.h"
+
+#include <fmt/format.h>
+
+#include "zero/config/command_line.h"
+#include "zero/config/load.h"
+#include "zero/config/option.h"
+#include "zero/config/option_help.h"
+
+namespace zero::cli {
+
+ConfigArguments::ConfigArguments(CLI::App& app) {
+  app.add_option("CONFIG.toml", file_, "configuration file");
+  keys_ = app.add_option("--keys", section_, "explain all keys, those of a section, or one (zero.stage)")
+              ->expected(0, 1)
+              ->type_name("SECTION");
+  app.footer("Every key below is also a flag, --section.key VALUE, and a variable, ZERO_SECTION_KEY:\n" +
+             options_overview());
+}
+
+bool ConfigArguments::parse(CLI::App& app, Arguments arguments) {
+  CommandLine line = split_command_line(arguments);
+  std::vector<std::string> keys;
+  for (const Option& option : options()) keys.push_back(fmt::format("--{}", option.name));
+  if (!parse_flags(app, line.rest, keys)) return false;
+  if (keys_->count() > 0) {
+    fmt::print("{}", options_reference(section_));
+    return false;
+  }
+  overrides_ = std::move(line.overrides);
+  return true;
+}
+
+LoadedConfig ConfigArguments::load(bool check_files) const {
+  ConfigRequest request{
+      .file = {}, .overrides = overrides_, .environment = environment_of_process(), .check_files = check_files};
+  if (!file_.empty()) request.file = file_;
+  return load_config(request);
+}
+
+std::vector<std::string> ConfigArguments::arguments() const {
+  std::vector<std::string> out;
+  if (!file_.empty()) out.push_back(file_);
+  for (const auto& setting : overrides_) out.push_back(fmt::format("--{}={}", setting.name, setting.text));
+  return out;
+}
+
+}  // namespace zero::cli

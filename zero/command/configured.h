@@ -1,0 +1,38 @@
+// What the verbs that take a configuration have in common: [CONFIG.toml] [--section.key VALUE ...].
+//
+//   CLI::App app(...);   app.add_flag(...);
+//   ConfigArguments config(app);
+//   if (!config.parse(app, arguments)) return 0;
+//   LoadedConfig loaded = config.load(/*check_files=*/true);
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "zero/command/flags.h"
+#include "zero/config/config.h"
+#include "zero/config/value.h"
+
+namespace zero::cli {
+
+class ConfigArguments {
+ public:
+  // Adds the positional CONFIG.toml and --keys; the keys themselves go into the help's footer.
+  explicit ConfigArguments(CLI::App& app);
+  ConfigArguments(const ConfigArguments&) = delete;
+  ConfigArguments& operator=(const ConfigArguments&) = delete;
+
+  // False when help or the reference of keys was printed instead.
+  bool parse(CLI::App& app, Arguments arguments);
+  LoadedConfig load(bool check_files) const;
+  // The same configuration again, as arguments for another `zero`.
+  std::vector<std::string> arguments() const;
+
+ private:
+  std::string file_;
+  std::string section_;
+  CLI::Option* keys_ = nullptr;
+  std::vector<Setting> overrides_;
+};
+
+}  // namespace zero::cli

@@ -1,0 +1,64 @@
+#include "zero/command/torch_library.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+
+namespace zero::cli {
+namespace {
+
+constexpr const char* kWaitPolicy = "OMP_WAIT_POLICY";
+constexpr const char* kLibrary = "libzero.so";  // found through the command's own run path
+
+// Where the loader found libtorch_cpu.so: the only place that tells is the process's own map.
+std::string path_of_libtorch() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.ends_with("/libtorch_cpu.so")) return line.substr(line.find('/'));
+  }
+  return "";
+}
+
+// A thread of libgomp that waits for the others of a loop spins, and where another program has their cores it spins
+// until it is its turn again: steps then take many times as long. Sleeping costs next to nothing where nobody has them.
+// libgomp reads the variable when it is loaded, which is with libtorch.
+void wait_for_threads_asleep() {
+  ::setenv(kWaitPolicy, "passive", /*overwrite=*/0);
+}
+
+}  // namespace
+
+const TorchVerbs& open_torch_verbs() {
+  wait_for_threads_asleep();
+  void* library = dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) {
+    throw ConfigError(kLibrary, "", dlerror(),
+                      "this verb needs libtorch: build with it (./quickstart.sh), or see `zero doctor`");
+  }
+  auto* entry = reinterpret_cast<decltype(&zero_torch_verbs)>(dlsym(library, "zero_torch_verbs"));
+  if (entry == nullptr)
+    throw ConfigError(kLibrary, "", "is not of zero.cpp's command", "build command and library together");
+  const TorchVerbs& verbs = *entry();
+  if (std::string_view(verbs.abi) != ZERO_VERSION) {
+    throw ConfigError(kLibrary, verbs.abi, fmt::format("is of another version than this command ({})", ZERO_VERSION),
+                      "build or install command and library together");
+  }
+  return verbs;
+}
+
+TorchFound probe_torch() {
+  try {
+    const TorchVerbs& verbs = open_torch_verbs();
+    return {.loaded = true, .version = verbs.torch_version, .path = path_of_libtorch(), .problem = ""};
+  } catch (const ConfigError& error) {
+    const std::string what = error.what();
+    return {.loaded = false, .version = "", .path = "", .problem = what.substr(0, what.find('\n'))};
+  }
+}
+
+}  // namespace zero::cli

@@ -1,0 +1,22 @@
+// libzero.so, opened when a verb asks for it: see torch_entry.h.
+#pragma once
+
+#include <string>
+
+#include "zero/command/torch_entry.h"
+
+namespace zero::cli {
+
+// Throws ConfigError when the library, or libtorch behind it, cannot be loaded.
+const TorchVerbs& open_torch_verbs();
+
+// The same for doctor: the libtorch version, or why there is none, without an exception.
+struct TorchFound {
+  bool loaded = false;
+  std::string version;
+  std::string path;  // of libtorch_cpu.so
+  std::string problem;
+};
+TorchFound probe_torch();
+
+}  // namespace zero::cli

@@ -1,0 +1,21 @@
+#include "zero/command/turn_to_speak.h"
+
+#include "zero/base/error.h"
+
+namespace zero::cli {
+
+std::chrono::seconds wait_before_words(const std::exception& error, const RankEnvironment& ranks) {
+  constexpr std::chrono::seconds kNow{0}, kAfterTheFirst{3};  // mpirun ends them after one
+  if (ranks.world == 1 || ranks.source == "zero launch") return kNow;
+  if (const auto* const of_peer = dynamic_cast<const CommError*>(&error)) {
+    const int accused = of_peer->rank();
+    if (accused == ranks.rank) return kNow;
+    // One that was killed, or stopped, cannot say so itself.
+    if (ranks.rank != (accused == 0 ? 1 : 0)) return kAfterTheFirst;
+    return kNow;
+  }
+  const bool alike = dynamic_cast<const ConfigError*>(&error) != nullptr;
+  return alike && ranks.local_rank != 0 ? kAfterTheFirst : kNow;
+}
+
+}  // namespace zero::cli

@@ -1,0 +1,21 @@
+// A verb of the command: `zero train`, `zero bench`, ...
+//
+// A verb gets its arguments without its own name and returns the exit status. It throws ConfigError, CommError or
+// IoError; run_command() (zero/cli/verbs.h) alone turns those into a message and a status.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace zero::cli {
+
+using Arguments = std::span<const std::string>;
+
+struct Verb {
+  std::string_view name;
+  std::string_view help;  // one line
+  int (*run)(Arguments);
+};
+
+}  // namespace zero::cli

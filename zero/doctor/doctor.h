@@ -1,0 +1,10 @@
+// `zero doctor`: what this machine has and lacks for zero.cpp, and who made a run wait.
+#pragma once
+
+#include "zero/command/verb.h"
+
+namespace zero::cli {
+
+int run_doctor(Arguments arguments);
+
+}  // namespace zero::cli

@@ -1,0 +1,204 @@
+#include "zero/flight/ring.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include "zero/base/check.h"
+#include "zero/base/error.h"
+
+namespace zero {
+namespace {
+
+constexpr std::uint64_t kRingMagic = 0x32'54'48'47'49'4c'46'5a;  // "ZFLIGHT2"
+constexpr std::int64_t kLatest = std::int64_t{1} << 62;
+constexpr std::int64_t kNoStep = -1;
+using Text = std::array<char, 64>;
+
+std::int64_t now_ns(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+void store(Text& to, const std::string& from) {
+  std::copy_n(from.data(), std::min(from.size(), to.size() - 1), to.data());
+}
+
+std::string load(const Text& from) {
+  const Text copy = from;
+  return {copy.data(), ::strnlen(copy.data(), copy.size())};
+}
+
+[[noreturn]] void refuse(std::string_view reason) {
+  throw IoError("flight ring", "read", 0, reason);
+}
+
+// Nothing that no clock can say.
+std::optional<std::int64_t> time_of(std::int64_t monotonic, std::int64_t offset) {
+  std::int64_t time = 0;
+  if (__builtin_add_overflow(monotonic, offset, &time) || time <= 0 || time > kLatest) return std::nullopt;
+  return time;
+}
+
+}  // namespace
+
+// All but `magic`, `begun`, `written_by_rank` and `step` is as it was made.
+struct alignas(64) FlightRing::Header {
+  std::atomic<std::uint64_t> magic;  // written last
+  std::uint64_t capacity;
+  std::int32_t rank, world, restart;
+  std::int64_t process;
+  std::int64_t started_ns;  // since 1970
+  std::int64_t offset_ns;   // from the clock of the entries to time since 1970
+  Text run, host;
+  std::atomic<std::uint64_t> begun;  // the newest entry that is complete
+  std::atomic<std::uint32_t> written_by_rank;
+  std::atomic<std::int64_t> step;
+};
+
+struct alignas(64) FlightRing::Entry {
+  std::atomic<std::uint64_t> front;  // its number, before anything else is written
+  std::atomic<std::uint64_t> bytes;
+  std::atomic<std::uint64_t> collective;
+  std::atomic<std::int64_t> began_ns, ended_ns;
+  std::atomic<std::int32_t> unit, peer;
+  std::atomic<std::uint32_t> operation, failed;
+  std::atomic<std::uint64_t> back;  // its number again, when all is written
+};
+
+std::size_t FlightRing::bytes(std::size_t capacity) {
+  return sizeof(Header) + capacity * sizeof(Entry);
+}
+
+FlightRing::FlightRing(std::span<std::byte> memory, const FlightIdentity& identity)
+    : memory_(memory), header_(reinterpret_cast<Header*>(memory.data())) {
+  static_assert(sizeof(Header) == 256 && sizeof(Entry) == 64);
+  ZERO_CHECK(memory.size() >= bytes(1) && reinterpret_cast<std::uintptr_t>(memory.data()) % alignof(Header) == 0,
+             "{} bytes hold no flight ring", memory.size());
+  entries_ = reinterpret_cast<Entry*>(memory.data() + sizeof(Header));
+  capacity_ = std::min((memory.size() - sizeof(Header)) / sizeof(Entry), kMostFlightCapacity);
+  header_->capacity = capacity_;
+  header_->rank = identity.rank;
+  header_->world = identity.world;
+  header_->restart = identity.restart;
+  header_->process = identity.process;
+  header_->started_ns = now_ns(CLOCK_REALTIME);
+  header_->offset_ns = header_->started_ns - now_ns(CLOCK_MONOTONIC);
+  store(header_->run, identity.run);
+  store(header_->host, identity.host);
+  header_->step.store(kNoStep, std::memory_order_relaxed);
+  header_->magic.store(kRingMagic, std::memory_order_release);
+}
+
+FlightRing::Entry& FlightRing::slot(std::uint64_t number) const {
+  return entries_[number % capacity_];
+}
+
+// Stores that a reader must see in this order have release order, which is free where this runs most.
+std::uint64_t FlightRing::begin(const FlightCall& call) {
+  constexpr auto kAfter = std::memory_order_release;
+  const std::uint64_t number = ++begun_;
+  Entry& entry = slot(number);
+  entry.front.store(number, std::memory_order_relaxed);
+  entry.bytes.store(call.bytes, kAfter);
+  entry.collective.store(is_message(call.operation) ? 0 : ++collectives_, kAfter);
+  entry.began_ns.store(now_ns(CLOCK_MONOTONIC), kAfter);
+  entry.ended_ns.store(0, kAfter);
+  entry.unit.store(call.unit, kAfter);
+  entry.peer.store(call.peer, kAfter);
+  entry.operation.store(static_cast<std::uint32_t>(call.operation), kAfter);
+  entry.failed.store(0, kAfter);
+  entry.back.store(number, kAfter);
+  header_->begun.store(number, kAfter);
+  return number;
+}
+
+void FlightRing::end(std::uint64_t number, bool failed) {
+  Entry& entry = slot(number);
+  if (entry.front.load(std::memory_order_relaxed) != number) return;
+  if (failed) entry.failed.store(1, std::memory_order_relaxed);
+  entry.ended_ns.store(now_ns(CLOCK_MONOTONIC), std::memory_order_release);
+}
+
+void FlightRing::note_step(std::int64_t steps) {
+  ZERO_CHECK(steps >= 0 && steps <= kLatest, "{} steps", steps);
+  header_->step.store(steps, std::memory_order_release);
+}
+
+void FlightRing::mark_written() {
+  header_->written_by_rank.store(1, std::memory_order_release);
+}
+
+std::optional<FlightRecord> read_ring(std::span<const std::byte> memory) {
+  using Header = FlightRing::Header;
+  using Entry = FlightRing::Entry;
+  constexpr auto kBefore = std::memory_order_acquire;
+  if (memory.size() < FlightRing::bytes(1) || reinterpret_cast<std::uintptr_t>(memory.data()) % alignof(Header) != 0)
+    refuse(fmt::format("{} bytes hold none", memory.size()));
+  const Header& header = *reinterpret_cast<const Header*>(memory.data());
+  const std::uint64_t magic = header.magic.load(kBefore);
+  if (magic == 0) return std::nullopt;
+  if (magic != kRingMagic) refuse("not of this version, or damaged");
+
+  // Each is read once: what is checked is what is used.
+  const std::uint64_t capacity = header.capacity, begun = header.begun.load(kBefore);
+  const std::int64_t offset = header.offset_ns, step = header.step.load(kBefore);
+  FlightRecord record{.identity = {.rank = header.rank,
+                                   .world = header.world,
+                                   .run = load(header.run),
+                                   .restart = header.restart,
+                                   .host = load(header.host),
+                                   .process = header.process},
+                      .started_ns = header.started_ns,
+                      .written_ns = now_ns(CLOCK_REALTIME),
+                      .written_by_rank = header.written_by_rank.load(kBefore) != 0};
+  if (step != kNoStep) record.step = step;
+  const FlightIdentity& who = record.identity;
+  if (who.world < 1 || who.world > kMostFlightRanks || who.rank < 0 || who.rank >= who.world || who.restart < 0 ||
+      who.process < 0 || who.process > kLatest || record.started_ns < 0 || record.started_ns > kLatest ||
+      step < kNoStep || step > kLatest || begun > kLatest || capacity < 1 ||
+      capacity > std::min((memory.size() - sizeof(Header)) / sizeof(Entry), kMostFlightCapacity)) {
+    refuse("damaged: its head makes no sense");
+  }
+
+  const Entry* entries = reinterpret_cast<const Entry*>(memory.data() + sizeof(Header));
+  const auto read_entry = [&](std::uint64_t number) -> std::optional<FlightEntry> {
+    const Entry& from = entries[number % capacity];
+    if (from.back.load(kBefore) != number) return std::nullopt;
+    FlightEntry entry{.number = number, .collective = from.collective.load(kBefore)};
+    entry.call = {.operation = static_cast<FlightOperation>(from.operation.load(kBefore)),
+                  .unit = from.unit.load(kBefore),
+                  .bytes = from.bytes.load(kBefore),
+                  .peer = from.peer.load(kBefore)};
+    const auto began = time_of(from.began_ns.load(kBefore), offset);
+    const std::int64_t ended = from.ended_ns.load(kBefore);
+    const auto ended_or_zero = ended == 0 ? std::optional<std::int64_t>(0) : time_of(ended, offset);
+    entry.failed = from.failed.load(kBefore) != 0;
+    if (from.front.load(std::memory_order_relaxed) != number) return std::nullopt;
+    const bool sense = began && ended_or_zero && name_of(entry.call.operation) != "unknown" && entry.call.unit >= -1 &&
+                       entry.call.peer >= -1 && entry.call.peer < who.world && entry.call.bytes <= kLatest &&
+                       entry.collective <= number;
+    if (!sense) return std::nullopt;
+    entry.began_ns = *began;
+    entry.ended_ns = *ended_or_zero;
+    return entry;
+  };
+  std::uint64_t collective = 0;
+  for (std::uint64_t number = begun > capacity ? begun - capacity + 1 : 1; number <= begun; ++number) {
+    const auto entry = read_entry(number);
+    if (entry && (is_message(entry->call.operation) ? entry->collective == 0 : entry->collective > collective)) {
+      collective = std::max(collective, entry->collective);
+      record.entries.push_back(*entry);
+    } else {
+      ++record.num_unreadable;
+    }
+  }
+  return record;
+}
+
+}  // namespace zero

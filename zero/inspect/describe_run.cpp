@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include <fmt/format.h>
+
+#include "zero/base/bytes.h"
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+#include "zero/checkpoint/checkpoint_folder.h"
+#include "zero/config/load.h"
+#include "zero/inspect/description.h"
+
+namespace zero::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// The last whole line: a run that is going on, or was killed, may have left half of one.
+std::string last_line(const std::string& text) {
+  const auto end = text.rfind('\n');
+  if (end == std::string::npos || end == 0) return text.substr(0, end == 0 ? 0 : std::string::npos);
+  const auto begin = text.rfind('\n', end - 1);
+  return text.substr(begin == std::string::npos ? 0 : begin + 1, end - (begin == std::string::npos ? 0 : begin + 1));
+}
+
+Json parsed(const fs::path& path, const std::string& text) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded())
+    throw ConfigError(path.string(), "", "not JSON", "the file is damaged; start the run again with --overwrite");
+  return json;
+}
+
+double number_in(const Json& json, const char* key) {
+  return json.contains(key) && json[key].is_number() ? json[key].get<double>() : 0;
+}
+std::string text_in(const Json& json, const char* key) {
+  return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
+}
+// The most that a rank has in all.
+std::int64_t most_of(const Json& report, const char* key) {
+  double most = 0;
+  if (report.contains(key) && report[key].is_array())
+    for (const Json& rank : report[key])
+      if (rank.is_object()) most = std::max(most, number_in(rank, "total"));
+  return static_cast<std::int64_t>(most);
+}
+
+// What a person asks of a run that has ended; reports of earlier versions lack some of it.
+std::string summary_of(const Json& report) {
+  std::string text;
+  if (const std::string date = text_in(report, "date"); !date.empty())
+    text += fmt::format("  ended {} on {}: {}\n", date, text_in(report, "host"), text_in(report, "command"));
+  const bool has_losses = report.contains("losses") && report["losses"].is_array() && !report["losses"].empty();
+  if (has_losses && report["losses"].back().is_number())
+    text += fmt::format("  loss {:.4f}", report["losses"].back().get<double>());
+  if (number_in(report, "val_loss") > 0)
+    text += fmt::format("{}val_loss {:.4f}", text.ends_with('\n') || text.empty() ? "  " : ", ",
+                        number_in(report, "val_loss"));
+  if (has_losses) text += fmt::format(" after {} steps\n", report["losses"].size());
+  const bool rows = report.contains("rows_per_second");
+  if (number_in(report, "world") > 0)
+    text += fmt::format("  {} ranks ({}): {:.1f} ms a step, {} {}/s\n", number_in(report, "world"),
+                        text_in(report, "transport"), 1e3 * number_in(report, "step_s_median"),
+                        format_count(std::llround(number_in(report, rows ? "rows_per_second" : "tokens_per_second"))),
+                        rows ? "rows" : "tokens");
+  if (const std::int64_t most = most_of(report, "peak_memory_bytes"); most > 0)
+    text += fmt::format("  a rank: {} on the device, at most {}\n", format_bytes(most_of(report, "memory_bytes")),
+                        format_bytes(most));
+  for (const char* key : {"skipped_steps", "rewinds"})
+    if (number_in(report, key) > 0) text += fmt::format("  {} {}\n", number_in(report, key), key);
+  if (const std::string sha = text_in(report, "parameters_sha256"); !sha.empty())
+    text += fmt::format("  parameters_sha256 {}\n", sha);
+  return text;
+}
+
+}  // namespace
+
+Description describe_run(const fs::path& folder, bool verify) {
+  const fs::path config = folder / "config.toml";
+  if (!fs::exists(config)) {
+    throw ConfigError("FILE", folder.string(), "a folder without config.toml: not a run",
+                      "name the [run] dir of a `zero train`, or a file");
+  }
+  const LoadedConfig loaded = load_config({.file = config, .overrides = {}, .environment = {}, .check_files = false});
+  const auto& [model, train] = std::tie(loaded.config.model, loaded.config.train);
+  Description out;
+  const bool done = fs::exists(folder / "report.json");
+  out.text = fmt::format("{}: a run, {}\n  {} on {} ({}), {} steps, global batch {}, stage {}, {}\n", folder.string(),
+                         done ? "done" : "not done", model.name, loaded.config.data.path, loaded.config.data.kind,
+                         train.steps, train.global_batch, loaded.config.zero.stage, train.dtype);
+  out.json = {{"kind", "run"},
+              {"path", folder.string()},
+              {"done", done},
+              {"model", model.name},
+              {"data", loaded.config.data.path},
+              {"steps", train.steps},
+              {"stage", loaded.config.zero.stage}};
+  if (const fs::path metrics = folder / "metrics.jsonl"; fs::exists(metrics)) {
+    if (const std::string line = last_line(read_file(metrics)); !line.empty()) {
+      out.json["last_metrics"] = parsed(metrics, line);
+      const Json& last = out.json["last_metrics"];
+      if (!done)
+        out.text += fmt::format("  step {} of {}{}\n", number_in(last, "step"), train.steps,
+                                last.contains("loss") ? fmt::format(", loss {:.4f}", number_in(last, "loss")) : "");
+    }
+  }
+  if (done) {
+    out.json["report"] = parsed(folder / "report.json", read_file(folder / "report.json"));
+    if (out.json["report"].is_object()) out.text += summary_of(out.json["report"]);
+  }
+  for (const auto& entry : CheckpointFolder(folder / "checkpoints").list()) {
+    const Description checkpoint = describe_checkpoint(entry.path, verify);
+    out.json["checkpoints"].push_back(checkpoint.json);
+    out.text += "  " + checkpoint.text;
+  }
+  if (const fs::path weights = folder / "model.safetensors"; fs::exists(weights)) {
+    const Description tensors = describe_safetensors(weights);
+    out.json["weights"] = tensors.json;
+    out.text += "  " + tensors.text.substr(0, tensors.text.find('\n') + 1);
+  }
+  out.text += "  `zero inspect --json` has the whole report\n";
+  return out;
+}
+
+}  // namespace zero::cli

@@ -1,0 +1,257 @@
+#include "zero/rendezvous/host_rendezvous.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "zero/base/error.h"
+#include "zero/base/memory_file.h"
+#include "zero/rendezvous/rank_set.h"
+
+namespace zero {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using Result = UnixSocket::Result;
+
+constexpr std::uint32_t kVersion = 0x7a630002;  // of what follows and of the board
+constexpr milliseconds kSlice{50};
+constexpr const char* kOperation = "rendezvous of the ranks";
+constexpr const char* kToldToEnd = "was told to end (SIGINT or SIGTERM) before all ranks were there";
+
+struct Hello {
+  std::uint32_t version = kVersion;
+  std::int32_t rank = 0;
+  std::int32_t world = 0;
+  std::int32_t process = 0;
+  std::int32_t generation = 0;
+};
+
+struct Answer {
+  enum class Kind : std::int32_t { kBoard, kPair, kBegin, kRefused };
+  Kind kind = Kind::kBegin;
+  std::int32_t rank = -1;  // kPair: whom the socket leads to; kRefused: who is at fault
+  char reason[512] = {};
+};
+
+class Deadline {
+ public:
+  explicit Deadline(milliseconds timeout) : timeout_(timeout), end_(Clock::now() + timeout) {}
+  bool passed() const { return Clock::now() >= end_; }
+  milliseconds slice() const {
+    const auto left = std::chrono::duration_cast<milliseconds>(end_ - Clock::now());
+    return std::clamp(left, milliseconds(1), kSlice);
+  }
+  milliseconds timeout() const { return timeout_; }
+
+ private:
+  milliseconds timeout_;
+  Clock::time_point end_;
+};
+
+// A rank that keeps these signals for the end of its step would wait here for ranks that they have already ended.
+bool told_to_end() {
+  sigset_t pending;
+  sigemptyset(&pending);
+  sigpending(&pending);
+  return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1;
+}
+
+// Rank 0's side.
+class Host {
+ public:
+  Host(const std::string& name, int world, int generation, std::size_t board_bytes, milliseconds timeout)
+      : name_(name),
+        world_(world),
+        generation_(generation),
+        board_bytes_(board_bytes),
+        deadline_(timeout),
+        arrived_(only(0)) {
+    rendezvous_.sockets.resize(world);
+  }
+
+  HostRendezvous run() {
+    if (world_ > 1) gather();
+    FileDescriptor board = make_memory_file("zero.cpp board", board_bytes_);
+    rendezvous_.board = map_memory_file(board.get(), board_bytes_, true);
+    for (int rank = 1; rank < world_; ++rank) tell(rank, {.kind = Answer::Kind::kBoard}, board.get());
+    for (int low = 1; low < world_; ++low) {
+      for (int high = low + 1; high < world_; ++high) {
+        const auto [to_high, to_low] = UnixSocket::pair();
+        tell(low, {.kind = Answer::Kind::kPair, .rank = high}, to_high.get());
+        tell(high, {.kind = Answer::Kind::kPair, .rank = low}, to_low.get());
+      }
+    }
+    for (int rank = 1; rank < world_; ++rank) tell(rank, {.kind = Answer::Kind::kBegin}, -1);
+    return std::move(rendezvous_);
+  }
+
+ private:
+  void gather() {
+    std::optional<UnixSocket> listener;
+    while (!(listener = UnixSocket::listen(name_))) {
+      if (deadline_.passed()) {
+        refuse(-1, fmt::format("another run on this host is called '{}'; end it, or set ZERO_RUN_ID", name_));
+      }
+      if (told_to_end()) refuse(0, kToldToEnd);
+      std::this_thread::sleep_for(deadline_.slice());
+    }
+    while (arrived_ != first_ranks(world_)) {
+      if (std::optional<UnixSocket> socket = listener->accept(deadline_.slice())) welcome(std::move(*socket));
+      look_for_the_dead();
+      if (told_to_end()) refuse(0, kToldToEnd);
+      if (deadline_.passed()) {
+        const RankSet missing = first_ranks(world_) & ~arrived_;
+        refuse(std::countr_zero(missing),
+               fmt::format("{} did not arrive within {} ms", format_ranks(missing), deadline_.timeout().count()));
+      }
+    }
+  }
+
+  void welcome(UnixSocket socket) {
+    Hello hello;
+    // Another user has no business here; a connection that says nothing has none either.
+    if (socket.peer_user() != geteuid()) return;
+    if (socket.receive(&hello, sizeof hello, nullptr, milliseconds(1000)) != Result::kDone) return;
+    if (hello.version == kVersion && hello.generation < generation_) {
+      tell_refusal(socket, hello.rank,
+                   fmt::format("rank {} is of generation {}, this run is at generation {}", hello.rank,
+                               hello.generation, generation_));
+      return;
+    }
+    const std::string reason = why_not(hello);
+    if (!reason.empty()) {
+      const int at_fault = hello.generation > generation_ ? 0 : hello.rank;
+      tell_refusal(socket, at_fault, reason);
+      refuse(at_fault, reason);
+    }
+    arrived_ |= only(hello.rank);
+    rendezvous_.sockets[hello.rank] = std::move(socket);
+  }
+
+  std::string why_not(const Hello& hello) const {
+    if (hello.version != kVersion) return fmt::format("process {} runs another version of zero.cpp", hello.process);
+    if (hello.generation > generation_) {
+      return fmt::format("rank 0 is of generation {}, this run is at generation {}", generation_, hello.generation);
+    }
+    if (hello.world != world_ || hello.rank < 1 || hello.rank >= world_) {
+      return fmt::format("process {} believes it is rank {} of {}, rank 0 counts {} ranks", hello.process, hello.rank,
+                         hello.world, world_);
+    }
+    if ((arrived_ & only(hello.rank)) != 0) {
+      return fmt::format("process {} is a second rank {}: two runs are called '{}'; set ZERO_RUN_ID", hello.process,
+                         hello.rank, name_);
+    }
+    return "";
+  }
+
+  void look_for_the_dead() {
+    for (int rank = 1; rank < world_; ++rank) {
+      if (rendezvous_.sockets[rank].get() < 0) continue;
+      Hello unexpected;
+      if (rendezvous_.sockets[rank].receive(&unexpected, sizeof unexpected, nullptr, milliseconds(0)) ==
+          Result::kGone) {
+        refuse(rank, "its process ended before all ranks were there");
+      }
+    }
+  }
+
+  void tell(int rank, const Answer& answer, int fd) {
+    const Result result = rendezvous_.sockets[rank].send(&answer, sizeof answer, fd, deadline_.timeout());
+    if (result == Result::kDone) return;
+    refuse(rank, result == Result::kGone ? "its process ended before all ranks were there" : "takes no messages");
+  }
+
+  static void tell_refusal(UnixSocket& socket, int rank, const std::string& reason) {
+    Answer answer{.kind = Answer::Kind::kRefused, .rank = rank};
+    std::strncpy(answer.reason, reason.c_str(), sizeof answer.reason - 1);
+    socket.send(&answer, sizeof answer, -1, milliseconds(0));
+  }
+
+  [[noreturn]] void refuse(int rank, const std::string& reason) {
+    for (UnixSocket& socket : rendezvous_.sockets) {
+      if (socket.get() >= 0) tell_refusal(socket, rank, reason);
+    }
+    throw CommError(rank, kOperation, reason);
+  }
+
+  std::string name_;
+  int world_;
+  int generation_;
+  std::size_t board_bytes_;
+  Deadline deadline_;
+  RankSet arrived_;
+  HostRendezvous rendezvous_;
+};
+
+UnixSocket call_rank_0(const std::string& name, int rank, const Deadline& deadline) {
+  while (true) {
+    if (std::optional<UnixSocket> socket = UnixSocket::connect(name)) {
+      if (socket->peer_user() == geteuid()) return std::move(*socket);
+      throw CommError(0, kOperation, fmt::format("the socket '{}' belongs to another user; set ZERO_RUN_ID", name));
+    }
+    if (told_to_end()) throw CommError(rank, kOperation, kToldToEnd);
+    if (deadline.passed()) {
+      throw CommError(0, kOperation, fmt::format("did not open '{}' within {} ms", name, deadline.timeout().count()));
+    }
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+}
+
+HostRendezvous join(const std::string& name, int rank, int world, int generation, std::size_t board_bytes,
+                    milliseconds timeout) {
+  const Deadline deadline(timeout);
+  HostRendezvous rendezvous;
+  rendezvous.sockets.resize(world);
+  UnixSocket socket = call_rank_0(name, rank, deadline);
+  const Hello hello{.rank = rank, .world = world, .process = getpid(), .generation = generation};
+  socket.send(&hello, sizeof hello, -1, timeout);
+  // Rank 0 has the last word about who is late: it began to wait no later than a slice after us, or not at all.
+  const Deadline patience(timeout + milliseconds(1000));
+  while (true) {
+    Answer answer;
+    FileDescriptor fd;
+    const Result result = socket.receive(&answer, sizeof answer, &fd, kSlice);
+    if (result == Result::kGone) throw CommError(0, kOperation, "its process ended before all ranks were there");
+    if (result == Result::kWouldBlock) {
+      if (told_to_end()) throw CommError(rank, kOperation, kToldToEnd);
+      if (patience.passed())
+        throw CommError(0, kOperation, fmt::format("did not answer within {} ms", timeout.count()));
+      continue;
+    }
+    switch (answer.kind) {
+      case Answer::Kind::kRefused:
+        answer.reason[sizeof answer.reason - 1] = '\0';
+        throw CommError(answer.rank, kOperation, answer.reason);
+      case Answer::Kind::kBoard:
+        rendezvous.board = map_memory_file(fd.get(), board_bytes, true);
+        break;
+      case Answer::Kind::kPair:
+        if (answer.rank < 1 || answer.rank >= world || answer.rank == rank) {
+          throw CommError(
+              0, kOperation,
+              fmt::format("leads rank {} of {} to a rank {}: it is another program", rank, world, answer.rank));
+        }
+        rendezvous.sockets[answer.rank] = UnixSocket(std::move(fd));
+        break;
+      case Answer::Kind::kBegin:
+        rendezvous.sockets[0] = std::move(socket);
+        return rendezvous;
+    }
+  }
+}
+
+}  // namespace
+
+HostRendezvous meet_on_host(const std::string& name, int rank, int world, int generation, std::size_t board_bytes,
+                            milliseconds timeout) {
+  return rank == 0 ? Host(name, world, generation, board_bytes, timeout).run()
+                   : join(name, rank, world, generation, board_bytes, timeout);
+}
+
+}  // namespace zero

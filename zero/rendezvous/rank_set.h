@@ -1,0 +1,24 @@
+// RankSet: some of the ranks of one host, a bit for each. Values.
+//
+//   RankSet arrived = only(0);
+//   format_ranks(first_ranks(4) & ~arrived)   // "ranks 1, 2, 3"
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace zero {
+
+constexpr int kMaxBoardRanks = 64;  // a set of ranks is one word
+
+using RankSet = std::uint64_t;
+constexpr RankSet only(int rank) {
+  return RankSet{1} << rank;
+}
+// Ranks 0 to world - 1.
+constexpr RankSet first_ranks(int world) {
+  return world == 64 ? ~RankSet{0} : only(world) - 1;
+}
+std::string format_ranks(RankSet ranks);  // "rank 3", "ranks 1, 3"
+
+}  // namespace zero

@@ -1,0 +1,188 @@
+#include "zero/report/memory_fit.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+#include "zero/engine/engine.h"
+#include "zero/plan/estimate.h"
+#include "zero/plan/partition.h"
+#include "zero/report/plan_table.h"
+
+namespace zero {
+namespace {
+
+constexpr int kMostMachines = 1 << 14;
+constexpr StateFractions kOptimizerOnDisk{.optimizer = {.disk = 1}};
+constexpr StateFractions kGradientsToo{.gradient = {.disk = 1}, .optimizer = {.disk = 1}};
+constexpr StateFractions kAllOnDisk{.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}};
+
+// What is changed of a plan.
+struct Variation {
+  int stage = 0;
+  int machines = 1;
+  StateFractions fractions{};
+  std::int64_t activation_bytes = 0;
+};
+
+std::int64_t bytes_on(const TrainingPlan& plan, int world, const Placement& placement, Tier tier) {
+  return state_bytes(plan.units, world, placement, plan.num_moments, tier).total();
+}
+
+MemoryNeed need_of(const TrainingPlan& plan, int world, const Placement& placement, std::int64_t activations) {
+  std::int64_t largest = 0;  // what autograd makes of it before it is reduced
+  for (const Unit& unit : plan.units) largest = std::max(largest, gathered_bytes(unit, world));
+  return {.states = bytes_on(plan, world, placement, Tier::kDevice) + bytes_on(plan, world, placement, Tier::kHost),
+          .working = working_bytes(plan.units, world, placement, /*strict=*/true) + largest +
+                     tile_bytes(plan.units, world, placement, plan.num_moments, /*depth=*/1),
+          .activations = activations,
+          .disk = bytes_on(plan, world, placement, Tier::kDisk)};
+}
+
+MemoryFit fit_of(const MemoryNeed& rank, const PlannedMachine& machine) {
+  MemoryFit fit{.rank = rank, .needed = machine.ranks * rank.total(), .free = machine.free_bytes};
+  fit.lacks = std::max<std::int64_t>(fit.needed - fit.free, 0);
+  if (machine.leaves_a_fifth)
+    fit.lacks = std::max(fit.lacks, machine.ranks * (rank.states + rank.working) - fit.free / 5 * 4);
+  return fit;
+}
+
+class Search {
+ public:
+  explicit Search(const TrainingPlan& plan)
+      : plan_(plan), now_{.stage = plan.stage, .activation_bytes = plan.machine->activation_bytes} {}
+
+  std::vector<WayToFit> ways() {
+    for (int stage = plan_.stage + 1; stage <= 3; ++stage) {
+      if (try_stage(stage)) break;
+    }
+    try_disk();
+    Variation checkpointed = now_;
+    checkpointed.activation_bytes = plan_.machine->checkpointed_bytes;
+    if (checkpointed.activation_bytes > 0) add("--train.checkpoint_activations true", checkpointed);
+    try_batch();
+    try_machines();
+    if (ways_.empty()) try_all();
+    return std::move(ways_);
+  }
+
+  int lower_stage() const {
+    for (int stage = 0; stage < plan_.stage; ++stage) {
+      Variation lower = now_;
+      lower.stage = stage;
+      if (const auto found = fit(lower); found && found->fits()) return stage;
+    }
+    return -1;
+  }
+
+ private:
+  // Nothing: such a plan cannot be.
+  std::optional<MemoryFit> fit(const Variation& variation) const {
+    const int world = plan_.world * variation.machines;
+    try {
+      Placement placement = place(variation.stage, plan_.reduce, plan_.accumulate,
+                                  plan_.delayed_update && variation.stage == plan_.stage);
+      if (variation.stage == plan_.stage && variation.machines == 1 && variation.fractions.on_device())
+        placement.tiers = plan_.tiers;
+      spread_if_asked(placement, world, variation.fractions);
+      return fit_of(need_of(plan_, world, placement, variation.activation_bytes), *plan_.machine);
+    } catch (const ConfigError&) {
+      return std::nullopt;
+    }
+  }
+  void spread_if_asked(Placement& placement, int world, const StateFractions& fractions) const {
+    if (!fractions.on_device()) spread_over_tiers(placement, plan_.units, world, fractions);
+  }
+  bool add(std::string change, const Variation& variation) {
+    const auto found = fit(variation);
+    if (!found || !found->fits()) return false;
+    ways_.push_back(
+        {.change = std::move(change), .needed = found->needed, .disk = plan_.machine->ranks * found->rank.disk});
+    return true;
+  }
+  bool try_stage(int stage) {
+    Variation other = now_;
+    other.stage = stage;
+    return add(fmt::format("--zero.stage {}", stage), other);
+  }
+  bool try_disk() {
+    Variation away = now_;
+    away.fractions = kOptimizerOnDisk;
+    if (add("--zero.disk FOLDER --zero.optimizer '{disk = 1}'", away)) return true;
+    away.fractions = kGradientsToo;
+    if (add("--zero.disk FOLDER --zero.optimizer '{disk = 1}' --zero.gradient '{disk = 1}'", away)) return true;
+    away.fractions = kAllOnDisk;
+    return add("--zero.disk FOLDER with optimizer, gradient and parameter on {disk = 1}", away);
+  }
+  // Activations are in proportion to it.
+  std::int64_t activations_of(std::int64_t batch) const {
+    return plan_.machine->activation_bytes / plan_.machine->batch * batch;
+  }
+  bool try_batch() {
+    std::int64_t fits = 0, too_many = plan_.machine->batch;
+    while (too_many - fits > 1) {
+      const std::int64_t batch = (fits + too_many) / 2;
+      Variation smaller = now_;
+      smaller.activation_bytes = activations_of(batch);
+      const auto found = fit(smaller);
+      (found && found->fits() ? fits : too_many) = batch;
+    }
+    if (fits == 0) return false;
+    Variation smaller = now_;
+    smaller.activation_bytes = activations_of(fits);
+    return add(fmt::format("--train.batch {}, with more train.accumulate", fits), smaller);
+  }
+  bool try_machines() {
+    const auto fits = [this](int machines) {
+      Variation more = now_;
+      more.machines = machines;
+      const auto found = fit(more);
+      return found && found->fits();
+    };
+    int enough = 2;
+    while (enough <= kMostMachines && !fits(enough)) enough *= 2;
+    if (enough > kMostMachines) return false;
+    int too_few = enough / 2;
+    while (enough - too_few > 1) {
+      const int machines = (enough + too_few) / 2;
+      (fits(machines) ? enough : too_few) = machines;
+    }
+    Variation more = now_;
+    more.machines = enough;
+    return add(fmt::format("--world {} on {} machines like {}", plan_.world * enough, plan_.machine->machines * enough,
+                           plan_.machine->machines == 1 ? "this" : "these"),
+               more);
+  }
+  bool try_all() {
+    Variation all = now_;
+    all.stage = 3;
+    all.fractions = kAllOnDisk;
+    if (plan_.machine->checkpointed_bytes > 0) all.activation_bytes = plan_.machine->checkpointed_bytes;
+    if (add("--zero.stage 3, all states on a disk and train.checkpoint_activations", all)) return true;
+    all.activation_bytes /= plan_.machine->batch;
+    return add("--zero.stage 3, all states on a disk, train.checkpoint_activations and --train.batch 1", all);
+  }
+
+  const TrainingPlan& plan_;
+  const Variation now_;
+  std::vector<WayToFit> ways_;
+};
+
+}  // namespace
+
+MemoryFit fit_of(const TrainingPlan& plan) {
+  return fit_of(need_of(plan, plan.world, placement_of(plan), plan.machine->activation_bytes), *plan.machine);
+}
+
+std::vector<WayToFit> ways_to_fit(const TrainingPlan& plan) {
+  return Search(plan).ways();
+}
+
+int lower_stage_that_fits(const TrainingPlan& plan) {
+  return Search(plan).lower_stage();
+}
+
+}  // namespace zero

@@ -1,0 +1,315 @@
+#include "zero/report/plan_table.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/base/bytes.h"
+#include "zero/base/seconds.h"
+#include "zero/plan/estimate.h"
+#include "zero/plan/partition.h"
+#include "zero/plan/schedule.h"
+#include "zero/report/predicted_json.h"
+
+namespace zero {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// What a stage costs a rank.
+struct StageCost {
+  int stage = 0;
+  StateBytes state;
+  double state_formula = 0;
+  std::int64_t sent = 0;
+  double sent_formula = 0;
+};
+
+std::int64_t numel_of(const Unit& unit) {
+  std::int64_t numel = 0;
+  for (const Slice& slice : unit.slices) numel += slice.numel;
+  return numel;
+}
+
+StageCost cost_of(const TrainingPlan& plan, int stage) {
+  const Placement placement = place(stage, plan.reduce, plan.accumulate, plan.delayed_update && stage == plan.stage);
+  StageCost cost{.stage = stage,
+                 .state = state_bytes(plan.units, plan.world, placement, plan.num_moments),
+                 .sent = sent_bytes(plan.units, plan.world, placement)};
+  for (const Unit& unit : plan.units) {
+    if (!unit.trainable) continue;
+    cost.state_formula += state_formula_bytes(numel_of(unit), plan.world, stage, unit.dtype, plan.num_moments);
+    cost.sent_formula +=
+        sent_formula_numel(numel_of(unit), plan.world, placement) * static_cast<double>(size_of(unit.dtype));
+  }
+  return cost;
+}
+
+std::vector<StageCost> costs_of(const TrainingPlan& plan, std::span<const int> stages) {
+  std::vector<StageCost> costs;
+  for (const int stage : stages) costs.push_back(cost_of(plan, stage));
+  return costs;
+}
+
+std::string bytes_text(double bytes) {
+  return format_bytes(std::llround(bytes));
+}
+
+// "transformer.h.3" -> "transformer.h." and "3"; no number at the end: the whole name and nothing.
+std::pair<std::string_view, std::string_view> split_number(std::string_view name) {
+  const auto end = name.find_last_not_of("0123456789");
+  if (end == std::string_view::npos || end + 1 == name.size() || name[end] != '.') return {name, {}};
+  return {name.substr(0, end + 1), name.substr(end + 1)};
+}
+
+bool alike(const Unit& a, const Unit& b) {
+  const auto [prefix_a, number_a] = split_number(a.name);
+  const auto [prefix_b, number_b] = split_number(b.name);
+  return !number_a.empty() && !number_b.empty() && prefix_a == prefix_b && a.numel == b.numel && a.dtype == b.dtype &&
+         a.trainable == b.trainable;
+}
+
+std::string unit_row(const TrainingPlan& plan, const Unit& first, const Unit& last, std::size_t count) {
+  std::string name = first.name;
+  if (count > 1) name += fmt::format("-{} ({} x)", split_number(last.name).second, count);
+  const std::int64_t whole = gathered_bytes(first, plan.world);
+  return fmt::format("  {:<32} {:>14} {:>12} {:>12}{}\n", name, format_count(numel_of(first)), format_bytes(whole),
+                     format_bytes(whole / plan.world), first.trainable ? "" : "  frozen");
+}
+
+std::string unit_rows(const TrainingPlan& plan) {
+  std::string rows;
+  for (std::size_t begin = 0; begin < plan.units.size();) {
+    std::size_t end = begin + 1;
+    while (end < plan.units.size() && alike(plan.units[begin], plan.units[end])) ++end;
+    rows += unit_row(plan, plan.units[begin], plan.units[end - 1], end - begin);
+    begin = end;
+  }
+  return rows;
+}
+
+// Stages 0 and 1 hold the whole gradient: to sum micro-batches there first costs them no memory.
+std::string reduce_row(const TrainingPlan& plan, std::span<const int> stages) {
+  const bool below_2 = std::ranges::any_of(stages, [](int stage) { return stage < 2; });
+  if (!below_2 || plan.world == 1 || plan.accumulate == 1 || plan.reduce == Reduce::kLast) return "";
+  const std::int64_t last = sent_bytes(plan.units, plan.world, place(1, Reduce::kLast, plan.accumulate));
+  return fmt::format(
+      "  with train.reduce = \"last\" stages 0 and 1 send {} instead, hold as much, and end with other last bits\n",
+      format_bytes(last));
+}
+
+// Where the planned stage's states lie, when not all of them on the device.
+std::string tier_rows(const TrainingPlan& plan) {
+  std::string rows;
+  if (plan.tiers.empty()) return rows;
+  for (const Tier tier : kAllTiers) {
+    const StateBytes s = state_bytes(plan.units, plan.world, placement_of(plan), plan.num_moments, tier);
+    rows += fmt::format("  {:<8} {:>11} {:>11} {:>11} {:>11} {:>11}\n", fmt::format("  {}", name_of(tier)),
+                        format_bytes(s.parameter), format_bytes(s.gradient), format_bytes(s.master),
+                        format_bytes(s.moment), format_bytes(s.total()));
+  }
+  return rows;
+}
+
+std::string beside_row(const TrainingPlan& plan) {
+  if (!plan.beside) return "";
+  std::string row =
+      fmt::format("  beside them at most {} on the device, gathered and reduced", format_bytes(plan.beside->device));
+  if (plan.beside->host > 0) row += fmt::format(", and {} on the host for the disk", format_bytes(plan.beside->host));
+  return row + "\n";
+}
+
+// "  memory     a rank needs at least 23.4 MiB: ...", whether that is there, and what would fit where it is not.
+std::string memory_rows(const TrainingPlan& plan) {
+  if (!plan.machine) return "";
+  const MemoryFit fit = fit_of(plan);
+  const MemoryNeed& rank = fit.rank;
+  const PlannedMachine& machine = *plan.machine;
+  std::string rows = fmt::format(
+      "  memory     a rank needs at least {}: states {}, gathered and reduced {}, activations {} (estimated)\n",
+      format_bytes(rank.total()), format_bytes(rank.states), format_bytes(rank.working),
+      format_bytes(rank.activations));
+  rows += fmt::format("             {} rank{} of {} machine need {}, beside the program itself; {} are free here: ",
+                      machine.ranks, machine.ranks == 1 ? "" : "s", machine.machines == 1 ? "this" : "a",
+                      format_bytes(fit.needed), format_bytes(fit.free));
+  if (fit.fits()) {
+    const int lower = lower_stage_that_fits(plan);
+    return rows + (lower < 0 ? "it fits\n" : fmt::format("it fits, and so does stage {}\n", lower));
+  }
+  rows += fmt::format("it does not fit, {} lack{}\n", format_bytes(fit.lacks),
+                      fit.needed <= fit.free ? " (a fifth is left to activations)" : "");
+  const std::vector<WayToFit> ways = ways_to_fit(plan);
+  rows += ways.empty() ? "             nor with activation checkpoints, one sample at a time and all states on a disk\n"
+                       : "             what would fit, and what a machine then needs:\n";
+  for (const WayToFit& way : ways)
+    rows += fmt::format("               {}: {}{}\n", way.change, format_bytes(way.needed),
+                        way.disk > 0 ? fmt::format(", and {} of the disk", format_bytes(way.disk)) : "");
+  return rows;
+}
+
+Json fit_json(const TrainingPlan& plan) {
+  const MemoryFit fit = fit_of(plan);
+  Json json{{"rank",
+             {{"states_bytes", fit.rank.states},
+              {"working_bytes", fit.rank.working},
+              {"activation_bytes", fit.rank.activations},
+              {"total_bytes", fit.rank.total()}}},
+            {"ranks_of_a_machine", plan.machine->ranks},
+            {"needed_bytes", fit.needed},
+            {"free_bytes", fit.free},
+            {"fits", fit.fits()},
+            {"lacking_bytes", fit.lacks},
+            {"would_fit", Json::array()}};
+  if (fit.fits()) return json;
+  for (const WayToFit& way : ways_to_fit(plan))
+    json["would_fit"].push_back({{"change", way.change}, {"needed_bytes", way.needed}, {"disk_bytes", way.disk}});
+  return json;
+}
+
+std::string flop_text(double flops) {
+  if (flops >= 1e12) return fmt::format("{:.1f} TFLOP", flops / 1e12);
+  if (flops >= 1e9) return fmt::format("{:.1f} GFLOP", flops / 1e9);
+  return fmt::format("{:.1f} MFLOP", flops / 1e6);
+}
+
+std::string computation_row(const Computation& computation, int world) {
+  switch (computation.from) {
+    case ComputationFrom::kNowhere:
+      break;
+    case ComputationFrom::kRun:
+      return fmt::format(
+          "             computation as the run of --profile had it{}{}\n",
+          computation.world == world || computation.world == 0 ? "" : fmt::format(" on {} ranks", computation.world),
+          std::abs(computation.scale - 1) < 1e-3
+              ? ""
+              : fmt::format(", times {:.2f} for the samples of a rank", computation.scale));
+    case ComputationFrom::kEstimate:
+      return fmt::format(
+          "             computation estimated: {} a step at {}/s, matrix products probed here{}; --profile RUN has it "
+          "from a run\n",
+          flop_text(computation.flops), flop_text(computation.flops_per_second),
+          computation.crowd > 1 ? fmt::format(", {:.3g} ranks to a core", computation.crowd) : "");
+  }
+  return "             without the model's computation\n";
+}
+
+// "  predicted  forward 412 ms (compute), backward 800 ms (compute), update 310 ms (disk): 1.52 s, bound by compute",
+// and where the computation is from.
+std::string predicted_row(const TrainingPlan& plan) {
+  if (!plan.predicted) return "";
+  const PredictedStep& predicted = *plan.predicted;
+  std::string row = "  predicted ";
+  for (const StepPhase phase : kAllStepPhases) {
+    const double seconds = predicted.seconds(phase);
+    row += fmt::format(" {} {}{},", name_of(phase), format_seconds(seconds),
+                       seconds > 0 ? fmt::format(" ({})", name_of(predicted.bound(phase))) : "");
+  }
+  row.back() = ':';
+  row += fmt::format(" {} a step, bound by {}", format_seconds(predicted.total()), name_of(predicted.bound()));
+  if (!plan.without_disk.empty()) row += "; without the disk, " + plan.without_disk;
+  row += "\n" + computation_row(plan.computation, plan.world);
+  if (plan.world > 1)
+    row +=
+        fmt::format("             communication is left out: what it takes to send {} a rank and step comes on top\n",
+                    format_bytes(cost_of(plan, plan.stage).sent));
+  return row;
+}
+
+Json prediction_json(const TrainingPlan& plan) {
+  const Computation& computation = plan.computation;
+  Json json = predicted_json(*plan.predicted);
+  json["computation"] = {{"from", name_of(computation.from)}};
+  if (computation.from == ComputationFrom::kEstimate) {
+    json["computation"]["flops_per_step"] = computation.flops;
+    json["computation"]["flops_per_second"] = computation.flops_per_second;
+  }
+  if (computation.crowd > 1) json["computation"]["ranks_to_a_core"] = computation.crowd;
+  if (std::abs(computation.scale - 1) >= 1e-3) json["computation"]["scale"] = computation.scale;
+  json["counts_communication"] = plan.world == 1;
+  json["counts_disk"] = plan.without_disk.empty();
+  return json;
+}
+
+}  // namespace
+
+std::int64_t num_parameters(const std::vector<ParamSpec>& specs) {
+  std::int64_t numel = 0;
+  for (const ParamSpec& spec : specs) numel += spec.numel();
+  return numel;
+}
+
+Placement placement_of(const TrainingPlan& plan) {
+  Placement placement = place(plan.stage, plan.reduce, plan.accumulate, plan.delayed_update);
+  placement.tiers = plan.tiers;
+  return placement;
+}
+
+std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
+  std::string text =
+      fmt::format("plan: {}, {} parameters, stage {} on {} rank{}\n", plan.model,
+                  format_count(num_parameters(plan.specs)), plan.stage, plan.world, plan.world == 1 ? "" : "s");
+  text += fmt::format("  {:<32} {:>14} {:>12} {:>12}\n", "unit", "parameters", "gathered", "a shard");
+  text += unit_rows(plan);
+  text += fmt::format("  {:<8} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} | {:>11} {:>11}\n", "a rank", "parameter",
+                      "gradient", "master", "moment", "total", "formula", "sends", "formula");
+  for (const StageCost& cost : costs_of(plan, stages)) {
+    const StateBytes& s = cost.state;
+    text += fmt::format("{} {:<8} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} | {:>11} {:>11}\n",
+                        stages.size() > 1 && cost.stage == plan.stage ? '>' : ' ', fmt::format("stage {}", cost.stage),
+                        format_bytes(s.parameter), format_bytes(s.gradient), format_bytes(s.master),
+                        format_bytes(s.moment), format_bytes(s.total()), bytes_text(cost.state_formula),
+                        format_bytes(cost.sent), bytes_text(cost.sent_formula));
+  }
+  text += tier_rows(plan);
+  text += beside_row(plan);
+  text += memory_rows(plan);
+  text += predicted_row(plan);
+  text += reduce_row(plan, stages);
+  if (plan.world > 1 && std::ranges::find(stages, 3) != stages.end())
+    text +=
+        "  stage 3 sends that much where device_memory keeps no unit from forward to backward; with room, as stage 2\n";
+  return text;
+}
+
+std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
+  Json json{{"model", plan.model},    {"num_parameters", num_parameters(plan.specs)},
+            {"world", plan.world},    {"stage", plan.stage},
+            {"units", Json::array()}, {"stages", Json::array()}};
+  for (const Unit& unit : plan.units) {
+    const std::int64_t whole = gathered_bytes(unit, plan.world);
+    json["units"].push_back({{"name", unit.name},
+                             {"num_parameters", numel_of(unit)},
+                             {"dtype", name_of(unit.dtype)},
+                             {"trainable", unit.trainable},
+                             {"gathered_bytes", whole},
+                             {"shard_bytes", whole / plan.world}});
+  }
+  for (const StageCost& cost : costs_of(plan, stages)) {
+    json["stages"].push_back({{"stage", cost.stage},
+                              {"memory_bytes",
+                               {{"parameter", cost.state.parameter},
+                                {"gradient", cost.state.gradient},
+                                {"master", cost.state.master},
+                                {"moment", cost.state.moment},
+                                {"total", cost.state.total()}}},
+                              {"sent_bytes", cost.sent},
+                              {"received_bytes", cost.sent},
+                              {"formula", {{"state_bytes", cost.state_formula}, {"sent_bytes", cost.sent_formula}}}});
+  }
+  for (const Tier tier : kAllTiers) {
+    const StateBytes s = state_bytes(plan.units, plan.world, placement_of(plan), plan.num_moments, tier);
+    json["tiers"][std::string(name_of(tier))] = {{"parameter", s.parameter},
+                                                 {"gradient", s.gradient},
+                                                 {"master", s.master},
+                                                 {"moment", s.moment},
+                                                 {"total", s.total()}};
+  }
+  if (plan.beside) json["beside_states_bytes"] = {{"device", plan.beside->device}, {"host", plan.beside->host}};
+  if (plan.machine) json["memory"] = fit_json(plan);
+  if (plan.predicted) json["predicted"] = prediction_json(plan);
+  return json.dump(1) + "\n";
+}
+
+}  // namespace zero

@@ -1,0 +1,295 @@
+#include "zero/report/report.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <span>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/base/bytes.h"
+#include "zero/report/predicted_json.h"
+#include "zero/report/same_configuration.h"
+
+namespace zero {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::span<const double> counted(const std::vector<double>& seconds) {
+  return std::span(seconds).subspan(seconds.size() > kWarmupSteps ? kWarmupSteps : 0);
+}
+
+Json memory_json(const MemoryCount& count, std::int64_t total) {
+  Json json = Json::object();
+  for (const MemoryTag tag : kAllMemoryTags) json[std::string(name_of(tag))] = count[tag];
+  json["total"] = total;
+  return json;
+}
+
+constexpr std::string_view kUtilization =
+    "flops_per_step of the model / step_s_median / what the ranks reached together in a matrix product, probed at the "
+    "end";
+
+// By section; a value that is no JSON (an inline table) is its text.
+Json configuration_json(std::string_view toml) {
+  Json json = Json::object();
+  for (const auto& [key, text] : keys_of_configuration(toml)) {
+    const auto dot = key.find('.');
+    Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    json[key.substr(0, dot)][key.substr(dot + 1)] = value.is_discarded() ? Json(text) : std::move(value);
+  }
+  return json;
+}
+
+double utilization(const RunReport& r) {
+  double peak_flops = 0;
+  for (const RankReport& rank : r.ranks) peak_flops += rank.peak_flops;
+  const double median = median_step_seconds(r.step_seconds);
+  return median > 0 && peak_flops > 0 ? r.flops_per_step / median / peak_flops : 0;
+}
+
+// The rank that has most of it, as text.
+template <typename Value>
+std::string most_bytes(const std::vector<RankReport>& ranks, Value value) {
+  std::int64_t most = 0;
+  for (const RankReport& rank : ranks) most = std::max(most, value(rank));
+  return format_bytes(most);
+}
+
+template <typename Value>
+Json per_rank(const std::vector<RankReport>& ranks, Value value) {
+  Json json = Json::array();
+  for (const RankReport& rank : ranks) json.push_back(value(rank));
+  return json;
+}
+
+bool uses_lower_tiers(const RunReport& r) {
+  return std::ranges::any_of(
+      r.ranks, [](const RankReport& rank) { return rank.host_memory.total() > 0 || rank.disk_memory.total() > 0; });
+}
+
+bool places_states(const RunReport& r) {
+  return std::ranges::any_of(
+      r.ranks, [](const RankReport& rank) { return rank.host_memory.state() > 0 || rank.disk_memory.state() > 0; });
+}
+
+bool uses_link(const RunReport& r) {
+  return std::ranges::any_of(r.ranks, [](const RankReport& rank) { return rank.link_per_step.busy_seconds > 0; });
+}
+
+// The fraction of transfers that nobody waited for.
+double hidden_fraction(double busy_seconds, double waited_seconds) {
+  return busy_seconds > 0 ? hidden_seconds(busy_seconds, waited_seconds) / busy_seconds : 1;
+}
+double hidden(const LinkTraffic& link) {
+  return hidden_fraction(link.busy_seconds, link.waited_seconds);
+}
+
+void add_seconds(Json& json, double busy_seconds, double waited_seconds) {
+  json["busy_seconds"] = busy_seconds;
+  json["hidden_seconds"] = hidden_seconds(busy_seconds, waited_seconds);
+  json["exposed_seconds"] = waited_seconds;
+}
+
+// Of states, between tiers, in a step; over the link also activations.
+Json transfers_json(const RankReport& rank, bool with_link) {
+  const DiskTraffic& disk = rank.disk_per_step;
+  const LinkTraffic& link = rank.link_per_step;
+  Json json = Json::object();
+  json["disk"] = {{"read_bytes", disk.read_bytes}, {"written_bytes", disk.written_bytes}};
+  add_seconds(json["disk"], disk.busy_seconds, disk.waited_seconds);
+  if (!with_link) return json;
+  json["link_up"] = {{"bytes", link.up_bytes}};
+  add_seconds(json["link_up"], link.up_busy_seconds, link.up_waited_seconds);
+  json["link_down"] = {{"bytes", link.down_bytes}};
+  add_seconds(json["link_down"], link.down_busy_seconds(), link.down_waited_seconds());
+  return json;
+}
+
+// ", 340 ms, 96% of it hidden"
+std::string hidden_text(const DiskTraffic& disk) {
+  if (disk.busy_seconds <= 0) return "";
+  return fmt::format(", {:.0f} ms, {:.0f}% of it hidden", 1e3 * disk.busy_seconds,
+                     100 * hidden_fraction(disk.busy_seconds, disk.waited_seconds));
+}
+
+// Stage 3 with room for units that stay from forward to backward.
+bool sends_less(const RunReport& r) {
+  return r.stage == 3 && std::ranges::all_of(r.ranks, [&](const RankReport& rank) {
+           return static_cast<double>(rank.sent_bytes_per_step) < 0.99 * r.sent_formula_bytes;
+         });
+}
+
+}  // namespace
+
+double median_step_seconds(const std::vector<double>& seconds) {
+  const auto kept = counted(seconds);
+  if (kept.empty()) return 0;
+  std::vector<double> sorted(kept.begin(), kept.end());
+  std::sort(sorted.begin(), sorted.end());
+  const std::size_t middle = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+double least_step_seconds(const std::vector<double>& seconds) {
+  const auto kept = counted(seconds);
+  return kept.empty() ? 0 : *std::min_element(kept.begin(), kept.end());
+}
+
+std::string float_bits(float value) {
+  return fmt::format("{:08x}", std::bit_cast<std::uint32_t>(value));
+}
+
+std::string to_json(const RunReport& r) {
+  const double median = median_step_seconds(r.step_seconds);
+  double startup = 0;
+  for (const RankReport& rank : r.ranks) startup = std::max(startup, rank.startup_s);
+  Json json{{"system", "zero.cpp"}, {"version", ZERO_VERSION}, {"model", r.model}, {"num_parameters", r.num_parameters},
+            {"world", r.world},     {"stage", r.stage},        {"dtype", r.dtype}, {"steps", r.steps},
+            {"losses", r.losses}};
+  for (const float loss : r.losses) json["loss_bits"].push_back(float_bits(loss));
+  json["grad_norms"] = r.grad_norms;
+  json["val_loss"] = r.has_validation ? Json(r.val_loss) : Json();
+  json["step_seconds"] = r.step_seconds;
+  json["step_s_median"] = median;
+  json["step_s_min"] = least_step_seconds(r.step_seconds);
+  const std::string_view counted = r.has_tokens ? "tokens" : "rows";
+  json[fmt::format("{}_per_step", counted)] = r.tokens_per_step;
+  json[fmt::format("{}_per_second", counted)] = median > 0 ? r.tokens_per_step / median : 0;
+  json["startup_s"] = startup;
+  json["parameters_sha256"] = r.parameters_sha256;
+  json["peak_rss"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.peak_rss; });
+  json["steady_rss"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.steady_rss; });
+  json["steady_pss"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.steady_pss; });
+  json["memory_bytes"] =
+      per_rank(r.ranks, [](const RankReport& rank) { return memory_json(rank.memory, rank.memory.total()); });
+  json["peak_memory_bytes"] =
+      per_rank(r.ranks, [](const RankReport& rank) { return memory_json(rank.peak_memory, rank.peak_memory_total); });
+  if (uses_lower_tiers(r)) {
+    const auto tier = [](const MemoryCount& count) { return memory_json(count, count.total()); };
+    json["host_memory_bytes"] = per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.host_memory); });
+    json["peak_host_memory_bytes"] = per_rank(r.ranks, [](const RankReport& rank) {
+      return memory_json(rank.peak_host_memory, rank.peak_host_memory_total);
+    });
+    json["disk_bytes"] = per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.disk_memory); });
+    json["disk_read_bytes_per_step"] =
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.read_bytes; });
+    json["disk_written_bytes_per_step"] =
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.written_bytes; });
+    json["disk_wait_seconds_per_step"] =
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.waited_seconds; });
+    json["disk"] = r.disk;
+    json["transfers"] = per_rank(
+        r.ranks, [with_link = uses_link(r)](const RankReport& rank) { return transfers_json(rank, with_link); });
+    if (uses_link(r)) {
+      json["link_up_bytes_per_step"] =
+          per_rank(r.ranks, [](const RankReport& rank) { return rank.link_per_step.up_bytes; });
+      json["link_down_bytes_per_step"] =
+          per_rank(r.ranks, [](const RankReport& rank) { return rank.link_per_step.down_bytes; });
+      json["link_hidden"] = per_rank(r.ranks, [](const RankReport& rank) { return hidden(rank.link_per_step); });
+    }
+  }
+  if (!r.parked_on.empty()) {
+    json["activations_parked_on"] = r.parked_on;
+    json["activations_peak_bytes"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.parked_peak_bytes; });
+    json["activations_read_bytes_per_step"] =
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.read_bytes; });
+    json["activations_written_bytes_per_step"] =
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.written_bytes; });
+    json["activations_wait_seconds_per_step"] =
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.waited_seconds; });
+  }
+  json["sent_bytes_per_step"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; });
+  json["received_bytes_per_step"] =
+      per_rank(r.ranks, [](const RankReport& rank) { return rank.received_bytes_per_step; });
+  json["planned_sent_bytes"] = r.planned_sent_bytes;
+  json["padding_bytes"] = r.padding_bytes;
+  json["formula"] = {{"state_bytes", r.state_formula_bytes}, {"sent_bytes", r.sent_formula_bytes}};
+  json["profile"] = {{"forward_seconds", r.profile.forward},
+                     {"backward_seconds", r.profile.backward},
+                     {"update_seconds", r.profile.update},
+                     {"exposed_seconds", r.profile.exposed},
+                     {"used_at", r.uses.used_at},
+                     {"gradient_at", r.uses.gradient_at}};
+  json["predicted"] = r.predicted ? predicted_json(*r.predicted) : Json();
+  json["skipped_steps"] = r.skipped_steps;
+  json["rewinds"] = r.rewinds;
+  json["spikes"] = r.spikes;
+  json["delayed_steps"] = r.delayed_steps;
+  json["departed_steps"] = r.departed_steps;
+  json["replans"] = r.replans;
+  json["moved_bytes"] = r.moved_bytes;
+  json["transport"] = r.transport;
+  json["ranks_source"] = r.ranks_source;
+  json["threads"] = r.threads;
+  json["utilization"] = utilization(r);
+  json["utilization_is"] = kUtilization;
+  json["date"] = r.origin.date;
+  json["host"] = r.origin.host;
+  json["command"] = r.origin.command;
+  json["libtorch"] = r.origin.libtorch;
+  json["processor"] = r.origin.processor;
+  json["cores"] = r.origin.cores;
+  json["configuration"] = configuration_json(r.origin.configuration);
+  return json.dump(1) + "\n";
+}
+
+std::string summary(const RunReport& r) {
+  const double median = median_step_seconds(r.step_seconds);
+  std::string text = fmt::format("  loss {:.4f}", r.losses.empty() ? 0.0F : r.losses.back());
+  if (r.has_validation) text += fmt::format("  val_loss {:.4f}", r.val_loss);
+  text += fmt::format("  {:.1f} ms a step  {} {}/s\n", median * 1e3,
+                      format_count(std::llround(median > 0 ? r.tokens_per_step / median : 0)),
+                      r.has_tokens ? "tokens" : "rows");
+  text += fmt::format(
+      "  utilization {:.2g}%: what the model's arithmetic alone takes at the speed of a matrix product here\n",
+      utilization(r) * 100);
+  text += fmt::format("  a rank: state {} (formula {}), peak {}, process {}; sends {} a step (formula {}{})\n",
+                      most_bytes(r.ranks,
+                                 [](const RankReport& rank) {
+                                   return rank.memory.state() + rank.host_memory.state() + rank.disk_memory.state();
+                                 }),
+                      format_bytes(std::llround(r.state_formula_bytes)),
+                      most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_memory_total; }),
+                      most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_rss; }),
+                      most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; }),
+                      format_bytes(std::llround(r.sent_formula_bytes)),
+                      sends_less(r) ? "; what device_memory kept was gathered once" : "");
+  if (places_states(r)) {
+    text += fmt::format("  of it on the host {}, on disk {}; a step reads {} from disk and writes {}{}\n",
+                        most_bytes(r.ranks, [](const RankReport& rank) { return rank.host_memory.state(); }),
+                        most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_memory.state(); }),
+                        most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.read_bytes; }),
+                        most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.written_bytes; }),
+                        hidden_text(r.ranks.front().disk_per_step));
+  }
+  if (!r.parked_on.empty()) {
+    text +=
+        fmt::format("  activations on the {}: {} at most; a step reads {} from disk and writes {}, waiting {:.0f} ms\n",
+                    r.parked_on, most_bytes(r.ranks, [](const RankReport& rank) { return rank.parked_peak_bytes; }),
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.read_bytes; }),
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.written_bytes; }),
+                    1e3 * r.ranks.front().parked_disk_per_step.waited_seconds);
+  }
+  if (uses_link(r)) {
+    const LinkTraffic& link = r.ranks.front().link_per_step;
+    text += fmt::format("  over the link a step: {} up, {} down, {:.0f} ms, {:.0f}% of it hidden\n",
+                        format_bytes(link.up_bytes), format_bytes(link.down_bytes), 1e3 * link.busy_seconds,
+                        100 * hidden(link));
+  }
+  if (uses_lower_tiers(r) && r.predicted && r.predicted->total() > 0) {
+    text += fmt::format(
+        "  predicted after three steps: {:.0f} ms a step at probed rates, bound by {}; measured since: {:.0f} ms, "
+        "{:.0f} "
+        "of them exposed transfers\n",
+        1e3 * r.predicted->total(), name_of(r.predicted->bound()), 1e3 * r.profile.total, 1e3 * r.profile.exposed);
+  }
+  if (r.delayed_steps > 0) text += fmt::format("  {} gradients were applied a step late\n", r.delayed_steps);
+  if (r.skipped_steps > 0) text += fmt::format("  {} steps were skipped\n", r.skipped_steps);
+  if (r.rewinds > 0) text += fmt::format("  went back to a checkpoint {} times\n", r.rewinds);
+  return text;
+}
+
+}  // namespace zero

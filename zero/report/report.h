@@ -1,0 +1,99 @@
+// RunReport: what report.json says about a finished run. The keys and their meaning are the contract of the run folder.
+//
+//   RunReport report = ...;                    // filled by the trainer
+//   write_file(folder.report(), to_json(report));
+//
+// Values only; to_json() derives what follows from others: loss_bits, the median and least of the step times.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "zero/memory/disk_tier.h"
+#include "zero/memory/ledger.h"
+#include "zero/memory/link.h"
+#include "zero/plan/step_model.h"
+#include "zero/report/measured_steps.h"
+#include "zero/report/run_origin.h"
+
+namespace zero {
+
+// What differs between ranks.
+struct RankReport {
+  std::int64_t peak_rss = 0;
+  std::int64_t steady_rss = 0;  // after the first three steps
+  std::int64_t steady_pss = 0;
+  MemoryCount memory;  // on the device, just before the first update of the last step
+  MemoryCount peak_memory;
+  MemoryCount host_memory, disk_memory;  // at the same time
+  MemoryCount peak_host_memory;
+  DiskTraffic disk_per_step;  // medians, as `transfers` says it: busy, hidden and exposed (waited) seconds
+  LinkTraffic link_per_step;
+  std::int64_t parked_peak_bytes = 0;  // of activations, at once
+  DiskTraffic parked_disk_per_step;    // for them alone
+  std::int64_t peak_memory_total = 0, peak_host_memory_total = 0;
+  std::int64_t sent_bytes_per_step = 0;
+  std::int64_t received_bytes_per_step = 0;
+  double startup_s = 0;
+  double peak_flops = 0;  // probed, of the rank's threads
+};
+
+struct RunReport {
+  std::string model;
+  std::int64_t num_parameters = 0;
+  int world = 1;
+  int stage = 0;
+  std::string dtype;
+  std::int64_t steps = 0;
+  std::vector<float> losses;  // mean over ranks
+  std::vector<double> grad_norms;
+  std::vector<double> step_seconds;  // the slowest rank's
+  double val_loss = 0;
+  bool has_validation = false;
+  double tokens_per_step = 0;  // of all ranks; rows where a sample has no tokens
+  bool has_tokens = true;
+  double flops_per_step = 0;  // of all ranks
+  std::string parameters_sha256;
+  double state_formula_bytes = 0;
+  double sent_formula_bytes = 0;
+  std::int64_t padding_bytes = 0;
+  std::int64_t planned_sent_bytes = 0;
+  std::int64_t skipped_steps = 0;
+  std::int64_t rewinds = 0;  // how often the run went back to a checkpoint
+  std::int64_t spikes = 0;   // steps refused for their loss or norm, those that were taken back too
+  std::int64_t delayed_steps = 0;
+  std::int64_t departed_steps = 0;
+  MeasuredStep profile;  // of rank 0
+  StepProfile uses;      // of its last step: when units are used
+  // At probed rates, made when three steps had shown what the model computes and ranks exchange: the steps that it is
+  // compared with came later. Nothing where there were none, or where states moved since.
+  std::optional<PredictedStep> predicted;
+  std::int64_t replans = 0;      // how often states moved because memory was short, or free again
+  std::int64_t moved_bytes = 0;  // by them, on rank 0
+  std::string transport;
+  std::string disk;       // how the disk is used; empty: not at all
+  std::string parked_on;  // "host" or "disk", where activations are parked; empty: nowhere
+  std::string ranks_source;
+  int threads = 1;
+  std::vector<RankReport> ranks;
+  RunOrigin origin;
+};
+
+// Steps that are left out of the timing: pages and caches warm up, and the first one records the trace.
+constexpr std::size_t kWarmupSteps = 3;
+
+// Of the steps after the warm-up, or of all where there are no more.
+double median_step_seconds(const std::vector<double>& seconds);
+double least_step_seconds(const std::vector<double>& seconds);
+
+// "3f9d70a4": the bits of a float.
+std::string float_bits(float value);
+
+std::string to_json(const RunReport& report);
+
+// The same for people: a few lines that end a run.
+std::string summary(const RunReport& report);
+
+}  // namespace zero

@@ -1,0 +1,76 @@
+#include "zero/report/step_timeline.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "zero/base/chrome_trace.h"
+#include "zero/base/file.h"
+#include "zero/base/log.h"
+#include "zero/comm/collectives.h"
+#include "zero/report/rank_values.h"
+
+namespace zero {
+namespace {
+
+struct RankRecord {
+  double origin = 0;
+  std::int64_t num_spans = 0;
+  std::int64_t num_lost = 0;
+};
+
+// Collective. The trace of all ranks, on all ranks.
+std::string chrome_trace_of(const Timeline& mine, Communicator& comm, bool one_clock) {
+  const RankRecord record{mine.origin(), static_cast<std::int64_t>(mine.spans().size()), mine.num_lost()};
+  const auto records = gather_ranks<RankRecord>(comm, std::span(&record, 1));
+  std::int64_t most = 1;
+  double earliest = record.origin;
+  for (const auto& rank : records) {
+    most = std::max(most, rank.front().num_spans);
+    earliest = std::min(earliest, rank.front().origin);
+  }
+  std::vector<TimelineSpan> padded = mine.spans();
+  padded.resize(static_cast<std::size_t>(most));
+  const auto spans = gather_ranks<TimelineSpan>(comm, padded);
+  std::vector<RankTimeline> ranks;
+  for (std::size_t rank = 0; rank < spans.size(); ++rank) {
+    const RankRecord& its = records[rank].front();
+    ranks.push_back({.spans = std::span(spans[rank]).first(static_cast<std::size_t>(its.num_spans)),
+                     .origin = one_clock ? earliest : its.origin,
+                     .num_lost = its.num_lost});
+  }
+  return to_chrome_trace(ranks, mine.unit_names());
+}
+
+}  // namespace
+
+StepTimeline::StepTimeline(const TimelineOptions& options, std::int64_t num_steps, World& world,
+                           const std::filesystem::path& folder)
+    : path_(folder / options.file),
+      first_(std::min<std::int64_t>(1, num_steps - 1)),
+      last_(std::min(first_ + options.steps, num_steps) - 1),
+      world_(world),
+      timeline_(options.file.empty() ? nullptr : std::make_unique<Timeline>()) {}
+
+void StepTimeline::remove_old() const {
+  std::error_code ignored;
+  if (timeline_ != nullptr) std::filesystem::remove(path_, ignored);
+}
+
+void StepTimeline::begin_step(std::int64_t step) {
+  if (timeline_ == nullptr || step != first_) return;
+  all_reduce_min(world_.communicator(), 0);  // everybody is here
+  timeline_->start();
+}
+
+bool StepTimeline::end_step(std::int64_t step) {
+  if (timeline_ == nullptr || step != last_) return false;
+  timeline_->stop();
+  const std::string trace = chrome_trace_of(*timeline_, world_.communicator(), world_.local_size() == world_.size());
+  if (timeline_->num_lost() > 0)
+    ZERO_LOG(warn, "{} spans were too many for the timeline: take fewer steps", timeline_->num_lost());
+  if (world_.rank() == 0) write_file(path_, trace);
+  *timeline_ = Timeline();  // records no more, and its memory goes back
+  return true;
+}
+
+}  // namespace zero

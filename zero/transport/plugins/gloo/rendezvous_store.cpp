@@ -1,0 +1,211 @@
+#include "rendezvous_store.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "handshake.h"
+#include "store_server.h"
+
+namespace zero_gloo {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kGreeting{10000};  // after which somebody else is believed to listen there
+constexpr int kHangUps = 20;              // of a place that was agreed: a busy rank 0 hangs up, too
+constexpr const char* kOtherPort = "\n  set MASTER_PORT to a free port, the same on all ranks";
+
+struct Place {
+  std::string address;
+  int port = 0;
+  std::string name;
+  std::string secret;
+
+  std::string text() const { return address + ":" + std::to_string(port); }
+};
+
+// As the server has them: a name that was drawn for the run is never sent.
+std::string open_name(const zero::LinkRequest& request) {
+  return request.rendezvous_point == nullptr ? request.run_id : "";
+}
+
+Place place_of_rank_0(const zero::LinkRequest& request) {
+  const char* loopback = request.one_host ? "127.0.0.1" : nullptr;  // as rank 0 listens
+  if (request.rendezvous_point == nullptr)
+    return {loopback != nullptr ? loopback : request.address, request.port, open_name(request),
+            rendezvous_secret(request.token, request.run_id)};
+  zero::RendezvousPoint::Place place;
+  zero::LinkFailure failure;
+  if (!request.rendezvous_point->look_up(&place, &failure)) {
+    throw StoreError(failure.reason, failure.rank, failure.configuration);
+  }
+  return {loopback != nullptr ? loopback : place.address, place.port, open_name(request),
+          rendezvous_secret(request.token, place.name)};
+}
+
+milliseconds left_to_connect(Clock::time_point deadline) {
+  return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(deadline - Clock::now()));
+}
+
+// One try on each address that the name has; -1 when none answers.
+int try_connect(const Place& place, Clock::time_point deadline, std::string& why) {
+  addrinfo hints{}, *list = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  if (const int error = getaddrinfo(place.address.c_str(), std::to_string(place.port).c_str(), &hints, &list);
+      error != 0) {
+    why = gai_strerror(error);
+    return -1;
+  }
+  int connected = -1;
+  for (const addrinfo* info = list; info != nullptr && connected < 0; info = info->ai_next) {
+    const int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) continue;
+    // connect() gives up after this time.
+    const milliseconds left = left_to_connect(deadline);
+    const timeval time{.tv_sec = left.count() / 1000, .tv_usec = left.count() % 1000 * 1000};
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
+    if (connect(fd, info->ai_addr, info->ai_addrlen) == 0) {
+      connected = fd;
+    } else {
+      why = std::strerror(errno == EINPROGRESS ? ETIMEDOUT : errno);
+      close(fd);
+    }
+  }
+  freeaddrinfo(list);
+  return connected;
+}
+
+std::string reason_of(const Greeting& greeting, const Place& place) {
+  switch (greeting.end) {
+    case Greeting::End::kAnother:
+      return "another run ('" + greeting.name + "') meets at " + place.text() + kOtherPort;
+    case Greeting::End::kRefused:
+      return "rank 0 at " + place.text() +
+             " and this rank do not have the same token\n  set the same ZERO_TOKEN on every machine";
+    case Greeting::End::kGone:
+      return "what listens at " + place.text() + " hangs up: it is not rank 0 of this run" + kOtherPort;
+    default:
+      return "what answers at " + place.text() + " is not rank 0 of this run" + kOtherPort;
+  }
+}
+
+// A place that was agreed is rank 0's or the user's mistake; one that was looked up may be out of date.
+int reach_rank_0(const zero::LinkRequest& request, Clock::time_point deadline) {
+  for (int hang_ups = 0;;) {
+    const Place place = place_of_rank_0(request);
+    std::string why;
+    if (const int socket = try_connect(place, deadline, why); socket >= 0) {
+      Greeting greeting;
+      try {
+        greeting = greet_server(socket, place.name, place.secret, std::min(kGreeting, left_to_connect(deadline)));
+      } catch (...) {
+        close(socket);
+        throw;
+      }
+      if (greeting.end == Greeting::End::kIn) return socket;
+      close(socket);
+      why = reason_of(greeting, place);
+      const bool again = greeting.end == Greeting::End::kGone && ++hang_ups < kHangUps;
+      if (request.rendezvous_point == nullptr && !again) throw StoreError(why, 0, true);
+    }
+    if (Clock::now() > deadline) {
+      throw StoreError("rank 0 did not answer at " + place.text() + " within " + std::to_string(request.timeout_ms) +
+                           " ms (" + why + ")",
+                       0);
+    }
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+}
+
+}  // namespace
+
+RendezvousStore::RendezvousStore(const zero::LinkRequest& request) : timeout_(request.timeout_ms) {
+  zero::RendezvousPoint* point = request.rendezvous_point;
+  if (request.rank == 0) {
+    StoreServerOptions options{.port = point == nullptr ? request.port : 0,
+                               .one_host = request.one_host,
+                               .name = open_name(request),
+                               .secret = rendezvous_secret(request.token, request.run_id),
+                               .num_clients = request.world,
+                               .timeout = timeout_};
+    if (request.warn != nullptr) options.warn = [warn = request.warn](const std::string& line) { warn(line.c_str()); };
+    server_ = std::make_unique<StoreServer>(std::move(options));
+  }
+  try {
+    zero::LinkFailure failure;
+    if (server_ != nullptr && point != nullptr && !point->announce(server_->port(), &failure)) {
+      throw StoreError(failure.reason, failure.rank, failure.configuration);
+    }
+    socket_ = reach_rank_0(request, Clock::now() + timeout_);
+  } catch (...) {
+    abandon();
+    throw;
+  }
+  const int on = 1;
+  setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+// The client hangs up first: the server of rank 0 waits for all of them.
+RendezvousStore::~RendezvousStore() {
+  if (socket_ >= 0) close(socket_);
+}
+
+void RendezvousStore::abandon() {
+  if (server_ != nullptr) server_->abandon();
+}
+
+void RendezvousStore::set(const std::string& key, const std::vector<char>& data) {
+  if (!write_message(socket_, {.operation = Operation::kSet, .key = key, .value = data})) {
+    throw StoreError("rank 0 left while the ranks met", 0);
+  }
+}
+
+std::vector<char> RendezvousStore::get(const std::string& key) {
+  // Keys are the numbers of ranks.
+  const int rank = key.find_first_not_of("0123456789") == std::string::npos && key.size() < 9 ? std::stoi(key) : -1;
+  Message answer;
+  if (!write_message(socket_, {.operation = Operation::kGet, .key = key}))
+    throw StoreError("rank 0 left while the ranks met", 0);
+  switch (read_message(socket_, answer, timeout_)) {
+    case Read::kDone:
+      return answer.value;
+    case Read::kLate:
+      throw StoreError("did not arrive within " + std::to_string(timeout_.count()) + " ms", rank);
+    case Read::kClosed:
+      break;
+  }
+  throw StoreError("rank 0 left while the ranks met", 0);
+}
+
+void RendezvousStore::wait(const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) get(key);
+}
+
+void RendezvousStore::wait(const std::vector<std::string>& keys, const milliseconds&) {
+  wait(keys);
+}
+
+std::string RendezvousStore::local_address() const {
+  sockaddr_storage address{};
+  socklen_t bytes = sizeof address;
+  char text[NI_MAXHOST] = {};
+  if (getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &bytes) != 0 ||
+      getnameinfo(reinterpret_cast<sockaddr*>(&address), bytes, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0) {
+    throw StoreError(std::string("the local address: ") + std::strerror(errno));
+  }
+  // An IPv4 address on an IPv6 socket.
+  const std::string name = text;
+  return name.starts_with("::ffff:") ? name.substr(7) : name;
+}
+
+}  // namespace zero_gloo

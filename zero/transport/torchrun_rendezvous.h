@@ -1,0 +1,42 @@
+// TorchrunRendezvous: where rank 0 of a torchrun run can be met, kept in torchrun's own store.
+//
+// torchrun listens at MASTER_PORT itself, so rank 0 takes any free port and puts "ADDRESS PORT NAME" under the run's
+// key, `zero/RUN ID/rank 0`. NAME is drawn anew each time; rank 0 answers only to whoever proves to know it.
+//
+// The store outlives a restart of the ranks, and the restart count is no part of the key: agents on several hosts count
+// only the failures of their own ranks, so ranks of one round may have different counts. A stale entry is found out
+// instead: nobody listens there, or somebody who does not know NAME; whoever looked it up then looks again.
+//
+//   TorchrunRendezvous point(detect_ranks({}, getenv), 60s);   // connects to the store
+//   LinkRequest request{.rendezvous_point = &point};
+//
+// Local. The constructor throws CommError, the rest nothing: see RendezvousPoint in message_link.h.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "zero/comm/message_link.h"
+#include "zero/rendezvous/detect_ranks.h"
+#include "zero/rendezvous/tcp_store.h"
+
+namespace zero {
+
+class TorchrunRendezvous final : public RendezvousPoint {
+ public:
+  TorchrunRendezvous(const RankEnvironment& ranks, std::chrono::milliseconds timeout);
+
+  bool announce(int port, LinkFailure* failure) override;
+  bool look_up(Place* place, LinkFailure* failure) override;
+
+  // Which the ranks prove to each other that they know.
+  const std::string& name() const { return name_; }
+
+ private:
+  TcpStore store_;
+  std::string key_;
+  std::string name_;
+  std::string master_addr_;
+};
+
+}  // namespace zero
