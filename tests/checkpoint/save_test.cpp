@@ -165,7 +165,7 @@ TEST(CheckpointSave, TheSecondAsynchronousOneTakesNoMemoryAndWritesTheSameBytes)
     const Ledger& ledger = model.engine().ledger();
     const auto held = [&] { return ledger.held(Tier::kHost, MemoryTag::kStaging); };
     constexpr std::int64_t kBlocks = std::int64_t{32} << 20;  // that a file is written through
-    ImageMemory memory(model.engine());
+    StagingMemory memory(model.engine());
     const auto save = [&](const std::filesystem::path& path, SaveMode mode) {
       CheckpointSave save(model.engine(), path, {.run = {{"step", "3"}}}, mode, FileCalls::kernel(), &memory);
       save.wait();

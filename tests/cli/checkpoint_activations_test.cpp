@@ -50,12 +50,12 @@ TEST_F(CheckpointActivations, ParkedOnHostOrDiskTrainToTheSameBits) {
   const Json disk = report_of(kept + "--train.offload_activations disk --zero.disk disk", "disk_run");
   const Json link = report_of(kept + "--train.offload_activations host --zero.link_bandwidth 10GiB", "link");
   ASSERT_TRUE(none.is_object() && host.is_object() && disk.is_object() && link.is_object());
-  for (const Json* parked : {&host, &disk, &link}) {
-    EXPECT_EQ(parked->at("loss_bits"), none.at("loss_bits"));
-    EXPECT_EQ(parked->at("parameters_sha256"), none.at("parameters_sha256"));
-    EXPECT_EQ(parked->at("val_loss"), none.at("val_loss"));
+  for (const Json* offloaded : {&host, &disk, &link}) {
+    EXPECT_EQ(offloaded->at("loss_bits"), none.at("loss_bits"));
+    EXPECT_EQ(offloaded->at("parameters_sha256"), none.at("parameters_sha256"));
+    EXPECT_EQ(offloaded->at("val_loss"), none.at("val_loss"));
     // Of each micro-batch the input of three blocks: 2 samples of 32 tokens, 32 features each.
-    EXPECT_EQ(parked->at("activations_peak_bytes"), (Json{3 * 8192, 3 * 8192}));
+    EXPECT_EQ(offloaded->at("activations_peak_bytes"), (Json{3 * 8192, 3 * 8192}));
   }
   EXPECT_FALSE(none.contains("activations_peak_bytes"));
   EXPECT_EQ(host.at("host_memory_bytes")[0].at("activation"), 3 * 8192);
@@ -80,8 +80,8 @@ TEST_F(CheckpointActivations, ParkedOnADiskThatIsMissingAreRefusedBeforeAnything
 
 // The inputs of three blocks take 24 KiB.
 TEST_F(CheckpointActivations, ParkedCountInTheBudgetTogetherWithStates) {
-  const std::string parked = "--train.checkpoint_activations true --train.offload_activations host ";
-  const std::string refused = parked + "--zero.host_memory 23KiB --run.dir refused";
+  const std::string offloaded = "--train.checkpoint_activations true --train.offload_activations host ";
+  const std::string refused = offloaded + "--zero.host_memory 23KiB --run.dir refused";
   for (const char* verb : {"train c.toml -n 2 ", "plan c.toml --world 2 "}) {
     const Ran ran = folder_.zero(verb + refused, "timeout 250");
     EXPECT_EQ(ran.status, 2);
@@ -92,17 +92,17 @@ TEST_F(CheckpointActivations, ParkedCountInTheBudgetTogetherWithStates) {
 
   // Moments beside them: a budget that holds either, and not both.
   const std::string moments = "--zero.optimizer '{host=1}' ";
-  const Json both = report_of("-n 2 " + parked + moments + "--zero.host_memory 64MiB", "both");
+  const Json both = report_of("-n 2 " + offloaded + moments + "--zero.host_memory 64MiB", "both");
   ASSERT_TRUE(both.is_object());
   const std::int64_t held = both.at("host_memory_bytes")[0].at("total").get<std::int64_t>();
   EXPECT_EQ(both.at("host_memory_bytes")[0].at("activation"), 3 * 8192);
   const std::string exact = fmt::format("{}B ", held), less = fmt::format("{}B ", held - 4096);
-  EXPECT_TRUE(report_of("-n 2 " + parked + moments + "--zero.host_memory " + exact, "exact").is_object());
-  const Ran ran = folder_.zero("train c.toml -n 2 --run.dir less " + parked + moments + "--zero.host_memory " + less,
+  EXPECT_TRUE(report_of("-n 2 " + offloaded + moments + "--zero.host_memory " + exact, "exact").is_object());
+  const Ran ran = folder_.zero("train c.toml -n 2 --run.dir less " + offloaded + moments + "--zero.host_memory " + less,
                                "timeout 250");
   EXPECT_EQ(ran.status, 2) << ran.errors;
   EXPECT_NE(ran.errors.find("zero.host_memory"), std::string::npos) << ran.errors;
-  EXPECT_NE(ran.output.find("24.0 KiB a rank parked on the host, taken off its budget"), std::string::npos)
+  EXPECT_NE(ran.output.find("24.0 KiB a rank offloaded on the host, taken off its budget"), std::string::npos)
       << ran.output;
 }
 
@@ -113,7 +113,7 @@ TEST_F(CheckpointActivations, AreInTheScheduleThatPlanPrints) {
     return ran.output.substr(std::min(ran.output.size(), ran.output.find("\nschedule: ")));
   };
   const std::string without = moves("");
-  EXPECT_NE(without.find("touch transformer.h.1"), std::string::npos) << without;
+  EXPECT_NE(without.find("access transformer.h.1"), std::string::npos) << without;
   EXPECT_EQ(moves("--train.checkpoint_activations true"), without)
       << "a block's second run comes right before its backward pass: no unit is gathered once more";
 }

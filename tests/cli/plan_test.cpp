@@ -55,13 +55,13 @@ TEST_F(Plan, TheScheduleSaysWhatMovesBetweenTiers) {
       "--schedule --zero.stage 3 --zero.disk disk --zero.parameter '{disk = 1}' --zero.gradient '{host = 1}' "
       "--zero.optimizer '{disk = 1}'";
   const auto schedule = plan(placed)["schedule"];
-  EXPECT_EQ(schedule["num_fetches"], schedule["num_gathers"]);
-  EXPECT_EQ(schedule["num_spills"], schedule["num_reduces"]);
+  EXPECT_EQ(schedule["num_prefetches"], schedule["num_gathers"]);
+  EXPECT_EQ(schedule["num_offloads"], schedule["num_reduces"]);
   EXPECT_GT(schedule["host_written_bytes"].get<std::int64_t>(), 0);
   EXPECT_EQ(schedule["host_read_bytes"], schedule["host_written_bytes"]);
   EXPECT_GT(schedule["disk_read_bytes"].get<std::int64_t>(), schedule["disk_written_bytes"].get<std::int64_t>());
   const Ran ran = folder_.zero("plan c.toml -n 2 " + placed);
-  for (const char* line : {"fetch transformer.h.1 from disk", "spill transformer.h.1 to host",
+  for (const char* line : {"prefetch transformer.h.1 from disk", "offload transformer.h.1 to host",
                            "update transformer.h.1 on host (", "of states from disk and writes"})
     EXPECT_NE(ran.output.find(line), std::string::npos) << line << "\n" << ran.output;
 }
@@ -119,13 +119,13 @@ TEST_F(Plan, SaysWhatIsBesideTheStates) {
 
 TEST_F(Plan, AUnitThatStaysGatheredIsFetchedOnce) {
   const std::string on_disk = "--zero.disk disk --zero.parameter '{disk = 1}' ";
-  const auto roomy = plan(on_disk), strict = plan(on_disk + "--zero.device_memory min");
+  const auto roomy = plan(on_disk), minimum = plan(on_disk + "--zero.device_memory min");
   const auto disk_seconds = [](const nlohmann::json& plan, const char* pass) {
     return plan["predicted"][pass]["busy"]["disk"].get<double>();
   };
   EXPECT_GT(disk_seconds(roomy, "forward"), 0);
   EXPECT_EQ(disk_seconds(roomy, "backward"), 0);
-  EXPECT_GT(disk_seconds(strict, "backward"), 0);
+  EXPECT_GT(disk_seconds(minimum, "backward"), 0);
 }
 
 // 1.5 TiB of states: no run here could hold them, and a plan is for any machine.

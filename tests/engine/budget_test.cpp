@@ -47,7 +47,7 @@ struct Plan {
 };
 
 TEST(Budget, MinIsStrictHoweverMuchIsFree) {
-  EXPECT_TRUE(Plan{}.budget({TierMemory::Kind::kMin}).strict());
+  EXPECT_TRUE(Plan{}.budget({TierMemory::Kind::kMin}).is_minimum());
 }
 
 TEST(Budget, WhatStateAndStagingLeaveHoldsGatheredUnits) {
@@ -66,16 +66,16 @@ TEST(Budget, TheSmallestThatWorksIsOneUnitGatheredAndOneStaged) {
   const Plan plan;
   ASSERT_EQ(plan.units.back().slices.size(), 1u);
   const std::int64_t least = plan.state() + 2 * plan.largest() + plan.alone();
-  EXPECT_TRUE(plan.budget(least).strict());
+  EXPECT_TRUE(plan.budget(least).is_minimum());
   const std::string refusal = plan.refusal({TierMemory::Kind::kBytes, least - 1});
   EXPECT_NE(refusal.find(format_bytes(least)), std::string::npos) << refusal;
   EXPECT_NE(refusal.find("more ranks"), std::string::npos) << refusal;
 }
 
-TEST(Budget, BelowRoomForTheLargestUnitBesideTheStagingItIsStrict) {
+TEST(Budget, BelowRoomForTheLargestUnitBesideTheStagingItIsTheMinimum) {
   const Plan plan;
-  EXPECT_TRUE(plan.budget(plan.state() + 3 * plan.largest() - 1).strict());
-  EXPECT_FALSE(plan.budget(plan.state() + 3 * plan.largest()).strict());
+  EXPECT_TRUE(plan.budget(plan.state() + 3 * plan.largest() - 1).is_minimum());
+  EXPECT_FALSE(plan.budget(plan.state() + 3 * plan.largest()).is_minimum());
 }
 
 TEST(Budget, ARefusalNamesTheNextStageAndWhatItNeeds) {

@@ -34,7 +34,7 @@ class Learning : public testing::Test {
     EngineOptions options{.stage = 3, .reduce = Reduce::kEach, .accumulate = 2};
     if (!resident) {
       options.device_memory = {TierMemory::Kind::kBytes,
-                               states * 4 / 5 + working_bytes(units, 2, placement, /*strict=*/true)};
+                               states * 4 / 5 + working_bytes(units, 2, placement, /*minimum=*/true)};
       options.offload.host_memory.kind = TierMemory::Kind::kMin;
       options.offload.disk = {folder_.path().string()};
       options.offload.rates = {.disk_read = 4e6, .disk_write = 4e6, .update_numel = 1e9};

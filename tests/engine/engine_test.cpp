@@ -363,7 +363,7 @@ TEST(Engine, WithWholeParametersRanksMayUseDifferentUnits) {
   }
 }
 
-// ---- strict budgets: what is given up must be known to be gone ------------------------------------------------------
+// ---- minimum budgets: what is given up must be known to be gone ------------------------------------------------------
 
 TEST(Engine, AGradientMayBeTheFirstSignOfABackwardPass) {
   for (const TierMemory memory : {TierMemory{}, kMin}) {

@@ -35,7 +35,7 @@ struct Fixture {
         units(make_units(specs, {})),
         state(units, placement, 2, comm, ledger),
         gatherer(state, comm, ledger, observer),
-        reducer(state, specs.size(), budget.strict(), comm, ledger),
+        reducer(state, specs.size(), budget.is_minimum(), comm, ledger),
         executor(state, budget, gatherer, reducer) {}
 
   void gradient(int unit) {
@@ -46,10 +46,10 @@ struct Fixture {
   }
   // Forward over `order`, backward over it reversed, and the end of a step.
   void step(const std::vector<int>& order, bool same_everywhere = true) {
-    for (const int unit : order) executor.touch(unit);
+    for (const int unit : order) executor.access(unit);
     executor.begin_backward();
     for (auto unit = order.rbegin(); unit != order.rend(); ++unit) {
-      executor.touch(*unit);
+      executor.access(*unit);
       gradient(*unit);
     }
     executor.end_backward();
@@ -62,12 +62,12 @@ struct Fixture {
   std::int64_t one() const { return gathered_bytes(units[0], state.world()); }
 };
 
-constexpr GatherBudget kStrictBudget{GatherBudget::kStrict};
+constexpr GatherBudget kMinimumBudget{GatherBudget::kMinimum};
 
 TEST(Executor, ARunOfOperatorsOnAUnitIsOneTouch) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), {});
-    for (const int unit : {0, 0, 1, 1, 0}) f.executor.touch(unit);
+    for (const int unit : {0, 0, 1, 1, 0}) f.executor.access(unit);
     EXPECT_EQ(f.executor.trace().events.size(), 3u);
   });
 }
@@ -75,13 +75,13 @@ TEST(Executor, ARunOfOperatorsOnAUnitIsOneTouch) {
 TEST(Executor, RecordsWhatHappened) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), {});
-    f.executor.touch(2);
+    f.executor.access(2);
     f.gatherer.pin(2);
-    f.executor.touch(3);
+    f.executor.access(3);
     f.gatherer.unpin(2);
     f.gradient(3);
     f.executor.end_backward();
-    const std::vector<Event> wanted{{EventKind::kTouch, 2, {}},     {EventKind::kTouch, 3, {2}},
+    const std::vector<Event> wanted{{EventKind::kAccess, 2, {}},    {EventKind::kAccess, 3, {2}},
                                     {EventKind::kBackward, -1, {}}, {EventKind::kGradient, 3, {}},
                                     {EventKind::kGradient, 2, {}},  {EventKind::kGradient, 1, {}},
                                     {EventKind::kGradient, 0, {}},  {EventKind::kEndBackward, -1, {}}};
@@ -92,22 +92,22 @@ TEST(Executor, RecordsWhatHappened) {
 
 TEST(Executor, TheSecondStepReplaysTheFirst) {
   on_ranks(2, [](Communicator& comm) {
-    Fixture f(comm, place(3, Reduce::kAuto, 1), kStrictBudget);
-    EXPECT_TRUE(f.executor.schedule().stations.empty());
+    Fixture f(comm, place(3, Reduce::kAuto, 1), kMinimumBudget);
+    EXPECT_TRUE(f.executor.schedule().entries.empty());
     f.step({0, 1, 2, 3});
-    const std::size_t recorded = f.executor.schedule().stations.size();
+    const std::size_t recorded = f.executor.schedule().entries.size();
     EXPECT_EQ(recorded, 4u + 1 + 8 + 1 + 1);
     const std::int64_t before = comm.traffic().sent_bytes;
     f.step({0, 1, 2, 3});
-    EXPECT_FALSE(f.executor.departed());
+    EXPECT_FALSE(f.executor.mismatched());
     EXPECT_EQ(comm.traffic().sent_bytes - before, 3 * 4 * f.one() / 2);
-    EXPECT_EQ(f.executor.schedule().stations.size(), recorded);
+    EXPECT_EQ(f.executor.schedule().entries.size(), recorded);
   });
 }
 
-TEST(Executor, DemandHoldsOneUnitInTheStrictBudget) {
+TEST(Executor, DemandHoldsOneUnitInTheMinimumBudget) {
   on_ranks(2, [](Communicator& comm) {
-    Fixture f(comm, place(3, Reduce::kAuto, 1), kStrictBudget);
+    Fixture f(comm, place(3, Reduce::kAuto, 1), kMinimumBudget);
     f.step({0, 1, 2, 3});
     EXPECT_EQ(f.ledger.peak(Tier::kDevice)[MemoryTag::kGathered], f.one());
   });
@@ -117,22 +117,22 @@ TEST(Executor, DemandGivesUpTheLeastRecentlyUsedBeyondTheBudget) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), {2 * 32 * 4});
     ASSERT_EQ(f.one(), 32 * 4);
-    for (const int unit : {0, 1, 0, 2}) f.executor.touch(unit);
+    for (const int unit : {0, 1, 0, 2}) f.executor.access(unit);
     EXPECT_EQ(f.gatherer.resident().units(), (std::vector<int>{0, 2}));
     f.executor.event({EventKind::kStep, -1, {}});
     f.executor.close_step(true);
   });
 }
 
-TEST(Executor, StrictDemandGivesUpWhatIsNoLongerPinned) {
+TEST(Executor, MinimumDemandGivesUpWhatIsNoLongerPinned) {
   on_ranks(1, [](Communicator& comm) {
-    Fixture f(comm, place(3, Reduce::kAuto, 1), kStrictBudget);
-    f.executor.touch(0);
+    Fixture f(comm, place(3, Reduce::kAuto, 1), kMinimumBudget);
+    f.executor.access(0);
     f.gatherer.pin(0);
-    f.executor.touch(1);
+    f.executor.access(1);
     EXPECT_EQ(f.gatherer.resident().units(), (std::vector<int>{0, 1}));
     f.gatherer.unpin(0);
-    f.executor.touch(0);
+    f.executor.access(0);
     EXPECT_EQ(f.gatherer.resident().units(), std::vector<int>{0});
   });
 }
@@ -149,18 +149,18 @@ TEST(Executor, AnUpdateMakesEveryGatheredCopyStale) {
 
 TEST(Executor, ADepartureFallsBackForTheRestOfTheStep) {
   on_ranks(2, [](Communicator& comm) {
-    Fixture f(comm, place(3, Reduce::kAuto, 1), kStrictBudget);
+    Fixture f(comm, place(3, Reduce::kAuto, 1), kMinimumBudget);
     f.step({0, 1, 2, 3});
-    f.executor.touch(0);
-    EXPECT_FALSE(f.executor.departed());
-    f.executor.touch(2);
-    EXPECT_TRUE(f.executor.departed());
-    f.executor.touch(1);
+    f.executor.access(0);
+    EXPECT_FALSE(f.executor.mismatched());
+    f.executor.access(2);
+    EXPECT_TRUE(f.executor.mismatched());
+    f.executor.access(1);
     EXPECT_EQ(f.gatherer.resident().units(), std::vector<int>{1});
     f.executor.event({EventKind::kStep, -1, {}});
     f.executor.close_step(true);
-    EXPECT_FALSE(f.executor.departed()) << "the next step has its own schedule";
-    EXPECT_EQ(f.executor.schedule().stations.size(), 4u);
+    EXPECT_FALSE(f.executor.mismatched()) << "the next step has its own schedule";
+    EXPECT_EQ(f.executor.schedule().entries.size(), 4u);
   });
 }
 
@@ -169,10 +169,10 @@ TEST(Executor, WithoutACommonTraceTheNextStepRunsOnDemand) {
     Fixture f(comm, place(2, Reduce::kAuto, 1), {});
     f.step({0, 1, 2, 3});
     f.step({3, 2, 1, 0}, /*same_everywhere=*/false);
-    EXPECT_TRUE(f.executor.schedule().stations.empty());
+    EXPECT_TRUE(f.executor.schedule().entries.empty());
     EXPECT_EQ(f.executor.schedule().reduce_order, (std::vector<int>{3, 2, 1, 0}));
     f.step({0, 1, 2, 3});
-    EXPECT_FALSE(f.executor.schedule().stations.empty());
+    EXPECT_FALSE(f.executor.schedule().entries.empty());
   });
 }
 
@@ -232,9 +232,9 @@ TEST(Executor, EvaluationLeavesNoTrace) {
     f.executor.use_untraced(3);
     EXPECT_TRUE(f.executor.trace().events.empty());
     EXPECT_TRUE(f.gatherer.ready(3));
-    f.executor.touch(0);
+    f.executor.access(0);
     EXPECT_FALSE(f.gatherer.ready(3)) << "a schedule starts from nothing gathered";
-    EXPECT_FALSE(f.executor.departed());
+    EXPECT_FALSE(f.executor.mismatched());
   });
 }
 

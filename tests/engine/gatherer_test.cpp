@@ -278,7 +278,7 @@ TEST(GathererFromDisk, OneThatIsGatheredTwiceInTheWindowIsReadForEachOfThem) {
 TEST(GathererFromDisk, ContentsMayChangeOnceNothingComesAnyMore) {
   with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
     for (const int unit : {0, 1}) f.gatherer.fetch(unit);
-    f.gatherer.cancel_fetches();
+    f.gatherer.cancel_prefetches();
     for (const int unit : {0, 1}) {
       f.gatherer.ensure(unit);
       f.expect_readable(unit);

@@ -245,7 +245,7 @@ TEST_F(Offload, WithBudgetsAloneTheBestPlacementIsChosen) {
   const Placement resident = place(c.stage, c.reduce, c.accumulate);
   const std::int64_t states = state_bytes(units, c.world, resident, 2).total();
   const TierMemory half{TierMemory::Kind::kBytes,
-                        states / 2 + working_bytes(units, c.world, resident, /*strict=*/true)};
+                        states / 2 + working_bytes(units, c.world, resident, /*minimum=*/true)};
   const ScriptedRun expected = train(c, {}, {}, /*departs=*/false);
 
   OffloadOptions to_host;
@@ -277,7 +277,7 @@ TEST_F(Offload, TheHostTakesWhatTheDeviceCannotBeforeADiskDoes) {
   const auto units = make_units(specs(c.dtype), {});
   const Placement resident = place(c.stage, c.reduce, c.accumulate);
   const TierMemory half{TierMemory::Kind::kBytes, state_bytes(units, c.world, resident, 2).total() / 2 +
-                                                      working_bytes(units, c.world, resident, /*strict=*/true)};
+                                                      working_bytes(units, c.world, resident, /*minimum=*/true)};
   const ScriptedRun expected = train(c, {}, {}, /*departs=*/false);
   for (const auto& [has_disk, link] : {std::pair{false, 0.0}, {true, 0.0}, {false, 4e9}, {true, 4e9}}) {
     OffloadOptions offload;
@@ -321,7 +321,7 @@ TEST_F(Offload, WhereNeitherBudgetNorMachineHasRoomTheRefusalNamesBothAndADisk) 
   const auto units = make_units(specs(DType::kFloat32), {});
   const Placement resident = place(3, Reduce::kAuto, 1);
   const TierMemory half{TierMemory::Kind::kBytes, state_bytes(units, 1, resident, 2).total() / 2 +
-                                                      working_bytes(units, 1, resident, /*strict=*/true)};
+                                                      working_bytes(units, 1, resident, /*minimum=*/true)};
   on_ranks(1, [&](Communicator& comm) {
     const std::string text = message_of<ConfigError>([&] {
       ScriptedModel(comm, specs(DType::kFloat32), {.stage = 3, .device_memory = half, .local_world = kCrowd});

@@ -19,13 +19,13 @@ TEST(PassClock, SaysWhatPassesComputeAndWhenUnitsAreUsed) {
   Steps steps;
   EXPECT_EQ(steps.clock.profile().backward_seconds, 0);
   EXPECT_TRUE(steps.clock.profile().used_at.empty()) << "no step is over";
-  steps.at(0, EventKind::kTouch, 0);
-  steps.at(1, EventKind::kTouch, 1);
-  steps.at(3, EventKind::kTouch, 0);  // again: the first use counts
+  steps.at(0, EventKind::kAccess, 0);
+  steps.at(1, EventKind::kAccess, 1);
+  steps.at(3, EventKind::kAccess, 0);  // again: the first use counts
   steps.at(4, EventKind::kBackward);
-  steps.at(4, EventKind::kTouch, 0);
+  steps.at(4, EventKind::kAccess, 0);
   steps.at(8, EventKind::kGradient, 1);
-  steps.at(9, EventKind::kTouch, 2);
+  steps.at(9, EventKind::kAccess, 2);
   steps.at(12, EventKind::kGradient, 0);
   steps.at(40, EventKind::kEndBackward);  // which is told when the program goes on
   steps.at(50, EventKind::kStep);
@@ -38,12 +38,12 @@ TEST(PassClock, SaysWhatPassesComputeAndWhenUnitsAreUsed) {
 
 TEST(PassClock, MicroBatchesAreSummedAndTheLastSaysWhenUnitsAreUsed) {
   Steps steps;
-  steps.at(0, EventKind::kTouch, 0);
+  steps.at(0, EventKind::kAccess, 0);
   steps.at(2, EventKind::kBackward);
   steps.at(3, EventKind::kGradient, 0);
   steps.at(5, EventKind::kEndBackward);
-  steps.at(10, EventKind::kTouch, 1);
-  steps.at(13, EventKind::kTouch, 0);
+  steps.at(10, EventKind::kAccess, 1);
+  steps.at(13, EventKind::kAccess, 0);
   steps.at(14, EventKind::kBackward);
   steps.at(15, EventKind::kGradient, 1);
   steps.at(16, EventKind::kGradient, 0);
@@ -58,7 +58,7 @@ TEST(PassClock, MicroBatchesAreSummedAndTheLastSaysWhenUnitsAreUsed) {
 TEST(PassClock, EveryStepBeginsAnew) {
   Steps steps;
   for (int step = 0; step < 3; ++step) {
-    steps.at(10 * step, EventKind::kTouch, 0);
+    steps.at(10 * step, EventKind::kAccess, 0);
     steps.at(10 * step + 2, EventKind::kBackward);
     steps.at(10 * step + 5, EventKind::kGradient, 0);
     steps.at(10 * step + 5, EventKind::kEndBackward);

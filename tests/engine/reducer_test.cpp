@@ -31,11 +31,11 @@ struct Fixture {
   ShardedState state;
   Reducer reducer;
 
-  Fixture(Communicator& comm, const Placement& placement, std::vector<ParamSpec> wanted = kSpecs, bool frugal = false)
+  Fixture(Communicator& comm, const Placement& placement, std::vector<ParamSpec> wanted = kSpecs, bool minimum = false)
       : specs(std::move(wanted)),
         units(make_units(specs, {})),
         state(units, placement, 2, comm, ledger),
-        reducer(state, specs.size(), frugal, comm, ledger) {}
+        reducer(state, specs.size(), minimum, comm, ledger) {}
 
   void add(int param, float value) {
     const ParamSpec& spec = specs[static_cast<std::size_t>(param)];
@@ -225,9 +225,9 @@ TEST(Reducer, WhatWaitsForNobodyGoesToItsTierWhileOthersAreStillMade) {
   });
 }
 
-TEST(Reducer, AFrugalOneStagesOneUnitAtATime) {
+TEST(Reducer, TheMinimumOneStagesOneUnitAtATime) {
   on_ranks(2, [](Communicator& comm) {
-    Fixture f(comm, place(2, Reduce::kAuto, 1), kSpecs, /*frugal=*/true);
+    Fixture f(comm, place(2, Reduce::kAuto, 1), kSpecs, /*minimum=*/true);
     for (int step = 0; step < 3; ++step) {
       f.add(2, 1);
       f.reducer.reduce(1);
@@ -242,19 +242,19 @@ TEST(Reducer, AFrugalOneStagesOneUnitAtATime) {
 }
 
 // fc1's gradients may come far apart, with those of any other unit between them; h.0's and h.1's come block by block.
-TEST(Reducer, AFrugalOneHasRoomForAModuleBesideTheLargestUnit) {
+TEST(Reducer, TheMinimumOneHasRoomForAModuleBesideTheLargestUnit) {
   const std::vector<ParamSpec> specs{{.name = "fc1.w", .shape = {32}}, {.name = "fc1.b", .shape = {32}},
                                      {.name = "h.0.w", .shape = {64}}, {.name = "h.0.b", .shape = {64}},
                                      {.name = "h.1.w", .shape = {64}}, {.name = "h.1.b", .shape = {64}}};
   const auto limit = [&](const std::vector<std::string>& units) {
-    return Reducer::staging_limit(make_units(specs, units), 1, /*frugal=*/true);
+    return Reducer::staging_limit(make_units(specs, units), 1, /*minimum=*/true);
   };
   EXPECT_EQ(limit({"fc1", "h.0", "h.1"}), (64 + 128) * 4);
   EXPECT_EQ(limit({"h.0", "h.1"}), (64 + 128) * 4) << "the root unit, which it is without a name";
 }
 
 // The two units of a block that holds two dtypes fill side by side.
-TEST(Reducer, AFrugalOneHasRoomForEveryDtypeOfABlock) {
+TEST(Reducer, TheMinimumOneHasRoomForEveryDtypeOfABlock) {
   const std::vector<ParamSpec> specs{{.name = "h.0.w", .shape = {64}, .dtype = DType::kBFloat16},
                                      {.name = "h.0.norm", .shape = {16}},
                                      {.name = "h.0.b", .shape = {16}},
@@ -263,7 +263,7 @@ TEST(Reducer, AFrugalOneHasRoomForEveryDtypeOfABlock) {
                                      {.name = "h.1.b", .shape = {16}}};
   const auto units = make_units(specs, {});
   ASSERT_EQ(units.size(), 4U);
-  EXPECT_EQ(Reducer::staging_limit(units, 1, /*frugal=*/true), 64 * 2 + 2 * 16 * 4)
+  EXPECT_EQ(Reducer::staging_limit(units, 1, /*minimum=*/true), 64 * 2 + 2 * 16 * 4)
       << "one block, and no part of another";
 }
 

@@ -64,7 +64,7 @@ TEST_F(ScheduleTraffic, PartsOfThem) {
                    DType::kFloat32);
 }
 
-TEST_F(ScheduleTraffic, UnderTheStrictBudget) {
+TEST_F(ScheduleTraffic, UnderTheMinimumBudget) {
   EngineOptions options{.stage = 3, .device_memory = {TierMemory::Kind::kMin}};
   options.offload.host_memory.kind = TierMemory::Kind::kMin;
   expect_agreement(options, {.gradient = {.disk = 1}, .optimizer = {.disk = 1}}, DType::kFloat32);

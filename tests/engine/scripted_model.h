@@ -1,4 +1,4 @@
-// A model without tensors: it touches the engine's units as a script says, reads its parameters where the observer was
+// A model without tensors: it accesses the engine's units as a script says, reads its parameters where the observer was
 // told they are, and makes gradients out of them and of (step, micro-batch, rank). Whoever reads a stale or a foreign
 // byte gets other bits.
 #pragma once

@@ -84,21 +84,21 @@ TEST_P(Stages, GiveTheSameBitsAtAnyBudget) {
   EXPECT_GT(first->norms[0], 0);
 }
 
-TEST_P(Stages, SendWhatIsPlannedAndTheStrictFormula) {
+TEST_P(Stages, SendWhatIsPlannedAndTheMinimumFormula) {
   const Case& c = GetParam();
   for (int stage = 0; stage <= 3; ++stage) {
-    bool strict = true;
+    bool minimum = true;
     for (const TierMemory& memory : budgets(c, stage)) {
       const std::vector<EngineReport> reports = train(c, stage, memory).reports;
       for (const EngineReport& report : reports) {
         EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << "stage " << stage;
         EXPECT_EQ(report.received_bytes_per_step, report.planned_sent_bytes) << "stage " << stage;
-        if (strict || stage < 3) {
+        if (minimum || stage < 3) {
           const auto units = make_units(small_specs(c.dtype), {});
           EXPECT_EQ(report.sent_bytes_per_step, sent_bytes(units, c.world, place(stage, c.reduce, c.accumulate)));
         }
       }
-      strict = false;
+      minimum = false;
     }
   }
 }

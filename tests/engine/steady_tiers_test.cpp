@@ -22,7 +22,7 @@ struct Held {
 
 // Whether a block more is staged at the worst moment is the disk's haste.
 void expect_steady(const Held& later, const Held& early) {
-  constexpr std::int64_t kBlock = TilePass::kTileNumel * 4;
+  constexpr std::int64_t kBlock = TileStream::kTileNumel * 4;
   EXPECT_EQ(later.held, early.held);
   for (const Tier tier : kAllTiers) {
     const auto index = static_cast<std::size_t>(tier);

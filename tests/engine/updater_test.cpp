@@ -40,7 +40,7 @@ struct Alone {
     for (const Unit& unit : units) order.push_back(unit.index);
     updater.begin_step(present, order, scale, lr);
     for (const int unit : order)
-      updater.defer(unit, reinterpret_cast<const std::byte*>(gradient.data()), DType::kFloat32);
+      updater.enqueue(unit, reinterpret_cast<const std::byte*>(gradient.data()), DType::kFloat32);
     updater.finish();
   }
   float value(int param) const {
@@ -156,7 +156,7 @@ TEST(Updater, TheShardsOfARangeAreTheRange) {
       for (std::int64_t i = 0; i < range.numel; ++i)
         gradient[static_cast<std::size_t>(i)] = noise(1, 2, static_cast<std::uint64_t>(range.offset + i));
       updater.begin_step({true, true}, std::array{0}, 1, 0.1);
-      updater.defer(0, reinterpret_cast<const std::byte*>(gradient.data()), DType::kFloat32);
+      updater.enqueue(0, reinterpret_cast<const std::byte*>(gradient.data()), DType::kFloat32);
       updater.complete(0);
       const auto* updated = reinterpret_cast<const float*>(state.updated_parameter(0));
       if (stage == 0 && comm.rank() == 0) whole.assign(updated, updated + units[0].numel);

@@ -22,7 +22,7 @@ DiskSeam over(ScriptedDisk& script) {
   return seam;
 }
 
-constexpr std::int64_t kNumel = 8 * TilePass::kTileNumel;
+constexpr std::int64_t kNumel = 8 * TileStream::kTileNumel;
 
 TEST(UpdateBesideForward, WorksOnTilesThatCameUntilAWriteWouldHaveToBeWaitedFor) {
   const TemporaryFolder folder;
@@ -34,7 +34,7 @@ TEST(UpdateBesideForward, WorksOnTilesThatCameUntilAWriteWouldHaveToBeWaitedFor)
                      {.ledger = ledger, .disk = &disk}, allocate_host);
   BlockPool staging(allocate_host, ledger, MemoryTag::kStaging, Tier::kHost);
   constexpr int kDepth = 3;
-  TilePass pass(&disk, nullptr, staging, kDepth);
+  TileStream pass(&disk, nullptr, staging, kDepth);
 
   const auto whole = [](const IoRequest& request) { return static_cast<std::int64_t>(request.memory.size()); };
   script.answer = [&](const IoRequest& request) {
@@ -58,8 +58,9 @@ TEST(UpdateBesideForward, WorksOnTilesThatCameUntilAWriteWouldHaveToBeWaitedFor)
 
 TEST(UpdateBesideForward, TheDisksQueueHasAPlaceForEveryTileOnItsWay) {
   constexpr std::int64_t kDepth = ShardedState::kDefaultDepth;
-  constexpr std::int64_t kUpdate = 2 * kDepth * static_cast<std::int64_t>(kMaxTileArrays);      // read and written
-  constexpr std::int64_t kOthers = 2 * ShardedState::fetch_depth(ShardedState::kDefaultDepth);  // fetched and spilled
+  constexpr std::int64_t kUpdate = 2 * kDepth * static_cast<std::int64_t>(kMaxTileArrays);  // read and written
+  constexpr std::int64_t kOthers =
+      2 * ShardedState::prefetch_depth(ShardedState::kDefaultDepth);  // fetched and offloaded
   EXPECT_GE(DiskOptions().queue_depth, kUpdate + kOthers);
 }
 

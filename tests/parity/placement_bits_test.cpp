@@ -64,7 +64,8 @@ Subject small_gpt2(Keeps keeps, const std::string& folder) {
   std::shared_ptr<ActivationStore> store;
   if (keeps == Keeps::kInputOnHost || keeps == Keeps::kInputOnDisk) {
     const Tier tier = keeps == Keeps::kInputOnHost ? Tier::kHost : Tier::kDisk;
-    store = std::make_shared<ActivationStore>(ParkingOptions{.tier = tier, .disk = {folder}, .checksums = true});
+    store =
+        std::make_shared<ActivationStore>(ActivationOffloadOptions{.tier = tier, .disk = {folder}, .checksums = true});
   }
   Gpt2 net(Gpt2Options{.layers = 3,
                        .width = 64,

@@ -116,7 +116,7 @@ TEST(BestPlacement, WholeStatesNeverLeaveTheDevice) {
 }
 
 TEST(BestPlacement, WhatHidesBehindComputeGoesFirst) {
-  // Backward has time to spill gradients and to fetch parameters; the update has none, and the link is its bound.
+  // Backward has time to offload gradients and to fetch parameters; the update has none, and the link is its bound.
   StepModel model = gpt2_model(3);
   model.rates.update_numel = 0;
   model.profile = {.forward_seconds = 100, .backward_seconds = 100};

@@ -51,14 +51,14 @@ inline std::vector<Unit> gpt_units(const GptShape& shape) {
   return make_units(gpt_specs(shape), {});
 }
 
-// `passes` micro-batches that touch every unit once forward and once backward, in reversed order, and a step.
+// `passes` micro-batches that access every unit once forward and once backward, in reversed order, and a step.
 inline Trace straight_trace(const std::vector<Unit>& units, int passes = 1) {
   Trace trace;
   for (int pass = 0; pass < passes; ++pass) {
-    for (const Unit& unit : units) trace.events.push_back({EventKind::kTouch, unit.index, {}});
+    for (const Unit& unit : units) trace.events.push_back({EventKind::kAccess, unit.index, {}});
     trace.events.push_back({EventKind::kBackward, -1, {}});
     for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
-      trace.events.push_back({EventKind::kTouch, unit->index, {}});
+      trace.events.push_back({EventKind::kAccess, unit->index, {}});
       if (unit->trainable) trace.events.push_back({EventKind::kGradient, unit->index, {}});
     }
     trace.events.push_back({EventKind::kEndBackward, -1, {}});
@@ -67,12 +67,12 @@ inline Trace straight_trace(const std::vector<Unit>& units, int passes = 1) {
   return trace;
 }
 
-// The same for a head tied to the token embedding (unit 0): touched first and last.
+// The same for a head tied to the token embedding (unit 0): accessed first and last.
 inline Trace tied_trace(const std::vector<Unit>& units) {
   Trace trace = straight_trace(units);
   const auto backward = trace.events.begin() + static_cast<std::ptrdiff_t>(units.size());
-  trace.events.insert(backward + 1, {EventKind::kTouch, 0, {}});
-  trace.events.insert(trace.events.begin() + static_cast<std::ptrdiff_t>(units.size()), {EventKind::kTouch, 0, {}});
+  trace.events.insert(backward + 1, {EventKind::kAccess, 0, {}});
+  trace.events.insert(trace.events.begin() + static_cast<std::ptrdiff_t>(units.size()), {EventKind::kAccess, 0, {}});
   return trace;
 }
 

@@ -19,7 +19,7 @@ struct Case {
   GatherBudget budget{};
 };
 
-// One unit on two ranks, gathered once a pass where the budget is strict, else once a step.
+// One unit on two ranks, gathered once a pass where the budget is minimum, else once a step.
 ScheduleCost cost_of(const Case& c) {
   const std::vector<Unit> units{one_unit(2 * kShard, c.dtype)};
   Placement placement = place(3, Reduce::kEach, c.accumulate);
@@ -35,7 +35,7 @@ TierTraffic traffic(std::int64_t read, std::int64_t written) {
 TEST(ScheduleCost, OnTheDeviceNothingMovesBetweenTiers) {
   const ScheduleCost cost = cost_of({});
   for (const Tier tier : kAllTiers) EXPECT_EQ(cost.of(tier), TierTraffic{}) << name_of(tier);
-  EXPECT_EQ(cost.num_fetches + cost.num_spills, 0);
+  EXPECT_EQ(cost.num_prefetches + cost.num_offloads, 0);
 }
 
 TEST(ScheduleCost, MomentsAreReadAndWrittenOnce) {
@@ -55,22 +55,22 @@ TEST(ScheduleCost, AMasterIsOneMoreOfThem) {
 TEST(ScheduleCost, ParametersAreReadForEachGatherAndByTheUpdate) {
   const StateFractions host{.parameter = {.host = 1}};
   const ScheduleCost kept = cost_of({.fractions = host});
-  EXPECT_EQ(kept.num_fetches, kept.num_gathers);
+  EXPECT_EQ(kept.num_prefetches, kept.num_gathers);
   EXPECT_EQ(kept.of(Tier::kHost), traffic(2 * 4 * kShard, 4 * kShard));
-  const ScheduleCost strict = cost_of({.fractions = host, .budget = {GatherBudget::kStrict}});
-  EXPECT_EQ(strict.num_fetches, 2);
-  EXPECT_EQ(strict.of(Tier::kHost), traffic(3 * 4 * kShard, 4 * kShard));
+  const ScheduleCost minimum = cost_of({.fractions = host, .budget = {GatherBudget::kMinimum}});
+  EXPECT_EQ(minimum.num_prefetches, 2);
+  EXPECT_EQ(minimum.of(Tier::kHost), traffic(3 * 4 * kShard, 4 * kShard));
 }
 
-TEST(ScheduleCost, AGradientIsSpilledAndReadByTheUpdate) {
+TEST(ScheduleCost, AGradientIsOffloadedAndReadByTheUpdate) {
   const ScheduleCost cost = cost_of({.fractions = {.gradient = {.disk = 1}}});
-  EXPECT_EQ(cost.num_spills, 1);
+  EXPECT_EQ(cost.num_offloads, 1);
   EXPECT_EQ(cost.of(Tier::kDisk), traffic(4 * kShard, 4 * kShard));
 }
 
 TEST(ScheduleCost, LaterMicroBatchesBringTheSumSoFar) {
   const ScheduleCost cost = cost_of({.fractions = {.gradient = {.disk = 1}}, .accumulate = 3});
-  EXPECT_EQ(cost.num_spills, 3);
+  EXPECT_EQ(cost.num_offloads, 3);
   EXPECT_EQ(cost.of(Tier::kDisk), traffic((2 + 1) * 4 * kShard, 3 * 4 * kShard));
   // In bf16 the sum is fp32, and rounded once more before the norm is known.
   const ScheduleCost rounded =

@@ -58,7 +58,7 @@ TEST(StepCosts, CostsDoNotDependOnTheUnitsSize) {
             costs_of(model_of(3), one_unit(64, DType::kFloat32)));
 }
 
-TEST(StepCosts, AFrozenUnitIsNeitherSpilledNorUpdated) {
+TEST(StepCosts, AFrozenUnitIsNeitherOffloadedNorUpdated) {
   const Unit frozen = one_unit(64, DType::kFloat32, 0, /*trainable=*/false);
   const StepCosts costs = costs_of(model_of(3), frozen);
   for (int amount = static_cast<int>(Amount::kGradientHost); amount < kNumAmounts; ++amount)

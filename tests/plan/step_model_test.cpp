@@ -47,20 +47,20 @@ void expect_busy(const PredictedStep& step, Busy forward, Busy backward, Busy up
 }
 
 TEST(StepModel, GathersAreCountedByPass) {
-  const auto gather = [](int unit) { return Move{MoveKind::kGather, unit}; };
-  const Schedule schedule{.stations = {{{EventKind::kTouch, 0}, {gather(0), gather(1)}},
-                                       {{EventKind::kBackward}, {gather(1)}},
-                                       {{EventKind::kEndBackward}, {gather(1)}},  // of the next micro-batch
-                                       {{EventKind::kTouch, 0}, {{MoveKind::kRelease, 0}, gather(0)}},
-                                       {{EventKind::kBackward}, {{MoveKind::kReduce, 1}}}},
+  const auto gather = [](int unit) { return Action{ActionKind::kGather, unit}; };
+  const Schedule schedule{.entries = {{{EventKind::kAccess, 0}, {gather(0), gather(1)}},
+                                      {{EventKind::kBackward}, {gather(1)}},
+                                      {{EventKind::kEndBackward}, {gather(1)}},  // of the next micro-batch
+                                      {{EventKind::kAccess, 0}, {{ActionKind::kRelease, 0}, gather(0)}},
+                                      {{EventKind::kBackward}, {{ActionKind::kReduce, 1}}}},
                           .step = {gather(0)}};
   StepProfile profile;
   count_gathers(schedule, 3, profile);
   EXPECT_EQ(profile.forward_gathers, (std::vector{2, 1, 0}));
   EXPECT_EQ(profile.backward_gathers, (std::vector{0, 2, 0})) << "what follows the pass belongs to it";
-  EXPECT_FALSE(profile.strict);
-  count_gathers({.budget = {GatherBudget::kStrict}}, 3, profile);
-  EXPECT_TRUE(profile.strict);
+  EXPECT_FALSE(profile.minimum);
+  count_gathers({.budget = {GatherBudget::kMinimum}}, 3, profile);
+  EXPECT_TRUE(profile.minimum);
 }
 
 TEST(StepModel, OnTheDeviceOnlyArithmeticTakesTime) {
@@ -77,7 +77,7 @@ TEST(StepModel, OnTheDeviceOnlyArithmeticTakesTime) {
 }
 
 // Three units of kNumel fp32 elements, their gradients on disk: 4 bytes each, 16 written a second.
-StepModel three_that_spill(std::vector<double> gradient_at) {
+StepModel three_that_offload(std::vector<double> gradient_at) {
   StepModel model = model_of(DType::kFloat32, 3);
   model.units = {one_unit(kNumel, DType::kFloat32, 0), one_unit(kNumel, DType::kFloat32, 1),
                  one_unit(kNumel, DType::kFloat32, 2)};
@@ -85,28 +85,28 @@ StepModel three_that_spill(std::vector<double> gradient_at) {
   model.profile = {.backward_seconds = 2 * kNumel, .gradient_at = std::move(gradient_at)};
   return model;
 }
-double backward_of_spills(const StepModel& model) {
+double backward_of_offloads(const StepModel& model) {
   UnitTiers tiers = on_device();
   tiers.gradient = {.disk = kNumel};
   return predict(model, {tiers, tiers, tiers}).seconds(StepPhase::kBackward) / kNumel;
 }
 
-TEST(StepModel, TheLastGradientIsSpilledBehindTheComputation) {
-  // A unit's spill takes 0.25 of what is counted here, the pass 2.
-  EXPECT_DOUBLE_EQ(backward_of_spills(three_that_spill({})), 2) << "nothing is known of when";
-  EXPECT_DOUBLE_EQ(backward_of_spills(three_that_spill({1, 0.6, 0.3})), 2.25);
-  EXPECT_DOUBLE_EQ(backward_of_spills(three_that_spill({1, 0.95, 0.3})), 1.9 + 0.5) << "two wait for each other";
-  EXPECT_DOUBLE_EQ(backward_of_spills(three_that_spill({1, 1, 1})), 2.75);
-  EXPECT_DOUBLE_EQ(backward_of_spills(three_that_spill({0.5, 0.5, 0.5})), 2) << "1.75 is hidden";
-  StepModel model = three_that_spill({1, 1, 1});
+TEST(StepModel, TheLastGradientIsOffloadedBehindTheComputation) {
+  // A unit's offload takes 0.25 of what is counted here, the pass 2.
+  EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({})), 2) << "nothing is known of when";
+  EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({1, 0.6, 0.3})), 2.25);
+  EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({1, 0.95, 0.3})), 1.9 + 0.5) << "two wait for each other";
+  EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({1, 1, 1})), 2.75);
+  EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({0.5, 0.5, 0.5})), 2) << "1.75 is hidden";
+  StepModel model = three_that_offload({1, 1, 1});
   model.units[0].trainable = false;
-  UnitTiers spilled = on_device();
-  spilled.gradient = {.disk = kNumel};
-  EXPECT_DOUBLE_EQ(predict(model, {on_device(), spilled, spilled}).seconds(StepPhase::kBackward) / kNumel, 2.5);
+  UnitTiers offloaded = on_device();
+  offloaded.gradient = {.disk = kNumel};
+  EXPECT_DOUBLE_EQ(predict(model, {on_device(), offloaded, offloaded}).seconds(StepPhase::kBackward) / kNumel, 2.5);
 }
 
-TEST(StepModel, UnderAStrictBudgetNoFetchIsHidden) {
-  StepModel model = three_that_spill({});
+TEST(StepModel, UnderAMinimumBudgetNoFetchIsHidden) {
+  StepModel model = three_that_offload({});
   model.rates = {.disk_read = 16};
   model.profile = {.forward_seconds = kNumel, .backward_seconds = 2 * kNumel};
   UnitTiers on_disk = on_device();
@@ -115,7 +115,7 @@ TEST(StepModel, UnderAStrictBudgetNoFetchIsHidden) {
     return predict(model, {on_disk, on_disk, on_device()}).seconds(phase) / kNumel;
   };
   EXPECT_DOUBLE_EQ(seconds(StepPhase::kBackward), 2) << "two of a quarter come beside the pass";
-  model.profile.strict = true;
+  model.profile.minimum = true;
   EXPECT_DOUBLE_EQ(seconds(StepPhase::kBackward), 2 + 2 * 0.25);
   EXPECT_DOUBLE_EQ(seconds(StepPhase::kForward), 1) << "they come with their update";
   model.rates.link_up = 8;
@@ -123,7 +123,7 @@ TEST(StepModel, UnderAStrictBudgetNoFetchIsHidden) {
 }
 
 TEST(StepModel, TheFirstParametersComeBeforeTheComputation) {
-  StepModel model = three_that_spill({});
+  StepModel model = three_that_offload({});
   model.rates = {.link_up = 8, .disk_read = 16};
   model.profile = {.forward_seconds = 2 * kNumel, .used_at = {0, 0.05, 0.6}};
   UnitTiers on_disk = on_device(), on_host = on_device();
@@ -181,7 +181,7 @@ TEST(StepModel, ArithmeticOfAnUpdateOverlapsWithNoComputationOfTheSameCores) {
 }
 
 TEST(StepModel, AProfileOfAnotherModelIsOurBug) {
-  StepModel model = three_that_spill({1});
+  StepModel model = three_that_offload({1});
   EXPECT_THROW(predict(model, {on_device(), on_device(), on_device()}), InternalError);
 }
 
@@ -217,8 +217,8 @@ TEST(StepModel, AParameterOnDiskIsReadForEachGatherAndWrittenByTheUpdate) {
   tiers.optimizer = {.host = kNumel};
   tiers.gradient = {.host = kNumel};
   const Busy gather{.up = 2 / 2.0, .read = 2 / 8.0};
-  const Busy spill{.up = gather.up, .down = 2 / 4.0, .read = gather.read};
-  expect_busy(predict(model_of(DType::kBFloat16, 3), {tiers}), gather, spill, {.written = 2 / 16.0});
+  const Busy offload{.up = gather.up, .down = 2 / 4.0, .read = gather.read};
+  expect_busy(predict(model_of(DType::kBFloat16, 3), {tiers}), gather, offload, {.written = 2 / 16.0});
   const Busy fp32_gather{.up = 4 / 2.0, .read = 4 / 8.0};
   expect_busy(predict(model_of(DType::kFloat32, 3), {tiers}), fp32_gather,
               {.up = 4 / 2.0, .down = 4 / 4.0, .read = 4 / 8.0}, {.read = 4 / 8.0, .written = 4 / 16.0});
@@ -304,7 +304,7 @@ TEST(StepModel, ReadingAndWritingTakeTheirShareOfBothOrTheLongerOfThem) {
 
 TEST(StepModel, TheEndsOfAPassAreReadingOrWriting) {
   // 0.5 of reading, behind which the pass of 2 goes on, and 0.25 of writing behind the pass.
-  StepModel model = three_that_spill({1, 0.5, 0.5});
+  StepModel model = three_that_offload({1, 0.5, 0.5});
   model.rates = {.disk_read = 8, .disk_write = 16, .disk_share = 0.5};
   model.profile.forward_seconds = 2 * kNumel;
   model.profile.used_at = {0, 0.5, 0.5};

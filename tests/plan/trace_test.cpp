@@ -16,12 +16,12 @@ TEST(Trace, EqualTracesHashAlike) {
 
 TEST(Trace, TheHashIsTheSameOnEveryMachine) {
   EXPECT_EQ(hash_of({}), 14695981039346656037ull) << "FNV-1a's offset basis";
-  const Trace one{{{EventKind::kTouch, 3, {1, 2}}, {EventKind::kStep, -1, {}}}};
+  const Trace one{{{EventKind::kAccess, 3, {1, 2}}, {EventKind::kStep, -1, {}}}};
   EXPECT_EQ(hash_of(one), 0x90062922d5004d1bull);
 }
 
 TEST(Trace, EverythingThatDiffersChangesTheHash) {
-  const Trace base{{{EventKind::kTouch, 0, {1}}, {EventKind::kTouch, 1, {}}, {EventKind::kBackward, -1, {}}}};
+  const Trace base{{{EventKind::kAccess, 0, {1}}, {EventKind::kAccess, 1, {}}, {EventKind::kBackward, -1, {}}}};
   std::set<std::uint64_t> hashes{hash_of(base)};
   const auto with = [&](auto change) {
     Trace trace = base;
@@ -41,14 +41,14 @@ TEST(Trace, EverythingThatDiffersChangesTheHash) {
 
 // A list's length is hashed before its elements: they cannot be taken for the next event's.
 TEST(Trace, PinnedUnitsAreNotConfusedWithEvents) {
-  const Trace a{{{EventKind::kTouch, 0, {0, 0, 0}}}};
-  const Trace b{{{EventKind::kTouch, 0, {}}, {EventKind::kTouch, 0, {}}}};
+  const Trace a{{{EventKind::kAccess, 0, {0, 0, 0}}}};
+  const Trace b{{{EventKind::kAccess, 0, {}}, {EventKind::kAccess, 0, {}}}};
   EXPECT_NE(hash_of(a), hash_of(b));
 }
 
 TEST(Trace, EventsAreDescribedByTheirUnitsNames) {
   const auto units = gpt_units({});
-  EXPECT_EQ(describe(Event{EventKind::kTouch, 2, {}}, units), "touch h.0");
+  EXPECT_EQ(describe(Event{EventKind::kAccess, 2, {}}, units), "access h.0");
   EXPECT_EQ(describe(Event{EventKind::kGradient, 0, {}}, units), "gradient wte.weight");
   EXPECT_EQ(describe(Event{EventKind::kBackward, -1, {}}, units), "backward");
   EXPECT_EQ(describe(Event{EventKind::kEndBackward, -1, {}}, units), "end of backward");

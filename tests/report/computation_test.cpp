@@ -20,8 +20,8 @@ std::vector<Unit> units_of(const std::vector<std::int64_t>& numels) {
   return units;
 }
 
-Event touch(int unit) {
-  return {EventKind::kTouch, unit, {}};
+Event access(int unit) {
+  return {EventKind::kAccess, unit, {}};
 }
 Event gradient(int unit) {
   return {EventKind::kGradient, unit, {}};
@@ -47,8 +47,8 @@ TEST(EstimatedComputation, CheckpointsComputeForwardOnceMore) {
 }
 
 TEST(EstimateUses, UnitsAreUsedInTheOrderOfTheTraceByTheirShareOfElements) {
-  const Trace trace{{touch(0), touch(1), touch(2), of(EventKind::kBackward), touch(2), gradient(2), touch(1),
-                     gradient(1), touch(0), gradient(0), of(EventKind::kEndBackward), of(EventKind::kStep)}};
+  const Trace trace{{access(0), access(1), access(2), of(EventKind::kBackward), access(2), gradient(2), access(1),
+                     gradient(1), access(0), gradient(0), of(EventKind::kEndBackward), of(EventKind::kStep)}};
   StepProfile profile;
   estimate_uses(trace, units_of({100, 200, 100}), profile);
   EXPECT_EQ(profile.used_at, (std::vector<double>{0, 0.25, 0.75}));
@@ -57,8 +57,8 @@ TEST(EstimateUses, UnitsAreUsedInTheOrderOfTheTraceByTheirShareOfElements) {
 
 // Embeddings that are the head, too: half of what they compute is at each end.
 TEST(EstimateUses, AUnitThatIsTouchedTwiceComputesHalfEachTime) {
-  const Trace trace{{touch(0), touch(1), touch(0), of(EventKind::kBackward), touch(0), touch(1), gradient(1), touch(0),
-                     gradient(0), of(EventKind::kEndBackward), of(EventKind::kStep)}};
+  const Trace trace{{access(0), access(1), access(0), of(EventKind::kBackward), access(0), access(1), gradient(1),
+                     access(0), gradient(0), of(EventKind::kEndBackward), of(EventKind::kStep)}};
   StepProfile profile;
   estimate_uses(trace, units_of({200, 200}), profile);
   EXPECT_EQ(profile.used_at, (std::vector<double>{0, 0.25}));
@@ -66,8 +66,8 @@ TEST(EstimateUses, AUnitThatIsTouchedTwiceComputesHalfEachTime) {
 }
 
 TEST(EstimateUses, MicroBatchesAreAlike) {
-  const std::vector<Event> micro{touch(0), touch(1),    of(EventKind::kBackward),   touch(1), gradient(1),
-                                 touch(0), gradient(0), of(EventKind::kEndBackward)};
+  const std::vector<Event> micro{access(0), access(1),   of(EventKind::kBackward),   access(1), gradient(1),
+                                 access(0), gradient(0), of(EventKind::kEndBackward)};
   Trace trace{micro};
   trace.events.insert(trace.events.end(), micro.begin(), micro.end());
   trace.events.push_back(of(EventKind::kStep));

@@ -135,7 +135,7 @@ TEST(Report, AShortRunTimesAllItsSteps) {
   EXPECT_EQ(median_step_seconds({}), 0);
 }
 
-TEST(Report, SaysWhatParkingActivationsTakes) {
+TEST(Report, SaysWhatOffloadedActivationsTake) {
   RunReport r = some_report();
   EXPECT_FALSE(json::parse(to_json(r)).contains("activations_peak_bytes"));
   EXPECT_EQ(summary(r).find("activations"), std::string::npos);
@@ -143,7 +143,7 @@ TEST(Report, SaysWhatParkingActivationsTakes) {
   r.ranks[1].parked_peak_bytes = 3 << 20;
   r.ranks[1].parked_disk_per_step = {.read_bytes = 1 << 20, .written_bytes = 2 << 20, .waited_seconds = 0.25};
   const auto report = json::parse(to_json(r));
-  EXPECT_EQ(report["activations_parked_on"], "disk");
+  EXPECT_EQ(report["activations_offloaded_on"], "disk");
   EXPECT_EQ(report["activations_peak_bytes"], (json{0, 3 << 20}));
   EXPECT_EQ(report["activations_read_bytes_per_step"], (json{0, 1 << 20}));
   EXPECT_EQ(report["activations_written_bytes_per_step"], (json{0, 2 << 20}));

@@ -13,7 +13,7 @@ using tests::all_stages;
 using tests::RunResult;
 using tests::Subject;
 
-// Each unit is touched once a pass and direction: what the formulas speak of. Sizes that no world divides.
+// Each unit is accessed once a pass and direction: what the formulas speak of. Sizes that no world divides.
 struct LayersNet : torch::nn::Module {
   LayersNet() {
     register_module("layers", layers);
@@ -83,7 +83,7 @@ TEST(Memory, ByTagIsWhatTheFormulasSay) {
   }
 }
 
-TEST(Memory, TheStrictBudgetGathersAndStagesOneUnitAtATime) {
+TEST(Memory, TheMinimumBudgetGathersAndStagesOneUnitAtATime) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const AttachOptions options = all_stages({.dtype = dtype}).back();
     const EngineReport report = tests::train(2, 3, options, layers_net).reports[0];
@@ -101,16 +101,16 @@ TEST(Memory, TheStrictBudgetGathersAndStagesOneUnitAtATime) {
 TEST(Memory, ABudgetInBytesIsKept) {
   AttachOptions options{.stage = 3};
   const EngineReport generous = tests::train(2, 3, options, layers_net).reports[0];
-  const EngineReport strict = tests::train(2, 3, all_stages(options).back(), layers_net).reports[0];
-  ASSERT_LT(strict.peak_memory_bytes, generous.peak_memory_bytes);
+  const EngineReport minimum = tests::train(2, 3, all_stages(options).back(), layers_net).reports[0];
+  ASSERT_LT(minimum.peak_memory_bytes, generous.peak_memory_bytes);
   for (int eighth = 0; eighth <= 8; ++eighth) {
     const std::int64_t budget =
-        strict.peak_memory_bytes + (generous.peak_memory_bytes - strict.peak_memory_bytes) * eighth / 8;
+        minimum.peak_memory_bytes + (generous.peak_memory_bytes - minimum.peak_memory_bytes) * eighth / 8;
     options.device_memory = {TierMemory::Kind::kBytes, budget};
     EXPECT_LE(tests::train(2, 3, options, layers_net).reports[0].peak_memory_bytes, budget) << eighth << "/8";
   }
   // What does not fit then lies on the host.
-  options.device_memory.bytes = strict.peak_memory_bytes * 3 / 4;
+  options.device_memory.bytes = minimum.peak_memory_bytes * 3 / 4;
   const EngineReport tight = tests::train(2, 3, options, layers_net).reports[0];
   EXPECT_LE(tight.peak_memory_bytes, options.device_memory.bytes);
   EXPECT_GT(tight.host_memory.state(), 0);
@@ -134,8 +134,8 @@ TEST(Traffic, IsTheFormulasAtEveryStageWithMicroBatchesToo) {
     for (int accumulate : {1, 3}) {
       for (Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
         for (const AttachOptions& options : all_stages({.reduce = reduce, .accumulate = accumulate})) {
-          // Stage 3 sends this much in the strict budget; with more room it gathers less often.
-          const bool strict = options.device_memory.kind == TierMemory::Kind::kMin;
+          // Stage 3 sends this much in the minimum budget; with more room it gathers less often.
+          const bool minimum = options.device_memory.kind == TierMemory::Kind::kMin;
           const RunResult run = tests::train(world, 3, options, layers_net);
           for (const EngineReport& report : run.reports) {
             const std::int64_t padded = kNumel * 4 + report.padding_bytes;
@@ -144,7 +144,7 @@ TEST(Traffic, IsTheFormulasAtEveryStageWithMicroBatchesToo) {
                                       ", accumulate " + std::to_string(accumulate);
             EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << where;
             EXPECT_EQ(report.received_bytes_per_step, report.planned_sent_bytes) << where;
-            if (options.stage < 3 || strict) {
+            if (options.stage < 3 || minimum) {
               EXPECT_EQ(report.sent_bytes_per_step, formula) << where;
               EXPECT_NEAR(
                   static_cast<double>(report.sent_bytes_per_step), report.sent_formula_bytes,
@@ -163,18 +163,18 @@ TEST(Traffic, IsTheFormulasAtEveryStageWithMicroBatchesToo) {
 TEST(Traffic, IsThePlansForEveryBudgetAndATiedModel) {
   AttachOptions options{.stage = 3};
   const EngineReport generous = tests::train(3, 3, options, tests::tied_net).reports[0];
-  const EngineReport strict = tests::train(3, 3, all_stages(options).back(), tests::tied_net).reports[0];
-  std::int64_t last = strict.sent_bytes_per_step;
+  const EngineReport minimum = tests::train(3, 3, all_stages(options).back(), tests::tied_net).reports[0];
+  std::int64_t last = minimum.sent_bytes_per_step;
   for (int eighth = 0; eighth <= 8; ++eighth) {
     options.device_memory = {
         TierMemory::Kind::kBytes,
-        strict.peak_memory_bytes + (generous.peak_memory_bytes - strict.peak_memory_bytes) * eighth / 8};
+        minimum.peak_memory_bytes + (generous.peak_memory_bytes - minimum.peak_memory_bytes) * eighth / 8};
     const EngineReport report = tests::train(3, 3, options, tests::tied_net).reports[0];
     EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << eighth << "/8";
     EXPECT_LE(report.sent_bytes_per_step, last) << "more memory never costs traffic: " << eighth << "/8";
     last = report.sent_bytes_per_step;
   }
-  EXPECT_LT(last, strict.sent_bytes_per_step);
+  EXPECT_LT(last, minimum.sent_bytes_per_step);
 }
 
 }  // namespace

@@ -37,14 +37,14 @@ void PrintTo(const Way& way, std::ostream* out) {
 
 class ActivationStores : public ::testing::TestWithParam<Way> {
  protected:
-  ParkingOptions options() const {
+  ActivationOffloadOptions options() const {
     return {
         .tier = GetParam().tier, .disk = {folder.path()}, .checksums = true, .link_bytes_per_second = GetParam().link};
   }
   torch::Tensor kept(const Segment& fn, const Tensors& inputs) const {
     return checkpoint(fn, inputs, store.checkpoint_options());
   }
-  std::int64_t parked() const { return store.report().parking.bytes; }
+  std::int64_t offloaded() const { return store.report().activation_offload.bytes; }
 
   TemporaryFolder folder;
   ActivationStore store{options()};
@@ -77,17 +77,17 @@ TEST_P(ActivationStores, GiveTheBitsOfARunWithoutThem) {
   for (int step = 0; step < 3; ++step) {
     EXPECT_TRUE(
         same_bits(expected, results_of_chain([&](const Segment& fn, const Tensors& in) { return kept(fn, in); })));
-    EXPECT_EQ(parked(), 0);
+    EXPECT_EQ(offloaded(), 0);
   }
-  EXPECT_EQ(store.report().parking.peak_bytes, 9 * 3 * 7 * 4);
+  EXPECT_EQ(store.report().activation_offload.peak_bytes, 9 * 3 * 7 * 4);
 }
 
 TEST_P(ActivationStores, HoldThemUntilBackwardHasBeenThere) {
   const torch::Tensor x = torch::ones({100}).requires_grad_();
   const torch::Tensor y = kept([](const Tensors& in) { return in[0].exp(); }, {x * 2});
-  EXPECT_EQ(parked(), 400);
+  EXPECT_EQ(offloaded(), 400);
   y.sum().backward();
-  EXPECT_EQ(parked(), 0);
+  EXPECT_EQ(offloaded(), 0);
 }
 
 TEST_P(ActivationStores, ServeARetainedGraphTwice) {
@@ -106,9 +106,9 @@ TEST_P(ActivationStores, GetBackWhatADroppedGraphHeld) {
   for (int step = 0; step < 50; ++step) {
     torch::Tensor y = x * 2;
     for (int i = 0; i < 6; ++i) y = kept([](const Tensors& in) { return in[0].exp(); }, {y});
-    EXPECT_EQ(parked(), 2400);
+    EXPECT_EQ(offloaded(), 2400);
   }
-  EXPECT_EQ(parked(), 0);
+  EXPECT_EQ(offloaded(), 0);
   const ActivationReport report = store.report();
   EXPECT_LE(report.host[MemoryTag::kActivation], 2400);
   EXPECT_LE(report.disk[MemoryTag::kActivation], DiskPlaces::kSlabBytes);
@@ -159,7 +159,7 @@ TEST_P(ActivationStores, ServeCheckpointsInCheckpoints) {
   EXPECT_TRUE(same_bits(expected, results_of_chain([&](const Segment& fn, const Tensors& in) {
                           return kept([&, fn](const Tensors& inner) { return kept(fn, {inner[0]}); }, in);
                         })));
-  EXPECT_EQ(parked(), 0);
+  EXPECT_EQ(offloaded(), 0);
 }
 
 // From a depth of 60 libtorch continues a backward pass inside a backward pass on another thread.
@@ -174,7 +174,7 @@ TEST_P(ActivationStores, ServeAutogradsOtherThreads) {
   for (int i = 0; i < 70; ++i) expected = torch::sin(expected);
   expected.sum().backward();
   EXPECT_TRUE(same_bits(x.grad(), y.grad()));
-  EXPECT_EQ(parked(), 0);
+  EXPECT_EQ(offloaded(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, ActivationStores,
@@ -200,7 +200,7 @@ TEST(ActivationStore, LeavesTheDeviceNothingButTheLastOutput) {
   EXPECT_LE(held->most, 8 * kActivation + kActivation / 2) << "what one checkpoint makes, and scalars";
 }
 
-// ---- what is not parked
+// ---- what is not offloaded
 
 TEST(ActivationStore, KeepsWhatHasNoMemoryHere) {
   ActivationStore store({.tier = Tier::kHost});
@@ -208,7 +208,7 @@ TEST(ActivationStore, KeepsWhatHasNoMemoryHere) {
   const auto exp = [](const Tensors& in) { return in[0].exp(); };
   for (const torch::Tensor& x : {meta, empty}) {
     const torch::Tensor y = checkpoint(exp, {x * 1}, store.checkpoint_options());
-    EXPECT_EQ(store.report().parking.bytes, 0);
+    EXPECT_EQ(store.report().activation_offload.bytes, 0);
     y.sum().backward();
     EXPECT_EQ(x.grad().sizes(), x.sizes());
   }
@@ -290,10 +290,11 @@ TEST(ActivationStore, AFolderThatIsMissingIsKnownBeforehand) {
 
 constexpr int kWorld = 2;
 
-tests::MakeSubject subject(const std::optional<ParkingOptions>& parking) {
-  return [parking] {
+tests::MakeSubject subject(const std::optional<ActivationOffloadOptions>& activation_offload) {
+  return [activation_offload] {
     auto net = std::make_shared<tests::TiedNet>();
-    const std::shared_ptr<ActivationStore> store = parking ? std::make_shared<ActivationStore>(*parking) : nullptr;
+    const std::shared_ptr<ActivationStore> store =
+        activation_offload ? std::make_shared<ActivationStore>(*activation_offload) : nullptr;
     return tests::Subject{
         net, [net, store](int step, int micro, int rank) {
           const torch::Tensor tokens = tests::tokens_of(step, micro, rank);
@@ -314,8 +315,9 @@ TEST(ActivationStore, GivesTheBitsOfKeptInputsAtEveryStage) {
     for (const AttachOptions& options : tests::all_stages({.accumulate = 2, .dtype = dtype})) {
       const tests::RunResult expected = tests::train(kWorld, 3, options, subject({}));
       for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
-        const tests::RunResult seen = tests::train(
-            kWorld, 3, options, subject(ParkingOptions{.tier = tier, .disk = {folder.path()}, .checksums = true}));
+        const tests::RunResult seen =
+            tests::train(kWorld, 3, options,
+                         subject(ActivationOffloadOptions{.tier = tier, .disk = {folder.path()}, .checksums = true}));
         const std::string where = tests::placement_of(options) + std::string(" on ") + std::string(name_of(tier));
         EXPECT_EQ(expected.loss_bits, seen.loss_bits) << where;
         EXPECT_EQ(expected.grad_norms, seen.grad_norms) << where;

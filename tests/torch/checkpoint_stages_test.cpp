@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Kept, CheckpointStages,
                                                                            : "TheWholeNet";
                          });
 
-// A block is touched once in backward either way: its second run is followed by its own backward pass.
+// A block is accessed once in backward either way: its second run is followed by its own backward pass.
 TEST(CheckpointOfEachUnit, SendsNoByteMore) {
   AttachOptions options{.stage = 3, .device_memory = TierMemory::parse("min")};
   const auto sent = [&](Kept kept) {
@@ -120,7 +120,7 @@ TEST(CheckpointTrace, IsKnownBeforeAnyMemoryIsTaken) {
     real.loss(0, 0, 0).backward();
     engine.step();
     std::vector<Event> recorded;
-    for (const Station& station : engine.schedule().stations) recorded.push_back(station.event);
+    for (const ScheduleEntry& entry : engine.schedule().entries) recorded.push_back(entry.event);
     EXPECT_EQ(recorded, whole);
   });
 }

@@ -267,38 +267,38 @@ TEST(Checkpoint, HoldsOneSegmentAtAPeak) {
 
 // ---- where inputs lie
 
-struct Parking {
+struct ActivationOffload {
   int packed = 0, unpacked = 0;
 };
 
 // Keeps a copy elsewhere, as a tier would.
-class ParkedCopy final : public torch::autograd::SavedVariableHooks {
+class OffloadedCopy final : public torch::autograd::SavedVariableHooks {
  public:
-  explicit ParkedCopy(Parking& parking) : parking_(parking) {}
+  explicit OffloadedCopy(ActivationOffload& activation_offload) : activation_offload_(activation_offload) {}
   void call_pack_hook(const at::Tensor& tensor) override {
-    ++parking_.packed;
+    ++activation_offload_.packed;
     copy_ = tensor.clone();
   }
   at::Tensor call_unpack_hook() override {
-    ++parking_.unpacked;
+    ++activation_offload_.unpacked;
     return copy_;
   }
 
  private:
-  Parking& parking_;
+  ActivationOffload& activation_offload_;
   at::Tensor copy_;
 };
 
 TEST(Checkpoint, InputsMayLieElsewhere) {
-  Parking parking;
-  const CheckpointOptions options{.keep = [&] { return std::make_unique<ParkedCopy>(parking); }};
+  ActivationOffload activation_offload;
+  const CheckpointOptions options{.keep = [&] { return std::make_unique<OffloadedCopy>(activation_offload); }};
   const torch::Tensor x = torch::ones({3}).requires_grad_(), mask = torch::tensor({1.0F, 0.0F, 1.0F});
   const auto fn = [](const Tensors& in) { return in[0].exp() * in[1]; };
   const torch::Tensor y = checkpoint(fn, {x * 1, mask, torch::Tensor()}, options);
-  EXPECT_EQ(parking.packed, 2);
-  EXPECT_EQ(parking.unpacked, 0);
+  EXPECT_EQ(activation_offload.packed, 2);
+  EXPECT_EQ(activation_offload.unpacked, 0);
   y.sum().backward();
-  EXPECT_EQ(parking.unpacked, 2);
+  EXPECT_EQ(activation_offload.unpacked, 2);
   const torch::Tensor z = torch::ones({3}).requires_grad_();
   fn({z, mask}).sum().backward();
   EXPECT_TRUE(same_bits(x.grad(), z.grad()));

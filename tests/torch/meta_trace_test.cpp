@@ -41,7 +41,7 @@ TEST(MetaTrace, IsTheTraceThatARealStepRecords) {
     model->forward(torch::ones({2, 4})).backward();
     engine.step();
     std::vector<Event> recorded;
-    for (const Station& station : engine.schedule().stations) recorded.push_back(station.event);
+    for (const ScheduleEntry& entry : engine.schedule().entries) recorded.push_back(entry.event);
     EXPECT_EQ(recorded, planned.trace.events);
   });
 }

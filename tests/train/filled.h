@@ -7,7 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/nn/module.h>
 
-#include "zero/torch/keyed_tensor.h"
+#include "zero/torch/tagged_tensor.h"
 
 namespace zero {
 

@@ -78,17 +78,17 @@ TEST(Job, ActivationsAreParkedWhereTheConfigurationSays) {
   Config config;
   config.zero.disk = {"/nvme0", "/nvme1"};
   config.zero.link_bandwidth = {.kind = MemoryBudget::Kind::kBytes, .bytes = 1000};
-  EXPECT_FALSE(model_options(config).parking.has_value());
+  EXPECT_FALSE(model_options(config).activation_offload.has_value());
   config.train.offload_activations = "host";
-  EXPECT_EQ(model_options(config).parking->tier, Tier::kHost);
+  EXPECT_EQ(model_options(config).activation_offload->tier, Tier::kHost);
   config.train.offload_activations = "disk";
-  const auto parking = model_options(config).parking.value();
-  EXPECT_EQ(parking.tier, Tier::kDisk);
-  EXPECT_EQ(parking.disk, config.zero.disk);
-  EXPECT_EQ(parking.link_bytes_per_second, 1000);
-  EXPECT_FALSE(parking.checksums);
+  const auto activation_offload = model_options(config).activation_offload.value();
+  EXPECT_EQ(activation_offload.tier, Tier::kDisk);
+  EXPECT_EQ(activation_offload.disk, config.zero.disk);
+  EXPECT_EQ(activation_offload.link_bytes_per_second, 1000);
+  EXPECT_FALSE(activation_offload.checksums);
   config.zero.checksums = true;
-  EXPECT_TRUE(model_options(config).parking->checksums);
+  EXPECT_TRUE(model_options(config).activation_offload->checksums);
   config.train.offload_activations = "tape";
   EXPECT_TRUE(says(message_of<ConfigError>([&] { model_options(config); }), "use none, host or disk"));
 }
@@ -114,10 +114,10 @@ MemoryBudget bytes(std::int64_t count) {
 TEST(Job, WhatIsParkedOnTheHostIsTakenOffItsBudget) {
   Config config = parked_config("host");
   constexpr std::int64_t kInputs = 3 * 2 * 32 * 40 * 4;
-  EXPECT_EQ(model_options(config).parking->expected_bytes, kInputs);
-  EXPECT_EQ(model_options(config).parking->most_bytes, 0) << "no budget is given";
+  EXPECT_EQ(model_options(config).activation_offload->expected_bytes, kInputs);
+  EXPECT_EQ(model_options(config).activation_offload->most_bytes, 0) << "no budget is given";
   config.zero.host_memory = bytes(100'000);
-  EXPECT_EQ(model_options(config).parking->most_bytes, kInputs);
+  EXPECT_EQ(model_options(config).activation_offload->most_bytes, kInputs);
   EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000 - kInputs);
   config.train.dtype = "bf16";
   EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000 - kInputs / 2);
@@ -134,7 +134,7 @@ TEST(Job, WhatIsParkedOnDiskIsTakenOffItsBudget) {
   constexpr std::int64_t kInputs = std::int64_t{3} * 3 * 4096;
   config.zero.disk_memory = bytes(100'000);
   config.zero.host_memory = bytes(90'000);
-  EXPECT_EQ(model_options(config).parking->most_bytes, kInputs);
+  EXPECT_EQ(model_options(config).activation_offload->most_bytes, kInputs);
   EXPECT_EQ(attach_options(config, 1).offload.disk_memory, 100'000 - kInputs);
   EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 90'000 - kInputs) << "blocks on the way";
   config.zero.disk_memory = bytes(kInputs);

@@ -137,8 +137,8 @@ TEST(Task, OnlyBlocksAreComputedAgain) {
 TEST(Task, ActivationsAreParkedWhereTheyAreKept) {
   ModelOptions options = gpt2();
   EXPECT_EQ(make_task(options, kText, 1)->activations(), nullptr);
-  options.parking = ParkingOptions{.tier = Tier::kHost};
-  EXPECT_TRUE(says(refusal(options, kText), "train.offload_activations = host: what is parked are the inputs"));
+  options.activation_offload = ActivationOffloadOptions{.tier = Tier::kHost};
+  EXPECT_TRUE(says(refusal(options, kText), "train.offload_activations = host: what is offloaded are the inputs"));
   options.checkpoint_activations = true;
   const auto task = real_task(options, kText);
   ASSERT_NE(task->activations(), nullptr);
@@ -146,12 +146,12 @@ TEST(Task, ActivationsAreParkedWhereTheyAreKept) {
   batch.input.reset<std::int64_t>({2, 8});
   batch.target.reset<std::int64_t>({2, 8});
   const auto loss = task->loss(batch);
-  EXPECT_EQ(task->activations()->report().parking.bytes, 2 * 8 * 8 * 4) << "the input of one block";
+  EXPECT_EQ(task->activations()->report().activation_offload.bytes, 2 * 8 * 8 * 4) << "the input of one block";
   loss.backward();
-  EXPECT_EQ(task->activations()->report().parking.bytes, 0);
+  EXPECT_EQ(task->activations()->report().activation_offload.bytes, 0);
   const torch::NoGradGuard evaluation;
   const auto again = task->loss(batch);
-  EXPECT_EQ(task->activations()->report().parking.bytes, 0);
+  EXPECT_EQ(task->activations()->report().activation_offload.bytes, 0);
 }
 
 TEST(Task, TensorsAreTheBatchsOwnMemory) {

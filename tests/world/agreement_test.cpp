@@ -13,16 +13,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-class Agreement : public ::testing::TestWithParam<std::string> {
+class StepSync : public ::testing::TestWithParam<std::string> {
  protected:
   World world(int size, milliseconds timeout = milliseconds(20000)) const {
     return {.transport = GetParam(), .size = size, .timeout = timeout};
   }
 };
-INSTANTIATE_TEST_SUITE_P(Transports, Agreement, ::testing::ValuesIn(board_transports()),
+INSTANTIATE_TEST_SUITE_P(Transports, StepSync, ::testing::ValuesIn(board_transports()),
                          [](const auto& info) { return info.param; });
 
-TEST_P(Agreement, AnotherCollectiveNamesBothRanksOnBoth) {
+TEST_P(StepSync, AnotherCollectiveNamesBothRanksOnBoth) {
   const auto ends = run_world(world(2), [](Communicator& comm) {
     std::vector<std::byte> in(100), out(200);
     comm.barrier({}).wait();
@@ -38,7 +38,7 @@ TEST_P(Agreement, AnotherCollectiveNamesBothRanksOnBoth) {
   EXPECT_CONTAINS(ends[0], "rank 1 does barrier #2 (unit 5)");
 }
 
-TEST_P(Agreement, AnotherSizeOrUnitIsAMismatch) {
+TEST_P(StepSync, AnotherSizeOrUnitIsAMismatch) {
   for (const bool other_unit : {false, true}) {
     const auto ends = run_world(world(3), [&](Communicator& comm) {
       const std::size_t bytes = comm.rank() == 2 && !other_unit ? 99 : 100;
@@ -50,7 +50,7 @@ TEST_P(Agreement, AnotherSizeOrUnitIsAMismatch) {
   }
 }
 
-TEST_P(Agreement, AnotherRootIsAMismatch) {
+TEST_P(StepSync, AnotherRootIsAMismatch) {
   const auto ends = run_world(world(2), [](Communicator& comm) {
     std::vector<std::byte> data(10);
     comm.broadcast(data, comm.rank(), {}).wait();
@@ -60,7 +60,7 @@ TEST_P(Agreement, AnotherRootIsAMismatch) {
   EXPECT_CONTAINS(ends[1], "rank 0 does broadcast #1 (from rank 0, 10 bytes)");
 }
 
-TEST_P(Agreement, AMessageOfAnotherSizeIsAMismatch) {
+TEST_P(StepSync, AMessageOfAnotherSizeIsAMismatch) {
   const auto ends = run_world(world(2), [](Communicator& comm) {
     std::vector<std::byte> data(comm.rank() == 0 ? 10 : 20);
     if (comm.rank() == 0) {
@@ -74,7 +74,7 @@ TEST_P(Agreement, AMessageOfAnotherSizeIsAMismatch) {
   EXPECT_CONTAINS(ends[0], "send #1 (20 bytes)");
 }
 
-TEST_P(Agreement, ALateRankIsNamedWithWhatItDidLast) {
+TEST_P(StepSync, ALateRankIsNamedWithWhatItDidLast) {
   const auto ends = run_world(world(3, milliseconds(300)), [](Communicator& comm) {
     comm.barrier({.unit = 8}).wait();
     if (comm.rank() == 1) std::this_thread::sleep_for(milliseconds(600));
@@ -86,7 +86,7 @@ TEST_P(Agreement, ALateRankIsNamedWithWhatItDidLast) {
   }
 }
 
-TEST_P(Agreement, SeveralLateRanksAreAllNamed) {
+TEST_P(StepSync, SeveralLateRanksAreAllNamed) {
   const auto ends = run_world(world(4, milliseconds(300)), [](Communicator& comm) {
     if (comm.rank() % 2 == 1) std::this_thread::sleep_for(milliseconds(600));
     comm.barrier({}).wait();
@@ -95,7 +95,7 @@ TEST_P(Agreement, SeveralLateRanksAreAllNamed) {
     EXPECT_CONTAINS(end, "ranks 1, 3 are not there after 300 ms; rank 1: it last began nothing");
 }
 
-TEST_P(Agreement, ARankThatLeavesEndsTheWaitOfTheOthers) {
+TEST_P(StepSync, ARankThatLeavesEndsTheWaitOfTheOthers) {
   const auto ends = run_world(world(3), [](Communicator& comm) {
     comm.barrier({}).wait();
     if (comm.rank() == 2) throw std::runtime_error("a loss of NaN");
@@ -105,7 +105,7 @@ TEST_P(Agreement, ARankThatLeavesEndsTheWaitOfTheOthers) {
   for (int rank = 0; rank < 2; ++rank) EXPECT_CONTAINS(ends[rank], "rank 2: barrier #2: it left the run");
 }
 
-TEST_P(Agreement, ARankThatUnwindsEndsTheOthersAtOnceAndNotAtTheTimeout) {
+TEST_P(StepSync, ARankThatUnwindsEndsTheOthersAtOnceAndNotAtTheTimeout) {
   // Rank 0 has posted a gather that nobody reads yet, out of memory that goes away with the error; the others wait for
   // something else of rank 0 first.
   const auto begin = std::chrono::steady_clock::now();
@@ -122,7 +122,7 @@ TEST_P(Agreement, ARankThatUnwindsEndsTheOthersAtOnceAndNotAtTheTimeout) {
   for (int rank = 1; rank < 3; ++rank) EXPECT_CONTAINS(ends[rank], "rank 0: barrier #2: it left the run");
 }
 
-TEST_P(Agreement, ARankMayLeaveWhenNobodyNeedsItAnyMore) {
+TEST_P(StepSync, ARankMayLeaveWhenNobodyNeedsItAnyMore) {
   expect_world(world(3), [](Communicator& comm) {
     std::vector<std::byte> in = pattern(100000, comm.rank()), out(300000);
     comm.all_gather(in, out, {}).wait();
@@ -136,7 +136,7 @@ TEST_P(Agreement, ARankMayLeaveWhenNobodyNeedsItAnyMore) {
   });
 }
 
-TEST_P(Agreement, AnErrorSticks) {
+TEST_P(StepSync, AnErrorSticks) {
   expect_world(world(2), [](Communicator& comm) {
     std::vector<std::byte> in(8), out(16);
     Work work = comm.rank() == 0 ? comm.barrier({}) : comm.all_gather(in, out, {});
@@ -147,7 +147,7 @@ TEST_P(Agreement, AnErrorSticks) {
   });
 }
 
-TEST_P(Agreement, TooManyWorksInFlightAreRefused) {
+TEST_P(StepSync, TooManyWorksInFlightAreRefused) {
   expect_world(world(2), [](Communicator& comm) {
     std::vector<Work> works;
     for (int i = 0; i < 64; ++i) works.push_back(comm.barrier({}));
@@ -156,7 +156,7 @@ TEST_P(Agreement, TooManyWorksInFlightAreRefused) {
   });
 }
 
-TEST_P(Agreement, SizesThatDoNotFitAreOurBug) {
+TEST_P(StepSync, SizesThatDoNotFitAreOurBug) {
   expect_world(world(2), [](Communicator& comm) {
     std::vector<std::byte> a(10), b(21);
     EXPECT_THROW(static_cast<void>(comm.all_gather(a, b, {})), InternalError);

@@ -55,7 +55,7 @@ class Step {
   void run() {
     constexpr std::array<int, 1> kUnits{0};
     updater_->begin_step({true}, kUnits, 1, 1e-3);
-    updater_->defer(0, state_->gradient_shard(0), DType::kFloat32);
+    updater_->enqueue(0, state_->gradient_shard(0), DType::kFloat32);
     updater_->finish();
   }
   std::string describe() const { return disk_->describe(); }

@@ -11,8 +11,8 @@
 #include "zero/base/error.h"
 #include "zero/base/memory_file.h"
 #include "zero/base/pages.h"
-#include "zero/checkpoint/image_memory.h"
 #include "zero/checkpoint/same_outcome.h"
+#include "zero/checkpoint/staging_memory.h"
 #include "zero/comm/collectives.h"
 #include "zero/comm/windows.h"
 

@@ -1,6 +1,6 @@
 // CheckpointSave: one checkpoint on its way to the disk.
 //
-//   ImageMemory memory(engine);            // what one save after another copies into
+//   StagingMemory memory(engine);            // what one save after another copies into
 //   CheckpointSave save(engine, "runs/x/checkpoints/step-00000500", contents, SaveMode::kAsync, calls, &memory);
 //   ... train on ...
 //   if (save.poll()) ...                   // now and then: true when the checkpoint is there
@@ -29,8 +29,8 @@
 #include <thread>
 #include <vector>
 
-#include "zero/checkpoint/image_memory.h"
 #include "zero/checkpoint/rank_image.h"
+#include "zero/checkpoint/staging_memory.h"
 #include "zero/engine/engine.h"
 
 namespace zero {
@@ -41,7 +41,7 @@ class CheckpointSave {
  public:
   // `memory` outlives it; none: its own, which goes when the save is over. Where kSync is asked for, it keeps nothing.
   CheckpointSave(Engine& engine, std::filesystem::path path, SaveContents contents, SaveMode mode,
-                 const FileCalls& calls = FileCalls::kernel(), ImageMemory* memory = nullptr);
+                 const FileCalls& calls = FileCalls::kernel(), StagingMemory* memory = nullptr);
   CheckpointSave(const CheckpointSave&) = delete;
   CheckpointSave& operator=(const CheckpointSave&) = delete;
   ~CheckpointSave();
@@ -77,8 +77,8 @@ class CheckpointSave {
   std::exception_ptr failed_;
   double begin_ = 0, stalled_ = 0, seconds_ = 0;
   RankImage rank_;
-  std::unique_ptr<ImageMemory> own_memory_;
-  ImageMemory* memory_;
+  std::unique_ptr<StagingMemory> own_memory_;
+  StagingMemory* memory_;
   std::span<std::byte> image_;
   BlockSums content_;
   std::string failure_;  // of this rank's writing; read when ended_

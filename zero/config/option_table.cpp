@@ -28,7 +28,7 @@ constexpr std::array kModels{Words("gpt2"), Words("mlp"), Words("linear")};
 constexpr std::array kKinds{Words("text"), Words("tokens"), Words("mnist"), Words("csv")};
 constexpr std::array kOrders{Words("shuffled"), Words("sequential")};
 constexpr std::array kReduces{Words("auto"), Words("each"), Words("last")};
-constexpr std::array kParkings{Words("none"), Words("host"), Words("disk")};
+constexpr std::array kActivationTiers{Words("none"), Words("host"), Words("disk")};
 constexpr std::array kDTypes{Words("fp32"), Words("bf16")};
 constexpr std::array kOptimizers{Words("adamw"), Words("sgd")};
 constexpr std::array kSchedules{Words("constant"), Words("linear"), Words("cosine")};
@@ -76,7 +76,7 @@ constexpr std::array kOptions{
     Option{"train.dtype", at<kTrain, &TrainConfig::dtype>, kAny, kDTypes, "of parameters and gradients; master and moments are fp32"},
     Option{"train.clip", at<kTrain, &TrainConfig::clip>, kNotNegative, kFree, "global gradient norm is clipped to this; 0: off"},
     Option{"train.checkpoint_activations", at<kTrain, &TrainConfig::checkpoint_activations>, kAny, kFree, "a gpt2's blocks are computed again in backward: less memory, more time, the same bits"},
-    Option{"train.offload_activations", at<kTrain, &TrainConfig::offload_activations>, kAny, kParkings, "where the inputs of those blocks lie until backward; disk: in zero.disk. They count in that budget, host_memory or disk_memory. needs checkpoint_activations"},
+    Option{"train.offload_activations", at<kTrain, &TrainConfig::offload_activations>, kAny, kActivationTiers, "where the inputs of those blocks lie until backward; disk: in zero.disk. They count in that budget, host_memory or disk_memory. needs checkpoint_activations"},
     Option{"train.seed", at<kTrain, &TrainConfig::seed>, Range{.lowest = 0, .highest = kExactInDouble}, kFree, "of initialisation, order and dropout"},
     Option{"train.eval_every", at<kTrain, &TrainConfig::eval_every>, kNatural, kFree, "steps between evaluations; 0: only at the end"},
     Option{"train.eval_batches", at<kTrain, &TrainConfig::eval_batches>, kNatural, kFree, "batches an evaluation; 0: the whole validation split"},

@@ -35,7 +35,7 @@ Finding uring(int error) {
                             "are used until then"};
 }
 
-// What `[zero] disk = ["."]` would get: 64 MiB are parked and taken back. The second time counts; the first one also
+// What `[zero] disk = ["."]` would get: 64 MiB are written and read back. The second time counts; the first one also
 // makes room.
 Finding disk_tier(DiskEngine engine) {
   constexpr std::size_t kBytes = 64 << 20;
@@ -54,11 +54,11 @@ Finding disk_tier(DiskEngine engine) {
     return {"disk tier", direct ? Health::kOk : Health::kWarn,
             fmt::format("{}, in the current folder: writes {:.1f} GB/s, reads {:.1f} GB/s", found,
                         kBytes / 1e9 / write_seconds, kBytes / 1e9 / read_seconds),
-            direct ? "" : "what is parked here takes memory: name a folder on a disk instead"};
+            direct ? "" : "what is offloaded here takes memory: name a folder on a disk instead"};
   } catch (const Error& error) {
     const std::string reason = error.what();
     return {"disk tier", Health::kWarn, reason.substr(0, reason.find('\n')),
-            "run from a folder on a disk, or name one where state is to be parked"};
+            "run from a folder on a disk, or name one where state is to be offloaded"};
   }
 }
 

@@ -6,7 +6,7 @@
 #include "zero/base/error.h"
 #include "zero/base/pages.h"
 #include "zero/engine/engine.h"
-#include "zero/engine/tile_pass.h"
+#include "zero/engine/tile_stream.h"
 #include "zero/plan/estimate.h"
 
 namespace zero {
@@ -25,7 +25,7 @@ std::int64_t largest_gather(const std::vector<Unit>& units, int world, const Pla
 
 }  // namespace
 
-std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool strict) {
+std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum) {
   if (!placement.gradient_sharded && !placement.fp32_gradient()) return 0;
   std::int64_t largest_sum = 0;  // of a shard that is summed here and lies elsewhere
   for (const Unit& unit : units) {
@@ -34,11 +34,11 @@ std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Plac
     const std::int64_t element = placement.fp32_gradient() ? 4 : static_cast<std::int64_t>(size_of(unit.dtype));
     if (!gradient.on_device()) largest_sum = std::max(largest_sum, gradient.numel() * element);
   }
-  return Reducer::staging_limit(units, world, strict) + largest_sum * (strict ? 1 : 2);
+  return Reducer::staging_limit(units, world, minimum) + largest_sum * (minimum ? 1 : 2);
 }
 
-std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool strict) {
-  return staging_bytes(units, world, placement, strict) + largest_gather(units, world, placement) * (strict ? 1 : 2);
+std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum) {
+  return staging_bytes(units, world, placement, minimum) + largest_gather(units, world, placement) * (minimum ? 1 : 2);
 }
 
 std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments,
@@ -53,23 +53,23 @@ std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placeme
     bf16 = bf16 || unit.dtype != DType::kFloat32;
   }
   std::int64_t tiles = 0;  // of four bytes an element
-  const std::int64_t update = TilePass::most_tiles(depth);
-  if (parameter.disk > 0) tiles += update + TilePass::most_tiles(ShardedState::fetch_depth(depth));
-  if (gradient.disk > 0)  // the update's, and those of what is spilled
-    tiles += update + TilePass::most_written_tiles(ShardedState::fetch_depth(depth));
+  const std::int64_t update = TileStream::most_tiles(depth);
+  if (parameter.disk > 0) tiles += update + TileStream::most_tiles(ShardedState::prefetch_depth(depth));
+  if (gradient.disk > 0)  // the update's, and those of what is offloaded
+    tiles += update + TileStream::most_written_tiles(ShardedState::prefetch_depth(depth));
   if (optimizer.disk > 0) tiles += update * (num_moments + (bf16 ? 1 : 0));
   constexpr auto kPage = static_cast<std::int64_t>(kHugePageBytes);  // they are cut from
-  return (tiles * TilePass::kTileNumel * 4 + kPage - 1) / kPage * kPage;
+  return (tiles * TileStream::kTileNumel * 4 + kPage - 1) / kPage * kPage;
 }
 
 GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& units, int world,
                            const Placement& placement, int num_moments, int stage, std::int64_t free_bytes) {
-  if (memory.kind == TierMemory::Kind::kMin) return {GatherBudget::kStrict};
+  if (memory.kind == TierMemory::Kind::kMin) return {GatherBudget::kMinimum};
   const bool automatic = memory.kind == TierMemory::Kind::kAuto;
   const std::int64_t budget = automatic ? free_bytes : memory.bytes;
-  const auto needed_at = [&](const Placement& where, bool strict) {
+  const auto needed_at = [&](const Placement& where, bool minimum) {
     return state_bytes(units, world, where, num_moments, Tier::kDevice).total() +
-           staging_bytes(units, world, where, strict) + largest_gather(units, world, where);
+           staging_bytes(units, world, where, minimum) + largest_gather(units, world, where);
   };
   const std::int64_t least = needed_at(placement, true);
   if (budget < least) {
@@ -96,12 +96,12 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
   // a time.
   const std::int64_t capacity = budget - state_bytes(units, world, placement, num_moments, Tier::kDevice).total() -
                                 staging_bytes(units, world, placement, false);
-  if (capacity < largest_gather(units, world, placement)) return {GatherBudget::kStrict};
-  return {.capacity_bytes = capacity, .fetched_numel = ShardedState::most_fetched_numel()};
+  if (capacity < largest_gather(units, world, placement)) return {GatherBudget::kMinimum};
+  return {.capacity_bytes = capacity, .prefetched_numel = ShardedState::most_prefetched_numel()};
 }
 
-bool defers_updates(const Placement& placement, const std::vector<Unit>& units, int world, int num_moments,
-                    const OffloadOptions& options) {
+bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units, int world, int num_moments,
+                      const OffloadOptions& options) {
   if (!placement.parameter_sharded) return false;
   return options.link_bytes_per_second > 0 ||
          state_bytes(units, world, placement, num_moments, Tier::kDisk).total() > 0;

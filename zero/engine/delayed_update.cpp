@@ -23,14 +23,14 @@ void DelayedUpdate::unit_is_free(int unit) {
   if (!open_) return;
   free_.resize(state_.units().size());
   free_[static_cast<std::size_t>(unit)] = true;
-  updater_.defer(unit, nullptr, state_.gradient_dtype(unit));
+  updater_.enqueue(unit, nullptr, state_.gradient_dtype(unit));
 }
 
 void DelayedUpdate::release(std::span<const int> order) {
   if (!std::exchange(open_, false)) return;
   free_.clear();
   updater_.reorder(order);
-  for (const int unit : order) updater_.defer(unit, nullptr, state_.gradient_dtype(unit));
+  for (const int unit : order) updater_.enqueue(unit, nullptr, state_.gradient_dtype(unit));
 }
 
 }  // namespace zero

@@ -24,8 +24,8 @@ GatherBudget agreed_budget(Communicator& comm, const std::vector<Unit>& units, c
   const GatherBudget mine = gather_budget(options.device_memory, units, comm.world(), placer.placement(), num_moments,
                                           options.stage, placer.free_bytes() - placer.held().host);
   return {.capacity_bytes = all_reduce_min(comm, mine.capacity_bytes),
-          .fetched_numel = mine.fetched_numel,
-          .defers_updates = defers_updates(placer.may_lie(), units, comm.world(), num_moments, options.offload)};
+          .prefetched_numel = mine.prefetched_numel,
+          .overlaps_updates = overlaps_updates(placer.may_lie(), units, comm.world(), num_moments, options.offload)};
 }
 
 std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t bytes, Timeline* timeline) {
@@ -94,7 +94,7 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
                                    placer_.may_lie(), rule_->num_moments(), placer_.free_bytes()),
               .movable = placer_.movable()}),
       gatherer_(state_, comm, ledger_, observer, options.timeline),
-      reducer_(state_, specs_.size(), budget_.strict(), comm, ledger_, options.timeline),
+      reducer_(state_, specs_.size(), budget_.is_minimum(), comm, ledger_, options.timeline),
       updater_(state_, *rule_, specs_, options_),
       executor_(state_, budget_, gatherer_, reducer_),
       clock_(units.size(),
@@ -106,7 +106,7 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
       at_last_step_(comm.traffic()) {
   // One set of blocks for what is gathered and what is reduced: at the end of the backward pass, when memory is
   // scarcest, the largest block that a gather needed serves a gradient.
-  if (budget_.strict()) gatherer_.borrow_blocks(reducer_.blocks());
+  if (budget_.is_minimum()) gatherer_.borrow_blocks(reducer_.blocks());
   Gatherer::Updates updates{.current = [this](int unit) { return updater_.current(unit); },
                             .complete = [this](int unit) { updater_.complete(unit); }};
   // What was updated on the host is on the device when it has crossed the link; without one it can be used at once.
@@ -184,7 +184,7 @@ void Engine::bring(int unit, Use why) {
   } else {
     if (why == Use::kForward) executor_.end_backward();
     if (why == Use::kBackward) begin_backward();
-    executor_.touch(unit);
+    executor_.access(unit);
   }
 }
 
@@ -240,13 +240,13 @@ StepReport Engine::step(double lr, const StepLimits& limits) {
 
 namespace {
 
-SkipReason reason_to_skip(const Agreement& agreed, double norm) {
+SkipReason reason_to_skip(const StepSync& agreed, double norm) {
   if (agreed.num_non_finite > 0 || (agreed.loss && !std::isfinite(*agreed.loss))) return SkipReason::kNonFinite;
   if (agreed.loss && *agreed.loss > agreed.max_loss) return SkipReason::kLossSpike;
   return norm > agreed.max_grad_norm ? SkipReason::kNormSpike : SkipReason::kNone;
 }
 
-std::string told(const StepReport& report, const Agreement& agreed) {
+std::string told(const StepReport& report, const StepSync& agreed) {
   switch (report.reason) {
     case SkipReason::kLossSpike:
       return fmt::format("its loss of {:.6g} is beyond {:.6g}", report.loss, agreed.max_loss);
@@ -275,17 +275,17 @@ StepReport Engine::take_step(double lr, const StepLimits& limits) {
   executor_.event({EventKind::kStep, -1, {}});
   gatherer_.finish();
   reducer_.finish();
-  state_.finish_spills();
+  state_.finish_offloads();
   if (!delayed_ || !delayed_->open()) updater_.finish();
-  gatherer_.cancel_fetches();
-  const Agreement agreed = exchange_findings(limits);
+  gatherer_.cancel_prefetches();
+  const StepSync agreed = sync_step(limits);
   if (delayed_) delayed_->begin(executor_.schedule().reduce_order);  // a step without a backward pass
   release_delayed();
   for (const Tier tier : kAllTiers) memory_at_update_[static_cast<std::size_t>(tier)] = ledger_.held(tier);
 
   ++num_taken_;
   if (rebalancer_) rebalance(agreed.wanted_bytes);
-  if (num_taken_ == kStepThatTeaches) learn_placement();
+  if (num_taken_ == kProfileStep) learn_placement();
 
   const int summed = comm_.world() * (options_.average_micro_batches ? std::max(1, passes) : 1);
   const double norm = std::sqrt(agreed.sum_squares) / summed;
@@ -306,8 +306,8 @@ StepReport Engine::take_step(double lr, const StepLimits& limits) {
   report.step = num_steps_;
   comm_.note_step(num_steps_);
   reducer_.clear();
-  num_departed_ += executor_.departed() ? 1 : 0;
-  executor_.close_step(agreed.departed_rank < 0);
+  num_mismatches_ += executor_.mismatched() ? 1 : 0;
+  executor_.close_step(agreed.mismatched_rank < 0);
 
   count_traffic();
   if (report.skipped && skipped_in_a_row_ >= options_.max_skipped_steps) {
@@ -319,7 +319,7 @@ StepReport Engine::take_step(double lr, const StepLimits& limits) {
   return report;
 }
 
-void Engine::update(const Agreement& agreed, double norm, int summed, double lr) {
+void Engine::update(const StepSync& agreed, double norm, int summed, double lr) {
   const double clip = options_.clip > 0 ? std::min(1.0, options_.clip / (norm + 1e-6)) : 1.0;
   const double scale = clip / summed;
   if (delayed_ && num_steps_ >= options_.exact_steps) {
@@ -330,14 +330,14 @@ void Engine::update(const Agreement& agreed, double norm, int summed, double lr)
   }
   if (delayed_) state_.keep_gradients();
   updater_.begin_step(agreed.present, update_order(), scale, lr);
-  for (const Move& move : executor_.schedule().step) apply(move);
-  if (!budget_.defers_updates) updater_.finish();
+  for (const Action& action : executor_.schedule().step) apply(action);
+  if (!budget_.overlaps_updates) updater_.finish();
 }
 
 std::vector<int> Engine::update_order() const {
   std::vector<int> units;
-  for (const Move& move : executor_.schedule().step) {
-    if (move.kind == MoveKind::kUpdate) units.push_back(move.unit);
+  for (const Action& action : executor_.schedule().step) {
+    if (action.kind == ActionKind::kUpdate) units.push_back(action.unit);
   }
   return units;
 }
@@ -346,41 +346,41 @@ std::vector<int> Engine::update_order() const {
 void Engine::release_delayed() {
   if (!delayed_ || !delayed_->open()) return;
   delayed_->release(update_order());
-  if (budget_.defers_updates) return;
+  if (budget_.overlaps_updates) return;
   updater_.finish();
-  for (const Move& move : executor_.schedule().step) {
-    if (move.kind == MoveKind::kGather) apply(move);
+  for (const Action& action : executor_.schedule().step) {
+    if (action.kind == ActionKind::kGather) apply(action);
   }
 }
 
-void Engine::apply(const Move& move) {
-  switch (move.kind) {
-    case MoveKind::kGatherGradient:
-      reducer_.gather_gradient(move.unit);
+void Engine::apply(const Action& action) {
+  switch (action.kind) {
+    case ActionKind::kGatherGradient:
+      reducer_.gather_gradient(action.unit);
       return;
-    case MoveKind::kUpdate:
-      updater_.defer(move.unit, reducer_.update_gradient(move.unit), reducer_.update_gradient_dtype(move.unit));
-      if (!budget_.defers_updates) updater_.complete(move.unit);
-      reducer_.updated(move.unit);
+    case ActionKind::kUpdate:
+      updater_.enqueue(action.unit, reducer_.update_gradient(action.unit), reducer_.update_gradient_dtype(action.unit));
+      if (!budget_.overlaps_updates) updater_.complete(action.unit);
+      reducer_.updated(action.unit);
       return;
-    case MoveKind::kGather:
-      gatherer_.refresh(move.unit);
+    case ActionKind::kGather:
+      gatherer_.refresh(action.unit);
       return;
-    case MoveKind::kRelease:
-    case MoveKind::kReduce:
-    case MoveKind::kSpill:
-    case MoveKind::kFetch:
+    case ActionKind::kRelease:
+    case ActionKind::kReduce:
+    case ActionKind::kOffload:
+    case ActionKind::kPrefetch:
       break;
   }
-  ZERO_CHECK(false, "{} does not belong into step()", describe(move, state_.units(), state_.placement()));
+  ZERO_CHECK(false, "{} does not belong into step()", describe(action, state_.units(), state_.placement()));
 }
 
-Agreement Engine::exchange_findings(const StepLimits& limits) {
-  RankFindings mine{.trace_hash = hash_of(executor_.trace()),
-                    .present = reducer_.present(),
-                    .loss = limits.loss,
-                    .max_loss = limits.max_loss,
-                    .max_grad_norm = limits.max_grad_norm};
+StepSync Engine::sync_step(const StepLimits& limits) {
+  RankStep mine{.trace_hash = hash_of(executor_.trace()),
+                .present = reducer_.present(),
+                .loss = limits.loss,
+                .max_loss = limits.max_loss,
+                .max_grad_norm = limits.max_grad_norm};
   if (rebalancer_) mine.wanted_bytes = rebalancer_->wanted(untouched_bytes());
   for (const Unit& unit : state_.units()) {
     const bool reduced = unit.trainable && executor_.finished_backwards() > 0;
@@ -390,10 +390,10 @@ Agreement Engine::exchange_findings(const StepLimits& limits) {
     if (stats.num_non_finite > 0 && mine.first_bad_param < 0)
       mine.first_bad_param = reducer_.first_non_finite(unit.index);
   }
-  const Agreement agreed = agree(comm_, mine);
-  if (agreed.departed_rank >= 0 && state_.placement().parameter_sharded) {
+  const StepSync agreed = exchange(comm_, mine);
+  if (agreed.mismatched_rank >= 0 && state_.placement().parameter_sharded) {
     throw CommError(
-        agreed.departed_rank, "step",
+        agreed.mismatched_rank, "step",
         "its model did something else in this step than rank 0's\n  With sharded parameters every rank must run the "
         "same operators in the same order; stages 0 to 2 do not ask for it.");
   }
@@ -445,12 +445,12 @@ void Engine::pause() {
   require_between_steps("checkpoint", "saved or loaded");
   finish();
   fatal_if_io_fails([&] {
-    gatherer_.cancel_fetches();
-    state_.finish_spills();
+    gatherer_.cancel_prefetches();
+    state_.finish_offloads();
   });
   comm_.drain();
   for (const int unit : gatherer_.releasable()) gatherer_.release(unit);
-  executor_.forget_touch();
+  executor_.forget_access();
 }
 
 namespace {
@@ -529,10 +529,10 @@ void Engine::apply_delayed(bool ends) {
   if (!gatherer_.pinned().empty())
     throw ConfigError("zero.delayed_update", "true", "parameters are read while some are gathered",
                       "end the gathered() scope first");
-  gatherer_.cancel_fetches();
+  gatherer_.cancel_prefetches();
   comm_.drain();
   for (const int unit : gatherer_.releasable()) gatherer_.release(unit);
-  executor_.forget_touch();
+  executor_.forget_access();
   delayed_->begin(executor_.schedule().reduce_order);
   release_delayed();
   updater_.finish();

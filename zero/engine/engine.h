@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "zero/base/error.h"
-#include "zero/engine/agreement.h"
 #include "zero/engine/delayed_update.h"
 #include "zero/engine/executor.h"
 #include "zero/engine/gathered_unit.h"
@@ -29,6 +28,7 @@
 #include "zero/engine/placer.h"
 #include "zero/engine/rebalancer.h"
 #include "zero/engine/replicas.h"
+#include "zero/engine/step_sync.h"
 #include "zero/engine/updater.h"
 
 namespace zero {
@@ -106,18 +106,18 @@ class Engine final : private UnitPins {
   template <typename Body>
   auto fatal_if_io_fails(Body body);
   void fail(const IoError& error);
-  Agreement exchange_findings(const StepLimits& limits);
+  StepSync sync_step(const StepLimits& limits);
   void require_between_steps(std::string_view key, std::string_view what) const;
   void bring(int unit, Use why);
   void refuse_half_updated(int unit, Use why) const;
   void begin_backward();
   StepReport take_step(double lr, const StepLimits& limits);
   // `summed`: how many gradients the mean is taken over.
-  void update(const Agreement& agreed, double norm, int summed, double lr);
+  void update(const StepSync& agreed, double norm, int summed, double lr);
   std::vector<int> update_order() const;
   void release_delayed();
   void apply_delayed(bool ends);
-  void apply(const Move& move);
+  void apply(const Action& action);
   void rebalance(std::int64_t wanted_bytes);
   void learn_placement();
   std::int64_t move_states(const std::vector<UnitTiers>& tiers, GatherBudget budget);
@@ -154,7 +154,7 @@ class Engine final : private UnitPins {
   std::int64_t num_skipped_ = 0;
   std::int64_t num_delayed_ = 0;
   int skipped_in_a_row_ = 0;
-  std::int64_t num_departed_ = 0;
+  std::int64_t num_mismatches_ = 0;
   std::int64_t num_replans_ = 0;
   std::int64_t moved_bytes_ = 0;
   std::array<MemoryCount, kNumTiers> memory_at_update_;
@@ -174,8 +174,8 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
 
 // Where every use of a unit begins with a gather, that is where its update must be done, and not before: what has to
 // come from elsewhere comes while units before it compute. `placement`: where states may come to lie.
-bool defers_updates(const Placement& placement, const std::vector<Unit>& units, int world, int num_moments,
-                    const OffloadOptions& options);
+bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units, int world, int num_moments,
+                      const OffloadOptions& options);
 
 // How many tiles of what lies on disk a budget of host memory lets a rank read ahead, and write behind: 1 to
 // ShardedState::kDefaultDepth. Throws ConfigError under "zero.host_memory" with the smallest budget that works.
@@ -187,10 +187,10 @@ int tiles_ahead(const TierMemory& memory, const std::vector<Unit>& units, int wo
 // where no folder is named, under "zero.disk_memory" where a rank may have less.
 void require_disk(const OffloadOptions& options, std::int64_t bytes);
 
-// Bytes on the device that gathering and reducing take beside the states; strict: one unit at a time.
-std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool strict);
+// Bytes on the device that gathering and reducing take beside the states; minimum: one unit at a time.
+std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum);
 // Of these, reducing alone.
-std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool strict);
+std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum);
 // Bytes on the host that tiles of what lies on disk take.
 std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments,
                         int depth);

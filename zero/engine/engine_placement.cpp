@@ -17,7 +17,7 @@ std::int64_t Engine::untouched_bytes() const {
   return held(MemoryTag::kMoment) + (delayed_ ? held(MemoryTag::kGradient) / 2 : 0);
 }
 
-// Before the update: nothing is gathered, every rank has read what it wanted of the others, and what an update touches
+// Before the update: nothing is gathered, every rank has read what it wanted of the others, and what an update accesses
 // for the first time is not in memory yet.
 std::int64_t Engine::move_states(const std::vector<UnitTiers>& tiers, GatherBudget budget) {
   updater_.finish();
@@ -80,7 +80,7 @@ void Engine::learn_placement() {
 
 StepProfile Engine::profile() const {
   StepProfile profile = clock_.profile();
-  if (!schedule().stations.empty()) count_gathers(schedule(), state_.units().size(), profile);
+  if (!schedule().entries.empty()) count_gathers(schedule(), state_.units().size(), profile);
   return profile;
 }
 

@@ -74,7 +74,7 @@ EngineReport Engine::report() const {
   report.peak_memory_bytes = ledger_.peak_total(Tier::kDevice);
   report.sent_bytes_per_step = step_traffic_.sent_bytes;
   report.received_bytes_per_step = step_traffic_.received_bytes;
-  if (!schedule().stations.empty())
+  if (!schedule().entries.empty())
     report.planned_sent_bytes = simulate(schedule(), state_.units(), comm_.world()).sent_bytes;
   report.skipped_steps = num_skipped_;
   report.delayed_steps = num_delayed_;
@@ -85,7 +85,7 @@ EngineReport Engine::report() const {
   report.movable = placer_.movable();
   report.replans = num_replans_;
   report.moved_bytes = moved_bytes_;
-  report.departed_steps = num_departed_;
+  report.departed_steps = num_mismatches_;
   const Placement& placement = state_.placement();
   for (const ParamSpec& spec : specs_) {
     report.num_parameters += spec.numel();

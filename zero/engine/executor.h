@@ -1,11 +1,11 @@
-// Executor: turns what the model does into the schedule's moves.
+// Executor: turns what the model does into the schedule's actions.
 //
-// It keeps the trace of the running step. While events come as the schedule says, the moves of each station are issued;
+// It keeps the trace of the running step. While events come as the schedule says, the actions of each entry are issued;
 // the first event that does not (another branch, a second forward) makes it fall back, for the rest of the step, to
-// demand: gather what is touched, release the least recently used beyond the budget, reduce in the schedule's order.
+// demand: gather what is accessed, release the least recently used beyond the budget, reduce in the schedule's order.
 // The first step has no schedule yet and runs like that from the start.
 //
-//   executor.touch(unit);                          // Collective, like the moves it issues
+//   executor.access(unit);                          // Collective, like the actions it issues
 //   executor.close_step(all_agree);                // a new schedule when this step was the first, or departed
 #pragma once
 
@@ -21,8 +21,8 @@ class Executor {
   Executor(ShardedState& state, GatherBudget budget, Gatherer& gatherer, Reducer& reducer);
 
   void event(const Event& event);
-  // No-op where the last operator used the same unit: a run of operators is one touch.
-  void touch(int unit);
+  // No-op where the last operator used the same unit: a run of operators is one access.
+  void access(int unit);
   // No-op inside one.
   void begin_backward();
   // Operators outside training (evaluation, reading): gathers `unit` without a trace.
@@ -31,7 +31,7 @@ class Executor {
   bool in_backward() const { return in_backward_; }
   // A forward pass has begun, and no backward pass after it.
   bool in_forward() const {
-    return !in_backward_ && !trace_.events.empty() && trace_.events.back().kind == EventKind::kTouch;
+    return !in_backward_ && !trace_.events.empty() && trace_.events.back().kind == EventKind::kAccess;
   }
   // Collective. A gradient of `unit` was added to the reducer.
   void gradient_arrived(int unit);
@@ -40,13 +40,13 @@ class Executor {
   // The recorded step, which this one has followed so far, neither uses the unit again nor gets another gradient of it.
   bool done_with(int unit) const;
   // Local. The unit of the last operator may have been released.
-  void forget_touch() { last_touched_ = -1; }
+  void forget_access() { last_accessed_ = -1; }
   // Of this step; the last of `accumulate` reduces when `reduce last` is asked for.
   int finished_backwards() const { return finished_backwards_; }
 
   const Trace& trace() const { return trace_; }
   const Schedule& schedule() const { return schedule_; }
-  bool departed() const { return departed_; }
+  bool mismatched() const { return mismatched_; }
 
   // Local. It is told every event, before what the event asks for is done.
   // They are told every event of a step.
@@ -57,9 +57,9 @@ class Executor {
   void close_step(bool same_everywhere);
 
  private:
-  void issue(const Move& move);
-  std::vector<Move> demand_moves(const Event& event) const;
-  void reduce_in_order(std::vector<Move>& moves) const;
+  void issue(const Action& action);
+  std::vector<Action> demand_actions(const Event& event) const;
+  void reduce_in_order(std::vector<Action>& actions) const;
   bool reduces_now() const;
   void make_room(int unit);
 
@@ -72,12 +72,12 @@ class Executor {
   std::vector<bool> announced_;  // by unit: its gradient event was seen in this backward pass
   Trace trace_;
   std::size_t cursor_ = 0;
-  int last_touched_ = -1;  // since then nothing can have released it
+  int last_accessed_ = -1;  // since then nothing can have released it
   int finished_backwards_ = 0;
   bool replaying_ = false;
-  bool departed_ = false;
-  bool outdated_ = false;       // the schedule is of another placement or budget
-  bool said_departed_ = false;  // once a run
+  bool mismatched_ = false;
+  bool outdated_ = false;         // the schedule is of another placement or budget
+  bool said_mismatched_ = false;  // once a run
   bool in_backward_ = false;
   bool untraced_residents_ = false;
 };

@@ -65,20 +65,20 @@ std::byte* Gatherer::acquire(std::int64_t bytes) {
 void Gatherer::fetch(int unit) {
   if (!brings_shards_) return;
   wanted_.push_back(unit);
-  begin_fetches();
+  begin_prefetches();
 }
 
 // In their order: one that is still gathered, on its way for an earlier gather, or to be updated keeps those after it
 // waiting.
-void Gatherer::begin_fetches() {
+void Gatherer::begin_prefetches() {
   while (!wanted_.empty() && !resident_.holds(wanted_.front()) && updates_.current(wanted_.front()) &&
-         state_.begin_fetch(wanted_.front()))
+         state_.begin_prefetch(wanted_.front()))
     wanted_.pop_front();
 }
 
-void Gatherer::cancel_fetches() {
+void Gatherer::cancel_prefetches() {
   wanted_.clear();
-  state_.cancel_fetch();
+  state_.cancel_prefetch();
 }
 
 void Gatherer::begin(int unit) {
@@ -115,7 +115,7 @@ void Gatherer::begin(int unit) {
   }
   data_[index] = block;
   resident_.add(unit);
-  begin_fetches();
+  begin_prefetches();
   pending_[index] = comm_.all_gather(own, whole, {.unit = unit});
 }
 

@@ -55,9 +55,9 @@ class Gatherer {
   // and as soon as it is as it shall be. Asked in the order of the gathers.
   void fetch(int unit);
   // Those that have become as they shall be, meanwhile.
-  void pump() { begin_fetches(); }
+  void pump() { begin_prefetches(); }
   // Nothing is coming any more; its contents may change.
-  void cancel_fetches();
+  void cancel_prefetches();
   // Collective. No-ops for a unit that is resident (begun) already.
   void begin(int unit);
   void ensure(int unit);
@@ -90,7 +90,7 @@ class Gatherer {
  private:
   BlockPool& pool() { return borrowed_ != nullptr ? *borrowed_ : pool_; }
   std::byte* acquire(std::int64_t bytes);
-  void begin_fetches();
+  void begin_prefetches();
 
   ShardedState& state_;
   Communicator& comm_;

@@ -144,7 +144,7 @@ struct PhaseSeconds {
 };
 
 // The step in which states are placed once more: the first records, the second is the first that follows the schedule.
-constexpr std::int64_t kStepThatTeaches = 3;
+constexpr std::int64_t kProfileStep = 3;
 
 struct EngineReport {
   int world = 1;

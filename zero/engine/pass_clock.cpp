@@ -25,7 +25,7 @@ std::vector<double> PassClock::Pass::shares(double unmet) const {
 void PassClock::note(const Event& event) {
   const double now = computed_();
   switch (event.kind) {
-    case EventKind::kTouch:
+    case EventKind::kAccess:
       if (in_backward_) {
         backward_.end = now;
         return;

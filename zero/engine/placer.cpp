@@ -100,10 +100,11 @@ void Placer::require_memory() const {
       gather_budget(memory, units, world, placement_, model_.num_moments, options_.stage, free_bytes_);
   std::int64_t all_units = 0;
   for (const Unit& unit : units) all_units += placement_.parameter_sharded ? gathered_bytes(unit, world) : 0;
-  const std::int64_t least = held_.device + working_bytes(units, world, placement_, /*strict=*/true);
-  const std::int64_t most = budget.strict() ? least
-                                            : held_.device + staging_bytes(units, world, placement_, /*strict=*/false) +
-                                                  std::min(budget.capacity_bytes, all_units);
+  const std::int64_t least = held_.device + working_bytes(units, world, placement_, /*minimum=*/true);
+  const std::int64_t most = budget.is_minimum()
+                                ? least
+                                : held_.device + staging_bytes(units, world, placement_, /*minimum=*/false) +
+                                      std::min(budget.capacity_bytes, all_units);
   std::int64_t beside = held_.host + options_.offload.parked_bytes;
   if (held_.disk > 0) beside += tile_bytes(units, world, placement_, model_.num_moments, /*depth=*/1);
   const std::int64_t free = free_bytes_ / 4 * 5;
@@ -139,7 +140,7 @@ Placement Placer::all_away(Tier to) const {
 }
 
 // What states may take on each tier of this rank, after what is gathered and staged.
-TierBudgets Placer::budgets(bool strict) const {
+TierBudgets Placer::budgets(bool minimum) const {
   const OffloadOptions& offload = options_.offload;
   const Placement away = all_away();
   TierBudgets budgets{.disk = disk_budget_};
@@ -156,7 +157,7 @@ TierBudgets Placer::budgets(bool strict) const {
     budgets.host = std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - offload.parked_bytes -
                                               tiles(ShardedState::kDefaultDepth) - 2 * largest,
                                           0);
-  const std::int64_t working = working_bytes(model_.units, model_.world, away, strict);
+  const std::int64_t working = working_bytes(model_.units, model_.world, away, minimum);
   if (options_.device_memory.kind == TierMemory::Kind::kBytes) {
     budgets.device = options_.device_memory.bytes - working;
     return budgets;
@@ -179,7 +180,7 @@ std::int64_t Placer::device_bytes(const Placement& placement) const {
 // Where nothing can move later, less is gathered and staged than budgets() sets aside.
 bool Placer::fits_device() const {
   const auto working = [this](const Placement& placement) {
-    return working_bytes(model_.units, model_.world, placement, /*strict=*/true);
+    return working_bytes(model_.units, model_.world, placement, /*minimum=*/true);
   };
   const std::int64_t spared = options_.offload.disk.empty() ? working(all_away()) - working(placement_) : 0;
   return device_bytes(placement_) <= agreed(budgets(true)).device + spared;
@@ -200,21 +201,21 @@ void Placer::choose() {
     return;
   }
   if (fits_device()) return;
-  const TierBudgets strict = agreed(budgets(true)), roomy = agreed(budgets(false));
-  if (!names_lower_tiers(options_) && strict.device < device_bytes(all_away())) {
+  const TierBudgets minimum = agreed(budgets(true)), roomy = agreed(budgets(false));
+  if (!names_lower_tiers(options_) && minimum.device < device_bytes(all_away())) {
     placement_ = all_away(Tier::kHost);  // the engine says what is the least then
     return;
   }
   // Room for units that stay gathered is worth more than room for states, if there is a choice.
   const std::int64_t states = state_bytes(model_.units, model_.world, placement_, model_.num_moments).total();
-  if (!names_lower_tiers(options_) && states > strict.device + strict.host) {
+  if (!names_lower_tiers(options_) && states > minimum.device + minimum.host) {
     throw ConfigError("zero.device_memory", format_bytes(options_.device_memory.bytes),
                       fmt::format("a rank's states take {}; that budget leaves {} to them, and this machine {}",
-                                  format_bytes(states), format_bytes(strict.device), format_bytes(strict.host)),
+                                  format_bytes(states), format_bytes(minimum.device), format_bytes(minimum.host)),
                       "name a disk for the rest (zero.disk = [\"/path\"]), use more ranks or a higher stage");
   }
   const bool is_room = roomy.device >= 0 && states <= roomy.device + roomy.host + roomy.disk;
-  placement_.tiers = within(is_room ? roomy : strict);
+  placement_.tiers = within(is_room ? roomy : minimum);
 }
 
 PredictedStep Placer::predicted(const Placement& placement, const StepProfile& profile) const {

@@ -68,7 +68,7 @@ class Placer {
   void choose();
   void require_memory() const;
   std::string disk_room() const;
-  TierBudgets budgets(bool strict) const;
+  TierBudgets budgets(bool minimum) const;
   std::int64_t device_bytes(const Placement& placement) const;
   bool fits_device() const;
   TierBudgets least_of_device() const;

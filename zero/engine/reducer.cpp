@@ -83,8 +83,8 @@ std::pair<std::int64_t, std::int64_t> largest_two(const std::vector<Filling>& fi
 
 }  // namespace
 
-std::int64_t Reducer::staging_limit(const std::vector<Unit>& units, int world, bool frugal) {
-  if (!frugal) return 2 * largest_unit(units, world);
+std::int64_t Reducer::staging_limit(const std::vector<Unit>& units, int world, bool minimum) {
+  if (!minimum) return 2 * largest_unit(units, world);
   const std::vector<Filling> fillings = fillings_of(units, world);
   const auto [largest, next] = largest_two(fillings, [](const Filling&) { return true; });
   std::int64_t limit = largest + largest_two(fillings, std::mem_fn(&Filling::alone)).second;
@@ -95,7 +95,7 @@ std::int64_t Reducer::staging_limit(const std::vector<Unit>& units, int world, b
   return limit;
 }
 
-Reducer::Reducer(ShardedState& state, std::size_t num_params, bool frugal, Communicator& comm, Ledger& ledger,
+Reducer::Reducer(ShardedState& state, std::size_t num_params, bool minimum, Communicator& comm, Ledger& ledger,
                  Timeline* timeline)
     : state_(state),
       comm_(comm),
@@ -107,11 +107,11 @@ Reducer::Reducer(ShardedState& state, std::size_t num_params, bool frugal, Commu
       gradients_(state.units().size()),
       arrived_(num_params, false),
       present_(num_params, false),
-      max_pending_(frugal ? 0 : 1),
-      staging_limit_(staging_limit(state.units(), state.world(), frugal)) {
+      max_pending_(minimum ? 0 : 1),
+      staging_limit_(staging_limit(state.units(), state.world(), minimum)) {
   // The largest first, so that every smaller unit can use it.
   const std::int64_t largest = largest_unit(state.units(), state.world());
-  if (frugal && largest > 0 && (state.placement().gradient_sharded || state.placement().fp32_gradient())) {
+  if (minimum && largest > 0 && (state.placement().gradient_sharded || state.placement().fp32_gradient())) {
     staging_.release(staging_.acquire(largest, 0));
   }
 }
@@ -240,10 +240,10 @@ void Reducer::reduce(int unit) {
   tell_landed();
 }
 
-void Reducer::spill(Pending& pending) {
+void Reducer::offload(Pending& pending) {
   pending.span.end();
   if (std::byte* sum = std::exchange(pending.sum, nullptr)) {
-    state_.spill_gradient(pending.unit, sum);
+    state_.offload_gradient(pending.unit, sum);
     sums_.release(sum);
   }
 }
@@ -253,8 +253,8 @@ void Reducer::pump() {
   for (Pending& pending : pending_) {
     if (pending.sum == nullptr) continue;
     const PhaseTimer::Span timed(timer_);
-    if (!state_.may_spill() || !pending.work.try_complete()) return;
-    spill(pending);
+    if (!state_.may_offload() || !pending.work.try_complete()) return;
+    offload(pending);
   }
 }
 
@@ -265,7 +265,7 @@ void Reducer::wait_oldest() {
     const TimedSpan waiting(timeline_, Activity::kWaitReduce, oldest.unit);
     oldest.work.wait();
   }
-  spill(oldest);
+  offload(oldest);
   if (oldest.staging != nullptr) staging_.release(oldest.staging);
   landed_.emplace_back(oldest.unit, oldest.pass);
 }
@@ -287,7 +287,7 @@ void Reducer::with_gradient_shard(int unit, bool writes, Use use) {
   std::byte* block = sums_.acquire(state_.gradient_shard_bytes(unit), 0);
   state_.fetch_gradient(unit, block);
   use(block);
-  if (writes) state_.spill_gradient(unit, block);
+  if (writes) state_.offload_gradient(unit, block);
   sums_.release(block);
 }
 

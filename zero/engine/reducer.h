@@ -5,7 +5,7 @@
 // the non-finite count taken in the same pass. The flat range is the rank's whole gradient where that is held, else a
 // staging block that lives from the first gradient to the reduction.
 //
-// A gradient shard that lies on another tier is summed in a block on the device, and spilled when its sum is complete.
+// A gradient shard that lies on another tier is summed in a block on the device, and offloaded when its sum is complete.
 //
 //   reducer.add(param, bytes);                     // Local
 //   if (reducer.complete(u)) reducer.reduce(u);    // Collective: begins
@@ -30,15 +30,15 @@ namespace zero {
 
 class Reducer {
  public:
-  // Bytes that flat ranges of these units take: one fills and, where not `frugal`, one is reduced. Where more begin to
+  // Bytes that flat ranges of these units take: one fills and, where not `minimum`, one is reduced. Where more begin to
   // fill (gradients that come before their turn, a unit whose own come far apart), reductions are waited for sooner.
-  // `frugal` has none to wait for, and the units of one block fill together: beside the largest block counts a second
+  // `minimum` has none to wait for, and the units of one block fill together: beside the largest block counts a second
   // embedding, or any other. Whether a unit is one of many blocks, it knows itself (Unit::repeated).
   // More than that takes a model whose units are declared in another order than they are used, in its first step.
-  static std::int64_t staging_limit(const std::vector<Unit>& units, int world, bool frugal);
+  static std::int64_t staging_limit(const std::vector<Unit>& units, int world, bool minimum);
 
-  // `frugal`: each reduction is waited for at once ("min").
-  Reducer(ShardedState& state, std::size_t num_params, bool frugal, Communicator& comm, Ledger& ledger,
+  // `minimum`: each reduction is waited for at once ("min").
+  Reducer(ShardedState& state, std::size_t num_params, bool minimum, Communicator& comm, Ledger& ledger,
           Timeline* timeline = nullptr);
 
   // Local (Collective where a staging block must be made: the order of gradients is the same on every rank).
@@ -115,7 +115,7 @@ class Reducer {
   DType flat_dtype(int unit) const;
   std::byte* acquire(int unit);
   std::byte* to_wire_type(int unit);
-  void spill(Pending& pending);
+  void offload(Pending& pending);
   void wait_oldest();
   void tell_landed();
   void wait_for(int unit);

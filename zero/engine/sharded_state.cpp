@@ -61,8 +61,8 @@ ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& plac
                MemoryTag::kStaging, Tier::kHost),
       pass_(around.disk, around.link, staging_, around.depth),
       updates_(around.disk, around.link, staging_, around.depth),
-      fetches_(around.disk, around.link, staging_, fetch_depth(around.depth)),
-      spills_(around.disk, around.link, staging_, fetch_depth(around.depth)),
+      prefetches_(around.disk, around.link, staging_, prefetch_depth(around.depth)),
+      offloads_(around.disk, around.link, staging_, prefetch_depth(around.depth)),
       depth_(around.depth),
       disk_(around.disk),
       link_(around.link) {
@@ -101,8 +101,8 @@ bool ShardedState::any_parameter_on_disk() const {
 }
 
 std::int64_t ShardedState::move_to(const std::vector<UnitTiers>& tiers) {
-  cancel_fetch();
-  finish_spills();
+  cancel_prefetch();
+  finish_offloads();
   pass_.finish();
   updates_.finish();
   const auto for_each_array = [&](auto&& body) {
@@ -131,7 +131,7 @@ std::int64_t ShardedState::move_to(const std::vector<UnitTiers>& tiers) {
 }
 
 template <typename Visit>
-void ShardedState::for_each_tile(TilePass& pass, const StateArray& array, TileAccess access, int unit, Visit visit) {
+void ShardedState::for_each_tile(TileStream& pass, const StateArray& array, TileAccess access, int unit, Visit visit) {
   if (!array.has(unit)) return;
   pass.begin({{&array, access}}, {{unit, array.split(unit).numel()}});
   while (const Tile* tile = pass.next()) visit(*tile);
@@ -163,41 +163,41 @@ std::span<std::byte> ShardedState::parameter_shard(int unit) const {
   return {held + (own.offset - held_parameter(unit).offset) * size, static_cast<std::size_t>(own.numel * size)};
 }
 
-bool ShardedState::begin_fetch(int unit) {
+bool ShardedState::begin_prefetch(int unit) {
   if (depth_ == 1 || parameter_.on_device(unit) != nullptr) return true;
   if (fetches(unit)) return false;
   const TileRange range{unit, parameter_.split(unit).numel()};
-  if (fetching_.empty()) {
-    fetches_.begin({{&parameter_, TileAccess::kBring}}, {range});
+  if (prefetching_.empty()) {
+    prefetches_.begin({{&parameter_, TileAccess::kBring}}, {range});
   } else {
-    fetches_.add(range);
+    prefetches_.add(range);
   }
-  fetching_.push_back(unit);
+  prefetching_.push_back(unit);
   return true;
 }
 
-void ShardedState::cancel_fetch() {
-  fetches_.finish();
-  fetching_.clear();
+void ShardedState::cancel_prefetch() {
+  prefetches_.finish();
+  prefetching_.clear();
 }
 
 void ShardedState::fetch_parameter(int unit, std::byte* into, std::int64_t numel) {
   ZERO_CHECK(placement_.parameter_sharded, "whole parameters are never away");
   if (numel == 0) return;
   const std::int64_t size = parameter_.element_bytes(unit);
-  if (!fetching_.empty() && fetching_.front() == unit) {
-    fetching_.pop_front();
+  if (!prefetching_.empty() && prefetching_.front() == unit) {
+    prefetching_.pop_front();
   } else {
-    std::erase(fetching_, unit);
+    std::erase(prefetching_, unit);
     std::vector<TileRange> ranges{{unit, numel}};
-    for (const int other : fetching_) ranges.push_back({other, parameter_.split(other).numel()});
-    fetches_.begin({{&parameter_, TileAccess::kBring}}, std::move(ranges));
+    for (const int other : prefetching_) ranges.push_back({other, parameter_.split(other).numel()});
+    prefetches_.begin({{&parameter_, TileAccess::kBring}}, std::move(ranges));
   }
-  while (fetches_.next_unit() == unit) {
-    const Tile* tile = fetches_.next();
+  while (prefetches_.next_unit() == unit) {
+    const Tile* tile = prefetches_.next();
     std::memcpy(into + tile->begin * size, tile->data[0], static_cast<std::size_t>(tile->numel * size));
   }
-  fetches_.put_back();
+  prefetches_.put_back();
 }
 
 std::byte* ShardedState::updated_parameter(int unit) const {
@@ -233,22 +233,22 @@ std::int64_t ShardedState::gradient_shard_bytes(int unit) const {
 }
 
 void ShardedState::fetch_gradient(int unit, std::byte* into) {
-  finish_spills();
+  finish_offloads();
   const std::int64_t size = gradient_.element_bytes(unit);
   for_each_tile(pass_, gradient_, TileAccess::kBring, unit, [&](const Tile& tile) {
     std::memcpy(into + tile.begin * size, tile.data[0], static_cast<std::size_t>(tile.numel * size));
   });
 }
 
-void ShardedState::spill_gradient(int unit, const std::byte* from) {
+void ShardedState::offload_gradient(int unit, const std::byte* from) {
   const std::int64_t size = gradient_.element_bytes(unit);
-  for_each_tile(spills_, gradient_, TileAccess::kSend, unit, [&](const Tile& tile) {
+  for_each_tile(offloads_, gradient_, TileAccess::kSend, unit, [&](const Tile& tile) {
     std::memcpy(tile.data[0], from + tile.begin * size, static_cast<std::size_t>(tile.numel * size));
   });
 }
 
 void ShardedState::load(int index, const std::byte* whole, DType dtype) {
-  cancel_fetch();
+  cancel_prefetch();
   const Unit& unit = this->unit(index);
   const auto take = [&](const StateArray& array, Shard held, DType to) {
     for_each_tile(pass_, array, TileAccess::kWrite, index, [&](const Tile& tile) {
@@ -261,7 +261,7 @@ void ShardedState::load(int index, const std::byte* whole, DType dtype) {
 }
 
 void ShardedState::store(int index, const std::byte* whole) {
-  cancel_fetch();
+  cancel_prefetch();
   const Unit& unit = this->unit(index);
   if (whole != parameter_.on_device(index)) {
     const Shard held = held_parameter(index);
@@ -322,7 +322,7 @@ void ShardedState::read_replicated(int index, const ReplicaVisit& visit) {
 
 void ShardedState::write_held(int index, int state, const WriteFill& fill) {
   ZERO_CHECK(state >= 0 && state < num_saved_states(index), "{} has no state {}", unit(index).name, state);
-  cancel_fetch();
+  cancel_prefetch();
   std::vector<float> full;  // what a bf16 tile is rounded from
   const auto write = [&](const StateArray& array, Shard held, DType dtype) {
     for_each_tile(pass_, array, TileAccess::kWrite, index, [&](const Tile& tile) {
@@ -330,8 +330,8 @@ void ShardedState::write_held(int index, int state, const WriteFill& fill) {
         fill(held.offset + tile.begin, {reinterpret_cast<float*>(tile.data[0]), static_cast<std::size_t>(tile.numel)});
         return;
       }
-      for (std::int64_t begin = 0; begin < tile.numel; begin += TilePass::kTileNumel) {
-        const std::int64_t count = std::min(TilePass::kTileNumel, tile.numel - begin);
+      for (std::int64_t begin = 0; begin < tile.numel; begin += TileStream::kTileNumel) {
+        const std::int64_t count = std::min(TileStream::kTileNumel, tile.numel - begin);
         full.resize(static_cast<std::size_t>(count));
         fill(held.offset + tile.begin + begin, full);
         convert(reinterpret_cast<const std::byte*>(full.data()), DType::kFloat32,

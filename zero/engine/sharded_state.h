@@ -9,7 +9,7 @@
 //   state.parameter_shard(u)                        // the bytes that peers gather; empty where they lie elsewhere:
 //   state.fetch_parameter(u, into, numel)           // then they are brought
 //
-// Invariant: padding and gaps between slices are zero. Construction is Collective; everything else Local. What touches
+// Invariant: padding and gaps between slices are zero. Construction is Collective; everything else Local. What accesses
 // the disk throws IoError.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 #include "zero/comm/communicator.h"
 #include "zero/engine/state_array.h"
-#include "zero/engine/tile_pass.h"
+#include "zero/engine/tile_stream.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/placement.h"
 #include "zero/plan/unit.h"
@@ -43,9 +43,11 @@ class ShardedState {
                Ledger& ledger)
       : ShardedState(units, placement, num_moments, comm, ledger, Surroundings{}) {}
   // Tiles of a unit's parameters that come ahead of its gather, and of its gradient that leave behind its reduction.
-  static constexpr int fetch_depth(int depth) { return depth > 1 ? 4 * depth : 1; }
+  static constexpr int prefetch_depth(int depth) { return depth > 1 ? 4 * depth : 1; }
   // Elements in those, where the host's budget allows the usual depth.
-  static constexpr std::int64_t most_fetched_numel() { return fetch_depth(kDefaultDepth) * TilePass::kTileNumel; }
+  static constexpr std::int64_t most_prefetched_numel() {
+    return prefetch_depth(kDefaultDepth) * TileStream::kTileNumel;
+  }
 
   const Unit& unit(int index) const { return units_[static_cast<std::size_t>(index)]; }
   const std::vector<Unit>& units() const { return units_; }
@@ -63,15 +65,15 @@ class ShardedState {
   std::byte* whole_parameter(int unit) const;
   // Empty where not all of it is on the device.
   std::span<std::byte> parameter_shard(int unit) const;
-  // The first `numel` elements of this rank's shard from wherever they lie; `into` has its bytes. begin_fetch() lets
+  // The first `numel` elements of this rank's shard from wherever they lie; `into` has its bytes. begin_prefetch() lets
   // them come ahead of that, one unit after the other in the order in which they are begun: one that is fetched out of
   // turn lets the others begin again. Their contents must not change in between.
   // False: it is on its way already.
-  bool begin_fetch(int unit);
-  bool fetches(int unit) const { return std::ranges::count(fetching_, unit) > 0; }
-  void cancel_fetch();
+  bool begin_prefetch(int unit);
+  bool fetches(int unit) const { return std::ranges::count(prefetching_, unit) > 0; }
+  void cancel_prefetch();
   void fetch_parameter(int unit, std::byte* into, std::int64_t numel);
-  // An update's new parameters are moved to where they lie: TilePass::flush() before they are used.
+  // An update's new parameters are moved to where they lie: TileStream::flush() before they are used.
   bool moves_parameters() const { return moves_parameters_; }
   // Where the update of update_range() reads and writes, on the device: parameters of the unit's dtype, fp32 master,
   // moments. Null where the unit has none, or not all of it is on the device: then a tile pass over arrays() brings it.
@@ -85,11 +87,11 @@ class ShardedState {
   std::byte* gradient_shard(int unit) const;  // this rank's shard; null where not all of it is on the device
   std::int64_t gradient_shard_bytes(int unit) const;
   void fetch_gradient(int unit, std::byte* into);
-  // `from` may be used again when it returns; the gradient is there after finish_spills(), or a fetch_gradient().
-  void spill_gradient(int unit, const std::byte* from);
-  void finish_spills() { spills_.finish(); }
+  // `from` may be used again when it returns; the gradient is there after finish_offloads(), or a fetch_gradient().
+  void offload_gradient(int unit, const std::byte* from);
+  void finish_offloads() { offloads_.finish(); }
   // Another one would begin at once.
-  bool may_spill() { return spills_.idle(); }
+  bool may_offload() { return offloads_.idle(); }
   // With a delayed update there are two gradients of each unit: the one that is being made, and the one that waits to
   // be applied. They change places; the update must be finished with the latter, and nothing else run.
   void keep_gradients() { std::swap(gradient_, kept_gradient_); }
@@ -131,14 +133,14 @@ class ShardedState {
   const StateArray& masters() const { return master_; }
   const std::vector<StateArray>& moments() const { return moments_; }
   // The update's pass over them. Nothing else may change a state while it runs.
-  TilePass& update_pass() { return updates_; }
+  TileStream& update_pass() { return updates_; }
 
  private:
   template <typename ElementBytes>
   ArrayLayout layout(TierSplit UnitTiers::*state, ElementBytes element_bytes) const;
   // Calls visit(tile) for every tile of one unit's part of one array.
   template <typename Visit>
-  void for_each_tile(TilePass& pass, const StateArray& array, TileAccess access, int unit, Visit visit);
+  void for_each_tile(TileStream& pass, const StateArray& array, TileAccess access, int unit, Visit visit);
   Shard held_parameter(int unit) const;
   bool any_parameter_on_disk() const;
 
@@ -149,9 +151,9 @@ class ShardedState {
   StateArray parameter_, gradient_, kept_gradient_, master_;
   std::vector<StateArray> moments_;
   BlockPool staging_;  // tiles of what lies on disk
-  TilePass pass_;      // of what is done at once
-  TilePass updates_, fetches_, spills_;
-  std::deque<int> fetching_;  // units that come ahead, in their order
+  TileStream pass_;    // of what is done at once
+  TileStream updates_, prefetches_, offloads_;
+  std::deque<int> prefetching_;  // units that come ahead, in their order
   int depth_ = kDefaultDepth;
   DiskTier* disk_ = nullptr;
   Link* link_ = nullptr;

@@ -76,37 +76,37 @@ void Updater::begin_pass(std::vector<int> units) {
   std::vector<TileRange> ranges;
   for (const int unit : units)
     ranges.push_back({unit, outstanding_[static_cast<std::size_t>(unit)] ? state_.update_range(unit).numel : 0});
-  state_.update_pass().begin(std::move(arrays), std::move(ranges), crossings());
+  state_.update_pass().begin(std::move(arrays), std::move(ranges), link_transfers());
   order_ = std::move(units);
   paused_ = false;
 }
 
 // What is whole is on the device, and what the host updates of it goes there and back.
-std::vector<Crossing> Updater::crossings() const {
+std::vector<LinkTransfer> Updater::link_transfers() const {
   const Placement& placement = state_.placement();
-  Crossing read{TileAccess::kRead, {}}, written{TileAccess::kWrite, {}}, gradient{TileAccess::kRead, {}};
+  LinkTransfer read{TileAccess::kRead, {}}, written{TileAccess::kWrite, {}}, gradient{TileAccess::kRead, {}};
   for (const Unit& unit : state_.units()) {
     const auto bytes = static_cast<std::int64_t>(size_of(unit.dtype));
     read.element_bytes.push_back(unit.dtype == DType::kFloat32 ? bytes : 0);  // others have a master
     written.element_bytes.push_back(bytes);
     gradient.element_bytes.push_back(static_cast<std::int64_t>(size_of(state_.gradient_dtype(unit.index))));
   }
-  std::vector<Crossing> crossings;
-  if (!placement.parameter_sharded) crossings = {std::move(read), std::move(written)};
-  if (!placement.gradient_sharded) crossings.push_back(std::move(gradient));
-  return crossings;
+  std::vector<LinkTransfer> link_transfers;
+  if (!placement.parameter_sharded) link_transfers = {std::move(read), std::move(written)};
+  if (!placement.gradient_sharded) link_transfers.push_back(std::move(gradient));
+  return link_transfers;
 }
 
 void Updater::reorder(std::span<const int> units) {
   if (outstanding_.empty()) return;
   const double start = monotonic_seconds();
-  TilePass& pass = state_.update_pass();
+  TileStream& pass = state_.update_pass();
   while (pass.next_begin() > 0) update_tile(*pass.next());
   begin_pass({units.begin(), units.end()});
   seconds_ += monotonic_seconds() - start;
 }
 
-void Updater::defer(int unit, const std::byte* gradient, DType dtype) {
+void Updater::enqueue(int unit, const std::byte* gradient, DType dtype) {
   gradients_[static_cast<std::size_t>(unit)] = {gradient, dtype, true};
   if (paused_) begin_pass(std::move(order_));
 }
@@ -120,7 +120,7 @@ bool Updater::current(int unit) {
 void Updater::complete(int unit) {
   if (current(unit)) return;
   const double start = monotonic_seconds();
-  TilePass& pass = state_.update_pass();
+  TileStream& pass = state_.update_pass();
   while (outstanding_[static_cast<std::size_t>(unit)]) {
     const Tile* tile = pass.next();
     ZERO_CHECK(tile != nullptr, "the update of unit {} was lost", unit);
@@ -134,7 +134,7 @@ std::int64_t Updater::complete_into(int unit, std::byte* into) {
   const std::int64_t numel = state_.update_range(unit).numel;
   if (current(unit)) return numel;
   const double start = monotonic_seconds();
-  TilePass& pass = state_.update_pass();
+  TileStream& pass = state_.update_pass();
   while (outstanding_[static_cast<std::size_t>(unit)] && pass.next_unit() != unit) {
     ZERO_CHECK(pass.next_unit() >= 0, "the update of unit {} was lost", unit);
     update_tile(*pass.next());
@@ -146,7 +146,7 @@ std::int64_t Updater::complete_into(int unit, std::byte* into) {
 }
 
 void Updater::pump() {
-  TilePass& pass = state_.update_pass();
+  TileStream& pass = state_.update_pass();
   if (!pass.ready()) return;
   const double start = monotonic_seconds();
   while (pass.ready() && given(pass.next_unit())) update_tile(*pass.next());
@@ -155,7 +155,7 @@ void Updater::pump() {
 
 void Updater::finish() {
   const double start = monotonic_seconds();
-  TilePass& pass = state_.update_pass();
+  TileStream& pass = state_.update_pass();
   while (given(pass.next_unit())) update_tile(*pass.next());
   paused_ = paused_ || pass.next_unit() >= 0;
   pass.finish();

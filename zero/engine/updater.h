@@ -3,11 +3,11 @@
 // Each parameter belongs to one group (weight decay, learning-rate scale) and counts its own steps: one that got no
 // gradient on any rank is left alone, its moments too, as in torch.optim. States that lie off the device are brought
 // ahead of the update and written back behind it, tile by tile, through the whole step. An update need not happen in
-// step(): deferred, it happens when the unit is wanted, or before, as its tiles arrive while the model computes. That
-// is exact: nobody sees a unit that is not updated. A unit that was not deferred yet is used as it was before the step.
+// step(): overlapped, it happens when the unit is wanted, or before, as its tiles arrive while the model computes. That
+// is exact: nobody sees a unit that is not updated. A unit that is not in the queue yet is used as it was before the step.
 //
 //   updater.begin_step(present, units, scale, lr);     // which parameters got a gradient anywhere; the order to come
-//   for (int unit : units) updater.defer(unit, gradient, dtype);
+//   for (int unit : units) updater.enqueue(unit, gradient, dtype);
 //   updater.pump();                                    // what can be done without waiting
 //   updater.complete(unit);                            // before its parameters are used
 //   updater.finish();                                  // before gradients change
@@ -30,22 +30,22 @@ class Updater {
   Updater(ShardedState& state, const UpdateRule& rule, const std::vector<ParamSpec>& specs,
           const EngineOptions& options);
 
-  // Counts a step of every present parameter. `units`: those that defer() will be called for, in that order. `scale`
+  // Counts a step of every present parameter. `units`: those that enqueue() will be called for, in that order. `scale`
   // multiplies gradients (clip / world). `lr`: of this step, before group scales.
   void begin_step(const std::vector<bool>& present, std::span<const int> units, double scale, double lr);
   // `gradient`: of state.update_range(unit), until the unit is complete; null where it does not lie on the device.
-  void defer(int unit, const std::byte* gradient, DType dtype);
+  void enqueue(int unit, const std::byte* gradient, DType dtype);
   // What is left of the step comes in this order from here on; nothing else may be left.
   void reorder(std::span<const int> units);
-  // Updates what comes before the unit, and the unit. No-op for one that is up to date, or not deferred.
+  // Updates what comes before the unit, and the unit. No-op for one that is up to date, or not in the queue.
   void complete(int unit);
   // The same; those of the unit's new parameters that are not where they belong, still being written or updated only
   // now, are copied to their place in `into`, which has update_range(). Returns how many elements, from the first, are.
   std::int64_t complete_into(int unit, std::byte* into);
-  // Updated, and its parameters are where they lie; or not deferred.
+  // Updated, and its parameters are where they lie; or not in the queue.
   bool current(int unit);
   void pump();
-  // All that was deferred is updated, and nothing is read ahead of what was not.
+  // All that is in the queue is updated, and nothing is read ahead of what was not.
   void finish();
 
   // How many updates each parameter has had.
@@ -69,7 +69,7 @@ class Updater {
   int add(std::vector<TileArray>& arrays, const StateArray& array, TileAccess access) const;
   bool updates(int unit) const;
   void begin_pass(std::vector<int> units);
-  std::vector<Crossing> crossings() const;
+  std::vector<LinkTransfer> link_transfers() const;
   bool given(int unit) const { return unit >= 0 && gradients_[static_cast<std::size_t>(unit)].given; }
   void update_tile(const Tile& tile, std::byte* copy_to = nullptr);
 
@@ -83,12 +83,12 @@ class Updater {
   struct Gradient {
     const std::byte* data = nullptr;
     DType dtype = DType::kFloat32;
-    bool given = false;  // defer() was called
+    bool given = false;  // enqueue() was called
   };
   std::vector<Gradient> gradients_;  // by unit, of this step
   std::vector<bool> outstanding_;    // by unit: not up to date
   std::vector<int> order_;           // of the pass
-  bool paused_ = false;              // finish() came before all units were deferred: the pass goes on with the next one
+  bool paused_ = false;  // finish() came before all units were in the queue: the pass goes on with the next one
   double scale_ = 1;
   double lr_ = 0;
   ThreadTeam team_;

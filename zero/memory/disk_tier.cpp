@@ -8,7 +8,7 @@
 #include "zero/base/clock.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
-#include "zero/base/said_once.h"
+#include "zero/base/warn_once.h"
 #include "zero/memory/disk_requests.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/memory/page_sums.h"

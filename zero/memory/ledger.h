@@ -21,7 +21,7 @@
 
 namespace zero {
 
-// kActivation: what a forward pass parked for its backward pass (parking.h).
+// kActivation: what a forward pass offloaded for its backward pass (activation_offload.h).
 enum class MemoryTag : std::uint8_t { kParameter, kGradient, kMaster, kMoment, kGathered, kStaging, kActivation };
 constexpr int kNumMemoryTags = 7;
 constexpr std::array<MemoryTag, kNumMemoryTags> kAllMemoryTags{

@@ -10,7 +10,7 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
-#include "zero/base/said_once.h"
+#include "zero/base/warn_once.h"
 
 namespace zero {
 namespace {
@@ -128,10 +128,11 @@ ScratchFile::ScratchFile(const std::string& folder, std::int64_t bytes, const Fi
   const std::string why_not = leave_page_cache(fd, bytes, folder, calls);
   direct_ = why_not.empty();
   if (!direct_ && say_once(fmt::format("{} has no O_DIRECT", folder)))
-    ZERO_LOG(warn,
-             "{}: no O_DIRECT here ({}): what is parked there may take page cache; name a folder on a disk where that "
-             "is not meant",
-             folder, why_not);
+    ZERO_LOG(
+        warn,
+        "{}: no O_DIRECT here ({}): what is offloaded there may take page cache; name a folder on a disk where that "
+        "is not meant",
+        folder, why_not);
 }
 
 }  // namespace zero

@@ -9,7 +9,7 @@
 
 #include "zero/base/check.h"
 #include "zero/base/log.h"
-#include "zero/base/said_once.h"
+#include "zero/base/warn_once.h"
 
 namespace zero {
 namespace {

@@ -31,7 +31,7 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
 // On all tiers.
 StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments);
 
-// What ranks send in a step whose forward and backward touch each unit once: stage 3 in the strict budget.
+// What ranks send in a step whose forward and backward access each unit once: stage 3 in the minimum budget.
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
 
 // Bytes per rank of `numel` parameters by the paper's formulas: 16P, 4P + 12P/N, 2P + 14P/N, 16P/N for bf16 with fp32

@@ -1,12 +1,12 @@
-// Schedule: a step as a list of moves. Data, not code: it is printed, costed, simulated and replayed.
+// Schedule: a step as a list of actions. Data, not code: it is printed, costed, simulated and replayed.
 //
 //   Schedule s = build_schedule(trace, units, world, place(3, Reduce::kAuto, 1), {.capacity_bytes = 64 << 20});
 //   print_schedule(s, units);
 //   simulate(s, units, world).sent_bytes;        // what a rank will send in a step, to the byte
 //
-// A station is an event of the trace and the moves to issue when it occurs, in order, before the event is served.
+// An entry is an event of the trace and the actions to issue when it occurs, in order, before the event is served.
 // Release follows Belady's rule: the unit whose next use is farthest goes first. What is in use stays, even where that
-// exceeds the budget. What lies on a lower tier has moves of its own: a fetch for each gather of such a shard, a spill
+// exceeds the budget. What lies on a lower tier has actions of its own: a prefetch for each gather of such a shard, an offload
 // after each reduction of such a gradient. Nobody but build_schedule decides anything from a stage.
 #pragma once
 
@@ -22,46 +22,46 @@
 
 namespace zero {
 
-enum class MoveKind : std::uint8_t {
-  kFetch,           // this rank's shard of the unit's parameters begins to come from a lower tier
+enum class ActionKind : std::uint8_t {
+  kPrefetch,        // this rank's shard of the unit's parameters begins to come from a lower tier
   kGather,          // the whole parameter range of `unit` from every rank's shard
   kGatherGradient,  // the whole reduced gradient: what an all-reduce does after its reduce-scatter
   kRelease,         // the gathered range is given back
   kReduce,          // the sum over ranks of the unit's gradient, each rank its shard
-  kSpill,           // that sum goes to its lower tier as soon as it is complete: always of the reduction just before
+  kOffload,         // that sum goes to its lower tier as soon as it is complete: always of the reduction just before
   kUpdate           // the optimizer over what this rank holds of `unit`, from and to where that lies
 };
 
-struct Move {
-  MoveKind kind = MoveKind::kGather;
+struct Action {
+  ActionKind kind = ActionKind::kGather;
   int unit = 0;
-  bool operator==(const Move&) const = default;
+  bool operator==(const Action&) const = default;
 };
 
-struct Station {
+struct ScheduleEntry {
   Event event;
-  std::vector<Move> moves;
+  std::vector<Action> actions;
 };
 
-// How much gathered memory a rank may hold. kStrict is "min": one unit at a time, released at once, nothing ahead.
+// How much gathered memory a rank may hold. kMinimum is "min": one unit at a time, released at once, nothing ahead.
 struct GatherBudget {
-  static constexpr std::int64_t kStrict = -1;
+  static constexpr std::int64_t kMinimum = -1;
   std::int64_t capacity_bytes = std::numeric_limits<std::int64_t>::max();
   // Elements of parameters off the device that may be on their way at once. The unit that is gathered next may always.
-  std::int64_t fetched_numel = 0;
+  std::int64_t prefetched_numel = 0;
   // Updates end beside the next forward pass, each before its unit is gathered.
-  bool defers_updates = false;
-  bool strict() const { return capacity_bytes == kStrict; }
+  bool overlaps_updates = false;
+  bool is_minimum() const { return capacity_bytes == kMinimum; }
 };
 
 struct Schedule {
   Placement placement;
   GatherBudget budget;
-  std::vector<Station> stations;  // empty: no trace yet; gather on demand, release the least recently used
+  std::vector<ScheduleEntry> entries;  // empty: no trace yet; gather on demand, release the least recently used
   std::vector<int> reduce_order;  // units in the order in which their gradients are reduced, the same on every rank
-  // Issued by step(), after the global norm is known; in the order in which the trace's forward first touches the
+  // Issued by step(), after the global norm is known; in the order in which the trace's forward first accesses the
   // units.
-  std::vector<Move> step;
+  std::vector<Action> step;
 };
 
 // An empty trace gives the schedule of the first step: on demand, gradients reduced in reversed unit order,
@@ -69,9 +69,9 @@ struct Schedule {
 Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int world, const Placement& placement,
                         GatherBudget budget);
 
-// The moves that sum the gradient of `unit` over ranks: a reduction, and a spill where not all of this rank's shard
+// The actions that sum the gradient of `unit` over ranks: a reduction, and an offload where not all of this rank's shard
 // lies on the device.
-std::vector<Move> reduce_moves(const Placement& placement, const Unit& unit, int world);
+std::vector<Action> reduce_actions(const Placement& placement, const Unit& unit, int world);
 
 // Bytes of a rank's states that leave a tier, and that come to it.
 struct TierTraffic {
@@ -86,8 +86,8 @@ struct ScheduleCost {
   std::int64_t gathered_peak_bytes = 0;  // the most gathered at once
   std::int64_t num_gathers = 0;
   std::int64_t num_reduces = 0;
-  std::int64_t num_fetches = 0;
-  std::int64_t num_spills = 0;
+  std::int64_t num_prefetches = 0;
+  std::int64_t num_offloads = 0;
   // By tier, of host and disk; on disk in whole pages, as it is read and written. Every trainable unit counts as
   // updated. Without a link, parameters that an update hands to the gather after it are not fetched again: what a run
   // reads is then that much less.
@@ -98,10 +98,10 @@ struct ScheduleCost {
 // budget: the test that replays schedules for 1,024 ranks relies on it. `num_moments`: of the update rule.
 ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world, int num_moments = 2);
 
-// One line an event: "touch transformer.h.3 | release transformer.h.1, gather transformer.h.4".
+// One line an event: "access transformer.h.3 | release transformer.h.1, gather transformer.h.4".
 std::string print_schedule(const Schedule& schedule, const std::vector<Unit>& units);
-// "spill transformer.h.3 to host"; an update says where it runs, and which states come from elsewhere.
-std::string describe(const Move& move, const std::vector<Unit>& units, const Placement& placement);
+// "offload transformer.h.3 to host"; an update says where it runs, and which states come from elsewhere.
+std::string describe(const Action& action, const std::vector<Unit>& units, const Placement& placement);
 
 // Bytes of a unit's gathered range.
 std::int64_t gathered_bytes(const Unit& unit, int world);

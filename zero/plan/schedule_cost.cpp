@@ -26,7 +26,7 @@ class LowerTiers {
   }
 
   // The second and later sums of a step go on from the one before, which is brought for that.
-  void spill(int index) {
+  void offload(int index) {
     const Unit& unit = at(index);
     const TierSplit gradient = tiers(unit).gradient;
     if (num_sums_[static_cast<std::size_t>(index)]++ > 0) read(gradient, gradient_bytes(unit));
@@ -82,53 +82,53 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
   ScheduleCost cost;
   Residency resident(units, world);
   LowerTiers lower(schedule.placement, units, world, num_moments, cost);
-  const auto issue = [&](const Move& move, bool keeps) {
+  const auto issue = [&](const Action& action, bool keeps) {
     const std::int64_t block =
-        resident.bytes_of(move.unit) / world;  // parameters and gradients cross in the unit's type
-    switch (move.kind) {
-      case MoveKind::kGather:
+        resident.bytes_of(action.unit) / world;  // parameters and gradients cross in the unit's type
+    switch (action.kind) {
+      case ActionKind::kGather:
         cost.sent_bytes += (world - 1) * block;
         ++cost.num_gathers;
-        if (keeps) resident.add(move.unit);
+        if (keeps) resident.add(action.unit);
         cost.gathered_peak_bytes = std::max(cost.gathered_peak_bytes, resident.bytes());
         break;
-      case MoveKind::kGatherGradient:
+      case ActionKind::kGatherGradient:
         cost.sent_bytes += (world - 1) * block;
         break;
-      case MoveKind::kReduce:
+      case ActionKind::kReduce:
         cost.sent_bytes += (world - 1) * block;
         ++cost.num_reduces;
         break;
-      case MoveKind::kRelease:
-        resident.remove(move.unit);
+      case ActionKind::kRelease:
+        resident.remove(action.unit);
         break;
-      case MoveKind::kUpdate:
-        lower.update(move.unit);
+      case ActionKind::kUpdate:
+        lower.update(action.unit);
         break;
-      case MoveKind::kFetch:
-        lower.fetch(move.unit);
-        ++cost.num_fetches;
+      case ActionKind::kPrefetch:
+        lower.fetch(action.unit);
+        ++cost.num_prefetches;
         break;
-      case MoveKind::kSpill:
-        lower.spill(move.unit);
-        ++cost.num_spills;
+      case ActionKind::kOffload:
+        lower.offload(action.unit);
+        ++cost.num_offloads;
         break;
     }
   };
-  for (const Station& station : schedule.stations) {
-    for (const Move& move : station.moves) issue(move, true);
-    const Event& event = station.event;
-    if (schedule.placement.parameter_sharded && event.kind == EventKind::kTouch) {
-      ZERO_CHECK(resident.holds(event.unit), "unit {} is touched but not gathered", event.unit);
+  for (const ScheduleEntry& entry : schedule.entries) {
+    for (const Action& action : entry.actions) issue(action, true);
+    const Event& event = entry.event;
+    if (schedule.placement.parameter_sharded && event.kind == EventKind::kAccess) {
+      ZERO_CHECK(resident.holds(event.unit), "unit {} is accessed but not gathered", event.unit);
       for (int unit : event.pinned) ZERO_CHECK(resident.holds(unit), "unit {} is in use but was released", unit);
-      if (!schedule.budget.strict() && resident.bytes() <= schedule.budget.capacity_bytes) continue;
+      if (!schedule.budget.is_minimum() && resident.bytes() <= schedule.budget.capacity_bytes) continue;
       for (int unit : resident.units()) {
         ZERO_CHECK(unit == event.unit || std::ranges::count(event.pinned, unit) > 0,
                    "unit {} is held beyond the budget", unit);
       }
     }
   }
-  for (const Move& move : schedule.step) issue(move, false);
+  for (const Action& action : schedule.step) issue(action, false);
   return cost;
 }
 

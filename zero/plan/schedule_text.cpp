@@ -47,25 +47,25 @@ std::string update_text(const UnitTiers& lies) {
 
 }  // namespace
 
-std::string describe(const Move& move, const std::vector<Unit>& units, const Placement& placement) {
-  const Unit& unit = units.at(static_cast<std::size_t>(move.unit));
+std::string describe(const Action& action, const std::vector<Unit>& units, const Placement& placement) {
+  const Unit& unit = units.at(static_cast<std::size_t>(action.unit));
   const std::string& name = unit.name;
   // Where everything lies on the device, how much of it a rank has does not matter here.
   const UnitTiers lies = tiers_of(placement, unit, /*world=*/1);
-  switch (move.kind) {
-    case MoveKind::kFetch:
-      return fmt::format("fetch {} from {}", name, lower_tiers_text(lies.parameter));
-    case MoveKind::kGather:
+  switch (action.kind) {
+    case ActionKind::kPrefetch:
+      return fmt::format("prefetch {} from {}", name, lower_tiers_text(lies.parameter));
+    case ActionKind::kGather:
       return "gather " + name;
-    case MoveKind::kGatherGradient:
+    case ActionKind::kGatherGradient:
       return "gather gradient of " + name;
-    case MoveKind::kRelease:
+    case ActionKind::kRelease:
       return "release " + name;
-    case MoveKind::kReduce:
+    case ActionKind::kReduce:
       return "reduce " + name;
-    case MoveKind::kSpill:
-      return fmt::format("spill {} to {}", name, lower_tiers_text(lies.gradient));
-    case MoveKind::kUpdate:
+    case ActionKind::kOffload:
+      return fmt::format("offload {} to {}", name, lower_tiers_text(lies.gradient));
+    case ActionKind::kUpdate:
       return "update " + name + update_text(lies);
   }
   return "";
@@ -73,18 +73,18 @@ std::string describe(const Move& move, const std::vector<Unit>& units, const Pla
 
 std::string print_schedule(const Schedule& schedule, const std::vector<Unit>& units) {
   std::string text;
-  const auto line = [&](const std::string& event, const std::vector<Move>& moves) {
+  const auto line = [&](const std::string& event, const std::vector<Action>& actions) {
     std::vector<std::string> words;
-    for (const Move& move : moves) words.push_back(describe(move, units, schedule.placement));
+    for (const Action& action : actions) words.push_back(describe(action, units, schedule.placement));
     text += fmt::format("{:<32}{}{}\n", event, words.empty() ? "" : "| ", fmt::join(words, ", "));
   };
-  for (const Station& station : schedule.stations) {
-    if (station.event.kind == EventKind::kStep) {
-      auto moves = station.moves;
-      moves.insert(moves.end(), schedule.step.begin(), schedule.step.end());
-      line("step", moves);
+  for (const ScheduleEntry& entry : schedule.entries) {
+    if (entry.event.kind == EventKind::kStep) {
+      auto actions = entry.actions;
+      actions.insert(actions.end(), schedule.step.begin(), schedule.step.end());
+      line("step", actions);
     } else {
-      line(describe(station.event, units), station.moves);
+      line(describe(entry.event, units), entry.actions);
     }
   }
   return text;

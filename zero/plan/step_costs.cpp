@@ -49,13 +49,13 @@ class CostSheet {
   StepCosts costs_{};
 };
 
-void add_fetches(CostSheet& sheet, StepPhase phase, std::int64_t bytes) {
+void add_prefetches(CostSheet& sheet, StepPhase phase, std::int64_t bytes) {
   for (const Amount held : {Amount::kParameterHost, Amount::kParameterDisk}) sheet.up(held, phase, bytes);
   sheet.read(Amount::kParameterDisk, phase, bytes);
 }
 
 // Every reduction but the first goes on from the sum so far, which is brought for that.
-void add_spills(CostSheet& sheet, int reductions, std::int64_t bytes) {
+void add_offloads(CostSheet& sheet, int reductions, std::int64_t bytes) {
   for (const Amount held : {Amount::kGradientHost, Amount::kGradientDisk}) {
     sheet.down(held, StepPhase::kBackward, reductions * bytes);
     sheet.up(held, StepPhase::kBackward, (reductions - 1) * bytes);
@@ -100,8 +100,8 @@ void add_arithmetic(CostSheet& sheet, const TierRates& rates) {
 
 constexpr std::size_t kMostEnds = 4;  // of a phase
 
-constexpr std::array kFetching{Resource::kLinkUp, Resource::kDisk, Resource::kDiskRead};
-constexpr std::array kSpilling{Resource::kLinkDown, Resource::kDisk, Resource::kDiskWrite};
+constexpr std::array kPrefetching{Resource::kLinkUp, Resource::kDisk, Resource::kDiskRead};
+constexpr std::array kOffloading{Resource::kLinkDown, Resource::kDisk, Resource::kDiskWrite};
 constexpr std::array kUpdating{Resource::kLinkUp, Resource::kLinkDown, Resource::kDisk, Resource::kDiskRead,
                                Resource::kDiskWrite};
 
@@ -124,7 +124,7 @@ void add_ends(std::vector<PhaseEnd>& ends, const StepModel& model, StepPhase pha
   for (const double place : places_of(model, at, forward)) {
     PhaseEnd end{.phase = phase, .apart = forward ? 1 - place : place, .units = std::vector<bool>(at.size())};
     for (std::size_t i = 0; i < at.size(); ++i) end.units[i] = forward ? at[i] <= place : at[i] >= place;
-    for (const Resource resource : forward ? kFetching : kSpilling) {
+    for (const Resource resource : forward ? kPrefetching : kOffloading) {
       end.resource = resource;
       ends.push_back(end);
     }
@@ -132,9 +132,9 @@ void add_ends(std::vector<PhaseEnd>& ends, const StepModel& model, StepPhase pha
 }
 
 // Nothing comes ahead, so nothing of it is hidden.
-void add_strict_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
+void add_minimum_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
   const std::vector<bool> all(model.units.size(), true);
-  for (const Resource resource : kFetching) {
+  for (const Resource resource : kPrefetching) {
     ends.push_back({StepPhase::kBackward, resource, 1, all, /*fetches=*/true});
     if (model.rates.link_up > 0) ends.push_back({StepPhase::kForward, resource, 1, all, /*fetches=*/true});
   }
@@ -174,7 +174,7 @@ std::vector<PhaseEnd> phase_ends(const StepModel& model) {
     add_ends(ends, model, phase, *at);
   }
   if (!model.placement.parameter_sharded) return ends;
-  if (profile.strict) add_strict_ends(ends, model);
+  if (profile.minimum) add_minimum_ends(ends, model);
   add_update_ends(ends, model);
   return ends;
 }
@@ -217,12 +217,12 @@ StepCosts costs_of(const StepModel& model, const Unit& unit) {
   bytes.gradient /= placement.num_gradients();  // of what is held, one moves
   CostSheet sheet(model.rates);
   if (placement.parameter_sharded) {
-    add_fetches(sheet, StepPhase::kForward, gathers(model.profile.forward_gathers, model, unit) * bytes.parameter);
-    add_fetches(sheet, StepPhase::kBackward, gathers(model.profile.backward_gathers, model, unit) * bytes.parameter);
+    add_prefetches(sheet, StepPhase::kForward, gathers(model.profile.forward_gathers, model, unit) * bytes.parameter);
+    add_prefetches(sheet, StepPhase::kBackward, gathers(model.profile.backward_gathers, model, unit) * bytes.parameter);
   }
   if (!unit.trainable) return sheet.costs();
   const bool own_master = unit.dtype == DType::kFloat32;
-  if (placement.gradient_sharded) add_spills(sheet, placement.accumulate, bytes.gradient);
+  if (placement.gradient_sharded) add_offloads(sheet, placement.accumulate, bytes.gradient);
   add_update(sheet, bytes, own_master, placement.fp32_gradient() && !own_master);
   add_arithmetic(sheet, model.rates);
   return sheet.costs();

@@ -102,18 +102,18 @@ Resource PredictedStep::bound() const {
 }
 
 void count_gathers(const Schedule& schedule, std::size_t num_units, StepProfile& profile) {
-  profile.strict = schedule.budget.strict();
+  profile.minimum = schedule.budget.is_minimum();
   profile.forward_gathers.assign(num_units, 0);
   profile.backward_gathers.assign(num_units, 0);
   bool in_backward = false;
-  for (const Station& station : schedule.stations) {
-    if (station.event.kind == EventKind::kBackward) in_backward = true;
-    for (const Move& move : station.moves) {
-      if (move.kind != MoveKind::kGather) continue;
+  for (const ScheduleEntry& entry : schedule.entries) {
+    if (entry.event.kind == EventKind::kBackward) in_backward = true;
+    for (const Action& action : entry.actions) {
+      if (action.kind != ActionKind::kGather) continue;
       std::vector<int>& gathers = in_backward ? profile.backward_gathers : profile.forward_gathers;
-      ++gathers[static_cast<std::size_t>(move.unit)];
+      ++gathers[static_cast<std::size_t>(action.unit)];
     }
-    if (station.event.kind == EventKind::kEndBackward) in_backward = false;
+    if (entry.event.kind == EventKind::kEndBackward) in_backward = false;
   }
 }
 

@@ -3,10 +3,10 @@
 // Within a phase everything overlaps: it takes as long as its busiest resource. Phases follow each other. But for the
 // ends: nothing computes before the first unit's parameters are there, or after the last unit's gradient is. Where the
 // profile says when a pass uses its units, a phase takes at least what comes so late, or is needed so early, and the
-// computation that it cannot be hidden behind. Under a strict budget nothing that a backward pass fetches is hidden.
+// computation that it cannot be hidden behind. Under the minimum budget nothing that a backward pass fetches is hidden.
 //
 //   forward   compute; parameters off the device are fetched for each gather (link up; from disk: disk read, link up)
-//   backward  the same, and gradients off the device are spilled after each reduction (link down; to disk: disk write);
+//   backward  the same, and gradients off the device are offloaded after each reduction (link down; to disk: disk write);
 //             the second and later ones bring the sum so far first
 //   update    the arithmetic, on the host for moments on host or disk; reading and writing what lies on disk; and over
 //             the link the gradients and parameters that do not lie where their update runs
@@ -66,8 +66,8 @@ struct StepProfile {
   double backward_seconds = 0;
   // How often each unit's parameters are gathered in a step, by unit; empty: once each micro-batch.
   std::vector<int> forward_gathers, backward_gathers;
-  // The schedule's budget is strict: parameters come for their gather, while nothing is computed.
-  bool strict = false;
+  // The schedule's budget is minimum: parameters come for their gather, while nothing is computed.
+  bool minimum = false;
   // By unit: the share of its pass's computation that lies before its first use in a forward pass, and before its
   // gradient is complete in a backward pass. Empty: not known.
   std::vector<double> used_at, gradient_at;

@@ -25,8 +25,8 @@ std::uint64_t hash_of(const Trace& trace) {
 std::string describe(const Event& event, const std::vector<Unit>& units) {
   const auto name = [&] { return units.at(static_cast<std::size_t>(event.unit)).name; };
   switch (event.kind) {
-    case EventKind::kTouch:
-      return fmt::format("touch {}", name());
+    case EventKind::kAccess:
+      return fmt::format("access {}", name());
     case EventKind::kBackward:
       return "backward";
     case EventKind::kGradient:

@@ -1,8 +1,8 @@
 // Trace: what the model did in one step, as a list of events. The first step records it; the schedule is built from it.
 //
-//   touch wte, touch h.0, touch h.1, backward, touch h.1, gradient h.1, touch h.0, gradient h.0, gradient wte, step
+//   access wte, access h.0, access h.1, backward, access h.1, gradient h.1, access h.0, gradient h.0, gradient wte, step
 //
-// A run of operators on the same unit is one touch. Micro-batches follow each other; a step ends the trace.
+// A run of operators on the same unit is one access. Micro-batches follow each other; a step ends the trace.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace zero {
 
 enum class EventKind : std::uint8_t {
-  kTouch,        // an operator uses a parameter of `unit`
+  kAccess,       // an operator uses a parameter of `unit`
   kBackward,     // the first sign of a backward pass
   kGradient,     // the gradient of `unit` is complete
   kEndBackward,  // the backward pass is over: units without a full gradient are completed with zeros
@@ -22,9 +22,9 @@ enum class EventKind : std::uint8_t {
 };
 
 struct Event {
-  EventKind kind = EventKind::kTouch;
-  int unit = -1;            // of kTouch and kGradient
-  std::vector<int> pinned;  // of kTouch: units that the operators still running hold, and that must not be released
+  EventKind kind = EventKind::kAccess;
+  int unit = -1;            // of kAccess and kGradient
+  std::vector<int> pinned;  // of kAccess: units that the operators still running hold, and that must not be released
   bool operator==(const Event&) const = default;
 };
 
@@ -36,7 +36,7 @@ struct Trace {
 // The same for the same events on every machine; ranks compare it before they trust a schedule.
 std::uint64_t hash_of(const Trace& trace);
 
-// "touch transformer.h.0"
+// "access transformer.h.0"
 std::string describe(const Event& event, const std::vector<Unit>& units);
 
 }  // namespace zero

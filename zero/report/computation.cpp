@@ -42,16 +42,16 @@ std::vector<double> shares_of(const nlohmann::json& profile, const std::string& 
   return shares;
 }
 
-// How often each unit is touched, in all forward and in all backward passes.
-std::array<std::vector<int>, 2> count_touches(const Trace& trace, std::size_t num_units) {
-  std::array<std::vector<int>, 2> touches{std::vector<int>(num_units), std::vector<int>(num_units)};
+// How often each unit is accessed, in all forward and in all backward passes.
+std::array<std::vector<int>, 2> count_accesses(const Trace& trace, std::size_t num_units) {
+  std::array<std::vector<int>, 2> accesses{std::vector<int>(num_units), std::vector<int>(num_units)};
   bool in_backward = false;
   for (const Event& event : trace.events) {
     if (event.kind == EventKind::kBackward) in_backward = true;
     if (event.kind == EventKind::kEndBackward) in_backward = false;
-    if (event.kind == EventKind::kTouch) ++touches[in_backward ? 1 : 0][static_cast<std::size_t>(event.unit)];
+    if (event.kind == EventKind::kAccess) ++accesses[in_backward ? 1 : 0][static_cast<std::size_t>(event.unit)];
   }
-  return touches;
+  return accesses;
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ Computation estimated_computation(const ComputationNeed& need) {
 }
 
 void estimate_uses(const Trace& trace, const std::vector<Unit>& units, StepProfile& profile) {
-  const auto touches = count_touches(trace, units.size());
+  const auto accesses = count_accesses(trace, units.size());
   double computed = 0;
   PassClock clock(units.size(), [&computed] { return computed; });
   bool in_backward = false;
@@ -104,9 +104,9 @@ void estimate_uses(const Trace& trace, const std::vector<Unit>& units, StepProfi
     clock.note(event);
     if (event.kind == EventKind::kBackward) in_backward = true;
     if (event.kind == EventKind::kEndBackward) in_backward = false;
-    if (event.kind != EventKind::kTouch) continue;
+    if (event.kind != EventKind::kAccess) continue;
     const auto unit = static_cast<std::size_t>(event.unit);
-    computed += static_cast<double>(units[unit].numel) / touches[in_backward ? 1 : 0][unit];
+    computed += static_cast<double>(units[unit].numel) / accesses[in_backward ? 1 : 0][unit];
   }
   profile.used_at = clock.profile().used_at;
   profile.gradient_at = clock.profile().gradient_at;

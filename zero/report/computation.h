@@ -47,7 +47,7 @@ struct ComputationNeed {
 Computation estimated_computation(const ComputationNeed& need);
 
 // When units are used in a pass, and their gradients complete, by their order in the trace of a step: an element of a
-// unit costs as much as one of any other, in equal parts at each touch of the unit.
+// unit costs as much as one of any other, in equal parts at each access of the unit.
 void estimate_uses(const Trace& trace, const std::vector<Unit>& units, StepProfile& profile);
 
 }  // namespace zero

@@ -4,7 +4,7 @@
 //   std::cout << plan_table(plan, {0, 1, 2, 3});    // what `zero plan` prints: all stages side by side
 //   std::cout << plan_json(plan, {0, 1, 2, 3});
 //
-// Sent is for a model whose forward and backward touch each unit once, and at stage 3 under the strict budget; `zero
+// Sent is for a model whose forward and backward access each unit once, and at stage 3 under the minimum budget; `zero
 // plan --schedule` tells what a given budget sends. Local; computed from shapes, and the prediction by who asks for
 // one.
 #pragma once

@@ -192,7 +192,7 @@ std::string to_json(const RunReport& r) {
     }
   }
   if (!r.parked_on.empty()) {
-    json["activations_parked_on"] = r.parked_on;
+    json["activations_offloaded_on"] = r.parked_on;
     json["activations_peak_bytes"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.parked_peak_bytes; });
     json["activations_read_bytes_per_step"] =
         per_rank(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.read_bytes; });

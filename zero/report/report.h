@@ -74,7 +74,7 @@ struct RunReport {
   std::int64_t moved_bytes = 0;  // by them, on rank 0
   std::string transport;
   std::string disk;       // how the disk is used; empty: not at all
-  std::string parked_on;  // "host" or "disk", where activations are parked; empty: nowhere
+  std::string parked_on;  // "host" or "disk", where activations are offloaded; empty: nowhere
   std::string ranks_source;
   int threads = 1;
   std::vector<RankReport> ranks;

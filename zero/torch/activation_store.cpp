@@ -15,11 +15,12 @@
 namespace zero {
 
 struct ActivationStore::Shared {
-  Shared(ParkingOptions options, DiskSeam seam) : parking(std::move(options), ledger, std::move(seam)) {}
+  Shared(ActivationOffloadOptions options, DiskSeam seam)
+      : activation_offload(std::move(options), ledger, std::move(seam)) {}
 
   std::mutex mutex;
   Ledger ledger;
-  Parking parking;
+  ActivationOffload activation_offload;
 };
 
 namespace {
@@ -37,13 +38,13 @@ std::size_t spanned_bytes(const at::Tensor& tensor) {
 }
 
 template <typename Shared>
-class ParkedInput final : public torch::autograd::SavedVariableHooks {
+class OffloadedInput final : public torch::autograd::SavedVariableHooks {
  public:
-  explicit ParkedInput(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
-  ~ParkedInput() override {
-    if (!ticket_) return;
+  explicit OffloadedInput(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
+  ~OffloadedInput() override {
+    if (!handle_) return;
     const std::lock_guard lock(shared_->mutex);
-    shared_->parking.forget(*ticket_);
+    shared_->activation_offload.forget(*handle_);
   }
 
   void call_pack_hook(const at::Tensor& tensor) override {
@@ -56,14 +57,16 @@ class ParkedInput final : public torch::autograd::SavedVariableHooks {
     strides_ = tensor.strides().vec();
     type_ = tensor.scalar_type();
     const std::lock_guard lock(shared_->mutex);
-    ticket_ = shared_->parking.park({static_cast<const std::byte*>(tensor.const_data_ptr()), spanned_bytes(tensor)});
+    handle_ = shared_->activation_offload.offload(
+        {static_cast<const std::byte*>(tensor.const_data_ptr()), spanned_bytes(tensor)});
   }
 
   at::Tensor call_unpack_hook() override {
-    if (!ticket_) return unchanged();
+    if (!handle_) return unchanged();
     at::Tensor tensor = at::empty_strided(sizes_, strides_, at::TensorOptions(type_));
     const std::lock_guard lock(shared_->mutex);
-    shared_->parking.bring(*ticket_, {static_cast<std::byte*>(tensor.mutable_data_ptr()), spanned_bytes(tensor)});
+    shared_->activation_offload.bring(*handle_,
+                                      {static_cast<std::byte*>(tensor.mutable_data_ptr()), spanned_bytes(tensor)});
     return tensor;
   }
 
@@ -76,7 +79,7 @@ class ParkedInput final : public torch::autograd::SavedVariableHooks {
   }
 
   std::shared_ptr<Shared> shared_;
-  std::optional<Parking::Ticket> ticket_;
+  std::optional<ActivationOffload::Handle> handle_;
   std::vector<std::int64_t> sizes_, strides_;
   at::ScalarType type_ = at::kFloat;
   at::Tensor kept_;
@@ -85,34 +88,34 @@ class ParkedInput final : public torch::autograd::SavedVariableHooks {
 
 }  // namespace
 
-ActivationStore::ActivationStore(ParkingOptions options, DiskSeam seam)
+ActivationStore::ActivationStore(ActivationOffloadOptions options, DiskSeam seam)
     : shared_(std::make_shared<Shared>(std::move(options), std::move(seam))) {}
 
 ActivationStore::~ActivationStore() = default;
 
 void ActivationStore::open() {
   const std::lock_guard lock(shared_->mutex);
-  shared_->parking.open();
+  shared_->activation_offload.open();
 }
 
 void ActivationStore::record(Timeline* timeline) {
   const std::lock_guard lock(shared_->mutex);
-  shared_->parking.record(timeline);
+  shared_->activation_offload.record(timeline);
 }
 
 void ActivationStore::share_link(const Link& link) {
   const std::lock_guard lock(shared_->mutex);
-  shared_->parking.share_link(link);
+  shared_->activation_offload.share_link(link);
 }
 
 CheckpointOptions ActivationStore::checkpoint_options() const {
-  return {.keep = [shared = shared_] { return std::make_unique<ParkedInput<Shared>>(shared); }};
+  return {.keep = [shared = shared_] { return std::make_unique<OffloadedInput<Shared>>(shared); }};
 }
 
 ActivationReport ActivationStore::report() const {
   const std::lock_guard lock(shared_->mutex);
   const Ledger& ledger = shared_->ledger;
-  return {.parking = shared_->parking.report(),
+  return {.activation_offload = shared_->activation_offload.report(),
           .device = ledger.held(Tier::kDevice),
           .host = ledger.held(Tier::kHost),
           .disk = ledger.held(Tier::kDisk),

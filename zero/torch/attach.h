@@ -177,7 +177,7 @@ class Attachment {
   PhaseSeconds take_phase_seconds();  // since the last call
   const std::vector<Unit>& units() const;
   const std::vector<ParamSpec>& parameters() const;
-  const Schedule& schedule() const;  // the one in force; without stations before the first step is done
+  const Schedule& schedule() const;  // the one in force; without entries before the first step is done
 
  private:
   friend Attachment attach(torch::nn::Module&, World&, AttachOptions);

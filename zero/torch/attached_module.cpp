@@ -23,8 +23,8 @@
 #include "zero/torch/deferred.h"
 #include "zero/torch/gradient_hook.h"
 #include "zero/torch/gradient_watch.h"
-#include "zero/torch/keyed_tensor.h"
 #include "zero/torch/module_parameters.h"
+#include "zero/torch/tagged_tensor.h"
 #include "zero/torch/tensor_type.h"
 
 namespace zero {
@@ -67,7 +67,7 @@ AttachedModule::AttachedModule(torch::nn::Module& module, World& world, AttachOp
   }
   Communicator& comm = world.communicator();
   engine_ = std::make_unique<Engine>(comm, specs_, units_, engine_options(options_, world), *this);
-  images_ = std::make_unique<ImageMemory>(*engine_);
+  images_ = std::make_unique<StagingMemory>(*engine_);
   hooks_.resize(specs_.size());
   const bool builds = !options_.weights && !awaits_load_;
   if (options_.weights)

@@ -90,7 +90,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   std::vector<Hook> hooks_;
   NamedBuffers buffers_;  // each tensor once
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<ImageMemory> images_;            // of one asynchronous save after another
+  std::unique_ptr<StagingMemory> images_;          // of one asynchronous save after another
   std::vector<std::vector<GatheredUnit>> scopes_;  // of gathered(), innermost last
   mutable Use last_use_ = Use::kForward;
   int exceptions_at_start_ = 0;

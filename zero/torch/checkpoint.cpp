@@ -17,7 +17,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include "zero/base/error.h"
-#include "zero/torch/kept_input.h"
+#include "zero/torch/saved_input.h"
 #include "zero/torch/surroundings.h"
 
 namespace zero {
@@ -42,7 +42,7 @@ std::string shape_of(const at::Tensor& tensor) {
 // What a second run needs.
 struct Run {
   Function fn;
-  std::vector<KeptInput> inputs;
+  std::vector<SavedInput> inputs;
   at::Tensor generator_state;  // undefined: fn drew nothing
   Autocast autocast;
   std::size_t num_outputs = 0;
@@ -57,7 +57,7 @@ class CheckpointNode final : public Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     check_pass();
     Tensors leaves;
-    for (const KeptInput& input : run_.inputs) leaves.push_back(input.leaf());
+    for (const SavedInput& input : run_.inputs) leaves.push_back(input.leaf());
     torch::autograd::variable_list roots, root_gradients;
     {
       const Tensors outputs = run_again(leaves);

@@ -8,16 +8,16 @@
 
 #include "zero/base/check.h"
 #include "zero/torch/gradient_hook.h"
-#include "zero/torch/keyed_tensor.h"
 #include "zero/torch/meta_kernels.h"
 #include "zero/torch/module_parameters.h"
 #include "zero/torch/parameter_storage.h"
+#include "zero/torch/tagged_tensor.h"
 #include "zero/torch/tensor_type.h"
 
 namespace zero {
 namespace {
 
-// Writes down what the executor would: runs of operators on one unit are one touch, a unit's gradient is an event when
+// Writes down what the executor would: runs of operators on one unit are one access, a unit's gradient is an event when
 // it is complete.
 class TraceWriter final : public ParameterOwner, public UnitPins {
  public:
@@ -40,7 +40,7 @@ class TraceWriter final : public ParameterOwner, public UnitPins {
       for (std::size_t other = 0; other < pins_.size(); ++other) {
         if (pins_[other] > 0) pinned.push_back(static_cast<int>(other));
       }
-      trace_.events.push_back({EventKind::kTouch, unit, std::move(pinned)});
+      trace_.events.push_back({EventKind::kAccess, unit, std::move(pinned)});
     }
     last_ = unit;
     ++pins_[static_cast<std::size_t>(unit)];

@@ -1,5 +1,5 @@
 // The fallback that sees every operator which takes a parameter (or a view of one): it gathers what the operator needs,
-// runs it below our key, and lets go again. Operators that touch no parameter never come here.
+// runs it below our key, and lets go again. Operators that access no parameter never come here.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/MathBitFallThroughLists.h>
 #include <c10/util/SmallVector.h>

@@ -137,7 +137,7 @@ std::uint64_t seed_of(std::uint64_t seed, const std::string& name) {
   return hash ^ (hash >> 31);
 }
 
-bool touches(const std::vector<int>& storages, const std::vector<bool>& wanted) {
+bool accesses(const std::vector<int>& storages, const std::vector<bool>& wanted) {
   return std::any_of(storages.begin(), storages.end(),
                      [&](int storage) { return wanted[static_cast<std::size_t>(storage)]; });
 }
@@ -214,7 +214,7 @@ at::Tensor replay(const TapeRef& ref, const at::Tensor& tensor, const std::strin
   wanted[static_cast<std::size_t>(ref.storage)] = true;
   std::vector<const RecordedStep*> needed;
   for (auto step = tape.steps.rbegin(); step != tape.steps.rend(); ++step) {
-    if (!touches(step->writes, wanted)) continue;
+    if (!accesses(step->writes, wanted)) continue;
     needed.push_back(&*step);
     for (int storage : step->reads) wanted[static_cast<std::size_t>(storage)] = true;
   }

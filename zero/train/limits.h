@@ -4,7 +4,7 @@
 //     progress.line(first_limits(report));                    // after attach()
 //     progress.line(why_states_stay(report, offload));        // where the monitor would move them, and cannot; or ""
 //   }
-//   progress.line(learned_limits(report, step));              // after kStepThatTeaches steps
+//   progress.line(learned_limits(report, step));              // after kProfileStep steps
 //
 // Local; values only.
 #pragma once

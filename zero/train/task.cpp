@@ -74,12 +74,12 @@ void refuse_checkpoint(const ModelOptions& model) {
 }
 
 std::unique_ptr<ActivationStore> make_store(const ModelOptions& model) {
-  if (!model.parking) return nullptr;
+  if (!model.activation_offload) return nullptr;
   if (!model.checkpoint_activations)
-    throw ConfigError("train.offload_activations", name_of(model.parking->tier),
-                      "what is parked are the inputs of checkpoints, and there are none",
+    throw ConfigError("train.offload_activations", name_of(model.activation_offload->tier),
+                      "what is offloaded are the inputs of checkpoints, and there are none",
                       "set train.checkpoint_activations = true, or leave it none");
-  return std::make_unique<ActivationStore>(*model.parking);
+  return std::make_unique<ActivationStore>(*model.activation_offload);
 }
 
 std::unique_ptr<Task> make_gpt2(const ModelOptions& model, const SampleShape& data, std::uint64_t seed) {
@@ -142,8 +142,8 @@ std::unique_ptr<Task> make_task(const ModelOptions& model, const SampleShape& da
 }
 
 // The input of every block; nothing else that a gpt2 keeps goes through a checkpoint.
-ParkedInputs parked_inputs(const ModelOptions& model, std::int64_t batch, std::int64_t context, DType dtype) {
-  if (!model.parking || !model.checkpoint_activations) return {};
+OffloadedInput offloaded_inputs(const ModelOptions& model, std::int64_t batch, std::int64_t context, DType dtype) {
+  if (!model.activation_offload || !model.checkpoint_activations) return {};
   return {.count = model.layers, .bytes = batch * context * model.width * static_cast<std::int64_t>(size_of(dtype))};
 }
 

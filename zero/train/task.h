@@ -33,19 +33,20 @@ struct ModelOptions {
   std::int64_t context = 64;
   std::int64_t vocab = 0;  // 0: the data's
   double dropout = 0;
-  bool checkpoint_activations = false;      // of [train]: only a gpt2 has blocks to compute again
-  std::optional<ParkingOptions> parking{};  // where their inputs lie until then; absent: where they are made
+  bool checkpoint_activations = false;  // of [train]: only a gpt2 has blocks to compute again
+  std::optional<ActivationOffloadOptions>
+      activation_offload{};  // where their inputs lie until then; absent: where they are made
   std::vector<std::int64_t> sizes;
   std::string init;  // a safetensors file; empty: random
 };
 
-// What a forward pass over `batch` samples parks, where `model` parks activations: so many tensors of so many bytes, at
+// What a forward pass over `batch` samples offloads, where `model` offloads activations: so many tensors of so many bytes, at
 // once. Local.
-struct ParkedInputs {
+struct OffloadedInput {
   std::int64_t count = 0;
   std::int64_t bytes = 0;
 };
-ParkedInputs parked_inputs(const ModelOptions& model, std::int64_t batch, std::int64_t context, DType dtype);
+OffloadedInput offloaded_inputs(const ModelOptions& model, std::int64_t batch, std::int64_t context, DType dtype);
 
 class Task {
  public:
@@ -62,12 +63,12 @@ class Task {
   virtual std::int64_t tokens_per_sample() const = 0;
   // The model as a language model, or null: what can generate text.
   virtual Gpt2* language_model() { return nullptr; }
-  // Where its activations are parked, or null: nowhere.
+  // Where its activations are offloaded, or null: nowhere.
   virtual ActivationStore* activations() { return nullptr; }
 };
 
 // Throws ConfigError when the model and the data do not fit: "model.name", "model.vocab", "model.sizes",
-// "data.context"; and when activations are parked that nobody keeps: "train.offload_activations".
+// "data.context"; and when activations are offloaded that nobody keeps: "train.offload_activations".
 std::unique_ptr<Task> make_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);
 
 // The context of a sample where [data] context is 0.

@@ -9,7 +9,6 @@
 #include <optional>
 #include <utility>
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <ATen/Context.h>
@@ -32,12 +31,12 @@
 #include "zero/report/rank_values.h"
 #include "zero/report/same_configuration.h"
 #include "zero/report/slow_steps.h"
+#include "zero/train/activation_offload_meter.h"
 #include "zero/train/evaluation.h"
 #include "zero/train/limits.h"
 #include "zero/train/machine_peak.h"
 #include "zero/train/micro_batch_seed.h"
 #include "zero/train/module_plan.h"
-#include "zero/train/parking_meter.h"
 #include "zero/train/rate_cache.h"
 #include "zero/train/run_checkpoints.h"
 #include "zero/train/run_end.h"
@@ -52,7 +51,7 @@ namespace zero {
 namespace {
 
 // The medians that a prediction is compared with are of later steps.
-static_assert(kWarmupSteps >= kStepThatTeaches);
+static_assert(kWarmupSteps >= kProfileStep);
 
 // Some sandboxes have no smaps_rollup: the report then says 0, and a run does not end for it.
 std::int64_t proportional_or_zero() {
@@ -81,7 +80,7 @@ class Trainer {
         timeline_(job.timeline, job.train.steps, world, job.run_dir),
         corpus_(open_data(with_context(job))),
         task_(make_task(job.model, corpus_.shape(), job.train.seed)),
-        parking_(task_->activations()),
+        activation_offload_(task_->activations()),
         progress_(output.out, style_on(output.style, world), job.train.steps, has_tokens() ? "tok/s" : "rows/s"),
         log_(folder_, progress_, StepHistory(job.train.log_every, job.train.steps), world.communicator()),
         checkpoints_(job.checkpoint, folder_.checkpoints(), memory(job, world), world.communicator(),
@@ -197,7 +196,7 @@ class Trainer {
     }
     progress_.line(
         fmt::format("ranks: {} ({}, {})", world_.size(), world_.source(), world_.communicator().transport()));
-    say_what_is_parked();
+    say_where_activations_lie();
     const std::string plan = print_plan();
     AttachOptions options = with_rates(job_.attach);
     options.timeline = timeline_.recorder();
@@ -303,12 +302,13 @@ class Trainer {
   }
 
   // Before states are placed: what a budget has left for them is less by so much.
-  void say_what_is_parked() {
-    if (!job_.model.parking || job_.model.parking->expected_bytes == 0) return;
-    const ParkingOptions& parking = *job_.model.parking;
-    progress_.line(fmt::format("activations: {} a rank parked on {}{}", format_bytes(parking.expected_bytes),
-                               parking.tier == Tier::kDisk ? "disk" : "the host",
-                               parking.most_bytes > 0 ? ", taken off its budget before states are placed" : ""));
+  void say_where_activations_lie() {
+    if (!job_.model.activation_offload || job_.model.activation_offload->expected_bytes == 0) return;
+    const ActivationOffloadOptions& activation_offload = *job_.model.activation_offload;
+    progress_.line(
+        fmt::format("activations: {} a rank offloaded on {}{}", format_bytes(activation_offload.expected_bytes),
+                    activation_offload.tier == Tier::kDisk ? "disk" : "the host",
+                    activation_offload.most_bytes > 0 ? ", taken off its budget before states are placed" : ""));
   }
 
   // What limits the run, while a placement can still be changed.
@@ -366,7 +366,7 @@ class Trainer {
       if (timeline_.end_step(num_run_))
         progress_.line(fmt::format("timeline: {} (open it at https://ui.perfetto.dev)", timeline_.path().string()));
       ++num_run_;
-      if (num_run_ == kStepThatTeaches) predict();
+      if (num_run_ == kProfileStep) predict();
       if (num_run_ == 1) mine_.startup_s = boot_seconds() - process_start_seconds();
       if (num_run_ == std::min<std::int64_t>(o.steps - first_, kWarmupSteps)) {
         mine_.steady_rss = resident_bytes();
@@ -420,14 +420,14 @@ class Trainer {
     metrics.grad_norm = last_step_.grad_norm;
     metrics.phases = engine_->take_phase_seconds();
     last_report_ = engine_->report();
-    parking_.end_step();
+    activation_offload_.end_step();
     metrics.memory = last_report_.memory;
     metrics.sent_bytes = last_report_.sent_bytes_per_step;
-    const LinkTraffic link = last_report_.link_per_step + parking_.link();
+    const LinkTraffic link = last_report_.link_per_step + activation_offload_.link();
     if (last_report_.disk_per_step.busy_seconds > 0 || link.busy_seconds > 0 || off_device(last_report_))
       metrics.transfers = {.disk = last_report_.disk_per_step, .link = link};
-    profile_.add(metrics,
-                 last_report_.disk_per_step.waited_seconds + link.waited_seconds + parking_.disk().waited_seconds);
+    profile_.add(metrics, last_report_.disk_per_step.waited_seconds + link.waited_seconds +
+                              activation_offload_.disk().waited_seconds);
     return metrics;
   }
 
@@ -516,7 +516,7 @@ class Trainer {
     add_figures(last_report_, mine_);
     mine_.disk_per_step = profile_.transfers().disk;
     mine_.link_per_step = profile_.transfers().link;
-    parking_.add_to(mine_);
+    activation_offload_.add_to(mine_);
     mine_.peak_flops = probe_matmul_flops();
     for (const auto& rank : gather_ranks<RankReport>(world_.communicator(), std::span<const RankReport>(&mine_, 1))) {
       report.ranks.push_back(rank.front());
@@ -540,9 +540,9 @@ class Trainer {
     report.profile = profile_.median();
     report.uses = last_report_.profile;
     if (profile_.past_warmup() && last_report_.replans == replans_then_) report.predicted = predicted_;
-    if (job_.model.parking) {
-      report.parked_on = name_of(job_.model.parking->tier);
-      if (report.disk.empty()) report.disk = task_->activations()->report().parking.disk_kind;
+    if (job_.model.activation_offload) {
+      report.parked_on = name_of(job_.model.activation_offload->tier);
+      if (report.disk.empty()) report.disk = task_->activations()->report().activation_offload.disk_kind;
     }
     report.ranks_source = world_.source();
     report.threads = job_.attach.threads;
@@ -556,7 +556,7 @@ class Trainer {
   StepTimeline timeline_;
   Corpus corpus_;
   std::unique_ptr<Task> task_;
-  ParkingMeter parking_;
+  ActivationOffloadMeter activation_offload_;
   Progress progress_;
   RunLog log_;
   StepReport last_step_;
@@ -566,7 +566,7 @@ class Trainer {
   std::int64_t num_run_ = 0;  // steps that it has done, those that were taken back too
   RankReport mine_;
   MeasuredSteps profile_;
-  PredictedStep predicted_;  // after kStepThatTeaches steps
+  PredictedStep predicted_;  // after kProfileStep steps
   std::int64_t replans_then_ = 0;
   std::string machine_;  // identity, for the rates
   bool knows_rates_ = false;

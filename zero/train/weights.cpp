@@ -20,9 +20,9 @@
 #include "zero/base/error.h"
 #include "zero/base/log.h"
 #include "zero/base/sha256.h"
-#include "zero/torch/keyed_tensor.h"
 #include "zero/torch/module_parameters.h"
 #include "zero/torch/rank_extras.h"
+#include "zero/torch/tagged_tensor.h"
 
 namespace zero {
 

@@ -67,22 +67,23 @@ OffloadOptions offload_options(const ZeroConfig& zero) {
           .link_bytes_per_second = static_cast<double>(zero.link_bandwidth.bytes)};
 }
 
-std::optional<ParkingOptions> parking_options(const Config& config) {
+std::optional<ActivationOffloadOptions> activation_offload_options(const Config& config) {
   const std::string& where = config.train.offload_activations;
   if (where == "none") return std::nullopt;
   if (where != "host" && where != "disk")
     throw ConfigError("train.offload_activations", where, "no such place", "use none, host or disk");
-  return ParkingOptions{.tier = where == "disk" ? Tier::kDisk : Tier::kHost,
-                        .disk = config.zero.disk,
-                        .checksums = config.zero.checksums,
-                        .link_bytes_per_second = static_cast<double>(config.zero.link_bandwidth.bytes)};
+  return ActivationOffloadOptions{.tier = where == "disk" ? Tier::kDisk : Tier::kHost,
+                                  .disk = config.zero.disk,
+                                  .checksums = config.zero.checksums,
+                                  .link_bytes_per_second = static_cast<double>(config.zero.link_bandwidth.bytes)};
 }
 
-// What parked activations take of each budget.
-ParkingNeed need_of(const Config& config, const ModelOptions& model) {
+// What offloaded activations take of each budget.
+ActivationOffloadNeed need_of(const Config& config, const ModelOptions& model) {
   const std::int64_t context = sample_context(model, config.data.context);
-  const ParkedInputs inputs = parked_inputs(model, config.train.batch, context, dtype_of(config.train.dtype));
-  return model.parking ? parking_need(*model.parking, inputs.count, inputs.bytes) : ParkingNeed{};
+  const OffloadedInput inputs = offloaded_inputs(model, config.train.batch, context, dtype_of(config.train.dtype));
+  return model.activation_offload ? activation_offload_need(*model.activation_offload, inputs.count, inputs.bytes)
+                                  : ActivationOffloadNeed{};
 }
 
 void require(std::string_view key, std::int64_t budget, std::int64_t need, const Config& config) {
@@ -94,10 +95,10 @@ void require(std::string_view key, std::int64_t budget, std::int64_t need, const
       "allow that, and what states take beside it; a smaller train.batch, data.context or model.width needs less");
 }
 
-// The one place where parked activations are taken off budgets: what attach() is told is left for states. What a
+// The one place where offloaded activations are taken off budgets: what attach() is told is left for states. What a
 // budget of none would mean to it is "what it needs", so that a byte stays.
-void take_off_parked(AttachOptions& options, const Config& config) {
-  const ParkingNeed need = need_of(config, model_options(config));
+void take_off_activations(AttachOptions& options, const Config& config) {
+  const ActivationOffloadNeed need = need_of(config, model_options(config));
   const auto take = [&](std::string_view key, std::int64_t& budget, std::int64_t bytes) {
     require(key, budget, bytes, config);
     budget = std::max<std::int64_t>(budget - bytes, 1);
@@ -159,15 +160,16 @@ ModelOptions model_options(const Config& config) {
                      .vocab = m.vocab,
                      .dropout = m.dropout,
                      .checkpoint_activations = config.train.checkpoint_activations,
-                     .parking = parking_options(config),
+                     .activation_offload = activation_offload_options(config),
                      .sizes = m.sizes,
                      .init = m.init};
-  if (model.parking) {
-    const ParkingNeed need = need_of(config, model);
-    const bool on_disk = model.parking->tier == Tier::kDisk;
+  if (model.activation_offload) {
+    const ActivationOffloadNeed need = need_of(config, model);
+    const bool on_disk = model.activation_offload->tier == Tier::kDisk;
     const MemoryBudget& budget = on_disk ? config.zero.disk_memory : config.zero.host_memory;
-    model.parking->expected_bytes = on_disk ? need.disk : need.host;
-    if (budget.kind == MemoryBudget::Kind::kBytes) model.parking->most_bytes = model.parking->expected_bytes;
+    model.activation_offload->expected_bytes = on_disk ? need.disk : need.host;
+    if (budget.kind == MemoryBudget::Kind::kBytes)
+      model.activation_offload->most_bytes = model.activation_offload->expected_bytes;
   }
   return model;
 }
@@ -192,7 +194,7 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
                         .device_memory = tier_memory(config.zero.device_memory),
                         .offload = offload_options(config.zero),
                         .threads = threads_of(config, local_ranks)};
-  take_off_parked(options, config);
+  take_off_activations(options, config);
   return options;
 }
 

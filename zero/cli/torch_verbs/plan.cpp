@@ -83,7 +83,7 @@ struct ActivationBytes {
 ActivationBytes activations_of(ModelOptions model, const SampleShape& shape, std::int64_t batch,
                                const AttachOptions& attach) {
   constexpr std::int64_t kTokens = 32;
-  model.parking.reset();
+  model.activation_offload.reset();
   if (model.name != "gpt2") return {.kept = batch * kept_bytes(model, shape, 0, attach)};
   const std::int64_t tokens = std::min(shape.context, kTokens), layers = model.layers;
   const auto kept = [&](std::int64_t blocks, bool computes_again) {
@@ -127,7 +127,7 @@ Schedule schedule_of(const TrainingPlan& plan, const AttachOptions& attach, cons
   const Placement placement = placement_of(plan);
   GatherBudget budget = gather_budget(attach.device_memory, plan.units, plan.world, placement, plan.num_moments,
                                       plan.stage, std::numeric_limits<std::int64_t>::max());
-  budget.defers_updates = defers_updates(placement, plan.units, plan.world, plan.num_moments, attach.offload);
+  budget.overlaps_updates = overlaps_updates(placement, plan.units, plan.world, plan.num_moments, attach.offload);
   return build_schedule(trace, plan.units, plan.world, placement, budget);
 }
 
@@ -137,8 +137,8 @@ std::string as_json(const TrainingPlan& plan, std::span<const int> stages, const
   const ScheduleCost& cost = schedule->cost;
   json["schedule"] = {{"num_gathers", cost.num_gathers},
                       {"num_reduces", cost.num_reduces},
-                      {"num_fetches", cost.num_fetches},
-                      {"num_spills", cost.num_spills},
+                      {"num_prefetches", cost.num_prefetches},
+                      {"num_offloads", cost.num_offloads},
                       {"sent_bytes", cost.sent_bytes},
                       {"gathered_peak_bytes", cost.gathered_peak_bytes},
                       {"host_read_bytes", cost.of(Tier::kHost).read_bytes},
@@ -182,7 +182,7 @@ int require_room(const EngineOptions& options, const TrainingPlan& plan, const P
 // What a rank holds beside its states when it follows the schedule. `later`: where states may lie by then.
 TrainingPlan::Beside beside_states(const TrainingPlan& plan, const Schedule& schedule, const Placement& later,
                                    int depth) {
-  const std::int64_t staged = staging_bytes(plan.units, plan.world, schedule.placement, schedule.budget.strict());
+  const std::int64_t staged = staging_bytes(plan.units, plan.world, schedule.placement, schedule.budget.is_minimum());
   return {.device = simulate(schedule, plan.units, plan.world, plan.num_moments).gathered_peak_bytes + staged,
           .host = tile_bytes(plan.units, plan.world, later, plan.num_moments, depth)};
 }

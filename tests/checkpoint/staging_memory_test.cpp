@@ -1,4 +1,4 @@
-#include "zero/checkpoint/image_memory.h"
+#include "zero/checkpoint/staging_memory.h"
 
 #include <atomic>
 #include <chrono>
@@ -30,7 +30,7 @@ class Machine {
   std::int64_t held() { return held_by(engine()); }
   // Whether the memory of a save that is over is still there after a look at so much free memory.
   bool keeps(std::int64_t bytes, const MemoryReading& seen) {
-    ImageMemory memory(engine());
+    StagingMemory memory(engine());
     memory.take_back(memory.lend(bytes));
     free_bytes = seen.free_bytes;
     pressure = seen.pressure;
@@ -53,10 +53,10 @@ class Machine {
   ScriptedModel model_;
 };
 
-TEST(ImageMemory, ItIsHeldFromTheFirstLoanOnAndLentAgain) {
+TEST(StagingMemory, ItIsHeldFromTheFirstLoanOnAndLentAgain) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    ImageMemory memory(machine.engine());
+    StagingMemory memory(machine.engine());
     EXPECT_EQ(machine.held(), 0);
     ASSERT_TRUE(memory.has_room(kPage + 5));
     EXPECT_EQ(machine.held(), 0) << "a question takes nothing";
@@ -74,10 +74,10 @@ TEST(ImageMemory, ItIsHeldFromTheFirstLoanOnAndLentAgain) {
   });
 }
 
-TEST(ImageMemory, ALargerImageTakesTheSmallerOnesPlace) {
+TEST(StagingMemory, ALargerImageTakesTheSmallerOnesPlace) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    ImageMemory memory(machine.engine());
+    StagingMemory memory(machine.engine());
     memory.take_back(memory.lend(kPage));
     ASSERT_TRUE(memory.has_room(3 * kPage));
     const std::span<std::byte> lent = memory.lend(3 * kPage);
@@ -87,10 +87,10 @@ TEST(ImageMemory, ALargerImageTakesTheSmallerOnesPlace) {
   });
 }
 
-TEST(ImageMemory, OfTwoLoansAtATimeOneIsKept) {
+TEST(StagingMemory, OfTwoLoansAtATimeOneIsKept) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    ImageMemory memory(machine.engine());
+    StagingMemory memory(machine.engine());
     const std::span<std::byte> one = memory.lend(kPage), other = memory.lend(2 * kPage);
     EXPECT_EQ(machine.held(), 3 * kPage);
     memory.take_back(other);
@@ -100,10 +100,10 @@ TEST(ImageMemory, OfTwoLoansAtATimeOneIsKept) {
   });
 }
 
-TEST(ImageMemory, WhereMemoryIsShortItGoesAtTheNextLook) {
+TEST(StagingMemory, WhereMemoryIsShortItGoesAtTheNextLook) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    ImageMemory memory(machine.engine());
+    StagingMemory memory(machine.engine());
     const std::span<std::byte> lent = memory.lend(kPage);
     machine.free_bytes = 0;
     memory.yield();
@@ -115,17 +115,17 @@ TEST(ImageMemory, WhereMemoryIsShortItGoesAtTheNextLook) {
   });
 }
 
-TEST(ImageMemory, WhereMemoryIsPlentyItStays) {
+TEST(StagingMemory, WhereMemoryIsPlentyItStays) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    ImageMemory memory(machine.engine());
+    StagingMemory memory(machine.engine());
     memory.take_back(memory.lend(kPage));
     memory.yield();
     EXPECT_EQ(machine.held(), kPage);
   });
 }
 
-TEST(ImageMemory, ItStaysWhereAThirdOfItIsFreeBesideIt) {
+TEST(StagingMemory, ItStaysWhereAThirdOfItIsFreeBesideIt) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm, /*reserve=*/1);
     EXPECT_TRUE(machine.keeps(3 * kPage, {.free_bytes = kPage}));
@@ -133,7 +133,7 @@ TEST(ImageMemory, ItStaysWhereAThirdOfItIsFreeBesideIt) {
   });
 }
 
-TEST(ImageMemory, EveryRankOfTheMachineHoldsOne) {
+TEST(StagingMemory, EveryRankOfTheMachineHoldsOne) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm, /*reserve=*/1, /*local_world=*/2);
     EXPECT_TRUE(machine.keeps(3 * kPage, {.free_bytes = 2 * kPage}));
@@ -141,7 +141,7 @@ TEST(ImageMemory, EveryRankOfTheMachineHoldsOne) {
   });
 }
 
-TEST(ImageMemory, EveryRankOfTheMachineNeedsRoomForOne) {
+TEST(StagingMemory, EveryRankOfTheMachineNeedsRoomForOne) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm, /*reserve=*/1, /*local_world=*/2);
     machine.free_bytes = 8 * kPage;
@@ -151,7 +151,7 @@ TEST(ImageMemory, EveryRankOfTheMachineNeedsRoomForOne) {
   });
 }
 
-TEST(ImageMemory, ItGoesWhereLessIsFreeThanTwiceTheReserve) {
+TEST(StagingMemory, ItGoesWhereLessIsFreeThanTwiceTheReserve) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm, /*reserve=*/5 * kPage);
     EXPECT_TRUE(machine.keeps(kPage, {.free_bytes = 10 * kPage}));
@@ -159,7 +159,7 @@ TEST(ImageMemory, ItGoesWhereLessIsFreeThanTwiceTheReserve) {
   });
 }
 
-TEST(ImageMemory, TheReserveIsThatOfTheMachineAsItWasAtFirst) {
+TEST(StagingMemory, TheReserveIsThatOfTheMachineAsItWasAtFirst) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
     const std::int64_t reserve = default_reserve(kPlenty);
@@ -168,7 +168,7 @@ TEST(ImageMemory, TheReserveIsThatOfTheMachineAsItWasAtFirst) {
   });
 }
 
-TEST(ImageMemory, ItGoesWhereSomebodyWaitsForMemory) {
+TEST(StagingMemory, ItGoesWhereSomebodyWaitsForMemory) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
     EXPECT_TRUE(machine.keeps(kPage, {.free_bytes = kPlenty, .pressure = MemoryPolicy::kStalled - 1}));
@@ -176,7 +176,7 @@ TEST(ImageMemory, ItGoesWhereSomebodyWaitsForMemory) {
   });
 }
 
-TEST(ImageMemory, TheMonitorsSourceIsAskedByOneThreadAtATime) {
+TEST(StagingMemory, TheMonitorsSourceIsAskedByOneThreadAtATime) {
   on_ranks(1, [](Communicator& comm) {
     std::atomic<int> inside{0}, most{0};
     EngineOptions options = options_of({});
@@ -195,10 +195,10 @@ TEST(ImageMemory, TheMonitorsSourceIsAskedByOneThreadAtATime) {
   });
 }
 
-TEST(ImageMemory, WhatIsKeptIsGivenBackBeforeASaveIsRefusedMemory) {
+TEST(StagingMemory, WhatIsKeptIsGivenBackBeforeASaveIsRefusedMemory) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    ImageMemory memory(machine.engine());
+    StagingMemory memory(machine.engine());
     memory.take_back(memory.lend(kPage));
     machine.free_bytes = kPage;
     EXPECT_FALSE(memory.has_room(kPage)) << "a quarter of what is free is left over";
@@ -206,10 +206,10 @@ TEST(ImageMemory, WhatIsKeptIsGivenBackBeforeASaveIsRefusedMemory) {
   });
 }
 
-TEST(ImageMemory, OneMachineWithoutRoomIsEveryRanksAnswer) {
+TEST(StagingMemory, OneMachineWithoutRoomIsEveryRanksAnswer) {
   on_ranks(3, [](Communicator& comm) {
     Machine machine(comm);
-    ImageMemory memory(machine.engine());
+    StagingMemory memory(machine.engine());
     EXPECT_TRUE(memory.has_room(kPage));
     if (comm.rank() == 1) machine.free_bytes = kPage;
     memory.take_back(memory.lend(kPage));

@@ -1,4 +1,4 @@
-#include "zero/torch/keyed_tensor.h"
+#include "zero/torch/tagged_tensor.h"
 
 #include <ATen/core/VariableHooksInterface.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>

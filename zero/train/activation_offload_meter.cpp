@@ -1,4 +1,4 @@
-#include "zero/train/parking_meter.h"
+#include "zero/train/activation_offload_meter.h"
 
 #include <utility>
 
@@ -11,11 +11,11 @@ void add(MemoryCount& sum, const MemoryCount& more) {
 
 }  // namespace
 
-void ParkingMeter::end_step() {
-  if (store_ != nullptr) before_ = std::exchange(now_, store_->report().parking);
+void ActivationOffloadMeter::end_step() {
+  if (store_ != nullptr) before_ = std::exchange(now_, store_->report().activation_offload);
 }
 
-void ParkingMeter::add_to(RankReport& rank) const {
+void ActivationOffloadMeter::add_to(RankReport& rank) const {
   if (store_ == nullptr) return;
   const ActivationReport held = store_->report();
   add(rank.memory, held.device);

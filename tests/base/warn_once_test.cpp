@@ -1,4 +1,4 @@
-#include "zero/base/said_once.h"
+#include "zero/base/warn_once.h"
 
 #include <atomic>
 #include <thread>

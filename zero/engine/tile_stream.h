@@ -1,9 +1,9 @@
-// TilePass: one pass over ranges of several states, tile by tile, wherever each of them lies.
+// TileStream: one pass over ranges of several states, tile by tile, wherever each of them lies.
 //
 // What is in memory is handed out where it is; what is on disk is read ahead into staging memory and written back
 // behind, `depth` tiles each way, so that reading, computing and writing overlap.
 //
-//   TilePass pass(disk, staging, depth);
+//   TileStream pass(disk, staging, depth);
 //   pass.begin({{&moments, TileAccess::kReadWrite}}, {{u, numel}, ...});
 //   while (const Tile* tile = pass.next()) compute(tile->begin, tile->numel, tile->data[0]);
 //   pass.finish();                               // what was written is on disk
@@ -46,7 +46,7 @@ struct TileRange {
 
 // A state that is whole: it is on the device, and is worked on there. Where a tile is computed on the host, what that
 // reads and writes of it crosses the link, which here takes time alone.
-struct Crossing {
+struct LinkTransfer {
   TileAccess access = TileAccess::kRead;
   std::vector<std::int64_t> element_bytes;  // by unit
 };
@@ -58,7 +58,7 @@ struct Tile {
   std::array<std::byte*, kMaxTileArrays> data{};  // element `begin` of each array; null where the unit has none
 };
 
-class TilePass {
+class TileStream {
  public:
   // Elements of a tile of which something is on disk: 1 MiB of fp32.
   static constexpr std::int64_t kTileNumel = std::int64_t{1} << 18;
@@ -68,13 +68,14 @@ class TilePass {
   static constexpr std::int64_t most_written_tiles(int depth) { return static_cast<std::int64_t>(depth) + 2; }
 
   // `staging` is made of page-aligned memory. `disk` may be null where no array lies there, `link` where none stands.
-  TilePass(DiskTier* disk, Link* link, BlockPool& staging, int depth);
-  ~TilePass();
-  TilePass(const TilePass&) = delete;
-  TilePass& operator=(const TilePass&) = delete;
+  TileStream(DiskTier* disk, Link* link, BlockPool& staging, int depth);
+  ~TileStream();
+  TileStream(const TileStream&) = delete;
+  TileStream& operator=(const TileStream&) = delete;
 
   // Ends the pass before, as finish() does.
-  void begin(std::vector<TileArray> arrays, std::vector<TileRange> ranges, std::vector<Crossing> crossings = {});
+  void begin(std::vector<TileArray> arrays, std::vector<TileRange> ranges,
+             std::vector<LinkTransfer> link_transfers = {});
   // The range follows those that the pass was begun with. None of its arrays may change in between.
   void add(const TileRange& range);
   // The unit of the tile that next() will return; -1 at the end.
@@ -122,7 +123,7 @@ class TilePass {
   BlockPool& staging_;
   std::size_t depth_;
   std::vector<TileArray> arrays_;
-  std::vector<Crossing> crossings_;
+  std::vector<LinkTransfer> link_transfers_;
   bool reads_ = false;          // some array
   std::deque<Flight> waiting_;  // not handed out yet; the first `depth` with something on disk are being read
   std::deque<Flight> current_;  // the one that is handed out, or none

@@ -1,4 +1,4 @@
-#include "zero/engine/tile_pass.h"
+#include "zero/engine/tile_stream.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,10 +9,10 @@
 
 namespace zero {
 
-TilePass::TilePass(DiskTier* disk, Link* link, BlockPool& staging, int depth)
+TileStream::TileStream(DiskTier* disk, Link* link, BlockPool& staging, int depth)
     : disk_(disk), link_(link), staging_(staging), depth_(static_cast<std::size_t>(std::max(depth, 1))) {}
 
-TilePass::~TilePass() {
+TileStream::~TileStream() {
   try {
     finish();
   } catch (const std::exception& error) {
@@ -20,11 +20,12 @@ TilePass::~TilePass() {
   }
 }
 
-void TilePass::begin(std::vector<TileArray> arrays, std::vector<TileRange> ranges, std::vector<Crossing> crossings) {
+void TileStream::begin(std::vector<TileArray> arrays, std::vector<TileRange> ranges,
+                       std::vector<LinkTransfer> link_transfers) {
   finish();
   ZERO_CHECK(arrays.size() <= kMaxTileArrays, "{} arrays in one pass", arrays.size());
   arrays_ = std::move(arrays);
-  crossings_ = std::move(crossings);
+  link_transfers_ = std::move(link_transfers);
   reads_ = !std::ranges::all_of(arrays_, [](const TileArray& each) {
     return each.access == TileAccess::kWrite || each.access == TileAccess::kSend;
   });
@@ -32,19 +33,19 @@ void TilePass::begin(std::vector<TileArray> arrays, std::vector<TileRange> range
   read_ahead();
 }
 
-void TilePass::add(const TileRange& range) {
+void TileStream::add(const TileRange& range) {
   cut(range);
   read_ahead();
 }
 
 // Something of the tile lies off the device: then that is where it is computed.
-bool TilePass::on_host(int unit, std::int64_t element) const {
+bool TileStream::on_host(int unit, std::int64_t element) const {
   return std::ranges::any_of(arrays_, [&](const TileArray& each) {
     return each.array->has(unit) && element >= each.array->split(unit).device && !each.array->split(unit).on_device();
   });
 }
 
-TilePass::Way TilePass::way(const TileArray& each, int unit, std::int64_t element, bool on_host) const {
+TileStream::Way TileStream::way(const TileArray& each, int unit, std::int64_t element, bool on_host) const {
   if (each.array->memory(unit, element) == nullptr) return Way::kDisk;
   if (link_ == nullptr || !on_host) return Way::kDirect;
   const bool wanted_on_device = each.access == TileAccess::kBring || each.access == TileAccess::kSend;
@@ -53,11 +54,11 @@ TilePass::Way TilePass::way(const TileArray& each, int unit, std::int64_t elemen
 }
 
 // A cut wherever an array goes on on another tier, and every kTileNumel where something must be moved.
-void TilePass::cut(const TileRange& range) {
+void TileStream::cut(const TileRange& range) {
   for (std::int64_t begin = 0; begin < range.numel;) {
     std::int64_t end = range.numel;
     const bool host = on_host(range.unit, begin);
-    bool moved = link_ != nullptr && host && !crossings_.empty();
+    bool moved = link_ != nullptr && host && !link_transfers_.empty();
     for (const TileArray& each : arrays_) {
       if (!each.array->has(range.unit)) continue;
       const TierSplit& split = each.array->split(range.unit);
@@ -74,17 +75,17 @@ void TilePass::cut(const TileRange& range) {
   }
 }
 
-std::size_t TilePass::padded_bytes(const Tile& tile, const StateArray& array) const {
+std::size_t TileStream::padded_bytes(const Tile& tile, const StateArray& array) const {
   const std::int64_t bytes = tile.numel * array.element_bytes(tile.unit);
   return static_cast<std::size_t>((bytes + kDiskPageBytes - 1) / kDiskPageBytes * kDiskPageBytes);
 }
 
-void TilePass::cross(Flight& flight, bool down) {
+void TileStream::cross(Flight& flight, bool down) {
   const Tile& tile = flight.tile;
-  if (link_ == nullptr || crossings_.empty() || !on_host(tile.unit, tile.begin)) return;
-  for (const Crossing& crossing : crossings_) {
-    if (crossing.access != TileAccess::kReadWrite && (crossing.access == TileAccess::kRead) != down) continue;
-    const std::int64_t bytes = tile.numel * crossing.element_bytes[static_cast<std::size_t>(tile.unit)];
+  if (link_ == nullptr || link_transfers_.empty() || !on_host(tile.unit, tile.begin)) return;
+  for (const LinkTransfer& link_transfer : link_transfers_) {
+    if (link_transfer.access != TileAccess::kReadWrite && (link_transfer.access == TileAccess::kRead) != down) continue;
+    const std::int64_t bytes = tile.numel * link_transfer.element_bytes[static_cast<std::size_t>(tile.unit)];
     if (bytes == 0) continue;
     static std::byte nowhere{};  // the same at both ends: nothing is copied
     const std::span block(&nowhere, static_cast<std::size_t>(bytes));
@@ -92,7 +93,7 @@ void TilePass::cross(Flight& flight, bool down) {
   }
 }
 
-void TilePass::start(Flight& flight) {
+void TileStream::start(Flight& flight) {
   flight.started = true;
   Tile& tile = flight.tile;
   cross(flight, /*down=*/true);
@@ -125,7 +126,7 @@ void TilePass::start(Flight& flight) {
   }
 }
 
-void TilePass::read_ahead() {
+void TileStream::read_ahead() {
   const std::size_t ahead = std::min(reads_ ? depth_ : 1, waiting_.size());
   for (std::size_t i = 0; i < ahead; ++i) {
     if (!waiting_[i].started) start(waiting_[i]);
@@ -133,7 +134,7 @@ void TilePass::read_ahead() {
 }
 
 // Asked, a transfer that has come off the disk goes on over the link, and one off the link to the disk.
-void TilePass::begin_second_legs() {
+void TileStream::begin_second_legs() {
   if (link_ == nullptr || disk_ == nullptr) return;
   for (const std::deque<Flight>* flights : {&current_, &waiting_, &writing_}) {
     for (const Flight& flight : *flights) {
@@ -142,7 +143,7 @@ void TilePass::begin_second_legs() {
   }
 }
 
-const Tile* TilePass::next() {
+const Tile* TileStream::next() {
   put_back();
   if (waiting_.empty()) return nullptr;
   read_ahead();
@@ -162,7 +163,7 @@ const Tile* TilePass::next() {
   return &current_.front().tile;
 }
 
-bool TilePass::ready() {
+bool TileStream::ready() {
   const auto done = [](const Transfer& transfer) { return transfer.done(); };
   if (waiting_.empty() || !waiting_.front().started || !std::ranges::all_of(waiting_.front().transfers, done))
     return false;
@@ -170,7 +171,7 @@ bool TilePass::ready() {
   return current_.size() + writing_.size() < depth_;
 }
 
-void TilePass::put_back() {
+void TileStream::put_back() {
   if (current_.empty()) return;
   Flight flight = std::move(current_.front());
   current_.pop_front();
@@ -207,19 +208,19 @@ void TilePass::put_back() {
   while (writing_.size() > depth_) retire_oldest();
 }
 
-void TilePass::release(const Flight& flight) {
+void TileStream::release(const Flight& flight) {
   for (std::byte* block : flight.staged) {
     if (block != nullptr) staging_.release(block);
   }
 }
 
-bool TilePass::settled(int unit) {
+bool TileStream::settled(int unit) {
   retire_done();
   const auto of_unit = [unit](const Flight& flight) { return flight.tile.unit == unit; };
   return std::ranges::none_of(current_, of_unit) && std::ranges::none_of(writing_, of_unit);
 }
 
-std::int64_t TilePass::copy_unsettled(int unit, std::size_t array, std::byte* into) {
+std::int64_t TileStream::copy_unsettled(int unit, std::size_t array, std::byte* into) {
   put_back();
   retire_done();
   std::int64_t num_settled = next_unit() == unit ? next_begin() : arrays_[array].array->split(unit).numel();
@@ -233,30 +234,30 @@ std::int64_t TilePass::copy_unsettled(int unit, std::size_t array, std::byte* in
   return num_settled;
 }
 
-void TilePass::flush(int unit) {
+void TileStream::flush(int unit) {
   put_back();
   while (!settled(unit)) retire_oldest();
 }
 
-bool TilePass::idle() {
+bool TileStream::idle() {
   retire_done();
   return waiting_.empty() && current_.empty() && writing_.empty();
 }
 
-void TilePass::retire_done() {
+void TileStream::retire_done() {
   begin_second_legs();
   const auto done = [](const Transfer& transfer) { return transfer.done(); };
   while (!writing_.empty() && std::ranges::all_of(writing_.front().transfers, done)) retire_oldest();
 }
 
-void TilePass::retire_oldest() {
+void TileStream::retire_oldest() {
   Flight oldest = std::move(writing_.front());
   writing_.pop_front();
   for (Transfer& write : oldest.transfers) write.wait();
   release(oldest);
 }
 
-void TilePass::finish() {
+void TileStream::finish() {
   put_back();
   // Tiles that nobody took: what was read of them is dropped.
   while (!waiting_.empty()) {

@@ -1,11 +1,11 @@
-// Agreement: what every rank must know before anybody updates, in one exchange a step.
+// StepSync: what every rank must know before anybody updates, in one exchange a step.
 //
 // Each rank sends what it learned while reducing its shards (sums of squares by unit, non-finite counts, which
 // parameters got a gradient), its loss and the hash of what its model did; each computes the same verdict from the same
 // numbers in the same order. The exchange is also the step's barrier: when it returns, every rank has read what it
 // wanted of the others' shards and gradients.
 //
-//   Agreement verdict = agree(comm, mine);
+//   StepSync verdict = exchange(comm, mine);
 //
 // Collective.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace zero {
 
-struct RankFindings {
+struct RankStep {
   std::uint64_t trace_hash = 0;
   std::int64_t num_non_finite = 0;
   int first_bad_param = -1;         // of this rank's shards; -1: none
@@ -31,18 +31,18 @@ struct RankFindings {
   double max_grad_norm = std::numeric_limits<double>::infinity();
 };
 
-struct Agreement {
+struct StepSync {
   double sum_squares = 0;  // over units and ranks, in that order
   std::int64_t num_non_finite = 0;
   int first_bad_param = -1;       // the lowest of any rank
   std::vector<bool> present;      // on any rank
   std::int64_t wanted_bytes = 0;  // the most that any rank wants back
-  int departed_rank = -1;         // the first rank whose trace differs from rank 0's; -1: all did the same
+  int mismatched_rank = -1;       // the first rank whose trace differs from rank 0's; -1: all did the same
   std::optional<double> loss;     // mean over ranks, summed in their order; empty where one has none
   double max_loss = std::numeric_limits<double>::infinity();  // rank 0's, as the other limit
   double max_grad_norm = std::numeric_limits<double>::infinity();
 };
 
-Agreement agree(Communicator& comm, const RankFindings& findings);
+StepSync exchange(Communicator& comm, const RankStep& findings);
 
 }  // namespace zero

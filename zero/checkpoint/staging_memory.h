@@ -1,7 +1,7 @@
-// ImageMemory: what asynchronous saves copy a rank's image into, kept from one save to the next. Memory that is fresh
+// StagingMemory: what asynchronous saves copy a rank's image into, kept from one save to the next. Memory that is fresh
 // from the system costs a page fault for each of its pages, and those take longer than the copy.
 //
-//   ImageMemory memory(engine);
+//   StagingMemory memory(engine);
 //   if (memory.has_room(bytes)) lent = memory.lend(bytes);  // on huge pages; those of the last save where they suffice
 //   ...                                                     // copied and written
 //   memory.take_back(lent);                                 // and kept
@@ -24,9 +24,9 @@
 
 namespace zero {
 
-class ImageMemory {
+class StagingMemory {
  public:
-  explicit ImageMemory(Engine& engine);
+  explicit StagingMemory(Engine& engine);
 
   // Collective. Has every machine room for such an image of each of its ranks? Where one has not, what is kept is given
   // back.

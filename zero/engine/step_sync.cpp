@@ -1,4 +1,4 @@
-#include "zero/engine/agreement.h"
+#include "zero/engine/step_sync.h"
 
 #include <algorithm>
 #include <cstring>
@@ -21,7 +21,7 @@ struct Header {
 
 }  // namespace
 
-Agreement agree(Communicator& comm, const RankFindings& findings) {
+StepSync exchange(Communicator& comm, const RankStep& findings) {
   const std::size_t num_units = findings.sum_squares.size();
   const std::size_t num_params = findings.present.size();
   const std::size_t sums_at = sizeof(Header);
@@ -47,41 +47,39 @@ Agreement agree(Communicator& comm, const RankFindings& findings) {
   comm.all_gather({mine, bytes}, all, {.control = true}).wait();
   comm.drain();  // `all` ends with this call, and a late peer may still be reading our part of it
 
-  Agreement agreement;
-  agreement.present.assign(num_params, false);
+  StepSync sync;
+  sync.present.assign(num_params, false);
   Header first;
   std::memcpy(&first, all.data(), sizeof first);
-  agreement.wanted_bytes = first.wanted_bytes;
-  agreement.max_loss = first.max_loss;
-  agreement.max_grad_norm = first.max_grad_norm;
+  sync.wanted_bytes = first.wanted_bytes;
+  sync.max_loss = first.max_loss;
+  sync.max_grad_norm = first.max_grad_norm;
   double losses = 0;
   std::size_t num_losses = 0;
   for (std::size_t rank = 0; rank < world; ++rank) {
     const std::byte* theirs = all.data() + rank * bytes;
     Header head;
     std::memcpy(&head, theirs, sizeof head);
-    agreement.num_non_finite += head.num_non_finite;
-    agreement.wanted_bytes = std::max(agreement.wanted_bytes, head.wanted_bytes);
+    sync.num_non_finite += head.num_non_finite;
+    sync.wanted_bytes = std::max(sync.wanted_bytes, head.wanted_bytes);
     losses += head.loss;
     num_losses += static_cast<std::size_t>(head.has_loss);
     const auto bad = static_cast<int>(head.first_bad_param);
-    if (bad >= 0 && (agreement.first_bad_param < 0 || bad < agreement.first_bad_param)) agreement.first_bad_param = bad;
-    if (agreement.departed_rank < 0 && head.trace_hash != first.trace_hash)
-      agreement.departed_rank = static_cast<int>(rank);
+    if (bad >= 0 && (sync.first_bad_param < 0 || bad < sync.first_bad_param)) sync.first_bad_param = bad;
+    if (sync.mismatched_rank < 0 && head.trace_hash != first.trace_hash) sync.mismatched_rank = static_cast<int>(rank);
     for (std::size_t param = 0; param < num_params; ++param) {
-      if ((theirs[present_at + param / 8] >> (param % 8) & std::byte{1}) != std::byte{0})
-        agreement.present[param] = true;
+      if ((theirs[present_at + param / 8] >> (param % 8) & std::byte{1}) != std::byte{0}) sync.present[param] = true;
     }
   }
-  if (num_losses == world) agreement.loss = losses / static_cast<double>(world);
+  if (num_losses == world) sync.loss = losses / static_cast<double>(world);
   for (std::size_t unit = 0; unit < num_units; ++unit) {
     for (std::size_t rank = 0; rank < world; ++rank) {
       double sum = 0;
       std::memcpy(&sum, all.data() + rank * bytes + sums_at + unit * sizeof(double), sizeof sum);
-      agreement.sum_squares += sum;
+      sync.sum_squares += sum;
     }
   }
-  return agreement;
+  return sync;
 }
 
 }  // namespace zero

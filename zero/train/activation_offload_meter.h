@@ -1,6 +1,6 @@
-// ParkingMeter: what parking a rank's activations takes, step by step, for its report.
+// ActivationOffloadMeter: what activation_offload a rank's activations takes, step by step, for its report.
 //
-//   ParkingMeter meter(task.activations());     // null: nothing is parked, and nothing is added
+//   ActivationOffloadMeter meter(task.activations());     // null: nothing is offloaded, and nothing is added
 //   meter.end_step();                           // after each step
 //   meter.add_to(rank);                         // beside what the engine holds
 //
@@ -12,9 +12,9 @@
 
 namespace zero {
 
-class ParkingMeter {
+class ActivationOffloadMeter {
  public:
-  explicit ParkingMeter(const ActivationStore* store) : store_(store) {}
+  explicit ActivationOffloadMeter(const ActivationStore* store) : store_(store) {}
 
   void end_step();
   void add_to(RankReport& rank) const;
@@ -24,8 +24,8 @@ class ParkingMeter {
 
  private:
   const ActivationStore* store_;
-  ParkingReport before_;  // at the end of the step before the last
-  ParkingReport now_;
+  ActivationOffloadReport before_;  // at the end of the step before the last
+  ActivationOffloadReport now_;
 };
 
 }  // namespace zero

@@ -1,4 +1,4 @@
-#include "zero/torch/kept_input.h"
+#include "zero/torch/saved_input.h"
 
 #include <utility>
 
@@ -10,12 +10,12 @@ at::Tensor leaf_of(const at::Tensor& input, bool requires_grad) {
   return input.defined() ? input.detach().requires_grad_(requires_grad) : input;
 }
 
-KeptInput::KeptInput(const at::Tensor& input, std::unique_ptr<torch::autograd::SavedVariableHooks> hooks)
+SavedInput::SavedInput(const at::Tensor& input, std::unique_ptr<torch::autograd::SavedVariableHooks> hooks)
     : saved_(input, /*is_output=*/false), requires_grad_(input.defined() && input.requires_grad()) {
   if (hooks != nullptr && input.defined()) saved_.register_hooks(std::move(hooks));
 }
 
-at::Tensor KeptInput::leaf() const {
+at::Tensor SavedInput::leaf() const {
   return leaf_of(saved_.unpack(), requires_grad_);
 }
 

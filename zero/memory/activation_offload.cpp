@@ -1,0 +1,223 @@
+#include "zero/memory/activation_offload.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "zero/base/bytes.h"
+#include "zero/base/check.h"
+#include "zero/base/error.h"
+#include "zero/base/log.h"
+#include "zero/memory/block_cutter.h"
+#include "zero/memory/host_memory.h"
+
+namespace zero {
+namespace {
+
+std::int64_t whole_pages(std::int64_t bytes) {
+  return (bytes + DiskTier::kPageBytes - 1) / DiskTier::kPageBytes * DiskTier::kPageBytes;
+}
+
+std::span<std::byte> span_of(std::byte* data, std::int64_t bytes) {
+  return {data, static_cast<std::size_t>(bytes)};
+}
+
+std::optional<DiskPlaces> make_places(const ActivationOffloadOptions& options, Ledger& ledger, DiskSeam seam) {
+  if (options.tier != Tier::kDisk) return std::nullopt;
+  if (options.disk.empty())
+    throw ConfigError("zero.disk", "[]", "activations are offloaded on disk, and no folder is named",
+                      "name one a disk: zero.disk = [\"/path\"]");
+  return std::make_optional<DiskPlaces>(DiskOptions{.paths = options.disk, .checksums = options.checksums}, ledger,
+                                        MemoryTag::kActivation, std::move(seam), options.most_bytes);
+}
+
+}  // namespace
+
+ActivationOffloadNeed activation_offload_need(const ActivationOffloadOptions& options, std::int64_t count,
+                                              std::int64_t bytes) {
+  const std::int64_t blocks =
+      std::min(count, static_cast<std::int64_t>(ActivationOffload::kBlocks)) * whole_pages(bytes);
+  if (options.tier == Tier::kDisk) return {.host = blocks, .disk = count * whole_pages(bytes)};
+  return {.device = options.link_bytes_per_second > 0 ? blocks : 0, .host = count * bytes};
+}
+
+// What is near on its way from the host is on the device; on its way from the disk, on the host.
+ActivationOffload::ActivationOffload(ActivationOffloadOptions options, Ledger& ledger, DiskSeam seam)
+    : ledger_(ledger),
+      most_bytes_(options.most_bytes),
+      expected_bytes_(options.expected_bytes),
+      homes_(allocate_host, ledger, MemoryTag::kActivation, Tier::kHost),
+      blocks_(BlockCutter(allocate_host), ledger, MemoryTag::kStaging,
+              options.tier == Tier::kDisk ? Tier::kHost : Tier::kDevice),
+      places_(make_places(options, ledger, std::move(seam))),
+      link_(options.link_bytes_per_second > 0 ? std::make_unique<Link>(options.link_bytes_per_second) : nullptr) {
+  ZERO_CHECK(options.tier != Tier::kDevice, "offloaded where it was");
+}
+
+template <typename Body>
+auto ActivationOffload::fatal_if_io_fails(Body body) {
+  if (failed_ != nullptr) std::rethrow_exception(failed_);
+  try {
+    return body();
+  } catch (const IoError&) {
+    failed_ = std::current_exception();
+    throw;
+  }
+}
+
+void ActivationOffload::open() {
+  if (places_) places_->open(expected_bytes_);
+}
+
+void ActivationOffload::record(Timeline* timeline) {
+  if (places_) places_->record(timeline);
+}
+
+void ActivationOffload::share_link(const Link& link) {
+  if (link_ != nullptr) link_->share(link);
+}
+
+ActivationOffload::Handle ActivationOffload::offload(std::span<const std::byte> bytes) {
+  ZERO_CHECK(!bytes.empty(), "nothing to offload");
+  return fatal_if_io_fails([&] {
+    Offloaded offloaded{.bytes = static_cast<std::int64_t>(bytes.size())};
+    on_disk() ? write(offloaded, bytes) : copy_to_host(offloaded, bytes);
+    if (offloaded.block != nullptr) near_.push_back(next_);
+    bytes_ += offloaded.bytes;
+    peak_bytes_ = std::max(peak_bytes_, bytes_);
+    offloaded_.emplace(next_, std::move(offloaded));
+    return next_++;
+  });
+}
+
+void ActivationOffload::require_room_on_host(std::int64_t bytes) const {
+  if (most_bytes_ == 0 || bytes_ + bytes <= most_bytes_) return;
+  throw ConfigError("zero.host_memory", format_bytes(most_bytes_),
+                    fmt::format("{} of it hold offloaded activations, and {} B more ({}) are to be offloaded",
+                                format_bytes(bytes_), bytes, format_bytes(bytes)),
+                    "allow more; smaller or fewer activations need less");
+}
+
+// The pool keeps what was in use at once and no more, so that another size lets go of memory that nobody needs.
+void ActivationOffload::copy_to_host(Offloaded& offloaded, std::span<const std::byte> from) {
+  require_room_on_host(offloaded.bytes);
+  offloaded.home = homes_.acquire(offloaded.bytes, std::max(peak_bytes_, bytes_ + offloaded.bytes));
+  // The device's memory would be in use until it has crossed: as many are under way as there are blocks.
+  const auto earlier = offloaded_.find(next_ - static_cast<Handle>(kBlocks));
+  if (earlier != offloaded_.end()) earlier->second.link_transfer.wait();
+  copy_down(offloaded, offloaded.home, from);
+}
+
+void ActivationOffload::write(Offloaded& offloaded, std::span<const std::byte> from) {
+  make_room();
+  offloaded.place = places_->take(offloaded.bytes);
+  const std::int64_t bytes = whole_pages(offloaded.bytes);
+  offloaded.block = blocks_.acquire(bytes, 0);
+  copy_down(offloaded, offloaded.block, from);
+  offloaded.moving = offloaded.place.tier->write(offloaded.place.offset, span_of(offloaded.block, bytes));
+}
+
+void ActivationOffload::copy_down(Offloaded& offloaded, std::byte* to, std::span<const std::byte> from) {
+  if (link_ != nullptr) {
+    offloaded.link_transfer = link_->down(span_of(to, offloaded.bytes), from);
+  } else {
+    std::memcpy(to, from.data(), from.size());
+  }
+}
+
+void ActivationOffload::bring(Handle handle, std::span<std::byte> into) {
+  fatal_if_io_fails([&] {
+    const auto found = offloaded_.find(handle);
+    ZERO_CHECK(found != offloaded_.end(), "nothing is offloaded as {}", handle);
+    Offloaded& offloaded = found->second;
+    const auto bytes = static_cast<std::int64_t>(into.size());
+    ZERO_CHECK(bytes == offloaded.bytes, "{} bytes were offloaded, and {} are asked for", offloaded.bytes, bytes);
+    if (!on_disk() && link_ == nullptr) {
+      std::memcpy(into.data(), offloaded.home, into.size());
+      return;
+    }
+    if (offloaded.block == nullptr) fetch(handle, offloaded);
+    offloaded.link_transfer.wait();
+    // A block that is being written has the bytes; one that is being filled will.
+    if (offloaded.arriving) offloaded.moving.wait();
+    offloaded.arriving = false;
+    const bool uses_link_now = on_disk() && link_ != nullptr;
+    Transfer up;
+    if (uses_link_now) {
+      up = link_->up(into, span_of(offloaded.block, bytes));
+    } else {
+      std::memcpy(into.data(), offloaded.block, into.size());
+    }
+    std::erase(near_, handle);
+    near_.push_front(handle);
+    fetch_before(handle);
+    up.wait();
+  });
+}
+
+void ActivationOffload::fetch_before(Handle handle) {
+  auto earlier = offloaded_.find(handle);
+  for (int i = 0; i < kAhead && earlier != offloaded_.begin(); ++i) {
+    --earlier;
+    Offloaded& offloaded = earlier->second;
+    // What is still on its way down would be waited for.
+    if (offloaded.block == nullptr && offloaded.link_transfer.done()) fetch(earlier->first, offloaded);
+  }
+}
+
+void ActivationOffload::fetch(Handle handle, Offloaded& offloaded) {
+  make_room();
+  offloaded.link_transfer.wait();
+  const std::int64_t bytes = whole_pages(offloaded.bytes);
+  offloaded.block = blocks_.acquire(bytes, 0);
+  near_.push_back(handle);
+  offloaded.arriving = true;
+  offloaded.moving =
+      on_disk() ? offloaded.place.tier->read(offloaded.place.offset, span_of(offloaded.block, bytes))
+                : link_->up(span_of(offloaded.block, offloaded.bytes), span_of(offloaded.home, offloaded.bytes));
+}
+
+// For one more block.
+void ActivationOffload::make_room() {
+  while (near_.size() >= kBlocks) {
+    Offloaded& oldest = offloaded_.at(near_.front());
+    oldest.moving.wait();
+    near_.pop_front();
+    oldest.arriving = false;
+    blocks_.release(std::exchange(oldest.block, nullptr));
+  }
+}
+
+void ActivationOffload::forget(Handle handle) {
+  const auto found = offloaded_.find(handle);
+  ZERO_CHECK(found != offloaded_.end(), "nothing is offloaded as {}", handle);
+  Offloaded offloaded = std::move(found->second);
+  offloaded_.erase(found);
+  std::erase(near_, handle);
+  bytes_ -= offloaded.bytes;
+  try {
+    offloaded.moving.wait();
+    offloaded.link_transfer.wait();
+  } catch (const IoError& error) {
+    ZERO_LOG(error, "an offloaded activation that nobody needs any more: {}", error.what());
+    if (failed_ == nullptr) failed_ = std::current_exception();
+  }
+  // The disk may still use the block of a request that it never answered (io_queue.h), and the place.
+  if (failed_ != nullptr) return;
+  if (offloaded.block != nullptr) blocks_.release(offloaded.block);
+  if (offloaded.home != nullptr) homes_.release(offloaded.home);
+  if (offloaded.place.tier != nullptr) places_->give_back(offloaded.place);
+}
+
+ActivationOffloadReport ActivationOffload::report() const {
+  ActivationOffloadReport report{.bytes = bytes_, .peak_bytes = peak_bytes_};
+  if (places_) {
+    report.disk = places_->traffic();
+    report.disk_kind = places_->describe();
+  }
+  if (link_ != nullptr) report.link = link_->traffic();
+  return report;
+}
+
+}  // namespace zero
