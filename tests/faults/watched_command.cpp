@@ -22,7 +22,7 @@
 namespace zero {
 namespace {
 
-constexpr std::chrono::minutes kPatience{1};
+constexpr std::chrono::minutes kPatience{5};  // of a hang, not of a slow machine
 constexpr int kLookMs = 2;
 
 [[noreturn]] void throw_errno(const char* what) {
