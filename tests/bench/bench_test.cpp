@@ -17,12 +17,12 @@ nlohmann::json bench(const std::string& arguments) {
   return nlohmann::json::parse(ran.output, nullptr, false);
 }
 
-TEST(Bench, AdamGivesRatiosOfItsOwnTimes) {
-  const auto json = bench("adam --mib 4 --threads 2");
+TEST(Bench, AnUpdateRuleGivesRatiosOfItsOwnTimes) {
+  const auto json = bench("optimizer --mib 4 --threads 2");
   EXPECT_EQ(json["array_bytes"], 4 << 20);
   EXPECT_DOUBLE_EQ(json["ratio_best"].get<double>(),
-                   json["probe_best_s"].get<double>() / json["adam_best_s"].get<double>());
-  EXPECT_GE(json["adam_median_s"].get<double>(), json["adam_best_s"].get<double>());
+                   json["probe_best_s"].get<double>() / json["update_best_s"].get<double>());
+  EXPECT_GE(json["update_median_s"].get<double>(), json["update_best_s"].get<double>());
 }
 
 TEST(Bench, CommMeasuresEverySizeBetweenTwoProcesses) {
@@ -120,10 +120,10 @@ TEST(Bench, CheckpointLeavesNoFile) {
 
 TEST(Bench, RefusesWhatItCannotMeasure) {
   const Folder folder;
-  EXPECT_NE(folder.zero("bench adma").errors.find("did you mean 'adam'?"), std::string::npos);
-  EXPECT_EQ(folder.zero("bench adam --mib 0").status, 2);
-  EXPECT_EQ(folder.zero("bench adam --rounds 4").status, 2) << "fewer than five rounds make no median";
-  EXPECT_NE(folder.zero("bench adam --mib 1048576").errors.find("are needed"), std::string::npos);
+  EXPECT_NE(folder.zero("bench optimiser").errors.find("did you mean 'optimizer'?"), std::string::npos);
+  EXPECT_EQ(folder.zero("bench optimizer --mib 0").status, 2);
+  EXPECT_EQ(folder.zero("bench optimizer --rounds 4").status, 2) << "fewer than five rounds make no median";
+  EXPECT_NE(folder.zero("bench optimizer --mib 1048576").errors.find("are needed"), std::string::npos);
   EXPECT_NE(folder.zero("bench disk --dir /nowhere").errors.find("no such folder"), std::string::npos);
   EXPECT_EQ(folder.zero("bench disk --dir /nowhere").status, 2);
   EXPECT_EQ(folder.zero("bench disk --mib 16777216").status, 2) << "16 TiB are not free";

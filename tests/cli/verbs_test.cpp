@@ -28,7 +28,7 @@ TEST_F(Command, AloneShowsTheVerbsOnOneScreen) {
 }
 
 TEST_F(Command, EveryVerbHasHelpOfLessThanFortyLines) {
-  for (const char* verb : {"train", "launch", "plan", "generate", "inspect", "bench", "bench adam", "bench comm",
+  for (const char* verb : {"train", "launch", "plan", "generate", "inspect", "bench", "bench optimizer", "bench comm",
                            "bench disk", "bench step", "doctor"}) {
     const Ran ran = folder_.zero(std::string(verb) + " --help");
     EXPECT_EQ(ran.status, 0) << verb << ran.errors;

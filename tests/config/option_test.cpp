@@ -92,6 +92,7 @@ TEST(OptionTable, HasEverySectionKeyOfTheContract) {
                            "optimizer.eps",
                            "optimizer.weight_decay",
                            "optimizer.momentum",
+                           "optimizer.nesterov",
                            "schedule.name",
                            "schedule.warmup",
                            "schedule.min_lr",

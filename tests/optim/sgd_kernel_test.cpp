@@ -24,6 +24,10 @@ void sgd_plain(SpanMemory& memory, const SgdConstants& c) {
     if (memory.num_moments == 1) {
       if (!c.first_step) g = c.momentum * memory.first_moment[i] + g;
       memory.first_moment[i] = g;
+      if (c.nesterov) {
+        const float current = memory.gradient_at(i) * c.gradient_scale + c.weight_decay * p;
+        g = current + c.momentum * memory.first_moment[i];
+      }
     }
     p = p + c.minus_lr * g;
     if (memory.with_low_precision) memory.low_precision[i] = to_bfloat16(p);
@@ -97,6 +101,22 @@ TEST(SgdKernel, HundredStepsStayWithinRoundingOfTheExactRule) {
   for (std::size_t i = 0; i < kNumel; ++i) {
     EXPECT_NEAR(memory.parameter[i], static_cast<double>(p[i]), 1.5e-5);
     EXPECT_NEAR(memory.first_moment[i], static_cast<double>(buffer[i]), 1.5e-5);
+  }
+}
+
+TEST(SgdKernel, NesterovLooksAMomentumAhead) {
+  for (const std::int64_t step : {1, 2}) {
+    UpdateScalars scalars = kScalars;
+    scalars.step = step;
+    const SpanMemory start(203, DType::kFloat32, 1, true, 17);
+    const auto constants = sgd_constants({.momentum = 0.9, .nesterov = true}, scalars);
+    SpanMemory expected = start, actual = start, heavy_ball = start;
+    sgd_plain(expected, constants);
+    sgd_update(actual.span(), constants);
+    EXPECT_EQ(actual, expected) << "step " << step;
+    sgd_update(heavy_ball.span(), sgd_constants({.momentum = 0.9}, scalars));
+    EXPECT_EQ(heavy_ball.first_moment, actual.first_moment) << "the buffer is the same";
+    EXPECT_NE(heavy_ball.parameter, actual.parameter);
   }
 }
 

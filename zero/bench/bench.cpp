@@ -16,11 +16,12 @@ namespace zero::cli {
 namespace {
 
 constexpr std::array kParts{
-    Verb{"adam", "the AdamW kernel against memory: the same 4 reads and 3 writes", run_bench_adam},
+
     Verb{"checkpoint", "saving and loading a rank's file against a plain io_uring loop", run_bench_checkpoint},
     Verb{"comm", "all_reduce between ranks against adding and copying the same bytes", run_bench_comm},
     Verb{"disk", "the disk tier's writes and reads against a plain io_uring loop", run_bench_disk},
     Verb{"offload", "an optimizer step on disk against reading, writing and updating alone", run_bench_offload},
+    Verb{"optimizer", "an update rule against memory: the same reads and writes", run_bench_optimizer},
     Verb{"step", "a training step and its parts (needs libtorch)", run_bench_step},
 };
 
@@ -40,7 +41,7 @@ int run_bench(Arguments arguments) {
     names.push_back(part.name);
   }
   throw ConfigError(shown(arguments[0]), "", "unknown part",
-                    did_you_mean(arguments[0], names) + "parts: adam checkpoint comm disk offload step");
+                    did_you_mean(arguments[0], names) + "parts: checkpoint comm disk offload optimizer step");
 }
 
 void require_memory(std::int64_t bytes, std::string_view remedy) {

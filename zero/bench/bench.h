@@ -8,7 +8,7 @@ namespace zero::cli {
 
 int run_bench(Arguments arguments);
 
-int run_bench_adam(Arguments arguments);
+int run_bench_optimizer(Arguments arguments);
 int run_bench_checkpoint(Arguments arguments);
 int run_bench_comm(Arguments arguments);
 int run_bench_disk(Arguments arguments);

@@ -74,6 +74,7 @@ struct OptimizerConfig {
   double eps = 1e-8;
   double weight_decay = 0.1;
   double momentum = 0;
+  bool nesterov = false;
   bool operator==(const OptimizerConfig&) const = default;
 };
 

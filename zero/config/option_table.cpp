@@ -30,7 +30,7 @@ constexpr std::array kOrders{Words("shuffled"), Words("sequential")};
 constexpr std::array kReduces{Words("auto"), Words("each"), Words("last")};
 constexpr std::array kActivationTiers{Words("none"), Words("host"), Words("disk")};
 constexpr std::array kDTypes{Words("fp32"), Words("bf16")};
-constexpr std::array kOptimizers{Words("adamw"), Words("sgd")};
+constexpr std::array kOptimizers{Words("adamw"), Words("adam"), Words("sgd"), Words("lion")};
 constexpr std::array kSchedules{Words("constant"), Words("linear"), Words("cosine")};
 constexpr std::array kRates{Words("cached"), Words("probe")};
 constexpr std::array kPlacements{Words("auto"), Words("device")};
@@ -85,10 +85,11 @@ constexpr std::array kOptions{
 
     Option{"optimizer.name", at<kOptimizer, &OptimizerConfig::name>, kAny, kOptimizers, "update rule"},
     Option{"optimizer.lr", at<kOptimizer, &OptimizerConfig::lr>, kNotNegative, kFree, "highest learning rate"},
-    Option{"optimizer.betas", at<kOptimizer, &OptimizerConfig::betas>, kBelowOne, kFree, "adamw's decay of the two moments"},
-    Option{"optimizer.eps", at<kOptimizer, &OptimizerConfig::eps>, kAboveZero, kFree, "adamw's guard against division by zero"},
-    Option{"optimizer.weight_decay", at<kOptimizer, &OptimizerConfig::weight_decay>, kNotNegative, kFree, "on tensors with two or more dimensions"},
+    Option{"optimizer.betas", at<kOptimizer, &OptimizerConfig::betas>, kBelowOne, kFree, "decay of the moments of adamw and adam; of lion, weights of its two sums"},
+    Option{"optimizer.eps", at<kOptimizer, &OptimizerConfig::eps>, kAboveZero, kFree, "guard of adamw and adam against division by zero"},
+    Option{"optimizer.weight_decay", at<kOptimizer, &OptimizerConfig::weight_decay>, kNotNegative, kFree, "on tensors with two or more dimensions; with adam and sgd added to the gradient"},
     Option{"optimizer.momentum", at<kOptimizer, &OptimizerConfig::momentum>, kBelowOne, kFree, "sgd's"},
+    Option{"optimizer.nesterov", at<kOptimizer, &OptimizerConfig::nesterov>, kAny, kFree, "sgd looks a momentum ahead; needs optimizer.momentum"},
 
     Option{"schedule.name", at<kSchedule, &ScheduleConfig::name>, kAny, kSchedules, "learning rate after the warm-up"},
     Option{"schedule.warmup", at<kSchedule, &ScheduleConfig::warmup>, kNatural, kFree, "steps of linear warm-up"},

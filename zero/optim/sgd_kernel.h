@@ -1,11 +1,12 @@
-// The inner loop of stochastic gradient descent with the arithmetic of torch.optim.SGD (dampening 0, no Nesterov).
+// The inner loop of stochastic gradient descent with the arithmetic of torch.optim.SGD (dampening 0).
 //
 // For each element, in fp32, every operation rounded on its own, so that the bits are the same on every instruction set
 // and however a span is cut:
 //
 //   g   = gradient * gradient_scale
 //   g   = g + weight_decay * p                     coupled: the decay passes through the momentum
-//   buf = g at the first step, momentum * buf + g  later (only with a first_moment; then g = buf)
+//   buf = g at the first step, momentum * buf + g  later (only with a first_moment)
+//   g   = buf, or g + momentum * buf               (Nesterov; Sutskever et al., ICML 2013, in torch's form)
 //   p   = p + (-lr) * g
 //
 // Local.
@@ -20,7 +21,8 @@ struct SgdConstants {
   float gradient_scale = 1;
   float weight_decay = 0;
   float momentum = 0;
-  bool first_step = false;  // the momentum buffer is written without having been read
+  bool nesterov = false;
+  bool first_step = false;  // whatever the momentum buffer holds counts for nothing
   float minus_lr = 0;
 };
 

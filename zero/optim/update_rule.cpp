@@ -1,6 +1,9 @@
 #include "zero/optim/update_rule.h"
 
+#include <array>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <hwy/highway.h>
@@ -8,7 +11,8 @@
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
-#include "zero/optim/adamw_kernel.h"
+#include "zero/optim/adam_kernel.h"
+#include "zero/optim/lion_kernel.h"
 #include "zero/optim/sgd_kernel.h"
 
 namespace zero {
@@ -25,34 +29,27 @@ void check_update(const UpdateRule& rule, const UpdateSpan& span, const UpdateSc
              rule.name());
 }
 
-class AdamWRule final : public UpdateRule {
+// One step of a rule that knows each element alone: constants for all elements, then the kernel.
+template <typename Options>
+class ElementwiseRule final : public UpdateRule {
  public:
-  explicit AdamWRule(const AdamWOptions& options) : options_(options) {}
-  std::string_view name() const override { return "adamw"; }
-  int num_moments() const override { return 2; }
-  std::string_view moment_name(int which) const override { return which == 0 ? "exp_avg" : "exp_avg_sq"; }
+  using Step = void (*)(const UpdateSpan& span, const Options& options, const UpdateScalars& scalars);
+
+  ElementwiseRule(const Options& options, std::string_view name, std::vector<std::string_view> moments, Step step)
+      : options_(options), name_(name), moments_(std::move(moments)), step_(step) {}
+  std::string_view name() const override { return name_; }
+  int num_moments() const override { return static_cast<int>(moments_.size()); }
+  std::string_view moment_name(int which) const override { return moments_.at(static_cast<std::size_t>(which)); }
   void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
     check_update(*this, span, scalars);
-    adamw_update(span, adamw_constants(options_, scalars));
+    step_(span, options_, scalars);
   }
 
  private:
-  AdamWOptions options_;
-};
-
-class SgdRule final : public UpdateRule {
- public:
-  explicit SgdRule(const SgdOptions& options) : options_(options) {}
-  std::string_view name() const override { return "sgd"; }
-  int num_moments() const override { return options_.momentum != 0 ? 1 : 0; }
-  std::string_view moment_name(int) const override { return "momentum_buffer"; }
-  void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
-    check_update(*this, span, scalars);
-    sgd_update(span, sgd_constants(options_, scalars));
-  }
-
- private:
-  SgdOptions options_;
+  Options options_;
+  std::string_view name_;
+  std::vector<std::string_view> moments_;
+  Step step_;
 };
 
 // A comparison with a NaN is false, so `valid` is false for it; infinity, and what is infinite as fp32, need the second
@@ -68,24 +65,60 @@ void require_lr_and_decay(double lr, double weight_decay, std::string_view usual
           "use 0 for no decay, or for example 0.1");
 }
 
-std::unique_ptr<UpdateRule> make_rule(const AdamWOptions& options) {
-  require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-3");
+void require_betas(double beta1, double beta2, std::string_view usual) {
   const auto in_range = [](double beta) { return beta >= 0 && beta < 1; };  // false for NaN
-  if (!in_range(options.beta1) || !in_range(options.beta2)) {
-    throw ConfigError("optimizer.betas", fmt::format("[{}, {}]", options.beta1, options.beta2),
-                      "each must be 0 or more and less than 1", "use for example [0.9, 0.95]");
-  }
+  if (in_range(beta1) && in_range(beta2)) return;
+  throw ConfigError("optimizer.betas", fmt::format("[{}, {}]", beta1, beta2), "each must be 0 or more and less than 1",
+                    std::string(usual));
+}
+
+template <typename Options>
+std::unique_ptr<UpdateRule> make_adam(std::string_view name, const Options& options) {
+  require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-3");
+  require_betas(options.beta1, options.beta2, "use for example [0.9, 0.95]");
   // As fp32, because that is what keeps 0 / (sqrt(0) + eps) from being a NaN.
   require(static_cast<float>(options.eps) > 0, options.eps, "optimizer.eps",
           "must be a finite fp32 number greater than 0", "use for example 1e-8");
-  return std::make_unique<AdamWRule>(options);
+  return std::make_unique<ElementwiseRule<Options>>(
+      options, name, std::vector<std::string_view>{"exp_avg", "exp_avg_sq"},
+      [](const UpdateSpan& span, const Options& o, const UpdateScalars& s) {
+        adam_update(span, adam_constants(o, s));
+      });
+}
+
+// One row a rule: its name, what its options must be, the names of its moments, its kernel.
+std::unique_ptr<UpdateRule> make_rule(const AdamWOptions& options) {
+  return make_adam(name_of(options), options);
+}
+
+std::unique_ptr<UpdateRule> make_rule(const AdamOptions& options) {
+  return make_adam(name_of(options), options);
 }
 
 std::unique_ptr<UpdateRule> make_rule(const SgdOptions& options) {
   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-2");
   require(options.momentum >= 0 && options.momentum < 1, options.momentum, "optimizer.momentum",
           "must be 0 or more and less than 1", "use 0 for none, or for example 0.9");
-  return std::make_unique<SgdRule>(options);
+  if (options.nesterov && options.momentum == 0)
+    throw ConfigError("optimizer.nesterov", "true", "there is no momentum to look ahead with",
+                      "use optimizer.momentum, for example 0.9");
+  std::vector<std::string_view> moments;
+  if (options.momentum != 0) moments.emplace_back("momentum_buffer");
+  return std::make_unique<ElementwiseRule<SgdOptions>>(
+      options, name_of(options), std::move(moments),
+      [](const UpdateSpan& span, const SgdOptions& o, const UpdateScalars& s) {
+        sgd_update(span, sgd_constants(o, s));
+      });
+}
+
+std::unique_ptr<UpdateRule> make_rule(const LionOptions& options) {
+  require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-4");
+  require_betas(options.beta1, options.beta2, "use for example [0.9, 0.99]");
+  return std::make_unique<ElementwiseRule<LionOptions>>(
+      options, name_of(options), std::vector<std::string_view>{"exp_avg"},
+      [](const UpdateSpan& span, const LionOptions& o, const UpdateScalars& s) {
+        lion_update(span, lion_constants(o, s));
+      });
 }
 
 }  // namespace
@@ -99,7 +132,8 @@ double learning_rate(const OptimizerOptions& options) {
 }
 
 std::string_view name_of(const OptimizerOptions& options) {
-  return std::holds_alternative<AdamWOptions>(options) ? "adamw" : "sgd";
+  constexpr std::array<std::string_view, std::variant_size_v<OptimizerOptions>> kNames{"adamw", "adam", "sgd", "lion"};
+  return kNames[options.index()];
 }
 
 double weight_decay(const OptimizerOptions& options) {

@@ -41,7 +41,7 @@ struct UpdateScalars {
   double weight_decay = 0;
 };
 
-// Defaults are torch.optim's.
+// Defaults are torch.optim's. Decay is decoupled.
 struct AdamWOptions {
   double lr = 1e-3;
   double beta1 = 0.9;
@@ -50,26 +50,43 @@ struct AdamWOptions {
   double weight_decay = 0.01;
 };
 
+struct AdamOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;  // coupled, as in torch.optim.Adam: added to the gradient
+};
+
 struct SgdOptions {
   double lr = 1e-2;
   double momentum = 0;
   double weight_decay = 0;  // coupled, as in torch.optim.SGD: added to the gradient
+  bool nesterov = false;    // needs momentum
 };
 
-using OptimizerOptions = std::variant<AdamWOptions, SgdOptions>;
+// Defaults are the paper's.
+struct LionOptions {
+  double lr = 1e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double weight_decay = 0;  // decoupled
+};
+
+using OptimizerOptions = std::variant<AdamWOptions, AdamOptions, SgdOptions, LionOptions>;
 
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
   virtual std::string_view name() const = 0;
-  virtual int num_moments() const = 0;                        // fp32 moments an element: AdamW 2, SGD 0 or 1
+  virtual int num_moments() const = 0;                        // fp32 moments an element: Adam 2, Lion 1, SGD 0 or 1
   virtual std::string_view moment_name(int which) const = 0;  // torch.optim's: "exp_avg", "exp_avg_sq"
   virtual void update(const UpdateSpan& span, const UpdateScalars& scalars) const = 0;
 };
 
 // Throws ConfigError under keys "optimizer.lr", "optimizer.betas" ... for values out of range or not finite.
 std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options);
-std::string_view name_of(const OptimizerOptions& options);  // "adamw", "sgd"
+std::string_view name_of(const OptimizerOptions& options);  // "adamw", "adam", "sgd", "lion"
 double learning_rate(const OptimizerOptions& options);
 double weight_decay(const OptimizerOptions& options);
 

@@ -55,7 +55,9 @@
 namespace zero {
 
 using AdamW = AdamWOptions;
+using Adam = AdamOptions;
 using Sgd = SgdOptions;
+using Lion = LionOptions;
 
 // Fills `values` with those of a parameter, row by row, in fp32.
 using WeightSource = std::function<void(const std::string& name, std::span<float> values)>;

@@ -102,7 +102,8 @@ class FusedAdamW {
 StepTimes measure_libtorch(Task& task, const Batch& batch, std::int64_t steps, const AttachOptions& options) {
   const auto* adamw = std::get_if<AdamWOptions>(&options.optimizer);
   if (adamw == nullptr)
-    throw ConfigError("optimizer.name", "sgd", "a step is compared with libtorch's fused AdamW", "use adamw");
+    throw ConfigError("optimizer.name", std::string(name_of(options.optimizer)),
+                      "a step is compared with libtorch's fused AdamW", "use adamw");
   const auto parameters = task.module().parameters();
   FusedAdamW optimizer(parameters, *adamw);
   return measure(task, batch, steps, [&] {

@@ -33,8 +33,14 @@ OptimizerOptions optimizer_options(const OptimizerConfig& o) {
   if (o.name == "adamw") {
     return AdamW{.lr = o.lr, .beta1 = o.betas[0], .beta2 = o.betas[1], .eps = o.eps, .weight_decay = o.weight_decay};
   }
-  if (o.name == "sgd") return Sgd{.lr = o.lr, .momentum = o.momentum, .weight_decay = o.weight_decay};
-  throw ConfigError("optimizer.name", o.name, "no such optimizer", "use adamw or sgd");
+  if (o.name == "adam") {
+    return Adam{.lr = o.lr, .beta1 = o.betas[0], .beta2 = o.betas[1], .eps = o.eps, .weight_decay = o.weight_decay};
+  }
+  if (o.name == "sgd")
+    return Sgd{.lr = o.lr, .momentum = o.momentum, .weight_decay = o.weight_decay, .nesterov = o.nesterov};
+  if (o.name == "lion")
+    return Lion{.lr = o.lr, .beta1 = o.betas[0], .beta2 = o.betas[1], .weight_decay = o.weight_decay};
+  throw ConfigError("optimizer.name", o.name, "no such optimizer", "use adamw, adam, sgd or lion");
 }
 
 DType dtype_of(const std::string& name) {

@@ -1,6 +1,11 @@
-// `zero bench adam`: AdamW touches parameter, gradient and two moments: 4 reads and 3 writes an element. The probe does
-// the same with next to no arithmetic; how near AdamW comes to it says how near it is to the memory's limit.
+// `zero bench optimizer`: an elementwise rule with n moments reads 2 + n arrays and writes 1 + n (AdamW 4 and 3). The
+// probe does the same with next to no arithmetic; how near the rule comes to it says how near it is to the memory's
+// limit.
 #include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -16,7 +21,6 @@ namespace zero::cli {
 namespace {
 
 constexpr std::int64_t kGrain = 1 << 18;  // elements a thread takes at a time
-constexpr int kTouched = 7;               // 4 reads and 3 writes
 
 struct Arrays {
   Allocation parameter, gradient, first, second;
@@ -36,29 +40,44 @@ float* floats(const Allocation& allocation, std::int64_t offset) {
 
 // Neither overflow nor denormals however often it is repeated: the values tend to the gradient's. Blocks of a fixed
 // length are what a compiler turns into vector instructions at any level of optimisation; `numel` is a multiple of
-// them.
+// them. Arrays that the rule has not are not touched.
+template <int kMoments>
 void probe(float* __restrict parameter, const float* __restrict gradient, float* __restrict first,
            float* __restrict second, std::int64_t numel) {
   constexpr int kBlock = 16;
   for (std::int64_t at = 0; at < numel; at += kBlock) {
     for (int i = 0; i < kBlock; ++i) {
       const float g = gradient[at + i];
-      first[at + i] = 0.5f * (first[at + i] + g);
-      second[at + i] = 0.5f * (second[at + i] + g);
+      if constexpr (kMoments >= 1) first[at + i] = 0.5f * (first[at + i] + g);
+      if constexpr (kMoments >= 2) second[at + i] = 0.5f * (second[at + i] + g);
       parameter[at + i] = 0.5f * (parameter[at + i] + g);
     }
   }
 }
 
+constexpr std::array kProbes{probe<0>, probe<1>, probe<2>};
+
+const std::map<std::string, OptimizerOptions> kRules{{"adamw", AdamWOptions{}},
+                                                     {"adam", AdamOptions{}},
+                                                     {"sgd", SgdOptions{}},
+                                                     {"momentum", SgdOptions{.momentum = 0.9}},
+                                                     {"nesterov", SgdOptions{.momentum = 0.9, .nesterov = true}},
+                                                     {"lion", LionOptions{}}};
+
 }  // namespace
 
-int run_bench_adam(Arguments arguments) {
-  CLI::App app("Measures AdamW against a probe with the same 4 reads and 3 writes.", "zero bench adam");
+int run_bench_optimizer(Arguments arguments) {
+  CLI::App app("Measures an optimizer's update against a probe with the same reads and writes.",
+               "zero bench optimizer");
+  std::string name = "adamw";
   std::int64_t mib = 1024;
   int threads = 1;
   int rounds = 5;
   bool json = false;
-  app.add_option("--mib", mib, "MiB of each of the four arrays")->capture_default_str()->check(CLI::Range(1, 1 << 20));
+  std::vector<std::string> names;
+  for (const auto& [rule_name, options] : kRules) names.push_back(rule_name);
+  app.add_option("--name", name, "the rule")->capture_default_str()->check(CLI::IsMember(names));
+  app.add_option("--mib", mib, "MiB of each array")->capture_default_str()->check(CLI::Range(1, 1 << 20));
   app.add_option("--threads", threads, "threads")->capture_default_str()->check(CLI::Range(1, 1024));
   app.add_option("--rounds", rounds, "times each is measured")->capture_default_str()->check(CLI::Range(5, 1000));
   app.add_flag("--json", json, "as one JSON object");
@@ -76,13 +95,15 @@ int run_bench_adam(Arguments arguments) {
     for (const auto* array : {&arrays.parameter, &arrays.first, &arrays.second})
       std::fill_n(floats(*array, at), numel, 1.0f);
   });
-  const auto rule = make_update_rule(AdamWOptions{});
+  const auto rule = make_update_rule(kRules.at(name));
+  const int moments = rule->num_moments();
+  const int touched = 3 + 2 * moments;  // 2 + n reads, 1 + n writes
   Measurement probes, updates;
   for (int round = 0; round < rounds; ++round) {
     probes.time([&] {
       in_parallel([&](std::int64_t at, std::int64_t numel) {
-        probe(floats(arrays.parameter, at), floats(arrays.gradient, at), floats(arrays.first, at),
-              floats(arrays.second, at), numel);
+        kProbes.at(static_cast<std::size_t>(moments))(floats(arrays.parameter, at), floats(arrays.gradient, at),
+                                                      floats(arrays.first, at), floats(arrays.second, at), numel);
       });
     });
     updates.time([&] {
@@ -90,28 +111,29 @@ int run_bench_adam(Arguments arguments) {
         rule->update({.parameter = floats(arrays.parameter, at),
                       .gradient = reinterpret_cast<const std::byte*>(floats(arrays.gradient, at)),
                       .gradient_dtype = DType::kFloat32,
-                      .first_moment = floats(arrays.first, at),
-                      .second_moment = floats(arrays.second, at),
+                      .first_moment = moments >= 1 ? floats(arrays.first, at) : nullptr,
+                      .second_moment = moments >= 2 ? floats(arrays.second, at) : nullptr,
                       .low_precision = nullptr,
                       .numel = numel},
-                     {.step = round + 1, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0.01});
+                     {.step = round + 2, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0.01});
       });
     });
   }
-  const auto rate = [&](double seconds) { return kTouched * static_cast<double>(bytes) / 1e9 / seconds; };
+  const auto rate = [&](double seconds) { return touched * static_cast<double>(bytes) / 1e9 / seconds; };
   const bool restless = probes.spread() > kRestless;
   const double ratio_best = probes.best() / updates.best();
   const double ratio_median = probes.median() / updates.median();
   if (json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"bench", "adam"},
+    fmt::print("{}\n", nlohmann::ordered_json{{"bench", "optimizer"},
+                                              {"name", name},
                                               {"kernel", kernel_target()},
                                               {"array_bytes", bytes},
                                               {"threads", threads},
                                               {"rounds", rounds},
                                               {"probe_best_s", probes.best()},
                                               {"probe_median_s", probes.median()},
-                                              {"adam_best_s", updates.best()},
-                                              {"adam_median_s", updates.median()},
+                                              {"update_best_s", updates.best()},
+                                              {"update_median_s", updates.median()},
                                               {"ratio_best", ratio_best},
                                               {"ratio_median", ratio_median},
                                               {"probe_spread", probes.spread()},
@@ -119,11 +141,11 @@ int run_bench_adam(Arguments arguments) {
                            .dump(2));
     return 0;
   }
-  fmt::print("AdamW, kernel {}, 4 arrays of {} MiB, {} thread{}, {} rounds\n", kernel_target(), mib, threads,
-             threads == 1 ? "" : "s", rounds);
+  fmt::print("{}, kernel {}, {} arrays of {} MiB, {} thread{}, {} rounds\n", name, kernel_target(), 2 + moments, mib,
+             threads, threads == 1 ? "" : "s", rounds);
   fmt::print("  {:<8}{:>14}{:>14}\n", "", "best", "median");
   fmt::print("  {:<8}{:>9.2f} GB/s{:>9.2f} GB/s\n", "probe", rate(probes.best()), rate(probes.median()));
-  fmt::print("  {:<8}{:>9.2f} GB/s{:>9.2f} GB/s\n", "AdamW", rate(updates.best()), rate(updates.median()));
+  fmt::print("  {:<8}{:>9.2f} GB/s{:>9.2f} GB/s\n", name, rate(updates.best()), rate(updates.median()));
   fmt::print("  {:<8}{:>14.3f}{:>14.3f}   (1 is the limit of memory)\n", "ratio", ratio_best, ratio_median);
   if (restless)
     fmt::print("  note: the probes differ by {:.0f} %: something else is running, measure again\n",

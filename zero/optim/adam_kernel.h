@@ -1,10 +1,12 @@
-// The inner loop of AdamW (Loshchilov and Hutter, arXiv:1711.05101) with the arithmetic of torch.optim.AdamW.
+// The inner loop of Adam (Kingma and Ba, arXiv:1412.6980) and AdamW (Loshchilov and Hutter, arXiv:1711.05101) with the
+// arithmetic of torch.optim.Adam and torch.optim.AdamW.
 //
 // For each element, in fp32, every operation rounded on its own (no fused multiply-add), so that the bits are the same
 // on every instruction set, for any alignment and however a span is cut:
 //
 //   g  = gradient * gradient_scale
-//   p  = p * decay                                 decay = 1 - lr * weight_decay
+//   g  = g + coupled_decay * p                     Adam's weight decay, where it has one
+//   p  = p * decay                                 AdamW's: 1 - lr * weight_decay; Adam's is 1
 //   m  = m + w * (g - m)                           w = 1 - beta1; torch's lerp: from the nearer end, below
 //   v  = v * beta2 + ((1 - beta2) * g) * g
 //   p  = p + (-step_size * m) / (sqrt(v) / bias + eps)
@@ -18,8 +20,9 @@
 namespace zero {
 
 // What is the same for every element: computed in double, then rounded once.
-struct AdamWConstants {
+struct AdamConstants {
   float gradient_scale = 1;
+  float coupled_decay = 0;
   float decay = 1;
   // lerp(m, g, w) is m + w (g - m) for w < 1/2 and g - (1 - w) (g - m) otherwise: exact at w = 0 and at w = 1.
   float lerp_from_gradient = 0;  // 1 for the second form
@@ -31,9 +34,10 @@ struct AdamWConstants {
   float minus_step_size = 0;  // -lr / (1 - beta1^step)
 };
 
-AdamWConstants adamw_constants(const AdamWOptions& options, const UpdateScalars& scalars);
+AdamConstants adam_constants(const AdamWOptions& options, const UpdateScalars& scalars);
+AdamConstants adam_constants(const AdamOptions& options, const UpdateScalars& scalars);
 
 // Updates span's parameter and both moments in place, and writes low_precision if it is not null.
-void adamw_update(const UpdateSpan& span, const AdamWConstants& constants);
+void adam_update(const UpdateSpan& span, const AdamConstants& constants);
 
 }  // namespace zero

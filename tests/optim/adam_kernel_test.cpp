@@ -1,4 +1,4 @@
-#include "zero/optim/adamw_kernel.h"
+#include "zero/optim/adam_kernel.h"
 
 #include <cmath>
 #include <limits>
@@ -17,13 +17,14 @@ namespace {
 constexpr AdamWOptions kOptions{.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
 constexpr UpdateScalars kScalars{.step = 3, .lr = 1e-2, .gradient_scale = 0.37, .weight_decay = 0.1};
 
-// The contract of adamw_kernel.h, element by element, with the compiler's own fp32 arithmetic.
-void adamw_plain(SpanMemory& memory, const AdamWConstants& c) {
+// The contract of adam_kernel.h, element by element, with the compiler's own fp32 arithmetic.
+void adam_plain(SpanMemory& memory, const AdamConstants& c) {
   for (std::size_t i = 0; i < memory.parameter.size(); ++i) {
     float& p = memory.parameter[i];
     float& m = memory.first_moment[i];
     float& v = memory.second_moment[i];
-    const float g = memory.gradient_at(i) * c.gradient_scale;
+    float g = memory.gradient_at(i) * c.gradient_scale;
+    if (c.coupled_decay != 0) g = g + c.coupled_decay * p;
     p = p * c.decay;
     const float base = c.lerp_from_gradient != 0 ? g : m;
     m = base + c.lerp_factor * (g - m);
@@ -54,17 +55,48 @@ TEST(AdamWKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
     for (const bool low : {false, true}) {
       for (const double beta1 : {0.9, 0.3, 0.0}) {
         const SpanMemory start(1003, dtype, 2, low, 17);
-        const auto constants = adamw_constants({.beta1 = beta1, .beta2 = 0.95}, kScalars);
+        const auto constants = adam_constants(AdamWOptions{.beta1 = beta1, .beta2 = 0.95}, kScalars);
         SpanMemory expected = start;
-        adamw_plain(expected, constants);
+        adam_plain(expected, constants);
         ASSERT_NE(expected, start);
         OnEveryTarget().run([&](const std::string& name) {
           SpanMemory actual = start;
-          adamw_update(actual.span(), constants);
+          adam_update(actual.span(), constants);
           EXPECT_EQ(actual, expected) << name << ' ' << name_of(dtype) << " low " << low << " beta1 " << beta1;
         });
       }
     }
+  }
+}
+
+TEST(AdamKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
+  for (const double decay : {0.0, 0.1}) {
+    UpdateScalars scalars = kScalars;
+    scalars.weight_decay = decay;
+    const SpanMemory start(1003, DType::kBFloat16, 2, true, 17);
+    const auto constants = adam_constants(AdamOptions{}, scalars);
+    SpanMemory expected = start;
+    adam_plain(expected, constants);
+    OnEveryTarget().run([&](const std::string& name) {
+      SpanMemory actual = start;
+      adam_update(actual.span(), constants);
+      EXPECT_EQ(actual, expected) << name << " decay " << decay;
+    });
+  }
+}
+
+TEST(AdamKernel, TheDecayPassesThroughTheMoments) {
+  SpanMemory memory(16, DType::kFloat32, 2, false, 3);
+  memory.first_moment.assign(16, 0);
+  memory.second_moment.assign(16, 0);
+  memory.gradient.assign(16, 0);
+  const SpanMemory start = memory;
+  adam_update(memory.span(), adam_constants(AdamOptions{}, {.lr = 0.5, .weight_decay = 0.5}));
+  for (std::size_t i = 0; i < 16; ++i) {
+    const float g = 0.5F * start.parameter[i];
+    EXPECT_EQ(memory.first_moment[i], static_cast<float>(1 - 0.9) * g);
+    EXPECT_NEAR(memory.parameter[i], start.parameter[i] - std::copysign(0.5F, g), 1e-5)
+        << "a step of lr, whatever g is";
   }
 }
 
@@ -83,13 +115,13 @@ TEST(AdamWKernel, ThisMachinesBestTargetAndTheScalarOneAreBothTried) {
 RC_GTEST_PROP(AdamWKernel, NoCutOfASpanChangesABit, ()) {
   const auto numel = *rc::gen::inRange<std::int64_t>(0, 600);
   const auto dtype = *rc::gen::element(DType::kFloat32, DType::kBFloat16);
-  const auto constants = adamw_constants(kOptions, kScalars);
+  const auto constants = adam_constants(kOptions, kScalars);
   SpanMemory whole(numel, dtype, 2, true, 5);
   SpanMemory cut = whole;
-  adamw_update(whole.span(), constants);
+  adam_update(whole.span(), constants);
   for (std::int64_t begin = 0; begin < numel;) {  // cuts of any length, so pieces of any alignment
     const auto end = std::min(numel, begin + *rc::gen::inRange<std::int64_t>(1, 80));
-    adamw_update(cut.span(begin, end), constants);
+    adam_update(cut.span(begin, end), constants);
     begin = end;
   }
   RC_ASSERT(cut == whole);
@@ -99,7 +131,7 @@ TEST(AdamWKernel, NeighboursOfTheSpanAreNotTouched) {
   for (std::int64_t numel = 0; numel < 40; ++numel) {
     const SpanMemory start(60, DType::kBFloat16, 2, true, 9);
     SpanMemory memory = start;
-    adamw_update(memory.span(7, 7 + numel), adamw_constants(kOptions, kScalars));
+    adam_update(memory.span(7, 7 + numel), adam_constants(kOptions, kScalars));
     for (std::size_t i = 0; i < 60; ++i) {
       const bool inside = i >= 7 && i < 7 + static_cast<std::size_t>(numel);
       ASSERT_EQ(memory.parameter[i] != start.parameter[i], inside) << i;
@@ -126,7 +158,7 @@ TEST(AdamWKernel, HundredStepsStayWithinRoundingOfTheExactRule) {
     std::mt19937 random(4);
     for (int step = 1; step <= 100; ++step) {
       memory.draw_gradient(random);
-      adamw_update(memory.span(), adamw_constants(options, {.step = step, .lr = kLr, .weight_decay = kDecay}));
+      adam_update(memory.span(), adam_constants(options, {.step = step, .lr = kLr, .weight_decay = kDecay}));
       const long double bias1 = 1 - std::pow(static_cast<long double>(options.beta1), step);
       const long double bias2 = 1 - std::pow(static_cast<long double>(options.beta2), step);
       for (std::size_t i = 0; i < kNumel; ++i) {
@@ -153,7 +185,7 @@ TEST(AdamWKernel, LowPrecisionIsTheRoundedParameterAndANaNStaysOne) {
   memory.parameter[41] = std::numeric_limits<float>::max();
   OnEveryTarget().run([&](const std::string& name) {
     SpanMemory now = memory;
-    adamw_update(now.span(), adamw_constants(kOptions, {.lr = 1e-3}));
+    adam_update(now.span(), adam_constants(kOptions, {.lr = 1e-3}));
     EXPECT_TRUE(std::isnan(now.parameter[5]) && std::isnan(to_float(now.low_precision[5]))) << name;
     for (std::size_t i = 0; i < 64; ++i)
       EXPECT_EQ(now.low_precision[i], to_bfloat16(now.parameter[i])) << name << ' ' << i;
@@ -166,14 +198,14 @@ TEST(AdamWKernel, TheDecayIsDecoupledFromTheGradient) {
   memory.first_moment.assign(16, 0);
   memory.second_moment.assign(16, 0);
   memory.gradient.assign(16, 0);
-  adamw_update(memory.span(), adamw_constants(kOptions, {.lr = 0.5, .weight_decay = 0.5}));
+  adam_update(memory.span(), adam_constants(kOptions, {.lr = 0.5, .weight_decay = 0.5}));
   for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(memory.parameter[i], 0.75F * start.parameter[i]);
   EXPECT_EQ(memory.second_moment, std::vector<float>(16, 0.0F));
 }
 
 TEST(AdamWKernel, ConstantsAreRoundedOnceFromDouble) {
-  const auto c =
-      adamw_constants({.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}, {.step = 2, .lr = 0.1, .weight_decay = 0.2});
+  const auto c = adam_constants(AdamWOptions{.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
+                                {.step = 2, .lr = 0.1, .weight_decay = 0.2});
   EXPECT_EQ(c.decay, 0.98F);
   EXPECT_EQ(c.lerp_factor, static_cast<float>(1 - 0.9));
   EXPECT_EQ(c.bias, static_cast<float>(std::sqrt(1 - 0.999 * 0.999)));
