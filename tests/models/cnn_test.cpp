@@ -1,0 +1,69 @@
+#include "zero/models/cnn.h"
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+
+#include "tests/message_of.h"
+
+namespace zero {
+namespace {
+
+TEST(Cnn, IsLeNetOnDigits) {
+  Cnn model(CnnOptions{});
+  std::int64_t count = 0;
+  for (const auto& tensor : model->parameters()) count += tensor.numel();
+  EXPECT_EQ(count, 61706) << "156 + 2,416 + 48,120 + 10,164 + 850";
+}
+
+// Each output of a convolution as a sum over its window.
+torch::Tensor convolved(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) {
+  const std::int64_t side = x.size(2) - 4;
+  auto y = torch::empty({x.size(0), weight.size(0), side, side});
+  for (std::int64_t row = 0; row < side; ++row) {
+    for (std::int64_t column = 0; column < side; ++column) {
+      const auto window = x.narrow(2, row, 5).narrow(3, column, 5).flatten(1);
+      y.select(2, row).select(2, column).copy_(torch::matmul(window, weight.flatten(1).t()) + bias);
+    }
+  }
+  return y.relu();
+}
+
+torch::Tensor pooled(const torch::Tensor& x) {
+  const auto half = x.size(2) / 2;
+  return x.narrow(2, 0, 2 * half).narrow(3, 0, 2 * half).view({x.size(0), x.size(1), half, 2, half, 2}).amax({3, 5});
+}
+
+TEST(Cnn, ComputesWhatItsDefinitionSays) {
+  torch::manual_seed(1);
+  Cnn model(CnnOptions{.side = 14, .classes = 3});
+  const torch::NoGradGuard no_grad;
+  const auto p = [&](const std::string& name) { return model->named_parameters()[name]; };
+  const auto images = torch::randn({4, 14 * 14});
+  auto x = torch::constant_pad_nd(images.view({4, 1, 14, 14}), {2, 2, 2, 2});
+  x = pooled(convolved(x, p("conv1.weight"), p("conv1.bias")));
+  x = pooled(convolved(x, p("conv2.weight"), p("conv2.bias"))).flatten(1);
+  x = (torch::matmul(x, p("fc1.weight").t()) + p("fc1.bias")).relu();
+  x = (torch::matmul(x, p("fc2.weight").t()) + p("fc2.bias")).relu();
+  x = torch::matmul(x, p("fc3.weight").t()) + p("fc3.bias");
+  EXPECT_TRUE(torch::allclose(model->forward(images), x, 1e-4, 1e-5));
+}
+
+TEST(Cnn, TakesRowsOfPixelsOrImages) {
+  Cnn model(CnnOptions{});
+  const auto images = torch::rand({2, 1, 28, 28});
+  EXPECT_TRUE(torch::equal(model->forward(images), model->forward(images.view({2, 784}))));
+}
+
+TEST(Cnn, ImagesThatAreTooSmallAreRefused) {
+  EXPECT_TRUE(says(message_of<ConfigError>([] { Cnn(CnnOptions{.side = 11}); }), "11 x 11 pixels"));
+  EXPECT_TRUE(says(message_of<ConfigError>([] { Cnn(CnnOptions{.classes = 1}); }), "model.classes"));
+  EXPECT_NO_THROW(Cnn(CnnOptions{.side = 12}));
+}
+
+TEST(Cnn, CountsSixFlopsForEachUseOfAWeight) {
+  EXPECT_EQ(flops_per_row({}), 6 * (150.0 * 28 * 28 + 2400.0 * 10 * 10 + 48000 + 10080 + 840));
+}
+
+}  // namespace
+}  // namespace zero

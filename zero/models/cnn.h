@@ -1,0 +1,47 @@
+// LeNet-5 (LeCun et al., "Gradient-based learning applied to document recognition", 1998) for images of one channel, in
+// the form that is common today: max pooling and ReLU.
+//
+//   conv1.{weight [6, 1, 5, 5], bias}    5 x 5, padding 2, then 2 x 2 pooling
+//   conv2.{weight [16, 6, 5, 5], bias}   5 x 5, then 2 x 2 pooling
+//   fc1.{weight [120, 16 * side * side], bias}    fc2.{weight [84, 120], bias}    fc3.{weight [classes, 84], bias}
+//
+//   Cnn model(CnnOptions{.side = 28, .classes = 10});
+//   auto scores = model->forward(images);      // [batch, side * side] or [batch, 1, side, side] -> [batch, classes]
+//
+// It knows nothing of ZeRO. Local.
+#pragma once
+
+#include <cstdint>
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+
+namespace zero {
+
+struct CnnOptions {
+  std::int64_t side = 28;  // of the square images, 12 pixels or more
+  std::int64_t classes = 10;
+};
+
+// Throws ConfigError under "data.path" for images that are too small, "model.classes" for fewer than two.
+void check(const CnnOptions& options);
+
+// Forward and backward, per image: 6 for each weight and place where it is used.
+double flops_per_row(const CnnOptions& options);
+
+class CnnImpl : public torch::nn::Module {
+ public:
+  explicit CnnImpl(const CnnOptions& options);
+  // Pixels are taken into the parameters' type.
+  torch::Tensor forward(const torch::Tensor& images);
+
+ private:
+  CnnOptions options_;
+  torch::nn::Conv2d conv1_, conv2_;
+  torch::nn::Linear fc1_, fc2_, fc3_;
+};
+TORCH_MODULE(Cnn);
+
+}  // namespace zero
