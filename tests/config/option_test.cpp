@@ -96,6 +96,8 @@ TEST(OptionTable, HasEverySectionKeyOfTheContract) {
                            "schedule.name",
                            "schedule.warmup",
                            "schedule.min_lr",
+                           "schedule.power",
+                           "schedule.decay",
                            "zero.stage",
                            "zero.device_memory",
                            "zero.host_memory",

@@ -63,6 +63,7 @@ TEST(Rules, WarmupFitsIntoTheSteps) {
 
 TEST(Rules, SchedulesGoDown) {
   EXPECT_NE(rule_broken([](Config& config) { config.schedule.min_lr = 1; }), "");
+  EXPECT_NE(rule_broken([](Config& config) { config.schedule.decay = config.train.steps; }), "");
   EXPECT_TRUE(rules_hold([](Config& config) {
     config.schedule.min_lr = 1;
     config.schedule.name = "constant";

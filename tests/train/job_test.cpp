@@ -22,7 +22,7 @@ TEST(Job, EachPartGetsItsOwnSection) {
   config.train.clip = 0.5;
   config.train.checkpoint_activations = true;
   config.optimizer = {.name = "adamw", .lr = 0.25, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.3};
-  config.schedule = {.name = "linear", .warmup = 2, .min_lr = 0.01};
+  config.schedule = {.name = "wsd", .warmup = 2, .min_lr = 0.01, .power = 3, .decay = 4};
   config.zero.stage = 2;
   config.run.dir = "runs/x";
   config.run.threads = 3;
@@ -46,10 +46,12 @@ TEST(Job, EachPartGetsItsOwnSection) {
   EXPECT_EQ(adamw.beta2, 0.95);
   EXPECT_EQ(adamw.eps, 1e-6);
   EXPECT_EQ(adamw.weight_decay, 0.3);
-  EXPECT_EQ(job.schedule.kind, LrKind::kLinear);
+  EXPECT_EQ(job.schedule.kind, LrKind::kWsd);
   EXPECT_EQ(job.schedule.lr, 0.25);
   EXPECT_EQ(job.schedule.warmup, 2);
   EXPECT_EQ(job.schedule.steps, 7);
+  EXPECT_EQ(job.schedule.power, 3);
+  EXPECT_EQ(job.schedule.decay, 4);
   EXPECT_EQ(job.run_dir, "runs/x");
 }
 

@@ -82,6 +82,8 @@ struct ScheduleConfig {
   std::string name = "cosine";
   std::int64_t warmup = 100;
   double min_lr = 1e-4;
+  double power = 2;
+  std::int64_t decay = 0;
   bool operator==(const ScheduleConfig&) const = default;
 };
 

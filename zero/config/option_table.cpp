@@ -31,7 +31,8 @@ constexpr std::array kReduces{Words("auto"), Words("each"), Words("last")};
 constexpr std::array kActivationTiers{Words("none"), Words("host"), Words("disk")};
 constexpr std::array kDTypes{Words("fp32"), Words("bf16")};
 constexpr std::array kOptimizers{Words("adamw"), Words("adam"), Words("sgd"), Words("lion")};
-constexpr std::array kSchedules{Words("constant"), Words("linear"), Words("cosine")};
+constexpr std::array kSchedules{Words("constant"),     Words("linear"),    Words("cosine"), Words("polynomial"),
+                                Words("inverse_sqrt"), Words("one_cycle"), Words("wsd")};
 constexpr std::array kRates{Words("cached"), Words("probe")};
 constexpr std::array kPlacements{Words("auto"), Words("device")};
 constexpr std::array kOnErrors{Words("continue"), Words("stop")};
@@ -94,6 +95,8 @@ constexpr std::array kOptions{
     Option{"schedule.name", at<kSchedule, &ScheduleConfig::name>, kAny, kSchedules, "learning rate after the warm-up"},
     Option{"schedule.warmup", at<kSchedule, &ScheduleConfig::warmup>, kNatural, kFree, "steps of linear warm-up"},
     Option{"schedule.min_lr", at<kSchedule, &ScheduleConfig::min_lr>, kNotNegative, kFree, "learning rate at the last step"},
+    Option{"schedule.power", at<kSchedule, &ScheduleConfig::power>, kAboveZero, kFree, "polynomial: the power of what is left of the way"},
+    Option{"schedule.decay", at<kSchedule, &ScheduleConfig::decay>, kNatural, kFree, "wsd: last steps, in which it falls; 0: a fifth of those after the warm-up"},
 
     Option{"zero.stage", at<&Config::zero, &ZeroConfig::stage>, Range{.lowest = 0, .highest = 3}, kFree, "0 replicate; shard 1 optimizer state, 2 + gradients, 3 + parameters"},
     Option{"zero.device_memory", at<&Config::zero, &ZeroConfig::device_memory>, kAny, kFree, "budget a rank, of states and what is gathered and reduced; what does not fit goes to the host or a disk. auto: what is free; min: the least that works (states leave where host_memory is in bytes, or a disk is named)"},

@@ -64,6 +64,11 @@ void check_schedule(const LoadedConfig& loaded) {
     refuse(loaded, "schedule.warmup", fmt::format("more than train.steps = {}", train.steps),
            fmt::format("use {} or less: the learning rate would never reach optimizer.lr", train.steps));
   }
+  if (schedule.decay > train.steps - schedule.warmup) {
+    refuse(loaded, "schedule.decay",
+           fmt::format("more than the {} steps after the warm-up", train.steps - schedule.warmup),
+           "use fewer, or 0 for a fifth of them");
+  }
   if (schedule.name != "constant" && schedule.min_lr > optimizer.lr) {
     refuse(loaded, "schedule.min_lr", fmt::format("more than optimizer.lr = {}", optimizer.lr),
            fmt::format("use {} or less: the schedule goes down", optimizer.lr));

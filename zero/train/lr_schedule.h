@@ -1,9 +1,21 @@
-// The learning rate of each step: warm-up, then constant, linear or cosine. Values only.
+// The learning rate of each step: a warm-up, then one of seven ways down. Values only.
 //
 //   lr_at({.kind = LrKind::kCosine, .lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = 2000}, 0)     // 1e-3 / 101
 //
-// nanoGPT's formula. Steps are counted from 0. In warm-up lr (step + 1) / (warmup + 1); from there to `steps` down to
-// min_lr, along a line or half a cosine; min_lr afterwards. Local.
+// Steps are counted from 0. In warm-up (nanoGPT's formula) lr (step + 1) / (warmup + 1). After it, with
+// w = (step - warmup) / (steps - warmup):
+//
+//   constant      lr
+//   linear        min_lr + (1 - w) (lr - min_lr)
+//   cosine        min_lr + (1 + cos(pi w)) / 2 (lr - min_lr)                  Loshchilov and Hutter, arXiv:1608.03983
+//   polynomial    min_lr + (1 - w)^power (lr - min_lr)
+//   inverse_sqrt  max(min_lr, lr sqrt(t / (t + step - warmup))), t = warmup, or 1 without one
+//                                                                              Vaswani et al., arXiv:1706.03762
+//   one_cycle     as cosine; its warm-up is half a cosine, too, from lr / 25   Smith and Topin, arXiv:1708.07120
+//   wsd           lr until the last `decay` steps, then along a line to min_lr
+//                                                                              Hu et al., arXiv:2404.06395
+//
+// From `steps` on min_lr (constant: lr; inverse_sqrt goes on falling to min_lr). Local.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +23,7 @@
 
 namespace zero {
 
-enum class LrKind : std::uint8_t { kConstant, kLinear, kCosine };
+enum class LrKind : std::uint8_t { kConstant, kLinear, kCosine, kPolynomial, kInverseSqrt, kOneCycle, kWsd };
 
 struct LrSchedule {
   LrKind kind = LrKind::kCosine;
@@ -19,11 +31,13 @@ struct LrSchedule {
   double min_lr = 1e-4;  // constant ignores it
   std::int64_t warmup = 100;
   std::int64_t steps = 2000;
+  double power = 2;        // of polynomial
+  std::int64_t decay = 0;  // of wsd; 0: a fifth of the steps after the warm-up
 };
 
 double lr_at(const LrSchedule& schedule, std::int64_t step);
 
-// "constant", "linear", "cosine". Throws ConfigError under "schedule.name".
+// As in the list above. Throws ConfigError under "schedule.name".
 LrKind parse_lr_kind(std::string_view name);
 
 }  // namespace zero
