@@ -4,6 +4,7 @@
 //   text, tokens  int64 [batch, context]      int64 [batch, context], the next token at each place
 //   mnist         float [batch, features]     int64 [batch], the class
 //   csv           float [batch, features]     float [batch, 1]
+//   tsv           int64 [batch, context]      int64 [batch], the class
 //
 // A target equal to kIgnoredTarget does not count: torch's cross_entropy leaves it out of sum and mean by itself. Only
 // the last window of an evaluation pass has any.

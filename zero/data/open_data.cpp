@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +12,7 @@
 #include "zero/base/error.h"
 #include "zero/data/csv.h"
 #include "zero/data/image_dataset.h"
+#include "zero/data/labelled_text_dataset.h"
 #include "zero/data/table_dataset.h"
 #include "zero/data/token_dataset.h"
 
@@ -18,6 +21,7 @@ namespace {
 
 constexpr std::string_view kPath = "data.path";
 constexpr std::string_view kValidation = "data.validation";
+constexpr std::uint64_t kWordOrderSeed = 1337;  // the samples do not depend on a run's own seed
 
 // How many of n are held out. The small term takes back what rounding adds to a product that is whole: 10 * 0.3 is 3.
 std::int64_t held_out(double fraction, std::int64_t n) {
@@ -87,6 +91,23 @@ Corpus open_table(const DataOptions& options) {
       });
 }
 
+// The vocabulary is that of the file, or what the training texts teach: they are the first part that split() asks for.
+template <typename Read>
+Corpus open_labelled_texts(const DataOptions& options, Read read) {
+  std::optional<Vocabulary> vocabulary;
+  if (!options.vocab.empty()) vocabulary = Vocabulary::read(options.vocab, "data.vocab");
+  return split(
+      options, read, [](const LabelledTexts& texts) { return texts.size(); },
+      [&](const LabelledTexts& texts, std::int64_t begin, std::int64_t end, std::string_view key) {
+        if (!vocabulary) {
+          const std::span<const std::string> all(texts.texts);
+          vocabulary = Vocabulary::learn(
+              all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)), options.words);
+        }
+        return std::make_unique<LabelledTextDataset>(texts, begin, end, *vocabulary, options.context, key);
+      });
+}
+
 Corpus open_kind(const DataOptions& options) {
   switch (options.kind) {
     case DataKind::kText:
@@ -97,6 +118,12 @@ Corpus open_kind(const DataOptions& options) {
       return open_images(options);
     case DataKind::kCsv:
       return open_table(options);
+    case DataKind::kTsv:
+      return open_labelled_texts(options, read_tsv);
+    case DataKind::kWordOrder:
+      return open_labelled_texts(options, [](const std::filesystem::path& path, std::string_view key) {
+        return word_order_texts(path, kWordOrderSeed, key);
+      });
   }
   ZERO_CHECK(false, "data kind {}", static_cast<int>(options.kind));
   return {};

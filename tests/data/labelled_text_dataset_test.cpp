@@ -1,0 +1,67 @@
+#include "zero/data/labelled_text_dataset.h"
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/data/open_data.h"
+
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+
+namespace zero {
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+
+constexpr const char* kTable = "sentence\tlabel\na b\t0\nb c c\t2\nc\t1\nd\t1\n";
+
+TEST(LabelledTextDataset, RowsAreTokensAndAClass) {
+  const TemporaryFolder folder;
+  const Corpus corpus = open_data(
+      {.kind = DataKind::kTsv, .path = folder.write("t.tsv", kTable), .validation = 0.25, .context = 3, .words = 10});
+  EXPECT_EQ(corpus.shape().context, 3);
+  EXPECT_EQ(corpus.shape().classes, 3);
+  EXPECT_EQ(corpus.shape().vocab, 6) << "three special ones, and the words of the training texts: c, b, a";
+  EXPECT_EQ(corpus.train->size(), 3);
+  Batch batch;
+  const Numbers samples{1, 0};
+  EXPECT_EQ(corpus.train->fill(samples, batch), 2);
+  EXPECT_EQ(std::get<Numbers>(batch.input.values), (Numbers{2, 4, 3, 2, 5, 4}));
+  EXPECT_EQ(std::get<Numbers>(batch.target.values), (Numbers{2, 0}));
+  const Numbers first{0};
+  corpus.validation->fill(first, batch);
+  EXPECT_EQ(std::get<Numbers>(batch.input.values), (Numbers{2, 1, 0})) << "d is a word of the validation text alone";
+}
+
+TEST(LabelledTextDataset, TooFewClassesAreNamedByTheLine) {
+  const TemporaryFolder folder;
+  const Corpus corpus =
+      open_data({.kind = DataKind::kTsv, .path = folder.write("t.tsv", kTable), .validation = 0.0, .context = 3});
+  EXPECT_NO_THROW(corpus.require_classes(3, "model.classes"));
+  EXPECT_TRUE(
+      says(message_of<ConfigError>([&] { corpus.require_classes(2, "model.classes"); }), "t.tsv:3 has the label 2"));
+}
+
+TEST(LabelledTextDataset, AContextWithoutRoomIsRefused) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("t.tsv", kTable);
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { open_data({.kind = DataKind::kTsv, .path = path, .context = 1}); }),
+                   "data.context = 1"));
+}
+
+TEST(LabelledTextDataset, AWordPieceVocabularyTakesThePlaceOfALearnedOne) {
+  const TemporaryFolder folder;
+  const Corpus corpus = open_data({.kind = DataKind::kTsv,
+                                   .path = folder.write("t.tsv", kTable),
+                                   .validation = 0.0,
+                                   .context = 4,
+                                   .vocab = folder.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nb\nc\n")});
+  EXPECT_EQ(corpus.shape().vocab, 6);
+  Batch batch;
+  const Numbers samples{0};
+  corpus.train->fill(samples, batch);
+  EXPECT_EQ(std::get<Numbers>(batch.input.values), (Numbers{2, 1, 4, 3}));
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,88 @@
+#include "zero/data/labelled_texts.h"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+
+#include "tests/message_of.h"
+
+namespace zero {
+namespace {
+
+LabelledTexts parse(std::string_view bytes) {
+  return parse_tsv(bytes, "data.path", "dev.tsv");
+}
+
+std::string refusal(std::string_view bytes) {
+  return message_of<ConfigError>([&] { parse(bytes); });
+}
+
+TEST(Tsv, ReadsTextsAndClassesAsGluePublishesThem) {
+  const LabelledTexts texts = parse("sentence\tlabel\nit 's a charming journey . \t1\r\nunflinchingly bleak \t0\n");
+  EXPECT_EQ(texts.texts, (std::vector<std::string>{"it 's a charming journey . ", "unflinchingly bleak "}));
+  EXPECT_EQ(texts.labels, (std::vector<std::int64_t>{1, 0}));
+  EXPECT_EQ(texts.lines, (std::vector<std::int64_t>{2, 3}));
+}
+
+TEST(Tsv, ColumnsAreFoundByTheirNames) {
+  const LabelledTexts texts = parse("index\tlabel\tsentence\n0\t2\tfine\n\n1\t0\tbad\n");
+  EXPECT_EQ(texts.texts, (std::vector<std::string>{"fine", "bad"}));
+  EXPECT_EQ(texts.labels, (std::vector<std::int64_t>{2, 0}));
+  EXPECT_EQ(texts.lines.back(), 4);
+}
+
+TEST(Tsv, WhatIsMalformedIsNamedByLine) {
+  EXPECT_TRUE(says(refusal("a\tlabel\nx\t1\n"), "dev.tsv:1: no column is called 'sentence'"));
+  EXPECT_TRUE(says(refusal("sentence\tlabel\nx\t1\ny\n"), "dev.tsv:3: has 1 columns; the first line has 2"));
+  EXPECT_TRUE(says(refusal("sentence\tlabel\nx\ty\t1\n"), "dev.tsv:2: has 3 columns"));
+  for (const char* const label : {"", "-1", "1.5", "one", "99999999999999999999"})
+    EXPECT_TRUE(says(refusal(std::string("sentence\tlabel\nx\t") + label + "\n"), "is no class")) << label;
+  EXPECT_TRUE(says(refusal("sentence\tlabel\n"), "holds no text"));
+  EXPECT_TRUE(says(refusal(""), "holds no text"));
+}
+
+std::multiset<std::string> words_of(const std::string& text) {
+  std::istringstream in(text);
+  std::multiset<std::string> words;
+  for (std::string word; in >> word;) words.insert(word);
+  return words;
+}
+
+constexpr std::string_view kPlay =
+    "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak, speak, speak, speak, speak!\n"
+    "You are all resolved rather to die than to famish?\n";
+
+TEST(WordOrder, EachLineGivesItselfAndItsWordsInAnotherOrder) {
+  const LabelledTexts texts = make_word_order_texts(kPlay, 1337, "data.path", "play.txt");
+  ASSERT_EQ(texts.size(), 4) << "'Speak' five times has one order only";
+  EXPECT_EQ(texts.texts[0], "before we proceed any further hear me speak");
+  EXPECT_EQ(texts.labels, (std::vector<std::int64_t>{1, 0, 1, 0}));
+  EXPECT_EQ(texts.lines, (std::vector<std::int64_t>{2, 2, 6, 6}));
+  for (const std::size_t line : {0u, 2u}) {
+    EXPECT_NE(texts.texts[line], texts.texts[line + 1]);
+    EXPECT_EQ(words_of(texts.texts[line]), words_of(texts.texts[line + 1]));
+  }
+}
+
+TEST(WordOrder, DependsOnSeedAndTextAlone) {
+  const auto made = [](std::uint64_t seed) { return make_word_order_texts(kPlay, seed, "data.path", "x").texts; };
+  EXPECT_EQ(made(1), made(1));
+  EXPECT_NE(made(1), made(2));
+}
+
+TEST(WordOrder, WordsAreLettersAndApostrophesInLowerCase) {
+  const LabelledTexts texts = make_word_order_texts("'Tis I'll -- not WELL, 1594; o'er me.\n", 1, "data.path", "x");
+  EXPECT_EQ(texts.texts[0], "tis i'll not well o'er me");
+}
+
+TEST(WordOrder, ATextOfShortLinesIsRefused) {
+  EXPECT_TRUE(says(message_of<ConfigError>([] { make_word_order_texts("one two\n", 1, "data.path", "x"); }),
+                   "no line has 5 words"));
+}
+
+}  // namespace
+}  // namespace zero

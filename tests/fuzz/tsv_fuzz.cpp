@@ -1,0 +1,46 @@
+// Any bytes as a table of labelled texts, as a text for the word-order task, and as a WordPiece vocabulary: refused, or
+// read into as many labels as texts, and encoded into numbers that the vocabulary has.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "zero/base/error.h"
+#include "zero/data/labelled_texts.h"
+#include "zero/data/vocabulary.h"
+
+namespace {
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+void check(const zero::LabelledTexts& texts, const zero::Vocabulary& vocabulary) {
+  require(!texts.texts.empty() && texts.texts.size() == texts.labels.size() &&
+          texts.lines.size() == texts.labels.size());
+  for (const std::string& text : texts.texts) {
+    const auto numbers = vocabulary.encode(text, 8);
+    require(numbers.size() == 8);
+    for (const std::int64_t number : numbers) require(number >= 0 && number < vocabulary.size());
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  for (const bool is_table : {true, false}) {
+    try {
+      const zero::LabelledTexts texts = is_table ? zero::parse_tsv(bytes, "data.path", "t.tsv")
+                                                 : zero::make_word_order_texts(bytes, 1, "data.path", "t.txt");
+      check(texts, zero::Vocabulary::learn(texts.texts, 20));
+    } catch (const zero::ConfigError&) {
+    }
+  }
+  try {
+    const zero::Vocabulary vocabulary = zero::Vocabulary::parse(bytes, "data.vocab", "vocab.txt");
+    check({.path = "", .texts = {std::string(bytes.substr(0, 300))}, .labels = {0}, .lines = {1}}, vocabulary);
+  } catch (const zero::ConfigError&) {
+  }
+  return 0;
+}

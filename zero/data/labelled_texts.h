@@ -1,0 +1,41 @@
+// Texts with a class each, in the order in which they stand.
+//
+//   LabelledTexts reviews = read_tsv("SST-2/train.tsv", "data.path");        // "sentence<TAB>label" and its rows
+//   LabelledTexts lines = word_order_texts("input.txt", 1337, "data.path");  // a task made from any text
+//
+// A .tsv is as GLUE publishes SST-2: a header with columns "sentence" and "label" (others are passed over), then a text and
+// its class a line; classes are whole numbers from 0. Strict: every line has as many columns as the header.
+//
+// word_order_texts() asks whether words stand in the order in which somebody wrote them. Each line of the text with five
+// words or more gives two samples, one after the other: the line (class 1), and the line with its words in another order
+// (class 0), drawn from seed and line number alone. Words are lower-case letters and apostrophes; nothing else of the line
+// is kept, or capitals and commas would tell. A line whose words allow one order only gives none.
+//
+// ConfigError(key, "path:line") for what is malformed or holds no sample; IoError where the file cannot be read. Local.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zero {
+
+struct LabelledTexts {
+  std::string path;
+  std::vector<std::string> texts;
+  std::vector<std::int64_t> labels;  // one per text
+  std::vector<std::int64_t> lines;   // of the file, from 1: for messages
+
+  std::int64_t size() const { return static_cast<std::int64_t>(texts.size()); }
+};
+
+LabelledTexts parse_tsv(std::string_view bytes, std::string_view key, std::string_view path);
+LabelledTexts read_tsv(const std::filesystem::path& path, std::string_view key);
+
+LabelledTexts make_word_order_texts(std::string_view bytes, std::uint64_t seed, std::string_view key,
+                                    std::string_view path);
+LabelledTexts word_order_texts(const std::filesystem::path& path, std::uint64_t seed, std::string_view key);
+
+}  // namespace zero
