@@ -15,6 +15,23 @@ if(TARGET zero_executable)
   set_target_properties(zero_executable PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 endif()
 
+# The command prints its own manual page and completion. One that cannot run here (another processor's) has none.
+if(TARGET zero_executable)
+  install(CODE "
+    set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share\")
+    foreach(page \"man|man/man1/zero.1\" \"completion;bash|bash-completion/completions/zero\"
+                 \"completion;zsh|zsh/site-functions/_zero\" \"completion;fish|fish/vendor_completions.d/zero.fish\")
+      string(REPLACE \"|\" \";\" page \"\${page}\")
+      list(POP_BACK page file)
+      get_filename_component(folder \"\${share}/\${file}\" DIRECTORY)
+      file(MAKE_DIRECTORY \"\${folder}\")
+      execute_process(COMMAND \"$<TARGET_FILE:zero_executable>\" \${page} OUTPUT_FILE \"\${share}/\${file}\" RESULT_VARIABLE status)
+      if(NOT status EQUAL 0)
+        file(REMOVE \"\${share}/\${file}\")
+      endif()
+    endforeach()")
+endif()
+
 # Headers of the libraries alone: those of the command are its own.
 set(public_folders ${core_floors})
 if(TARGET zero)

@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import build_times  # noqa: E402
 import check_layers  # noqa: E402
+import check_links  # noqa: E402
 import check_sizes  # noqa: E402
 
 
@@ -120,6 +121,58 @@ class CheckLayers(TreeTest):
         result = subprocess.run(script, stdout=subprocess.PIPE, text=True)
         self.assertEqual(result.returncode, 1)
         self.assertIn("zero/base/check.h:1: floor", result.stdout)
+
+
+class CheckReadmes(TreeTest):
+    def setUp(self):
+        super().setUp()
+        self.write("zero/plan/unit.h")
+
+    def assert_fault(self, word):
+        faults = check_layers.check_readmes(self.root)
+        self.assertEqual(len(faults), 1, faults)
+        self.assertIn(word, faults[0])
+
+    def test_a_folder_without_a_readme_is_refused(self):
+        self.assert_fault("zero/plan/README.md:1: readme")
+
+    def test_a_readme_gives_the_floor_of_its_folder(self):
+        self.write("zero/plan/README.md", "# plan\n\nFloor 2.\n\n- `unit.h`: a unit\n")
+        self.assert_fault("'Floor 1.'")
+
+    def test_a_readme_names_files_that_are_there(self):
+        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `unit.h`: a unit\n- `gone.h`: was moved\n")
+        self.assert_fault("there is no gone.h")
+
+    def test_a_readme_names_at_least_one_file(self):
+        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n")
+        self.assert_fault("names no file")
+
+    def test_a_readme_fits_into_twelve_lines(self):
+        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `unit.h`: a unit\n" + "and more\n" * 8)
+        self.assert_fault("13 lines")
+
+    def test_a_right_one_is_let_through(self):
+        self.write("zero/plan/README.md", "# plan\n\nFloor 1. Uses base.\n\n- `unit.h`: a unit\n")
+        self.assertEqual(check_layers.check_readmes(self.root), [])
+
+
+class CheckLinks(TreeTest):
+    def test_a_link_to_a_file_that_is_not_there_is_named_with_its_line(self):
+        self.write("docs/a.md", "# A\n\n[b](b.md)\n")
+        self.assertEqual(check_links.check(self.root), ["docs/a.md:3: b.md: there is no such file"])
+
+    def test_a_link_to_a_heading_that_is_not_there_is_named(self):
+        self.write("docs/a.md", "[b](b.md#when-it-fails) [b](b.md#when-it-works)\n")
+        self.write("docs/b.md", "## When it works\n")
+        self.assertEqual(check_links.check(self.root), ["docs/a.md:1: b.md#when-it-fails: there is no such heading"])
+
+    def test_links_into_the_world_are_not_followed(self):
+        self.write("docs/a.md", "[x](https://example.org/x.md)\n")
+        self.assertEqual(check_links.check(self.root), [])
+
+    def test_the_documents_of_this_repository_hold_together(self):
+        self.assertEqual(check_links.check(ROOT), [])
 
 
 class CheckSizes(TreeTest):

@@ -8,6 +8,7 @@ Rules, each printed with the file and line that breaks it:
   torch   a folder of zero_core includes no header of torch
   facade  zero/zero.h is for users; nothing in zero/ includes it
   folder  every folder of zero/ has a floor; every folder of tests/ mirrors one, or is one of the few that test the whole
+  readme  every folder of zero/ has a README.md of at most 12 lines, which gives its floor and names files that are there
 Exit status: 0 all hold, 1 some do not.
 """
 
@@ -30,10 +31,12 @@ FLOORS = {
     "cli": 11,
 }
 CORE = {name for name, floor in FLOORS.items() if floor <= 4}
+MAX_README_LINES = 12
 WHOLE_TESTS = {"world", "parity", "faults", "issues", "fuzz"}
 SOURCES = {".h", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+NAMED_FILE = re.compile(r"^- `([^`]+)`", re.MULTILINE)
 TORCH_HEADER = re.compile(r"^(torch|ATen|c10|caffe2|torchgen)/")
 
 
@@ -71,8 +74,34 @@ def broken_rule(folder, target):
     return None
 
 
+def readme_faults(root, folder):
+    """What is wrong with the README.md of a folder of zero/."""
+    name = f"zero/{folder}/README.md"
+    file = root / name
+    if not file.is_file():
+        return [f"{name}:1: readme: a folder says what it is, its floor, and where to begin reading"]
+    text = file.read_text(encoding="utf-8")
+    faults = []
+    if (lines := len(text.splitlines())) > MAX_README_LINES:
+        faults.append(f"{name}:{MAX_README_LINES + 1}: readme: {lines} lines, and {MAX_README_LINES} is the most")
+    if f"Floor {FLOORS[folder]}." not in text:
+        faults.append(f"{name}:1: readme: it does not say 'Floor {FLOORS[folder]}.'")
+    named = NAMED_FILE.findall(text)
+    if not named:
+        faults.append(f"{name}:1: readme: it names no file (a line '- `x.h`: what it is')")
+    faults += [f"{name}:1: readme: there is no {missing}" for missing in named if not (file.parent / missing).is_file()]
+    return faults
+
+
+def check_readmes(root):
+    """What is wrong with the README.md of every folder that has a floor, as lines to print."""
+    root = Path(root).resolve()
+    folders = {file.parent.name for file in (root / "zero").glob("*/*") if file.suffix in SOURCES}
+    return [fault for folder in sorted(folders & FLOORS.keys()) for fault in readme_faults(root, folder)]
+
+
 def check(root):
-    """All violations below `root`, as lines to print."""
+    """All includes and folders below `root` that break a rule, as lines to print."""
     root = Path(root).resolve()
     violations = []
     for file in sorted((root / "zero").rglob("*")):
@@ -98,10 +127,10 @@ def check(root):
 
 def main(arguments):
     root = arguments[0] if arguments else Path(__file__).resolve().parent.parent
-    violations = check(root)
+    violations = check(root) + check_readmes(root)
     for line in violations:
         print(line)
-    print(f"{len(violations)} includes break the layering." if violations else "Every include goes down.")
+    print(f"{len(violations)} rules are broken." if violations else "Every include goes down, every folder says what it is.")
     return 1 if violations else 0
 
 

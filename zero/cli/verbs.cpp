@@ -30,13 +30,16 @@ constexpr std::array kVerbs{
     Verb{"inspect", "what a safetensors file, a data file or a run folder contains", run_inspect},
     Verb{"bench", "measure a part against the limit probed in the same run", run_bench},
     Verb{"doctor", "what this machine has and lacks for zero.cpp", run_doctor},
+    Verb{"convert", "DeepSpeed's configuration as a TOML file", run_convert},
+    Verb{"completion", "a script that completes the command in bash, zsh or fish", run_completion},
+    Verb{"man", "the manual page, with every key", run_man},
 };
 
 constexpr std::array kFlags{std::string_view("--help"), std::string_view("--version")};
 
 void print_help() {
   fmt::print("zero.cpp {}: ZeRO training in C++ on libtorch\n\nUsage: zero VERB [arguments]\n\n", ZERO_VERSION);
-  for (const auto& verb : kVerbs) fmt::print("  {:<10}{}\n", verb.name, verb.help);
+  for (const auto& verb : kVerbs) fmt::print("  {:<11}{}\n", verb.name, verb.help);
   fmt::print(
       "\n  zero VERB --help   arguments of a verb\n"
       "  zero --version     version\n"

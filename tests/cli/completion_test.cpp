@@ -1,0 +1,71 @@
+// The scripts and pages that are made from the tables of verbs and options.
+#include <gtest/gtest.h>
+
+#include "zero/config/option.h"
+
+#include "tests/cli/command.h"
+#include "tests/expect_contains.h"
+
+namespace zero {
+namespace {
+
+class Completion : public testing::Test {
+ protected:
+  // What bash offers after `zero WORDS`, the last of them half written; one line each.
+  std::string offered(const std::string& words) const {
+    folder_.write("zero.bash", folder_.zero("completion bash").output);
+    folder_.write("ask.sh", "zero() { '" + std::string(built::kCommand) +
+                                "' \"$@\"; }\n. ./zero.bash\nCOMP_WORDS=(zero \"$@\")\nCOMP_CWORD=$#\n_zero\nprintf "
+                                "'%s\\n' \"${COMPREPLY[@]}\"\n");
+    return shell("bash ask.sh " + words).output;
+  }
+  Ran shell(const std::string& command) const { return folder_.zero("--version >/dev/null && " + command); }
+  bool has(const std::string& program) const { return shell("command -v " + program).status == 0; }
+  Folder folder_;
+};
+
+TEST_F(Completion, BashOffersVerbsFlagsKeysAndValues) {
+  EXPECT_CONTAINS(offered("tr"), "train\n");
+  EXPECT_CONTAINS(offered("export --out"), "--output\n");
+  EXPECT_CONTAINS(offered("train --zero.st"), "--zero.stage\n");
+  EXPECT_EQ(offered("train --optimizer.name \"\""), "adamw\nsgd\n");
+  EXPECT_EQ(offered("plan --zero.checksums f"), "false\n");
+  EXPECT_EQ(offered("export --zero.st"), "\n") << "keys belong to train and plan";
+}
+
+TEST_F(Completion, EachScriptHasEveryVerbAndKeyAndItsShellReadsIt) {
+  for (const std::string shell_name : {"bash", "zsh", "fish"}) {
+    const Ran script = folder_.zero("completion " + shell_name);
+    EXPECT_EQ(script.status, 0) << script.errors;
+    for (const char* verb : {"train", "launch", "convert", "man"}) EXPECT_CONTAINS(script.output, verb);
+    for (const Option& option : options()) EXPECT_CONTAINS(script.output, std::string(option.name));
+    folder_.write("script", script.output);
+    if (!has(shell_name)) continue;
+    const Ran read = shell(shell_name + " -n script");
+    EXPECT_EQ(read.status, 0) << shell_name << read.errors;
+  }
+}
+
+TEST_F(Completion, AnotherShellIsRefused) {
+  const Ran ran = folder_.zero("completion tcsh");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_CONTAINS(ran.errors, "bash");
+}
+
+TEST_F(Completion, TheManualPageHasEveryKeyAndVerbAndManReadsIt) {
+  const Ran page = folder_.zero("man");
+  EXPECT_EQ(page.status, 0) << page.errors;
+  for (const Option& option : options()) {
+    EXPECT_CONTAINS(page.output, ".B \\-\\-" + std::string(option.name) + "\n");
+    EXPECT_CONTAINS(page.output, environment_name(option));
+  }
+  for (const char* verb : {"train", "doctor", "convert"})
+    EXPECT_CONTAINS(page.output, ".B zero " + std::string(verb) + "\n");
+  if (!has("groff")) return;
+  folder_.write("zero.1", page.output);
+  const Ran read = shell("groff -man -ww -z zero.1");
+  EXPECT_EQ(read.errors, "");
+}
+
+}  // namespace
+}  // namespace zero

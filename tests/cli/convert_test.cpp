@@ -1,0 +1,57 @@
+// `zero convert` as a user meets it; which key becomes which is in tests/config/deepspeed_test.cpp.
+#include <gtest/gtest.h>
+
+#include "tests/cli/command.h"
+#include "tests/expect_contains.h"
+
+namespace zero {
+namespace {
+
+class Convert : public testing::Test {
+ protected:
+  Convert() {
+    folder_.write("ds_config.json", R"({"train_batch_size": 4, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},)"
+                                    R"("zero_optimization": {"stage": 2, "overlap_comm": true}})");
+  }
+  Folder folder_;
+};
+
+TEST_F(Convert, PrintsAFileThatPlanTakes) {
+  const Ran ran = folder_.zero("convert ds_config.json");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_CONTAINS(ran.output, "stage = 2");
+  EXPECT_CONTAINS(ran.output, "# zero_optimization.stage");
+  folder_.write("zero.toml", ran.output);
+  const Ran plan = folder_.zero("plan zero.toml --world 2 --model.vocab 64 --data.path x");
+  EXPECT_EQ(plan.status, 0) << plan.errors;
+  EXPECT_CONTAINS(plan.output, "stage 2 on 2 ranks");
+}
+
+TEST_F(Convert, WritesAFileAndSaysWhatIsNotCarriedOver) {
+  const Ran ran = folder_.zero("convert ds_config.json -o zero.toml");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_CONTAINS(ran.output, "not carried over: zero_optimization.overlap_comm: ");
+  EXPECT_CONTAINS(folder_.read("zero.toml"), "#   zero_optimization.overlap_comm  ");
+  EXPECT_EQ(folder_.zero("convert ds_config.json").output, folder_.read("zero.toml"));
+}
+
+TEST_F(Convert, ReplacesNoFile) {
+  folder_.write("zero.toml", "mine");
+  const Ran ran = folder_.zero("convert ds_config.json -o zero.toml");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_CONTAINS(ran.errors, "is there already");
+  EXPECT_EQ(folder_.read("zero.toml"), "mine");
+}
+
+TEST_F(Convert, ABadFileEndsWithStatusTwo) {
+  folder_.write("broken.json", "{\"zero_optimization\": ");
+  for (const char* file : {"broken.json", "absent.json", "."}) {
+    const Ran ran = folder_.zero(std::string("convert ") + file);
+    EXPECT_EQ(ran.status, 2) << file;
+    EXPECT_TRUE(ran.errors.starts_with("zero convert: ")) << ran.errors;
+    EXPECT_EQ(ran.output, "") << file;
+  }
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,229 @@
+#include "zero/config/deepspeed.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/config/load.h"
+#include "zero/config/option.h"
+
+#include "../expect_contains.h"
+#include "../message_of.h"
+
+namespace zero {
+namespace {
+
+ConvertedConfig converted(std::string_view json) {
+  return convert_deepspeed(json, "ds_config.json");
+}
+
+// What our key got, as TOML; "" where it was not set.
+std::string kept(const ConvertedConfig& config, std::string_view name) {
+  const auto found = std::ranges::find(config.kept, name, &KeptKey::name);
+  return found == config.kept.end() ? "" : to_toml(found->value);
+}
+
+// Why a key of DeepSpeed's was left out; "" where it was not.
+std::string dropped(const ConvertedConfig& config, std::string_view name) {
+  const auto found = std::ranges::find(config.dropped, name, &DroppedKey::name);
+  return found == config.dropped.end() ? "" : found->reason;
+}
+
+// The text that is written, read as `zero train` reads it, with some data.
+Config loaded(const ConvertedConfig& config) {
+  return load_config({.text = to_toml(config, "ds_config.json"),
+                      .text_name = "zero.toml",
+                      .overrides = {{.name = "data.path", .value = Value(std::string("x")), .text = "x"}},
+                      .check_files = false})
+      .config;
+}
+
+std::string refusal(std::string_view json) {
+  return message_of<ConfigError>([&] { converted(json); });
+}
+
+// Stage 2 with the optimizer on the host, as trainers for language models publish it.
+constexpr std::string_view kStage2 = R"({
+  "train_batch_size": 64,
+  "train_micro_batch_size_per_gpu": 4,
+  "gradient_accumulation_steps": 8,
+  "gradient_clipping": 0.5,
+  "steps_per_print": 2e3,
+  "optimizer": {"type": "AdamW",
+    "params": {"lr": 3e-5, "betas": [0.8, 0.999], "eps": 1e-8, "weight_decay": 3e-7, "torch_adam": true}},
+  "scheduler": {"type": "WarmupDecayLR",
+    "params": {"warmup_min_lr": 0, "warmup_max_lr": 5e-5, "warmup_num_steps": 500, "total_num_steps": 1e5,
+               "warmup_type": "linear"}},
+  "fp16": {"enabled": false},
+  "bf16": {"enabled": true},
+  "zero_optimization": {
+    "stage": 2,
+    "offload_optimizer": {"device": "cpu", "pin_memory": true},
+    "allgather_partitions": true, "allgather_bucket_size": 2e8,
+    "overlap_comm": true, "reduce_scatter": true, "reduce_bucket_size": 2e8, "contiguous_gradients": true},
+  "wall_clock_breakdown": false
+})";
+
+TEST(DeepSpeed, AStageWithItsOptimizerOnTheHostIsCarriedOver) {
+  const ConvertedConfig config = converted(kStage2);
+  EXPECT_EQ(kept(config, "train.global_batch"), "64");
+  EXPECT_EQ(kept(config, "train.batch"), "4");
+  EXPECT_EQ(kept(config, "train.accumulate"), "8");
+  EXPECT_EQ(kept(config, "train.clip"), "0.5");
+  EXPECT_EQ(kept(config, "train.log_every"), "2000");
+  EXPECT_EQ(kept(config, "train.steps"), "100000");
+  EXPECT_EQ(kept(config, "train.dtype"), "\"bf16\"");
+  EXPECT_EQ(kept(config, "optimizer.name"), "\"adamw\"");
+  EXPECT_EQ(kept(config, "optimizer.lr"), "5e-05") << "the scheduler's highest rate wins over the optimizer's";
+  EXPECT_EQ(kept(config, "optimizer.betas"), "[0.8, 0.999]");
+  EXPECT_EQ(kept(config, "schedule.name"), "\"linear\"");
+  EXPECT_EQ(kept(config, "schedule.warmup"), "500");
+  EXPECT_EQ(kept(config, "schedule.min_lr"), "0.0");
+  EXPECT_EQ(kept(config, "zero.stage"), "2");
+  EXPECT_EQ(kept(config, "zero.optimizer"), "{host = 1.0}");
+  EXPECT_EQ(kept(config, "zero.gradient"), "{host = 1.0}") << "DeepSpeed takes gradients along";
+  EXPECT_EQ(kept(config, "zero.parameter"), "");
+}
+
+TEST(DeepSpeed, WhatIsWrittenLoads) {
+  const Config config = loaded(converted(kStage2));
+  EXPECT_EQ(config.zero.stage, 2);
+  EXPECT_EQ(config.zero.optimizer.host, 1);
+  EXPECT_EQ(config.optimizer.eps, 1e-8);
+  EXPECT_EQ(config.schedule.name, "linear");
+}
+
+TEST(DeepSpeed, EachKeyIsKeptOrDroppedUnlessItIsOff) {
+  const ConvertedConfig config = converted(kStage2);
+  EXPECT_NE(dropped(config, "zero_optimization.overlap_comm"), "");
+  EXPECT_NE(dropped(config, "zero_optimization.allgather_bucket_size"), "");
+  EXPECT_NE(dropped(config, "zero_optimization.offload_optimizer.pin_memory"), "");
+  EXPECT_NE(dropped(config, "optimizer.params.torch_adam"), "");
+  EXPECT_EQ(dropped(config, "wall_clock_breakdown"), "") << "it is off";
+  EXPECT_EQ(dropped(config, "fp16"), "") << "it is off";
+  EXPECT_EQ(config.dropped.size(), 8u);
+}
+
+// Stage 3 with everything on NVMe, and every value that a trainer knows left to it.
+constexpr std::string_view kInfinity = R"({
+  "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
+  "gradient_clipping": "auto",
+  "bf16": {"enabled": "auto"},
+  "fp16": {"enabled": "auto", "loss_scale": 0, "initial_scale_power": 16},
+  "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto", "eps": "auto", "weight_decay": "auto"}},
+  "scheduler": {"type": "WarmupLR",
+    "params": {"warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto"}},
+  "zero_optimization": {
+    "stage": 3,
+    "offload_optimizer": {"device": "nvme", "nvme_path": "/local_nvme", "buffer_count": 4, "fast_init": false},
+    "offload_param": {"device": "nvme", "nvme_path": "/local_nvme", "buffer_size": 1e8, "max_in_cpu": 1e9},
+    "sub_group_size": 1e9, "stage3_max_live_parameters": 1e9, "stage3_prefetch_bucket_size": "auto",
+    "stage3_gather_16bit_weights_on_model_save": true},
+  "aio": {"block_size": 262144, "queue_depth": 32, "thread_count": 1, "single_submit": false, "overlap_events": true}
+})";
+
+TEST(DeepSpeed, StatesOnNvmeLieOnDisk) {
+  const ConvertedConfig config = converted(kInfinity);
+  EXPECT_EQ(kept(config, "zero.stage"), "3");
+  EXPECT_EQ(kept(config, "zero.optimizer"), "{disk = 1.0}");
+  EXPECT_EQ(kept(config, "zero.parameter"), "{disk = 1.0}");
+  EXPECT_EQ(kept(config, "zero.gradient"), "{host = 1.0}");
+  EXPECT_EQ(kept(config, "zero.disk"), "[\"/local_nvme\"]") << "one folder, though two sections name it";
+  EXPECT_CONTAINS(dropped(config, "zero_optimization.offload_param.max_in_cpu"), "fraction");
+  EXPECT_EQ(loaded(config).zero.disk, std::vector<std::string>{"/local_nvme"});
+}
+
+TEST(DeepSpeed, AutoSaysWhichKeyWantsAValue) {
+  const ConvertedConfig config = converted(kInfinity);
+  EXPECT_CONTAINS(dropped(config, "optimizer.params.lr"), "set optimizer.lr");
+  EXPECT_CONTAINS(dropped(config, "train_batch_size"), "set train.global_batch");
+  EXPECT_CONTAINS(dropped(config, "bf16.enabled"), "set train.dtype");
+  EXPECT_EQ(kept(config, "optimizer.lr"), "");
+  EXPECT_EQ(kept(config, "optimizer.betas"), "") << "DeepSpeed's default is not what \"auto\" means";
+  EXPECT_EQ(kept(config, "schedule.warmup"), "");
+}
+
+TEST(DeepSpeed, ANumberThatFp16NeedsIsSaidToBeMissing) {
+  const ConvertedConfig config = converted(R"({"fp16": {"enabled": true, "loss_scale": 0, "hysteresis": 2}})");
+  EXPECT_EQ(kept(config, "train.dtype"), "\"bf16\"");
+  EXPECT_CONTAINS(dropped(config, "fp16"), "no loss scaling");
+}
+
+TEST(DeepSpeed, WhatDeepSpeedDoesByDefaultIsWrittenDown) {
+  const ConvertedConfig config = converted(R"({"train_batch_size": 8, "optimizer": {"type": "Adam"}})");
+  EXPECT_EQ(kept(config, "zero.stage"), "0");
+  EXPECT_EQ(kept(config, "optimizer.betas"), "[0.9, 0.999]");
+  EXPECT_EQ(kept(config, "optimizer.weight_decay"), "0.0");
+  EXPECT_EQ(kept(config, "schedule.name"), "\"constant\"");
+  EXPECT_EQ(kept(config, "schedule.warmup"), "0");
+  EXPECT_EQ(loaded(config).zero.stage, 0);
+}
+
+TEST(DeepSpeed, ACosineEndsAtAPartOfTheHighestRate) {
+  const ConvertedConfig config = converted(R"({
+    "optimizer": {"type": "SGD", "params": {"lr": 0.5, "momentum": 0.9, "nesterov": true}},
+    "scheduler": {"type": "WarmupCosineLR",
+      "params": {"total_num_steps": 1000, "warmup_num_steps": 10, "cos_min_ratio": 0.1, "warmup_type": "linear"}}})");
+  EXPECT_EQ(kept(config, "optimizer.name"), "\"sgd\"");
+  EXPECT_EQ(kept(config, "optimizer.momentum"), "0.9");
+  EXPECT_EQ(kept(config, "schedule.name"), "\"cosine\"");
+  EXPECT_EQ(kept(config, "schedule.min_lr"), "0.05");
+  EXPECT_NE(dropped(config, "optimizer.params.nesterov"), "");
+  EXPECT_EQ(loaded(config).schedule.min_lr, 0.05);
+}
+
+TEST(DeepSpeed, AWarmUpThatIsNotLinearIsSaid) {
+  const ConvertedConfig config =
+      converted(R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 10, "warmup_min_lr": 1e-6}}})");
+  EXPECT_CONTAINS(dropped(config, "scheduler.params.warmup_type"), "logarithmic");
+  EXPECT_CONTAINS(dropped(config, "scheduler.params.warmup_min_lr"), "near 0");
+}
+
+TEST(DeepSpeed, AnOptimizerOrScheduleThatZeroHasNotIsSaid) {
+  const ConvertedConfig config =
+      converted(R"({"optimizer": {"type": "Lamb", "params": {"lr": 1e-3}}, "scheduler": {"type": "OneCycle"}})");
+  EXPECT_CONTAINS(dropped(config, "optimizer.type"), "\"Lamb\" is neither adamw nor sgd");
+  EXPECT_CONTAINS(dropped(config, "scheduler.type"), "\"OneCycle\"");
+  EXPECT_EQ(kept(config, "optimizer.name"), "");
+}
+
+TEST(DeepSpeed, OldKeysOfOffloadingCount) {
+  const ConvertedConfig config =
+      converted(R"({"zero_optimization": {"stage": 3, "cpu_offload": true, "cpu_offload_params": true}})");
+  EXPECT_EQ(kept(config, "zero.optimizer"), "{host = 1.0}");
+  EXPECT_EQ(kept(config, "zero.parameter"), "{host = 1.0}");
+}
+
+TEST(DeepSpeed, OffloadingThatAStageCannotDoIsSaid) {
+  const ConvertedConfig config = converted(R"({"zero_optimization": {"stage": 1,
+    "offload_optimizer": {"device": "cpu", "ratio": 0.5}, "offload_param": {"device": "cpu"}}})");
+  EXPECT_EQ(kept(config, "zero.optimizer"), "{host = 0.5}");
+  EXPECT_EQ(kept(config, "zero.gradient"), "") << "gradients are whole at stage 1";
+  EXPECT_EQ(kept(config, "zero.parameter"), "");
+  EXPECT_CONTAINS(dropped(config, "zero_optimization.offload_param"), "stage 3");
+}
+
+TEST(DeepSpeed, AKeyThatNobodyKnowsIsSaid) {
+  EXPECT_CONTAINS(dropped(converted(R"({"zero_optimisation": {"stage": 3}})"), "zero_optimisation"), "does not know");
+}
+
+TEST(DeepSpeed, ABadFileIsRefusedWithItsNameAndKey) {
+  EXPECT_CONTAINS(refusal("{"), "ds_config.json: verify: is not JSON");
+  EXPECT_CONTAINS(refusal("[]"), "holds no JSON object");
+  EXPECT_CONTAINS(refusal(R"({"train_batch_size": 1, "train_batch_size": 2})"), "occurs twice");
+  EXPECT_CONTAINS(refusal(R"({"train_batch_size": "many"})"),
+                  "ds_config.json: train_batch_size = \"many\": is no number");
+  EXPECT_CONTAINS(refusal(R"({"train_batch_size": 1.5})"), "is no whole number");
+  EXPECT_CONTAINS(refusal(R"({"train_batch_size": -8})"), "ds_config.json: train_batch_size");
+  EXPECT_CONTAINS(refusal(R"({"zero_optimization": {"stage": 4}})"), "zero_optimization.stage");
+  EXPECT_CONTAINS(refusal(R"({"zero_optimization": true})"), "is no object");
+  EXPECT_CONTAINS(refusal(R"({"bf16": {"enabled": "yes"}})"), "is neither true nor false");
+  EXPECT_CONTAINS(refusal(R"({"optimizer": {"type": "Adam", "params": {"betas": 0.9}}})"), "is no list of two numbers");
+  EXPECT_CONTAINS(refusal(R"({"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}}})"),
+                  "no nvme_path is given");
+  EXPECT_CONTAINS(refusal(R"({"zero_optimization": {"offload_param": {"device": "tape"}}})"), "is no device");
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,46 @@
+// DeepSpeed's configuration in the words of zero.cpp: what `zero convert` writes.
+//
+//   const ConvertedConfig converted = convert_deepspeed(read_file("ds_config.json"), "ds_config.json");
+//   converted.kept      {"zero.stage", 2, "zero_optimization.stage"}, ...
+//   converted.dropped   {"zero_optimization.overlap_comm", "gathers and reductions always overlap ..."}, ...
+//   to_toml(converted, "ds_config.json")      the text of a configuration file, with both lists as comments
+//
+// Invariants: each key of the file ends in `kept` or in `dropped`, but for keys that are switched off; each kept value is
+// one that its option allows. Where DeepSpeed has another default than zero.cpp (betas, decay, warm-up), that is kept, too.
+//
+// Local. Throws ConfigError under "FILE: KEY" for text that is not JSON, a key twice, and a value of the wrong kind.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "zero/config/value.h"
+
+namespace zero {
+
+struct KeptKey {
+  std::string name;  // ours: "zero.stage"
+  Value value;
+  std::string from;  // DeepSpeed's, with a remark where the two differ a little
+};
+
+struct DroppedKey {
+  std::string name;    // DeepSpeed's: "zero_optimization.overlap_comm"
+  std::string reason;  // why zero.cpp has none, or which key of ours serves
+};
+
+struct ConvertedConfig {
+  std::vector<KeptKey> kept;  // in the order of the option table
+  std::vector<DroppedKey> dropped;
+};
+
+// `path` is only the name that messages use.
+ConvertedConfig convert_deepspeed(std::string_view json, std::string_view path);
+
+std::string to_toml(const ConvertedConfig& converted, std::string_view path);
+
+// Why a key of DeepSpeed's has no counterpart.
+std::string_view reason_to_drop(std::string_view name);
+
+}  // namespace zero
