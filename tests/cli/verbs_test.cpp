@@ -29,13 +29,8 @@ TEST_F(Command, AloneShowsTheVerbsOnOneScreen) {
 }
 
 TEST_F(Command, EveryVerbHasHelpOfLessThanFortyLines) {
-<<<<<<< HEAD
   for (const char* verb : {"train", "launch", "plan", "generate", "inspect", "bench", "bench optimizer", "bench comm",
-                           "bench disk", "bench step", "doctor"}) {
-=======
-  for (const char* verb : {"train", "launch", "plan", "generate", "inspect", "bench", "bench adam", "bench comm",
                            "bench disk", "bench step", "doctor", "convert", "completion", "man"}) {
->>>>>>> b15ba2aef89ef887b08a7ff1e3271ba6259e9eb1
     const Ran ran = folder_.zero(std::string(verb) + " --help");
     EXPECT_EQ(ran.status, 0) << verb << ran.errors;
     EXPECT_GT(count_lines(ran.output), 3) << verb;
