@@ -1,4 +1,6 @@
-// The table itself. A new key is a member in config.h and a row here; nothing else.
+// The table itself. A new key is a member with its default in config.h, a row here, and a line in
+// zero/cli/torch_verbs/job.cpp, which hands it to the part that uses it and has an option of its own for it. A rule between
+// keys goes into rules.cpp. File, environment, command line, help, manual page and completion follow from the row.
 #include <array>
 
 #include "zero/config/option.h"

@@ -1,7 +1,7 @@
 // LauncherMemory: memory that outlives the rank that wrote it, because the launcher holds its descriptor, too.
 //
 //   if (std::optional<LauncherMemory> memory = LauncherMemory::of_environment(std::getenv)) {
-//     FileDescriptor file = make_memory_file("copy", bytes);       // zero/comm/windows.h
+//     FileDescriptor file = make_memory_file("copy", bytes);       // zero/base/memory_file.h
 //     memory->put("copy/rank-00003/new/weights", file.get());
 //     memory->rename("copy/rank-00003/new/", "copy/rank-00003/");
 //   }

@@ -1,5 +1,5 @@
-// ActivationOffload: bytes that are put away in one order and wanted in the reverse order, on the host or on disk. What a forward
-// pass leaves for its backward pass.
+// ActivationOffload: activations on the host or on disk, from the forward pass that stores them to the backward pass that
+// wants them in the reverse order.
 //
 //   ActivationOffload activation_offload({.tier = Tier::kDisk, .disk = {"/nvme0"}}, ledger);
 //   const ActivationOffload::Handle handle = activation_offload.offload(bytes);   // a copy is on its way; `bytes` may be used again

@@ -29,7 +29,7 @@ struct RankEnvironment {
   int master_port = 29500;
   std::string
       run_id;  // the same for all ranks of a run, another for other runs of this host; may be empty for one rank
-  // The run's name in torchrun's own store, which then listens at master_addr:master_port (rendezvous_point.h).
+  // The run's name in torchrun's own store, which then listens at master_addr:master_port (tcp_store.h).
   std::optional<std::string> agent_run;
   bool per_node = false;
   int generation = 0;  // how often the launcher had started all ranks before; those of another are refused
