@@ -1,4 +1,4 @@
-// What can go wrong, by whose hand it is put right.
+// The kinds of errors. Each kind says who can put it right.
 //
 //   ConfigError   the user: a value that cannot be honoured; thrown before anything is allocated or written (exit 2)
 //   CommError     the world: a rank that died, is late or does something else (exit 3)

@@ -1,4 +1,4 @@
-// Placement: which state of a unit a rank holds whole and which it holds a shard of, and on which tiers that lies.
+// Placement: says which states of a unit a rank holds whole, which as a shard, and on which tiers they lie.
 //
 // This is all that "stage" means to the rest of the program: place() turns a stage into a Placement, and the schedule, the
 // estimates and the engine decide by the Placement alone. Whoever else asks for the stage's number does so for words to the

@@ -1,9 +1,9 @@
-// RankEnvironment: which rank of how many this process is, as its launcher says.
+// RankEnvironment: the rank of this process and the number of ranks, as the launcher says them.
 //
 //   const RankEnvironment ranks = detect_ranks({}, [](const char* name) { return std::getenv(name); });
 //   // zero launch, torchrun: rank 1 of 4, local rank 1 of 2, run "5f3a-29500"
 //
-// Looked at in this order; the first that is there counts: explicit flags, torchrun (and zero launch), Open MPI, PMI
+// The first source of this list that is there counts: explicit flags, torchrun (and zero launch), Open MPI, PMI
 // (MPICH, Intel MPI, MVAPICH), Slurm, PET_* (Kubeflow), one process. Numbers are read strictly: a variable that is
 // there but makes no sense is a ConfigError that names it, never a reason to look further.
 //
