@@ -1,7 +1,7 @@
-// Memory somebody gave us and somebody must take back: owned, move-only, 64-byte aligned or better.
+// Allocation: memory with its owner, who gives it back. Move-only, 64-byte aligned or better.
 //
-// The carrier between parts that must not know each other: a transport hands out windows as Allocations, the host tier
-// hands out huge pages as Allocations, and a Buffer (zero/memory) charges one to the ledger.
+// It carries memory between parts that must not know each other. A transport hands out windows as Allocations, the
+// host tier hands out huge pages, and a Buffer (zero/memory) charges either to the ledger.
 #pragma once
 
 #include <cstddef>

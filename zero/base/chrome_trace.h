@@ -3,9 +3,9 @@
 //   const std::array ranks{RankTimeline{.spans = timeline.spans(), .origin = timeline.origin()}};
 //   write_file("timeline.json", to_chrome_trace(ranks, timeline.unit_names()));
 //
-// A rank is a process (pid), a row a thread of it (tid). Viewers want the spans of a thread one in the other or one
-// after the other, so transfers in flight together are dealt out to as many lanes as it takes: "disk read", "disk read
-// 2". Rows that stayed empty are left out. Times are microseconds since the rank's origin.
+// A rank is a process (pid), a row a thread of it (tid). In a viewer the spans of a thread must be nested or follow
+// each other. So transfers in flight together are spread over several lanes: "disk read", "disk read 2". Rows that
+// stayed empty are left out. Times are microseconds since the rank's origin.
 //
 // Local.
 #pragma once

@@ -1,11 +1,13 @@
-// What can go wrong, by whose hand it is put right.
+// The kinds of errors. Each kind says who can put it right.
 //
 //   ConfigError   the user: a value that cannot be honoured; thrown before anything is allocated or written (exit 2)
 //   CommError     the world: a rank that died, is late or does something else (exit 3)
 //   IoError       a file: a read or write that failed, with the path, the operation and the bytes (exit 4)
 //   InternalError our bug: thrown by ZERO_CHECK
 //
-// Every message fits one screen and ends with what to do next. Nothing in this library catches one of these to go on.
+// Every message fits one screen and ends with what to do next. Code that catches one to go on has an answer to it (an
+// older checkpoint, another try at the next save, a plan without a solver), and tells the user where that changes the
+// run.
 #pragma once
 
 #include <cstdint>

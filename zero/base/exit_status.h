@@ -1,4 +1,4 @@
-// How a process of ours ends when something is wrong (docs/errors.md), and what a launcher reads out of a rank's end.
+// Exit statuses of the command (docs/errors.md), and their meaning for a launcher whose rank has ended.
 #pragma once
 
 namespace zero {

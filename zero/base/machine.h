@@ -1,4 +1,4 @@
-// What the machine lets this process have: memory and cores, with the limits of the container it runs in.
+// Memory and cores that this process may use, within the limits of its container.
 //
 //   const auto budget = available_memory() / ranks_on_this_host;
 //

@@ -5,7 +5,7 @@
 //   Allocation window = map_shared(fd, n, true);             // the file's bytes
 //   use_huge_pages(window.bytes());                          // before the first write
 //
-// What does not fill a huge page at the end lies on small ones and costs no memory unused. Local.
+// The end of a mapping that does not fill a huge page lies on small pages, and costs no unused memory. Local.
 #pragma once
 
 #include <cstddef>

@@ -5,10 +5,9 @@
 //   scalars); });
 //
 // The range is cut into blocks [begin + i * grain, begin + (i + 1) * grain), the last one shorter: where the cuts lie
-// depends on the range and the grain alone, never on the number of threads, so whatever is summed per block is summed
-// alike everywhere. Which thread takes which block is left to the moment. Idle workers sleep in the kernel and never
-// spin, because ranks may outnumber cores. Workers take no signals: those stay with the program's own threads.
-// Local.
+// depends on the range and the grain alone, never on the number of threads, so a sum over a block has the same bits
+// everywhere. Any thread may take any block. Idle workers sleep in the kernel and never spin, because ranks may
+// outnumber cores. Workers take no signals: those stay with the program's own threads. Local.
 #pragma once
 
 #include <concepts>

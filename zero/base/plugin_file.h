@@ -1,4 +1,4 @@
-// Where a plug-in of zero.cpp lies: a library of its own, opened when asked for, so that the core links nothing of it.
+// The file of a plug-in: a library that is opened when it is needed, so that the core links nothing of it.
 //
 //   plugin_file("libzero_transport_mpi.so")     // beside the library or program that this code is in, in its ../lib, or
 //                                          // where it was built; "" if nowhere

@@ -1,4 +1,4 @@
-// What this process takes from the machine, as the kernel counts it. Bytes.
+// Memory of this process in bytes, as the kernel counts it.
 //
 //   resident      pages in memory, those shared with other processes included (VmRSS)
 //   peak          the highest that resident has been (VmHWM)

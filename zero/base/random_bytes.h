@@ -1,6 +1,6 @@
-// Random bytes from the kernel: for names that nobody else has, for seeds, for nonces.
+// Random bytes from the kernel: for unique names, for seeds, for nonces.
 //
-//   random_name(8)                            // "9f86d081884c7d65": so many bytes in hexadecimal
+//   random_name(8)                            // "9f86d081884c7d65": 8 bytes in hexadecimal
 //   std::mt19937_64 draw(random_number());
 //
 // Local; thread-safe. Throws IoError.

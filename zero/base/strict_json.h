@@ -1,5 +1,5 @@
-// JSON from outside, read strictly: no key twice, nothing after the value, limits on depth and on the number of values
-// before any of them is kept.
+// JSON from outside, read strictly: no key twice, nothing after the value, and limits on depth and number of values
+// that hold before any value is kept.
 //
 //   const nlohmann::json json = parse_strictly(text, path);
 //   at(json, "files", path)              // throws where it is missing

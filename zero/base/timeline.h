@@ -1,4 +1,4 @@
-// Timeline: what a rank did when, as spans of time, so that one can see what hides behind what.
+// Timeline: the work of a rank as spans of time. It shows which transfer hides behind which computation.
 //
 //   Timeline timeline;
 //   timeline.start();
@@ -10,7 +10,7 @@
 //   write_file("timeline.json", to_chrome_trace(...));                      // chrome_trace.h
 //
 // A span is kept when it begins and ends while the timeline records. Its memory is reserved by start(); spans beyond
-// `capacity` are counted and not kept. Who is given no timeline passes null, and a TimedSpan is then one comparison.
+// `capacity` are counted and not kept. Without a timeline pass null: a TimedSpan then costs one comparison.
 //
 // Times are monotonic_seconds(). Local; one thread at a time.
 #pragma once

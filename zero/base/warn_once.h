@@ -1,4 +1,4 @@
-// Warnings that a process says once, however often there is reason to: where every tier, file or buffer finds the same.
+// Warnings that a process prints once, also where every tier, file or buffer has the same reason for one.
 //
 //   if (say_once("io_uring refused")) ZERO_LOG(warn, "io_uring is refused here ...");
 //

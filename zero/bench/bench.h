@@ -1,5 +1,5 @@
-// The parts of `zero bench`: each measures itself against a limit probed in the same run, interleaved with it, so that
-// a busy machine slows both. Same contract as a verb (verb.h).
+// The parts of `zero bench`: each measures itself against a limit probed in the same run, in turns with it, so that a
+// busy machine slows both. The contract of a part is that of a verb (verb.h).
 #pragma once
 
 #include "zero/command/verb.h"

@@ -279,13 +279,13 @@ int run_bench_checkpoint(Arguments arguments) {
   app.add_option("--mib", options.mib, "MiB of the checkpoint; three times as many lie on the disk")
       ->capture_default_str()
       ->check(CLI::Range(8, 1 << 24));
-  app.add_option("--ranks", options.ranks, "that save and load, each a thread")
+  app.add_option("--ranks", options.ranks, "number of ranks that save and load, each a thread")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
-  app.add_option("--rounds", options.rounds, "times each is measured")
+  app.add_option("--rounds", options.rounds, "measurements of each part")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  app.add_flag("--json", options.json, "as one JSON object");
+  app.add_flag("--json", options.json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
 
   // The checkpoint, the one that takes its place, and the probe's file.

@@ -176,16 +176,18 @@ int run_bench_comm(Arguments arguments) {
   CLI::App app("Measures all_reduce between ranks of this machine against its memory.", "zero bench comm");
   CommBenchOptions options;
   bool as_rank = false;
-  app.add_option("-n,--nproc-per-node", options.ranks, "ranks")->capture_default_str()->check(CLI::Range(2, 64));
-  app.add_option("--rounds", options.rounds, "times each is measured")
+  app.add_option("-n,--nproc-per-node", options.ranks, "number of ranks")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 64));
+  app.add_option("--rounds", options.rounds, "measurements of each part")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  app.add_option("--mib", options.mib, "largest size of 64 KiB, 1, 32 and 256 MiB")
+  app.add_option("--mib", options.mib, "largest size to measure, of 64 KiB, 1, 32 and 256 MiB")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
-  app.add_option("--transports", options.transports, "which: shared_memory,gloo; under mpirun also mpi")
+  app.add_option("--transports", options.transports, "transports to measure: shared_memory,gloo; under mpirun also mpi")
       ->delimiter(',');
-  app.add_flag("--json", options.json, "as one JSON object");
+  app.add_flag("--json", options.json, "print one JSON object");
   app.add_flag("--as-rank", as_rank)->group("");  // hidden: one of the ranks that this verb starts
   if (!parse_flags(app, arguments)) return 0;
   if (as_rank || environment_of_ranks().world > 1) return run_rank(options);

@@ -132,7 +132,8 @@ void print_table(const DiskBenchOptions& options, const Tried& tried, std::span<
     fmt::print("  {:<8}{:>9.0f} MB/s{:>9.0f} MB/s{:>9.0f} MB/s{:>9.0f} MB/s{:>10.3f}{:>10.3f}\n", each.name,
                rate(each.probe.best()), rate(each.probe.median()), rate(each.tier.best()), rate(each.tier.median()),
                each.ratio_best(), each.ratio_median());
-  fmt::print("  (1 is what a plain loop does with files in the same folders, in turns; here over {})\n", tried.probe);
+  fmt::print("  (1 is the speed of a plain loop over files in the same folders, in turns; here over {})\n",
+             tried.probe);
   for (const auto& each : directions) {
     if (each.probe.spread() > kRestless)
       fmt::print("  note: the probe's {}s differ by {:.0f} %: something else uses the disk, measure again\n", each.name,
@@ -153,11 +154,11 @@ int run_bench_disk(Arguments arguments) {
   app.add_option("--engine", options.engine, "auto, io_uring or threads")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "io_uring", "threads"}));
-  app.add_flag("--checksums", options.checksums, "with the sums of all pages");
-  app.add_option("--rounds", options.rounds, "times each is measured")
+  app.add_flag("--checksums", options.checksums, "with checksums of all pages");
+  app.add_option("--rounds", options.rounds, "measurements of each part")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  app.add_flag("--json", options.json, "as one JSON object");
+  app.add_flag("--json", options.json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
 
   const std::int64_t bytes = (options.mib + 7) / 8 * kBlock;

@@ -165,16 +165,18 @@ void print_table(const OffloadBenchOptions& options, const std::string& tier, co
 int run_bench_offload(Arguments arguments) {
   CLI::App app("Measures an optimizer step with its moments on disk against its parts.", "zero bench offload");
   OffloadBenchOptions options;
-  app.add_option("--dir", options.folders, "folder on the disk; several: striped")->capture_default_str();
+  app.add_option("--dir", options.folders, "folder on the disk to measure; several: striped")->capture_default_str();
   app.add_option("--mib", options.mib, "MiB of each of the two moments")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--depth", options.depth, "tiles ahead and behind")->capture_default_str()->check(CLI::Range(1, 64));
-  app.add_option("--threads", options.threads, "threads")->capture_default_str()->check(CLI::Range(1, 1024));
-  app.add_option("--rounds", options.rounds, "times each is measured")
+  app.add_option("--depth", options.depth, "tiles that are read ahead, and written behind")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
+  app.add_option("--threads", options.threads, "number of threads")->capture_default_str()->check(CLI::Range(1, 1024));
+  app.add_option("--rounds", options.rounds, "measurements of each part")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  app.add_flag("--json", options.json, "as one JSON object");
+  app.add_flag("--json", options.json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
 
   // Four arrays of the resident step, two of the other, and what is on its way.

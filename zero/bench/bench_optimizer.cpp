@@ -76,11 +76,11 @@ int run_bench_optimizer(Arguments arguments) {
   bool json = false;
   std::vector<std::string> names;
   for (const auto& [rule_name, options] : kRules) names.push_back(rule_name);
-  app.add_option("--name", name, "the rule")->capture_default_str()->check(CLI::IsMember(names));
+  app.add_option("--name", name, "the update rule")->capture_default_str()->check(CLI::IsMember(names));
   app.add_option("--mib", mib, "MiB of each array")->capture_default_str()->check(CLI::Range(1, 1 << 20));
-  app.add_option("--threads", threads, "threads")->capture_default_str()->check(CLI::Range(1, 1024));
-  app.add_option("--rounds", rounds, "times each is measured")->capture_default_str()->check(CLI::Range(5, 1000));
-  app.add_flag("--json", json, "as one JSON object");
+  app.add_option("--threads", threads, "number of threads")->capture_default_str()->check(CLI::Range(1, 1024));
+  app.add_option("--rounds", rounds, "measurements of each part")->capture_default_str()->check(CLI::Range(5, 1000));
+  app.add_flag("--json", json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
 
   const std::int64_t bytes = mib << 20;

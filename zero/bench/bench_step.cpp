@@ -8,8 +8,8 @@ namespace zero::cli {
 int run_bench_step(Arguments arguments) {
   CLI::App app("Measures a training step and its parts.", "zero bench step");
   BenchStepRequest request;
-  app.add_option("--rounds", request.steps, "steps measured")->capture_default_str()->check(CLI::Range(1, 100000));
-  app.add_flag("--json", request.json, "as one JSON object");
+  app.add_option("--rounds", request.steps, "steps to measure")->capture_default_str()->check(CLI::Range(1, 100000));
+  app.add_flag("--json", request.json, "print one JSON object");
   ConfigArguments config(app);
   if (!config.parse(app, arguments)) return 0;
   request.loaded = config.load(/*check_files=*/false);

@@ -1,10 +1,10 @@
-// DiskProbe: what the disks give a plain loop: stripes of 1 MiB past the page cache, so many requests in flight,
-// nothing else done. The measure for DiskTier, which is to come as near to it as it can.
+// DiskProbe: the speed of disks under a plain loop: stripes of 1 MiB past the page cache, a fixed number of requests
+// in flight, and no other work. It is the limit that DiskTier is measured against.
 //
 //   DiskProbe probe({"/nvme0"}, 512 << 20, 32);
 //   probe.write();   // all bytes once, random ones
 //   probe.read();
-//   probe.read_and_write();   // both at once: what a disk does that shares its speed between them
+//   probe.read_and_write();   // both at once: the limit of a disk that shares its speed between them
 //
 // io_uring, or as many threads where it is refused. One unnamed file a folder, stripes in turn. Local. Throws as
 // ScratchFile does.

@@ -1,4 +1,5 @@
-// Times of one thing measured several times: the best is the machine's answer, the median the honest one.
+// Measurement: several times of one part. The best is the least that the machine needs, the median is what a user
+// gets.
 #pragma once
 
 #include <algorithm>

@@ -10,12 +10,11 @@
 //
 // A sum is XXH3 (64 bits) of 4 MiB; the last block is what is left. Both go past the page cache where the file system
 // lets them, with several requests of 1 MiB in flight: blocks that are read in order are read ahead. Local; throws
-// IoError with the path, the operation and the bytes. A file whose bytes are not those that were written is an IoError
-// with error_number() 0.
+// IoError with the path, the operation and the bytes. A damaged file is an IoError with error_number() 0.
 //
-// Names of files that are read come from somebody else, perhaps: SourceFolder holds the folder open and opens nothing
-// but regular files that lie in it, whatever the name says and whatever is renamed meanwhile. A file with several names
-// (hard links) is read as any other: what `cp -al` makes is a checkpoint, too, and every byte is vouched for.
+// The names of files to read may come from a stranger. So SourceFolder holds the folder open, and opens only regular
+// files in it, whatever a name says and whatever is renamed meanwhile. A file with several names (hard links, as `cp
+// -al` makes them) is read as any other: every byte is vouched for.
 #pragma once
 
 #include <algorithm>

@@ -1,11 +1,11 @@
-// CheckpointReader: one checkpoint, of which any range of any state of any tensor can be read, whoever wrote it.
+// CheckpointReader: reads any range of any state of any tensor of one checkpoint, whichever ranks wrote it.
 //
 //   CheckpointReader reader("runs/x/checkpoints/step-00000500");
 //   reader.read(/*tensor=*/0, /*state=*/0, /*begin=*/128, values);     // 128 elements on, as fp32
 //   reader.verify();                                                   // every byte of every file
 //   reader.expect(0, 0, 128, 4096);                                    // before: then nothing else is read ahead
 //
-// Every byte that is handed out has been compared with its sum. Holds 2 to 8 blocks of 4 MiB of one file: reading on
+// Each byte is compared with its sum before it is handed out. Holds 2 to 8 blocks of 4 MiB of one file: reading on
 // where the last read ended costs each block once, and finds it read ahead. Local; not thread-safe. Throws IoError:
 // error_number() 0 where it is damaged.
 #pragma once

@@ -3,9 +3,9 @@
 //   export_weights(reader, "model.safetensors", {.dtype = DType::kBFloat16});
 //
 // Names as in the model. Buffers (a BatchNorm's running statistics) are each rank's own: rank 0's are exported, in
-// their own type. What is larger than `shard_bytes` becomes NAME-00001-of-00003.safetensors and so on, and
-// NAME.safetensors.index.json, as Hugging Face has it. The folder is made. Holds 40 MiB and the buffers at most. Local.
-// Throws IoError.
+// their own type. Weights of more than `shard_bytes` become NAME-00001-of-00003.safetensors and so on, and
+// NAME.safetensors.index.json, as Hugging Face has it. The folder is made. Holds 40 MiB and the buffers at most.
+// Local. Throws IoError.
 #pragma once
 
 #include <filesystem>

@@ -6,11 +6,11 @@
 //   ...after a rank was killed, in new ranks:
 //   load_checkpoint(engine, kept.path_of(40), kept.files_of(40));
 //
-// Each rank copies what it would write to disk into memory of its own, of which the launcher gets the descriptor; when
-// all have, rank 0 adds the manifest and one rename in the launcher makes the checkpoint true; then the old one goes.
-// So whenever ranks are killed, the launcher holds the newest whole one, and perhaps the one before. The memory of the
-// last but one is used again: it holds two copies of the states, and goes before the engine. All is gone with the
-// launcher.
+// Each rank copies its file of a checkpoint into memory of its own, and gives the launcher the descriptor. When all
+// ranks have, rank 0 adds the manifest, and one rename in the launcher makes the checkpoint true. Then the old
+// checkpoint goes. So whenever ranks are killed, the launcher holds the newest whole checkpoint, and perhaps the one
+// before. The memory of the last but one is used again: it holds two copies of the states, and goes before the engine.
+// All is gone with the launcher.
 #pragma once
 
 #include <array>

@@ -15,7 +15,7 @@ namespace {
 
 [[noreturn]] void refuse(const CheckpointReader& reader, const std::string& reason) {
   throw ConfigError("checkpoint", reader.path().string(), reason,
-                    "`zero inspect` lists what it holds; `zero export` makes weights of it that [model] init takes");
+                    "`zero inspect` lists its states; `zero export` makes weights of it that [model] init takes");
 }
 
 void require_same_model(const CheckpointReader& reader, const Engine& engine) {

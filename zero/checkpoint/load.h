@@ -3,9 +3,9 @@
 //   const LoadedCheckpoint loaded = load_checkpoint(engine, "runs/x/checkpoints/step-00000500");
 //   loaded.manifest.run.at("step")
 //
-// Each rank reads the slices of what it holds, in blocks of 4 MiB: besides the states it holds those, no more than the
-// largest unit in fp32 (two at least), a tile, the manifest, and the extras that it returns. The next step has the bits
-// that it would have had in the run that saved.
+// Each rank reads the slices of its own states, in blocks of 4 MiB. Besides the states it holds some blocks (no more
+// than the largest unit in fp32, but two at least), a tile, the manifest, and the extras that it returns. The next
+// step has the bits that it would have had in the run that saved.
 //
 // Collective; between steps. Throws, on every rank alike: ConfigError for a checkpoint of another model or optimizer,
 // before anything has changed; IoError where a rank finds it missing or damaged: if that was after `begin`, nothing of

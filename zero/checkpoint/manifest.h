@@ -1,4 +1,4 @@
-// Manifest: what a checkpoint holds, and what vouches for it. The grammar is docs/checkpoint_format.md.
+// Manifest: the tensors, slices and checksums of a checkpoint. The grammar is docs/checkpoint_format.md.
 //
 //   Manifest manifest = parse_manifest(text, "step-500/manifest.json");
 //   manifest.tensors[0].name == "transformer.wte.weight"

@@ -1,5 +1,5 @@
-// RankImage: what one rank adds to a checkpoint, wherever that lies: what it knows of the manifest, and its file's
-// bytes in their order.
+// RankImage: one rank's part of a checkpoint, on disk or in memory: its part of the manifest, and the bytes of its
+// file in order.
 //
 //   engine.pause();
 //   const RankImage image(engine, {.run = {{"step", "40"}}});

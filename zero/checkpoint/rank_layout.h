@@ -1,12 +1,12 @@
-// RankLayout: what one rank writes of a checkpoint, byte for byte: a safetensors file of slices.
+// RankLayout: the layout of one rank's file of a checkpoint, byte for byte: a safetensors file of slices.
 //
 //   const RankLayout layout = lay_out_rank(specs, units, state_names, world, rank, extras);
 //   layout.header;         // the file's first bytes
 //   layout.slices[0]       // {tensor, state, begin, numel, offset}
 //
 // Each rank writes its shard of every state of every unit, at any stage: the same bytes whatever the stage and wherever
-// states lie. In the file come fp32 slices, unit by unit, state by state, then bf16 ones (what is frozen), then extras.
-// Tensors are called STATE/NAME, flattened, and extras by their own names. Values; Local.
+// states lie. The file has fp32 slices, unit by unit, state by state, then bf16 slices (of frozen parameters), then
+// extras. Tensors are called STATE/NAME, flattened, and extras by their own names. Values; Local.
 #pragma once
 
 #include <cstddef>

@@ -4,9 +4,9 @@
 //   const SafetensorsEntry& weight = file.at("wte.weight");
 //   file.read(weight, 0, bytes);               // its first bytes, as many as fit
 //
-// What is accepted is said in safetensors_header.h. The header alone is held in memory. ConfigError for a file that is
-// missing or breaks a rule; IoError where it cannot be read, or has become shorter since it was opened. Local; reading
-// from several threads is safe.
+// safetensors_header.h says which files are accepted. The header alone is held in memory. ConfigError for a file that
+// is missing or breaks a rule; IoError where it cannot be read, or has become shorter since it was opened. Local;
+// reading from several threads is safe.
 #pragma once
 
 #include <cstddef>

@@ -9,8 +9,8 @@
 //   - product(shape) x bits, checked for overflow, fills exactly data_offsets; whole bytes also for 4- and 6-bit types;
 //   - sorted by offset the tensors cover the buffer from 0 to the end of the file, without hole or overlap;
 //   - (ours) at most 1,000,000 tensors of at most 16 dimensions, with names of at most 512 bytes.
-// Empty tensors and scalars (shape []) are legal. Memory used is bounded by the header's size. What is refused is a
-// ConfigError(path) that names the tensor. Local.
+// Empty tensors and scalars (shape []) are legal. Memory used is bounded by the header's size. A file that breaks a
+// rule is a ConfigError(path) that names the tensor. Local.
 #pragma once
 
 #include <cstddef>

@@ -4,13 +4,13 @@
 //   const SafetensorsSet::Tensor* weight = set.find("wte.weight");     // null: none of that name
 //   weight->file->read(*weight->entry, 0, bytes);
 //
-// What can be opened: a safetensors file; an index, NAME.index.json, as `zero export` and Hugging Face write it; a
-// folder that holds either model.safetensors or model.safetensors.index.json. An index is accepted only if
+// It opens a safetensors file; an index, NAME.index.json, as `zero export` and Hugging Face write it; a folder that
+// holds either model.safetensors or model.safetensors.index.json. An index is accepted only if
 //   - it has at most 64 MiB, and weight_index.h takes it;
 //   - each file that it names is a regular file in its own folder;
 //   - each tensor of each file is in weight_map with that file, and weight_map has no other: each is in one file.
-// Headers alone are held in memory, and every file stays open. What is refused is a ConfigError under the key that
-// named it; about the contents of a file, one under the file's path. Local; reading from several threads is safe.
+// Headers alone are held in memory, and every file stays open. A path that is refused is a ConfigError under the key
+// that named it; a file with bad contents is one under the file's path. Local; reading from several threads is safe.
 #pragma once
 
 #include <filesystem>

@@ -1,9 +1,9 @@
-// What one rank finds wrong with a file ends the call on every rank, with that rank's words.
+// require_same_outcome(): an error that one rank has with a file ends the call on every rank, with that rank's words.
 //
 //   require_same_outcome(comm, path, [&] { ...reads or writes, may throw ConfigError and IoError... });
 //
-// Collective; the body is Local. The ranks compare notes when all are through. Whoever threw throws the same again; the
-// others throw an IoError about `path` with the words of the lowest rank that failed.
+// Collective; the body is Local. The ranks exchange their outcomes when all are done. A rank that threw throws the
+// same again; the others throw an IoError about `path` with the words of the lowest rank that failed.
 #pragma once
 
 #include <functional>

@@ -11,13 +11,13 @@
 // changes places with one that had the path. So at any instant a reader finds the old checkpoint, the new one or none.
 // Asynchronously the states are copied first, where the machine has memory for copies of all its ranks, and written by
 // a thread; else every rank has written them before the constructor returns. However long one rank writes, the others
-// wait for it: they ask each other again and again, and who is gone or silent is missed as everywhere. Memory that one
-// save copied into is used by the next.
+// wait for it: the ranks keep asking each other, so a rank that is gone or silent is found as in any collective. The
+// next save copies into the same memory.
 //
-// Collective, all of it but destruction, which ends what is not published and leaves PATH.tmp for the next to remove.
-// Throws IoError, on every rank, where one failed, or where something else than a checkpoint is at the path: what was
-// there is still there, and PATH.tmp is gone. (A file system that cannot exchange names, such as NFS, has an instant
-// without either when a path is used again; the old one is then at PATH.old.tmp.)
+// Collective, except for destruction, which ends a save that is not published and leaves PATH.tmp for the next save to
+// remove. Throws IoError, on every rank, where one failed, or where the path is taken by something that is no
+// checkpoint: the path is as it was, and PATH.tmp is gone. (A file system that cannot exchange names, such as NFS, has
+// an instant without either when a path is used again; the old one is then at PATH.old.tmp.)
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// StagingMemory: what asynchronous saves copy a rank's image into, kept from one save to the next. Memory that is fresh
-// from the system costs a page fault for each of its pages, and those take longer than the copy.
+// StagingMemory: memory into which asynchronous saves copy a rank's image, kept from one save to the next. Memory that
+// is fresh from the system costs a page fault for each of its pages, and those take longer than the copy.
 //
 //   StagingMemory memory(engine);
 //   if (memory.has_room(bytes)) lent = memory.lend(bytes);  // on huge pages; those of the last save where they suffice
@@ -8,10 +8,11 @@
 //   memory.yield();                                         // each step
 //
 // Nothing is held before the first save. From then on it stands in the ledger (staging, on the host) until the machine
-// is short of memory: a save would find less than a third of it free beside it, less is free than twice the reserve, or
-// somebody waits for memory (MemoryPolicy). The reserve is taken once, as the memory monitor takes its own: where
-// memory gets short from step to step, this is gone before a state moves. (States may go first where memory goes within
-// a step, or where others of them have yet to touch theirs.) Then the next save takes fresh memory, or none.
+// is short of memory. That is so when less than a third of it is free beside it, when less than twice the reserve is
+// free, or when a process waits for memory (MemoryPolicy). The reserve is taken once, as the memory monitor takes its
+// own: where memory gets short from step to step, this is gone before a state moves. (States may go first where memory
+// goes within a step, or where others of them have yet to touch theirs.) Then the next save takes fresh memory, or
+// none.
 //
 // Local, unless said otherwise; goes before the engine.
 #pragma once

@@ -1,9 +1,9 @@
-// open_whole_checkpoint(): the checkpoint that a user names, by its own folder or by that of its run.
+// open_whole_checkpoint(): opens the checkpoint that a user names, by its own folder or by the folder of its run.
 //
 //   CheckpointReader reader = open_whole_checkpoint("runs/x");                              // the newest whole one
 //   CheckpointReader reader = open_whole_checkpoint("runs/x/checkpoints/step-00000500");    // this one
 //
-// Every byte has been verified. One of a run that is damaged is named in the log and passed over. Local. Throws
+// Every byte has been verified. A damaged checkpoint of a run is named in the log and passed over. Local. Throws
 // ConfigError under "RUN" where there is none, IoError where the one that is named is damaged.
 #pragma once
 

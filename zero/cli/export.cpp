@@ -76,9 +76,9 @@ int run_export(Arguments arguments) {
   bool json = false;
   app.add_option("RUN", run, "a run folder, or one of its checkpoints")->required();
   app.add_option("-o,--output", output, "the file to write, NAME.safetensors, or a folder for it")->required();
-  app.add_option("--dtype", dtype, "of trained parameters: fp32 or bf16")->check(CLI::IsMember({"fp32", "bf16"}));
-  app.add_option("--shard-size", shard, "most bytes of a file; more become several, with an index");
-  app.add_flag("--json", json, "as one JSON object");
+  app.add_option("--dtype", dtype, "type of trained parameters: fp32 or bf16")->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--shard-size", shard, "most bytes of a file; larger weights become several files with an index");
+  app.add_flag("--json", json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
   const fs::path file = file_of(output);
   const DType type = dtype == "bf16" ? DType::kBFloat16 : DType::kFloat32;

@@ -52,25 +52,25 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->envname(variable);
   };
   app.add_option("-n,--nproc-per-node,--nproc_per_node", flags.ranks,
-                 "ranks on this machine: a number, or auto (one a core)")
+                 "number of ranks on this machine, or auto: one for each core")
       ->envname("PET_NPROC_PER_NODE");
-  app.add_option("--world-size", flags.world, "the same, for one machine");
-  add("nnodes", flags.nnodes, "machines");
-  add("node-rank", flags.node_rank, "this machine among them");
+  app.add_option("--world-size", flags.world, "number of ranks, where there is one machine");
+  add("nnodes", flags.nnodes, "number of machines");
+  add("node-rank", flags.node_rank, "number of this machine, from 0");
   add("master-addr", flags.master_address, "address of machine 0");
-  add("master-port", flags.port, "its port; free one, or 29500 for several machines");
-  app.add_option("--port", flags.port, "the same");
+  add("master-port", flags.port, "port of machine 0; default: a free one, or 29500 for several machines");
+  app.add_option("--port", flags.port, "the same as --master-port");
   app.add_flag("--standalone", flags.standalone, "one machine; the default")->envname("PET_STANDALONE");
-  add("max-restarts", flags.max_restarts, "start all ranks again so often after a failure");
-  add("min-ranks", flags.min_ranks, "and without one that keeps failing, down to so many ranks");
+  add("max-restarts", flags.max_restarts, "most restarts of all ranks after a failure");
+  add("min-ranks", flags.min_ranks, "fewest ranks to go on with: a rank that keeps failing is left out");
   add("rdzv-id", flags.rdzv_id, "name of the run");
   add("rdzv-backend", flags.rdzv_backend, "c10d or static");
   add("rdzv-endpoint", flags.rdzv_endpoint, "HOST[:PORT] of machine 0");
-  add("rdzv-conf", flags.rdzv_conf, "accepted when empty");
+  add("rdzv-conf", flags.rdzv_conf, "accepted where it is empty");
   add("role", flags.role, "ROLE_NAME of the ranks");
   add("local-ranks-filter", flags.shown, "show only these ranks' output: 0,2");
-  add("tee", flags.tee, "accepted: all output is shown and prefixed anyway");
-  app.add_option("--backend", flags.backend, "transport: sets ZERO_COMM_TRANSPORT");
+  add("tee", flags.tee, "accepted, without effect: all output is shown and prefixed");
+  app.add_option("--backend", flags.backend, "transport of the ranks: sets ZERO_COMM_TRANSPORT");
   app.add_flag("--no-bind", flags.no_bind, "do not bind ranks to cores");
   app.add_flag("--no-python,--no_python", flags.no_python, "run a .py script as it is")->envname("PET_NO_PYTHON");
   app.add_flag("-m,--module", flags.module, "PROGRAM is a Python module")->envname("PET_MODULE");
@@ -117,11 +117,11 @@ void find_master(const Flags& flags, LaunchOptions& options) {
   if (!address.empty()) options.master_address = address;
   if (options.nodes == 1) return;
   if (address.empty()) {
-    throw ConfigError("--master-addr", "", "with several machines their ranks must know where machine 0 is",
+    throw ConfigError("--master-addr", "", "with several machines the ranks must know the address of machine 0",
                       "give --master-addr HOST (or --rdzv-endpoint HOST:PORT) on every machine");
   }
   if (flags.node_rank < 0) {
-    throw ConfigError("--node-rank", "", "with several machines each must know its place",
+    throw ConfigError("--node-rank", "", "with several machines each must know its number",
                       fmt::format("give --node-rank 0 to {}, another on each machine", options.nodes - 1));
   }
   if (options.master_port == 0) options.master_port = kDefaultPort;
@@ -186,11 +186,13 @@ std::vector<std::string> program(const Flags& flags, std::vector<std::string> wo
 }  // namespace
 
 std::optional<LaunchOptions> parse_launch(Arguments arguments) {
-  CLI::App app("Starts ranks of a program with torchrun's environment; ends all when one fails.", "zero launch");
+  CLI::App app("Starts the ranks of a program with torchrun's environment. When one fails, it ends all.",
+               "zero launch");
   app.footer(
-      "Each torchrun flag is also read from PET_<FLAG> (PET_NPROC_PER_NODE), and may be spelt with _ (--node_rank). A "
-      ".py script\nis given to python3. Exit status: 0; 2 or 4 when that is what the first rank to\nfail ended with; 3 "
-      "any other failure of a rank; 128 + signal.");
+      "Each torchrun flag is also read from PET_<FLAG> (PET_NPROC_PER_NODE), and may be spelt with _ (--node_rank).\n"
+      "python3 runs a .py script. Exit status: 0 done; 2 or 4 where the first rank to fail ended with that; 3 after "
+      "any\n"
+      "other failure of a rank; 128 + n ended by signal n.");
   app.prefix_command();
   Flags flags;
   add_flags(app, flags);

@@ -12,21 +12,23 @@ namespace zero::cli {
 
 int run_plan(Arguments arguments) {
   CLI::App app(
-      "Prints what each rank would hold and send, whether that fits here, and how long a step would take, before the "
-      "model is allocated.",
+      "Prints the memory and the traffic of each rank, whether they fit this machine, and the time of a step. It "
+      "allocates "
+      "no model.",
       "zero plan");
   std::int64_t world = 1;
   std::int64_t machines = 1;
   bool schedule = false;
   bool json = false;
   app.add_option("-n,--world", world, "number of ranks")->capture_default_str();
-  app.add_option("--machines", machines, "over how many machines like this one they are spread")->capture_default_str();
+  app.add_option("--machines", machines, "number of machines like this one, over which the ranks are spread")
+      ->capture_default_str();
   app.add_flag("--schedule", schedule, "print the moves of a step");
-  app.add_flag("--json", json, "as one JSON object");
+  app.add_flag("--json", json, "print one JSON object");
   std::string profile;
-  app.add_option(
-      "--profile", profile,
-      "a finished run of the model with everything on the device: its seconds of computation, else estimated");
+  app.add_option("--profile", profile,
+                 "folder of a finished run with all states on the device, for its seconds of computation; without it "
+                 "they are estimated");
   ConfigArguments config(app);
   if (!config.parse(app, arguments)) return 0;
   // The data need not be on the machine where a job is planned.

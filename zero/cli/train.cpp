@@ -23,13 +23,13 @@ namespace {
 
 // For those who start each rank by hand, or by a launcher that zero.cpp does not know.
 void add_rank_flags(CLI::App& app, RankFlags& ranks) {
-  app.add_option("--rank", ranks.rank, "this process's rank, when no launcher says so");
-  app.add_option("--world-size", ranks.world, "how many ranks there are");
-  app.add_option("--local-rank", ranks.local_rank, "rank among those of this machine");
-  app.add_option("--local-world-size", ranks.local_world, "how many of them are on this machine");
-  app.add_option("--master-addr", ranks.master_addr, "where rank 0 is");
-  app.add_option("--master-port", ranks.master_port, "its port");
-  app.add_option("--run-id", ranks.run_id, "name under which ranks of one machine meet");
+  app.add_option("--rank", ranks.rank, "rank of this process, where no launcher says it");
+  app.add_option("--world-size", ranks.world, "number of ranks");
+  app.add_option("--local-rank", ranks.local_rank, "rank of this process among those of this machine");
+  app.add_option("--local-world-size", ranks.local_world, "number of ranks on this machine");
+  app.add_option("--master-addr", ranks.master_addr, "address of rank 0");
+  app.add_option("--master-port", ranks.master_port, "port of rank 0");
+  app.add_option("--run-id", ranks.run_id, "name under which the ranks of one machine meet");
 }
 
 void check_min_ranks(const LoadedConfig& loaded, int num_ranks) {
@@ -86,12 +86,14 @@ int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitt
 }  // namespace
 
 int run_train(Arguments arguments) {
-  CLI::App app("Trains a model. Ranks: -n, else those a launcher started (torchrun, mpirun, srun), else one.",
-               "zero train");
+  CLI::App app(
+      "Trains a model: with -n ranks, else with the ranks that a launcher started (torchrun, mpirun, srun), else with "
+      "one.",
+      "zero train");
   std::optional<int> num_ranks;
   bool overwrite = false;
-  app.add_option("-n,--nproc-per-node,--nproc_per_node", num_ranks, "start so many ranks on this machine");
-  app.add_flag("--overwrite", overwrite, "replace a run folder that holds a run");
+  app.add_option("-n,--nproc-per-node,--nproc_per_node", num_ranks, "number of ranks to start on this machine");
+  app.add_flag("--overwrite", overwrite, "replace the run that is in the run folder");
   RankFlags ranks;
   add_rank_flags(app, ranks);
   ConfigArguments config(app);

@@ -23,16 +23,16 @@ namespace {
 
 constexpr std::array kVerbs{
     Verb{"train", "train a model: CONFIG.toml, --section.key VALUE, -n RANKS", run_train},
-    Verb{"launch", "start ranks of any program, with torchrun's flags and environment", run_launch},
-    Verb{"plan", "what each rank would hold and send, before anything is allocated", run_plan},
-    Verb{"generate", "text from the weights of a run or a checkpoint", run_generate},
-    Verb{"export", "the weights of a checkpoint as safetensors", run_export},
-    Verb{"inspect", "what a safetensors file, a data file or a run folder contains", run_inspect},
-    Verb{"bench", "measure a part against the limit probed in the same run", run_bench},
-    Verb{"doctor", "what this machine has and lacks for zero.cpp", run_doctor},
-    Verb{"convert", "DeepSpeed's configuration as a TOML file", run_convert},
-    Verb{"completion", "a script that completes the command in bash, zsh or fish", run_completion},
-    Verb{"man", "the manual page, with every key", run_man},
+    Verb{"launch", "start the ranks of any program, with torchrun's flags and environment", run_launch},
+    Verb{"plan", "memory, traffic and step time of each rank, before the model is allocated", run_plan},
+    Verb{"generate", "print text from the weights of a run or a checkpoint", run_generate},
+    Verb{"export", "write the weights of a checkpoint as safetensors", run_export},
+    Verb{"inspect", "say what a safetensors file, a data file or a run folder contains", run_inspect},
+    Verb{"bench", "measure a part of zero.cpp against a limit that is probed in the same run", run_bench},
+    Verb{"doctor", "say what this machine has and lacks for zero.cpp", run_doctor},
+    Verb{"convert", "write DeepSpeed's configuration as a TOML file", run_convert},
+    Verb{"completion", "print a script that completes the command in bash, zsh or fish", run_completion},
+    Verb{"man", "print the manual page, with every key", run_man},
 };
 
 constexpr std::array kFlags{std::string_view("--help"), std::string_view("--version")};
@@ -43,8 +43,9 @@ void print_help() {
   fmt::print(
       "\n  zero VERB --help   arguments of a verb\n"
       "  zero --version     version\n"
-      "\nExit status: 0 done; 2 bad command line, configuration or input file; 3 a rank failed or stopped answering;\n"
-      "4 a read or write failed; 128 + signal when ended by one.\n"
+      "\nExit status: 0 done; 2 the command line, the configuration or an input file is wrong; 3 a rank failed or "
+      "stopped\n"
+      "answering; 4 a read or write failed; 128 + n ended by signal n.\n"
       "\nFirst steps:\n"
       "  zero doctor\n"
       "  zero plan examples/shakespeare/shakespeare.toml --world 2\n"
@@ -119,7 +120,7 @@ int run_command(Arguments arguments) {
   } catch (const IoError& error) {
     return report(name, error, kIoFailedStatus);
   } catch (const std::bad_alloc& error) {
-    return report(name, std::runtime_error("out of memory; `zero plan` says what a rank needs"), kRankFailedStatus);
+    return report(name, std::runtime_error("out of memory; `zero plan` says how much a rank needs"), kRankFailedStatus);
   } catch (const std::exception& error) {
     return report(name, error, kRankFailedStatus);
   }

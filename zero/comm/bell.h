@@ -1,5 +1,4 @@
-// Bell: how one rank sleeps until another has changed something it waits for. Works between threads and, in shared
-// memory, between processes.
+// Bell: one rank sleeps on it until another rings. It works between threads and, in shared memory, between processes.
 //
 //   sleeper:  while (!changed()) bell.sleep(changed, 50ms);
 //   others:   change();  bell.ring();

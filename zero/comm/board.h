@@ -1,9 +1,10 @@
-// Board: the memory through which ranks that see each other's memory agree: who has begun what, and who has read it.
+// Board: shared memory in which ranks of one host post their collectives. It says which collectives each rank has
+// begun, and which ranks have read its input.
 //
-// Each rank has a ring of slots. Collective number s of a rank is posted in slot s % kSlots: first what it is and where
-// its input lies, then `sequence`, which makes it visible. Readers clear their bit of `unread` when they are done; a
-// slot is used again when no bit is left. So beginning a collective waits for nobody, and a collective needs no extra
-// barrier.
+// Each rank has a ring of slots. Collective number s of a rank is posted in slot s % kSlots: first its signature and
+// the place of its input, then `sequence`, which makes it visible. Readers clear their bit of `unread` when they are
+// done; a slot is used again when no bit is left. So beginning a collective waits for nobody, and a collective needs
+// no extra barrier.
 //
 //   Board board(memory, world);   // memory: Board::bytes(world) zero bytes, shared by all ranks
 //

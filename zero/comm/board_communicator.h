@@ -1,9 +1,9 @@
 // BoardCommunicator: the collectives of ranks that can read each other's memory.
 //
-// Begin posts where the input lies; wait() takes what it needs straight out of the peers' inputs and then tells them
-// so. Nothing is copied twice, no helper thread runs, and a wait sleeps only for posts that are not there yet. Works
-// may be waited in any order. See board.h for the protocol, peer_memory.h for what threads and processes do
-// differently, and board_wait.h for what happens when a rank does not come.
+// Begin posts the place of the input. wait() reads straight out of the peers' inputs, and then tells the peers that it
+// has. Nothing is copied twice, no helper thread runs, and a wait sleeps only for posts that are not there yet. Works
+// may be waited in any order. The protocol is in board.h, the difference between threads and processes in
+// peer_memory.h, and the answer to a rank that does not come in board_wait.h.
 #pragma once
 
 #include <array>

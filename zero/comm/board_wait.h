@@ -1,9 +1,9 @@
-// BoardWait: waiting for other ranks, and finding out why they do not come.
+// BoardWait: waits for other ranks, and finds out why one does not come.
 //
 //   wait.until_nobody([&] { return ranks_that_have_not_posted(); }, what);
 //
 // Sleeps on this rank's bell, wakes ten times a second to look whether a process ended, and throws the CommError that
-// every rank throws: a rank died (at once), left (at once), or is late (after the timeout, with what it did last).
+// every rank throws: a rank died (at once), left (at once), or is late (after the timeout, with its last collective).
 #pragma once
 
 #include <chrono>

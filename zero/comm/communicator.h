@@ -7,10 +7,10 @@
 //   comm->all_gather(my_shard, full, {.unit = 3}).wait();
 //
 // Collective: every rank of the communicator calls the same functions in the same order with the same sizes and tag;
-// each call carries (sequence, operation, unit, bytes) and a mismatch is a CommError on both ranks that says who did
-// what. Waits that exceed the timeout name the late rank and what it was doing; a dead rank is named at once. A
-// communicator is used by one thread at a time. It outlives its Works and its Allocations. An input stays as it is, and
-// stays alive, until drain() has returned after its wait(); at most 64 works are in flight.
+// each call carries (sequence, operation, unit, bytes), and a mismatch is a CommError on both ranks, with both calls.
+// A wait that exceeds the timeout names the late rank and its last call; a dead rank is named at once. A communicator
+// is used by one thread at a time. It outlives its Works and its Allocations. An input stays as it is, and stays
+// alive, until drain() has returned after its wait(); at most 64 works are in flight.
 #pragma once
 
 #include <chrono>

@@ -4,8 +4,9 @@
 //   std::jthread other([&] { train(*ranks[1]); });
 //   train(*ranks[0]);
 //
-// Inputs are read where they lie. A communicator that is destroyed while others wait for it ends their wait with a
-// CommError. It shares one generator of random numbers between its ranks, which is why dropout is refused above.
+// Peers read an input in place. A communicator that is destroyed while others wait for it ends their wait with a
+// CommError. It shares one generator of random numbers between its ranks, so a configuration with dropout is refused
+// (zero/config/rules.h).
 #pragma once
 
 #include <chrono>

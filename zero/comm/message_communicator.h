@@ -1,9 +1,9 @@
 // MessageCommunicator: the collectives over a MessageLink (mpi, gloo).
 //
-// At begin, a rank sends every other rank the signature of the collective and, where it has something for it, the
-// bytes. In wait() it compares each peer's signature with its own before it takes that peer's bytes, so that a mismatch
-// is an error and never a damaged buffer, and a late rank has a name. Every pair of ranks exchanges directly: the bytes
-// are those of a ring, (N-1) blocks a rank.
+// At begin, a rank sends every other rank the signature of the collective, and the bytes for that rank, if there are
+// any. In wait() it compares each peer's signature with its own before it takes that peer's bytes, so that a mismatch
+// is an error and never a damaged buffer, and a late rank has a name. Every pair of ranks exchanges directly: the
+// bytes are those of a ring, (N-1) blocks a rank.
 //
 // Inputs stay as they are until drain(), which waits for the sends. A rank that fails tells the others why before it
 // throws.

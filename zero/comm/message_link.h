@@ -1,8 +1,8 @@
-// MessageLink: what a plug-in adds to zero.cpp: messages between ranks, by a library that is not linked into the core.
+// MessageLink: the interface of a transport plug-in: messages between ranks, by a library that the core does not link.
 //
-// A plug-in is a shared library, libzero_transport_NAME.so, with one function, zero_open_link. It moves messages and knows
-// nothing else: the collectives, the comparison of signatures, time and traffic are MessageCommunicator's. Nothing is
-// thrown across the border: what a library throws stays in the plug-in and comes out as a Status and a text.
+// A plug-in is a shared library, libzero_transport_NAME.so, with one function, zero_open_link. It only moves messages:
+// the collectives, the comparison of signatures, time and traffic are MessageCommunicator's. No exception crosses the
+// border: the plug-in turns it into a Status and a text.
 //
 // A plug-in includes this header and no other of ours, and links none of our libraries. kLinkVersion guards the border.
 #pragma once

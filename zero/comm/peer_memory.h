@@ -1,7 +1,7 @@
-// PeerMemory: how ranks of one host come to read each other's memory, and how they learn that one of them is gone.
+// PeerMemory: how ranks of one host read each other's memory, and learn that a rank is gone.
 //
-// The protocol of BoardCommunicator is the same for threads (an address is an address) and for processes (windows);
-// this is what differs.
+// The protocol of BoardCommunicator is the same for threads and for processes. PeerMemory is the difference: threads
+// share addresses, processes map windows.
 #pragma once
 
 #include <cstddef>

@@ -59,7 +59,7 @@ void RecordedCommunicator::write(const FlightCause& cause) noexcept {
     // Not by all: by the rank at fault, which may not come to it, and by the first of the rest.
     const bool first = rank() == (cause.blamed == 0 ? 1 : 0);
     if (tells_ && (first || cause.blamed == rank())) {
-      ZERO_LOG(warn, "what the ranks did last: zero doctor --flight {}", folder_.string());
+      ZERO_LOG(warn, "the last collectives of each rank: zero doctor --flight {}", folder_.string());
     } else {
       ZERO_LOG(info, "the last collectives of this rank are in {}", file.string());
     }

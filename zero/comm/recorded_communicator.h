@@ -4,7 +4,7 @@
 //   comm.write_on_failure("runs/x/flight");
 //   comm.barrier({}).wait();        // throws what the transport throws, after rank-00000.json has been written
 //
-// What it moves, counts and throws is the inner communicator's, bit for bit; an entry begins with the call and ends
+// Bytes, counts and errors are those of the inner communicator. An entry of the record begins with the call and ends
 // with its wait(). The first CommError writes the record, at once: unwinding may take longer than a launcher allows.
 // Where that fails, a line in the log says so, and the CommError passes on.
 #pragma once

@@ -1,4 +1,4 @@
-// Signature: what one collective is, in the form in which ranks compare it.
+// Signature: operation, number, unit and bytes of one collective, for ranks to compare.
 //
 // Every rank numbers its collectives from 1. Ranks at the same number must mean the same thing; otherwise both sides
 // get a CommError that shows the two signatures:

@@ -1,9 +1,9 @@
-// Windows: PeerMemory between processes. Memory that peers are to read is a memfd whose descriptor they are given.
+// Windows: PeerMemory between processes. A window is a memfd, and each peer gets its descriptor.
 //
 // allocate() makes a window. The first time one is read from, its descriptor goes to every peer over the socket that
-// each pair of ranks keeps; a peer maps it, read-only, when it first meets the window's number on the board. What lies
-// outside a window is copied into one of our own first (kept and used again, up to kSpareBytes): correct, and slower by
-// the copy. No names are involved: nothing is left behind, however a process ends.
+// each pair of ranks keeps; a peer maps it, read-only, when it first meets the window's number on the board. An input
+// outside a window is copied into one of our own first (kept and used again, up to kSpareBytes): correct, and slower
+// by the copy. No names are involved: nothing is left behind, however a process ends.
 //
 // The sockets stay open: an end of file is the death of a peer. (A child that a rank forked without exec keeps them
 // open, too; such a death is noticed at the timeout.)

@@ -1,4 +1,4 @@
-// What the verbs that take a configuration have in common: [CONFIG.toml] [--section.key VALUE ...].
+// ConfigArguments: the arguments of verbs that take a configuration: [CONFIG.toml] [--section.key VALUE ...].
 //
 //   CLI::App app(...);   app.add_flag(...);
 //   ConfigArguments config(app);

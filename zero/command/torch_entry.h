@@ -1,4 +1,4 @@
-// What the torch-free command asks of libzero.so, which alone knows libtorch.
+// TorchVerbs: the verbs of libzero.so, which alone knows libtorch, as the torch-free command calls them.
 //
 // The command parses and checks everything first, so that a bad key is answered in milliseconds and `launch`, `inspect`
 // and `doctor` never load a gigabyte of libtorch. For a verb that needs it, the command opens libzero.so (RTLD_NOW |

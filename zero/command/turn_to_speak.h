@@ -1,10 +1,12 @@
-// When a rank says why it ends, where nobody merges what ranks say: under mpirun, srun and torchrun.
+// How long a rank waits before it prints why it ends, under launchers that do not merge the output of ranks: mpirun,
+// srun and torchrun.
 //
 //   std::this_thread::sleep_for(wait_before_words(error, detect_ranks({}, getenv)));
 //   print(error.what());
 //
-// Those launchers end all ranks when the first has ended with an error. So the one that knows most speaks at once, and
-// those that would say the same, or less, wait until it has ended them. Where it does not, all speak: nothing is lost.
+// Those launchers end all ranks when the first has ended with an error. So the rank that knows most prints at once.
+// Ranks that would print the same, or less, wait until the launcher has ended them. If it does not, all print: nothing
+// is lost.
 //
 // Local.
 #pragma once

@@ -1,4 +1,5 @@
-// From what the user wrote to a checked Config: command line > environment > file > default.
+// load_config(): reads what the user wrote and checks it. The command line wins over the environment, the environment
+// over the file, the file over the default.
 //
 //   LoadedConfig loaded = load_config({.file = "config.toml", .overrides = {...}, .environment =
 //   environment_of_process()}); fit_to_world(loaded, world);     // batch, accumulate and global_batch agree, or the

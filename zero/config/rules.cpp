@@ -91,7 +91,8 @@ void check_checkpoint(const LoadedConfig& loaded) {
   }
   if (config.train.offload_activations == "none") return;
   if (!config.train.checkpoint_activations) {
-    refuse(loaded, "train.offload_activations", "what is offloaded are the inputs of checkpoints, and there are none",
+    refuse(loaded, "train.offload_activations",
+           "only the inputs of activation checkpoints are offloaded, and there are none",
            "set train.checkpoint_activations = true, or leave it none");
   }
   if (config.train.offload_activations == "disk" && config.zero.disk.empty()) {

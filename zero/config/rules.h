@@ -1,4 +1,4 @@
-// What must hold between keys, where each alone is right. One function a rule; check_rules() calls them all.
+// Rules between keys, each of which is right alone. There is one function for each rule; check_rules() calls them all.
 //
 // Local. Errors: ConfigError that names the key to change, where it was given, and the values that would work.
 #pragma once

@@ -1,4 +1,4 @@
-// "did you mean": the near word for a word that does not exist.
+// "did you mean": finds the nearest word to a word that does not exist.
 //
 //   nearest("schedlue", {"schedule", "train"})   "schedule"
 //   nearest("xyzzy", ...)                        nothing: a far guess teaches nothing

@@ -3,7 +3,7 @@
 //   read_toml("config.toml")   {"train.batch", 6, "6", "config.toml:12"}, ...
 //
 // Errors: ConfigError for a file that is missing, unreadable, too large to be a configuration, or not TOML; a syntax
-// error names file:line:column. Which names exist and what they may be is not known here.
+// error names file:line:column. This file does not know which names exist, or which values they take.
 #pragma once
 
 #include <filesystem>

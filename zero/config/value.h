@@ -1,4 +1,4 @@
-// Value: what TOML can say, and one value given for one key, with the place it came from.
+// Value: a value of TOML. Setting: one value for one key, with the place that it came from.
 //
 //   parse_value("[0.9, 0.95]")   an array of two floats
 //   parse_value("adamw")         the string "adamw": a bare word needs no quotes on a command line

@@ -1,4 +1,4 @@
-// What a model is fed in one micro-batch, free of torch: two dense arrays in C order.
+// Batch: input and target of one micro-batch, without torch: two dense arrays in C order.
 //
 //   kind          input                       target
 //   text, tokens  int64 [batch, context]      int64 [batch, context], the next token at each place

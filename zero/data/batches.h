@@ -1,4 +1,4 @@
-// A rank's batches: which samples of a Dataset belong into which.
+// The batches of a rank: which samples of a Dataset each batch holds.
 //
 //   TrainingBatches train(*corpus.train, Order::kShuffled, seed, {.batch = 6, .world = 2, .rank = rank});
 //   train.fill(step * accumulate + micro, batch);

@@ -5,8 +5,8 @@
 //   corpus.require_classes(vocab, "model.vocab");    // for a model that is given
 //
 // A fraction is held out from the end: ceil(n * fraction) tokens or rows, as nanoGPT cuts its 90/10. Every way in which
-// the files can be wrong is a ConfigError under "data.path", "data.validation", "data.vocab" or "data.context". Local: each rank maps
-// the files itself.
+// the files can be wrong is a ConfigError under "data.path", "data.validation", "data.vocab" or "data.context". Local:
+// each rank reads the files itself.
 #pragma once
 
 #include <cstdint>

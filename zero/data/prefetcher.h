@@ -4,8 +4,8 @@
 //   const Batch& batch = batches.next();      // number 0, then 1, ...
 //
 // Two batches wait ready at most; the thread sleeps when they are, and never spins. Three buffers are used in turn and
-// kept. What `fill` throws is thrown by the next() that would have returned that batch, and by every later one. The
-// destructor waits for the fill in progress. next() is for one thread. Local.
+// kept. An exception of `fill` is thrown by the next() that would have returned that batch, and by every later next().
+// The destructor waits for the fill in progress. next() is for one thread. Local.
 #pragma once
 
 #include <array>

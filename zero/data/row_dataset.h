@@ -1,4 +1,5 @@
-// What images and tables share: samples are rows, drawn without replacement (shuffled) or in turn (sequential).
+// RowDataset: the base of images and tables. Samples are rows, drawn without replacement (shuffled) or in turn
+// (sequential).
 //
 // ConfigError(key, path) when there is no row.
 #pragma once

@@ -1,4 +1,5 @@
-// Which sample is the g-th: pure functions, so that a run can be resumed, resharded or repeated from numbers alone.
+// Pure functions that say which sample is the g-th of a run, so that a run can be resumed, resharded or repeated from
+// numbers alone.
 //
 //   g = global_sample_index(...) counts every sample of the run, over steps, micro-batches, ranks and rows; what a rank
 //   reads therefore depends on the world only through g.

@@ -1,4 +1,4 @@
-// A file of tokens that stays open: only what is asked for is read.
+// TokenStream: a file of tokens that stays open. Only the tokens that a caller asks for are read.
 //
 //   kind    file                              recognised by
 //   text    any bytes; each is a token        what the user says

@@ -50,8 +50,9 @@ int run_doctor(Arguments arguments) {
                "zero doctor");
   bool json = false;
   std::string flight;
-  app.add_flag("--json", json, "as one JSON object");
-  app.add_option("--flight", flight, "compare the ranks of a run that failed: the folder of their rank-NNNNN.json");
+  app.add_flag("--json", json, "print one JSON object");
+  app.add_option("--flight", flight,
+                 "folder with the flight records (rank-NNNNN.json) of a run that failed: compare its ranks");
   app.footer(
       "Exit status: 0, or 1 when a line says FAIL. With --flight: 0 when the records could be compared, 2 when there "
       "are\n"

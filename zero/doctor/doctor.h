@@ -1,4 +1,4 @@
-// `zero doctor`: what this machine has and lacks for zero.cpp, and who made a run wait.
+// `zero doctor`: says what this machine has and lacks for zero.cpp, and which rank made a run wait.
 #pragma once
 
 #include "zero/command/verb.h"

@@ -1,4 +1,4 @@
-// `zero doctor --flight DIR`: who was to blame, and what every rank did last.
+// `zero doctor --flight DIR`: the rank at fault, and the last collective of every rank.
 //
 //   rank 2 is behind: others have begun #41, it has begun #40 only: ...
 //   RANK  STEP  BEGUN  LAST

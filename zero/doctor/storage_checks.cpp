@@ -54,11 +54,11 @@ Finding disk_tier(DiskEngine engine) {
     return {"disk tier", direct ? Health::kOk : Health::kWarn,
             fmt::format("{}, in the current folder: writes {:.1f} GB/s, reads {:.1f} GB/s", found,
                         kBytes / 1e9 / write_seconds, kBytes / 1e9 / read_seconds),
-            direct ? "" : "what is offloaded here takes memory: name a folder on a disk instead"};
+            direct ? "" : "states on this folder take memory: name a folder on a disk instead"};
   } catch (const Error& error) {
     const std::string reason = error.what();
     return {"disk tier", Health::kWarn, reason.substr(0, reason.find('\n')),
-            "run from a folder on a disk, or name one where state is to be offloaded"};
+            "run from a folder on a disk, or name one for states in zero.disk"};
   }
 }
 

@@ -154,7 +154,7 @@ class Comparison {
     std::ranges::sort(culprits);
     const std::string who = majority
                                 ? fmt::format("; {} {} alone with it", format_rank_list(culprits), is_or_are(culprits))
-                                : "; the records do not say which of them is wrong";
+                                : "; the records do not say which rank is wrong";
     return settle(FlightTrouble::kDisagreement, culprits, number,
                   fmt::format("ranks disagree at collective #{}: {}{}", number, text, who));
   }

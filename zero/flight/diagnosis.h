@@ -1,4 +1,4 @@
-// Whose fault it was: the flight records of all ranks of a run, compared.
+// FlightDiagnosis: the rank at fault, from the flight records of all ranks of a run.
 //
 //   const FlightDiagnosis found = diagnose(read_flight_folder("runs/x/flight").records);
 //   found.culprits    {2}

@@ -4,8 +4,8 @@
 //   FlightFolder found = read_flight_folder("runs/x/flight");
 //
 // A file appears whole or not at all, and replaces that rank's file of earlier trouble; it is not synced, because a
-// rank that writes it has a tenth of a second. The folder is made for its owner alone (0700, files 0600). What is read
-// is not trusted: sizes, types and ranges are checked, and links are not followed. Local. Throws IoError.
+// rank that writes it has a tenth of a second. The folder is made for its owner alone (0700, files 0600). Files are
+// not trusted: sizes, types and ranges are checked, and links are not followed. Local. Throws IoError.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// FlightRecord: the last collectives of one rank, as plain values: what is written on trouble, read and compared.
+// FlightRecord: the last collectives of one rank as plain values, to be written on trouble, read and compared.
 //
 //   FlightRecord record = *read_ring(memory);         // zero/flight/ring.h: of this rank, or of one that is gone
 //   record.entries.back().call.operation              // what it began last

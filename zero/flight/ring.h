@@ -1,12 +1,12 @@
-// FlightRing: the last collectives of one rank, in memory that somebody else can read when the rank is gone.
+// FlightRing: the last collectives of one rank, in memory that another process can read when the rank is gone.
 //
 //   FlightRing ring(memory, {.rank = 0, .world = 4});     // memory: FlightRing::bytes(capacity) zero bytes
 //   const std::uint64_t number = ring.begin({.operation = FlightOperation::kBarrier});   ...   ring.end(number);
 //   std::optional<FlightRecord> record = read_ring(memory);        // here, or in a process that maps the same bytes
 //
 // The layout is fixed and holds no pointers; every field that changes is an atomic. An entry carries its number in
-// front and behind: a reader of one that was being written, when the rank was killed say, sees that and leaves it out.
-// begin() and end() cost a look at the clock and a cache line: no lock, no system call. Local; one thread writes.
+// front and behind: so a reader recognises an entry that a killed rank had half written, and leaves it out. begin()
+// and end() cost a look at the clock and a cache line: no lock, no system call. Local; one thread writes.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a file contains, for people and for programs.
+// Description: the contents of a file, for people and for programs.
 //
 // The kind is found by content where the format has a mark (safetensors, llm.c, IDX, gzip), else by extension (.csv,
 // .bin); everything else is text. A damaged file is a ConfigError that says what is wrong with it.

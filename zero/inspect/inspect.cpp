@@ -28,7 +28,7 @@ int run_inspect(Arguments arguments) {
   app.add_option("FILE", path, "safetensors; llm.c or nanoGPT .bin; IDX; .csv; text; a run folder, or a checkpoint")
       ->required();
   app.add_flag("--verify", verify, "read every byte of the checkpoints; exit status 4 where one is damaged");
-  app.add_flag("--json", json, "as one JSON object");
+  app.add_flag("--json", json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
   const Description description = describe_path(path, verify);
   if (json) {

@@ -1,4 +1,4 @@
-// `zero inspect`: what a file or a run folder contains.
+// `zero inspect`: says what a file or a run folder contains.
 #pragma once
 
 #include "zero/command/verb.h"

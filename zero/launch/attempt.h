@@ -5,8 +5,8 @@
 //   if (find_culprit(attempt.ends()) != nullptr) attempt.say("...\n");
 //   attempt.show();
 //
-// When one fails, or cannot be started, the others are ended. Invariant: when run() returns or throws no rank is left;
-// and nothing but show() waits for whoever reads our output. Throws ConfigError when the program cannot be run. Local;
+// When one fails, or cannot be started, the others are ended. Invariants: when run() returns or throws, no rank is
+// left; show() alone waits for the reader of our output. Throws ConfigError when the program cannot be run. Local;
 // run() once.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Which cores a rank may use: contiguous, equal shares, so that caches and memory stay near.
+// The cores of a rank: contiguous, equal shares, so that caches and memory stay near.
 //
 //   share_of_cores({0, 1, 2, 3, 4}, 1, 2)   {2, 3}: two each, one is left over
 //   share_of_cores({0, 1}, 0, 4)            {}: more ranks than cores share them all, unbound

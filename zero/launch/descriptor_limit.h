@@ -1,5 +1,5 @@
-// DescriptorLimit: as many descriptors as this process may open, for as long as it lives; the launcher holds what its
-// ranks have it keep. The ranks get what was set before.
+// DescriptorLimit: while it lives, this process may open as many descriptors as the system allows. The launcher needs
+// them for the memory that it holds for its ranks. The ranks get the limit from before.
 #pragma once
 
 #include <cstddef>

@@ -19,7 +19,7 @@ std::string_view advice(const ProcessEnd& end) {
   switch (end.signal) {
     case SIGKILL:
       return "Killed from outside: by hand, or by the kernel when memory ran out (see `dmesg | tail`; `zero plan` says "
-             "what a rank needs).";
+             "how much a rank needs).";
     case SIGSEGV:
     case SIGBUS:
     case SIGABRT:

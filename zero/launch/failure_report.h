@@ -1,4 +1,4 @@
-// Who is to blame, said once and on one screen, and with which status the launcher ends.
+// The failure report: names the rank at fault once, on one screen, and gives the launcher's exit status.
 //
 // When one rank dies its peers notice and fail too, sometimes before the launcher hears of the first. kRankFailedStatus
 // is how a rank says "a peer failed": such a rank is a witness, and the culprit is the first that failed in any other

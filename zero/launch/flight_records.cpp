@@ -54,7 +54,8 @@ std::string write_flights(const std::filesystem::path& folder, const MemoryFiles
       said += fmt::format("zero launch: {}: no record: {}\n", name, error.what());
     }
   }
-  if (any) said += fmt::format("zero launch: what the ranks did last: zero doctor --flight {}\n", folder.string());
+  if (any)
+    said += fmt::format("zero launch: the last collectives of each rank: zero doctor --flight {}\n", folder.string());
   return said;
 }
 

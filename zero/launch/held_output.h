@@ -1,4 +1,4 @@
-// HeldOutput: text on its way to a stream of this process that may not take it now: what it does not take is held.
+// HeldOutput: text on its way to a stream of this process. The part that the stream does not take now is held.
 //
 //   HeldOutput out(STDOUT_FILENO);
 //   out.write("a line\n");                       // as much as the stream takes; all is held behind what is held
@@ -6,7 +6,8 @@
 //   if (!out.full()) out.write(more);             // who goes on all the same only makes it hold more
 //
 // Invariant: never waits for a reader (a disk may take its time). Lines of up to 4,096 bytes arrive whole, also where
-// another stream leads to the same pipe. What cannot be written for another reason is dropped. Local; not thread-safe.
+// another stream leads to the same pipe. Text that cannot be written for another reason is dropped. Local; not
+// thread-safe.
 #pragma once
 
 #include <cstddef>

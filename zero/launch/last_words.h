@@ -1,4 +1,4 @@
-// What a rank says of its own failure, told apart from everything else that it prints to standard error.
+// Last words: the lines in which a rank says why it ends, told apart from its other lines on standard error.
 //
 //   begins_last_words("zero train: data.path = x: no such file")    // a verb of the command says why it ends: true
 //   accused_rank("zero train: rank 1: all_gather: it left")         // 1: the rank that says so met another's failure

@@ -1,4 +1,4 @@
-// What to start, and how: the launcher's options as plain values. Parsing and checks are the command's (zero/cli).
+// LaunchOptions: the launcher's options as plain values. Parsing and checks are the command's (zero/cli).
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Lines of several ranks on their way to one terminal: whole lines, prefixed with who said it, and a line that several
-// ranks say is printed once with all their names.
+// LineMerger: lines of several ranks on their way to one terminal. Each line is whole and has its rank as a prefix; a
+// line that several ranks print is printed once, with all their numbers.
 //
 //   merger.add(0, "out of range", now);  merger.add(1, "out of range", now);
 //   merger.take(now)   {"[ranks 0-1] out of range"}

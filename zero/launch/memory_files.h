@@ -1,4 +1,4 @@
-// MemoryFiles: the memory files that the launcher holds for its ranks, by name.
+// MemoryFiles: memory files that the launcher holds for its ranks, by name.
 //
 //   for (const std::string& name : kept.names("flight/")) write(read_memory_file(kept.find(name)));
 //

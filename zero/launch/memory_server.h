@@ -5,9 +5,9 @@
 //   poll({server.fd(), POLLIN});   server.serve();
 //   server.disconnect();                     // the ranks have ended; what they put is still there
 //
-// Invariant: never waits for a rank. One that sends nonsense is refused, one that does not take its answers or sends
-// records of the wrong size is no longer listened to; the others notice nothing. Local; not thread-safe. Throws IoError
-// when the system has no descriptor left.
+// Invariant: never waits for a rank. A rank that sends nonsense is refused. A rank that does not take its answers, or
+// sends records of the wrong size, is no longer served. The other ranks notice nothing. Local; not thread-safe. Throws
+// IoError when the system has no descriptor left.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// OrphanGuard: a small process that outlives the launcher by a moment and ends what it would leave behind.
+// OrphanGuard: a small process that outlives the launcher by a moment, and ends the processes that the launcher would
+// leave behind.
 //
 // Each rank asks the kernel to be killed when the launcher dies (PR_SET_PDEATHSIG), but that reaches only the rank
 // itself, not the processes it started. The guard holds one end of a pipe; when the launcher is gone, whatever killed

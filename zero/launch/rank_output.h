@@ -1,12 +1,12 @@
-// RankOutput: everything the ranks print, read without blocking, shown, and the last lines of each remembered.
-// Why a rank ends, where a verb of the command says so (last_words.h), is not shown but kept for the failure report,
-// which says it once; nor is libtorch's trace, unless the log is at debug.
+// RankOutput: reads the output of all ranks without blocking, shows it, and remembers the last lines of each. The
+// words with which a verb of the command says why it ends (last_words.h) are not shown: the failure report says them
+// once. Nor is libtorch's trace shown, unless the log is at debug.
 //
 //   if (output.takes(rank, stream)) output.read_from(rank, stream, fd)   some of it; false at end of file
 //   output.flush(now)                    prints what is due
 //
-// Invariant: whole lines only, never parts of two ranks in one. Printing waits for no reader: what nobody takes is
-// held, about a MiB a stream; then the ranks are to wait, in their own write(). Local; not thread-safe.
+// Invariant: whole lines only, never parts of two ranks in one. Printing waits for no reader: output that nobody takes
+// is held, about a MiB a stream; after that the ranks wait in their own write(). Local; not thread-safe.
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// RankProcess: one rank, started, and its end.
+// RankProcess: one rank as a process, from its start to its end.
 //
 // It is the leader of a process group of its own, so that it can be ended with everything it started; the kernel kills
 // it when the launcher dies. Its outputs are pipes, unless `inherit_output`.

@@ -1,4 +1,4 @@
-// RestartPolicy: what to do after an attempt has failed. Pure: what happened comes in, what to do comes out.
+// RestartPolicy: decides what follows a failed attempt. Pure: a failure comes in, a decision comes out.
 //
 //   RestartPolicy policy(/*max_restarts=*/3, /*min_ranks=*/2);
 //   policy.after({.place = 2, .step = 40}, /*ranks=*/4)    start again, all four

@@ -1,4 +1,4 @@
-// SignalInbox: the signals that concern a launcher become readable; what was set before comes back at the end.
+// SignalInbox: makes the signals that concern a launcher readable. The earlier handling comes back at the end.
 //
 //   SignalInbox inbox;   poll({inbox.fd(), POLLIN});   while (const int signal = inbox.take()) ...
 //

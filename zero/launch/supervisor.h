@@ -3,13 +3,14 @@
 //   return launch({.program = {"./train", "config.toml"}, .ranks = 4});
 //
 // While they run: rank 0's standard output comes through as it is, the others' lines with a prefix; equal lines on
-// standard error are printed once. One failure: the others may say what they saw, get SIGTERM, then SIGKILL, and are
-// gone within a second; one screen names the rank. SIGINT, SIGTERM and SIGHUP are passed on once, a second one kills;
-// SIGUSR1 is passed on. However the launcher itself ends, no rank and nothing a rank started is left.
+// standard error are printed once. After one failure the others may print what they saw, then get SIGTERM, then
+// SIGKILL, and are gone within a second; one screen names the rank at fault. SIGINT, SIGTERM and SIGHUP are passed on
+// once, a second one kills; SIGUSR1 is passed on. However the launcher itself ends, no rank and nothing a rank started
+// is left.
 //
 // After a failure all ranks are started again, up to max_restarts times: another generation (ZERO_GENERATION). With
-// min_ranks, a rank that keeps failing at one point is given up, and as many as are left go on. Memory that ranks had
-// the launcher keep (zero/launcher_memory/launcher_memory.h) is there for the next generation.
+// min_ranks, a rank that keeps failing at one point is given up, and the other ranks go on. Memory that the launcher
+// holds for its ranks (zero/launcher_memory/launcher_memory.h) is there for the next generation.
 //
 // Returns the exit status: 0; 3 when a rank failed (2 or 4 when it said so); 128 + signal when told to stop and a rank
 // did not end with 0. Throws ConfigError when the program cannot be run. Local; call it once, from a process without

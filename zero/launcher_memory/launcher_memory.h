@@ -1,12 +1,12 @@
 // LauncherMemory: memory that outlives the rank that wrote it, because the launcher holds its descriptor, too.
 //
 //   if (std::optional<LauncherMemory> memory = LauncherMemory::of_environment(std::getenv)) {
-//     FileDescriptor file = make_memory_file("copy", bytes);       // zero/comm/windows.h
+//     FileDescriptor file = make_memory_file("copy", bytes);       // zero/base/memory_file.h
 //     memory->put("copy/rank-00003/new/weights", file.get());
 //     memory->rename("copy/rank-00003/new/", "copy/rank-00003/");
 //   }
 //
-// What is kept stays when the rank is killed and all ranks are started again, and is gone with the launcher: there is
+// The memory stays when the rank is killed and all ranks are started again. It is gone with the launcher: there is
 // nothing to clean up. All ranks that one launcher started see the same names; names below "flight/", and those with
 // "/tmp/" in them, are dropped before the ranks are started again. A name has at most 200 bytes of [A-Za-z0-9._/-]; a
 // prefix may be empty.

@@ -1,5 +1,5 @@
-// ActivationOffload: bytes that are put away in one order and wanted in the reverse order, on the host or on disk. What a forward
-// pass leaves for its backward pass.
+// ActivationOffload: activations on the host or on disk, from the forward pass that stores them to the backward pass that
+// wants them in the reverse order.
 //
 //   ActivationOffload activation_offload({.tier = Tier::kDisk, .disk = {"/nvme0"}}, ledger);
 //   const ActivationOffload::Handle handle = activation_offload.offload(bytes);   // a copy is on its way; `bytes` may be used again
@@ -11,14 +11,15 @@
 // offloaded before the one it brings, and what still lies in a block is not read at all. Where a link stands between
 // device and host, all of it crosses that, ahead too where it lies on the host; from disk, when it is brought.
 //
-// What is offloaded is held within `most_bytes`: beyond them offload() throws, and offloads nothing. activation_offload_need() says what a
-// known number of things takes on each tier, so that budgets can be kept before anything is offloaded.
+// Offloaded activations take at most `most_bytes`: beyond them offload() throws, and offloads nothing.
+// activation_offload_need() says how many bytes a known number of activations takes on each tier, so that budgets can
+// be kept before anything is offloaded.
 //
-// Invariants: bring() gives the bytes that were offloaded, or throws. At most kBlocks blocks are held. Blocks are charged
-// as staging, what is offloaded as activation.
+// Invariants: bring() gives the bytes that were offloaded, or throws. At most kBlocks blocks are held. Blocks are
+// charged as staging, offloaded bytes as activation.
 //
-// What a failed read or write leaves behind is nothing to go on from: the IoError is thrown by every later offload() and
-// bring(), too. Local; one thread at a time.
+// After a failed read or write the bytes are lost: every later offload() and bring() throws the IoError, too. Local;
+// one thread at a time.
 #pragma once
 
 #include <deque>

@@ -6,8 +6,8 @@
 //   BlockCutter cut(allocate_host);
 //   BlockPool pool(cut, ledger, MemoryTag::kStaging);
 //
-// A huge page is made when a block does not fit into the rest of the last one, which is then lost (less than that
-// block), and given back with its last block. Blocks of a huge page or more are passed through. Copies share the rest.
+// A block that does not fit into the rest of the last huge page gets a new one; that rest is lost. A huge page is
+// given back with its last block. Blocks of a huge page or more are passed through. Copies share the rest.
 //
 // Local; one thread at a time.
 #pragma once

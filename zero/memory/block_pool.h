@@ -2,7 +2,7 @@
 //
 // acquire() hands out an idle block of the size asked for, else a new one; release() keeps the block for the next
 // acquire(). Idle blocks count in the ledger like those in use, and are given back where a new one would break the
-// limit: who asks for no more than the limit at a time never holds more.
+// limit. So a caller that uses no more than the limit at a time never holds more.
 //
 //   BlockPool pool(allocate_host, ledger, MemoryTag::kGathered);
 //   std::byte* block = pool.acquire(bytes, limit);  ...  pool.release(block);

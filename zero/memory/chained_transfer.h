@@ -3,8 +3,8 @@
 //   Transfer up = chain(disk.read(place, block), [&] { return link.up(block, block); });
 //   up.done();        // begins the second leg as soon as the first is over; so does wait()
 //
-// Nobody else watches: where nobody asks, the second leg begins late. An error of the first leg is wait()'s, and there
-// is no second. Local.
+// No thread watches: until a caller asks, the second leg does not begin. An error of the first leg is wait()'s, and
+// there is no second. Local.
 #pragma once
 
 #include <functional>

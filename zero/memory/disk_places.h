@@ -1,15 +1,15 @@
 // DiskPlaces: places on disk that come and go, kept between uses.
 //
-// A DiskTier is told its size when it is made, and its places are for good. Where neither is known beforehand, places
-// are taken here: they lie in slabs, a DiskTier each, made as they are needed, and one that is given back serves the
-// next who asks for its size.
+// A DiskTier is told its size when it is made, and its places are for good. Where neither is known beforehand, take
+// places here. They lie in slabs, a DiskTier each, which are made as they are needed. A place that is given back
+// serves the next request for its size.
 //
 //   DiskPlaces places({.paths = {"/nvme0"}}, ledger, MemoryTag::kActivation);
 //   const DiskPlace place = places.take(bytes);
 //   place.tier->write(place.offset, block).wait();  ...  places.give_back(place);
 //
 // A slab has kSlabBytes, or a quarter of all before it where that is more: a few files, and at most that much unused.
-// Who asks for the same sizes again and again makes no new one. Slabs are charged whole to the ledger, for they are
+// Requests for the same sizes again and again make no new slab. Slabs are charged whole to the ledger, for they are
 // preallocated; all together they take no more than `most_bytes`. Local; one thread at a time.
 #pragma once
 

@@ -6,13 +6,13 @@
 //   requests.wait(account);
 //   if (account.error) throw *account.error;
 //
-// What an answer means, for every queue alike: fewer bytes than asked for, the rest is asked for, from a page's start
-// (O_DIRECT takes no other); EINTR and EAGAIN, once more; any other error, or no byte moved, the request has failed,
+// An answer means the same for every queue. Fewer bytes than asked for: the rest is asked for, from a page's start
+// (O_DIRECT takes no other). EINTR and EAGAIN: once more. Any other error, or no byte moved: the request has failed,
 // with folder, operation, bytes and place. The first error of an account is kept.
 //
-// A request without an answer for `timeout` is called off and given a grace, for a process that was itself stopped for
-// so long finds its answers late. If it is answered then, well; if not, it has failed, all that is started later fails
-// alike, and whether the kernel still writes to its memory is not known (io_queue.h): the run must end.
+// A request without an answer for `timeout` is cancelled and given a grace, since a process that was itself stopped
+// finds its answers late. Without an answer even then it has failed, and so does every later request. The kernel may
+// still write to its memory (io_queue.h), so the run must end.
 //
 // Destroyed with requests under way, it waits for them. Local; one thread at a time.
 #pragma once

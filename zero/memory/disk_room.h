@@ -1,4 +1,4 @@
-// How much folders on disks can hold, before anything is made there.
+// Free room of folders on disks, asked before any file is made there.
 //
 //   room_on(folders)                    // bytes of files of equal size, one in each folder
 //   is_folder_here("/nvme0")            // false: nothing here is called so, or it is no folder

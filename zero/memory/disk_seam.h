@@ -1,4 +1,5 @@
-// DiskSeam: what a test puts between a DiskTier and the kernel: calls that fail, a queue that answers what it is told.
+// DiskSeam: lets a test stand between a DiskTier and the kernel, with calls that fail, or a queue with answers of the
+// test's choice.
 //
 //   DiskTier disk(options, {.files = &full_disk});
 #pragma once

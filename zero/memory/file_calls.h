@@ -1,5 +1,5 @@
-// FileCalls: the system calls of scratch files and checkpoints, one function each, so that a test can have each of them
-// fail, or end the world at the n-th.
+// FileCalls: the system calls of scratch files and checkpoints, one function each, so that a test can let each of them
+// fail, or end the process at the n-th.
 //
 //   class FullDisk : public FileCalls {
 //     int preallocate(int, std::int64_t) const override { return -ENOSPC; }

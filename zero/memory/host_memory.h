@@ -6,8 +6,8 @@
 // steps, which saves the page faults that cost a CPU training step up to a quarter of its time. It changes the
 // host program's allocator, so `zero train` calls it and attach() does not.
 //
-// It costs peak memory what fragmentation costs (blocks of changing size that no hole fits), and it is best called
-// first thing in main(): blocks that are mappings already stay so, and so do the arenas of threads already running.
+// It costs peak memory, by fragmentation (blocks of changing size that no hole fits). Call it first in main(): blocks
+// that are mappings already stay mappings, and so do the arenas of threads that run already.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// IoQueue: reads and writes on their way to the kernel and back. It gives the kernel's answers as they are; what a
-// short or a failed one means is decided in one place for every queue (disk_requests.h).
+// IoQueue: reads and writes on their way to the kernel and back. It gives the kernel's answers as they are;
+// DiskRequests decides for every queue what a short or failed answer means (disk_requests.h).
 //
 //   queue->submit({.operation = IoOperation::kRead, .file = 0, .offset = 4096, .memory = page, .tag = 7});
 //   std::array<IoAnswer, 8> answers;

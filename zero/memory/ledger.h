@@ -1,4 +1,4 @@
-// Ledger: who holds what, always answerable.
+// Ledger: the account of every byte that zero.cpp holds, by tier and tag.
 //
 // Every byte that zero.cpp holds is charged to one tag in one tier, at the moment it is allocated, and credited when it
 // is released. Law 1 (bytes equal the papers' formulas) is tested on these counters.

@@ -1,5 +1,5 @@
 // Link: copies between device and host at a bandwidth of one's choice. It stands for PCIe where device and host are
-// both main memory, so that it can be shown what hides behind computation and what does not.
+// both main memory, so that a test can show which transfers hide behind computation.
 //
 //   Link link(8e9);                           // bytes per second, each way
 //   Transfer up = link.up(to, from);          // begun: it will take bytes / 8e9 seconds, after those before it

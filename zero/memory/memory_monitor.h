@@ -1,8 +1,8 @@
-// MemoryMonitor: watches what others leave of this machine's memory.
+// MemoryMonitor: watches how much of this machine's memory other programs leave free.
 //
-// A step takes and frees activations, and other programs do what they like: what is free when a step ends says little
-// about how close it came. So a thread looks every few milliseconds, and keeps the worst it saw. On a busy machine that
-// thread may not run in time: two looks are certain, those of look_now() and take_worst().
+// A step takes and frees activations, and other programs take memory at any time. So the free memory at the end of a
+// step says little about the least there was. A thread therefore looks every few milliseconds, and keeps the worst it saw. On
+// a busy machine that thread may not run in time: two looks are certain, those of look_now() and take_worst().
 //
 //   MemoryMonitor monitor(read_memory, std::chrono::milliseconds(20));
 //   ...                                                      // a step

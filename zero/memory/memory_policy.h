@@ -8,8 +8,8 @@
 //   policy.judge(worst, now)                         // > 0: give back; < 0: may be taken; 0: leave things
 //   policy.changed();                                // something was given back or taken, here and on the other ranks
 //
-// A machine on which somebody waits for memory (pressure) has too little free, whatever the number says. Pressure is an
-// average of ten seconds, so for ten seconds after one answer to it there is no other. Local.
+// A machine on which a process waits for memory (pressure) has too little free, however much the number says. Pressure
+// is an average of ten seconds, so there is one answer to it in ten seconds. Local.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// PageSums: a checksum (XXH3, 64 bits) of every page of a tier, so that what comes back is what was put there.
+// PageSums: a checksum (XXH3, 64 bits) of every page of a tier, to find a page that comes back changed.
 //
 //   PageSums sums(disk_bytes);
 //   sums.note(place, block);                        // when it is written

@@ -128,11 +128,10 @@ ScratchFile::ScratchFile(const std::string& folder, std::int64_t bytes, const Fi
   const std::string why_not = leave_page_cache(fd, bytes, folder, calls);
   direct_ = why_not.empty();
   if (!direct_ && say_once(fmt::format("{} has no O_DIRECT", folder)))
-    ZERO_LOG(
-        warn,
-        "{}: no O_DIRECT here ({}): what is offloaded there may take page cache; name a folder on a disk where that "
-        "is not meant",
-        folder, why_not);
+    ZERO_LOG(warn,
+             "{}: no O_DIRECT here ({}): states there may take page cache; name a folder on a disk where that "
+             "is not meant",
+             folder, why_not);
 }
 
 }  // namespace zero

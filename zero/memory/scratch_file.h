@@ -1,4 +1,4 @@
-// ScratchFile: room on a disk without a name, so that nothing is left behind however the process ends.
+// ScratchFile: a file without a name, so that no file is left behind however the process ends.
 //
 //   require_room(std::array{ScratchSize{"/nvme0", bytes}});    // before any file is made
 //   const ScratchFile file("/nvme0", bytes);

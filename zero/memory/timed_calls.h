@@ -3,9 +3,9 @@
 //   const TimedCalls calls(FileCalls::kernel(), std::chrono::seconds(60));
 //   calls.open(path, flags);                 // -ETIMEDOUT if the kernel has no answer by then
 //
-// Each call runs on a thread of its own; one that hangs is left behind with copies of what it works on, and a
-// descriptor that it gets after all is closed. Making room on a disk may take long where every byte is written: it gets
-// ten times the limit. Calls of checkpoints pass through. Local, thread-safe. The calls underneath outlive the threads.
+// Each call runs on a thread of its own. A call that hangs is left behind with copies of its arguments; a descriptor
+// that it gets after all is closed. Making room on a disk may take long where every byte is written: it gets ten times
+// the limit. Calls of checkpoints pass through. Local, thread-safe. The calls underneath outlive the threads.
 #pragma once
 
 #include <chrono>

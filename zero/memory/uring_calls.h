@@ -1,4 +1,4 @@
-// UringCalls: what io_uring asks of the kernel, one function each, so that a test can have each of them fail.
+// UringCalls: the system calls of io_uring, one function each, so that a test can let each of them fail.
 //
 // As in liburing, 0 (or a count) or a negative errno value. Local, without state.
 #pragma once

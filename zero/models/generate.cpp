@@ -67,7 +67,7 @@ std::vector<std::int64_t> generate(Gpt2& model, const std::vector<std::int64_t>&
     if (token >= 0 && token < shape.vocab) continue;
     throw ConfigError("--prompt", fmt::format("{}", token),
                       fmt::format("not one of the model's {} tokens", shape.vocab),
-                      "write the prompt in what the model was trained on");
+                      "write the prompt in characters that the model was trained on");
   }
   const std::size_t given = tokens.size();
   auto generator = at::make_generator<at::CPUGeneratorImpl>(options.seed);

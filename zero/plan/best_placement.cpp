@@ -123,10 +123,11 @@ struct Refusal {
                            format_bytes(total), format_bytes(budgets.device), format_bytes(budgets.host),
                            format_bytes(budgets.disk),
                            have < total ? fmt::format("hold {} B less", total - have)
-                                        : std::string("hold just that, but no part of a block or a page"));
+                                        : std::string("hold just that, but states lie in whole blocks and pages"));
     } else if (budgets.device < 0) {
-      reason = fmt::format("what is gathered, reduced and set aside for the host leaves the device {} B short ({})",
-                           -budgets.device, format_bytes(-budgets.device));
+      reason =
+          fmt::format("gathered units, reductions and the part set aside for the host leave the device {} B short ({})",
+                      -budgets.device, format_bytes(-budgets.device));
     } else {
       reason = fmt::format("of a rank's states {} cannot leave the device, which lacks {} B", format_bytes(fixed),
                            fixed - budgets.device);

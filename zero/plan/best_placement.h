@@ -1,8 +1,9 @@
-// best_placement: which fraction of each state of each unit lies on which tier, so that a step is shortest.
+// best_placement(): finds the fraction of each state of each unit on each tier with which a step is shortest.
 //
 // A linear programme (PlacementProgramme) gives the fractions. They are rounded to whole blocks as split_over_tiers()
-// does; where that would break a tier's budget, the programme is solved again with so much less of it. Among placements
-// with equal step times the one with the fewest bytes off the device wins, those on disk counted twice.
+// does; where that would break a tier's budget, the programme is solved again with a budget that is smaller by the
+// excess. Among placements with equal step times the one with the fewest bytes off the device wins, those on disk
+// counted twice.
 //
 //   BestPlacement best = best_placement(model, {.device = 2'000'000'000, .host = 8'000'000'000});
 //   placement.tiers = best.tiers;

@@ -1,4 +1,5 @@
-// Estimate: what a rank will hold and send, from shapes alone. No world is too large: 10,000 ranks take microseconds.
+// Estimate: the bytes that a rank will hold and send, from shapes alone. No world is too large: 10,000 ranks take
+// microseconds.
 //
 //   Estimate e = estimate(units, world, rank, place(2, Reduce::kAuto, 1), /*num_moments=*/2);
 //   e.memory.parameter, e.sent_bytes (stages 0-2; stage 3 depends on the trace: see simulate())

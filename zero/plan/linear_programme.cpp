@@ -15,7 +15,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& reason) {
   throw ConfigError("zero.placement", "auto", reason,
-                    "build zero.cpp with coinor-libclp-dev and keep its libraries together, or say what lies where: "
+                    "build zero.cpp with coinor-libclp-dev and keep its libraries together, or give fractions: "
                     "zero.optimizer = {host = 0.6, disk = 0.4}");
 }
 

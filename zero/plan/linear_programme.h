@@ -1,4 +1,4 @@
-// LinearProgramme: minimise cost * x, where every x and every row of sums stays within bounds.
+// LinearProgramme: minimises cost * x, where every x and every row of sums stays within bounds.
 //
 //   LinearProgramme programme;
 //   const int x = programme.add_column({.upper = 1, .cost = -1});

@@ -1,4 +1,4 @@
-// ParamSpec: what the plan must know of a parameter. Shapes in; no bytes, no torch.
+// ParamSpec: name, shape and type of a parameter, for the plan. No bytes, no torch.
 #pragma once
 
 #include <cstdint>

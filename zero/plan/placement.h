@@ -1,7 +1,8 @@
-// Placement: which state of a unit a rank holds whole and which it holds a shard of, and on which tiers that lies.
+// Placement: says which states of a unit a rank holds whole, which as a shard, and on which tiers they lie.
 //
-// This is all that "stage" means to the rest of the program: stages are turned into a Placement here and in
-// build_schedule, and nobody else asks for the stage's number.
+// This is all that "stage" means to the rest of the program: place() turns a stage into a Placement, and the schedule, the
+// estimates and the engine decide by the Placement alone. Whoever else asks for the stage's number does so for words to the
+// user: a refusal that names the next stage, a table, a report.
 //
 //   Placement placement = place(2, Reduce::kAuto, 1);   // parameter whole, gradient and optimizer sharded, reduce each
 //   spread_over_tiers(placement, units, world, {.optimizer = {.host = 0.6, .disk = 0.4}});

@@ -1,10 +1,10 @@
-// PlacementProgramme: where states should lie, as a linear programme.
+// PlacementProgramme: the search for the best placement as a linear programme.
 //
 // Variables: for each class of units and each state the fractions on host and on disk (the rest is on the device); the
 // fractions whose gradient or parameter lies above or below their update; and the seconds of each phase. Minimised:
-// the seconds of all phases. Constraints: a phase takes at least as long as each resource is busy in it, and as what
-// comes at its ends and the computation that does not overlap with that; fractions sum to one, and the bytes on each
-// tier stay within its budget.
+// the seconds of all phases. Constraints: a phase takes at least as long as each resource is busy in it, and at least
+// as long as the transfers at its ends with the computation that cannot overlap with them; fractions sum to one, and
+// the bytes on each tier stay within its budget.
 //
 //   PlacementProgramme programme(model);
 //   programme.solve(budgets)->seconds

@@ -1,5 +1,5 @@
-// Residency: which units are gathered, and how many bytes that is. The bookkeeping that building, simulating and
-// replaying a schedule share; it moves nothing itself.
+// Residency: the units that are gathered, and their bytes. The bookkeeping that building, simulating and replaying a
+// schedule share; it moves nothing itself.
 #pragma once
 
 #include <vector>

@@ -5,9 +5,10 @@
 //   simulate(s, units, world).sent_bytes;        // what a rank will send in a step, to the byte
 //
 // An entry is an event of the trace and the actions to issue when it occurs, in order, before the event is served.
-// Release follows Belady's rule: the unit whose next use is farthest goes first. What is in use stays, even where that
-// exceeds the budget. What lies on a lower tier has actions of its own: a prefetch for each gather of such a shard, an offload
-// after each reduction of such a gradient. Nobody but build_schedule decides anything from a stage.
+// Release follows Belady's rule: the unit whose next use is farthest goes first. A unit in use stays, even where that
+// exceeds the budget. States on a lower tier have actions of their own: a prefetch for each gather of such a shard, an
+// offload after each reduction of such a gradient. build_schedule() alone decides which action comes when; the meaning
+// of a stage it reads off the placement.
 #pragma once
 
 #include <array>

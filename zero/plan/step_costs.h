@@ -1,6 +1,7 @@
-// StepCosts: how long a step keeps each resource busy for one element of a unit, by where the element's states lie.
+// StepCosts: the seconds for which a step keeps each resource busy for one element of a unit, by the tiers of the
+// element's states.
 //
-// What moves is counted in amounts, each a number of elements; seconds are linear in them. predict() multiplies them
+// Transfers are counted in amounts, each a number of elements; seconds are linear in them. predict() multiplies them
 // out for a given placement, best_placement() makes them the variables of its programme: one table serves both.
 //
 //   StepCosts costs = costs_of(model, unit);             // [amount][phase][resource]: seconds an element

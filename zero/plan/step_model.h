@@ -1,9 +1,9 @@
-// StepModel: what a step costs in seconds, phase by phase, when states lie on several tiers.
+// StepModel: the seconds of a step, phase by phase, when states lie on several tiers.
 //
 // Within a phase everything overlaps: it takes as long as its busiest resource. Phases follow each other. But for the
 // ends: nothing computes before the first unit's parameters are there, or after the last unit's gradient is. Where the
-// profile says when a pass uses its units, a phase takes at least what comes so late, or is needed so early, and the
-// computation that it cannot be hidden behind. Under the minimum budget nothing that a backward pass fetches is hidden.
+// profile says when a pass uses its units, a phase takes at least as long as the transfers at its ends and the
+// computation that cannot hide them. Under the minimum budget a backward pass hides no fetch.
 //
 //   forward   compute; parameters off the device are fetched for each gather (link up; from disk: disk read, link up)
 //   backward  the same, and gradients off the device are offloaded after each reduction (link down; to disk: disk write);
@@ -18,10 +18,10 @@
 //   StepModel model{units, world, placement, num_moments, rates, profile};
 //   PredictedStep step = predict(model, tiers);       // seconds by phase, and the resource that bounds each
 //
-// The two directions of a link share nothing. A disk's share what was probed: it is busy reading, busy writing, and
-// busy with both together, which counts `disk_share` of their sum: all of it on a disk that does one after the other,
-// half of it on one that does each as fast as alone. A rate of 0 means that the resource is not there: infinitely fast.
-// The same model is what best_placement() minimises. Values only; Local.
+// The two directions of a link share nothing. The two of a disk share it as was probed: the disk is busy reading, busy
+// writing, and busy with both together, which counts `disk_share` of their sum: all of it on a disk that does one
+// after the other, half of it on one that does each as fast as alone. A rate of 0 means that the resource is not
+// there: infinitely fast. The same model is what best_placement() minimises. Values only; Local.
 #pragma once
 
 #include <array>

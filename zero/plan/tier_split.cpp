@@ -17,7 +17,7 @@ void check(TierFractions fractions, std::string_view key) {
   const double off_device = fractions.host + fractions.disk;
   if (fractions.host >= 0 && fractions.disk >= 0 && off_device <= 1 + kFractionSlack) return;
   throw ConfigError(key, fmt::format("{{host = {}, disk = {}}}", fractions.host, fractions.disk),
-                    "these are no parts of a whole",
+                    "the fractions are no parts of a whole",
                     "give numbers of 0 or more that sum to 1 or less; the rest lies on the device");
 }
 

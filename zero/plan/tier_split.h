@@ -4,8 +4,8 @@
 //   split_over_tiers({1 << 20, 1 << 20}, {.host = 0.5, .disk = 0.5})
 //       -> {device 0, host 524288, disk 524288} twice
 //
-// Invariants: boundaries lie at multiples of kBlockNumel or at the range's end, so that what lies on disk begins at a
-// page; summed over the units a tier gets what its fraction says, to a block, and the device never more.
+// Invariants: boundaries lie at multiples of kBlockNumel or at the range's end, so that the part on disk begins at a
+// page. Summed over the units a tier gets its fraction, to a block, and the device never more.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Trace: what the model did in one step, as a list of events. The first step records it; the schedule is built from it.
+// Trace: the events of one step of the model, in order. The first step records it; the schedule is built from it.
 //
 //   access wte, access h.0, access h.1, backward, access h.1, gradient h.1, access h.0, gradient h.0, gradient wte, step
 //

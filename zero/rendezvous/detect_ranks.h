@@ -1,9 +1,9 @@
-// RankEnvironment: which rank of how many this process is, as its launcher says.
+// RankEnvironment: the rank of this process and the number of ranks, as the launcher says them.
 //
 //   const RankEnvironment ranks = detect_ranks({}, [](const char* name) { return std::getenv(name); });
 //   // zero launch, torchrun: rank 1 of 4, local rank 1 of 2, run "5f3a-29500"
 //
-// Looked at in this order; the first that is there counts: explicit flags, torchrun (and zero launch), Open MPI, PMI
+// The first source of this list that is there counts: explicit flags, torchrun (and zero launch), Open MPI, PMI
 // (MPICH, Intel MPI, MVAPICH), Slurm, PET_* (Kubeflow), one process. Numbers are read strictly: a variable that is
 // there but makes no sense is a ConfigError that names it, never a reason to look further.
 //
@@ -29,7 +29,7 @@ struct RankEnvironment {
   int master_port = 29500;
   std::string
       run_id;  // the same for all ranks of a run, another for other runs of this host; may be empty for one rank
-  // The run's name in torchrun's own store, which then listens at master_addr:master_port (rendezvous_point.h).
+  // The run's name in torchrun's own store, which then listens at master_addr:master_port (tcp_store.h).
   std::optional<std::string> agent_run;
   bool per_node = false;
   int generation = 0;  // how often the launcher had started all ranks before; those of another are refused

@@ -1,10 +1,10 @@
-// HostRendezvous: how the processes of a run find each other on one host, and leave with a connection between any two.
+// HostRendezvous: brings the processes of a run on one host together, and gives any two of them a connection.
 //
-// Rank 0 listens at an abstract socket; each other rank says who it is. When all are there, rank 0 hands out the
+// Rank 0 listens at an abstract socket; each other rank tells it its number. When all are there, rank 0 hands out the
 // board's memory and, for every two of them, the two ends of a socket pair. Both sides check that the other belongs to
 // the same user. A rank of an earlier generation (that the launcher started before its last restart) is told so and
-// counts for nothing, and a rank 0 of an earlier one gives up. Whoever is missing after the timeout is named on every
-// rank that came. A rank that has SIGINT or SIGTERM blocked and pending gives up at once.
+// counts for nothing, and a rank 0 of an earlier one gives up. A rank that is missing after the timeout is named on
+// every rank that came. A rank that has SIGINT or SIGTERM blocked and pending gives up at once.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The token of a job: what its ranks have in common and nobody else on the network has.
+// The token of a job: a secret that its ranks share, and no stranger on the network knows.
 //
 //   export ZERO_TOKEN=$(openssl rand -hex 32)          # on every machine; or ZERO_TOKEN_FILE, a file of mode 0600
 //   const std::string token = rendezvous_token(ranks, std::getenv);

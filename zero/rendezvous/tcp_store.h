@@ -6,7 +6,7 @@
 //
 // The wire format is that of torch/csrc/distributed/c10d/TCPStore.cpp as of PyTorch 2.11: one byte of operation, then
 // numbers of 8 bytes in the host's order, each string after its length. A key is what a client in Python calls it: both
-// send it with a "/" before. The store is shared with torchrun's agents and with whatever else the ranks run.
+// send it with a "/" before. The store is shared with torchrun's agents and with the other programs of the ranks.
 //
 // Local. Throws CommError when a call outlasts the timeout or the store answers nonsense; no call may follow one that
 // threw.

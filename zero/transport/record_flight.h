@@ -1,4 +1,4 @@
-// What the environment says of flight records, and how a communicator gets its ring.
+// Flight records by the environment's variables: gives a communicator its ring.
 //
 //   ZERO_FLIGHT_DIR                 the folder for rank-NNNNN.json on trouble; goes before the program's own
 //   TORCH_NCCL_TRACE_BUFFER_SIZE    how many collectives are kept (PyTorch's name); 0: none. Default: 1,024

@@ -1,11 +1,11 @@
-// TorchrunRendezvous: where rank 0 of a torchrun run can be met, kept in torchrun's own store.
+// TorchrunRendezvous: the address of rank 0 of a torchrun run, kept in torchrun's own store.
 //
 // torchrun listens at MASTER_PORT itself, so rank 0 takes any free port and puts "ADDRESS PORT NAME" under the run's
-// key, `zero/RUN ID/rank 0`. NAME is drawn anew each time; rank 0 answers only to whoever proves to know it.
+// key, `zero/RUN ID/rank 0`. NAME is drawn anew each time; rank 0 answers only a rank that proves to know it.
 //
 // The store outlives a restart of the ranks, and the restart count is no part of the key: agents on several hosts count
-// only the failures of their own ranks, so ranks of one round may have different counts. A stale entry is found out
-// instead: nobody listens there, or somebody who does not know NAME; whoever looked it up then looks again.
+// only the failures of their own ranks, so ranks of one round may have different counts. A rank finds a stale entry
+// out: no process listens there, or one that does not know NAME. The rank then looks again.
 //
 //   TorchrunRendezvous point(detect_ranks({}, getenv), 60s);   // connects to the store
 //   LinkRequest request{.rendezvous_point = &point};

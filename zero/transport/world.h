@@ -3,7 +3,7 @@
 //   auto world = zero::World::from_environment();   // torchrun, mpirun, srun, zero launch, or one process
 //
 // The last collectives of each rank are kept. When the first CommError is met they are written as JSON, one file a
-// rank, to the folder of keep_flight_in() or ZERO_FLIGHT_DIR: `zero doctor --flight FOLDER` names the culprit.
+// rank, to the folder of keep_flight_in() or ZERO_FLIGHT_DIR: `zero doctor --flight FOLDER` names the rank at fault.
 //
 // Move-only; must outlive every engine attached to it.
 #pragma once

@@ -98,7 +98,7 @@ void require(std::string_view key, std::int64_t budget, std::int64_t need, const
       key, format_bytes(budget),
       fmt::format("train.offload_activations = \"{}\" takes {} B of it a rank ({}): the inputs of {} blocks",
                   config.train.offload_activations, need, format_bytes(need), config.model.layers),
-      "allow that, and what states take beside it; a smaller train.batch, data.context or model.width needs less");
+      "allow that and the bytes of the states; a smaller train.batch, data.context or model.width needs less");
 }
 
 // The one place where offloaded activations are taken off budgets: what attach() is told is left for states. What a

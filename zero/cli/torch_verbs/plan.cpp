@@ -118,7 +118,7 @@ void require_here(const OffloadOptions& offload) {
   for (const std::string& folder : offload.disk) {
     if (!is_folder_here(folder, calls))
       throw ConfigError("zero.disk", folder, "no such folder",
-                        "name a folder of a disk that is here: what it manages is probed there, and nothing is kept");
+                        "name a folder of a disk of this machine: the disk's speed is probed there, and no file stays");
   }
 }
 
