@@ -1,7 +1,7 @@
 // RankImage: what one rank adds to a checkpoint, wherever that lies: what it knows of the manifest, and its file's
 // bytes in their order.
 //
-//   engine.pause();
+//   engine.states().pause();
 //   const RankImage image(engine, {.run = {{"step", "40"}}});
 //   image.stream([&](std::span<const std::byte> bytes) { writer.append(bytes); });     // image.size_bytes() in all
 //   Manifest manifest = image.manifest_with(all_gather_text(comm, image.file_text(sums)), path);
