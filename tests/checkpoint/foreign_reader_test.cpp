@@ -61,11 +61,11 @@ Extra extra_of(int rank) {
 class Held {
  public:
   void add(Engine& engine) {
-    engine.pause();
+    engine.states().pause();
     for (const Unit& unit : engine.units()) {
-      for (int state = 0; state < engine.num_saved_states(unit.index); ++state) {
-        const std::size_t size = size_of(engine.saved_dtype(unit.index, state));
-        engine.read_shard(unit.index, state, [&](std::int64_t first, std::span<const std::byte> elements) {
+      for (int state = 0; state < engine.states().num_saved_states(unit.index); ++state) {
+        const std::size_t size = size_of(engine.states().saved_dtype(unit.index, state));
+        engine.states().read_shard(unit.index, state, [&](std::int64_t first, std::span<const std::byte> elements) {
           const std::scoped_lock lock(mutex_);
           auto& whole = states_[{unit.index, state}];
           whole.resize(static_cast<std::size_t>(unit.numel) * size);
@@ -112,7 +112,7 @@ std::string save(const Cell& cell, const fs::path& path) {
     CheckpointSave(model.engine(), path, std::move(contents), SaveMode::kSync).wait();
     held.add(model.engine());
     comm.barrier({.control = true}).wait();
-    if (comm.rank() == 0) lines = held.lines(model, model.engine().state_names());
+    if (comm.rank() == 0) lines = held.lines(model, model.engine().states().names());
   });
   for (int rank = 0; rank < cell.world; ++rank) {
     const Extra extra = extra_of(rank);

@@ -64,7 +64,7 @@ TEST(InMemoryCheckpoints, FewerRanksGoOnFromThemToo) {
   const auto parameters = [](Engine& engine) {
     std::vector<float> all;
     for (const Unit& unit : engine.units())
-      engine.read_full_precision(unit.index, [&](std::span<const float> values) {
+      engine.states().read_full_precision(unit.index, [&](std::span<const float> values) {
         all.insert(all.end(), values.begin(), values.begin() + unit.numel);
       });
     return all;

@@ -202,9 +202,9 @@ TEST(LoadCheckpoint, EachRankReadsWhatItHoldsAndNoMoreThanTheBlocksAtItsEdges) {
       // A state of a unit is one range of elements, which lies in two files at most: two ends of each.
       std::int64_t held = 0, ends = 0;
       for (const Unit& unit : model.engine().units()) {
-        for (int state = 0; state < model.engine().num_saved_states(unit.index); ++state) {
+        for (int state = 0; state < model.engine().states().num_saved_states(unit.index); ++state) {
           const int passes = state == 0 && dtype == DType::kBFloat16 ? 2 : 1;
-          held += passes * model.engine().held(unit.index, state).numel * 4;
+          held += passes * model.engine().states().held(unit.index, state).numel * 4;
           ends += passes * 2 * kSavers;
         }
       }
@@ -227,7 +227,7 @@ TEST(LoadCheckpoint, ABf16RunTakesTheMasterOfAnFp32OneExactly) {
     save_now(model.engine(), folder / "a");
     ScriptedModel other(comm, small_specs(DType::kBFloat16, false), options_of({}));
     load_checkpoint(other.engine(), folder / "a");
-    EXPECT_EQ(other.engine().progress().steps, 2);
+    EXPECT_EQ(other.engine().states().progress().steps, 2);
     save_now(other.engine(), folder / "b");
   });
   EXPECT_EQ(elements(folder / "a"), elements(folder / "b"));
@@ -241,8 +241,8 @@ TEST(LoadCheckpoint, CountsComeBackForEveryParameter) {
     save_now(model.engine(), folder / "a");
     ScriptedModel other(comm, small_specs(), options_of({}));
     load_checkpoint(other.engine(), folder / "a");
-    EXPECT_EQ(other.engine().progress(), model.engine().progress());
-    EXPECT_EQ(other.engine().progress().updates[static_cast<std::size_t>(model.param_named("h.0.weight"))], 2);
+    EXPECT_EQ(other.engine().states().progress(), model.engine().states().progress());
+    EXPECT_EQ(other.engine().states().progress().updates[static_cast<std::size_t>(model.param_named("h.0.weight"))], 2);
   });
 }
 

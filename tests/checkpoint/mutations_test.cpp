@@ -115,11 +115,11 @@ TEST(CheckpointSave, NoMutationOfACheckpointGoesUnseen) {
 
 // Of what this rank holds of every state.
 std::vector<std::uint64_t> sums_of_states(Engine& engine) {
-  engine.pause();
+  engine.states().pause();
   std::vector<std::uint64_t> sums;
   for (const Unit& unit : engine.units()) {
-    for (int state = 0; state < engine.num_saved_states(unit.index); ++state)
-      engine.read_shard(unit.index, state, [&](std::int64_t, std::span<const std::byte> elements) {
+    for (int state = 0; state < engine.states().num_saved_states(unit.index); ++state)
+      engine.states().read_shard(unit.index, state, [&](std::int64_t, std::span<const std::byte> elements) {
         sums.push_back(block_sum(elements));
       });
   }
@@ -153,7 +153,7 @@ class Loads {
     EXPECT_EQ(ends.front(), ends.back()) << what << ": the ranks do not agree";
     if (begun) load_checkpoint(model_.engine(), folder_ / "older");
     EXPECT_EQ(sums_of_states(model_.engine()), older_) << what;
-    EXPECT_EQ(model_.engine().progress().steps, 1) << what;
+    EXPECT_EQ(model_.engine().states().progress().steps, 1) << what;
     return begun;
   }
 

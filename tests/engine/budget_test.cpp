@@ -1,5 +1,7 @@
 // gather_budget(): what a budget leaves for gathered units; require_disk() and tiles_ahead(): what must lie on disk and
 // host fits there.
+#include "zero/engine/budget.h"
+
 #include <string>
 
 #include <gtest/gtest.h>

@@ -66,11 +66,11 @@ void expect_no_way_on(ScriptedModel& model, const std::string& error) {
       [&] { (void)engine.use(0, Use::kUntraced); },
       [&] { engine.add_gradient(0, bytes.data()); },
       [&] { engine.end_micro_batch(); },
-      [&] { engine.load(0, bytes.data(), DType::kFloat32); },
+      [&] { engine.states().load(0, bytes.data(), DType::kFloat32); },
       [&] { engine.mark_written(0); },
-      [&] { engine.read_full_precision(0, [](std::span<const float>) {}); },
-      [&] { engine.compare_replicas(); },
-      [&] { engine.pause(); },
+      [&] { engine.states().read_full_precision(0, [](std::span<const float>) {}); },
+      [&] { engine.states().compare_replicas(); },
+      [&] { engine.states().pause(); },
       [&] { engine.finish(); },
   };
   for (std::size_t i = 0; i < calls.size(); ++i) EXPECT_EQ(message_of<IoError>(calls[i]), error) << "call " << i;
@@ -311,7 +311,8 @@ TEST_F(DiskFaults, WhileParametersAreLoadedLeaveNoEngineToUse) {
     const int unit = model.unit_named("h.1");
     const std::vector<std::byte> values(65536);
     disk.fail_next(Kind::kError);
-    const std::string error = message_of<IoError>([&] { model.engine().load(unit, values.data(), DType::kFloat32); });
+    const std::string error =
+        message_of<IoError>([&] { model.engine().states().load(unit, values.data(), DType::kFloat32); });
     EXPECT_TRUE(says(error, "rank 0: unit h.1: " + folder() + ": write of"));
     expect_no_way_on(model, error);
   });

@@ -118,9 +118,9 @@ TEST(Engine, NotesForOthersHowManyStepsAreDone) {
   model.train(0);
   model.train(1);
   EXPECT_EQ(noted(), 2);
-  EngineProgress progress = model.engine().progress();
+  EngineProgress progress = model.engine().states().progress();
   progress.steps = 40;  // as a load() does
-  model.engine().set_progress(progress);
+  model.engine().states().set_progress(progress);
   EXPECT_EQ(noted(), 40);
   model.train(2);
   EXPECT_EQ(noted(), 41);

@@ -33,7 +33,7 @@ struct Fixture {
   Fixture(Communicator& comm, const Placement& placement, GatherBudget budget)
       : specs(four()),
         units(make_units(specs, {})),
-        state(units, placement, 2, comm, ledger),
+        state(units, placement, moments(2), comm, ledger),
         gatherer(state, comm, ledger, observer),
         reducer(state, specs.size(), budget.is_minimum(), comm, ledger),
         executor(state, budget, gatherer, reducer) {}

@@ -41,12 +41,12 @@ struct Fixture {
       : Fixture(comm, place(stage, Reduce::kAuto, 1), nullptr, std::move(specs)) {}
   Fixture(Communicator& comm, const Placement& placement, DiskTier* disk, std::vector<ParamSpec> specs)
       : units(make_units(specs, {})),
-        state(units, placement, 2, comm, ledger, {.disk = disk}),
+        state(units, placement, moments(2), comm, ledger, {.disk = disk}),
         gatherer(state, comm, ledger, observer) {
     for (const Unit& unit : units) {
       std::vector<float> whole(static_cast<std::size_t>(unit.numel));
       for (std::size_t i = 0; i < whole.size(); ++i) whole[i] = value(unit.index, static_cast<std::int64_t>(i));
-      state.load(unit.index, reinterpret_cast<const std::byte*>(whole.data()), DType::kFloat32);
+      state.contents().load(unit.index, reinterpret_cast<const std::byte*>(whole.data()), DType::kFloat32);
     }
   }
   static float value(int unit, std::int64_t i) { return 100.0F * static_cast<float>(unit) + static_cast<float>(i); }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/engine/budget.h"
 #include "zero/engine/placer.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/plan/estimate.h"
@@ -211,7 +212,7 @@ TEST_F(Offload, AUnitOfManyTilesStreamsThroughAFewOfThem) {
     const auto units = make_units(large, {});
     Placement placement = place(3, Reduce::kEach, 1);
     spread_over_tiers(placement, units, 1, all_on_disk);
-    const int depth = kind == TierMemory::Kind::kMin ? 1 : ShardedState::kDefaultDepth;
+    const int depth = kind == TierMemory::Kind::kMin ? 1 : OffloadTiers::kDefaultDepth;
     EXPECT_LE(report.peak_host_memory.total(), tile_bytes(units, 1, placement, 2, depth));
     EXPECT_EQ(report.host_memory.state(), 0);
   }
@@ -232,7 +233,7 @@ TEST_F(Offload, WhatIsWrittenIntoAGatheredUnitWaitsForPeersThatStillReadIt) {
       }
     }
     for (const Unit& unit : model.units()) {
-      model.engine().read_full_precision(unit.index, [&](std::span<const float> whole) {
+      model.engine().states().read_full_precision(unit.index, [&](std::span<const float> whole) {
         for (std::int64_t i = 1; i < unit.numel; ++i) ASSERT_EQ(whole[static_cast<std::size_t>(i)], whole[0]) << i;
       });
     }

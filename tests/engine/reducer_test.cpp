@@ -34,7 +34,7 @@ struct Fixture {
   Fixture(Communicator& comm, const Placement& placement, std::vector<ParamSpec> wanted = kSpecs, bool minimum = false)
       : specs(std::move(wanted)),
         units(make_units(specs, {})),
-        state(units, placement, 2, comm, ledger),
+        state(units, placement, moments(2), comm, ledger),
         reducer(state, specs.size(), minimum, comm, ledger) {}
 
   void add(int param, float value) {
@@ -201,7 +201,7 @@ TEST(Reducer, WholeGradientsNeedNoStaging) {
 // Of unit 0, which every rank gave `rank + 1`.
 float first_on_host(Fixture& f) {
   std::vector<float> shard(static_cast<std::size_t>(f.state.shard(0).numel), -1.0F);
-  f.state.fetch_gradient(0, reinterpret_cast<std::byte*>(shard.data()));
+  f.state.streams().fetch_gradient(0, reinterpret_cast<std::byte*>(shard.data()));
   return shard.front();
 }
 

@@ -76,15 +76,16 @@ class ReplicaHash : public testing::Test {
       Placement placement = place(stage, Reduce::kAuto, 1);
       spread_over_tiers(placement, units, comm.world(), fractions);
       DiskTier disk({.paths = {folder_.path().string()}, .bytes = 1 << 20});
-      ShardedState state(units, placement, 2, comm, ledger, {.disk = &disk});
+      ShardedState state(units, placement, moments(2), comm, ledger, {.disk = &disk});
       for (const Unit& unit : units) {
         std::vector<float> whole(static_cast<std::size_t>(unit.numel), 0.0F);
         for (const Slice& slice : unit.slices)
           std::fill_n(whole.begin() + slice.offset, slice.numel, 1.0F / static_cast<float>(2 + slice.param));
-        state.load(unit.index, reinterpret_cast<const std::byte*>(whole.data()), DType::kFloat32);
-        for (int which = 1; which < state.num_saved_states(unit.index); ++which)
-          state.write_held(unit.index, which,
-                           [&](std::int64_t, std::span<float> out) { std::fill(out.begin(), out.end(), moment); });
+        state.contents().load(unit.index, reinterpret_cast<const std::byte*>(whole.data()), DType::kFloat32);
+        for (int which = 1; which < state.contents().num_saved_states(unit.index); ++which)
+          state.contents().write_held(unit.index, which, [&](std::int64_t, std::span<float> out) {
+            std::fill(out.begin(), out.end(), moment);
+          });
         if (comm.rank() == 1) hashes.push_back(replica_hash(state, unit.index));
       }
     });
@@ -133,7 +134,7 @@ Run train(int world, EngineOptions options, DType dtype, bool compares) {
       const StepReport report = model.train(step, options.accumulate);
       if (comm.rank() == 0) run.norms.push_back(report.grad_norm);
       if (!compares) continue;
-      const ReplicaCheck check = model.engine().compare_replicas();
+      const ReplicaCheck check = model.engine().states().compare_replicas();
       EXPECT_EQ(check.compared, world > 1 && options.stage < 3);
       EXPECT_TRUE(check.same()) << check.describe();
     }
@@ -169,7 +170,7 @@ TEST(Replicas, AreNotComparedWhileGradientsWait) {
     ScriptedModel model(comm, small_specs(), {.stage = 1});
     model.forward(model.all_units());
     model.backward(model.all_units(), 0, 0);
-    model.engine().compare_replicas();
+    model.engine().states().compare_replicas();
   });
   for (const std::string& end : ends)
     EXPECT_NE(end.find("compared between a backward pass and its step()"), std::string::npos) << end;
@@ -207,7 +208,7 @@ TEST(BitFlips, InAParameterAreSeenAndNamed) {
     on_ranks(kWorld, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(trial.dtype), {.stage = trial.stage});
       for (int step = 0; step < trial.steps; ++step) model.train(step);
-      EXPECT_TRUE(model.engine().compare_replicas().same()) << name_of(trial);
+      EXPECT_TRUE(model.engine().states().compare_replicas().same()) << name_of(trial);
       const auto unit = static_cast<int>(trial.random % model.units().size());
       {
         const GatheredUnit in_use = model.engine().use(unit, Use::kUntraced);
@@ -219,7 +220,7 @@ TEST(BitFlips, InAParameterAreSeenAndNamed) {
           model.engine().mark_written(unit);
         }
       }
-      const ReplicaCheck check = model.engine().compare_replicas();
+      const ReplicaCheck check = model.engine().states().compare_replicas();
       EXPECT_EQ(check.ranks, std::vector<int>{trial.victim}) << name_of(trial);
       EXPECT_EQ(check.unit, unit) << name_of(trial);
     });
@@ -230,7 +231,7 @@ TEST(BitFlips, InAParameterAreSeenAndNamed) {
 class Whole {
  public:
   void take(Engine& engine, int unit, int state) {
-    engine.read_shard(unit, state, [&](std::int64_t first, std::span<const std::byte> elements) {
+    engine.states().read_shard(unit, state, [&](std::int64_t first, std::span<const std::byte> elements) {
       const std::scoped_lock lock(mutex_);
       const std::size_t end = static_cast<std::size_t>(first) * 4 + elements.size();
       if (bytes_.size() < end) bytes_.resize(end);
@@ -239,7 +240,7 @@ class Whole {
   }
   void flip(std::uint64_t bit) { bytes_[bit / 8] ^= std::byte{1} << (bit % 8); }
   void give(Engine& engine, int unit, int state) const {
-    engine.write_held(unit, state, [&](std::int64_t first, std::span<float> out) {
+    engine.states().write_held(unit, state, [&](std::int64_t first, std::span<float> out) {
       std::memcpy(out.data(), bytes_.data() + first * 4, out.size_bytes());
     });
   }
@@ -259,7 +260,7 @@ TEST(BitFlips, InAMasterOrAMomentAreSeenAndNamedAtStage0) {
       for (int step = 0; step < trial.steps; ++step) model.train(step);
       const auto unit = static_cast<int>(trial.random % model.units().size());
       const auto state = static_cast<int>(trial.random / 8 % 3);
-      model.engine().pause();
+      model.engine().states().pause();
       whole.take(model.engine(), unit, state);
       comm.barrier({.control = true}).wait();
       if (comm.rank() == trial.victim) {
@@ -268,7 +269,7 @@ TEST(BitFlips, InAMasterOrAMomentAreSeenAndNamedAtStage0) {
                    trial.random % 32);
         whole.give(model.engine(), unit, state);
       }
-      const ReplicaCheck check = model.engine().compare_replicas();
+      const ReplicaCheck check = model.engine().states().compare_replicas();
       EXPECT_EQ(check.ranks, std::vector<int>{trial.victim}) << name_of(trial) << ", state " << state;
       EXPECT_EQ(check.unit, unit) << name_of(trial);
     });
@@ -292,7 +293,7 @@ Seen with_flip(const Trial& trial, const BitFlip& flip, int steps) {
     ScriptedModel model(comm, small_specs(trial.dtype), {.stage = trial.stage, .clip = 1.0, .max_skipped_steps = 100});
     for (int step = 0; step < steps; ++step) {
       model.train(step);
-      const ReplicaCheck check = model.engine().compare_replicas();
+      const ReplicaCheck check = model.engine().states().compare_replicas();
       if (comm.rank() == 0) seen.checks.push_back(check);
       for (const Unit& unit : model.units()) {
         const GatheredUnit in_use = model.engine().use(unit.index, Use::kUntraced);

@@ -53,6 +53,13 @@ inline std::vector<ParamSpec> small_specs(DType dtype = DType::kFloat32, bool wi
   return specs;
 }
 
+// States of an optimizer, fp32.
+inline std::vector<OptimizerState> moments(int count) {
+  std::vector<OptimizerState> states;
+  for (int which = 0; which < count; ++which) states.push_back({.name = "moment." + std::to_string(which)});
+  return states;
+}
+
 class ScriptedModel final : public UnitObserver {
  public:
   ScriptedModel(Communicator& comm, std::vector<ParamSpec> specs, const EngineOptions& options)
@@ -66,7 +73,7 @@ class ScriptedModel final : public UnitObserver {
               noise(7, static_cast<std::uint64_t>(slice.param), static_cast<std::uint64_t>(i));
         }
       }
-      engine_->load(unit.index, reinterpret_cast<const std::byte*>(whole.data()), DType::kFloat32);
+      engine_->states().load(unit.index, reinterpret_cast<const std::byte*>(whole.data()), DType::kFloat32);
     }
   }
 
@@ -142,7 +149,7 @@ class ScriptedModel final : public UnitObserver {
   std::vector<std::uint32_t> weight_bits() {
     std::vector<std::uint32_t> bits;
     for (const Unit& unit : units_) {
-      engine_->read_full_precision(unit.index, [&](std::span<const float> whole) {
+      engine_->states().read_full_precision(unit.index, [&](std::span<const float> whole) {
         for (const float value : whole) bits.push_back(std::bit_cast<std::uint32_t>(value));
       });
     }
@@ -155,7 +162,7 @@ class ScriptedModel final : public UnitObserver {
       for (const Slice& slice : unit.slices) {
         if (slice.param != param) continue;
         std::vector<float> values;
-        engine_->read_full_precision(unit.index, [&](std::span<const float> whole) {
+        engine_->states().read_full_precision(unit.index, [&](std::span<const float> whole) {
           values.assign(whole.begin() + slice.offset, whole.begin() + slice.offset + slice.numel);
         });
         return values;

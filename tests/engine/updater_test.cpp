@@ -29,11 +29,11 @@ struct Alone {
   Alone(Communicator& comm, std::vector<ParamSpec> wanted, const EngineOptions& how)
       : specs(std::move(wanted)),
         options(how),
-        state(units, place(0, Reduce::kAuto, 1), rule->num_moments(), comm, ledger),
+        state(units, place(0, Reduce::kAuto, 1), optimizer_states(*rule), comm, ledger),
         updater(state, *rule, specs, options) {
     const std::vector<float> ones(4096, 1.0F);
     for (const Unit& unit : units)
-      state.load(unit.index, reinterpret_cast<const std::byte*>(ones.data()), DType::kFloat32);
+      state.contents().load(unit.index, reinterpret_cast<const std::byte*>(ones.data()), DType::kFloat32);
   }
   void step(const std::vector<bool>& present, double scale = 1, double lr = 0.1) {
     std::vector<int> order;
@@ -43,6 +43,7 @@ struct Alone {
       updater.enqueue(unit, reinterpret_cast<const std::byte*>(gradient.data()), DType::kFloat32);
     updater.finish();
   }
+  static const float* on_device(const StateArray& array) { return reinterpret_cast<const float*>(array.on_device(0)); }
   float value(int param) const {
     for (const Unit& unit : units) {
       for (const Slice& slice : unit.slices) {
@@ -119,7 +120,7 @@ TEST(Updater, AbsentParametersStayAndCountNoStep) {
     Alone alone(comm, kTwo, {.optimizer = AdamWOptions{.weight_decay = 0}});
     alone.step({true, false});
     EXPECT_EQ(alone.value(1), 1);
-    EXPECT_EQ(alone.state.moment(0, 0)[alone.units[0].slices[1].offset], 0);
+    EXPECT_EQ(alone.on_device(alone.state.arrays().optimizer[0].array)[alone.units[0].slices[1].offset], 0);
     alone.step({false, true});
     // The first step of AdamW moves by the learning rate, whatever the gradient: bias correction counts from 1 for
     // each.
@@ -132,8 +133,8 @@ TEST(Updater, Bf16ParametersFollowTheirMaster) {
   on_ranks(1, [](Communicator& comm) {
     Alone alone(comm, {{.name = "w", .shape = {4}, .dtype = DType::kBFloat16}}, sgd());
     for (int step = 0; step < 4; ++step) alone.step({true}, 1, 1e-3);  // each far below a bf16 step of 2^-8
-    EXPECT_FLOAT_EQ(alone.state.master(0)[0], 1 - 4e-3F);
-    EXPECT_EQ(alone.value(0), to_float(to_bfloat16(alone.state.master(0)[0])));
+    EXPECT_FLOAT_EQ(alone.on_device(alone.state.arrays().master)[0], 1 - 4e-3F);
+    EXPECT_EQ(alone.value(0), to_float(to_bfloat16(alone.on_device(alone.state.arrays().master)[0])));
     EXPECT_NE(alone.value(0), 1) << "small steps add up";
   });
 }
@@ -147,10 +148,10 @@ TEST(Updater, TheShardsOfARangeAreTheRange) {
       const auto units = make_units(specs, {});
       const EngineOptions options{.threads = 2};
       const auto rule = make_update_rule(options.optimizer);
-      ShardedState state(units, place(stage, Reduce::kAuto, 1), 2, comm, ledger);
+      ShardedState state(units, place(stage, Reduce::kAuto, 1), moments(2), comm, ledger);
       Updater updater(state, *rule, specs, options);
       std::vector<float> ones(static_cast<std::size_t>(units[0].numel), 1.0F);
-      state.load(0, reinterpret_cast<const std::byte*>(ones.data()), DType::kFloat32);
+      state.contents().load(0, reinterpret_cast<const std::byte*>(ones.data()), DType::kFloat32);
       const Shard range = state.update_range(0);
       std::vector<float> gradient(static_cast<std::size_t>(range.numel));
       for (std::int64_t i = 0; i < range.numel; ++i)
@@ -158,7 +159,8 @@ TEST(Updater, TheShardsOfARangeAreTheRange) {
       updater.begin_step({true, true}, std::array{0}, 1, 0.1);
       updater.enqueue(0, reinterpret_cast<const std::byte*>(gradient.data()), DType::kFloat32);
       updater.complete(0);
-      const auto* updated = reinterpret_cast<const float*>(state.updated_parameter(0));
+      const auto* updated =
+          reinterpret_cast<const float*>(stage == 0 ? state.whole_parameter(0) : state.parameter_shard(0).data());
       if (stage == 0 && comm.rank() == 0) whole.assign(updated, updated + units[0].numel);
       if (stage == 1) {
         for (std::int64_t i = 0; i < range.numel && range.offset + i < units[0].numel; ++i) {

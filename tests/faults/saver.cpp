@@ -200,10 +200,10 @@ ScriptedModel make_model(Communicator& comm) {
 std::string hash_of(Engine& engine) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   const auto add = [&hash](std::byte byte) { hash = (hash ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3ull; };
-  engine.pause();
+  engine.states().pause();
   for (const Unit& unit : engine.units()) {
-    for (int state = 0; state < engine.num_saved_states(unit.index); ++state)
-      engine.read_shard(unit.index, state, [&](std::int64_t, std::span<const std::byte> elements) {
+    for (int state = 0; state < engine.states().num_saved_states(unit.index); ++state)
+      engine.states().read_shard(unit.index, state, [&](std::int64_t, std::span<const std::byte> elements) {
         for (const std::byte byte : elements) add(byte);
       });
   }

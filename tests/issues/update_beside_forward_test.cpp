@@ -57,10 +57,10 @@ TEST(UpdateBesideForward, WorksOnTilesThatCameUntilAWriteWouldHaveToBeWaitedFor)
 }
 
 TEST(UpdateBesideForward, TheDisksQueueHasAPlaceForEveryTileOnItsWay) {
-  constexpr std::int64_t kDepth = ShardedState::kDefaultDepth;
+  constexpr std::int64_t kDepth = OffloadTiers::kDefaultDepth;
   constexpr std::int64_t kUpdate = 2 * kDepth * static_cast<std::int64_t>(kMaxTileArrays);  // read and written
   constexpr std::int64_t kOthers =
-      2 * ShardedState::prefetch_depth(ShardedState::kDefaultDepth);  // fetched and offloaded
+      2 * OffloadTiers::prefetch_depth(OffloadTiers::kDefaultDepth);  // fetched and offloaded
   EXPECT_GE(DiskOptions().queue_depth, kUpdate + kOthers);
 }
 

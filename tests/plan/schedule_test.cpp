@@ -419,6 +419,36 @@ TEST(Schedule, AUnitThatIsUpdatedFromALowerTierIsGatheredAheadOnlyOnceItWasGathe
   EXPECT_EQ(gathers_at({.gradient = {.host = 1}}, /*overlaps_updates=*/false), ahead) << "it is updated long since";
 }
 
+TEST(Schedule, SaysWhenUpdatesAreDone) {
+  const auto units = equal_units(3);
+  const auto built = [&](bool delayed, bool overlaps_updates) {
+    return build_schedule(accesses({0, 1, 2}), units, 2, place(3, Reduce::kAuto, 1, delayed),
+                          {.overlaps_updates = overlaps_updates});
+  };
+  EXPECT_FALSE(built(false, false).updates.overlapped);
+  EXPECT_TRUE(built(false, true).updates.overlapped);
+  EXPECT_FALSE(built(false, true).updates.delayed);
+  EXPECT_TRUE(built(false, true).updates.free_from.empty());
+  EXPECT_TRUE(built(true, false).updates.delayed);
+}
+
+TEST(Schedule, ADelayedUpdateMayBeDoneBehindTheLastUseOfItsUnit) {
+  const auto units = equal_units(3);
+  Trace trace;
+  for (const int unit : {0, 1, 2}) trace.events.push_back({EventKind::kAccess, unit, {}});
+  trace.events.push_back({EventKind::kBackward, -1, {}});
+  for (const int unit : {2, 1, 0}) {  // events 4 to 9
+    trace.events.push_back({EventKind::kAccess, unit, {}});
+    trace.events.push_back({EventKind::kGradient, unit, {}});
+  }
+  trace.events.push_back({EventKind::kStep, -1, {}});
+  const Schedule schedule = build_schedule(trace, units, 2, place(3, Reduce::kAuto, 1, /*delayed_update=*/true), {});
+  EXPECT_EQ(schedule.updates.free_from, (std::vector<std::size_t>{9, 7, 5}));
+  Trace recomputed = trace;
+  recomputed.events.insert(recomputed.events.end() - 1, {EventKind::kAccess, 2, {}});
+  EXPECT_EQ(build_schedule(recomputed, units, 2, schedule.placement, {}).updates.free_from[2], 10U);
+}
+
 TEST(Schedule, AsManyUnitsAreFetchedAheadAsMayBeOnTheirWayAtOnce) {
   const auto units = equal_units(5, 100000);  // of each, 50,000 elements come
   Placement placement = place(3, Reduce::kAuto, 1);

@@ -21,7 +21,7 @@ namespace {
 using std::chrono::milliseconds;
 using zero::FileDescriptor;
 
-constexpr milliseconds kLong{5000};
+constexpr milliseconds kLong{30000};  // of a hang, not of a slow machine
 
 sockaddr_in loopback(int port) {
   sockaddr_in address{};

@@ -27,7 +27,7 @@ constexpr int kProbeDepth = 32;
 struct OffloadBenchOptions {
   std::vector<std::string> folders{"."};
   std::int64_t mib = 256;
-  int depth = ShardedState::kDefaultDepth;
+  int depth = OffloadTiers::kDefaultDepth;
   int threads = 1;
   int rounds = 5;
   bool json = false;
@@ -46,8 +46,8 @@ class Step {
       spread_over_tiers(placement, units_, 1, {.optimizer = {.disk = 1}});
       disk_ = std::make_unique<DiskTier>(DiskOptions{.paths = options.folders, .bytes = options.mib << 21});
     }
-    state_ = std::make_unique<ShardedState>(units_, placement, rule_->num_moments(), *comm_, ledger_,
-                                            ShardedState::Surroundings{.disk = disk_.get(), .depth = options.depth});
+    state_ = std::make_unique<ShardedState>(units_, placement, optimizer_states(*rule_), *comm_, ledger_,
+                                            OffloadTiers{.disk = disk_.get(), .depth = options.depth});
     updater_ = std::make_unique<Updater>(*state_, *rule_, specs_, EngineOptions{.threads = options.threads});
     fill_gradient();
   }

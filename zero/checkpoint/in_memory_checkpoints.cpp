@@ -107,7 +107,7 @@ void InMemoryCheckpoints::publish(std::int64_t step, const std::string& manifest
 }
 
 bool InMemoryCheckpoints::save(Engine& engine, std::int64_t step, SaveContents contents) {
-  engine.pause();
+  engine.states().pause();
   Communicator& comm = engine.communicator();
   const std::string path = path_of(step).string();
   const RankImage image(engine, std::move(contents));

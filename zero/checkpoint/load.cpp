@@ -34,7 +34,7 @@ void require_same_model(const CheckpointReader& reader, const Engine& engine) {
   for (const SavedTensor& tensor : saved.tensors)
     if (std::ranges::find(engine.specs(), tensor.name, &ParamSpec::name) == engine.specs().end())
       refuse(reader, fmt::format("holds {}, which the model does not have", tensor.name));
-  const auto states = engine.state_names();
+  const auto states = engine.states().names();
   if (saved.states != states)
     refuse(reader, fmt::format("its optimizer keeps [{}], this one [{}]", fmt::join(saved.states, ", "),
                                fmt::join(states, ", ")));
@@ -43,8 +43,8 @@ void require_same_model(const CheckpointReader& reader, const Engine& engine) {
 // What this rank holds, and nothing else, is read ahead.
 void expect_held(CheckpointReader& reader, const std::vector<int>& tensors, const Engine& engine) {
   for (const Unit& unit : engine.units()) {
-    for (int state = 0; state < engine.num_saved_states(unit.index); ++state) {
-      const Shard held = engine.held(unit.index, state);
+    for (int state = 0; state < engine.states().num_saved_states(unit.index); ++state) {
+      const Shard held = engine.states().held(unit.index, state);
       for (const Slice& slice : unit.slices) {
         const SlicePart part = overlap(slice, held);
         if (part.numel > 0)
@@ -77,7 +77,7 @@ void fill(CheckpointReader& reader, const std::vector<int>& tensors, const Unit&
 LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& folder, const FileCalls& calls,
                                  const LoadCalls& on) {
   Communicator& comm = engine.communicator();
-  engine.pause();
+  engine.states().pause();
   std::optional<CheckpointReader> reader;
   std::vector<int> tensors;
   require_same_outcome(comm, folder.string(), [&] {
@@ -91,8 +91,8 @@ LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& fo
   LoadedCheckpoint loaded;
   require_same_outcome(comm, folder.string(), [&] {
     for (const Unit& unit : engine.units()) {
-      for (int which = 0; which < engine.num_saved_states(unit.index); ++which)
-        engine.write_held(unit.index, which, [&](std::int64_t first, std::span<float> out) {
+      for (int which = 0; which < engine.states().num_saved_states(unit.index); ++which)
+        engine.states().write_held(unit.index, which, [&](std::int64_t first, std::span<float> out) {
           fill(*reader, tensors, unit, which, first, out);
         });
     }
@@ -105,7 +105,7 @@ LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& fo
                           .delayed = loaded.manifest.delayed};
   for (const int tensor : tensors)
     progress.updates.push_back(loaded.manifest.tensors[static_cast<std::size_t>(tensor)].updates);
-  engine.set_progress(progress);
+  engine.states().set_progress(progress);
   return loaded;
 }
 

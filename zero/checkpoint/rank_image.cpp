@@ -11,8 +11,8 @@ namespace zero {
 namespace {
 
 Manifest manifest_of(const Engine& engine, const SaveContents& contents) {
-  const EngineProgress progress = engine.progress();
-  Manifest manifest{.states = engine.state_names(),
+  const EngineProgress progress = engine.states().progress();
+  Manifest manifest{.states = engine.states().names(),
                     .steps = progress.steps,
                     .skipped = progress.skipped,
                     .skipped_in_a_row = progress.skipped_in_a_row,
@@ -42,8 +42,8 @@ void RankImage::stream(const std::function<void(std::span<const std::byte>)>& si
   sink(std::as_bytes(std::span(layout_.header)));
   for (const SavedRange& range : layout_.ranges) {
     const Unit& unit = engine_.units()[static_cast<std::size_t>(range.unit)];
-    const auto size = static_cast<std::int64_t>(size_of(engine_.saved_dtype(range.unit, range.state)));
-    engine_.read_shard(range.unit, range.state, [&](std::int64_t first, std::span<const std::byte> elements) {
+    const auto size = static_cast<std::int64_t>(size_of(engine_.states().saved_dtype(range.unit, range.state)));
+    engine_.states().read_shard(range.unit, range.state, [&](std::int64_t first, std::span<const std::byte> elements) {
       const Shard here{first, std::ssize(elements) / size};
       for (const Slice& slice : unit.slices) {
         const SlicePart part = overlap(slice, here);

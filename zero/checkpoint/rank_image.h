@@ -1,7 +1,7 @@
 // RankImage: one rank's part of a checkpoint, on disk or in memory: its part of the manifest, and the bytes of its
 // file in order.
 //
-//   engine.pause();
+//   engine.states().pause();
 //   const RankImage image(engine, {.run = {{"step", "40"}}});
 //   image.stream([&](std::span<const std::byte> bytes) { writer.append(bytes); });     // image.size_bytes() in all
 //   Manifest manifest = image.manifest_with(all_gather_text(comm, image.file_text(sums)), path);

@@ -36,7 +36,7 @@ bool is_part_of_checkpoint(const fs::path& file) {
 struct GivenUp : std::exception {};
 
 Engine& paused(Engine& engine) {
-  engine.pause();
+  engine.states().pause();
   return engine;
 }
 

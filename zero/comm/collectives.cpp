@@ -18,24 +18,31 @@ void all_reduce(Communicator& comm, std::span<float> data, CommTag tag) {
     const std::span<float> own = even.subspan(rank * block, block);
     comm.reduce_scatter({.in = std::as_bytes(even), .out = std::as_writable_bytes(own)}, tag).wait();
     comm.drain();  // peers may still read the blocks that the gather overwrites
-    comm.all_gather(std::as_bytes(own), std::as_writable_bytes(even), tag).wait();
+    all_gather(comm, std::as_bytes(own), std::as_writable_bytes(even), tag);
   }
   // What does not divide is less than one element a rank: everybody sums it.
   if (const std::span<float> rest = data.subspan(even.size()); !rest.empty()) {
     std::vector<float> parts(rest.size() * world);
-    comm.all_gather(std::as_bytes(rest), std::as_writable_bytes(std::span(parts)), tag).wait();
-    comm.drain();
+    all_gather(comm, std::as_bytes(rest), std::as_writable_bytes(std::span(parts)), tag);
     std::vector<const std::byte*> in(world);
     for (std::size_t r = 0; r < world; ++r) in[r] = reinterpret_cast<const std::byte*>(&parts[r * rest.size()]);
     sum_ranks({.in = in, .out = reinterpret_cast<std::byte*>(rest.data()), .numel = std::ssize(rest)}, nullptr);
   }
+}
+
+void all_gather(Communicator& comm, std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
+  comm.all_gather(in, out, tag).wait();
+  comm.drain();
+}
+
+void broadcast(Communicator& comm, std::span<std::byte> data, int root, CommTag tag) {
+  comm.broadcast(data, root, tag).wait();
   comm.drain();
 }
 
 std::vector<std::int64_t> all_gather_value(Communicator& comm, std::int64_t value, CommTag tag) {
   std::vector<std::int64_t> values(comm.world());
-  comm.all_gather(std::as_bytes(std::span(&value, 1)), std::as_writable_bytes(std::span(values)), tag).wait();
-  comm.drain();  // `value` goes away
+  all_gather(comm, std::as_bytes(std::span(&value, 1)), std::as_writable_bytes(std::span(values)), tag);
   return values;
 }
 
@@ -54,8 +61,7 @@ std::vector<std::string> all_gather_text(Communicator& comm, std::string_view te
   if (longest == 0) return std::vector<std::string>(sizes.size());
   std::string mine(text), all(longest * sizes.size(), '\0');
   mine.resize(longest);
-  comm.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)), tag).wait();
-  comm.drain();
+  all_gather(comm, std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)), tag);
   std::vector<std::string> texts;
   for (std::size_t rank = 0; rank < sizes.size(); ++rank)
     texts.push_back(all.substr(rank * longest, static_cast<std::size_t>(sizes[rank])));
@@ -64,13 +70,10 @@ std::vector<std::string> all_gather_text(Communicator& comm, std::string_view te
 
 std::string broadcast_text(Communicator& comm, std::string_view text, CommTag tag) {
   auto size = std::ssize(text);
-  comm.broadcast(std::as_writable_bytes(std::span(&size, 1)), 0, tag).wait();
-  comm.drain();
+  broadcast(comm, std::as_writable_bytes(std::span(&size, 1)), 0, tag);
   std::string data(text);
   data.resize(static_cast<std::size_t>(size));
-  if (size == 0) return data;
-  comm.broadcast(std::as_writable_bytes(std::span(data)), 0, tag).wait();
-  comm.drain();
+  if (size > 0) broadcast(comm, std::as_writable_bytes(std::span(data)), 0, tag);
   return data;
 }
 

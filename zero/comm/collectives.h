@@ -1,6 +1,6 @@
 // The arithmetic of collectives, written once over the movements of a Communicator.
 //
-// Collective, all of them; results may be read when the call returns.
+// Collective, all of them. When the call returns results may be read, and inputs changed or gone: no drain() need follow.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,10 @@ namespace zero {
 
 // data = sum over ranks, in rank order, fp32; the same bits on every rank. Any size.
 void all_reduce(Communicator& comm, std::span<float> data, CommTag tag);
+
+// What the communicator's movements of these names do, at once.
+void all_gather(Communicator& comm, std::span<const std::byte> in, std::span<std::byte> out, CommTag tag);
+void broadcast(Communicator& comm, std::span<std::byte> data, int root, CommTag tag);
 
 // Each rank's value, in rank order.
 std::vector<std::int64_t> all_gather_value(Communicator& comm, std::int64_t value, CommTag tag = {.control = true});

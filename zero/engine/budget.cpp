@@ -1,3 +1,5 @@
+#include "zero/engine/budget.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -5,7 +7,7 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/pages.h"
-#include "zero/engine/engine.h"
+#include "zero/engine/reducer.h"
 #include "zero/engine/tile_stream.h"
 #include "zero/plan/estimate.h"
 
@@ -54,9 +56,9 @@ std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placeme
   }
   std::int64_t tiles = 0;  // of four bytes an element
   const std::int64_t update = TileStream::most_tiles(depth);
-  if (parameter.disk > 0) tiles += update + TileStream::most_tiles(ShardedState::prefetch_depth(depth));
+  if (parameter.disk > 0) tiles += update + TileStream::most_tiles(OffloadTiers::prefetch_depth(depth));
   if (gradient.disk > 0)  // the update's, and those of what is offloaded
-    tiles += update + TileStream::most_written_tiles(ShardedState::prefetch_depth(depth));
+    tiles += update + TileStream::most_written_tiles(OffloadTiers::prefetch_depth(depth));
   if (optimizer.disk > 0) tiles += update * (num_moments + (bf16 ? 1 : 0));
   constexpr auto kPage = static_cast<std::int64_t>(kHugePageBytes);  // they are cut from
   return (tiles * TileStream::kTileNumel * 4 + kPage - 1) / kPage * kPage;
@@ -97,7 +99,7 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
   const std::int64_t capacity = budget - state_bytes(units, world, placement, num_moments, Tier::kDevice).total() -
                                 staging_bytes(units, world, placement, false);
   if (capacity < largest_gather(units, world, placement)) return {GatherBudget::kMinimum};
-  return {.capacity_bytes = capacity, .prefetched_numel = ShardedState::most_prefetched_numel()};
+  return {.capacity_bytes = capacity, .prefetched_numel = OffloadTiers::most_prefetched_numel()};
 }
 
 bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units, int world, int num_moments,
@@ -124,7 +126,7 @@ int tiles_ahead(const TierMemory& memory, const std::vector<Unit>& units, int wo
                               : " for what is on its way to and from the disk: allow that, or set it to \"min\""));
   }
   int depth = 1;
-  while (depth < ShardedState::kDefaultDepth && needed(depth + 1) <= budget) ++depth;
+  while (depth < OffloadTiers::kDefaultDepth && needed(depth + 1) <= budget) ++depth;
   return depth;
 }
 

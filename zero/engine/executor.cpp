@@ -1,6 +1,6 @@
 #include "zero/engine/executor.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "zero/base/check.h"
 #include "zero/base/log.h"
@@ -13,23 +13,35 @@ Executor::Executor(ShardedState& state, GatherBudget budget, Gatherer& gatherer,
       gatherer_(gatherer),
       reducer_(reducer),
       schedule_(build_schedule({}, state.units(), state.world(), state.placement(), budget)),
+      demand_(state.units(), state.world(), state.placement(), budget),
       announced_(state.units().size(), false) {
   gatherer_.set_capacity(budget.is_minimum() ? 0 : budget.capacity_bytes);
 }
 
 void Executor::event(const Event& event) {
-  if (trace_.events.empty()) {
-    replaying_ = !schedule_.entries.empty();
-    // The schedule starts from nothing gathered; an evaluation before this step may have left units.
-    if (std::exchange(untraced_residents_, false)) {
-      for (int unit : gatherer_.releasable()) gatherer_.release(unit);
-    }
+  if (trace_.events.empty()) begin_step();
+  note(event);
+  if (replaying_ && (cursor_ >= schedule_.entries.size() || schedule_.entries[cursor_].event != event)) depart();
+  if (replaying_) {
+    issue(schedule_.entries[cursor_].actions);
+    ++cursor_;
   }
+  if (!replaying_ || leaves_something(event)) issue_on_demand(event);
+  if (event.kind == EventKind::kAccess) gatherer_.ensure(event.unit);
+}
+
+void Executor::begin_step() {
+  replaying_ = !schedule_.entries.empty();
+  // The schedule starts from nothing gathered, as a step leaves things; an evaluation since may have left units.
+  if (std::exchange(untraced_residents_, false)) issue_on_demand({EventKind::kStep, -1, {}});
+}
+
+void Executor::note(const Event& event) {
   trace_.events.push_back(event);
   for (PassClock* const clock : clocks_) clock->note(event);
   if (event.kind == EventKind::kAccess) {
     last_accessed_ = event.unit;
-  } else if (event.kind != EventKind::kGradient || state_.placement().delayed_update) {
+  } else if (event.kind != EventKind::kGradient || schedule_.updates.delayed) {
     last_accessed_ = -1;  // these events may release it; after its gradient it may be updated, and a use must be known
   }
   if (event.kind == EventKind::kBackward) {
@@ -37,32 +49,25 @@ void Executor::event(const Event& event) {
     // What the last update began and this forward did not use must not stay open while collectives go on.
     gatherer_.finish();
   }
-  if (replaying_ && (cursor_ >= schedule_.entries.size() || schedule_.entries[cursor_].event != event)) {
-    replaying_ = false;
-    mismatched_ = true;
-    gatherer_.cancel_prefetches();  // what comes next is not known any more
-    if (!std::exchange(said_mismatched_, true)) {
-      ZERO_LOG(
-          warn,
-          "this step departs from the recorded one at event {} ({}): gathering on demand until it ends (said once; "
-          "the report counts such steps)",
-          trace_.events.size(), describe(event, state_.units()));
-    }
+}
+
+void Executor::depart() {
+  replaying_ = false;
+  mismatched_ = true;
+  gatherer_.cancel_prefetches();  // what comes next is not known any more
+  if (!std::exchange(said_mismatched_, true)) {
+    ZERO_LOG(warn,
+             "this step departs from the recorded one at event {} ({}): gathering on demand until it ends (said once; "
+             "the report counts such steps)",
+             trace_.events.size(), describe(trace_.events.back(), state_.units()));
   }
-  if (replaying_) {
-    for (const Action& action : schedule_.entries[cursor_].actions) issue(action);
-    ++cursor_;
-  } else {
-    for (const Action& action : demand_actions(event)) issue(action);
-  }
-  if (event.kind == EventKind::kStep) {
-    // The update makes every gathered copy stale, also those that the schedule does not know of.
-    for (int unit : gatherer_.releasable()) gatherer_.release(unit);
-  }
-  if (event.kind == EventKind::kAccess) {
-    if (!replaying_ || !gatherer_.ready(event.unit)) make_room(event.unit);
-    gatherer_.ensure(event.unit);
-  }
+}
+
+// What the schedule did not know of: an evaluation in the middle of a step gathers units, and may release the one that
+// is accessed.
+bool Executor::leaves_something(const Event& event) const {
+  if (event.kind == EventKind::kAccess) return !gatherer_.ready(event.unit);
+  return event.kind == EventKind::kStep;
 }
 
 void Executor::access(int unit) {
@@ -75,7 +80,7 @@ void Executor::begin_backward() {
 
 void Executor::use_untraced(int unit) {
   if (!gatherer_.ready(unit)) {
-    make_room(unit);
+    issue_on_demand({EventKind::kAccess, unit, {}});
     untraced_residents_ = true;
   }
   gatherer_.ensure(unit);
@@ -106,9 +111,10 @@ void Executor::end_backward() {
   in_backward_ = false;
 }
 
-void Executor::set_budget(GatherBudget budget) {
+void Executor::placement_changed(GatherBudget budget) {
   ZERO_CHECK(budget.is_minimum() == budget_.is_minimum(), "whether one unit is gathered at a time is for good");
   budget_ = budget;
+  demand_ = Demand(state_.units(), state_.world(), state_.placement(), budget);
   outdated_ = true;
   gatherer_.set_capacity(budget.is_minimum() ? 0 : budget.capacity_bytes);
 }
@@ -129,22 +135,20 @@ void Executor::close_step(bool same_everywhere) {
 
 // The entry at the cursor is being served: its event is past, its actions may be to come.
 bool Executor::done_with(int unit) const {
-  if (!replaying_) return false;
-  for (std::size_t i = cursor_; i < schedule_.entries.size(); ++i) {
-    const ScheduleEntry& entry = schedule_.entries[i];
-    const bool comes = entry.event.unit == unit &&
-                       (entry.event.kind == EventKind::kAccess || entry.event.kind == EventKind::kGradient);
-    if (comes && i > cursor_) return false;
-    if (std::ranges::any_of(entry.actions, [unit](const Action& action) {
-          return action.unit == unit && (action.kind == ActionKind::kGather || action.kind == ActionKind::kPrefetch);
-        }))
-      return false;
-  }
-  return true;
+  return replaying_ && cursor_ >= schedule_.updates.free_from[static_cast<std::size_t>(unit)];
 }
 
-bool Executor::reduces_now() const {
-  return state_.placement().reduce_each || finished_backwards_ >= state_.placement().accumulate - 1;
+void Executor::issue(const std::vector<Action>& actions) {
+  for (const Action& action : actions) issue(action);
+}
+
+void Executor::issue_on_demand(const Event& event) {
+  const Holdings held{.gathered = gatherer_.resident(),
+                      .releasable = gatherer_.releasable(),
+                      .finished_backwards = finished_backwards_,
+                      .complete = [this](int unit) { return reducer_.complete(unit); },
+                      .reduced = [this](int unit) { return reducer_.reduced(unit) && !reducer_.open(unit); }};
+  issue(demand_.actions(event, held, schedule_.reduce_order));
 }
 
 void Executor::issue(const Action& action) {
@@ -171,51 +175,6 @@ void Executor::issue(const Action& action) {
       break;
   }
   ZERO_CHECK(false, "{} does not belong between events", describe(action, state_.units(), state_.placement()));
-}
-
-std::vector<Action> Executor::demand_actions(const Event& event) const {
-  std::vector<Action> actions;
-  const auto release_all = [&] {
-    for (int unit : gatherer_.releasable()) actions.push_back({ActionKind::kRelease, unit});
-  };
-  switch (event.kind) {
-    case EventKind::kAccess:
-      break;  // ensure() gathers it
-    case EventKind::kBackward:
-    case EventKind::kEndBackward:
-      if (budget_.is_minimum()) release_all();
-      break;
-    case EventKind::kGradient:
-      if (reduces_now()) reduce_in_order(actions);
-      break;
-    case EventKind::kStep:
-      release_all();
-      break;
-  }
-  return actions;
-}
-
-// Units are reduced in the schedule's order: one that is complete waits for those before it, so that the order of
-// collectives never depends on which gradients a rank happens to have. What is still missing when the backward pass
-// ends comes as zeros.
-void Executor::reduce_in_order(std::vector<Action>& actions) const {
-  const Event& latest = trace_.events.back();
-  for (int unit : schedule_.reduce_order) {
-    if (reducer_.reduced(unit) && !reducer_.open(unit)) continue;
-    const bool flushed = unit == latest.unit;
-    if (!reducer_.complete(unit) && !flushed) return;
-    for (const Action& action : reduce_actions(state_.placement(), state_.unit(unit), state_.world()))
-      actions.push_back(action);
-  }
-}
-
-void Executor::make_room(int unit) {
-  const Residency& resident = gatherer_.resident();
-  const std::int64_t wanted = resident.holds(unit) ? 0 : resident.bytes_of(unit);
-  for (int victim : gatherer_.releasable()) {
-    if (!budget_.is_minimum() && resident.bytes() + wanted <= budget_.capacity_bytes) return;
-    if (victim != unit) gatherer_.release(victim);
-  }
 }
 
 }  // namespace zero

@@ -1,8 +1,7 @@
-// Executor: turns what the model does into the schedule's actions.
+// Executor: turns what the model does into actions, and issues them. It decides nothing.
 //
 // It keeps the trace of the running step. While events come as the schedule says, the actions of each entry are issued;
-// the first event that does not (another branch, a second forward) makes it fall back, for the rest of the step, to
-// demand: gather what is accessed, release the least recently used beyond the budget, reduce in the schedule's order.
+// from the first event that does not (another branch, a second forward) to the end of the step, they are Demand's.
 // The first step has no schedule yet and runs like that from the start.
 //
 //   executor.access(unit);                          // Collective, like the actions it issues
@@ -12,6 +11,7 @@
 #include "zero/engine/gatherer.h"
 #include "zero/engine/pass_clock.h"
 #include "zero/engine/reducer.h"
+#include "zero/plan/demand.h"
 #include "zero/plan/schedule.h"
 
 namespace zero {
@@ -37,7 +37,8 @@ class Executor {
   void gradient_arrived(int unit);
   // Collective. The backward pass is over: what has no gradient counts as zeros. No-op outside one.
   void end_backward();
-  // The recorded step, which this one has followed so far, neither uses the unit again nor gets another gradient of it.
+  // The recorded step, which this one has followed so far, neither uses the unit again nor gets another gradient of it:
+  // by UpdateTiming::free_from, of a delayed update.
   bool done_with(int unit) const;
   // Local. The unit of the last operator may have been released.
   void forget_access() { last_accessed_ = -1; }
@@ -48,20 +49,21 @@ class Executor {
   const Schedule& schedule() const { return schedule_; }
   bool mismatched() const { return mismatched_; }
 
-  // Local. It is told every event, before what the event asks for is done.
-  // They are told every event of a step.
+  // Local. They are told every event of a step, before what it asks for is done.
   void set_clocks(std::vector<PassClock*> clocks) { clocks_ = std::move(clocks); }
   // Local. Placement or budget have changed: the next schedule is built anew. Between the step event and close_step().
-  void set_budget(GatherBudget budget);
+  void placement_changed(GatherBudget budget);
   // Local. `same_everywhere`: every rank recorded the same trace, so that a schedule built from it is the same on all.
   void close_step(bool same_everywhere);
 
  private:
+  void begin_step();
+  void note(const Event& event);
+  void depart();
+  bool leaves_something(const Event& event) const;
+  void issue(const std::vector<Action>& actions);
   void issue(const Action& action);
-  std::vector<Action> demand_actions(const Event& event) const;
-  void reduce_in_order(std::vector<Action>& actions) const;
-  bool reduces_now() const;
-  void make_room(int unit);
+  void issue_on_demand(const Event& event);
 
   ShardedState& state_;
   GatherBudget budget_;
@@ -69,6 +71,7 @@ class Executor {
   Reducer& reducer_;
   std::vector<PassClock*> clocks_;
   Schedule schedule_;
+  Demand demand_;
   std::vector<bool> announced_;  // by unit: its gradient event was seen in this backward pass
   Trace trace_;
   std::size_t cursor_ = 0;

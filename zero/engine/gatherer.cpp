@@ -12,7 +12,7 @@ namespace {
 
 bool brings_shards(const ShardedState& state) {
   return !std::ranges::all_of(state.units(),
-                              [&](const Unit& unit) { return state.parameters().split(unit.index).on_device(); });
+                              [&](const Unit& unit) { return state.arrays().parameter.split(unit.index).on_device(); });
 }
 
 // Shards that are brought into gathered blocks are read there by peers.
@@ -29,7 +29,7 @@ Gatherer::Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, Unit
       ledger_(ledger),
       observer_(observer),
       timeline_(timeline),
-      timer_([&state] { return state.waited_seconds(); }),
+      timer_([&state] { return state.streams().waited_seconds(); }),
       spans_(state.units().size()),
       brings_shards_(brings_shards(state)),
       pool_(allocator(comm, brings_shards_), ledger, MemoryTag::kGathered),
@@ -72,13 +72,13 @@ void Gatherer::fetch(int unit) {
 // waiting.
 void Gatherer::begin_prefetches() {
   while (!wanted_.empty() && !resident_.holds(wanted_.front()) && updates_.current(wanted_.front()) &&
-         state_.begin_prefetch(wanted_.front()))
+         state_.streams().begin_prefetch(wanted_.front()))
     wanted_.pop_front();
 }
 
 void Gatherer::cancel_prefetches() {
   wanted_.clear();
-  state_.cancel_prefetch();
+  state_.streams().cancel_prefetches();
 }
 
 void Gatherer::begin(int unit) {
@@ -88,7 +88,8 @@ void Gatherer::begin(int unit) {
   spans_[index] = TimedSpan(timeline_, Activity::kGather, unit, bytes);
   std::span<const std::byte> own = state_.parameter_shard(unit);
   // What was wanted before it is not gathered after all. One that is on its way for this gather is wanted for a later.
-  if (const auto wanted = std::ranges::find(wanted_, unit); wanted != wanted_.end() && !state_.fetches(unit))
+  if (const auto wanted = std::ranges::find(wanted_, unit);
+      wanted != wanted_.end() && !state_.streams().prefetches(unit))
     wanted_.erase(wanted_.begin(), wanted + 1);
   const bool copies = own.empty() && updates_.complete_into != nullptr;
   if (!copies) updates_.complete(unit);
@@ -106,7 +107,7 @@ void Gatherer::begin(int unit) {
         missing = updates_.complete_into(unit, brought.data());
         span.emplace(timer_);
       }
-      state_.fetch_parameter(unit, brought.data(), missing);
+      state_.streams().fetch_parameter(unit, brought.data(), missing);
     } catch (...) {
       pool().release(block);
       throw;
@@ -154,7 +155,7 @@ void Gatherer::finish() {
 
 void Gatherer::refresh(int unit) {
   const auto index = static_cast<std::size_t>(unit);
-  constexpr std::size_t kMaxPending = 32;  // a transport has room for so many works in flight, and some to spare
+  constexpr std::size_t kMaxPending = 32;  // a transport has room for this many works in flight, and some to spare
   if (refreshing_.size() == kMaxPending) {
     ensure(refreshing_.front());
     refreshing_.pop_front();
@@ -192,7 +193,7 @@ void Gatherer::unpin(int unit) {
   if (--pins_[index] > 0 || !written_[index]) return;
   written_[index] = false;
   comm_.drain();  // a late peer may still be reading what is about to change
-  state_.store(unit, data_[index]);
+  state_.contents().store(unit, data_[index]);
 }
 
 std::vector<int> Gatherer::pinned() const {

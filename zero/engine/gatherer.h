@@ -38,7 +38,7 @@ class Gatherer {
   // Idle blocks beyond it are given back: as new ones are needed, or now.
   void set_capacity(std::int64_t bytes) { capacity_bytes_ = bytes; }
   void give_back_idle_blocks() { pool_.trim(capacity_bytes_); }
-  // What a shard that may still be updated is asked. By default it is as it shall be.
+  // Asked of a shard whose update may still run. By default none does.
   struct Updates {
     std::function<bool(int unit)> current = [](int) { return true; };
     std::function<void(int unit)> complete = [](int) {};
@@ -52,9 +52,9 @@ class Gatherer {
   // Local. The state lies elsewhere now; nothing may be gathered.
   void placement_changed();
   // Local. A hint: this rank's shard of a unit that lies off the device begins to come, after those asked for before it
-  // and as soon as it is as it shall be. Asked in the order of the gathers.
+  // and as soon as it is updated. Asked in the order of the gathers.
   void fetch(int unit);
-  // Those that have become as they shall be, meanwhile.
+  // Begins those hints whose shard has been updated meanwhile.
   void pump() { begin_prefetches(); }
   // Nothing is coming any more; its contents may change.
   void cancel_prefetches();

@@ -98,7 +98,7 @@ struct EngineOptions {
   bool average_micro_batches = false;
   int threads = 1;             // for sums and updates
   int local_world = 1;         // ranks that share this machine's memory
-  int max_skipped_steps = 10;  // so many skipped steps in a row end the run
+  int max_skipped_steps = 10;  // this many skipped steps in a row end the run
   // Gets what the engine does while it records; outlives the engine.
   Timeline* timeline = nullptr;
 };

@@ -11,7 +11,8 @@
 #include "zero/base/error.h"
 #include "zero/base/log.h"
 #include "zero/base/machine.h"
-#include "zero/engine/engine.h"
+#include "zero/comm/collectives.h"
+#include "zero/engine/budget.h"
 #include "zero/engine/rate_probe.h"
 #include "zero/memory/disk_room.h"
 #include "zero/memory/disk_seam.h"
@@ -139,7 +140,7 @@ Placement Placer::all_away(Tier to) const {
                           model_.units, model_.world, to);
 }
 
-// What states may take on each tier of this rank, after what is gathered and staged.
+// What states may take on each tier of this rank, beside gathered units and staging.
 TierBudgets Placer::budgets(bool minimum) const {
   const OffloadOptions& offload = options_.offload;
   const Placement away = all_away();
@@ -155,7 +156,7 @@ TierBudgets Placer::budgets(bool minimum) const {
   for (const Unit& unit : model_.units) largest = std::max(largest, gathered_bytes(unit, model_.world));
   if (host_takes_the_rest(options_))
     budgets.host = std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - offload.parked_bytes -
-                                              tiles(ShardedState::kDefaultDepth) - 2 * largest,
+                                              tiles(OffloadTiers::kDefaultDepth) - 2 * largest,
                                           0);
   const std::int64_t working = working_bytes(model_.units, model_.world, away, minimum);
   if (options_.device_memory.kind == TierMemory::Kind::kBytes) {
@@ -164,7 +165,7 @@ TierBudgets Placer::budgets(bool minimum) const {
   }
   // Device and host are both main memory: what the host may take is not free for the device.
   const std::int64_t host = offload.host_memory.kind == TierMemory::Kind::kBytes ? offload.host_memory.bytes
-                                                                                 : tiles(ShardedState::kDefaultDepth);
+                                                                                 : tiles(OffloadTiers::kDefaultDepth);
   budgets.device = free_bytes_ - host - offload.parked_bytes - working - 2 * largest;
   return budgets;
 }
@@ -288,8 +289,7 @@ void Placer::adopt(const std::vector<UnitTiers>& tiers) {
 
 void Placer::take_from_first(std::vector<UnitTiers>& tiers) {
   if (comm_ == nullptr) return;
-  comm_->broadcast(std::as_writable_bytes(std::span(tiers)), 0, {.control = true}).wait();
-  comm_->drain();
+  broadcast(*comm_, std::as_writable_bytes(std::span(tiers)), 0, {.control = true});
 }
 
 }  // namespace zero

@@ -39,7 +39,7 @@ class Rebalancer {
 
   // Local. Looks at what is free now, for the next wanted(): activations take the most when a backward pass begins.
   void look() { monitor_.look_now(); }
-  // Local. Of what is free, a rank may take so much without anybody being short of it.
+  // Local. The bytes that a rank may take without leaving others short of memory.
   std::int64_t spare() const { return std::max<std::int64_t>(worst_.free_bytes - 3 * reserve_, 0) / num_ranks_; }
 
   struct Change {

@@ -100,7 +100,7 @@ Reducer::Reducer(ShardedState& state, std::size_t num_params, bool minimum, Comm
     : state_(state),
       comm_(comm),
       timeline_(timeline),
-      timer_([&state] { return state.waited_seconds(); }),
+      timer_([&state] { return state.streams().waited_seconds(); }),
       staging_([&comm](std::size_t bytes) { return comm.allocate(bytes); }, ledger, MemoryTag::kStaging),
       sums_(allocate_host, ledger, MemoryTag::kStaging),
       addresses_(addresses_of(state.units(), num_params)),
@@ -197,6 +197,10 @@ std::byte* Reducer::to_wire_type(int unit) {
   return wire;
 }
 
+std::int64_t Reducer::shard_bytes(int unit, DType dtype) const {
+  return state_.shard(unit).numel * static_cast<std::int64_t>(size_of(dtype));
+}
+
 void Reducer::reduce(int unit) {
   const PhaseTimer::Span timed(timer_);
   UnitGradient& state = at(unit);
@@ -213,20 +217,18 @@ void Reducer::reduce(int unit) {
                         .out_dtype = state_.gradient_dtype(unit),
                         .accumulate = state.num_rounds > 0,
                         .stats = &state.stats};
-  const auto shard_bytes = [&](DType dtype) {
-    return static_cast<std::size_t>(state_.shard(unit).numel) * size_of(dtype);
-  };
   std::byte* wire = flat_dtype(unit) == description.dtype ? flat(unit) : to_wire_type(unit);
-  request.in = {wire, shard_bytes(description.dtype) * static_cast<std::size_t>(state_.world())};
+  request.in = {wire, static_cast<std::size_t>(shard_bytes(unit, description.dtype) * state_.world())};
   // A shard that lies on another tier is summed here first, on top of what was brought from there.
   std::byte* sum = nullptr;
   if (state_.gradient_shard(unit) == nullptr) {
     wait_for(unit);
     tell_landed();
-    sum = sums_.acquire(state_.gradient_shard_bytes(unit), 0);
-    if (request.accumulate) state_.fetch_gradient(unit, sum);
+    sum = sums_.acquire(shard_bytes(unit, state_.gradient_dtype(unit)), 0);
+    if (request.accumulate) state_.streams().fetch_gradient(unit, sum);
   }
-  request.out = {sum != nullptr ? sum : state_.gradient_shard(unit), shard_bytes(request.out_dtype)};
+  request.out = {sum != nullptr ? sum : state_.gradient_shard(unit),
+                 static_cast<std::size_t>(shard_bytes(unit, request.out_dtype))};
   const bool staged = wire != state_.whole_gradient(unit);
   TimedSpan span(timeline_, Activity::kReduce, unit, static_cast<std::int64_t>(request.in.size()));
   pending_.push_back({comm_.reduce_scatter(request, {.unit = unit}), unit, staged ? wire : nullptr, sum, num_passes_,
@@ -243,7 +245,7 @@ void Reducer::reduce(int unit) {
 void Reducer::offload(Pending& pending) {
   pending.span.end();
   if (std::byte* sum = std::exchange(pending.sum, nullptr)) {
-    state_.offload_gradient(pending.unit, sum);
+    state_.streams().offload_gradient(pending.unit, sum);
     sums_.release(sum);
   }
 }
@@ -253,7 +255,7 @@ void Reducer::pump() {
   for (Pending& pending : pending_) {
     if (pending.sum == nullptr) continue;
     const PhaseTimer::Span timed(timer_);
-    if (!state_.may_offload() || !pending.work.try_complete()) return;
+    if (!state_.streams().may_offload() || !pending.work.try_complete()) return;
     offload(pending);
   }
 }
@@ -284,10 +286,10 @@ void Reducer::with_gradient_shard(int unit, bool writes, Use use) {
     use(held);
     return;
   }
-  std::byte* block = sums_.acquire(state_.gradient_shard_bytes(unit), 0);
-  state_.fetch_gradient(unit, block);
+  std::byte* block = sums_.acquire(shard_bytes(unit, state_.gradient_dtype(unit)), 0);
+  state_.streams().fetch_gradient(unit, block);
   use(block);
-  if (writes) state_.offload_gradient(unit, block);
+  if (writes) state_.streams().offload_gradient(unit, block);
   sums_.release(block);
 }
 

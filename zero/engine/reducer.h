@@ -113,6 +113,7 @@ class Reducer {
   bool in_place(int unit) const;
   std::byte* flat(int unit) const;
   DType flat_dtype(int unit) const;
+  std::int64_t shard_bytes(int unit, DType dtype) const;
   std::byte* acquire(int unit);
   std::byte* to_wire_type(int unit);
   void offload(Pending& pending);

@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "zero/base/check.h"
+#include "zero/comm/collectives.h"
 #include "zero/engine/sharded_state.h"
 
 namespace zero {
@@ -42,7 +43,7 @@ std::string ReplicaCheck::describe() const {
 std::uint64_t replica_hash(ShardedState& state, int unit) {
   XXH3_state_t hash;
   XXH3_64bits_reset(&hash);
-  state.read_replicated(
+  state.contents().read_replicated(
       unit, [&](std::span<const std::byte> elements) { XXH3_64bits_update(&hash, elements.data(), elements.size()); });
   return XXH3_64bits_digest(&hash);
 }
@@ -69,8 +70,7 @@ ReplicaCheck compare_hashes(const std::vector<std::vector<std::uint64_t>>& hashe
 ReplicaCheck compare_replicas(Communicator& comm, std::span<const std::uint64_t> mine, const std::vector<Unit>& units) {
   ZERO_CHECK(mine.size() == units.size(), "{} hashes of {} units", mine.size(), units.size());
   std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(comm.world()));
-  comm.all_gather(std::as_bytes(mine), std::as_writable_bytes(std::span(all)), {.control = true}).wait();
-  comm.drain();  // `mine` may go away with the caller, and a late peer may still be reading it
+  all_gather(comm, std::as_bytes(mine), std::as_writable_bytes(std::span(all)), {.control = true});
   std::vector<std::vector<std::uint64_t>> hashes;
   for (auto rank = all.begin(); rank != all.end(); rank += static_cast<std::ptrdiff_t>(mine.size()))
     hashes.emplace_back(rank, rank + static_cast<std::ptrdiff_t>(mine.size()));

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "zero/base/check.h"
+#include "zero/comm/collectives.h"
 
 namespace zero {
 namespace {
@@ -44,8 +45,7 @@ StepSync exchange(Communicator& comm, const RankStep& findings) {
   for (std::size_t param = 0; param < num_params; ++param) {
     if (findings.present[param]) mine[present_at + param / 8] |= std::byte{1} << (param % 8);
   }
-  comm.all_gather({mine, bytes}, all, {.control = true}).wait();
-  comm.drain();  // `all` ends with this call, and a late peer may still be reading our part of it
+  all_gather(comm, {mine, bytes}, all, {.control = true});
 
   StepSync sync;
   sync.present.assign(num_params, false);

@@ -31,7 +31,7 @@ namespace zero {
 
 enum class TileAccess : std::uint8_t { kRead, kWrite, kReadWrite, kBring, kSend };
 
-constexpr std::size_t kMaxTileArrays = 5;  // parameter, gradient, master, two moments
+constexpr std::size_t kMaxTileArrays = 8;  // parameter, gradient, master, and the optimizer's states
 
 struct TileArray {
   const StateArray* array = nullptr;
@@ -91,7 +91,7 @@ class TileStream {
   bool settled(int unit);
   void flush(int unit);
   // Of the unit's elements before next_begin() (all, once it has no tile left): what this pass still holds of `array`
-  // is copied to where it belongs in `into`. The rest, so many from the first, is where it belongs.
+  // is copied to where it belongs in `into`. The rest is where it belongs already; returns how many elements that is, from the first.
   std::int64_t copy_unsettled(int unit, std::size_t array, std::byte* into);
   // No tile is left, and what was written is where it belongs: finish() would not wait.
   bool idle();

@@ -65,18 +65,19 @@ void Updater::begin_step(const std::vector<bool>& present, std::span<const int> 
 
 void Updater::begin_pass(std::vector<int> units) {
   const Placement& placement = state_.placement();
+  const StateArrays& held = state_.arrays();
   std::vector<TileArray> arrays;
   slots_ = {};
   // Where they are whole they are on the device, and the update covers a part of them.
-  if (placement.parameter_sharded) slots_.parameter = add(arrays, state_.parameters(), TileAccess::kReadWrite);
-  if (placement.gradient_sharded) slots_.gradient = add(arrays, state_.applied_gradients(), TileAccess::kRead);
-  slots_.master = add(arrays, state_.masters(), TileAccess::kReadWrite);
-  for (std::size_t which = 0; which < state_.moments().size(); ++which)
-    slots_.moments[which] = add(arrays, state_.moments()[which], TileAccess::kReadWrite);
+  if (placement.parameter_sharded) slots_.parameter = add(arrays, held.parameter, TileAccess::kReadWrite);
+  if (placement.gradient_sharded) slots_.gradient = add(arrays, state_.applied_gradient(), TileAccess::kRead);
+  slots_.master = add(arrays, held.master, TileAccess::kReadWrite);
+  for (const auto& [state, array] : held.optimizer)
+    slots_.optimizer.push_back(add(arrays, array, TileAccess::kReadWrite));
   std::vector<TileRange> ranges;
   for (const int unit : units)
     ranges.push_back({unit, outstanding_[static_cast<std::size_t>(unit)] ? state_.update_range(unit).numel : 0});
-  state_.update_pass().begin(std::move(arrays), std::move(ranges), link_transfers());
+  state_.streams().update_pass().begin(std::move(arrays), std::move(ranges), link_transfers());
   order_ = std::move(units);
   paused_ = false;
 }
@@ -100,7 +101,7 @@ std::vector<LinkTransfer> Updater::link_transfers() const {
 void Updater::reorder(std::span<const int> units) {
   if (outstanding_.empty()) return;
   const double start = monotonic_seconds();
-  TileStream& pass = state_.update_pass();
+  TileStream& pass = state_.streams().update_pass();
   while (pass.next_begin() > 0) update_tile(*pass.next());
   begin_pass({units.begin(), units.end()});
   seconds_ += monotonic_seconds() - start;
@@ -114,19 +115,19 @@ void Updater::enqueue(int unit, const std::byte* gradient, DType dtype) {
 bool Updater::current(int unit) {
   if (outstanding_.empty() || !given(unit)) return true;
   return !outstanding_[static_cast<std::size_t>(unit)] &&
-         (!state_.moves_parameters() || state_.update_pass().settled(unit));
+         (!state_.streams().moves_parameters() || state_.streams().update_pass().settled(unit));
 }
 
 void Updater::complete(int unit) {
   if (current(unit)) return;
   const double start = monotonic_seconds();
-  TileStream& pass = state_.update_pass();
+  TileStream& pass = state_.streams().update_pass();
   while (outstanding_[static_cast<std::size_t>(unit)]) {
     const Tile* tile = pass.next();
     ZERO_CHECK(tile != nullptr, "the update of unit {} was lost", unit);
     update_tile(*tile);
   }
-  if (state_.moves_parameters()) pass.flush(unit);
+  if (state_.streams().moves_parameters()) pass.flush(unit);
   seconds_ += monotonic_seconds() - start;
 }
 
@@ -134,7 +135,7 @@ std::int64_t Updater::complete_into(int unit, std::byte* into) {
   const std::int64_t numel = state_.update_range(unit).numel;
   if (current(unit)) return numel;
   const double start = monotonic_seconds();
-  TileStream& pass = state_.update_pass();
+  TileStream& pass = state_.streams().update_pass();
   while (outstanding_[static_cast<std::size_t>(unit)] && pass.next_unit() != unit) {
     ZERO_CHECK(pass.next_unit() >= 0, "the update of unit {} was lost", unit);
     update_tile(*pass.next());
@@ -146,7 +147,7 @@ std::int64_t Updater::complete_into(int unit, std::byte* into) {
 }
 
 void Updater::pump() {
-  TileStream& pass = state_.update_pass();
+  TileStream& pass = state_.streams().update_pass();
   if (!pass.ready()) return;
   const double start = monotonic_seconds();
   while (pass.ready() && given(pass.next_unit())) update_tile(*pass.next());
@@ -155,11 +156,16 @@ void Updater::pump() {
 
 void Updater::finish() {
   const double start = monotonic_seconds();
-  TileStream& pass = state_.update_pass();
+  TileStream& pass = state_.streams().update_pass();
   while (given(pass.next_unit())) update_tile(*pass.next());
   paused_ = paused_ || pass.next_unit() >= 0;
   pass.finish();
   seconds_ += monotonic_seconds() - start;
+}
+
+// Of parameters that are whole on every rank.
+std::byte* Updater::held_whole(int unit) const {
+  return state_.placement().optimizer_sharded ? state_.parameter_shard(unit).data() : state_.whole_parameter(unit);
 }
 
 void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
@@ -174,12 +180,10 @@ void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
     return data + tile.begin * static_cast<std::int64_t>(size_of(type));
   };
   std::byte* held = in_tile(slots_.parameter);
-  if (held == nullptr) held = from_unit(state_.updated_parameter(tile.unit), unit.dtype);
+  if (held == nullptr) held = from_unit(held_whole(tile.unit), unit.dtype);
   const std::byte* given = slots_.gradient >= 0 ? in_tile(slots_.gradient) : from_unit(gradient, dtype);
   const bool low_precision = unit.dtype != DType::kFloat32;
   float* parameter = reinterpret_cast<float*>(low_precision ? in_tile(slots_.master) : held);
-  auto* first_moment = reinterpret_cast<float*>(in_tile(slots_.moments[0]));
-  auto* second_moment = reinterpret_cast<float*>(in_tile(slots_.moments[1]));
 
   const Shard range{state_.update_range(tile.unit).offset + tile.begin, tile.numel};
   for (const Slice& slice : unit.slices) {
@@ -196,8 +200,8 @@ void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
                       .gradient = given + begin * static_cast<std::int64_t>(size_of(dtype)),
                       .gradient_dtype = dtype,
                       .numel = end - begin};
-      if (first_moment != nullptr) span.first_moment = first_moment + begin;
-      if (second_moment != nullptr) span.second_moment = second_moment + begin;
+      for (std::size_t which = 0; which < slots_.optimizer.size(); ++which)
+        span.moment(which) = reinterpret_cast<float*>(in_tile(slots_.optimizer[which])) + begin;
       if (low_precision) span.low_precision = reinterpret_cast<BFloat16Bits*>(held) + begin;
       rule_.update(span, scalars);
     });
@@ -208,8 +212,8 @@ void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
   }
   span.end();
   const int done = tile.unit;
-  state_.update_pass().put_back();
-  if (state_.update_pass().next_unit() != done) outstanding_[index] = false;
+  state_.streams().update_pass().put_back();
+  if (state_.streams().update_pass().next_unit() != done) outstanding_[index] = false;
 }
 
 }  // namespace zero

@@ -15,7 +15,6 @@
 // Local. The same bits for any number of threads, wherever states lie, and whenever the update happens. Throws IoError.
 #pragma once
 
-#include <array>
 #include <span>
 #include <vector>
 
@@ -64,13 +63,14 @@ class Updater {
     int parameter = -1;
     int gradient = -1;
     int master = -1;
-    std::array<int, 2> moments{-1, -1};
+    std::vector<int> optimizer;  // by state
   };
   int add(std::vector<TileArray>& arrays, const StateArray& array, TileAccess access) const;
   bool updates(int unit) const;
   void begin_pass(std::vector<int> units);
   std::vector<LinkTransfer> link_transfers() const;
   bool given(int unit) const { return unit >= 0 && gradients_[static_cast<std::size_t>(unit)].given; }
+  std::byte* held_whole(int unit) const;  // element 0 of update_range()
   void update_tile(const Tile& tile, std::byte* copy_to = nullptr);
 
   ShardedState& state_;

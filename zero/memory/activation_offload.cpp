@@ -55,17 +55,6 @@ ActivationOffload::ActivationOffload(ActivationOffloadOptions options, Ledger& l
   ZERO_CHECK(options.tier != Tier::kDevice, "offloaded where it was");
 }
 
-template <typename Body>
-auto ActivationOffload::fatal_if_io_fails(Body body) {
-  if (failed_ != nullptr) std::rethrow_exception(failed_);
-  try {
-    return body();
-  } catch (const IoError&) {
-    failed_ = std::current_exception();
-    throw;
-  }
-}
-
 void ActivationOffload::open() {
   if (places_) places_->open(expected_bytes_);
 }
@@ -80,7 +69,7 @@ void ActivationOffload::share_link(const Link& link) {
 
 ActivationOffload::Handle ActivationOffload::offload(std::span<const std::byte> bytes) {
   ZERO_CHECK(!bytes.empty(), "nothing to offload");
-  return fatal_if_io_fails([&] {
+  return io_.run([&] {
     Offloaded offloaded{.bytes = static_cast<std::int64_t>(bytes.size())};
     on_disk() ? write(offloaded, bytes) : copy_to_host(offloaded, bytes);
     if (offloaded.block != nullptr) near_.push_back(next_);
@@ -127,7 +116,7 @@ void ActivationOffload::copy_down(Offloaded& offloaded, std::byte* to, std::span
 }
 
 void ActivationOffload::bring(Handle handle, std::span<std::byte> into) {
-  fatal_if_io_fails([&] {
+  io_.run([&] {
     const auto found = offloaded_.find(handle);
     ZERO_CHECK(found != offloaded_.end(), "nothing is offloaded as {}", handle);
     Offloaded& offloaded = found->second;
@@ -196,15 +185,17 @@ void ActivationOffload::forget(Handle handle) {
   offloaded_.erase(found);
   std::erase(near_, handle);
   bytes_ -= offloaded.bytes;
-  try {
+  const auto wait = [&offloaded] {
     offloaded.moving.wait();
     offloaded.link_transfer.wait();
+  };
+  try {
+    io_.failed() ? wait() : io_.run(wait);
   } catch (const IoError& error) {
     ZERO_LOG(error, "an offloaded activation that nobody needs any more: {}", error.what());
-    if (failed_ == nullptr) failed_ = std::current_exception();
   }
   // The disk may still use the block of a request that it never answered (io_queue.h), and the place.
-  if (failed_ != nullptr) return;
+  if (io_.failed()) return;
   if (offloaded.block != nullptr) blocks_.release(offloaded.block);
   if (offloaded.home != nullptr) homes_.release(offloaded.home);
   if (offloaded.place.tier != nullptr) places_->give_back(offloaded.place);

@@ -23,7 +23,6 @@
 #pragma once
 
 #include <deque>
-#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,6 +30,7 @@
 #include <string>
 #include <vector>
 
+#include "zero/base/fatal_io.h"
 #include "zero/memory/block_pool.h"
 #include "zero/memory/disk_places.h"
 #include "zero/memory/link.h"
@@ -103,8 +103,6 @@ class ActivationOffload {
     Transfer moving{};           // between the block and where it came from or goes to
   };
 
-  template <typename Body>
-  auto fatal_if_io_fails(Body body);
   bool on_disk() const { return places_.has_value(); }
   void require_room_on_host(std::int64_t bytes) const;
   void copy_to_host(Offloaded& offloaded, std::span<const std::byte> from);
@@ -126,7 +124,7 @@ class ActivationOffload {
   Handle next_ = 0;
   std::int64_t bytes_ = 0;
   std::int64_t peak_bytes_ = 0;
-  std::exception_ptr failed_;
+  FatalIo io_;
 };
 
 }  // namespace zero

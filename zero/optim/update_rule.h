@@ -32,6 +32,9 @@ struct UpdateSpan {
   float* second_moment = nullptr;
   BFloat16Bits* low_precision = nullptr;  // written with the rounded parameter when given
   std::int64_t numel = 0;
+
+  // The rule's moments in their order: whoever fills a span counts up to num_moments(), not to two.
+  float*& moment(std::size_t which) { return which == 0 ? first_moment : second_moment; }
 };
 
 struct UpdateScalars {

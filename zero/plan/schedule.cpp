@@ -216,7 +216,28 @@ std::vector<Action> step_actions(const Trace& trace, const Placement& placement,
   return actions;
 }
 
+// See UpdateTiming.
+std::vector<std::size_t> free_from(const Schedule& schedule, std::size_t num_units) {
+  std::vector<std::size_t> free(num_units, 0);
+  const auto not_before = [&free](int unit, std::size_t entry) {
+    std::size_t& first = free[static_cast<std::size_t>(unit)];
+    first = std::max(first, entry);
+  };
+  for (std::size_t at = 0; at < schedule.entries.size(); ++at) {
+    const Event& event = schedule.entries[at].event;
+    if (event.kind == EventKind::kAccess || event.kind == EventKind::kGradient) not_before(event.unit, at);
+    for (const Action& action : schedule.entries[at].actions) {
+      if (action.kind == ActionKind::kGather || action.kind == ActionKind::kPrefetch) not_before(action.unit, at + 1);
+    }
+  }
+  return free;
+}
+
 }  // namespace
+
+bool reduces_in_pass(const Placement& placement, int finished_backwards) {
+  return placement.reduce_each || finished_backwards >= placement.accumulate - 1;
+}
 
 std::vector<Action> reduce_actions(const Placement& placement, const Unit& unit, int world) {
   std::vector<Action> actions{{ActionKind::kReduce, unit.index}};
@@ -233,12 +254,13 @@ Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int 
   for (const Event& event : trace.events) {
     schedule.entries.push_back({event, {}});
     if (event.kind == EventKind::kEndBackward) ++finished_backwards;
-    const bool last = finished_backwards >= placement.accumulate - 1;
-    if (event.kind == EventKind::kGradient && (placement.reduce_each || last))
+    if (event.kind == EventKind::kGradient && reduces_in_pass(placement, finished_backwards))
       schedule.entries.back().actions = reduce_actions(placement, units[static_cast<std::size_t>(event.unit)], world);
   }
   if (placement.parameter_sharded) GatherPlanner(schedule, units, world).run();
   add_prefetches(schedule, units, world);
+  schedule.updates = {.overlapped = budget.overlaps_updates, .delayed = placement.delayed_update};
+  if (placement.delayed_update) schedule.updates.free_from = free_from(schedule, units.size());
   return schedule;
 }
 

@@ -7,8 +7,8 @@
 // An entry is an event of the trace and the actions to issue when it occurs, in order, before the event is served.
 // Release follows Belady's rule: the unit whose next use is farthest goes first. A unit in use stays, even where that
 // exceeds the budget. States on a lower tier have actions of their own: a prefetch for each gather of such a shard, an
-// offload after each reduction of such a gradient. build_schedule() alone decides which action comes when; the meaning
-// of a stage it reads off the placement.
+// offload after each reduction of such a gradient. build_schedule() alone decides which action comes when, and Demand
+// (demand.h) where there is no schedule; the meaning of a stage it reads off the placement.
 #pragma once
 
 #include <array>
@@ -55,20 +55,35 @@ struct GatherBudget {
   bool is_minimum() const { return capacity_bytes == kMinimum; }
 };
 
+// When the updates of a step are done.
+struct UpdateTiming {
+  // Each ends beside the next forward pass, before its unit is gathered; else in step(), before the next action.
+  bool overlapped = false;
+  // A step's gradients may be applied a step late. A unit is then updated when its new gradient is summed, from entry
+  // free_from[unit] on: no entry after that one accesses the unit or gets a gradient of it, and none from there gathers
+  // or prefetches it. The rest is updated in step().
+  bool delayed = false;
+  std::vector<std::size_t> free_from;  // by unit; empty where nothing is delayed
+};
+
 struct Schedule {
   Placement placement;
   GatherBudget budget;
-  std::vector<ScheduleEntry> entries;  // empty: no trace yet; gather on demand, release the least recently used
+  std::vector<ScheduleEntry> entries;  // empty: no trace yet; see Demand
   std::vector<int> reduce_order;  // units in the order in which their gradients are reduced, the same on every rank
   // Issued by step(), after the global norm is known; in the order in which the trace's forward first accesses the
   // units.
   std::vector<Action> step;
+  UpdateTiming updates;
 };
 
 // An empty trace gives the schedule of the first step: on demand, gradients reduced in reversed unit order,
 // updates in unit order.
 Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int world, const Placement& placement,
                         GatherBudget budget);
+
+// Does a backward pass reduce gradients, or sum them on the rank? `finished_backwards`: passes of its step before it.
+bool reduces_in_pass(const Placement& placement, int finished_backwards);
 
 // The actions that sum the gradient of `unit` over ranks: a reduction, and an offload where not all of this rank's shard
 // lies on the device.

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
-#include "zero/engine/engine.h"
+#include "zero/engine/budget.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 #include "zero/report/plan_table.h"

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "zero/comm/communicator.h"
+#include "zero/comm/collectives.h"
 
 namespace zero {
 
@@ -19,8 +19,7 @@ std::vector<std::vector<T>> gather_ranks(Communicator& comm, std::span<const T> 
   static_assert(std::is_trivially_copyable_v<T>);
   const auto world = static_cast<std::size_t>(comm.world());
   std::vector<T> all(world * mine.size());
-  comm.all_gather(std::as_bytes(mine), std::as_writable_bytes(std::span(all)), {.control = true}).wait();
-  comm.drain();  // `mine` may go away with the caller, and a late peer may still be reading it
+  all_gather(comm, std::as_bytes(mine), std::as_writable_bytes(std::span(all)), {.control = true});
   std::vector<std::vector<T>> ranks;
   for (std::size_t rank = 0; rank < world; ++rank) {
     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(rank * mine.size());

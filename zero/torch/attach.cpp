@@ -23,7 +23,7 @@ StepReport Attachment::step(double lr, const StepLimits& limits) {
   return impl_->step(lr, limits);
 }
 ReplicaCheck Attachment::compare_replicas() {
-  return impl_->engine().compare_replicas();
+  return impl_->engine().states().compare_replicas();
 }
 
 Attachment::AccumulateScope::AccumulateScope(AttachedModule& module) : module_(module) {}

@@ -104,7 +104,7 @@ void AttachedModule::fill_unit(const Unit& unit, Communicator& comm) {
   if (!failure.empty()) throw IoError("weights", "read", 0, fmt::format("rank 0: {}", failure));
   const auto bytes = std::as_writable_bytes(std::span(flat));
   comm.broadcast(bytes, 0, {.unit = unit.index, .control = true}).wait();
-  engine_->load(unit.index, bytes.data(), DType::kFloat32);
+  engine_->states().load(unit.index, bytes.data(), DType::kFloat32);
   comm.drain();
 }
 
@@ -126,7 +126,7 @@ void AttachedModule::build_unit(const Unit& unit, Communicator& comm) {
   }
   const std::span<std::byte> bytes{static_cast<std::byte*>(flat.mutable_data_ptr()), flat.nbytes()};
   if (!deferred) comm.broadcast(bytes, 0, {.unit = unit.index, .control = true}).wait();
-  engine_->load(unit.index, bytes.data(), DType::kFloat32);
+  engine_->states().load(unit.index, bytes.data(), DType::kFloat32);
   if (!deferred) comm.drain();
 }
 
@@ -414,7 +414,7 @@ void AttachedModule::for_each_parameter(const std::function<void(const std::stri
   for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     const int unit = addresses_[order[begin]].unit;
     while (end < order.size() && addresses_[order[end]].unit == unit) ++end;
-    engine_->read_full_precision(unit, [&](std::span<const float> whole) {
+    engine_->states().read_full_precision(unit, [&](std::span<const float> whole) {
       for (std::size_t i = begin; i < end; ++i) {
         const ParamSpec& spec = specs_[order[i]];
         const auto slice = static_cast<std::size_t>(addresses_[order[i]].slice);

@@ -16,7 +16,7 @@
 #include "zero/base/machine.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/verbs.h"
-#include "zero/engine/engine.h"
+#include "zero/engine/budget.h"
 #include "zero/engine/placer.h"
 #include "zero/engine/rate_probe.h"
 #include "zero/memory/disk_room.h"

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/engine/budget.h"
 #include "zero/plan/estimate.h"
 
 #include "../temporary_folder.h"

@@ -1,0 +1,123 @@
+#include "zero/engine/state_contents.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+
+#include "ramps.h"
+#include "scripted_model.h"
+#include "thread_ranks.h"
+
+namespace zero {
+namespace {
+
+struct Case {
+  int stage;
+  DType dtype;
+};
+constexpr Case kCases[] = {{0, DType::kFloat32},  {1, DType::kFloat32},  {2, DType::kFloat32},  {3, DType::kFloat32},
+                           {0, DType::kBFloat16}, {1, DType::kBFloat16}, {2, DType::kBFloat16}, {3, DType::kBFloat16}};
+
+TEST(StateContents, KeepsThisRanksPartOfWhatIsLoaded) {
+  for (const Case& c : kCases) {
+    on_ranks(3, [&](Communicator& comm) {
+      Ledger ledger;
+      const auto units = make_units(small_specs(c.dtype), {});
+      ShardedState state(units, place(c.stage, Reduce::kAuto, 1), moments(2), comm, ledger);
+      load_ramps(state);
+      for (const Unit& unit : units) {
+        const auto whole = ramp(unit);
+        const Shard own = state.shard(unit.index);
+        std::vector<float> shard(static_cast<std::size_t>(own.numel), -1.0F);
+        state.contents().read_full_precision_shard(unit.index, shard);
+        for (std::int64_t i = 0; i < own.numel; ++i) {
+          const auto at = static_cast<std::size_t>(own.offset + i);
+          const float value = at < whole.size() ? whole[at] : 0.0F;
+          const float low = c.dtype == DType::kBFloat16 ? to_float(to_bfloat16(value)) : value;
+          EXPECT_EQ(shard[static_cast<std::size_t>(i)], unit.trainable ? value : low)
+              << "the master is exact, padding is zero";
+          EXPECT_EQ(load_element(state.parameter_shard(unit.index).data(), c.dtype, i), low);
+        }
+      }
+    });
+  }
+}
+
+TEST(StateContents, StoringKeepsThePrecisionOfWhatWasNotWritten) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    on_ranks(2, [&](Communicator& comm) {
+      Ledger ledger;
+      const auto units = make_units(small_specs(DType::kBFloat16), {});
+      ShardedState state(units, place(stage, Reduce::kAuto, 1), moments(2), comm, ledger);
+      load_ramps(state);
+      const Unit& unit = units[1];
+      const auto exact = ramp(unit);
+      std::vector<BFloat16Bits> gathered(static_cast<std::size_t>(padded_numel(unit, 2)), 0);
+      for (std::size_t i = 0; i < exact.size(); ++i) gathered[i] = to_bfloat16(exact[i]);
+      for (std::size_t i = 0; i < exact.size(); i += 5) gathered[i] = to_bfloat16(-3.0F);
+      std::byte* held = state.whole_parameter(unit.index);
+      if (held != nullptr) std::copy(gathered.begin(), gathered.end(), reinterpret_cast<BFloat16Bits*>(held));
+      state.contents().store(unit.index, held != nullptr ? held : reinterpret_cast<const std::byte*>(gathered.data()));
+      const Shard own = state.shard(unit.index);
+      std::vector<float> shard(static_cast<std::size_t>(own.numel));
+      state.contents().read_full_precision_shard(unit.index, shard);
+      for (std::int64_t i = 0; i < own.numel; ++i) {
+        const auto at = static_cast<std::size_t>(own.offset + i);
+        if (at >= exact.size()) continue;
+        EXPECT_EQ(shard[static_cast<std::size_t>(i)], at % 5 == 0 ? -3.0F : exact[at])
+            << "stage " << stage << " element " << at;
+        EXPECT_EQ(load_element(state.parameter_shard(unit.index).data(), DType::kBFloat16, i), to_float(gathered[at]));
+      }
+    });
+  }
+}
+
+TEST(StateContents, AStoredNanReachesTheMaster) {
+  on_ranks(1, [](Communicator& comm) {
+    Ledger ledger;
+    const auto units = make_units({{.name = "w", .shape = {4}, .dtype = DType::kBFloat16}}, {});
+    ShardedState state(units, place(3, Reduce::kAuto, 1), moments(0), comm, ledger);
+    load_ramps(state);
+    std::vector<BFloat16Bits> gathered(32, to_bfloat16(std::nanf("")));
+    state.contents().store(0, reinterpret_cast<const std::byte*>(gathered.data()));
+    EXPECT_TRUE(std::isnan(reinterpret_cast<const float*>(state.arrays().master.on_device(0))[3]));
+  });
+}
+
+TEST(StateContents, AnOptimizerHasStatesOfAnyNumberNameAndType) {
+  on_ranks(2, [](Communicator& comm) {
+    Ledger ledger;
+    const auto units = make_units(small_specs(), {});
+    const std::vector<OptimizerState> wanted{
+        {.name = "momentum"}, {.name = "row", .dtype = DType::kBFloat16}, {.name = "column"}};
+    ShardedState state(units, place(3, Reduce::kAuto, 1), wanted, comm, ledger);
+    StateContents& contents = state.contents();
+    ASSERT_EQ(contents.num_saved_states(0), 4);
+    EXPECT_EQ(contents.saved_dtype(0, 1), DType::kFloat32);
+    EXPECT_EQ(contents.saved_dtype(0, 2), DType::kBFloat16);
+    contents.write_held(0, 2, [](std::int64_t, std::span<float> out) { std::ranges::fill(out, 1.5F); });
+    std::int64_t numel = 0;
+    contents.read_shard(0, 2, [&](std::int64_t, std::span<const std::byte> elements) {
+      numel += std::ssize(elements) / 2;
+      EXPECT_EQ(load_element(elements.data(), DType::kBFloat16, 0), 1.5F);
+    });
+    EXPECT_EQ(numel, state.shard(0).numel);
+    EXPECT_EQ(state.arrays().optimizer[2].state.name, "column");
+  });
+}
+
+TEST(StateContents, AShardReadIntoTheWrongSizeIsOurBug) {
+  on_ranks(1, [](Communicator& comm) {
+    Ledger ledger;
+    ShardedState state(make_units(small_specs(), {}), place(3, Reduce::kAuto, 1), moments(2), comm, ledger);
+    std::vector<float> shard(3);
+    EXPECT_THROW(state.contents().read_full_precision_shard(0, shard), InternalError);
+  });
+}
+
+}  // namespace
+}  // namespace zero

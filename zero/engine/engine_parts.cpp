@@ -1,0 +1,107 @@
+#include "zero/engine/engine_parts.h"
+
+#include <cmath>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+#include "zero/comm/collectives.h"
+#include "zero/engine/budget.h"
+#include "zero/memory/disk_seam.h"
+#include "zero/plan/estimate.h"
+
+namespace zero {
+namespace {
+
+GatherBudget agreed_budget(Communicator& comm, const std::vector<Unit>& units, const EngineOptions& options,
+                           const Placer& placer, int num_moments) {
+  // Device and host are both main memory: what lies on the host is not free for the device.
+  const GatherBudget mine = gather_budget(options.device_memory, units, comm.world(), placer.placement(), num_moments,
+                                          options.stage, placer.free_bytes() - placer.held().host);
+  return {.capacity_bytes = all_reduce_min(comm, mine.capacity_bytes),
+          .prefetched_numel = mine.prefetched_numel,
+          .overlaps_updates = overlaps_updates(placer.may_lie(), units, comm.world(), num_moments, options.offload)};
+}
+
+std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t bytes, Timeline* timeline) {
+  require_disk(options, bytes);
+  if (bytes == 0) return nullptr;
+  return std::make_unique<DiskTier>(DiskOptions{.paths = options.disk,
+                                                .bytes = bytes,
+                                                .checksums = options.checksums,
+                                                .timeout = options.disk_timeout,
+                                                .timeline = timeline},
+                                    DiskSeam::or_none(options.disk_seam));
+}
+
+std::unique_ptr<Link> make_link(const EngineOptions& options) {
+  if (options.offload.link_bytes_per_second <= 0) return nullptr;
+  return std::make_unique<Link>(options.offload.link_bytes_per_second, options.timeline);
+}
+
+std::vector<std::string> names_of(const std::vector<Unit>& units) {
+  std::vector<std::string> names;
+  for (const Unit& unit : units) names.push_back(unit.name);
+  return names;
+}
+
+// The monitor's thread calls it, and so does whoever takes it from options.
+MemoryMonitor::Source one_at_a_time(MemoryMonitor::Source read) {
+  if (!read) return read;
+  return [read = std::move(read), mutex = std::make_shared<std::mutex>()] {
+    const std::scoped_lock lock(*mutex);
+    return read();
+  };
+}
+
+EngineOptions checked(EngineOptions options) {
+  if (!std::isfinite(options.clip) || options.clip < 0) {
+    throw ConfigError("train.clip", fmt::format("{}", options.clip), "a norm is a finite number >= 0",
+                      "0 turns clipping off");
+  }
+  if (options.threads < 1)
+    throw ConfigError("run.threads", fmt::format("{}", options.threads), "a rank needs a thread",
+                      "set it to 1 or more");
+  options.offload.monitor.read = one_at_a_time(std::move(options.offload.monitor.read));
+  return options;
+}
+
+}  // namespace
+
+EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> parameters, const std::vector<Unit>& units,
+                         const EngineOptions& wanted, UnitObserver& observer)
+    : comm(communicator),
+      specs(std::move(parameters)),
+      options(checked(wanted)),
+      rule(make_update_rule(options.optimizer)),
+      placer(&comm, comm.world(), options, units, *rule),
+      budget(agreed_budget(comm, units, options, placer, rule->num_moments())),
+      disk(make_disk(options.offload,
+                     state_bytes(units, comm.world(), placer.may_lie(), rule->num_moments(), Tier::kDisk).total(),
+                     options.timeline)),
+      link(make_link(options)),
+      state(units, placer.placement(), optimizer_states(*rule), comm, ledger,
+            {.disk = disk.get(),
+             .link = link.get(),
+             .depth = tiles_ahead(options.offload.host_memory, units, comm.world(), placer.placement(),
+                                  placer.may_lie(), rule->num_moments(), placer.free_bytes()),
+             .movable = placer.movable()}),
+      gatherer(state, comm, ledger, observer, options.timeline),
+      reducer(state, specs.size(), budget.is_minimum(), comm, ledger, options.timeline),
+      updater(state, *rule, specs, options),
+      executor(state, budget, gatherer, reducer) {
+  // Gathered units and gradients share one set of blocks: at the end of the backward pass, when memory is
+  // scarcest, the largest block that a gather needed serves a gradient.
+  if (budget.is_minimum()) gatherer.borrow_blocks(reducer.blocks());
+  Gatherer::Updates updates{.current = [this](int unit) { return updater.current(unit); },
+                            .complete = [this](int unit) { updater.complete(unit); }};
+  // What was updated on the host is on the device when it has crossed the link; without one it can be used at once.
+  if (link == nullptr)
+    updates.complete_into = [this](int unit, std::byte* into) { return updater.complete_into(unit, into); };
+  gatherer.set_updates(std::move(updates));
+  if (options.timeline != nullptr) options.timeline->name_units(names_of(state.units()));
+}
+
+}  // namespace zero

@@ -1,0 +1,46 @@
+// EngineParts: what an engine is made of, in the order in which the parts are made. They know units and bytes, and
+// nothing of steps: StepUpdate, EngineStep, Replanner, EngineStatistics and StateAccess work with them.
+//
+//   EngineParts parts(comm, specs, units, options, observer);
+//   parts.executor.access(u);
+//
+// Construction is Collective. Throws ConfigError before anything is allocated, as Engine does; IoError where states lie
+// on disk.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "zero/engine/executor.h"
+#include "zero/engine/gatherer.h"
+#include "zero/engine/options.h"
+#include "zero/engine/placer.h"
+#include "zero/engine/reducer.h"
+#include "zero/engine/sharded_state.h"
+#include "zero/engine/updater.h"
+
+namespace zero {
+
+struct EngineParts {
+  EngineParts(Communicator& comm, std::vector<ParamSpec> specs, const std::vector<Unit>& units,
+              const EngineOptions& options, UnitObserver& observer);
+  EngineParts(const EngineParts&) = delete;
+  EngineParts& operator=(const EngineParts&) = delete;
+
+  Communicator& comm;
+  const std::vector<ParamSpec> specs;
+  const EngineOptions options;
+  Ledger ledger;
+  const std::unique_ptr<UpdateRule> rule;
+  Placer placer;
+  const GatherBudget budget;             // to begin with
+  const std::unique_ptr<DiskTier> disk;  // null where nothing lies there
+  const std::unique_ptr<Link> link;      // null where none stands
+  ShardedState state;
+  Gatherer gatherer;
+  Reducer reducer;
+  Updater updater;
+  Executor executor;
+};
+
+}  // namespace zero

@@ -1,0 +1,144 @@
+#include "zero/engine/engine_statistics.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "zero/base/clock.h"
+#include "zero/plan/estimate.h"
+
+namespace zero {
+
+EngineStatistics::Exchanged EngineStatistics::Exchanged::operator-(const Exchanged& other) const {
+  return {sent_bytes - other.sent_bytes, received_bytes - other.received_bytes, seconds - other.seconds};
+}
+
+EngineStatistics::Exchanged& EngineStatistics::Exchanged::operator+=(const Exchanged& other) {
+  sent_bytes += other.sent_bytes;
+  received_bytes += other.received_bytes;
+  seconds += other.seconds;
+  return *this;
+}
+
+EngineStatistics::EngineStatistics(EngineParts& parts)
+    : parts_(parts),
+      clock_(parts.state.units().size(),
+             [&parts] {
+               return monotonic_seconds() - parts.gatherer.timer().seconds() - parts.reducer.timer().seconds() -
+                      parts.updater.seconds();
+             }),
+      exchange_clock_(parts.state.units().size(), [this] { return exchange_seconds(); }),
+      at_last_step_(exchanged()) {
+  parts.executor.set_clocks({&clock_, &exchange_clock_});
+}
+
+double EngineStatistics::exchange_seconds() const {
+  const PhaseTimer &gathers = parts_.gatherer.timer(), &reductions = parts_.reducer.timer();
+  return gathers.seconds() - gathers.waited() + reductions.seconds() - reductions.waited();
+}
+
+EngineStatistics::Exchanged EngineStatistics::exchanged() const {
+  const Traffic traffic = parts_.comm.traffic();
+  return {traffic.sent_bytes, traffic.received_bytes, exchange_seconds()};
+}
+
+void EngineStatistics::before_update() {
+  for (const Tier tier : kAllTiers) memory_at_update_[static_cast<std::size_t>(tier)] = parts_.ledger.held(tier);
+}
+
+void EngineStatistics::step_ends() {
+  const Exchanged now = exchanged();
+  in_step_ = now - at_last_step_ - std::exchange(untraced_, {});
+  in_step_.seconds = std::max(in_step_.seconds, 0.0);
+  at_last_step_ = now;
+  if (parts_.disk != nullptr) {
+    const DiskTraffic& disk = parts_.disk->traffic();
+    disk_of_step_ = disk - disk_at_last_step_;
+    disk_at_last_step_ = disk;
+  }
+  if (parts_.link != nullptr) {
+    const LinkTraffic& link = parts_.link->traffic();
+    link_of_step_ = link - link_at_last_step_;
+    link_at_last_step_ = link;
+  }
+}
+
+StepProfile EngineStatistics::profile() const {
+  StepProfile profile = clock_.profile();
+  const Schedule& schedule = parts_.executor.schedule();
+  if (!schedule.entries.empty()) count_gathers(schedule, parts_.state.units().size(), profile);
+  return profile;
+}
+
+// What passes exchange, they do not compute meanwhile. What is exchanged after them counts as the backward pass's.
+PredictedStep EngineStatistics::predicted() const {
+  StepProfile profile = this->profile();
+  const double forward = std::min(exchange_clock_.profile().forward_seconds, in_step_.seconds);
+  profile.forward_seconds += forward;
+  profile.backward_seconds += in_step_.seconds - forward;
+  return parts_.placer.predicted(parts_.state.placement(), profile);
+}
+
+PhaseSeconds EngineStatistics::phase_seconds() const {
+  return {parts_.gatherer.timer().seconds(), parts_.reducer.timer().seconds(), parts_.updater.seconds(),
+          parts_.comm.waited_seconds()};
+}
+
+PhaseSeconds EngineStatistics::take_phase_seconds() {
+  const PhaseSeconds now = phase_seconds();
+  const PhaseSeconds since{now.gather - taken_.gather, now.reduce - taken_.reduce, now.update - taken_.update,
+                           now.wait - taken_.wait};
+  taken_ = now;
+  return since;
+}
+
+void EngineStatistics::add_to(EngineReport& report) const {
+  const Ledger& ledger = parts_.ledger;
+  report.world = parts_.comm.world();
+  report.rank = parts_.comm.rank();
+  report.stage = parts_.options.stage;
+  report.transport = std::string(parts_.comm.transport());
+  const auto at_update = [this](Tier tier) { return memory_at_update_[static_cast<std::size_t>(tier)]; };
+  report.memory = at_update(Tier::kDevice);
+  report.host_memory = at_update(Tier::kHost);
+  report.disk_memory = at_update(Tier::kDisk);
+  report.peak_memory = ledger.peak(Tier::kDevice);
+  report.peak_memory_bytes = ledger.peak_total(Tier::kDevice);
+  report.peak_host_memory = ledger.peak(Tier::kHost);
+  report.peak_host_memory_bytes = ledger.peak_total(Tier::kHost);
+  for (const Tier tier : kAllTiers) report.state_bytes[static_cast<std::size_t>(tier)] = ledger.held(tier).state();
+  report.disk_per_step = disk_of_step_;
+  report.link_per_step = link_of_step_;
+  report.disk = parts_.disk == nullptr ? "" : parts_.disk->describe();
+  report.sent_bytes_per_step = in_step_.sent_bytes;
+  report.received_bytes_per_step = in_step_.received_bytes;
+  const Schedule& schedule = parts_.executor.schedule();
+  if (!schedule.entries.empty())
+    report.planned_sent_bytes =
+        simulate(schedule, parts_.state.units(), parts_.comm.world(), parts_.rule->num_moments()).sent_bytes;
+  report.rates = parts_.placer.rates();
+  report.profile = profile();
+  report.predicted = predicted();
+  add_formulas(report);
+}
+
+void EngineStatistics::add_formulas(EngineReport& report) const {
+  const Placement& placement = parts_.state.placement();
+  const int world = parts_.comm.world();
+  for (const ParamSpec& spec : parts_.specs) {
+    const auto size = static_cast<double>(size_of(spec.dtype)), numel = static_cast<double>(spec.numel());
+    report.num_parameters += spec.numel();
+    if (!spec.trainable) {
+      report.state_formula_bytes += numel * size / (placement.parameter_sharded ? world : 1);
+      continue;
+    }
+    if (placement.delayed_update)  // the gradient that waits
+      report.state_formula_bytes += numel * (placement.fp32_gradient() ? 4.0 : size) / world;
+    report.state_formula_bytes +=
+        state_formula_bytes(spec.numel(), world, parts_.options.stage, spec.dtype, parts_.rule->num_moments());
+    report.sent_formula_bytes += sent_formula_numel(spec.numel(), world, placement) * size;
+  }
+  for (const Unit& unit : parts_.state.units())
+    report.padding_bytes += padding_numel(unit, world) * static_cast<std::int64_t>(size_of(unit.dtype));
+}
+
+}  // namespace zero

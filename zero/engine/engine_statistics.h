@@ -1,0 +1,64 @@
+// EngineStatistics: what an engine counts of its steps, and says of itself: bytes that crossed, memory that was held,
+// seconds by phase, and what a step should take.
+//
+//   statistics.outside_training([&] { executor.use_untraced(u); });   // belongs to no step
+//   statistics.before_update();                                      // in each step: memory is fullest
+//   statistics.step_ends();
+//   statistics.add_to(report);
+//
+// Local. Counts nothing that a step depends on.
+#pragma once
+
+#include <array>
+
+#include "zero/engine/engine_parts.h"
+#include "zero/engine/pass_clock.h"
+
+namespace zero {
+
+class EngineStatistics {
+ public:
+  explicit EngineStatistics(EngineParts& parts);
+  EngineStatistics(const EngineStatistics&) = delete;
+  EngineStatistics& operator=(const EngineStatistics&) = delete;
+
+  // What ranks exchange in `body` counts for no step.
+  template <typename Body>
+  void outside_training(Body body) {
+    const Exchanged before = exchanged();
+    body();
+    untraced_ += exchanged() - before;
+  }
+  void before_update();
+  void step_ends();
+
+  // Of the last step: what its passes computed, and what its schedule gathers.
+  StepProfile profile() const;
+  // By phase, since the last call.
+  PhaseSeconds take_phase_seconds();
+  void add_to(EngineReport& report) const;
+
+ private:
+  // Between ranks, so far or in a step.
+  struct Exchanged {
+    std::int64_t sent_bytes = 0, received_bytes = 0;
+    double seconds = 0;  // gathering and reducing, without their waits for disk and link
+    Exchanged operator-(const Exchanged& other) const;
+    Exchanged& operator+=(const Exchanged& other);
+  };
+  double exchange_seconds() const;
+  Exchanged exchanged() const;
+  PhaseSeconds phase_seconds() const;
+  PredictedStep predicted() const;
+  void add_formulas(EngineReport& report) const;
+
+  EngineParts& parts_;
+  PassClock clock_, exchange_clock_;  // of what the passes compute, and exchange between ranks
+  std::array<MemoryCount, kNumTiers> memory_at_update_;
+  Exchanged at_last_step_, untraced_, in_step_;
+  DiskTraffic disk_at_last_step_, disk_of_step_;
+  LinkTraffic link_at_last_step_, link_of_step_;
+  PhaseSeconds taken_;
+};
+
+}  // namespace zero

@@ -1,0 +1,163 @@
+#include "zero/engine/engine_step.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "zero/base/check.h"
+#include "zero/base/error.h"
+#include "zero/base/log.h"
+
+namespace zero {
+namespace {
+
+SkipReason reason_to_skip(const StepSync& agreed, double norm) {
+  if (agreed.num_non_finite > 0 || (agreed.loss && !std::isfinite(*agreed.loss))) return SkipReason::kNonFinite;
+  if (agreed.loss && *agreed.loss > agreed.max_loss) return SkipReason::kLossSpike;
+  return norm > agreed.max_grad_norm ? SkipReason::kNormSpike : SkipReason::kNone;
+}
+
+std::string told(const StepReport& report, const StepSync& agreed) {
+  switch (report.reason) {
+    case SkipReason::kLossSpike:
+      return fmt::format("its loss of {:.6g} is beyond {:.6g}", report.loss, agreed.max_loss);
+    case SkipReason::kNormSpike:
+      return fmt::format("its gradient's norm of {:.6g} is beyond {:.6g}", report.grad_norm, agreed.max_grad_norm);
+    case SkipReason::kNone:
+    case SkipReason::kNonFinite:
+      break;
+  }
+  if (report.culprit.empty()) return "its loss is not finite";
+  return fmt::format("the gradient of {} is not finite", report.culprit);
+}
+
+}  // namespace
+
+StepReport EngineStep::take(double lr, const StepLimits& limits) {
+  end_passes();
+  const int passes = parts_.executor.finished_backwards();
+  const StepSync agreed = agree(limits);
+  update_.end_delayed();
+  statistics_.before_update();
+  ++num_taken_;
+  replanner_.rebalance(agreed.wanted_bytes, num_updates_);
+  if (num_taken_ == kProfileStep) replanner_.learn(statistics_.profile(), num_updates_);
+
+  const int num_summed = parts_.comm.world() * (parts_.options.average_micro_batches ? std::max(1, passes) : 1);
+  const double norm = std::sqrt(agreed.sum_squares) / num_summed;
+  StepReport report = judge(agreed, norm);
+  report.skipped ? skip(report, agreed) : apply(agreed, norm, num_summed, lr);
+  report.step = num_updates_;
+
+  parts_.comm.note_step(num_updates_);
+  parts_.reducer.clear();
+  num_departed_ += parts_.executor.mismatched() ? 1 : 0;
+  parts_.executor.close_step(agreed.mismatched_rank < 0);
+  statistics_.step_ends();
+  if (report.skipped && skipped_in_a_row_ >= parts_.options.max_skipped_steps) {
+    throw Error(
+        fmt::format("{} steps in a row were skipped, the last because {}\n  Lower the learning rate, or look at the "
+                    "data of these steps.",
+                    skipped_in_a_row_, told(report, agreed)));
+  }
+  return report;
+}
+
+void EngineStep::end_passes() {
+  Executor& executor = parts_.executor;
+  executor.end_backward();
+  const int passes = executor.finished_backwards();
+  if (parts_.options.accumulate > 1 && passes != parts_.options.accumulate) {
+    throw ConfigError("accumulate", fmt::format("{}", parts_.options.accumulate),
+                      fmt::format("this step had {} backward passes", passes),
+                      "run as many as attach() was told, all but the last inside an accumulate() scope");
+  }
+  if (!parts_.gatherer.pinned().empty())
+    throw ConfigError("step", "", "called while parameters are gathered", "end the gathered() scope first");
+  executor.event({EventKind::kStep, -1, {}});
+  parts_.gatherer.finish();
+  parts_.reducer.finish();
+  parts_.state.streams().finish_offloads();
+  update_.end_last();
+  parts_.gatherer.cancel_prefetches();
+}
+
+StepSync EngineStep::agree(const StepLimits& limits) {
+  RankStep mine{.trace_hash = hash_of(parts_.executor.trace()),
+                .wanted_bytes = replanner_.wanted(num_updates_),
+                .present = parts_.reducer.present(),
+                .loss = limits.loss,
+                .max_loss = limits.max_loss,
+                .max_grad_norm = limits.max_grad_norm};
+  for (const Unit& unit : parts_.state.units()) {
+    const bool reduced = unit.trainable && parts_.executor.finished_backwards() > 0;
+    const ReduceStats stats = reduced ? parts_.reducer.stats(unit.index) : ReduceStats{};
+    mine.sum_squares.push_back(stats.sum_squares);
+    mine.num_non_finite += stats.num_non_finite;
+    if (stats.num_non_finite > 0 && mine.first_bad_param < 0)
+      mine.first_bad_param = parts_.reducer.first_non_finite(unit.index);
+  }
+  const StepSync agreed = exchange(parts_.comm, mine);
+  if (agreed.mismatched_rank >= 0 && parts_.state.placement().parameter_sharded) {
+    throw CommError(
+        agreed.mismatched_rank, "step",
+        "its model did something else in this step than rank 0's\n  With sharded parameters every rank must run the "
+        "same operators in the same order; stages 0 to 2 do not ask for it.");
+  }
+  return agreed;
+}
+
+StepReport EngineStep::judge(const StepSync& agreed, double norm) const {
+  StepReport report{.grad_norm = norm, .reason = reason_to_skip(agreed, norm)};
+  report.skipped = report.reason != SkipReason::kNone;
+  if (agreed.loss) report.loss = *agreed.loss;
+  if (report.skipped && agreed.first_bad_param >= 0)
+    report.culprit = parts_.specs[static_cast<std::size_t>(agreed.first_bad_param)].name;
+  return report;
+}
+
+// `num_summed`: the number of gradients that the mean is taken over.
+void EngineStep::apply(const StepSync& agreed, double norm, int num_summed, double lr) {
+  const double clip = parts_.options.clip > 0 ? std::min(1.0, parts_.options.clip / (norm + 1e-6)) : 1.0;
+  const bool late = parts_.executor.schedule().updates.delayed && num_updates_ >= parts_.options.exact_steps;
+  if (late && num_delayed_++ == 0 && parts_.comm.rank() == 0)
+    ZERO_LOG(info, "from here on gradients are applied a step late (zero.delayed_update)");
+  update_.apply({.present = agreed.present, .scale = clip / num_summed, .lr = lr}, late);
+  ++num_updates_;
+  skipped_in_a_row_ = 0;
+}
+
+void EngineStep::skip(const StepReport& report, const StepSync& agreed) {
+  ++num_skipped_;
+  ++skipped_in_a_row_;
+  if (parts_.comm.rank() == 0)
+    ZERO_LOG(warn, "a step is skipped: {} ({} in a row)", told(report, agreed), skipped_in_a_row_);
+}
+
+EngineProgress EngineStep::progress() const {
+  return {.steps = num_updates_,
+          .skipped = num_skipped_,
+          .skipped_in_a_row = skipped_in_a_row_,
+          .delayed = num_delayed_,
+          .updates = parts_.updater.steps()};
+}
+
+void EngineStep::set_progress(const EngineProgress& progress) {
+  ZERO_CHECK(progress.updates.size() == parts_.specs.size(), "{} parameters, {} counts", parts_.specs.size(),
+             progress.updates.size());
+  num_updates_ = progress.steps;
+  parts_.comm.note_step(num_updates_);
+  num_skipped_ = progress.skipped;
+  skipped_in_a_row_ = static_cast<int>(progress.skipped_in_a_row);
+  num_delayed_ = progress.delayed;
+  parts_.updater.set_steps(progress.updates);
+}
+
+void EngineStep::add_to(EngineReport& report) const {
+  report.skipped_steps = num_skipped_;
+  report.delayed_steps = num_delayed_;
+  report.departed_steps = num_departed_;
+}
+
+}  // namespace zero

@@ -1,0 +1,52 @@
+// EngineStep: what Engine::step() does. The passes end, ranks agree on what they found in one exchange, and all update,
+// or all skip: where a gradient or a loss is not finite, or beyond a limit.
+//
+//   EngineStep step(parts, update, replanner, statistics);
+//   StepReport report = step.take(lr, {.loss = loss});
+//
+// It also counts steps: progress() is what a checkpoint has of that. Collective, where nothing else is said. Throws
+// ConfigError for a step at the wrong time, CommError where ranks did not do the same, IoError, and Error after
+// `max_skipped_steps` in a row.
+#pragma once
+
+#include "zero/engine/engine_statistics.h"
+#include "zero/engine/replanner.h"
+#include "zero/engine/step_sync.h"
+#include "zero/engine/step_update.h"
+
+namespace zero {
+
+class EngineStep {
+ public:
+  EngineStep(EngineParts& parts, StepUpdate& update, Replanner& replanner, EngineStatistics& statistics)
+      : parts_(parts), update_(update), replanner_(replanner), statistics_(statistics) {}
+
+  StepReport take(double lr, const StepLimits& limits);
+
+  // Local.
+  std::int64_t num_taken() const { return num_taken_; }
+  std::int64_t num_updates() const { return num_updates_; }
+  EngineProgress progress() const;
+  void set_progress(const EngineProgress& progress);
+  void add_to(EngineReport& report) const;
+
+ private:
+  void end_passes();
+  StepSync agree(const StepLimits& limits);
+  StepReport judge(const StepSync& agreed, double norm) const;
+  void apply(const StepSync& agreed, double norm, int num_summed, double lr);
+  void skip(const StepReport& report, const StepSync& agreed);
+
+  EngineParts& parts_;
+  StepUpdate& update_;
+  Replanner& replanner_;
+  EngineStatistics& statistics_;
+  std::int64_t num_taken_ = 0;  // by this process, those that were skipped too
+  std::int64_t num_updates_ = 0;
+  std::int64_t num_skipped_ = 0;
+  std::int64_t num_delayed_ = 0;
+  std::int64_t num_departed_ = 0;
+  int skipped_in_a_row_ = 0;
+};
+
+}  // namespace zero

@@ -1,0 +1,113 @@
+#include "zero/engine/replanner.h"
+
+#include <fmt/format.h>
+
+#include "zero/base/bytes.h"
+#include "zero/base/log.h"
+#include "zero/comm/collectives.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
+
+}  // namespace
+
+Replanner::Replanner(EngineParts& parts) : parts_(parts) {
+  if (parts.options.offload.monitor.on)
+    rebalancer_.emplace(parts.placer, parts.budget, parts.state.units(), parts.comm.world(), parts.options);
+}
+
+void Replanner::settle(std::int64_t updates) {
+  if (!rebalancer_ || !parts_.placer.movable()) return;
+  const auto held = [this](Tier tier) { return parts_.ledger.held(tier, MemoryTag::kGradient); };
+  const std::int64_t untouched = untouched_bytes(updates) + held(Tier::kDevice) + held(Tier::kHost);
+  const std::int64_t wanted = all_reduce_max(parts_.comm, rebalancer_->wanted(untouched));
+  if (wanted > 0) rebalance(wanted, updates);
+}
+
+void Replanner::look() {
+  if (rebalancer_) rebalancer_->look();
+}
+
+std::int64_t Replanner::wanted(std::int64_t updates) {
+  return rebalancer_ ? rebalancer_->wanted(untouched_bytes(updates)) : 0;
+}
+
+// Moments get their pages from the first update, and a second gradient when there is one.
+std::int64_t Replanner::untouched_bytes(std::int64_t updates) const {
+  if (updates > 0) return 0;
+  const auto held = [this](MemoryTag tag) {
+    return parts_.ledger.held(Tier::kDevice, tag) + parts_.ledger.held(Tier::kHost, tag);
+  };
+  const bool keeps_gradients = parts_.state.placement().delayed_update;
+  return held(MemoryTag::kMoment) + (keeps_gradients ? held(MemoryTag::kGradient) / 2 : 0);
+}
+
+std::int64_t Replanner::move(const std::vector<UnitTiers>& tiers, GatherBudget budget) {
+  parts_.updater.finish();
+  parts_.comm.drain();
+  const std::int64_t moved = parts_.state.move_to(tiers);
+  parts_.gatherer.placement_changed();
+  parts_.executor.placement_changed(budget);
+  parts_.gatherer.give_back_idle_blocks();
+  moved_bytes_ += moved;
+  ++num_replans_;
+  return moved;
+}
+
+std::string Replanner::where_states_lie() const {
+  const auto held = [this](Tier tier) { return format_bytes(parts_.ledger.held(tier).state()); };
+  return fmt::format("{} on the device, {} on the host, {} on disk", held(Tier::kDevice), held(Tier::kHost),
+                     held(Tier::kDisk));
+}
+
+void Replanner::rebalance(std::int64_t wanted_bytes, std::int64_t updates) {
+  if (!rebalancer_) return;
+  const std::optional<Rebalancer::Change> change = rebalancer_->change(wanted_bytes);
+  if (!change) return;
+  const std::int64_t moved = move(change->tiers, change->budget);
+  if (parts_.comm.rank() == 0) {
+    const std::string given_back = format_bytes(change->given_back);
+    const std::string why =
+        wanted_bytes > 0 ? fmt::format("memory is short ({} were free, {} should stay); a rank gives back {}",
+                                       format_bytes(rebalancer_->worst().free_bytes),
+                                       format_bytes(rebalancer_->reserve()), given_back)
+        : change->given_back > 0
+            ? fmt::format("memory is free again; of what a rank had, all but {} is as at first", given_back)
+            : "memory is free again, and all is as at first";
+    ZERO_LOG(warn, "step {}: {}: {} moved, {}", updates, why, format_bytes(moved), where_states_lie());
+  }
+  rebalancer_->changed();
+}
+
+// Placed before anything ran, states lie as if the model computed nothing that transfers could hide behind.
+void Replanner::learn(const StepProfile& profile, std::int64_t updates) {
+  Placer& placer = parts_.placer;
+  if (!placer.movable() || (rebalancer_ && rebalancer_->gives_back())) return;
+  const Placement before = placer.placement();
+  const std::optional<std::vector<UnitTiers>> tiers =
+      placer.learn(profile, parts_.state.streams().depth(), rebalancer_ ? rebalancer_->spare() : kNoLimit);
+  if (!tiers) return;
+  placer.adopt(*tiers);
+  const std::int64_t moved = move(*tiers, parts_.budget);
+  if (rebalancer_) {
+    rebalancer_->restart();
+    rebalancer_->changed();
+  }
+  if (parts_.comm.rank() == 0) {
+    ZERO_LOG(info,
+             "step {}: it is known now what the model computes, and a step should take {:.0f} ms instead of {:.0f}: {} "
+             "moved, {}",
+             updates, 1e3 * placer.predicted(placer.placement(), profile).total(),
+             1e3 * placer.predicted(before, profile).total(), format_bytes(moved), where_states_lie());
+  }
+}
+
+void Replanner::add_to(EngineReport& report) const {
+  report.movable = parts_.placer.movable();
+  report.replans = num_replans_;
+  report.moved_bytes = moved_bytes_;
+}
+
+}  // namespace zero

@@ -1,0 +1,102 @@
+#include "zero/engine/state_access.h"
+
+#include <exception>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+#include "zero/comm/collectives.h"
+
+namespace zero {
+namespace {
+
+// Calls a function of somebody else's until it throws, which is kept.
+template <typename Function>
+auto until_it_throws(const Function& function, std::exception_ptr& thrown) {
+  return [&function, &thrown](auto... arguments) {
+    if (thrown != nullptr) return;
+    try {
+      function(arguments...);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  };
+}
+
+}  // namespace
+
+void StateAccess::load(int unit, const std::byte* whole, DType dtype) {
+  io_.run([&] {
+    parts_.updater.finish();
+    parts_.state.contents().load(unit, whole, dtype);
+  });
+}
+
+void StateAccess::require_between_steps(std::string_view key, std::string_view what) const {
+  if (parts_.executor.in_backward() || parts_.executor.finished_backwards() > 0)
+    throw ConfigError(key, "", fmt::format("{} between a backward pass and its step()", what),
+                      "do it after step(), when no gradient waits");
+  if (!parts_.gatherer.pinned().empty())
+    throw ConfigError(key, "", fmt::format("{} while parameters are gathered", what), "end the gathered() scope first");
+}
+
+void StateAccess::pause() {
+  io_.rethrow();
+  require_between_steps("checkpoint", "saved or loaded");
+  io_.run([&] {
+    update_.finish();
+    parts_.state.streams().finish_offloads();
+    update_.give_up_gathered();
+  });
+}
+
+void StateAccess::read_shard(int unit, int state, const StateContents::ReadVisit& visit) {
+  std::exception_ptr thrown;
+  io_.run([&] { parts_.state.contents().read_shard(unit, state, until_it_throws(visit, thrown)); });
+  if (thrown != nullptr) std::rethrow_exception(thrown);
+}
+
+void StateAccess::write_held(int unit, int state, const StateContents::WriteFill& fill) {
+  std::exception_ptr thrown;
+  io_.run([&] { parts_.state.contents().write_held(unit, state, until_it_throws(fill, thrown)); });
+  if (thrown != nullptr) std::rethrow_exception(thrown);
+}
+
+std::vector<std::string> StateAccess::names() const {
+  std::vector<std::string> names{"parameter"};
+  for (const auto& [state, array] : parts_.state.arrays().optimizer) names.push_back(state.name);
+  return names;
+}
+
+void StateAccess::read_full_precision(int unit, const std::function<void(std::span<const float>)>& read) {
+  io_.run([&] { update_.finish(); });
+  const Shard own = parts_.state.shard(unit);
+  const std::int64_t numel = own.numel * parts_.state.world();
+  BlockPool& blocks = parts_.reducer.blocks();
+  parts_.comm.drain();  // a late peer may still read what an idle block held
+  const auto give_back = [&blocks](std::byte* block) { blocks.release(block); };
+  const std::unique_ptr<std::byte, decltype(give_back)> block(
+      blocks.acquire(numel * static_cast<std::int64_t>(sizeof(float)), 0, MemoryTag::kGathered), give_back);
+  const std::span<float> whole(reinterpret_cast<float*>(block.get()), static_cast<std::size_t>(numel));
+  const std::span<float> shard =
+      whole.subspan(static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.numel));
+  io_.run([&] { parts_.state.contents().read_full_precision_shard(unit, shard); });
+  all_gather(parts_.comm, std::as_bytes(shard), std::as_writable_bytes(whole), {.unit = unit, .control = true});
+  read(whole);
+}
+
+ReplicaCheck StateAccess::compare_replicas() {
+  io_.rethrow();
+  require_between_steps("replicas", "compared");
+  if (parts_.comm.world() == 1 || parts_.state.placement().parameter_sharded) return {};
+  return io_.run([&] {
+    parts_.updater.finish();
+    parts_.gatherer.finish();  // what the last update sends is part of them
+    std::vector<std::uint64_t> hashes;
+    for (const Unit& unit : parts_.state.units()) hashes.push_back(replica_hash(parts_.state, unit.index));
+    return zero::compare_replicas(parts_.comm, hashes, parts_.state.units());
+  });
+}
+
+}  // namespace zero

@@ -1,0 +1,65 @@
+// StateAccess: an engine's states between steps, for whoever fills, saves, exports or compares them.
+//
+//   StateAccess& states = engine.states();
+//   states.load(u, whole, DType::kFloat32);                        // every unit once, before the first step
+//   states.pause();                                                // then, Locally, until the next use or step:
+//   states.read_shard(u, 0, [&](std::int64_t first, std::span<const std::byte> elements) { ... });
+//   states.progress()                                              // how far training has come
+//
+// State 0 of a unit: its parameters in full precision; then what the optimizer keeps. What a caller's function throws
+// comes back, and the engine goes on; an IoError of a disk where states lie ends it, as everywhere.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "zero/base/fatal_io.h"
+#include "zero/engine/engine_step.h"
+#include "zero/engine/replicas.h"
+
+namespace zero {
+
+class StateAccess {
+ public:
+  StateAccess(EngineParts& parts, StepUpdate& update, EngineStep& step, FatalIo& io)
+      : parts_(parts), update_(update), step_(step), io_(io) {}
+
+  // Local. First contents, from the unit's whole range; see StateContents::load. The ranks must be given the same.
+  void load(int unit, const std::byte* whole, DType dtype);
+
+  // Collective: ends everything that was begun, as Engine::finish() does, and gives up gathered units. Throws
+  // ConfigError between a backward pass and its step(), and in a gathered() scope.
+  void pause();
+  // Local, while paused: as StateContents'.
+  void read_shard(int unit, int state, const StateContents::ReadVisit& visit);
+  void write_held(int unit, int state, const StateContents::WriteFill& fill);
+  // Local. "parameter", and the optimizer's as torch.optim calls them.
+  std::vector<std::string> names() const;
+  int num_saved_states(int unit) const { return parts_.state.contents().num_saved_states(unit); }
+  DType saved_dtype(int unit, int state) const { return parts_.state.contents().saved_dtype(unit, state); }
+  Shard held(int unit, int state) const { return parts_.state.contents().held(unit, state); }
+
+  // Local. All that a next step depends on beside the states.
+  EngineProgress progress() const { return step_.progress(); }
+  void set_progress(const EngineProgress& progress) { step_.set_progress(progress); }
+
+  // Collective. The unit's whole range in full precision (the master where there is one), on every rank, for as long as
+  // `read` takes; `read` is Local. As finish() does, it applies a gradient that waits: later steps are others then.
+  void read_full_precision(int unit, const std::function<void(std::span<const float>)>& read);
+
+  // Collective; between steps, of which it changes nothing. Do the ranks still hold the same of what each holds whole?
+  // Throws ConfigError where gradients wait for a step(), or while parameters are gathered.
+  ReplicaCheck compare_replicas();
+
+ private:
+  void require_between_steps(std::string_view key, std::string_view what) const;
+
+  EngineParts& parts_;
+  StepUpdate& update_;
+  EngineStep& step_;
+  FatalIo& io_;
+};
+
+}  // namespace zero

@@ -1,0 +1,166 @@
+#include "zero/engine/state_contents.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "zero/base/check.h"
+#include "zero/engine/sharded_state.h"
+
+namespace zero {
+namespace {
+
+// Elements [begin, begin + numel) of `from` (in from_dtype) as to_dtype; what lies beyond `available` is zero.
+void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype, std::int64_t begin,
+             std::int64_t numel, std::int64_t available) {
+  const std::int64_t count = std::clamp<std::int64_t>(available - begin, 0, numel);
+  const std::size_t to_size = size_of(to_dtype);
+  std::memset(to + count * static_cast<std::int64_t>(to_size), 0, static_cast<std::size_t>(numel - count) * to_size);
+  if (from_dtype == to_dtype) {
+    if (count > 0)
+      std::memcpy(to, from + begin * static_cast<std::int64_t>(to_size), static_cast<std::size_t>(count) * to_size);
+  } else if (to_dtype == DType::kFloat32) {
+    const auto* source = reinterpret_cast<const BFloat16Bits*>(from) + begin;
+    std::transform(source, source + count, reinterpret_cast<float*>(to),
+                   [](BFloat16Bits bits) { return to_float(bits); });
+  } else {
+    const auto* source = reinterpret_cast<const float*>(from) + begin;
+    std::transform(source, source + count, reinterpret_cast<BFloat16Bits*>(to),
+                   [](float value) { return to_bfloat16(value); });
+  }
+}
+
+}  // namespace
+
+const StateArrays& StateContents::arrays() const {
+  return state_.arrays();
+}
+
+const StateArrays::Optimizer& StateContents::optimizer(int state) const {
+  return arrays().optimizer[static_cast<std::size_t>(state - 1)];
+}
+
+int StateContents::num_saved_states(int unit) const {
+  return state_.unit(unit).trainable ? 1 + static_cast<int>(arrays().optimizer.size()) : 1;
+}
+
+Shard StateContents::held(int unit, int state) const {
+  const Shard updated = state_.update_range(unit), parameter = state_.parameter_range(unit);
+  return state > 0 || updated.numel > parameter.numel ? updated : parameter;
+}
+
+void StateContents::load(int index, const std::byte* whole, DType dtype) {
+  streams_.cancel_prefetches();
+  const Unit& unit = state_.unit(index);
+  const auto take = [&](const StateArray& array, Shard held, DType to) {
+    streams_.visit_tiles(array, TileAccess::kWrite, index, [&](const Tile& tile) {
+      convert(whole, dtype, tile.data[0], to, held.offset + tile.begin, tile.numel, unit.numel);
+    });
+  };
+  take(arrays().parameter, state_.parameter_range(index), unit.dtype);
+  take(arrays().master, state_.update_range(index), DType::kFloat32);
+  streams_.finish_visits();
+}
+
+void StateContents::store(int index, const std::byte* whole) {
+  streams_.cancel_prefetches();
+  const Unit& unit = state_.unit(index);
+  if (whole != arrays().parameter.on_device(index)) {
+    const Shard held = state_.parameter_range(index);
+    streams_.visit_tiles(arrays().parameter, TileAccess::kWrite, index, [&](const Tile& tile) {
+      convert(whole, unit.dtype, tile.data[0], unit.dtype, held.offset + tile.begin, tile.numel, unit.numel);
+    });
+  }
+  // Only what was written: an element whose master still rounds to the parameter keeps its full precision.
+  const Shard updated = state_.update_range(index);
+  streams_.visit_tiles(arrays().master, TileAccess::kReadWrite, index, [&](const Tile& tile) {
+    auto* master = reinterpret_cast<float*>(tile.data[0]);
+    const std::int64_t first = updated.offset + tile.begin;
+    const auto* low = reinterpret_cast<const BFloat16Bits*>(whole) + first;
+    const std::int64_t numel = std::clamp<std::int64_t>(unit.numel - first, 0, tile.numel);
+    for (std::int64_t i = 0; i < numel; ++i) {
+      if (to_bfloat16(master[i]) != low[i]) master[i] = to_float(low[i]);
+    }
+  });
+  streams_.finish_visits();
+}
+
+DType StateContents::saved_dtype(int unit, int state) const {
+  if (state > 0) return optimizer(state).state.dtype;
+  return arrays().master.has(unit) ? DType::kFloat32 : state_.unit(unit).dtype;
+}
+
+void StateContents::read_shard(int index, int state, const ReadVisit& visit) {
+  ZERO_CHECK(state >= 0 && state < num_saved_states(index), "{} has no state {}", state_.unit(index).name, state);
+  const Shard own = state_.shard(index);
+  const bool whole_array = state > 0 || arrays().master.has(index);
+  const StateArray& array = state > 0                    ? optimizer(state).array
+                            : arrays().master.has(index) ? arrays().master
+                                                         : arrays().parameter;
+  const Shard held = whole_array ? state_.update_range(index) : state_.parameter_range(index);
+  const auto size = static_cast<std::int64_t>(size_of(saved_dtype(index, state)));
+  streams_.visit_tiles(array, TileAccess::kRead, index, [&](const Tile& tile) {
+    const std::int64_t first = std::max(held.offset + tile.begin, own.offset);
+    const std::int64_t end = std::min(held.offset + tile.begin + tile.numel, own.offset + own.numel);
+    if (first >= end) return;
+    visit(first,
+          {tile.data[0] + (first - held.offset - tile.begin) * size, static_cast<std::size_t>((end - first) * size)});
+  });
+}
+
+void StateContents::read_replicated(int index, const ReplicaVisit& visit) {
+  const std::int64_t numel = state_.unit(index).numel;
+  const auto read = [&](const StateArray& array) {
+    const std::int64_t size = array.element_bytes(index);
+    streams_.visit_tiles(array, TileAccess::kRead, index, [&](const Tile& tile) {
+      const std::int64_t count = std::clamp<std::int64_t>(numel - tile.begin, 0, tile.numel);
+      if (count > 0) visit({tile.data[0], static_cast<std::size_t>(count * size)});
+    });
+  };
+  if (!state_.placement().parameter_sharded) read(arrays().parameter);
+  if (state_.placement().optimizer_sharded) return;
+  read(arrays().master);
+  for (const auto& [state, array] : arrays().optimizer) read(array);
+}
+
+void StateContents::write_held(int index, int state, const WriteFill& fill) {
+  ZERO_CHECK(state >= 0 && state < num_saved_states(index), "{} has no state {}", state_.unit(index).name, state);
+  streams_.cancel_prefetches();
+  std::vector<float> full;  // what a bf16 tile is rounded from
+  const auto write = [&](const StateArray& array, Shard held, DType dtype) {
+    streams_.visit_tiles(array, TileAccess::kWrite, index, [&](const Tile& tile) {
+      if (dtype == DType::kFloat32) {
+        fill(held.offset + tile.begin, {reinterpret_cast<float*>(tile.data[0]), static_cast<std::size_t>(tile.numel)});
+        return;
+      }
+      for (std::int64_t begin = 0; begin < tile.numel; begin += TileStream::kTileNumel) {
+        const std::int64_t count = std::min(TileStream::kTileNumel, tile.numel - begin);
+        full.resize(static_cast<std::size_t>(count));
+        fill(held.offset + tile.begin + begin, full);
+        convert(reinterpret_cast<const std::byte*>(full.data()), DType::kFloat32,
+                tile.data[0] + begin * static_cast<std::int64_t>(size_of(dtype)), dtype, 0, count, count);
+      }
+    });
+  };
+  if (state > 0) {
+    write(optimizer(state).array, state_.update_range(index), optimizer(state).state.dtype);
+  } else {
+    write(arrays().parameter, state_.parameter_range(index), state_.unit(index).dtype);
+    write(arrays().master, state_.update_range(index), DType::kFloat32);
+  }
+  streams_.finish_visits();
+}
+
+void StateContents::read_full_precision_shard(int index, std::span<float> out) {
+  const Shard own = state_.shard(index);
+  ZERO_CHECK(static_cast<std::int64_t>(out.size()) == own.numel, "a shard of {} elements into {}", own.numel,
+             out.size());
+  const DType dtype = saved_dtype(index, 0);
+  read_shard(index, 0, [&](std::int64_t first, std::span<const std::byte> elements) {
+    const auto numel = static_cast<std::int64_t>(elements.size() / size_of(dtype));
+    convert(elements.data(), dtype, reinterpret_cast<std::byte*>(out.data() + (first - own.offset)), DType::kFloat32, 0,
+            numel, numel);
+  });
+}
+
+}  // namespace zero

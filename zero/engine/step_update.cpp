@@ -1,0 +1,142 @@
+#include "zero/engine/step_update.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "zero/base/check.h"
+#include "zero/base/error.h"
+
+namespace zero {
+namespace {
+
+std::vector<int> updated_units(const Schedule& schedule) {
+  std::vector<int> units;
+  for (const Action& action : schedule.step) {
+    if (action.kind == ActionKind::kUpdate) units.push_back(action.unit);
+  }
+  return units;
+}
+
+}  // namespace
+
+StepUpdate::StepUpdate(EngineParts& parts) : parts_(parts), delayed_(parts.state, parts.updater) {
+  parts.reducer.set_summed([this](int unit, int pass) { summed(unit, pass); });
+}
+
+void StepUpdate::summed(int unit, int pass) {
+  if (!delayed_.open() || pass < parts_.options.accumulate - 1 || !parts_.executor.done_with(unit)) return;
+  parts_.comm.drain();  // a late peer may still read the shard that will be written
+  delayed_.unit_is_free(unit);
+}
+
+void StepUpdate::before_use(int unit, bool untraced) const {
+  if (!delayed_.started()) return;
+  if (untraced) {
+    throw ConfigError("zero.delayed_update", "true",
+                      "parameters are used between a backward pass and step(), when some are updated and some are not",
+                      "use them before the forward pass or after step(), or turn it off");
+  }
+  if (delayed_.is_free(unit)) {
+    throw Error(
+        fmt::format("{} is used again after its delayed update began: this step departs from the recorded one\n"
+                    "  Turn zero.delayed_update off for models whose steps differ.",
+                    parts_.state.unit(unit).name));
+  }
+}
+
+void StepUpdate::before_backward() {
+  if (delayed_.open()) return;
+  parts_.updater.finish();
+  delayed_.begin(parts_.executor.schedule().reduce_order);
+}
+
+void StepUpdate::end_last() {
+  if (!delayed_.open()) parts_.updater.finish();
+}
+
+void StepUpdate::end_delayed() {
+  delayed_.begin(parts_.executor.schedule().reduce_order);  // a step without a backward pass
+  if (!delayed_.open()) return;
+  const Schedule& schedule = parts_.executor.schedule();
+  delayed_.release(updated_units(schedule));
+  if (schedule.updates.overlapped) return;
+  parts_.updater.finish();
+  for (const Action& action : schedule.step) {
+    if (action.kind == ActionKind::kGather) carry_out(action);
+  }
+}
+
+void StepUpdate::apply(Gradients gradients, bool late) {
+  const Schedule& schedule = parts_.executor.schedule();
+  ZERO_CHECK(!late || schedule.updates.delayed, "no update of this schedule is delayed");
+  if (late) {
+    delayed_.keep(std::move(gradients));
+    return;
+  }
+  if (schedule.updates.delayed) parts_.state.keep_gradients();
+  parts_.updater.begin_step(gradients.present, updated_units(schedule), gradients.scale, gradients.lr);
+  for (const Action& action : schedule.step) carry_out(action);
+  if (!schedule.updates.overlapped) parts_.updater.finish();
+}
+
+void StepUpdate::carry_out(const Action& action) {
+  const Schedule& schedule = parts_.executor.schedule();
+  Reducer& reducer = parts_.reducer;
+  switch (action.kind) {
+    case ActionKind::kGatherGradient:
+      reducer.gather_gradient(action.unit);
+      return;
+    case ActionKind::kUpdate:
+      parts_.updater.enqueue(action.unit, reducer.update_gradient(action.unit),
+                             reducer.update_gradient_dtype(action.unit));
+      if (!schedule.updates.overlapped) parts_.updater.complete(action.unit);
+      reducer.updated(action.unit);
+      return;
+    case ActionKind::kGather:
+      parts_.gatherer.refresh(action.unit);
+      return;
+    case ActionKind::kRelease:
+    case ActionKind::kReduce:
+    case ActionKind::kOffload:
+    case ActionKind::kPrefetch:
+      break;
+  }
+  ZERO_CHECK(false, "{} does not belong into step()", describe(action, parts_.state.units(), schedule.placement));
+}
+
+void StepUpdate::finish(bool ends) {
+  parts_.executor.end_backward();
+  parts_.gatherer.finish();
+  parts_.reducer.wait();  // of a backward pass that no step() followed
+  parts_.updater.finish();
+  apply_waiting(ends);
+}
+
+void StepUpdate::give_up_gathered() {
+  parts_.gatherer.cancel_prefetches();
+  parts_.comm.drain();
+  for (const int unit : parts_.gatherer.releasable()) parts_.gatherer.release(unit);
+  parts_.executor.forget_access();
+}
+
+// What waits to be applied behind a step that may never come.
+void StepUpdate::apply_waiting(bool ends) {
+  if (!delayed_.waits() && !delayed_.open()) return;
+  const Executor& executor = parts_.executor;
+  const int passes = executor.finished_backwards();
+  if (!ends && (executor.in_forward() || (passes > 0 && passes < parts_.options.accumulate))) {
+    throw ConfigError("zero.delayed_update", "true",
+                      "parameters are read in the middle of a step that computes with them",
+                      "read them between steps, where a gradient that waits is applied first");
+  }
+  if (!parts_.gatherer.pinned().empty())
+    throw ConfigError("zero.delayed_update", "true", "parameters are read while some are gathered",
+                      "end the gathered() scope first");
+  give_up_gathered();
+  end_delayed();
+  parts_.updater.finish();
+  parts_.gatherer.finish();
+}
+
+}  // namespace zero
