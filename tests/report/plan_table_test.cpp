@@ -1,11 +1,17 @@
 #include "zero/report/plan_table.h"
 
 #include <array>
+#include <sstream>
+#include <string>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "zero/base/bytes.h"
+#include "zero/plan/tier_split.h"
+#include "zero/report/wrapped.h"
+
+#include "tests/one_line.h"
 
 namespace zero {
 namespace {
@@ -13,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 TrainingPlan some_plan(int world, int stage, DType dtype = DType::kFloat32) {
-  TrainingPlan plan{.model = "gpt2", .world = world, .stage = stage};
+  TrainingPlan plan{.model = "gpt2", .world = world, .options = {.stage = stage}};
   plan.specs.push_back({.name = "wte.weight", .shape = {256, 64}, .dtype = dtype, .own_unit = true});
   for (const char* block : {"h.0", "h.1", "h.2"})
     plan.specs.push_back({.name = std::string(block) + ".weight", .shape = {64, 64}, .dtype = dtype});
@@ -35,7 +41,7 @@ TEST(PlanTable, RepeatedBlocksAreOneLine) {
 
 TEST(PlanTable, ShowsTheStagesAskedForAndMarksTheOwn) {
   const auto all = plan_table(some_plan(4, 1), kAll);
-  for (const char* row : {"  stage 0", "> stage 1", "  stage 2", "  stage 3"})
+  for (const char* row : {"\n stage 0", "\n>stage 1", "\n stage 2", "\n stage 3"})
     EXPECT_NE(all.find(row), std::string::npos) << row;
   const auto one = plan_table(some_plan(4, 1), std::array{1});
   EXPECT_EQ(one.find("stage 3 "), std::string::npos);
@@ -77,16 +83,16 @@ TEST(PlanTable, WhatIsHeldIsTheFormulaWherePaddingIsNone) {
 
 TEST(PlanTable, SeveralMicroBatchesSendMoreAndAWayToSendLessIsNamed) {
   TrainingPlan plan = some_plan(4, 1);
-  plan.accumulate = 3;
+  plan.options.accumulate = 3;
   constexpr std::int64_t kPass = 4 * kParameters / 4 * 3;  // P(N-1)/N, in bytes
   const auto sent = [&](const TrainingPlan& of) { return json::parse(plan_json(of, kAll))["stages"][1]["sent_bytes"]; };
   EXPECT_EQ(sent(plan), 4 * kPass);
   const std::string row = "train.reduce = \"last\" stages 0 and 1 send " + format_bytes(2 * kPass) + " instead";
-  EXPECT_NE(plan_table(plan, kAll).find(row), std::string::npos) << plan_table(plan, kAll);
-  EXPECT_NE(plan_table(plan, std::array{1}).find(row), std::string::npos);
+  EXPECT_NE(one_line(plan_table(plan, kAll)).find(row), std::string::npos) << plan_table(plan, kAll);
+  EXPECT_NE(one_line(plan_table(plan, std::array{1})).find(row), std::string::npos);
   EXPECT_EQ(plan_table(plan, std::array{3}).find("train.reduce"), std::string::npos) << "it would hold more there";
   EXPECT_EQ(plan_table(some_plan(4, 1), kAll).find("train.reduce"), std::string::npos) << "one micro-batch";
-  plan.reduce = Reduce::kLast;
+  plan.options.reduce = Reduce::kLast;
   EXPECT_EQ(sent(plan), 2 * kPass);
   EXPECT_EQ(plan_table(plan, kAll).find("train.reduce"), std::string::npos) << "it is asked for already";
 }
@@ -119,9 +125,9 @@ TEST(PlanTable, APredictionSaysWhereItsComputationIsFromAndWhatItLacks) {
   plan.predicted.emplace();
   plan.predicted->busy[0][0] = plan.computation.step.forward_seconds;
   plan.without_disk = "which may hold too little to be probed";
-  const auto table = plan_table(plan, kAll);
+  const auto table = one_line(plan_table(plan, kAll));
   for (const char* part :
-       {"predicted  forward 1.3 ms (compute)", "bound by compute; without the disk, which may hold too little",
+       {"predicted forward 1.3 ms (compute)", "bound by compute; without the disk, which may hold too little",
         "computation estimated: 6.0 GFLOP a step at 1.5 TFLOP/s"})
     EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
   const auto predicted = json::parse(plan_json(plan, kAll))["predicted"];
@@ -130,14 +136,15 @@ TEST(PlanTable, APredictionSaysWhereItsComputationIsFromAndWhatItLacks) {
   EXPECT_NE(table.find("communication is left out: what it takes to send 168 KiB a rank and step"), std::string::npos)
       << table;
   plan.computation = estimated_computation({.flops = 6e9, .flops_per_second = 1.5e12, .crowd = 3});
-  EXPECT_NE(plan_table(plan, kAll).find("probed here, 3 ranks to a core"), std::string::npos);
+  EXPECT_NE(one_line(plan_table(plan, kAll)).find("probed here, 3 ranks to a core"), std::string::npos);
   plan.computation.from = ComputationFrom::kRun;
   plan.computation.world = plan.world;
   EXPECT_NE(plan_table(plan, kAll).find("as the run of --profile had it\n"), std::string::npos);
   plan.computation.world = 7;
   plan.computation.scale = 1.5;
-  EXPECT_NE(plan_table(plan, kAll).find("had it on 7 ranks, times 1.50 for the samples of a rank\n"),
-            std::string::npos);
+  EXPECT_NE(one_line(plan_table(plan, kAll)).find("had it on 7 ranks, times 1.50 for the samples of a rank comm"),
+            std::string::npos)
+      << plan_table(plan, kAll);
   EXPECT_EQ(json::parse(plan_json(plan, kAll))["predicted"]["computation"]["scale"], 1.5);
 }
 
@@ -147,6 +154,31 @@ TEST(PlanTable, WhatIsBesideTheStatesIsSaid) {
   plan.beside = {.device = 3 << 20, .host = 24 << 20};
   EXPECT_NE(plan_table(plan, kAll).find("beside them at most 3.00 MiB on the device"), std::string::npos);
   EXPECT_EQ(json::parse(plan_json(plan, kAll))["beside_states_bytes"], (json{{"device", 3 << 20}, {"host", 24 << 20}}));
+}
+
+TEST(PlanTable, NoLineIsWiderThanATerminal) {
+  TrainingPlan plan = some_plan(1024, 2);
+  plan.specs.clear();
+  for (int block = 0; block < 1000; ++block)
+    plan.specs.push_back({.name = "transformer.h." + std::to_string(block) + ".weight",
+                          .shape = {1 << 20, 1 << 14},
+                          .trainable = block > 0});
+  plan.units = make_units(plan.specs, {});
+  plan.options.accumulate = 3;
+  plan.beside = {.device = std::int64_t{1023} << 30, .host = std::int64_t{1023} << 30};
+  plan.machine = {.machines = 128, .ranks = 8, .free_bytes = 1 << 20, .batch = 8, .activation_bytes = 1 << 30};
+  Placement placement = placement_of(plan);
+  spread_over_tiers(placement, plan.units, plan.world, {.optimizer = {.disk = 1}});
+  plan.tiers = placement.tiers;
+  plan.computation = estimated_computation({.flops = 6e21, .flops_per_second = 1.5e12, .crowd = 3});
+  plan.predicted.emplace();
+  for (const StepPhase phase : kAllStepPhases)
+    plan.predicted->busy[static_cast<std::size_t>(phase)][static_cast<std::size_t>(Resource::kDiskWrite)] = 5940;
+  plan.without_disk = "which may hold too little to be probed";
+  const std::string table = plan_table(plan, kAll);
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), kColumns) << line;
+  EXPECT_NE(table.find("frozen"), std::string::npos);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "zero/engine/options.h"
 #include "zero/plan/param_spec.h"
 #include "zero/plan/placement.h"
 #include "zero/plan/step_model.h"
@@ -28,12 +29,8 @@ struct TrainingPlan {
   std::vector<ParamSpec> specs;
   std::vector<Unit> units;
   int world = 1;
-  int stage = 3;
-  Reduce reduce = Reduce::kAuto;
-  int accumulate = 1;
-  bool delayed_update = false;
-  int num_moments = 2;
-  std::vector<UnitTiers> tiers;  // of `stage`, by unit; empty: nothing leaves the device
+  EngineOptions options;         // stage, rule of reduction, optimizer: as the engine is to be told them
+  std::vector<UnitTiers> tiers;  // of the planned stage, by unit; empty: nothing leaves the device
   // Beside states, at most: what is gathered and reduced on the device, what is on its way to and from a disk on the
   // host. Nothing where nobody asked.
   struct Beside {
@@ -51,9 +48,15 @@ struct TrainingPlan {
 
 // Where everything of the planned stage lies. Throws ConfigError for what cannot be.
 Placement placement_of(const TrainingPlan& plan);
+// The same of another stage, with everything on the device.
+Placement placement_at(const TrainingPlan& plan, int stage);
+
+// Of the planned optimizer.
+int num_moments(const TrainingPlan& plan);
 
 std::int64_t num_parameters(const std::vector<ParamSpec>& specs);
 
+// Lines of at most 80 columns; a row is wider only where the name of a unit is long.
 std::string plan_table(const TrainingPlan& plan, std::span<const int> stages);
 std::string plan_json(const TrainingPlan& plan, std::span<const int> stages);
 
