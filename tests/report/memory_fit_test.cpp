@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "zero/report/plan_json.h"
 #include "zero/report/plan_table.h"
 
 #include "tests/one_line.h"

@@ -10,7 +10,7 @@
 #include "zero/engine/engine.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
-#include "zero/report/plan_table.h"
+#include "zero/report/training_plan.h"
 
 namespace zero {
 namespace {

@@ -4,57 +4,16 @@
 #include <cmath>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "zero/base/bytes.h"
 #include "zero/base/seconds.h"
-#include "zero/optim/update_rule.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/schedule.h"
-#include "zero/report/predicted_json.h"
 #include "zero/report/wrapped.h"
 
 namespace zero {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-// What a stage costs a rank.
-struct StageCost {
-  int stage = 0;
-  StateBytes state;
-  double state_formula = 0;
-  std::int64_t sent = 0;
-  double sent_formula = 0;
-};
-
-std::int64_t numel_of(const Unit& unit) {
-  std::int64_t numel = 0;
-  for (const Slice& slice : unit.slices) numel += slice.numel;
-  return numel;
-}
-
-StageCost cost_of(const TrainingPlan& plan, int stage) {
-  const Placement placement = placement_at(plan, stage);
-  const int moments = num_moments(plan);
-  StageCost cost{.stage = stage,
-                 .state = state_bytes(plan.units, plan.world, placement, moments),
-                 .sent = sent_bytes(plan.units, plan.world, placement)};
-  for (const Unit& unit : plan.units) {
-    if (!unit.trainable) continue;
-    cost.state_formula += state_formula_bytes(numel_of(unit), plan.world, stage, unit.dtype, moments);
-    cost.sent_formula +=
-        sent_formula_numel(numel_of(unit), plan.world, placement) * static_cast<double>(size_of(unit.dtype));
-  }
-  return cost;
-}
-
-std::vector<StageCost> costs_of(const TrainingPlan& plan, std::span<const int> stages) {
-  std::vector<StageCost> costs;
-  for (const int stage : stages) costs.push_back(cost_of(plan, stage));
-  return costs;
-}
 
 std::string bytes_text(double bytes) {
   return format_bytes(std::llround(bytes));
@@ -83,8 +42,8 @@ std::string unit_row(const TrainingPlan& plan, const Unit& first, const Unit& la
   std::string name = first.name;
   if (count > 1) name += fmt::format("-{} ({} x)", split_number(last.name).second, count);
   const std::int64_t whole = gathered_bytes(first, plan.world);
-  return fmt::format("  {:<31} {:>13} {:>11} {:>11}{}\n", name, format_count(numel_of(first)), format_bytes(whole),
-                     format_bytes(whole / plan.world), first.trainable ? "" : "  frozen");
+  return fmt::format("  {:<31} {:>13} {:>11} {:>11}{}\n", name, format_count(num_parameters(first)),
+                     format_bytes(whole), format_bytes(whole / plan.world), first.trainable ? "" : "  frozen");
 }
 
 std::string unit_rows(const TrainingPlan& plan) {
@@ -172,25 +131,6 @@ std::string memory_rows(const TrainingPlan& plan) {
   return rows;
 }
 
-Json fit_json(const TrainingPlan& plan) {
-  const MemoryFit fit = fit_of(plan);
-  Json json{{"rank",
-             {{"states_bytes", fit.rank.states},
-              {"working_bytes", fit.rank.working},
-              {"activation_bytes", fit.rank.activations},
-              {"total_bytes", fit.rank.total()}}},
-            {"ranks_of_a_machine", plan.machine->ranks},
-            {"needed_bytes", fit.needed},
-            {"free_bytes", fit.free},
-            {"fits", fit.fits()},
-            {"lacking_bytes", fit.lacks},
-            {"would_fit", Json::array()}};
-  if (fit.fits()) return json;
-  for (const WayToFit& way : ways_to_fit(plan))
-    json["would_fit"].push_back({{"change", way.change}, {"needed_bytes", way.needed}, {"disk_bytes", way.disk}});
-  return json;
-}
-
 std::string flop_text(double flops) {
   if (flops >= 1e12) return fmt::format("{:.1f} TFLOP", flops / 1e12);
   if (flops >= 1e9) return fmt::format("{:.1f} GFLOP", flops / 1e9);
@@ -238,43 +178,7 @@ std::string predicted_rows(const TrainingPlan& plan) {
   return rows;
 }
 
-Json prediction_json(const TrainingPlan& plan) {
-  const Computation& computation = plan.computation;
-  Json json = predicted_json(*plan.predicted);
-  json["computation"] = {{"from", name_of(computation.from)}};
-  if (computation.from == ComputationFrom::kEstimate) {
-    json["computation"]["flops_per_step"] = computation.flops;
-    json["computation"]["flops_per_second"] = computation.flops_per_second;
-  }
-  if (computation.crowd > 1) json["computation"]["ranks_to_a_core"] = computation.crowd;
-  if (std::abs(computation.scale - 1) >= 1e-3) json["computation"]["scale"] = computation.scale;
-  json["counts_communication"] = plan.world == 1;
-  json["counts_disk"] = plan.without_disk.empty();
-  return json;
-}
-
 }  // namespace
-
-std::int64_t num_parameters(const std::vector<ParamSpec>& specs) {
-  std::int64_t numel = 0;
-  for (const ParamSpec& spec : specs) numel += spec.numel();
-  return numel;
-}
-
-Placement placement_of(const TrainingPlan& plan) {
-  Placement placement = placement_at(plan, plan.options.stage);
-  placement.tiers = plan.tiers;
-  return placement;
-}
-
-Placement placement_at(const TrainingPlan& plan, int stage) {
-  const EngineOptions& options = plan.options;
-  return place(stage, options.reduce, options.accumulate, options.delayed_update && stage == options.stage);
-}
-
-int num_moments(const TrainingPlan& plan) {
-  return make_update_rule(plan.options.optimizer)->num_moments();
-}
 
 std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
   std::string text =
@@ -296,45 +200,6 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
         "  stage 3 sends that much where device_memory keeps no unit from forward to backward; with room, as stage 2",
         4);
   return text;
-}
-
-std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
-  Json json{{"model", plan.model},    {"num_parameters", num_parameters(plan.specs)},
-            {"world", plan.world},    {"stage", plan.options.stage},
-            {"units", Json::array()}, {"stages", Json::array()}};
-  for (const Unit& unit : plan.units) {
-    const std::int64_t whole = gathered_bytes(unit, plan.world);
-    json["units"].push_back({{"name", unit.name},
-                             {"num_parameters", numel_of(unit)},
-                             {"dtype", name_of(unit.dtype)},
-                             {"trainable", unit.trainable},
-                             {"gathered_bytes", whole},
-                             {"shard_bytes", whole / plan.world}});
-  }
-  for (const StageCost& cost : costs_of(plan, stages)) {
-    json["stages"].push_back({{"stage", cost.stage},
-                              {"memory_bytes",
-                               {{"parameter", cost.state.parameter},
-                                {"gradient", cost.state.gradient},
-                                {"master", cost.state.master},
-                                {"moment", cost.state.moment},
-                                {"total", cost.state.total()}}},
-                              {"sent_bytes", cost.sent},
-                              {"received_bytes", cost.sent},
-                              {"formula", {{"state_bytes", cost.state_formula}, {"sent_bytes", cost.sent_formula}}}});
-  }
-  for (const Tier tier : kAllTiers) {
-    const StateBytes s = state_bytes(plan.units, plan.world, placement_of(plan), num_moments(plan), tier);
-    json["tiers"][std::string(name_of(tier))] = {{"parameter", s.parameter},
-                                                 {"gradient", s.gradient},
-                                                 {"master", s.master},
-                                                 {"moment", s.moment},
-                                                 {"total", s.total()}};
-  }
-  if (plan.beside) json["beside_states_bytes"] = {{"device", plan.beside->device}, {"host", plan.beside->host}};
-  if (plan.machine) json["memory"] = fit_json(plan);
-  if (plan.predicted) json["predicted"] = prediction_json(plan);
-  return json.dump(1) + "\n";
 }
 
 }  // namespace zero

@@ -8,6 +8,7 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/file.h"
+#include "zero/report/plan_table.h"
 #include "zero/report/same_configuration.h"
 #include "zero/train/module_plan.h"
 #include "zero/train/run_engine.h"

@@ -25,6 +25,7 @@
 #include "zero/plan/partition.h"
 #include "zero/plan/schedule.h"
 #include "zero/report/computation.h"
+#include "zero/report/plan_json.h"
 #include "zero/report/plan_table.h"
 #include "zero/torch/meta_memory.h"
 #include "zero/torch/meta_trace.h"
