@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/one_line.h"
 #include "training_test.h"
 
 namespace zero {
@@ -158,8 +159,8 @@ TEST_F(Plan, WithoutAProfileTheComputationIsEstimated) {
 
 TEST_F(Plan, TheRowSaysWhereTheComputationIsFrom) {
   const Ran estimated = folder_.zero("plan c.toml -n 2 --train.batch 64");
-  EXPECT_NE(estimated.output.find("a step, bound by compute"), std::string::npos) << estimated.output;
-  EXPECT_NE(estimated.output.find("computation estimated: "), std::string::npos) << estimated.output;
+  EXPECT_NE(one_line(estimated.output).find("a step, bound by compute"), std::string::npos) << estimated.output;
+  EXPECT_NE(one_line(estimated.output).find("computation estimated: "), std::string::npos) << estimated.output;
 }
 
 // The same words and the same status: a plan of what a run refuses would be no plan.
@@ -200,9 +201,9 @@ TEST_F(Plan, AFolderThatIsNotHereIsRefused) {
 TEST_F(Plan, SaysThatItFitsAndWithWhichLowerStage) {
   const Ran ran = folder_.zero("plan c.toml -n 2");
   EXPECT_EQ(ran.status, 0) << ran.errors;
-  for (const char* words : {"memory     a rank needs at least ", "activations ", "(estimated)",
+  for (const char* words : {"memory a rank needs at least ", "activations ", "(estimated)",
                             "2 ranks of this machine need ", "are free here: it fits, and so does stage 0"})
-    EXPECT_NE(ran.output.find(words), std::string::npos) << words << "\n" << ran.output;
+    EXPECT_NE(one_line(ran.output).find(words), std::string::npos) << words << "\n" << ran.output;
   const auto memory = plan("")["memory"];
   EXPECT_EQ(memory["fits"], true);
   EXPECT_EQ(memory["needed_bytes"], 2 * memory["rank"]["total_bytes"].get<std::int64_t>());
@@ -231,7 +232,7 @@ TEST_F(Plan, OfWhatDoesNotFitItSaysWhatLacksAndWhatWould) {
   const Ran ran = folder_.zero("plan c.toml -n 2 " + flags);
   EXPECT_EQ(ran.status, 0) << ran.errors;
   for (const char* words : {"it does not fit, ", " lack"})
-    EXPECT_NE(ran.output.find(words), std::string::npos) << words << "\n" << ran.output;
+    EXPECT_NE(one_line(ran.output).find(words), std::string::npos) << words << "\n" << ran.output;
 }
 
 TEST_F(Plan, RanksThatOutnumberTheCoresTakeTheirTurns) {
@@ -249,7 +250,7 @@ TEST_F(Plan, RanksThatOutnumberTheCoresTakeTheirTurns) {
 }
 
 TEST_F(Plan, SaysThatCommunicationIsLeftOut) {
-  EXPECT_NE(folder_.zero("plan c.toml -n 2").output.find("communication is left out: what it takes to send "),
+  EXPECT_NE(one_line(folder_.zero("plan c.toml -n 2").output).find("communication is left out: what it takes to send "),
             std::string::npos);
   EXPECT_EQ(plan("")["predicted"]["counts_communication"], false);
   EXPECT_EQ(folder_.zero("plan c.toml -n 1").output.find("communication"), std::string::npos);
@@ -263,10 +264,11 @@ TEST_F(Plan, RanksAreSpreadEvenlyOverMachines) {
 TEST_F(Plan, ADiskWithTooLittleRoomIsNotTakenForAFastOne) {
   const Ran little =
       folder_.zero("plan c.toml -n 2 --zero.disk disk --zero.disk_memory 1MiB --zero.optimizer '{disk = 1}'");
-  EXPECT_NE(little.output.find("without the disk, which may hold too little"), std::string::npos) << little.output;
+  EXPECT_NE(one_line(little.output).find("without the disk, which may hold too little"), std::string::npos)
+      << little.output;
   EXPECT_EQ(plan("--zero.disk disk")["predicted"]["counts_disk"], true) << "nothing is to lie there";
   const Ran here = folder_.zero("plan c.toml -n 2 --zero.disk disk --zero.optimizer '{disk = 1}'");
-  EXPECT_EQ(here.output.find("without the disk"), std::string::npos) << here.output;
+  EXPECT_EQ(one_line(here.output).find("without the disk"), std::string::npos) << here.output;
 }
 
 }  // namespace

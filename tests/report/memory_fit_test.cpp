@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "zero/report/plan_json.h"
 #include "zero/report/plan_table.h"
+
+#include "tests/one_line.h"
 
 namespace zero {
 namespace {
@@ -15,7 +18,7 @@ constexpr std::int64_t kMiB = 1 << 20;
 
 // 64 blocks of 4 MiB of parameters each: 1 GiB of states at stage 0, and 256 MiB at stage 3 on four ranks.
 TrainingPlan planned(int stage, std::int64_t free_bytes, std::int64_t activations = kMiB) {
-  TrainingPlan plan{.model = "gpt2", .world = 4, .stage = stage};
+  TrainingPlan plan{.model = "gpt2", .world = 4, .options = {.stage = stage}};
   for (int block = 0; block < 64; ++block)
     plan.specs.push_back({.name = "h." + std::to_string(block) + ".weight", .shape = {1024, 1024}});
   plan.units = make_units(plan.specs, {});
@@ -92,9 +95,9 @@ TEST(MemoryFit, ActivationsAreMadeSmallerByTheBatchOrByCheckpoints) {
 
 TEST(MemoryFit, TheTableSaysBoth) {
   const std::array stages{3};
-  const auto fits = plan_table(planned(3, 8192 * kMiB), stages);
-  EXPECT_NE(fits.find("8.00 GiB are free here: it fits, and so does stage 0\n"), std::string::npos) << fits;
-  const auto lacks = plan_table(planned(0, 2000 * kMiB), stages);
+  const auto fits = one_line(plan_table(planned(3, 8192 * kMiB), stages));
+  EXPECT_NE(fits.find("8.00 GiB are free here: it fits, and so does stage 0"), std::string::npos) << fits;
+  const auto lacks = one_line(plan_table(planned(0, 2000 * kMiB), stages));
   EXPECT_NE(lacks.find("1.95 GiB are free here: it does not fit, "), std::string::npos) << lacks;
   EXPECT_NE(lacks.find("--zero.stage 2: "), std::string::npos) << lacks;
   const auto json = nlohmann::json::parse(plan_json(planned(0, 2000 * kMiB), stages));

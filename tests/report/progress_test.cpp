@@ -75,6 +75,12 @@ TEST(Progress, ShortStepsKeepADigit) {
   EXPECT_NE(progress_line(values, 2000, "rows/s").find("rows/s  5.2 ms"), std::string::npos);
 }
 
+TEST(Progress, LongStepsAreInTheUnitThatFits) {
+  auto values = kValues;
+  values.seconds = 2340;
+  EXPECT_NE(progress_line(values, 2000, "rows/s").find("rows/s  39.0 min"), std::string::npos);
+}
+
 TEST(Progress, OnAPipeEachStepIsALine) {
   std::ostringstream out;
   Progress progress(out, {}, 2000, "tok/s");

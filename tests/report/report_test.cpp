@@ -1,9 +1,14 @@
 #include "zero/report/report.h"
 
+#include <sstream>
 #include <string>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include "zero/report/wrapped.h"
+
+#include "tests/one_line.h"
 
 namespace zero {
 namespace {
@@ -11,7 +16,9 @@ namespace {
 using nlohmann::json;
 
 RunReport some_report() {
-  RunReport r{.model = "gpt2", .num_parameters = 1000, .world = 2, .stage = 3, .dtype = "fp32", .steps = 5};
+  RunReport r{.model = "gpt2", .dtype = "fp32", .steps = 5};
+  r.engine = {.world = 2, .stage = 3, .transport = "shared_memory"};
+  r.engine.num_parameters = 1000;
   r.losses = {5.5F, 5.0F, 4.5F, 4.0F, 3.5F};
   r.grad_norms = {1, 2, 3, 4, 5};
   r.step_seconds = {9, 8, 7, 0.2, 0.4};
@@ -20,9 +27,8 @@ RunReport some_report() {
   r.tokens_per_step = 600;
   r.flops_per_step = 3e9;
   r.parameters_sha256 = "ab";
-  r.state_formula_bytes = 8000;
-  r.sent_formula_bytes = 6000;
-  r.transport = "shared_memory";
+  r.engine.state_formula_bytes = 8000;
+  r.engine.sent_formula_bytes = 6000;
   r.threads = 1;
   for (int rank = 0; rank < 2; ++rank) {
     RankReport mine{.peak_rss = 100 + rank,
@@ -108,13 +114,13 @@ TEST(Report, TimesLeaveTheFirstThreeStepsOut) {
 
 TEST(Report, RowsAreNotCalledTokens) {
   RunReport r = some_report();
-  EXPECT_NE(summary(r).find("2,000 tokens/s"), std::string::npos) << summary(r);
+  EXPECT_NE(one_line(summary(r)).find("2,000 tokens/s"), std::string::npos) << summary(r);
   r.has_tokens = false;
   const auto report = json::parse(to_json(r));
   EXPECT_DOUBLE_EQ(report["rows_per_second"], 2000);
   EXPECT_DOUBLE_EQ(report["rows_per_step"], 600);
   EXPECT_FALSE(report.contains("tokens_per_second"));
-  EXPECT_NE(summary(r).find("2,000 rows/s"), std::string::npos) << summary(r);
+  EXPECT_NE(one_line(summary(r)).find("2,000 rows/s"), std::string::npos) << summary(r);
 }
 
 TEST(Report, TheConfigurationIsInItByItsKeys) {
@@ -138,7 +144,7 @@ TEST(Report, AShortRunTimesAllItsSteps) {
 TEST(Report, SaysWhatOffloadedActivationsTake) {
   RunReport r = some_report();
   EXPECT_FALSE(json::parse(to_json(r)).contains("activations_peak_bytes"));
-  EXPECT_EQ(summary(r).find("activations"), std::string::npos);
+  EXPECT_EQ(one_line(summary(r)).find("activations"), std::string::npos);
   r.parked_on = "disk";
   r.ranks[1].parked_peak_bytes = 3 << 20;
   r.ranks[1].parked_disk_per_step = {.read_bytes = 1 << 20, .written_bytes = 2 << 20, .waited_seconds = 0.25};
@@ -148,7 +154,8 @@ TEST(Report, SaysWhatOffloadedActivationsTake) {
   EXPECT_EQ(report["activations_read_bytes_per_step"], (json{0, 1 << 20}));
   EXPECT_EQ(report["activations_written_bytes_per_step"], (json{0, 2 << 20}));
   EXPECT_EQ(report["activations_wait_seconds_per_step"], (json{0.0, 0.25}));
-  EXPECT_NE(summary(r).find("activations on the disk: 3.00 MiB at most; a step reads 1.00 MiB"), std::string::npos)
+  EXPECT_NE(one_line(summary(r)).find("activations on the disk: 3.00 MiB at most; a step reads 1.00 MiB"),
+            std::string::npos)
       << summary(r);
 }
 
@@ -157,15 +164,15 @@ TEST(Report, ParkedActivationsAreNoState) {
   r.parked_on = "host";
   r.ranks[0].host_memory[MemoryTag::kActivation] = 5000;
   EXPECT_EQ(json::parse(to_json(r))["host_memory_bytes"][0]["activation"], 5000);
-  EXPECT_EQ(summary(r).find("of it on the host"), std::string::npos) << summary(r);
+  EXPECT_EQ(one_line(summary(r)).find("of it on the host"), std::string::npos) << summary(r);
 }
 
 TEST(Report, SaysWhatOfTransfersIsHiddenAndWhatExposed) {
   RunReport r = some_report();
   EXPECT_FALSE(json::parse(to_json(r)).contains("transfers"));
   r.ranks[0].disk_memory[MemoryTag::kMoment] = 4000;
-  r.ranks[0].disk_per_step = {.read_bytes = 8000, .written_bytes = 4000, .waited_seconds = 0.125, .busy_seconds = 0.5};
-  r.ranks[1].disk_per_step = {.waited_seconds = 0.5, .busy_seconds = 0.25};
+  r.ranks[0].transfers.disk = {.read_bytes = 8000, .written_bytes = 4000, .waited_seconds = 0.125, .busy_seconds = 0.5};
+  r.ranks[1].transfers.disk = {.waited_seconds = 0.5, .busy_seconds = 0.25};
   auto transfers = json::parse(to_json(r))["transfers"];
   EXPECT_EQ(transfers[0]["disk"], (json{{"read_bytes", 8000},
                                         {"written_bytes", 4000},
@@ -174,14 +181,15 @@ TEST(Report, SaysWhatOfTransfersIsHiddenAndWhatExposed) {
                                         {"exposed_seconds", 0.125}}));
   EXPECT_EQ(transfers[1]["disk"]["hidden_seconds"], 0) << "never below";
   EXPECT_FALSE(transfers[0].contains("link_up")) << "there is none";
-  EXPECT_NE(summary(r).find("and writes 3.91 KiB, 500 ms, 75% of it hidden"), std::string::npos) << summary(r);
+  EXPECT_NE(one_line(summary(r)).find("and writes 3.91 KiB, 500 ms, 75% of it hidden"), std::string::npos)
+      << summary(r);
 
-  r.ranks[0].link_per_step = {.up_bytes = 100,
-                              .down_bytes = 200,
-                              .busy_seconds = 1.5,
-                              .waited_seconds = 0.75,
-                              .up_busy_seconds = 0.5,
-                              .up_waited_seconds = 0.25};
+  r.ranks[0].transfers.link = {.up_bytes = 100,
+                               .down_bytes = 200,
+                               .busy_seconds = 1.5,
+                               .waited_seconds = 0.75,
+                               .up_busy_seconds = 0.5,
+                               .up_waited_seconds = 0.25};
   const auto report = json::parse(to_json(r));
   EXPECT_EQ(report["transfers"][0]["link_up"],
             (json{{"bytes", 100}, {"busy_seconds", 0.5}, {"hidden_seconds", 0.25}, {"exposed_seconds", 0.25}}));
@@ -195,16 +203,17 @@ TEST(Report, APredictionStandsBesideWhatWasMeasuredSince) {
   r.ranks[0].disk_memory[MemoryTag::kMoment] = 4000;
   r.profile = {.exposed = 0.05, .total = 0.3};
   EXPECT_TRUE(json::parse(to_json(r))["predicted"].is_null());
-  EXPECT_EQ(summary(r).find("predicted"), std::string::npos) << "nothing was";
+  EXPECT_EQ(one_line(summary(r)).find("predicted"), std::string::npos) << "nothing was";
   r.predicted.emplace();
   r.predicted->busy[static_cast<std::size_t>(StepPhase::kUpdate)][static_cast<std::size_t>(Resource::kDisk)] = 0.25;
   EXPECT_EQ(json::parse(to_json(r))["predicted"]["seconds"], 0.25);
-  EXPECT_NE(summary(r).find("predicted after three steps: 250 ms a step at probed rates, bound by disk; measured "
-                            "since: 300 ms, 50 of them exposed transfers"),
+  EXPECT_NE(one_line(summary(r))
+                .find("predicted after three steps: 250 ms a step at probed rates, bound by disk; measured "
+                      "since: 300 ms, 50 ms of them exposed transfers"),
             std::string::npos)
       << summary(r);
   r.ranks[0].disk_memory = {};
-  EXPECT_EQ(summary(r).find("predicted"), std::string::npos) << "nothing lies off the device";
+  EXPECT_EQ(one_line(summary(r)).find("predicted"), std::string::npos) << "nothing lies off the device";
 }
 
 TEST(Report, StartupIsTheSlowestRanks) {
@@ -232,15 +241,39 @@ TEST(Report, WithoutValidationTheLossIsNull) {
 
 TEST(Report, TheSummarySaysWhatMattersInAFewLines) {
   auto report = some_report();
-  const auto text = summary(report);
-  EXPECT_NE(
-      text.find("loss 3.5000  val_loss 3.2500  300.0 ms a step  2,000 tokens/s\n  utilization 50%: what the model's"),
-      std::string::npos)
+  const auto text = one_line(summary(report));
+  EXPECT_NE(text.find("loss 3.5000 val_loss 3.2500 300 ms a step 2,000 tokens/s utilization 50%: what the model's"),
+            std::string::npos)
       << text;
   EXPECT_NE(text.find("sends 5.86 KiB a step (formula 5.86 KiB)"), std::string::npos) << text;
   EXPECT_EQ(text.find("skipped"), std::string::npos);
-  report.skipped_steps = 2;
-  EXPECT_NE(summary(report).find("2 steps were skipped"), std::string::npos);
+  report.engine.skipped_steps = 2;
+  EXPECT_NE(one_line(summary(report)).find("2 steps were skipped"), std::string::npos);
+}
+
+TEST(Report, TimesOfTheSummaryAreInTheUnitThatFits) {
+  RunReport r = some_report();
+  r.step_seconds = {2340};
+  r.ranks[0].disk_memory[MemoryTag::kMoment] = 4000;
+  r.ranks[0].transfers.disk = {.busy_seconds = 90};
+  EXPECT_NE(one_line(summary(r)).find("val_loss 3.2500 39.0 min a step"), std::string::npos) << summary(r);
+  EXPECT_NE(one_line(summary(r)).find("1.50 min, 100% of it hidden"), std::string::npos) << summary(r);
+}
+
+TEST(Report, NoLineOfTheSummaryIsWiderThanATerminal) {
+  RunReport r = some_report();
+  for (RankReport& rank : r.ranks) {
+    rank.disk_memory[MemoryTag::kMoment] = rank.host_memory[MemoryTag::kGradient] = std::int64_t{1023} << 30;
+    rank.transfers = {.disk = {.read_bytes = 1023, .written_bytes = 1023, .busy_seconds = 5940},
+                      .link = {.up_bytes = 1023, .down_bytes = 1023, .busy_seconds = 5940}};
+    rank.sent_bytes_per_step = 1;
+  }
+  r.parked_on = "disk";
+  r.predicted.emplace();
+  r.predicted->busy[0][0] = 5940;
+  r.engine.delayed_steps = r.engine.skipped_steps = r.rewinds = 1'000'000;
+  std::istringstream lines(summary(r));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), kColumns) << line;
 }
 
 }  // namespace

@@ -73,12 +73,17 @@ TEST(SameConfiguration, AnotherModelIsToldFromOtherTraining) {
         width, vocab, dropout, sizes, width);
   };
   const std::string before = of("gpt2", 128, 0, 0, "784, 10");
-  EXPECT_EQ(changed_model(before, of("gpt2", 256, 0, 0, "784, 10")), " model.width = 128, not 256");
-  EXPECT_EQ(changed_model(before, of("gpt2", 128, 256, 0.5, "2, 1")), "");
-  EXPECT_EQ(changed_model(of("gpt2", 128, 100, 0, "1"), of("gpt2", 128, 256, 0, "1")), " model.vocab = 100, not 256");
-  EXPECT_EQ(changed_model(before, of("mlp", 8, 0, 0, "2, 1")), " model.name = \"gpt2\", not \"mlp\"");
-  EXPECT_EQ(changed_model(of("mlp", 1, 0, 0, "2, 3"), of("mlp", 2, 0, 0, "2, 4")), " model.sizes = [2, 3], not [2, 4]");
-  EXPECT_EQ(changed_model("", before), "") << "where nothing is known";
+  constexpr std::array<std::string_view, 5> kGpt2{"model.layers", "model.width", "model.heads", "model.context",
+                                                  "model.vocab"};
+  constexpr std::array<std::string_view, 1> kMlp{"model.sizes"};
+  EXPECT_EQ(changed_model(before, of("gpt2", 256, 0, 0, "784, 10"), kGpt2), " model.width = 128, not 256");
+  EXPECT_EQ(changed_model(before, of("gpt2", 128, 256, 0.5, "2, 1"), kGpt2), "");
+  EXPECT_EQ(changed_model(of("gpt2", 128, 100, 0, "1"), of("gpt2", 128, 256, 0, "1"), kGpt2),
+            " model.vocab = 100, not 256");
+  EXPECT_EQ(changed_model(before, of("mlp", 8, 0, 0, "2, 1"), kMlp), " model.name = \"gpt2\", not \"mlp\"");
+  EXPECT_EQ(changed_model(of("mlp", 1, 0, 0, "2, 3"), of("mlp", 2, 0, 0, "2, 4"), kMlp),
+            " model.sizes = [2, 3], not [2, 4]");
+  EXPECT_EQ(changed_model("", before, kGpt2), "") << "where nothing is known";
 }
 
 }  // namespace

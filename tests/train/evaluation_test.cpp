@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/data/open_data.h"
+#include "zero/train/model_kind.h"
 
 #include "tests/temporary_folder.h"
 #include "tests/train/filled.h"

@@ -370,7 +370,7 @@ TEST_F(ResumeTest, KilledAfterTheLastCheckpointItStillEndsWithAReport) {
   forget_after(4);
   const RunReport resumed = run(job(4, 2), 2).report;
   EXPECT_EQ(resumed.parameters_sha256, expected.parameters_sha256);
-  EXPECT_EQ(resumed.num_parameters, expected.num_parameters);
+  EXPECT_EQ(resumed.engine.num_parameters, expected.engine.num_parameters);
   EXPECT_EQ(metrics(), lines);
 }
 

@@ -160,7 +160,7 @@ TEST_F(UnhealthyRun, ASpikeThatIsIgnoredSpoilsTheModel) {
 TEST_F(UnhealthyRun, ASpikeIsSkippedAndTheRunEndsLikeACleanOne) {
   const double clean = clean_loss();
   const RunReport report = run(job({51, 60}, {.spike = HealthAction::kSkip}));
-  EXPECT_EQ(report.skipped_steps, 2);
+  EXPECT_EQ(report.engine.skipped_steps, 2);
   EXPECT_EQ(report.spikes, 2);
   EXPECT_EQ(report.rewinds, 0);
   EXPECT_LT(report.val_loss, 1.1 * clean);
@@ -179,7 +179,7 @@ TEST_F(UnhealthyRun, ASpikeIsRewoundAndItsSamplesAreNotSeenAgain) {
   const RunReport report = run(job({51}, {.spike = HealthAction::kRewind, .rewind_batches = 2}));
   EXPECT_EQ(report.rewinds, 1);
   EXPECT_EQ(report.spikes, 1);
-  EXPECT_EQ(report.skipped_steps, 0) << "the step was taken back";
+  EXPECT_EQ(report.engine.skipped_steps, 0) << "the step was taken back";
   EXPECT_EQ(report.losses.size(), static_cast<std::size_t>(kSteps));
   EXPECT_LT(report.val_loss, 1.1 * clean);
   EXPECT_LT(*std::max_element(report.losses.begin() + 40, report.losses.end()), 10) << "it is not in the history";
@@ -212,19 +212,19 @@ TEST_F(UnhealthyRun, ASpikeStopsTheRunAndTheLastCheckpointIsFromBefore) {
   EXPECT_EQ(events[0]["step"], 51);
   // Another rule, and the same command goes on.
   const RunReport report = run(job({51}, {.spike = HealthAction::kSkip}), /*overwrite=*/false);
-  EXPECT_EQ(report.skipped_steps, 1);
+  EXPECT_EQ(report.engine.skipped_steps, 1);
   EXPECT_TRUE(says(out_, "continuing after step 40"));
 }
 
 TEST_F(UnhealthyRun, WhatIsNotFiniteIsSkippedRewoundOrStopsAsAsked) {
   constexpr double kOverflows = 1e25;  // its square is no float
   const RunReport skipped = run(job({3}, {}, kOverflows));
-  EXPECT_EQ(skipped.skipped_steps, 1);
+  EXPECT_EQ(skipped.engine.skipped_steps, 1);
   EXPECT_EQ(skipped.spikes, 0);
   EXPECT_EQ(metrics(true).at(0)["reason"], "not finite");
   const RunReport rewound = run(job({3}, {.non_finite = HealthAction::kRewind}, kOverflows));
   EXPECT_EQ(rewound.rewinds, 1);
-  EXPECT_EQ(rewound.skipped_steps, 0);
+  EXPECT_EQ(rewound.engine.skipped_steps, 0);
   EXPECT_TRUE(says(out_, "going on after step 0 with sample 24"));
   EXPECT_EQ(logged_steps(), all_steps());
   EXPECT_TRUE(says(message_of<Error>([&] { run(job({3}, {.non_finite = HealthAction::kStop}, kOverflows)); }),
@@ -283,7 +283,7 @@ TEST_F(UnhealthyRun, KilledAndContinuedItDecidesAsIfItHadNotBeen) {
       EXPECT_EQ(resumed.grad_norms, expected.grad_norms);
       EXPECT_EQ(resumed.spikes, expected.spikes);
       EXPECT_EQ(resumed.rewinds, expected.rewinds);
-      EXPECT_EQ(resumed.skipped_steps, expected.skipped_steps);
+      EXPECT_EQ(resumed.engine.skipped_steps, expected.engine.skipped_steps);
     }
   }
 }

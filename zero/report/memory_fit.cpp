@@ -10,7 +10,7 @@
 #include "zero/engine/budget.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
-#include "zero/report/plan_table.h"
+#include "zero/report/training_plan.h"
 
 namespace zero {
 namespace {
@@ -29,7 +29,7 @@ struct Variation {
 };
 
 std::int64_t bytes_on(const TrainingPlan& plan, int world, const Placement& placement, Tier tier) {
-  return state_bytes(plan.units, world, placement, plan.num_moments, tier).total();
+  return state_bytes(plan.units, world, placement, num_moments(plan), tier).total();
 }
 
 MemoryNeed need_of(const TrainingPlan& plan, int world, const Placement& placement, std::int64_t activations) {
@@ -37,7 +37,7 @@ MemoryNeed need_of(const TrainingPlan& plan, int world, const Placement& placeme
   for (const Unit& unit : plan.units) largest = std::max(largest, gathered_bytes(unit, world));
   return {.states = bytes_on(plan, world, placement, Tier::kDevice) + bytes_on(plan, world, placement, Tier::kHost),
           .working = working_bytes(plan.units, world, placement, /*minimum=*/true) + largest +
-                     tile_bytes(plan.units, world, placement, plan.num_moments, /*depth=*/1),
+                     tile_bytes(plan.units, world, placement, num_moments(plan), /*depth=*/1),
           .activations = activations,
           .disk = bytes_on(plan, world, placement, Tier::kDisk)};
 }
@@ -53,10 +53,10 @@ MemoryFit fit_of(const MemoryNeed& rank, const PlannedMachine& machine) {
 class Search {
  public:
   explicit Search(const TrainingPlan& plan)
-      : plan_(plan), now_{.stage = plan.stage, .activation_bytes = plan.machine->activation_bytes} {}
+      : plan_(plan), now_{.stage = plan.options.stage, .activation_bytes = plan.machine->activation_bytes} {}
 
   std::vector<WayToFit> ways() {
-    for (int stage = plan_.stage + 1; stage <= 3; ++stage) {
+    for (int stage = plan_.options.stage + 1; stage <= 3; ++stage) {
       if (try_stage(stage)) break;
     }
     try_disk();
@@ -70,7 +70,7 @@ class Search {
   }
 
   int lower_stage() const {
-    for (int stage = 0; stage < plan_.stage; ++stage) {
+    for (int stage = 0; stage < plan_.options.stage; ++stage) {
       Variation lower = now_;
       lower.stage = stage;
       if (const auto found = fit(lower); found && found->fits()) return stage;
@@ -83,9 +83,8 @@ class Search {
   std::optional<MemoryFit> fit(const Variation& variation) const {
     const int world = plan_.world * variation.machines;
     try {
-      Placement placement = place(variation.stage, plan_.reduce, plan_.accumulate,
-                                  plan_.delayed_update && variation.stage == plan_.stage);
-      if (variation.stage == plan_.stage && variation.machines == 1 && variation.fractions.on_device())
+      Placement placement = placement_at(plan_, variation.stage);
+      if (variation.stage == plan_.options.stage && variation.machines == 1 && variation.fractions.on_device())
         placement.tiers = plan_.tiers;
       spread_if_asked(placement, world, variation.fractions);
       return fit_of(need_of(plan_, world, placement, variation.activation_bytes), *plan_.machine);
@@ -111,11 +110,11 @@ class Search {
   bool try_disk() {
     Variation away = now_;
     away.fractions = kOptimizerOnDisk;
-    if (add("--zero.disk FOLDER --zero.optimizer '{disk = 1}'", away)) return true;
+    if (add("--zero.disk FOLDER --zero.optimizer '{disk=1}'", away)) return true;
     away.fractions = kGradientsToo;
-    if (add("--zero.disk FOLDER --zero.optimizer '{disk = 1}' --zero.gradient '{disk = 1}'", away)) return true;
+    if (add("--zero.disk FOLDER --zero.optimizer '{disk=1}' --zero.gradient '{disk=1}'", away)) return true;
     away.fractions = kAllOnDisk;
-    return add("--zero.disk FOLDER with optimizer, gradient and parameter on {disk = 1}", away);
+    return add("--zero.disk FOLDER with optimizer, gradient and parameter on {disk=1}", away);
   }
   // Activations are in proportion to it.
   std::int64_t activations_of(std::int64_t batch) const {

@@ -4,54 +4,16 @@
 #include <cmath>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "zero/base/bytes.h"
 #include "zero/base/seconds.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/schedule.h"
-#include "zero/report/predicted_json.h"
+#include "zero/report/wrapped.h"
 
 namespace zero {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-// What a stage costs a rank.
-struct StageCost {
-  int stage = 0;
-  StateBytes state;
-  double state_formula = 0;
-  std::int64_t sent = 0;
-  double sent_formula = 0;
-};
-
-std::int64_t numel_of(const Unit& unit) {
-  std::int64_t numel = 0;
-  for (const Slice& slice : unit.slices) numel += slice.numel;
-  return numel;
-}
-
-StageCost cost_of(const TrainingPlan& plan, int stage) {
-  const Placement placement = place(stage, plan.reduce, plan.accumulate, plan.delayed_update && stage == plan.stage);
-  StageCost cost{.stage = stage,
-                 .state = state_bytes(plan.units, plan.world, placement, plan.num_moments),
-                 .sent = sent_bytes(plan.units, plan.world, placement)};
-  for (const Unit& unit : plan.units) {
-    if (!unit.trainable) continue;
-    cost.state_formula += state_formula_bytes(numel_of(unit), plan.world, stage, unit.dtype, plan.num_moments);
-    cost.sent_formula +=
-        sent_formula_numel(numel_of(unit), plan.world, placement) * static_cast<double>(size_of(unit.dtype));
-  }
-  return cost;
-}
-
-std::vector<StageCost> costs_of(const TrainingPlan& plan, std::span<const int> stages) {
-  std::vector<StageCost> costs;
-  for (const int stage : stages) costs.push_back(cost_of(plan, stage));
-  return costs;
-}
 
 std::string bytes_text(double bytes) {
   return format_bytes(std::llround(bytes));
@@ -71,12 +33,17 @@ bool alike(const Unit& a, const Unit& b) {
          a.trainable == b.trainable;
 }
 
+// "  memory     a rank needs ...": the name in a column of its own, and what is said of it beside that.
+std::string named_row(std::string_view name, std::string_view text) {
+  return wrapped(fmt::format("  {:<10} {}", name, text), 13);
+}
+
 std::string unit_row(const TrainingPlan& plan, const Unit& first, const Unit& last, std::size_t count) {
   std::string name = first.name;
   if (count > 1) name += fmt::format("-{} ({} x)", split_number(last.name).second, count);
   const std::int64_t whole = gathered_bytes(first, plan.world);
-  return fmt::format("  {:<32} {:>14} {:>12} {:>12}{}\n", name, format_count(numel_of(first)), format_bytes(whole),
-                     format_bytes(whole / plan.world), first.trainable ? "" : "  frozen");
+  return fmt::format("  {:<31} {:>13} {:>11} {:>11}{}\n", name, format_count(num_parameters(first)),
+                     format_bytes(whole), format_bytes(whole / plan.world), first.trainable ? "" : "  frozen");
 }
 
 std::string unit_rows(const TrainingPlan& plan) {
@@ -92,24 +59,35 @@ std::string unit_rows(const TrainingPlan& plan) {
 
 // Stages 0 and 1 hold the whole gradient: to sum micro-batches there first costs them no memory.
 std::string reduce_row(const TrainingPlan& plan, std::span<const int> stages) {
+  const EngineOptions& options = plan.options;
   const bool below_2 = std::ranges::any_of(stages, [](int stage) { return stage < 2; });
-  if (!below_2 || plan.world == 1 || plan.accumulate == 1 || plan.reduce == Reduce::kLast) return "";
-  const std::int64_t last = sent_bytes(plan.units, plan.world, place(1, Reduce::kLast, plan.accumulate));
-  return fmt::format(
-      "  with train.reduce = \"last\" stages 0 and 1 send {} instead, hold as much, and end with other last bits\n",
-      format_bytes(last));
+  if (!below_2 || plan.world == 1 || options.accumulate == 1 || options.reduce == Reduce::kLast) return "";
+  const std::int64_t last = sent_bytes(plan.units, plan.world, place(1, Reduce::kLast, options.accumulate));
+  return wrapped(
+      fmt::format(
+          "  with train.reduce = \"last\" stages 0 and 1 send {} instead, hold as much, and end with other last bits",
+          format_bytes(last)),
+      4);
+}
+
+std::string state_columns(const StateBytes& s) {
+  return fmt::format("{:>8} {:>8} {:>8} {:>8} {:>8}", format_bytes(s.parameter), format_bytes(s.gradient),
+                     format_bytes(s.master), format_bytes(s.moment), format_bytes(s.total()));
+}
+
+std::string stage_row(const StageCost& cost, bool marked) {
+  return fmt::format("{}stage {} {} {:>8} {:>8} {:>8}\n", marked ? '>' : ' ', cost.stage, state_columns(cost.state),
+                     bytes_text(cost.state_formula), format_bytes(cost.sent), bytes_text(cost.sent_formula));
 }
 
 // Where the planned stage's states lie, when not all of them on the device.
 std::string tier_rows(const TrainingPlan& plan) {
   std::string rows;
   if (plan.tiers.empty()) return rows;
-  for (const Tier tier : kAllTiers) {
-    const StateBytes s = state_bytes(plan.units, plan.world, placement_of(plan), plan.num_moments, tier);
-    rows += fmt::format("  {:<8} {:>11} {:>11} {:>11} {:>11} {:>11}\n", fmt::format("  {}", name_of(tier)),
-                        format_bytes(s.parameter), format_bytes(s.gradient), format_bytes(s.master),
-                        format_bytes(s.moment), format_bytes(s.total()));
-  }
+  for (const Tier tier : kAllTiers)
+    rows +=
+        fmt::format("  {:<6} {}\n", name_of(tier),
+                    state_columns(state_bytes(plan.units, plan.world, placement_of(plan), num_moments(plan), tier)));
   return rows;
 }
 
@@ -118,7 +96,7 @@ std::string beside_row(const TrainingPlan& plan) {
   std::string row =
       fmt::format("  beside them at most {} on the device, gathered and reduced", format_bytes(plan.beside->device));
   if (plan.beside->host > 0) row += fmt::format(", and {} on the host for the disk", format_bytes(plan.beside->host));
-  return row + "\n";
+  return wrapped(row, 4);
 }
 
 // "  memory     a rank needs at least 23.4 MiB: ...", whether that is there, and what would fit where it is not.
@@ -127,45 +105,30 @@ std::string memory_rows(const TrainingPlan& plan) {
   const MemoryFit fit = fit_of(plan);
   const MemoryNeed& rank = fit.rank;
   const PlannedMachine& machine = *plan.machine;
-  std::string rows = fmt::format(
-      "  memory     a rank needs at least {}: states {}, gathered and reduced {}, activations {} (estimated)\n",
-      format_bytes(rank.total()), format_bytes(rank.states), format_bytes(rank.working),
-      format_bytes(rank.activations));
-  rows += fmt::format("             {} rank{} of {} machine need {}, beside the program itself; {} are free here: ",
-                      machine.ranks, machine.ranks == 1 ? "" : "s", machine.machines == 1 ? "this" : "a",
-                      format_bytes(fit.needed), format_bytes(fit.free));
+  std::string rows = named_row(
+      "memory", fmt::format("a rank needs at least {}: states {}, gathered and reduced {}, activations {} (estimated)",
+                            format_bytes(rank.total()), format_bytes(rank.states), format_bytes(rank.working),
+                            format_bytes(rank.activations)));
+  std::string verdict;
   if (fit.fits()) {
     const int lower = lower_stage_that_fits(plan);
-    return rows + (lower < 0 ? "it fits\n" : fmt::format("it fits, and so does stage {}\n", lower));
+    verdict = lower < 0 ? "it fits" : fmt::format("it fits, and so does stage {}", lower);
+  } else {
+    verdict = fmt::format("it does not fit, {} lack{}", format_bytes(fit.lacks),
+                          fit.needed <= fit.free ? " (a fifth is left to activations)" : "");
   }
-  rows += fmt::format("it does not fit, {} lack{}\n", format_bytes(fit.lacks),
-                      fit.needed <= fit.free ? " (a fifth is left to activations)" : "");
+  rows += named_row("", fmt::format("{} rank{} of {} machine need {}, beside the program itself; {} are free here: {}",
+                                    machine.ranks, machine.ranks == 1 ? "" : "s", machine.machines == 1 ? "this" : "a",
+                                    format_bytes(fit.needed), format_bytes(fit.free), verdict));
+  if (fit.fits()) return rows;
   const std::vector<WayToFit> ways = ways_to_fit(plan);
-  rows += ways.empty() ? "             nor with activation checkpoints, one sample at a time and all states on a disk\n"
-                       : "             what would fit, and what a machine then needs:\n";
+  rows += named_row("", ways.empty() ? "nor with activation checkpoints, one sample at a time and all states on a disk"
+                                     : "what would fit, and what a machine then needs:");
   for (const WayToFit& way : ways)
-    rows += fmt::format("               {}: {}{}\n", way.change, format_bytes(way.needed),
-                        way.disk > 0 ? fmt::format(", and {} of the disk", format_bytes(way.disk)) : "");
+    rows += wrapped(fmt::format("{:15}{}: {}{}", "", way.change, format_bytes(way.needed),
+                                way.disk > 0 ? fmt::format(", and {} of the disk", format_bytes(way.disk)) : ""),
+                    17);
   return rows;
-}
-
-Json fit_json(const TrainingPlan& plan) {
-  const MemoryFit fit = fit_of(plan);
-  Json json{{"rank",
-             {{"states_bytes", fit.rank.states},
-              {"working_bytes", fit.rank.working},
-              {"activation_bytes", fit.rank.activations},
-              {"total_bytes", fit.rank.total()}}},
-            {"ranks_of_a_machine", plan.machine->ranks},
-            {"needed_bytes", fit.needed},
-            {"free_bytes", fit.free},
-            {"fits", fit.fits()},
-            {"lacking_bytes", fit.lacks},
-            {"would_fit", Json::array()}};
-  if (fit.fits()) return json;
-  for (const WayToFit& way : ways_to_fit(plan))
-    json["would_fit"].push_back({{"change", way.change}, {"needed_bytes", way.needed}, {"disk_bytes", way.disk}});
-  return json;
 }
 
 std::string flop_text(double flops) {
@@ -174,142 +137,69 @@ std::string flop_text(double flops) {
   return fmt::format("{:.1f} MFLOP", flops / 1e6);
 }
 
-std::string computation_row(const Computation& computation, int world) {
+std::string computation_text(const Computation& computation, int world) {
   switch (computation.from) {
     case ComputationFrom::kNowhere:
       break;
     case ComputationFrom::kRun:
       return fmt::format(
-          "             computation as the run of --profile had it{}{}\n",
+          "computation as the run of --profile had it{}{}",
           computation.world == world || computation.world == 0 ? "" : fmt::format(" on {} ranks", computation.world),
           std::abs(computation.scale - 1) < 1e-3
               ? ""
               : fmt::format(", times {:.2f} for the samples of a rank", computation.scale));
     case ComputationFrom::kEstimate:
       return fmt::format(
-          "             computation estimated: {} a step at {}/s, matrix products probed here{}; --profile RUN has it "
-          "from a run\n",
+          "computation estimated: {} a step at {}/s, matrix products probed here{}; --profile RUN has it from a run",
           flop_text(computation.flops), flop_text(computation.flops_per_second),
           computation.crowd > 1 ? fmt::format(", {:.3g} ranks to a core", computation.crowd) : "");
   }
-  return "             without the model's computation\n";
+  return "without the model's computation";
 }
 
 // "  predicted  forward 412 ms (compute), backward 800 ms (compute), update 310 ms (disk): 1.52 s, bound by compute",
 // and where the computation is from.
-std::string predicted_row(const TrainingPlan& plan) {
+std::string predicted_rows(const TrainingPlan& plan) {
   if (!plan.predicted) return "";
   const PredictedStep& predicted = *plan.predicted;
-  std::string row = "  predicted ";
+  std::string text;
   for (const StepPhase phase : kAllStepPhases) {
     const double seconds = predicted.seconds(phase);
-    row += fmt::format(" {} {}{},", name_of(phase), format_seconds(seconds),
-                       seconds > 0 ? fmt::format(" ({})", name_of(predicted.bound(phase))) : "");
+    text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", name_of(phase), format_seconds(seconds),
+                        seconds > 0 ? fmt::format(" ({})", name_of(predicted.bound(phase))) : "");
   }
-  row.back() = ':';
-  row += fmt::format(" {} a step, bound by {}", format_seconds(predicted.total()), name_of(predicted.bound()));
-  if (!plan.without_disk.empty()) row += "; without the disk, " + plan.without_disk;
-  row += "\n" + computation_row(plan.computation, plan.world);
+  text += fmt::format(": {} a step, bound by {}", format_seconds(predicted.total()), name_of(predicted.bound()));
+  if (!plan.without_disk.empty()) text += "; without the disk, " + plan.without_disk;
+  std::string rows = named_row("predicted", text) + named_row("", computation_text(plan.computation, plan.world));
   if (plan.world > 1)
-    row +=
-        fmt::format("             communication is left out: what it takes to send {} a rank and step comes on top\n",
-                    format_bytes(cost_of(plan, plan.stage).sent));
-  return row;
-}
-
-Json prediction_json(const TrainingPlan& plan) {
-  const Computation& computation = plan.computation;
-  Json json = predicted_json(*plan.predicted);
-  json["computation"] = {{"from", name_of(computation.from)}};
-  if (computation.from == ComputationFrom::kEstimate) {
-    json["computation"]["flops_per_step"] = computation.flops;
-    json["computation"]["flops_per_second"] = computation.flops_per_second;
-  }
-  if (computation.crowd > 1) json["computation"]["ranks_to_a_core"] = computation.crowd;
-  if (std::abs(computation.scale - 1) >= 1e-3) json["computation"]["scale"] = computation.scale;
-  json["counts_communication"] = plan.world == 1;
-  json["counts_disk"] = plan.without_disk.empty();
-  return json;
+    rows +=
+        named_row("", fmt::format("communication is left out: what it takes to send {} a rank and step comes on top",
+                                  format_bytes(cost_of(plan, plan.options.stage).sent)));
+  return rows;
 }
 
 }  // namespace
 
-std::int64_t num_parameters(const std::vector<ParamSpec>& specs) {
-  std::int64_t numel = 0;
-  for (const ParamSpec& spec : specs) numel += spec.numel();
-  return numel;
-}
-
-Placement placement_of(const TrainingPlan& plan) {
-  Placement placement = place(plan.stage, plan.reduce, plan.accumulate, plan.delayed_update);
-  placement.tiers = plan.tiers;
-  return placement;
-}
-
 std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
   std::string text =
       fmt::format("plan: {}, {} parameters, stage {} on {} rank{}\n", plan.model,
-                  format_count(num_parameters(plan.specs)), plan.stage, plan.world, plan.world == 1 ? "" : "s");
-  text += fmt::format("  {:<32} {:>14} {:>12} {:>12}\n", "unit", "parameters", "gathered", "a shard");
+                  format_count(num_parameters(plan.specs)), plan.options.stage, plan.world, plan.world == 1 ? "" : "s");
+  text += fmt::format("  {:<31} {:>13} {:>11} {:>11}\n", "unit", "parameters", "gathered", "a shard");
   text += unit_rows(plan);
-  text += fmt::format("  {:<8} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} | {:>11} {:>11}\n", "a rank", "parameter",
-                      "gradient", "master", "moment", "total", "formula", "sends", "formula");
-  for (const StageCost& cost : costs_of(plan, stages)) {
-    const StateBytes& s = cost.state;
-    text += fmt::format("{} {:<8} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11} | {:>11} {:>11}\n",
-                        stages.size() > 1 && cost.stage == plan.stage ? '>' : ' ', fmt::format("stage {}", cost.stage),
-                        format_bytes(s.parameter), format_bytes(s.gradient), format_bytes(s.master),
-                        format_bytes(s.moment), format_bytes(s.total()), bytes_text(cost.state_formula),
-                        format_bytes(cost.sent), bytes_text(cost.sent_formula));
-  }
+  text += fmt::format(" a rank {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "parameter", "gradient", "master",
+                      "moment", "total", "formula", "sends", "formula");
+  for (const StageCost& cost : costs_of(plan, stages))
+    text += stage_row(cost, /*marked=*/stages.size() > 1 && cost.stage == plan.options.stage);
   text += tier_rows(plan);
   text += beside_row(plan);
   text += memory_rows(plan);
-  text += predicted_row(plan);
+  text += predicted_rows(plan);
   text += reduce_row(plan, stages);
   if (plan.world > 1 && std::ranges::find(stages, 3) != stages.end())
-    text +=
-        "  stage 3 sends that much where device_memory keeps no unit from forward to backward; with room, as stage 2\n";
+    text += wrapped(
+        "  stage 3 sends that much where device_memory keeps no unit from forward to backward; with room, as stage 2",
+        4);
   return text;
-}
-
-std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
-  Json json{{"model", plan.model},    {"num_parameters", num_parameters(plan.specs)},
-            {"world", plan.world},    {"stage", plan.stage},
-            {"units", Json::array()}, {"stages", Json::array()}};
-  for (const Unit& unit : plan.units) {
-    const std::int64_t whole = gathered_bytes(unit, plan.world);
-    json["units"].push_back({{"name", unit.name},
-                             {"num_parameters", numel_of(unit)},
-                             {"dtype", name_of(unit.dtype)},
-                             {"trainable", unit.trainable},
-                             {"gathered_bytes", whole},
-                             {"shard_bytes", whole / plan.world}});
-  }
-  for (const StageCost& cost : costs_of(plan, stages)) {
-    json["stages"].push_back({{"stage", cost.stage},
-                              {"memory_bytes",
-                               {{"parameter", cost.state.parameter},
-                                {"gradient", cost.state.gradient},
-                                {"master", cost.state.master},
-                                {"moment", cost.state.moment},
-                                {"total", cost.state.total()}}},
-                              {"sent_bytes", cost.sent},
-                              {"received_bytes", cost.sent},
-                              {"formula", {{"state_bytes", cost.state_formula}, {"sent_bytes", cost.sent_formula}}}});
-  }
-  for (const Tier tier : kAllTiers) {
-    const StateBytes s = state_bytes(plan.units, plan.world, placement_of(plan), plan.num_moments, tier);
-    json["tiers"][std::string(name_of(tier))] = {{"parameter", s.parameter},
-                                                 {"gradient", s.gradient},
-                                                 {"master", s.master},
-                                                 {"moment", s.moment},
-                                                 {"total", s.total()}};
-  }
-  if (plan.beside) json["beside_states_bytes"] = {{"device", plan.beside->device}, {"host", plan.beside->host}};
-  if (plan.machine) json["memory"] = fit_json(plan);
-  if (plan.predicted) json["predicted"] = prediction_json(plan);
-  return json.dump(1) + "\n";
 }
 
 }  // namespace zero

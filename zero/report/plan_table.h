@@ -2,59 +2,17 @@
 //
 //   std::cout << plan_table(plan, {3});             // what `zero train` prints first
 //   std::cout << plan_table(plan, {0, 1, 2, 3});    // what `zero plan` prints: all stages side by side
-//   std::cout << plan_json(plan, {0, 1, 2, 3});
 //
-// Sent is for a model whose forward and backward access each unit once, and at stage 3 under the minimum budget; `zero
-// plan --schedule` tells what a given budget sends. Local; computed from shapes, and the prediction by who asks for
-// one.
+// Lines of at most 80 columns; a row is wider only where the name of a unit is long. Local; values only.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
-#include "zero/plan/param_spec.h"
-#include "zero/plan/placement.h"
-#include "zero/plan/step_model.h"
-#include "zero/plan/unit.h"
-#include "zero/report/computation.h"
-#include "zero/report/memory_fit.h"
+#include "zero/report/training_plan.h"
 
 namespace zero {
 
-struct TrainingPlan {
-  std::string model;
-  std::vector<ParamSpec> specs;
-  std::vector<Unit> units;
-  int world = 1;
-  int stage = 3;
-  Reduce reduce = Reduce::kAuto;
-  int accumulate = 1;
-  bool delayed_update = false;
-  int num_moments = 2;
-  std::vector<UnitTiers> tiers;  // of `stage`, by unit; empty: nothing leaves the device
-  // Beside states, at most: what is gathered and reduced on the device, what is on its way to and from a disk on the
-  // host. Nothing where nobody asked.
-  struct Beside {
-    std::int64_t device = 0;
-    std::int64_t host = 0;
-  };
-  std::optional<Beside> beside;
-  // Where it is to run, for whether it fits there (memory_fit.h); nothing where nobody asked.
-  std::optional<PlannedMachine> machine;
-  // What a step takes with states there; nothing where nobody asked.
-  std::optional<PredictedStep> predicted;
-  Computation computation;   // that the prediction counts
-  std::string without_disk;  // why the prediction does not count the disk on which states lie; empty: it does
-};
-
-// Where everything of the planned stage lies. Throws ConfigError for what cannot be.
-Placement placement_of(const TrainingPlan& plan);
-
-std::int64_t num_parameters(const std::vector<ParamSpec>& specs);
-
 std::string plan_table(const TrainingPlan& plan, std::span<const int> stages);
-std::string plan_json(const TrainingPlan& plan, std::span<const int> stages);
 
 }  // namespace zero

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "zero/base/bytes.h"
+#include "zero/base/seconds.h"
 
 namespace zero {
 namespace {
@@ -24,11 +25,6 @@ std::string memory(std::int64_t bytes) {
   const bool small = bytes < kMiB;
   const std::int64_t unit = small ? kKiB : kMiB;
   return fmt::format("{} {}", format_count((bytes + unit / 2) / unit), small ? "KiB" : "MiB");
-}
-
-std::string milliseconds(double seconds) {
-  const double ms = seconds * 1e3;
-  return ms < 10 ? fmt::format("{:.1f} ms", ms) : fmt::format("{} ms", format_count(std::llround(ms)));
 }
 
 }  // namespace
@@ -52,7 +48,7 @@ std::string progress_line(const ProgressValues& v, std::int64_t steps, std::stri
   enum Part { kLr, kNorm, kTime, kMemory, kNumParts };
   constexpr std::array kLeftOutFirst{kMemory, kNorm, kLr, kTime};
   std::array<std::string, kNumParts> parts{fmt::format("  lr {:.1e}", v.lr), fmt::format("  norm {:.2f}", v.grad_norm),
-                                           "  " + milliseconds(v.seconds), "  mem " + memory(v.memory_bytes)};
+                                           "  " + format_seconds(v.seconds), "  mem " + memory(v.memory_bytes)};
   const auto line = [&] {
     return fmt::format("step {}/{}  loss {:.4f}{}{}  {} {}{}{}", v.step, steps, v.loss, parts[kLr], parts[kNorm],
                        format_count(std::llround(v.rate)), rate_unit, parts[kTime], parts[kMemory]);

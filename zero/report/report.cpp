@@ -9,8 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/base/bytes.h"
+#include "zero/base/seconds.h"
 #include "zero/report/predicted_json.h"
 #include "zero/report/same_configuration.h"
+#include "zero/report/wrapped.h"
 
 namespace zero {
 namespace {
@@ -76,7 +78,7 @@ bool places_states(const RunReport& r) {
 }
 
 bool uses_link(const RunReport& r) {
-  return std::ranges::any_of(r.ranks, [](const RankReport& rank) { return rank.link_per_step.busy_seconds > 0; });
+  return std::ranges::any_of(r.ranks, [](const RankReport& rank) { return rank.transfers.link.busy_seconds > 0; });
 }
 
 // The fraction of transfers that nobody waited for.
@@ -95,8 +97,8 @@ void add_seconds(Json& json, double busy_seconds, double waited_seconds) {
 
 // Of states, between tiers, in a step; over the link also activations.
 Json transfers_json(const RankReport& rank, bool with_link) {
-  const DiskTraffic& disk = rank.disk_per_step;
-  const LinkTraffic& link = rank.link_per_step;
+  const DiskTraffic& disk = rank.transfers.disk;
+  const LinkTraffic& link = rank.transfers.link;
   Json json = Json::object();
   json["disk"] = {{"read_bytes", disk.read_bytes}, {"written_bytes", disk.written_bytes}};
   add_seconds(json["disk"], disk.busy_seconds, disk.waited_seconds);
@@ -111,14 +113,14 @@ Json transfers_json(const RankReport& rank, bool with_link) {
 // ", 340 ms, 96% of it hidden"
 std::string hidden_text(const DiskTraffic& disk) {
   if (disk.busy_seconds <= 0) return "";
-  return fmt::format(", {:.0f} ms, {:.0f}% of it hidden", 1e3 * disk.busy_seconds,
+  return fmt::format(", {}, {:.0f}% of it hidden", format_seconds(disk.busy_seconds),
                      100 * hidden_fraction(disk.busy_seconds, disk.waited_seconds));
 }
 
 // Stage 3 with room for units that stay from forward to backward.
 bool sends_less(const RunReport& r) {
-  return r.stage == 3 && std::ranges::all_of(r.ranks, [&](const RankReport& rank) {
-           return static_cast<double>(rank.sent_bytes_per_step) < 0.99 * r.sent_formula_bytes;
+  return r.engine.stage == 3 && std::ranges::all_of(r.ranks, [&](const RankReport& rank) {
+           return static_cast<double>(rank.sent_bytes_per_step) < 0.99 * r.engine.sent_formula_bytes;
          });
 }
 
@@ -146,8 +148,10 @@ std::string to_json(const RunReport& r) {
   const double median = median_step_seconds(r.step_seconds);
   double startup = 0;
   for (const RankReport& rank : r.ranks) startup = std::max(startup, rank.startup_s);
-  Json json{{"system", "zero.cpp"}, {"version", ZERO_VERSION}, {"model", r.model}, {"num_parameters", r.num_parameters},
-            {"world", r.world},     {"stage", r.stage},        {"dtype", r.dtype}, {"steps", r.steps},
+  Json json{{"system", "zero.cpp"},    {"version", ZERO_VERSION},
+            {"model", r.model},        {"num_parameters", r.engine.num_parameters},
+            {"world", r.engine.world}, {"stage", r.engine.stage},
+            {"dtype", r.dtype},        {"steps", r.steps},
             {"losses", r.losses}};
   for (const float loss : r.losses) json["loss_bits"].push_back(float_bits(loss));
   json["grad_norms"] = r.grad_norms;
@@ -175,20 +179,20 @@ std::string to_json(const RunReport& r) {
     });
     json["disk_bytes"] = per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.disk_memory); });
     json["disk_read_bytes_per_step"] =
-        per_rank(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.read_bytes; });
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.read_bytes; });
     json["disk_written_bytes_per_step"] =
-        per_rank(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.written_bytes; });
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.written_bytes; });
     json["disk_wait_seconds_per_step"] =
-        per_rank(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.waited_seconds; });
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.waited_seconds; });
     json["disk"] = r.disk;
     json["transfers"] = per_rank(
         r.ranks, [with_link = uses_link(r)](const RankReport& rank) { return transfers_json(rank, with_link); });
     if (uses_link(r)) {
       json["link_up_bytes_per_step"] =
-          per_rank(r.ranks, [](const RankReport& rank) { return rank.link_per_step.up_bytes; });
+          per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.link.up_bytes; });
       json["link_down_bytes_per_step"] =
-          per_rank(r.ranks, [](const RankReport& rank) { return rank.link_per_step.down_bytes; });
-      json["link_hidden"] = per_rank(r.ranks, [](const RankReport& rank) { return hidden(rank.link_per_step); });
+          per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.link.down_bytes; });
+      json["link_hidden"] = per_rank(r.ranks, [](const RankReport& rank) { return hidden(rank.transfers.link); });
     }
   }
   if (!r.parked_on.empty()) {
@@ -204,24 +208,21 @@ std::string to_json(const RunReport& r) {
   json["sent_bytes_per_step"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; });
   json["received_bytes_per_step"] =
       per_rank(r.ranks, [](const RankReport& rank) { return rank.received_bytes_per_step; });
-  json["planned_sent_bytes"] = r.planned_sent_bytes;
-  json["padding_bytes"] = r.padding_bytes;
-  json["formula"] = {{"state_bytes", r.state_formula_bytes}, {"sent_bytes", r.sent_formula_bytes}};
-  json["profile"] = {{"forward_seconds", r.profile.forward},
-                     {"backward_seconds", r.profile.backward},
-                     {"update_seconds", r.profile.update},
-                     {"exposed_seconds", r.profile.exposed},
-                     {"used_at", r.uses.used_at},
-                     {"gradient_at", r.uses.gradient_at}};
+  json["planned_sent_bytes"] = r.engine.planned_sent_bytes;
+  json["padding_bytes"] = r.engine.padding_bytes;
+  json["formula"] = {{"state_bytes", r.engine.state_formula_bytes}, {"sent_bytes", r.engine.sent_formula_bytes}};
+  json["profile"] = {{"forward_seconds", r.profile.forward}, {"backward_seconds", r.profile.backward},
+                     {"update_seconds", r.profile.update},   {"exposed_seconds", r.profile.exposed},
+                     {"used_at", r.engine.profile.used_at},  {"gradient_at", r.engine.profile.gradient_at}};
   json["predicted"] = r.predicted ? predicted_json(*r.predicted) : Json();
-  json["skipped_steps"] = r.skipped_steps;
+  json["skipped_steps"] = r.engine.skipped_steps;
   json["rewinds"] = r.rewinds;
   json["spikes"] = r.spikes;
-  json["delayed_steps"] = r.delayed_steps;
-  json["departed_steps"] = r.departed_steps;
-  json["replans"] = r.replans;
-  json["moved_bytes"] = r.moved_bytes;
-  json["transport"] = r.transport;
+  json["delayed_steps"] = r.engine.delayed_steps;
+  json["departed_steps"] = r.engine.departed_steps;
+  json["replans"] = r.engine.replans;
+  json["moved_bytes"] = r.engine.moved_bytes;
+  json["transport"] = r.engine.transport;
   json["ranks_source"] = r.ranks_source;
   json["threads"] = r.threads;
   json["utilization"] = utilization(r);
@@ -237,58 +238,55 @@ std::string to_json(const RunReport& r) {
 }
 
 std::string summary(const RunReport& r) {
+  constexpr std::size_t kIndent = 4;
   const double median = median_step_seconds(r.step_seconds);
   std::string text = fmt::format("  loss {:.4f}", r.losses.empty() ? 0.0F : r.losses.back());
   if (r.has_validation) text += fmt::format("  val_loss {:.4f}", r.val_loss);
-  text += fmt::format("  {:.1f} ms a step  {} {}/s\n", median * 1e3,
+  text += fmt::format("  {} a step  {} {}/s\n", format_seconds(median),
                       format_count(std::llround(median > 0 ? r.tokens_per_step / median : 0)),
                       r.has_tokens ? "tokens" : "rows");
-  text += fmt::format(
-      "  utilization {:.2g}%: what the model's arithmetic alone takes at the speed of a matrix product here\n",
-      utilization(r) * 100);
-  text += fmt::format("  a rank: state {} (formula {}), peak {}, process {}; sends {} a step (formula {}{})\n",
-                      most_bytes(r.ranks,
-                                 [](const RankReport& rank) {
-                                   return rank.memory.state() + rank.host_memory.state() + rank.disk_memory.state();
-                                 }),
-                      format_bytes(std::llround(r.state_formula_bytes)),
-                      most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_memory_total; }),
-                      most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_rss; }),
-                      most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; }),
-                      format_bytes(std::llround(r.sent_formula_bytes)),
-                      sends_less(r) ? "; what device_memory kept was gathered once" : "");
-  if (places_states(r)) {
-    text += fmt::format("  of it on the host {}, on disk {}; a step reads {} from disk and writes {}{}\n",
-                        most_bytes(r.ranks, [](const RankReport& rank) { return rank.host_memory.state(); }),
-                        most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_memory.state(); }),
-                        most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.read_bytes; }),
-                        most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_per_step.written_bytes; }),
-                        hidden_text(r.ranks.front().disk_per_step));
-  }
-  if (!r.parked_on.empty()) {
-    text +=
-        fmt::format("  activations on the {}: {} at most; a step reads {} from disk and writes {}, waiting {:.0f} ms\n",
+  const auto add = [&text](std::string_view line) { text += wrapped(line, kIndent); };
+  add(fmt::format(
+      "  utilization {:.2g}%: what the model's arithmetic alone takes at the speed of a matrix product here",
+      utilization(r) * 100));
+  add(fmt::format("  a rank: state {} (formula {}), peak {}, process {}; sends {} a step (formula {}{})",
+                  most_bytes(r.ranks,
+                             [](const RankReport& rank) {
+                               return rank.memory.state() + rank.host_memory.state() + rank.disk_memory.state();
+                             }),
+                  format_bytes(std::llround(r.engine.state_formula_bytes)),
+                  most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_memory_total; }),
+                  most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_rss; }),
+                  most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; }),
+                  format_bytes(std::llround(r.engine.sent_formula_bytes)),
+                  sends_less(r) ? "; what device_memory kept was gathered once" : ""));
+  if (places_states(r))
+    add(fmt::format("  of it on the host {}, on disk {}; a step reads {} from disk and writes {}{}",
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.host_memory.state(); }),
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_memory.state(); }),
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.read_bytes; }),
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.written_bytes; }),
+                    hidden_text(r.ranks.front().transfers.disk)));
+  if (!r.parked_on.empty())
+    add(fmt::format("  activations on the {}: {} at most; a step reads {} from disk and writes {}, waiting {}",
                     r.parked_on, most_bytes(r.ranks, [](const RankReport& rank) { return rank.parked_peak_bytes; }),
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.read_bytes; }),
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.written_bytes; }),
-                    1e3 * r.ranks.front().parked_disk_per_step.waited_seconds);
-  }
+                    format_seconds(r.ranks.front().parked_disk_per_step.waited_seconds)));
   if (uses_link(r)) {
-    const LinkTraffic& link = r.ranks.front().link_per_step;
-    text += fmt::format("  over the link a step: {} up, {} down, {:.0f} ms, {:.0f}% of it hidden\n",
-                        format_bytes(link.up_bytes), format_bytes(link.down_bytes), 1e3 * link.busy_seconds,
-                        100 * hidden(link));
+    const LinkTraffic& link = r.ranks.front().transfers.link;
+    add(fmt::format("  over the link a step: {} up, {} down, {}, {:.0f}% of it hidden", format_bytes(link.up_bytes),
+                    format_bytes(link.down_bytes), format_seconds(link.busy_seconds), 100 * hidden(link)));
   }
-  if (uses_lower_tiers(r) && r.predicted && r.predicted->total() > 0) {
-    text += fmt::format(
-        "  predicted after three steps: {:.0f} ms a step at probed rates, bound by {}; measured since: {:.0f} ms, "
-        "{:.0f} "
-        "of them exposed transfers\n",
-        1e3 * r.predicted->total(), name_of(r.predicted->bound()), 1e3 * r.profile.total, 1e3 * r.profile.exposed);
-  }
-  if (r.delayed_steps > 0) text += fmt::format("  {} gradients were applied a step late\n", r.delayed_steps);
-  if (r.skipped_steps > 0) text += fmt::format("  {} steps were skipped\n", r.skipped_steps);
-  if (r.rewinds > 0) text += fmt::format("  went back to a checkpoint {} times\n", r.rewinds);
+  if (uses_lower_tiers(r) && r.predicted && r.predicted->total() > 0)
+    add(
+        fmt::format("  predicted after three steps: {} a step at probed rates, bound by {}; measured since: {}, {} of "
+                    "them exposed transfers",
+                    format_seconds(r.predicted->total()), name_of(r.predicted->bound()),
+                    format_seconds(r.profile.total), format_seconds(r.profile.exposed)));
+  if (r.engine.delayed_steps > 0) add(fmt::format("  {} gradients were applied a step late", r.engine.delayed_steps));
+  if (r.engine.skipped_steps > 0) add(fmt::format("  {} steps were skipped", r.engine.skipped_steps));
+  if (r.rewinds > 0) add(fmt::format("  went back to a checkpoint {} times", r.rewinds));
   return text;
 }
 

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "zero/memory/disk_tier.h"
+#include "zero/engine/options.h"
 #include "zero/memory/ledger.h"
-#include "zero/memory/link.h"
 #include "zero/plan/step_model.h"
 #include "zero/report/measured_steps.h"
+#include "zero/report/metrics_log.h"
 #include "zero/report/run_origin.h"
 
 namespace zero {
@@ -29,8 +29,7 @@ struct RankReport {
   MemoryCount peak_memory;
   MemoryCount host_memory, disk_memory;  // at the same time
   MemoryCount peak_host_memory;
-  DiskTraffic disk_per_step;  // medians, as `transfers` says it: busy, hidden and exposed (waited) seconds
-  LinkTraffic link_per_step;
+  StepTransfers transfers;             // medians: busy, hidden and exposed (waited) seconds
   std::int64_t parked_peak_bytes = 0;  // of activations, at once
   DiskTraffic parked_disk_per_step;    // for them alone
   std::int64_t peak_memory_total = 0, peak_host_memory_total = 0;
@@ -42,9 +41,6 @@ struct RankReport {
 
 struct RunReport {
   std::string model;
-  std::int64_t num_parameters = 0;
-  int world = 1;
-  int stage = 0;
   std::string dtype;
   std::int64_t steps = 0;
   std::vector<float> losses;  // mean over ranks
@@ -56,24 +52,15 @@ struct RunReport {
   bool has_tokens = true;
   double flops_per_step = 0;  // of all ranks
   std::string parameters_sha256;
-  double state_formula_bytes = 0;
-  double sent_formula_bytes = 0;
-  std::int64_t padding_bytes = 0;
-  std::int64_t planned_sent_bytes = 0;
-  std::int64_t skipped_steps = 0;
   std::int64_t rewinds = 0;  // how often the run went back to a checkpoint
   std::int64_t spikes = 0;   // steps refused for their loss or norm, those that were taken back too
-  std::int64_t delayed_steps = 0;
-  std::int64_t departed_steps = 0;
-  MeasuredStep profile;  // of rank 0
-  StepProfile uses;      // of its last step: when units are used
+  EngineReport engine;       // of this rank, after the last step; of what differs between ranks `ranks` has all
+  MeasuredStep profile;      // of rank 0
   // At probed rates, made when three steps had shown what the model computes and ranks exchange: the steps that it is
   // compared with came later. Nothing where there were none, or where states moved since.
   std::optional<PredictedStep> predicted;
-  std::int64_t replans = 0;      // how often states moved because memory was short, or free again
-  std::int64_t moved_bytes = 0;  // by them, on rank 0
-  std::string transport;
-  std::string disk;       // how the disk is used; empty: not at all
+  // How a disk is used, by states or by activations; empty: not at all.
+  std::string disk;
   std::string parked_on;  // "host" or "disk", where activations are offloaded; empty: nowhere
   std::string ranks_source;
   int threads = 1;
@@ -93,7 +80,7 @@ std::string float_bits(float value);
 
 std::string to_json(const RunReport& report);
 
-// The same for people: a few lines that end a run.
+// The same for people: a few lines of at most 80 columns that end a run.
 std::string summary(const RunReport& report);
 
 }  // namespace zero

@@ -69,23 +69,19 @@ std::string changed_keys(std::string_view before, std::string_view now) {
   });
 }
 
-std::string changed_model(std::string_view before, std::string_view now) {
+std::string changed_model(std::string_view before, std::string_view now, std::span<const std::string_view> own_keys) {
   const Keys theirs = keys_of_configuration(before), ours = keys_of_configuration(now);
   std::vector<std::string> texts;
   const auto compare = [&](const std::string& key) {
     const std::string old_value = value_of(theirs, key), new_value = value_of(ours, key);
-    if (old_value != kNone && new_value != kNone && old_value != new_value)
+    const bool known = old_value != kNone && new_value != kNone;
+    const bool of_data = key == "model.vocab" && (old_value == "0" || new_value == "0");
+    if (known && !of_data && old_value != new_value)
       texts.push_back(fmt::format("{} = {}, not {}", key, old_value, new_value));
-    return texts.size();
   };
-  if (compare("model.name") == 0) {
-    const std::string name = value_of(ours, "model.name");
-    if (name == "\"gpt2\"")
-      for (const char* key : {"model.layers", "model.width", "model.heads", "model.context"}) compare(key);
-    if (name == "\"gpt2\"" && value_of(theirs, "model.vocab") != "0" && value_of(ours, "model.vocab") != "0")
-      compare("model.vocab");
-    if (name == "\"mlp\"") compare("model.sizes");
-  }
+  compare("model.name");
+  if (texts.empty())
+    for (const std::string_view key : own_keys) compare(std::string(key));
   return texts.empty() ? "" : fmt::format(" {}", fmt::join(texts, "; "));
 }
 

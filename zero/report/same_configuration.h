@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -27,10 +28,10 @@ void require_same_configuration(Communicator& comm, std::uint64_t hash, std::str
 // " train.steps = 7, not 6; run.dir = ...", more than four on a line of their own each. "(none)" is the value of a key
 // that one does not have. Empty when none differs.
 std::string differing_keys(std::string_view theirs, std::string_view expected);
-// Of two resolved configurations, the keys that make another model of the second: " model.width = 128, not 256". What
-// only trains otherwise (dropout, first weights), keys of other architectures, and a vocabulary that one of them leaves
-// to its data do not count. Empty: none.
-std::string changed_model(std::string_view before, std::string_view now);
+// Of two resolved configurations, the keys that make another model of the second: its name, or else what differs of
+// `own_keys`, which are those of its architecture: " model.width = 128, not 256". A key that one of them does not have,
+// and a vocabulary that one of them leaves to its data, do not count. Empty: none.
+std::string changed_model(std::string_view before, std::string_view now, std::span<const std::string_view> own_keys);
 // The same: " train.steps = 6 -> 7; run.dir = ...".
 std::string changed_keys(std::string_view before, std::string_view now);
 

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "zero/base/seconds.h"
+
 namespace zero {
 
 MachineLoad machine_load() {
@@ -33,8 +35,8 @@ std::string SlowSteps::note(std::int64_t step, const MachineLoad& load, int thre
                 "{:.1f} processes want to run on {} cores: threads wait for each other where others have their cores{}",
                 load.running, load.cores, threads > 1 ? "; --run.threads 1 waits for none" : "")
           : "the machine has become slower, or waits for a disk or another rank; --run.timeline shows for what";
-  return fmt::format("note: the {} steps up to step {} took {:.0f} ms each, where {:.0f} ms were predicted: {}",
-                     in_a_row_, step, 1e3 * sum_ / in_a_row_, 1e3 * expected_, why);
+  return fmt::format("note: the {} steps up to step {} took {} each, where {} were predicted: {}", in_a_row_, step,
+                     format_seconds(sum_ / in_a_row_), format_seconds(expected_), why);
 }
 
 }  // namespace zero

@@ -8,7 +8,7 @@
 
 #include <torch/nn/module.h>
 
-#include "zero/report/plan_table.h"
+#include "zero/report/training_plan.h"
 #include "zero/torch/attach.h"
 
 namespace zero {

@@ -12,6 +12,7 @@
 #include "zero/base/file.h"
 #include "zero/base/log.h"
 #include "zero/base/machine.h"
+#include "zero/memory/timed_calls.h"
 
 namespace zero {
 namespace {
@@ -77,6 +78,12 @@ std::string machine_identity(std::span<const std::string> folders, int local_ran
     identity += fmt::format(", device {:x} type {:x} of {} blocks", status.st_dev, system.f_type, system.f_blocks);
   }
   return identity;
+}
+
+std::string machine_identity(const OffloadOptions& offload, const OptimizerOptions& optimizer, int local_ranks,
+                             int threads) {
+  return machine_identity(offload.disk, local_ranks, threads, name_of(optimizer),
+                          TimedCalls(FileCalls::kernel(), offload.disk_timeout));
 }
 
 }  // namespace zero

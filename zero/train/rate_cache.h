@@ -16,7 +16,9 @@
 #include <string>
 #include <string_view>
 
+#include "zero/engine/options.h"
 #include "zero/memory/file_calls.h"
+#include "zero/optim/update_rule.h"
 #include "zero/plan/step_model.h"
 
 namespace zero {
@@ -41,5 +43,8 @@ class RateCache {
 // process that may use some of the cores alone, as a launcher's ranks may.
 std::string machine_identity(std::span<const std::string> folders, int local_ranks, int threads,
                              std::string_view update_rule, const FileCalls& calls = FileCalls::kernel());
+// The same of what an engine is to be told; a disk without an answer is given up after its disk_timeout.
+std::string machine_identity(const OffloadOptions& offload, const OptimizerOptions& optimizer, int local_ranks,
+                             int threads);
 
 }  // namespace zero

@@ -1,22 +1,113 @@
 #include "zero/train/run_end.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
-#include "zero/checkpoint/transformers_config.h"
+#include <torch/version.h>
+
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+#include "zero/base/log.h"
+#include "zero/checkpoint/same_outcome.h"
+#include "zero/models/generate.h"
+#include "zero/train/weights.h"
 
 namespace zero {
 
-bool describe_weights(const RunFolder& folder, Task& task, DType dtype) {
-  Gpt2* const model = task.language_model();
-  if (model == nullptr) return true;
-  const Gpt2Options& options = (*model)->options();
-  return write_transformers_config(folder.path(), {.layers = options.layers,
-                                                   .width = options.width,
-                                                   .heads = options.heads,
-                                                   .context = options.context,
-                                                   .vocab = options.vocab,
-                                                   .dropout = options.dropout,
-                                                   .dtype = dtype});
+RunEnd::RunEnd(Run& run, std::unique_ptr<SafetensorsWriter> weights) : run_(run), weights_(std::move(weights)) {}
+
+RunReport RunEnd::finish() {
+  RunReport report;
+  try {
+    report = write_all();
+  } catch (const IoError& error) {
+    if (!run_.is_first()) throw;
+    const TrainJob& job = run_.job;
+    throw error.within(fmt::format(
+        "training is over, all {} steps; {}", job.train.steps,
+        where_training_is(run_.folder, run_.checkpoints, job.checkpoint.on(), weights_written_, job.train.steps)));
+  }
+  run_.engine->abandon();
+  return report;
+}
+
+RunReport RunEnd::write_all() {
+  RunReport report;
+  run_.engine->finish_updates();
+  run_.checkpoints.finish();
+  report.has_validation = run_.corpus.validation != nullptr;
+  report.val_loss = run_.evaluate(run_.job.train.steps, 0);
+  write_sample();
+  report.parameters_sha256 = save_weights(*run_.engine, run_.task->module(), std::move(weights_));
+  weights_written_ = true;
+  const DType dtype = run_.job.attach.dtype.value_or(DType::kFloat32);
+  if (run_.is_first() && !run_.task->describe_weights(run_.folder.path(), dtype))
+    run_.say("note: config.json in the run folder is no model's, and stays as it is");
+  fill(report);
+  run_.log.finish();
+  if (run_.is_first()) write_file(run_.folder.report(), to_json(report));
+  run_.progress.text(fmt::format("done: {}\n{}", run_.folder.path().string(), summary(report)));
+  return report;
+}
+
+void RunEnd::write_sample() {
+  const TrainJob& job = run_.job;
+  Gpt2* const model = run_.task->language_model();
+  if (job.train.sample == 0 || model == nullptr) return;
+  const bool bytes = job.data.kind == DataKind::kText;
+  run_.say("sample:");
+  generate(*model, {}, {.tokens = job.train.sample, .seed = job.train.seed}, [&](std::int64_t token) {
+    run_.progress.text(bytes ? std::string(1, static_cast<char>(token)) : fmt::format("{} ", token));
+  });
+  run_.say("");
+}
+
+void RunEnd::fill(RunReport& report) {
+  const TrainJob& job = run_.job;
+  const Task& task = *run_.task;
+  run_.meter.fill(report, run_.world.communicator());
+  report.model = job.model.name;
+  report.dtype = name_of(job.attach.dtype.value_or(DType::kFloat32));
+  report.steps = job.train.steps;
+  report.losses = run_.log.history().losses();
+  report.grad_norms = run_.log.history().grad_norms();
+  report.step_seconds = run_.log.history().seconds();
+  const std::int64_t tokens = task.tokens_per_sample();
+  report.tokens_per_step = static_cast<double>(samples_per_step(job.train, run_.world.size()) * tokens);
+  report.has_tokens = task.has_tokens();
+  report.flops_per_step = task.flops_per_sample() * report.tokens_per_step / static_cast<double>(tokens);
+  report.rewinds = run_.state.rewinds;
+  report.spikes = run_.state.spikes;
+  report.disk = report.engine.disk;
+  if (job.model.activation_offload) {
+    report.parked_on = name_of(job.model.activation_offload->tier);
+    if (report.disk.empty()) report.disk = run_.task->activations()->report().activation_offload.disk_kind;
+  }
+  report.ranks_source = run_.world.source();
+  report.threads = job.attach.threads;
+  report.origin = origin_of_process(job.config_text, TORCH_VERSION);
+}
+
+StoppedRun RunEnd::stop(int signal) {
+  const bool saved = save_before_stop();
+  run_.say(fmt::format("stopped by signal {} after step {}{}", signal, run_.state.step,
+                       saved ? ": the same command continues" : ""));
+  run_.engine->abandon();
+  const std::string unwritten = failure_of([this] { run_.log.finish(); });
+  if (!unwritten.empty()) ZERO_LOG(error, "metrics are lost: {}", unwritten);
+  return {.saved = saved, .save_failed = run_.checkpoints.last_failed() || !unwritten.empty()};
+}
+
+bool RunEnd::save_before_stop() {
+  if (!run_.job.checkpoint.on()) return false;
+  if (const ReplicaCheck check = run_.health.compare_replicas(*run_.engine); !check.same()) {
+    run_.say(fmt::format("step {} is not saved: {}", run_.state.step, check.describe()));
+    return false;
+  }
+  run_.save();
+  run_.checkpoints.finish();
+  return !run_.checkpoints.last_failed();
 }
 
 std::string where_training_is(const RunFolder& folder, const RunCheckpoints& checkpoints, bool saves,

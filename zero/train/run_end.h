@@ -1,20 +1,50 @@
-// What the end of a run leaves beside its weights, and what is said where the end fails. Local.
+// RunEnd: what a run leaves: after its last step weights, a report and a summary; after a request to stop a checkpoint.
+//
+//   RunEnd end(run, start_run(run, opening));
+//   const RunReport report = end.finish();                      // the last step is done
+//   const StoppedRun stopped = end.stop(SIGTERM);               // or: it is not
+//
+// Collective; the engine is abandoned. Throws IoError where rank 0 cannot write, with where the training that is over
+// can be found.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "zero/checkpoint/safetensors_writer.h"
+#include "zero/report/report.h"
+#include "zero/train/run.h"
 #include "zero/train/run_checkpoints.h"
 #include "zero/train/run_folder.h"
-#include "zero/train/task.h"
 
 namespace zero {
 
-// For transformers: config.json of a gpt2 beside its model.safetensors. False where one that is no model's is in the
-// way. Throws IoError.
-bool describe_weights(const RunFolder& folder, Task& task, DType dtype);
+struct StoppedRun {
+  bool saved = false;        // where it stopped is on disk
+  bool save_failed = false;  // that, or an earlier save, or the last metrics, could not be written
+};
 
-// Where the training of a run whose end failed can be found, as words behind "training is over, all 6 steps; ".
+class RunEnd {
+ public:
+  // `weights`: rank 0's file for them, with its room on the disk; null on the others.
+  RunEnd(Run& run, std::unique_ptr<SafetensorsWriter> weights);
+
+  RunReport finish();
+  StoppedRun stop(int signal);
+
+ private:
+  RunReport write_all();
+  void write_sample();
+  void fill(RunReport& report);
+  bool save_before_stop();
+
+  Run& run_;
+  std::unique_ptr<SafetensorsWriter> weights_;
+  bool weights_written_ = false;
+};
+
+// Local. Where the training of a run whose end failed can be found, as words behind "training is over, all 6 steps; ".
 // `weights_written`: model.safetensors is there.
 std::string where_training_is(const RunFolder& folder, const RunCheckpoints& checkpoints, bool saves,
                               bool weights_written, std::int64_t steps);

@@ -11,6 +11,7 @@
 #include "zero/base/bytes.h"
 #include "zero/base/clock.h"
 #include "zero/base/random_bytes.h"
+#include "zero/base/seconds.h"
 #include "zero/base/signals_blocked.h"
 #include "zero/checkpoint/block_file.h"
 #include "zero/checkpoint/same_outcome.h"
@@ -88,13 +89,13 @@ std::string pace_note(const CheckpointPolicy& policy, std::int64_t bytes, double
   const bool by_steps = policy.every_steps > 0;
   const double between = by_steps ? static_cast<double>(policy.every_steps) * step_seconds : policy.every_seconds;
   if (save_seconds <= between) return "";
-  const std::string interval = by_steps
-                                   ? fmt::format("{} steps may take no more than {:.1f} s", policy.every_steps, between)
-                                   : fmt::format("the next is due after {:.1f} s", between);
+  const std::string interval =
+      by_steps ? fmt::format("{} steps may take no more than {}", policy.every_steps, format_seconds(between))
+               : fmt::format("the next is due after {}", format_seconds(between));
   return fmt::format(
-      "note: a checkpoint of {} takes about {:.1f} s to write here, and {}: training may wait for saves; "
+      "note: a checkpoint of {} takes about {} to write here, and {}: training may wait for saves; "
       "a larger checkpoint.every makes them fewer",
-      format_bytes(bytes), save_seconds, interval);
+      format_bytes(bytes), format_seconds(save_seconds), interval);
 }
 
 }  // namespace zero

@@ -1,52 +1,23 @@
-// Task: a model, and what it is trained to do with a batch. The one place that knows which models there are.
+// Task: a model, and what it is trained to do with a batch.
 //
-//   auto task = make_task({.name = "gpt2", .width = 128, ...}, corpus.shape(), seed);
+//   auto task = make_task({.name = "gpt2", .width = 128, ...}, corpus.shape(), seed);     // model_kind.h
 //   auto loss = task->loss(batch);             // mean over the targets that count
 //   task->module()                             // built under zero::deferred: no memory before attach()
 //
-// A language model and a classifier learn by cross entropy, a regression by the mean squared error. The loss is fp32
-// whatever the parameters' type is. Local.
+// The loss is fp32 whatever the parameters' type is. Local.
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
+#include <filesystem>
 
 #include <torch/nn/module.h>
 
 #include "zero/base/dtype.h"
 #include "zero/data/batch.h"
-#include "zero/data/dataset.h"
 #include "zero/models/gpt2.h"
 #include "zero/torch/activation_store.h"
 
 namespace zero {
-
-// The keys of [model]; a model looks at its own.
-struct ModelOptions {
-  std::string name = "gpt2";  // gpt2 | mlp | linear
-  std::int64_t layers = 4;
-  std::int64_t width = 128;
-  std::int64_t heads = 4;
-  std::int64_t context = 64;
-  std::int64_t vocab = 0;  // 0: the data's
-  double dropout = 0;
-  bool checkpoint_activations = false;  // of [train]: only a gpt2 has blocks to compute again
-  std::optional<ActivationOffloadOptions>
-      activation_offload{};  // where their inputs lie until then; absent: where they are made
-  std::vector<std::int64_t> sizes;
-  std::string init;  // a safetensors file; empty: random
-};
-
-// What a forward pass over `batch` samples offloads, where `model` offloads activations: so many tensors of so many bytes, at
-// once. Local.
-struct OffloadedInput {
-  std::int64_t count = 0;
-  std::int64_t bytes = 0;
-};
-OffloadedInput offloaded_inputs(const ModelOptions& model, std::int64_t batch, std::int64_t context, DType dtype);
 
 class Task {
  public:
@@ -60,19 +31,17 @@ class Task {
   // Multiplications and additions of a forward and a backward pass over one sample.
   virtual double flops_per_sample() const = 0;
   // What throughput counts: tokens of a sample, or 1 where a sample is a row.
-  virtual std::int64_t tokens_per_sample() const = 0;
+  virtual std::int64_t tokens_per_sample() const { return 1; }
+  // Are those tokens, not rows?
+  virtual bool has_tokens() const { return false; }
   // The model as a language model, or null: what can generate text.
   virtual Gpt2* language_model() { return nullptr; }
   // Where its activations are offloaded, or null: nowhere.
   virtual ActivationStore* activations() { return nullptr; }
+  // Writes what other programs need beside weights of type `dtype` in `folder`: a gpt2's config.json for transformers.
+  // False where a file that is no model's is in the way. Throws IoError.
+  virtual bool describe_weights(const std::filesystem::path& /*folder*/, DType /*dtype*/) const { return true; }
 };
-
-// Throws ConfigError when the model and the data do not fit: "model.name", "model.vocab", "model.sizes",
-// "data.context"; and when activations are offloaded that nobody keeps: "train.offload_activations".
-std::unique_ptr<Task> make_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);
-
-// The context of a sample where [data] context is 0.
-std::int64_t sample_context(const ModelOptions& model, std::int64_t data_context);
 
 // Memory of the batch, not a copy of it: valid as long as the batch is.
 torch::Tensor as_tensor(const Array& array);

@@ -25,6 +25,7 @@
 #include "zero/report/report.h"
 #include "zero/torch/large_blocks.h"
 #include "zero/train/machine_peak.h"
+#include "zero/train/model_kind.h"
 
 namespace zero::cli {
 namespace {

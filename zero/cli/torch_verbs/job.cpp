@@ -10,6 +10,7 @@
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
 #include "zero/data/open_data.h"
+#include "zero/train/model_kind.h"
 
 namespace zero::cli {
 namespace {
@@ -234,21 +235,17 @@ TrainJob make_job(const Config& config, int local_ranks) {
 }
 
 SampleShape planned_shape(const Config& config) {
-  const ModelConfig& m = config.model;
-  const std::int64_t context = sample_context(model_options(config), config.data.context);
-  if (m.name == "gpt2" && m.vocab > 0) return {.context = context, .classes = m.vocab};
-  if (m.name == "gpt2" && config.data.kind == "text") return {.context = context, .classes = 256};
-  if (m.name == "mlp" && m.sizes.size() >= 2) {
-    const bool classifies = config.data.kind == "mnist";
-    return {.features = m.sizes.front(), .classes = classifies ? m.sizes.back() : 0};
-  }
+  const ModelOptions model = model_options(config);
+  const ModelKind& kind = model_kind(model.name);
+  DataOptions data = data_options(config);
+  data.context = sample_context(model, config.data.context);
+  if (const auto shape = kind.planned_shape(model, data.kind, data.context)) return *shape;
   std::error_code ignored;
   if (config.data.path.empty() || !std::filesystem::exists(config.data.path, ignored)) {
+    const bool takes_vocab = std::ranges::find(kind.own_keys, "model.vocab") != kind.own_keys.end();
     throw ConfigError("data.path", config.data.path, "the model's size depends on this file, which is not here",
-                      m.name == "gpt2" ? "set model.vocab, or name the data" : "name the data");
+                      takes_vocab ? "set model.vocab, or name the data" : "name the data");
   }
-  DataOptions data = data_options(config);
-  data.context = context;
   return open_data(data).shape();
 }
 

@@ -11,8 +11,8 @@
 #include "zero/config/resolved.h"
 #include "zero/data/dataset.h"
 #include "zero/torch/attach.h"
-#include "zero/train/task.h"
-#include "zero/train/trainer.h"
+#include "zero/train/model_options.h"
+#include "zero/train/train_job.h"
 
 namespace zero::cli {
 

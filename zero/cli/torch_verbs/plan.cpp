@@ -25,11 +25,13 @@
 #include "zero/plan/partition.h"
 #include "zero/plan/schedule.h"
 #include "zero/report/computation.h"
+#include "zero/report/plan_json.h"
 #include "zero/report/plan_table.h"
 #include "zero/torch/meta_memory.h"
 #include "zero/torch/meta_trace.h"
-#include "zero/torch/module_parameters.h"
 #include "zero/train/machine_peak.h"
+#include "zero/train/model_kind.h"
+#include "zero/train/module_plan.h"
 #include "zero/train/rate_cache.h"
 
 namespace zero::cli {
@@ -84,7 +86,7 @@ ActivationBytes activations_of(ModelOptions model, const SampleShape& shape, std
                                const AttachOptions& attach) {
   constexpr std::int64_t kTokens = 32;
   model.activation_offload.reset();
-  if (model.name != "gpt2") return {.kept = batch * kept_bytes(model, shape, 0, attach)};
+  if (!model_kind(model.name).has_blocks) return {.kept = batch * kept_bytes(model, shape, 0, attach)};
   const std::int64_t tokens = std::min(shape.context, kTokens), layers = model.layers;
   const auto kept = [&](std::int64_t blocks, bool computes_again) {
     model.layers = blocks;
@@ -125,9 +127,9 @@ void require_here(const OffloadOptions& offload) {
 // "auto" is what will be free on the machines of the run: unknown here, so nothing is refused for it.
 Schedule schedule_of(const TrainingPlan& plan, const AttachOptions& attach, const Trace& trace) {
   const Placement placement = placement_of(plan);
-  GatherBudget budget = gather_budget(attach.device_memory, plan.units, plan.world, placement, plan.num_moments,
-                                      plan.stage, std::numeric_limits<std::int64_t>::max());
-  budget.overlaps_updates = overlaps_updates(placement, plan.units, plan.world, plan.num_moments, attach.offload);
+  GatherBudget budget = gather_budget(attach.device_memory, plan.units, plan.world, placement, num_moments(plan),
+                                      plan.options.stage, std::numeric_limits<std::int64_t>::max());
+  budget.overlaps_updates = overlaps_updates(placement, plan.units, plan.world, num_moments(plan), attach.offload);
   return build_schedule(trace, plan.units, plan.world, placement, budget);
 }
 
@@ -174,8 +176,8 @@ bool may_leave_device(const AttachOptions& attach) {
 // Returns how many tiles are worked on ahead.
 int require_room(const EngineOptions& options, const TrainingPlan& plan, const Placement& placement,
                  const Placement& later) {
-  require_disk(options.offload, state_bytes(plan.units, plan.world, later, plan.num_moments, Tier::kDisk).total());
-  return tiles_ahead(options.offload.host_memory, plan.units, plan.world, placement, later, plan.num_moments,
+  require_disk(options.offload, state_bytes(plan.units, plan.world, later, num_moments(plan), Tier::kDisk).total());
+  return tiles_ahead(options.offload.host_memory, plan.units, plan.world, placement, later, num_moments(plan),
                      std::numeric_limits<std::int64_t>::max());
 }
 
@@ -183,27 +185,15 @@ int require_room(const EngineOptions& options, const TrainingPlan& plan, const P
 TrainingPlan::Beside beside_states(const TrainingPlan& plan, const Schedule& schedule, const Placement& later,
                                    int depth) {
   const std::int64_t staged = staging_bytes(plan.units, plan.world, schedule.placement, schedule.budget.is_minimum());
-  return {.device = simulate(schedule, plan.units, plan.world, plan.num_moments).gathered_peak_bytes + staged,
-          .host = tile_bytes(plan.units, plan.world, later, plan.num_moments, depth)};
-}
-
-EngineOptions engine_options(const TrainingPlan& plan, const AttachOptions& attach) {
-  return {.stage = plan.stage,
-          .reduce = plan.reduce,
-          .accumulate = plan.accumulate,
-          .delayed_update = plan.delayed_update,
-          .device_memory = attach.device_memory,
-          .offload = attach.offload,
-          .optimizer = attach.optimizer,
-          .threads = attach.threads};
+  return {.device = simulate(schedule, plan.units, plan.world, num_moments(plan)).gathered_peak_bytes + staged,
+          .host = tile_bytes(plan.units, plan.world, later, num_moments(plan), depth)};
 }
 
 // The rates of this machine: those that a run of as many ranks found here, else those of this process alone, the disk's
 // shared by the ranks.
 TierRates rates_here(const EngineOptions& options, const Config& config, int ranks, int threads) {
   const OffloadOptions& offload = options.offload;
-  const std::string machine = machine_identity(offload.disk, ranks, threads, name_of(options.optimizer),
-                                               TimedCalls(FileCalls::kernel(), offload.disk_timeout));
+  const std::string machine = machine_identity(offload, options.optimizer, ranks, threads);
   TierRates rates;
   if (config.zero.rates == "cached") rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
   if (rates.update_numel == 0) {
@@ -248,7 +238,7 @@ std::int64_t updated_numel(const TrainingPlan& plan) {
 
 // Why the rate of a disk on which states lie is not known; empty: it is.
 std::string why_without_disk(const OffloadOptions& offload, const TrainingPlan& plan) {
-  const bool uses = state_bytes(plan.units, plan.world, placement_of(plan), plan.num_moments, Tier::kDisk).total() > 0;
+  const bool uses = state_bytes(plan.units, plan.world, placement_of(plan), num_moments(plan), Tier::kDisk).total() > 0;
   if (!uses || offload.rates.disk_read > 0) return "";
   return "which may hold too little to be probed";
 }
@@ -257,7 +247,7 @@ std::string why_without_disk(const OffloadOptions& offload, const TrainingPlan& 
 void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const AttachOptions& attach, const Task& task,
                        const Trace& trace) {
   const bool places = may_leave_device(attach);
-  EngineOptions options = engine_options(plan, attach);
+  EngineOptions options = plan.options;
   OffloadOptions& offload = options.offload;
   if (!offload.fractions.on_device()) {  // what they ask for is known before anything is probed
     const Placement placement = placement_of(options, plan.units, plan.world);
@@ -301,15 +291,7 @@ int plan_verb(const PlanRequest& request) {
   model.init.clear();  // shapes are wanted, not weights
   const SampleShape shape = planned_shape(config);
   const auto task = make_task(model, shape, 0);
-  TrainingPlan plan{.model = model.name,
-                    .specs = parameters_of(task->module(), attach.dtype).specs,
-                    .world = static_cast<int>(request.world),
-                    .stage = attach.stage,
-                    .reduce = attach.reduce,
-                    .accumulate = attach.accumulate,
-                    .delayed_update = attach.delayed_update,
-                    .num_moments = make_update_rule(attach.optimizer)->num_moments()};
-  plan.units = make_units(plan.specs, attach.units);
+  TrainingPlan plan = plan_of(model.name, task->module(), static_cast<int>(request.world), attach);
   plan.machine = machine_of(request, model, shape, attach);
   const Trace trace = may_leave_device(attach) || request.schedule ? trace_of(request, *task, shape, attach) : Trace{};
   place_and_predict(plan, request, attach, *task, trace);
@@ -317,7 +299,7 @@ int plan_verb(const PlanRequest& request) {
   constexpr std::array kStages{0, 1, 2, 3};
   std::optional<PrintedSchedule> printed;
   if (request.schedule)
-    printed = {simulate(schedule, plan.units, plan.world, plan.num_moments), print_schedule(schedule, plan.units)};
+    printed = {simulate(schedule, plan.units, plan.world, num_moments(plan)), print_schedule(schedule, plan.units)};
   const PrintedSchedule* shown = printed ? &*printed : nullptr;
   std::cout << (request.json ? as_json(plan, kStages, shown) : as_text(plan, kStages, shown));
   return 0;

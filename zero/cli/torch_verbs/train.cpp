@@ -19,6 +19,7 @@
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/memory/host_memory.h"
 #include "zero/torch/large_blocks.h"
+#include "zero/train/trainer.h"
 
 namespace zero::cli {
 namespace {

@@ -1,0 +1,61 @@
+#include "zero/report/plan_json.h"
+
+#include <array>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/report/some_plan.h"
+
+namespace zero {
+namespace {
+
+using nlohmann::json;
+
+TEST(PlanJson, FormulasAreThePapers) {
+  const auto plan = json::parse(plan_json(some_plan(4, 3), kAllStages));
+  constexpr double p = kPlanParameters;
+  EXPECT_EQ(plan["num_parameters"], kPlanParameters);
+  EXPECT_DOUBLE_EQ(plan["stages"][0]["formula"]["state_bytes"], 16 * p);
+  EXPECT_DOUBLE_EQ(plan["stages"][1]["formula"]["state_bytes"], 8 * p + 8 * p / 4);
+  EXPECT_DOUBLE_EQ(plan["stages"][2]["formula"]["state_bytes"], 4 * p + 12 * p / 4);
+  EXPECT_DOUBLE_EQ(plan["stages"][3]["formula"]["state_bytes"], 16 * p / 4);
+  EXPECT_DOUBLE_EQ(plan["stages"][2]["formula"]["sent_bytes"], 4 * 2 * p * 3 / 4);
+  EXPECT_DOUBLE_EQ(plan["stages"][3]["formula"]["sent_bytes"], 4 * 3 * p * 3 / 4);
+}
+
+TEST(PlanJson, Bfloat16HasAMasterAndHalfTheWire) {
+  const auto plan = json::parse(plan_json(some_plan(4, 0, DType::kBFloat16), std::array{0}));
+  constexpr double p = kPlanParameters;
+  EXPECT_DOUBLE_EQ(plan["stages"][0]["formula"]["state_bytes"], 16 * p);
+  // Four bytes an element, and what 64-byte slices leave between them.
+  EXPECT_GE(plan["stages"][0]["memory_bytes"]["master"], 4 * kPlanParameters);
+  EXPECT_LT(plan["stages"][0]["memory_bytes"]["master"], 4 * kPlanParameters * 1.01);
+  EXPECT_DOUBLE_EQ(plan["stages"][0]["formula"]["sent_bytes"], 2 * 2 * p * 3 / 4);
+}
+
+TEST(PlanJson, WhatIsHeldIsTheFormulaWherePaddingIsNone) {
+  // Every unit of the example divides evenly over four ranks but ln_f, whose 64 elements do too.
+  const auto plan = json::parse(plan_json(some_plan(4, 3), kAllStages));
+  for (const auto& stage : plan["stages"]) {
+    EXPECT_DOUBLE_EQ(stage["memory_bytes"]["total"].get<double>(), stage["formula"]["state_bytes"].get<double>())
+        << stage["stage"];
+    EXPECT_DOUBLE_EQ(stage["sent_bytes"].get<double>(), stage["formula"]["sent_bytes"].get<double>()) << stage["stage"];
+    EXPECT_EQ(stage["received_bytes"], stage["sent_bytes"]);
+  }
+}
+
+TEST(PlanJson, UnitsAddUpToTheModel) {
+  const auto plan = json::parse(plan_json(some_plan(3, 2), std::array{2}));
+  std::int64_t sum = 0;
+  for (const auto& unit : plan["units"]) {
+    sum += unit["num_parameters"].get<std::int64_t>();
+    EXPECT_EQ(unit["gathered_bytes"], 3 * unit["shard_bytes"].get<std::int64_t>());
+  }
+  EXPECT_EQ(sum, kPlanParameters);
+  EXPECT_EQ(plan["units"].size(), 5U);
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,71 @@
+#include "zero/train/model_kind.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "zero/torch/deferred.h"
+
+#include "tests/train/some_tasks.h"
+
+namespace zero {
+namespace {
+
+TEST(ModelKinds, ModulesAreDeferred) {
+  for (const auto& task : {make_task(some_gpt2(), kTextShape, 1), make_task(some_mlp({4, 3}), kImageShape, 1),
+                           make_task({.name = "linear"}, kTableShape, 1)}) {
+    for (const auto& tensor : task->module().parameters()) EXPECT_TRUE(is_deferred(tensor));
+  }
+}
+
+TEST(ModelKinds, AModelThatWillBeLoadedHasNoMemoryYet) {
+  ModelOptions options = some_gpt2();
+  options.init = "weights to come";
+  const auto task = make_task(options, kTextShape, 1);
+  for (const auto& tensor : task->module().parameters()) EXPECT_TRUE(is_deferred(tensor));
+}
+
+TEST(ModelKinds, AModelIsNotGivenDataThatItCannotRead) {
+  EXPECT_TRUE(says(refusal_of_task(some_gpt2(), kImageShape), "model.name = gpt2"));
+  EXPECT_TRUE(says(refusal_of_task(some_mlp({8, 2}), kTextShape), "model.name = mlp"));
+  EXPECT_TRUE(says(refusal_of_task({.name = "linear"}, kImageShape), "model.name = linear"));
+  EXPECT_TRUE(says(refusal_of_task({.name = "resnet"}, kImageShape), "use gpt2, mlp or linear"));
+}
+
+TEST(ModelKinds, OnlyBlocksAreComputedAgain) {
+  ModelOptions options = some_gpt2();
+  options.checkpoint_activations = true;
+  EXPECT_TRUE(make_task(options, kTextShape, 1)->language_model()->get()->options().checkpoint);
+  options = some_mlp({4, 3});
+  options.checkpoint_activations = true;
+  EXPECT_TRUE(says(refusal_of_task(options, kImageShape),
+                   "train.checkpoint_activations = true: model.name = mlp has no blocks"));
+  options.name = "linear";
+  EXPECT_TRUE(says(refusal_of_task(options, kTableShape), "leave it false, or use model.name gpt2"));
+}
+
+TEST(ModelKinds, EachIsFoundByItsName) {
+  for (const ModelKind& kind : model_kinds()) {
+    EXPECT_EQ(&model_kind(kind.name), &kind);
+    for (const std::string_view key : kind.own_keys) EXPECT_TRUE(key.starts_with("model.")) << key;
+  }
+}
+
+TEST(ModelKinds, NoTwoHaveOneName) {
+  for (const ModelKind& kind : model_kinds())
+    EXPECT_EQ(std::ranges::count(model_kinds(), kind.name, &ModelKind::name), 1) << kind.name;
+}
+
+TEST(ModelKinds, ShapesThatTheOptionsSayAreTheDatas) {
+  const auto shape_of = [](const ModelOptions& model, DataKind data) {
+    return model_kind(model.name).planned_shape(model, data, 8);
+  };
+  EXPECT_EQ(shape_of(some_gpt2(), DataKind::kText)->classes, 256);
+  EXPECT_FALSE(shape_of(some_gpt2(), DataKind::kTokens)) << "the vocabulary is the data's";
+  EXPECT_EQ(shape_of(some_mlp({784, 10}), DataKind::kMnist)->classes, 10);
+  EXPECT_EQ(shape_of(some_mlp({784, 10}), DataKind::kMnist)->features, 784);
+  EXPECT_FALSE(shape_of({.name = "linear"}, DataKind::kCsv));
+}
+
+}  // namespace
+}  // namespace zero

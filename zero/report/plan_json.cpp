@@ -1,0 +1,90 @@
+#include "zero/report/plan_json.h"
+
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "zero/plan/partition.h"
+#include "zero/report/predicted_json.h"
+
+namespace zero {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json fit_json(const TrainingPlan& plan) {
+  const MemoryFit fit = fit_of(plan);
+  Json json{{"rank",
+             {{"states_bytes", fit.rank.states},
+              {"working_bytes", fit.rank.working},
+              {"activation_bytes", fit.rank.activations},
+              {"total_bytes", fit.rank.total()}}},
+            {"ranks_of_a_machine", plan.machine->ranks},
+            {"needed_bytes", fit.needed},
+            {"free_bytes", fit.free},
+            {"fits", fit.fits()},
+            {"lacking_bytes", fit.lacks},
+            {"would_fit", Json::array()}};
+  if (fit.fits()) return json;
+  for (const WayToFit& way : ways_to_fit(plan))
+    json["would_fit"].push_back({{"change", way.change}, {"needed_bytes", way.needed}, {"disk_bytes", way.disk}});
+  return json;
+}
+
+Json prediction_json(const TrainingPlan& plan) {
+  const Computation& computation = plan.computation;
+  Json json = predicted_json(*plan.predicted);
+  json["computation"] = {{"from", name_of(computation.from)}};
+  if (computation.from == ComputationFrom::kEstimate) {
+    json["computation"]["flops_per_step"] = computation.flops;
+    json["computation"]["flops_per_second"] = computation.flops_per_second;
+  }
+  if (computation.crowd > 1) json["computation"]["ranks_to_a_core"] = computation.crowd;
+  if (std::abs(computation.scale - 1) >= 1e-3) json["computation"]["scale"] = computation.scale;
+  json["counts_communication"] = plan.world == 1;
+  json["counts_disk"] = plan.without_disk.empty();
+  return json;
+}
+
+}  // namespace
+
+std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
+  Json json{{"model", plan.model},    {"num_parameters", num_parameters(plan.specs)},
+            {"world", plan.world},    {"stage", plan.options.stage},
+            {"units", Json::array()}, {"stages", Json::array()}};
+  for (const Unit& unit : plan.units) {
+    const std::int64_t whole = gathered_bytes(unit, plan.world);
+    json["units"].push_back({{"name", unit.name},
+                             {"num_parameters", num_parameters(unit)},
+                             {"dtype", name_of(unit.dtype)},
+                             {"trainable", unit.trainable},
+                             {"gathered_bytes", whole},
+                             {"shard_bytes", whole / plan.world}});
+  }
+  for (const StageCost& cost : costs_of(plan, stages)) {
+    json["stages"].push_back({{"stage", cost.stage},
+                              {"memory_bytes",
+                               {{"parameter", cost.state.parameter},
+                                {"gradient", cost.state.gradient},
+                                {"master", cost.state.master},
+                                {"moment", cost.state.moment},
+                                {"total", cost.state.total()}}},
+                              {"sent_bytes", cost.sent},
+                              {"received_bytes", cost.sent},
+                              {"formula", {{"state_bytes", cost.state_formula}, {"sent_bytes", cost.sent_formula}}}});
+  }
+  for (const Tier tier : kAllTiers) {
+    const StateBytes s = state_bytes(plan.units, plan.world, placement_of(plan), num_moments(plan), tier);
+    json["tiers"][std::string(name_of(tier))] = {{"parameter", s.parameter},
+                                                 {"gradient", s.gradient},
+                                                 {"master", s.master},
+                                                 {"moment", s.moment},
+                                                 {"total", s.total()}};
+  }
+  if (plan.beside) json["beside_states_bytes"] = {{"device", plan.beside->device}, {"host", plan.beside->host}};
+  if (plan.machine) json["memory"] = fit_json(plan);
+  if (plan.predicted) json["predicted"] = prediction_json(plan);
+  return json.dump(1) + "\n";
+}
+
+}  // namespace zero

@@ -1,0 +1,56 @@
+#include "zero/report/training_plan.h"
+
+#include "zero/optim/update_rule.h"
+#include "zero/plan/partition.h"
+
+namespace zero {
+
+std::int64_t num_parameters(const std::vector<ParamSpec>& specs) {
+  std::int64_t numel = 0;
+  for (const ParamSpec& spec : specs) numel += spec.numel();
+  return numel;
+}
+
+Placement placement_of(const TrainingPlan& plan) {
+  Placement placement = placement_at(plan, plan.options.stage);
+  placement.tiers = plan.tiers;
+  return placement;
+}
+
+Placement placement_at(const TrainingPlan& plan, int stage) {
+  const EngineOptions& options = plan.options;
+  return place(stage, options.reduce, options.accumulate, options.delayed_update && stage == options.stage);
+}
+
+int num_moments(const TrainingPlan& plan) {
+  return make_update_rule(plan.options.optimizer)->num_moments();
+}
+
+std::int64_t num_parameters(const Unit& unit) {
+  std::int64_t numel = 0;
+  for (const Slice& slice : unit.slices) numel += slice.numel;
+  return numel;
+}
+
+StageCost cost_of(const TrainingPlan& plan, int stage) {
+  const Placement placement = placement_at(plan, stage);
+  const int moments = num_moments(plan);
+  StageCost cost{.stage = stage,
+                 .state = state_bytes(plan.units, plan.world, placement, moments),
+                 .sent = sent_bytes(plan.units, plan.world, placement)};
+  for (const Unit& unit : plan.units) {
+    if (!unit.trainable) continue;
+    cost.state_formula += state_formula_bytes(num_parameters(unit), plan.world, stage, unit.dtype, moments);
+    cost.sent_formula +=
+        sent_formula_numel(num_parameters(unit), plan.world, placement) * static_cast<double>(size_of(unit.dtype));
+  }
+  return cost;
+}
+
+std::vector<StageCost> costs_of(const TrainingPlan& plan, std::span<const int> stages) {
+  std::vector<StageCost> costs;
+  for (const int stage : stages) costs.push_back(cost_of(plan, stage));
+  return costs;
+}
+
+}  // namespace zero

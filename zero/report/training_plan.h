@@ -1,0 +1,75 @@
+// TrainingPlan: a training before it begins, as shapes and options tell it, and what each stage of it costs a rank.
+//
+//   TrainingPlan plan = plan_of("gpt2", module, world, attach_options);      // zero/train/module_plan.h
+//   cost_of(plan, 2).state.total()                                           // bytes that a rank would hold at stage 2
+//   plan_table(plan, {0, 1, 2, 3})                                           // plan_table.h; plan_json.h
+//
+// Sent is for a model whose forward and backward access each unit once, and at stage 3 under the minimum budget; `zero
+// plan --schedule` tells what a given budget sends. Local; computed from shapes, and the prediction by who asks for
+// one. Throws ConfigError for what cannot be.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "zero/engine/options.h"
+#include "zero/plan/estimate.h"
+#include "zero/plan/param_spec.h"
+#include "zero/plan/placement.h"
+#include "zero/plan/step_model.h"
+#include "zero/plan/unit.h"
+#include "zero/report/computation.h"
+#include "zero/report/memory_fit.h"
+
+namespace zero {
+
+struct TrainingPlan {
+  std::string model;
+  std::vector<ParamSpec> specs;
+  std::vector<Unit> units;
+  int world = 1;
+  EngineOptions options;         // stage, rule of reduction, optimizer: as the engine is to be told them
+  std::vector<UnitTiers> tiers;  // of the planned stage, by unit; empty: nothing leaves the device
+  // Beside states, at most: what is gathered and reduced on the device, what is on its way to and from a disk on the
+  // host. Nothing where nobody asked.
+  struct Beside {
+    std::int64_t device = 0;
+    std::int64_t host = 0;
+  };
+  std::optional<Beside> beside;
+  // Where it is to run, for whether it fits there (memory_fit.h); nothing where nobody asked.
+  std::optional<PlannedMachine> machine;
+  // What a step takes with states there; nothing where nobody asked.
+  std::optional<PredictedStep> predicted;
+  Computation computation;   // that the prediction counts
+  std::string without_disk;  // why the prediction does not count the disk on which states lie; empty: it does
+};
+
+// Where everything of the planned stage lies.
+Placement placement_of(const TrainingPlan& plan);
+// The same of another stage, with everything on the device.
+Placement placement_at(const TrainingPlan& plan, int stage);
+
+// Of the planned optimizer.
+int num_moments(const TrainingPlan& plan);
+
+std::int64_t num_parameters(const std::vector<ParamSpec>& specs);
+
+// Without padding.
+std::int64_t num_parameters(const Unit& unit);
+
+// What a stage costs a rank: bytes held, and sent in a step, with the papers' formulas.
+struct StageCost {
+  int stage = 0;
+  StateBytes state;
+  double state_formula = 0;
+  std::int64_t sent = 0;
+  double sent_formula = 0;
+};
+StageCost cost_of(const TrainingPlan& plan, int stage);
+std::vector<StageCost> costs_of(const TrainingPlan& plan, std::span<const int> stages);
+
+}  // namespace zero

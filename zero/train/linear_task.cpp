@@ -1,0 +1,18 @@
+#include "zero/train/linear_task.h"
+
+#include "zero/models/linear_regression.h"
+#include "zero/torch/deferred.h"
+#include "zero/train/row_task.h"
+
+namespace zero {
+
+std::unique_ptr<Task> make_linear_task(const ModelOptions& /*model*/, const SampleShape& data, std::uint64_t seed) {
+  return std::make_unique<RowTask<LinearRegression>>(deferred([&] { return LinearRegression(data.features); }, seed),
+                                                     RowTaskOptions{.flops = 6.0 * static_cast<double>(data.features)});
+}
+
+std::optional<SampleShape> linear_shape(const ModelOptions& /*model*/, DataKind /*data*/, std::int64_t /*context*/) {
+  return std::nullopt;
+}
+
+}  // namespace zero

@@ -1,0 +1,57 @@
+// ModelKind: a model that `zero train` knows by its name. To add a model is to add a row to the table in model_kind.cpp:
+// the rest of zero/train asks the row, and knows no name.
+//
+//   const ModelKind& kind = model_kind("gpt2");
+//   kind.has_blocks                                            // true: activation checkpoints are possible
+//   auto task = make_task({.name = "gpt2", .width = 128, ...}, corpus.shape(), seed);
+//
+// Local.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "zero/base/dtype.h"
+#include "zero/data/dataset.h"
+#include "zero/data/open_data.h"
+#include "zero/train/model_options.h"
+#include "zero/train/task.h"
+
+namespace zero {
+
+struct ModelKind {
+  std::string_view name;                       // model.name
+  std::span<const std::string_view> own_keys;  // that make another model of it, "model.width"; all others it ignores
+  bool (*reads)(const SampleShape& data);
+  std::string_view reads_what;   // "tokens"
+  std::string_view data_remedy;  // where the data is something else
+  bool has_blocks = false;       // which an activation checkpoint can compute again
+  // The shape of the data, `context` tokens a sample, where the options say it; nothing: only the data knows.
+  std::optional<SampleShape> (*planned_shape)(const ModelOptions& model, DataKind data, std::int64_t context);
+  std::unique_ptr<Task> (*make)(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);
+};
+
+std::span<const ModelKind> model_kinds();
+// Throws ConfigError under "model.name".
+const ModelKind& model_kind(std::string_view name);
+
+// The module is built under zero::deferred: it has no memory before attach(). Throws ConfigError when the model and the
+// data do not fit: "model.name", "model.vocab", "model.sizes", "data.context"; and when activations are offloaded that
+// nobody keeps: "train.offload_activations".
+std::unique_ptr<Task> make_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);
+
+// The context of a sample where [data] context is 0.
+std::int64_t sample_context(const ModelOptions& model, std::int64_t data_context);
+
+// What a forward pass over `batch` samples offloads, where `model` offloads activations: `count` tensors of `bytes`
+// each, all at once.
+struct OffloadedInput {
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;
+};
+OffloadedInput offloaded_inputs(const ModelOptions& model, std::int64_t batch, std::int64_t context, DType dtype);
+
+}  // namespace zero

@@ -1,0 +1,33 @@
+// ModelOptions: the keys of [model], and what [train] asks of a model. A model looks at its own.
+//
+//   ModelOptions{.name = "gpt2", .layers = 4, .width = 128, .heads = 4, .context = 64}
+//   ModelOptions{.name = "mlp", .sizes = {784, 256, 10}}
+//
+// Values only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "zero/torch/activation_store.h"
+
+namespace zero {
+
+struct ModelOptions {
+  std::string name = "gpt2";  // of a row of model_kind.h
+  std::int64_t layers = 4;
+  std::int64_t width = 128;
+  std::int64_t heads = 4;
+  std::int64_t context = 64;
+  std::int64_t vocab = 0;  // 0: the data's
+  double dropout = 0;
+  bool checkpoint_activations = false;  // of [train]: only a model of blocks has something to compute again
+  // Where the inputs of activation checkpoints lie until backward; absent: where they are made.
+  std::optional<ActivationOffloadOptions> activation_offload{};
+  std::vector<std::int64_t> sizes;
+  std::string init;  // a safetensors file; empty: random
+};
+
+}  // namespace zero

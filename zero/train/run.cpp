@@ -1,0 +1,80 @@
+#include "zero/train/run.h"
+
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "zero/base/clock.h"
+#include "zero/base/error.h"
+#include "zero/train/evaluation.h"
+
+namespace zero {
+namespace {
+
+ProgressStyle style_on(ProgressStyle style, const World& world) {
+  style.silent = style.silent || world.rank() != 0;
+  return style;
+}
+
+DataOptions with_context(const TrainJob& job) {
+  DataOptions data = job.data;
+  const bool tokens = data.kind == DataKind::kText || data.kind == DataKind::kTokens;
+  if (tokens) data.context = sample_context(job.model, data.context);
+  return data;
+}
+
+// The launcher, where it is to hold copies in memory. Threads share its socket: they have none.
+std::optional<LauncherMemory> launcher_memory(const TrainJob& job, World& world) {
+  if (job.checkpoint.memory_every == 0) return std::nullopt;
+  if (world.local_size() != world.size())
+    throw ConfigError("checkpoint.memory_every", fmt::format("{}", job.checkpoint.memory_every),
+                      "copies in memory are held by the launcher of one machine", "use 0 with several machines");
+  if (world.size() > 1 && world.communicator().transport() == "in_process") return std::nullopt;
+  return LauncherMemory::of_environment(std::getenv);
+}
+
+}  // namespace
+
+Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output)
+    : job(with),
+      world(ranks),
+      folder(job.run_dir),
+      timeline(job.timeline, job.train.steps, world, job.run_dir),
+      corpus(open_data(with_context(job))),
+      task(make_task(job.model, corpus.shape(), job.train.seed)),
+      meter(task->activations(), job.attach.threads),
+      progress(output.out, style_on(output.style, world), job.train.steps, task->has_tokens() ? "tok/s" : "rows/s"),
+      log(folder, progress, StepHistory(job.train.log_every, job.train.steps), world.communicator()),
+      checkpoints(job.checkpoint, folder.checkpoints(), launcher_memory(job, world), world.communicator(),
+                  [this](const std::string& line) { say(line); }),
+      health(job.health, job.attach.max_skipped_steps, samples_per_step(job.train, world.size()), state, folder,
+             checkpoints, log) {}
+
+const RunState& Run::state_to_save() {
+  state.losses = log.history().losses();
+  state.grad_norms = log.history().grad_norms();
+  state.seconds = log.history().seconds();
+  return state;
+}
+
+void Run::save() {
+  checkpoints.begin(*engine, state_to_save(), job.config_text, SaveMode::kAsync);
+}
+
+void Run::copy() {
+  checkpoints.copy(*engine, state_to_save(), job.config_text);
+}
+
+double Run::evaluate(std::int64_t step, std::int64_t batches) {
+  if (!corpus.validation) return 0;
+  const TimedSpan span(timeline.recorder(), Activity::kEvaluate);
+  const double begin = monotonic_seconds();
+  const double loss = zero::evaluate(*task, *corpus.validation, grid(), batches, world.communicator());
+  const double seconds = monotonic_seconds() - begin;
+  log.add(EvaluationMetrics{.step = step, .val_loss = loss, .seconds = seconds});
+  say(fmt::format("step {}/{}  val_loss {:.4f}{}", step, job.train.steps, loss,
+                  batches == 0 ? "  (the whole validation split)" : ""));
+  return loss;
+}
+
+}  // namespace zero

@@ -1,0 +1,74 @@
+// Run: the parts of one run, made in the order in which they need each other, and destroyed the other way round. Those
+// who open it, start it, train and end it work on these parts, and keep what is theirs alone.
+//
+//   Run run(job, world, {.out = std::cout, .style = ProgressStyle::of_standard_output()});   // opens the data
+//   run.engine.emplace(attach(run.task->module(), world, options));                          // run_start.h
+//   run.say("ranks: 2 (zero launch, shared_memory)");                                        // rank 0 prints it
+//   run.save();                                                                              // a checkpoint begins
+//
+// The constructor writes nothing, and allocates nothing for the model. Throws ConfigError for data that cannot be read,
+// and for a model that does not fit it. Collective, where it says so.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "zero/data/open_data.h"
+#include "zero/report/progress.h"
+#include "zero/report/step_timeline.h"
+#include "zero/torch/attach.h"
+#include "zero/train/model_kind.h"
+#include "zero/train/run_checkpoints.h"
+#include "zero/train/run_folder.h"
+#include "zero/train/run_health.h"
+#include "zero/train/run_log.h"
+#include "zero/train/run_meter.h"
+#include "zero/train/stop_signal.h"
+#include "zero/train/train_job.h"
+#include "zero/transport/world.h"
+
+namespace zero {
+
+struct TrainOutput {
+  std::ostream& out;  // rank 0 prints here
+  ProgressStyle style;
+  const StopSignal* stop = nullptr;
+};
+
+struct Run {
+  // All three outlive it.
+  Run(const TrainJob& job, World& world, const TrainOutput& output);
+
+  bool is_first() const { return world.rank() == 0; }
+  void say(const std::string& line) { progress.line(line); }
+  BatchGrid grid() const { return {.batch = job.train.batch, .world = world.size(), .rank = world.rank()}; }
+
+  // Collective. Begins a checkpoint of where the run stands, or copies it into the launcher's memory; every step must
+  // have been exchanged (RunLog).
+  void save();
+  void copy();
+  // Collective. The loss over the validation split, told as that of `step`; 0 where there is none. `batches` of each
+  // rank; 0: all of it.
+  double evaluate(std::int64_t step, std::int64_t batches);
+
+  const TrainJob& job;
+  World& world;
+  RunFolder folder;
+  StepTimeline timeline;
+  Corpus corpus;
+  std::unique_ptr<Task> task;
+  RunMeter meter;
+  Progress progress;
+  RunLog log;
+  RunState state;                    // where the run stands; its series are those of the last save: `log` has them
+  std::optional<Attachment> engine;  // gone before the module that it is attached to
+  RunCheckpoints checkpoints;        // after it: a save goes before the engine that it is of
+  RunHealth health;
+
+ private:
+  const RunState& state_to_save();
+};
+
+}  // namespace zero

@@ -1,0 +1,70 @@
+#include "zero/train/run_engine.h"
+
+#include <limits>
+#include <utility>
+
+#include "zero/train/limits.h"
+#include "zero/train/machine_peak.h"
+#include "zero/train/rate_cache.h"
+#include "zero/train/save_pace.h"
+
+namespace zero {
+namespace {
+
+// What the disk manages is wanted wherever states may lie there: for the choice, or to tell what was to be expected.
+void give_rates(OffloadOptions& offload, const std::string& machine, bool probe_again) {
+  offload.probes = !offload.disk.empty() || !offload.fractions.on_device();
+  if (!probe_again) offload.rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
+  offload.rates.link_up = offload.rates.link_down = offload.link_bytes_per_second;
+}
+
+// Whether training may have to wait for saves, said while that can be changed.
+void expect_saves(Run& run, std::int64_t bytes) {
+  const TrainJob& job = run.job;
+  if (!job.checkpoint.on()) return;
+  const double save_seconds = estimate_save_seconds(run.world.communicator(), run.folder.path(), bytes);
+  if (save_seconds == 0) return;
+  double step_seconds = 0;  // at least
+  if (job.checkpoint.every_steps > 0) {
+    const double flops = run.task->flops_per_sample() * static_cast<double>(job.train.batch * job.train.accumulate);
+    step_seconds = flops / probe_matmul_flops();
+  }
+  const std::string note = pace_note(job.checkpoint, bytes, save_seconds, step_seconds);
+  if (!note.empty()) run.say(note);
+}
+
+// What limits the run, while a placement can still be changed.
+void say_where_states_lie(Run& run) {
+  const EngineReport report = run.engine->report();
+  if (!off_device(report)) return;
+  run.say(first_limits(report));
+  const std::string why = why_states_stay(report, run.job.attach.offload);
+  if (!why.empty()) run.say(why);
+}
+
+}  // namespace
+
+void attach_engine(Run& run, const FirstValues& values, std::int64_t checkpoint_bytes) {
+  const TrainJob& job = run.job;
+  AttachOptions options = job.attach;
+  const std::string machine =
+      machine_identity(options.offload, options.optimizer, run.world.local_size(), options.threads);
+  give_rates(options.offload, machine, job.probe_again);
+  const bool knows_rates = options.offload.rates.update_numel > 0;
+  options.timeline = run.timeline.recorder();
+  if (values.init != nullptr) options.weights = values.init->source();
+  options.awaits_load = values.awaits_load;
+  options.max_skipped_steps = std::numeric_limits<int>::max();  // health counts, and ends a run that has told all
+  expect_saves(run, checkpoint_bytes);
+  run.engine.emplace(attach(run.task->module(), run.world, std::move(options)));
+  ActivationStore* const activations = run.task->activations();
+  if (activations != nullptr && run.engine->link() != nullptr) activations->share_link(*run.engine->link());
+  RunCheckpoints::require_room(job.checkpoint, run.folder.checkpoints().path(), checkpoint_bytes,
+                               [&run](const std::string& line) { run.say(line); });
+  say_where_states_lie(run);
+  // The engine probes where it chooses a placement, too.
+  const TierRates rates = run.engine->report().rates;
+  if (run.is_first() && !knows_rates && rates.update_numel > 0) RateCache().keep(machine, rates);
+}
+
+}  // namespace zero

@@ -1,0 +1,92 @@
+#include "zero/train/run_meter.h"
+
+#include <algorithm>
+#include <span>
+
+#include "zero/base/clock.h"
+#include "zero/base/error.h"
+#include "zero/base/log.h"
+#include "zero/base/process_memory.h"
+#include "zero/report/rank_values.h"
+#include "zero/train/limits.h"
+#include "zero/train/machine_peak.h"
+
+namespace zero {
+namespace {
+
+// The medians that a prediction is compared with are of later steps.
+static_assert(kWarmupSteps >= kProfileStep);
+
+// Some sandboxes have no smaps_rollup: the report then says 0, and a run does not end for it.
+std::int64_t proportional_or_zero() {
+  try {
+    return proportional_bytes();
+  } catch (const IoError& error) {
+    ZERO_LOG(info, "steady_pss is not known: {}", error.what());
+    return 0;
+  }
+}
+
+}  // namespace
+
+void RunMeter::begin(const EngineReport& engine, std::int64_t steps_to_come) {
+  engine_ = engine;
+  steps_to_come_ = steps_to_come;
+}
+
+void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
+  engine_ = engine;
+  activation_offload_.end_step();
+  metrics.memory = engine.memory;
+  metrics.sent_bytes = engine.sent_bytes_per_step;
+  const LinkTraffic link = engine.link_per_step + activation_offload_.link();
+  if (engine.disk_per_step.busy_seconds > 0 || link.busy_seconds > 0 || off_device(engine))
+    metrics.transfers = {.disk = engine.disk_per_step, .link = link};
+  steps_.add(metrics,
+             engine.disk_per_step.waited_seconds + link.waited_seconds + activation_offload_.disk().waited_seconds);
+  last_seconds_ = metrics.seconds;
+}
+
+void RunMeter::count(std::int64_t step, const Say& say) {
+  ++num_steps_;
+  if (num_steps_ == kProfileStep) {
+    predicted_ = engine_.predicted;
+    slow_.expect(predicted_.total());
+    replans_then_ = engine_.replans;
+    if (off_device(engine_)) say(learned_limits(engine_, step));
+  }
+  if (num_steps_ == 1) process_.startup_s = boot_seconds() - process_start_seconds();
+  if (num_steps_ == std::min<std::int64_t>(steps_to_come_, kWarmupSteps)) {
+    process_.steady_rss = resident_bytes();
+    process_.steady_pss = proportional_or_zero();
+  }
+  if (slow_.count(last_seconds_)) say(slow_.note(step, machine_load(), threads_));
+}
+
+RankReport RunMeter::rank_report() const {
+  RankReport rank = process_;
+  rank.peak_rss = peak_resident_bytes();
+  rank.memory = engine_.memory;
+  rank.peak_memory = engine_.peak_memory;
+  rank.host_memory = engine_.host_memory;
+  rank.disk_memory = engine_.disk_memory;
+  rank.peak_host_memory = engine_.peak_host_memory;
+  rank.peak_memory_total = engine_.peak_memory_bytes;
+  rank.peak_host_memory_total = engine_.peak_host_memory_bytes;
+  rank.sent_bytes_per_step = engine_.sent_bytes_per_step;
+  rank.received_bytes_per_step = engine_.received_bytes_per_step;
+  rank.transfers = steps_.transfers();
+  activation_offload_.add_to(rank);
+  rank.peak_flops = probe_matmul_flops();
+  return rank;
+}
+
+void RunMeter::fill(RunReport& report, Communicator& comm) const {
+  const RankReport mine = rank_report();
+  for (const auto& rank : gather_ranks<RankReport>(comm, std::span(&mine, 1))) report.ranks.push_back(rank.front());
+  report.engine = engine_;
+  report.profile = steps_.median();
+  if (steps_.past_warmup() && engine_.replans == replans_then_) report.predicted = predicted_;
+}
+
+}  // namespace zero

@@ -1,0 +1,61 @@
+// RunMeter: what a rank measures of its run: it completes the metrics of each step, says what was learned from them, and
+// has the figures that the report is made of.
+//
+//   RunMeter meter(task.activations(), threads);
+//   meter.begin(engine.report(), /*steps_to_come=*/100);
+//   meter.complete(metrics, engine.report());            // after each step: memory, traffic
+//   meter.count(step, say);                              // then: it is one step more
+//   meter.fill(report, comm);                            // at the end; Collective
+//
+// A prediction is made after kProfileStep steps, and compared with the steps that come later. Local, but for fill().
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "zero/comm/communicator.h"
+#include "zero/report/measured_steps.h"
+#include "zero/report/metrics_log.h"
+#include "zero/report/report.h"
+#include "zero/report/slow_steps.h"
+#include "zero/train/activation_offload_meter.h"
+
+namespace zero {
+
+class RunMeter {
+ public:
+  using Say = std::function<void(const std::string&)>;
+  // `activations` null: none are offloaded; else it outlives this.
+  RunMeter(const ActivationStore* activations, int threads) : activation_offload_(activations), threads_(threads) {}
+
+  // Before the first step of this process.
+  void begin(const EngineReport& engine, std::int64_t steps_to_come);
+  // After a step, with what the engine says then: what it held and moved becomes part of the step's metrics.
+  void complete(StepMetrics& metrics, const EngineReport& engine);
+  // The step that was completed last is `step` of the run. Says what steps are expected to take from here on, and once
+  // where they take far longer.
+  void count(std::int64_t step, const Say& say);
+  // Steps of this process, those that were taken back too.
+  std::int64_t num_steps() const { return num_steps_; }
+
+  // Collective. All ranks' figures, the engine's, and what was predicted.
+  void fill(RunReport& report, Communicator& comm) const;
+
+ private:
+  RankReport rank_report() const;
+
+  ActivationOffloadMeter activation_offload_;
+  int threads_;
+  std::int64_t steps_to_come_ = 0;
+  std::int64_t num_steps_ = 0;
+  double last_seconds_ = 0;  // of the last step
+  RankReport process_;       // of it what is the process's own: memory, start
+  MeasuredSteps steps_;
+  EngineReport engine_;      // after the last step
+  PredictedStep predicted_;  // after kProfileStep steps
+  std::int64_t replans_then_ = 0;
+  SlowSteps slow_;
+};
+
+}  // namespace zero

@@ -1,0 +1,86 @@
+#include "zero/train/run_opening.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+#include "zero/checkpoint/same_outcome.h"
+#include "zero/comm/collectives.h"
+#include "zero/report/same_configuration.h"
+#include "zero/train/model_kind.h"
+
+namespace zero {
+namespace {
+
+// What rank 0 alone looks at, and every rank then refuses.
+void require_on_first(Communicator& comm, const std::function<void()>& check) {
+  std::string reason;
+  if (comm.rank() == 0) reason = failure_of(check);
+  reason = broadcast_text(comm, reason);
+  if (reason.empty()) return;
+  const std::size_t colon = std::min(reason.find(": "), reason.size());
+  throw ConfigError(reason.substr(0, colon), "", reason.substr(std::min(colon + 2, reason.size())), "");
+}
+
+bool as_first_sees(Communicator& comm, bool mine) {
+  return all_gather_value(comm, mine ? 1 : 0).front() == 1;
+}
+
+}  // namespace
+
+std::optional<RunLock> hold_folder(const RunFolder& folder, Communicator& comm) {
+  std::optional<RunLock> lock;
+  require_on_first(comm, [&] { lock.emplace(folder.path()); });
+  return lock;
+}
+
+RunOpening::RunOpening(const TrainJob& job, const RunFolder& folder, RunCheckpoints& checkpoints, Communicator& comm)
+    : job_(job), folder_(folder), comm_(comm) {
+  begun_by_us_ = as_first_sees(comm_, job_.restarted && folder_.is_of(job_.launch));
+  const auto overwrites = all_gather_value(comm_, job_.overwrite ? 1 : 0);
+  if (std::ranges::min(overwrites) != std::ranges::max(overwrites))
+    throw ConfigError("--overwrite", "", "given to some ranks and not to others", "start every rank alike");
+  if (job_.overwrite && !begun_by_us_) return;
+  resumes_ = !checkpoints.steps().empty();
+  cut_short_ = as_first_sees(comm_, comm_.rank() == 0 && !resumes_ && job_.checkpoint.on() && !begun_by_us_ &&
+                                        folder_.was_cut_short(job_.config_text));
+  is_done_ = as_first_sees(comm_, (begun_by_us_ || resumes_) && folder_.finished_steps() >= job_.train.steps);
+}
+
+std::string RunOpening::why_done() const {
+  std::string text =
+      fmt::format("{}: done already, all {} steps; train.steps goes on with it, --overwrite begins again",
+                  folder_.path().string(), job_.train.steps);
+  std::string changed;
+  const std::string unknown =
+      failure_of([&] { changed = changed_keys(read_file(folder_.config()), job_.config_text); });
+  if (unknown.empty() && !changed.empty()) text += fmt::format("\n  not done with:{}", changed);
+  return text;
+}
+
+void RunOpening::require_same_model() const {
+  std::string changed;
+  if (comm_.rank() == 0)
+    static_cast<void>(failure_of([&] {
+      changed = changed_model(read_file(folder_.config()), job_.config_text, model_kind(job_.model.name).own_keys);
+    }));
+  changed = broadcast_text(comm_, changed);
+  if (changed.empty()) return;
+  throw ConfigError("run.dir", folder_.path().string(), fmt::format("holds a run of another model:{}", changed),
+                    "name another folder with --run.dir, or begin again with --overwrite");
+}
+
+void RunOpening::require_may_start(const std::function<void(const std::string&)>& say) const {
+  if (resumes_) {
+    require_same_model();
+  } else {
+    folder_.require_free(job_.overwrite || begun_by_us_ || cut_short_);
+    if (cut_short_ || begun_by_us_)
+      say("a run of this configuration ended here before its first checkpoint: it begins again");
+  }
+  require_on_first(comm_, [this] { folder_.require_writable(); });
+}
+
+}  // namespace zero

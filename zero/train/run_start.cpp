@@ -1,0 +1,108 @@
+#include "zero/train/run_start.h"
+
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "zero/base/bytes.h"
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+#include "zero/report/plan_table.h"
+#include "zero/report/same_configuration.h"
+#include "zero/train/module_plan.h"
+#include "zero/train/run_engine.h"
+#include "zero/train/weights.h"
+
+namespace zero {
+namespace {
+
+void require_own_generators(const TrainJob& job, World& world) {
+  if (job.model.dropout == 0 || world.size() == 1 || world.communicator().transport() != "in_process") return;
+  throw ConfigError("model.dropout", fmt::format("{}", job.model.dropout),
+                    "in_process ranks are threads that share one random generator",
+                    "use comm.transport shared_memory, or dropout 0");
+}
+
+void open_activations(Run& run) {
+  ActivationStore* const activations = run.task->activations();
+  if (activations == nullptr) return;
+  activations->record(run.timeline.recorder());
+  activations->open();
+}
+
+// Before states are placed: what a budget has left for them is less by so much.
+void say_where_activations_lie(Run& run) {
+  const auto& offload = run.job.model.activation_offload;
+  if (!offload || offload->expected_bytes == 0) return;
+  run.say(fmt::format("activations: {} a rank offloaded on {}{}", format_bytes(offload->expected_bytes),
+                      offload->tier == Tier::kDisk ? "disk" : "the host",
+                      offload->most_bytes > 0 ? ", taken off its budget before states are placed" : ""));
+}
+
+std::string print_plan(Run& run) {
+  const TrainJob& job = run.job;
+  const TrainingPlan plan = plan_of(job.model.name, run.task->module(), run.world.size(), job.attach);
+  std::string table = plan_table(plan, std::array{job.attach.stage});
+  run.progress.text(table);
+  return table;
+}
+
+// The states are the checkpoint's, everything else is the configuration's; where that has changed, it is said.
+void resume(Run& run) {
+  const TrainJob& job = run.job;
+  const Resumed resumed = run.health.take_newest_checkpoint(*run.engine);
+  const std::int64_t step = run.state.step;
+  if (step > job.train.steps)
+    throw ConfigError("train.steps", fmt::format("{}", job.train.steps),
+                      fmt::format("this run has come to step {} already", step),
+                      "use more steps, or begin again with --overwrite");
+  run.say(fmt::format("continuing after step {} of {}: {}, saved by {} ranks", step, job.train.steps, resumed.place,
+                      resumed.manifest.files.size()));
+  run.say(fmt::format("  from the checkpoint: {}; {} updates, {} samples drawn",
+                      fmt::join(resumed.manifest.states, ", "), resumed.manifest.steps, run.state.samples));
+  const std::string changed = changed_keys(resumed.manifest.config, job.config_text);
+  run.say(fmt::format("  from the configuration: everything else, {}{}",
+                      changed.empty() ? "as it was then" : "of which changed:", changed));
+}
+
+// On rank 0.
+std::unique_ptr<SafetensorsWriter> write_folder(Run& run, bool resumes, const std::string& plan) {
+  const RunFolder& folder = run.folder;
+  const bool at_the_end = run.state.step == run.job.train.steps;
+  resumes ? folder.reopen(run.state.step, {.evaluation = at_the_end, .rewinds = true}) : folder.create(run.job.launch);
+  auto weights = open_weights(*run.engine, run.task->module(), folder.model());
+  run.timeline.remove_old();
+  write_file(folder.config(), run.job.config_text);
+  write_file(folder.plan(), plan);
+  run.log.begin();
+  return weights;
+}
+
+}  // namespace
+
+std::unique_ptr<SafetensorsWriter> start_run(Run& run, const RunOpening& opening) {
+  const TrainJob& job = run.job;
+  Communicator& comm = run.world.communicator();
+  require_own_generators(job, run.world);
+  require_possible(job.health, job.checkpoint.on());
+  opening.require_may_start([&run](const std::string& line) { run.say(line); });
+  if (job.checkpoint.memory_every > 0 && !run.checkpoints.has_launcher_memory())
+    run.say("note: no copies are kept in memory: these ranks were not started by zero launch or -n");
+  std::optional<InitialWeights> init;
+  if (!job.model.init.empty() && !opening.resumes()) init.emplace(run.task->module(), job.model.init);
+  require_same_configuration(comm, job.config_hash, job.config_text);
+  open_activations(run);
+  run.say(fmt::format("ranks: {} ({}, {})", run.world.size(), run.world.source(), comm.transport()));
+  say_where_activations_lie(run);
+  const std::string plan = print_plan(run);
+  const std::int64_t bytes_to_save = checkpoint_bytes(run.task->module(), job.attach);
+  attach_engine(run, {.awaits_load = opening.resumes(), .init = init ? &*init : nullptr}, bytes_to_save);
+  init.reset();
+  if (opening.resumes()) resume(run);
+  run.checkpoints.expect_room_to_copy(*run.engine, bytes_to_save / comm.world());
+  run.meter.begin(run.engine->report(), job.train.steps - run.state.step);
+  return run.is_first() ? write_folder(run, opening.resumes(), plan) : nullptr;
+}
+
+}  // namespace zero

@@ -1,0 +1,57 @@
+// TrainJob: all that one run is told, each part in the words of the part that reads it.
+//
+//   TrainJob job{.model = {...}, .data = {...}, .train = {...}, .attach = {.stage = 3}, .run_dir = "runs/mine"};
+//   samples_per_step(job.train, world.size())
+//
+// Values only.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "zero/data/open_data.h"
+#include "zero/report/step_timeline.h"
+#include "zero/torch/attach.h"
+#include "zero/train/health.h"
+#include "zero/train/lr_schedule.h"
+#include "zero/train/model_options.h"
+#include "zero/train/run_checkpoints.h"
+
+namespace zero {
+
+struct StepOptions {
+  std::int64_t steps = 2000;
+  std::int64_t batch = 6;  // samples per rank and micro-batch
+  std::int64_t accumulate = 1;
+  std::uint64_t seed = 1337;
+  std::int64_t eval_every = 250;   // 0: only at the end
+  std::int64_t eval_batches = 20;  // 0: the whole split; the last evaluation always is
+  std::int64_t log_every = 10;
+  std::int64_t sample = 0;  // tokens to generate when done
+};
+
+struct TrainJob {
+  ModelOptions model;
+  DataOptions data;  // its context may be 0: the model's
+  StepOptions train;
+  LrSchedule schedule;
+  CheckpointPolicy checkpoint{};
+  HealthOptions health{};
+  AttachOptions attach;
+  std::filesystem::path run_dir;
+  bool overwrite = false;
+  std::string launch;             // one for all attempts of a launcher
+  bool restarted = false;         // a later attempt, which goes on with what an earlier one began
+  bool probe_again = false;       // what the machine manages, also where it is known from before
+  std::string config_text;        // for config.toml
+  std::uint64_t config_hash = 0;  // ranks that differ in it do not start
+  TimelineOptions timeline;
+};
+
+// Over all ranks.
+inline std::int64_t samples_per_step(const StepOptions& options, int world) {
+  return options.batch * options.accumulate * world;
+}
+
+}  // namespace zero

@@ -1,0 +1,75 @@
+#include "zero/train/training_loop.h"
+
+#include <fmt/format.h>
+
+#include "zero/data/batches.h"
+
+namespace zero {
+
+TrainingLoop::TrainingLoop(Run& run, const StopSignal* stop)
+    : run_(run), stop_(stop), training_(run.job, *run.task, *run.engine, run.world, run.timeline.recorder()) {}
+
+int TrainingLoop::run(bool resumed) {
+  const TrainJob& job = run_.job;
+  if (job.health.check_replicas > 0 && (run_.world.size() == 1 || job.attach.stage == 3))
+    run_.say("health.check_replicas: no rank holds what another holds, too; nothing is compared");
+  if (job.health.rewinds() && !resumed) run_.save();  // there is always one to go back to
+  Outcome outcome;
+  while (outcome.signal == 0 && run_.state.step < job.train.steps) outcome = run_until_rewound();
+  return outcome.signal;
+}
+
+TrainingLoop::Outcome TrainingLoop::run_until_rewound() {
+  const StepOptions& o = run_.job.train;
+  const TrainingBatches drawn(*run_.corpus.train, run_.job.data.order, o.seed, run_.grid(), run_.state.samples);
+  Prefetcher batches(0, (o.steps - run_.state.step) * o.accumulate,
+                     [&](std::int64_t i, Batch& batch) { drawn.fill(i, batch); });
+  Outcome outcome;
+  while (outcome.signal == 0 && !outcome.rewound && run_.state.step < o.steps) {
+    const StepReport report = run_step(batches);
+    outcome.rewound = run_.health.judge(*run_.engine, report);
+    if (!outcome.rewound) outcome = after_step();
+  }
+  return outcome;
+}
+
+StepReport TrainingLoop::run_step(Prefetcher& batches) {
+  const std::int64_t num_before = run_.meter.num_steps();
+  run_.timeline.begin_step(num_before);
+  TakenStep taken = training_.take(run_.state, batches, [this](double loss) { return run_.health.limits(loss); });
+  run_.meter.complete(taken.metrics, run_.engine->report());
+  run_.log.add(taken.metrics);
+  ++run_.state.step;
+  run_.state.samples += samples_per_step(run_.job.train, run_.world.size());
+  if (run_.timeline.end_step(num_before))
+    run_.say(fmt::format("timeline: {} (open it at https://ui.perfetto.dev)", run_.timeline.path().string()));
+  run_.meter.count(run_.state.step, [this](const std::string& line) { run_.say(line); });
+  return taken.report;
+}
+
+TrainingLoop::Outcome TrainingLoop::after_step() {
+  const StepOptions& o = run_.job.train;
+  const std::int64_t step = run_.state.step;
+  const std::int64_t every = run_.job.health.check_replicas;
+  if (every > 0 && (step % every == 0 || step == o.steps) && run_.health.judge_replicas(*run_.engine))
+    return {.rewound = true};
+  const bool exchanged = run_.log.exchange_due();
+  int signal = exchanged ? exchange() : 0;
+  if (o.eval_every > 0 && step % o.eval_every == 0 && step < o.steps) run_.evaluate(step, o.eval_batches);
+  run_.checkpoints.poll();
+  const bool to_disk = signal == 0 && run_.checkpoints.due(step, o.steps, exchanged);
+  const bool to_memory = signal == 0 && run_.checkpoints.due_in_memory(step);
+  if (!to_disk && !to_memory) return {.signal = signal};
+  if (!exchanged) signal = exchange();
+  if (signal != 0) return {.signal = signal};  // the end saves
+  if (run_.health.judge_replicas(*run_.engine)) return {.rewound = true};
+  if (to_memory) run_.copy();
+  if (to_disk) run_.save();
+  return {};
+}
+
+int TrainingLoop::exchange() {
+  return run_.log.exchange(stop_ != nullptr ? stop_->pending() : 0);
+}
+
+}  // namespace zero

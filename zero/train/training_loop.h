@@ -1,0 +1,42 @@
+// TrainingLoop: the steps of a run, and what is done between them: steps are told, judged, evaluated and saved, and a
+// request to stop is heard.
+//
+//   TrainingLoop loop(run, stop);
+//   const int signal = loop.run(opening.resumes());      // 0: the last step is done
+//
+// What is done between two steps is done at the same ones on every rank. A step that health refuses may take the run
+// back to a checkpoint: `run.state` says where it is, and other samples follow. Collective. Throws Error where the
+// health rules end the run.
+#pragma once
+
+#include "zero/data/prefetcher.h"
+#include "zero/train/run.h"
+#include "zero/train/stop_signal.h"
+#include "zero/train/training_step.h"
+
+namespace zero {
+
+class TrainingLoop {
+ public:
+  // The engine is attached. Both outlive it; `stop` null: nobody asks.
+  TrainingLoop(Run& run, const StopSignal* stop);
+
+  // Returns the signal that ended it before the last step, or 0. `resumed`: from a checkpoint.
+  int run(bool resumed);
+
+ private:
+  struct Outcome {
+    int signal = 0;        // that ends the run
+    bool rewound = false;  // it is at an earlier step, and has other samples before it
+  };
+  Outcome run_until_rewound();
+  StepReport run_step(Prefetcher& batches);
+  Outcome after_step();
+  int exchange();
+
+  Run& run_;
+  const StopSignal* stop_;
+  TrainingStep training_;
+};
+
+}  // namespace zero

@@ -1,0 +1,65 @@
+#include "zero/train/training_step.h"
+
+#include <ATen/Context.h>
+
+#include "zero/base/clock.h"
+#include "zero/train/micro_batch_seed.h"
+
+namespace zero {
+
+TrainingStep::TrainingStep(const TrainJob& job, Task& task, Attachment& engine, const World& world, Timeline* recorder)
+    : job_(job), task_(task), engine_(engine), world_(world), recorder_(recorder) {}
+
+TakenStep TrainingStep::take(const RunState& done, Prefetcher& batches, const Limits& limits) {
+  const std::int64_t samples = samples_per_step(job_.train, world_.size());
+  TakenStep taken{.metrics = {.step = done.step + 1,
+                              .lr = lr_at(job_.schedule, done.step),
+                              .tokens = static_cast<double>(samples * task_.tokens_per_sample()),
+                              .has_tokens = task_.has_tokens(),
+                              .samples_so_far = done.samples + samples}};
+  StepMetrics& metrics = taken.metrics;
+  metrics.tokens_so_far = static_cast<double>(metrics.samples_so_far * task_.tokens_per_sample());
+  const double begin = monotonic_seconds();
+  for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro) {
+    if (micro + 1 < job_.train.accumulate) {
+      const auto not_the_last = engine_.accumulate();
+      run_micro_batch(micro, next_batch(batches), metrics);
+    } else {
+      run_micro_batch(micro, next_batch(batches), metrics);
+    }
+  }
+  taken.report = update(metrics.lr, limits(metrics.loss));
+  metrics.seconds = monotonic_seconds() - begin;
+  metrics.time = unix_seconds();
+  metrics.grad_norm = taken.report.grad_norm;
+  metrics.phases = engine_.take_phase_seconds();
+  return taken;
+}
+
+const Batch& TrainingStep::next_batch(Prefetcher& batches) {
+  const TimedSpan waiting(recorder_, Activity::kWaitData);
+  return batches.next();
+}
+
+StepReport TrainingStep::update(double lr, const StepLimits& limits) {
+  const TimedSpan span(recorder_, Activity::kStep);
+  return engine_.step(lr, limits);
+}
+
+void TrainingStep::run_micro_batch(std::int64_t micro, const Batch& batch, StepMetrics& metrics) {
+  const auto share = static_cast<double>(job_.train.accumulate);
+  if (job_.model.dropout > 0)
+    at::manual_seed(micro_batch_seed(job_.train.seed, metrics.step - 1, micro, world_.rank()));
+  const double begin = monotonic_seconds();
+  TimedSpan span(recorder_, Activity::kForward);
+  const auto loss = task_.loss(batch);
+  const double middle = monotonic_seconds();
+  span.end();
+  span = TimedSpan(recorder_, Activity::kBackward);
+  (share == 1 ? loss : loss / share).backward();
+  metrics.forward += middle - begin;
+  metrics.backward += monotonic_seconds() - middle;
+  metrics.loss += loss.item<double>() / share;
+}
+
+}  // namespace zero

@@ -1,0 +1,54 @@
+// TrainingStep: one step of a run: micro-batches forward and backward, each loss divided by their number, then the
+// update.
+//
+//   TrainingStep training(job, task, engine, world, timeline.recorder());
+//   const TakenStep taken = training.take(state, batches, [&](double loss) { return health.limits(loss); });
+//   taken.metrics.loss          // this rank's
+//   taken.report.skipped        // nothing was updated
+//
+// The randomness of a micro-batch is a function of seed, step, micro-batch and rank (micro_batch_seed.h). What the
+// engine holds and moves is not in the metrics: RunMeter adds it. Collective.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "zero/base/timeline.h"
+#include "zero/data/prefetcher.h"
+#include "zero/report/metrics_log.h"
+#include "zero/torch/attach.h"
+#include "zero/train/run_checkpoints.h"
+#include "zero/train/task.h"
+#include "zero/train/train_job.h"
+#include "zero/transport/world.h"
+
+namespace zero {
+
+struct TakenStep {
+  StepMetrics metrics;
+  StepReport report;
+};
+
+class TrainingStep {
+ public:
+  // All outlive it. `recorder` null: there is no timeline.
+  TrainingStep(const TrainJob& job, Task& task, Attachment& engine, const World& world, Timeline* recorder);
+
+  // What the update must stay under, by this rank's mean loss of the step.
+  using Limits = std::function<StepLimits(double loss)>;
+  // The step after those that are `done`, with the next `accumulate` batches.
+  TakenStep take(const RunState& done, Prefetcher& batches, const Limits& limits);
+
+ private:
+  const Batch& next_batch(Prefetcher& batches);
+  void run_micro_batch(std::int64_t micro, const Batch& batch, StepMetrics& metrics);
+  StepReport update(double lr, const StepLimits& limits);
+
+  const TrainJob& job_;
+  Task& task_;
+  Attachment& engine_;
+  const World& world_;
+  Timeline* recorder_;
+};
+
+}  // namespace zero
