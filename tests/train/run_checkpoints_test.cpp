@@ -183,11 +183,11 @@ TEST_F(RunCheckpointsTest, WhatAnAsynchronousSaveKeepsGoesBeforeACopyIsRefused) 
   options.offload.monitor.read = [&] { return MemoryReading{.free_bytes = 3 * kMiB - held()}; };
   AttachedModule engine(*net, worlds.front(), options);
   attached = &engine;
-  engine.begin_save(folder_ / "c", {}, SaveMode::kAsync)->wait();
+  engine.control().begin_save(folder_ / "c", {}, SaveMode::kAsync)->wait();
   EXPECT_EQ(held(), 2 * kMiB) << "kept for the next";
   Launcher launcher;
   InMemoryCheckpoints kept(launcher.connect(), "run");
-  EXPECT_TRUE(engine.keep(kept, 1, {}));
+  EXPECT_TRUE(engine.control().keep(kept, 1, {}));
   EXPECT_EQ(kept.steps(), Steps{1});
   EXPECT_EQ(held(), kMiB) << "the copy alone";
 }

@@ -12,6 +12,7 @@
 #include "zero/base/log.h"
 #include "zero/base/machine.h"
 #include "zero/comm/collectives.h"
+#include "zero/engine/engine_seams.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/plan/estimate.h"
 
@@ -36,7 +37,7 @@ std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t 
                                                 .checksums = options.checksums,
                                                 .timeout = options.disk_timeout,
                                                 .timeline = timeline},
-                                    DiskSeam::or_none(options.disk_seam));
+                                    DiskSeam::or_none(seams_of(options).disk_seam));
 }
 
 std::vector<std::string> names_of(const std::vector<Unit>& units) {
@@ -268,7 +269,7 @@ StepReport Engine::take_step(double lr, const StepLimits& limits) {
   if (options_.accumulate > 1 && passes != options_.accumulate) {
     throw ConfigError("accumulate", fmt::format("{}", options_.accumulate),
                       fmt::format("this step had {} backward passes", passes),
-                      "run as many as attach() was told, all but the last inside an accumulate() scope");
+                      "run forward and backward as often as attach() was told, then step()");
   }
   if (!gatherer_.pinned().empty())
     throw ConfigError("step", "", "called while parameters are gathered", "end the gathered() scope first");
@@ -287,7 +288,7 @@ StepReport Engine::take_step(double lr, const StepLimits& limits) {
   if (rebalancer_) rebalance(agreed.wanted_bytes);
   if (num_taken_ == kProfileStep) learn_placement();
 
-  const int summed = comm_.world() * (options_.average_micro_batches ? std::max(1, passes) : 1);
+  const int summed = num_summed(passes);
   const double norm = std::sqrt(agreed.sum_squares) / summed;
   StepReport report{.grad_norm = norm, .reason = reason_to_skip(agreed, norm)};
   report.skipped = report.reason != SkipReason::kNone;
@@ -440,9 +441,9 @@ ReplicaCheck Engine::compare_replicas() {
   });
 }
 
-void Engine::pause() {
+void Engine::pause(std::string_view key, std::string_view what) {
   rethrow_stored();
-  require_between_steps("checkpoint", "saved or loaded");
+  require_between_steps(key, what);
   finish();
   fatal_if_io_fails([&] {
     gatherer_.cancel_prefetches();

@@ -28,6 +28,7 @@
 #include "zero/engine/placer.h"
 #include "zero/engine/rebalancer.h"
 #include "zero/engine/replicas.h"
+#include "zero/engine/step_report.h"
 #include "zero/engine/step_sync.h"
 #include "zero/engine/updater.h"
 
@@ -59,13 +60,21 @@ class Engine final : private UnitPins {
   // `read` takes; `read` is Local. As finish() does, it applies a gradient that waits: later steps are others then.
   void read_full_precision(int unit, const std::function<void(std::span<const float>)>& read);
 
+  // Collective; between the last backward pass of a step and step(), which goes on as if nobody had read. The unit's
+  // whole gradient in fp32: the average over ranks (and micro-batches, where they are averaged), before clipping; zeros
+  // where no rank has one. Throws ConfigError at any other time.
+  void read_gradient(int unit, const std::function<void(std::span<const float>)>& read);
+  // The same: the norm of each parameter's gradient; 0 for a frozen one.
+  std::vector<double> gradient_norms();
+
   // Collective; between steps, of which it changes nothing. Do the ranks still hold the same of what each holds whole?
   // Throws ConfigError where gradients wait for a step(), or while parameters are gathered.
   ReplicaCheck compare_replicas();
 
   // Of checkpoints. Collective: ends everything that was begun, as finish() does, and gives up gathered units; then the
   // states may be read or written, Locally, until the next use or step.
-  void pause();
+  // Refused, under `key` and as what was to be done, where it would not find whole states.
+  void pause(std::string_view key = "checkpoint", std::string_view what = "saved or loaded");
   // "parameter", and the moments as torch.optim calls them.
   std::vector<std::string> state_names() const;
   int num_saved_states(int unit) const { return state_.num_saved_states(unit); }
@@ -107,12 +116,15 @@ class Engine final : private UnitPins {
   auto fatal_if_io_fails(Body body);
   void fail(const IoError& error);
   StepSync sync_step(const StepLimits& limits);
+  int num_summed(int passes) const;
+  double finish_gradients();
+  void failing_for_good(const std::function<void()>& body);
   void require_between_steps(std::string_view key, std::string_view what) const;
   void bring(int unit, Use why);
   void refuse_half_updated(int unit, Use why) const;
   void begin_backward();
   StepReport take_step(double lr, const StepLimits& limits);
-  // `summed`: how many gradients the mean is taken over.
+  // `summed`: how many gradients the mean is taken over; num_summed().
   void update(const StepSync& agreed, double norm, int summed, double lr);
   std::vector<int> update_order() const;
   void release_delayed();

@@ -339,6 +339,13 @@ void Reducer::gather_gradient(int unit) {
   comm_.all_gather(out.subspan(static_cast<std::size_t>(own.offset) * size, block), out, {.unit = unit}).wait();
 }
 
+void Reducer::read_shard(int unit, std::span<float> out) {
+  const DType dtype = state_.gradient_dtype(unit);
+  with_gradient_shard(unit, /*writes=*/false, [&](const std::byte* shard) {
+    take(shard, dtype, reinterpret_cast<std::byte*>(out.data()), DType::kFloat32, std::ssize(out), /*add=*/false);
+  });
+}
+
 int Reducer::first_non_finite(int unit) {
   const Shard own = state_.shard(unit);
   const DType dtype = state_.gradient_dtype(unit);

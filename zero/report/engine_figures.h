@@ -6,7 +6,7 @@
 // Local; values only.
 #pragma once
 
-#include "zero/engine/options.h"
+#include "zero/engine/step_report.h"
 #include "zero/report/report.h"
 
 namespace zero {

@@ -24,6 +24,7 @@
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/comm/collectives.h"
 #include "zero/data/prefetcher.h"
+#include "zero/engine/engine_seams.h"
 #include "zero/memory/timed_calls.h"
 #include "zero/models/generate.h"
 #include "zero/report/engine_figures.h"
@@ -207,7 +208,8 @@ class Trainer {
     expect_saves(bytes_to_save);
     engine_.emplace(attach(task_->module(), world_, std::move(options)));
     init.reset();
-    if (activations != nullptr && engine_->link() != nullptr) activations->share_link(*engine_->link());
+    if (activations != nullptr && engine_->control().link() != nullptr)
+      activations->share_link(*engine_->control().link());
     // After the engine, which refuses what memory cannot hold, and has its own on the same disk, perhaps.
     RunCheckpoints::require_room(job_.checkpoint, folder_.checkpoints().path(), bytes_to_save,
                                  [this](const std::string& line) { progress_.line(line); });
@@ -292,12 +294,13 @@ class Trainer {
   // What the disk manages is wanted wherever states may lie there: for the choice, or to tell what was to be expected.
   AttachOptions with_rates(AttachOptions options) {
     OffloadOptions& offload = options.offload;
-    offload.probes = !offload.disk.empty() || !offload.fractions.on_device();
+    EngineSeams& seams = change_seams(offload);
+    seams.probes = !offload.disk.empty() || !offload.fractions.on_device();
     machine_ = machine_identity(offload.disk, world_.local_size(), options.threads, name_of(options.optimizer),
                                 TimedCalls(FileCalls::kernel(), offload.disk_timeout));
-    if (!job_.probe_again) offload.rates = RateCache().find(machine_, !offload.disk.empty()).value_or(TierRates{});
-    offload.rates.link_up = offload.rates.link_down = offload.link_bytes_per_second;
-    knows_rates_ = offload.rates.update_numel > 0;
+    if (!job_.probe_again) seams.rates = RateCache().find(machine_, !offload.disk.empty()).value_or(TierRates{});
+    seams.rates.link_up = seams.rates.link_down = offload.link_bytes_per_second;
+    knows_rates_ = seams.rates.update_numel > 0;
     return options;
   }
 
@@ -406,19 +409,13 @@ class Trainer {
     metrics.samples_so_far = done_.samples + samples_per_step();
     metrics.tokens_so_far = static_cast<double>(metrics.samples_so_far * task_->tokens_per_sample());
     const double begin = monotonic_seconds();
-    for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro) {
-      if (micro + 1 < job_.train.accumulate) {
-        const auto not_the_last = engine_->accumulate();
-        run_micro_batch(step, micro, next_batch(prefetcher), metrics);
-      } else {
-        run_micro_batch(step, micro, next_batch(prefetcher), metrics);
-      }
-    }
+    for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro)
+      run_micro_batch(step, micro, next_batch(prefetcher), metrics);
     last_step_ = take_step(metrics.lr, health_.limits(metrics.loss));
     metrics.seconds = last_seconds_ = monotonic_seconds() - begin;
     metrics.time = unix_seconds();
     metrics.grad_norm = last_step_.grad_norm;
-    metrics.phases = engine_->take_phase_seconds();
+    metrics.phases = engine_->control().take_phase_seconds();
     last_report_ = engine_->report();
     activation_offload_.end_step();
     metrics.memory = last_report_.memory;
@@ -484,7 +481,7 @@ class Trainer {
 
   RunReport end() {
     RunReport report;
-    engine_->finish_updates();
+    engine_->control().finish_updates();
     checkpoints_.finish();
     report.has_validation = corpus_.validation != nullptr;
     report.val_loss = evaluate_after(job_.train.steps, 0);
