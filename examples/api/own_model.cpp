@@ -18,7 +18,7 @@ struct Polynomial {
 torch::Tensor fit_polynomial(zero::World& world) {
   Polynomial model;
   auto engine = zero::attach(zero::ModelTensors{.parameters = {{.name = "coefficients", .tensor = model.coefficients}}},
-                             world, {.stage = 3, .optimizer = zero::AdamW{.lr = 5e-2, .weight_decay = 0}});
+                             world, {.stage = 3, .optimizer = zero::Sgd{.lr = 0.2, .momentum = 0.9}});
   const auto x = torch::linspace(-1, 1, 33);
   for (int step = 0; step < 300; ++step) {
     torch::mse_loss(model.forward(x), 1 + 2 * x).backward();

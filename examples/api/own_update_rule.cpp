@@ -34,11 +34,11 @@ std::vector<double> train_with_lion(zero::World& world) {
   torch::nn::Sequential model(torch::nn::Linear(4, 16), torch::nn::Tanh(), torch::nn::Linear(16, 1));
   auto engine = zero::attach(
       *model, world,
-      {.stage = 3, .optimizer = zero::OwnRule{.rule = std::make_shared<Lion>(), .lr = 3e-3, .weight_decay = 0.1}});
+      {.stage = 3, .optimizer = zero::OwnRule{.rule = std::make_shared<Lion>(), .lr = 1e-2, .weight_decay = 0.1}});
   auto random = torch::make_generator<at::CPUGeneratorImpl>(world.rank() + 1);
 
   std::vector<double> losses;
-  for (int step = 0; step < 30; ++step) {
+  for (int step = 0; step < 60; ++step) {
     const auto x = torch::randn({16, 4}, random);
     const auto loss = torch::mse_loss(model->forward(x), x.sum(1, /*keepdim=*/true));
     loss.backward();

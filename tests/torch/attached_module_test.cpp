@@ -49,7 +49,8 @@ TEST(Gathered, TakesTensorsInsteadOfAModule) {
       if (ranks.rank() == 1) *net.scale.mutable_data_ptr<float>() = 5;
     }
     EXPECT_EQ(engine.full_state("scale").item<float>(), 5);
-    EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.gathered({torch::ones({2})}); }), "not the attached one"));
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { const auto none = engine.gathered({torch::ones({2})}); }),
+                     "not the attached one"));
   });
 }
 

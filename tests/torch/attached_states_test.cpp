@@ -124,13 +124,92 @@ TEST(Gradient, IsRefusedWhereItIsNotWhole) {
     loss_of(net, 0, 0, 0).backward();
     EXPECT_TRUE(says(refusal(), "after 1 of 2 backward passes"));
     loss_of(net, 0, 1, 0).backward();
-    EXPECT_EQ(refusal(), "");
+    EXPECT_NO_THROW(engine.gradient("scale"));
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.gradient("scala"); }), "scala"));
     engine.step();
     EXPECT_TRUE(says(refusal(), "after 0 of 2 backward passes"));
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.grad_norms(); }), "step()"));
   });
 }
+
+// ---- reduce_dtype
+
+// The mean of two ranks' gradients in bf16, by plain autograd.
+Named plain_mean(bool rounded) {
+  Named mean;
+  for (int rank = 0; rank < 2; ++rank) {
+    auto net = tests::tied_nets(1)[0];
+    net->to(torch::kBFloat16);
+    loss_of(*net, 0, 0, rank).backward();
+    for (const auto& item : net->named_parameters()) {
+      const torch::Tensor gradient = item.value().grad().to(torch::kFloat32);
+      mean[item.key()] = rank == 0 ? gradient : mean[item.key()] + gradient;
+    }
+  }
+  for (auto& [name, sum] : mean) sum = (rounded ? sum.to(torch::kBFloat16).to(torch::kFloat32) : sum) * 0.5;
+  return mean;
+}
+
+TEST(ReduceDtype, InFp32ASumOfBf16GradientsIsNotRounded) {
+  for (const bool fp32 : {false, true}) {
+    const Named expected = plain_mean(/*rounded=*/!fp32);
+    AttachOptions options = kClipped;
+    options.dtype = DType::kBFloat16;
+    if (fp32) options.reduce_dtype = DType::kFloat32;
+    for (const AttachOptions& placed : tests::all_stages(options)) {
+      SCOPED_TRACE(tests::placement_of(placed) + (fp32 ? ", sums in fp32" : ""));
+      attached(2, placed, [&](TiedNet& net, Attachment& engine, int rank) {
+        loss_of(net, 0, 0, rank).backward();
+        expect_same(gradients_of(engine), expected);
+        engine.step();
+      });
+    }
+  }
+}
+
+TEST(ReduceDtype, HasTheSameBitsAtEveryStageAndSendsWhatIsPlanned) {
+  for (const int accumulate : {1, 2}) {
+    AttachOptions options = kClipped;
+    options.accumulate = accumulate;
+    options.dtype = DType::kBFloat16;
+    const tests::RunResult rounded = tests::train(2, 4, options, tests::tied_net);
+    options.reduce_dtype = DType::kFloat32;
+    std::vector<AttachOptions> all = tests::all_stages(options);
+    options.stage = 3;
+    options.offload.fractions.gradient = {.host = 1};
+    all.push_back(options);
+    const tests::RunResult first = tests::train(2, 4, all.front(), tests::tied_net);
+    EXPECT_FALSE(tests::same_bits(first.parameters, rounded.parameters));
+    for (const AttachOptions& placed : all) {
+      SCOPED_TRACE(tests::placement_of(placed) + ", accumulate " + std::to_string(accumulate));
+      const tests::RunResult run = tests::train(2, 4, placed, tests::tied_net);
+      EXPECT_EQ(run.grad_norms, first.grad_norms);
+      EXPECT_TRUE(tests::same_bits(run.parameters, first.parameters));
+      for (const EngineReport& report : run.reports) EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes);
+    }
+  }
+}
+
+TEST(ReduceDtype, ChangesNothingOfFp32Gradients) {
+  AttachOptions options = kClipped;
+  const tests::RunResult without = tests::train(2, 3, options, tests::tied_net);
+  options.reduce_dtype = DType::kFloat32;
+  for (const AttachOptions& placed : tests::all_stages(options))
+    EXPECT_TRUE(tests::same_bits(tests::train(2, 3, placed, tests::tied_net).parameters, without.parameters));
+}
+
+TEST(ReduceDtype, IsFp32OrNothing) {
+  TiedNet net;
+  tests::on_every_rank(1, [&](World& ranks) {
+    const auto refusal = [&](const AttachOptions& options) {
+      return message_of<ConfigError>([&] { attach(net, ranks, options); });
+    };
+    EXPECT_TRUE(says(refusal({.reduce_dtype = DType::kBFloat16}), "reduce_dtype"));
+    EXPECT_TRUE(says(refusal({.reduce = Reduce::kLast, .accumulate = 2, .reduce_dtype = DType::kFloat32}), "last"));
+  });
+}
+
+// ---- states
 
 TEST(State, ShardsOfAllRanksAreTheWhole) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -172,7 +251,7 @@ TEST(State, ShardsOfAllRanksAreTheWhole) {
 }
 
 TEST(State, OfATiedParameterIsFoundUnderEachOfItsNames) {
-  torch::nn::Linear one(4, 4, /*bias=*/false);
+  torch::nn::Linear one(torch::nn::LinearOptions(4, 4).bias(false));
   torch::nn::Sequential model(one, torch::nn::ReLU(), one);
   tests::on_every_rank(1, [&](World& ranks) {
     Attachment engine = attach(*model, ranks, {.stage = 3});

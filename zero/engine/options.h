@@ -91,6 +91,10 @@ struct EngineOptions {
   // module with running statistics (BatchNorm; a buffer "running_mean") are fp32 then: it takes and returns bf16 all
   // the same. Other buffers keep their type, and inputs are the caller's.
   std::optional<DType> dtype;
+  // Of a gradient's sum over ranks and micro-batches; absent: the type of gradients. fp32: the sum of bf16 gradients is
+  // not rounded to bf16, and clipped and applied as it is, for two more bytes an element of what is held. Gradients
+  // cross as bf16 all the same, which loses nothing: sums are made in fp32 anyway.
+  std::optional<DType> reduce_dtype;
   TierMemory device_memory;
   OffloadOptions offload;  // what leaves the device, and where to
   // Empty: the optimizer's weight decay on parameters with two or more dimensions, none on the others.

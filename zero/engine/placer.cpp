@@ -37,6 +37,18 @@ bool names_lower_tiers(const EngineOptions& options) {
   return !offload.disk.empty() || offload.host_memory.kind == TierMemory::Kind::kBytes;
 }
 
+bool keeps_fp32_sums(const EngineOptions& options) {
+  if (!options.reduce_dtype) return false;
+  if (*options.reduce_dtype != DType::kFloat32)
+    throw ConfigError("reduce_dtype", std::string(name_of(*options.reduce_dtype)),
+                      "sums are fp32, or of the type of parameters", "set it to fp32, or leave it out");
+  if (options.accumulate > 1 && options.reduce == Reduce::kLast)
+    throw ConfigError("reduce_dtype", "fp32",
+                      "with reduce = \"last\" sums of micro-batches cross in the type of parameters",
+                      "reduce each micro-batch, or leave it out");
+  return true;
+}
+
 }  // namespace
 
 std::int64_t free_memory(const EngineOptions& options) {
@@ -45,6 +57,7 @@ std::int64_t free_memory(const EngineOptions& options) {
 
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, int world) {
   Placement placement = place(options.stage, options.reduce, options.accumulate, options.delayed_update);
+  placement.fp32_sums = keeps_fp32_sums(options);
   spread_over_tiers(placement, units, world, options.offload.fractions);
   return placement;
 }
