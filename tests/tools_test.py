@@ -243,6 +243,24 @@ class CheckSizes(TreeTest):
         self.assertIn("no source", self.violations()[0])
 
 
+class ApiPage(unittest.TestCase):
+    """docs/api.md quotes examples/api, which the tests of zero/torch compile and run."""
+
+    def test_each_block_is_a_part_of_the_file_that_is_named_before_it(self):
+        page = (ROOT / "docs/api.md").read_text()
+        blocks = re.findall(r"^\[(examples/api/\w+\.cpp)\]\(\.\./\1\)\n\n```cpp\n(.*?)^```$", page, re.M | re.S)
+        self.assertEqual(len(blocks), page.count("```cpp"), "a block of C++ without its file")
+        for name, block in blocks:
+            self.assertIn(block, (ROOT / name).read_text(), f"docs/api.md has another {name}")
+
+    def test_every_example_is_quoted_and_run(self):
+        page = (ROOT / "docs/api.md").read_text()
+        test = (ROOT / "tests/torch/api_examples_test.cpp").read_text()
+        for file in sorted((ROOT / "examples/api").glob("*.cpp")):
+            self.assertIn(f"examples/api/{file.name}", page)
+            self.assertIn(f'#include "examples/api/{file.name}"', test)
+
+
 def bash(script, **variables):
     """Runs bash in the repository's root with tools/setup.sh sourced, and a PATH that the test may set."""
     environment = {"HOME": os.environ.get("HOME", "/"), "PATH": os.environ["PATH"], **variables}

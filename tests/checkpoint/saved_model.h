@@ -25,11 +25,11 @@ struct Cell {
 
 inline EngineOptions options_of(const Cell& cell) {
   EngineOptions options{.stage = cell.stage,
+                        .clip = 1.5,
                         .accumulate = cell.accumulate,
                         .delayed_update = cell.delayed_update,
                         .exact_steps = 1,
-                        .offload = cell.offload,
-                        .clip = 1.5};
+                        .offload = cell.offload};
   return options;
 }
 

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/engine/engine_seams.h"
 #include "zero/plan/estimate.h"
 
 #include "../message_of.h"
@@ -57,7 +58,8 @@ TEST_F(DiskBudgets, OfAnySizeAreKeptOrRefused) {
       for (const std::int64_t host : {std::int64_t{0}, std::int64_t{1}, std::int64_t{100000}, std::int64_t{20} << 20}) {
         for (const std::int64_t device :
              {std::int64_t{0}, std::int64_t{1}, std::int64_t{150000}, std::int64_t{1} << 20}) {
-          EngineOptions options{.stage = 3, .offload = {.disk = {folder()}, .disk_memory = disk, .rates = kRates}};
+          EngineOptions options{
+              .stage = 3, .offload = {.disk = {folder()}, .disk_memory = disk, .seams = seams({.rates = kRates})}};
           options.device_memory =
               device == 0 ? TierMemory{TierMemory::Kind::kMin} : TierMemory{TierMemory::Kind::kBytes, device};
           if (host > 0) options.offload.host_memory = {TierMemory::Kind::kBytes, host};
@@ -91,7 +93,8 @@ TEST_F(DiskBudgets, AreKeptWhileStatesMove) {
   for (const int world : {1, 2}) {
     const ScriptedRun expected = scripted_run(world, specs, {.stage = 3}, {.steps = kSteps});
     for (std::uint64_t seed = 0; seed < 24; ++seed) {
-      EngineOptions options{.stage = 3, .offload = {.disk = {folder()}, .rates = kRates}, .local_world = world};
+      EngineOptions options{
+          .stage = 3, .offload = {.disk = {folder()}, .seams = seams({.rates = kRates})}, .local_world = world};
       options.offload.disk_memory = (std::int64_t{1} << 17 << seed % 3) + static_cast<std::int64_t>(seed);
       if (seed % 3 == 1) options.device_memory.kind = TierMemory::Kind::kMin;
       if (seed % 5 == 2)

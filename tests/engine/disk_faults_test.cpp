@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/engine/engine_seams.h"
 #include "zero/memory/thread_queue.h"
 
 #include "../message_of.h"
@@ -92,7 +93,7 @@ Outcome train(const Case& c, const std::string& folder, const DiskSeam* seam,
       options.offload.monitor = {.reserve_bytes = kReserve, .period = std::chrono::milliseconds(0), .read = [&] {
                                    return MemoryReading{.free_bytes = c.free_bytes(step)};
                                  }};
-    options.offload.disk_seam = last && seam != nullptr ? seam : &healthy.seam;
+    change_seams(options.offload).disk_seam = last && seam != nullptr ? seam : &healthy.seam;
     options.offload.disk_timeout = last ? limit : kNoLimit;
     try {
       ScriptedModel model(comm, c.specs, options);
@@ -189,7 +190,7 @@ TEST_F(DiskFaults, EndARunAtEachOfItsRequestsWithoutAWrongResult) {
   for (const int world : {1, 2}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (const TierMemory& host : {kLeast, TierMemory{}}) {
-        const EngineOptions options{.stage = 3, .offload = {.fractions = kAllOnDisk, .host_memory = host}, .clip = 1.5};
+        const EngineOptions options{.stage = 3, .clip = 1.5, .offload = {.fractions = kAllOnDisk, .host_memory = host}};
         fail_everywhere({world, small_specs(dtype), options}, 2);
       }
     }
@@ -221,7 +222,7 @@ TEST_F(DiskFaults, EndARunWhileItsStatesMoveAlike) {
   for (const int world : {1, 2}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
-      const EngineOptions options{.stage = 3, .offload = {.rates = rates}, .local_world = world};
+      const EngineOptions options{.stage = 3, .offload = {.seams = seams({.rates = rates})}, .local_world = world};
       fail_everywhere({world, small_specs(dtype), options, 12, free_bytes}, 1, world == 1 ? 1 : 4);
     }
   }
@@ -289,7 +290,7 @@ TEST_F(DiskFaults, OfTheKernelsCallsEndARunAlike) {
 TEST_F(DiskFaults, WhereAnEngineCannotThrowAreThrownByEveryLaterCall) {
   on_ranks(1, [&](Communicator& comm) {
     FaultyDisk disk;
-    OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}, .disk_seam = &disk.seam};
+    OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}, .seams = seams({.disk_seam = &disk.seam})};
     ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload});
     Engine& engine = model.engine();
     {
@@ -306,7 +307,7 @@ TEST_F(DiskFaults, WhereAnEngineCannotThrowAreThrownByEveryLaterCall) {
 TEST_F(DiskFaults, WhileParametersAreLoadedLeaveNoEngineToUse) {
   on_ranks(1, [&](Communicator& comm) {
     FaultyDisk disk;
-    OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}, .disk_seam = &disk.seam};
+    OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}, .seams = seams({.disk_seam = &disk.seam})};
     ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload});
     const int unit = model.unit_named("h.1");
     const std::vector<std::byte> values(65536);

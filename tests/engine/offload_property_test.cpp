@@ -65,11 +65,11 @@ ScriptedRun train(const Case& c, int stage, const OffloadOptions& offload, TierM
   };
   return scripted_run(c.world, c.specs,
                       {.stage = stage,
+                       .clip = 1.5,
                        .reduce = c.reduce,
                        .accumulate = c.accumulate,
                        .device_memory = device,
-                       .offload = offload,
-                       .clip = 1.5},
+                       .offload = offload},
                       {.steps = kSteps, .before = before});
 }
 

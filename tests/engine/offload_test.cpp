@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/engine/budget.h"
+#include "zero/engine/engine_seams.h"
 #include "zero/engine/placer.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/plan/estimate.h"
@@ -50,11 +51,11 @@ ScriptedRun train(const Case& c, const OffloadOptions& offload, TierMemory devic
   };
   return scripted_run(c.world, specs(c.dtype),
                       {.stage = c.stage,
+                       .clip = 1.5,
                        .reduce = c.reduce,
                        .accumulate = c.accumulate,
                        .device_memory = device,
-                       .offload = offload,
-                       .clip = 1.5},
+                       .offload = offload},
                       {.steps = kSteps, .before = before});
 }
 
@@ -194,7 +195,7 @@ TEST_F(Offload, AUnitOfManyTilesStreamsThroughAFewOfThem) {
   const auto run = [&](const OffloadOptions& offload, EngineReport* report) {
     std::vector<std::uint32_t> bits;
     on_ranks(1, [&](Communicator& comm) {
-      ScriptedModel model(comm, large, {.stage = 3, .offload = offload, .clip = 1});
+      ScriptedModel model(comm, large, {.stage = 3, .clip = 1, .offload = offload});
       for (int step = 0; step < 3; ++step) model.train(step);
       bits = model.weight_bits();
       *report = model.engine().report();
@@ -283,7 +284,8 @@ TEST_F(Offload, TheHostTakesWhatTheDeviceCannotBeforeADiskDoes) {
   for (const auto& [has_disk, link] : {std::pair{false, 0.0}, {true, 0.0}, {false, 4e9}, {true, 4e9}}) {
     OffloadOptions offload;
     if (has_disk) offload.disk = {folder_.path().string()};
-    offload.rates = {.link_up = 4e9, .link_down = 4e9, .disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+    change_seams(offload).rates = {
+        .link_up = 4e9, .link_down = 4e9, .disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
     offload.link_bytes_per_second = link;
     const ScriptedRun run = train(c, offload, half, /*departs=*/false);
     EXPECT_EQ(run, expected);
@@ -358,9 +360,9 @@ TEST_F(Offload, AFolderThatIsTooSmallIsNamedWithWhatIsFreeThere) {
   const DiskSeam seam{.files = &calls};
   const std::vector<ParamSpec> large{{.name = "h.0.w", .shape = {1 << 20}}, {.name = "h.1.w", .shape = {1 << 20}}};
   on_ranks(1, [&](Communicator& comm) {
-    OffloadOptions offload{.disk = {folder_.path().string()}, .disk_seam = &seam};
+    OffloadOptions offload{.disk = {folder_.path().string()}, .seams = seams({.disk_seam = &seam})};
     offload.host_memory = {TierMemory::Kind::kMin};
-    offload.rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+    change_seams(offload).rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
     const auto refusal = [&] {
       return message_of<ConfigError>([&] {
         ScriptedModel(comm, large,

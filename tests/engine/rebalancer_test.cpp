@@ -59,7 +59,7 @@ Outcome training(const Case& c, const std::string& folder, int steps, std::funct
     }
     ScriptedModel model(
         comm, specs(c.dtype),
-        {.stage = c.stage, .accumulate = c.accumulate, .offload = offload, .clip = 1.5, .local_world = c.world});
+        {.stage = c.stage, .clip = 1.5, .accumulate = c.accumulate, .offload = offload, .local_world = c.world});
     for (; step < steps; ++step) {
       const StepReport report = model.train(step, c.accumulate);
       const EngineReport now = model.engine().report();
@@ -143,7 +143,7 @@ TEST_F(Rebalancing, WhereMemoryIsShortBeforeTheFirstStepStatesMakeRoomBeforeIt) 
     offload.monitor = {.reserve_bytes = kReserve, .period = std::chrono::milliseconds(0), .read = [&] {
                          return MemoryReading{.free_bytes = free_bytes};
                        }};
-    ScriptedModel model(comm, specs(DType::kFloat32), {.stage = 3, .offload = offload, .clip = 1.5, .local_world = 2});
+    ScriptedModel model(comm, specs(DType::kFloat32), {.stage = 3, .clip = 1.5, .offload = offload, .local_world = 2});
     model.engine().settle();
     EXPECT_EQ(model.engine().report().replans, 0) << "nobody is short of memory";
     const auto in_memory = [&] {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/engine/budget.h"
+#include "zero/engine/engine_seams.h"
 #include "zero/plan/estimate.h"
 
 #include "../temporary_folder.h"
@@ -38,7 +39,7 @@ class Learning : public testing::Test {
                                states * 4 / 5 + working_bytes(units, 2, placement, /*minimum=*/true)};
       options.offload.host_memory.kind = TierMemory::Kind::kMin;
       options.offload.disk = {folder_.path().string()};
-      options.offload.rates = {.disk_read = 4e6, .disk_write = 4e6, .update_numel = 1e9};
+      change_seams(options.offload).rates = {.disk_read = 4e6, .disk_write = 4e6, .update_numel = 1e9};
       options.offload.monitor = {.on = monitor,
                                  .read = [] { return MemoryReading{.free_bytes = std::int64_t{1} << 40}; }};
     }

@@ -151,7 +151,7 @@ TEST(Replicas, ComparingChangesNothingAndACleanRunRaisesNoAlarm) {
     for (int stage = 0; stage <= 3; ++stage) {
       for (const DType dtype : kDTypes) {
         for (const int accumulate : {1, 2}) {
-          const EngineOptions options{.stage = stage, .accumulate = accumulate, .clip = 1.5};
+          const EngineOptions options{.stage = stage, .clip = 1.5, .accumulate = accumulate};
           EXPECT_EQ(train(world, options, dtype, true), train(world, options, dtype, false))
               << world << " ranks, stage " << stage << ", " << name_of(dtype);
         }

@@ -64,7 +64,7 @@ ScriptedRun train(const Case& c, int stage, const TierMemory& memory, bool absen
   };
   return scripted_run(
       c.world, small_specs(c.dtype),
-      {.stage = stage, .reduce = c.reduce, .accumulate = c.accumulate, .device_memory = memory, .clip = 1.5},
+      {.stage = stage, .clip = 1.5, .reduce = c.reduce, .accumulate = c.accumulate, .device_memory = memory},
       {.steps = kSteps, .before = before});
 }
 
@@ -138,7 +138,7 @@ TEST(StagesOfAMixedModel, GiveTheSameBits) {
     for (const auto kind : {TierMemory::Kind::kMin, TierMemory::Kind::kAuto}) {
       on_ranks(7, [&](Communicator& comm) {
         ScriptedModel model(
-            comm, specs, {.stage = stage, .device_memory = {.kind = kind}, .optimizer = SgdOptions{.momentum = 0.9}});
+            comm, specs, {.stage = stage, .optimizer = SgdOptions{.momentum = 0.9}, .device_memory = {.kind = kind}});
         for (int step = 0; step < 3; ++step) model.train(step);
         const auto bits = model.weight_bits();
         if (comm.rank() == 0) weights.push_back(bits);

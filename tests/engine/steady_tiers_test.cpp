@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/process_memory.h"
+#include "zero/engine/engine_seams.h"
 #include "zero/memory/file_calls.h"
 
 #include "../temporary_folder.h"
@@ -59,7 +60,7 @@ TEST_F(SteadyTiers, HoldAfterThousandsOfStepsWhatTheyHeldAfterAHundred) {
         .parameter = {.host = 0.5, .disk = 0.5}, .gradient = {.host = 1}, .optimizer = {.disk = 1}};
     ScriptedModel model(
         comm, small_specs(),
-        {.stage = 3, .offload = {.fractions = fractions, .disk = {folder_for(folder)}, .checksums = true}, .clip = 1});
+        {.stage = 3, .clip = 1, .offload = {.fractions = fractions, .disk = {folder_for(folder)}, .checksums = true}});
     Held early;
     std::int64_t resident = 0;
     const int num_steps = in_full_tier() ? 10000 : 2000;
@@ -83,7 +84,7 @@ TEST_F(SteadyTiers, HoldAfterManyMovesWhatTheyHeldAfterTen) {
     const int num_moves = in_full_tier() ? 250 : 75;
     int step = 1;
     OffloadOptions offload{.disk = {folder_for(folder)},
-                           .rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9}};
+                           .seams = seams({.rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9}})};
     offload.monitor = {.reserve_bytes = kMiB, .period = std::chrono::milliseconds(0), .read = [&] {
                          return MemoryReading{.free_bytes = step % kPeriod == 3 ? 0 : 20 * kMiB};
                        }};

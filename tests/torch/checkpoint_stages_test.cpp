@@ -120,7 +120,7 @@ TEST(CheckpointTrace, IsKnownBeforeAnyMemoryIsTaken) {
     real.loss(0, 0, 0).backward();
     engine.step();
     std::vector<Event> recorded;
-    for (const ScheduleEntry& entry : engine.schedule().entries) recorded.push_back(entry.event);
+    for (const ScheduleEntry& entry : engine.control().schedule().entries) recorded.push_back(entry.event);
     EXPECT_EQ(recorded, whole);
   });
 }

@@ -34,14 +34,10 @@ TEST(MetaTrace, IsTheTraceThatARealStepRecords) {
   tests::on_every_rank(1, [&](World& world) {
     const auto model = std::make_shared<Chain>();
     Attachment engine = attach(*model, world, {.stage = 3, .accumulate = 2});
-    {
-      const auto scope = engine.accumulate();
-      model->forward(torch::ones({2, 4})).backward();
-    }
-    model->forward(torch::ones({2, 4})).backward();
+    for (int micro = 0; micro < 2; ++micro) model->forward(torch::ones({2, 4})).backward();
     engine.step();
     std::vector<Event> recorded;
-    for (const ScheduleEntry& entry : engine.schedule().entries) recorded.push_back(entry.event);
+    for (const ScheduleEntry& entry : engine.control().schedule().entries) recorded.push_back(entry.event);
     EXPECT_EQ(recorded, planned.trace.events);
   });
 }

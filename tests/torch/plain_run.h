@@ -79,12 +79,12 @@ class PlainRun {
     const torch::Tensor gradient = gradient_of(param);
     if (!gradient.defined()) return;
     State& state = states_[param];
-    const UpdateSpan span{.parameter = state.master.mutable_data_ptr<float>(),
-                          .gradient = static_cast<const std::byte*>(gradient.const_data_ptr()),
-                          .gradient_dtype = parameters_.specs[param].dtype,
-                          .first_moment = state.first.mutable_data_ptr<float>(),
-                          .second_moment = state.second.mutable_data_ptr<float>(),
-                          .numel = state.master.numel()};
+    UpdateSpan span{.parameter = state.master.mutable_data_ptr<float>(),
+                    .gradient = static_cast<const std::byte*>(gradient.const_data_ptr()),
+                    .gradient_dtype = parameters_.specs[param].dtype,
+                    .numel = state.master.numel()};
+    if (rule_->num_moments() > 0) span.first_moment = state.first.mutable_data_ptr<float>();
+    if (rule_->num_moments() > 1) span.second_moment = state.second.mutable_data_ptr<float>();
     rule_->update(span, {.step = ++state.steps,
                          .lr = lr,
                          .gradient_scale = clip,

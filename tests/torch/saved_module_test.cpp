@@ -205,10 +205,10 @@ TEST(SavedModule, TheMemoryOfAnAsynchronousSaveServesTheNextUntilOthersNeedIt) {
     return engine.report().host_memory[MemoryTag::kStaging];
   };
   EXPECT_EQ(held(), 0);
-  engine.begin_save(folder / "one", {})->wait();
+  engine.control().begin_save(folder / "one", {})->wait();
   const std::int64_t kept = held();
   EXPECT_GT(kept, 0);
-  engine.begin_save(folder / "another", {})->wait();
+  engine.control().begin_save(folder / "another", {})->wait();
   EXPECT_EQ(held(), kept);
   free_bytes = 0;
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it looks ten times a second

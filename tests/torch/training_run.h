@@ -71,17 +71,9 @@ inline RunResult train(int world, int num_steps, const AttachOptions& options, c
       Attachment engine = attach(*subject.module, ranks, options);
       for (int step = 0; step < num_steps; ++step) {
         for (int micro = 0; micro < options.accumulate; ++micro) {
-          const auto run = [&] {
-            torch::Tensor loss = subject.loss(step, micro, ranks.rank()) / options.accumulate;
-            loss.backward();
-            if (rank == 0) result.loss_bits.push_back(std::bit_cast<std::uint32_t>(loss.item().toFloat()));
-          };
-          if (micro + 1 < options.accumulate) {
-            const auto scope = engine.accumulate();
-            run();
-          } else {
-            run();
-          }
+          torch::Tensor loss = subject.loss(step, micro, ranks.rank()) / options.accumulate;
+          loss.backward();
+          if (rank == 0) result.loss_bits.push_back(std::bit_cast<std::uint32_t>(loss.item().toFloat()));
         }
         const StepReport report = engine.step(lr);
         if (rank == 0) result.grad_norms.push_back(report.grad_norm);

@@ -81,6 +81,7 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
     if (stage < 3) {
       Placement cheaper = place(stage + 1, placement.reduce_each ? Reduce::kEach : Reduce::kLast, placement.accumulate,
                                 placement.delayed_update);
+      cheaper.fp32_sums = placement.fp32_sums;
       if (!placement.tiers.empty()) cheaper = away_from_device(std::move(cheaper), units, world, Tier::kHost);
       const std::int64_t needed = needed_at(cheaper, true);
       remedy += fmt::format("; stage {} needs {} B ({})", stage + 1, needed, format_bytes(needed));

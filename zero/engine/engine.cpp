@@ -24,7 +24,8 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
       statistics_(parts_),
       replanner_(parts_),
       step_(parts_, update_, replanner_, statistics_),
-      states_(parts_, update_, step_, io_) {
+      states_(parts_, update_, step_, io_),
+      gradients_(parts_, io_) {
 } catch (const IoError& error) {
   throw told_by(comm.rank(), units, error);
 }

@@ -27,6 +27,7 @@
 #include "zero/engine/engine_statistics.h"
 #include "zero/engine/engine_step.h"
 #include "zero/engine/gathered_unit.h"
+#include "zero/engine/gradient_access.h"
 #include "zero/engine/options.h"
 #include "zero/engine/replanner.h"
 #include "zero/engine/state_access.h"
@@ -61,6 +62,7 @@ class Engine final : private UnitPins {
   // Local, all of these.
   StateAccess& states() { return states_; }
   const StateAccess& states() const { return states_; }
+  GradientAccess& gradients() { return gradients_; }
   EngineReport report() const;
   PhaseSeconds take_phase_seconds() { return statistics_.take_phase_seconds(); }
   std::byte* data(int unit) const { return parts_.gatherer.data(unit); }
@@ -86,6 +88,7 @@ class Engine final : private UnitPins {
   Replanner replanner_;
   EngineStep step_;
   StateAccess states_;
+  GradientAccess gradients_;
 };
 
 }  // namespace zero

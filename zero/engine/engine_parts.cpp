@@ -9,6 +9,7 @@
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
 #include "zero/engine/budget.h"
+#include "zero/engine/engine_seams.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/plan/estimate.h"
 
@@ -33,7 +34,7 @@ std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t 
                                                 .checksums = options.checksums,
                                                 .timeout = options.disk_timeout,
                                                 .timeline = timeline},
-                                    DiskSeam::or_none(options.disk_seam));
+                                    DiskSeam::or_none(seams_of(options).disk_seam));
 }
 
 std::unique_ptr<Link> make_link(const EngineOptions& options) {

@@ -13,6 +13,7 @@
 
 #include "zero/engine/engine_parts.h"
 #include "zero/engine/pass_clock.h"
+#include "zero/engine/step_report.h"
 
 namespace zero {
 

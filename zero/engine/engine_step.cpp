@@ -8,6 +8,7 @@
 #include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
+#include "zero/engine/gradient_access.h"
 
 namespace zero {
 namespace {
@@ -44,10 +45,10 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
   replanner_.rebalance(agreed.wanted_bytes, num_updates_);
   if (num_taken_ == kProfileStep) replanner_.learn(statistics_.profile(), num_updates_);
 
-  const int num_summed = parts_.comm.world() * (parts_.options.average_micro_batches ? std::max(1, passes) : 1);
-  const double norm = std::sqrt(agreed.sum_squares) / num_summed;
+  const int summed = num_summed(parts_, passes);
+  const double norm = std::sqrt(agreed.sum_squares) / summed;
   StepReport report = judge(agreed, norm);
-  report.skipped ? skip(report, agreed) : apply(agreed, norm, num_summed, lr);
+  report.skipped ? skip(report, agreed) : apply(agreed, norm, summed, lr);
   report.step = num_updates_;
 
   parts_.comm.note_step(num_updates_);
@@ -71,7 +72,7 @@ void EngineStep::end_passes() {
   if (parts_.options.accumulate > 1 && passes != parts_.options.accumulate) {
     throw ConfigError("accumulate", fmt::format("{}", parts_.options.accumulate),
                       fmt::format("this step had {} backward passes", passes),
-                      "run as many as attach() was told, all but the last inside an accumulate() scope");
+                      "run forward and backward as often as attach() was told, then step()");
   }
   if (!parts_.gatherer.pinned().empty())
     throw ConfigError("step", "", "called while parameters are gathered", "end the gathered() scope first");

@@ -11,6 +11,7 @@
 
 #include "zero/engine/engine_statistics.h"
 #include "zero/engine/replanner.h"
+#include "zero/engine/step_report.h"
 #include "zero/engine/step_sync.h"
 #include "zero/engine/step_update.h"
 

@@ -10,18 +10,4 @@ TierMemory TierMemory::parse(std::string_view text, std::string_view key) {
   return {Kind::kBytes, parse_bytes(text, key)};
 }
 
-std::string_view name_of(SkipReason reason) {
-  switch (reason) {
-    case SkipReason::kNone:
-      return "";
-    case SkipReason::kNonFinite:
-      return "not finite";
-    case SkipReason::kLossSpike:
-      return "loss spike";
-    case SkipReason::kNormSpike:
-      return "norm spike";
-  }
-  return "";
-}
-
 }  // namespace zero

@@ -13,6 +13,7 @@
 #include "zero/base/machine.h"
 #include "zero/comm/collectives.h"
 #include "zero/engine/budget.h"
+#include "zero/engine/engine_seams.h"
 #include "zero/engine/rate_probe.h"
 #include "zero/memory/disk_room.h"
 #include "zero/memory/disk_seam.h"
@@ -37,6 +38,18 @@ bool names_lower_tiers(const EngineOptions& options) {
   return !offload.disk.empty() || offload.host_memory.kind == TierMemory::Kind::kBytes;
 }
 
+bool keeps_fp32_sums(const EngineOptions& options) {
+  if (!options.reduce_dtype) return false;
+  if (*options.reduce_dtype != DType::kFloat32)
+    throw ConfigError("reduce_dtype", std::string(name_of(*options.reduce_dtype)),
+                      "sums are fp32, or of the type of parameters", "set it to fp32, or leave it out");
+  if (options.accumulate > 1 && options.reduce == Reduce::kLast)
+    throw ConfigError("reduce_dtype", "fp32",
+                      "with reduce = \"last\" sums of micro-batches cross in the type of parameters",
+                      "reduce each micro-batch, or leave it out");
+  return true;
+}
+
 }  // namespace
 
 std::int64_t free_memory(const EngineOptions& options) {
@@ -45,6 +58,7 @@ std::int64_t free_memory(const EngineOptions& options) {
 
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, int world) {
   Placement placement = place(options.stage, options.reduce, options.accumulate, options.delayed_update);
+  placement.fp32_sums = keeps_fp32_sums(options);
   spread_over_tiers(placement, units, world, options.offload.fractions);
   return placement;
 }
@@ -56,7 +70,7 @@ Placer::Placer(Communicator* comm, int world, const EngineOptions& options, cons
       model_{.units = units, .world = world, .num_moments = rule.num_moments()},
       placement_(placement_of(options, units, world)) {
   model_.placement = placement_;
-  model_.profile = options.offload.profile;
+  model_.profile = seams_of(options.offload).profile;
   free_bytes_ = comm == nullptr ? kUnlimited : agreed_least(comm, free_memory(options));
   const OffloadOptions& offload = options.offload;
   const bool ours = offload.automatic && offload.fractions.on_device();
@@ -66,9 +80,9 @@ Placer::Placer(Communicator* comm, int world, const EngineOptions& options, cons
   if (ours && !offload.disk.empty())
     disk_budget_ = offload.disk_memory > 0 ? offload.disk_memory : agreed_least(comm_, room_on_disk());
   const bool chooses = ours && (names_lower_tiers(options) || (host_takes_the_rest(options) && !fits_device()));
-  if (chooses || offload.probes) {
-    const bool known = agreed_least(comm, offload.rates.update_numel > 0 ? 1 : 0) == 1;
-    model_.rates = known ? offload.rates
+  if (chooses || seams_of(offload).probes) {
+    const bool known = agreed_least(comm, seams_of(offload).rates.update_numel > 0 ? 1 : 0) == 1;
+    model_.rates = known ? seams_of(offload).rates
                          : probe_rates(comm, offload, rule, options.threads,
                                        disk_budget_ > 0 ? disk_budget_ : offload.disk_memory);
     // Others may have taken memory while a slow disk was probed.
@@ -106,7 +120,7 @@ void Placer::require_memory() const {
                                 ? least
                                 : held_.device + staging_bytes(units, world, placement_, /*minimum=*/false) +
                                       std::min(budget.capacity_bytes, all_units);
-  std::int64_t beside = held_.host + options_.offload.parked_bytes;
+  std::int64_t beside = held_.host + seams_of(options_.offload).parked_bytes;
   if (held_.disk > 0) beside += tile_bytes(units, world, placement_, model_.num_moments, /*depth=*/1);
   const std::int64_t free = free_bytes_ / 4 * 5;
   if (most + beside <= free) return;
@@ -129,7 +143,8 @@ std::string Placer::disk_room() const {
 }
 
 std::int64_t Placer::room_on_disk() const {
-  const TimedCalls calls = DiskSeam::or_none(options_.offload.disk_seam).opening_calls(options_.offload.disk_timeout);
+  const TimedCalls calls =
+      DiskSeam::or_none(seams_of(options_.offload).disk_seam).opening_calls(options_.offload.disk_timeout);
   const auto is_here = [&calls](const std::string& folder) { return is_folder_here(folder, calls); };
   if (comm_ == nullptr && !std::ranges::all_of(options_.offload.disk, is_here)) return kUnlimited;
   return room_on(options_.offload.disk, calls) / 10 * 9 / std::max(options_.local_world, 1);
@@ -155,7 +170,7 @@ TierBudgets Placer::budgets(bool minimum) const {
   std::int64_t largest = 0;
   for (const Unit& unit : model_.units) largest = std::max(largest, gathered_bytes(unit, model_.world));
   if (host_takes_the_rest(options_))
-    budgets.host = std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - offload.parked_bytes -
+    budgets.host = std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - seams_of(offload).parked_bytes -
                                               tiles(OffloadTiers::kDefaultDepth) - 2 * largest,
                                           0);
   const std::int64_t working = working_bytes(model_.units, model_.world, away, minimum);
@@ -166,7 +181,7 @@ TierBudgets Placer::budgets(bool minimum) const {
   // Device and host are both main memory: what the host may take is not free for the device.
   const std::int64_t host = offload.host_memory.kind == TierMemory::Kind::kBytes ? offload.host_memory.bytes
                                                                                  : tiles(OffloadTiers::kDefaultDepth);
-  budgets.device = free_bytes_ - host - offload.parked_bytes - working - 2 * largest;
+  budgets.device = free_bytes_ - host - seams_of(offload).parked_bytes - working - 2 * largest;
   return budgets;
 }
 

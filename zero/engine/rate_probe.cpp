@@ -8,6 +8,7 @@
 #include "zero/base/parallel.h"
 #include "zero/base/random_bytes.h"
 #include "zero/comm/collectives.h"
+#include "zero/engine/engine_seams.h"
 #include "zero/memory/disk_room.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/memory/host_memory.h"
@@ -48,7 +49,7 @@ DiskRates probe_disk(const OffloadOptions& offload, std::int64_t most_bytes) {
       (most_bytes > 0 ? std::min(kProbeBytes, most_bytes) : kProbeBytes) / kProbeBlockBytes * kProbeBlockBytes;
   if (num_bytes == 0) return {};  // so little that its rate does not matter
   DiskTier disk({.paths = offload.disk, .bytes = num_bytes, .timeout = offload.disk_timeout},
-                DiskSeam::or_none(offload.disk_seam));
+                DiskSeam::or_none(seams_of(offload).disk_seam));
   const std::int64_t place = disk.reserve(num_bytes);
   const Allocation block = allocate_host(static_cast<std::size_t>(kProbeBlockBytes));
   fill_with_random_bytes(block.bytes());  // zeros are written faster, by disks that look for them
@@ -119,7 +120,7 @@ std::int64_t agreed_least(Communicator* comm, std::int64_t value) {
 TierRates probe_rates(Communicator* comm, const OffloadOptions& offload, const UpdateRule& rule, int threads,
                       std::int64_t disk_bytes) {
   const auto least = [comm](std::int64_t mine) { return static_cast<double>(agreed_least(comm, mine)); };
-  const TimedCalls calls = DiskSeam::or_none(offload.disk_seam).opening_calls(offload.disk_timeout);
+  const TimedCalls calls = DiskSeam::or_none(seams_of(offload).disk_seam).opening_calls(offload.disk_timeout);
   const auto is_missing = [&calls](const std::string& folder) { return !is_folder_here(folder, calls); };
   TierRates rates{.link_up = offload.link_bytes_per_second, .link_down = offload.link_bytes_per_second};
   const bool is_elsewhere = comm == nullptr && std::ranges::any_of(offload.disk, is_missing);

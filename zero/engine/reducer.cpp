@@ -118,7 +118,9 @@ Reducer::Reducer(ShardedState& state, std::size_t num_params, bool minimum, Comm
 
 bool Reducer::in_place(int unit) const {
   const Placement& placement = state_.placement();
-  const bool each_of_several = placement.reduce_each && placement.accumulate > 1;
+  // bf16 gradients that stay fp32 as sums arrive as bf16 at every stage.
+  const bool widened = placement.fp32_sums && state_.unit(unit).dtype != DType::kFloat32;
+  const bool each_of_several = placement.reduce_each && (placement.accumulate > 1 || widened);
   return !placement.gradient_sharded && !each_of_several && at(unit).num_rounds == 0;
 }
 
@@ -312,8 +314,7 @@ void Reducer::finish() {
   const PhaseTimer::Span timed(timer_);
   wait();
   for (const Unit& unit : state_.units()) {
-    if (!unit.trainable || unit.dtype == DType::kFloat32 || state_.gradient_dtype(unit.index) != DType::kFloat32)
-      continue;
+    if (!unit.trainable || !state_.placement().rounds_gradient(unit.dtype)) continue;
     const std::int64_t numel = state_.shard(unit.index).numel;
     with_gradient_shard(unit.index, /*writes=*/true, [&](std::byte* shard) {
       auto* sum = reinterpret_cast<float*>(shard);
@@ -327,10 +328,11 @@ void Reducer::gather_gradient(int unit) {
   const PhaseTimer::Span timed(timer_);
   const Unit& description = state_.unit(unit);
   const Shard own = state_.shard(unit);
-  const std::size_t size = size_of(description.dtype);
+  const bool rounded = state_.placement().rounds_gradient(description.dtype);  // what finish() rounded crosses as that
+  const std::size_t size = size_of(rounded ? description.dtype : state_.gradient_dtype(unit));
   const std::size_t block = static_cast<std::size_t>(own.numel) * size;
   std::byte* whole = state_.whole_gradient(unit);
-  if (state_.gradient_dtype(unit) != description.dtype) {
+  if (rounded) {
     whole = acquire(unit);
     const auto* sum = reinterpret_cast<const float*>(state_.gradient_shard(unit));
     std::transform(sum, sum + own.numel, reinterpret_cast<BFloat16Bits*>(whole) + own.offset, to_bfloat16);
@@ -339,6 +341,13 @@ void Reducer::gather_gradient(int unit) {
   const std::span<std::byte> out{whole, block * static_cast<std::size_t>(state_.world())};
   const TimedSpan span(timeline_, Activity::kGatherGradient, unit, static_cast<std::int64_t>(out.size()));
   comm_.all_gather(out.subspan(static_cast<std::size_t>(own.offset) * size, block), out, {.unit = unit}).wait();
+}
+
+void Reducer::read_shard(int unit, std::span<float> out) {
+  const DType dtype = state_.gradient_dtype(unit);
+  with_gradient_shard(unit, /*writes=*/false, [&](const std::byte* shard) {
+    take(shard, dtype, reinterpret_cast<std::byte*>(out.data()), DType::kFloat32, std::ssize(out), /*add=*/false);
+  });
 }
 
 int Reducer::first_non_finite(int unit) {

@@ -13,11 +13,12 @@
 //
 // Micro-batches: with `reduce each` every backward is reduced and added to the shard's fp32 sum; with `last` they are
 // summed locally in fp32 and reduced once. bf16 gradients cross as bf16 and are rounded to bf16 once, after the last
-// micro-batch.
+// micro-batch, unless the placement keeps sums in fp32.
 #pragma once
 
 #include <deque>
 #include <functional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -76,6 +77,8 @@ class Reducer {
   int unit_of(int param) const { return addresses_[static_cast<std::size_t>(param)].unit; }
   // After finish(). The first parameter with a non-finite value in this rank's shard of the unit; -1: none.
   int first_non_finite(int unit);
+  // After finish(). This rank's shard of the sum over ranks, in fp32, from wherever it lies; `out` has its elements.
+  void read_shard(int unit, std::span<float> out);
   // After finish(). Of this rank's shard of the sum over ranks.
   const ReduceStats& stats(int unit) const { return at(unit).stats; }
   // Which parameters got a gradient on this rank since clear().

@@ -16,6 +16,7 @@
 
 #include "zero/engine/engine_parts.h"
 #include "zero/engine/rebalancer.h"
+#include "zero/engine/step_report.h"
 
 namespace zero {
 

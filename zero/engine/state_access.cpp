@@ -41,9 +41,9 @@ void StateAccess::require_between_steps(std::string_view key, std::string_view w
     throw ConfigError(key, "", fmt::format("{} while parameters are gathered", what), "end the gathered() scope first");
 }
 
-void StateAccess::pause() {
+void StateAccess::pause(std::string_view key, std::string_view what) {
   io_.rethrow();
-  require_between_steps("checkpoint", "saved or loaded");
+  require_between_steps(key, what);
   io_.run([&] {
     update_.finish();
     parts_.state.streams().finish_offloads();

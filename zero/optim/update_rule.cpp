@@ -52,6 +52,22 @@ class ElementwiseRule final : public UpdateRule {
   Step step_;
 };
 
+// A user's, as one that can be owned.
+class SharedRule final : public UpdateRule {
+ public:
+  explicit SharedRule(std::shared_ptr<const UpdateRule> rule) : rule_(std::move(rule)) {}
+  std::string_view name() const override { return rule_->name(); }
+  int num_moments() const override { return rule_->num_moments(); }
+  std::string_view moment_name(int which) const override { return rule_->moment_name(which); }
+  void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
+    check_update(*this, span, scalars);
+    rule_->update(span, scalars);
+  }
+
+ private:
+  std::shared_ptr<const UpdateRule> rule_;
+};
+
 // A comparison with a NaN is false, so `valid` is false for it; infinity, and what is infinite as fp32, need the second
 // look.
 void require(bool valid, double value, std::string_view key, std::string_view reason, std::string_view remedy) {
@@ -121,6 +137,17 @@ std::unique_ptr<UpdateRule> make_rule(const LionOptions& options) {
       });
 }
 
+std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options) {
+  require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-3");
+  if (options.rule == nullptr)
+    throw ConfigError("optimizer.rule", "null", "there is no rule", "give a shared_ptr to one");
+  const int moments = options.rule->num_moments();
+  if (moments < 0 || moments > kMostMoments)
+    throw ConfigError("optimizer.rule", std::string(options.rule->name()), fmt::format("it has {} moments", moments),
+                      fmt::format("a rule has {} at most", kMostMoments));
+  return std::make_unique<SharedRule>(options.rule);
+}
+
 }  // namespace
 
 std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options) {
@@ -132,8 +159,9 @@ double learning_rate(const OptimizerOptions& options) {
 }
 
 std::string_view name_of(const OptimizerOptions& options) {
-  constexpr std::array<std::string_view, std::variant_size_v<OptimizerOptions>> kNames{"adamw", "adam", "sgd", "lion"};
-  return kNames[options.index()];
+  if (const auto* own = std::get_if<OwnRuleOptions>(&options)) return own->rule ? own->rule->name() : "";
+  constexpr std::array<std::string_view, 4> kNames{"adamw", "adam", "sgd", "lion"};
+  return kNames.at(options.index());
 }
 
 double weight_decay(const OptimizerOptions& options) {

@@ -35,6 +35,16 @@ struct UpdateSpan {
 
   // The rule's moments in their order: whoever fills a span counts up to num_moments(), not to two.
   float*& moment(std::size_t which) { return which == 0 ? first_moment : second_moment; }
+
+  // For rules that go element by element: an element of the gradient; and the last thing to do, the rounded copy.
+  float gradient_at(std::int64_t i) const {
+    return gradient_dtype == DType::kFloat32 ? reinterpret_cast<const float*>(gradient)[i]
+                                             : to_float(reinterpret_cast<const BFloat16Bits*>(gradient)[i]);
+  }
+  void write_low_precision() const {
+    if (low_precision == nullptr) return;
+    for (std::int64_t i = 0; i < numel; ++i) low_precision[i] = to_bfloat16(parameter[i]);
+  }
 };
 
 struct UpdateScalars {
@@ -76,20 +86,34 @@ struct LionOptions {
   double weight_decay = 0;  // decoupled
 };
 
-using OptimizerOptions = std::variant<AdamWOptions, AdamOptions, SgdOptions, LionOptions>;
+class UpdateRule;
 
+// A rule that the user wrote.
+struct OwnRuleOptions {
+  std::shared_ptr<const UpdateRule> rule;
+  double lr = 1e-3;
+  double weight_decay = 0;
+};
+
+using OptimizerOptions = std::variant<AdamWOptions, AdamOptions, SgdOptions, LionOptions, OwnRuleOptions>;
+
+// Of a rule that a user writes, update() treats each element by itself, and alike however spans are cut; it is called
+// by several threads at once, each with a span of its own.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
   virtual std::string_view name() const = 0;
-  virtual int num_moments() const = 0;                        // fp32 moments an element: Adam 2, Lion 1, SGD 0 or 1
+  virtual int num_moments() const = 0;  // fp32 moments an element, at most kMostMoments: Adam 2, Lion 1, SGD 0 or 1
   virtual std::string_view moment_name(int which) const = 0;  // torch.optim's: "exp_avg", "exp_avg_sq"
   virtual void update(const UpdateSpan& span, const UpdateScalars& scalars) const = 0;
 };
 
-// Throws ConfigError under keys "optimizer.lr", "optimizer.betas" ... for values out of range or not finite.
+constexpr int kMostMoments = 2;
+
+// Throws ConfigError under keys "optimizer.lr", "optimizer.betas" ... for values out of range or not finite, and under
+// "optimizer.rule" for a rule that is null or has more moments.
 std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options);
-std::string_view name_of(const OptimizerOptions& options);  // "adamw", "adam", "sgd", "lion"
+std::string_view name_of(const OptimizerOptions& options);  // "adamw", "adam", "sgd", "lion", or the user's rule's
 double learning_rate(const OptimizerOptions& options);
 double weight_decay(const OptimizerOptions& options);
 

@@ -42,6 +42,8 @@ std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placeme
     const int reduces = unit.trainable ? (placement.reduce_each ? placement.accumulate : 1) : 0;
     const int gathers = placement.parameter_sharded ? 2 * placement.accumulate : unit.trainable ? 1 : 0;
     bytes += (reduces + gathers) * pass;
+    const bool gathers_sums = unit.trainable && !placement.optimizer_sharded && placement.fp32_sums;
+    if (gathers_sums && unit.dtype != DType::kFloat32) bytes += pass;  // fp32 is twice as much
   }
   return bytes;
 }

@@ -42,8 +42,11 @@ struct Placement {
   int accumulate = 1;
   bool delayed_update = false;   // each gradient is held for a step longer, and applied in that
   std::vector<UnitTiers> tiers;  // by unit; empty: everything on the device
+  bool fp32_sums = false;        // the sum of bf16 gradients stays in fp32, and is applied so
   // Gradients are summed over micro-batches in fp32, whatever the parameter's type.
-  bool fp32_gradient() const { return accumulate > 1; }
+  bool fp32_gradient() const { return accumulate > 1 || fp32_sums; }
+  // And then rounded to that type, once.
+  bool rounds_gradient(DType dtype) const { return dtype != DType::kFloat32 && accumulate > 1 && !fp32_sums; }
   // How many of a unit a rank holds: with a delayed update also that of the step before.
   int num_gradients() const { return delayed_update ? 2 : 1; }
   bool operator==(const Placement&) const = default;

@@ -40,7 +40,7 @@ class LowerTiers {
     read(lies.parameter, parameter_bytes(unit));
     write(lies.parameter, parameter_bytes(unit));
     const bool own_master = unit.dtype == DType::kFloat32;
-    if (placement_.fp32_gradient() && !own_master) {  // the sum is rounded first, where it lies
+    if (placement_.rounds_gradient(unit.dtype)) {  // the sum is rounded first, where it lies
       read(lies.gradient, gradient_bytes(unit));
       write(lies.gradient, gradient_bytes(unit));
     }
@@ -82,6 +82,9 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
   ScheduleCost cost;
   Residency resident(units, world);
   LowerTiers lower(schedule.placement, units, world, num_moments, cost);
+  const auto size = [&](int unit) {
+    return static_cast<std::int64_t>(size_of(units[static_cast<std::size_t>(unit)].dtype));
+  };
   const auto issue = [&](const Action& action, bool keeps) {
     const std::int64_t block =
         resident.bytes_of(action.unit) / world;  // parameters and gradients cross in the unit's type
@@ -93,7 +96,7 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
         cost.gathered_peak_bytes = std::max(cost.gathered_peak_bytes, resident.bytes());
         break;
       case ActionKind::kGatherGradient:
-        cost.sent_bytes += (world - 1) * block;
+        cost.sent_bytes += (world - 1) * block * (schedule.placement.fp32_sums ? 4 / size(action.unit) : 1);
         break;
       case ActionKind::kReduce:
         cost.sent_bytes += (world - 1) * block;

@@ -223,7 +223,7 @@ StepCosts costs_of(const StepModel& model, const Unit& unit) {
   if (!unit.trainable) return sheet.costs();
   const bool own_master = unit.dtype == DType::kFloat32;
   if (placement.gradient_sharded) add_offloads(sheet, placement.accumulate, bytes.gradient);
-  add_update(sheet, bytes, own_master, placement.fp32_gradient() && !own_master);
+  add_update(sheet, bytes, own_master, placement.rounds_gradient(unit.dtype));
   add_arithmetic(sheet, model.rates);
   return sheet.costs();
 }

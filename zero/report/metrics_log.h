@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "zero/base/file.h"
-#include "zero/engine/options.h"
+#include "zero/engine/step_report.h"
 
 namespace zero {
 

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
-#include <unordered_set>
-
-#include <torch/nn/modules/embedding.h>
 
 #include "zero/base/error.h"
 #include "zero/torch/deferred.h"
@@ -14,31 +11,6 @@
 
 namespace zero {
 namespace {
-
-std::unordered_set<const at::TensorImpl*> embedding_weights(const torch::nn::Module& module) {
-  std::unordered_set<const at::TensorImpl*> weights;
-  for (const auto& child : module.modules(/*include_self=*/false)) {
-    if (const auto* table = child->as<torch::nn::EmbeddingImpl>()) weights.insert(table->weight.unsafeGetTensorImpl());
-    if (const auto* bag = child->as<torch::nn::EmbeddingBagImpl>()) weights.insert(bag->weight.unsafeGetTensorImpl());
-  }
-  return weights;
-}
-
-void add_beside_statistics(const torch::nn::Module& module, std::unordered_set<const at::TensorImpl*>& found) {
-  const auto buffers = module.named_buffers(/*recurse=*/false);
-  const torch::Tensor* mean = buffers.find("running_mean");
-  if (mean == nullptr || !mean->defined()) return;
-  for (const torch::Tensor& parameter : module.parameters(/*recurse=*/false))
-    found.insert(parameter.unsafeGetTensorImpl());
-}
-
-// Parameters of modules that keep running statistics.
-std::unordered_set<const at::TensorImpl*> beside_statistics(const torch::nn::Module& module) {
-  std::unordered_set<const at::TensorImpl*> found;
-  add_beside_statistics(module, found);
-  for (const auto& child : module.modules(/*include_self=*/false)) add_beside_statistics(*child, found);
-  return found;
-}
 
 void check_supported(const std::string& name, const torch::Tensor& tensor) {
   if (tensor.key_set().has(kParameterKey)) {
@@ -56,6 +28,9 @@ void check_supported(const std::string& name, const torch::Tensor& tensor) {
     throw ConfigError("attach", name, "it has no data and no recording",
                       "construct the module inside zero::deferred(), and do not convert it before attach()");
   }
+  if (!tensor.is_leaf())
+    throw ConfigError("attach", name, "it was computed from other tensors",
+                      "give the leaves of the model: tensors with requires_grad that no operator made");
   if (tensor.is_inference())
     throw ConfigError("attach", name, "it is an inference tensor", "construct the module outside InferenceMode");
 }
@@ -82,32 +57,27 @@ void check_overlap(const ModuleParameters& found) {
 
 }  // namespace
 
-bool is_running_statistic(std::string_view buffer) {
-  const std::string_view own = buffer.substr(buffer.rfind('.') + 1);  // npos + 1 is 0
-  return own == "running_mean" || own == "running_var";
+ModuleParameters parameters_of(const torch::nn::Module& module, std::optional<DType> dtype) {
+  return parameters_of(tensors_of(module), dtype);
 }
 
-ModuleParameters parameters_of(const torch::nn::Module& module, std::optional<DType> dtype) {
+ModuleParameters parameters_of(const ModelTensors& model, std::optional<DType> dtype) {
   ModuleParameters found;
   std::unordered_map<const at::TensorImpl*, std::size_t> known;
-  const auto embeddings = embedding_weights(module);
-  const auto in_fp32 = beside_statistics(module);
-  for (const auto& item : module.named_parameters()) {
-    const torch::Tensor& tensor = item.value();
+  for (const auto& [name, tensor, own_unit, stays_fp32] : model.parameters) {
     if (!tensor.defined()) continue;
     const auto [entry, fresh] = known.try_emplace(tensor.unsafeGetTensorImpl(), found.specs.size());
     if (!fresh) {
-      found.specs[entry->second].aliases.push_back(item.key());
+      found.specs[entry->second].aliases.push_back(name);
       continue;
     }
-    check_supported(item.key(), tensor);
-    const DType own = to_dtype(tensor.scalar_type(), item.key());
-    const bool stays_fp32 = dtype && in_fp32.contains(tensor.unsafeGetTensorImpl());
-    found.specs.push_back({.name = item.key(),
+    check_supported(name, tensor);
+    const DType own = to_dtype(tensor.scalar_type(), name);
+    found.specs.push_back({.name = name,
                            .shape = tensor.sizes().vec(),
-                           .dtype = stays_fp32 ? DType::kFloat32 : dtype.value_or(own),
+                           .dtype = dtype && stays_fp32 ? DType::kFloat32 : dtype.value_or(own),
                            .trainable = tensor.requires_grad(),
-                           .own_unit = embeddings.contains(tensor.unsafeGetTensorImpl())});
+                           .own_unit = own_unit});
     found.tensors.push_back(tensor);
   }
   check_overlap(found);

@@ -17,7 +17,7 @@
 #include <deque>
 #include <span>
 
-#include "zero/engine/options.h"
+#include "zero/engine/step_report.h"
 
 namespace zero {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "zero/engine/options.h"
+#include "zero/engine/step_report.h"
 #include "zero/train/health.h"
 
 namespace zero {

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "zero/engine/options.h"
+#include "zero/engine/step_report.h"
 
 namespace zero {
 

@@ -3,27 +3,9 @@
 #include "zero/torch/module_parameters.h"
 
 namespace zero {
-namespace {
-
-// What of it a plan depends on.
-EngineOptions planned_options(const AttachOptions& attach) {
-  return {.stage = attach.stage,
-          .reduce = attach.reduce,
-          .accumulate = attach.accumulate,
-          .delayed_update = attach.delayed_update,
-          .device_memory = attach.device_memory,
-          .offload = attach.offload,
-          .optimizer = attach.optimizer,
-          .threads = attach.threads};
-}
-
-}  // namespace
-
 TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int world, const AttachOptions& attach) {
-  TrainingPlan plan{.model = model,
-                    .specs = parameters_of(module, attach.dtype).specs,
-                    .world = world,
-                    .options = planned_options(attach)};
+  TrainingPlan plan{
+      .model = model, .specs = parameters_of(module, attach.dtype).specs, .world = world, .options = attach};
   plan.units = make_units(plan.specs, attach.units);
   if (!attach.offload.fractions.on_device()) {
     Placement placement = placement_of(plan);

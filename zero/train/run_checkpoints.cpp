@@ -126,7 +126,7 @@ void RunCheckpoints::require_room(const CheckpointPolicy& options, const std::fi
 }
 
 void RunCheckpoints::expect_room_to_copy(Attachment& engine, std::int64_t bytes) {
-  if (options_.on() && options_.async && !engine.has_room_to_copy(bytes)) say_not_copied();
+  if (options_.on() && options_.async && !engine.control().has_room_to_copy(bytes)) say_not_copied();
 }
 
 void RunCheckpoints::say_not_copied() {
@@ -219,7 +219,7 @@ bool RunCheckpoints::due_in_memory(std::int64_t step) const {
 void RunCheckpoints::copy(Attachment& engine, const RunState& state, std::string config) {
   const double begin = monotonic_seconds();
   try {
-    const bool copied = engine.keep(*kept_, state.step, contents_of(state, std::move(config)));
+    const bool copied = engine.control().keep(*kept_, state.step, contents_of(state, std::move(config)));
     if (copied && !std::exchange(said_copies_, true))
       say_(fmt::format("copy in memory: step {}, in {:.3f} s; the launcher keeps the newest", state.step,
                        monotonic_seconds() - begin));
@@ -236,8 +236,8 @@ void RunCheckpoints::begin(Attachment& engine, const RunState& state, std::strin
   last_begin_ = monotonic_seconds();
   saving_step_ = state.step;
   try {
-    save_ = engine.begin_save(folder_.path_of(state.step), contents_of(state, std::move(config)),
-                              options_.async ? mode : SaveMode::kSync);
+    save_ = engine.control().begin_save(folder_.path_of(state.step), contents_of(state, std::move(config)),
+                                        options_.async ? mode : SaveMode::kSync);
   } catch (const IoError& error) {
     last_failed_ = true;
     if (options_.stop_on_error) throw;

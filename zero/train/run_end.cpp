@@ -34,7 +34,7 @@ RunReport RunEnd::finish() {
 
 RunReport RunEnd::write_all() {
   RunReport report;
-  run_.engine->finish_updates();
+  run_.engine->control().finish_updates();
   run_.checkpoints.finish();
   report.has_validation = run_.corpus.validation != nullptr;
   report.val_loss = run_.evaluate(run_.job.train.steps, 0);

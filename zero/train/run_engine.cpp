@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "zero/engine/engine_seams.h"
 #include "zero/train/limits.h"
 #include "zero/train/machine_peak.h"
 #include "zero/train/rate_cache.h"
@@ -13,9 +14,10 @@ namespace {
 
 // What the disk manages is wanted wherever states may lie there: for the choice, or to tell what was to be expected.
 void give_rates(OffloadOptions& offload, const std::string& machine, bool probe_again) {
-  offload.probes = !offload.disk.empty() || !offload.fractions.on_device();
-  if (!probe_again) offload.rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
-  offload.rates.link_up = offload.rates.link_down = offload.link_bytes_per_second;
+  EngineSeams& seams = change_seams(offload);
+  seams.probes = !offload.disk.empty() || !offload.fractions.on_device();
+  if (!probe_again) seams.rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
+  seams.rates.link_up = seams.rates.link_down = offload.link_bytes_per_second;
 }
 
 // Whether training may have to wait for saves, said while that can be changed.
@@ -50,7 +52,7 @@ void attach_engine(Run& run, const FirstValues& values, std::int64_t checkpoint_
   const std::string machine =
       machine_identity(options.offload, options.optimizer, run.world.local_size(), options.threads);
   give_rates(options.offload, machine, job.probe_again);
-  const bool knows_rates = options.offload.rates.update_numel > 0;
+  const bool knows_rates = seams_of(options.offload).rates.update_numel > 0;
   options.timeline = run.timeline.recorder();
   if (values.init != nullptr) options.weights = values.init->source();
   options.awaits_load = values.awaits_load;
@@ -58,7 +60,8 @@ void attach_engine(Run& run, const FirstValues& values, std::int64_t checkpoint_
   expect_saves(run, checkpoint_bytes);
   run.engine.emplace(attach(run.task->module(), run.world, std::move(options)));
   ActivationStore* const activations = run.task->activations();
-  if (activations != nullptr && run.engine->link() != nullptr) activations->share_link(*run.engine->link());
+  const Link* const link = run.engine->control().link();
+  if (activations != nullptr && link != nullptr) activations->share_link(*link);
   RunCheckpoints::require_room(job.checkpoint, run.folder.checkpoints().path(), checkpoint_bytes,
                                [&run](const std::string& line) { run.say(line); });
   say_where_states_lie(run);

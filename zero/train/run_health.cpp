@@ -54,7 +54,7 @@ bool RunHealth::judge_replicas(Attachment& engine) {
 
 ReplicaCheck RunHealth::compare_replicas(Attachment& engine) {
   if (options_.check_replicas == 0) return {};
-  if (compared_ != num_judged_) replicas_ = engine.compare_replicas();
+  if (compared_ != num_judged_) replicas_ = engine.control().compare_replicas();
   compared_ = num_judged_;
   return replicas_;
 }

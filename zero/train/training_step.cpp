@@ -20,19 +20,13 @@ TakenStep TrainingStep::take(const RunState& done, Prefetcher& batches, const Li
   StepMetrics& metrics = taken.metrics;
   metrics.tokens_so_far = static_cast<double>(metrics.samples_so_far * task_.tokens_per_sample());
   const double begin = monotonic_seconds();
-  for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro) {
-    if (micro + 1 < job_.train.accumulate) {
-      const auto not_the_last = engine_.accumulate();
-      run_micro_batch(micro, next_batch(batches), metrics);
-    } else {
-      run_micro_batch(micro, next_batch(batches), metrics);
-    }
-  }
+  for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro)
+    run_micro_batch(micro, next_batch(batches), metrics);
   taken.report = update(metrics.lr, limits(metrics.loss));
   metrics.seconds = monotonic_seconds() - begin;
   metrics.time = unix_seconds();
   metrics.grad_norm = taken.report.grad_norm;
-  metrics.phases = engine_.take_phase_seconds();
+  metrics.phases = engine_.control().take_phase_seconds();
   return taken;
 }
 

@@ -17,6 +17,7 @@
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/engine/budget.h"
+#include "zero/engine/engine_seams.h"
 #include "zero/engine/placer.h"
 #include "zero/engine/rate_probe.h"
 #include "zero/memory/disk_room.h"
@@ -239,7 +240,7 @@ std::int64_t updated_numel(const TrainingPlan& plan) {
 // Why the rate of a disk on which states lie is not known; empty: it is.
 std::string why_without_disk(const OffloadOptions& offload, const TrainingPlan& plan) {
   const bool uses = state_bytes(plan.units, plan.world, placement_of(plan), num_moments(plan), Tier::kDisk).total() > 0;
-  if (!uses || offload.rates.disk_read > 0) return "";
+  if (!uses || seams_of(offload).rates.disk_read > 0) return "";
   return "which may hold too little to be probed";
 }
 
@@ -256,14 +257,15 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Att
   const int ranks = plan.machine->ranks;  // of a machine
   const int threads = attach_options(request.loaded.config, ranks).threads;
   const auto rule = make_update_rule(attach.optimizer);
-  offload.rates = rates_here(options, request.loaded.config, ranks, threads);
-  offload.probes = true;
+  change_seams(offload).rates = rates_here(options, request.loaded.config, ranks, threads);
+  change_seams(offload).probes = true;
   plan.computation = computation_of(request, plan, task, trace, threads);
   const bool ran = plan.computation.from == ComputationFrom::kRun;
   if (plan.computation.update_seconds > 0 && plan.computation.world == plan.world)
-    offload.rates.update_numel = static_cast<double>(updated_numel(plan)) / plan.computation.update_seconds;
+    change_seams(offload).rates.update_numel =
+        static_cast<double>(updated_numel(plan)) / plan.computation.update_seconds;
   StepProfile step = plan.computation.step;
-  if (ran) offload.profile = step;
+  if (ran) change_seams(offload).profile = step;
   // How often units are gathered depends on where they lie, and is part of what it costs to have them there.
   for (int round = 0; round < 2; ++round) {
     const Placer placer(nullptr, plan.world, options, plan.units, *rule);
@@ -275,7 +277,7 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Att
       plan.beside = beside_states(plan, schedule, placer.may_lie(), depth);
     }
     // A run places its states without knowing what it computes, and where they may move learns that.
-    if (ran || placer.movable()) offload.profile = step;
+    if (ran || placer.movable()) change_seams(offload).profile = step;
     plan.predicted = placer.predicted(placer.placement(), step);
   }
   plan.without_disk = why_without_disk(offload, plan);

@@ -1,17 +1,15 @@
-// AttachedModule::export_weights(): one unit is whole at a time, and only rank 0 writes.
+// AttachedStates::export_weights(): one unit is whole at a time, and only rank 0 writes.
 #include <optional>
 
 #include "zero/base/check.h"
 #include "zero/checkpoint/safetensors_writer.h"
 #include "zero/checkpoint/same_outcome.h"
-#include "zero/torch/attached_module.h"
+#include "zero/torch/attached_states.h"
 
 namespace zero {
 
-void AttachedModule::export_weights(const std::filesystem::path& path, bool full_precision) {
-  Communicator& comm = engine_->communicator();
-  require_loaded();
-  verify();
+void AttachedStates::export_weights(const std::filesystem::path& path, bool full_precision) {
+  Communicator& comm = engine_.communicator();
   std::optional<SafetensorsWriter> writer;
   std::string failure;
   // What goes wrong on rank 0 must not keep it from the gathers that the others wait in.
@@ -22,7 +20,7 @@ void AttachedModule::export_weights(const std::filesystem::path& path, bool full
   on_rank_0([&] {
     for (const auto& [name, tensor] : buffers_) buffers.push_back(extra_of(name, tensor));
     std::vector<SafetensorsEntry> entries;
-    for (const ParamSpec& spec : specs_)
+    for (const ParamSpec& spec : parameters_.specs())
       entries.push_back({.name = spec.name,
                          .dtype = element_type_of(full_precision ? DType::kFloat32 : spec.dtype),
                          .shape = spec.shape});

@@ -1,0 +1,18 @@
+// Evaluation between steps: eval(), no gradients, and the mean over ranks. Nothing of it becomes part of a step.
+#include <zero/zero.h>
+
+#include <torch/torch.h>
+
+namespace examples {
+
+// Where parameters are sharded every rank runs the same operators: each evaluates as many batches.
+double evaluate(torch::nn::Sequential& model, const std::vector<std::pair<torch::Tensor, torch::Tensor>>& batches) {
+  const torch::NoGradGuard no_gradients;
+  model->eval();
+  double sum = 0;
+  for (const auto& [x, y] : batches) sum += torch::mse_loss(model->forward(x), y).item<double>();
+  model->train();
+  return sum / static_cast<double>(batches.size());
+}
+
+}  // namespace examples

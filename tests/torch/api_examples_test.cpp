@@ -1,0 +1,94 @@
+// The examples of docs/api.md, at stage 3 on two ranks. tests/tools_test.py checks that the page quotes them.
+#include <fstream>
+#include <mutex>
+
+#include <gtest/gtest.h>
+
+#include "examples/api/accumulate.cpp"
+#include "examples/api/ema.cpp"
+#include "examples/api/evaluate.cpp"
+#include "examples/api/export_for_python.cpp"
+#include "examples/api/freeze.cpp"
+#include "examples/api/gan.cpp"
+#include "examples/api/gradient_penalty.cpp"
+#include "examples/api/lstm.cpp"
+#include "examples/api/own_model.cpp"
+#include "examples/api/own_update_rule.cpp"
+#include "examples/api/resnet.cpp"
+#include "tests/temporary_folder.h"
+#include "training_run.h"
+
+namespace zero {
+namespace {
+
+void expect_learns(const std::function<std::vector<double>(World&)>& example, double factor) {
+  torch::manual_seed(11);
+  tests::on_every_rank(2, [&](World& world) {
+    const std::vector<double> losses = example(world);
+    EXPECT_LT(losses.back(), factor * losses.front());
+  });
+}
+
+TEST(ApiExamples, AResNetLearnsInBf16) {
+  expect_learns(examples::train_resnet, 0.8);
+}
+TEST(ApiExamples, AnLstmLearns) {
+  expect_learns(examples::train_lstm, 0.8);
+}
+TEST(ApiExamples, MicroBatchesAreAccumulated) {
+  expect_learns(examples::accumulate_gradients, 0.5);
+}
+TEST(ApiExamples, AGradientPenaltyIsMinimised) {
+  expect_learns(examples::train_with_penalty, 0.3);
+}
+TEST(ApiExamples, AnOwnUpdateRuleTrains) {
+  expect_learns(examples::train_with_lion, 0.5);
+}
+
+TEST(ApiExamples, AGeneratorLearnsFromACritic) {
+  torch::manual_seed(11);
+  tests::on_every_rank(2, [](World& world) { EXPECT_NEAR(examples::train_gan(world), 3, 1.5); });
+}
+
+TEST(ApiExamples, AModelThatIsNoModuleIsFitted) {
+  tests::on_every_rank(2, [](World& world) {
+    const torch::Tensor found = examples::fit_polynomial(world);
+    EXPECT_TRUE(torch::allclose(found, torch::tensor({1.0f, 2.0f, 0.0f, 0.0f}), 1e-2, 5e-2)) << found;
+  });
+}
+
+TEST(ApiExamples, WhatIsFrozenStays) {
+  torch::manual_seed(11);
+  tests::on_every_rank(2, [](World& world) {
+    const auto [body, head] = examples::fine_tune_head(world);
+    EXPECT_EQ(body, 0);
+    EXPECT_GT(head, 0);
+  });
+}
+
+// The rest of the examples are parts of a loop: this one.
+TEST(ApiExamples, AveragesEvaluationAndExportsGoBesideTraining) {
+  const TemporaryFolder folder;
+  torch::manual_seed(11);
+  tests::on_every_rank(2, [&](World& world) {
+    torch::nn::Sequential model(torch::nn::Linear(4, 8), torch::nn::Dropout(0.5), torch::nn::Linear(8, 1));
+    auto engine = attach(*model, world, {.stage = 3, .optimizer = AdamW{.lr = 0.1}, .dtype = DType::kFloat32});
+    examples::WeightAverage average(0.5);
+    const auto x = torch::ones({4, 4}), y = torch::ones({4, 1});
+    const double before = examples::evaluate(model, {{x, y}, {x, y}});
+    const torch::Tensor first = engine.state_shard("0.weight").values;
+    average.update(engine);
+    torch::mse_loss(model->forward(x), y).backward();
+    engine.step();
+    average.update(engine);
+    EXPECT_TRUE(torch::allclose(average.shard("0.weight"), (first + engine.state_shard("0.weight").values) / 2));
+    EXPECT_NE(examples::evaluate(model, {{x, y}}), before);
+    examples::save_for_both(engine, folder.path());
+    engine.load(std::filesystem::path(folder.path()) / "checkpoint");
+  });
+  for (const char* file : {"model.safetensors", "model_fp32.safetensors", "checkpoint"})
+    EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(folder.path()) / file)) << file;
+}
+
+}  // namespace
+}  // namespace zero

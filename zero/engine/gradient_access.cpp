@@ -1,0 +1,73 @@
+#include "zero/engine/gradient_access.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+#include "zero/comm/collectives.h"
+
+namespace zero {
+
+int num_summed(const EngineParts& parts, int passes) {
+  return parts.comm.world() * (parts.options.average_micro_batches ? std::max(1, passes) : 1);
+}
+
+// All of the step is reduced then. Returns what to multiply sums with.
+double GradientAccess::finish() {
+  io_.run([&] { parts_.executor.end_backward(); });
+  const int passes = parts_.executor.finished_backwards();
+  if (passes == 0 || passes < parts_.options.accumulate) {
+    throw ConfigError("gradient", "",
+                      fmt::format("read after {} of {} backward passes of a step", passes, parts_.options.accumulate),
+                      "read it between the last backward pass of a step and step()");
+  }
+  io_.run([&] {
+    parts_.gatherer.finish();
+    parts_.reducer.finish();
+    parts_.state.streams().finish_offloads();
+  });
+  return 1.0 / num_summed(parts_, passes);
+}
+
+void GradientAccess::read(int unit, const std::function<void(std::span<const float>)>& read) {
+  const double scale = finish();
+  const Shard own = parts_.state.shard(unit);
+  std::vector<float> whole(static_cast<std::size_t>(own.numel * parts_.comm.world()));
+  const std::span<float> shard =
+      std::span(whole).subspan(static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.numel));
+  io_.run([&] { parts_.reducer.read_shard(unit, shard); });
+  for (float& value : shard) value = static_cast<float>(value * scale);
+  all_gather(parts_.comm, std::as_bytes(shard), std::as_writable_bytes(std::span(whole)),
+             {.unit = unit, .control = true});
+  read(whole);
+}
+
+std::vector<double> GradientAccess::norms() {
+  const double scale = finish();
+  const std::size_t num_params = parts_.specs.size();
+  std::vector<double> all(num_params * static_cast<std::size_t>(parts_.comm.world()), 0);
+  const std::span<double> mine =
+      std::span(all).subspan(num_params * static_cast<std::size_t>(parts_.comm.rank()), num_params);
+  for (const Unit& unit : parts_.state.units()) {
+    if (!unit.trainable) continue;
+    const Shard own = parts_.state.shard(unit.index);
+    std::vector<float> shard(static_cast<std::size_t>(own.numel));
+    io_.run([&] { parts_.reducer.read_shard(unit.index, shard); });
+    for (const Slice& slice : unit.slices) {
+      const SlicePart part = overlap(slice, own);
+      for (std::int64_t i = part.offset; i < part.offset + part.numel; ++i) {
+        const double value = shard[static_cast<std::size_t>(i - own.offset)];
+        mine[static_cast<std::size_t>(slice.param)] += value * value;
+      }
+    }
+  }
+  all_gather(parts_.comm, std::as_bytes(mine), std::as_writable_bytes(std::span(all)), {.control = true});
+  std::vector<double> norms(num_params, 0);
+  for (std::size_t i = 0; i < all.size(); ++i) norms[i % num_params] += all[i];
+  for (double& norm : norms) norm = std::sqrt(norm) * scale;
+  return norms;
+}
+
+}  // namespace zero

@@ -1,0 +1,98 @@
+// What an engine reports back, and the limits of a step. Values only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "zero/base/tier.h"
+#include "zero/memory/disk_tier.h"
+#include "zero/memory/ledger.h"
+#include "zero/memory/link.h"
+#include "zero/plan/step_model.h"
+
+namespace zero {
+
+// What a step must stay under: where the mean loss over ranks, or the norm, exceeds its limit, nothing is updated on
+// any rank. Rank 0's limits count.
+struct StepLimits {
+  std::optional<double> loss;  // this rank's; where every rank gives one, their mean must be finite, too
+  double max_loss = std::numeric_limits<double>::infinity();
+  double max_grad_norm = std::numeric_limits<double>::infinity();
+};
+
+enum class SkipReason : std::uint8_t { kNone, kNonFinite, kLossSpike, kNormSpike };
+
+std::string_view name_of(SkipReason reason);  // "", "not finite", "loss spike", "norm spike"
+
+// What one step did.
+struct StepReport {
+  std::int64_t step = 0;                  // updates so far, this one included; skipped steps do not count
+  double grad_norm = 0;                   // of the average over ranks (and micro-batches), before clipping
+  bool skipped = false;                   // nothing was updated
+  std::string culprit;                    // the first parameter whose gradient is not finite
+  SkipReason reason = SkipReason::kNone;  // of a skipped step: the first that holds, in their order
+  double loss = std::numeric_limits<double>::quiet_NaN();  // mean over ranks; NaN where one gave none
+};
+
+// How far an engine has come: with the states that ShardedState holds, all that its next step depends on.
+struct EngineProgress {
+  std::int64_t steps = 0;  // updates
+  std::int64_t skipped = 0;
+  std::int64_t skipped_in_a_row = 0;
+  std::int64_t delayed = 0;
+  std::vector<std::int64_t> updates;  // by parameter: one without a gradient anywhere is left alone
+  bool operator==(const EngineProgress&) const = default;
+};
+
+// Seconds by phase since the last reset; `wait` is time spent waiting for other ranks, inside the others.
+struct PhaseSeconds {
+  double gather = 0;
+  double reduce = 0;
+  double update = 0;
+  double wait = 0;
+};
+
+// The step in which states are placed once more: the first records, the second is the first that follows the schedule.
+constexpr std::int64_t kProfileStep = 3;
+
+struct EngineReport {
+  int world = 1;
+  int rank = 0;
+  int stage = 0;
+  std::string transport;
+  MemoryCount memory;                    // on the device, just before the first update of the last step
+  MemoryCount peak_memory;               // on the device, by tag
+  std::int64_t peak_memory_bytes = 0;    // of the sum
+  MemoryCount host_memory, disk_memory;  // at the same time as `memory`
+  MemoryCount peak_host_memory;
+  std::int64_t peak_host_memory_bytes = 0;  // of the sum
+  DiskTraffic disk_per_step;                // of the last step
+  LinkTraffic link_per_step;                // of the last step
+  std::string disk;                         // how the disk is used; empty: not at all
+  std::int64_t sent_bytes_per_step = 0;     // of the last step
+  std::int64_t received_bytes_per_step = 0;
+  std::int64_t planned_sent_bytes = 0;  // what the schedule in force predicts for a step; 0 before there is one
+  double state_formula_bytes = 0;
+  double sent_formula_bytes = 0;
+  std::int64_t num_parameters = 0;
+  std::int64_t padding_bytes = 0;
+  std::int64_t skipped_steps = 0;
+  std::int64_t delayed_steps = 0;  // of which the gradient was applied a step late
+  TierRates rates;                 // what the prediction counts with; zero where nothing was probed
+  StepProfile profile;             // of the last step
+  // What a step takes as states lie now, with what the last one computed and exchanged between ranks (waits for disk
+  // and link left out): before the first step, with nothing of it.
+  PredictedStep predicted;
+  std::array<std::int64_t, kNumTiers> state_bytes{};  // of states, by tier, as they lie now
+  bool movable = false;                               // they may move while the model trains
+  std::int64_t replans = 0;         // how often states moved: memory was short, or free again; a profile was known
+  std::int64_t moved_bytes = 0;     // by them, in all
+  std::int64_t departed_steps = 0;  // steps that did something else than their schedule
+};
+
+}  // namespace zero

@@ -1,0 +1,45 @@
+// AttachedCheckpoints: checkpoints of an attached model: the engine's states, its buffers, and the random generator.
+//
+//   AttachedCheckpoints checkpoints(engine, buffers);
+//   checkpoints.begin_save(path, contents, SaveMode::kAsync)->wait();
+//   LoadedCheckpoint loaded = checkpoints.load(path, calls, [] { ... });   // called when values begin to change
+//
+// Collective, between steps. Throws what CheckpointSave, InMemoryCheckpoints::save() and load_checkpoint() do;
+// ConfigError where a buffer is missing.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "zero/checkpoint/in_memory_checkpoints.h"
+#include "zero/checkpoint/load.h"
+#include "zero/checkpoint/save.h"
+#include "zero/checkpoint/staging_memory.h"
+#include "zero/torch/rank_extras.h"
+
+namespace zero {
+
+class AttachedCheckpoints {
+ public:
+  // Both outlive it.
+  AttachedCheckpoints(Engine& engine, NamedBuffers& buffers) : engine_(engine), buffers_(buffers), images_(engine) {}
+
+  std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents, SaveMode mode);
+  [[nodiscard]] bool keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents);
+  LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls, const std::function<void()>& begin);
+
+  bool has_room_to_copy(std::int64_t bytes) { return images_.has_room(bytes); }
+  // Each step: memory for copies goes back where the machine is short.
+  void yield() { images_.yield(); }
+
+ private:
+  bool owns_generator() const;
+  SaveContents with_extras(SaveContents contents) const;
+
+  Engine& engine_;
+  NamedBuffers& buffers_;
+  StagingMemory images_;  // of one asynchronous save after another
+};
+
+}  // namespace zero

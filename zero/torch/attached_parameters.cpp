@@ -1,0 +1,185 @@
+#include "zero/torch/attached_parameters.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <unordered_set>
+
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "zero/base/check.h"
+#include "zero/base/error.h"
+#include "zero/base/log.h"
+#include "zero/torch/gradient_hook.h"
+#include "zero/torch/gradient_watch.h"
+#include "zero/torch/tagged_tensor.h"
+#include "zero/torch/tensor_type.h"
+
+namespace zero {
+namespace {
+
+std::int64_t byte_offset(const Unit& unit, const Slice& slice) {
+  return slice.offset * static_cast<std::int64_t>(size_of(unit.dtype));
+}
+
+}  // namespace
+
+AttachedParameters::AttachedParameters(ModuleParameters found, const std::vector<std::string>& unit_names,
+                                       ParameterOwner& owner)
+    : owner_(owner),
+      tensors_(std::move(found.tensors)),
+      specs_(std::move(found.specs)),
+      units_(make_units(specs_, unit_names)),
+      addresses_(addresses_of(units_, specs_.size())),
+      hooks_(specs_.size()) {
+  for (std::size_t param = 0; param < specs_.size(); ++param) {
+    storages_.emplace_back(owner, static_cast<int>(param), specs_[param].name,
+                           static_cast<std::size_t>(specs_[param].numel()) * size_of(specs_[param].dtype));
+  }
+}
+
+// Parameters that are not given back must not point to a handle that is gone: an empty storage of their own is left.
+AttachedParameters::~AttachedParameters() {
+  for (const Hook& hook : hooks_) {
+    if (hook.node != nullptr) hook.node->del_post_hook(hook.key);
+  }
+  for (std::size_t param = 0; param < tensors_.size(); ++param) {
+    const ParameterHandle* handle = ParameterStorage::of(tensors_[param]);
+    if (handle == nullptr || handle->owner != &owner_) continue;
+    storages_[param].leave_empty(specs_[param].name);
+    replace(param, /*keyed=*/false);
+  }
+}
+
+const Slice& AttachedParameters::slice(int param) const {
+  const SliceAddress& at = address(param);
+  return units_[static_cast<std::size_t>(at.unit)].slices[static_cast<std::size_t>(at.slice)];
+}
+
+std::vector<int> AttachedParameters::in_name_order() const {
+  std::vector<int> order(specs_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [this](int param) -> const std::string& { return spec(param).name; });
+  return order;
+}
+
+int AttachedParameters::find(const std::string& name, std::string_view key) const {
+  const auto found = std::ranges::find_if(specs_, [&](const ParamSpec& spec) {
+    return spec.name == name || std::ranges::find(spec.aliases, name) != spec.aliases.end();
+  });
+  if (found == specs_.end())
+    throw ConfigError(key, name, "no parameter of the attached model has this name",
+                      "use a name that parameters() lists");
+  return static_cast<int>(found - specs_.begin());
+}
+
+std::vector<int> AttachedParameters::units_of(std::span<const torch::Tensor> tensors, const std::string& of) const {
+  std::unordered_set<const at::TensorImpl*> wanted;
+  for (const torch::Tensor& tensor : tensors) wanted.insert(tensor.unsafeGetTensorImpl());
+  std::vector<int> units;
+  std::size_t found = 0;
+  for (std::size_t param = 0; param < tensors_.size(); ++param) {
+    if (!wanted.contains(tensors_[param].unsafeGetTensorImpl())) continue;
+    ++found;
+    units.push_back(addresses_[param].unit);
+  }
+  if (found != wanted.size())
+    throw ConfigError("gathered", of, "this module is not the attached one, nor inside it",
+                      "pass a module, or tensors, whose parameters were attached");
+  std::sort(units.begin(), units.end());
+  units.erase(std::unique(units.begin(), units.end()), units.end());
+  return units;
+}
+
+void AttachedParameters::replace(std::size_t param, bool keyed) {
+  c10::AutoGradMode no_gradients(false);
+  replace_data(tensors_[param], tensor_over(storages_[param].storage(), specs_[param].shape,
+                                            to_scalar_type(specs_[param].dtype), keyed));
+}
+
+void AttachedParameters::take_over(const Unit& unit) {
+  for (const Slice& slice : unit.slices) {
+    const auto param = static_cast<std::size_t>(slice.param);
+    tensors_[param].mutable_grad().reset();
+    replace(param, /*keyed=*/true);
+    watch_gradient(tensors_[param]);
+    if (unit.trainable) install_hook(param);
+  }
+}
+
+void AttachedParameters::install_hook(std::size_t param) {
+  auto node = torch::autograd::impl::grad_accumulator(tensors_[param]);
+  ZERO_CHECK(node != nullptr, "{} has no gradient accumulator", specs_[param].name);
+  hooks_[param].key = node->add_post_hook(std::make_unique<GradientHook>(owner_, static_cast<int>(param)));
+  hooks_[param].node = std::move(node);
+}
+
+void AttachedParameters::point_to(const Unit& unit, std::byte* data) {
+  for (const Slice& slice : unit.slices)
+    storages_[static_cast<std::size_t>(slice.param)].point_to(data == nullptr ? nullptr
+                                                                              : data + byte_offset(unit, slice));
+}
+
+void AttachedParameters::give_back(const Unit& unit, const std::byte* data) {
+  for (const Slice& slice : unit.slices) {
+    const auto param = static_cast<std::size_t>(slice.param);
+    const std::size_t bytes = storages_[param].storage().nbytes();
+    c10::DataPtr own = c10::GetAllocator(c10::DeviceType::CPU)->allocate(bytes);
+    if (bytes > 0) std::memcpy(own.get(), data + byte_offset(unit, slice), bytes);
+    storages_[param].give_back(std::move(own));
+    replace(param, /*keyed=*/false);
+  }
+}
+
+torch::Tensor AttachedParameters::take_gradient(int param) {
+  torch::Tensor& slot = tensors_[static_cast<std::size_t>(param)].mutable_grad();
+  if (!slot.defined()) return {};
+  c10::AutoGradMode no_gradients(false);
+  torch::Tensor gradient = slot.detach();
+  slot.reset();
+  if (gradient.layout() != at::kStrided) gradient = gradient.to_dense();
+  return gradient.to(to_scalar_type(spec(param).dtype)).contiguous();
+}
+
+void AttachedParameters::require_unchanged() const {
+  for (std::size_t param = 0; param < tensors_.size(); ++param) {
+    const ParameterHandle* handle = ParameterStorage::of(tensors_[param]);
+    if (handle != nullptr && handle->owner == &owner_) continue;
+    throw ConfigError("attach", specs_[param].name,
+                      "this parameter was replaced after attach() (Module::to, set_data or an assignment)",
+                      "convert and move the module before attach()");
+  }
+}
+
+void AttachedParameters::refuse_gradients_elsewhere() const {
+  const torch::Tensor *read = nullptr, *held = nullptr;
+  for (const torch::Tensor& tensor : tensors_) {
+    if (take_gradient_reads(tensor) && read == nullptr) read = &tensor;
+    if (holds_gradient(tensor) && held == nullptr) held = &tensor;
+  }
+  const auto name = [this](const torch::Tensor* tensor) {
+    return specs_[static_cast<std::size_t>(tensor - tensors_.data())].name;
+  };
+  if (held != nullptr)
+    throw ConfigError("attach", name(held), "a gradient lies in its .grad(), which step() does not use",
+                      "let loss.backward() make all gradients, and set requires_grad before attach()");
+  if (read != nullptr)
+    throw ConfigError(
+        "attach", name(read),
+        "its .grad() was read, which never holds anything: gradients go to the engine, so clip_grad_norm_() "
+        "and another optimizer's step() do nothing",
+        "use AttachOptions.clip and AttachOptions.optimizer, and leave those calls out; gradient() reads one");
+}
+
+void AttachedParameters::warn_of_gradient_reads() const {
+  const auto read = std::ranges::find_if(tensors_, take_gradient_reads);
+  if (read == tensors_.end()) return;
+  ZERO_LOG(warn,
+           "the .grad() of {} was read since the last step(): it never holds anything while the module is attached, so "
+           "clip_grad_norm_() and another optimizer's step() do nothing",
+           specs_[static_cast<std::size_t>(read - tensors_.begin())].name);
+}
+
+}  // namespace zero

@@ -1,0 +1,80 @@
+// AttachedParameters: the tensors of an attached model, and where their memory is.
+//
+//   AttachedParameters parameters(parameters_of(tensors, dtype), unit_names, owner);
+//   parameters.take_over(unit);             // from now on operators on the unit's parameters ask `owner` first
+//   parameters.point_to(unit, data);        // gathered; null: released
+//   parameters.give_back(unit, data);       // ordinary tensors again, with values of their own
+//
+// A tensor's name, shape, identity and autograd history stay from beginning to end. What was taken over and not given
+// back when this goes is left empty: reading it throws. Local.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "zero/plan/unit.h"
+#include "zero/torch/module_parameters.h"
+#include "zero/torch/parameter_storage.h"
+
+namespace torch::autograd {
+struct Node;
+}
+
+namespace zero {
+
+class AttachedParameters {
+ public:
+  // Throws ConfigError as make_units() does. Changes nothing of the tensors.
+  AttachedParameters(ModuleParameters found, const std::vector<std::string>& unit_names, ParameterOwner& owner);
+  ~AttachedParameters();
+  AttachedParameters(const AttachedParameters&) = delete;
+  AttachedParameters& operator=(const AttachedParameters&) = delete;
+
+  const std::vector<ParamSpec>& specs() const { return specs_; }
+  const std::vector<Unit>& units() const { return units_; }
+  const ParamSpec& spec(int param) const { return specs_[static_cast<std::size_t>(param)]; }
+  const torch::Tensor& tensor(int param) const { return tensors_[static_cast<std::size_t>(param)]; }
+  const SliceAddress& address(int param) const { return addresses_[static_cast<std::size_t>(param)]; }
+  const Slice& slice(int param) const;
+  // Parameters by name, ascending.
+  std::vector<int> in_name_order() const;
+  // Throws ConfigError under `key` for a name that no parameter has; a tied one is found under any of its names.
+  int find(const std::string& name, std::string_view key) const;
+  // The units that hold these tensors. Throws ConfigError, by the name `of`, for one that is none of the parameters.
+  std::vector<int> units_of(std::span<const torch::Tensor> tensors, const std::string& of) const;
+
+  void take_over(const Unit& unit);
+  void point_to(const Unit& unit, std::byte* data);
+  void give_back(const Unit& unit, const std::byte* data);
+
+  // The gradient that autograd has put into .grad, in the parameter's dtype and contiguous; .grad is empty again.
+  // Undefined where there is none.
+  torch::Tensor take_gradient(int param);
+
+  // Throws ConfigError naming the first parameter that is not ours any more.
+  void require_unchanged() const;
+  // Throws ConfigError naming a parameter whose gradient was looked for in .grad() since the last call, or lies there.
+  void refuse_gradients_elsewhere() const;
+  // The same at the end, as a warning.
+  void warn_of_gradient_reads() const;
+
+ private:
+  struct Hook {
+    std::shared_ptr<torch::autograd::Node> node;  // kept alive: the graph holds it weakly
+    std::uintptr_t key = 0;
+  };
+  void install_hook(std::size_t param);
+  void replace(std::size_t param, bool keyed);
+
+  ParameterOwner& owner_;
+  std::vector<torch::Tensor> tensors_;  // by parameter: the model's own
+  std::vector<ParamSpec> specs_;
+  std::vector<Unit> units_;
+  std::vector<SliceAddress> addresses_;
+  std::vector<ParameterStorage> storages_;
+  std::vector<Hook> hooks_;
+};
+
+}  // namespace zero

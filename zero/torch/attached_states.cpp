@@ -1,0 +1,125 @@
+#include "zero/torch/attached_states.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/ranges.h>
+
+#include <c10/core/GradMode.h>
+#include <torch/types.h>
+
+#include "zero/base/error.h"
+#include "zero/plan/partition.h"
+#include "zero/torch/tensor_type.h"
+
+namespace zero {
+namespace {
+
+// A view of one parameter in its unit's flat range.
+torch::Tensor in_flat_range(std::span<const float> whole, const Slice& slice, const ParamSpec& spec) {
+  return torch::from_blob(const_cast<float*>(whole.data()) + slice.offset, spec.shape, torch::kFloat32);
+}
+
+}  // namespace
+
+void AttachedStates::for_each_parameter(const ParameterVisit& visit, bool full_precision) {
+  const std::vector<int> order = parameters_.in_name_order();
+  c10::AutoGradMode no_gradients(false);
+  // A unit's parameters that follow each other are read in one go.
+  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    const int unit = parameters_.address(order[begin]).unit;
+    while (end < order.size() && parameters_.address(order[end]).unit == unit) ++end;
+    engine_.states().read_full_precision(unit, [&](std::span<const float> whole) {
+      for (std::size_t i = begin; i < end; ++i) {
+        const ParamSpec& spec = parameters_.spec(order[i]);
+        const torch::Tensor values = in_flat_range(whole, parameters_.slice(order[i]), spec);
+        visit(spec.name, full_precision ? values : values.to(to_scalar_type(spec.dtype)));
+      }
+    });
+  }
+}
+
+int AttachedStates::state_of(int param, const std::string& state) const {
+  const std::vector<std::string> names = engine_.states().names();
+  const auto found = std::ranges::find(names, state);
+  if (found == names.end())
+    throw ConfigError("state", state, "this optimizer has no such state",
+                      fmt::format("use one of {}", fmt::join(names, ", ")));
+  const int index = static_cast<int>(found - names.begin());
+  if (index >= engine_.states().num_saved_states(parameters_.address(param).unit))
+    throw ConfigError("state", state, fmt::format("{} is frozen", parameters_.spec(param).name),
+                      "a frozen parameter has no optimizer states");
+  return index;
+}
+
+void AttachedStates::read(int unit, int state, std::int64_t first, torch::Tensor& to) {
+  const DType dtype = engine_.states().saved_dtype(unit, state);
+  engine_.states().read_shard(unit, state, [&](std::int64_t begin, std::span<const std::byte> elements) {
+    const auto numel = static_cast<std::int64_t>(elements.size() / size_of(dtype));
+    const std::int64_t from = std::max(begin, first), until = std::min(begin + numel, first + to.numel());
+    if (from >= until) return;
+    const std::byte* source = elements.data() + (from - begin) * static_cast<std::int64_t>(size_of(dtype));
+    to.narrow(0, from - first, until - from)
+        .copy_(torch::from_blob(const_cast<std::byte*>(source), {until - from}, to_scalar_type(dtype)));
+  });
+}
+
+StateShard AttachedStates::shard(const std::string& name, const std::string& state) {
+  const int param = parameters_.find(name, "state");
+  const int index = state_of(param, state);
+  engine_.states().pause("state", "read");
+  c10::AutoGradMode no_gradients(false);
+  const Unit& unit = parameters_.units()[static_cast<std::size_t>(parameters_.address(param).unit)];
+  const Slice& slice = parameters_.slice(param);
+  const Communicator& comm = engine_.communicator();
+  const SlicePart part = overlap(slice, shard_of(unit, comm.rank(), comm.world()));
+  if (part.numel == 0) return {.values = torch::empty({0}, torch::kFloat32)};
+  StateShard shard{.offset = part.offset - slice.offset, .values = torch::empty({part.numel}, torch::kFloat32)};
+  read(unit.index, index, part.offset, shard.values);
+  return shard;
+}
+
+torch::Tensor AttachedStates::full(const std::string& name, const std::string& state) {
+  const int param = parameters_.find(name, "state");
+  const int index = state_of(param, state);
+  engine_.states().pause("state", "read");
+  c10::AutoGradMode no_gradients(false);
+  const Unit& unit = parameters_.units()[static_cast<std::size_t>(parameters_.address(param).unit)];
+  Communicator& comm = engine_.communicator();
+  const Shard own = shard_of(unit, comm.rank(), comm.world());
+  torch::Tensor whole = torch::zeros({own.numel * comm.world()}, torch::kFloat32);
+  torch::Tensor mine = whole.narrow(0, own.offset, own.numel);
+  read(unit.index, index, own.offset, mine);
+  const auto bytes = [](const torch::Tensor& tensor) {
+    return std::span<std::byte>{static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
+  };
+  comm.all_gather(bytes(mine), bytes(whole), {.unit = unit.index, .control = true}).wait();
+  comm.drain();
+  const Slice& slice = parameters_.slice(param);
+  return whole.narrow(0, slice.offset, slice.numel).reshape(parameters_.spec(param).shape).clone();
+}
+
+torch::Tensor AttachedStates::gradient(const std::string& name) {
+  const int param = parameters_.find(name, "gradient");
+  const ParamSpec& spec = parameters_.spec(param);
+  if (!spec.trainable)
+    throw ConfigError("gradient", name, "it is frozen", "ask for one whose requires_grad was set before attach()");
+  c10::AutoGradMode no_gradients(false);
+  torch::Tensor gradient;
+  engine_.gradients().read(parameters_.address(param).unit, [&](std::span<const float> whole) {
+    gradient = in_flat_range(whole, parameters_.slice(param), spec).clone();
+  });
+  return gradient;
+}
+
+std::map<std::string, double> AttachedStates::gradient_norms() {
+  const std::vector<double> norms = engine_.gradients().norms();
+  std::map<std::string, double> by_name;
+  for (std::size_t param = 0; param < norms.size(); ++param) {
+    const ParamSpec& spec = parameters_.specs()[param];
+    if (spec.trainable) by_name[spec.name] = norms[param];
+  }
+  return by_name;
+}
+
+}  // namespace zero

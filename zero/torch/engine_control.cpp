@@ -1,0 +1,36 @@
+#include "zero/torch/engine_control.h"
+
+#include "zero/torch/attached_module.h"
+
+namespace zero {
+
+std::unique_ptr<CheckpointSave> EngineControl::begin_save(const std::filesystem::path& path, SaveContents contents,
+                                                          SaveMode mode) {
+  return attached_.checkpoints().begin_save(path, std::move(contents), mode);
+}
+bool EngineControl::has_room_to_copy(std::int64_t bytes) {
+  return attached_.has_room_to_copy(bytes);
+}
+bool EngineControl::keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents) {
+  return attached_.checkpoints().keep(kept, step, std::move(contents));
+}
+ReplicaCheck EngineControl::compare_replicas() {
+  return attached_.engine().states().compare_replicas();
+}
+void EngineControl::finish_updates() {
+  attached_.engine().finish();
+}
+PhaseSeconds EngineControl::take_phase_seconds() {
+  return attached_.engine().take_phase_seconds();
+}
+const std::vector<Unit>& EngineControl::units() const {
+  return attached_.engine().units();
+}
+const Schedule& EngineControl::schedule() const {
+  return attached_.engine().schedule();
+}
+const Link* EngineControl::link() const {
+  return attached_.engine().link();
+}
+
+}  // namespace zero

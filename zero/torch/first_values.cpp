@@ -1,0 +1,91 @@
+#include "zero/torch/first_values.h"
+
+#include <exception>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include <c10/core/GradMode.h>
+
+#include "zero/base/error.h"
+#include "zero/comm/collectives.h"
+#include "zero/plan/partition.h"
+#include "zero/torch/deferred.h"
+#include "zero/torch/tagged_tensor.h"
+
+namespace zero {
+namespace {
+
+void load_unit(Engine& engine, const Unit& unit, const WeightSource& source) {
+  Communicator& comm = engine.communicator();
+  std::vector<float> flat(static_cast<std::size_t>(padded_numel(unit, comm.world())));
+  std::exception_ptr thrown;
+  std::string failure;
+  if (comm.rank() == 0) {
+    try {
+      for (const Slice& slice : unit.slices)
+        source(engine.specs()[static_cast<std::size_t>(slice.param)].name,
+               std::span(flat).subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.numel)));
+    } catch (const std::exception& error) {
+      thrown = std::current_exception();
+      failure = error.what();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    if (thrown != nullptr && failure.empty()) failure = "an exception without a message";
+  }
+  failure = broadcast_text(comm, failure);
+  if (thrown != nullptr) std::rethrow_exception(thrown);
+  if (!failure.empty()) throw IoError("weights", "read", 0, fmt::format("rank 0: {}", failure));
+  const auto bytes = std::as_writable_bytes(std::span(flat));
+  comm.broadcast(bytes, 0, {.unit = unit.index, .control = true}).wait();
+  engine.states().load(unit.index, bytes.data(), DType::kFloat32);
+  comm.drain();
+}
+
+}  // namespace
+
+void load_from_source(Engine& engine, const WeightSource& source) {
+  for (const Unit& unit : engine.units()) load_unit(engine, unit, source);
+}
+
+void load_from_tensors(Engine& engine, const Unit& unit, const AttachedParameters& parameters) {
+  Communicator& comm = engine.communicator();
+  c10::AutoGradMode no_gradients(false);
+  torch::Tensor flat = torch::zeros({padded_numel(unit, comm.world())}, torch::kFloat32);
+  bool deferred = true;
+  for (const Slice& slice : unit.slices) {
+    torch::Tensor value = parameters.tensor(slice.param);
+    if (is_deferred(value)) {
+      value = build_deferred(value, parameters.spec(slice.param).name);
+    } else {
+      deferred = false;
+    }
+    flat.narrow(0, slice.offset, slice.numel).copy_(value.detach().reshape({-1}));
+  }
+  const std::span<std::byte> bytes{static_cast<std::byte*>(flat.mutable_data_ptr()), flat.nbytes()};
+  if (!deferred) comm.broadcast(bytes, 0, {.unit = unit.index, .control = true}).wait();
+  engine.states().load(unit.index, bytes.data(), DType::kFloat32);
+  if (!deferred) comm.drain();
+}
+
+std::vector<std::pair<std::string, torch::Tensor>> first_buffers(const std::vector<ModelTensors::Buffer>& buffers,
+                                                                 bool converts, Communicator& comm) {
+  c10::AutoGradMode no_gradients(false);
+  std::vector<std::pair<std::string, torch::Tensor>> found;
+  std::unordered_set<const at::TensorImpl*> seen;
+  for (const auto& [name, buffer, becomes_fp32] : buffers) {
+    if (!buffer.defined() || !seen.insert(buffer.unsafeGetTensorImpl()).second) continue;
+    if (is_deferred(buffer)) replace_data(buffer, build_deferred(buffer, name));
+    if (converts && becomes_fp32 && buffer.is_floating_point()) replace_data(buffer, buffer.to(torch::kFloat32));
+    found.emplace_back(name, buffer);
+    torch::Tensor contiguous = buffer.contiguous();
+    comm.broadcast({static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()}, 0, {.control = true})
+        .wait();
+    comm.drain();
+    if (!contiguous.is_same(buffer)) buffer.copy_(contiguous);
+  }
+  return found;
+}
+
+}  // namespace zero

@@ -1,0 +1,27 @@
+// The first values of an attached model: where they come from, and how an engine gets them. One unit is whole at a time.
+//
+//   load_from_source(engine, source);                 // the caller's: asked for on rank 0 alone
+//   load_from_tensors(engine, unit, tensors);         // the model's own: rank 0's, or a deferred construction's
+//
+// Collective.
+#pragma once
+
+#include <vector>
+
+#include "zero/engine/engine.h"
+#include "zero/torch/attached_parameters.h"
+
+namespace zero {
+
+// What `source` throws ends it on every rank: as it is on rank 0, as an IoError on the others. No tensor is changed.
+void load_from_source(Engine& engine, const WeightSource& source);
+
+// Before the unit's tensors are taken over.
+void load_from_tensors(Engine& engine, const Unit& unit, const AttachedParameters& parameters);
+
+// The model's buffers, each once: built where they were deferred, converted where they are to become fp32 and
+// `converts`, and then rank 0's on every rank.
+std::vector<std::pair<std::string, torch::Tensor>> first_buffers(const std::vector<ModelTensors::Buffer>& buffers,
+                                                                 bool converts, Communicator& comm);
+
+}  // namespace zero

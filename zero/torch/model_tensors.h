@@ -1,0 +1,39 @@
+// ModelTensors: the parameters and buffers of a model, by name: all that attach() needs to know of one.
+//
+//   ModelTensors tensors = tensors_of(*model);                     // of a torch::nn::Module
+//   ModelTensors own{.parameters = {{"w", w}, {"b", b}}, .buffers = {{"mean", mean}}};   // of anything else
+//
+// A parameter is a dense leaf on the CPU, fp32 or bf16, or made by deferred(); requires_grad says whether it is trained.
+// The same tensor under a second name is tied, and counts once. Order is that of registration: parameters of one unit
+// that are used together stand together. Handles of the model's own tensors, no copies. Local.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+namespace zero {
+
+struct ModelTensors {
+  struct Parameter {
+    std::string name;
+    torch::Tensor tensor;
+    bool own_unit = false;    // a unit of its own, as large embedding tables are
+    bool stays_fp32 = false;  // whatever AttachOptions::dtype says: it is used beside running statistics
+  };
+  struct Buffer {
+    std::string name;
+    torch::Tensor tensor;
+    bool becomes_fp32 = false;  // a running statistic: where AttachOptions::dtype is given it is held in fp32
+  };
+  std::vector<Parameter> parameters;
+  std::vector<Buffer> buffers;
+};
+
+// Embedding tables get a unit of their own. Parameters of a module with running statistics (BatchNorm, InstanceNorm: a
+// buffer "running_mean" that is defined) stay fp32, and so do its statistics: libtorch takes bf16 activations with such
+// a module, and bf16 statistics would stand still.
+ModelTensors tensors_of(const torch::nn::Module& module);
+
+}  // namespace zero
