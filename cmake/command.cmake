@@ -6,8 +6,13 @@ zero_floor(command LIBS CLI11::CLI11 dl)
 zero_floor(bench LIBS nlohmann_json::nlohmann_json PkgConfig::liburing)
 zero_floor(doctor LIBS nlohmann_json::nlohmann_json PkgConfig::liburing)
 zero_floor(inspect LIBS nlohmann_json::nlohmann_json)
+zero_floor(page LIBS nlohmann_json::nlohmann_json)
+if(TARGET zero_page)
+  include(page_assets)
+  zero_page_assets(zero_page)
+endif()
 zero_floor(cli LIBS CLI11::CLI11 nlohmann_json::nlohmann_json dl)
-set(command_floors launch config command bench doctor inspect cli)
+set(command_floors launch config command bench doctor inspect page cli)
 
 if(TARGET zero_cli)
   add_executable(zero_executable "${PROJECT_SOURCE_DIR}/zero/cli/main.cpp")
@@ -35,7 +40,7 @@ endif()
 zero_tests(launch FLOORS base ${comm_floors} launch)
 zero_tests(config FLOORS base config)
 zero_tests(issues FLOORS base plan ${comm_floors} memory optim engine checkpoint data config)
-zero_tests(cli FOLDERS command bench doctor inspect FLOORS ${command_floors} LIBS zero_core
+zero_tests(cli FOLDERS command bench doctor inspect page FLOORS ${command_floors} LIBS zero_core
            FULL DelayedUpdateOnText.Converges* CappedModel.*
            SLOW DelayedUpdateOnText.Has* ShakespeareExample.* CheckpointActivations.* Export.* OffloadLines.* Plan.* */BadInputOfARank.*)
 # Tests that run the built command, verbs of libtorch included.
