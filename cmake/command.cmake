@@ -55,6 +55,14 @@ foreach(folder cli parity)
       ZERO_CAN_TRAIN=$<BOOL:${ZERO_WITH_TORCH}>)
   endif()
 endforeach()
+# The page of `zero report`, in a browser where there is one.
+if(ZERO_TESTS AND TARGET zero_executable)
+  find_package(Python3 COMPONENTS Interpreter)
+  if(Python3_FOUND)
+    add_test(NAME page COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/page_test.py --zero $<TARGET_FILE:zero_executable>)
+    set_tests_properties(page PROPERTIES LABELS slow SKIP_RETURN_CODE 77 TIMEOUT 900)
+  endif()
+endif()
 # Benchmarks that are tests, too: 5.4 GB of state in 2.5 GiB of memory, and states that make room for another program.
 # Both need a control group, and are skipped where none can be made.
 if(ZERO_WITH_TORCH AND TARGET zero_executable)

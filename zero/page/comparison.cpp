@@ -29,7 +29,7 @@ constexpr FigureRow kFigures[] = {
     {"accuracy", "accuracy", Unit::kFraction, 1, &RunFigures::accuracy},
     {"units_per_second", "tokens a second", Unit::kPerSecond, 1, &RunFigures::units_per_second},
     {"step_seconds", "time of a step (median)", Unit::kSeconds, -1, &RunFigures::step_seconds},
-    {"exposed_seconds", "of it waits for disk and link", Unit::kSeconds, -1, &RunFigures::exposed_seconds},
+    {"exposed_seconds", "waits for disk and link, a step", Unit::kSeconds, -1, &RunFigures::exposed_seconds},
     {"total_seconds", "time in all", Unit::kSeconds, 0, &RunFigures::total_seconds},
     {"utilization", "utilization", Unit::kFraction, 1, &RunFigures::utilization},
     {"device_peak_bytes", "peak on the device", Unit::kBytes, -1, &RunFigures::device_peak},
@@ -43,7 +43,6 @@ constexpr FigureRow kFigures[] = {
 };
 
 std::string format_seconds(double seconds) {
-  if (seconds < 0.001) return fmt::format("{:.3g} us", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
   return seconds < 120 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.1f} min", seconds / 60);
 }
@@ -149,7 +148,7 @@ std::string format_change(const ComparedFigure& figure, std::size_t run) {
   const auto& value = figure.values[run];
   if (run == 0 || !first || !value || *first <= 0 || !std::isfinite(*value / *first)) return "";
   const double ratio = *value / *first;
-  if (std::abs(ratio - 1) < 5e-4) return "=";
+  if (std::abs(ratio - 1) < 5e-4) return figure.better == 0 ? "" : "=";
   if (ratio >= 2) return fmt::format("x {:.3g}", ratio);
   return std::abs(ratio - 1) < 0.0995 ? fmt::format("{:+.1f}%", 100 * (ratio - 1))
                                       : fmt::format("{:+.0f}%", 100 * (ratio - 1));

@@ -128,12 +128,13 @@ MetricsFile read_metrics(const std::filesystem::path& path) {
   while (file.getline(line.data(), static_cast<std::streamsize>(line.size())) || file.gcount() > 0) {
     if (file.eof()) return std::move(reader).take(/*half_a_line=*/true);  // no line break behind it
     if (file.bad()) break;
+    const std::streamsize bytes = file.gcount();  // the line break too
     const bool too_long = file.fail();
     if (too_long) {
       file.clear();
       file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
     }
-    reader.read_line(too_long ? "" : line.data());
+    reader.read_line(too_long ? "" : std::string_view(line.data(), static_cast<std::size_t>(bytes - 1)));
   }
   if (file.bad()) throw IoError(path.string(), "read", errno);
   return std::move(reader).take(/*half_a_line=*/false);

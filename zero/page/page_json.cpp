@@ -77,6 +77,7 @@ OrderedJson states_json(const RecordedRun& run) {
       total += measured->tags[i].second;
     }
     row.push_back(format_figure(Unit::kBytes, total));
+    if (total == 0 && planned == run.planned.end()) continue;
     rows.push_back(std::move(row));
   }
   return rows;
@@ -87,7 +88,7 @@ OrderedJson balance_json(const RecordedRun& run) {
   OrderedJson rows = OrderedJson::array();
   const auto add = [&](std::string label, Unit unit, RunFigures::Figure planned, RunFigures::Figure measured) {
     if (!planned || !measured) return;
-    const ComparedFigure both{"", "", unit, 0, {planned, measured}};
+    const ComparedFigure both{"", "", unit, -1, {planned, measured}};
     rows.push_back({label, format_figure(unit, planned), format_figure(unit, measured), format_change(both, 1)});
   };
   RunFigures::Figure states;
@@ -158,10 +159,10 @@ OrderedJson figure_json(const ComparedFigure& figure) {
 OrderedJson page_json(std::span<const RecordedRun> runs, std::string_view made) {
   const Comparison comparison = compare(runs);
   OrderedJson json{{"version", ZERO_VERSION},
-            {"made", made},
-            {"runs", OrderedJson::array()},
-            {"figures", OrderedJson::array()},
-            {"keys", OrderedJson::array()}};
+                   {"made", made},
+                   {"runs", OrderedJson::array()},
+                   {"figures", OrderedJson::array()},
+                   {"keys", OrderedJson::array()}};
   for (const RecordedRun& run : runs) json["runs"].push_back(run_json(run));
   for (const ComparedFigure& figure : comparison.figures) json["figures"].push_back(figure_json(figure));
   for (const ComparedKey& key : comparison.keys)

@@ -55,6 +55,8 @@ void add_metrics(const MetricsFile& metrics, RunFigures& figures) {
   }
   otherwise(figures.val_loss, last_of(metrics, "val_loss"));
   otherwise(figures.best_val_loss, chosen_of(metrics, "val_loss", std::ranges::min_element));
+  if (figures.val_loss && figures.best_val_loss)
+    figures.best_val_loss = std::min(*figures.val_loss, *figures.best_val_loss);
   for (const char* name : {"val_accuracy", "accuracy"}) otherwise(figures.accuracy, last_of(metrics, name));
   otherwise(figures.device_peak, chosen_of(metrics, "memory_bytes.total", std::ranges::max_element));
   otherwise(figures.sent_bytes, last_of(metrics, "sent_bytes"));
@@ -96,8 +98,9 @@ void note_what_is_missing(RecordedRun& run) {
   }
   if (metrics.num_lines == 0) run.notes.push_back("no line of metrics.jsonl is there: no curves");
   if (metrics.num_damaged > 0)
-    run.notes.push_back(fmt::format("{} damaged {} of metrics.jsonl left out", metrics.num_damaged,
-                                    metrics.num_damaged == 1 ? "line is" : "lines are"));
+    run.notes.push_back(
+        fmt::format("{} damaged {} left out", metrics.num_damaged,
+                    metrics.num_damaged == 1 ? "line of metrics.jsonl is" : "lines of metrics.jsonl are"));
   if (metrics.num_events_beyond > 0)
     run.notes.push_back(fmt::format("{} more events are left out", metrics.num_events_beyond));
   if (run.timeline && !run.timeline->problem.empty()) run.notes.push_back(run.timeline->problem);
@@ -113,7 +116,7 @@ RecordedRun read_run(const fs::path& folder) {
                       fs::is_directory(folder) ? "a folder without config.toml: not a run" : "no such folder",
                       "name the [run] dir of a `zero train`");
   RecordedRun run{.folder = folder};
-  run.name = (folder / "").parent_path().filename().string();
+  run.name = fs::absolute(folder / "").lexically_normal().parent_path().filename().string();
   run.configuration = keys_of_configuration(read_file(folder / "config.toml"));
   run.plan = text_if_there(folder / "plan.txt");
   run.planned = planned_tiers(run.plan);

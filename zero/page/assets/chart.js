@@ -120,13 +120,17 @@ class Chart {
 
     const drawn = element("g", {"clip-path": `url(#${clip})`});
     const path = (line, values) => line.xs.map((x, i) => `${i ? "L" : "M"}${X(x).toFixed(1)} ${Y(values[i]).toFixed(1)}`).join("");
-    for (const line of lines) {
+    // Curves that cover each other (runs may have the same bits) take turns: a piece of one, a piece of the next.
+    const same = (a, b) => a.shown.length === b.shown.length && a.shown.every((value, i) => value === b.shown[i] && a.xs[i] === b.xs[i]);
+    lines.forEach((line) => {
+      const alike = lines.filter((other) => same(line, other)), turn = alike.indexOf(line), piece = line.dash ? 5 : 12;
+      const dash = alike.length > 1 ? `${piece} ${piece * (alike.length - 1)}` : line.dash;
       const style = `stroke: ${line.color}`;
       if (line.shown !== line.raw && view.smooth > 0 && !line.dots) drawn.append(element("path", {class: "curve raw", style, d: path(line, line.raw)}));
-      drawn.append(element("path", {class: "curve", style, d: path(line, line.shown), "stroke-dasharray": line.dash}));
+      drawn.append(element("path", {class: "curve", style, d: path(line, line.shown), "stroke-dasharray": dash, "stroke-dashoffset": -turn * piece}));
       if (line.dots && line.xs.length < 200)
-        for (let i = 0; i < line.xs.length; ++i) drawn.append(element("circle", {cx: X(line.xs[i]), cy: Y(line.shown[i]), r: 2.6, style: `fill: ${line.color}`}));
-    }
+        for (let i = 0; i < line.xs.length; ++i) drawn.append(element("circle", {cx: X(line.xs[i]), cy: Y(line.shown[i]), r: 2.6 + 1.4 * (alike.length - 1 - turn), style: `fill: ${line.color}`}));
+    });
     const marks = view.events ? this.marks(lines, X, [x0, x1]) : [];
     for (const mark of marks)
       svg.append(element("line", {class: "mark", style: `stroke: ${mark.color}`, x1: mark.x, x2: mark.x, y1: box.top, y2: box.bottom}),

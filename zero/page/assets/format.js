@@ -10,7 +10,6 @@ function scaleOf(unit, most) {
     return {by: 1024 ** power, unit: kByteUnits[power]};
   }
   if (unit === "seconds") {
-    if (most < 1e-3) return {by: 1e-6, unit: "µs"};
     if (most < 1) return {by: 1e-3, unit: "ms"};
     if (most < 300) return {by: 1, unit: "s"};
     return most < 7200 ? {by: 60, unit: "min"} : {by: 3600, unit: "h"};
@@ -18,15 +17,15 @@ function scaleOf(unit, most) {
   return unit === "percent" ? {by: 0.01, unit: "%"} : {by: 1, unit: ""};
 }
 
-function digits(value) {
+function digits(value, wanted = 4) {
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e9)) return String(Number(value.toPrecision(4)).toExponential()).replace("e+", "e");
-  return size >= 1000 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(4)));
+  if (size !== 0 && (size < 1e-4 || size >= 1e9)) return String(Number(value.toPrecision(wanted)).toExponential()).replace("e+", "e");
+  return size >= 1000 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(wanted)));
 }
 
 function say(value, unit) {
   const scale = scaleOf(unit, Math.abs(value));
-  return digits(value / scale.by) + (scale.unit ? " " + scale.unit : "");
+  return digits(value / scale.by, unit ? 3 : 5) + (scale.unit ? " " + scale.unit : "");
 }
 
 const kSvgTags = new Set(["svg", "path", "line", "rect", "text", "circle", "g", "clipPath"]);

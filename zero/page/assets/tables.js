@@ -33,7 +33,7 @@ function figuresTable(data) {
 }
 
 function figureCards(figures) {
-  return element("div", {class: "cards"}, ...figures.filter((figure) => figure.texts[0] !== "-").map((figure) =>
+  return element("div", {class: "cards"}, ...figures.filter((figure) => !["-", "0 B", "0 ms"].includes(figure.texts[0])).map((figure) =>
     element("div", {class: "card"}, element("b", {}, figure.texts[0]), element("span", {}, figure.label))));
 }
 
