@@ -6,8 +6,13 @@ zero_floor(command LIBS CLI11::CLI11 dl)
 zero_floor(bench LIBS nlohmann_json::nlohmann_json PkgConfig::liburing)
 zero_floor(doctor LIBS nlohmann_json::nlohmann_json PkgConfig::liburing)
 zero_floor(inspect LIBS nlohmann_json::nlohmann_json)
+zero_floor(page LIBS nlohmann_json::nlohmann_json)
+if(TARGET zero_page)
+  include(page_assets)
+  zero_page_assets(zero_page)
+endif()
 zero_floor(cli LIBS CLI11::CLI11 nlohmann_json::nlohmann_json dl)
-set(command_floors launch config command bench doctor inspect cli)
+set(command_floors launch config command bench doctor inspect page cli)
 
 if(TARGET zero_cli)
   add_executable(zero_executable "${PROJECT_SOURCE_DIR}/zero/cli/main.cpp")
@@ -35,7 +40,7 @@ endif()
 zero_tests(launch FLOORS base ${comm_floors} launch)
 zero_tests(config FLOORS base config)
 zero_tests(issues FLOORS base plan ${comm_floors} memory optim engine checkpoint data config)
-zero_tests(cli FOLDERS command bench doctor inspect FLOORS ${command_floors} LIBS zero_core
+zero_tests(cli FOLDERS command bench doctor inspect page FLOORS ${command_floors} LIBS zero_core
            FULL DelayedUpdateOnText.Converges* CappedModel.*
            SLOW DelayedUpdateOnText.Has* ShakespeareExample.* CheckpointActivations.* Export.* OffloadLines.* Plan.* */BadInputOfARank.*)
 # Tests that run the built command, verbs of libtorch included.
@@ -50,6 +55,14 @@ foreach(folder cli parity)
       ZERO_CAN_TRAIN=$<BOOL:${ZERO_WITH_TORCH}>)
   endif()
 endforeach()
+# The page of `zero report`, in a browser where there is one.
+if(ZERO_TESTS AND TARGET zero_executable)
+  find_package(Python3 COMPONENTS Interpreter)
+  if(Python3_FOUND)
+    add_test(NAME page COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/page_test.py --zero $<TARGET_FILE:zero_executable>)
+    set_tests_properties(page PROPERTIES LABELS slow SKIP_RETURN_CODE 77 TIMEOUT 900)
+  endif()
+endif()
 # Benchmarks that are tests, too: 5.4 GB of state in 2.5 GiB of memory, and states that make room for another program.
 # Both need a control group, and are skipped where none can be made.
 if(ZERO_WITH_TORCH AND TARGET zero_executable)

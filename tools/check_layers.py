@@ -27,7 +27,7 @@ FLOORS = {
     "train": 7,
     "config": 8,
     "command": 9,
-    "bench": 10, "doctor": 10, "inspect": 10,
+    "bench": 10, "doctor": 10, "inspect": 10, "page": 10,
     "cli": 11,
 }
 CORE = {name for name, floor in FLOORS.items() if floor <= 4}

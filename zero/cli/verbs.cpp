@@ -17,6 +17,7 @@
 #include "zero/config/value.h"
 #include "zero/doctor/doctor.h"
 #include "zero/inspect/inspect.h"
+#include "zero/page/page.h"
 
 namespace zero::cli {
 namespace {
@@ -28,6 +29,8 @@ constexpr std::array kVerbs{
     Verb{"generate", "print text from the weights of a run or a checkpoint", run_generate},
     Verb{"export", "write the weights of a checkpoint as safetensors", run_export},
     Verb{"inspect", "say what a safetensors file, a data file or a run folder contains", run_inspect},
+    Verb{"report", "write one HTML page of a run, or of several side by side", run_report},
+    Verb{"compare", "print a table of several runs, with the keys that differ", run_compare},
     Verb{"bench", "measure a part of zero.cpp against a limit that is probed in the same run", run_bench},
     Verb{"doctor", "say what this machine has and lacks for zero.cpp", run_doctor},
     Verb{"convert", "write DeepSpeed's configuration as a TOML file", run_convert},

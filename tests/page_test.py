@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Opens a page of `zero report` in a browser without a window, clicks through it, and looks at what it did.
+
+    tests/page_test.py --zero build/release/bin/zero
+
+The page gets a script of the test's own, which writes what it finds into the document; the browser prints that
+(--dump-dom). Exit status 77 where there is no Chromium.
+"""
+
+import argparse
+import html
+import json
+import math
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+SKIPPED = 77
+EVIL = "<b>x</b></script><script>window.wrong = 1</script>"
+zero = browser = None
+
+CATCH = "<script>window.errors = []; window.addEventListener('error', (e) => errors.push(e.message));" \
+        "const told = console.error; console.error = (...words) => errors.push(words.join(' '));</script>"
+PROBE = """<script>
+window.addEventListener("load", () => {
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  const one = (selector) => document.querySelector(selector);
+  const change = (selector, value, event) => {
+    const node = one(selector);
+    if (typeof value === "boolean") node.checked = value; else node.value = value;
+    node.dispatchEvent(new Event(event, {bubbles: true}));
+  };
+  const found = {};
+  try { (() => { STEPS })(); } catch (error) { errors.push(String(error.stack)); }
+  const out = document.createElement("pre");
+  out.id = "found";
+  out.textContent = JSON.stringify({...found, errors});
+  document.body.append(out);
+});
+</script>"""
+
+
+def write_run(folder, steps, seconds, stage, with_timeline=False, report=True, command="zero train"):
+    folder.mkdir(parents=True)
+    keys = f'[zero]\nstage = {stage}\n[run]\ntimeline = "{"t.json" if with_timeline else ""}"\n'
+    (folder / "config.toml").write_text(keys)
+    tags = {"parameter": 4096, "gradient": 4096, "moment": 8192, "total": 16384}
+    lines = [{"t": 100 + step * seconds, "step": step, "loss": 5 * math.exp(-step / 50) + 0.1 * math.sin(step * 7), "lr": 0.001,
+              "grad_norm": 1 + math.sin(step), "tokens_per_second": 100 / seconds, "step_seconds": seconds,
+              "memory_bytes": tags, "sent_bytes": 3000, "tokens": step * 100, "samples": step} for step in range(1, steps + 1)]
+    lines.insert(40, {"t": 100 + 40 * seconds, "step": 40, "event": "skipped", "reason": "loss spike", "loss": 93, "limit": 3})
+    lines.append({"t": 100 + steps * seconds, "step": steps, "val_loss": 2.5, "eval_seconds": 0})
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    if report:
+        (folder / "report.json").write_text(json.dumps({
+            "model": "gpt2", "world": 2, "stage": stage, "steps": steps, "step_s_median": seconds, "memory_bytes": [tags],
+            "peak_memory_bytes": [{"total": 20000}], "command": command, "predicted": {"seconds": seconds, "bound": "compute"},
+            "profile": {"forward_seconds": seconds / 3, "backward_seconds": seconds / 2, "update_seconds": 0.01}}))
+    if with_timeline:
+        span = {"ph": "X", "pid": 0, "tid": 1000}
+        (folder / "t.json").write_text(json.dumps({"traceEvents": [
+            {"ph": "M", "name": "thread_name", "pid": 0, "tid": 1000, "args": {"name": "compute"}},
+            {**span, "name": "forward", "ts": 0, "dur": 5e4}, {**span, "name": "wait gather h.0", "ts": 10, "dur": 1e3, "args": {"bytes": 64}},
+            {**span, "name": "step", "ts": 9e4, "dur": 1e4}]}))
+    return folder
+
+
+class Page(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+
+    def look(self, runs, steps, *flags):
+        """What the test's script found in the page of `runs`."""
+        page = self.root / "page.html"
+        subprocess.run([zero, "report", *map(str, runs), "-o", page], check=True, stdout=subprocess.DEVNULL)
+        text = page.read_text()
+        text = text.replace("<title>", CATCH + "<title>", 1).replace("</body>", PROBE.replace("STEPS", steps) + "</body>", 1)
+        page.write_text(text)
+        dumped = subprocess.run(
+            [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=4000", f"--user-data-dir={self.root}/browser",
+             *flags, "--dump-dom", page.as_uri()], check=True, capture_output=True, text=True, timeout=240).stdout
+        match = re.search(r'<pre id="found">(.*?)</pre>', dumped, re.DOTALL)
+        self.assertIsNotNone(match, dumped[-2000:])
+        found = json.loads(html.unescape(match[1]))
+        self.assertEqual(found["errors"], [])
+        return found
+
+    def two(self):
+        return [write_run(self.root / "fast", 200, 0.1, 1, True), write_run(self.root / "slow", 120, 0.3, 3, report=False)]
+
+    def test_two_runs_stand_in_one_chart_and_can_be_hidden(self):
+        found = self.look(self.two(), """
+            const chart = one(".plot svg");
+            found.charts = all(".chart .plot svg").length;
+            found.curves = chart.querySelectorAll(".curve").length;
+            found.title = one("h1").textContent;
+            found.timeline = all(".timeline rect").length;
+            found.rows = all("table")[0].textContent;
+            found.differs = all("table.words")[0].textContent;
+            one("#controls button").click();
+            found.curvesOfOne = one(".plot svg").querySelectorAll(".curve").length;""")
+        self.assertEqual(found["title"], "fast, slow")
+        self.assertGreaterEqual(found["charts"], 6)
+        self.assertEqual((found["curves"], found["curvesOfOne"]), (4, 2))  # training and validation
+        self.assertEqual(found["timeline"], 3)
+        self.assertIn("x 3", found["rows"])
+        self.assertIn("zero.stage", found["differs"])
+
+    def test_every_control_changes_the_curves(self):
+        found = self.look(self.two(), """
+            const path = () => one(".plot svg .curve:not(.raw)").getAttribute("d");
+            const first = path();
+            found.glyphs = all(".chart .glyph").length;
+            change("#events", false, "change");
+            found.glyphsOff = all(".chart .glyph").length;
+            change("#smooth", "90", "input");
+            found.raw = all(".raw").length;
+            found.smoothed = path() !== first;
+            change("#smooth", "0", "input");
+            found.back = path() === first;
+            change("#log", true, "change");
+            found.log = path() !== first;
+            change("#log", false, "change");
+            change("#axis", "time", "change");
+            found.time = path() !== first;
+            found.ticks = one(".plot svg").textContent;
+            change("#axis", "step", "change");
+            found.light = getComputedStyle(document.body).backgroundColor;
+            change("#theme", "dark", "change");
+            found.dark = getComputedStyle(document.body).backgroundColor;""")
+        self.assertGreater(found["glyphs"], 0)
+        self.assertEqual(found["glyphsOff"], 0)
+        self.assertGreater(found["raw"], 0)
+        for name in ("smoothed", "back", "log", "time"):
+            self.assertTrue(found[name], name)
+        self.assertIn(" s", found["ticks"])
+        self.assertNotEqual(found["light"], found["dark"])
+
+    def test_a_pointer_shows_values_and_a_drag_zooms(self):
+        found = self.look(self.two(), """
+            const svg = () => one(".plot svg"), at = (x) => {
+              const box = svg().getBoundingClientRect();
+              return {clientX: box.left + x * box.width, clientY: box.top + 50, bubbles: true, pointerType: "mouse"};
+            };
+            svg().dispatchEvent(new PointerEvent("pointermove", at(0.5)));
+            found.tip = one(".chart .tip").textContent;
+            const before = one(".plot svg .curve").getAttribute("d");
+            svg().dispatchEvent(new PointerEvent("pointerdown", at(0.4)));
+            svg().dispatchEvent(new PointerEvent("pointermove", at(0.6)));
+            svg().dispatchEvent(new PointerEvent("pointerup", at(0.6)));
+            found.zoomed = one(".plot svg .curve").getAttribute("d") !== before;
+            found.button = !one("#whole").hidden;
+            one("#whole").click();
+            found.whole = one(".plot svg .curve").getAttribute("d") === before;""")
+        self.assertRegex(found["tip"], r"step \d+.*fast training.*slow training")
+        self.assertTrue(found["zoomed"] and found["button"] and found["whole"], found)
+
+    def test_nothing_of_a_run_becomes_markup(self):
+        run = write_run(self.root / "<b>bold<", 5, 0.1, 0, command=EVIL)
+        found = self.look([run], """
+            found.title = one("h1").textContent;
+            found.bold = all("h1 b").length;
+            found.wrong = window.wrong === undefined;
+            found.text = one("main").textContent;""")
+        self.assertEqual(found["title"], "<b>bold<")
+        self.assertEqual(found["bold"], 0)
+        self.assertTrue(found["wrong"])
+        self.assertIn(EVIL, found["text"])
+
+    def test_a_narrow_page_is_not_wider_than_its_window(self):
+        found = self.look(self.two(), """
+            const frame = document.createElement("div");
+            document.documentElement.style.width = document.body.style.width = "400px";
+            view.redraw();
+            found.wide = all("main section > *").filter((node) => node.getBoundingClientRect().right > 401)
+              .map((node) => node.outerHTML.slice(0, 80));""", "--window-size=500,900")
+        self.assertEqual(found["wide"], [])
+
+    def test_a_run_that_just_began_has_a_page(self):
+        folder = self.root / "new"
+        folder.mkdir()
+        (folder / "config.toml").write_text("[train]\nsteps = 5\n")
+        found = self.look([folder], """found.text = document.body.textContent;""")
+        self.assertIn("no line of metrics.jsonl is there", found["text"])
+
+
+def main():
+    global zero, browser
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--zero", required=True)
+    options, rest = parser.parse_known_args()
+    zero = options.zero
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        print("skipped: there is no Chromium here (apt-get install chromium)")
+        return SKIPPED
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"use strict";
+// One chart: curves over steps, events as marks, values beside the pointer, a stretch to zoom into.
+
+const kGlyphs = {skipped: "✕", rewound: "↶", stopped: "■", pause: "‖", checkpoint: "◆"};
+const kDashes = ["", "6 4", "2 3", "8 3 2 3"];
+const kChartHeight = 230;
+
+// Where x belongs in an ascending list: how many are less.
+function placeOf(list, x) {
+  let low = 0, high = list.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (list[middle] < x) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+// A curve between its points.
+function valueAt([steps, values], step) {
+  const i = placeOf(steps, step);
+  if (i === 0 || i === steps.length) return values[Math.min(i, steps.length - 1)];
+  const part = (step - steps[i - 1]) / (steps[i] - steps[i - 1]);
+  return values[i - 1] + part * (values[i] - values[i - 1]);
+}
+
+// A moving mean in which what lies back counts less and less; right from the first value on.
+function smoothed(values, weight) {
+  let sum = 0, weights = 0;
+  return values.map((value) => {
+    sum = weight * sum + (1 - weight) * value;
+    weights = weight * weights + (1 - weight);
+    return sum / weights;
+  });
+}
+
+function ticks(low, high, wanted) {
+  const raw = (high - low) / wanted, power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
+  const out = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) out.push(Number((i * step).toPrecision(12)));
+  return out;
+}
+
+function logTicks(low, high) {
+  const out = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); ++power)
+    for (const m of high / low > 300 ? [1] : [1, 2, 5]) out.push(m * 10 ** power);
+  const within = out.filter((tick) => tick >= low && tick <= high);
+  const thin = Math.ceil(within.length / 6);
+  return within.length < 2 ? ticks(low, high, 4) : within.filter((_, i) => i % thin === 0);
+}
+
+class Chart {
+  // series: {run, label, color, dash, points: [steps, values], dots}; view: how all charts are drawn, with redraw().
+  constructor(title, unit, series, view) {
+    Object.assign(this, {unit, series, view});
+    this.plot = element("div", {class: "plot"});
+    const names = new Map(series.filter((s) => s.label).map((s) => [s.label, s]));
+    const several = names.size > 1;
+    this.root = element("section", {class: "chart"}, element("h3", {}, title),
+      several ? element("div", {class: "legend"}, ...[...names.values()].map((s) => this.key(s))) : null, this.plot);
+    this.title = title;
+  }
+
+  key(s) {
+    const line = element("line", {x1: 0, y1: 5, x2: 22, y2: 5, "stroke-width": 2, "stroke-dasharray": s.dash,
+      style: `stroke: ${this.oneColorAName() ? s.color : "var(--soft)"}`});
+    return element("span", {}, element("svg", {width: 22, height: 10, style: "display: inline; width: 22px; margin-right: 6px"}, line), s.label);
+  }
+  // Or the colour is the run's, and the dash alone tells names apart.
+  oneColorAName() { return new Set(this.series.map((s) => s.run.name)).size === 1; }
+
+  // The curves that are seen, with x as the view wants it, within its range.
+  lines() {
+    const {view} = this;
+    return this.series.filter((s) => !view.hidden.has(s.run)).map((s) => {
+      let xs = s.points[0].map((step) => view.xOf(s.run, step)), raw = s.points[1];
+      let shown = view.smooth > 0 && !s.dots ? smoothed(raw, view.smooth) : raw;
+      const keep = xs.map((x, i) => i).filter((i) => !view.range || (xs[i] >= view.range[0] && xs[i] <= view.range[1]))
+        .filter((i) => !view.log || (shown[i] > 0 && raw[i] > 0));
+      return {...s, xs: keep.map((i) => xs[i]), raw: keep.map((i) => raw[i]), shown: keep.map((i) => shown[i])};
+    }).filter((line) => line.xs.length > 0);
+  }
+
+  draw() {
+    const {view, unit} = this, lines = this.lines();
+    const width = Math.max(260, this.plot.clientWidth), box = {left: 54, right: width - 10, top: 16, bottom: kChartHeight - 22};
+    if (lines.length === 0) {
+      this.plot.replaceChildren(element("p", {}, "Nothing to show here."));
+      return;
+    }
+    const of = (pick, choose, start) => lines.reduce((best, line) => pick(line).reduce((a, b) => choose(a, b), best), start);
+    let x0 = of((l) => l.xs, Math.min, Infinity), x1 = of((l) => l.xs, Math.max, -Infinity);
+    let y0 = of((l) => l.shown, Math.min, Infinity), y1 = of((l) => l.shown, Math.max, -Infinity);
+    if (view.range) [x0, x1] = view.range;
+    if (x0 === x1) { x0 -= 0.5; x1 += 0.5; }
+    if (!view.log && unit && y0 > 0) y0 = 0;
+    if (y0 === y1) { y1 += Math.abs(y1) * 0.1 || 1; if (!view.log) y0 -= unit ? 0 : Math.abs(y0) * 0.1 || 1; else y0 *= 0.9; }
+    const scale = scaleOf(unit, y1), flat = view.log ? Math.log10 : (v) => v;
+    const pad = (flat(y1) - flat(y0)) * 0.05, low = y0 === 0 ? 0 : flat(y0) - pad, high = flat(y1) + pad;
+    const X = (x) => box.left + (x - x0) / (x1 - x0) * (box.right - box.left);
+    const Y = (y) => box.bottom - (flat(y) - low) / (high - low) * (box.bottom - box.top);
+    const clip = `clip-${this.title.replace(/\W/g, "-")}`;
+    const svg = element("svg", {viewBox: `0 0 ${width} ${kChartHeight}`, role: "img", "aria-label": this.inWords(lines)},
+      element("clipPath", {id: clip}, element("rect", {x: box.left, y: 0, width: box.right - box.left, height: box.bottom + 2})));
+
+    const back = view.log ? (v) => 10 ** v : (v) => v;
+    const [bottom, top] = [back(low) / scale.by, back(high) / scale.by];
+    for (const tick of view.log ? logTicks(bottom, top) : ticks(bottom, top, 4)) {
+      const y = Y(tick * scale.by);
+      svg.append(element("line", {class: "grid-line", x1: box.left, x2: box.right, y1: y, y2: y}),
+        element("text", {x: box.left - 6, y: y + 4, "text-anchor": "end"}, digits(tick)));
+    }
+    if (scale.unit) svg.append(element("text", {x: box.left - 6, y: 10, "text-anchor": "end"}, scale.unit));
+    const xScale = scaleOf(view.axis === "time" ? "seconds" : "", x1);
+    const xTicks = ticks(x0 / xScale.by, x1 / xScale.by, Math.max(2, Math.floor(width / 110)));
+    for (const tick of xTicks)
+      svg.append(element("text", {x: X(tick * xScale.by), y: kChartHeight - 6, "text-anchor": X(tick * xScale.by) > width - 24 ? "end" : "middle"},
+        digits(tick) + (xScale.unit ? " " + xScale.unit : "")));
+
+    const drawn = element("g", {"clip-path": `url(#${clip})`});
+    const path = (line, values) => line.xs.map((x, i) => `${i ? "L" : "M"}${X(x).toFixed(1)} ${Y(values[i]).toFixed(1)}`).join("");
+    // Curves that cover each other (runs may have the same bits) take turns: a piece of one, a piece of the next.
+    const same = (a, b) => a.shown.length === b.shown.length && a.shown.every((value, i) => value === b.shown[i] && a.xs[i] === b.xs[i]);
+    lines.forEach((line) => {
+      const alike = lines.filter((other) => same(line, other)), turn = alike.indexOf(line), piece = line.dash ? 5 : 12;
+      const dash = alike.length > 1 ? `${piece} ${piece * (alike.length - 1)}` : line.dash;
+      const style = `stroke: ${line.color}`;
+      if (line.shown !== line.raw && view.smooth > 0 && !line.dots) drawn.append(element("path", {class: "curve raw", style, d: path(line, line.raw)}));
+      drawn.append(element("path", {class: "curve", style, d: path(line, line.shown), "stroke-dasharray": dash, "stroke-dashoffset": -turn * piece}));
+      if (line.dots && line.xs.length < 200)
+        for (let i = 0; i < line.xs.length; ++i) drawn.append(element("circle", {cx: X(line.xs[i]), cy: Y(line.shown[i]), r: 2.6 + 1.4 * (alike.length - 1 - turn), style: `fill: ${line.color}`}));
+    });
+    const marks = view.events ? this.marks(lines, X, [x0, x1]) : [];
+    for (const mark of marks)
+      svg.append(element("line", {class: "mark", style: `stroke: ${mark.color}`, x1: mark.x, x2: mark.x, y1: box.top, y2: box.bottom}),
+        element("text", {class: "glyph", "text-anchor": "middle", x: mark.x, y: 11, style: `fill: ${mark.color}`}, kGlyphs[mark.kind] || "●"));
+    svg.append(drawn);
+    this.plot.replaceChildren(svg);
+    this.listen(svg, lines, marks, {width, box, X, xAt: (px) => x0 + (px - box.left) / (box.right - box.left) * (x1 - x0)});
+  }
+
+  inWords(lines) {
+    return `${this.title}: ` + lines.map((line) => `${line.run.name}${line.label ? " " + line.label : ""} ends at ${say(line.raw[line.raw.length - 1], this.unit)}`).join("; ");
+  }
+
+  marks(lines, X, [x0, x1]) {
+    const out = [];
+    for (const run of new Set(lines.map((line) => line.run)))
+      for (const [step, kind, text] of run.events) {
+        const at = this.view.xOf(run, step);
+        if (at >= x0 && at <= x1) out.push({x: X(at), kind, text, run, color: run.color});
+      }
+    return out;
+  }
+
+  listen(svg, lines, marks, {width, box, X, xAt}) {
+    const tip = new Tip(this.plot), cross = element("line", {class: "cross", y1: box.top, y2: box.bottom, visibility: "hidden"});
+    const chosen = element("rect", {class: "chosen", y: box.top, height: box.bottom - box.top, visibility: "hidden"});
+    svg.append(chosen, cross);
+    let from = null;
+    const pxOf = (event) => {
+      const rect = svg.getBoundingClientRect();
+      return Math.min(box.right, Math.max(box.left, (event.clientX - rect.left) / rect.width * width));
+    };
+    const move = (event) => {
+      const px = pxOf(event), x = xAt(px);
+      const near = lines.map((line) => {
+        const i = placeOf(line.xs, x), before = i > 0 && (i === line.xs.length || x - line.xs[i - 1] < line.xs[i] - x);
+        return {line, i: before ? i - 1 : i};
+      });
+      const rows = near.map(({line, i}) => [swatch(line.color),
+        `${this.view.runs.length > 1 ? line.run.name + " " : ""}${line.label || ""} `, element("b", {}, say(line.raw[i], this.unit))]);
+      for (const mark of marks.filter((m) => Math.abs(m.x - px) < 7).slice(0, 4)) rows.push(`${kGlyphs[mark.kind] || "●"} ${mark.kind}: ${mark.text}`);
+      cross.setAttribute("x1", px);
+      cross.setAttribute("x2", px);
+      cross.setAttribute("visibility", "visible");
+      tip.show(px * this.plot.clientWidth / width, 16, element("b", {}, this.view.xInWords(x)), ...rows);
+      if (from === null) return;
+      chosen.setAttribute("x", Math.min(from, px));
+      chosen.setAttribute("width", Math.abs(px - from));
+      chosen.setAttribute("visibility", "visible");
+    };
+    svg.addEventListener("pointermove", move);
+    svg.addEventListener("pointerdown", (event) => { if (event.pointerType === "mouse") from = pxOf(event); move(event); });
+    svg.addEventListener("pointerleave", () => { from = null; tip.hide(); cross.setAttribute("visibility", "hidden"); chosen.setAttribute("visibility", "hidden"); });
+    svg.addEventListener("pointerup", (event) => {
+      const to = pxOf(event), start = from;
+      from = null;
+      if (start !== null && Math.abs(to - start) > 8) this.view.zoom([Math.min(start, to), Math.max(start, to)].map(xAt));
+    });
+    svg.addEventListener("dblclick", () => this.view.zoom(null));
+  }
+}

@@ -1,0 +1,64 @@
+"use strict";
+// Numbers as people read them, and elements of the page.
+
+const kByteUnits = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+// What numbers up to `most` are divided by, and the unit that they then have.
+function scaleOf(unit, most) {
+  if (unit === "bytes") {
+    const power = most < 1024 ? 0 : Math.min(5, Math.floor(Math.log2(most) / 10));
+    return {by: 1024 ** power, unit: kByteUnits[power]};
+  }
+  if (unit === "seconds") {
+    if (most < 1) return {by: 1e-3, unit: "ms"};
+    if (most < 300) return {by: 1, unit: "s"};
+    return most < 7200 ? {by: 60, unit: "min"} : {by: 3600, unit: "h"};
+  }
+  return unit === "percent" ? {by: 0.01, unit: "%"} : {by: 1, unit: ""};
+}
+
+function digits(value, wanted = 4) {
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-4 || size >= 1e9)) return String(Number(value.toPrecision(wanted)).toExponential()).replace("e+", "e");
+  return size >= 1000 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(wanted)));
+}
+
+function say(value, unit) {
+  const scale = scaleOf(unit, Math.abs(value));
+  return digits(value / scale.by, unit ? 3 : 5) + (scale.unit ? " " + scale.unit : "");
+}
+
+const kSvgTags = new Set(["svg", "path", "line", "rect", "text", "circle", "g", "clipPath"]);
+
+// element("p", {class: "note", onclick: f}, "text", another): attributes, listeners, and children; text stays text.
+function element(tag, attributes = {}, ...children) {
+  const node = kSvgTags.has(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== undefined && child !== null));
+  return node;
+}
+
+const colorOf = (number) => `var(--color-${number % 7})`;
+const swatch = (color) => element("span", {class: "swatch", style: `background: ${color}`});
+const legend = (entries) => element("div", {class: "legend"},
+  ...entries.map(([name, color]) => element("span", {}, swatch(color), name)));
+
+// A box that follows the pointer within `host`.
+class Tip {
+  constructor(host) {
+    this.host = host;
+    this.box = element("div", {class: "tip", hidden: ""});
+    host.append(this.box);
+  }
+  show(x, y, ...lines) {
+    this.box.replaceChildren(...lines.map((line) => element("div", {}, ...[].concat(line))));
+    this.box.hidden = false;
+    const room = this.host.clientWidth;
+    this.box.style.left = x > room / 2 ? `${Math.max(0, x - this.box.offsetWidth - 12)}px` : `${x + 12}px`;
+    this.box.style.top = `${y + 8}px`;
+  }
+  hide() { this.box.hidden = true; }
+}

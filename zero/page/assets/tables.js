@@ -1,0 +1,84 @@
+"use strict";
+// Tables and bars.
+
+const named = (run) => [swatch(run.color), run.name];
+
+// rows: [label, cell, ...]; a cell is text or elements.
+function table(head, rows, kind = "") {
+  return element("div", {class: "scroll"}, element("table", {class: kind},
+    element("thead", {}, element("tr", {}, ...head.map((cell) => element("th", {}, ...[].concat(cell))))),
+    element("tbody", {}, ...rows.map(([label, ...cells]) => element("tr", {},
+      element("th", {scope: "row"}, ...[].concat(label)), ...cells.map((cell) => element("td", {}, ...[].concat(cell))))))));
+}
+
+// rows: {label, parts: [[name, value]], mark, text}; one scale for all of them.
+function bars(rows, unit, colors) {
+  const sum = (row) => row.parts.reduce((total, [, value]) => total + value, 0);
+  const most = Math.max(...rows.map((row) => Math.max(sum(row), row.mark || 0))) || 1;
+  const percent = (value) => `${(100 * value / most).toFixed(2)}%`;
+  const box = element("div", {class: "bars"});
+  for (const row of rows) {
+    const bar = element("div", {class: "bar"}, ...row.parts.filter(([, value]) => value > 0).map(([name, value]) =>
+      element("i", {style: `width: ${percent(value)}; background: ${colors[name]}`, title: `${name}: ${say(value, unit)}`})));
+    if (row.mark) bar.append(element("u", {style: `left: calc(${percent(row.mark)} - 2px)`, title: `peak: ${say(row.mark, unit)}`}));
+    box.append(element("span", {}, ...[].concat(row.label)), bar, element("span", {}, row.text));
+  }
+  return box;
+}
+
+function figuresTable(data) {
+  return table(["", ...data.runs.map(named)], data.figures.map((figure) => [figure.label,
+    ...figure.texts.map((text, i) => [text, figure.changes[i]
+      ? element("small", {class: {1: "better", "-1": "worse"}[figure.verdicts[i]] || ""}, figure.changes[i]) : null])]));
+}
+
+function figureCards(figures) {
+  return element("div", {class: "cards"}, ...figures.filter((figure) => !["-", "0 B", "0 ms"].includes(figure.texts[0])).map((figure) =>
+    element("div", {class: "card"}, element("b", {}, figure.texts[0]), element("span", {}, figure.label))));
+}
+
+const kTagColors = {parameter: colorOf(0), gradient: colorOf(1), master: colorOf(6), moment: colorOf(2),
+  gathered: colorOf(5), staging: colorOf(4), activation: colorOf(3)};
+
+function memoryBars(runs) {
+  const rows = [];
+  for (const run of runs)
+    for (const {tier, tags, total, peak} of run.memory)
+      rows.push({label: [swatch(run.color), runs.length > 1 ? `${run.name}, ${tier}` : tier], parts: Object.entries(tags), mark: peak,
+        text: say(total, "bytes") + (peak > total ? `, peak ${say(peak, "bytes")}` : "")});
+  const used = new Set(rows.flatMap((row) => row.parts.map(([name]) => name)));
+  return rows.length === 0 ? null : element("div", {},
+    legend(Object.entries(kTagColors).filter(([name]) => used.has(name))), bars(rows, "bytes", kTagColors));
+}
+
+const kPhaseColors = {forward: colorOf(0), backward: colorOf(1), update: colorOf(4), "the rest": "var(--wait)"};
+
+function phaseBars(runs) {
+  const rows = [];
+  for (const run of runs)
+    for (const [what, times] of [["predicted", run.predicted], ["measured", run.measured]]) {
+      if (!times || times.total <= 0) continue;
+      const rest = Math.max(0, times.total - times.forward - times.backward - times.update);
+      rows.push({label: [swatch(run.color), runs.length > 1 ? `${run.name}, ${what}` : what],
+        parts: [["forward", times.forward], ["backward", times.backward], ["update", times.update], ["the rest", rest]],
+        text: say(times.total, "seconds") + (times.bound ? `, bound by ${times.bound}` : times.exposed > 0 ? `, waits ${say(times.exposed, "seconds")}` : "")});
+    }
+  return rows.length === 0 ? null : element("div", {}, legend(Object.entries(kPhaseColors)), bars(rows, "seconds", kPhaseColors));
+}
+
+function configuration(data) {
+  const head = ["key", ...data.runs.map(named)];
+  const rows = (keys) => keys.map(({key, values}) => [element("code", {}, key), ...values.map((value) => element("code", {}, value || "–"))]);
+  const differing = data.keys.filter((key) => key.differs);
+  const out = element("div", {});
+  if (data.runs.length > 1)
+    out.append(differing.length === 0 ? element("p", {}, "No key differs.") : table(head, rows(differing), "words"));
+  out.append(element("details", {}, element("summary", {}, `all ${data.keys.length} keys`), table(head, rows(data.keys), "words")));
+  return out;
+}
+
+function facts(data) {
+  const labels = [...new Set(data.runs.flatMap((run) => run.facts.map(([label]) => label)))];
+  return table(["", ...data.runs.map(named)], labels.map((label) =>
+    [label, ...data.runs.map((run) => (run.facts.find(([name]) => name === label) || ["", "–"])[1])]), "words");
+}

@@ -1,0 +1,199 @@
+#include "zero/page/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "zero/base/bytes.h"
+
+namespace zero::page {
+namespace {
+
+constexpr std::size_t kMostOfAValue = 40;  // characters, in the terminal
+
+struct FigureRow {
+  const char* key;
+  const char* label;
+  Unit unit;
+  int better;
+  RunFigures::Figure RunFigures::*figure;
+};
+
+constexpr FigureRow kFigures[] = {
+    {"steps", "steps", Unit::kCount, 0, &RunFigures::steps},
+    {"loss", "loss, last step", Unit::kNumber, -1, &RunFigures::loss},
+    {"val_loss", "validation loss, last", Unit::kNumber, -1, &RunFigures::val_loss},
+    {"best_val_loss", "validation loss, best", Unit::kNumber, -1, &RunFigures::best_val_loss},
+    {"accuracy", "accuracy", Unit::kFraction, 1, &RunFigures::accuracy},
+    {"units_per_second", "tokens a second", Unit::kPerSecond, 1, &RunFigures::units_per_second},
+    {"step_seconds", "time of a step (median)", Unit::kSeconds, -1, &RunFigures::step_seconds},
+    {"exposed_seconds", "waits for disk and link, a step", Unit::kSeconds, -1, &RunFigures::exposed_seconds},
+    {"total_seconds", "time in all", Unit::kSeconds, 0, &RunFigures::total_seconds},
+    {"utilization", "utilization", Unit::kFraction, 1, &RunFigures::utilization},
+    {"device_peak_bytes", "peak on the device", Unit::kBytes, -1, &RunFigures::device_peak},
+    {"host_peak_bytes", "peak on the host", Unit::kBytes, -1, &RunFigures::host_peak},
+    {"disk_bytes", "on disk", Unit::kBytes, -1, &RunFigures::disk_bytes},
+    {"sent_bytes", "sent a step", Unit::kBytes, -1, &RunFigures::sent_bytes},
+    {"disk_moved_bytes", "read and written on disk a step", Unit::kBytes, -1, &RunFigures::disk_moved},
+    {"link_moved_bytes", "over the link a step", Unit::kBytes, -1, &RunFigures::link_moved},
+    {"skipped_steps", "skipped steps", Unit::kCount, -1, &RunFigures::skipped_steps},
+    {"rewinds", "rewinds", Unit::kCount, -1, &RunFigures::rewinds},
+};
+
+std::string format_seconds(double seconds) {
+  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return seconds < 120 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.1f} min", seconds / 60);
+}
+
+bool fits_a_count(double value) {
+  return std::isfinite(value) && std::abs(value) < 1e18;
+}
+
+// Tokens of some runs and rows of others are not compared by name.
+std::string label_of(const FigureRow& row, std::span<const RecordedRun> runs) {
+  if (row.figure != &RunFigures::units_per_second) return row.label;
+  const auto has_tokens = [](const RecordedRun& run) { return run.figures.counts_tokens; };
+  if (std::ranges::all_of(runs, has_tokens)) return row.label;
+  return std::ranges::none_of(runs, has_tokens) ? "rows a second" : "tokens or rows a second";
+}
+
+// Code points, near enough to columns.
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+// What a terminal could take for a command is left out, and what is long cut.
+std::string for_terminal(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F) out += c;
+  if (width_of(out) <= kMostOfAValue) return out;
+  std::size_t end = kMostOfAValue - 3;
+  while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xC0) == 0x80) --end;
+  return out.substr(0, end) + "...";
+}
+
+using Cells = std::vector<std::string>;
+
+std::string aligned(const std::vector<Cells>& lines) {
+  std::vector<std::size_t> widths(lines.front().size());
+  for (const Cells& cells : lines)
+    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], width_of(cells[i]));
+  std::string text;
+  for (const Cells& cells : lines) {
+    std::string line;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const std::string space(widths[i] - width_of(cells[i]), ' ');
+      line += i == 0 ? cells[i] + space : "  " + space + cells[i];
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+Comparison compare(std::span<const RecordedRun> runs) {
+  Comparison out;
+  std::set<std::string> keys;
+  for (const RecordedRun& run : runs) {
+    out.names.push_back(run.name);
+    out.done.push_back(run.done);
+    for (const auto& [key, ignored] : run.configuration) keys.insert(key);
+  }
+  for (const FigureRow& row : kFigures) {
+    ComparedFigure figure{row.key, label_of(row, runs), row.unit, row.better, {}};
+    for (const RecordedRun& run : runs) figure.values.push_back(run.figures.*row.figure);
+    if (std::ranges::any_of(figure.values, [](const auto& value) { return value.has_value(); }))
+      out.figures.push_back(std::move(figure));
+  }
+  keys.erase("run.dir");
+  for (const std::string& key : keys) {
+    ComparedKey compared{key, {}, false};
+    for (const RecordedRun& run : runs) {
+      const auto found = run.configuration.find(key);
+      compared.values.push_back(found == run.configuration.end() ? "" : found->second);
+    }
+    compared.differs = std::ranges::count(compared.values, compared.values.front()) !=
+                       static_cast<std::ptrdiff_t>(compared.values.size());
+    out.keys.push_back(std::move(compared));
+  }
+  return out;
+}
+
+std::string format_figure(Unit unit, const std::optional<double>& value) {
+  if (!value || !std::isfinite(*value)) return "-";
+  switch (unit) {
+    case Unit::kCount:
+      return fits_a_count(*value) ? format_count(std::llround(*value)) : fmt::format("{:.3g}", *value);
+    case Unit::kPerSecond:
+      return fits_a_count(*value) && *value >= 100 ? format_count(std::llround(*value)) : fmt::format("{:.3g}", *value);
+    case Unit::kBytes:
+      return fits_a_count(*value) ? format_bytes(std::llround(*value)) : fmt::format("{:.3g} B", *value);
+    case Unit::kSeconds:
+      return format_seconds(*value);
+    case Unit::kFraction:
+      return fmt::format("{:.3g}%", *value * 100);
+    case Unit::kNumber:
+      break;
+  }
+  return fmt::format("{:.4f}", *value);
+}
+
+std::string format_change(const ComparedFigure& figure, std::size_t run) {
+  const auto& first = figure.values.front();
+  const auto& value = figure.values[run];
+  if (run == 0 || !first || !value || *first <= 0 || !std::isfinite(*value / *first)) return "";
+  const double ratio = *value / *first;
+  if (std::abs(ratio - 1) < 5e-4) return figure.better == 0 ? "" : "=";
+  if (ratio >= 2) return fmt::format("x {:.3g}", ratio);
+  return std::abs(ratio - 1) < 0.0995 ? fmt::format("{:+.1f}%", 100 * (ratio - 1))
+                                      : fmt::format("{:+.0f}%", 100 * (ratio - 1));
+}
+
+std::string to_text(const Comparison& comparison) {
+  const std::size_t num_runs = comparison.names.size();
+  std::vector<Cells> lines{{""}};
+  for (std::size_t run = 0; run < num_runs; ++run) {
+    lines[0].push_back(for_terminal(comparison.names[run]) + (comparison.done[run] ? "" : " (not done)"));
+    if (run > 0) lines[0].push_back("");
+  }
+  for (const ComparedFigure& figure : comparison.figures) {
+    Cells cells{figure.label};
+    for (std::size_t run = 0; run < num_runs; ++run) {
+      cells.push_back(format_figure(figure.unit, figure.values[run]));
+      if (run > 0) cells.push_back(format_change(figure, run));
+    }
+    lines.push_back(std::move(cells));
+  }
+  std::string text = aligned(lines);
+  lines.clear();
+  for (const ComparedKey& key : comparison.keys) {
+    if (!key.differs) continue;
+    Cells cells{"  " + key.key};
+    for (const std::string& value : key.values) cells.push_back(value.empty() ? "-" : for_terminal(value));
+    lines.push_back(std::move(cells));
+  }
+  if (num_runs > 1) text += lines.empty() ? "\nNo key of the configurations differs.\n" : "\nkeys that differ\n";
+  return lines.empty() ? text : text + aligned(lines);
+}
+
+nlohmann::ordered_json to_json(const Comparison& comparison) {
+  using Json = nlohmann::ordered_json;
+  Json json{{"runs", Json::array()}, {"differing_keys", Json::object()}};
+  for (std::size_t run = 0; run < comparison.names.size(); ++run) {
+    Json values = Json::object();
+    for (const ComparedFigure& figure : comparison.figures)
+      values[figure.key] = figure.values[run] ? Json(*figure.values[run]) : Json();
+    json["runs"].push_back(
+        {{"name", comparison.names[run]}, {"done", bool(comparison.done[run])}, {"figures", std::move(values)}});
+  }
+  for (const ComparedKey& key : comparison.keys)
+    if (key.differs) json["differing_keys"][key.key] = key.values;
+  return json;
+}
+
+}  // namespace zero::page

@@ -1,0 +1,56 @@
+// Runs side by side: what differs in what they did, and in what they were told to do.
+//
+//   const Comparison comparison = compare(runs);
+//   std::cout << to_text(comparison);        // a table, one column a run
+//   std::cout << to_json(comparison);        // the same for programs
+//
+// A change is a run's figure beside the first run's. A row of which no run knows anything is left out. Values only;
+// Local.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "zero/page/recorded_run.h"
+
+namespace zero::page {
+
+// How a figure reads.
+enum class Unit { kNumber, kCount, kBytes, kSeconds, kPerSecond, kFraction };
+
+struct ComparedFigure {
+  std::string key;    // "step_seconds", for programs
+  std::string label;  // "time of a step (median)"
+  Unit unit = Unit::kNumber;
+  int better = 0;                             // -1: less is better, 1: more, 0: neither
+  std::vector<std::optional<double>> values;  // by run
+};
+
+struct ComparedKey {
+  std::string key;
+  std::vector<std::string> values;  // by run, as TOML; empty: the run has no such key
+  bool differs = false;
+};
+
+struct Comparison {
+  std::vector<std::string> names;  // of the runs
+  std::vector<bool> done;
+  std::vector<ComparedFigure> figures;
+  std::vector<ComparedKey> keys;  // all of them; run.dir, which always differs, is left out
+};
+
+Comparison compare(std::span<const RecordedRun> runs);
+
+// "188 ms", "11.1 MiB", "4,080 /s"; "-" for nothing.
+std::string format_figure(Unit unit, const std::optional<double>& value);
+// "+12%", or "x 3.4" from twice the first run's on; empty for the first run, and where that has none or 0.
+std::string format_change(const ComparedFigure& figure, std::size_t run);
+
+std::string to_text(const Comparison& comparison);
+nlohmann::ordered_json to_json(const Comparison& comparison);
+
+}  // namespace zero::page

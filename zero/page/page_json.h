@@ -1,0 +1,22 @@
+// What the scripts of the page draw from; the one place that names the keys that they read.
+//
+//   runs[i]: name, done, notes, facts, curves {name: [[steps], [values]]}, events [[step, kind, text]], memory, planned,
+//            predicted, measured, balance (plan beside measurement), plan, timeline
+//   figures[i]: label, texts by run, changes by run, verdicts by run (1 better than the first run, -1 worse)
+//   keys[i]: key, values by run, differs
+//
+// Values only; Local.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "zero/page/recorded_run.h"
+
+namespace zero::page {
+
+nlohmann::ordered_json page_json(std::span<const RecordedRun> runs, std::string_view made);
+
+}  // namespace zero::page

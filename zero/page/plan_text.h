@@ -1,0 +1,22 @@
+// The bytes of plan.txt, which a run writes for people before it begins (zero/report/plan_table.h).
+//
+//   for (const PlannedTier& tier : planned_tiers(text)) ...      // "device": 1.59 MiB, 1.59 MiB, 0 B, 3.18 MiB
+//
+// One tier where everything lies on the device. Text of another form has none. Values only; Local.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zero::page {
+
+struct PlannedTier {
+  std::string tier;                  // "device", "host", "disk"
+  std::array<std::string, 5> bytes;  // parameter, gradient, master, moment, total: "1.59 MiB"
+};
+
+std::vector<PlannedTier> planned_tiers(std::string_view plan);
+
+}  // namespace zero::page

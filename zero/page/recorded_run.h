@@ -1,0 +1,77 @@
+// RecordedRun: what a run folder tells of its run, however far it came.
+//
+//   const std::vector<RecordedRun> runs = read_runs({"runs/a", "runs/b"});
+//   runs[0].name                  // "a"; the whole path where two folders have one name
+//   runs[0].figures.step_seconds  // nothing where neither report nor metrics tell it
+//   runs[0].notes                 // "2 damaged lines of metrics.jsonl are left out", for people
+//
+// Files that are missing or damaged are noted and left out. Values only; Local. ConfigError for a folder that holds no
+// run, IoError for a file that cannot be read.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "zero/page/metrics_file.h"
+#include "zero/page/plan_text.h"
+#include "zero/page/timeline_file.h"
+#include "zero/report/same_configuration.h"
+
+namespace zero::page {
+
+// Bytes on a tier of the rank that holds most there, just before the first update of the last step.
+struct TierMemory {
+  std::string tier;                                  // "device", "host", "disk"
+  std::vector<std::pair<std::string, double>> tags;  // "parameter", ..., in the order of the ledger
+  double total = 0;
+  double peak = 0;  // the most at any time, where that is known
+};
+
+// Seconds of a step, by phase.
+struct PhaseTimes {
+  double forward = 0, backward = 0, update = 0;
+  double exposed = 0;  // of them: waits for disk and link; not predicted
+  double total = 0;
+  std::string bound;  // of a prediction: the busiest resource
+};
+
+// From report.json, or where there is none yet, as far as metrics.jsonl tells.
+struct RunFigures {
+  using Figure = std::optional<double>;
+  Figure steps, loss, val_loss, best_val_loss, accuracy;
+  Figure units_per_second;  // tokens, or rows
+  Figure step_seconds;      // the median
+  Figure utilization;
+  Figure device_peak, host_peak, disk_bytes;  // of the rank that holds most
+  Figure sent_bytes, disk_moved, link_moved;  // a step, of the rank that moves most; disk and link both ways
+  Figure exposed_seconds;                     // a step
+  Figure skipped_steps, rewinds, total_seconds;
+  Figure state_formula, sent_planned, sent_formula;
+  bool counts_tokens = true;
+};
+
+struct RecordedRun {
+  std::string name;
+  std::filesystem::path folder;
+  bool done = false;
+  std::vector<std::string> notes;
+  std::vector<std::pair<std::string, std::string>> facts;  // "machine" -> "AMD EPYC, 2 cores", for people
+  ConfigurationKeys configuration;
+  std::string plan;  // plan.txt
+  std::vector<PlannedTier> planned;
+  MetricsFile metrics;
+  RunFigures figures;
+  std::vector<TierMemory> memory;
+  std::optional<PhaseTimes> predicted, measured;
+  std::optional<StepTimelineFile> timeline;
+};
+
+RecordedRun read_run(const std::filesystem::path& folder);
+std::vector<RecordedRun> read_runs(std::span<const std::string> folders);
+
+}  // namespace zero::page
