@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -126,6 +127,34 @@ TEST_F(ShakespeareExample, ASecondTimeItIsDoneAlready) {
   EXPECT_NE(ran.output.find("done already, all 12 steps"), std::string::npos) << ran.output;
   EXPECT_EQ(folder_->read(std::string(kRun) + "/report.json"), before);
 }
+
+// A tenth of each example's steps: far enough to see that it learns, and the same bits at the first stage and the last.
+class MnistExample : public testing::TestWithParam<std::pair<const char*, double>> {};
+
+TEST_P(MnistExample, LearnsDigitsAndEveryStageGivesTheSameWeights) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
+  const auto& [name, accuracy] = GetParam();
+  const Folder folder;
+  std::filesystem::create_directory_symlink(std::string(built::kSourceFolder) + "/examples",
+                                            folder.path() / "examples");
+  std::string weights;
+  for (const int stage : {0, 3}) {
+    const Ran ran = folder.zero(fmt::format("train examples/mnist/{}.toml -n 2 --train.steps 180 --zero.stage {} "
+                                            "--run.dir run --overwrite",
+                                            name, stage),
+                                "timeout 250");
+    ASSERT_EQ(ran.status, 0) << ran.errors << ran.output;
+    const Json report = Json::parse(folder.read("run/report.json"));
+    EXPECT_GT(report.at("val_accuracy"), accuracy) << ran.output;
+    EXPECT_NE(ran.output.find("val_accuracy"), std::string::npos);
+    if (weights.empty()) weights = report.at("parameters_sha256");
+    EXPECT_EQ(report.at("parameters_sha256"), weights);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, MnistExample,
+                         testing::Values(std::pair{"mlp", 0.85}, std::pair{"cnn", 0.9}, std::pair{"lstm", 0.6}),
+                         [](const auto& given) { return std::string(given.param.first); });
 
 }  // namespace
 }  // namespace zero

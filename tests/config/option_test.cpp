@@ -62,6 +62,7 @@ TEST(OptionTable, HasEverySectionKeyOfTheContract) {
                            "model.layers",
                            "model.width",
                            "model.heads",
+                           "model.hidden",
                            "model.context",
                            "model.vocab",
                            "model.dropout",

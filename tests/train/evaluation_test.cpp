@@ -5,7 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <ATen/ops/cross_entropy_loss.h>
+
 #include "zero/data/open_data.h"
+#include "zero/data/row_dataset.h"
 #include "zero/train/model_kind.h"
 
 #include "tests/temporary_folder.h"
@@ -39,7 +42,7 @@ class Evaluation : public testing::Test {
     run_ranks(world, [&](World& ranks) {
       const auto task = some_task(corpus_.shape());
       const BatchGrid grid{.batch = batch, .world = world, .rank = ranks.rank()};
-      const double mine = evaluate(*task, *corpus_.validation, grid, batches, ranks.communicator());
+      const double mine = evaluate(*task, *corpus_.validation, grid, batches, ranks.communicator()).loss;
       const std::lock_guard lock(mutex_);
       if (ranks.rank() == 0) result = mine;
       all_.push_back(mine);
@@ -93,9 +96,55 @@ TEST_F(Evaluation, ALimitLooksAtTheFirstBatchesOnly) {
 TEST_F(Evaluation, LeavesTheModelInTraining) {
   run_ranks(1, [&](World& world) {
     const auto task = some_task(corpus_.shape());
-    evaluate(*task, *corpus_.validation, {.batch = 2}, 1, world.communicator());
+    EXPECT_FALSE(evaluate(*task, *corpus_.validation, {.batch = 2}, 1, world.communicator()).accuracy);
     EXPECT_TRUE(task->module().is_training());
   });
+}
+
+// Rows whose larger number says their class, and a model that answers with the numbers themselves.
+class Larger : public Task {
+ public:
+  using Task::loss;
+  torch::nn::Module& module() override { return module_; }
+  torch::Tensor loss(const torch::Tensor& input, const torch::Tensor& target) override {
+    return score(input, target).loss;
+  }
+  Score score(const torch::Tensor& input, const torch::Tensor& target) override {
+    return {at::cross_entropy_loss(input, target), input.argmax(1).eq(target).sum()};
+  }
+  double flops_per_sample() const override { return 1; }
+
+ private:
+  torch::nn::Module module_{"larger"};
+};
+
+TEST(EvaluationOfClasses, CountsTheShareOfTargetsFoundOverAllRanks) {
+  class Rows : public RowDataset {
+   public:
+    Rows() : RowDataset(7, "data.path", "rows") {}
+    SampleShape shape() const override { return {.features = 2, .classes = 2}; }
+    std::int64_t fill(std::span<const std::int64_t> samples, Batch& batch) const override {
+      const auto rows = static_cast<std::int64_t>(samples.size());
+      auto& input = batch.input.reset<float>({rows, 2});
+      auto& target = batch.target.reset<std::int64_t>({rows});
+      for (std::size_t i = 0; i < samples.size(); ++i) {
+        input[2 * i] = static_cast<float>(samples[i] % 2);
+        input[2 * i + 1] = 1 - input[2 * i];
+        target[i] = samples[i] < 5 ? 1 - samples[i] % 2 : samples[i] % 2;  // the last two are not as the numbers say
+      }
+      return rows;
+    }
+    void require_classes(std::int64_t, std::string_view) const override {}
+  };
+  for (const int world : {1, 2, 3}) {
+    run_ranks(world, [&](World& ranks) {
+      Larger task;
+      const Rows rows;
+      const EvaluationResult found =
+          evaluate(task, rows, {.batch = 2, .world = world, .rank = ranks.rank()}, 0, ranks.communicator());
+      EXPECT_DOUBLE_EQ(found.accuracy.value(), 5.0 / 7) << world;
+    });
+  }
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ TEST(ModelKinds, AModelIsNotGivenDataThatItCannotRead) {
   EXPECT_TRUE(says(refusal_of_task(some_gpt2(), kImageShape), "model.name = gpt2"));
   EXPECT_TRUE(says(refusal_of_task(some_mlp({8, 2}), kTextShape), "model.name = mlp"));
   EXPECT_TRUE(says(refusal_of_task({.name = "linear"}, kImageShape), "model.name = linear"));
-  EXPECT_TRUE(says(refusal_of_task({.name = "resnet"}, kImageShape), "use gpt2, mlp or linear"));
+  EXPECT_TRUE(says(refusal_of_task({.name = "resnet"}, kImageShape), "use gpt2, mlp, cnn, rnn, lstm, gru or linear"));
 }
 
 TEST(ModelKinds, OnlyBlocksAreComputedAgain) {

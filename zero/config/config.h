@@ -25,6 +25,7 @@ struct ModelConfig {
   std::int64_t layers = 4;
   std::int64_t width = 128;
   std::int64_t heads = 4;
+  std::int64_t hidden = 128;
   std::int64_t context = 64;
   std::int64_t vocab = 0;
   double dropout = 0;

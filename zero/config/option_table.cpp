@@ -26,7 +26,8 @@ constexpr Range kBelowOne{.lowest = 0, .highest = 1, .below_highest = true};
 constexpr std::span<const std::string_view> kFree{};
 
 using Words = std::string_view;
-constexpr std::array kModels{Words("gpt2"), Words("mlp"), Words("linear")};
+constexpr std::array kModels{Words("gpt2"), Words("mlp"), Words("cnn"),   Words("rnn"),
+                             Words("lstm"), Words("gru"), Words("linear")};
 constexpr std::array kKinds{Words("text"), Words("tokens"), Words("mnist"), Words("csv")};
 constexpr std::array kOrders{Words("shuffled"), Words("sequential")};
 constexpr std::array kReduces{Words("auto"), Words("each"), Words("last")};
@@ -56,9 +57,10 @@ constexpr auto kSchedule = &Config::schedule;
 // clang-format off
 constexpr std::array kOptions{
     Option{"model.name", at<kModel, &ModelConfig::name>, kAny, kModels, "architecture of the model"},
-    Option{"model.layers", at<kModel, &ModelConfig::layers>, kPositive, kFree, "blocks of a gpt2"},
+    Option{"model.layers", at<kModel, &ModelConfig::layers>, kPositive, kFree, "blocks of a gpt2; layers of an rnn, lstm or gru"},
     Option{"model.width", at<kModel, &ModelConfig::width>, kPositive, kFree, "features of a gpt2's residual stream"},
     Option{"model.heads", at<kModel, &ModelConfig::heads>, kPositive, kFree, "attention heads of a gpt2's block; must divide width"},
+    Option{"model.hidden", at<kModel, &ModelConfig::hidden>, kPositive, kFree, "features of each layer of an rnn, lstm or gru"},
     Option{"model.context", at<kModel, &ModelConfig::context>, kPositive, kFree, "most tokens that a gpt2 sees at once"},
     Option{"model.vocab", at<kModel, &ModelConfig::vocab>, kNatural, kFree, "number of different tokens; 0: as many as the data has"},
     Option{"model.dropout", at<kModel, &ModelConfig::dropout>, kBelowOne, kFree, "probability with which an activation is dropped"},

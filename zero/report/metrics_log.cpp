@@ -65,8 +65,9 @@ std::string to_json_line(const StepMetrics& m) {
 }
 
 std::string to_json_line(const EvaluationMetrics& m) {
-  return fmt::format(R"({{"t": {:.3f}, "step": {}, "val_loss": {}, "eval_seconds": {}}})", m.time, m.step,
-                     number(m.val_loss), number(m.seconds));
+  return fmt::format(R"({{"t": {:.3f}, "step": {}, "val_loss": {}{}, "eval_seconds": {}}})", m.time, m.step,
+                     number(m.val_loss), m.accuracy ? fmt::format(R"(, "val_accuracy": {})", number(*m.accuracy)) : "",
+                     number(m.seconds));
 }
 
 std::string lines_until(std::string_view text, std::int64_t step, const ComesAgain& again) {

@@ -51,6 +51,7 @@ struct EvaluationMetrics {
   std::int64_t step = 0;
   double time = 0;
   double val_loss = 0;
+  std::optional<double> accuracy;  // of a task of classes: 0 to 1
   double seconds = 0;
 };
 

@@ -25,30 +25,40 @@ class EvaluationMode {
 
 }  // namespace
 
-double evaluate(Task& task, const Dataset& data, const BatchGrid& grid, std::int64_t batches, Communicator& comm) {
+EvaluationResult evaluate(Task& task, const Dataset& data, const BatchGrid& grid, std::int64_t batches,
+                          Communicator& comm) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(task.module());
   const EvaluationBatches all(data, grid);
   const std::int64_t count = batches == 0 ? all.num_batches() : std::min(batches, all.num_batches());
   double loss = 0;
   double targets = 0;
+  double correct = 0;
+  bool has_classes = false;
   Batch batch;
   for (std::int64_t i = 0; i < count; ++i) {
     const auto counted = static_cast<double>(all.fill(i, batch));
     // Every rank runs the model, also where nothing counts: its units are gathered by all.
-    const double mean = task.loss(batch).item<double>();
+    const Task::Score score = task.score(batch);
+    const double mean = score.loss.item<double>();
     if (counted > 0) loss += mean * counted;
+    has_classes = score.num_correct.defined();
+    if (counted > 0 && has_classes) correct += score.num_correct.item<double>();
     targets += counted;
   }
-  const std::array<double, 2> mine{loss, targets};
+  const std::array<double, 3> mine{loss, targets, correct};
   double total_loss = 0;
   double total_targets = 0;
+  double total_correct = 0;
   for (const auto& rank : gather_ranks<double>(comm, mine)) {
     total_loss += rank[0];
     total_targets += rank[1];
+    total_correct += rank[2];
   }
   ZERO_CHECK(total_targets > 0, "an evaluation without targets");
-  return total_loss / total_targets;
+  EvaluationResult found{.loss = total_loss / total_targets};
+  if (has_classes) found.accuracy = total_correct / total_targets;
+  return found;
 }
 
 }  // namespace zero

@@ -1,11 +1,15 @@
-// The loss over held-out data: the mean over every target, the same whatever the world is.
+// The loss over held-out data: the mean over every target, the same whatever the world is; and the share of targets that a
+// task of classes finds.
 //
-//   double val_loss = evaluate(task, *corpus.validation, {.batch = 6, .world = 2, .rank = 1}, /*batches=*/0, comm);
+//   const EvaluationResult found = evaluate(task, *corpus.validation, {.batch = 6, .world = 2, .rank = 1}, /*batches=*/0, comm);
+//   found.loss; found.accuracy.value_or(0);
 //
 // Ranks share the batches evenly; sums of losses and counts of targets are added in rank order. `batches` limits how
 // many each rank looks at, from the start; 0: all. Without gradients and dropout. Collective; the result is the same on
 // every rank.
 #pragma once
+
+#include <optional>
 
 #include "zero/comm/communicator.h"
 #include "zero/data/batches.h"
@@ -13,6 +17,12 @@
 
 namespace zero {
 
-double evaluate(Task& task, const Dataset& data, const BatchGrid& grid, std::int64_t batches, Communicator& comm);
+struct EvaluationResult {
+  double loss = 0;
+  std::optional<double> accuracy;  // of a task of classes: 0 to 1
+};
+
+EvaluationResult evaluate(Task& task, const Dataset& data, const BatchGrid& grid, std::int64_t batches,
+                          Communicator& comm);
 
 }  // namespace zero

@@ -8,6 +8,7 @@
 
 #include "zero/base/error.h"
 #include "zero/train/gpt2_task.h"
+#include "zero/train/image_task.h"
 #include "zero/train/linear_task.h"
 #include "zero/train/mlp_task.h"
 
@@ -17,6 +18,7 @@ namespace {
 constexpr std::array<std::string_view, 5> kGpt2Keys{"model.layers", "model.width", "model.heads", "model.context",
                                                     "model.vocab"};
 constexpr std::array<std::string_view, 1> kMlpKeys{"model.sizes"};
+constexpr std::array<std::string_view, 2> kRecurrentKeys{"model.layers", "model.hidden"};
 
 bool is_tokens(const SampleShape& data) {
   return data.context != 0;
@@ -24,12 +26,15 @@ bool is_tokens(const SampleShape& data) {
 bool is_rows(const SampleShape& data) {
   return data.context == 0;
 }
+bool is_rows_with_a_class(const SampleShape& data) {
+  return data.context == 0 && data.classes > 0;
+}
 bool is_rows_with_a_number(const SampleShape& data) {
   return data.context == 0 && data.classes == 0;
 }
 
 // Most common first.
-constexpr std::array<ModelKind, 3> kModelKinds{{
+constexpr std::array<ModelKind, 7> kModelKinds{{
     {.name = "gpt2",
      .own_keys = kGpt2Keys,
      .reads = is_tokens,
@@ -45,6 +50,34 @@ constexpr std::array<ModelKind, 3> kModelKinds{{
      .data_remedy = "use [data] kind mnist or csv, or model.name gpt2",
      .planned_shape = mlp_shape,
      .make = make_mlp_task},
+    {.name = "cnn",
+     .own_keys = {},
+     .reads = is_rows_with_a_class,
+     .reads_what = "images and their classes",
+     .data_remedy = "use [data] kind mnist",
+     .planned_shape = image_shape,
+     .make = make_cnn_task},
+    {.name = "rnn",
+     .own_keys = kRecurrentKeys,
+     .reads = is_rows_with_a_class,
+     .reads_what = "images and their classes",
+     .data_remedy = "use [data] kind mnist",
+     .planned_shape = image_shape,
+     .make = make_rnn_task},
+    {.name = "lstm",
+     .own_keys = kRecurrentKeys,
+     .reads = is_rows_with_a_class,
+     .reads_what = "images and their classes",
+     .data_remedy = "use [data] kind mnist",
+     .planned_shape = image_shape,
+     .make = make_lstm_task},
+    {.name = "gru",
+     .own_keys = kRecurrentKeys,
+     .reads = is_rows_with_a_class,
+     .reads_what = "images and their classes",
+     .data_remedy = "use [data] kind mnist",
+     .planned_shape = image_shape,
+     .make = make_gru_task},
     {.name = "linear",
      .own_keys = {},
      .reads = is_rows_with_a_number,

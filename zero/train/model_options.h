@@ -20,6 +20,7 @@ struct ModelOptions {
   std::int64_t layers = 4;
   std::int64_t width = 128;
   std::int64_t heads = 4;
+  std::int64_t hidden = 128;
   std::int64_t context = 64;
   std::int64_t vocab = 0;  // 0: the data's
   double dropout = 0;

@@ -26,14 +26,24 @@ class RowTask : public Task {
   RowTask(Model model, const RowTaskOptions& options) : model_(std::move(model)), options_(options) {}
 
   using Task::loss;
+  using Task::score;
   torch::nn::Module& module() override { return *model_; }
   torch::Tensor loss(const torch::Tensor& input, const torch::Tensor& target) override {
-    const auto output = model_->forward(input).to(at::kFloat);
-    return options_.classifies ? at::cross_entropy_loss(output, target) : at::mse_loss(output, target);
+    return loss_of(scores_of(input), target);
+  }
+  Score score(const torch::Tensor& input, const torch::Tensor& target) override {
+    const auto scores = scores_of(input);
+    if (!options_.classifies) return {loss_of(scores, target), {}};
+    return {loss_of(scores, target), scores.argmax(1).eq(target).sum()};
   }
   double flops_per_sample() const override { return options_.flops; }
 
  private:
+  torch::Tensor scores_of(const torch::Tensor& input) { return model_->forward(input).to(at::kFloat); }
+  torch::Tensor loss_of(const torch::Tensor& scores, const torch::Tensor& target) const {
+    return options_.classifies ? at::cross_entropy_loss(scores, target) : at::mse_loss(scores, target);
+  }
+
   Model model_;
   RowTaskOptions options_;
 };

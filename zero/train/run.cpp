@@ -65,16 +65,18 @@ void Run::copy() {
   checkpoints.copy(*engine, state_to_save(), job.config_text);
 }
 
-double Run::evaluate(std::int64_t step, std::int64_t batches) {
-  if (!corpus.validation) return 0;
+EvaluationResult Run::evaluate(std::int64_t step, std::int64_t batches) {
+  if (!corpus.validation) return {};
   const TimedSpan span(timeline.recorder(), Activity::kEvaluate);
   const double begin = monotonic_seconds();
-  const double loss = zero::evaluate(*task, *corpus.validation, grid(), batches, world.communicator());
+  const EvaluationResult found = zero::evaluate(*task, *corpus.validation, grid(), batches, world.communicator());
   const double seconds = monotonic_seconds() - begin;
-  log.add(EvaluationMetrics{.step = step, .val_loss = loss, .seconds = seconds});
-  say(fmt::format("step {}/{}  val_loss {:.4f}{}", step, job.train.steps, loss,
+  log.add(EvaluationMetrics{.step = step, .val_loss = found.loss, .accuracy = found.accuracy, .seconds = seconds});
+  const std::string accuracy =
+      found.accuracy ? fmt::format("  val_accuracy {:.2f} %", 100 * *found.accuracy) : std::string();
+  say(fmt::format("step {}/{}  val_loss {:.4f}{}{}", step, job.train.steps, found.loss, accuracy,
                   batches == 0 ? "  (the whole validation split)" : ""));
-  return loss;
+  return found;
 }
 
 }  // namespace zero

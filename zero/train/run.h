@@ -19,6 +19,7 @@
 #include "zero/report/progress.h"
 #include "zero/report/step_timeline.h"
 #include "zero/torch/attach.h"
+#include "zero/train/evaluation.h"
 #include "zero/train/model_kind.h"
 #include "zero/train/run_checkpoints.h"
 #include "zero/train/run_folder.h"
@@ -51,7 +52,7 @@ struct Run {
   void copy();
   // Collective. The loss over the validation split, told as that of `step`; 0 where there is none. `batches` of each
   // rank; 0: all of it.
-  double evaluate(std::int64_t step, std::int64_t batches);
+  EvaluationResult evaluate(std::int64_t step, std::int64_t batches);
 
   const TrainJob& job;
   World& world;

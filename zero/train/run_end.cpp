@@ -37,7 +37,9 @@ RunReport RunEnd::write_all() {
   run_.engine->control().finish_updates();
   run_.checkpoints.finish();
   report.has_validation = run_.corpus.validation != nullptr;
-  report.val_loss = run_.evaluate(run_.job.train.steps, 0);
+  const EvaluationResult found = run_.evaluate(run_.job.train.steps, 0);
+  report.val_loss = found.loss;
+  report.val_accuracy = found.accuracy;
   write_sample();
   report.parameters_sha256 = save_weights(*run_.engine, run_.task->module(), std::move(weights_));
   weights_written_ = true;

@@ -8,6 +8,10 @@ torch::Tensor Task::loss(const Batch& batch) {
   return loss(as_tensor(batch.input), as_tensor(batch.target));
 }
 
+Task::Score Task::score(const Batch& batch) {
+  return score(as_tensor(batch.input), as_tensor(batch.target));
+}
+
 torch::Tensor as_tensor(const Array& array) {
   return std::visit(
       [&](const auto& values) {

@@ -28,6 +28,13 @@ class Task {
   virtual torch::Tensor loss(const torch::Tensor& input, const torch::Tensor& target) = 0;
   // The batch is read until backward is over.
   torch::Tensor loss(const Batch& batch);
+  // The same, and of a task that sorts samples into classes the number of targets that were found; else undefined.
+  struct Score {
+    torch::Tensor loss;
+    torch::Tensor num_correct;
+  };
+  virtual Score score(const torch::Tensor& input, const torch::Tensor& target) { return {loss(input, target), {}}; }
+  Score score(const Batch& batch);
   // Multiplications and additions of a forward and a backward pass over one sample.
   virtual double flops_per_sample() const = 0;
   // What throughput counts: tokens of a sample, or 1 where a sample is a row.

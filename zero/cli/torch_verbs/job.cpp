@@ -164,6 +164,7 @@ ModelOptions model_options(const Config& config) {
                      .layers = m.layers,
                      .width = m.width,
                      .heads = m.heads,
+                     .hidden = m.hidden,
                      .context = m.context,
                      .vocab = m.vocab,
                      .dropout = m.dropout,
