@@ -120,8 +120,8 @@ OrderedJson timeline_json(const std::optional<StepTimelineFile>& timeline) {
 OrderedJson run_json(const RecordedRun& run) {
   OrderedJson events = OrderedJson::array(), facts = OrderedJson::array();
   for (const RunEvent& event : run.metrics.events) events.push_back({event.step, event.kind, event.text});
-  for (const auto& [label, text] : run.facts) facts.push_back({label, text});
   facts.push_back({"folder", run.folder.string()});
+  for (const auto& [label, text] : run.facts) facts.push_back({label, text});
   return {{"name", run.name},
           {"done", run.done},
           {"notes", run.notes},
