@@ -181,13 +181,13 @@ TEST_F(RunCheckpointsTest, WhatAnAsynchronousSaveKeepsGoesBeforeACopyIsRefused) 
   options.offload.monitor.reserve_bytes = 1;
   // For an image of two MiB or a copy of one, with a quarter left over; not for both.
   options.offload.monitor.read = [&] { return MemoryReading{.free_bytes = 3 * kMiB - held()}; };
-  AttachedModule engine(*net, worlds.front(), options);
+  AttachedModule engine(tensors_of(*net), worlds.front(), options);
   attached = &engine;
-  engine.control().begin_save(folder_ / "c", {}, SaveMode::kAsync)->wait();
+  EngineControl(engine).begin_save(folder_ / "c", {}, SaveMode::kAsync)->wait();
   EXPECT_EQ(held(), 2 * kMiB) << "kept for the next";
   Launcher launcher;
   InMemoryCheckpoints kept(launcher.connect(), "run");
-  EXPECT_TRUE(engine.control().keep(kept, 1, {}));
+  EXPECT_TRUE(EngineControl(engine).keep(kept, 1, {}));
   EXPECT_EQ(kept.steps(), Steps{1});
   EXPECT_EQ(held(), kMiB) << "the copy alone";
 }
