@@ -73,7 +73,7 @@ class Engine final : private UnitPins {
 
   // Of checkpoints. Collective: ends everything that was begun, as finish() does, and gives up gathered units; then the
   // states may be read or written, Locally, until the next use or step.
-  // Refused, under `key` and as what was to be done, where it would not find whole states.
+  // Where gradients wait for a step(), or parameters are gathered, it throws ConfigError: `key` and `what` are its words.
   void pause(std::string_view key = "checkpoint", std::string_view what = "saved or loaded");
   // "parameter", and the moments as torch.optim calls them.
   std::vector<std::string> state_names() const;
