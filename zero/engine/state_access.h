@@ -31,7 +31,7 @@ class StateAccess {
 
   // Collective: ends everything that was begun, as Engine::finish() does, and gives up gathered units. Throws
   // ConfigError between a backward pass and its step(), and in a gathered() scope.
-  // Refused under `key`, with `what` was to be done.
+  // ConfigError's words are `key`, and `what` was to be done.
   void pause(std::string_view key = "checkpoint", std::string_view what = "saved or loaded");
   // Local, while paused: as StateContents'.
   void read_shard(int unit, int state, const StateContents::ReadVisit& visit);

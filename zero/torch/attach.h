@@ -85,7 +85,8 @@ class Attachment {
 
   // Collective; between the last backward pass of a step and its step() alone (ConfigError). The whole gradient: the
   // average over ranks (and over micro-batches with `average_micro_batches`), before clipping; zeros where no rank has
-  // one. The norms are by parameter, and are those that step() will find; their squares add up to its grad_norm's.
+  // one. The norms are by parameter; their squares add up to that of step()'s grad_norm. One unit is whole in fp32 for a
+  // moment, beside the budget, as it is for full_state().
   torch::Tensor gradient(const std::string& parameter);
   std::map<std::string, double> grad_norms();
 

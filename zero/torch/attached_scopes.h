@@ -28,7 +28,7 @@ class [[nodiscard]] GatheredScope {
 };
 
 // Passes go through the model, and are none of its steps: its gradients are dropped, and no micro-batch is counted.
-// Inputs get their gradients. Local, both ends, where every rank does the same; operators are Collective as ever.
+// Inputs get their gradients. Both ends are Local; operators in between are Collective as ever.
 class [[nodiscard]] FrozenScope {
  public:
   explicit FrozenScope(AttachedModule& attached);
