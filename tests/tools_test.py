@@ -115,6 +115,7 @@ class CheckLayers(TreeTest):
 
     def test_the_exit_status_tells(self):
         self.write("zero/plan/unit.h", '#include "zero/base/check.h"\n')
+        self.write("zero/plan/README.md", "# plan\n\nFloor 1. Uses base.\n\n- `unit.h`: a unit\n")
         script = [sys.executable, ROOT / "tools/check_layers.py", self.root]
         self.assertEqual(subprocess.run(script, stdout=subprocess.DEVNULL).returncode, 0)
         self.write("zero/base/check.h", '#include "zero/plan/unit.h"\n')

@@ -236,7 +236,7 @@ TEST(BestPlacement, ARefusalNamesTheBudgetsThatWouldDo) {
 
 TEST(BestPlacement, ADeviceTooSmallForWhatIsGatheredIsToldWithoutNegativeSizes) {
   const std::string message = refusal(gpt2_model(3), {-1000, kGib, 100 * kGib});
-  EXPECT_NE(message.find("leaves the device 1000 B short"), std::string::npos) << message;
+  EXPECT_NE(message.find("leave the device 1000 B short"), std::string::npos) << message;
   EXPECT_EQ(message.find('-' + std::string("1000")), std::string::npos) << message;
 }
 
@@ -258,7 +258,7 @@ TEST(BestPlacement, AHairTooLittleForBlocksSaysSo) {
   // One unit of one block and a bit: half of it cannot lie anywhere.
   const StepModel model{.units = {one_unit(4096, DType::kFloat32)}, .placement = place(3, Reduce::kAuto, 1)};
   const std::string message = refusal(model, {.device = 16 * 2048, .host = 16 * 2048, .disk = 0});
-  EXPECT_NE(message.find("no part of a block"), std::string::npos) << message;
+  EXPECT_NE(message.find("whole blocks and pages"), std::string::npos) << message;
   EXPECT_NE(message.find("name a disk with room for"), std::string::npos) << message;
   EXPECT_NE(message.find(", or raise zero.host_memory by"), std::string::npos) << message;
 }
