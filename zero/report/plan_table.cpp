@@ -197,7 +197,9 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
   text += reduce_row(plan, stages);
   if (plan.world > 1 && std::ranges::find(stages, 3) != stages.end())
     text += wrapped(
-        "  stage 3 sends that much where device_memory keeps no unit from forward to backward; with room, as stage 2",
+        "  stage 3 gathers each unit twice a step, unless device_memory has room to keep it until the backward pass; "
+        "with that room it "
+        "sends what stage 2 sends",
         4);
   return text;
 }
