@@ -12,6 +12,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "zero/base/error.h"
+#include "zero/models/option_checks.h"
 
 namespace zero {
 namespace {
@@ -45,27 +46,19 @@ torch::Tensor with_dropout(const torch::Tensor& x, double probability, bool trai
   return probability > 0 && training ? at::dropout(x, probability, true) : x;
 }
 
-void require_bert(bool holds, const char* key, double value, const char* reason, const std::string& remedy) {
-  if (!holds) throw ConfigError(key, fmt::format("{}", value), reason, remedy);
-}
-
 }  // namespace
 
 void check(const BertOptions& o) {
-  const auto at_least = [](std::int64_t least, const char* key, std::int64_t value) {
-    require_bert(value >= least, key, static_cast<double>(value), "too few for a model",
-                 fmt::format("use {} or more", least));
-  };
-  at_least(1, "model.layers", o.layers);
-  at_least(1, "model.width", o.width);
-  at_least(1, "model.heads", o.heads);
-  at_least(1, "model.context", o.context);
-  at_least(1, "model.vocab", o.vocab);
-  at_least(2, "model.classes", o.classes);
-  require_bert(o.width % o.heads == 0, "model.heads", static_cast<double>(o.heads), "does not divide the width",
-               fmt::format("model.width is {}: choose a divisor of it", o.width));
-  require_bert(o.dropout >= 0 && o.dropout < 1, "model.dropout", o.dropout, "not a fraction",
-               "use 0 or more and less than 1");
+  require_positive("model.layers", o.layers);
+  require_positive("model.width", o.width);
+  require_positive("model.heads", o.heads);
+  require_positive("model.context", o.context);
+  require_positive("model.vocab", o.vocab);
+  require_option(o.classes >= 2, "model.classes", static_cast<double>(o.classes), "too few to choose from",
+                 "use 2 or more");
+  require_option(o.width % o.heads == 0, "model.heads", static_cast<double>(o.heads), "does not divide the width",
+                 fmt::format("model.width is {}: choose a divisor of it", o.width));
+  require_dropout(o.dropout);
 }
 
 double flops_per_sequence(const BertOptions& o, std::int64_t context) {

@@ -14,6 +14,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "zero/base/error.h"
+#include "zero/models/option_checks.h"
 
 namespace zero {
 namespace {
@@ -45,25 +46,17 @@ torch::Tensor dropped(const torch::Tensor& x, double probability, bool training)
   return probability > 0 && training ? at::dropout(x, probability, true) : x;
 }
 
-void require(bool holds, const char* key, double value, const char* reason, std::string_view remedy) {
-  if (!holds) throw ConfigError(key, fmt::format("{}", value), reason, remedy);
-}
-
 }  // namespace
 
 void check(const Gpt2Options& o) {
-  const auto positive = [](const char* key, std::int64_t value) {
-    require(value >= 1, key, static_cast<double>(value), "a model has at least one", "use 1 or more");
-  };
-  positive("model.layers", o.layers);
-  positive("model.width", o.width);
-  positive("model.heads", o.heads);
-  positive("model.context", o.context);
-  positive("model.vocab", o.vocab);
-  require(o.width % o.heads == 0, "model.heads", static_cast<double>(o.heads), "does not divide the width",
-          fmt::format("model.width is {}: choose a divisor of it", o.width));
-  require(o.dropout >= 0 && o.dropout < 1, "model.dropout", o.dropout, "not a fraction",
-          "use 0 or more and less than 1");
+  require_positive("model.layers", o.layers);
+  require_positive("model.width", o.width);
+  require_positive("model.heads", o.heads);
+  require_positive("model.context", o.context);
+  require_positive("model.vocab", o.vocab);
+  require_option(o.width % o.heads == 0, "model.heads", static_cast<double>(o.heads), "does not divide the width",
+                 fmt::format("model.width is {}: choose a divisor of it", o.width));
+  require_dropout(o.dropout);
 }
 
 double flops_per_token(const Gpt2Options& o, std::int64_t context) {

@@ -13,6 +13,7 @@
 #include <ATen/ops/silu.h>
 
 #include "zero/base/error.h"
+#include "zero/models/option_checks.h"
 
 namespace zero {
 namespace {
@@ -31,30 +32,23 @@ torch::Tensor turned(const torch::Tensor& x, const torch::Tensor& cos, const tor
   return x * cos + at::cat({-halves[1], halves[0]}, -1) * sin;
 }
 
-void require_llama(bool holds, const char* key, double value, const char* reason, const std::string& remedy) {
-  if (!holds) throw ConfigError(key, fmt::format("{}", value), reason, remedy);
-}
-
 }  // namespace
 
 void check(const LlamaOptions& o) {
-  const auto positive = [](const char* key, std::int64_t value) {
-    require_llama(value >= 1, key, static_cast<double>(value), "a model has at least one", "use 1 or more");
-  };
-  positive("model.layers", o.layers);
-  positive("model.width", o.width);
-  positive("model.heads", o.heads);
-  positive("model.context", o.context);
-  positive("model.vocab", o.vocab);
-  require_llama(o.width % o.heads == 0 && o.width / o.heads % 2 == 0, "model.heads", static_cast<double>(o.heads),
-                "does not cut the width into heads of an even size",
-                fmt::format("model.width is {}: rotary positions turn pairs of a head's elements", o.width));
-  require_llama(o.kv_heads >= 0 && o.heads % o.key_heads() == 0, "model.kv_heads", static_cast<double>(o.kv_heads),
-                "does not divide the heads",
-                fmt::format("model.heads is {}: choose a divisor of it, or 0 for as many", o.heads));
-  require_llama(o.hidden >= 0, "model.hidden", static_cast<double>(o.hidden), "not a width",
-                "use 1 or more, or 0 for 8/3 of model.width");
-  require_llama(o.rope_theta > 0, "model.rope_theta", o.rope_theta, "not a wave's length", "use for example 10000");
+  require_positive("model.layers", o.layers);
+  require_positive("model.width", o.width);
+  require_positive("model.heads", o.heads);
+  require_positive("model.context", o.context);
+  require_positive("model.vocab", o.vocab);
+  require_option(o.width % o.heads == 0 && o.width / o.heads % 2 == 0, "model.heads", static_cast<double>(o.heads),
+                 "does not cut the width into heads of an even size",
+                 fmt::format("model.width is {}: rotary positions turn pairs of a head's elements", o.width));
+  require_option(o.kv_heads >= 0 && o.heads % o.key_heads() == 0, "model.kv_heads", static_cast<double>(o.kv_heads),
+                 "does not divide the heads",
+                 fmt::format("model.heads is {}: choose a divisor of it, or 0 for as many", o.heads));
+  require_option(o.hidden >= 0, "model.hidden", static_cast<double>(o.hidden), "not a width",
+                 "use 1 or more, or 0 for 8/3 of model.width");
+  require_option(o.rope_theta > 0, "model.rope_theta", o.rope_theta, "not a wave's length", "use for example 10000");
 }
 
 double flops_per_token(const LlamaOptions& o, std::int64_t context) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/models/option_checks.h"
 
 namespace zero {
 namespace {
@@ -27,14 +28,9 @@ std::string_view name_of(Cell cell) {
 }
 
 void check(const RecurrentOptions& options) {
-  const auto positive = [](const char* key, std::int64_t value) {
-    if (value < 1) throw ConfigError(key, fmt::format("{}", value), "a model has at least one", "use 1 or more");
-  };
-  positive("model.hidden", options.hidden);
-  positive("model.layers", options.layers);
-  if (!(options.dropout >= 0 && options.dropout < 1))
-    throw ConfigError("model.dropout", fmt::format("{}", options.dropout), "not a fraction",
-                      "use 0 or more and less than 1");
+  require_positive("model.hidden", options.hidden);
+  require_positive("model.layers", options.layers);
+  require_dropout(options.dropout);
   if (options.dropout > 0 && options.layers == 1)
     throw ConfigError("model.dropout", fmt::format("{}", options.dropout),
                       "it acts between layers, and model.layers is 1", "use 0, or more layers");

@@ -1,0 +1,27 @@
+// What the options of several models must be. Both throw ConfigError under `key`. Local.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+
+namespace zero {
+
+inline void require_option(bool holds, std::string_view key, double value, std::string_view reason,
+                           std::string_view remedy) {
+  if (!holds) throw ConfigError(key, fmt::format("{}", value), reason, remedy);
+}
+
+inline void require_positive(std::string_view key, std::int64_t value) {
+  require_option(value >= 1, key, static_cast<double>(value), "a model has at least one", "use 1 or more");
+}
+
+inline void require_dropout(double dropout) {
+  require_option(dropout >= 0 && dropout < 1, "model.dropout", dropout, "not a fraction",
+                 "use 0 or more and less than 1");
+}
+
+}  // namespace zero
