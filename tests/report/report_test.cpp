@@ -145,9 +145,9 @@ TEST(Report, SaysWhatOffloadedActivationsTake) {
   RunReport r = some_report();
   EXPECT_FALSE(json::parse(to_json(r)).contains("activations_peak_bytes"));
   EXPECT_EQ(one_line(summary(r)).find("activations"), std::string::npos);
-  r.parked_on = "disk";
-  r.ranks[1].parked_peak_bytes = 3 << 20;
-  r.ranks[1].parked_disk_per_step = {.read_bytes = 1 << 20, .written_bytes = 2 << 20, .waited_seconds = 0.25};
+  r.activations_on = "disk";
+  r.ranks[1].activations_peak_bytes = 3 << 20;
+  r.ranks[1].activations_disk_per_step = {.read_bytes = 1 << 20, .written_bytes = 2 << 20, .waited_seconds = 0.25};
   const auto report = json::parse(to_json(r));
   EXPECT_EQ(report["activations_offloaded_on"], "disk");
   EXPECT_EQ(report["activations_peak_bytes"], (json{0, 3 << 20}));
@@ -161,7 +161,7 @@ TEST(Report, SaysWhatOffloadedActivationsTake) {
 
 TEST(Report, ParkedActivationsAreNoState) {
   RunReport r = some_report();
-  r.parked_on = "host";
+  r.activations_on = "host";
   r.ranks[0].host_memory[MemoryTag::kActivation] = 5000;
   EXPECT_EQ(json::parse(to_json(r))["host_memory_bytes"][0]["activation"], 5000);
   EXPECT_EQ(one_line(summary(r)).find("of it on the host"), std::string::npos) << summary(r);
@@ -268,7 +268,7 @@ TEST(Report, NoLineOfTheSummaryIsWiderThanATerminal) {
                       .link = {.up_bytes = 1023, .down_bytes = 1023, .busy_seconds = 5940}};
     rank.sent_bytes_per_step = 1;
   }
-  r.parked_on = "disk";
+  r.activations_on = "disk";
   r.predicted.emplace();
   r.predicted->busy[0][0] = 5940;
   r.engine.delayed_steps = r.engine.skipped_steps = r.rewinds = 1'000'000;

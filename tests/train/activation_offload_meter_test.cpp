@@ -25,7 +25,7 @@ TEST(ActivationOffloadMeter, AddsNothingWhereNothingIsParked) {
   RankReport rank;
   meter.add_to(rank);
   EXPECT_EQ(meter.link().up_bytes, 0);
-  EXPECT_EQ(rank.parked_peak_bytes, 0);
+  EXPECT_EQ(rank.activations_peak_bytes, 0);
   EXPECT_EQ(rank.host_memory, MemoryCount{});
 }
 
@@ -40,10 +40,10 @@ TEST(ActivationOffloadMeter, CountsTheLastStepsDiskTraffic) {
   RankReport rank;
   meter.add_to(rank);
   constexpr auto kBlocks = static_cast<std::int64_t>(ActivationOffload::kBlocks);
-  EXPECT_EQ(rank.parked_peak_bytes, 2 * kBlocks * kBytes);
-  EXPECT_EQ(meter.disk().written_bytes, rank.parked_disk_per_step.written_bytes);
-  EXPECT_EQ(rank.parked_disk_per_step.written_bytes, 2 * kBlocks * kBytes);
-  EXPECT_EQ(rank.parked_disk_per_step.read_bytes, kBlocks * kBytes) << "the newest were still in memory";
+  EXPECT_EQ(rank.activations_peak_bytes, 2 * kBlocks * kBytes);
+  EXPECT_EQ(meter.disk().written_bytes, rank.activations_disk_per_step.written_bytes);
+  EXPECT_EQ(rank.activations_disk_per_step.written_bytes, 2 * kBlocks * kBytes);
+  EXPECT_EQ(rank.activations_disk_per_step.read_bytes, kBlocks * kBytes) << "the newest were still in memory";
   EXPECT_EQ(rank.disk_memory[MemoryTag::kActivation], DiskPlaces::kSlabBytes);
   EXPECT_EQ(rank.peak_host_memory[MemoryTag::kStaging], kBlocks * kBytes);
 }

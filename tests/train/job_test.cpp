@@ -96,7 +96,7 @@ TEST(Job, ActivationsAreParkedWhereTheConfigurationSays) {
 }
 
 // Three blocks' inputs of 2 samples of 32 tokens, 40 features each: 10 KiB in fp32, three pages.
-Config parked_config(const std::string& where) {
+Config offloading_config(const std::string& where) {
   Config config;
   config.model.layers = 3;
   config.model.width = 40;
@@ -114,7 +114,7 @@ MemoryBudget bytes(std::int64_t count) {
 }
 
 TEST(Job, WhatIsParkedOnTheHostIsTakenOffItsBudget) {
-  Config config = parked_config("host");
+  Config config = offloading_config("host");
   constexpr std::int64_t kInputs = 3 * 2 * 32 * 40 * 4;
   EXPECT_EQ(model_options(config).activation_offload->expected_bytes, kInputs);
   EXPECT_EQ(model_options(config).activation_offload->most_bytes, 0) << "no budget is given";
@@ -132,7 +132,7 @@ TEST(Job, WhatIsParkedOnTheHostIsTakenOffItsBudget) {
 }
 
 TEST(Job, WhatIsParkedOnDiskIsTakenOffItsBudget) {
-  Config config = parked_config("disk");
+  Config config = offloading_config("disk");
   constexpr std::int64_t kInputs = std::int64_t{3} * 3 * 4096;
   config.zero.disk_memory = bytes(100'000);
   config.zero.host_memory = bytes(90'000);
@@ -145,14 +145,14 @@ TEST(Job, WhatIsParkedOnDiskIsTakenOffItsBudget) {
 
 TEST(Job, WhatIsParkedAndDoesNotFitIsRefusedWithItsBytes) {
   const auto refusal = [](const Config& config) { return message_of<ConfigError>([&] { make_job(config, 1); }); };
-  Config config = parked_config("host");
+  Config config = offloading_config("host");
   config.zero.host_memory = bytes(30'719);
   EXPECT_TRUE(says(refusal(config), "zero.host_memory")) << refusal(config);
   EXPECT_TRUE(says(refusal(config), "takes 30720 B of it a rank")) << refusal(config);
   EXPECT_TRUE(says(refusal(config), "train.batch")) << refusal(config);
   config.zero.host_memory = bytes(30'720);
   EXPECT_NO_THROW(make_job(config, 1));
-  config = parked_config("disk");
+  config = offloading_config("disk");
   config.zero.disk_memory = bytes(36'863);
   EXPECT_TRUE(says(refusal(config), "zero.disk_memory")) << refusal(config);
 }

@@ -19,7 +19,7 @@ namespace zero {
 struct DiskSeam;
 
 struct EngineSeams {
-  std::int64_t parked_bytes = 0;  // of a rank's activations on the host, where host_memory is kAuto
+  std::int64_t activation_bytes = 0;  // of a rank's activations on the host, where host_memory is kAuto
   // What this machine gives a rank, where that is known from before; without update_numel it is probed, where it is
   // needed for a choice or, with `probes`, always.
   TierRates rates;

@@ -120,7 +120,7 @@ void Placer::require_memory() const {
                                 ? least
                                 : held_.device + staging_bytes(units, world, placement_, /*minimum=*/false) +
                                       std::min(budget.capacity_bytes, all_units);
-  std::int64_t beside = held_.host + seams_of(options_.offload).parked_bytes;
+  std::int64_t beside = held_.host + seams_of(options_.offload).activation_bytes;
   if (held_.disk > 0) beside += tile_bytes(units, world, placement_, model_.num_moments, /*depth=*/1);
   const std::int64_t free = free_bytes_ / 4 * 5;
   if (most + beside <= free) return;
@@ -170,9 +170,10 @@ TierBudgets Placer::budgets(bool minimum) const {
   std::int64_t largest = 0;
   for (const Unit& unit : model_.units) largest = std::max(largest, gathered_bytes(unit, model_.world));
   if (host_takes_the_rest(options_))
-    budgets.host = std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - seams_of(offload).parked_bytes -
-                                              tiles(OffloadTiers::kDefaultDepth) - 2 * largest,
-                                          0);
+    budgets.host =
+        std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - seams_of(offload).activation_bytes -
+                                   tiles(OffloadTiers::kDefaultDepth) - 2 * largest,
+                               0);
   const std::int64_t working = working_bytes(model_.units, model_.world, away, minimum);
   if (options_.device_memory.kind == TierMemory::Kind::kBytes) {
     budgets.device = options_.device_memory.bytes - working;
@@ -181,7 +182,7 @@ TierBudgets Placer::budgets(bool minimum) const {
   // Device and host are both main memory: what the host may take is not free for the device.
   const std::int64_t host = offload.host_memory.kind == TierMemory::Kind::kBytes ? offload.host_memory.bytes
                                                                                  : tiles(OffloadTiers::kDefaultDepth);
-  budgets.device = free_bytes_ - host - seams_of(offload).parked_bytes - working - 2 * largest;
+  budgets.device = free_bytes_ - host - seams_of(offload).activation_bytes - working - 2 * largest;
   return budgets;
 }
 

@@ -196,15 +196,16 @@ std::string to_json(const RunReport& r) {
       json["link_hidden"] = per_rank(r.ranks, [](const RankReport& rank) { return hidden(rank.transfers.link); });
     }
   }
-  if (!r.parked_on.empty()) {
-    json["activations_offloaded_on"] = r.parked_on;
-    json["activations_peak_bytes"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.parked_peak_bytes; });
+  if (!r.activations_on.empty()) {
+    json["activations_offloaded_on"] = r.activations_on;
+    json["activations_peak_bytes"] =
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.activations_peak_bytes; });
     json["activations_read_bytes_per_step"] =
-        per_rank(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.read_bytes; });
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.activations_disk_per_step.read_bytes; });
     json["activations_written_bytes_per_step"] =
-        per_rank(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.written_bytes; });
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.activations_disk_per_step.written_bytes; });
     json["activations_wait_seconds_per_step"] =
-        per_rank(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.waited_seconds; });
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.activations_disk_per_step.waited_seconds; });
   }
   json["sent_bytes_per_step"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; });
   json["received_bytes_per_step"] =
@@ -269,12 +270,13 @@ std::string summary(const RunReport& r) {
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.read_bytes; }),
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.written_bytes; }),
                     hidden_text(r.ranks.front().transfers.disk)));
-  if (!r.parked_on.empty())
-    add(fmt::format("  activations on the {}: {} at most; a step reads {} from disk and writes {}, waiting {}",
-                    r.parked_on, most_bytes(r.ranks, [](const RankReport& rank) { return rank.parked_peak_bytes; }),
-                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.read_bytes; }),
-                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.parked_disk_per_step.written_bytes; }),
-                    format_seconds(r.ranks.front().parked_disk_per_step.waited_seconds)));
+  if (!r.activations_on.empty())
+    add(fmt::format(
+        "  activations on the {}: {} at most; a step reads {} from disk and writes {}, waiting {}", r.activations_on,
+        most_bytes(r.ranks, [](const RankReport& rank) { return rank.activations_peak_bytes; }),
+        most_bytes(r.ranks, [](const RankReport& rank) { return rank.activations_disk_per_step.read_bytes; }),
+        most_bytes(r.ranks, [](const RankReport& rank) { return rank.activations_disk_per_step.written_bytes; }),
+        format_seconds(r.ranks.front().activations_disk_per_step.waited_seconds)));
   if (uses_link(r)) {
     const LinkTraffic& link = r.ranks.front().transfers.link;
     add(fmt::format("  over the link a step: {} up, {} down, {}, {:.0f}% of it hidden", format_bytes(link.up_bytes),

@@ -29,9 +29,9 @@ struct RankReport {
   MemoryCount peak_memory;
   MemoryCount host_memory, disk_memory;  // at the same time
   MemoryCount peak_host_memory;
-  StepTransfers transfers;             // medians: busy, hidden and exposed (waited) seconds
-  std::int64_t parked_peak_bytes = 0;  // of activations, at once
-  DiskTraffic parked_disk_per_step;    // for them alone
+  StepTransfers transfers;                  // medians: busy, hidden and exposed (waited) seconds
+  std::int64_t activations_peak_bytes = 0;  // of activations, at once
+  DiskTraffic activations_disk_per_step;    // for them alone
   std::int64_t peak_memory_total = 0, peak_host_memory_total = 0;
   std::int64_t sent_bytes_per_step = 0;
   std::int64_t received_bytes_per_step = 0;
@@ -62,7 +62,7 @@ struct RunReport {
   std::optional<PredictedStep> predicted;
   // How a disk is used, by states or by activations; empty: not at all.
   std::string disk;
-  std::string parked_on;  // "host" or "disk", where activations are offloaded; empty: nowhere
+  std::string activations_on;  // "host" or "disk", where activations are offloaded; empty: nowhere
   std::string ranks_source;
   int threads = 1;
   std::vector<RankReport> ranks;

@@ -25,8 +25,8 @@ void ActivationOffloadMeter::add_to(RankReport& rank) const {
   add(rank.disk_memory, held.disk);
   rank.peak_memory_total += held.peak_device.total();
   rank.peak_host_memory_total += held.peak_host.total();
-  rank.parked_peak_bytes = now_.peak_bytes;
-  rank.parked_disk_per_step = disk();
+  rank.activations_peak_bytes = now_.peak_bytes;
+  rank.activations_disk_per_step = disk();
 }
 
 }  // namespace zero

@@ -83,7 +83,7 @@ void RunEnd::fill(RunReport& report) {
   report.spikes = run_.state.spikes;
   report.disk = report.engine.disk;
   if (job.model.activation_offload) {
-    report.parked_on = name_of(job.model.activation_offload->tier);
+    report.activations_on = name_of(job.model.activation_offload->tier);
     if (report.disk.empty()) report.disk = run_.task->activations()->report().activation_offload.disk_kind;
   }
   report.ranks_source = run_.world.source();

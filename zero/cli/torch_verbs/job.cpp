@@ -116,7 +116,7 @@ void take_off_activations(AttachOptions& options, const Config& config) {
     take("zero.device_memory", options.device_memory.bytes, need.device);
   if (need.host > 0 && in_bytes(options.offload.host_memory))
     take("zero.host_memory", options.offload.host_memory.bytes, need.host);
-  if (!in_bytes(options.offload.host_memory)) change_seams(options.offload).parked_bytes = need.host;
+  if (!in_bytes(options.offload.host_memory)) change_seams(options.offload).activation_bytes = need.host;
   if (need.disk > 0 && options.offload.disk_memory > 0)
     take("zero.disk_memory", options.offload.disk_memory, need.disk);
 }
