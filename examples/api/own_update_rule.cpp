@@ -11,8 +11,7 @@ namespace examples {
 class Lion final : public zero::UpdateRule {
  public:
   std::string_view name() const override { return "lion"; }
-  int num_moments() const override { return 1; }
-  std::string_view moment_name(int) const override { return "exp_avg"; }
+  std::vector<zero::StateSpec> states() const override { return {{"exp_avg"}}; }
 
   void update(const zero::UpdateSpan& span, const zero::UpdateScalars& scalars) const override {
     const auto lr = static_cast<float>(scalars.lr);

@@ -245,6 +245,18 @@ TEST(Option, TiersTakeFractionsThatSumToOneAtMost) {
   EXPECT_TRUE(says(refusal("zero.optimizer", "0.5"), "a float does not fit here"));
 }
 
+TEST(Option, GroupsOfParametersAreTables) {
+  const std::vector<GroupConfig> groups =
+      with("optimizer.group", "[{parameters = '*.bias', lr_scale = 2}, {parameters = 'h.0.*', weight_decay = 0}]")
+          .optimizer.group;
+  EXPECT_EQ(groups, (std::vector<GroupConfig>{{.parameters = "*.bias", .lr_scale = 2},
+                                              {.parameters = "h.0.*", .weight_decay = 0}}));
+  EXPECT_TRUE(says(refusal("optimizer.group", "[{parameters = 'x', lr_scael = 2}]"), "did you mean 'lr_scale'?"));
+  EXPECT_TRUE(says(refusal("optimizer.group", "[{lr_scale = 2}]"), "a group without parameters"));
+  EXPECT_TRUE(says(refusal("optimizer.group", "[{parameters = 'x', lr_scale = -1}]"), "out of range"));
+  EXPECT_TRUE(says(refusal("optimizer.group", "['x']"), "a string does not fit here"));
+}
+
 TEST(Option, FoldersMayBeOneOrSeveral) {
   EXPECT_EQ(with("zero.disk", "/nvme0").zero.disk, (std::vector<std::string>{"/nvme0"}));
   EXPECT_EQ(with("zero.disk", "[\"/a\", \"/b\"]").zero.disk, (std::vector<std::string>{"/a", "/b"}));

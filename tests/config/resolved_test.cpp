@@ -38,6 +38,9 @@ void change(Config& config, const Option& option) {
     void operator()(Interval& member) const { member = {.steps = 17}; }
     void operator()(Validation& member) const { member = {.fraction = 0, .path = "val.bin"}; }
     void operator()(std::vector<std::string>& member) const { member = {"/a b", "\"c\""}; }
+    void operator()(std::vector<GroupConfig>& member) const {
+      member = {{.parameters = "*.\"b", .lr_scale = 1.0 / 3}, {.parameters = "h", .weight_decay = 0}};
+    }
     void operator()(TierFractions& member) const { member = {.host = 1.0 / 3, .disk = 0.5}; }
     void operator()(MemoryBudget& member) const { member = {.kind = MemoryBudget::Kind::kBytes, .bytes = 123456789}; }
   };

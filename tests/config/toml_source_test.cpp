@@ -29,6 +29,14 @@ TEST(TomlSource, DottedKeysAreTheSameAsSections) {
   EXPECT_EQ(find(parse_toml("zero.stage = 2", "c.toml"), "zero.stage").value, Value(std::int64_t{2}));
 }
 
+TEST(TomlSource, TablesOfTheSameNameAreOneArray) {
+  const auto settings =
+      parse_toml("[optimizer]\nlr = 1\n[[optimizer.group]]\nlr_scale = 2\n[[optimizer.group]]\n", "c.toml");
+  ASSERT_EQ(settings.size(), 2u);
+  EXPECT_EQ(find(settings, "optimizer.group").text, "[{lr_scale = 2}, {}]");
+  EXPECT_EQ(find(settings, "optimizer.group").origin, "c.toml:3");
+}
+
 TEST(TomlSource, AnEmptySectionIsNotLost) {
   const auto settings = parse_toml("[modle]\n", "c.toml");
   ASSERT_EQ(settings.size(), 1u);

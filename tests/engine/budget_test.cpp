@@ -25,7 +25,7 @@ struct Plan {
   std::vector<Unit> units = make_units(small_specs(), {});
 
   Placement placement() const { return place(stage, reduce, accumulate); }
-  std::int64_t state() const { return state_bytes(units, world, placement(), 2).total(); }
+  std::int64_t state() const { return state_bytes(units, world, placement(), fp32_states(2)).total(); }
   std::int64_t largest() const {
     std::int64_t bytes = 0;
     for (const Unit& unit : units) bytes = std::max(bytes, gathered_bytes(unit, world));
@@ -34,7 +34,7 @@ struct Plan {
   // The smaller of the two units that are one parameter each: its gradient may come before its turn.
   std::int64_t alone() const { return gathered_bytes(units.back(), world); }
   GatherBudget budget(const TierMemory& memory, std::int64_t free_bytes = kPlenty) const {
-    return gather_budget(memory, units, world, placement(), 2, stage, free_bytes);
+    return gather_budget(memory, units, world, placement(), fp32_states(2), stage, free_bytes);
   }
   GatherBudget budget(std::int64_t bytes) const { return budget({TierMemory::Kind::kBytes, bytes}); }
   std::string refusal(const TierMemory& memory, std::int64_t free_bytes = kPlenty) const {
@@ -138,9 +138,10 @@ TEST(TilesAhead, ABudgetOfTheHostHoldsWhatLiesThereToTheByte) {
   const Plan plan;
   Placement placement = plan.placement();
   spread_over_tiers(placement, plan.units, plan.world, {.optimizer = {.host = 1}});
-  const std::int64_t host = state_bytes(plan.units, plan.world, placement, 2, Tier::kHost).total();
+  const std::int64_t host = state_bytes(plan.units, plan.world, placement, fp32_states(2), Tier::kHost).total();
   const auto ahead = [&](std::int64_t bytes) {
-    return tiles_ahead({TierMemory::Kind::kBytes, bytes}, plan.units, plan.world, placement, placement, 2, kPlenty);
+    return tiles_ahead({TierMemory::Kind::kBytes, bytes}, plan.units, plan.world, placement, placement, fp32_states(2),
+                       kPlenty);
   };
   EXPECT_GT(host, 0);
   EXPECT_GE(ahead(host), 1);

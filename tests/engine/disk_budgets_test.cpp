@@ -34,7 +34,7 @@ TEST_F(DiskBudgets, OfExactlyWhatIsNeededWorkAndAByteLessIsRefusedWithTheNeed) {
       const auto units = make_units(small_specs(dtype), {});
       Placement placement = place(3, Reduce::kAuto, 1);
       spread_over_tiers(placement, units, world, kAllOnDisk);
-      const std::int64_t need = state_bytes(units, world, placement, 2, Tier::kDisk).total();
+      const std::int64_t need = state_bytes(units, world, placement, fp32_states(2), Tier::kDisk).total();
       EngineOptions options = on_disk();
       const ScriptedRun expected = scripted_run(world, small_specs(dtype), {.stage = 3}, {});
       options.offload.disk_memory = need;

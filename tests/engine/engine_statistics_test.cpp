@@ -84,7 +84,7 @@ TEST(Engine, MemoryAtTheUpdateIsTheFormulaToTheByte) {
                                 {.stage = stage, .reduce = reduce, .accumulate = accumulate, .device_memory = kMin});
             for (int step = 0; step < 2; ++step) model.train(step, accumulate);
             const EngineReport report = model.engine().report();
-            const StateBytes state = state_bytes(model.units(), 3, place(stage, reduce, accumulate), 2);
+            const StateBytes state = state_bytes(model.units(), 3, place(stage, reduce, accumulate), fp32_states(2));
             EXPECT_EQ(report.memory[MemoryTag::kParameter], state.parameter);
             EXPECT_EQ(report.memory[MemoryTag::kGradient], state.gradient);
             EXPECT_EQ(report.memory[MemoryTag::kMaster], state.master);

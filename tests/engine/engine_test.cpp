@@ -436,7 +436,7 @@ TEST(Engine, HundredsOfUnitsDoNotOverflowTheTransport) {
   for (int stage = 0; stage <= 3; ++stage) {
     on_ranks(2, [&](Communicator& comm) {
       const auto units = make_units(specs, {});
-      const std::int64_t state = state_bytes(units, 2, place(stage, Reduce::kAuto, 1), 2).total();
+      const std::int64_t state = state_bytes(units, 2, place(stage, Reduce::kAuto, 1), fp32_states(2)).total();
       const TierMemory all_but_two{.kind = TierMemory::Kind::kBytes, .bytes = state + 2 * one + 158 * one};
       ScriptedModel model(comm, specs, {.stage = stage, .device_memory = all_but_two});
       for (int step = 0; step < 3; ++step) model.train(step);

@@ -122,7 +122,7 @@ TEST_F(Offload, EachTierHoldsWhatTheEstimateSays) {
     spread_over_tiers(placement, units, c.world, fractions);
     for (const EngineReport& report : reports) {
       const auto expect = [&](const MemoryCount& held, Tier tier) {
-        const StateBytes wanted = state_bytes(units, c.world, placement, 2, tier);
+        const StateBytes wanted = state_bytes(units, c.world, placement, fp32_states(2), tier);
         EXPECT_EQ(held[MemoryTag::kParameter], wanted.parameter) << name_of(tier);
         EXPECT_EQ(held[MemoryTag::kGradient], wanted.gradient) << name_of(tier);
         EXPECT_EQ(held[MemoryTag::kMaster], wanted.master) << name_of(tier);
@@ -214,7 +214,7 @@ TEST_F(Offload, AUnitOfManyTilesStreamsThroughAFewOfThem) {
     Placement placement = place(3, Reduce::kEach, 1);
     spread_over_tiers(placement, units, 1, all_on_disk);
     const int depth = kind == TierMemory::Kind::kMin ? 1 : OffloadTiers::kDefaultDepth;
-    EXPECT_LE(report.peak_host_memory.total(), tile_bytes(units, 1, placement, 2, depth));
+    EXPECT_LE(report.peak_host_memory.total(), tile_bytes(units, 1, placement, fp32_states(2), depth));
     EXPECT_EQ(report.host_memory.state(), 0);
   }
 }
@@ -245,7 +245,7 @@ TEST_F(Offload, WithBudgetsAloneTheBestPlacementIsChosen) {
   const Case c{.world = 2};
   const auto units = make_units(specs(c.dtype), {});
   const Placement resident = place(c.stage, c.reduce, c.accumulate);
-  const std::int64_t states = state_bytes(units, c.world, resident, 2).total();
+  const std::int64_t states = state_bytes(units, c.world, resident, fp32_states(2)).total();
   const TierMemory half{TierMemory::Kind::kBytes,
                         states / 2 + working_bytes(units, c.world, resident, /*minimum=*/true)};
   const ScriptedRun expected = train(c, {}, {}, /*departs=*/false);
@@ -278,7 +278,7 @@ TEST_F(Offload, TheHostTakesWhatTheDeviceCannotBeforeADiskDoes) {
   const Case c{.world = 2};
   const auto units = make_units(specs(c.dtype), {});
   const Placement resident = place(c.stage, c.reduce, c.accumulate);
-  const TierMemory half{TierMemory::Kind::kBytes, state_bytes(units, c.world, resident, 2).total() / 2 +
+  const TierMemory half{TierMemory::Kind::kBytes, state_bytes(units, c.world, resident, fp32_states(2)).total() / 2 +
                                                       working_bytes(units, c.world, resident, /*minimum=*/true)};
   const ScriptedRun expected = train(c, {}, {}, /*departs=*/false);
   for (const auto& [has_disk, link] : {std::pair{false, 0.0}, {true, 0.0}, {false, 4e9}, {true, 4e9}}) {
@@ -323,7 +323,7 @@ constexpr int kCrowd = 1 << 26;
 TEST_F(Offload, WhereNeitherBudgetNorMachineHasRoomTheRefusalNamesBothAndADisk) {
   const auto units = make_units(specs(DType::kFloat32), {});
   const Placement resident = place(3, Reduce::kAuto, 1);
-  const TierMemory half{TierMemory::Kind::kBytes, state_bytes(units, 1, resident, 2).total() / 2 +
+  const TierMemory half{TierMemory::Kind::kBytes, state_bytes(units, 1, resident, fp32_states(2)).total() / 2 +
                                                       working_bytes(units, 1, resident, /*minimum=*/true)};
   on_ranks(1, [&](Communicator& comm) {
     const std::string text = message_of<ConfigError>([&] {

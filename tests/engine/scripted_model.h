@@ -54,8 +54,8 @@ inline std::vector<ParamSpec> small_specs(DType dtype = DType::kFloat32, bool wi
 }
 
 // States of an optimizer, fp32.
-inline std::vector<OptimizerState> moments(int count) {
-  std::vector<OptimizerState> states;
+inline std::vector<StateSpec> moments(int count) {
+  std::vector<StateSpec> states;
   for (int which = 0; which < count; ++which) states.push_back({.name = "moment." + std::to_string(which)});
   return states;
 }

@@ -28,7 +28,7 @@ TEST(ShardedState, ChargesExactlyWhatTheEstimateSays) {
       const Placement placement = place(c.stage, Reduce::kAuto, 1);
       {
         const ShardedState state(units, placement, moments(2), comm, ledger);
-        const StateBytes wanted = state_bytes(units, 3, placement, 2);
+        const StateBytes wanted = state_bytes(units, 3, placement, fp32_states(2));
         EXPECT_EQ(ledger.held(Tier::kDevice, MemoryTag::kParameter), wanted.parameter);
         EXPECT_EQ(ledger.held(Tier::kDevice, MemoryTag::kGradient), wanted.gradient);
         EXPECT_EQ(ledger.held(Tier::kDevice, MemoryTag::kMaster), wanted.master);

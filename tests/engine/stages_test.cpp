@@ -49,7 +49,7 @@ std::vector<TierMemory> budgets(const Case& c, int stage) {
     gathered += gathered_bytes(unit, c.world);
     largest = std::max(largest, gathered_bytes(unit, c.world));
   }
-  const std::int64_t state = state_bytes(units, c.world, place(stage, c.reduce, c.accumulate), 2).total();
+  const std::int64_t state = state_bytes(units, c.world, place(stage, c.reduce, c.accumulate), fp32_states(2)).total();
   const TierMemory half{.kind = TierMemory::Kind::kBytes, .bytes = state + 2 * largest + gathered / 2};
   return {{.kind = TierMemory::Kind::kMin}, half, {}};
 }
@@ -112,7 +112,8 @@ TEST_P(Stages, HoldNoMoreThanTheBudget) {
       const auto units = make_units(small_specs(c.dtype), {});
       std::int64_t largest = 0;
       for (const Unit& unit : units) largest = std::max(largest, gathered_bytes(unit, c.world));
-      const std::int64_t state = state_bytes(units, c.world, place(stage, c.reduce, c.accumulate), 2).total();
+      const std::int64_t state =
+          state_bytes(units, c.world, place(stage, c.reduce, c.accumulate), fp32_states(2)).total();
       EXPECT_LE(report.peak_memory_bytes, half.bytes)
           << "stage " << stage << " gathered " << report.peak_memory[MemoryTag::kGathered] << " of "
           << half.bytes - state - 2 * largest << ", staging " << report.peak_memory[MemoryTag::kStaging] << " of "

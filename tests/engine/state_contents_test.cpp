@@ -92,7 +92,7 @@ TEST(StateContents, AnOptimizerHasStatesOfAnyNumberNameAndType) {
   on_ranks(2, [](Communicator& comm) {
     Ledger ledger;
     const auto units = make_units(small_specs(), {});
-    const std::vector<OptimizerState> wanted{
+    const std::vector<StateSpec> wanted{
         {.name = "momentum"}, {.name = "row", .dtype = DType::kBFloat16}, {.name = "column"}};
     ShardedState state(units, place(3, Reduce::kAuto, 1), wanted, comm, ledger);
     StateContents& contents = state.contents();

@@ -74,6 +74,24 @@ TEST_F(AttemptTest, AFailureEndsTheOthersAndTheyAreNotToBlame) {
   }
 }
 
+// On a busy machine a rank that fails is slower to say why than its peers are to miss it.
+TEST_F(AttemptTest, ARankThatLeftIsHeardBeforeAnybodyIsEnded) {
+  const TemporaryFolder folder;
+  LaunchOptions options = script(
+      2, fmt::format("cd {}; if [ $RANK = 0 ]; then echo $$ > pid.new; mv pid.new pid; "
+                     "echo 'zero train: rank 1: barrier: it left the run while rank 0 waits for it' >&2; exit 3; fi; "
+                     "until [ -e pid ]; do sleep 0.01; done; while [ -d /proc/$(cat pid) ]; do sleep 0.01; done; "
+                     "sleep 0.1; echo 'zero train: /d: write: No space left on device' >&2; exit 4",
+                     folder.path().string()));
+  options.witness = options.grace = std::chrono::milliseconds(1);
+  options.farewell = std::chrono::minutes(5);
+  const Attempt& attempt = run(options);
+  EXPECT_FALSE(end_of(1).ended_by_us);
+  ASSERT_NE(find_culprit(attempt.ends()), nullptr);
+  EXPECT_EQ(find_culprit(attempt.ends())->rank, 1);
+  EXPECT_EQ(exit_status(*find_culprit(attempt.ends())), 4);
+}
+
 TEST_F(AttemptTest, ASignalIsPassedOnAndRemembered) {
   raise(SIGTERM);  // the inbox has it
   const Attempt& attempt = run(script(2, "sleep 100"));

@@ -32,6 +32,8 @@ TEST(LastWords, ARankThatIsNamedFirstIsAccused) {
   EXPECT_EQ(accused_rank("rank 0 of 2"), -1);
   EXPECT_EQ(accused_rank("zero train: /d: write: No space left on device"), -1);
   EXPECT_EQ(accused_rank(""), -1);
+  EXPECT_EQ(rank_that_left("zero train: rank 12: all_gather #3: it left the run while rank 0 waits for it"), 12);
+  EXPECT_EQ(rank_that_left("zero train: rank 12: all_gather #3: its process ended"), -1);
 }
 
 TEST(TraceFilter, PutsOneLineInThePlaceOfATrace) {

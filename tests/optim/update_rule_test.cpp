@@ -37,7 +37,12 @@ std::vector<OptimizerOptions> every_rule() {
           SgdOptions{},
           SgdOptions{.momentum = 0.9},
           SgdOptions{.momentum = 0.9, .nesterov = true},
-          LionOptions{}};
+          LionOptions{},
+          LambOptions{}};
+}
+
+int num_states(const UpdateRule& rule) {
+  return static_cast<int>(rule.states().size());
 }
 
 TEST(UpdateRule, AdamWOptionsOutOfRangeAreRefusedByKey) {
@@ -73,19 +78,33 @@ TEST(UpdateRule, OptionsOfAdamAndLionOutOfRangeAreRefusedByKey) {
   EXPECT_EQ(refused_key(SgdOptions{.nesterov = true}, "true"), "optimizer.nesterov");
 }
 
+TEST(UpdateRule, OptionsOfLambOutOfRangeAreRefusedByKey) {
+  EXPECT_EQ(refused_key(LambOptions{.lr = -1}, "-1"), "optimizer.lr");
+  EXPECT_EQ(refused_key(LambOptions{.beta2 = 1}, "[0.9, 1]"), "optimizer.betas");
+  EXPECT_EQ(refused_key(LambOptions{.eps = 0}, "0"), "optimizer.eps");
+  EXPECT_EQ(refused_key(LambOptions{.least_ratio = 2, .most_ratio = 1}, "[2, 1]"), "optimizer.trust_ratio");
+  EXPECT_EQ(refused_key(LambOptions{.most_ratio = kInfinity}, "[0.01, inf]"), "optimizer.trust_ratio");
+}
+
 TEST(UpdateRule, TheEdgesOfTheRangesAreTaken) {
   EXPECT_EQ(refused_key(AdamWOptions{}, ""), "");
   EXPECT_EQ(refused_key(AdamWOptions{.lr = 0, .beta1 = 0, .beta2 = 0, .weight_decay = 0}, ""), "");
   EXPECT_EQ(refused_key(SgdOptions{.lr = 0, .momentum = 0, .weight_decay = 0}, ""), "");
 }
 
-TEST(UpdateRule, SaysHowManyMomentsAnElementHas) {
-  EXPECT_EQ(make_update_rule(AdamWOptions{})->num_moments(), 2);
-  EXPECT_EQ(make_update_rule(SgdOptions{.momentum = 0.9})->num_moments(), 1);
-  EXPECT_EQ(make_update_rule(SgdOptions{})->num_moments(), 0);
-  EXPECT_EQ(make_update_rule(AdamOptions{})->num_moments(), 2);
-  EXPECT_EQ(make_update_rule(LionOptions{})->num_moments(), 1);
+TEST(UpdateRule, SaysWhichStatesAnElementHas) {
+  EXPECT_EQ(num_states(*make_update_rule(AdamWOptions{})), 2);
+  EXPECT_EQ(num_states(*make_update_rule(SgdOptions{.momentum = 0.9})), 1);
+  EXPECT_EQ(num_states(*make_update_rule(SgdOptions{})), 0);
+  EXPECT_EQ(num_states(*make_update_rule(AdamOptions{})), 2);
+  EXPECT_EQ(num_states(*make_update_rule(LionOptions{})), 1);
+  EXPECT_EQ(num_states(*make_update_rule(LambOptions{})), 2);
+  EXPECT_EQ(make_update_rule(AdamWOptions{})->states(), (std::vector<StateSpec>{{"exp_avg"}, {"exp_avg_sq"}}));
+  EXPECT_EQ(make_update_rule(SgdOptions{.momentum = 0.9})->states(), (std::vector<StateSpec>{{"momentum_buffer"}}));
+  EXPECT_EQ(spec_of(*make_update_rule(AdamWOptions{})), OptimizerSpec{});
+  EXPECT_EQ(spec_of(*make_update_rule(LambOptions{})).num_reads, 2) << "first for the sums";
   EXPECT_EQ(make_update_rule(AdamOptions{})->name(), "adam");
+  EXPECT_EQ(make_update_rule(LambOptions{})->name(), "lamb");
   EXPECT_EQ(make_update_rule(LionOptions{})->name(), "lion");
   EXPECT_EQ(make_update_rule(AdamWOptions{})->name(), "adamw");
   EXPECT_EQ(make_update_rule(SgdOptions{})->name(), "sgd");
@@ -102,7 +121,7 @@ TEST(UpdateRule, ThreadsGiveTheBitsOfOneThread) {
   for (const OptimizerOptions& options : every_rule()) {
     const auto rule = make_update_rule(options);
     constexpr std::int64_t kNumel = 10007;
-    SpanMemory alone(kNumel, DType::kBFloat16, rule->num_moments(), true, 11);
+    SpanMemory alone(kNumel, DType::kBFloat16, num_states(*rule), true, 11);
     SpanMemory shared = alone;
     ThreadTeam team(3);
     for (int step = 1; step <= 3; ++step) {
@@ -117,7 +136,7 @@ TEST(UpdateRule, ThreadsGiveTheBitsOfOneThread) {
 TEST(UpdateRule, EveryRuleDescends) {  // to the bottom of (p - 3)^2, whose gradient is 2 (p - 3)
   for (const OptimizerOptions& options : every_rule()) {
     const auto rule = make_update_rule(options);
-    SpanMemory memory(8, DType::kFloat32, rule->num_moments(), false, 1);
+    SpanMemory memory(8, DType::kFloat32, num_states(*rule), false, 1);
     memory.first_moment.assign(8, 0);
     memory.second_moment.assign(8, 0);
     for (int step = 1; step <= 1000; ++step) {

@@ -32,11 +32,11 @@ StepModel gpt2_model(int stage, DType dtype = DType::kBFloat16) {
 std::int64_t bytes_on(const StepModel& model, const std::vector<UnitTiers>& tiers, Tier tier) {
   Placement placement = model.placement;
   placement.tiers = tiers;
-  return state_bytes(model.units, model.world, placement, model.num_moments, tier).total();
+  return state_bytes(model.units, model.world, placement, model.optimizer, tier).total();
 }
 
 std::int64_t all_bytes(const StepModel& model) {
-  return state_bytes(model.units, model.world, model.placement, model.num_moments).total();
+  return state_bytes(model.units, model.world, model.placement, model.optimizer).total();
 }
 
 TierSplit sum(const std::vector<UnitTiers>& tiers, TierSplit UnitTiers::*state) {
@@ -95,7 +95,7 @@ TEST(BestPlacement, MomentsLeaveFirstAsInZeroOffload) {
   StepModel model = gpt2_model(2);
   model.profile = {};  // nothing hides
   model.rates.update_numel = 0;
-  const StateBytes bytes = state_bytes(model.units, model.world, model.placement, model.num_moments);
+  const StateBytes bytes = state_bytes(model.units, model.world, model.placement, model.optimizer);
   const BestPlacement best =
       best_placement(model, {.device = bytes.parameter + bytes.gradient, .host = kGib * 10, .disk = 0});
   EXPECT_EQ(sum(best.tiers, &UnitTiers::parameter).host, 0);
@@ -106,7 +106,7 @@ TEST(BestPlacement, MomentsLeaveFirstAsInZeroOffload) {
 TEST(BestPlacement, WholeStatesNeverLeaveTheDevice) {
   for (int stage = 0; stage <= 3; ++stage) {
     const StepModel model = gpt2_model(stage, DType::kFloat32);
-    const StateBytes bytes = state_bytes(model.units, model.world, model.placement, model.num_moments);
+    const StateBytes bytes = state_bytes(model.units, model.world, model.placement, model.optimizer);
     const std::int64_t fixed = (stage < 3 ? bytes.parameter : 0) + (stage < 2 ? bytes.gradient : 0);
     const BestPlacement best = best_placement(model, {.device = fixed, .host = 0, .disk = kGib * 20});
     EXPECT_EQ(sum(best.tiers, &UnitTiers::parameter).disk > 0, stage >= 3);
@@ -138,7 +138,7 @@ TEST(BestPlacement, HostAndDeviceUpdateAtOnceWhereTheDeviceHasItsOwnCores) {
 
 TEST(BestPlacement, SgdOnItsOwnHasNothingToMoveButGradientsAndParameters) {
   StepModel model = gpt2_model(3, DType::kFloat32);
-  model.num_moments = 0;
+  model.optimizer = fp32_states(0);
   const std::int64_t all = all_bytes(model);
   const TierBudgets budgets{.device = all / 4, .host = all / 2, .disk = all / 2};
   const BestPlacement best = best_placement(model, budgets);
@@ -242,7 +242,7 @@ TEST(BestPlacement, ADeviceTooSmallForWhatIsGatheredIsToldWithoutNegativeSizes) 
 
 TEST(BestPlacement, WhereWholeStatesDoNotFitOnlyTheDeviceHelps) {
   const StepModel model = gpt2_model(1);
-  const StateBytes bytes = state_bytes(model.units, model.world, model.placement, model.num_moments);
+  const StateBytes bytes = state_bytes(model.units, model.world, model.placement, model.optimizer);
   const std::int64_t fixed = bytes.parameter + bytes.gradient;
   const TierBudgets budgets{fixed - 10, 100 * kGib, 100 * kGib};
   const std::string message = refusal(model, budgets);

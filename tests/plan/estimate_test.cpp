@@ -38,7 +38,7 @@ TEST(Estimate, ReproducesAllCellsOfTable1OfTheZeroPaper) {
       for (int stage = 1; stage <= 3; ++stage) {
         const std::string cell = row.cells[model][stage - 1];
         const double gigabytes =
-            state_formula_bytes(std::llround(kModels[model]), row.world, stage, DType::kBFloat16, 2) / 1e9;
+            state_formula_bytes(std::llround(kModels[model]), row.world, stage, DType::kBFloat16, fp32_states(2)) / 1e9;
         EXPECT_LT(std::abs(gigabytes - std::stod(cell)), last_digit(cell))
             << kModels[model] << " parameters on " << row.world << " ranks, stage " << stage;
         ++num_cells;
@@ -50,17 +50,22 @@ TEST(Estimate, ReproducesAllCellsOfTable1OfTheZeroPaper) {
 
 TEST(Estimate, TheFormulasAreThePapers) {
   const double p = 1e6;
-  const auto mixed = [&](int stage) { return state_formula_bytes(1000000, 8, stage, DType::kBFloat16, 2); };
+  const auto mixed = [&](int stage) {
+    return state_formula_bytes(1000000, 8, stage, DType::kBFloat16, fp32_states(2));
+  };
   EXPECT_DOUBLE_EQ(mixed(0), 16 * p);
   EXPECT_DOUBLE_EQ(mixed(1), 4 * p + 12 * p / 8);
   EXPECT_DOUBLE_EQ(mixed(2), 2 * p + 14 * p / 8);
   EXPECT_DOUBLE_EQ(mixed(3), 16 * p / 8);
-  const auto single = [&](int stage) { return state_formula_bytes(1000000, 8, stage, DType::kFloat32, 2); };
+  const auto single = [&](int stage) {
+    return state_formula_bytes(1000000, 8, stage, DType::kFloat32, fp32_states(2));
+  };
   EXPECT_DOUBLE_EQ(single(0), 16 * p);
   EXPECT_DOUBLE_EQ(single(1), 8 * p + 8 * p / 8);
   EXPECT_DOUBLE_EQ(single(2), 4 * p + 12 * p / 8);
   EXPECT_DOUBLE_EQ(single(3), 16 * p / 8);
-  EXPECT_DOUBLE_EQ(state_formula_bytes(1000000, 8, 0, DType::kFloat32, 0), 8 * p) << "plain SGD has no moments";
+  EXPECT_DOUBLE_EQ(state_formula_bytes(1000000, 8, 0, DType::kFloat32, fp32_states(0)), 8 * p)
+      << "plain SGD has no moments";
 }
 
 // The formula is linear, so that what padding takes is the formula of the padding.
@@ -75,9 +80,10 @@ TEST(Estimate, StateIsTheFormulaPlusTheStatedPadding) {
         used += padded_numel(unit, world) - padding_numel(unit, world);
       }
       for (int stage = 0; stage <= 3; ++stage) {
-        const StateBytes held = state_bytes(units, world, place(stage, Reduce::kAuto, 1), 2);
-        EXPECT_DOUBLE_EQ(static_cast<double>(held.total()), state_formula_bytes(used, world, stage, dtype, 2) +
-                                                                state_formula_bytes(padding, world, stage, dtype, 2))
+        const StateBytes held = state_bytes(units, world, place(stage, Reduce::kAuto, 1), fp32_states(2));
+        EXPECT_DOUBLE_EQ(static_cast<double>(held.total()),
+                         state_formula_bytes(used, world, stage, dtype, fp32_states(2)) +
+                             state_formula_bytes(padding, world, stage, dtype, fp32_states(2)))
             << name_of(dtype) << " stage " << stage << " on " << world;
       }
     }
@@ -91,7 +97,8 @@ TEST(Estimate, SeveralMicroBatchesHoldTheGradientInFp32) {
       for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
         const std::int64_t numel = padded_bytes(units, 4) / static_cast<std::int64_t>(size_of(dtype));
         const bool sharded = stage >= 2 && reduce == Reduce::kEach;
-        EXPECT_EQ(state_bytes(units, 4, place(stage, reduce, 3), 2).gradient, numel * 4 / (sharded ? 4 : 1));
+        EXPECT_EQ(state_bytes(units, 4, place(stage, reduce, 3), fp32_states(2)).gradient,
+                  numel * 4 / (sharded ? 4 : 1));
       }
     }
   }
@@ -101,7 +108,7 @@ TEST(Estimate, AFrozenUnitHoldsItsParameterOnly) {
   auto specs = gpt_specs({.dtype = DType::kBFloat16});
   for (ParamSpec& spec : specs) spec.trainable = false;
   const auto units = make_units(specs, {});
-  const StateBytes held = state_bytes(units, 2, place(1, Reduce::kAuto, 1), 2);
+  const StateBytes held = state_bytes(units, 2, place(1, Reduce::kAuto, 1), fp32_states(2));
   EXPECT_EQ(held, (StateBytes{.parameter = padded_bytes(units, 2)}));
   EXPECT_EQ(sent_bytes(units, 2, place(1, Reduce::kAuto, 1)), 0);
   EXPECT_EQ(sent_bytes(units, 2, place(3, Reduce::kAuto, 1)), padded_bytes(units, 2)) << "two gathers, half of it each";
@@ -110,8 +117,8 @@ TEST(Estimate, AFrozenUnitHoldsItsParameterOnly) {
 TEST(Estimate, TenThousandRanksHoldATenThousandth) {
   const auto units =
       gpt_units({.layers = 4, .width = 1024, .vocab = 50257, .context = 1024, .dtype = DType::kBFloat16});
-  const StateBytes one = state_bytes(units, 1, place(3, Reduce::kAuto, 1), 2);
-  const StateBytes many = state_bytes(units, 10000, place(3, Reduce::kAuto, 1), 2);
+  const StateBytes one = state_bytes(units, 1, place(3, Reduce::kAuto, 1), fp32_states(2));
+  const StateBytes many = state_bytes(units, 10000, place(3, Reduce::kAuto, 1), fp32_states(2));
   const std::int64_t alignment = static_cast<std::int64_t>(units.size()) * 32 * 16;
   EXPECT_GE(many.total(), one.total() / 10000);
   EXPECT_LE(many.total(), one.total() / 10000 + alignment);

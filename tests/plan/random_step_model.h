@@ -15,7 +15,8 @@ inline StepModel random_step_model() {
   StepModel model;
   model.world = *rc::gen::inRange(1, 5);
   model.placement = place(*rc::gen::inRange(0, 4), Reduce::kAuto, *rc::gen::inRange(1, 4));
-  model.num_moments = *rc::gen::inRange(0, 3);
+  model.optimizer = fp32_states(*rc::gen::inRange(0, 3));
+  model.optimizer.num_reads = *rc::gen::inRange(1, 3);
   model.rates = {.link_up = rate(1e9),
                  .link_down = rate(1e9),
                  .disk_read = rate(1e9),

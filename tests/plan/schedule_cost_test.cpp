@@ -15,7 +15,7 @@ struct Case {
   StateFractions fractions;
   DType dtype = DType::kFloat32;
   int accumulate = 1;
-  int num_moments = 2;
+  OptimizerSpec spec;
   GatherBudget budget{};
 };
 
@@ -25,7 +25,7 @@ ScheduleCost cost_of(const Case& c) {
   Placement placement = place(3, Reduce::kEach, c.accumulate);
   spread_over_tiers(placement, units, 2, c.fractions);
   const Schedule schedule = build_schedule(straight_trace(units, c.accumulate), units, 2, placement, c.budget);
-  return simulate(schedule, units, 2, c.num_moments);
+  return simulate(schedule, units, 2, c.spec);
 }
 
 TierTraffic traffic(std::int64_t read, std::int64_t written) {
@@ -42,9 +42,9 @@ TEST(ScheduleCost, MomentsAreReadAndWrittenOnce) {
   const ScheduleCost cost = cost_of({.fractions = {.optimizer = {.disk = 1}}});
   EXPECT_EQ(cost.of(Tier::kDisk), traffic(8 * kShard, 8 * kShard));
   EXPECT_EQ(cost.of(Tier::kHost), TierTraffic{});
-  EXPECT_EQ(cost_of({.fractions = {.optimizer = {.disk = 1}}, .num_moments = 1}).of(Tier::kDisk),
+  EXPECT_EQ(cost_of({.fractions = {.optimizer = {.disk = 1}}, .spec = fp32_states(1)}).of(Tier::kDisk),
             traffic(4 * kShard, 4 * kShard));
-  EXPECT_EQ(cost_of({.fractions = {.optimizer = {.disk = 1}}, .num_moments = 0}).of(Tier::kDisk), TierTraffic{});
+  EXPECT_EQ(cost_of({.fractions = {.optimizer = {.disk = 1}}, .spec = fp32_states(0)}).of(Tier::kDisk), TierTraffic{});
 }
 
 TEST(ScheduleCost, AMasterIsOneMoreOfThem) {

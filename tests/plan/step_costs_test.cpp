@@ -24,7 +24,7 @@ TEST(StepCosts, ElementsHaveTheBytesOfTheirStates) {
   EXPECT_EQ(element_bytes(model, one_unit(1, DType::kBFloat16, 0, /*trainable=*/false)), (ElementBytes{2, 0, 0}));
   EXPECT_EQ(element_bytes(model_of(2, 4), one_unit(1, DType::kBFloat16)), (ElementBytes{2, 4, 12}));
   StepModel plain_sgd = model;
-  plain_sgd.num_moments = 0;
+  plain_sgd.optimizer = fp32_states(0);
   EXPECT_EQ(element_bytes(plain_sgd, one_unit(1, DType::kFloat32)), (ElementBytes{4, 4, 0}));
 }
 

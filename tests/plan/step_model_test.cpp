@@ -274,9 +274,18 @@ TEST(StepModel, MomentsOnDiskAreReadAndWritten) {
   expect_busy(predict(model_of(DType::kBFloat16, 1), {tiers}), {}, {},
               {.up = 2 / 2.0, .down = 2 / 4.0, .read = 12 / 8.0, .written = 12 / 16.0});
   StepModel one_moment = model_of(DType::kFloat32, 1);
-  one_moment.num_moments = 1;
+  one_moment.optimizer = fp32_states(1);
   expect_busy(predict(one_moment, {tiers}), {}, {},
               {.up = 4 / 2.0, .down = 8 / 4.0, .read = 4 / 8.0, .written = 4 / 16.0});
+}
+
+TEST(StepModel, ARuleWithSumsReadsEverythingTwice) {
+  UnitTiers tiers = on_device();
+  tiers.optimizer = {.disk = kNumel};
+  StepModel twice = model_of(DType::kFloat32, 1);
+  twice.optimizer.num_reads = 2;
+  expect_busy(predict(twice, {tiers}), {}, {},
+              {.up = 4 / 2.0, .down = 16 / 4.0, .read = 16 / 8.0, .written = 8 / 16.0});
 }
 
 // Moments on disk: 1.5 seconds an element of reading and 0.75 of writing.

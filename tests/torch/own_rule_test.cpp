@@ -13,8 +13,11 @@ class SignRule final : public UpdateRule {
  public:
   explicit SignRule(int moments) : moments_(moments) {}
   std::string_view name() const override { return "sign"; }
-  int num_moments() const override { return moments_; }
-  std::string_view moment_name(int which) const override { return which == 0 ? "last" : "before_last"; }
+  std::vector<StateSpec> states() const override {
+    std::vector<StateSpec> all{{"last"}, {"before_last"}, {"first"}};
+    all.resize(static_cast<std::size_t>(moments_));
+    return all;
+  }
   void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
     for (std::int64_t i = 0; i < span.numel; ++i) {
       const float gradient = span.gradient_at(i) * static_cast<float>(scalars.gradient_scale);
@@ -71,7 +74,7 @@ TEST(OwnRule, ThatIsMissingOrWantsTooMuchIsRefused) {
   tests::on_every_rank(1, [](World& ranks) {
     tests::TiedNet net;
     EXPECT_TRUE(says(message_of<ConfigError>([&] { attach(net, ranks, {.optimizer = OwnRule{}}); }), "optimizer.rule"));
-    EXPECT_TRUE(says(message_of<ConfigError>([&] { attach(net, ranks, with_rule(3)); }), "3 moments"));
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { attach(net, ranks, with_rule(3)); }), "3 states"));
   });
 }
 

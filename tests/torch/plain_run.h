@@ -83,12 +83,18 @@ class PlainRun {
                     .gradient = static_cast<const std::byte*>(gradient.const_data_ptr()),
                     .gradient_dtype = parameters_.specs[param].dtype,
                     .numel = state.master.numel()};
-    if (rule_->num_moments() > 0) span.first_moment = state.first.mutable_data_ptr<float>();
-    if (rule_->num_moments() > 1) span.second_moment = state.second.mutable_data_ptr<float>();
-    rule_->update(span, {.step = ++state.steps,
-                         .lr = lr,
-                         .gradient_scale = clip,
-                         .weight_decay = tensor.dim() >= 2 ? weight_decay(options_.optimizer) : 0.0});
+    if (!rule_->states().empty()) span.first_moment = state.first.mutable_data_ptr<float>();
+    if (rule_->states().size() > 1) span.second_moment = state.second.mutable_data_ptr<float>();
+    UpdateScalars scalars{.step = ++state.steps,
+                          .lr = lr,
+                          .gradient_scale = clip,
+                          .weight_decay = tensor.dim() >= 2 ? weight_decay(options_.optimizer) : 0.0};
+    std::vector<ExactSum> exact(static_cast<std::size_t>(rule_->num_sums()));
+    rule_->add_sums(span, scalars, exact);
+    std::vector<double> sums;
+    for (const ExactSum& sum : exact) sums.push_back(sum.value());
+    scalars.sums = sums;
+    rule_->update(span, scalars);
     tensor.copy_(state.master);
     tensor.mutable_grad().reset();
   }

@@ -180,7 +180,7 @@ TEST(TorchSgd, WithMomentumAgreesOverAHundredSteps) {
 TEST(UpdateRules, EachGivesTheSameBitsAtEveryStage) {
   for (const OptimizerOptions& optimizer :
        {OptimizerOptions(Adam{.weight_decay = kDecay}), OptimizerOptions(Lion{.weight_decay = kDecay}),
-        OptimizerOptions(Sgd{.momentum = 0.9, .nesterov = true})}) {
+        OptimizerOptions(Sgd{.momentum = 0.9, .nesterov = true}), OptimizerOptions(Lamb{.weight_decay = kDecay})}) {
     torch::Tensor expected;
     for (const int stage : {0, 1, 2, 3}) {
       const RunResult seen =

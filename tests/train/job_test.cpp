@@ -1,5 +1,8 @@
 #include "zero/cli/torch_verbs/job.h"
 
+#include <algorithm>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
@@ -53,6 +56,24 @@ TEST(Job, EachPartGetsItsOwnSection) {
   EXPECT_EQ(job.schedule.power, 3);
   EXPECT_EQ(job.schedule.decay, 4);
   EXPECT_EQ(job.run_dir, "runs/x");
+}
+
+TEST(Job, ParameterGroupsAreTakenByPatternInTheirOrder) {
+  Config config;
+  config.optimizer.weight_decay = 0.3;
+  EXPECT_TRUE(make_job(config, 1).attach.groups.empty());
+  config.optimizer.group = {{.parameters = "h.[01].*", .lr_scale = 0.5},
+                            {.parameters = "*.bias", .lr_scale = 2, .weight_decay = 0.1}};
+  const std::vector<ParameterGroup> groups = make_job(config, 1).attach.groups;
+  const auto values_of = [&](const ParamSpec& spec) {
+    const auto group = std::ranges::find_if(groups, [&](const ParameterGroup& g) { return g.matches(spec); });
+    return std::pair(group->lr_scale, group->weight_decay);
+  };
+  EXPECT_EQ(values_of({.name = "h.0.weight", .shape = {2, 2}}), std::pair(0.5, 0.3));
+  EXPECT_EQ(values_of({.name = "h.1.bias", .shape = {2}}), std::pair(0.5, 0.0)) << "the first that fits";
+  EXPECT_EQ(values_of({.name = "h.2.bias", .shape = {2}}), std::pair(2.0, 0.1));
+  EXPECT_EQ(values_of({.name = "h.2.weight", .shape = {2, 2}}), std::pair(1.0, 0.3)) << "as without groups";
+  EXPECT_EQ(values_of({.name = "ln_f.weight", .shape = {2}}), std::pair(1.0, 0.0));
 }
 
 TEST(Job, HealthFollowsItsSection) {

@@ -46,9 +46,9 @@ class Step {
       spread_over_tiers(placement, units_, 1, {.optimizer = {.disk = 1}});
       disk_ = std::make_unique<DiskTier>(DiskOptions{.paths = options.folders, .bytes = options.mib << 21});
     }
-    state_ = std::make_unique<ShardedState>(units_, placement, optimizer_states(*rule_), *comm_, ledger_,
+    state_ = std::make_unique<ShardedState>(units_, placement, rule_->states(), *comm_, ledger_,
                                             OffloadTiers{.disk = disk_.get(), .depth = options.depth});
-    updater_ = std::make_unique<Updater>(*state_, *rule_, specs_, EngineOptions{.threads = options.threads});
+    updater_ = std::make_unique<Updater>(*state_, *rule_, specs_, EngineOptions{.threads = options.threads}, *comm_);
     fill_gradient();
   }
 

@@ -1,8 +1,9 @@
-// `zero bench optimizer`: an elementwise rule with n moments reads 2 + n arrays and writes 1 + n (AdamW 4 and 3). The
-// probe does the same with next to no arithmetic; how near the rule comes to it says how near it is to the memory's
+// `zero bench optimizer`: a rule with n states reads 2 + n arrays and writes 1 + n (AdamW 4 and 3); one that needs sums
+// (LAMB) reads them once more before. The probe does the same with next to no arithmetic; how near the rule comes to it says how near it is to the memory's
 // limit.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <map>
 #include <string>
 #include <vector>
@@ -55,6 +56,19 @@ void probe(float* __restrict parameter, const float* __restrict gradient, float*
   }
 }
 
+// The reads of a pass for sums.
+void read_probe(const float* parameter, const float* gradient, const float* first, const float* second,
+                std::int64_t numel) {
+  constexpr int kBlock = 16;
+  std::array<float, kBlock> sums{};
+  for (std::int64_t at = 0; at < numel; at += kBlock) {
+    for (int i = 0; i < kBlock; ++i)
+      sums[static_cast<std::size_t>(i)] += (parameter[at + i] + gradient[at + i]) + (first[at + i] + second[at + i]);
+  }
+  static std::atomic<float> sink;
+  sink.store(sums[0] + sums[kBlock - 1], std::memory_order_relaxed);
+}
+
 constexpr std::array kProbes{probe<0>, probe<1>, probe<2>};
 
 const std::map<std::string, OptimizerOptions> kRules{{"adamw", AdamWOptions{}},
@@ -62,7 +76,8 @@ const std::map<std::string, OptimizerOptions> kRules{{"adamw", AdamWOptions{}},
                                                      {"sgd", SgdOptions{}},
                                                      {"momentum", SgdOptions{.momentum = 0.9}},
                                                      {"nesterov", SgdOptions{.momentum = 0.9, .nesterov = true}},
-                                                     {"lion", LionOptions{}}};
+                                                     {"lion", LionOptions{}},
+                                                     {"lamb", LambOptions{}}};
 
 }  // namespace
 
@@ -96,27 +111,44 @@ int run_bench_optimizer(Arguments arguments) {
       std::fill_n(floats(*array, at), numel, 1.0f);
   });
   const auto rule = make_update_rule(kRules.at(name));
-  const int moments = rule->num_moments();
-  const int touched = 3 + 2 * moments;  // 2 + n reads, 1 + n writes
+  const int moments = static_cast<int>(rule->states().size());
+  const int num_sums = rule->num_sums();
+  // 2 + n reads, 1 + n writes; and the reads once more for sums.
+  const int touched = 3 + 2 * moments + (num_sums > 0 ? 2 + moments : 0);
   Measurement probes, updates;
   for (int round = 0; round < rounds; ++round) {
     probes.time([&] {
+      if (num_sums > 0) {
+        in_parallel([&](std::int64_t at, std::int64_t numel) {
+          read_probe(floats(arrays.parameter, at), floats(arrays.gradient, at), floats(arrays.first, at),
+                     floats(arrays.second, at), numel);
+        });
+      }
       in_parallel([&](std::int64_t at, std::int64_t numel) {
         kProbes.at(static_cast<std::size_t>(moments))(floats(arrays.parameter, at), floats(arrays.gradient, at),
                                                       floats(arrays.first, at), floats(arrays.second, at), numel);
       });
     });
     updates.time([&] {
-      in_parallel([&](std::int64_t at, std::int64_t numel) {
-        rule->update({.parameter = floats(arrays.parameter, at),
-                      .gradient = reinterpret_cast<const std::byte*>(floats(arrays.gradient, at)),
-                      .gradient_dtype = DType::kFloat32,
-                      .first_moment = moments >= 1 ? floats(arrays.first, at) : nullptr,
-                      .second_moment = moments >= 2 ? floats(arrays.second, at) : nullptr,
-                      .low_precision = nullptr,
-                      .numel = numel},
-                     {.step = round + 2, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0.01});
-      });
+      const auto span_at = [&](std::int64_t at, std::int64_t numel) {
+        return UpdateSpan{.parameter = floats(arrays.parameter, at),
+                          .gradient = reinterpret_cast<const std::byte*>(floats(arrays.gradient, at)),
+                          .gradient_dtype = DType::kFloat32,
+                          .first_moment = moments >= 1 ? floats(arrays.first, at) : nullptr,
+                          .second_moment = moments >= 2 ? floats(arrays.second, at) : nullptr,
+                          .low_precision = nullptr,
+                          .numel = numel};
+      };
+      UpdateScalars scalars{.step = round + 2, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0.01};
+      if (num_sums > 0) {
+        in_parallel([&](std::int64_t at, std::int64_t numel) {
+          std::vector<ExactSum> sums(static_cast<std::size_t>(num_sums));
+          rule->add_sums(span_at(at, numel), scalars, sums);
+        });
+      }
+      const std::vector<double> sums(static_cast<std::size_t>(num_sums), 1.0);
+      scalars.sums = sums;
+      in_parallel([&](std::int64_t at, std::int64_t numel) { rule->update(span_at(at, numel), scalars); });
     });
   }
   const auto rate = [&](double seconds) { return touched * static_cast<double>(bytes) / 1e9 / seconds; };

@@ -31,6 +31,8 @@ constexpr std::array kVerbs{
     Verb{"inspect", "say what a safetensors file, a data file or a run folder contains", run_inspect},
     Verb{"report", "write one HTML page of a run, or of several side by side", run_report},
     Verb{"compare", "print a table of several runs, with the keys that differ", run_compare},
+    Verb{"sweep", "train once for each combination of values, and set the runs side by side", run_sweep},
+    Verb{"tokenize", "write a text as tokens, or learn a tokenizer from it", run_tokenize},
     Verb{"bench", "measure a part of zero.cpp against a limit that is probed in the same run", run_bench},
     Verb{"doctor", "say what this machine has and lacks for zero.cpp", run_doctor},
     Verb{"convert", "write DeepSpeed's configuration as a TOML file", run_convert},

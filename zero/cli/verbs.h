@@ -21,6 +21,8 @@ int run_launch(Arguments arguments);
 int run_plan(Arguments arguments);
 int run_generate(Arguments arguments);
 int run_export(Arguments arguments);
+int run_tokenize(Arguments arguments);
+int run_sweep(Arguments arguments);
 int run_convert(Arguments arguments);
 int run_completion(Arguments arguments);
 int run_man(Arguments arguments);

@@ -31,10 +31,12 @@ bool ConfigArguments::parse(CLI::App& app, Arguments arguments) {
   return true;
 }
 
-LoadedConfig ConfigArguments::load(bool check_files) const {
+LoadedConfig ConfigArguments::load(bool check_files, std::span<const std::pair<std::string, std::string>> more) const {
   ConfigRequest request{
       .file = {}, .overrides = overrides_, .environment = environment_of_process(), .check_files = check_files};
   if (!file_.empty()) request.file = file_;
+  for (const auto& [name, text] : more)
+    request.overrides.push_back({name, parse_value(text), text, "command line", /*bare=*/true});
   return load_config(request);
 }
 

@@ -6,7 +6,9 @@
 //   LoadedConfig loaded = config.load(/*check_files=*/true);
 #pragma once
 
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "zero/command/flags.h"
@@ -24,7 +26,8 @@ class ConfigArguments {
 
   // False when help or the reference of keys was printed instead.
   bool parse(CLI::App& app, Arguments arguments);
-  LoadedConfig load(bool check_files) const;
+  // `more`: keys that win over all others, as if given last.
+  LoadedConfig load(bool check_files, std::span<const std::pair<std::string, std::string>> more = {}) const;
   // The same configuration again, as arguments for another `zero`.
   std::vector<std::string> arguments() const;
 

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,14 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 };
 
+// [[optimizer.group]]: parameters with values of their own; the first group that takes one counts.
+struct GroupConfig {
+  std::string parameters;  // a pattern of names: "*.bias", "transformer.h.[01].*"
+  double lr_scale = 1;
+  std::optional<double> weight_decay;  // nothing: as without the group
+  bool operator==(const GroupConfig&) const = default;
+};
+
 struct OptimizerConfig {
   std::string name = "adamw";
   double lr = 1e-3;
@@ -76,6 +85,8 @@ struct OptimizerConfig {
   double weight_decay = 0.1;
   double momentum = 0;
   bool nesterov = false;
+  std::array<double, 2> trust_ratio = {0.01, 10};
+  std::vector<GroupConfig> group;
   bool operator==(const OptimizerConfig&) const = default;
 };
 

@@ -155,6 +155,19 @@ class Assignment {
     member = fractions;
   }
 
+  void operator()(std::vector<GroupConfig>& member) const {
+    std::vector<GroupConfig> groups;
+    for (const Value& item : array()) {
+      const auto* entries = std::get_if<Value::Table>(&item.data);
+      if (entries == nullptr) refuse_kind(item);
+      GroupConfig group;
+      for (const auto& [key, value] : *entries) set_group_key(group, key, value);
+      if (group.parameters.empty()) refuse("a group without parameters");
+      groups.push_back(std::move(group));
+    }
+    member = std::move(groups);
+  }
+
   void operator()(MemoryBudget& member) const {
     const std::string text = word();
     if (text == "auto") {
@@ -176,6 +189,22 @@ class Assignment {
   }
   [[noreturn]] void refuse_kind(const Value& value) const {
     refuse(fmt::format("{} does not fit here", kind_of(value)));
+  }
+
+  void set_group_key(GroupConfig& group, const std::string& key, const Value& value) const {
+    constexpr std::array kKeys{std::string_view("parameters"), std::string_view("lr_scale"),
+                               std::string_view("weight_decay")};
+    if (key == "parameters") {
+      const auto* pattern = std::get_if<std::string>(&value.data);
+      if (pattern == nullptr) refuse_kind(value);
+      group.parameters = *pattern;
+    } else if (key == "lr_scale") {
+      group.lr_scale = number(value);
+    } else if (key == "weight_decay") {
+      group.weight_decay = number(value);
+    } else {
+      refuse(fmt::format("{} is no key of a group", shown(key)), did_you_mean(key, kKeys));
+    }
   }
 
   std::int64_t integer(const Value& value) const {
@@ -256,6 +285,15 @@ struct Reading {
     if (member.host > 0) entries.emplace_back("host", Value(member.host));
     return Value(std::move(entries));
   }
+  Value operator()(const std::vector<GroupConfig>& member) const {
+    Value::Array groups;
+    for (const GroupConfig& group : member) {
+      Value::Table entries{{"lr_scale", Value(group.lr_scale)}, {"parameters", Value(group.parameters)}};
+      if (group.weight_decay) entries.emplace_back("weight_decay", Value(*group.weight_decay));
+      groups.emplace_back(std::move(entries));
+    }
+    return Value(std::move(groups));
+  }
   Value operator()(const MemoryBudget& member) const {
     switch (member.kind) {
       case MemoryBudget::Kind::kAuto:
@@ -306,6 +344,9 @@ struct Describe {
   std::string operator()(Access<std::vector<std::string>>) const { return "folders, such as [\"/nvme0\", \"/nvme1\"]"; }
   std::string operator()(Access<TierFractions>) const {
     return "fractions that sum to 1 or less, such as {host = 0.6, disk = 0.4}; the rest lies on the device";
+  }
+  std::string operator()(Access<std::vector<GroupConfig>>) const {
+    return "tables such as {parameters = \"*.bias\", lr_scale = 2.0, weight_decay = 0.0}";
   }
 };
 

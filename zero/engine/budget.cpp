@@ -43,8 +43,8 @@ std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Plac
   return staging_bytes(units, world, placement, minimum) + largest_gather(units, world, placement) * (minimum ? 1 : 2);
 }
 
-std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments,
-                        int depth) {
+std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placement& placement,
+                        const OptimizerSpec& spec, int depth) {
   bool bf16 = false;
   TierSplit parameter, gradient, optimizer;
   for (const Unit& unit : units) {
@@ -59,19 +59,19 @@ std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placeme
   if (parameter.disk > 0) tiles += update + TileStream::most_tiles(OffloadTiers::prefetch_depth(depth));
   if (gradient.disk > 0)  // the update's, and those of what is offloaded
     tiles += update + TileStream::most_written_tiles(OffloadTiers::prefetch_depth(depth));
-  if (optimizer.disk > 0) tiles += update * (num_moments + (bf16 ? 1 : 0));
+  if (optimizer.disk > 0) tiles += update * (std::ssize(spec.states) + (bf16 ? 1 : 0));
   constexpr auto kPage = static_cast<std::int64_t>(kHugePageBytes);  // they are cut from
   return (tiles * TileStream::kTileNumel * 4 + kPage - 1) / kPage * kPage;
 }
 
 GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& units, int world,
-                           const Placement& placement, int num_moments, int stage, std::int64_t free_bytes) {
+                           const Placement& placement, const OptimizerSpec& spec, int stage, std::int64_t free_bytes) {
   if (memory.kind == TierMemory::Kind::kMin) return {GatherBudget::kMinimum};
   const bool automatic = memory.kind == TierMemory::Kind::kAuto;
   const std::int64_t budget = automatic ? free_bytes : memory.bytes;
   const auto needed_at = [&](const Placement& where, bool minimum) {
-    return state_bytes(units, world, where, num_moments, Tier::kDevice).total() +
-           staging_bytes(units, world, where, minimum) + largest_gather(units, world, where);
+    return state_bytes(units, world, where, spec, Tier::kDevice).total() + staging_bytes(units, world, where, minimum) +
+           largest_gather(units, world, where);
   };
   const std::int64_t least = needed_at(placement, true);
   if (budget < least) {
@@ -87,7 +87,7 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
       remedy += fmt::format("; stage {} needs {} B ({})", stage + 1, needed, format_bytes(needed));
     } else {
       remedy += "; more ranks need less each";
-      const bool has_moments = state_bytes(units, world, placement, num_moments, Tier::kDevice).moment > 0;
+      const bool has_moments = state_bytes(units, world, placement, spec, Tier::kDevice).moment > 0;
       if (has_moments)
         remedy += ", and states may leave the device for a disk (zero.disk) or the host (zero.optimizer = {host = 1})";
     }
@@ -97,26 +97,25 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
   }
   // What is left after state and staging holds gathered units; below twice the staging the engine keeps to one unit at
   // a time.
-  const std::int64_t capacity = budget - state_bytes(units, world, placement, num_moments, Tier::kDevice).total() -
+  const std::int64_t capacity = budget - state_bytes(units, world, placement, spec, Tier::kDevice).total() -
                                 staging_bytes(units, world, placement, false);
   if (capacity < largest_gather(units, world, placement)) return {GatherBudget::kMinimum};
   return {.capacity_bytes = capacity, .prefetched_numel = OffloadTiers::most_prefetched_numel()};
 }
 
-bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units, int world, int num_moments,
+bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units, int world, const OptimizerSpec& spec,
                       const OffloadOptions& options) {
   if (!placement.parameter_sharded) return false;
-  return options.link_bytes_per_second > 0 ||
-         state_bytes(units, world, placement, num_moments, Tier::kDisk).total() > 0;
+  return options.link_bytes_per_second > 0 || state_bytes(units, world, placement, spec, Tier::kDisk).total() > 0;
 }
 
 int tiles_ahead(const TierMemory& memory, const std::vector<Unit>& units, int world, const Placement& placement,
-                const Placement& later, int num_moments, std::int64_t free_bytes) {
-  const std::int64_t state = state_bytes(units, world, placement, num_moments, Tier::kHost).total();
-  const auto needed = [&](int depth) { return state + tile_bytes(units, world, later, num_moments, depth); };
+                const Placement& later, const OptimizerSpec& spec, std::int64_t free_bytes) {
+  const std::int64_t state = state_bytes(units, world, placement, spec, Tier::kHost).total();
+  const auto needed = [&](int depth) { return state + tile_bytes(units, world, later, spec, depth); };
 
   const bool automatic = memory.kind == TierMemory::Kind::kAuto;
-  const std::int64_t least = state + tile_bytes(units, world, placement, num_moments, 1);
+  const std::int64_t least = state + tile_bytes(units, world, placement, spec, 1);
   const std::int64_t budget = automatic ? free_bytes : memory.kind == TierMemory::Kind::kMin ? least : memory.bytes;
   if (budget < least) {
     throw ConfigError(

@@ -18,18 +18,18 @@ namespace zero {
 // The memory a rank needs, and what a budget leaves for gathered units. Throws ConfigError under "zero.device_memory"
 // with the smallest budget that works and the next cheaper stage. `free_bytes`: what "auto" may use.
 GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& units, int world,
-                           const Placement& placement, int num_moments, int stage, std::int64_t free_bytes);
+                           const Placement& placement, const OptimizerSpec& spec, int stage, std::int64_t free_bytes);
 
 // Where every use of a unit begins with a gather, that is where its update must be done, and not before: what has to
 // come from elsewhere comes while units before it compute. `placement`: where states may come to lie.
-bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units, int world, int num_moments,
+bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units, int world, const OptimizerSpec& spec,
                       const OffloadOptions& options);
 
 // How many tiles of what lies on disk a budget of host memory lets a rank read ahead, and write behind: 1 to
 // OffloadTiers::kDefaultDepth. Throws ConfigError under "zero.host_memory" with the smallest budget that works.
 // `later`: where states may come to lie, with more of them on disk.
 int tiles_ahead(const TierMemory& memory, const std::vector<Unit>& units, int world, const Placement& placement,
-                const Placement& later, int num_moments, std::int64_t free_bytes);
+                const Placement& later, const OptimizerSpec& spec, std::int64_t free_bytes);
 
 // May `bytes` of a rank's states lie on disk? Looks at options alone, at no disk. Throws ConfigError: under "zero.disk"
 // where no folder is named, under "zero.disk_memory" where a rank may have less.
@@ -40,7 +40,7 @@ std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Plac
 // Of these, reducing alone.
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum);
 // Bytes on the host that tiles of what lies on disk take.
-std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments,
-                        int depth);
+std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placement& placement,
+                        const OptimizerSpec& spec, int depth);
 
 }  // namespace zero

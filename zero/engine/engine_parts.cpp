@@ -17,13 +17,13 @@ namespace zero {
 namespace {
 
 GatherBudget agreed_budget(Communicator& comm, const std::vector<Unit>& units, const EngineOptions& options,
-                           const Placer& placer, int num_moments) {
+                           const Placer& placer, const OptimizerSpec& spec) {
   // Device and host are both main memory: what lies on the host is not free for the device.
-  const GatherBudget mine = gather_budget(options.device_memory, units, comm.world(), placer.placement(), num_moments,
+  const GatherBudget mine = gather_budget(options.device_memory, units, comm.world(), placer.placement(), spec,
                                           options.stage, placer.free_bytes() - placer.held().host);
   return {.capacity_bytes = all_reduce_min(comm, mine.capacity_bytes),
           .prefetched_numel = mine.prefetched_numel,
-          .overlaps_updates = overlaps_updates(placer.may_lie(), units, comm.world(), num_moments, options.offload)};
+          .overlaps_updates = overlaps_updates(placer.may_lie(), units, comm.world(), spec, options.offload)};
 }
 
 std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t bytes, Timeline* timeline) {
@@ -65,6 +65,13 @@ EngineOptions checked(EngineOptions options) {
   if (options.threads < 1)
     throw ConfigError("run.threads", fmt::format("{}", options.threads), "a rank needs a thread",
                       "set it to 1 or more");
+  const bool has_sums = make_update_rule(options.optimizer)->num_sums() > 0;
+  if (options.delayed_update && has_sums) {
+    throw ConfigError(
+        "zero.delayed_update", "true",
+        fmt::format("{} needs sums over whole parameters before it updates any of them", name_of(options.optimizer)),
+        "leave it false, or use an optimizer that goes element by element, such as adamw");
+  }
   options.offload.monitor.read = one_at_a_time(std::move(options.offload.monitor.read));
   return options;
 }
@@ -78,20 +85,20 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       options(checked(wanted)),
       rule(make_update_rule(options.optimizer)),
       placer(&comm, comm.world(), options, units, *rule),
-      budget(agreed_budget(comm, units, options, placer, rule->num_moments())),
+      budget(agreed_budget(comm, units, options, placer, spec_of(*rule))),
       disk(make_disk(options.offload,
-                     state_bytes(units, comm.world(), placer.may_lie(), rule->num_moments(), Tier::kDisk).total(),
+                     state_bytes(units, comm.world(), placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
                      options.timeline)),
       link(make_link(options)),
-      state(units, placer.placement(), optimizer_states(*rule), comm, ledger,
+      state(units, placer.placement(), rule->states(), comm, ledger,
             {.disk = disk.get(),
              .link = link.get(),
              .depth = tiles_ahead(options.offload.host_memory, units, comm.world(), placer.placement(),
-                                  placer.may_lie(), rule->num_moments(), placer.free_bytes()),
+                                  placer.may_lie(), spec_of(*rule), placer.free_bytes()),
              .movable = placer.movable()}),
       gatherer(state, comm, ledger, observer, options.timeline),
       reducer(state, specs.size(), budget.is_minimum(), comm, ledger, options.timeline),
-      updater(state, *rule, specs, options),
+      updater(state, *rule, specs, options, comm),
       executor(state, budget, gatherer, reducer) {
   // Gathered units and gradients share one set of blocks: at the end of the backward pass, when memory is
   // scarcest, the largest block that a gather needed serves a gradient.

@@ -114,7 +114,7 @@ void EngineStatistics::add_to(EngineReport& report) const {
   const Schedule& schedule = parts_.executor.schedule();
   if (!schedule.entries.empty())
     report.planned_sent_bytes =
-        simulate(schedule, parts_.state.units(), parts_.comm.world(), parts_.rule->num_moments()).sent_bytes;
+        simulate(schedule, parts_.state.units(), parts_.comm.world(), spec_of(*parts_.rule)).sent_bytes;
   report.rates = parts_.placer.rates();
   report.profile = profile();
   report.predicted = predicted();
@@ -134,7 +134,7 @@ void EngineStatistics::add_formulas(EngineReport& report) const {
     if (placement.delayed_update)  // the gradient that waits
       report.state_formula_bytes += numel * (placement.fp32_gradient() ? 4.0 : size) / world;
     report.state_formula_bytes +=
-        state_formula_bytes(spec.numel(), world, parts_.options.stage, spec.dtype, parts_.rule->num_moments());
+        state_formula_bytes(spec.numel(), world, parts_.options.stage, spec.dtype, spec_of(*parts_.rule));
     report.sent_formula_bytes += sent_formula_numel(spec.numel(), world, placement) * size;
   }
   for (const Unit& unit : parts_.state.units())

@@ -69,6 +69,7 @@ struct ParameterGroup {
   std::function<bool(const ParamSpec&)> matches;
   double weight_decay = 0;
   double lr_scale = 1;
+  std::string name;  // of groups of which one must take a parameter: a pattern; empty: it may take none
 };
 
 // Fills `values` with those of a parameter, row by row, in fp32.

@@ -67,7 +67,7 @@ Placer::Placer(Communicator* comm, int world, const EngineOptions& options, cons
                const UpdateRule& rule)
     : comm_(comm),
       options_(options),
-      model_{.units = units, .world = world, .num_moments = rule.num_moments()},
+      model_{.units = units, .world = world, .optimizer = spec_of(rule)},
       placement_(placement_of(options, units, world)) {
   model_.placement = placement_;
   model_.profile = seams_of(options.offload).profile;
@@ -75,7 +75,7 @@ Placer::Placer(Communicator* comm, int world, const EngineOptions& options, cons
   const OffloadOptions& offload = options.offload;
   const bool ours = offload.automatic && offload.fractions.on_device();
   const auto states = [&](const Placement& placement, Tier tier) {
-    return state_bytes(units, world, placement, rule.num_moments(), tier).total();
+    return state_bytes(units, world, placement, spec_of(rule), tier).total();
   };
   if (ours && !offload.disk.empty())
     disk_budget_ = offload.disk_memory > 0 ? offload.disk_memory : agreed_least(comm_, room_on_disk());
@@ -94,13 +94,13 @@ Placer::Placer(Communicator* comm, int world, const EngineOptions& options, cons
   fixed_bytes_ = device_bytes(all_away());
   // What goes to a disk goes in tiles, and a host that cannot hold one of each state lets nothing go.
   const bool has_tiles = offload.host_memory.kind != TierMemory::Kind::kBytes ||
-                         tile_bytes(units, world, all_away(), rule.num_moments(), 1) <= offload.host_memory.bytes;
+                         tile_bytes(units, world, all_away(), spec_of(rule), 1) <= offload.host_memory.bytes;
   movable_ = ours && disk_budget_ > 0 && has_tiles && states(all_away(), Tier::kDisk) <= disk_budget_;
 }
 
 void Placer::count_held() {
   const auto states = [&](Tier tier) {
-    return state_bytes(model_.units, model_.world, placement_, model_.num_moments, tier).total();
+    return state_bytes(model_.units, model_.world, placement_, model_.optimizer, tier).total();
   };
   held_ = {states(Tier::kDevice), states(Tier::kHost), states(Tier::kDisk)};
 }
@@ -112,7 +112,7 @@ void Placer::require_memory() const {
   if (comm_ == nullptr || memory.kind == TierMemory::Kind::kAuto) return;
   const auto& [units, world] = std::tie(model_.units, model_.world);
   const GatherBudget budget =
-      gather_budget(memory, units, world, placement_, model_.num_moments, options_.stage, free_bytes_);
+      gather_budget(memory, units, world, placement_, model_.optimizer, options_.stage, free_bytes_);
   std::int64_t all_units = 0;
   for (const Unit& unit : units) all_units += placement_.parameter_sharded ? gathered_bytes(unit, world) : 0;
   const std::int64_t least = held_.device + working_bytes(units, world, placement_, /*minimum=*/true);
@@ -121,7 +121,7 @@ void Placer::require_memory() const {
                                 : held_.device + staging_bytes(units, world, placement_, /*minimum=*/false) +
                                       std::min(budget.capacity_bytes, all_units);
   std::int64_t beside = held_.host + seams_of(options_.offload).activation_bytes;
-  if (held_.disk > 0) beside += tile_bytes(units, world, placement_, model_.num_moments, /*depth=*/1);
+  if (held_.disk > 0) beside += tile_bytes(units, world, placement_, model_.optimizer, /*depth=*/1);
   const std::int64_t free = free_bytes_ / 4 * 5;
   if (most + beside <= free) return;
   const bool less_would_do = memory.kind == TierMemory::Kind::kBytes && least + beside <= free;
@@ -161,7 +161,7 @@ TierBudgets Placer::budgets(bool minimum) const {
   const Placement away = all_away();
   TierBudgets budgets{.disk = disk_budget_};
   const auto tiles = [&](int depth) {
-    return offload.disk.empty() ? 0 : tile_bytes(model_.units, model_.world, away, model_.num_moments, depth);
+    return offload.disk.empty() ? 0 : tile_bytes(model_.units, model_.world, away, model_.optimizer, depth);
   };
   if (offload.host_memory.kind == TierMemory::Kind::kBytes)
     budgets.host = std::max<std::int64_t>(offload.host_memory.bytes - tiles(/*depth=*/1), 0);
@@ -191,7 +191,7 @@ TierBudgets Placer::agreed(TierBudgets budgets) const {
 }
 
 std::int64_t Placer::device_bytes(const Placement& placement) const {
-  return state_bytes(model_.units, model_.world, placement, model_.num_moments, Tier::kDevice).total();
+  return state_bytes(model_.units, model_.world, placement, model_.optimizer, Tier::kDevice).total();
 }
 
 // Where nothing can move later, less is gathered and staged than budgets() sets aside.
@@ -224,7 +224,7 @@ void Placer::choose() {
     return;
   }
   // Room for units that stay gathered is worth more than room for states, if there is a choice.
-  const std::int64_t states = state_bytes(model_.units, model_.world, placement_, model_.num_moments).total();
+  const std::int64_t states = state_bytes(model_.units, model_.world, placement_, model_.optimizer).total();
   if (!names_lower_tiers(options_) && states > minimum.device + minimum.host) {
     throw ConfigError("zero.device_memory", format_bytes(options_.device_memory.bytes),
                       fmt::format("a rank's states take {}; that budget leaves {} to them, and this machine {}",
@@ -277,7 +277,7 @@ std::optional<std::vector<UnitTiers>> Placer::learn(const StepProfile& profile, 
   spare = agreed_least(comm_, spare);
   TierBudgets budgets{held_.device, chosen_within_->host, chosen_within_->disk};
   if (const TierMemory& host = options_.offload.host_memory; host.kind == TierMemory::Kind::kBytes) {
-    const std::int64_t tiles = tile_bytes(model_.units, model_.world, all_away(), model_.num_moments, depth);
+    const std::int64_t tiles = tile_bytes(model_.units, model_.world, all_away(), model_.optimizer, depth);
     budgets.host = std::max(held_.host, std::min(budgets.host, host.bytes - tiles));
   }
   budgets.host = std::min(budgets.host, held_.host + spare);

@@ -88,7 +88,7 @@ DiskRates probe_disk(const OffloadOptions& offload, std::int64_t most_bytes) {
 std::int64_t probe_update(const UpdateRule& rule, int threads) {
   constexpr auto kBytes = static_cast<std::size_t>(kProbeNumel) * sizeof(float);
   std::vector<Allocation> arrays;  // parameter, gradient, moments
-  for (int i = 0; i < 2 + rule.num_moments(); ++i) arrays.push_back(allocate_host(kBytes));
+  for (std::size_t i = 0; i < 2 + rule.states().size(); ++i) arrays.push_back(allocate_host(kBytes));
   const auto at = [&](std::size_t array, std::int64_t element) {
     return array < arrays.size() ? reinterpret_cast<float*>(arrays[array].data()) + element : nullptr;
   };
@@ -97,14 +97,19 @@ std::int64_t probe_update(const UpdateRule& rule, int threads) {
   for (int round = 0; round <= kProbeRounds; ++round) {
     const double start = monotonic_seconds();
     team.for_range(0, kProbeNumel, kProbeGrain, [&](std::int64_t begin, std::int64_t end) {
-      rule.update({.parameter = at(0, begin),
-                   .gradient = reinterpret_cast<const std::byte*>(at(1, begin)),
-                   .gradient_dtype = DType::kFloat32,
-                   .first_moment = at(2, begin),
-                   .second_moment = at(3, begin),
-                   .low_precision = nullptr,
-                   .numel = end - begin},
-                  {.step = round + 1, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0});
+      const UpdateSpan span{.parameter = at(0, begin),
+                            .gradient = reinterpret_cast<const std::byte*>(at(1, begin)),
+                            .gradient_dtype = DType::kFloat32,
+                            .first_moment = at(2, begin),
+                            .second_moment = at(3, begin),
+                            .low_precision = nullptr,
+                            .numel = end - begin};
+      UpdateScalars scalars{.step = round + 1, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0};
+      std::vector<ExactSum> sums(static_cast<std::size_t>(rule.num_sums()));
+      rule.add_sums(span, scalars, sums);  // nothing, where a rule has none
+      const std::vector<double> ones(sums.size(), 1.0);
+      scalars.sums = ones;
+      rule.update(span, scalars);
     });
     if (round > 0) least = std::min(least, monotonic_seconds() - start);  // the first one meets new pages
   }

@@ -9,14 +9,7 @@
 
 namespace zero {
 
-std::vector<OptimizerState> optimizer_states(const UpdateRule& rule) {
-  std::vector<OptimizerState> states;
-  for (int which = 0; which < rule.num_moments(); ++which)
-    states.push_back({.name = std::string(rule.moment_name(which))});
-  return states;
-}
-
-StateArrays ShardedState::make_arrays(const std::vector<OptimizerState>& optimizer, Communicator& comm, Ledger& ledger,
+StateArrays ShardedState::make_arrays(const std::vector<StateSpec>& optimizer, Communicator& comm, Ledger& ledger,
                                       const OffloadTiers& around) const {
   const auto layout = [this](TierSplit UnitTiers::*state, auto element_bytes) {
     ArrayLayout layout;
@@ -47,7 +40,7 @@ StateArrays ShardedState::make_arrays(const std::vector<OptimizerState>& optimiz
         StateArray(layout(&UnitTiers::gradient, gradient_bytes), MemoryTag::kGradient, tiers(true), plain);
   const auto master_bytes = [](const Unit& unit) { return unit.trainable && unit.dtype != DType::kFloat32 ? 4 : 0; };
   arrays.master = StateArray(layout(&UnitTiers::optimizer, master_bytes), MemoryTag::kMaster, tiers(true), plain);
-  for (const OptimizerState& state : optimizer) {
+  for (const StateSpec& state : optimizer) {
     const auto bytes = [&state](const Unit& unit) { return unit.trainable ? size_of(state.dtype) : 0; };
     arrays.optimizer.push_back(
         {state, StateArray(layout(&UnitTiers::optimizer, bytes), MemoryTag::kMoment, tiers(true), plain)});
@@ -56,7 +49,7 @@ StateArrays ShardedState::make_arrays(const std::vector<OptimizerState>& optimiz
 }
 
 ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& placement,
-                           const std::vector<OptimizerState>& optimizer, Communicator& comm, Ledger& ledger,
+                           const std::vector<StateSpec>& optimizer, Communicator& comm, Ledger& ledger,
                            const OffloadTiers& tiers)
     : units_(units),
       placement_(placement),

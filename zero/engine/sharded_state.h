@@ -4,7 +4,7 @@
 // One StateArray a state, charged to the ledger under the state's tag. Parameters and whole gradients on the device lie
 // in memory the transport likes best, so that peers can read them in place.
 //
-//   ShardedState state(units, placement, optimizer_states(rule), comm, ledger, {.disk = &disk});
+//   ShardedState state(units, placement, rule.states(), comm, ledger, {.disk = &disk});
 //   state.contents().load(u, whole, DType::kFloat32);     // keeps this rank's part
 //   state.parameter_shard(u)                              // the bytes that peers gather; empty where they lie elsewhere:
 //   state.streams().fetch_parameter(u, into, numel);      // then they are brought
@@ -32,7 +32,7 @@ namespace zero {
 
 class ShardedState {
  public:
-  ShardedState(const std::vector<Unit>& units, const Placement& placement, const std::vector<OptimizerState>& optimizer,
+  ShardedState(const std::vector<Unit>& units, const Placement& placement, const std::vector<StateSpec>& optimizer,
                Communicator& comm, Ledger& ledger, const OffloadTiers& tiers = {});
 
   const Unit& unit(int index) const { return units_[static_cast<std::size_t>(index)]; }
@@ -70,7 +70,7 @@ class ShardedState {
   StateContents& contents() { return contents_; }
 
  private:
-  StateArrays make_arrays(const std::vector<OptimizerState>& optimizer, Communicator& comm, Ledger& ledger,
+  StateArrays make_arrays(const std::vector<StateSpec>& optimizer, Communicator& comm, Ledger& ledger,
                           const OffloadTiers& tiers) const;
 
   std::vector<Unit> units_;

@@ -4,26 +4,16 @@
 //   for (const auto& [state, array] : state.arrays().optimizer) print(state.name);   // "exp_avg", "exp_avg_sq"
 #pragma once
 
-#include <string>
 #include <vector>
 
-#include "zero/base/dtype.h"
+#include "zero/base/state_spec.h"
 #include "zero/engine/state_array.h"
 
 namespace zero {
 
-class UpdateRule;
-
-struct OptimizerState {
-  std::string name;  // torch.optim's
-  DType dtype = DType::kFloat32;
-};
-
-std::vector<OptimizerState> optimizer_states(const UpdateRule& rule);
-
 struct StateArrays {
   struct Optimizer {
-    OptimizerState state;
+    StateSpec state;
     StateArray array;
   };
   StateArray parameter, gradient, master;

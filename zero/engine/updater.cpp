@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include "zero/base/check.h"
 #include "zero/base/clock.h"
+#include "zero/engine/parameter_sums.h"
 
 namespace zero {
 namespace {
@@ -14,9 +16,10 @@ constexpr std::int64_t kUpdateGrain = 1 << 18;  // elements a thread takes at a 
 }  // namespace
 
 Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<ParamSpec>& specs,
-                 const EngineOptions& options)
+                 const EngineOptions& options, Communicator& comm)
     : state_(state),
       rule_(rule),
+      comm_(comm),
       timeline_(options.timeline),
       steps_(specs.size(), 0),
       present_(specs.size(), false),
@@ -33,11 +36,6 @@ Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<
     }
     groups_.push_back(group);
   }
-}
-
-int Updater::add(std::vector<TileArray>& arrays, const StateArray& array, TileAccess access) const {
-  arrays.push_back({&array, access});
-  return static_cast<int>(arrays.size()) - 1;
 }
 
 // A unit without a gradient anywhere is not even read.
@@ -59,31 +57,41 @@ void Updater::begin_step(const std::vector<bool>& present, std::span<const int> 
   outstanding_.assign(state_.units().size(), false);
   for (const int unit : units)
     outstanding_[static_cast<std::size_t>(unit)] = updates(unit) && state_.update_range(unit).numel > 0;
+  if (rule_.num_sums() > 0) sum_parameters(units);
   begin_pass({units.begin(), units.end()});
   seconds_ += monotonic_seconds() - start;
 }
 
-void Updater::begin_pass(std::vector<int> units) {
+std::vector<TileArray> Updater::pass_arrays(bool writes) {
   const Placement& placement = state_.placement();
   const StateArrays& held = state_.arrays();
+  const TileAccess access = writes ? TileAccess::kReadWrite : TileAccess::kRead;
   std::vector<TileArray> arrays;
+  const auto add = [&arrays](const StateArray& array, TileAccess how) {
+    arrays.push_back({&array, how});
+    return static_cast<int>(arrays.size()) - 1;
+  };
   slots_ = {};
   // Where they are whole they are on the device, and the update covers a part of them.
-  if (placement.parameter_sharded) slots_.parameter = add(arrays, held.parameter, TileAccess::kReadWrite);
-  if (placement.gradient_sharded) slots_.gradient = add(arrays, state_.applied_gradient(), TileAccess::kRead);
-  slots_.master = add(arrays, held.master, TileAccess::kReadWrite);
-  for (const auto& [state, array] : held.optimizer)
-    slots_.optimizer.push_back(add(arrays, array, TileAccess::kReadWrite));
+  if (placement.parameter_sharded) slots_.parameter = add(held.parameter, access);
+  if (placement.gradient_sharded) slots_.gradient = add(state_.applied_gradient(), TileAccess::kRead);
+  slots_.master = add(held.master, access);
+  for (const auto& [state, array] : held.optimizer) slots_.optimizer.push_back(add(array, access));
+  return arrays;
+}
+
+void Updater::begin_pass(std::vector<int> units) {
   std::vector<TileRange> ranges;
   for (const int unit : units)
     ranges.push_back({unit, outstanding_[static_cast<std::size_t>(unit)] ? state_.update_range(unit).numel : 0});
-  state_.streams().update_pass().begin(std::move(arrays), std::move(ranges), link_transfers());
+  state_.streams().update_pass().begin(pass_arrays(/*writes=*/true), std::move(ranges),
+                                       link_transfers(/*writes=*/true));
   order_ = std::move(units);
   paused_ = false;
 }
 
 // What is whole is on the device, and what the host updates of it goes there and back.
-std::vector<LinkTransfer> Updater::link_transfers() const {
+std::vector<LinkTransfer> Updater::link_transfers(bool writes) const {
   const Placement& placement = state_.placement();
   LinkTransfer read{TileAccess::kRead, {}}, written{TileAccess::kWrite, {}}, gradient{TileAccess::kRead, {}};
   for (const Unit& unit : state_.units()) {
@@ -93,7 +101,10 @@ std::vector<LinkTransfer> Updater::link_transfers() const {
     gradient.element_bytes.push_back(static_cast<std::int64_t>(size_of(state_.gradient_dtype(unit.index))));
   }
   std::vector<LinkTransfer> link_transfers;
-  if (!placement.parameter_sharded) link_transfers = {std::move(read), std::move(written)};
+  if (!placement.parameter_sharded) {
+    link_transfers.push_back(std::move(read));
+    if (writes) link_transfers.push_back(std::move(written));
+  }
   if (!placement.gradient_sharded) link_transfers.push_back(std::move(gradient));
   return link_transfers;
 }
@@ -168,48 +179,98 @@ std::byte* Updater::held_whole(int unit) const {
   return state_.placement().optimizer_sharded ? state_.parameter_shard(unit).data() : state_.whole_parameter(unit);
 }
 
-void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
-  const Unit& unit = state_.unit(tile.unit);
-  const auto index = static_cast<std::size_t>(tile.unit);
-  ZERO_CHECK(gradients_[index].given, "the update of {} came before its gradient", unit.name);
-  TimedSpan span(timeline_, Activity::kUpdate, tile.unit, tile.numel * static_cast<std::int64_t>(size_of(unit.dtype)));
-  const std::byte* gradient = gradients_[index].data;
-  const DType dtype = gradients_[index].dtype;
+Updater::TileMemory Updater::memory_of(const Tile& tile, const std::byte* gradient, DType dtype) const {
+  const DType unit_dtype = state_.unit(tile.unit).dtype;
   const auto in_tile = [&](int slot) { return slot < 0 ? nullptr : tile.data[static_cast<std::size_t>(slot)]; };
   const auto from_unit = [&](auto* data, DType type) {
     return data + tile.begin * static_cast<std::int64_t>(size_of(type));
   };
-  std::byte* held = in_tile(slots_.parameter);
-  if (held == nullptr) held = from_unit(held_whole(tile.unit), unit.dtype);
-  const std::byte* given = slots_.gradient >= 0 ? in_tile(slots_.gradient) : from_unit(gradient, dtype);
-  const bool low_precision = unit.dtype != DType::kFloat32;
-  float* parameter = reinterpret_cast<float*>(low_precision ? in_tile(slots_.master) : held);
+  TileMemory memory{.gradient_dtype = dtype, .low_precision = unit_dtype != DType::kFloat32};
+  memory.held = in_tile(slots_.parameter);
+  if (memory.held == nullptr) memory.held = from_unit(held_whole(tile.unit), unit_dtype);
+  memory.gradient = slots_.gradient >= 0 ? in_tile(slots_.gradient) : from_unit(gradient, dtype);
+  memory.parameter = reinterpret_cast<float*>(memory.low_precision ? in_tile(slots_.master) : memory.held);
+  for (std::size_t which = 0; which < slots_.optimizer.size(); ++which)
+    memory.states[which] = reinterpret_cast<float*>(in_tile(slots_.optimizer[which]));
+  return memory;
+}
 
-  const Shard range{state_.update_range(tile.unit).offset + tile.begin, tile.numel};
-  for (const Slice& slice : unit.slices) {
+UpdateSpan Updater::TileMemory::span(std::int64_t begin, std::int64_t end) const {
+  UpdateSpan span{.parameter = parameter + begin,
+                  .gradient = gradient + begin * static_cast<std::int64_t>(size_of(gradient_dtype)),
+                  .gradient_dtype = gradient_dtype,
+                  .numel = end - begin};
+  for (std::size_t which = 0; which < states.size(); ++which) {
+    if (states[which] != nullptr) span.moment(which) = states[which] + begin;
+  }
+  if (low_precision) span.low_precision = reinterpret_cast<BFloat16Bits*>(held) + begin;
+  return span;
+}
+
+template <typename Use>
+void Updater::for_each_span(const Tile& tile, const TileMemory& memory, const Shard& range, Use use) {
+  const std::int64_t origin = state_.update_range(tile.unit).offset + tile.begin;
+  for (const Slice& slice : state_.unit(tile.unit).slices) {
     const auto param = static_cast<std::size_t>(slice.param);
     const SlicePart part = overlap(slice, range);
     if (part.numel == 0 || !present_[param]) continue;
-    const UpdateScalars scalars{.step = steps_[param],
-                                .lr = lr_ * groups_[param].lr_scale,
-                                .gradient_scale = scale_,
-                                .weight_decay = groups_[param].weight_decay};
-    const std::int64_t first = part.offset - range.offset;
-    team_.for_range(first, first + part.numel, kUpdateGrain, [&](std::int64_t begin, std::int64_t end) {
-      UpdateSpan span{.parameter = parameter + begin,
-                      .gradient = given + begin * static_cast<std::int64_t>(size_of(dtype)),
-                      .gradient_dtype = dtype,
-                      .numel = end - begin};
-      for (std::size_t which = 0; which < slots_.optimizer.size(); ++which)
-        span.moment(which) = reinterpret_cast<float*>(in_tile(slots_.optimizer[which])) + begin;
-      if (low_precision) span.low_precision = reinterpret_cast<BFloat16Bits*>(held) + begin;
-      rule_.update(span, scalars);
+    const std::int64_t first = part.offset - origin;
+    team_.for_range(first, first + part.numel, kUpdateGrain,
+                    [&](std::int64_t begin, std::int64_t end) { use(param, memory.span(begin, end)); });
+  }
+}
+
+UpdateScalars Updater::scalars_of(std::size_t param) const {
+  const auto num_sums = static_cast<std::size_t>(rule_.num_sums());
+  return {.step = steps_[param],
+          .lr = lr_ * groups_[param].lr_scale,
+          .gradient_scale = scale_,
+          .weight_decay = groups_[param].weight_decay,
+          .sums = sums_.empty() ? std::span<const double>{} : std::span(sums_).subspan(param * num_sums, num_sums)};
+}
+
+// Each rank reads its shard, also where it updates everything: the sums are exact, so that nobody sees who made them.
+void Updater::sum_parameters(std::span<const int> units) {
+  const auto num_sums = static_cast<std::size_t>(rule_.num_sums());
+  std::vector<ExactSum> sums(steps_.size() * num_sums);
+  sums_.clear();
+  std::vector<TileRange> ranges;
+  for (const int unit : units)
+    ranges.push_back({unit, outstanding_[static_cast<std::size_t>(unit)] ? state_.update_range(unit).numel : 0});
+  TileStream& pass = state_.streams().update_pass();
+  pass.begin(pass_arrays(/*writes=*/false), std::move(ranges), link_transfers(/*writes=*/false));
+  std::mutex mutex;
+  while (const Tile* tile = pass.next()) {
+    const bool sharded = state_.placement().optimizer_sharded;
+    const std::byte* gradient = sharded ? state_.gradient_shard(tile->unit) : state_.whole_gradient(tile->unit);
+    const TileMemory memory = memory_of(*tile, gradient, state_.gradient_dtype(tile->unit));
+    const Shard shard = state_.shard(tile->unit);
+    const std::int64_t begin = state_.update_range(tile->unit).offset + tile->begin;
+    const std::int64_t first = std::max(begin, shard.offset);
+    const std::int64_t last = std::min(begin + tile->numel, shard.offset + shard.numel);
+    if (first >= last) continue;
+    for_each_span(*tile, memory, {first, last - first}, [&](std::size_t param, const UpdateSpan& span) {
+      std::vector<ExactSum> mine(num_sums);
+      rule_.add_sums(span, scalars_of(param), mine);
+      const std::lock_guard lock(mutex);
+      for (std::size_t i = 0; i < num_sums; ++i) sums[param * num_sums + i].add(mine[i]);
     });
   }
-  if (copy_to != nullptr) {
-    const auto size = static_cast<std::int64_t>(size_of(unit.dtype));
-    std::memcpy(copy_to + tile.begin * size, held, static_cast<std::size_t>(tile.numel * size));
-  }
+  pass.finish();
+  sums_ = sums_over_ranks(comm_, sums);
+}
+
+void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
+  const Unit& unit = state_.unit(tile.unit);
+  const auto index = static_cast<std::size_t>(tile.unit);
+  ZERO_CHECK(gradients_[index].given, "the update of {} came before its gradient", unit.name);
+  const auto size = static_cast<std::int64_t>(size_of(unit.dtype));
+  TimedSpan span(timeline_, Activity::kUpdate, tile.unit, tile.numel * size);
+  const TileMemory memory = memory_of(tile, gradients_[index].data, gradients_[index].dtype);
+  for_each_span(tile, memory, {state_.update_range(tile.unit).offset + tile.begin, tile.numel},
+                [this](std::size_t param, const UpdateSpan& elements) { rule_.update(elements, scalars_of(param)); });
+  if (copy_to != nullptr)
+    std::memcpy(copy_to + tile.begin * size, memory.held, static_cast<std::size_t>(tile.numel * size));
   span.end();
   const int done = tile.unit;
   state_.streams().update_pass().put_back();

@@ -12,9 +12,12 @@
 //   updater.complete(unit);                            // before its parameters are used
 //   updater.finish();                                  // before gradients change
 //
-// Local. The same bits for any number of threads, wherever states lie, and whenever the update happens. Throws IoError.
+// Of a rule that needs sums over whole parameters (LAMB) begin_step() reads all that this rank updates once before, and
+// is Collective: the ranks' sums are exchanged. Everything else is Local. The same bits for any number of threads,
+// wherever states lie, and whenever the update happens. Throws IoError.
 #pragma once
 
+#include <array>
 #include <span>
 #include <vector>
 
@@ -27,10 +30,10 @@ namespace zero {
 class Updater {
  public:
   Updater(ShardedState& state, const UpdateRule& rule, const std::vector<ParamSpec>& specs,
-          const EngineOptions& options);
+          const EngineOptions& options, Communicator& comm);
 
   // Counts a step of every present parameter. `units`: those that enqueue() will be called for, in that order. `scale`
-  // multiplies gradients (clip / world). `lr`: of this step, before group scales.
+  // multiplies gradients (clip / world). `lr`: of this step, before group scales. Reduced gradients may be read.
   void begin_step(const std::vector<bool>& present, std::span<const int> units, double scale, double lr);
   // `gradient`: of state.update_range(unit), until the unit is complete; null where it does not lie on the device.
   void enqueue(int unit, const std::byte* gradient, DType dtype);
@@ -65,21 +68,39 @@ class Updater {
     int master = -1;
     std::vector<int> optimizer;  // by state
   };
-  int add(std::vector<TileArray>& arrays, const StateArray& array, TileAccess access) const;
+  // Element 0 of a tile in each array that its update reads or writes.
+  struct TileMemory {
+    std::byte* held = nullptr;  // the parameter in the unit's type
+    float* parameter = nullptr;
+    const std::byte* gradient = nullptr;
+    DType gradient_dtype = DType::kFloat32;
+    std::array<float*, kMostStates> states{};
+    bool low_precision = false;
+    UpdateSpan span(std::int64_t begin, std::int64_t end) const;
+  };
+  std::vector<TileArray> pass_arrays(bool writes);
+  TileMemory memory_of(const Tile& tile, const std::byte* gradient, DType dtype) const;
+  // Calls use(param, span) for what of a tile `range`, of the unit's flat range, has of a parameter that got a gradient.
+  template <typename Use>
+  void for_each_span(const Tile& tile, const TileMemory& memory, const Shard& range, Use use);
+  UpdateScalars scalars_of(std::size_t param) const;
+  void sum_parameters(std::span<const int> units);
   bool updates(int unit) const;
   void begin_pass(std::vector<int> units);
-  std::vector<LinkTransfer> link_transfers() const;
+  std::vector<LinkTransfer> link_transfers(bool writes) const;
   bool given(int unit) const { return unit >= 0 && gradients_[static_cast<std::size_t>(unit)].given; }
   std::byte* held_whole(int unit) const;  // element 0 of update_range()
   void update_tile(const Tile& tile, std::byte* copy_to = nullptr);
 
   ShardedState& state_;
   const UpdateRule& rule_;
+  Communicator& comm_;
   Timeline* timeline_;
   Slots slots_;
   std::vector<Group> groups_;        // by parameter
   std::vector<std::int64_t> steps_;  // by parameter
   std::vector<bool> present_;
+  std::vector<double> sums_;  // of this step, num_sums() by parameter
   struct Gradient {
     const std::byte* data = nullptr;
     DType dtype = DType::kFloat32;

@@ -158,16 +158,34 @@ void Attempt::reap() {
                      .seconds = std::chrono::duration<double>(Clock::now() - started_).count()});
     // Asked to stop, ranks may take their time to save; one that crashes then ends it for all.
     const bool crashed = stop_signal_ != 0 && end->signal != 0 && end->signal != stop_signal_;
-    if ((ends_.back().failed() || crashed) && !next_end_ && num_running_ > 0)
-      next_end_ = Clock::now() + options_.witness;
+    if ((ends_.back().failed() || crashed) && !next_end_ && num_running_ > 0) {
+      failed_at_ = Clock::now();
+      next_end_ = *failed_at_ + options_.witness;
+    }
   }
 }
 
 void Attempt::end_after_failure() {
   if (!next_end_ || Clock::now() < *next_end_) return;
+  if (!told_to_end_ && stop_signal_ == 0 && someone_is_leaving()) {
+    next_end_ = Clock::now() + options_.witness;
+    return;
+  }
   send_all(told_to_end_ ? SIGKILL : SIGTERM);
   told_to_end_ = true;
   next_end_ = Clock::now() + options_.grace;
+}
+
+// A rank whose peers saw it leave, and ended with that, while it still unwinds from the error that is the cause.
+bool Attempt::someone_is_leaving() const {
+  if (Clock::now() >= *failed_at_ + options_.farewell) return false;
+  return std::ranges::any_of(ended_, [this](std::size_t witness) {
+    const std::vector<std::string> words = output_.last_words(witness);
+    const int left = rank_that_left(words.empty() ? output_.last_error(witness) : words.front());
+    const int place = left - options_.node_rank * options_.ranks;
+    const bool ours = left >= 0 && place >= 0 && place < options_.ranks;
+    return ours && std::ranges::count(ended_, static_cast<std::size_t>(place)) == 0;
+  });
 }
 
 // The ranks are gone and so are their groups; what they wrote last is still in the pipes.

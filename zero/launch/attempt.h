@@ -72,6 +72,7 @@ class Attempt {
   void read_outputs(bool all = false);
   void reap();
   void end_after_failure();
+  bool someone_is_leaving() const;
   void drain();
   void send_all(int signal) const;
 
@@ -84,10 +85,11 @@ class Attempt {
   int num_running_ = 0;
   Clock::time_point started_ = Clock::now();
   int stop_signal_ = 0;
-  bool told_to_end_ = false;                   // after a failure
-  std::optional<Clock::time_point> next_end_;  // when the ranks are told to end, or killed
-  std::vector<std::size_t> ended_;             // local ranks, in the order in which they ended
-  std::vector<RankEnd> ends_;                  // the same order
+  bool told_to_end_ = false;                    // after a failure
+  std::optional<Clock::time_point> failed_at_;  // the first
+  std::optional<Clock::time_point> next_end_;   // when the ranks are told to end, or killed
+  std::vector<std::size_t> ended_;              // local ranks, in the order in which they ended
+  std::vector<RankEnd> ends_;                   // the same order
   std::optional<NotStarted> not_started_;
 };
 

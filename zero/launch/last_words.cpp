@@ -35,6 +35,11 @@ int accused_rank(std::string_view line) {
   return error == std::errc() && text.starts_with(": ") ? rank : -1;
 }
 
+int rank_that_left(std::string_view line) {
+  constexpr std::string_view kLeft = ": it left the run";  // BoardWait's words
+  return line.find(kLeft) == std::string_view::npos ? -1 : accused_rank(line);
+}
+
 std::optional<std::string> TraceFilter::pass(std::string line) {
   at_trace_ = line.starts_with("Exception raised from ") && line.ends_with("(most recent call first):");
   if (at_trace_) {

@@ -19,6 +19,8 @@ bool begins_last_words(std::string_view line);
 
 // The rank with which a reason begins ("rank 1: ..."), with or without the verb before it; -1: none.
 int accused_rank(std::string_view line);
+// The same, where the reason is that this rank left the run: it is about to say why itself.
+int rank_that_left(std::string_view line);
 
 // Leaves out the trace that libtorch puts behind the message of an error: "Exception raised from ...", "frame #0: ...".
 // One line stands in its place and says how to see it.

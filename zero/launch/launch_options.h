@@ -52,6 +52,9 @@ struct LaunchOptions {
   // may then take to end before they are killed. Together they stay under the second within which all must be gone.
   std::chrono::milliseconds witness{100};
   std::chrono::milliseconds grace{400};
+  // But one that its peers saw leave the run has its reason on its tongue: for so long nobody is told to end before it
+  // has.
+  std::chrono::milliseconds farewell{5000};
 };
 
 }  // namespace zero

@@ -1,7 +1,9 @@
 #include "zero/optim/update_rule.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -12,60 +14,89 @@
 #include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/optim/adam_kernel.h"
+#include "zero/optim/lamb_kernel.h"
 #include "zero/optim/lion_kernel.h"
 #include "zero/optim/sgd_kernel.h"
 
 namespace zero {
 namespace {
 
-void check_update(const UpdateRule& rule, const UpdateSpan& span, const UpdateScalars& scalars) {
+void check_update(const UpdateRule& rule, std::size_t num_states, const UpdateSpan& span,
+                  const UpdateScalars& scalars) {
   ZERO_CHECK(span.numel >= 0, "{} elements", span.numel);
   ZERO_CHECK(scalars.step >= 1, "steps are counted from 1, not from {}", scalars.step);
   ZERO_CHECK(span.numel == 0 || (span.parameter != nullptr && span.gradient != nullptr), "{} without memory",
              rule.name());
-  ZERO_CHECK(span.numel == 0 || (span.first_moment != nullptr) == (rule.num_moments() >= 1), "{}: first moment",
-             rule.name());
-  ZERO_CHECK(span.numel == 0 || (span.second_moment != nullptr) == (rule.num_moments() >= 2), "{}: second moment",
-             rule.name());
+  ZERO_CHECK(span.numel == 0 || (span.first_moment != nullptr) == (num_states >= 1), "{}: first moment", rule.name());
+  ZERO_CHECK(span.numel == 0 || (span.second_moment != nullptr) == (num_states >= 2), "{}: second moment", rule.name());
+}
+
+std::vector<StateSpec> fp32(std::initializer_list<std::string_view> names) {
+  std::vector<StateSpec> states;
+  for (const std::string_view name : names) states.push_back({std::string(name)});
+  return states;
 }
 
 // One step of a rule that knows each element alone: constants for all elements, then the kernel.
 template <typename Options>
-class ElementwiseRule final : public UpdateRule {
+class ElementwiseRule : public UpdateRule {
  public:
   using Step = void (*)(const UpdateSpan& span, const Options& options, const UpdateScalars& scalars);
 
-  ElementwiseRule(const Options& options, std::string_view name, std::vector<std::string_view> moments, Step step)
-      : options_(options), name_(name), moments_(std::move(moments)), step_(step) {}
+  ElementwiseRule(const Options& options, std::string_view name, std::vector<StateSpec> states, Step step)
+      : options_(options), name_(name), states_(std::move(states)), step_(step) {}
   std::string_view name() const override { return name_; }
-  int num_moments() const override { return static_cast<int>(moments_.size()); }
-  std::string_view moment_name(int which) const override { return moments_.at(static_cast<std::size_t>(which)); }
+  std::vector<StateSpec> states() const override { return states_; }
   void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
-    check_update(*this, span, scalars);
+    check_update(*this, states_.size(), span, scalars);
     step_(span, options_, scalars);
   }
+
+ protected:
+  const Options& options() const { return options_; }
 
  private:
   Options options_;
   std::string_view name_;
-  std::vector<std::string_view> moments_;
+  std::vector<StateSpec> states_;
   Step step_;
+};
+
+class LambRule final : public ElementwiseRule<LambOptions> {
+ public:
+  explicit LambRule(const LambOptions& options)
+      : ElementwiseRule(options, "lamb", fp32({"exp_avg", "exp_avg_sq"}), step) {}
+  int num_sums() const override { return 2; }
+  void add_sums(const UpdateSpan& span, const UpdateScalars& scalars, std::span<ExactSum> sums) const override {
+    check_update(*this, /*num_states=*/2, span, scalars);
+    add_lamb_sums(span, lamb_constants(options(), scalars), sums[0], sums[1]);
+  }
+
+ private:
+  static void step(const UpdateSpan& span, const LambOptions& options, const UpdateScalars& scalars) {
+    lamb_update(span, lamb_constants(options, scalars));
+  }
 };
 
 // A user's, as one that can be owned.
 class SharedRule final : public UpdateRule {
  public:
-  explicit SharedRule(std::shared_ptr<const UpdateRule> rule) : rule_(std::move(rule)) {}
+  explicit SharedRule(std::shared_ptr<const UpdateRule> rule) : rule_(std::move(rule)), states_(rule_->states()) {}
   std::string_view name() const override { return rule_->name(); }
-  int num_moments() const override { return rule_->num_moments(); }
-  std::string_view moment_name(int which) const override { return rule_->moment_name(which); }
+  std::vector<StateSpec> states() const override { return states_; }
+  int num_sums() const override { return rule_->num_sums(); }
+  void add_sums(const UpdateSpan& span, const UpdateScalars& scalars, std::span<ExactSum> sums) const override {
+    check_update(*this, states_.size(), span, scalars);
+    rule_->add_sums(span, scalars, sums);
+  }
   void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
-    check_update(*this, span, scalars);
+    check_update(*this, states_.size(), span, scalars);
     rule_->update(span, scalars);
   }
 
  private:
   std::shared_ptr<const UpdateRule> rule_;
+  std::vector<StateSpec> states_;
 };
 
 // A comparison with a NaN is false, so `valid` is false for it; infinity, and what is infinite as fp32, need the second
@@ -88,15 +119,19 @@ void require_betas(double beta1, double beta2, std::string_view usual) {
                     std::string(usual));
 }
 
+void require_eps(double eps) {
+  // As fp32, because that is what keeps 0 / (sqrt(0) + eps) from being a NaN.
+  require(static_cast<float>(eps) > 0, eps, "optimizer.eps", "must be a finite fp32 number greater than 0",
+          "use for example 1e-8");
+}
+
 template <typename Options>
 std::unique_ptr<UpdateRule> make_adam(std::string_view name, const Options& options) {
   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-3");
   require_betas(options.beta1, options.beta2, "use for example [0.9, 0.95]");
-  // As fp32, because that is what keeps 0 / (sqrt(0) + eps) from being a NaN.
-  require(static_cast<float>(options.eps) > 0, options.eps, "optimizer.eps",
-          "must be a finite fp32 number greater than 0", "use for example 1e-8");
+  require_eps(options.eps);
   return std::make_unique<ElementwiseRule<Options>>(
-      options, name, std::vector<std::string_view>{"exp_avg", "exp_avg_sq"},
+      options, name, fp32({"exp_avg", "exp_avg_sq"}),
       [](const UpdateSpan& span, const Options& o, const UpdateScalars& s) {
         adam_update(span, adam_constants(o, s));
       });
@@ -118,10 +153,10 @@ std::unique_ptr<UpdateRule> make_rule(const SgdOptions& options) {
   if (options.nesterov && options.momentum == 0)
     throw ConfigError("optimizer.nesterov", "true", "there is no momentum to look ahead with",
                       "use optimizer.momentum, for example 0.9");
-  std::vector<std::string_view> moments;
-  if (options.momentum != 0) moments.emplace_back("momentum_buffer");
+  std::vector<StateSpec> states;
+  if (options.momentum != 0) states = fp32({"momentum_buffer"});
   return std::make_unique<ElementwiseRule<SgdOptions>>(
-      options, name_of(options), std::move(moments),
+      options, name_of(options), std::move(states),
       [](const UpdateSpan& span, const SgdOptions& o, const UpdateScalars& s) {
         sgd_update(span, sgd_constants(o, s));
       });
@@ -131,20 +166,32 @@ std::unique_ptr<UpdateRule> make_rule(const LionOptions& options) {
   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-4");
   require_betas(options.beta1, options.beta2, "use for example [0.9, 0.99]");
   return std::make_unique<ElementwiseRule<LionOptions>>(
-      options, name_of(options), std::vector<std::string_view>{"exp_avg"},
+      options, name_of(options), fp32({"exp_avg"}),
       [](const UpdateSpan& span, const LionOptions& o, const UpdateScalars& s) {
         lion_update(span, lion_constants(o, s));
       });
+}
+
+std::unique_ptr<UpdateRule> make_rule(const LambOptions& options) {
+  require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-3");
+  require_betas(options.beta1, options.beta2, "use for example [0.9, 0.999]");
+  require_eps(options.eps);
+  if (!(options.least_ratio >= 0 && options.least_ratio <= options.most_ratio && std::isfinite(options.most_ratio)))
+    throw ConfigError("optimizer.trust_ratio", fmt::format("[{}, {}]", options.least_ratio, options.most_ratio),
+                      "must be two finite numbers, 0 or more, the smaller one first", "use for example [0.01, 10]");
+  return std::make_unique<LambRule>(options);
 }
 
 std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options) {
   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-3");
   if (options.rule == nullptr)
     throw ConfigError("optimizer.rule", "null", "there is no rule", "give a shared_ptr to one");
-  const int moments = options.rule->num_moments();
-  if (moments < 0 || moments > kMostMoments)
-    throw ConfigError("optimizer.rule", std::string(options.rule->name()), fmt::format("it has {} moments", moments),
-                      fmt::format("a rule has {} at most", kMostMoments));
+  const std::vector<StateSpec> states = options.rule->states();
+  const bool fp32 = std::ranges::all_of(states, [](const StateSpec& s) { return s.dtype == DType::kFloat32; });
+  if (states.size() > kMostStates || !fp32)
+    throw ConfigError("optimizer.rule", std::string(options.rule->name()),
+                      fmt::format("it has {} states{}", states.size(), fp32 ? "" : ", not all of them fp32"),
+                      fmt::format("a rule has {} at most, of fp32", kMostStates));
   return std::make_unique<SharedRule>(options.rule);
 }
 
@@ -154,13 +201,17 @@ std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options) {
   return std::visit([](const auto& chosen) { return make_rule(chosen); }, options);
 }
 
+OptimizerSpec spec_of(const UpdateRule& rule) {
+  return {.states = rule.states(), .num_reads = rule.num_sums() > 0 ? 2 : 1};
+}
+
 double learning_rate(const OptimizerOptions& options) {
   return std::visit([](const auto& chosen) { return chosen.lr; }, options);
 }
 
 std::string_view name_of(const OptimizerOptions& options) {
   if (const auto* own = std::get_if<OwnRuleOptions>(&options)) return own->rule ? own->rule->name() : "";
-  constexpr std::array<std::string_view, 4> kNames{"adamw", "adam", "sgd", "lion"};
+  constexpr std::array<std::string_view, 5> kNames{"adamw", "adam", "sgd", "lion", "lamb"};
   return kNames.at(options.index());
 }
 

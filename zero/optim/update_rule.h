@@ -1,8 +1,9 @@
-// UpdateRule: one optimizer step over flat spans, in a single pass.
+// UpdateRule: one optimizer step over flat spans.
 //
 // A rule sees spans and a step number; never ranks, units or tiers. One pass over memory does everything: unscale and
-// clip (one factor), moments, decay, update, and the low-precision copy. Elements are independent, so any cut of a span
-// into pieces, any number of threads and any instruction set gives the same bits.
+// clip (one factor), moments, decay, update, and the low-precision copy. A rule that needs sums over whole parameters
+// (LAMB) has a pass before it, which reads alone. Otherwise elements are independent, so any cut of a span into pieces,
+// any number of threads and any instruction set gives the same bits.
 //
 //   auto rule = make_update_rule(AdamWOptions{.beta2 = 0.95});
 //   rule->update(span, {.step = 1, .lr = 3e-4, .gradient_scale = clip / world, .weight_decay = 0.1});
@@ -17,8 +18,11 @@
 #include <span>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "zero/base/dtype.h"
+#include "zero/base/exact_sum.h"
+#include "zero/base/state_spec.h"
 
 namespace zero {
 
@@ -33,7 +37,7 @@ struct UpdateSpan {
   BFloat16Bits* low_precision = nullptr;  // written with the rounded parameter when given
   std::int64_t numel = 0;
 
-  // The rule's moments in their order: whoever fills a span counts up to num_moments(), not to two.
+  // The rule's states in their order: whoever fills a span counts them, and not to two.
   float*& moment(std::size_t which) { return which == 0 ? first_moment : second_moment; }
 
   // For rules that go element by element: an element of the gradient; and the last thing to do, the rounded copy.
@@ -52,6 +56,8 @@ struct UpdateScalars {
   double lr = 0;
   double gradient_scale = 1;  // the gradient is multiplied by this before anything else
   double weight_decay = 0;
+  // Of a rule that has sums: over the whole parameter, of all ranks; see UpdateRule::add_sums().
+  std::span<const double> sums;
 };
 
 // Defaults are torch.optim's. Decay is decoupled.
@@ -86,6 +92,17 @@ struct LionOptions {
   double weight_decay = 0;  // decoupled
 };
 
+// Defaults are DeepSpeed's. Decay is part of the direction.
+struct LambOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double least_ratio = 0.01;  // of a parameter's norm to its direction's
+  double most_ratio = 10;
+};
+
 class UpdateRule;
 
 // A rule that the user wrote.
@@ -95,7 +112,7 @@ struct OwnRuleOptions {
   double weight_decay = 0;
 };
 
-using OptimizerOptions = std::variant<AdamWOptions, AdamOptions, SgdOptions, LionOptions, OwnRuleOptions>;
+using OptimizerOptions = std::variant<AdamWOptions, AdamOptions, SgdOptions, LionOptions, LambOptions, OwnRuleOptions>;
 
 // Of a rule that a user writes, update() treats each element by itself, and alike however spans are cut; it is called
 // by several threads at once, each with a span of its own.
@@ -103,17 +120,26 @@ class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
   virtual std::string_view name() const = 0;
-  virtual int num_moments() const = 0;  // fp32 moments an element, at most kMostMoments: Adam 2, Lion 1, SGD 0 or 1
-  virtual std::string_view moment_name(int which) const = 0;  // torch.optim's: "exp_avg", "exp_avg_sq"
+  // In the order of a span's moments: fp32, at most kMostStates. Adam has two, Lion one, SGD none or one.
+  virtual std::vector<StateSpec> states() const = 0;
+  // How many sums over a whole parameter update() wants: most rules none, LAMB two.
+  virtual int num_sums() const { return 0; }
+  // Adds this span's share to each of them, and writes nothing. `scalars` are those of the update to come, without sums.
+  // Spans begin at multiples of kSumBlock in their unit.
+  virtual void add_sums(const UpdateSpan& /*span*/, const UpdateScalars& /*scalars*/,
+                        std::span<ExactSum> /*sums*/) const {}
   virtual void update(const UpdateSpan& span, const UpdateScalars& scalars) const = 0;
 };
 
-constexpr int kMostMoments = 2;
+constexpr std::size_t kMostStates = 2;
+
+// What plans and memory need to know of it.
+OptimizerSpec spec_of(const UpdateRule& rule);
 
 // Throws ConfigError under keys "optimizer.lr", "optimizer.betas" ... for values out of range or not finite, and under
-// "optimizer.rule" for a rule that is null or has more moments.
+// "optimizer.rule" for a rule that is null, has more states or states of another type.
 std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options);
-std::string_view name_of(const OptimizerOptions& options);  // "adamw", "adam", "sgd", "lion", or the user's rule's
+std::string_view name_of(const OptimizerOptions& options);  // "adamw", "lamb" ..., or the user's rule's
 double learning_rate(const OptimizerOptions& options);
 double weight_decay(const OptimizerOptions& options);
 

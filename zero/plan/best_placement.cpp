@@ -45,7 +45,7 @@ TierBudgets bytes_of(const StepModel& model, const std::vector<UnitTiers>& tiers
   Placement placement = model.placement;
   placement.tiers = tiers;
   const auto bytes = [&](Tier tier) {
-    return state_bytes(model.units, model.world, placement, model.num_moments, tier).total();
+    return state_bytes(model.units, model.world, placement, model.optimizer, tier).total();
   };
   return {bytes(Tier::kDevice), bytes(Tier::kHost), bytes(Tier::kDisk)};
 }

@@ -12,7 +12,7 @@ StateBytes& StateBytes::operator+=(const StateBytes& other) {
   return *this;
 }
 
-StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments,
+StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, const OptimizerSpec& spec,
                        Tier tier) {
   StateBytes bytes;
   for (const Unit& unit : units) {
@@ -21,16 +21,17 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
     bytes.parameter += tier_bytes(tiers.parameter, tier, size);
     bytes.gradient +=
         placement.num_gradients() * tier_bytes(tiers.gradient, tier, placement.fp32_gradient() ? 4 : size);
-    const std::int64_t optimizer = tier_bytes(tiers.optimizer, tier, 4);
-    if (unit.dtype != DType::kFloat32) bytes.master += optimizer;
-    bytes.moment += optimizer * num_moments;
+    if (unit.dtype != DType::kFloat32) bytes.master += tier_bytes(tiers.optimizer, tier, 4);
+    for (const StateSpec& state : spec.states)
+      bytes.moment += tier_bytes(tiers.optimizer, tier, static_cast<std::int64_t>(size_of(state.dtype)));
   }
   return bytes;
 }
 
-StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments) {
+StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement,
+                       const OptimizerSpec& spec) {
   StateBytes bytes;
-  for (const Tier tier : kAllTiers) bytes += state_bytes(units, world, placement, num_moments, tier);
+  for (const Tier tier : kAllTiers) bytes += state_bytes(units, world, placement, spec, tier);
   return bytes;
 }
 
@@ -48,10 +49,10 @@ std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placeme
   return bytes;
 }
 
-double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, int num_moments) {
+double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, const OptimizerSpec& spec) {
   const auto p = static_cast<double>(numel);
   const double low = static_cast<double>(size_of(dtype));
-  const double optimizer = 4.0 * num_moments + (dtype == DType::kFloat32 ? 0.0 : 4.0);
+  const double optimizer = static_cast<double>(spec.element_bytes()) + (dtype == DType::kFloat32 ? 0.0 : 4.0);
   const auto share = [&](int from_stage) { return stage >= from_stage ? 1.0 / world : 1.0; };
   return p * (low * share(3) + low * share(2) + optimizer * share(1));
 }

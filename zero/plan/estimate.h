@@ -1,8 +1,8 @@
 // Estimate: the bytes that a rank will hold and send, from shapes alone. No world is too large: 10,000 ranks take
 // microseconds.
 //
-//   Estimate e = estimate(units, world, rank, place(2, Reduce::kAuto, 1), /*num_moments=*/2);
-//   e.memory.parameter, e.sent_bytes (stages 0-2; stage 3 depends on the trace: see simulate())
+//   StateBytes bytes = state_bytes(units, world, place(2, Reduce::kAuto, 1), spec_of(rule));
+//   bytes.parameter, bytes.moment, bytes.total()
 //
 // Bytes include the stated padding. The formulas of the ZeRO paper are state_formula_bytes() and sent_formula_bytes():
 // the same without padding, as real numbers.
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "zero/base/state_spec.h"
 #include "zero/plan/placement.h"
 #include "zero/plan/unit.h"
 
@@ -26,18 +27,19 @@ struct StateBytes {
   bool operator==(const StateBytes&) const = default;
 };
 
-// On one tier. Padding is the same on every rank: shards have equal sizes.
-StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments,
+// On one tier, of a rule that keeps `spec`. Padding is the same on every rank: shards have equal sizes.
+StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, const OptimizerSpec& spec,
                        Tier tier);
 // On all tiers.
-StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, int num_moments);
+StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement,
+                       const OptimizerSpec& spec);
 
 // What ranks send in a step whose forward and backward access each unit once: stage 3 in the minimum budget.
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
 
 // Bytes per rank of `numel` parameters by the paper's formulas: 16P, 4P + 12P/N, 2P + 14P/N, 16P/N for bf16 with fp32
 // master and Adam; 16P, 8P + 8P/N, 4P + 12P/N, 16P/N for fp32.
-double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, int num_moments);
+double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, const OptimizerSpec& spec);
 
 // Elements sent per rank and step: 2P(N-1)/N at stages 0 to 2, 3P(N-1)/N at stage 3; with K micro-batches (K+1)P(N-1)/N
 // and 3KP(N-1)/N where each is reduced, 2P(N-1)/N and (2K+1)P(N-1)/N where the last is.

@@ -66,7 +66,7 @@ PlacementProgramme::PlacementProgramme(const StepModel& model)
       ends_(phase_ends(model)),
       classes_(classes_of(model, ends_)) {
   placement_.tiers.clear();
-  bytes_.total = state_bytes(model.units, model.world, placement_, model.num_moments).total();
+  bytes_.total = state_bytes(model.units, model.world, placement_, model.optimizer).total();
   for (const UnitClass& units : classes_) {
     for (const StateColumns& state : kStates) {
       if (can_move(units, state.state))

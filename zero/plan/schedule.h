@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "zero/base/state_spec.h"
 #include "zero/plan/placement.h"
 #include "zero/plan/trace.h"
 #include "zero/plan/unit.h"
@@ -111,8 +112,9 @@ struct ScheduleCost {
   const TierTraffic& of(Tier tier) const { return tiers[static_cast<std::size_t>(tier)]; }
 };
 // Throws InternalError when the schedule would read a unit that is not gathered, release one twice, or exceed its
-// budget: the test that replays schedules for 1,024 ranks relies on it. `num_moments`: of the update rule.
-ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world, int num_moments = 2);
+// budget: the test that replays schedules for 1,024 ranks relies on it. `spec`: of the update rule; Adam's by default.
+ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world,
+                      const OptimizerSpec& spec = {});
 
 // One line an event: "access transformer.h.3 | release transformer.h.1, gather transformer.h.4".
 std::string print_schedule(const Schedule& schedule, const std::vector<Unit>& units);

@@ -12,13 +12,9 @@ namespace {
 // Bytes of states that a step reads from and writes to the tiers below the device.
 class LowerTiers {
  public:
-  LowerTiers(const Placement& placement, const std::vector<Unit>& units, int world, int num_moments, ScheduleCost& cost)
-      : placement_(placement),
-        units_(units),
-        world_(world),
-        num_moments_(num_moments),
-        cost_(cost),
-        num_sums_(units.size(), 0) {}
+  LowerTiers(const Placement& placement, const std::vector<Unit>& units, int world, const OptimizerSpec& spec,
+             ScheduleCost& cost)
+      : placement_(placement), units_(units), world_(world), spec_(spec), cost_(cost), num_sums_(units.size(), 0) {}
 
   void fetch(int index) {
     const Unit& unit = at(index);
@@ -33,22 +29,28 @@ class LowerTiers {
     write(gradient, gradient_bytes(unit));
   }
 
-  // Of what lies in the range that is updated every byte is read and, but for the gradient, written.
+  // Of what lies in the range that is updated every byte is read, by some rules twice, and, but for the gradient,
+  // written.
   void update(int index) {
     const Unit& unit = at(index);
     const UnitTiers lies = tiers(unit);
-    read(lies.parameter, parameter_bytes(unit));
+    const auto read_for_update = [&](const TierSplit& split, std::int64_t bytes) {
+      for (int i = 0; i < spec_.num_reads; ++i) read(split, bytes);
+    };
+    read_for_update(lies.parameter, parameter_bytes(unit));
     write(lies.parameter, parameter_bytes(unit));
     const bool own_master = unit.dtype == DType::kFloat32;
     if (placement_.rounds_gradient(unit.dtype)) {  // the sum is rounded first, where it lies
       read(lies.gradient, gradient_bytes(unit));
       write(lies.gradient, gradient_bytes(unit));
     }
-    read(lies.gradient, gradient_bytes(unit));
-    for (int array = own_master ? 1 : 0; array <= num_moments_; ++array) {  // the master, then the moments
-      read(lies.optimizer, sizeof(float));
-      write(lies.optimizer, sizeof(float));
-    }
+    read_for_update(lies.gradient, gradient_bytes(unit));
+    const auto update_state = [&](DType dtype) {
+      read_for_update(lies.optimizer, static_cast<std::int64_t>(size_of(dtype)));
+      write(lies.optimizer, static_cast<std::int64_t>(size_of(dtype)));
+    };
+    if (!own_master) update_state(DType::kFloat32);
+    for (const StateSpec& state : spec_.states) update_state(state.dtype);
   }
 
  private:
@@ -71,17 +73,17 @@ class LowerTiers {
   const Placement& placement_;
   const std::vector<Unit>& units_;
   int world_;
-  int num_moments_;
+  const OptimizerSpec& spec_;
   ScheduleCost& cost_;
   std::vector<int> num_sums_;  // by unit, in this step
 };
 
 }  // namespace
 
-ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world, int num_moments) {
+ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world, const OptimizerSpec& spec) {
   ScheduleCost cost;
   Residency resident(units, world);
-  LowerTiers lower(schedule.placement, units, world, num_moments, cost);
+  LowerTiers lower(schedule.placement, units, world, spec, cost);
   const auto size = [&](int unit) {
     return static_cast<std::int64_t>(size_of(units[static_cast<std::size_t>(unit)].dtype));
   };

@@ -64,25 +64,25 @@ void add_offloads(CostSheet& sheet, int reductions, std::int64_t bytes) {
   sheet.read(Amount::kGradientDisk, StepPhase::kBackward, (reductions - 1) * bytes);
 }
 
-void add_update(CostSheet& sheet, const ElementBytes& bytes, bool own_master, bool rounds_gradient) {
+void add_update(CostSheet& sheet, const ElementBytes& bytes, bool own_master, bool rounds_gradient, int num_reads) {
   constexpr auto kUpdate = StepPhase::kUpdate;
-  sheet.read(Amount::kOptimizerDisk, kUpdate, bytes.optimizer);
+  sheet.read(Amount::kOptimizerDisk, kUpdate, num_reads * bytes.optimizer);
   sheet.write(Amount::kOptimizerDisk, kUpdate, bytes.optimizer);
   // The update writes parameters, and reads those that are their own master.
-  const std::int64_t read = own_master ? bytes.parameter : 0;
+  const std::int64_t read = own_master ? num_reads * bytes.parameter : 0;
   sheet.read(Amount::kParameterDisk, kUpdate, read);
   sheet.write(Amount::kParameterDisk, kUpdate, bytes.parameter);
   sheet.down(Amount::kParameterAbove, kUpdate, read);
   sheet.up(Amount::kParameterAbove, kUpdate, bytes.parameter);
   sheet.up(Amount::kParameterBelow, kUpdate, read);
   sheet.down(Amount::kParameterBelow, kUpdate, bytes.parameter);
-  sheet.read(Amount::kGradientDisk, kUpdate, bytes.gradient);
+  sheet.read(Amount::kGradientDisk, kUpdate, num_reads * bytes.gradient);
   if (rounds_gradient) {  // the fp32 sum of bf16 gradients, in a pass of its own before the norm is known
     sheet.read(Amount::kGradientDisk, kUpdate, bytes.gradient);
     sheet.write(Amount::kGradientDisk, kUpdate, bytes.gradient);
   }
-  sheet.down(Amount::kGradientAbove, kUpdate, bytes.gradient);
-  sheet.up(Amount::kGradientBelow, kUpdate, bytes.gradient);
+  sheet.down(Amount::kGradientAbove, kUpdate, num_reads * bytes.gradient);
+  sheet.up(Amount::kGradientBelow, kUpdate, num_reads * bytes.gradient);
 }
 
 void add_arithmetic(CostSheet& sheet, const TierRates& rates) {
@@ -206,9 +206,11 @@ double seconds_at_end(const StepCosts& costs, const Amounts& amounts, const Phas
 ElementBytes element_bytes(const StepModel& model, const Unit& unit) {
   const auto size = static_cast<std::int64_t>(size_of(unit.dtype));
   if (!unit.trainable) return {.parameter = size};
-  const int arrays = model.num_moments + (unit.dtype == DType::kFloat32 ? 0 : 1);
+  const std::int64_t master = unit.dtype == DType::kFloat32 ? 0 : 4;
   const std::int64_t gradient = model.placement.fp32_gradient() ? 4 : size;
-  return {.parameter = size, .gradient = model.placement.num_gradients() * gradient, .optimizer = 4 * arrays};
+  return {.parameter = size,
+          .gradient = model.placement.num_gradients() * gradient,
+          .optimizer = model.optimizer.element_bytes() + master};
 }
 
 StepCosts costs_of(const StepModel& model, const Unit& unit) {
@@ -223,7 +225,7 @@ StepCosts costs_of(const StepModel& model, const Unit& unit) {
   if (!unit.trainable) return sheet.costs();
   const bool own_master = unit.dtype == DType::kFloat32;
   if (placement.gradient_sharded) add_offloads(sheet, placement.accumulate, bytes.gradient);
-  add_update(sheet, bytes, own_master, placement.rounds_gradient(unit.dtype));
+  add_update(sheet, bytes, own_master, placement.rounds_gradient(unit.dtype), model.optimizer.num_reads);
   add_arithmetic(sheet, model.rates);
   return sheet.costs();
 }

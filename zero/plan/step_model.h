@@ -15,7 +15,7 @@
 // first unit is: the two phases together take as long as what is busiest in both, and the update is what they take
 // beyond the forward pass alone. Arithmetic on the cores that compute the passes overlaps with none of them.
 //
-//   StepModel model{units, world, placement, num_moments, rates, profile};
+//   StepModel model{units, world, placement, spec_of(rule), rates, profile};
 //   PredictedStep step = predict(model, tiers);       // seconds by phase, and the resource that bounds each
 //
 // The two directions of a link share nothing. The two of a disk share it as was probed: the disk is busy reading, busy
@@ -29,6 +29,7 @@
 #include <string_view>
 #include <vector>
 
+#include "zero/base/state_spec.h"
 #include "zero/plan/placement.h"
 
 namespace zero {
@@ -77,7 +78,7 @@ struct StepModel {
   std::vector<Unit> units;
   int world = 1;
   Placement placement;  // of the stage; its tiers do not matter here
-  int num_moments = 2;
+  OptimizerSpec optimizer;
   TierRates rates;
   StepProfile profile;
 };

@@ -29,7 +29,7 @@ struct Variation {
 };
 
 std::int64_t bytes_on(const TrainingPlan& plan, int world, const Placement& placement, Tier tier) {
-  return state_bytes(plan.units, world, placement, num_moments(plan), tier).total();
+  return state_bytes(plan.units, world, placement, optimizer_spec(plan), tier).total();
 }
 
 MemoryNeed need_of(const TrainingPlan& plan, int world, const Placement& placement, std::int64_t activations) {
@@ -37,7 +37,7 @@ MemoryNeed need_of(const TrainingPlan& plan, int world, const Placement& placeme
   for (const Unit& unit : plan.units) largest = std::max(largest, gathered_bytes(unit, world));
   return {.states = bytes_on(plan, world, placement, Tier::kDevice) + bytes_on(plan, world, placement, Tier::kHost),
           .working = working_bytes(plan.units, world, placement, /*minimum=*/true) + largest +
-                     tile_bytes(plan.units, world, placement, num_moments(plan), /*depth=*/1),
+                     tile_bytes(plan.units, world, placement, optimizer_spec(plan), /*depth=*/1),
           .activations = activations,
           .disk = bytes_on(plan, world, placement, Tier::kDisk)};
 }

@@ -74,7 +74,7 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
                               {"formula", {{"state_bytes", cost.state_formula}, {"sent_bytes", cost.sent_formula}}}});
   }
   for (const Tier tier : kAllTiers) {
-    const StateBytes s = state_bytes(plan.units, plan.world, placement_of(plan), num_moments(plan), tier);
+    const StateBytes s = state_bytes(plan.units, plan.world, placement_of(plan), optimizer_spec(plan), tier);
     json["tiers"][std::string(name_of(tier))] = {{"parameter", s.parameter},
                                                  {"gradient", s.gradient},
                                                  {"master", s.master},

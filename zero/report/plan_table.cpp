@@ -87,7 +87,7 @@ std::string tier_rows(const TrainingPlan& plan) {
   for (const Tier tier : kAllTiers)
     rows +=
         fmt::format("  {:<6} {}\n", name_of(tier),
-                    state_columns(state_bytes(plan.units, plan.world, placement_of(plan), num_moments(plan), tier)));
+                    state_columns(state_bytes(plan.units, plan.world, placement_of(plan), optimizer_spec(plan), tier)));
   return rows;
 }
 

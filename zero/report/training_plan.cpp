@@ -22,8 +22,8 @@ Placement placement_at(const TrainingPlan& plan, int stage) {
   return place(stage, options.reduce, options.accumulate, options.delayed_update && stage == options.stage);
 }
 
-int num_moments(const TrainingPlan& plan) {
-  return make_update_rule(plan.options.optimizer)->num_moments();
+OptimizerSpec optimizer_spec(const TrainingPlan& plan) {
+  return spec_of(*make_update_rule(plan.options.optimizer));
 }
 
 std::int64_t num_parameters(const Unit& unit) {
@@ -34,13 +34,13 @@ std::int64_t num_parameters(const Unit& unit) {
 
 StageCost cost_of(const TrainingPlan& plan, int stage) {
   const Placement placement = placement_at(plan, stage);
-  const int moments = num_moments(plan);
+  const OptimizerSpec spec = optimizer_spec(plan);
   StageCost cost{.stage = stage,
-                 .state = state_bytes(plan.units, plan.world, placement, moments),
+                 .state = state_bytes(plan.units, plan.world, placement, spec),
                  .sent = sent_bytes(plan.units, plan.world, placement)};
   for (const Unit& unit : plan.units) {
     if (!unit.trainable) continue;
-    cost.state_formula += state_formula_bytes(num_parameters(unit), plan.world, stage, unit.dtype, moments);
+    cost.state_formula += state_formula_bytes(num_parameters(unit), plan.world, stage, unit.dtype, spec);
     cost.sent_formula +=
         sent_formula_numel(num_parameters(unit), plan.world, placement) * static_cast<double>(size_of(unit.dtype));
   }

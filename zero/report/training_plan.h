@@ -54,7 +54,7 @@ Placement placement_of(const TrainingPlan& plan);
 Placement placement_at(const TrainingPlan& plan, int stage);
 
 // Of the planned optimizer.
-int num_moments(const TrainingPlan& plan);
+OptimizerSpec optimizer_spec(const TrainingPlan& plan);
 
 std::int64_t num_parameters(const std::vector<ParamSpec>& specs);
 

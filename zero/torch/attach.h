@@ -61,6 +61,7 @@ using AdamW = AdamWOptions;
 using Adam = AdamOptions;
 using Sgd = SgdOptions;
 using Lion = LionOptions;
+using Lamb = LambOptions;
 using OwnRule = OwnRuleOptions;
 
 // The engine of one model. Move-only. Destruction is Collective and gives every parameter back in full; while an

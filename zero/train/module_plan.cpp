@@ -1,11 +1,34 @@
 #include "zero/train/module_plan.h"
 
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
 #include "zero/torch/module_parameters.h"
 
 namespace zero {
+namespace {
+
+// A pattern with a slip in it would change nothing, and nobody would see it.
+void require_members(const std::vector<ParameterGroup>& groups, const std::vector<ParamSpec>& specs) {
+  for (const ParameterGroup& named : groups) {
+    if (named.name.empty()) continue;
+    const bool takes = std::ranges::any_of(groups, [&](const ParameterGroup& group) {
+      return group.name == named.name && std::ranges::any_of(specs, group.matches);
+    });
+    if (!takes)
+      throw ConfigError("optimizer.group", named.name, "no parameter of the model has such a name",
+                        fmt::format("names are such as {}", specs.empty() ? "" : specs.front().name));
+  }
+}
+
+}  // namespace
+
 TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int world, const AttachOptions& attach) {
   TrainingPlan plan{
       .model = model, .specs = parameters_of(module, attach.dtype).specs, .world = world, .options = attach};
+  require_members(attach.groups, plan.specs);
   plan.units = make_units(plan.specs, attach.units);
   if (!attach.offload.fractions.on_device()) {
     Placement placement = placement_of(plan);
@@ -16,10 +39,10 @@ TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int wo
 }
 
 std::int64_t checkpoint_bytes(torch::nn::Module& module, const AttachOptions& attach) {
-  const int num_states = 1 + make_update_rule(attach.optimizer)->num_moments();
+  const std::int64_t optimizer_bytes = spec_of(*make_update_rule(attach.optimizer)).element_bytes();
   std::int64_t bytes = 0;
   for (const ParamSpec& spec : parameters_of(module, attach.dtype).specs)
-    bytes += spec.numel() * 4 * (spec.trainable ? num_states : 1);
+    bytes += spec.numel() * (4 + (spec.trainable ? optimizer_bytes : 0));
   return bytes;
 }
 

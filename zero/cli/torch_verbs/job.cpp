@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 #include <unistd.h>
 
 #include "zero/base/bytes.h"
@@ -42,7 +43,36 @@ OptimizerOptions optimizer_options(const OptimizerConfig& o) {
     return Sgd{.lr = o.lr, .momentum = o.momentum, .weight_decay = o.weight_decay, .nesterov = o.nesterov};
   if (o.name == "lion")
     return Lion{.lr = o.lr, .beta1 = o.betas[0], .beta2 = o.betas[1], .weight_decay = o.weight_decay};
-  throw ConfigError("optimizer.name", o.name, "no such optimizer", "use adamw, adam, sgd or lion");
+  if (o.name == "lamb") {
+    return Lamb{.lr = o.lr,
+                .beta1 = o.betas[0],
+                .beta2 = o.betas[1],
+                .eps = o.eps,
+                .weight_decay = o.weight_decay,
+                .least_ratio = o.trust_ratio[0],
+                .most_ratio = o.trust_ratio[1]};
+  }
+  throw ConfigError("optimizer.name", o.name, "no such optimizer", "use adamw, adam, sgd, lion or lamb");
+}
+
+// Each group of the configuration, and behind them what no group takes: decay where there are two or more dimensions.
+std::vector<ParameterGroup> parameter_groups(const OptimizerConfig& o) {
+  std::vector<ParameterGroup> groups;
+  const auto add = [&](const std::string& pattern, std::optional<double> weight_decay, double lr_scale) {
+    const auto takes = [pattern](const ParamSpec& spec) {
+      return pattern.empty() || fnmatch(pattern.c_str(), spec.name.c_str(), 0) == 0;
+    };
+    if (weight_decay) {
+      groups.push_back({takes, *weight_decay, lr_scale, pattern});
+      return;
+    }
+    const auto decays = [takes](const ParamSpec& spec) { return spec.shape.size() >= 2 && takes(spec); };
+    groups.push_back({decays, o.weight_decay, lr_scale, pattern});
+    groups.push_back({takes, 0.0, lr_scale, pattern});
+  };
+  for (const GroupConfig& group : o.group) add(group.parameters, group.weight_decay, group.lr_scale);
+  if (!groups.empty()) add("", std::nullopt, 1);
+  return groups;
 }
 
 DType dtype_of(const std::string& name) {
@@ -202,6 +232,7 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
                         .dtype = dtype_of(config.train.dtype),
                         .device_memory = tier_memory(config.zero.device_memory),
                         .offload = offload_options(config.zero),
+                        .groups = parameter_groups(config.optimizer),
                         .threads = threads_of(config, local_ranks)};
   take_off_activations(options, config);
   return options;

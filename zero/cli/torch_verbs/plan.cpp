@@ -128,9 +128,9 @@ void require_here(const OffloadOptions& offload) {
 // "auto" is what will be free on the machines of the run: unknown here, so nothing is refused for it.
 Schedule schedule_of(const TrainingPlan& plan, const AttachOptions& attach, const Trace& trace) {
   const Placement placement = placement_of(plan);
-  GatherBudget budget = gather_budget(attach.device_memory, plan.units, plan.world, placement, num_moments(plan),
+  GatherBudget budget = gather_budget(attach.device_memory, plan.units, plan.world, placement, optimizer_spec(plan),
                                       plan.options.stage, std::numeric_limits<std::int64_t>::max());
-  budget.overlaps_updates = overlaps_updates(placement, plan.units, plan.world, num_moments(plan), attach.offload);
+  budget.overlaps_updates = overlaps_updates(placement, plan.units, plan.world, optimizer_spec(plan), attach.offload);
   return build_schedule(trace, plan.units, plan.world, placement, budget);
 }
 
@@ -177,8 +177,8 @@ bool may_leave_device(const AttachOptions& attach) {
 // Returns how many tiles are worked on ahead.
 int require_room(const EngineOptions& options, const TrainingPlan& plan, const Placement& placement,
                  const Placement& later) {
-  require_disk(options.offload, state_bytes(plan.units, plan.world, later, num_moments(plan), Tier::kDisk).total());
-  return tiles_ahead(options.offload.host_memory, plan.units, plan.world, placement, later, num_moments(plan),
+  require_disk(options.offload, state_bytes(plan.units, plan.world, later, optimizer_spec(plan), Tier::kDisk).total());
+  return tiles_ahead(options.offload.host_memory, plan.units, plan.world, placement, later, optimizer_spec(plan),
                      std::numeric_limits<std::int64_t>::max());
 }
 
@@ -186,8 +186,8 @@ int require_room(const EngineOptions& options, const TrainingPlan& plan, const P
 TrainingPlan::Beside beside_states(const TrainingPlan& plan, const Schedule& schedule, const Placement& later,
                                    int depth) {
   const std::int64_t staged = staging_bytes(plan.units, plan.world, schedule.placement, schedule.budget.is_minimum());
-  return {.device = simulate(schedule, plan.units, plan.world, num_moments(plan)).gathered_peak_bytes + staged,
-          .host = tile_bytes(plan.units, plan.world, later, num_moments(plan), depth)};
+  return {.device = simulate(schedule, plan.units, plan.world, optimizer_spec(plan)).gathered_peak_bytes + staged,
+          .host = tile_bytes(plan.units, plan.world, later, optimizer_spec(plan), depth)};
 }
 
 // The rates of this machine: those that a run of as many ranks found here, else those of this process alone, the disk's
@@ -239,7 +239,8 @@ std::int64_t updated_numel(const TrainingPlan& plan) {
 
 // Why the rate of a disk on which states lie is not known; empty: it is.
 std::string why_without_disk(const OffloadOptions& offload, const TrainingPlan& plan) {
-  const bool uses = state_bytes(plan.units, plan.world, placement_of(plan), num_moments(plan), Tier::kDisk).total() > 0;
+  const bool uses =
+      state_bytes(plan.units, plan.world, placement_of(plan), optimizer_spec(plan), Tier::kDisk).total() > 0;
   if (!uses || seams_of(offload).rates.disk_read > 0) return "";
   return "which may hold too little to be probed";
 }
@@ -301,7 +302,7 @@ int plan_verb(const PlanRequest& request) {
   constexpr std::array kStages{0, 1, 2, 3};
   std::optional<PrintedSchedule> printed;
   if (request.schedule)
-    printed = {simulate(schedule, plan.units, plan.world, num_moments(plan)), print_schedule(schedule, plan.units)};
+    printed = {simulate(schedule, plan.units, plan.world, optimizer_spec(plan)), print_schedule(schedule, plan.units)};
   const PrintedSchedule* shown = printed ? &*printed : nullptr;
   std::cout << (request.json ? as_json(plan, kStages, shown) : as_text(plan, kStages, shown));
   return 0;

@@ -1,0 +1,60 @@
+// `zero sweep`, as a user would run it.
+#include <filesystem>
+
+#include "../message_of.h"
+#include "training_test.h"
+
+namespace zero {
+namespace {
+
+class Sweep : public TrainingTest {
+ protected:
+  Sweep()
+      : TrainingTest(
+            "[model]\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 8\n[data]\npath = \"input.txt\"\n"
+            "[train]\nsteps = 3\nbatch = 2\neval_batches = 1\n[schedule]\nwarmup = 0\n[checkpoint]\nevery = 0\n") {}
+};
+
+TEST_F(Sweep, TrainsEachCombinationOnceAndSetsThemSideBySide) {
+  const std::string line = "sweep c.toml --over zero.stage=0,3 --over ranks=1,2 --dir grid";
+  const Ran first = folder_.zero(line, "timeout 250");
+  ASSERT_EQ(first.status, 0) << first.errors << first.output;
+  EXPECT_TRUE(says(first.output, "[1/4] zero.stage=0 ranks=1: val_loss ")) << first.output;
+  EXPECT_TRUE(says(first.output, "[4/4] zero.stage=3 ranks=2: val_loss ")) << first.output;
+  EXPECT_TRUE(says(first.output, "\nrun  ")) << first.output;
+  EXPECT_TRUE(says(first.output, "\nstage-3_ranks-2  ")) << first.output;
+  EXPECT_TRUE(says(first.output, "grid/report.html: 4 runs side by side")) << first.output;
+  const auto hash_of = [&](const std::string& run) {
+    return nlohmann::json::parse(folder_.read("grid/" + run + "/report.json")).at("parameters_sha256");
+  };
+  EXPECT_EQ(hash_of("stage-0_ranks-2"), hash_of("stage-3_ranks-2")) << "stages have the same bits";
+  EXPECT_TRUE(says(folder_.read("grid/report.html"), "stage-3_ranks-1"));
+
+  const Ran second = folder_.zero(line, "timeout 250");
+  EXPECT_EQ(second.status, 0) << second.errors;
+  EXPECT_TRUE(says(second.output, "[4/4] zero.stage=3 ranks=2: done before; val_loss ")) << second.output;
+
+  const Ran other = folder_.zero(line + " --train.steps 4", "timeout 250");
+  EXPECT_EQ(other.status, 2) << other.output;
+  EXPECT_TRUE(says(other.errors, "another configuration is there: train.steps = 3 -> 4")) << other.errors;
+}
+
+TEST_F(Sweep, ACombinationThatCannotBeEndsItBeforeTheFirstRun) {
+  const Ran ran = folder_.zero("sweep c.toml --over model.heads=2,3 --dir grid");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_TRUE(says(ran.errors, "model.heads=3")) << ran.errors;
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "grid"));
+}
+
+// The model is larger than this budget, which the configuration alone does not show.
+TEST_F(Sweep, ARunThatFailsIsToldAndTheOthersGoOn) {
+  const Ran ran = folder_.zero("sweep c.toml --over zero.device_memory=1KiB,auto --dir grid", "timeout 250");
+  EXPECT_EQ(ran.status, 2) << ran.output;
+  EXPECT_TRUE(says(ran.output, "zero.device_memory=1KiB: failed with exit status 2; see grid/device_memory-1KiB.log"))
+      << ran.output;
+  EXPECT_TRUE(says(folder_.read("grid/device_memory-1KiB.log"), "zero.device_memory"));
+  EXPECT_TRUE(says(ran.output, "[2/2] zero.device_memory=auto: val_loss ")) << ran.output;
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,73 @@
+// `zero tokenize`, as a user would run it.
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "zero/data/byte_pair_tokenizer.h"
+#include "zero/data/token_stream.h"
+
+#include "../message_of.h"
+#include "command.h"
+
+namespace zero {
+namespace {
+
+std::string lines(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += "line " + std::to_string(i % 100) + ": to be, or not to be\n\n";
+  return text;
+}
+
+TEST(Tokenize, LearnsATokenizerAndWritesTheTextWithIt) {
+  const Folder folder;
+  const std::string text = lines(3000);
+  folder.write("a.txt", text);
+  const Ran ran = folder.zero("tokenize a.txt --learn tok --size 400 -o a.bin");
+  ASSERT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_TRUE(says(ran.output, "tok: 368 tokens")) << ran.output;
+  EXPECT_TRUE(says(ran.output, "[model] vocab = 368")) << ran.output;
+  const auto tokenizer = BytePairTokenizer::read(folder.path() / "tok", "tokenizer");
+  const TokenStream stream(folder.path() / "a.bin", TokenKind::kTokens);
+  std::vector<std::int64_t> tokens(static_cast<std::size_t>(stream.size()));
+  stream.read(0, tokens);
+  EXPECT_EQ(tokenizer.decode(tokens), text);
+  EXPECT_LT(stream.size(), std::ssize(text) / 2);
+
+  const Ran again = folder.zero("tokenize a.txt a.txt --tokenizer tok -o b.bin");
+  ASSERT_EQ(again.status, 0) << again.errors;
+  EXPECT_EQ(TokenStream(folder.path() / "b.bin", TokenKind::kTokens).size(), 2 * stream.size());
+}
+
+// Cut at any byte, a part would end within a piece.
+TEST(Tokenize, ALongTextGivesTheTokensOfTheWhole) {
+  const Folder folder;
+  const std::string text = lines(700'000);  // more than 16 MiB
+  folder.write("long.txt", text);
+  folder.write("short.txt", lines(100));
+  ASSERT_EQ(folder.zero("tokenize short.txt --learn tok --size 300").status, 0);
+  ASSERT_EQ(folder.zero("tokenize long.txt --tokenizer tok -o long.bin").status, 0);
+  const auto tokenizer = BytePairTokenizer::read(folder.path() / "tok", "tokenizer");
+  const TokenStream stream(folder.path() / "long.bin", TokenKind::kTokens);
+  std::vector<std::int64_t> tokens(static_cast<std::size_t>(stream.size()));
+  stream.read(0, tokens);
+  EXPECT_EQ(tokens, tokenizer.encode(text));
+}
+
+TEST(Tokenize, BadInputIsRefusedAndWritesNothing) {
+  const Folder folder;
+  folder.write("a.txt", "abc");
+  const auto refused = [&](const std::string& arguments, const std::string& why) {
+    const Ran ran = folder.zero("tokenize " + arguments);
+    EXPECT_EQ(ran.status, 2) << arguments;
+    EXPECT_TRUE(says(ran.errors, why)) << ran.errors;
+  };
+  refused("a.txt -o a.bin", "nothing says how to cut the texts");
+  refused("a.txt --tokenizer nowhere -o a.bin", "neither vocab.json and merges.txt nor tokenizer.json");
+  refused("b.txt --learn tok", "b.txt");
+  refused("a.txt --learn tok --size 3", "--size");
+  refused("a.txt --learn tok -o a.bin --document-end '<|end|>'", "no token of this name");
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "a.bin"));
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,136 @@
+#include "zero/data/byte_pair_tokenizer.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <rapidcheck/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/data/byte_alphabet.h"
+
+#include "../message_of.h"
+#include "../temporary_folder.h"
+
+namespace zero {
+namespace {
+
+using Tokens = std::vector<std::int64_t>;
+
+void write(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+// All bytes, then "Ġt", "he" and "Ġthe", in GPT-2's alphabet; its numbers are not the bytes'.
+nlohmann::json small_vocabulary() {
+  nlohmann::json vocabulary;
+  for (int byte = 0; byte < 256; ++byte) vocabulary[to_alphabet(std::string(1, static_cast<char>(byte)))] = 255 - byte;
+  vocabulary["Ġt"] = 256;
+  vocabulary["he"] = 257;
+  vocabulary["Ġthe"] = 258;
+  vocabulary["<|endoftext|>"] = 259;
+  return vocabulary;
+}
+
+std::string refusal(const TemporaryFolder& folder) {
+  return message_of<ConfigError>([&] { BytePairTokenizer::read(folder.path(), "data.tokenizer"); });
+}
+
+TEST(ByteAlphabet, IsGpt2s) {
+  EXPECT_EQ(to_alphabet(" a\n"), "ĠaĊ");
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string one(1, static_cast<char>(byte));
+    EXPECT_EQ(from_alphabet(to_alphabet(one)), one) << byte;
+  }
+  EXPECT_FALSE(from_alphabet("€"));
+  EXPECT_FALSE(from_alphabet("\xC4"));
+}
+
+TEST(BytePairTokenizer, JoinsTheFirstOfItsMergesFirst) {
+  const TemporaryFolder folder;
+  write(folder.path() / "vocab.json", small_vocabulary().dump());
+  write(folder.path() / "merges.txt", "#version: 0.2\nĠ t\nh e\nĠt he\n");
+  const auto tokenizer = BytePairTokenizer::read(folder.path(), "data.tokenizer");
+  EXPECT_EQ(tokenizer.size(), 260);
+  EXPECT_EQ(tokenizer.encode(" the"), Tokens{258});
+  EXPECT_EQ(tokenizer.encode("the th"), (Tokens{255 - 't', 257, 256, 255 - 'h'}));
+  EXPECT_EQ(tokenizer.decode(Tokens{258, 259, 257, -1, 4000}), " thehe") << "added tokens are no text";
+  EXPECT_EQ(tokenizer.added("<|endoftext|>"), 259);
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("<|endoftext|>")), "<|endoftext|>") << "no text becomes one";
+}
+
+TEST(BytePairTokenizer, TakesTokenizerJsonOfEitherForm) {
+  for (const bool as_arrays : {false, true}) {
+    const TemporaryFolder folder;
+    const auto merges =
+        nlohmann::json::parse(as_arrays ? R"([["Ġ", "t"], ["h", "e"], ["Ġt", "he"]])" : R"(["Ġ t", "h e", "Ġt he"])");
+    auto vocabulary = small_vocabulary();
+    vocabulary.erase("<|endoftext|>");
+    const nlohmann::json json{
+        {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", merges}, {"ignore_merges", true}}},
+        {"added_tokens", {{{"id", 300}, {"content", "<|begin_of_text|>"}}}},
+        {"pre_tokenizer",
+         {{"type", "Sequence"},
+          {"pretokenizers",
+           {{{"type", "Split"}, {"pattern", {{"Regex", R"(\p{N}{1,3}| ?\p{L}+|\s+)"}}}, {"behavior", "Isolated"}},
+            {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}}}};
+    write(folder.path() / "tokenizer.json", json.dump());
+    const auto tokenizer = BytePairTokenizer::read(folder.path(), "data.tokenizer");
+    EXPECT_EQ(tokenizer.size(), 301);
+    EXPECT_EQ(tokenizer.added("<|begin_of_text|>"), 300);
+    EXPECT_EQ(tokenizer.encode(" the"), Tokens{258});
+    EXPECT_EQ(tokenizer.encode("1234").size(), 4U);
+  }
+}
+
+TEST(BytePairTokenizer, DamagedFilesAreRefusedByName) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(says(refusal(folder), "neither vocab.json and merges.txt nor tokenizer.json"));
+  write(folder.path() / "vocab.json", small_vocabulary().dump());
+  write(folder.path() / "merges.txt", "Ġ t\nx yz\n");
+  EXPECT_TRUE(says(refusal(folder), "line 2 names the unknown token \"yz\""));
+  write(folder.path() / "merges.txt", "Ġ t\nĠ\n");
+  EXPECT_TRUE(says(refusal(folder), "line 2 is no pair of tokens"));
+  write(folder.path() / "merges.txt", "");
+  write(folder.path() / "vocab.json", R"({"a": 0})");
+  EXPECT_TRUE(says(refusal(folder), "no token for byte 0"));
+  write(folder.path() / "vocab.json", R"({"a": "b"})");
+  EXPECT_TRUE(says(refusal(folder), "has no number"));
+  write(folder.path() / "vocab.json", "{");
+  EXPECT_TRUE(says(refusal(folder), "vocab.json"));
+  std::filesystem::remove(folder.path() / "vocab.json");
+  write(folder.path() / "tokenizer.json", R"({"model": {"type": "WordPiece"}})");
+  EXPECT_TRUE(says(refusal(folder), "its model is not BPE"));
+}
+
+constexpr std::string_view kText =
+    "low low low low low lower lower newest newest newest newest newest newest widest widest widest";
+
+TEST(BytePairTokenizer, LearnsTheMostFrequentPairsFirst) {
+  const auto tokenizer = BytePairTokenizer::learn(kText, 300);
+  EXPECT_LE(tokenizer.size(), 300);
+  EXPECT_EQ(tokenizer.decode(Tokens{256}), "es") << "9 times, and of pairs as frequent the lowest";
+  EXPECT_EQ(tokenizer.encode(" newest").size(), 1U);
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode(kText)), kText);
+  EXPECT_EQ(BytePairTokenizer::learn(kText, 256).size(), 256) << "the bytes alone";
+  EXPECT_TRUE(says(message_of<ConfigError>([] { BytePairTokenizer::learn(kText, 255); }), "--size"));
+}
+
+TEST(BytePairTokenizer, WhatIsWrittenReadsBackTheSame) {
+  const TemporaryFolder folder;
+  const auto learned = BytePairTokenizer::learn(kText, 280);
+  learned.write(folder.path() / "tokenizer");
+  const auto read = BytePairTokenizer::read(folder.path() / "tokenizer", "data.tokenizer");
+  EXPECT_EQ(read.size(), learned.size());
+  EXPECT_EQ(read.encode(kText), learned.encode(kText));
+}
+
+RC_GTEST_PROP(BytePairTokenizer, DecodesWhatItEncodedByteForByte, ()) {
+  static const auto tokenizer = BytePairTokenizer::learn(kText, 290);
+  const auto bytes = *rc::gen::container<std::string>(
+      rc::gen::element<char>('l', 'o', 'w', ' ', 'e', 's', 't', '\n', '\'', '\xC3', '\xA9', '\xFF', '0'));
+  RC_ASSERT(tokenizer.decode(tokenizer.encode(bytes)) == bytes);
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,74 @@
+#include "zero/base/exact_sum.h"
+
+#include <cmath>
+#include <limits>
+
+namespace zero {
+namespace {
+
+constexpr std::uint64_t kLow = 0xffffffffU;
+
+}  // namespace
+
+void ExactSum::add_unusual(double term) {
+  const auto bits = std::bit_cast<std::uint64_t>(term);
+  const auto exponent = static_cast<int>(bits >> kMantissaBits);  // of a negative number: beyond all that is taken
+  constexpr int kBeyond = 300 + kBias - kMantissaBits;
+  if (exponent >= kBeyond) {
+    finite_ = finite_ && bits == std::bit_cast<std::uint64_t>(-0.0);
+    return;
+  }
+  std::uint64_t mantissa = bits & (kImplicit - 1);
+  if (exponent > 0) mantissa |= kImplicit;
+  int position = (exponent > 0 ? exponent : 1) - kBias - kLowestExponent;
+  if (position < 0) {
+    mantissa = position > -64 ? mantissa >> -position : 0;
+    position = 0;
+  }
+  add_at(position, mantissa);
+  if (++num_uncarried_ >= kMostUncarried) carry();
+}
+
+// `bits` below 2^64, from bit `position` on.
+void ExactSum::add_at(int position, std::uint64_t bits) {
+  const auto digit = static_cast<std::size_t>(position / 32);
+  const int shift = position % 32;
+  const std::uint64_t low = (bits & kLow) << shift;
+  const std::uint64_t high = (bits >> 32) << shift;
+  digits_[digit] += low & kLow;
+  digits_[digit + 1] += (low >> 32) + (high & kLow);
+  digits_[digit + 2] += high >> 32;
+}
+
+void ExactSum::carry() {
+  constexpr int kPosition = kUsualLowest - kLowestExponent;
+  add_at(kPosition, static_cast<std::uint64_t>(usual_));
+  add_at(kPosition + 64, static_cast<std::uint64_t>(usual_ >> 64));
+  usual_ = 0;
+  for (std::size_t i = 0; i + 1 < kNumDigits; ++i) {
+    digits_[i + 1] += digits_[i] >> 32;
+    digits_[i] &= kLow;
+  }
+  num_uncarried_ = 0;
+}
+
+void ExactSum::add(const ExactSum& other) {
+  ExactSum carried = other;
+  carried.carry();
+  carry();
+  for (std::size_t i = 0; i < kNumDigits; ++i) digits_[i] += carried.digits_[i];
+  carry();
+  finite_ = finite_ && other.finite_;
+}
+
+double ExactSum::value() const {
+  if (!finite_) return std::numeric_limits<double>::quiet_NaN();
+  ExactSum carried = *this;
+  carried.carry();
+  double sum = 0;
+  for (std::size_t i = 0; i < kNumDigits; ++i)
+    sum += std::ldexp(static_cast<double>(carried.digits_[i]), static_cast<int>(32 * i) + kLowestExponent);
+  return sum;
+}
+
+}  // namespace zero

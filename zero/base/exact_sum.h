@@ -1,0 +1,72 @@
+// ExactSum: a sum of squares that is the same in whatever order it is made, and however its terms are shared out.
+//
+//   ExactSum sum;
+//   sum.add(x * x);              // doubles: the square of a float is exact in one
+//   sum.add(of_another_rank);    // any order, any grouping
+//   sum.value()                  // rounded once
+//
+// The sum is held as one long number in fixed point (Kulisch's accumulator), wide enough for squares of any float and
+// for sums of 2^40 of them. Bits of a term below 2^-298, the square of the smallest float, are cut off. A term that is
+// negative, NaN, infinite or beyond 2^300 makes value() a NaN. Plain bytes: it may cross to another process of the same
+// program. Local.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+
+namespace zero {
+
+class ExactSum {
+ public:
+  void add(double term) {
+    const auto bits = std::bit_cast<std::uint64_t>(term);
+    const auto shift = static_cast<std::uint32_t>(bits >> kMantissaBits) - kLeastUsual;
+    if (shift >= kNumUsual) return add_unusual(term);
+    const std::uint64_t mantissa = (bits & (kImplicit - 1)) | kImplicit;
+    usual_ += static_cast<Wide>(mantissa) << shift;
+    if (++num_uncarried_ >= kMostUncarried) carry();
+  }
+  void add(const ExactSum& other);
+  double value() const;
+
+ private:
+  __extension__ using Wide = unsigned __int128;
+  static constexpr int kLowestExponent = -298;  // of bit 0
+  static constexpr std::size_t kNumDigits = 20;
+  static constexpr int kMantissaBits = 52;
+  static constexpr int kBias = 1075;  // a double is mantissa * 2^(exponent - kBias)
+  static constexpr std::uint64_t kImplicit = std::uint64_t{1} << kMantissaBits;
+  // Most terms lie between 2^-30 and 2^18: their bits have a place in one wide number, which is fast.
+  static constexpr int kUsualLowest = -82;  // exponent of its bit 0: 2^-298 * 2^(6 * 32 + 24)
+  static constexpr std::uint32_t kLeastUsual = kUsualLowest + kBias;
+  static constexpr std::uint32_t kNumUsual = 48;
+  static constexpr std::uint32_t kMostUncarried = 1U << 26;
+
+  void add_unusual(double term);
+  void add_at(int position, std::uint64_t bits);
+  void carry();
+
+  Wide usual_ = 0;
+  // 32 bits each, lowest first; and above them what was not carried yet.
+  std::array<std::uint64_t, kNumDigits> digits_{};
+  std::uint32_t num_uncarried_ = 0;
+  bool finite_ = true;
+};
+
+// The sum of squares of `numel` <= kSumBlock floats as one term: a fixed tree in double, the same on every machine.
+// Sums over a parameter are sums of these blocks; they begin at multiples of kSumBlock in the unit's flat range, where
+// every slice, shard and tile begins, too, so that the partition does not change a bit of them.
+constexpr std::int64_t kSumBlock = 16;
+
+inline double block_sum_of_squares(const float* block) {
+  std::array<double, 8> sums{};
+  for (std::size_t i = 0; i < 8; ++i) {
+    const double low = block[i], high = block[i + 8];
+    sums[i] = low * low + high * high;
+  }
+  for (std::size_t i = 0; i < 4; ++i) sums[i] += sums[i + 4];
+  return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+}
+
+}  // namespace zero

@@ -1,0 +1,117 @@
+// `zero tokenize`: a text as a file of tokens, by a byte-pair tokenizer that was published or is learned.
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "zero/base/bytes.h"
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+#include "zero/base/input_file.h"
+#include "zero/cli/verbs.h"
+#include "zero/command/flags.h"
+#include "zero/data/byte_pair_tokenizer.h"
+#include "zero/data/token_file.h"
+
+namespace zero::cli {
+namespace {
+
+constexpr std::int64_t kPartBytes = 1 << 24;  // that are in memory at once
+
+// Parts of a file that end where a line does, or where there is none, where they are full.
+class TextParts {
+ public:
+  explicit TextParts(const std::string& path) : file_(path) {}
+
+  bool next(std::string& part) {
+    if (at_ >= file_.size_bytes()) return false;
+    const std::int64_t bytes = std::min(kPartBytes, file_.size_bytes() - at_);
+    part.resize(static_cast<std::size_t>(bytes));
+    file_.read_at(at_, std::as_writable_bytes(std::span(part)));
+    const bool last = at_ + bytes == file_.size_bytes();
+    const std::size_t line = part.rfind('\n');
+    // A line's end stays with the line behind it: blank space is cut together.
+    if (!last && line != std::string::npos && line > 0) part.resize(line);
+    at_ += std::ssize(part);
+    return true;
+  }
+
+ private:
+  InputFile file_;
+  std::int64_t at_ = 0;
+};
+
+BytePairTokenizer learn(const std::vector<std::string>& inputs, std::int64_t size, const std::string& folder) {
+  std::string text, part;
+  for (const std::string& input : inputs) {
+    TextParts parts(input);
+    while (parts.next(part)) text += part;
+  }
+  BytePairTokenizer tokenizer = BytePairTokenizer::learn(text, size);
+  tokenizer.write(folder);
+  fmt::print("{}: {} tokens, learned from {}\n", folder, tokenizer.size(), format_bytes(std::ssize(text)));
+  return tokenizer;
+}
+
+std::int64_t document_end(const BytePairTokenizer& tokenizer, const std::string& name) {
+  const auto number = tokenizer.added(name);
+  if (!number)
+    throw ConfigError("--document-end", name, "the tokenizer has added no token of this name",
+                      "name one, such as <|endoftext|>, or leave it out");
+  return *number;
+}
+
+}  // namespace
+
+int run_tokenize(Arguments arguments) {
+  CLI::App app(
+      "Writes texts as one file of tokens, for [data] kind = \"tokens\". The tokenizer is GPT-2's (vocab.json and "
+      "merges.txt), one of byte pairs in a tokenizer.json, or is learned from the texts.",
+      "zero tokenize");
+  std::vector<std::string> inputs;
+  std::string output, tokenizer_folder, learned_folder, end_name;
+  std::int64_t size = 1024;
+  app.add_option("INPUT", inputs, "texts")->required();
+  app.add_option("-o,--output", output, "the file of tokens, in the form of llm.c");
+  auto* given = app.add_option("--tokenizer", tokenizer_folder, "folder of a tokenizer");
+  app.add_option("--learn", learned_folder, "learn a tokenizer from the texts, and write it into this folder")
+      ->excludes(given);
+  app.add_option("--size", size, "most tokens of a learned one")->capture_default_str();
+  app.add_option("--document-end", end_name, "token behind each text, such as <|endoftext|>");
+  if (!parse_flags(app, arguments)) return 0;
+  if (tokenizer_folder.empty() == learned_folder.empty())
+    throw ConfigError("--tokenizer", tokenizer_folder, "nothing says how to cut the texts",
+                      "give --tokenizer FOLDER, or --learn FOLDER");
+  if (learned_folder.empty() && output.empty())
+    throw ConfigError("-o", "", "there is nothing to write", "name the file of tokens");
+
+  for (const std::string& input : inputs) require_input_file("INPUT", input);
+  const BytePairTokenizer tokenizer = learned_folder.empty() ? BytePairTokenizer::read(tokenizer_folder, "--tokenizer")
+                                                             : learn(inputs, size, learned_folder);
+  if (output.empty()) return 0;
+  const bool ends = !end_name.empty();
+  const std::int64_t end = ends ? document_end(tokenizer, end_name) : 0;
+  TokenFileWriter writer(output, tokenizer.size());
+  std::int64_t bytes = 0;
+  std::string part;
+  std::vector<std::int64_t> tokens;
+  for (const std::string& input : inputs) {
+    TextParts parts(input);
+    while (parts.next(part)) {
+      tokens.clear();
+      tokenizer.encode(part, tokens);
+      writer.append(tokens);
+      bytes += std::ssize(part);
+    }
+    if (ends) writer.append(std::span(&end, 1));
+  }
+  writer.finish();
+  fmt::print(
+      "{}: {} tokens from {}, {:.2f} bytes a token; [model] vocab = {}\n", output, writer.size(), format_bytes(bytes),
+      static_cast<double>(bytes) / static_cast<double>(std::max<std::int64_t>(writer.size(), 1)), tokenizer.size());
+  return 0;
+}
+
+}  // namespace zero::cli

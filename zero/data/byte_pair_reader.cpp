@@ -1,0 +1,187 @@
+// BytePairTokenizer::read(): GPT-2's two files, and tokenizer.json.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+#include "zero/base/strict_json.h"
+#include "zero/data/byte_alphabet.h"
+#include "zero/data/byte_pair_tokenizer.h"
+
+namespace zero {
+
+namespace fs = std::filesystem;
+
+class BytePairTokenizer::Reader {
+ public:
+  Reader(fs::path path, std::string_view key) : path_(std::move(path)), key_(key) {}
+
+  BytePairTokenizer take() {
+    for (int byte = 0; byte < 256; ++byte) {
+      if (!tokenizer_.numbers_.contains(std::string(1, static_cast<char>(byte))))
+        refuse(fmt::format("no token for byte {}: not a tokenizer over bytes", byte));
+    }
+    return std::move(tokenizer_);
+  }
+
+  void read_vocabulary(const nlohmann::json& json) {
+    if (!json.is_object() || json.empty()) refuse("its vocabulary is no object of tokens");
+    constexpr std::int64_t kMostTokens = 1 << 24;
+    for (const auto& [name, number] : json.items()) {
+      if (!number.is_number_integer() || number.get<std::int64_t>() < 0 || number.get<std::int64_t>() >= kMostTokens)
+        refuse(fmt::format("token {:?} has no number from 0 to {}", name, kMostTokens - 1));
+      add_token(name, number.get<std::int64_t>());
+    }
+  }
+
+  void add_special(const std::string& name, std::int64_t number) {
+    if (number < 0 || number > (1 << 24)) refuse(fmt::format("{:?} has number {}", name, number));
+    make_room(number);
+    tokenizer_.numbers_.erase(tokenizer_.tokens_[static_cast<std::size_t>(number)]);
+    tokenizer_.tokens_[static_cast<std::size_t>(number)].clear();
+    tokenizer_.added_[name] = number;
+  }
+
+  void add_merge(std::string_view left, std::string_view right, const std::string& where) {
+    const auto number = [&](const std::string& bytes) {
+      const auto found = tokenizer_.numbers_.find(bytes);
+      if (found == tokenizer_.numbers_.end())
+        refuse(fmt::format("{} names the unknown token {:?}", where, to_alphabet(bytes)));
+      return found->second;
+    };
+    const std::string first = bytes_of(left, where), second = bytes_of(right, where);
+    const std::pair pair{number(first), number(second)};
+    const auto rank = static_cast<std::int64_t>(tokenizer_.merge_order_.size());
+    tokenizer_.merges_.emplace(pair, Merge{rank, number(first + second)});
+    tokenizer_.merge_order_.push_back(pair);
+  }
+
+  void read_merges_file(std::string_view text) {
+    int line_number = 0;
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      std::string_view line = text.substr(begin, end - begin);
+      begin = end + 1;
+      ++line_number;
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      if (line.empty() || (line_number == 1 && line.starts_with("#version"))) continue;
+      const std::size_t space = line.find(' ');
+      const std::string where = fmt::format("line {}", line_number);
+      if (space == line.npos || line.find(' ', space + 1) != line.npos) refuse(where + " is no pair of tokens");
+      add_merge(line.substr(0, space), line.substr(space + 1), where);
+    }
+  }
+
+  void read_tokenizer_json(const nlohmann::json& json) {
+    const auto& model = json.contains("model") ? json.at("model") : nlohmann::json();
+    if (!model.is_object() || model.value("type", "") != "BPE") refuse("its model is not BPE");
+    if (!model.contains("vocab") || !model.contains("merges")) refuse("its model has no vocab or no merges");
+    if (json.contains("normalizer") && !json.at("normalizer").is_null())
+      refuse("it changes the text before it cuts it (normalizer)");
+    read_splitter(json.contains("pre_tokenizer") ? json.at("pre_tokenizer") : nlohmann::json());
+    read_vocabulary(model.at("vocab"));
+    int number = 0;
+    for (const auto& merge : model.at("merges")) {
+      const std::string where = fmt::format("merge {}", ++number);
+      if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+        add_merge(merge[0].get<std::string>(), merge[1].get<std::string>(), where);
+      } else if (merge.is_string()) {
+        const auto text = merge.get<std::string>();
+        const std::size_t space = text.find(' ');
+        if (space == std::string::npos) refuse(where + " is no pair of tokens");
+        add_merge(std::string_view(text).substr(0, space), std::string_view(text).substr(space + 1), where);
+      } else {
+        refuse(where + " is no pair of tokens");
+      }
+    }
+    tokenizer_.whole_pieces_first_ = model.value("ignore_merges", false);
+    for (const auto& token : json.value("added_tokens", nlohmann::json::array())) {
+      if (!token.is_object() || !token.contains("content") || !token.contains("id"))
+        refuse("an added token without name");
+      add_special(token.at("content").get<std::string>(), token.at("id").get<std::int64_t>());
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& reason) const {
+    throw ConfigError(key_, path_.string(), reason,
+                      "name a folder with GPT-2's vocab.json and merges.txt, or with a tokenizer.json of byte pairs");
+  }
+
+  std::string bytes_of(std::string_view characters, const std::string& where) const {
+    const auto bytes = from_alphabet(characters);
+    if (!bytes) refuse(fmt::format("{} has characters that stand for no byte", where));
+    return *bytes;
+  }
+
+  void make_room(std::int64_t number) {
+    if (number >= tokenizer_.size()) tokenizer_.tokens_.resize(static_cast<std::size_t>(number) + 1);
+  }
+
+  void add_token(const std::string& name, std::int64_t number) {
+    const auto bytes = from_alphabet(name);
+    if (!bytes || (name.starts_with("<|") && name.ends_with("|>"))) {
+      add_special(name, number);
+      return;
+    }
+    make_room(number);
+    if (!tokenizer_.numbers_.emplace(*bytes, number).second) refuse(fmt::format("token {:?} is there twice", name));
+    tokenizer_.tokens_[static_cast<std::size_t>(number)] = *bytes;
+  }
+
+  // GPT-2's expression, or one that the file has.
+  void read_splitter(const nlohmann::json& json) {
+    if (!json.is_object()) refuse("it does not say how it cuts a text (pre_tokenizer)");
+    const std::string type = json.value("type", "");
+    if (type == "ByteLevel") {
+      if (json.value("add_prefix_space", false)) refuse("it puts a space before a text (add_prefix_space)");
+      return;
+    }
+    const nlohmann::json steps = json.value("pretokenizers", nlohmann::json::array());
+    const bool two = type == "Sequence" && steps.size() == 2 && steps[0].value("type", "") == "Split" &&
+                     steps[1].value("type", "") == "ByteLevel" && !steps[1].value("use_regex", true);
+    if (!two || !steps[0].contains("pattern") || !steps[0].at("pattern").contains("Regex"))
+      refuse(fmt::format("it cuts a text in a way that is not known here (pre_tokenizer {:?})", type));
+    tokenizer_.splitter_ = TextSplitter(steps[0].at("pattern").at("Regex").get<std::string>(), key_, path_.string());
+  }
+
+  fs::path path_;
+  std::string_view key_;
+  BytePairTokenizer tokenizer_;
+};
+
+BytePairTokenizer BytePairTokenizer::read(const fs::path& folder, std::string_view key) {
+  const auto json_of = [&](const fs::path& path) {
+    const std::string text = read_file(path);
+    try {
+      return parse_strictly(text, path.string());
+    } catch (const IoError& error) {
+      throw ConfigError(key, path.string(), error.what(), "copy the file again");
+    }
+  };
+  const auto reading = [&](const fs::path& path, auto&& body) {
+    Reader reader(path, key);
+    try {
+      body(reader);
+    } catch (const nlohmann::json::exception& error) {
+      throw ConfigError(key, path.string(), fmt::format("a value of another type: {}", error.what()),
+                        "use the file as it was published");
+    }
+    return reader.take();
+  };
+  if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt")) {
+    return reading(folder / "merges.txt", [&](Reader& reader) {
+      reader.read_vocabulary(json_of(folder / "vocab.json"));
+      reader.read_merges_file(read_file(folder / "merges.txt"));
+    });
+  }
+  if (fs::exists(folder / "tokenizer.json"))
+    return reading(folder / "tokenizer.json",
+                   [&](Reader& reader) { reader.read_tokenizer_json(json_of(folder / "tokenizer.json")); });
+  throw ConfigError(key, folder.string(), "neither vocab.json and merges.txt nor tokenizer.json is there",
+                    "name the folder of a tokenizer; `zero tokenize --learn` makes one");
+}
+
+}  // namespace zero

@@ -1,0 +1,117 @@
+#include "zero/data/byte_pair_tokenizer.h"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <tuple>
+
+#include <nlohmann/json.hpp>
+
+#include "zero/base/check.h"
+#include "zero/base/file.h"
+#include "zero/data/byte_alphabet.h"
+
+namespace zero {
+namespace {
+
+// The tokens of a piece as a list in which neighbours are joined.
+struct Link {
+  std::int64_t token = 0;
+  int before = -1, after = -1;
+  bool alive = true;
+};
+
+}  // namespace
+
+void BytePairTokenizer::encode_piece(std::string_view piece, std::vector<std::int64_t>& out) const {
+  if (whole_pieces_first_) {
+    if (const auto whole = numbers_.find(std::string(piece)); whole != numbers_.end()) {
+      out.push_back(whole->second);
+      return;
+    }
+  }
+  std::vector<Link> links(piece.size());
+  for (std::size_t i = 0; i < piece.size(); ++i) {
+    links[i] = {.token = numbers_.at(std::string(1, piece[i])),
+                .before = static_cast<int>(i) - 1,
+                .after = i + 1 < piece.size() ? static_cast<int>(i) + 1 : -1};
+  }
+  // Rank, place, and the two tokens that stood there then: what has changed since is passed over.
+  using Candidate = std::tuple<std::int64_t, int, std::int64_t, std::int64_t>;
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;
+  const auto consider = [&](int left) {
+    if (left < 0) return;
+    const Link& link = links[static_cast<std::size_t>(left)];
+    if (link.after < 0) return;
+    const std::int64_t right = links[static_cast<std::size_t>(link.after)].token;
+    if (const auto merge = merges_.find({link.token, right}); merge != merges_.end())
+      candidates.emplace(merge->second.rank, left, link.token, right);
+  };
+  for (std::size_t i = 0; i + 1 < links.size(); ++i) consider(static_cast<int>(i));
+  while (!candidates.empty()) {
+    const auto [rank, at, first, second] = candidates.top();
+    candidates.pop();
+    Link& left = links[static_cast<std::size_t>(at)];
+    if (!left.alive || left.token != first || left.after < 0) continue;
+    Link& right = links[static_cast<std::size_t>(left.after)];
+    if (right.token != second) continue;
+    left.token = merges_.at({first, second}).joined;
+    right.alive = false;
+    left.after = right.after;
+    if (left.after >= 0) links[static_cast<std::size_t>(left.after)].before = at;
+    consider(left.before);
+    consider(at);
+  }
+  for (int at = 0; at >= 0 && at < static_cast<int>(links.size()); at = links[static_cast<std::size_t>(at)].after)
+    out.push_back(links[static_cast<std::size_t>(at)].token);
+}
+
+void BytePairTokenizer::encode(std::string_view text, std::vector<std::int64_t>& out) const {
+  constexpr std::size_t kMostKept = 1 << 16, kLongestKept = 64;
+  std::unordered_map<std::string_view, std::vector<std::int64_t>> known;  // most pieces of a text are there many times
+  splitter_.split(text, [&](std::string_view piece) {
+    if (const auto found = known.find(piece); found != known.end()) {
+      out.insert(out.end(), found->second.begin(), found->second.end());
+      return;
+    }
+    const std::size_t begin = out.size();
+    encode_piece(piece, out);
+    if (known.size() < kMostKept && piece.size() <= kLongestKept)
+      known.emplace(piece, std::vector<std::int64_t>(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end()));
+  });
+}
+
+std::vector<std::int64_t> BytePairTokenizer::encode(std::string_view text) const {
+  std::vector<std::int64_t> tokens;
+  encode(text, tokens);
+  return tokens;
+}
+
+std::string BytePairTokenizer::decode(std::span<const std::int64_t> tokens) const {
+  std::string text;
+  for (const std::int64_t token : tokens) {
+    if (token >= 0 && token < size()) text += tokens_[static_cast<std::size_t>(token)];
+  }
+  return text;
+}
+
+std::optional<std::int64_t> BytePairTokenizer::added(std::string_view name) const {
+  const auto found = added_.find(name);
+  return found == added_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void BytePairTokenizer::write(const std::filesystem::path& folder) const {
+  std::filesystem::create_directories(folder);
+  nlohmann::ordered_json vocabulary = nlohmann::ordered_json::object();
+  for (std::size_t i = 0; i < tokens_.size(); ++i) vocabulary[to_alphabet(tokens_[i])] = i;
+  for (const auto& [name, number] : added_) vocabulary[name] = number;
+  write_file(folder / "vocab.json", vocabulary.dump());
+  std::string merges = "#version: 0.2\n";
+  for (const auto& [left, right] : merge_order_) {
+    merges += to_alphabet(tokens_[static_cast<std::size_t>(left)]) + ' ' +
+              to_alphabet(tokens_[static_cast<std::size_t>(right)]) + '\n';
+  }
+  write_file(folder / "merges.txt", merges);
+}
+
+}  // namespace zero

@@ -1,0 +1,74 @@
+// BytePairTokenizer: from a text to tokens and back, by byte-pair encoding (Sennrich et al., arXiv:1508.07909) over bytes
+// (GPT-2's; Radford et al., 2019).
+//
+//   auto gpt2 = BytePairTokenizer::read("gpt2", "data.tokenizer");    // a folder with vocab.json and merges.txt, or with
+//   gpt2.encode("to be, or not")                                      // tokenizer.json
+//   gpt2.decode({1462, 307})                                          // "to be"
+//   BytePairTokenizer::learn(text, 1000).write("runs/tokenizer");     // GPT-2's two files
+//
+// A text is cut into pieces (TextSplitter), each piece into bytes, and neighbours are joined: again and again the pair
+// that comes first among the merges. Of tokenizer.json the models BPE over bytes are taken: GPT-2's, Llama 3's and their
+// like; tokens in angle brackets that a tokenizer adds ("<|endoftext|>") are numbers with a name, and no text becomes one.
+//
+// Immutable: any number of threads may encode. Local.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "zero/data/text_splitter.h"
+
+namespace zero {
+
+class BytePairTokenizer {
+ public:
+  // Throws ConfigError(key) for files that are missing, are no such tokenizer, or in which a merge names an unknown token.
+  static BytePairTokenizer read(const std::filesystem::path& folder, std::string_view key);
+  // At most `size` tokens, from 256 up: the bytes, then each joined pair, the most frequent first; of those as frequent
+  // as each other, the lower numbers first. Fewer where the text has no pair left that is there twice. Throws ConfigError
+  // under "--size".
+  static BytePairTokenizer learn(std::string_view text, std::int64_t size);
+  // vocab.json and merges.txt. Throws IoError.
+  void write(const std::filesystem::path& folder) const;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
+  std::vector<std::int64_t> encode(std::string_view text) const;
+  // Appended; for a text in many parts, each part ending where a piece ends (a line does).
+  void encode(std::string_view text, std::vector<std::int64_t>& out) const;
+  // Numbers that are no token give nothing.
+  std::string decode(std::span<const std::int64_t> tokens) const;
+  // The number of a token that the tokenizer added, such as "<|endoftext|>".
+  std::optional<std::int64_t> added(std::string_view name) const;
+
+ private:
+  struct Merge {
+    std::int64_t rank = 0;  // lower ones are joined first
+    std::int64_t joined = 0;
+  };
+  struct PairHash {
+    std::size_t operator()(const std::pair<std::int64_t, std::int64_t>& pair) const {
+      return static_cast<std::size_t>(pair.first * 0x9E3779B97F4A7C15LL + pair.second);
+    }
+  };
+  class Reader;
+
+  BytePairTokenizer() : splitter_(TextSplitter::kGpt2) {}
+  void encode_piece(std::string_view piece, std::vector<std::int64_t>& out) const;
+
+  TextSplitter splitter_;
+  bool whole_pieces_first_ = false;  // a piece that is a token needs no merges: Llama 3
+  std::vector<std::string> tokens_;  // their bytes; of added ones, and of numbers without a token, nothing
+  std::unordered_map<std::string, std::int64_t> numbers_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> merge_order_;
+  std::unordered_map<std::pair<std::int64_t, std::int64_t>, Merge, PairHash> merges_;
+  std::map<std::string, std::int64_t, std::less<>> added_;
+};
+
+}  // namespace zero

@@ -1,0 +1,18 @@
+// Sums over whole parameters of which every rank has a part, for update rules that need them before they update.
+//
+//   std::vector<double> sums = sums_over_ranks(comm, mine);      // element by element; the same on every rank
+//
+// Exact before they are rounded: neither the number of ranks nor where their shards begin changes a bit. Collective.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "zero/base/exact_sum.h"
+#include "zero/comm/communicator.h"
+
+namespace zero {
+
+std::vector<double> sums_over_ranks(Communicator& comm, std::span<const ExactSum> mine);
+
+}  // namespace zero

@@ -1,0 +1,145 @@
+#include "zero/optim/lamb_kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "zero/optim/lamb_kernel.cpp"
+#include <cmath>
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "zero/optim/elementwise-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace zero::HWY_NAMESPACE {
+
+struct Lamb {
+  static constexpr int kStates = 2;
+  LambConstants c;
+
+  // The moments as they will be, and u.
+  template <class D, class V>
+  HWY_INLINE V direction(D d, V g, V p, V& m, V& v) const {
+    m = hn::Add(hn::Mul(m, hn::Set(d, c.beta1)), hn::Mul(g, hn::Set(d, c.one_minus_beta1)));
+    v = hn::Add(hn::Mul(v, hn::Set(d, c.beta2)), hn::Mul(hn::Mul(hn::Set(d, c.one_minus_beta2), g), g));
+    const V denominator = hn::Add(hn::Div(hn::Sqrt(v), hn::Set(d, c.bias2)), hn::Set(d, c.eps));
+    const V adam = hn::Div(hn::Mul(m, hn::Set(d, c.over_bias1)), denominator);
+    return hn::Add(adam, hn::Mul(hn::Set(d, c.weight_decay), p));
+  }
+
+  template <class D, class V>
+  HWY_INLINE void operator()(D d, V g, V& p, V& m, V& v) const {
+    const V u = direction(d, g, p, m, v);
+    p = hn::Add(p, hn::Mul(hn::Set(d, c.minus_lr), u));
+  }
+};
+
+// block_sum_of_squares(), with its bits: squares are exact, and the sums are the same.
+HWY_INLINE double sum_of_squares(const float* HWY_RESTRICT block) {
+  const hn::CappedTag<double, 8> d;
+  const hn::Rebind<float, decltype(d)> d32;
+  HWY_ALIGN double sums[8];
+  for (std::size_t i = 0; i < 8; i += hn::Lanes(d)) {
+    const auto low = hn::PromoteTo(d, hn::LoadU(d32, block + i));
+    const auto high = hn::PromoteTo(d, hn::LoadU(d32, block + i + 8));
+    hn::StoreU(hn::Add(hn::Mul(low, low), hn::Mul(high, high)), d, sums + i);
+  }
+  for (std::size_t i = 0; i < 4; ++i) sums[i] += sums[i + 4];
+  return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+}
+
+// Elements [i, i + Lanes(d)): their parameters and directions.
+template <class D, class G>
+HWY_INLINE void directions(D d, const G* HWY_RESTRICT gradient, const UpdateSpan& span, const Lamb& lamb, std::size_t i,
+                           float* HWY_RESTRICT parameters, float* HWY_RESTRICT out) {
+  const auto g = hn::Mul(load_lanes(d, gradient + i), hn::Set(d, lamb.c.gradient_scale));
+  const auto p = hn::LoadU(d, span.parameter + i);
+  auto m = hn::LoadU(d, span.first_moment + i);
+  auto v = hn::LoadU(d, span.second_moment + i);
+  hn::StoreU(p, d, parameters);
+  hn::StoreU(lamb.direction(d, g, p, m, v), d, out);
+}
+
+template <class G>
+void add_sums_of(const UpdateSpan span, const Lamb lamb, ExactSum& parameter, ExactSum& direction) {
+  const auto* HWY_RESTRICT gradient = reinterpret_cast<const G*>(span.gradient);
+  constexpr auto kBlock = static_cast<std::size_t>(kSumBlock);
+  const hn::CappedTag<float, kBlock> d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto numel = static_cast<std::size_t>(span.numel);
+  for (std::size_t begin = 0; begin < numel; begin += kBlock) {
+    HWY_ALIGN float p[kBlock];
+    HWY_ALIGN float u[kBlock];
+    const std::size_t count = std::min(kBlock, numel - begin);
+    if (count < kBlock) {
+      std::fill_n(p, kBlock, 0.0F);
+      std::fill_n(u, kBlock, 0.0F);
+    }
+    std::size_t i = 0;
+    for (; i + lanes <= count; i += lanes) directions(d, gradient, span, lamb, begin + i, p + i, u + i);
+    for (; i < count; ++i) directions(hn::CappedTag<float, 1>(), gradient, span, lamb, begin + i, p + i, u + i);
+    const std::size_t ahead = std::min(begin + kPrefetchNumel, numel - 1);
+    hwy::Prefetch(gradient + ahead);
+    hwy::Prefetch(span.parameter + ahead);
+    hwy::Prefetch(span.first_moment + ahead);
+    hwy::Prefetch(span.second_moment + ahead);
+    parameter.add(sum_of_squares(p));
+    direction.add(sum_of_squares(u));
+  }
+}
+
+void add_lamb_sums_target(const UpdateSpan& span, const LambConstants& c, ExactSum& parameter, ExactSum& direction) {
+  if (span.gradient_dtype == DType::kFloat32) {
+    add_sums_of<float>(span, Lamb{c}, parameter, direction);
+  } else {
+    add_sums_of<BFloat16Bits>(span, Lamb{c}, parameter, direction);
+  }
+}
+
+void lamb_target(const UpdateSpan& span, const LambConstants& c) {
+  update_elements(span, c.gradient_scale, Lamb{c});
+}
+
+}  // namespace zero::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace zero {
+
+HWY_EXPORT(add_lamb_sums_target);
+HWY_EXPORT(lamb_target);
+
+void add_lamb_sums(const UpdateSpan& span, const LambConstants& constants, ExactSum& parameter, ExactSum& direction) {
+  HWY_DYNAMIC_DISPATCH(add_lamb_sums_target)(span, constants, parameter, direction);
+}
+
+void lamb_update(const UpdateSpan& span, const LambConstants& constants) {
+  HWY_DYNAMIC_DISPATCH(lamb_target)(span, constants);
+}
+
+namespace {
+
+double trust_ratio(const LambOptions& options, std::span<const double> sums) {
+  if (sums.empty() || sums[0] == 0 || sums[1] == 0) return 1;
+  return std::clamp(std::sqrt(sums[0]) / std::sqrt(sums[1]), options.least_ratio, options.most_ratio);
+}
+
+}  // namespace
+
+LambConstants lamb_constants(const LambOptions& options, const UpdateScalars& scalars) {
+  const auto step = static_cast<double>(scalars.step);
+  LambConstants c;
+  c.gradient_scale = static_cast<float>(scalars.gradient_scale);
+  c.beta1 = static_cast<float>(options.beta1);
+  c.one_minus_beta1 = static_cast<float>(1 - options.beta1);
+  c.beta2 = static_cast<float>(options.beta2);
+  c.one_minus_beta2 = static_cast<float>(1 - options.beta2);
+  c.over_bias1 = static_cast<float>(1 / (1 - std::pow(options.beta1, step)));
+  c.bias2 = static_cast<float>(std::sqrt(1 - std::pow(options.beta2, step)));
+  c.eps = static_cast<float>(options.eps);
+  c.weight_decay = static_cast<float>(scalars.weight_decay);
+  c.minus_lr = static_cast<float>(-scalars.lr * trust_ratio(options, scalars.sums));
+  return c;
+}
+
+}  // namespace zero
+#endif  // HWY_ONCE
