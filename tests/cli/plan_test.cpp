@@ -51,6 +51,16 @@ TEST_F(Plan, WithABudgetTheRestLiesOnDiskAndTheDiskTakesTime) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "disk"));
 }
 
+TEST_F(Plan, EpochsBecomeStepsWhereTheDataIsHere) {
+  // 8,024 bytes are 251 windows of 32 tokens; a step of 2 ranks takes 2.
+  const std::int64_t windows = (static_cast<std::int64_t>(folder_.read("input.txt").size()) - 1 + 31) / 32;
+  const Ran ran = folder_.zero("plan c.toml -n 2 --train.epochs 3");
+  const std::string line = "steps: " + std::to_string((3 * windows + 1) / 2) + " make 3 epochs of the training data";
+  EXPECT_NE(ran.output.find(line), std::string::npos) << line << "\n" << ran.output << ran.errors;
+  EXPECT_EQ(plan("--train.epochs 3")["steps"], (3 * windows + 1) / 2);
+  EXPECT_FALSE(plan("--train.epochs 3 --data.path nowhere").contains("steps"));
+}
+
 TEST_F(Plan, TheScheduleSaysWhatMovesBetweenTiers) {
   const std::string placed =
       "--schedule --zero.stage 3 --zero.disk disk --zero.parameter '{disk = 1}' --zero.gradient '{host = 1}' "
