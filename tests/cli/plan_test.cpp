@@ -61,6 +61,21 @@ TEST_F(Plan, EpochsBecomeStepsWhereTheDataIsHere) {
   EXPECT_FALSE(plan("--train.epochs 3 --data.path nowhere").contains("steps"));
 }
 
+TEST_F(Plan, EveryExampleIsPlanned) {
+  namespace fs = std::filesystem;
+  fs::create_directory_symlink(std::string(built::kSourceFolder) + "/examples", folder_.path() / "examples");
+  int planned = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(built::kSourceFolder) / "examples")) {
+    if (entry.path().extension() != ".toml") continue;
+    if (entry.path().stem() == "cnn") continue;  // libtorch has no convolution on the meta device
+    const Ran ran = folder_.zero("plan --json -n 2 '" + entry.path().string() + "'");
+    EXPECT_EQ(ran.status, 0) << entry.path() << ran.errors;
+    EXPECT_GT(nlohmann::json::parse(ran.output, nullptr, false)["num_parameters"], 0) << entry.path();
+    ++planned;
+  }
+  EXPECT_GE(planned, 7);
+}
+
 TEST_F(Plan, TheScheduleSaysWhatMovesBetweenTiers) {
   const std::string placed =
       "--schedule --zero.stage 3 --zero.disk disk --zero.parameter '{disk = 1}' --zero.gradient '{host = 1}' "

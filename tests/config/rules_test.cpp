@@ -58,7 +58,12 @@ TEST(Rules, AModelHasItsOwnKeys) {
   const auto refusal = [](const std::string& key, const std::string& value, const std::string& model = "") {
     std::vector<Setting> settings{{key, parse_value(value), value, "command line"}};
     if (!model.empty()) settings.push_back({"model.name", parse_value(model), model, "command line"});
-    return message_of<ConfigError>([&] { load_config({.overrides = settings, .check_files = false}); });
+    try {
+      load_config({.overrides = settings, .check_files = false});
+      return std::string();
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
   };
   EXPECT_TRUE(says(refusal("model.kv_heads", "2"), "model.name = \"gpt2\" has no such key"));
   EXPECT_TRUE(says(refusal("model.kv_heads", "2"), "use model.name llama"));

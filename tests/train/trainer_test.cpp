@@ -119,7 +119,7 @@ TEST_F(TrainerTest, StagesGiveTheSameBits) {
 TEST_F(TrainerTest, EveryModelGivesTheSameBitsAtEveryStage) {
   std::vector<ModelOptions> models{
       {.name = "llama", .layers = 2, .width = 16, .heads = 4, .kv_heads = 2, .context = 16},
-      {.name = "llama", .layers = 1, .width = 16, .heads = 2, .context = 16, .tie_embeddings = true},
+      {.name = "llama", .layers = 1, .width = 16, .heads = 2, .tie_embeddings = true, .context = 16},
       {.name = "bert", .layers = 2, .width = 16, .heads = 2, .context = 16}};
   for (const char* name : {"rnn", "lstm", "gru"})
     models.push_back({.name = name, .layers = 2, .hidden = 12, .context = 16});
