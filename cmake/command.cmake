@@ -41,8 +41,8 @@ zero_tests(launch FLOORS base ${comm_floors} launch)
 zero_tests(config FLOORS base config)
 zero_tests(issues FLOORS base plan ${comm_floors} memory optim engine checkpoint data config)
 zero_tests(cli FOLDERS command bench doctor inspect page FLOORS ${command_floors} LIBS zero_core
-           FULL DelayedUpdateOnText.Converges* CappedModel.*
-           SLOW DelayedUpdateOnText.Has* ShakespeareExample.* */MnistExample.* CheckpointActivations.* Export.* OffloadLines.* Plan.* */BadInputOfARank.*)
+           FULL DelayedUpdateOnText.Converges* CappedModel.* */Figures.*
+           SLOW DelayedUpdateOnText.Has* ShakespeareExample.* */MnistExample.* */TextExamples.* CheckpointActivations.* Export.* OffloadLines.* Plan.* */BadInputOfARank.*)
 # Tests that run the built command, verbs of libtorch included.
 foreach(folder cli parity)
   if(TARGET zero_${folder}_test AND TARGET zero_executable)

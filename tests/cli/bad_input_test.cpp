@@ -82,7 +82,10 @@ class PreparedFolder : public Folder {
     header[1] = 1;
     header[2] = 4000;
     write("cut.bin", bytes_of(header) + "only a few");
+    write("ragged.tsv", "sentence\tlabel\nit is good\t1\nit is bad\n");
+    write("classes.tsv", "sentence\tlabel\nit is good\t1\nit is bad\tbad\n");
     write("rows.csv", "1,2,3\n4,5,6\n7,not a number,9\n");
+    write("good.csv", "1,2,3\n4,5,6\n7,8,9\n2,3,4\n5,6,7\n8,9,1\n");
     write("cut.safetensors", safetensors("{" + entry("a", "4", 0, 16) + "}", 10));
     write("overlap.safetensors", safetensors("{" + entry("a", "4", 0, 16) + "," + entry("b", "4", 8, 24) + "}", 24));
     write("huge.safetensors", safetensors("{" + entry("a", "4", 0, 16) + "}", 16, std::uint64_t{1} << 62));
@@ -212,6 +215,22 @@ Mistakes of_configuration() {
       {"FractionsThatAreLessThanAll",
        "c.toml --zero.optimizer '{device = 0.2, host = 0.5}'",
        {"zero.optimizer = {device = 0.2, host = 0.5}", "they sum to 0.7, not 1"}},
+      {"AKeyOfAnotherModel",
+       "c.toml --model.kv_heads 2",
+       {"model.kv_heads = 2", "model.name = \"gpt2\" has no such key", "use model.name llama"}},
+      {"AKeyOfAnotherKindOfData",
+       "c.toml --data.augment shift",
+       {"data.augment = \"shift\"", "data.kind = \"text\" has no such key", "use data.kind mnist"}},
+      {"AModelThatDoesNotReadTheData",
+       "c.toml --model.name bert",
+       {"data.kind = \"text\"", "use data.kind tsv or word_order"}},
+      {"StepsAndEpochsAtOnce",
+       "c.toml --train.steps 5 --train.epochs 2",
+       {"train.epochs = 2", "train.steps = 5 is given, too", "leave one of them out"}},
+      {"ALabelSmoothedAway", "c.toml --train.label_smoothing 1", {"train.label_smoothing = 1", "out of range"}},
+      {"AMissingVocabulary",
+       "c.toml --model.name bert --data.kind tsv --data.path ragged.tsv --data.vocab none.txt",
+       {"data.vocab", "none.txt", "no such file"}},
       {"AnArgumentTooMany", "c.toml d.toml", {"d.toml", "too many"}},
   };
 }
@@ -227,6 +246,18 @@ Mistakes of_files() {
       {"ACellThatIsNoNumber",
        "c.toml --model.name linear --data.kind csv --data.path rows.csv",
        {"rows.csv", "not a number"}},
+      {"ATableOfTextsThatIsRagged",
+       "c.toml --model.name bert --data.kind tsv --data.path ragged.tsv",
+       {"data.path = ragged.tsv:3", "has 1 columns; the first line has 2"}},
+      {"AClassThatIsNoNumber",
+       "c.toml --model.name bert --data.kind tsv --data.path classes.tsv",
+       {"data.path = classes.tsv:3", "'bad' is no class"}},
+      {"AVocabularyWithoutItsPieces",
+       "c.toml --model.name bert --data.kind tsv --data.path ragged.tsv --data.vocab input.txt",
+       {"data.vocab", "input.txt"}},
+      {"NumbersWhoseLabelsAreSmoothed",
+       "c.toml --model.name linear --data.kind csv --data.path good.csv --train.label_smoothing 0.1",
+       {"train.label_smoothing = 0.1", "numbers, not classes"}},
       {"AVocabularySmallerThanAToken",
        "c.toml --data.kind tokens --data.path tokens.bin --model.vocab 150",
        {"model.vocab = 150", "smaller than a token of the data", "use 200 or more"}},

@@ -136,6 +136,23 @@ TEST_F(Export, AFolderGetsAConfigurationForTransformersAndLosesNobodysFile) {
   EXPECT_NE(named.output.find("name the file so"), std::string::npos) << named.output;
 }
 
+// What a checkpoint's configuration leaves open is read off its weights; the finished run says the same.
+TEST_F(Export, ALlamaAndABertAreDescribedForTransformersToo) {
+  std::string lines;
+  for (int i = 0; i < 40; ++i) lines += i % 2 ? "all the world is a stage\n" : "and the men and women merely players\n";
+  folder_.write("lines.txt", lines);
+  for (const std::string flags : {"--model.name llama --model.kv_heads 1",
+                                  "--model.name bert --data.kind word_order "
+                                  "--data.path lines.txt"}) {
+    report_of(flags + " --overwrite", "run");
+    ASSERT_EQ(folder_.zero("export run -o out").status, 0);
+    const Json exported = Json::parse(folder_.read("out/config.json"), nullptr, false);
+    EXPECT_EQ(exported, Json::parse(folder_.read("run/config.json"), nullptr, false)) << flags;
+    EXPECT_EQ(exported["hidden_size"], 32);
+    fs::remove_all(folder_.path() / "out");
+  }
+}
+
 TEST_F(Export, WhatCannotBeExportedIsSaid) {
   EXPECT_EQ(folder_.zero("export nothing -o w.safetensors").status, 2);
   EXPECT_EQ(folder_.zero("export nothing -o w.bin").status, 2);

@@ -51,6 +51,31 @@ TEST_F(Plan, WithABudgetTheRestLiesOnDiskAndTheDiskTakesTime) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "disk"));
 }
 
+TEST_F(Plan, EpochsBecomeStepsWhereTheDataIsHere) {
+  // 8,024 bytes are 251 windows of 32 tokens; a step of 2 ranks takes 2.
+  const std::int64_t windows = (static_cast<std::int64_t>(folder_.read("input.txt").size()) - 1 + 31) / 32;
+  const Ran ran = folder_.zero("plan c.toml -n 2 --train.epochs 3");
+  const std::string line = "steps: " + std::to_string((3 * windows + 1) / 2) + " make 3 epochs of the training data";
+  EXPECT_NE(ran.output.find(line), std::string::npos) << line << "\n" << ran.output << ran.errors;
+  EXPECT_EQ(plan("--train.epochs 3")["steps"], (3 * windows + 1) / 2);
+  EXPECT_FALSE(plan("--train.epochs 3 --data.path nowhere").contains("steps"));
+}
+
+TEST_F(Plan, EveryExampleIsPlanned) {
+  namespace fs = std::filesystem;
+  fs::create_directory_symlink(std::string(built::kSourceFolder) + "/examples", folder_.path() / "examples");
+  int planned = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(built::kSourceFolder) / "examples")) {
+    if (entry.path().extension() != ".toml") continue;
+    if (entry.path().stem() == "cnn") continue;  // libtorch has no convolution on the meta device
+    const Ran ran = folder_.zero("plan --json -n 2 '" + entry.path().string() + "'");
+    EXPECT_EQ(ran.status, 0) << entry.path() << ran.errors;
+    EXPECT_GT(nlohmann::json::parse(ran.output, nullptr, false)["num_parameters"], 0) << entry.path();
+    ++planned;
+  }
+  EXPECT_GE(planned, 7);
+}
+
 TEST_F(Plan, TheScheduleSaysWhatMovesBetweenTiers) {
   const std::string placed =
       "--schedule --zero.stage 3 --zero.disk disk --zero.parameter '{disk = 1}' --zero.gradient '{host = 1}' "

@@ -88,5 +88,33 @@ TEST(FitToWorld, AfterItTheProductHoldsWhateverWasGiven) {
   });
 }
 
+TEST(SettleEpochs, StepsTakeEachSampleThatOften) {
+  LoadedConfig loaded;
+  loaded.config.train.epochs = 3;
+  loaded.config.train.global_batch = 64;
+  loaded.origins["train.epochs"] = "command line";
+  settle_epochs(loaded, 1000);
+  EXPECT_EQ(loaded.config.train.steps, 47) << "3,000 samples, the last step filled up";
+  EXPECT_EQ(loaded.config.train.epochs, 0) << "said once";
+  EXPECT_EQ(loaded.config.schedule.warmup, 47) << "the default yields, as to given steps";
+  EXPECT_EQ(loaded.origins.at("train.steps"), "command line");
+}
+
+TEST(SettleEpochs, StepsMustBeANumberOfThem) {
+  LoadedConfig loaded;
+  loaded.config.train.epochs = 2147483647;
+  loaded.config.train.global_batch = 1;
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { settle_epochs(loaded, 1000); }), "train.epochs = 2147483647"));
+}
+
+TEST(SettleEpochs, AWarmupLongerThanTheEpochsIsRefused) {
+  LoadedConfig loaded;
+  loaded.config.train.epochs = 1;
+  loaded.config.train.global_batch = 10;
+  loaded.config.schedule.warmup = 20;
+  loaded.origins["schedule.warmup"] = "c.toml:3";
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { settle_epochs(loaded, 100); }), "more than train.steps = 10"));
+}
+
 }  // namespace
 }  // namespace zero

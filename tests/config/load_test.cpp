@@ -79,5 +79,15 @@ TEST(Load, DefaultsYieldToWhatWasGiven) {
   EXPECT_EQ(loaded.config.schedule.min_lr, 1e-5);
 }
 
+TEST(Load, StepsAndEpochsAreOneLengthAndTheStrongerSourceSaysIt) {
+  const std::string steps = "[train]\nsteps = 500\n", epochs = "[train]\nepochs = 7\n";
+  EXPECT_EQ(load_text(steps, {"--train.epochs", "3"}).config.train.epochs, 3);
+  EXPECT_EQ(load_text(epochs, {"--train.steps", "9"}).config.train.epochs, 0);
+  EXPECT_EQ(load_text(epochs, {"--train.steps", "9"}).config.train.steps, 9);
+  EXPECT_EQ(load_text(epochs, {}, {"ZERO_TRAIN_STEPS=9"}).config.train.epochs, 0);
+  const std::string both = message_of<ConfigError>([&] { load_text("[train]\nsteps = 5\nepochs = 7\n"); });
+  EXPECT_NE(both.find("config.toml:3: train.epochs = 7: train.steps = 5 is given, too"), std::string::npos) << both;
+}
+
 }  // namespace
 }  // namespace zero

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "zero/base/error.h"
+#include "zero/config/load.h"
 
 #include "../message_of.h"
 #include "../temporary_folder.h"
@@ -46,9 +47,49 @@ TEST(Rules, HeadsDivideWidth) {
 }
 
 TEST(Rules, ModelsReadTheirKindOfData) {
-  EXPECT_NE(rule_broken([](Config& config) { config.data.kind = "mnist"; }).find("a gpt2 reads tokens"),
+  EXPECT_NE(
+      rule_broken([](Config& config) { config.data.kind = "mnist"; }).find("model.name = \"gpt2\" does not read it"),
+      std::string::npos);
+  EXPECT_NE(rule_broken([](Config& config) { config.model.name = "mlp"; }).find("use data.kind mnist or csv"),
             std::string::npos);
-  EXPECT_NE(rule_broken([](Config& config) { config.model.name = "mlp"; }).find("reads numbers"), std::string::npos);
+}
+
+TEST(Rules, AModelHasItsOwnKeys) {
+  const auto refusal = [](const std::string& key, const std::string& value, const std::string& model = "") {
+    std::vector<Setting> settings{{key, parse_value(value), value, "command line"}};
+    if (!model.empty()) settings.push_back({"model.name", parse_value(model), model, "command line"});
+    try {
+      load_config({.overrides = settings, .check_files = false});
+      return std::string();
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_TRUE(says(refusal("model.kv_heads", "2"), "model.name = \"gpt2\" has no such key"));
+  EXPECT_TRUE(says(refusal("model.kv_heads", "2"), "use model.name llama"));
+  EXPECT_TRUE(says(refusal("model.sizes", "[2, 2]"), "leave it out, or use model.name mlp"));
+  EXPECT_TRUE(says(refusal("model.dropout", "0.1", "llama"), "use model.name gpt2, bert, rnn, lstm or gru"));
+  EXPECT_TRUE(says(refusal("data.words", "100"), "leave it out, or use data.kind tsv or word_order"));
+  EXPECT_TRUE(says(refusal("data.augment", "shift"), "use data.kind mnist"));
+  EXPECT_EQ(refusal("model.kv_heads", "2", "llama"), "");
+  EXPECT_EQ(refusal("model.kv_heads", "0"), "") << "a resolved configuration says each default";
+}
+
+TEST(Rules, AFilesKeysMayBeOfTheModelThatTheCommandLineOverrules) {
+  const std::vector<Setting> name{{"model.name", parse_value("lstm"), "lstm", "command line"}};
+  const auto loaded = load_config({.text = "[model]\nname = \"gpt2\"\nwidth = 64\n",
+                                   .text_name = "c.toml",
+                                   .overrides = name,
+                                   .check_files = false});
+  EXPECT_EQ(loaded.config.model.name, "lstm");
+}
+
+TEST(Rules, KeyHeadsDivideHeads) {
+  const auto llama = [](Config& config) {
+    config.model.name = "llama";
+    config.model.kv_heads = 3;
+  };
+  EXPECT_TRUE(says(rule_broken(llama), "model.kv_heads = 3: does not divide model.heads = 4"));
 }
 
 TEST(Rules, DataContextFitsIntoTheModels) {
@@ -78,7 +119,7 @@ TEST(Rules, ThreadRanksRefuseDropout) {
             std::string::npos);
 }
 
-TEST(Rules, OnlyAGpt2HasBlocksToComputeAgain) {
+TEST(Rules, OnlyModelsOfBlocksComputeThemAgain) {
   EXPECT_NE(rule_broken([](Config& config) {
               config.model.name = "mlp";
               config.data.kind = "mnist";

@@ -117,6 +117,62 @@ TEST(ImageDataset, ALabelBeyondTheModelIsNamed) {
   EXPECT_TRUE(says(message, "has the label 9\n  The data needs at least 10."));
 }
 
+// 5 x 5 pixels with a bright one in the middle.
+LabelledImages a_dot() {
+  LabelledImages images{.path = "dot", .num_features = 25, .pixels = std::vector<std::uint8_t>(25), .labels = {0}};
+  images.pixels[12] = 255;
+  return images;
+}
+
+std::int64_t place_of_dot(const Batch& batch, std::size_t row) {
+  const auto& pixels = std::get<std::vector<float>>(batch.input.values);
+  const auto begin = pixels.begin() + static_cast<std::ptrdiff_t>(row * 25);
+  EXPECT_EQ(std::count(begin, begin + 25, 1.0f), 1);
+  EXPECT_EQ(std::count(begin, begin + 25, 0.0f), 24);
+  return std::find(begin, begin + 25, 1.0f) - begin;
+}
+
+TEST(ImageDataset, ShiftsReachEveryPlaceWithinTwoPixels) {
+  const ImageDataset data(a_dot(), 0, 1, "data.path", /*shifts=*/true);
+  Batch batch;
+  data.fill_training(std::vector<std::int64_t>(1000, 0), /*seed=*/7, /*first=*/0, batch);
+  std::vector<int> found(25);
+  for (std::size_t row = 0; row < 1000; ++row) ++found[static_cast<std::size_t>(place_of_dot(batch, row))];
+  for (const int times : found) EXPECT_NEAR(times, 40, 30);
+}
+
+TEST(ImageDataset, AShiftIsOfTheSeedAndTheSamplesNumberInTheRun) {
+  const ImageDataset data(a_dot(), 0, 1, "data.path", /*shifts=*/true);
+  const auto places = [&](std::uint64_t seed, std::int64_t first, std::int64_t count) {
+    Batch batch;
+    data.fill_training(std::vector<std::int64_t>(static_cast<std::size_t>(count), 0), seed, first, batch);
+    std::vector<std::int64_t> found;
+    for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) found.push_back(place_of_dot(batch, row));
+    return found;
+  };
+  const auto whole = places(7, 0, 12);
+  const auto second = places(7, 6, 6);
+  EXPECT_TRUE(std::equal(second.begin(), second.end(), whole.begin() + 6)) << "however a step is dealt";
+  EXPECT_NE(places(8, 0, 12), whole);
+  EXPECT_NE(places(7, 12, 12), whole) << "another epoch";
+}
+
+TEST(ImageDataset, OnlyTrainingShifts) {
+  const ImageDataset shifted(a_dot(), 0, 1, "data.path", /*shifts=*/true), still(a_dot(), 0, 1, "data.path");
+  const std::vector<std::int64_t> samples(20, 0);
+  Batch batch;
+  shifted.fill(samples, batch);
+  for (std::size_t row = 0; row < 20; ++row) EXPECT_EQ(place_of_dot(batch, row), 12);
+  still.fill_training(samples, 7, 0, batch);
+  for (std::size_t row = 0; row < 20; ++row) EXPECT_EQ(place_of_dot(batch, row), 12);
+}
+
+TEST(ImageDataset, WhatIsNotSquareIsNotShifted) {
+  const LabelledImages images{.path = "flat", .num_features = 2, .pixels = {1, 2}, .labels = {0}};
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { ImageDataset(images, 0, 1, "data.path", true); }),
+                   "data.augment = shift: images of 2 pixels are not square"));
+}
+
 TEST(ImageDataset, ReadsTheRealDigits) {
   const auto path = test_data("mnist");
   if (path.empty()) GTEST_SKIP() << kNoTestData;

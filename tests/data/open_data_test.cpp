@@ -117,6 +117,12 @@ TEST(OpenData, ReadsImages) {
   EXPECT_EQ(corpus.shape().features, 1);
 }
 
+TEST(OpenData, OnlyImagesAreAugmented) {
+  const TemporaryFolder folder;
+  const DataOptions options{.path = folder.write("text", "some text"), .context = 2, .augment = Augment::kShift};
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { open_data(options); }), "data.augment = shift: only images"));
+}
+
 TEST(OpenData, CutsTheRealTextAsNanogptDoes) {
   const auto path = test_data("tinyshakespeare.txt");
   if (path.empty()) GTEST_SKIP() << kNoTestData;

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/models/gpt2.h"
+#include "zero/models/llama.h"
+#include "zero/models/recurrent.h"
 
 #include "tests/message_of.h"
 
@@ -23,7 +26,7 @@ Gpt2 some_model() {
 TEST(Generate, TheSameSeedGivesTheSameText) {
   auto model = some_model();
   const auto text = [&](std::uint64_t seed) {
-    return generate(model, {1, 2}, {.tokens = 40, .temperature = 1.5, .seed = seed});
+    return generate(*model, {1, 2}, {.tokens = 40, .temperature = 1.5, .seed = seed});
   };
   EXPECT_EQ(text(3), text(3));
   EXPECT_NE(text(3), text(4));
@@ -34,21 +37,21 @@ TEST(Generate, LeavesTheSharedGeneratorAlone) {
   torch::manual_seed(5);
   const auto undisturbed = torch::rand({3});
   torch::manual_seed(5);
-  generate(model, {1}, {.tokens = 10});
+  generate(*model, {1}, {.tokens = 10});
   EXPECT_TRUE(torch::equal(torch::rand({3}), undisturbed));
 }
 
 TEST(Generate, TemperatureZeroTakesTheLikeliest) {
   auto model = some_model();
-  const auto next = generate(model, {5, 6}, {.tokens = 1, .temperature = 0});
+  const auto next = generate(*model, {5, 6}, {.tokens = 1, .temperature = 0});
   const auto logits = model->next_token_logits(torch::tensor({{5, 6}}, at::kLong));
   EXPECT_EQ(next, std::vector<std::int64_t>{logits.argmax().item<std::int64_t>()});
 }
 
 TEST(Generate, TopOneIsTheLikeliestAtAnyTemperature) {
   auto model = some_model();
-  EXPECT_EQ(generate(model, {5}, {.tokens = 20, .temperature = 3, .top_k = 1}),
-            generate(model, {5}, {.tokens = 20, .temperature = 0}));
+  EXPECT_EQ(generate(*model, {5}, {.tokens = 20, .temperature = 3, .top_k = 1}),
+            generate(*model, {5}, {.tokens = 20, .temperature = 0}));
 }
 
 TEST(Generate, DrawsOnlyFromTheTopK) {
@@ -58,7 +61,7 @@ TEST(Generate, DrawsOnlyFromTheTopK) {
   std::set<std::int64_t> allowed, seen;
   for (int i = 0; i < 3; ++i) allowed.insert(kept[i].item<std::int64_t>());
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    seen.insert(generate(model, {5}, {.tokens = 1, .temperature = 10, .top_k = 3, .seed = seed}).front());
+    seen.insert(generate(*model, {5}, {.tokens = 1, .temperature = 10, .top_k = 3, .seed = seed}).front());
   }
   EXPECT_EQ(seen, allowed) << "200 draws at a high temperature meet all three";
 }
@@ -67,28 +70,43 @@ TEST(Generate, GoesOnBeyondTheContext) {
   auto model = some_model();
   std::vector<std::int64_t> seen;
   const auto text =
-      generate(model, {1, 2, 3, 4, 5, 6, 7}, {.tokens = 9}, [&](std::int64_t token) { seen.push_back(token); });
+      generate(*model, {1, 2, 3, 4, 5, 6, 7}, {.tokens = 9}, [&](std::int64_t token) { seen.push_back(token); });
   EXPECT_EQ(text.size(), 9U);
   EXPECT_EQ(seen, text) << "each token is shown as it comes";
 }
 
 TEST(Generate, ReadsTheLastTokensOfALongPrompt) {
   auto model = some_model();
-  EXPECT_EQ(generate(model, {9, 9, 9, 1, 2, 3, 4}, {.tokens = 5}), generate(model, {1, 2, 3, 4}, {.tokens = 5}));
+  EXPECT_EQ(generate(*model, {9, 9, 9, 1, 2, 3, 4}, {.tokens = 5}), generate(*model, {1, 2, 3, 4}, {.tokens = 5}));
+}
+
+TEST(Generate, EveryLanguageModelSpeaks) {
+  Llama llama(LlamaOptions{.layers = 1, .width = 8, .heads = 2, .context = 4, .vocab = 13});
+  RecurrentLm lstm(RecurrentOptions{.hidden = 6, .context = 4}, 13);
+  for (LanguageModel* model : std::initializer_list<LanguageModel*>{llama.get(), lstm.get()}) {
+    const auto text = generate(*model, {1, 2, 3}, {.tokens = 9});
+    EXPECT_EQ(text.size(), 9U);
+    EXPECT_EQ(generate(*model, {7, 1, 2, 3}, {.tokens = 1, .temperature = 0}),
+              generate(*model, {9, 7, 1, 2, 3}, {.tokens = 1, .temperature = 0}))
+        << "of what came before the context nothing is read";
+  }
 }
 
 TEST(Generate, KeepsTheModelsMode) {
   auto model = some_model();
-  generate(model, {}, {.tokens = 2});
+  generate(*model, {}, {.tokens = 2});
   EXPECT_TRUE(model->is_training());
   model->eval();
-  generate(model, {}, {.tokens = 2});
+  generate(*model, {}, {.tokens = 2});
   EXPECT_FALSE(model->is_training());
 }
 
 TEST(Generate, ATokenThatTheModelDoesNotKnowIsRefused) {
   auto model = some_model();
-  EXPECT_TRUE(says(message_of<ConfigError>([&] { generate(model, {1, 13}, {}); }), "not one of the model's 13 tokens"));
+  EXPECT_TRUE(says(message_of<ConfigError>([&] {
+                     generate(*model, {1, 13}, {});
+                   }),
+                   "not one of the model's 13 tokens"));
 }
 
 TEST(Generate, ValuesOutOfRangeAreRefused) {

@@ -1,17 +1,17 @@
-// What is exported is the model: where Python has transformers, its GPT-2 loads the file, or the shards and their
-// index, and has the logits that the engine's own model had when it was saved.
+// What is exported is the model: where Python has transformers, its GPT-2, Llama or BERT loads the file, or the
+// shards and their index, by the config.json beside them, and has the logits that the engine's own model had when it was saved.
 #include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
 
-#include <ATen/ops/cross_entropy_loss.h>
-
 #include "zero/checkpoint/export_weights.h"
 #include "zero/checkpoint/safetensors_file.h"
+#include "zero/models/bert.h"
 #include "zero/models/gpt2.h"
+#include "zero/models/llama.h"
 #include "zero/torch/attach.h"
-#include "zero/torch/deferred.h"
+#include "zero/train/model_kind.h"
 
 #include "tests/temporary_folder.h"
 #include "tests/transformers_python.h"
@@ -24,65 +24,85 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kBatch = 2, kContext = 16, kVocab = 64;
 
+// Each folder has the weights and a config.json; padding is token 0 of a bert.
 constexpr std::string_view kProgram = R"(
 import sys, torch, transformers
 from safetensors.torch import save_file
-config = transformers.GPT2Config(vocab_size=64, n_positions=16, n_embd=32, n_layer=2, n_head=2,
-                                 resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
 tokens = (torch.arange(32) * 7 % 64).view(2, 16)
+tokens[1, 12:] = 0
 for folder in sys.argv[1:]:
-    config.save_pretrained(folder)
-    model = transformers.GPT2LMHeadModel.from_pretrained(folder).eval()
+    kind = transformers.AutoConfig.from_pretrained(folder)
+    auto = transformers.AutoModelForSequenceClassification if kind.model_type == "bert" else transformers.AutoModelForCausalLM
+    model, info = auto.from_pretrained(folder, output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"], info
+    mask = (tokens != 0).long() if kind.model_type == "bert" else torch.ones_like(tokens)
     with torch.no_grad():
-        save_file({"logits": model(tokens).logits.contiguous()}, folder + "/logits.safetensors")
+        save_file({"logits": model.eval()(tokens, attention_mask=mask).logits.contiguous()}, folder + "/logits.safetensors")
 )";
+
+SampleShape shape_of(const std::string& name) {
+  if (name == "bert") return {.context = kContext, .classes = 3, .vocab = kVocab};
+  return {.context = kContext, .classes = kVocab};
+}
 
 torch::Tensor tokens_of(std::int64_t stride, std::int64_t first = 0) {
   return ((torch::arange(kBatch * kContext, at::kLong) * stride + first) % kVocab).view({kBatch, kContext});
 }
 
-torch::Tensor loss_of(Gpt2& model, const torch::Tensor& tokens) {
-  const torch::Tensor logits = model->forward(tokens).narrow(1, 0, kContext - 1);
-  return at::cross_entropy_loss(logits.reshape({-1, kVocab}), tokens.narrow(1, 1, kContext - 1).reshape({-1}));
+torch::Tensor asked_tokens() {
+  auto tokens = tokens_of(7);
+  tokens.select(0, 1).narrow(0, 12, 4).zero_();
+  return tokens;
 }
 
-// Of a model that two ranks have trained a little and saved at `path`.
-torch::Tensor logits_of_a_run(const fs::path& path) {
+torch::Tensor logits_of(torch::nn::Module& module) {
+  if (auto* const gpt2 = dynamic_cast<Gpt2Impl*>(&module)) return gpt2->forward(asked_tokens());
+  if (auto* const llama = dynamic_cast<LlamaImpl*>(&module)) return llama->forward(asked_tokens());
+  return dynamic_cast<BertImpl&>(module).forward(asked_tokens());
+}
+
+// Of a model that two ranks have trained a little and saved at `path`; `described` gets its config.json.
+torch::Tensor logits_of_a_run(const ModelOptions& options, const fs::path& path,
+                              const std::vector<fs::path>& described) {
   torch::Tensor logits;
   run_ranks(2, [&](World& world) {
-    Gpt2 model = deferred(
-        [] { return Gpt2(Gpt2Options{.layers = 2, .width = 32, .heads = 2, .context = kContext, .vocab = kVocab}); },
-        /*seed=*/1);
-    Attachment engine = attach(*model, world, {.stage = 3, .optimizer = AdamW{.lr = 1e-2}});
+    const auto task = make_task(options, shape_of(options.name), /*seed=*/1);
+    Attachment engine = attach(task->module(), world, {.stage = 3, .optimizer = AdamW{.lr = 1e-2}});
     for (int step = 0; step < 3; ++step) {
-      loss_of(model, tokens_of(5, step + world.rank())).backward();
+      const auto tokens = tokens_of(5, step + world.rank());
+      task->loss(tokens, options.name == "bert" ? tokens.select(1, 0) % 3 : tokens).backward();
       engine.step();
     }
     engine.save(path);
     const torch::NoGradGuard no_gradients;
-    const torch::Tensor mine = model->forward(tokens_of(7)).clone();
-    if (world.rank() == 0) logits = mine;
+    task->module().eval();
+    const torch::Tensor mine = logits_of(task->module()).clone();
+    if (world.rank() == 0) {
+      logits = mine;
+      for (const fs::path& folder : described) EXPECT_TRUE(task->describe_weights(folder, DType::kFloat32));
+    }
     engine.abandon();
   });
   return logits;
 }
 
-torch::Tensor logits_in(const fs::path& path) {
+torch::Tensor logits_in(const fs::path& path, at::IntArrayRef shape) {
   const auto file = SafetensorsFile::open(path);
-  torch::Tensor logits = torch::empty({kBatch, kContext, kVocab});
+  torch::Tensor logits = torch::empty(shape);
   file.read(file.at("logits"), 0, {static_cast<std::byte*>(logits.mutable_data_ptr()), logits.nbytes()});
   return logits;
 }
 
-TEST(ExportLogits, TransformersHasThoseOfTheModelThatWasTrained) {
+class ExportLogits : public testing::TestWithParam<ModelOptions> {};
+
+TEST_P(ExportLogits, TransformersHasThoseOfTheModelThatWasTrained) {
   const auto python = transformers_python();
   if (!python) GTEST_SKIP() << kNoTransformers;
   const TemporaryFolder folder;
-  const torch::Tensor ours = logits_of_a_run(folder / "checkpoint");
+  for (const char* form : {"whole", "shards"}) fs::create_directory(folder / form);
+  const torch::Tensor ours = logits_of_a_run(GetParam(), folder / "checkpoint", {folder / "whole", folder / "shards"});
   ASSERT_GT(ours.std().item<double>(), 0.01) << "nothing to compare";
   CheckpointReader reader(folder / "checkpoint");
-  fs::create_directory(folder / "whole");
-  fs::create_directory(folder / "shards");
   ASSERT_EQ(export_weights(reader, folder / "whole/model.safetensors").files.size(), 1u);
   ASSERT_GT(export_weights(reader, folder / "shards/model.safetensors", {.shard_bytes = 20'000}).files.size(), 3u);
   folder.write("logits.py", kProgram);
@@ -90,10 +110,25 @@ TEST(ExportLogits, TransformersHasThoseOfTheModelThatWasTrained) {
       "cd '" + folder.path().string() + "' && " + *python + " logits.py whole shards > out.txt 2> errors.txt";
   ASSERT_EQ(std::system(line.c_str()), 0) << std::ifstream(folder / "errors.txt").rdbuf();
   for (const std::string form : {"whole", "shards"}) {
-    const torch::Tensor theirs = logits_in(folder / (form + "/logits.safetensors"));
+    const torch::Tensor theirs = logits_in(folder / (form + "/logits.safetensors"), ours.sizes());
     EXPECT_LE((ours - theirs).abs().max().item<double>(), 1e-5) << form;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, ExportLogits,
+    testing::Values(ModelOptions{.name = "gpt2", .layers = 2, .width = 32, .heads = 2, .context = kContext},
+                    ModelOptions{.name = "llama",
+                                 .layers = 2,
+                                 .width = 32,
+                                 .heads = 4,
+                                 .hidden = 40,
+                                 .kv_heads = 2,
+                                 .rope_theta = 500,
+                                 .norm_eps = 1e-6,
+                                 .context = kContext},
+                    ModelOptions{.name = "bert", .layers = 2, .width = 32, .heads = 2, .context = kContext}),
+    [](const auto& given) { return given.param.name; });
 
 }  // namespace
 }  // namespace zero

@@ -30,10 +30,10 @@ TEST(Gpt2TaskTest, ALanguageModelLearnsTheNextToken) {
 }
 
 TEST(Gpt2TaskTest, AVocabularyOfZeroIsTheDatas) {
-  EXPECT_EQ(make_task(some_gpt2(), kTextShape, 1)->language_model()->get()->options().vocab, 256);
+  EXPECT_EQ(make_task(some_gpt2(), kTextShape, 1)->language_model()->vocab(), 256);
   auto padded = some_gpt2();
   padded.vocab = 320;
-  EXPECT_EQ(make_task(padded, kTextShape, 1)->language_model()->get()->options().vocab, 320);
+  EXPECT_EQ(make_task(padded, kTextShape, 1)->language_model()->vocab(), 320);
   padded.vocab = 255;
   EXPECT_TRUE(says(refusal_of_task(padded, kTextShape), "model.vocab = 255: smaller than a token of the data"));
 }

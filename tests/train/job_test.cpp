@@ -1,11 +1,15 @@
 #include "zero/cli/torch_verbs/job.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/config/model_rules.h"
+#include "zero/train/model_kind.h"
 
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
@@ -245,6 +249,52 @@ TEST(Job, APlanLooksAtTheDataWhereOnlyThatKnows) {
   config.model.name = "linear";
   config.data = {.kind = "csv", .path = folder.write("table.csv", "1,2,3\n4,5,6\n7,8,9\n").string()};
   EXPECT_EQ(planned_shape(config).features, 2);
+}
+
+// The command refuses by zero/config/model_rules.h before libtorch is loaded; the models themselves are the truth.
+TEST(Job, TheRulesOfTheConfigurationAreTheModels) {
+  const std::map<std::string_view, SampleShape> shapes{
+      {"text", {.context = 8, .classes = 256}},           {"tokens", {.context = 8, .classes = 256}},
+      {"mnist", {.features = 784, .classes = 10}},        {"csv", {.features = 4}},
+      {"tsv", {.context = 8, .classes = 2, .vocab = 20}}, {"word_order", {.context = 8, .classes = 2, .vocab = 20}}};
+  ASSERT_EQ(model_rules().size(), model_kinds().size());
+  for (const ModelKind& kind : model_kinds()) {
+    const ModelRule& rule = model_rule(kind.name);
+    EXPECT_EQ(rule.has_blocks, kind.has_blocks) << kind.name;
+    for (const auto& [data, shape] : shapes) EXPECT_EQ(rule.reads(data), kind.reads(shape)) << kind.name << " " << data;
+    for (const std::string_view key : kind.own_keys) EXPECT_TRUE(rule.takes(key)) << kind.name << " " << key;
+  }
+}
+
+TEST(Job, TextsAndTheirModelGetTheirKeys) {
+  Config config;
+  config.model = {
+      .name = "llama", .hidden = 48, .kv_heads = 2, .rope_theta = 500, .norm_eps = 1e-6, .tie_embeddings = true};
+  config.data = {.kind = "tsv", .path = "t.tsv", .words = 77, .vocab = "vocab.txt"};
+  config.train.label_smoothing = 0.2;
+  const TrainJob job = make_job(config, 1);
+  EXPECT_EQ(job.model.hidden, 48);
+  EXPECT_EQ(job.model.kv_heads, 2);
+  EXPECT_EQ(job.model.rope_theta, 500);
+  EXPECT_EQ(job.model.norm_eps, 1e-6);
+  EXPECT_TRUE(job.model.tie_embeddings);
+  EXPECT_EQ(job.model.label_smoothing, 0.2);
+  EXPECT_EQ(job.data.kind, DataKind::kTsv);
+  EXPECT_EQ(job.data.words, 77);
+  EXPECT_EQ(job.data.vocab, "vocab.txt");
+  config.data = {.kind = "mnist", .augment = "shift"};
+  EXPECT_EQ(data_options(config).augment, Augment::kShift);
+}
+
+TEST(Job, APassOverTheDataIsCountedWhereItIsHere) {
+  const TemporaryFolder folder;
+  Config config;
+  config.model.name = "linear";
+  config.data = {.kind = "csv", .path = folder.write("table.csv", "1,2,3\n4,5,6\n7,8,9\n").string()};
+  config.data.validation.fraction = 0.3;
+  EXPECT_EQ(samples_of_pass(config), 2) << "one row is held out";
+  config.data.path = "nowhere";
+  EXPECT_EQ(samples_of_pass(config), std::nullopt);
 }
 
 }  // namespace

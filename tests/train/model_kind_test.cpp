@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/models/gpt2.h"
 #include "zero/torch/deferred.h"
 
 #include "tests/train/some_tasks.h"
@@ -29,13 +30,15 @@ TEST(ModelKinds, AModelIsNotGivenDataThatItCannotRead) {
   EXPECT_TRUE(says(refusal_of_task(some_gpt2(), kImageShape), "model.name = gpt2"));
   EXPECT_TRUE(says(refusal_of_task(some_mlp({8, 2}), kTextShape), "model.name = mlp"));
   EXPECT_TRUE(says(refusal_of_task({.name = "linear"}, kImageShape), "model.name = linear"));
-  EXPECT_TRUE(says(refusal_of_task({.name = "resnet"}, kImageShape), "use gpt2, mlp, cnn, rnn, lstm, gru or linear"));
+  EXPECT_TRUE(says(refusal_of_task({.name = "resnet"}, kImageShape),
+                   "use gpt2, llama, bert, mlp, cnn, rnn, lstm, gru or linear"));
 }
 
 TEST(ModelKinds, OnlyBlocksAreComputedAgain) {
   ModelOptions options = some_gpt2();
   options.checkpoint_activations = true;
-  EXPECT_TRUE(make_task(options, kTextShape, 1)->language_model()->get()->options().checkpoint);
+  const auto task = make_task(options, kTextShape, 1);
+  EXPECT_TRUE(dynamic_cast<Gpt2Impl&>(task->module()).options().checkpoint);
   options = some_mlp({4, 3});
   options.checkpoint_activations = true;
   EXPECT_TRUE(says(refusal_of_task(options, kImageShape),

@@ -17,9 +17,16 @@ namespace zero {
 constexpr SampleShape kTextShape{.context = 8, .classes = 256};
 constexpr SampleShape kImageShape{.features = 4, .classes = 3};
 constexpr SampleShape kTableShape{.features = 4};
+constexpr SampleShape kTextsShape{.context = 8, .classes = 2, .vocab = 11};
 
 inline ModelOptions some_gpt2() {
   return {.name = "gpt2", .layers = 1, .width = 8, .heads = 2, .context = 8};
+}
+inline ModelOptions some_llama() {
+  return {.name = "llama", .layers = 1, .width = 8, .heads = 2, .kv_heads = 1, .context = 8};
+}
+inline ModelOptions some_bert() {
+  return {.name = "bert", .layers = 1, .width = 8, .heads = 2, .context = 8};
 }
 inline ModelOptions some_mlp(std::vector<std::int64_t> sizes) {
   return {.name = "mlp", .sizes = std::move(sizes)};

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/models/gpt2.h"
+
 #include "tests/train/some_tasks.h"
 
 namespace zero {
@@ -29,6 +31,39 @@ TEST(Task, ARegressionLearnsNumbers) {
   EXPECT_FLOAT_EQ(task->loss(batch).item<float>(), 5) << "(9 + 1) / 2";
 }
 
+TEST(Task, LabelSmoothingSpreadsTheTrainingTargetsAlone) {
+  auto smoothed = some_mlp({4, 3});
+  smoothed.label_smoothing = 0.3;
+  const auto task = real_task(smoothed, kImageShape), plain = real_task(some_mlp({4, 3}), kImageShape);
+  const auto input = torch::rand({5, 4}) * 10;
+  const auto target = torch::tensor({0, 2, 1, 1, 0}, at::kLong);
+  const auto logs = [&] {
+    const torch::NoGradGuard no_grad;
+    std::vector<double> sums(2);
+    for (std::int64_t row = 0; row < 5; ++row) {
+      for (std::int64_t label = 0; label < 3; ++label) {
+        const double log = plain->loss(input.narrow(0, row, 1), torch::tensor({label}, at::kLong)).item<double>() / 5;
+        sums[0] += log / 3;
+        if (label == target[row].item<std::int64_t>()) sums[1] += log;
+      }
+    }
+    return 0.3 * sums[0] + 0.7 * sums[1];
+  };
+  EXPECT_NEAR(task->loss(input, target).item<double>(), logs(), 1e-5);
+  EXPECT_TRUE(torch::equal(task->score(input, target).loss, plain->loss(input, target)));
+  auto tokens = some_gpt2();
+  tokens.label_smoothing = 0.1;
+  const auto text = torch::arange(16, at::kLong).view({2, 8});
+  const auto model = real_task(tokens, kTextShape);
+  EXPECT_FALSE(torch::equal(model->loss(text, text), model->score(text, text).loss));
+  EXPECT_TRUE(torch::equal(model->score(text, text).loss, real_task(some_gpt2(), kTextShape)->loss(text, text)));
+}
+
+TEST(Task, NumbersHaveNoLabelsToSmooth) {
+  EXPECT_TRUE(says(refusal_of_task({.name = "linear", .label_smoothing = 0.1}, kTableShape),
+                   "train.label_smoothing = 0.1: the targets of this data are numbers"));
+}
+
 TEST(Task, LossesAreFp32WhateverTheParametersAre) {
   const auto task = real_task(some_mlp({4, 3}), kImageShape);
   task->module().to(at::kBFloat16);
@@ -50,7 +85,7 @@ TEST(Task, TensorsAreTheBatchsOwnMemory) {
 TEST(Task, FlopsCountEverySample) {
   EXPECT_EQ(make_task({.name = "linear"}, kTableShape, 1)->flops_per_sample(), 24);
   const auto task = make_task(some_gpt2(), kTextShape, 1);
-  EXPECT_EQ(task->flops_per_sample(), 8 * flops_per_token(task->language_model()->get()->options(), 8));
+  EXPECT_EQ(task->flops_per_sample(), 8 * flops_per_token(dynamic_cast<Gpt2Impl&>(task->module()).options(), 8));
 }
 
 }  // namespace

@@ -115,6 +115,41 @@ TEST_F(TrainerTest, StagesGiveTheSameBits) {
   EXPECT_EQ(sha[0].size(), 64U);
 }
 
+// Every kind of model that reads tokens or texts, at the stage that shards nothing and the one that shards all.
+TEST_F(TrainerTest, EveryModelGivesTheSameBitsAtEveryStage) {
+  std::vector<ModelOptions> models{
+      {.name = "llama", .layers = 2, .width = 16, .heads = 4, .kv_heads = 2, .context = 16},
+      {.name = "llama", .layers = 1, .width = 16, .heads = 2, .tie_embeddings = true, .context = 16},
+      {.name = "bert", .layers = 2, .width = 16, .heads = 2, .context = 16}};
+  for (const char* name : {"rnn", "lstm", "gru"})
+    models.push_back({.name = name, .layers = 2, .hidden = 12, .context = 16});
+  std::string lines;
+  for (int i = 0; i < 60; ++i)
+    lines += fmt::format("to be or not to be {} that is the question\n", i % 2 ? "sir" : "oh");
+  for (const ModelOptions& model : models) {
+    std::vector<std::string> sha;
+    std::vector<std::vector<float>> losses;
+    for (const int stage : {0, 3}) {
+      auto job = text_job(6);
+      job.model = model;
+      job.train.sample = 5;
+      if (model.name == "bert")
+        job.data = {.kind = DataKind::kWordOrder, .path = folder_.write("lines.txt", lines), .validation = 0.1};
+      job.attach.stage = stage;
+      job.run_dir = folder_ / fmt::format("{}-{}", model.name, stage);
+      job.overwrite = true;
+      const auto result = run(job, 2);
+      sha.push_back(result.report.parameters_sha256);
+      losses.push_back(result.report.losses);
+      EXPECT_EQ(out_.find("sample:\n") != std::string::npos, model.name != "bert") << model.name;
+      EXPECT_EQ(out_.find("val_accuracy") != std::string::npos, model.name == "bert") << model.name;
+    }
+    EXPECT_EQ(sha[0], sha[1]) << model.name;
+    EXPECT_EQ(losses[0], losses[1]) << model.name;
+    EXPECT_LT(losses[0].back(), losses[0].front()) << model.name;
+  }
+}
+
 TEST_F(TrainerTest, MicroBatchesOfAStepAreItsBatch) {
   auto whole = text_job(4);
   whole.attach.clip = 0;

@@ -20,7 +20,9 @@
 #include "zero/base/sha256.h"
 #include "zero/checkpoint/export_weights.h"
 #include "zero/checkpoint/safetensors_writer.h"
+#include "zero/models/bert.h"
 #include "zero/models/gpt2.h"
+#include "zero/models/llama.h"
 #include "zero/torch/deferred.h"
 
 #include "tests/message_of.h"
@@ -117,6 +119,66 @@ TEST_F(Weights, MasksAndTheTiedHeadOfPublishedFilesArePassedOver) {
   published["transformer.h.1.attn.masked_bias"] = torch::tensor(-1e4F);
   published["lm_head.weight"] = tensors_.at("transformer.wte.weight");
   expect_equal(loaded(published), tensors_);
+}
+
+TEST_F(Weights, ALlamaIsReadAsItIsPublished) {
+  const auto llama = [](bool tied, std::uint64_t seed) {
+    torch::manual_seed(seed);
+    return Llama(LlamaOptions{
+        .layers = 1, .width = 8, .heads = 2, .kv_heads = 1, .context = 4, .vocab = 11, .tie_embeddings = tied});
+  };
+  for (const bool tied : {false, true}) {
+    Tensors published = tensors_of(*llama(tied, 1));
+    const Tensors expected = published;
+    published["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch::ones({2});
+    if (tied) published["lm_head.weight"] = published.at("model.embed_tokens.weight");
+    write(file_, published);
+    auto model = llama(tied, 2);
+    read_weights(*model, file_);
+    expect_equal(tensors_of(*model), expected);
+  }
+  write(file_, tensors_of(*llama(true, 1)));
+  auto untied = llama(false, 2);
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { InitialWeights(*untied, file_); }), "model.tie_embeddings = true"));
+}
+
+// As a file of BERT's first task has it: other heads, old names of the norms, a constant, and no classifier.
+TEST_F(Weights, ABertForAnotherTaskGetsANewClassifier) {
+  const auto bert = [](std::uint64_t seed) {
+    torch::manual_seed(seed);
+    return Bert(BertOptions{.layers = 1, .width = 8, .heads = 2, .context = 4, .vocab = 11, .classes = 3});
+  };
+  Tensors expected = tensors_of(*bert(1)), published;
+  for (const auto& [name, tensor] : expected) {
+    if (name.starts_with("classifier.")) continue;
+    std::string old = name;
+    if (old.ends_with("LayerNorm.weight")) old.replace(old.size() - 6, 6, "gamma");
+    if (old.ends_with("LayerNorm.bias")) old.replace(old.size() - 4, 4, "beta");
+    published[old] = tensor;
+  }
+  published["bert.embeddings.position_ids"] = torch::arange(4, at::kInt).view({1, 4});
+  published["cls.predictions.bias"] = torch::ones({11});
+  write(file_, published);
+  auto model = bert(2);
+  const InitialWeights weights(*model, file_, /*seed=*/5), again(*model, file_, 5), other(*model, file_, 6);
+  std::vector<float> head(24), same(24), different(24), bias(3, 9);
+  weights.read("classifier.weight", head);
+  again.read("classifier.weight", same);
+  other.read("classifier.weight", different);
+  weights.read("classifier.bias", bias);
+  EXPECT_EQ(head, same);
+  EXPECT_NE(head, different);
+  EXPECT_NEAR(torch::tensor(head).std().item<double>(), 0.02, 0.01);
+  EXPECT_EQ(bias, std::vector<float>(3));
+  for (const auto& [name, tensor] : expected) {
+    if (name.starts_with("classifier.")) continue;
+    std::vector<float> values(static_cast<std::size_t>(tensor.numel()));
+    weights.read(name, values);
+    EXPECT_TRUE(torch::equal(torch::tensor(values), tensor.flatten())) << name;
+  }
+  published["classifier.weight"] = expected.at("classifier.weight");
+  write(file_, published);
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { InitialWeights(*model, file_); }), "has no classifier.bias"));
 }
 
 TEST_F(Weights, HalfPrecisionIsTakenIn) {

@@ -1,6 +1,8 @@
 #include "zero/cli/verbs.h"
 
 // `zero export RUN -o FILE`: the weights of a checkpoint as safetensors that other programs load.
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <optional>
 
@@ -15,6 +17,7 @@
 #include "zero/checkpoint/whole_checkpoint.h"
 #include "zero/command/flags.h"
 #include "zero/config/load.h"
+#include "zero/data/vocabulary.h"
 
 namespace zero::cli {
 namespace {
@@ -33,33 +36,68 @@ fs::path file_of(const std::string& output) {
   return path;
 }
 
-// The model as transformers knows it; nothing where the checkpoint is not of a gpt2 that `zero train` has made.
-std::optional<TransformersGpt2> gpt2_of(const CheckpointReader& reader, DType dtype) {
+// A model of `zero train` that transformers knows: its name in [model], and the weight whose rows are its tokens.
+struct Published {
+  std::string_view name;
+  PublishedKind kind;
+  std::string_view token_weight;
+};
+constexpr std::array kPublished{
+    Published{"gpt2", PublishedKind::kGpt2, "transformer.wte.weight"},
+    Published{"llama", PublishedKind::kLlama, "model.embed_tokens.weight"},
+    Published{"bert", PublishedKind::kBert, "bert.embeddings.word_embeddings.weight"},
+};
+
+// The first size of a tensor in the checkpoint; 0 where it is not there.
+std::int64_t rows_of(const CheckpointReader& reader, std::string_view name) {
+  const int tensor = reader.find(std::string(name));
+  return tensor < 0 ? 0 : reader.manifest().tensors[static_cast<std::size_t>(tensor)].shape.front();
+}
+
+// The model as transformers knows it; nothing where the checkpoint is of none that it knows, or not of `zero train`.
+// What the configuration leaves to the data or to the model is read off the weights.
+std::optional<TransformersModel> published_model(const CheckpointReader& reader) {
   const Manifest& manifest = reader.manifest();
-  const int tokens = reader.find("transformer.wte.weight");
-  if (manifest.config.empty() || tokens < 0) return std::nullopt;
-  const ModelConfig model =
+  if (manifest.config.empty()) return std::nullopt;
+  const Config config =
       load_config(
           {.text = manifest.config, .text_name = (reader.path() / kManifestName).string(), .check_files = false})
-          .config.model;
-  if (model.name != "gpt2") return std::nullopt;
-  return TransformersGpt2{.layers = model.layers,
+          .config;
+  const ModelConfig& model = config.model;
+  const auto* const known = std::ranges::find(kPublished, std::string_view(model.name), &Published::name);
+  if (known == kPublished.end()) return std::nullopt;
+  const std::int64_t vocab = rows_of(reader, known->token_weight);
+  if (vocab == 0) return std::nullopt;
+  TransformersModel found{.kind = known->kind,
+                          .layers = model.layers,
                           .width = model.width,
                           .heads = model.heads,
                           .context = model.context,
-                          .vocab = manifest.tensors[static_cast<std::size_t>(tokens)].shape.front(),
+                          .vocab = vocab,
                           .dropout = model.dropout,
-                          .dtype = dtype};
+                          .rope_theta = model.rope_theta,
+                          .norm_eps = model.norm_eps,
+                          .tie_embeddings = model.tie_embeddings};
+  if (known->kind == PublishedKind::kLlama) {
+    found.kv_heads = model.kv_heads == 0 ? model.heads : model.kv_heads;
+    found.hidden = rows_of(reader, "model.layers.0.mlp.gate_proj.weight");
+  }
+  if (known->kind == PublishedKind::kBert) {
+    found.hidden = rows_of(reader, "bert.encoder.layer.0.intermediate.dense.weight");
+    found.classes = rows_of(reader, "classifier.weight");
+    if (!config.data.vocab.empty()) found.pad = Vocabulary::read(config.data.vocab, "data.vocab").pad();
+  }
+  return found;
 }
 
 // Adds config.json to what was written, or returns why not.
-std::string add_config(const CheckpointReader& reader, const fs::path& file, DType dtype, ExportedWeights& exported) {
-  const auto model = gpt2_of(reader, dtype);
+std::string add_config(const std::optional<TransformersModel>& model, const fs::path& file, DType dtype,
+                       ExportedWeights& exported) {
   if (!model) return "";
   if (file.filename() != kWeightsName)
     return fmt::format("no config.json: transformers loads a folder with {}; name the file so", kWeightsName);
   const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  if (!write_transformers_config(folder, *model))
+  if (!write_transformers_config(folder, model, dtype))
     return fmt::format("no config.json: {} is there already, and is no model's", (folder / "config.json").string());
   exported.files.push_back(file.parent_path() / "config.json");
   return "";
@@ -70,7 +108,7 @@ std::string add_config(const CheckpointReader& reader, const fs::path& file, DTy
 int run_export(Arguments arguments) {
   CLI::App app(
       "Writes the weights and buffers of a run's newest checkpoint as safetensors, sharded where they are large,\n"
-      "with a GPT-2's config.json for transformers.",
+      "with the config.json with which transformers loads a gpt2, llama or bert.",
       "zero export");
   std::string run, output, dtype = "fp32", shard = "5GB";
   bool json = false;
@@ -84,8 +122,9 @@ int run_export(Arguments arguments) {
   const DType type = dtype == "bf16" ? DType::kBFloat16 : DType::kFloat32;
   const ExportOptions options{.dtype = type, .shard_bytes = parse_bytes(shard, "--shard-size")};
   CheckpointReader reader = open_whole_checkpoint(run);
+  const auto model = published_model(reader);
   ExportedWeights exported = export_weights(reader, file, options);
-  const std::string no_config = add_config(reader, file, type, exported);
+  const std::string no_config = add_config(model, file, type, exported);
   if (json) {
     nlohmann::ordered_json out{{"checkpoint", reader.path().string()},
                                {"parameters", exported.num_parameters},

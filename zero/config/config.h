@@ -26,10 +26,14 @@ struct ModelConfig {
   std::int64_t layers = 4;
   std::int64_t width = 128;
   std::int64_t heads = 4;
-  std::int64_t hidden = 128;
+  std::int64_t hidden = 0;
+  std::int64_t kv_heads = 0;
   std::int64_t context = 64;
   std::int64_t vocab = 0;
   double dropout = 0;
+  double rope_theta = 10000;
+  double norm_eps = 1e-5;
+  bool tie_embeddings = false;
   std::vector<std::int64_t> sizes = {784, 256, 10};
   std::string init;
   bool operator==(const ModelConfig&) const = default;
@@ -48,17 +52,22 @@ struct DataConfig {
   Validation validation;
   std::int64_t context = 0;
   std::string order = "shuffled";
+  std::int64_t words = 4000;
+  std::string vocab;
+  std::string augment = "none";
   bool operator==(const DataConfig&) const = default;
 };
 
 struct TrainConfig {
   std::int64_t steps = 2000;
+  std::int64_t epochs = 0;
   std::int64_t batch = 6;
   std::int64_t accumulate = 1;
   std::string reduce = "each";
   std::int64_t global_batch = 0;
   std::string dtype = "fp32";
   double clip = 1.0;
+  double label_smoothing = 0;
   bool checkpoint_activations = false;
   std::string offload_activations = "none";
   std::int64_t seed = 1337;

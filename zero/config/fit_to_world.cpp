@@ -4,9 +4,12 @@
 #include "zero/base/error.h"
 #include "zero/config/load.h"
 #include "zero/config/option.h"
+#include "zero/config/rules.h"
 
 namespace zero {
 namespace {
+
+constexpr std::int64_t kMostSteps = 2147483647;  // as the option table has it
 
 std::string where(const LoadedConfig& loaded, std::string_view name) {
   const auto origin = loaded.origins.find(name);
@@ -53,6 +56,21 @@ void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
                                   train.accumulate, world, train.batch * train.accumulate * world),
                       "leave out one of train.batch, train.accumulate and train.global_batch: it is derived");
   }
+}
+
+void settle_epochs(LoadedConfig& loaded, std::int64_t samples) {
+  auto& train = loaded.config.train;
+  const std::int64_t global = train.global_batch, epochs = train.epochs;
+  if (samples < 1 || epochs > kMostSteps * global / samples)
+    throw ConfigError(where(loaded, "train.epochs"), std::to_string(epochs),
+                      fmt::format("make no number of steps from 1 to {}: a pass has {} samples", kMostSteps, samples),
+                      "use fewer epochs, or train.steps");
+  train.steps = (epochs * samples + global - 1) / global;
+  train.epochs = 0;
+  loaded.origins["train.steps"] = loaded.origins["train.epochs"];
+  loaded.origins.erase("train.epochs");
+  settle_defaults(loaded);
+  check_rules(loaded);
 }
 
 }  // namespace zero

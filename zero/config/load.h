@@ -36,6 +36,10 @@ std::vector<std::string> environment_of_process();
 // Makes batch * accumulate * world == global_batch, deriving what was not given. World is 1 or more.
 void fit_to_world(LoadedConfig& loaded, std::int64_t world);
 
+// Gives a run of train.epochs its train.steps: as many as take each of the `samples` of a pass over the training data that
+// often, the last step filled up. Call it after fit_to_world(). The configuration then has steps, and no epochs.
+void settle_epochs(LoadedConfig& loaded, std::int64_t samples);
+
 // The same samples a step from another world: accumulate, so that batch * accumulate * world == global_batch. Throws
 // ConfigError where there is none. `train`: fitted to the first world.
 std::int64_t accumulate_in(std::int64_t world, const TrainConfig& train);

@@ -26,9 +26,11 @@ constexpr Range kBelowOne{.lowest = 0, .highest = 1, .below_highest = true};
 constexpr std::span<const std::string_view> kFree{};
 
 using Words = std::string_view;
-constexpr std::array kModels{Words("gpt2"), Words("mlp"), Words("cnn"),   Words("rnn"),
-                             Words("lstm"), Words("gru"), Words("linear")};
-constexpr std::array kKinds{Words("text"), Words("tokens"), Words("mnist"), Words("csv")};
+constexpr std::array kModels{Words("gpt2"), Words("llama"), Words("bert"), Words("mlp"),   Words("cnn"),
+                             Words("rnn"),  Words("lstm"),  Words("gru"),  Words("linear")};
+constexpr std::array kKinds{Words("text"), Words("tokens"), Words("mnist"),
+                            Words("csv"),  Words("tsv"),    Words("word_order")};
+constexpr std::array kAugments{Words("none"), Words("shift")};
 constexpr std::array kOrders{Words("shuffled"), Words("sequential")};
 constexpr std::array kReduces{Words("auto"), Words("each"), Words("last")};
 constexpr std::array kActivationTiers{Words("none"), Words("host"), Words("disk")};
@@ -57,30 +59,39 @@ constexpr auto kSchedule = &Config::schedule;
 // clang-format off
 constexpr std::array kOptions{
     Option{"model.name", at<kModel, &ModelConfig::name>, kAny, kModels, "architecture of the model"},
-    Option{"model.layers", at<kModel, &ModelConfig::layers>, kPositive, kFree, "blocks of a gpt2; layers of an rnn, lstm or gru"},
-    Option{"model.width", at<kModel, &ModelConfig::width>, kPositive, kFree, "features of a gpt2's residual stream"},
-    Option{"model.heads", at<kModel, &ModelConfig::heads>, kPositive, kFree, "attention heads of a gpt2's block; must divide width"},
-    Option{"model.hidden", at<kModel, &ModelConfig::hidden>, kPositive, kFree, "features of each layer of an rnn, lstm or gru"},
-    Option{"model.context", at<kModel, &ModelConfig::context>, kPositive, kFree, "most tokens that a gpt2 sees at once"},
+    Option{"model.layers", at<kModel, &ModelConfig::layers>, kPositive, kFree, "blocks of a gpt2, llama or bert; layers of an rnn, lstm or gru"},
+    Option{"model.width", at<kModel, &ModelConfig::width>, kPositive, kFree, "features of a token in a gpt2, llama or bert"},
+    Option{"model.heads", at<kModel, &ModelConfig::heads>, kPositive, kFree, "attention heads of a block of a gpt2, llama or bert; must divide width"},
+    Option{"model.hidden", at<kModel, &ModelConfig::hidden>, kNatural, kFree, "features of each layer of an rnn, lstm or gru (0: 128), or of the feed-forward part of a llama (0: 8/3 of width, up to a multiple of 32) or a bert (0: 4 times width)"},
+    Option{"model.kv_heads", at<kModel, &ModelConfig::kv_heads>, kNatural, kFree, "heads of keys and values in a llama; must divide heads; 0: as many as heads"},
+    Option{"model.context", at<kModel, &ModelConfig::context>, kPositive, kFree, "most tokens that a model of tokens sees at once"},
     Option{"model.vocab", at<kModel, &ModelConfig::vocab>, kNatural, kFree, "number of different tokens; 0: as many as the data has"},
     Option{"model.dropout", at<kModel, &ModelConfig::dropout>, kBelowOne, kFree, "probability with which an activation is dropped"},
+    Option{"model.rope_theta", at<kModel, &ModelConfig::rope_theta>, kAboveZero, kFree, "base of a llama's rotary positions"},
+    Option{"model.norm_eps", at<kModel, &ModelConfig::norm_eps>, kAboveZero, kFree, "a llama's guard against division by zero in its norms"},
+    Option{"model.tie_embeddings", at<kModel, &ModelConfig::tie_embeddings>, kAny, kFree, "a llama's head is its table of tokens again"},
     Option{"model.sizes", at<kModel, &ModelConfig::sizes>, kPositive, kFree, "features of each layer of an mlp, the input first"},
     Option{"model.init", at<kModel, &ModelConfig::init>, kAny, kFree, "first weights: a safetensors file, the index of several, or a folder with either; empty: random, from train.seed"},
 
-    Option{"data.kind", at<kData, &DataConfig::kind>, kAny, kKinds, "format of the data. text: each byte is a token; tokens: llm.c or nanoGPT .bin; mnist: IDX; csv: the last column is the target"},
+    Option{"data.kind", at<kData, &DataConfig::kind>, kAny, kKinds, "format of the data. text: each byte is a token; tokens: llm.c or nanoGPT .bin; mnist: IDX; csv: the last column is the target; tsv: columns sentence and label, as SST-2; word_order: lines of a text, in their words' order or in another"},
     Option{"data.path", at<kData, &DataConfig::path>, kAny, kFree, "file of the data, or the folder of MNIST's files; always needed"},
     Option{"data.validation", at<kData, &DataConfig::validation>, kBelowOne, kFree, "data for evaluation: a fraction from the end of data.path, or a path of its own; 0: none"},
     Option{"data.context", at<kData, &DataConfig::context>, kNatural, kFree, "tokens of a sample; 0: as many as model.context"},
     Option{"data.order", at<kData, &DataConfig::order>, kAny, kOrders, "order of the samples; it depends on the seed and the position alone"},
+    Option{"data.words", at<kData, &DataConfig::words>, Range{.lowest = 4, .highest = kInt32}, kFree, "most words that the training texts of tsv or word_order teach, [PAD], [UNK] and [CLS] included"},
+    Option{"data.vocab", at<kData, &DataConfig::vocab>, kAny, kFree, "WordPiece vocabulary of tsv or word_order, a piece a line, as BERT publishes it; empty: words are learned"},
+    Option{"data.augment", at<kData, &DataConfig::augment>, kAny, kAugments, "change of each training image of mnist, anew in each epoch. shift: by up to 2 pixels in each direction"},
 
     Option{"train.steps", at<kTrain, &TrainConfig::steps>, kPositive, kFree, "optimizer steps of the run"},
+    Option{"train.epochs", at<kTrain, &TrainConfig::epochs>, kNatural, kFree, "passes over the training data, instead of train.steps, which follow from it; 0: not given"},
     Option{"train.batch", at<kTrain, &TrainConfig::batch>, kPositive, kFree, "samples that a rank takes in a micro-batch"},
     Option{"train.accumulate", at<kTrain, &TrainConfig::accumulate>, kPositive, kFree, "micro-batches that a rank takes in a step"},
     Option{"train.reduce", at<kTrain, &TrainConfig::reduce>, kAny, kReduces, "sum of a step's micro-batches. each: every one is summed over all ranks; last: a rank sums its own first, sends less, holds the whole gradient, and gets other last bits; auto: each"},
     Option{"train.global_batch", at<kTrain, &TrainConfig::global_batch>, kNatural, kFree, "samples of a step over all ranks: batch * accumulate * ranks. The one that you leave out is derived; 0: not given"},
     Option{"train.dtype", at<kTrain, &TrainConfig::dtype>, kAny, kDTypes, "type of parameters and gradients; master copies and moments are always fp32"},
     Option{"train.clip", at<kTrain, &TrainConfig::clip>, kNotNegative, kFree, "highest norm of the gradient of all parameters; 0: no clipping"},
-    Option{"train.checkpoint_activations", at<kTrain, &TrainConfig::checkpoint_activations>, kAny, kFree, "compute the blocks of a gpt2 again in the backward pass: less memory, more time, the same bits"},
+    Option{"train.label_smoothing", at<kTrain, &TrainConfig::label_smoothing>, kBelowOne, kFree, "part of each target that is spread evenly over all classes or tokens; the validation loss is without it"},
+    Option{"train.checkpoint_activations", at<kTrain, &TrainConfig::checkpoint_activations>, kAny, kFree, "compute the blocks of a gpt2, llama or bert again in the backward pass: less memory, more time, the same bits"},
     Option{"train.offload_activations", at<kTrain, &TrainConfig::offload_activations>, kAny, kActivationTiers, "place of those blocks' inputs until the backward pass; disk: in zero.disk. They count in host_memory or disk_memory. Needs checkpoint_activations"},
     Option{"train.seed", at<kTrain, &TrainConfig::seed>, Range{.lowest = 0, .highest = kExactInDouble}, kFree, "seed of first weights, order of samples and dropout"},
     Option{"train.eval_every", at<kTrain, &TrainConfig::eval_every>, kNatural, kFree, "steps between two evaluations; 0: one at the end alone"},

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "zero/base/error.h"
+#include "zero/config/model_rules.h"
 #include "zero/config/option.h"
 
 namespace zero {
@@ -26,45 +27,85 @@ namespace fs = std::filesystem;
                     shown(to_toml(get_option(loaded.config, *find_option(name)))), reason, remedy);
 }
 
+// The command line wins over the environment, that over the file.
+int rank_of(const LoadedConfig& loaded, std::string_view name) {
+  const auto origin = loaded.origins.find(name);
+  if (origin == loaded.origins.end()) return -1;
+  return origin->second == "command line" ? 2 : origin->second.starts_with("ZERO_") ? 1 : 0;
+}
+
+std::string divisors_of(std::int64_t number) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t divisor = 1; divisor <= number && divisors.size() < 12; ++divisor) {
+    if (number % divisor == 0) divisors.push_back(divisor);
+  }
+  return fmt::format("{}", fmt::join(divisors, " "));
+}
+
 void check_heads(const LoadedConfig& loaded) {
   const auto& model = loaded.config.model;
-  if (model.name != "gpt2" || model.width % model.heads == 0) return;
-  std::vector<std::int64_t> divisors;
-  for (std::int64_t heads = 1; heads <= model.width && divisors.size() < 12; ++heads) {
-    if (model.width % heads == 0) divisors.push_back(heads);
+  const ModelRule& rule = model_rule(model.name);
+  if (rule.takes("model.heads") && model.width % model.heads != 0)
+    refuse(loaded, "model.heads", fmt::format("does not divide model.width = {}", model.width),
+           "heads that do: " + divisors_of(model.width));
+  if (rule.takes("model.kv_heads") && model.kv_heads > 0 && model.heads % model.kv_heads != 0)
+    refuse(loaded, "model.kv_heads", fmt::format("does not divide model.heads = {}", model.heads),
+           fmt::format("numbers that do: {}; 0 is as many as heads", divisors_of(model.heads)));
+}
+
+// A key of another model would change nothing, and is refused. What a file says of the model that it names is no slip where
+// the command line names another model. A resolved configuration has every key, with its default where nobody gave it.
+void check_keys_are_used(const LoadedConfig& loaded) {
+  const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
+  const Config defaults;
+  for (const auto& [name, origin] : loaded.origins) {
+    const Option& option = *find_option(name);
+    if (to_toml(get_option(loaded.config, option)) == to_toml(get_option(defaults, option))) continue;
+    const auto overruled = [&](std::string_view chooser) { return rank_of(loaded, name) < rank_of(loaded, chooser); };
+    if (!model_rule(model.name).takes(name) && !overruled("model.name"))
+      refuse(loaded, name, fmt::format("model.name = \"{}\" has no such key", model.name),
+             fmt::format("leave it out, or use model.name {}", models_that_take(name)));
+    const auto kinds = kinds_that_take(name);
+    if (!kinds.empty() && std::ranges::find(kinds, data.kind) == kinds.end() && !overruled("data.kind"))
+      refuse(loaded, name, fmt::format("data.kind = \"{}\" has no such key", data.kind),
+             fmt::format("leave it out, or use data.kind {}", one_of(kinds)));
   }
-  refuse(loaded, "model.heads", fmt::format("does not divide model.width = {}", model.width),
-         fmt::format("heads that do: {}", fmt::join(divisors, " ")));
 }
 
 void check_model_fits_data(const LoadedConfig& loaded) {
   const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
-  const bool reads_tokens = data.kind == "text" || data.kind == "tokens";
-  if (model.name == "gpt2" && !reads_tokens) {
-    refuse(loaded, "data.kind", "a gpt2 reads tokens", "use data.kind text or tokens, or model.name mlp");
-  }
-  if (model.name != "gpt2" && reads_tokens) {
-    refuse(loaded, "data.kind", fmt::format("model.name = \"{}\" reads numbers, not tokens", model.name),
-           "use data.kind mnist or csv, or model.name gpt2");
-  }
+  const ModelRule& rule = model_rule(model.name);
+  if (rule.reads(data.kind)) return;
+  refuse(loaded, "data.kind", fmt::format("model.name = \"{}\" does not read it", model.name),
+         fmt::format("use data.kind {}, or model.name {}", one_of(rule.kinds), models_that_read(data.kind)));
 }
 
 void check_context(const LoadedConfig& loaded) {
   const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
-  if (model.name == "gpt2" && data.context > model.context) {
+  if (has_context(data.kind) && data.context > model.context) {
     refuse(loaded, "data.context", fmt::format("more than model.context = {}", model.context),
            fmt::format("use {} or less, 0 for the model's, or a larger model.context", model.context));
   }
 }
 
+bool is_given(const LoadedConfig& loaded, std::string_view name) {
+  return loaded.origins.contains(name);
+}
+
+void check_length(const LoadedConfig& loaded) {
+  if (loaded.config.train.epochs > 0 && is_given(loaded, "train.steps"))
+    refuse(loaded, "train.epochs", fmt::format("train.steps = {} is given, too", loaded.config.train.steps),
+           "leave one of them out: steps follow from epochs");
+}
+
 void check_schedule(const LoadedConfig& loaded) {
   const auto& [train, schedule, optimizer] =
       std::tie(loaded.config.train, loaded.config.schedule, loaded.config.optimizer);
-  if (schedule.warmup > train.steps) {
+  if (train.epochs == 0 && schedule.warmup > train.steps) {
     refuse(loaded, "schedule.warmup", fmt::format("more than train.steps = {}", train.steps),
            fmt::format("use {} or less: the learning rate would never reach optimizer.lr", train.steps));
   }
-  if (schedule.decay > train.steps - schedule.warmup) {
+  if (train.epochs == 0 && schedule.decay > train.steps - schedule.warmup) {
     refuse(loaded, "schedule.decay",
            fmt::format("more than the {} steps after the warm-up", train.steps - schedule.warmup),
            "use fewer, or 0 for a fifth of them");
@@ -84,10 +125,10 @@ void check_dropout(const LoadedConfig& loaded) {
 
 void check_checkpoint(const LoadedConfig& loaded) {
   const auto& config = loaded.config;
-  if (config.train.checkpoint_activations && config.model.name != "gpt2") {
+  if (config.train.checkpoint_activations && !model_rule(config.model.name).has_blocks) {
     refuse(loaded, "train.checkpoint_activations",
            fmt::format("model.name = \"{}\" has no blocks to compute again", config.model.name),
-           "leave it false, or use model.name gpt2");
+           "leave it false, or use model.name gpt2, llama or bert");
   }
   if (config.train.offload_activations == "none") return;
   if (!config.train.checkpoint_activations) {
@@ -167,9 +208,28 @@ void check_run_folder(const LoadedConfig& loaded) {
 
 }  // namespace
 
+namespace {
+
+// Steps and epochs say the same thing: of two sources the one that wins says it, whichever of them it names.
+void settle_length(LoadedConfig& loaded) {
+  auto& train = loaded.config.train;
+  if (train.epochs == 0) return;
+  const int steps = rank_of(loaded, "train.steps"), epochs = rank_of(loaded, "train.epochs");
+  if (steps > epochs) {
+    train.epochs = 0;
+    loaded.origins.erase("train.epochs");
+  } else if (steps < epochs && steps >= 0) {
+    train.steps = TrainConfig{}.steps;
+    loaded.origins.erase("train.steps");
+  }
+}
+
+}  // namespace
+
 void settle_defaults(LoadedConfig& loaded) {
   auto& config = loaded.config;
-  if (!loaded.origins.contains("schedule.warmup"))
+  settle_length(loaded);
+  if (!is_given(loaded, "schedule.warmup") && config.train.epochs == 0)
     config.schedule.warmup = std::min(config.schedule.warmup, config.train.steps);
   if (!loaded.origins.contains("schedule.min_lr"))
     config.schedule.min_lr = std::min(config.schedule.min_lr, config.optimizer.lr);
@@ -178,9 +238,11 @@ void settle_defaults(LoadedConfig& loaded) {
 }
 
 void check_rules(const LoadedConfig& loaded) {
-  check_heads(loaded);
   check_model_fits_data(loaded);
+  check_keys_are_used(loaded);
+  check_heads(loaded);
   check_context(loaded);
+  check_length(loaded);
   check_schedule(loaded);
   check_dropout(loaded);
   check_checkpoint(loaded);
@@ -193,6 +255,7 @@ void check_files(const LoadedConfig& loaded) {
   const auto& config = loaded.config;
   check_readable(loaded, "data.path", config.data.path);
   if (!config.data.validation.path.empty()) check_readable(loaded, "data.validation", config.data.validation.path);
+  if (!config.data.vocab.empty()) check_readable(loaded, "data.vocab", config.data.vocab);
   if (!config.model.init.empty()) check_readable(loaded, "model.init", config.model.init);
   check_run_folder(loaded);
 }

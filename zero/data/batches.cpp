@@ -23,9 +23,9 @@ TrainingBatches::TrainingBatches(const Dataset& data, Order order, std::uint64_t
 
 void TrainingBatches::fill(std::int64_t micro_batch, Batch& batch) const {
   std::vector<std::int64_t> samples(static_cast<std::size_t>(grid_.batch));
-  std::int64_t g = first_sample_ + global_sample_index(grid_, micro_batch, 0);
-  for (std::int64_t& sample : samples) sample = data_.draw(order_, seed_, g++);
-  data_.fill(samples, batch);
+  const std::int64_t first = first_sample_ + global_sample_index(grid_, micro_batch, 0);
+  for (std::int64_t g = first; std::int64_t & sample : samples) sample = data_.draw(order_, seed_, g++);
+  data_.fill_training(samples, seed_, first, batch);
 }
 
 EvaluationBatches::EvaluationBatches(const Dataset& data, BatchGrid grid) : data_(data), grid_(grid) {

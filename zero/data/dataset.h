@@ -24,6 +24,7 @@ struct SampleShape {
   std::int64_t features = 0;  // numbers per row; 0: tokens
   std::int64_t classes = 0;   // the largest token or label seen, plus one (text: 256); 0: targets are real numbers
   std::int64_t vocab = 0;     // of labelled texts: how many tokens there are; `classes` is of the labels then
+  std::int64_t pad = 0;       // of labelled texts: the token that fills short ones
 };
 
 class Dataset {
@@ -43,6 +44,14 @@ class Dataset {
 
   // Returns how many targets count (those not kIgnoredTarget).
   virtual std::int64_t fill(std::span<const std::int64_t> samples, Batch& batch) const = 0;
+
+  // The same for training: samples `first`, first + 1, ... of the run, which its seed changes where the data is augmented. A
+  // sample's change depends on the seed and its number in the run, so that no two epochs have the same one, and neither
+  // ranks nor micro-batches matter.
+  virtual std::int64_t fill_training(std::span<const std::int64_t> samples, std::uint64_t /*seed*/,
+                                     std::int64_t /*first*/, Batch& batch) const {
+    return fill(samples, batch);
+  }
 
   // ConfigError(key, classes) that names the first token or label of `classes` or more, and where it stands. `key` is
   // the option that says how many the model has ("model.vocab").

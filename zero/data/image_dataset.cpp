@@ -1,6 +1,9 @@
 #include "zero/data/image_dataset.h"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -57,6 +60,23 @@ Pair find_pair(const std::filesystem::path& path, std::string_view key) {
                     "Put both into one folder.");
 }
 
+constexpr std::int64_t kMostShift = 2;  // pixels
+constexpr std::int64_t kShifts = 2 * kMostShift + 1;
+constexpr std::uint64_t kShiftSeed = 0x5368696674;  // a seed's shifts are other draws than its order
+
+// What comes in from the border is 0.
+void move_image(std::span<float> image, std::int64_t side, std::int64_t down, std::int64_t right) {
+  const std::vector<float> before(image.begin(), image.end());
+  for (std::int64_t row = 0; row < side; ++row) {
+    for (std::int64_t column = 0; column < side; ++column) {
+      const std::int64_t from_row = row - down, from_column = column - right;
+      const bool inside = from_row >= 0 && from_row < side && from_column >= 0 && from_column < side;
+      image[static_cast<std::size_t>(row * side + column)] =
+          inside ? before[static_cast<std::size_t>(from_row * side + from_column)] : 0.0f;
+    }
+  }
+}
+
 }  // namespace
 
 LabelledImages read_labelled_images(const std::filesystem::path& path, std::string_view key) {
@@ -76,11 +96,17 @@ LabelledImages read_labelled_images(const std::filesystem::path& path, std::stri
           .labels = std::move(labels.values)};
 }
 
-ImageDataset::ImageDataset(const LabelledImages& images, std::int64_t begin, std::int64_t end, std::string_view key)
+ImageDataset::ImageDataset(const LabelledImages& images, std::int64_t begin, std::int64_t end, std::string_view key,
+                           bool shifts)
     : RowDataset(end - begin, key, images.path), path_(images.path), begin_(begin), num_features_(images.num_features) {
   ZERO_CHECK(0 <= begin && end <= images.size(), "images [{}, {}) of {}", begin, end, images.size());
   pixels_.assign(images.pixels.begin() + begin * num_features_, images.pixels.begin() + end * num_features_);
   labels_.assign(images.labels.begin() + begin, images.labels.begin() + end);
+  if (!shifts) return;
+  side_ = std::llround(std::sqrt(static_cast<double>(num_features_)));
+  if (side_ * side_ != num_features_)
+    throw ConfigError("data.augment", "shift", fmt::format("images of {} pixels are not square", num_features_),
+                      "use none, or square images");
 }
 
 SampleShape ImageDataset::shape() const {
@@ -97,6 +123,19 @@ std::int64_t ImageDataset::fill(std::span<const std::int64_t> samples, Batch& ba
     const auto first = pixels_.begin() + samples[row] * num_features_;
     out = std::transform(first, first + num_features_, out, [](std::uint8_t pixel) { return pixel / 255.0f; });
     target[row] = labels_[static_cast<std::size_t>(samples[row])];
+  }
+  return rows;
+}
+
+std::int64_t ImageDataset::fill_training(std::span<const std::int64_t> samples, std::uint64_t seed, std::int64_t first,
+                                         Batch& batch) const {
+  const std::int64_t rows = fill(samples, batch);
+  if (side_ == 0) return rows;
+  auto out = std::get<std::vector<float>>(batch.input.values).begin();
+  for (std::int64_t g = first; g < first + rows; ++g, out += num_features_) {
+    const std::int64_t shift = shuffled_offset(seed ^ kShiftSeed, g, kShifts * kShifts);
+    move_image({&*out, static_cast<std::size_t>(num_features_)}, side_, shift / kShifts - kMostShift,
+               shift % kShifts - kMostShift);
   }
   return rows;
 }

@@ -31,17 +31,22 @@ LabelledImages read_labelled_images(const std::filesystem::path& path, std::stri
 
 class ImageDataset : public RowDataset {
  public:
-  // A copy of images [begin, end).
-  ImageDataset(const LabelledImages& images, std::int64_t begin, std::int64_t end, std::string_view key);
+  // A copy of images [begin, end). `shifts`: fill_training() moves each by -2 to 2 pixels each way, what comes in from the
+  // border being 0; ConfigError under "data.augment" where images are not square.
+  ImageDataset(const LabelledImages& images, std::int64_t begin, std::int64_t end, std::string_view key,
+               bool shifts = false);
 
   SampleShape shape() const override;
   std::int64_t fill(std::span<const std::int64_t> samples, Batch& batch) const override;
+  std::int64_t fill_training(std::span<const std::int64_t> samples, std::uint64_t seed, std::int64_t first,
+                             Batch& batch) const override;
   void require_classes(std::int64_t classes, std::string_view key) const override;
 
  private:
   std::string path_;
   std::int64_t begin_;
   std::int64_t num_features_;
+  std::int64_t side_ = 0;  // pixels; 0: images are not shifted
   std::vector<std::uint8_t> pixels_;
   std::vector<std::uint8_t> labels_;
 };

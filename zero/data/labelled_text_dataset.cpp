@@ -11,7 +11,11 @@ namespace zero {
 
 LabelledTextDataset::LabelledTextDataset(const LabelledTexts& texts, std::int64_t begin, std::int64_t end,
                                          const Vocabulary& vocabulary, std::int64_t context, std::string_view key)
-    : RowDataset(end - begin, key, texts.path), path_(texts.path), context_(context), vocab_(vocabulary.size()) {
+    : RowDataset(end - begin, key, texts.path),
+      path_(texts.path),
+      context_(context),
+      vocab_(vocabulary.size()),
+      pad_(vocabulary.pad()) {
   ZERO_CHECK(0 <= begin && end <= texts.size(), "texts [{}, {}) of {}", begin, end, texts.size());
   if (context < 2)
     throw ConfigError("data.context", fmt::format("{}", context), "leaves no room for a word after [CLS]",
@@ -26,7 +30,7 @@ LabelledTextDataset::LabelledTextDataset(const LabelledTexts& texts, std::int64_
 }
 
 SampleShape LabelledTextDataset::shape() const {
-  return {.context = context_, .classes = *std::ranges::max_element(labels_) + 1, .vocab = vocab_};
+  return {.context = context_, .classes = *std::ranges::max_element(labels_) + 1, .vocab = vocab_, .pad = pad_};
 }
 
 std::int64_t LabelledTextDataset::fill(std::span<const std::int64_t> samples, Batch& batch) const {

@@ -24,7 +24,7 @@ class LabelledTextDataset : public RowDataset {
 
  private:
   std::string path_;
-  std::int64_t context_, vocab_;
+  std::int64_t context_, vocab_, pad_;
   std::vector<std::int64_t> tokens_;  // row after row
   std::vector<std::int64_t> labels_, lines_;
 };

@@ -70,8 +70,9 @@ Corpus open_tokens(const DataOptions& options, TokenKind kind) {
 Corpus open_images(const DataOptions& options) {
   return split(
       options, read_labelled_images, [](const LabelledImages& images) { return images.size(); },
-      [](const LabelledImages& images, std::int64_t begin, std::int64_t end, std::string_view key) {
-        return std::make_unique<ImageDataset>(images, begin, end, key);
+      [&](const LabelledImages& images, std::int64_t begin, std::int64_t end, std::string_view key) {
+        const bool shifts = options.augment == Augment::kShift && key == kPath && begin == 0;  // the training part
+        return std::make_unique<ImageDataset>(images, begin, end, key, shifts);
       });
 }
 
@@ -147,6 +148,8 @@ Corpus open_data(const DataOptions& options) {
       fraction && !(*fraction >= 0 && *fraction < 1))
     throw ConfigError(kValidation, fmt::format("{}", *fraction), "a fraction must be at least 0 and below 1",
                       "0 holds nothing out; a path names another file.");
+  if (options.augment != Augment::kNone && options.kind != DataKind::kMnist)
+    throw ConfigError("data.augment", "shift", "only images can be shifted", "use none, or data.kind mnist");
   Corpus corpus = open_kind(options);
   if (corpus.validation && corpus.validation->shape().features != corpus.train->shape().features)
     throw ConfigError(kValidation, std::get<std::filesystem::path>(options.validation).native(),

@@ -5,7 +5,8 @@
 //   corpus.require_classes(vocab, "model.vocab");    // for a model that is given
 //
 // A fraction is held out from the end: ceil(n * fraction) tokens or rows, as nanoGPT cuts its 90/10. Every way in which
-// the files can be wrong is a ConfigError under "data.path", "data.validation", "data.vocab" or "data.context". Local:
+// the files can be wrong is a ConfigError under "data.path", "data.validation", "data.vocab",
+// "data.augment" or "data.context". Local:
 // each rank reads the files itself.
 #pragma once
 
@@ -22,14 +23,18 @@ namespace zero {
 // kWordOrder: the task that word_order_texts() makes of a text (labelled_texts.h).
 enum class DataKind { kText, kTokens, kMnist, kCsv, kTsv, kWordOrder };
 
+// What is done to a training sample each time that it is drawn. kShift: an image moves by -2 to 2 pixels each way.
+enum class Augment { kNone, kShift };
+
 struct DataOptions {
   DataKind kind = DataKind::kText;
   std::filesystem::path path;
   std::variant<double, std::filesystem::path> validation = 0.1;  // a fraction in [0, 1), or another file; 0: none
   std::int64_t context = 0;                                      // tokens per sample; kinds of numbers ignore it
-  std::int64_t words = 4000;       // of labelled texts: numbers in the vocabulary that the training texts teach
-  std::filesystem::path vocab;     // of labelled texts: a WordPiece vocabulary instead; empty: none
-  Order order = Order::kShuffled;  // how TrainingBatches draws
+  std::int64_t words = 4000;         // of labelled texts: numbers in the vocabulary that the training texts teach
+  std::filesystem::path vocab;       // of labelled texts: a WordPiece vocabulary instead; empty: none
+  Order order = Order::kShuffled;    // how TrainingBatches draws
+  Augment augment = Augment::kNone;  // of images
 };
 
 struct Corpus {

@@ -139,10 +139,11 @@ torch::Tensor BertImpl::forward(const torch::Tensor& tokens) {
   const auto seen = tokens.ne(options_.pad).view({tokens.size(0), 1, 1, tokens.size(1)});
   auto x = embeddings_->forward(tokens);
   for (const auto& layer : *layers_) {
-    const auto run = [layer](const std::vector<torch::Tensor>& in) {
-      return layer->as<BertLayer>()->forward(in[0], in[1]);
+    // All layers share the mask, which needs no gradient: a checkpoint keeps its own input alone.
+    const auto run = [layer, seen](const std::vector<torch::Tensor>& in) {
+      return layer->as<BertLayer>()->forward(in[0], seen);
     };
-    x = options_.checkpoint && is_training() ? checkpoint(run, {x, seen}, options_.checkpoint_options) : run({x, seen});
+    x = options_.checkpoint && is_training() ? checkpoint(run, {x}, options_.checkpoint_options) : run({x});
   }
   const auto pooled = at::tanh(pooler_->forward(x.select(1, 0)));
   return classifier_->forward(with_dropout(pooled, options_.dropout, is_training()));

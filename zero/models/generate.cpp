@@ -57,26 +57,25 @@ void check(const GenerateOptions& o) {
   if (o.top_k < 0) throw ConfigError("--top-k", fmt::format("{}", o.top_k), "a negative count", "use 0 (all) or more");
 }
 
-std::vector<std::int64_t> generate(Gpt2& model, const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
-                                   const std::function<void(std::int64_t)>& each) {
+std::vector<std::int64_t> generate(LanguageModel& model, const std::vector<std::int64_t>& prompt,
+                                   const GenerateOptions& options, const std::function<void(std::int64_t)>& each) {
   check(options);
-  const auto& shape = model->options();
   std::vector<std::int64_t> tokens = prompt;
-  if (tokens.empty()) tokens.push_back(std::min(kLineBreak, shape.vocab - 1));
+  if (tokens.empty()) tokens.push_back(std::min(kLineBreak, model.vocab() - 1));
   for (const std::int64_t token : tokens) {
-    if (token >= 0 && token < shape.vocab) continue;
+    if (token >= 0 && token < model.vocab()) continue;
     throw ConfigError("--prompt", fmt::format("{}", token),
-                      fmt::format("not one of the model's {} tokens", shape.vocab),
+                      fmt::format("not one of the model's {} tokens", model.vocab()),
                       "write the prompt in characters that the model was trained on");
   }
   const std::size_t given = tokens.size();
   auto generator = at::make_generator<at::CPUGeneratorImpl>(options.seed);
   const torch::NoGradGuard no_grad;
-  const EvaluationMode evaluation(*model);
+  const EvaluationMode evaluation(model.module());
   for (std::int64_t i = 0; i < options.tokens; ++i) {
-    const auto seen = std::min<std::int64_t>(static_cast<std::int64_t>(tokens.size()), shape.context);
+    const auto seen = std::min<std::int64_t>(static_cast<std::int64_t>(tokens.size()), model.context());
     const auto window = at::from_blob(tokens.data() + tokens.size() - seen, {1, seen}, at::kLong);
-    const std::int64_t next = draw(model->next_token_logits(window)[0], options, generator);
+    const std::int64_t next = draw(model.next_token_logits(window)[0], options, generator);
     tokens.push_back(next);
     if (each) each(next);
   }

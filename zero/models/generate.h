@@ -1,6 +1,7 @@
 // Text, one token after the other, from a language model.
 //
-//   std::vector<std::int64_t> more = generate(model, {'O', 'h'}, {.tokens = 100, .seed = 7}, [](std::int64_t token) {
+//   Gpt2 model(...);
+//   std::vector<std::int64_t> more = generate(*model, {'O', 'h'}, {.tokens = 100, .seed = 7}, [](std::int64_t token) {
 //   ... });
 //
 // The model reads the last `context` tokens. Draws come from a generator of their own, so a sample changes nothing of a
@@ -12,7 +13,7 @@
 #include <functional>
 #include <vector>
 
-#include "zero/models/gpt2.h"
+#include "zero/models/language_model.h"
 
 namespace zero {
 
@@ -28,7 +29,8 @@ void check(const GenerateOptions& options);
 
 // The new tokens, without the prompt; `each` (when given) sees them as they come. An empty prompt starts from token 10,
 // the line break of a model of bytes. Throws ConfigError under "--prompt" for a token that the model does not know.
-std::vector<std::int64_t> generate(Gpt2& model, const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
+std::vector<std::int64_t> generate(LanguageModel& model, const std::vector<std::int64_t>& prompt,
+                                   const GenerateOptions& options,
                                    const std::function<void(std::int64_t token)>& each = {});
 
 }  // namespace zero

@@ -25,6 +25,7 @@
 #include <torch/nn/modules/normalization.h>
 #include <torch/nn/pimpl.h>
 
+#include "zero/models/language_model.h"
 #include "zero/torch/checkpoint.h"
 
 namespace zero {
@@ -116,14 +117,16 @@ class Gpt2TransformerImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Gpt2Transformer);
 
-class Gpt2Impl : public torch::nn::Module {
+class Gpt2Impl : public torch::nn::Module, public LanguageModel {
  public:
   explicit Gpt2Impl(const Gpt2Options& options);
 
   // Throws ConfigError when the sequence is longer than the context.
   torch::Tensor forward(const torch::Tensor& tokens);
-  // What the next token may be: the logits at the last place only, [batch, vocab].
-  torch::Tensor next_token_logits(const torch::Tensor& tokens);
+  torch::nn::Module& module() override { return *this; }
+  torch::Tensor next_token_logits(const torch::Tensor& tokens) override;
+  std::int64_t context() const override { return options_.context; }
+  std::int64_t vocab() const override { return options_.vocab; }
 
   const Gpt2Options& options() const { return options_; }
 

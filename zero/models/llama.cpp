@@ -133,17 +133,17 @@ torch::Tensor LlamaBodyImpl::forward(const torch::Tensor& tokens) {
   auto x = embed_tokens_->forward(tokens);
   // theta^(-2i / size), twice over: the two halves of a head turn by the same angles. In fp32, whatever the model's type.
   const std::int64_t size = options_.width / options_.heads;
-  const auto exact = torch::TensorOptions().dtype(at::kFloat);
+  const auto exact = tokens.options().dtype(at::kFloat);
   const auto frequency = at::pow(options_.rope_theta, at::arange(0, size, 2, exact) / -static_cast<double>(size));
   const auto angle = at::arange(tokens.size(1), exact).unsqueeze(1) * frequency.unsqueeze(0);
   const auto angles = at::cat({angle, angle}, 1);
   const auto cos = angles.cos().to(x.scalar_type()), sin = angles.sin().to(x.scalar_type());
   for (const auto& block : *layers_) {
-    const auto run = [block](const std::vector<torch::Tensor>& in) {
-      return block->as<LlamaBlock>()->forward(in[0], in[1], in[2]);
+    // All blocks share the angles, which need no gradient: a checkpoint keeps its own input alone.
+    const auto run = [block, cos, sin](const std::vector<torch::Tensor>& in) {
+      return block->as<LlamaBlock>()->forward(in[0], cos, sin);
     };
-    x = options_.checkpoint && is_training() ? checkpoint(run, {x, cos, sin}, options_.checkpoint_options)
-                                             : run({x, cos, sin});
+    x = options_.checkpoint && is_training() ? checkpoint(run, {x}, options_.checkpoint_options) : run({x});
   }
   return norm_->forward(x);
 }

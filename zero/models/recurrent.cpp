@@ -30,6 +30,7 @@ std::string_view name_of(Cell cell) {
 void check(const RecurrentOptions& options) {
   require_positive("model.hidden", options.hidden);
   require_positive("model.layers", options.layers);
+  require_positive("model.context", options.context);
   require_dropout(options.dropout);
   if (options.dropout > 0 && options.layers == 1)
     throw ConfigError("model.dropout", fmt::format("{}", options.dropout),
@@ -74,7 +75,9 @@ torch::Tensor RowClassifierImpl::forward(const torch::Tensor& images) {
 }
 
 RecurrentLmImpl::RecurrentLmImpl(const RecurrentOptions& options, std::int64_t vocab)
-    : embed_(register_module("embed", nn::Embedding(vocab, options.hidden))),
+    : context_(options.context),
+      vocab_(vocab),
+      embed_(register_module("embed", nn::Embedding(vocab, options.hidden))),
       layers_(*this, options, options.hidden),
       head_(register_module("head", nn::Linear(options.hidden, vocab))) {}
 

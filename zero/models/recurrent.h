@@ -22,6 +22,8 @@
 #include <torch/nn/modules/rnn.h>
 #include <torch/nn/pimpl.h>
 
+#include "zero/models/language_model.h"
+
 namespace zero {
 
 enum class Cell : std::uint8_t { kRnn, kLstm, kGru };
@@ -31,7 +33,8 @@ struct RecurrentOptions {
   Cell cell = Cell::kLstm;
   std::int64_t hidden = 128;
   std::int64_t layers = 1;
-  double dropout = 0;  // between layers
+  double dropout = 0;         // between layers
+  std::int64_t context = 64;  // of a language model: the most tokens that generate() lets it read again
 };
 
 // Throws ConfigError under "model.hidden", "model.layers", "model.dropout".
@@ -67,14 +70,17 @@ class RowClassifierImpl : public torch::nn::Module {
 };
 TORCH_MODULE(RowClassifier);
 
-class RecurrentLmImpl : public torch::nn::Module {
+class RecurrentLmImpl : public torch::nn::Module, public LanguageModel {
  public:
   RecurrentLmImpl(const RecurrentOptions& options, std::int64_t vocab);
   torch::Tensor forward(const torch::Tensor& tokens);
-  // What the next token may be: the logits at the last place only, [batch, vocab].
-  torch::Tensor next_token_logits(const torch::Tensor& tokens);
+  torch::nn::Module& module() override { return *this; }
+  torch::Tensor next_token_logits(const torch::Tensor& tokens) override;
+  std::int64_t context() const override { return context_; }
+  std::int64_t vocab() const override { return vocab_; }
 
  private:
+  std::int64_t context_, vocab_;
   torch::nn::Embedding embed_;
   RecurrentLayers layers_;
   torch::nn::Linear head_;

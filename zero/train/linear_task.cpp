@@ -11,8 +11,4 @@ std::unique_ptr<Task> make_linear_task(const ModelOptions& /*model*/, const Samp
                                                      RowTaskOptions{.flops = 6.0 * static_cast<double>(data.features)});
 }
 
-std::optional<SampleShape> linear_shape(const ModelOptions& /*model*/, DataKind /*data*/, std::int64_t /*context*/) {
-  return std::nullopt;
-}
-
 }  // namespace zero

@@ -23,8 +23,10 @@ std::unique_ptr<Task> make_mlp_task(const ModelOptions& model, const SampleShape
   if (inputs != data.features) refuse_size(inputs, fmt::format("a row of the data has {} numbers", data.features));
   if (classifies && outputs < data.classes) refuse_size(outputs, fmt::format("the data has {} classes", data.classes));
   if (!classifies && outputs != 1) refuse_size(outputs, "the target is one number");
-  return std::make_unique<RowTask<Mlp>>(deferred([&] { return Mlp(options); }, seed),
-                                        RowTaskOptions{.classifies = classifies, .flops = flops_per_row(options)});
+  return std::make_unique<RowTask<Mlp>>(
+      deferred([&] { return Mlp(options); }, seed),
+      RowTaskOptions{
+          .classifies = classifies, .flops = flops_per_row(options), .label_smoothing = model.label_smoothing});
 }
 
 std::optional<SampleShape> mlp_shape(const ModelOptions& model, DataKind data, std::int64_t /*context*/) {

@@ -7,21 +7,36 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/train/bert_task.h"
 #include "zero/train/gpt2_task.h"
 #include "zero/train/image_task.h"
 #include "zero/train/linear_task.h"
+#include "zero/train/llama_task.h"
 #include "zero/train/mlp_task.h"
+#include "zero/train/recurrent_task.h"
+#include "zero/train/token_model.h"
 
 namespace zero {
 namespace {
 
 constexpr std::array<std::string_view, 5> kGpt2Keys{"model.layers", "model.width", "model.heads", "model.context",
                                                     "model.vocab"};
+constexpr std::array<std::string_view, 10> kLlamaKeys{
+    "model.layers",  "model.width", "model.heads",      "model.kv_heads", "model.hidden",
+    "model.context", "model.vocab", "model.rope_theta", "model.norm_eps", "model.tie_embeddings"};
+constexpr std::array<std::string_view, 6> kBertKeys{"model.layers", "model.width",   "model.heads",
+                                                    "model.hidden", "model.context", "model.vocab"};
 constexpr std::array<std::string_view, 1> kMlpKeys{"model.sizes"};
-constexpr std::array<std::string_view, 2> kRecurrentKeys{"model.layers", "model.hidden"};
+constexpr std::array<std::string_view, 3> kRecurrentKeys{"model.layers", "model.hidden", "model.vocab"};
+
+constexpr std::string_view kImagesOrTokens = "images and their classes, or tokens";
+constexpr std::string_view kUseImagesOrTokens = "use [data] kind mnist, text or tokens";
 
 bool is_tokens(const SampleShape& data) {
-  return data.context != 0;
+  return data.context != 0 && data.vocab == 0;
+}
+bool is_texts_with_a_class(const SampleShape& data) {
+  return data.context != 0 && data.vocab != 0;
 }
 bool is_rows(const SampleShape& data) {
   return data.context == 0;
@@ -29,20 +44,56 @@ bool is_rows(const SampleShape& data) {
 bool is_rows_with_a_class(const SampleShape& data) {
   return data.context == 0 && data.classes > 0;
 }
+bool is_rows_with_a_class_or_tokens(const SampleShape& data) {
+  return is_rows_with_a_class(data) || is_tokens(data);
+}
 bool is_rows_with_a_number(const SampleShape& data) {
   return data.context == 0 && data.classes == 0;
 }
 
+std::optional<SampleShape> unplanned_shape(const ModelOptions& /*model*/, DataKind /*data*/, std::int64_t /*context*/) {
+  return std::nullopt;
+}
+
+constexpr ModelKind recurrent_kind(std::string_view name, decltype(ModelKind::make) make) {
+  return {.name = name,
+          .own_keys = kRecurrentKeys,
+          .reads = is_rows_with_a_class_or_tokens,
+          .reads_what = kImagesOrTokens,
+          .data_remedy = kUseImagesOrTokens,
+          .token_weight = "embed.weight",
+          .planned_shape = token_shape,
+          .make = make};
+}
+
 // Most common first.
-constexpr std::array<ModelKind, 7> kModelKinds{{
+constexpr std::array<ModelKind, 9> kModelKinds{{
     {.name = "gpt2",
      .own_keys = kGpt2Keys,
      .reads = is_tokens,
      .reads_what = "tokens",
      .data_remedy = "use [data] kind text or tokens, or model.name mlp",
      .has_blocks = true,
-     .planned_shape = gpt2_shape,
+     .token_weight = "transformer.wte.weight",
+     .planned_shape = token_shape,
      .make = make_gpt2_task},
+    {.name = "llama",
+     .own_keys = kLlamaKeys,
+     .reads = is_tokens,
+     .reads_what = "tokens",
+     .data_remedy = "use [data] kind text or tokens, or model.name mlp",
+     .has_blocks = true,
+     .token_weight = "model.embed_tokens.weight",
+     .planned_shape = token_shape,
+     .make = make_llama_task},
+    {.name = "bert",
+     .own_keys = kBertKeys,
+     .reads = is_texts_with_a_class,
+     .reads_what = "texts and their classes",
+     .data_remedy = "use [data] kind tsv or word_order, or model.name gpt2",
+     .has_blocks = true,
+     .planned_shape = bert_shape,
+     .make = make_bert_task},
     {.name = "mlp",
      .own_keys = kMlpKeys,
      .reads = is_rows,
@@ -55,35 +106,17 @@ constexpr std::array<ModelKind, 7> kModelKinds{{
      .reads = is_rows_with_a_class,
      .reads_what = "images and their classes",
      .data_remedy = "use [data] kind mnist",
-     .planned_shape = image_shape,
+     .planned_shape = unplanned_shape,
      .make = make_cnn_task},
-    {.name = "rnn",
-     .own_keys = kRecurrentKeys,
-     .reads = is_rows_with_a_class,
-     .reads_what = "images and their classes",
-     .data_remedy = "use [data] kind mnist",
-     .planned_shape = image_shape,
-     .make = make_rnn_task},
-    {.name = "lstm",
-     .own_keys = kRecurrentKeys,
-     .reads = is_rows_with_a_class,
-     .reads_what = "images and their classes",
-     .data_remedy = "use [data] kind mnist",
-     .planned_shape = image_shape,
-     .make = make_lstm_task},
-    {.name = "gru",
-     .own_keys = kRecurrentKeys,
-     .reads = is_rows_with_a_class,
-     .reads_what = "images and their classes",
-     .data_remedy = "use [data] kind mnist",
-     .planned_shape = image_shape,
-     .make = make_gru_task},
+    recurrent_kind("rnn", make_rnn_task),
+    recurrent_kind("lstm", make_lstm_task),
+    recurrent_kind("gru", make_gru_task),
     {.name = "linear",
      .own_keys = {},
      .reads = is_rows_with_a_number,
      .reads_what = "numbers and a number to predict",
      .data_remedy = "use [data] kind csv",
-     .planned_shape = linear_shape,
+     .planned_shape = unplanned_shape,
      .make = make_linear_task},
 }};
 
@@ -118,7 +151,15 @@ std::unique_ptr<Task> make_task(const ModelOptions& model, const SampleShape& da
     throw ConfigError("train.checkpoint_activations", "true",
                       fmt::format("model.name = {} has no blocks to compute again", model.name),
                       "leave it false, or use model.name gpt2");
+  if (model.label_smoothing > 0 && data.classes == 0)
+    throw ConfigError("train.label_smoothing", fmt::format("{}", model.label_smoothing),
+                      "the targets of this data are numbers, not classes", "leave it 0");
   return kind.make(model, data, seed);
+}
+
+bool is_language_model(std::string_view name, DataKind data) {
+  const bool tokens = data == DataKind::kText || data == DataKind::kTokens;
+  return tokens && model_kind(name).reads({.context = 1, .classes = 1});
 }
 
 std::int64_t sample_context(const ModelOptions& model, std::int64_t data_context) {

@@ -26,9 +26,10 @@ struct ModelKind {
   std::string_view name;                       // model.name
   std::span<const std::string_view> own_keys;  // that make another model of it, "model.width"; all others it ignores
   bool (*reads)(const SampleShape& data);
-  std::string_view reads_what;   // "tokens"
-  std::string_view data_remedy;  // where the data is something else
-  bool has_blocks = false;       // which an activation checkpoint can compute again
+  std::string_view reads_what;      // "tokens"
+  std::string_view data_remedy;     // where the data is something else
+  bool has_blocks = false;          // which an activation checkpoint can compute again
+  std::string_view token_weight{};  // of a language model: a parameter [vocab, ...]
   // The shape of the data, `context` tokens a sample, where the options say it; nothing: only the data knows.
   std::optional<SampleShape> (*planned_shape)(const ModelOptions& model, DataKind data, std::int64_t context);
   std::unique_ptr<Task> (*make)(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);
@@ -39,9 +40,12 @@ std::span<const ModelKind> model_kinds();
 const ModelKind& model_kind(std::string_view name);
 
 // The module is built under zero::deferred: it has no memory before attach(). Throws ConfigError when the model and the
-// data do not fit: "model.name", "model.vocab", "model.sizes", "data.context"; and when activations are offloaded that
-// nobody keeps: "train.offload_activations".
+// data do not fit: "model.name", "model.vocab", "model.sizes", "data.context", "train.label_smoothing"; and when
+// activations are offloaded that nobody keeps: "train.offload_activations".
 std::unique_ptr<Task> make_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);
+
+// Does a run of this model on this kind of data learn to write text?
+bool is_language_model(std::string_view name, DataKind data);
 
 // The context of a sample where [data] context is 0.
 std::int64_t sample_context(const ModelOptions& model, std::int64_t data_context);

@@ -20,7 +20,11 @@ struct ModelOptions {
   std::int64_t layers = 4;
   std::int64_t width = 128;
   std::int64_t heads = 4;
-  std::int64_t hidden = 128;
+  std::int64_t hidden = 0;  // of a recurrent layer, or of the feed-forward part; 0: the model's usual
+  std::int64_t kv_heads = 0;
+  double rope_theta = 10000;
+  double norm_eps = 1e-5;
+  bool tie_embeddings = false;
   std::int64_t context = 64;
   std::int64_t vocab = 0;  // 0: the data's
   double dropout = 0;
@@ -28,7 +32,8 @@ struct ModelOptions {
   // Where the inputs of activation checkpoints lie until backward; absent: where they are made.
   std::optional<ActivationOffloadOptions> activation_offload{};
   std::vector<std::int64_t> sizes;
-  std::string init;  // a safetensors file; empty: random
+  double label_smoothing = 0;  // of [train]
+  std::string init;            // a safetensors file; empty: random
 };
 
 }  // namespace zero

@@ -1,49 +1,60 @@
-// RowTask: a model from rows of numbers to scores of classes (cross entropy), or to a number (mean squared error).
+// RowTask: a model from samples to scores of classes (cross entropy), or to a number (mean squared error).
 //
 //   std::make_unique<RowTask<Mlp>>(model, {.classifies = true, .flops = flops_per_row(options)});
 //
 // Local.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <utility>
 
-#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/mse_loss.h>
 
+#include "zero/checkpoint/transformers_config.h"
+#include "zero/train/class_loss.h"
 #include "zero/train/task.h"
 
 namespace zero {
 
 struct RowTaskOptions {
   bool classifies = false;
-  double flops = 0;  // of a row, forward and backward
+  double flops = 0;                              // of a sample, forward and backward
+  double label_smoothing = 0;                    // of the training loss alone
+  std::optional<TransformersModel> published{};  // the model as transformers knows it; absent: it does not
 };
 
 // `Model`: the holder of a module (TORCH_MODULE) with forward([batch, ...]) -> [batch, outputs].
 template <typename Model>
 class RowTask : public Task {
  public:
-  RowTask(Model model, const RowTaskOptions& options) : model_(std::move(model)), options_(options) {}
+  RowTask(Model model, const RowTaskOptions& options, std::unique_ptr<ActivationStore> activations = nullptr)
+      : activations_(std::move(activations)), model_(std::move(model)), options_(options) {}
 
   using Task::loss;
   using Task::score;
   torch::nn::Module& module() override { return *model_; }
   torch::Tensor loss(const torch::Tensor& input, const torch::Tensor& target) override {
-    return loss_of(scores_of(input), target);
+    return loss_of(model_->forward(input), target, options_.label_smoothing);
   }
   Score score(const torch::Tensor& input, const torch::Tensor& target) override {
-    const auto scores = scores_of(input);
-    if (!options_.classifies) return {loss_of(scores, target), {}};
-    return {loss_of(scores, target), scores.argmax(1).eq(target).sum()};
+    const auto scores = model_->forward(input);
+    if (!options_.classifies) return {loss_of(scores, target, 0), {}};
+    return {loss_of(scores, target, 0), scores.argmax(1).eq(target).sum()};
   }
   double flops_per_sample() const override { return options_.flops; }
-
- private:
-  torch::Tensor scores_of(const torch::Tensor& input) { return model_->forward(input).to(at::kFloat); }
-  torch::Tensor loss_of(const torch::Tensor& scores, const torch::Tensor& target) const {
-    return options_.classifies ? at::cross_entropy_loss(scores, target) : at::mse_loss(scores, target);
+  ActivationStore* activations() override { return activations_.get(); }
+  bool describe_weights(const std::filesystem::path& folder, DType dtype) const override {
+    return write_transformers_config(folder, options_.published, dtype);
   }
 
+ private:
+  torch::Tensor loss_of(const torch::Tensor& scores, const torch::Tensor& target, double label_smoothing) const {
+    return options_.classifies ? class_loss(scores, target, label_smoothing)
+                               : at::mse_loss(scores.to(at::kFloat), target);
+  }
+
+  std::unique_ptr<ActivationStore> activations_;
   Model model_;
   RowTaskOptions options_;
 };

@@ -18,8 +18,7 @@ ProgressStyle style_on(ProgressStyle style, const World& world) {
 
 DataOptions with_context(const TrainJob& job) {
   DataOptions data = job.data;
-  const bool tokens = data.kind == DataKind::kText || data.kind == DataKind::kTokens;
-  if (tokens) data.context = sample_context(job.model, data.context);
+  data.context = sample_context(job.model, data.context);
   return data;
 }
 

@@ -55,7 +55,7 @@ RunReport RunEnd::write_all() {
 
 void RunEnd::write_sample() {
   const TrainJob& job = run_.job;
-  Gpt2* const model = run_.task->language_model();
+  LanguageModel* const model = run_.task->language_model();
   if (job.train.sample == 0 || model == nullptr) return;
   const bool bytes = job.data.kind == DataKind::kText;
   run_.say("sample:");

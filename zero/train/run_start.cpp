@@ -90,7 +90,7 @@ std::unique_ptr<SafetensorsWriter> start_run(Run& run, const RunOpening& opening
   if (job.checkpoint.memory_every > 0 && !run.checkpoints.has_launcher_memory())
     run.say("note: no copies are kept in memory: these ranks were not started by zero launch or -n");
   std::optional<InitialWeights> init;
-  if (!job.model.init.empty() && !opening.resumes()) init.emplace(run.task->module(), job.model.init);
+  if (!job.model.init.empty() && !opening.resumes()) init.emplace(run.task->module(), job.model.init, job.train.seed);
   require_same_configuration(comm, job.config_hash, job.config_text);
   open_activations(run);
   run.say(fmt::format("ranks: {} ({}, {})", run.world.size(), run.world.source(), comm.transport()));

@@ -14,7 +14,7 @@
 
 #include "zero/base/dtype.h"
 #include "zero/data/batch.h"
-#include "zero/models/gpt2.h"
+#include "zero/models/language_model.h"
 #include "zero/torch/activation_store.h"
 
 namespace zero {
@@ -28,7 +28,7 @@ class Task {
   virtual torch::Tensor loss(const torch::Tensor& input, const torch::Tensor& target) = 0;
   // The batch is read until backward is over.
   torch::Tensor loss(const Batch& batch);
-  // The same, and of a task that sorts samples into classes the number of targets that were found; else undefined.
+  // The loss without label smoothing, and of a task that sorts samples into classes the number of targets that were found; else undefined.
   struct Score {
     torch::Tensor loss;
     torch::Tensor num_correct;
@@ -42,10 +42,10 @@ class Task {
   // Are those tokens, not rows?
   virtual bool has_tokens() const { return false; }
   // The model as a language model, or null: what can generate text.
-  virtual Gpt2* language_model() { return nullptr; }
+  virtual LanguageModel* language_model() { return nullptr; }
   // Where its activations are offloaded, or null: nowhere.
   virtual ActivationStore* activations() { return nullptr; }
-  // Writes what other programs need beside weights of type `dtype` in `folder`: a gpt2's config.json for transformers.
+  // Writes what other programs need beside weights of type `dtype` in `folder`: config.json for transformers.
   // False where a file that is no model's is in the way. Throws IoError.
   virtual bool describe_weights(const std::filesystem::path& /*folder*/, DType /*dtype*/) const { return true; }
 };

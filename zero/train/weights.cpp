@@ -1,6 +1,7 @@
 #include "zero/train/weights.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <optional>
@@ -11,7 +12,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/util/Half.h>
 
 #include "zero/base/bytes.h"
@@ -31,17 +34,56 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kKey = "model.init";
-constexpr std::string_view kPrefix = "transformer.";
+// Files of a model without its head have names without these.
+constexpr std::array<std::string_view, 3> kPrefixes{"transformer.", "model.", "bert."};
 constexpr std::string_view kHead = "lm_head.weight";
-constexpr std::string_view kTokens = "transformer.wte.weight";
+constexpr std::string_view kGpt2Tokens = "transformer.wte.weight";
+constexpr std::string_view kLlamaTokens = "model.embed_tokens.weight";
+constexpr std::string_view kBertTokens = "bert.embeddings.word_embeddings.weight";
+constexpr std::string_view kClassifier = "classifier.";  // of a bert
 
 [[noreturn]] void refuse(const std::string& path, const std::string& reason) {
   throw ConfigError(kKey, path, reason, "`zero inspect FILE` lists what a file holds; names are as in the model");
 }
 
-// Published files carry the causal masks, which are no weights.
-bool is_mask(std::string_view name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+const ParamSpec* spec_named(const std::vector<ParamSpec>& specs, std::string_view name) {
+  const auto found = std::ranges::find(specs, name, &ParamSpec::name);
+  return found == specs.end() ? nullptr : &*found;
+}
+
+// Published files carry constants, and heads of the task that a bert was made with: no weights of ours.
+bool is_passed_over(std::string_view name, const std::vector<ParamSpec>& specs) {
+  if (spec_named(specs, kGpt2Tokens)) return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+  if (spec_named(specs, kLlamaTokens)) return name.ends_with(".rotary_emb.inv_freq");
+  if (spec_named(specs, kBertTokens)) return name.ends_with("embeddings.position_ids") || name.starts_with("cls.");
+  return false;
+}
+
+// The table that is the head, too; null: the head is a parameter of its own, or there is none.
+const ParamSpec* tied_to_head(const std::vector<ParamSpec>& specs) {
+  if (spec_named(specs, kHead)) return nullptr;
+  const ParamSpec* const tokens = spec_named(specs, kGpt2Tokens);
+  return tokens ? tokens : spec_named(specs, kLlamaTokens);
+}
+
+// Of a parameter, the tensor under its own name, without the prefix, or as old files of a bert call its norms. Null: none.
+const SafetensorsSet::Tensor* find_published(const SafetensorsSet& set, std::string_view name) {
+  std::vector<std::string> names{std::string(name)};
+  for (const std::string_view prefix : kPrefixes)
+    if (name.starts_with(prefix)) names.emplace_back(name.substr(prefix.size()));
+  for (std::size_t i = 0, count = names.size(); i < count; ++i) {
+    if (names[i].ends_with("LayerNorm.weight")) names.push_back(names[i].substr(0, names[i].size() - 6) + "gamma");
+    if (names[i].ends_with("LayerNorm.bias")) names.push_back(names[i].substr(0, names[i].size() - 4) + "beta");
+  }
+  for (const std::string& each : names)
+    if (const SafetensorsSet::Tensor* tensor = set.find(each)) return tensor;
+  return nullptr;
+}
+
+// A bert that was made for another task has no classifier: it is to be learned.
+bool lacks_classifier(const SafetensorsSet& set, const std::vector<ParamSpec>& specs) {
+  if (!spec_named(specs, kBertTokens)) return false;
+  return std::ranges::none_of(set.tensors(), [](const auto& t) { return t.entry->name.starts_with(kClassifier); });
 }
 
 bool is_weight_type(ElementType type) {
@@ -134,46 +176,53 @@ std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, con
   std::vector<SafetensorsSet::Tensor> matched;
   std::vector<std::string> missing;
   std::set<std::string_view> used;
-  const ParamSpec* tokens = nullptr;
+  const bool new_classifier = lacks_classifier(set, specs);
+  if (new_classifier) ZERO_LOG(info, "{}: has no classifier: it begins with random values", path);
   for (const ParamSpec& spec : specs) {
-    const SafetensorsSet::Tensor* tensor = set.find(spec.name);
-    if (tensor == nullptr && spec.name.starts_with(kPrefix))
-      tensor = set.find(std::string_view(spec.name).substr(kPrefix.size()));
-    if (spec.name == kTokens) tokens = &spec;
-    if (tensor == nullptr) {
-      missing.push_back(spec.name);
-    } else {
-      matched.push_back(*tensor);
-      used.insert(tensor->entry->name);
-    }
+    const SafetensorsSet::Tensor* const tensor = find_published(set, spec.name);
+    if (tensor != nullptr) used.insert(tensor->entry->name);
+    if (tensor == nullptr && !(new_classifier && spec.name.starts_with(kClassifier))) missing.push_back(spec.name);
+    matched.push_back(tensor == nullptr ? SafetensorsSet::Tensor{} : *tensor);
   }
+  if (missing.size() == 1 && missing.front() == kHead)
+    refuse(path, "has no lm_head.weight: its head is its table of tokens, which model.tie_embeddings = true says");
   if (!missing.empty()) refuse(path, "has no " + first_few(missing));
+  const ParamSpec* const tied = tied_to_head(specs);
   std::vector<std::string> extra;
   for (const auto& [entry, file] : set.tensors()) {
     if (used.contains(entry->name)) continue;
-    if (tokens != nullptr && is_mask(entry->name)) {
-      ZERO_LOG(info, "{}: {} is a constant mask, not a weight: passed over", path, entry->name);
-    } else if (tokens != nullptr && entry->name == kHead) {
-      require_shape(*entry, tokens->shape, path);
-      ZERO_LOG(info, "{}: {} is tied to {}: passed over", path, entry->name, tokens->name);
+    if (is_passed_over(entry->name, specs)) {
+      ZERO_LOG(info, "{}: {} is no weight of this model: passed over", path, entry->name);
+    } else if (tied != nullptr && entry->name == kHead) {
+      require_shape(*entry, tied->shape, path);
+      ZERO_LOG(info, "{}: {} is tied to {}: passed over", path, entry->name, tied->name);
     } else {
       extra.push_back(entry->name);
     }
   }
   if (!extra.empty()) refuse(path, "holds what the model does not have: " + first_few(extra));
-  for (std::size_t i = 0; i < specs.size(); ++i) require_shape(*matched[i].entry, specs[i].shape, path);
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    if (matched[i].entry != nullptr) require_shape(*matched[i].entry, specs[i].shape, path);
   return matched;
 }
 
-InitialWeights::InitialWeights(const torch::nn::Module& module, const std::filesystem::path& path)
-    : set_(SafetensorsSet::open(path, kKey)) {
+InitialWeights::InitialWeights(const torch::nn::Module& module, const std::filesystem::path& path, std::uint64_t seed)
+    : set_(SafetensorsSet::open(path, kKey)), seed_(seed) {
   const auto specs = parameters_of(module, std::nullopt).specs;
   const auto matched = match_weights(set_, specs, path.string());
   for (std::size_t i = 0; i < specs.size(); ++i) tensors_.emplace(specs[i].name, matched[i]);
 }
 
 void InitialWeights::read(const std::string& name, std::span<float> values) const {
-  read_as_fp32(tensors_.at(name), values);
+  const SafetensorsSet::Tensor& tensor = tensors_.at(name);
+  if (tensor.entry != nullptr) return read_as_fp32(tensor, values);
+  // The classifier of a bert: weights as zero/models/bert.h begins with, biases 0.
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed_);
+  torch::Tensor drawn = at::from_blob(values.data(), {static_cast<std::int64_t>(values.size())}, at::kFloat);
+  if (name.ends_with(".bias"))
+    drawn.zero_();
+  else
+    drawn.normal_(0, 0.02, generator);
 }
 
 WeightSource InitialWeights::source() const {
@@ -184,7 +233,10 @@ void read_weights(torch::nn::Module& module, const std::filesystem::path& path) 
   const auto set = SafetensorsSet::open(path, kKey);
   ModuleParameters parameters = parameters_of(module, std::nullopt);
   const auto matched = match_weights(set, parameters.specs, path.string());
-  for (std::size_t i = 0; i < matched.size(); ++i) replace_data(parameters.tensors[i], read_tensor(matched[i]));
+  for (std::size_t i = 0; i < matched.size(); ++i) {
+    if (matched[i].entry == nullptr) refuse(path.string(), "has no " + parameters.specs[i].name);
+    replace_data(parameters.tensors[i], read_tensor(matched[i]));
+  }
 }
 
 void read_weights(torch::nn::Module& module, CheckpointReader& checkpoint) {

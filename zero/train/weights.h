@@ -6,9 +6,11 @@
 //   ...                                                                   // the run
 //   std::string sha = save_weights(engine, module, std::move(file));
 //
-// Reading is strict: every parameter must be there with its shape, and nothing else. Allowed besides are, as published
-// GPT-2 files have them: names with or without a leading "transformer.", the constant masks attn.bias and
-// attn.masked_bias, and the tied head lm_head.weight when it has wte's shape. Types are F32, F16 and BF16.
+// Reading is strict: every parameter must be there with its shape, and nothing else. Allowed besides is what published
+// files have: names with or without a leading "transformer.", "model." or "bert."; a tied head lm_head.weight that has the
+// shape of the table of tokens; of a gpt2 the constant masks attn.bias and attn.masked_bias, of a llama rotary_emb.inv_freq,
+// of a bert embeddings.position_ids, the heads "cls." of its first task, and norms called gamma and beta. A bert may lack
+// its classifier, which then begins with random values. Types are F32, F16 and BF16.
 #pragma once
 
 #include <filesystem>
@@ -28,7 +30,8 @@
 
 namespace zero {
 
-// Which tensor is which parameter's: one for each of `specs`, in their order. Local.
+// Which tensor is which parameter's: one for each of `specs`, in their order; without an entry for a classifier that is to
+// be drawn. Local.
 // Throws ConfigError under "model.init" that names what is missing, too much, or of another shape or type.
 std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, const std::vector<ParamSpec>& specs,
                                                   const std::string& path);
@@ -37,7 +40,8 @@ std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, con
 class InitialWeights {
  public:
   // Throws as match_weights() does. `module` is looked at alone: best a deferred one, which has no memory yet.
-  InitialWeights(const torch::nn::Module& module, const std::filesystem::path& path);
+  // `seed`: of a classifier that is not in the file.
+  InitialWeights(const torch::nn::Module& module, const std::filesystem::path& path, std::uint64_t seed = 0);
 
   // A parameter's values in fp32; a MiB besides. IoError where the file is not what it was.
   void read(const std::string& name, std::span<float> values) const;
@@ -46,6 +50,7 @@ class InitialWeights {
 
  private:
   SafetensorsSet set_;
+  std::uint64_t seed_;
   std::map<std::string, SafetensorsSet::Tensor> tensors_;  // by parameter
 };
 

@@ -47,7 +47,10 @@ Batch random_batch(const SampleShape& shape, std::int64_t samples, std::int64_t 
   Batch batch;
   if (shape.context > 0) {
     fill_classes(batch.input.reset<std::int64_t>({samples, shape.context}), vocab);
-    fill_classes(batch.target.reset<std::int64_t>({samples, shape.context}), vocab);
+    if (shape.vocab > 0)
+      fill_classes(batch.target.reset<std::int64_t>({samples}), shape.classes);
+    else
+      fill_classes(batch.target.reset<std::int64_t>({samples, shape.context}), vocab);
     return batch;
   }
   fill_numbers(batch.input.reset<float>({samples, shape.features}));
@@ -130,7 +133,10 @@ int bench_step_verb(const BenchStepRequest& request) {
   ModelOptions model = model_options(config);
   model.init.clear();
   const auto task = make_task(model, shape, 1337);
-  const Batch batch = random_batch(shape, config.train.batch, model.vocab > 0 ? model.vocab : shape.classes);
+  const Batch batch = random_batch(shape, config.train.batch,
+                                   model.vocab > 0   ? model.vocab
+                                   : shape.vocab > 0 ? shape.vocab
+                                                     : shape.classes);
   // Attached once and given back: what was deferred is then an ordinary module.
   { const Attachment built = attach(task->module(), world, {.stage = 0, .dtype = options.dtype}); }
   const StepTimes plain = measure_libtorch(*task, batch, request.steps, options);

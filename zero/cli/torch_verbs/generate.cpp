@@ -15,14 +15,12 @@
 #include "zero/checkpoint/whole_checkpoint.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/verbs.h"
+#include "zero/train/model_kind.h"
 #include "zero/train/run_folder.h"
 #include "zero/train/weights.h"
 
 namespace zero::cli {
 namespace {
-
-// A model that reads no text has no such weight.
-constexpr std::string_view kTokenWeight = "transformer.wte.weight";
 
 // Where weights come from: the file of a finished run, or a checkpoint.
 struct Source {
@@ -31,15 +29,26 @@ struct Source {
   std::optional<CheckpointReader> checkpoint;
 };
 
+// The parameter whose rows are the model's tokens. Throws where the run learned no text.
+std::string token_weight_of(const Config& config, const std::string& run) {
+  if (!is_language_model(config.model.name, data_options(config).kind))
+    throw ConfigError(
+        "RUN", run,
+        fmt::format("trained a {} on data.kind {}, which writes no text", config.model.name, config.data.kind),
+        "name the run of a language model: a gpt2, llama, rnn, lstm or gru on text or tokens");
+  return std::string(model_kind(config.model.name).token_weight);
+}
+
 Source source_of(const std::string& run) {
   const RunFolder folder(run);
   std::error_code ignored;
   if (!is_checkpoint(run) && std::filesystem::exists(folder.model(), ignored)) {
     folder.require_finished();
+    Source source{.config = load_config({.file = folder.config(), .check_files = false}).config};
     const auto file = SafetensorsFile::open(folder.model(), "RUN");
-    const SafetensorsEntry* const tokens = file.find(kTokenWeight);
-    return {.config = load_config({.file = folder.config(), .check_files = false}).config,
-            .vocab = tokens == nullptr ? 0 : tokens->shape.at(0)};
+    if (const SafetensorsEntry* const tokens = file.find(token_weight_of(source.config, run)))
+      source.vocab = tokens->shape.at(0);
+    return source;
   }
   CheckpointReader reader = open_whole_checkpoint(run);
   const Manifest& manifest = reader.manifest();
@@ -52,7 +61,7 @@ Source source_of(const std::string& run) {
                                        .text_name = (reader.path() / kManifestName).string(),
                                        .check_files = false})
                               .config};
-  if (const int tokens = reader.find(kTokenWeight); tokens >= 0)
+  if (const int tokens = reader.find(token_weight_of(source.config, run)); tokens >= 0)
     source.vocab = manifest.tensors[static_cast<std::size_t>(tokens)].shape.at(0);
   source.checkpoint.emplace(std::move(reader));
   return source;
@@ -63,26 +72,22 @@ Source source_of(const std::string& run) {
 int generate_verb(const GenerateRequest& request) {
   Source source = source_of(request.run);
   const Config& config = source.config;
-  const ModelConfig& m = config.model;
-  if (m.name != "gpt2")
-    throw ConfigError("RUN", request.run, "trained a " + m.name + ", which knows no text", "name the run of a gpt2");
   at::set_num_threads(num_usable_cores());
-  Gpt2 model(Gpt2Options{.layers = m.layers,
-                         .width = m.width,
-                         .heads = m.heads,
-                         .context = m.context,
-                         .vocab = source.vocab,
-                         .random_weights = false});
+  ModelOptions options = model_options(config);
+  options.init = request.run;  // no first weights are drawn
+  options.checkpoint_activations = false;
+  options.activation_offload.reset();
+  const auto task = make_task(options, {.context = options.context, .classes = source.vocab}, /*seed=*/0);
   if (source.checkpoint)
-    read_weights(*model, *source.checkpoint);
+    read_weights(task->module(), *source.checkpoint);
   else
-    read_weights(*model, RunFolder(request.run).model());
+    read_weights(task->module(), RunFolder(request.run).model());
   source.checkpoint.reset();
   std::vector<std::int64_t> prompt;
   for (const char byte : request.prompt) prompt.push_back(static_cast<unsigned char>(byte));
   const bool text = config.data.kind == "text";
   if (text) std::cout << request.prompt;
-  generate(model, prompt,
+  generate(*task->language_model(), prompt,
            {.tokens = request.tokens, .temperature = request.temperature, .top_k = request.top_k, .seed = request.seed},
            [&](std::int64_t token) {
              if (text) {

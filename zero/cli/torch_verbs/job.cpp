@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fnmatch.h>
@@ -22,7 +23,9 @@ DataKind data_kind(const std::string& name) {
   if (name == "tokens") return DataKind::kTokens;
   if (name == "mnist") return DataKind::kMnist;
   if (name == "csv") return DataKind::kCsv;
-  throw ConfigError("data.kind", name, "no such kind", "use text, tokens, mnist or csv");
+  if (name == "tsv") return DataKind::kTsv;
+  if (name == "word_order") return DataKind::kWordOrder;
+  throw ConfigError("data.kind", name, "no such kind", "use text, tokens, mnist, csv, tsv or word_order");
 }
 
 Reduce reduce_kind(const std::string& name) {
@@ -195,12 +198,17 @@ ModelOptions model_options(const Config& config) {
                      .width = m.width,
                      .heads = m.heads,
                      .hidden = m.hidden,
+                     .kv_heads = m.kv_heads,
+                     .rope_theta = m.rope_theta,
+                     .norm_eps = m.norm_eps,
+                     .tie_embeddings = m.tie_embeddings,
                      .context = m.context,
                      .vocab = m.vocab,
                      .dropout = m.dropout,
                      .checkpoint_activations = config.train.checkpoint_activations,
                      .activation_offload = activation_offload_options(config),
                      .sizes = m.sizes,
+                     .label_smoothing = config.train.label_smoothing,
                      .init = m.init};
   if (model.activation_offload) {
     const ActivationOffloadNeed need = need_of(config, model);
@@ -215,8 +223,13 @@ ModelOptions model_options(const Config& config) {
 
 DataOptions data_options(const Config& config) {
   const DataConfig& d = config.data;
-  DataOptions options{
-      .kind = data_kind(d.kind), .path = d.path, .validation = d.validation.fraction, .context = d.context};
+  DataOptions options{.kind = data_kind(d.kind),
+                      .path = d.path,
+                      .validation = d.validation.fraction,
+                      .context = d.context,
+                      .words = d.words,
+                      .vocab = d.vocab,
+                      .augment = d.augment == "shift" ? Augment::kShift : Augment::kNone};
   if (!d.validation.path.empty()) options.validation = std::filesystem::path(d.validation.path);
   options.order = d.order == "sequential" ? Order::kSequential : Order::kShuffled;
   return options;
@@ -267,6 +280,14 @@ TrainJob make_job(const Config& config, int local_ranks) {
           .timeline = {.file = config.run.timeline, .steps = config.run.timeline_steps}};
 }
 
+std::optional<std::int64_t> samples_of_pass(const Config& config) {
+  DataOptions data = data_options(config);
+  data.context = sample_context(model_options(config), config.data.context);
+  std::error_code ignored;
+  if (config.data.path.empty() || !std::filesystem::exists(config.data.path, ignored)) return std::nullopt;
+  return open_data(data).train->pass_size();
+}
+
 SampleShape planned_shape(const Config& config) {
   const ModelOptions model = model_options(config);
   const ModelKind& kind = model_kind(model.name);
@@ -275,7 +296,9 @@ SampleShape planned_shape(const Config& config) {
   if (const auto shape = kind.planned_shape(model, data.kind, data.context)) return *shape;
   std::error_code ignored;
   if (config.data.path.empty() || !std::filesystem::exists(config.data.path, ignored)) {
-    const bool takes_vocab = std::ranges::find(kind.own_keys, "model.vocab") != kind.own_keys.end();
+    ModelOptions with_vocab = model;
+    with_vocab.vocab = 1;
+    const bool takes_vocab = kind.planned_shape(with_vocab, data.kind, data.context).has_value();
     throw ConfigError("data.path", config.data.path, "the model's size depends on this file, which is not here",
                       takes_vocab ? "set model.vocab, or name the data" : "name the data");
   }

@@ -5,6 +5,9 @@
 // Local. What can only be wrong together with data or model is judged by those parts.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "zero/command/torch_entry.h"
 #include "zero/config/config.h"
 #include "zero/config/load.h"
@@ -22,6 +25,9 @@ TrainJob make_job(const Config& config, int local_ranks);
 ModelOptions model_options(const Config& config);
 DataOptions data_options(const Config& config);
 AttachOptions attach_options(const Config& config, int local_ranks);
+
+// Samples of one pass over the training data; absent where the data is not here.
+std::optional<std::int64_t> samples_of_pass(const Config& config);
 
 // The shape of the data without the data: for a job that is planned elsewhere. The file is looked at when the model
 // leaves open what only it knows; ConfigError when it is not there either.

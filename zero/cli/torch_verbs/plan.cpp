@@ -44,7 +44,8 @@ torch::Tensor meta_loss(Task& task, const SampleShape& shape, std::int64_t batch
     return at::empty(sizes, at::TensorOptions(type).device(at::kMeta));
   };
   if (shape.context > 0) {
-    return task.loss(meta({batch, shape.context}, at::kLong), meta({batch, shape.context}, at::kLong));
+    const auto tokens = meta({batch, shape.context}, at::kLong);
+    return task.loss(tokens, shape.vocab > 0 ? meta({batch}, at::kLong) : tokens);
   }
   const auto target = shape.classes > 0 ? meta({batch}, at::kLong) : meta({batch, 1}, at::kFloat);
   return task.loss(meta({batch, shape.features}, at::kFloat), target);
@@ -87,12 +88,16 @@ ActivationBytes activations_of(ModelOptions model, const SampleShape& shape, std
                                const AttachOptions& attach) {
   constexpr std::int64_t kTokens = 32;
   model.activation_offload.reset();
-  if (!model_kind(model.name).has_blocks) return {.kept = batch * kept_bytes(model, shape, 0, attach)};
   const std::int64_t tokens = std::min(shape.context, kTokens), layers = model.layers;
+  const auto of_batch = [&] {
+    const std::int64_t one = kept_bytes(model, shape, tokens, attach);
+    return tokens == 0 ? one * batch : one * batch * shape.context / tokens;
+  };
+  if (!model_kind(model.name).has_blocks) return {.kept = of_batch()};
   const auto kept = [&](std::int64_t blocks, bool computes_again) {
     model.layers = blocks;
     model.checkpoint_activations = computes_again;
-    return kept_bytes(model, shape, tokens, attach) * batch * shape.context / tokens;
+    return of_batch();
   };
   const std::int64_t one = kept(1, false), block = kept(2, false) - one;
   const std::int64_t one_input = kept(1, true), input = kept(2, true) - one_input;
@@ -115,6 +120,15 @@ PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model,
           .checkpointed_bytes = computes_again ? 0 : activations.checkpointed};
 }
 
+// Of a run that is given its epochs, where its data is here.
+std::optional<std::int64_t> steps_of_epochs(LoadedConfig loaded) {
+  if (loaded.config.train.epochs == 0) return std::nullopt;
+  const auto samples = samples_of_pass(loaded.config);
+  if (!samples) return std::nullopt;
+  settle_epochs(loaded, *samples);
+  return loaded.config.train.steps;
+}
+
 // A slip would else be planned as a disk that is infinitely fast.
 void require_here(const OffloadOptions& offload) {
   const TimedCalls calls(FileCalls::kernel(), offload.disk_timeout);
@@ -134,9 +148,13 @@ Schedule schedule_of(const TrainingPlan& plan, const AttachOptions& attach, cons
   return build_schedule(trace, plan.units, plan.world, placement, budget);
 }
 
-std::string as_json(const TrainingPlan& plan, std::span<const int> stages, const PrintedSchedule* schedule) {
-  if (schedule == nullptr) return plan_json(plan, stages);
+// `steps`: of a run that is given its epochs.
+std::string as_json(const TrainingPlan& plan, std::span<const int> stages, const PrintedSchedule* schedule,
+                    std::optional<std::int64_t> steps) {
+  if (schedule == nullptr && !steps) return plan_json(plan, stages);
   auto json = nlohmann::ordered_json::parse(plan_json(plan, stages));
+  if (steps) json["steps"] = *steps;
+  if (schedule == nullptr) return json.dump(1) + "\n";
   const ScheduleCost& cost = schedule->cost;
   json["schedule"] = {{"num_gathers", cost.num_gathers},
                       {"num_reduces", cost.num_reduces},
@@ -288,6 +306,7 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Att
 
 int plan_verb(const PlanRequest& request) {
   const Config& config = request.loaded.config;
+  const std::optional<std::int64_t> steps = steps_of_epochs(request.loaded);
   const AttachOptions attach = attach_options(config, 1);
   require_here(attach.offload);
   ModelOptions model = model_options(config);
@@ -304,7 +323,14 @@ int plan_verb(const PlanRequest& request) {
   if (request.schedule)
     printed = {simulate(schedule, plan.units, plan.world, optimizer_spec(plan)), print_schedule(schedule, plan.units)};
   const PrintedSchedule* shown = printed ? &*printed : nullptr;
-  std::cout << (request.json ? as_json(plan, kStages, shown) : as_text(plan, kStages, shown));
+  if (request.json) {
+    std::cout << as_json(plan, kStages, shown, steps);
+    return 0;
+  }
+  std::cout << as_text(plan, kStages, shown);
+  if (steps)
+    std::cout << fmt::format("\nsteps: {} make {} epochs of the training data\n", format_count(*steps),
+                             config.train.epochs);
   return 0;
 }
 

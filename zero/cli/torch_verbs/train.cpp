@@ -58,6 +58,7 @@ int train_rank(const TrainRequest& request, World& world, const StopSignal& stop
   // Of fewer ranks than `zero launch` was asked for, the global batch is that of the first world.
   const std::int64_t asked = std::max<std::int64_t>(asked_world(), world.size());
   fit_to_world(loaded, asked);
+  if (loaded.config.train.epochs > 0) settle_epochs(loaded, samples_of_pass(loaded.config).value_or(0));
   if (asked > world.size()) loaded.config.train.accumulate = accumulate_in(world.size(), loaded.config.train);
   TrainJob job = make_job(loaded.config, world.local_size());
   tell_launch(job);

@@ -1,0 +1,35 @@
+#include "zero/config/model_rules.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "zero/config/option.h"
+
+namespace zero {
+namespace {
+
+TEST(ModelRules, EveryModelOfTheTableHasOneAndOnlyKeysOfTheTable) {
+  const auto names = find_option("model.name")->choices, kinds = find_option("data.kind")->choices;
+  ASSERT_EQ(names.size(), model_rules().size());
+  for (const std::string_view name : names) {
+    const ModelRule& rule = model_rule(name);
+    EXPECT_FALSE(rule.kinds.empty()) << name;
+    for (const std::string_view key : rule.keys) EXPECT_NE(find_option(key), nullptr) << key;
+    for (const std::string_view kind : rule.kinds) EXPECT_NE(std::ranges::find(kinds, kind), kinds.end()) << kind;
+    EXPECT_TRUE(rule.takes("model.init") && rule.takes("train.steps")) << name;
+  }
+}
+
+TEST(ModelRules, EveryKeyOfAModelIsSomeModels) {
+  for (const Option& option : options()) EXPECT_NE(models_that_take(option.name), "") << option.name;
+}
+
+TEST(ModelRules, NamesAreJoinedAsInASentence) {
+  EXPECT_EQ(models_that_read("tsv"), "bert");
+  EXPECT_EQ(models_that_read("csv"), "mlp or linear");
+  EXPECT_EQ(models_that_take("model.width"), "gpt2, llama or bert");
+}
+
+}  // namespace
+}  // namespace zero

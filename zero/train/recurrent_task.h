@@ -1,0 +1,23 @@
+// "rnn", "lstm" and "gru". Of tokens they make a language model; of images, a classifier that reads row by row: the data
+// decides. Rows of model_kind.h.
+//
+//   auto task = make_lstm_task({.name = "lstm", .layers = 1, .hidden = 256, .context = 64}, corpus.shape(), seed);
+//
+// Local. Throws ConfigError: what token_model.h throws, "data.path" for images that are not square, and what
+// check(RecurrentOptions) throws.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "zero/data/dataset.h"
+#include "zero/train/model_options.h"
+#include "zero/train/task.h"
+
+namespace zero {
+
+std::unique_ptr<Task> make_rnn_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);
+std::unique_ptr<Task> make_lstm_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);
+std::unique_ptr<Task> make_gru_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);
+
+}  // namespace zero

@@ -1,0 +1,33 @@
+// What the models of tokens have in common: their context, their vocabulary, and where their activations lie.
+//
+//   require_context(model, data);                             // "data.context"
+//   const std::int64_t vocab = vocab_of(model, data.classes);  // "model.vocab"
+//   auto store = make_store(model);                           // "train.offload_activations"
+//
+// Local. Each throws ConfigError under the key beside it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "zero/data/dataset.h"
+#include "zero/data/open_data.h"
+#include "zero/torch/activation_store.h"
+#include "zero/train/model_options.h"
+
+namespace zero {
+
+// A sample of the data is no longer than what the model reads at once.
+void require_context(const ModelOptions& model, const SampleShape& data);
+
+// model.vocab, or where that is 0 `tokens`: as many as the data has. Never fewer.
+std::int64_t vocab_of(const ModelOptions& model, std::int64_t tokens);
+
+// Null: activations lie where they are made.
+std::unique_ptr<ActivationStore> make_store(const ModelOptions& model);
+
+// Of bytes, or where the vocabulary is given; nothing for other kinds of data.
+std::optional<SampleShape> token_shape(const ModelOptions& model, DataKind data, std::int64_t context);
+
+}  // namespace zero
