@@ -1,4 +1,6 @@
 // `zero plan` of what leaves the device: where it lies and how long a step takes.
+#include <filesystem>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -37,6 +39,17 @@ class Plan : public TrainingTest {
     return nlohmann::json::parse(ran.output, nullptr, false);
   }
 };
+
+TEST_F(Plan, IsWhatADryRunOfTrainingPrintsAndNothingIsWritten) {
+  const Ran dry = folder_.zero("train c.toml -n 2 --dry-run --run.dir there");
+  ASSERT_EQ(dry.status, 0) << dry.errors;
+  EXPECT_TRUE(dry.output.starts_with("dry run: 5 steps on 2 ranks, 2 samples a step, into there\n")) << dry.output;
+  const Ran planned = folder_.zero("plan c.toml -n 2 --run.dir there");
+  EXPECT_EQ(dry.output.substr(dry.output.find('\n') + 1, 60), planned.output.substr(0, 60));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "there"));
+  const Ran without_data = folder_.zero("train c.toml --dry-run --data.path nowhere.txt");
+  EXPECT_EQ(without_data.status, 2) << "a plan needs no data, a run does";
+}
 
 TEST_F(Plan, WithABudgetTheRestLiesOnDiskAndTheDiskTakesTime) {
   const auto roomy = plan("--zero.disk disk --zero.device_memory 64MiB");

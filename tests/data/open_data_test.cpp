@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/data/byte_pair_tokenizer.h"
 
 #include "tests/data/make_files.h"
 #include "tests/message_of.h"
@@ -31,6 +32,22 @@ TEST(OpenData, HoldsOutAFractionFromTheEnd) {
   Batch batch;
   corpus.validation->fill(std::vector<std::int64_t>{0}, batch);
   EXPECT_EQ(std::get<std::vector<std::int64_t>>(batch.input.values), (std::vector<std::int64_t>(4, 'b')));
+}
+
+TEST(OpenData, TheVocabularyIsAllOfTheTokenizers) {
+  const TemporaryFolder folder;
+  BytePairTokenizer::learn("to be or not to be", 256).write(folder.path() / "tokenizer");
+  DataOptions options{.kind = DataKind::kTokens,
+                      .path = folder.write("t.bin", raw_tokens<std::uint16_t>({1, 2, 3, 4, 5, 6, 7, 8})),
+                      .validation = 0.0,
+                      .context = 2};
+  EXPECT_EQ(open_data(options).shape().classes, 9);
+  options.tokenizer = folder.path() / "tokenizer";
+  EXPECT_EQ(open_data(options).shape().classes, 256);
+  options.path = folder.write("u.bin", raw_tokens<std::uint16_t>({1, 2, 3, 4, 256, 6, 7, 8}));
+  EXPECT_TRUE(says(refusal(options), "it has 256 tokens, and the data has token 256"));
+  options.kind = DataKind::kText;
+  EXPECT_TRUE(says(refusal(options), "zero tokenize"));
 }
 
 TEST(OpenData, AFractionOfZeroHoldsNothingOut) {

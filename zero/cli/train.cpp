@@ -83,6 +83,18 @@ int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitt
   return launch(options);
 }
 
+// What `zero plan` says, and whether files are there.
+int plan_only(LoadedConfig loaded, int num_ranks) {
+  fit_to_world(loaded, num_ranks);
+  const Config& config = loaded.config;
+  fmt::print("dry run: {} {} on {} {}, {} samples a step, into {}\n",
+             config.train.epochs > 0 ? config.train.epochs : config.train.steps,
+             config.train.epochs > 0 ? "epochs" : "steps", num_ranks, num_ranks == 1 ? "rank" : "ranks",
+             config.train.global_batch, config.run.dir);
+  return open_torch_verbs().plan(
+      {.loaded = loaded, .world = num_ranks, .schedule = false, .json = false, .profile = ""});
+}
+
 }  // namespace
 
 int run_train(Arguments arguments) {
@@ -94,6 +106,8 @@ int run_train(Arguments arguments) {
   bool overwrite = false;
   app.add_option("-n,--nproc-per-node,--nproc_per_node", num_ranks, "number of ranks to start on this machine");
   app.add_flag("--overwrite", overwrite, "replace the run that is in the run folder");
+  bool dry_run = false;
+  app.add_flag("--dry-run", dry_run, "check everything, print the plan, and stop: nothing is trained or written");
   RankFlags ranks;
   add_rank_flags(app, ranks);
   ConfigArguments config(app);
@@ -110,6 +124,7 @@ int run_train(Arguments arguments) {
 
   TrainRequest request{
       .loaded = config.load(/*check_files=*/true), .overwrite = overwrite, .ranks = ranks, .in_process_ranks = {}};
+  if (dry_run) return plan_only(request.loaded, num_ranks.value_or(1));
   const bool threads = request.loaded.config.comm.transport == "in_process";
   if (num_ranks) {
     LoadedConfig checked = request.loaded;  // once here rather than once a rank

@@ -55,6 +55,7 @@ struct DataConfig {
   std::int64_t words = 4000;
   std::string vocab;
   std::string augment = "none";
+  std::string tokenizer;
   bool operator==(const DataConfig&) const = default;
 };
 

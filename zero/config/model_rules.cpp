@@ -17,6 +17,7 @@ constexpr std::array kTokens{Words("text"), Words("tokens")};
 constexpr std::array kTexts{Words("tsv"), Words("word_order")};
 constexpr std::array kRows{Words("mnist"), Words("csv")};
 constexpr std::array kImages{Words("mnist")};
+constexpr std::array kTokenFiles{Words("tokens")};
 constexpr std::array kTable{Words("csv")};
 constexpr std::array kImagesOrTokens{Words("mnist"), Words("text"), Words("tokens")};
 
@@ -94,6 +95,7 @@ bool has_context(std::string_view kind) {
 std::span<const std::string_view> kinds_that_take(std::string_view key) {
   if (key == "data.words" || key == "data.vocab") return kTexts;
   if (key == "data.augment") return kImages;
+  if (key == "data.tokenizer") return kTokenFiles;
   return {};
 }
 

@@ -80,6 +80,7 @@ constexpr std::array kOptions{
     Option{"data.order", at<kData, &DataConfig::order>, kAny, kOrders, "order of the samples; it depends on the seed and the position alone"},
     Option{"data.words", at<kData, &DataConfig::words>, Range{.lowest = 4, .highest = kInt32}, kFree, "most words that the training texts of tsv or word_order teach, [PAD], [UNK] and [CLS] included"},
     Option{"data.vocab", at<kData, &DataConfig::vocab>, kAny, kFree, "WordPiece vocabulary of tsv or word_order, a piece a line, as BERT publishes it; empty: words are learned"},
+    Option{"data.tokenizer", at<kData, &DataConfig::tokenizer>, kAny, kFree, "folder of the tokenizer that made the tokens (`zero tokenize`): samples and prompts are text then; empty: they are numbers"},
     Option{"data.augment", at<kData, &DataConfig::augment>, kAny, kAugments, "change of each training image of mnist, anew in each epoch. shift: by up to 2 pixels in each direction"},
 
     Option{"train.steps", at<kTrain, &TrainConfig::steps>, kPositive, kFree, "optimizer steps of the run"},

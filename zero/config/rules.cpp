@@ -256,6 +256,7 @@ void check_files(const LoadedConfig& loaded) {
   check_readable(loaded, "data.path", config.data.path);
   if (!config.data.validation.path.empty()) check_readable(loaded, "data.validation", config.data.validation.path);
   if (!config.data.vocab.empty()) check_readable(loaded, "data.vocab", config.data.vocab);
+  if (!config.data.tokenizer.empty()) check_readable(loaded, "data.tokenizer", config.data.tokenizer);
   if (!config.model.init.empty()) check_readable(loaded, "model.init", config.model.init);
   check_run_folder(loaded);
 }

@@ -10,6 +10,7 @@
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
+#include "zero/data/byte_pair_tokenizer.h"
 #include "zero/data/csv.h"
 #include "zero/data/image_dataset.h"
 #include "zero/data/labelled_text_dataset.h"
@@ -130,11 +131,25 @@ Corpus open_kind(const DataOptions& options) {
   return {};
 }
 
+void require_tokenizer(const DataOptions& options, Corpus& corpus) {
+  if (options.kind != DataKind::kTokens)
+    throw ConfigError("data.tokenizer", options.tokenizer.native(), "this data has no tokens of a tokenizer",
+                      "write the text as tokens first (`zero tokenize`), and use data.kind tokens");
+  const std::int64_t known = BytePairTokenizer::read(options.tokenizer, "data.tokenizer").size();
+  const std::int64_t needed = corpus.shape().classes;
+  if (needed > known)
+    throw ConfigError("data.tokenizer", options.tokenizer.native(),
+                      fmt::format("it has {} tokens, and the data has token {}", known, needed - 1),
+                      "name the tokenizer that made the data");
+  corpus.vocab = known;
+}
+
 }  // namespace
 
 SampleShape Corpus::shape() const {
   SampleShape shape = train->shape();
   if (validation) shape.classes = std::max(shape.classes, validation->shape().classes);
+  shape.classes = std::max(shape.classes, vocab);
   return shape;
 }
 
@@ -151,6 +166,7 @@ Corpus open_data(const DataOptions& options) {
   if (options.augment != Augment::kNone && options.kind != DataKind::kMnist)
     throw ConfigError("data.augment", "shift", "only images can be shifted", "use none, or data.kind mnist");
   Corpus corpus = open_kind(options);
+  if (!options.tokenizer.empty()) require_tokenizer(options, corpus);
   if (corpus.validation && corpus.validation->shape().features != corpus.train->shape().features)
     throw ConfigError(kValidation, std::get<std::filesystem::path>(options.validation).native(),
                       fmt::format("has {} numbers per input, but the training data has {}",

@@ -5,9 +5,8 @@
 //   corpus.require_classes(vocab, "model.vocab");    // for a model that is given
 //
 // A fraction is held out from the end: ceil(n * fraction) tokens or rows, as nanoGPT cuts its 90/10. Every way in which
-// the files can be wrong is a ConfigError under "data.path", "data.validation", "data.vocab",
-// "data.augment" or "data.context". Local:
-// each rank reads the files itself.
+// the files can be wrong is a ConfigError under "data.path", "data.validation", "data.vocab", "data.tokenizer",
+// "data.augment" or "data.context". Local: each rank reads the files itself.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +32,7 @@ struct DataOptions {
   std::int64_t context = 0;                                      // tokens per sample; kinds of numbers ignore it
   std::int64_t words = 4000;         // of labelled texts: numbers in the vocabulary that the training texts teach
   std::filesystem::path vocab;       // of labelled texts: a WordPiece vocabulary instead; empty: none
+  std::filesystem::path tokenizer;   // of tokens: the folder of the one that made them; empty: none
   Order order = Order::kShuffled;    // how TrainingBatches draws
   Augment augment = Augment::kNone;  // of images
 };
@@ -41,7 +41,9 @@ struct Corpus {
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> validation;  // null: none
 
-  // Over both splits: `classes` is the larger one, which is the vocabulary a model needs.
+  std::int64_t vocab = 0;  // of the tokenizer; 0: none is known
+
+  // Over both splits: `classes` is the larger one, which is the vocabulary a model needs: all of a tokenizer's.
   SampleShape shape() const;
   void require_classes(std::int64_t classes, std::string_view key) const;
 };

@@ -10,6 +10,7 @@
 #include "zero/base/file.h"
 #include "zero/base/log.h"
 #include "zero/checkpoint/same_outcome.h"
+#include "zero/data/token_text.h"
 #include "zero/models/generate.h"
 #include "zero/train/weights.h"
 
@@ -57,11 +58,11 @@ void RunEnd::write_sample() {
   const TrainJob& job = run_.job;
   LanguageModel* const model = run_.task->language_model();
   if (job.train.sample == 0 || model == nullptr) return;
-  const bool bytes = job.data.kind == DataKind::kText;
+  const TokenText text = TokenText::of(job.data.kind, job.data.tokenizer);
   run_.say("sample:");
-  generate(*model, {}, {.tokens = job.train.sample, .seed = job.train.seed}, [&](std::int64_t token) {
-    run_.progress.text(bytes ? std::string(1, static_cast<char>(token)) : fmt::format("{} ", token));
-  });
+  generate(*model, text.is_text() ? text.read("\n") : std::vector<std::int64_t>{},
+           {.tokens = job.train.sample, .seed = job.train.seed},
+           [&](std::int64_t token) { run_.progress.text(text.show(token)); });
   run_.say("");
 }
 

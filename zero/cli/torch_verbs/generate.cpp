@@ -15,6 +15,7 @@
 #include "zero/checkpoint/whole_checkpoint.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/verbs.h"
+#include "zero/data/token_text.h"
 #include "zero/train/model_kind.h"
 #include "zero/train/run_folder.h"
 #include "zero/train/weights.h"
@@ -67,11 +68,18 @@ Source source_of(const std::string& run) {
   return source;
 }
 
+// Without a prompt a text begins with a new line.
+std::string start_of(const std::string& prompt, const TokenText& text) {
+  return prompt.empty() && text.is_text() ? "\n" : prompt;
+}
+
 }  // namespace
 
 int generate_verb(const GenerateRequest& request) {
   Source source = source_of(request.run);
   const Config& config = source.config;
+  const TokenText text = TokenText::of(data_options(config).kind, config.data.tokenizer);
+  const std::vector<std::int64_t> prompt = text.read(start_of(request.prompt, text));
   at::set_num_threads(num_usable_cores());
   ModelOptions options = model_options(config);
   options.init = request.run;  // no first weights are drawn
@@ -83,19 +91,10 @@ int generate_verb(const GenerateRequest& request) {
   else
     read_weights(task->module(), RunFolder(request.run).model());
   source.checkpoint.reset();
-  std::vector<std::int64_t> prompt;
-  for (const char byte : request.prompt) prompt.push_back(static_cast<unsigned char>(byte));
-  const bool text = config.data.kind == "text";
-  if (text) std::cout << request.prompt;
+  std::cout << request.prompt << (text.is_text() || request.prompt.empty() ? "" : " ");
   generate(*task->language_model(), prompt,
            {.tokens = request.tokens, .temperature = request.temperature, .top_k = request.top_k, .seed = request.seed},
-           [&](std::int64_t token) {
-             if (text) {
-               std::cout << static_cast<char>(token) << std::flush;
-             } else {
-               std::cout << token << ' ' << std::flush;
-             }
-           });
+           [&](std::int64_t token) { std::cout << text.show(token) << std::flush; });
   std::cout << '\n';
   return 0;
 }

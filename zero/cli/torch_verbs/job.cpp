@@ -229,6 +229,7 @@ DataOptions data_options(const Config& config) {
                       .context = d.context,
                       .words = d.words,
                       .vocab = d.vocab,
+                      .tokenizer = d.tokenizer,
                       .augment = d.augment == "shift" ? Augment::kShift : Augment::kNone};
   if (!d.validation.path.empty()) options.validation = std::filesystem::path(d.validation.path);
   options.order = d.order == "sequential" ? Order::kSequential : Order::kShuffled;
