@@ -161,7 +161,7 @@ TEST_P(MnistExample, LearnsDigitsAndEveryStageGivesTheSameWeights) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, MnistExample,
-                         testing::Values(std::pair{"mlp", 0.85}, std::pair{"cnn", 0.85}, std::pair{"lstm", 0.6}),
+                         testing::Values(std::pair{"mlp", 0.85}, std::pair{"cnn", 0.9}, std::pair{"lstm", 0.6}),
                          [](const auto& given) { return std::string(given.param.first); });
 
 // Examples that read text, in a few steps: they learn, and the same bits come of the first stage and the last.
@@ -232,8 +232,8 @@ TEST_P(Figures, AreReached) {
 INSTANTIATE_TEST_SUITE_P(Examples, Figures,
                          testing::Values(std::tuple{"shakespeare/lstm", "val_loss", 1.75},
                                          std::tuple{"shakespeare/llama", "val_loss", 1.88},
-                                         std::tuple{"bert/word_order", "val_accuracy", 0.81},
-                                         std::tuple{"mnist/cnn", "val_accuracy", 0.99}));
+                                         std::tuple{"bert/word_order", "val_accuracy", 0.69},
+                                         std::tuple{"mnist/cnn", "val_accuracy", 0.985}));
 
 // Coefficients and constant of the least squares: the normal equations of the rows that the example learns from, solved in
 // double by elimination.
