@@ -202,7 +202,10 @@ void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
                       .numel = end - begin};
       for (std::size_t which = 0; which < slots_.optimizer.size(); ++which)
         span.moment(which) = reinterpret_cast<float*>(in_tile(slots_.optimizer[which])) + begin;
-      if (low_precision) span.low_precision = reinterpret_cast<BFloat16Bits*>(held) + begin;
+      if (low_precision) {
+        span.low_precision = held + begin * static_cast<std::int64_t>(size_of(unit.dtype));
+        span.low_precision_dtype = unit.dtype;
+      }
       rule_.update(span, scalars);
     });
   }
