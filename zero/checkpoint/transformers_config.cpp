@@ -8,6 +8,14 @@ namespace zero {
 
 using OrderedJson = nlohmann::ordered_json;
 
+namespace {
+
+std::string_view torch_name(DType dtype) {
+  return dtype == DType::kFloat32 ? "float32" : dtype == DType::kBFloat16 ? "bfloat16" : "float16";
+}
+
+}  // namespace
+
 std::string transformers_config(const TransformersGpt2& model) {
   // Of GPT-2 as zero/models/gpt2.h has it. There is no tokenizer, and so no token that begins or ends a text.
   const OrderedJson json{{"model_type", "gpt2"},
@@ -26,7 +34,7 @@ std::string transformers_config(const TransformersGpt2& model) {
                          {"resid_pdrop", model.dropout},
                          {"bos_token_id", nullptr},
                          {"eos_token_id", nullptr},
-                         {"torch_dtype", model.dtype == DType::kFloat32 ? "float32" : "bfloat16"}};
+                         {"torch_dtype", torch_name(model.dtype)}};
   return json.dump(2) + "\n";
 }
 
