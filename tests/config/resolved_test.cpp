@@ -39,6 +39,7 @@ void change(Config& config, const Option& option) {
     void operator()(Validation& member) const { member = {.fraction = 0, .path = "val.bin"}; }
     void operator()(std::vector<std::string>& member) const { member = {"/a b", "\"c\""}; }
     void operator()(TierFractions& member) const { member = {.host = 1.0 / 3, .disk = 0.5}; }
+    void operator()(LossScaleChoice& member) const { member = {.fixed = 1.0 / 3}; }
     void operator()(MemoryBudget& member) const { member = {.kind = MemoryBudget::Kind::kBytes, .bytes = 123456789}; }
   };
   std::visit([&](auto access) { Change{option}(access(config)); }, option.field);

@@ -50,6 +50,12 @@ struct DataConfig {
   bool operator==(const DataConfig&) const = default;
 };
 
+// What losses are multiplied with: a number that stays, or one that finds its own value (0).
+struct LossScaleChoice {
+  double fixed = 0;
+  bool operator==(const LossScaleChoice&) const = default;
+};
+
 struct TrainConfig {
   std::int64_t steps = 2000;
   std::int64_t batch = 6;
@@ -57,6 +63,8 @@ struct TrainConfig {
   std::string reduce = "each";
   std::int64_t global_batch = 0;
   std::string dtype = "fp32";
+  std::string reduce_dtype = "same";
+  LossScaleChoice loss_scale;
   double clip = 1.0;
   bool checkpoint_activations = false;
   std::string offload_activations = "none";

@@ -31,10 +31,11 @@ struct Range {
 // The member of a Config that a row stands for.
 template <typename T>
 using Access = T& (*)(Config&);
-using Field = std::variant<Access<bool>, Access<std::int64_t>, Access<double>, Access<std::string>,
-                           Access<std::vector<std::int64_t>>, Access<std::array<double, 2>>,
-                           Access<std::chrono::milliseconds>, Access<Validation>, Access<Interval>,
-                           Access<MemoryBudget>, Access<std::vector<std::string>>, Access<TierFractions>>;
+using Field =
+    std::variant<Access<bool>, Access<std::int64_t>, Access<double>, Access<std::string>,
+                 Access<std::vector<std::int64_t>>, Access<std::array<double, 2>>, Access<std::chrono::milliseconds>,
+                 Access<Validation>, Access<Interval>, Access<MemoryBudget>, Access<std::vector<std::string>>,
+                 Access<TierFractions>, Access<LossScaleChoice>>;
 
 struct Option {
   std::string_view name;  // "section.key"
