@@ -30,7 +30,8 @@ TEST(ElementType, UnknownNamesHaveNone) {
 TEST(ElementType, TheDTypesOfParametersHaveOne) {
   EXPECT_EQ(element_type_of(DType::kFloat32), ElementType::kF32);
   EXPECT_EQ(element_type_of(DType::kBFloat16), ElementType::kBF16);
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16})
+  EXPECT_EQ(element_type_of(DType::kFloat16), ElementType::kF16);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16})
     EXPECT_EQ(bits_of(element_type_of(dtype)), 8 * static_cast<int>(size_of(dtype)));
 }
 

@@ -60,7 +60,9 @@ Elements taken_by(Elements all, const std::vector<ParamSpec>& specs) {
   for (const ParamSpec& spec : specs) {
     if (spec.trainable || spec.dtype == DType::kFloat32) continue;
     for (std::uint32_t& bits : all.at(spec.name + "/0"))
-      bits = std::bit_cast<std::uint32_t>(to_float(to_bfloat16(std::bit_cast<float>(bits))));
+      bits = std::bit_cast<std::uint32_t>(with_type_of(spec.dtype, [&]<typename T>(std::type_identity<T>) {
+        return to_float(rounded_to<T>(std::bit_cast<float>(bits)));
+      }));
   }
   return all;
 }
@@ -78,7 +80,7 @@ TEST(LoadCheckpoint, ResumingGivesTheBitsOfTheRunThatWasNotInterrupted) {
   OffloadOptions moments_on_disk{.fractions = {.optimizer = {.disk = 1}}, .disk = {disk.path().string()}};
   int n = 0;
   Sweep sweep(5);
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const int world : {1, 2, 3}) {
       for (int stage = 0; stage <= 3; ++stage) {
         for (const int accumulate : {1, 2}) {
@@ -114,7 +116,7 @@ TEST(LoadCheckpoint, AnyWorldStageTypeAndPlacementTakesWhatAnyOtherSaved) {
       return stage > 0 && *rc::gen::arbitrary<bool>() ? on_disk : OffloadOptions{};
     };
     const OffloadOptions offload_from = placed(stage_from), offload_to = placed(stage_to);
-    const auto any_type = [] { return *rc::gen::arbitrary<bool>() ? DType::kBFloat16 : DType::kFloat32; };
+    const auto any_type = [] { return *rc::gen::element(DType::kFloat32, DType::kBFloat16, DType::kFloat16); };
     const DType dtype_from = any_type(), dtype_to = any_type();
     std::vector<ParamSpec> specs;
     const int count = *rc::gen::inRange(1, 6);

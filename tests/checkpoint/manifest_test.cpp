@@ -51,6 +51,13 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(parse_saved_file(to_text(file), "m"), file);
 }
 
+TEST(Manifest, ALossScaleIsThereWhereARunHadADynamicOne) {
+  EXPECT_FALSE(nlohmann::json::parse(to_text(example()))["manifest"].contains("loss_scale"));
+  Manifest scaled = example();
+  scaled.loss_scale = {.value = 4096, .good_steps = 17};
+  EXPECT_EQ(parse_manifest(to_text(scaled), "m"), scaled);
+}
+
 TEST(Manifest, IsJsonForEverybody) {
   const auto manifest = nlohmann::json::parse(to_text(example()))["manifest"];
   EXPECT_EQ(manifest["format"], "zero.cpp checkpoint");
@@ -88,7 +95,11 @@ TEST(Manifest, WhatDoesNotFitTogetherIsRefused) {
   refused([](auto& m) { m["config_sha256"] = 1; }, "not that of its configuration");
   refused([](auto& m) { m["states"] = {"exp_avg"}; }, "first state");
   refused([](auto& m) { m["tensors"][1]["name"] = "wte"; }, "occurs twice");
-  refused([](auto& m) { m["tensors"][0]["dtype"] = "F16"; }, "is saved as F16");
+  refused([](auto& m) { m["tensors"][0]["dtype"] = "F64"; }, "is saved as F64");
+  refused([](auto& m) { m["loss_scale"] = 8; }, "");
+  refused([](auto& m) { m["loss_scale"] = {{"value", 8}}; }, "has no \"good_steps\"");
+  refused([](auto& m) { m["loss_scale"] = {{"value", 0}, {"good_steps", 1}}; }, "above 0");
+  refused([](auto& m) { m["loss_scale"] = {{"value", 8}, {"good_steps", -1}}; }, "no whole number");
   refused([](auto& m) { m["tensors"][0]["shape"] = {1ull << 40, 1ull << 40}; }, "too large");
   refused([](auto& m) { m["tensors"][0]["shape"] = {4, 4}; }, "not covered once");
   refused([](auto& m) { m["files"] = nlohmann::json::array(); }, "names no files");

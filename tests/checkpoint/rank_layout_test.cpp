@@ -14,7 +14,7 @@ namespace {
 const std::vector<std::string> kStates{"parameter", "exp_avg", "exp_avg_sq"};
 
 TEST(RankLayout, RanksTogetherCoverEveryStateOnce) {
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const auto specs = small_specs(dtype);
     const auto units = make_units(specs, {});
     for (int world = 1; world <= 5; ++world) {

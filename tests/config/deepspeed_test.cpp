@@ -144,10 +144,19 @@ TEST(DeepSpeed, AutoSaysWhichKeyWantsAValue) {
   EXPECT_EQ(kept(config, "schedule.warmup"), "");
 }
 
-TEST(DeepSpeed, ANumberThatFp16NeedsIsSaidToBeMissing) {
-  const ConvertedConfig config = converted(R"({"fp16": {"enabled": true, "loss_scale": 0, "hysteresis": 2}})");
-  EXPECT_EQ(kept(config, "train.dtype"), "\"bf16\"");
-  EXPECT_CONTAINS(dropped(config, "fp16"), "no loss scaling");
+TEST(DeepSpeed, Fp16HasItsLossScale) {
+  const ConvertedConfig dynamic = converted(R"({"fp16": {"enabled": true, "loss_scale": 0, "initial_scale_power": 16,
+      "loss_scale_window": 1000, "hysteresis": 2, "min_loss_scale": 1, "auto_cast": true}})");
+  EXPECT_EQ(kept(dynamic, "train.dtype"), "\"fp16\"");
+  EXPECT_EQ(kept(dynamic, "train.loss_scale"), "\"dynamic\"");
+  EXPECT_EQ(dropped(dynamic, "fp16.initial_scale_power"), "") << "as ours";
+  EXPECT_EQ(dropped(dynamic, "fp16.min_loss_scale"), "") << "as ours";
+  EXPECT_CONTAINS(dropped(dynamic, "fp16.loss_scale_window"), "2,000");
+  EXPECT_CONTAINS(dropped(dynamic, "fp16.hysteresis"), "each overflow");
+  EXPECT_CONTAINS(dropped(dynamic, "fp16.auto_cast"), "inputs");
+  const ConvertedConfig fixed = converted(R"({"fp16": {"enabled": true, "loss_scale": 128}})");
+  EXPECT_EQ(kept(fixed, "train.loss_scale"), "128.0");
+  EXPECT_EQ(loaded(fixed).train.loss_scale.fixed, 128);
 }
 
 TEST(DeepSpeed, WhatDeepSpeedDoesByDefaultIsWrittenDown) {

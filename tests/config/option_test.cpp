@@ -79,6 +79,8 @@ TEST(OptionTable, HasEverySectionKeyOfTheContract) {
                            "train.reduce",
                            "train.global_batch",
                            "train.dtype",
+                           "train.reduce_dtype",
+                           "train.loss_scale",
                            "train.clip",
                            "train.checkpoint_activations",
                            "train.offload_activations",
@@ -152,8 +154,12 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"optimizer.betas", "[0.9]", "1 of them"}, Bad{"optimizer.betas", "[0.9, 1.0]", "from 0 to 1 (exclusive)"},
         Bad{"optimizer.betas", "[0.9, \"x\"]", "a string does not fit"}, Bad{"optimizer.betas", "0.9", "two numbers"},
         Bad{"model.dropout", "1", "from 0 to 1 (exclusive)"}, Bad{"model.sizes", "[784]", "two or more integers"},
-        Bad{"model.sizes", "[784, 0]", "out of range"}, Bad{"train.dtype", "\"fp8\"", "allowed: fp32, bf16"},
+        Bad{"model.sizes", "[784, 0]", "out of range"}, Bad{"train.dtype", "\"fp8\"", "allowed: fp32, bf16, fp16"},
         Bad{"train.dtype", "\"bf61\"", "did you mean 'bf16'?"}, Bad{"train.dtype", "16", "an integer does not fit"},
+        Bad{"train.loss_scale", "\"dynmaic\"", "\"dynamic\", or a number above 0"},
+        Bad{"train.loss_scale", "0", "out of range"}, Bad{"train.loss_scale", "-1.5", "out of range"},
+        Bad{"train.loss_scale", "true", "true or false does not fit"},
+        Bad{"train.reduce_dtype", "\"bf16\"", "allowed: same, fp32"},
         Bad{"comm.transport", "\"shared_memroy\"", "did you mean 'shared_memory'?"},
         Bad{"comm.timeout", "\"60\"", "\"60s\" or \"500ms\""}, Bad{"comm.timeout", "\"0s\"", "out of range"},
         Bad{"comm.timeout", "60", "an integer does not fit"}, Bad{"zero.device_memory", "\"lots\"", "64MiB"},
@@ -191,6 +197,12 @@ TEST(Option, MemoryBudgetsAreWordsOrSizes) {
 TEST(Option, ValidationIsAFractionOrAPath) {
   EXPECT_EQ(with("data.validation", "0").data.validation, (Validation{0, ""}));
   EXPECT_EQ(with("data.validation", "val.bin").data.validation, (Validation{0, "val.bin"}));
+}
+
+TEST(Option, ALossScaleIsDynamicOrANumber) {
+  EXPECT_EQ(with("train.loss_scale", "dynamic").train.loss_scale, LossScaleChoice{});
+  EXPECT_EQ(with("train.loss_scale", "1024").train.loss_scale, LossScaleChoice{1024});
+  EXPECT_EQ(with("train.loss_scale", "0.5").train.loss_scale, LossScaleChoice{0.5});
 }
 
 TEST(Option, AnIntervalIsStepsOrATime) {

@@ -166,6 +166,15 @@ TEST(Rules, ActivationsOnDiskNeedAFolder) {
       << message;
 }
 
+TEST(Rules, SumsOfMicroBatchesInFp32AreReducedEach) {
+  LoadedConfig loaded;
+  loaded.config.train = {.accumulate = 2, .reduce = "last", .dtype = "fp16", .reduce_dtype = "fp32"};
+  const std::string error = message_of<ConfigError>([&] { check_rules(loaded); });
+  EXPECT_NE(error.find("train.reduce_dtype"), std::string::npos) << error;
+  loaded.config.train.reduce = "each";
+  EXPECT_NO_THROW(check_rules(loaded));
+}
+
 TEST(Rules, ARewindNeedsCheckpoints) {
   const auto without = [](Config& config) { config.checkpoint.every = {}; };
   EXPECT_TRUE(rules_hold([&](Config& config) {

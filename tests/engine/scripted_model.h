@@ -26,16 +26,13 @@ inline float noise(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
 }
 
 inline float load_element(const std::byte* data, DType dtype, std::int64_t index) {
-  if (dtype == DType::kFloat32) return reinterpret_cast<const float*>(data)[index];
-  return to_float(reinterpret_cast<const BFloat16Bits*>(data)[index]);
+  return with_type_of(
+      dtype, [&]<typename T>(std::type_identity<T>) { return to_float(reinterpret_cast<const T*>(data)[index]); });
 }
 
 inline void store_element(std::byte* data, DType dtype, std::int64_t index, float value) {
-  if (dtype == DType::kFloat32) {
-    reinterpret_cast<float*>(data)[index] = value;
-  } else {
-    reinterpret_cast<BFloat16Bits*>(data)[index] = to_bfloat16(value);
-  }
+  with_type_of(dtype,
+               [&]<typename T>(std::type_identity<T>) { reinterpret_cast<T*>(data)[index] = rounded_to<T>(value); });
 }
 
 // wte alone, three blocks with a matrix and a bias each, a frozen table in the middle one, and what is left in root.
@@ -62,8 +59,11 @@ inline std::vector<StateSpec> moments(int count) {
 
 class ScriptedModel final : public UnitObserver {
  public:
-  ScriptedModel(Communicator& comm, std::vector<ParamSpec> specs, const EngineOptions& options)
+  // Its gradients are about 1: a loss scale that nobody has chosen is one with which they do not overflow in fp16.
+  ScriptedModel(Communicator& comm, std::vector<ParamSpec> specs, EngineOptions options)
       : specs_(std::move(specs)), units_(make_units(specs_, {})), data_(units_.size(), nullptr), rank_(comm.rank()) {
+    if (!options.loss_scale && !specs_.empty() && specs_.front().dtype == DType::kFloat16)
+      options.loss_scale = LossScaleOptions{.value = 256};
     engine_ = std::make_unique<Engine>(comm, specs_, units_, options, *this);
     for (const Unit& unit : units_) {
       std::vector<float> whole(static_cast<std::size_t>(unit.numel), 0.0F);
@@ -118,6 +118,7 @@ class ScriptedModel final : public UnitObserver {
   }
 
   void backward(const std::vector<int>& forward_order, int step, int micro) {
+    loss_scale_ = static_cast<float>(engine_->scale_loss());
     for (auto unit = forward_order.rbegin(); unit != forward_order.rend(); ++unit) {
       std::vector<std::vector<std::byte>> gradients;
       const Unit& description = units_[static_cast<std::size_t>(*unit)];
@@ -196,7 +197,7 @@ class ScriptedModel final : public UnitObserver {
       const float here = load_element(data, unit.dtype, slice.offset + i);
       const float value =
           0.5F * here + noise(moment, static_cast<std::uint64_t>(slice.param), static_cast<std::uint64_t>(i));
-      store_element(gradient.data(), unit.dtype, i, edit(slice.param, i, value));
+      store_element(gradient.data(), unit.dtype, i, loss_scale_ * edit(slice.param, i, value));
     }
     return gradient;
   }
@@ -206,6 +207,7 @@ class ScriptedModel final : public UnitObserver {
   std::vector<std::byte*> data_;
   int rank_ = 0;
   double checksum_ = 0;
+  float loss_scale_ = 1;
   std::unique_ptr<Engine> engine_;
 };
 

@@ -37,6 +37,8 @@ std::vector<Case> all_cases() {
       cases.push_back({world, dtype, 3, Reduce::kEach});
       cases.push_back({world, dtype, 3, Reduce::kLast});
     }
+    // fp16 once a world, with another way to accumulate in each.
+    cases.push_back({world, DType::kFloat16, 1 + world % 3, world == 4 ? Reduce::kLast : Reduce::kEach});
   }
   return cases;
 }

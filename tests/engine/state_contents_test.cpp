@@ -20,7 +20,8 @@ struct Case {
   DType dtype;
 };
 constexpr Case kCases[] = {{0, DType::kFloat32},  {1, DType::kFloat32},  {2, DType::kFloat32},  {3, DType::kFloat32},
-                           {0, DType::kBFloat16}, {1, DType::kBFloat16}, {2, DType::kBFloat16}, {3, DType::kBFloat16}};
+                           {0, DType::kBFloat16}, {1, DType::kBFloat16}, {2, DType::kBFloat16}, {3, DType::kBFloat16},
+                           {0, DType::kFloat16},  {3, DType::kFloat16}};
 
 TEST(StateContents, KeepsThisRanksPartOfWhatIsLoaded) {
   for (const Case& c : kCases) {
@@ -37,7 +38,8 @@ TEST(StateContents, KeepsThisRanksPartOfWhatIsLoaded) {
         for (std::int64_t i = 0; i < own.numel; ++i) {
           const auto at = static_cast<std::size_t>(own.offset + i);
           const float value = at < whole.size() ? whole[at] : 0.0F;
-          const float low = c.dtype == DType::kBFloat16 ? to_float(to_bfloat16(value)) : value;
+          const float low =
+              with_type_of(c.dtype, [&]<typename T>(std::type_identity<T>) { return to_float(rounded_to<T>(value)); });
           EXPECT_EQ(shard[static_cast<std::size_t>(i)], unit.trainable ? value : low)
               << "the master is exact, padding is zero";
           EXPECT_EQ(load_element(state.parameter_shard(unit.index).data(), c.dtype, i), low);
@@ -56,7 +58,7 @@ TEST(StateContents, StoringKeepsThePrecisionOfWhatWasNotWritten) {
       load_ramps(state);
       const Unit& unit = units[1];
       const auto exact = ramp(unit);
-      std::vector<BFloat16Bits> gathered(static_cast<std::size_t>(padded_numel(unit, 2)), 0);
+      std::vector<BFloat16Bits> gathered(static_cast<std::size_t>(padded_numel(unit, 2)));
       for (std::size_t i = 0; i < exact.size(); ++i) gathered[i] = to_bfloat16(exact[i]);
       for (std::size_t i = 0; i < exact.size(); i += 5) gathered[i] = to_bfloat16(-3.0F);
       std::byte* held = state.whole_parameter(unit.index);

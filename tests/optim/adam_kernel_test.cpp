@@ -30,7 +30,7 @@ void adam_plain(SpanMemory& memory, const AdamConstants& c) {
     m = base + c.lerp_factor * (g - m);
     v = v * c.beta2 + (c.one_minus_beta2 * g) * g;
     p = p + (c.minus_step_size * m) / (std::sqrt(v) / c.bias + c.eps);
-    if (memory.with_low_precision) memory.low_precision[i] = to_bfloat16(p);
+    if (memory.with_low_precision) memory.low_precision[i] = memory.rounded(p);
   }
 }
 
@@ -51,7 +51,7 @@ class OnEveryTarget {
 };
 
 TEST(AdamWKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
-  for (const auto dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const auto dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const bool low : {false, true}) {
       for (const double beta1 : {0.9, 0.3, 0.0}) {
         const SpanMemory start(1003, dtype, 2, low, 17);
@@ -114,7 +114,7 @@ TEST(AdamWKernel, ThisMachinesBestTargetAndTheScalarOneAreBothTried) {
 
 RC_GTEST_PROP(AdamWKernel, NoCutOfASpanChangesABit, ()) {
   const auto numel = *rc::gen::inRange<std::int64_t>(0, 600);
-  const auto dtype = *rc::gen::element(DType::kFloat32, DType::kBFloat16);
+  const auto dtype = *rc::gen::element(DType::kFloat32, DType::kBFloat16, DType::kFloat16);
   const auto constants = adam_constants(kOptions, kScalars);
   SpanMemory whole(numel, dtype, 2, true, 5);
   SpanMemory cut = whole;
@@ -179,17 +179,20 @@ TEST(AdamWKernel, HundredStepsStayWithinRoundingOfTheExactRule) {
 }
 
 TEST(AdamWKernel, LowPrecisionIsTheRoundedParameterAndANaNStaysOne) {
-  SpanMemory memory(64, DType::kFloat32, 2, true, 3);
-  memory.gradient[5] = std::numeric_limits<float>::quiet_NaN();
-  memory.parameter[40] = std::numeric_limits<float>::infinity();
-  memory.parameter[41] = std::numeric_limits<float>::max();
-  OnEveryTarget().run([&](const std::string& name) {
-    SpanMemory now = memory;
-    adam_update(now.span(), adam_constants(kOptions, {.lr = 1e-3}));
-    EXPECT_TRUE(std::isnan(now.parameter[5]) && std::isnan(to_float(now.low_precision[5]))) << name;
-    for (std::size_t i = 0; i < 64; ++i)
-      EXPECT_EQ(now.low_precision[i], to_bfloat16(now.parameter[i])) << name << ' ' << i;
-  });
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
+    SpanMemory memory(64, dtype, 2, true, 3);
+    memory.gradient[5] = std::numeric_limits<float>::quiet_NaN();
+    memory.low_gradient[5] = memory.rounded(memory.gradient[5]);
+    memory.parameter[40] = std::numeric_limits<float>::infinity();
+    memory.parameter[41] = std::numeric_limits<float>::max();
+    OnEveryTarget().run([&](const std::string& name) {
+      SpanMemory now = memory;
+      adam_update(now.span(), adam_constants(kOptions, {.lr = 1e-3}));
+      EXPECT_TRUE(std::isnan(now.parameter[5]) && std::isnan(now.widened(now.low_precision[5]))) << name;
+      for (std::size_t i = 0; i < 64; ++i)
+        EXPECT_EQ(now.low_precision[i], now.rounded(now.parameter[i])) << name << ' ' << i;
+    });
+  }
 }
 
 TEST(AdamWKernel, TheDecayIsDecoupledFromTheGradient) {

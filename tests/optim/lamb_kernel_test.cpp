@@ -38,13 +38,13 @@ double sum_plain(std::vector<float> values) {
 
 TEST(LambKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
   const auto constants = lamb_constants({}, kScalars);
-  for (const auto dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const auto dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const bool low : {false, true}) {
       const SpanMemory start(1003, dtype, 2, low, 17);
       SpanMemory expected = start;
       for (std::size_t i = 0; i < expected.parameter.size(); ++i) {
         expected.parameter[i] += constants.minus_lr * direction_plain(expected, i, constants);
-        if (low) expected.low_precision[i] = to_bfloat16(expected.parameter[i]);
+        if (low) expected.low_precision[i] = expected.rounded(expected.parameter[i]);
       }
       const std::vector<float> directions = directions_plain(start, constants);
       for (const auto target : hwy::SupportedAndGeneratedTargets()) {

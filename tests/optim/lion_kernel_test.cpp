@@ -28,13 +28,13 @@ void lion_plain(SpanMemory& memory, const LionConstants& c) {
     p = p * c.decay;
     p = p + c.minus_lr * sign(direction);
     m = c.beta2 * m + c.one_minus_beta2 * g;
-    if (memory.with_low_precision) memory.low_precision[i] = to_bfloat16(p);
+    if (memory.with_low_precision) memory.low_precision[i] = memory.rounded(p);
   }
 }
 
 TEST(LionKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
   const auto constants = lion_constants({}, kScalars);
-  for (const auto dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const auto dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const bool low : {false, true}) {
       const SpanMemory start(1003, dtype, 1, low, 17);
       SpanMemory expected = start;

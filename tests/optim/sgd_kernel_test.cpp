@@ -30,13 +30,13 @@ void sgd_plain(SpanMemory& memory, const SgdConstants& c) {
       }
     }
     p = p + c.minus_lr * g;
-    if (memory.with_low_precision) memory.low_precision[i] = to_bfloat16(p);
+    if (memory.with_low_precision) memory.low_precision[i] = memory.rounded(p);
   }
 }
 
 TEST(SgdKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
   const auto targets = hwy::SupportedAndGeneratedTargets();
-  for (const auto dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const auto dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const bool low : {false, true}) {
       for (const int num_moments : {0, 1}) {
         for (const std::int64_t step : {1, 2}) {
@@ -62,7 +62,7 @@ TEST(SgdKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
 
 RC_GTEST_PROP(SgdKernel, NoCutOfASpanChangesABit, ()) {
   const auto numel = *rc::gen::inRange<std::int64_t>(0, 600);
-  const auto dtype = *rc::gen::element(DType::kFloat32, DType::kBFloat16);
+  const auto dtype = *rc::gen::element(DType::kFloat32, DType::kBFloat16, DType::kFloat16);
   const auto num_moments = *rc::gen::inRange(0, 2);
   const auto constants = sgd_constants({.momentum = 0.9}, kScalars);
   SpanMemory whole(numel, dtype, num_moments, true, 5);

@@ -37,8 +37,12 @@ std::string_view name_of(Reduce reduce) {
   return reduce == Reduce::kAuto ? "" : reduce == Reduce::kEach ? "Each" : "Last";
 }
 
+std::string upper_name_of(DType dtype) {
+  return dtype == DType::kFloat32 ? "Fp32" : dtype == DType::kBFloat16 ? "Bf16" : "Fp16";
+}
+
 std::string describe(const Cell& cell) {
-  std::string name = "World" + std::to_string(cell.world) + (cell.dtype == DType::kFloat32 ? "Fp32" : "Bf16");
+  std::string name = "World" + std::to_string(cell.world) + upper_name_of(cell.dtype);
   if (cell.accumulate > 1) name += "Accumulate" + std::to_string(cell.accumulate) + std::string(name_of(cell.reduce));
   return name;
 }
@@ -52,17 +56,22 @@ std::vector<Cell> cells() {
       all.push_back({world, dtype, 3, Reduce::kEach});
       all.push_back({world, dtype, 3, Reduce::kLast});
     }
+    // fp16 once a world, with another way to accumulate in each.
+    all.push_back({world, DType::kFloat16, 1 + world % 3, world == 4 ? Reduce::kLast : Reduce::kEach});
   }
   return all;
 }
 
 AttachOptions options_of(const Cell& cell, int stage) {
+  std::optional<LossScaleOptions> loss_scale;
+  if (cell.dtype == DType::kFloat16) loss_scale = LossScaleOptions::fixed(1024);
   return {.stage = stage,
           .optimizer = AdamW{.lr = 1e-2, .weight_decay = 0.1},
           .clip = 0.5,
           .reduce = cell.reduce,
           .accumulate = cell.accumulate,
-          .dtype = cell.dtype};
+          .dtype = cell.dtype,
+          .loss_scale = loss_scale};
 }
 
 void expect_same_bits(const RunResult& expected, const RunResult& seen, const std::string& where) {
@@ -101,8 +110,9 @@ INSTANTIATE_TEST_SUITE_P(Matrix, Bits, ::testing::ValuesIn(cells()),
                          [](const auto& info) { return describe(info.param); });
 
 TEST(BitsOfOneRank, AreThoseOfPlainLibtorch) {
-  for (const Cell& cell : {Cell{}, Cell{.accumulate = 3, .reduce = Reduce::kEach},
-                           Cell{.accumulate = 3, .reduce = Reduce::kLast}, Cell{.dtype = DType::kBFloat16}}) {
+  for (const Cell& cell :
+       {Cell{}, Cell{.accumulate = 3, .reduce = Reduce::kEach}, Cell{.accumulate = 3, .reduce = Reduce::kLast},
+        Cell{.dtype = DType::kBFloat16}, Cell{.dtype = DType::kFloat16}}) {
     const AttachOptions options = options_of(cell, 0);
     expect_same_bits(tests::train_plain(kSteps, options, small_gpt2), tests::train(1, kSteps, options, small_gpt2),
                      describe(cell));

@@ -23,8 +23,12 @@ struct Cell {
   double dropout = 0;  // on one rank alone: thread-ranks share one generator
 };
 
+std::string upper_name_of(DType dtype) {
+  return dtype == DType::kFloat32 ? "Fp32" : dtype == DType::kBFloat16 ? "Bf16" : "Fp16";
+}
+
 std::string describe(const Cell& cell) {
-  std::string name = "World" + std::to_string(cell.world) + (cell.dtype == DType::kFloat32 ? "Fp32" : "Bf16");
+  std::string name = "World" + std::to_string(cell.world) + upper_name_of(cell.dtype);
   if (cell.accumulate > 1)
     name += "Accumulate" + std::to_string(cell.accumulate) + (cell.reduce == Reduce::kEach ? "Each" : "Last");
   return name + (cell.dropout > 0 ? "Dropout" : "");
@@ -33,6 +37,7 @@ std::string describe(const Cell& cell) {
 std::vector<Cell> cells() {
   std::vector<Cell> all;
   for (int world : {1, 2, 3}) {
+    if (world == 2) all.push_back({world, DType::kFloat16, 3, Reduce::kEach});
     for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       all.push_back({world, dtype});
       all.push_back({world, dtype, 3, Reduce::kEach});
@@ -60,11 +65,14 @@ class CheckpointBits : public ::testing::TestWithParam<Cell> {};
 
 TEST_P(CheckpointBits, AreThoseOfARunThatKeepsEverything) {
   const Cell& cell = GetParam();
+  std::optional<LossScaleOptions> loss_scale;
+  if (cell.dtype == DType::kFloat16) loss_scale = LossScaleOptions{.value = 2048};
   const AttachOptions options{.optimizer = AdamW{.lr = 1e-2, .weight_decay = 0.1},
                               .clip = 0.5,
                               .reduce = cell.reduce,
                               .accumulate = cell.accumulate,
-                              .dtype = cell.dtype};
+                              .dtype = cell.dtype,
+                              .loss_scale = loss_scale};
   for (const AttachOptions& placed : tests::all_stages(options)) {
     const std::string where = tests::placement_of(placed);
     const RunResult without = run(cell, placed, false), with = run(cell, placed, true);

@@ -42,21 +42,28 @@ struct Cell {
   bool reduces_each() const { return accumulate == 1 || reduce == Reduce::kEach; }
 };
 
+std::string upper_name_of(DType dtype) {
+  return dtype == DType::kFloat32 ? "Fp32" : dtype == DType::kBFloat16 ? "Bf16" : "Fp16";
+}
+
 std::string describe(const Cell& cell) {
-  std::string name = "World" + std::to_string(cell.world) + "Stage" + std::to_string(cell.stage) +
-                     (cell.dtype == DType::kFloat32 ? "Fp32" : "Bf16");
+  std::string name =
+      "World" + std::to_string(cell.world) + "Stage" + std::to_string(cell.stage) + upper_name_of(cell.dtype);
   if (cell.accumulate > 1)
     name += "Accumulate" + std::to_string(cell.accumulate) + (cell.reduce == Reduce::kEach ? "Each" : "Last");
   return name + name_of(cell.keeps);
 }
 
 AttachOptions options_of(const Cell& cell) {
+  std::optional<LossScaleOptions> loss_scale;
+  if (cell.dtype == DType::kFloat16) loss_scale = LossScaleOptions{.value = 2048};
   return {.stage = cell.stage,
           .optimizer = AdamW{.lr = 1e-2, .weight_decay = 0.1},
           .clip = 0.5,
           .reduce = cell.reduce,
           .accumulate = cell.accumulate,
-          .dtype = cell.dtype};
+          .dtype = cell.dtype,
+          .loss_scale = loss_scale};
 }
 
 // Blocks of fifty thousand parameters: a shard of three has several pieces that can lie apart.
@@ -119,7 +126,7 @@ class PlacementBits : public ::testing::Test {
 TEST_F(PlacementBits, AreThoseOfTheDeviceWithEverythingOnDisk) {
   Sweep sweep(7);
   int turn = 0;  // of types and ways to accumulate
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const auto& [accumulate, reduce] : {std::pair{1, Reduce::kEach}, {3, Reduce::kEach}, {3, Reduce::kLast}}) {
       ++turn;
       for (int stage = 0; stage <= 3; ++stage) {
@@ -151,7 +158,7 @@ TEST_F(PlacementBits, AreThoseOfTheDeviceWithEveryPlacement) {
   const bool held = rc::check([this] {
     const Cell cell{*rc::gen::element(1, 2, 3, 4),
                     *rc::gen::element(0, 1, 2, 3, 3),
-                    *rc::gen::element(DType::kFloat32, DType::kBFloat16),
+                    *rc::gen::element(DType::kFloat32, DType::kBFloat16, DType::kFloat16),
                     *rc::gen::element(1, 3),
                     *rc::gen::element(Reduce::kEach, Reduce::kLast),
                     *rc::gen::elementOf(kAllKeeps)};

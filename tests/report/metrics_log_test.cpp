@@ -54,6 +54,14 @@ TEST(MetricsLog, AStepHasTheKeysOfTheContract) {
   EXPECT_EQ(line.size(), 12U);
 }
 
+TEST(MetricsLog, ALossScaleIsThereWhereLossesHaveOne) {
+  StepMetrics step = some_step();
+  step.loss_scale = 32768;
+  const auto line = json::parse(to_json_line(step));
+  EXPECT_EQ(line["loss_scale"], 32768.0);
+  EXPECT_EQ(line.size(), 13U);
+}
+
 TEST(MetricsLog, WhatHasNoTokensIsCountedInRows) {
   StepMetrics step = some_step();
   step.has_tokens = false;

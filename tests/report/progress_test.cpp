@@ -26,6 +26,16 @@ TEST(Progress, ALineReadsAsTheContractShows) {
             "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms  mem 61 MiB");
 }
 
+TEST(Progress, ALossScaleStandsBehindTheNorm) {
+  ProgressValues values = kValues;
+  values.loss_scale = 65536;
+  EXPECT_EQ(progress_line(values, 2000, "tok/s"),
+            "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  scale 65536  41,200 tok/s  38 ms  mem 61 MiB");
+  EXPECT_EQ(progress_line(values, 2000, "tok/s", 79),
+            "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms")
+      << "it goes after the memory";
+}
+
 // Under no mpirun, in a terminal that has colours, whatever runs the tests.
 class ProgressTerminal : public testing::Test {
  protected:

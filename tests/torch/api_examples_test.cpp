@@ -11,6 +11,7 @@
 #include "examples/api/freeze.cpp"
 #include "examples/api/gan.cpp"
 #include "examples/api/gradient_penalty.cpp"
+#include "examples/api/half.cpp"
 #include "examples/api/lstm.cpp"
 #include "examples/api/own_model.cpp"
 #include "examples/api/own_update_rule.cpp"
@@ -31,6 +32,9 @@ void expect_learns(const std::function<std::vector<double>(World&)>& example, do
 
 TEST(ApiExamples, AResNetLearnsInBf16) {
   expect_learns(examples::train_resnet, 0.8);
+}
+TEST(ApiExamples, ANetLearnsInFp16) {
+  expect_learns(examples::train_in_half, 0.5);
 }
 TEST(ApiExamples, AnLstmLearns) {
   expect_learns(examples::train_lstm, 0.8);

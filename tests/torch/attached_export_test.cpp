@@ -42,6 +42,7 @@ std::pair<ElementType, std::vector<std::byte>> value_of(const torch::Tensor& ten
   const auto* data = static_cast<const std::byte*>(tensor.const_data_ptr());
   const ElementType type = tensor.scalar_type() == torch::kLong       ? ElementType::kI64
                            : tensor.scalar_type() == torch::kBFloat16 ? ElementType::kBF16
+                           : tensor.scalar_type() == torch::kHalf     ? ElementType::kF16
                                                                       : ElementType::kF32;
   return {type, {data, data + tensor.nbytes()}};
 }
@@ -55,7 +56,7 @@ void trained(const AttachOptions& options, int world, const std::function<void(N
     Attachment engine = attach(net, ranks, options);
     for (int step = 0; step < 2; ++step) {
       const torch::Tensor x = torch::sin(torch::arange(12.0F) + 5 * step + ranks.rank()).reshape({4, 3});
-      net.forward(x.to(net.in->weight.scalar_type())).square().mean().backward();
+      engine.scaled(net.forward(x.to(net.in->weight.scalar_type())).square().mean()).backward();
       engine.step(1e-2);
     }
     body(net, engine, ranks.rank());
@@ -64,7 +65,7 @@ void trained(const AttachOptions& options, int world, const std::function<void(N
 
 TEST(ExportedWeights, AreTheWholeParametersAndRank0sBuffersAtEveryStage) {
   const TemporaryFolder folder;
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const AttachOptions& options : tests::all_stages({.dtype = dtype})) {
       for (const int world : {1, 2}) {
         SCOPED_TRACE(tests::placement_of(options) + " of " + std::to_string(world));
@@ -77,8 +78,7 @@ TEST(ExportedWeights, AreTheWholeParametersAndRank0sBuffersAtEveryStage) {
                 full_precision);
             for (const auto& buffer : net.named_buffers()) expected[buffer.key()] = value_of(buffer.value());
             EXPECT_EQ(expected.size(), 9U);
-            EXPECT_EQ(expected.at("out.weight").first,
-                      dtype == DType::kBFloat16 && !full_precision ? ElementType::kBF16 : ElementType::kF32);
+            EXPECT_EQ(expected.at("out.weight").first, full_precision ? ElementType::kF32 : element_type_of(dtype));
             if (rank == 0) {
               EXPECT_EQ(values_in(folder / "model.safetensors"), expected);
             }

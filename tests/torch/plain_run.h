@@ -22,11 +22,17 @@ class PlainRun {
       : options_(options),
         parameters_(parameters_of(module, options.dtype)),
         units_(make_units(parameters_.specs, {})),
-        rule_(make_update_rule(options.optimizer)) {
+        rule_(make_update_rule(options.optimizer)),
+        loss_scale_(options.loss_scale ? options.loss_scale->value : 1) {
     for (const torch::Tensor& tensor : parameters_.tensors) {
       states_.push_back(
           {tensor.detach().to(torch::kFloat32).clone(), torch::zeros(tensor.sizes()), torch::zeros(tensor.sizes())});
     }
+  }
+
+  // A fixed one.
+  torch::Tensor scaled(const torch::Tensor& loss) const {
+    return loss_scale_ == 1 ? loss : loss.to(torch::kFloat) * loss_scale_;
   }
 
   // Returns the gradient norm before clipping.
@@ -36,9 +42,9 @@ class PlainRun {
     for (const Unit& unit : units_) {
       if (unit.trainable) sum_squares += sum_squares_of(unit);
     }
-    const double norm = std::sqrt(sum_squares);
+    const double norm = std::sqrt(sum_squares) / loss_scale_;
     const double clip = options_.clip > 0 ? std::min(1.0, options_.clip / (norm + 1e-6)) : 1.0;
-    for (std::size_t param = 0; param < states_.size(); ++param) update(param, lr, clip);
+    for (std::size_t param = 0; param < states_.size(); ++param) update(param, lr, clip / loss_scale_);
     return norm;
   }
 
@@ -103,6 +109,7 @@ class PlainRun {
   ModuleParameters parameters_;
   std::vector<Unit> units_;
   std::unique_ptr<UpdateRule> rule_;
+  double loss_scale_ = 1;
   std::vector<State> states_;
 };
 
@@ -117,7 +124,7 @@ inline RunResult train_plain(int num_steps, const AttachOptions& options, const 
   for (int step = 0; step < num_steps; ++step) {
     for (int micro = 0; micro < options.accumulate; ++micro) {
       torch::Tensor loss = subject.loss(step, micro, 0) / options.accumulate;
-      loss.backward();
+      plain.scaled(loss).backward();
       result.loss_bits.push_back(std::bit_cast<std::uint32_t>(loss.item().toFloat()));
     }
     result.grad_norms.push_back(plain.step(lr));

@@ -72,7 +72,7 @@ inline RunResult train(int world, int num_steps, const AttachOptions& options, c
       for (int step = 0; step < num_steps; ++step) {
         for (int micro = 0; micro < options.accumulate; ++micro) {
           torch::Tensor loss = subject.loss(step, micro, ranks.rank()) / options.accumulate;
-          loss.backward();
+          engine.scaled(loss).backward();
           if (rank == 0) result.loss_bits.push_back(std::bit_cast<std::uint32_t>(loss.item().toFloat()));
         }
         const StepReport report = engine.step(lr);

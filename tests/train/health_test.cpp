@@ -75,6 +75,23 @@ TEST(HealthPolicy, TenThousandHealthyStepsRaiseNoAlarm) {
   }
 }
 
+TEST(HealthPolicy, AnOverflowIsNoAlarmAndItsLossCountsAsAnyOther) {
+  HealthPolicy health = watching(), restored = watching();
+  std::vector<float> losses;
+  std::vector<double> norms;
+  for (int step = 0; step < 40; ++step) {
+    const bool overflows = step % 5 == 0;
+    losses.push_back(3.0F + 0.01F * static_cast<float>(step));
+    norms.push_back(overflows ? kInfinity : 1.0 + 0.01 * step);
+    const StepReport report =
+        overflows ? refused(SkipReason::kOverflow, losses.back(), norms.back()) : update(losses.back(), norms.back());
+    EXPECT_EQ(health.after(report), HealthAction::kIgnore);
+  }
+  restored.restore(losses, norms, {});
+  EXPECT_EQ(restored.limits(1).max_loss, health.limits(1).max_loss);
+  EXPECT_EQ(restored.limits(1).max_grad_norm, health.limits(1).max_grad_norm);
+}
+
 TEST(HealthPolicy, ABatchTenThousandTimesTooLargeIsASpike) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     HealthPolicy health = watching();

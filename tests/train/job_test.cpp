@@ -80,6 +80,26 @@ TEST(Job, ParameterGroupsAreTakenByPatternInTheirOrder) {
   EXPECT_EQ(values_of({.name = "ln_f.weight", .shape = {2}}), std::pair(1.0, 0.0));
 }
 
+TEST(Job, ALossScaleIsOfFp16Alone) {
+  Config config;
+  config.train.loss_scale.fixed = 128;
+  EXPECT_EQ(make_job(config, 1).attach.loss_scale, std::nullopt);
+  config.train.dtype = "fp16";
+  EXPECT_EQ(make_job(config, 1).attach.dtype, DType::kFloat16);
+  EXPECT_FALSE(make_job(config, 1).attach.loss_scale->dynamic);
+  EXPECT_EQ(make_job(config, 1).attach.loss_scale->value, 128);
+  config.train.loss_scale = {};
+  EXPECT_TRUE(make_job(config, 1).attach.loss_scale->dynamic);
+}
+
+TEST(Job, SumsAreInFp32WhereTheyAreAskedFor) {
+  Config config;
+  EXPECT_EQ(make_job(config, 1).attach.reduce_dtype, std::nullopt);
+  config.train.dtype = "bf16";
+  config.train.reduce_dtype = "fp32";
+  EXPECT_EQ(make_job(config, 1).attach.reduce_dtype, DType::kFloat32);
+}
+
 TEST(Job, HealthFollowsItsSection) {
   Config config;
   EXPECT_EQ(make_job(config, 1).health.non_finite, HealthAction::kSkip);

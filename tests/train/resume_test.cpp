@@ -143,6 +143,25 @@ TEST_F(ResumeTest, DropoutAndMicroBatchesGoOnWhereTheyWere) {
   EXPECT_EQ(resumed.losses, expected.losses);
 }
 
+// The scale begins so high that steps overflow before the checkpoint, and grows after it.
+TEST_F(ResumeTest, AnFp16RunGoesOnWithTheScaleThatItHad) {
+  TrainJob whole = job(8, 2);
+  whole.attach.dtype = DType::kFloat16;
+  whole.attach.loss_scale = LossScaleOptions{.value = 0x1p18, .growth_interval = 2};
+  const RunReport expected = run(whole, 2).report;
+  ASSERT_GT(expected.engine.skipped_steps, 0);
+  ASSERT_LT(expected.engine.skipped_steps, 7);
+  const auto lines = metrics();
+  for (const std::int64_t killed_after : {6, 2}) {
+    forget_after(killed_after);
+    const RunReport resumed = run(whole, 2).report;
+    EXPECT_EQ(resumed.parameters_sha256, expected.parameters_sha256);
+    EXPECT_EQ(resumed.losses, expected.losses);
+    EXPECT_EQ(resumed.engine.loss_scale, expected.engine.loss_scale);
+    EXPECT_EQ(metrics(), lines);
+  }
+}
+
 TEST_F(ResumeTest, AnotherWorldAtAnotherStageDrawsTheSamplesThatAreNext) {
   TrainJob two = job(8, 4);
   const RunReport expected = run(two, 2).report;

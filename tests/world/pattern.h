@@ -50,18 +50,15 @@ inline std::vector<std::byte> pattern_values(std::size_t numel, DType dtype, std
   std::vector<std::byte> data(numel * size_of(dtype));
   for (std::size_t i = 0; i < numel; ++i) {
     const float value = pattern_value(seed, i);
-    if (dtype == DType::kFloat32) {
-      reinterpret_cast<float*>(data.data())[i] = value;
-    } else {
-      reinterpret_cast<BFloat16Bits*>(data.data())[i] = to_bfloat16(value);
-    }
+    with_type_of(
+        dtype, [&]<typename T>(std::type_identity<T>) { reinterpret_cast<T*>(data.data())[i] = rounded_to<T>(value); });
   }
   return data;
 }
 
 inline float value_at(std::span<const std::byte> data, DType dtype, std::size_t i) {
-  if (dtype == DType::kFloat32) return reinterpret_cast<const float*>(data.data())[i];
-  return to_float(reinterpret_cast<const BFloat16Bits*>(data.data())[i]);
+  return with_type_of(
+      dtype, [&]<typename T>(std::type_identity<T>) { return to_float(reinterpret_cast<const T*>(data.data())[i]); });
 }
 
 }  // namespace zero

@@ -1,34 +1,106 @@
 // The element types that parameters and gradients have, and the conversions between them.
 //
-// bf16 is stored as its 16 bits; rounding is to nearest, ties to even, and a NaN stays a (quiet) NaN, as in torch.
+// bf16 and fp16 are stored as their 16 bits, each as a type of its own, so that the one is never read as the other.
+// Rounding is to nearest, ties to even. fp16 is IEEE's binary16, with subnormals and infinities: the bits of torch's
+// at::Half. A NaN stays a quiet NaN of its sign; in fp16 it is 0x7e00 or 0xfe00.
+//
+//   to_float(to_float16(70000.0F))                    // infinity: the largest fp16 is 65504
+//   with_type_of(dtype, [&]<typename T>(std::type_identity<T>) { ... reinterpret_cast<const T*>(bytes) ... });
 #pragma once
 
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace zero {
 
-enum class DType : std::uint8_t { kFloat32, kBFloat16 };
+enum class DType : std::uint8_t { kFloat32, kBFloat16, kFloat16 };
 
 constexpr std::size_t size_of(DType dtype) {
   return dtype == DType::kFloat32 ? 4 : 2;
 }
 constexpr std::string_view name_of(DType dtype) {
-  return dtype == DType::kFloat32 ? "fp32" : "bf16";
+  return dtype == DType::kFloat32 ? "fp32" : dtype == DType::kBFloat16 ? "bf16" : "fp16";
 }
 
-using BFloat16Bits = std::uint16_t;
+enum class BFloat16Bits : std::uint16_t {};
+enum class Float16Bits : std::uint16_t {};
+
+inline float to_float(std::same_as<float> auto value) {
+  return value;
+}
 
 inline float to_float(BFloat16Bits bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
+// An exponent is moved by a multiplication, which makes a signalling NaN a quiet one, too; a subnormal by a subtraction.
+inline float to_float(Float16Bits bits) {
+  const std::uint32_t word = static_cast<std::uint32_t>(bits) << 16, twice = word + word;
+  const float normal = std::bit_cast<float>((twice >> 4) + 0x70000000U) * 0x1p-112F;
+  const float subnormal = std::bit_cast<float>((twice >> 17) | 0x3f000000U) - 0.5F;
+  const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(twice < 0x08000000U ? subnormal : normal);
+  return std::bit_cast<float>((word & 0x80000000U) | magnitude);
+}
+
 inline BFloat16Bits to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<BFloat16Bits>((bits >> 16) | 0x0040u);
-  return static_cast<BFloat16Bits>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+  if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<BFloat16Bits>((bits >> 16) | 0x0040U);
+  return static_cast<BFloat16Bits>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
+}
+
+// The addition of a power of two rounds: its last bit is worth what the last bit of the result is. What is too large
+// becomes infinite by the first multiplication.
+inline Float16Bits to_float16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = bits & 0x80000000U, twice = bits + bits;
+  const float magnitude = std::bit_cast<float>(bits & 0x7fffffffU) * 0x1p112F * 0x1p-110F;
+  const std::uint32_t exponent = twice & 0xff000000U;
+  const std::uint32_t bias = exponent < 0x71000000U ? 0x71000000U : exponent;
+  const auto rounded = std::bit_cast<std::uint32_t>(std::bit_cast<float>((bias >> 1) + 0x07800000U) + magnitude);
+  const std::uint32_t finite = ((rounded >> 13) & 0x7c00U) + (rounded & 0x0fffU);
+  return static_cast<Float16Bits>((sign >> 16) | (twice > 0xff000000U ? 0x7e00U : finite));
+}
+
+// `value` as an element of type T.
+template <typename T>
+T rounded_to(float value) {
+  if constexpr (std::is_same_v<T, BFloat16Bits>) {
+    return to_bfloat16(value);
+  } else if constexpr (std::is_same_v<T, Float16Bits>) {
+    return to_float16(value);
+  } else {
+    static_assert(std::is_same_v<T, float>);
+    return value;
+  }
+}
+
+// Calls use(std::type_identity<T>{}), where T is what elements of `dtype` are stored as.
+template <typename Use>
+decltype(auto) with_type_of(DType dtype, Use&& use) {
+  switch (dtype) {
+    case DType::kBFloat16:
+      return use(std::type_identity<BFloat16Bits>{});
+    case DType::kFloat16:
+      return use(std::type_identity<Float16Bits>{});
+    case DType::kFloat32:
+      break;
+  }
+  return use(std::type_identity<float>{});
+}
+
+// out[i] = in[i] for `numel` elements, rounded where `out` has fewer bits.
+inline void convert_elements(const std::byte* in, DType in_dtype, std::byte* out, DType out_dtype, std::int64_t numel) {
+  with_type_of(in_dtype, [&]<typename In>(std::type_identity<In>) {
+    with_type_of(out_dtype, [&]<typename Out>(std::type_identity<Out>) {
+      const auto* from = reinterpret_cast<const In*>(in);
+      auto* to = reinterpret_cast<Out*>(out);
+      for (std::int64_t i = 0; i < numel; ++i) to[i] = rounded_to<Out>(to_float(from[i]));
+    });
+  });
 }
 
 }  // namespace zero

@@ -71,9 +71,12 @@ std::vector<CheckpointReader::Piece>::const_iterator CheckpointReader::piece_of(
   return piece;
 }
 
+DType CheckpointReader::dtype(int tensor, int state) const {
+  return state == 0 ? manifest_.tensors[static_cast<std::size_t>(tensor)].dtype : DType::kFloat32;
+}
+
 std::int64_t CheckpointReader::element_bytes(int tensor, int state) const {
-  const bool bf16 = state == 0 && manifest_.tensors[static_cast<std::size_t>(tensor)].dtype == DType::kBFloat16;
-  return bf16 ? 2 : 4;
+  return static_cast<std::int64_t>(size_of(dtype(tensor, state)));
 }
 
 void CheckpointReader::expect(int tensor, int state, std::int64_t begin, std::int64_t numel) {
@@ -88,17 +91,19 @@ void CheckpointReader::expect(int tensor, int state, std::int64_t begin, std::in
 }
 
 void CheckpointReader::read(int tensor, int state, std::int64_t begin, std::span<float> out) {
-  const bool bf16 = element_bytes(tensor, state) == 2;
-  std::vector<BFloat16Bits> bits;
+  const DType saved = dtype(tensor, state);
+  const bool widens = saved != DType::kFloat32;
+  std::vector<std::uint16_t> bits;
   while (!out.empty()) {
     const auto piece = piece_of(tensor, state, begin);
     const std::int64_t skip = begin - piece->begin;
     std::span<float> part = out.first(std::min(out.size(), static_cast<std::size_t>(piece->numel - skip)));
-    if (bf16) part = part.first(std::min(part.size(), kWidenedNumel));
-    if (bf16) {
+    if (widens) part = part.first(std::min(part.size(), kWidenedNumel));
+    if (widens) {
       bits.resize(part.size());
       read_bytes(piece->file, piece->offset + skip * 2, std::as_writable_bytes(std::span(bits)));
-      std::ranges::transform(bits, part.begin(), [](BFloat16Bits value) { return to_float(value); });
+      convert_elements(reinterpret_cast<const std::byte*>(bits.data()), saved,
+                       reinterpret_cast<std::byte*>(part.data()), DType::kFloat32, std::ssize(part));
     } else {
       read_bytes(piece->file, piece->offset + skip * 4, std::as_writable_bytes(part));
     }

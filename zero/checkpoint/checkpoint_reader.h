@@ -43,6 +43,7 @@ class CheckpointReader {
     std::size_t file;
   };
   std::vector<Piece>::const_iterator piece_of(int tensor, int state, std::int64_t element) const;
+  DType dtype(int tensor, int state) const;
   std::int64_t element_bytes(int tensor, int state) const;
   void read_bytes(std::size_t file, std::int64_t offset, std::span<std::byte> out);
 

@@ -39,8 +39,17 @@ enum class ElementType : std::uint8_t {
 std::string_view name_of(ElementType type);
 int bits_of(ElementType type);
 std::optional<ElementType> element_type_of(std::string_view name);  // empty: no such type
+// Ours of it; empty: parameters have no such type.
+constexpr std::optional<DType> dtype_of(ElementType type) {
+  if (type == ElementType::kF32) return DType::kFloat32;
+  if (type == ElementType::kBF16) return DType::kBFloat16;
+  if (type == ElementType::kF16) return DType::kFloat16;
+  return std::nullopt;
+}
 constexpr ElementType element_type_of(DType dtype) {
-  return dtype == DType::kFloat32 ? ElementType::kF32 : ElementType::kBF16;
+  return dtype == DType::kFloat32    ? ElementType::kF32
+         : dtype == DType::kBFloat16 ? ElementType::kBF16
+                                     : ElementType::kF16;
 }
 
 }  // namespace zero

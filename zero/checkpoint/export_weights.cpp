@@ -75,15 +75,17 @@ std::vector<std::vector<const Exported*>> deal(const std::vector<Exported>& tens
 void write_parameter(CheckpointReader& reader, const Exported& exported, SafetensorsWriter& writer) {
   const SavedTensor& tensor = reader.manifest().tensors[static_cast<std::size_t>(exported.parameter)];
   std::vector<float> values;
-  std::vector<BFloat16Bits> rounded;
+  std::vector<std::uint16_t> rounded;
+  const DType dtype = dtype_of(exported.entry.dtype).value();
   for (std::int64_t begin = 0; begin < tensor.numel(); begin += kPieceNumel) {
     values.resize(static_cast<std::size_t>(std::min(kPieceNumel, tensor.numel() - begin)));
     reader.read(exported.parameter, 0, begin, values);
-    if (exported.entry.dtype == ElementType::kF32) {
+    if (dtype == DType::kFloat32) {
       writer.write(tensor.name, begin * 4, std::as_bytes(std::span(values)));
     } else {
       rounded.resize(values.size());
-      std::ranges::transform(values, rounded.begin(), to_bfloat16);
+      convert_elements(reinterpret_cast<const std::byte*>(values.data()), DType::kFloat32,
+                       reinterpret_cast<std::byte*>(rounded.data()), dtype, std::ssize(values));
       writer.write(tensor.name, begin * 2, std::as_bytes(std::span(rounded)));
     }
   }

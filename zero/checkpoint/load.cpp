@@ -102,7 +102,8 @@ LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& fo
   EngineProgress progress{.steps = loaded.manifest.steps,
                           .skipped = loaded.manifest.skipped,
                           .skipped_in_a_row = loaded.manifest.skipped_in_a_row,
-                          .delayed = loaded.manifest.delayed};
+                          .delayed = loaded.manifest.delayed,
+                          .loss_scale = loaded.manifest.loss_scale};
   for (const int tensor : tensors)
     progress.updates.push_back(loaded.manifest.tensors[static_cast<std::size_t>(tensor)].updates);
   engine.states().set_progress(progress);

@@ -64,9 +64,11 @@ SavedTensor tensor_of(const Json& json, std::string_view path) {
   SavedTensor tensor{.name = text_of(json["name"], "a name", path),
                      .shape = shape_of(json["shape"], path),
                      .updates = natural(json["updates"], "updates", path)};
-  const std::string dtype = text_of(json["dtype"], "a dtype", path);
-  if (dtype != "F32" && dtype != "BF16") refuse_json(path, fmt::format("a parameter is saved as {:.16}", dtype));
-  tensor.dtype = dtype == "F32" ? DType::kFloat32 : DType::kBFloat16;
+  const std::string name = text_of(json["dtype"], "a dtype", path);
+  const std::optional<ElementType> type = element_type_of(name);
+  const std::optional<DType> dtype = type ? dtype_of(*type) : std::nullopt;
+  if (!dtype) refuse_json(path, fmt::format("a parameter is saved as {:.16}", name));
+  tensor.dtype = *dtype;
   if (!json["trainable"].is_boolean()) refuse_json(path, "\"trainable\" is neither true nor false");
   tensor.trainable = json["trainable"].get<bool>();
   for (const Json& alias : array_of(json["aliases"], "aliases", path))
@@ -209,22 +211,39 @@ std::string to_text(const Manifest& manifest) {
   Json tensors = Json::array(), files = Json::array();
   for (const SavedTensor& tensor : manifest.tensors) tensors.push_back(json_of(tensor));
   for (const SavedFile& file : manifest.files) files.push_back(json_of(file));
-  const Json json = {{"format", kFormat},
-                     {"version", kVersion},
-                     {"block_bytes", kSumBlockBytes},
-                     {"states", manifest.states},
-                     {"steps", manifest.steps},
-                     {"skipped", manifest.skipped},
-                     {"skipped_in_a_row", manifest.skipped_in_a_row},
-                     {"delayed", manifest.delayed},
-                     {"run", manifest.run},
-                     {"config", manifest.config},
-                     {"config_sha256", manifest.config_sha256()},
-                     {"tensors", std::move(tensors)},
-                     {"files", std::move(files)}};
+  Json json = {{"format", kFormat},
+               {"version", kVersion},
+               {"block_bytes", kSumBlockBytes},
+               {"states", manifest.states},
+               {"steps", manifest.steps},
+               {"skipped", manifest.skipped},
+               {"skipped_in_a_row", manifest.skipped_in_a_row},
+               {"delayed", manifest.delayed},
+               {"run", manifest.run},
+               {"config", manifest.config},
+               {"config_sha256", manifest.config_sha256()},
+               {"tensors", std::move(tensors)},
+               {"files", std::move(files)}};
+  if (manifest.loss_scale.value > 0)
+    json["loss_scale"] = {{"value", manifest.loss_scale.value}, {"good_steps", manifest.loss_scale.good_steps}};
   const std::string text = json.dump();
   return fmt::format("{}{}{}{}{}", kHead, sha256_hex(std::as_bytes(std::span(text))), kMiddle, text, kTail);
 }
+
+namespace {
+
+// Of a run with a dynamic one alone, so that others are read by older programs, too.
+LossScale::State take_loss_scale(Json& json, std::string_view path) {
+  const auto found = json.find("loss_scale");
+  if (found == json.end()) return {};
+  const Json saved = *found;
+  json.erase(found);
+  require_keys(saved, {"value", "good_steps"}, path);
+  if (!saved["value"].is_number() || !(saved["value"].get<double>() > 0)) refuse_json(path, "a loss scale is above 0");
+  return {.value = saved["value"].get<double>(), .good_steps = natural(saved["good_steps"], "good_steps", path)};
+}
+
+}  // namespace
 
 Manifest parse_manifest(std::string_view text, std::string_view path) {
   const std::size_t begin = kHead.size() + kDigits + kMiddle.size();
@@ -234,9 +253,10 @@ Manifest parse_manifest(std::string_view text, std::string_view path) {
   const std::string_view body = text.substr(begin, text.size() - begin - kTail.size());
   if (sha256_hex(std::as_bytes(std::span(body))) != text.substr(kHead.size(), kDigits))
     refuse_json(path, "is not what was saved: its SHA-256 differs");
-  const Json json = parse_strictly(body, path);
+  Json json = parse_strictly(body, path);
   if (!json.is_object() || json.value("format", Json()) != kFormat || json.value("version", Json()) != kVersion)
     refuse_json(path, fmt::format("is not of format \"{}\", version {}", kFormat, kVersion));
+  const LossScale::State loss_scale = take_loss_scale(json, path);
   require_keys(json,
                {"format", "version", "block_bytes", "states", "steps", "skipped", "skipped_in_a_row", "delayed", "run",
                 "config", "config_sha256", "tensors", "files"},
@@ -246,6 +266,7 @@ Manifest parse_manifest(std::string_view text, std::string_view path) {
                     .skipped = natural(json["skipped"], "skipped", path),
                     .skipped_in_a_row = natural(json["skipped_in_a_row"], "skipped_in_a_row", path),
                     .delayed = natural(json["delayed"], "delayed", path),
+                    .loss_scale = loss_scale,
                     .config = text_of(json["config"], "config", path)};
   if (json["config_sha256"] != manifest.config_sha256())
     refuse_json(path, "\"config_sha256\" is not that of its configuration");

@@ -18,6 +18,7 @@
 #include "zero/base/dtype.h"
 #include "zero/checkpoint/block_file.h"
 #include "zero/checkpoint/element_type.h"
+#include "zero/engine/loss_scale.h"
 
 namespace zero {
 
@@ -68,6 +69,7 @@ struct Manifest {
   std::int64_t skipped = 0;         // steps without one, for a gradient was not finite
   std::int64_t skipped_in_a_row = 0;
   std::int64_t delayed = 0;                // updates that came a step late
+  LossScale::State loss_scale;             // without a value: there was no dynamic one
   std::map<std::string, std::string> run;  // what the run says of itself: "step", "samples" ...
   std::string config;                      // TOML; empty: none. Its SHA-256 stands beside it in the file
   std::vector<SavedTensor> tensors;

@@ -17,6 +17,7 @@ Manifest manifest_of(const Engine& engine, const SaveContents& contents) {
                     .skipped = progress.skipped,
                     .skipped_in_a_row = progress.skipped_in_a_row,
                     .delayed = progress.delayed,
+                    .loss_scale = progress.loss_scale,
                     .run = contents.run,
                     .config = contents.config};
   for (const ParamSpec& spec : engine.specs())

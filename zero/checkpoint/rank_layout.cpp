@@ -29,7 +29,7 @@ RankLayout lay_out_rank(const std::vector<ParamSpec>& specs, const std::vector<U
                         const std::vector<std::string>& states, int world, int rank, const std::vector<Extra>& extras) {
   RankLayout layout;
   Places places;
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const Unit& unit : units) {
       if (saved_parameter_dtype(unit) != dtype) continue;
       const Shard own = shard_of(unit, rank, world);

@@ -5,8 +5,8 @@
 //   layout.slices[0]       // {tensor, state, begin, numel, offset}
 //
 // Each rank writes its shard of every state of every unit, at any stage: the same bytes whatever the stage and wherever
-// states lie. The file has fp32 slices, unit by unit, state by state, then bf16 slices (of frozen parameters), then
-// extras. Tensors are called STATE/NAME, flattened, and extras by their own names. Values; Local.
+// states lie. The file has fp32 slices, unit by unit, state by state, then bf16 and fp16 slices (of frozen parameters),
+// then extras. Tensors are called STATE/NAME, flattened, and extras by their own names. Values; Local.
 #pragma once
 
 #include <cstddef>

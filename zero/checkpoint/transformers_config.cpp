@@ -10,6 +10,10 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
+std::string_view torch_name(DType dtype) {
+  return dtype == DType::kFloat32 ? "float32" : dtype == DType::kBFloat16 ? "bfloat16" : "float16";
+}
+
 // There is no tokenizer, and so no token that begins or ends a text.
 OrderedJson gpt2_config(const TransformersModel& model) {
   return {{"model_type", "gpt2"},        {"architectures", {"GPT2LMHeadModel"}},
@@ -84,7 +88,7 @@ OrderedJson config_of(const TransformersModel& model) {
 
 std::string transformers_config(const TransformersModel& model, DType dtype) {
   OrderedJson json = config_of(model);
-  json["torch_dtype"] = dtype == DType::kFloat32 ? "float32" : "bfloat16";
+  json["torch_dtype"] = torch_name(dtype);
   return json.dump(2) + "\n";
 }
 

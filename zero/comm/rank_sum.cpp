@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "zero/base/check.h"
 
@@ -15,6 +16,8 @@
 #define HWY_TARGET_INCLUDE "zero/comm/rank_sum.cpp"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, as Highway asks.
+#include "zero/base/element_lanes-inl.h"
+
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
@@ -26,68 +29,45 @@ constexpr int kLanes = 16;
 using Doubles = hn::CappedTag<double, kLanes>;
 // As many floats as a vector holds doubles, so that one group of floats feeds one vector of lanes.
 using Floats = hn::Rebind<float, Doubles>;
-using Words = hn::Rebind<std::uint32_t, Doubles>;
-using SignedWords = hn::Rebind<std::int32_t, Doubles>;
-using Halves = hn::Rebind<std::uint16_t, Doubles>;
 constexpr int kGroup = hn::MaxLanes(Doubles());  // floats in a group
 constexpr int kGroups = kLanes / kGroup;         // groups in 16 lanes; loops over them are unrolled so that
                                                  // the arrays of vectors below are registers
 
-template <DType dtype>
+template <typename T>
 HWY_INLINE hn::Vec<Floats> load(const std::byte* data, std::int64_t i) {
-  if constexpr (dtype == DType::kFloat32) {
-    return hn::LoadU(Floats(), reinterpret_cast<const float*>(data) + i);
-  } else {
-    const auto bits = hn::LoadU(Halves(), reinterpret_cast<const std::uint16_t*>(data) + i);
-    return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(Words(), bits)));
-  }
+  return load_lanes(Floats(), reinterpret_cast<const T*>(data) + i);
 }
 
-// Stores and returns what was stored, as float. bf16: to nearest, ties to even; a NaN stays a quiet NaN (see dtype.h).
-template <DType dtype, bool stream>
+// Stores and returns what was stored, as float.
+template <typename T, bool stream>
 HWY_INLINE hn::Vec<Floats> store(hn::Vec<Floats> value, std::byte* data, std::int64_t i) {
-  if constexpr (dtype == DType::kFloat32) {
-    if constexpr (stream) {
-      hn::Stream(value, Floats(), reinterpret_cast<float*>(data) + i);
-    } else {
-      hn::StoreU(value, Floats(), reinterpret_cast<float*>(data) + i);
-    }
+  if constexpr (stream) {
+    hn::Stream(value, Floats(), reinterpret_cast<float*>(data) + i);
     return value;
   } else {
-    const Words words;
-    const auto bits = hn::BitCast(words, value);
-    const auto high = hn::ShiftRight<16>(bits);
-    const auto odd = hn::And(high, hn::Set(words, 1));
-    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7fff))));
-    const auto quiet = hn::Or(high, hn::Set(words, 0x40));
-    const auto is_nan = hn::RebindMask(words, hn::IsNaN(value));
-    const auto result = hn::IfThenElse(is_nan, quiet, rounded);
-    hn::StoreU(hn::DemoteTo(Halves(), hn::BitCast(SignedWords(), result)), Halves(),
-               reinterpret_cast<std::uint16_t*>(data) + i);
-    return hn::BitCast(Floats(), hn::ShiftLeft<16>(result));
+    return store_lanes(Floats(), value, reinterpret_cast<T*>(data) + i);
   }
 }
 
-template <DType dtype>
+template <typename T>
 HWY_INLINE float load_one(const std::byte* data, std::int64_t i) {
-  if constexpr (dtype == DType::kFloat32) return reinterpret_cast<const float*>(data)[i];
-  return to_float(reinterpret_cast<const BFloat16Bits*>(data)[i]);
+  return to_float(reinterpret_cast<const T*>(data)[i]);
 }
 
-template <DType dtype>
+template <typename T>
 HWY_INLINE float store_one(float value, std::byte* data, std::int64_t i) {
-  if constexpr (dtype == DType::kFloat32) return reinterpret_cast<float*>(data)[i] = value;
-  return to_float(reinterpret_cast<BFloat16Bits*>(data)[i] = to_bfloat16(value));
+  return to_float(reinterpret_cast<T*>(data)[i] = rounded_to<T>(value));
 }
 
 // Where the result goes.
-enum class Out { kNowhere, kFloat32, kFloat32Stream, kFloat32Accumulate, kBFloat16 };
+enum class Out { kNowhere, kFloat32, kFloat32Stream, kFloat32Accumulate, kBFloat16, kFloat16 };
 
 template <Out out>
-constexpr DType kOutType = out == Out::kBFloat16 ? DType::kBFloat16 : DType::kFloat32;
+using OutType = std::conditional_t<out == Out::kBFloat16, BFloat16Bits,
+                                   std::conditional_t<out == Out::kFloat16, Float16Bits, float>>;
 
 // Elements [begin, end), at most one block; returns the sum of squares of what was stored.
-template <DType in_type, Out out, bool with_stats>
+template <typename In, Out out, bool with_stats>
 double sum_block(const RankSum& request, std::int64_t begin, std::int64_t end) {
   const Doubles doubles;
   hn::Vec<Doubles> squares[kGroups];
@@ -100,19 +80,19 @@ double sum_block(const RankSum& request, std::int64_t begin, std::int64_t end) {
   for (; i + kLanes <= end; i += kLanes) {
     hn::Vec<Floats> sum[kGroups];
     HWY_UNROLL(16)
-    for (int g = 0; g < kGroups; ++g) sum[g] = load<in_type>(in[0], i + g * kGroup);
+    for (int g = 0; g < kGroups; ++g) sum[g] = load<In>(in[0], i + g * kGroup);
     for (std::size_t r = 1; r < num_ranks; ++r) {
       const std::byte* data = in[r];
       HWY_UNROLL(16)
-      for (int g = 0; g < kGroups; ++g) sum[g] = hn::Add(sum[g], load<in_type>(data, i + g * kGroup));
+      for (int g = 0; g < kGroups; ++g) sum[g] = hn::Add(sum[g], load<In>(data, i + g * kGroup));
     }
     HWY_UNROLL(16)
     for (int g = 0; g < kGroups; ++g) {
       if constexpr (out == Out::kFloat32Accumulate) {
-        sum[g] = hn::Add(load<DType::kFloat32>(request.out, i + g * kGroup), sum[g]);
+        sum[g] = hn::Add(load<float>(request.out, i + g * kGroup), sum[g]);
       }
       if constexpr (out != Out::kNowhere) {
-        sum[g] = store<kOutType<out>, out == Out::kFloat32Stream>(sum[g], request.out, i + g * kGroup);
+        sum[g] = store<OutType<out>, out == Out::kFloat32Stream>(sum[g], request.out, i + g * kGroup);
       }
       if constexpr (with_stats) {
         const auto wide = hn::PromoteTo(doubles, sum[g]);
@@ -125,10 +105,10 @@ double sum_block(const RankSum& request, std::int64_t begin, std::int64_t end) {
   HWY_UNROLL(16)
   for (int g = 0; g < kGroups; ++g) hn::Store(squares[g], doubles, lanes + g * kGroup);
   for (; i < end; ++i) {
-    float sum = load_one<in_type>(in[0], i);
-    for (std::size_t r = 1; r < num_ranks; ++r) sum += load_one<in_type>(in[r], i);
-    if constexpr (out == Out::kFloat32Accumulate) sum = load_one<DType::kFloat32>(request.out, i) + sum;
-    if constexpr (out != Out::kNowhere) sum = store_one<kOutType<out>>(sum, request.out, i);
+    float sum = load_one<In>(in[0], i);
+    for (std::size_t r = 1; r < num_ranks; ++r) sum += load_one<In>(in[r], i);
+    if constexpr (out == Out::kFloat32Accumulate) sum = load_one<float>(request.out, i) + sum;
+    if constexpr (out != Out::kNowhere) sum = store_one<OutType<out>>(sum, request.out, i);
     lanes[(i - begin) % kLanes] += static_cast<double>(sum) * static_cast<double>(sum);
   }
   for (int half = kLanes / 2; half > 0; half /= 2) {
@@ -139,45 +119,45 @@ double sum_block(const RankSum& request, std::int64_t begin, std::int64_t end) {
 
 // Squares of finite floats cannot overflow a double: a block without inf and NaN has a finite sum, so the count costs
 // nothing in all the others.
-template <DType type>
+template <typename T>
 std::int64_t count_non_finite(const std::byte* data, std::int64_t begin, std::int64_t end) {
   std::int64_t count = 0;
-  for (std::int64_t i = begin; i < end; ++i) count += !std::isfinite(load_one<type>(data, i));
+  for (std::int64_t i = begin; i < end; ++i) count += !std::isfinite(load_one<T>(data, i));
   return count;
 }
 
-template <DType in_type, Out out>
+template <typename In, Out out>
 void sum_blocks(const RankSum& request, StatsTree* tree) {
   for (std::int64_t begin = 0; begin < request.numel; begin += kStatsBlock) {
     const std::int64_t end = std::min(begin + kStatsBlock, request.numel);
     if (tree == nullptr) {
-      sum_block<in_type, out, false>(request, begin, end);
+      sum_block<In, out, false>(request, begin, end);
       continue;
     }
-    const double squares = sum_block<in_type, out, true>(request, begin, end);
+    const double squares = sum_block<In, out, true>(request, begin, end);
     std::int64_t non_finite = 0;
     if (!std::isfinite(squares)) {
       constexpr bool kStored = out != Out::kNowhere;
-      non_finite =
-          count_non_finite < kStored ? kOutType<out> : in_type > (kStored ? request.out : request.in[0], begin, end);
+      using Final = std::conditional_t<kStored, OutType<out>, In>;
+      non_finite = count_non_finite<Final>(kStored ? request.out : request.in[0], begin, end);
     }
     tree->add_block(squares, non_finite);
   }
   if constexpr (out == Out::kFloat32Stream) hwy::FlushStream();
 }
 
-template <DType in_type>
+template <typename In>
 void sum_into(const RankSum& request, bool stream, StatsTree* tree) {
-  if (request.out == nullptr) return sum_blocks<in_type, Out::kNowhere>(request, tree);
-  if (request.out_dtype == DType::kBFloat16) return sum_blocks<in_type, Out::kBFloat16>(request, tree);
-  if (request.accumulate) return sum_blocks<in_type, Out::kFloat32Accumulate>(request, tree);
-  if (stream) return sum_blocks<in_type, Out::kFloat32Stream>(request, tree);
-  sum_blocks<in_type, Out::kFloat32>(request, tree);
+  if (request.out == nullptr) return sum_blocks<In, Out::kNowhere>(request, tree);
+  if (request.out_dtype == DType::kBFloat16) return sum_blocks<In, Out::kBFloat16>(request, tree);
+  if (request.out_dtype == DType::kFloat16) return sum_blocks<In, Out::kFloat16>(request, tree);
+  if (request.accumulate) return sum_blocks<In, Out::kFloat32Accumulate>(request, tree);
+  if (stream) return sum_blocks<In, Out::kFloat32Stream>(request, tree);
+  sum_blocks<In, Out::kFloat32>(request, tree);
 }
 
 void sum_all(const RankSum& request, bool stream, StatsTree* tree) {
-  if (request.dtype == DType::kFloat32) return sum_into<DType::kFloat32>(request, stream, tree);
-  sum_into<DType::kBFloat16>(request, stream, tree);
+  with_type_of(request.dtype, [&]<typename In>(std::type_identity<In>) { sum_into<In>(request, stream, tree); });
 }
 
 }  // namespace zero::HWY_NAMESPACE

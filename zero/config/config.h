@@ -59,6 +59,12 @@ struct DataConfig {
   bool operator==(const DataConfig&) const = default;
 };
 
+// What losses are multiplied with: a number that stays, or one that finds its own value (0).
+struct LossScaleChoice {
+  double fixed = 0;
+  bool operator==(const LossScaleChoice&) const = default;
+};
+
 struct TrainConfig {
   std::int64_t steps = 2000;
   std::int64_t epochs = 0;
@@ -67,6 +73,8 @@ struct TrainConfig {
   std::string reduce = "each";
   std::int64_t global_batch = 0;
   std::string dtype = "fp32";
+  std::string reduce_dtype = "same";
+  LossScaleChoice loss_scale;
   double clip = 1.0;
   double label_smoothing = 0;
   bool checkpoint_activations = false;

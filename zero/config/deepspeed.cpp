@@ -20,6 +20,7 @@ using Json = DeepSpeedReader::Json;
 constexpr std::string_view kOptimizer = "optimizer.params.";
 constexpr std::string_view kScheduler = "scheduler.params.";
 constexpr std::string_view kZero = "zero_optimization.";
+constexpr std::string_view kFp16 = "fp16.";
 constexpr std::string_view kDefault = "DeepSpeed's default";
 
 // What DeepSpeed has where the file says nothing.
@@ -41,6 +42,24 @@ void read_batches(DeepSpeedReader& reader) {
   reader.keep_number(json, "", "gradient_clipping", "train.clip");
 }
 
+// What a dynamic scale has here, where DeepSpeed has a key for it.
+void read_fixed(DeepSpeedReader& reader, const Json& fp16, std::string_view key, double ours, std::string_view reason) {
+  const Json* const given = reader.take(fp16, kFp16, key, "train.loss_scale");
+  const std::string name = fmt::format("{}{}", kFp16, key);
+  if (given != nullptr && reader.number(*given, name) != ours) reader.drop(name, reason);
+}
+
+void read_loss_scale(DeepSpeedReader& reader, const Json& fp16) {
+  const Json* const given = reader.take(fp16, kFp16, "loss_scale", "train.loss_scale");
+  const double scale = given == nullptr ? 0 : reader.number(*given, "fp16.loss_scale");
+  if (scale > 0) return reader.keep("train.loss_scale", Value(scale), "fp16.loss_scale");
+  reader.keep("train.loss_scale", Value(std::string("dynamic")), given == nullptr ? kDefault : "fp16.loss_scale");
+  read_fixed(reader, fp16, "initial_scale_power", 16, "a dynamic scale begins at 2^16 here");
+  read_fixed(reader, fp16, "loss_scale_window", 2000, "a dynamic scale is doubled after 2,000 updates here");
+  read_fixed(reader, fp16, "min_loss_scale", 1, "a dynamic scale is 1 or more here");
+  read_fixed(reader, fp16, "hysteresis", 1, "each overflow halves the scale here");
+}
+
 void read_types(DeepSpeedReader& reader) {
   for (const std::string_view type : {"bf16", "bfloat16", "fp16"}) {
     const Json* const section = reader.section(reader.json(), type);
@@ -48,12 +67,9 @@ void read_types(DeepSpeedReader& reader) {
     const std::string prefix = fmt::format("{}.", type);
     const Json* const enabled = reader.take(*section, prefix, "enabled", "train.dtype");
     if (enabled == nullptr || !reader.flag(*enabled, prefix + "enabled")) continue;
-    reader.keep("train.dtype", Value(std::string("bf16")), prefix + "enabled");
-    if (type == "fp16") {  // its other keys are of loss scaling
-      reader.drop(type, "there is no fp16 and no loss scaling; train.dtype is \"bf16\" instead");
-    } else {
-      reader.drop_rest(*section, prefix);
-    }
+    reader.keep("train.dtype", Value(std::string(type == "fp16" ? "fp16" : "bf16")), prefix + "enabled");
+    if (type == "fp16") read_loss_scale(reader, *section);
+    reader.drop_rest(*section, prefix);
   }
 }
 

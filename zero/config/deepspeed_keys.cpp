@@ -28,6 +28,8 @@ constexpr std::array kReasons{
     Reason{"amp", kPrecision},
     Reason{"torch_autocast", kPrecision},
     Reason{"bf16", "master and moments are fp32"},
+    Reason{"fp16.auto_cast", "inputs are the model's to convert"},
+    Reason{"fp16", "master and moments are fp32; the loss scale is train.loss_scale"},
     Reason{"data_types", "micro-batches are summed in fp32; train.dtype is the type of parameters"},
     Reason{"communication_data_type", "gradients travel in train.dtype and are summed in fp32"},
     Reason{"gradient_allreduce_op", "gradients are averaged over ranks"},

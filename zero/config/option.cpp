@@ -170,6 +170,15 @@ class Assignment {
     member = std::move(groups);
   }
 
+  void operator()(LossScaleChoice& member) const {
+    if (std::holds_alternative<std::string>(setting_.value.data)) {
+      if (word() != "dynamic") refuse("no such scale");
+      member = {};
+    } else {
+      member = {.fixed = number(setting_.value)};
+    }
+  }
+
   void operator()(MemoryBudget& member) const {
     const std::string text = word();
     if (text == "auto") {
@@ -296,6 +305,9 @@ struct Reading {
     }
     return Value(std::move(groups));
   }
+  Value operator()(const LossScaleChoice& member) const {
+    return member.fixed > 0 ? Value(member.fixed) : Value("dynamic");
+  }
   Value operator()(const MemoryBudget& member) const {
     switch (member.kind) {
       case MemoryBudget::Kind::kAuto:
@@ -339,6 +351,7 @@ struct Describe {
     return "a number of steps, 0 for never, or a duration such as \"10min\"";
   }
   std::string operator()(Access<Validation>) const { return limits(option.range, "a path, or a number"); }
+  std::string operator()(Access<LossScaleChoice>) const { return "\"dynamic\", or a number above 0, such as 1024"; }
   std::string operator()(Access<MemoryBudget>) const {
     return takes_min(option) ? "\"auto\", \"min\", or a size such as \"64MiB\""
                              : "\"auto\", or a size such as \"64GiB\"";

@@ -34,7 +34,8 @@ constexpr std::array kAugments{Words("none"), Words("shift")};
 constexpr std::array kOrders{Words("shuffled"), Words("sequential")};
 constexpr std::array kReduces{Words("auto"), Words("each"), Words("last")};
 constexpr std::array kActivationTiers{Words("none"), Words("host"), Words("disk")};
-constexpr std::array kDTypes{Words("fp32"), Words("bf16")};
+constexpr std::array kDTypes{Words("fp32"), Words("bf16"), Words("fp16")};
+constexpr std::array kReduceDTypes{Words("same"), Words("fp32")};
 constexpr std::array kOptimizers{Words("adamw"), Words("adam"), Words("sgd"), Words("lion"), Words("lamb")};
 constexpr std::array kSchedules{Words("constant"),     Words("linear"),    Words("cosine"), Words("polynomial"),
                                 Words("inverse_sqrt"), Words("one_cycle"), Words("wsd")};
@@ -90,6 +91,8 @@ constexpr std::array kOptions{
     Option{"train.reduce", at<kTrain, &TrainConfig::reduce>, kAny, kReduces, "sum of a step's micro-batches. each: every one is summed over all ranks; last: a rank sums its own first, sends less, holds the whole gradient, and gets other last bits; auto: each"},
     Option{"train.global_batch", at<kTrain, &TrainConfig::global_batch>, kNatural, kFree, "samples of a step over all ranks: batch * accumulate * ranks. The one that you leave out is derived; 0: not given"},
     Option{"train.dtype", at<kTrain, &TrainConfig::dtype>, kAny, kDTypes, "type of parameters and gradients; master copies and moments are always fp32"},
+    Option{"train.reduce_dtype", at<kTrain, &TrainConfig::reduce_dtype>, kAny, kReduceDTypes, "type of a gradient's sum over ranks and micro-batches. same: train.dtype; fp32: the sum is not rounded, for two more bytes an element"},
+    Option{"train.loss_scale", at<kTrain, &TrainConfig::loss_scale>, kAboveZero, kFree, "factor of the loss in the backward pass, for train.dtype fp16. dynamic: 65536 at first, halved when a gradient overflows (that step updates nothing), doubled after 2,000 updates"},
     Option{"train.clip", at<kTrain, &TrainConfig::clip>, kNotNegative, kFree, "highest norm of the gradient of all parameters; 0: no clipping"},
     Option{"train.label_smoothing", at<kTrain, &TrainConfig::label_smoothing>, kBelowOne, kFree, "part of each target that is spread evenly over all classes or tokens; the validation loss is without it"},
     Option{"train.checkpoint_activations", at<kTrain, &TrainConfig::checkpoint_activations>, kAny, kFree, "compute the blocks of a gpt2, llama or bert again in the backward pass: less memory, more time, the same bits"},

@@ -142,6 +142,14 @@ void check_checkpoint(const LoadedConfig& loaded) {
   }
 }
 
+void check_types(const LoadedConfig& loaded) {
+  const auto& train = loaded.config.train;
+  if (train.reduce_dtype == "fp32" && train.reduce == "last" && train.accumulate > 1 && train.dtype != "fp32") {
+    refuse(loaded, "train.reduce_dtype", "with train.reduce = \"last\" sums of micro-batches cross in train.dtype",
+           "use train.reduce each, or train.reduce_dtype same");
+  }
+}
+
 void check_health(const LoadedConfig& loaded) {
   const auto& [health, checkpoint] = std::tie(loaded.config.health, loaded.config.checkpoint);
   if (checkpoint.every != Interval{}) return;
@@ -246,6 +254,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_schedule(loaded);
   check_dropout(loaded);
   check_checkpoint(loaded);
+  check_types(loaded);
   check_health(loaded);
   check_timeline(loaded);
 }

@@ -51,6 +51,9 @@ class Engine final : private UnitPins {
   GatheredUnit use(int unit, Use why);
   // Local. What was used is also written: stored when the last use ends.
   void mark_written(int unit);
+  // Local. What a loss is multiplied with before its backward pass; to be asked for each one of a step. 1: there is no
+  // scale.
+  double scale_loss() { return step_.scale_loss(); }
   // Contiguous, in the parameter's dtype.
   void add_gradient(int param, const std::byte* gradient);
   // The end of a micro-batch that is not the step's last.

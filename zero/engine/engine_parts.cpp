@@ -1,5 +1,6 @@
 #include "zero/engine/engine_parts.h"
 
+#include <algorithm>
 #include <cmath>
 #include <mutex>
 #include <utility>
@@ -76,6 +77,13 @@ EngineOptions checked(EngineOptions options) {
   return options;
 }
 
+std::optional<LossScale> loss_scale_of(const EngineOptions& options, const std::vector<Unit>& units) {
+  if (options.loss_scale) return LossScale(*options.loss_scale);
+  const bool needs_one =
+      std::ranges::any_of(units, [](const Unit& unit) { return unit.trainable && unit.dtype == DType::kFloat16; });
+  return needs_one ? std::optional(LossScale(LossScaleOptions{})) : std::nullopt;
+}
+
 }  // namespace
 
 EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> parameters, const std::vector<Unit>& units,
@@ -83,6 +91,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
     : comm(communicator),
       specs(std::move(parameters)),
       options(checked(wanted)),
+      loss_scale(loss_scale_of(options, units)),
       rule(make_update_rule(options.optimizer)),
       placer(&comm, comm.world(), options, units, *rule),
       budget(agreed_budget(comm, units, options, placer, spec_of(*rule))),

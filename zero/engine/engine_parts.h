@@ -9,10 +9,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "zero/engine/executor.h"
 #include "zero/engine/gatherer.h"
+#include "zero/engine/loss_scale.h"
 #include "zero/engine/options.h"
 #include "zero/engine/placer.h"
 #include "zero/engine/reducer.h"
@@ -30,6 +32,7 @@ struct EngineParts {
   Communicator& comm;
   const std::vector<ParamSpec> specs;
   const EngineOptions options;
+  std::optional<LossScale> loss_scale;  // empty: losses are as they are
   Ledger ledger;
   const std::unique_ptr<UpdateRule> rule;
   Placer placer;

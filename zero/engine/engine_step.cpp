@@ -13,12 +13,6 @@
 namespace zero {
 namespace {
 
-SkipReason reason_to_skip(const StepSync& agreed, double norm) {
-  if (agreed.num_non_finite > 0 || (agreed.loss && !std::isfinite(*agreed.loss))) return SkipReason::kNonFinite;
-  if (agreed.loss && *agreed.loss > agreed.max_loss) return SkipReason::kLossSpike;
-  return norm > agreed.max_grad_norm ? SkipReason::kNormSpike : SkipReason::kNone;
-}
-
 std::string told(const StepReport& report, const StepSync& agreed) {
   switch (report.reason) {
     case SkipReason::kLossSpike:
@@ -26,6 +20,7 @@ std::string told(const StepReport& report, const StepSync& agreed) {
     case SkipReason::kNormSpike:
       return fmt::format("its gradient's norm of {:.6g} is beyond {:.6g}", report.grad_norm, agreed.max_grad_norm);
     case SkipReason::kNone:
+    case SkipReason::kOverflow:
     case SkipReason::kNonFinite:
       break;
   }
@@ -45,14 +40,15 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
   replanner_.rebalance(agreed.wanted_bytes, num_updates_);
   if (num_taken_ == kProfileStep) replanner_.learn(statistics_.profile(), num_updates_);
 
-  const int summed = num_summed(parts_, passes);
-  const double norm = std::sqrt(agreed.sum_squares) / summed;
+  const double divisor = gradient_divisor(parts_, passes);
+  const double norm = std::sqrt(agreed.sum_squares) / divisor;
   StepReport report = judge(agreed, norm);
-  report.skipped ? skip(report, agreed) : apply(agreed, norm, summed, lr);
+  report.skipped ? skip(report, agreed) : apply(agreed, norm, divisor, lr);
   report.step = num_updates_;
 
   parts_.comm.note_step(num_updates_);
   parts_.reducer.clear();
+  num_scaled_ = 0;
   num_departed_ += parts_.executor.mismatched() ? 1 : 0;
   parts_.executor.close_step(agreed.mismatched_rank < 0);
   statistics_.step_ends();
@@ -74,6 +70,7 @@ void EngineStep::end_passes() {
                       fmt::format("this step had {} backward passes", passes),
                       "run forward and backward as often as attach() was told, then step()");
   }
+  require_scaled(passes);
   if (!parts_.gatherer.pinned().empty())
     throw ConfigError("step", "", "called while parameters are gathered", "end the gathered() scope first");
   executor.event({EventKind::kStep, -1, {}});
@@ -82,6 +79,19 @@ void EngineStep::end_passes() {
   parts_.state.streams().finish_offloads();
   update_.end_last();
   parts_.gatherer.cancel_prefetches();
+}
+
+double EngineStep::scale_loss() {
+  ++num_scaled_;
+  return parts_.loss_scale ? parts_.loss_scale->value() : 1.0;
+}
+
+// A gradient without the scale would be divided by it all the same.
+void EngineStep::require_scaled(int passes) const {
+  if (!parts_.loss_scale || parts_.loss_scale->value() == 1 || num_scaled_ >= passes) return;
+  throw ConfigError("loss_scale", fmt::format("{}", parts_.loss_scale->value()),
+                    fmt::format("this step had {} backward passes and {} scaled losses", passes, num_scaled_),
+                    "call backward() on engine.scaled(loss), for every loss");
 }
 
 StepSync EngineStep::agree(const StepLimits& limits) {
@@ -109,8 +119,19 @@ StepSync EngineStep::agree(const StepLimits& limits) {
   return agreed;
 }
 
+// Where the loss is not finite, a lower scale is no remedy.
+SkipReason EngineStep::reason_to_skip(const StepSync& agreed, double norm) const {
+  const bool bad_loss = agreed.loss && !std::isfinite(*agreed.loss);
+  const bool may_fall = parts_.loss_scale && parts_.loss_scale->may_fall();
+  if (agreed.num_non_finite > 0 && may_fall && !bad_loss) return SkipReason::kOverflow;
+  if (agreed.num_non_finite > 0 || bad_loss) return SkipReason::kNonFinite;
+  if (agreed.loss && *agreed.loss > agreed.max_loss) return SkipReason::kLossSpike;
+  return norm > agreed.max_grad_norm ? SkipReason::kNormSpike : SkipReason::kNone;
+}
+
 StepReport EngineStep::judge(const StepSync& agreed, double norm) const {
   StepReport report{.grad_norm = norm, .reason = reason_to_skip(agreed, norm)};
+  if (parts_.loss_scale) report.loss_scale = parts_.loss_scale->value();
   report.skipped = report.reason != SkipReason::kNone;
   if (agreed.loss) report.loss = *agreed.loss;
   if (report.skipped && agreed.first_bad_param >= 0)
@@ -118,19 +139,27 @@ StepReport EngineStep::judge(const StepSync& agreed, double norm) const {
   return report;
 }
 
-// `num_summed`: the number of gradients that the mean is taken over.
-void EngineStep::apply(const StepSync& agreed, double norm, int num_summed, double lr) {
+// A delayed update keeps the scale that its own losses had.
+void EngineStep::apply(const StepSync& agreed, double norm, double divisor, double lr) {
   const double clip = parts_.options.clip > 0 ? std::min(1.0, parts_.options.clip / (norm + 1e-6)) : 1.0;
   const bool late = parts_.executor.schedule().updates.delayed && num_updates_ >= parts_.options.exact_steps;
   if (late && num_delayed_++ == 0 && parts_.comm.rank() == 0)
     ZERO_LOG(info, "from here on gradients are applied a step late (zero.delayed_update)");
-  update_.apply({.present = agreed.present, .scale = clip / num_summed, .lr = lr}, late);
+  update_.apply({.present = agreed.present, .scale = clip / divisor, .lr = lr}, late);
+  if (parts_.loss_scale) parts_.loss_scale->updated();
   ++num_updates_;
   skipped_in_a_row_ = 0;
 }
 
 void EngineStep::skip(const StepReport& report, const StepSync& agreed) {
   ++num_skipped_;
+  if (parts_.loss_scale && agreed.num_non_finite > 0) parts_.loss_scale->overflowed();
+  if (report.reason == SkipReason::kOverflow) {
+    if (parts_.comm.rank() == 0)
+      ZERO_LOG(warn, "a step is skipped: {} with a loss scale of {}, which is {} from here on", told(report, agreed),
+               *report.loss_scale, parts_.loss_scale->value());
+    return;
+  }
   ++skipped_in_a_row_;
   if (parts_.comm.rank() == 0)
     ZERO_LOG(warn, "a step is skipped: {} ({} in a row)", told(report, agreed), skipped_in_a_row_);
@@ -141,6 +170,7 @@ EngineProgress EngineStep::progress() const {
           .skipped = num_skipped_,
           .skipped_in_a_row = skipped_in_a_row_,
           .delayed = num_delayed_,
+          .loss_scale = parts_.loss_scale ? parts_.loss_scale->state() : LossScale::State{},
           .updates = parts_.updater.steps()};
 }
 
@@ -152,11 +182,13 @@ void EngineStep::set_progress(const EngineProgress& progress) {
   num_skipped_ = progress.skipped;
   skipped_in_a_row_ = static_cast<int>(progress.skipped_in_a_row);
   num_delayed_ = progress.delayed;
+  if (parts_.loss_scale) parts_.loss_scale->restore(progress.loss_scale);
   parts_.updater.set_steps(progress.updates);
 }
 
 void EngineStep::add_to(EngineReport& report) const {
   report.skipped_steps = num_skipped_;
+  if (parts_.loss_scale) report.loss_scale = parts_.loss_scale->value();
   report.delayed_steps = num_delayed_;
   report.departed_steps = num_departed_;
 }

@@ -1,11 +1,12 @@
 // EngineStep: what Engine::step() does. The passes end, ranks agree on what they found in one exchange, and all update,
-// or all skip: where a gradient or a loss is not finite, or beyond a limit.
+// or all skip: where a gradient or a loss is not finite, or beyond a limit. A skipped step changes no state; one that a
+// dynamic loss scale was too high for lowers the scale, and does not count towards `max_skipped_steps`.
 //
 //   EngineStep step(parts, update, replanner, statistics);
 //   StepReport report = step.take(lr, {.loss = loss});
 //
 // It also counts steps: progress() is what a checkpoint has of that. Collective, where nothing else is said. Throws
-// ConfigError for a step at the wrong time, CommError where ranks did not do the same, IoError, and Error after
+// ConfigError for a step at the wrong time, or of losses without their scale, CommError where ranks did not do the same, IoError, and Error after
 // `max_skipped_steps` in a row.
 #pragma once
 
@@ -24,6 +25,9 @@ class EngineStep {
 
   StepReport take(double lr, const StepLimits& limits);
 
+  // Local. What the next loss is multiplied with before its backward pass; 1: there is no scale.
+  double scale_loss();
+
   // Local.
   std::int64_t num_taken() const { return num_taken_; }
   std::int64_t num_updates() const { return num_updates_; }
@@ -33,9 +37,11 @@ class EngineStep {
 
  private:
   void end_passes();
+  void require_scaled(int passes) const;
   StepSync agree(const StepLimits& limits);
+  SkipReason reason_to_skip(const StepSync& agreed, double norm) const;
   StepReport judge(const StepSync& agreed, double norm) const;
-  void apply(const StepSync& agreed, double norm, int num_summed, double lr);
+  void apply(const StepSync& agreed, double norm, double divisor, double lr);
   void skip(const StepReport& report, const StepSync& agreed);
 
   EngineParts& parts_;
@@ -48,6 +54,7 @@ class EngineStep {
   std::int64_t num_delayed_ = 0;
   std::int64_t num_departed_ = 0;
   int skipped_in_a_row_ = 0;
+  int num_scaled_ = 0;  // losses of this step that took the scale
 };
 
 }  // namespace zero

@@ -10,8 +10,9 @@
 
 namespace zero {
 
-int num_summed(const EngineParts& parts, int passes) {
-  return parts.comm.world() * (parts.options.average_micro_batches ? std::max(1, passes) : 1);
+double gradient_divisor(const EngineParts& parts, int passes) {
+  const int num_summed = parts.comm.world() * (parts.options.average_micro_batches ? std::max(1, passes) : 1);
+  return num_summed * (parts.loss_scale ? parts.loss_scale->value() : 1.0);
 }
 
 // All of the step is reduced then. Returns what to multiply sums with.
@@ -28,7 +29,7 @@ double GradientAccess::finish() {
     parts_.reducer.finish();
     parts_.state.streams().finish_offloads();
   });
-  return 1.0 / num_summed(parts_, passes);
+  return 1.0 / gradient_divisor(parts_, passes);
 }
 
 void GradientAccess::read(int unit, const std::function<void(std::span<const float>)>& read) {

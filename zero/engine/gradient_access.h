@@ -4,7 +4,7 @@
 //   engine.gradients().read(u, [&](std::span<const float> whole) { ... });
 //   engine.gradients().norms()[param]
 //
-// A gradient here is the average over ranks (and micro-batches, where they are averaged), before clipping, in fp32. Both
+// A gradient here is the average over ranks (and micro-batches, where they are averaged), without the loss scale, before clipping, in fp32. Both
 // functions are Collective and throw ConfigError at any other time; an IoError of a disk ends the engine.
 #pragma once
 
@@ -17,8 +17,9 @@
 
 namespace zero {
 
-// The number of gradients that a step's is the mean of, after `passes` micro-batches.
-int num_summed(const EngineParts& parts, int passes);
+// What a step's sum is divided by, after `passes` micro-batches: the number of gradients that it is the mean of, times
+// the loss scale.
+double gradient_divisor(const EngineParts& parts, int passes);
 
 class GradientAccess {
  public:

@@ -16,6 +16,7 @@
 #include "zero/base/dtype.h"
 #include "zero/base/tier.h"
 #include "zero/base/timeline.h"
+#include "zero/engine/loss_scale.h"
 #include "zero/memory/disk_tier.h"
 #include "zero/memory/memory_monitor.h"
 #include "zero/optim/update_rule.h"
@@ -89,13 +90,16 @@ struct EngineOptions {
   // mean's.
   bool average_micro_batches = false;
   // Of parameters and gradients; master and moments are fp32. Absent: the module's own. Parameters and statistics of a
-  // module with running statistics (BatchNorm; a buffer "running_mean") are fp32 then: it takes and returns bf16 all
-  // the same. Other buffers keep their type, and inputs are the caller's.
+  // module with running statistics (BatchNorm; a buffer "running_mean") are fp32 then: it takes and returns bf16 or
+  // fp16 all the same. Other buffers keep their type, and inputs are the caller's.
   std::optional<DType> dtype;
-  // Of a gradient's sum over ranks and micro-batches; absent: the type of gradients. fp32: the sum of bf16 gradients is
-  // not rounded to bf16, and clipped and applied as it is, for two more bytes an element of what is held. Gradients
-  // cross as bf16 all the same, which loses nothing: sums are made in fp32 anyway.
+  // Of a gradient's sum over ranks and micro-batches; absent: the type of gradients. fp32: the sum of bf16 or fp16
+  // gradients is not rounded to their type, and clipped and applied as it is, for two more bytes an element of what is
+  // held. Gradients cross in 16 bits all the same, which loses nothing: sums are made in fp32 anyway.
   std::optional<DType> reduce_dtype;
+  // What losses are multiplied with before backward(), and gradients divided by; norms, clipping and limits are of
+  // gradients without it. Absent: dynamic where a trained parameter is fp16, else none.
+  std::optional<LossScaleOptions> loss_scale;
   TierMemory device_memory;
   OffloadOptions offload;  // what leaves the device, and where to
   // Empty: the optimizer's weight decay on parameters with two or more dimensions, none on the others.

@@ -22,21 +22,14 @@ void take(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype
     std::memcpy(to, from, static_cast<std::size_t>(numel) * size_of(from_dtype));
     return;
   }
-  const auto apply = [&](auto* out, const auto* in, auto widen, auto narrow) {
-    for (std::int64_t i = 0; i < numel; ++i) out[i] = narrow(add ? widen(out[i]) + widen(in[i]) : widen(in[i]));
-  };
-  struct Widen {
-    float operator()(float value) const { return value; }
-    float operator()(BFloat16Bits bits) const { return to_float(bits); }
-  };
-  const auto same = [](float value) { return value; };
-  if (from_dtype == DType::kFloat32) {
-    apply(reinterpret_cast<float*>(to), reinterpret_cast<const float*>(from), Widen{}, same);
-  } else if (to_dtype == DType::kFloat32) {
-    apply(reinterpret_cast<float*>(to), reinterpret_cast<const BFloat16Bits*>(from), Widen{}, same);
-  } else {
-    apply(reinterpret_cast<BFloat16Bits*>(to), reinterpret_cast<const BFloat16Bits*>(from), Widen{}, to_bfloat16);
-  }
+  if (!add) return convert_elements(from, from_dtype, to, to_dtype, numel);
+  with_type_of(from_dtype, [&]<typename In>(std::type_identity<In>) {
+    with_type_of(to_dtype, [&]<typename Out>(std::type_identity<Out>) {
+      const auto* in = reinterpret_cast<const In*>(from);
+      auto* out = reinterpret_cast<Out*>(to);
+      for (std::int64_t i = 0; i < numel; ++i) out[i] = rounded_to<Out>(to_float(out[i]) + to_float(in[i]));
+    });
+  });
 }
 
 std::int64_t largest_unit(const std::vector<Unit>& units, int world) {
@@ -118,7 +111,7 @@ Reducer::Reducer(ShardedState& state, std::size_t num_params, bool minimum, Comm
 
 bool Reducer::in_place(int unit) const {
   const Placement& placement = state_.placement();
-  // bf16 gradients that stay fp32 as sums arrive as bf16 at every stage.
+  // Gradients of 16 bits whose sums stay fp32 arrive in 16 bits at every stage.
   const bool widened = placement.fp32_sums && state_.unit(unit).dtype != DType::kFloat32;
   const bool each_of_several = placement.reduce_each && (placement.accumulate > 1 || widened);
   return !placement.gradient_sharded && !each_of_several && at(unit).num_rounds == 0;
@@ -190,12 +183,11 @@ void Reducer::zero_missing(int unit) {
   zero(gap, padded_numel(description, state_.world()));
 }
 
-// Micro-batches were summed in fp32; what crosses is bf16.
+// Micro-batches were summed in fp32; what crosses is of the gradients' type.
 std::byte* Reducer::to_wire_type(int unit) {
   std::byte* wire = acquire(unit);
-  const auto* sum = reinterpret_cast<const float*>(flat(unit));
-  std::transform(sum, sum + padded_numel(state_.unit(unit), state_.world()), reinterpret_cast<BFloat16Bits*>(wire),
-                 to_bfloat16);
+  const Unit& description = state_.unit(unit);
+  convert_elements(flat(unit), DType::kFloat32, wire, description.dtype, padded_numel(description, state_.world()));
   return wire;
 }
 
@@ -213,7 +205,8 @@ void Reducer::reduce(int unit) {
   if (state.num_rounds > 0 && state_.gradient_dtype(unit) != DType::kFloat32) {
     throw ConfigError("accumulate", "1",
                       fmt::format("{} got gradients from a second backward pass in one step", description.name),
-                      "say how many backward passes a step has: bf16 gradients are then summed in fp32");
+                      fmt::format("say how many backward passes a step has: {} gradients are then summed in fp32",
+                                  name_of(description.dtype)));
   }
   ReduceScatter request{.dtype = description.dtype,
                         .out_dtype = state_.gradient_dtype(unit),
@@ -317,8 +310,10 @@ void Reducer::finish() {
     if (!unit.trainable || !state_.placement().rounds_gradient(unit.dtype)) continue;
     const std::int64_t numel = state_.shard(unit.index).numel;
     with_gradient_shard(unit.index, /*writes=*/true, [&](std::byte* shard) {
-      auto* sum = reinterpret_cast<float*>(shard);
-      std::transform(sum, sum + numel, sum, [](float value) { return to_float(to_bfloat16(value)); });
+      with_type_of(unit.dtype, [&]<typename T>(std::type_identity<T>) {
+        auto* sum = reinterpret_cast<float*>(shard);
+        for (std::int64_t i = 0; i < numel; ++i) sum[i] = to_float(rounded_to<T>(sum[i]));
+      });
       at(unit.index).stats = stats_of(shard, DType::kFloat32, numel);
     });
   }
@@ -334,8 +329,8 @@ void Reducer::gather_gradient(int unit) {
   std::byte* whole = state_.whole_gradient(unit);
   if (rounded) {
     whole = acquire(unit);
-    const auto* sum = reinterpret_cast<const float*>(state_.gradient_shard(unit));
-    std::transform(sum, sum + own.numel, reinterpret_cast<BFloat16Bits*>(whole) + own.offset, to_bfloat16);
+    convert_elements(state_.gradient_shard(unit), DType::kFloat32, whole + own.offset * static_cast<std::int64_t>(size),
+                     description.dtype, own.numel);
     at(unit).gathered = whole;
   }
   const std::span<std::byte> out{whole, block * static_cast<std::size_t>(state_.world())};

@@ -12,8 +12,8 @@
 //   reducer.finish();                              // Collective: stats() and gradient shards may be read
 //
 // Micro-batches: with `reduce each` every backward is reduced and added to the shard's fp32 sum; with `last` they are
-// summed locally in fp32 and reduced once. bf16 gradients cross as bf16 and are rounded to bf16 once, after the last
-// micro-batch, unless the placement keeps sums in fp32.
+// summed locally in fp32 and reduced once. bf16 and fp16 gradients cross as they are and are rounded to their type once,
+// after the last micro-batch, unless the placement keeps sums in fp32.
 #pragma once
 
 #include <deque>

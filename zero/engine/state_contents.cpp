@@ -19,14 +19,8 @@ void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dt
   if (from_dtype == to_dtype) {
     if (count > 0)
       std::memcpy(to, from + begin * static_cast<std::int64_t>(to_size), static_cast<std::size_t>(count) * to_size);
-  } else if (to_dtype == DType::kFloat32) {
-    const auto* source = reinterpret_cast<const BFloat16Bits*>(from) + begin;
-    std::transform(source, source + count, reinterpret_cast<float*>(to),
-                   [](BFloat16Bits bits) { return to_float(bits); });
   } else {
-    const auto* source = reinterpret_cast<const float*>(from) + begin;
-    std::transform(source, source + count, reinterpret_cast<BFloat16Bits*>(to),
-                   [](float value) { return to_bfloat16(value); });
+    convert_elements(from + begin * static_cast<std::int64_t>(size_of(from_dtype)), from_dtype, to, to_dtype, count);
   }
 }
 
@@ -76,11 +70,13 @@ void StateContents::store(int index, const std::byte* whole) {
   streams_.visit_tiles(arrays().master, TileAccess::kReadWrite, index, [&](const Tile& tile) {
     auto* master = reinterpret_cast<float*>(tile.data[0]);
     const std::int64_t first = updated.offset + tile.begin;
-    const auto* low = reinterpret_cast<const BFloat16Bits*>(whole) + first;
     const std::int64_t numel = std::clamp<std::int64_t>(unit.numel - first, 0, tile.numel);
-    for (std::int64_t i = 0; i < numel; ++i) {
-      if (to_bfloat16(master[i]) != low[i]) master[i] = to_float(low[i]);
-    }
+    with_type_of(unit.dtype, [&]<typename T>(std::type_identity<T>) {
+      const auto* low = reinterpret_cast<const T*>(whole) + first;
+      for (std::int64_t i = 0; i < numel; ++i) {
+        if (rounded_to<T>(master[i]) != low[i]) master[i] = to_float(low[i]);
+      }
+    });
   });
   streams_.finish_visits();
 }
@@ -126,7 +122,7 @@ void StateContents::read_replicated(int index, const ReplicaVisit& visit) {
 void StateContents::write_held(int index, int state, const WriteFill& fill) {
   ZERO_CHECK(state >= 0 && state < num_saved_states(index), "{} has no state {}", state_.unit(index).name, state);
   streams_.cancel_prefetches();
-  std::vector<float> full;  // what a bf16 tile is rounded from
+  std::vector<float> full;  // what a tile of 16-bit elements is rounded from
   const auto write = [&](const StateArray& array, Shard held, DType dtype) {
     streams_.visit_tiles(array, TileAccess::kWrite, index, [&](const Tile& tile) {
       if (dtype == DType::kFloat32) {

@@ -6,6 +6,8 @@ std::string_view name_of(SkipReason reason) {
   switch (reason) {
     case SkipReason::kNone:
       return "";
+    case SkipReason::kOverflow:
+      return "overflow";
     case SkipReason::kNonFinite:
       return "not finite";
     case SkipReason::kLossSpike:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "zero/base/tier.h"
+#include "zero/engine/loss_scale.h"
 #include "zero/memory/disk_tier.h"
 #include "zero/memory/ledger.h"
 #include "zero/memory/link.h"
@@ -25,9 +26,10 @@ struct StepLimits {
   double max_grad_norm = std::numeric_limits<double>::infinity();
 };
 
-enum class SkipReason : std::uint8_t { kNone, kNonFinite, kLossSpike, kNormSpike };
+// An overflow is a gradient that is not finite where a dynamic loss scale can still fall: the next step has a lower one.
+enum class SkipReason : std::uint8_t { kNone, kOverflow, kNonFinite, kLossSpike, kNormSpike };
 
-std::string_view name_of(SkipReason reason);  // "", "not finite", "loss spike", "norm spike"
+std::string_view name_of(SkipReason reason);  // "", "overflow", "not finite", "loss spike", "norm spike"
 
 // What one step did.
 struct StepReport {
@@ -37,6 +39,7 @@ struct StepReport {
   std::string culprit;                    // the first parameter whose gradient is not finite
   SkipReason reason = SkipReason::kNone;  // of a skipped step: the first that holds, in their order
   double loss = std::numeric_limits<double>::quiet_NaN();  // mean over ranks; NaN where one gave none
+  std::optional<double> loss_scale;                        // of this step's losses; empty: they had none
 };
 
 // How far an engine has come: with the states that ShardedState holds, all that its next step depends on.
@@ -45,6 +48,7 @@ struct EngineProgress {
   std::int64_t skipped = 0;
   std::int64_t skipped_in_a_row = 0;
   std::int64_t delayed = 0;
+  LossScale::State loss_scale;        // without a value: there is no dynamic one
   std::vector<std::int64_t> updates;  // by parameter: one without a gradient anywhere is left alone
   bool operator==(const EngineProgress&) const = default;
 };
@@ -82,9 +86,10 @@ struct EngineReport {
   std::int64_t num_parameters = 0;
   std::int64_t padding_bytes = 0;
   std::int64_t skipped_steps = 0;
-  std::int64_t delayed_steps = 0;  // of which the gradient was applied a step late
-  TierRates rates;                 // what the prediction counts with; zero where nothing was probed
-  StepProfile profile;             // of the last step
+  std::optional<double> loss_scale;  // of the next step
+  std::int64_t delayed_steps = 0;    // of which the gradient was applied a step late
+  TierRates rates;                   // what the prediction counts with; zero where nothing was probed
+  StepProfile profile;               // of the last step
   // What a step takes as states lie now, with what the last one computed and exchanged between ranks (waits for disk
   // and link left out): before the first step, with nothing of it.
   PredictedStep predicted;

@@ -185,11 +185,11 @@ Updater::TileMemory Updater::memory_of(const Tile& tile, const std::byte* gradie
   const auto from_unit = [&](auto* data, DType type) {
     return data + tile.begin * static_cast<std::int64_t>(size_of(type));
   };
-  TileMemory memory{.gradient_dtype = dtype, .low_precision = unit_dtype != DType::kFloat32};
+  TileMemory memory{.gradient_dtype = dtype, .held_dtype = unit_dtype};
   memory.held = in_tile(slots_.parameter);
   if (memory.held == nullptr) memory.held = from_unit(held_whole(tile.unit), unit_dtype);
   memory.gradient = slots_.gradient >= 0 ? in_tile(slots_.gradient) : from_unit(gradient, dtype);
-  memory.parameter = reinterpret_cast<float*>(memory.low_precision ? in_tile(slots_.master) : memory.held);
+  memory.parameter = reinterpret_cast<float*>(unit_dtype == DType::kFloat32 ? memory.held : in_tile(slots_.master));
   for (std::size_t which = 0; which < slots_.optimizer.size(); ++which)
     memory.states[which] = reinterpret_cast<float*>(in_tile(slots_.optimizer[which]));
   return memory;
@@ -203,7 +203,10 @@ UpdateSpan Updater::TileMemory::span(std::int64_t begin, std::int64_t end) const
   for (std::size_t which = 0; which < states.size(); ++which) {
     if (states[which] != nullptr) span.moment(which) = states[which] + begin;
   }
-  if (low_precision) span.low_precision = reinterpret_cast<BFloat16Bits*>(held) + begin;
+  if (held_dtype != DType::kFloat32) {
+    span.low_precision = held + begin * static_cast<std::int64_t>(size_of(held_dtype));
+    span.low_precision_dtype = held_dtype;
+  }
   return span;
 }
 

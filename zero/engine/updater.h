@@ -75,7 +75,7 @@ class Updater {
     const std::byte* gradient = nullptr;
     DType gradient_dtype = DType::kFloat32;
     std::array<float*, kMostStates> states{};
-    bool low_precision = false;
+    DType held_dtype = DType::kFloat32;
     UpdateSpan span(std::int64_t begin, std::int64_t end) const;
   };
   std::vector<TileArray> pass_arrays(bool writes);

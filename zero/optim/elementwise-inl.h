@@ -23,11 +23,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
-#include "zero/optim/bfloat16_lanes-inl.h"
+#include "zero/base/element_lanes-inl.h"
 #include "zero/optim/update_rule.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -38,8 +39,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // lines; this distance was worth some 4 % to it where one core reaches 40 GB/s, and 4 KiB cost 3 %.
 constexpr std::size_t kPrefetchNumel = 256;
 
-// Elements [i, i + Lanes(d)).
-template <bool kLowPrecision, class D, class G, class Rule>
+// Elements [i, i + Lanes(d)). Low: what the rounded copy is stored as; float: there is none.
+template <class Low, class D, class G, class Rule>
 HWY_INLINE void update_lanes(D d, const G* HWY_RESTRICT gradient, const UpdateSpan& span, float gradient_scale,
                              const Rule& rule, std::size_t i) {
   const auto g = hn::Mul(load_lanes(d, gradient + i), hn::Set(d, gradient_scale));
@@ -51,10 +52,10 @@ HWY_INLINE void update_lanes(D d, const G* HWY_RESTRICT gradient, const UpdateSp
   hn::StoreU(p, d, span.parameter + i);
   if constexpr (Rule::kStates >= 1) hn::StoreU(first, d, span.first_moment + i);
   if constexpr (Rule::kStates >= 2) hn::StoreU(second, d, span.second_moment + i);
-  if constexpr (kLowPrecision) store_bfloat16(d, p, span.low_precision + i);
+  if constexpr (!std::is_same_v<Low, float>) store_lanes(d, p, reinterpret_cast<Low*>(span.low_precision) + i);
 }
 
-template <bool kLowPrecision, class G, class Rule>
+template <class Low, class G, class Rule>
 HWY_INLINE void update_span(const G* HWY_RESTRICT gradient, const UpdateSpan span, float gradient_scale,
                             const Rule rule) {
   const hn::ScalableTag<float> d;
@@ -67,29 +68,27 @@ HWY_INLINE void update_span(const G* HWY_RESTRICT gradient, const UpdateSpan spa
     hwy::Prefetch(span.parameter + ahead);
     if constexpr (Rule::kStates >= 1) hwy::Prefetch(span.first_moment + ahead);
     if constexpr (Rule::kStates >= 2) hwy::Prefetch(span.second_moment + ahead);
-    update_lanes<kLowPrecision>(d, gradient, span, gradient_scale, rule, i);
+    update_lanes<Low>(d, gradient, span, gradient_scale, rule, i);
   }
-  for (; i < numel; ++i)
-    update_lanes<kLowPrecision>(hn::CappedTag<float, 1>(), gradient, span, gradient_scale, rule, i);
+  for (; i < numel; ++i) update_lanes<Low>(hn::CappedTag<float, 1>(), gradient, span, gradient_scale, rule, i);
 }
 
 template <class G, class Rule>
 void update_elements_of(const UpdateSpan& span, float gradient_scale, const Rule& rule) {
   const auto* gradient = reinterpret_cast<const G*>(span.gradient);
-  if (span.low_precision != nullptr) {
-    update_span<true>(gradient, span, gradient_scale, rule);
+  if (span.low_precision == nullptr) {
+    update_span<float>(gradient, span, gradient_scale, rule);
+  } else if (span.low_precision_dtype == DType::kFloat16) {
+    update_span<Float16Bits>(gradient, span, gradient_scale, rule);
   } else {
-    update_span<false>(gradient, span, gradient_scale, rule);
+    update_span<BFloat16Bits>(gradient, span, gradient_scale, rule);
   }
 }
 
 template <class Rule>
 void update_elements(const UpdateSpan& span, float gradient_scale, const Rule& rule) {
-  if (span.gradient_dtype == DType::kFloat32) {
-    update_elements_of<float>(span, gradient_scale, rule);
-  } else {
-    update_elements_of<BFloat16Bits>(span, gradient_scale, rule);
-  }
+  with_type_of(span.gradient_dtype,
+               [&]<typename G>(std::type_identity<G>) { update_elements_of<G>(span, gradient_scale, rule); });
 }
 
 }  // namespace zero::HWY_NAMESPACE

@@ -88,11 +88,8 @@ void add_sums_of(const UpdateSpan span, const Lamb lamb, ExactSum& parameter, Ex
 }
 
 void add_lamb_sums_target(const UpdateSpan& span, const LambConstants& c, ExactSum& parameter, ExactSum& direction) {
-  if (span.gradient_dtype == DType::kFloat32) {
-    add_sums_of<float>(span, Lamb{c}, parameter, direction);
-  } else {
-    add_sums_of<BFloat16Bits>(span, Lamb{c}, parameter, direction);
-  }
+  with_type_of(span.gradient_dtype,
+               [&]<typename G>(std::type_identity<G>) { add_sums_of<G>(span, Lamb{c}, parameter, direction); });
 }
 
 void lamb_target(const UpdateSpan& span, const LambConstants& c) {

@@ -34,7 +34,8 @@ struct UpdateSpan {
   DType gradient_dtype = DType::kFloat32;
   float* first_moment = nullptr;
   float* second_moment = nullptr;
-  BFloat16Bits* low_precision = nullptr;  // written with the rounded parameter when given
+  std::byte* low_precision = nullptr;            // written with the rounded parameter when given
+  DType low_precision_dtype = DType::kBFloat16;  // of that: bf16 or fp16
   std::int64_t numel = 0;
 
   // The rule's states in their order: whoever fills a span counts them, and not to two.
@@ -42,12 +43,14 @@ struct UpdateSpan {
 
   // For rules that go element by element: an element of the gradient; and the last thing to do, the rounded copy.
   float gradient_at(std::int64_t i) const {
-    return gradient_dtype == DType::kFloat32 ? reinterpret_cast<const float*>(gradient)[i]
-                                             : to_float(reinterpret_cast<const BFloat16Bits*>(gradient)[i]);
+    return with_type_of(gradient_dtype, [&]<typename G>(std::type_identity<G>) {
+      return to_float(reinterpret_cast<const G*>(gradient)[i]);
+    });
   }
   void write_low_precision() const {
-    if (low_precision == nullptr) return;
-    for (std::int64_t i = 0; i < numel; ++i) low_precision[i] = to_bfloat16(parameter[i]);
+    if (low_precision != nullptr)
+      convert_elements(reinterpret_cast<const std::byte*>(parameter), DType::kFloat32, low_precision,
+                       low_precision_dtype, numel);
   }
 };
 

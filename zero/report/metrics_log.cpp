@@ -58,8 +58,9 @@ std::string to_json_line(const StepMetrics& m) {
                  number(m.tokens / m.seconds), number(m.seconds), number(m.forward), number(m.backward),
                  number(m.phases.reduce), number(m.phases.gather), number(m.phases.update), number(m.phases.wait));
   for (const MemoryTag tag : kAllMemoryTags) fmt::format_to(out, R"("{}": {}, )", name_of(tag), m.memory[tag]);
-  fmt::format_to(out, R"("total": {}}}, "sent_bytes": {}{}, "samples": {}{}}})", m.memory.total(), m.sent_bytes,
-                 m.transfers ? ", " + transfers_json(*m.transfers) : "", m.samples_so_far,
+  fmt::format_to(out, R"("total": {}}}, "sent_bytes": {}{}{}, "samples": {}{}}})", m.memory.total(), m.sent_bytes,
+                 m.transfers ? ", " + transfers_json(*m.transfers) : "",
+                 m.loss_scale ? fmt::format(R"(, "loss_scale": {})", number(*m.loss_scale)) : "", m.samples_so_far,
                  m.has_tokens ? fmt::format(R"(, "tokens": {:.0f})", m.tokens_so_far) : "");
   return fmt::to_string(line);
 }

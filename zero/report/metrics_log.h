@@ -34,6 +34,7 @@ struct StepMetrics {
   double loss = 0;
   double lr = 0;
   double grad_norm = 0;
+  std::optional<double> loss_scale;  // where losses have one
   double seconds = 0;
   double tokens = 0;                // of all ranks; samples where there are no tokens
   bool has_tokens = true;           // false: samples are rows

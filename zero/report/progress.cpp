@@ -45,13 +45,14 @@ ProgressStyle ProgressStyle::of_terminal() {
 }
 
 std::string progress_line(const ProgressValues& v, std::int64_t steps, std::string_view rate_unit, int columns) {
-  enum Part { kLr, kNorm, kTime, kMemory, kNumParts };
-  constexpr std::array kLeftOutFirst{kMemory, kNorm, kLr, kTime};
+  enum Part { kLr, kNorm, kScale, kTime, kMemory, kNumParts };
+  constexpr std::array kLeftOutFirst{kMemory, kScale, kNorm, kLr, kTime};
   std::array<std::string, kNumParts> parts{fmt::format("  lr {:.1e}", v.lr), fmt::format("  norm {:.2f}", v.grad_norm),
+                                           v.loss_scale ? fmt::format("  scale {:g}", *v.loss_scale) : "",
                                            "  " + format_seconds(v.seconds), "  mem " + memory(v.memory_bytes)};
   const auto line = [&] {
-    return fmt::format("step {}/{}  loss {:.4f}{}{}  {} {}{}{}", v.step, steps, v.loss, parts[kLr], parts[kNorm],
-                       format_count(std::llround(v.rate)), rate_unit, parts[kTime], parts[kMemory]);
+    return fmt::format("step {}/{}  loss {:.4f}{}{}{}  {} {}{}{}", v.step, steps, v.loss, parts[kLr], parts[kNorm],
+                       parts[kScale], format_count(std::llround(v.rate)), rate_unit, parts[kTime], parts[kMemory]);
   };
   std::string text = line();
   for (const Part part : kLeftOutFirst) {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -33,12 +34,14 @@ struct ProgressValues {
   double loss = 0;
   double lr = 0;
   double grad_norm = 0;
-  double rate = 0;     // tokens or samples a second, over all ranks
-  double seconds = 0;  // a step
+  std::optional<double> loss_scale;  // where losses have one
+  double rate = 0;                   // tokens or samples a second, over all ranks
+  double seconds = 0;                // a step
   std::int64_t memory_bytes = 0;
 };
 
-// "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms  mem 61 MiB". What makes it wider than
+// "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms  mem 61 MiB"; after the norm "scale 65536"
+// where losses have one. What makes it wider than
 // `columns` is left out, the memory first, then norm, lr and time; step, loss and rate stay. 0: all of it.
 std::string progress_line(const ProgressValues& values, std::int64_t steps, std::string_view rate_unit,
                           int columns = 0);

@@ -218,6 +218,7 @@ std::string to_json(const RunReport& r) {
                      {"used_at", r.engine.profile.used_at},  {"gradient_at", r.engine.profile.gradient_at}};
   json["predicted"] = r.predicted ? predicted_json(*r.predicted) : Json();
   json["skipped_steps"] = r.engine.skipped_steps;
+  if (r.engine.loss_scale) json["loss_scale"] = *r.engine.loss_scale;
   json["rewinds"] = r.rewinds;
   json["spikes"] = r.spikes;
   json["delayed_steps"] = r.engine.delayed_steps;
@@ -290,6 +291,7 @@ std::string summary(const RunReport& r) {
                     format_seconds(r.profile.total), format_seconds(r.profile.exposed)));
   if (r.engine.delayed_steps > 0) add(fmt::format("  {} gradients were applied a step late", r.engine.delayed_steps));
   if (r.engine.skipped_steps > 0) add(fmt::format("  {} steps were skipped", r.engine.skipped_steps));
+  if (r.engine.loss_scale) add(fmt::format("  the loss scale ended at {:g}", *r.engine.loss_scale));
   if (r.rewinds > 0) add(fmt::format("  went back to a checkpoint {} times", r.rewinds));
   return text;
 }

@@ -25,6 +25,13 @@ AttachedModule& Attachment::attached() const {
   return *attached_;
 }
 
+torch::Tensor Attachment::scaled(const torch::Tensor& loss) {
+  const double scale = attached().engine().scale_loss();
+  if (scale == 1) return loss;
+  const bool half = loss.scalar_type() == at::kHalf || loss.scalar_type() == at::kBFloat16;
+  return (half ? loss.to(at::kFloat) : loss) * scale;
+}
+
 StepReport Attachment::step() {
   return step(learning_rate(attached().engine().options().optimizer));
 }

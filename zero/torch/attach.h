@@ -3,7 +3,7 @@
 //   auto engine = zero::attach(*model, world, {.stage = 3, .optimizer = zero::AdamW{.lr = 3e-4}, .clip = 1.0});
 //   for (auto& [x, y] : batches) {
 //     auto loss = cross_entropy(model->forward(x), y);
-//     loss.backward();
+//     loss.backward();                  // where parameters are fp16: engine.scaled(loss).backward()
 //     engine.step();                    // reduces what is left, clips, updates, clears
 //   }
 //
@@ -16,6 +16,12 @@
 // summed, as backward() sums them: divide each loss by their number, or set `average_micro_batches` (DeepSpeed's way).
 // Backward passes without a forward pass between them are one micro-batch; a gradient that torch::autograd::grad()
 // takes with create_graph belongs to the forward pass.
+//
+// fp16: `dtype = zero::DType::kFloat16`. Its small gradients vanish, so that losses get a scale before backward(), which
+// scaled() multiplies them with and step() takes out of the gradients again; it is torch.amp.GradScaler, and needs
+// neither unscale_() nor update(). All micro-batches of a step have the same scale. The scale is dynamic (65536 at
+// first, halved and the step skipped where a gradient overflows, doubled after 2,000 updates) unless `loss_scale` says
+// otherwise. A loss of another type may have a scale, too; without one scaled() gives back the loss as it is.
 //
 // Gradients never appear in .grad(): they go to the engine as they are made; gradient() reads them. What else does not
 // work on an attached module:
@@ -72,10 +78,14 @@ class Attachment {
   Attachment& operator=(Attachment&&) noexcept;
   ~Attachment();
 
+  // Local. What backward() is to be called on, for every loss of a step: `loss` times the loss scale, in fp32 at least.
+  torch::Tensor scaled(const torch::Tensor& loss);
+
   // Collective. Reduces what is left, agrees on the norm, clips, updates, clears. `lr` replaces the optimizer's for
   // this step. Throws CommError; ConfigError when a parameter lost its key (Module::to, set_data) since attach, its
-  // .grad() was read or holds something, with its name, or there were other than `accumulate` micro-batches; Error
-  // after max_skipped_steps steps in a row that were skipped: for a gradient that is not finite, or beyond `limits`.
+  // .grad() was read or holds something, with its name, there were other than `accumulate` micro-batches, or losses
+  // without their scale; Error after max_skipped_steps steps in a row that were skipped: for a gradient that is not
+  // finite, or beyond `limits`. Steps that a dynamic loss scale was too high for don't count.
   StepReport step();
   StepReport step(double lr, const StepLimits& limits = {});
 
@@ -91,7 +101,7 @@ class Attachment {
   torch::Tensor gradient(const std::string& parameter);
   std::map<std::string, double> grad_norms();
 
-  // Collective; between steps. A state of a parameter in fp32: "parameter" (from the master, where it is held in bf16)
+  // Collective; between steps. A state of a parameter in fp32: "parameter" (from the master, where it is held in 16 bits)
   // or a moment, as torch.optim calls it: "exp_avg". Whole, on every rank; or the elements that this rank owns.
   torch::Tensor full_state(const std::string& parameter, const std::string& state = "parameter");
   StateShard state_shard(const std::string& parameter, const std::string& state = "parameter");
@@ -137,7 +147,7 @@ class Attachment {
 
 // Collective. `module` must not be attached already and must outlive the result; so must `world`.
 // Throws ConfigError before anything is allocated: unknown stage, a budget that is too small (with the smallest that is
-// not), parameters of a dtype other than fp32 or bf16, a module attached already, `weights` with `awaits_load`. What
+// not), parameters of a dtype other than fp32, bf16 or fp16, a module attached already, `weights` with `awaits_load`. What
 // `weights` throws ends it on every rank, and the module is as it was.
 Attachment attach(torch::nn::Module& module, World& world, AttachOptions options = {});
 // The same of a model that is no torch::nn::Module: all that is asked of one is its tensors by name.

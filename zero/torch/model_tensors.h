@@ -3,7 +3,7 @@
 //   ModelTensors tensors = tensors_of(*model);                     // of a torch::nn::Module
 //   ModelTensors own{.parameters = {{"w", w}, {"b", b}}, .buffers = {{"mean", mean}}};   // of anything else
 //
-// A parameter is a dense leaf on the CPU, fp32 or bf16, or made by deferred(); requires_grad says whether it is trained.
+// A parameter is a dense leaf on the CPU, fp32, bf16 or fp16, or made by deferred(); requires_grad says whether it is trained.
 // The same tensor under a second name is tied, and counts once. Order is that of registration: parameters of one unit
 // that are used together stand together. Handles of the model's own tensors, no copies. Local.
 #pragma once
@@ -32,8 +32,8 @@ struct ModelTensors {
 };
 
 // Embedding tables get a unit of their own. Parameters of a module with running statistics (BatchNorm, InstanceNorm: a
-// buffer "running_mean" that is defined) stay fp32, and so do its statistics: libtorch takes bf16 activations with such
-// a module, and bf16 statistics would stand still.
+// buffer "running_mean" that is defined) stay fp32, and so do its statistics: libtorch takes bf16 and fp16 activations
+// with such a module, and statistics of 16 bits would stand still.
 ModelTensors tensors_of(const torch::nn::Module& module);
 
 }  // namespace zero

@@ -1,6 +1,6 @@
 // What a model's parameters are, as the plan wants to know it: each tensor once, tied names as aliases.
 //
-// Local. Throws ConfigError naming the parameter: a dtype that is neither fp32 nor bf16, a sparse tensor, two
+// Local. Throws ConfigError naming the parameter: a dtype that is neither fp32, bf16 nor fp16, a sparse tensor, two
 // parameters that share part of their memory, one that is attached already.
 #pragma once
 

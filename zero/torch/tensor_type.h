@@ -14,12 +14,15 @@ namespace zero {
 inline DType to_dtype(c10::ScalarType type, const std::string& parameter) {
   if (type == c10::ScalarType::Float) return DType::kFloat32;
   if (type == c10::ScalarType::BFloat16) return DType::kBFloat16;
+  if (type == c10::ScalarType::Half) return DType::kFloat16;
   throw ConfigError("attach", parameter, std::string("its type is ") + c10::toString(type),
-                    "parameters are fp32 or bf16: convert the module first");
+                    "parameters are fp32, bf16 or fp16: convert the module first");
 }
 
 constexpr c10::ScalarType to_scalar_type(DType dtype) {
-  return dtype == DType::kFloat32 ? c10::ScalarType::Float : c10::ScalarType::BFloat16;
+  return dtype == DType::kFloat32    ? c10::ScalarType::Float
+         : dtype == DType::kBFloat16 ? c10::ScalarType::BFloat16
+                                     : c10::ScalarType::Half;
 }
 
 }  // namespace zero

@@ -62,6 +62,7 @@ StepLimits HealthPolicy::limits(double loss) const {
 HealthAction HealthPolicy::after(const StepReport& report) {
   switch (report.reason) {
     case SkipReason::kNone:
+    case SkipReason::kOverflow:  // the loss is as good as any, and the norm is infinite
       see(static_cast<double>(static_cast<float>(report.loss)), report.grad_norm);
       return HealthAction::kIgnore;
     case SkipReason::kNonFinite:

@@ -25,6 +25,10 @@ bool RunHealth::judge(Attachment& engine, const StepReport& report) {
   ++num_judged_;
   const HealthAction action = policy_.after(report);
   if (!report.skipped) return false;
+  if (report.reason == SkipReason::kOverflow) {
+    log_.tell(event_of(HealthAction::kSkip, state_.step, report, limits_));
+    return false;
+  }
   state_.skipped.push_back(state_.step);
   if (report.reason != SkipReason::kNonFinite) ++state_.spikes;
   const std::int64_t behind = state_.samples + options_.rewind_batches * samples_per_step_;

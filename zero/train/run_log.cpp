@@ -47,6 +47,7 @@ void RunLog::tell(const StepMetrics& step) {
                   .loss = step.loss,
                   .lr = step.lr,
                   .grad_norm = step.grad_norm,
+                  .loss_scale = step.loss_scale,
                   .rate = since_line_.tokens / since_line_.seconds,
                   .seconds = since_line_.seconds / static_cast<double>(since_line_.step),
                   .memory_bytes = step.memory.total()});

@@ -11,6 +11,7 @@
 #include "zero/report/plan_table.h"
 #include "zero/report/same_configuration.h"
 #include "zero/train/module_plan.h"
+#include "zero/train/operator_trial.h"
 #include "zero/train/run_engine.h"
 #include "zero/train/weights.h"
 
@@ -100,6 +101,7 @@ std::unique_ptr<SafetensorsWriter> start_run(Run& run, const RunOpening& opening
   attach_engine(run, {.awaits_load = opening.resumes(), .init = init ? &*init : nullptr}, bytes_to_save);
   init.reset();
   if (opening.resumes()) resume(run);
+  try_operators(run);
   run.checkpoints.expect_room_to_copy(*run.engine, bytes_to_save / comm.world());
   run.meter.begin(run.engine->report(), job.train.steps - run.state.step);
   return run.is_first() ? write_folder(run, opening.resumes(), plan) : nullptr;

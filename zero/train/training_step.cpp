@@ -26,6 +26,7 @@ TakenStep TrainingStep::take(const RunState& done, Prefetcher& batches, const Li
   metrics.seconds = monotonic_seconds() - begin;
   metrics.time = unix_seconds();
   metrics.grad_norm = taken.report.grad_norm;
+  metrics.loss_scale = taken.report.loss_scale;
   metrics.phases = engine_.control().take_phase_seconds();
   return taken;
 }
@@ -50,7 +51,7 @@ void TrainingStep::run_micro_batch(std::int64_t micro, const Batch& batch, StepM
   const double middle = monotonic_seconds();
   span.end();
   span = TimedSpan(recorder_, Activity::kBackward);
-  (share == 1 ? loss : loss / share).backward();
+  engine_.scaled(share == 1 ? loss : loss / share).backward();
   metrics.forward += middle - begin;
   metrics.backward += monotonic_seconds() - middle;
   metrics.loss += loss.item<double>() / share;

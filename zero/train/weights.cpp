@@ -15,7 +15,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <c10/util/Half.h>
 
 #include "zero/base/bytes.h"
 #include "zero/base/check.h"
@@ -87,7 +86,7 @@ bool lacks_classifier(const SafetensorsSet& set, const std::vector<ParamSpec>& s
 }
 
 bool is_weight_type(ElementType type) {
-  return type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16;
+  return dtype_of(type).has_value();
 }
 
 void require_shape(const SafetensorsEntry& entry, const std::vector<std::int64_t>& shape, const std::string& path) {
@@ -110,10 +109,6 @@ std::string first_few(const std::vector<std::string>& names) {
 
 constexpr std::size_t kPieceNumel = std::size_t{1} << 19;
 
-float to_fp32(std::uint16_t bits, ElementType type) {
-  return type == ElementType::kBF16 ? to_float(bits) : static_cast<float>(c10::Half(bits, c10::Half::from_bits()));
-}
-
 // Piece by piece where the file has another type.
 void read_as_fp32(const SafetensorsSet::Tensor& tensor, std::span<float> values) {
   const SafetensorsEntry& entry = *tensor.entry;
@@ -124,8 +119,8 @@ void read_as_fp32(const SafetensorsSet::Tensor& tensor, std::span<float> values)
     piece.resize(std::min(kPieceNumel, values.size() - begin));
     tensor.file->read(entry, static_cast<std::int64_t>(begin * sizeof(std::uint16_t)),
                       std::as_writable_bytes(std::span(piece)));
-    std::ranges::transform(piece, values.begin() + static_cast<std::ptrdiff_t>(begin),
-                           [&](std::uint16_t bits) { return to_fp32(bits, entry.dtype); });
+    convert_elements(reinterpret_cast<const std::byte*>(piece.data()), dtype_of(entry.dtype).value(),
+                     reinterpret_cast<std::byte*>(values.data() + begin), DType::kFloat32, std::ssize(piece));
   }
 }
 

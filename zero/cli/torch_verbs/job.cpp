@@ -81,7 +81,20 @@ std::vector<ParameterGroup> parameter_groups(const OptimizerConfig& o) {
 DType dtype_of(const std::string& name) {
   if (name == "fp32") return DType::kFloat32;
   if (name == "bf16") return DType::kBFloat16;
-  throw ConfigError("train.dtype", name, "no such type", "use fp32 or bf16");
+  if (name == "fp16") return DType::kFloat16;
+  throw ConfigError("train.dtype", name, "no such type", "use fp32, bf16 or fp16");
+}
+
+std::optional<DType> reduce_dtype_of(const TrainConfig& train) {
+  if (train.reduce_dtype == "same" || train.dtype == "fp32") return std::nullopt;
+  if (train.reduce_dtype == "fp32") return DType::kFloat32;
+  throw ConfigError("train.reduce_dtype", train.reduce_dtype, "no such type", "use same or fp32");
+}
+
+// Other types have the range of fp32.
+std::optional<LossScaleOptions> loss_scale_of(const TrainConfig& train) {
+  if (train.dtype != "fp16") return std::nullopt;
+  return train.loss_scale.fixed > 0 ? LossScaleOptions::fixed(train.loss_scale.fixed) : LossScaleOptions{};
 }
 
 TierMemory tier_memory(const MemoryBudget& budget) {
@@ -244,6 +257,8 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
                         .accumulate = static_cast<int>(config.train.accumulate),
                         .delayed_update = config.zero.delayed_update,
                         .dtype = dtype_of(config.train.dtype),
+                        .reduce_dtype = reduce_dtype_of(config.train),
+                        .loss_scale = loss_scale_of(config.train),
                         .device_memory = tier_memory(config.zero.device_memory),
                         .offload = offload_options(config.zero),
                         .groups = parameter_groups(config.optimizer),

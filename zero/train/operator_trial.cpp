@@ -1,0 +1,35 @@
+#include "zero/train/operator_trial.h"
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include <c10/util/Exception.h>
+
+#include "zero/base/error.h"
+#include "zero/data/batches.h"
+
+namespace zero {
+
+void try_operators(Run& run) {
+  if (run.job.attach.dtype != DType::kFloat16) return;
+  const TrainingBatches drawn(*run.corpus.train, run.job.data.order, run.job.train.seed,
+                              {.batch = 1, .world = run.world.size(), .rank = run.world.rank()});
+  Batch batch;
+  drawn.fill(0, batch);
+  const FrozenScope no_step = run.engine->frozen();
+  with_operators_of(DType::kFloat16, [&] { run.task->loss(batch).backward(); });
+}
+
+void with_operators_of(DType dtype, const std::function<void()>& pass) {
+  try {
+    pass();
+  } catch (const c10::NotImplementedError& error) {
+    const std::string said = error.what_without_backtrace();
+    throw ConfigError("train.dtype", std::string(name_of(dtype)),
+                      fmt::format("libtorch has no such operator for it on a CPU: {}", said.substr(0, said.find('\n'))),
+                      "use bf16 or fp32");
+  }
+}
+
+}  // namespace zero
