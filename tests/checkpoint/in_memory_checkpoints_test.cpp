@@ -45,7 +45,7 @@ Bits run(Launcher& launcher, const Cell& cell, int from, int to, std::vector<int
 TEST(InMemoryCheckpoints, NewRanksGoOnFromThemWithTheBitsOfTheRunThatWasNotInterrupted) {
   for (const int world : {1, 3}) {
     for (const int stage : {0, 3}) {
-      for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
         const Cell cell{.world = world, .stage = stage, .dtype = dtype};
         Launcher launcher, nobody;
         const Bits whole = run(nobody, cell, 0, 6, {});

@@ -110,7 +110,8 @@ TEST_F(Delayed, NoBitKnowsWhereStatesLie) {
   for (const auto& [world, dtype, accumulate] : {std::tuple{1, DType::kFloat32, 1},
                                                  {2, DType::kFloat32, 3},
                                                  {2, DType::kBFloat16, 1},
-                                                 {3, DType::kBFloat16, 2}}) {
+                                                 {3, DType::kBFloat16, 2},
+                                                 {2, DType::kFloat16, 2}}) {
     const ScriptedRun resident = train({world, 2, dtype, accumulate}, delayed(1), 4);
     for (int twice = 0; twice < 2; ++twice) {
       const Case c{world, 3, dtype, accumulate};

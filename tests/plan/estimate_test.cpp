@@ -70,7 +70,7 @@ TEST(Estimate, TheFormulasAreThePapers) {
 
 // The formula is linear, so that what padding takes is the formula of the padding.
 TEST(Estimate, StateIsTheFormulaPlusTheStatedPadding) {
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const auto units = gpt_units({.width = 12, .vocab = 31, .dtype = dtype});
     for (const int world : {1, 2, 4, 8}) {
       std::int64_t used = 0;
@@ -91,7 +91,7 @@ TEST(Estimate, StateIsTheFormulaPlusTheStatedPadding) {
 }
 
 TEST(Estimate, SeveralMicroBatchesHoldTheGradientInFp32) {
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const auto units = gpt_units({.dtype = dtype});
     for (int stage = 0; stage <= 3; ++stage) {
       for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {

@@ -84,7 +84,7 @@ TEST(Memory, ByTagIsWhatTheFormulasSay) {
 }
 
 TEST(Memory, TheMinimumBudgetGathersAndStagesOneUnitAtATime) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const AttachOptions options = all_stages({.dtype = dtype}).back();
     const EngineReport report = tests::train(2, 3, options, layers_net).reports[0];
     const std::int64_t unit = (kNumel / 4 + 64) * static_cast<std::int64_t>(size_of(dtype));
