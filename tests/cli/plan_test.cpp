@@ -80,7 +80,6 @@ TEST_F(Plan, EveryExampleIsPlanned) {
   int planned = 0;
   for (const auto& entry : fs::recursive_directory_iterator(fs::path(built::kSourceFolder) / "examples")) {
     if (entry.path().extension() != ".toml") continue;
-    if (entry.path().stem() == "cnn") continue;  // libtorch has no convolution on the meta device
     const Ran ran = folder_.zero("plan --json -n 2 '" + entry.path().string() + "'");
     EXPECT_EQ(ran.status, 0) << entry.path() << ran.errors;
     EXPECT_GT(nlohmann::json::parse(ran.output, nullptr, false)["num_parameters"], 0) << entry.path();
