@@ -19,7 +19,7 @@ class Lion final : public zero::UpdateRule {
     const auto scale = static_cast<float>(scalars.gradient_scale);
     for (std::int64_t i = 0; i < span.numel; ++i) {
       const float gradient = span.gradient_at(i) * scale;
-      float& moment = span.first_moment[i];
+      float& moment = span.states[0][i];
       const float direction = 0.9f * moment + 0.1f * gradient;
       const auto sign = static_cast<float>((direction > 0) - (direction < 0));
       span.parameter[i] = span.parameter[i] * decay - lr * sign;

@@ -62,8 +62,8 @@ struct SpanMemory {
     return {.parameter = parameter.data() + begin,
             .gradient = bytes,
             .gradient_dtype = dtype,
-            .first_moment = num_moments >= 1 ? first_moment.data() + begin : nullptr,
-            .second_moment = num_moments >= 2 ? second_moment.data() + begin : nullptr,
+            .states = {num_moments >= 1 ? first_moment.data() + begin : nullptr,
+                       num_moments >= 2 ? second_moment.data() + begin : nullptr},
             .low_precision = with_low_precision ? reinterpret_cast<std::byte*>(low_precision.data() + begin) : nullptr,
             .low_precision_dtype = low_dtype(),
             .numel = end - begin};

@@ -14,15 +14,15 @@ class SignRule final : public UpdateRule {
   explicit SignRule(int moments) : moments_(moments) {}
   std::string_view name() const override { return "sign"; }
   std::vector<StateSpec> states() const override {
-    std::vector<StateSpec> all{{"last"}, {"before_last"}, {"first"}};
+    std::vector<StateSpec> all{{"last"}, {"before_last"}, {"a"}, {"b"}, {"c"}};
     all.resize(static_cast<std::size_t>(moments_));
     return all;
   }
   void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
     for (std::int64_t i = 0; i < span.numel; ++i) {
       const float gradient = span.gradient_at(i) * static_cast<float>(scalars.gradient_scale);
-      if (moments_ > 1) span.second_moment[i] = span.first_moment[i];
-      if (moments_ > 0) span.first_moment[i] = gradient;
+      if (moments_ > 1) span.states[1][i] = span.states[0][i];
+      if (moments_ > 0) span.states[0][i] = gradient;
       span.parameter[i] -= static_cast<float>(scalars.lr) * static_cast<float>((gradient > 0) - (gradient < 0));
     }
     span.write_low_precision();
@@ -74,7 +74,7 @@ TEST(OwnRule, ThatIsMissingOrWantsTooMuchIsRefused) {
   tests::on_every_rank(1, [](World& ranks) {
     tests::TiedNet net;
     EXPECT_TRUE(says(message_of<ConfigError>([&] { attach(net, ranks, {.optimizer = OwnRule{}}); }), "optimizer.rule"));
-    EXPECT_TRUE(says(message_of<ConfigError>([&] { attach(net, ranks, with_rule(3)); }), "3 states"));
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { attach(net, ranks, with_rule(5)); }), "5 states"));
   });
 }
 

@@ -89,8 +89,8 @@ class PlainRun {
                     .gradient = static_cast<const std::byte*>(gradient.const_data_ptr()),
                     .gradient_dtype = parameters_.specs[param].dtype,
                     .numel = state.master.numel()};
-    if (!rule_->states().empty()) span.first_moment = state.first.mutable_data_ptr<float>();
-    if (rule_->states().size() > 1) span.second_moment = state.second.mutable_data_ptr<float>();
+    if (!rule_->states().empty()) span.states[0] = state.first.mutable_data_ptr<float>();
+    if (rule_->states().size() > 1) span.states[1] = state.second.mutable_data_ptr<float>();
     UpdateScalars scalars{.step = ++state.steps,
                           .lr = lr,
                           .gradient_scale = clip,

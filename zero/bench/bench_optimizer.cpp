@@ -134,8 +134,8 @@ int run_bench_optimizer(Arguments arguments) {
         return UpdateSpan{.parameter = floats(arrays.parameter, at),
                           .gradient = reinterpret_cast<const std::byte*>(floats(arrays.gradient, at)),
                           .gradient_dtype = DType::kFloat32,
-                          .first_moment = moments >= 1 ? floats(arrays.first, at) : nullptr,
-                          .second_moment = moments >= 2 ? floats(arrays.second, at) : nullptr,
+                          .states = {moments >= 1 ? floats(arrays.first, at) : nullptr,
+                                     moments >= 2 ? floats(arrays.second, at) : nullptr},
                           .low_precision = nullptr,
                           .numel = numel};
       };

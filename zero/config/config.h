@@ -76,6 +76,7 @@ struct TrainConfig {
   std::string reduce_dtype = "same";
   LossScaleChoice loss_scale;
   double clip = 1.0;
+  double ema = 0;
   double label_smoothing = 0;
   bool checkpoint_activations = false;
   std::string offload_activations = "none";

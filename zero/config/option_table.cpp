@@ -95,6 +95,7 @@ constexpr std::array kOptions{
     Option{"train.loss_scale", at<kTrain, &TrainConfig::loss_scale>, kAboveZero, kFree, "factor of the loss in the backward pass, for train.dtype fp16. dynamic: 65536 at first, halved when a gradient overflows (that step updates nothing), doubled after 2,000 updates"},
     Option{"train.clip", at<kTrain, &TrainConfig::clip>, kNotNegative, kFree, "highest norm of the gradient of all parameters; 0: no clipping"},
     Option{"train.label_smoothing", at<kTrain, &TrainConfig::label_smoothing>, kBelowOne, kFree, "part of each target that is spread evenly over all classes or tokens; the validation loss is without it"},
+    Option{"train.ema", at<kTrain, &TrainConfig::ema>, kBelowOne, kFree, "decay of a moving average of the weights, such as 0.999: evaluated beside them, and written as model_ema.safetensors; 4 bytes a parameter, split as the optimizer's states; 0: none"},
     Option{"train.checkpoint_activations", at<kTrain, &TrainConfig::checkpoint_activations>, kAny, kFree, "compute the blocks of a gpt2, llama or bert again in the backward pass: less memory, more time, the same bits"},
     Option{"train.offload_activations", at<kTrain, &TrainConfig::offload_activations>, kAny, kActivationTiers, "place of those blocks' inputs until the backward pass; disk: in zero.disk. They count in host_memory or disk_memory. Needs checkpoint_activations"},
     Option{"train.seed", at<kTrain, &TrainConfig::seed>, Range{.lowest = 0, .highest = kExactInDouble}, kFree, "seed of first weights, order of samples and dropout"},

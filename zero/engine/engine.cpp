@@ -86,6 +86,8 @@ void Engine::end_micro_batch() {
 }
 
 StepReport Engine::step(double lr, const StepLimits& limits) {
+  if (states_.averaged())
+    throw ConfigError("step", "", "called while parameters are their averages", "end the averaged() scope first");
   return io_.run([&] { return step_.take(lr, limits); });
 }
 

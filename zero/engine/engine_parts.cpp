@@ -66,12 +66,16 @@ EngineOptions checked(EngineOptions options) {
   if (options.threads < 1)
     throw ConfigError("run.threads", fmt::format("{}", options.threads), "a rank needs a thread",
                       "set it to 1 or more");
-  const bool has_sums = make_update_rule(options.optimizer)->num_sums() > 0;
+  const bool has_sums = rule_of(options)->num_sums() > 0;
   if (options.delayed_update && has_sums) {
     throw ConfigError(
         "zero.delayed_update", "true",
         fmt::format("{} needs sums over whole parameters before it updates any of them", name_of(options.optimizer)),
         "leave it false, or use an optimizer that goes element by element, such as adamw");
+  }
+  if (options.delayed_update && options.ema != 0) {
+    throw ConfigError("zero.delayed_update", "true", "an average of weights (train.ema) would be a step late, too",
+                      "leave one of them out");
   }
   options.offload.monitor.read = one_at_a_time(std::move(options.offload.monitor.read));
   return options;
@@ -92,7 +96,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       specs(std::move(parameters)),
       options(checked(wanted)),
       loss_scale(loss_scale_of(options, units)),
-      rule(make_update_rule(options.optimizer)),
+      rule(rule_of(options)),
       placer(&comm, comm.world(), options, units, *rule),
       budget(agreed_budget(comm, units, options, placer, spec_of(*rule))),
       disk(make_disk(options.offload,

@@ -89,6 +89,9 @@ struct EngineOptions {
   // A step's gradient is the mean over its micro-batches instead of their sum; norm, clipping and limits are the
   // mean's.
   bool average_micro_batches = false;
+  // Decay of a moving average of the weights, in fp32, that is kept and split as an optimizer's state is: "ema". See
+  // Attachment::averaged(). 0: none.
+  double ema = 0;
   // Of parameters and gradients; master and moments are fp32. Absent: the module's own. Parameters and statistics of a
   // module with running statistics (BatchNorm; a buffer "running_mean") are fp32 then: it takes and returns bf16 or
   // fp16 all the same. Other buffers keep their type, and inputs are the caller's.
@@ -114,5 +117,8 @@ struct EngineOptions {
   WeightSource weights;      // first values, instead of the module's: called on rank 0, within attach()
   bool awaits_load = false;  // no first values: load() brings them, and before it nothing else is possible
 };
+
+// The optimizer's rule, with what else it keeps of each parameter. Throws as make_update_rule() does.
+std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options);
 
 }  // namespace zero

@@ -100,8 +100,7 @@ std::int64_t probe_update(const UpdateRule& rule, int threads) {
       const UpdateSpan span{.parameter = at(0, begin),
                             .gradient = reinterpret_cast<const std::byte*>(at(1, begin)),
                             .gradient_dtype = DType::kFloat32,
-                            .first_moment = at(2, begin),
-                            .second_moment = at(3, begin),
+                            .states = {at(2, begin), at(3, begin), at(4, begin), at(5, begin)},
                             .low_precision = nullptr,
                             .numel = end - begin};
       UpdateScalars scalars{.step = round + 1, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0};

@@ -44,10 +44,27 @@ void StateAccess::require_between_steps(std::string_view key, std::string_view w
 void StateAccess::pause(std::string_view key, std::string_view what) {
   io_.rethrow();
   require_between_steps(key, what);
+  if (averaged_)
+    throw ConfigError(key, "", fmt::format("{} while parameters are their averages", what),
+                      "end the averaged() scope first");
+  io_.run([&] { give_up_what_was_begun(); });
+}
+
+void StateAccess::give_up_what_was_begun() {
+  update_.finish();
+  parts_.state.streams().finish_offloads();
+  update_.give_up_gathered();
+}
+
+void StateAccess::exchange_averages() {
+  io_.rethrow();
+  if (parts_.options.ema == 0)
+    throw ConfigError("train.ema", "0", "no average of the weights is kept", "give attach() .ema, for example 0.999");
+  require_between_steps("averaged", "asked for");
   io_.run([&] {
-    update_.finish();
-    parts_.state.streams().finish_offloads();
-    update_.give_up_gathered();
+    give_up_what_was_begun();
+    update_.exchange_averages();
+    averaged_ = !averaged_;
   });
 }
 

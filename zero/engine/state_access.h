@@ -46,6 +46,11 @@ class StateAccess {
   EngineProgress progress() const { return step_.progress(); }
   void set_progress(const EngineProgress& progress) { step_.set_progress(progress); }
 
+  // Collective; between steps. All weights change places with their moving averages; twice, and all is as before. In
+  // between there is no step(), and pause() is refused. Throws ConfigError where no average is kept.
+  void exchange_averages();
+  bool averaged() const { return averaged_; }
+
   // Collective. The unit's whole range in full precision (the master where there is one), on every rank, for as long as
   // `read` takes; `read` is Local. As finish() does, it applies a gradient that waits: later steps are others then.
   void read_full_precision(int unit, const std::function<void(std::span<const float>)>& read);
@@ -56,11 +61,13 @@ class StateAccess {
 
  private:
   void require_between_steps(std::string_view key, std::string_view what) const;
+  void give_up_what_was_begun();
 
   EngineParts& parts_;
   StepUpdate& update_;
   EngineStep& step_;
   FatalIo& io_;
+  bool averaged_ = false;
 };
 
 }  // namespace zero

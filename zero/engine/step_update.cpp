@@ -6,6 +6,7 @@
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
+#include "zero/optim/averaged_rule.h"
 
 namespace zero {
 namespace {
@@ -103,6 +104,22 @@ void StepUpdate::carry_out(const Action& action) {
       break;
   }
   ZERO_CHECK(false, "{} does not belong into step()", describe(action, parts_.state.units(), schedule.placement));
+}
+
+void StepUpdate::exchange_averages() {
+  const Schedule& schedule = parts_.executor.schedule();
+  const auto exchange = make_exchange(*parts_.rule);
+  parts_.updater.begin_exchange(*exchange, updated_units(schedule));
+  for (const Action& action : schedule.step) {
+    if (action.kind == ActionKind::kUpdate) {
+      parts_.updater.enqueue(action.unit, nullptr, DType::kFloat32);
+      parts_.updater.complete(action.unit);
+    } else if (action.kind == ActionKind::kGather) {
+      parts_.gatherer.refresh(action.unit);
+    }
+  }
+  parts_.updater.finish();
+  parts_.gatherer.finish();
 }
 
 void StepUpdate::finish(bool ends) {

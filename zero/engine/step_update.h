@@ -33,6 +33,10 @@ class StepUpdate {
   using Gradients = DelayedUpdate::Kept;
   void apply(Gradients gradients, bool late);
 
+  // Exchanges all weights with the moving averages that the rule keeps; between steps, when finish() was called and
+  // nothing is gathered. Twice, and all is as before.
+  void exchange_averages();
+
   // Ends the backward pass, gathers, reductions and updates, and applies what was delayed, without a step that it could
   // wait for. Throws ConfigError where that would change parameters which a step has begun to use, or that a scope
   // holds; `ends`: nothing is computed with them any more.

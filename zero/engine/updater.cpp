@@ -53,13 +53,28 @@ void Updater::begin_step(const std::vector<bool>& present, std::span<const int> 
   present_ = present;
   for (std::size_t param = 0; param < present.size(); ++param) steps_[param] += present[param] ? 1 : 0;
 
+  pass_rule_ = &rule_;
+  begin_units(units);
+  if (rule_.num_sums() > 0) sum_parameters(units);
+  begin_pass({units.begin(), units.end()});
+  seconds_ += monotonic_seconds() - start;
+}
+
+void Updater::begin_exchange(const UpdateRule& rule, std::span<const int> units) {
+  finish();
+  const double start = monotonic_seconds();
+  pass_rule_ = &rule;
+  for (std::size_t param = 0; param < steps_.size(); ++param) present_[param] = steps_[param] > 0;
+  begin_units(units);
+  begin_pass({units.begin(), units.end()});
+  seconds_ += monotonic_seconds() - start;
+}
+
+void Updater::begin_units(std::span<const int> units) {
   gradients_.assign(state_.units().size(), {});
   outstanding_.assign(state_.units().size(), false);
   for (const int unit : units)
     outstanding_[static_cast<std::size_t>(unit)] = updates(unit) && state_.update_range(unit).numel > 0;
-  if (rule_.num_sums() > 0) sum_parameters(units);
-  begin_pass({units.begin(), units.end()});
-  seconds_ += monotonic_seconds() - start;
 }
 
 std::vector<TileArray> Updater::pass_arrays(bool writes) {
@@ -74,7 +89,9 @@ std::vector<TileArray> Updater::pass_arrays(bool writes) {
   slots_ = {};
   // Where they are whole they are on the device, and the update covers a part of them.
   if (placement.parameter_sharded) slots_.parameter = add(held.parameter, access);
-  if (placement.gradient_sharded) slots_.gradient = add(state_.applied_gradient(), TileAccess::kRead);
+  const bool reads_gradients = pass_rule_ == &rule_;
+  if (placement.gradient_sharded && reads_gradients)
+    slots_.gradient = add(state_.applied_gradient(), TileAccess::kRead);
   slots_.master = add(held.master, access);
   for (const auto& [state, array] : held.optimizer) slots_.optimizer.push_back(add(array, access));
   return arrays;
@@ -105,7 +122,7 @@ std::vector<LinkTransfer> Updater::link_transfers(bool writes) const {
     link_transfers.push_back(std::move(read));
     if (writes) link_transfers.push_back(std::move(written));
   }
-  if (!placement.gradient_sharded) link_transfers.push_back(std::move(gradient));
+  if (!placement.gradient_sharded && pass_rule_ == &rule_) link_transfers.push_back(std::move(gradient));
   return link_transfers;
 }
 
@@ -188,7 +205,11 @@ Updater::TileMemory Updater::memory_of(const Tile& tile, const std::byte* gradie
   TileMemory memory{.gradient_dtype = dtype, .held_dtype = unit_dtype};
   memory.held = in_tile(slots_.parameter);
   if (memory.held == nullptr) memory.held = from_unit(held_whole(tile.unit), unit_dtype);
-  memory.gradient = slots_.gradient >= 0 ? in_tile(slots_.gradient) : from_unit(gradient, dtype);
+  if (slots_.gradient >= 0) {
+    memory.gradient = in_tile(slots_.gradient);
+  } else if (gradient != nullptr) {
+    memory.gradient = from_unit(gradient, dtype);
+  }
   memory.parameter = reinterpret_cast<float*>(unit_dtype == DType::kFloat32 ? memory.held : in_tile(slots_.master));
   for (std::size_t which = 0; which < slots_.optimizer.size(); ++which)
     memory.states[which] = reinterpret_cast<float*>(in_tile(slots_.optimizer[which]));
@@ -196,12 +217,10 @@ Updater::TileMemory Updater::memory_of(const Tile& tile, const std::byte* gradie
 }
 
 UpdateSpan Updater::TileMemory::span(std::int64_t begin, std::int64_t end) const {
-  UpdateSpan span{.parameter = parameter + begin,
-                  .gradient = gradient + begin * static_cast<std::int64_t>(size_of(gradient_dtype)),
-                  .gradient_dtype = gradient_dtype,
-                  .numel = end - begin};
+  UpdateSpan span{.parameter = parameter + begin, .gradient_dtype = gradient_dtype, .numel = end - begin};
+  if (gradient != nullptr) span.gradient = gradient + begin * static_cast<std::int64_t>(size_of(gradient_dtype));
   for (std::size_t which = 0; which < states.size(); ++which) {
-    if (states[which] != nullptr) span.moment(which) = states[which] + begin;
+    if (states[which] != nullptr) span.states[which] = states[which] + begin;
   }
   if (held_dtype != DType::kFloat32) {
     span.low_precision = held + begin * static_cast<std::int64_t>(size_of(held_dtype));
@@ -270,8 +289,9 @@ void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
   const auto size = static_cast<std::int64_t>(size_of(unit.dtype));
   TimedSpan span(timeline_, Activity::kUpdate, tile.unit, tile.numel * size);
   const TileMemory memory = memory_of(tile, gradients_[index].data, gradients_[index].dtype);
-  for_each_span(tile, memory, {state_.update_range(tile.unit).offset + tile.begin, tile.numel},
-                [this](std::size_t param, const UpdateSpan& elements) { rule_.update(elements, scalars_of(param)); });
+  for_each_span(
+      tile, memory, {state_.update_range(tile.unit).offset + tile.begin, tile.numel},
+      [this](std::size_t param, const UpdateSpan& elements) { pass_rule_->update(elements, scalars_of(param)); });
   if (copy_to != nullptr)
     std::memcpy(copy_to + tile.begin * size, memory.held, static_cast<std::size_t>(tile.numel * size));
   span.end();

@@ -35,6 +35,9 @@ class Updater {
   // Counts a step of every present parameter. `units`: those that enqueue() will be called for, in that order. `scale`
   // multiplies gradients (clip / world). `lr`: of this step, before group scales. Reduced gradients may be read.
   void begin_step(const std::vector<bool>& present, std::span<const int> units, double scale, double lr);
+  // Instead of an update: `rule` exchanges states of every parameter that had an update, and no step is counted. As
+  // begin_step(), but for gradients: enqueue() with none. It outlives the pass.
+  void begin_exchange(const UpdateRule& rule, std::span<const int> units);
   // `gradient`: of state.update_range(unit), until the unit is complete; null where it does not lie on the device.
   void enqueue(int unit, const std::byte* gradient, DType dtype);
   // What is left of the step comes in this order from here on; nothing else may be left.
@@ -78,6 +81,7 @@ class Updater {
     DType held_dtype = DType::kFloat32;
     UpdateSpan span(std::int64_t begin, std::int64_t end) const;
   };
+  void begin_units(std::span<const int> units);
   std::vector<TileArray> pass_arrays(bool writes);
   TileMemory memory_of(const Tile& tile, const std::byte* gradient, DType dtype) const;
   // Calls use(param, span) for what of a tile `range`, of the unit's flat range, has of a parameter that got a gradient.
@@ -94,6 +98,7 @@ class Updater {
 
   ShardedState& state_;
   const UpdateRule& rule_;
+  const UpdateRule* pass_rule_ = nullptr;  // of the pass: rule_, or an exchange
   Communicator& comm_;
   Timeline* timeline_;
   Slots slots_;

@@ -46,12 +46,12 @@ HWY_INLINE void update_lanes(D d, const G* HWY_RESTRICT gradient, const UpdateSp
   const auto g = hn::Mul(load_lanes(d, gradient + i), hn::Set(d, gradient_scale));
   auto p = hn::LoadU(d, span.parameter + i);
   auto first = hn::Zero(d), second = hn::Zero(d);
-  if constexpr (Rule::kStates >= 1) first = hn::LoadU(d, span.first_moment + i);
-  if constexpr (Rule::kStates >= 2) second = hn::LoadU(d, span.second_moment + i);
+  if constexpr (Rule::kStates >= 1) first = hn::LoadU(d, span.states[0] + i);
+  if constexpr (Rule::kStates >= 2) second = hn::LoadU(d, span.states[1] + i);
   rule(d, g, p, first, second);
   hn::StoreU(p, d, span.parameter + i);
-  if constexpr (Rule::kStates >= 1) hn::StoreU(first, d, span.first_moment + i);
-  if constexpr (Rule::kStates >= 2) hn::StoreU(second, d, span.second_moment + i);
+  if constexpr (Rule::kStates >= 1) hn::StoreU(first, d, span.states[0] + i);
+  if constexpr (Rule::kStates >= 2) hn::StoreU(second, d, span.states[1] + i);
   if constexpr (!std::is_same_v<Low, float>) store_lanes(d, p, reinterpret_cast<Low*>(span.low_precision) + i);
 }
 
@@ -66,8 +66,8 @@ HWY_INLINE void update_span(const G* HWY_RESTRICT gradient, const UpdateSpan spa
     const std::size_t ahead = std::min(i + kPrefetchNumel, numel - 1);
     hwy::Prefetch(gradient + ahead);
     hwy::Prefetch(span.parameter + ahead);
-    if constexpr (Rule::kStates >= 1) hwy::Prefetch(span.first_moment + ahead);
-    if constexpr (Rule::kStates >= 2) hwy::Prefetch(span.second_moment + ahead);
+    if constexpr (Rule::kStates >= 1) hwy::Prefetch(span.states[0] + ahead);
+    if constexpr (Rule::kStates >= 2) hwy::Prefetch(span.states[1] + ahead);
     update_lanes<Low>(d, gradient, span, gradient_scale, rule, i);
   }
   for (; i < numel; ++i) update_lanes<Low>(hn::CappedTag<float, 1>(), gradient, span, gradient_scale, rule, i);

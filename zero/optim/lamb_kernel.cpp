@@ -53,8 +53,8 @@ HWY_INLINE void directions(D d, const G* HWY_RESTRICT gradient, const UpdateSpan
                            float* HWY_RESTRICT parameters, float* HWY_RESTRICT out) {
   const auto g = hn::Mul(load_lanes(d, gradient + i), hn::Set(d, lamb.c.gradient_scale));
   const auto p = hn::LoadU(d, span.parameter + i);
-  auto m = hn::LoadU(d, span.first_moment + i);
-  auto v = hn::LoadU(d, span.second_moment + i);
+  auto m = hn::LoadU(d, span.states[0] + i);
+  auto v = hn::LoadU(d, span.states[1] + i);
   hn::StoreU(p, d, parameters);
   hn::StoreU(lamb.direction(d, g, p, m, v), d, out);
 }
@@ -80,8 +80,8 @@ void add_sums_of(const UpdateSpan span, const Lamb lamb, ExactSum& parameter, Ex
     const std::size_t ahead = std::min(begin + kPrefetchNumel, numel - 1);
     hwy::Prefetch(gradient + ahead);
     hwy::Prefetch(span.parameter + ahead);
-    hwy::Prefetch(span.first_moment + ahead);
-    hwy::Prefetch(span.second_moment + ahead);
+    hwy::Prefetch(span.states[0] + ahead);
+    hwy::Prefetch(span.states[1] + ahead);
     parameter.add(sum_of_squares(p));
     direction.add(sum_of_squares(u));
   }

@@ -27,7 +27,7 @@ struct LionConstants {
 
 LionConstants lion_constants(const LionOptions& options, const UpdateScalars& scalars);
 
-// Updates span's parameter and first_moment in place, and writes low_precision if it is not null.
+// Updates span's parameter and state in place, and writes low_precision if it is not null.
 void lion_update(const UpdateSpan& span, const LionConstants& constants);
 
 }  // namespace zero

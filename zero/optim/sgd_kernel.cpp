@@ -45,7 +45,7 @@ void momentum_target(const UpdateSpan& span, const SgdConstants& c) {
 }
 
 void sgd_target(const UpdateSpan& span, const SgdConstants& c) {
-  if (span.first_moment == nullptr) {
+  if (span.states[0] == nullptr) {
     update_elements(span, c.gradient_scale, Sgd{c});
   } else {
     c.first_step ? momentum_target<true>(span, c) : momentum_target<false>(span, c);

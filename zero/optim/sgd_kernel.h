@@ -5,7 +5,7 @@
 //
 //   g   = gradient * gradient_scale
 //   g   = g + weight_decay * p                     coupled: the decay passes through the momentum
-//   buf = g at the first step, momentum * buf + g  later (only with a first_moment)
+//   buf = g at the first step, momentum * buf + g  later (only with a state)
 //   g   = buf, or g + momentum * buf               (Nesterov; Sutskever et al., ICML 2013, in torch's form)
 //   p   = p + (-lr) * g
 //
@@ -28,7 +28,7 @@ struct SgdConstants {
 
 SgdConstants sgd_constants(const SgdOptions& options, const UpdateScalars& scalars);
 
-// Updates span's parameter, and its first_moment if it is not null, in place; writes low_precision if it is not null.
+// Updates span's parameter, and its state if it is not null, in place; writes low_precision if it is not null.
 void sgd_update(const UpdateSpan& span, const SgdConstants& constants);
 
 }  // namespace zero

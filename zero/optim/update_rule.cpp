@@ -27,8 +27,9 @@ void check_update(const UpdateRule& rule, std::size_t num_states, const UpdateSp
   ZERO_CHECK(scalars.step >= 1, "steps are counted from 1, not from {}", scalars.step);
   ZERO_CHECK(span.numel == 0 || (span.parameter != nullptr && span.gradient != nullptr), "{} without memory",
              rule.name());
-  ZERO_CHECK(span.numel == 0 || (span.first_moment != nullptr) == (num_states >= 1), "{}: first moment", rule.name());
-  ZERO_CHECK(span.numel == 0 || (span.second_moment != nullptr) == (num_states >= 2), "{}: second moment", rule.name());
+  for (std::size_t which = 0; which < kMostStates; ++which)
+    ZERO_CHECK(span.numel == 0 || (span.states[which] != nullptr) == (which < num_states), "{}: state {}", rule.name(),
+               which);
 }
 
 std::vector<StateSpec> fp32(std::initializer_list<std::string_view> names) {

@@ -13,6 +13,7 @@
 // Local, all of it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -26,20 +27,18 @@
 
 namespace zero {
 
-// What one update touches: numel elements of each, aligned as their type asks and no further; no two overlap. Moments
+constexpr std::size_t kMostStates = 4;  // of a rule
+
+// What one update touches: numel elements of each, aligned as their type asks and no further; no two overlap. States
 // that the rule does not have are null; those it has start as zeros.
 struct UpdateSpan {
   float* parameter = nullptr;           // fp32: the parameter itself, or the master copy
   const std::byte* gradient = nullptr;  // of gradient_dtype
   DType gradient_dtype = DType::kFloat32;
-  float* first_moment = nullptr;
-  float* second_moment = nullptr;
+  std::array<float*, kMostStates> states{};      // in the order of UpdateRule::states()
   std::byte* low_precision = nullptr;            // written with the rounded parameter when given
   DType low_precision_dtype = DType::kBFloat16;  // of that: bf16 or fp16
   std::int64_t numel = 0;
-
-  // The rule's states in their order: whoever fills a span counts them, and not to two.
-  float*& moment(std::size_t which) { return which == 0 ? first_moment : second_moment; }
 
   // For rules that go element by element: an element of the gradient; and the last thing to do, the rounded copy.
   float gradient_at(std::int64_t i) const {
@@ -123,7 +122,7 @@ class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
   virtual std::string_view name() const = 0;
-  // In the order of a span's moments: fp32, at most kMostStates. Adam has two, Lion one, SGD none or one.
+  // Fp32, at most kMostStates. Adam has two, Lion one, SGD none or one.
   virtual std::vector<StateSpec> states() const = 0;
   // How many sums over a whole parameter update() wants: most rules none, LAMB two.
   virtual int num_sums() const { return 0; }
@@ -133,8 +132,6 @@ class UpdateRule {
                         std::span<ExactSum> /*sums*/) const {}
   virtual void update(const UpdateSpan& span, const UpdateScalars& scalars) const = 0;
 };
-
-constexpr std::size_t kMostStates = 2;
 
 // What plans and memory need to know of it.
 OptimizerSpec spec_of(const UpdateRule& rule);

@@ -66,9 +66,10 @@ std::string to_json_line(const StepMetrics& m) {
 }
 
 std::string to_json_line(const EvaluationMetrics& m) {
-  return fmt::format(R"({{"t": {:.3f}, "step": {}, "val_loss": {}{}, "eval_seconds": {}}})", m.time, m.step,
-                     number(m.val_loss), m.accuracy ? fmt::format(R"(, "val_accuracy": {})", number(*m.accuracy)) : "",
-                     number(m.seconds));
+  const char* const of = m.averaged ? "_ema" : "";
+  return fmt::format(
+      R"({{"t": {:.3f}, "step": {}, "val_loss{}": {}{}, "eval_seconds": {}}})", m.time, m.step, of, number(m.val_loss),
+      m.accuracy ? fmt::format(R"(, "val_accuracy{}": {})", of, number(*m.accuracy)) : "", number(m.seconds));
 }
 
 std::string lines_until(std::string_view text, std::int64_t step, const ComesAgain& again) {
@@ -79,8 +80,9 @@ std::string lines_until(std::string_view text, std::int64_t step, const ComesAga
     const auto line = nlohmann::json::parse(text.substr(begin, end - begin), nullptr, false);
     const bool counts = line.is_object() && line.contains("step") && line["step"].is_number_integer();
     const std::int64_t of = counts ? line["step"].get<std::int64_t>() : step + 1;
-    const bool comes_again = of == step && ((again.evaluation && line.contains("val_loss")) ||
-                                            (again.rewinds && line.value("event", "") == "rewound"));
+    const bool comes_again =
+        of == step && ((again.evaluation && (line.contains("val_loss") || line.contains("val_loss_ema"))) ||
+                       (again.rewinds && line.value("event", "") == "rewound"));
     if (of <= step && !comes_again) kept.append(text, begin, end + 1 - begin);
     begin = end + 1;
   }

@@ -53,6 +53,7 @@ struct EvaluationMetrics {
   double time = 0;
   double val_loss = 0;
   std::optional<double> accuracy;  // of a task of classes: 0 to 1
+  bool averaged = false;           // of the weights' moving average: "val_loss_ema", "val_accuracy_ema"
   double seconds = 0;
 };
 

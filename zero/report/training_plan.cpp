@@ -23,7 +23,7 @@ Placement placement_at(const TrainingPlan& plan, int stage) {
 }
 
 OptimizerSpec optimizer_spec(const TrainingPlan& plan) {
-  return spec_of(*make_update_rule(plan.options.optimizer));
+  return spec_of(*rule_of(plan.options));
 }
 
 std::int64_t num_parameters(const Unit& unit) {

@@ -45,6 +45,10 @@ GatheredScope Attachment::gathered(const torch::nn::Module& module, int source_r
 GatheredScope Attachment::gathered(const std::vector<torch::Tensor>& tensors, int source_rank) {
   return {attached(), attached().parameters().units_of(tensors, "tensors"), source_rank};
 }
+AveragedScope Attachment::averaged() {
+  return AveragedScope(attached());
+}
+
 FrozenScope Attachment::frozen() {
   return FrozenScope(attached());
 }

@@ -93,6 +93,7 @@ class Attachment {
   GatheredScope gathered(const torch::nn::Module& module, int source_rank = -1);
   GatheredScope gathered(const std::vector<torch::Tensor>& tensors, int source_rank = -1);
   FrozenScope frozen();
+  AveragedScope averaged();
 
   // Collective; between the last backward pass of a step and its step() alone (ConfigError). The whole gradient: the
   // average over ranks (and over micro-batches with `average_micro_batches`), before clipping; zeros where no rank has

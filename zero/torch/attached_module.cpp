@@ -100,6 +100,11 @@ void AttachedModule::require_loaded() const {
                       "load a checkpoint before anything else");
 }
 
+void AttachedModule::exchange_averages() {
+  require_loaded();
+  engine_->states().exchange_averages();
+}
+
 StepReport AttachedModule::step(double lr, const StepLimits& limits) {
   require_loaded();
   parameters_.require_unchanged();

@@ -50,6 +50,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   // The ends of a GatheredScope and of a FrozenScope.
   void gather_for_everybody(const std::vector<int>& units);
   void release_from_everybody(const std::vector<int>& units, int source_rank);
+  void exchange_averages();  // of an AveragedScope, too
   void freeze() { ++num_frozen_; }
   void thaw() { --num_frozen_; }
 

@@ -15,6 +15,14 @@ GatheredScope::~GatheredScope() noexcept(false) {
   if (std::uncaught_exceptions() == 0) attached_.release_from_everybody(units_, source_rank_);
 }
 
+AveragedScope::AveragedScope(AttachedModule& attached) : attached_(attached) {
+  attached_.exchange_averages();
+}
+
+AveragedScope::~AveragedScope() noexcept(false) {
+  if (std::uncaught_exceptions() == 0) attached_.exchange_averages();
+}
+
 FrozenScope::FrozenScope(AttachedModule& attached) : attached_(attached) {
   attached_.freeze();
 }

@@ -1,6 +1,7 @@
 // Scopes of an attached model: begun by a function of its Attachment, ended by the destructor.
 //
 //   { const auto whole = engine.gathered(*model); torch::save(model, "model.pt"); }
+//   { const auto averaged = engine.averaged(); evaluate(model); }
 //   { const auto frozen = critic_engine.frozen(); (-critic->forward(fake).mean()).backward(); }
 //
 // Each goes before its Attachment.
@@ -25,6 +26,19 @@ class [[nodiscard]] GatheredScope {
   AttachedModule& attached_;
   std::vector<int> units_;
   int source_rank_;
+};
+
+// Parameters are their moving averages (AttachOptions.ema), for evaluation and export. Collective, both ends. Throws
+// ConfigError where none is kept, and between a backward pass and its step().
+class [[nodiscard]] AveragedScope {
+ public:
+  explicit AveragedScope(AttachedModule& attached);
+  ~AveragedScope() noexcept(false);
+  AveragedScope(const AveragedScope&) = delete;
+  AveragedScope& operator=(const AveragedScope&) = delete;
+
+ private:
+  AttachedModule& attached_;
 };
 
 // Passes go through the model, and are none of its steps: its gradients are dropped, and no micro-batch is counted.

@@ -39,7 +39,7 @@ TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int wo
 }
 
 std::int64_t checkpoint_bytes(torch::nn::Module& module, const AttachOptions& attach) {
-  const std::int64_t optimizer_bytes = spec_of(*make_update_rule(attach.optimizer)).element_bytes();
+  const std::int64_t optimizer_bytes = spec_of(*rule_of(attach)).element_bytes();
   std::int64_t bytes = 0;
   for (const ParamSpec& spec : parameters_of(module, attach.dtype).specs)
     bytes += spec.numel() * (4 + (spec.trainable ? optimizer_bytes : 0));

@@ -66,14 +66,25 @@ void Run::copy() {
 
 EvaluationResult Run::evaluate(std::int64_t step, std::int64_t batches) {
   if (!corpus.validation) return {};
+  const EvaluationResult found = evaluate_weights(step, batches, /*averaged=*/false);
+  if (job.attach.ema > 0) {
+    const AveragedScope averages = engine->averaged();
+    evaluate_weights(step, batches, /*averaged=*/true);
+  }
+  return found;
+}
+
+EvaluationResult Run::evaluate_weights(std::int64_t step, std::int64_t batches, bool averaged) {
   const TimedSpan span(timeline.recorder(), Activity::kEvaluate);
   const double begin = monotonic_seconds();
   const EvaluationResult found = zero::evaluate(*task, *corpus.validation, grid(), batches, world.communicator());
   const double seconds = monotonic_seconds() - begin;
-  log.add(EvaluationMetrics{.step = step, .val_loss = found.loss, .accuracy = found.accuracy, .seconds = seconds});
+  log.add(EvaluationMetrics{
+      .step = step, .val_loss = found.loss, .accuracy = found.accuracy, .averaged = averaged, .seconds = seconds});
+  const char* const of = averaged ? "_ema" : "";
   const std::string accuracy =
-      found.accuracy ? fmt::format("  val_accuracy {:.2f} %", 100 * *found.accuracy) : std::string();
-  say(fmt::format("step {}/{}  val_loss {:.4f}{}{}", step, job.train.steps, found.loss, accuracy,
+      found.accuracy ? fmt::format("  val_accuracy{} {:.2f} %", of, 100 * *found.accuracy) : std::string();
+  say(fmt::format("step {}/{}  val_loss{} {:.4f}{}{}", step, job.train.steps, of, found.loss, accuracy,
                   batches == 0 ? "  (the whole validation split)" : ""));
   return found;
 }

@@ -51,7 +51,7 @@ struct Run {
   void save();
   void copy();
   // Collective. The loss over the validation split, told as that of `step`; 0 where there is none. `batches` of each
-  // rank; 0: all of it.
+  // rank; 0: all of it. With train.ema the same of the averages follows, and is told alone.
   EvaluationResult evaluate(std::int64_t step, std::int64_t batches);
 
   const TrainJob& job;
@@ -70,6 +70,7 @@ struct Run {
 
  private:
   const RunState& state_to_save();
+  EvaluationResult evaluate_weights(std::int64_t step, std::int64_t batches, bool averaged);
 };
 
 }  // namespace zero

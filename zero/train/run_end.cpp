@@ -44,6 +44,10 @@ RunReport RunEnd::write_all() {
   write_sample();
   report.parameters_sha256 = save_weights(*run_.engine, run_.task->module(), std::move(weights_));
   weights_written_ = true;
+  if (run_.job.attach.ema > 0) {
+    const AveragedScope averages = run_.engine->averaged();
+    run_.engine->export_weights(run_.folder.averaged_model());
+  }
   const DType dtype = run_.job.attach.dtype.value_or(DType::kFloat32);
   if (run_.is_first() && !run_.task->describe_weights(run_.folder.path(), dtype))
     run_.say("note: config.json in the run folder is no model's, and stays as it is");

@@ -97,7 +97,7 @@ void RunFolder::create(std::string_view launch) const {
   if (!error && !fs::is_directory(folder, error) && !error) error = std::make_error_code(std::errc::not_a_directory);
   if (!error && ::access(path_.c_str(), W_OK | X_OK) != 0) error = std::error_code(errno, std::generic_category());
   if (error) throw not_writable(path_, error);
-  for (const fs::path& file : {config(), plan(), metrics(), model(), report()}) {
+  for (const fs::path& file : {config(), plan(), metrics(), model(), averaged_model(), report()}) {
     remove_file(file);
   }
   checkpoints().clear();
@@ -107,6 +107,7 @@ void RunFolder::create(std::string_view launch) const {
 
 void RunFolder::reopen(std::int64_t step, const ComesAgain& again) const {
   remove_file(model());
+  remove_file(averaged_model());
   remove_file(report());
   std::error_code ignored;
   if (!fs::exists(metrics(), ignored)) return;

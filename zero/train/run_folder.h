@@ -46,6 +46,7 @@ class RunFolder {
   std::filesystem::path plan() const { return path_ / "plan.txt"; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path model() const { return path_ / "model.safetensors"; }
+  std::filesystem::path averaged_model() const { return path_ / "model_ema.safetensors"; }
   std::filesystem::path report() const { return path_ / "report.json"; }
   std::filesystem::path launch() const { return path_ / ".launch"; }  // whose ranks made it
   std::filesystem::path flight() const { return path_ / "flight"; }   // of each rank, when one failed

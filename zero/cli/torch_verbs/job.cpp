@@ -256,6 +256,7 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
                         .reduce = reduce_kind(config.train.reduce),
                         .accumulate = static_cast<int>(config.train.accumulate),
                         .delayed_update = config.zero.delayed_update,
+                        .ema = config.train.ema,
                         .dtype = dtype_of(config.train.dtype),
                         .reduce_dtype = reduce_dtype_of(config.train),
                         .loss_scale = loss_scale_of(config.train),

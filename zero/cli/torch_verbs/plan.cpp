@@ -216,7 +216,7 @@ TierRates rates_here(const EngineOptions& options, const Config& config, int ran
   TierRates rates;
   if (config.zero.rates == "cached") rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
   if (rates.update_numel == 0) {
-    rates = probe_rates(nullptr, offload, *make_update_rule(options.optimizer), threads, offload.disk_memory);
+    rates = probe_rates(nullptr, offload, *rule_of(options), threads, offload.disk_memory);
     rates.disk_read /= ranks;
     rates.disk_write /= ranks;  // disk_share is a ratio, and stays
     rates.update_numel /= std::max(1.0, static_cast<double>(ranks) * threads / num_usable_cores());
@@ -275,7 +275,7 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Att
   }
   const int ranks = plan.machine->ranks;  // of a machine
   const int threads = attach_options(request.loaded.config, ranks).threads;
-  const auto rule = make_update_rule(attach.optimizer);
+  const auto rule = rule_of(attach);
   change_seams(offload).rates = rates_here(options, request.loaded.config, ranks, threads);
   change_seams(offload).probes = true;
   plan.computation = computation_of(request, plan, task, trace, threads);

@@ -3,8 +3,8 @@
 
 // curves: [name, label, how]. `split`: for a run alone, where each curve has a colour; of several runs `total` is shown.
 const kCharts = [
-  {title: "Loss", curves: [["loss", "training"], ["val_loss", "validation", "dots"]]},
-  {title: "Accuracy", unit: "percent", curves: [["accuracy", "accuracy", "dots"], ["val_accuracy", "validation", "dots"]]},
+  {title: "Loss", curves: [["loss", "training"], ["val_loss", "validation", "dots"], ["val_loss_ema", "validation, averaged weights", "dots"]]},
+  {title: "Accuracy", unit: "percent", curves: [["accuracy", "accuracy", "dots"], ["val_accuracy", "validation", "dots"], ["val_accuracy_ema", "validation, averaged weights", "dots"]]},
   {title: "Learning rate", curves: [["lr"]]},
   {title: "Gradient norm", curves: [["grad_norm"]]},
   {title: "Tokens a second", unit: "rate", curves: [["tokens_per_second"]]},

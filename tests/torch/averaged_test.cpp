@@ -1,0 +1,115 @@
+// Moving averages of the weights: the same at every stage and on every tier, and parameters for as long as a scope.
+#include <gtest/gtest.h>
+
+#include "subjects.h"
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+#include "training_run.h"
+
+namespace zero {
+namespace {
+
+using Values = std::vector<torch::Tensor>;
+
+struct Seen {
+  Values before, averages, after;
+  double loss = 0;  // within the scope
+};
+
+// Three steps; then the weights before, within and after averaged(), in full precision.
+Seen train(int world, const AttachOptions& options) {
+  Seen seen;
+  std::vector<std::shared_ptr<tests::TiedNet>> nets = tests::tied_nets(world);
+  tests::on_every_rank(world, [&](World& ranks) {
+    tests::TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
+    Attachment engine = attach(net, ranks, options);
+    const auto step = [&](int number) {
+      loss_of(net, number, 0, ranks.rank()).backward();
+      engine.step(1e-2);
+    };
+    const auto weights = [&] {
+      Values values;
+      engine.for_each_parameter(
+          [&](const std::string&, const torch::Tensor& value) { values.push_back(value.clone()); },
+          /*full_precision=*/true);
+      return values;
+    };
+    for (int number = 0; number < 3; ++number) step(number);
+    Values before = weights(), averages;
+    double loss = 0;
+    {
+      const auto scope = engine.averaged();
+      averages = weights();
+      const torch::NoGradGuard no_grad;
+      loss = loss_of(net, 7, 0, 0).item<double>();
+    }
+    step(3);
+    Values after = weights();
+    if (ranks.rank() == 0) seen = {std::move(before), std::move(averages), std::move(after), loss};
+  });
+  return seen;
+}
+
+AttachOptions with_average(std::optional<DType> dtype = std::nullopt) {
+  return {.optimizer = AdamW{.weight_decay = 0.1}, .ema = 0.9, .dtype = dtype};
+}
+
+TEST(Averaged, HasTheSameBitsAtEveryStageAndOnEveryTier) {
+  const TemporaryFolder disk;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int world : {1, 2}) {
+      std::vector<AttachOptions> placements = tests::all_stages(with_average(dtype));
+      placements.push_back(placements.back());
+      placements.back().offload.disk = {disk.path().string()};
+      placements.back().offload.fractions = {
+          .parameter = {.disk = 1}, .gradient = {.host = 1}, .optimizer = {.disk = 0.6}};
+      const Seen expected = train(world, placements.front());
+      for (const AttachOptions& placed : placements) {
+        const Seen seen = train(world, placed);
+        EXPECT_TRUE(tests::same_bits(seen.averages, expected.averages)) << tests::placement_of(placed);
+        EXPECT_TRUE(tests::same_bits(seen.after, expected.after)) << tests::placement_of(placed);
+        EXPECT_EQ(seen.loss, expected.loss) << tests::placement_of(placed);
+      }
+    }
+  }
+}
+
+TEST(Averaged, ChangesNoBitOfTraining) {
+  AttachOptions without = with_average();
+  without.ema = 0;
+  const tests::RunResult plain = tests::train(2, 4, without, tests::tied_net);
+  EXPECT_TRUE(tests::same_bits(train(2, with_average()).after, plain.parameters));
+}
+
+TEST(Averaged, LagsBehindTheWeights) {
+  const Seen seen = train(1, with_average());
+  ASSERT_EQ(seen.averages.size(), seen.before.size());
+  for (std::size_t i = 0; i < seen.before.size(); ++i)
+    EXPECT_FALSE(tests::same_bits(seen.averages[i], seen.before[i])) << i;
+}
+
+TEST(Averaged, WhatNeedsTheWeightsThemselvesIsRefusedMeanwhile) {
+  const TemporaryFolder folder;
+  tests::on_every_rank(1, [&](World& ranks) {
+    tests::TiedNet net;
+    Attachment engine = attach(net, ranks, with_average());
+    loss_of(net, 0, 0, 0).backward();
+    engine.step();
+    EXPECT_EQ(engine.state_names(), (std::vector<std::string>{"parameter", "exp_avg", "exp_avg_sq", "ema"}));
+    const auto scope = engine.averaged();
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(); }), "averaged() scope"));
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.save(folder.path() / "checkpoint"); }), "averaged() scope"));
+  });
+  tests::on_every_rank(1, [&](World& ranks) {
+    tests::TiedNet net;
+    Attachment engine = attach(net, ranks, {});
+    EXPECT_TRUE(
+        says(message_of<ConfigError>([&] { const auto scope = engine.averaged(); }), "no average of the weights"));
+    engine.detach();
+    AttachOptions late{.stage = 3, .delayed_update = true, .ema = 0.9};
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { attach(net, ranks, late); }), "zero.delayed_update"));
+  });
+}
+
+}  // namespace
+}  // namespace zero

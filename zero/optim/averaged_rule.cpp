@@ -1,0 +1,126 @@
+#include "zero/optim/averaged_rule.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "zero/optim/averaged_rule.cpp"
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "zero/base/error.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace zero::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class D>
+HWY_INLINE void average_lanes(D d, const float* HWY_RESTRICT parameter, float* HWY_RESTRICT average, float weight) {
+  const auto ema = hn::LoadU(d, average);
+  const auto apart = hn::Sub(hn::LoadU(d, parameter), ema);
+  hn::StoreU(hn::Add(ema, hn::Mul(hn::Set(d, weight), apart)), d, average);
+}
+
+void average_target(const float* HWY_RESTRICT parameter, float* HWY_RESTRICT average, std::int64_t numel,
+                    float weight) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= numel; i += lanes) average_lanes(d, parameter + i, average + i, weight);
+  for (; i < numel; ++i) average_lanes(hn::CappedTag<float, 1>(), parameter + i, average + i, weight);
+}
+
+}  // namespace zero::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace zero {
+
+HWY_EXPORT(average_target);
+
+namespace {
+
+constexpr std::int64_t kPiece = 8192;  // elements; what the rule wrote of them is still in the cache
+
+UpdateSpan piece_of(const UpdateSpan& span, std::int64_t begin, std::int64_t numel) {
+  UpdateSpan piece = span;
+  piece.parameter += begin;
+  piece.gradient += begin * static_cast<std::int64_t>(size_of(span.gradient_dtype));
+  for (float*& state : piece.states) {
+    if (state != nullptr) state += begin;
+  }
+  if (piece.low_precision != nullptr)
+    piece.low_precision += begin * static_cast<std::int64_t>(size_of(span.low_precision_dtype));
+  piece.numel = numel;
+  return piece;
+}
+
+class AveragedRule final : public UpdateRule {
+ public:
+  AveragedRule(std::unique_ptr<UpdateRule> rule, double decay)
+      : rule_(std::move(rule)), place_(rule_->states().size()), weight_(static_cast<float>(1 - decay)) {}
+  std::string_view name() const override { return rule_->name(); }
+  std::vector<StateSpec> states() const override {
+    std::vector<StateSpec> states = rule_->states();
+    states.push_back({std::string(kAverageState)});
+    return states;
+  }
+  int num_sums() const override { return rule_->num_sums(); }
+  void add_sums(const UpdateSpan& span, const UpdateScalars& scalars, std::span<ExactSum> sums) const override {
+    rule_->add_sums(without_average(span), scalars, sums);
+  }
+  void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
+    for (std::int64_t begin = 0; begin < span.numel; begin += kPiece) {
+      const UpdateSpan piece = piece_of(span, begin, std::min(kPiece, span.numel - begin));
+      float* const average = piece.states[place_];
+      if (scalars.step == 1) std::copy_n(piece.parameter, piece.numel, average);
+      rule_->update(without_average(piece), scalars);
+      HWY_DYNAMIC_DISPATCH(average_target)(piece.parameter, average, piece.numel, weight_);
+    }
+  }
+
+ private:
+  UpdateSpan without_average(UpdateSpan span) const {
+    span.states[place_] = nullptr;
+    return span;
+  }
+
+  std::unique_ptr<UpdateRule> rule_;
+  std::size_t place_;
+  float weight_;
+};
+
+class Exchange final : public UpdateRule {
+ public:
+  explicit Exchange(std::vector<StateSpec> states) : states_(std::move(states)) {}
+  std::string_view name() const override { return "exchange"; }
+  std::vector<StateSpec> states() const override { return states_; }
+  void update(const UpdateSpan& span, const UpdateScalars& /*scalars*/) const override {
+    std::swap_ranges(span.parameter, span.parameter + span.numel, span.states[states_.size() - 1]);
+    span.write_low_precision();
+  }
+
+ private:
+  std::vector<StateSpec> states_;
+};
+
+}  // namespace
+
+std::unique_ptr<UpdateRule> with_average(std::unique_ptr<UpdateRule> rule, double decay) {
+  if (!(decay > 0 && decay < 1))
+    throw ConfigError("train.ema", fmt::format("{}", decay), "must be more than 0 and less than 1",
+                      "use for example 0.999");
+  if (rule->states().size() >= kMostStates)
+    throw ConfigError("train.ema", fmt::format("{}", decay),
+                      fmt::format("{} has {} states, and there is room for no other", rule->name(), kMostStates),
+                      "leave it out");
+  return std::make_unique<AveragedRule>(std::move(rule), decay);
+}
+
+std::unique_ptr<UpdateRule> make_exchange(const UpdateRule& averaged) {
+  return std::make_unique<Exchange>(averaged.states());
+}
+
+}  // namespace zero
+#endif  // HWY_ONCE
