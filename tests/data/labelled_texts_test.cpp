@@ -53,13 +53,13 @@ std::multiset<std::string> words_of(const std::string& text) {
 }
 
 constexpr std::string_view kPlay =
-    "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak, speak, speak, speak, speak!\n"
+    "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak speak speak speak speak\n"
     "You are all resolved rather to die than to famish?\n";
 
 TEST(WordOrder, EachLineGivesItselfAndItsWordsInAnotherOrder) {
   const LabelledTexts texts = make_word_order_texts(kPlay, 1337, "data.path", "play.txt");
   ASSERT_EQ(texts.size(), 4) << "'Speak' five times has one order only";
-  EXPECT_EQ(texts.texts[0], "before we proceed any further hear me speak");
+  EXPECT_EQ(texts.texts[0], "before we proceed any further , hear me speak .");
   EXPECT_EQ(texts.labels, (std::vector<std::int64_t>{1, 0, 1, 0}));
   EXPECT_EQ(texts.lines, (std::vector<std::int64_t>{2, 2, 6, 6}));
   for (const std::size_t line : {0u, 2u}) {
@@ -74,9 +74,9 @@ TEST(WordOrder, DependsOnSeedAndTextAlone) {
   EXPECT_NE(made(1), made(2));
 }
 
-TEST(WordOrder, WordsAreLettersAndApostrophesInLowerCase) {
-  const LabelledTexts texts = make_word_order_texts("'Tis I'll -- not WELL, 1594; o'er me.\n", 1, "data.path", "x");
-  EXPECT_EQ(texts.texts[0], "tis i'll not well o'er me");
+TEST(WordOrder, WordsAreInLowerCaseAndMarksAreWordsOfTheirOwn) {
+  const LabelledTexts texts = make_word_order_texts("'Tis I'll - naïve WELL, 1594; o'er me.\n", 1, "data.path", "x");
+  EXPECT_EQ(texts.texts[0], "' tis i'll - naïve well , 1594 ; o'er me .");
 }
 
 TEST(WordOrder, ATextOfShortLinesIsRefused) {

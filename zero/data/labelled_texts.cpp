@@ -59,9 +59,12 @@ std::vector<std::string> words_of(std::string_view line) {
   bool inside = false;
   for (const char letter : line) {
     const char lower = letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
-    const bool belongs = (lower >= 'a' && lower <= 'z') || (lower == '\'' && inside);
-    if (belongs && !inside) words.emplace_back();
-    if (belongs) words.back() += lower;
+    const bool letter_or_digit = (lower >= 'a' && lower <= 'z') || (lower >= '0' && lower <= '9') ||
+                                 static_cast<unsigned char>(lower) >= 0x80;  // a part of any other letter
+    const bool belongs = letter_or_digit || (lower == '\'' && inside);
+    const bool stands_alone = !belongs && letter != ' ' && letter != '\t' && letter != '\r';
+    if ((belongs && !inside) || stands_alone) words.emplace_back();
+    if (belongs || stands_alone) words.back() += lower;
     inside = belongs;
   }
   return words;
