@@ -47,8 +47,9 @@ class RunFolder {
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path model() const { return path_ / "model.safetensors"; }
   std::filesystem::path report() const { return path_ / "report.json"; }
-  std::filesystem::path launch() const { return path_ / ".launch"; }  // whose ranks made it
-  std::filesystem::path flight() const { return path_ / "flight"; }   // of each rank, when one failed
+  std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }  // event files
+  std::filesystem::path launch() const { return path_ / ".launch"; }           // whose ranks made it
+  std::filesystem::path flight() const { return path_ / "flight"; }            // of each rank, when one failed
   CheckpointFolder checkpoints() const { return CheckpointFolder(path_ / "checkpoints"); }
 
  private:
