@@ -116,6 +116,7 @@ TEST(OptionTable, HasEverySectionKeyOfTheContract) {
                            "run.dir",
                            "run.timeline",
                            "run.timeline_steps",
+                           "run.tensorboard",
                            "run.threads"}) {
     EXPECT_NE(find_option(name), nullptr) << name;
   }

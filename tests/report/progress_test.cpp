@@ -19,6 +19,7 @@ constexpr ProgressValues kValues{.step = 120,
                                  .grad_norm = 1.214,
                                  .rate = 41200.4,
                                  .seconds = 0.0382,
+                                 .seconds_left = 71.8,
                                  .memory_bytes = 61 << 20};
 
 TEST(Progress, ALineReadsAsTheContractShows) {
@@ -57,13 +58,20 @@ class ProgressTerminal : public testing::Test {
   }
 
  private:
-  static constexpr std::array kNames{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "TERM", "NO_COLOR"};
+  static constexpr std::array kNames{
+      "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "TERM", "NO_COLOR", "LC_ALL", "LC_CTYPE", "LANG"};
   std::vector<std::optional<std::string>> before_;
 };
 
 TEST_F(ProgressTerminal, HasABarAndColours) {
   EXPECT_TRUE(ProgressStyle::of_terminal().terminal);
   EXPECT_TRUE(ProgressStyle::of_terminal().color);
+}
+TEST_F(ProgressTerminal, HasBlocksWhereTheLocaleIsOfUtf8) {
+  EXPECT_EQ(ProgressStyle::of_terminal().glyphs, Glyphs::kAscii);
+  EXPECT_EQ(with("LANG", "de_DE.UTF-8").glyphs, Glyphs::kUnicode);
+  EXPECT_EQ(with("LC_CTYPE", "C").glyphs, Glyphs::kAscii) << "it wins over LANG";
+  EXPECT_EQ(with("LC_ALL", "C.utf8").glyphs, Glyphs::kUnicode) << "it wins over both";
 }
 TEST_F(ProgressTerminal, NoColourWhereItIsNotWanted) {
   EXPECT_TRUE(with("NO_COLOR", "1").terminal);
@@ -156,8 +164,6 @@ TEST(Progress, ALineThatIsTooWideLeavesOutWhatIsLeastMissed) {
             "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms");
   EXPECT_EQ(progress_line(kValues, 2000, "tok/s", 62), "step 120/2000  loss 2.4123  lr 9.8e-04  41,200 tok/s  38 ms");
   EXPECT_EQ(progress_line(kValues, 2000, "tok/s", 10), "step 120/2000  loss 2.4123  41,200 tok/s");
-  EXPECT_EQ(progress_bar(5, 10, 1, 30), " 50%  5 s left");
-  EXPECT_EQ(progress_bar(5, 10, 1, 5), "");
 }
 
 TEST(Progress, LittleMemoryIsNotNone) {
@@ -185,16 +191,49 @@ TEST(Progress, OtherRanksAreSilent) {
   EXPECT_EQ(out.str(), "");
 }
 
-TEST(Progress, TheBarFillsFromNoneToAll) {
-  EXPECT_EQ(progress_bar(0, 10, 1), "[........................]   0%  10 s left");
-  EXPECT_EQ(progress_bar(5, 10, 1), "[############............]  50%  5 s left");
-  EXPECT_EQ(progress_bar(10, 10, 1), "[########################] 100%  0 s left");
+TEST(Progress, AStepBetweenTwoLinesChangesTheLiveLineAlone) {
+  std::ostringstream pipe, terminal;
+  Progress lines(pipe, {}, 2000, "tok/s");
+  Progress live(terminal, {.terminal = true, .columns = 80}, 2000, "tok/s");
+  auto values = kValues;
+  for (Progress* progress : {&lines, &live}) {
+    values.step = 120;
+    progress->step(values);
+    values.step = 127;
+    progress->live(values);
+  }
+  EXPECT_EQ(pipe.str(), progress_line(kValues, 2000, "tok/s") + "\n") << "in a file nothing is redrawn";
+  const auto shown = shown_on(80, terminal.str());
+  ASSERT_EQ(shown.size(), 2U);
+  EXPECT_NE(shown[1].find("  step 127/2000  loss 2.4123  41,200 tok/s"), std::string::npos) << shown[1];
 }
 
-TEST(Progress, DurationsReadAsPeopleSayThem) {
-  EXPECT_EQ(format_duration(9.4), "9 s");
-  EXPECT_EQ(format_duration(125), "2 min 05 s");
-  EXPECT_EQ(format_duration(3 * 3600 + 4 * 60 + 59), "3 h 04 min");
+TEST(Progress, TheLiveLineDrawsTheLossesOfTheLinesWithoutThoseTakenBack) {
+  std::ostringstream out;
+  Progress progress(out, {.terminal = true, .glyphs = Glyphs::kUnicode, .columns = 130}, 2000, "tok/s");
+  auto values = kValues;
+  for (const double loss : {8.0, 4.0, 1.0}) {
+    values.step += 10;
+    values.loss = loss;
+    progress.step(values);
+  }
+  EXPECT_NE(shown_on(200, out.str()).back().find(" █▄▁  "), std::string::npos) << out.str();
+  progress.take_back(values.step - 1);
+  progress.live(values);
+  EXPECT_NE(shown_on(200, out.str()).back().find(" █▁  "), std::string::npos) << out.str();
+}
+
+TEST(Progress, ALineOfItsOwnStandsAboveTheLiveOneAndTextTakesItsPlace) {
+  std::ostringstream out;
+  Progress progress(out, {.terminal = true, .columns = 80}, 2000, "tok/s");
+  progress.step(kValues);
+  progress.line("a checkpoint");
+  auto shown = shown_on(80, out.str());
+  ASSERT_EQ(shown.size(), 3U);
+  EXPECT_EQ(shown[1], "a checkpoint");
+  EXPECT_NE(shown[2].find("s left"), std::string::npos);
+  progress.text("ROMEO");
+  EXPECT_EQ(shown_on(80, out.str()).back(), "ROMEO");
 }
 
 }  // namespace

@@ -33,7 +33,9 @@ TEST(Job, EachPartGetsItsOwnSection) {
   config.zero.stage = 2;
   config.run.dir = "runs/x";
   config.run.threads = 3;
+  config.run.tensorboard = true;
   const TrainJob job = make_job(config, 1);
+  EXPECT_TRUE(job.tensorboard);
   EXPECT_EQ(job.model.width, 32);
   EXPECT_EQ(job.model.init, "init.safetensors");
   EXPECT_TRUE(job.model.checkpoint_activations);

@@ -16,6 +16,7 @@
 #include "zero/train/trainer.h"
 
 #include "tests/message_of.h"
+#include "tests/report/event_reader.h"
 #include "tests/temporary_folder.h"
 #include "tests/transport/worlds.h"
 
@@ -94,6 +95,34 @@ class ResumeTest : public testing::Test {
   TemporaryFolder folder_;
   std::string out_;
 };
+
+// The steps that readers of events still have of a tag: a start takes those back that come before it in the files.
+std::vector<std::int64_t> drawn_steps(const fs::path& folder, const std::string& tag) {
+  std::vector<std::int64_t> steps;
+  for (const fs::path& file : event_files_in(folder)) {
+    for (const ReadEvent& event : read_events(file)) {
+      if (event.starts) std::erase_if(steps, [&](std::int64_t step) { return step >= event.step; });
+      if (event.scalars.contains(tag)) steps.push_back(event.step);
+    }
+  }
+  return steps;
+}
+
+TEST_F(ResumeTest, EventFilesHaveEachStepOnce) {
+  auto resumed = job(8, 5);
+  resumed.tensorboard = true;
+  run(resumed, 2);
+  forget_after(5);
+  run(resumed, 2);
+  const RunFolder folder(resumed.run_dir);
+  EXPECT_EQ(event_files_in(folder.tensorboard()).size(), 2U);
+  EXPECT_EQ(drawn_steps(folder.tensorboard(), "train/loss"), (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(drawn_steps(folder.tensorboard(), "validation/val_loss"), (std::vector<std::int64_t>{2, 4, 6, 8}));
+  resumed.overwrite = true;
+  resumed.tensorboard = false;
+  run(resumed, 2);
+  EXPECT_FALSE(fs::exists(folder.tensorboard())) << "the old run's are gone, and nobody asked for others";
+}
 
 TEST_F(ResumeTest, SavesThatTrainingWillWaitForAreSaidBeforeItBegins) {
   TrainJob large = job(1, 0);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "zero/base/error.h"
+#include "zero/report/event_file.h"
 
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
@@ -78,6 +79,17 @@ TEST(RunFolder, OverwritingRemovesTheRunAndNothingElse) {
   EXPECT_FALSE(fs::exists(folder.model()));
   EXPECT_FALSE(fs::exists(folder.plan()));
   EXPECT_TRUE(fs::exists(temporary / "notes.txt"));
+}
+
+TEST(RunFolder, BeginningAgainRemovesTheEventsOfTheRunBefore) {
+  const TemporaryFolder temporary;
+  const RunFolder folder(temporary / "run");
+  folder.create();
+  { const EventFile events(folder.tensorboard(), 100); }
+  folder.reopen(5, {});
+  EXPECT_TRUE(std::filesystem::exists(folder.tensorboard())) << "going on keeps them";
+  folder.create();
+  EXPECT_FALSE(std::filesystem::exists(folder.tensorboard()));
 }
 
 TEST(RunFolder, OneOfTheSameConfigurationAndNothingWorthKeepingWasCutShort) {

@@ -11,6 +11,7 @@
 #include "zero/base/file.h"
 
 #include "tests/message_of.h"
+#include "tests/report/event_reader.h"
 #include "tests/temporary_folder.h"
 #include "tests/transport/worlds.h"
 
@@ -24,7 +25,7 @@ struct Logged {
   Logged(const std::filesystem::path& path, Communicator& comm)
       : folder(path),
         progress(out, {.silent = comm.rank() != 0}, 4, "tok/s"),
-        log(folder, progress, StepHistory(2, 4), comm) {
+        log(folder, progress, StepHistory(2, 4), TimeLeft(4), comm) {
     if (comm.rank() == 0) folder.create();
     log.begin();
   }
@@ -76,6 +77,45 @@ TEST(RunLog, WhatIsTakenBackIsNoLongerWritten) {
   EXPECT_EQ(lines[2]["loss"], 5);
   EXPECT_GT(lines[1]["t"], 1e9) << "it has the time";
   EXPECT_TRUE(says(run.out.str(), "going on after step 1"));
+}
+
+TEST(RunLog, WhatIsDrawnHasTheStepsOnceAndTheEvaluations) {
+  const TemporaryFolder folder;
+  run_ranks(2, [&](World& world) {
+    Logged run(folder / "run", world.communicator());
+    if (world.rank() == 0) run.log.draw({.config = "[run]\n"});
+    for (std::int64_t step = 1; step <= 3; ++step) run.step(step, static_cast<double>(step + world.rank()));
+    run.log.take_back(2);
+    run.log.add(EvaluationMetrics{.step = 2, .val_loss = 7});
+    run.log.finish();
+    if (world.rank() != 0) return;
+    const auto files = event_files_in(run.folder.tensorboard());
+    ASSERT_EQ(files.size(), 1U) << "of the first rank alone";
+    const auto events = read_events(files[0]);
+    ASSERT_EQ(events.size(), 8U);
+    EXPECT_EQ(events[2].texts.at("configuration"), "    [run]\n    ");
+    EXPECT_EQ(events[5].scalars.at("train/loss"), 3.5F);
+    EXPECT_TRUE(events[6].starts);
+    EXPECT_EQ(events[6].step, 3);
+    EXPECT_EQ(events[7].scalars.at("validation/val_loss"), 7);
+    EXPECT_GT(events[7].time, 1e9);
+  });
+}
+
+TEST(RunLog, BetweenTwoLinesTheLiveLineFollowsTheSteps) {
+  const TemporaryFolder folder;
+  std::vector<World> worlds = World::in_process(1, {});
+  std::ostringstream out;
+  RunFolder place(folder / "run");
+  place.create();
+  Progress progress(out, {.terminal = true, .columns = 80}, 40, "tok/s");
+  RunLog log(place, progress, StepHistory(20, 40), TimeLeft(40), worlds.front().communicator());
+  log.begin();
+  for (std::int64_t step = 1; step <= 2; ++step) {
+    log.add(StepMetrics{.step = step, .loss = 1.5, .seconds = 0.5, .tokens = 10});
+    log.exchange(0);
+  }
+  EXPECT_TRUE(says(out.str(), "  5%  19 s left  step 2/40  loss 1.5000  20 tok/s"));
 }
 
 // A file of this process grows to so many bytes and no further while this is there.

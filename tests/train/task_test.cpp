@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <c10/util/Exception.h>
+
 #include "zero/models/gpt2.h"
+#include "zero/torch/meta_trace.h"
 
 #include "tests/train/some_tasks.h"
 
@@ -29,6 +32,20 @@ TEST(Task, ARegressionLearnsNumbers) {
   batch.input.reset<float>({2, 4}) = {1, 2, 3, 4, 5, 6, 7, 8};
   batch.target.reset<float>({2, 1}) = {3, -1};
   EXPECT_FLOAT_EQ(task->loss(batch).item<float>(), 5) << "(9 + 1) / 2";
+}
+
+struct CountWarnings : c10::WarningHandler {
+  void process(const c10::Warning& /*warning*/) override { ++count; }
+  int count = 0;
+};
+
+TEST(Task, ARegressionIsTracedWithoutAWarningOfLibtorch) {
+  CountWarnings warnings;
+  const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
+  const auto task = make_task({.name = "linear"}, kTableShape, 0);
+  const auto meta = at::TensorOptions(at::kFloat).device(at::kMeta);
+  trace_on_meta(task->module(), [&](int) { return task->loss(at::empty({5, 4}, meta), at::empty({5, 1}, meta)); }, {});
+  EXPECT_EQ(warnings.count, 0);
 }
 
 TEST(Task, LabelSmoothingSpreadsTheTrainingTargetsAlone) {

@@ -179,6 +179,7 @@ struct RunConfig {
   std::string dir = "runs/latest";
   std::string timeline;
   std::int64_t timeline_steps = 3;
+  bool tensorboard = false;
   std::int64_t threads = 0;
   std::int64_t max_restarts = 0;
   std::int64_t min_ranks = 0;

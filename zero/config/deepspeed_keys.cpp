@@ -52,7 +52,7 @@ constexpr std::array kReasons{
     Reason{"flops_profiler", "report.json has the utilization"},
     Reason{"autotuning", "zero plan says what fits, and how long a step takes"},
     Reason{"log_level", "use ZERO_LOG_LEVEL"},
-    Reason{"tensorboard", kMetrics},
+    Reason{"tensorboard", "use run.tensorboard"},
     Reason{"wandb", kMetrics},
     Reason{"comet", kMetrics},
     Reason{"csv_monitor", kMetrics},

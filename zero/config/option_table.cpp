@@ -157,6 +157,7 @@ constexpr std::array kOptions{
     Option{"run.dir", at<&Config::run, &RunConfig::dir>, kAny, kFree, "folder of the run: configuration, metrics, report, weights, checkpoints"},
     Option{"run.timeline", at<&Config::run, &RunConfig::timeline>, kAny, kFree, "file in the run folder for a Chrome trace of each rank's work, such as \"timeline.json\"; empty: none"},
     Option{"run.timeline_steps", at<&Config::run, &RunConfig::timeline_steps>, kPositive, kFree, "steps of the timeline, from the second step on"},
+    Option{"run.tensorboard", at<&Config::run, &RunConfig::tensorboard>, kAny, kFree, "write event files for TensorBoard into the folder tensorboard of the run folder"},
     Option{"run.threads", at<&Config::run, &RunConfig::threads>, Range{.lowest = 0, .highest = 4096}, kFree, "compute threads of a rank; 0: cores / ranks of this machine"},
     Option{"run.max_restarts", at<&Config::run, &RunConfig::max_restarts>, kNatural, kFree, "restarts of all ranks after a failure, from the newest checkpoint; needs -n"},
     Option{"run.min_ranks", at<&Config::run, &RunConfig::min_ranks>, kNatural, kFree, "fewest ranks to go on with; a rank that keeps failing is left out, and accumulation keeps the global batch; 0: never fewer; needs -n"},

@@ -43,7 +43,9 @@ struct StepMetrics {
   double forward = 0;  // seconds; gathering and waiting inside them are part of it, as of backward
   double backward = 0;
   PhaseSeconds phases;
-  MemoryCount memory;  // just before the first update
+  MemoryCount memory;           // on the device, just before the first update
+  std::int64_t host_bytes = 0;  // at the same time; not in metrics.jsonl
+  std::int64_t disk_bytes = 0;
   std::int64_t sent_bytes = 0;
   std::optional<StepTransfers> transfers;  // where anything lies below the device, or crossed the link
 };

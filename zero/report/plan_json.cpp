@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/plan/partition.h"
+#include "zero/plan/schedule.h"
 #include "zero/report/predicted_json.h"
 
 namespace zero {

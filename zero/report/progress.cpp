@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 
@@ -15,16 +16,25 @@
 namespace zero {
 namespace {
 
-constexpr std::int64_t kBarWidth = 24;
 constexpr int kUsualColumns = 80;
 // Carriage return and "erase to the end of the line": every terminal since the VT100 knows both.
 constexpr std::string_view kClear = "\r\x1b[K";
 
-std::string memory(std::int64_t bytes) {
-  constexpr std::int64_t kKiB = 1 << 10, kMiB = 1 << 20;
-  const bool small = bytes < kMiB;
-  const std::int64_t unit = small ? kKiB : kMiB;
-  return fmt::format("{} {}", format_count((bytes + unit / 2) / unit), small ? "KiB" : "MiB");
+// What says the encoding of a terminal: the first of them that is there counts.
+template <typename Variable>
+std::string_view locale_of(Variable variable) {
+  for (const char* const name : {"LC_ALL", "LC_CTYPE"}) {
+    if (const std::string_view value = variable(name); !value.empty()) return value;
+  }
+  return variable("LANG");
+}
+
+// "en_US.UTF-8", "C.utf8"
+bool is_utf8(std::string_view locale) {
+  std::string text(locale);
+  std::erase(text, '-');
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text.find("utf8") != std::string::npos;
 }
 
 }  // namespace
@@ -41,7 +51,9 @@ ProgressStyle ProgressStyle::of_terminal() {
   // mpirun reads a rank's output from a terminal of its own, and hands it on to wherever its own goes.
   const bool is_mpiruns = !variable("OMPI_COMM_WORLD_SIZE").empty() || !variable("PMI_SIZE").empty();
   if (is_mpiruns || variable("TERM") == "dumb") return {};
-  return {.terminal = true, .color = variable("NO_COLOR").empty()};
+  return {.terminal = true,
+          .color = variable("NO_COLOR").empty(),
+          .glyphs = is_utf8(locale_of(variable)) ? Glyphs::kUnicode : Glyphs::kAscii};
 }
 
 std::string progress_line(const ProgressValues& v, std::int64_t steps, std::string_view rate_unit, int columns) {
@@ -49,7 +61,7 @@ std::string progress_line(const ProgressValues& v, std::int64_t steps, std::stri
   constexpr std::array kLeftOutFirst{kMemory, kScale, kNorm, kLr, kTime};
   std::array<std::string, kNumParts> parts{fmt::format("  lr {:.1e}", v.lr), fmt::format("  norm {:.2f}", v.grad_norm),
                                            v.loss_scale ? fmt::format("  scale {:g}", *v.loss_scale) : "",
-                                           "  " + format_seconds(v.seconds), "  mem " + memory(v.memory_bytes)};
+                                           "  " + format_seconds(v.seconds), "  mem " + format_memory(v.memory_bytes)};
   const auto line = [&] {
     return fmt::format("step {}/{}  loss {:.4f}{}{}{}  {} {}{}{}", v.step, steps, v.loss, parts[kLr], parts[kNorm],
                        parts[kScale], format_count(std::llround(v.rate)), rate_unit, parts[kTime], parts[kMemory]);
@@ -63,26 +75,9 @@ std::string progress_line(const ProgressValues& v, std::int64_t steps, std::stri
   return text;
 }
 
-std::string format_duration(double seconds) {
-  const auto s = std::llround(seconds);
-  if (s < 60) return fmt::format("{} s", s);
-  if (s < 3600) return fmt::format("{} min {:02} s", s / 60, s % 60);
-  return fmt::format("{} h {:02} min", s / 3600, s % 3600 / 60);
-}
-
-std::string progress_bar(std::int64_t step, std::int64_t steps, double seconds_a_step, int columns) {
-  step = std::min(step, steps);
-  const std::int64_t full = steps > 0 ? kBarWidth * step / steps : kBarWidth;
-  const std::string left = fmt::format("{:3}%  {} left", steps > 0 ? 100 * step / steps : 100,
-                                       format_duration(seconds_a_step * static_cast<double>(steps - step)));
-  const std::string whole = fmt::format("[{}{}] {}", std::string(static_cast<std::size_t>(full), '#'),
-                                        std::string(static_cast<std::size_t>(kBarWidth - full), '.'), left);
-  if (columns <= 0 || std::ssize(whole) <= columns) return whole;
-  return std::ssize(left) <= columns ? left : "";
-}
-
 Progress::~Progress() {
-  if (bar_shown_) out_ << kClear << std::flush;
+  clear_live();
+  out_ << std::flush;
 }
 
 int Progress::columns() const {
@@ -98,34 +93,67 @@ void Progress::step(const ProgressValues& values) {
     out_ << progress_line(values, steps_, rate_unit_) << '\n' << std::flush;
     return;
   }
+  if (losses_.size() == kMostCurveColumns) {
+    losses_.erase(losses_.begin());
+    logged_steps_.erase(logged_steps_.begin());
+  }
+  losses_.push_back(values.loss);
+  logged_steps_.push_back(values.step);
+  clear_live();
   // In the last column some terminals begin the next line.
-  const int room = columns() - 1;
-  clear_bar();
-  out_ << progress_line(values, steps_, rate_unit_, room) << '\n';
-  const std::string bar = values.step < steps_ ? progress_bar(values.step, steps_, values.seconds, room) : "";
-  if (style_.color && !bar.empty())
-    out_ << "\x1b[36m" << bar << "\x1b[0m";
-  else
-    out_ << bar;
+  out_ << progress_line(values, steps_, rate_unit_, columns() - 1) << '\n';
+  live(values);
+}
+
+void Progress::live(const ProgressValues& values) {
+  if (style_.silent || !style_.terminal) return;
+  clear_live();
+  if (values.step < steps_) {
+    live_ = live_line({.step = values.step,
+                       .loss = values.loss,
+                       .rate = values.rate,
+                       .seconds_left = values.seconds_left,
+                       .memory_bytes = values.memory_bytes},
+                      losses_,
+                      {.steps = steps_, .rate_unit = rate_unit_, .columns = columns() - 1, .glyphs = style_.glyphs});
+    draw();
+  }
   out_ << std::flush;
-  bar_shown_ = !bar.empty();
+}
+
+void Progress::take_back(std::int64_t step) {
+  while (!logged_steps_.empty() && logged_steps_.back() > step) {
+    logged_steps_.pop_back();
+    losses_.pop_back();
+  }
 }
 
 void Progress::line(std::string_view text) {
   if (style_.silent) return;
-  clear_bar();
-  out_ << text << '\n' << std::flush;
+  const std::string live = live_;
+  clear_live();
+  out_ << text << '\n';
+  live_ = live;
+  draw();
+  out_ << std::flush;
 }
 
 void Progress::text(std::string_view text) {
   if (style_.silent) return;
-  clear_bar();
+  clear_live();
   out_ << text << std::flush;
 }
 
-void Progress::clear_bar() {
-  if (bar_shown_) out_ << kClear;
-  bar_shown_ = false;
+void Progress::draw() {
+  if (style_.color && !live_.empty())
+    out_ << "\x1b[36m" << live_ << "\x1b[0m";
+  else
+    out_ << live_;
+}
+
+void Progress::clear_live() {
+  if (!live_.empty()) out_ << kClear;
+  live_.clear();
 }
 
 }  // namespace zero

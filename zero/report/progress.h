@@ -2,12 +2,13 @@
 //
 //   Progress progress(std::cout, {.terminal = isatty(1)}, steps, "tok/s");
 //   progress.step({.step = 120, .loss = 2.4123, .lr = 9.8e-4, .grad_norm = 1.21, .rate = 41200, .seconds = 0.038,
-//   .memory = n}); progress.line("step 250  val_loss 2.51");
+//   .memory_bytes = n}); progress.line("step 250  val_loss 2.51");
 //
-// A line for each call of step(). On a terminal, beneath them, one live line with a bar and the time left: it is never
-// wider than the terminal, is redrawn in place, and is gone when the run ends, or this. Lines of steps, too, leave out
-// there what does not fit. Colour only on a terminal, and not where NO_COLOR asks for none. A silent one (ranks other
-// than 0) prints nothing. Local.
+// A line for each call of step(). On a terminal, beneath them, one live line (live_line.h): it is never wider than the
+// terminal, is redrawn in place, and is gone when the run ends, or this. live() redraws it for a step that has no line
+// of its own. Lines of steps, too, leave out there what does not fit. Colour only on a terminal, and not where NO_COLOR
+// asks for none; blocks of Unicode only where the locale is of UTF-8. A silent one (ranks other than 0) prints nothing.
+// Local.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,9 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "zero/report/live_line.h"
 
 namespace zero {
 
@@ -22,8 +26,9 @@ struct ProgressStyle {
   bool terminal = false;
   bool color = false;
   bool silent = false;
+  Glyphs glyphs = Glyphs::kAscii;
   int columns = 0;  // of the terminal; 0: as many as standard output has, asked anew for every line
-  // NO_COLOR and what standard output is.
+  // NO_COLOR, the locale's variables, and what standard output is.
   static ProgressStyle of_standard_output();
   // Of output that is a terminal; TERM=dumb, or mpirun behind it, takes lines alone.
   static ProgressStyle of_terminal();
@@ -37,6 +42,7 @@ struct ProgressValues {
   std::optional<double> loss_scale;  // where losses have one
   double rate = 0;                   // tokens or samples a second, over all ranks
   double seconds = 0;                // a step
+  double seconds_left = 0;           // of the run
   std::int64_t memory_bytes = 0;
 };
 
@@ -45,10 +51,6 @@ struct ProgressValues {
 // `columns` is left out, the memory first, then norm, lr and time; step, loss and rate stay. 0: all of it.
 std::string progress_line(const ProgressValues& values, std::int64_t steps, std::string_view rate_unit,
                           int columns = 0);
-// "[######..........]  38%  12 s left"; without the bar, or empty, where that is wider than `columns`. 0: all of it.
-std::string progress_bar(std::int64_t step, std::int64_t steps, double seconds_a_step, int columns = 0);
-// "9 s", "2 min 05 s", "3 h 04 min"
-std::string format_duration(double seconds);
 
 class Progress {
  public:
@@ -59,20 +61,26 @@ class Progress {
   ~Progress();
 
   void step(const ProgressValues& values);
+  void live(const ProgressValues& values);
+  // Losses of later steps leave the live line's curve.
+  void take_back(std::int64_t step);
   // A line of its own, above the live one where there is one.
   void line(std::string_view text);
-  // Text as it comes, without a line break: a generated sample.
+  // Text as it comes, without a line break: a generated sample. The live line goes until the next step.
   void text(std::string_view text);
 
  private:
   int columns() const;
-  void clear_bar();
+  void draw();
+  void clear_live();
 
   std::ostream& out_;
   ProgressStyle style_;
   std::int64_t steps_;
   std::string rate_unit_;
-  bool bar_shown_ = false;
+  std::vector<std::int64_t> logged_steps_;  // of losses_; the newest last
+  std::vector<double> losses_;
+  std::string live_;  // as it stands on the terminal now; empty: there is none
 };
 
 }  // namespace zero

@@ -9,6 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/mean.h>
 #include <ATen/ops/mse_loss.h>
 
 #include "zero/checkpoint/transformers_config.h"
@@ -50,8 +52,10 @@ class RowTask : public Task {
 
  private:
   torch::Tensor loss_of(const torch::Tensor& scores, const torch::Tensor& target, double label_smoothing) const {
-    return options_.classifies ? class_loss(scores, target, label_smoothing)
-                               : at::mse_loss(scores.to(at::kFloat), target);
+    if (options_.classifies) return class_loss(scores, target, label_smoothing);
+    const torch::Tensor found = scores.to(at::kFloat);
+    // Without values, libtorch's mean resizes its result, and warns of it.
+    return found.is_meta() ? at::mse_loss(found, target, at::Reduction::None).mean() : at::mse_loss(found, target);
   }
 
   std::unique_ptr<ActivationStore> activations_;

@@ -11,6 +11,7 @@
 
 #include "zero/base/error.h"
 #include "zero/base/file.h"
+#include "zero/report/event_file.h"
 
 namespace zero {
 
@@ -101,6 +102,7 @@ void RunFolder::create(std::string_view launch) const {
     remove_file(file);
   }
   checkpoints().clear();
+  remove_event_files(tensorboard());
   // Last: what was there before is gone.
   launch.empty() ? remove_file(this->launch()) : write_file(this->launch(), launch);
 }

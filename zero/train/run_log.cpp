@@ -12,52 +12,78 @@ constexpr std::size_t kMostKeptBytes = std::size_t{16} << 20;
 
 }  // namespace
 
-RunLog::RunLog(const RunFolder& folder, Progress& progress, StepHistory history, Communicator& comm)
-    : folder_(folder), progress_(progress), history_(std::move(history)), comm_(comm) {}
+RunLog::RunLog(const RunFolder& folder, Progress& progress, StepHistory history, TimeLeft time_left, Communicator& comm)
+    : folder_(folder),
+      progress_(progress),
+      history_(std::move(history)),
+      time_left_(std::move(time_left)),
+      comm_(comm) {}
 
 void RunLog::begin() {
   if (is_first()) metrics_.emplace(folder_.metrics());
 }
 
+void RunLog::draw(const TensorboardStart& start) {
+  tensorboard_.emplace(folder_.tensorboard(), start);
+}
+
 int RunLog::exchange(int stop_signal) {
   const Exchanged news = history_.exchange(comm_, stop_signal);
   if (!is_first()) return news.stop_signal;
-  for (const StepMetrics& step : news.steps) tell(step);
+  for (const StepMetrics& step : news.steps) tell(step, &step == &news.steps.back());
   write();
   return news.stop_signal;
 }
 
+void RunLog::flush() {
+  metrics_->flush();
+  if (tensorboard_) tensorboard_->flush();
+}
+
 void RunLog::write() {
   try {
-    metrics_->flush();
+    flush();
     waits_ = false;
   } catch (const IoError& error) {
-    if (metrics_->kept_bytes() > kMostKeptBytes) throw;
+    const std::size_t kept = metrics_->kept_bytes() + (tensorboard_ ? tensorboard_->kept_bytes() : 0);
+    if (kept > kMostKeptBytes) throw;
     if (!std::exchange(waits_, true)) ZERO_LOG(error, "metrics are kept until they can be written: {}", error.what());
   }
 }
 
-void RunLog::tell(const StepMetrics& step) {
+void RunLog::tell(const StepMetrics& step, bool is_newest) {
   metrics_->add(step);
+  if (tensorboard_) tensorboard_->add(step);
+  time_left_.step(step.seconds);
   since_line_.seconds += step.seconds;
   since_line_.tokens += step.tokens;
   ++since_line_.step;
-  if (!history_.is_logged(step.step)) return;
-  progress_.step({.step = step.step,
-                  .loss = step.loss,
-                  .lr = step.lr,
-                  .grad_norm = step.grad_norm,
-                  .loss_scale = step.loss_scale,
-                  .rate = since_line_.tokens / since_line_.seconds,
-                  .seconds = since_line_.seconds / static_cast<double>(since_line_.step),
-                  .memory_bytes = step.memory.total()});
-  since_line_ = {};
+  if (history_.is_logged(step.step)) {
+    progress_.step(values_of(step));
+    since_line_ = {};
+  } else if (is_newest) {
+    progress_.live(values_of(step));
+  }
+}
+
+ProgressValues RunLog::values_of(const StepMetrics& step) const {
+  return {.step = step.step,
+          .loss = step.loss,
+          .lr = step.lr,
+          .grad_norm = step.grad_norm,
+          .loss_scale = step.loss_scale,
+          .rate = since_line_.tokens / since_line_.seconds,
+          .seconds = since_line_.seconds / static_cast<double>(since_line_.step),
+          .seconds_left = time_left_.seconds(step.step),
+          .memory_bytes = step.memory.total()};
 }
 
 void RunLog::add(EvaluationMetrics metrics) {
   if (!is_first()) return;
   metrics.time = unix_seconds();
+  time_left_.evaluation(metrics.seconds);
   metrics_->add(metrics);
+  if (tensorboard_) tensorboard_->add(metrics);
   write();
 }
 
@@ -71,13 +97,15 @@ void RunLog::tell(HealthEvent event) {
 
 void RunLog::take_back(std::int64_t step) {
   since_line_ = {};
+  progress_.take_back(step);
   if (!is_first()) return;
   metrics_->take_back(step);
+  if (tensorboard_) tensorboard_->take_back(step);
   write();
 }
 
 void RunLog::finish() {
-  if (is_first()) metrics_->flush();
+  if (is_first()) flush();
 }
 
 }  // namespace zero

@@ -1,7 +1,9 @@
-// RunLog: what a run tells of its steps, in lines for the user and in metrics.jsonl, and the history that it keeps.
+// RunLog: what a run tells of its steps, in lines for the user, in metrics.jsonl and for TensorBoard, and the
+// history that it keeps.
 //
-//   RunLog log(folder, progress, {log_every, steps}, comm);
+//   RunLog log(folder, progress, {log_every, steps}, TimeLeft(steps), comm);
 //   log.begin();                                             // the folder is ready: rank 0 writes from here on
+//   log.draw({.after_step = 500, .config = toml});           // for TensorBoard, too
 //   log.add(metrics);                                        // a step as this rank saw it: Local, nothing is written
 //   if (log.exchange_due()) signal = log.exchange(pending);  // Collective: the steps since the last time are told
 //   log.take_back(40);                                       // the run is at step 40 again
@@ -16,6 +18,8 @@
 #include "zero/report/metrics_log.h"
 #include "zero/report/progress.h"
 #include "zero/report/step_history.h"
+#include "zero/report/tensorboard_log.h"
+#include "zero/report/time_left.h"
 #include "zero/train/health_event.h"
 #include "zero/train/run_folder.h"
 
@@ -23,9 +27,11 @@ namespace zero {
 
 class RunLog {
  public:
-  RunLog(const RunFolder& folder, Progress& progress, StepHistory history, Communicator& comm);
+  RunLog(const RunFolder& folder, Progress& progress, StepHistory history, TimeLeft time_left, Communicator& comm);
 
   void begin();
+  // On rank 0, after begin(): event files, too. Throws IoError where they cannot be made.
+  void draw(const TensorboardStart& start);
   void add(const StepMetrics& mine) { history_.add(mine); }
   bool exchange_due() const { return history_.exchange_due(); }
   // Collective. Returns the signal to stop of any rank, or 0.
@@ -41,16 +47,20 @@ class RunLog {
 
  private:
   bool is_first() const { return comm_.rank() == 0; }
-  void tell(const StepMetrics& step);
+  void tell(const StepMetrics& step, bool is_newest);
+  ProgressValues values_of(const StepMetrics& step) const;
+  void flush();
   void write();
 
   const RunFolder& folder_;
   Progress& progress_;
   StepHistory history_;
+  TimeLeft time_left_;
   Communicator& comm_;
   bool waits_ = false;                 // lines are kept that could not be written
   std::optional<MetricsLog> metrics_;  // rank 0's
-  StepMetrics since_line_;             // sums since the last printed line; `step` counts
+  std::optional<TensorboardLog> tensorboard_;
+  StepMetrics since_line_;  // sums since the last printed line; `step` counts
 };
 
 }  // namespace zero

@@ -38,6 +38,8 @@ void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
   engine_ = engine;
   activation_offload_.end_step();
   metrics.memory = engine.memory;
+  metrics.host_bytes = engine.host_memory.total();
+  metrics.disk_bytes = engine.disk_memory.total();
   metrics.sent_bytes = engine.sent_bytes_per_step;
   const LinkTraffic link = engine.link_per_step + activation_offload_.link();
   if (engine.disk_per_step.busy_seconds > 0 || link.busy_seconds > 0 || off_device(engine))

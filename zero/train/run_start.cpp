@@ -77,6 +77,7 @@ std::unique_ptr<SafetensorsWriter> write_folder(Run& run, bool resumes, const st
   write_file(folder.config(), run.job.config_text);
   write_file(folder.plan(), plan);
   run.log.begin();
+  if (run.job.tensorboard) run.log.draw({.after_step = run.state.step, .config = run.job.config_text});
   return weights;
 }
 

@@ -47,6 +47,7 @@ struct TrainJob {
   std::string config_text;        // for config.toml
   std::uint64_t config_hash = 0;  // ranks that differ in it do not start
   TimelineOptions timeline;
+  bool tensorboard = false;  // event files in the run folder
 };
 
 // Over all ranks.

@@ -294,7 +294,8 @@ TrainJob make_job(const Config& config, int local_ranks) {
           .probe_again = config.zero.rates == "probe",
           .config_text = resolved_toml(config),
           .config_hash = config_hash(config),
-          .timeline = {.file = config.run.timeline, .steps = config.run.timeline_steps}};
+          .timeline = {.file = config.run.timeline, .steps = config.run.timeline_steps},
+          .tensorboard = config.run.tensorboard};
 }
 
 std::optional<std::int64_t> samples_of_pass(const Config& config) {

@@ -1,0 +1,42 @@
+// TensorboardLog: the metrics of a run as scalars that TensorBoard draws.
+//
+//   TensorboardLog log(folder.tensorboard(), {.after_step = 500, .config = config_toml});
+//   log.add(step_metrics);              // kept
+//   log.flush();                        // written
+//   log.take_back(40);                  // readers drop what they have of step 41 and later ones
+//
+// Tags: train/{loss,lr,grad_norm,loss_scale}, speed/{tokens_per_second,rows_per_second,step_seconds},
+// memory/{device,host,disk}_bytes (of this rank), validation/{val_loss,val_accuracy}: the second words are those of
+// metrics.jsonl. The configuration is a text. Local; not thread-safe. Throws IoError as EventFile does.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+#include "zero/report/event_file.h"
+#include "zero/report/metrics_log.h"
+
+namespace zero {
+
+struct TensorboardStart {
+  std::int64_t after_step = 0;  // the first step to come is the next one; 0: a new run
+  std::string_view config;      // TOML; empty: none is shown
+};
+
+class TensorboardLog {
+ public:
+  // A new file in the folder, of a session that starts behind `after_step`: later steps are gone for readers.
+  TensorboardLog(const std::filesystem::path& folder, const TensorboardStart& start);
+
+  void add(const StepMetrics& step);
+  void add(const EvaluationMetrics& evaluation);
+  void take_back(std::int64_t step);
+  void flush() { file_.flush(); }
+  std::size_t kept_bytes() const { return file_.kept_bytes(); }
+
+ private:
+  EventFile file_;
+};
+
+}  // namespace zero
