@@ -191,10 +191,22 @@ TEST(DeepSpeed, AWarmUpThatIsNotLinearIsSaid) {
 
 TEST(DeepSpeed, AnOptimizerOrScheduleThatZeroHasNotIsSaid) {
   const ConvertedConfig config =
-      converted(R"({"optimizer": {"type": "Lamb", "params": {"lr": 1e-3}}, "scheduler": {"type": "OneCycle"}})");
-  EXPECT_CONTAINS(dropped(config, "optimizer.type"), "\"Lamb\" is neither adamw nor sgd");
+      converted(R"({"optimizer": {"type": "Muon", "params": {"lr": 1e-3}}, "scheduler": {"type": "OneCycle"}})");
+  EXPECT_CONTAINS(dropped(config, "optimizer.type"), "\"Muon\" is none of adamw, sgd, lamb and lion");
   EXPECT_CONTAINS(dropped(config, "scheduler.type"), "\"OneCycle\"");
   EXPECT_EQ(kept(config, "optimizer.name"), "");
+}
+
+TEST(DeepSpeed, LambAndLionAreOurs) {
+  const ConvertedConfig lamb =
+      converted(R"({"optimizer": {"type": "Lamb", "params": {"lr": 1e-3, "max_coeff": 5, "betas": [0.8, 0.9]}}})");
+  EXPECT_EQ(kept(lamb, "optimizer.name"), "\"lamb\"");
+  EXPECT_EQ(kept(lamb, "optimizer.trust_ratio"), "[0.01, 5.0]");
+  EXPECT_EQ(kept(lamb, "optimizer.betas"), "[0.8, 0.9]");
+  const ConvertedConfig lion = converted(R"({"optimizer": {"type": "Lion", "params": {"lr": 1e-4}}})");
+  EXPECT_EQ(kept(lion, "optimizer.name"), "\"lion\"");
+  EXPECT_EQ(kept(lion, "optimizer.betas"), "[0.9, 0.99]");
+  EXPECT_EQ(kept(lion, "optimizer.eps"), "");
 }
 
 TEST(DeepSpeed, OldKeysOfOffloadingCount) {

@@ -73,7 +73,7 @@ void read_types(DeepSpeedReader& reader) {
   }
 }
 
-void read_adam(DeepSpeedReader& reader, const Json& params) {
+void read_betas(DeepSpeedReader& reader, const Json& params, double usual_beta2) {
   const std::string name = "optimizer.params.betas";
   if (const Json* const betas = reader.take(params, kOptimizer, "betas", "optimizer.betas")) {
     if (!betas->is_array() || betas->size() != 2)
@@ -82,8 +82,22 @@ void read_adam(DeepSpeedReader& reader, const Json& params) {
                 Value(Value::Array{Value(reader.number((*betas)[0], name)), Value(reader.number((*betas)[1], name))}),
                 name);
   } else if (!params.contains("betas")) {
-    reader.keep("optimizer.betas", Value(Value::Array{Value(0.9), Value(0.999)}), kDefault);
+    reader.keep("optimizer.betas", Value(Value::Array{Value(0.9), Value(usual_beta2)}), kDefault);
   }
+}
+
+// DeepSpeed gives the two ends apart.
+void read_trust_ratio(DeepSpeedReader& reader, const Json& params) {
+  const auto end = [&](const char* key, double usual) {
+    const Json* const given = reader.take(params, kOptimizer, key, "optimizer.trust_ratio");
+    return given == nullptr ? usual : reader.number(*given, fmt::format("{}{}", kOptimizer, key));
+  };
+  const double least = end("min_coeff", 0.01), most = end("max_coeff", 10);
+  reader.keep("optimizer.trust_ratio", Value(Value::Array{Value(least), Value(most)}),
+              params.contains("min_coeff") || params.contains("max_coeff") ? "optimizer.params.max_coeff" : kDefault);
+}
+
+void read_adam(DeepSpeedReader& reader, const Json& params) {
   reader.keep_number(params, kOptimizer, "eps", "optimizer.eps");
   const Json* const decoupled = reader.take(params, kOptimizer, "adam_w_mode", "optimizer.weight_decay");
   if (decoupled != nullptr && !reader.flag(*decoupled, "optimizer.params.adam_w_mode"))
@@ -98,19 +112,23 @@ void read_optimizer(DeepSpeedReader& reader) {
   const std::string given = type == nullptr ? "adamw" : reader.text(*type, "optimizer.type");
   std::string name = given;
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (name != "adam" && name != "adamw" && name != "sgd")
-    return reader.drop("optimizer.type", fmt::format("\"{}\" is neither adamw nor sgd: set [optimizer]", shown(given)));
-  const bool sgd = name == "sgd";
-  reader.keep("optimizer.name", Value(std::string(sgd ? "sgd" : "adamw")), "optimizer.type");
+  constexpr std::array kKnown{std::string_view("adam"), std::string_view("adamw"), std::string_view("sgd"),
+                              std::string_view("lamb"), std::string_view("lion")};
+  if (std::ranges::find(kKnown, name) == kKnown.end())
+    return reader.drop("optimizer.type",
+                       fmt::format("\"{}\" is none of adamw, sgd, lamb and lion: set [optimizer]", shown(given)));
+  reader.keep("optimizer.name", Value(name == "adam" ? std::string("adamw") : name), "optimizer.type");
   reader.keep_number(params, kOptimizer, "lr", "optimizer.lr");
   reader.keep_number(params, kOptimizer, "weight_decay", "optimizer.weight_decay",
                      "; here of tensors with two or more dimensions");
   if (!params.contains("weight_decay")) reader.keep("optimizer.weight_decay", Value(0.0), kDefault);
   reader.keep_number(params, kOptimizer, "max_grad_norm", "train.clip");
-  if (sgd) {
+  if (name == "sgd") {
     reader.keep_number(params, kOptimizer, "momentum", "optimizer.momentum");
   } else {
-    read_adam(reader, params);
+    read_betas(reader, params, name == "lion" ? 0.99 : 0.999);
+    if (name == "lamb") read_trust_ratio(reader, params);
+    if (name != "lion") read_adam(reader, params);
   }
   reader.drop_rest(params, kOptimizer);
 }

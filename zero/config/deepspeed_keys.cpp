@@ -100,7 +100,7 @@ constexpr std::array kReasons{
     Reason{"optimizer.params.torch_adam", kOwnOptimizers},
     Reason{"optimizer.params.fused", kOwnOptimizers},
     Reason{"optimizer.params.bias_correction", kAlways},
-    Reason{"optimizer.params", "adamw and sgd have no such parameter"},
+    Reason{"optimizer.params", "the optimizer has no such parameter here"},
 };
 
 }  // namespace
