@@ -44,8 +44,12 @@ if(CPACK_ZERO_TORCH)
   file(GLOB licences "${wheel}/torch-*/licenses/*" "${wheel}/nvidia_cuda_*/licenses/*" "${CPACK_ZERO_TORCH}/LICENSE" "${CPACK_ZERO_TORCH}/NOTICE")
   foreach(licence ${licences})
     file(READ "${licence}" text)
-    string(REGEX REPLACE "\n[ \t]*\n" "\n.\n" text "${text}")
-    string(REGEX REPLACE "\n([^\n])" "\n \\1" text "\n${text}")
+    string(REPLACE "\r" "" text "\n${text}\n")
+    string(REGEX REPLACE "[ \t]+\n" "\n" text "${text}")
+    foreach(once_more 1 2)  # an empty line is a dot in this format; of two neighbours one pass sees one
+      string(REPLACE "\n\n" "\n.\n" text "${text}")
+    endforeach()
+    string(REGEX REPLACE "\n([^\n])" "\n \\1" text "${text}")
     string(APPEND copyright_of_torch "${text}\n")
   endforeach()
   file(RPATH_SET FILE "${libdir}/libzero.so" NEW_RPATH "$ORIGIN:$ORIGIN/zero-cpp/torch/lib")
@@ -87,7 +91,7 @@ file(CREATE_LINK ../../zero-cpp/examples "${doc}/examples" SYMBOLIC)
 # ---- Debian's documents ----------------------------------------------------------------------------------------------------
 file(READ "${CPACK_ZERO_SOURCE}/cmake/debian/copyright" copyright)
 if(copyright_of_torch)
-  string(APPEND copyright "\nFiles: ${CPACK_ZERO_LIBDIR}/zero-cpp/torch/*\nCopyright: the PyTorch contributors and those named below\n"
+  string(APPEND copyright "\nFiles: usr/${CPACK_ZERO_LIBDIR}/zero-cpp/torch/*\nCopyright: the PyTorch contributors and those named below\n"
          "License: PyTorch-and-CUDA\n${copyright_of_torch}")
 endif()
 file(WRITE "${doc}/copyright" "${copyright}")
