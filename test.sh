@@ -4,7 +4,7 @@
 #   ./test.sh                     what a change is likely to break: all suites with samples of their long sweeps, the core's
 #                                 quick suites under sanitizers, a second of each fuzzer. At most 20 minutes on 2 cores
 #   ./test.sh fast                the quick suites alone, after the build
-#   ./test.sh full                everything: whole sweeps, all of the core under sanitizers, a minute of each fuzzer (hours)
+#   ./test.sh full                everything: whole sweeps, all of the core under sanitizers, a minute of each fuzzer, packages (hours)
 #   ./test.sh [TIER] --from STAGE goes on with that stage
 #   ./test.sh --list              what each tier runs, and how long each stage took here the last time
 #
@@ -42,6 +42,7 @@ tests   fast,standard,full the suites (fast: those of a few seconds; standard: s
 asan    standard,full      the core under AddressSanitizer and UndefinedBehaviorSanitizer (standard: its quick suites)
 tsan    standard,full      where threads meet, under ThreadSanitizer (standard: the quick suites)
 fuzz    standard,full      each fuzzer over its seeds, and on from there (standard: a second; full: a minute)
+packages full              the Debian package, installed in a bare system, and the container where there is an engine: each trains
 TABLE
 }
 
@@ -180,6 +181,7 @@ stage tests suites build/release
 stage asan address_sanitizer
 stage tsan thread_sanitizer
 stage fuzz fuzz
+stage packages tools/try_packages.sh
 
 [ ${#failures[@]} = 0 ] || printf '\n== failures\n'
 [ ${#failures[@]} = 0 ] || printf '%s\n' "${failures[@]}"

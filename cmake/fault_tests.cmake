@@ -4,7 +4,7 @@ if(NOT TARGET zero_executable OR NOT ZERO_TESTS)
   return()
 endif()
 
-zero_tests(faults LABEL slow SHARDS 2 TIMEOUT 600)
+zero_tests(faults LABEL slow SHARDS 6 TIMEOUT 600)
 get_target_property(fault_sources zero_faults_test SOURCES)
 foreach(program worker saver)  # with a main of its own each
   set(program_source "${PROJECT_SOURCE_DIR}/tests/faults/${program}.cpp")

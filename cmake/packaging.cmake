@@ -1,5 +1,6 @@
 # cmake --install build/release --prefix P: the command, the libraries, their plug-ins, the headers, and what
 # find_package(zero) needs to give other projects zero::zero (everything) and zero::core (without torch).
+# The Debian package is made of the same rules (debian_package.cmake).
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/zero")
@@ -11,6 +12,9 @@ foreach(target zero zero_plan_clp zero_transport_mpi zero_transport_gloo zero_tr
 endforeach()
 install(TARGETS ${installed_libraries} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 set_target_properties(${installed_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")  # libtorch's folder comes from its link options
+if(TARGET zero)  # a libtorch that was installed beside the library, as the Debian package does
+  set_target_properties(zero PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/zero-cpp/torch/lib")
+endif()
 if(TARGET zero_executable)
   set_target_properties(zero_executable PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 endif()
@@ -55,3 +59,4 @@ if(ZERO_TESTS AND TARGET zero AND TARGET zero_executable)
            "-DCOMPILER=${CMAKE_CXX_COMPILER}" -P "${PROJECT_SOURCE_DIR}/cmake/check_package.cmake")
   set_tests_properties(package PROPERTIES LABELS slow TIMEOUT 900)
 endif()
+include(debian_package)

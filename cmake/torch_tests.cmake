@@ -6,5 +6,5 @@ zero_compile_as_test(zero_torch_test_pch)
 zero_tests(torch TORCH TIMEOUT 900 FLOORS base plan ${comm_floors} memory optim engine checkpoint torch)
 zero_tests(models TORCH LIBS zero zero_core)
 zero_tests(train TORCH FLOORS launch LIBS zero zero_core SLOW UnhealthyRun.* ResumeTest.* *RecipeBits.*)
-zero_tests(parity TORCH LABEL slow SHARDS 2 TIMEOUT 1800 FLOORS base plan ${comm_floors} memory optim engine checkpoint torch models
+zero_tests(parity TORCH LABEL slow SHARDS 4 TIMEOUT 1800 FLOORS base plan ${comm_floors} memory optim engine checkpoint torch models
            LIBS nlohmann_json::nlohmann_json)

@@ -443,7 +443,7 @@ class Setup(MachineTest):
     def test_the_table_of_packages_names_each_package_once_a_group(self):
         rows = [line.split() for line in bash("packages").stdout.splitlines()]
         self.assertTrue(all(len(row) == 3 for row in rows))
-        self.assertEqual({row[0] for row in rows}, {"build", "fetch", "test", "plugin"})
+        self.assertEqual({row[0] for row in rows}, {"build", "fetch", "package", "test", "plugin"})
         pairs = [(row[0], row[1]) for row in rows]
         self.assertEqual(len(pairs), len(set(pairs)))
 
@@ -497,6 +497,16 @@ class Scripts(MachineTest):
 
     def test_an_unknown_argument_of_the_test_command_is_an_error(self):
         self.assertEqual(subprocess.run([ROOT / "test.sh", "fats"], capture_output=True).returncode, 2)
+
+    def test_packages_are_made_in_the_full_tier_alone(self):
+        tiers = subprocess.run([ROOT / "test.sh", "--list"], capture_output=True, text=True).stdout.split("\n\n")
+        named = [tier.split()[0] for tier in tiers if re.search(r"^  packages ", tier, re.M)]
+        self.assertEqual(named, ["full"])
+
+    def test_every_step_of_the_container_is_a_script_that_is_there(self):
+        steps = re.findall(r"^RUN .*?(tools/\S+)", (ROOT / "Containerfile").read_text(), re.M)
+        self.assertEqual(len(steps), 2)
+        self.assertTrue(all(os.access(ROOT / step, os.X_OK) for step in steps), steps)
 
     def test_every_script_parses(self):
         for script in [*ROOT.glob("*.sh"), *ROOT.glob("tools/*.sh"), ROOT / ".ci/run"]:

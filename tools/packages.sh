@@ -6,7 +6,8 @@
 #   command:X   X is on the PATH          header:X   the compiler finds X
 #   file:X      X exists                  module:X   python3 has module X        fuzzer   some clang can link a fuzzer
 #   scipy       python3, or the system's where that is another one, has SciPy
-# Groups: build (quickstart.sh), fetch (only if libtorch must be downloaded), test (test.sh), and plugin: what the tests
+# Groups: build (quickstart.sh), fetch (only if libtorch must be downloaded), package (tools/package_deb.sh), test (test.sh),
+# and plugin: what the tests
 # use when it is there and say that they skip when it is not.
 packages() {
   cat <<'TABLE'
@@ -31,6 +32,7 @@ build  coinor-libclp-dev   header:coin/Clp_C_Interface.h
 fetch  python3             command:python3
 fetch  python3-pip         module:pip
 fetch  ca-certificates     file:/etc/ssl/certs/ca-certificates.crt
+package dpkg-dev           command:dpkg-shlibdeps
 test   python3             command:python3
 test   libgtest-dev        header:gtest/gtest.h
 test   librapidcheck-dev   header:rapidcheck.h

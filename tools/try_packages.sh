@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Makes the Debian package and the container, and tries both: a version, a doctor, 20 steps of training on two ranks, removal.
+#
+#   tools/try_packages.sh    from build/release
+#
+# The package is tried in a bare system (debootstrap, as root) by the script that the Containerfile runs; without root or
+# debootstrap it is unpacked into a folder and run from there. The container is built where podman or docker
+# works and has its base image (ZERO_CONTAINER_BASE names another one). What was not tried is said. Exit status 77:
+# this is no Debian.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/zero-packages.XXXXXX")
+trap 'rm -rf --one-file-system "$scratch"' EXIT
+
+# What a user does first, as text that runs in a bare system, too.
+first_steps='set -eu; cd "$(mktemp -d)"; export HOME=$PWD; cp -r "$EXAMPLES" examples
+zero --version
+zero doctor || true  # it finds fault with small machines
+zero train examples/shakespeare/shakespeare.toml -n 2 --train.steps 20 --train.sample 0 >output || { cat output; exit 1; }
+tail -n 3 output; grep -q "^done: runs/shakespeare" output'
+
+bare_system() {  # FOLDER: a minimal system of this distribution's release
+  local mirror
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' | sed -n 1p)
+  debootstrap --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$1" "$mirror" >"$scratch/log" 2>&1 || return 1
+  cp -r /etc/apt/apt.conf.d/. "$1/etc/apt/apt.conf.d/"  # a proxy, if there is one
+  cp -L /etc/resolv.conf /etc/hosts "$1/etc/" 2>/dev/null || true
+}
+
+inside() {  # FOLDER COMMAND...: its mounts end with it
+  # shellcheck disable=SC2016
+  unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && mount --rbind /sys "$0/sys" && exec chroot "$0" env -i LANG=C.UTF-8 \
+    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"' "$@"
+}
+
+try_installed() {
+  local root="$scratch/root"
+  [ "$(id -u)" = 0 ] && command -v debootstrap >/dev/null || { echo "Not root, or no debootstrap."; return 77; }
+  bare_system "$root" || { tail -n 3 "$scratch/log"; echo "debootstrap could not make a bare system."; return 77; }
+  mkdir "$root/mnt/packages"
+  cp build/packages/zero-cpp_*.deb tools/container_runtime.sh "$root/mnt/packages/"
+  inside "$root" /mnt/packages/container_runtime.sh /mnt/packages >"$scratch/log" 2>&1 || { tail -n 20 "$scratch/log"; return 1; }
+  inside "$root" su zero -c "EXAMPLES=/home/zero/examples/; $first_steps" || return 1
+  inside "$root" apt-get purge -q -y zero-cpp >"$scratch/log" 2>&1 || { tail -n 20 "$scratch/log"; return 1; }
+  local left
+  left=$(find "$root/usr" -path '*zero-cpp*' -o -name 'libzero*' -o -path "$root/usr/bin/zero")
+  [ -z "$left" ] || { echo "Removed, but left behind: $left"; return 1; }
+  echo "Installed, tried and removed in a bare system."
+}
+
+try_unpacked() {
+  dpkg-deb -x build/packages/zero-cpp_*.deb "$scratch/unpacked"
+  PATH="$scratch/unpacked/usr/bin:$PATH" EXAMPLES="$scratch/unpacked/usr/share/zero-cpp/examples" bash -c "$first_steps"
+  echo "Unpacked and tried; not installed."
+}
+
+try_container() {
+  local engine base=${ZERO_CONTAINER_BASE:-docker.io/library/debian:bookworm-slim}
+  for engine in podman docker; do
+    "$engine" info >/dev/null 2>&1 || continue
+    "$engine" image inspect "$base" >/dev/null 2>&1 || "$engine" pull -q "$base" || { echo "$engine cannot fetch $base."; return 77; }
+    "$engine" build -q -f Containerfile --build-arg "BASE=$base" -t zero-cpp-tried . || return 1
+    "$engine" run --rm -e EXAMPLES=/home/zero/examples/ --entrypoint sh zero-cpp-tried -c "$first_steps" || return 1
+    "$engine" image rm zero-cpp-tried >/dev/null
+    return 0
+  done
+  echo "No podman and no docker that works is here."
+  return 77
+}
+
+command -v dpkg-deb >/dev/null || { echo "This is not Debian or Ubuntu: there is no dpkg-deb."; exit 77; }
+tools/package_deb.sh
+status=0
+try_installed || status=$?
+[ $status != 77 ] || { status=0; (try_unpacked) || status=$?; }
+[ $status = 0 ] || { echo "The Debian package failed."; exit 1; }
+try_container || status=$?
+case $status in
+  0) echo "The container was built and tried." ;;
+  77) echo "Skipped: the container. Its two scripts are tools/package_deb.sh and tools/container_runtime.sh." ;;
+  *) echo "The container failed."; exit 1 ;;
+esac
