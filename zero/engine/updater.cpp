@@ -93,7 +93,10 @@ std::vector<TileArray> Updater::pass_arrays(bool writes) {
   if (placement.gradient_sharded && reads_gradients)
     slots_.gradient = add(state_.applied_gradient(), TileAccess::kRead);
   slots_.master = add(held.master, access);
-  for (const auto& [state, array] : held.optimizer) slots_.optimizer.push_back(add(array, access));
+  for (const auto& [state, array] : held.optimizer) {
+    const bool wanted = reads_gradients || &array == &held.optimizer.back().array;  // an exchange is with the last one
+    slots_.optimizer.push_back(wanted ? add(array, access) : -1);
+  }
   return arrays;
 }
 
