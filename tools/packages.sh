@@ -28,6 +28,8 @@ build  libxxhash-dev       header:xxhash.h
 build  libssl-dev          header:openssl/evp.h
 build  zlib1g-dev          header:zlib.h
 build  libpcre2-dev        header:pcre2.h
+build  libpng-dev          header:png.h
+build  libturbojpeg0-dev   header:turbojpeg.h
 build  coinor-libclp-dev   header:coin/Clp_C_Interface.h
 fetch  python3             command:python3
 fetch  python3-pip         module:pip

@@ -50,8 +50,21 @@ TEST(Rules, ModelsReadTheirKindOfData) {
   EXPECT_NE(
       rule_broken([](Config& config) { config.data.kind = "mnist"; }).find("model.name = \"gpt2\" does not read it"),
       std::string::npos);
-  EXPECT_NE(rule_broken([](Config& config) { config.model.name = "mlp"; }).find("use data.kind mnist or csv"),
+  EXPECT_NE(rule_broken([](Config& config) { config.model.name = "mlp"; }).find("use data.kind mnist, images or csv"),
             std::string::npos);
+}
+
+TEST(Rules, PicturesHaveOneChannelOrThree) {
+  const auto pictures = [](std::int64_t channels) {
+    return [channels](Config& config) {
+      config.model.name = "cnn";
+      config.data.kind = "images";
+      config.data.channels = channels;
+    };
+  };
+  EXPECT_TRUE(rules_hold(pictures(1)));
+  EXPECT_TRUE(says(rule_broken(pictures(2)), "data.channels = 2: pictures have no two channels"));
+  EXPECT_TRUE(rules_hold(pictures(3)));
 }
 
 TEST(Rules, AModelHasItsOwnKeys) {
@@ -70,7 +83,7 @@ TEST(Rules, AModelHasItsOwnKeys) {
   EXPECT_TRUE(says(refusal("model.sizes", "[2, 2]"), "leave it out, or use model.name mlp"));
   EXPECT_TRUE(says(refusal("model.dropout", "0.1", "llama"), "use model.name gpt2, bert, rnn, lstm or gru"));
   EXPECT_TRUE(says(refusal("data.words", "100"), "leave it out, or use data.kind tsv or word_order"));
-  EXPECT_TRUE(says(refusal("data.augment", "shift"), "use data.kind mnist"));
+  EXPECT_TRUE(says(refusal("data.augment", "shift"), "use data.kind mnist or images"));
   EXPECT_EQ(refusal("model.kv_heads", "2", "llama"), "");
   EXPECT_EQ(refusal("model.kv_heads", "0"), "") << "a resolved configuration says each default";
 }

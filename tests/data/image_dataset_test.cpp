@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/data/mnist.h"
 
 #include "tests/data/make_files.h"
 #include "tests/message_of.h"
@@ -16,76 +17,16 @@
 namespace zero {
 namespace {
 
-const std::string kImages = "t10k-images-idx3-ubyte";
-const std::string kLabels = "t10k-labels-idx1-ubyte";
-
 // Three images of 2 x 1 pixels, labelled 4, 0, 9.
 void write_three(const TemporaryFolder& folder, const std::string& prefix = "t10k") {
   folder.write(prefix + "-images-idx3-ubyte", idx_images(3, 2, 1, std::string("\x00\xff\x33\x66\x99\xcc", 6)));
   folder.write(prefix + "-labels-idx1-ubyte", idx_labels(std::string("\4\0\11", 3)));
 }
 
-std::string refusal(const std::filesystem::path& path) {
-  return message_of<ConfigError>([&] { read_labelled_images(path, "data.path"); });
-}
-
-TEST(LabelledImages, AFolderOrItsImagesFileMayBeGiven) {
-  const TemporaryFolder folder;
-  write_three(folder);
-  for (const auto& path : {folder.path(), folder / kImages}) {
-    const auto images = read_labelled_images(path, "data.path");
-    EXPECT_EQ(images.size(), 3);
-    EXPECT_EQ(images.num_features, 2);
-    EXPECT_EQ(images.labels, (std::vector<std::uint8_t>{4, 0, 9}));
-  }
-}
-
-TEST(LabelledImages, EitherFileMayBeCompressed) {
-  const TemporaryFolder folder;
-  folder.write(kImages + ".gz", gzipped(idx_images(1, 1, 2, "ab")));
-  folder.write(kLabels, idx_labels("\1"));
-  EXPECT_EQ(read_labelled_images(folder.path(), "data.path").pixels, (std::vector<std::uint8_t>{'a', 'b'}));
-}
-
-TEST(LabelledImages, TheTrainingPairIsPreferred) {
-  const TemporaryFolder folder;
-  write_three(folder);
-  folder.write("train-images-idx3-ubyte", idx_images(1, 1, 1, "a"));
-  folder.write("train-labels-idx1-ubyte", idx_labels("\1"));
-  EXPECT_EQ(read_labelled_images(folder.path(), "data.path").size(), 1);
-  EXPECT_EQ(read_labelled_images(folder / kImages, "data.path").size(), 3);
-}
-
-TEST(LabelledImages, WhatIsMissingIsNamed) {
-  const TemporaryFolder folder;
-  EXPECT_TRUE(says(refusal(folder.path()), "no file *images-idx3-ubyte(.gz) is in this folder"));
-  EXPECT_TRUE(says(refusal(folder / "none"), "no such file"));
-  EXPECT_TRUE(says(refusal(folder / kImages), "no such file"));
-  folder.write(kImages, idx_images(1, 1, 1, "a"));
-  EXPECT_TRUE(says(refusal(folder.path()), "its labels are missing: no t10k-labels-idx1-ubyte(.gz) beside it"));
-  EXPECT_TRUE(says(refusal(folder.write("digits", "x")), "the name does not contain images-idx3-ubyte"));
-}
-
-TEST(LabelledImages, ImagesAndLabelsMustBeAsMany) {
-  const TemporaryFolder folder;
-  write_three(folder);
-  folder.write(kLabels, idx_labels("\1\2"));
-  const auto message = refusal(folder.path());
-  EXPECT_TRUE(says(message, "holds 3 images, but "));
-  EXPECT_TRUE(says(message, "t10k-labels-idx1-ubyte holds 2 labels"));
-}
-
-TEST(LabelledImages, NoImageIsRefused) {
-  const TemporaryFolder folder;
-  folder.write(kImages, idx_images(0, 28, 28, ""));
-  folder.write(kLabels, idx_labels(""));
-  EXPECT_TRUE(says(refusal(folder.path()), "holds no image"));
-}
-
 TEST(ImageDataset, ScalesPixelsToOne) {
   const TemporaryFolder folder;
   write_three(folder);
-  const ImageDataset data(read_labelled_images(folder.path(), "data.path"), 0, 3, "data.path");
+  const ImageDataset data(read_mnist(folder.path(), "data.path"), 0, 3, "data.path");
   Batch batch;
   EXPECT_EQ(data.fill(std::vector<std::int64_t>{2, 0}, batch), 2);
   EXPECT_EQ(batch.input.shape, (std::vector<std::int64_t>{2, 2}));
@@ -97,7 +38,7 @@ TEST(ImageDataset, ScalesPixelsToOne) {
 TEST(ImageDataset, APartKnowsItsShape) {
   const TemporaryFolder folder;
   write_three(folder);
-  const auto images = read_labelled_images(folder.path(), "data.path");
+  const auto images = read_mnist(folder.path(), "data.path");
   const ImageDataset first(images, 0, 2, "data.path"), last(images, 2, 3, "data.path");
   EXPECT_EQ(first.size(), 2);
   EXPECT_EQ(first.shape().classes, 5);
@@ -110,7 +51,7 @@ TEST(ImageDataset, APartKnowsItsShape) {
 TEST(ImageDataset, ALabelBeyondTheModelIsNamed) {
   const TemporaryFolder folder;
   write_three(folder);
-  const ImageDataset data(read_labelled_images(folder.path(), "data.path"), 1, 3, "data.path");
+  const ImageDataset data(read_mnist(folder.path(), "data.path"), 1, 3, "data.path");
   EXPECT_NO_THROW(data.require_classes(10, "model.sizes"));
   const auto message = message_of<ConfigError>([&] { data.require_classes(9, "model.sizes"); });
   EXPECT_TRUE(says(message, "model.sizes = 9: too few classes: image 2 of "));
@@ -119,7 +60,7 @@ TEST(ImageDataset, ALabelBeyondTheModelIsNamed) {
 
 // 5 x 5 pixels with a bright one in the middle.
 LabelledImages a_dot() {
-  LabelledImages images{.path = "dot", .num_features = 25, .pixels = std::vector<std::uint8_t>(25), .labels = {0}};
+  LabelledImages images{.path = "dot", .height = 5, .width = 5, .pixels = std::vector<std::uint8_t>(25), .labels = {0}};
   images.pixels[12] = 255;
   return images;
 }
@@ -168,17 +109,17 @@ TEST(ImageDataset, OnlyTrainingShifts) {
 }
 
 TEST(ImageDataset, WhatIsNotSquareIsNotShifted) {
-  const LabelledImages images{.path = "flat", .num_features = 2, .pixels = {1, 2}, .labels = {0}};
+  const LabelledImages images{.path = "flat", .height = 1, .width = 2, .pixels = {1, 2}, .labels = {0}};
   EXPECT_TRUE(says(message_of<ConfigError>([&] { ImageDataset(images, 0, 1, "data.path", true); }),
-                   "data.augment = shift: images of 2 pixels are not square"));
+                   "data.augment = shift: images of 1 x 2 pixels are not square"));
 }
 
 TEST(ImageDataset, ReadsTheRealDigits) {
   const auto path = test_data("mnist");
   if (path.empty()) GTEST_SKIP() << kNoTestData;
-  const auto images = read_labelled_images(path, "data.path");
+  const auto images = read_mnist(path, "data.path");
   ASSERT_EQ(images.size(), 10'000);
-  EXPECT_EQ(images.num_features, 784);
+  EXPECT_EQ(images.num_features(), 784);
   EXPECT_EQ(std::vector<std::uint8_t>(images.labels.begin(), images.labels.begin() + 5),
             (std::vector<std::uint8_t>{7, 2, 1, 0, 4}));
   const ImageDataset data(images, 8000, 10'000, "data.path");

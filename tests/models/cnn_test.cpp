@@ -16,6 +16,12 @@ TEST(Cnn, IsLeNetOnDigits) {
   EXPECT_EQ(count, 61706) << "156 + 2,416 + 48,120 + 10,164 + 850";
 }
 
+TEST(Cnn, ReadsPicturesInColour) {
+  Cnn model(CnnOptions{.side = 12, .channels = 3, .classes = 4});
+  EXPECT_EQ(model->named_parameters()["conv1.weight"].sizes(), (std::vector<std::int64_t>{6, 3, 5, 5}));
+  EXPECT_EQ(model->forward(torch::randn({2, 3 * 12 * 12})).sizes(), (std::vector<std::int64_t>{2, 4}));
+}
+
 // Each output of a convolution as a sum over its window.
 torch::Tensor convolved(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) {
   const std::int64_t side = x.size(2) - 4;

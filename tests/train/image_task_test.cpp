@@ -30,6 +30,12 @@ TEST(ImageTasks, ImagesMustBeSquare) {
   EXPECT_TRUE(says(refusal_of_task({.name = "cnn"}, {.features = 100, .classes = 10}), "too small"));
 }
 
+TEST(ImageTasks, ColoursAreReadByACnnAndByNoRecurrentNetwork) {
+  const SampleShape colours{.features = 3 * 28 * 28, .channels = 3, .classes = 10};
+  EXPECT_NO_THROW(make_cnn_task({.name = "cnn"}, colours, 1));
+  EXPECT_TRUE(says(refusal_of_task({.name = "gru"}, colours), "data.channels = 3: this model reads the rows of grey"));
+}
+
 TEST(ImageTasks, ReadNoTables) {
   EXPECT_TRUE(says(refusal_of_task({.name = "cnn"}, kTextShape), "images and their classes"));
   for (const char* name : {"cnn", "rnn", "lstm", "gru"})

@@ -275,10 +275,13 @@ TEST(Job, APlanLooksAtTheDataWhereOnlyThatKnows) {
 
 // The command refuses by zero/config/model_rules.h before libtorch is loaded; the models themselves are the truth.
 TEST(Job, TheRulesOfTheConfigurationAreTheModels) {
-  const std::map<std::string_view, SampleShape> shapes{
-      {"text", {.context = 8, .classes = 256}},           {"tokens", {.context = 8, .classes = 256}},
-      {"mnist", {.features = 784, .classes = 10}},        {"csv", {.features = 4}},
-      {"tsv", {.context = 8, .classes = 2, .vocab = 20}}, {"word_order", {.context = 8, .classes = 2, .vocab = 20}}};
+  const std::map<std::string_view, SampleShape> shapes{{"text", {.context = 8, .classes = 256}},
+                                                       {"tokens", {.context = 8, .classes = 256}},
+                                                       {"mnist", {.features = 784, .classes = 10}},
+                                                       {"csv", {.features = 4}},
+                                                       {"images", {.features = 768, .channels = 3, .classes = 4}},
+                                                       {"tsv", {.context = 8, .classes = 2, .vocab = 20}},
+                                                       {"word_order", {.context = 8, .classes = 2, .vocab = 20}}};
   ASSERT_EQ(model_rules().size(), model_kinds().size());
   for (const ModelKind& kind : model_kinds()) {
     const ModelRule& rule = model_rule(kind.name);
@@ -306,6 +309,9 @@ TEST(Job, TextsAndTheirModelGetTheirKeys) {
   EXPECT_EQ(job.data.vocab, "vocab.txt");
   config.data = {.kind = "mnist", .augment = "shift"};
   EXPECT_EQ(data_options(config).augment, Augment::kShift);
+  config.data = {.kind = "images", .channels = 3};
+  EXPECT_EQ(data_options(config).kind, DataKind::kImages);
+  EXPECT_EQ(data_options(config).channels, 3);
 }
 
 TEST(Job, APassOverTheDataIsCountedWhereItIsHere) {

@@ -41,7 +41,7 @@ TEST(RecurrentTasks, WhatDoesNotFitIsRefusedByKey) {
   EXPECT_TRUE(
       says(refusal_of_task({.name = "lstm", .context = 8}, {.context = 9, .classes = 256}), "data.context = 9"));
   EXPECT_TRUE(says(refusal_of_task({.name = "lstm", .context = 8, .vocab = 9}, kTextShape), "model.vocab = 9"));
-  EXPECT_TRUE(says(refusal_of_task({.name = "lstm"}, kTextsShape), "use [data] kind mnist, text or tokens"));
+  EXPECT_TRUE(says(refusal_of_task({.name = "lstm"}, kTextsShape), "use [data] kind mnist, images, text or tokens"));
 }
 
 TEST(RecurrentTasks, TheKindOfDataSaysWhichRunsWriteText) {

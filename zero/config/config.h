@@ -54,6 +54,7 @@ struct DataConfig {
   std::string order = "shuffled";
   std::int64_t words = 4000;
   std::string vocab;
+  std::int64_t channels = 1;
   std::string augment = "none";
   std::string tokenizer;
   bool operator==(const DataConfig&) const = default;

@@ -15,11 +15,12 @@ using Words = std::string_view;
 
 constexpr std::array kTokens{Words("text"), Words("tokens")};
 constexpr std::array kTexts{Words("tsv"), Words("word_order")};
-constexpr std::array kRows{Words("mnist"), Words("csv")};
-constexpr std::array kImages{Words("mnist")};
+constexpr std::array kRows{Words("mnist"), Words("images"), Words("csv")};
+constexpr std::array kImages{Words("mnist"), Words("images")};
+constexpr std::array kPictures{Words("images")};
 constexpr std::array kTokenFiles{Words("tokens")};
 constexpr std::array kTable{Words("csv")};
-constexpr std::array kImagesOrTokens{Words("mnist"), Words("text"), Words("tokens")};
+constexpr std::array kImagesOrTokens{Words("mnist"), Words("images"), Words("text"), Words("tokens")};
 
 constexpr std::array kGpt2Keys{Words("model.layers"),  Words("model.width"), Words("model.heads"),
                                Words("model.context"), Words("model.vocab"), Words("model.dropout")};
@@ -95,6 +96,7 @@ bool has_context(std::string_view kind) {
 std::span<const std::string_view> kinds_that_take(std::string_view key) {
   if (key == "data.words" || key == "data.vocab") return kTexts;
   if (key == "data.augment") return kImages;
+  if (key == "data.channels") return kPictures;
   if (key == "data.tokenizer") return kTokenFiles;
   return {};
 }

@@ -28,7 +28,7 @@ constexpr std::span<const std::string_view> kFree{};
 using Words = std::string_view;
 constexpr std::array kModels{Words("gpt2"), Words("llama"), Words("bert"), Words("mlp"),   Words("cnn"),
                              Words("rnn"),  Words("lstm"),  Words("gru"),  Words("linear")};
-constexpr std::array kKinds{Words("text"), Words("tokens"), Words("mnist"),
+constexpr std::array kKinds{Words("text"), Words("tokens"), Words("mnist"),     Words("images"),
                             Words("csv"),  Words("tsv"),    Words("word_order")};
 constexpr std::array kAugments{Words("none"), Words("shift")};
 constexpr std::array kOrders{Words("shuffled"), Words("sequential")};
@@ -74,15 +74,16 @@ constexpr std::array kOptions{
     Option{"model.sizes", at<kModel, &ModelConfig::sizes>, kPositive, kFree, "features of each layer of an mlp, the input first"},
     Option{"model.init", at<kModel, &ModelConfig::init>, kAny, kFree, "first weights: a safetensors file, the index of several, or a folder with either; empty: random, from train.seed"},
 
-    Option{"data.kind", at<kData, &DataConfig::kind>, kAny, kKinds, "format of the data. text: each byte is a token; tokens: llm.c or nanoGPT .bin; mnist: IDX; csv: the last column is the target; tsv: columns sentence and label, as SST-2; word_order: lines of a text, in their words' order or in another"},
-    Option{"data.path", at<kData, &DataConfig::path>, kAny, kFree, "file of the data, or the folder of MNIST's files; always needed"},
+    Option{"data.kind", at<kData, &DataConfig::kind>, kAny, kKinds, "format of the data. text: each byte is a token; tokens: llm.c or nanoGPT .bin; mnist: IDX; images: a folder of PNG or JPEG files for each class; csv: the last column is the target; tsv: columns sentence and label, as SST-2; word_order: lines of a text, in their words' order or in another"},
+    Option{"data.path", at<kData, &DataConfig::path>, kAny, kFree, "file of the data, or the folder of MNIST's files or of the folders of images; always needed"},
     Option{"data.validation", at<kData, &DataConfig::validation>, kBelowOne, kFree, "data for evaluation: a fraction from the end of data.path, or a path of its own; 0: none"},
     Option{"data.context", at<kData, &DataConfig::context>, kNatural, kFree, "tokens of a sample; 0: as many as model.context"},
     Option{"data.order", at<kData, &DataConfig::order>, kAny, kOrders, "order of the samples; it depends on the seed and the position alone"},
     Option{"data.words", at<kData, &DataConfig::words>, Range{.lowest = 4, .highest = kInt32}, kFree, "most words that the training texts of tsv or word_order teach, [PAD], [UNK] and [CLS] included"},
     Option{"data.vocab", at<kData, &DataConfig::vocab>, kAny, kFree, "WordPiece vocabulary of tsv or word_order, a piece a line, as BERT publishes it; empty: words are learned"},
     Option{"data.tokenizer", at<kData, &DataConfig::tokenizer>, kAny, kFree, "folder of the tokenizer that made the tokens (`zero tokenize`): samples and prompts are text then; empty: they are numbers"},
-    Option{"data.augment", at<kData, &DataConfig::augment>, kAny, kAugments, "change of each training image of mnist, anew in each epoch. shift: by up to 2 pixels in each direction"},
+    Option{"data.channels", at<kData, &DataConfig::channels>, Range{.lowest = 1, .highest = 3}, kFree, "channels of images. 1: grey; 3: red, green and blue"},
+    Option{"data.augment", at<kData, &DataConfig::augment>, kAny, kAugments, "change of each training image of mnist or images, anew in each epoch. shift: by up to 2 pixels in each direction"},
 
     Option{"train.steps", at<kTrain, &TrainConfig::steps>, kPositive, kFree, "optimizer steps of the run"},
     Option{"train.epochs", at<kTrain, &TrainConfig::epochs>, kNatural, kFree, "passes over the training data, instead of train.steps, which follow from it; 0: not given"},

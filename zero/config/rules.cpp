@@ -123,6 +123,10 @@ void check_dropout(const LoadedConfig& loaded) {
   }
 }
 
+void check_channels(const LoadedConfig& loaded) {
+  if (loaded.config.data.channels == 2) refuse(loaded, "data.channels", "pictures have no two channels", "use 1 or 3");
+}
+
 void check_checkpoint(const LoadedConfig& loaded) {
   const auto& config = loaded.config;
   if (config.train.checkpoint_activations && !model_rule(config.model.name).has_blocks) {
@@ -253,6 +257,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_length(loaded);
   check_schedule(loaded);
   check_dropout(loaded);
+  check_channels(loaded);
   check_checkpoint(loaded);
   check_types(loaded);
   check_health(loaded);

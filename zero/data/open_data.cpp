@@ -4,7 +4,9 @@
 #include <cmath>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -13,7 +15,9 @@
 #include "zero/data/byte_pair_tokenizer.h"
 #include "zero/data/csv.h"
 #include "zero/data/image_dataset.h"
+#include "zero/data/image_folder.h"
 #include "zero/data/labelled_text_dataset.h"
+#include "zero/data/mnist.h"
 #include "zero/data/table_dataset.h"
 #include "zero/data/token_dataset.h"
 
@@ -68,9 +72,30 @@ Corpus open_tokens(const DataOptions& options, TokenKind kind) {
       });
 }
 
-Corpus open_images(const DataOptions& options) {
+// Names in another order, or others, would be other classes under the same numbers.
+void require_same_classes(const std::vector<std::string>& training, const LabelledImages& images,
+                          std::string_view key) {
+  for (std::size_t i = 0; i < std::max(training.size(), images.classes.size()); ++i) {
+    const std::string_view wanted = i < training.size() ? std::string_view(training[i]) : "none";
+    const std::string_view has = i < images.classes.size() ? std::string_view(images.classes[i]) : "none";
+    if (wanted != has)
+      throw ConfigError(key, images.path, fmt::format("class {} is {}, but in {} it is {}", i, has, kPath, wanted),
+                        "both folders must have the same classes");
+  }
+}
+
+template <typename Read>
+Corpus open_images(const DataOptions& options, Read read) {
+  std::vector<std::string> classes;  // of the training images, which split() reads first
   return split(
-      options, read_labelled_images, [](const LabelledImages& images) { return images.size(); },
+      options,
+      [&](const std::filesystem::path& path, std::string_view key) {
+        LabelledImages images = read(path, key);
+        if (key == kPath) classes = images.classes;
+        require_same_classes(classes, images, key);
+        return images;
+      },
+      [](const LabelledImages& images) { return images.size(); },
       [&](const LabelledImages& images, std::int64_t begin, std::int64_t end, std::string_view key) {
         const bool shifts = options.augment == Augment::kShift && key == kPath && begin == 0;  // the training part
         return std::make_unique<ImageDataset>(images, begin, end, key, shifts);
@@ -117,7 +142,11 @@ Corpus open_kind(const DataOptions& options) {
     case DataKind::kTokens:
       return open_tokens(options, TokenKind::kTokens);
     case DataKind::kMnist:
-      return open_images(options);
+      return open_images(options, read_mnist);
+    case DataKind::kImages:
+      return open_images(options, [&](const std::filesystem::path& path, std::string_view key) {
+        return read_image_folder(path, options.channels, key);
+      });
     case DataKind::kCsv:
       return open_table(options);
     case DataKind::kTsv:
@@ -163,8 +192,8 @@ Corpus open_data(const DataOptions& options) {
       fraction && !(*fraction >= 0 && *fraction < 1))
     throw ConfigError(kValidation, fmt::format("{}", *fraction), "a fraction must be at least 0 and below 1",
                       "0 holds nothing out; a path names another file.");
-  if (options.augment != Augment::kNone && options.kind != DataKind::kMnist)
-    throw ConfigError("data.augment", "shift", "only images can be shifted", "use none, or data.kind mnist");
+  if (options.augment != Augment::kNone && options.kind != DataKind::kMnist && options.kind != DataKind::kImages)
+    throw ConfigError("data.augment", "shift", "only images can be shifted", "use none, or data.kind mnist or images");
   Corpus corpus = open_kind(options);
   if (!options.tokenizer.empty()) require_tokenizer(options, corpus);
   if (corpus.validation && corpus.validation->shape().features != corpus.train->shape().features)

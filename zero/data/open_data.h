@@ -19,8 +19,8 @@
 
 namespace zero {
 
-// kWordOrder: the task that word_order_texts() makes of a text (labelled_texts.h).
-enum class DataKind { kText, kTokens, kMnist, kCsv, kTsv, kWordOrder };
+// kImages: a folder of pictures (image_folder.h). kWordOrder: the task that word_order_texts() makes of a text (labelled_texts.h).
+enum class DataKind { kText, kTokens, kMnist, kImages, kCsv, kTsv, kWordOrder };
 
 // What is done to a training sample each time that it is drawn. kShift: an image moves by -2 to 2 pixels each way.
 enum class Augment { kNone, kShift };
@@ -33,6 +33,7 @@ struct DataOptions {
   std::int64_t words = 4000;         // of labelled texts: numbers in the vocabulary that the training texts teach
   std::filesystem::path vocab;       // of labelled texts: a WordPiece vocabulary instead; empty: none
   std::filesystem::path tokenizer;   // of tokens: the folder of the one that made them; empty: none
+  std::int64_t channels = 1;         // of a folder of pictures: 1, grey; 3, in colour
   Order order = Order::kShuffled;    // how TrainingBatches draws
   Augment augment = Augment::kNone;  // of images
 };

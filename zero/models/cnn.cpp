@@ -32,20 +32,22 @@ void check(const CnnOptions& options) {
 double flops_per_row(const CnnOptions& options) {
   const auto half = static_cast<double>(options.side / 2), side = static_cast<double>(pooled_side(options));
   const auto whole = static_cast<double>(options.side);
-  const double convolutions = 150 * whole * whole + 2400 * (half - 4) * (half - 4);
+  const double convolutions =
+      150 * static_cast<double>(options.channels) * whole * whole + 2400 * (half - 4) * (half - 4);
   return 6 * (convolutions + 120 * 16 * side * side + 84 * 120 + 84 * static_cast<double>(options.classes));
 }
 
 CnnImpl::CnnImpl(const CnnOptions& options)
     : options_((check(options), options)),
-      conv1_(register_module("conv1", torch::nn::Conv2d(five_by_five(1, 6, 2)))),
+      conv1_(register_module("conv1", torch::nn::Conv2d(five_by_five(options.channels, 6, 2)))),
       conv2_(register_module("conv2", torch::nn::Conv2d(five_by_five(6, 16, 0)))),
       fc1_(register_module("fc1", torch::nn::Linear(16 * pooled_side(options) * pooled_side(options), 120))),
       fc2_(register_module("fc2", torch::nn::Linear(120, 84))),
       fc3_(register_module("fc3", torch::nn::Linear(84, options.classes))) {}
 
 torch::Tensor CnnImpl::forward(const torch::Tensor& images) {
-  auto x = images.to(fc3_->weight.scalar_type()).view({images.size(0), 1, options_.side, options_.side});
+  auto x =
+      images.to(fc3_->weight.scalar_type()).view({images.size(0), options_.channels, options_.side, options_.side});
   x = at::max_pool2d(at::relu(conv1_->forward(x)), 2);
   x = at::max_pool2d(at::relu(conv2_->forward(x)), 2);
   x = at::relu(fc1_->forward(x.flatten(1)));

@@ -12,14 +12,14 @@
 namespace zero {
 
 std::int64_t side_of(const SampleShape& data) {
-  const std::int64_t side = std::llround(std::sqrt(static_cast<double>(data.features)));
-  if (side * side == data.features) return side;
-  throw ConfigError("data.path", fmt::format("{} pixels", data.features), "not a square image",
-                    "use square images of one channel, or model.name mlp");
+  const std::int64_t side = std::llround(std::sqrt(static_cast<double>(data.features / data.channels)));
+  if (side * side * data.channels == data.features) return side;
+  throw ConfigError("data.path", fmt::format("{} pixels", data.features / data.channels), "not a square image",
+                    "use square images, or model.name mlp");
 }
 
 std::unique_ptr<Task> make_cnn_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed) {
-  const CnnOptions options{.side = side_of(data), .classes = data.classes};
+  const CnnOptions options{.side = side_of(data), .channels = data.channels, .classes = data.classes};
   check(options);
   return std::make_unique<RowTask<Cnn>>(
       deferred([&] { return Cnn(options); }, seed),

@@ -1,4 +1,4 @@
-// "cnn": LeNet-5, which sorts square images of one channel into classes. A row of model_kind.h.
+// "cnn": LeNet-5, which sorts square images, grey or in colour, into classes. A row of model_kind.h.
 //
 //   auto task = make_cnn_task({.name = "cnn"}, corpus.shape(), seed);
 //

@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 1> kMlpKeys{"model.sizes"};
 constexpr std::array<std::string_view, 3> kRecurrentKeys{"model.layers", "model.hidden", "model.vocab"};
 
 constexpr std::string_view kImagesOrTokens = "images and their classes, or tokens";
-constexpr std::string_view kUseImagesOrTokens = "use [data] kind mnist, text or tokens";
+constexpr std::string_view kUseImagesOrTokens = "use [data] kind mnist, images, text or tokens";
 
 bool is_tokens(const SampleShape& data) {
   return data.context != 0 && data.vocab == 0;
@@ -98,14 +98,14 @@ constexpr std::array<ModelKind, 9> kModelKinds{{
      .own_keys = kMlpKeys,
      .reads = is_rows,
      .reads_what = "rows of numbers",
-     .data_remedy = "use [data] kind mnist or csv, or model.name gpt2",
+     .data_remedy = "use [data] kind mnist, images or csv, or model.name gpt2",
      .planned_shape = mlp_shape,
      .make = make_mlp_task},
     {.name = "cnn",
      .own_keys = {},
      .reads = is_rows_with_a_class,
      .reads_what = "images and their classes",
-     .data_remedy = "use [data] kind mnist",
+     .data_remedy = "use [data] kind mnist or images",
      .planned_shape = unplanned_shape,
      .make = make_cnn_task},
     recurrent_kind("rnn", make_rnn_task),

@@ -25,6 +25,9 @@ std::unique_ptr<Task> make_language_model(const RecurrentOptions& options, const
 
 std::unique_ptr<Task> make_row_reader(const RecurrentOptions& options, const ModelOptions& model,
                                       const SampleShape& data, std::uint64_t seed) {
+  if (data.channels != 1)
+    throw ConfigError("data.channels", fmt::format("{}", data.channels), "this model reads the rows of grey images",
+                      "use 1, or model.name cnn or mlp");
   const std::int64_t side = side_of(data);
   const double flops = static_cast<double>(side) * flops_per_step(options, side, 0) +
                        6.0 * static_cast<double>(options.hidden * data.classes);

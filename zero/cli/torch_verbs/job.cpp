@@ -22,10 +22,11 @@ DataKind data_kind(const std::string& name) {
   if (name == "text") return DataKind::kText;
   if (name == "tokens") return DataKind::kTokens;
   if (name == "mnist") return DataKind::kMnist;
+  if (name == "images") return DataKind::kImages;
   if (name == "csv") return DataKind::kCsv;
   if (name == "tsv") return DataKind::kTsv;
   if (name == "word_order") return DataKind::kWordOrder;
-  throw ConfigError("data.kind", name, "no such kind", "use text, tokens, mnist, csv, tsv or word_order");
+  throw ConfigError("data.kind", name, "no such kind", "use text, tokens, mnist, images, csv, tsv or word_order");
 }
 
 Reduce reduce_kind(const std::string& name) {
@@ -243,6 +244,7 @@ DataOptions data_options(const Config& config) {
                       .words = d.words,
                       .vocab = d.vocab,
                       .tokenizer = d.tokenizer,
+                      .channels = d.channels,
                       .augment = d.augment == "shift" ? Augment::kShift : Augment::kNone};
   if (!d.validation.path.empty()) options.validation = std::filesystem::path(d.validation.path);
   options.order = d.order == "sequential" ? Order::kSequential : Order::kShuffled;
