@@ -1,6 +1,6 @@
 // `zero train` that is killed, in any of its processes and at any moment, and goes on by itself or by the same command:
-// it ends with the weights of a run that was left alone. ZERO_KILLS sets how often (2 without it, 200 in the full tier;
-// how often it was done: docs/reliability.md).
+// it ends with the weights of a run that was left alone. ZERO_KILLS sets how often (2 without it, 200 in the full tier, in
+// four parts that run side by side; how often it was done: docs/reliability.md).
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -65,9 +65,18 @@ class ResumeFaults : public TrainFaultTest {
     command.sockets_gone_before(Clock::now() + kAllGone);
     EXPECT_EQ(command.sockets_left(), OpenSockets{});
   }
-
-  static int num_kills() { return num_trials("ZERO_KILLS", 2, 200); }
 };
+
+int num_kill_parts() {
+  return in_full_tier() ? 4 : 1;
+}
+
+// A part of the kills.
+class ResumeFaultsInParts : public ResumeFaults, public testing::WithParamInterface<int> {
+ protected:
+  static int num_kills() { return num_trials("ZERO_KILLS", 2, 200) / num_kill_parts(); }
+};
+INSTANTIATE_TEST_SUITE_P(Part, ResumeFaultsInParts, testing::Range(0, num_kill_parts()));
 
 // A kill at a random moment of a run that would have taken `span`. Nothing when it was over by then.
 class Kill {
@@ -123,7 +132,7 @@ TEST_F(ResumeFaults, ASocketThatOutlivesARunIsSeen) {
   EXPECT_EQ(command.sockets_left().size(), 2u);
 }
 
-TEST_F(ResumeFaults, KilledAnywhereAtAnyMomentItEndsWithTheSameWeights) {
+TEST_P(ResumeFaultsInParts, KilledAnywhereAtAnyMomentItEndsWithTheSameWeights) {
   const Undisturbed usual = leave_alone(many_steps("undisturbed"), "undisturbed");
   // Its ranks listen on TCP ports; a step of it takes several times as long.
   const std::vector<std::string> over_gloo{"--comm.transport", "gloo"};
