@@ -3,9 +3,9 @@
 // and generate from it.
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <memory>
 #include <span>
-#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -210,33 +210,51 @@ INSTANTIATE_TEST_SUITE_P(Models, TextExamples,
                            return name;
                          });
 
-// The published figures: whole runs of examples, minutes each.
-class Figures : public testing::TestWithParam<std::tuple<const char*, const char*, double>> {};
+// The published figures: whole runs of examples, minutes each, with three seeds; their median counts.
+struct Figure {
+  const char* name;
+  const char* file;
+  const char* figure;  // of report.json
+  double bound;        // losses: at most; accuracies: at least
+  const char* flags = "";
+};
 
-TEST_P(Figures, AreReached) {
+class Figures : public testing::TestWithParam<Figure> {};
+
+TEST_P(Figures, AreReachedInTheMedianOfThreeSeeds) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
   if (!in_full_tier()) GTEST_SKIP() << "minutes of training: ZERO_TEST_TIER=full";
-  const auto& [file, figure, bound] = GetParam();
+  const Figure& wanted = GetParam();
   const Folder folder;
   std::filesystem::create_directory_symlink(std::string(built::kSourceFolder) + "/examples",
                                             folder.path() / "examples");
-  const Ran ran = folder.zero(fmt::format("train examples/{}.toml -n 2 --run.dir run", file), "timeout 3000");
-  ASSERT_EQ(ran.status, 0) << ran.errors << ran.output;
-  const double found = Json::parse(folder.read("run/report.json")).at(figure);
-  if (std::string_view(figure) == "val_loss")
-    EXPECT_LE(found, bound);
+  std::vector<double> found;
+  for (const int seed : {1, 2, 3}) {
+    const Ran ran = folder.zero(fmt::format("train examples/{}.toml -n 2 --run.dir run --overwrite --train.seed {} {}",
+                                            wanted.file, seed, wanted.flags),
+                                "timeout 3000");
+    ASSERT_EQ(ran.status, 0) << ran.errors << ran.output;
+    found.push_back(Json::parse(folder.read("run/report.json")).at(wanted.figure));
+  }
+  std::ranges::sort(found);
+  std::cout << fmt::format("{}: {} {:.4f}, {:.4f}, {:.4f}\n", wanted.name, wanted.figure, found[0], found[1], found[2]);
+  if (std::string_view(wanted.figure) == "val_loss")
+    EXPECT_LE(found[1], wanted.bound);
   else
-    EXPECT_GE(found, bound);
+    EXPECT_GE(found[1], wanted.bound);
 }
 
+constexpr const char* kWideMlp = "--model.sizes '[784, 512, 512, 10]' --data.augment shift --train.epochs 40";
 INSTANTIATE_TEST_SUITE_P(Examples, Figures,
-                         testing::Values(std::tuple{"shakespeare/shakespeare", "val_loss", 1.90},
-                                         std::tuple{"mnist/mlp", "val_accuracy", 0.955},
-                                         std::tuple{"mnist/lstm", "val_accuracy", 0.97},
-                                         std::tuple{"shakespeare/lstm", "val_loss", 1.75},
-                                         std::tuple{"shakespeare/llama", "val_loss", 1.88},
-                                         std::tuple{"bert/word_order", "val_accuracy", 0.81},
-                                         std::tuple{"mnist/cnn", "val_accuracy", 0.985}));
+                         testing::Values(Figure{"gpt2", "shakespeare/shakespeare", "val_loss", 1.90},
+                                         Figure{"llama", "shakespeare/llama", "val_loss", 1.88},
+                                         Figure{"char_lstm", "shakespeare/lstm", "val_loss", 1.75},
+                                         Figure{"bert", "bert/word_order", "val_accuracy", 0.81},
+                                         Figure{"cnn", "mnist/cnn", "val_accuracy", 0.99},
+                                         Figure{"lstm", "mnist/lstm", "val_accuracy", 0.97},
+                                         Figure{"mlp", "mnist/mlp", "val_accuracy", 0.955},
+                                         Figure{"wide_mlp", "mnist/mlp", "val_accuracy", 0.983, kWideMlp}),
+                         [](const auto& given) { return std::string(given.param.name); });
 
 // Coefficients and constant of the least squares: the normal equations of the rows that the example learns from, solved in
 // double by elimination.
