@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 namespace zero {
@@ -15,6 +16,13 @@ inline bool in_full_tier() {
 inline int num_trials(const char* variable, int sample, int full) {
   if (const char* const asked = std::getenv(variable)) return std::atoi(asked);
   return in_full_tier() ? full : sample;
+}
+
+// Random cases of each property of this test program, where they are costly: `sample` instead of RapidCheck's hundred.
+// RC_PARAMS in the environment says another number. For a static variable: RapidCheck looks once, at its first property.
+inline bool sample_properties(int sample) {
+  if (!in_full_tier()) ::setenv("RC_PARAMS", ("max_success=" + std::to_string(sample)).c_str(), /*overwrite=*/0);
+  return true;
 }
 
 // The cells of nested loops in turn: the full tier takes all, a sample the first and then each `one_in`-th. Where
