@@ -46,7 +46,7 @@ packages full              the Debian package, installed in a bare system, and t
 TABLE
 }
 
-times=build/test_times  # TIER STAGE RESULT SECONDS DATE COMMIT, a line each time a stage ends
+times=${ZERO_TEST_TIMES:-build/test_times}  # TIER STAGE RESULT SECONDS DATE COMMIT, a line each time a stage ends
 if [ $list = yes ]; then
   for tier in fast standard full; do
     printf '\n%s\n' "$tier"
@@ -154,7 +154,7 @@ sanitized() {  # PRESET FOLDER... -- FOLDER...
   run_ctest "build/$preset" -R "^($(IFS='|' && echo "${folders[*]}"))(_slow|_full)?(_[0-9]+)?\$" "${which[@]}"
 }
 
-address_sanitizer() { sanitized asan base plan comm memory optim engine checkpoint data launch config issues -- world cli faults; }
+address_sanitizer() { sanitized asan base plan comm memory optim engine checkpoint data report launch config issues -- world cli faults; }
 
 thread_sanitizer() {
   # ThreadSanitizer wants its shadow where a newer kernel may have put something else; without randomization it fits.

@@ -12,7 +12,7 @@ zero_tests(optim FLOORS base optim)
 zero_tests(engine SHARDS 2 FLOORS base plan ${comm_floors} memory optim engine
            SLOW Rebalancing.* Offload.* OffloadProperty.* Delayed.* DiskFaults.* SteadyTiers.* DiskBudgets.AreKept* Learning.*
                 Hiding.* DiskBehindALink.* ScheduleTraffic.*)
-zero_tests(checkpoint FLOORS base plan ${comm_floors} memory optim engine checkpoint launch
+zero_tests(checkpoint SHARDS 3 FLOORS base plan ${comm_floors} memory optim engine checkpoint launch
            SLOW CheckpointSave.* CheckpointLoad.* LoadCheckpoint.Any* LoadCheckpoint.Resuming*
            FULL LoadCheckpoint.EachRank* CheckpointSave.*OfFilesOfThreeBlocks*)
 zero_tests(data FLOORS base data)

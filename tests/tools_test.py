@@ -466,7 +466,7 @@ class Scripts(MachineTest):
         self.program("cmake", f'[ "$1" = --version ] && {{ echo cmake version 3.25.1; exit; }}; echo "cmake $*" >>{self.root}/calls; {cmake}')
         self.program("ctest", f'echo "ctest $*" >>{self.root}/calls; {ctest}')
         self.program("apt-get", "exit 1")  # nothing is to be installed here
-        environment = {**os.environ, "PATH": self.path(), "ZERO_TORCH": self.libtorch("own")}
+        environment = {**os.environ, "PATH": self.path(), "ZERO_TORCH": self.libtorch("own"), "ZERO_TEST_TIMES": str(self.root / "times")}
         return subprocess.run([ROOT / "test.sh", "fast"], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
 
     def test_fast_builds_and_runs_the_fast_tests(self):

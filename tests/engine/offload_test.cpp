@@ -379,6 +379,18 @@ TEST_F(Offload, AFolderThatIsTooSmallIsNamedWithWhatIsFreeThere) {
   });
 }
 
+// The rates of such a disk are not probed with more than it has: what fits there is placed there.
+TEST_F(Offload, ASmallFolderTakesWhatFits) {
+  FailingCalls calls;
+  calls.free_bytes = 2 << 20;
+  const DiskSeam seam{.files = &calls};
+  on_ranks(2, [&](Communicator& comm) {
+    OffloadOptions offload{.fractions = {.optimizer = {.disk = 1}}, .disk = {folder_.path().string()}};
+    offload.seams = seams({.disk_seam = &seam});
+    EXPECT_NO_THROW(ScriptedModel(comm, specs(DType::kFloat32), {.stage = 3, .offload = offload}));
+  });
+}
+
 TEST_F(Offload, LeavesNothingInTheFolder) {
   train({}, placed({.optimizer = {.disk = 1}}));
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));

@@ -163,8 +163,7 @@ TEST(RequireRoom, NamesWhatIsFreeAndWhatWasAsked) {
   FailingCalls calls;
   calls.free_bytes = 3 * kMiB;
   const auto text = message_of<ConfigError>([&] { expect_room(folder, 5 * kMiB, calls); });
-  EXPECT_TRUE(says(text, "zero.disk_memory = 5.00 MiB"));
-  EXPECT_TRUE(says(text, folder.path().native() + " has only 3.00 MiB free"));
+  EXPECT_TRUE(says(text, "zero.disk = " + folder.path().native() + ": only 3.00 MiB are free, and 5.00 MiB of files"));
   expect_room(folder, 3 * kMiB, calls);
 }
 

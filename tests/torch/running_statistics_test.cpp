@@ -1,6 +1,8 @@
 // Modules with running statistics under AttachOptions::dtype.
 #include <gtest/gtest.h>
 
+#include "zero/torch/tensor_type.h"
+
 #include "training_run.h"
 
 namespace zero {
@@ -109,6 +111,31 @@ TEST(RunningStatistics, WithoutATypeThatIsAskedForEverythingKeepsItsOwn) {
     loss_of(net, 0, 0, 0).backward();
     EXPECT_FALSE(engine.step().skipped);
   });
+}
+
+// As a table of positions that is added to what a layer gives.
+struct WithTable : torch::nn::Module {
+  WithTable() {
+    table = register_buffer("table", torch::ones({4}));
+    count = register_buffer("count", torch::zeros({1}, torch::kInt64));
+    register_module("head", head);
+  }
+  torch::Tensor table, count;
+  torch::nn::Linear head{4, 2};
+};
+
+TEST(RunningStatistics, OtherBuffersBecomeTheTypeThatIsAskedFor) {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
+    WithTable net;
+    tests::on_every_rank(1, [&](World& ranks) {
+      Attachment engine = attach(net, ranks, {.stage = 3, .dtype = dtype});
+      const auto inputs = torch::ones({3, 4}, to_scalar_type(dtype));
+      engine.scaled(net.head(inputs + net.table).to(torch::kFloat32).sum()).backward();
+      EXPECT_FALSE(engine.step().skipped) << name_of(dtype);
+      EXPECT_EQ(net.table.scalar_type(), to_scalar_type(dtype));
+      EXPECT_EQ(net.count.scalar_type(), torch::kInt64);
+    });
+  }
 }
 
 TEST(RunningStatistics, EvaluationUsesThem) {

@@ -94,7 +94,8 @@ struct EngineOptions {
   double ema = 0;
   // Of parameters and gradients; master and moments are fp32. Absent: the module's own. Parameters and statistics of a
   // module with running statistics (BatchNorm; a buffer "running_mean") are fp32 then: it takes and returns bf16 or
-  // fp16 all the same. Other buffers keep their type, and inputs are the caller's.
+  // fp16 all the same. Other buffers that are no whole numbers become `dtype`, as module.to(dtype) makes
+  // them; inputs are the caller's.
   std::optional<DType> dtype;
   // Of a gradient's sum over ranks and micro-batches; absent: the type of gradients. fp32: the sum of bf16 or fp16
   // gradients is not rounded to their type, and clipped and applied as it is, for two more bytes an element of what is

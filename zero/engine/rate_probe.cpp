@@ -45,8 +45,7 @@ std::int64_t read_part(double read_seconds, double write_seconds) {
 
 // All ranks at once, as in a step.
 DiskRates probe_disk(const OffloadOptions& offload, std::int64_t most_bytes) {
-  const std::int64_t num_bytes =
-      (most_bytes > 0 ? std::min(kProbeBytes, most_bytes) : kProbeBytes) / kProbeBlockBytes * kProbeBlockBytes;
+  const std::int64_t num_bytes = std::min(kProbeBytes, most_bytes) / kProbeBlockBytes * kProbeBlockBytes;
   if (num_bytes == 0) return {};  // so little that its rate does not matter
   DiskTier disk({.paths = offload.disk, .bytes = num_bytes, .timeout = offload.disk_timeout},
                 DiskSeam::or_none(seams_of(offload).disk_seam));
@@ -129,7 +128,9 @@ TierRates probe_rates(Communicator* comm, const OffloadOptions& offload, const U
   TierRates rates{.link_up = offload.link_bytes_per_second, .link_down = offload.link_bytes_per_second};
   const bool is_elsewhere = comm == nullptr && std::ranges::any_of(offload.disk, is_missing);
   if (!offload.disk.empty() && !is_elsewhere) {
-    const DiskRates mine = probe_disk(offload, disk_bytes);
+    // Half of what is free at most: a small disk is no reason to refuse what fits on it.
+    const std::int64_t room = room_on(offload.disk, calls) / (2 * (comm == nullptr ? 1 : comm->world()));
+    const DiskRates mine = probe_disk(offload, disk_bytes > 0 ? std::min(disk_bytes, room) : room);
     rates.disk_read = least(mine.read);
     rates.disk_write = least(mine.write);
     rates.disk_share = -least(std::llround(-mine.share * kMillion)) / kMillion;  // the largest, in millionths

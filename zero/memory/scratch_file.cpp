@@ -113,10 +113,10 @@ void require_room(std::span<const ScratchSize> sizes, const FileCalls& calls) {
   for (const auto& [device, asked] : by_device) {
     if (asked.bytes <= asked.free_bytes) continue;
     throw ConfigError(
-        "zero.disk_memory", format_bytes(asked.bytes),
-        fmt::format("{} has only {} free, and {} of files are to lie there", fmt::join(asked.folders, ", "),
-                    format_bytes(asked.free_bytes), format_bytes(asked.bytes)),
-        "Free some space, lower zero.disk_memory, or name folders on other disks in zero.disk.");
+        "zero.disk", fmt::format("{}", fmt::join(asked.folders, ", ")),
+        fmt::format("only {} are free, and {} of files are to lie there", format_bytes(asked.free_bytes),
+                    format_bytes(asked.bytes)),
+        "Free some space, let less lie on disk (zero.disk_memory, or the fractions of states), or name other disks.");
   }
 }
 

@@ -16,7 +16,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   if (options.weights && awaits_load_)
     throw ConfigError("attach", "awaits_load", "first values come from `weights` already", "give one of the two");
   const WeightSource source = std::exchange(options.weights, nullptr);
-  const bool converts = options.dtype.has_value();
+  const std::optional<DType> dtype = options.dtype;
   options.local_world = world.local_size();
   Communicator& comm = world.communicator();
   engine_ = std::make_unique<Engine>(comm, parameters_.specs(), parameters_.units(), options, *this);
@@ -27,7 +27,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
     if (!source && !awaits_load_) load_from_tensors(*engine_, unit, parameters_);
     parameters_.take_over(unit);
   }
-  buffers_ = first_buffers(model.buffers, converts, comm);
+  buffers_ = first_buffers(model.buffers, dtype, comm);
   if (!awaits_load_) engine_->settle();
 }
 

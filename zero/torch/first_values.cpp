@@ -12,6 +12,7 @@
 #include "zero/plan/partition.h"
 #include "zero/torch/deferred.h"
 #include "zero/torch/tagged_tensor.h"
+#include "zero/torch/tensor_type.h"
 
 namespace zero {
 namespace {
@@ -70,14 +71,15 @@ void load_from_tensors(Engine& engine, const Unit& unit, const AttachedParameter
 }
 
 std::vector<std::pair<std::string, torch::Tensor>> first_buffers(const std::vector<ModelTensors::Buffer>& buffers,
-                                                                 bool converts, Communicator& comm) {
+                                                                 std::optional<DType> dtype, Communicator& comm) {
   c10::AutoGradMode no_gradients(false);
   std::vector<std::pair<std::string, torch::Tensor>> found;
   std::unordered_set<const at::TensorImpl*> seen;
   for (const auto& [name, buffer, becomes_fp32] : buffers) {
     if (!buffer.defined() || !seen.insert(buffer.unsafeGetTensorImpl()).second) continue;
     if (is_deferred(buffer)) replace_data(buffer, build_deferred(buffer, name));
-    if (converts && becomes_fp32 && buffer.is_floating_point()) replace_data(buffer, buffer.to(torch::kFloat32));
+    if (dtype && buffer.is_floating_point())
+      replace_data(buffer, buffer.to(to_scalar_type(becomes_fp32 ? DType::kFloat32 : *dtype)));
     found.emplace_back(name, buffer);
     torch::Tensor contiguous = buffer.contiguous();
     comm.broadcast({static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()}, 0, {.control = true})

@@ -6,6 +6,7 @@
 // Collective.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "zero/engine/engine.h"
@@ -19,9 +20,9 @@ void load_from_source(Engine& engine, const WeightSource& source);
 // Before the unit's tensors are taken over.
 void load_from_tensors(Engine& engine, const Unit& unit, const AttachedParameters& parameters);
 
-// The model's buffers, each once: built where they were deferred, converted where they are to become fp32 and
-// `converts`, and then rank 0's on every rank.
+// The model's buffers, each once: built where they were deferred, of `dtype` or fp32 (ModelTensors::Buffer) where a dtype
+// is given and they are no whole numbers, and then rank 0's on every rank.
 std::vector<std::pair<std::string, torch::Tensor>> first_buffers(const std::vector<ModelTensors::Buffer>& buffers,
-                                                                 bool converts, Communicator& comm);
+                                                                 std::optional<DType> dtype, Communicator& comm);
 
 }  // namespace zero

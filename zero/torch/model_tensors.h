@@ -25,7 +25,7 @@ struct ModelTensors {
   struct Buffer {
     std::string name;
     torch::Tensor tensor;
-    bool becomes_fp32 = false;  // a running statistic: where AttachOptions::dtype is given it is held in fp32
+    bool becomes_fp32 = false;  // a running statistic: fp32 whatever AttachOptions::dtype says
   };
   std::vector<Parameter> parameters;
   std::vector<Buffer> buffers;

@@ -27,10 +27,17 @@ RunReport RunEnd::finish() {
     const TrainJob& job = run_.job;
     throw error.within(fmt::format(
         "training is over, all {} steps; {}", job.train.steps,
-        where_training_is(run_.folder, run_.checkpoints, job.checkpoint.on(), weights_written_, job.train.steps)));
+        where_training_is(run_.folder, run_.checkpoints, job.checkpoint.on(), weights_written_, job.train.steps) +
+            missing_average()));
   }
   run_.engine->abandon();
   return report;
+}
+
+// Room is kept for the weights alone.
+std::string RunEnd::missing_average() const {
+  if (!weights_written_ || run_.job.attach.ema == 0 || average_written_) return "";
+  return fmt::format("; their average (train.ema) is not written to {}", run_.folder.averaged_model().string());
 }
 
 RunReport RunEnd::write_all() {
@@ -47,6 +54,7 @@ RunReport RunEnd::write_all() {
   if (run_.job.attach.ema > 0) {
     const AveragedScope averages = run_.engine->averaged();
     run_.engine->export_weights(run_.folder.averaged_model());
+    average_written_ = true;
   }
   const DType dtype = run_.job.attach.dtype.value_or(DType::kFloat32);
   if (run_.is_first() && !run_.task->describe_weights(run_.folder.path(), dtype))

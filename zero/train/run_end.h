@@ -38,10 +38,12 @@ class RunEnd {
   void write_sample();
   void fill(RunReport& report);
   bool save_before_stop();
+  std::string missing_average() const;  // words for an error; empty: none is missing
 
   Run& run_;
   std::unique_ptr<SafetensorsWriter> weights_;
   bool weights_written_ = false;
+  bool average_written_ = false;
 };
 
 // Local. Where the training of a run whose end failed can be found, as words behind "training is over, all 6 steps; ".
