@@ -17,6 +17,7 @@ import build_times  # noqa: E402
 import check_layers  # noqa: E402
 import check_links  # noqa: E402
 import check_sizes  # noqa: E402
+import house  # noqa: E402
 
 
 class TreeTest(unittest.TestCase):
@@ -458,6 +459,41 @@ class Setup(MachineTest):
         self.assertEqual([name for name in wanted if name not in package_of], [], "which Debian package brings these?")
         offered = {line.split()[1] for line in bash("packages").stdout.splitlines()}
         self.assertEqual({package_of[name] for name in wanted} - offered - {None}, set())
+
+
+class House(unittest.TestCase):
+    CLASS = """
+// class Comment { int not_one; };
+class Door : private Frame {
+ public:
+  explicit Door(int width);
+  ~Door();
+  Door& operator=(const Door&) = delete;
+  void open(int how_far = 1);
+  void open() const { if (open_) { shut(); } }
+  [[nodiscard]] bool is_open() const { return open_; }
+  struct Handle { int x; };
+  using Width = int;
+
+ private:
+  void creak();
+  static constexpr int kMost = 3;
+  int width_ = 0, height_{1};
+  std::function<void(int)> opened_ = [](int) {};
+  bool open_ = false;
+};
+"""
+
+    def test_a_class_counts_its_public_names_and_its_members(self):
+        self.assertEqual(house.classes({"zero/x/door.h": self.CLASS}), {"Door": (2, 4)})
+
+    def test_lines_are_counted_by_folder(self):
+        self.assertEqual(house.rooms({"zero/x/a.h": "1\n2\n", "zero/x/b.cpp": "1\n", "zero/x/README.md": "1\n"}), {"x": 3})
+
+    def test_the_tree_has_classes_and_folders(self):
+        files = house.texts(None)
+        self.assertIn("Engine", house.classes(files))
+        self.assertIn("engine", house.rooms(files))
 
 
 class Scripts(MachineTest):

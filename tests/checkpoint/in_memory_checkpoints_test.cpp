@@ -139,7 +139,7 @@ TEST(InMemoryCheckpoints, WhereOneRankHasNoRoomNothingIsCopied) {
     InMemoryCheckpoints kept(launcher.connect(), "run");
     EXPECT_FALSE(kept.save(model.engine(), 1, {}));
     EXPECT_TRUE(kept.steps().empty());
-    EXPECT_EQ(model.engine().ledger().held(Tier::kHost, MemoryTag::kStaging), 0);
+    EXPECT_EQ(model.engine().resources().ledger.held(Tier::kHost, MemoryTag::kStaging), 0);
     free_bytes = kPlenty;
     EXPECT_TRUE(kept.save(model.engine(), 1, {}));
     EXPECT_EQ(kept.steps(), std::vector<std::int64_t>{1});
@@ -197,16 +197,17 @@ TEST(InMemoryCheckpoints, WhereThereIsNoMemoryEveryRankIsToldAndTheOldOneStays) 
   for (const int good : {1, 2}) {  // the next one takes new memory; or that of the last but one, which is to grow
     Launcher launcher;
     std::optional<SizeLimit> limit;
-    expect_told_and_intact(
-        launcher, good, "File too large", [&](Communicator& comm, Engine& engine, InMemoryCheckpoints& kept) {
-          if (comm.rank() == 0) limit.emplace(1024);
-          comm.barrier({}).wait();
-          const std::int64_t held = engine.ledger().held(Tier::kHost, MemoryTag::kStaging);
-          EXPECT_GT(held, 0);
-          EXPECT_THROW((void)kept.save(engine, good + 1, {}), IoError);
-          EXPECT_EQ(engine.ledger().held(Tier::kHost, MemoryTag::kStaging), held) << "what was not had is not charged";
-          (void)kept.save(engine, good + 1, {});
-        });
+    expect_told_and_intact(launcher, good, "File too large",
+                           [&](Communicator& comm, Engine& engine, InMemoryCheckpoints& kept) {
+                             if (comm.rank() == 0) limit.emplace(1024);
+                             comm.barrier({}).wait();
+                             const std::int64_t held = engine.resources().ledger.held(Tier::kHost, MemoryTag::kStaging);
+                             EXPECT_GT(held, 0);
+                             EXPECT_THROW((void)kept.save(engine, good + 1, {}), IoError);
+                             EXPECT_EQ(engine.resources().ledger.held(Tier::kHost, MemoryTag::kStaging), held)
+                                 << "what was not had is not charged";
+                             (void)kept.save(engine, good + 1, {});
+                           });
   }
 }
 

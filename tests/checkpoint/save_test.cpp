@@ -153,7 +153,7 @@ TEST(CheckpointSave, TrainingOnDoesNotChangeWhatIsSaved) {
     int polls = 0;
     for (int step = 2; !save.poll(); ++step, ++polls) train_steps(model, step, step + 1, 1);
     EXPECT_TRUE(save.poll());
-    EXPECT_EQ(model.engine().ledger().held(Tier::kHost, MemoryTag::kStaging), 0);
+    EXPECT_EQ(model.engine().resources().ledger.held(Tier::kHost, MemoryTag::kStaging), 0);
   });
   EXPECT_EQ(read_manifest(folder / "sync"), read_manifest(folder / "async"));
 }
@@ -162,10 +162,10 @@ TEST(CheckpointSave, TheSecondAsynchronousOneTakesNoMemoryAndWritesTheSameBytes)
   const TemporaryFolder folder;
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options_of({}));
-    const Ledger& ledger = model.engine().ledger();
+    const Ledger& ledger = model.engine().resources().ledger;
     const auto held = [&] { return ledger.held(Tier::kHost, MemoryTag::kStaging); };
     constexpr std::int64_t kBlocks = std::int64_t{32} << 20;  // that a file is written through
-    StagingMemory memory(model.engine());
+    StagingMemory memory(model.engine().resources());
     const auto save = [&](const std::filesystem::path& path, SaveMode mode) {
       CheckpointSave save(model.engine(), path, {.run = {{"step", "3"}}}, mode, FileCalls::kernel(), &memory);
       save.wait();
@@ -175,11 +175,11 @@ TEST(CheckpointSave, TheSecondAsynchronousOneTakesNoMemoryAndWritesTheSameBytes)
     const std::int64_t kept = held();
     EXPECT_GT(kept, 0);
     train_steps(model, 1, 2, 1);
-    model.engine().ledger().reset_peak();
+    model.engine().resources().ledger.reset_peak();
     save(folder / "async", SaveMode::kAsync);
     EXPECT_EQ(held(), kept);
     EXPECT_EQ(ledger.peak(Tier::kHost)[MemoryTag::kStaging], kept + kBlocks);
-    model.engine().ledger().reset_peak();
+    model.engine().resources().ledger.reset_peak();
     save(folder / "sync", SaveMode::kSync);
     EXPECT_EQ(held(), 0) << "who saves so copies nothing";
     EXPECT_EQ(ledger.peak(Tier::kHost)[MemoryTag::kStaging], std::max(kept, kBlocks));
@@ -215,7 +215,7 @@ TEST(CheckpointSave, WhereOneRankHasNoRoomForACopyEveryRankWritesAtOnce) {
     CheckpointSave save(model.engine(), folder / "c", {}, SaveMode::kAsync);
     EXPECT_FALSE(save.copied());
     EXPECT_TRUE(save.poll()) << "all have written";
-    EXPECT_EQ(model.engine().ledger().held(Tier::kHost, MemoryTag::kStaging), 0);
+    EXPECT_EQ(model.engine().resources().ledger.held(Tier::kHost, MemoryTag::kStaging), 0);
   });
   EXPECT_EQ(step_at(folder / "c"), 1);
 }

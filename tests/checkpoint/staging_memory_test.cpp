@@ -17,7 +17,7 @@ constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
 constexpr std::int64_t kPage = std::int64_t{2} << 20;
 
 std::int64_t held_by(Engine& engine) {
-  return engine.ledger().held(Tier::kHost, MemoryTag::kStaging);
+  return engine.resources().ledger.held(Tier::kHost, MemoryTag::kStaging);
 }
 
 // One rank on a machine with so much free memory as a test says.
@@ -30,7 +30,7 @@ class Machine {
   std::int64_t held() { return held_by(engine()); }
   // Whether the memory of a save that is over is still there after a look at so much free memory.
   bool keeps(std::int64_t bytes, const MemoryReading& seen) {
-    StagingMemory memory(engine());
+    StagingMemory memory(engine().resources());
     memory.take_back(memory.lend(bytes));
     free_bytes = seen.free_bytes;
     pressure = seen.pressure;
@@ -56,7 +56,7 @@ class Machine {
 TEST(StagingMemory, ItIsHeldFromTheFirstLoanOnAndLentAgain) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    StagingMemory memory(machine.engine());
+    StagingMemory memory(machine.engine().resources());
     EXPECT_EQ(machine.held(), 0);
     ASSERT_TRUE(memory.has_room(kPage + 5));
     EXPECT_EQ(machine.held(), 0) << "a question takes nothing";
@@ -77,7 +77,7 @@ TEST(StagingMemory, ItIsHeldFromTheFirstLoanOnAndLentAgain) {
 TEST(StagingMemory, ALargerImageTakesTheSmallerOnesPlace) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    StagingMemory memory(machine.engine());
+    StagingMemory memory(machine.engine().resources());
     memory.take_back(memory.lend(kPage));
     ASSERT_TRUE(memory.has_room(3 * kPage));
     const std::span<std::byte> lent = memory.lend(3 * kPage);
@@ -90,7 +90,7 @@ TEST(StagingMemory, ALargerImageTakesTheSmallerOnesPlace) {
 TEST(StagingMemory, OfTwoLoansAtATimeOneIsKept) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    StagingMemory memory(machine.engine());
+    StagingMemory memory(machine.engine().resources());
     const std::span<std::byte> one = memory.lend(kPage), other = memory.lend(2 * kPage);
     EXPECT_EQ(machine.held(), 3 * kPage);
     memory.take_back(other);
@@ -103,7 +103,7 @@ TEST(StagingMemory, OfTwoLoansAtATimeOneIsKept) {
 TEST(StagingMemory, WhereMemoryIsShortItGoesAtTheNextLook) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    StagingMemory memory(machine.engine());
+    StagingMemory memory(machine.engine().resources());
     const std::span<std::byte> lent = memory.lend(kPage);
     machine.free_bytes = 0;
     memory.yield();
@@ -118,7 +118,7 @@ TEST(StagingMemory, WhereMemoryIsShortItGoesAtTheNextLook) {
 TEST(StagingMemory, WhereMemoryIsPlentyItStays) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    StagingMemory memory(machine.engine());
+    StagingMemory memory(machine.engine().resources());
     memory.take_back(memory.lend(kPage));
     memory.yield();
     EXPECT_EQ(machine.held(), kPage);
@@ -145,9 +145,9 @@ TEST(StagingMemory, EveryRankOfTheMachineNeedsRoomForOne) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm, /*reserve=*/1, /*local_world=*/2);
     machine.free_bytes = 8 * kPage;
-    EXPECT_TRUE(memory_has_room(machine.engine(), 3 * kPage)) << "a quarter is left over";
+    EXPECT_TRUE(memory_has_room(machine.engine().resources(), 3 * kPage)) << "a quarter is left over";
     machine.free_bytes = 8 * kPage - 4;
-    EXPECT_FALSE(memory_has_room(machine.engine(), 3 * kPage));
+    EXPECT_FALSE(memory_has_room(machine.engine().resources(), 3 * kPage));
   });
 }
 
@@ -188,9 +188,9 @@ TEST(StagingMemory, TheMonitorsSourceIsAskedByOneThreadAtATime) {
       return MemoryReading{.free_bytes = kPlenty};
     };
     ScriptedModel model(comm, small_specs(), options);
-    const auto& read = model.engine().options().offload.monitor.read;
+    const auto& read = model.engine().resources().options.offload.monitor.read;
     MemoryMonitor monitor(read, std::chrono::milliseconds(1));
-    for (int i = 0; i < 20; ++i) (void)memory_has_room(model.engine(), kPage);
+    for (int i = 0; i < 20; ++i) (void)memory_has_room(model.engine().resources(), kPage);
     EXPECT_EQ(most, 1);
   });
 }
@@ -198,7 +198,7 @@ TEST(StagingMemory, TheMonitorsSourceIsAskedByOneThreadAtATime) {
 TEST(StagingMemory, WhatIsKeptIsGivenBackBeforeASaveIsRefusedMemory) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    StagingMemory memory(machine.engine());
+    StagingMemory memory(machine.engine().resources());
     memory.take_back(memory.lend(kPage));
     machine.free_bytes = kPage;
     EXPECT_FALSE(memory.has_room(kPage)) << "a quarter of what is free is left over";
@@ -209,7 +209,7 @@ TEST(StagingMemory, WhatIsKeptIsGivenBackBeforeASaveIsRefusedMemory) {
 TEST(StagingMemory, OneMachineWithoutRoomIsEveryRanksAnswer) {
   on_ranks(3, [](Communicator& comm) {
     Machine machine(comm);
-    StagingMemory memory(machine.engine());
+    StagingMemory memory(machine.engine().resources());
     EXPECT_TRUE(memory.has_room(kPage));
     if (comm.rank() == 1) machine.free_bytes = kPage;
     memory.take_back(memory.lend(kPage));

@@ -10,6 +10,7 @@
 #include "zero/base/error.h"
 #include "zero/plan/estimate.h"
 
+#include "../fp32_states.h"
 #include "scripted_model.h"
 
 namespace zero {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "../temporary_folder.h"
+#include "block_specs.h"
 #include "scripted_run.h"
 
 namespace zero {
@@ -24,12 +25,7 @@ std::string name_of(const Case& c) {
 
 // A unit larger than a tile, so that one may be left half updated.
 std::vector<ParamSpec> specs(DType dtype) {
-  return {{.name = "wte", .shape = {280, 950}, .dtype = dtype, .own_unit = true},
-          {.name = "h.0.weight", .shape = {160, 150}, .dtype = dtype},
-          {.name = "h.0.bias", .shape = {150}, .dtype = dtype},
-          {.name = "h.1.weight", .shape = {160, 150}, .dtype = dtype},
-          {.name = "h.1.table", .shape = {2000}, .dtype = dtype, .trainable = false},
-          {.name = "ln_f", .shape = {9}, .dtype = dtype}};
+  return block_specs(dtype, {.embedding = {280, 950}, .frozen = 2000});
 }
 
 using Script = std::function<void(ScriptedModel&, int step)>;
@@ -75,7 +71,7 @@ TEST_F(Delayed, AppliesEveryGradientOneStepLateAndTheLastAtTheEnd) {
         const int unit = model.unit_named("h.0");
         const GatheredUnit in_use = model.engine().use(unit, Use::kUntraced);
         const auto* data = reinterpret_cast<const float*>(model.bound(unit));
-        if (model.engine().communicator().rank() == 0) seen.emplace_back(data, data + 160 * 150);
+        if (model.engine().resources().comm.rank() == 0) seen.emplace_back(data, data + 160 * 150);
       };
     };
     const ScriptedRun wanted = train(c, {}, 4, looks(exact));

@@ -37,10 +37,10 @@ struct Crossed {
 };
 
 // With a rate of a byte a second, seconds are bytes.
-Crossed predicted(const Engine& engine) {
+Crossed predicted(Engine& engine) {
   const Schedule& schedule = engine.schedule();
   StepModel model{.units = engine.units(),
-                  .world = engine.communicator().world(),
+                  .world = engine.resources().comm.world(),
                   .placement = schedule.placement,
                   .rates = {.link_up = 1, .link_down = 1}};
   count_gathers(schedule, engine.units().size(), model.profile);

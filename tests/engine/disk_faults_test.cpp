@@ -66,9 +66,7 @@ void expect_no_way_on(ScriptedModel& model, const std::string& error) {
       [&] { (void)engine.use(0, Use::kForward); },
       [&] { (void)engine.use(0, Use::kUntraced); },
       [&] { engine.add_gradient(0, bytes.data()); },
-      [&] { engine.end_micro_batch(); },
       [&] { engine.states().load(0, bytes.data(), DType::kFloat32); },
-      [&] { engine.mark_written(0); },
       [&] { engine.states().read_full_precision(0, [](std::span<const float>) {}); },
       [&] { engine.states().compare_replicas(); },
       [&] { engine.states().pause(); },
@@ -293,13 +291,15 @@ TEST_F(DiskFaults, WhereAnEngineCannotThrowAreThrownByEveryLaterCall) {
     OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}, .seams = seams({.disk_seam = &disk.seam})};
     ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload});
     Engine& engine = model.engine();
+    const GatheredUnit other = engine.use(1, Use::kUntraced);
     {
       const GatheredUnit written = engine.use(0, Use::kUntraced);
-      engine.mark_written(0);
+      written.mark_written();
       disk.fail_next(Kind::kFull);
     }
     const std::string error = message_of<IoError>([&] { engine.finish(); });
     EXPECT_TRUE(says(error, "rank 0: unit wte: " + folder() + ": write of"));
+    EXPECT_EQ(message_of<IoError>([&] { other.mark_written(); }), error);
     expect_no_way_on(model, error);
   });
 }

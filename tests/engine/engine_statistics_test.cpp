@@ -12,6 +12,7 @@
 #include "zero/engine/engine.h"
 #include "zero/plan/estimate.h"
 
+#include "../fp32_states.h"
 #include "../message_of.h"
 #include "scripted_model.h"
 #include "thread_ranks.h"

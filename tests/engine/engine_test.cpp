@@ -15,6 +15,7 @@
 #include "zero/plan/estimate.h"
 #include "zero/transport/record_flight.h"
 
+#include "../fp32_states.h"
 #include "../message_of.h"
 #include "scripted_model.h"
 #include "thread_ranks.h"
@@ -459,8 +460,8 @@ TEST(Engine, WhatIsWrittenIntoAUnitIsWhatTrainingGoesOnWith) {
         const auto before = model.weights_of("h.1.weight");
         {
           const GatheredUnit in_use = model.engine().use(unit, Use::kUntraced);
-          model.engine().mark_written(unit);
-          store_element(model.engine().data(unit), dtype, 1, 0.5F);
+          in_use.mark_written();
+          store_element(in_use.data(), dtype, 1, 0.5F);
         }
         const auto after = model.weights_of("h.1.weight");
         EXPECT_EQ(after[1], 0.5F);
@@ -490,9 +491,9 @@ TEST(Engine, AWriterWaitsForLateReaders) {
         for (int i = 0; i < 50 && !written; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
       const GatheredUnit in_use = model.engine().use(0, Use::kUntraced);
-      auto* data = reinterpret_cast<float*>(model.engine().data(0));
+      auto* data = reinterpret_cast<float*>(in_use.data());
       const float before = data[0];
-      model.engine().mark_written(0);
+      in_use.mark_written();
       data[0] = before * 2;  // in rank 0's own shard
       if (comm.rank() == 0) written = true;
       EXPECT_LT(std::abs(before), 1.5F);

@@ -68,7 +68,7 @@ TEST(Executor, ARunOfOperatorsOnAUnitIsOneTouch) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), {});
     for (const int unit : {0, 0, 1, 1, 0}) f.executor.access(unit);
-    EXPECT_EQ(f.executor.trace().events.size(), 3u);
+    EXPECT_EQ(f.executor.replay().trace().events.size(), 3u);
   });
 }
 
@@ -76,16 +76,16 @@ TEST(Executor, RecordsWhatHappened) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), {});
     f.executor.access(2);
-    f.gatherer.pin(2);
+    f.gatherer.uses().pin(2, f.gatherer.data(2));
     f.executor.access(3);
-    f.gatherer.unpin(2);
+    f.gatherer.uses().unpin(2);
     f.gradient(3);
     f.executor.end_backward();
     const std::vector<Event> wanted{{EventKind::kAccess, 2, {}},    {EventKind::kAccess, 3, {2}},
                                     {EventKind::kBackward, -1, {}}, {EventKind::kGradient, 3, {}},
                                     {EventKind::kGradient, 2, {}},  {EventKind::kGradient, 1, {}},
                                     {EventKind::kGradient, 0, {}},  {EventKind::kEndBackward, -1, {}}};
-    EXPECT_EQ(f.executor.trace().events, wanted);
+    EXPECT_EQ(f.executor.replay().trace().events, wanted);
     EXPECT_EQ(f.executor.finished_backwards(), 1);
   });
 }
@@ -93,15 +93,15 @@ TEST(Executor, RecordsWhatHappened) {
 TEST(Executor, TheSecondStepReplaysTheFirst) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), kMinimumBudget);
-    EXPECT_TRUE(f.executor.schedule().entries.empty());
+    EXPECT_TRUE(f.executor.replay().schedule().entries.empty());
     f.step({0, 1, 2, 3});
-    const std::size_t recorded = f.executor.schedule().entries.size();
+    const std::size_t recorded = f.executor.replay().schedule().entries.size();
     EXPECT_EQ(recorded, 4u + 1 + 8 + 1 + 1);
     const std::int64_t before = comm.traffic().sent_bytes;
     f.step({0, 1, 2, 3});
-    EXPECT_FALSE(f.executor.mismatched());
+    EXPECT_FALSE(f.executor.replay().mismatched());
     EXPECT_EQ(comm.traffic().sent_bytes - before, 3 * 4 * f.one() / 2);
-    EXPECT_EQ(f.executor.schedule().entries.size(), recorded);
+    EXPECT_EQ(f.executor.replay().schedule().entries.size(), recorded);
   });
 }
 
@@ -128,10 +128,10 @@ TEST(Executor, MinimumDemandGivesUpWhatIsNoLongerPinned) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), kMinimumBudget);
     f.executor.access(0);
-    f.gatherer.pin(0);
+    f.gatherer.uses().pin(0, f.gatherer.data(0));
     f.executor.access(1);
     EXPECT_EQ(f.gatherer.resident().units(), (std::vector<int>{0, 1}));
-    f.gatherer.unpin(0);
+    f.gatherer.uses().unpin(0);
     f.executor.access(0);
     EXPECT_EQ(f.gatherer.resident().units(), std::vector<int>{0});
   });
@@ -152,15 +152,15 @@ TEST(Executor, ADepartureFallsBackForTheRestOfTheStep) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), kMinimumBudget);
     f.step({0, 1, 2, 3});
     f.executor.access(0);
-    EXPECT_FALSE(f.executor.mismatched());
+    EXPECT_FALSE(f.executor.replay().mismatched());
     f.executor.access(2);
-    EXPECT_TRUE(f.executor.mismatched());
+    EXPECT_TRUE(f.executor.replay().mismatched());
     f.executor.access(1);
     EXPECT_EQ(f.gatherer.resident().units(), std::vector<int>{1});
     f.executor.event({EventKind::kStep, -1, {}});
     f.executor.close_step(true);
-    EXPECT_FALSE(f.executor.mismatched()) << "the next step has its own schedule";
-    EXPECT_EQ(f.executor.schedule().entries.size(), 4u);
+    EXPECT_FALSE(f.executor.replay().mismatched()) << "the next step has its own schedule";
+    EXPECT_EQ(f.executor.replay().schedule().entries.size(), 4u);
   });
 }
 
@@ -169,10 +169,10 @@ TEST(Executor, WithoutACommonTraceTheNextStepRunsOnDemand) {
     Fixture f(comm, place(2, Reduce::kAuto, 1), {});
     f.step({0, 1, 2, 3});
     f.step({3, 2, 1, 0}, /*same_everywhere=*/false);
-    EXPECT_TRUE(f.executor.schedule().entries.empty());
-    EXPECT_EQ(f.executor.schedule().reduce_order, (std::vector<int>{3, 2, 1, 0}));
+    EXPECT_TRUE(f.executor.replay().schedule().entries.empty());
+    EXPECT_EQ(f.executor.replay().schedule().reduce_order, (std::vector<int>{3, 2, 1, 0}));
     f.step({0, 1, 2, 3});
-    EXPECT_FALSE(f.executor.schedule().entries.empty());
+    EXPECT_FALSE(f.executor.replay().schedule().entries.empty());
   });
 }
 
@@ -230,11 +230,11 @@ TEST(Executor, EvaluationLeavesNoTrace) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), {});
     f.step({0, 1});
     f.executor.use_untraced(3);
-    EXPECT_TRUE(f.executor.trace().events.empty());
+    EXPECT_TRUE(f.executor.replay().trace().events.empty());
     EXPECT_TRUE(f.gatherer.ready(3));
     f.executor.access(0);
     EXPECT_FALSE(f.gatherer.ready(3)) << "a schedule starts from nothing gathered";
-    EXPECT_FALSE(f.executor.mismatched());
+    EXPECT_FALSE(f.executor.replay().mismatched());
   });
 }
 
@@ -242,7 +242,7 @@ TEST(Executor, EndingABackwardPassOutsideOneIsNothing) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kAuto, 1), {});
     f.executor.end_backward();
-    EXPECT_TRUE(f.executor.trace().events.empty());
+    EXPECT_TRUE(f.executor.replay().trace().events.empty());
     EXPECT_EQ(f.executor.finished_backwards(), 0);
   });
 }

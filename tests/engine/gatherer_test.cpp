@@ -141,16 +141,16 @@ TEST(Gatherer, WhatIsPinnedIsNotReleased) {
     Fixture f(comm, 3);
     f.gatherer.ensure(0);
     f.gatherer.ensure(1);
-    f.gatherer.pin(0);
-    f.gatherer.pin(0);
-    EXPECT_EQ(f.gatherer.pinned(), std::vector<int>{0});
+    f.gatherer.uses().pin(0, f.gatherer.data(0));
+    f.gatherer.uses().pin(0, f.gatherer.data(0));
+    EXPECT_EQ(f.gatherer.uses().pinned(), std::vector<int>{0});
     EXPECT_EQ(f.gatherer.releasable(), std::vector<int>{1});
     EXPECT_THROW(f.gatherer.release(0), InternalError);
-    f.gatherer.unpin(0);
+    f.gatherer.uses().unpin(0);
     EXPECT_THROW(f.gatherer.release(0), InternalError) << "pinned twice";
-    f.gatherer.unpin(0);
+    f.gatherer.uses().unpin(0);
     EXPECT_NO_THROW(f.gatherer.release(0));
-    EXPECT_THROW(f.gatherer.unpin(0), InternalError);
+    EXPECT_THROW(f.gatherer.uses().unpin(0), InternalError);
   });
 }
 
@@ -166,13 +166,13 @@ TEST(Gatherer, WhatIsWrittenReachesTheShardsWhenTheLastPinGoes) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, 3);
     f.gatherer.ensure(0);
-    f.gatherer.pin(0);
-    f.gatherer.pin(0);
-    f.gatherer.mark_written(0);
+    f.gatherer.uses().pin(0, f.gatherer.data(0));
+    f.gatherer.uses().pin(0, f.gatherer.data(0));
+    f.gatherer.uses().mark_written(0);
     for (std::int64_t i = 0; i < f.units[0].numel; ++i) store_element(f.gatherer.data(0), DType::kFloat32, i, -1.0F);
-    f.gatherer.unpin(0);
+    f.gatherer.uses().unpin(0);
     EXPECT_NE(load_element(f.state.parameter_shard(0).data(), DType::kFloat32, 0), -1.0F) << "still being written";
-    f.gatherer.unpin(0);
+    f.gatherer.uses().unpin(0);
     f.gatherer.release(0);
     f.gatherer.ensure(0);
     for (std::int64_t i = 0; i < f.units[0].numel; ++i)
@@ -184,9 +184,9 @@ TEST(Gatherer, WhatIsOnlyReadIsNotStored) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, 3);
     f.gatherer.ensure(0);
-    f.gatherer.pin(0);
+    f.gatherer.uses().pin(0, f.gatherer.data(0));
     store_element(f.gatherer.data(0), DType::kFloat32, 0, -1.0F);
-    f.gatherer.unpin(0);
+    f.gatherer.uses().unpin(0);
     EXPECT_EQ(load_element(f.state.parameter_shard(0).data(), DType::kFloat32, 0), Fixture::value(0, 0));
   });
 }
@@ -226,7 +226,7 @@ void with_parameters_on_disk(const std::function<void(Fixture&, const std::funct
 
 TEST(GathererFromDisk, AShardThatComesAheadIsReadOnceHoweverManyComeBeforeIt) {
   with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
-    for (const int unit : {0, 1, 2}) f.gatherer.fetch(unit);
+    for (const int unit : {0, 1, 2}) f.gatherer.prefetches().want(unit);
     EXPECT_EQ(num_reads(), 3) << "all are on their way";
     for (const int unit : {0, 1, 2}) {
       f.gatherer.ensure(unit);
@@ -238,7 +238,7 @@ TEST(GathererFromDisk, AShardThatComesAheadIsReadOnceHoweverManyComeBeforeIt) {
 
 TEST(GathererFromDisk, OneThatIsGatheredOutOfTurnIsRight) {
   with_parameters_on_disk([](Fixture& f, const auto&) {
-    for (const int unit : {0, 1, 2}) f.gatherer.fetch(unit);
+    for (const int unit : {0, 1, 2}) f.gatherer.prefetches().want(unit);
     for (const int unit : {1, 2, 0}) {
       f.gatherer.ensure(unit);
       f.expect_readable(unit);
@@ -249,7 +249,7 @@ TEST(GathererFromDisk, OneThatIsGatheredOutOfTurnIsRight) {
 TEST(GathererFromDisk, OneThatIsStillGatheredComesWhenItIsNotAnyMore) {
   with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
     f.gatherer.ensure(0);
-    for (const int unit : {1, 0, 2}) f.gatherer.fetch(unit);
+    for (const int unit : {1, 0, 2}) f.gatherer.prefetches().want(unit);
     EXPECT_EQ(num_reads(), 2) << "1 comes; 2 would come before 0";
     f.gatherer.release(0);
     f.gatherer.ensure(1);
@@ -264,7 +264,7 @@ TEST(GathererFromDisk, OneThatIsStillGatheredComesWhenItIsNotAnyMore) {
 
 TEST(GathererFromDisk, OneThatIsGatheredTwiceInTheWindowIsReadForEachOfThem) {
   with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
-    for (const int unit : {0, 1, 0, 2}) f.gatherer.fetch(unit);
+    for (const int unit : {0, 1, 0, 2}) f.gatherer.prefetches().want(unit);
     f.gatherer.ensure(0);
     f.gatherer.release(0);
     for (const int unit : {1, 0, 2}) {
@@ -277,8 +277,8 @@ TEST(GathererFromDisk, OneThatIsGatheredTwiceInTheWindowIsReadForEachOfThem) {
 
 TEST(GathererFromDisk, ContentsMayChangeOnceNothingComesAnyMore) {
   with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
-    for (const int unit : {0, 1}) f.gatherer.fetch(unit);
-    f.gatherer.cancel_prefetches();
+    for (const int unit : {0, 1}) f.gatherer.prefetches().want(unit);
+    f.gatherer.prefetches().cancel();
     for (const int unit : {0, 1}) {
       f.gatherer.ensure(unit);
       f.expect_readable(unit);

@@ -9,10 +9,12 @@
 #include "zero/memory/disk_seam.h"
 #include "zero/plan/estimate.h"
 
+#include "../fp32_states.h"
 #include "../memory/failing_calls.h"
 #include "../message_of.h"
 #include "../temporary_folder.h"
 #include "../tier.h"
+#include "block_specs.h"
 #include "scripted_run.h"
 
 namespace zero {
@@ -31,16 +33,6 @@ std::string name_of(const Case& c) {
                      c.accumulate, c.reduce == Reduce::kEach ? "each" : "last");
 }
 
-// Large enough that a shard of four has several blocks: an embedding, two blocks, a frozen table, and a small rest.
-std::vector<ParamSpec> specs(DType dtype) {
-  return {{.name = "wte", .shape = {300, 101}, .dtype = dtype, .own_unit = true},
-          {.name = "h.0.weight", .shape = {160, 150}, .dtype = dtype},
-          {.name = "h.0.bias", .shape = {150}, .dtype = dtype},
-          {.name = "h.1.weight", .shape = {160, 150}, .dtype = dtype},
-          {.name = "h.1.table", .shape = {20000}, .dtype = dtype, .trainable = false},
-          {.name = "ln_f", .shape = {9}, .dtype = dtype}};
-}
-
 // `departs`: at the last step a unit gets no gradient, and its moments must stay.
 ScriptedRun train(const Case& c, const OffloadOptions& offload, TierMemory device = {}, bool departs = true) {
   constexpr int kSteps = 3;
@@ -49,7 +41,7 @@ ScriptedRun train(const Case& c, const OffloadOptions& offload, TierMemory devic
     const int first = model.param_named("h.0.weight");
     model.has_gradient = [absent, first](int param) { return !absent || (param != first && param != first + 1); };
   };
-  return scripted_run(c.world, specs(c.dtype),
+  return scripted_run(c.world, block_specs(c.dtype),
                       {.stage = c.stage,
                        .clip = 1.5,
                        .reduce = c.reduce,
@@ -117,7 +109,7 @@ TEST_F(Offload, EachTierHoldsWhatTheEstimateSays) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const Case c{.world = 2, .dtype = dtype};
     const std::vector<EngineReport> reports = train(c, placed(fractions)).reports;
-    const auto units = make_units(specs(dtype), {});
+    const auto units = make_units(block_specs(dtype), {});
     Placement placement = place(c.stage, c.reduce, c.accumulate);
     spread_over_tiers(placement, units, c.world, fractions);
     for (const EngineReport& report : reports) {
@@ -169,7 +161,7 @@ TEST_F(Offload, ALinkCarriesAtEveryStageWhatTheStepModelSays) {
       offload.link_bytes_per_second = kRate;
       const Case c{.stage = stage, .dtype = dtype};
       const std::vector<EngineReport> reports = train(c, offload, {}, /*departs=*/false).reports;
-      StepModel model{.units = make_units(specs(dtype), {}), .world = c.world};
+      StepModel model{.units = make_units(block_specs(dtype), {}), .world = c.world};
       model.placement = place(stage, c.reduce, c.accumulate);
       model.rates = {.link_up = kRate, .link_down = kRate};
       Placement placed = model.placement;
@@ -223,12 +215,12 @@ TEST_F(Offload, AUnitOfManyTilesStreamsThroughAFewOfThem) {
 TEST_F(Offload, WhatIsWrittenIntoAGatheredUnitWaitsForPeersThatStillReadIt) {
   OffloadOptions offload = placed({.parameter = {.host = 1}});
   on_ranks(3, [&](Communicator& comm) {
-    ScriptedModel model(comm, specs(DType::kFloat32), {.stage = 3, .offload = offload});
+    ScriptedModel model(comm, block_specs(DType::kFloat32), {.stage = 3, .offload = offload});
     for (int round = 0; round < 20; ++round) {
       for (const Unit& unit : model.units()) {
         const GatheredUnit in_use = model.engine().use(unit.index, Use::kUntraced);
-        auto* values = reinterpret_cast<float*>(model.engine().data(unit.index));
-        model.engine().mark_written(unit.index);
+        auto* values = reinterpret_cast<float*>(in_use.data());
+        in_use.mark_written();
         const float first = values[0];
         for (std::int64_t i = 0; i < unit.numel; ++i) values[i] = first + static_cast<float>(round);
       }
@@ -243,7 +235,7 @@ TEST_F(Offload, WhatIsWrittenIntoAGatheredUnitWaitsForPeersThatStillReadIt) {
 
 TEST_F(Offload, WithBudgetsAloneTheBestPlacementIsChosen) {
   const Case c{.world = 2};
-  const auto units = make_units(specs(c.dtype), {});
+  const auto units = make_units(block_specs(c.dtype), {});
   const Placement resident = place(c.stage, c.reduce, c.accumulate);
   const std::int64_t states = state_bytes(units, c.world, resident, fp32_states(2)).total();
   const TierMemory half{TierMemory::Kind::kBytes,
@@ -276,7 +268,7 @@ TEST_F(Offload, WithBudgetsAloneTheBestPlacementIsChosen) {
 // What the device's budget leaves free of the machine is the host's, without being asked for.
 TEST_F(Offload, TheHostTakesWhatTheDeviceCannotBeforeADiskDoes) {
   const Case c{.world = 2};
-  const auto units = make_units(specs(c.dtype), {});
+  const auto units = make_units(block_specs(c.dtype), {});
   const Placement resident = place(c.stage, c.reduce, c.accumulate);
   const TierMemory half{TierMemory::Kind::kBytes, state_bytes(units, c.world, resident, fp32_states(2)).total() / 2 +
                                                       working_bytes(units, c.world, resident, /*minimum=*/true)};
@@ -321,13 +313,13 @@ TEST_F(Offload, WithTheLeastOfTheDeviceAllThatCanLeaveItDoes) {
 constexpr int kCrowd = 1 << 26;
 
 TEST_F(Offload, WhereNeitherBudgetNorMachineHasRoomTheRefusalNamesBothAndADisk) {
-  const auto units = make_units(specs(DType::kFloat32), {});
+  const auto units = make_units(block_specs(DType::kFloat32), {});
   const Placement resident = place(3, Reduce::kAuto, 1);
   const TierMemory half{TierMemory::Kind::kBytes, state_bytes(units, 1, resident, fp32_states(2)).total() / 2 +
                                                       working_bytes(units, 1, resident, /*minimum=*/true)};
   on_ranks(1, [&](Communicator& comm) {
     const std::string text = message_of<ConfigError>([&] {
-      ScriptedModel(comm, specs(DType::kFloat32), {.stage = 3, .device_memory = half, .local_world = kCrowd});
+      ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .device_memory = half, .local_world = kCrowd});
     });
     for (const char* words : {"zero.device_memory", "and this machine", "name a disk"})
       EXPECT_NE(text.find(words), std::string::npos) << words << ": " << text;
@@ -336,7 +328,7 @@ TEST_F(Offload, WhereNeitherBudgetNorMachineHasRoomTheRefusalNamesBothAndADisk) 
 
 TEST_F(Offload, ABudgetOfWhichMoreWillBeHeldThanTheMachineHasFreeIsRefused) {
   on_ranks(1, [&](Communicator& comm) {
-    const auto units = make_units(specs(DType::kFloat32), {});
+    const auto units = make_units(block_specs(DType::kFloat32), {});
     const auto placed = [&](TierMemory memory, int local_world) {
       const EngineOptions options{.stage = 3, .device_memory = memory, .local_world = local_world};
       Placer(&comm, 1, options, units, *make_update_rule(options.optimizer));
@@ -401,7 +393,7 @@ TEST_F(Offload, WhatCannotBePlacedSoIsRefusedUnderItsKey) {
     std::string key;
     on_ranks(1, [&](Communicator& comm) {
       try {
-        ScriptedModel(comm, specs(c.dtype), {.stage = c.stage, .offload = offload});
+        ScriptedModel(comm, block_specs(c.dtype), {.stage = c.stage, .offload = offload});
       } catch (const ConfigError& error) {
         key = error.key();
       }

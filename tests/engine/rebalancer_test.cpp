@@ -147,7 +147,7 @@ TEST_F(Rebalancing, WhereMemoryIsShortBeforeTheFirstStepStatesMakeRoomBeforeIt) 
     model.engine().settle();
     EXPECT_EQ(model.engine().report().replans, 0) << "nobody is short of memory";
     const auto in_memory = [&] {
-      const Ledger& ledger = model.engine().ledger();
+      const Ledger& ledger = model.engine().resources().ledger;
       return ledger.held(Tier::kDevice).state() + ledger.held(Tier::kHost).state();
     };
     const std::int64_t placed = in_memory();

@@ -8,6 +8,7 @@
 #include "zero/engine/engine_seams.h"
 #include "zero/plan/estimate.h"
 
+#include "../fp32_states.h"
 #include "../temporary_folder.h"
 #include "scripted_run.h"
 

@@ -216,8 +216,8 @@ TEST(BitFlips, InAParameterAreSeenAndNamed) {
           const Unit& description = model.units()[static_cast<std::size_t>(unit)];
           const std::uint64_t bits = static_cast<std::uint64_t>(description.numel) * size_of(trial.dtype) * 8;
           const std::uint64_t bit = trial.random / 8 % bits;
-          model.engine().data(unit)[bit / 8] ^= std::byte{1} << (bit % 8);
-          model.engine().mark_written(unit);
+          in_use.data()[bit / 8] ^= std::byte{1} << (bit % 8);
+          in_use.mark_written();
         }
       }
       const ReplicaCheck check = model.engine().states().compare_replicas();
@@ -297,7 +297,7 @@ Seen with_flip(const Trial& trial, const BitFlip& flip, int steps) {
       if (comm.rank() == 0) seen.checks.push_back(check);
       for (const Unit& unit : model.units()) {
         const GatheredUnit in_use = model.engine().use(unit.index, Use::kUntraced);
-        const std::byte* data = model.engine().data(unit.index);
+        const std::byte* data = in_use.data();
         auto& mine = bytes[static_cast<std::size_t>(step)][static_cast<std::size_t>(comm.rank())];
         mine.insert(mine.end(), data, data + unit.numel * static_cast<std::int64_t>(size_of(unit.dtype)));
       }

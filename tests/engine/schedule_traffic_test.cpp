@@ -9,6 +9,7 @@
 
 #include "../memory/scripted_queue.h"
 #include "../temporary_folder.h"
+#include "block_specs.h"
 #include "scripted_model.h"
 #include "thread_ranks.h"
 
@@ -16,12 +17,7 @@ namespace zero {
 namespace {
 
 std::vector<ParamSpec> specs(DType dtype) {
-  return {{.name = "wte", .shape = {300, 101}, .dtype = dtype, .own_unit = true},
-          {.name = "h.0.weight", .shape = {160, 150}, .dtype = dtype},
-          {.name = "h.0.bias", .shape = {150}, .dtype = dtype},
-          {.name = "h.1.weight", .shape = {700, 1000}, .dtype = dtype},
-          {.name = "h.1.table", .shape = {20000}, .dtype = dtype, .trainable = false},
-          {.name = "ln_f", .shape = {9}, .dtype = dtype}};
+  return block_specs(dtype, {.second_block = {700, 1000}});
 }
 
 class ScheduleTraffic : public testing::Test {

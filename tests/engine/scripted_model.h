@@ -15,6 +15,8 @@
 #include "zero/base/error.h"
 #include "zero/engine/engine.h"
 
+#include "../fp32_states.h"
+
 namespace zero {
 
 inline float noise(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
@@ -52,9 +54,7 @@ inline std::vector<ParamSpec> small_specs(DType dtype = DType::kFloat32, bool wi
 
 // States of an optimizer, fp32.
 inline std::vector<StateSpec> moments(int count) {
-  std::vector<StateSpec> states;
-  for (int which = 0; which < count; ++which) states.push_back({.name = "moment." + std::to_string(which)});
-  return states;
+  return fp32_states(count).states;
 }
 
 class ScriptedModel final : public UnitObserver {
@@ -112,7 +112,7 @@ class ScriptedModel final : public UnitObserver {
   void forward(const std::vector<int>& order) {
     for (const int unit : order) {
       const GatheredUnit in_use = engine_->use(unit, Use::kForward);
-      read(unit);
+      read(in_use);
       compute();
     }
   }
@@ -125,7 +125,7 @@ class ScriptedModel final : public UnitObserver {
       {
         const GatheredUnit in_use = engine_->use(*unit, Use::kBackward);
         compute();
-        for (const Slice& slice : description.slices) gradients.push_back(gradient_of(description, slice, step, micro));
+        for (const Slice& slice : description.slices) gradients.push_back(gradient_of(in_use, slice, step, micro));
       }
       if (!description.trainable) continue;
       for (std::size_t i = gradients.size(); i-- > 0;) {
@@ -140,7 +140,6 @@ class ScriptedModel final : public UnitObserver {
     for (int micro = 0; micro < accumulate; ++micro) {
       forward(order);
       backward(order, step, micro);
-      if (micro + 1 < accumulate) engine_->end_micro_batch();
     }
     return engine_->step(0.01);
   }
@@ -176,10 +175,10 @@ class ScriptedModel final : public UnitObserver {
   double checksum() const { return checksum_; }
 
  private:
-  void read(int unit) {
-    const Unit& description = units_[static_cast<std::size_t>(unit)];
-    const std::byte* data = bound(unit);
-    if (data == nullptr || data != engine_->data(unit))
+  void read(const GatheredUnit& in_use) {
+    const Unit& description = units_[static_cast<std::size_t>(in_use.unit())];
+    const std::byte* data = bound(in_use.unit());
+    if (data == nullptr || data != in_use.data())
       throw Error("unit " + description.name + " is not where the observer was told");
     for (const Slice& slice : description.slices) {
       for (std::int64_t i = 0; i < slice.numel; ++i) {
@@ -188,8 +187,9 @@ class ScriptedModel final : public UnitObserver {
     }
   }
 
-  std::vector<std::byte> gradient_of(const Unit& unit, const Slice& slice, int step, int micro) {
-    read(unit.index);
+  std::vector<std::byte> gradient_of(const GatheredUnit& in_use, const Slice& slice, int step, int micro) {
+    read(in_use);
+    const Unit& unit = units_[static_cast<std::size_t>(in_use.unit())];
     const std::byte* data = bound(unit.index);
     std::vector<std::byte> gradient(static_cast<std::size_t>(slice.numel) * size_of(unit.dtype));
     const auto moment = static_cast<std::uint64_t>((step * 16 + micro) * 64 + rank_);

@@ -6,6 +6,7 @@
 
 #include "zero/plan/estimate.h"
 
+#include "../fp32_states.h"
 #include "ramps.h"
 #include "scripted_model.h"
 #include "thread_ranks.h"

@@ -34,8 +34,8 @@ void expect_steady(const Held& later, const Held& early) {
 Held held_by(Engine& engine) {
   Held all;
   for (const Tier tier : kAllTiers) {
-    all.held[static_cast<std::size_t>(tier)] = engine.ledger().held(tier).total();
-    all.peak[static_cast<std::size_t>(tier)] = engine.ledger().peak_total(tier);
+    all.held[static_cast<std::size_t>(tier)] = engine.resources().ledger.held(tier).total();
+    all.peak[static_cast<std::size_t>(tier)] = engine.resources().ledger.peak_total(tier);
   }
   return all;
 }

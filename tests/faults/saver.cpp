@@ -207,7 +207,7 @@ std::string hash_of(Engine& engine) {
         for (const std::byte byte : elements) add(byte);
       });
   }
-  return fmt::format("{}", fmt::join(all_gather_text(engine.communicator(), fmt::format("{:016x}", hash)), "-"));
+  return fmt::format("{}", fmt::join(all_gather_text(engine.resources().comm, fmt::format("{:016x}", hash)), "-"));
 }
 
 void save(SaverOptions options, Communicator& comm) {

@@ -12,6 +12,7 @@
 #include "zero/plan/estimate.h"
 #include "zero/plan/placement_programme.h"
 
+#include "../fp32_states.h"
 #include "gpt_like.h"
 #include "one_unit.h"
 #include "random_step_model.h"

@@ -7,6 +7,7 @@
 
 #include "zero/plan/partition.h"
 
+#include "../fp32_states.h"
 #include "gpt_like.h"
 
 namespace zero {

@@ -6,6 +6,7 @@
 
 #include "zero/plan/best_placement.h"
 
+#include "../fp32_states.h"
 #include "one_unit.h"
 
 namespace zero {

@@ -3,6 +3,7 @@
 
 #include "zero/plan/schedule.h"
 
+#include "../fp32_states.h"
 #include "gpt_like.h"
 #include "one_unit.h"
 

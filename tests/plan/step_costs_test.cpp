@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "../fp32_states.h"
 #include "one_unit.h"
 
 namespace zero {

@@ -6,6 +6,7 @@
 #include "zero/base/error.h"
 #include "zero/plan/schedule.h"
 
+#include "../fp32_states.h"
 #include "one_unit.h"
 
 namespace zero {

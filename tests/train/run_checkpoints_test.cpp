@@ -177,7 +177,7 @@ TEST_F(RunCheckpointsTest, WhatAnAsynchronousSaveKeepsGoesBeforeACopyIsRefused) 
   std::vector<World> worlds = World::in_process(1, {});
   torch::nn::Linear net(4, 2);
   AttachedModule* attached = nullptr;
-  const auto held = [&] { return attached->engine().ledger().held(Tier::kHost, MemoryTag::kStaging); };
+  const auto held = [&] { return attached->engine().resources().ledger.held(Tier::kHost, MemoryTag::kStaging); };
   AttachOptions options{.stage = 1};
   options.offload.monitor.on = false;
   options.offload.monitor.reserve_bytes = 1;

@@ -32,11 +32,4 @@ struct OptimizerSpec {
   bool operator==(const OptimizerSpec&) const = default;
 };
 
-// `count` states of fp32, as most rules have them.
-inline OptimizerSpec fp32_states(int count) {
-  OptimizerSpec spec{.states = {}};
-  for (int i = 0; i < count; ++i) spec.states.push_back({"state_" + std::to_string(i)});
-  return spec;
-}
-
 }  // namespace zero

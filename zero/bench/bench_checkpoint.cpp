@@ -193,7 +193,7 @@ class Rank {
   const fs::path& path_;
   MeasuredSave& measured_;
   States states_;
-  StagingMemory images_{states_.engine()};
+  StagingMemory images_{states_.engine().resources()};
   std::optional<DiskProbe> probe_;
 };
 

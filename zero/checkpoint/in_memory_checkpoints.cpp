@@ -89,7 +89,7 @@ BlockSums InMemoryCheckpoints::fill(Copy& copy, Engine& engine, const RankImage&
     copy = {};
     copy.file = make_memory_file("zero.cpp checkpoint", bytes);
     copy.memory = map_memory_file(copy.file.get(), bytes, true);
-    copy.charge = Charge(engine.ledger(), Tier::kHost, MemoryTag::kStaging, static_cast<std::int64_t>(bytes));
+    copy.charge = Charge(engine.resources().ledger, Tier::kHost, MemoryTag::kStaging, static_cast<std::int64_t>(bytes));
     use_huge_pages(copy.memory.bytes());  // small ones serve as well, slower
   }
   resize(copy.file, bytes);
@@ -108,11 +108,12 @@ void InMemoryCheckpoints::publish(std::int64_t step, const std::string& manifest
 
 bool InMemoryCheckpoints::save(Engine& engine, std::int64_t step, SaveContents contents) {
   engine.states().pause();
-  Communicator& comm = engine.communicator();
+  Communicator& comm = engine.resources().comm;
   const std::string path = path_of(step).string();
   const RankImage image(engine, std::move(contents));
   Copy& copy = copies_[1 - newest_];
-  if (!memory_has_room(engine, copy.memory ? 0 : static_cast<std::int64_t>(rounded(image.size_bytes())))) return false;
+  if (!memory_has_room(engine.resources(), copy.memory ? 0 : static_cast<std::int64_t>(rounded(image.size_bytes()))))
+    return false;
   BlockSums content;
   require_same_failure(comm, path, [&] {
     content = fill(copy, engine, image);

@@ -76,7 +76,7 @@ void fill(CheckpointReader& reader, const std::vector<int>& tensors, const Unit&
 
 LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& folder, const FileCalls& calls,
                                  const LoadCalls& on) {
-  Communicator& comm = engine.communicator();
+  Communicator& comm = engine.resources().comm;
   engine.states().pause();
   std::optional<CheckpointReader> reader;
   std::vector<int> tensors;

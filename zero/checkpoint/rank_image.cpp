@@ -36,8 +36,8 @@ RankImage::RankImage(Engine& engine, SaveContents contents)
     : engine_(engine),
       contents_(std::move(contents)),
       manifest_(manifest_of(engine, contents_)),
-      layout_(lay_out_rank(engine.specs(), engine.units(), manifest_.states, engine.communicator().world(),
-                           engine.communicator().rank(), contents_.extras)) {}
+      layout_(lay_out_rank(engine.specs(), engine.units(), manifest_.states, engine.resources().comm.world(),
+                           engine.resources().comm.rank(), contents_.extras)) {}
 
 void RankImage::stream(const std::function<void(std::span<const std::byte>)>& sink) const {
   sink(std::as_bytes(std::span(layout_.header)));
@@ -59,7 +59,7 @@ void RankImage::stream(const std::function<void(std::span<const std::byte>)>& si
 
 void RankImage::copy_to(std::span<std::byte> memory) const {
   constexpr std::int64_t kGrain = std::int64_t{4} << 20;
-  ThreadTeam team(engine_.options().threads);
+  ThreadTeam team(engine_.resources().options.threads);
   std::byte* end = memory.data();
   stream([&](std::span<const std::byte> bytes) {
     team.for_range(0, std::ssize(bytes), kGrain, [&](std::int64_t from, std::int64_t to) {

@@ -33,7 +33,7 @@ class RankImage {
   RankImage(Engine& engine, SaveContents contents);
 
   std::int64_t size_bytes() const { return layout_.size_bytes; }
-  std::string file_name() const { return rank_file_name(engine_.communicator().rank()); }
+  std::string file_name() const { return rank_file_name(engine_.resources().comm.rank()); }
   // Throws what `sink` throws, and IoError of a disk where states lie.
   void stream(const std::function<void(std::span<const std::byte>)>& sink) const;
 

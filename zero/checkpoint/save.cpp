@@ -71,14 +71,14 @@ void sync_folder(const fs::path& folder, const FileCalls& calls) {
 
 CheckpointSave::CheckpointSave(Engine& engine, fs::path path, SaveContents contents, SaveMode mode,
                                const FileCalls& calls, StagingMemory* memory)
-    : comm_(engine.communicator()),
-      ledger_(engine.ledger()),
+    : comm_(engine.resources().comm),
+      ledger_(engine.resources().ledger),
       path_(path.has_filename() ? std::move(path) : path.parent_path()),
       temporary_(path_.string() + ".tmp"),
       calls_(calls),
       begin_(monotonic_seconds()),
       rank_(paused(engine), std::move(contents)),
-      own_memory_(memory == nullptr ? std::make_unique<StagingMemory>(engine) : nullptr),
+      own_memory_(memory == nullptr ? std::make_unique<StagingMemory>(engine.resources()) : nullptr),
       memory_(memory == nullptr ? own_memory_.get() : memory) {
   require_same_outcome(comm_, path_.string(), failure_of([&] {
                          if (comm_.rank() == 0) make_folder();

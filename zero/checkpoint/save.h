@@ -1,6 +1,6 @@
 // CheckpointSave: one checkpoint on its way to the disk.
 //
-//   StagingMemory memory(engine);            // what one save after another copies into
+//   StagingMemory memory(engine.resources());            // what one save after another copies into
 //   CheckpointSave save(engine, "runs/x/checkpoints/step-00000500", contents, SaveMode::kAsync, calls, &memory);
 //   ... train on ...
 //   if (save.poll()) ...                   // now and then: true when the checkpoint is there

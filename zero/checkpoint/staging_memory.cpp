@@ -18,15 +18,15 @@ std::int64_t whole_pages(std::int64_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-MemoryReading look_at_memory(const Engine& engine) {
-  const auto& read = engine.options().offload.monitor.read;
+MemoryReading look_at_memory(const EngineResources& engine) {
+  const auto& read = engine.options.offload.monitor.read;
   return read ? read() : read_memory();
 }
 
 // What the memory monitor leaves; the most that it would where nobody can tell.
-std::int64_t reserve_of(const Engine& engine) {
+std::int64_t reserve_of(const EngineResources& engine) {
   constexpr std::int64_t kMost = std::int64_t{1} << 50;
-  const std::int64_t wanted = engine.options().offload.monitor.reserve_bytes;
+  const std::int64_t wanted = engine.options.offload.monitor.reserve_bytes;
   if (wanted > 0) return std::min(wanted, kMost);
   std::int64_t free_bytes = kMost;
   (void)failure_of([&] { free_bytes = look_at_memory(engine).free_bytes; });
@@ -35,10 +35,10 @@ std::int64_t reserve_of(const Engine& engine) {
 
 }  // namespace
 
-StagingMemory::StagingMemory(Engine& engine)
+StagingMemory::StagingMemory(const EngineResources& engine)
     : engine_(engine),
       reserve_(reserve_of(engine)),
-      blocks_(allocate_host, engine.ledger(), MemoryTag::kStaging, Tier::kHost) {}
+      blocks_(allocate_host, engine.ledger, MemoryTag::kStaging, Tier::kHost) {}
 
 bool StagingMemory::has_room(std::int64_t bytes) {
   const std::int64_t needed = whole_pages(bytes);
@@ -68,7 +68,7 @@ void StagingMemory::yield() {
 }
 
 bool StagingMemory::is_short() const {
-  const std::int64_t held = idle_bytes() * engine_.options().local_world;
+  const std::int64_t held = idle_bytes() * engine_.options.local_world;
   bool enough = false;
   const std::string unknown = failure_of([&] {
     const MemoryReading now = look_at_memory(engine_);
@@ -77,13 +77,13 @@ bool StagingMemory::is_short() const {
   return !enough || !unknown.empty();
 }
 
-bool memory_has_room(Engine& engine, std::int64_t bytes) {
+bool memory_has_room(const EngineResources& engine, std::int64_t bytes) {
   bool fits = false;
   const std::string unknown = failure_of([&] {
     const std::int64_t free_bytes = look_at_memory(engine).free_bytes;
-    fits = bytes * engine.options().local_world <= free_bytes - free_bytes / 4;
+    fits = bytes * engine.options.local_world <= free_bytes - free_bytes / 4;
   });
-  return all_reduce_min(engine.communicator(), fits && unknown.empty() ? 1 : 0) == 1;
+  return all_reduce_min(engine.comm, fits && unknown.empty() ? 1 : 0) == 1;
 }
 
 }  // namespace zero

@@ -1,7 +1,7 @@
 // StagingMemory: memory into which asynchronous saves copy a rank's image, kept from one save to the next. Memory that
 // is fresh from the system costs a page fault for each of its pages, and those take longer than the copy.
 //
-//   StagingMemory memory(engine);
+//   StagingMemory memory(engine.resources());
 //   if (memory.has_room(bytes)) lent = memory.lend(bytes);  // on huge pages; those of the last save where they suffice
 //   ...                                                     // copied and written
 //   memory.take_back(lent);                                 // and kept
@@ -20,14 +20,14 @@
 #include <limits>
 #include <span>
 
-#include "zero/engine/engine.h"
+#include "zero/engine/engine_resources.h"
 #include "zero/memory/block_pool.h"
 
 namespace zero {
 
 class StagingMemory {
  public:
-  explicit StagingMemory(Engine& engine);
+  explicit StagingMemory(const EngineResources& engine);
 
   // Collective. Has every machine room for such an image of each of its ranks? Where one has not, what is kept is given
   // back.
@@ -46,7 +46,7 @@ class StagingMemory {
   // Of what is not lent: one block, as long as nothing else is lent.
   std::int64_t idle_bytes() const { return num_lent_ == 0 ? blocks_.held_bytes() : 0; }
 
-  Engine& engine_;
+  EngineResources engine_;
   std::int64_t reserve_;  // of this machine
   BlockPool blocks_;
   int num_lent_ = 0;
@@ -55,6 +55,6 @@ class StagingMemory {
 
 // Collective. Has every machine memory for so many bytes more of each of its ranks, with a quarter of what is free left
 // over?
-bool memory_has_room(Engine& engine, std::int64_t bytes);
+bool memory_has_room(const EngineResources& engine, std::int64_t bytes);
 
 }  // namespace zero

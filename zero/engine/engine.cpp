@@ -39,8 +39,9 @@ void Engine::settle() {
 
 GatheredUnit Engine::use(int unit, Use why) {
   io_.run([&] { bring(unit, why); });
-  parts_.gatherer.pin(unit);
-  return {static_cast<UnitPins&>(*this), unit};
+  std::byte* const data = parts_.gatherer.data(unit);
+  parts_.gatherer.uses().pin(unit, data);
+  return {static_cast<UnitPins&>(*this), unit, data};
 }
 
 void Engine::bring(int unit, Use why) {
@@ -48,7 +49,7 @@ void Engine::bring(int unit, Use why) {
   if (why == Use::kForward) parts_.executor.end_backward();
   update_.before_use(unit, untraced);
   parts_.updater.pump();
-  parts_.gatherer.pump();
+  parts_.gatherer.prefetches().pump();
   parts_.reducer.pump();
   if (untraced) {
     parts_.updater.finish();  // whoever uses a unit outside training may write
@@ -62,7 +63,7 @@ void Engine::bring(int unit, Use why) {
 void Engine::mark_written(int unit) {
   io_.run([&] {
     parts_.updater.finish();  // it still writes what was used
-    parts_.gatherer.mark_written(unit);
+    parts_.gatherer.uses().mark_written(unit);
   });
 }
 
@@ -79,10 +80,6 @@ void Engine::add_gradient(int param, const std::byte* gradient) {
     parts_.reducer.add(param, gradient);
     parts_.executor.gradient_arrived(parts_.reducer.unit_of(param));
   });
-}
-
-void Engine::end_micro_batch() {
-  io_.run([&] { parts_.executor.end_backward(); });
 }
 
 StepReport Engine::step(double lr, const StepLimits& limits) {
@@ -104,7 +101,7 @@ EngineReport Engine::report() const {
 }
 
 void Engine::unpin(int unit) noexcept {
-  io_.run_noexcept([&] { parts_.gatherer.unpin(unit); });
+  io_.run_noexcept([&] { parts_.gatherer.uses().unpin(unit); });
 }
 
 }  // namespace zero

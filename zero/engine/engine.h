@@ -24,6 +24,7 @@
 
 #include "zero/base/fatal_io.h"
 #include "zero/engine/engine_parts.h"
+#include "zero/engine/engine_resources.h"
 #include "zero/engine/engine_statistics.h"
 #include "zero/engine/engine_step.h"
 #include "zero/engine/gathered_unit.h"
@@ -48,16 +49,13 @@ class Engine final : private UnitPins {
   // When parameters have their first values, before the first step: where memory is short by now, states make room. What
   // others take until that step ends, the reserve is for.
   void settle();
+  // A forward use after a backward pass begins the step's next micro-batch.
   GatheredUnit use(int unit, Use why);
-  // Local. What was used is also written: stored when the last use ends.
-  void mark_written(int unit);
   // Local. What a loss is multiplied with before its backward pass; to be asked for each one of a step. 1: there is no
   // scale.
   double scale_loss() { return step_.scale_loss(); }
   // Contiguous, in the parameter's dtype.
   void add_gradient(int param, const std::byte* gradient);
-  // The end of a micro-batch that is not the step's last.
-  void end_micro_batch();
   StepReport step(double lr, const StepLimits& limits = {});
   // Waits for everything that was begun, and applies what was delayed; see StepUpdate::finish().
   void finish(bool ends = false);
@@ -68,19 +66,15 @@ class Engine final : private UnitPins {
   GradientAccess& gradients() { return gradients_; }
   EngineReport report() const;
   PhaseSeconds take_phase_seconds() { return statistics_.take_phase_seconds(); }
-  std::byte* data(int unit) const { return parts_.gatherer.data(unit); }
   bool in_forward() const { return parts_.executor.in_forward(); }
-  const Schedule& schedule() const { return parts_.executor.schedule(); }
-
+  const Schedule& schedule() const { return parts_.executor.replay().schedule(); }
   const std::vector<ParamSpec>& specs() const { return parts_.specs; }
   const std::vector<Unit>& units() const { return parts_.state.units(); }
-  const EngineOptions& options() const { return parts_.options; }
-  Communicator& communicator() const { return parts_.comm; }
-  Ledger& ledger() { return parts_.ledger; }
-  const Link* link() const { return parts_.link.get(); }  // null where none stands
+  EngineResources resources() { return {parts_.comm, parts_.ledger, parts_.options, parts_.link.get()}; }
 
  private:
   void unpin(int unit) noexcept override;
+  void mark_written(int unit) override;
   void bring(int unit, Use why);
   void begin_backward();
 

@@ -109,20 +109,24 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
              .depth = tiles_ahead(options.offload.host_memory, units, comm.world(), placer.placement(),
                                   placer.may_lie(), spec_of(*rule), placer.free_bytes()),
              .movable = placer.movable()}),
-      gatherer(state, comm, ledger, observer, options.timeline),
+      gatherer(state, comm, ledger, observer, shard_updates(), options.timeline),
       reducer(state, specs.size(), budget.is_minimum(), comm, ledger, options.timeline),
       updater(state, *rule, specs, options, comm),
       executor(state, budget, gatherer, reducer) {
   // Gathered units and gradients share one set of blocks: at the end of the backward pass, when memory is
   // scarcest, the largest block that a gather needed serves a gradient.
-  if (budget.is_minimum()) gatherer.borrow_blocks(reducer.blocks());
-  Gatherer::Updates updates{.current = [this](int unit) { return updater.current(unit); },
-                            .complete = [this](int unit) { updater.complete(unit); }};
+  if (budget.is_minimum()) gatherer.blocks().borrow(reducer.blocks());
+  if (options.timeline != nullptr) options.timeline->name_units(names_of(state.units()));
+}
+
+// Asked only once the updater stands.
+ShardUpdates EngineParts::shard_updates() {
+  ShardUpdates updates{.current = [this](int unit) { return updater.current(unit); },
+                       .complete = [this](int unit) { updater.complete(unit); }};
   // What was updated on the host is on the device when it has crossed the link; without one it can be used at once.
   if (link == nullptr)
     updates.complete_into = [this](int unit, std::byte* into) { return updater.complete_into(unit, into); };
-  gatherer.set_updates(std::move(updates));
-  if (options.timeline != nullptr) options.timeline->name_units(names_of(state.units()));
+  return updates;
 }
 
 }  // namespace zero

@@ -44,6 +44,9 @@ struct EngineParts {
   Reducer reducer;
   Updater updater;
   Executor executor;
+
+ private:
+  ShardUpdates shard_updates();
 };
 
 }  // namespace zero

@@ -64,7 +64,7 @@ void EngineStatistics::step_ends() {
 
 StepProfile EngineStatistics::profile() const {
   StepProfile profile = clock_.profile();
-  const Schedule& schedule = parts_.executor.schedule();
+  const Schedule& schedule = parts_.executor.replay().schedule();
   if (!schedule.entries.empty()) count_gathers(schedule, parts_.state.units().size(), profile);
   return profile;
 }
@@ -111,7 +111,7 @@ void EngineStatistics::add_to(EngineReport& report) const {
   report.disk = parts_.disk == nullptr ? "" : parts_.disk->describe();
   report.sent_bytes_per_step = in_step_.sent_bytes;
   report.received_bytes_per_step = in_step_.received_bytes;
-  const Schedule& schedule = parts_.executor.schedule();
+  const Schedule& schedule = parts_.executor.replay().schedule();
   if (!schedule.entries.empty())
     report.planned_sent_bytes =
         simulate(schedule, parts_.state.units(), parts_.comm.world(), spec_of(*parts_.rule)).sent_bytes;

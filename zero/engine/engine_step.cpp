@@ -49,7 +49,7 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
   parts_.comm.note_step(num_updates_);
   parts_.reducer.clear();
   num_scaled_ = 0;
-  num_departed_ += parts_.executor.mismatched() ? 1 : 0;
+  num_departed_ += parts_.executor.replay().mismatched() ? 1 : 0;
   parts_.executor.close_step(agreed.mismatched_rank < 0);
   statistics_.step_ends();
   if (report.skipped && skipped_in_a_row_ >= parts_.options.max_skipped_steps) {
@@ -71,14 +71,14 @@ void EngineStep::end_passes() {
                       "run forward and backward as often as attach() was told, then step()");
   }
   require_scaled(passes);
-  if (!parts_.gatherer.pinned().empty())
+  if (!parts_.gatherer.uses().pinned().empty())
     throw ConfigError("step", "", "called while parameters are gathered", "end the gathered() scope first");
   executor.event({EventKind::kStep, -1, {}});
   parts_.gatherer.finish();
   parts_.reducer.finish();
   parts_.state.streams().finish_offloads();
   update_.end_last();
-  parts_.gatherer.cancel_prefetches();
+  parts_.gatherer.prefetches().cancel();
 }
 
 double EngineStep::scale_loss() {
@@ -95,7 +95,7 @@ void EngineStep::require_scaled(int passes) const {
 }
 
 StepSync EngineStep::agree(const StepLimits& limits) {
-  RankStep mine{.trace_hash = hash_of(parts_.executor.trace()),
+  RankStep mine{.trace_hash = hash_of(parts_.executor.replay().trace()),
                 .wanted_bytes = replanner_.wanted(num_updates_),
                 .present = parts_.reducer.present(),
                 .loss = limits.loss,
@@ -142,7 +142,7 @@ StepReport EngineStep::judge(const StepSync& agreed, double norm) const {
 // A delayed update keeps the scale that its own losses had.
 void EngineStep::apply(const StepSync& agreed, double norm, double divisor, double lr) {
   const double clip = parts_.options.clip > 0 ? std::min(1.0, parts_.options.clip / (norm + 1e-6)) : 1.0;
-  const bool late = parts_.executor.schedule().updates.delayed && num_updates_ >= parts_.options.exact_steps;
+  const bool late = parts_.executor.replay().schedule().updates.delayed && num_updates_ >= parts_.options.exact_steps;
   if (late && num_delayed_++ == 0 && parts_.comm.rank() == 0)
     ZERO_LOG(info, "from here on gradients are applied a step late (zero.delayed_update)");
   update_.apply({.present = agreed.present, .scale = clip / divisor, .lr = lr}, late);

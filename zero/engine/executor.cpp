@@ -9,39 +9,37 @@ namespace zero {
 
 Executor::Executor(ShardedState& state, GatherBudget budget, Gatherer& gatherer, Reducer& reducer)
     : state_(state),
-      budget_(budget),
       gatherer_(gatherer),
       reducer_(reducer),
-      schedule_(build_schedule({}, state.units(), state.world(), state.placement(), budget)),
+      replay_(state.units(), state.world(), state.placement(), budget),
       demand_(state.units(), state.world(), state.placement(), budget),
       announced_(state.units().size(), false) {
-  gatherer_.set_capacity(budget.is_minimum() ? 0 : budget.capacity_bytes);
+  set_capacity(budget);
 }
 
 void Executor::event(const Event& event) {
-  if (trace_.events.empty()) begin_step();
+  if (replay_.trace().events.empty()) make_room_for_schedule();
   note(event);
-  if (replaying_ && (cursor_ >= schedule_.entries.size() || schedule_.entries[cursor_].event != event)) depart();
-  if (replaying_) {
-    issue(schedule_.entries[cursor_].actions);
-    ++cursor_;
+  const bool departed_before = replay_.mismatched();
+  const bool foreseen = replay_.follow(event, [this](const Action& action) { issue(action); });
+  if (replay_.mismatched() && !departed_before) {
+    gatherer_.prefetches().cancel();  // what comes next is not known any more
+    warn_of_departure();
   }
-  if (!replaying_ || leaves_something(event)) issue_on_demand(event);
+  if (!foreseen || leaves_something(event)) issue_on_demand(event);
   if (event.kind == EventKind::kAccess) gatherer_.ensure(event.unit);
 }
 
-void Executor::begin_step() {
-  replaying_ = !schedule_.entries.empty();
-  // The schedule starts from nothing gathered, as a step leaves things; an evaluation since may have left units.
+// The schedule starts from nothing gathered, as a step leaves things; an evaluation since may have left units.
+void Executor::make_room_for_schedule() {
   if (std::exchange(untraced_residents_, false)) issue_on_demand({EventKind::kStep, -1, {}});
 }
 
 void Executor::note(const Event& event) {
-  trace_.events.push_back(event);
   for (PassClock* const clock : clocks_) clock->note(event);
   if (event.kind == EventKind::kAccess) {
     last_accessed_ = event.unit;
-  } else if (event.kind != EventKind::kGradient || schedule_.updates.delayed) {
+  } else if (event.kind != EventKind::kGradient || replay_.schedule().updates.delayed) {
     last_accessed_ = -1;  // these events may release it; after its gradient it may be updated, and a use must be known
   }
   if (event.kind == EventKind::kBackward) {
@@ -51,16 +49,13 @@ void Executor::note(const Event& event) {
   }
 }
 
-void Executor::depart() {
-  replaying_ = false;
-  mismatched_ = true;
-  gatherer_.cancel_prefetches();  // what comes next is not known any more
-  if (!std::exchange(said_mismatched_, true)) {
-    ZERO_LOG(warn,
-             "this step departs from the recorded one at event {} ({}): gathering on demand until it ends (said once; "
-             "the report counts such steps)",
-             trace_.events.size(), describe(trace_.events.back(), state_.units()));
-  }
+void Executor::warn_of_departure() {
+  if (std::exchange(said_mismatched_, true)) return;
+  const std::vector<Event>& events = replay_.trace().events;
+  ZERO_LOG(warn,
+           "this step departs from the recorded one at event {} ({}): gathering on demand until it ends (said once; "
+           "the report counts such steps)",
+           events.size(), describe(events.back(), state_.units()));
 }
 
 // What the schedule did not know of: an evaluation in the middle of a step gathers units, and may release the one that
@@ -71,7 +66,7 @@ bool Executor::leaves_something(const Event& event) const {
 }
 
 void Executor::access(int unit) {
-  if (unit != last_accessed_) event({EventKind::kAccess, unit, gatherer_.pinned()});
+  if (unit != last_accessed_) event({EventKind::kAccess, unit, gatherer_.uses().pinned()});
 }
 
 void Executor::begin_backward() {
@@ -84,7 +79,7 @@ void Executor::use_untraced(int unit) {
     untraced_residents_ = true;
   }
   gatherer_.ensure(unit);
-  gatherer_.before_writing();
+  gatherer_.uses().before_writing();
   last_accessed_ = -1;  // it may have made room for this one
 }
 
@@ -100,7 +95,7 @@ void Executor::end_backward() {
   if (!in_backward_) return;
   gatherer_.finish();
   // Whatever is incomplete is completed with zeros, in the order every rank keeps.
-  for (int unit : schedule_.reduce_order) {
+  for (int unit : replay_.schedule().reduce_order) {
     const bool late = reducer_.reduced(unit) && reducer_.open(unit);
     if (!announced_[static_cast<std::size_t>(unit)] || late) event({EventKind::kGradient, unit, {}});
   }
@@ -111,35 +106,27 @@ void Executor::end_backward() {
   in_backward_ = false;
 }
 
+bool Executor::in_forward() const {
+  const std::vector<Event>& events = replay_.trace().events;
+  return !in_backward_ && !events.empty() && events.back().kind == EventKind::kAccess;
+}
+
 void Executor::placement_changed(GatherBudget budget) {
-  ZERO_CHECK(budget.is_minimum() == budget_.is_minimum(), "whether one unit is gathered at a time is for good");
-  budget_ = budget;
+  ZERO_CHECK(budget.is_minimum() == replay_.schedule().budget.is_minimum(),
+             "whether one unit is gathered at a time is for good");
+  replay_.placement_changed(state_.placement(), budget);
   demand_ = Demand(state_.units(), state_.world(), state_.placement(), budget);
-  outdated_ = true;
-  gatherer_.set_capacity(budget.is_minimum() ? 0 : budget.capacity_bytes);
+  set_capacity(budget);
+}
+
+void Executor::set_capacity(GatherBudget budget) {
+  gatherer_.blocks().set_capacity(budget.is_minimum() ? 0 : budget.capacity_bytes);
 }
 
 void Executor::close_step(bool same_everywhere) {
   ZERO_CHECK(!in_backward_, "a step was closed inside a backward pass");
-  const bool replayed = replaying_ && cursor_ == schedule_.entries.size();
-  if (!replayed || !same_everywhere || std::exchange(outdated_, false)) {
-    // Without a trace that all ranks share, the next step runs on demand, in an order that does not depend on data.
-    schedule_ =
-        build_schedule(same_everywhere ? trace_ : Trace{}, state_.units(), state_.world(), state_.placement(), budget_);
-  }
-  trace_.events.clear();
-  cursor_ = 0;
+  replay_.end_step(same_everywhere);
   finished_backwards_ = 0;
-  replaying_ = mismatched_ = false;
-}
-
-// The entry at the cursor is being served: its event is past, its actions may be to come.
-bool Executor::done_with(int unit) const {
-  return replaying_ && cursor_ >= schedule_.updates.free_from[static_cast<std::size_t>(unit)];
-}
-
-void Executor::issue(const std::vector<Action>& actions) {
-  for (const Action& action : actions) issue(action);
 }
 
 void Executor::issue_on_demand(const Event& event) {
@@ -148,7 +135,7 @@ void Executor::issue_on_demand(const Event& event) {
                       .finished_backwards = finished_backwards_,
                       .complete = [this](int unit) { return reducer_.complete(unit); },
                       .reduced = [this](int unit) { return reducer_.reduced(unit) && !reducer_.open(unit); }};
-  issue(demand_.actions(event, held, schedule_.reduce_order));
+  for (const Action& action : demand_.actions(event, held, replay_.schedule().reduce_order)) issue(action);
 }
 
 void Executor::issue(const Action& action) {
@@ -163,7 +150,7 @@ void Executor::issue(const Action& action) {
       reducer_.reduce(action.unit);
       return;
     case ActionKind::kPrefetch:
-      gatherer_.fetch(action.unit);
+      gatherer_.prefetches().want(action.unit);
       return;
     case ActionKind::kOffload:
       // Part of the reduction before it: the reducer does it as soon as the sum is complete.

@@ -48,9 +48,9 @@ std::int64_t Replanner::move(const std::vector<UnitTiers>& tiers, GatherBudget b
   parts_.updater.finish();
   parts_.comm.drain();
   const std::int64_t moved = parts_.state.move_to(tiers);
-  parts_.gatherer.placement_changed();
+  parts_.gatherer.blocks().placement_changed();
   parts_.executor.placement_changed(budget);
-  parts_.gatherer.give_back_idle_blocks();
+  parts_.gatherer.blocks().give_back_idle();
   moved_bytes_ += moved;
   ++num_replans_;
   return moved;

@@ -37,7 +37,7 @@ void StateAccess::require_between_steps(std::string_view key, std::string_view w
   if (parts_.executor.in_backward() || parts_.executor.finished_backwards() > 0)
     throw ConfigError(key, "", fmt::format("{} between a backward pass and its step()", what),
                       "do it after step(), when no gradient waits");
-  if (!parts_.gatherer.pinned().empty())
+  if (!parts_.gatherer.uses().pinned().empty())
     throw ConfigError(key, "", fmt::format("{} while parameters are gathered", what), "end the gathered() scope first");
 }
 

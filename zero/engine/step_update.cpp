@@ -26,7 +26,7 @@ StepUpdate::StepUpdate(EngineParts& parts) : parts_(parts), delayed_(parts.state
 }
 
 void StepUpdate::summed(int unit, int pass) {
-  if (!delayed_.open() || pass < parts_.options.accumulate - 1 || !parts_.executor.done_with(unit)) return;
+  if (!delayed_.open() || pass < parts_.options.accumulate - 1 || !parts_.executor.replay().done_with(unit)) return;
   parts_.comm.drain();  // a late peer may still read the shard that will be written
   delayed_.unit_is_free(unit);
 }
@@ -49,7 +49,7 @@ void StepUpdate::before_use(int unit, bool untraced) const {
 void StepUpdate::before_backward() {
   if (delayed_.open()) return;
   parts_.updater.finish();
-  delayed_.begin(parts_.executor.schedule().reduce_order);
+  delayed_.begin(parts_.executor.replay().schedule().reduce_order);
 }
 
 void StepUpdate::end_last() {
@@ -57,9 +57,9 @@ void StepUpdate::end_last() {
 }
 
 void StepUpdate::end_delayed() {
-  delayed_.begin(parts_.executor.schedule().reduce_order);  // a step without a backward pass
+  delayed_.begin(parts_.executor.replay().schedule().reduce_order);  // a step without a backward pass
   if (!delayed_.open()) return;
-  const Schedule& schedule = parts_.executor.schedule();
+  const Schedule& schedule = parts_.executor.replay().schedule();
   delayed_.release(updated_units(schedule));
   if (schedule.updates.overlapped) return;
   parts_.updater.finish();
@@ -69,7 +69,7 @@ void StepUpdate::end_delayed() {
 }
 
 void StepUpdate::apply(Gradients gradients, bool late) {
-  const Schedule& schedule = parts_.executor.schedule();
+  const Schedule& schedule = parts_.executor.replay().schedule();
   ZERO_CHECK(!late || schedule.updates.delayed, "no update of this schedule is delayed");
   if (late) {
     delayed_.keep(std::move(gradients));
@@ -82,7 +82,7 @@ void StepUpdate::apply(Gradients gradients, bool late) {
 }
 
 void StepUpdate::carry_out(const Action& action) {
-  const Schedule& schedule = parts_.executor.schedule();
+  const Schedule& schedule = parts_.executor.replay().schedule();
   Reducer& reducer = parts_.reducer;
   switch (action.kind) {
     case ActionKind::kGatherGradient:
@@ -107,7 +107,7 @@ void StepUpdate::carry_out(const Action& action) {
 }
 
 void StepUpdate::exchange_averages() {
-  const Schedule& schedule = parts_.executor.schedule();
+  const Schedule& schedule = parts_.executor.replay().schedule();
   const auto exchange = make_exchange(*parts_.rule);
   parts_.updater.begin_exchange(*exchange, updated_units(schedule));
   for (const Action& action : schedule.step) {
@@ -131,7 +131,7 @@ void StepUpdate::finish(bool ends) {
 }
 
 void StepUpdate::give_up_gathered() {
-  parts_.gatherer.cancel_prefetches();
+  parts_.gatherer.prefetches().cancel();
   parts_.comm.drain();
   for (const int unit : parts_.gatherer.releasable()) parts_.gatherer.release(unit);
   parts_.executor.forget_access();
@@ -147,7 +147,7 @@ void StepUpdate::apply_waiting(bool ends) {
                       "parameters are read in the middle of a step that computes with them",
                       "read them between steps, where a gradient that waits is applied first");
   }
-  if (!parts_.gatherer.pinned().empty())
+  if (!parts_.gatherer.uses().pinned().empty())
     throw ConfigError("zero.delayed_update", "true", "parameters are read while some are gathered",
                       "end the gathered() scope first");
   give_up_gathered();

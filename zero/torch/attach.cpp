@@ -33,7 +33,7 @@ torch::Tensor Attachment::scaled(const torch::Tensor& loss) {
 }
 
 StepReport Attachment::step() {
-  return step(learning_rate(attached().engine().options().optimizer));
+  return step(learning_rate(attached().engine().resources().options.optimizer));
 }
 StepReport Attachment::step(double lr, const StepLimits& limits) {
   return attached().step(lr, limits);

@@ -4,7 +4,7 @@ namespace zero {
 
 // Ranks that are threads share one.
 bool AttachedCheckpoints::owns_generator() const {
-  const Communicator& comm = engine_.communicator();
+  const Communicator& comm = engine_.resources().comm;
   return comm.world() == 1 || comm.transport() != "in_process";
 }
 
@@ -28,7 +28,7 @@ bool AttachedCheckpoints::keep(InMemoryCheckpoints& kept, std::int64_t step, Sav
 
 LoadedCheckpoint AttachedCheckpoints::load(const std::filesystem::path& path, const FileCalls& calls,
                                            const std::function<void()>& begin) {
-  const Communicator& comm = engine_.communicator();
+  const Communicator& comm = engine_.resources().comm;
   bool with_generator = false;
   const auto check = [&](const Manifest& manifest) {
     const auto rank = static_cast<std::size_t>(comm.rank());

@@ -23,7 +23,8 @@ namespace zero {
 class AttachedCheckpoints {
  public:
   // Both outlive it.
-  AttachedCheckpoints(Engine& engine, NamedBuffers& buffers) : engine_(engine), buffers_(buffers), images_(engine) {}
+  AttachedCheckpoints(Engine& engine, NamedBuffers& buffers)
+      : engine_(engine), buffers_(buffers), images_(engine.resources()) {}
 
   std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents, SaveMode mode);
   [[nodiscard]] bool keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents);

@@ -1,7 +1,9 @@
 #include "zero/torch/attached_module.h"
 
+#include <algorithm>
 #include <exception>
 
+#include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
 #include "zero/plan/partition.h"
@@ -61,7 +63,7 @@ void AttachedModule::detach() {
 void AttachedModule::end() {
   if (gives_back_ && !awaits_load_) give_back_all();
   ending_ = true;
-  engine_->communicator().barrier({.control = true}).wait();
+  engine_->resources().comm.barrier({.control = true}).wait();
 }
 
 void AttachedModule::give_back_all() {
@@ -69,7 +71,7 @@ void AttachedModule::give_back_all() {
   ending_ = true;
   for (const Unit& unit : parameters_.units()) {
     const GatheredUnit whole = engine_->use(unit.index, Use::kUntraced);
-    parameters_.give_back(unit, engine_->data(unit.index));
+    parameters_.give_back(unit, whole.data());
   }
 }
 
@@ -84,7 +86,7 @@ GatheredUnit AttachedModule::use(int param, bool writes) {
   const bool beside_training = !scopes_.empty() || num_frozen_ > 0;
   GatheredUnit held =
       engine_->use(unit, beside_training ? Use::kUntraced : pass_.of_this_operator(engine_->in_forward()));
-  if (writes) engine_->mark_written(unit);
+  if (writes) held.mark_written();
   return held;
 }
 
@@ -140,16 +142,25 @@ void AttachedModule::gather_for_everybody(const std::vector<int>& units) {
   scopes_.push_back(std::move(held));
 }
 
+const GatheredUnit& AttachedModule::held_in_a_scope(int unit) const {
+  for (const std::vector<GatheredUnit>& scope : scopes_) {
+    const auto held = std::ranges::find(scope, unit, &GatheredUnit::unit);
+    if (held != scope.end()) return *held;
+  }
+  ZERO_CHECK(false, "unit {} is in no gathered() scope", unit);
+}
+
 void AttachedModule::release_from_everybody(const std::vector<int>& units, int source_rank) {
-  Communicator& comm = engine_->communicator();
-  for (int unit : units) {
+  Communicator& comm = engine_->resources().comm;
+  for (const int unit : units) {
+    const GatheredUnit& held = held_in_a_scope(unit);
     if (source_rank >= 0) {
       const Unit& description = parameters_.units()[static_cast<std::size_t>(unit)];
       const auto bytes = static_cast<std::size_t>(padded_numel(description, comm.world())) * size_of(description.dtype);
-      comm.broadcast({engine_->data(unit), bytes}, source_rank, {.unit = unit, .control = true}).wait();
+      comm.broadcast({held.data(), bytes}, source_rank, {.unit = unit, .control = true}).wait();
       comm.drain();
     }
-    engine_->mark_written(unit);
+    held.mark_written();
   }
   scopes_.pop_back();
 }

@@ -59,6 +59,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
 
  private:
   void require_loaded() const;
+  const GatheredUnit& held_in_a_scope(int unit) const;
   void end();
   void give_back_all();
 

@@ -71,7 +71,7 @@ StateShard AttachedStates::shard(const std::string& name, const std::string& sta
   c10::AutoGradMode no_gradients(false);
   const Unit& unit = parameters_.units()[static_cast<std::size_t>(parameters_.address(param).unit)];
   const Slice& slice = parameters_.slice(param);
-  const Communicator& comm = engine_.communicator();
+  const Communicator& comm = engine_.resources().comm;
   const SlicePart part = overlap(slice, shard_of(unit, comm.rank(), comm.world()));
   if (part.numel == 0) return {.values = torch::empty({0}, torch::kFloat32)};
   StateShard shard{.offset = part.offset - slice.offset, .values = torch::empty({part.numel}, torch::kFloat32)};
@@ -85,7 +85,7 @@ torch::Tensor AttachedStates::full(const std::string& name, const std::string& s
   engine_.states().pause("state", "read");
   c10::AutoGradMode no_gradients(false);
   const Unit& unit = parameters_.units()[static_cast<std::size_t>(parameters_.address(param).unit)];
-  Communicator& comm = engine_.communicator();
+  Communicator& comm = engine_.resources().comm;
   const Shard own = shard_of(unit, comm.rank(), comm.world());
   torch::Tensor whole = torch::zeros({own.numel * comm.world()}, torch::kFloat32);
   torch::Tensor mine = whole.narrow(0, own.offset, own.numel);

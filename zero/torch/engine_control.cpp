@@ -30,7 +30,7 @@ const Schedule& EngineControl::schedule() const {
   return attached_.engine().schedule();
 }
 const Link* EngineControl::link() const {
-  return attached_.engine().link();
+  return attached_.engine().resources().link;
 }
 
 }  // namespace zero

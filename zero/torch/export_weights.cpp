@@ -9,7 +9,7 @@
 namespace zero {
 
 void AttachedStates::export_weights(const std::filesystem::path& path, bool full_precision) {
-  Communicator& comm = engine_.communicator();
+  Communicator& comm = engine_.resources().comm;
   std::optional<SafetensorsWriter> writer;
   std::string failure;
   // What goes wrong on rank 0 must not keep it from the gathers that the others wait in.

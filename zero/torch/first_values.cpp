@@ -18,7 +18,7 @@ namespace zero {
 namespace {
 
 void load_unit(Engine& engine, const Unit& unit, const WeightSource& source) {
-  Communicator& comm = engine.communicator();
+  Communicator& comm = engine.resources().comm;
   std::vector<float> flat(static_cast<std::size_t>(padded_numel(unit, comm.world())));
   std::exception_ptr thrown;
   std::string failure;
@@ -51,7 +51,7 @@ void load_from_source(Engine& engine, const WeightSource& source) {
 }
 
 void load_from_tensors(Engine& engine, const Unit& unit, const AttachedParameters& parameters) {
-  Communicator& comm = engine.communicator();
+  Communicator& comm = engine.resources().comm;
   c10::AutoGradMode no_gradients(false);
   torch::Tensor flat = torch::zeros({padded_numel(unit, comm.world())}, torch::kFloat32);
   bool deferred = true;

@@ -44,10 +44,11 @@ class TraceWriter final : public ParameterOwner, public UnitPins {
     }
     last_ = unit;
     ++pins_[static_cast<std::size_t>(unit)];
-    return {*this, unit};
+    return {*this, unit, nullptr};
   }
 
   void unpin(int unit) noexcept override { --pins_[static_cast<std::size_t>(unit)]; }
+  void mark_written(int) override {}
 
   void take_gradient(int param) override {
     begin_backward();

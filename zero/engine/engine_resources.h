@@ -1,0 +1,24 @@
+// EngineResources: what an engine works with and shares with those that work beside it on the same rank, such as saves and
+// offloaded activations.
+//
+//   const EngineResources resources = engine.resources();
+//   Charge image(resources.ledger, Tier::kHost, MemoryTag::kStaging, bytes);
+//
+// References into the engine, which outlives them. Local.
+#pragma once
+
+#include "zero/comm/communicator.h"
+#include "zero/engine/options.h"
+#include "zero/memory/ledger.h"
+#include "zero/memory/link.h"
+
+namespace zero {
+
+struct EngineResources {
+  Communicator& comm;
+  Ledger& ledger;
+  const EngineOptions& options;
+  const Link* link = nullptr;  // between device and host; null where none stands
+};
+
+}  // namespace zero
