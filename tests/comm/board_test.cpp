@@ -32,7 +32,7 @@ TEST_F(BoardTest, ZeroBytesAreTheStateBeforeAnything) {
   EXPECT_FALSE(board_.failed());
   EXPECT_EQ(board_.left(), 0u);
   for (int rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(board_[rank].posted.load(), 0u);
+    EXPECT_EQ(board_[rank].newest.describe(), "nothing");
     EXPECT_EQ(board_[rank].slot(5).unread.load(), 0u);
   }
 }
@@ -49,6 +49,17 @@ TEST_F(BoardTest, APostIsReadAsItWasWritten) {
   EXPECT_EQ(slot.source().offset, 22u);
   EXPECT_EQ(slot.unread.load(), 5u);
   EXPECT_EQ(&view[1].slot(70 + kSlots), &slot);
+}
+
+TEST_F(BoardTest, WhatARankBeganLastIsSaidWithItsGroup) {
+  Newest& newest = board_[1].newest;
+  newest.note({.sequence = 4, .operation = Operation::kBroadcast, .unit = 2, .bytes = 8, .root = 1},
+              " of group copy 1 (ranks 2, 3)");
+  EXPECT_EQ(newest.describe(), "broadcast #4 (from rank 1, unit 2, 8 bytes) of group copy 1 (ranks 2, 3)");
+  newest.note({.sequence = 5, .operation = Operation::kBarrier}, "");
+  EXPECT_EQ(newest.describe(), "barrier #5");
+  newest.note({.sequence = 6, .operation = Operation::kBarrier}, std::string(500, 'x'));
+  EXPECT_EQ(newest.describe(), "barrier #6" + std::string(96, 'x'));
 }
 
 TEST_F(BoardTest, TheFirstFailureIsTheOneThatAllThrow) {

@@ -9,6 +9,7 @@
 #include "zero/base/error.h"
 
 #include "tests/expect_contains.h"
+#include "tests/message_of.h"
 
 namespace zero {
 namespace {
@@ -20,6 +21,7 @@ class ScriptedMemory final : public PeerMemory {
  public:
   std::string_view transport() const override { return "scripted"; }
   std::byte* board() override { return nullptr; }
+  Allocation share_board(RankSet, std::uint64_t, std::size_t) override { return {}; }
   bool readable_in_place(std::span<const std::byte>) const override { return true; }
   Source share(std::span<const std::byte>) override { return {}; }
   void reclaim(const Source&) override {}
@@ -85,17 +87,55 @@ TEST_F(BoardWaitTest, OneLateRankIsNamedWithItsState) {
 
 TEST_F(BoardWaitTest, WhatTheLateRankWaitsForIsSaid) {
   const Signature last{.sequence = 6, .operation = Operation::kAllGather, .unit = 1, .bytes = 8};
-  board_[2].slot(6).post(last, 6, {}, 0);
-  board_[2].posted.store(6);
+  board_[2].newest.note(last, "");
   board_[2].waiting_for.store(only(1));
   EXPECT_CONTAINS(wait(milliseconds(30), [] { return only(2); }),
                   "it last began all_gather #6 (unit 1, 8 bytes) and waits for rank 1; state of 2");
+}
+
+TEST_F(BoardWaitTest, InAGroupTheErrorNamesTheGroupAndWhatTheLateRankDoesElsewhere) {
+  std::vector<std::uint64_t> memory(memory_.size());
+  const auto address = (reinterpret_cast<std::uintptr_t>(memory.data()) + 4095) / 4096 * 4096;
+  Board group(reinterpret_cast<std::byte*>(address), board_, only(0) | only(2));
+  board_[2].newest.note({.sequence = 6, .operation = Operation::kBarrier}, " of group copies (ranks 1, 2)");
+  board_[2].waiting_for.store(only(1));
+  BoardWait wait(group, peers_, 0, milliseconds(30), " of group shard (ranks 0, 2)");
+  const std::string error = message_of<CommError>([&] { wait.until_nobody([] { return only(2); }, what_); });
+  EXPECT_EQ(error,
+            "rank 2: barrier #7 of group shard (ranks 0, 2): it is not there after 30 ms; it last began barrier #6 of "
+            "group copies (ranks 1, 2) and waits for rank 1; state of 2");
+  EXPECT_EQ(message_of<CommError>([&] { board_.throw_failure(); }), error) << "the run has failed, too";
+}
+
+TEST_F(BoardWaitTest, ARankThatLeftTheGroupAloneIsSaidToHaveLeftTheGroup) {
+  std::vector<std::uint64_t> memory(memory_.size());
+  const auto address = (reinterpret_cast<std::uintptr_t>(memory.data()) + 4095) / 4096 * 4096;
+  Board group(reinterpret_cast<std::byte*>(address), board_, only(0) | only(2));
+  group[2].left.store(1);
+  EXPECT_EQ(group.left(), only(2));
+  EXPECT_EQ(board_.left(), 0U);
+  BoardWait wait(group, peers_, 0, milliseconds(60000), " of group shard (ranks 0, 2)");
+  EXPECT_CONTAINS(message_of<CommError>([&] { wait.until_nobody([] { return only(2); }, what_); }),
+                  "rank 2: barrier #7 of group shard (ranks 0, 2): it left the group while rank 0 waits for it");
+  board_[0].left.store(1);
+  EXPECT_EQ(group.left(), only(0) | only(2)) << "who leaves the run leaves its groups";
 }
 
 TEST_F(BoardWaitTest, SeveralLateRanksAreAllNamed) {
   const std::string error = wait(milliseconds(30), [] { return only(1) | only(2); });
   EXPECT_CONTAINS(error, "ranks 1, 2 are not there after 30 ms");
   EXPECT_CONTAINS(error, "rank 1: it last began nothing; state of 1; rank 2: ");
+}
+
+TEST_F(BoardWaitTest, OfSeveralTheOneThatWaitsForNoneOfThemIsAtFault) {
+  board_[1].waiting_for.store(only(2));
+  EXPECT_CONTAINS(wait(milliseconds(30), [] { return only(1) | only(2); }), "rank 2: barrier #7: ranks 1, 2 are not");
+}
+
+TEST_F(BoardWaitTest, OfThoseThatWaitForEachOtherTheFirstIsNamed) {
+  board_[1].waiting_for.store(only(2));
+  board_[2].waiting_for.store(only(0) | only(1));
+  EXPECT_CONTAINS(wait(milliseconds(30), [] { return only(1) | only(2); }), "rank 1: barrier #7: ranks 1, 2 are not");
 }
 
 TEST_F(BoardWaitTest, AnyDeathEndsTheWaitAtOnce) {

@@ -7,6 +7,7 @@
 
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
+#include "zero/comm/group.h"
 
 #include "fake_link.h"
 #include "tests/expect_contains.h"
@@ -199,6 +200,45 @@ TEST(MessageCommunicator, AnErrorSticks) {
     EXPECT_THROW(comm.drain(), CommError);
     EXPECT_THROW(static_cast<void>(comm.barrier({})), CommError);
   });
+}
+
+TEST(MessageCommunicator, AGroupSendsUnderTagsOfItsOwn) {
+  FakeNetwork network;
+  const auto ends = run(network, 3, milliseconds(10000), [](Communicator& comm) {
+    const auto all = open_group(comm, {0, 1, 2}, "all");
+    const auto ends = comm.rank() == 1 ? open_group(comm, {}, "") : open_group(comm, {0, 2}, "ends");
+    std::vector<Work> works;
+    std::vector<std::byte> in(8), out(24);
+    for (int i = 0; i < 10; ++i) {
+      works.push_back(comm.all_gather(in, out, {}));
+      works.push_back(all->all_gather(in, out, {}));
+      if (ends) works.push_back(ends->all_gather(in, std::span(out).first(16), {}));
+    }
+    for (auto work = works.rbegin(); work != works.rend(); ++work) work->wait();
+    comm.drain();
+    all->drain();
+    if (ends) ends->drain();
+  });
+  EXPECT_EQ(ends, std::vector<std::string>(3));
+  EXPECT_EQ(network.most_waiting(), 1U) << "one key, one message";
+}
+
+// Rank 3 dies. Rank 0 waits for rank 1, rank 1 for rank 2, and rank 2 for rank 3, each in a pair of their own.
+TEST(MessageCommunicator, TheReasonReachesGroupsThatTheDeadRankIsNotIn) {
+  FakeNetwork network;
+  const auto ends = run(network, 4, milliseconds(10000), [](Communicator& comm) {
+    std::vector<std::unique_ptr<Communicator>> pairs;
+    for (int first = 0; first < 3; ++first) {
+      const bool mine = comm.rank() == first || comm.rank() == first + 1;
+      pairs.push_back(open_group(comm, mine ? std::vector{first, first + 1} : std::vector<int>{}, "pair"));
+    }
+    if (comm.rank() == 3) throw std::runtime_error("died");
+    pairs[comm.rank()]->barrier({}).wait();
+  });
+  for (const int rank : {0, 1, 2})
+    EXPECT_EQ(ends[rank],
+              "rank 3: barrier #1 of group pair (ranks 2, 3): its process ended or left while rank 2 waits for it (a "
+              "cable was cut)");
 }
 
 TEST(MessageCommunicator, ReleasedMemoryIsNotSentAnyMore) {

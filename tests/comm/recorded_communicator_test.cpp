@@ -10,6 +10,7 @@
 #include "zero/base/error.h"
 #include "zero/base/pages.h"
 #include "zero/comm/collectives.h"
+#include "zero/comm/group.h"
 #include "zero/comm/in_process.h"
 #include "zero/flight/diagnosis.h"
 #include "zero/flight/file.h"
@@ -199,6 +200,59 @@ TEST(Recorded, ADisagreementIsFoundInTheFilesOfBoth) {
   EXPECT_EQ(diagnosis.trouble, FlightTrouble::kDisagreement) << diagnosis.summary;
   EXPECT_EQ(diagnosis.culprits, std::vector{1});
   EXPECT_EQ(diagnosis.collective, 5u);
+}
+
+TEST(Recorded, AGroupsCollectivesAreEntriesOfTheSameRingUnderItsNameWithRanksOfTheWorld) {
+  const auto ends = run_ranks(4, [](RecordedCommunicator& comm) {
+    const bool odd = comm.rank() % 2 == 1;
+    const auto group = open_group(comm, odd ? std::vector{1, 3} : std::vector{0, 2}, odd ? "odd" : "even");
+    const std::size_t before = record_of(comm).entries.size();
+    comm.barrier({}).wait();
+    std::vector<std::byte> data(50);
+    group->barrier({.unit = 2}).wait();
+    group->broadcast(data, 1, {}).wait();
+    group->drain();
+    const FlightRecord record = record_of(comm);
+    ASSERT_EQ(record.groups, std::vector<std::string>{odd ? "odd (ranks 1, 3)" : "even (ranks 0, 2)"});
+    ASSERT_EQ(record.entries.size(), before + 3);
+    const FlightEntry &first = record.entries[before + 1], &second = record.entries[before + 2];
+    EXPECT_EQ(record.entries[before].group, 0);
+    EXPECT_EQ(first.group, 1);
+    EXPECT_EQ(first.collective, 1U) << "a group counts for itself";
+    EXPECT_EQ(describe(second, record), odd ? "broadcast #2 (from rank 3, 50 bytes) of group odd (ranks 1, 3)"
+                                            : "broadcast #2 (from rank 2, 50 bytes) of group even (ranks 0, 2)");
+    EXPECT_NE(second.ended_ns, 0);
+  });
+  EXPECT_EQ(ends, std::vector<std::string>(4));
+}
+
+TEST(Recorded, GroupsBeyondThoseOfTheRingWorkUnrecorded) {
+  const auto ends = run_ranks(2, [](RecordedCommunicator& comm) {
+    for (int i = 0; i < 40; ++i) open_group(comm, {0, 1}, "pair")->barrier({.unit = i}).wait();
+    EXPECT_EQ(record_of(comm).groups.size(), 31U);
+  });
+  EXPECT_EQ(ends, std::vector<std::string>(2));
+}
+
+TEST(Recorded, TheRankThatIsBehindInItsGroupIsFoundBehindAChainOfWaits) {
+  const TemporaryFolder folder;
+  // 0 waits for 1 in a group, 1 for 2 in another, 2 for 3 in a third; 3 never comes.
+  run_ranks(
+      4,
+      [&](RecordedCommunicator& comm) {
+        comm.write_on_failure(folder.path());
+        std::vector<std::unique_ptr<Communicator>> pairs;
+        for (int first = 0; first < 3; ++first) {
+          const bool mine = comm.rank() == first || comm.rank() == first + 1;
+          pairs.push_back(open_group(comm, mine ? std::vector{first, first + 1} : std::vector<int>{}, "pair"));
+        }
+        if (comm.rank() < 3) pairs[comm.rank()]->barrier({}).wait();
+        comm.write({.reason = "ended", .blamed = -1});
+      },
+      milliseconds(1000));
+  const FlightDiagnosis found = diagnose(read_flight_folder(folder.path()).records);
+  EXPECT_EQ(found.culprits, std::vector{3}) << found.summary;
+  EXPECT_TRUE(says(found.summary, "in group pair (ranks 2, 3)")) << found.summary;
 }
 
 TEST(Recorded, ARecordThatCannotBeWrittenLeavesTheError) {

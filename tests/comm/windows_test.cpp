@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
+#include <thread>
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
+#include "zero/base/error.h"
 #include "zero/base/memory_file.h"
+
+#include "tests/message_of.h"
 
 namespace zero {
 namespace {
@@ -52,6 +56,31 @@ TEST_F(WindowsTest, APeerSeesWhatIsWrittenIntoAWindow) {
   EXPECT_EQ(there[7], std::byte{42});
   // Once announced, found without another message.
   EXPECT_EQ(b_->find(0, a_->share(in)), there);
+}
+
+TEST_F(WindowsTest, AGroupsBoardIsOneMemoryThatBothWrite) {
+  std::jthread other([&] {
+    const Allocation there = b_->share_board(first_ranks(2), 1, 5000);
+    there.data()[7] = std::byte{42};
+  });
+  const Allocation here = a_->share_board(first_ranks(2), 1, 5000);
+  other.join();
+  EXPECT_EQ(here.data()[7], std::byte{42});
+  EXPECT_EQ(here.data()[8], std::byte{0});
+}
+
+TEST_F(WindowsTest, BoardsAreToldApartByTheirNumbers) {
+  const Allocation one = a_->share_board(first_ranks(2), 1, 100), two = a_->share_board(first_ranks(2), 2, 200);
+  one.data()[0] = std::byte{1};
+  two.data()[0] = std::byte{2};
+  EXPECT_EQ(b_->share_board(first_ranks(2), 2, 200).data()[0], std::byte{2});
+  EXPECT_EQ(b_->share_board(first_ranks(2), 1, 100).data()[0], std::byte{1});
+}
+
+TEST_F(WindowsTest, ABoardThatIsNotSharedIsAnErrorThatNamesWhoShouldHave) {
+  a_ = nullptr;
+  EXPECT_TRUE(says(message_of<CommError>([&] { b_->share_board(first_ranks(2), 1, 100); }),
+                   "rank 0: opening a group: it did not share the group's board"));
 }
 
 TEST_F(WindowsTest, WithoutHugePagesTheyWorkAsWell) {

@@ -62,6 +62,7 @@ std::string flight_file(int rank, int begun, int blamed) {
   for (int i = 1; i <= begun; ++i) {
     entries.push_back({{"number", i},
                        {"collective", i},
+                       {"group", 0},
                        {"operation", "all_gather"},
                        {"unit", i % 3},
                        {"bytes", 64},
@@ -70,7 +71,7 @@ std::string flight_file(int rank, int begun, int blamed) {
                        {"ended_ns", i < begun ? 1001 + i : 0},
                        {"failed", false}});
   }
-  return nlohmann::json{{"format", "zero flight 2"},
+  return nlohmann::json{{"format", "zero flight 3"},
                         {"rank", rank},
                         {"world", 3},
                         {"run", "run"},
@@ -84,6 +85,7 @@ std::string flight_file(int rank, int begun, int blamed) {
                         {"blamed", blamed},
                         {"waited_ns", 0},
                         {"unreadable", 0},
+                        {"groups", nlohmann::json::array()},
                         {"entries", entries}}
       .dump();
 }

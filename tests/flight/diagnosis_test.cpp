@@ -1,5 +1,8 @@
 #include "zero/flight/diagnosis.h"
 
+#include <algorithm>
+#include <map>
+
 #include <gtest/gtest.h>
 
 #include "../message_of.h"
@@ -29,6 +32,23 @@ class Told {
       did({FlightOperation::kAllGather, i % 4, 100, -1});
       did({FlightOperation::kReduceScatter, i % 4, 400, -1});
     }
+    return *this;
+  }
+  // The same in a group of ranks.
+  Told& did_in(const std::string& group, const FlightCall& call) {
+    waits_in(group, call);
+    record_.entries.back().ended_ns = time_;
+    return *this;
+  }
+  Told& waits_in(const std::string& group, const FlightCall& call) {
+    auto& groups = record_.groups;
+    const auto found = std::ranges::find(groups, group);
+    const auto index = static_cast<int>(found - groups.begin());
+    if (found == groups.end()) groups.push_back(group);
+    add(call);
+    --collectives_;
+    record_.entries.back().group = index + 1;
+    record_.entries.back().collective = ++in_group_[group];
     return *this;
   }
   Told& waits(const FlightCall& call) {
@@ -69,6 +89,7 @@ class Told {
   }
   FlightRecord record_;
   std::uint64_t number_ = 0, collectives_ = 0;
+  std::map<std::string, std::uint64_t> in_group_;
   std::int64_t time_ = kStart;
 };
 
@@ -280,6 +301,48 @@ TEST(Diagnosis, ARankThatHasBegunNothingIsSaid) {
   const auto found = diagnose({Told(0, 2).fails(kBarrier, 1), Told(1, 2)});
   EXPECT_EQ(found.culprits, std::vector{1});
   EXPECT_EQ(found.ranks[1].did, "it has begun no collective");
+}
+
+// Two copies of two ranks; a row gathers, a column sums over the copies.
+const std::string kRow0 = "row 0 (ranks 0, 1)", kRow1 = "row 1 (ranks 2, 3)", kColumn0 = "column 0 (ranks 0, 2)",
+                  kColumn1 = "column 1 (ranks 1, 3)";
+
+TEST(Diagnosis, GroupsCountForThemselvesAndAllWellIsSaid) {
+  const auto found = diagnose({Told(0, 4).did_in(kRow0, kGather).did_in(kRow0, kGather).did_in(kColumn0, kSum),
+                               Told(1, 4).did_in(kRow0, kGather).did_in(kRow0, kGather).did_in(kColumn1, kSum),
+                               Told(2, 4).did_in(kColumn0, kSum), Told(3, 4).did_in(kColumn1, kSum)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kNone) << found.summary;
+  EXPECT_TRUE(says(found.summary, "the same 0 collectives, and those of each group, too"));
+  EXPECT_EQ(found.ranks[0].begun, 3U);
+}
+
+TEST(Diagnosis, ADisagreementInAGroupIsThatGroups) {
+  const auto found =
+      diagnose({Told(0, 4).rounds(2).waits_in(kRow0, kGather), Told(1, 4).rounds(2).waits_in(kRow0, kSum),
+                Told(2, 4).rounds(2).waits_in(kRow1, kSum), Told(3, 4).rounds(2).waits_in(kRow1, kSum)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kDisagreement);
+  EXPECT_EQ(found.culprits, (std::vector{0, 1}));
+  EXPECT_TRUE(says(found.summary, "ranks disagree at collective #1 of group row 0 (ranks 0, 1): rank 0 does"));
+}
+
+// Rank 3 computes. Rank 1 waits for it in their column, rank 2 in their row, and rank 0 for rank 1 in their row.
+TEST(Diagnosis, OfAChainOfWaitsThroughGroupsTheRankThatWaitsForNobodyIsBehind) {
+  const auto found =
+      diagnose({Told(0, 4).rounds(1).did_in(kRow0, kGather).did_in(kColumn0, kSum).waits_in(kRow0, kGather),
+                Told(1, 4).rounds(1).did_in(kRow0, kGather).waits_in(kColumn1, kSum),
+                Told(2, 4).rounds(1).did_in(kRow1, kGather).did_in(kColumn0, kSum).waits_in(kRow1, kGather),
+                Told(3, 4).rounds(1).did_in(kRow1, kGather)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kBehind) << found.summary;
+  EXPECT_EQ(found.culprits, std::vector{3}) << found.summary;
+  EXPECT_TRUE(
+      says(found.summary, "rank 3 is behind in group row 1 (ranks 2, 3): others have begun #2, it has begun #1"));
+}
+
+// What a ring no longer holds of a group is not known; it is not nothing.
+TEST(Diagnosis, AGroupThatARingHasForgottenIsNotComparedThere) {
+  const auto found =
+      diagnose({Told(0, 2).did_in(kRow0, kGather).rounds(4).keeps(3), Told(1, 2).did_in(kRow0, kGather).rounds(4)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kNone) << found.summary;
 }
 
 }  // namespace

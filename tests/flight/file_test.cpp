@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-FlightRecord three_entries() {
+FlightRecord four_entries() {
   const FlightCall gather{.operation = FlightOperation::kAllGather, .unit = 3, .bytes = 4096};
   const FlightCall send{.operation = FlightOperation::kSend, .bytes = 7, .peer = 0};
   return {.identity = {.rank = 1, .world = 4, .run = "run \"7\"\n", .restart = 2, .host = "node", .process = 99},
@@ -30,13 +30,15 @@ FlightRecord three_entries() {
           .num_unreadable = 1,
           .step = 40,
           .cause = {.reason = "rank 3: barrier #2: late", .blamed = 3, .waited_ns = 77},
+          .groups = {"copy 0 (ranks 0, 1)", "column (ranks 1, 3)"},
           .entries = {{.number = 5, .collective = 4, .call = gather, .began_ns = 2000, .ended_ns = 2100},
                       {.number = 6, .call = send, .began_ns = 2200, .ended_ns = 2300, .failed = true},
-                      {.number = 9, .collective = 5, .call = {}, .began_ns = 2400}}};
+                      {.number = 9, .collective = 5, .call = {}, .began_ns = 2400},
+                      {.number = 10, .collective = 2, .group = 2, .call = gather, .began_ns = 2500}}};
 }
 
 TEST(FlightFile, WhatIsWrittenIsRead) {
-  const FlightRecord out = three_entries(), in = parse_flight(flight_json(out), "here");
+  const FlightRecord out = four_entries(), in = parse_flight(flight_json(out), "here");
   EXPECT_EQ(in.identity.rank, 1);
   EXPECT_EQ(in.identity.world, 4);
   EXPECT_EQ(in.identity.run, "run \"7\"\n");
@@ -50,9 +52,11 @@ TEST(FlightFile, WhatIsWrittenIsRead) {
   EXPECT_EQ(in.cause.reason, "rank 3: barrier #2: late");
   EXPECT_EQ(in.cause.blamed, 3);
   EXPECT_EQ(in.cause.waited_ns, 77);
-  ASSERT_EQ(in.entries.size(), 3u);
-  for (std::size_t i = 0; i < 3; ++i) {
+  EXPECT_EQ(in.groups, out.groups);
+  ASSERT_EQ(in.entries.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(in.entries[i].number, out.entries[i].number);
+    EXPECT_EQ(in.entries[i].group, out.entries[i].group);
     EXPECT_EQ(in.entries[i].collective, out.entries[i].collective);
     EXPECT_EQ(in.entries[i].call, out.entries[i].call);
     EXPECT_EQ(in.entries[i].began_ns, out.entries[i].began_ns);
@@ -62,13 +66,13 @@ TEST(FlightFile, WhatIsWrittenIsRead) {
 }
 
 TEST(FlightFile, AStepThatWasNeverNotedIsNone) {
-  FlightRecord record = three_entries();
+  FlightRecord record = four_entries();
   record.step.reset();
   EXPECT_FALSE(parse_flight(flight_json(record), "here").step);
 }
 
 TEST(FlightFile, ReasonsThatAreNotUtf8AreWrittenAllTheSame) {
-  FlightRecord record = three_entries();
+  FlightRecord record = four_entries();
   record.cause.reason = "bad \xff byte";
   EXPECT_EQ(parse_flight(flight_json(record), "here").cause.reason, "bad \xEF\xBF\xBD byte");
 }
@@ -104,18 +108,24 @@ TEST(FlightFile, WhatMakesNoSenseIsRefusedByName) {
       {"/entries/2/collective", 4, "not in order"},
       {"/entries/2/collective", 0, "numbers a message"},
       {"/entries/1/collective", 4, "numbers a message"},
+      {"/entries/3/group", 3, "a group that it does not name"},
+      {"/entries/3/group", -1, "a group is no whole number"},
+      {"/entries/3/group", 0, "not in order"},
+      {"/groups", 1, "groups is no list"},
+      {"/groups/0", "", "groups that no rank writes"},
+      {"/groups/0", std::string(300, 'x'), "groups that no rank writes"},
       {"/more", 1, "unknown \"more\""},
       {"/entries/0/more", 1, "unknown \"more\""},
   };
   for (const Damage& damage : damages) {
-    auto json = nlohmann::json::parse(flight_json(three_entries()));
+    auto json = nlohmann::json::parse(flight_json(four_entries()));
     json[nlohmann::json::json_pointer(damage.pointer)] = damage.value;
     EXPECT_TRUE(says(message_of<IoError>([&] { parse_flight(json.dump(), "here"); }), damage.reason)) << damage.pointer;
   }
 }
 
 RC_GTEST_PROP(FlightFile, AnyTextIsARecordOrAnIoError, ()) {
-  std::string text = flight_json(three_entries());
+  std::string text = flight_json(four_entries());
   const auto num_changes = *rc::gen::inRange(1, 4);
   for (int i = 0; i < num_changes; ++i) {
     const auto at = *rc::gen::inRange<std::size_t>(0, text.size());

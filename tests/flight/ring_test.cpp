@@ -181,6 +181,35 @@ RC_GTEST_FIXTURE_PROP(Ring, HostileBytesAreRefusedOrMakeARecordThatCanBeWritten,
   }
 }
 
+TEST_F(Ring, GroupsCountTheirCollectivesByThemselves) {
+  FlightRing ring(memory_.bytes(), kIdentity);
+  EXPECT_EQ(ring.add_group("copy 1 (ranks 2, 3)"), 1);
+  EXPECT_EQ(ring.add_group(std::string(500, 'x')), 2);
+  ring.end(ring.begin(gather(0)));
+  ring.end(ring.begin(gather(1), 1));
+  ring.end(ring.begin(gather(2), 2));
+  ring.end(ring.begin(gather(3), 1));
+  ring.end(ring.begin(gather(4)));
+  const FlightRecord record = read();
+  ASSERT_EQ(record.groups, (std::vector<std::string>{"copy 1 (ranks 2, 3)", std::string(95, 'x')}));
+  ASSERT_EQ(record.entries.size(), 5U);
+  const std::vector<int> groups{0, 1, 2, 1, 0}, collectives{1, 1, 1, 2, 2};
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(record.entries[i].group, groups[i]) << i;
+    EXPECT_EQ(record.entries[i].collective, static_cast<std::uint64_t>(collectives[i])) << i;
+    EXPECT_EQ(record.entries[i].call, gather(static_cast<int>(i))) << i;
+  }
+  EXPECT_EQ(describe(record.entries[3], record), "all_gather #2 (unit 3, 64 bytes) of group copy 1 (ranks 2, 3)");
+  EXPECT_EQ(describe(record.entries[4], record), "all_gather #2 (unit 4, 64 bytes)");
+}
+
+TEST_F(Ring, HasRoomForSoManyGroupsAndNoMore) {
+  FlightRing ring(memory_.bytes(), kIdentity);
+  for (int group = 1; group <= kMostFlightGroups; ++group) EXPECT_EQ(ring.add_group("pair"), group);
+  EXPECT_EQ(ring.add_group("pair"), -1);
+  EXPECT_THROW(ring.add_group(""), InternalError);
+}
+
 TEST(FlightEntryText, SaysWhatRanksSayOfCollectives) {
   EXPECT_EQ(describe(FlightEntry{.number = 20, .collective = 17, .call = gather(3, 4096)}),
             "all_gather #17 (unit 3, 4096 bytes)");

@@ -33,6 +33,9 @@ TEST(LastWords, ARankThatIsNamedFirstIsAccused) {
   EXPECT_EQ(accused_rank("zero train: /d: write: No space left on device"), -1);
   EXPECT_EQ(accused_rank(""), -1);
   EXPECT_EQ(rank_that_left("zero train: rank 12: all_gather #3: it left the run while rank 0 waits for it"), 12);
+  EXPECT_EQ(rank_that_left("zero train: rank 7: barrier #3 of group copy 1 (ranks 6, 7): it left the group while rank "
+                           "6 waits for it"),
+            7);
   EXPECT_EQ(rank_that_left("zero train: rank 12: all_gather #3: its process ended"), -1);
 }
 

@@ -1,6 +1,7 @@
 #include "zero/comm/board.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -42,6 +43,33 @@ Source Slot::source() const {
           .offset = source_offset.load(kRelaxed)};
 }
 
+void Newest::note(const Signature& signature, std::string_view suffix) {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  bytes_.store(signature.bytes, kRelaxed);
+  operation_.store(static_cast<std::uint32_t>(signature.operation), kRelaxed);
+  unit_.store(signature.unit, kRelaxed);
+  root_.store(signature.root, kRelaxed);
+  for (std::size_t word = 0, at = 0; word < suffix_.size(); ++word, at += 8) {
+    std::uint64_t text = 0;
+    if (at < suffix.size()) std::memcpy(&text, suffix.data() + at, std::min<std::size_t>(8, suffix.size() - at));
+    suffix_[word].store(text, kRelaxed);
+    if (at >= suffix.size()) break;
+  }
+  sequence_.store(signature.sequence, std::memory_order_release);
+}
+
+std::string Newest::describe() const {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  const Signature signature{.sequence = sequence_.load(std::memory_order_acquire),
+                            .operation = static_cast<Operation>(operation_.load(kRelaxed)),
+                            .unit = unit_.load(kRelaxed),
+                            .bytes = bytes_.load(kRelaxed),
+                            .root = root_.load(kRelaxed)};
+  std::array<std::uint64_t, 13> text{};
+  for (std::size_t word = 0; word < suffix_.size(); ++word) text[word] = suffix_[word].load(kRelaxed);
+  return zero::describe(signature) + reinterpret_cast<const char*>(text.data());
+}
+
 namespace {
 constexpr std::size_t kFailureBytes = 4096;  // keeps the ranks' part aligned
 }
@@ -54,20 +82,34 @@ std::size_t Board::bytes(int world) {
 Board::Board(std::byte* memory, int world)
     : failure_(*reinterpret_cast<Failure*>(memory)),
       ranks_(reinterpret_cast<RankBoard*>(memory + kFailureBytes)),
+      run_ranks_(ranks_),
+      members_(first_ranks(world)),
       world_(world) {
   static_assert(sizeof(Failure) <= kFailureBytes);
 }
 
+Board::Board(std::byte* memory, Board& run, RankSet members)
+    : failure_(run.failure_),
+      ranks_(reinterpret_cast<RankBoard*>(memory + kFailureBytes)),
+      run_ranks_(run.ranks_),
+      members_(members),
+      world_(run.world_) {}
+
 RankSet Board::left() const {
   RankSet set = 0;
-  for (int rank = 0; rank < world_; ++rank) {
-    if (ranks_[rank].left.load(std::memory_order_seq_cst) != 0) set |= only(rank);
+  for (RankSet rest = members_; rest != 0; rest &= rest - 1) {
+    const int rank = std::countr_zero(rest);
+    if (ranks_[rank].left.load(std::memory_order_seq_cst) != 0 || left_run(rank)) set |= only(rank);
   }
   return set;
 }
 
+bool Board::left_run(int rank) const {
+  return run_ranks_[rank].left.load(std::memory_order_seq_cst) != 0;
+}
+
 void Board::ring_all() {
-  for (int rank = 0; rank < world_; ++rank) ranks_[rank].bell.ring();
+  for (int rank = 0; rank < world_; ++rank) run_ranks_[rank].bell.ring();
 }
 
 void Board::fail(int rank, const std::string& operation, const std::string& reason) {

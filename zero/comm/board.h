@@ -8,6 +8,9 @@
 //
 //   Board board(memory, world);   // memory: Board::bytes(world) zero bytes, shared by all ranks
 //
+// A group of ranks has a board of its own for its collectives (Board's second constructor). It shares with the run's
+// board, that of the world, what a rank has once: its bell, its process, what it does just now, and the run's failure.
+//
 // Every field is an atomic; zero bytes are the state before anything happened. `sequence` and `unread` are stored and
 // loaded with memory_order_seq_cst because Bell asks for it; the rest travels with them.
 #pragma once
@@ -18,6 +21,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "zero/comm/bell.h"
 #include "zero/comm/signature.h"
@@ -60,12 +64,31 @@ constexpr std::uint64_t message_key(std::uint64_t n, int to) {
   return (n << 8) | static_cast<std::uint64_t>(to + 1);
 }
 
+// What a rank began last, for those who wait for it to say: in the world, or in one of its groups.
+class Newest {
+ public:
+  // Local. `suffix`: " of group copy 1 (ranks 2, 3)"; empty for the world. A long one is cut.
+  void note(const Signature& signature, std::string_view suffix);
+  // Local. "all_gather #17 (unit 3, 4096 bytes) of group copy 1 (ranks 2, 3)", or "nothing". Of a rank that goes on
+  // meanwhile it may be of two collectives.
+  std::string describe() const;
+
+ private:
+  std::atomic<std::uint64_t> sequence_;
+  std::atomic<std::uint64_t> bytes_;
+  std::atomic<std::uint32_t> operation_;
+  std::atomic<std::int32_t> unit_;
+  std::atomic<std::int32_t> root_;
+  std::array<std::atomic<std::uint64_t>, 12> suffix_;
+};
+
 struct alignas(64) RankBoard {
+  std::atomic<std::uint32_t> left;  // 1: its communicator is gone, in good order
+  // Of the run's board alone:
   Bell bell;
-  std::atomic<std::uint32_t> left;         // 1: its communicator is gone, in good order
   std::atomic<std::int32_t> process;       // its process id
-  std::atomic<std::uint64_t> posted;       // its newest collective
   std::atomic<std::uint64_t> waiting_for;  // RankSet of those it waits for just now
+  Newest newest;
   std::array<Slot, kSlots> slots;
   std::array<Slot, kMessageSlots> messages;
 
@@ -76,10 +99,17 @@ class Board {
  public:
   static std::size_t bytes(int world);
   Board(std::byte* memory, int world);
+  // Of a group. Its memory is as large as that of the run's board; only the parts of its ranks are ever touched.
+  Board(std::byte* memory, Board& run, RankSet members);
 
-  int world() const { return world_; }
+  int world() const { return world_; }  // of the run
+  RankSet members() const { return members_; }
   RankBoard& operator[](int rank) { return ranks_[rank]; }
+  // What the run's board says of a rank.
+  RankBoard& of_run(int rank) const { return run_ranks_[rank]; }
+  // Members that have left this board or the run.
   RankSet left() const;
+  bool left_run(int rank) const;
   void ring_all();
 
   // The run's first error; what the others throw too. Only the first call counts.
@@ -98,6 +128,8 @@ class Board {
 
   Failure& failure_;
   RankBoard* ranks_;
+  RankBoard* run_ranks_;
+  RankSet members_;
   int world_;
 };
 

@@ -3,11 +3,13 @@
 #include <bit>
 #include <cstring>
 #include <exception>
+#include <numeric>
 #include <utility>
 
 #include <unistd.h>
 
 #include "zero/base/check.h"
+#include "zero/base/error.h"
 #include "zero/comm/rank_sum.h"
 
 namespace zero {
@@ -59,6 +61,12 @@ void copy(std::span<std::byte> to, const std::byte* from) {
   if (!to.empty() && to.data() != from) std::memcpy(to.data(), from, to.size());
 }
 
+RankSet set_of(const std::vector<int>& ranks) {
+  RankSet set = 0;
+  for (const int rank : ranks) set |= only(rank);
+  return set;
+}
+
 bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
 }
@@ -67,23 +75,73 @@ bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
 
 BoardCommunicator::BoardCommunicator(std::unique_ptr<PeerMemory> memory, int rank, int world,
                                      std::chrono::milliseconds timeout)
-    : memory_(std::move(memory)),
-      board_(memory_->board(), world),
+    : own_memory_(std::move(memory)),
+      run_(*this),
+      memory_(*own_memory_),
+      board_(memory_.board(), world),
       rank_(rank),
+      members_(static_cast<std::size_t>(world)),
       peers_(first_ranks(world) & ~only(rank)),
       timeout_(timeout),
-      wait_(board_, *memory_, rank, timeout),
+      wait_(board_, memory_, rank, timeout),
       num_sent_(world),
       num_received_(world) {
-  RankBoard& own = board_[rank];
+  std::iota(members_.begin(), members_.end(), 0);
+  use_slots();
+  board_[rank].process.store(getpid(), std::memory_order_relaxed);
+}
+
+BoardCommunicator::BoardCommunicator(BoardCommunicator& run, Allocation board, const GroupPlace& place)
+    : run_(run),
+      memory_(run.memory_),
+      group_board_(std::move(board)),
+      suffix_(place.suffix()),
+      board_(group_board_.data(), run.board_, set_of(place.ranks)),
+      rank_(run.rank_),
+      members_(place.ranks),
+      peers_(board_.members() & ~only(rank_)),
+      timeout_(run.timeout_),
+      wait_(board_, memory_, rank_, timeout_, suffix_),
+      num_sent_(run.members_.size()),
+      num_received_(run.members_.size()) {
+  use_slots();
+  run_.groups_.push_back(this);
+}
+
+void BoardCommunicator::use_slots() {
+  RankBoard& own = board_[rank_];
   for (int i = 0; i < kSlots; ++i) posts_[i].slot = &own.slots[i];
   for (int i = 0; i < kMessageSlots; ++i) posts_[kSlots + i].slot = &own.messages[i];
-  own.process.store(getpid(), std::memory_order_relaxed);
 }
 
 BoardCommunicator::~BoardCommunicator() {
+  if (&run_ != this) {
+    // Windows outlive a group: what peers may still read of them is to be remembered.
+    if (!settle([](const Post&) { return true; })) {
+      for (const Post& post : posts_)
+        if (!post.in_place.empty()) run_.unsettled_.push_back(post.in_place);
+    }
+    reclaim_copies();
+    std::erase(run_.groups_, this);
+  }
   board_[rank_].left.store(1, kOrdered);
   board_.ring_all();
+}
+
+std::unique_ptr<Communicator> BoardCommunicator::open(const GroupPlace& place) {
+  run_.newest_group_ = place.number;
+  const std::size_t bytes = Board::bytes(static_cast<int>(run_.members_.size()));
+  try {
+    Allocation board = memory_.share_board(set_of(place.ranks), place.number, bytes);
+    return std::unique_ptr<Communicator>(new BoardCommunicator(run_, std::move(board), place));
+  } catch (const CommError&) {
+    if (run_.board_.failed()) run_.board_.throw_failure();  // that is why a member is gone
+    throw;
+  }
+}
+
+int BoardCommunicator::position(int rank) const {
+  return std::popcount(board_.members() & (only(rank) - 1));
 }
 
 // ---- posting ------------------------------------------------------------------------------------------------------
@@ -102,7 +160,7 @@ BoardCommunicator::Post& BoardCommunicator::post(const Signature& signature, std
   await_readers(post);
   post.signature = signature;
   publish(post, signature.sequence, in, readers);
-  board_[rank_].posted.store(signature.sequence, std::memory_order_release);
+  board_.of_run(rank_).newest.note(signature, suffix_);
   return post;
 }
 
@@ -117,16 +175,16 @@ void BoardCommunicator::publish(Post& post, std::uint64_t key, std::span<const s
       std::memcpy(post.slot->inline_bytes.data(), in.data(), in.size());
       post.source.kind = Source::Kind::kInline;
     } else {
-      if (memory_->readable_in_place(in)) {
+      if (memory_.readable_in_place(in)) {
         post.in_place = in;
       } else {
         copies_.push_back(&post);
       }
-      post.source = memory_->share(in);
+      post.source = memory_.share(in);
     }
   }
   post.slot->post(post.signature, key, post.source, readers);
-  for (RankSet rest = readers; rest != 0; rest &= rest - 1) board_[std::countr_zero(rest)].bell.ring();
+  for (RankSet rest = readers; rest != 0; rest &= rest - 1) board_.of_run(std::countr_zero(rest)).bell.ring();
 }
 
 BoardCommunicator::Post& BoardCommunicator::free_message_post() {
@@ -149,7 +207,7 @@ void BoardCommunicator::await_readers(const Post& post) {
 void BoardCommunicator::reclaim_copies() {
   std::erase_if(copies_, [&](Post* post) {
     if (unread(*post) != 0) return false;
-    memory_->reclaim(post->source);
+    memory_.reclaim(post->source);
     return true;
   });
 }
@@ -192,7 +250,7 @@ void BoardCommunicator::check_agreement(int other, const Signature& own, const S
 void BoardCommunicator::check_broadcasts() {
   std::erase_if(unchecked_, [&](auto& broadcast) {
     auto& [own, rest] = broadcast;
-    for (int other = 0; other < world(); ++other) {
+    for (const int other : members_) {
       Slot& slot = board_[other].slot(own.sequence);
       if ((rest & only(other)) == 0 || slot.sequence.load(kOrdered) < own.sequence) continue;
       check_agreement(other, own, slot.signature());
@@ -207,12 +265,12 @@ const std::byte* BoardCommunicator::input_of(int other, Slot& slot) {
   const Source source = slot.source();
   if (source.kind == Source::Kind::kNothing) return nullptr;
   if (source.kind == Source::Kind::kInline) return slot.inline_bytes.data();
-  return memory_->find(other, source);
+  return memory_.find(other, source);
 }
 
 void BoardCommunicator::finish_reading(int other, Slot& slot) {
   const RankSet rest = slot.unread.fetch_and(~only(rank_), kOrdered) & ~only(rank_);
-  if ((rest & ~board_.left()) == 0) board_[other].bell.ring();
+  if ((rest & ~board_.left()) == 0) board_.of_run(other).bell.ring();
 }
 
 void BoardCommunicator::count(std::size_t sent, std::size_t received, CommTag tag) {
@@ -230,12 +288,12 @@ Work BoardCommunicator::all_gather(std::span<const std::byte> in, std::span<std:
   count(in.size() * (world() - 1), in.size() * (world() - 1), tag);
   return make_work([=, this, &mine] {
     const auto block = [&](int r) { return out.subspan(r * in.size(), in.size()); };
-    copy(block(rank_), in.data());
+    copy(block(rank()), in.data());
     for (RankSet rest = peers_; rest != 0;) {
       const int other = await_any(rest, own);
       rest &= ~only(other);
       Slot& slot = board_[other].slot(own.sequence);
-      copy(block(other), input_of(other, slot));
+      copy(block(position(other)), input_of(other, slot));
       finish_reading(other, slot);
     }
     mine.waited = true;
@@ -251,12 +309,13 @@ Work BoardCommunicator::all_to_all(std::span<const std::byte> in, std::span<std:
   count(bytes * (world() - 1), bytes * (world() - 1), tag);
   return make_work([=, this, &mine] {
     const auto block = [&](int r) { return out.subspan(r * bytes, bytes); };
-    if (bytes > 0) copy(block(rank_), in.data() + rank_ * bytes);
+    const int mine_at = rank();
+    if (bytes > 0) copy(block(mine_at), in.data() + mine_at * bytes);
     for (RankSet rest = peers_; rest != 0;) {
       const int other = await_any(rest, own);
       rest &= ~only(other);
       Slot& slot = board_[other].slot(own.sequence);
-      if (bytes > 0) copy(block(other), input_of(other, slot) + rank_ * bytes);
+      if (bytes > 0) copy(block(position(other)), input_of(other, slot) + mine_at * bytes);
       finish_reading(other, slot);
     }
     mine.waited = true;
@@ -273,9 +332,10 @@ Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag
   auto reduce = [=, this] {
     await_all(own);
     std::vector<const std::byte*> in(world());
-    for (int r = 0; r < world() && bytes > 0; ++r) {
+    for (int i = 0; i < world() && bytes > 0; ++i) {
+      const int r = members_[static_cast<std::size_t>(i)];
       const std::byte* all = r == rank_ ? request.in.data() : input_of(r, board_[r].slot(own.sequence));
-      in[r] = all + rank_ * bytes;
+      in[static_cast<std::size_t>(i)] = all + rank() * bytes;
     }
     StatsTree tree;
     sum_ranks({.in = in,
@@ -283,7 +343,8 @@ Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag
                .out = request.out.data(),
                .out_dtype = request.out_dtype,
                .numel = static_cast<std::int64_t>(bytes / size_of(request.dtype)),
-               .accumulate = request.accumulate},
+               .accumulate = request.accumulate,
+               .onto = request.onto.empty() ? nullptr : reinterpret_cast<const float*>(request.onto.data())},
               request.stats != nullptr ? &tree : nullptr);
     if (request.stats != nullptr) *request.stats = tree.total();
     for (RankSet rest = peers_; rest != 0; rest &= rest - 1) {
@@ -297,6 +358,7 @@ Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag
 
 Work BoardCommunicator::broadcast(std::span<std::byte> data, int root, CommTag tag) {
   ZERO_CHECK(root >= 0 && root < world(), "root {} of {} ranks", root, world());
+  root = world_rank(root);
   const Signature own = next(Operation::kBroadcast, data.size(), tag, root);
   // The others post as well, for the root to see that they mean the same.
   Post& mine = post(own, rank_ == root ? data : std::span<std::byte>(), rank_ == root ? peers_ : only(root));
@@ -329,7 +391,8 @@ Work BoardCommunicator::barrier(CommTag tag) {
 }
 
 Work BoardCommunicator::send(std::span<const std::byte> data, int to, CommTag tag) {
-  ZERO_CHECK(to >= 0 && to < world() && to != rank_, "rank {} sends to rank {} of {}", rank_, to, world());
+  ZERO_CHECK(to >= 0 && to < world() && to != rank(), "rank {} sends to rank {} of {}", rank(), to, world());
+  to = world_rank(to);
   if (board_.failed()) board_.throw_failure();
   Post& post = free_message_post();
   const std::uint64_t n = ++num_sent_[to];
@@ -340,7 +403,9 @@ Work BoardCommunicator::send(std::span<const std::byte> data, int to, CommTag ta
 }
 
 Work BoardCommunicator::receive(std::span<std::byte> data, int from, CommTag tag) {
-  ZERO_CHECK(from >= 0 && from < world() && from != rank_, "rank {} receives from rank {} of {}", rank_, from, world());
+  ZERO_CHECK(from >= 0 && from < world() && from != rank(), "rank {} receives from rank {} of {}", rank(), from,
+             world());
+  from = world_rank(from);
   if (board_.failed()) board_.throw_failure();
   const std::uint64_t n = ++num_received_[from], key = message_key(n, rank_);
   const Signature own{.sequence = n, .operation = Operation::kSend, .unit = tag.unit, .bytes = data.size()};
@@ -364,14 +429,15 @@ Work BoardCommunicator::receive(std::span<std::byte> data, int from, CommTag tag
 
 // ---- memory -------------------------------------------------------------------------------------------------------
 
-bool BoardCommunicator::settle(std::span<const std::byte> memory) {
+bool BoardCommunicator::settle(const std::function<bool(const Post&)>& concerned) {
   constexpr std::chrono::milliseconds kUnwinding{200};
   for (const Post& post : posts_) {
-    if (!overlap(post.in_place, memory)) continue;
+    if (!concerned(post)) continue;
     const auto late = [&] { return unread(post); };
+    if (late() == 0) continue;
     if (std::uncaught_exceptions() > 0) {
       if (wait_.try_until_nobody(late, kUnwinding)) continue;
-      board_[rank_].left.store(1, kOrdered);
+      board_.of_run(rank_).left.store(1, kOrdered);
       board_.ring_all();
       return false;
     }
@@ -384,12 +450,20 @@ bool BoardCommunicator::settle(std::span<const std::byte> memory) {
   return true;
 }
 
+bool BoardCommunicator::settle_everywhere(std::span<const std::byte> memory) {
+  const auto concerned = [&](const Post& post) { return overlap(post.in_place, memory); };
+  bool settled = settle(concerned);
+  for (BoardCommunicator* group : groups_) settled = group->settle(concerned) && settled;
+  for (const std::span<const std::byte> kept : unsettled_) settled = !overlap(kept, memory) && settled;
+  return settled;
+}
+
 // Memory that goes away while a peer reads it would take the peer with it: the release waits for the readers.
 Allocation BoardCommunicator::allocate(std::size_t bytes, Written written) {
   if (bytes == 0) return {};
-  auto inner = std::make_shared<Allocation>(memory_->allocate(bytes, written));
-  return {inner->data(), bytes, [this, inner](std::byte* data, std::size_t size) {
-            if (!settle({data, size})) memory_->keep(std::move(*inner));
+  auto inner = std::make_shared<Allocation>(memory_.allocate(bytes, written));
+  return {inner->data(), bytes, [&run = run_, inner](std::byte* data, std::size_t size) {
+            if (!run.settle_everywhere({data, size})) run.memory_.keep(std::move(*inner));
             *inner = {};
           }};
 }

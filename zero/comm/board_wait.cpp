@@ -18,16 +18,21 @@ std::string format_seconds(std::chrono::milliseconds time) {
 
 }  // namespace
 
-BoardWait::BoardWait(Board& board, PeerMemory& memory, int rank, std::chrono::milliseconds timeout)
-    : board_(board), memory_(memory), rank_(rank), timeout_(timeout), spin_(board.world() <= get_nprocs()) {}
+BoardWait::BoardWait(Board& board, PeerMemory& memory, int rank, std::chrono::milliseconds timeout, std::string suffix)
+    : board_(board),
+      memory_(memory),
+      rank_(rank),
+      timeout_(timeout),
+      suffix_(std::move(suffix)),
+      spin_(board.world() <= get_nprocs()) {}
 
 void BoardWait::fail(int rank, const std::string& operation, const std::string& reason) {
-  board_.fail(rank, operation, reason);
+  board_.fail(rank, operation + suffix_, reason);
   board_.throw_failure();
 }
 
 void BoardWait::sleep_until_nobody(const std::function<RankSet()>& late, const Signature& what) {
-  RankBoard& own = board_[rank_];
+  RankBoard& own = board_.of_run(rank_);
   const auto begin = Clock::now();
   auto waited = Clock::duration::zero();
   RankSet missing = late();
@@ -49,7 +54,7 @@ bool BoardWait::try_until_nobody(const std::function<RankSet()>& late, std::chro
   const auto deadline = Clock::now() + limit;
   while (late() != 0) {
     if (board_.failed() || Clock::now() >= deadline) return false;
-    board_[rank_].bell.sleep([&] { return late() == 0 || board_.failed(); }, std::min(kLook, limit));
+    board_.of_run(rank_).bell.sleep([&] { return late() == 0 || board_.failed(); }, std::min(kLook, limit));
   }
   return !board_.failed();
 }
@@ -60,17 +65,23 @@ void BoardWait::check_alive(const std::function<RankSet()>& late, const Signatur
   // In this order: a rank says that it leaves before its process ends.
   const RankSet dead = memory_.dead();
   const RankSet left = board_.left();
-  if (const RankSet died = dead & ~left; died != 0) {
+  RankSet died = 0;
+  for (RankSet rest = dead; rest != 0; rest &= rest - 1) {
+    const int rank = std::countr_zero(rest);
+    if (!board_.left_run(rank)) died |= only(rank);
+  }
+  if (died != 0) {
     const int rank = std::countr_zero(died);
     fail(rank, zero::describe(what),
          fmt::format("its process ended; {}; it was process {}", describe_progress(rank),
-                     board_[rank].process.load(std::memory_order_relaxed)));
+                     board_.of_run(rank).process.load(std::memory_order_relaxed)));
   }
   // Asked again, after: a rank may have done its part and left since.
   if (const RankSet gone = late() & left; gone != 0) {
     const int rank = std::countr_zero(gone);
     fail(rank, zero::describe(what),
-         fmt::format("it left the run while rank {} waits for it; {}", rank_, describe(rank)));
+         fmt::format("it left the {} while rank {} waits for it; {}", board_.left_run(rank) ? "run" : "group", rank_,
+                     describe(rank)));
   }
 }
 
@@ -83,14 +94,21 @@ void BoardWait::fail_late(RankSet late, const Signature& what) {
     ++listed;
     reason += fmt::format("; {}{}", std::popcount(late) == 1 ? "" : fmt::format("rank {}: ", rank), describe(rank));
   }
-  fail(std::countr_zero(late), zero::describe(what), reason);
+  fail(first_at_fault(late), zero::describe(what), reason);
+}
+
+// Who waits for another late rank is late because of it, where ranks wait in groups, or for messages.
+int BoardWait::first_at_fault(RankSet late) const {
+  for (RankSet rest = late; rest != 0; rest &= rest - 1) {
+    const int rank = std::countr_zero(rest);
+    if ((board_.of_run(rank).waiting_for.load(std::memory_order_relaxed) & late) == 0) return rank;
+  }
+  return std::countr_zero(late);
 }
 
 std::string BoardWait::describe_progress(int rank) const {
-  RankBoard& board = board_[rank];
-  const std::uint64_t posted = board.posted.load(std::memory_order_acquire);
-  std::string text =
-      fmt::format("it last began {}", posted == 0 ? "nothing" : zero::describe(board.slot(posted).signature()));
+  const RankBoard& board = board_.of_run(rank);
+  std::string text = fmt::format("it last began {}", board.newest.describe());
   if (const RankSet waits = board.waiting_for.load(std::memory_order_relaxed); waits != 0) {
     text += fmt::format(" and waits for {}", format_ranks(waits));
   }

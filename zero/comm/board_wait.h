@@ -17,7 +17,8 @@ namespace zero {
 
 class BoardWait {
  public:
-  BoardWait(Board& board, PeerMemory& memory, int rank, std::chrono::milliseconds timeout);
+  // `suffix` names the group whose board it is; empty for the world.
+  BoardWait(Board& board, PeerMemory& memory, int rank, std::chrono::milliseconds timeout, std::string suffix = "");
 
   // Local. Returns when late() is empty. late() names the ranks that are waited for, and loads with
   // memory_order_seq_cst.
@@ -32,7 +33,7 @@ class BoardWait {
   // Local. The same for a limited time, without an error: false when late() still names ranks, or the run has failed.
   bool try_until_nobody(const std::function<RankSet()>& late, std::chrono::milliseconds limit);
 
-  // Local. Makes this error the run's error, unless there is one already, and throws that.
+  // Local. Makes this error, of a collective here, the run's error, unless there is one already, and throws that.
   [[noreturn]] void fail(int rank, const std::string& operation, const std::string& reason);
 
   double seconds() const { return seconds_; }
@@ -41,6 +42,7 @@ class BoardWait {
   void sleep_until_nobody(const std::function<RankSet()>& late, const Signature& what);
   void check_alive(const std::function<RankSet()>& late, const Signature& what);
   [[noreturn]] void fail_late(RankSet late, const Signature& what);
+  int first_at_fault(RankSet late) const;
   // What a rank did last; describe(): and what its process does now. Of a dead one the system may still say that it
   // runs.
   std::string describe_progress(int rank) const;
@@ -50,6 +52,7 @@ class BoardWait {
   PeerMemory& memory_;
   int rank_;
   std::chrono::milliseconds timeout_;
+  std::string suffix_;
   bool spin_;  // every rank can have a core
   double seconds_ = 0;
 };

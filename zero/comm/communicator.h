@@ -26,6 +26,8 @@
 
 namespace zero {
 
+class GroupOpener;
+
 // What a collective is about: for error messages and the mismatch check. `unit` is a unit's index, -1 for none.
 struct CommTag {
   int unit = -1;
@@ -97,7 +99,10 @@ class Communicator {
   // (zero/flight/ring.h).
   virtual void note_step(std::int64_t /*steps*/) {}
 
-  // Local. Bytes so far.
+  // Local. How open_group() (zero/comm/group.h) makes communicators of some of these ranks; null: it cannot.
+  virtual GroupOpener* groups() { return nullptr; }
+
+  // Local. Bytes so far, without those of groups.
   virtual Traffic traffic() const = 0;
   // Local. Seconds this rank has spent waiting for others so far.
   virtual double waited_seconds() const = 0;

@@ -1,5 +1,7 @@
 #include "zero/comm/in_process.h"
 
+#include <bit>
+#include <map>
 #include <mutex>
 #include <new>
 
@@ -23,6 +25,13 @@ struct Shared {
   Allocation board;
   std::mutex mutex;
   std::vector<Allocation> kept;
+
+  // Of a group. It is here until each of its ranks has taken its part of it; then it is theirs.
+  struct GroupBoard {
+    std::shared_ptr<Allocation> memory;
+    int left_to_take = 0;
+  };
+  std::map<std::pair<int, std::uint64_t>, GroupBoard> group_boards;  // by lowest rank and number
 };
 
 // Threads: every address is everybody's.
@@ -32,6 +41,17 @@ class ThreadMemory final : public PeerMemory {
 
   std::string_view transport() const override { return "in_process"; }
   std::byte* board() override { return shared_->board.data(); }
+  Allocation share_board(RankSet members, std::uint64_t number, std::size_t bytes) override {
+    const std::scoped_lock lock(shared_->mutex);
+    const auto [found, created] = shared_->group_boards.try_emplace({std::countr_zero(members), number});
+    Shared::GroupBoard& board = found->second;
+    if (created) {
+      board = {.memory = std::make_shared<Allocation>(allocate_pages(bytes)), .left_to_take = std::popcount(members)};
+    }
+    const std::shared_ptr<Allocation> memory = board.memory;
+    if (--board.left_to_take == 0) shared_->group_boards.erase(found);
+    return {memory->data(), bytes, [memory](std::byte*, std::size_t) {}};
+  }
   bool readable_in_place(std::span<const std::byte>) const override { return true; }
   Source share(std::span<const std::byte> in) override {
     return {.kind = Source::Kind::kMemory, .offset = reinterpret_cast<std::uintptr_t>(in.data())};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,11 +18,8 @@ using Status = MessageLink::Status;
 
 namespace {
 
-// What travels under one number has four tags, one a kind.
-enum class MessageKind : std::uint64_t { kHeader, kData, kMessageHeader, kMessageData };
-std::uint64_t tag_of(std::uint64_t number, MessageKind part) {
-  return number * 4 + static_cast<std::uint64_t>(part);
-}
+// What travels under one number has four tags, one a kind; data follows its header.
+enum MessageKind { kHeader = 0, kMessageHeader = 2 };
 
 constexpr std::size_t kMaxSends = 4096;  // under way before begin waits for the oldest
 constexpr milliseconds kFarewell{500};   // for telling the others why this rank fails
@@ -32,8 +30,8 @@ struct MessageCommunicator::Header {
   Signature signature;
   // kNone as operation: the sender has failed, for this reason.
   std::int32_t failed_rank = -1;
-  char failed_operation[128] = {};
-  char failed_reason[384] = {};
+  char failed_operation[192] = {};
+  char failed_reason[512] = {};
 };
 
 // What comes from one peer.
@@ -64,26 +62,49 @@ class MessageCommunicator::ExchangeOperation final : public Work::Operation {
 
 MessageCommunicator::MessageCommunicator(std::unique_ptr<MessageLink> link, std::string transport, int rank, int world,
                                          milliseconds timeout)
-    : link_(std::move(link)),
-      transport_(std::move(transport)),
+    : own_run_(new Run{.link = std::move(link), .transport = std::move(transport), .timeout = timeout}),
+      run_(*own_run_),
       rank_(rank),
-      world_(world),
-      timeout_(timeout),
-      num_sent_(world),
-      num_received_(world) {}
+      members_(static_cast<std::size_t>(world)) {
+  std::iota(members_.begin(), members_.end(), 0);
+  run_.communicators.push_back(this);
+}
+
+MessageCommunicator::MessageCommunicator(Run& run, int rank, const GroupPlace& place)
+    : run_(run), group_(place.number), suffix_(place.suffix()), rank_(rank), members_(place.ranks) {
+  run_.communicators.push_back(this);
+}
 
 // Peers may still need what was sent last. Where that fails there is nobody left to tell.
 MessageCommunicator::~MessageCommunicator() {
   try {
-    if (!failed_) drain();
+    if (!run_.failed) drain();
   } catch (const CommError&) {
-    link_->abandon();
+    run_.link->abandon();
   }
+  std::erase(run_.communicators, this);
+  std::erase_if(run_.sending, [this](const Sending& sending) { return sending.by == this; });
+}
+
+std::unique_ptr<Communicator> MessageCommunicator::open(const GroupPlace& place) {
+  ZERO_CHECK(place.number < kMaxLinkChannels, "group {} of a run that can have {}", place.number, kMaxLinkChannels - 1);
+  run_.newest_group = place.number;
+  return std::unique_ptr<Communicator>(new MessageCommunicator(run_, rank_, place));
+}
+
+int MessageCommunicator::position(int rank) const {
+  return static_cast<int>(std::ranges::lower_bound(members_, rank) - members_.begin());
+}
+
+std::uint64_t MessageCommunicator::tag_of(std::uint64_t number, int kind) const {
+  return group_ << kLinkChannelShift | (number * 4 + static_cast<std::uint64_t>(kind));
 }
 
 std::vector<int> MessageCommunicator::peers() const {
-  std::vector<int> peers;
-  for (int step = 1; step < world_; ++step) peers.push_back((rank_ + step) % world_);
+  std::vector<int> peers = members_;
+  const auto own = std::ranges::lower_bound(peers, rank_);
+  std::rotate(peers.begin(), own, peers.end());
+  peers.erase(peers.begin());
   return peers;
 }
 
@@ -95,10 +116,9 @@ Work MessageCommunicator::exchange(Operation operation, std::size_t bytes, CommT
   const Signature own{.sequence = ++sequence_, .operation = operation, .unit = tag.unit, .bytes = bytes, .root = root};
   begun_.insert(own.sequence);
   std::vector<std::unique_ptr<Exchange>> exchanges;
-  for (const Part& part : parts)
-    exchanges.push_back(expect(part.peer, tag_of(own.sequence, MessageKind::kHeader), part.in));
+  for (const Part& part : parts) exchanges.push_back(expect(part.peer, tag_of(own.sequence, kHeader), part.in));
   for (const Part& part : parts) {
-    send_with_header(part.peer, tag_of(own.sequence, MessageKind::kHeader), own, part.out);
+    send_with_header(part.peer, tag_of(own.sequence, kHeader), own, part.out);
     count(part.out.size(), part.in.size(), tag);
   }
   return Work(std::make_unique<ExchangeOperation>(*this, own, std::move(exchanges)));
@@ -106,12 +126,12 @@ Work MessageCommunicator::exchange(Operation operation, std::size_t bytes, CommT
 
 void MessageCommunicator::send_with_header(int to, std::uint64_t tag, const Signature& signature,
                                            std::span<const std::byte> data) {
-  while (sending_.size() >= kMaxSends) finish_oldest_send();
+  while (run_.sending.size() >= kMaxSends) finish_oldest_send();
   auto header = std::make_unique<Header>();
   header->signature = signature;
-  auto transfer = link_->send(to, tag, std::as_bytes(std::span(header.get(), 1)));
-  sending_.push_back({to, signature, std::move(header), {}, std::move(transfer)});
-  if (!data.empty()) sending_.push_back({to, signature, nullptr, data, link_->send(to, tag + 1, data)});
+  auto transfer = run_.link->send(to, tag, std::as_bytes(std::span(header.get(), 1)));
+  run_.sending.push_back({this, to, signature, std::move(header), {}, std::move(transfer)});
+  if (!data.empty()) run_.sending.push_back({this, to, signature, nullptr, data, run_.link->send(to, tag + 1, data)});
 }
 
 std::unique_ptr<MessageCommunicator::Exchange> MessageCommunicator::expect(int from, std::uint64_t tag,
@@ -120,7 +140,7 @@ std::unique_ptr<MessageCommunicator::Exchange> MessageCommunicator::expect(int f
   exchange->peer = from;
   exchange->tag = tag;
   exchange->in = in;
-  exchange->header_transfer = link_->receive(from, tag, std::as_writable_bytes(std::span(&exchange->header, 1)));
+  exchange->header_transfer = run_.link->receive(from, tag, std::as_writable_bytes(std::span(&exchange->header, 1)));
   return exchange;
 }
 
@@ -131,12 +151,12 @@ void MessageCommunicator::take_header(Exchange& exchange, const Signature& own) 
   waited_seconds_ += monotonic_seconds() - begin;
   const Header& header = exchange.header;
   if (header.signature.operation == Operation::kNone) {
-    fail(header.failed_rank, header.failed_operation, header.failed_reason, false);
+    pass_on(header);
   }
   if (header.signature != own) {
-    fail(-1, describe_number(own), describe_mismatch(rank_, own, exchange.peer, header.signature), true);
+    fail(-1, describe_number(own), describe_mismatch(rank_, own, exchange.peer, header.signature));
   }
-  if (!exchange.in.empty()) exchange.data_transfer = link_->receive(exchange.peer, exchange.tag + 1, exchange.in);
+  if (!exchange.in.empty()) exchange.data_transfer = run_.link->receive(exchange.peer, exchange.tag + 1, exchange.in);
 }
 
 void MessageCommunicator::take_data(Exchange& exchange, const Signature& own) {
@@ -144,34 +164,37 @@ void MessageCommunicator::take_data(Exchange& exchange, const Signature& own) {
 }
 
 void MessageCommunicator::wait(MessageLink::Transfer& transfer, int peer, const Signature& own) {
-  switch (transfer.wait(timeout_)) {
+  switch (transfer.wait(run_.timeout)) {
     case Status::kDone:
       return;
     case Status::kLate:
       fail(peer, describe(own),
-           fmt::format("it is not there after {} ms; rank {} waits for it", timeout_.count(), rank_), true);
+           fmt::format("it is not there after {} ms; rank {} waits for it", run_.timeout.count(), rank_));
     case Status::kGone:
       fail(peer, describe(own),
-           fmt::format("its process ended or left while rank {} waits for it ({})", rank_, transfer.reason()), true);
+           fmt::format("its process ended or left while rank {} waits for it ({})", rank_, transfer.reason()));
   }
 }
 
 void MessageCommunicator::finish_oldest_send() {
-  Sending oldest = std::move(sending_.front());
-  sending_.pop_front();
-  wait(*oldest.transfer, oldest.to, oldest.signature);
+  Sending oldest = std::move(run_.sending.front());
+  run_.sending.pop_front();
+  oldest.by->wait(*oldest.transfer, oldest.to, oldest.signature);
 }
 
 Allocation MessageCommunicator::allocate(std::size_t bytes, Written written) {
   auto inner = std::make_shared<Allocation>(Communicator::allocate(bytes, written));
-  return {inner->data(), bytes, [this, inner](std::byte* data, std::size_t size) {
+  // Released by the world: a group may be gone by then.
+  MessageCommunicator& world = *run_.communicators.front();
+  return {inner->data(), bytes, [&world, inner](std::byte* data, std::size_t size) {
+            std::deque<Sending>& sending = world.run_.sending;
             const auto from_here = [&](const Sending& s) {
               return s.data.data() < data + size && data < s.data.data() + s.data.size();
             };
             try {
-              while (std::ranges::any_of(sending_, from_here)) finish_oldest_send();
+              while (std::ranges::any_of(sending, from_here)) world.finish_oldest_send();
             } catch (const CommError&) {
-              sending_.clear();  // the run has failed: nobody is sent anything any more
+              sending.clear();  // the run has failed: nobody is sent anything any more
             }
             *inner = {};
           }};
@@ -182,48 +205,65 @@ Allocation MessageCommunicator::allocate(std::size_t bytes, Written written) {
 void MessageCommunicator::drain() {
   check_usable();
   std::deque<Sending> open;
-  while (!sending_.empty()) {
-    Sending oldest = std::move(sending_.front());
-    sending_.pop_front();
-    if (oldest.signature.operation != Operation::kSend && begun_.contains(oldest.signature.sequence)) {
-      open.push_back(std::move(oldest));
-    } else {
+  while (!run_.sending.empty()) {
+    Sending oldest = std::move(run_.sending.front());
+    run_.sending.pop_front();
+    const bool waited = oldest.signature.operation == Operation::kSend || !begun_.contains(oldest.signature.sequence);
+    if (oldest.by == this && waited) {
       wait(*oldest.transfer, oldest.to, oldest.signature);
+    } else {
+      open.push_back(std::move(oldest));
     }
   }
-  sending_ = std::move(open);
+  run_.sending = std::move(open);
 }
 
 // ---- failure ------------------------------------------------------------------------------------------------------
 
 void MessageCommunicator::check_usable() const {
-  if (failed_) throw CommError(failed_rank_, failed_operation_, failed_reason_);
+  if (run_.failed) throw CommError(run_.failed_rank, run_.failed_operation, run_.failed_reason);
 }
 
-void MessageCommunicator::fail(int rank, const std::string& operation, const std::string& reason, bool tell) {
-  failed_ = true;
-  failed_rank_ = rank;
-  failed_operation_ = operation;
-  failed_reason_ = reason;
-  if (tell) tell_why();
-  link_->abandon();
-  throw CommError(rank, operation, reason);
+void MessageCommunicator::fail(int rank, const std::string& operation, const std::string& reason) {
+  run_.failed_rank = rank;
+  run_.failed_operation = operation + suffix_;
+  run_.failed_reason = reason;
+  end_run(nullptr);
 }
 
-// The others wait for this rank's next header, or soon will: it says why there will be none.
-void MessageCommunicator::tell_why() {
+// Whoever met it has told the world, and its own groups; the groups of this rank may be others.
+void MessageCommunicator::pass_on(const Header& header) {
+  run_.failed_rank = header.failed_rank;
+  run_.failed_operation = header.failed_operation;
+  run_.failed_reason = header.failed_reason;
+  end_run(this);
+}
+
+// The others wait for this rank's next header, in whichever communicator, or soon will: it says why there will be none.
+// All are sent before any is waited for, which ends the link where a rank does not take it.
+void MessageCommunicator::end_run(const MessageCommunicator* told_by) {
+  run_.failed = true;
   Header header;
-  header.failed_rank = failed_rank_;
-  std::strncpy(header.failed_operation, failed_operation_.c_str(), sizeof header.failed_operation - 1);
-  std::strncpy(header.failed_reason, failed_reason_.c_str(), sizeof header.failed_reason - 1);
-  std::vector<std::unique_ptr<MessageLink::Transfer>> farewells;
-  for (const int peer : peers()) {
-    if (peer == failed_rank_) continue;
-    farewells.push_back(
-        link_->send(peer, tag_of(sequence_ + 1, MessageKind::kHeader), std::as_bytes(std::span(&header, 1))));
+  header.failed_rank = run_.failed_rank;
+  std::strncpy(header.failed_operation, run_.failed_operation.c_str(), sizeof header.failed_operation - 1);
+  std::strncpy(header.failed_reason, run_.failed_reason.c_str(), sizeof header.failed_reason - 1);
+  Farewells farewells;
+  for (const MessageCommunicator* communicator : run_.communicators) {
+    if (told_by == nullptr || (communicator != told_by && communicator->group_ != 0))
+      communicator->tell_why(header, farewells);
   }
   for (auto& farewell : farewells) {
     if (farewell->wait(kFarewell) != Status::kDone) break;
+  }
+  farewells.clear();
+  run_.link->abandon();
+  throw CommError(run_.failed_rank, run_.failed_operation, run_.failed_reason);
+}
+
+void MessageCommunicator::tell_why(const Header& header, Farewells& farewells) const {
+  for (const int peer : peers()) {
+    if (peer == run_.failed_rank) continue;
+    farewells.push_back(run_.link->send(peer, tag_of(sequence_ + 1, kHeader), std::as_bytes(std::span(&header, 1))));
   }
 }
 
@@ -235,8 +275,9 @@ void MessageCommunicator::count(std::size_t sent, std::size_t received, CommTag 
 // ---- the movements ------------------------------------------------------------------------------------------------
 
 Work MessageCommunicator::all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
-  ZERO_CHECK(out.size() == in.size() * world_, "{} blocks of {} bytes go into {} bytes", world_, in.size(), out.size());
-  const auto block = [&](int r) { return out.subspan(r * in.size(), in.size()); };
+  ZERO_CHECK(out.size() == in.size() * world(), "{} blocks of {} bytes go into {} bytes", world(), in.size(),
+             out.size());
+  const auto block = [&](int r) { return out.subspan(position(r) * in.size(), in.size()); };
   if (!in.empty() && block(rank_).data() != in.data()) std::memcpy(block(rank_).data(), in.data(), in.size());
   std::vector<Part> parts;
   for (const int peer : peers()) parts.push_back({peer, in, block(peer)});
@@ -244,18 +285,19 @@ Work MessageCommunicator::all_gather(std::span<const std::byte> in, std::span<st
 }
 
 Work MessageCommunicator::all_to_all(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
-  ZERO_CHECK(out.size() == in.size() && in.size() % world_ == 0, "{} and {} bytes are not {} equal blocks", in.size(),
-             out.size(), world_);
-  const std::size_t bytes = in.size() / world_;
-  if (bytes > 0) std::memcpy(out.data() + rank_ * bytes, in.data() + rank_ * bytes, bytes);
+  ZERO_CHECK(out.size() == in.size() && in.size() % world() == 0, "{} and {} bytes are not {} equal blocks", in.size(),
+             out.size(), world());
+  const std::size_t bytes = in.size() / world();
+  if (bytes > 0) std::memcpy(out.data() + rank() * bytes, in.data() + rank() * bytes, bytes);
   std::vector<Part> parts;
   for (const int peer : peers())
-    parts.push_back({peer, in.subspan(peer * bytes, bytes), out.subspan(peer * bytes, bytes)});
+    parts.push_back({peer, in.subspan(position(peer) * bytes, bytes), out.subspan(position(peer) * bytes, bytes)});
   return exchange(Operation::kAllToAll, in.size(), tag, std::move(parts));
 }
 
 Work MessageCommunicator::broadcast(std::span<std::byte> data, int root, CommTag tag) {
-  ZERO_CHECK(root >= 0 && root < world_, "root {} of {} ranks", root, world_);
+  ZERO_CHECK(root >= 0 && root < world(), "root {} of {} ranks", root, world());
+  root = world_rank(root);
   std::vector<Part> parts;
   for (const int peer : peers()) {
     const bool sends = rank_ == root, receives = peer == root;
@@ -271,22 +313,25 @@ Work MessageCommunicator::barrier(CommTag tag) {
 }
 
 Work MessageCommunicator::send(std::span<const std::byte> data, int to, CommTag tag) {
-  ZERO_CHECK(to >= 0 && to < world_ && to != rank_, "rank {} sends to rank {} of {}", rank_, to, world_);
+  ZERO_CHECK(to >= 0 && to < world() && to != rank(), "rank {} sends to rank {} of {}", rank(), to, world());
+  to = world_rank(to);
   check_usable();
   const std::uint64_t n = ++num_sent_[to];
   const Signature own{.sequence = n, .operation = Operation::kSend, .unit = tag.unit, .bytes = data.size()};
-  send_with_header(to, tag_of(n, MessageKind::kMessageHeader), own, data);
+  send_with_header(to, tag_of(n, kMessageHeader), own, data);
   count(data.size(), 0, tag);
   return {};
 }
 
 Work MessageCommunicator::receive(std::span<std::byte> data, int from, CommTag tag) {
-  ZERO_CHECK(from >= 0 && from < world_ && from != rank_, "rank {} receives from rank {} of {}", rank_, from, world_);
+  ZERO_CHECK(from >= 0 && from < world() && from != rank(), "rank {} receives from rank {} of {}", rank(), from,
+             world());
+  from = world_rank(from);
   check_usable();
   const std::uint64_t n = ++num_received_[from];
   const Signature own{.sequence = n, .operation = Operation::kSend, .unit = tag.unit, .bytes = data.size()};
   std::vector<std::unique_ptr<Exchange>> exchanges;
-  exchanges.push_back(expect(from, tag_of(n, MessageKind::kMessageHeader), data));
+  exchanges.push_back(expect(from, tag_of(n, kMessageHeader), data));
   count(0, data.size(), tag);
   return Work(std::make_unique<ExchangeOperation>(*this, own, std::move(exchanges)));
 }

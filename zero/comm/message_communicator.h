@@ -6,30 +6,35 @@
 // bytes are those of a ring, (N-1) blocks a rank.
 //
 // Inputs stay as they are until drain(), which waits for the sends. A rank that fails tells the others why before it
-// throws.
+// throws, in the world and in its groups.
+//
+// A group (group.h) sends over the same link under tags of its own: its number is in the upper bits. In here ranks are
+// those of the world; blocks lie in the order of the members.
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "zero/comm/communicator.h"
+#include "zero/comm/group.h"
 #include "zero/comm/message_link.h"
 #include "zero/comm/signature.h"
 
 namespace zero {
 
-class MessageCommunicator final : public Communicator {
+class MessageCommunicator final : public Communicator, private GroupOpener {
  public:
   MessageCommunicator(std::unique_ptr<MessageLink> link, std::string transport, int rank, int world,
                       std::chrono::milliseconds timeout);
   ~MessageCommunicator() override;
 
-  int rank() const override { return rank_; }
-  int world() const override { return world_; }
-  std::string_view transport() const override { return transport_; }
+  int rank() const override { return position(rank_); }
+  int world() const override { return static_cast<int>(members_.size()); }
+  std::string_view transport() const override { return run_.transport; }
 
   Work all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override;
   Work all_to_all(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override;
@@ -41,10 +46,11 @@ class MessageCommunicator final : public Communicator {
   // Plain memory, whose release waits for the sends out of it.
   Allocation allocate(std::size_t bytes, Written written) override;
   void drain() override;
+  GroupOpener* groups() override { return this; }
 
   Traffic traffic() const override { return traffic_; }
   double waited_seconds() const override { return waited_seconds_; }
-  std::chrono::milliseconds timeout() const override { return timeout_; }
+  std::chrono::milliseconds timeout() const override { return run_.timeout; }
 
  private:
   struct Header;
@@ -52,12 +58,37 @@ class MessageCommunicator final : public Communicator {
   class ExchangeOperation;
   // A send that nobody has waited for yet.
   struct Sending {
+    MessageCommunicator* by;
     int to;
     Signature signature;
     std::unique_ptr<Header> header;   // what is sent, or
     std::span<const std::byte> data;  // the caller's bytes
     std::unique_ptr<MessageLink::Transfer> transfer;
   };
+
+  // What the world and its groups have in common.
+  struct Run {
+    std::unique_ptr<MessageLink> link;
+    std::string transport;
+    std::chrono::milliseconds timeout;
+    std::vector<MessageCommunicator*> communicators;
+    std::uint64_t newest_group = 0;
+    std::deque<Sending> sending;
+    bool failed = false;
+    int failed_rank = -1;
+    std::string failed_operation, failed_reason;
+  };
+
+  // A group.
+  MessageCommunicator(Run& run, int rank, const GroupPlace& place);
+
+  std::uint64_t newest_group() const override { return run_.newest_group; }
+  int world_rank(int rank) const override { return members_[static_cast<std::size_t>(rank)]; }
+  std::unique_ptr<Communicator> open(const GroupPlace& place) override;
+  // Of a rank of the world among the members.
+  int position(int rank) const;
+  // Under which a number of this communicator travels.
+  std::uint64_t tag_of(std::uint64_t number, int kind) const;
 
   // The part of a collective that concerns one peer.
   struct Part {
@@ -77,23 +108,26 @@ class MessageCommunicator final : public Communicator {
   void finish_oldest_send();
 
   void check_usable() const;
-  [[noreturn]] void fail(int rank, const std::string& operation, const std::string& reason, bool tell);
-  void tell_why();
+  // `operation` as describe() gives it: of this communicator.
+  [[noreturn]] void fail(int rank, const std::string& operation, const std::string& reason);
+  [[noreturn]] void pass_on(const Header& header);
+  // `told_by`: the communicator through which another rank said why; null: this rank says it first.
+  [[noreturn]] void end_run(const MessageCommunicator* told_by);
+  using Farewells = std::vector<std::unique_ptr<MessageLink::Transfer>>;
+  void tell_why(const Header& header, Farewells& farewells) const;
   void count(std::size_t sent, std::size_t received, CommTag tag);
 
-  std::unique_ptr<MessageLink> link_;
-  std::string transport_;
-  int rank_, world_;
-  std::chrono::milliseconds timeout_;
+  std::unique_ptr<Run> own_run_;  // of the world; null in a group
+  Run& run_;
+  std::uint64_t group_ = 0;  // its number; 0: the world
+  std::string suffix_;       // of a group, for messages
+  int rank_;
+  std::vector<int> members_;  // ranks of the world, ascending
   std::uint64_t sequence_ = 0;
-  std::vector<std::uint64_t> num_sent_, num_received_;  // messages, by peer
-  std::deque<Sending> sending_;
-  std::set<std::uint64_t> begun_;  // sequences of collectives that are not waited for yet
+  std::map<int, std::uint64_t> num_sent_, num_received_;  // messages, by peer
+  std::set<std::uint64_t> begun_;                         // sequences of collectives that are not waited for yet
   Traffic traffic_;
   double waited_seconds_ = 0;
-  bool failed_ = false;
-  int failed_rank_ = -1;
-  std::string failed_operation_, failed_reason_;
 };
 
 }  // namespace zero

@@ -15,7 +15,11 @@
 
 namespace zero {
 
-constexpr int kLinkVersion = 3;
+constexpr int kLinkVersion = 4;
+
+// The world and each group of ranks number their collectives from 1, so each has a channel: the upper bits of a tag.
+constexpr int kLinkChannelShift = 48;
+constexpr std::uint64_t kMaxLinkChannels = std::uint64_t{1} << 16;
 
 class MessageLink {
  public:
@@ -38,7 +42,7 @@ class MessageLink {
   virtual ~MessageLink() = default;
 
   // Begin at once and block for nothing. Messages with the same two ranks and tag match in order; tags of messages that
-  // are under way at the same time differ, and of any 4096 collectives in a row, too.
+  // are under way at the same time differ, and of any 4096 collectives of a channel in a row, too.
   virtual std::unique_ptr<Transfer> send(int to, std::uint64_t tag, std::span<const std::byte> data) = 0;
   virtual std::unique_ptr<Transfer> receive(int from, std::uint64_t tag, std::span<std::byte> data) = 0;
 

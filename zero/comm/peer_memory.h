@@ -19,6 +19,9 @@ class PeerMemory {
   virtual ~PeerMemory() = default;
   virtual std::string_view transport() const = 0;
   virtual std::byte* board() = 0;
+  // Collective over `members`, which `number` tells from every other set of the same lowest member: zero bytes that
+  // they share, and others do not. Throws CommError for a member that does not come.
+  virtual Allocation share_board(RankSet members, std::uint64_t number, std::size_t bytes) = 0;
 
   // Local. True when peers can read `in` where it lies: it must then stay as it is until they have.
   virtual bool readable_in_place(std::span<const std::byte> in) const = 0;

@@ -9,9 +9,9 @@
 namespace zero {
 
 void RecordedCommunicator::met(const CommError& error, double began) {
-  write({.reason = error.what(),
-         .blamed = error.rank(),
-         .waited_ns = static_cast<std::int64_t>(1e9 * (monotonic_seconds() - began))});
+  run_.write({.reason = error.what(),
+              .blamed = error.rank(),
+              .waited_ns = static_cast<std::int64_t>(1e9 * (monotonic_seconds() - began))});
 }
 
 template <class Part>
@@ -20,11 +20,11 @@ auto RecordedCommunicator::watch(std::uint64_t number, Part part) {
   try {
     return part();
   } catch (const CommError& error) {
-    if (number != 0) ring_.end(number, /*failed=*/true);
+    end(number, /*failed=*/true);
     met(error, began);
     throw;
   } catch (...) {
-    if (number != 0) ring_.end(number, /*failed=*/true);
+    end(number, /*failed=*/true);
     throw;
   }
 }
@@ -35,7 +35,7 @@ class RecordedCommunicator::RecordedWait final : public Work::Operation {
       : comm_(comm), number_(number), inner_(std::move(inner)) {}
   void wait() override {
     comm_.watch(number_, [this] { inner_.wait(); });
-    comm_.ring_.end(number_);
+    comm_.end(number_);
   }
   bool try_complete() override {
     return comm_.watch(number_, [this] { return inner_.try_complete(); });
@@ -49,13 +49,29 @@ class RecordedCommunicator::RecordedWait final : public Work::Operation {
 
 RecordedCommunicator::RecordedCommunicator(std::unique_ptr<Communicator> inner, Allocation memory,
                                            const FlightIdentity& identity)
-    : memory_(std::move(memory)), ring_(memory_.bytes(), identity), inner_(std::move(inner)) {}
+    : run_(*this), memory_(std::move(memory)), inner_(std::move(inner)) {
+  ring_.emplace(memory_.bytes(), identity);
+}
+
+RecordedCommunicator::RecordedCommunicator(RecordedCommunicator& run, std::unique_ptr<Communicator> inner, int number)
+    : run_(run), group_(number), inner_(std::move(inner)) {}
+
+std::unique_ptr<Communicator> RecordedCommunicator::open(const GroupPlace& place) {
+  std::unique_ptr<Communicator> inner = watch(0, [&] { return inner_->groups()->open(place); });
+  const int number = run_.ring_->add_group(place.text());
+  return std::unique_ptr<Communicator>(new RecordedCommunicator(run_, std::move(inner), number));
+}
+
+void RecordedCommunicator::end(std::uint64_t number, bool failed) {
+  if (number != 0) run_.ring_->end(number, failed);
+}
 
 void RecordedCommunicator::write(const FlightCause& cause) noexcept {
+  if (&run_ != this) return run_.write(cause);
   if (folder_.empty() || std::exchange(written_, true)) return;
   try {
-    const std::filesystem::path file = write_flight(folder_, ring_.memory(), cause);
-    ring_.mark_written();
+    const std::filesystem::path file = write_flight(folder_, ring_->memory(), cause);
+    ring_->mark_written();
     // Not by all: by the rank at fault, which may not come to it, and by the first of the rest.
     const bool first = rank() == (cause.blamed == 0 ? 1 : 0);
     if (tells_ && (first || cause.blamed == rank())) {
@@ -70,10 +86,10 @@ void RecordedCommunicator::write(const FlightCause& cause) noexcept {
 
 template <class Begin>
 Work RecordedCommunicator::record(const FlightCall& call, Begin begin) {
-  const std::uint64_t number = ring_.begin(call);
+  const std::uint64_t number = group_ < 0 ? 0 : run_.ring_->begin(call, group_);
   Work inner = watch(number, begin);
   if (inner.finished()) {
-    ring_.end(number);
+    end(number);
     return {};
   }
   return Work(std::make_unique<RecordedWait>(*this, number, std::move(inner)));
@@ -90,18 +106,20 @@ Work RecordedCommunicator::all_to_all(std::span<const std::byte> in, std::span<s
 }
 
 Work RecordedCommunicator::broadcast(std::span<std::byte> data, int root, CommTag tag) {
-  return record({.operation = FlightOperation::kBroadcast, .unit = tag.unit, .bytes = data.size(), .peer = root},
-                [&] { return inner_->broadcast(data, root, tag); });
+  return record(
+      {.operation = FlightOperation::kBroadcast, .unit = tag.unit, .bytes = data.size(), .peer = world_rank(root)},
+      [&] { return inner_->broadcast(data, root, tag); });
 }
 
 Work RecordedCommunicator::send(std::span<const std::byte> data, int to, CommTag tag) {
-  return record({.operation = FlightOperation::kSend, .unit = tag.unit, .bytes = data.size(), .peer = to},
+  return record({.operation = FlightOperation::kSend, .unit = tag.unit, .bytes = data.size(), .peer = world_rank(to)},
                 [&] { return inner_->send(data, to, tag); });
 }
 
 Work RecordedCommunicator::receive(std::span<std::byte> data, int from, CommTag tag) {
-  return record({.operation = FlightOperation::kReceive, .unit = tag.unit, .bytes = data.size(), .peer = from},
-                [&] { return inner_->receive(data, from, tag); });
+  return record(
+      {.operation = FlightOperation::kReceive, .unit = tag.unit, .bytes = data.size(), .peer = world_rank(from)},
+      [&] { return inner_->receive(data, from, tag); });
 }
 
 Work RecordedCommunicator::barrier(CommTag tag) {

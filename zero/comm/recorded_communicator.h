@@ -7,18 +7,23 @@
 // Bytes, counts and errors are those of the inner communicator. An entry of the record begins with the call and ends
 // with its wait(). The first CommError writes the record, at once: unwinding may take longer than a launcher allows.
 // Where that fails, a line in the log says so, and the CommError passes on.
+//
+// A group (group.h) writes into the same ring: the record names it and its ranks, and numbers its collectives by
+// themselves. Groups beyond the 31st of a rank are not recorded; their errors are.
 #pragma once
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "zero/base/error.h"
 #include "zero/comm/communicator.h"
+#include "zero/comm/group.h"
 #include "zero/flight/ring.h"
 
 namespace zero {
 
-class RecordedCommunicator final : public Communicator {
+class RecordedCommunicator final : public Communicator, private GroupOpener {
  public:
   // `memory`: as FlightRing wants it; it may lie where a launcher reads it, too.
   RecordedCommunicator(std::unique_ptr<Communicator> inner, Allocation memory, const FlightIdentity& identity);
@@ -30,7 +35,7 @@ class RecordedCommunicator final : public Communicator {
   // Local. Writes the file now, unless there is no folder or it has been written. Never throws.
   void write(const FlightCause& cause) noexcept;
   // Local. The ring's bytes, for read_ring() and write_flight().
-  std::span<const std::byte> memory() const { return ring_.memory(); }
+  std::span<const std::byte> memory() const { return run_.ring_->memory(); }
 
   int rank() const override { return inner_->rank(); }
   int world() const override { return inner_->world(); }
@@ -47,7 +52,8 @@ class RecordedCommunicator final : public Communicator {
 
   Allocation allocate(std::size_t bytes, Written written) override { return inner_->allocate(bytes, written); }
   void drain() override;
-  void note_step(std::int64_t steps) override { ring_.note_step(steps); }
+  void note_step(std::int64_t steps) override { run_.ring_->note_step(steps); }
+  GroupOpener* groups() override { return inner_->groups() == nullptr ? nullptr : this; }
 
   Traffic traffic() const override { return inner_->traffic(); }
   double waited_seconds() const override { return inner_->waited_seconds(); }
@@ -56,16 +62,30 @@ class RecordedCommunicator final : public Communicator {
  private:
   class RecordedWait;
 
+  // A group. `number`: as the ring knows it; -1: it has no room for it.
+  RecordedCommunicator(RecordedCommunicator& run, std::unique_ptr<Communicator> inner, int number);
+
+  std::uint64_t newest_group() const override { return inner_->groups()->newest_group(); }
+  int world_rank(int rank) const override {
+    GroupOpener* const inner = inner_->groups();
+    const bool one_of_them = inner != nullptr && rank >= 0 && rank < world();
+    return one_of_them ? inner->world_rank(rank) : rank;  // of any other the inner one says that it is none
+  }
+  std::unique_ptr<Communicator> open(const GroupPlace& place) override;
+
   template <class Begin>
   Work record(const FlightCall& call, Begin begin);
   // Runs a part of an entry (0: of none); what it throws is marked, written and passed on.
   template <class Part>
   auto watch(std::uint64_t number, Part part);
+  void end(std::uint64_t number, bool failed = false);
   void met(const CommError& error, double began);
 
+  RecordedCommunicator& run_;  // that of the world, whose ring and folder serve all
+  int group_ = 0;              // as the ring knows it
   Allocation memory_;
   bool tells_ = true;
-  FlightRing ring_;
+  std::optional<FlightRing> ring_;
   std::filesystem::path folder_;
   bool written_ = false;
   std::unique_ptr<Communicator> inner_;  // gone before the rest

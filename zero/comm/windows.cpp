@@ -90,21 +90,42 @@ void Windows::reclaim(const Source& source) {
 
 void Windows::announce(Window& window) {
   const Notice notice{window.number, window.memory.size()};
-  for (std::size_t r = 0; r < sockets_.size(); ++r) {
-    if (static_cast<int>(r) == rank_) continue;
-    auto waited = milliseconds(0);
-    constexpr milliseconds kSlice{10};
-    // Two ranks that both announce more than a socket holds: each takes what the other sent while it waits.
-    while (sockets_[r].send(&notice, sizeof notice, window.file.get(), kSlice) == UnixSocket::Result::kWouldBlock) {
-      take_notices();
-      if ((waited += kSlice) > timeout_) {
-        throw CommError(static_cast<int>(r), "sharing a window",
-                        fmt::format("takes no messages; {}", describe(static_cast<int>(r))));
-      }
-    }
+  for (int r = 0; r < std::ssize(sockets_); ++r) {
+    if (r != rank_) send(r, notice, window.file.get());
   }
   window.announced = true;
   window.file = {};
+}
+
+void Windows::send(int rank, const Notice& notice, int file) {
+  auto waited = milliseconds(0);
+  constexpr milliseconds kSlice{10};
+  // Two ranks that both announce more than a socket holds: each takes what the other sent while it waits.
+  while (sockets_[rank].send(&notice, sizeof notice, file, kSlice) == UnixSocket::Result::kWouldBlock) {
+    take_notices();
+    if ((waited += kSlice) > timeout_) {
+      throw CommError(rank, "sharing a window", fmt::format("takes no messages; {}", describe(rank)));
+    }
+  }
+}
+
+Allocation Windows::share_board(RankSet members, std::uint64_t number, std::size_t bytes) {
+  const int first = std::countr_zero(members);
+  if (rank_ == first) {
+    const FileDescriptor file = make_memory_file("zero.cpp group", bytes);
+    Allocation board = map_memory_file(file.get(), bytes, true);
+    for (RankSet rest = members & ~only(rank_); rest != 0; rest &= rest - 1)
+      send(std::countr_zero(rest), {.number = number, .bytes = bytes, .is_board = 1}, file.get());
+    return board;
+  }
+  constexpr milliseconds kSlice{10};
+  for (auto waited = milliseconds(0); !group_boards_.contains({first, number}); waited += kSlice) {
+    const bool gone = (dead() & only(first)) != 0;  // asked before: what it sent until then is there
+    if (take_notice(first, kSlice)) continue;
+    if (gone || waited > timeout_)
+      throw CommError(first, "opening a group", fmt::format("it did not share the group's board; {}", describe(first)));
+  }
+  return std::move(group_boards_.extract({first, number}).mapped());
 }
 
 // MADV_REMOVE gives the memory back at once, also where a peer has not yet unmapped it. A notice that does not fit into
@@ -112,17 +133,19 @@ void Windows::announce(Window& window) {
 void Windows::release(std::unique_ptr<Window> window) {
   if (!window->announced) return;
   madvise(window->memory.data(), window->memory.size(), MADV_REMOVE);
-  const Notice notice{window->number, 0};
+  const Notice notice{.number = window->number};
   for (std::size_t r = 0; r < sockets_.size(); ++r) {
     if (static_cast<int>(r) != rank_) sockets_[r].send(&notice, sizeof notice, -1, milliseconds(0));
   }
 }
 
-bool Windows::take_notice(int rank) {
+bool Windows::take_notice(int rank, milliseconds limit) {
   Notice notice;
   FileDescriptor file;
-  if (sockets_[rank].receive(&notice, sizeof notice, &file, milliseconds(0)) != UnixSocket::Result::kDone) return false;
-  if (notice.bytes == 0) {
+  if (sockets_[rank].receive(&notice, sizeof notice, &file, limit) != UnixSocket::Result::kDone) return false;
+  if (notice.is_board != 0) {
+    group_boards_[{rank, notice.number}] = map_memory_file(file.get(), notice.bytes, true);
+  } else if (notice.bytes == 0) {
     peers_[rank].erase(notice.number);
   } else {
     peers_[rank][notice.number] = map_memory_file(file.get(), notice.bytes, false);

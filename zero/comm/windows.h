@@ -27,6 +27,8 @@ class Windows final : public PeerMemory {
 
   std::string_view transport() const override { return "shared_memory"; }
   std::byte* board() override { return board_.data(); }
+  // The lowest member makes it, and sends its descriptor to the others.
+  Allocation share_board(RankSet members, std::uint64_t number, std::size_t bytes) override;
   bool readable_in_place(std::span<const std::byte> in) const override { return find_window(in) != nullptr; }
   Source share(std::span<const std::byte> in) override;
   void reclaim(const Source& source) override;
@@ -44,19 +46,23 @@ class Windows final : public PeerMemory {
     bool announced = false;
     bool in_use = false;  // of a copy
   };
-  // What travels over a socket: "window `number` is the descriptor that comes with this", or "is no more".
+  // What travels over a socket: "window (or board of group) `number` is the descriptor that comes with this", or "is no
+  // more".
   struct Notice {
     std::uint64_t number = 0;
-    std::uint64_t bytes = 0;  // 0: no more
+    std::uint64_t bytes = 0;     // 0: no more
+    std::uint64_t is_board = 0;  // 1: which others write into, too
   };
 
   std::unique_ptr<Window> make_window(std::size_t bytes, Written written = Written::kWhole);
   Window* find_window(std::span<const std::byte> in) const;
   Window& take_copy(std::size_t bytes);
   void announce(Window& window);
+  // Waits where the socket is full. Of a rank that is gone the next wait for it says so.
+  void send(int rank, const Notice& notice, int file);
   void release(std::unique_ptr<Window> window);
-  // Takes what peers have announced. False when `rank` has nothing for us just now.
-  bool take_notice(int rank);
+  // Takes what peers have announced. False when `rank` has nothing for us in this time.
+  bool take_notice(int rank, std::chrono::milliseconds limit = std::chrono::milliseconds(0));
   void take_notices();
 
   Allocation board_;
@@ -67,6 +73,7 @@ class Windows final : public PeerMemory {
   std::map<const std::byte*, std::unique_ptr<Window>> windows_;  // by address
   std::vector<std::unique_ptr<Window>> copies_;
   std::vector<std::unordered_map<std::uint64_t, Allocation>> peers_;  // their windows, as mapped here
+  std::map<std::pair<int, std::uint64_t>, Allocation> group_boards_;  // by the rank that made it, until it is asked for
   std::vector<Allocation> kept_;                                      // released first: that needs all of the above
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string_view>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -29,25 +31,51 @@ std::string_view is_or_are(const std::vector<int>& ranks) {
   return ranks.size() == 1 ? "is" : "are";
 }
 
-// How far a rank has come.
-struct Progress {
-  const FlightRecord* record;
+// How far a rank has come in the world, or in one group.
+struct Standing {
   const FlightEntry* last = nullptr;  // collective
   const FlightEntry* open = nullptr;  // the oldest collective that has not ended, or has failed
   std::uint64_t begun = 0;
   std::uint64_t ended = 0;  // up to here without a gap
 
+  void add(const FlightEntry& entry) {
+    last = &entry;
+    if (open == nullptr && (entry.ended_ns == 0 || entry.failed)) open = &entry;
+    begun = entry.collective;
+    ended = open != nullptr ? open->collective - 1 : begun;
+  }
+};
+
+// How far a rank has come.
+struct Progress {
+  const FlightRecord* record;
+  const FlightEntry* last = nullptr;  // of all collectives
+  const FlightEntry* open = nullptr;
+  std::map<std::string_view, Standing> in;  // by group; "" is the world, which every rank is in
+  std::uint64_t begun = 0;                  // in all of them
+  bool whole = true;                        // nothing of it has been overwritten
+
   explicit Progress(const FlightRecord& of) : record(&of) {
+    in[""];
+    for (const std::string& group : of.groups) in[group];
     for (const FlightEntry& entry : of.entries) {
       if (entry.collective == 0) continue;
       last = &entry;
       if (open == nullptr && (entry.ended_ns == 0 || entry.failed)) open = &entry;
+      in[of.group_of(entry)].add(entry);
     }
-    begun = last != nullptr ? last->collective : 0;
-    ended = open != nullptr ? open->collective - 1 : begun;
+    for (const auto& [group, standing] : in) begun += standing.begun;
+    whole = of.entries.empty() || of.entries.front().number == 1;
   }
   int rank() const { return record->identity.rank; }
+  bool waits_outside(std::string_view group) const {
+    return std::ranges::any_of(in, [&](const auto& of) { return of.first != group && of.second.open != nullptr; });
+  }
 };
+
+std::string of_group(std::string_view group) {
+  return group.empty() ? "" : fmt::format(" of group {}", group);
+}
 
 // The parts of a diagnosis, over the records of one run.
 class Comparison {
@@ -59,9 +87,9 @@ class Comparison {
     find_disagreement() || find_own_error() || find_missing() || find_behind() || find_blamed() || find_unfinished() ||
         find_unclear();
     if (out_.trouble == FlightTrouble::kNone) {
-      const std::uint64_t begun = ranks_.front().begun;
-      out_.summary =
-          fmt::format("nothing is wrong: all {} ranks have begun the same {} collectives", out_.world, begun);
+      const Progress& first = ranks_.front();
+      out_.summary = fmt::format("nothing is wrong: all {} ranks have begun the same {} collectives{}", out_.world,
+                                 first.in.at("").begun, first.in.size() > 1 ? ", and those of each group, too" : "");
     }
     std::ranges::sort(out_.culprits);
   }
@@ -69,7 +97,7 @@ class Comparison {
   std::string did(const Progress& rank) const {
     if (rank.last == nullptr) return "it has begun no collective";
     const FlightEntry& entry = rank.open != nullptr ? *rank.open : *rank.last;
-    const std::string what = describe(entry);
+    const std::string what = describe(entry, *rank.record);
     std::string text;
     if (entry.failed) {
       text = fmt::format("{}: failed after {}", what, seconds(entry.ended_ns - entry.began_ns));
@@ -82,7 +110,9 @@ class Comparison {
       text = fmt::format("{}: ended {} before the last record; computing, or in no collective, since then", what,
                          seconds(now_ - entry.ended_ns));
     }
-    if (&entry != rank.last) text += fmt::format("; has begun up to #{}", rank.begun);
+    if (&entry != rank.last)
+      text +=
+          fmt::format("; has begun up to #{}{}", rank.last->collective, of_group(rank.record->group_of(*rank.last)));
     return text;
   }
 
@@ -117,12 +147,24 @@ class Comparison {
   }
   bool is_missing(int rank) const { return std::ranges::binary_search(missing_, rank); }
 
-  // The first number at which two ranks mean different things.
+  std::set<std::string_view> groups() const {
+    std::set<std::string_view> groups;
+    for (const Progress& rank : ranks_)
+      for (const auto& [group, standing] : rank.in) groups.insert(group);
+    return groups;
+  }
+
   bool find_disagreement() {
+    return std::ranges::any_of(groups(), [this](std::string_view group) { return find_disagreement(group); });
+  }
+
+  // The first number at which two ranks mean different things.
+  bool find_disagreement(std::string_view group) {
     std::vector<std::tuple<std::uint64_t, int, const FlightEntry*>> all;
     for (const Progress& rank : ranks_) {
       for (const FlightEntry& entry : rank.record->entries)
-        if (entry.collective != 0) all.emplace_back(entry.collective, rank.rank(), &entry);
+        if (entry.collective != 0 && rank.record->group_of(entry) == group)
+          all.emplace_back(entry.collective, rank.rank(), &entry);
     }
     std::ranges::sort(all);
     for (auto begin = all.begin(); begin != all.end();) {
@@ -130,23 +172,23 @@ class Comparison {
       const auto end = std::find_if(begin, all.end(), [&](const auto& other) { return std::get<0>(other) != number; });
       const bool agree = std::all_of(
           begin, end, [&](const auto& other) { return std::get<2>(other)->call == std::get<2>(*begin)->call; });
-      if (!agree) return settle_disagreement(number, begin, end);
+      if (!agree) return settle_disagreement(number, group, begin, end);
       begin = end;
     }
     return false;
   }
 
   template <class Iterator>
-  bool settle_disagreement(std::uint64_t number, Iterator begin, Iterator end) {
-    std::map<std::string, std::vector<int>> groups;
+  bool settle_disagreement(std::uint64_t number, std::string_view group, Iterator begin, Iterator end) {
+    std::map<std::string, std::vector<int>> opinions;
     for (auto other = begin; other != end; ++other)
-      groups[describe(*std::get<2>(*other))].push_back(std::get<1>(*other));
+      opinions[describe(*std::get<2>(*other))].push_back(std::get<1>(*other));
     std::size_t largest = 0;
-    for (const auto& [what, ranks] : groups) largest = std::max(largest, ranks.size());
+    for (const auto& [what, ranks] : opinions) largest = std::max(largest, ranks.size());
     const bool majority = 2 * largest > static_cast<std::size_t>(end - begin);
     std::vector<int> culprits;
     std::string text;
-    for (const auto& [what, ranks] : groups) {
+    for (const auto& [what, ranks] : opinions) {
       if (!majority || ranks.size() < largest) culprits.insert(culprits.end(), ranks.begin(), ranks.end());
       text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", format_rank_list(ranks),
                           ranks.size() == 1 ? "does" : "do", what);
@@ -156,7 +198,7 @@ class Comparison {
                                 ? fmt::format("; {} {} alone with it", format_rank_list(culprits), is_or_are(culprits))
                                 : "; the records do not say which rank is wrong";
     return settle(FlightTrouble::kDisagreement, culprits, number,
-                  fmt::format("ranks disagree at collective #{}: {}{}", number, text, who));
+                  fmt::format("ranks disagree at collective #{}{}: {}{}", number, of_group(group), text, who));
   }
 
   bool find_own_error() {
@@ -207,30 +249,67 @@ class Comparison {
                               format_rank_list({first.rank()}), did(first)));
   }
 
+  // Of one group, the ranks for which `progress` is least, if it is not the same for all.
+  struct Behind {
+    std::string_view group;
+    std::vector<int> ranks;
+    std::uint64_t least = 0, front = 0;
+  };
+  std::vector<Behind> find_least(std::uint64_t Standing::*progress) const {
+    std::vector<Behind> found;
+    for (const std::string_view group : groups()) {
+      std::map<std::uint64_t, std::vector<int>> by_progress;
+      for (const Progress& rank : ranks_) {
+        const auto standing = rank.in.find(group);
+        if (standing == rank.in.end() || (standing->second.last == nullptr && !rank.whole)) continue;
+        by_progress[standing->second.*progress].push_back(rank.rank());
+      }
+      if (by_progress.size() < 2) continue;
+      found.push_back({group, by_progress.begin()->second, by_progress.begin()->first, by_progress.rbegin()->first});
+    }
+    return without_chains(std::move(found));
+  }
+  // Who waits in another group is behind because of others, unless all are.
+  std::vector<Behind> without_chains(const std::vector<Behind>& all) const {
+    std::vector<Behind> free = all;
+    for (Behind& behind : free) {
+      std::erase_if(behind.ranks, [&](int rank) { return of(rank).waits_outside(behind.group); });
+    }
+    std::erase_if(free, [](const Behind& behind) { return behind.ranks.empty(); });
+    return free.empty() ? all : free;
+  }
+
   // Ranks that have begun fewer collectives than others.
   bool find_behind() {
-    std::uint64_t least = front();
-    for (const Progress& rank : ranks_) least = std::min(least, rank.begun);
-    if (least == front() || !missing_.empty()) return false;
-    std::vector<int> behind;
-    for (const Progress& rank : ranks_)
-      if (rank.begun == least) behind.push_back(rank.rank());
-    drop_witnesses(behind);
-    if (const std::vector<int> named = most_blamed(behind); !named.empty()) {
-      behind = named;
+    if (!missing_.empty()) return false;
+    std::vector<Behind> all = find_least(&Standing::begun);
+    if (all.empty()) return false;
+    std::vector<int> named;
+    const auto is_named = [&](Behind& behind) {
+      drop_witnesses(behind.ranks);
+      named = most_blamed(behind.ranks);
+      return !named.empty();
+    };
+    const auto blamed = std::ranges::find_if(all, is_named);
+    Behind& behind = blamed != all.end() ? *blamed : all.front();
+    if (blamed != all.end()) {
+      behind.ranks = named;
     } else {
       keep_least_ended(behind);
     }
     return settle(
-        FlightTrouble::kBehind, behind, front(),
-        fmt::format("{} {} behind: others have begun #{}, {} #{} only: {}", format_rank_list(behind), is_or_are(behind),
-                    front(), behind.size() == 1 ? "it has begun" : "they have begun", least, did(of(behind.front()))));
+        FlightTrouble::kBehind, behind.ranks, behind.front,
+        fmt::format("{} {} behind{}: others have begun #{}, {} #{} only: {}", format_rank_list(behind.ranks),
+                    is_or_are(behind.ranks), behind.group.empty() ? "" : fmt::format(" in group {}", behind.group),
+                    behind.front, behind.ranks.size() == 1 ? "it has begun" : "they have begun", behind.least,
+                    did(of(behind.ranks.front()))));
   }
 
-  void keep_least_ended(std::vector<int>& ranks) const {
-    std::uint64_t least = of(ranks.front()).ended;
-    for (const int rank : ranks) least = std::min(least, of(rank).ended);
-    std::erase_if(ranks, [&](int rank) { return of(rank).ended > least; });
+  void keep_least_ended(Behind& behind) const {
+    const auto ended = [&](int rank) { return of(rank).in.at(behind.group).ended; };
+    std::uint64_t least = ended(behind.ranks.front());
+    for (const int rank : behind.ranks) least = std::min(least, ended(rank));
+    std::erase_if(behind.ranks, [&](int rank) { return ended(rank) > least; });
   }
 
   bool find_blamed() {
@@ -251,14 +330,14 @@ class Comparison {
   // All have begun the same, but some have not come out of what others have ended.
   bool find_unfinished() {
     if (!any_trouble()) return false;
-    std::vector<int> behind;
-    for (const Progress& rank : ranks_) behind.push_back(rank.rank());
-    keep_least_ended(behind);
-    if (behind.size() == ranks_.size()) return false;
-    drop_witnesses(behind);
-    return settle(FlightTrouble::kBehind, behind, of(behind.front()).ended + 1,
-                  fmt::format("{} {} behind: others have ended #{}: {}", format_rank_list(behind), is_or_are(behind),
-                              of(behind.front()).ended + 1, did(of(behind.front()))));
+    std::vector<Behind> all = find_least(&Standing::ended);
+    if (all.empty()) return false;
+    Behind& behind = all.front();
+    drop_witnesses(behind.ranks);
+    return settle(
+        FlightTrouble::kBehind, behind.ranks, behind.least + 1,
+        fmt::format("{} {} behind: others have ended #{}{}: {}", format_rank_list(behind.ranks),
+                    is_or_are(behind.ranks), behind.least + 1, of_group(behind.group), did(of(behind.ranks.front()))));
   }
 
   bool find_unclear() {

@@ -6,7 +6,8 @@
 //
 // In this order, the first that holds: ranks that did different things at the same number; a rank whose own record
 // blames itself; ranks without a record; ranks that are behind; ranks that the others' errors name. Only the newest run
-// in the records counts. Local, pure: the same records give the same words.
+// in the records counts. Where ranks are in groups, too, each group's collectives are compared among its ranks, and who
+// is behind in one group while it waits in another is behind because of others. Local, pure: the same records give the same words.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@ std::string_view name_of(FlightTrouble trouble);
 struct FlightStanding {
   int rank = 0;
   bool has_record = false;
-  std::uint64_t begun = 0;             // collectives
+  std::uint64_t begun = 0;             // collectives, of the world and all groups
   std::optional<std::int64_t> step{};  // of the program, done; where it said so
   std::string did;                     // "all_gather #41 (unit 3, 4096 bytes): waits for 2.013 s"
   std::string reason;                  // why its record was written, as it said; from outside

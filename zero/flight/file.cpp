@@ -1,6 +1,7 @@
 #include "zero/flight/file.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
@@ -21,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kFormat = "zero flight 2";
+constexpr std::string_view kFormat = "zero flight 3";
 constexpr std::int64_t kMostBytes = std::int64_t{32} << 20;
 constexpr std::size_t kMostFiles = 4096;
 
@@ -49,14 +50,18 @@ bool boolean(const nlohmann::json& json, std::string_view what, std::string_view
   return json.get<bool>();
 }
 
-FlightEntry parse_entry(const nlohmann::json& json, int world, std::string_view path) {
-  require_keys(json, {"number", "collective", "operation", "unit", "bytes", "peer", "began_ns", "ended_ns", "failed"},
-               path);
+FlightEntry parse_entry(const nlohmann::json& json, int world, std::size_t num_groups, std::string_view path) {
+  require_keys(
+      json, {"number", "collective", "group", "operation", "unit", "bytes", "peer", "began_ns", "ended_ns", "failed"},
+      path);
   const auto operation = find_flight_operation(text_of(json["operation"], "an operation", path));
   if (!operation) refuse_json(path, "names an operation that does not exist");
   FlightEntry entry;
   entry.number = static_cast<std::uint64_t>(natural(json["number"], "a number", path));
   entry.collective = static_cast<std::uint64_t>(natural(json["collective"], "a collective", path));
+  const std::int64_t group = natural(json["group"], "a group", path);
+  if (group > static_cast<std::int64_t>(num_groups)) refuse_json(path, "has an entry of a group that it does not name");
+  entry.group = static_cast<int>(group);
   entry.call = {.operation = *operation,
                 .unit = index_or_none(json["unit"], std::int64_t{1} << 31, "a unit", path),
                 .bytes = static_cast<std::uint64_t>(natural(json["bytes"], "bytes", path)),
@@ -108,7 +113,8 @@ std::string flight_json(const FlightRecord& record) {
                   {"reason", record.cause.reason},
                   {"blamed", record.cause.blamed},
                   {"waited_ns", record.cause.waited_ns},
-                  {"unreadable", record.num_unreadable}};
+                  {"unreadable", record.num_unreadable},
+                  {"groups", record.groups}};
   std::string text = dump(head);
   text.back() = ',';
   text += "\n\"entries\": [";
@@ -117,6 +123,7 @@ std::string flight_json(const FlightRecord& record) {
     text += separator;
     text += dump({{"number", entry.number},
                   {"collective", entry.collective},
+                  {"group", entry.group},
                   {"operation", name_of(entry.call.operation)},
                   {"unit", entry.call.unit},
                   {"bytes", entry.call.bytes},
@@ -134,7 +141,7 @@ FlightRecord parse_flight(std::string_view text, std::string_view path) {
   const nlohmann::json json = parse_strictly(text, path);
   require_keys(json,
                {"format", "rank", "world", "run", "restart", "host", "process", "started_ns", "written_ns", "step",
-                "reason", "blamed", "waited_ns", "unreadable", "entries"},
+                "reason", "blamed", "waited_ns", "unreadable", "groups", "entries"},
                path);
   if (text_of(json["format"], "format", path) != kFormat) refuse_json(path, "is of another format");
   FlightRecord record;
@@ -155,10 +162,18 @@ FlightRecord parse_flight(std::string_view text, std::string_view path) {
                   .blamed = index_or_none(json["blamed"], world, "blamed", path),
                   .waited_ns = natural(json["waited_ns"], "waited_ns", path)};
   record.num_unreadable = static_cast<std::uint64_t>(natural(json["unreadable"], "unreadable", path));
-  std::uint64_t number = 0, collective = 0;
+  for (const auto& group : array_of(json["groups"], "groups", path)) {
+    record.groups.push_back(text_of(group, "a group", path));
+    if (record.groups.back().empty() || record.groups.back().size() > 3 * kFlightGroupText ||
+        record.groups.size() > kMostFlightGroups)
+      refuse_json(path, "has groups that no rank writes");
+  }
+  std::uint64_t number = 0;
+  std::array<std::uint64_t, kMostFlightGroups + 1> collectives{};
   for (const auto& entry : array_of(json["entries"], "entries", path)) {
-    record.entries.push_back(parse_entry(entry, world, path));
+    record.entries.push_back(parse_entry(entry, world, record.groups.size(), path));
     const FlightEntry& last = record.entries.back();
+    std::uint64_t& collective = collectives.at(static_cast<std::size_t>(last.group));
     if (is_message(last.call.operation) != (last.collective == 0))
       refuse_json(path, "numbers a message, or a collective not");
     if (last.number <= number || (last.collective != 0 && last.collective <= collective))

@@ -59,4 +59,13 @@ std::string describe(const FlightEntry& entry) {
   return text;
 }
 
+std::string_view FlightRecord::group_of(const FlightEntry& entry) const {
+  return entry.group == 0 ? std::string_view() : groups.at(static_cast<std::size_t>(entry.group - 1));
+}
+
+std::string describe(const FlightEntry& entry, const FlightRecord& record) {
+  const std::string_view group = record.group_of(entry);
+  return describe(entry) + (group.empty() ? "" : fmt::format(" of group {}", group));
+}
+
 }  // namespace zero

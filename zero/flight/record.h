@@ -3,8 +3,8 @@
 //   FlightRecord record = *read_ring(memory);         // zero/flight/ring.h: of this rank, or of one that is gone
 //   record.entries.back().call.operation              // what it began last
 //
-// Every rank numbers its collectives from 1; ranks at the same number must mean the same thing. Messages between two
-// ranks have no such number. Times are nanoseconds since 1970, so that ranks of one machine can be compared.
+// Every rank numbers its collectives from 1, in the world and again in each group of ranks; ranks at the same number
+// must mean the same thing. Messages between two ranks have no such number. Times are nanoseconds since 1970, so that ranks of one machine can be compared.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,8 @@
 namespace zero {
 
 inline constexpr int kMostFlightRanks = 1 << 16;
+inline constexpr int kMostFlightGroups = 31;
+inline constexpr std::size_t kFlightGroupText = 95;  // bytes
 
 enum class FlightOperation : std::uint32_t {
   kAllGather = 1,
@@ -45,7 +47,8 @@ struct FlightCall {
 
 struct FlightEntry {
   std::uint64_t number = 0;      // among everything this rank began, from 1
-  std::uint64_t collective = 0;  // among its collectives, from 1; 0: a message
+  std::uint64_t collective = 0;  // among its collectives in the world or in the group, from 1; 0: a message
+  int group = 0;                 // 0: the world; n: the n-th group of its record
   FlightCall call;
   std::int64_t began_ns = 0;
   std::int64_t ended_ns = 0;  // 0: not yet
@@ -77,10 +80,16 @@ struct FlightRecord {
   bool written_by_rank = false;      // the rank itself has written its file already
   std::optional<std::int64_t> step;  // of the program, the last that it said it had done
   FlightCause cause;
+  std::vector<std::string> groups;   // "copy 1 (ranks 2, 3)": the same text on all ranks of a group
   std::vector<FlightEntry> entries;  // the oldest first
+
+  // "" for the world.
+  std::string_view group_of(const FlightEntry& entry) const;
 };
 
 // Local. "all_gather #17 (unit 3, 4096 bytes)", "send to rank 2 (4096 bytes)".
 std::string describe(const FlightEntry& entry);
+// The same of a record's entry, with its group: "barrier #2 of group copy 1 (ranks 2, 3)".
+std::string describe(const FlightEntry& entry, const FlightRecord& record);
 
 }  // namespace zero

@@ -14,10 +14,12 @@
 namespace zero {
 namespace {
 
-constexpr std::uint64_t kRingMagic = 0x32'54'48'47'49'4c'46'5a;  // "ZFLIGHT2"
+constexpr std::uint64_t kRingMagic = 0x33'54'48'47'49'4c'46'5a;  // "ZFLIGHT3"
 constexpr std::int64_t kLatest = std::int64_t{1} << 62;
 constexpr std::int64_t kNoStep = -1;
 using Text = std::array<char, 64>;
+using GroupText = std::array<char, kFlightGroupText + 1>;
+constexpr std::uint32_t kGroupShift = 16;  // the group's number is in the upper half of an entry's operation
 
 std::int64_t now_ns(clockid_t clock) {
   timespec now{};
@@ -25,12 +27,14 @@ std::int64_t now_ns(clockid_t clock) {
   return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-void store(Text& to, const std::string& from) {
-  std::copy_n(from.data(), std::min(from.size(), to.size() - 1), to.data());
+template <std::size_t n>
+void store(std::array<char, n>& to, std::string_view from) {
+  std::copy_n(from.data(), std::min(from.size(), n - 1), to.data());
 }
 
-std::string load(const Text& from) {
-  const Text copy = from;
+template <std::size_t n>
+std::string load(const std::array<char, n>& from) {
+  const std::array<char, n> copy = from;
   return {copy.data(), ::strnlen(copy.data(), copy.size())};
 }
 
@@ -47,7 +51,7 @@ std::optional<std::int64_t> time_of(std::int64_t monotonic, std::int64_t offset)
 
 }  // namespace
 
-// All but `magic`, `begun`, `written_by_rank` and `step` is as it was made.
+// All but `magic`, `begun`, `written_by_rank`, `step` and the groups is as it was made.
 struct alignas(64) FlightRing::Header {
   std::atomic<std::uint64_t> magic;  // written last
   std::uint64_t capacity;
@@ -59,6 +63,8 @@ struct alignas(64) FlightRing::Header {
   std::atomic<std::uint64_t> begun;  // the newest entry that is complete
   std::atomic<std::uint32_t> written_by_rank;
   std::atomic<std::int64_t> step;
+  std::atomic<std::uint32_t> num_groups;  // stored when the group's text is whole
+  std::array<GroupText, kMostFlightGroups> groups;
 };
 
 struct alignas(64) FlightRing::Entry {
@@ -77,7 +83,7 @@ std::size_t FlightRing::bytes(std::size_t capacity) {
 
 FlightRing::FlightRing(std::span<std::byte> memory, const FlightIdentity& identity)
     : memory_(memory), header_(reinterpret_cast<Header*>(memory.data())) {
-  static_assert(sizeof(Header) == 256 && sizeof(Entry) == 64);
+  static_assert(sizeof(Header) == 3200 && sizeof(Entry) == 64);
   ZERO_CHECK(memory.size() >= bytes(1) && reinterpret_cast<std::uintptr_t>(memory.data()) % alignof(Header) == 0,
              "{} bytes hold no flight ring", memory.size());
   entries_ = reinterpret_cast<Entry*>(memory.data() + sizeof(Header));
@@ -100,18 +106,28 @@ FlightRing::Entry& FlightRing::slot(std::uint64_t number) const {
 }
 
 // Stores that a reader must see in this order have release order, which is free where this runs most.
-std::uint64_t FlightRing::begin(const FlightCall& call) {
+int FlightRing::add_group(std::string_view text) {
+  ZERO_CHECK(!text.empty(), "a group without a name");
+  const std::uint32_t group = header_->num_groups.load(std::memory_order_relaxed);
+  if (group == kMostFlightGroups) return -1;
+  store(header_->groups[group], text);
+  header_->num_groups.store(group + 1, std::memory_order_release);
+  return static_cast<int>(group) + 1;
+}
+
+std::uint64_t FlightRing::begin(const FlightCall& call, int group) {
   constexpr auto kAfter = std::memory_order_release;
   const std::uint64_t number = ++begun_;
   Entry& entry = slot(number);
   entry.front.store(number, std::memory_order_relaxed);
   entry.bytes.store(call.bytes, kAfter);
-  entry.collective.store(is_message(call.operation) ? 0 : ++collectives_, kAfter);
+  entry.collective.store(is_message(call.operation) ? 0 : ++collectives_.at(static_cast<std::size_t>(group)), kAfter);
   entry.began_ns.store(now_ns(CLOCK_MONOTONIC), kAfter);
   entry.ended_ns.store(0, kAfter);
   entry.unit.store(call.unit, kAfter);
   entry.peer.store(call.peer, kAfter);
-  entry.operation.store(static_cast<std::uint32_t>(call.operation), kAfter);
+  entry.operation.store(static_cast<std::uint32_t>(call.operation) | static_cast<std::uint32_t>(group) << kGroupShift,
+                        kAfter);
   entry.failed.store(0, kAfter);
   entry.back.store(number, kAfter);
   header_->begun.store(number, kAfter);
@@ -148,6 +164,7 @@ std::optional<FlightRecord> read_ring(std::span<const std::byte> memory) {
   // Each is read once: what is checked is what is used.
   const std::uint64_t capacity = header.capacity, begun = header.begun.load(kBefore);
   const std::int64_t offset = header.offset_ns, step = header.step.load(kBefore);
+  const std::uint32_t num_groups = header.num_groups.load(kBefore);
   FlightRecord record{.identity = {.rank = header.rank,
                                    .world = header.world,
                                    .run = load(header.run),
@@ -161,9 +178,14 @@ std::optional<FlightRecord> read_ring(std::span<const std::byte> memory) {
   const FlightIdentity& who = record.identity;
   if (who.world < 1 || who.world > kMostFlightRanks || who.rank < 0 || who.rank >= who.world || who.restart < 0 ||
       who.process < 0 || who.process > kLatest || record.started_ns < 0 || record.started_ns > kLatest ||
-      step < kNoStep || step > kLatest || begun > kLatest || capacity < 1 ||
+      step < kNoStep || step > kLatest || begun > kLatest || num_groups > kMostFlightGroups || capacity < 1 ||
       capacity > std::min((memory.size() - sizeof(Header)) / sizeof(Entry), kMostFlightCapacity)) {
     refuse("damaged: its head makes no sense");
+  }
+
+  for (std::uint32_t group = 0; group < num_groups; ++group) {
+    record.groups.push_back(load(header.groups[group]));
+    if (record.groups.back().empty()) refuse("damaged: it has a group without a name");
   }
 
   const Entry* entries = reinterpret_cast<const Entry*>(memory.data() + sizeof(Header));
@@ -171,7 +193,9 @@ std::optional<FlightRecord> read_ring(std::span<const std::byte> memory) {
     const Entry& from = entries[number % capacity];
     if (from.back.load(kBefore) != number) return std::nullopt;
     FlightEntry entry{.number = number, .collective = from.collective.load(kBefore)};
-    entry.call = {.operation = static_cast<FlightOperation>(from.operation.load(kBefore)),
+    const std::uint32_t operation = from.operation.load(kBefore);
+    entry.group = static_cast<int>(operation >> kGroupShift);
+    entry.call = {.operation = static_cast<FlightOperation>(operation & ((1U << kGroupShift) - 1)),
                   .unit = from.unit.load(kBefore),
                   .bytes = from.bytes.load(kBefore),
                   .peer = from.peer.load(kBefore)};
@@ -182,15 +206,16 @@ std::optional<FlightRecord> read_ring(std::span<const std::byte> memory) {
     if (from.front.load(std::memory_order_relaxed) != number) return std::nullopt;
     const bool sense = began && ended_or_zero && name_of(entry.call.operation) != "unknown" && entry.call.unit >= -1 &&
                        entry.call.peer >= -1 && entry.call.peer < who.world && entry.call.bytes <= kLatest &&
-                       entry.collective <= number;
+                       entry.collective <= number && entry.group <= static_cast<int>(num_groups);
     if (!sense) return std::nullopt;
     entry.began_ns = *began;
     entry.ended_ns = *ended_or_zero;
     return entry;
   };
-  std::uint64_t collective = 0;
+  std::array<std::uint64_t, kMostFlightGroups + 1> collectives{};
   for (std::uint64_t number = begun > capacity ? begun - capacity + 1 : 1; number <= begun; ++number) {
     const auto entry = read_entry(number);
+    std::uint64_t& collective = collectives[entry ? static_cast<std::size_t>(entry->group) : 0];
     if (entry && (is_message(entry->call.operation) ? entry->collective == 0 : entry->collective > collective)) {
       collective = std::max(collective, entry->collective);
       record.entries.push_back(*entry);

@@ -9,10 +9,12 @@
 // and end() cost a look at the clock and a cache line: no lock, no system call. Local; one thread writes.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "zero/flight/record.h"
 
@@ -28,8 +30,12 @@ class FlightRing {
   // `memory`: zeroed, 64-byte aligned, room for one entry at least; as many are kept as fit. It must outlive the ring.
   FlightRing(std::span<std::byte> memory, const FlightIdentity& identity);
 
-  // The number by which end() finds it. An entry that has been overwritten since is not touched.
-  std::uint64_t begin(const FlightCall& call);
+  // The number by which begin() knows a group of ranks; -1 when there are kMostFlightGroups already. A text longer than
+  // kFlightGroupText is cut; it holds at least one byte.
+  int add_group(std::string_view text);
+  // The number by which end() finds it. An entry that has been overwritten since is not touched. `group`: 0 is the
+  // world.
+  std::uint64_t begin(const FlightCall& call, int group = 0);
   void end(std::uint64_t number, bool failed = false);
   // So many steps of the program are done; not negative.
   void note_step(std::int64_t steps);
@@ -50,7 +56,7 @@ class FlightRing {
   Entry* entries_;
   std::uint64_t capacity_;
   std::uint64_t begun_ = 0;
-  std::uint64_t collectives_ = 0;
+  std::array<std::uint64_t, kMostFlightGroups + 1> collectives_{};  // by group
 };
 
 // Local. What the ring in these bytes holds; nothing when no rank has made one there. The bytes may be anything, and

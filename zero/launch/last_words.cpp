@@ -36,7 +36,7 @@ int accused_rank(std::string_view line) {
 }
 
 int rank_that_left(std::string_view line) {
-  constexpr std::string_view kLeft = ": it left the run";  // BoardWait's words
+  constexpr std::string_view kLeft = ": it left the ";  // run, or group: BoardWait's words
   return line.find(kLeft) == std::string_view::npos ? -1 : accused_rank(line);
 }
 

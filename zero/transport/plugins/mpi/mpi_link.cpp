@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 
 // An MPI count is an int: longer messages go in pieces, which match in order.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 30;
-// Every MPI has at least 32768 tags.
+// Of a channel. Every MPI has at least 32768 tags, which is room for two; Open MPI and MPICH have many more.
 constexpr std::uint64_t kNumTags = 16384;
 
 std::string text_of(int error) {
@@ -36,9 +36,11 @@ std::string text_of(int error) {
 
 class MpiTransfer final : public MessageLink::Transfer {
  public:
+  // `tag` -1: this MPI has none for it.
   template <class Begin>
-  MpiTransfer(std::byte* data, std::size_t bytes, Begin begin) {
-    for (std::size_t first = 0; first < bytes; first += kPieceBytes) {
+  MpiTransfer(std::byte* data, std::size_t bytes, int tag, Begin begin) {
+    if (tag < 0) reason_ = "this MPI has too few tags for another group of ranks";
+    for (std::size_t first = 0; reason_.empty() && first < bytes; first += kPieceBytes) {
       requests_.push_back(MPI_REQUEST_NULL);
       const int count = static_cast<int>(std::min(kPieceBytes, bytes - first));
       if (const int error = begin(data + first, count, &requests_.back()); error != MPI_SUCCESS) {
@@ -90,7 +92,12 @@ class MpiTransfer final : public MessageLink::Transfer {
 
 class MpiLink final : public MessageLink {
  public:
-  MpiLink(MPI_Comm comm, bool finalize) : comm_(comm), finalize_(finalize) {}
+  MpiLink(MPI_Comm comm, bool finalize) : comm_(comm), finalize_(finalize) {
+    void* most = nullptr;
+    int known = 0;
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &known);
+    if (known != 0) most_tag_ = static_cast<std::uint64_t>(*static_cast<int*>(most));
+  }
 
   // After a failure MPI_Finalize could wait for ranks that do not come.
   ~MpiLink() override {
@@ -100,23 +107,33 @@ class MpiLink final : public MessageLink {
   }
 
   std::unique_ptr<Transfer> send(int to, std::uint64_t tag, std::span<const std::byte> data) override {
-    return std::make_unique<MpiTransfer>(
-        const_cast<std::byte*>(data.data()), data.size(), [&](std::byte* part, int count, MPI_Request* request) {
-          return MPI_Isend(part, count, MPI_BYTE, to, static_cast<int>(tag % kNumTags), comm_, request);
-        });
+    const int own = own_tag(tag);
+    return std::make_unique<MpiTransfer>(const_cast<std::byte*>(data.data()), data.size(), own,
+                                         [&](std::byte* part, int count, MPI_Request* request) {
+                                           return MPI_Isend(part, count, MPI_BYTE, to, own, comm_, request);
+                                         });
   }
 
   std::unique_ptr<Transfer> receive(int from, std::uint64_t tag, std::span<std::byte> data) override {
-    return std::make_unique<MpiTransfer>(
-        data.data(), data.size(), [&](std::byte* part, int count, MPI_Request* request) {
-          return MPI_Irecv(part, count, MPI_BYTE, from, static_cast<int>(tag % kNumTags), comm_, request);
-        });
+    const int own = own_tag(tag);
+    return std::make_unique<MpiTransfer>(data.data(), data.size(), own,
+                                         [&](std::byte* part, int count, MPI_Request* request) {
+                                           return MPI_Irecv(part, count, MPI_BYTE, from, own, comm_, request);
+                                         });
   }
 
   void abandon() override { abandoned_ = true; }
 
  private:
+  // Each channel has its own range.
+  int own_tag(std::uint64_t tag) const {
+    const std::uint64_t channel = tag >> zero::kLinkChannelShift;
+    const std::uint64_t own = channel * kNumTags + tag % kNumTags;
+    return own <= most_tag_ ? static_cast<int>(own) : -1;
+  }
+
   MPI_Comm comm_;
+  std::uint64_t most_tag_ = 32767;
   bool finalize_;
   bool abandoned_ = false;
 };
