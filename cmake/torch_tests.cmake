@@ -5,6 +5,8 @@ zero_compile_as_test(zero_torch_test_pch)
 
 zero_tests(torch TORCH TIMEOUT 900 FLOORS base plan ${comm_floors} memory optim engine checkpoint torch)
 zero_tests(models TORCH LIBS zero zero_core)
+# Whole runs, killed and resumed, and each optimizer, model and type in pairs.
 zero_tests(train TORCH FLOORS launch LIBS zero zero_core SLOW UnhealthyRun.* ResumeTest.* *RecipeBits.*)
+# A model at every stage, placement, world and transport, bit for bit: a training run for each cell.
 zero_tests(parity TORCH LABEL slow SHARDS 4 TIMEOUT 1800 FLOORS base plan ${comm_floors} memory optim engine checkpoint torch models
            LIBS nlohmann_json::nlohmann_json)
