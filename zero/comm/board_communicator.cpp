@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "zero/base/check.h"
+#include "zero/base/error.h"
 #include "zero/comm/rank_sum.h"
 
 namespace zero {
@@ -129,9 +130,14 @@ BoardCommunicator::~BoardCommunicator() {
 
 std::unique_ptr<Communicator> BoardCommunicator::open(const GroupPlace& place) {
   run_.newest_group_ = place.number;
-  Allocation board =
-      memory_.share_board(set_of(place.ranks), place.number, Board::bytes(static_cast<int>(run_.members_.size())));
-  return std::unique_ptr<Communicator>(new BoardCommunicator(run_, std::move(board), place));
+  const std::size_t bytes = Board::bytes(static_cast<int>(run_.members_.size()));
+  try {
+    Allocation board = memory_.share_board(set_of(place.ranks), place.number, bytes);
+    return std::unique_ptr<Communicator>(new BoardCommunicator(run_, std::move(board), place));
+  } catch (const CommError&) {
+    if (run_.board_.failed()) run_.board_.throw_failure();  // that is why a member is gone
+    throw;
+  }
 }
 
 int BoardCommunicator::position(int rank) const {

@@ -120,8 +120,9 @@ Allocation Windows::share_board(RankSet members, std::uint64_t number, std::size
   }
   constexpr milliseconds kSlice{10};
   for (auto waited = milliseconds(0); !group_boards_.contains({first, number}); waited += kSlice) {
+    const bool gone = (dead() & only(first)) != 0;  // asked before: what it sent until then is there
     if (take_notice(first, kSlice)) continue;
-    if (waited > timeout_ || (dead() & only(first)) != 0)
+    if (gone || waited > timeout_)
       throw CommError(first, "opening a group", fmt::format("it did not share the group's board; {}", describe(first)));
   }
   return std::move(group_boards_.extract({first, number}).mapped());
