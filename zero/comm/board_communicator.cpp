@@ -343,7 +343,8 @@ Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag
                .out = request.out.data(),
                .out_dtype = request.out_dtype,
                .numel = static_cast<std::int64_t>(bytes / size_of(request.dtype)),
-               .accumulate = request.accumulate},
+               .accumulate = request.accumulate,
+               .onto = request.onto.empty() ? nullptr : reinterpret_cast<const float*>(request.onto.data())},
               request.stats != nullptr ? &tree : nullptr);
     if (request.stats != nullptr) *request.stats = tree.total();
     for (RankSet rest = peers_; rest != 0; rest &= rest - 1) {
