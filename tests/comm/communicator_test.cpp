@@ -17,6 +17,7 @@ TEST(ReduceScatterRequest, FittingSizesPass) {
   ReduceScatter{.in = in, .out = narrow, .out_dtype = DType::kBFloat16}.check(2);
   ReduceScatter{.in = in, .dtype = DType::kBFloat16, .out = std::span(in).first(24), .out_dtype = DType::kBFloat16}
       .check(2);
+  ReduceScatter{.in = in, .out = out, .onto = out}.check(2);
   ReduceScatter{.in = std::span(in).first(0), .out = std::span(out).first(0)}.check(7);
 }
 
@@ -25,6 +26,7 @@ TEST(ReduceScatterRequest, SizesThatDoNotFitAreOurBug) {
   EXPECT_THROW((ReduceScatter{.in = in, .out = narrow}.check(2)), InternalError);
   EXPECT_THROW((ReduceScatter{.in = in, .out = out}.check(5)), InternalError);
   EXPECT_THROW((ReduceScatter{.in = in, .out = std::span(out).first(23)}.check(2)), InternalError);
+  EXPECT_THROW((ReduceScatter{.in = in, .out = out, .onto = narrow}.check(2)), InternalError);
   EXPECT_THROW((ReduceScatter{.in = in, .out = narrow, .out_dtype = DType::kBFloat16, .accumulate = true}.check(2)),
                InternalError);
 }

@@ -298,5 +298,36 @@ TEST(RankSum, StatsOfTilesOfWholeBlocksAreThoseOfTheWhole) {
   EXPECT_EQ(bits_of(tiles.total().sum_squares), bits_of(stats_of(data, DType::kFloat32, numel).sum_squares));
 }
 
+// So that a sum over many ranks can be made in parts: ((begun + in_0) + in_1), in fp32, whatever the ranks' type.
+TEST(RankSum, BeginsWithTheSumThatItIsGivenInPlaceOrNot) {
+  for_each_target([](const char* target) {
+    for (const DType dtype : kAllTypes) {
+      for (const std::size_t numel : {1, 16, 4097, 9001}) {
+        for (const bool in_place : {false, true}) {
+          std::vector<std::byte> first(numel * 4), second(numel * 4);
+          std::vector<float> begun(numel), separate(numel), expected(numel);
+          for (std::size_t i = 0; i < numel; ++i) {
+            store(first.data(), dtype, i, 0x1p-10F * value_of(1, 0, i));  // no overflow in fp16
+            store(second.data(), dtype, i, 0x1p-10F * value_of(1, 1, i));
+            begun[i] = value_of(1, 2, i);
+            expected[i] = (begun[i] + load(first.data(), dtype, i)) + load(second.data(), dtype, i);
+          }
+          const std::byte* const in[] = {first.data(), second.data()};
+          std::vector<float>& out = in_place ? begun : separate;
+          StatsTree tree;
+          sum_ranks({.in = in,
+                     .dtype = dtype,
+                     .out = reinterpret_cast<std::byte*>(out.data()),
+                     .numel = static_cast<std::int64_t>(numel),
+                     .onto = begun.data()},
+                    &tree);
+          ASSERT_EQ(std::memcmp(out.data(), expected.data(), numel * 4), 0) << target << ", " << numel << " elements";
+          ASSERT_TRUE(same_sum(tree.total().sum_squares, plain_stats(expected).sum_squares));
+        }
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace zero

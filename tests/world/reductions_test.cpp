@@ -68,7 +68,10 @@ void expect_sums(Communicator& comm, const Case& c, Reduce reduce) {
   const std::size_t block = c.numel * size_of(c.dtype);
   const std::span<std::byte> out = c.in_place ? std::span(in).subspan(comm.rank() * block, block) : std::span(separate);
   ReduceStats stats;
-  reduce(comm, {in, c.dtype, out, c.out_dtype, c.accumulate, &stats}).wait();
+  reduce(
+      comm,
+      {.in = in, .dtype = c.dtype, .out = out, .out_dtype = c.out_dtype, .accumulate = c.accumulate, .stats = &stats})
+      .wait();
   const auto expected = expected_block(c, comm.rank(), comm.world());
   const ReduceStats expected_stats = stats_of(expected.data(), c.out_dtype, static_cast<std::int64_t>(c.numel));
   EXPECT_TRUE(std::ranges::equal(out, expected)) << c.numel << " " << name_of(c.dtype) << " " << c.accumulate;

@@ -65,7 +65,8 @@ class TiledReduceScatter final : public Work::Operation {
                .out = request_.out.data() + first * size_of(request_.out_dtype),
                .out_dtype = request_.out_dtype,
                .numel = numel,
-               .accumulate = request_.accumulate},
+               .accumulate = request_.accumulate,
+               .onto = request_.onto.empty() ? nullptr : reinterpret_cast<const float*>(request_.onto.data()) + first},
               request_.stats != nullptr ? tree : nullptr);
   }
 
@@ -87,6 +88,8 @@ void ReduceScatter::check(int world) const {
   ZERO_CHECK(out.size() % size_of(out_dtype) == 0 && out.size() / size_of(out_dtype) * width * world == in.size(),
              "a block of {} bytes of {} goes into {} bytes of {}", in.size() / world, name_of(dtype), out.size(),
              name_of(out_dtype));
+  ZERO_CHECK(onto.empty() || onto.size() / 4 * width * world == in.size(), "a sum of {} bytes begins with {}",
+             in.size(), onto.size());
   ZERO_CHECK(!accumulate || out_dtype == DType::kFloat32, "only fp32 accumulates");
 }
 

@@ -58,7 +58,8 @@ struct ReduceScatter {
   std::span<std::byte> out;       // one block
   DType out_dtype = DType::kFloat32;
   bool accumulate = false;
-  ReduceStats* stats = nullptr;  // of the final `out`; written by wait(); null: not wanted
+  std::span<const std::byte> onto{};  // fp32, one block: the sum begins with it. Read by wait(); may be `out`
+  ReduceStats* stats = nullptr;       // of the final `out`; written by wait(); null: not wanted
 
   // Local. ZERO_CHECKs that the sizes fit each other; every transport calls it.
   void check(int world) const;

@@ -81,6 +81,12 @@ double sum_block(const RankSum& request, std::int64_t begin, std::int64_t end) {
     hn::Vec<Floats> sum[kGroups];
     HWY_UNROLL(16)
     for (int g = 0; g < kGroups; ++g) sum[g] = load<In>(in[0], i + g * kGroup);
+    if (request.onto != nullptr) {
+      HWY_UNROLL(16)
+      for (int g = 0; g < kGroups; ++g) {
+        sum[g] = hn::Add(load<float>(reinterpret_cast<const std::byte*>(request.onto), i + g * kGroup), sum[g]);
+      }
+    }
     for (std::size_t r = 1; r < num_ranks; ++r) {
       const std::byte* data = in[r];
       HWY_UNROLL(16)
@@ -106,6 +112,7 @@ double sum_block(const RankSum& request, std::int64_t begin, std::int64_t end) {
   for (int g = 0; g < kGroups; ++g) hn::Store(squares[g], doubles, lanes + g * kGroup);
   for (; i < end; ++i) {
     float sum = load_one<In>(in[0], i);
+    if (request.onto != nullptr) sum = request.onto[i] + sum;
     for (std::size_t r = 1; r < num_ranks; ++r) sum += load_one<In>(in[r], i);
     if constexpr (out == Out::kFloat32Accumulate) sum = load_one<float>(request.out, i) + sum;
     if constexpr (out != Out::kNowhere) sum = store_one<OutType<out>>(sum, request.out, i);
@@ -174,6 +181,7 @@ constexpr std::int64_t kStreamBytes = std::int64_t{4} << 20;
 
 bool may_stream(const RankSum& request) {
   if (request.numel * 4 < kStreamBytes || reinterpret_cast<std::uintptr_t>(request.out) % 64 != 0) return false;
+  if (reinterpret_cast<const std::byte*>(request.onto) == request.out) return false;
   for (const std::byte* in : request.in) {
     if (in == request.out) return false;  // its lines are in cache already
   }
@@ -204,7 +212,7 @@ void sum_ranks(const RankSum& request, StatsTree* tree) {
   RankSum plain = request;
   // The sum over one rank in its own place is done already.
   if (request.in.size() == 1 && request.in[0] == request.out && request.dtype == request.out_dtype &&
-      !request.accumulate) {
+      !request.accumulate && request.onto == nullptr) {
     if (tree == nullptr) return;
     plain.out = nullptr;
   }

@@ -35,6 +35,8 @@ struct RankSum {
   DType out_dtype = DType::kFloat32;
   std::int64_t numel = 0;
   bool accumulate = false;  // out must be fp32: out += sum
+  // The sum begins with it: ((onto + in_0) + in_1) + ...; null: with in_0. May be `out`.
+  const float* onto = nullptr;
 };
 
 // Local. `tree`: null when the statistics are not wanted.

@@ -1,0 +1,65 @@
+#include "zero/plan/mesh.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/plan/partition.h"
+
+#include "tests/message_of.h"
+
+namespace zero {
+namespace {
+
+TEST(Mesh, CopiesAreNeighboursAndShardsAreAcross) {
+  const Mesh mesh = mesh_of(6, 2);
+  EXPECT_EQ(mesh, (Mesh{.shard = 2, .copies = 3}));
+  EXPECT_EQ(mesh.ranks_of_copy(1), (std::vector{2, 3}));
+  EXPECT_EQ(mesh.ranks_of_shard(1), (std::vector{1, 3, 5}));
+}
+
+TEST(Mesh, EveryRankIsInOneCopyAndOneShard) {
+  for (const int world : {1, 2, 4, 6, 12}) {
+    for (int group = 1; group <= world; ++group) {
+      if (world % group != 0) continue;
+      const Mesh mesh = mesh_of(world, group);
+      EXPECT_EQ(mesh.world(), world);
+      for (int rank = 0; rank < world; ++rank) {
+        const auto copy = mesh.ranks_of_copy(mesh.copy_of(rank)), shard = mesh.ranks_of_shard(mesh.shard_of(rank));
+        EXPECT_EQ(copy[mesh.shard_of(rank)], rank) << "its place in its copy is its shard";
+        EXPECT_EQ(shard[mesh.copy_of(rank)], rank);
+      }
+    }
+  }
+}
+
+TEST(Mesh, NoGroupIsTheWorld) {
+  EXPECT_EQ(mesh_of(8, 0), (Mesh{.shard = 8, .copies = 1}));
+  EXPECT_EQ(mesh_of(8, 8), mesh_of(8, 0));
+}
+
+TEST(Mesh, AGroupThatDoesNotDivideTheWorldIsRefusedWithThoseThatDo) {
+  for (const int group : {-1, 4, 5, 7, 12}) {
+    const std::string message = message_of<ConfigError>([&] { mesh_of(6, group); });
+    EXPECT_TRUE(says(message, "zero.group")) << message;
+    EXPECT_TRUE(says(message, "use 0 (all ranks hold the model once), or one of 1, 2, 3, 6")) << message;
+  }
+}
+
+// 2 (P/S)(R-1)/R in the mean over the copies.
+TEST(Mesh, BytesBetweenCopiesAreThoseOfAnAllReduceInTheMean) {
+  const Unit unit{.slices = {{.param = 0, .offset = 0, .numel = 1 << 20}}, .numel = 1 << 20};
+  for (const int copies : {1, 2, 3, 8}) {
+    const Mesh mesh{.shard = 4, .copies = copies};
+    std::int64_t sum = 0;
+    for (int copy = 0; copy < copies; ++copy) sum += sent_between_copies(unit, mesh, copy);
+    EXPECT_EQ(sum, 2 * (copies - 1) * 4 * shard_numel(unit.numel, unit.dtype, 4));
+  }
+  Unit frozen = unit;
+  frozen.trainable = false;
+  EXPECT_EQ(sent_between_copies(frozen, {.shard = 4, .copies = 2}, 0), 0);
+}
+
+}  // namespace
+}  // namespace zero

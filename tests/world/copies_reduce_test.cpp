@@ -1,0 +1,154 @@
+// Sums over copies: to the bit those of the world, over every transport.
+#include "zero/comm/copies_reduce.h"
+
+#include <bit>
+
+#include "zero/comm/collectives.h"
+#include "zero/comm/group.h"
+
+#include "pattern.h"
+#include "suite.h"
+
+namespace zero {
+namespace {
+
+class CopiesReduce : public WorldTest {};
+ZERO_INSTANTIATE_WORLDS(CopiesReduce);
+
+struct Grid {
+  std::unique_ptr<Communicator> copy, across;
+};
+
+Grid open_grid(Communicator& world, int shard) {
+  std::vector<int> copy, across;
+  for (int rank = 0; rank < world.world(); ++rank) {
+    if (rank / shard == world.rank() / shard) copy.push_back(rank);
+    if (rank % shard == world.rank() % shard) across.push_back(rank);
+  }
+  Grid grid;
+  grid.copy = open_group(world, copy, "copy");
+  grid.across = open_group(world, across, "across");
+  return grid;
+}
+
+std::vector<int> divisors(int world) {
+  std::vector<int> found;
+  for (int divisor = 1; divisor <= world; ++divisor)
+    if (world % divisor == 0) found.push_back(divisor);
+  return found;
+}
+
+struct Case {
+  DType dtype, out_dtype;
+  bool accumulate;
+};
+constexpr DType kF = DType::kFloat32, kB = DType::kBFloat16, kH = DType::kFloat16;
+constexpr Case kCases[] = {{kF, kF, false}, {kF, kF, true}, {kB, kB, false}, {kB, kF, true}, {kH, kH, false}};
+
+// The sum of all ranks in their order, element by element, of block `block` of `numel`.
+std::vector<std::byte> expected(const Case& c, int world, int block, std::size_t numel) {
+  std::vector<std::byte> out(numel * size_of(c.out_dtype));
+  for (std::size_t i = 0; i < numel; ++i) {
+    float sum = 0;
+    for (int rank = 0; rank < world; ++rank) {
+      const float value = pattern_value(rank, block * numel + i);
+      const float crossed =
+          with_type_of(c.dtype, [&]<typename T>(std::type_identity<T>) { return to_float(rounded_to<T>(value)); });
+      sum = rank == 0 ? crossed : sum + crossed;
+    }
+    if (c.accumulate) sum = pattern_value(999, i) + sum;
+    with_type_of(c.out_dtype,
+                 [&]<typename T>(std::type_identity<T>) { reinterpret_cast<T*>(out.data())[i] = rounded_to<T>(sum); });
+  }
+  return out;
+}
+
+TEST_P(CopiesReduce, EveryRankOfAShardHasTheSumOfAllRanksInTheirOrderToTheBit) {
+  expect_world(world(), [](Communicator& world) {
+    for (const int shard : divisors(world.world())) {
+      const Grid grid = open_grid(world, shard);
+      for (const std::size_t numel : {0, 1, 17, 4097, 150001}) {
+        for (const Case& c : kCases) {
+          const auto in = pattern_values(numel * shard, c.dtype, world.rank());
+          auto out =
+              c.accumulate ? pattern_values(numel, kF, 999) : std::vector<std::byte>(numel * size_of(c.out_dtype));
+          std::vector<float> partial(numel);
+          ReduceStats stats;
+          reduce_over_copies(*grid.copy, *grid.across,
+                             {.in = in,
+                              .dtype = c.dtype,
+                              .out = out,
+                              .out_dtype = c.out_dtype,
+                              .accumulate = c.accumulate,
+                              .stats = &stats},
+                             partial, {.unit = 1})
+              .wait();
+          grid.copy->drain();
+          const auto want = expected(c, world.world(), grid.copy->rank(), numel);
+          ASSERT_TRUE(out == want) << shard << " ranks a copy, " << numel << " elements of " << name_of(c.dtype);
+          // All copies know the same, also where fp16 overflows.
+          const std::vector<double> squares = [&] {
+            std::vector<double> all(static_cast<std::size_t>(grid.across->world()));
+            all_gather(*grid.across, std::as_bytes(std::span(&stats.sum_squares, 1)),
+                       std::as_writable_bytes(std::span(all)), {});
+            return all;
+          }();
+          for (const double other : squares)
+            ASSERT_EQ(std::bit_cast<std::uint64_t>(other), std::bit_cast<std::uint64_t>(stats.sum_squares));
+        }
+      }
+    }
+  });
+}
+
+// Several under way, waited for in the order in which they began.
+TEST_P(CopiesReduce, SeveralMayBeUnderWay) {
+  expect_world(world(), [](Communicator& world) {
+    for (const int shard : divisors(world.world())) {
+      const Grid grid = open_grid(world, shard);
+      constexpr std::size_t kNumel = 5000;
+      std::vector<std::vector<float>> in, out, partial;
+      std::vector<Work> works;
+      for (int unit = 0; unit < 8; ++unit) {
+        in.emplace_back(kNumel * shard, static_cast<float>(unit + world.rank()));
+        out.emplace_back(kNumel);
+        partial.emplace_back(kNumel);
+      }
+      for (int unit = 0; unit < 8; ++unit) {
+        works.push_back(reduce_over_copies(
+            *grid.copy, *grid.across,
+            {.in = std::as_bytes(std::span(in[unit])), .out = std::as_writable_bytes(std::span(out[unit]))},
+            partial[unit], {.unit = unit}));
+      }
+      for (Work& work : works) work.wait();
+      grid.copy->drain();
+      const int n = world.world();
+      for (int unit = 0; unit < 8; ++unit)
+        EXPECT_EQ(out[unit], std::vector<float>(kNumel, static_cast<float>(n * unit + n * (n - 1) / 2)));
+    }
+  });
+}
+
+// 2 (P/S)(R-1)/R in the mean over the copies: the ends send one block, the others two.
+TEST_P(CopiesReduce, SendsAsManyBytesAsTheFormulaSays) {
+  expect_world(world(), [](Communicator& world) {
+    for (const int shard : divisors(world.world())) {
+      const Grid grid = open_grid(world, shard);
+      const int copies = grid.across->world(), copy = grid.across->rank();
+      std::vector<float> in(1000 * shard), out(1000), partial(1000);
+      reduce_over_copies(*grid.copy, *grid.across,
+                         {.in = std::as_bytes(std::span(in)), .out = std::as_writable_bytes(std::span(out))}, partial,
+                         {})
+          .wait();
+      EXPECT_EQ(grid.copy->traffic().sent_bytes, 4000 * (shard - 1));
+      const bool at_an_end = copy == 0 || copy == copies - 1;
+      EXPECT_EQ(grid.across->traffic().sent_bytes, copies == 1 ? 0 : (at_an_end ? 4000 : 8000));
+      std::int64_t sum = 0;
+      for (const std::int64_t sent : all_gather_value(*grid.across, grid.across->traffic().sent_bytes)) sum += sent;
+      EXPECT_EQ(sum, 2 * 4000 * (copies - 1));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace zero

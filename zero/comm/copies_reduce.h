@@ -1,0 +1,24 @@
+// Sums over all copies of a model: the reduce-scatter of a mesh of ranks (zero/plan/mesh.h).
+//
+//   Work sum = reduce_over_copies(copy, across, {.in = gradient, .out = shard}, partial, {.unit = 3});
+//
+// `copy` is the group of this rank's copy, neighbouring ranks; `across` is the group of the ranks that own the same block
+// in all copies, this copy's number being its rank there. Block k of `in` is for rank k of each copy; each gets the sum
+// over all ranks of the run, in the order of ranks, to the bit what a reduce_scatter of the world with the same blocks
+// gives: in[0] + in[1] + ... in fp32. Partial sums go from copy to copy in that order, and the total comes back.
+//
+// A rank sends its copy (S-1)/S of `in`, and the copies beside its own one fp32 block each. The first copy waits
+// for the last: R - 1 blocks there and R - 1 back.
+#pragma once
+
+#include <span>
+
+#include "zero/comm/communicator.h"
+
+namespace zero {
+
+// Collective over both groups. `partial`: one fp32 block of memory, which stays this call's until wait() returns.
+[[nodiscard]] Work reduce_over_copies(Communicator& copy, Communicator& across, const ReduceScatter& request,
+                                      std::span<float> partial, CommTag tag);
+
+}  // namespace zero
