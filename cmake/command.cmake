@@ -19,7 +19,11 @@ if(TARGET zero_cli)
   foreach(floor ${command_floors})
     target_sources(zero_executable PRIVATE $<TARGET_OBJECTS:zero_${floor}>)
   endforeach()
+  target_sources(zero_executable PRIVATE $<TARGET_OBJECTS:zero_build_name_own>)
   target_link_libraries(zero_executable PRIVATE zero_core zero_flags PkgConfig::liburing dl)
+  if(TARGET zero)
+    add_dependencies(zero_executable zero)  # which it opens, and does not link
+  endif()
   set_target_properties(zero_executable PROPERTIES OUTPUT_NAME zero BUILD_RPATH "$ORIGIN/../lib"
                                     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   install(TARGETS zero_executable RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
@@ -33,7 +37,7 @@ if(TARGET zero AND TARGET zero_config)
     add_library(zero_torch_verbs OBJECT ${joined})
     target_link_libraries(zero_torch_verbs PUBLIC zero_flags zero_libtorch nlohmann_json::nlohmann_json)
     target_precompile_headers(zero_torch_verbs REUSE_FROM zero_pch)
-    target_sources(zero PRIVATE $<TARGET_OBJECTS:zero_torch_verbs>)
+    target_sources(zero PRIVATE $<TARGET_OBJECTS:zero_torch_verbs> $<TARGET_OBJECTS:zero_build_name_own>)
   endif()
 endif()
 
@@ -44,13 +48,20 @@ zero_tests(issues FLOORS base plan ${comm_floors} memory optim engine checkpoint
 zero_tests(cli FOLDERS command bench doctor inspect page FLOORS ${command_floors} LIBS zero_core
            FULL DelayedUpdateOnText.Converges* CappedModel.* */Figures.*
            SLOW DelayedUpdateOnText.Has* ShakespeareExample.* */MnistExample.* */TextExamples.* CheckpointActivations.* Export.* OffloadLines.* Plan.* */BadInputOfARank.*)
+if(TARGET zero_cli_test)
+  target_sources(zero_cli_test PRIVATE $<TARGET_OBJECTS:zero_build_name_own>)
+  # Libraries of another build, for a command that must refuse them.
+  foreach(library zero zero_core)
+    add_library(other_${library} MODULE "${PROJECT_SOURCE_DIR}/tests/cli/other_build/${library}.cpp")
+    set_target_properties(other_${library} PROPERTIES OUTPUT_NAME ${library}
+                          LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/other_build")
+    add_dependencies(zero_cli_test other_${library})
+  endforeach()
+endif()
 # Tests that run the built command, verbs of libtorch included.
 foreach(folder cli parity)
   if(TARGET zero_${folder}_test AND TARGET zero_executable)
     add_dependencies(zero_${folder}_test zero_executable)
-    if(TARGET zero)
-      add_dependencies(zero_${folder}_test zero)
-    endif()
     target_compile_definitions(zero_${folder}_test PRIVATE
       ZERO_MPIRUN="$<$<BOOL:${mpi_FOUND}>:${ZERO_MPIRUN}>"
       ZERO_CAN_TRAIN=$<BOOL:${ZERO_WITH_TORCH}>)

@@ -10,6 +10,8 @@
 
 #include "zero/base/error.h"
 
+#include "../temporary_folder.h"
+
 namespace zero {
 namespace {
 
@@ -19,12 +21,8 @@ constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 class FakeRoot : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = ::testing::TempDir() + "zero_machine_XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name;
     write("/proc/meminfo", "MemTotal: 16777216 kB\nMemFree: 1024 kB\nMemAvailable: 8388608 kB\n");
   }
-  void TearDown() override { std::filesystem::remove_all(root_); }
 
   void write(const std::string& path, const std::string& text) const {
     const std::filesystem::path full = root_ + path;
@@ -33,7 +31,8 @@ class FakeRoot : public ::testing::Test {
   }
   void write(const std::string& path, std::int64_t number) const { write(path, std::to_string(number) + "\n"); }
 
-  std::string root_;
+  const TemporaryFolder folder_;
+  const std::string root_ = folder_.path().string();
 };
 
 TEST_F(FakeRoot, WithoutControlGroupsWhatIsAvailableIsWhatMemInfoSays) {

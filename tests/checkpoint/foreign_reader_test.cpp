@@ -1,8 +1,6 @@
 // A program that was written from docs/checkpoint_format.md alone (foreign_reader.py) reads out of a checkpoint what
 // the engine holds.
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -13,10 +11,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include "zero/base/sha256.h"
 
+#include "../command_end.h"
 #include "../message_of.h"
 #include "../this_build.h"
 #include "saved_model.h"
@@ -26,22 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct End {
-  int status = -1;
-  std::string text;
-};
-
-End read_by_a_stranger(const fs::path& checkpoint) {
-  const std::string command = fmt::format("python3 '{}/tests/checkpoint/foreign_reader.py' '{}' 2>&1",
-                                          built::kSourceFolder, checkpoint.string());
-  End end;
-  FILE* const pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return end;
-  std::array<char, 4096> part;
-  for (std::size_t got = 0; (got = fread(part.data(), 1, part.size(), pipe)) > 0;) end.text.append(part.data(), got);
-  const int status = pclose(pipe);
-  end.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return end;
+CommandEnd read_by_a_stranger(const fs::path& checkpoint) {
+  return end_of_command(fmt::format("python3 '{}/tests/checkpoint/foreign_reader.py' '{}' 2>&1", built::kSourceFolder,
+                                    checkpoint.string()));
 }
 
 // As the stranger tells it.
@@ -128,7 +113,7 @@ TEST(ForeignReader, ReadsWhatTheEngineHolds) {
     const fs::path path = folder / fmt::format("ranks-{}", cell.world);
     const std::string expected = save(cell, path);
     EXPECT_TRUE(says(expected, "h.1.table parameter 40 "));
-    const End end = read_by_a_stranger(path);
+    const CommandEnd end = read_by_a_stranger(path);
     EXPECT_EQ(end.status, 0) << end.text;
     EXPECT_EQ(end.text, expected) << cell.world << " ranks";
   }
@@ -139,7 +124,7 @@ TEST(ForeignReader, TellsAFileOfAnotherSizeAndAManifestThatWasChanged) {
   save({}, folder / "c");
   const fs::path file = folder / "c/rank-00001.safetensors";
   fs::resize_file(file, fs::file_size(file) - 1);
-  End end = read_by_a_stranger(folder / "c");
+  CommandEnd end = read_by_a_stranger(folder / "c");
   EXPECT_EQ(end.status, 1);
   EXPECT_TRUE(says(end.text, "rank-00001.safetensors has another size"));
   std::fstream manifest(folder / "c/manifest.json", std::ios::in | std::ios::out | std::ios::binary);

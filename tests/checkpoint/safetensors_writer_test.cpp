@@ -13,6 +13,8 @@
 #include "zero/base/error.h"
 #include "zero/checkpoint/safetensors_file.h"
 
+#include "../command_end.h"
+#include "../python_with.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
@@ -113,10 +115,8 @@ TEST(SafetensorsWriter, AFolderThatIsMissingIsAnIoError) {
 }
 
 TEST(SafetensorsWriter, PythonReadsTheFile) {
-  const char* const chosen = std::getenv("ZERO_TEST_PYTHON");
-  const std::string python = chosen != nullptr ? chosen : "python3";
-  if (std::system((python + " -c 'import safetensors, numpy' 2> /dev/null").c_str()) != 0)
-    GTEST_SKIP() << python << " has no safetensors and numpy; ZERO_TEST_PYTHON may name another";
+  const auto python = python_with("safetensors, numpy");
+  if (!python) GTEST_SKIP() << no_python_with("safetensors, numpy");
   const TemporaryFolder folder;
   const std::vector<float> w = {0.5f, -1, 2};
   const std::vector<std::int64_t> i = {-3};
@@ -137,8 +137,9 @@ with safe_open(sys.argv[1], "np") as f:
     assert i.shape == () and int(i) == -3, i
     assert e.dtype == "float16" and e.shape == (2, 0), e
 )");
-  EXPECT_EQ(std::system((python + " " + (folder / "check.py").string() + " " + (folder / "model").string()).c_str()),
-            0);
+  const CommandEnd end =
+      end_of_command(*python + " " + (folder / "check.py").string() + " " + (folder / "model").string() + " 2>&1");
+  EXPECT_EQ(end.status, 0) << end.text;
 }
 
 }  // namespace

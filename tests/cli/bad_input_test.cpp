@@ -12,17 +12,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "../occurrences.h"
 #include "../this_build.h"
 #include "command.h"
 
 namespace zero {
 namespace {
 
-constexpr long kScreen = 24;  // lines
-
-long count_lines(const std::string& text) {
-  return std::count(text.begin(), text.end(), '\n');
-}
+constexpr int kScreen = 24;  // lines
 
 struct Mistake {
   std::string name;  // a claim's subject: "AnUnknownKey"

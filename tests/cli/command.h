@@ -9,8 +9,8 @@
 #include <string>
 
 #include <sys/wait.h>
-#include <unistd.h>
 
+#include "../temporary_folder.h"
 #include "../this_build.h"
 
 namespace zero {
@@ -23,25 +23,14 @@ struct Ran {
 // A folder of one's own in which commands run; gone when the test ends.
 class Folder {
  public:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "zero-cli-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return folder_.path(); }
   std::string write(const std::string& name, const std::string& bytes) const {
-    std::filesystem::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
-    return (path_ / name).string();
+    std::filesystem::create_directories((path() / name).parent_path());
+    std::ofstream(path() / name, std::ios::binary) << bytes;
+    return (path() / name).string();
   }
   std::string read(const std::string& name) const {
-    std::ifstream file(path_ / name, std::ios::binary);
+    std::ifstream file(path() / name, std::ios::binary);
     std::ostringstream text;
     text << file.rdbuf();
     return text.str();
@@ -49,7 +38,7 @@ class Folder {
 
   // `zero ARGUMENTS`, as a shell reads them; `before` goes in front: variables, other commands.
   Ran zero(const std::string& arguments, const std::string& before = "") const {
-    const std::string line = "cd '" + path_.string() +
+    const std::string line = "cd '" + path().string() +
                              "' && export XDG_CACHE_HOME=\"$PWD/.cache\" && exec >.out 2>.err </dev/null && " + before +
                              " '" + built::kCommand + "' " + arguments;
     const int status = std::system(line.c_str());
@@ -57,7 +46,7 @@ class Folder {
   }
 
  private:
-  std::filesystem::path path_;
+  TemporaryFolder folder_;
 };
 
 }  // namespace zero

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/json_lines.h"
 #include "training_test.h"
 
 namespace zero {
@@ -43,12 +44,7 @@ class OffloadLines : public TrainingTest {
     return ran.output;
   }
   nlohmann::json report() const { return nlohmann::json::parse(folder_.read("run/report.json"), nullptr, false); }
-  std::vector<nlohmann::json> metrics() const {
-    std::istringstream lines(folder_.read("run/metrics.jsonl"));
-    std::vector<nlohmann::json> found;
-    for (std::string line; std::getline(lines, line);) found.push_back(nlohmann::json::parse(line, nullptr, false));
-    return found;
-  }
+  std::vector<nlohmann::json> metrics() const { return json_lines(folder_.read("run/metrics.jsonl")); }
   // What follows `words` in the line that begins with `begin`.
   static std::string in_line(const std::string& output, const std::string& begin, const std::string& words) {
     const std::size_t at = output.find("\n" + begin);

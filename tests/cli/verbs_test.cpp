@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/command.h"
+#include "tests/occurrences.h"
 
 namespace zero {
 namespace {
@@ -11,10 +12,6 @@ class Command : public testing::Test {
  protected:
   Folder folder_;
 };
-
-long count_lines(const std::string& text) {
-  return std::count(text.begin(), text.end(), '\n');
-}
 
 TEST_F(Command, AloneShowsTheVerbsOnOneScreen) {
   for (const char* arguments : {"", "--help", "-h", "help"}) {

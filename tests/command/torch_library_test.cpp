@@ -33,8 +33,8 @@ TEST(TorchLibrary, ThreadsWaitAsleepUnlessTheUserWantsOtherwise) {
   EXPECT_NE(said("OMP_WAIT_POLICY=active").find("OMP_WAIT_POLICY = 'ACTIVE'"), std::string::npos);
 }
 
-TEST(TorchVerbs, OfThisBuildCarryItsVersion) {
-  EXPECT_STREQ(TorchVerbs{}.abi, ZERO_VERSION);
+TEST(TorchVerbs, OfThisBuildCarryItsName) {
+  EXPECT_STREQ(TorchVerbs{}.abi, build_name());
 }
 
 }  // namespace

@@ -5,19 +5,21 @@
 #include <gtest/gtest.h>
 
 #include "zero/config/option.h"
+#include "zero/train/model_table.h"
 
 namespace zero {
 namespace {
 
 TEST(ModelRules, EveryModelOfTheTableHasOneAndOnlyKeysOfTheTable) {
   const auto names = find_option("model.name")->choices, kinds = find_option("data.kind")->choices;
-  ASSERT_EQ(names.size(), model_rules().size());
+  ASSERT_EQ(names.size(), kModelTable.size());
   for (const std::string_view name : names) {
-    const ModelRule& rule = model_rule(name);
-    EXPECT_FALSE(rule.kinds.empty()) << name;
-    for (const std::string_view key : rule.keys) EXPECT_NE(find_option(key), nullptr) << key;
-    for (const std::string_view kind : rule.kinds) EXPECT_NE(std::ranges::find(kinds, kind), kinds.end()) << kind;
-    EXPECT_TRUE(rule.takes("model.init") && rule.takes("train.steps")) << name;
+    const ModelRow& row = model_row(name);
+    EXPECT_FALSE(row.kinds.empty()) << name;
+    for (const std::string_view key : row.keys) EXPECT_NE(find_option(key), nullptr) << key;
+    for (const std::string_view key : row.pass_keys) EXPECT_NE(find_option(key), nullptr) << key;
+    for (const std::string_view kind : row.kinds) EXPECT_NE(std::ranges::find(kinds, kind), kinds.end()) << kind;
+    EXPECT_TRUE(row.takes("model.init") && row.takes("train.steps")) << name;
   }
 }
 

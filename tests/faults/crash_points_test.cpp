@@ -4,16 +4,15 @@
 //
 // and with a commit of the file system's journal before each earlier call: crash_points.py power --commits. Once of a
 // program of one rank and once of one of two.
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "../command_end.h"
 #include "../this_build.h"
 #include "../tier.h"
 
@@ -23,14 +22,9 @@ namespace {
 constexpr int kSkipped = 77;
 constexpr const char* kFew = "--points 3";
 
-struct End {
-  int status = -1;
-  std::string text;
-};
-
 class CrashPoints : public testing::TestWithParam<int> {};
 
-End crash_points(const std::string& before, const std::string& how, int ranks) {
+CommandEnd crash_points(const std::string& before, const std::string& how, int ranks) {
   // In the full tier every call, and where the power is cut, also every pair of calls of which only the first is
   // flushed.
   const bool all = in_full_tier();
@@ -38,19 +32,13 @@ End crash_points(const std::string& before, const std::string& how, int ranks) {
   const std::string command =
       fmt::format("{} python3 '{}/tests/faults/crash_points.py' {} --ranks {} --saver '{}' {} 2>&1", before,
                   built::kSourceFolder, how, ranks, built::kFaultSaver, all ? (pairs ? "--commits" : "") : kFew);
-  End end;
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return end;
-  std::array<char, 4096> part;
-  for (std::size_t got = 0; (got = fread(part.data(), 1, part.size(), pipe)) > 0;) end.text.append(part.data(), got);
-  const int status = pclose(pipe);
-  end.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  CommandEnd end = end_of_command(command);
   if (all) std::printf("%s", end.text.c_str());
   return end;
 }
 
 TEST_P(CrashPoints, ASaveKilledAtAnyCallLeavesTheOldOrTheNewCheckpoint) {
-  const End end = crash_points("", "kill", GetParam());
+  const CommandEnd end = crash_points("", "kill", GetParam());
   if (end.status == kSkipped) GTEST_SKIP() << end.text;
   EXPECT_EQ(end.status, 0) << end.text;
   EXPECT_NE(end.text.find(" points, "), std::string::npos) << end.text;
@@ -61,7 +49,7 @@ TEST_P(CrashPoints, ASaveWhosePowerIsCutAtAnyCallLeavesTheOldOrTheNewCheckpoint)
   if (std::system("unshare --mount --propagation private true 2>/dev/null") != 0)
     GTEST_SKIP() << "a power cut needs mounts of its own, which cannot be had here (unshare --mount)";
   // They go with it however it ends.
-  const End end = crash_points("unshare --mount --propagation private", "power", GetParam());
+  const CommandEnd end = crash_points("unshare --mount --propagation private", "power", GetParam());
   if (end.status == kSkipped) GTEST_SKIP() << end.text;
   EXPECT_EQ(end.status, 0) << end.text;
   EXPECT_NE(end.text.find("without fsync: step 2 was acknowledged"), std::string::npos) << end.text;

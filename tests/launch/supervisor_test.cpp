@@ -18,6 +18,7 @@
 #include "zero/launch/failure_report.h"
 #include "zero/launch/memory_files.h"
 
+#include "../occurrences.h"
 #include "../temporary_folder.h"
 #include "launched.h"
 
@@ -89,12 +90,10 @@ TEST(Supervisor, TheUsersTokenIsNotReplaced) {
 
 TEST(Supervisor, EqualLinesOnStandardErrorAreSaidOnce) {
   // The ranks wait for each other, so that they speak within the window in which equal lines are joined.
-  char folder[] = "/tmp/zero-launch-XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
+  const TemporaryFolder folder;
   const std::string wait =
-      std::string("cd ") + folder + "; : > $RANK; until [ -e 0 ] && [ -e 1 ] && [ -e 2 ]; do sleep 0.01; done; ";
+      "cd " + folder.path().string() + "; : > $RANK; until [ -e 0 ] && [ -e 1 ] && [ -e 2 ]; do sleep 0.01; done; ";
   const Outcome outcome = run_launch(script(3, wait + "echo 'train.steps = 0: out of range' >&2; exit 2"));
-  std::filesystem::remove_all(folder);
   EXPECT_EQ(outcome.status, 2);
   const std::regex line("\\[rank[^\\]]*\\] train.steps = 0: out of range");
   const auto printed =
@@ -163,18 +162,12 @@ TEST(Supervisor, LastLinesAreTheLastTwenty) {
   EXPECT_NE(report.find("line30\n"), std::string::npos) << report;
 }
 
-std::size_t times(const std::string& words, const std::string& text) {
-  std::size_t count = 0;
-  for (auto at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++count;
-  return count;
-}
-
 TEST(Supervisor, ARefusalOfAllRanksIsPrintedOnceAndNothingElse) {
   const Outcome outcome = run_launch(
       script(4, "sleep 0.0$RANK; echo 'zero train: zero.stage = 7: no such' >&2; echo '  use 0 to 3' >&2; exit 2"));
   EXPECT_EQ(outcome.status, 2);
   EXPECT_TRUE(outcome.errors.starts_with("zero train: zero.stage = 7: no such\n  use 0 to 3\n")) << outcome.errors;
-  EXPECT_EQ(times("zero.stage", outcome.errors), 1u) << outcome.errors;
+  EXPECT_EQ(occurrences("zero.stage", outcome.errors), 1) << outcome.errors;
 }
 
 TEST(Supervisor, OfAnErrorOfLibtorchItsFirstLineIsPrintedOnceByTheRankThatFailedFirst) {
@@ -190,11 +183,11 @@ exit 3)sh");
   const Outcome outcome = run_launch(options);
   EXPECT_EQ(outcome.status, 3);
   EXPECT_NE(outcome.errors.find("rank 2 of 4 failed with exit status 3"), std::string::npos) << outcome.errors;
-  EXPECT_EQ(times("index out of range in self", outcome.errors), 1u) << outcome.errors;
+  EXPECT_EQ(occurrences("index out of range in self", outcome.errors), 1) << outcome.errors;
   EXPECT_EQ(outcome.errors.find("it left"), std::string::npos) << outcome.errors;
   EXPECT_EQ(outcome.errors.find("frame #"), std::string::npos) << outcome.errors;
   EXPECT_NE(outcome.errors.find("ZERO_LOG_LEVEL=debug"), std::string::npos) << "how to see it: " << outcome.errors;
-  EXPECT_LE(times("\n", outcome.errors), 4u) << outcome.errors;
+  EXPECT_LE(count_lines(outcome.errors), 4) << outcome.errors;
 }
 
 TEST(Supervisor, WhatSoundsLikeAFailureIsShownWhereTheRankEndsWell) {

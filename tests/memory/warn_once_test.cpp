@@ -11,6 +11,7 @@
 #include "zero/memory/disk_places.h"
 #include "zero/memory/uring_queue.h"
 
+#include "../occurrences.h"
 #include "../temporary_folder.h"
 #include "filled_pages.h"
 
@@ -29,12 +30,6 @@ bool give_up_locking() {
   return ::syscall(SYS_capset, &header, data) == 0;
 }
 
-int occurrences(std::string_view text, std::string_view part) {
-  int count = 0;
-  for (auto at = text.find(part); at != text.npos; at = text.find(part, at + part.size())) ++count;
-  return count;
-}
-
 // The status of a process that has done so, and said that as often: 1 is once.
 template <typename Body>
 [[noreturn]] void exit_with_count(std::string_view said, Body body) {
@@ -48,7 +43,7 @@ template <typename Body>
   }
   const std::string text = testing::internal::GetCapturedStderr();
   std::fputs((text + error).c_str(), stderr);
-  std::_Exit(worked ? occurrences(text, said) : 100);
+  std::_Exit(worked ? occurrences(said, text) : 100);
 }
 
 bool moves(DiskTier& disk, std::span<std::byte> block) {

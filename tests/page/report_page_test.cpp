@@ -4,6 +4,7 @@
 
 #include "zero/page/assets.h"
 
+#include "tests/occurrences.h"
 #include "tests/page/run_on_disk.h"
 
 namespace zero::page {
@@ -16,12 +17,6 @@ Json runs_in(const std::string& html) {
   const std::string open = "<script type=\"application/json\" id=\"runs\">";
   const auto begin = html.find(open) + open.size();
   return Json::parse(html.substr(begin, html.find("</script>", begin) - begin));
-}
-
-std::size_t count_of(std::string_view text, std::string_view word) {
-  std::size_t count = 0;
-  for (auto at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++count;
-  return count;
 }
 
 TEST(ReportPage, HoldsTheCurvesOfItsRuns) {
@@ -48,8 +43,8 @@ TEST(ReportPage, NothingThatARunSaysBecomesMarkup) {
   const std::string html = report_page(runs, "today");
   EXPECT_EQ(html.find("alert(1)</script>"), std::string::npos);
   EXPECT_EQ(html.find("<b>@SCRIPT@"), std::string::npos);
-  EXPECT_EQ(count_of(html, "</script>"), 2U);
-  EXPECT_EQ(count_of(html, "<script"), 2U);
+  EXPECT_EQ(occurrences("</script>", html), 2);
+  EXPECT_EQ(occurrences("<script", html), 2);
   const Json run = runs_in(html)["runs"][0];
   EXPECT_EQ(run["name"], "<b>@SCRIPT@");
   bool has_command = false;

@@ -1,14 +1,15 @@
 #include "zero/plan/placement_programme.h"
 
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
-#include <memory>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "../command_end.h"
+#include "../python_with.h"
 #include "random_step_model.h"
 #include "tests/temporary_folder.h"
 
@@ -136,12 +137,9 @@ std::string written(const LinearProgramme& programme) {
 }
 
 std::vector<std::string> lines_of(const std::string& command) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+  std::istringstream text(end_of_command(command).text);
   std::vector<std::string> lines;
-  for (char line[256]; fgets(line, sizeof line, pipe.get()) != nullptr;) {
-    lines.emplace_back(line);
-    while (!lines.back().empty() && lines.back().back() == '\n') lines.back().pop_back();
-  }
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
   return lines;
 }
 
@@ -151,7 +149,7 @@ std::string python_with_scipy() {
   const std::vector<std::string> candidates =
       named != nullptr ? std::vector<std::string>{named} : std::vector<std::string>{"python3", "/usr/bin/python3"};
   for (const std::string& python : candidates) {
-    if (std::system((python + " -c 'import scipy.optimize, scipy.sparse' 2>/dev/null").c_str()) == 0) return python;
+    if (can_import(python, "scipy.optimize, scipy.sparse")) return python;
   }
   return "";
 }

@@ -1,6 +1,5 @@
 #include "zero/rendezvous/tcp_store.h"
 
-#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <thread>
@@ -10,6 +9,7 @@
 
 #include "zero/base/error.h"
 
+#include "tests/command_end.h"
 #include "tests/expect_contains.h"
 #include "tests/rendezvous/fake_tcp_store.h"
 #include "tests/torchrun_path.h"
@@ -140,13 +140,9 @@ TEST(TcpStore, WorksWithTorchrunsOwn) {
       "ZERO_TCP_STORE_RANK=1 OMP_NUM_THREADS=1 timeout 200 '{}' --standalone --no-python --nproc-per-node 2 "
       "/proc/{}/exe --gtest_brief=1 --gtest_filter='TcpStoreRank.*' 2>&1",
       torchrun_path(), getpid());
-  FILE* pipe = popen(command.c_str(), "r");
-  ASSERT_NE(pipe, nullptr);
-  std::string text;
-  char part[4096];
-  for (std::size_t got = 0; (got = fread(part, 1, sizeof part, pipe)) > 0;) text.append(part, got);
-  EXPECT_EQ(pclose(pipe), 0) << text;
-  EXPECT_NE(text.find("[  PASSED  ] 1 test"), std::string::npos) << text;
+  const CommandEnd end = end_of_command(command);
+  EXPECT_EQ(end.status, 0) << end.text;
+  EXPECT_NE(end.text.find("[  PASSED  ] 1 test"), std::string::npos) << end.text;
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "../command_end.h"
+#include "../python_with.h"
 #include "event_reader.h"
 #include "tests/temporary_folder.h"
 
@@ -81,12 +83,10 @@ TEST(TensorboardLogTest, ALossThatIsNotFiniteStaysWhatItIs) {
   EXPECT_TRUE(std::isnan(read_events(event_files_in(folder.path()).front())[2].scalars.at("train/loss")));
 }
 
-// TensorBoard's own reader; python3, or what ZERO_TEST_PYTHON names.
+// TensorBoard's own reader.
 TEST(TensorboardLogTest, TensorBoardReadsEachStepOnceAlsoAfterARewindAndARestart) {
-  const char* const named = std::getenv("ZERO_TEST_PYTHON");
-  const std::string python = named != nullptr ? named : "python3";
-  if (std::system((python + " -c 'import tensorboard' >/dev/null 2>&1").c_str()) != 0)
-    GTEST_SKIP() << python << " has no tensorboard; ZERO_TEST_PYTHON may name another";
+  const auto python = python_with("tensorboard");
+  if (!python) GTEST_SKIP() << no_python_with("tensorboard");
   const TemporaryFolder folder;
   {
     TensorboardLog log(folder / "events", {.config = "[train]\nsteps = 6\n"});
@@ -118,8 +118,9 @@ assert [e.step for e in served.Tensors('train/loss')] == [1, 2, 3, 4, 5, 6]
 text = events.Tensors('configuration')[0].tensor_proto.string_val[0].decode()
 assert text == '    [train]\n    steps = 6\n    ', repr(text)
 )");
-  EXPECT_EQ(
-      std::system(fmt::format("{} '{}' '{}' 2>&1", python, script.string(), (folder / "events").string()).c_str()), 0);
+  const CommandEnd end =
+      end_of_command(fmt::format("{} '{}' '{}' 2>&1", *python, script.string(), (folder / "events").string()));
+  EXPECT_EQ(end.status, 0) << end.text;
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
-#include "zero/config/model_rules.h"
 #include "zero/train/model_kind.h"
 
 #include "tests/message_of.h"
@@ -273,21 +272,17 @@ TEST(Job, APlanLooksAtTheDataWhereOnlyThatKnows) {
   EXPECT_EQ(planned_shape(config).features, 2);
 }
 
-// The command refuses by zero/config/model_rules.h before libtorch is loaded; the models themselves are the truth.
-TEST(Job, TheRulesOfTheConfigurationAreTheModels) {
-  const std::map<std::string_view, SampleShape> shapes{{"text", {.context = 8, .classes = 256}},
-                                                       {"tokens", {.context = 8, .classes = 256}},
-                                                       {"mnist", {.features = 784, .classes = 10}},
-                                                       {"csv", {.features = 4}},
-                                                       {"images", {.features = 768, .channels = 3, .classes = 4}},
-                                                       {"tsv", {.context = 8, .classes = 2, .vocab = 20}},
-                                                       {"word_order", {.context = 8, .classes = 2, .vocab = 20}}};
-  ASSERT_EQ(model_rules().size(), model_kinds().size());
+// The command refuses by the table of models before libtorch is loaded; the models themselves are the truth.
+TEST(Job, TheRowsOfTheTableAreTheModels) {
+  const std::map<std::string_view, SampleShape> shapes{
+      {"text", {.context = 8, .classes = 256}},           {"tokens", {.context = 8, .classes = 256}},
+      {"mnist", {.features = 784, .classes = 10}},        {"csv", {.features = 4}},
+      {"images", {.features = 768, .channels = 3, .classes = 4}},
+      {"tsv", {.context = 8, .classes = 2, .vocab = 20}}, {"word_order", {.context = 8, .classes = 2, .vocab = 20}}};
+  ASSERT_EQ(kModelTable.size(), model_kinds().size());
   for (const ModelKind& kind : model_kinds()) {
-    const ModelRule& rule = model_rule(kind.name);
-    EXPECT_EQ(rule.has_blocks, kind.has_blocks) << kind.name;
-    for (const auto& [data, shape] : shapes) EXPECT_EQ(rule.reads(data), kind.reads(shape)) << kind.name << " " << data;
-    for (const std::string_view key : kind.own_keys) EXPECT_TRUE(rule.takes(key)) << kind.name << " " << key;
+    const ModelRow& row = model_row(kind.name);
+    for (const auto& [data, shape] : shapes) EXPECT_EQ(row.reads(data), kind.reads(shape)) << kind.name << " " << data;
   }
 }
 

@@ -1,12 +1,16 @@
 #include "zero/train/model_kind.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include <gtest/gtest.h>
 
+#include "zero/base/file.h"
 #include "zero/models/gpt2.h"
 #include "zero/torch/deferred.h"
 
+#include "tests/temporary_folder.h"
 #include "tests/train/some_tasks.h"
 
 namespace zero {
@@ -50,7 +54,47 @@ TEST(ModelKinds, OnlyBlocksAreComputedAgain) {
 TEST(ModelKinds, EachIsFoundByItsName) {
   for (const ModelKind& kind : model_kinds()) {
     EXPECT_EQ(&model_kind(kind.name), &kind);
-    for (const std::string_view key : kind.own_keys) EXPECT_TRUE(key.starts_with("model.")) << key;
+  }
+}
+
+struct SmallModel {
+  ModelOptions options;
+  SampleShape shape;
+  std::int64_t vocab;
+};
+
+// One of each row that has tokens. `zero export` and `zero generate` read the vocabulary off that weight.
+TEST(ModelKinds, TheWeightThatARowNamesHasARowForEachToken) {
+  const std::map<std::string_view, SmallModel> models{
+      {"gpt2", {some_gpt2(), kTextShape, 256}},
+      {"llama", {some_llama(), kTextShape, 256}},
+      {"bert", {some_bert(), kTextsShape, 11}},
+      {"rnn", {{.name = "rnn", .layers = 1, .hidden = 8}, kTextShape, 256}},
+      {"lstm", {{.name = "lstm", .layers = 1, .hidden = 8}, kTextShape, 256}},
+      {"gru", {{.name = "gru", .layers = 1, .hidden = 8}, kTextShape, 256}},
+  };
+  for (const ModelRow& row : kModelTable) {
+    ASSERT_EQ(models.contains(row.name), !row.token_weight.empty()) << row.name;
+    if (row.token_weight.empty()) continue;
+    const SmallModel& model = models.at(row.name);
+    const auto task = make_task(model.options, model.shape, 1);
+    const auto parameters = task->module().named_parameters();
+    const torch::Tensor* const weight = parameters.find(std::string(row.token_weight));
+    ASSERT_NE(weight, nullptr) << row.name << " has no " << row.token_weight;
+    EXPECT_EQ(weight->size(0), model.vocab) << row.name;
+  }
+}
+
+TEST(ModelKinds, TheRowsThatTransformersKnowsAreTheModelsThatDescribeThemselvesToIt) {
+  for (const ModelRow& row : kModelTable) {
+    if (!row.published) continue;
+    const TemporaryFolder folder;
+    const bool texts = row.reads("tsv");
+    const auto task = make_task({.name = std::string(row.name), .layers = 1, .width = 8, .heads = 2, .context = 8},
+                                texts ? kTextsShape : kTextShape, 1);
+    EXPECT_TRUE(task->describe_weights(folder.path(), DType::kFloat32)) << row.name;
+    const std::string model_type = "\"model_type\": \"" + std::string(row.name) + "\"";
+    EXPECT_TRUE(says(read_file(folder / "config.json"), model_type)) << read_file(folder / "config.json");
   }
 }
 

@@ -15,10 +15,9 @@
 #include "zero/train/run_folder.h"
 #include "zero/train/trainer.h"
 
+#include "small_run.h"
 #include "tests/message_of.h"
 #include "tests/report/event_reader.h"
-#include "tests/temporary_folder.h"
-#include "tests/transport/worlds.h"
 
 namespace zero {
 namespace {
@@ -26,33 +25,16 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-class ResumeTest : public testing::Test {
+class ResumeTest : public SmallRunTest {
  protected:
-  TrainJob job(std::int64_t steps, std::int64_t every) {
-    std::string text;
-    for (int i = 0; i < 400; ++i) text += i % 2 == 0 ? "hello world, " : "good night moon. ";
-    TrainJob job;
-    job.model = {.name = "gpt2", .layers = 2, .width = 16, .heads = 2, .context = 16};
-    job.data = {.kind = DataKind::kText, .path = folder_.write("text.txt", text), .validation = 0.1};
-    job.train = {.steps = steps, .batch = 4, .eval_every = 2, .eval_batches = 1, .log_every = 5};
+  TrainJob job(std::int64_t steps, std::int64_t every) const {
+    TrainJob job = text_job(steps);
+    job.train.eval_every = 2;
+    job.train.eval_batches = 1;
     job.schedule = {.kind = LrKind::kCosine, .lr = 1e-2, .min_lr = 1e-3, .warmup = 2, .steps = steps};
     job.checkpoint = {.every_steps = every, .keep = 100};
-    job.attach = {.stage = 3, .optimizer = AdamW{.lr = 1e-2}, .clip = 1.0};
-    job.run_dir = folder_ / "run";
     job.config_text = "[train]\nlr = 0.01\n";
     return job;
-  }
-
-  TrainResult run(const TrainJob& job, int world, const StopSignal* stop = nullptr) {
-    TrainResult result;
-    std::ostringstream out;
-    run_ranks(world, [&](World& ranks) {
-      std::ostringstream nothing;
-      auto mine = train(job, ranks, {.out = ranks.rank() == 0 ? out : nothing, .style = {}, .stop = stop});
-      if (ranks.rank() == 0) result = std::move(mine);
-    });
-    out_ = out.str();
-    return result;
   }
 
   // The folder as a kill after this checkpoint would have left it.
@@ -80,20 +62,15 @@ class ResumeTest : public testing::Test {
   }
 
   // What the metrics say of each step, but for times; how evaluations lie between steps depends on those.
-  std::vector<std::string> metrics() {
-    std::istringstream lines(read_file(folder_ / "run/metrics.jsonl"));
+  std::vector<std::string> metrics() const {
     std::vector<std::string> found;
-    for (std::string line; std::getline(lines, line);) {
-      const json of = json::parse(line);
+    for (const json& of : SmallRunTest::metrics()) {
       found.push_back(fmt::format("{} {} {}", of["step"].dump(), of.value("loss", json()).dump(),
                                   of.value("val_loss", json()).dump()));
     }
     std::ranges::sort(found);
     return found;
   }
-
-  TemporaryFolder folder_;
-  std::string out_;
 };
 
 // The steps that readers of events still have of a tag: a start takes those back that come before it in the files.

@@ -10,6 +10,7 @@
 #include "zero/base/error.h"
 #include "zero/base/file.h"
 
+#include "tests/json_lines.h"
 #include "tests/message_of.h"
 #include "tests/report/event_reader.h"
 #include "tests/temporary_folder.h"
@@ -33,12 +34,7 @@ struct Logged {
     log.add(StepMetrics{.step = number, .loss = loss, .seconds = 0.1, .tokens = 10});
     return log.exchange(signal);
   }
-  std::vector<json> lines() const {
-    std::istringstream text(read_file(folder.metrics()));
-    std::vector<json> found;
-    for (std::string line; std::getline(text, line);) found.push_back(json::parse(line));
-    return found;
-  }
+  std::vector<json> lines() const { return json_lines(read_file(folder.metrics())); }
   std::ostringstream out;
   RunFolder folder;
   Progress progress;

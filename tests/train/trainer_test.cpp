@@ -12,9 +12,8 @@
 #include "zero/base/file.h"
 #include "zero/checkpoint/safetensors_file.h"
 
+#include "small_run.h"
 #include "tests/message_of.h"
-#include "tests/temporary_folder.h"
-#include "tests/transport/worlds.h"
 
 namespace zero {
 namespace {
@@ -22,23 +21,8 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-class TrainerTest : public testing::Test {
+class TrainerTest : public SmallRunTest {
  protected:
-  // A small language model on a text with a rhythm.
-  TrainJob text_job(std::int64_t steps) {
-    std::string text;
-    for (int i = 0; i < 400; ++i) text += i % 2 == 0 ? "hello world, " : "good night moon. ";
-    TrainJob job;
-    job.model = {.name = "gpt2", .layers = 2, .width = 16, .heads = 2, .context = 16};
-    job.data = {.kind = DataKind::kText, .path = folder_.write("text.txt", text), .validation = 0.1};
-    job.train = {.steps = steps, .batch = 4, .eval_every = 0, .log_every = 5};
-    job.schedule = {.kind = LrKind::kConstant, .lr = 1e-2, .warmup = 0, .steps = steps};
-    job.attach = {.stage = 3, .optimizer = AdamW{.lr = 1e-2}, .clip = 1.0};
-    job.run_dir = folder_ / "run";
-    job.config_text = "[train]\n";
-    return job;
-  }
-
   TrainJob table_job(std::string model, std::string_view rows, std::int64_t steps) {
     TrainJob job;
     job.model = {.name = std::move(model)};
@@ -50,30 +34,7 @@ class TrainerTest : public testing::Test {
     return job;
   }
 
-  // Rank 0's result; what it printed is in out_.
-  TrainResult run(const TrainJob& job, int world, const StopSignal* stop = nullptr) {
-    TrainResult result;
-    std::ostringstream out;
-    run_ranks(world, [&](World& ranks) {
-      std::ostringstream nothing;
-      auto mine = train(job, ranks, {.out = ranks.rank() == 0 ? out : nothing, .style = {}, .stop = stop});
-      EXPECT_EQ(nothing.str(), "") << "only rank 0 prints";
-      if (ranks.rank() == 0) result = std::move(mine);
-    });
-    out_ = out.str();
-    return result;
-  }
-
   json report() { return json::parse(read_file(folder_ / "run/report.json")); }
-  std::vector<json> metrics() {
-    std::istringstream lines(read_file(folder_ / "run/metrics.jsonl"));
-    std::vector<json> found;
-    for (std::string line; std::getline(lines, line);) found.push_back(json::parse(line));
-    return found;
-  }
-
-  TemporaryFolder folder_;
-  std::string out_;
 };
 
 TEST_F(TrainerTest, ATextIsLearned) {

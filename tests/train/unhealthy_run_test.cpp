@@ -17,6 +17,7 @@
 
 #include "tests/checkpoint/launcher.h"
 #include "tests/engine/corrupting_communicator.h"
+#include "tests/json_lines.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 #include "tests/transport/worlds.h"
@@ -119,13 +120,9 @@ class UnhealthyRun : public testing::Test {
 
   // Of all lines, or of events.
   std::vector<json> metrics(bool events) {
-    std::istringstream lines(read_file(folder_ / "run/metrics.jsonl"));
-    std::vector<json> found;
-    for (std::string line; std::getline(lines, line);) {
-      const json of = json::parse(line);
-      if (of.contains("event") == events) found.push_back(of);
-    }
-    return found;
+    std::vector<json> lines = json_lines(read_file(folder_ / "run/metrics.jsonl"));
+    std::erase_if(lines, [events](const json& line) { return line.contains("event") != events; });
+    return lines;
   }
   std::vector<std::int64_t> logged_steps() {
     std::vector<std::int64_t> steps;

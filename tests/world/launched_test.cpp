@@ -11,6 +11,7 @@
 
 #include "../mpirun.h"
 #include "suite.h"
+#include "tests/command_end.h"
 #include "tests/rendezvous/fake_tcp_store.h"
 #include "tests/torchrun_path.h"
 
@@ -20,20 +21,10 @@ namespace {
 // What the ranks of a launched world run: everything on a grid, once per rank.
 constexpr const char* kSuite = "--gtest_filter=Worlds/*";
 
-struct Output {
-  int status = -1;
-  std::string text;
-};
+using Output = CommandEnd;
 
-// Runs a shell command; its output is kept.
 Output run(const std::string& command) {
-  Output output;
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  if (pipe == nullptr) return output;
-  char part[4096];
-  for (std::size_t got = 0; (got = fread(part, 1, sizeof part, pipe)) > 0;) output.text.append(part, got);
-  output.status = pclose(pipe);
-  return output;
+  return end_of_command(command + " 2>&1");
 }
 
 std::string contents(const std::string& path) {

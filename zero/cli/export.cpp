@@ -1,8 +1,6 @@
 #include "zero/cli/verbs.h"
 
 // `zero export RUN -o FILE`: the weights of a checkpoint as safetensors that other programs load.
-#include <algorithm>
-#include <array>
 #include <filesystem>
 #include <optional>
 
@@ -18,6 +16,7 @@
 #include "zero/command/flags.h"
 #include "zero/config/load.h"
 #include "zero/data/vocabulary.h"
+#include "zero/train/model_table.h"
 
 namespace zero::cli {
 namespace {
@@ -36,18 +35,6 @@ fs::path file_of(const std::string& output) {
   return path;
 }
 
-// A model of `zero train` that transformers knows: its name in [model], and the weight whose rows are its tokens.
-struct Published {
-  std::string_view name;
-  PublishedKind kind;
-  std::string_view token_weight;
-};
-constexpr std::array kPublished{
-    Published{"gpt2", PublishedKind::kGpt2, "transformer.wte.weight"},
-    Published{"llama", PublishedKind::kLlama, "model.embed_tokens.weight"},
-    Published{"bert", PublishedKind::kBert, "bert.embeddings.word_embeddings.weight"},
-};
-
 // The first size of a tensor in the checkpoint; 0 where it is not there.
 std::int64_t rows_of(const CheckpointReader& reader, std::string_view name) {
   const int tensor = reader.find(std::string(name));
@@ -64,11 +51,11 @@ std::optional<TransformersModel> published_model(const CheckpointReader& reader)
           {.text = manifest.config, .text_name = (reader.path() / kManifestName).string(), .check_files = false})
           .config;
   const ModelConfig& model = config.model;
-  const auto* const known = std::ranges::find(kPublished, std::string_view(model.name), &Published::name);
-  if (known == kPublished.end()) return std::nullopt;
-  const std::int64_t vocab = rows_of(reader, known->token_weight);
+  const ModelRow& row = model_row(model.name);
+  if (!row.published) return std::nullopt;
+  const std::int64_t vocab = rows_of(reader, row.token_weight);
   if (vocab == 0) return std::nullopt;
-  TransformersModel found{.kind = known->kind,
+  TransformersModel found{.kind = *row.published,
                           .layers = model.layers,
                           .width = model.width,
                           .heads = model.heads,
@@ -78,11 +65,11 @@ std::optional<TransformersModel> published_model(const CheckpointReader& reader)
                           .rope_theta = model.rope_theta,
                           .norm_eps = model.norm_eps,
                           .tie_embeddings = model.tie_embeddings};
-  if (known->kind == PublishedKind::kLlama) {
+  if (row.published == PublishedKind::kLlama) {
     found.kv_heads = model.kv_heads == 0 ? model.heads : model.kv_heads;
     found.hidden = rows_of(reader, "model.layers.0.mlp.gate_proj.weight");
   }
-  if (known->kind == PublishedKind::kBert) {
+  if (row.published == PublishedKind::kBert) {
     found.hidden = rows_of(reader, "bert.encoder.layer.0.intermediate.dense.weight");
     found.classes = rows_of(reader, "classifier.weight");
     if (!config.data.vocab.empty()) found.pad = Vocabulary::read(config.data.vocab, "data.vocab").pad();

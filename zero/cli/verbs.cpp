@@ -12,6 +12,7 @@
 #include "zero/base/error.h"
 #include "zero/base/exit_status.h"
 #include "zero/bench/bench.h"
+#include "zero/command/build.h"
 #include "zero/command/turn_to_speak.h"
 #include "zero/config/suggest.h"
 #include "zero/config/value.h"
@@ -117,6 +118,7 @@ int run_command(Arguments arguments) {
   for (const auto& entry : kVerbs) known = known || entry.name == verb;
   const std::string_view name = known ? std::string_view(verb) : "";
   try {
+    require_same_core();
     return dispatch(arguments);
   } catch (const ConfigError& error) {
     return report(name, error, kBadInputStatus);

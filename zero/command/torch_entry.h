@@ -12,13 +12,14 @@
 //   extern "C" const zero::cli::TorchVerbs* zero_torch_verbs() { return &kVerbs; }
 //
 // Each returns the exit status and throws ConfigError, CommError or IoError; main maps those to 2, 3 and 4. Command and
-// library are of one build: `abi` is compared before anything else is touched.
+// library are of one build (build.h): `abi` is compared before anything else is touched.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "zero/command/build.h"
 #include "zero/config/config.h"
 #include "zero/rendezvous/detect_ranks.h"
 
@@ -60,8 +61,7 @@ struct BenchStepRequest {
 };
 
 struct TorchVerbs {
-  // "VERSION of zero.cpp": differs when the library is of another build than the command.
-  const char* abi = ZERO_VERSION;
+  const char* abi = build_name();  // first, of whatever build
   const char* torch_version = "";  // "2.11.0", for doctor
   int (*train)(const TrainRequest&) = nullptr;
   int (*plan)(const PlanRequest&) = nullptr;

@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <string_view>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -44,10 +43,7 @@ const TorchVerbs& open_torch_verbs() {
   if (entry == nullptr)
     throw ConfigError(kLibrary, "", "is not of zero.cpp's command", "build command and library together");
   const TorchVerbs& verbs = *entry();
-  if (std::string_view(verbs.abi) != ZERO_VERSION) {
-    throw ConfigError(kLibrary, verbs.abi, fmt::format("is of another version than this command ({})", ZERO_VERSION),
-                      "build or install command and library together");
-  }
+  require_same_build(file_of(reinterpret_cast<void*>(entry)), verbs.abi);
   return verbs;
 }
 

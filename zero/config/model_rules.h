@@ -1,9 +1,7 @@
-// ModelRule: what the keys of a configuration may say of a model, by its name. No torch: the command refuses a
-// configuration before it loads libtorch. zero/train/model_kind.h has what only a model itself knows; a test compares both.
+// The words of a refusal: which models take a key or read a kind of data, and which kinds take a key of [data]. By the
+// table of models (zero/train/model_table.h), which needs no torch: the command refuses before it loads libtorch.
 //
-//   const ModelRule& rule = model_rule("gpt2");
-//   rule.reads("text")                 // true
-//   rule.takes("model.kv_heads")       // false: another model's key
+//   models_that_take("model.kv_heads")   // "llama"
 //
 // Values; Local.
 #pragma once
@@ -13,20 +11,6 @@
 #include <string_view>
 
 namespace zero {
-
-struct ModelRule {
-  std::string_view name;
-  std::span<const std::string_view> kinds;  // of data.kind
-  std::span<const std::string_view> keys;   // of [model], beside name and init, which all take
-  bool has_blocks = false;                  // for train.checkpoint_activations
-
-  bool reads(std::string_view kind) const;
-  bool takes(std::string_view key) const;  // "model.heads"; true of the keys of other sections
-};
-
-std::span<const ModelRule> model_rules();
-// `name` is one that the option table allows.
-const ModelRule& model_rule(std::string_view name);
 
 // "gpt2 or llama": the models that take a key, or read a kind of data.
 std::string models_that_take(std::string_view key);

@@ -1,9 +1,11 @@
 // The table itself. A new key is a member with its default in config.h, a row here, and a line in
 // zero/cli/torch_verbs/job.cpp, which hands it to the part that uses it and has an option of its own for it. A rule between
 // keys goes into rules.cpp. File, environment, command line, help, manual page and completion follow from the row.
+#include <algorithm>
 #include <array>
 
 #include "zero/config/option.h"
+#include "zero/train/model_table.h"
 
 namespace zero {
 namespace {
@@ -26,9 +28,12 @@ constexpr Range kBelowOne{.lowest = 0, .highest = 1, .below_highest = true};
 constexpr std::span<const std::string_view> kFree{};
 
 using Words = std::string_view;
-constexpr std::array kModels{Words("gpt2"), Words("llama"), Words("bert"), Words("mlp"),   Words("cnn"),
-                             Words("rnn"),  Words("lstm"),  Words("gru"),  Words("linear")};
-constexpr std::array kKinds{Words("text"), Words("tokens"), Words("mnist"),     Words("images"),
+constexpr auto kModels = [] {
+  std::array<Words, kModelTable.size()> names;
+  std::ranges::transform(kModelTable, names.begin(), &ModelRow::name);
+  return names;
+}();
+constexpr std::array kKinds{Words("text"), Words("tokens"), Words("mnist"), Words("images"),
                             Words("csv"),  Words("tsv"),    Words("word_order")};
 constexpr std::array kAugments{Words("none"), Words("shift")};
 constexpr std::array kOrders{Words("shuffled"), Words("sequential")};
@@ -118,7 +123,7 @@ constexpr std::array kOptions{
     Option{"schedule.name", at<kSchedule, &ScheduleConfig::name>, kAny, kSchedules, "learning rate after the warm-up"},
     Option{"schedule.warmup", at<kSchedule, &ScheduleConfig::warmup>, kNatural, kFree, "steps in which the learning rate rises along a line"},
     Option{"schedule.min_lr", at<kSchedule, &ScheduleConfig::min_lr>, kNotNegative, kFree, "learning rate at the last step"},
-    Option{"schedule.power", at<kSchedule, &ScheduleConfig::power>, kAboveZero, kFree, "polynomial: the power of what is left of the way"},
+    Option{"schedule.power", at<kSchedule, &ScheduleConfig::power>, kAboveZero, kFree, "polynomial: the power to which the remaining part of the run is raised"},
     Option{"schedule.decay", at<kSchedule, &ScheduleConfig::decay>, kNatural, kFree, "wsd: last steps, in which it falls; 0: a fifth of those after the warm-up"},
 
     Option{"zero.stage", at<&Config::zero, &ZeroConfig::stage>, Range{.lowest = 0, .highest = 3}, kFree, "states that are split over ranks. 0: none; 1: optimizer state; 2: gradients, too; 3: parameters, too"},

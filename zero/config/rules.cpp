@@ -14,6 +14,7 @@
 #include "zero/base/error.h"
 #include "zero/config/model_rules.h"
 #include "zero/config/option.h"
+#include "zero/train/model_table.h"
 
 namespace zero {
 namespace {
@@ -44,11 +45,11 @@ std::string divisors_of(std::int64_t number) {
 
 void check_heads(const LoadedConfig& loaded) {
   const auto& model = loaded.config.model;
-  const ModelRule& rule = model_rule(model.name);
-  if (rule.takes("model.heads") && model.width % model.heads != 0)
+  const ModelRow& row = model_row(model.name);
+  if (row.takes("model.heads") && model.width % model.heads != 0)
     refuse(loaded, "model.heads", fmt::format("does not divide model.width = {}", model.width),
            "heads that do: " + divisors_of(model.width));
-  if (rule.takes("model.kv_heads") && model.kv_heads > 0 && model.heads % model.kv_heads != 0)
+  if (row.takes("model.kv_heads") && model.kv_heads > 0 && model.heads % model.kv_heads != 0)
     refuse(loaded, "model.kv_heads", fmt::format("does not divide model.heads = {}", model.heads),
            fmt::format("numbers that do: {}; 0 is as many as heads", divisors_of(model.heads)));
 }
@@ -62,7 +63,7 @@ void check_keys_are_used(const LoadedConfig& loaded) {
     const Option& option = *find_option(name);
     if (to_toml(get_option(loaded.config, option)) == to_toml(get_option(defaults, option))) continue;
     const auto overruled = [&](std::string_view chooser) { return rank_of(loaded, name) < rank_of(loaded, chooser); };
-    if (!model_rule(model.name).takes(name) && !overruled("model.name"))
+    if (!model_row(model.name).takes(name) && !overruled("model.name"))
       refuse(loaded, name, fmt::format("model.name = \"{}\" has no such key", model.name),
              fmt::format("leave it out, or use model.name {}", models_that_take(name)));
     const auto kinds = kinds_that_take(name);
@@ -74,10 +75,10 @@ void check_keys_are_used(const LoadedConfig& loaded) {
 
 void check_model_fits_data(const LoadedConfig& loaded) {
   const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
-  const ModelRule& rule = model_rule(model.name);
-  if (rule.reads(data.kind)) return;
+  const ModelRow& row = model_row(model.name);
+  if (row.reads(data.kind)) return;
   refuse(loaded, "data.kind", fmt::format("model.name = \"{}\" does not read it", model.name),
-         fmt::format("use data.kind {}, or model.name {}", one_of(rule.kinds), models_that_read(data.kind)));
+         fmt::format("use data.kind {}, or model.name {}", one_of(row.kinds), models_that_read(data.kind)));
 }
 
 void check_context(const LoadedConfig& loaded) {
@@ -129,7 +130,7 @@ void check_channels(const LoadedConfig& loaded) {
 
 void check_checkpoint(const LoadedConfig& loaded) {
   const auto& config = loaded.config;
-  if (config.train.checkpoint_activations && !model_rule(config.model.name).has_blocks) {
+  if (config.train.checkpoint_activations && !model_row(config.model.name).has_blocks) {
     refuse(loaded, "train.checkpoint_activations",
            fmt::format("model.name = \"{}\" has no blocks to compute again", config.model.name),
            "leave it false, or use model.name gpt2, llama or bert");

@@ -19,16 +19,6 @@
 namespace zero {
 namespace {
 
-constexpr std::array<std::string_view, 5> kGpt2Keys{"model.layers", "model.width", "model.heads", "model.context",
-                                                    "model.vocab"};
-constexpr std::array<std::string_view, 10> kLlamaKeys{
-    "model.layers",  "model.width", "model.heads",      "model.kv_heads", "model.hidden",
-    "model.context", "model.vocab", "model.rope_theta", "model.norm_eps", "model.tie_embeddings"};
-constexpr std::array<std::string_view, 6> kBertKeys{"model.layers", "model.width",   "model.heads",
-                                                    "model.hidden", "model.context", "model.vocab"};
-constexpr std::array<std::string_view, 1> kMlpKeys{"model.sizes"};
-constexpr std::array<std::string_view, 3> kRecurrentKeys{"model.layers", "model.hidden", "model.vocab"};
-
 constexpr std::string_view kImagesOrTokens = "images and their classes, or tokens";
 constexpr std::string_view kUseImagesOrTokens = "use [data] kind mnist, images, text or tokens";
 
@@ -57,11 +47,9 @@ std::optional<SampleShape> unplanned_shape(const ModelOptions& /*model*/, DataKi
 
 constexpr ModelKind recurrent_kind(std::string_view name, decltype(ModelKind::make) make) {
   return {.name = name,
-          .own_keys = kRecurrentKeys,
           .reads = is_rows_with_a_class_or_tokens,
           .reads_what = kImagesOrTokens,
           .data_remedy = kUseImagesOrTokens,
-          .token_weight = "embed.weight",
           .planned_shape = token_shape,
           .make = make};
 }
@@ -69,40 +57,30 @@ constexpr ModelKind recurrent_kind(std::string_view name, decltype(ModelKind::ma
 // Most common first.
 constexpr std::array<ModelKind, 9> kModelKinds{{
     {.name = "gpt2",
-     .own_keys = kGpt2Keys,
      .reads = is_tokens,
      .reads_what = "tokens",
      .data_remedy = "use [data] kind text or tokens, or model.name mlp",
-     .has_blocks = true,
-     .token_weight = "transformer.wte.weight",
      .planned_shape = token_shape,
      .make = make_gpt2_task},
     {.name = "llama",
-     .own_keys = kLlamaKeys,
      .reads = is_tokens,
      .reads_what = "tokens",
      .data_remedy = "use [data] kind text or tokens, or model.name mlp",
-     .has_blocks = true,
-     .token_weight = "model.embed_tokens.weight",
      .planned_shape = token_shape,
      .make = make_llama_task},
     {.name = "bert",
-     .own_keys = kBertKeys,
      .reads = is_texts_with_a_class,
      .reads_what = "texts and their classes",
      .data_remedy = "use [data] kind tsv or word_order, or model.name gpt2",
-     .has_blocks = true,
      .planned_shape = bert_shape,
      .make = make_bert_task},
     {.name = "mlp",
-     .own_keys = kMlpKeys,
      .reads = is_rows,
      .reads_what = "rows of numbers",
      .data_remedy = "use [data] kind mnist, images or csv, or model.name gpt2",
      .planned_shape = mlp_shape,
      .make = make_mlp_task},
     {.name = "cnn",
-     .own_keys = {},
      .reads = is_rows_with_a_class,
      .reads_what = "images and their classes",
      .data_remedy = "use [data] kind mnist or images",
@@ -112,7 +90,6 @@ constexpr std::array<ModelKind, 9> kModelKinds{{
     recurrent_kind("lstm", make_lstm_task),
     recurrent_kind("gru", make_gru_task),
     {.name = "linear",
-     .own_keys = {},
      .reads = is_rows_with_a_number,
      .reads_what = "numbers and a number to predict",
      .data_remedy = "use [data] kind csv",
@@ -147,7 +124,7 @@ std::unique_ptr<Task> make_task(const ModelOptions& model, const SampleShape& da
   if (!kind.reads(data))
     throw ConfigError("model.name", model.name, fmt::format("this data is not what it reads: {}", kind.reads_what),
                       kind.data_remedy);
-  if (model.checkpoint_activations && !kind.has_blocks)
+  if (model.checkpoint_activations && !model_row(kind.name).has_blocks)
     throw ConfigError("train.checkpoint_activations", "true",
                       fmt::format("model.name = {} has no blocks to compute again", model.name),
                       "leave it false, or use model.name gpt2");

@@ -1,8 +1,7 @@
-// ModelKind: a model that `zero train` knows by its name. To add a model is to add a row to the table in model_kind.cpp:
-// the rest of zero/train asks the row, and knows no name.
+// ModelKind: how a model that `zero train` knows by its name is made. To add a model is to add a row to the table in
+// model_kind.cpp, and one of plain facts to kModelTable (model_table.h): the rest of zero/train asks the rows, and knows no
+// name.
 //
-//   const ModelKind& kind = model_kind("gpt2");
-//   kind.has_blocks                                            // true: activation checkpoints are possible
 //   auto task = make_task({.name = "gpt2", .width = 128, ...}, corpus.shape(), seed);
 //
 // Local.
@@ -18,18 +17,16 @@
 #include "zero/data/dataset.h"
 #include "zero/data/open_data.h"
 #include "zero/train/model_options.h"
+#include "zero/train/model_table.h"
 #include "zero/train/task.h"
 
 namespace zero {
 
 struct ModelKind {
-  std::string_view name;                       // model.name
-  std::span<const std::string_view> own_keys;  // that make another model of it, "model.width"; all others it ignores
+  std::string_view name;  // of its row in kModelTable
   bool (*reads)(const SampleShape& data);
-  std::string_view reads_what;      // "tokens"
-  std::string_view data_remedy;     // where the data is something else
-  bool has_blocks = false;          // which an activation checkpoint can compute again
-  std::string_view token_weight{};  // of a language model: a parameter [vocab, ...]
+  std::string_view reads_what;   // "tokens"
+  std::string_view data_remedy;  // where the data is something else
   // The shape of the data, `context` tokens a sample, where the options say it; nothing: only the data knows.
   std::optional<SampleShape> (*planned_shape)(const ModelOptions& model, DataKind data, std::int64_t context);
   std::unique_ptr<Task> (*make)(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);

@@ -64,7 +64,7 @@ void RunOpening::require_same_model() const {
   std::string changed;
   if (comm_.rank() == 0)
     static_cast<void>(failure_of([&] {
-      changed = changed_model(read_file(folder_.config()), job_.config_text, model_kind(job_.model.name).own_keys);
+      changed = changed_model(read_file(folder_.config()), job_.config_text, model_row(job_.model.name).keys);
     }));
   changed = broadcast_text(comm_, changed);
   if (changed.empty()) return;

@@ -37,7 +37,7 @@ std::string token_weight_of(const Config& config, const std::string& run) {
         "RUN", run,
         fmt::format("trained a {} on data.kind {}, which writes no text", config.model.name, config.data.kind),
         "name the run of a language model: a gpt2, llama, rnn, lstm or gru on text or tokens");
-  return std::string(model_kind(config.model.name).token_weight);
+  return std::string(model_row(config.model.name).token_weight);
 }
 
 Source source_of(const std::string& run) {

@@ -93,7 +93,7 @@ ActivationBytes activations_of(ModelOptions model, const SampleShape& shape, std
     const std::int64_t one = kept_bytes(model, shape, tokens, attach);
     return tokens == 0 ? one * batch : one * batch * shape.context / tokens;
   };
-  if (!model_kind(model.name).has_blocks) return {.kept = of_batch()};
+  if (!model_row(model.name).has_blocks) return {.kept = of_batch()};
   const auto kept = [&](std::int64_t blocks, bool computes_again) {
     model.layers = blocks;
     model.checkpoint_activations = computes_again;

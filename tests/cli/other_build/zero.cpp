@@ -1,0 +1,13 @@
+// A libzero.so of another build, as the command opens it: only the name in front is looked at.
+namespace {
+
+struct Verbs {
+  const char* abi = "0.0.9, commit 0123456789ab";
+};
+constexpr Verbs kVerbs;
+
+}  // namespace
+
+extern "C" const Verbs* zero_torch_verbs() {
+  return &kVerbs;
+}

@@ -1,0 +1,58 @@
+// A run of `zero train` small enough for a test: its job, and what it leaves.
+#pragma once
+
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/file.h"
+#include "zero/train/trainer.h"
+
+#include "tests/json_lines.h"
+#include "tests/temporary_folder.h"
+#include "tests/transport/worlds.h"
+
+namespace zero {
+
+class SmallRunTest : public testing::Test {
+ protected:
+  // A small language model on a text with a rhythm, into the folder `run`.
+  TrainJob text_job(std::int64_t steps) const {
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += i % 2 == 0 ? "hello world, " : "good night moon. ";
+    TrainJob job;
+    job.model = {.name = "gpt2", .layers = 2, .width = 16, .heads = 2, .context = 16};
+    job.data = {.kind = DataKind::kText, .path = folder_.write("text.txt", text), .validation = 0.1};
+    job.train = {.steps = steps, .batch = 4, .eval_every = 0, .log_every = 5};
+    job.schedule = {.kind = LrKind::kConstant, .lr = 1e-2, .warmup = 0, .steps = steps};
+    job.attach = {.stage = 3, .optimizer = AdamW{.lr = 1e-2}, .clip = 1.0};
+    job.run_dir = folder_ / "run";
+    job.config_text = "[train]\n";
+    return job;
+  }
+
+  // Rank 0's result; what it printed is in out_.
+  TrainResult run(const TrainJob& job, int world, const StopSignal* stop = nullptr) {
+    TrainResult result;
+    std::ostringstream out;
+    run_ranks(world, [&](World& ranks) {
+      std::ostringstream nothing;
+      auto mine = train(job, ranks, {.out = ranks.rank() == 0 ? out : nothing, .style = {}, .stop = stop});
+      EXPECT_EQ(nothing.str(), "") << "only rank 0 prints";
+      if (ranks.rank() == 0) result = std::move(mine);
+    });
+    out_ = out.str();
+    return result;
+  }
+
+  // The lines of metrics.jsonl.
+  std::vector<nlohmann::json> metrics() const { return json_lines(read_file(folder_ / "run/metrics.jsonl")); }
+
+  TemporaryFolder folder_;
+  std::string out_;
+};
+
+}  // namespace zero
