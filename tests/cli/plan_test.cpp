@@ -64,6 +64,18 @@ TEST_F(Plan, WithABudgetTheRestLiesOnDiskAndTheDiskTakesTime) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "disk"));
 }
 
+TEST_F(Plan, MomentsInEightBitsTakeAQuarterOfAdamWs) {
+  const auto wide = plan("--optimizer.name adamw")["stages"][0]["memory_bytes"];
+  const auto coded = plan("--optimizer.name adamw8bit --zero.optimizer '{host=1}'");
+  const auto narrow = coded["stages"][0]["memory_bytes"];
+  const double elements = wide["moment"].get<double>() / 8;
+  EXPECT_NEAR(narrow["moment"].get<double>(), (2 + 8 / 256.0) * elements, 0.05 * elements) << "padding is more";
+  EXPECT_EQ(narrow["parameter"], narrow["gradient"]);
+  const auto on_host = coded["tiers"]["host"]["moment"].get<std::int64_t>();
+  const auto on_device = coded["tiers"]["device"]["moment"].get<std::int64_t>();
+  EXPECT_EQ(on_host, on_device * 64) << "codes there, scales here";
+}
+
 TEST_F(Plan, EpochsBecomeStepsWhereTheDataIsHere) {
   // 8,024 bytes are 251 windows of 32 tokens; a step of 2 ranks takes 2.
   const std::int64_t windows = (static_cast<std::int64_t>(folder_.read("input.txt").size()) - 1 + 31) / 32;

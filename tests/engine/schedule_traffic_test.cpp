@@ -109,7 +109,7 @@ TEST_F(ScheduleTraffic, AnUpdateHandsParametersToTheGatherAfterIt) {
     EXPECT_EQ(seen.written_bytes, said.written_bytes);
     std::int64_t updated = 0;
     for (const Unit& unit : engine.units())
-      updated += tier_bytes({.disk = shard_numel(unit.numel, unit.dtype, comm.world())}, Tier::kDisk, 4);
+      updated += tier_bytes({.disk = shard_numel(unit, comm.world())}, Tier::kDisk, 4);
     EXPECT_EQ(seen.read_bytes, said.read_bytes - updated) << "the forward pass reads nothing that the update had";
   });
 }

@@ -75,7 +75,7 @@ TEST(ShardedState, FrozenUnitsHaveParametersOnly) {
     const ShardedState state(units, place(2, Reduce::kAuto, 1), moments(2), comm, ledger);
     for (const Unit& unit : units) {
       EXPECT_EQ(state.arrays().master.on_device(unit.index) != nullptr, unit.trainable);
-      for (const auto& [moment, array] : state.arrays().optimizer)
+      for (const auto& [moment, array, scales] : state.arrays().optimizer)
         EXPECT_EQ(array.on_device(unit.index) != nullptr, unit.trainable) << moment.name;
       EXPECT_EQ(state.gradient_shard(unit.index) != nullptr, unit.trainable);
     }

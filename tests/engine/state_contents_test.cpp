@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/memory/disk_tier.h"
+#include "zero/optim/update_rule.h"
+#include "zero/plan/estimate.h"
 
+#include "../temporary_folder.h"
 #include "ramps.h"
 #include "scripted_model.h"
 #include "thread_ranks.h"
@@ -110,6 +115,72 @@ TEST(StateContents, AnOptimizerHasStatesOfAnyNumberNameAndType) {
     EXPECT_EQ(numel, state.shard(0).numel);
     EXPECT_EQ(state.arrays().optimizer[2].state.name, "column");
   });
+}
+
+// Smallest and largest magnitudes far apart, and no code at its place by chance.
+float moment_at(std::int64_t element) {
+  return element % 7 == 0
+             ? 0.0F
+             : std::ldexp(1.0F + 0.001F * static_cast<float>(element % 997), -static_cast<int>(element % 12));
+}
+
+// Reads what every rank has of a state, and writes it back.
+std::vector<float> read_state(ShardedState& state, int unit, int which) {
+  std::vector<float> all(static_cast<std::size_t>(padded_numel(state.unit(unit), state.world())), -1.0F);
+  state.contents().read_shard(unit, which, [&](std::int64_t first, std::span<const std::byte> elements) {
+    std::memcpy(all.data() + first, elements.data(), elements.size());
+  });
+  return all;
+}
+
+TEST(StateContents, AStateInEightBitsIsReadAndWrittenAsFp32WithoutLoss) {
+  const std::vector<ParamSpec> specs{{.name = "a", .shape = {300, 50}, .dtype = DType::kBFloat16},
+                                     {.name = "b", .shape = {70}, .dtype = DType::kBFloat16}};
+  const TemporaryFolder folder;
+  for (const int stage : {0, 1, 2, 3}) {
+    for (const StateFractions& fractions :
+         {StateFractions{}, StateFractions{.optimizer = {.host = 0.3, .disk = 0.7}}}) {
+      on_ranks(2, [&](Communicator& comm) {
+        Ledger ledger;
+        DiskTier disk({.paths = {folder.path().string()}, .bytes = 4 << 20});
+        const auto rule = make_update_rule(AdamW8bitOptions{});
+        const auto units = make_units(specs, {}, spec_of(*rule).grain());
+        Placement placement = place(stage, Reduce::kAuto, 1);
+        spread_over_tiers(placement, units, 2, fractions);
+        ShardedState state(units, placement, rule->states(), comm, ledger, {.disk = &disk});
+        for (const Tier tier : kAllTiers)
+          EXPECT_EQ(ledger.held(tier, MemoryTag::kMoment),
+                    state_bytes(units, 2, placement, spec_of(*rule), tier).moment)
+              << name_of(tier);
+        ASSERT_EQ(state.contents().num_saved_states(0), 3);
+        for (const int which : {1, 2}) {
+          EXPECT_EQ(state.contents().saved_dtype(0, which), DType::kFloat32);
+          const auto fill = [&](std::int64_t first, std::span<float> out) {
+            for (std::size_t i = 0; i < out.size(); ++i) {
+              const std::int64_t element = first + static_cast<std::int64_t>(i);
+              out[i] = element < units[0].numel ? moment_at(element) : 0.0F;
+            }
+          };
+          state.contents().write_held(0, which, fill);
+          const std::vector<float> once = read_state(state, 0, which);
+          state.contents().write_held(0, which, [&](std::int64_t first, std::span<float> out) {
+            for (std::size_t i = 0; i < out.size(); ++i) {
+              const float known = once[static_cast<std::size_t>(first) + i];
+              const std::int64_t element = first + static_cast<std::int64_t>(i);
+              // Of another rank's shard nothing was read: it is written as at first.
+              out[i] = known >= 0 ? known : element < units[0].numel ? moment_at(element) : 0.0F;
+            }
+          });
+          EXPECT_EQ(read_state(state, 0, which), once);
+          const Shard own = state.shard(0);
+          std::int64_t compared = 0;
+          for (std::int64_t i = own.offset; i < std::min(own.offset + own.numel, units[0].numel); ++i, ++compared)
+            EXPECT_NEAR(once[static_cast<std::size_t>(i)], moment_at(i), 0.2 * moment_at(i)) << i;
+          EXPECT_GT(compared, 3000);
+        }
+      });
+    }
+  }
 }
 
 TEST(StateContents, AShardReadIntoTheWrongSizeIsOurBug) {

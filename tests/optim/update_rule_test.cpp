@@ -38,7 +38,7 @@ std::vector<OptimizerOptions> every_rule() {
           SgdOptions{.momentum = 0.9},
           SgdOptions{.momentum = 0.9, .nesterov = true},
           LionOptions{},
-          LambOptions{}};
+          LambOptions{}};  // those in 8 bits have tests of their own
 }
 
 int num_states(const UpdateRule& rule) {
@@ -84,6 +84,13 @@ TEST(UpdateRule, OptionsOfLambOutOfRangeAreRefusedByKey) {
   EXPECT_EQ(refused_key(LambOptions{.eps = 0}, "0"), "optimizer.eps");
   EXPECT_EQ(refused_key(LambOptions{.least_ratio = 2, .most_ratio = 1}, "[2, 1]"), "optimizer.trust_ratio");
   EXPECT_EQ(refused_key(LambOptions{.most_ratio = kInfinity}, "[0.01, inf]"), "optimizer.trust_ratio");
+}
+
+TEST(UpdateRule, OptionsOfAdamW8bitOutOfRangeAreRefusedByKey) {
+  EXPECT_EQ(refused_key(AdamW8bitOptions{.lr = -1}, "-1"), "optimizer.lr");
+  EXPECT_EQ(refused_key(AdamW8bitOptions{.beta2 = 1}, "[0.9, 1]"), "optimizer.betas");
+  EXPECT_EQ(refused_key(AdamW8bitOptions{.eps = 0}, "0"), "optimizer.eps");
+  EXPECT_EQ(refused_key(AdamW8bitOptions{.weight_decay = kNaN}, "nan"), "optimizer.weight_decay");
 }
 
 TEST(UpdateRule, TheEdgesOfTheRangesAreTaken) {

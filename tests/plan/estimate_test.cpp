@@ -115,6 +115,27 @@ TEST(Estimate, AFrozenUnitHoldsItsParameterOnly) {
   EXPECT_EQ(sent_bytes(units, 2, place(3, Reduce::kAuto, 1)), padded_bytes(units, 2)) << "two gathers, half of it each";
 }
 
+OptimizerSpec in_eight_bits() {
+  return {.states = {{.name = "a", .code = StateCode::kSigned8}, {.name = "b", .code = StateCode::kUnsigned8}}};
+}
+
+TEST(Estimate, StatesInEightBitsTakeAByteAndAShareOfAScale) {
+  const OptimizerSpec spec = in_eight_bits();
+  const auto units = make_units(gpt_specs({.dtype = DType::kBFloat16}), {}, spec.grain());
+  for (const int world : {1, 3}) {
+    Placement placement = place(3, Reduce::kAuto, 1);
+    std::int64_t shard = 0;
+    for (const Unit& unit : units) shard += shard_of(unit, 0, world).numel;
+    EXPECT_EQ(shard % 256, 0);
+    const std::int64_t scales = shard / 256 * 8;
+    EXPECT_EQ(state_bytes(units, world, placement, spec).moment, 2 * shard + scales);
+    spread_over_tiers(placement, units, world, {.optimizer = {.host = 1}});
+    EXPECT_EQ(state_bytes(units, world, placement, spec, Tier::kHost).moment, 2 * shard);
+    EXPECT_EQ(state_bytes(units, world, placement, spec, Tier::kDevice).moment, scales) << "they stay";
+  }
+  EXPECT_DOUBLE_EQ(state_formula_bytes(1 << 20, 1, 0, DType::kFloat32, spec), (8 + 2 + 8 / 256.0) * (1 << 20));
+}
+
 TEST(Estimate, TenThousandRanksHoldATenThousandth) {
   const auto units =
       gpt_units({.layers = 4, .width = 1024, .vocab = 50257, .context = 1024, .dtype = DType::kBFloat16});

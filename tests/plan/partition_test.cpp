@@ -85,10 +85,11 @@ TEST(Partition, ARangeBesideTheSliceOverlapsInNothing) {
 RC_GTEST_PROP(Partition, EveryElementIsOnExactlyOneRank, ()) {
   const int world = *rc::gen::inRange(1, 40);
   Unit unit = unit_of(0, *rc::gen::element(DType::kFloat32, DType::kBFloat16));
+  unit.grain = *rc::gen::element(1, 256);
   unit.slices.clear();
   const auto sizes = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 300));
   for (const std::int64_t numel : sizes) {
-    const std::int64_t align = alignment_numel(unit.dtype);
+    const std::int64_t align = alignment_numel(unit);
     const std::int64_t offset = (unit.numel + align - 1) / align * align;
     unit.slices.push_back({static_cast<int>(unit.slices.size()), offset, numel});
     unit.numel = offset + numel;
@@ -99,6 +100,7 @@ RC_GTEST_PROP(Partition, EveryElementIsOnExactlyOneRank, ()) {
       const SlicePart part = overlap(slice, shard_of(unit, rank, world));
       if (part.numel == 0) continue;
       RC_ASSERT(part.offset == covered);
+      RC_ASSERT(part.offset % alignment_numel(unit) == 0);
       covered += part.numel;
     }
     RC_ASSERT(covered == slice.offset + slice.numel);

@@ -48,6 +48,11 @@ TEST(ScheduleCost, MomentsAreReadAndWrittenOnce) {
   EXPECT_EQ(cost_of({.fractions = {.optimizer = {.disk = 1}}, .spec = fp32_states(0)}).of(Tier::kDisk), TierTraffic{});
 }
 
+TEST(ScheduleCost, OfMomentsInEightBitsCodesMoveAlone) {
+  const OptimizerSpec coded{.states = {{.name = "a", .code = StateCode::kSigned8}}};
+  EXPECT_EQ(cost_of({.fractions = {.optimizer = {.host = 1}}, .spec = coded}).of(Tier::kHost), traffic(kShard, kShard));
+}
+
 TEST(ScheduleCost, AMasterIsOneMoreOfThem) {
   EXPECT_EQ(cost_of({.fractions = {.optimizer = {.host = 1}}, .dtype = DType::kBFloat16}).of(Tier::kHost),
             traffic(12 * kShard, 12 * kShard));

@@ -156,6 +156,17 @@ TEST(Unit, SlicesAreAlignedTo64BytesInTheirDtype) {
   EXPECT_EQ(small[0].slices[1].offset, 32);
 }
 
+TEST(Unit, SlicesOfTrainedUnitsBeginAtTheOptimizersGrain) {
+  const auto units = make_units({param("a", {300}), param("b", {1}), param("f", {300}, DType::kFloat32, false),
+                                 param("g", {1}, DType::kFloat32, false)},
+                                {}, /*grain=*/256);
+  ASSERT_EQ(units.size(), 2);
+  EXPECT_EQ(units[0].slices[1].offset, 512);
+  EXPECT_EQ(units[0].numel, 513);
+  EXPECT_EQ(alignment_numel(units[0]), 256);
+  EXPECT_EQ(units[1].slices[1].offset, 304) << "frozen";
+}
+
 TEST(Unit, AParameterInTwoUnitsIsOurBug) {
   auto units = make_units({param("a"), param("h.0.b")}, {});
   units[1].slices[0].param = 0;

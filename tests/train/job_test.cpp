@@ -209,6 +209,17 @@ TEST(Job, MomentumIsForSgd) {
   EXPECT_EQ(std::get<Sgd>(make_job(config, 1).attach.optimizer).momentum, 0.9);
 }
 
+TEST(Job, AdamWInEightBitsTakesAdamWsKeys) {
+  Config config;
+  config.optimizer = {.name = "adamw8bit", .lr = 0.25, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.3};
+  const auto rule = std::get<AdamW8bit>(make_job(config, 1).attach.optimizer);
+  EXPECT_EQ(rule.lr, 0.25);
+  EXPECT_EQ(rule.beta1, 0.8);
+  EXPECT_EQ(rule.beta2, 0.95);
+  EXPECT_EQ(rule.eps, 1e-6);
+  EXPECT_EQ(rule.weight_decay, 0.3);
+}
+
 TEST(Job, ValidationIsAFractionOrAFile) {
   Config config;
   config.data.validation = {.fraction = 0.2};

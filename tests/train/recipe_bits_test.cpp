@@ -23,10 +23,10 @@ namespace zero {
 namespace {
 
 enum Factor : std::size_t { kRule, kModel, kType, kPlace, kAverage, kWorld, kMicro, kThreads, kNumFactors };
-constexpr std::array<int, kNumFactors> kNumLevels{5, 7, 3, 6, 2, 3, 3, 2};
+constexpr std::array<int, kNumFactors> kNumLevels{6, 7, 3, 6, 2, 3, 3, 2};
 using Recipe = std::array<int, kNumFactors>;  // a level of each
 
-constexpr std::array kRules{"adamw", "adam", "nesterov", "lion", "lamb"};
+constexpr std::array kRules{"adamw", "adam", "nesterov", "lion", "lamb", "adamw8bit"};
 constexpr std::array kModels{"gpt2", "llama", "lstm_lm", "bert", "mlp", "cnn", "lstm"};
 constexpr std::array kTypes{DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 constexpr std::array kPlaces{"stage1", "stage2", "stage3", "min", "offloaded", "resumed"};
@@ -59,8 +59,10 @@ OptimizerOptions rule_of(const Recipe& recipe) {
       return Sgd{.momentum = 0.9, .weight_decay = 0.1, .nesterov = true};
     case 3:
       return Lion{.weight_decay = 0.1};
-    default:
+    case 4:
       return Lamb{.weight_decay = 0.1};
+    default:
+      return AdamW8bit{.weight_decay = 0.1};
   }
 }
 

@@ -2,8 +2,13 @@
 //
 //   const OptimizerSpec adam = {.states = {{"exp_avg"}, {"exp_avg_sq"}}};
 //   adam.element_bytes()                             // 8: what a parameter element costs beside itself
+//
+// A state in 8 bits keeps a code, one byte, for each element, and for each block of kCodeBlock elements one scale of
+// fp32 (zero/optim/eight_bit_code.h says what they mean). Codes go where the placement puts the optimizer's states.
+// Scales are 1/64 of a byte for each element, too few to fill pages of a disk: they stay on the device.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,10 +17,19 @@
 
 namespace zero {
 
+// How a state keeps its values.
+enum class StateCode : std::uint8_t { kNone, kSigned8, kUnsigned8 };
+// Elements that share a scale. Blocks begin at multiples of it in a parameter.
+constexpr std::int64_t kCodeBlock = 256;
+
 // A value of `dtype` for each element that is updated; zeros at first.
 struct StateSpec {
   std::string name;  // torch.optim's: "exp_avg", "exp_avg_sq", "momentum_buffer"
   DType dtype = DType::kFloat32;
+  StateCode code = StateCode::kNone;  // another: the values are kept in 8 bits, and read and saved as fp32
+  bool coded() const { return code != StateCode::kNone; }
+  // Of one element, without its share of a scale.
+  std::int64_t value_bytes() const { return coded() ? 1 : static_cast<std::int64_t>(size_of(dtype)); }
   bool operator==(const StateSpec&) const = default;
 };
 
@@ -24,11 +38,22 @@ struct OptimizerSpec {
   // How often a step reads parameter, gradient and states: twice where a rule needs sums over a whole parameter first.
   int num_reads = 1;
 
-  std::int64_t element_bytes() const {
+  // Of one element: what lies where the placement says, and all, with the element's share of the scales.
+  std::int64_t value_bytes() const {
     std::int64_t bytes = 0;
-    for (const StateSpec& state : states) bytes += static_cast<std::int64_t>(size_of(state.dtype));
+    for (const StateSpec& state : states) bytes += state.value_bytes();
     return bytes;
   }
+  double element_bytes() const {
+    return static_cast<double>(value_bytes()) + static_cast<double>(scale_bytes(kCodeBlock)) / kCodeBlock;
+  }
+  // Scales of `numel` elements, a multiple of the grain.
+  std::int64_t scale_bytes(std::int64_t numel) const {
+    return std::ranges::count_if(states, &StateSpec::coded) * (numel / kCodeBlock) *
+           static_cast<std::int64_t>(sizeof(float));
+  }
+  // Shards and parameters begin at multiples of this many elements, so that no block of codes has two owners.
+  std::int64_t grain() const { return std::ranges::any_of(states, &StateSpec::coded) ? kCodeBlock : 1; }
   bool operator==(const OptimizerSpec&) const = default;
 };
 

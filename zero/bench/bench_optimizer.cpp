@@ -1,6 +1,6 @@
 // `zero bench optimizer`: a rule with n states reads 2 + n arrays and writes 1 + n (AdamW 4 and 3); one that needs sums
-// (LAMB) reads them once more before. The probe does the same with next to no arithmetic; how near the rule comes to it says how near it is to the memory's
-// limit.
+// (LAMB) reads them once more before; states in 8 bits are arrays of a quarter of the bytes. The probe does the same with
+// next to no arithmetic; how near the rule comes to it says how near it is to the memory's limit.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -71,13 +71,45 @@ void read_probe(const float* parameter, const float* gradient, const float* firs
 
 constexpr std::array kProbes{probe<0>, probe<1>, probe<2>};
 
+// Of a rule with two states in 8 bits: codes are read and written, and their scales, too.
+void probe_coded(const UpdateSpan& span) {
+  constexpr int kBlock = 64;
+  float* __restrict parameter = span.parameter;
+  const auto* __restrict gradient = reinterpret_cast<const float*>(span.gradient);
+  std::uint8_t* __restrict first = span.coded[0].codes, * __restrict second = span.coded[1].codes;
+  for (std::int64_t at = 0; at < span.numel; at += kBlock) {
+    for (int i = 0; i < kBlock; ++i) parameter[at + i] = 0.5f * (parameter[at + i] + gradient[at + i]);
+    for (int i = 0; i < kBlock; ++i) first[at + i] = static_cast<std::uint8_t>(first[at + i] ^ 1U);
+    for (int i = 0; i < kBlock; ++i) second[at + i] = static_cast<std::uint8_t>(second[at + i] ^ 1U);
+  }
+  for (const CodedState& state : {span.coded[0], span.coded[1]})
+    for (std::int64_t block = 0; block < span.numel / kCodeBlock; ++block) state.scales[block] += 1e-6f;
+}
+
 const std::map<std::string, OptimizerOptions> kRules{{"adamw", AdamWOptions{}},
                                                      {"adam", AdamOptions{}},
                                                      {"sgd", SgdOptions{}},
                                                      {"momentum", SgdOptions{.momentum = 0.9}},
                                                      {"nesterov", SgdOptions{.momentum = 0.9, .nesterov = true}},
                                                      {"lion", LionOptions{}},
-                                                     {"lamb", LambOptions{}}};
+                                                     {"lamb", LambOptions{}},
+                                                     {"adamw8bit", AdamW8bitOptions{}}};
+
+// A rule's states in the memory of `arrays`: codes, and behind them their scales.
+UpdateSpan span_of(const Arrays& arrays, const UpdateRule& rule) {
+  UpdateSpan span{.parameter = floats(arrays.parameter, 0), .gradient = arrays.gradient.data(), .numel = arrays.numel};
+  const std::vector<StateSpec> states = rule.states();
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const Allocation& memory = i == 0 ? arrays.first : arrays.second;
+    if (states[i].coded()) {
+      span.coded[i] = {reinterpret_cast<std::uint8_t*>(memory.data()),
+                       reinterpret_cast<float*>(memory.data() + arrays.numel)};
+    } else {
+      span.states[i] = floats(memory, 0);
+    }
+  }
+  return span;
+}
 
 }  // namespace
 
@@ -113,8 +145,11 @@ int run_bench_optimizer(Arguments arguments) {
   const auto rule = make_update_rule(kRules.at(name));
   const int moments = static_cast<int>(rule->states().size());
   const int num_sums = rule->num_sums();
+  const UpdateSpan all = span_of(arrays, *rule);
+  const bool coded = all.coded[0].codes != nullptr;
   // 2 + n reads, 1 + n writes; and the reads once more for sums.
-  const int touched = 3 + 2 * moments + (num_sums > 0 ? 2 + moments : 0);
+  const double states = spec_of(*rule).element_bytes() / sizeof(float);
+  const double touched = 3 + 2 * states + (num_sums > 0 ? 2 + states : 0);
   Measurement probes, updates;
   for (int round = 0; round < rounds; ++round) {
     probes.time([&] {
@@ -125,30 +160,22 @@ int run_bench_optimizer(Arguments arguments) {
         });
       }
       in_parallel([&](std::int64_t at, std::int64_t numel) {
+        if (coded) return probe_coded(all.part(at, numel));
         kProbes.at(static_cast<std::size_t>(moments))(floats(arrays.parameter, at), floats(arrays.gradient, at),
                                                       floats(arrays.first, at), floats(arrays.second, at), numel);
       });
     });
     updates.time([&] {
-      const auto span_at = [&](std::int64_t at, std::int64_t numel) {
-        return UpdateSpan{.parameter = floats(arrays.parameter, at),
-                          .gradient = reinterpret_cast<const std::byte*>(floats(arrays.gradient, at)),
-                          .gradient_dtype = DType::kFloat32,
-                          .states = {moments >= 1 ? floats(arrays.first, at) : nullptr,
-                                     moments >= 2 ? floats(arrays.second, at) : nullptr},
-                          .low_precision = nullptr,
-                          .numel = numel};
-      };
       UpdateScalars scalars{.step = round + 2, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0.01};
       if (num_sums > 0) {
         in_parallel([&](std::int64_t at, std::int64_t numel) {
           std::vector<ExactSum> sums(static_cast<std::size_t>(num_sums));
-          rule->add_sums(span_at(at, numel), scalars, sums);
+          rule->add_sums(all.part(at, numel), scalars, sums);
         });
       }
       const std::vector<double> sums(static_cast<std::size_t>(num_sums), 1.0);
       scalars.sums = sums;
-      in_parallel([&](std::int64_t at, std::int64_t numel) { rule->update(span_at(at, numel), scalars); });
+      in_parallel([&](std::int64_t at, std::int64_t numel) { rule->update(all.part(at, numel), scalars); });
     });
   }
   const auto rate = [&](double seconds) { return touched * static_cast<double>(bytes) / 1e9 / seconds; };
@@ -173,8 +200,9 @@ int run_bench_optimizer(Arguments arguments) {
                            .dump(2));
     return 0;
   }
-  fmt::print("{}, kernel {}, {} arrays of {} MiB, {} thread{}, {} rounds\n", name, kernel_target(), 2 + moments, mib,
-             threads, threads == 1 ? "" : "s", rounds);
+  fmt::print("{}, kernel {}, {} arrays of {} MiB{}, {} thread{}, {} rounds\n", name, kernel_target(),
+             coded ? 2 : 2 + moments, mib, coded ? " and 2 of a quarter of it" : "", threads, threads == 1 ? "" : "s",
+             rounds);
   fmt::print("  {:<8}{:>14}{:>14}\n", "", "best", "median");
   fmt::print("  {:<8}{:>9.2f} GB/s{:>9.2f} GB/s\n", "probe", rate(probes.best()), rate(probes.median()));
   fmt::print("  {:<8}{:>9.2f} GB/s{:>9.2f} GB/s\n", name, rate(updates.best()), rate(updates.median()));

@@ -41,7 +41,8 @@ constexpr std::array kReduces{Words("auto"), Words("each"), Words("last")};
 constexpr std::array kActivationTiers{Words("none"), Words("host"), Words("disk")};
 constexpr std::array kDTypes{Words("fp32"), Words("bf16"), Words("fp16")};
 constexpr std::array kReduceDTypes{Words("same"), Words("fp32")};
-constexpr std::array kOptimizers{Words("adamw"), Words("adam"), Words("sgd"), Words("lion"), Words("lamb")};
+constexpr std::array kOptimizers{Words("adamw"), Words("adam"), Words("sgd"),
+                                 Words("lion"),  Words("lamb"), Words("adamw8bit")};
 constexpr std::array kSchedules{Words("constant"),     Words("linear"),    Words("cosine"), Words("polynomial"),
                                 Words("inverse_sqrt"), Words("one_cycle"), Words("wsd")};
 constexpr std::array kRates{Words("cached"), Words("probe")};
@@ -112,8 +113,8 @@ constexpr std::array kOptions{
 
     Option{"optimizer.name", at<kOptimizer, &OptimizerConfig::name>, kAny, kOptimizers, "update rule"},
     Option{"optimizer.lr", at<kOptimizer, &OptimizerConfig::lr>, kNotNegative, kFree, "highest learning rate"},
-    Option{"optimizer.betas", at<kOptimizer, &OptimizerConfig::betas>, kBelowOne, kFree, "decay rates of the moments of adamw, adam and lamb; of lion, the weights of its two sums"},
-    Option{"optimizer.eps", at<kOptimizer, &OptimizerConfig::eps>, kAboveZero, kFree, "guard of adamw, adam and lamb against division by zero"},
+    Option{"optimizer.betas", at<kOptimizer, &OptimizerConfig::betas>, kBelowOne, kFree, "decay rates of the moments of adamw, adamw8bit, adam and lamb; of lion, the weights of its two sums"},
+    Option{"optimizer.eps", at<kOptimizer, &OptimizerConfig::eps>, kAboveZero, kFree, "guard of adamw, adamw8bit, adam and lamb against division by zero"},
     Option{"optimizer.weight_decay", at<kOptimizer, &OptimizerConfig::weight_decay>, kNotNegative, kFree, "weight decay of tensors with two or more dimensions; adam and sgd add it to the gradient"},
     Option{"optimizer.momentum", at<kOptimizer, &OptimizerConfig::momentum>, kBelowOne, kFree, "momentum of sgd"},
     Option{"optimizer.nesterov", at<kOptimizer, &OptimizerConfig::nesterov>, kAny, kFree, "Nesterov's form of sgd's momentum; needs optimizer.momentum"},

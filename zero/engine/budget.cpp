@@ -59,9 +59,10 @@ std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placeme
   if (parameter.disk > 0) tiles += update + TileStream::most_tiles(OffloadTiers::prefetch_depth(depth));
   if (gradient.disk > 0)  // the update's, and those of what is offloaded
     tiles += update + TileStream::most_written_tiles(OffloadTiers::prefetch_depth(depth));
-  if (optimizer.disk > 0) tiles += update * (std::ssize(spec.states) + (bf16 ? 1 : 0));
+  if (optimizer.disk > 0 && bf16) tiles += update;
+  const std::int64_t states = optimizer.disk > 0 ? update * spec.value_bytes() : 0;
   constexpr auto kPage = static_cast<std::int64_t>(kHugePageBytes);  // they are cut from
-  return (tiles * TileStream::kTileNumel * 4 + kPage - 1) / kPage * kPage;
+  return ((tiles * 4 + states) * TileStream::kTileNumel + kPage - 1) / kPage * kPage;
 }
 
 GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& units, int world,

@@ -85,23 +85,30 @@ DiskRates probe_disk(const OffloadOptions& offload, std::int64_t most_bytes) {
 
 // Elements a second, the best of a few rounds.
 std::int64_t probe_update(const UpdateRule& rule, int threads) {
-  constexpr auto kBytes = static_cast<std::size_t>(kProbeNumel) * sizeof(float);
-  std::vector<Allocation> arrays;  // parameter, gradient, moments
-  for (std::size_t i = 0; i < 2 + rule.states().size(); ++i) arrays.push_back(allocate_host(kBytes));
-  const auto at = [&](std::size_t array, std::int64_t element) {
-    return array < arrays.size() ? reinterpret_cast<float*>(arrays[array].data()) + element : nullptr;
+  std::vector<Allocation> arrays;
+  const auto add = [&arrays](std::int64_t bytes) {
+    return arrays.emplace_back(allocate_host(static_cast<std::size_t>(bytes))).data();
   };
+  const auto add_floats = [&add](std::int64_t numel) {
+    return reinterpret_cast<float*>(add(numel * static_cast<std::int64_t>(sizeof(float))));
+  };
+  UpdateSpan all{.parameter = add_floats(kProbeNumel), .numel = kProbeNumel};
+  all.gradient = add(kProbeNumel * static_cast<std::int64_t>(sizeof(float)));
+  const std::vector<StateSpec> states = rule.states();
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (states[i].coded()) {
+      all.coded[i].codes = reinterpret_cast<std::uint8_t*>(add(kProbeNumel));
+      all.coded[i].scales = add_floats(kProbeNumel / kCodeBlock);
+    } else {
+      all.states[i] = add_floats(kProbeNumel);
+    }
+  }
   ThreadTeam team(threads);
   double least = std::numeric_limits<double>::max();
   for (int round = 0; round <= kProbeRounds; ++round) {
     const double start = monotonic_seconds();
     team.for_range(0, kProbeNumel, kProbeGrain, [&](std::int64_t begin, std::int64_t end) {
-      const UpdateSpan span{.parameter = at(0, begin),
-                            .gradient = reinterpret_cast<const std::byte*>(at(1, begin)),
-                            .gradient_dtype = DType::kFloat32,
-                            .states = {at(2, begin), at(3, begin), at(4, begin), at(5, begin)},
-                            .low_precision = nullptr,
-                            .numel = end - begin};
+      const UpdateSpan span = all.part(begin, end - begin);
       UpdateScalars scalars{.step = round + 1, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0};
       std::vector<ExactSum> sums(static_cast<std::size_t>(rule.num_sums()));
       rule.add_sums(span, scalars, sums);  // nothing, where a rule has none

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "zero/base/check.h"
 #include "zero/engine/state_moves.h"
 #include "zero/memory/host_memory.h"
 #include "zero/optim/update_rule.h"
@@ -41,11 +42,24 @@ StateArrays ShardedState::make_arrays(const std::vector<StateSpec>& optimizer, C
   const auto master_bytes = [](const Unit& unit) { return unit.trainable && unit.dtype != DType::kFloat32 ? 4 : 0; };
   arrays.master = StateArray(layout(&UnitTiers::optimizer, master_bytes), MemoryTag::kMaster, tiers(true), plain);
   for (const StateSpec& state : optimizer) {
-    const auto bytes = [&state](const Unit& unit) { return unit.trainable ? size_of(state.dtype) : 0; };
-    arrays.optimizer.push_back(
-        {state, StateArray(layout(&UnitTiers::optimizer, bytes), MemoryTag::kMoment, tiers(true), plain)});
+    const auto bytes = [&state](const Unit& unit) { return unit.trainable ? state.value_bytes() : 0; };
+    StateArray values(layout(&UnitTiers::optimizer, bytes), MemoryTag::kMoment, tiers(true), plain);
+    arrays.optimizer.push_back({state, std::move(values), {}});
+    if (state.coded())
+      arrays.optimizer.back().scales = StateArray(scales_layout(), MemoryTag::kMoment, tiers(false), plain);
   }
   return arrays;
+}
+
+// They stay on the device, whatever leaves it.
+ArrayLayout ShardedState::scales_layout() const {
+  ArrayLayout layout{.block = kCodeBlock};
+  for (const Unit& unit : units_) {
+    ZERO_CHECK(!unit.trainable || unit.grain % kCodeBlock == 0, "{} has a grain of {}", unit.name, unit.grain);
+    layout.splits.push_back({.device = tiers_of(placement_, unit, world_).optimizer.numel()});
+    layout.element_bytes.push_back(unit.trainable ? static_cast<std::int64_t>(sizeof(float)) : 0);
+  }
+  return layout;
 }
 
 ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& placement,
@@ -115,7 +129,7 @@ std::int64_t ShardedState::move_to(const std::vector<UnitTiers>& tiers) {
     visit(arrays_.gradient, &UnitTiers::gradient);
     visit(arrays_.kept_gradient, &UnitTiers::gradient);
     visit(arrays_.master, &UnitTiers::optimizer);
-    for (auto& [state, array] : arrays_.optimizer) visit(array, &UnitTiers::optimizer);
+    for (auto& [state, array, scales] : arrays_.optimizer) visit(array, &UnitTiers::optimizer);
   };
   std::vector<PlacedPiece> pieces;
   for_each_array([&pieces](StateArray& array, const std::vector<TierSplit>& splits) {

@@ -4,7 +4,7 @@
 // One StateArray a state, charged to the ledger under the state's tag. Parameters and whole gradients on the device lie
 // in memory the transport likes best, so that peers can read them in place.
 //
-//   ShardedState state(units, placement, rule.states(), comm, ledger, {.disk = &disk});
+//   ShardedState state(units, placement, rule.states(), comm, ledger, {.disk = &disk});   // units have the rule's grain
 //   state.contents().load(u, whole, DType::kFloat32);     // keeps this rank's part
 //   state.parameter_shard(u)                              // the bytes that peers gather; empty where they lie elsewhere:
 //   state.streams().fetch_parameter(u, into, numel);      // then they are brought
@@ -72,6 +72,7 @@ class ShardedState {
  private:
   StateArrays make_arrays(const std::vector<StateSpec>& optimizer, Communicator& comm, Ledger& ledger,
                           const OffloadTiers& tiers) const;
+  ArrayLayout scales_layout() const;
 
   std::vector<Unit> units_;
   Placement placement_;

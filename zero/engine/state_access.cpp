@@ -82,7 +82,7 @@ void StateAccess::write_held(int unit, int state, const StateContents::WriteFill
 
 std::vector<std::string> StateAccess::names() const {
   std::vector<std::string> names{"parameter"};
-  for (const auto& [state, array] : parts_.state.arrays().optimizer) names.push_back(state.name);
+  for (const StateArrays::Optimizer& each : parts_.state.arrays().optimizer) names.push_back(each.state.name);
   return names;
 }
 

@@ -40,8 +40,11 @@ StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, co
     const std::int64_t size = layout_.element_bytes[unit];
     if (size == 0) layout_.splits[unit] = {};
     const TierSplit& split = layout_.splits[unit];
+    const TierSplit values = layout_.block == 1 ? split : TierSplit{.device = split.device / layout_.block};
+    ZERO_CHECK(layout_.block == 1 || (split.on_device() && split.device % layout_.block == 0 && !movable_),
+               "{} elements in blocks of {} off the device", split.numel(), layout_.block);
     for (const Tier tier : kAllTiers) {
-      const std::int64_t bytes = tier_bytes(split, tier, size);
+      const std::int64_t bytes = tier_bytes(values, tier, size);
       const std::int64_t place = movable_ ? whole_pages(split.numel() * size) : bytes;
       ZERO_CHECK(tier != Tier::kDisk || bytes == 0 || disk_ != nullptr,
                  "a state lies on disk, and there is no disk tier");
@@ -94,7 +97,7 @@ std::int64_t StateArray::disk_offset(int unit, std::int64_t element) const {
 std::byte* StateArray::place(std::size_t unit, Tier tier, std::int64_t element) const {
   const std::int64_t first = movable_ ? 0 : layout_.splits[unit].begin(tier);
   return memory_[index_of(tier)].data() + offsets_[index_of(tier)][unit] +
-         (element - first) * layout_.element_bytes[unit];
+         bytes_of(static_cast<int>(unit), element - first);
 }
 
 std::int64_t StateArray::disk_place(std::size_t unit, std::int64_t element) const {

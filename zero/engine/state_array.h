@@ -26,10 +26,12 @@
 
 namespace zero {
 
-// What a unit has of the state. element_bytes 0: the unit has none.
+// What a unit has of the state. element_bytes 0: the unit has none. `block`: elements that share a value of so many bytes,
+// as those of a scale do; then all lies on the device, and splits are multiples of it.
 struct ArrayLayout {
   std::vector<TierSplit> splits;
   std::vector<std::int64_t> element_bytes;
+  std::int64_t block = 1;
 };
 
 struct Tiers {
@@ -55,6 +57,10 @@ class StateArray {
   bool has(int unit) const { return element_bytes(unit) > 0; }
   std::int64_t element_bytes(int unit) const {
     return layout_.element_bytes.empty() ? 0 : layout_.element_bytes[static_cast<std::size_t>(unit)];
+  }
+  // Of `numel` elements, the first of which begins a block.
+  std::int64_t bytes_of(int unit, std::int64_t numel) const {
+    return (numel + layout_.block - 1) / layout_.block * element_bytes(unit);
   }
   const TierSplit& split(int unit) const { return layout_.splits[static_cast<std::size_t>(unit)]; }
   // The unit's whole range on the device, as one; else null.

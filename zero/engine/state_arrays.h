@@ -1,7 +1,7 @@
 // StateArrays: what a rank holds of every unit, an array a state: parameter, gradient, master, and the states that the
 // optimizer asks for, by name. How many those are, and of what type, nobody assumes.
 //
-//   for (const auto& [state, array] : state.arrays().optimizer) print(state.name);   // "exp_avg", "exp_avg_sq"
+//   for (const auto& each : state.arrays().optimizer) print(each.state.name);        // "exp_avg", "exp_avg_sq"
 #pragma once
 
 #include <vector>
@@ -14,7 +14,8 @@ namespace zero {
 struct StateArrays {
   struct Optimizer {
     StateSpec state;
-    StateArray array;
+    StateArray array;   // its values, or their codes
+    StateArray scales;  // of codes; else of no unit
   };
   StateArray parameter, gradient, master;
   StateArray kept_gradient;  // with a delayed update: the one that waits to be applied

@@ -6,6 +6,7 @@
 
 #include "zero/base/check.h"
 #include "zero/engine/sharded_state.h"
+#include "zero/optim/eight_bit_code.h"
 
 namespace zero {
 namespace {
@@ -22,6 +23,10 @@ void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dt
   } else {
     convert_elements(from + begin * static_cast<std::int64_t>(size_of(from_dtype)), from_dtype, to, to_dtype, count);
   }
+}
+
+CodedState codes_of(const Tile& tile) {
+  return {reinterpret_cast<std::uint8_t*>(tile.data[0]), reinterpret_cast<float*>(tile.data[1])};
 }
 
 }  // namespace
@@ -88,6 +93,7 @@ DType StateContents::saved_dtype(int unit, int state) const {
 
 void StateContents::read_shard(int index, int state, const ReadVisit& visit) {
   ZERO_CHECK(state >= 0 && state < num_saved_states(index), "{} has no state {}", state_.unit(index).name, state);
+  if (state > 0 && optimizer(state).state.coded()) return read_coded_shard(index, optimizer(state), visit);
   const Shard own = state_.shard(index);
   const bool whole_array = state > 0 || arrays().master.has(index);
   const StateArray& array = state > 0                    ? optimizer(state).array
@@ -104,19 +110,47 @@ void StateContents::read_shard(int index, int state, const ReadVisit& visit) {
   });
 }
 
+// Tiles, shards and what is held begin at blocks of codes.
+void StateContents::read_coded_shard(int index, const StateArrays::Optimizer& state, const ReadVisit& visit) {
+  const Shard own = state_.shard(index), held = state_.update_range(index);
+  std::vector<float> values;
+  streams_.visit_coded_tiles(state, TileAccess::kRead, index, [&](const Tile& tile) {
+    const std::int64_t origin = held.offset + tile.begin;
+    const std::int64_t end = std::min(origin + tile.numel, own.offset + own.numel);
+    for (std::int64_t first = std::max(origin, own.offset); first < end; first += TileStream::kTileNumel) {
+      values.resize(static_cast<std::size_t>(std::min(TileStream::kTileNumel, end - first)));
+      decode_blocks(state.state.code, codes_of(tile).from(first - origin), values);
+      visit(first, std::as_bytes(std::span<const float>(values)));
+    }
+  });
+}
+
+void StateContents::write_coded(int index, const StateArrays::Optimizer& state, const WriteFill& fill) {
+  std::vector<float> values;
+  streams_.visit_coded_tiles(state, TileAccess::kWrite, index, [&](const Tile& tile) {
+    for (std::int64_t begin = 0; begin < tile.numel; begin += TileStream::kTileNumel) {
+      values.resize(static_cast<std::size_t>(std::min(TileStream::kTileNumel, tile.numel - begin)));
+      fill(state_.update_range(index).offset + tile.begin + begin, values);
+      encode_blocks(state.state.code, values, codes_of(tile).from(begin));
+    }
+  });
+}
+
 void StateContents::read_replicated(int index, const ReplicaVisit& visit) {
   const std::int64_t numel = state_.unit(index).numel;
   const auto read = [&](const StateArray& array) {
-    const std::int64_t size = array.element_bytes(index);
     streams_.visit_tiles(array, TileAccess::kRead, index, [&](const Tile& tile) {
       const std::int64_t count = std::clamp<std::int64_t>(numel - tile.begin, 0, tile.numel);
-      if (count > 0) visit({tile.data[0], static_cast<std::size_t>(count * size)});
+      if (count > 0) visit({tile.data[0], static_cast<std::size_t>(array.bytes_of(index, count))});
     });
   };
   if (!state_.placement().parameter_sharded) read(arrays().parameter);
   if (state_.placement().optimizer_sharded) return;
   read(arrays().master);
-  for (const auto& [state, array] : arrays().optimizer) read(array);
+  for (const auto& [state, array, scales] : arrays().optimizer) {
+    read(array);
+    read(scales);
+  }
 }
 
 void StateContents::write_held(int index, int state, const WriteFill& fill) {
@@ -138,7 +172,9 @@ void StateContents::write_held(int index, int state, const WriteFill& fill) {
       }
     });
   };
-  if (state > 0) {
+  if (state > 0 && optimizer(state).state.coded()) {
+    write_coded(index, optimizer(state), fill);
+  } else if (state > 0) {
     write(optimizer(state).array, state_.update_range(index), optimizer(state).state.dtype);
   } else {
     write(arrays().parameter, state_.parameter_range(index), state_.unit(index).dtype);

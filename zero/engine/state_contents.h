@@ -32,7 +32,8 @@ class StateContents {
   // This rank's shard in full precision: the master where there is one.
   void read_full_precision_shard(int unit, std::span<float> out);
 
-  // What a checkpoint has of a unit. State 0: the parameters in full precision; then the optimizer's states.
+  // What a checkpoint has of a unit. State 0: the parameters in full precision; then the optimizer's states, those that
+  // are kept in 8 bits as fp32: what is read and written again is the same, code for code.
   int num_saved_states(int unit) const;
   DType saved_dtype(int unit, int state) const;
   // Calls visit(first, elements) for all of this rank's shard, piece by piece; `first` counts in the unit's flat range.
@@ -52,6 +53,8 @@ class StateContents {
 
  private:
   const StateArrays& arrays() const;
+  void read_coded_shard(int unit, const StateArrays::Optimizer& state, const ReadVisit& visit);
+  void write_coded(int unit, const StateArrays::Optimizer& state, const WriteFill& fill);
   const StateArrays::Optimizer& optimizer(int state) const;  // of a saved state > 0
 
   const ShardedState& state_;

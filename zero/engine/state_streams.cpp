@@ -93,14 +93,14 @@ void StateStreams::fetch_parameter(int unit, std::byte* into, std::int64_t numel
 void StateStreams::fetch_gradient(int unit, std::byte* into) {
   finish_offloads();
   const std::int64_t size = arrays_.gradient.element_bytes(unit);
-  for_each_tile(visits_, arrays_.gradient, TileAccess::kBring, unit, [&](const Tile& tile) {
+  for_each_tile(visits_, {{&arrays_.gradient, TileAccess::kBring}}, unit, [&](const Tile& tile) {
     std::memcpy(into + tile.begin * size, tile.data[0], static_cast<std::size_t>(tile.numel * size));
   });
 }
 
 void StateStreams::offload_gradient(int unit, const std::byte* from) {
   const std::int64_t size = arrays_.gradient.element_bytes(unit);
-  for_each_tile(offloads_, arrays_.gradient, TileAccess::kSend, unit, [&](const Tile& tile) {
+  for_each_tile(offloads_, {{&arrays_.gradient, TileAccess::kSend}}, unit, [&](const Tile& tile) {
     std::memcpy(tile.data[0], from + tile.begin * size, static_cast<std::size_t>(tile.numel * size));
   });
 }

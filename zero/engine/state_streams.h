@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <vector>
 
 #include "zero/engine/offload_tiers.h"
 #include "zero/engine/state_arrays.h"
@@ -52,7 +53,12 @@ class StateStreams {
   // or the next visit.
   template <typename Visit>
   void visit_tiles(const StateArray& array, TileAccess access, int unit, Visit visit) {
-    for_each_tile(visits_, array, access, unit, visit);
+    for_each_tile(visits_, {{&array, access}}, unit, visit);
+  }
+  // The same of a state in 8 bits: tile.data[0] are its codes, tile.data[1] their scales.
+  template <typename Visit>
+  void visit_coded_tiles(const StateArrays::Optimizer& state, TileAccess access, int unit, Visit visit) {
+    for_each_tile(visits_, {{&state.array, access}, {&state.scales, access}}, unit, visit);
   }
   void finish_visits() { visits_.finish(); }
 
@@ -68,9 +74,10 @@ class StateStreams {
 
  private:
   template <typename Visit>
-  static void for_each_tile(TileStream& stream, const StateArray& array, TileAccess access, int unit, Visit visit) {
+  static void for_each_tile(TileStream& stream, const std::vector<TileArray>& arrays, int unit, Visit visit) {
+    const StateArray& array = *arrays.front().array;
     if (!array.has(unit)) return;
-    stream.begin({{&array, access}}, {{unit, array.split(unit).numel()}});
+    stream.begin(arrays, {{unit, array.split(unit).numel()}});
     while (const Tile* tile = stream.next()) visit(*tile);
   }
 

@@ -76,7 +76,7 @@ void TileStream::cut(const TileRange& range) {
 }
 
 std::size_t TileStream::padded_bytes(const Tile& tile, const StateArray& array) const {
-  const std::int64_t bytes = tile.numel * array.element_bytes(tile.unit);
+  const std::int64_t bytes = array.bytes_of(tile.unit, tile.numel);
   return static_cast<std::size_t>((bytes + kDiskPageBytes - 1) / kDiskPageBytes * kDiskPageBytes);
 }
 
@@ -106,9 +106,9 @@ void TileStream::start(Flight& flight) {
     const Way way = this->way(arrays_[i], tile.unit, tile.begin, host);
     tile.data[i] = held;
     if (way == Way::kDirect) continue;
-    flight.staged[i] = tile.data[i] = staging_.acquire(kTileNumel * array.element_bytes(tile.unit), 0);
+    flight.staged[i] = tile.data[i] = staging_.acquire(array.bytes_of(tile.unit, kTileNumel), 0);
     if (access == TileAccess::kWrite || access == TileAccess::kSend) continue;
-    const auto bytes = static_cast<std::size_t>(tile.numel * array.element_bytes(tile.unit));
+    const auto bytes = static_cast<std::size_t>(array.bytes_of(tile.unit, tile.numel));
     const bool up = access == TileAccess::kBring;
     if (way == Way::kDisk) {
       Transfer read =
@@ -181,7 +181,7 @@ void TileStream::put_back() {
     if (flight.staged[i] == nullptr || access == TileAccess::kRead || access == TileAccess::kBring) continue;
     const StateArray& array = *arrays_[i].array;
     std::byte* held = array.memory(tile.unit, tile.begin);
-    const auto bytes = static_cast<std::size_t>(tile.numel * array.element_bytes(tile.unit));
+    const auto bytes = static_cast<std::size_t>(array.bytes_of(tile.unit, tile.numel));
     const bool down = access == TileAccess::kSend;
     if (held == nullptr) {
       const auto write = [disk = disk_, place = array.disk_offset(tile.unit, tile.begin),

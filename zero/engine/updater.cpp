@@ -12,6 +12,8 @@ namespace zero {
 namespace {
 
 constexpr std::int64_t kUpdateGrain = 1 << 18;  // elements a thread takes at a time
+static_assert(kUpdateGrain % kCodeBlock == 0 && TileStream::kTileNumel % kCodeBlock == 0 &&
+              kBlockNumel % kCodeBlock == 0);
 
 }  // namespace
 
@@ -93,9 +95,10 @@ std::vector<TileArray> Updater::pass_arrays(bool writes) {
   if (placement.gradient_sharded && reads_gradients)
     slots_.gradient = add(state_.applied_gradient(), TileAccess::kRead);
   slots_.master = add(held.master, access);
-  for (const auto& [state, array] : held.optimizer) {
+  for (const auto& [state, array, scales] : held.optimizer) {
     const bool wanted = reads_gradients || &array == &held.optimizer.back().array;  // an exchange is with the last one
     slots_.optimizer.push_back(wanted ? add(array, access) : -1);
+    slots_.scales.push_back(wanted && state.coded() ? add(scales, access) : -1);
   }
   return arrays;
 }
@@ -214,8 +217,15 @@ Updater::TileMemory Updater::memory_of(const Tile& tile, const std::byte* gradie
     memory.gradient = from_unit(gradient, dtype);
   }
   memory.parameter = reinterpret_cast<float*>(unit_dtype == DType::kFloat32 ? memory.held : in_tile(slots_.master));
-  for (std::size_t which = 0; which < slots_.optimizer.size(); ++which)
-    memory.states[which] = reinterpret_cast<float*>(in_tile(slots_.optimizer[which]));
+  for (std::size_t which = 0; which < slots_.optimizer.size(); ++which) {
+    std::byte* values = in_tile(slots_.optimizer[which]);
+    if (slots_.scales[which] < 0) {
+      memory.states[which] = reinterpret_cast<float*>(values);
+    } else {
+      memory.coded[which] = {reinterpret_cast<std::uint8_t*>(values),
+                             reinterpret_cast<float*>(in_tile(slots_.scales[which]))};
+    }
+  }
   return memory;
 }
 
@@ -224,6 +234,7 @@ UpdateSpan Updater::TileMemory::span(std::int64_t begin, std::int64_t end) const
   if (gradient != nullptr) span.gradient = gradient + begin * static_cast<std::int64_t>(size_of(gradient_dtype));
   for (std::size_t which = 0; which < states.size(); ++which) {
     if (states[which] != nullptr) span.states[which] = states[which] + begin;
+    span.coded[which] = coded[which].from(begin);
   }
   if (held_dtype != DType::kFloat32) {
     span.low_precision = held + begin * static_cast<std::int64_t>(size_of(held_dtype));

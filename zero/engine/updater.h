@@ -69,7 +69,7 @@ class Updater {
     int parameter = -1;
     int gradient = -1;
     int master = -1;
-    std::vector<int> optimizer;  // by state
+    std::vector<int> optimizer, scales;  // by state
   };
   // Element 0 of a tile in each array that its update reads or writes.
   struct TileMemory {
@@ -78,6 +78,7 @@ class Updater {
     const std::byte* gradient = nullptr;
     DType gradient_dtype = DType::kFloat32;
     std::array<float*, kMostStates> states{};
+    std::array<CodedState, kMostStates> coded{};
     DType held_dtype = DType::kFloat32;
     UpdateSpan span(std::int64_t begin, std::int64_t end) const;
   };

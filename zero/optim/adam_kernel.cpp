@@ -7,28 +7,11 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "zero/optim/adam-inl.h"
 #include "zero/optim/elementwise-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
-
-template <bool kCoupled>
-struct Adam {
-  static constexpr int kStates = 2;
-  AdamConstants c;
-
-  template <class D, class V>
-  HWY_INLINE void operator()(D d, V g, V& p, V& m, V& v) const {
-    if constexpr (kCoupled) g = hn::Add(g, hn::Mul(hn::Set(d, c.coupled_decay), p));
-    p = hn::Mul(p, hn::Set(d, c.decay));
-    // A blend of lanes: the same condition for all, but a branch on it would go through memory.
-    const auto from_gradient = hn::Ne(hn::Set(d, c.lerp_from_gradient), hn::Zero(d));
-    m = hn::Add(hn::IfThenElse(from_gradient, g, m), hn::Mul(hn::Set(d, c.lerp_factor), hn::Sub(g, m)));
-    v = hn::Add(hn::Mul(v, hn::Set(d, c.beta2)), hn::Mul(hn::Mul(hn::Set(d, c.one_minus_beta2), g), g));
-    const auto denominator = hn::Add(hn::Div(hn::Sqrt(v), hn::Set(d, c.bias)), hn::Set(d, c.eps));
-    p = hn::Add(p, hn::Div(hn::Mul(hn::Set(d, c.minus_step_size), m), denominator));
-  }
-};
 
 void adam_target(const UpdateSpan& span, const AdamConstants& c) {
   if (c.coupled_decay != 0) {

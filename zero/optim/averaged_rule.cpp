@@ -41,20 +41,9 @@ HWY_EXPORT(average_target);
 
 namespace {
 
-constexpr std::int64_t kPiece = 8192;  // elements; what the rule wrote of them is still in the cache
-
-UpdateSpan piece_of(const UpdateSpan& span, std::int64_t begin, std::int64_t numel) {
-  UpdateSpan piece = span;
-  piece.parameter += begin;
-  piece.gradient += begin * static_cast<std::int64_t>(size_of(span.gradient_dtype));
-  for (float*& state : piece.states) {
-    if (state != nullptr) state += begin;
-  }
-  if (piece.low_precision != nullptr)
-    piece.low_precision += begin * static_cast<std::int64_t>(size_of(span.low_precision_dtype));
-  piece.numel = numel;
-  return piece;
-}
+// Elements; what the rule wrote of them is still in the cache. Whole blocks of states in 8 bits.
+constexpr std::int64_t kPiece = 8192;
+static_assert(kPiece % kCodeBlock == 0);
 
 class AveragedRule final : public UpdateRule {
  public:
@@ -72,7 +61,7 @@ class AveragedRule final : public UpdateRule {
   }
   void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
     for (std::int64_t begin = 0; begin < span.numel; begin += kPiece) {
-      const UpdateSpan piece = piece_of(span, begin, std::min(kPiece, span.numel - begin));
+      const UpdateSpan piece = span.part(begin, std::min(kPiece, span.numel - begin));
       float* const average = piece.states[place_];
       if (scalars.step == 1) std::copy_n(piece.parameter, piece.numel, average);
       rule_->update(without_average(piece), scalars);

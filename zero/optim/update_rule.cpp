@@ -14,6 +14,7 @@
 #include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/optim/adam_kernel.h"
+#include "zero/optim/adamw8bit_kernel.h"
 #include "zero/optim/lamb_kernel.h"
 #include "zero/optim/lion_kernel.h"
 #include "zero/optim/sgd_kernel.h"
@@ -30,6 +31,15 @@ void check_update(const UpdateRule& rule, std::size_t num_states, const UpdateSp
   for (std::size_t which = 0; which < kMostStates; ++which)
     ZERO_CHECK(span.numel == 0 || (span.states[which] != nullptr) == (which < num_states), "{}: state {}", rule.name(),
                which);
+}
+
+void check_coded(const UpdateRule& rule, std::size_t num_coded, const UpdateSpan& span) {
+  for (std::size_t which = 0; which < kMostStates; ++which) {
+    const CodedState& state = span.coded[which];
+    const bool wanted = which < num_coded;
+    ZERO_CHECK(span.numel == 0 || ((state.codes != nullptr) == wanted && (state.scales != nullptr) == wanted),
+               "{}: codes of state {}", rule.name(), which);
+  }
 }
 
 std::vector<StateSpec> fp32(std::initializer_list<std::string_view> names) {
@@ -61,6 +71,23 @@ class ElementwiseRule : public UpdateRule {
   std::string_view name_;
   std::vector<StateSpec> states_;
   Step step_;
+};
+
+class AdamW8bitRule final : public UpdateRule {
+ public:
+  explicit AdamW8bitRule(const AdamWOptions& options) : options_(options) {}
+  std::string_view name() const override { return "adamw8bit"; }
+  std::vector<StateSpec> states() const override {
+    return {{.name = "exp_avg", .code = StateCode::kSigned8}, {.name = "exp_avg_sq", .code = StateCode::kUnsigned8}};
+  }
+  void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
+    check_update(*this, /*num_states=*/0, span, scalars);
+    check_coded(*this, /*num_coded=*/2, span);
+    adamw8bit_update(span, adam_constants(options_, scalars));
+  }
+
+ private:
+  AdamWOptions options_;
 };
 
 class LambRule final : public ElementwiseRule<LambOptions> {
@@ -127,10 +154,15 @@ void require_eps(double eps) {
 }
 
 template <typename Options>
-std::unique_ptr<UpdateRule> make_adam(std::string_view name, const Options& options) {
+void require_adam(const Options& options) {
   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-3");
   require_betas(options.beta1, options.beta2, "use for example [0.9, 0.95]");
   require_eps(options.eps);
+}
+
+template <typename Options>
+std::unique_ptr<UpdateRule> make_adam(std::string_view name, const Options& options) {
+  require_adam(options);
   return std::make_unique<ElementwiseRule<Options>>(
       options, name, fp32({"exp_avg", "exp_avg_sq"}),
       [](const UpdateSpan& span, const Options& o, const UpdateScalars& s) {
@@ -183,12 +215,22 @@ std::unique_ptr<UpdateRule> make_rule(const LambOptions& options) {
   return std::make_unique<LambRule>(options);
 }
 
+std::unique_ptr<UpdateRule> make_rule(const AdamW8bitOptions& options) {
+  require_adam(options);
+  return std::make_unique<AdamW8bitRule>(AdamWOptions{.lr = options.lr,
+                                                      .beta1 = options.beta1,
+                                                      .beta2 = options.beta2,
+                                                      .eps = options.eps,
+                                                      .weight_decay = options.weight_decay});
+}
+
 std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options) {
   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-3");
   if (options.rule == nullptr)
     throw ConfigError("optimizer.rule", "null", "there is no rule", "give a shared_ptr to one");
   const std::vector<StateSpec> states = options.rule->states();
-  const bool fp32 = std::ranges::all_of(states, [](const StateSpec& s) { return s.dtype == DType::kFloat32; });
+  const bool fp32 =
+      std::ranges::all_of(states, [](const StateSpec& s) { return s.dtype == DType::kFloat32 && !s.coded(); });
   if (states.size() > kMostStates || !fp32)
     throw ConfigError("optimizer.rule", std::string(options.rule->name()),
                       fmt::format("it has {} states{}", states.size(), fp32 ? "" : ", not all of them fp32"),
@@ -197,6 +239,19 @@ std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options) {
 }
 
 }  // namespace
+
+UpdateSpan UpdateSpan::part(std::int64_t begin, std::int64_t count) const {
+  UpdateSpan part = *this;
+  part.parameter += begin;
+  if (gradient != nullptr) part.gradient += begin * static_cast<std::int64_t>(size_of(gradient_dtype));
+  for (float*& state : part.states) {
+    if (state != nullptr) state += begin;
+  }
+  for (CodedState& state : part.coded) state = state.from(begin);
+  if (low_precision != nullptr) part.low_precision += begin * static_cast<std::int64_t>(size_of(low_precision_dtype));
+  part.numel = count;
+  return part;
+}
 
 std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options) {
   return std::visit([](const auto& chosen) { return make_rule(chosen); }, options);
@@ -212,7 +267,7 @@ double learning_rate(const OptimizerOptions& options) {
 
 std::string_view name_of(const OptimizerOptions& options) {
   if (const auto* own = std::get_if<OwnRuleOptions>(&options)) return own->rule ? own->rule->name() : "";
-  constexpr std::array<std::string_view, 5> kNames{"adamw", "adam", "sgd", "lion", "lamb"};
+  constexpr std::array<std::string_view, 6> kNames{"adamw", "adam", "sgd", "lion", "lamb", "adamw8bit"};
   return kNames.at(options.index());
 }
 

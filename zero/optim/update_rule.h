@@ -2,8 +2,8 @@
 //
 // A rule sees spans and a step number; never ranks, units or tiers. One pass over memory does everything: unscale and
 // clip (one factor), moments, decay, update, and the low-precision copy. A rule that needs sums over whole parameters
-// (LAMB) has a pass before it, which reads alone. Otherwise elements are independent, so any cut of a span into pieces,
-// any number of threads and any instruction set gives the same bits.
+// (LAMB) has a pass before it, which reads alone. Otherwise elements are independent (with states in 8 bits: blocks of
+// kCodeBlock), so any cut between them, any number of threads and any instruction set gives the same bits.
 //
 //   auto rule = make_update_rule(AdamWOptions{.beta2 = 0.95});
 //   rule->update(span, {.step = 1, .lr = 3e-4, .gradient_scale = clip / world, .weight_decay = 0.1});
@@ -24,6 +24,7 @@
 #include "zero/base/dtype.h"
 #include "zero/base/exact_sum.h"
 #include "zero/base/state_spec.h"
+#include "zero/optim/eight_bit_code.h"
 
 namespace zero {
 
@@ -35,10 +36,14 @@ struct UpdateSpan {
   float* parameter = nullptr;           // fp32: the parameter itself, or the master copy
   const std::byte* gradient = nullptr;  // of gradient_dtype
   DType gradient_dtype = DType::kFloat32;
-  std::array<float*, kMostStates> states{};      // in the order of UpdateRule::states()
+  std::array<float*, kMostStates> states{};      // in the order of UpdateRule::states(); null for those in 8 bits
+  std::array<CodedState, kMostStates> coded{};   // of those; the span begins at a block of theirs
   std::byte* low_precision = nullptr;            // written with the rounded parameter when given
   DType low_precision_dtype = DType::kBFloat16;  // of that: bf16 or fp16
   std::int64_t numel = 0;
+
+  // Elements [begin, begin + count) of it; `begin` is a multiple of kCodeBlock where a state is in 8 bits.
+  UpdateSpan part(std::int64_t begin, std::int64_t count) const;
 
   // For rules that go element by element: an element of the gradient; and the last thing to do, the rounded copy.
   float gradient_at(std::int64_t i) const {
@@ -105,6 +110,15 @@ struct LambOptions {
   double most_ratio = 10;
 };
 
+// AdamW with moments in 8 bits; weights are as precise as AdamW's.
+struct AdamW8bitOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+};
+
 class UpdateRule;
 
 // A rule that the user wrote.
@@ -114,7 +128,8 @@ struct OwnRuleOptions {
   double weight_decay = 0;
 };
 
-using OptimizerOptions = std::variant<AdamWOptions, AdamOptions, SgdOptions, LionOptions, LambOptions, OwnRuleOptions>;
+using OptimizerOptions =
+    std::variant<AdamWOptions, AdamOptions, SgdOptions, LionOptions, LambOptions, AdamW8bitOptions, OwnRuleOptions>;
 
 // Of a rule that a user writes, update() treats each element by itself, and alike however spans are cut; it is called
 // by several threads at once, each with a span of its own.
@@ -122,7 +137,7 @@ class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
   virtual std::string_view name() const = 0;
-  // Fp32, at most kMostStates. Adam has two, Lion one, SGD none or one.
+  // At most kMostStates. Adam has two, Lion one, SGD none or one. Of a rule that a user writes they are fp32.
   virtual std::vector<StateSpec> states() const = 0;
   // How many sums over a whole parameter update() wants: most rules none, LAMB two.
   virtual int num_sums() const { return 0; }

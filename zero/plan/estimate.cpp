@@ -22,8 +22,8 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
     bytes.gradient +=
         placement.num_gradients() * tier_bytes(tiers.gradient, tier, placement.fp32_gradient() ? 4 : size);
     if (unit.dtype != DType::kFloat32) bytes.master += tier_bytes(tiers.optimizer, tier, 4);
-    for (const StateSpec& state : spec.states)
-      bytes.moment += tier_bytes(tiers.optimizer, tier, static_cast<std::int64_t>(size_of(state.dtype)));
+    for (const StateSpec& state : spec.states) bytes.moment += tier_bytes(tiers.optimizer, tier, state.value_bytes());
+    if (tier == Tier::kDevice) bytes.moment += spec.scale_bytes(tiers.optimizer.numel());
   }
   return bytes;
 }
@@ -38,8 +38,7 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement) {
   std::int64_t bytes = 0;
   for (const Unit& unit : units) {
-    const std::int64_t pass =
-        (world - 1) * shard_numel(unit.numel, unit.dtype, world) * static_cast<std::int64_t>(size_of(unit.dtype));
+    const std::int64_t pass = (world - 1) * shard_numel(unit, world) * static_cast<std::int64_t>(size_of(unit.dtype));
     const int reduces = unit.trainable ? (placement.reduce_each ? placement.accumulate : 1) : 0;
     const int gathers = placement.parameter_sharded ? 2 * placement.accumulate : unit.trainable ? 1 : 0;
     bytes += (reduces + gathers) * pass;
@@ -52,7 +51,7 @@ std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placeme
 double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, const OptimizerSpec& spec) {
   const auto p = static_cast<double>(numel);
   const double low = static_cast<double>(size_of(dtype));
-  const double optimizer = static_cast<double>(spec.element_bytes()) + (dtype == DType::kFloat32 ? 0.0 : 4.0);
+  const double optimizer = spec.element_bytes() + (dtype == DType::kFloat32 ? 0.0 : 4.0);
   const auto share = [&](int from_stage) { return stage >= from_stage ? 1.0 / world : 1.0; };
   return p * (low * share(3) + low * share(2) + optimizer * share(1));
 }

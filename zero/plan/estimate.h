@@ -27,7 +27,8 @@ struct StateBytes {
   bool operator==(const StateBytes&) const = default;
 };
 
-// On one tier, of a rule that keeps `spec`. Padding is the same on every rank: shards have equal sizes.
+// On one tier, of a rule that keeps `spec`; scales are on the device, wherever their codes are. Padding is the same on
+// every rank: shards have equal sizes.
 StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, const OptimizerSpec& spec,
                        Tier tier);
 // On all tiers.

@@ -1,6 +1,7 @@
 // Shard: one rank's part of a unit. The only place where an offset into a unit is computed.
 //
 //   shard_of(unit, rank, world) == {offset = rank * n, numel = n},  n = ceil(unit.numel / world) rounded up to 64 bytes
+//                                                                  and to the unit's grain
 //
 // Every rank's shard has the same size, so that collectives move equal blocks; the flat range is padded to world * n
 // and the padding lies at the end: the last ranks hold it. Padding is zero, is never updated and is stated by
@@ -20,20 +21,20 @@ struct Shard {
   bool operator==(const Shard&) const = default;
 };
 
-constexpr std::int64_t shard_numel(std::int64_t unit_numel, DType dtype, int world) {
-  const std::int64_t align = alignment_numel(dtype);
-  const std::int64_t share = (unit_numel + world - 1) / world;
+inline std::int64_t shard_numel(const Unit& unit, int world) {
+  const std::int64_t align = alignment_numel(unit);
+  const std::int64_t share = (unit.numel + world - 1) / world;
   return (share + align - 1) / align * align;
 }
 
 inline Shard shard_of(const Unit& unit, int rank, int world) {
-  const std::int64_t numel = shard_numel(unit.numel, unit.dtype, world);
+  const std::int64_t numel = shard_numel(unit, world);
   return {rank * numel, numel};
 }
 
 // Elements of the padded flat range: world equal shards.
 inline std::int64_t padded_numel(const Unit& unit, int world) {
-  return world * shard_numel(unit.numel, unit.dtype, world);
+  return world * shard_numel(unit, world);
 }
 
 // Elements of the padded range that are no parameter's.

@@ -40,7 +40,7 @@ std::vector<UnitClass> classes_of(const StepModel& model, const std::vector<Phas
              other.ends == own.ends;
     });
     if (known == classes.end()) known = classes.insert(known, std::move(own));
-    const std::int64_t shard = shard_numel(unit.numel, unit.dtype, model.world);
+    const std::int64_t shard = shard_numel(unit, model.world);
     known->units.push_back(i);
     known->numel += static_cast<double>(model.placement.optimizer_sharded ? shard : model.world * shard);
   }

@@ -45,12 +45,12 @@ class LowerTiers {
       write(lies.gradient, gradient_bytes(unit));
     }
     read_for_update(lies.gradient, gradient_bytes(unit));
-    const auto update_state = [&](DType dtype) {
-      read_for_update(lies.optimizer, static_cast<std::int64_t>(size_of(dtype)));
-      write(lies.optimizer, static_cast<std::int64_t>(size_of(dtype)));
+    const auto update_state = [&](std::int64_t bytes) {
+      read_for_update(lies.optimizer, bytes);
+      write(lies.optimizer, bytes);
     };
-    if (!own_master) update_state(DType::kFloat32);
-    for (const StateSpec& state : spec_.states) update_state(state.dtype);
+    if (!own_master) update_state(sizeof(float));
+    for (const StateSpec& state : spec_.states) update_state(state.value_bytes());
   }
 
  private:

@@ -42,7 +42,7 @@ using Amounts = std::array<double, kNumAmounts>;
 using StepCosts = std::array<BusySeconds, kNumAmounts>;
 
 // Bytes that one element takes of each state, where it lies. A frozen unit has a parameter alone; `gradient`: two where
-// the update is delayed; `optimizer`: moments, and the master.
+// the update is delayed; `optimizer`: moments (of those in 8 bits the codes: scales never move), and the master.
 struct ElementBytes {
   std::int64_t parameter = 0;
   std::int64_t gradient = 0;

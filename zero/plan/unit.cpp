@@ -47,7 +47,8 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 
 }  // namespace
 
-std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes) {
+std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes,
+                             std::int64_t grain) {
   for (const auto& prefix : prefixes) {
     const bool matched =
         std::any_of(specs.begin(), specs.end(), [&](const ParamSpec& spec) { return has_prefix(spec.name, prefix); });
@@ -73,10 +74,11 @@ std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vec
                        .dtype = spec.dtype,
                        .trainable = spec.trainable,
                        .repeated = name != spec.name && ends_in_number(name),
-                       .fills_with = plain ? entry->second : first->index});
+                       .fills_with = plain ? entry->second : first->index,
+                       .grain = spec.trainable ? grain : 1});
     }
     Unit& unit = units[static_cast<std::size_t>(entry->second)];
-    const std::int64_t offset = round_up(unit.numel, alignment_numel(unit.dtype));
+    const std::int64_t offset = round_up(unit.numel, alignment_numel(unit));
     unit.slices.push_back({static_cast<int>(index), offset, spec.numel()});
     unit.numel = offset + spec.numel();
   }

@@ -4,11 +4,12 @@
 //   units[2].name == "transformer.h.0"
 //
 // Invariants: every parameter lies in exactly one unit, in one slice; a unit holds one dtype, and either trainable or
-// frozen parameters; slices are in registration order and start at multiples of 64 bytes; empty parameters have empty
-// slices. Units are ordered by their first parameter, so reversed unit order is about the order in which gradients
+// frozen parameters; slices are in registration order and start at multiples of 64 bytes and of the unit's grain; empty
+// parameters have empty slices. Units are ordered by their first parameter, so reversed unit order is about the order in which gradients
 // arrive.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -33,20 +34,22 @@ struct Unit {
   // One block of many (a numbered child of a container: "h.3"), or the part of one that has this dtype: a backward pass
   // brings its gradients together, and one block after the other.
   bool repeated = false;
-  int fills_with = 0;  // the first unit of the same block: one that holds several dtypes is several units
+  int fills_with = 0;      // the first unit of the same block: one that holds several dtypes is several units
+  std::int64_t grain = 1;  // of the optimizer's states (OptimizerSpec): a power of two
   std::vector<Slice> slices;
   std::int64_t numel = 0;  // of the flat range: the slices and the gaps between them
 };
 
-// Slices and shards start at multiples of this many elements: 64 bytes.
-constexpr std::int64_t alignment_numel(DType dtype) {
-  return 64 / static_cast<std::int64_t>(size_of(dtype));
+// Slices and shards start at multiples of this many elements: 64 bytes, or the grain where that is more.
+inline std::int64_t alignment_numel(const Unit& unit) {
+  return std::max(64 / static_cast<std::int64_t>(size_of(unit.dtype)), unit.grain);
 }
 
 // `prefixes`: module names that each become one unit ("encoder", "transformer.h.3"); the longest match wins. Empty: a
 // unit for each element of the module's outermost repeated containers ("h.0", "h.1", ...: a numbered child). Throws
-// ConfigError under "units" for a prefix that matches no parameter.
-std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes);
+// ConfigError under "units" for a prefix that matches no parameter. `grain`: of units that are trained.
+std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes,
+                             std::int64_t grain = 1);
 
 // For each parameter, the unit and the position of its slice there.
 struct SliceAddress {

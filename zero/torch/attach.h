@@ -68,6 +68,7 @@ using Adam = AdamOptions;
 using Sgd = SgdOptions;
 using Lion = LionOptions;
 using Lamb = LambOptions;
+using AdamW8bit = AdamW8bitOptions;
 using OwnRule = OwnRuleOptions;
 
 // The engine of one model. Move-only. Destruction is Collective and gives every parameter back in full; while an

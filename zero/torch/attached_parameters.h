@@ -26,8 +26,9 @@ namespace zero {
 
 class AttachedParameters {
  public:
-  // Throws ConfigError as make_units() does. Changes nothing of the tensors.
-  AttachedParameters(ModuleParameters found, const std::vector<std::string>& unit_names, ParameterOwner& owner);
+  // `unit_names` and `grain`: make_units(). Throws ConfigError as that does. Changes nothing of the tensors.
+  AttachedParameters(ModuleParameters found, const std::vector<std::string>& unit_names, std::int64_t grain,
+                     ParameterOwner& owner);
   ~AttachedParameters();
   AttachedParameters(const AttachedParameters&) = delete;
   AttachedParameters& operator=(const AttachedParameters&) = delete;

@@ -29,7 +29,7 @@ TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int wo
   TrainingPlan plan{
       .model = model, .specs = parameters_of(module, attach.dtype).specs, .world = world, .options = attach};
   require_members(attach.groups, plan.specs);
-  plan.units = make_units(plan.specs, attach.units);
+  plan.units = make_units(plan.specs, attach.units, spec_of(*rule_of(attach)).grain());
   if (!attach.offload.fractions.on_device()) {
     Placement placement = placement_of(plan);
     spread_over_tiers(placement, plan.units, plan.world, attach.offload.fractions);
@@ -39,7 +39,9 @@ TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int wo
 }
 
 std::int64_t checkpoint_bytes(torch::nn::Module& module, const AttachOptions& attach) {
-  const std::int64_t optimizer_bytes = spec_of(*rule_of(attach)).element_bytes();
+  std::int64_t optimizer_bytes = 0;  // as they are saved
+  for (const StateSpec& state : rule_of(attach)->states())
+    optimizer_bytes += static_cast<std::int64_t>(size_of(state.dtype));
   std::int64_t bytes = 0;
   for (const ParamSpec& spec : parameters_of(module, attach.dtype).specs)
     bytes += spec.numel() * (4 + (spec.trainable ? optimizer_bytes : 0));

@@ -56,7 +56,11 @@ OptimizerOptions optimizer_options(const OptimizerConfig& o) {
                 .least_ratio = o.trust_ratio[0],
                 .most_ratio = o.trust_ratio[1]};
   }
-  throw ConfigError("optimizer.name", o.name, "no such optimizer", "use adamw, adam, sgd, lion or lamb");
+  if (o.name == "adamw8bit") {
+    return AdamW8bit{
+        .lr = o.lr, .beta1 = o.betas[0], .beta2 = o.betas[1], .eps = o.eps, .weight_decay = o.weight_decay};
+  }
+  throw ConfigError("optimizer.name", o.name, "no such optimizer", "use adamw, adam, sgd, lion, lamb or adamw8bit");
 }
 
 // Each group of the configuration, and behind them what no group takes: decay where there are two or more dimensions.

@@ -1,0 +1,17 @@
+// The inner loop of AdamW with moments in 8 bits (Dettmers et al., "8-bit Optimizers via Block-wise Quantization",
+// arXiv:2110.02861): 2 bytes of states an element instead of 8, and 1/32 of a byte for scales.
+//
+// For each block of kCodeBlock elements, counted from the parameter's first: both moments are decoded, the update is
+// AdamW's in fp32, bit for bit that of zero/optim/adam_kernel.h, and the new moments are encoded with the block's new
+// scales (zero/optim/eight_bit_code.h). The parameter is updated with the moments as they are before they are encoded.
+// A span begins at a block; it may end within one only where its parameter ends. Local.
+#pragma once
+
+#include "zero/optim/adam_kernel.h"
+
+namespace zero {
+
+// Updates span's parameter and coded moments in place, and writes low_precision if it is not null.
+void adamw8bit_update(const UpdateSpan& span, const AdamConstants& constants);
+
+}  // namespace zero

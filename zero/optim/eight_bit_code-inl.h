@@ -1,0 +1,121 @@
+// Vectors of floats as codes of 8 bits, and back, for kernels that Highway compiles once a target; see
+// zero/optim/eight_bit_code.h.
+//
+//   using Code = SignedCode;
+//   const auto m = decode_lanes<Code>(d, codes + i, 0.5F * scale);
+//   BlockPeak peak(d);  peak.add(d, m);                             // every element of the block
+//   const float two_over = begin_block(peak.bits(), scale);         // its scale
+//   end_block<Code>(values, 0, numel, two_over, codes);             // its codes
+//
+// Included once a target by a kernel's .cpp, hence no #pragma once.
+#if defined(ZERO_OPTIM_EIGHT_BIT_CODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ZERO_OPTIM_EIGHT_BIT_CODE_INL_H_
+#undef ZERO_OPTIM_EIGHT_BIT_CODE_INL_H_
+#else
+#define ZERO_OPTIM_EIGHT_BIT_CODE_INL_H_
+#endif
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include <hwy/highway.h>
+
+#include "zero/base/state_spec.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace zero::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+struct SignedCode {
+  static constexpr bool kHasSign = true;
+  static constexpr float kMost = 127;
+};
+struct UnsignedCode {
+  static constexpr bool kHasSign = false;
+  static constexpr float kMost = 255;
+};
+
+// The bits of 2 are four times those of kTiny: a shift alone takes a fraction of kTiny to a fraction of 2, and back. Half
+// of the scale, and 2 through it, make those fractions of 1.
+constexpr float kTiny = 0x1p-95F;
+constexpr float kLeastScale = 0x1p-90F;  // its smallest code is a normal float
+constexpr std::int32_t kInfinityBits = 0x7f800000;
+constexpr std::int32_t kNanBits = 0x7fc00000;
+constexpr float kRounding = 0x1.8p23F;  // added to a small number, leaves its integer in the low bits
+
+// `half_scale`: half of the block's scale.
+template <class Code, class D>
+HWY_INLINE hn::Vec<D> decode_lanes(D d, const std::uint8_t* codes, float half_scale) {
+  const hn::Rebind<std::int32_t, D> di;
+  using Byte = std::conditional_t<Code::kHasSign, std::int8_t, std::uint8_t>;
+  const hn::Rebind<Byte, D> d8;
+  const auto code = hn::PromoteTo(di, hn::LoadU(d8, reinterpret_cast<const Byte*>(codes)));
+  const auto shrunk = hn::BitCast(di, hn::Mul(hn::ConvertTo(d, code), hn::Set(d, kTiny / Code::kMost)));
+  auto part = hn::ShiftLeft<2>(shrunk);
+  if constexpr (Code::kHasSign) part = hn::OrAnd(part, shrunk, hn::Set(di, std::numeric_limits<std::int32_t>::min()));
+  return hn::Mul(hn::BitCast(d, part), hn::Set(d, half_scale));
+}
+
+// `two_over`: 2 / scale. Values of codes without a sign are not negative.
+template <class Code, class D>
+HWY_INLINE void encode_lanes(D d, hn::Vec<D> value, float two_over, std::uint8_t* codes) {
+  const hn::Rebind<std::uint8_t, D> d8;
+  const hn::Rebind<std::int32_t, D> di;
+  const hn::Rebind<std::uint32_t, D> du;
+  const auto part = hn::BitCast(di, hn::Mul(value, hn::Set(d, two_over)));
+  auto shrunk = hn::ShiftRight<2>(part);  // with two more bits of the sign
+  if constexpr (Code::kHasSign) shrunk = hn::And(shrunk, hn::Set(di, static_cast<std::int32_t>(0x9fffffffU)));
+  const auto place = hn::Mul(hn::BitCast(d, shrunk), hn::Set(d, Code::kMost / kTiny));
+  auto code = hn::And(hn::BitCast(du, hn::Add(place, hn::Set(d, kRounding))), hn::Set(du, 0xff));
+  if constexpr (!Code::kHasSign)  // 1 for all that is above zero
+    code = hn::Max(code, hn::Min(hn::BitCast(du, value), hn::Set(du, 1)));
+  hn::StoreU(hn::U8FromU32(code), d8, codes);
+}
+
+// The bits of the largest magnitude of a block: in their order a NaN is above infinity.
+template <class D>
+class BlockPeak {
+ public:
+  explicit HWY_INLINE BlockPeak(D /*d*/) : most_(hn::Zero(Bits())) {}
+  HWY_INLINE void add(D /*d*/, hn::Vec<D> value) { most_ = hn::Max(most_, hn::BitCast(Bits(), hn::Abs(value))); }
+  HWY_INLINE void add(float value) { rest_ = std::max(rest_, std::bit_cast<std::int32_t>(value) & 0x7fffffff); }
+  HWY_INLINE std::int32_t bits() const { return std::max(rest_, hn::GetLane(hn::MaxOfLanes(Bits(), most_))); }
+
+ private:
+  using Bits = hn::Rebind<std::int32_t, D>;
+  hn::Vec<Bits> most_;
+  std::int32_t rest_ = 0;
+};
+
+// Writes the block's scale, and returns what encode_lanes() wants: 2 / scale, or 0 where all codes of the block are 0.
+HWY_INLINE float begin_block(std::int32_t peak_bits, float* HWY_RESTRICT scale) {
+  const float peak = std::bit_cast<float>(peak_bits);
+  const bool finite = peak_bits < kInfinityBits;
+  *scale = !finite ? std::bit_cast<float>(kNanBits) : peak < kLeastScale ? 0.0F : peak;
+  return finite && peak >= kLeastScale ? 2 / peak : 0.0F;
+}
+
+// Codes of a block's elements [first, numel), numel <= kCodeBlock; the elements before them are encoded.
+template <class Code>
+HWY_INLINE void end_block(const float* HWY_RESTRICT values, std::size_t first, std::size_t numel, float two_over,
+                          std::uint8_t* HWY_RESTRICT codes) {
+  if (two_over == 0) {
+    std::memset(codes, 0, numel);
+    return;
+  }
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = first;
+  for (; i + lanes <= numel; i += lanes) encode_lanes<Code>(d, hn::LoadU(d, values + i), two_over, codes + i);
+  const hn::CappedTag<float, 1> one;
+  for (; i < numel; ++i) encode_lanes<Code>(one, hn::LoadU(one, values + i), two_over, codes + i);
+}
+
+}  // namespace zero::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // once a target
