@@ -379,7 +379,7 @@ TEST_F(Offload, ASmallFolderTakesWhatFits) {
   on_ranks(2, [&](Communicator& comm) {
     OffloadOptions offload{.fractions = {.optimizer = {.disk = 1}}, .disk = {folder_.path().string()}};
     offload.seams = seams({.disk_seam = &seam});
-    EXPECT_NO_THROW(ScriptedModel(comm, specs(DType::kFloat32), {.stage = 3, .offload = offload}));
+    EXPECT_NO_THROW(ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .offload = offload}));
   });
 }
 

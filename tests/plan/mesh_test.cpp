@@ -54,7 +54,7 @@ TEST(Mesh, BytesBetweenCopiesAreThoseOfAnAllReduceInTheMean) {
     const Mesh mesh{.shard = 4, .copies = copies};
     std::int64_t sum = 0;
     for (int copy = 0; copy < copies; ++copy) sum += sent_between_copies(unit, mesh, copy);
-    EXPECT_EQ(sum, 2 * (copies - 1) * 4 * shard_numel(unit.numel, unit.dtype, 4));
+    EXPECT_EQ(sum, 2 * (copies - 1) * 4 * shard_numel(unit, 4));
   }
   Unit frozen = unit;
   frozen.trainable = false;

@@ -285,11 +285,13 @@ TEST(Job, APlanLooksAtTheDataWhereOnlyThatKnows) {
 
 // The command refuses by the table of models before libtorch is loaded; the models themselves are the truth.
 TEST(Job, TheRowsOfTheTableAreTheModels) {
-  const std::map<std::string_view, SampleShape> shapes{
-      {"text", {.context = 8, .classes = 256}},           {"tokens", {.context = 8, .classes = 256}},
-      {"mnist", {.features = 784, .classes = 10}},        {"csv", {.features = 4}},
-      {"images", {.features = 768, .channels = 3, .classes = 4}},
-      {"tsv", {.context = 8, .classes = 2, .vocab = 20}}, {"word_order", {.context = 8, .classes = 2, .vocab = 20}}};
+  const std::map<std::string_view, SampleShape> shapes{{"text", {.context = 8, .classes = 256}},
+                                                       {"tokens", {.context = 8, .classes = 256}},
+                                                       {"mnist", {.features = 784, .classes = 10}},
+                                                       {"csv", {.features = 4}},
+                                                       {"images", {.features = 768, .channels = 3, .classes = 4}},
+                                                       {"tsv", {.context = 8, .classes = 2, .vocab = 20}},
+                                                       {"word_order", {.context = 8, .classes = 2, .vocab = 20}}};
   ASSERT_EQ(kModelTable.size(), model_kinds().size());
   for (const ModelKind& kind : model_kinds()) {
     const ModelRow& row = model_row(kind.name);

@@ -33,7 +33,7 @@ constexpr auto kModels = [] {
   std::ranges::transform(kModelTable, names.begin(), &ModelRow::name);
   return names;
 }();
-constexpr std::array kKinds{Words("text"), Words("tokens"), Words("mnist"), Words("images"),
+constexpr std::array kKinds{Words("text"), Words("tokens"), Words("mnist"),     Words("images"),
                             Words("csv"),  Words("tsv"),    Words("word_order")};
 constexpr std::array kAugments{Words("none"), Words("shift")};
 constexpr std::array kOrders{Words("shuffled"), Words("sequential")};

@@ -43,7 +43,7 @@ Mesh mesh_of(int world, int group) {
 std::int64_t sent_between_copies(const Unit& unit, const Mesh& mesh, int copy) {
   if (mesh.copies == 1 || !unit.trainable) return 0;
   const bool at_an_end = copy == 0 || copy == mesh.copies - 1;
-  const std::int64_t shard_bytes = shard_numel(unit.numel, unit.dtype, mesh.shard) * 4;
+  const std::int64_t shard_bytes = shard_numel(unit, mesh.shard) * 4;
   return (at_an_end ? 1 : 2) * shard_bytes;
 }
 

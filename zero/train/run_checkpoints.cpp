@@ -232,6 +232,8 @@ void RunCheckpoints::copy(Attachment& engine, const RunState& state, std::string
 }
 
 void RunCheckpoints::begin(Attachment& engine, const RunState& state, std::string config, SaveMode mode) {
+  // The ranks ask each other often while they wait for the save before, which leaves no room for works in flight.
+  engine.control().finish_updates();
   finish();
   last_begin_ = monotonic_seconds();
   saving_step_ = state.step;

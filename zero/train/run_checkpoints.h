@@ -83,6 +83,7 @@ class RunCheckpoints {
   bool due(std::int64_t step, std::int64_t steps, bool may_ask);
   void begin(Attachment& engine, const RunState& state, std::string config, SaveMode mode);
   void poll();
+  // Waits for the save that was begun. Updates and gathers are finished before: the ranks ask each other many times.
   void finish();
 
   bool has_launcher_memory() const { return kept_.has_value(); }  // Local

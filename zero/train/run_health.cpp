@@ -34,7 +34,7 @@ bool RunHealth::judge(Attachment& engine, const StepReport& report) {
   const std::int64_t behind = state_.samples + options_.rewind_batches * samples_per_step_;
   HealthEvent event = event_of(action, state_.step, report, limits_);
   if (action == HealthAction::kSkip && num_skipped_in_a_row() >= max_skipped_steps_)
-    stop(event, fmt::format(", the last of {} skipped steps in a row", num_skipped_in_a_row()));
+    stop(engine, event, fmt::format(", the last of {} skipped steps in a row", num_skipped_in_a_row()));
   return act(engine, std::move(event), behind);
 }
 
@@ -64,14 +64,15 @@ ReplicaCheck RunHealth::compare_replicas(Attachment& engine) {
 }
 
 bool RunHealth::act(Attachment& engine, HealthEvent event, std::int64_t samples) {
-  if (event.action == HealthAction::kStop) stop(event, "");
+  if (event.action == HealthAction::kStop) stop(engine, event, "");
   const bool rewinds = event.action == HealthAction::kRewind;
   rewinds ? rewind(engine, std::move(event), samples) : log_.tell(std::move(event));
   return rewinds;
 }
 
-void RunHealth::stop(const HealthEvent& event, const std::string& why) {
+void RunHealth::stop(Attachment& engine, const HealthEvent& event, const std::string& why) {
   log_.exchange(0);
+  engine.control().finish_updates();  // see RunCheckpoints::finish()
   checkpoints_.finish();
   HealthEvent stopped = event;
   stopped.action = HealthAction::kStop;
@@ -82,8 +83,9 @@ void RunHealth::stop(const HealthEvent& event, const std::string& why) {
 
 void RunHealth::rewind(Attachment& engine, HealthEvent event, std::int64_t samples) {
   log_.exchange(0);
+  engine.control().finish_updates();
   checkpoints_.finish();
-  if (checkpoints_.steps().empty()) stop(event, ", and there is no checkpoint to go back to");
+  if (checkpoints_.steps().empty()) stop(engine, event, ", and there is no checkpoint to go back to");
   const auto [rewinds, spikes] = std::pair(state_.rewinds + 1, state_.spikes);
   take_newest_checkpoint(engine, state_.step);
   const bool again = state_.step == std::exchange(rewound_to_, state_.step);
@@ -91,7 +93,7 @@ void RunHealth::rewind(Attachment& engine, HealthEvent event, std::int64_t sampl
   if (again) samples = std::max(samples, rewound_samples_);
   rewound_samples_ = samples;
   if (rewinds_here_ > options_.max_rewinds)
-    stop(event, fmt::format(", after {} rewinds to step {}", rewinds_here_ - 1, state_.step));
+    stop(engine, event, fmt::format(", after {} rewinds to step {}", rewinds_here_ - 1, state_.step));
   state_.samples = std::max(state_.samples, samples);
   state_.rewinds = rewinds;
   state_.spikes = spikes;

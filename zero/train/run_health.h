@@ -47,7 +47,7 @@ class RunHealth {
  private:
   bool act(Attachment& engine, HealthEvent event, std::int64_t samples);
   void rewind(Attachment& engine, HealthEvent event, std::int64_t samples);
-  [[noreturn]] void stop(const HealthEvent& event, const std::string& why);
+  [[noreturn]] void stop(Attachment& engine, const HealthEvent& event, const std::string& why);
   std::int64_t num_skipped_in_a_row() const;  // up to this step
 
   HealthOptions options_;
