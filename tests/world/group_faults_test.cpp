@@ -63,13 +63,13 @@ TEST_P(GroupFaults, AnotherRootOfABroadcastIsNamedByItsRankInTheWorld) {
 }
 
 TEST_P(GroupFaults, ALateRankIsNamedInItsGroup) {
-  const auto ends = run_world(world(milliseconds(2000)), [](Communicator& world) {
+  const auto ends = run_world(world(milliseconds(1000)), [](Communicator& world) {
     const auto group = open_parity(world);
     group->barrier({.unit = 8}).wait();
-    if (world.rank() == 3) std::this_thread::sleep_for(milliseconds(4000));
+    if (world.rank() == 3) std::this_thread::sleep_for(milliseconds(2000));
     if (world.rank() % 2 == 1) group->barrier({.unit = 9}).wait();
   });
-  EXPECT_CONTAINS(ends[1], "rank 3: barrier #2 (unit 9) of group odd (ranks 1, 3): it is not there after 2");
+  EXPECT_CONTAINS(ends[1], "rank 3: barrier #2 (unit 9) of group odd (ranks 1, 3): it is not there after 1");
   if (by_messages()) return;
   EXPECT_CONTAINS(ends[1], "it last began barrier #1 (unit 8) of group odd (ranks 1, 3)");
 }
