@@ -4,7 +4,7 @@
 #   ./test.sh                     what a change is likely to break: all suites with samples of their long sweeps, the core's
 #                                 quick suites under sanitizers, a second of each fuzzer. At most 20 minutes on 2 cores
 #   ./test.sh fast                the quick suites alone, after the build
-#   ./test.sh full                everything: whole sweeps, all of the core under sanitizers, a minute of each fuzzer, packages (hours)
+#   ./test.sh full                everything: whole sweeps, all suites of the core under sanitizers, a minute of each fuzzer, packages (hours)
 #   ./test.sh [TIER] --from STAGE goes on with that stage
 #   ./test.sh --list              what each tier runs, and how long each stage took here the last time
 #
@@ -39,8 +39,8 @@ sizes   standard,full      no file above 600 lines (tools/check_sizes.py)
 format  standard,full      clang-format 14
 build   fast,standard,full compiles everything, optimized
 tests   fast,standard,full the suites (fast: those of a few seconds; standard: sampled sweeps; full: whole ones, and benchmarks that are tests)
-asan    standard,full      the core under AddressSanitizer and UndefinedBehaviorSanitizer (standard: its quick suites)
-tsan    standard,full      where threads meet, under ThreadSanitizer (standard: the quick suites)
+asan    standard,full      the core under AddressSanitizer and UndefinedBehaviorSanitizer (standard: its quick suites; full: sampled sweeps, too)
+tsan    standard,full      where threads meet, under ThreadSanitizer (standard: the quick suites; full: sampled sweeps, too)
 fuzz    standard,full      each fuzzer over its seeds, and on from there (standard: a second; full: a minute)
 packages full              the Debian package, installed in a bare system, and the container where there is an engine: each trains
 TABLE
@@ -142,16 +142,17 @@ check_format() {
   tools/format.sh --check
 }
 
-# The quick suites of some folders, or in the full tier all of the folders after `--`, too.
+# The quick suites of some folders, or in the full tier the slow ones and those of the folders after `--`, too. Sweeps are
+# sampled in either: a sanitizer looks at each line of code, and whole sweeps run it again with other numbers.
 sanitized() {  # PRESET FOLDER... -- FOLDER...
   local preset=$1 folders=() targets which=(-L fast)
   shift
   while [ "$1" != -- ]; do folders+=("$1"); shift; done
   shift
-  [ $tier != full ] || { folders+=("$@"); which=(); }
+  [ $tier != full ] || { folders+=("$@"); which=(-LE full); }
   targets=("${folders[@]/#/zero_}")
   configure_and_build "$preset" -- "${targets[@]/%/_test}" || return $?
-  run_ctest "build/$preset" -R "^($(IFS='|' && echo "${folders[*]}"))(_slow|_full)?(_[0-9]+)?\$" "${which[@]}"
+  ZERO_TEST_TIER=standard run_ctest "build/$preset" -R "^($(IFS='|' && echo "${folders[*]}"))(_slow|_full)?(_[0-9]+)?\$" "${which[@]}"
 }
 
 address_sanitizer() { sanitized asan base plan comm memory optim engine checkpoint data report launch config issues -- world cli faults; }

@@ -47,7 +47,7 @@ zero_tests(issues FLOORS base plan ${comm_floors} memory optim engine checkpoint
 # Most start the command, and with it libtorch, a second each; the slow ones train every example.
 zero_tests(cli FOLDERS command bench doctor inspect page FLOORS ${command_floors} LIBS zero_core
            FULL DelayedUpdateOnText.Converges* CappedModel.* */Figures.*
-           SLOW DelayedUpdateOnText.Has* ShakespeareExample.* */MnistExample.* */TextExamples.* CheckpointActivations.* Export.* OffloadLines.* Plan.* */BadInputOfARank.*)
+           SLOW DelayedUpdateOnText.Has* ShakespeareExample.* */MnistExample.* */TextExamples.* CheckpointActivations.* Export.* OffloadLines.* Plan.* Shares.* */BadInputOfARank.*)
 if(TARGET zero_cli_test)
   target_sources(zero_cli_test PRIVATE $<TARGET_OBJECTS:zero_build_name_own>)
   # Libraries of another build, for a command that must refuse them.

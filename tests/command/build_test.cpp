@@ -9,6 +9,7 @@
 
 #include "../message_of.h"
 #include "tests/cli/command.h"
+#include "tests/this_build.h"
 
 namespace zero::cli {
 namespace {
@@ -56,6 +57,7 @@ TEST(Build, ACommandRefusesALibzeroOfAnotherOne) {
 }
 
 TEST(Build, ACommandRefusesACoreOfAnotherOne) {
+  if (built::kSanitized) GTEST_SKIP() << "a sanitizer ends a program that has another library preloaded";
   const fs::path library = folder_of_other_build() / "libzero_core.so";
   ASSERT_TRUE(fs::exists(library));
   const Folder folder;

@@ -68,6 +68,31 @@ TEST(FitToWorld, AnotherWorldKeepsTheGlobalBatchOrIsRefused) {
   EXPECT_NE(refusal.find("no multiple of 8 = 2 (train.batch) x 4 (ranks)"), std::string::npos) << refusal;
 }
 
+TEST(FitToWorld, NamedSharesAreOneARankAndSumToTheMicroBatch) {
+  auto loaded = given(4, 1, 0);
+  loaded.config.train.share.samples = {6, 2};
+  loaded.origins["train.share"] = "c.toml:4";
+  EXPECT_NO_THROW(fit_to_world(loaded, 2));
+  EXPECT_EQ(most_samples(loaded.config.train), 6);
+  EXPECT_EQ(message_of<ConfigError>([&] { fit_to_world(loaded, 3); }).substr(0, 53),
+            "c.toml:4: train.share = [6, 2]: 2 shares for 3 ranks\n");
+  loaded.config.train.share.samples = {6, 3};
+  const std::string message = message_of<ConfigError>([&] { fit_to_world(loaded, 2); });
+  EXPECT_NE(message.find("they sum to 9\n"), std::string::npos) << message;
+  EXPECT_NE(message.find("[4, 4]: they sum to 8 = 4 (train.batch) x 2 (ranks)"), std::string::npos) << message;
+}
+
+TEST(FitToWorld, MeasuredSharesMustHaveRoomForAllSamples) {
+  auto loaded = given(4, 1, 0);
+  loaded.config.train.share.measured = true;
+  loaded.config.train.share_most = 3;
+  const std::string message = message_of<ConfigError>([&] { fit_to_world(loaded, 2); });
+  EXPECT_NE(message.find("train.share_most = 3: 2 ranks take 8 samples together"), std::string::npos) << message;
+  loaded.config.train.share_most = 5;
+  EXPECT_NO_THROW(fit_to_world(loaded, 2));
+  EXPECT_EQ(most_samples(loaded.config.train), 5);
+}
+
 TEST(FitToWorld, AWorldOfNoneIsRefused) {
   auto loaded = given(0, 0, 0);
   EXPECT_NE(message_of<ConfigError>([&] { fit_to_world(loaded, 0); }), "");

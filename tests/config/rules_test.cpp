@@ -188,6 +188,31 @@ TEST(Rules, SumsOfMicroBatchesInFp32AreReducedEach) {
   EXPECT_NO_THROW(check_rules(loaded));
 }
 
+TEST(Rules, SharesFitWhatElseIsAsked) {
+  const auto error_of = [](const std::function<void(Config&)>& change) {
+    LoadedConfig loaded;
+    change(loaded.config);
+    return message_of<ConfigError>([&] { check_rules(loaded); });
+  };
+  EXPECT_NE(error_of([](Config& config) { config.train.share_most = 8; }).find("train.share_most"), std::string::npos);
+  const auto elastic = [](Config& config) {
+    config.train.share.samples = {6, 2};
+    config.run.min_ranks = 1;
+  };
+  EXPECT_NE(error_of(elastic).find("train.share = [6, 2]: run.min_ranks"), std::string::npos);
+  const auto offloaded = [](Config& config) {
+    config.train.share.measured = true;
+    config.train.checkpoint_activations = true;
+    config.train.offload_activations = "host";
+  };
+  EXPECT_NE(error_of(offloaded).find("train.share_most"), std::string::npos);
+  EXPECT_EQ(error_of([&](Config& config) {
+              offloaded(config);
+              config.train.share_most = 8;
+            }),
+            "");
+}
+
 TEST(Rules, ARewindNeedsCheckpoints) {
   const auto without = [](Config& config) { config.checkpoint.every = {}; };
   EXPECT_TRUE(rules_hold([&](Config& config) {

@@ -34,7 +34,7 @@ TEST(TrainingBatches, FollowTheGlobalIndex) {
   Batch batch;
   for (int rank = 0; rank < 3; ++rank)
     for (std::int64_t micro_batch = 0; micro_batch < 5; ++micro_batch) {
-      TrainingBatches(data, Order::kSequential, 1, {.batch = 2, .world = 3, .rank = rank}).fill(micro_batch, batch);
+      TrainingBatches(data, Order::kSequential, 1, even_grid(2, 3, rank)).fill(micro_batch, batch);
       const int first = (static_cast<int>(micro_batch) * 3 + rank) * 2;
       EXPECT_EQ(rows_of(batch), (std::vector<int>{first, first + 1}));
     }
@@ -48,7 +48,7 @@ RC_GTEST_PROP(TrainingBatches, AStepIsTheSameForAnyWorld, (std::uint64_t seed)) 
     for (std::int64_t micro = 0; micro < accumulate; ++micro)
       for (int rank = 0; rank < world; ++rank) {
         Batch batch;
-        TrainingBatches(data, Order::kShuffled, seed, {.batch = batch_size, .world = world, .rank = rank})
+        TrainingBatches(data, Order::kShuffled, seed, even_grid(batch_size, world, rank))
             .fill(step * accumulate + micro, batch);
         const auto part = rows_of(batch);
         rows.insert(rows.end(), part.begin(), part.end());
@@ -62,10 +62,29 @@ RC_GTEST_PROP(TrainingBatches, AStepIsTheSameForAnyWorld, (std::uint64_t seed)) 
   RC_ASSERT(step_of(4, 3, 1, step) == whole);
 }
 
+// Unequal ranks take unequal parts of it.
+RC_GTEST_PROP(TrainingBatches, AStepIsTheSameForAnyShares, (std::uint64_t seed)) {
+  const auto data = numbered(100);
+  const auto shares = *rc::gen::container<std::vector<std::int64_t>>(4, rc::gen::inRange<std::int64_t>(1, 9));
+  const std::int64_t together = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
+  const auto micro_batch = *rc::gen::inRange<std::int64_t>(0, 1000);
+  Batch batch;
+  TrainingBatches(data, Order::kShuffled, seed, even_grid(together, 1, 0)).fill(micro_batch, batch);
+  const std::vector<int> whole = rows_of(batch);
+  std::vector<int> rows;
+  for (int rank = 0; rank < 4; ++rank) {
+    TrainingBatches(data, Order::kShuffled, seed, shared_grid(shares, rank)).fill(micro_batch, batch);
+    const auto part = rows_of(batch);
+    RC_ASSERT(part.size() == static_cast<std::size_t>(shares[static_cast<std::size_t>(rank)]));
+    rows.insert(rows.end(), part.begin(), part.end());
+  }
+  RC_ASSERT(rows == whole);
+}
+
 // Law 2 needs more than the same rows: the same batch at every call.
 TEST(TrainingBatches, DependOnNothingButTheirNumbers) {
   const auto data = numbered(50);
-  const TrainingBatches batches(data, Order::kShuffled, 9, {.batch = 4});
+  const TrainingBatches batches(data, Order::kShuffled, 9, even_grid(4, 1, 0));
   Batch first, again;
   batches.fill(3, first);
   batches.fill(7, again);
@@ -79,9 +98,9 @@ RC_GTEST_PROP(EvaluationBatches, CoverEveryRowOnceOverAllRanks, ()) {
   const auto world = *rc::gen::inRange(1, 6);
   const auto data = numbered(rows);
   std::vector<int> seen(static_cast<std::size_t>(rows));
-  const std::int64_t num_batches = EvaluationBatches(data, {.batch = batch_size, .world = world}).num_batches();
+  const std::int64_t num_batches = EvaluationBatches(data, even_grid(batch_size, world, 0)).num_batches();
   for (int rank = 0; rank < world; ++rank) {
-    const EvaluationBatches batches(data, {.batch = batch_size, .world = world, .rank = rank});
+    const EvaluationBatches batches(data, even_grid(batch_size, world, rank));
     RC_ASSERT(batches.num_batches() == num_batches);
     for (std::int64_t i = 0; i < num_batches; ++i) {
       Batch batch;
@@ -101,7 +120,7 @@ TEST(EvaluationBatches, CountsOfAllRanksAddUpToTheTargetsOfTheText) {
   const TokenDataset data(TokenStream(path, TokenKind::kText), 0, 1001, 64);
   std::int64_t counted = 0;
   for (int rank = 0; rank < 3; ++rank) {
-    const EvaluationBatches batches(data, {.batch = 2, .world = 3, .rank = rank});
+    const EvaluationBatches batches(data, even_grid(2, 3, rank));
     EXPECT_EQ(batches.num_batches(), 3);  // 16 windows, 6 at a time
     Batch batch;
     for (std::int64_t i = 0; i < batches.num_batches(); ++i) counted += batches.fill(i, batch);
@@ -111,7 +130,8 @@ TEST(EvaluationBatches, CountsOfAllRanksAddUpToTheTargetsOfTheText) {
 
 TEST(BatchGrid, ARankOutsideTheWorldIsOurBug) {
   const auto data = numbered(3);
-  EXPECT_THROW(TrainingBatches(data, Order::kShuffled, 1, {.batch = 1, .world = 2, .rank = 2}), InternalError);
+  EXPECT_THROW(even_grid(1, 2, 2), InternalError);
+  EXPECT_THROW(shared_grid(std::vector<std::int64_t>{3, 1}, 2), InternalError);
   EXPECT_THROW(EvaluationBatches(data, {.batch = 0}), InternalError);
 }
 

@@ -19,7 +19,7 @@ std::vector<std::int64_t> epoch_of(std::uint64_t seed, std::int64_t epoch, std::
 }
 
 TEST(GlobalSampleIndex, CountsRowsThenRanksThenMicroBatches) {
-  const BatchGrid grid{.batch = 4, .world = 3, .rank = 2};
+  const BatchGrid grid = even_grid(4, 3, 2);
   EXPECT_EQ(global_sample_index({}, 0, 0), 0);
   EXPECT_EQ(global_sample_index(grid, 0, 1), 2 * 4 + 1);
   // step 5 of 2 micro-batches each, the second: ((5*2 + 1)*3 + 2)*4 + 3
@@ -31,7 +31,7 @@ TEST(GlobalSampleIndex, NoTwoRowsOfAStepShareOne) {
   for (int rank = 0; rank < 3; ++rank)
     for (std::int64_t micro_batch = 0; micro_batch < 4; ++micro_batch)
       for (std::int64_t row = 0; row < 5; ++row)
-        seen.insert(global_sample_index({.batch = 5, .world = 3, .rank = rank}, micro_batch, row));
+        seen.insert(global_sample_index(even_grid(5, 3, rank), micro_batch, row));
   EXPECT_EQ(seen.size(), 60u);
   EXPECT_EQ(*seen.begin(), 0);
   EXPECT_EQ(*seen.rbegin(), 59);

@@ -63,11 +63,11 @@ TEST_F(SteadyTiers, HoldAfterThousandsOfStepsWhatTheyHeldAfterAHundred) {
         {.stage = 3, .clip = 1, .offload = {.fractions = fractions, .disk = {folder_for(folder)}, .checksums = true}});
     Held early;
     std::int64_t resident = 0;
-    const int num_steps = in_full_tier() ? 10000 : 2000;
+    const int num_steps = in_full_tier() ? 10000 : 1000;
     for (int step = 1; step <= num_steps; ++step) {
       model.train(step % 1000);
       if (step == 100) early = held_by(model.engine());
-      if (step == 1000) resident = resident_bytes();
+      if (step == num_steps / 2) resident = resident_bytes();
     }
     expect_steady(held_by(model.engine()), early);
     for (const std::int64_t held : early.held) EXPECT_GT(held, 0) << "each tier has a part";
@@ -81,7 +81,7 @@ TEST_F(SteadyTiers, HoldAfterManyMovesWhatTheyHeldAfterTen) {
   const TemporaryFolder folder;
   on_ranks(2, [&](Communicator& comm) {
     constexpr int kPeriod = 20;
-    const int num_moves = in_full_tier() ? 250 : 75;
+    const int num_moves = in_full_tier() ? 250 : 40;
     int step = 1;
     OffloadOptions offload{.disk = {folder_for(folder)},
                            .seams = seams({.rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9}})};
@@ -94,7 +94,7 @@ TEST_F(SteadyTiers, HoldAfterManyMovesWhatTheyHeldAfterTen) {
     for (; step <= num_moves * kPeriod; ++step) {
       model.train(step % 1000);
       if (step == 10 * kPeriod) early = held_by(model.engine());
-      if (step == 50 * kPeriod) resident = resident_bytes();
+      if (step == num_moves / 2 * kPeriod) resident = resident_bytes();
     }
     expect_steady(held_by(model.engine()), early);
     EXPECT_GE(model.engine().report().replans, 2 * (num_moves - 1));

@@ -332,7 +332,7 @@ def main():
     parser.add_argument("--points", type=int)
     parser.add_argument("--commits", action="store_true")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="zero-crash-", dir=scratch_place(args.how)) as scratch:
+    with tempfile.TemporaryDirectory(prefix="crash-points-", dir=scratch_place(args.how)) as scratch:
         crashes = None
         try:
             folder = f"{scratch}/run"

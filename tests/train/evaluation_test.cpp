@@ -41,7 +41,7 @@ class Evaluation : public testing::Test {
     double result = 0;
     run_ranks(world, [&](World& ranks) {
       const auto task = some_task(corpus_.shape());
-      const BatchGrid grid{.batch = batch, .world = world, .rank = ranks.rank()};
+      const BatchGrid grid = even_grid(batch, world, ranks.rank());
       const double mine = evaluate(*task, *corpus_.validation, grid, batches, ranks.communicator()).loss;
       const std::lock_guard lock(mutex_);
       if (ranks.rank() == 0) result = mine;
@@ -140,8 +140,7 @@ TEST(EvaluationOfClasses, CountsTheShareOfTargetsFoundOverAllRanks) {
     run_ranks(world, [&](World& ranks) {
       Larger task;
       const Rows rows;
-      const EvaluationResult found =
-          evaluate(task, rows, {.batch = 2, .world = world, .rank = ranks.rank()}, 0, ranks.communicator());
+      const EvaluationResult found = evaluate(task, rows, even_grid(2, world, ranks.rank()), 0, ranks.communicator());
       EXPECT_DOUBLE_EQ(found.accuracy.value(), 5.0 / 7) << world;
     });
   }

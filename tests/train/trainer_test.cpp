@@ -125,6 +125,28 @@ TEST_F(TrainerTest, MicroBatchesOfAStepAreItsBatch) {
   EXPECT_EQ(a.tokens_per_step, b.tokens_per_step);
 }
 
+// The samples of a step, and their weights, are those of one rank that takes them all.
+TEST_F(TrainerTest, UnequalSharesTrainAsEqualOnesDo) {
+  auto one = text_job(4);
+  one.train.batch = 8;
+  auto job = text_job(4);
+  std::vector<std::vector<std::int64_t>> all = {{4, 4}, {7, 1}, {2, 6}};
+  std::vector<RunReport> reports = {run(one, 1).report};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    job.train.share = {.kind = ShareKind::kGiven, .given = all[i]};
+    job.run_dir = folder_ / fmt::format("shares{}", i);
+    reports.push_back(run(job, 2).report);
+    EXPECT_EQ(reports.back().shares, all[i]);
+    EXPECT_EQ(reports.back().tokens_per_step, reports.front().tokens_per_step);
+    for (std::size_t step = 0; step < 4; ++step)
+      EXPECT_NEAR(reports.back().losses[step], reports.front().losses[step], 1e-4) << i << ", step " << step + 1;
+    EXPECT_NEAR(reports.back().val_loss, reports.front().val_loss, 1e-4);
+  }
+  auto equal = text_job(4);
+  equal.run_dir = folder_ / "equal";
+  EXPECT_EQ(run(equal, 2).report.parameters_sha256, reports[1].parameters_sha256) << "to the bit, where they are equal";
+}
+
 TEST_F(TrainerTest, TheRunFolderIsComplete) {
   auto job = text_job(5);
   job.config_text = "[model]\nname = \"gpt2\"\n";

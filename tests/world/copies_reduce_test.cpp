@@ -141,6 +141,7 @@ TEST_P(CopiesReduce, SendsAsManyBytesAsTheFormulaSays) {
                          {.in = std::as_bytes(std::span(in)), .out = std::as_writable_bytes(std::span(out))}, partial,
                          {})
           .wait();
+      grid.copy->drain();
       EXPECT_EQ(grid.copy->traffic().sent_bytes, 4000 * (shard - 1));
       const bool at_an_end = copy == 0 || copy == copies - 1;
       EXPECT_EQ(grid.across->traffic().sent_bytes, copies == 1 ? 0 : (at_an_end ? 4000 : 8000));

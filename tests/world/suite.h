@@ -10,6 +10,7 @@
 
 #include "zero/transport/open_transport.h"
 
+#include "tests/tier.h"
 #include "world_runner.h"
 
 namespace zero {
@@ -31,7 +32,8 @@ inline std::vector<std::string> transports() {
 }
 
 inline std::vector<int> worlds() {
-  return launched_transport().empty() ? std::vector{1, 2, 3, 4, 7} : std::vector{launched_world()};
+  if (!launched_transport().empty()) return {launched_world()};
+  return in_full_tier() ? std::vector{1, 2, 3, 4, 7} : std::vector{1, 3, 4};
 }
 
 // Bytes of a block: nothing, one, odd, inline and just above, in several stats blocks.

@@ -14,6 +14,8 @@ namespace {
 constexpr const char* kWaitPolicy = "OMP_WAIT_POLICY";
 constexpr const char* kLibrary = "libzero.so";  // found through the command's own run path
 
+bool is_open = false;
+
 // Where the loader found libtorch_cpu.so: the only place that tells is the process's own map.
 std::string path_of_libtorch() {
   std::ifstream maps("/proc/self/maps");
@@ -39,12 +41,17 @@ const TorchVerbs& open_torch_verbs() {
     throw ConfigError(kLibrary, "", dlerror(),
                       "this verb needs libtorch: build with it (./quickstart.sh), or see `zero doctor`");
   }
+  is_open = true;
   auto* entry = reinterpret_cast<decltype(&zero_torch_verbs)>(dlsym(library, "zero_torch_verbs"));
   if (entry == nullptr)
     throw ConfigError(kLibrary, "", "is not of zero.cpp's command", "build command and library together");
   const TorchVerbs& verbs = *entry();
   require_same_build(file_of(reinterpret_cast<void*>(entry)), verbs.abi);
   return verbs;
+}
+
+bool torch_is_open() {
+  return is_open;
 }
 
 TorchFound probe_torch() {

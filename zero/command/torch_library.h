@@ -9,6 +9,8 @@ namespace zero::cli {
 
 // Throws ConfigError when the library, or libtorch behind it, cannot be loaded.
 const TorchVerbs& open_torch_verbs();
+// Whether this process has opened it.
+bool torch_is_open();
 
 // The same for doctor: the libtorch version, or why there is none, without an exception.
 struct TorchFound {

@@ -66,10 +66,19 @@ struct LossScaleChoice {
   bool operator==(const LossScaleChoice&) const = default;
 };
 
+// Samples of each rank in a micro-batch: the same number, measured ones, or those that are named.
+struct ShareChoice {
+  bool measured = false;
+  std::vector<std::int64_t> samples;  // empty: the same number, or measured
+  bool operator==(const ShareChoice&) const = default;
+};
+
 struct TrainConfig {
   std::int64_t steps = 2000;
   std::int64_t epochs = 0;
   std::int64_t batch = 6;
+  ShareChoice share;
+  std::int64_t share_most = 0;
   std::int64_t accumulate = 1;
   std::string reduce = "each";
   std::int64_t global_batch = 0;

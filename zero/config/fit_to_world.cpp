@@ -1,5 +1,10 @@
 // The batch rule: global_batch = batch * accumulate * world, with one of the three left out when the user likes.
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "zero/base/error.h"
 #include "zero/config/load.h"
@@ -28,19 +33,33 @@ std::int64_t derive(const LoadedConfig& loaded, std::string_view factor_name, st
                               : fmt::format("use {} or more, or a smaller world", unit));
 }
 
-}  // namespace
-
-std::int64_t accumulate_in(std::int64_t world, const TrainConfig& train) {
-  const std::int64_t per_batch = train.batch * world;
-  if (train.global_batch % per_batch == 0) return train.global_batch / per_batch;
-  throw ConfigError("train.global_batch", std::to_string(train.global_batch),
-                    fmt::format("no multiple of {} = {} (train.batch) x {} (ranks)", per_batch, train.batch, world),
-                    "a smaller train.batch divides in more worlds");
+// Shares that are named are one a rank, and sum to the micro-batch.
+void check_shares(const LoadedConfig& loaded, std::int64_t world) {
+  const TrainConfig& train = loaded.config.train;
+  const auto& shares = train.share.samples;
+  const std::vector<std::int64_t> even(static_cast<std::size_t>(world), train.batch);
+  const auto refuse = [&](const std::string& reason) {
+    throw ConfigError(where(loaded, "train.share"), fmt::format("[{}]", fmt::join(shares, ", ")), reason,
+                      fmt::format("use \"auto\", or shares as [{}]: they sum to {} = {} (train.batch) x {} (ranks)",
+                                  fmt::join(even, ", "), train.batch * world, train.batch, world));
+  };
+  if (shares.empty()) return;
+  if (shares.size() != even.size()) refuse(fmt::format("{} shares for {} ranks", shares.size(), world));
+  const std::int64_t sum = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
+  if (sum != train.batch * world) refuse(fmt::format("they sum to {}", sum));
 }
 
-void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
+void check_share_most(const LoadedConfig& loaded, std::int64_t world) {
+  const TrainConfig& train = loaded.config.train;
+  if (train.share_most == 0 || train.share_most >= train.batch) return;
+  throw ConfigError(
+      where(loaded, "train.share_most"), std::to_string(train.share_most),
+      fmt::format("{} ranks take {} samples together, {} each in the mean", world, train.batch * world, train.batch),
+      fmt::format("use {} or more, or 0 for any number", train.batch));
+}
+
+void fit_batch(LoadedConfig& loaded, std::int64_t world) {
   auto& train = loaded.config.train;
-  if (world < 1) throw ConfigError("world", std::to_string(world), "no ranks", "allowed: 1 or more");
   const auto given = [&](std::string_view name) { return loaded.origins.contains(name); };
   if (train.global_batch == 0) {
     train.global_batch = train.batch * train.accumulate * world;
@@ -56,6 +75,28 @@ void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
                                   train.accumulate, world, train.batch * train.accumulate * world),
                       "leave out one of train.batch, train.accumulate and train.global_batch: it is derived");
   }
+}
+
+}  // namespace
+
+std::int64_t most_samples(const TrainConfig& train) {
+  if (!train.share.samples.empty()) return std::ranges::max(train.share.samples);
+  return train.share.measured ? std::max(train.batch, train.share_most) : train.batch;
+}
+
+std::int64_t accumulate_in(std::int64_t world, const TrainConfig& train) {
+  const std::int64_t per_batch = train.batch * world;
+  if (train.global_batch % per_batch == 0) return train.global_batch / per_batch;
+  throw ConfigError("train.global_batch", std::to_string(train.global_batch),
+                    fmt::format("no multiple of {} = {} (train.batch) x {} (ranks)", per_batch, train.batch, world),
+                    "a smaller train.batch divides in more worlds");
+}
+
+void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
+  if (world < 1) throw ConfigError("world", std::to_string(world), "no ranks", "allowed: 1 or more");
+  fit_batch(loaded, world);
+  check_shares(loaded, world);
+  check_share_most(loaded, world);
 }
 
 void settle_epochs(LoadedConfig& loaded, std::int64_t samples) {

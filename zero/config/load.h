@@ -1,9 +1,8 @@
 // load_config(): reads what the user wrote and checks it. The command line wins over the environment, the environment
 // over the file, the file over the default.
 //
-//   LoadedConfig loaded = load_config({.file = "config.toml", .overrides = {...}, .environment =
-//   environment_of_process()}); fit_to_world(loaded, world);     // batch, accumulate and global_batch agree, or the
-//   missing one is derived
+//   LoadedConfig loaded = load_config({.file = "config.toml", .environment = environment_of_process()});
+//   fit_to_world(loaded, world);     // batch, accumulate and global_batch agree, or the missing one is derived
 //
 // Local. Throws ConfigError and touches nothing: no folder is created, no data is read beyond its existence and size.
 // A second check, by the parts that know (data, model, memory), follows when they are made.
@@ -33,7 +32,8 @@ LoadedConfig load_config(const ConfigRequest& request);
 
 std::vector<std::string> environment_of_process();
 
-// Makes batch * accumulate * world == global_batch, deriving what was not given. World is 1 or more.
+// Makes batch * accumulate * world == global_batch, deriving what was not given. World is 1 or more. Refuses shares that
+// are not of this world.
 void fit_to_world(LoadedConfig& loaded, std::int64_t world);
 
 // Gives a run of train.epochs its train.steps: as many as take each of the `samples` of a pass over the training data that
@@ -43,5 +43,9 @@ void settle_epochs(LoadedConfig& loaded, std::int64_t samples);
 // The same samples a step from another world: accumulate, so that batch * accumulate * world == global_batch. Throws
 // ConfigError where there is none. `train`: fitted to the first world.
 std::int64_t accumulate_in(std::int64_t world, const TrainConfig& train);
+
+// Samples that the rank with the largest share takes in a micro-batch, as far as the configuration says it: without
+// train.share_most, measured shares have no bound, and this is their mean.
+std::int64_t most_samples(const TrainConfig& train);
 
 }  // namespace zero

@@ -179,6 +179,18 @@ class Assignment {
     }
   }
 
+  void operator()(ShareChoice& member) const {
+    if (std::holds_alternative<std::string>(setting_.value.data)) {
+      const std::string text = word();
+      if (text != "equal" && text != "auto") refuse("no such share");
+      member = {.measured = text == "auto", .samples = {}};
+      return;
+    }
+    ShareChoice named;
+    (*this)(named.samples);
+    member = std::move(named);
+  }
+
   void operator()(MemoryBudget& member) const {
     const std::string text = word();
     if (text == "auto") {
@@ -308,6 +320,9 @@ struct Reading {
   Value operator()(const LossScaleChoice& member) const {
     return member.fixed > 0 ? Value(member.fixed) : Value("dynamic");
   }
+  Value operator()(const ShareChoice& member) const {
+    return member.samples.empty() ? Value(member.measured ? "auto" : "equal") : (*this)(member.samples);
+  }
   Value operator()(const MemoryBudget& member) const {
     switch (member.kind) {
       case MemoryBudget::Kind::kAuto:
@@ -352,6 +367,9 @@ struct Describe {
   }
   std::string operator()(Access<Validation>) const { return limits(option.range, "a path, or a number"); }
   std::string operator()(Access<LossScaleChoice>) const { return "\"dynamic\", or a number above 0, such as 1024"; }
+  std::string operator()(Access<ShareChoice>) const {
+    return "\"equal\", \"auto\", or the samples of each rank, such as [6, 2]";
+  }
   std::string operator()(Access<MemoryBudget>) const {
     return takes_min(option) ? "\"auto\", \"min\", or a size such as \"64MiB\""
                              : "\"auto\", or a size such as \"64GiB\"";

@@ -35,7 +35,7 @@ using Field =
     std::variant<Access<bool>, Access<std::int64_t>, Access<double>, Access<std::string>,
                  Access<std::vector<std::int64_t>>, Access<std::array<double, 2>>, Access<std::chrono::milliseconds>,
                  Access<Validation>, Access<Interval>, Access<MemoryBudget>, Access<std::vector<std::string>>,
-                 Access<TierFractions>, Access<std::vector<GroupConfig>>, Access<LossScaleChoice>>;
+                 Access<TierFractions>, Access<std::vector<GroupConfig>>, Access<LossScaleChoice>, Access<ShareChoice>>;
 
 struct Option {
   std::string_view name;  // "section.key"

@@ -94,6 +94,8 @@ constexpr std::array kOptions{
     Option{"train.steps", at<kTrain, &TrainConfig::steps>, kPositive, kFree, "optimizer steps of the run"},
     Option{"train.epochs", at<kTrain, &TrainConfig::epochs>, kNatural, kFree, "passes over the training data, instead of train.steps, which follow from it; 0: not given"},
     Option{"train.batch", at<kTrain, &TrainConfig::batch>, kPositive, kFree, "samples that a rank takes in a micro-batch"},
+    Option{"train.share", at<kTrain, &TrainConfig::share>, kPositive, kFree, "how the ranks share the batch * ranks samples of a micro-batch. equal: evenly; auto: by the speed that each rank shows, and again when one slows down; [6, 2]: as named"},
+    Option{"train.share_most", at<kTrain, &TrainConfig::share_most>, kNatural, kFree, "with share auto, most samples that a rank takes in a micro-batch, so that its activations fit its memory; 0: any number"},
     Option{"train.accumulate", at<kTrain, &TrainConfig::accumulate>, kPositive, kFree, "micro-batches that a rank takes in a step"},
     Option{"train.reduce", at<kTrain, &TrainConfig::reduce>, kAny, kReduces, "sum of a step's micro-batches. each: every one is summed over all ranks; last: a rank sums its own first, sends less, holds the whole gradient, and gets other last bits; auto: each"},
     Option{"train.global_batch", at<kTrain, &TrainConfig::global_batch>, kNatural, kFree, "samples of a step over all ranks: batch * accumulate * ranks. The one that you leave out is derived; 0: not given"},

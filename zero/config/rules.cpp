@@ -147,6 +147,18 @@ void check_checkpoint(const LoadedConfig& loaded) {
   }
 }
 
+void check_share(const LoadedConfig& loaded) {
+  const auto& [train, run] = std::tie(loaded.config.train, loaded.config.run);
+  if (train.share_most > 0 && !train.share.measured)
+    refuse(loaded, "train.share_most", "only measured shares grow", "leave it out, or set train.share = \"auto\"");
+  if (!train.share.samples.empty() && run.min_ranks > 0)
+    refuse(loaded, "train.share", "run.min_ranks goes on with fewer ranks, which these shares are not for",
+           "use \"auto\", or leave out run.min_ranks");
+  if (train.share.measured && train.share_most == 0 && train.offload_activations != "none")
+    refuse(loaded, "train.share", "offloaded activations need a bound: room for them is kept before any speed is known",
+           "set train.share_most, or name the shares");
+}
+
 void check_types(const LoadedConfig& loaded) {
   const auto& train = loaded.config.train;
   if (train.reduce_dtype == "fp32" && train.reduce == "last" && train.accumulate > 1 && train.dtype != "fp32") {
@@ -260,6 +272,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_dropout(loaded);
   check_channels(loaded);
   check_checkpoint(loaded);
+  check_share(loaded);
   check_types(loaded);
   check_health(loaded);
   check_timeline(loaded);

@@ -9,8 +9,8 @@ namespace zero {
 namespace {
 
 void check(const BatchGrid& grid) {
-  ZERO_CHECK(grid.batch > 0 && grid.world > 0 && 0 <= grid.rank && grid.rank < grid.world, "batch {}, rank {} of {}",
-             grid.batch, grid.rank, grid.world);
+  ZERO_CHECK(grid.batch > 0 && grid.before >= 0 && grid.before + grid.batch <= grid.together,
+             "{} samples behind {} of {}", grid.batch, grid.before, grid.together);
 }
 
 }  // namespace
@@ -33,8 +33,7 @@ EvaluationBatches::EvaluationBatches(const Dataset& data, BatchGrid grid) : data
 }
 
 std::int64_t EvaluationBatches::num_batches() const {
-  const std::int64_t together = grid_.batch * grid_.world;
-  return (data_.pass_size() + together - 1) / together;
+  return (data_.pass_size() + grid_.together - 1) / grid_.together;
 }
 
 std::int64_t EvaluationBatches::fill(std::int64_t i, Batch& batch) const {

@@ -1,9 +1,9 @@
 // The batches of a rank: which samples of a Dataset each batch holds.
 //
-//   TrainingBatches train(*corpus.train, Order::kShuffled, seed, {.batch = 6, .world = 2, .rank = rank});
+//   TrainingBatches train(*corpus.train, Order::kShuffled, seed, even_grid(6, 2, rank));
 //   train.fill(step * accumulate + micro, batch);
 //
-//   EvaluationBatches all(*corpus.validation, {.batch = 6, .world = 2, .rank = rank});
+//   EvaluationBatches all(*corpus.validation, even_grid(6, 2, rank));
 //   for (i < all.num_batches()) { counted = all.fill(i, batch); total += loss(batch) * counted; targets += counted; }
 //
 // Both borrow the dataset, hold nothing else, and may be used from any thread. Local.
@@ -31,7 +31,7 @@ class TrainingBatches {
   std::int64_t first_sample_;
 };
 
-// One ordered pass, dealt to the ranks batch by batch: batch i of rank r is samples (i * world + r) * batch and on.
+// One ordered pass, dealt to the ranks batch by batch: batch i begins at sample i * together + before.
 // Every rank has the same number of batches, so that collectives match.
 class EvaluationBatches {
  public:

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <numeric>
 
 #include "zero/base/check.h"
 
@@ -46,8 +47,21 @@ class Feistel {
 
 }  // namespace
 
+BatchGrid even_grid(std::int64_t batch, int world, int rank) {
+  ZERO_CHECK(batch > 0 && world > 0 && 0 <= rank && rank < world, "batch {}, rank {} of {}", batch, rank, world);
+  return {.batch = batch, .before = batch * rank, .together = batch * world};
+}
+
+BatchGrid shared_grid(std::span<const std::int64_t> shares, int rank) {
+  ZERO_CHECK(0 <= rank && static_cast<std::size_t>(rank) < shares.size(), "rank {} of {}", rank, shares.size());
+  const auto mine = shares.begin() + rank;
+  return {.batch = *mine,
+          .before = std::accumulate(shares.begin(), mine, std::int64_t{0}),
+          .together = std::accumulate(shares.begin(), shares.end(), std::int64_t{0})};
+}
+
 std::int64_t global_sample_index(const BatchGrid& grid, std::int64_t micro_batch, std::int64_t row) {
-  return (micro_batch * grid.world + grid.rank) * grid.batch + row;
+  return micro_batch * grid.together + grid.before + row;
 }
 
 std::int64_t shuffled_offset(std::uint64_t seed, std::int64_t g, std::int64_t count) {

@@ -14,19 +14,26 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace zero {
 
 enum class Order { kShuffled, kSequential };
 
-// A rank's place among the samples of a run.
+// A rank's place among the samples of a micro-batch, which the ranks take in their order.
 struct BatchGrid {
-  std::int64_t batch = 1;  // samples per rank and micro-batch
-  int world = 1;
-  int rank = 0;
+  std::int64_t batch = 1;     // samples of this rank
+  std::int64_t before = 0;    // samples of the ranks before it
+  std::int64_t together = 1;  // samples of all ranks
 };
 
-// (micro_batch * world + rank) * batch + row, where micro_batch = step * accumulate + micro counts them over the run.
+// Every rank takes as many. Rank out of range is our bug.
+BatchGrid even_grid(std::int64_t batch, int world, int rank);
+// Rank r takes shares[r], at least one.
+BatchGrid shared_grid(std::span<const std::int64_t> shares, int rank);
+
+// micro_batch * together + before + row, where micro_batch = step * accumulate + micro counts them over the run. Which
+// samples a micro-batch has does not depend on how its ranks share them.
 std::int64_t global_sample_index(const BatchGrid& grid, std::int64_t micro_batch, std::int64_t row);
 
 std::int64_t shuffled_offset(std::uint64_t seed, std::int64_t g, std::int64_t count);

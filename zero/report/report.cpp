@@ -227,6 +227,7 @@ std::string to_json(const RunReport& r) {
   json["moved_bytes"] = r.engine.moved_bytes;
   json["transport"] = r.engine.transport;
   json["ranks_source"] = r.ranks_source;
+  json["shares"] = r.shares;
   json["threads"] = r.threads;
   json["utilization"] = utilization(r);
   json["utilization_is"] = kUtilization;
@@ -264,6 +265,8 @@ std::string summary(const RunReport& r) {
                   most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; }),
                   format_bytes(std::llround(r.engine.sent_formula_bytes)),
                   sends_less(r) ? "; what device_memory kept was gathered once" : ""));
+  if (std::ranges::adjacent_find(r.shares, std::not_equal_to<>()) != r.shares.end())
+    add(fmt::format("  samples of a micro-batch, by rank: {}", fmt::join(r.shares, " + ")));
   if (places_states(r))
     add(fmt::format("  of it on the host {}, on disk {}; a step reads {} from disk and writes {}{}",
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.host_memory.state(); }),

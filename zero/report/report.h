@@ -64,6 +64,7 @@ struct RunReport {
   std::string disk;
   std::string activations_on;  // "host" or "disk", where activations are offloaded; empty: nowhere
   std::string ranks_source;
+  std::vector<std::int64_t> shares;  // samples that each rank took in a micro-batch of the last step
   int threads = 1;
   std::vector<RankReport> ranks;
   RunOrigin origin;

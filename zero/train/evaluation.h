@@ -1,7 +1,7 @@
 // The loss over held-out data: the mean over every target, the same whatever the world is; and the share of targets that a
 // task of classes finds.
 //
-//   const EvaluationResult found = evaluate(task, *corpus.validation, {.batch = 6, .world = 2, .rank = 1}, /*batches=*/0, comm);
+//   const EvaluationResult found = evaluate(task, *corpus.validation, even_grid(6, 2, 1), /*batches=*/0, comm);
 //   found.loss; found.accuracy.value_or(0);
 //
 // Ranks share the batches evenly; sums of losses and counts of targets are added in rank order. `batches` limits how

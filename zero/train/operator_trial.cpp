@@ -14,7 +14,7 @@ namespace zero {
 void try_operators(Run& run) {
   if (run.job.attach.dtype != DType::kFloat16) return;
   const TrainingBatches drawn(*run.corpus.train, run.job.data.order, run.job.train.seed,
-                              {.batch = 1, .world = run.world.size(), .rank = run.world.rank()});
+                              even_grid(1, run.world.size(), run.world.rank()));
   Batch batch;
   drawn.fill(0, batch);
   const FrozenScope no_step = run.engine->frozen();

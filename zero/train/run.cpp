@@ -46,6 +46,7 @@ Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output)
       log(folder, progress, StepHistory(job.train.log_every, job.train.steps),
           TimeLeft(job.train.steps, {.every = job.train.eval_every, .last_alike = job.train.eval_batches == 0}),
           world.communicator()),
+      shares(job.train.share, job.train.batch, world.size(), world.rank()),
       checkpoints(job.checkpoint, folder.checkpoints(), launcher_memory(job, world), world.communicator(),
                   [this](const std::string& line) { say(line); }),
       health(job.health, job.attach.max_skipped_steps, samples_per_step(job.train, world.size()), state, folder,
@@ -79,7 +80,8 @@ EvaluationResult Run::evaluate(std::int64_t step, std::int64_t batches) {
 EvaluationResult Run::evaluate_weights(std::int64_t step, std::int64_t batches, bool averaged) {
   const TimedSpan span(timeline.recorder(), Activity::kEvaluate);
   const double begin = monotonic_seconds();
-  const EvaluationResult found = zero::evaluate(*task, *corpus.validation, grid(), batches, world.communicator());
+  const EvaluationResult found =
+      zero::evaluate(*task, *corpus.validation, shares.grid(), batches, world.communicator());
   const double seconds = monotonic_seconds() - begin;
   log.add(EvaluationMetrics{
       .step = step, .val_loss = found.loss, .accuracy = found.accuracy, .averaged = averaged, .seconds = seconds});

@@ -44,7 +44,6 @@ struct Run {
 
   bool is_first() const { return world.rank() == 0; }
   void say(const std::string& line) { progress.line(line); }
-  BatchGrid grid() const { return {.batch = job.train.batch, .world = world.size(), .rank = world.rank()}; }
 
   // Collective. Begins a checkpoint of where the run stands, or copies it into the launcher's memory; every step must
   // have been exchanged (RunLog).
@@ -63,6 +62,7 @@ struct Run {
   RunMeter meter;
   Progress progress;
   RunLog log;
+  SampleShares shares;
   RunState state;                    // where the run stands; its series are those of the last save: `log` has them
   std::optional<Attachment> engine;  // gone before the module that it is attached to
   RunCheckpoints checkpoints;        // after it: a save goes before the engine that it is of

@@ -100,6 +100,7 @@ void RunEnd::fill(RunReport& report) {
     if (report.disk.empty()) report.disk = run_.task->activations()->report().activation_offload.disk_kind;
   }
   report.ranks_source = run_.world.source();
+  report.shares = run_.shares.samples();
   report.threads = job.attach.threads;
   report.origin = origin_of_process(job.config_text, TORCH_VERSION);
 }

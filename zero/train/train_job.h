@@ -17,12 +17,14 @@
 #include "zero/train/lr_schedule.h"
 #include "zero/train/model_options.h"
 #include "zero/train/run_checkpoints.h"
+#include "zero/train/sample_shares.h"
 
 namespace zero {
 
 struct StepOptions {
   std::int64_t steps = 2000;
-  std::int64_t batch = 6;  // samples per rank and micro-batch
+  std::int64_t batch = 6;  // samples per rank and micro-batch, in the mean over ranks
+  ShareOptions share;      // how many each rank takes
   std::int64_t accumulate = 1;
   std::uint64_t seed = 1337;
   std::int64_t eval_every = 250;   // 0: only at the end

@@ -7,7 +7,9 @@
 namespace zero {
 
 TrainingLoop::TrainingLoop(Run& run, const StopSignal* stop)
-    : run_(run), stop_(stop), training_(run.job, *run.task, *run.engine, run.world, run.timeline.recorder()) {}
+    : run_(run),
+      stop_(stop),
+      training_(run.job, *run.task, *run.engine, run.world, run.shares, run.timeline.recorder()) {}
 
 int TrainingLoop::run(bool resumed) {
   const TrainJob& job = run_.job;
@@ -15,25 +17,27 @@ int TrainingLoop::run(bool resumed) {
     run_.say("health.check_replicas: no rank holds what another holds, too; nothing is compared");
   if (job.health.rewinds() && !resumed) run_.save();  // there is always one to go back to
   Outcome outcome;
-  while (outcome.signal == 0 && run_.state.step < job.train.steps) outcome = run_until_rewound();
+  while (outcome.signal == 0 && run_.state.step < job.train.steps) outcome = run_until_others_are_drawn();
   return outcome.signal;
 }
 
-TrainingLoop::Outcome TrainingLoop::run_until_rewound() {
+TrainingLoop::Outcome TrainingLoop::run_until_others_are_drawn() {
   const StepOptions& o = run_.job.train;
-  const TrainingBatches drawn(*run_.corpus.train, run_.job.data.order, o.seed, run_.grid(), run_.state.samples);
+  const TrainingBatches drawn(*run_.corpus.train, run_.job.data.order, o.seed, run_.shares.grid(), run_.state.samples);
   Prefetcher batches(0, (o.steps - run_.state.step) * o.accumulate,
                      [&](std::int64_t i, Batch& batch) { drawn.fill(i, batch); });
   Outcome outcome;
-  while (outcome.signal == 0 && !outcome.rewound && run_.state.step < o.steps) {
-    const StepReport report = run_step(batches);
-    outcome.rewound = run_.health.judge(*run_.engine, report);
-    if (!outcome.rewound) outcome = after_step();
+  while (outcome.signal == 0 && !outcome.draws_others && run_.state.step < o.steps) {
+    const TakenStep taken = run_step(batches);
+    if (run_.health.judge(*run_.engine, taken.report)) return {.draws_others = true};
+    const bool shared_anew = share_anew(taken.metrics);
+    outcome = after_step();
+    outcome.draws_others = outcome.draws_others || shared_anew;
   }
   return outcome;
 }
 
-StepReport TrainingLoop::run_step(Prefetcher& batches) {
+TakenStep TrainingLoop::run_step(Prefetcher& batches) {
   const std::int64_t num_before = run_.meter.num_steps();
   run_.timeline.begin_step(num_before);
   TakenStep taken = training_.take(run_.state, batches, [this](double loss) { return run_.health.limits(loss); });
@@ -44,7 +48,14 @@ StepReport TrainingLoop::run_step(Prefetcher& batches) {
   if (run_.timeline.end_step(num_before))
     run_.say(fmt::format("timeline: {} (open it at https://ui.perfetto.dev)", run_.timeline.path().string()));
   run_.meter.count(run_.state.step, [this](const std::string& line) { run_.say(line); });
-  return taken.report;
+  return taken;
+}
+
+bool TrainingLoop::share_anew(const StepMetrics& metrics) {
+  if (!run_.shares.learn(metrics.seconds - metrics.phases.wait, run_.world.communicator())) return false;
+  run_.say(fmt::format("step {}: from here on the ranks take {} samples of a micro-batch, by the speed each has shown",
+                       run_.state.step, run_.shares.text()));
+  return true;
 }
 
 TrainingLoop::Outcome TrainingLoop::after_step() {
@@ -52,7 +63,7 @@ TrainingLoop::Outcome TrainingLoop::after_step() {
   const std::int64_t step = run_.state.step;
   const std::int64_t every = run_.job.health.check_replicas;
   if (every > 0 && (step % every == 0 || step == o.steps) && run_.health.judge_replicas(*run_.engine))
-    return {.rewound = true};
+    return {.draws_others = true};
   const bool exchanged = run_.log.exchange_due();
   int signal = exchanged ? exchange() : 0;
   if (o.eval_every > 0 && step % o.eval_every == 0 && step < o.steps) run_.evaluate(step, o.eval_batches);
@@ -62,7 +73,7 @@ TrainingLoop::Outcome TrainingLoop::after_step() {
   if (!to_disk && !to_memory) return {.signal = signal};
   if (!exchanged) signal = exchange();
   if (signal != 0) return {.signal = signal};  // the end saves
-  if (run_.health.judge_replicas(*run_.engine)) return {.rewound = true};
+  if (run_.health.judge_replicas(*run_.engine)) return {.draws_others = true};
   if (to_memory) run_.copy();
   if (to_disk) run_.save();
   return {};

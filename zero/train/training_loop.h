@@ -26,11 +26,12 @@ class TrainingLoop {
 
  private:
   struct Outcome {
-    int signal = 0;        // that ends the run
-    bool rewound = false;  // it is at an earlier step, and has other samples before it
+    int signal = 0;             // that ends the run
+    bool draws_others = false;  // other samples follow than were drawn: it was rewound, or ranks take other shares
   };
-  Outcome run_until_rewound();
-  StepReport run_step(Prefetcher& batches);
+  Outcome run_until_others_are_drawn();
+  TakenStep run_step(Prefetcher& batches);
+  bool share_anew(const StepMetrics& metrics);
   Outcome after_step();
   int exchange();
 

@@ -7,8 +7,9 @@
 
 namespace zero {
 
-TrainingStep::TrainingStep(const TrainJob& job, Task& task, Attachment& engine, const World& world, Timeline* recorder)
-    : job_(job), task_(task), engine_(engine), world_(world), recorder_(recorder) {}
+TrainingStep::TrainingStep(const TrainJob& job, Task& task, Attachment& engine, const World& world,
+                           const SampleShares& shares, Timeline* recorder)
+    : job_(job), task_(task), engine_(engine), world_(world), shares_(shares), recorder_(recorder) {}
 
 TakenStep TrainingStep::take(const RunState& done, Prefetcher& batches, const Limits& limits) {
   const std::int64_t samples = samples_per_step(job_.train, world_.size());
@@ -42,7 +43,7 @@ StepReport TrainingStep::update(double lr, const StepLimits& limits) {
 }
 
 void TrainingStep::run_micro_batch(std::int64_t micro, const Batch& batch, StepMetrics& metrics) {
-  const auto share = static_cast<double>(job_.train.accumulate);
+  const double parts = static_cast<double>(job_.train.accumulate) / shares_.weight();
   if (job_.model.dropout > 0)
     at::manual_seed(micro_batch_seed(job_.train.seed, metrics.step - 1, micro, world_.rank()));
   const double begin = monotonic_seconds();
@@ -51,10 +52,10 @@ void TrainingStep::run_micro_batch(std::int64_t micro, const Batch& batch, StepM
   const double middle = monotonic_seconds();
   span.end();
   span = TimedSpan(recorder_, Activity::kBackward);
-  engine_.scaled(share == 1 ? loss : loss / share).backward();
+  engine_.scaled(parts == 1 ? loss : loss / parts).backward();
   metrics.forward += middle - begin;
   metrics.backward += monotonic_seconds() - middle;
-  metrics.loss += loss.item<double>() / share;
+  metrics.loss += loss.item<double>() / parts;
 }
 
 }  // namespace zero

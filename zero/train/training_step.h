@@ -1,9 +1,9 @@
 // TrainingStep: one step of a run: micro-batches forward and backward, each loss divided by their number, then the
 // update.
 //
-//   TrainingStep training(job, task, engine, world, timeline.recorder());
+//   TrainingStep training(job, task, engine, world, shares, timeline.recorder());
 //   const TakenStep taken = training.take(state, batches, [&](double loss) { return health.limits(loss); });
-//   taken.metrics.loss          // this rank's
+//   taken.metrics.loss          // this rank's, weighted by its share of the samples: the mean over ranks is the step's
 //   taken.report.skipped        // nothing was updated
 //
 // The randomness of a micro-batch is a function of seed, step, micro-batch and rank (micro_batch_seed.h). What the
@@ -18,6 +18,7 @@
 #include "zero/report/metrics_log.h"
 #include "zero/torch/attach.h"
 #include "zero/train/run_checkpoints.h"
+#include "zero/train/sample_shares.h"
 #include "zero/train/task.h"
 #include "zero/train/train_job.h"
 #include "zero/transport/world.h"
@@ -32,9 +33,10 @@ struct TakenStep {
 class TrainingStep {
  public:
   // All outlive it. `recorder` null: there is no timeline.
-  TrainingStep(const TrainJob& job, Task& task, Attachment& engine, const World& world, Timeline* recorder);
+  TrainingStep(const TrainJob& job, Task& task, Attachment& engine, const World& world, const SampleShares& shares,
+               Timeline* recorder);
 
-  // What the update must stay under, by this rank's mean loss of the step.
+  // What the update must stay under, by this rank's loss of the step.
   using Limits = std::function<StepLimits(double loss)>;
   // The step after those that are `done`, with the next `accumulate` batches.
   TakenStep take(const RunState& done, Prefetcher& batches, const Limits& limits);
@@ -48,6 +50,7 @@ class TrainingStep {
   Task& task_;
   Attachment& engine_;
   const World& world_;
+  const SampleShares& shares_;
   Timeline* recorder_;
 };
 

@@ -140,7 +140,8 @@ std::optional<ActivationOffloadOptions> activation_offload_options(const Config&
 // What offloaded activations take of each budget.
 ActivationOffloadNeed need_of(const Config& config, const ModelOptions& model) {
   const std::int64_t context = sample_context(model, config.data.context);
-  const OffloadedInput inputs = offloaded_inputs(model, config.train.batch, context, dtype_of(config.train.dtype));
+  const OffloadedInput inputs =
+      offloaded_inputs(model, most_samples(config.train), context, dtype_of(config.train.dtype));
   return model.activation_offload ? activation_offload_need(*model.activation_offload, inputs.count, inputs.bytes)
                                   : ActivationOffloadNeed{};
 }
@@ -255,6 +256,14 @@ DataOptions data_options(const Config& config) {
   return options;
 }
 
+ShareOptions share_options(const TrainConfig& train) {
+  const ShareChoice& share = train.share;
+  const ShareKind kind = share.measured          ? ShareKind::kMeasured
+                         : share.samples.empty() ? ShareKind::kEqual
+                                                 : ShareKind::kGiven;
+  return {.kind = kind, .given = share.samples, .most = train.share_most};
+}
+
 AttachOptions attach_options(const Config& config, int local_ranks) {
   AttachOptions options{.stage = static_cast<int>(config.zero.stage),
                         .optimizer = optimizer_options(config.optimizer),
@@ -280,6 +289,7 @@ TrainJob make_job(const Config& config, int local_ranks) {
           .data = data_options(config),
           .train = {.steps = t.steps,
                     .batch = t.batch,
+                    .share = share_options(t),
                     .accumulate = t.accumulate,
                     .seed = static_cast<std::uint64_t>(t.seed),
                     .eval_every = t.eval_every,

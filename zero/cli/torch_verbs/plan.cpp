@@ -57,7 +57,8 @@ struct PrintedSchedule {
 };
 
 Trace trace_of(const PlanRequest& request, Task& task, const SampleShape& shape, const AttachOptions& attach) {
-  return trace_on_meta(task.module(), [&](int) { return meta_loss(task, shape, request.loaded.config.train.batch); },
+  return trace_on_meta(task.module(),
+                       [&](int) { return meta_loss(task, shape, most_samples(request.loaded.config.train)); },
                        {.accumulate = attach.accumulate, .dtype = attach.dtype, .units = attach.units})
       .trace;
 }
@@ -108,7 +109,7 @@ ActivationBytes activations_of(ModelOptions model, const SampleShape& shape, std
 // Whether it fits is asked of this machine, and of others like it.
 PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model, const SampleShape& shape,
                           const AttachOptions& attach) {
-  const std::int64_t batch = request.loaded.config.train.batch;
+  const std::int64_t batch = most_samples(request.loaded.config.train);
   const ActivationBytes activations = activations_of(model, shape, batch, attach);
   const bool computes_again = model.checkpoint_activations && activations.checkpointed > 0;
   return {.machines = static_cast<int>(request.machines),
@@ -230,7 +231,7 @@ Computation computation_of(const PlanRequest& request, const TrainingPlan& plan,
                            int threads) {
   const double busy = static_cast<double>(plan.machine->ranks) * threads;  // cores, if each thread had one
   const TrainConfig& train = request.loaded.config.train;
-  const auto samples = static_cast<double>(train.batch * train.accumulate);
+  const auto samples = static_cast<double>(most_samples(train) * train.accumulate);
   if (!request.profile.empty())
     return computation_of_run(request.profile, plan.units.size(),
                               samples * static_cast<double>(task.tokens_per_sample()));
