@@ -262,6 +262,15 @@ class ApiPage(unittest.TestCase):
             self.assertIn(f'#include "examples/api/{file.name}"', test)
 
 
+class ReliabilityTest(unittest.TestCase):
+    def test_each_fuzzer_has_its_row(self):
+        page = (ROOT / "docs/reliability.md").read_text()
+        fuzzers = re.findall(r"^zero_fuzzer\((\w+)", (ROOT / "cmake/fuzz.cmake").read_text(), re.M)
+        self.assertGreater(len(fuzzers), 5)
+        for fuzzer in fuzzers:
+            self.assertTrue(f"| `{fuzzer}` |" in page, f"docs/reliability.md has no row for {fuzzer}")
+
+
 def bash(script, **variables):
     """Runs bash in the repository's root with tools/setup.sh sourced, and a PATH that the test may set."""
     environment = {"HOME": os.environ.get("HOME", "/"), "PATH": os.environ["PATH"], **variables}
