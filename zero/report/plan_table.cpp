@@ -151,7 +151,11 @@ std::string computation_text(const Computation& computation, int world) {
               : fmt::format(", times {:.2f} for the samples of a rank", computation.scale));
     case ComputationFrom::kEstimate:
       return fmt::format(
-          "computation estimated: {} a step at {}/s, matrix products probed here{}; --profile RUN has it from a run",
+          "computation estimated: {} a step at {}/s, matrix products probed here{}: the least time. Other operators, "
+          "and "
+          "what each takes to begin, are left out: a small model's step takes longer. --profile RUN has all of it from "
+          "a "
+          "run",
           flop_text(computation.flops), flop_text(computation.flops_per_second),
           computation.crowd > 1 ? fmt::format(", {:.3g} ranks to a core", computation.crowd) : "");
   }
