@@ -12,7 +12,7 @@ zero_tests(optim FLOORS base optim)
 # Engines of up to four ranks for each way to place states, some on a real disk: about a minute a shard.
 zero_tests(engine SHARDS 2 FLOORS base plan ${comm_floors} memory optim engine
            SLOW Rebalancing.* Offload.* OffloadProperty.* Delayed.* DiskFaults.* SteadyTiers.* DiskBudgets.AreKept* Learning.*
-                Hiding.* DiskBehindALink.* ScheduleTraffic.*)
+                DiskBehindALink.* ScheduleTraffic.*)
 # Saves that are killed or fail at each of their system calls, and loads into other worlds.
 zero_tests(checkpoint SHARDS 3 FLOORS base plan ${comm_floors} memory optim engine checkpoint launch
            SLOW CheckpointSave.* CheckpointLoad.* LoadCheckpoint.Any* LoadCheckpoint.Resuming*

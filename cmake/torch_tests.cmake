@@ -3,7 +3,8 @@ target_link_libraries(zero_torch_test_pch PUBLIC zero_flags zero_libtorch GTest:
 target_precompile_headers(zero_torch_test_pch PRIVATE <cmake/torch_test_pch.h>)
 zero_compile_as_test(zero_torch_test_pch)
 
-zero_tests(torch TORCH TIMEOUT 900 FLOORS base plan ${comm_floors} memory optim engine checkpoint torch)
+# With those tests of fixed bugs (tests/issues) that need libtorch.
+zero_tests(torch TORCH FOLDERS issues/torch TIMEOUT 900 FLOORS base plan ${comm_floors} memory optim engine checkpoint torch)
 zero_tests(models TORCH LIBS zero zero_core)
 # Whole runs, killed and resumed, and each optimizer, model and type in pairs.
 zero_tests(train TORCH FLOORS launch LIBS zero zero_core SLOW UnhealthyRun.* ResumeTest.* *RecipeBits.*)

@@ -262,6 +262,42 @@ class ApiPage(unittest.TestCase):
             self.assertIn(f'#include "examples/api/{file.name}"', test)
 
 
+class IssuesTest(unittest.TestCase):
+    """tests/issues/README.md: which test guards which fixed bug."""
+
+    def setUp(self):
+        page = (ROOT / "tests/issues/README.md").read_text()
+        self.rows = re.findall(r"^\| .+ \| `([^`]+)` \| `(\w+)` \|$", page, re.M)
+        self.assertEqual(len(self.rows), page.count("\n| ") - 1)
+
+    def claims(self, files):
+        text = "\n".join(file.read_text() for file in files)
+        return {f"{suite}.{claim}" for suite, claim in re.findall(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", text, re.M)}
+
+    def test_each_test_of_the_table_is_there(self):
+        claims = self.claims((ROOT / "tests").rglob("*_test.cpp"))
+        builds = "\n".join(file.read_text() for file in (ROOT / "cmake").glob("*.cmake"))
+        for test, program in self.rows:
+            pattern = re.compile(re.escape(test.removeprefix("*")).replace(r"\*", ".*"))
+            self.assertTrue(any(pattern.fullmatch(claim) for claim in claims), f"there is no {test}")
+            self.assertIn(f"zero_tests({program} ", builds)
+
+    def test_each_file_of_the_folder_is_in_the_table(self):
+        suites = {test.removeprefix("*").split(".")[0] for test, _ in self.rows}
+        for file in (ROOT / "tests/issues").rglob("*_test.cpp"):
+            own = {claim.split(".")[0] for claim in self.claims([file])}
+            self.assertTrue(own and own <= suites, f"{file.name}: {own - suites}")
+
+
+class ReliabilityTest(unittest.TestCase):
+    def test_each_fuzzer_has_its_row(self):
+        page = (ROOT / "docs/reliability.md").read_text()
+        fuzzers = re.findall(r"^zero_fuzzer\((\w+)", (ROOT / "cmake/fuzz.cmake").read_text(), re.M)
+        self.assertGreater(len(fuzzers), 5)
+        for fuzzer in fuzzers:
+            self.assertTrue(f"| `{fuzzer}` |" in page, f"docs/reliability.md has no row for {fuzzer}")
+
+
 def bash(script, **variables):
     """Runs bash in the repository's root with tools/setup.sh sourced, and a PATH that the test may set."""
     environment = {"HOME": os.environ.get("HOME", "/"), "PATH": os.environ["PATH"], **variables}

@@ -79,6 +79,12 @@ TEST(Bytes, CountsAreGroupedByThreeDigits) {
   EXPECT_EQ(format_count(-123456), "-123,456");
 }
 
+TEST(FormatCount, OneOfANounIsSingular) {
+  EXPECT_EQ(format_count(1, "rank"), "1 rank");
+  EXPECT_EQ(format_count(0, "rank"), "0 ranks");
+  EXPECT_EQ(format_count(1234, "step"), "1,234 steps");
+}
+
 RC_GTEST_PROP(Bytes, EveryWholeNumberOfMiBIsReadBack, ()) {
   const auto mib = *rc::gen::inRange<std::int64_t>(0, std::int64_t{1} << 40);
   RC_ASSERT(parse_bytes(std::to_string(mib) + "MiB", "k") == mib << 20);

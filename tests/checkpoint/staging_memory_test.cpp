@@ -183,7 +183,7 @@ TEST(StagingMemory, TheMonitorsSourceIsAskedByOneThreadAtATime) {
     options.offload.monitor.read = [&] {
       const int now = ++inside;
       if (now > most) most = now;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // long enough for another to come in, if it could
       --inside;
       return MemoryReading{.free_bytes = kPlenty};
     };

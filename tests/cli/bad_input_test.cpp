@@ -275,7 +275,7 @@ Mistakes of_files() {
        {"comm.transport = nccl", "libzero_transport_nccl.so is not there", "use shared_memory, mpi or gloo"}},
       {"ABudgetBelowTheMinimumSaysTheMinimum",
        "c.toml --zero.device_memory 1KiB",
-       {"zero.device_memory = 1.00 KiB", "too small by", "stage 3 on 1 ranks needs at least"}},
+       {"zero.device_memory = 1.00 KiB", "too small by", "stage 3 on 1 rank needs at least"}},
       {"ABudgetBelowTheMinimumSaysTheNextCheaperStage",
        "c.toml --zero.device_memory 1KiB --zero.stage 1 --comm.transport in_process -n 2",
        {"zero.device_memory", "stage 1 on 2 ranks needs at least", "stage 2 needs"}},

@@ -7,6 +7,7 @@
 #include "zero/base/error.h"
 #include "zero/launch/cores.h"
 
+#include "../environment_variable.h"
 #include "../message_of.h"
 
 namespace zero::cli {
@@ -17,18 +18,6 @@ using Words = std::vector<std::string>;
 LaunchOptions parse(const Words& words) {
   return parse_launch(words).value();
 }
-
-// A PET_ variable for the length of a test.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-  ~Variable() { unsetenv(name_); }
-
- private:
-  const char* name_;
-};
 
 TEST(LaunchFlags, AProgramAloneIsOneRankOnOneMachine) {
   const LaunchOptions options = parse({"./train", "config.toml"});
@@ -77,15 +66,15 @@ TEST(LaunchFlags, AutoCountsTheCoresOfThisProcess) {
 }
 
 TEST(LaunchFlags, EveryTorchrunFlagHasItsVariable) {
-  const Variable ranks("PET_NPROC_PER_NODE", "3");
-  const Variable nodes("PET_NNODES", "2");
-  const Variable place("PET_NODE_RANK", "1");
-  const Variable address("PET_MASTER_ADDR", "host0");
-  const Variable port("PET_MASTER_PORT", "777");
-  const Variable restarts("PET_MAX_RESTARTS", "5");
-  const Variable id("PET_RDZV_ID", "job7");
-  const Variable filter("PET_LOCAL_RANKS_FILTER", "1");
-  const Variable role("PET_ROLE", "trainer");
+  const EnvironmentVariable ranks("PET_NPROC_PER_NODE", "3");
+  const EnvironmentVariable nodes("PET_NNODES", "2");
+  const EnvironmentVariable place("PET_NODE_RANK", "1");
+  const EnvironmentVariable address("PET_MASTER_ADDR", "host0");
+  const EnvironmentVariable port("PET_MASTER_PORT", "777");
+  const EnvironmentVariable restarts("PET_MAX_RESTARTS", "5");
+  const EnvironmentVariable id("PET_RDZV_ID", "job7");
+  const EnvironmentVariable filter("PET_LOCAL_RANKS_FILTER", "1");
+  const EnvironmentVariable role("PET_ROLE", "trainer");
   const LaunchOptions options = parse({"x"});
   EXPECT_EQ(options.ranks, 3);
   EXPECT_EQ(options.nodes, 2);
@@ -102,7 +91,7 @@ TEST(LaunchFlags, EveryTorchrunFlagHasItsVariable) {
 
 TEST(LaunchFlags, FewerRanksAreAnOptionOfOneMachine) {
   EXPECT_EQ(parse({"-n", "4", "--max-restarts", "1", "--min-ranks", "3", "x"}).min_ranks, 3);
-  const Variable variable("PET_MIN_RANKS", "2");
+  const EnvironmentVariable variable("PET_MIN_RANKS", "2");
   EXPECT_EQ(parse({"-n", "4", "--max-restarts", "1", "x"}).min_ranks, 2);
 }
 

@@ -258,6 +258,8 @@ TEST_F(Plan, SaysThatItFitsAndWithWhichLowerStage) {
   EXPECT_EQ(memory["needed_bytes"], 2 * memory["rank"]["total_bytes"].get<std::int64_t>());
   EXPECT_GT(memory["rank"]["activation_bytes"], 2 * 32 * 256 * 4) << "the logits and what the loss makes of them";
   EXPECT_EQ(plan("--machines 2")["memory"]["ranks_of_a_machine"], 1);
+  const std::string one = one_line(folder_.zero("plan c.toml -n 1").output);
+  EXPECT_NE(one.find("1 rank of this machine needs "), std::string::npos) << one;
 }
 
 TEST_F(Plan, ActivationsGrowWithTheBatchAndShrinkWithCheckpoints) {

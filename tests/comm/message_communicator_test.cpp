@@ -163,7 +163,7 @@ TEST(MessageCommunicator, AMismatchWritesNothingIntoTheOutput) {
 TEST(MessageCommunicator, ALateRankIsNamed) {
   FakeNetwork network;
   const auto ends = run(network, 3, milliseconds(100), [&](Communicator& comm) {
-    if (comm.rank() == 1) std::this_thread::sleep_for(milliseconds(400));
+    if (comm.rank() == 1) std::this_thread::sleep_for(milliseconds(400));  // longer than its peers wait
     comm.barrier({.unit = 2}).wait();
   });
   EXPECT_CONTAINS(ends[0], "barrier #1 (unit 2): it is not there after 100 ms");

@@ -12,8 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "zero/comm/communicator.h"
 #include "zero/comm/signature.h"
+
+#include "tests/forwarded_communicator.h"
 
 namespace zero {
 
@@ -24,41 +25,26 @@ struct BitFlip {
   bool high_half = false;  // of a four-byte element: sign, exponent and the first bits behind it
 };
 
-class CorruptingCommunicator final : public Communicator {
+class CorruptingCommunicator final : public ForwardedCommunicator {
  public:
-  CorruptingCommunicator(Communicator& real, std::optional<BitFlip> flip) : real_(real), flip_(flip) {}
+  CorruptingCommunicator(Communicator& real, std::optional<BitFlip> flip) : ForwardedCommunicator(real), flip_(flip) {}
   CorruptingCommunicator(std::unique_ptr<Communicator> real, std::optional<BitFlip> flip)
-      : owned_(std::move(real)), real_(*owned_), flip_(flip) {}
+      : ForwardedCommunicator(std::move(real)), flip_(flip) {}
 
   bool flipped() const { return flipped_; }
   int unit() const { return unit_; }  // of the collective that was corrupted
 
-  int rank() const override { return real_.rank(); }
-  int world() const override { return real_.world(); }
-  std::string_view transport() const override { return real_.transport(); }
   Work all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override {
-    Work work = real_.all_gather(in, out, tag);
+    Work work = ForwardedCommunicator::all_gather(in, out, tag);
     if (!is_the_one(Operation::kAllGather, tag)) return work;
     const std::size_t own = in.size() * static_cast<std::size_t>(rank());
     return Work(std::make_unique<Flipping>(*this, std::move(work), out, own, in.size()));
   }
-  Work all_to_all(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override {
-    return real_.all_to_all(in, out, tag);
-  }
-  Work broadcast(std::span<std::byte> data, int root, CommTag tag) override { return real_.broadcast(data, root, tag); }
-  Work send(std::span<const std::byte> data, int to, CommTag tag) override { return real_.send(data, to, tag); }
-  Work receive(std::span<std::byte> data, int from, CommTag tag) override { return real_.receive(data, from, tag); }
-  Work barrier(CommTag tag) override { return real_.barrier(tag); }
   Work reduce_scatter(const ReduceScatter& request, CommTag tag) override {
-    Work work = real_.reduce_scatter(request, tag);
+    Work work = ForwardedCommunicator::reduce_scatter(request, tag);
     if (!is_the_one(Operation::kReduceScatter, tag)) return work;
     return Work(std::make_unique<Flipping>(*this, std::move(work), request.out, 0, 0));
   }
-  Allocation allocate(std::size_t bytes, Written written) override { return real_.allocate(bytes, written); }
-  void drain() override { real_.drain(); }
-  Traffic traffic() const override { return real_.traffic(); }
-  double waited_seconds() const override { return real_.waited_seconds(); }
-  std::chrono::milliseconds timeout() const override { return real_.timeout(); }
 
  private:
   class Flipping final : public Work::Operation {
@@ -103,8 +89,6 @@ class CorruptingCommunicator final : public Communicator {
     flipped_ = true;
   }
 
-  std::unique_ptr<Communicator> owned_;  // null: somebody else's
-  Communicator& real_;
   std::optional<BitFlip> flip_;
   int seen_ = 0;
   int unit_ = -1;

@@ -177,7 +177,7 @@ TEST(ScaledSteps, ALossWithoutItsScaleIsRefused) {
   on_ranks(1, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(DType::kFloat16), {.stage = 2});
     Engine& engine = model.engine();
-    engine.use(0, Use::kForward);
+    (void)engine.use(0, Use::kForward);
     const std::vector<std::byte> gradient(110, std::byte{0});
     engine.add_gradient(0, gradient.data());
     const std::string error = message_of<ConfigError>([&] { engine.step(0.01); });

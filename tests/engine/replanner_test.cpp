@@ -46,6 +46,7 @@ class Learning : public testing::Test {
     }
     return scripted_run(2, specs, options, {.steps = steps, .before = [](ScriptedModel& model, int) {
                                               model.has_gradient = [](int) {
+                                                // A computation beside which transfers at these rates are short.
                                                 std::this_thread::sleep_for(milliseconds(40));
                                                 return true;
                                               };

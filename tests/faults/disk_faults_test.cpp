@@ -116,18 +116,25 @@ class DiskFaults : public TrainFaultTest {
 TEST_F(DiskFaults, ADiskThatFillsUpTakesNoWeightsFromARunWithoutCheckpoints) {
   const SmallDisk disk(folder_ / "disk");
   if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
-  WatchedCommand command(
-      train("disk/run", {"-n", "2"},
-            {{"data.validation", "0"}, {"train.steps", "20"}, {"checkpoint.every", "0"}, {"run.threads", "1"}}));
+  WatchedCommand command(train("disk/run", {"-n", "2"},
+                               {{"data.validation", "0"},
+                                {"train.steps", "20"},
+                                {"train.ema", "0.9"},
+                                {"checkpoint.every", "0"},
+                                {"run.threads", "1"}}));
   ASSERT_TRUE(command.wait_for("step 1/20")) << command.text();
   disk.fill();
   EXPECT_EQ(command.finish(), 4) << "what lies beside the weights could not be written";
   EXPECT_SAYS(command, "training is over, all 20 steps; its weights are in ");
   EXPECT_SAYS(command, "No space left on device");
+  EXPECT_EQ(command.text().find("train.ema"), std::string::npos) << "their average has its room, too";
   disk.empty();
-  WatchedCommand next(train("next", {}, {{"train.steps", "1"}, {"schedule.warmup", "0"}, {"data.validation", "0"}},
-                            {"--model.init", folder_ / "disk/run/model.safetensors"}));
-  EXPECT_EQ(next.finish(), 0) << next.text();
+  for (const char* file : {"model.safetensors", "model_ema.safetensors"}) {
+    WatchedCommand next(train(fmt::format("next-{}", file), {},
+                              {{"train.steps", "1"}, {"schedule.warmup", "0"}, {"data.validation", "0"}},
+                              {"--model.init", folder_ / "disk/run" / file}));
+    EXPECT_EQ(next.finish(), 0) << next.text();
+  }
 }
 
 TEST_F(DiskFaults, OnAFullDiskTrainingGoesOnAndSavesWhenThereIsRoom) {

@@ -132,6 +132,29 @@ TEST_F(Inspect, ARunShowsItsStateFromUnfinishedFiles) {
   EXPECT_NE(text("run").find("  loss 1.0000, val_loss 1.5000 after 9 steps\n"), std::string::npos) << text("run");
 }
 
+TEST_F(Inspect, ARunIsDescribedInUnitsAndNumbersThatPeopleRead) {
+  folder_.write("run/config.toml", "[train]\nsteps = 1\n");
+  folder_.write("run/report.json",
+                R"({"losses": [3], "world": 1, "transport": "in_process", "step_s_median": 83.5, "tokens_per_second": 2,
+                    "skipped_steps": 1, "rewinds": 2})");
+  const std::string one = text("run");
+  for (const char* words :
+       {", 1 step, global batch", "after 1 step\n", "  1 rank (in_process): 1.39 min a step, 2 tokens/s\n",
+        "  1 skipped step\n", "  2 rewinds\n"})
+    EXPECT_NE(one.find(words), std::string::npos) << words << one;
+  folder_.write("run/report.json", R"({"losses": [3, 2], "world": 2, "transport": "mpi", "step_s_median": 0.0005})");
+  EXPECT_NE(text("run").find("  2 ranks (mpi): 0.5 ms a step"), std::string::npos) << text("run");
+}
+
+TEST_F(Inspect, OneOfAThingIsSingular) {
+  folder_.write("one.safetensors", safetensors(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4));
+  folder_.write("one.txt", "a");
+  folder_.write("one.csv", "rooms,price\n2,10\n");
+  EXPECT_NE(text("one.safetensors").find("safetensors, 1 tensor, 1 element, "), std::string::npos);
+  EXPECT_NE(text("one.txt").find(", 1 token, "), std::string::npos) << text("one.txt");
+  EXPECT_NE(text("one.csv").find("CSV, 1 row, 2 columns; "), std::string::npos) << text("one.csv");
+}
+
 TEST_F(Inspect, WhatIsNoRunOrMissingIsSaid) {
   folder_.write("empty/x", "");
   EXPECT_NE(folder_.zero("inspect empty").errors.find("not a run"), std::string::npos);

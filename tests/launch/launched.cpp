@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -83,6 +84,10 @@ bool Launched::wait_for(const std::string& text) {
   return true;
 }
 
+bool Launched::is_full(int stream) const {
+  return is_full_pipe("/proc/self/fd/" + std::to_string(stream == STDOUT_FILENO ? output_ : errors_));
+}
+
 bool Launched::is_over() const {
   siginfo_t info{};
   return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_;
@@ -122,6 +127,19 @@ bool alive(pid_t pid) {
   std::string line;
   if (!std::getline(stat, line)) return false;
   return line.at(line.rfind(')') + 2) != 'Z';
+}
+
+bool reaped(pid_t pid) {
+  return kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+bool is_full_pipe(const std::string& path) {
+  const int writer = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  if (writer < 0) return false;
+  pollfd ready{writer, POLLOUT, 0};
+  const bool full = poll(&ready, 1, 0) == 0;
+  close(writer);
+  return full;
 }
 
 std::multiset<std::string> lines(const std::string& text) {

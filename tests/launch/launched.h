@@ -28,6 +28,8 @@ class Launched {
   void send(int signal) const;
   // Reads until `text` has been printed on standard output; false after ten seconds.
   bool wait_for(const std::string& text);
+  // Whether its standard output, or standard error, takes nothing more until somebody reads; reads nothing.
+  bool is_full(int stream) const;
   // Whether it has ended by itself; reads nothing.
   bool is_over() const;
   Outcome finish();
@@ -51,6 +53,10 @@ std::multiset<std::string> lines(const std::string& text);
 bool eventually(const std::function<bool()>& holds);
 // Whether a process exists and is no zombie.
 bool alive(pid_t pid);
+// Whether its parent has been told of its end.
+bool reaped(pid_t pid);
+// Whether a pipe, named under /proc/PID/fd/, has no room for a byte more.
+bool is_full_pipe(const std::string& path);
 // In the end.
 bool all_gone(const std::vector<pid_t>& processes);
 

@@ -33,7 +33,15 @@ class UnreadOutput : public testing::Test {
     eventually([&] { return static_cast<bool>(std::ifstream(folder_ / number) >> pid); });
     return pid;
   }
-  static void let_it_fill() { usleep(300'000); }
+  // Waits until the launcher's reader takes nothing, and the launcher nothing of this rank.
+  static void let_it_fill(const Launched& launched, pid_t rank, int stream = STDOUT_FILENO) {
+    EXPECT_TRUE(eventually(
+        [&] { return launched.is_full(stream) && is_full_pipe(fmt::format("/proc/{}/fd/{}", rank, stream)); }));
+  }
+  // Waits until the rank is gone, the launcher knows it, and its reader takes nothing.
+  static void let_it_end(const Launched& launched, pid_t rank, int stream = STDOUT_FILENO) {
+    EXPECT_TRUE(eventually([&] { return reaped(rank) && launched.is_full(stream); }));
+  }
 
   const TemporaryFolder folder_;
 };
@@ -42,7 +50,7 @@ TEST_F(UnreadOutput, TheDeathOfARankIsNoticedAndItsPeersAreEnded) {
   Launched launched(
       script(2, in_folder() + "if [ $RANK = 1 ]; then until [ -e full ]; do sleep 0.01; done; exit 7; fi; " + kFlood));
   const std::vector<pid_t> ranks{rank("0"), rank("1")};
-  let_it_fill();
+  let_it_fill(launched, ranks[0]);
   EXPECT_TRUE(alive(ranks[0]));
   folder_.write("full", "");
   EXPECT_TRUE(all_gone(ranks));
@@ -57,7 +65,7 @@ TEST_F(UnreadOutput, ASignalEndsTheLaunch) {
   for (const bool to_errors : {false, true}) {
     Launched launched(script(1, in_folder() + kFlood + (to_errors ? " >&2" : "")));
     const pid_t pid = rank("0");
-    let_it_fill();
+    let_it_fill(launched, pid, to_errors ? STDERR_FILENO : STDOUT_FILENO);
     launched.send(SIGTERM);
     EXPECT_TRUE(all_gone({pid}));
     EXPECT_TRUE(eventually([&] { return launched.is_over(); }));
@@ -68,9 +76,7 @@ TEST_F(UnreadOutput, ASignalEndsTheLaunch) {
 
 TEST_F(UnreadOutput, ASignalEndsTheWaitForTheReader) {
   Launched launched(script(1, in_folder() + kFlood + " | head -n 10000"));
-  const pid_t pid = rank("0");
-  EXPECT_TRUE(all_gone({pid}));
-  let_it_fill();
+  let_it_end(launched, rank("0"));
   EXPECT_FALSE(launched.is_over());
   launched.send(SIGTERM);
   EXPECT_TRUE(eventually([&] { return launched.is_over(); }));
@@ -81,9 +87,7 @@ TEST_F(UnreadOutput, WhoeverEndsTheWaitDoesNotTurnAFailureIntoAnEnd) {
   // 64 KiB fill the pipe, so that the launcher's own words are what waits.
   for (const std::string& text : {kFlood + " | head -n 10000", std::string("head -c 65536 /dev/zero | tr '\\0' x")}) {
     Launched launched(script(1, in_folder() + text + " >&2; exit 7"));
-    const pid_t pid = rank("0");
-    EXPECT_TRUE(all_gone({pid}));
-    let_it_fill();
+    let_it_end(launched, rank("0"), STDERR_FILENO);
     EXPECT_FALSE(launched.is_over()) << "its report has not been read";
     launched.send(SIGTERM);
     EXPECT_TRUE(eventually([&] { return launched.is_over(); }));
@@ -94,8 +98,7 @@ TEST_F(UnreadOutput, WhoeverEndsTheWaitDoesNotTurnAFailureIntoAnEnd) {
 
 TEST_F(UnreadOutput, ALateReaderGetsEverything) {
   Launched launched(script(1, in_folder() + kFlood + " | head -n 50000"));
-  rank("0");
-  let_it_fill();
+  let_it_fill(launched, rank("0"));
   EXPECT_FALSE(launched.is_over());
   const Outcome outcome = launched.finish();
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
@@ -104,22 +107,26 @@ TEST_F(UnreadOutput, ALateReaderGetsEverything) {
 
 TEST(LauncherMemoryRank, OnePrintsWithoutEndAndTheOtherIsServed) {
   SKIP_UNLESS_RANK();
+  const std::filesystem::path folder(std::getenv("ZERO_TEST_FOLDER"));
   if (number("RANK") == 0) {
+    std::ofstream(folder / "0") << getpid() << '\n';
     while (true) std::puts("much");
   }
-  usleep(300'000);
+  while (!std::filesystem::exists(folder / "full")) usleep(1000);
   auto memory = LauncherMemory::of_environment(std::getenv);
   ASSERT_TRUE(memory);
   memory->put("copy/rank-00001", make_memory_file("copy", 100).get());
   EXPECT_EQ(memory->list(""), std::vector<std::string>{"copy/rank-00001"});
-  std::ofstream(std::getenv("ZERO_TEST_SERVED")) << "yes";
+  std::ofstream(folder / "served") << "yes";
   pause();
 }
 
 TEST_F(UnreadOutput, RanksAreServedAllTheSame) {
   LaunchOptions options = ranks_of_this_test(2, "OnePrintsWithoutEndAndTheOtherIsServed");
-  options.variables.emplace_back("ZERO_TEST_SERVED", folder_ / "served");
+  options.variables.emplace_back("ZERO_TEST_FOLDER", folder_.path());
   Launched launched(options);
+  let_it_fill(launched, rank("0"));
+  folder_.write("full", "");
   EXPECT_TRUE(eventually([&] { return has("served"); }));
   launched.send(SIGTERM);
   EXPECT_EQ(launched.finish().status, 128 + SIGTERM);

@@ -198,7 +198,7 @@ TEST(DiskRequests, AnsweredLongAgoAreNotLate) {
   const Allocation page = allocate_host(kPage);
   Account account;
   f.read(0, page.bytes(), account);
-  std::this_thread::sleep_for(milliseconds(5));
+  std::this_thread::sleep_for(milliseconds(5));  // longer than an answer may take
   f.requests.wait(account);
   EXPECT_FALSE(account.error);
 }
@@ -356,7 +356,7 @@ TEST(DiskRequests, BusyIsTheTimeWithAnyUnderWay) {
   Fixture f;
   const Allocation pages = filled_pages(4 * kPage, 1);
   Account account;
-  const auto nap = [] { std::this_thread::sleep_for(milliseconds(20)); };
+  const auto nap = [] { std::this_thread::sleep_for(milliseconds(20)); };  // the time that is to be counted, or not
   nap();
   EXPECT_EQ(f.requests.busy_seconds(), 0);
   const double begin = monotonic_seconds();

@@ -75,7 +75,8 @@ TEST(PlanTable, APredictionSaysWhereItsComputationIsFromAndWhatItLacks) {
   const auto table = one_line(plan_table(plan, kAllStages));
   for (const char* part :
        {"predicted forward 1.3 ms (compute)", "bound by compute; without the disk, which may hold too little",
-        "computation estimated: 6.0 GFLOP a step at 1.5 TFLOP/s"})
+        "computation estimated: 6.0 GFLOP a step at 1.5 TFLOP/s, matrix products probed here: the least time. Other "
+        "operators, and what each takes to begin, are left out: a small model's step takes longer."})
     EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
   const auto predicted = json::parse(plan_json(plan, kAllStages))["predicted"];
   EXPECT_EQ(predicted["computation"]["flops_per_step"], 6e9);

@@ -105,8 +105,9 @@ TEST(ScaledLoss, TrainsAsAGradScalerDoes) {
     EXPECT_EQ(seen.skipped, expected.skipped);
     for (std::size_t step = 0; step < seen.losses.size(); ++step) {
       ASSERT_NEAR(seen.losses[step], expected.losses[step], 1e-3 * expected.losses.front()) << step;
-      if (!expected.skipped[step])
+      if (!expected.skipped[step]) {
         ASSERT_NEAR(seen.norms[step], expected.norms[step], 0.05 * expected.norms[step] + 1e-3);
+      }
     }
   }
 }

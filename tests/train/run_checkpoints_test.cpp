@@ -4,15 +4,18 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 
 #include "zero/base/error.h"
+#include "zero/comm/in_process.h"
 #include "zero/torch/attached_module.h"
 #include "zero/torch/engine_control.h"
 #include "zero/torch/model_tensors.h"
 #include "zero/train/run_end.h"
 
 #include "tests/checkpoint/launcher.h"
+#include "tests/forwarded_communicator.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
@@ -104,6 +107,85 @@ TEST_F(RunCheckpointsTest, ASaveOnItsWayWhenTheNextIsDueIsWaitedForAndNotDropped
   EXPECT_EQ(on_disk(), (Steps{3, 2, 1}));
   for (std::int64_t step = 1; step <= 3; ++step)
     EXPECT_TRUE(says(said_, fmt::format("checkpoint: step {}, ", step))) << said_;
+}
+
+// Tells the other ranks so many times that this one has not written its save yet, and counts the gathers of units that
+// nobody has waited for.
+class LateSave final : public ForwardedCommunicator {
+ public:
+  using ForwardedCommunicator::ForwardedCommunicator;
+
+  void hold_for(int questions) { left_ = questions; }
+  int questions_left() const { return left_; }
+  int in_flight() const { return in_flight_; }
+
+  Work all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override {
+    if (!tag.control)
+      return Work(std::make_unique<Gather>(in_flight_, ForwardedCommunicator::all_gather(in, out, tag)));
+    const bool asked = left_ > 0 && in.size() == sizeof(std::int64_t) && in.front() == std::byte{1};
+    if (!asked) return ForwardedCommunicator::all_gather(in, out, tag);
+    --left_;
+    return ForwardedCommunicator::all_gather(std::as_bytes(std::span(&kNotYet, 1)), out, tag);
+  }
+
+ private:
+  static constexpr std::int64_t kNotYet = 0;
+
+  class Gather final : public Work::Operation {
+   public:
+    Gather(int& in_flight, Work work) : in_flight_(in_flight), work_(std::move(work)) { ++in_flight_; }
+    void wait() override {
+      work_.wait();
+      --in_flight_;
+    }
+
+   private:
+    int& in_flight_;
+    Work work_;
+  };
+
+  int left_ = 0;
+  int in_flight_ = 0;
+};
+
+// More questions than works may be in flight, beside gathers of parameters that the step has begun.
+TEST_F(RunCheckpointsTest, ASaveThatWaitsForASlowOneLeavesNoGatherInFlight) {
+  constexpr int kQuestions = 100, kRanks = 2;
+  auto real = make_in_process(kRanks, std::chrono::seconds(20));
+  std::vector<LateSave*> comms;
+  std::vector<World> worlds;
+  for (auto& one : real) {
+    auto comm = std::make_unique<LateSave>(std::move(one));
+    comms.push_back(comm.get());
+    worlds.emplace_back(std::move(comm), kRanks);
+  }
+  std::vector<std::exception_ptr> errors(kRanks);
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 2));
+        Attachment engine = attach(*net, worlds[rank], {.stage = 1});
+        RunCheckpoints run({.every_steps = 1}, files_, std::nullopt, worlds[rank].communicator(),
+                           [](const std::string&) {});
+        run.begin(engine, state_at(1), "", SaveMode::kAsync);
+        net->forward(torch::ones({1, 4})).sum().backward();
+        engine.step();
+        EXPECT_GT(comms[rank]->in_flight(), 0);
+        if (rank == 1) comms[rank]->hold_for(kQuestions);
+        run.begin(engine, state_at(2), "", SaveMode::kAsync);
+        EXPECT_EQ(comms[rank]->questions_left(), 0);
+        run.finish();
+        engine.abandon();
+      } catch (...) {
+        errors[rank] = std::current_exception();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& error : errors)
+    if (error) std::rethrow_exception(error);
+  EXPECT_EQ(on_disk(), (Steps{2, 1}));
 }
 
 TEST_F(RunCheckpointsTest, WhatTheRunSaidOfItselfComesBack) {

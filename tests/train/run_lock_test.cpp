@@ -37,7 +37,7 @@ TEST(RunLock, TheRanksOfARunThatWasKilledAreWaitedFor) {
   const TemporaryFolder folder;
   auto held = std::make_unique<RunLock>(folder / "run", milliseconds(0));
   std::thread ends([&] {
-    std::this_thread::sleep_for(milliseconds(100));
+    std::this_thread::sleep_for(milliseconds(100));  // the other asks a few times; the verdict does not hang on it
     held = nullptr;
   });
   EXPECT_NO_THROW(RunLock(folder / "run", std::chrono::seconds(20)));

@@ -17,6 +17,7 @@
 
 #include "tests/checkpoint/launcher.h"
 #include "tests/engine/corrupting_communicator.h"
+#include "tests/environment_variable.h"
 #include "tests/json_lines.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
@@ -79,11 +80,10 @@ class UnhealthyRun : public testing::Test {
     job.overwrite = true;
     job.train.batch = kSamples;
     const FileDescriptor memory = launcher.descriptor();
-    ::setenv("ZERO_LAUNCHER_MEMORY", std::to_string(memory.get()).c_str(), 1);
+    const EnvironmentVariable number("ZERO_LAUNCHER_MEMORY", std::to_string(memory.get()));
     std::ostringstream out;
     RunReport report;
     run_ranks(1, [&](World& ranks) { report = train(job, ranks, {.out = out, .style = {}}).report; });
-    ::unsetenv("ZERO_LAUNCHER_MEMORY");
     out_ = out.str();
     return report;
   }

@@ -8,6 +8,7 @@
 
 #include "zero/base/error.h"
 
+#include "tests/environment_variable.h"
 #include "tests/message_of.h"
 #include "tests/rendezvous/fake_tcp_store.h"
 #include "tests/this_build.h"
@@ -70,19 +71,13 @@ bool gloo_is_there() {
   return std::ranges::find(statuses, "gloo", &TransportStatus::name)->available;
 }
 
-// Of this process, while it lives.
-struct Token {
-  Token() { setenv("ZERO_TOKEN", "a token of the tests", 1); }
-  ~Token() { unsetenv("ZERO_TOKEN"); }
-};
-
 TEST(Plugin, GlooBetweenHostsNeedsATokenBeforeAnythingListens) {
   if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
   const Listener taken;  // which rank 0 would find out
   const RankEnvironment ranks{.world = 2, .master_port = taken.port(), .run_id = "x"};
   const auto message = message_of<ConfigError>([&] { open_transport("gloo", ranks, seconds(1)); });
   EXPECT_TRUE(says(message, "openssl rand -hex 32"));
-  const Token token;
+  const EnvironmentVariable token("ZERO_TOKEN", "a token of the tests");
   EXPECT_TRUE(says(message_of<ConfigError>([&] { open_transport("gloo", ranks, seconds(1)); }), "set MASTER_PORT"));
 }
 
@@ -121,7 +116,7 @@ TEST(Plugin, OverGlooARankOfAnEarlierGenerationIsToldSoAndTheOthersMeetWithoutIt
 TEST(Plugin, GlooBetweenHostsRefusesALoopbackAddressAtOnce) {
   if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
   const int port = Listener().port();
-  const Token token;
+  const EnvironmentVariable token("ZERO_TOKEN", "a token of the tests");
   try {
     open_transport("gloo", {.world = 2, .master_port = port, .run_id = "x"}, std::chrono::hours(1));
     FAIL();

@@ -293,7 +293,7 @@ TEST(StoreServer, WhoSendsAByteAtATimeHoldsUpNobodyAndIsDropped) {
   const auto begin = std::chrono::steady_clock::now();
   while (sent < hello.size() && send(loris.get(), &hello[sent], 1, MSG_NOSIGNAL) == 1) {
     expect_served(ours, std::to_string(++sent));
-    std::this_thread::sleep_for(milliseconds(60));
+    std::this_thread::sleep_for(milliseconds(60));  // the slowness is what is tried
     if (std::chrono::steady_clock::now() - begin > kLong) break;
   }
   EXPECT_LT(sent, hello.size()) << "it was never dropped";

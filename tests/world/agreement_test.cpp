@@ -1,5 +1,4 @@
 // Ranks that do different things, come late, leave or throw: every rank gets a CommError that says who did what.
-#include <thread>
 
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
@@ -77,7 +76,7 @@ TEST_P(StepSync, AMessageOfAnotherSizeIsAMismatch) {
 TEST_P(StepSync, ALateRankIsNamedWithWhatItDidLast) {
   const auto ends = run_world(world(3, milliseconds(300)), [](Communicator& comm) {
     comm.barrier({.unit = 8}).wait();
-    if (comm.rank() == 1) std::this_thread::sleep_for(milliseconds(600));
+    if (comm.rank() == 1) stay_away(milliseconds(600));
     comm.barrier({.unit = 9}).wait();
   });
   for (const std::string& end : ends) {
@@ -88,7 +87,7 @@ TEST_P(StepSync, ALateRankIsNamedWithWhatItDidLast) {
 
 TEST_P(StepSync, SeveralLateRanksAreAllNamed) {
   const auto ends = run_world(world(4, milliseconds(300)), [](Communicator& comm) {
-    if (comm.rank() % 2 == 1) std::this_thread::sleep_for(milliseconds(600));
+    if (comm.rank() % 2 == 1) stay_away(milliseconds(600));
     comm.barrier({}).wait();
   });
   for (const std::string& end : ends)

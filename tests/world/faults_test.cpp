@@ -44,7 +44,7 @@ TEST(Faults, AKilledRankIsNamedByAllOthersWithinTwoSeconds) {
     const auto ends = run_world({.transport = "shared_memory", .size = 3}, [&](Communicator& comm) {
       if (comm.rank() != victim) return work_forever(comm);
       std::jthread killer([round] {
-        std::this_thread::sleep_for(milliseconds(5 + 7 * round));
+        std::this_thread::sleep_for(milliseconds(5 + 7 * round));  // at another moment of its work in each round
         kill(getpid(), SIGKILL);
       });
       work_forever(comm);

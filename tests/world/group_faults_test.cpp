@@ -1,5 +1,4 @@
 // Ranks of a group that disagree, come late, leave or die: the error names ranks of the world, and the group.
-#include <thread>
 
 #include <signal.h>
 #include <unistd.h>
@@ -66,7 +65,7 @@ TEST_P(GroupFaults, ALateRankIsNamedInItsGroup) {
   const auto ends = run_world(world(milliseconds(1000)), [](Communicator& world) {
     const auto group = open_parity(world);
     group->barrier({.unit = 8}).wait();
-    if (world.rank() == 3) std::this_thread::sleep_for(milliseconds(2000));
+    if (world.rank() == 3) stay_away(milliseconds(2000));
     if (world.rank() % 2 == 1) group->barrier({.unit = 9}).wait();
   });
   EXPECT_CONTAINS(ends[1], "rank 3: barrier #2 (unit 9) of group odd (ranks 1, 3): it is not there after 1");
@@ -80,7 +79,7 @@ TEST_P(GroupFaults, TheLateRankIsNamedToThoseWhoWaitForItsPeers) {
   const auto ends = run_world(world(milliseconds(300)), [](Communicator& world) {
     const auto group = open_parity(world);
     group->barrier({.unit = 8}).wait();
-    if (world.rank() == 3) std::this_thread::sleep_for(milliseconds(700));
+    if (world.rank() == 3) stay_away(milliseconds(700));
     group->barrier({.unit = 9}).wait();
     world.barrier({}).wait();
   });

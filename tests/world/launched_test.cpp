@@ -2,6 +2,7 @@
 // program is then every rank's program; ZERO_WORLD_TRANSPORT tells it so.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -12,6 +13,7 @@
 #include "../mpirun.h"
 #include "suite.h"
 #include "tests/command_end.h"
+#include "tests/environment_variable.h"
 #include "tests/rendezvous/fake_tcp_store.h"
 #include "tests/torchrun_path.h"
 
@@ -81,8 +83,13 @@ TEST_P(Mpirun, TheSuitePassesOverSharedMemory) {
   EXPECT_TRUE(ran_the_suite(output.text, GetParam())) << output.text;
 }
 
-// A rank of it: two ranks that disagree. Each leaves what it was told in a file, since mpirun ends the other one as
-// soon as the first is gone.
+// The file in which a rank of the next test leaves what it was told.
+std::string told_file(int rank) {
+  return fmt::format("{}-{}", std::getenv("ZERO_WORLD_END"), rank);
+}
+
+// A rank of it: two ranks that disagree. It stays until its peer has been told, too, since mpirun ends that one as soon
+// as the first is gone.
 TEST(MpiRank, DisagreesWithItsPeer) {
   if (launched_transport() != "mpi") GTEST_SKIP() << "runs under Mpirun.AMismatchOverMpiNamesBothRanks";
   const auto ends = run_world({.transport = "mpi", .size = 2}, [](Communicator& comm) {
@@ -93,21 +100,22 @@ TEST(MpiRank, DisagreesWithItsPeer) {
       comm.barrier({}).wait();
     }
   });
-  std::ofstream(fmt::format("{}-{}", std::getenv("ZERO_WORLD_END"), std::getenv("OMPI_COMM_WORLD_RANK"))) << ends[0];
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const int rank = std::atoi(std::getenv("OMPI_COMM_WORLD_RANK"));
+  std::ofstream(told_file(rank)) << ends[0];
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (contents(told_file(1 - rank)).empty() && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 TEST_F(Mpirun, AMismatchOverMpiNamesBothRanks) {
   if (!available("mpi")) GTEST_SKIP() << "the plug-in mpi is not there";
-  const std::string file = fmt::format("/tmp/zero-mismatch-{}", getpid());
-  setenv("ZERO_WORLD_END", file.c_str(), 1);
+  const EnvironmentVariable told("ZERO_WORLD_END", fmt::format("/tmp/zero-mismatch-{}", getpid()));
   const Output output = launch("mpi", 2, "--gtest_filter=MpiRank.*");
   for (const int rank : {0, 1}) {
-    const std::string path = fmt::format("{}-{}", file, rank);
-    EXPECT_EQ(contents(path),
+    EXPECT_EQ(contents(told_file(rank)),
               "collective #1: ranks disagree: rank 0 does all_gather #1 (unit 3, 100 bytes), rank 1 does barrier #1")
         << output.text;
-    unlink(path.c_str());
+    unlink(told_file(rank).c_str());
   }
 }
 

@@ -57,7 +57,7 @@ TEST_F(Messages, AMismatchReachesTheRankThatDidNotSeeIt) {
 TEST_F(Messages, ALateRankIsNamed) {
   const auto ends = run_world(world(3, milliseconds(400)), [](Communicator& comm) {
     comm.barrier({}).wait();
-    if (comm.rank() == 1) std::this_thread::sleep_for(milliseconds(1500));
+    if (comm.rank() == 1) stay_away(milliseconds(1500));
     comm.barrier({.unit = 9}).wait();
   });
   for (const int rank : {0, 2})

@@ -1,7 +1,9 @@
 // The grid that every transport passes: transport x world x size.
 #pragma once
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -43,6 +45,11 @@ class WorldTest : public ::testing::TestWithParam<std::tuple<std::string, int>> 
  protected:
   World world() const { return {.transport = std::get<0>(GetParam()), .size = std::get<1>(GetParam())}; }
 };
+
+// A rank that comes later than its peers wait, or so late that they do wait: the time itself is what is tried.
+inline void stay_away(std::chrono::milliseconds time) {
+  std::this_thread::sleep_for(time);
+}
 
 inline std::string name_of_world(const ::testing::TestParamInfo<std::tuple<std::string, int>>& info) {
   return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param));

@@ -17,6 +17,7 @@ namespace zero {
 std::int64_t parse_bytes(std::string_view text, std::string_view key);
 std::chrono::milliseconds parse_duration(std::string_view text, std::string_view key);
 std::string format_bytes(std::int64_t bytes);
-std::string format_count(std::int64_t count);  // 1234567 -> "1,234,567"
+std::string format_count(std::int64_t count);                         // 1234567 -> "1,234,567"
+std::string format_count(std::int64_t count, std::string_view noun);  // 1, "rank" -> "1 rank"; 2, "rank" -> "2 ranks"
 
 }  // namespace zero

@@ -230,9 +230,9 @@ MeasuredSave measure(const SaveBenchOptions& options, const fs::path& path) {
 }
 
 void print_table(const SaveBenchOptions& options, const MeasuredSave& measured) {
-  fmt::print("a checkpoint of {} by {} rank{}, {} rounds\n  {:<6}{:>14}{:>14}{:>14}{:>14}{:>9}{:>9}\n",
-             format_bytes(measured.bytes), options.ranks, options.ranks == 1 ? "" : "s", options.rounds, "",
-             "probe best", "median", "ours best", "median", "ratio", "median");
+  fmt::print("a checkpoint of {} by {}, {}\n  {:<6}{:>14}{:>14}{:>14}{:>14}{:>9}{:>9}\n", format_bytes(measured.bytes),
+             format_count(options.ranks, "rank"), format_count(options.rounds, "round"), "", "probe best", "median",
+             "ours best", "median", "ratio", "median");
   const auto rate = [&](double seconds) { return static_cast<double>(measured.bytes) / 1e6 / seconds; };
   for (const Side& side : measured.sides)
     fmt::print("  {:<6}{:>9.0f} MB/s{:>9.0f} MB/s{:>9.0f} MB/s{:>9.0f} MB/s{:>9.3f}{:>9.3f}\n", side.name,

@@ -135,9 +135,10 @@ void print_json(const OffloadBenchOptions& options, const std::string& tier, con
 }
 
 void print_table(const OffloadBenchOptions& options, const std::string& tier, const MeasuredStep& m) {
-  fmt::print("AdamW with both moments ({} each) on disk ({}), {} thread{}, {} tiles ahead, {} rounds, in {}\n",
-             format_bytes(options.mib << 20), tier, options.threads, options.threads == 1 ? "" : "s", options.depth,
-             options.rounds, fmt::join(options.folders, ", "));
+  fmt::print("AdamW with both moments ({} each) on disk ({}), {}, {} ahead, {}, in {}\n",
+             format_bytes(options.mib << 20), tier, format_count(options.threads, "thread"),
+             format_count(options.depth, "tile"), format_count(options.rounds, "round"),
+             fmt::join(options.folders, ", "));
   fmt::print("  {:<30}{:>10}{:>12}\n", "", "best ms", "median ms");
   const auto row = [](std::string_view name, const Measurement& m) {
     fmt::print("  {:<30}{:>10.0f}{:>12.0f}\n", name, 1e3 * m.best(), 1e3 * m.median());

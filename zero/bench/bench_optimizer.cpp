@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "zero/base/bytes.h"
 #include "zero/base/parallel.h"
 #include "zero/bench/bench.h"
 #include "zero/bench/measurement.h"
@@ -200,9 +201,8 @@ int run_bench_optimizer(Arguments arguments) {
                            .dump(2));
     return 0;
   }
-  fmt::print("{}, kernel {}, {} arrays of {} MiB{}, {} thread{}, {} rounds\n", name, kernel_target(),
-             coded ? 2 : 2 + moments, mib, coded ? " and 2 of a quarter of it" : "", threads, threads == 1 ? "" : "s",
-             rounds);
+  fmt::print("{}, kernel {}, {} arrays of {} MiB{}, {}, {}\n", name, kernel_target(), coded ? 2 : 2 + moments, mib,
+             coded ? " and 2 of a quarter of it" : "", format_count(threads, "thread"), format_count(rounds, "round"));
   fmt::print("  {:<8}{:>14}{:>14}\n", "", "best", "median");
   fmt::print("  {:<8}{:>9.2f} GB/s{:>9.2f} GB/s\n", "probe", rate(probes.best()), rate(probes.median()));
   fmt::print("  {:<8}{:>9.2f} GB/s{:>9.2f} GB/s\n", name, rate(updates.best()), rate(updates.median()));

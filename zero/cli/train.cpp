@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/in_memory_checkpoints.h"
@@ -87,10 +88,10 @@ int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitt
 int plan_only(LoadedConfig loaded, int num_ranks) {
   fit_to_world(loaded, num_ranks);
   const Config& config = loaded.config;
-  fmt::print("dry run: {} {} on {} {}, {} samples a step, into {}\n",
-             config.train.epochs > 0 ? config.train.epochs : config.train.steps,
-             config.train.epochs > 0 ? "epochs" : "steps", num_ranks, num_ranks == 1 ? "rank" : "ranks",
-             config.train.global_batch, config.run.dir);
+  fmt::print(
+      "dry run: {} on {}, {} a step, into {}\n",
+      config.train.epochs > 0 ? format_count(config.train.epochs, "epoch") : format_count(config.train.steps, "step"),
+      format_count(num_ranks, "rank"), format_count(config.train.global_batch, "sample"), config.run.dir);
   return open_torch_verbs().plan(
       {.loaded = loaded, .world = num_ranks, .schedule = false, .json = false, .profile = ""});
 }

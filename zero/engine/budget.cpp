@@ -76,8 +76,8 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
   };
   const std::int64_t least = needed_at(placement, true);
   if (budget < least) {
-    std::string remedy =
-        fmt::format("stage {} on {} ranks needs at least {} B a rank ({})", stage, world, least, format_bytes(least));
+    std::string remedy = fmt::format("stage {} on {} needs at least {} B a rank ({})", stage,
+                                     format_count(world, "rank"), least, format_bytes(least));
     if (placement.tiers.empty()) remedy += ", or set it to \"min\"";
     if (stage < 3) {
       Placement cheaper = place(stage + 1, placement.reduce_each ? Reduce::kEach : Reduce::kLast, placement.accumulate,

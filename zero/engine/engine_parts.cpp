@@ -40,7 +40,9 @@ std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t 
 
 std::unique_ptr<Link> make_link(const EngineOptions& options) {
   if (options.offload.link_bytes_per_second <= 0) return nullptr;
-  return std::make_unique<Link>(options.offload.link_bytes_per_second, options.timeline);
+  const LinkClock* clock = seams_of(options.offload).link_clock;
+  return std::make_unique<Link>(options.offload.link_bytes_per_second, options.timeline,
+                                clock == nullptr ? LinkClock::machine() : *clock);
 }
 
 std::vector<std::string> names_of(const std::vector<Unit>& units) {

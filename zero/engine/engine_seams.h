@@ -17,6 +17,7 @@
 namespace zero {
 
 struct DiskSeam;
+class LinkClock;
 
 struct EngineSeams {
   std::int64_t activation_bytes = 0;  // of a rank's activations on the host, where host_memory is kAuto
@@ -29,6 +30,8 @@ struct EngineSeams {
   StepProfile profile;
   // What stands between the disk and the kernel, of the engine and of its probes; outlives them. Null: nothing.
   const DiskSeam* disk_seam = nullptr;
+  // The time on the link; outlives the engine. Null: the machine's.
+  const LinkClock* link_clock = nullptr;
 };
 
 inline std::shared_ptr<const EngineSeams> seams(EngineSeams given) {

@@ -45,8 +45,9 @@ Description describe_checkpoint(const fs::path& folder, bool verify) {
                                                    : "sizes and manifest are right";
   const std::string config_sha256 = manifest.config_sha256();
   const std::string config = manifest.config.empty() ? "" : fmt::format(", configuration {:.8}", config_sha256);
-  out.text = fmt::format("{}: step {}, {} in {} files{}, {}\n", folder.string(), text_of(manifest.run, "step"),
-                         format_bytes(manifest.size_bytes()), manifest.files.size(), config, state);
+  out.text = fmt::format("{}: step {}, {} in {}{}, {}\n", folder.string(), text_of(manifest.run, "step"),
+                         format_bytes(manifest.size_bytes()),
+                         format_count(static_cast<std::int64_t>(manifest.files.size()), "file"), config, state);
   out.json["damage"] = health.damage;
   out.json["verified"] = verify;
   out.json["step"] = text_of(manifest.run, "step");

@@ -41,9 +41,9 @@ Description describe_safetensors(const std::filesystem::path& path) {
   }
   if (file.entries().size() > kMostTensorsShown)
     lines += fmt::format("  ... and {} more (--json shows all)\n", file.entries().size() - kMostTensorsShown);
-  out.text = fmt::format("{}: safetensors, {} tensors, {} elements, {}\n", path.string(),
-                         format_count(static_cast<std::int64_t>(file.entries().size())), format_count(numel),
-                         format_bytes(bytes));
+  out.text = fmt::format("{}: safetensors, {}, {}, {}\n", path.string(),
+                         format_count(static_cast<std::int64_t>(file.entries().size()), "tensor"),
+                         format_count(numel, "element"), format_bytes(bytes));
   for (const auto& [key, value] : file.metadata()) out.text += fmt::format("  {} = {}\n", key, value);
   out.text += lines;
   out.json = {{"kind", "safetensors"}, {"path", path.string()}, {"num_tensors", file.entries().size()},
@@ -73,10 +73,9 @@ Description describe_tokens(const std::filesystem::path& path, bool text) {
   if (stream.size() == 0) smallest = -1;
   const auto distinct = std::count(seen.begin(), seen.end(), true);
   Description out;
-  out.text =
-      fmt::format("{}: {}, {} tokens, {} distinct, from {} to {}\n  use it with: [data] kind = \"{}\", path = \"{}\"\n",
-                  path.string(), stream.layout().format, format_count(stream.size()), distinct, smallest, largest,
-                  text ? "text" : "tokens", path.string());
+  out.text = fmt::format("{}: {}, {}, {} distinct, from {} to {}\n  use it with: [data] kind = \"{}\", path = \"{}\"\n",
+                         path.string(), stream.layout().format, format_count(stream.size(), "token"), distinct,
+                         smallest, largest, text ? "text" : "tokens", path.string());
   out.json = {{"kind", text ? "text" : "tokens"},
               {"path", path.string()},
               {"format", stream.layout().format},
@@ -93,8 +92,8 @@ Description describe_idx(const std::filesystem::path& path, int num_dimensions) 
   for (const auto value : array.values) ++counts[value];
   const auto distinct = std::count_if(counts.begin(), counts.end(), [](auto count) { return count > 0; });
   Description out;
-  out.text = fmt::format("{}: IDX of bytes, shape [{}], {} distinct values\n", path.string(),
-                         fmt::join(array.shape, ", "), distinct);
+  out.text = fmt::format("{}: IDX of bytes, shape [{}], {}\n", path.string(), fmt::join(array.shape, ", "),
+                         format_count(distinct, "distinct value"));
   out.json = {{"kind", "idx"}, {"path", path.string()}, {"shape", array.shape}, {"distinct", distinct}};
   if (num_dimensions == 1) {
     auto classes = nlohmann::ordered_json::array();
@@ -111,8 +110,8 @@ Description describe_idx(const std::filesystem::path& path, int num_dimensions) 
 Description describe_csv(const std::filesystem::path& path) {
   const CsvTable table = read_csv(path, "FILE");
   Description out;
-  out.text = fmt::format("{}: CSV, {} rows, {} columns; the last is the target\n", path.string(),
-                         format_count(table.num_rows()), table.num_columns);
+  out.text = fmt::format("{}: CSV, {}, {}; the last is the target\n", path.string(),
+                         format_count(table.num_rows(), "row"), format_count(table.num_columns, "column"));
   auto columns = nlohmann::ordered_json::array();
   const auto width = static_cast<std::size_t>(table.num_columns);
   for (std::size_t column = 0; column < width; ++column) {

@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/file.h"
+#include "zero/base/seconds.h"
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/config/load.h"
 #include "zero/inspect/description.h"
@@ -35,6 +37,9 @@ Json parsed(const fs::path& path, const std::string& text) {
 double number_in(const Json& json, const char* key) {
   return json.contains(key) && json[key].is_number() ? json[key].get<double>() : 0;
 }
+std::int64_t integer_in(const Json& json, const char* key) {
+  return std::llround(number_in(json, key));
+}
 std::string text_in(const Json& json, const char* key) {
   return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
 }
@@ -58,18 +63,19 @@ std::string summary_of(const Json& report) {
   if (number_in(report, "val_loss") > 0)
     text += fmt::format("{}val_loss {:.4f}", text.ends_with('\n') || text.empty() ? "  " : ", ",
                         number_in(report, "val_loss"));
-  if (has_losses) text += fmt::format(" after {} steps\n", report["losses"].size());
+  if (has_losses)
+    text += fmt::format(" after {}\n", format_count(static_cast<std::int64_t>(report["losses"].size()), "step"));
   const bool rows = report.contains("rows_per_second");
   if (number_in(report, "world") > 0)
-    text += fmt::format("  {} ranks ({}): {:.1f} ms a step, {} {}/s\n", number_in(report, "world"),
-                        text_in(report, "transport"), 1e3 * number_in(report, "step_s_median"),
+    text += fmt::format("  {} ({}): {} a step, {} {}/s\n", format_count(integer_in(report, "world"), "rank"),
+                        text_in(report, "transport"), format_seconds(number_in(report, "step_s_median")),
                         format_count(std::llround(number_in(report, rows ? "rows_per_second" : "tokens_per_second"))),
                         rows ? "rows" : "tokens");
   if (const std::int64_t most = most_of(report, "peak_memory_bytes"); most > 0)
     text += fmt::format("  a rank: {} on the device, at most {}\n", format_bytes(most_of(report, "memory_bytes")),
                         format_bytes(most));
-  for (const char* key : {"skipped_steps", "rewinds"})
-    if (number_in(report, key) > 0) text += fmt::format("  {} {}\n", number_in(report, key), key);
+  for (const auto& [key, noun] : {std::pair("skipped_steps", "skipped step"), std::pair("rewinds", "rewind")})
+    if (number_in(report, key) > 0) text += fmt::format("  {}\n", format_count(integer_in(report, key), noun));
   if (const std::string sha = text_in(report, "parameters_sha256"); !sha.empty())
     text += fmt::format("  parameters_sha256 {}\n", sha);
   return text;
@@ -87,9 +93,9 @@ Description describe_run(const fs::path& folder, bool verify) {
   const auto& [model, train] = std::tie(loaded.config.model, loaded.config.train);
   Description out;
   const bool done = fs::exists(folder / "report.json");
-  out.text = fmt::format("{}: a run, {}\n  {} on {} ({}), {} steps, global batch {}, stage {}, {}\n", folder.string(),
+  out.text = fmt::format("{}: a run, {}\n  {} on {} ({}), {}, global batch {}, stage {}, {}\n", folder.string(),
                          done ? "done" : "not done", model.name, loaded.config.data.path, loaded.config.data.kind,
-                         train.steps, train.global_batch, loaded.config.zero.stage, train.dtype);
+                         format_count(train.steps, "step"), train.global_batch, loaded.config.zero.stage, train.dtype);
   out.json = {{"kind", "run"},
               {"path", folder.string()},
               {"done", done},

@@ -49,11 +49,15 @@ std::string lines_of(std::span<const std::string> lines, std::string_view indent
   return text;
 }
 
+// Lines that were shown stand above the report, behind the rank's number.
 std::string what_it_said(const RankEnd& end) {
   if (!end.last_words.empty()) return lines_of(end.last_words, "  ");
   if (end.last_lines.empty()) return "  it printed nothing\n";
-  if (!end.shown) return "  its last lines:\n" + lines_of(end.last_lines, "    ");
-  return fmt::format("  its last line: {}\n", end.last_error.empty() ? end.last_lines.back() : end.last_error);
+  return end.shown ? "" : "  its last lines:\n" + lines_of(end.last_lines, "    ");
+}
+
+std::string_view unshown_reason_of(const RankEnd& end) {
+  return end.shown && end.last_words.empty() ? std::string_view() : reason_of(end);
 }
 
 // Which rank that is, where not all say the same.
@@ -71,7 +75,7 @@ std::string witnesses_of(const RankEnd& culprit, std::span<const RankEnd> ends) 
   for (const RankEnd& end : ends) {
     const bool told = !culprit.last_words.empty() && (accuses_another(end) || end.last_words == culprit.last_words);
     if (&end == &culprit || !end.failed() || told || ++witnesses > kMostWitnesses) continue;
-    const std::string_view reason = reason_of(end);
+    const std::string_view reason = unshown_reason_of(end);
     out += fmt::format("  rank {} then failed with {}{}{}\n", end.rank, describe(end.end), reason.empty() ? "" : ": ",
                        reason);
   }

@@ -41,7 +41,7 @@ int exit_status(const RankEnd& culprit);
 // "exit status 3", "signal 9 (SIGKILL)".
 std::string describe(const ProcessEnd& end);
 
-// What has been shown is not told again: of a refusal its words alone.
+// Nothing that was shown is told again. Of a refusal: its words alone.
 std::string failure_report(std::span<const RankEnd> ends, int world);
 
 }  // namespace zero

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/check.h"
 #include "zero/base/exit_status.h"
 #include "zero/launch/attempt.h"
@@ -79,7 +80,7 @@ std::optional<WorldProgram> find_smaller(LaunchOptions& options, int most, const
       std::erase_if(options.shown_ranks, [ranks](int rank) { return rank >= ranks; });
       return program;
     } catch (const ConfigError& error) {
-      said += fmt::format("zero launch: not with {} rank{}: {}\n", ranks, ranks == 1 ? "" : "s", error.what());
+      said += fmt::format("zero launch: not with {}: {}\n", format_count(ranks, "rank"), error.what());
     }
   }
   return std::nullopt;

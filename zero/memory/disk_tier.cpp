@@ -274,11 +274,11 @@ std::string DiskTier::describe() const {
   const auto& files = implementation_->files;
   const auto num_direct = std::count_if(files.begin(), files.end(), [](const auto& file) { return file.direct(); });
   const auto num_files = static_cast<std::ptrdiff_t>(files.size());
-  return fmt::format("{}, {}{}, {} path{}", implementation_->requests.queue().name(),
+  return fmt::format("{}, {}{}, {}", implementation_->requests.queue().name(),
                      num_direct == num_files ? "O_DIRECT"
                      : num_direct == 0       ? "buffered"
                                              : fmt::format("O_DIRECT on {}", num_direct),
-                     implementation_->registered ? ", registered buffers" : "", num_files, num_files == 1 ? "" : "s");
+                     implementation_->registered ? ", registered buffers" : "", format_count(num_files, "path"));
 }
 
 }  // namespace zero

@@ -30,22 +30,34 @@ LinkTraffic operator-(const LinkTraffic& a, const LinkTraffic& b) {
   return combined(a, b, std::minus());
 }
 
+const LinkClock& LinkClock::machine() {
+  static const LinkClock clock;
+  return clock;
+}
+double LinkClock::now() const {
+  return monotonic_seconds();
+}
+void LinkClock::sleep(double seconds) const {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
 class Link::Timed final : public Transfer::Pending {
  public:
-  Timed(double done_at, bool up, LinkTraffic& traffic, Timeline* timeline, int unit)
-      : done_at_(done_at), up_(up), traffic_(traffic), timeline_(timeline), unit_(unit) {}
+  Timed(double done_at, const LinkClock& clock, bool up, LinkTraffic& traffic, Timeline* timeline, int unit)
+      : done_at_(done_at), clock_(clock), up_(up), traffic_(traffic), timeline_(timeline), unit_(unit) {}
   void finish() override {
-    const double left = done_at_ - monotonic_seconds();
+    const double left = done_at_ - clock_.now();
     if (left <= 0) return;
     const TimedSpan waiting(timeline_, Activity::kWaitLink, unit_);
-    std::this_thread::sleep_for(std::chrono::duration<double>(left));
+    clock_.sleep(left);
     traffic_.waited_seconds += left;
     if (up_) traffic_.up_waited_seconds += left;
   }
-  bool poll() override { return monotonic_seconds() >= done_at_; }
+  bool poll() override { return clock_.now() >= done_at_; }
 
  private:
   double done_at_;
+  const LinkClock& clock_;
   bool up_;
   LinkTraffic& traffic_;
   Timeline* timeline_;
@@ -59,14 +71,14 @@ Transfer Link::copy(Activity direction, std::span<std::byte> to, std::span<const
   const double seconds = static_cast<double>(bytes) / bytes_per_second_;
   const bool up = direction == Activity::kLinkUp;
   double& free_at = (*free_at_)[up ? 0 : 1];
-  const double begin = std::max(free_at, monotonic_seconds());
+  const double begin = std::max(free_at, clock_->now());
   free_at = begin + seconds;
   (up ? traffic_.up_bytes : traffic_.down_bytes) += bytes;
   traffic_.busy_seconds += seconds;
   if (up) traffic_.up_busy_seconds += seconds;
   if (timeline_ != nullptr)
     timeline_->add({.begin = begin, .end = free_at, .bytes = bytes, .unit = unit, .activity = direction});
-  return Transfer(std::make_unique<Timed>(free_at, up, traffic_, timeline_, unit));
+  return Transfer(std::make_unique<Timed>(free_at, *clock_, up, traffic_, timeline_, unit));
 }
 
 }  // namespace zero

@@ -36,15 +36,27 @@ struct LinkTraffic {
 LinkTraffic operator+(const LinkTraffic& a, const LinkTraffic& b);
 LinkTraffic operator-(const LinkTraffic& a, const LinkTraffic& b);
 
+// The time that transfers take and waiting passes: the machine's, or a test's own.
+class LinkClock {
+ public:
+  virtual ~LinkClock() = default;
+  static const LinkClock& machine();
+
+  virtual double now() const;  // seconds
+  virtual void sleep(double seconds) const;
+};
+
 class Link {
  public:
-  explicit Link(double bytes_per_second, Timeline* timeline = nullptr)
-      : bytes_per_second_(bytes_per_second), timeline_(timeline) {}
+  // `timeline` and `clock` outlive it.
+  explicit Link(double bytes_per_second, Timeline* timeline = nullptr, const LinkClock& clock = LinkClock::machine())
+      : bytes_per_second_(bytes_per_second), timeline_(timeline), clock_(&clock) {}
 
   // From now on both stand for one link and one timeline: their transfers take turns. Each counts its own traffic.
   void share(const Link& other) {
     bytes_per_second_ = other.bytes_per_second_;
     timeline_ = other.timeline_;
+    clock_ = other.clock_;
     free_at_ = other.free_at_;
   }
 
@@ -64,6 +76,7 @@ class Link {
 
   double bytes_per_second_;
   Timeline* timeline_;
+  const LinkClock* clock_;
   // By direction: when the last transfer begun will be done.
   std::shared_ptr<std::array<double, 2>> free_at_ = std::make_shared<std::array<double, 2>>();
   LinkTraffic traffic_;

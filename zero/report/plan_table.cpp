@@ -117,9 +117,10 @@ std::string memory_rows(const TrainingPlan& plan) {
     verdict = fmt::format("it does not fit, {} lack{}", format_bytes(fit.lacks),
                           fit.needed <= fit.free ? " (a fifth is left to activations)" : "");
   }
-  rows += named_row("", fmt::format("{} rank{} of {} machine need {}, beside the program itself; {} are free here: {}",
-                                    machine.ranks, machine.ranks == 1 ? "" : "s", machine.machines == 1 ? "this" : "a",
-                                    format_bytes(fit.needed), format_bytes(fit.free), verdict));
+  rows += named_row("", fmt::format("{} of {} machine {} {}, beside the program itself; {} are free here: {}",
+                                    format_count(machine.ranks, "rank"), machine.machines == 1 ? "this" : "a",
+                                    machine.ranks == 1 ? "needs" : "need", format_bytes(fit.needed),
+                                    format_bytes(fit.free), verdict));
   if (fit.fits()) return rows;
   const std::vector<WayToFit> ways = ways_to_fit(plan);
   rows += named_row("", ways.empty() ? "nor with activation checkpoints, one sample at a time and all states on a disk"
@@ -144,13 +145,17 @@ std::string computation_text(const Computation& computation, int world) {
     case ComputationFrom::kRun:
       return fmt::format(
           "computation as the run of --profile had it{}{}",
-          computation.world == world || computation.world == 0 ? "" : fmt::format(" on {} ranks", computation.world),
+          computation.world == world || computation.world == 0 ? "" : " on " + format_count(computation.world, "rank"),
           std::abs(computation.scale - 1) < 1e-3
               ? ""
               : fmt::format(", times {:.2f} for the samples of a rank", computation.scale));
     case ComputationFrom::kEstimate:
       return fmt::format(
-          "computation estimated: {} a step at {}/s, matrix products probed here{}; --profile RUN has it from a run",
+          "computation estimated: {} a step at {}/s, matrix products probed here{}: the least time. Other operators, "
+          "and "
+          "what each takes to begin, are left out: a small model's step takes longer. --profile RUN has all of it from "
+          "a "
+          "run",
           flop_text(computation.flops), flop_text(computation.flops_per_second),
           computation.crowd > 1 ? fmt::format(", {:.3g} ranks to a core", computation.crowd) : "");
   }
@@ -182,8 +187,8 @@ std::string predicted_rows(const TrainingPlan& plan) {
 
 std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
   std::string text =
-      fmt::format("plan: {}, {} parameters, stage {} on {} rank{}\n", plan.model,
-                  format_count(num_parameters(plan.specs)), plan.options.stage, plan.world, plan.world == 1 ? "" : "s");
+      fmt::format("plan: {}, {} parameters, stage {} on {}\n", plan.model, format_count(num_parameters(plan.specs)),
+                  plan.options.stage, format_count(plan.world, "rank"));
   text += fmt::format("  {:<31} {:>13} {:>11} {:>11}\n", "unit", "parameters", "gathered", "a shard");
   text += unit_rows(plan);
   text += fmt::format(" a rank {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "parameter", "gradient", "master",

@@ -12,11 +12,10 @@
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/data/token_text.h"
 #include "zero/models/generate.h"
-#include "zero/train/weights.h"
 
 namespace zero {
 
-RunEnd::RunEnd(Run& run, std::unique_ptr<SafetensorsWriter> weights) : run_(run), weights_(std::move(weights)) {}
+RunEnd::RunEnd(Run& run, RunWeights weights) : run_(run), weights_(std::move(weights)) {}
 
 RunReport RunEnd::finish() {
   RunReport report;
@@ -34,7 +33,6 @@ RunReport RunEnd::finish() {
   return report;
 }
 
-// Room is kept for the weights alone.
 std::string RunEnd::missing_average() const {
   if (!weights_written_ || run_.job.attach.ema == 0 || average_written_) return "";
   return fmt::format("; their average (train.ema) is not written to {}", run_.folder.averaged_model().string());
@@ -49,11 +47,11 @@ RunReport RunEnd::write_all() {
   report.val_loss = found.loss;
   report.val_accuracy = found.accuracy;
   write_sample();
-  report.parameters_sha256 = save_weights(*run_.engine, run_.task->module(), std::move(weights_));
+  report.parameters_sha256 = save_weights(*run_.engine, run_.task->module(), std::move(weights_.model));
   weights_written_ = true;
   if (run_.job.attach.ema > 0) {
     const AveragedScope averages = run_.engine->averaged();
-    run_.engine->export_weights(run_.folder.averaged_model());
+    write_weights(*run_.engine, run_.task->module(), std::move(weights_.average));
     average_written_ = true;
   }
   const DType dtype = run_.job.attach.dtype.value_or(DType::kFloat32);

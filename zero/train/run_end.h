@@ -9,14 +9,13 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
-#include "zero/checkpoint/safetensors_writer.h"
 #include "zero/report/report.h"
 #include "zero/train/run.h"
 #include "zero/train/run_checkpoints.h"
 #include "zero/train/run_folder.h"
+#include "zero/train/weights.h"
 
 namespace zero {
 
@@ -27,8 +26,8 @@ struct StoppedRun {
 
 class RunEnd {
  public:
-  // `weights`: rank 0's file for them, with its room on the disk; null on the others.
-  RunEnd(Run& run, std::unique_ptr<SafetensorsWriter> weights);
+  // `weights`: rank 0's files for them, with their room on the disk.
+  RunEnd(Run& run, RunWeights weights);
 
   RunReport finish();
   StoppedRun stop(int signal);
@@ -41,7 +40,7 @@ class RunEnd {
   std::string missing_average() const;  // words for an error; empty: none is missing
 
   Run& run_;
-  std::unique_ptr<SafetensorsWriter> weights_;
+  RunWeights weights_;
   bool weights_written_ = false;
   bool average_written_ = false;
 };

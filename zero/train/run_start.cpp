@@ -58,8 +58,8 @@ void resume(Run& run) {
     throw ConfigError("train.steps", fmt::format("{}", job.train.steps),
                       fmt::format("this run has come to step {} already", step),
                       "use more steps, or begin again with --overwrite");
-  run.say(fmt::format("continuing after step {} of {}: {}, saved by {} ranks", step, job.train.steps, resumed.place,
-                      resumed.manifest.files.size()));
+  run.say(fmt::format("continuing after step {} of {}: {}, saved by {}", step, job.train.steps, resumed.place,
+                      format_count(static_cast<std::int64_t>(resumed.manifest.files.size()), "rank")));
   run.say(fmt::format("  from the checkpoint: {}; {} updates, {} samples drawn",
                       fmt::join(resumed.manifest.states, ", "), resumed.manifest.steps, run.state.samples));
   const std::string changed = changed_keys(resumed.manifest.config, job.config_text);
@@ -68,11 +68,14 @@ void resume(Run& run) {
 }
 
 // On rank 0.
-std::unique_ptr<SafetensorsWriter> write_folder(Run& run, bool resumes, const std::string& plan) {
+RunWeights write_folder(Run& run, bool resumes, const std::string& plan) {
   const RunFolder& folder = run.folder;
   const bool at_the_end = run.state.step == run.job.train.steps;
   resumes ? folder.reopen(run.state.step, {.evaluation = at_the_end, .rewinds = true}) : folder.create(run.job.launch);
-  auto weights = open_weights(*run.engine, run.task->module(), folder.model());
+  RunWeights weights{.model = open_weights(*run.engine, run.task->module(), folder.model()), .average = nullptr};
+  if (run.job.attach.ema > 0)
+    weights.average =
+        open_weights(*run.engine, run.task->module(), folder.averaged_model(), "the average of the weights");
   run.timeline.remove_old();
   write_file(folder.config(), run.job.config_text);
   write_file(folder.plan(), plan);
@@ -83,7 +86,7 @@ std::unique_ptr<SafetensorsWriter> write_folder(Run& run, bool resumes, const st
 
 }  // namespace
 
-std::unique_ptr<SafetensorsWriter> start_run(Run& run, const RunOpening& opening) {
+RunWeights start_run(Run& run, const RunOpening& opening) {
   const TrainJob& job = run.job;
   Communicator& comm = run.world.communicator();
   require_own_generators(job, run.world);
@@ -105,7 +108,7 @@ std::unique_ptr<SafetensorsWriter> start_run(Run& run, const RunOpening& opening
   try_operators(run);
   run.checkpoints.expect_room_to_copy(*run.engine, bytes_to_save / comm.world());
   run.meter.begin(run.engine->report(), job.train.steps - run.state.step);
-  return run.is_first() ? write_folder(run, opening.resumes(), plan) : nullptr;
+  return run.is_first() ? write_folder(run, opening.resumes(), plan) : RunWeights{};
 }
 
 }  // namespace zero

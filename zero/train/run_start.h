@@ -5,18 +5,16 @@
 //   auto weights = start_run(run, opening);                             // run.engine is there, run.state says the step
 //   RunEnd end(run, std::move(weights));
 //
-// The folder is written last, when nothing can be refused any more. Collective. Returns, on rank 0, the file for the
-// weights that the run ends with, which has its room on the disk. Throws ConfigError for all that a user did wrong.
+// The folder is written last, when nothing can be refused any more. Collective. Returns, on rank 0, the files for the
+// weights that the run ends with, which have their room on the disk. Throws ConfigError for all that a user did wrong.
 #pragma once
 
-#include <memory>
-
-#include "zero/checkpoint/safetensors_writer.h"
 #include "zero/train/run.h"
 #include "zero/train/run_opening.h"
+#include "zero/train/weights.h"
 
 namespace zero {
 
-std::unique_ptr<SafetensorsWriter> start_run(Run& run, const RunOpening& opening);
+RunWeights start_run(Run& run, const RunOpening& opening);
 
 }  // namespace zero

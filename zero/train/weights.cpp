@@ -164,6 +164,19 @@ void remove_leftovers(const fs::path& path) {
   for (const fs::path& leftover : leftovers) fs::remove(leftover, ignored);
 }
 
+// `hash`: takes what is written of the parameters; null: none.
+void write_and_hash(Attachment& engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file,
+                    Sha256* hash) {
+  engine.for_each_parameter([&](const std::string& name, const torch::Tensor& tensor) {
+    if (!file) return;
+    file->write(name, 0, bytes_of(tensor));
+    if (hash != nullptr) hash->update(bytes_of(tensor));
+  });
+  if (!file) return;
+  for (const Extra& buffer : buffers_of(module)) file->write(buffer.name, 0, buffer.bytes);
+  file->commit();
+}
+
 }  // namespace
 
 std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, const std::vector<ParamSpec>& specs,
@@ -250,7 +263,7 @@ void read_weights(torch::nn::Module& module, CheckpointReader& checkpoint) {
 }
 
 std::unique_ptr<SafetensorsWriter> open_weights(const Attachment& engine, const torch::nn::Module& module,
-                                                const fs::path& path) {
+                                                const fs::path& path, std::string_view what) {
   remove_leftovers(path);
   std::vector<SafetensorsEntry> entries;
   for (const ParamSpec& spec : engine.parameters())
@@ -264,7 +277,7 @@ std::unique_ptr<SafetensorsWriter> open_weights(const Attachment& engine, const 
     if (error.error_number() != ENOSPC && error.error_number() != EDQUOT) throw;
     throw ConfigError(
         "run.dir", path.parent_path().string(),
-        fmt::format("has no room for the weights that the run ends with, {}: {}", format_bytes(file->size_bytes()),
+        fmt::format("has no room for {} that the run ends with, {}: {}", what, format_bytes(file->size_bytes()),
                     std::generic_category().message(error.error_number())),
         "name a run.dir on a disk with more room");
   }
@@ -277,15 +290,7 @@ std::string save_weights(Attachment& engine, const torch::nn::Module& module, st
       std::all_of(specs.begin(), specs.end(), [](const ParamSpec& s) { return s.dtype == DType::kFloat32; });
   std::optional<Sha256> hash;
   if (file) hash.emplace();
-  engine.for_each_parameter([&](const std::string& name, const torch::Tensor& tensor) {
-    if (!file) return;
-    file->write(name, 0, bytes_of(tensor));
-    if (all_fp32) hash->update(bytes_of(tensor));
-  });
-  if (file) {
-    for (const Extra& buffer : buffers_of(module)) file->write(buffer.name, 0, buffer.bytes);
-    file->commit();
-  }
+  write_and_hash(engine, module, std::move(file), all_fp32 && hash ? &*hash : nullptr);
   if (!all_fp32) {
     engine.for_each_parameter(
         [&](const std::string&, const torch::Tensor& tensor) {
@@ -294,6 +299,10 @@ std::string save_weights(Attachment& engine, const torch::nn::Module& module, st
         /*full_precision=*/true);
   }
   return hash ? hash->finish_hex() : "";
+}
+
+void write_weights(Attachment& engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file) {
+  write_and_hash(engine, module, std::move(file), nullptr);
 }
 
 }  // namespace zero

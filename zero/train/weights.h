@@ -18,6 +18,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <torch/nn/module.h>
@@ -63,13 +64,23 @@ void read_weights(torch::nn::Module& module, CheckpointReader& checkpoint);
 // Local, on the rank that is to write them: the file for the parameters of an attached module and its buffers, with
 // their room on the disk taken, so that a run cannot end on a full one. What killed runs left beside `path` goes:
 // nobody else may write it. Throws ConfigError under "run.dir" where there is no room. Destroyed before save_weights(),
-// it leaves nothing.
+// it leaves nothing. `what`: for the error.
 std::unique_ptr<SafetensorsWriter> open_weights(const Attachment& engine, const torch::nn::Module& module,
-                                                const std::filesystem::path& path);
+                                                const std::filesystem::path& path,
+                                                std::string_view what = "the weights");
 
 // Collective. Writes them, buffers as this rank has them, and gives the file its name; `file` is null on the ranks that
 // do not write. Returns the SHA-256 over all parameters in name order, in the full precision held (the master where
 // there is one), on that rank; empty on the others.
 std::string save_weights(Attachment& engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file);
+
+// The same without the sum; in a scope of engine.averaged() the averages.
+void write_weights(Attachment& engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file);
+
+// The files that a run ends with, on rank 0.
+struct RunWeights {
+  std::unique_ptr<SafetensorsWriter> model;
+  std::unique_ptr<SafetensorsWriter> average;  // null where the run keeps none (train.ema)
+};
 
 }  // namespace zero

@@ -17,6 +17,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/nn/utils/clip_grad.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/clock.h"
 #include "zero/base/error.h"
 #include "zero/cli/torch_verbs/job.h"
@@ -166,8 +167,8 @@ int bench_step_verb(const BenchStepRequest& request) {
     return fmt::format("  {:<26} {:>9.2f} ms   forward and backward {:>9.2f} ms   rest {:>8.2f} ms\n", name, step * 1e3,
                        compute * 1e3, (step - compute) * 1e3);
   };
-  std::cout << fmt::format("a step of {}, batch {}, {} thread{}, median of {}\n", model.name, config.train.batch,
-                           options.threads, options.threads == 1 ? "" : "s", request.steps)
+  std::cout << fmt::format("a step of {}, batch {}, {}, median of {}\n", model.name, config.train.batch,
+                           format_count(options.threads, "thread"), request.steps)
             << row("libtorch, fused AdamW", plain_step, median_step_seconds(plain.forward_backward))
             << row(fmt::format("zero.cpp, stage {}", options.stage), our_step,
                    median_step_seconds(ours.forward_backward))

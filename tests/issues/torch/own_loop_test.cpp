@@ -1,10 +1,11 @@
-// What a user's own loop does beside backward() and step(): other optimizers, clipping, micro-batches.
+// clip_grad_norm_() and other optimizers found no gradients in .grad() and did nothing, and micro-batches were summed
+// where a user expected their average, both without a word. What a user's own loop does beside backward() and step().
 #include <cstdlib>
 
 #include <gtest/gtest.h>
 
-#include "subjects.h"
 #include "tests/message_of.h"
+#include "tests/torch/subjects.h"
 
 namespace zero {
 namespace {

@@ -6,7 +6,7 @@
 #include <ATen/DLConvertor.h>
 
 #include "tests/message_of.h"
-#include "training_run.h"
+#include "tests/torch/training_run.h"
 
 namespace zero {
 namespace {

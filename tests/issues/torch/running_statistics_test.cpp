@@ -1,9 +1,10 @@
-// Modules with running statistics under AttachOptions::dtype.
+// AttachOptions::dtype = bf16 also rounded the running statistics of a BatchNorm, which then stood still. Modules with
+// running statistics stay in fp32.
 #include <gtest/gtest.h>
 
 #include "zero/torch/tensor_type.h"
 
-#include "training_run.h"
+#include "tests/torch/training_run.h"
 
 namespace zero {
 namespace {
