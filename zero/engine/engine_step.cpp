@@ -68,7 +68,7 @@ void EngineStep::end_passes() {
   if (parts_.options.accumulate > 1 && passes != parts_.options.accumulate) {
     throw ConfigError("accumulate", fmt::format("{}", parts_.options.accumulate),
                       fmt::format("this step had {} backward passes", passes),
-                      "run forward and backward as often as attach() was told, then step()");
+                      "run as many forward and backward passes as AttachOptions.accumulate says, then step()");
   }
   require_scaled(passes);
   if (!parts_.gatherer.uses().pinned().empty())

@@ -27,7 +27,7 @@ std::optional<DiskPlaces> make_places(const ActivationOffloadOptions& options, L
   if (options.tier != Tier::kDisk) return std::nullopt;
   if (options.disk.empty())
     throw ConfigError("zero.disk", "[]", "activations are offloaded on disk, and no folder is named",
-                      "name one a disk: zero.disk = [\"/path\"]");
+                      "name a folder on each disk: zero.disk = [\"/path\"]");
   return std::make_optional<DiskPlaces>(DiskOptions{.paths = options.disk, .checksums = options.checksums}, ledger,
                                         MemoryTag::kActivation, std::move(seam), options.most_bytes);
 }
