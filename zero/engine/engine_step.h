@@ -6,8 +6,8 @@
 //   StepReport report = step.take(lr, {.loss = loss});
 //
 // It also counts steps: progress() is what a checkpoint has of that. Collective, where nothing else is said. Throws
-// ConfigError for a step at the wrong time, or of losses without their scale, CommError where ranks did not do the same, IoError, and Error after
-// `max_skipped_steps` in a row.
+// ConfigError for a step at the wrong time, or of losses without their scale, CommError where ranks did not do the
+// same, IoError, and Error after `max_skipped_steps` in a row.
 #pragma once
 
 #include "zero/engine/engine_statistics.h"
