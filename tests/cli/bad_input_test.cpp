@@ -200,7 +200,7 @@ Mistakes of_configuration() {
       {"ASwitchThatIsNeitherTrueNorFalse",
        "c.toml --train.checkpoint_activations yes",
        {"train.checkpoint_activations = yes", "allowed: true or false"}},
-      {"ParkedActivationsThatNobodyKeeps",
+      {"OffloadedActivationsWithoutCheckpoints",
        "c.toml --train.offload_activations host",
        {"train.offload_activations = \"host\"", "set train.checkpoint_activations = true"}},
       {"ActivationsOnADiskThatIsNotNamed",
