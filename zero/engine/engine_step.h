@@ -25,7 +25,7 @@ class EngineStep {
 
   StepReport take(double lr, const StepLimits& limits);
 
-  // Local. What the next loss is multiplied with before its backward pass; 1: there is no scale.
+  // Local. The factor of the next loss before its backward pass; 1: there is no scale.
   double scale_loss();
 
   // Local.

@@ -2,7 +2,7 @@
 // while events come as the schedule says, and Demand names them where no schedule does.
 //
 //   executor.access(unit);                          // Collective, like the actions it issues
-//   executor.close_step(all_agree);                // a new schedule when this step was the first, or departed
+//   executor.close_step(all_agree);                // a new schedule if this step was the first, or had a mismatch
 #pragma once
 
 #include "zero/engine/gatherer.h"
