@@ -236,7 +236,7 @@ TEST(Job, BudgetsAreTheEngines) {
     return make_job(config, 1).attach.device_memory;
   };
   EXPECT_EQ(budget({.kind = Configured::Kind::kAuto}).kind, TierMemory::Kind::kAuto);
-  EXPECT_EQ(budget({.kind = Configured::Kind::kMinimum}).kind, TierMemory::Kind::kMin);
+  EXPECT_EQ(budget({.kind = Configured::Kind::kMin}).kind, TierMemory::Kind::kMin);
   const auto bytes = budget({.kind = Configured::Kind::kBytes, .bytes = 12345});
   EXPECT_EQ(bytes.kind, TierMemory::Kind::kBytes);
   EXPECT_EQ(bytes.bytes, 12345);

@@ -1,5 +1,5 @@
-// ActivationOffload: activations on the host or on disk, from the forward pass that stores them to the backward pass that
-// wants them in the reverse order.
+// ActivationOffload: activations on the host or on disk, from the forward pass that stores them to the backward pass
+// that wants them in the reverse order.
 //
 //   ActivationOffload activation_offload({.tier = Tier::kDisk, .disk = {"/nvme0"}}, ledger);
 //   const ActivationOffload::Handle handle = activation_offload.offload(bytes);   // a copy is on its way; `bytes` may be used again
@@ -42,11 +42,12 @@ struct ActivationOffloadOptions {
   std::vector<std::string> disk;     // folders, one a disk; for kDisk
   bool checksums = false;            // what returns from disk is verified
   double link_bytes_per_second = 0;  // of a link between device and host; 0: there is none
-  std::int64_t most_bytes = 0;       // that what is offloaded may take on its tier; 0: no limit
+  std::int64_t most_bytes = 0;       // that offloaded activations may take on their tier; 0: no limit
   std::int64_t expected_bytes = 0;   // that it will take there, where that is known: open() makes room for it on disk
 };
 
-// What activation_offload takes on each tier at most, where `count` things of so many bytes each are offloaded at once; with blocks.
+// Most bytes that offloading takes on each tier when `count` activations of `bytes` each are offloaded at once, with
+// blocks.
 struct ActivationOffloadNeed {
   std::int64_t device = 0;
   std::int64_t host = 0;

@@ -28,7 +28,7 @@ struct Computation {
   double scale = 1;             // of a run: its seconds are multiplied, for other samples a rank
   double flops = 0;             // of an estimate: of a rank's step, with what is computed again
   double flops_per_second = 0;  // of an estimate
-  double crowd = 1;             // of an estimate: so many ranks share a core, and each takes as many times as long
+  double crowd = 1;             // of an estimate: ranks that share a core; each takes that many times as long
 };
 
 // `run`: the folder of a run that ended, with everything on the device. Where its ranks took another number of tokens
