@@ -1,9 +1,8 @@
 // load_config(): reads what the user wrote and checks it. The command line wins over the environment, the environment
 // over the file, the file over the default.
 //
-//   LoadedConfig loaded = load_config({.file = "config.toml", .overrides = {...}, .environment =
-//   environment_of_process()}); fit_to_world(loaded, world);     // batch, accumulate and global_batch agree, or the
-//   missing one is derived
+//   LoadedConfig loaded = load_config({.file = "config.toml", .environment = environment_of_process()});
+//   fit_to_world(loaded, world);     // batch, accumulate and global_batch agree, or the missing one is derived
 //
 // Local. Throws ConfigError and touches nothing: no folder is created, no data is read beyond its existence and size.
 // A second check, by the parts that know (data, model, memory), follows when they are made.
@@ -36,8 +35,8 @@ std::vector<std::string> environment_of_process();
 // Makes batch * accumulate * world == global_batch, deriving what was not given. World is 1 or more.
 void fit_to_world(LoadedConfig& loaded, std::int64_t world);
 
-// Gives a run of train.epochs its train.steps: as many as take each of the `samples` of a pass over the training data that
-// often, the last step filled up. Call it after fit_to_world(). The configuration then has steps, and no epochs.
+// Gives a run of train.epochs its train.steps: as many as take each of the `samples` of a pass over the training data
+// that often, the last step filled up. Call it after fit_to_world(). The configuration then has steps, and no epochs.
 void settle_epochs(LoadedConfig& loaded, std::int64_t samples);
 
 // The same samples a step from another world: accumulate, so that batch * accumulate * world == global_batch. Throws

@@ -1,8 +1,8 @@
-// What this machine gives a rank: the rates that StepModel counts with, measured in a fraction of a second.
+// probe_rates(): measures the rates of StepModel on this machine, for one rank, in a fraction of a second.
 //
 //   TierRates rates = probe_rates(&comm, offload, rule, threads, disk_bytes);
 //
-// All ranks at once, as in a step; the slowest rank's count. Without a communicator, for one process alone.
+// All ranks measure at once, as in a step; the slowest rank's rates count. Without a communicator: one process alone.
 #pragma once
 
 #include "zero/comm/communicator.h"

@@ -1,4 +1,5 @@
-// What a run says early, where states lie off the device: where they lie, and what bounds a step by the step model.
+// first_limits(), learned_limits(): what a run with states off the device prints early: where they lie, and which
+// resource bounds a step by the step model.
 //
 //   if (off_device(report)) {
 //     progress.line(first_limits(report));                    // after attach()
