@@ -113,7 +113,7 @@ StepSync EngineStep::agree(const StepLimits& limits) {
   if (agreed.mismatched_rank >= 0 && parts_.state.placement().parameter_sharded) {
     throw CommError(
         agreed.mismatched_rank, "step",
-        "its model did something else in this step than rank 0's\n  With sharded parameters every rank must run the "
+        "its model ran other operators in this step than rank 0's\n  With sharded parameters every rank must run the "
         "same operators in the same order; stages 0 to 2 do not ask for it.");
   }
   return agreed;

@@ -192,7 +192,7 @@ void ActivationOffload::forget(Handle handle) {
   try {
     io_.failed() ? wait() : io_.run(wait);
   } catch (const IoError& error) {
-    ZERO_LOG(error, "an offloaded activation that nobody needs any more: {}", error.what());
+    ZERO_LOG(error, "transfer of an offloaded activation that is needed no more: {}", error.what());
   }
   // The disk may still use the block of a request that it never answered (io_queue.h), and the place.
   if (io_.failed()) return;
