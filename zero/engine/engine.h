@@ -1,5 +1,5 @@
-// Engine: the training state of one model on one rank, and what happens to it. The only place where plan, comm, memory
-// and optim meet.
+// Engine: the training state of one model on one rank, and the steps that change it. Here plan, comm, memory and optim
+// meet.
 //
 // It knows units and flat bytes, not tensors: the seam (zero/torch) tells it what the model does, and it tells the
 // observer where a unit's bytes are.
