@@ -6,7 +6,7 @@ set(CPACK_PACKAGE_NAME zero-cpp)
 set(CPACK_PACKAGE_CONTACT "zero.cpp maintainers <maintainers@users.noreply.a-seed-3c6d966e.example>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "train models whose states do not fit one device")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "ZeRO splits parameters, gradients and optimizer state over the ranks
-of a run, and puts any part of them on the host or on disk. This package has
+of a run, and can put any part of them on the host or on disk. This package has
 the command zero, the C++ libraries with headers and a CMake package, the
 transports that were built, examples, and the parts of libtorch that they need.
 It runs on CPUs.")

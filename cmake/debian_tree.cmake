@@ -100,6 +100,8 @@ file(WRITE "${doc}/changelog" "zero-cpp (${CPACK_PACKAGE_VERSION}) unstable; urg
      "  * What is new stands in CHANGELOG.md.gz.\n\n -- ${CPACK_PACKAGE_CONTACT}  ${now}\n")
 file(COPY "${CPACK_ZERO_SOURCE}/CHANGELOG.md" DESTINATION "${doc}" NO_SOURCE_PERMISSIONS)
 run("${GZIP}" -9nf "${doc}/changelog" "${doc}/CHANGELOG.md")
+file(MAKE_DIRECTORY "${usr}/share/lintian/overrides")
+file(COPY_FILE "${CPACK_ZERO_SOURCE}/cmake/debian/lintian-overrides" "${usr}/share/lintian/overrides/zero-cpp")
 if(EXISTS "${usr}/share/man/man1/zero.1")
   run("${GZIP}" -9nf "${usr}/share/man/man1/zero.1")
 endif()

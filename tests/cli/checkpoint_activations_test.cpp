@@ -42,7 +42,7 @@ TEST_F(CheckpointActivations, TrainToTheSameBits) {
   EXPECT_NE(folder_.read("with/config.toml").find("checkpoint_activations = true"), std::string::npos);
 }
 
-TEST_F(CheckpointActivations, ParkedOnHostOrDiskTrainToTheSameBits) {
+TEST_F(CheckpointActivations, OffloadedToHostOrDiskTrainToTheSameBits) {
   std::filesystem::create_directory(folder_.path() / "disk");
   const std::string kept = "-n 2 --train.checkpoint_activations true ";
   const Json none = report_of(kept, "none");
@@ -68,7 +68,7 @@ TEST_F(CheckpointActivations, ParkedOnHostOrDiskTrainToTheSameBits) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "disk")) << "nothing is left behind";
 }
 
-TEST_F(CheckpointActivations, ParkedOnADiskThatIsMissingAreRefusedBeforeAnythingIsWritten) {
+TEST_F(CheckpointActivations, OffloadedToADiskThatIsMissingAreRefusedBeforeAnythingIsWritten) {
   const Ran ran = folder_.zero(
       "train c.toml --train.checkpoint_activations true --train.offload_activations disk --run.dir run "
       "--zero.disk nowhere",
@@ -79,7 +79,7 @@ TEST_F(CheckpointActivations, ParkedOnADiskThatIsMissingAreRefusedBeforeAnything
 }
 
 // The inputs of three blocks take 24 KiB.
-TEST_F(CheckpointActivations, ParkedCountInTheBudgetTogetherWithStates) {
+TEST_F(CheckpointActivations, OffloadedCountInTheBudgetTogetherWithStates) {
   const std::string offloaded = "--train.checkpoint_activations true --train.offload_activations host ";
   const std::string refused = offloaded + "--zero.host_memory 23KiB --run.dir refused";
   for (const char* verb : {"train c.toml -n 2 ", "plan c.toml --world 2 "}) {

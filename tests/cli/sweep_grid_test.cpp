@@ -53,7 +53,7 @@ TEST(SweepGrid, WhatIsNoAxisIsRefused) {
   EXPECT_TRUE(says(refusal({"zero.stage"}), "no KEY=VALUE,VALUE"));
   EXPECT_TRUE(says(refusal({"zero.stgae=1"}), "zero.stage"));
   EXPECT_TRUE(says(refusal({"zero.stage=1,"}), "a value is missing"));
-  EXPECT_TRUE(says(refusal({"zero.stage=1", "zero.stage=2"}), "an axis already"));
+  EXPECT_TRUE(says(refusal({"zero.stage=1", "zero.stage=2"}), "a --over already"));
   EXPECT_TRUE(says(refusal({"ranks=0"}), "not a number of ranks"));
   EXPECT_TRUE(says(refusal({"run.dir=a,b"}), "a folder of its own"));
   std::string many = "train.seed=0";

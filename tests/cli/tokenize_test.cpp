@@ -61,7 +61,7 @@ TEST(Tokenize, BadInputIsRefusedAndWritesNothing) {
     EXPECT_EQ(ran.status, 2) << arguments;
     EXPECT_TRUE(says(ran.errors, why)) << ran.errors;
   };
-  refused("a.txt -o a.bin", "nothing says how to cut the texts");
+  refused("a.txt -o a.bin", "no tokenizer is named");
   refused("a.txt --tokenizer nowhere -o a.bin", "neither vocab.json and merges.txt nor tokenizer.json");
   refused("b.txt --learn tok", "b.txt");
   refused("a.txt --learn tok --size 3", "--size");

@@ -190,7 +190,7 @@ TEST(Option, SwitchesAreTrueOrFalse) {
 }
 
 TEST(Option, MemoryBudgetsAreWordsOrSizes) {
-  EXPECT_EQ(with("zero.device_memory", "min").zero.device_memory.kind, MemoryBudget::Kind::kMinimum);
+  EXPECT_EQ(with("zero.device_memory", "min").zero.device_memory.kind, MemoryBudget::Kind::kMin);
   EXPECT_EQ(with("zero.device_memory", "64MiB").zero.device_memory,
             (MemoryBudget{MemoryBudget::Kind::kBytes, 64 << 20}));
 }

@@ -321,7 +321,7 @@ TEST_F(Offload, WhereNeitherBudgetNorMachineHasRoomTheRefusalNamesBothAndADisk) 
     const std::string text = message_of<ConfigError>([&] {
       ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .device_memory = half, .local_world = kCrowd});
     });
-    for (const char* words : {"zero.device_memory", "and this machine", "name a disk"})
+    for (const char* words : {"zero.device_memory", "and the host for", "name a disk"})
       EXPECT_NE(text.find(words), std::string::npos) << words << ": " << text;
   });
 }

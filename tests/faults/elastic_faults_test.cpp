@@ -56,10 +56,10 @@ TEST_F(ElasticFaults, ARankThatDiesAgainAndAgainIsGivenUpAndTheSamplesOfAStepSta
 TEST_F(ElasticFaults, MoreThanThereAreIsABadConfiguration) {
   WatchedCommand command(four_ranks("run", {"--run.min_ranks", "5"}));
   EXPECT_EQ(command.finish(), 2);
-  EXPECT_SAYS(command, "run.min_ranks = 5: more than the 4 that are started");
+  EXPECT_SAYS(command, "run.min_ranks = 5: more than the 4 ranks of this run");
   WatchedCommand no_restarts(four_ranks("run", {"--run.max_restarts", "0"}));
   EXPECT_EQ(no_restarts.finish(), 2);
-  EXPECT_SAYS(no_restarts, "run.min_ranks = 2: without restarts there is never another attempt");
+  EXPECT_SAYS(no_restarts, "run.min_ranks = 2: it matters only after a restart, and run.max_restarts = 0");
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ TEST(Schedule, AGatherAheadIsForTheNextTouchAlone) {
   }
 }
 
-TEST(Schedule, TheFirstStepHasNoStationsAndReducesInReversedOrder) {
+TEST(Schedule, TheFirstStepHasNoEntriesAndReducesInReversedOrder) {
   const auto units = gpt_units({.layers = 2});
   const Schedule schedule = build_schedule({}, units, 2, place(3, Reduce::kAuto, 1), {});
   EXPECT_TRUE(schedule.entries.empty());

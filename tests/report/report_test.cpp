@@ -159,7 +159,7 @@ TEST(Report, SaysWhatOffloadedActivationsTake) {
       << summary(r);
 }
 
-TEST(Report, ParkedActivationsAreNoState) {
+TEST(Report, OffloadedActivationsAreNoState) {
   RunReport r = some_report();
   r.activations_on = "host";
   r.ranks[0].host_memory[MemoryTag::kActivation] = 5000;

@@ -30,7 +30,7 @@ TEST(ModuleNames, AreThoseOfModulesThatAreGiven) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { module_names(net, {}); }), "no module is named"));
   EXPECT_TRUE(
       says(message_of<ConfigError>([&] { module_names_if(net, [](const torch::nn::Module&) { return false; }); }),
-           "no module inside it is wanted"));
+           "the predicate chooses no module"));
 }
 
 TEST(ModuleNames, AreUnitsOfAnEngine) {

@@ -48,8 +48,8 @@ TEST(Gpt2TaskTest, ActivationsAreParkedWhereTheyAreKept) {
   ModelOptions options = some_gpt2();
   EXPECT_EQ(make_task(options, kTextShape, 1)->activations(), nullptr);
   options.activation_offload = ActivationOffloadOptions{.tier = Tier::kHost};
-  EXPECT_TRUE(
-      says(refusal_of_task(options, kTextShape), "train.offload_activations = host: what is offloaded are the inputs"));
+  EXPECT_TRUE(says(refusal_of_task(options, kTextShape),
+                   "train.offload_activations = host: only the inputs of activation checkpoints"));
   options.checkpoint_activations = true;
   const auto task = real_task(options, kTextShape);
   ASSERT_NE(task->activations(), nullptr);

@@ -159,7 +159,7 @@ MemoryBudget bytes(std::int64_t count) {
   return {.kind = MemoryBudget::Kind::kBytes, .bytes = count};
 }
 
-TEST(Job, WhatIsParkedOnTheHostIsTakenOffItsBudget) {
+TEST(Job, ActivationsOffloadedToTheHostAreTakenOffItsBudget) {
   Config config = offloading_config("host");
   constexpr std::int64_t kInputs = 3 * 2 * 32 * 40 * 4;
   EXPECT_EQ(model_options(config).activation_offload->expected_bytes, kInputs);
@@ -177,7 +177,7 @@ TEST(Job, WhatIsParkedOnTheHostIsTakenOffItsBudget) {
   EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000);
 }
 
-TEST(Job, WhatIsParkedOnDiskIsTakenOffItsBudget) {
+TEST(Job, ActivationsOffloadedToDiskAreTakenOffItsBudget) {
   Config config = offloading_config("disk");
   constexpr std::int64_t kInputs = std::int64_t{3} * 3 * 4096;
   config.zero.disk_memory = bytes(100'000);
@@ -236,7 +236,7 @@ TEST(Job, BudgetsAreTheEngines) {
     return make_job(config, 1).attach.device_memory;
   };
   EXPECT_EQ(budget({.kind = Configured::Kind::kAuto}).kind, TierMemory::Kind::kAuto);
-  EXPECT_EQ(budget({.kind = Configured::Kind::kMinimum}).kind, TierMemory::Kind::kMin);
+  EXPECT_EQ(budget({.kind = Configured::Kind::kMin}).kind, TierMemory::Kind::kMin);
   const auto bytes = budget({.kind = Configured::Kind::kBytes, .bytes = 12345});
   EXPECT_EQ(bytes.kind, TierMemory::Kind::kBytes);
   EXPECT_EQ(bytes.bytes, 12345);

@@ -36,7 +36,7 @@ TEST(Limits, TheSecondCountsWhatTheModelComputesAndSaysWhetherStatesMoved) {
   report.predicted.busy[static_cast<std::size_t>(StepPhase::kForward)][static_cast<std::size_t>(Resource::kCompute)] =
       0.5;
   EXPECT_EQ(learned_limits(report, 3),
-            "step 3: with what the model computes 750 ms a step are expected, bound by compute; states of a rank: 2.00 "
+            "step 3: with the model's computation 750 ms a step are expected, bound by compute; states of a rank: 2.00 "
             "MiB on the device, 0 B on the host, 6.00 MiB on disk, as before");
   report.replans = 1;
   report.moved_bytes = 1 << 20;

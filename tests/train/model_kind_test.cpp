@@ -48,7 +48,7 @@ TEST(ModelKinds, OnlyBlocksAreComputedAgain) {
   EXPECT_TRUE(says(refusal_of_task(options, kImageShape),
                    "train.checkpoint_activations = true: model.name = mlp has no blocks"));
   options.name = "linear";
-  EXPECT_TRUE(says(refusal_of_task(options, kTableShape), "leave it false, or use model.name gpt2"));
+  EXPECT_TRUE(says(refusal_of_task(options, kTableShape), "set it to false, or use model.name gpt2"));
 }
 
 TEST(ModelKinds, EachIsFoundByItsName) {

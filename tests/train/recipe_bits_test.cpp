@@ -1,7 +1,7 @@
 // Law 2 over recipes: any optimizer, model and type, averaged or not, leaves the bits of stage 0 wherever its states lie,
 // also when it is resumed on the way.
 //
-// Eight factors have 45,360 combinations. `./test.sh` takes a table that has every pair of levels of any two factors,
+// Eight factors have 27,216 combinations. `./test.sh` takes a table that has every pair of levels of any two factors,
 // found by a greedy search with a fixed seed; the full tier takes all of them but for worlds and threads, which it takes in
 // turn. What libtorch has no operator for on CPUs is left out: an LSTM in fp16.
 #include <algorithm>

@@ -67,7 +67,7 @@ TEST(RunMeterTest, TransfersAreToldWhereStatesLieOffTheDevice) {
 TEST(RunMeterTest, WhatIsExpectedIsSaidOnceWhereStatesLieOffTheDevice) {
   std::string said;
   measured(report_of(true), said);
-  EXPECT_TRUE(says(said, "step 3: with what the model computes 500 ms a step are expected")) << said;
+  EXPECT_TRUE(says(said, "step 3: with the model's computation 500 ms a step are expected")) << said;
   EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
 }
 

@@ -293,7 +293,7 @@ TEST_F(Weights, ManyMissingTensorsFitOneScreen) {
 
 TEST_F(Weights, ATensorTooMuchIsNamed) {
   tensors_["transformer.h.2.ln_1.bias"] = torch::zeros({8});
-  EXPECT_TRUE(says(refusal(tensors_), "what the model does not have: transformer.h.2.ln_1.bias"));
+  EXPECT_TRUE(says(refusal(tensors_), "tensors that the model does not have: transformer.h.2.ln_1.bias"));
 }
 
 TEST_F(Weights, AHeadOfAnotherShapeIsRefused) {

@@ -1,13 +1,14 @@
 // The kinds of errors. Each kind says who can put it right.
 //
-//   ConfigError   the user: a value that cannot be honoured; thrown before anything is allocated or written (exit 2)
-//   CommError     the world: a rank that died, is late or does something else (exit 3)
-//   IoError       a file: a read or write that failed, with the path, the operation and the bytes (exit 4)
-//   InternalError our bug: thrown by ZERO_CHECK
+//   ConfigError   the user: an option or a use of the library that is not possible (exit 2). Options are checked before
+//                 anything is allocated or written
+//   CommError     whoever runs the ranks: a rank died, is late or calls another collective (exit 3)
+//   IoError       whoever runs the machine: a read or write failed, or a file is damaged (exit 4)
+//   InternalError zero.cpp: thrown by ZERO_CHECK
 //
-// Every message fits one screen and ends with what to do next. Code that catches one to go on has an answer to it (an
-// older checkpoint, another try at the next save, a plan without a solver), and tells the user where that changes the
-// run.
+// Every message fits one screen; a ConfigError ends with what to do next. Code catches an error to go on only if there
+// is another way (an older checkpoint, another try at the next save, a plan without a solver), and tells the user if
+// that changes the run.
 #pragma once
 
 #include <cstdint>
@@ -42,13 +43,13 @@ class CommError : public Error {
   int rank_;
 };
 
-// `error_number` is an errno value, or 0 when the failure is not the system's (a damaged file). `unit`: of a plan,
-// whose bytes they were; -1: nobody's.
+// `error_number` is an errno value, or 0 when the failure is not the system's (a damaged file). `unit`: the unit whose
+// states were read or written; -1: none.
 class IoError : public Error {
  public:
   IoError(std::string_view path, std::string_view operation, int error_number, std::string_view detail = "",
           int unit = -1);
-  // The same, said with what is known where it is passed on: "rank 1: unit h.0: PATH: ...".
+  // The same error with `context` before its text: "rank 1: unit h.0: PATH: ...".
   IoError within(std::string_view context) const;
   int error_number() const { return error_number_; }
   int unit() const { return unit_; }

@@ -42,7 +42,7 @@ constexpr int kNumTimelineRows = 8;
 
 std::string_view name_of(TimelineRow row);  // "disk read"
 
-// What it does. Waiting is done by the model's own thread: what of a transfer nothing hid.
+// The work of a span. kWait...: the model's own thread waits, for the part of a transfer that nothing hides.
 enum class Activity : std::uint8_t {
   kForward,
   kBackward,

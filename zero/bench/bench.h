@@ -15,7 +15,7 @@ int run_bench_disk(Arguments arguments);
 int run_bench_offload(Arguments arguments);
 int run_bench_step(Arguments arguments);
 
-// Throws ConfigError unless this machine has so much memory available now: a benchmark that swaps measures the swap.
+// Throws ConfigError unless `bytes` of memory are available now: a benchmark that swaps measures the swap.
 void require_memory(std::int64_t bytes, std::string_view remedy);
 
 }  // namespace zero::cli

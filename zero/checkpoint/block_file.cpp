@@ -259,7 +259,7 @@ std::span<const std::byte> BlockFileReader::read_block(std::int64_t block) {
   while (goes_on && begun_ < std::min(num_blocks(), next_ + ahead) && run_of(begun_) == run_of(block)) begin(begun_++);
   if (block_sum(bytes) != content_.sums[static_cast<std::size_t>(block)])
     throw IoError(path_, "verify", 0,
-                  fmt::format("its bytes {} to {} are not those that were saved", block * kSumBlockBytes,
+                  fmt::format("bytes {} to {} differ from the saved ones", block * kSumBlockBytes,
                               block * kSumBlockBytes + std::ssize(bytes)));
   return bytes;
 }

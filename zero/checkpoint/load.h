@@ -26,10 +26,10 @@ struct LoadedCheckpoint {
   std::vector<Extra> extras;  // those that rank (this rank % ranks then) saved
 };
 
-// Where a caller wants a word in a load. What `check` throws is every rank's, and nothing has changed then.
+// Calls of a load to its caller. If `check` throws, every rank throws, and nothing has changed.
 struct LoadCalls {
   std::function<void(const Manifest&)> check = [](const Manifest&) {};
-  std::function<void()> begin = [] {};  // every rank is content, and changes its states from here on
+  std::function<void()> begin = [] {};  // all checks have passed on every rank: states change from here on
 };
 
 LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& folder,

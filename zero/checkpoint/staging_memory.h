@@ -53,8 +53,8 @@ class StagingMemory {
   double looked_ = -std::numeric_limits<double>::infinity();
 };
 
-// Collective. Has every machine memory for so many bytes more of each of its ranks, with a quarter of what is free left
-// over?
+// Collective. Whether every machine has memory for `bytes` more of each of its ranks, and keeps a quarter of its free
+// memory.
 bool memory_has_room(const EngineResources& engine, std::int64_t bytes);
 
 }  // namespace zero

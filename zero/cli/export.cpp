@@ -95,7 +95,7 @@ std::string add_config(const std::optional<TransformersModel>& model, const fs::
 int run_export(Arguments arguments) {
   CLI::App app(
       "Writes the weights and buffers of a run's newest checkpoint as safetensors, sharded where they are large,\n"
-      "with the config.json with which transformers loads a gpt2, llama or bert.",
+      "and the config.json that transformers needs to load a gpt2, llama or bert.",
       "zero export");
   std::string run, output, dtype = "fp32", shard = "5GB";
   bool json = false;

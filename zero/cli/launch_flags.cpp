@@ -154,7 +154,8 @@ void check_min_ranks(const Flags& flags, const LaunchOptions& options) {
   }
   to_int("--min-ranks", text, 0, options.ranks);
   if (flags.max_restarts == 0) {
-    throw ConfigError("--min-ranks", text, "without restarts there is never another attempt", "give --max-restarts N");
+    throw ConfigError("--min-ranks", text, "it matters only after a restart, and --max-restarts is 0",
+                      "give --max-restarts N");
   }
 }
 
@@ -186,13 +187,12 @@ std::vector<std::string> program(const Flags& flags, std::vector<std::string> wo
 }  // namespace
 
 std::optional<LaunchOptions> parse_launch(Arguments arguments) {
-  CLI::App app("Starts the ranks of a program with torchrun's environment. When one fails, it ends all.",
+  CLI::App app("Starts the ranks of a program with torchrun's environment. When one rank fails, it ends all ranks.",
                "zero launch");
   app.footer(
       "Each torchrun flag is also read from PET_<FLAG> (PET_NPROC_PER_NODE), and may be spelt with _ (--node_rank).\n"
-      "python3 runs a .py script. Exit status: 0 done; 2 or 4 where the first rank to fail ended with that; 3 after "
-      "any\n"
-      "other failure of a rank; 128 + n ended by signal n.");
+      "python3 runs a .py script. Exit status: 0 done; 2 or 4 if the first failed rank ended with it; 3 after\n"
+      "any other failure of a rank; 128 + n ended by signal n.");
   app.prefix_command();
   Flags flags;
   add_flags(app, flags);

@@ -23,7 +23,7 @@ int run_plan(Arguments arguments) {
   app.add_option("-n,--world", world, "number of ranks")->capture_default_str();
   app.add_option("--machines", machines, "number of machines like this one, over which the ranks are spread")
       ->capture_default_str();
-  app.add_flag("--schedule", schedule, "print the moves of a step");
+  app.add_flag("--schedule", schedule, "print the actions of a step");
   app.add_flag("--json", json, "print one JSON object");
   std::string profile;
   app.add_option("--profile", profile,
@@ -38,9 +38,10 @@ int run_plan(Arguments arguments) {
                       .json = json,
                       .profile = profile,
                       .machines = machines};
-  if (world < 1) throw ConfigError("--world", std::to_string(world), "no rank at all", "give a number from 1 on");
+  if (world < 1) throw ConfigError("--world", std::to_string(world), "not a number of ranks", "use 1 or more");
   if (machines < 1 || machines > world || world % machines != 0)
-    throw ConfigError("--machines", std::to_string(machines), fmt::format("not as many of {} ranks on each", world),
+    throw ConfigError("--machines", std::to_string(machines),
+                      fmt::format("{} ranks cannot be spread over that many machines evenly", world),
                       "give a number that divides --world");
   fit_to_world(request.loaded, world);
   return open_torch_verbs().plan(request);

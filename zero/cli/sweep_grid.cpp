@@ -101,7 +101,7 @@ SweepGrid::SweepGrid(std::span<const std::string> axes) : points_(1) {
   for (const std::string& text : axes) {
     const Axis axis = axis_of(text);
     if (!keys.insert(axis.key).second)
-      throw ConfigError("--over", shown(text), "this key has an axis already", "give all its values at once");
+      throw ConfigError("--over", shown(text), "this key has a --over already", "give all its values in one --over");
     std::vector<SweepPoint> longer;
     for (const SweepPoint& point : points_) {
       for (const std::string& value : axis.values) {

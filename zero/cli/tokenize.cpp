@@ -78,11 +78,11 @@ int run_tokenize(Arguments arguments) {
   auto* given = app.add_option("--tokenizer", tokenizer_folder, "folder of a tokenizer");
   app.add_option("--learn", learned_folder, "learn a tokenizer from the texts, and write it into this folder")
       ->excludes(given);
-  app.add_option("--size", size, "most tokens of a learned one")->capture_default_str();
+  app.add_option("--size", size, "most tokens of the tokenizer that --learn makes")->capture_default_str();
   app.add_option("--document-end", end_name, "token behind each text, such as <|endoftext|>");
   if (!parse_flags(app, arguments)) return 0;
   if (tokenizer_folder.empty() == learned_folder.empty())
-    throw ConfigError("--tokenizer", tokenizer_folder, "nothing says how to cut the texts",
+    throw ConfigError("--tokenizer", tokenizer_folder, "no tokenizer is named",
                       "give --tokenizer FOLDER, or --learn FOLDER");
   if (learned_folder.empty() && output.empty())
     throw ConfigError("-o", "", "there is nothing to write", "name the file of tokens");

@@ -24,7 +24,7 @@ namespace {
 
 // For those who start each rank by hand, or by a launcher that zero.cpp does not know.
 void add_rank_flags(CLI::App& app, RankFlags& ranks) {
-  app.add_option("--rank", ranks.rank, "rank of this process, where no launcher says it");
+  app.add_option("--rank", ranks.rank, "rank of this process, if no launcher sets it");
   app.add_option("--world-size", ranks.world, "number of ranks");
   app.add_option("--local-rank", ranks.local_rank, "rank of this process among those of this machine");
   app.add_option("--local-world-size", ranks.local_world, "number of ranks on this machine");
@@ -41,9 +41,10 @@ void check_min_ranks(const LoadedConfig& loaded, int num_ranks) {
                       std::to_string(run.min_ranks), reason, remedy);
   };
   if (run.min_ranks > num_ranks)
-    refuse(fmt::format("more than the {} that are started", num_ranks), fmt::format("allowed: 0 to {}", num_ranks));
+    refuse(fmt::format("more than the {} ranks of this run", num_ranks), fmt::format("allowed: 0 to {}", num_ranks));
   if (run.min_ranks > 0 && run.max_restarts == 0)
-    refuse("without restarts there is never another attempt", "set run.max_restarts, or leave it out");
+    refuse("it matters only after a restart, and run.max_restarts = 0",
+           "set run.max_restarts, or leave run.min_ranks out");
 }
 
 // The same samples a step from fewer ranks: each takes more batches before the update.
@@ -114,13 +115,13 @@ int run_train(Arguments arguments) {
   ConfigArguments config(app);
   if (!config.parse(app, arguments)) return 0;
   if (num_ranks && (*num_ranks < 1 || *num_ranks > kMostLocalRanks)) {
-    throw ConfigError("-n", std::to_string(*num_ranks), "a world without ranks, or with too many for one machine",
+    throw ConfigError("-n", std::to_string(*num_ranks), "not a number of ranks for one machine",
                       fmt::format("allowed: 1 to {}", kMostLocalRanks));
   }
 
   if (num_ranks && (ranks.rank || ranks.world)) {
     throw ConfigError("-n", std::to_string(*num_ranks), "starts ranks, and --rank says that this process is one",
-                      "give either");
+                      "give only one of the two");
   }
 
   TrainRequest request{

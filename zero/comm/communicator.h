@@ -28,14 +28,14 @@ namespace zero {
 
 class GroupOpener;
 
-// What a collective is about: for error messages and the mismatch check. `unit` is a unit's index, -1 for none.
+// The subject of a collective, for error messages and the mismatch check. `unit` is a unit's index, -1 for none.
 struct CommTag {
   int unit = -1;
   // Bytes of a collective that carries bookkeeping (norms, hashes) rather than state are counted apart.
   bool control = false;
 };
 
-// Bytes this rank sent to and received from other ranks. What a rank reads of its own is not counted.
+// Bytes that this rank sent to other ranks and received from them. Bytes that stay on the rank are not counted.
 struct Traffic {
   std::int64_t sent_bytes = 0;
   std::int64_t received_bytes = 0;
@@ -43,8 +43,8 @@ struct Traffic {
   std::int64_t control_received_bytes = 0;
 };
 
-// What a reduction learns about its result while it is in cache: the sum of squares over a fixed tree of fixed blocks
-// (the same for any transport, thread count or instruction set), and how many elements are inf or NaN.
+// Statistics of a reduction's result, made while it is in cache: the sum of squares over a fixed tree of fixed blocks
+// (the same for any transport, thread count or instruction set), and the number of elements that are inf or NaN.
 struct ReduceStats {
   double sum_squares = 0;
   std::int64_t num_non_finite = 0;
@@ -88,15 +88,15 @@ class Communicator {
   // Collective. See ReduceScatter; the default is an all_to_all in tiles followed by the sum.
   [[nodiscard]] virtual Work reduce_scatter(const ReduceScatter& request, CommTag tag);
 
-  // Collective. Memory the transport likes best (a window that peers read in place); zeroed, 64-byte aligned. Every
-  // rank passes the same size. Using it is never required and never changes a bit. Released Locally.
+  // Collective. Memory that is fastest with this transport (a window that peers read in place); zeroed, 64-byte
+  // aligned. Every rank passes the same size. Using it is never required and never changes a bit. Its release is Local.
   [[nodiscard]] virtual Allocation allocate(std::size_t bytes, Written written = Written::kWhole);
 
-  // Local. Waits until no peer reads any input of collectives that this rank has waited for, so that they may be
-  // overwritten. The transports that copy on begin return at once.
+  // Local. Waits until no peer reads an input of a collective that this rank has waited for, so that these inputs may
+  // be overwritten. Transports that copy their inputs return at once.
   virtual void drain() {}
 
-  // Local. So many steps of the program are done: for whoever looks at this rank from outside
+  // Local. Notes how many steps of the program are done, where the launcher can read it
   // (zero/flight/ring.h).
   virtual void note_step(std::int64_t /*steps*/) {}
 

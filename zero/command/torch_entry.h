@@ -30,7 +30,7 @@ struct TrainRequest {
   LoadedConfig loaded;                           // checked; fit_to_world() is still to come, when the world is known
   bool overwrite = false;                        // a run folder that holds a run is replaced
   RankFlags ranks;                               // --rank, --world-size and what goes with them
-  std::optional<std::int64_t> in_process_ranks;  // `-n N` with comm.transport in_process: so many ranks as threads
+  std::optional<std::int64_t> in_process_ranks;  // `-n N` with comm.transport in_process: number of ranks, as threads
 };
 
 // `zero plan`: what each rank of `world` would hold and send.

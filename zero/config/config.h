@@ -128,9 +128,9 @@ struct ScheduleConfig {
   bool operator==(const ScheduleConfig&) const = default;
 };
 
-// The budget of the device tier: what is free, the smallest that works, or so many bytes.
+// A budget of a tier, of the device or of the host: the free memory, the smallest that works, or a number of bytes.
 struct MemoryBudget {
-  enum class Kind : std::uint8_t { kAuto, kMinimum, kBytes };
+  enum class Kind : std::uint8_t { kAuto, kMin, kBytes };
   Kind kind = Kind::kAuto;
   std::int64_t bytes = 0;  // of kBytes
   bool operator==(const MemoryBudget&) const = default;
@@ -152,7 +152,7 @@ struct ZeroConfig {
   bool operator==(const ZeroConfig&) const = default;
 };
 
-// How often something is done: every so many steps, or after so much time; both 0: never.
+// Interval between two events: a number of steps, or a time; both 0: never.
 struct Interval {
   std::int64_t steps = 0;
   std::chrono::milliseconds time{0};

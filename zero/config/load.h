@@ -36,8 +36,8 @@ std::vector<std::string> environment_of_process();
 // are not of this world.
 void fit_to_world(LoadedConfig& loaded, std::int64_t world);
 
-// Gives a run of train.epochs its train.steps: as many as take each of the `samples` of a pass over the training data that
-// often, the last step filled up. Call it after fit_to_world(). The configuration then has steps, and no epochs.
+// Gives a run of train.epochs its train.steps: as many as take each of the `samples` of a pass over the training data
+// that often, the last step filled up. Call it after fit_to_world(). The configuration then has steps, and no epochs.
 void settle_epochs(LoadedConfig& loaded, std::int64_t samples);
 
 // The same samples a step from another world: accumulate, so that batch * accumulate * world == global_batch. Throws

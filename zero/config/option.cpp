@@ -196,7 +196,7 @@ class Assignment {
     if (text == "auto") {
       member = {.kind = MemoryBudget::Kind::kAuto};
     } else if (text == "min" && takes_min(option_)) {
-      member = {.kind = MemoryBudget::Kind::kMinimum};
+      member = {.kind = MemoryBudget::Kind::kMin};
     } else {
       const std::int64_t bytes = parse_bytes(text, where());
       if (bytes == 0) refuse("no memory at all");
@@ -327,7 +327,7 @@ struct Reading {
     switch (member.kind) {
       case MemoryBudget::Kind::kAuto:
         return Value("auto");
-      case MemoryBudget::Kind::kMinimum:
+      case MemoryBudget::Kind::kMin:
         return Value("min");
       case MemoryBudget::Kind::kBytes:
         break;

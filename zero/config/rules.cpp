@@ -133,17 +133,17 @@ void check_checkpoint(const LoadedConfig& loaded) {
   if (config.train.checkpoint_activations && !model_row(config.model.name).has_blocks) {
     refuse(loaded, "train.checkpoint_activations",
            fmt::format("model.name = \"{}\" has no blocks to compute again", config.model.name),
-           "leave it false, or use model.name gpt2, llama or bert");
+           "set it to false, or use model.name gpt2, llama or bert");
   }
   if (config.train.offload_activations == "none") return;
   if (!config.train.checkpoint_activations) {
     refuse(loaded, "train.offload_activations",
            "only the inputs of activation checkpoints are offloaded, and there are none",
-           "set train.checkpoint_activations = true, or leave it none");
+           "set train.checkpoint_activations = true, or train.offload_activations = \"none\"");
   }
   if (config.train.offload_activations == "disk" && config.zero.disk.empty()) {
     refuse(loaded, "train.offload_activations", "no folder on a disk is named",
-           "give [zero] disk = [\"/path\"], one a disk, or use host");
+           "give [zero] disk = [\"/path\"], a folder on each disk, or use host");
   }
 }
 
@@ -162,7 +162,8 @@ void check_share(const LoadedConfig& loaded) {
 void check_types(const LoadedConfig& loaded) {
   const auto& train = loaded.config.train;
   if (train.reduce_dtype == "fp32" && train.reduce == "last" && train.accumulate > 1 && train.dtype != "fp32") {
-    refuse(loaded, "train.reduce_dtype", "with train.reduce = \"last\" sums of micro-batches cross in train.dtype",
+    refuse(loaded, "train.reduce_dtype",
+           "with train.reduce = \"last\" a rank sends its sum of micro-batches in train.dtype",
            "use train.reduce each, or train.reduce_dtype same");
   }
 }

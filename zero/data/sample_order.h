@@ -1,8 +1,8 @@
-// Pure functions that say which sample is the g-th of a run, so that a run can be resumed, resharded or repeated from
-// numbers alone.
+// Sample order: pure functions that say which sample is the g-th of a run, so that a run can be resumed, resharded or
+// repeated from numbers alone.
 //
-//   g = global_sample_index(...) counts every sample of the run, over steps, micro-batches, ranks and rows; what a rank
-//   reads therefore depends on the world only through g.
+// g = global_sample_index(...) counts every sample of the run, over steps, micro-batches, ranks and rows. So the
+// samples of a rank depend on the world only through g.
 //
 // Two ways to draw:
 //   shuffled_offset   with replacement, for token windows: each g is an independent uniform draw from [0, count)

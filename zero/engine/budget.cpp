@@ -136,7 +136,7 @@ void require_disk(const OffloadOptions& options, std::int64_t bytes) {
   if (options.disk.empty()) {
     throw ConfigError("zero.disk", "[]",
                       fmt::format("{} are placed on disk, and no folder is named", format_bytes(bytes)),
-                      "name one a disk: zero.disk = [\"/path\"]");
+                      "name a folder on each disk: zero.disk = [\"/path\"]");
   }
   if (options.disk_memory > 0 && bytes > options.disk_memory) {
     throw ConfigError(

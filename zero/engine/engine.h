@@ -1,5 +1,5 @@
-// Engine: the training state of one model on one rank, and what happens to it. The only place where plan, comm, memory
-// and optim meet.
+// Engine: the training state of one model on one rank, and the steps that change it. Here plan, comm, memory and optim
+// meet.
 //
 // It knows units and flat bytes, not tensors: the seam (zero/torch) tells it what the model does, and it tells the
 // observer where a unit's bytes are.
@@ -10,13 +10,13 @@
 //   engine.add_gradient(param, bytes);                            // autograd made one
 //   StepReport report = engine.step(lr);
 //
-// It passes on what it is told: what to gather, release, reduce and update is decided by the schedule and, where there
-// is none, by Demand (zero/plan); where states lie, by Placer and Rebalancer. What is done is in Executor, StepUpdate,
-// EngineStep, Replanner and StateAccess.
+// It decides nothing. The schedule and, where there is none, Demand (zero/plan) say which units to gather, release,
+// reduce and update. Placer and Rebalancer say where states lie. Executor, StepUpdate, EngineStep, Replanner and
+// StateAccess carry it out.
 //
-// An IoError of a read or write of states ends the engine: every later call throws the same one, which names rank and
-// unit. Collective, unless said otherwise: every rank's model does the same things in the same order. One thread at a
-// time.
+// If a read or write of states fails, the engine has ended: every later call throws the same IoError, which names rank
+// and unit. Collective, unless said otherwise: every rank's model does the same things in the same order. One thread at
+// a time.
 #pragma once
 
 #include <memory>
@@ -46,12 +46,12 @@ class Engine final : private UnitPins {
          UnitObserver& observer);
   ~Engine() override;
 
-  // When parameters have their first values, before the first step: where memory is short by now, states make room. What
-  // others take until that step ends, the reserve is for.
+  // To be called when parameters have their first values, before the first step: if memory is short, states make room.
+  // The reserve is for memory that other programs take until that step ends.
   void settle();
   // A forward use after a backward pass begins the step's next micro-batch.
   GatheredUnit use(int unit, Use why);
-  // Local. What a loss is multiplied with before its backward pass; to be asked for each one of a step. 1: there is no
+  // Local. The factor of a loss before its backward pass; to be asked for each loss of a step. 1: there is no
   // scale.
   double scale_loss() { return step_.scale_loss(); }
   // Contiguous, in the parameter's dtype.

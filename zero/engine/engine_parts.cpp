@@ -73,11 +73,11 @@ EngineOptions checked(EngineOptions options) {
     throw ConfigError(
         "zero.delayed_update", "true",
         fmt::format("{} needs sums over whole parameters before it updates any of them", name_of(options.optimizer)),
-        "leave it false, or use an optimizer that goes element by element, such as adamw");
+        "set zero.delayed_update = false, or use an optimizer that updates each element by itself, such as adamw");
   }
   if (options.delayed_update && options.ema != 0) {
     throw ConfigError("zero.delayed_update", "true", "an average of weights (train.ema) would be a step late, too",
-                      "leave one of them out");
+                      "use either zero.delayed_update or train.ema");
   }
   options.offload.monitor.read = one_at_a_time(std::move(options.offload.monitor.read));
   return options;

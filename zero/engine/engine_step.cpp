@@ -68,7 +68,7 @@ void EngineStep::end_passes() {
   if (parts_.options.accumulate > 1 && passes != parts_.options.accumulate) {
     throw ConfigError("accumulate", fmt::format("{}", parts_.options.accumulate),
                       fmt::format("this step had {} backward passes", passes),
-                      "run forward and backward as often as attach() was told, then step()");
+                      "run as many forward and backward passes as AttachOptions.accumulate says, then step()");
   }
   require_scaled(passes);
   if (!parts_.gatherer.uses().pinned().empty())
@@ -113,7 +113,7 @@ StepSync EngineStep::agree(const StepLimits& limits) {
   if (agreed.mismatched_rank >= 0 && parts_.state.placement().parameter_sharded) {
     throw CommError(
         agreed.mismatched_rank, "step",
-        "its model did something else in this step than rank 0's\n  With sharded parameters every rank must run the "
+        "its model ran other operators in this step than rank 0's\n  With sharded parameters every rank must run the "
         "same operators in the same order; stages 0 to 2 do not ask for it.");
   }
   return agreed;

@@ -6,8 +6,8 @@
 //   StepReport report = step.take(lr, {.loss = loss});
 //
 // It also counts steps: progress() is what a checkpoint has of that. Collective, where nothing else is said. Throws
-// ConfigError for a step at the wrong time, or of losses without their scale, CommError where ranks did not do the same, IoError, and Error after
-// `max_skipped_steps` in a row.
+// ConfigError for a step at the wrong time, or of losses without their scale, CommError where ranks did not do the
+// same, IoError, and Error after `max_skipped_steps` in a row.
 #pragma once
 
 #include "zero/engine/engine_statistics.h"
@@ -25,7 +25,7 @@ class EngineStep {
 
   StepReport take(double lr, const StepLimits& limits);
 
-  // Local. What the next loss is multiplied with before its backward pass; 1: there is no scale.
+  // Local. The factor of the next loss before its backward pass; 1: there is no scale.
   double scale_loss();
 
   // Local.

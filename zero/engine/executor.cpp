@@ -24,7 +24,7 @@ void Executor::event(const Event& event) {
   const bool foreseen = replay_.follow(event, [this](const Action& action) { issue(action); });
   if (replay_.mismatched() && !departed_before) {
     gatherer_.prefetches().cancel();  // what comes next is not known any more
-    warn_of_departure();
+    warn_of_mismatch();
   }
   if (!foreseen || leaves_something(event)) issue_on_demand(event);
   if (event.kind == EventKind::kAccess) gatherer_.ensure(event.unit);
@@ -49,12 +49,12 @@ void Executor::note(const Event& event) {
   }
 }
 
-void Executor::warn_of_departure() {
+void Executor::warn_of_mismatch() {
   if (std::exchange(said_mismatched_, true)) return;
   const std::vector<Event>& events = replay_.trace().events;
   ZERO_LOG(warn,
-           "this step departs from the recorded one at event {} ({}): gathering on demand until it ends (said once; "
-           "the report counts such steps)",
+           "this step differs from the recorded one from event {} on ({}): units are gathered on demand until it ends "
+           "(said once; the report counts such steps)",
            events.size(), describe(events.back(), state_.units()));
 }
 

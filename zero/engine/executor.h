@@ -2,7 +2,7 @@
 // while events come as the schedule says, and Demand names them where no schedule does.
 //
 //   executor.access(unit);                          // Collective, like the actions it issues
-//   executor.close_step(all_agree);                // a new schedule when this step was the first, or departed
+//   executor.close_step(all_agree);                // a new schedule if this step was the first, or had a mismatch
 #pragma once
 
 #include "zero/engine/gatherer.h"
@@ -38,7 +38,7 @@ class Executor {
   const StepReplay& replay() const { return replay_; }
   // The unit of the last operator may have been released.
   void forget_access() { last_accessed_ = -1; }
-  // They are told every event of a step, before what it asks for is done.
+  // They are told every event of a step, before its actions are issued.
   void set_clocks(std::vector<PassClock*> clocks) { clocks_ = std::move(clocks); }
   // Placement or budget have changed; see StepReplay.
   void placement_changed(GatherBudget budget);
@@ -48,7 +48,7 @@ class Executor {
  private:
   void make_room_for_schedule();
   void note(const Event& event);
-  void warn_of_departure();
+  void warn_of_mismatch();
   bool leaves_something(const Event& event) const;
   void issue(const Action& action);
   void issue_on_demand(const Event& event);

@@ -35,12 +35,12 @@ class UnitObserver {
   virtual void bind(int unit, std::byte* data) = 0;
 };
 
-// What a gather asks of a shard whose update may still run. By default none does.
+// Questions of a gather about a shard whose update may still run. By default no update runs.
 struct ShardUpdates {
   std::function<bool(int unit)> current = [](int) { return true; };
   std::function<void(int unit)> complete = [](int) {};
-  // Completes the unit and copies to `into` what of it is not where it belongs yet; returns how many elements, from
-  // the first, are.
+  // Completes the unit's update. Parameters that are not on their tier yet are copied to `into`; returns the number of
+  // elements, from the first, that are.
   std::function<std::int64_t(int unit, std::byte* into)> complete_into;
 };
 

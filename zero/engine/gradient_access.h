@@ -1,11 +1,12 @@
-// GradientAccess: a step's gradients, for whoever looks at them between its last backward pass and step(), which goes on as
-// if nobody had.
+// GradientAccess: a step's gradients, for whoever looks at them between its last backward pass and step(), which goes
+// on as if nobody had.
 //
 //   engine.gradients().read(u, [&](std::span<const float> whole) { ... });
 //   engine.gradients().norms()[param]
 //
-// A gradient here is the average over ranks (and micro-batches, where they are averaged), without the loss scale, before clipping, in fp32. Both
-// functions are Collective and throw ConfigError at any other time; an IoError of a disk ends the engine.
+// A gradient here is the average over ranks (and micro-batches, where they are averaged), without the loss scale,
+// before clipping, in fp32. Both functions are Collective and throw ConfigError at any other time; an IoError of a disk
+// ends the engine.
 #pragma once
 
 #include <functional>

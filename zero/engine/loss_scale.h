@@ -1,8 +1,8 @@
-// LossScale: the factor that losses are multiplied with before backward(), so that small gradients do not vanish in
-// fp16, and that the update takes out of gradients again.
+// LossScale: the factor of losses before backward(), so that small gradients do not vanish in fp16. The update divides
+// gradients by it again.
 //
 // A dynamic scale begins high and finds its own value, as torch.amp.GradScaler's does: it is halved when a gradient
-// overflows, and doubled after so many updates without one. A fixed scale stays.
+// overflows, and doubled after growth_interval updates in a row. A fixed scale stays.
 //
 //   LossScale scale(LossScaleOptions{});     // dynamic: 65536
 //   scale.overflowed();                      // 32768; that step updates nothing

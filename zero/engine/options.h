@@ -1,4 +1,4 @@
-// What an engine is told once. Values only; each option is declared here alone, for attach() and for the engine.
+// EngineOptions: the options of an engine, and of attach(). Values only; each option is declared only here.
 //
 // Designated initializers keep this order: {.stage = 3, .optimizer = AdamWOptions{.lr = 3e-4}, .clip = 1.0}.
 #pragma once
@@ -27,9 +27,9 @@ namespace zero {
 
 struct EngineSeams;  // zero/engine/engine_seams.h
 
-// Budget of everything zero.cpp holds on a tier: on the device state, gathered units and staging.
-//   auto: what is free on this machine, shared by its ranks
-//   min: the least that works: one unit gathered at a time, nothing ahead; one tile of what lies on disk at a time
+// Budget of all bytes that zero.cpp holds on a tier: on the device states, gathered units and staging.
+//   auto: the free memory of this machine, divided among its ranks
+//   min: the least that works: one unit gathered at a time, nothing ahead; one tile of a state on disk at a time
 struct TierMemory {
   enum class Kind : std::uint8_t { kAuto, kMin, kBytes };
   Kind kind = Kind::kAuto;
@@ -38,7 +38,7 @@ struct TierMemory {
   static TierMemory parse(std::string_view text, std::string_view key = "zero.device_memory");
 };
 
-// Whether states move while the model trains, so that other programs find memory when they need it.
+// Whether states move while the model trains, to give memory back when other programs need it.
 struct MonitorOptions {
   bool on = true;                  // states move where the placement is automatic, and a disk has room for all of them
   std::int64_t reserve_bytes = 0;  // of this machine, to be left free; 0: default_reserve()
@@ -46,23 +46,24 @@ struct MonitorOptions {
   std::function<MemoryReading()> read;  // empty: of this machine
 };
 
-// What leaves the device, and where to.
+// The states that leave the device, and their tiers.
 struct OffloadOptions {
   StateFractions fractions;
-  // Without fractions: what does not fit on the device goes where a step is shortest: into host_memory (kAuto: what a
-  // device_memory in bytes leaves free of the machine, else no states) or to a disk that is named. False: nothing goes.
+  // Without fractions: states that do not fit on the device go where a step is shortest: into host_memory (kAuto: the
+  // memory that a device_memory in bytes leaves free; no states with another device_memory) or to `disk`. False: none
+  // go.
   bool automatic = true;
   TierMemory host_memory;
-  std::vector<std::string> disk;  // folders, one a disk; needed where a fraction lies there
-  std::int64_t disk_memory = 0;   // most bytes a rank may take there; 0: what it needs
+  std::vector<std::string> disk;  // folders, one on each disk; needed where a fraction lies on disk
+  std::int64_t disk_memory = 0;   // most bytes that a rank may take on the disks; 0: no limit
   MonitorOptions monitor;
   bool checksums = false;  // every block that returns from disk is verified
-  // A request to the disk without an answer for so long ends the run.
+  // A request that the disk does not answer within this time ends the run.
   std::chrono::milliseconds disk_timeout = DiskOptions{}.timeout;
   // Bytes a second of a link that stands for PCIe between device and host, each way; 0: there is none, both are main
   // memory. For experiments.
   double link_bytes_per_second = 0;
-  std::shared_ptr<const EngineSeams> seams;  // of tests and of runners such as `zero train`; null: none
+  std::shared_ptr<const EngineSeams> seams;  // for tests, and for runners such as `zero train`; null: none
 };
 
 // Parameters that share hyper-parameters; the first group whose predicate holds takes a parameter.
@@ -70,7 +71,7 @@ struct ParameterGroup {
   std::function<bool(const ParamSpec&)> matches;
   double weight_decay = 0;
   double lr_scale = 1;
-  std::string name;  // of groups of which one must take a parameter: a pattern; empty: it may take none
+  std::string name;  // a pattern, for the error if the group takes no parameter; empty: it may take none
 };
 
 // Fills `values` with those of a parameter, row by row, in fp32.
@@ -80,46 +81,46 @@ struct EngineOptions {
   int stage = 3;
   OptimizerOptions optimizer = AdamWOptions{};
   double clip = 0;                // global gradient norm; 0: off
-  Reduce reduce = Reduce::kAuto;  // of micro-batches: each is reduced, at every stage; kLast: summed here, reduced once
+  Reduce reduce = Reduce::kAuto;  // kEach (kAuto, too): every micro-batch is reduced; kLast: summed here, reduced once
   int accumulate = 1;             // micro-batches a step, each a forward and a backward pass
-  // ZeRO-Offload's: from some step on a gradient is applied while the next one is computed. Not the bits of an exact
-  // run.
+  // ZeRO-Offload's delayed parameter update: each gradient is applied while the next one is computed. The weights
+  // differ from an exact run's.
   bool delayed_update = false;
-  std::int64_t exact_steps = 40;  // updates before that: the first ones change the model too much
+  std::int64_t exact_steps = 40;  // updates before the first delayed one: the first ones change the model too much
   // A step's gradient is the mean over its micro-batches instead of their sum; norm, clipping and limits are the
   // mean's.
   bool average_micro_batches = false;
   // Decay of a moving average of the weights, in fp32, that is kept and split as an optimizer's state is: "ema". See
   // Attachment::averaged(). 0: none.
   double ema = 0;
-  // Of parameters and gradients; master and moments are fp32. Absent: the module's own. Parameters and statistics of a
-  // module with running statistics (BatchNorm; a buffer "running_mean") are fp32 then: it takes and returns bf16 or
-  // fp16 all the same. Other buffers that are no whole numbers become `dtype`, as module.to(dtype) makes
-  // them; inputs are the caller's.
+  // Type of parameters and gradients; master and moments are fp32. Absent: the module's own. Parameters and statistics
+  // of a module with running statistics (BatchNorm; a buffer "running_mean") stay fp32: it takes and returns bf16 or
+  // fp16 all the same. Other floating-point buffers become `dtype`, as module.to(dtype) makes them; the caller converts
+  // the inputs.
   std::optional<DType> dtype;
-  // Of a gradient's sum over ranks and micro-batches; absent: the type of gradients. fp32: the sum of bf16 or fp16
-  // gradients is not rounded to their type, and clipped and applied as it is, for two more bytes an element of what is
-  // held. Gradients cross in 16 bits all the same, which loses nothing: sums are made in fp32 anyway.
+  // Type of a gradient's sum over ranks and micro-batches; absent: the type of gradients. fp32: the sum of bf16 or fp16
+  // gradients is not rounded to their type; it takes two more bytes for each element that a rank holds. Gradients are
+  // sent in 16 bits all the same, which loses nothing: they have 16 bits before they are summed.
   std::optional<DType> reduce_dtype;
-  // What losses are multiplied with before backward(), and gradients divided by; norms, clipping and limits are of
-  // gradients without it. Absent: dynamic where a trained parameter is fp16, else none.
+  // Factor of losses before backward(), by which gradients are divided again; norms, clipping and limits are those of
+  // gradients without it. Absent: dynamic if a trained parameter is fp16, else none.
   std::optional<LossScaleOptions> loss_scale;
   TierMemory device_memory;
-  OffloadOptions offload;  // what leaves the device, and where to
+  OffloadOptions offload;  // the states that leave the device, and their tiers
   // Empty: the optimizer's weight decay on parameters with two or more dimensions, none on the others.
   std::vector<ParameterGroup> groups;
-  std::vector<std::string> units;  // module names that become a unit each; empty: one a repeated block
+  std::vector<std::string> units;  // names of modules, each a unit; empty: a unit for each repeated block
   int threads = 1;                 // for sums and updates
   int local_world = 1;             // ranks that share this machine's memory; attach() fills it in
   int max_skipped_steps = 10;      // this many skipped steps in a row end the run
-  // Gets what the engine does while it records; outlives the engine.
+  // Records the spans of time of the engine's work; outlives the engine.
   Timeline* timeline = nullptr;
   // Of attach() alone, which makes specs, units and first values of a module:
   WeightSource weights;      // first values, instead of the module's: called on rank 0, within attach()
-  bool awaits_load = false;  // no first values: load() brings them, and before it nothing else is possible
+  bool awaits_load = false;  // no first values: load() must come first, and brings them
 };
 
-// The optimizer's rule, with what else it keeps of each parameter. Throws as make_update_rule() does.
+// The optimizer's rule, with the average of the weights if `ema` asks for one. Throws as make_update_rule() does.
 std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options);
 
 }  // namespace zero

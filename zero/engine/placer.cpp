@@ -42,11 +42,11 @@ bool keeps_fp32_sums(const EngineOptions& options) {
   if (!options.reduce_dtype) return false;
   if (*options.reduce_dtype != DType::kFloat32)
     throw ConfigError("reduce_dtype", std::string(name_of(*options.reduce_dtype)),
-                      "sums are fp32, or of the type of parameters", "set it to fp32, or leave it out");
+                      "sums are fp32, or of the type of parameters", "set reduce_dtype to fp32, or leave it out");
   if (options.accumulate > 1 && options.reduce == Reduce::kLast)
     throw ConfigError("reduce_dtype", "fp32",
-                      "with reduce = \"last\" sums of micro-batches cross in the type of parameters",
-                      "reduce each micro-batch, or leave it out");
+                      "with reduce = \"last\" a rank sends its sum of micro-batches in the type of parameters",
+                      "use reduce = \"each\", or leave reduce_dtype out");
   return true;
 }
 
@@ -227,7 +227,7 @@ void Placer::choose() {
   const std::int64_t states = state_bytes(model_.units, model_.world, placement_, model_.optimizer).total();
   if (!names_lower_tiers(options_) && states > minimum.device + minimum.host) {
     throw ConfigError("zero.device_memory", format_bytes(options_.device_memory.bytes),
-                      fmt::format("a rank's states take {}; that budget leaves {} to them, and this machine {}",
+                      fmt::format("a rank's states take {}; this budget has room for {} of them, and the host for {}",
                                   format_bytes(states), format_bytes(minimum.device), format_bytes(minimum.host)),
                       "name a disk for the rest (zero.disk = [\"/path\"]), use more ranks or a higher stage");
   }

@@ -40,7 +40,7 @@ class Placer {
   bool movable() const { return movable_; }
   // Where the disk must have a place for them.
   Placement may_lie() const { return movable_ ? all_away() : placement_; }
-  // What states of placement() take, and what of them cannot leave the device.
+  // Bytes of the states of placement(), and those of states that cannot leave the device.
   const TierBudgets& held() const { return held_; }
   std::int64_t fixed_bytes() const { return fixed_bytes_; }
 

@@ -203,10 +203,10 @@ void Reducer::reduce(int unit) {
   if (std::exchange(must_drain_, false)) comm_.drain();  // no gradient came at all: add() has not done it
   zero_missing(unit);
   if (state.num_rounds > 0 && state_.gradient_dtype(unit) != DType::kFloat32) {
-    throw ConfigError("accumulate", "1",
-                      fmt::format("{} got gradients from a second backward pass in one step", description.name),
-                      fmt::format("say how many backward passes a step has: {} gradients are then summed in fp32",
-                                  name_of(description.dtype)));
+    throw ConfigError(
+        "accumulate", "1", fmt::format("{} got gradients from a second backward pass in one step", description.name),
+        fmt::format("set accumulate to the number of backward passes of a step: {} gradients are then summed in fp32",
+                    name_of(description.dtype)));
   }
   ReduceScatter request{.dtype = description.dtype,
                         .out_dtype = state_.gradient_dtype(unit),

@@ -5,15 +5,16 @@
 // the non-finite count taken in the same pass. The flat range is the rank's whole gradient where that is held, else a
 // staging block that lives from the first gradient to the reduction.
 //
-// A gradient shard that lies on another tier is summed in a block on the device, and offloaded when its sum is complete.
+// A gradient shard that lies on another tier is summed in a block on the device, and offloaded when its sum is
+// complete.
 //
 //   reducer.add(param, bytes);                     // Local
 //   if (reducer.complete(u)) reducer.reduce(u);    // Collective: begins
 //   reducer.finish();                              // Collective: stats() and gradient shards may be read
 //
 // Micro-batches: with `reduce each` every backward is reduced and added to the shard's fp32 sum; with `last` they are
-// summed locally in fp32 and reduced once. bf16 and fp16 gradients cross as they are and are rounded to their type once,
-// after the last micro-batch, unless the placement keeps sums in fp32.
+// summed locally in fp32 and reduced once. bf16 and fp16 gradients cross as they are and are rounded to their type
+// once, after the last micro-batch, unless the placement keeps sums in fp32.
 #pragma once
 
 #include <deque>
@@ -31,11 +32,11 @@ namespace zero {
 
 class Reducer {
  public:
-  // Bytes that flat ranges of these units take: one fills and, where not `minimum`, one is reduced. Where more begin to
-  // fill (gradients that come before their turn, a unit whose own come far apart), reductions are waited for sooner.
-  // `minimum` has none to wait for, and the units of one block fill together: beside the largest block counts a second
-  // embedding, or any other. Whether a unit is one of many blocks, it knows itself (Unit::repeated).
-  // More than that takes a model whose units are declared in another order than they are used, in its first step.
+  // Bytes of staging for these units' gradients: one unit's flat range fills and, without `minimum`, another is
+  // reduced. If more ranges begin to fill (gradients that come before their turn, a unit whose gradients come far
+  // apart), reductions are waited for sooner. With `minimum` there is none to wait for, and the units of one block fill
+  // together: beside the largest block (Unit::repeated) a second embedding counts, or any other unit. A model whose
+  // units are declared in another order than they are used takes more in its first step.
   static std::int64_t staging_limit(const std::vector<Unit>& units, int world, bool minimum);
 
   // `minimum`: each reduction is waited for at once ("min").

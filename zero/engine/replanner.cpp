@@ -97,7 +97,7 @@ void Replanner::learn(const StepProfile& profile, std::int64_t updates) {
   }
   if (parts_.comm.rank() == 0) {
     ZERO_LOG(info,
-             "step {}: it is known now what the model computes, and a step should take {:.0f} ms instead of {:.0f}: {} "
+             "step {}: the model's computation is measured now, and a step should take {:.0f} ms instead of {:.0f}: {} "
              "moved, {}",
              updates, 1e3 * placer.predicted(placer.placement(), profile).total(),
              1e3 * placer.predicted(before, profile).total(), format_bytes(moved), where_states_lie());

@@ -26,8 +26,9 @@
 
 namespace zero {
 
-// What a unit has of the state. element_bytes 0: the unit has none. `block`: elements that share a value of so many bytes,
-// as those of a scale do; then all lies on the device, and splits are multiples of it.
+// The layout of a state by unit. element_bytes 0: the unit does not have the state. `block`: elements that share one
+// value of element_bytes, as the elements of a scale do; then all values lie on the device, and splits are multiples of
+// `block`.
 struct ArrayLayout {
   std::vector<TierSplit> splits;
   std::vector<std::int64_t> element_bytes;

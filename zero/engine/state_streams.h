@@ -1,4 +1,4 @@
-// StateStreams: what of a rank's states lies off the device, on its way there and back.
+// StateStreams: the transfers of a rank's states off the device, there and back.
 //
 // Parameters come ahead of their gathers, gradients leave behind their reductions, and the update takes its states tile
 // by tile; each has a stream of tiles of its own, so that they run beside each other. Their staging memory is shared.
@@ -27,9 +27,9 @@ class StateStreams {
   // Of arrays that stay where they are.
   StateStreams(const StateArrays& arrays, std::size_t num_units, const OffloadTiers& tiers, Ledger& ledger);
 
-  // This rank's shard of the unit's parameters comes, one unit after the other in the order in which they are begun: one
-  // that is fetched out of turn lets the others begin again. Their contents must not change in between.
-  // False: it is on its way already.
+  // This rank's shard of the unit's parameters comes, one unit after the other in the order in which they are begun:
+  // one that is fetched out of turn lets the others begin again. Their contents must not change in between. False: it
+  // is on its way already.
   bool begin_prefetch(int unit);
   bool prefetches(int unit) const { return std::ranges::count(prefetching_, unit) > 0; }
   void cancel_prefetches();
@@ -49,8 +49,8 @@ class StateStreams {
   // An update's new parameters are moved to where they lie: TileStream::flush() before they are used.
   bool moves_parameters() const { return moves_parameters_; }
 
-  // Calls visit(tile) for every tile of one unit's part of one array, now. What it wrote is there after finish_visits(),
-  // or the next visit.
+  // Calls visit(tile) for every tile of one unit's part of one array, now. What it wrote is there after
+  // finish_visits(), or the next visit.
   template <typename Visit>
   void visit_tiles(const StateArray& array, TileAccess access, int unit, Visit visit) {
     for_each_tile(visits_, {{&array, access}}, unit, visit);

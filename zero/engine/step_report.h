@@ -1,4 +1,4 @@
-// What an engine reports back, and the limits of a step. Values only.
+// StepReport, EngineReport: the reports of an engine; StepLimits: the limits of a step. Values only.
 #pragma once
 
 #include <array>
@@ -18,38 +18,38 @@
 
 namespace zero {
 
-// What a step must stay under: where the mean loss over ranks, or the norm, exceeds its limit, nothing is updated on
-// any rank. Rank 0's limits count.
+// If the mean loss over ranks, or the norm of the gradient, exceeds its limit, the step updates nothing on any rank.
+// Rank 0's limits count.
 struct StepLimits {
-  std::optional<double> loss;  // this rank's; where every rank gives one, their mean must be finite, too
+  std::optional<double> loss;  // this rank's; if every rank gives one, their mean must be finite, too
   double max_loss = std::numeric_limits<double>::infinity();
   double max_grad_norm = std::numeric_limits<double>::infinity();
 };
 
-// An overflow is a gradient that is not finite where a dynamic loss scale can still fall: the next step has a lower one.
+// kOverflow: a gradient is not finite, and the dynamic loss scale can still fall: the next step has a lower scale.
 enum class SkipReason : std::uint8_t { kNone, kOverflow, kNonFinite, kLossSpike, kNormSpike };
 
 std::string_view name_of(SkipReason reason);  // "", "overflow", "not finite", "loss spike", "norm spike"
 
-// What one step did.
+// The result of one step.
 struct StepReport {
   std::int64_t step = 0;                  // updates so far, this one included; skipped steps do not count
   double grad_norm = 0;                   // of the average over ranks (and micro-batches), before clipping
   bool skipped = false;                   // nothing was updated
   std::string culprit;                    // the first parameter whose gradient is not finite
-  SkipReason reason = SkipReason::kNone;  // of a skipped step: the first that holds, in their order
-  double loss = std::numeric_limits<double>::quiet_NaN();  // mean over ranks; NaN where one gave none
+  SkipReason reason = SkipReason::kNone;  // of a skipped step: the first that holds, in the order of SkipReason
+  double loss = std::numeric_limits<double>::quiet_NaN();  // mean over ranks; NaN if a rank gave none
   std::optional<double> loss_scale;                        // of this step's losses; empty: they had none
 };
 
-// How far an engine has come: with the states that ShardedState holds, all that its next step depends on.
+// The counters of an engine. Its next step depends on these and on the states of ShardedState, and on nothing else.
 struct EngineProgress {
   std::int64_t steps = 0;  // updates
   std::int64_t skipped = 0;
   std::int64_t skipped_in_a_row = 0;
   std::int64_t delayed = 0;
   LossScale::State loss_scale;        // without a value: there is no dynamic one
-  std::vector<std::int64_t> updates;  // by parameter: one without a gradient anywhere is left alone
+  std::vector<std::int64_t> updates;  // by parameter: a step without its gradient on any rank does not update it
   bool operator==(const EngineProgress&) const = default;
 };
 
@@ -61,7 +61,8 @@ struct PhaseSeconds {
   double wait = 0;
 };
 
-// The step in which states are placed once more: the first records, the second is the first that follows the schedule.
+// The step after which states are placed once more. The first step records the trace, the second is the first to follow
+// the schedule.
 constexpr std::int64_t kProfileStep = 3;
 
 struct EngineReport {
@@ -80,7 +81,7 @@ struct EngineReport {
   std::string disk;                         // how the disk is used; empty: not at all
   std::int64_t sent_bytes_per_step = 0;     // of the last step
   std::int64_t received_bytes_per_step = 0;
-  std::int64_t planned_sent_bytes = 0;  // what the schedule in force predicts for a step; 0 before there is one
+  std::int64_t planned_sent_bytes = 0;  // of a step, by the schedule in force; 0 before there is one
   double state_formula_bytes = 0;
   double sent_formula_bytes = 0;
   std::int64_t num_parameters = 0;
@@ -88,16 +89,16 @@ struct EngineReport {
   std::int64_t skipped_steps = 0;
   std::optional<double> loss_scale;  // of the next step
   std::int64_t delayed_steps = 0;    // of which the gradient was applied a step late
-  TierRates rates;                   // what the prediction counts with; zero where nothing was probed
+  TierRates rates;                   // used by the prediction; zero where nothing was probed
   StepProfile profile;               // of the last step
-  // What a step takes as states lie now, with what the last one computed and exchanged between ranks (waits for disk
-  // and link left out): before the first step, with nothing of it.
+  // Predicted seconds of a step with the placement of now, and with the last step's computation and exchange between
+  // ranks (without waits for disk and link). Before the first step without these two.
   PredictedStep predicted;
   std::array<std::int64_t, kNumTiers> state_bytes{};  // of states, by tier, as they lie now
   bool movable = false;                               // they may move while the model trains
-  std::int64_t replans = 0;         // how often states moved: memory was short, or free again; a profile was known
-  std::int64_t moved_bytes = 0;     // by them, in all
-  std::int64_t departed_steps = 0;  // steps that did something else than their schedule
+  std::int64_t replans = 0;         // times that states moved: memory was short, or free again, or a profile was new
+  std::int64_t moved_bytes = 0;     // by all replans
+  std::int64_t departed_steps = 0;  // steps with a trace mismatch
 };
 
 }  // namespace zero

@@ -36,11 +36,11 @@ void StepUpdate::before_use(int unit, bool untraced) const {
   if (untraced) {
     throw ConfigError("zero.delayed_update", "true",
                       "parameters are used between a backward pass and step(), when some are updated and some are not",
-                      "use them before the forward pass or after step(), or turn it off");
+                      "use them before the forward pass or after step(), or turn zero.delayed_update off");
   }
   if (delayed_.is_free(unit)) {
     throw Error(
-        fmt::format("{} is used again after its delayed update began: this step departs from the recorded one\n"
+        fmt::format("{} is used again after its delayed update began: this step differs from the recorded one\n"
                     "  Turn zero.delayed_update off for models whose steps differ.",
                     parts_.state.unit(unit).name));
   }

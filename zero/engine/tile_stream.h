@@ -1,17 +1,17 @@
 // TileStream: one pass over ranges of several states, tile by tile, wherever each of them lies.
 //
-// What is in memory is handed out where it is; what is on disk is read ahead into staging memory and written back
-// behind, `depth` tiles each way, so that reading, computing and writing overlap.
+// A tile in memory is handed out in place. A tile on disk is read ahead into staging memory and written back behind,
+// `depth` tiles each way, so that reading, computing and writing overlap.
 //
 //   TileStream pass(disk, staging, depth);
 //   pass.begin({{&moments, TileAccess::kReadWrite}}, {{u, numel}, ...});
 //   while (const Tile* tile = pass.next()) compute(tile->begin, tile->numel, tile->data[0]);
-//   pass.finish();                               // what was written is on disk
+//   pass.finish();                               // written tiles are on disk
 //
-// Where a link stands between device and host, a tile of which something lies off the device is computed on the host,
-// and what of it lies on the device crosses the link and back, ahead and behind like the disk's. kBring and kSend are
-// for parameters and gradients that are wanted, or given, on the device: what of them lies on disk takes both ways, one
-// after the other, in the one block that it is staged in anyhow.
+// With a link between device and host, a tile with a state off the device is computed on the host. Its states on the
+// device cross the link and come back, ahead and behind like those of the disk. kBring and kSend are for parameters and
+// gradients that the device needs or gives: their parts on disk take disk and link one after the other, in the same
+// staging block.
 //
 // Invariants: a tile lies in one unit and, in each array, on one tier; tiles come in the order of the ranges and cover
 // them. A tile is valid until the next call. Arrays that are only written must be filled by whoever takes the tile.
@@ -91,7 +91,8 @@ class TileStream {
   bool settled(int unit);
   void flush(int unit);
   // Of the unit's elements before next_begin() (all, once it has no tile left): what this pass still holds of `array`
-  // is copied to where it belongs in `into`. The rest is where it belongs already; returns how many elements that is, from the first.
+  // is copied to where it belongs in `into`. The rest is where it belongs already; returns how many elements that is,
+  // from the first.
   std::int64_t copy_unsettled(int unit, std::size_t array, std::byte* into);
   // No tile is left, and what was written is where it belongs: finish() would not wait.
   bool idle();

@@ -1,4 +1,4 @@
-// UnitUses: which gathered units are in use, which of them are being written, and which was used last.
+// UnitUses: the gathered units that are in use, the ones that are being written, and the order of last use.
 //
 //   uses.pin(u, data);  uses.mark_written(u);  ...  uses.unpin(u);   // the last unpin() stores what was written
 //   uses.idle_of(gathered)                                           // may be released, the least recently used first

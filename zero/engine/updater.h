@@ -1,10 +1,10 @@
 // Updater: the optimizer over what this rank holds of a unit, parameter by parameter.
 //
 // Each parameter belongs to one group (weight decay, learning-rate scale) and counts its own steps: one that got no
-// gradient on any rank is left alone, its moments too, as in torch.optim. States that lie off the device are brought
-// ahead of the update and written back behind it, tile by tile, through the whole step. An update need not happen in
-// step(): overlapped, it happens when the unit is wanted, or before, as its tiles arrive while the model computes. That
-// is exact: nobody sees a unit that is not updated. A unit that is not in the queue yet is used as it was before the step.
+// gradient on any rank is left alone, its moments too, as in torch.optim. States off the device are read ahead of the
+// update and written back behind it, tile by tile, through the whole step. An overlapped update does not happen in
+// step(): it happens when an operator needs the unit, or before, as its tiles arrive while the model computes. That
+// is exact: no operator sees a unit before its update. A unit that is not in the queue yet keeps its values of before.
 //
 //   updater.begin_step(present, units, scale, lr);     // which parameters got a gradient anywhere; the order to come
 //   for (int unit : units) updater.enqueue(unit, gradient, dtype);
@@ -44,8 +44,9 @@ class Updater {
   void reorder(std::span<const int> units);
   // Updates what comes before the unit, and the unit. No-op for one that is up to date, or not in the queue.
   void complete(int unit);
-  // The same; those of the unit's new parameters that are not where they belong, still being written or updated only
-  // now, are copied to their place in `into`, which has update_range(). Returns how many elements, from the first, are.
+  // As complete(), for a gather: new parameters that are still being written to their tier, or are updated only now,
+  // are copied to their place in `into`, which has update_range(). Returns the number of elements, from the first, that
+  // lie on their tier already.
   std::int64_t complete_into(int unit, std::byte* into);
   // Updated, and its parameters are where they lie; or not in the queue.
   bool current(int unit);
@@ -85,7 +86,8 @@ class Updater {
   void begin_units(std::span<const int> units);
   std::vector<TileArray> pass_arrays(bool writes);
   TileMemory memory_of(const Tile& tile, const std::byte* gradient, DType dtype) const;
-  // Calls use(param, span) for what of a tile `range`, of the unit's flat range, has of a parameter that got a gradient.
+  // Calls use(param, span) for what of a tile `range`, of the unit's flat range, has of a parameter that got a
+  // gradient.
   template <typename Use>
   void for_each_span(const Tile& tile, const TileMemory& memory, const Shard& range, Use use);
   UpdateScalars scalars_of(std::size_t param) const;

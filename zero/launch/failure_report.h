@@ -1,9 +1,9 @@
 // The failure report: names the rank at fault once, on one screen, and gives the launcher's exit status.
 //
-// When one rank dies its peers notice and fail too, sometimes before the launcher hears of the first. kRankFailedStatus
-// is how a rank says "a peer failed": such a rank is a witness, and the culprit is the first that failed in any other
-// way; if all ended so, the one whom they miss where it said why it ends before it was ended, else the first whose reason
-// names no other rank, else the first of them.
+// When one rank dies its peers notice and fail too, sometimes before the launcher hears of the first. A rank that ends
+// with kRankFailedStatus says "a peer failed": it is a witness. The culprit is the first rank that failed in any other
+// way. If all ranks ended as witnesses, it is the rank that they miss, if that rank printed its reason before the
+// launcher ended it; else the first rank whose reason names no other rank; else the first rank that ended.
 #pragma once
 
 #include <span>

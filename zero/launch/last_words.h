@@ -13,7 +13,7 @@
 
 namespace zero {
 
-// All that a verb prints from this line on is the reason why it ends. Not of `zero launch`, which also tells of
+// A verb prints the reason why it ends from this line on. False for lines of `zero launch`, which also reports
 // restarts.
 bool begins_last_words(std::string_view line);
 

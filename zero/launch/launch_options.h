@@ -33,16 +33,16 @@ struct LaunchOptions {
   int master_port = 0;   // 0: one that is free now
   std::string run_name;  // TORCHELASTIC_RUN_ID; empty: random
   std::string role = "default";
-  int max_restarts = 0;  // all ranks are started again so often after a failure
+  int max_restarts = 0;  // most restarts of all ranks after a failure
   int min_ranks = 0;  // with fewer ranks, but not fewer than these, when one keeps failing; 0: never; one machine only
-  // The program for fewer ranks. ConfigError when so many cannot hold the run: then fewer are tried. Empty: the same.
+  // The program for fewer ranks. ConfigError if that number cannot hold the run: then fewer are tried. Empty: the same.
   std::function<WorldProgram(int world)> program_for{};
   // How far the program has come, by what it left behind, in the launcher's memory too: three failures in a row at the
   // same point end it (see restart_policy.h). Empty: by the steps that its ranks noted (furthest_step()).
   std::function<std::int64_t(const MemoryFiles& kept)> progress{};
   // Called when not every rank of an attempt ended well, before the ranks are started again: what they had the launcher
-  // keep (zero/launcher_memory/launcher_memory.h) is all there. `ends` in the order in which they ended. Returns what is to be said of it, in whole
-  // lines; an Error it throws is said, too.
+  // keep (zero/launcher_memory/launcher_memory.h) is all there. `ends` in the order in which they ended. Returns what
+  // is to be said of it, in whole lines; an Error it throws is said, too.
   std::function<std::string(const MemoryFiles& kept, std::span<const RankEnd> ends, int generation)> after_failure{};
   bool bind_cores = true;        // an equal, contiguous share of the cores each, when there are enough
   std::vector<int> shown_ranks;  // local ranks whose output is shown; empty: all

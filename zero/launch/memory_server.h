@@ -1,4 +1,5 @@
-// MemoryServer: the launcher's side of zero/launcher_memory/launcher_memory.h. It holds memory for the ranks, so that it outlives them.
+// MemoryServer: the launcher's side of zero/launcher_memory/launcher_memory.h. It holds memory for the ranks, so that
+// it outlives them.
 //
 //   MemoryServer server;
 //   FileDescriptor end = server.connect();   // a rank inherits it, and finds its number in ZERO_LAUNCHER_MEMORY
@@ -26,9 +27,9 @@ class MemoryServer {
 
   // The other end of a new connection, none of the three standard descriptors; not yet to be inherited.
   FileDescriptor connect();
-  // Readable when there is something to serve.
+  // Readable when a request waits.
   int fd() const { return events_.get(); }
-  // Answers what has come by now, so many requests of each rank at most that no rank has to wait for another.
+  // Answers the requests that have come by now; of each rank only a few, so that no rank has to wait long for another.
   void serve();
   // Serves what the ranks asked before they ended, and forgets them.
   void disconnect();

@@ -1,12 +1,15 @@
-// The environment of one rank: torchrun's variables, so that any program written for torchrun runs under `zero launch`.
+// rank_variables(): the environment of one rank: torchrun's variables, so that any program written for torchrun runs
+// under `zero launch`.
 //
 //   RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_RANK ROLE_WORLD_SIZE ROLE_NAME
 //   MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS
 //   TORCHELASTIC_USE_AGENT_STORE=False (rank 0 of a program that asks for env:// makes the store itself)
-//   OMP_NUM_THREADS (cores / ranks, unless set)     OMP_WAIT_POLICY=passive (unless set)     ZERO_RUN_ID (the same for
-//   all ranks, another after each restart) ZERO_GENERATION (0, and one more after each restart) ZERO_ASKED_WORLD (where
-//   a rank was left out: how many ranks there were to be; `zero train` keeps their global batch) ZERO_TOKEN (random, of
-//   each start; on one machine, unless the user has a token)
+//   OMP_NUM_THREADS     cores / ranks, unless set
+//   OMP_WAIT_POLICY     passive, unless set
+//   ZERO_RUN_ID         the same for all ranks, a new one after each restart
+//   ZERO_GENERATION     0, and one more after each restart
+//   ZERO_ASKED_WORLD    if a rank was left out: the number of ranks before; `zero train` keeps their global batch
+//   ZERO_TOKEN          on one machine, unless the user has a token: random, a new one at each start
 #pragma once
 
 #include <span>
@@ -38,8 +41,9 @@ std::vector<std::string> merge_environment(std::span<const std::string> inherite
 // 16 random hexadecimal digits. Throws IoError.
 std::string random_id();
 
-// What the ranks of one start have in common and nobody else has (zero/rendezvous/job_token.h): 64 random hexadecimal digits.
-// Empty on several machines, which each draw for themselves, and where the user has set ZERO_TOKEN or ZERO_TOKEN_FILE.
+// What the ranks of one start have in common and nobody else has (zero/rendezvous/job_token.h): 64 random hexadecimal
+// digits. Empty on several machines, which each draw for themselves, and where the user has set ZERO_TOKEN or
+// ZERO_TOKEN_FILE.
 std::string random_token(const LaunchOptions& options, const GetEnvironment& environment);
 
 // A TCP port of this machine that nobody listens on at the moment. Throws IoError.

@@ -29,7 +29,7 @@ struct Failure {
 struct NextAttempt {
   enum class Kind { kStartAgain, kFewer, kEnd };
   Kind kind = Kind::kEnd;
-  int most_ranks = 0;    // kFewer: at most so many, and min_ranks at least
+  int most_ranks = 0;    // kFewer: the most ranks to start; min_ranks is the least
   std::string reason{};  // kFewer, and kEnd when there is more to say than that it failed
 };
 

@@ -27,7 +27,7 @@ std::optional<DiskPlaces> make_places(const ActivationOffloadOptions& options, L
   if (options.tier != Tier::kDisk) return std::nullopt;
   if (options.disk.empty())
     throw ConfigError("zero.disk", "[]", "activations are offloaded on disk, and no folder is named",
-                      "name one a disk: zero.disk = [\"/path\"]");
+                      "name a folder on each disk: zero.disk = [\"/path\"]");
   return std::make_optional<DiskPlaces>(DiskOptions{.paths = options.disk, .checksums = options.checksums}, ledger,
                                         MemoryTag::kActivation, std::move(seam), options.most_bytes);
 }
@@ -192,7 +192,7 @@ void ActivationOffload::forget(Handle handle) {
   try {
     io_.failed() ? wait() : io_.run(wait);
   } catch (const IoError& error) {
-    ZERO_LOG(error, "an offloaded activation that nobody needs any more: {}", error.what());
+    ZERO_LOG(error, "transfer of an offloaded activation that is needed no more: {}", error.what());
   }
   // The disk may still use the block of a request that it never answered (io_queue.h), and the place.
   if (io_.failed()) return;

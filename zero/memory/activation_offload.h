@@ -1,5 +1,5 @@
-// ActivationOffload: activations on the host or on disk, from the forward pass that stores them to the backward pass that
-// wants them in the reverse order.
+// ActivationOffload: activations on the host or on disk, from the forward pass that stores them to the backward pass
+// that wants them in the reverse order.
 //
 //   ActivationOffload activation_offload({.tier = Tier::kDisk, .disk = {"/nvme0"}}, ledger);
 //   const ActivationOffload::Handle handle = activation_offload.offload(bytes);   // a copy is on its way; `bytes` may be used again
@@ -40,13 +40,14 @@ namespace zero {
 struct ActivationOffloadOptions {
   Tier tier = Tier::kHost;           // kHost or kDisk
   std::vector<std::string> disk;     // folders, one a disk; for kDisk
-  bool checksums = false;            // what returns from disk is verified
+  bool checksums = false;            // bytes that return from disk are verified
   double link_bytes_per_second = 0;  // of a link between device and host; 0: there is none
-  std::int64_t most_bytes = 0;       // that what is offloaded may take on its tier; 0: no limit
-  std::int64_t expected_bytes = 0;   // that it will take there, where that is known: open() makes room for it on disk
+  std::int64_t most_bytes = 0;       // that offloaded activations may take on their tier; 0: no limit
+  std::int64_t expected_bytes = 0;   // that they will take there, if that is known: open() makes room for them on disk
 };
 
-// What activation_offload takes on each tier at most, where `count` things of so many bytes each are offloaded at once; with blocks.
+// Most bytes that offloading takes on each tier when `count` activations of `bytes` each are offloaded at once, with
+// blocks.
 struct ActivationOffloadNeed {
   std::int64_t device = 0;
   std::int64_t host = 0;
@@ -77,9 +78,9 @@ class ActivationOffload {
   // Makes the first file, where the disk is used, for expected_bytes: ConfigError and IoError as DiskTier's.
   void open();
 
-  // What goes to and from the disk is recorded there from now on. Before open().
+  // Records transfers to and from the disk from now on. To be called before open().
   void record(Timeline* timeline);
-  // Where a link stands, it is that one: what else crosses it and what is offloaded take turns.
+  // Uses `link` in place of a link of its own, so that activations and other transfers take turns on it.
   void share_link(const Link& link);
 
   // At least one byte. Throws IoError, also of earlier writes; ConfigError ("zero.host_memory", "zero.disk_memory")
@@ -87,7 +88,7 @@ class ActivationOffload {
   Handle offload(std::span<const std::byte> bytes);
   // As many bytes as were offloaded. Throws IoError.
   void bring(Handle handle, std::span<std::byte> into);
-  // What goes wrong on the disk is logged here, and thrown by the next offload() or bring().
+  // An error of the disk is logged here, and thrown by the next offload() or bring().
   void forget(Handle handle);
 
   ActivationOffloadReport report() const;

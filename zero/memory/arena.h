@@ -25,7 +25,7 @@ class Arena {
  public:
   static constexpr std::size_t kGranule = std::size_t{64} << 10;  // blocks begin at its multiples
 
-  // Where the system does not give so many addresses, allocate() is always null.
+  // If the system does not give that many addresses, allocate() always returns null.
   explicit Arena(std::size_t address_bytes);
 
   // Null, too, where the system promises no more memory.

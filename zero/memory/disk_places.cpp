@@ -24,7 +24,7 @@ void DiskPlaces::add_slab(std::int64_t least_bytes, std::int64_t wanted_bytes) {
     const std::int64_t left = (most_bytes_ - capacity_bytes()) / DiskTier::kPageBytes * DiskTier::kPageBytes;
     if (least_bytes > left || left == 0)
       throw ConfigError("zero.disk_memory", format_bytes(most_bytes_),
-                        fmt::format("{} of it are taken by activations, and {} B more ({}) are wanted",
+                        fmt::format("activations take {} of it, and need {} B more ({})",
                                     format_bytes(capacity_bytes()), least_bytes, format_bytes(least_bytes)),
                         "allow more; smaller or fewer activations need less");
     options.bytes = std::min(options.bytes, left);

@@ -39,8 +39,8 @@ class DiskPlaces {
 
   // Slabs that are made from now on record what they do there.
   void record(Timeline* timeline) { options_.timeline = timeline; }
-  // Makes the first slab, if there is none yet: what is wrong with the folders shows here. It has `bytes`, where it is
-  // known that so much will be taken. Throws what DiskTier does, and as take().
+  // Makes the first slab, if there is none yet, so that faults of the folders show here. The slab has `bytes`, if it is
+  // known how many bytes will be taken. Throws what DiskTier does, and as take().
   void open(std::int64_t bytes = 0);
   // Throws ConfigError ("zero.disk_memory") where the disk, or what it may take of it, has no room for another slab,
   // and IoError.

@@ -45,7 +45,7 @@ bool has_openat2() {
     const int fd = open_beneath(AT_FDCWD, ".", O_PATH);
     if (fd >= 0) return ::close(fd), true;
     if (fd != -ENOSYS && fd != -EPERM) return true;
-    ZERO_LOG(info, "this kernel has no openat2(): files of a checkpoint are opened by names that are checked instead");
+    ZERO_LOG(info, "this kernel has no openat2(): files of a checkpoint are opened by checked names instead");
     return false;
   }();
   return has;

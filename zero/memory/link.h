@@ -26,7 +26,7 @@ struct LinkTraffic {
   std::int64_t up_bytes = 0;    // host to device
   std::int64_t down_bytes = 0;  // device to host
   double busy_seconds = 0;      // what the transfers took, both ways added
-  double waited_seconds = 0;    // what of it nothing hid
+  double waited_seconds = 0;    // the part that nothing hid
   // The same of the way up alone.
   double up_busy_seconds = 0;
   double up_waited_seconds = 0;

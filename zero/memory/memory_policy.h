@@ -40,7 +40,7 @@ class MemoryPolicy {
   double ignores_pressure_until_ = 0;
 };
 
-// What should stay free of a machine with so much memory: a sixteenth, 64 MiB to 1 GiB.
+// The reserve where `memory_bytes` are free: a sixteenth, 64 MiB to 1 GiB.
 std::int64_t default_reserve(std::int64_t memory_bytes);
 
 }  // namespace zero

@@ -129,8 +129,8 @@ ScratchFile::ScratchFile(const std::string& folder, std::int64_t bytes, const Fi
   direct_ = why_not.empty();
   if (!direct_ && say_once(fmt::format("{} has no O_DIRECT", folder)))
     ZERO_LOG(warn,
-             "{}: no O_DIRECT here ({}): states there may take page cache; name a folder on a disk where that "
-             "is not meant",
+             "{}: no O_DIRECT here ({}): states there take memory of the page cache; to avoid that, name a folder on "
+             "a disk",
              folder, why_not);
 }
 

@@ -11,6 +11,7 @@
 // Pre-norm blocks, causal attention through scaled_dot_product_attention, gelu in its tanh form, LayerNorm eps 1e-5.
 // First weights as published: normal 0.02, the projections back into the residual stream 0.02 / sqrt(2 layers),
 // biases 0.
+//
 //   Gpt2 model(Gpt2Options{.layers = 12, .width = 768, .heads = 12, .context = 1024, .vocab = 50257});
 //   auto logits = model->forward(tokens);      // tokens [batch, time] int64, time <= context -> [batch, time, vocab]
 //

@@ -1,4 +1,5 @@
-// What the options of several models must be. Both throw ConfigError under `key`. Local.
+// require_option(), require_positive(), require_dropout(): checks of options that several models share. They throw
+// ConfigError. Local.
 #pragma once
 
 #include <cstdint>

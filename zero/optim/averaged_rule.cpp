@@ -102,8 +102,8 @@ std::unique_ptr<UpdateRule> with_average(std::unique_ptr<UpdateRule> rule, doubl
                       "use for example 0.999");
   if (rule->states().size() >= kMostStates)
     throw ConfigError("train.ema", fmt::format("{}", decay),
-                      fmt::format("{} has {} states, and there is room for no other", rule->name(), kMostStates),
-                      "leave it out");
+                      fmt::format("{} has {} states already, the most that a rule may have", rule->name(), kMostStates),
+                      "leave train.ema out");
   return std::make_unique<AveragedRule>(std::move(rule), decay);
 }
 

@@ -22,7 +22,7 @@ int run_report(Arguments arguments) {
   std::vector<std::string> folders;
   std::string file = "report.html";
   app.add_option("RUN", folders, "folders of runs: done, going on, or ended early")->required();
-  app.add_option("-o,--output", file, "the page; report.html unless named")->default_str("FILE");
+  app.add_option("-o,--output", file, "file of the page; default: report.html")->default_str("FILE");
   if (!parse_flags(app, arguments)) return 0;
   const auto runs = page::read_runs(folders);
   const std::string html =
@@ -41,7 +41,7 @@ int run_compare(Arguments arguments) {
   std::vector<std::string> folders;
   bool json = false;
   app.add_option("RUN", folders, "folders of runs: done, going on, or ended early")->required();
-  app.add_flag("--json", json, "as one JSON object");
+  app.add_flag("--json", json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
   const auto runs = page::read_runs(folders);
   const page::Comparison comparison = page::compare(runs);

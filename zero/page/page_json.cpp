@@ -40,9 +40,9 @@ OrderedJson curves_json(const MetricsFile& metrics) {
   return json;
 }
 
-OrderedJson memory_json(const std::vector<TierMemory>& memory) {
+OrderedJson memory_json(const std::vector<RecordedMemory>& memory) {
   OrderedJson json = OrderedJson::array();
-  for (const TierMemory& tier : memory) {
+  for (const RecordedMemory& tier : memory) {
     OrderedJson tags = OrderedJson::object();
     for (const auto& [tag, bytes] : tier.tags)
       if (bytes > 0) tags[tag] = bytes;
@@ -68,7 +68,7 @@ OrderedJson states_json(const RecordedRun& run) {
       for (const std::string& bytes : planned->bytes) row.push_back(bytes);
       rows.push_back(std::move(row));
     }
-    const auto measured = std::ranges::find(run.memory, tier, &TierMemory::tier);
+    const auto measured = std::ranges::find(run.memory, tier, &RecordedMemory::tier);
     if (measured == run.memory.end()) continue;
     OrderedJson row = OrderedJson::array({fmt::format("{}, measured", tier)});
     double total = 0;
@@ -92,7 +92,7 @@ OrderedJson balance_json(const RecordedRun& run) {
     rows.push_back({label, format_figure(unit, planned), format_figure(unit, measured), format_change(both, 1)});
   };
   RunFigures::Figure states;
-  for (const TierMemory& tier : run.memory)
+  for (const RecordedMemory& tier : run.memory)
     for (std::size_t i = 0; i < 4; ++i) states = states.value_or(0) + tier.tags[i].second;
   const RunFigures& figures = run.figures;
   add("states of a rank (formula of the stage)", Unit::kBytes, figures.state_formula, states);

@@ -1,4 +1,4 @@
-// What the scripts of the page draw from; the one place that names the keys that they read.
+// page_json(): the data from which the scripts of the page draw, and the keys under which they read it.
 //
 //   runs[i]: name, done, notes, facts, curves {name: [[steps], [values]]}, events [[step, kind, text]], memory, planned,
 //            predicted, measured, balance (plan beside measurement), plan, timeline

@@ -73,7 +73,7 @@ void add_metrics(const MetricsFile& metrics, RunFigures& figures) {
 // Of a run without a report: where it holds what, as its last line says it.
 void add_memory(RecordedRun& run) {
   if (!run.memory.empty() || !run.metrics.curve("memory_bytes.total")) return;
-  TierMemory device{.tier = "device"};
+  RecordedMemory device{.tier = "device"};
   for (const MemoryTag tag : kAllMemoryTags)
     device.tags.emplace_back(name_of(tag),
                              last_of(run.metrics, fmt::format("memory_bytes.{}", name_of(tag))).value_or(0));

@@ -25,7 +25,7 @@
 namespace zero::page {
 
 // Bytes on a tier of the rank that holds most there, just before the first update of the last step.
-struct TierMemory {
+struct RecordedMemory {
   std::string tier;                                  // "device", "host", "disk"
   std::vector<std::pair<std::string, double>> tags;  // "parameter", ..., in the order of the ledger
   double total = 0;
@@ -66,7 +66,7 @@ struct RecordedRun {
   std::vector<PlannedTier> planned;
   MetricsFile metrics;
   RunFigures figures;
-  std::vector<TierMemory> memory;
+  std::vector<RecordedMemory> memory;
   std::optional<PhaseTimes> predicted, measured;
   std::optional<StepTimelineFile> timeline;
 };

@@ -59,7 +59,7 @@ Figure sum_of(const Figure& a, const Figure& b) {
 void add_tier(const Json& report, const char* tier, const char* key, const Figure& peak, RecordedRun& run) {
   const Json* rank = rank_with_most(part(report, key), total_of);
   if (rank == nullptr || (*total_of(*rank) == 0 && peak.value_or(0) == 0)) return;
-  TierMemory memory{.tier = tier, .total = *total_of(*rank), .peak = peak.value_or(0)};
+  RecordedMemory memory{.tier = tier, .total = *total_of(*rank), .peak = peak.value_or(0)};
   for (const MemoryTag tag : kAllMemoryTags)
     memory.tags.emplace_back(name_of(tag), figure(part(*rank, name_of(tag))).value_or(0));
   run.memory.push_back(std::move(memory));

@@ -1,11 +1,11 @@
-// What each rank did in a step, from the file that `[run] timeline` asks for (zero/base/chrome_trace.h).
+// StepTimelineFile: one step of each rank, from the file that `[run] timeline` names (zero/base/chrome_trace.h).
 //
 //   const auto timeline = read_timeline("runs/a/timeline.json");      // nothing where there is no such file
 //   timeline->rows[0].name        // "compute", of rank 0
 //   timeline->spans[0]            // {.row = 0, .begin = 0.0518, .seconds = 0.0439, .name = 3, .bytes = 0}
 //
 // The last whole step of the file is taken: from the forward pass of rank 0 to its end. Of more than kMostSpans spans
-// the longest are kept. The file is untrusted; one that is no timeline has no rows. Local; IoError where it cannot be
+// the longest are kept. The file is untrusted; a file that is no timeline has no rows. Local; IoError if it cannot be
 // read.
 #pragma once
 

@@ -21,8 +21,7 @@
 
 namespace zero {
 
-// Bytes that states may take on each tier of one rank; what is gathered and staged is not theirs and is taken off
-// before.
+// Bytes that states may take on each tier of one rank. Gathered units and staging are taken off before.
 struct TierBudgets {
   std::int64_t device = 0;
   std::int64_t host = 0;
@@ -36,8 +35,8 @@ struct BestPlacement {
 };
 
 // Throws ConfigError under "zero.placement" when the budgets together cannot hold the states: says by how much, and
-// what each budget alone would have to grow to (the cheapest change first: disk, host, device). `disk_room`: what is
-// said of the disk where its budget is what is free there ("/nvme has room for ..."), and no wish of the user's.
+// what each budget alone would have to grow to (the cheapest change first: disk, host, device). `disk_room`: words on
+// the disk ("/nvme has room for ..."), for a disk budget that is the free room there and not the user's choice.
 BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets, std::string_view disk_room = {});
 
 }  // namespace zero

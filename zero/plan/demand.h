@@ -1,15 +1,16 @@
-// Demand: what to do at an event that no schedule foresees: in the first step, in a step that departs from its trace, in
-// an evaluation. The second producer of actions, beside build_schedule(); it knows the present and nothing of the
-// future.
+// Demand: the actions for an event without a schedule: in the first step, after a trace mismatch, in an evaluation. It
+// is the second producer of actions, beside build_schedule(); it knows the units that are gathered now, and nothing of
+// later events.
 //
 //   Demand demand(units, world, placement, budget);
 //   demand.actions({EventKind::kAccess, u}, held, schedule.reduce_order);      // {release ..., gather u}
 //
-// A unit is gathered when it is accessed. What would not fit the budget beside it is released before, the least recently
-// used first; what is in use stays, even where that exceeds the budget. Under the minimum budget everything else goes.
+// A unit is gathered when it is accessed. If the budget has no room for it, other units are released before, the least
+// recently used first. Units in use stay, even where that exceeds the budget. Under the minimum budget all others go.
 //
-// Units are reduced in one order: one that is complete waits for those before it, so that the order of collectives never
-// depends on which gradients a rank happens to have. What is still missing when the backward pass ends comes as zeros.
+// Units are reduced in one order: a complete unit waits for those before it, so that the order of collectives never
+// depends on the gradients that a rank happens to have. Gradients that are missing at the end of the backward pass
+// count as zeros.
 //
 // Local; the same actions on every rank whose model does the same.
 #pragma once

@@ -35,7 +35,8 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
 StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement,
                        const OptimizerSpec& spec);
 
-// What ranks send in a step whose forward and backward access each unit once: stage 3 in the minimum budget.
+// Bytes that a rank sends in a step whose forward and backward pass access each unit once; at stage 3 in the minimum
+// budget.
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
 
 // Bytes per rank of `numel` parameters by the paper's formulas: 16P, 4P + 12P/N, 2P + 14P/N, 16P/N for bf16 with fp32
@@ -43,7 +44,7 @@ std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placeme
 double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, const OptimizerSpec& spec);
 
 // Elements sent per rank and step: 2P(N-1)/N at stages 0 to 2, 3P(N-1)/N at stage 3; with K micro-batches (K+1)P(N-1)/N
-// and 3KP(N-1)/N where each is reduced, 2P(N-1)/N and (2K+1)P(N-1)/N where the last is.
+// and 3KP(N-1)/N if each is reduced, 2P(N-1)/N and (2K+1)P(N-1)/N if they are reduced once, after the last.
 double sent_formula_numel(std::int64_t numel, int world, const Placement& placement);
 
 }  // namespace zero

@@ -34,7 +34,8 @@ Mesh mesh_of(int world, int group) {
   if (group == 0) group = world;
   if (group < 0 || group > world || world % group != 0) {
     throw ConfigError(
-        "zero.group", fmt::format("{}", group), fmt::format("{} ranks are not whole groups of that many", world),
+        "zero.group", fmt::format("{}", group),
+        fmt::format("{} ranks cannot be divided into groups of this size", world),
         fmt::format("use 0 (all ranks hold the model once), or one of {}", fmt::join(divisors(world), ", ")));
   }
   return {.shard = group, .copies = world / group};

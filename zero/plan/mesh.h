@@ -28,13 +28,13 @@ struct Mesh {
   bool operator==(const Mesh&) const = default;
 };
 
-// `group`: ranks that hold the model once; 0: all. Throws ConfigError under "zero.group" for one that does not divide the
-// world.
+// `group`: ranks that hold the model once; 0: all. Throws ConfigError under "zero.group" for one that does not divide
+// the world.
 Mesh mesh_of(int world, int group);
 
 // Bytes of gradients that a rank sends to the same shard of other copies when `unit` is reduced. They cross in fp32:
-// partial sums go up from copy to copy, in the order of the ranks, and the total comes down again. The first and the last
-// copy send one shard each, those between them two: 2 (P/S)(R-1)/R in the mean.
+// partial sums go up from copy to copy, in the order of the ranks, and the total comes down again. The first and the
+// last copy send one shard each, those between them two: 2 (P/S)(R-1)/R in the mean.
 std::int64_t sent_between_copies(const Unit& unit, const Mesh& mesh, int copy);
 
 }  // namespace zero

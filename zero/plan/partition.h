@@ -1,4 +1,4 @@
-// Shard: one rank's part of a unit. The only place where an offset into a unit is computed.
+// Shard: one rank's part of a unit. shard_of() alone computes where it begins.
 //
 //   shard_of(unit, rank, world) == {offset = rank * n, numel = n},  n = ceil(unit.numel / world) rounded up to 64 bytes
 //                                                                  and to the unit's grain

@@ -25,7 +25,8 @@ Placement place(int stage, Reduce reduce, int accumulate, bool delayed_update) {
   placement.parameter_sharded = stage >= 3;
   placement.delayed_update = delayed_update;
   if (delayed_update && !placement.gradient_sharded) {
-    throw ConfigError("zero.delayed_update", "true", "whole gradients are not kept for another step",
+    throw ConfigError("zero.delayed_update", "true",
+                      "it keeps each gradient for one more step, which only sharded gradients allow",
                       "use stage 2 or 3 and train.reduce = \"each\", which shard them, or leave it out");
   }
   return placement;

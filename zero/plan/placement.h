@@ -1,8 +1,8 @@
 // Placement: says which states of a unit a rank holds whole, which as a shard, and on which tiers they lie.
 //
-// This is all that "stage" means to the rest of the program: place() turns a stage into a Placement, and the schedule, the
-// estimates and the engine decide by the Placement alone. Whoever else asks for the stage's number does so for words to the
-// user: a refusal that names the next stage, a table, a report.
+// This is all that "stage" means to the rest of the program: place() turns a stage into a Placement, and the schedule,
+// the estimates and the engine decide by the Placement alone. Whoever else asks for the stage's number does so for
+// words to the user: a refusal that names the next stage, a table, a report.
 //
 //   Placement placement = place(2, Reduce::kAuto, 1);   // parameter whole, gradient and optimizer sharded, reduce each
 //   spread_over_tiers(placement, units, world, {.optimizer = {.host = 0.6, .disk = 0.4}});
@@ -40,14 +40,14 @@ struct Placement {
   bool optimizer_sharded = false;  // moments, and the master copy where there is one
   bool reduce_each = false;        // with one micro-batch both are the same
   int accumulate = 1;
-  bool delayed_update = false;   // each gradient is held for a step longer, and applied in that
+  bool delayed_update = false;   // each gradient is held for one more step, and applied in that step
   std::vector<UnitTiers> tiers;  // by unit; empty: everything on the device
   bool fp32_sums = false;        // the sum of bf16 gradients stays in fp32, and is applied so
   // Gradients are summed over micro-batches in fp32, whatever the parameter's type.
   bool fp32_gradient() const { return accumulate > 1 || fp32_sums; }
   // And then rounded to that type, once.
   bool rounds_gradient(DType dtype) const { return dtype != DType::kFloat32 && accumulate > 1 && !fp32_sums; }
-  // How many of a unit a rank holds: with a delayed update also that of the step before.
+  // Gradients of a unit that a rank holds: with a delayed update also the one of the step before.
   int num_gradients() const { return delayed_update ? 2 : 1; }
   bool operator==(const Placement&) const = default;
 };
@@ -61,7 +61,7 @@ Placement place(int stage, Reduce reduce, int accumulate, bool delayed_update = 
 void spread_over_tiers(Placement& placement, const std::vector<Unit>& units, int world,
                        const StateFractions& fractions);
 
-// All that spread_over_tiers() lets leave the device, on one other tier.
+// Puts all states that may leave the device on one other tier.
 Placement away_from_device(Placement placement, const std::vector<Unit>& units, int world, Tier to);
 
 // Where the states of `unit` lie; the whole of them on the device where placement.tiers is empty.

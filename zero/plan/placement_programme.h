@@ -9,9 +9,9 @@
 //   PlacementProgramme programme(model);
 //   programme.solve(budgets)->seconds
 //
-// A class is all units whose elements cost the same, at the same ends. Everything is linear in elements, so that their
-// best fractions are alike whatever their sizes, and 10,000 units make a programme as small as 10 do. Values only;
-// Local.
+// A class is all units whose elements cost the same, at the same ends. Costs are linear in elements, so all units of a
+// class have the same best fractions, whatever their sizes: 10,000 units make a programme as small as 10 do. Values
+// only; Local.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Residency: the units that are gathered, and their bytes. The bookkeeping that building, simulating and replaying a
-// schedule share; it moves nothing itself.
+// Residency: the units that are gathered, and their bytes. Building, simulating and replaying a schedule share
+// this bookkeeping; it moves no bytes itself.
 #pragma once
 
 #include <vector>

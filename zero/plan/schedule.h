@@ -7,8 +7,8 @@
 // An entry is an event of the trace and the actions to issue when it occurs, in order, before the event is served.
 // Release follows Belady's rule: the unit whose next use is farthest goes first. A unit in use stays, even where that
 // exceeds the budget. States on a lower tier have actions of their own: a prefetch for each gather of such a shard, an
-// offload after each reduction of such a gradient. build_schedule() alone decides which action comes when, and Demand
-// (demand.h) where there is no schedule; the meaning of a stage it reads off the placement.
+// offload after each reduction of such a gradient. build_schedule() alone decides which action comes when; where there
+// is no schedule, Demand (demand.h) does. build_schedule() knows no stages: it reads the placement.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ enum class ActionKind : std::uint8_t {
   kRelease,         // the gathered range is given back
   kReduce,          // the sum over ranks of the unit's gradient, each rank its shard
   kOffload,         // that sum goes to its lower tier as soon as it is complete: always of the reduction just before
-  kUpdate           // the optimizer over what this rank holds of `unit`, from and to where that lies
+  kUpdate           // the optimizer over this rank's states of `unit`, on the tiers where they lie
 };
 
 struct Action {
@@ -49,7 +49,7 @@ struct ScheduleEntry {
 struct GatherBudget {
   static constexpr std::int64_t kMinimum = -1;
   std::int64_t capacity_bytes = std::numeric_limits<std::int64_t>::max();
-  // Elements of parameters off the device that may be on their way at once. The unit that is gathered next may always.
+  // Elements of parameters off the device that may be prefetched at once. The unit that is gathered next always may.
   std::int64_t prefetched_numel = 0;
   // Updates end beside the next forward pass, each before its unit is gathered.
   bool overlaps_updates = false;
@@ -58,11 +58,12 @@ struct GatherBudget {
 
 // When the updates of a step are done.
 struct UpdateTiming {
-  // Each ends beside the next forward pass, before its unit is gathered; else in step(), before the next action.
+  // Each update ends beside the next forward pass, before its unit is gathered. False: in step(), before the next
+  // action.
   bool overlapped = false;
-  // A step's gradients may be applied a step late. A unit is then updated when its new gradient is summed, from entry
-  // free_from[unit] on: no entry after that one accesses the unit or gets a gradient of it, and none from there gathers
-  // or prefetches it. The rest is updated in step().
+  // A step's gradients are applied a step late. A unit is then updated when its new gradient is summed, from entry
+  // free_from[unit] on: no entry after that one accesses the unit or gets a gradient of it, and neither that entry nor
+  // a later one gathers or prefetches the unit. The other units are updated in step().
   bool delayed = false;
   std::vector<std::size_t> free_from;  // by unit; empty where nothing is delayed
 };
@@ -86,8 +87,8 @@ Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int 
 // Does a backward pass reduce gradients, or sum them on the rank? `finished_backwards`: passes of its step before it.
 bool reduces_in_pass(const Placement& placement, int finished_backwards);
 
-// The actions that sum the gradient of `unit` over ranks: a reduction, and an offload where not all of this rank's shard
-// lies on the device.
+// The actions that sum the gradient of `unit` over ranks: a reduction, and an offload where not all of this rank's
+// shard lies on the device.
 std::vector<Action> reduce_actions(const Placement& placement, const Unit& unit, int world);
 
 // Bytes of a rank's states that leave a tier, and that come to it.
@@ -106,8 +107,8 @@ struct ScheduleCost {
   std::int64_t num_prefetches = 0;
   std::int64_t num_offloads = 0;
   // By tier, of host and disk; on disk in whole pages, as it is read and written. Every trainable unit counts as
-  // updated. Without a link, parameters that an update hands to the gather after it are not fetched again: what a run
-  // reads is then that much less.
+  // updated. Without a link, parameters that an update hands to the gather after it are not fetched again: a run then
+  // reads fewer bytes than these.
   std::array<TierTraffic, kNumTiers> tiers{};
   const TierTraffic& of(Tier tier) const { return tiers[static_cast<std::size_t>(tier)]; }
 };
@@ -118,7 +119,7 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
 
 // One line an event: "access transformer.h.3 | release transformer.h.1, gather transformer.h.4".
 std::string print_schedule(const Schedule& schedule, const std::vector<Unit>& units);
-// "offload transformer.h.3 to host"; an update says where it runs, and which states come from elsewhere.
+// "offload transformer.h.3 to host"; an update says on which tier it runs, and which states lie on another tier.
 std::string describe(const Action& action, const std::vector<Unit>& units, const Placement& placement);
 
 // Bytes of a unit's gathered range.

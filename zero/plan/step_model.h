@@ -1,9 +1,9 @@
 // StepModel: the seconds of a step, phase by phase, when states lie on several tiers.
 //
-// Within a phase everything overlaps: it takes as long as its busiest resource. Phases follow each other. But for the
-// ends: nothing computes before the first unit's parameters are there, or after the last unit's gradient is. Where the
-// profile says when a pass uses its units, a phase takes at least as long as the transfers at its ends and the
-// computation that cannot hide them. Under the minimum budget a backward pass hides no fetch.
+// Within a phase everything overlaps: the phase takes as long as its busiest resource. Phases follow each other. The
+// ends of a pass are the exception: nothing computes before the first unit's parameters are there, or after the last
+// unit's gradient is. If the profile says when a pass uses its units, a phase takes at least as long as the transfers
+// at its ends and the computation that cannot hide them. Under the minimum budget a backward pass hides no fetch.
 //
 //   forward   compute; parameters off the device are fetched for each gather (link up; from disk: disk read, link up)
 //   backward  the same, and gradients off the device are offloaded after each reduction (link down; to disk: disk write);
@@ -12,16 +12,17 @@
 //             the link the gradients and parameters that do not lie where their update runs
 //
 // Where parameters are sharded, units are updated in the order of the next forward pass, which begins as soon as its
-// first unit is: the two phases together take as long as what is busiest in both, and the update is what they take
-// beyond the forward pass alone. Arithmetic on the cores that compute the passes overlaps with none of them.
+// first unit is updated. The two phases together take as long as the resource that is busiest in both; the update's
+// seconds are those beyond the forward pass alone. Arithmetic on the cores that compute the passes overlaps with no
+// pass.
 //
 //   StepModel model{units, world, placement, spec_of(rule), rates, profile};
 //   PredictedStep step = predict(model, tiers);       // seconds by phase, and the resource that bounds each
 //
 // The two directions of a link share nothing. The two of a disk share it as was probed: the disk is busy reading, busy
 // writing, and busy with both together, which counts `disk_share` of their sum: all of it on a disk that does one
-// after the other, half of it on one that does each as fast as alone. A rate of 0 means that the resource is not
-// there: infinitely fast. The same model is what best_placement() minimises. Values only; Local.
+// after the other, half of it on one that does each as fast as alone. A rate of 0 means that the resource does not
+// exist, and takes no time. best_placement() minimises this model. Values only; Local.
 #pragma once
 
 #include <array>
@@ -53,7 +54,8 @@ struct TierRates {
   double disk_read = 0;
   double disk_write = 0;
   // Seconds that reading and writing at once take, over those of one after the other: 1 on a half-duplex disk, 0.5
-  // where both are as fast as alone. (More, where they get in each other's way, would be counted of either alone, too.)
+  // where both are as fast as alone. Never more than 1, though a disk may be slower at both: a linear model would then
+  // slow down reading or writing alone, too.
   double disk_share = 1;
   double update_numel = 0;  // elements per second that the update rule manages in main memory
   // The same on a device that has memory and cores of its own, beside the host's. 0: there is none, and the host's
@@ -98,7 +100,7 @@ struct EndTransfers {
 struct PredictedStep {
   BusySeconds busy{};
   std::vector<EndTransfers> ends;
-  // Of the busiest resource, and of what cannot overlap with it. Update: beyond the forward pass, if it goes on there.
+  // Of the busiest resource, or of an end. The update's: those beyond the forward pass, if it goes on beside that.
   double seconds(StepPhase phase) const;
   // The resource with the larger share of this: of a phase that ends with a transfer the transfer's own seconds, or the
   // computation before or after it.

@@ -1,11 +1,11 @@
-// StepReplay: a step followed along its schedule. It records the events of the running step. While they come as the
-// schedule says, it hands out the actions of each entry; from the first that does not (another branch, a second forward)
-// to the end of the step, none: they are Demand's then. The first step has no schedule yet, and runs like that from the
-// start.
+// StepReplay: follows a step along its schedule. It records the events of the running step. While events come as the
+// schedule says, it issues the actions of each entry. From the first mismatch (another branch, a second forward pass)
+// to the end of the step it issues none: Demand names the actions then. The first step has no schedule, and runs on
+// demand from its start.
 //
 //   StepReplay replay(units, world, placement, budget);
 //   const bool foreseen = replay.follow(event, [](const Action& action) { ... });
-//   replay.end_step(/*same_everywhere=*/true);      // a new schedule where this step was the first, or departed
+//   replay.end_step(/*same_everywhere=*/true);      // a new schedule if this step was the first, or had a mismatch
 //
 // Values only; Local. The same on every rank whose model does the same.
 #pragma once
@@ -30,10 +30,10 @@ class StepReplay {
 
   const Trace& trace() const { return trace_; }           // of the running step
   const Schedule& schedule() const { return schedule_; }  // the one in force
-  // The running step has departed from the recorded one.
+  // An event of the running step differs from the recorded trace.
   bool mismatched() const { return mismatched_; }
-  // The recorded step, which this one has followed so far, neither uses the unit again nor gets another gradient of it:
-  // by UpdateTiming::free_from, of a delayed update.
+  // The rest of the recorded step, which this one has followed so far, neither uses the unit nor gets a gradient of it.
+  // By UpdateTiming::free_from, for a delayed update.
   bool done_with(int unit) const;
 
  private:

@@ -17,8 +17,8 @@ void check(TierFractions fractions, std::string_view key) {
   const double off_device = fractions.host + fractions.disk;
   if (fractions.host >= 0 && fractions.disk >= 0 && off_device <= 1 + kFractionSlack) return;
   throw ConfigError(key, fmt::format("{{host = {}, disk = {}}}", fractions.host, fractions.disk),
-                    "the fractions are no parts of a whole",
-                    "give numbers of 0 or more that sum to 1 or less; the rest lies on the device");
+                    "each fraction must be 0 or more, and their sum 1 or less",
+                    "for example {host = 0.6, disk = 0.4}; the rest lies on the device");
 }
 
 // Gives each range in turn the part of a fraction that the ranges before it have left over.

@@ -5,8 +5,8 @@
 //
 // Invariants: every parameter lies in exactly one unit, in one slice; a unit holds one dtype, and either trainable or
 // frozen parameters; slices are in registration order and start at multiples of 64 bytes and of the unit's grain; empty
-// parameters have empty slices. Units are ordered by their first parameter, so reversed unit order is about the order in which gradients
-// arrive.
+// parameters have empty slices. Units are ordered by their first parameter, so gradients arrive in about the reversed
+// order of units.
 #pragma once
 
 #include <algorithm>

@@ -20,7 +20,7 @@ constexpr const char* kKey = "--profile";
 
 double seconds_of(const nlohmann::json& profile, const std::string& path, const char* name) {
   if (!profile.contains(name) || !profile[name].is_number())
-    throw ConfigError(kKey, path, fmt::format("says no {}", name), "name the folder of a run that ended");
+    throw ConfigError(kKey, path, fmt::format("has no {}", name), "name the folder of a run that ended");
   return profile[name].get<double>();
 }
 

@@ -1,5 +1,5 @@
-// What a model computes in a step, for a prediction: as a run had it, or, where none ran, from its flops and the speed
-// of a machine.
+// Computation: the seconds that a model computes in a step, for a prediction. They come from a run, or else are
+// estimated from the model's flops and the speed of a machine.
 //
 //   Computation known = computation_of_run("runs/mine", units.size(), 1024);
 //   Computation guess = estimated_computation({.flops = flops, .flops_per_second = probe_matmul_flops()});
@@ -28,7 +28,7 @@ struct Computation {
   double scale = 1;             // of a run: its seconds are multiplied, for other samples a rank
   double flops = 0;             // of an estimate: of a rank's step, with what is computed again
   double flops_per_second = 0;  // of an estimate
-  double crowd = 1;             // of an estimate: so many ranks share a core, and each takes as many times as long
+  double crowd = 1;             // of an estimate: ranks that share a core; each takes that many times as long
 };
 
 // `run`: the folder of a run that ended, with everything on the device. Where its ranks took another number of tokens
@@ -42,8 +42,8 @@ struct ComputationNeed {
   double flops_per_second = 0;  // with the cores to itself
   double crowd = 1;             // ranks that share a core
 };
-// A third of the flops forward, the rest backward; with activation checkpoints a third more there. At least that: what
-// is no matrix product is not counted.
+// A third of the flops forward, the rest backward; with activation checkpoints a third more there. It is the least
+// time: only matrix products are counted.
 Computation estimated_computation(const ComputationNeed& need);
 
 // When units are used in a pass, and their gradients complete, by their order in the trace of a step: an element of a

@@ -1,5 +1,5 @@
-// What a step should take, as report.json and `zero plan --json` say it: seconds and the busiest resource, in all and
-// by phase, and by phase how long each resource is busy. Values only.
+// predicted_json(): a predicted step for report.json and `zero plan --json`: seconds and the busiest resource, in all
+// and by phase, and by phase the seconds that each resource is busy. Values only.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
-// What a person sees while a run goes on.
+// Progress: the lines of a run on standard output while it goes on.
 //
 //   Progress progress(std::cout, {.terminal = isatty(1)}, steps, "tok/s");
-//   progress.step({.step = 120, .loss = 2.4123, .lr = 9.8e-4, .grad_norm = 1.21, .rate = 41200, .seconds = 0.038,
-//   .memory_bytes = n}); progress.line("step 250  val_loss 2.51");
+//   progress.step({.step = 120, .loss = 2.4123, .lr = 9.8e-4, .grad_norm = 1.21, .rate = 41200, .seconds = 0.038});
+//   progress.line("step 250  val_loss 2.51");
 //
 // A line for each call of step(). On a terminal, beneath them, one live line (live_line.h): it is never wider than the
 // terminal, is redrawn in place, and is gone when the run ends, or this. live() redraws it for a step that has no line

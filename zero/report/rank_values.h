@@ -1,4 +1,4 @@
-// What the ranks know, brought together: plain values, every rank's, on every rank.
+// gather_ranks(): brings plain values of all ranks together, on every rank.
 //
 //   std::vector<std::vector<double>> seconds = gather_ranks<double>(comm, my_seconds);      // seconds[rank][step]
 //

@@ -27,7 +27,7 @@ class TimeLeft {
 
   void step(double seconds);
   void evaluation(double seconds) { evaluation_seconds_ = seconds; }
-  // After so many steps of the run; 0 before any step().
+  // Seconds that are left after step `step` of the run; 0 before any call of step().
   double seconds(std::int64_t step) const;
 
  private:

@@ -1,20 +1,20 @@
-// ActivationStore: what activation checkpoints keep lies on the host or on disk between the passes, not on the device.
+// ActivationStore: keeps the inputs of activation checkpoints on the host or on disk between the passes.
 //
 //   ActivationStore store({.tier = Tier::kDisk, .disk = {"/nvme0"}});          // one a model and rank
 //   y = zero::checkpoint(block, {x}, store.checkpoint_options());
 //
-// x's memory is free again as soon as nobody else holds it. In backward its bytes come back, read ahead in the order in
-// which a chain of checkpoints wants them: the last first (zero/memory/activation_offload.h). They are the same bytes with the
-// same strides, so losses and gradients are those of a run without a store; a graph that is retained may be gone
-// through again, and one that is dropped gives back what it held.
+// x's memory is free again as soon as no other tensor shares it. In the backward pass its bytes come back, read ahead
+// in the order in which a chain of checkpoints needs them: the last first (zero/memory/activation_offload.h). They are
+// the same bytes with the same strides, so losses and gradients are those of a run without a store. Backward may go
+// through a retained graph again; a dropped graph gives back its memory and its places on disk.
 //
-// Kept as they are: tensors without memory of their own (meta, parameters of an attached module), those that lie
-// elsewhere or are not strided. A write into such a one between the passes is a ConfigError in backward.
+// Not offloaded: tensors without memory of their own (meta, parameters of an attached module), on another device, or
+// not strided. A write into such a tensor between the passes is a ConfigError in backward.
 //
-// Errors of the disk (IoError) come out of the forward or the backward pass, and end the run. The ledger is the store's
-// own: report() says what is held where; ActivationOffloadOptions::most_bytes is its budget, and those given to attach() are of
-// states alone. Local; passes of one model go through a store one after the other, on whatever
-// threads autograd uses. What is still offloaded when the store goes keeps what it needs alive.
+// Errors of the disk (IoError) come out of the forward or the backward pass, and end the run. The store has a ledger of
+// its own: report() has its bytes by tier. Its budget is ActivationOffloadOptions::most_bytes; the budgets of attach()
+// are for states alone. Local; passes of one model go through a store one after the other, on any thread of autograd.
+// Tensors that are still offloaded when the store is destroyed stay readable.
 #pragma once
 
 #include <memory>
@@ -39,9 +39,9 @@ class ActivationStore {
   ActivationStore(const ActivationStore&) = delete;
   ActivationStore& operator=(const ActivationStore&) = delete;
 
-  // Makes the first file, so that a folder that is missing, closed or full is known before a run: ConfigError, IoError.
+  // Makes the first file, so that a missing, unwritable or full folder shows before a run: ConfigError, IoError.
   void open();
-  // As ActivationOffload's: a timeline for what goes to disk, before open(); a link to share, before anything is offloaded.
+  // As ActivationOffload's: a timeline for transfers to disk, before open(); a link to share, before the first offload.
   void record(Timeline* timeline);
   void share_link(const Link& link);
   CheckpointOptions checkpoint_options() const;

@@ -9,25 +9,26 @@
 //
 // From attach() on, a parameter's storage is empty until an operator uses it; its name, shape, identity and autograd
 // history stay. Rank 0's parameters and buffers are broadcast first; a module made by zero::deferred() is built here,
-// unit by unit. Where `weights` are given, what the module holds is neither built nor kept: each parameter is asked for
-// once, a unit at a time. With `awaits_load` none has a value before load(). Both are given on every rank, or on none.
+// unit by unit. With the option `weights` the module's own values are neither built nor kept: attach() asks `weights`
+// once for each parameter, a unit at a time. With `awaits_load` no parameter has a value before load(). Give these two
+// options on every rank, or on none.
 //
 // Micro-batches: with `accumulate = 4` a step is four forward and backward passes, and then step(). Their gradients are
 // summed, as backward() sums them: divide each loss by their number, or set `average_micro_batches` (DeepSpeed's way).
-// Backward passes without a forward pass between them are one micro-batch; a gradient that torch::autograd::grad()
-// takes with create_graph belongs to the forward pass.
+// Backward passes without a forward pass between them are one micro-batch. torch::autograd::grad() with create_graph
+// counts as a part of the forward pass.
 //
-// fp16: `dtype = zero::DType::kFloat16`. Its small gradients vanish, so that losses get a scale before backward(), which
-// scaled() multiplies them with and step() takes out of the gradients again; it is torch.amp.GradScaler, and needs
-// neither unscale_() nor update(). All micro-batches of a step have the same scale. The scale is dynamic (65536 at
-// first, halved and the step skipped where a gradient overflows, doubled after 2,000 updates) unless `loss_scale` says
-// otherwise. A loss of another type may have a scale, too; without one scaled() gives back the loss as it is.
+// fp16: `dtype = zero::DType::kFloat16`. Small gradients vanish in fp16, so scaled() multiplies each loss by a scale
+// before backward(), and step() divides the gradients by it again. It does the work of torch.amp.GradScaler, without
+// unscale_() and update(). All micro-batches of a step have the same scale. The scale is dynamic (65536 at first;
+// halved, and the step skipped, if a gradient overflows; doubled after 2,000 updates) unless `loss_scale` says
+// otherwise. With `loss_scale` losses of another type have a scale, too; without a scale scaled() returns the loss as
+// it is.
 //
-// Gradients never appear in .grad(): they go to the engine as they are made; gradient() reads them. What else does not
-// work on an attached module:
-//   - clip_grad_norm_(), the step() of another optimizer, and whatever else looks into .grad(): they would
-//     find nothing, and do nothing.
-//     The next step() is refused with the parameter's name (ConfigError); a program that never calls
+// Gradients never appear in .grad(): each goes to the engine as soon as autograd has made it; gradient() reads it.
+// These do not work on an attached module:
+//   - clip_grad_norm_(), the step() of another optimizer, and other code that reads .grad(): it would find no gradient.
+//     The next step() throws a ConfigError with the parameter's name; a program that never calls
 //     step() gets a warning at the end. Clip with `clip`, and let step() update. A parameter that is a view of another
 //     tensor is not watched.
 //   - reading memory without an operator: torch::save(), OutputArchive, pickle_save(), data_ptr(), accessor(), the data
@@ -79,18 +80,18 @@ class Attachment {
   Attachment& operator=(Attachment&&) noexcept;
   ~Attachment();
 
-  // Local. What backward() is to be called on, for every loss of a step: `loss` times the loss scale, in fp32 at least.
+  // Local. `loss` times the loss scale, in fp32 at least: call backward() on the result, for every loss of a step.
   torch::Tensor scaled(const torch::Tensor& loss);
 
   // Collective. Reduces what is left, agrees on the norm, clips, updates, clears. `lr` replaces the optimizer's for
-  // this step. Throws CommError; ConfigError when a parameter lost its key (Module::to, set_data) since attach, its
-  // .grad() was read or holds something, with its name, there were other than `accumulate` micro-batches, or losses
-  // without their scale; Error after max_skipped_steps steps in a row that were skipped: for a gradient that is not
-  // finite, or beyond `limits`. Steps that a dynamic loss scale was too high for don't count.
+  // this step. Throws CommError. Throws ConfigError with a parameter's name if the parameter was replaced since attach
+  // (Module::to, set_data), or its .grad() was read or holds a gradient; also if the number of micro-batches was not
+  // `accumulate`, or a loss was not scaled. Throws Error after max_skipped_steps skipped steps in a row: a gradient was
+  // not finite, or loss or norm exceeded `limits`. Steps that a dynamic loss scale skips don't count.
   StepReport step();
   StepReport step(double lr, const StepLimits& limits = {});
 
-  // Scopes: see there. `module`: the attached one, or one inside it; `tensors`: parameters.
+  // Scopes, see zero/torch/attached_scopes.h. `module`: the attached one, or one inside it; `tensors`: parameters.
   GatheredScope gathered(const torch::nn::Module& module, int source_rank = -1);
   GatheredScope gathered(const std::vector<torch::Tensor>& tensors, int source_rank = -1);
   FrozenScope frozen();
@@ -98,13 +99,13 @@ class Attachment {
 
   // Collective; between the last backward pass of a step and its step() alone (ConfigError). The whole gradient: the
   // average over ranks (and over micro-batches with `average_micro_batches`), before clipping; zeros where no rank has
-  // one. The norms are by parameter; their squares add up to that of step()'s grad_norm. One unit is whole in fp32 for a
-  // moment, beside the budget, as it is for full_state().
+  // one. grad_norms() has the norm of each parameter's gradient; their squares add up to the square of step()'s
+  // grad_norm. One unit at a time is whole in fp32, beyond the budget, as in full_state().
   torch::Tensor gradient(const std::string& parameter);
   std::map<std::string, double> grad_norms();
 
-  // Collective; between steps. A state of a parameter in fp32: "parameter" (from the master, where it is held in 16 bits)
-  // or a moment, as torch.optim calls it: "exp_avg". Whole, on every rank; or the elements that this rank owns.
+  // Collective; between steps. A state of a parameter in fp32: "parameter" (from the master, where it is held in 16
+  // bits) or a moment, as torch.optim calls it: "exp_avg". Whole, on every rank; or the elements that this rank owns.
   torch::Tensor full_state(const std::string& parameter, const std::string& state = "parameter");
   StateShard state_shard(const std::string& parameter, const std::string& state = "parameter");
   std::vector<std::string> state_names() const;  // Local
@@ -122,14 +123,14 @@ class Attachment {
   void export_weights(const std::filesystem::path& path, bool full_precision = false);
 
   // Collective; between steps. A checkpoint at `path`: states, module buffers and this rank's random generator. save()
-  // returns when it is durable. load() takes what any world, stage, placement and dtype saved: buffers of the rank of
-  // the same number (a rank too many takes those of rank % ranks then), the generator where the number of ranks is the
-  // same. Throws what CheckpointSave and load_checkpoint() do; ConfigError too where a buffer is missing.
+  // returns when it is durable. load() takes checkpoints of any world, stage, placement and dtype. A rank takes the
+  // buffers of the rank with its number (of rank % ranks, if fewer ranks saved), and the generator if as many ranks
+  // saved. Throws as CheckpointSave and load_checkpoint() do; ConfigError, too, if a buffer is missing.
   void save(const std::filesystem::path& path);
   LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls = FileCalls::kernel());
 
-  // Collective. What destruction does, but it throws what goes wrong (IoError, CommError; destruction then leaves
-  // empty what was not given back). The module is an ordinary one again, and can be attached anew.
+  // Collective. Gives all parameters back, as destruction does, but throws if that fails (IoError, CommError;
+  // destruction then leaves the other parameters empty). The module is an ordinary one again, and can be attached anew.
   void detach();
   // Local. Ends the attachment without giving parameters back: they stay empty. For a run that is over and whose model
   // is larger than one rank's memory.
@@ -149,10 +150,10 @@ class Attachment {
 
 // Collective. `module` must not be attached already and must outlive the result; so must `world`.
 // Throws ConfigError before anything is allocated: unknown stage, a budget that is too small (with the smallest that is
-// not), parameters of a dtype other than fp32, bf16 or fp16, a module attached already, `weights` with `awaits_load`. What
-// `weights` throws ends it on every rank, and the module is as it was.
+// not), parameters of a dtype other than fp32, bf16 or fp16, a module attached already, `weights` with `awaits_load`.
+// If `weights` throws, attach() throws on every rank, and the module is as it was.
 Attachment attach(torch::nn::Module& module, World& world, AttachOptions options = {});
-// The same of a model that is no torch::nn::Module: all that is asked of one is its tensors by name.
+// The same for a model that is no torch::nn::Module: attach() needs only its tensors by name.
 Attachment attach(ModelTensors model, World& world, AttachOptions options = {});
 
 }  // namespace zero

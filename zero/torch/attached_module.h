@@ -1,4 +1,4 @@
-// AttachedModule: the seam between one model and its engine. What an Attachment hides.
+// AttachedModule: the seam between one model and its engine; the implementation of Attachment.
 //
 // Operators that take a parameter arrive through the fallback in parameter_use.cpp; gradients through a hook on each
 // parameter's AccumulateGrad node; the engine answers with where a unit's bytes are. Who does what:

@@ -1,10 +1,10 @@
-// Scopes of an attached model: begun by a function of its Attachment, ended by the destructor.
+// Scopes of an attached model: a function of its Attachment begins one, the scope's destructor ends it.
 //
 //   { const auto whole = engine.gathered(*model); torch::save(model, "model.pt"); }
 //   { const auto averaged = engine.averaged(); evaluate(model); }
 //   { const auto frozen = critic_engine.frozen(); (-critic->forward(fake).mean()).backward(); }
 //
-// Each goes before its Attachment.
+// Destroy each before its Attachment.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,8 @@ namespace zero {
 
 class AttachedModule;
 
-// Collective, both ends. Parameters are whole, and can be read and written by anybody, raw pointers included. What is
-// written is kept; every rank must write the same, unless `source_rank` says whose counts.
+// Collective, both ends. Parameters are whole, and any code can read and write them, raw pointers included. Written
+// values are kept; every rank must write the same, unless `source_rank` names the rank whose values count.
 class [[nodiscard]] GatheredScope {
  public:
   GatheredScope(AttachedModule& attached, std::vector<int> units, int source_rank);
@@ -41,8 +41,8 @@ class [[nodiscard]] AveragedScope {
   AttachedModule& attached_;
 };
 
-// Passes go through the model, and are none of its steps: its gradients are dropped, and no micro-batch is counted.
-// Inputs get their gradients. Both ends are Local; operators in between are Collective as ever.
+// Passes go through the model without being part of its steps: its gradients are dropped, and no micro-batch is
+// counted. Inputs get their gradients. Both ends are Local; operators in between are Collective as always.
 class [[nodiscard]] FrozenScope {
  public:
   explicit FrozenScope(AttachedModule& attached);

@@ -1,5 +1,5 @@
-// checkpoint(): an activation checkpoint. What `fn` makes on its way is not kept for the backward pass, but made there
-// again.
+// checkpoint(): an activation checkpoint. The activations that `fn` makes are not kept for the backward pass, but made
+// again there.
 //
 //   y = zero::checkpoint([block](const auto& in) { return block->forward(in[0]); }, {x});
 //
@@ -10,7 +10,7 @@
 // since its parts are added in another order. Checkpoints may lie inside each other; without gradient mode there is
 // nothing to keep, and fn is called as it is.
 //
-// What fn has to observe:
+// Rules for fn:
 //   - it does the same in both runs: a captured value does not change, numbers are drawn from the default generator
 //     alone. What it writes is written twice (the statistics of a BatchNorm).
 //   - inputs are read, not written in place: ConfigError, or libtorch's error in backward if somebody else wrote them
@@ -34,7 +34,7 @@
 namespace zero {
 
 struct CheckpointOptions {
-  // Where an input lies between the two passes. Makes, for each defined input, what packs it away and brings it back,
+  // Stores inputs between the two passes: makes hooks for each defined input, which pack it away once and bring it back
   // once for each backward pass. Absent: the tensor itself is kept.
   std::function<std::unique_ptr<torch::autograd::SavedVariableHooks>()> keep;
 };

@@ -1,11 +1,11 @@
-// EngineControl: what a training loop with runs of its own asks of an engine beside steps (`zero train` is one): saving
-// while training goes on, copies in the launcher's memory, and what the engine measures.
+// EngineControl: functions of an attached model for training loops that manage whole runs, as `zero train` does: saves
+// while training goes on, copies in the launcher's memory, and the engine's measurements.
 //
 //   EngineControl control = engine.control();
 //   std::unique_ptr<CheckpointSave> save = control.begin_save(path, contents);
 //   metrics.phases = control.take_phase_seconds();
 //
-// A handle: it goes before its Attachment. Collective, unless said otherwise.
+// A handle: destroy it before its Attachment. Collective, unless said otherwise.
 #pragma once
 
 #include <filesystem>
@@ -30,24 +30,24 @@ class EngineControl {
   // goes before the engine.
   std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents,
                                              SaveMode mode = SaveMode::kAsync);
-  // Whether an asynchronous save of `bytes` a rank would find memory to copy them into, as things are now.
+  // Whether there is memory now for an asynchronous save to copy `bytes` of each rank into.
   bool has_room_to_copy(std::int64_t bytes);
   // Between steps. A checkpoint in memory that the launcher holds: see InMemoryCheckpoints::save().
   [[nodiscard]] bool keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents);
 
-  // Between steps. Whether the ranks still hold the same parameters (at stage 0 optimizer states, too); at stage 3 there
-  // is nothing to compare. Module buffers are each rank's own.
+  // Between steps. Whether the ranks still hold the same parameters (at stage 0 optimizer states, too); at stage 3
+  // there is nothing to compare. Module buffers are each rank's own.
   ReplicaCheck compare_replicas();
-  // Applies the gradient that a delayed update still holds back, as for_each_parameter() and destruction do: what is
-  // evaluated afterwards is what is saved. Steps after it are others than without it; within a step, or in a gathered()
-  // scope, it is refused (ConfigError).
+  // Applies the gradient that a delayed update still holds back, as for_each_parameter() and destruction do, so that an
+  // evaluation sees the weights that a save writes. It changes the bits of later steps. Throws ConfigError within a
+  // step and in a gathered() scope.
   void finish_updates();
 
   // Local.
   PhaseSeconds take_phase_seconds();  // since the last call
   const std::vector<Unit>& units() const;
   const Schedule& schedule() const;  // the one in force; without entries before the first step is done
-  // Between device and host, for what else crosses it (ActivationStore::share_link); null where none stands.
+  // The link between device and host, to be shared with an ActivationStore (share_link()); null without a link.
   const Link* link() const;
 
  private:

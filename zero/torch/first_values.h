@@ -1,4 +1,5 @@
-// The first values of an attached model: where they come from, and how an engine gets them. One unit is whole at a time.
+// The first values of an attached model: where they come from, and how an engine gets them. One unit is whole at a
+// time.
 //
 //   load_from_source(engine, source);                 // the caller's: asked for on rank 0 alone
 //   load_from_tensors(engine, unit, tensors);         // the model's own: rank 0's, or a deferred construction's
@@ -20,8 +21,8 @@ void load_from_source(Engine& engine, const WeightSource& source);
 // Before the unit's tensors are taken over.
 void load_from_tensors(Engine& engine, const Unit& unit, const AttachedParameters& parameters);
 
-// The model's buffers, each once: built where they were deferred, of `dtype` or fp32 (ModelTensors::Buffer) where a dtype
-// is given and they are no whole numbers, and then rank 0's on every rank.
+// The model's buffers, each once: built where they were deferred, of `dtype` or fp32 (ModelTensors::Buffer) where a
+// dtype is given and they are no whole numbers, and then rank 0's on every rank.
 std::vector<std::pair<std::string, torch::Tensor>> first_buffers(const std::vector<ModelTensors::Buffer>& buffers,
                                                                  std::optional<DType> dtype, Communicator& comm);
 

@@ -25,7 +25,8 @@ std::vector<std::string> module_names_if(const torch::nn::Module& root,
   std::vector<std::string> names;
   collect(root, "", wanted, names);
   if (names.empty())
-    throw ConfigError("units", root.name(), "no module inside it is wanted", "leave units out: one a repeated block");
+    throw ConfigError("units", root.name(), "the predicate chooses no module",
+                      "leave units out: then each repeated block is a unit");
   return names;
 }
 
@@ -35,7 +36,7 @@ std::vector<std::string> module_names(const torch::nn::Module& root,
     return [&module](const torch::nn::Module& other) { return &other == &module; };
   };
   std::vector<std::string> names;
-  if (wanted.empty()) throw ConfigError("units", root.name(), "no module is named", "leave units out");
+  if (wanted.empty()) throw ConfigError("units", root.name(), "no module is named", "name one, or leave units out");
   for (const torch::nn::Module& module : wanted) {
     const std::size_t before = names.size();
     collect(root, "", is(module), names);

@@ -1,4 +1,4 @@
-// What a model's parameters are, as the plan wants to know it: each tensor once, tied names as aliases.
+// parameters_of(): the parameters of a model for the plan: each tensor once, tied names as aliases.
 //
 // Local. Throws ConfigError naming the parameter: a dtype that is neither fp32, bf16 nor fp16, a sparse tensor, two
 // parameters that share part of their memory, one that is attached already.
@@ -17,8 +17,8 @@ struct ModuleParameters {
   std::vector<torch::Tensor> tensors;
 };
 
-// `dtype`: what parameters will be held in, but for those that stay fp32 beside running statistics; absent: what they
-// are.
+// `dtype`: the type in which parameters will be held, except those that stay fp32 beside running statistics; absent:
+// their own.
 ModuleParameters parameters_of(const ModelTensors& model, std::optional<DType> dtype);
 ModuleParameters parameters_of(const torch::nn::Module& module, std::optional<DType> dtype);
 

@@ -1,4 +1,4 @@
-// ParameterStorage: the storage of one attached parameter. The storage itself knows whose it is.
+// ParameterStorage: the storage of one attached parameter. The storage itself knows its owner and its parameter.
 //
 // The context of its DataPtr is a handle with the parameter's index, so "which unit is this?" needs no registry: views,
 // detach(), tied weights and tensors saved for backward share the StorageImpl and are all recognised. The logical size

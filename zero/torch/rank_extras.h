@@ -1,11 +1,12 @@
-// What a checkpoint keeps of a rank beside the engine's states: module buffers, and torch's random generator.
+// extras_of(), take_extras(): a rank's part of a checkpoint beside the engine's states: module buffers, and the state
+// of torch's random generator.
 //
 //   std::vector<Extra> extras = extras_of(buffers, /*with_generator=*/true);     // "buffer/NAME", "rng/cpu"
 //   require_generators(manifest, path);                                          // of a world of the same size
 //   take_extras(extras, buffers, /*with_generator=*/true, path);
 //
-// Threads share one generator, whose state is none of theirs: they save "rng/shared", which is empty, instead. So every
-// rank's file says which it is, and one that says neither is damaged.
+// Ranks that are threads share one generator, which belongs to none of them: they save "rng/shared", which is empty,
+// instead of its state. A file with neither is damaged.
 //
 // Local. Throws ConfigError for a buffer that is missing in the checkpoint, or is another there.
 #pragma once

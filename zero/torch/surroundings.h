@@ -1,5 +1,5 @@
-// What operators read besides their arguments, for a computation that is run a second time: the state of the CPU's
-// default generator, and autocast.
+// GeneratorScope, AutocastScope: the state that operators read besides their arguments (the CPU's default generator,
+// and autocast), for a computation that runs a second time.
 //
 //   const at::Tensor then = generator_state();
 //   const Autocast autocast = Autocast::now();

@@ -33,7 +33,7 @@ std::string first_limits(const EngineReport& report) {
 
 std::string learned_limits(const EngineReport& report, std::int64_t step) {
   const PredictedStep& predicted = report.predicted;
-  return fmt::format("step {}: with what the model computes {} a step are expected, bound by {}; {}{}", step,
+  return fmt::format("step {}: with the model's computation {} a step are expected, bound by {}; {}{}", step,
                      format_seconds(predicted.total()), name_of(predicted.bound()), where_states_lie(report),
                      report.replans > 0 ? fmt::format(" ({} moved)", format_bytes(report.moved_bytes)) : ", as before");
 }

@@ -1,4 +1,5 @@
-// What a run says early, where states lie off the device: where they lie, and what bounds a step by the step model.
+// first_limits(), learned_limits(): what a run with states off the device prints early: where they lie, and which
+// resource bounds a step by the step model.
 //
 //   if (off_device(report)) {
 //     progress.line(first_limits(report));                    // after attach()
@@ -22,7 +23,7 @@ bool off_device(const EngineReport& report);
 // "states of a rank: 1.00 MiB on the device, 0 B on the host, 3.00 MiB on disk; at probed rates their transfers and
 // updates take 41 ms a step, bound by disk" (no more than where they lie, where no rate is known)
 std::string first_limits(const EngineReport& report);
-// "step 3: with what the model computes 120 ms a step are expected, bound by compute; states of a rank: 1.00 MiB ..."
+// "step 3: with the model's computation 120 ms a step are expected, bound by compute; states of a rank: 1.00 MiB ..."
 std::string learned_limits(const EngineReport& report, std::int64_t step);
 
 std::string why_states_stay(const EngineReport& report, const OffloadOptions& offload);

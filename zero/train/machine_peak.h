@@ -1,4 +1,4 @@
-// What this machine can compute: fp32 matrix products, the limit that a training step is measured against.
+// probe_matmul_flops(): the speed of fp32 matrix products on this machine, the limit of a training step.
 //
 //   double peak = probe_matmul_flops();     // FLOP/s of this rank's threads, in some ten milliseconds
 //

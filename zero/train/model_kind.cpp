@@ -127,7 +127,7 @@ std::unique_ptr<Task> make_task(const ModelOptions& model, const SampleShape& da
   if (model.checkpoint_activations && !model_row(kind.name).has_blocks)
     throw ConfigError("train.checkpoint_activations", "true",
                       fmt::format("model.name = {} has no blocks to compute again", model.name),
-                      "leave it false, or use model.name gpt2");
+                      "set it to false, or use model.name gpt2, llama or bert");
   if (model.label_smoothing > 0 && data.classes == 0)
     throw ConfigError("train.label_smoothing", fmt::format("{}", model.label_smoothing),
                       "the targets of this data are numbers, not classes", "leave it 0");

@@ -1,9 +1,9 @@
-// What training a module will take, before it is attached.
+// plan_of(), checkpoint_bytes(): the memory, traffic and checkpoint of a module, before it is attached.
 //
 //   TrainingPlan plan = plan_of("gpt2", module, world, attach_options);    // for plan_table()
 //   checkpoint_bytes(module, attach_options)                               // of all ranks
 //
-// Local; computed from shapes. Throws ConfigError for what cannot be.
+// Local; computed from shapes. Throws ConfigError for options that are not possible.
 #pragma once
 
 #include <torch/nn/module.h>

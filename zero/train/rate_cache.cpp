@@ -61,7 +61,7 @@ void RateCache::keep(const std::string& machine, const TierRates& rates) const {
                         {"update_numel", rates.update_numel}};
     write_file(path_, entries.dump(1) + "\n");
   } catch (const std::exception& error) {
-    ZERO_LOG(warn, "what was probed cannot be kept for the next run: {}", error.what());
+    ZERO_LOG(warn, "the probed rates cannot be kept for the next run: {}", error.what());
   }
 }
 

@@ -56,7 +56,7 @@ RunReport RunEnd::write_all() {
   }
   const DType dtype = run_.job.attach.dtype.value_or(DType::kFloat32);
   if (run_.is_first() && !run_.task->describe_weights(run_.folder.path(), dtype))
-    run_.say("note: config.json in the run folder is no model's, and stays as it is");
+    run_.say("note: config.json in the run folder describes no model, and stays as it is");
   fill(report);
   run_.log.finish();
   if (run_.is_first()) write_file(run_.folder.report(), to_json(report));

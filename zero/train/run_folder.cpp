@@ -55,8 +55,8 @@ void RunFolder::require_free(bool overwrite) const {
   if (checkpoints().list().empty() && !fs::exists(report(), ignored)) {
     throw ConfigError(
         "run.dir", path_.string(), "holds a run already, which ended before its first checkpoint",
-        "begin again with --overwrite, or name another folder with --run.dir; where it makes checkpoints, "
-        "the very command that it was begun with begins again by itself");
+        "replace the run with --overwrite, or name another folder with --run.dir (a run that makes checkpoints begins "
+        "again by itself, with the same command and configuration)");
   }
   throw ConfigError("run.dir", path_.string(), "holds a run already",
                     "name another folder with --run.dir, or replace the run with --overwrite");

@@ -41,7 +41,7 @@ RunOpening::RunOpening(const TrainJob& job, const RunFolder& folder, RunCheckpoi
   begun_by_us_ = as_first_sees(comm_, job_.restarted && folder_.is_of(job_.launch));
   const auto overwrites = all_gather_value(comm_, job_.overwrite ? 1 : 0);
   if (std::ranges::min(overwrites) != std::ranges::max(overwrites))
-    throw ConfigError("--overwrite", "", "given to some ranks and not to others", "start every rank alike");
+    throw ConfigError("--overwrite", "", "given to some ranks and not to others", "give it to all ranks or to none");
   if (job_.overwrite && !begun_by_us_) return;
   resumes_ = !checkpoints.steps().empty();
   cut_short_ = as_first_sees(comm_, comm_.rank() == 0 && !resumes_ && job_.checkpoint.on() && !begun_by_us_ &&

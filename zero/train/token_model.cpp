@@ -23,8 +23,8 @@ std::unique_ptr<ActivationStore> make_store(const ModelOptions& model) {
   if (!model.activation_offload) return nullptr;
   if (!model.checkpoint_activations)
     throw ConfigError("train.offload_activations", name_of(model.activation_offload->tier),
-                      "what is offloaded are the inputs of checkpoints, and there are none",
-                      "set train.checkpoint_activations = true, or leave it none");
+                      "only the inputs of activation checkpoints are offloaded, and there are none",
+                      "set train.checkpoint_activations = true, or train.offload_activations = \"none\"");
   return std::make_unique<ActivationStore>(*model.activation_offload);
 }
 

@@ -1,4 +1,4 @@
-// What the models of tokens have in common: their context, their vocabulary, and where their activations lie.
+// require_context(), vocab_of(), make_store(): the parts that all models of tokens share.
 //
 //   require_context(model, data);                             // "data.context"
 //   const std::int64_t vocab = vocab_of(model, data.classes);  // "model.vocab"
@@ -18,7 +18,7 @@
 
 namespace zero {
 
-// A sample of the data is no longer than what the model reads at once.
+// Throws if a sample of the data is longer than the context of the model.
 void require_context(const ModelOptions& model, const SampleShape& data);
 
 // model.vocab, or where that is 0 `tokens`: as many as the data has. Never fewer.

@@ -14,7 +14,7 @@ TrainingLoop::TrainingLoop(Run& run, const StopSignal* stop)
 int TrainingLoop::run(bool resumed) {
   const TrainJob& job = run_.job;
   if (job.health.check_replicas > 0 && (run_.world.size() == 1 || job.attach.stage == 3))
-    run_.say("health.check_replicas: no rank holds what another holds, too; nothing is compared");
+    run_.say("health.check_replicas: no state is held by two ranks; nothing is compared");
   if (job.health.rewinds() && !resumed) run_.save();  // there is always one to go back to
   Outcome outcome;
   while (outcome.signal == 0 && run_.state.step < job.train.steps) outcome = run_until_others_are_drawn();

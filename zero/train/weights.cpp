@@ -193,7 +193,7 @@ std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, con
     matched.push_back(tensor == nullptr ? SafetensorsSet::Tensor{} : *tensor);
   }
   if (missing.size() == 1 && missing.front() == kHead)
-    refuse(path, "has no lm_head.weight: its head is its table of tokens, which model.tie_embeddings = true says");
+    refuse(path, "has no lm_head.weight: its head shares the token embedding; set model.tie_embeddings = true");
   if (!missing.empty()) refuse(path, "has no " + first_few(missing));
   const ParamSpec* const tied = tied_to_head(specs);
   std::vector<std::string> extra;
@@ -208,7 +208,7 @@ std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, con
       extra.push_back(entry->name);
     }
   }
-  if (!extra.empty()) refuse(path, "holds what the model does not have: " + first_few(extra));
+  if (!extra.empty()) refuse(path, "holds tensors that the model does not have: " + first_few(extra));
   for (std::size_t i = 0; i < specs.size(); ++i)
     if (matched[i].entry != nullptr) require_shape(*matched[i].entry, specs[i].shape, path);
   return matched;
@@ -253,9 +253,10 @@ void read_weights(torch::nn::Module& module, CheckpointReader& checkpoint) {
     const ParamSpec& spec = parameters.specs[i];
     const int index = checkpoint.find(spec.name);
     if (index < 0 || checkpoint.manifest().tensors[static_cast<std::size_t>(index)].shape != spec.shape)
-      throw ConfigError("RUN", checkpoint.path().string(),
-                        fmt::format("{} {}", index < 0 ? "has no" : "has another shape of", spec.name),
-                        "its configuration is not that of its states: it is damaged, or no checkpoint of `zero train`");
+      throw ConfigError(
+          "RUN", checkpoint.path().string(),
+          fmt::format("{} {}", index < 0 ? "has no" : "has another shape of", spec.name),
+          "its configuration and its states do not match: it is damaged, or no checkpoint of `zero train`");
     torch::Tensor values = at::empty(spec.shape, at::kFloat);
     checkpoint.read(index, 0, 0, {values.mutable_data_ptr<float>(), static_cast<std::size_t>(values.numel())});
     replace_data(parameters.tensors[i], values);

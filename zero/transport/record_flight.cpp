@@ -40,7 +40,7 @@ std::size_t flight_capacity(const GetEnvironment& environment) {
   if (text == nullptr) return kFlightCapacity;
   const auto capacity = number_in(text, kMostFlightCapacity);
   if (!capacity) {
-    throw ConfigError(kCapacity, text, "not a number of collectives to keep",
+    throw ConfigError(kCapacity, text, "not a number of collectives for a flight record",
                       fmt::format("allowed: 0 (none) to {}", kMostFlightCapacity));
   }
   return *capacity;

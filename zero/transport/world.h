@@ -2,8 +2,8 @@
 //
 //   auto world = zero::World::from_environment();   // torchrun, mpirun, srun, zero launch, or one process
 //
-// The last collectives of each rank are kept. When the first CommError is met they are written as JSON, one file a
-// rank, to the folder of keep_flight_in() or ZERO_FLIGHT_DIR: `zero doctor --flight FOLDER` names the rank at fault.
+// Each rank records its last collectives. At the first CommError it writes them as JSON, one file a rank, into the
+// folder of keep_flight_in() or ZERO_FLIGHT_DIR; `zero doctor --flight FOLDER` then names the rank at fault.
 //
 // Move-only; must outlive every engine attached to it.
 #pragma once
@@ -26,13 +26,13 @@ class RecordedCommunicator;
 struct WorldOptions {
   std::string transport = "auto";  // auto | in_process | shared_memory | mpi | gloo | nccl
   std::chrono::milliseconds timeout{60000};
-  RankFlags ranks;  // what was said explicitly; comes before the environment
+  RankFlags ranks;  // values that were given explicitly; they win over the environment
 };
 
 class World {
  public:
-  // Takes a communicator of one's own. `local_world`: how many of its ranks share this machine.
-  // `run`: a name that all its ranks have, for the records.
+  // Takes a communicator of your own. `local_world`: number of its ranks on this machine.
+  // `run`: the name of the run, the same on all its ranks, for the flight records.
   explicit World(std::unique_ptr<Communicator> communicator, int local_world = 1, std::string source = "given",
                  const std::string& run = "");
 
@@ -50,10 +50,10 @@ class World {
   }  // who started the ranks: "torchrun", "Open MPI", "one process", ...
   Communicator& communicator() { return *communicator_; }
 
-  // Local. Where this rank's record goes on trouble; ZERO_FLIGHT_DIR goes before it. Made when it is needed.
+  // Local. The folder for this rank's flight record; ZERO_FLIGHT_DIR wins over it. It is made when a record is written.
   void keep_flight_in(const std::filesystem::path& folder);
-  // Local. Writes the record for an error that ends this rank and is not of its peers. Nothing when there is no folder,
-  // one rank alone, or it was written already. Never throws.
+  // Local. Writes the flight record for an error of this rank that ends it. Does nothing without a folder, for one rank
+  // alone, or if the record was written already. Never throws.
   void write_flight(const std::exception& error) noexcept;
 
  private:

@@ -107,7 +107,7 @@ TierMemory tier_memory(const MemoryBudget& budget) {
   switch (budget.kind) {
     case Configured::kAuto:
       return {.kind = TierMemory::Kind::kAuto};
-    case Configured::kMinimum:
+    case Configured::kMin:
       return {.kind = TierMemory::Kind::kMin};
     case Configured::kBytes:
       break;

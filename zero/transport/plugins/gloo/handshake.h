@@ -1,12 +1,12 @@
-// How the ranks of one run know each other at the rendezvous, without sending what only they know.
+// The handshake: ranks of one run prove to each other at the rendezvous that they share a secret, without sending it.
 //
 //   client -> server   kHello {name of the run, nonce}        server -> client   kHello {name of the run, nonce}
 //   client -> server   kProof {HMAC of both nonces}           server -> client   kProof {HMAC of both nonces}
 //
 // The proof is HMAC-SHA256 under the run's secret (rendezvous_secret()), over the prover's side and both nonces. Either
-// side has drawn one of them for this connection alone, so that a proof that was overheard is worth nothing again, and
-// the other's own is no answer. The client proves first: who cannot hears kRefusal and no proof. What follows is sent
-// as it is: this keeps strangers out, not eavesdroppers. Errors are StoreErrors.
+// side has drawn one of the nonces for this connection alone, so an overheard proof is worth nothing later, and a
+// side's own proof sent back is no answer. The client proves first: a client that cannot gets kRefusal and no proof.
+// Later messages are not encrypted: the handshake keeps strangers out, not eavesdroppers. Errors are StoreErrors.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@ struct Nonces {
 };
 
 std::vector<char> draw_nonce();
-// What only ranks of a run have: the job's token, if there is one, and the run's whole name.
+// The secret of a run: the job's token, if there is one, and the run's whole name.
 std::string rendezvous_secret(std::string_view token, std::string_view run_id);
 std::vector<char> prove(const std::string& secret, Side side, const Nonces& nonces);
 // In a time that does not tell where they differ.

@@ -43,7 +43,7 @@ struct Parsed {
     kPart,      // more bytes are needed
     kTooLarge,  // it announces more than `caps`
   } end = End::kPart;
-  std::size_t bytes = 0;  // kWhole: of the message; kPart: so many are needed at least
+  std::size_t bytes = 0;  // kWhole: of the message; kPart: fewest that are needed
 };
 // `message` is written when it is whole.
 Parsed parse_message(std::span<const char> bytes, Caps caps, Message& message);

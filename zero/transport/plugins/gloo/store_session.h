@@ -1,5 +1,4 @@
-// What the rendezvous answers to one connection until that has proved itself: the server's part of the handshake
-// (handshake.h), without sockets.
+// StoreSession: the server's part of the handshake (handshake.h) with one connection, without sockets.
 //
 //   StoreSession session;
 //   StoreSession::Answer answer = session.take(message, "run", secret);    send answer.bytes; end it unless goes_on
