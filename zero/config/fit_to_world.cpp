@@ -1,10 +1,13 @@
 // The batch rule: global_batch = batch * accumulate * world, with one of the three left out when the user likes.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
 #include "zero/config/load.h"
 #include "zero/config/option.h"
 #include "zero/config/rules.h"
+#include "zero/plan/mesh.h"
 
 namespace zero {
 namespace {
@@ -38,9 +41,14 @@ std::int64_t accumulate_in(std::int64_t world, const TrainConfig& train) {
                     "a smaller train.batch divides in more worlds");
 }
 
+void require_whole_groups(std::int64_t world, const ZeroConfig& zero, std::string_view key) {
+  mesh_of(static_cast<int>(world), static_cast<int>(std::min(zero.group, kMostSteps)), key);
+}
+
 void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
   auto& train = loaded.config.train;
   if (world < 1) throw ConfigError("world", std::to_string(world), "no ranks", "allowed: 1 or more");
+  require_whole_groups(world, loaded.config.zero, where(loaded, "zero.group"));
   const auto given = [&](std::string_view name) { return loaded.origins.contains(name); };
   if (train.global_batch == 0) {
     train.global_batch = train.batch * train.accumulate * world;

@@ -64,6 +64,14 @@ struct PhaseSeconds {
 // The step in which states are placed once more: the first records, the second is the first that follows the schedule.
 constexpr std::int64_t kProfileStep = 3;
 
+// What crosses between copies of the model, in a step of this rank; part of the bytes that it sends in all.
+struct CopiesReport {
+  int number = 1;  // of copies
+  std::int64_t sent_bytes_per_step = 0;
+  std::int64_t planned_sent_bytes = 0;
+  double sent_formula_bytes = 0;  // in the mean over the copies
+};
+
 struct EngineReport {
   int world = 1;
   int rank = 0;
@@ -81,6 +89,7 @@ struct EngineReport {
   std::int64_t sent_bytes_per_step = 0;     // of the last step
   std::int64_t received_bytes_per_step = 0;
   std::int64_t planned_sent_bytes = 0;  // what the schedule in force predicts for a step; 0 before there is one
+  CopiesReport copies;
   double state_formula_bytes = 0;
   double sent_formula_bytes = 0;
   std::int64_t num_parameters = 0;

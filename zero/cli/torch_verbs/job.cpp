@@ -257,6 +257,7 @@ DataOptions data_options(const Config& config) {
 
 AttachOptions attach_options(const Config& config, int local_ranks) {
   AttachOptions options{.stage = static_cast<int>(config.zero.stage),
+                        .group = static_cast<int>(config.zero.group),
                         .optimizer = optimizer_options(config.optimizer),
                         .clip = config.train.clip,
                         .reduce = reduce_kind(config.train.reduce),
