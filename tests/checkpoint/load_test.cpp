@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdio>
-#include <map>
 #include <set>
 #include <string>
 
@@ -35,24 +34,6 @@ End run(const Cell& cell, const std::filesystem::path& path, int save_at, int to
     end[static_cast<std::size_t>(comm.rank())] = state_bits(model.engine());
   });
   return end;
-}
-
-// Every element by tensor and state, whoever wrote it.
-using Elements = std::map<std::string, std::vector<std::uint32_t>>;
-Elements elements(const std::filesystem::path& path) {
-  CheckpointReader reader(path);
-  Elements all;
-  const Manifest& manifest = reader.manifest();
-  for (int tensor = 0; tensor < std::ssize(manifest.tensors); ++tensor) {
-    const SavedTensor& saved = manifest.tensors[static_cast<std::size_t>(tensor)];
-    for (int state = 0; state < (saved.trainable ? std::ssize(manifest.states) : 1); ++state) {
-      std::vector<float> values(static_cast<std::size_t>(saved.numel()));
-      reader.read(tensor, state, 0, values);
-      auto& bits = all[saved.name + "/" + std::to_string(state)];
-      for (const float value : values) bits.push_back(std::bit_cast<std::uint32_t>(value));
-    }
-  }
-  return all;
 }
 
 // What a model of this type takes of them: all that is trained in full precision, the rest in its own type.

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "zero/checkpoint/checkpoint_reader.h"
 #include "zero/checkpoint/load.h"
 #include "zero/checkpoint/save.h"
 
@@ -63,6 +65,24 @@ inline void train_steps(ScriptedModel& model, int from, int to, int accumulate) 
 inline void save_now(Engine& engine, const std::filesystem::path& path, SaveMode mode = SaveMode::kSync,
                      const FileCalls& calls = FileCalls::kernel()) {
   CheckpointSave(engine, path, {.run = {{"step", "3"}}}, mode, calls).wait();
+}
+
+// Every element by tensor and state, whoever wrote it.
+using Elements = std::map<std::string, std::vector<std::uint32_t>>;
+inline Elements elements(const std::filesystem::path& path) {
+  CheckpointReader reader(path);
+  Elements all;
+  const Manifest& manifest = reader.manifest();
+  for (int tensor = 0; tensor < std::ssize(manifest.tensors); ++tensor) {
+    const SavedTensor& saved = manifest.tensors[static_cast<std::size_t>(tensor)];
+    for (int state = 0; state < (saved.trainable ? std::ssize(manifest.states) : 1); ++state) {
+      std::vector<float> values(static_cast<std::size_t>(saved.numel()));
+      reader.read(tensor, state, 0, values);
+      auto& bits = all[saved.name + "/" + std::to_string(state)];
+      for (const float value : values) bits.push_back(std::bit_cast<std::uint32_t>(value));
+    }
+  }
+  return all;
 }
 
 }  // namespace zero

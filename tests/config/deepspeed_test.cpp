@@ -65,6 +65,17 @@ constexpr std::string_view kStage2 = R"({
   "wall_clock_breakdown": false
 })";
 
+TEST(DeepSpeed, ShardGroupsAreCarriedOver) {
+  const ConvertedConfig config = converted(R"({"zero_optimization": {"stage": 3, "mics_shard_size": 4}})");
+  EXPECT_EQ(kept(config, "zero.group"), "4");
+  EXPECT_EQ(loaded(config).zero.group, 4);
+  const ConvertedConfig off = converted(R"({"zero_optimization": {"stage": 3, "mics_shard_size": -1}})");
+  EXPECT_EQ(kept(off, "zero.group"), "");
+  EXPECT_EQ(dropped(off, "zero_optimization.mics_shard_size"), "all ranks hold the model once");
+  const ConvertedConfig hpz = converted(R"({"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 4}})");
+  EXPECT_TRUE(says(dropped(hpz, "zero_optimization.zero_hpz_partition_size"), "the nearest is zero.group"));
+}
+
 TEST(DeepSpeed, AStageWithItsOptimizerOnTheHostIsCarriedOver) {
   const ConvertedConfig config = converted(kStage2);
   EXPECT_EQ(kept(config, "train.global_batch"), "64");

@@ -32,6 +32,16 @@ TEST(FitToWorld, GlobalBatchIsTheProductWhenNotGiven) {
   EXPECT_EQ(loaded.config.train.global_batch, 36);
 }
 
+TEST(FitToWorld, AGroupThatDoesNotDivideItIsRefusedWhereItWasGiven) {
+  auto loaded = given(6, 1, 0);
+  loaded.config.zero.group = 3;
+  loaded.origins["zero.group"] = "c.toml:9";
+  const std::string message = message_of<ConfigError>([&] { fit_to_world(loaded, 4); });
+  EXPECT_TRUE(message.starts_with("c.toml:9: zero.group = 3: 4 ranks cannot be divided into groups of this size"))
+      << message;
+  fit_to_world(loaded, 6);
+}
+
 TEST(FitToWorld, BatchIsDerivedWhenLeftOut) {
   auto loaded = given(0, 2, 48);
   fit_to_world(loaded, 4);

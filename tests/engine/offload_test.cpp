@@ -331,7 +331,7 @@ TEST_F(Offload, ABudgetOfWhichMoreWillBeHeldThanTheMachineHasFreeIsRefused) {
     const auto units = make_units(block_specs(DType::kFloat32), {});
     const auto placed = [&](TierMemory memory, int local_world) {
       const EngineOptions options{.stage = 3, .device_memory = memory, .local_world = local_world};
-      Placer(&comm, 1, options, units, *make_update_rule(options.optimizer));
+      Placer(&comm, {}, options, units, *make_update_rule(options.optimizer));
     };
     const TierMemory large{TierMemory::Kind::kBytes, std::int64_t{1} << 45};
     for (const TierMemory memory : {large, TierMemory{TierMemory::Kind::kMin}}) {

@@ -61,5 +61,38 @@ TEST(Mesh, BytesBetweenCopiesAreThoseOfAnAllReduceInTheMean) {
   EXPECT_EQ(sent_between_copies(frozen, {.shard = 4, .copies = 2}, 0), 0);
 }
 
+TEST(Mesh, BytesOfAStepAreThoseOfEachReductionInTheMean) {
+  std::vector<Unit> units(2);
+  for (Unit& unit : units) unit = {.slices = {{.param = 0, .offset = 0, .numel = 4096}}, .numel = 4096};
+  units[1].dtype = DType::kBFloat16;  // crosses in fp32, too
+  for (const int accumulate : {1, 3}) {
+    for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
+      const Mesh mesh{.shard = 4, .copies = 3};
+      const Placement placement = place(1, reduce, accumulate);
+      const int reductions = reduce == Reduce::kEach ? accumulate : 1;
+      EXPECT_EQ(sent_between_copies(units, mesh, placement), reductions * 2 * 2 * (4096 / 4 * 4 * 2) / 3);
+      EXPECT_EQ(sent_between_copies(units, {.shard = 12}, placement), 0);
+    }
+  }
+}
+
+TEST(Mesh, EachElementIsSavedOnceByARankThatHoldsIt) {
+  for (const std::int64_t numel : {1, 16, 100, 4099}) {
+    Unit unit{.slices = {{.param = 0, .offset = 0, .numel = numel}}, .numel = numel};
+    for (const Mesh mesh : {Mesh{1, 1}, Mesh{3, 1}, Mesh{1, 3}, Mesh{2, 3}, Mesh{4, 2}}) {
+      std::vector<int> saved(static_cast<std::size_t>(padded_numel(unit, mesh.shard)));
+      for (int rank = 0; rank < mesh.world(); ++rank) {
+        const Shard own = shard_of(unit, mesh.shard_of(rank), mesh.shard), part = saved_part(unit, mesh, rank);
+        EXPECT_GE(part.offset, own.offset);
+        EXPECT_LE(part.offset + part.numel, own.offset + own.numel);
+        EXPECT_LE(part.numel, (own.numel + mesh.copies - 1) / mesh.copies);
+        for (std::int64_t i = 0; i < part.numel; ++i) ++saved[static_cast<std::size_t>(part.offset + i)];
+        EXPECT_TRUE(mesh.copies > 1 || part == own);
+      }
+      EXPECT_EQ(std::ranges::count(saved, 1), std::ssize(saved)) << numel;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace zero

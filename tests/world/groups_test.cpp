@@ -219,6 +219,25 @@ TEST_P(Groups, ManyAreOpenedOneAfterTheOther) {
   });
 }
 
+// Who waited for a peer to read would wait for the timeout, and the run would have failed. Over messages a receive that is
+// given up takes the link with it, in groups as in the world.
+TEST_P(Groups, OfWhichAllGoWithWorksUnderWayNobodyWaitsForAnother) {
+  if (const auto boards = board_transports(); std::ranges::find(boards, world().transport) == boards.end())
+    GTEST_SKIP() << "its ranks send messages";
+  expect_world(world(), [](Communicator& world) {
+    for (const std::size_t bytes : {std::size_t{64}, std::size_t{50000}}) {
+      Allocation window = world.allocate(bytes);
+      std::vector<std::byte> out(bytes * static_cast<std::size_t>(world.world()));
+      {
+        const Opened row = open_row(world);
+        const Work begun = row.comm->all_gather(window.bytes(), std::span(out).first(bytes * row.ranks.size()), {});
+      }
+      all_gather_value(world, 1);
+      world.drain();
+    }
+  });
+}
+
 // Memory of the run: a peer reads it in place for a group as for the world, and its release waits for both.
 TEST_P(Groups, MemoryOfOneCommunicatorServesTheOthers) {
   expect_world(world(), [](Communicator& world) {

@@ -1,5 +1,6 @@
 #include "zero/checkpoint/rank_image.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -36,16 +37,19 @@ RankImage::RankImage(Engine& engine, SaveContents contents)
     : engine_(engine),
       contents_(std::move(contents)),
       manifest_(manifest_of(engine, contents_)),
-      layout_(lay_out_rank(engine.specs(), engine.units(), manifest_.states, engine.resources().comm.world(),
+      layout_(lay_out_rank(engine.specs(), engine.units(), manifest_.states, engine.resources().mesh,
                            engine.resources().comm.rank(), contents_.extras)) {}
 
 void RankImage::stream(const std::function<void(std::span<const std::byte>)>& sink) const {
   sink(std::as_bytes(std::span(layout_.header)));
   for (const SavedRange& range : layout_.ranges) {
     const Unit& unit = engine_.units()[static_cast<std::size_t>(range.unit)];
+    const Shard mine = saved_part(unit, engine_.resources().mesh, engine_.resources().comm.rank());
     const auto size = static_cast<std::int64_t>(size_of(engine_.states().saved_dtype(range.unit, range.state)));
     engine_.states().read_shard(range.unit, range.state, [&](std::int64_t first, std::span<const std::byte> elements) {
-      const Shard here{first, std::ssize(elements) / size};
+      const std::int64_t begin = std::max(first, mine.offset);
+      const std::int64_t end = std::min(first + std::ssize(elements) / size, mine.offset + mine.numel);
+      const Shard here{begin, std::max<std::int64_t>(end - begin, 0)};
       for (const Slice& slice : unit.slices) {
         const SlicePart part = overlap(slice, here);
         if (part.numel > 0)

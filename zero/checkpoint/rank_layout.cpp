@@ -26,13 +26,14 @@ class Places {
 }  // namespace
 
 RankLayout lay_out_rank(const std::vector<ParamSpec>& specs, const std::vector<Unit>& units,
-                        const std::vector<std::string>& states, int world, int rank, const std::vector<Extra>& extras) {
+                        const std::vector<std::string>& states, const Mesh& mesh, int rank,
+                        const std::vector<Extra>& extras) {
   RankLayout layout;
   Places places;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const Unit& unit : units) {
       if (saved_parameter_dtype(unit) != dtype) continue;
-      const Shard own = shard_of(unit, rank, world);
+      const Shard own = saved_part(unit, mesh, rank);
       for (int state = 0; state < (unit.trainable ? std::ssize(states) : 1); ++state) {
         layout.ranges.push_back({unit.index, state});
         for (const Slice& slice : unit.slices) {

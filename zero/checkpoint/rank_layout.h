@@ -1,11 +1,11 @@
 // RankLayout: the layout of one rank's file of a checkpoint, byte for byte: a safetensors file of slices.
 //
-//   const RankLayout layout = lay_out_rank(specs, units, state_names, world, rank, extras);
+//   const RankLayout layout = lay_out_rank(specs, units, state_names, mesh, rank, extras);
 //   layout.header;         // the file's first bytes
 //   layout.slices[0]       // {tensor, state, begin, numel, offset}
 //
 // Each rank writes its shard of every state of every unit, at any stage: the same bytes whatever the stage and wherever
-// states lie. The file has fp32 slices, unit by unit, state by state, then bf16 and fp16 slices (of frozen parameters),
+// states lie. Where there are copies of the model, each writes a part of the shard (saved_part()). The file has fp32 slices, unit by unit, state by state, then bf16 and fp16 slices (of frozen parameters),
 // then extras. Tensors are called STATE/NAME, flattened, and extras by their own names. Values; Local.
 #pragma once
 
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "zero/checkpoint/manifest.h"
+#include "zero/plan/mesh.h"
 #include "zero/plan/unit.h"
 
 namespace zero {
@@ -46,7 +47,8 @@ struct RankLayout {
 
 // Throws ConfigError for a name that cannot be stored.
 RankLayout lay_out_rank(const std::vector<ParamSpec>& specs, const std::vector<Unit>& units,
-                        const std::vector<std::string>& states, int world, int rank, const std::vector<Extra>& extras);
+                        const std::vector<std::string>& states, const Mesh& mesh, int rank,
+                        const std::vector<Extra>& extras);
 
 // The type in which a unit's parameters are saved: full precision.
 constexpr DType saved_parameter_dtype(const Unit& unit) {

@@ -48,7 +48,9 @@ void check_min_ranks(const LoadedConfig& loaded, int num_ranks) {
 }
 
 // The same samples a step from fewer ranks: each takes more batches before the update.
-WorldProgram for_world(int world, std::vector<std::string> program, const TrainConfig& train) {
+WorldProgram for_world(int world, std::vector<std::string> program, const Config& config) {
+  const TrainConfig& train = config.train;
+  require_whole_groups(world, config.zero);
   const std::int64_t accumulate = accumulate_in(world, train);
   // Given last, they win.
   program.push_back(fmt::format("--train.batch={}", train.batch));
@@ -67,9 +69,7 @@ int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitt
   options.ranks = num_ranks;
   options.max_restarts = static_cast<int>(run.max_restarts);
   options.min_ranks = static_cast<int>(run.min_ranks);
-  options.program_for = [program = options.program, train = fitted.train](int world) {
-    return for_world(world, program, train);
-  };
+  options.program_for = [program = options.program, fitted](int world) { return for_world(world, program, fitted); };
   const std::filesystem::path dir = run.dir;
   options.progress = [folder = CheckpointFolder(dir / "checkpoints")](const MemoryFiles& kept) {
     const auto entries = folder.list();

@@ -115,6 +115,9 @@ void BoardCommunicator::use_slots() {
 }
 
 BoardCommunicator::~BoardCommunicator() {
+  // First: where all go with works under way, nobody reads any more, and nobody waits for readers.
+  board_[rank_].left.store(1, kOrdered);
+  board_.ring_all();
   if (&run_ != this) {
     // Windows outlive a group: what peers may still read of them is to be remembered.
     if (!settle([](const Post&) { return true; })) {
@@ -124,8 +127,6 @@ BoardCommunicator::~BoardCommunicator() {
     reclaim_copies();
     std::erase(run_.groups_, this);
   }
-  board_[rank_].left.store(1, kOrdered);
-  board_.ring_all();
 }
 
 std::unique_ptr<Communicator> BoardCommunicator::open(const GroupPlace& place) {

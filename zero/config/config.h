@@ -138,6 +138,7 @@ struct MemoryBudget {
 
 struct ZeroConfig {
   std::int64_t stage = 3;
+  std::int64_t group = 0;  // ranks that hold the model once; 0: all
   MemoryBudget device_memory, host_memory;
   std::vector<std::string> disk;  // folders
   MemoryBudget disk_memory;

@@ -234,6 +234,11 @@ void read_states(DeepSpeedReader& reader) {
   const Json* const given = reader.take(*zero, kZero, "stage", "zero.stage");
   const std::int64_t stage = given == nullptr ? 0 : reader.whole(*given, "zero_optimization.stage");
   reader.keep("zero.stage", Value(stage), given == nullptr ? kDefault : "zero_optimization.stage");
+  if (const Json* const shard = reader.take(*zero, kZero, "mics_shard_size", "zero.group")) {
+    const std::string name = fmt::format("{}mics_shard_size", kZero);
+    const std::int64_t group = reader.whole(*shard, name);
+    group > 0 ? reader.keep("zero.group", Value(group), name) : reader.drop(name, "all ranks hold the model once");
+  }
   Value::Array disks;
   const Offload optimizer = read_offload(reader, *zero, "offload_optimizer", {"cpu_offload"}, disks);
   const Offload parameter =

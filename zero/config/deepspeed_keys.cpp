@@ -16,7 +16,8 @@ constexpr std::string_view kPrecision = "there is no automatic mixed precision: 
 constexpr std::string_view kAlways = "always so";
 constexpr std::string_view kUnits = "a unit is a block of the model; zero.device_memory bounds the gathered units";
 constexpr std::string_view kBuffers = "zero.cpp chooses the buffers of its transfers";
-constexpr std::string_view kCompressed = "ranks exchange values as they are: no compression, no second level of shards";
+constexpr std::string_view kCompressed = "ranks exchange values as they are: no compression";
+constexpr std::string_view kGroups = "the nearest is zero.group: the ranks that hold the model once";
 constexpr std::string_view kSplit = "zero.cpp splits states and samples, never an operator";
 constexpr std::string_view kMetrics = "metrics.jsonl in the run folder has every step";
 constexpr std::string_view kScaling = "gradients are summed in fp32, so they need no scaling";
@@ -85,13 +86,12 @@ constexpr std::array kReasons{
     Reason{"zero_optimization.stage3_module_granularity_threshold", kUnits},
     Reason{"zero_optimization.stage3_gather_16bit_weights_on_model_save", kWeights},
     Reason{"zero_optimization.stage3_gather_fp16_weights_on_model_save", kWeights},
-    Reason{"zero_optimization.zero_hpz_partition_size", kCompressed},
+    Reason{"zero_optimization.zero_hpz_partition_size", kGroups},
     Reason{"zero_optimization.zero_quantized_weights", kCompressed},
     Reason{"zero_optimization.zero_quantized_nontrainable_weights", kCompressed},
     Reason{"zero_optimization.zero_quantized_gradients", kCompressed},
     Reason{"zero_optimization.zeropp_loco_param", kCompressed},
-    Reason{"zero_optimization.mics_shard_size", kCompressed},
-    Reason{"zero_optimization.mics_hierarchical_params_gather", kCompressed},
+    Reason{"zero_optimization.mics_hierarchical_params_gather", kGroups},
     Reason{"zero_optimization.zenflow", "the nearest is zero.delayed_update"},
     Reason{"zero_optimization.cpu_offload_use_pin_memory", kBuffers},
     Reason{"zero_optimization.offload_param.max_in_cpu", "use a fraction: zero.parameter = {host = 0.5, disk = 0.5}"},

@@ -130,6 +130,7 @@ constexpr std::array kOptions{
     Option{"schedule.decay", at<kSchedule, &ScheduleConfig::decay>, kNatural, kFree, "wsd: number of last steps, in which the learning rate falls; 0: a fifth of the steps after the warm-up"},
 
     Option{"zero.stage", at<&Config::zero, &ZeroConfig::stage>, Range{.lowest = 0, .highest = 3}, kFree, "states that are split over ranks. 0: none; 1: optimizer state; 2: gradients, too; 3: parameters, too"},
+    Option{"zero.group", at<&Config::zero, &ZeroConfig::group>, kNatural, kFree, "ranks that hold the model once, neighbours such as those of a machine: parameters are gathered among them alone, and only gradients cross to the other groups. Must divide the number of ranks; 0: all ranks"},
     Option{"zero.device_memory", at<&Config::zero, &ZeroConfig::device_memory>, kAny, kFree, "bytes that a rank may hold on the device: states, gathered units, staging. Other states go to the host or to disk. auto: the free memory; min: the least that works (states leave the device where host_memory is in bytes, or a disk is named)"},
 
     Option{"zero.host_memory", at<&Config::zero, &ZeroConfig::host_memory>, kAny, kFree, "bytes that a rank may hold on the host: states that leave the device, and activations. auto: the memory of the machine that a device_memory in bytes leaves free; min: the least that works"},
@@ -157,7 +158,7 @@ constexpr std::array kOptions{
     Option{"health.spike_sigma", at<&Config::health, &HealthConfig::spike_sigma>, kAboveZero, kFree, "distance of a spike from the mean, in standard deviations"},
     Option{"health.rewind_batches", at<&Config::health, &HealthConfig::rewind_batches>, kNatural, kFree, "number of further steps, behind the bad one, whose samples a rewind leaves out"},
     Option{"health.max_rewinds", at<&Config::health, &HealthConfig::max_rewinds>, kNatural, kFree, "most rewinds to one checkpoint; one more stops the run"},
-    Option{"health.check_replicas", at<&Config::health, &HealthConfig::check_replicas>, kNatural, kFree, "steps between two comparisons of the states that every rank holds whole (below stage 3); also before each checkpoint; 0: none"},
+    Option{"health.check_replicas", at<&Config::health, &HealthConfig::check_replicas>, kNatural, kFree, "steps between two comparisons of the states that every rank holds whole (below stage 3), and with zero.group of shards over the groups; also before each checkpoint; 0: none"},
     Option{"health.on_corruption", at<&Config::health, &HealthConfig::on_corruption>, kAny, kCorruptions, "what to do when check_replicas has found a difference. stop: end the run; rewind: load the newest checkpoint"},
 
     Option{"comm.transport", at<&Config::comm, &CommConfig::transport>, kAny, kTransports, "transport of bytes between ranks"},

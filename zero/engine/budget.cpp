@@ -28,7 +28,8 @@ std::int64_t largest_gather(const std::vector<Unit>& units, int world, const Pla
 }  // namespace
 
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum) {
-  if (!placement.gradient_sharded && !placement.fp32_gradient()) return 0;
+  const std::int64_t partial = GradientSum::blocks_of(units, world, placement.copies, minimum).bytes();
+  if (!placement.gradient_sharded && !placement.fp32_gradient()) return partial;
   std::int64_t largest_sum = 0;  // of a shard that is summed here and lies elsewhere
   for (const Unit& unit : units) {
     if (!unit.trainable) continue;
@@ -36,7 +37,7 @@ std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Plac
     const std::int64_t element = placement.fp32_gradient() ? 4 : static_cast<std::int64_t>(size_of(unit.dtype));
     if (!gradient.on_device()) largest_sum = std::max(largest_sum, gradient.numel() * element);
   }
-  return Reducer::staging_limit(units, world, minimum) + largest_sum * (minimum ? 1 : 2);
+  return partial + Reducer::staging_limit(units, world, minimum) + largest_sum * (minimum ? 1 : 2);
 }
 
 std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum) {
@@ -83,6 +84,7 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
       Placement cheaper = place(stage + 1, placement.reduce_each ? Reduce::kEach : Reduce::kLast, placement.accumulate,
                                 placement.delayed_update);
       cheaper.fp32_sums = placement.fp32_sums;
+      cheaper.copies = placement.copies;
       if (!placement.tiers.empty()) cheaper = away_from_device(std::move(cheaper), units, world, Tier::kHost);
       const std::int64_t needed = needed_at(cheaper, true);
       remedy += fmt::format("; stage {} needs {} B ({})", stage + 1, needed, format_bytes(needed));

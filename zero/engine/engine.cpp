@@ -19,7 +19,7 @@ IoError told_by(int rank, const std::vector<Unit>& units, const IoError& error) 
 Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units, const EngineOptions& options,
                UnitObserver& observer) try
     : parts_(comm, std::move(specs), units, options, observer),
-      io_([this](const IoError& error) { return told_by(parts_.comm.rank(), parts_.state.units(), error); }),
+      io_([this](const IoError& error) { return told_by(parts_.comms.run.rank(), parts_.state.units(), error); }),
       update_(parts_),
       statistics_(parts_),
       replanner_(parts_),

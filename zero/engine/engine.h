@@ -70,7 +70,10 @@ class Engine final : private UnitPins {
   const Schedule& schedule() const { return parts_.executor.replay().schedule(); }
   const std::vector<ParamSpec>& specs() const { return parts_.specs; }
   const std::vector<Unit>& units() const { return parts_.state.units(); }
-  EngineResources resources() { return {parts_.comm, parts_.ledger, parts_.options, parts_.link.get()}; }
+  EngineResources resources() {
+    const EngineComms& comms = parts_.comms;
+    return {comms.run, comms.copy, comms.mesh, parts_.ledger, parts_.options, parts_.link.get()};
+  }
 
  private:
   void unpin(int unit) noexcept override;

@@ -17,14 +17,15 @@
 namespace zero {
 namespace {
 
-GatherBudget agreed_budget(Communicator& comm, const std::vector<Unit>& units, const EngineOptions& options,
+GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& units, const EngineOptions& options,
                            const Placer& placer, const OptimizerSpec& spec) {
+  const int shard = comms.mesh.shard;
   // Device and host are both main memory: what lies on the host is not free for the device.
-  const GatherBudget mine = gather_budget(options.device_memory, units, comm.world(), placer.placement(), spec,
-                                          options.stage, placer.free_bytes() - placer.held().host);
-  return {.capacity_bytes = all_reduce_min(comm, mine.capacity_bytes),
+  const GatherBudget mine = gather_budget(options.device_memory, units, shard, placer.placement(), spec, options.stage,
+                                          placer.free_bytes() - placer.held().host);
+  return {.capacity_bytes = all_reduce_min(comms.run, mine.capacity_bytes),
           .prefetched_numel = mine.prefetched_numel,
-          .overlaps_updates = overlaps_updates(placer.may_lie(), units, comm.world(), spec, options.offload)};
+          .overlaps_updates = overlaps_updates(placer.may_lie(), units, shard, spec, options.offload)};
 }
 
 std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t bytes, Timeline* timeline) {
@@ -94,26 +95,26 @@ std::optional<LossScale> loss_scale_of(const EngineOptions& options, const std::
 
 EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> parameters, const std::vector<Unit>& units,
                          const EngineOptions& wanted, UnitObserver& observer)
-    : comm(communicator),
-      specs(std::move(parameters)),
+    : specs(std::move(parameters)),
       options(checked(wanted)),
+      comms(communicator, options.group),
       loss_scale(loss_scale_of(options, units)),
       rule(rule_of(options)),
-      placer(&comm, comm.world(), options, units, *rule),
-      budget(agreed_budget(comm, units, options, placer, spec_of(*rule))),
+      placer(&comms.run, comms.mesh, options, units, *rule),
+      budget(agreed_budget(comms, units, options, placer, spec_of(*rule))),
       disk(make_disk(options.offload,
-                     state_bytes(units, comm.world(), placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
+                     state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
                      options.timeline)),
       link(make_link(options)),
-      state(units, placer.placement(), rule->states(), comm, ledger,
+      state(units, placer.placement(), rule->states(), comms.copy, ledger,
             {.disk = disk.get(),
              .link = link.get(),
-             .depth = tiles_ahead(options.offload.host_memory, units, comm.world(), placer.placement(),
+             .depth = tiles_ahead(options.offload.host_memory, units, comms.mesh.shard, placer.placement(),
                                   placer.may_lie(), spec_of(*rule), placer.free_bytes()),
              .movable = placer.movable()}),
-      gatherer(state, comm, ledger, observer, shard_updates(), options.timeline),
-      reducer(state, specs.size(), budget.is_minimum(), comm, ledger, options.timeline),
-      updater(state, *rule, specs, options, comm),
+      gatherer(state, comms.copy, ledger, observer, shard_updates(), options.timeline),
+      reducer(state, specs.size(), budget.is_minimum(), comms.copy, ledger, options.timeline, comms.across),
+      updater(state, *rule, specs, options, comms.copy),
       executor(state, budget, gatherer, reducer) {
   // Gathered units and gradients share one set of blocks: at the end of the backward pass, when memory is
   // scarcest, the largest block that a gather needed serves a gradient.

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "zero/engine/engine_comms.h"
 #include "zero/engine/executor.h"
 #include "zero/engine/gatherer.h"
 #include "zero/engine/loss_scale.h"
@@ -29,9 +30,9 @@ struct EngineParts {
   EngineParts(const EngineParts&) = delete;
   EngineParts& operator=(const EngineParts&) = delete;
 
-  Communicator& comm;
   const std::vector<ParamSpec> specs;
   const EngineOptions options;
+  const EngineComms comms;
   std::optional<LossScale> loss_scale;  // empty: losses are as they are
   Ledger ledger;
   const std::unique_ptr<UpdateRule> rule;

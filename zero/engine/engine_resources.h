@@ -11,11 +11,14 @@
 #include "zero/engine/options.h"
 #include "zero/memory/ledger.h"
 #include "zero/memory/link.h"
+#include "zero/plan/mesh.h"
 
 namespace zero {
 
 struct EngineResources {
-  Communicator& comm;
+  Communicator& comm;  // of the run
+  Communicator& copy;  // of the ranks that hold the model once: a unit's shards are theirs, and gathered over them
+  const Mesh& mesh;
   Ledger& ledger;
   const EngineOptions& options;
   const Link* link = nullptr;  // between device and host; null where none stands

@@ -9,12 +9,14 @@
 namespace zero {
 
 EngineStatistics::Exchanged EngineStatistics::Exchanged::operator-(const Exchanged& other) const {
-  return {sent_bytes - other.sent_bytes, received_bytes - other.received_bytes, seconds - other.seconds};
+  return {sent_bytes - other.sent_bytes, received_bytes - other.received_bytes,
+          sent_between_copies - other.sent_between_copies, seconds - other.seconds};
 }
 
 EngineStatistics::Exchanged& EngineStatistics::Exchanged::operator+=(const Exchanged& other) {
   sent_bytes += other.sent_bytes;
   received_bytes += other.received_bytes;
+  sent_between_copies += other.sent_between_copies;
   seconds += other.seconds;
   return *this;
 }
@@ -37,8 +39,8 @@ double EngineStatistics::exchange_seconds() const {
 }
 
 EngineStatistics::Exchanged EngineStatistics::exchanged() const {
-  const Traffic traffic = parts_.comm.traffic();
-  return {traffic.sent_bytes, traffic.received_bytes, exchange_seconds()};
+  const Traffic traffic = parts_.comms.traffic();
+  return {traffic.sent_bytes, traffic.received_bytes, parts_.comms.sent_between_copies(), exchange_seconds()};
 }
 
 void EngineStatistics::before_update() {
@@ -80,7 +82,7 @@ PredictedStep EngineStatistics::predicted() const {
 
 PhaseSeconds EngineStatistics::phase_seconds() const {
   return {parts_.gatherer.timer().seconds(), parts_.reducer.timer().seconds(), parts_.updater.seconds(),
-          parts_.comm.waited_seconds()};
+          parts_.comms.waited_seconds()};
 }
 
 PhaseSeconds EngineStatistics::take_phase_seconds() {
@@ -93,10 +95,12 @@ PhaseSeconds EngineStatistics::take_phase_seconds() {
 
 void EngineStatistics::add_to(EngineReport& report) const {
   const Ledger& ledger = parts_.ledger;
-  report.world = parts_.comm.world();
-  report.rank = parts_.comm.rank();
+  const EngineComms& comms = parts_.comms;
+  report.world = comms.run.world();
+  report.rank = comms.run.rank();
   report.stage = parts_.options.stage;
-  report.transport = std::string(parts_.comm.transport());
+  report.copies.number = comms.mesh.copies;
+  report.transport = std::string(comms.run.transport());
   const auto at_update = [this](Tier tier) { return memory_at_update_[static_cast<std::size_t>(tier)]; };
   report.memory = at_update(Tier::kDevice);
   report.host_memory = at_update(Tier::kHost);
@@ -111,10 +115,13 @@ void EngineStatistics::add_to(EngineReport& report) const {
   report.disk = parts_.disk == nullptr ? "" : parts_.disk->describe();
   report.sent_bytes_per_step = in_step_.sent_bytes;
   report.received_bytes_per_step = in_step_.received_bytes;
+  report.copies.sent_bytes_per_step = in_step_.sent_between_copies;
   const Schedule& schedule = parts_.executor.replay().schedule();
-  if (!schedule.entries.empty())
-    report.planned_sent_bytes =
-        simulate(schedule, parts_.state.units(), parts_.comm.world(), spec_of(*parts_.rule)).sent_bytes;
+  if (!schedule.entries.empty()) {
+    const ScheduleCost cost = simulate(schedule, parts_.state.units(), comms.mesh.shard, spec_of(*parts_.rule));
+    report.copies.planned_sent_bytes = num_crossings(comms.mesh, comms.copy_number()) * cost.crossing_bytes;
+    report.planned_sent_bytes = cost.sent_bytes + report.copies.planned_sent_bytes;
+  }
   report.rates = parts_.placer.rates();
   report.profile = profile();
   report.predicted = predicted();
@@ -123,22 +130,24 @@ void EngineStatistics::add_to(EngineReport& report) const {
 
 void EngineStatistics::add_formulas(EngineReport& report) const {
   const Placement& placement = parts_.state.placement();
-  const int world = parts_.comm.world();
+  const int shard = parts_.comms.mesh.shard;
   for (const ParamSpec& spec : parts_.specs) {
     const auto size = static_cast<double>(size_of(spec.dtype)), numel = static_cast<double>(spec.numel());
     report.num_parameters += spec.numel();
     if (!spec.trainable) {
-      report.state_formula_bytes += numel * size / (placement.parameter_sharded ? world : 1);
+      report.state_formula_bytes += numel * size / (placement.parameter_sharded ? shard : 1);
       continue;
     }
     if (placement.delayed_update)  // the gradient that waits
-      report.state_formula_bytes += numel * (placement.fp32_gradient() ? 4.0 : size) / world;
+      report.state_formula_bytes += numel * (placement.fp32_gradient() ? 4.0 : size) / shard;
     report.state_formula_bytes +=
-        state_formula_bytes(spec.numel(), world, parts_.options.stage, spec.dtype, spec_of(*parts_.rule));
-    report.sent_formula_bytes += sent_formula_numel(spec.numel(), world, placement) * size;
+        state_formula_bytes(spec.numel(), shard, parts_.options.stage, spec.dtype, spec_of(*parts_.rule));
+    report.sent_formula_bytes += sent_formula_numel(spec.numel(), shard, placement) * size;
+    report.copies.sent_formula_bytes += 4 * sent_between_copies_formula_numel(spec.numel(), shard, placement);
   }
+  report.sent_formula_bytes += report.copies.sent_formula_bytes;
   for (const Unit& unit : parts_.state.units())
-    report.padding_bytes += padding_numel(unit, world) * static_cast<std::int64_t>(size_of(unit.dtype));
+    report.padding_bytes += padding_numel(unit, shard) * static_cast<std::int64_t>(size_of(unit.dtype));
 }
 
 }  // namespace zero

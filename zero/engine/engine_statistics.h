@@ -42,7 +42,7 @@ class EngineStatistics {
  private:
   // Between ranks, so far or in a step.
   struct Exchanged {
-    std::int64_t sent_bytes = 0, received_bytes = 0;
+    std::int64_t sent_bytes = 0, received_bytes = 0, sent_between_copies = 0;
     double seconds = 0;  // gathering and reducing, without their waits for disk and link
     Exchanged operator-(const Exchanged& other) const;
     Exchanged& operator+=(const Exchanged& other);

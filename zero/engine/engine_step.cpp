@@ -46,7 +46,7 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
   report.skipped ? skip(report, agreed) : apply(agreed, norm, divisor, lr);
   report.step = num_updates_;
 
-  parts_.comm.note_step(num_updates_);
+  parts_.comms.run.note_step(num_updates_);
   parts_.reducer.clear();
   num_scaled_ = 0;
   num_departed_ += parts_.executor.replay().mismatched() ? 1 : 0;
@@ -109,7 +109,7 @@ StepSync EngineStep::agree(const StepLimits& limits) {
     if (stats.num_non_finite > 0 && mine.first_bad_param < 0)
       mine.first_bad_param = parts_.reducer.first_non_finite(unit.index);
   }
-  const StepSync agreed = exchange(parts_.comm, mine);
+  const StepSync agreed = exchange(parts_.comms.run, mine, parts_.comms.mesh.shard);
   if (agreed.mismatched_rank >= 0 && parts_.state.placement().parameter_sharded) {
     throw CommError(
         agreed.mismatched_rank, "step",
@@ -143,7 +143,7 @@ StepReport EngineStep::judge(const StepSync& agreed, double norm) const {
 void EngineStep::apply(const StepSync& agreed, double norm, double divisor, double lr) {
   const double clip = parts_.options.clip > 0 ? std::min(1.0, parts_.options.clip / (norm + 1e-6)) : 1.0;
   const bool late = parts_.executor.replay().schedule().updates.delayed && num_updates_ >= parts_.options.exact_steps;
-  if (late && num_delayed_++ == 0 && parts_.comm.rank() == 0)
+  if (late && num_delayed_++ == 0 && parts_.comms.run.rank() == 0)
     ZERO_LOG(info, "from here on gradients are applied a step late (zero.delayed_update)");
   update_.apply({.present = agreed.present, .scale = clip / divisor, .lr = lr}, late);
   if (parts_.loss_scale) parts_.loss_scale->updated();
@@ -155,13 +155,13 @@ void EngineStep::skip(const StepReport& report, const StepSync& agreed) {
   ++num_skipped_;
   if (parts_.loss_scale && agreed.num_non_finite > 0) parts_.loss_scale->overflowed();
   if (report.reason == SkipReason::kOverflow) {
-    if (parts_.comm.rank() == 0)
+    if (parts_.comms.run.rank() == 0)
       ZERO_LOG(warn, "a step is skipped: {} with a loss scale of {}, which is {} from here on", told(report, agreed),
                *report.loss_scale, parts_.loss_scale->value());
     return;
   }
   ++skipped_in_a_row_;
-  if (parts_.comm.rank() == 0)
+  if (parts_.comms.run.rank() == 0)
     ZERO_LOG(warn, "a step is skipped: {} ({} in a row)", told(report, agreed), skipped_in_a_row_);
 }
 
@@ -178,7 +178,7 @@ void EngineStep::set_progress(const EngineProgress& progress) {
   ZERO_CHECK(progress.updates.size() == parts_.specs.size(), "{} parameters, {} counts", parts_.specs.size(),
              progress.updates.size());
   num_updates_ = progress.steps;
-  parts_.comm.note_step(num_updates_);
+  parts_.comms.run.note_step(num_updates_);
   num_skipped_ = progress.skipped;
   skipped_in_a_row_ = static_cast<int>(progress.skipped_in_a_row);
   num_delayed_ = progress.delayed;

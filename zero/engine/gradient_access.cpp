@@ -11,7 +11,7 @@
 namespace zero {
 
 double gradient_divisor(const EngineParts& parts, int passes) {
-  const int num_summed = parts.comm.world() * (parts.options.average_micro_batches ? std::max(1, passes) : 1);
+  const int num_summed = parts.comms.run.world() * (parts.options.average_micro_batches ? std::max(1, passes) : 1);
   return num_summed * (parts.loss_scale ? parts.loss_scale->value() : 1.0);
 }
 
@@ -35,12 +35,12 @@ double GradientAccess::finish() {
 void GradientAccess::read(int unit, const std::function<void(std::span<const float>)>& read) {
   const double scale = finish();
   const Shard own = parts_.state.shard(unit);
-  std::vector<float> whole(static_cast<std::size_t>(own.numel * parts_.comm.world()));
+  std::vector<float> whole(static_cast<std::size_t>(own.numel * parts_.comms.mesh.shard));
   const std::span<float> shard =
       std::span(whole).subspan(static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.numel));
   io_.run([&] { parts_.reducer.read_shard(unit, shard); });
   for (float& value : shard) value = static_cast<float>(value * scale);
-  all_gather(parts_.comm, std::as_bytes(shard), std::as_writable_bytes(std::span(whole)),
+  all_gather(parts_.comms.copy, std::as_bytes(shard), std::as_writable_bytes(std::span(whole)),
              {.unit = unit, .control = true});
   read(whole);
 }
@@ -48,9 +48,9 @@ void GradientAccess::read(int unit, const std::function<void(std::span<const flo
 std::vector<double> GradientAccess::norms() {
   const double scale = finish();
   const std::size_t num_params = parts_.specs.size();
-  std::vector<double> all(num_params * static_cast<std::size_t>(parts_.comm.world()), 0);
+  std::vector<double> all(num_params * static_cast<std::size_t>(parts_.comms.copy.world()), 0);
   const std::span<double> mine =
-      std::span(all).subspan(num_params * static_cast<std::size_t>(parts_.comm.rank()), num_params);
+      std::span(all).subspan(num_params * static_cast<std::size_t>(parts_.comms.copy.rank()), num_params);
   for (const Unit& unit : parts_.state.units()) {
     if (!unit.trainable) continue;
     const Shard own = parts_.state.shard(unit.index);
@@ -64,7 +64,7 @@ std::vector<double> GradientAccess::norms() {
       }
     }
   }
-  all_gather(parts_.comm, std::as_bytes(mine), std::as_writable_bytes(std::span(all)), {.control = true});
+  all_gather(parts_.comms.copy, std::as_bytes(mine), std::as_writable_bytes(std::span(all)), {.control = true});
   std::vector<double> norms(num_params, 0);
   for (std::size_t i = 0; i < all.size(); ++i) norms[i % num_params] += all[i];
   for (double& norm : norms) norm = std::sqrt(norm) * scale;

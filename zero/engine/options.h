@@ -79,6 +79,9 @@ using WeightSource = std::function<void(const std::string& name, std::span<float
 
 struct EngineOptions {
   int stage = 3;
+  // Ranks that hold the model once, neighbours of each other; it divides the number of ranks. Gathers and shards are
+  // theirs, and gradients are summed over all ranks. 0: all ranks hold it once.
+  int group = 0;
   OptimizerOptions optimizer = AdamWOptions{};
   double clip = 0;                // global gradient norm; 0: off
   Reduce reduce = Reduce::kAuto;  // kEach (kAuto, too): every micro-batch is reduced; kLast: summed here, reduced once

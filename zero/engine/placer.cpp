@@ -56,19 +56,21 @@ std::int64_t free_memory(const EngineOptions& options) {
   return available_memory() / std::max(options.local_world, 1) / 5 * 4;
 }
 
-Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, int world) {
+Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh) {
   Placement placement = place(options.stage, options.reduce, options.accumulate, options.delayed_update);
   placement.fp32_sums = keeps_fp32_sums(options);
-  spread_over_tiers(placement, units, world, options.offload.fractions);
+  placement.copies = mesh.copies;
+  spread_over_tiers(placement, units, mesh.shard, options.offload.fractions);
   return placement;
 }
 
-Placer::Placer(Communicator* comm, int world, const EngineOptions& options, const std::vector<Unit>& units,
+Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& options, const std::vector<Unit>& units,
                const UpdateRule& rule)
     : comm_(comm),
       options_(options),
-      model_{.units = units, .world = world, .optimizer = spec_of(rule)},
-      placement_(placement_of(options, units, world)) {
+      model_{.units = units, .world = mesh.shard, .optimizer = spec_of(rule)},
+      placement_(placement_of(options, units, mesh)) {
+  const int world = mesh.shard;
   model_.placement = placement_;
   model_.profile = seams_of(options.offload).profile;
   free_bytes_ = comm == nullptr ? kUnlimited : agreed_least(comm, free_memory(options));
@@ -151,8 +153,9 @@ std::int64_t Placer::room_on_disk() const {
 }
 
 Placement Placer::all_away(Tier to) const {
-  return away_from_device(place(options_.stage, options_.reduce, options_.accumulate, options_.delayed_update),
-                          model_.units, model_.world, to);
+  Placement placement = place(options_.stage, options_.reduce, options_.accumulate, options_.delayed_update);
+  placement.copies = placement_.copies;
+  return away_from_device(std::move(placement), model_.units, model_.world, to);
 }
 
 // What states may take on each tier of this rank, beside gathered units and staging.

@@ -1,7 +1,7 @@
 // Placer: where everything lies, as the options say, or, where they only give budgets, as a linear programme finds
 // best.
 //
-//   Placer placer(&comm, comm.world(), options, units, *rule);
+//   Placer placer(&comms.run, comms.mesh, options, units, *rule);
 //   placer.placement()                           // to begin with
 //   placer.predicted(placer.placement(), profile).total()       // seconds a step
 //   placer.try_within(less)                      // later, when the device and the host may hold less (see Rebalancer)
@@ -12,7 +12,8 @@
 // allows ("auto": what the device's leaves free of the machine), and what to a disk that is named. Rates are probed for
 // it, and ranks agree on budgets and rates first, so that all choose alike.
 //
-// Without a communicator one process plans for `world` ranks of some machine: "auto" is then no limit, and a disk that
+// Bytes and seconds are a rank's, which shares the model with the ranks of its copy. `comm` is the run's: all ranks choose
+// alike. Without one a process plans for the ranks of some machine: "auto" is then no limit, and a disk that
 // is not here has no limit either, and no rate.
 #pragma once
 
@@ -23,13 +24,14 @@
 #include "zero/comm/communicator.h"
 #include "zero/engine/options.h"
 #include "zero/plan/best_placement.h"
+#include "zero/plan/mesh.h"
 
 namespace zero {
 
 class Placer {
  public:
   // Collective. Throws ConfigError: what cannot be placed so, budgets that are too small. `options` outlive the placer.
-  Placer(Communicator* comm, int world, const EngineOptions& options, const std::vector<Unit>& units,
+  Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& options, const std::vector<Unit>& units,
          const UpdateRule& rule);
 
   const Placement& placement() const { return placement_; }
@@ -91,7 +93,7 @@ class Placer {
 };
 
 // Local. The placement of stage and fractions alone.
-Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, int world);
+Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh);
 
 // Local. What "auto" may use of this machine's memory: a fifth of what is free is left to activations and to others.
 std::int64_t free_memory(const EngineOptions& options);

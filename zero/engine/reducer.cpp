@@ -89,9 +89,11 @@ std::int64_t Reducer::staging_limit(const std::vector<Unit>& units, int world, b
 }
 
 Reducer::Reducer(ShardedState& state, std::size_t num_params, bool minimum, Communicator& comm, Ledger& ledger,
-                 Timeline* timeline)
+                 Timeline* timeline, Communicator* across)
     : state_(state),
       comm_(comm),
+      over_ranks_(comm, across, GradientSum::blocks_of(state.units(), state.world(), state.placement().copies, minimum),
+                  ledger),
       timeline_(timeline),
       timer_([&state] { return state.streams().waited_seconds(); }),
       staging_([&comm](std::size_t bytes) { return comm.allocate(bytes); }, ledger, MemoryTag::kStaging),
@@ -225,9 +227,10 @@ void Reducer::reduce(int unit) {
   request.out = {sum != nullptr ? sum : state_.gradient_shard(unit),
                  static_cast<std::size_t>(shard_bytes(unit, request.out_dtype))};
   const bool staged = wire != state_.whole_gradient(unit);
+  while (pending_.size() >= over_ranks_.most_begun()) wait_oldest();
   TimedSpan span(timeline_, Activity::kReduce, unit, static_cast<std::int64_t>(request.in.size()));
-  pending_.push_back({comm_.reduce_scatter(request, {.unit = unit}), unit, staged ? wire : nullptr, sum, num_passes_,
-                      std::move(span)});
+  pending_.push_back(
+      {over_ranks_.begin(request, {.unit = unit}), unit, staged ? wire : nullptr, sum, num_passes_, std::move(span)});
   state.staging = nullptr;
   state.num_arrived = 0;
   state.reduced = true;

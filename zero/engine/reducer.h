@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
+#include "zero/engine/gradient_sum.h"
 #include "zero/engine/phase_timer.h"
 #include "zero/engine/sharded_state.h"
 #include "zero/memory/block_pool.h"
@@ -39,9 +40,10 @@ class Reducer {
   // units are declared in another order than they are used takes more in its first step.
   static std::int64_t staging_limit(const std::vector<Unit>& units, int world, bool minimum);
 
-  // `minimum`: each reduction is waited for at once ("min").
+  // `minimum`: each reduction is waited for at once ("min"). `comm`: the ranks that hold the model once; `across`: those
+  // that hold this rank's shard in other copies of it, null where there are none.
   Reducer(ShardedState& state, std::size_t num_params, bool minimum, Communicator& comm, Ledger& ledger,
-          Timeline* timeline = nullptr);
+          Timeline* timeline = nullptr, Communicator* across = nullptr);
 
   // Local (Collective where a staging block must be made: the order of gradients is the same on every rank).
   // `gradient`: contiguous, in the unit's dtype.
@@ -132,6 +134,7 @@ class Reducer {
 
   ShardedState& state_;
   Communicator& comm_;
+  GradientSum over_ranks_;
   Timeline* timeline_;
   PhaseTimer timer_;
   BlockPool staging_;

@@ -15,14 +15,14 @@ constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
 
 Replanner::Replanner(EngineParts& parts) : parts_(parts) {
   if (parts.options.offload.monitor.on)
-    rebalancer_.emplace(parts.placer, parts.budget, parts.state.units(), parts.comm.world(), parts.options);
+    rebalancer_.emplace(parts.placer, parts.budget, parts.state.units(), parts.comms.mesh.shard, parts.options);
 }
 
 void Replanner::settle(std::int64_t updates) {
   if (!rebalancer_ || !parts_.placer.movable()) return;
   const auto held = [this](Tier tier) { return parts_.ledger.held(tier, MemoryTag::kGradient); };
   const std::int64_t untouched = untouched_bytes(updates) + held(Tier::kDevice) + held(Tier::kHost);
-  const std::int64_t wanted = all_reduce_max(parts_.comm, rebalancer_->wanted(untouched));
+  const std::int64_t wanted = all_reduce_max(parts_.comms.run, rebalancer_->wanted(untouched));
   if (wanted > 0) rebalance(wanted, updates);
 }
 
@@ -46,7 +46,7 @@ std::int64_t Replanner::untouched_bytes(std::int64_t updates) const {
 
 std::int64_t Replanner::move(const std::vector<UnitTiers>& tiers, GatherBudget budget) {
   parts_.updater.finish();
-  parts_.comm.drain();
+  parts_.comms.copy.drain();
   const std::int64_t moved = parts_.state.move_to(tiers);
   parts_.gatherer.blocks().placement_changed();
   parts_.executor.placement_changed(budget);
@@ -67,7 +67,7 @@ void Replanner::rebalance(std::int64_t wanted_bytes, std::int64_t updates) {
   const std::optional<Rebalancer::Change> change = rebalancer_->change(wanted_bytes);
   if (!change) return;
   const std::int64_t moved = move(change->tiers, change->budget);
-  if (parts_.comm.rank() == 0) {
+  if (parts_.comms.run.rank() == 0) {
     const std::string given_back = format_bytes(change->given_back);
     const std::string why =
         wanted_bytes > 0 ? fmt::format("memory is short ({} were free, {} should stay); a rank gives back {}",
@@ -95,7 +95,7 @@ void Replanner::learn(const StepProfile& profile, std::int64_t updates) {
     rebalancer_->restart();
     rebalancer_->changed();
   }
-  if (parts_.comm.rank() == 0) {
+  if (parts_.comms.run.rank() == 0) {
     ZERO_LOG(info,
              "step {}: the model's computation is measured now, and a step should take {:.0f} ms instead of {:.0f}: {} "
              "moved, {}",

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <span>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +12,6 @@
 #define XXH_INLINE_ALL  // a header is all that is taken
 #include <xxhash.h>
 
-#include "zero/base/check.h"
 #include "zero/comm/collectives.h"
 #include "zero/engine/sharded_state.h"
 
@@ -30,6 +32,45 @@ std::vector<int> outsiders(const std::vector<std::uint64_t>& by_rank) {
   return ranks;
 }
 
+// `read` gives the bytes to the function that it is called with.
+template <typename Read>
+std::uint64_t hash_of(Read read) {
+  XXH3_state_t hash;
+  XXH3_64bits_reset(&hash);
+  read([&](std::span<const std::byte> elements) { XXH3_64bits_update(&hash, elements.data(), elements.size()); });
+  return XXH3_64bits_digest(&hash);
+}
+
+std::vector<int> all_ranks(const Mesh& mesh) {
+  std::vector<int> ranks(static_cast<std::size_t>(mesh.world()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+// Of these ranks alone.
+ReplicaCheck compare_some(const std::vector<std::vector<HeldHash>>& hashes, const std::vector<int>& ranks,
+                          std::uint64_t HeldHash::*which, const std::vector<Unit>& units) {
+  std::vector<std::vector<std::uint64_t>> some;
+  for (const int rank : ranks) {
+    some.emplace_back();
+    for (const HeldHash& hash : hashes[static_cast<std::size_t>(rank)]) some.back().push_back(hash.*which);
+  }
+  ReplicaCheck check = compare_hashes(some, units);
+  for (int& rank : check.ranks) rank = ranks[static_cast<std::size_t>(rank)];
+  return check;
+}
+
+void add(ReplicaCheck& check, const ReplicaCheck& other) {
+  check.compared = check.compared || other.compared;
+  if (other.same()) return;
+  if (check.unit < 0 || other.unit < check.unit)
+    std::tie(check.unit, check.unit_name) = std::tie(other.unit, other.unit_name);
+  check.ranks.insert(check.ranks.end(), other.ranks.begin(), other.ranks.end());
+  std::ranges::sort(check.ranks);
+  const auto repeated = std::ranges::unique(check.ranks);
+  check.ranks.erase(repeated.begin(), repeated.end());
+}
+
 }  // namespace
 
 std::string ReplicaCheck::describe() const {
@@ -41,11 +82,7 @@ std::string ReplicaCheck::describe() const {
 }
 
 std::uint64_t replica_hash(ShardedState& state, int unit) {
-  XXH3_state_t hash;
-  XXH3_64bits_reset(&hash);
-  state.contents().read_replicated(
-      unit, [&](std::span<const std::byte> elements) { XXH3_64bits_update(&hash, elements.data(), elements.size()); });
-  return XXH3_64bits_digest(&hash);
+  return hash_of([&](const StateContents::ReplicaVisit& add) { state.contents().read_replicated(unit, add); });
 }
 
 ReplicaCheck compare_hashes(const std::vector<std::vector<std::uint64_t>>& hashes, const std::vector<Unit>& units) {
@@ -67,14 +104,28 @@ ReplicaCheck compare_hashes(const std::vector<std::vector<std::uint64_t>>& hashe
   return check;
 }
 
-ReplicaCheck compare_replicas(Communicator& comm, std::span<const std::uint64_t> mine, const std::vector<Unit>& units) {
-  ZERO_CHECK(mine.size() == units.size(), "{} hashes of {} units", mine.size(), units.size());
-  std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(comm.world()));
-  all_gather(comm, std::as_bytes(mine), std::as_writable_bytes(std::span(all)), {.control = true});
-  std::vector<std::vector<std::uint64_t>> hashes;
-  for (auto rank = all.begin(); rank != all.end(); rank += static_cast<std::ptrdiff_t>(mine.size()))
-    hashes.emplace_back(rank, rank + static_cast<std::ptrdiff_t>(mine.size()));
-  return compare_hashes(hashes, units);
+ReplicaCheck compare_hashes(const std::vector<std::vector<HeldHash>>& hashes, const Mesh& mesh,
+                            const std::vector<Unit>& units) {
+  ReplicaCheck check = compare_some(hashes, all_ranks(mesh), &HeldHash::whole, units);
+  for (int place = 0; mesh.copies > 1 && place < mesh.shard; ++place)
+    add(check, compare_some(hashes, mesh.ranks_of_shard(place), &HeldHash::sharded, units));
+  return check;
+}
+
+ReplicaCheck compare_replicas(Communicator& run, const Mesh& mesh, ShardedState& state) {
+  std::vector<HeldHash> mine;
+  for (const Unit& unit : state.units()) {
+    mine.push_back({.whole = replica_hash(state, unit.index)});
+    if (mesh.copies > 1)
+      mine.back().sharded =
+          hash_of([&](const StateContents::ReplicaVisit& add) { state.contents().read_sharded(unit.index, add); });
+  }
+  std::vector<HeldHash> all(mine.size() * static_cast<std::size_t>(run.world()));
+  all_gather(run, std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)), {.control = true});
+  std::vector<std::vector<HeldHash>> hashes;
+  for (auto rank = all.begin(); rank != all.end(); rank += std::ssize(mine))
+    hashes.emplace_back(rank, rank + std::ssize(mine));
+  return compare_hashes(hashes, mesh, state.units());
 }
 
 }  // namespace zero

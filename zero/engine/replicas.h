@@ -1,20 +1,19 @@
-// Replicas: what every rank holds whole must be the same on all of them. Where it is not, memory or a wire changed a
-// bit, and the ranks train different models from there on without anybody noticing.
+// Replicas: what several ranks hold must be the same on all of them. Where it is not, memory or a wire changed a bit, and
+// the ranks train different models from there on without anybody noticing.
 //
-//   std::vector<std::uint64_t> mine;                          // by unit: XXH3 over replicated states
-//   for (const Unit& unit : state.units()) mine.push_back(replica_hash(state, unit.index));
-//   ReplicaCheck check = compare_replicas(comm, mine, state.units());
+//   ReplicaCheck check = compare_replicas(comms.run, comms.mesh, state);
 //   if (!check.same()) say(check.describe());                 // "rank 2 differs in unit 3 (blocks.2)"
 //
-// At stage 0 parameters, master and moments are replicated, at stages 1 and 2 the parameters, at stage 3 nothing.
+// At stage 0 every rank holds parameters, master and moments whole, at stages 1 and 2 the parameters, at stage 3
+// nothing. Where there are copies of the model, each shard is held once in every copy.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "zero/comm/communicator.h"
+#include "zero/plan/mesh.h"
 #include "zero/plan/unit.h"
 
 namespace zero {
@@ -31,13 +30,23 @@ struct ReplicaCheck {
   std::string describe() const;
 };
 
+// XXH3 over the states of a unit that this rank holds.
+struct HeldHash {
+  std::uint64_t whole = 0;    // what every rank holds whole
+  std::uint64_t sharded = 0;  // this rank's shard of what is sharded
+};
+
 // Local. The same wherever the states lie. Throws IoError.
 std::uint64_t replica_hash(ShardedState& state, int unit);
 
 // Local. `hashes[rank][unit]`.
 ReplicaCheck compare_hashes(const std::vector<std::vector<std::uint64_t>>& hashes, const std::vector<Unit>& units);
 
-// Collective: one small exchange, counted as control traffic.
-ReplicaCheck compare_replicas(Communicator& comm, std::span<const std::uint64_t> mine, const std::vector<Unit>& units);
+// Local. What is whole over all ranks of the mesh, and each shard over the copies.
+ReplicaCheck compare_hashes(const std::vector<std::vector<HeldHash>>& hashes, const Mesh& mesh,
+                            const std::vector<Unit>& units);
+
+// Collective over the run: one small exchange, counted as control traffic. Throws IoError.
+ReplicaCheck compare_replicas(Communicator& run, const Mesh& mesh, ShardedState& state);
 
 }  // namespace zero

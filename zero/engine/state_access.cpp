@@ -91,7 +91,7 @@ void StateAccess::read_full_precision(int unit, const std::function<void(std::sp
   const Shard own = parts_.state.shard(unit);
   const std::int64_t numel = own.numel * parts_.state.world();
   BlockPool& blocks = parts_.reducer.blocks();
-  parts_.comm.drain();  // a late peer may still read what an idle block held
+  parts_.comms.copy.drain();  // a late peer may still read what an idle block held
   const auto give_back = [&blocks](std::byte* block) { blocks.release(block); };
   const std::unique_ptr<std::byte, decltype(give_back)> block(
       blocks.acquire(numel * static_cast<std::int64_t>(sizeof(float)), 0, MemoryTag::kGathered), give_back);
@@ -99,20 +99,20 @@ void StateAccess::read_full_precision(int unit, const std::function<void(std::sp
   const std::span<float> shard =
       whole.subspan(static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.numel));
   io_.run([&] { parts_.state.contents().read_full_precision_shard(unit, shard); });
-  all_gather(parts_.comm, std::as_bytes(shard), std::as_writable_bytes(whole), {.unit = unit, .control = true});
+  all_gather(parts_.comms.copy, std::as_bytes(shard), std::as_writable_bytes(whole), {.unit = unit, .control = true});
   read(whole);
 }
 
 ReplicaCheck StateAccess::compare_replicas() {
   io_.rethrow();
   require_between_steps("replicas", "compared");
-  if (parts_.comm.world() == 1 || parts_.state.placement().parameter_sharded) return {};
+  const EngineComms& comms = parts_.comms;
+  const bool each_holds_its_own = comms.mesh.copies == 1 && parts_.state.placement().parameter_sharded;
+  if (comms.run.world() == 1 || each_holds_its_own) return {};
   return io_.run([&] {
     parts_.updater.finish();
     parts_.gatherer.finish();  // what the last update sends is part of them
-    std::vector<std::uint64_t> hashes;
-    for (const Unit& unit : parts_.state.units()) hashes.push_back(replica_hash(parts_.state, unit.index));
-    return zero::compare_replicas(parts_.comm, hashes, parts_.state.units());
+    return zero::compare_replicas(comms.run, comms.mesh, parts_.state);
   });
 }
 

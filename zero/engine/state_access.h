@@ -55,7 +55,7 @@ class StateAccess {
   // `read` takes; `read` is Local. As finish() does, it applies a gradient that waits: later steps are others then.
   void read_full_precision(int unit, const std::function<void(std::span<const float>)>& read);
 
-  // Collective; between steps, of which it changes nothing. Do the ranks still hold the same of what each holds whole?
+  // Collective; between steps, of which it changes nothing. Do the ranks still hold the same of what several hold?
   // Throws ConfigError where gradients wait for a step(), or while parameters are gathered.
   ReplicaCheck compare_replicas();
 

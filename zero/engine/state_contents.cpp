@@ -137,15 +137,23 @@ void StateContents::write_coded(int index, const StateArrays::Optimizer& state, 
 }
 
 void StateContents::read_replicated(int index, const ReplicaVisit& visit) {
-  const std::int64_t numel = state_.unit(index).numel;
+  read_held(index, /*sharded=*/false, state_.unit(index).numel, visit);
+}
+
+void StateContents::read_sharded(int index, const ReplicaVisit& visit) {
+  read_held(index, /*sharded=*/true, state_.shard(index).numel, visit);
+}
+
+// The first `numel` elements of what is held whole, or of what is sharded.
+void StateContents::read_held(int index, bool sharded, std::int64_t numel, const ReplicaVisit& visit) {
   const auto read = [&](const StateArray& array) {
     streams_.visit_tiles(array, TileAccess::kRead, index, [&](const Tile& tile) {
       const std::int64_t count = std::clamp<std::int64_t>(numel - tile.begin, 0, tile.numel);
       if (count > 0) visit({tile.data[0], static_cast<std::size_t>(array.bytes_of(index, count))});
     });
   };
-  if (!state_.placement().parameter_sharded) read(arrays().parameter);
-  if (state_.placement().optimizer_sharded) return;
+  if (state_.placement().parameter_sharded == sharded) read(arrays().parameter);
+  if (state_.placement().optimizer_sharded != sharded) return;
   read(arrays().master);
   for (const auto& [state, array, scales] : arrays().optimizer) {
     read(array);

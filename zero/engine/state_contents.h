@@ -50,9 +50,12 @@ class StateContents {
   // whole, then master and the optimizer's states where those are; no padding. Never called where everything is sharded.
   using ReplicaVisit = std::function<void(std::span<const std::byte> elements)>;
   void read_replicated(int unit, const ReplicaVisit& visit);
+  // The same of everything else: of this rank's shard of what is sharded.
+  void read_sharded(int unit, const ReplicaVisit& visit);
 
  private:
   const StateArrays& arrays() const;
+  void read_held(int unit, bool sharded, std::int64_t numel, const ReplicaVisit& visit);
   void read_coded_shard(int unit, const StateArrays::Optimizer& state, const ReadVisit& visit);
   void write_coded(int unit, const StateArrays::Optimizer& state, const WriteFill& fill);
   const StateArrays::Optimizer& optimizer(int state) const;  // of a saved state > 0

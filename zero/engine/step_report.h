@@ -65,6 +65,14 @@ struct PhaseSeconds {
 // the schedule.
 constexpr std::int64_t kProfileStep = 3;
 
+// What crosses between copies of the model, in a step of this rank; part of the bytes that it sends in all.
+struct CopiesReport {
+  int number = 1;  // of copies
+  std::int64_t sent_bytes_per_step = 0;
+  std::int64_t planned_sent_bytes = 0;
+  double sent_formula_bytes = 0;  // in the mean over the copies
+};
+
 struct EngineReport {
   int world = 1;
   int rank = 0;
@@ -82,6 +90,7 @@ struct EngineReport {
   std::int64_t sent_bytes_per_step = 0;     // of the last step
   std::int64_t received_bytes_per_step = 0;
   std::int64_t planned_sent_bytes = 0;  // of a step, by the schedule in force; 0 before there is one
+  CopiesReport copies;
   double state_formula_bytes = 0;
   double sent_formula_bytes = 0;
   std::int64_t num_parameters = 0;

@@ -22,7 +22,7 @@ struct Header {
 
 }  // namespace
 
-StepSync exchange(Communicator& comm, const RankStep& findings) {
+StepSync exchange(Communicator& comm, const RankStep& findings, int shard) {
   const std::size_t num_units = findings.sum_squares.size();
   const std::size_t num_params = findings.present.size();
   const std::size_t sums_at = sizeof(Header);
@@ -73,7 +73,7 @@ StepSync exchange(Communicator& comm, const RankStep& findings) {
   }
   if (num_losses == world) sync.loss = losses / static_cast<double>(world);
   for (std::size_t unit = 0; unit < num_units; ++unit) {
-    for (std::size_t rank = 0; rank < world; ++rank) {
+    for (std::size_t rank = 0; rank < (shard == 0 ? world : static_cast<std::size_t>(shard)); ++rank) {
       double sum = 0;
       std::memcpy(&sum, all.data() + rank * bytes + sums_at + unit * sizeof(double), sizeof sum);
       sync.sum_squares += sum;

@@ -32,7 +32,7 @@ struct RankStep {
 };
 
 struct StepSync {
-  double sum_squares = 0;  // over units and ranks, in that order
+  double sum_squares = 0;  // over units and the ranks that hold the model once, in that order
   std::int64_t num_non_finite = 0;
   int first_bad_param = -1;       // the lowest of any rank
   std::vector<bool> present;      // on any rank
@@ -43,6 +43,8 @@ struct StepSync {
   double max_grad_norm = std::numeric_limits<double>::infinity();
 };
 
-StepSync exchange(Communicator& comm, const RankStep& findings);
+// `shard`: ranks that hold the model once, the first of which count for sums of squares: those of other copies are the
+// same. 0: all.
+StepSync exchange(Communicator& comm, const RankStep& findings, int shard = 0);
 
 }  // namespace zero

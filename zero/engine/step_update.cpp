@@ -27,7 +27,7 @@ StepUpdate::StepUpdate(EngineParts& parts) : parts_(parts), delayed_(parts.state
 
 void StepUpdate::summed(int unit, int pass) {
   if (!delayed_.open() || pass < parts_.options.accumulate - 1 || !parts_.executor.replay().done_with(unit)) return;
-  parts_.comm.drain();  // a late peer may still read the shard that will be written
+  parts_.comms.copy.drain();  // a late peer may still read the shard that will be written
   delayed_.unit_is_free(unit);
 }
 
@@ -132,7 +132,7 @@ void StepUpdate::finish(bool ends) {
 
 void StepUpdate::give_up_gathered() {
   parts_.gatherer.prefetches().cancel();
-  parts_.comm.drain();
+  parts_.comms.copy.drain();
   for (const int unit : parts_.gatherer.releasable()) parts_.gatherer.release(unit);
   parts_.executor.forget_access();
 }

@@ -47,4 +47,8 @@ double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype
 // and 3KP(N-1)/N if each is reduced, 2P(N-1)/N and (2K+1)P(N-1)/N if they are reduced once, after the last.
 double sent_formula_numel(std::int64_t numel, int world, const Placement& placement);
 
+// Elements that cross to other copies of the model per rank and step, in fp32 and in the mean over copies:
+// 2(P/S)(R-1)/R for R copies of S ranks, as often as gradients are reduced.
+double sent_between_copies_formula_numel(std::int64_t numel, int shard, const Placement& placement);
+
 }  // namespace zero

@@ -1,10 +1,11 @@
 #include "zero/plan/mesh.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "zero/base/error.h"
-#include "zero/plan/partition.h"
 
 namespace zero {
 namespace {
@@ -30,22 +31,41 @@ std::vector<int> Mesh::ranks_of_shard(int place) const {
   return ranks;
 }
 
-Mesh mesh_of(int world, int group) {
+Mesh mesh_of(int world, int group, std::string_view key) {
   if (group == 0) group = world;
   if (group < 0 || group > world || world % group != 0) {
     throw ConfigError(
-        "zero.group", fmt::format("{}", group),
-        fmt::format("{} ranks cannot be divided into groups of this size", world),
+        key, fmt::format("{}", group), fmt::format("{} ranks cannot be divided into groups of this size", world),
         fmt::format("use 0 (all ranks hold the model once), or one of {}", fmt::join(divisors(world), ", ")));
   }
   return {.shard = group, .copies = world / group};
 }
 
+int num_crossings(const Mesh& mesh, int copy) {
+  if (mesh.copies == 1) return 0;
+  return copy == 0 || copy == mesh.copies - 1 ? 1 : 2;
+}
+
+std::int64_t crossing_bytes(const Unit& unit, int shard) {
+  return unit.trainable ? shard_numel(unit, shard) * static_cast<std::int64_t>(sizeof(float)) : 0;
+}
+
 std::int64_t sent_between_copies(const Unit& unit, const Mesh& mesh, int copy) {
-  if (mesh.copies == 1 || !unit.trainable) return 0;
-  const bool at_an_end = copy == 0 || copy == mesh.copies - 1;
-  const std::int64_t shard_bytes = shard_numel(unit, mesh.shard) * 4;
-  return (at_an_end ? 1 : 2) * shard_bytes;
+  return num_crossings(mesh, copy) * crossing_bytes(unit, mesh.shard);
+}
+
+std::int64_t sent_between_copies(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement) {
+  const int rounds = placement.reduce_each ? placement.accumulate : 1;
+  std::int64_t bytes = 0;
+  for (const Unit& unit : units) bytes += rounds * crossing_bytes(unit, mesh.shard);
+  return 2 * (mesh.copies - 1) * bytes / mesh.copies;
+}
+
+Shard saved_part(const Unit& unit, const Mesh& mesh, int rank) {
+  const Shard own = shard_of(unit, mesh.shard_of(rank), mesh.shard);
+  const std::int64_t part = (own.numel + mesh.copies - 1) / mesh.copies;
+  const std::int64_t begin = std::min(own.numel, mesh.copy_of(rank) * part);
+  return {own.offset + begin, std::min(part, own.numel - begin)};
 }
 
 }  // namespace zero

@@ -6,12 +6,16 @@
 //   mesh.ranks_of_shard(1)                 // {1, 3}: they hold the same shard, and sum over the copies
 //
 // A copy is of neighbouring ranks, which a launcher puts on one host where it can. A mesh of one copy is the world
-// without a mesh.
+// without a mesh. Gradients cross from copy to copy in fp32: partial sums go up, in the order of the ranks, and the total
+// comes down again.
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
+#include "zero/plan/partition.h"
+#include "zero/plan/placement.h"
 #include "zero/plan/unit.h"
 
 namespace zero {
@@ -28,13 +32,23 @@ struct Mesh {
   bool operator==(const Mesh&) const = default;
 };
 
-// `group`: ranks that hold the model once; 0: all. Throws ConfigError under "zero.group" for one that does not divide
-// the world.
-Mesh mesh_of(int world, int group);
+// `group`: ranks that hold the model once; 0: all. Throws ConfigError under `key` for one that does not divide the world.
+Mesh mesh_of(int world, int group, std::string_view key = "zero.group");
 
-// Bytes of gradients that a rank sends to the same shard of other copies when `unit` is reduced. They cross in fp32:
-// partial sums go up from copy to copy, in the order of the ranks, and the total comes down again. The first and the
-// last copy send one shard each, those between them two: 2 (P/S)(R-1)/R in the mean.
+// Crossings of a shard of gradients that a rank sends to the copies beside its own, in one reduction: the first and the
+// last copy send one, those between them two, a single copy none.
+int num_crossings(const Mesh& mesh, int copy);
+// Bytes of one crossing of a unit: a shard, in fp32.
+std::int64_t crossing_bytes(const Unit& unit, int shard);
+
+// Bytes that a rank sends to other copies when `unit` is reduced: 2 (P/S)(R-1)/R in the mean.
 std::int64_t sent_between_copies(const Unit& unit, const Mesh& mesh, int copy);
+
+// The same of a step, in the mean over the copies: of all units, each reduced as often as the placement says.
+std::int64_t sent_between_copies(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement);
+
+// Elements of a unit that a rank writes into a checkpoint: each copy an equal part of its shards, so that all ranks
+// write as much and each element is written once.
+Shard saved_part(const Unit& unit, const Mesh& mesh, int rank);
 
 }  // namespace zero

@@ -102,6 +102,9 @@ struct TierTraffic {
 struct ScheduleCost {
   std::int64_t sent_bytes = 0;           // = received: every movement here is symmetric
   std::int64_t gathered_peak_bytes = 0;  // the most gathered at once
+  // Of the model's copies (mesh.h): what it takes to send all reduced shards to the next one. A rank sends them
+  // num_crossings() times, beside sent_bytes. 0: there is one copy.
+  std::int64_t crossing_bytes = 0;
   std::int64_t num_gathers = 0;
   std::int64_t num_reduces = 0;
   std::int64_t num_prefetches = 0;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "zero/base/check.h"
+#include "zero/plan/mesh.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/residency.h"
 #include "zero/plan/schedule.h"
@@ -102,6 +103,8 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
         break;
       case ActionKind::kReduce:
         cost.sent_bytes += (world - 1) * block;
+        if (schedule.placement.copies > 1)
+          cost.crossing_bytes += crossing_bytes(units[static_cast<std::size_t>(action.unit)], world);
         ++cost.num_reduces;
         break;
       case ActionKind::kRelease:

@@ -24,6 +24,7 @@ constexpr StateFractions kAllOnDisk{.parameter = {.disk = 1}, .gradient = {.disk
 struct Variation {
   int stage = 0;
   int machines = 1;
+  int group = 0;
   StateFractions fractions{};
   std::int64_t activation_bytes = 0;
 };
@@ -53,12 +54,16 @@ MemoryFit fit_of(const MemoryNeed& rank, const PlannedMachine& machine) {
 class Search {
  public:
   explicit Search(const TrainingPlan& plan)
-      : plan_(plan), now_{.stage = plan.options.stage, .activation_bytes = plan.machine->activation_bytes} {}
+      : plan_(plan),
+        now_{.stage = plan.options.stage,
+             .group = plan.options.group,
+             .activation_bytes = plan.machine->activation_bytes} {}
 
   std::vector<WayToFit> ways() {
     for (int stage = plan_.options.stage + 1; stage <= 3; ++stage) {
       if (try_stage(stage)) break;
     }
+    try_group();
     try_disk();
     Variation checkpointed = now_;
     checkpointed.activation_bytes = plan_.machine->checkpointed_bytes;
@@ -81,10 +86,13 @@ class Search {
  private:
   // Nothing: such a plan cannot be.
   std::optional<MemoryFit> fit(const Variation& variation) const {
-    const int world = plan_.world * variation.machines;
     try {
+      const Mesh mesh = mesh_of(plan_.world * variation.machines, variation.group);
+      const int world = mesh.shard;
       Placement placement = placement_at(plan_, variation.stage);
-      if (variation.stage == plan_.options.stage && variation.machines == 1 && variation.fractions.on_device())
+      placement.copies = mesh.copies;
+      const bool same_ranks = variation.machines == 1 && variation.group == plan_.options.group;
+      if (variation.stage == plan_.options.stage && same_ranks && variation.fractions.on_device())
         placement.tiers = plan_.tiers;
       spread_if_asked(placement, world, variation.fractions);
       return fit_of(need_of(plan_, world, placement, variation.activation_bytes), *plan_.machine);
@@ -106,6 +114,12 @@ class Search {
     Variation other = now_;
     other.stage = stage;
     return add(fmt::format("--zero.stage {}", stage), other);
+  }
+  bool try_group() {
+    if (mesh_of(plan_).copies == 1) return false;
+    Variation one_copy = now_;
+    one_copy.group = 0;
+    return add("--zero.group 0 (all ranks hold the model once)", one_copy);
   }
   bool try_disk() {
     Variation away = now_;
@@ -173,7 +187,7 @@ class Search {
 }  // namespace
 
 MemoryFit fit_of(const TrainingPlan& plan) {
-  return fit_of(need_of(plan, plan.world, placement_of(plan), plan.machine->activation_bytes), *plan.machine);
+  return fit_of(need_of(plan, mesh_of(plan).shard, placement_of(plan), plan.machine->activation_bytes), *plan.machine);
 }
 
 std::vector<WayToFit> ways_to_fit(const TrainingPlan& plan) {

@@ -58,7 +58,8 @@ std::string to_json_line(const StepMetrics& m) {
                  number(m.tokens / m.seconds), number(m.seconds), number(m.forward), number(m.backward),
                  number(m.phases.reduce), number(m.phases.gather), number(m.phases.update), number(m.phases.wait));
   for (const MemoryTag tag : kAllMemoryTags) fmt::format_to(out, R"("{}": {}, )", name_of(tag), m.memory[tag]);
-  fmt::format_to(out, R"("total": {}}}, "sent_bytes": {}{}{}, "samples": {}{}}})", m.memory.total(), m.sent_bytes,
+  fmt::format_to(out, R"("total": {}}}, "sent_bytes": {}{}{}{}, "samples": {}{}}})", m.memory.total(), m.sent_bytes,
+                 m.sent_between_copies ? fmt::format(R"(, "sent_between_copies": {})", *m.sent_between_copies) : "",
                  m.transfers ? ", " + transfers_json(*m.transfers) : "",
                  m.loss_scale ? fmt::format(R"(, "loss_scale": {})", number(*m.loss_scale)) : "", m.samples_so_far,
                  m.has_tokens ? fmt::format(R"(, "tokens": {:.0f})", m.tokens_so_far) : "");

@@ -47,7 +47,8 @@ struct StepMetrics {
   std::int64_t host_bytes = 0;  // at the same time; not in metrics.jsonl
   std::int64_t disk_bytes = 0;
   std::int64_t sent_bytes = 0;
-  std::optional<StepTransfers> transfers;  // where anything lies below the device, or crossed the link
+  std::optional<std::int64_t> sent_between_copies;  // of it, where there are copies of the model
+  std::optional<StepTransfers> transfers;           // where anything lies below the device, or crossed the link
 };
 
 struct EvaluationMetrics {

@@ -50,17 +50,19 @@ Json prediction_json(const TrainingPlan& plan) {
 }  // namespace
 
 std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
-  Json json{{"model", plan.model},    {"num_parameters", num_parameters(plan.specs)},
-            {"world", plan.world},    {"stage", plan.options.stage},
-            {"units", Json::array()}, {"stages", Json::array()}};
+  const Mesh mesh = mesh_of(plan);
+  Json json{{"model", plan.model},       {"num_parameters", num_parameters(plan.specs)},
+            {"world", plan.world},       {"stage", plan.options.stage},
+            {"shard_ranks", mesh.shard}, {"copies", mesh.copies},
+            {"units", Json::array()},    {"stages", Json::array()}};
   for (const Unit& unit : plan.units) {
-    const std::int64_t whole = gathered_bytes(unit, plan.world);
+    const std::int64_t whole = gathered_bytes(unit, mesh.shard);
     json["units"].push_back({{"name", unit.name},
                              {"num_parameters", num_parameters(unit)},
                              {"dtype", name_of(unit.dtype)},
                              {"trainable", unit.trainable},
                              {"gathered_bytes", whole},
-                             {"shard_bytes", whole / plan.world}});
+                             {"shard_bytes", whole / mesh.shard}});
   }
   for (const StageCost& cost : costs_of(plan, stages)) {
     json["stages"].push_back({{"stage", cost.stage},
@@ -73,9 +75,12 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
                               {"sent_bytes", cost.sent},
                               {"received_bytes", cost.sent},
                               {"formula", {{"state_bytes", cost.state_formula}, {"sent_bytes", cost.sent_formula}}}});
+    if (mesh.copies == 1) continue;
+    json["stages"].back()["between_copies"] = {{"sent_bytes", cost.sent_between_copies},
+                                               {"formula", {{"sent_bytes", cost.sent_between_copies_formula}}}};
   }
   for (const Tier tier : kAllTiers) {
-    const StateBytes s = state_bytes(plan.units, plan.world, placement_of(plan), optimizer_spec(plan), tier);
+    const StateBytes s = state_bytes(plan.units, mesh.shard, placement_of(plan), optimizer_spec(plan), tier);
     json["tiers"][std::string(name_of(tier))] = {{"parameter", s.parameter},
                                                  {"gradient", s.gradient},
                                                  {"master", s.master},

@@ -41,9 +41,10 @@ std::string named_row(std::string_view name, std::string_view text) {
 std::string unit_row(const TrainingPlan& plan, const Unit& first, const Unit& last, std::size_t count) {
   std::string name = first.name;
   if (count > 1) name += fmt::format("-{} ({} x)", split_number(last.name).second, count);
-  const std::int64_t whole = gathered_bytes(first, plan.world);
+  const int shard = mesh_of(plan).shard;
+  const std::int64_t whole = gathered_bytes(first, shard);
   return fmt::format("  {:<31} {:>13} {:>11} {:>11}{}\n", name, format_count(num_parameters(first)),
-                     format_bytes(whole), format_bytes(whole / plan.world), first.trainable ? "" : "  frozen");
+                     format_bytes(whole), format_bytes(whole / shard), first.trainable ? "" : "  frozen");
 }
 
 std::string unit_rows(const TrainingPlan& plan) {
@@ -62,7 +63,10 @@ std::string reduce_row(const TrainingPlan& plan, std::span<const int> stages) {
   const EngineOptions& options = plan.options;
   const bool below_2 = std::ranges::any_of(stages, [](int stage) { return stage < 2; });
   if (!below_2 || plan.world == 1 || options.accumulate == 1 || options.reduce == Reduce::kLast) return "";
-  const std::int64_t last = sent_bytes(plan.units, plan.world, place(1, Reduce::kLast, options.accumulate));
+  const Mesh mesh = mesh_of(plan);
+  const Placement summed_here = place(1, Reduce::kLast, options.accumulate);
+  const std::int64_t last =
+      sent_bytes(plan.units, mesh.shard, summed_here) + sent_between_copies(plan.units, mesh, summed_here);
   return wrapped(
       fmt::format(
           "  with train.reduce = \"last\" stages 0 and 1 send {} instead, hold as much, and end with other last bits",
@@ -85,9 +89,9 @@ std::string tier_rows(const TrainingPlan& plan) {
   std::string rows;
   if (plan.tiers.empty()) return rows;
   for (const Tier tier : kAllTiers)
-    rows +=
-        fmt::format("  {:<6} {}\n", name_of(tier),
-                    state_columns(state_bytes(plan.units, plan.world, placement_of(plan), optimizer_spec(plan), tier)));
+    rows += fmt::format(
+        "  {:<6} {}\n", name_of(tier),
+        state_columns(state_bytes(plan.units, mesh_of(plan).shard, placement_of(plan), optimizer_spec(plan), tier)));
   return rows;
 }
 
@@ -130,6 +134,18 @@ std::string memory_rows(const TrainingPlan& plan) {
                                 way.disk > 0 ? fmt::format(", and {} of the disk", format_bytes(way.disk)) : ""),
                     17);
   return rows;
+}
+
+// Every stage sends as much between copies.
+std::string copies_rows(const TrainingPlan& plan) {
+  const Mesh mesh = mesh_of(plan);
+  if (mesh.copies == 1) return "";
+  const StageCost cost = cost_of(plan, plan.options.stage);
+  return named_row(
+      "copies", fmt::format("{} of the model, each on {} rank{}; of what a rank sends {} (formula {}) are gradients "
+                            "in fp32 that cross between copies, in the mean over the copies",
+                            mesh.copies, mesh.shard, mesh.shard == 1 ? "" : "s", format_bytes(cost.sent_between_copies),
+                            bytes_text(cost.sent_between_copies_formula)));
 }
 
 std::string flop_text(double flops) {
@@ -196,11 +212,12 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
   for (const StageCost& cost : costs_of(plan, stages))
     text += stage_row(cost, /*marked=*/stages.size() > 1 && cost.stage == plan.options.stage);
   text += tier_rows(plan);
+  text += copies_rows(plan);
   text += beside_row(plan);
   text += memory_rows(plan);
   text += predicted_rows(plan);
   text += reduce_row(plan, stages);
-  if (plan.world > 1 && std::ranges::find(stages, 3) != stages.end())
+  if (mesh_of(plan).shard > 1 && std::ranges::find(stages, 3) != stages.end())
     text += wrapped(
         "  stage 3 gathers each unit twice a step, unless device_memory has room to keep it until the backward pass; "
         "with that room it "

@@ -117,6 +117,16 @@ std::string hidden_text(const DiskTraffic& disk) {
                      100 * hidden_fraction(disk.busy_seconds, disk.waited_seconds));
 }
 
+// Copies of the model, and what a step sends between them: a part of sent_bytes.
+Json copies_json(const RunReport& r) {
+  return {{"number", r.engine.copies.number},
+          {"ranks_of_each", r.engine.world / r.engine.copies.number},
+          {"sent_bytes_per_step",
+           per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_between_copies_per_step; })},
+          {"planned_sent_bytes", r.engine.copies.planned_sent_bytes},
+          {"formula", {{"sent_bytes", r.engine.copies.sent_formula_bytes}}}};
+}
+
 // Stage 3 with room for units that stay from forward to backward.
 bool sends_less(const RunReport& r) {
   return r.engine.stage == 3 && std::ranges::all_of(r.ranks, [&](const RankReport& rank) {
@@ -211,6 +221,7 @@ std::string to_json(const RunReport& r) {
   json["received_bytes_per_step"] =
       per_rank(r.ranks, [](const RankReport& rank) { return rank.received_bytes_per_step; });
   json["planned_sent_bytes"] = r.engine.planned_sent_bytes;
+  if (r.engine.copies.number > 1) json["copies"] = copies_json(r);
   json["padding_bytes"] = r.engine.padding_bytes;
   json["formula"] = {{"state_bytes", r.engine.state_formula_bytes}, {"sent_bytes", r.engine.sent_formula_bytes}};
   json["profile"] = {{"forward_seconds", r.profile.forward}, {"backward_seconds", r.profile.backward},
@@ -267,6 +278,11 @@ std::string summary(const RunReport& r) {
                   sends_less(r) ? "; what device_memory kept was gathered once" : ""));
   if (std::ranges::adjacent_find(r.shares, std::not_equal_to<>()) != r.shares.end())
     add(fmt::format("  samples of a micro-batch, by rank: {}", fmt::join(r.shares, " + ")));
+  if (r.engine.copies.number > 1)
+    add(fmt::format("  {} copies of the model on {} rank{} each; of what a rank sends {} cross between them",
+                    r.engine.copies.number, r.engine.world / r.engine.copies.number,
+                    r.engine.world == r.engine.copies.number ? "" : "s",
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_between_copies_per_step; })));
   if (places_states(r))
     add(fmt::format("  of it on the host {}, on disk {}; a step reads {} from disk and writes {}{}",
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.host_memory.state(); }),

@@ -35,6 +35,7 @@ struct RankReport {
   std::int64_t peak_memory_total = 0, peak_host_memory_total = 0;
   std::int64_t sent_bytes_per_step = 0;
   std::int64_t received_bytes_per_step = 0;
+  std::int64_t sent_between_copies_per_step = 0;  // of what it sends, to other copies of the model
   double startup_s = 0;
   double peak_flops = 0;  // probed, of the rank's threads
 };

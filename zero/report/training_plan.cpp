@@ -19,7 +19,14 @@ Placement placement_of(const TrainingPlan& plan) {
 
 Placement placement_at(const TrainingPlan& plan, int stage) {
   const EngineOptions& options = plan.options;
-  return place(stage, options.reduce, options.accumulate, options.delayed_update && stage == options.stage);
+  Placement placement =
+      place(stage, options.reduce, options.accumulate, options.delayed_update && stage == options.stage);
+  placement.copies = mesh_of(plan).copies;
+  return placement;
+}
+
+Mesh mesh_of(const TrainingPlan& plan) {
+  return mesh_of(plan.world, plan.options.group);
 }
 
 OptimizerSpec optimizer_spec(const TrainingPlan& plan) {
@@ -35,15 +42,19 @@ std::int64_t num_parameters(const Unit& unit) {
 StageCost cost_of(const TrainingPlan& plan, int stage) {
   const Placement placement = placement_at(plan, stage);
   const OptimizerSpec spec = optimizer_spec(plan);
+  const Mesh mesh = mesh_of(plan);
   StageCost cost{.stage = stage,
-                 .state = state_bytes(plan.units, plan.world, placement, spec),
-                 .sent = sent_bytes(plan.units, plan.world, placement)};
+                 .state = state_bytes(plan.units, mesh.shard, placement, spec),
+                 .sent_between_copies = sent_between_copies(plan.units, mesh, placement)};
+  cost.sent = sent_bytes(plan.units, mesh.shard, placement) + cost.sent_between_copies;
   for (const Unit& unit : plan.units) {
     if (!unit.trainable) continue;
-    cost.state_formula += state_formula_bytes(num_parameters(unit), plan.world, stage, unit.dtype, spec);
-    cost.sent_formula +=
-        sent_formula_numel(num_parameters(unit), plan.world, placement) * static_cast<double>(size_of(unit.dtype));
+    const std::int64_t numel = num_parameters(unit);
+    cost.state_formula += state_formula_bytes(numel, mesh.shard, stage, unit.dtype, spec);
+    cost.sent_formula += sent_formula_numel(numel, mesh.shard, placement) * static_cast<double>(size_of(unit.dtype));
+    cost.sent_between_copies_formula += 4 * sent_between_copies_formula_numel(numel, mesh.shard, placement);
   }
+  cost.sent_formula += cost.sent_between_copies_formula;
   return cost;
 }
 

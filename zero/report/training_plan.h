@@ -17,6 +17,7 @@
 
 #include "zero/engine/options.h"
 #include "zero/plan/estimate.h"
+#include "zero/plan/mesh.h"
 #include "zero/plan/param_spec.h"
 #include "zero/plan/placement.h"
 #include "zero/plan/step_model.h"
@@ -53,6 +54,9 @@ Placement placement_of(const TrainingPlan& plan);
 // The same of another stage, with everything on the device.
 Placement placement_at(const TrainingPlan& plan, int stage);
 
+// How the planned ranks hold the model.
+Mesh mesh_of(const TrainingPlan& plan);
+
 // Of the planned optimizer.
 OptimizerSpec optimizer_spec(const TrainingPlan& plan);
 
@@ -68,6 +72,8 @@ struct StageCost {
   double state_formula = 0;
   std::int64_t sent = 0;
   double sent_formula = 0;
+  std::int64_t sent_between_copies = 0;  // of that, between copies of the model, in the mean over the copies
+  double sent_between_copies_formula = 0;
 };
 StageCost cost_of(const TrainingPlan& plan, int stage);
 std::vector<StageCost> costs_of(const TrainingPlan& plan, std::span<const int> stages);

@@ -152,11 +152,12 @@ const GatheredUnit& AttachedModule::held_in_a_scope(int unit) const {
 
 void AttachedModule::release_from_everybody(const std::vector<int>& units, int source_rank) {
   Communicator& comm = engine_->resources().comm;
+  const int shard = engine_->resources().mesh.shard;
   for (const int unit : units) {
     const GatheredUnit& held = held_in_a_scope(unit);
     if (source_rank >= 0) {
       const Unit& description = parameters_.units()[static_cast<std::size_t>(unit)];
-      const auto bytes = static_cast<std::size_t>(padded_numel(description, comm.world())) * size_of(description.dtype);
+      const auto bytes = static_cast<std::size_t>(padded_numel(description, shard)) * size_of(description.dtype);
       comm.broadcast({held.data(), bytes}, source_rank, {.unit = unit, .control = true}).wait();
       comm.drain();
     }

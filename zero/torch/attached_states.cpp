@@ -71,8 +71,8 @@ StateShard AttachedStates::shard(const std::string& name, const std::string& sta
   c10::AutoGradMode no_gradients(false);
   const Unit& unit = parameters_.units()[static_cast<std::size_t>(parameters_.address(param).unit)];
   const Slice& slice = parameters_.slice(param);
-  const Communicator& comm = engine_.resources().comm;
-  const SlicePart part = overlap(slice, shard_of(unit, comm.rank(), comm.world()));
+  const Communicator& copy = engine_.resources().copy;
+  const SlicePart part = overlap(slice, shard_of(unit, copy.rank(), copy.world()));
   if (part.numel == 0) return {.values = torch::empty({0}, torch::kFloat32)};
   StateShard shard{.offset = part.offset - slice.offset, .values = torch::empty({part.numel}, torch::kFloat32)};
   read(unit.index, index, part.offset, shard.values);
@@ -85,16 +85,16 @@ torch::Tensor AttachedStates::full(const std::string& name, const std::string& s
   engine_.states().pause("state", "read");
   c10::AutoGradMode no_gradients(false);
   const Unit& unit = parameters_.units()[static_cast<std::size_t>(parameters_.address(param).unit)];
-  Communicator& comm = engine_.resources().comm;
-  const Shard own = shard_of(unit, comm.rank(), comm.world());
-  torch::Tensor whole = torch::zeros({own.numel * comm.world()}, torch::kFloat32);
+  Communicator& copy = engine_.resources().copy;
+  const Shard own = shard_of(unit, copy.rank(), copy.world());
+  torch::Tensor whole = torch::zeros({own.numel * copy.world()}, torch::kFloat32);
   torch::Tensor mine = whole.narrow(0, own.offset, own.numel);
   read(unit.index, index, own.offset, mine);
   const auto bytes = [](const torch::Tensor& tensor) {
     return std::span<std::byte>{static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
   };
-  comm.all_gather(bytes(mine), bytes(whole), {.unit = unit.index, .control = true}).wait();
-  comm.drain();
+  copy.all_gather(bytes(mine), bytes(whole), {.unit = unit.index, .control = true}).wait();
+  copy.drain();
   const Slice& slice = parameters_.slice(param);
   return whole.narrow(0, slice.offset, slice.numel).reshape(parameters_.spec(param).shape).clone();
 }

@@ -19,7 +19,7 @@ namespace {
 
 void load_unit(Engine& engine, const Unit& unit, const WeightSource& source) {
   Communicator& comm = engine.resources().comm;
-  std::vector<float> flat(static_cast<std::size_t>(padded_numel(unit, comm.world())));
+  std::vector<float> flat(static_cast<std::size_t>(padded_numel(unit, engine.resources().copy.world())));
   std::exception_ptr thrown;
   std::string failure;
   if (comm.rank() == 0) {
@@ -53,7 +53,7 @@ void load_from_source(Engine& engine, const WeightSource& source) {
 void load_from_tensors(Engine& engine, const Unit& unit, const AttachedParameters& parameters) {
   Communicator& comm = engine.resources().comm;
   c10::AutoGradMode no_gradients(false);
-  torch::Tensor flat = torch::zeros({padded_numel(unit, comm.world())}, torch::kFloat32);
+  torch::Tensor flat = torch::zeros({padded_numel(unit, engine.resources().copy.world())}, torch::kFloat32);
   bool deferred = true;
   for (const Slice& slice : unit.slices) {
     torch::Tensor value = parameters.tensor(slice.param);

@@ -32,7 +32,7 @@ TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int wo
   plan.units = make_units(plan.specs, attach.units, spec_of(*rule_of(attach)).grain());
   if (!attach.offload.fractions.on_device()) {
     Placement placement = placement_of(plan);
-    spread_over_tiers(placement, plan.units, plan.world, attach.offload.fractions);
+    spread_over_tiers(placement, plan.units, mesh_of(plan).shard, attach.offload.fractions);
     plan.tiers = placement.tiers;
   }
   return plan;

@@ -41,6 +41,7 @@ void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
   metrics.host_bytes = engine.host_memory.total();
   metrics.disk_bytes = engine.disk_memory.total();
   metrics.sent_bytes = engine.sent_bytes_per_step;
+  if (engine.copies.number > 1) metrics.sent_between_copies = engine.copies.sent_bytes_per_step;
   const LinkTraffic link = engine.link_per_step + activation_offload_.link();
   if (engine.disk_per_step.busy_seconds > 0 || link.busy_seconds > 0 || off_device(engine))
     metrics.transfers = {.disk = engine.disk_per_step, .link = link};
@@ -77,6 +78,7 @@ RankReport RunMeter::rank_report() const {
   rank.peak_host_memory_total = engine_.peak_host_memory_bytes;
   rank.sent_bytes_per_step = engine_.sent_bytes_per_step;
   rank.received_bytes_per_step = engine_.received_bytes_per_step;
+  rank.sent_between_copies_per_step = engine_.copies.sent_bytes_per_step;
   rank.transfers = steps_.transfers();
   activation_offload_.add_to(rank);
   rank.peak_flops = probe_matmul_flops();

@@ -266,6 +266,7 @@ ShareOptions share_options(const TrainConfig& train) {
 
 AttachOptions attach_options(const Config& config, int local_ranks) {
   AttachOptions options{.stage = static_cast<int>(config.zero.stage),
+                        .group = static_cast<int>(config.zero.group),
                         .optimizer = optimizer_options(config.optimizer),
                         .clip = config.train.clip,
                         .reduce = reduce_kind(config.train.reduce),

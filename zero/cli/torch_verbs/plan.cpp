@@ -143,10 +143,12 @@ void require_here(const OffloadOptions& offload) {
 // "auto" is what will be free on the machines of the run: unknown here, so nothing is refused for it.
 Schedule schedule_of(const TrainingPlan& plan, const AttachOptions& attach, const Trace& trace) {
   const Placement placement = placement_of(plan);
-  GatherBudget budget = gather_budget(attach.device_memory, plan.units, plan.world, placement, optimizer_spec(plan),
-                                      plan.options.stage, std::numeric_limits<std::int64_t>::max());
-  budget.overlaps_updates = overlaps_updates(placement, plan.units, plan.world, optimizer_spec(plan), attach.offload);
-  return build_schedule(trace, plan.units, plan.world, placement, budget);
+  GatherBudget budget =
+      gather_budget(attach.device_memory, plan.units, mesh_of(plan).shard, placement, optimizer_spec(plan),
+                    plan.options.stage, std::numeric_limits<std::int64_t>::max());
+  budget.overlaps_updates =
+      overlaps_updates(placement, plan.units, mesh_of(plan).shard, optimizer_spec(plan), attach.offload);
+  return build_schedule(trace, plan.units, mesh_of(plan).shard, placement, budget);
 }
 
 // `steps`: of a run that is given its epochs.
@@ -162,6 +164,7 @@ std::string as_json(const TrainingPlan& plan, std::span<const int> stages, const
                       {"num_prefetches", cost.num_prefetches},
                       {"num_offloads", cost.num_offloads},
                       {"sent_bytes", cost.sent_bytes},
+                      {"crossing_bytes", cost.crossing_bytes},
                       {"gathered_peak_bytes", cost.gathered_peak_bytes},
                       {"host_read_bytes", cost.of(Tier::kHost).read_bytes},
                       {"host_written_bytes", cost.of(Tier::kHost).written_bytes},
@@ -177,6 +180,8 @@ std::string as_text(const TrainingPlan& plan, std::span<const int> stages, const
   const ScheduleCost& cost = schedule->cost;
   text += fmt::format("\nschedule: {} gathers, {} reductions, {} sent, {} gathered at most\n", cost.num_gathers,
                       cost.num_reduces, format_bytes(cost.sent_bytes), format_bytes(cost.gathered_peak_bytes));
+  if (cost.crossing_bytes > 0)
+    text += fmt::format("  beside that {} to each neighbouring copy\n", format_bytes(cost.crossing_bytes));
   for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
     if (cost.of(tier) == TierTraffic{}) continue;
     text += fmt::format("  a step reads {} of states from {} and writes {}\n", format_bytes(cost.of(tier).read_bytes),
@@ -196,17 +201,20 @@ bool may_leave_device(const AttachOptions& attach) {
 // Returns how many tiles are worked on ahead.
 int require_room(const EngineOptions& options, const TrainingPlan& plan, const Placement& placement,
                  const Placement& later) {
-  require_disk(options.offload, state_bytes(plan.units, plan.world, later, optimizer_spec(plan), Tier::kDisk).total());
-  return tiles_ahead(options.offload.host_memory, plan.units, plan.world, placement, later, optimizer_spec(plan),
-                     std::numeric_limits<std::int64_t>::max());
+  require_disk(options.offload,
+               state_bytes(plan.units, mesh_of(plan).shard, later, optimizer_spec(plan), Tier::kDisk).total());
+  return tiles_ahead(options.offload.host_memory, plan.units, mesh_of(plan).shard, placement, later,
+                     optimizer_spec(plan), std::numeric_limits<std::int64_t>::max());
 }
 
 // What a rank holds beside its states when it follows the schedule. `later`: where states may lie by then.
 TrainingPlan::Beside beside_states(const TrainingPlan& plan, const Schedule& schedule, const Placement& later,
                                    int depth) {
-  const std::int64_t staged = staging_bytes(plan.units, plan.world, schedule.placement, schedule.budget.is_minimum());
-  return {.device = simulate(schedule, plan.units, plan.world, optimizer_spec(plan)).gathered_peak_bytes + staged,
-          .host = tile_bytes(plan.units, plan.world, later, optimizer_spec(plan), depth)};
+  const std::int64_t staged =
+      staging_bytes(plan.units, mesh_of(plan).shard, schedule.placement, schedule.budget.is_minimum());
+  return {
+      .device = simulate(schedule, plan.units, mesh_of(plan).shard, optimizer_spec(plan)).gathered_peak_bytes + staged,
+      .host = tile_bytes(plan.units, mesh_of(plan).shard, later, optimizer_spec(plan), depth)};
 }
 
 // The rates of this machine: those that a run of as many ranks found here, else those of this process alone, the disk's
@@ -249,9 +257,10 @@ Computation computation_of(const PlanRequest& request, const TrainingPlan& plan,
 // What a rank updates in a step.
 std::int64_t updated_numel(const TrainingPlan& plan) {
   const bool sharded = placement_of(plan).optimizer_sharded;
+  const int shard = mesh_of(plan).shard;
   std::int64_t numel = 0;
   for (const Unit& unit : plan.units) {
-    if (unit.trainable) numel += sharded ? shard_of(unit, 0, plan.world).numel : padded_numel(unit, plan.world);
+    if (unit.trainable) numel += sharded ? shard_of(unit, 0, shard).numel : padded_numel(unit, shard);
   }
   return numel;
 }
@@ -259,7 +268,7 @@ std::int64_t updated_numel(const TrainingPlan& plan) {
 // Why the rate of a disk on which states lie is not known; empty: it is.
 std::string why_without_disk(const OffloadOptions& offload, const TrainingPlan& plan) {
   const bool uses =
-      state_bytes(plan.units, plan.world, placement_of(plan), optimizer_spec(plan), Tier::kDisk).total() > 0;
+      state_bytes(plan.units, mesh_of(plan).shard, placement_of(plan), optimizer_spec(plan), Tier::kDisk).total() > 0;
   if (!uses || seams_of(offload).rates.disk_read > 0) return "";
   return "which may hold too little to be probed";
 }
@@ -271,7 +280,7 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Att
   EngineOptions options = plan.options;
   OffloadOptions& offload = options.offload;
   if (!offload.fractions.on_device()) {  // what they ask for is known before anything is probed
-    const Placement placement = placement_of(options, plan.units, plan.world);
+    const Placement placement = placement_of(options, plan.units, mesh_of(plan));
     require_room(options, plan, placement, placement);
   }
   const int ranks = plan.machine->ranks;  // of a machine
@@ -288,7 +297,7 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Att
   if (ran) change_seams(offload).profile = step;
   // How often units are gathered depends on where they lie, and is part of what it costs to have them there.
   for (int round = 0; round < 2; ++round) {
-    const Placer placer(nullptr, plan.world, options, plan.units, *rule);
+    const Placer placer(nullptr, mesh_of(plan), options, plan.units, *rule);
     const int depth = require_room(options, plan, placer.placement(), placer.may_lie());
     if (places) {
       plan.tiers = placer.placement().tiers;
@@ -322,7 +331,8 @@ int plan_verb(const PlanRequest& request) {
   constexpr std::array kStages{0, 1, 2, 3};
   std::optional<PrintedSchedule> printed;
   if (request.schedule)
-    printed = {simulate(schedule, plan.units, plan.world, optimizer_spec(plan)), print_schedule(schedule, plan.units)};
+    printed = {simulate(schedule, plan.units, mesh_of(plan).shard, optimizer_spec(plan)),
+               print_schedule(schedule, plan.units)};
   const PrintedSchedule* shown = printed ? &*printed : nullptr;
   if (request.json) {
     std::cout << as_json(plan, kStages, shown, steps);

@@ -1,0 +1,348 @@
+// Copies of a model: some ranks hold it once, and all together train what as many ranks without copies train, to the bit.
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "zero/engine/engine_comms.h"
+#include "zero/plan/estimate.h"
+#include "zero/plan/mesh.h"
+
+#include "../message_of.h"
+#include "../temporary_folder.h"
+#include "../tier.h"
+#include "block_specs.h"
+#include "scripted_model.h"
+#include "thread_ranks.h"
+
+namespace zero {
+namespace {
+
+struct Seen {
+  std::vector<std::uint32_t> parameters;  // in full precision, without padding
+  std::vector<double> checksums;          // of all that each rank's model read
+  std::vector<double> norms;
+  std::vector<EngineReport> reports;
+};
+
+using Script = std::function<void(ScriptedModel&, int step)>;
+
+Seen train(
+    int world, const std::vector<ParamSpec>& specs, const EngineOptions& options, int steps = 3,
+    const Script& before = [](ScriptedModel&, int) {}) {
+  Seen seen;
+  seen.checksums.resize(static_cast<std::size_t>(world));
+  seen.reports.resize(static_cast<std::size_t>(world));
+  on_ranks(world, [&](Communicator& comm) {
+    const auto rank = static_cast<std::size_t>(comm.rank());
+    ScriptedModel model(comm, specs, options);
+    for (int step = 0; step < steps; ++step) {
+      before(model, step);
+      const StepReport report = model.train(step, options.accumulate);
+      if (rank == 0) seen.norms.push_back(report.grad_norm);
+    }
+    seen.reports[rank] = model.engine().report();
+    for (const Unit& unit : model.units()) {
+      model.engine().states().read_full_precision(unit.index, [&](std::span<const float> whole) {
+        for (std::int64_t i = 0; rank == 0 && i < unit.numel; ++i)
+          seen.parameters.push_back(std::bit_cast<std::uint32_t>(whole[static_cast<std::size_t>(i)]));
+      });
+    }
+    seen.checksums[rank] = model.checksum();
+  });
+  return seen;
+}
+
+// Norms are summed over shards, which are others where there are copies.
+void expect_same(const Seen& seen, const Seen& expected, const std::string& where) {
+  EXPECT_EQ(seen.parameters, expected.parameters) << where;
+  EXPECT_EQ(seen.checksums, expected.checksums) << where;
+  ASSERT_EQ(seen.norms.size(), expected.norms.size());
+  for (std::size_t i = 0; i < seen.norms.size(); ++i)
+    EXPECT_NEAR(seen.norms[i], expected.norms[i], 1e-6 * expected.norms[i]) << where;
+}
+
+std::vector<EngineOptions> all_stages(EngineOptions options) {
+  std::vector<EngineOptions> all;
+  for (options.stage = 0; options.stage < 4; ++options.stage) all.push_back(options);
+  options.stage = 3;
+  options.device_memory = TierMemory::parse("min");
+  all.push_back(options);
+  return all;
+}
+
+std::string name_of(const EngineOptions& options, DType dtype) {
+  return fmt::format("group {}, stage {}{}, {}, {} micro-batches{}", options.group, options.stage,
+                     options.device_memory.kind == TierMemory::Kind::kMin ? ", min" : "", name_of(dtype),
+                     options.accumulate, options.reduce == Reduce::kLast ? ", last" : "");
+}
+
+TEST(Copies, HaveTheBitsOfAWorldWithoutThemAtEveryStage) {
+  Sweep sweep(3);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    for (const int accumulate : {1, 2}) {
+      for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
+        EngineOptions options{.reduce = reduce, .accumulate = accumulate};
+        const Seen expected = train(4, small_specs(dtype), options);
+        for (const int group : {1, 2, 4}) {
+          options.group = group;
+          for (const EngineOptions& placed : all_stages(options)) {
+            if (!sweep.takes_next()) continue;
+            expect_same(train(4, small_specs(dtype), placed), expected, name_of(placed, dtype));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Copies, OfMoreThanTwoHaveThemToo) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const Seen expected = train(6, small_specs(dtype), {.accumulate = 2});
+    for (const int group : {1, 2, 3}) {
+      const EngineOptions options{.stage = group, .group = group, .accumulate = 2};
+      expect_same(train(6, small_specs(dtype), options), expected, name_of(options, dtype));
+    }
+  }
+}
+
+TEST(Copies, HaveThemWithEveryOptimizer) {
+  const std::vector<OptimizerOptions> optimizers{SgdOptions{.momentum = 0.9}, LionOptions{},
+                                                 LambOptions{.weight_decay = 0.1}};
+  int stage = 0;
+  for (const OptimizerOptions& optimizer : optimizers) {
+    EngineOptions options{.stage = 3, .optimizer = optimizer};
+    const auto specs = block_specs(DType::kFloat32, {.embedding = {30, 11}, .second_block = {16, 15}, .frozen = 200});
+    const Seen expected = train(4, specs, options);
+    options.group = 2;
+    options.stage = stage++ % 4;
+    expect_same(train(4, specs, options), expected,
+                std::string(name_of(optimizer)) + ", " + name_of(options, DType::kFloat32));
+  }
+}
+
+TEST(Copies, WithAnAverageOfTheWeightsAndSumsInFp32HaveThemToo) {
+  EngineOptions options{.accumulate = 2, .ema = 0.9, .reduce_dtype = DType::kFloat32};
+  const Seen expected = train(4, small_specs(DType::kBFloat16), options);
+  options.group = 2;
+  for (const EngineOptions& placed : all_stages(options))
+    expect_same(train(4, small_specs(DType::kBFloat16), placed), expected, name_of(placed, DType::kBFloat16));
+}
+
+class CopiesOnTiers : public testing::Test {
+ protected:
+  EngineOptions placed(EngineOptions options, const StateFractions& fractions) const {
+    options.offload.fractions = fractions;
+    options.offload.disk = {folder_.path().string()};
+    return options;
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(CopiesOnTiers, HaveTheSameBits) {
+  const std::vector<StateFractions> places{
+      {.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}},
+      {.parameter = {.host = 0.5}, .gradient = {.host = 0.4, .disk = 0.3}, .optimizer = {.host = 0.5, .disk = 0.5}}};
+  const auto specs = block_specs(DType::kBFloat16);
+  for (const int accumulate : {1, 2}) {
+    EngineOptions options{.accumulate = accumulate};
+    const Seen expected = train(4, specs, options, 2);
+    options.group = 2;
+    options.device_memory = TierMemory::parse(accumulate == 1 ? "auto" : "min");
+    const Seen seen = train(4, specs, placed(options, places[static_cast<std::size_t>(accumulate - 1)]), 2);
+    expect_same(seen, expected, name_of(options, DType::kBFloat16));
+    EXPECT_GT(seen.reports[3].disk_memory.state(), 0);
+  }
+}
+
+TEST_F(CopiesOnTiers, MayHaveDelayedUpdates) {
+  EngineOptions options{.stage = 2, .delayed_update = true, .exact_steps = 1};
+  const Seen expected = train(4, small_specs(), options, 4);
+  options.group = 2;
+  expect_same(train(4, small_specs(), options, 4), expected, "stage 2");
+  options.stage = 3;
+  expect_same(train(4, small_specs(), placed(options, {.gradient = {.disk = 1}, .optimizer = {.disk = 1}}), 4),
+              expected, "stage 3, on disk");
+}
+
+TEST(Copies, HoldWhatARankOfOneCopyHolds) {
+  for (const EngineOptions& two : all_stages({.accumulate = 2})) {
+    EngineOptions grouped = two;
+    grouped.group = 2;
+    const Seen of_two = train(2, small_specs(DType::kBFloat16), two),
+               of_four = train(4, small_specs(DType::kBFloat16), grouped);
+    for (const EngineReport& report : of_four.reports) {
+      EXPECT_EQ(report.memory.state(), of_two.reports[0].memory.state()) << name_of(grouped, DType::kBFloat16);
+      EXPECT_EQ(report.state_formula_bytes, of_two.reports[0].state_formula_bytes);
+    }
+  }
+}
+
+// Beside that, partial sums on their way between copies: of the largest unit, in fp32.
+TEST(Copies, TakeABlockForEachSumThatIsUnderWay) {
+  const auto units = make_units(small_specs(DType::kBFloat16), {});
+  std::int64_t largest = 0;
+  for (const Unit& unit : units)
+    if (unit.trainable) largest = std::max(largest, shard_numel(unit, 2) * 4);
+  const auto staging = [&](int world, int group, const char* memory) {
+    const EngineOptions options{.stage = 0, .group = group, .device_memory = TierMemory::parse(memory)};
+    return train(world, small_specs(DType::kBFloat16), options).reports[0].peak_memory[MemoryTag::kStaging];
+  };
+  EXPECT_EQ(staging(2, 0, "auto"), 0) << "at stage 0 nothing is staged otherwise";
+  EXPECT_EQ(staging(4, 2, "auto"), 2 * largest);
+  EXPECT_EQ(staging(4, 2, "min"), largest);
+}
+
+TEST(Copies, KeepABudgetInBytes) {
+  EngineOptions options{.stage = 3, .group = 2};
+  const std::int64_t generous = train(4, small_specs(), options).reports[0].peak_memory_bytes;
+  options.device_memory = TierMemory::parse("min");
+  const std::int64_t least = train(4, small_specs(), options).reports[0].peak_memory_bytes;
+  ASSERT_LT(least, generous);
+  for (int quarter = 0; quarter <= 4; ++quarter) {
+    options.device_memory = {TierMemory::Kind::kBytes, least + (generous - least) * quarter / 4};
+    EXPECT_LE(train(4, small_specs(), options).reports[0].peak_memory_bytes, options.device_memory.bytes) << quarter;
+  }
+}
+
+// Gathers and sums stay in a copy; between copies a shard crosses once from the first and from the last, else twice.
+TEST(Copies, SendWhatThePlanAndTheFormulaSay) {
+  for (const int copies : {2, 3}) {
+    for (const int accumulate : {1, 2}) {
+      for (const EngineOptions& of_one : all_stages({.reduce = Reduce::kEach, .accumulate = accumulate})) {
+        EngineOptions options = of_one;
+        options.group = 2;
+        const std::int64_t within = train(2, small_specs(DType::kBFloat16), of_one).reports[0].sent_bytes_per_step;
+        const Seen seen = train(2 * copies, small_specs(DType::kBFloat16), options);
+        const auto units = make_units(small_specs(DType::kBFloat16), {});
+        const Mesh mesh{.shard = 2, .copies = copies};
+        std::int64_t all = 0;
+        for (int rank = 0; rank < 2 * copies; ++rank) {
+          const EngineReport& report = seen.reports[static_cast<std::size_t>(rank)];
+          std::int64_t crossing = 0;
+          for (const Unit& unit : units) crossing += accumulate * sent_between_copies(unit, mesh, mesh.copy_of(rank));
+          EXPECT_EQ(report.copies.number, copies);
+          EXPECT_EQ(report.copies.sent_bytes_per_step, crossing)
+              << name_of(options, DType::kBFloat16) << ", rank " << rank;
+          EXPECT_EQ(report.copies.planned_sent_bytes, crossing);
+          EXPECT_EQ(report.sent_bytes_per_step, within + crossing) << name_of(options, DType::kBFloat16);
+          EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes);
+          EXPECT_EQ(report.received_bytes_per_step, report.planned_sent_bytes);
+          all += crossing;
+        }
+        Placement placement = place(options.stage, options.reduce, accumulate);
+        placement.copies = copies;
+        EXPECT_EQ(all / (2 * copies), sent_between_copies(units, mesh, placement)) << "in the mean";
+        const double formula = seen.reports[0].copies.sent_formula_bytes;
+        EXPECT_GT(formula, 0);
+        EXPECT_GE(static_cast<double>(all) / (2 * copies), formula) << "padding comes on top";
+      }
+    }
+  }
+}
+
+TEST(Copies, AllSkipAStepOfWhichOneSawAnInfinity) {
+  for (const int stage : {0, 3}) {
+    on_ranks(4, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(), {.stage = stage, .group = 2});
+      const int bad = model.param_named("h.1.weight");
+      const int victim = 3;
+      model.edit = [&, bad](int param, std::int64_t element, float value) {
+        const bool here = param == bad && element == 5 && comm.rank() == victim;
+        return here ? std::numeric_limits<float>::infinity() : value;
+      };
+      const auto before = model.weight_bits();
+      const StepReport report = model.train(0);
+      EXPECT_TRUE(report.skipped);
+      EXPECT_EQ(report.culprit, "h.1.weight");
+      EXPECT_EQ(model.weight_bits(), before);
+    });
+  }
+}
+
+TEST(Copies, ClipByTheNormOfAllGradients) {
+  const EngineOptions clipped{.stage = 3, .clip = 0.5};
+  EngineOptions grouped = clipped;
+  grouped.group = 2;
+  const Seen one = train(4, small_specs(), clipped), two = train(4, small_specs(), grouped);
+  for (std::size_t i = 0; i < one.norms.size(); ++i) EXPECT_NEAR(two.norms[i], one.norms[i], 1e-5 * one.norms[i]);
+  ASSERT_EQ(two.parameters.size(), one.parameters.size());
+  for (std::size_t i = 0; i < one.parameters.size(); ++i)
+    ASSERT_NEAR(std::bit_cast<float>(two.parameters[i]), std::bit_cast<float>(one.parameters[i]), 1e-5);
+}
+
+struct Gradients {
+  std::vector<float> second_unit;
+  std::vector<double> norms;
+};
+
+Gradients gradients_of(int group) {
+  Gradients gradients;
+  on_ranks(4, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), {.stage = 2, .group = group});
+    model.forward(model.all_units());
+    model.backward(model.all_units(), 0, 0);
+    Gradients mine;
+    model.engine().gradients().read(1, [&](std::span<const float> whole) {
+      mine.second_unit.assign(whole.begin(), whole.begin() + model.units()[1].numel);
+    });
+    mine.norms = model.engine().gradients().norms();
+    if (comm.rank() == 3) gradients = mine;
+    model.engine().step(0.01);
+  });
+  return gradients;
+}
+
+TEST(Copies, TellGradientsAsTheyAre) {
+  const Gradients expected = gradients_of(0);
+  for (const int group : {1, 2}) {
+    const Gradients seen = gradients_of(group);
+    EXPECT_EQ(seen.second_unit, expected.second_unit) << group;
+    for (std::size_t i = 0; i < seen.norms.size(); ++i) EXPECT_NEAR(seen.norms[i], expected.norms[i], 1e-9) << group;
+  }
+}
+
+// Only ranks 1, 3 and 5 hold this shard.
+TEST(Copies, ADifferenceInAShardIsFoundAndNamed) {
+  for (const int stage : {0, 1, 3}) {
+    on_ranks(6, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(DType::kBFloat16), {.stage = stage, .group = 2});
+      model.train(0);
+      const ReplicaCheck clean = model.engine().states().compare_replicas();
+      EXPECT_TRUE(clean.compared);
+      EXPECT_TRUE(clean.same()) << clean.describe();
+      const int unit = model.unit_named("h.1");
+      model.engine().states().pause();
+      if (comm.rank() == 3)
+        model.engine().states().write_held(unit, 1, [](std::int64_t, std::span<float> out) { out[0] = 3; });
+      const ReplicaCheck check = model.engine().states().compare_replicas();
+      EXPECT_EQ(check.ranks, std::vector{3}) << check.describe();
+      EXPECT_EQ(check.unit, unit);
+    });
+  }
+}
+
+TEST(Copies, AGroupThatDoesNotDivideTheWorldIsRefusedOnEveryRank) {
+  const auto ends =
+      ends_of_ranks(4, [](Communicator& comm) { ScriptedModel model(comm, small_specs(), {.group = 3}); });
+  for (const std::string& end : ends) {
+    EXPECT_TRUE(says(end, "zero.group")) << end;
+    EXPECT_TRUE(says(end, "one of 1, 2, 4")) << end;
+  }
+}
+
+TEST(Copies, OneCopyIsTheRun) {
+  for (const int group : {0, 2}) {
+    on_ranks(2, [group](Communicator& comm) {
+      const EngineComms comms(comm, group);
+      EXPECT_EQ(&comms.copy, &comm);
+      EXPECT_EQ(comms.across, nullptr);
+      EXPECT_EQ(comms.sent_between_copies(), 0);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace zero

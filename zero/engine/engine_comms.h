@@ -1,0 +1,44 @@
+// EngineComms: the ranks that an engine works with: those of the run, and those that hold the model once with it.
+//
+//   EngineComms comms(world, options.group);
+//   comms.copy.rank()          // which shard this rank holds
+//   comms.run.rank() == 0      // who speaks for all
+//
+// What is gathered, and where a shard begins, concerns the copy. What all must agree on (losses, errors, budgets, a
+// step) concerns the run. Sums of gradients concern both: GradientSum makes them. Where the model is held once, the copy
+// is the run, and nobody need ask.
+//
+// Construction is Collective; everything else Local. Throws ConfigError under "zero.group", CommError.
+#pragma once
+
+#include <memory>
+
+#include "zero/comm/communicator.h"
+#include "zero/plan/mesh.h"
+
+namespace zero {
+
+class EngineComms {
+ private:
+  std::unique_ptr<Communicator> own_copy_, own_across_;  // null where the model is held once
+
+ public:
+  // `group`: ranks that hold the model once; 0: all.
+  EngineComms(Communicator& run, int group);
+
+  const Mesh mesh;
+  Communicator& run;
+  Communicator& copy;
+  // The ranks that hold the same shard in other copies, this rank's copy being its place there; null: there are none.
+  Communicator* const across;
+
+  int copy_number() const { return mesh.copy_of(run.rank()); }
+
+  // Bytes so far, in the run and its groups. `between_copies`: of these, to and from other copies.
+  Traffic traffic() const;
+  std::int64_t sent_between_copies() const { return across == nullptr ? 0 : across->traffic().sent_bytes; }
+  // Seconds this rank has spent waiting for others so far.
+  double waited_seconds() const;
+};
+
+}  // namespace zero
