@@ -68,6 +68,14 @@ TEST(MemoryFit, ADiskIsSaidWithWhatItMustHold) {
   EXPECT_LE(disk->needed, 1000 * kMiB);
 }
 
+TEST(MemoryFit, OneCopyOnAllRanksIsSaidWhereThereAreMore) {
+  TrainingPlan plan = planned(3, 1300 * kMiB);
+  ASSERT_TRUE(fit_of(plan).fits());
+  plan.options.group = 1;
+  EXPECT_FALSE(fit_of(plan).fits());
+  EXPECT_TRUE(says(ways_to_fit(plan), "--zero.group 0"));
+}
+
 TEST(MemoryFit, MoreMachinesAreSaidWithTheLeastNumber) {
   const auto ways = ways_to_fit(planned(3, 500 * kMiB));
   const auto found = std::ranges::find_if(ways, [](const WayToFit& way) { return way.change.starts_with("--world "); });

@@ -54,6 +54,13 @@ TEST(MetricsLog, AStepHasTheKeysOfTheContract) {
   EXPECT_EQ(line.size(), 12U);
 }
 
+TEST(MetricsLog, WhatCrossesBetweenCopiesIsThereWhereThereAreSome) {
+  StepMetrics step = some_step();
+  EXPECT_FALSE(json::parse(to_json_line(step)).contains("sent_between_copies"));
+  step.sent_between_copies = 1024;
+  EXPECT_EQ(json::parse(to_json_line(step))["sent_between_copies"], 1024);
+}
+
 TEST(MetricsLog, ALossScaleIsThereWhereLossesHaveOne) {
   StepMetrics step = some_step();
   step.loss_scale = 32768;

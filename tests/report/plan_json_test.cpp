@@ -46,6 +46,25 @@ TEST(PlanJson, WhatIsHeldIsTheFormulaWherePaddingIsNone) {
   }
 }
 
+TEST(PlanJson, OfCopiesIsOfTheRanksOfOneAndOfWhatCrosses) {
+  TrainingPlan grouped = some_plan(8, 3, DType::kBFloat16);
+  grouped.options.group = 4;
+  const auto plan = json::parse(plan_json(grouped, kAllStages));
+  const auto of_one = json::parse(plan_json(some_plan(4, 3, DType::kBFloat16), kAllStages));
+  EXPECT_EQ(plan["shard_ranks"], 4);
+  EXPECT_EQ(plan["copies"], 2);
+  constexpr double p = kPlanParameters;
+  for (std::size_t stage = 0; stage < 4; ++stage) {
+    const auto &seen = plan["stages"][stage], &one = of_one["stages"][stage];
+    EXPECT_EQ(seen["memory_bytes"], one["memory_bytes"]);
+    EXPECT_DOUBLE_EQ(seen["between_copies"]["formula"]["sent_bytes"], 4 * 2 * (p / 4) / 2);
+    const auto crossing = seen["between_copies"]["sent_bytes"].get<std::int64_t>();
+    EXPECT_GE(static_cast<double>(crossing), 4 * p / 4);
+    EXPECT_EQ(seen["sent_bytes"], one["sent_bytes"].get<std::int64_t>() + crossing);
+    EXPECT_FALSE(one.contains("between_copies"));
+  }
+}
+
 TEST(PlanJson, UnitsAddUpToTheModel) {
   const auto plan = json::parse(plan_json(some_plan(3, 2), std::array{2}));
   std::int64_t sum = 0;

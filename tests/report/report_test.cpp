@@ -104,6 +104,19 @@ TEST(Report, ListsOneEntryARank) {
   EXPECT_EQ(report["peak_memory_bytes"][0]["total"], 7000) << "the peak of the sum, not the sum of the peaks";
 }
 
+TEST(Report, TellsWhatCrossesBetweenCopiesWhereThereAreSome) {
+  EXPECT_FALSE(json::parse(to_json(some_report())).contains("copies"));
+  RunReport grouped = some_report();
+  grouped.engine.copies = {.number = 2, .planned_sent_bytes = 400, .sent_formula_bytes = 390};
+  for (RankReport& rank : grouped.ranks) rank.sent_between_copies_per_step = 400;
+  EXPECT_EQ(json::parse(to_json(grouped))["copies"], (json{{"number", 2},
+                                                           {"ranks_of_each", 1},
+                                                           {"sent_bytes_per_step", {400, 400}},
+                                                           {"planned_sent_bytes", 400},
+                                                           {"formula", {{"sent_bytes", 390.0}}}}));
+  EXPECT_NE(summary(grouped).find("2 copies of the model on 1 rank each"), std::string::npos) << summary(grouped);
+}
+
 TEST(Report, TimesLeaveTheFirstThreeStepsOut) {
   const auto report = json::parse(to_json(some_report()));
   EXPECT_DOUBLE_EQ(report["step_s_median"], 0.3);
