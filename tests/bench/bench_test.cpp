@@ -113,7 +113,7 @@ TEST(Bench, CheckpointLeavesNoFile) {
   std::filesystem::create_directory(folder.path() / "disk");
   const Ran ran = folder.zero("bench checkpoint --dir disk --mib 8 --rounds 1");
   EXPECT_EQ(ran.status, 0) << ran.errors;
-  EXPECT_NE(ran.output.find("MiB by 2 ranks, 1 rounds"), std::string::npos) << ran.output;
+  EXPECT_NE(ran.output.find("MiB by 2 ranks, 1 round\n"), std::string::npos) << ran.output;
   for (const char* side : {"\n  save ", "\n  load "}) EXPECT_NE(ran.output.find(side), std::string::npos) << ran.output;
   EXPECT_TRUE(std::filesystem::is_empty(folder.path() / "disk"));
 }

@@ -96,7 +96,7 @@ TEST_F(Evaluation, ALimitLooksAtTheFirstBatchesOnly) {
 TEST_F(Evaluation, LeavesTheModelInTraining) {
   run_ranks(1, [&](World& world) {
     const auto task = some_task(corpus_.shape());
-    EXPECT_FALSE(evaluate(*task, *corpus_.validation, {.batch = 2}, 1, world.communicator()).accuracy);
+    EXPECT_FALSE(evaluate(*task, *corpus_.validation, even_grid(2, 1, 0), 1, world.communicator()).accuracy);
     EXPECT_TRUE(task->module().is_training());
   });
 }
