@@ -27,9 +27,7 @@ OptimizerSpec optimizer_spec(const TrainingPlan& plan) {
 }
 
 std::int64_t num_parameters(const Unit& unit) {
-  std::int64_t numel = 0;
-  for (const Slice& slice : unit.slices) numel += slice.numel;
-  return numel;
+  return used_numel(unit);
 }
 
 StageCost cost_of(const TrainingPlan& plan, int stage) {
@@ -40,9 +38,11 @@ StageCost cost_of(const TrainingPlan& plan, int stage) {
                  .sent = sent_bytes(plan.units, plan.world, placement)};
   for (const Unit& unit : plan.units) {
     if (!unit.trainable) continue;
-    cost.state_formula += state_formula_bytes(num_parameters(unit), plan.world, stage, unit.dtype, spec);
+    cost.state_formula +=
+        state_formula_bytes(num_parameters(unit), plan.world, stage, unit.dtype, spec, unit.matrices());
     cost.sent_formula +=
         sent_formula_numel(num_parameters(unit), plan.world, placement) * static_cast<double>(size_of(unit.dtype));
+    if (unit.matrices()) cost.sent_formula += direction_formula_bytes(num_parameters(unit), plan.world, placement);
   }
   return cost;
 }
