@@ -67,6 +67,18 @@ TEST_F(ScheduleTraffic, ARuleWithSumsReadsThemTwice) {
   }
 }
 
+// Two passes, each over states of its own.
+TEST_F(ScheduleTraffic, ARuleForMatricesReadsEachStateOnce) {
+  for (const int stage : {1, 2, 3}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      SCOPED_TRACE(fmt::format("stage {}, {}", stage, name_of(dtype)));
+      StateFractions fractions{.optimizer = {.disk = 1}};
+      if (stage > 1) fractions.gradient = {.disk = 1};
+      expect_agreement({.stage = stage, .optimizer = MuonOptions{}}, fractions, dtype);
+    }
+  }
+}
+
 TEST_F(ScheduleTraffic, PartsOfThem) {
   expect_agreement({.stage = 3}, {.gradient = {.host = 0.2, .disk = 0.3}, .optimizer = {.host = 0.1, .disk = 0.55}},
                    DType::kFloat32);
