@@ -79,6 +79,16 @@ TEST(Load, DefaultsYieldToWhatWasGiven) {
   EXPECT_EQ(loaded.config.schedule.min_lr, 1e-5);
 }
 
+TEST(Load, MuonLooksAheadWithItsUsualMomentumUnlessTold) {
+  const auto muon = load_text("[optimizer]\nname = \"muon\"\n").config.optimizer;
+  EXPECT_EQ(muon.momentum, 0.95);
+  EXPECT_TRUE(muon.nesterov);
+  const auto told = load_text("[optimizer]\nname = \"muon\"\nmomentum = 0.9\nnesterov = false\n").config.optimizer;
+  EXPECT_EQ(told.momentum, 0.9);
+  EXPECT_FALSE(told.nesterov);
+  EXPECT_EQ(load_text("[optimizer]\nname = \"sgd\"\n").config.optimizer.momentum, 0);
+}
+
 TEST(Load, StepsAndEpochsAreOneLengthAndTheStrongerSourceSaysIt) {
   const std::string steps = "[train]\nsteps = 500\n", epochs = "[train]\nepochs = 7\n";
   EXPECT_EQ(load_text(steps, {"--train.epochs", "3"}).config.train.epochs, 3);

@@ -265,6 +265,8 @@ TEST(Option, GroupsOfParametersAreTables) {
   EXPECT_EQ(groups, (std::vector<GroupConfig>{{.parameters = "*.bias", .lr_scale = 2},
                                               {.parameters = "h.0.*", .weight_decay = 0}}));
   EXPECT_TRUE(says(refusal("optimizer.group", "[{parameters = 'x', lr_scael = 2}]"), "did you mean 'lr_scale'?"));
+  EXPECT_EQ(with("optimizer.group", "[{parameters = 'x', rule = 'adamw'}]").optimizer.group.front().rule, "adamw");
+  EXPECT_TRUE(says(refusal("optimizer.group", "[{parameters = 'x', rule = 'adamv'}]"), "did you mean 'adamw'?"));
   EXPECT_TRUE(says(refusal("optimizer.group", "[{lr_scale = 2}]"), "a group without parameters"));
   EXPECT_TRUE(says(refusal("optimizer.group", "[{parameters = 'x', lr_scale = -1}]"), "out of range"));
   EXPECT_TRUE(says(refusal("optimizer.group", "['x']"), "a string does not fit here"));

@@ -39,7 +39,7 @@ void change(Config& config, const Option& option) {
     void operator()(Validation& member) const { member = {.fraction = 0, .path = "val.bin"}; }
     void operator()(std::vector<std::string>& member) const { member = {"/a b", "\"c\""}; }
     void operator()(std::vector<GroupConfig>& member) const {
-      member = {{.parameters = "*.\"b", .lr_scale = 1.0 / 3}, {.parameters = "h", .weight_decay = 0}};
+      member = {{.parameters = "*.\"b", .lr_scale = 1.0 / 3}, {.parameters = "h", .weight_decay = 0, .rule = "adamw"}};
     }
     void operator()(TierFractions& member) const { member = {.host = 1.0 / 3, .disk = 0.5}; }
     void operator()(LossScaleChoice& member) const { member = {.fixed = 1.0 / 3}; }

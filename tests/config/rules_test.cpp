@@ -124,6 +124,18 @@ TEST(Rules, SchedulesGoDown) {
   }));
 }
 
+TEST(Rules, ARuleOfAGroupIsMuonsAlone) {
+  const auto with_rule = [](const std::string& name) {
+    return [name](Config& config) {
+      config.optimizer.name = name;
+      config.optimizer.group = {{.parameters = "head.*", .rule = "adamw"}};
+    };
+  };
+  EXPECT_TRUE(rules_hold(with_rule("muon")));
+  const std::string message = rule_broken(with_rule("lion"));
+  EXPECT_NE(message.find("rule = \"adamw\" of head.* is muon's alone"), std::string::npos) << message;
+}
+
 TEST(Rules, ThreadRanksRefuseDropout) {
   EXPECT_NE(rule_broken([](Config& config) {
               config.comm.transport = "in_process";

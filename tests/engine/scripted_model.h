@@ -61,7 +61,10 @@ class ScriptedModel final : public UnitObserver {
  public:
   // Its gradients are about 1: a loss scale that nobody has chosen is one with which they do not overflow in fp16.
   ScriptedModel(Communicator& comm, std::vector<ParamSpec> specs, EngineOptions options)
-      : specs_(std::move(specs)), units_(make_units(specs_, {})), data_(units_.size(), nullptr), rank_(comm.rank()) {
+      : specs_(std::move(specs)),
+        units_(make_units(specs_, {}, spec_of(*rule_of(options)).grain(), matrices_of(options))),
+        data_(units_.size(), nullptr),
+        rank_(comm.rank()) {
     if (!options.loss_scale && !specs_.empty() && specs_.front().dtype == DType::kFloat16)
       options.loss_scale = LossScaleOptions{.value = 256};
     engine_ = std::make_unique<Engine>(comm, specs_, units_, options, *this);

@@ -61,6 +61,19 @@ TEST(UpdateRule, AdamWOptionsOutOfRangeAreRefusedByKey) {
   EXPECT_EQ(refused_key(AdamWOptions{.weight_decay = kNaN}, "nan"), "optimizer.weight_decay");
 }
 
+TEST(UpdateRule, MuonOptionsOutOfRangeAreRefusedByKey) {
+  EXPECT_EQ(refused_key(MuonOptions{}, ""), "");
+  EXPECT_EQ(refused_key(MuonOptions{.lr = -1}, "-1"), "optimizer.lr");
+  EXPECT_EQ(refused_key(MuonOptions{.lr = 0}, ""), "") << "AdamW's is the same";
+  EXPECT_EQ(refused_key(MuonOptions{.lr = 0, .adamw = {.lr = 1e-3}}, "0"), "optimizer.lr");
+  EXPECT_EQ(refused_key(MuonOptions{.momentum = 1}, "1"), "optimizer.momentum");
+  EXPECT_EQ(refused_key(MuonOptions{.steps = 0}, "0"), "optimizer.steps");
+  EXPECT_EQ(refused_key(MuonOptions{.weight_decay = kNaN}, "nan"), "optimizer.weight_decay");
+  EXPECT_EQ(refused_key(MuonOptions{.adamw = {.lr = -1}}, "-1"), "optimizer.adamw_lr");
+  EXPECT_EQ(refused_key(MuonOptions{.adamw = {.beta1 = 1}}, "[1, 0.999]"), "optimizer.betas");
+  EXPECT_EQ(refused_key(MuonOptions{.adamw = {.eps = 0}}, "0"), "optimizer.eps");
+}
+
 TEST(UpdateRule, SgdOptionsOutOfRangeAreRefusedByKey) {
   EXPECT_EQ(refused_key(SgdOptions{.lr = -1}, "-1"), "optimizer.lr");
   EXPECT_EQ(refused_key(SgdOptions{.momentum = 1}, "1"), "optimizer.momentum");

@@ -169,5 +169,28 @@ TEST(Estimate, SentFormulaIsTwoOrThreePassesOfAllButOwnShard) {
   EXPECT_EQ(sent_formula_numel(1000, 1, place(3, Reduce::kAuto, 1)), 0) << "a rank alone sends nothing";
 }
 
+// A rule that updates matrices as wholes: one state of theirs, two of others, and their directions are sent in fp32.
+TEST(Estimate, CountsStatesAndDirectionsOfMatrices) {
+  const OptimizerSpec spec{.states = {{.name = "m", .of = StateOf::kMatrices},
+                                      {.name = "a", .of = StateOf::kOthers},
+                                      {.name = "b", .of = StateOf::kOthers}}};
+  EXPECT_EQ(spec.value_bytes(/*matrices=*/true), 4);
+  EXPECT_EQ(spec.value_bytes(/*matrices=*/false), 8);
+  const auto units = make_units({{.name = "h.0.weight", .shape = {64, 64}, .dtype = DType::kBFloat16},
+                                 {.name = "h.0.bias", .shape = {64}, .dtype = DType::kBFloat16}},
+                                {}, 1, [](const ParamSpec& each) { return each.shape.size() == 2; });
+  for (const int stage : {0, 1, 2, 3}) {
+    const Placement placement = place(stage, Reduce::kAuto, 1);
+    const int shards = stage == 0 ? 1 : 2;
+    EXPECT_EQ(state_bytes(units, 2, placement, spec).moment, (4 * 4096 + 8 * 64) / shards) << stage;
+    const std::int64_t directions = stage == 0 ? 0 : 4 * 4096 / 2;
+    EXPECT_EQ(direction_bytes(units[0], 2, placement), directions) << stage;
+    EXPECT_EQ(direction_bytes(units[1], 2, placement), 0) << "elements by themselves";
+    EXPECT_EQ(sent_bytes(units, 2, placement), (stage == 3 ? 3 : 2) * (4096 + 64) * 2 / 2 + directions) << stage;
+    EXPECT_DOUBLE_EQ(direction_formula_bytes(4096, 2, placement), static_cast<double>(directions)) << stage;
+  }
+  EXPECT_DOUBLE_EQ(state_formula_bytes(1000, 4, 1, DType::kFloat32, spec, /*matrices=*/true), 1000 * (8 + 4.0 / 4));
+}
+
 }  // namespace
 }  // namespace zero

@@ -167,6 +167,29 @@ TEST(Unit, SlicesOfTrainedUnitsBeginAtTheOptimizersGrain) {
   EXPECT_EQ(units[1].slices[1].offset, 304) << "frozen";
 }
 
+TEST(Unit, MatricesThatAreUpdatedAsWholesLieInUnitsOfTheirOwn) {
+  const auto weights = [](const ParamSpec& spec) { return spec.name.ends_with("weight"); };
+  const auto units = make_units({param("h.0.bias", {3}), param("h.0.weight", {3, 4}), param("h.1.weight", {2, 5, 3}),
+                                 param("h.1.bias", {3}), param("h.1.frozen.weight", {2, 2}, DType::kFloat32, false)},
+                                {}, /*grain=*/1, weights);
+  ASSERT_EQ(units.size(), 5);
+  EXPECT_EQ(units[0].name, "h.0");
+  EXPECT_FALSE(units[0].matrices());
+  EXPECT_EQ(units[1].name, "h.0 (matrices)");
+  EXPECT_TRUE(units[1].matrices());
+  EXPECT_EQ(units[1].fills_with, 0) << "gradients of a block come together";
+  EXPECT_EQ(units[1].slices[0].rows, 3);
+  EXPECT_EQ(units[1].slices[0].columns(), 4);
+  EXPECT_EQ(units[2].name, "h.1 (matrices)");
+  EXPECT_EQ(units[2].slices[0].columns(), 15) << "all other dimensions";
+  EXPECT_EQ(units[3].name, "h.1");
+  EXPECT_EQ(units[3].fills_with, 2);
+  EXPECT_FALSE(units[4].matrices()) << "frozen";
+  EXPECT_EQ(
+      make_units({param("a.weight", {2, 2}), param("b.weight", {2, 2}, DType::kBFloat16)}, {}, 1, weights)[1].name,
+      "root (bf16 matrices)");
+}
+
 TEST(Unit, AParameterInTwoUnitsIsOurBug) {
   auto units = make_units({param("a"), param("h.0.b")}, {});
   units[1].slices[0].param = 0;

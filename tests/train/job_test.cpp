@@ -81,6 +81,37 @@ TEST(Job, ParameterGroupsAreTakenByPatternInTheirOrder) {
   EXPECT_EQ(values_of({.name = "ln_f.weight", .shape = {2}}), std::pair(1.0, 0.0));
 }
 
+TEST(Job, MuonsMatricesAreThoseOfHiddenLayersOrWhatGroupsSay) {
+  Config config;
+  config.optimizer.name = "muon";
+  config.optimizer.lr = 0.02;
+  config.optimizer.momentum = 0.9;
+  config.optimizer.nesterov = true;
+  config.optimizer.muon_scale = "match_rms_adamw";
+  config.optimizer.adamw_lr = 1e-3;
+  config.optimizer.group = {{.parameters = "*.first.weight", .rule = "adamw"}, {.parameters = "wpe.*", .rule = "muon"}};
+  const AttachOptions attach = make_job(config, 1).attach;
+  const auto& muon = std::get<MuonOptions>(attach.optimizer);
+  EXPECT_EQ(muon.momentum, 0.9);
+  EXPECT_TRUE(muon.nesterov);
+  EXPECT_EQ(muon.scale, MuonScale::kMatchRmsAdamW);
+  EXPECT_EQ(muon.adamw.lr, 1e-3);
+  const IsMatrix is_matrix = matrices_of(attach);
+  const auto takes = [&](const std::string& name, std::vector<std::int64_t> shape, bool own_unit = false) {
+    return is_matrix({.name = name, .shape = std::move(shape), .own_unit = own_unit});
+  };
+  EXPECT_TRUE(takes("h.0.attn.weight", {4, 4}));
+  EXPECT_TRUE(takes("conv1.weight", {6, 1, 5, 5}));
+  EXPECT_FALSE(takes("h.0.attn.bias", {4}));
+  EXPECT_FALSE(takes("wte.weight", {9, 4}, /*own_unit=*/true)) << "an embedding";
+  EXPECT_FALSE(takes("lm_head.weight", {9, 4}));
+  EXPECT_FALSE(takes("model.classifier.weight", {3, 4}));
+  EXPECT_FALSE(takes("layers.first.weight", {4, 4})) << "a group says so";
+  EXPECT_TRUE(takes("wpe.weight", {9, 4}, /*own_unit=*/true)) << "a group says so";
+  config.optimizer.name = "adamw";
+  EXPECT_FALSE(matrices_of(make_job(config, 1).attach)) << "other optimizers have none";
+}
+
 TEST(Job, ALossScaleIsOfFp16Alone) {
   Config config;
   config.train.loss_scale.fixed = 128;

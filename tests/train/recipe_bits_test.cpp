@@ -23,10 +23,10 @@ namespace zero {
 namespace {
 
 enum Factor : std::size_t { kRule, kModel, kType, kPlace, kAverage, kWorld, kMicro, kThreads, kNumFactors };
-constexpr std::array<int, kNumFactors> kNumLevels{6, 7, 3, 6, 2, 3, 3, 2};
+constexpr std::array<int, kNumFactors> kNumLevels{7, 7, 3, 6, 2, 3, 3, 2};
 using Recipe = std::array<int, kNumFactors>;  // a level of each
 
-constexpr std::array kRules{"adamw", "adam", "nesterov", "lion", "lamb", "adamw8bit"};
+constexpr std::array kRules{"adamw", "adam", "nesterov", "lion", "lamb", "muon", "adamw8bit"};
 constexpr std::array kModels{"gpt2", "llama", "lstm_lm", "bert", "mlp", "cnn", "lstm"};
 constexpr std::array kTypes{DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 constexpr std::array kPlaces{"stage1", "stage2", "stage3", "min", "offloaded", "resumed"};
@@ -61,6 +61,8 @@ OptimizerOptions rule_of(const Recipe& recipe) {
       return Lion{.weight_decay = 0.1};
     case 4:
       return Lamb{.weight_decay = 0.1};
+    case 5:
+      return Muon{.weight_decay = 0.1, .adamw = {.lr = 2e-3}};
     default:
       return AdamW8bit{.weight_decay = 0.1};
   }
@@ -157,7 +159,7 @@ Left train(const Recipe& recipe, const AttachOptions& options, const std::string
       take_steps(*engine, *task, recipe, ranks.rank(), 2, 3, mine);
     }
     for (const ParamSpec& spec : engine->parameters())
-      for (const std::string& state : engine->state_names())
+      for (const std::string& state : engine->state_names(spec.name))
         mine.states.push_back(engine->full_state(spec.name, state));
     engine.reset();
     if (ranks.rank() == 0) left = std::move(mine);

@@ -22,12 +22,18 @@ enum class StateCode : std::uint8_t { kNone, kSigned8, kUnsigned8 };
 // Elements that share a scale. Blocks begin at multiples of it in a parameter.
 constexpr std::int64_t kCodeBlock = 256;
 
+// Whose state it is: of every parameter, or, where a rule updates matrices as wholes (muon), of those alone or of the
+// others.
+enum class StateOf : std::uint8_t { kAll, kMatrices, kOthers };
+
 // A value of `dtype` for each element that is updated; zeros at first.
 struct StateSpec {
   std::string name;  // torch.optim's: "exp_avg", "exp_avg_sq", "momentum_buffer"
   DType dtype = DType::kFloat32;
   StateCode code = StateCode::kNone;  // another: the values are kept in 8 bits, and read and saved as fp32
+  StateOf of = StateOf::kAll;
   bool coded() const { return code != StateCode::kNone; }
+  bool kept_by(bool matrices) const { return of == StateOf::kAll || (of == StateOf::kMatrices) == matrices; }
   // Of one element, without its share of a scale.
   std::int64_t value_bytes() const { return coded() ? 1 : static_cast<std::int64_t>(size_of(dtype)); }
   bool operator==(const StateSpec&) const = default;
@@ -38,14 +44,15 @@ struct OptimizerSpec {
   // How often a step reads parameter, gradient and states: twice where a rule needs sums over a whole parameter first.
   int num_reads = 1;
 
-  // Of one element: what lies where the placement says, and all, with the element's share of the scales.
-  std::int64_t value_bytes() const {
+  // Of one element, of a matrix that is updated as a whole or of another parameter: what lies where the placement says,
+  // and all, with the element's share of the scales.
+  std::int64_t value_bytes(bool matrices = false) const {
     std::int64_t bytes = 0;
-    for (const StateSpec& state : states) bytes += state.value_bytes();
+    for (const StateSpec& state : states) bytes += state.kept_by(matrices) ? state.value_bytes() : 0;
     return bytes;
   }
-  double element_bytes() const {
-    return static_cast<double>(value_bytes()) + static_cast<double>(scale_bytes(kCodeBlock)) / kCodeBlock;
+  double element_bytes(bool matrices = false) const {
+    return static_cast<double>(value_bytes(matrices)) + static_cast<double>(scale_bytes(kCodeBlock)) / kCodeBlock;
   }
   // Scales of `numel` elements, a multiple of the grain.
   std::int64_t scale_bytes(std::int64_t numel) const {

@@ -48,7 +48,8 @@ class Step {
     }
     state_ = std::make_unique<ShardedState>(units_, placement, rule_->states(), *comm_, ledger_,
                                             OffloadTiers{.disk = disk_.get(), .depth = options.depth});
-    updater_ = std::make_unique<Updater>(*state_, *rule_, specs_, EngineOptions{.threads = options.threads}, *comm_);
+    updater_ =
+        std::make_unique<Updater>(*state_, *rule_, specs_, EngineOptions{.threads = options.threads}, *comm_, ledger_);
     fill_gradient();
   }
 

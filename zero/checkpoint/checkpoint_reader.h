@@ -31,6 +31,10 @@ class CheckpointReader {
   const std::filesystem::path& path() const { return path_; }
   int find(std::string_view name) const;  // the tensor's number; -1: none of that name
 
+  // A tensor has elements of a state, or its optimizer kept none of it.
+  bool has(int tensor, int state) const {
+    return !pieces_[static_cast<std::size_t>(tensor)][static_cast<std::size_t>(state)].empty();
+  }
   void read(int tensor, int state, std::int64_t begin, std::span<float> out);
   // Elements that will be read, in the order in which they will be. Without any, whatever follows is read ahead.
   void expect(int tensor, int state, std::int64_t begin, std::int64_t numel);

@@ -38,12 +38,25 @@ void require_same_model(const CheckpointReader& reader, const Engine& engine) {
   if (saved.states != states)
     refuse(reader, fmt::format("its optimizer keeps [{}], this one [{}]", fmt::join(saved.states, ", "),
                                fmt::join(states, ", ")));
+  for (const Unit& unit : engine.units()) {
+    for (int state = 0; state < engine.states().num_saved_states(unit.index); ++state) {
+      for (const Slice& slice : unit.slices) {
+        const std::string& name = engine.specs()[static_cast<std::size_t>(slice.param)].name;
+        if (slice.numel == 0 || reader.has(reader.find(name), state) == engine.states().keeps(unit.index, state))
+          continue;
+        refuse(reader, fmt::format("{} is updated by another rule there than here: it {} {}", name,
+                                   engine.states().keeps(unit.index, state) ? "has no" : "has",
+                                   states[static_cast<std::size_t>(state)]));
+      }
+    }
+  }
 }
 
 // What this rank holds, and nothing else, is read ahead.
 void expect_held(CheckpointReader& reader, const std::vector<int>& tensors, const Engine& engine) {
   for (const Unit& unit : engine.units()) {
     for (int state = 0; state < engine.states().num_saved_states(unit.index); ++state) {
+      if (!engine.states().keeps(unit.index, state)) continue;
       const Shard held = engine.states().held(unit.index, state);
       for (const Slice& slice : unit.slices) {
         const SlicePart part = overlap(slice, held);
@@ -91,10 +104,12 @@ LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& fo
   LoadedCheckpoint loaded;
   require_same_outcome(comm, folder.string(), [&] {
     for (const Unit& unit : engine.units()) {
-      for (int which = 0; which < engine.states().num_saved_states(unit.index); ++which)
+      for (int which = 0; which < engine.states().num_saved_states(unit.index); ++which) {
+        if (!engine.states().keeps(unit.index, which)) continue;
         engine.states().write_held(unit.index, which, [&](std::int64_t first, std::span<float> out) {
           fill(*reader, tensors, unit, which, first, out);
         });
+      }
     }
     loaded.extras = reader->read_extras(comm.rank() % static_cast<int>(reader->manifest().files.size()));
   });

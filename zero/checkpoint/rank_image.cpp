@@ -38,7 +38,8 @@ RankImage::RankImage(Engine& engine, SaveContents contents)
       contents_(std::move(contents)),
       manifest_(manifest_of(engine, contents_)),
       layout_(lay_out_rank(engine.specs(), engine.units(), manifest_.states, engine.resources().mesh,
-                           engine.resources().comm.rank(), contents_.extras)) {}
+                           engine.resources().comm.rank(), contents_.extras,
+                           [&engine](int unit, int state) { return engine.states().keeps(unit, state); })) {}
 
 void RankImage::stream(const std::function<void(std::span<const std::byte>)>& sink) const {
   sink(std::as_bytes(std::span(layout_.header)));

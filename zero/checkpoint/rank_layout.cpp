@@ -27,7 +27,7 @@ class Places {
 
 RankLayout lay_out_rank(const std::vector<ParamSpec>& specs, const std::vector<Unit>& units,
                         const std::vector<std::string>& states, const Mesh& mesh, int rank,
-                        const std::vector<Extra>& extras) {
+                        const std::vector<Extra>& extras, const KeepsState& keeps) {
   RankLayout layout;
   Places places;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -35,6 +35,7 @@ RankLayout lay_out_rank(const std::vector<ParamSpec>& specs, const std::vector<U
       if (saved_parameter_dtype(unit) != dtype) continue;
       const Shard own = saved_part(unit, mesh, rank);
       for (int state = 0; state < (unit.trainable ? std::ssize(states) : 1); ++state) {
+        if (!keeps(unit.index, state)) continue;
         layout.ranges.push_back({unit.index, state});
         for (const Slice& slice : unit.slices) {
           const SlicePart part = overlap(slice, own);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,10 +46,16 @@ struct RankLayout {
   std::int64_t size_bytes = 0;
 };
 
+// Which of the states a unit keeps; frozen units have their parameters alone.
+using KeepsState = std::function<bool(int unit, int state)>;
+inline bool keeps_every_state(int /*unit*/, int /*state*/) {
+  return true;
+}
+
 // Throws ConfigError for a name that cannot be stored.
 RankLayout lay_out_rank(const std::vector<ParamSpec>& specs, const std::vector<Unit>& units,
                         const std::vector<std::string>& states, const Mesh& mesh, int rank,
-                        const std::vector<Extra>& extras);
+                        const std::vector<Extra>& extras, const KeepsState& keeps = keeps_every_state);
 
 // The type in which a unit's parameters are saved: full precision.
 constexpr DType saved_parameter_dtype(const Unit& unit) {

@@ -103,6 +103,7 @@ struct GroupConfig {
   std::string parameters;  // a pattern of names: "*.bias", "transformer.h.[01].*"
   double lr_scale = 1;
   std::optional<double> weight_decay;  // nothing: as without the group
+  std::string rule;                    // with muon: "muon" or "adamw"; empty: as without the group
   bool operator==(const GroupConfig&) const = default;
 };
 
@@ -115,6 +116,8 @@ struct OptimizerConfig {
   double momentum = 0;
   bool nesterov = false;
   std::array<double, 2> trust_ratio = {0.01, 10};
+  std::string muon_scale = "original";
+  double adamw_lr = 0;
   std::vector<GroupConfig> group;
   bool operator==(const OptimizerConfig&) const = default;
 };

@@ -216,7 +216,8 @@ class Assignment {
 
   void set_group_key(GroupConfig& group, const std::string& key, const Value& value) const {
     constexpr std::array kKeys{std::string_view("parameters"), std::string_view("lr_scale"),
-                               std::string_view("weight_decay")};
+                               std::string_view("weight_decay"), std::string_view("rule")};
+    constexpr std::array kRules{std::string_view("muon"), std::string_view("adamw")};
     if (key == "parameters") {
       const auto* pattern = std::get_if<std::string>(&value.data);
       if (pattern == nullptr) refuse_kind(value);
@@ -225,6 +226,12 @@ class Assignment {
       group.lr_scale = number(value);
     } else if (key == "weight_decay") {
       group.weight_decay = number(value);
+    } else if (key == "rule") {
+      const auto* rule = std::get_if<std::string>(&value.data);
+      if (rule == nullptr) refuse_kind(value);
+      if (std::ranges::find(kRules, *rule) == kRules.end())
+        refuse(fmt::format("{} is no rule of a group: use muon or adamw", shown(*rule)), did_you_mean(*rule, kRules));
+      group.rule = *rule;
     } else {
       refuse(fmt::format("{} is no key of a group", shown(key)), did_you_mean(key, kKeys));
     }
@@ -312,6 +319,7 @@ struct Reading {
     Value::Array groups;
     for (const GroupConfig& group : member) {
       Value::Table entries{{"lr_scale", Value(group.lr_scale)}, {"parameters", Value(group.parameters)}};
+      if (!group.rule.empty()) entries.emplace_back("rule", Value(group.rule));
       if (group.weight_decay) entries.emplace_back("weight_decay", Value(*group.weight_decay));
       groups.emplace_back(std::move(entries));
     }

@@ -41,8 +41,9 @@ constexpr std::array kReduces{Words("auto"), Words("each"), Words("last")};
 constexpr std::array kActivationTiers{Words("none"), Words("host"), Words("disk")};
 constexpr std::array kDTypes{Words("fp32"), Words("bf16"), Words("fp16")};
 constexpr std::array kReduceDTypes{Words("same"), Words("fp32")};
-constexpr std::array kOptimizers{Words("adamw"), Words("adam"), Words("sgd"),
-                                 Words("lion"),  Words("lamb"), Words("adamw8bit")};
+constexpr std::array kOptimizers{Words("adamw"), Words("adam"),      Words("sgd"), Words("lion"),
+                                 Words("lamb"),  Words("adamw8bit"), Words("muon")};
+constexpr std::array kMuonScales{Words("original"), Words("match_rms_adamw")};
 constexpr std::array kSchedules{Words("constant"),     Words("linear"),    Words("cosine"), Words("polynomial"),
                                 Words("inverse_sqrt"), Words("one_cycle"), Words("wsd")};
 constexpr std::array kRates{Words("cached"), Words("probe")};
@@ -115,13 +116,15 @@ constexpr std::array kOptions{
 
     Option{"optimizer.name", at<kOptimizer, &OptimizerConfig::name>, kAny, kOptimizers, "update rule"},
     Option{"optimizer.lr", at<kOptimizer, &OptimizerConfig::lr>, kNotNegative, kFree, "highest learning rate"},
-    Option{"optimizer.betas", at<kOptimizer, &OptimizerConfig::betas>, kBelowOne, kFree, "decay rates of the moments of adamw, adamw8bit, adam and lamb; of lion, the weights of its two sums"},
-    Option{"optimizer.eps", at<kOptimizer, &OptimizerConfig::eps>, kAboveZero, kFree, "guard of adamw, adamw8bit, adam and lamb against division by zero"},
+    Option{"optimizer.betas", at<kOptimizer, &OptimizerConfig::betas>, kBelowOne, kFree, "decay rates of the moments of adamw, adamw8bit, adam, lamb and muon's adamw; of lion, the weights of its two sums"},
+    Option{"optimizer.eps", at<kOptimizer, &OptimizerConfig::eps>, kAboveZero, kFree, "guard of adamw, adamw8bit, adam, lamb and muon's adamw against division by zero"},
     Option{"optimizer.weight_decay", at<kOptimizer, &OptimizerConfig::weight_decay>, kNotNegative, kFree, "weight decay of tensors with two or more dimensions; adam and sgd add it to the gradient"},
-    Option{"optimizer.momentum", at<kOptimizer, &OptimizerConfig::momentum>, kBelowOne, kFree, "momentum of sgd"},
-    Option{"optimizer.nesterov", at<kOptimizer, &OptimizerConfig::nesterov>, kAny, kFree, "Nesterov's form of sgd's momentum; needs optimizer.momentum"},
+    Option{"optimizer.momentum", at<kOptimizer, &OptimizerConfig::momentum>, kBelowOne, kFree, "momentum of sgd; of muon, where it is 0.95 if not given"},
+    Option{"optimizer.nesterov", at<kOptimizer, &OptimizerConfig::nesterov>, kAny, kFree, "Nesterov's form of momentum: of sgd, where it needs optimizer.momentum; of muon, where it is true if not given"},
     Option{"optimizer.trust_ratio", at<kOptimizer, &OptimizerConfig::trust_ratio>, kNotNegative, kFree, "least and most of lamb's trust ratio: a parameter's norm over the norm of its direction"},
-    Option{"optimizer.group", at<kOptimizer, &OptimizerConfig::group>, kNotNegative, kFree, "groups of parameters with their own lr_scale and weight_decay, a table [[optimizer.group]] each; parameters = a pattern of names such as \"*.bias\". The first group that fits a parameter counts"},
+    Option{"optimizer.muon_scale", at<kOptimizer, &OptimizerConfig::muon_scale>, kAny, kMuonScales, "length of muon's steps. original: sqrt(max(1, rows / columns)); match_rms_adamw: 0.2 * sqrt(max(rows, columns)), as long as adamw's"},
+    Option{"optimizer.adamw_lr", at<kOptimizer, &OptimizerConfig::adamw_lr>, kNotNegative, kFree, "muon: highest learning rate of the parameters that adamw updates, which are embeddings, heads and vectors; 0: optimizer.lr"},
+    Option{"optimizer.group", at<kOptimizer, &OptimizerConfig::group>, kNotNegative, kFree, "groups of parameters with their own lr_scale, weight_decay, and of muon rule = \"muon\" or \"adamw\", a table [[optimizer.group]] each; parameters = a pattern of names such as \"*.bias\". The first group that fits a parameter counts"},
 
     Option{"schedule.name", at<kSchedule, &ScheduleConfig::name>, kAny, kSchedules, "shape of the learning rate after the warm-up"},
     Option{"schedule.warmup", at<kSchedule, &ScheduleConfig::warmup>, kNatural, kFree, "number of first steps, in which the learning rate rises to optimizer.lr: linearly, or with one_cycle as half a cosine"},

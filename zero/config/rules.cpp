@@ -117,6 +117,16 @@ void check_schedule(const LoadedConfig& loaded) {
   }
 }
 
+void check_groups(const LoadedConfig& loaded) {
+  const OptimizerConfig& optimizer = loaded.config.optimizer;
+  if (optimizer.name == "muon") return;
+  for (const GroupConfig& group : optimizer.group) {
+    if (group.rule.empty()) continue;
+    refuse(loaded, "optimizer.group", fmt::format("rule = \"{}\" of {} is muon's alone", group.rule, group.parameters),
+           "leave it out, or use optimizer.name muon");
+  }
+}
+
 void check_dropout(const LoadedConfig& loaded) {
   if (loaded.config.model.dropout > 0 && loaded.config.comm.transport == "in_process") {
     refuse(loaded, "model.dropout", "in_process ranks are threads that share one random generator",
@@ -259,6 +269,10 @@ void settle_defaults(LoadedConfig& loaded) {
     config.schedule.warmup = std::min(config.schedule.warmup, config.train.steps);
   if (!loaded.origins.contains("schedule.min_lr"))
     config.schedule.min_lr = std::min(config.schedule.min_lr, config.optimizer.lr);
+  if (config.optimizer.name == "muon") {
+    if (!is_given(loaded, "optimizer.momentum")) config.optimizer.momentum = 0.95;
+    if (!is_given(loaded, "optimizer.nesterov")) config.optimizer.nesterov = true;
+  }
   // Written out, so that a checkpoint of a time when it meant "last" at stages 0 and 1 is seen to have another rule.
   if (config.train.reduce == "auto") config.train.reduce = "each";
 }
@@ -270,6 +284,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_context(loaded);
   check_length(loaded);
   check_schedule(loaded);
+  check_groups(loaded);
   check_dropout(loaded);
   check_channels(loaded);
   check_checkpoint(loaded);

@@ -7,6 +7,7 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/pages.h"
+#include "zero/engine/matrix_directions.h"
 #include "zero/engine/reducer.h"
 #include "zero/engine/tile_stream.h"
 #include "zero/plan/estimate.h"
@@ -28,8 +29,9 @@ std::int64_t largest_gather(const std::vector<Unit>& units, int world, const Pla
 }  // namespace
 
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum) {
-  const std::int64_t partial = GradientSum::blocks_of(units, world, placement.copies, minimum).bytes();
-  if (!placement.gradient_sharded && !placement.fp32_gradient()) return partial;
+  const std::int64_t always =
+      matrix_bytes(units, world) + GradientSum::blocks_of(units, world, placement.copies, minimum).bytes();
+  if (!placement.gradient_sharded && !placement.fp32_gradient()) return always;
   std::int64_t largest_sum = 0;  // of a shard that is summed here and lies elsewhere
   for (const Unit& unit : units) {
     if (!unit.trainable) continue;
@@ -37,7 +39,7 @@ std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Plac
     const std::int64_t element = placement.fp32_gradient() ? 4 : static_cast<std::int64_t>(size_of(unit.dtype));
     if (!gradient.on_device()) largest_sum = std::max(largest_sum, gradient.numel() * element);
   }
-  return partial + Reducer::staging_limit(units, world, minimum) + largest_sum * (minimum ? 1 : 2);
+  return always + Reducer::staging_limit(units, world, minimum) + largest_sum * (minimum ? 1 : 2);
 }
 
 std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum) {
@@ -61,7 +63,8 @@ std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placeme
   if (gradient.disk > 0)  // the update's, and those of what is offloaded
     tiles += update + TileStream::most_written_tiles(OffloadTiers::prefetch_depth(depth));
   if (optimizer.disk > 0 && bf16) tiles += update;
-  const std::int64_t states = optimizer.disk > 0 ? update * spec.value_bytes() : 0;
+  const std::int64_t states =
+      optimizer.disk > 0 ? update * std::max(spec.value_bytes(), spec.value_bytes(/*matrices=*/true)) : 0;
   constexpr auto kPage = static_cast<std::int64_t>(kHugePageBytes);  // they are cut from
   return ((tiles * 4 + states) * TileStream::kTileNumel + kPage - 1) / kPage * kPage;
 }

@@ -69,12 +69,19 @@ EngineOptions checked(EngineOptions options) {
   if (options.threads < 1)
     throw ConfigError("run.threads", fmt::format("{}", options.threads), "a rank needs a thread",
                       "set it to 1 or more");
-  const bool has_sums = rule_of(options)->num_sums() > 0;
+  const std::unique_ptr<UpdateRule> rule = rule_of(options);
+  const bool has_sums = rule->num_sums() > 0;
   if (options.delayed_update && has_sums) {
     throw ConfigError(
         "zero.delayed_update", "true",
         fmt::format("{} needs sums over whole parameters before it updates any of them", name_of(options.optimizer)),
         "set zero.delayed_update = false, or use an optimizer that updates each element by itself, such as adamw");
+  }
+  if (options.delayed_update && rule->matrices() != nullptr) {
+    throw ConfigError("zero.delayed_update", "true",
+                      fmt::format("{} needs the directions of whole matrices before it updates any part of them",
+                                  name_of(options.optimizer)),
+                      "leave it false, or use an optimizer that goes element by element, such as adamw");
   }
   if (options.delayed_update && options.ema != 0) {
     throw ConfigError("zero.delayed_update", "true", "an average of weights (train.ema) would be a step late, too",
@@ -114,7 +121,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
              .movable = placer.movable()}),
       gatherer(state, comms.copy, ledger, observer, shard_updates(), options.timeline),
       reducer(state, specs.size(), budget.is_minimum(), comms.copy, ledger, options.timeline, comms.across),
-      updater(state, *rule, specs, options, comms.copy),
+      updater(state, *rule, specs, options, comms.copy, ledger),
       executor(state, budget, gatherer, reducer) {
   // Gathered units and gradients share one set of blocks: at the end of the backward pass, when memory is
   // scarcest, the largest block that a gather needed serves a gradient.

@@ -140,14 +140,18 @@ void EngineStatistics::add_formulas(EngineReport& report) const {
     }
     if (placement.delayed_update)  // the gradient that waits
       report.state_formula_bytes += numel * (placement.fp32_gradient() ? 4.0 : size) / shard;
-    report.state_formula_bytes +=
-        state_formula_bytes(spec.numel(), shard, parts_.options.stage, spec.dtype, spec_of(*parts_.rule));
     report.sent_formula_bytes += sent_formula_numel(spec.numel(), shard, placement) * size;
     report.copies.sent_formula_bytes += 4 * sent_between_copies_formula_numel(spec.numel(), shard, placement);
   }
   report.sent_formula_bytes += report.copies.sent_formula_bytes;
-  for (const Unit& unit : parts_.state.units())
+  for (const Unit& unit : parts_.state.units()) {
     report.padding_bytes += padding_numel(unit, shard) * static_cast<std::int64_t>(size_of(unit.dtype));
+    if (!unit.trainable) continue;
+    const std::int64_t numel = used_numel(unit);
+    report.state_formula_bytes +=
+        state_formula_bytes(numel, shard, parts_.options.stage, unit.dtype, spec_of(*parts_.rule), unit.matrices());
+    if (unit.matrices()) report.sent_formula_bytes += direction_formula_bytes(numel, shard, placement);
+  }
 }
 
 }  // namespace zero

@@ -1,5 +1,7 @@
 #include "zero/engine/options.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "zero/base/bytes.h"
@@ -11,6 +13,25 @@ TierMemory TierMemory::parse(std::string_view text, std::string_view key) {
   if (text == "auto") return {Kind::kAuto, 0};
   if (text == "min") return {Kind::kMin, 0};
   return {Kind::kBytes, parse_bytes(text, key)};
+}
+
+bool is_hidden_matrix(const ParamSpec& spec) {
+  if (spec.shape.size() < 2 || spec.own_unit) return false;
+  const std::size_t end = spec.name.rfind('.');
+  if (end == std::string::npos) return true;
+  const std::string_view module = std::string_view(spec.name).substr(0, end);
+  constexpr std::array<std::string_view, 4> kHeads{"lm_head", "head", "classifier", "score"};
+  return std::ranges::find(kHeads, module.substr(module.rfind('.') + 1)) == kHeads.end();  // npos + 1 is 0
+}
+
+IsMatrix matrices_of(const EngineOptions& options) {
+  if (!std::holds_alternative<MuonOptions>(options.optimizer)) return {};
+  return [groups = options.groups](const ParamSpec& spec) {
+    if (spec.shape.size() < 2) return false;
+    const auto group = std::ranges::find_if(groups, [&](const ParameterGroup& g) { return g.matches(spec); });
+    const bool says = group != groups.end() && group->muon.has_value();
+    return says ? *group->muon : is_hidden_matrix(spec);
+  };
 }
 
 std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options) {

@@ -22,6 +22,7 @@
 #include "zero/optim/update_rule.h"
 #include "zero/plan/param_spec.h"
 #include "zero/plan/placement.h"
+#include "zero/plan/unit.h"
 
 namespace zero {
 
@@ -71,6 +72,7 @@ struct ParameterGroup {
   std::function<bool(const ParamSpec&)> matches;
   double weight_decay = 0;
   double lr_scale = 1;
+  std::optional<bool> muon = std::nullopt;  // with muon: whether it takes them; absent: as is_hidden_matrix() says
   std::string name;  // a pattern, for the error if the group takes no parameter; empty: it may take none
 };
 
@@ -123,7 +125,15 @@ struct EngineOptions {
   bool awaits_load = false;  // no first values: load() must come first, and brings them
 };
 
-// The optimizer's rule, with the average of the weights if `ema` asks for one. Throws as make_update_rule() does.
+// Matrices of hidden layers: parameters with two or more dimensions, but for embeddings and heads. A head is what lies in
+// a module called "lm_head", "head", "classifier" or "score", or is tied to an embedding.
+bool is_hidden_matrix(const ParamSpec& spec);
+
+// What the optimizer updates as whole matrices: with muon hidden matrices, and what the groups say, of parameters with two
+// or more dimensions. Empty with others.
+IsMatrix matrices_of(const EngineOptions& options);
+
+// The optimizer's rule, with what else it keeps of each parameter. Throws as make_update_rule() does.
 std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options);
 
 }  // namespace zero

@@ -42,7 +42,9 @@ StateArrays ShardedState::make_arrays(const std::vector<StateSpec>& optimizer, C
   const auto master_bytes = [](const Unit& unit) { return unit.trainable && unit.dtype != DType::kFloat32 ? 4 : 0; };
   arrays.master = StateArray(layout(&UnitTiers::optimizer, master_bytes), MemoryTag::kMaster, tiers(true), plain);
   for (const StateSpec& state : optimizer) {
-    const auto bytes = [&state](const Unit& unit) { return unit.trainable ? state.value_bytes() : 0; };
+    const auto bytes = [&state](const Unit& unit) {
+      return unit.trainable && state.kept_by(unit.matrices()) ? state.value_bytes() : 0;
+    };
     StateArray values(layout(&UnitTiers::optimizer, bytes), MemoryTag::kMoment, tiers(true), plain);
     arrays.optimizer.push_back({state, std::move(values), {}});
     if (state.coded())

@@ -39,6 +39,7 @@ class StateAccess {
   // Local. "parameter", and the optimizer's as torch.optim calls them.
   std::vector<std::string> names() const;
   int num_saved_states(int unit) const { return parts_.state.contents().num_saved_states(unit); }
+  bool keeps(int unit, int state) const { return parts_.state.contents().keeps(unit, state); }
   DType saved_dtype(int unit, int state) const { return parts_.state.contents().saved_dtype(unit, state); }
   Shard held(int unit, int state) const { return parts_.state.contents().held(unit, state); }
 

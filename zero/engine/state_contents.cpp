@@ -43,6 +43,10 @@ int StateContents::num_saved_states(int unit) const {
   return state_.unit(unit).trainable ? 1 + static_cast<int>(arrays().optimizer.size()) : 1;
 }
 
+bool StateContents::keeps(int unit, int state) const {
+  return state < num_saved_states(unit) && (state == 0 || optimizer(state).array.has(unit));
+}
+
 Shard StateContents::held(int unit, int state) const {
   const Shard updated = state_.update_range(unit), parameter = state_.parameter_range(unit);
   return state > 0 || updated.numel > parameter.numel ? updated : parameter;
@@ -92,7 +96,7 @@ DType StateContents::saved_dtype(int unit, int state) const {
 }
 
 void StateContents::read_shard(int index, int state, const ReadVisit& visit) {
-  ZERO_CHECK(state >= 0 && state < num_saved_states(index), "{} has no state {}", state_.unit(index).name, state);
+  ZERO_CHECK(state >= 0 && keeps(index, state), "{} has no state {}", state_.unit(index).name, state);
   if (state > 0 && optimizer(state).state.coded()) return read_coded_shard(index, optimizer(state), visit);
   const Shard own = state_.shard(index);
   const bool whole_array = state > 0 || arrays().master.has(index);
@@ -162,7 +166,7 @@ void StateContents::read_held(int index, bool sharded, std::int64_t numel, const
 }
 
 void StateContents::write_held(int index, int state, const WriteFill& fill) {
-  ZERO_CHECK(state >= 0 && state < num_saved_states(index), "{} has no state {}", state_.unit(index).name, state);
+  ZERO_CHECK(state >= 0 && keeps(index, state), "{} has no state {}", state_.unit(index).name, state);
   streams_.cancel_prefetches();
   std::vector<float> full;  // what a tile of 16-bit elements is rounded from
   const auto write = [&](const StateArray& array, Shard held, DType dtype) {

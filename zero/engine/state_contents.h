@@ -4,7 +4,7 @@
 //   StateContents& contents = state.contents();
 //   contents.load(u, whole, DType::kFloat32);                       // first values
 //   for (int s = 0; s < contents.num_saved_states(u); ++s)          // the parameters, then the optimizer's states
-//     contents.read_shard(u, s, [&](std::int64_t first, std::span<const std::byte> elements) { ... });
+//     if (contents.keeps(u, s)) contents.read_shard(u, s, [&](std::int64_t first, std::span<const std::byte> elements) { ... });
 //
 // Between steps, and while nothing is updated or gathered. Local. Throws IoError.
 #pragma once
@@ -34,7 +34,9 @@ class StateContents {
 
   // What a checkpoint has of a unit. State 0: the parameters in full precision; then the optimizer's states, those that
   // are kept in 8 bits as fp32: what is read and written again is the same, code for code.
+  // A rule that updates matrices as wholes has states of those, and states of others: a unit keeps some of them.
   int num_saved_states(int unit) const;
+  bool keeps(int unit, int state) const;
   DType saved_dtype(int unit, int state) const;
   // Calls visit(first, elements) for all of this rank's shard, piece by piece; `first` counts in the unit's flat range.
   using ReadVisit = std::function<void(std::int64_t first, std::span<const std::byte> elements)>;

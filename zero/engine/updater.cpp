@@ -6,6 +6,7 @@
 
 #include "zero/base/check.h"
 #include "zero/base/clock.h"
+#include "zero/engine/matrix_directions.h"
 #include "zero/engine/parameter_sums.h"
 
 namespace zero {
@@ -18,11 +19,13 @@ static_assert(kUpdateGrain % kCodeBlock == 0 && TileStream::kTileNumel % kCodeBl
 }  // namespace
 
 Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<ParamSpec>& specs,
-                 const EngineOptions& options, Communicator& comm)
+                 const EngineOptions& options, Communicator& comm, Ledger& ledger)
     : state_(state),
       rule_(rule),
       comm_(comm),
+      ledger_(ledger),
       timeline_(options.timeline),
+      matrices_(specs.size()),
       steps_(specs.size(), 0),
       present_(specs.size(), false),
       team_(options.threads) {
@@ -37,6 +40,11 @@ Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<
                         "end the list with a group that takes everything");
     }
     groups_.push_back(group);
+  }
+  for (const Unit& unit : state.units()) {
+    ZERO_CHECK(!unit.matrices() || rule.matrices() != nullptr, "{} has no rule for {}", rule.name(), unit.name);
+    for (const Slice& slice : unit.slices)
+      matrices_[static_cast<std::size_t>(slice.param)] = {slice.rows, slice.columns()};
   }
 }
 
@@ -58,7 +66,12 @@ void Updater::begin_step(const std::vector<bool>& present, std::span<const int> 
   pass_rule_ = &rule_;
   begin_units(units);
   if (rule_.num_sums() > 0) sum_parameters(units);
-  begin_pass({units.begin(), units.end()});
+  if (std::ranges::find(matrices_due_, true) == matrices_due_.end()) {
+    begin_pass({units.begin(), units.end()});
+  } else {  // nothing is read ahead that they would stop
+    order_.assign(units.begin(), units.end());
+    paused_ = true;
+  }
   seconds_ += monotonic_seconds() - start;
 }
 
@@ -75,14 +88,18 @@ void Updater::begin_exchange(const UpdateRule& rule, std::span<const int> units)
 void Updater::begin_units(std::span<const int> units) {
   gradients_.assign(state_.units().size(), {});
   outstanding_.assign(state_.units().size(), false);
-  for (const int unit : units)
-    outstanding_[static_cast<std::size_t>(unit)] = updates(unit) && state_.update_range(unit).numel > 0;
+  matrices_due_.assign(state_.units().size(), false);
+  for (const int unit : units) {
+    const bool due = updates(unit) && state_.update_range(unit).numel > 0;
+    (whole_matrices(unit) ? matrices_due_ : outstanding_)[static_cast<std::size_t>(unit)] = due;
+  }
 }
 
-std::vector<TileArray> Updater::pass_arrays(bool writes) {
+// Of the optimizer's states an exchange is with the last one; directions need the first one, and steps along them others.
+std::vector<TileArray> Updater::pass_arrays(Pass pass) {
   const Placement& placement = state_.placement();
   const StateArrays& held = state_.arrays();
-  const TileAccess access = writes ? TileAccess::kReadWrite : TileAccess::kRead;
+  const TileAccess access = pass == Pass::kSums ? TileAccess::kRead : TileAccess::kReadWrite;
   std::vector<TileArray> arrays;
   const auto add = [&arrays](const StateArray& array, TileAccess how) {
     arrays.push_back({&array, how});
@@ -90,13 +107,15 @@ std::vector<TileArray> Updater::pass_arrays(bool writes) {
   };
   slots_ = {};
   // Where they are whole they are on the device, and the update covers a part of them.
-  if (placement.parameter_sharded) slots_.parameter = add(held.parameter, access);
-  const bool reads_gradients = pass_rule_ == &rule_;
-  if (placement.gradient_sharded && reads_gradients)
+  if (placement.parameter_sharded && pass != Pass::kDirections) slots_.parameter = add(held.parameter, access);
+  if (placement.gradient_sharded && pass != Pass::kExchange && pass != Pass::kSteps)
     slots_.gradient = add(state_.applied_gradient(), TileAccess::kRead);
-  slots_.master = add(held.master, access);
+  if (pass != Pass::kDirections) slots_.master = add(held.master, access);
   for (const auto& [state, array, scales] : held.optimizer) {
-    const bool wanted = reads_gradients || &array == &held.optimizer.back().array;  // an exchange is with the last one
+    const bool first = &array == &held.optimizer.front().array, last = &array == &held.optimizer.back().array;
+    const bool wanted = pass == Pass::kExchange     ? last
+                        : pass == Pass::kDirections ? first
+                                                    : pass != Pass::kSteps || !first;
     slots_.optimizer.push_back(wanted ? add(array, access) : -1);
     slots_.scales.push_back(wanted && state.coded() ? add(scales, access) : -1);
   }
@@ -107,14 +126,14 @@ void Updater::begin_pass(std::vector<int> units) {
   std::vector<TileRange> ranges;
   for (const int unit : units)
     ranges.push_back({unit, outstanding_[static_cast<std::size_t>(unit)] ? state_.update_range(unit).numel : 0});
-  state_.streams().update_pass().begin(pass_arrays(/*writes=*/true), std::move(ranges),
-                                       link_transfers(/*writes=*/true));
+  const Pass pass = queue_pass();
+  state_.streams().update_pass().begin(pass_arrays(pass), std::move(ranges), link_transfers(pass));
   order_ = std::move(units);
   paused_ = false;
 }
 
 // What is whole is on the device, and what the host updates of it goes there and back.
-std::vector<LinkTransfer> Updater::link_transfers(bool writes) const {
+std::vector<LinkTransfer> Updater::link_transfers(Pass pass) const {
   const Placement& placement = state_.placement();
   LinkTransfer read{TileAccess::kRead, {}}, written{TileAccess::kWrite, {}}, gradient{TileAccess::kRead, {}};
   for (const Unit& unit : state_.units()) {
@@ -124,11 +143,12 @@ std::vector<LinkTransfer> Updater::link_transfers(bool writes) const {
     gradient.element_bytes.push_back(static_cast<std::int64_t>(size_of(state_.gradient_dtype(unit.index))));
   }
   std::vector<LinkTransfer> link_transfers;
-  if (!placement.parameter_sharded) {
+  if (!placement.parameter_sharded && pass != Pass::kDirections) {
     link_transfers.push_back(std::move(read));
-    if (writes) link_transfers.push_back(std::move(written));
+    if (pass != Pass::kSums) link_transfers.push_back(std::move(written));
   }
-  if (!placement.gradient_sharded && pass_rule_ == &rule_) link_transfers.push_back(std::move(gradient));
+  if (!placement.gradient_sharded && pass != Pass::kExchange && pass != Pass::kSteps)
+    link_transfers.push_back(std::move(gradient));
   return link_transfers;
 }
 
@@ -142,7 +162,13 @@ void Updater::reorder(std::span<const int> units) {
 }
 
 void Updater::enqueue(int unit, const std::byte* gradient, DType dtype) {
-  gradients_[static_cast<std::size_t>(unit)] = {gradient, dtype, true};
+  const auto index = static_cast<std::size_t>(unit);
+  gradients_[index] = {gradient, dtype, true};
+  if (matrices_due_[index]) {
+    matrices_due_[index] = false;
+    update_matrices(unit);
+    return;
+  }
   if (paused_) begin_pass(std::move(order_));
 }
 
@@ -210,7 +236,8 @@ Updater::TileMemory Updater::memory_of(const Tile& tile, const std::byte* gradie
   };
   TileMemory memory{.gradient_dtype = dtype, .held_dtype = unit_dtype};
   memory.held = in_tile(slots_.parameter);
-  if (memory.held == nullptr) memory.held = from_unit(held_whole(tile.unit), unit_dtype);
+  std::byte* const whole = memory.held == nullptr ? held_whole(tile.unit) : nullptr;
+  if (whole != nullptr) memory.held = from_unit(whole, unit_dtype);
   if (slots_.gradient >= 0) {
     memory.gradient = in_tile(slots_.gradient);
   } else if (gradient != nullptr) {
@@ -230,13 +257,15 @@ Updater::TileMemory Updater::memory_of(const Tile& tile, const std::byte* gradie
 }
 
 UpdateSpan Updater::TileMemory::span(std::int64_t begin, std::int64_t end) const {
-  UpdateSpan span{.parameter = parameter + begin, .gradient_dtype = gradient_dtype, .numel = end - begin};
+  UpdateSpan span{.parameter = parameter == nullptr ? nullptr : parameter + begin,
+                  .gradient_dtype = gradient_dtype,
+                  .numel = end - begin};
   if (gradient != nullptr) span.gradient = gradient + begin * static_cast<std::int64_t>(size_of(gradient_dtype));
   for (std::size_t which = 0; which < states.size(); ++which) {
     if (states[which] != nullptr) span.states[which] = states[which] + begin;
     span.coded[which] = coded[which].from(begin);
   }
-  if (held_dtype != DType::kFloat32) {
+  if (held_dtype != DType::kFloat32 && held != nullptr) {
     span.low_precision = held + begin * static_cast<std::int64_t>(size_of(held_dtype));
     span.low_precision_dtype = held_dtype;
   }
@@ -262,7 +291,8 @@ UpdateScalars Updater::scalars_of(std::size_t param) const {
           .lr = lr_ * groups_[param].lr_scale,
           .gradient_scale = scale_,
           .weight_decay = groups_[param].weight_decay,
-          .sums = sums_.empty() ? std::span<const double>{} : std::span(sums_).subspan(param * num_sums, num_sums)};
+          .sums = sums_.empty() ? std::span<const double>{} : std::span(sums_).subspan(param * num_sums, num_sums),
+          .matrix = matrices_[param]};
 }
 
 // Each rank reads its shard, also where it updates everything: the sums are exact, so that nobody sees who made them.
@@ -274,7 +304,7 @@ void Updater::sum_parameters(std::span<const int> units) {
   for (const int unit : units)
     ranges.push_back({unit, outstanding_[static_cast<std::size_t>(unit)] ? state_.update_range(unit).numel : 0});
   TileStream& pass = state_.streams().update_pass();
-  pass.begin(pass_arrays(/*writes=*/false), std::move(ranges), link_transfers(/*writes=*/false));
+  pass.begin(pass_arrays(Pass::kSums), std::move(ranges), link_transfers(Pass::kSums));
   std::mutex mutex;
   while (const Tile* tile = pass.next()) {
     const bool sharded = state_.placement().optimizer_sharded;
@@ -294,6 +324,43 @@ void Updater::sum_parameters(std::span<const int> units) {
   }
   pass.finish();
   sums_ = sums_over_ranks(comm_, sums);
+}
+
+// Directions of this rank's shard, then whole ones, then steps along them: two passes over the unit, each with states of
+// its own, so that none is read twice.
+void Updater::update_matrices(int unit) {
+  finish();
+  const double start = monotonic_seconds();
+  const Shard range = state_.update_range(unit);
+  const Gradient& gradient = gradients_[static_cast<std::size_t>(unit)];
+  const TimedSpan timed(timeline_, Activity::kUpdate, unit,
+                        range.numel * static_cast<std::int64_t>(size_of(state_.unit(unit).dtype)));
+  MatrixDirections directions(state_, unit, *rule_.matrices(), comm_, ledger_);
+  TileStream& tiles = state_.streams().update_pass();
+  const auto begin = [&](Pass pass) { tiles.begin(pass_arrays(pass), {{unit, range.numel}}, link_transfers(pass)); };
+  begin(Pass::kDirections);
+  while (const Tile* tile = tiles.next()) {
+    TileMemory memory = memory_of(*tile, gradient.data, gradient.dtype);
+    memory.parameter = directions.shard() + tile->begin;
+    memory.held = nullptr;
+    for_each_span(
+        *tile, memory, {range.offset + tile->begin, tile->numel},
+        [this](std::size_t param, const UpdateSpan& span) { rule_.matrices()->direct(span, scalars_of(param)); });
+  }
+  tiles.finish();
+  directions.complete(present_, team_);
+  begin(Pass::kSteps);
+  while (const Tile* tile = tiles.next()) {
+    const TileMemory memory = memory_of(*tile, reinterpret_cast<const std::byte*>(directions.shard()), DType::kFloat32);
+    for_each_span(*tile, memory, {range.offset + tile->begin, tile->numel},
+                  [this](std::size_t param, const UpdateSpan& span) {
+                    UpdateScalars scalars = scalars_of(param);
+                    scalars.gradient_scale = 1;
+                    rule_.update(span, scalars);
+                  });
+  }
+  tiles.finish();
+  seconds_ += monotonic_seconds() - start;
 }
 
 void Updater::update_tile(const Tile& tile, std::byte* copy_to) {

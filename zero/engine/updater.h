@@ -13,7 +13,9 @@
 //   updater.finish();                                  // before gradients change
 //
 // Of a rule that needs sums over whole parameters (LAMB) begin_step() reads all that this rank updates once before, and
-// is Collective: the ranks' sums are exchanged. Everything else is Local. The same bits for any number of threads,
+// is Collective: the ranks' sums are exchanged. Of one that updates matrices as wholes (Muon) enqueue() of such a unit is:
+// it is updated there and then, whole directions come in between (MatrixDirections), and what was in the queue before it
+// is updated first. Everything else is Local. The same bits for any number of threads,
 // wherever states lie, and whenever the update happens. Throws IoError.
 #pragma once
 
@@ -30,7 +32,7 @@ namespace zero {
 class Updater {
  public:
   Updater(ShardedState& state, const UpdateRule& rule, const std::vector<ParamSpec>& specs,
-          const EngineOptions& options, Communicator& comm);
+          const EngineOptions& options, Communicator& comm, Ledger& ledger);
 
   // Counts a step of every present parameter. `units`: those that enqueue() will be called for, in that order. `scale`
   // multiplies gradients (clip / world). `lr`: of this step, before group scales. Reduced gradients may be read.
@@ -84,17 +86,23 @@ class Updater {
     UpdateSpan span(std::int64_t begin, std::int64_t end) const;
   };
   void begin_units(std::span<const int> units);
-  std::vector<TileArray> pass_arrays(bool writes);
+  // What a pass is for: to update, or to make sums before that; to exchange states with parameters; of whole matrices, to
+  // make directions, and to step along them.
+  enum class Pass : std::uint8_t { kUpdate, kSums, kExchange, kDirections, kSteps };
+  Pass queue_pass() const { return pass_rule_ == &rule_ ? Pass::kUpdate : Pass::kExchange; }
+  std::vector<TileArray> pass_arrays(Pass pass);
   TileMemory memory_of(const Tile& tile, const std::byte* gradient, DType dtype) const;
-  // Calls use(param, span) for what of a tile `range`, of the unit's flat range, has of a parameter that got a
-  // gradient.
+  // Calls use(param, span) for what of a tile `range`, of the unit's flat range, has of a parameter that got a gradient.
+  // Spans are parts of `memory`, which is the tile's.
   template <typename Use>
   void for_each_span(const Tile& tile, const TileMemory& memory, const Shard& range, Use use);
   UpdateScalars scalars_of(std::size_t param) const;
   void sum_parameters(std::span<const int> units);
   bool updates(int unit) const;
+  bool whole_matrices(int unit) const { return queue_pass() == Pass::kUpdate && state_.unit(unit).matrices(); }
+  void update_matrices(int unit);
   void begin_pass(std::vector<int> units);
-  std::vector<LinkTransfer> link_transfers(bool writes) const;
+  std::vector<LinkTransfer> link_transfers(Pass pass) const;
   bool given(int unit) const { return unit >= 0 && gradients_[static_cast<std::size_t>(unit)].given; }
   std::byte* held_whole(int unit) const;  // element 0 of update_range()
   void update_tile(const Tile& tile, std::byte* copy_to = nullptr);
@@ -103,10 +111,12 @@ class Updater {
   const UpdateRule& rule_;
   const UpdateRule* pass_rule_ = nullptr;  // of the pass: rule_, or an exchange
   Communicator& comm_;
+  Ledger& ledger_;
   Timeline* timeline_;
   Slots slots_;
-  std::vector<Group> groups_;        // by parameter
-  std::vector<std::int64_t> steps_;  // by parameter
+  std::vector<Group> groups_;          // by parameter
+  std::vector<MatrixShape> matrices_;  // by parameter
+  std::vector<std::int64_t> steps_;    // by parameter
   std::vector<bool> present_;
   std::vector<double> sums_;  // of this step, num_sums() by parameter
   struct Gradient {
@@ -116,6 +126,7 @@ class Updater {
   };
   std::vector<Gradient> gradients_;  // by unit, of this step
   std::vector<bool> outstanding_;    // by unit: not up to date
+  std::vector<bool> matrices_due_;   // by unit of matrices: not in the queue yet
   std::vector<int> order_;           // of the pass
   bool paused_ = false;  // finish() came before all units were in the queue: the pass goes on with the next one
   double scale_ = 1;

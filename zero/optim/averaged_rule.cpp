@@ -68,6 +68,7 @@ class AveragedRule final : public UpdateRule {
       HWY_DYNAMIC_DISPATCH(average_target)(piece.parameter, average, piece.numel, weight_);
     }
   }
+  const MatrixRule* matrices() const override { return rule_->matrices(); }
 
  private:
   UpdateSpan without_average(UpdateSpan span) const {

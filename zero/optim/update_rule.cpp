@@ -17,6 +17,7 @@
 #include "zero/optim/adamw8bit_kernel.h"
 #include "zero/optim/lamb_kernel.h"
 #include "zero/optim/lion_kernel.h"
+#include "zero/optim/muon_rule.h"
 #include "zero/optim/sgd_kernel.h"
 
 namespace zero {
@@ -224,6 +225,22 @@ std::unique_ptr<UpdateRule> make_rule(const AdamW8bitOptions& options) {
                                                       .weight_decay = options.weight_decay});
 }
 
+std::unique_ptr<UpdateRule> make_rule(const MuonOptions& options) {
+  require_lr_and_decay(options.lr, options.weight_decay, "use for example 0.02");
+  require(options.lr > 0 || options.adamw.lr == 0, options.lr, "optimizer.lr",
+          "AdamW's learning rate is kept as a multiple of it", "use more than 0");
+  require(options.momentum >= 0 && options.momentum < 1, options.momentum, "optimizer.momentum",
+          "must be 0 or more and less than 1", "use for example 0.95");
+  if (options.steps < 1 || options.steps >= 100)
+    throw ConfigError("optimizer.steps", fmt::format("{}", options.steps), "Newton-Schulz takes 1 to 99 steps",
+                      "use 5");
+  require(options.adamw.lr >= 0, options.adamw.lr, "optimizer.adamw_lr", "must be a finite number, 0 or more",
+          "use for example 1e-3, or 0 for optimizer.lr");
+  require_betas(options.adamw.beta1, options.adamw.beta2, "use for example [0.9, 0.95]");
+  require_eps(options.adamw.eps);
+  return make_muon_rule(options);
+}
+
 std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options) {
   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-3");
   if (options.rule == nullptr)
@@ -267,7 +284,7 @@ double learning_rate(const OptimizerOptions& options) {
 
 std::string_view name_of(const OptimizerOptions& options) {
   if (const auto* own = std::get_if<OwnRuleOptions>(&options)) return own->rule ? own->rule->name() : "";
-  constexpr std::array<std::string_view, 6> kNames{"adamw", "adam", "sgd", "lion", "lamb", "adamw8bit"};
+  constexpr std::array<std::string_view, 7> kNames{"adamw", "adam", "sgd", "lion", "lamb", "adamw8bit", "muon"};
   return kNames.at(options.index());
 }
 

@@ -2,7 +2,8 @@
 //
 // A rule sees spans and a step number; never ranks, units or tiers. One pass over memory does everything: unscale and
 // clip (one factor), moments, decay, update, and the low-precision copy. A rule that needs sums over whole parameters
-// (LAMB) has a pass before it, which reads alone. Otherwise elements are independent (with states in 8 bits: blocks of
+// (LAMB) has a pass before it, which reads alone; one that steps along whole matrices (Muon) has two halves, and what is
+// between them is a MatrixRule's. Otherwise elements are independent (with states in 8 bits: blocks of
 // kCodeBlock), so any cut between them, any number of threads and any instruction set gives the same bits.
 //
 //   auto rule = make_update_rule(AdamWOptions{.beta2 = 0.95});
@@ -23,6 +24,7 @@
 
 #include "zero/base/dtype.h"
 #include "zero/base/exact_sum.h"
+#include "zero/base/parallel.h"
 #include "zero/base/state_spec.h"
 #include "zero/optim/eight_bit_code.h"
 
@@ -58,6 +60,11 @@ struct UpdateSpan {
   }
 };
 
+// Rows are a parameter's first dimension, columns all others together.
+struct MatrixShape {
+  std::int64_t rows = 0, columns = 0;
+};
+
 struct UpdateScalars {
   std::int64_t step = 1;  // counted from 1: bias correction
   double lr = 0;
@@ -65,6 +72,9 @@ struct UpdateScalars {
   double weight_decay = 0;
   // Of a rule that has sums: over the whole parameter, of all ranks; see UpdateRule::add_sums().
   std::span<const double> sums;
+  // Of a matrix that is updated as a whole: update() then finds its completed directions as gradient (MatrixRule). Of
+  // other parameters no rows.
+  MatrixShape matrix{};
 };
 
 // Defaults are torch.optim's. Decay is decoupled.
@@ -119,6 +129,20 @@ struct AdamW8bitOptions {
   double weight_decay = 0.01;
 };
 
+// How long the steps of a matrix are, as torch.optim.Muon's adjust_lr_fn; muon_kernel.h has the formulas.
+enum class MuonScale : std::uint8_t { kOriginal, kMatchRmsAdamW };
+
+// Of matrices, with torch.optim.Muon's defaults; `adamw`: of all other parameters. Decay is decoupled.
+struct MuonOptions {
+  double lr = 1e-3;
+  double momentum = 0.95;
+  bool nesterov = true;
+  MuonScale scale = MuonScale::kOriginal;
+  int steps = 5;                   // of Newton-Schulz
+  double weight_decay = 0.1;       // of all parameters with two or more dimensions
+  AdamWOptions adamw = {.lr = 0};  // lr 0: that of matrices. Its weight_decay is not used
+};
+
 class UpdateRule;
 
 // A rule that the user wrote.
@@ -128,8 +152,21 @@ struct OwnRuleOptions {
   double weight_decay = 0;
 };
 
-using OptimizerOptions =
-    std::variant<AdamWOptions, AdamOptions, SgdOptions, LionOptions, LambOptions, AdamW8bitOptions, OwnRuleOptions>;
+using OptimizerOptions = std::variant<AdamWOptions, AdamOptions, SgdOptions, LionOptions, LambOptions, AdamW8bitOptions,
+                                      MuonOptions, OwnRuleOptions>;
+
+// What a rule does with matrices that it updates as wholes (Unit::matrices), before update(): each rank directs its shard
+// of them, all directions of a matrix are brought together, and whoever updates a part of it completes them.
+class MatrixRule {
+ public:
+  virtual ~MatrixRule() = default;
+  // The direction of each element, from its gradient and state 0, which is updated. The directions are written where
+  // the span has its parameter, which is not read; spans are as update()'s.
+  virtual void direct(const UpdateSpan& span, const UpdateScalars& scalars) const = 0;
+  // All directions of a matrix, row by row, become what update() takes as gradient. `workspace`: newton_schulz_numel().
+  virtual void complete(float* directions, const MatrixShape& matrix, std::span<float> workspace,
+                        ThreadTeam& team) const = 0;
+};
 
 // Of a rule that a user writes, update() treats each element by itself, and alike however spans are cut; it is called
 // by several threads at once, each with a span of its own.
@@ -146,6 +183,8 @@ class UpdateRule {
   virtual void add_sums(const UpdateSpan& /*span*/, const UpdateScalars& /*scalars*/,
                         std::span<ExactSum> /*sums*/) const {}
   virtual void update(const UpdateSpan& span, const UpdateScalars& scalars) const = 0;
+  // Null: every parameter is updated element by element.
+  virtual const MatrixRule* matrices() const { return nullptr; }
 };
 
 // What plans and memory need to know of it.

@@ -22,7 +22,9 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
     bytes.gradient +=
         placement.num_gradients() * tier_bytes(tiers.gradient, tier, placement.fp32_gradient() ? 4 : size);
     if (unit.dtype != DType::kFloat32) bytes.master += tier_bytes(tiers.optimizer, tier, 4);
-    for (const StateSpec& state : spec.states) bytes.moment += tier_bytes(tiers.optimizer, tier, state.value_bytes());
+    for (const StateSpec& state : spec.states) {
+      if (state.kept_by(unit.matrices())) bytes.moment += tier_bytes(tiers.optimizer, tier, state.value_bytes());
+    }
     if (tier == Tier::kDevice) bytes.moment += spec.scale_bytes(tiers.optimizer.numel());
   }
   return bytes;
@@ -44,14 +46,25 @@ std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placeme
     bytes += (reduces + gathers) * pass;
     const bool gathers_sums = unit.trainable && !placement.optimizer_sharded && placement.fp32_sums;
     if (gathers_sums && unit.dtype != DType::kFloat32) bytes += pass;  // fp32 is twice as much
+    bytes += direction_bytes(unit, world, placement);
   }
   return bytes;
 }
 
-double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, const OptimizerSpec& spec) {
+std::int64_t direction_bytes(const Unit& unit, int world, const Placement& placement) {
+  if (!placement.optimizer_sharded || !unit.matrices()) return 0;
+  return (world - 1) * shard_numel(unit, world) * static_cast<std::int64_t>(sizeof(float));
+}
+
+double direction_formula_bytes(std::int64_t numel, int world, const Placement& placement) {
+  return placement.optimizer_sharded ? 4.0 * static_cast<double>(numel) * (world - 1) / world : 0;
+}
+
+double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, const OptimizerSpec& spec,
+                           bool matrices) {
   const auto p = static_cast<double>(numel);
   const double low = static_cast<double>(size_of(dtype));
-  const double optimizer = spec.element_bytes() + (dtype == DType::kFloat32 ? 0.0 : 4.0);
+  const double optimizer = spec.element_bytes(matrices) + (dtype == DType::kFloat32 ? 0.0 : 4.0);
   const auto share = [&](int from_stage) { return stage >= from_stage ? 1.0 / world : 1.0; };
   return p * (low * share(3) + low * share(2) + optimizer * share(1));
 }

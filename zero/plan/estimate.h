@@ -36,12 +36,14 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
                        const OptimizerSpec& spec);
 
 // Bytes that a rank sends in a step whose forward and backward pass access each unit once; at stage 3 in the minimum
-// budget.
+// budget. Of a rule that updates matrices as wholes with the directions of those, which are gathered in fp32.
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
 
 // Bytes per rank of `numel` parameters by the paper's formulas: 16P, 4P + 12P/N, 2P + 14P/N, 16P/N for bf16 with fp32
 // master and Adam; 16P, 8P + 8P/N, 4P + 12P/N, 16P/N for fp32.
-double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, const OptimizerSpec& spec);
+// `matrices`: they are updated as wholes.
+double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, const OptimizerSpec& spec,
+                           bool matrices = false);
 
 // Elements sent per rank and step: 2P(N-1)/N at stages 0 to 2, 3P(N-1)/N at stage 3; with K micro-batches (K+1)P(N-1)/N
 // and 3KP(N-1)/N if each is reduced, 2P(N-1)/N and (2K+1)P(N-1)/N if they are reduced once, after the last.
@@ -50,5 +52,10 @@ double sent_formula_numel(std::int64_t numel, int world, const Placement& placem
 // Elements that cross to other copies of the model per rank and step, in fp32 and in the mean over copies:
 // 2(P/S)(R-1)/R for R copies of S ranks, as often as gradients are reduced.
 double sent_between_copies_formula_numel(std::int64_t numel, int shard, const Placement& placement);
+
+// What a rank sends of the directions of a unit of matrices in a step, which all ranks gather where the optimizer's
+// states are sharded; 0 of other units. And as the formula, of `numel` parameters in matrices: 4P(N-1)/N bytes.
+std::int64_t direction_bytes(const Unit& unit, int world, const Placement& placement);
+double direction_formula_bytes(std::int64_t numel, int world, const Placement& placement);
 
 }  // namespace zero

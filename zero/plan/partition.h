@@ -37,11 +37,16 @@ inline std::int64_t padded_numel(const Unit& unit, int world) {
   return world * shard_numel(unit, world);
 }
 
-// Elements of the padded range that are no parameter's.
-inline std::int64_t padding_numel(const Unit& unit, int world) {
+// Elements of the unit's parameters.
+inline std::int64_t used_numel(const Unit& unit) {
   std::int64_t used = 0;
   for (const Slice& slice : unit.slices) used += slice.numel;
-  return padded_numel(unit, world) - used;
+  return used;
+}
+
+// Elements of the padded range that are no parameter's.
+inline std::int64_t padding_numel(const Unit& unit, int world) {
+  return padded_numel(unit, world) - used_numel(unit);
 }
 
 // A slice's part that lies in [range.offset, range.offset + range.numel), in elements of the unit's flat range.

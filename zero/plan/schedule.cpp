@@ -204,10 +204,13 @@ std::vector<int> access_order(const Trace& trace, const std::vector<Unit>& units
   return order;
 }
 
-// In the order of the next forward, so that what it needs first is ready first.
+// In the order of the next forward, so that what it needs first is ready first. Matrices that are updated as wholes come
+// before all others: they take their whole update in step(), and would stop what is read ahead of updates that do not.
 std::vector<Action> step_actions(const Trace& trace, const Placement& placement, const std::vector<Unit>& units) {
   std::vector<Action> actions;
-  for (const int unit : access_order(trace, units)) {
+  std::vector<int> order = access_order(trace, units);
+  std::ranges::stable_partition(order, [&](int unit) { return units[static_cast<std::size_t>(unit)].matrices(); });
+  for (const int unit : order) {
     if (!units[static_cast<std::size_t>(unit)].trainable) continue;
     if (!placement.optimizer_sharded) actions.push_back({ActionKind::kGatherGradient, unit});
     actions.push_back({ActionKind::kUpdate, unit});

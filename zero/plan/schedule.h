@@ -74,7 +74,7 @@ struct Schedule {
   std::vector<ScheduleEntry> entries;  // empty: no trace yet; see Demand
   std::vector<int> reduce_order;  // units in the order in which their gradients are reduced, the same on every rank
   // Issued by step(), after the global norm is known; in the order in which the trace's forward first accesses the
-  // units.
+  // units, those of matrices that are updated as wholes before the others.
   std::vector<Action> step;
   UpdateTiming updates;
 };

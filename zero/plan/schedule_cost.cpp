@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "zero/base/check.h"
+#include "zero/plan/estimate.h"
 #include "zero/plan/mesh.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/residency.h"
@@ -51,7 +52,9 @@ class LowerTiers {
       write(lies.optimizer, bytes);
     };
     if (!own_master) update_state(sizeof(float));
-    for (const StateSpec& state : spec_.states) update_state(state.value_bytes());
+    for (const StateSpec& state : spec_.states) {
+      if (state.kept_by(unit.matrices())) update_state(state.value_bytes());
+    }
   }
 
  private:
@@ -112,6 +115,7 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
         break;
       case ActionKind::kUpdate:
         lower.update(action.unit);
+        cost.sent_bytes += direction_bytes(units[static_cast<std::size_t>(action.unit)], world, schedule.placement);
         break;
       case ActionKind::kPrefetch:
         lower.fetch(action.unit);

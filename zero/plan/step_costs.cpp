@@ -210,7 +210,7 @@ ElementBytes element_bytes(const StepModel& model, const Unit& unit) {
   const std::int64_t gradient = model.placement.fp32_gradient() ? 4 : size;
   return {.parameter = size,
           .gradient = model.placement.num_gradients() * gradient,
-          .optimizer = model.optimizer.value_bytes() + master};
+          .optimizer = model.optimizer.value_bytes(unit.matrices()) + master};
 }
 
 StepCosts costs_of(const StepModel& model, const Unit& unit) {

@@ -48,7 +48,7 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 }  // namespace
 
 std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes,
-                             std::int64_t grain) {
+                             std::int64_t grain, const IsMatrix& is_matrix) {
   for (const auto& prefix : prefixes) {
     const bool matched =
         std::any_of(specs.begin(), specs.end(), [&](const ParamSpec& spec) { return has_prefix(spec.name, prefix); });
@@ -57,29 +57,35 @@ std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vec
                         "name a module as it appears in parameter names");
   }
   std::vector<Unit> units;
-  std::map<std::tuple<std::string, DType, bool>, int> known;
+  std::map<std::string, int> blocks;  // the first unit of each
+  std::map<std::tuple<std::string, DType, bool, bool>, int> known;
   for (std::size_t index = 0; index < specs.size(); ++index) {
     const ParamSpec& spec = specs[index];
     std::string name = !prefixes.empty() ? longest_prefix(spec.name, prefixes)
                        : spec.own_unit   ? spec.name
                                          : repeated_block(spec.name);
-    const auto [entry, fresh] = known.try_emplace({name, spec.dtype, spec.trainable}, static_cast<int>(units.size()));
+    const bool matrix = is_matrix && spec.trainable && !spec.shape.empty() && spec.numel() > 0 && is_matrix(spec);
+    const auto [entry, fresh] =
+        known.try_emplace({name, spec.dtype, spec.trainable, matrix}, static_cast<int>(units.size()));
     if (fresh) {
-      const auto first = std::ranges::find(units, name, &Unit::name);
-      const bool plain = first == units.end();
-      const std::string suffix =
-          plain ? "" : fmt::format(" ({}{})", spec.trainable ? "" : "frozen ", name_of(spec.dtype));
+      const auto taken = [&units](const std::string& other) {
+        return std::ranges::find(units, other, &Unit::name) != units.end();
+      };
+      std::string suffix = matrix ? " (matrices)" : "";
+      if (taken(name + suffix))
+        suffix =
+            fmt::format(" ({}{}{})", spec.trainable ? "" : "frozen ", name_of(spec.dtype), matrix ? " matrices" : "");
       units.push_back({.index = entry->second,
                        .name = name + suffix,
                        .dtype = spec.dtype,
                        .trainable = spec.trainable,
                        .repeated = name != spec.name && ends_in_number(name),
-                       .fills_with = plain ? entry->second : first->index,
+                       .fills_with = blocks.try_emplace(name, entry->second).first->second,
                        .grain = spec.trainable ? grain : 1});
     }
     Unit& unit = units[static_cast<std::size_t>(entry->second)];
     const std::int64_t offset = round_up(unit.numel, alignment_numel(unit));
-    unit.slices.push_back({static_cast<int>(index), offset, spec.numel()});
+    unit.slices.push_back({static_cast<int>(index), offset, spec.numel(), matrix ? spec.shape.front() : 0});
     unit.numel = offset + spec.numel();
   }
   return units;

@@ -5,12 +5,13 @@
 //
 // Invariants: every parameter lies in exactly one unit, in one slice; a unit holds one dtype, and either trainable or
 // frozen parameters; slices are in registration order and start at multiples of 64 bytes and of the unit's grain; empty
-// parameters have empty slices. Units are ordered by their first parameter, so gradients arrive in about the reversed
-// order of units.
+// parameters have empty slices; matrices that are updated as wholes are in units without other parameters. Units are
+// ordered by their first parameter, so gradients arrive in about the reversed order of units.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct Slice {
   int param = 0;
   std::int64_t offset = 0;
   std::int64_t numel = 0;
+  std::int64_t rows = 0;  // of a matrix that is updated as a whole; 0: its elements are updated by themselves
+  std::int64_t columns() const { return rows == 0 ? 0 : numel / rows; }
   bool operator==(const Slice&) const = default;
 };
 
@@ -38,7 +41,12 @@ struct Unit {
   std::int64_t grain = 1;  // of the optimizer's states (OptimizerSpec): a power of two
   std::vector<Slice> slices;
   std::int64_t numel = 0;  // of the flat range: the slices and the gaps between them
+  // All its parameters are matrices that are updated as wholes, or none is.
+  bool matrices() const { return !slices.empty() && slices.front().rows > 0; }
 };
+
+// Is the parameter a matrix that is updated as a whole? Its first dimension are the rows. Empty: none is.
+using IsMatrix = std::function<bool(const ParamSpec& spec)>;
 
 // Slices and shards start at multiples of this many elements: 64 bytes, or the grain where that is more.
 inline std::int64_t alignment_numel(const Unit& unit) {
@@ -48,8 +56,9 @@ inline std::int64_t alignment_numel(const Unit& unit) {
 // `prefixes`: module names that each become one unit ("encoder", "transformer.h.3"); the longest match wins. Empty: a
 // unit for each element of the module's outermost repeated containers ("h.0", "h.1", ...: a numbered child). Throws
 // ConfigError under "units" for a prefix that matches no parameter. `grain`: of units that are trained.
+// Trained parameters alone are asked about.
 std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes,
-                             std::int64_t grain = 1);
+                             std::int64_t grain = 1, const IsMatrix& is_matrix = {});
 
 // For each parameter, the unit and the position of its slice there.
 struct SliceAddress {

@@ -7,6 +7,7 @@
 
 #include "zero/base/bytes.h"
 #include "zero/base/seconds.h"
+#include "zero/engine/matrix_directions.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/schedule.h"
@@ -19,18 +20,23 @@ std::string bytes_text(double bytes) {
   return format_bytes(std::llround(bytes));
 }
 
-// "transformer.h.3" -> "transformer.h." and "3"; no number at the end: the whole name and nothing.
-std::pair<std::string_view, std::string_view> split_number(std::string_view name) {
-  const auto end = name.find_last_not_of("0123456789");
-  if (end == std::string_view::npos || end + 1 == name.size() || name[end] != '.') return {name, {}};
-  return {name.substr(0, end + 1), name.substr(end + 1)};
+// "transformer.h.3 (matrices)" -> "transformer.h.", 3 and " (matrices)"; no number before that: the whole name, and -1.
+struct NumberedName {
+  std::string_view prefix, suffix;
+  int number = -1;
+};
+
+NumberedName numbered(std::string_view name) {
+  const std::string_view module = name.substr(0, name.find(" ("));
+  const auto end = module.find_last_not_of("0123456789");
+  if (end == std::string_view::npos || end + 1 == module.size() || module[end] != '.') return {name, {}, -1};
+  return {module.substr(0, end + 1), name.substr(module.size()), std::stoi(std::string(module.substr(end + 1)))};
 }
 
-bool alike(const Unit& a, const Unit& b) {
-  const auto [prefix_a, number_a] = split_number(a.name);
-  const auto [prefix_b, number_b] = split_number(b.name);
-  return !number_a.empty() && !number_b.empty() && prefix_a == prefix_b && a.numel == b.numel && a.dtype == b.dtype &&
-         a.trainable == b.trainable;
+bool follows(const Unit& last, const Unit& next) {
+  const NumberedName a = numbered(last.name), b = numbered(next.name);
+  return a.number >= 0 && b.number == a.number + 1 && a.prefix == b.prefix && a.suffix == b.suffix &&
+         last.numel == next.numel && last.dtype == next.dtype && last.trainable == next.trainable;
 }
 
 // "  memory     a rank needs ...": the name in a column of its own, and what is said of it beside that.
@@ -40,20 +46,30 @@ std::string named_row(std::string_view name, std::string_view text) {
 
 std::string unit_row(const TrainingPlan& plan, const Unit& first, const Unit& last, std::size_t count) {
   std::string name = first.name;
-  if (count > 1) name += fmt::format("-{} ({} x)", split_number(last.name).second, count);
+  if (count > 1) {
+    const NumberedName begin = numbered(first.name);
+    name = fmt::format("{}{}-{}{} ({} x)", begin.prefix, begin.number, numbered(last.name).number, begin.suffix, count);
+  }
   const int shard = mesh_of(plan).shard;
   const std::int64_t whole = gathered_bytes(first, shard);
   return fmt::format("  {:<31} {:>13} {:>11} {:>11}{}\n", name, format_count(num_parameters(first)),
                      format_bytes(whole), format_bytes(whole / shard), first.trainable ? "" : "  frozen");
 }
 
+// Blocks that are alike are one row, also where a block is several units.
 std::string unit_rows(const TrainingPlan& plan) {
   std::string rows;
-  for (std::size_t begin = 0; begin < plan.units.size();) {
-    std::size_t end = begin + 1;
-    while (end < plan.units.size() && alike(plan.units[begin], plan.units[end])) ++end;
-    rows += unit_row(plan, plan.units[begin], plan.units[end - 1], end - begin);
-    begin = end;
+  std::vector<bool> shown(plan.units.size(), false);
+  for (std::size_t begin = 0; begin < plan.units.size(); ++begin) {
+    if (shown[begin]) continue;
+    std::size_t last = begin, count = 1;
+    for (std::size_t next = begin + 1; next < plan.units.size(); ++next) {
+      if (shown[next] || !follows(plan.units[last], plan.units[next])) continue;
+      shown[next] = true;
+      last = next;
+      ++count;
+    }
+    rows += unit_row(plan, plan.units[begin], plan.units[last], count);
   }
   return rows;
 }
@@ -154,6 +170,17 @@ std::string flop_text(double flops) {
   return fmt::format("{:.1f} MFLOP", flops / 1e6);
 }
 
+// What muon computes of whole matrices, which the prediction leaves out.
+std::string matrices_row(const TrainingPlan& plan) {
+  const double flops = matrix_flops(plan.units, mesh_of(plan).shard, placement_of(plan));
+  if (flops == 0) return "";
+  return named_row("matrices",
+                   fmt::format("{} completes those of which a rank updates a part: {} a step on the rank with "
+                               "most{}",
+                               name_of(plan.options.optimizer), flop_text(flops),
+                               plan.predicted ? "; the prediction leaves it out" : ""));
+}
+
 std::string computation_text(const Computation& computation, int world) {
   switch (computation.from) {
     case ComputationFrom::kNowhere:
@@ -215,6 +242,7 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
   text += copies_rows(plan);
   text += beside_row(plan);
   text += memory_rows(plan);
+  text += matrices_row(plan);
   text += predicted_rows(plan);
   text += reduce_row(plan, stages);
   if (mesh_of(plan).shard > 1 && std::ranges::find(stages, 3) != stages.end())

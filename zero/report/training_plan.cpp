@@ -34,9 +34,7 @@ OptimizerSpec optimizer_spec(const TrainingPlan& plan) {
 }
 
 std::int64_t num_parameters(const Unit& unit) {
-  std::int64_t numel = 0;
-  for (const Slice& slice : unit.slices) numel += slice.numel;
-  return numel;
+  return used_numel(unit);
 }
 
 StageCost cost_of(const TrainingPlan& plan, int stage) {
@@ -50,9 +48,10 @@ StageCost cost_of(const TrainingPlan& plan, int stage) {
   for (const Unit& unit : plan.units) {
     if (!unit.trainable) continue;
     const std::int64_t numel = num_parameters(unit);
-    cost.state_formula += state_formula_bytes(numel, mesh.shard, stage, unit.dtype, spec);
+    cost.state_formula += state_formula_bytes(numel, mesh.shard, stage, unit.dtype, spec, unit.matrices());
     cost.sent_formula += sent_formula_numel(numel, mesh.shard, placement) * static_cast<double>(size_of(unit.dtype));
     cost.sent_between_copies_formula += 4 * sent_between_copies_formula_numel(numel, mesh.shard, placement);
+    if (unit.matrices()) cost.sent_formula += direction_formula_bytes(numel, mesh.shard, placement);
   }
   cost.sent_formula += cost.sent_between_copies_formula;
   return cost;

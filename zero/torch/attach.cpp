@@ -65,6 +65,10 @@ torch::Tensor Attachment::full_state(const std::string& parameter, const std::st
 StateShard Attachment::state_shard(const std::string& parameter, const std::string& state) {
   return attached().states().shard(parameter, state);
 }
+std::vector<std::string> Attachment::state_names(const std::string& parameter) const {
+  return attached().states().names_of(parameter);
+}
+
 std::vector<std::string> Attachment::state_names() const {
   return attached().engine().states().names();
 }

@@ -70,6 +70,7 @@ using Sgd = SgdOptions;
 using Lion = LionOptions;
 using Lamb = LambOptions;
 using AdamW8bit = AdamW8bitOptions;
+using Muon = MuonOptions;
 using OwnRule = OwnRuleOptions;
 
 // The engine of one model. Move-only. Destruction is Collective and gives every parameter back in full; while an
@@ -109,6 +110,8 @@ class Attachment {
   torch::Tensor full_state(const std::string& parameter, const std::string& state = "parameter");
   StateShard state_shard(const std::string& parameter, const std::string& state = "parameter");
   std::vector<std::string> state_names() const;  // Local
+  // Local. Those that the parameter has: a frozen one has no moments, and with Muon matrices have others than the rest.
+  std::vector<std::string> state_names(const std::string& parameter) const;
 
   // Collective. Calls visit(name, tensor) for every parameter in name order, unit by unit, on every rank: how weights
   // are saved and hashed without holding them all. `tensor` is CPU, full, in the parameter's dtype; fp32 from the

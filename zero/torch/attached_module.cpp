@@ -12,7 +12,8 @@
 namespace zero {
 
 AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options)
-    : parameters_(parameters_of(model, options.dtype), options.units, spec_of(*rule_of(options)).grain(), *this),
+    : parameters_(parameters_of(model, options.dtype), options.units, spec_of(*rule_of(options)).grain(),
+                  matrices_of(options), *this),
       exceptions_at_start_(std::uncaught_exceptions()),
       awaits_load_(options.awaits_load) {
   if (options.weights && awaits_load_)

@@ -27,11 +27,11 @@ std::int64_t byte_offset(const Unit& unit, const Slice& slice) {
 }  // namespace
 
 AttachedParameters::AttachedParameters(ModuleParameters found, const std::vector<std::string>& unit_names,
-                                       std::int64_t grain, ParameterOwner& owner)
+                                       std::int64_t grain, const IsMatrix& is_matrix, ParameterOwner& owner)
     : owner_(owner),
       tensors_(std::move(found.tensors)),
       specs_(std::move(found.specs)),
-      units_(make_units(specs_, unit_names, grain)),
+      units_(make_units(specs_, unit_names, grain, is_matrix)),
       addresses_(addresses_of(units_, specs_.size())),
       hooks_(specs_.size()) {
   for (std::size_t param = 0; param < specs_.size(); ++param) {

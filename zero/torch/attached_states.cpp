@@ -39,6 +39,14 @@ void AttachedStates::for_each_parameter(const ParameterVisit& visit, bool full_p
   }
 }
 
+std::vector<std::string> AttachedStates::names_of(const std::string& name) const {
+  const int unit = parameters_.address(parameters_.find(name, "state")).unit;
+  std::vector<std::string> names = engine_.states().names(), kept;
+  for (std::size_t state = 0; state < names.size(); ++state)
+    if (engine_.states().keeps(unit, static_cast<int>(state))) kept.push_back(std::move(names[state]));
+  return kept;
+}
+
 int AttachedStates::state_of(int param, const std::string& state) const {
   const std::vector<std::string> names = engine_.states().names();
   const auto found = std::ranges::find(names, state);
@@ -49,6 +57,9 @@ int AttachedStates::state_of(int param, const std::string& state) const {
   if (index >= engine_.states().num_saved_states(parameters_.address(param).unit))
     throw ConfigError("state", state, fmt::format("{} is frozen", parameters_.spec(param).name),
                       "a frozen parameter has no optimizer states");
+  if (!engine_.states().keeps(parameters_.address(param).unit, index))
+    throw ConfigError("state", state, fmt::format("{} has none", parameters_.spec(param).name),
+                      fmt::format("use one of {}", fmt::join(names_of(parameters_.spec(param).name), ", ")));
   return index;
 }
 

@@ -32,6 +32,7 @@ class AttachedStates {
   void for_each_parameter(const ParameterVisit& visit, bool full_precision);
   void export_weights(const std::filesystem::path& path, bool full_precision);
 
+  std::vector<std::string> names_of(const std::string& name) const;
   StateShard shard(const std::string& name, const std::string& state);
   torch::Tensor full(const std::string& name, const std::string& state);
 

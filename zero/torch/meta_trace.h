@@ -15,6 +15,7 @@
 #include <torch/nn/module.h>
 
 #include "zero/plan/trace.h"
+#include "zero/plan/unit.h"
 
 namespace zero {
 
@@ -28,6 +29,7 @@ struct MetaTraceOptions {
   int accumulate = 1;
   std::optional<DType> dtype;      // what parameters will be held in; absent: what they are
   std::vector<std::string> units;  // as in AttachOptions
+  IsMatrix is_matrix;              // of make_units()
 };
 
 // `module` is deferred and comes back as it was. `loss(micro)` gives a meta scalar. Throws ConfigError as attach()

@@ -29,7 +29,7 @@ TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int wo
   TrainingPlan plan{
       .model = model, .specs = parameters_of(module, attach.dtype).specs, .world = world, .options = attach};
   require_members(attach.groups, plan.specs);
-  plan.units = make_units(plan.specs, attach.units, spec_of(*rule_of(attach)).grain());
+  plan.units = make_units(plan.specs, attach.units, spec_of(*rule_of(attach)).grain(), matrices_of(attach));
   if (!attach.offload.fractions.on_device()) {
     Placement placement = placement_of(plan);
     spread_over_tiers(placement, plan.units, mesh_of(plan).shard, attach.offload.fractions);
@@ -39,12 +39,17 @@ TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int wo
 }
 
 std::int64_t checkpoint_bytes(torch::nn::Module& module, const AttachOptions& attach) {
-  std::int64_t optimizer_bytes = 0;  // as they are saved
-  for (const StateSpec& state : rule_of(attach)->states())
-    optimizer_bytes += static_cast<std::int64_t>(size_of(state.dtype));
+  const std::vector<StateSpec> states = rule_of(attach)->states();
+  const auto element_bytes = [&states](bool matrices) {  // as they are saved
+    std::int64_t bytes = 0;
+    for (const StateSpec& state : states)
+      bytes += state.kept_by(matrices) ? static_cast<std::int64_t>(size_of(state.dtype)) : 0;
+    return bytes;
+  };
+  const IsMatrix is_matrix = matrices_of(attach);
   std::int64_t bytes = 0;
   for (const ParamSpec& spec : parameters_of(module, attach.dtype).specs)
-    bytes += spec.numel() * (4 + (spec.trainable ? optimizer_bytes : 0));
+    bytes += spec.numel() * (4 + (spec.trainable ? element_bytes(is_matrix && is_matrix(spec)) : 0));
   return bytes;
 }
 

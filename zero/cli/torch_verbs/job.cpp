@@ -60,26 +60,37 @@ OptimizerOptions optimizer_options(const OptimizerConfig& o) {
     return AdamW8bit{
         .lr = o.lr, .beta1 = o.betas[0], .beta2 = o.betas[1], .eps = o.eps, .weight_decay = o.weight_decay};
   }
-  throw ConfigError("optimizer.name", o.name, "no such optimizer", "use adamw, adam, sgd, lion, lamb or adamw8bit");
+  if (o.name == "muon") {
+    return Muon{.lr = o.lr,
+                .momentum = o.momentum,
+                .nesterov = o.nesterov,
+                .scale = o.muon_scale == "original" ? MuonScale::kOriginal : MuonScale::kMatchRmsAdamW,
+                .weight_decay = o.weight_decay,
+                .adamw = {.lr = o.adamw_lr, .beta1 = o.betas[0], .beta2 = o.betas[1], .eps = o.eps}};
+  }
+  throw ConfigError("optimizer.name", o.name, "no such optimizer",
+                    "use adamw, adam, sgd, lion, lamb, adamw8bit or muon");
 }
 
 // Each group of the configuration, and behind them what no group takes: decay where there are two or more dimensions.
 std::vector<ParameterGroup> parameter_groups(const OptimizerConfig& o) {
   std::vector<ParameterGroup> groups;
-  const auto add = [&](const std::string& pattern, std::optional<double> weight_decay, double lr_scale) {
+  const auto add = [&](const std::string& pattern, std::optional<double> weight_decay, double lr_scale,
+                       const std::string& rule) {
+    const std::optional<bool> muon = rule.empty() ? std::nullopt : std::optional(rule == "muon");
     const auto takes = [pattern](const ParamSpec& spec) {
       return pattern.empty() || fnmatch(pattern.c_str(), spec.name.c_str(), 0) == 0;
     };
     if (weight_decay) {
-      groups.push_back({takes, *weight_decay, lr_scale, pattern});
+      groups.push_back({takes, *weight_decay, lr_scale, muon, pattern});
       return;
     }
     const auto decays = [takes](const ParamSpec& spec) { return spec.shape.size() >= 2 && takes(spec); };
-    groups.push_back({decays, o.weight_decay, lr_scale, pattern});
-    groups.push_back({takes, 0.0, lr_scale, pattern});
+    groups.push_back({decays, o.weight_decay, lr_scale, muon, pattern});
+    groups.push_back({takes, 0.0, lr_scale, muon, pattern});
   };
-  for (const GroupConfig& group : o.group) add(group.parameters, group.weight_decay, group.lr_scale);
-  if (!groups.empty()) add("", std::nullopt, 1);
+  for (const GroupConfig& group : o.group) add(group.parameters, group.weight_decay, group.lr_scale, group.rule);
+  if (!groups.empty()) add("", std::nullopt, 1, "");
   return groups;
 }
 

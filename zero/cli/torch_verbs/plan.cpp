@@ -59,7 +59,10 @@ struct PrintedSchedule {
 Trace trace_of(const PlanRequest& request, Task& task, const SampleShape& shape, const AttachOptions& attach) {
   return trace_on_meta(task.module(),
                        [&](int) { return meta_loss(task, shape, most_samples(request.loaded.config.train)); },
-                       {.accumulate = attach.accumulate, .dtype = attach.dtype, .units = attach.units})
+                       {.accumulate = attach.accumulate,
+                        .dtype = attach.dtype,
+                        .units = attach.units,
+                        .is_matrix = matrices_of(attach)})
       .trace;
 }
 

@@ -1,0 +1,78 @@
+#include "zero/engine/matrix_directions.h"
+
+#include <algorithm>
+
+#include "zero/memory/host_memory.h"
+#include "zero/optim/newton_schulz.h"
+
+namespace zero {
+namespace {
+
+constexpr auto kFloatBytes = static_cast<std::int64_t>(sizeof(float));
+
+std::int64_t workspace_numel(const Unit& unit) {
+  std::int64_t most = 0;
+  for (const Slice& slice : unit.slices) most = std::max(most, newton_schulz_numel(slice.rows, slice.columns()));
+  return most;
+}
+
+Buffer floats(std::int64_t numel, Ledger& ledger) {
+  return {allocate_host(static_cast<std::size_t>(numel * kFloatBytes)), ledger, Tier::kDevice, MemoryTag::kStaging};
+}
+
+}  // namespace
+
+MatrixDirections::MatrixDirections(const ShardedState& state, int unit, const MatrixRule& rule, Communicator& comm,
+                                   Ledger& ledger)
+    : state_(state),
+      unit_(unit),
+      rule_(rule),
+      comm_(comm),
+      ledger_(ledger),
+      directions_(floats(padded_numel(state.unit(unit), state.world()), ledger)) {}
+
+void MatrixDirections::gather() {
+  const Shard own = state_.shard(unit_);
+  const std::span<std::byte> all = directions_.bytes();
+  comm_
+      .all_gather(all.subspan(static_cast<std::size_t>(own.offset * kFloatBytes),
+                              static_cast<std::size_t>(own.numel * kFloatBytes)),
+                  all, {.unit = unit_})
+      .wait();
+  comm_.drain();  // a late peer may still read this rank's, which are about to change
+}
+
+void MatrixDirections::complete(const std::vector<bool>& present, ThreadTeam& team) {
+  if (state_.placement().optimizer_sharded && state_.world() > 1) gather();
+  const Unit& unit = state_.unit(unit_);
+  const Buffer workspace = floats(workspace_numel(unit), ledger_);
+  for (const Slice& slice : unit.slices) {
+    if (!present[static_cast<std::size_t>(slice.param)]) continue;
+    if (overlap(slice, state_.update_range(unit_)).numel == 0) continue;
+    rule_.complete(whole() + slice.offset, {slice.rows, slice.columns()}, workspace.as<float>(), team);
+  }
+}
+
+std::int64_t matrix_bytes(const std::vector<Unit>& units, int world) {
+  std::int64_t most = 0;
+  for (const Unit& unit : units) {
+    if (unit.matrices()) most = std::max(most, (padded_numel(unit, world) + workspace_numel(unit)) * kFloatBytes);
+  }
+  return most;
+}
+
+double matrix_flops(const std::vector<Unit>& units, int world, const Placement& placement) {
+  std::vector<double> by_rank(placement.optimizer_sharded ? static_cast<std::size_t>(world) : 1, 0.0);
+  for (const Unit& unit : units) {
+    if (!unit.matrices()) continue;
+    const std::int64_t shard = placement.optimizer_sharded ? shard_numel(unit, world) : padded_numel(unit, world);
+    for (const Slice& slice : unit.slices) {
+      const std::int64_t first = slice.offset / shard, last = (slice.offset + slice.numel - 1) / shard;
+      for (std::int64_t rank = first; rank <= last; ++rank)
+        by_rank[static_cast<std::size_t>(rank)] += newton_schulz_flops(slice.rows, slice.columns());
+    }
+  }
+  return *std::ranges::max_element(by_rank);
+}
+
+}  // namespace zero

@@ -1,0 +1,51 @@
+// MatrixDirections: the directions of a unit of matrices, whole, while their update lasts (MatrixRule).
+//
+//   MatrixDirections directions(state, unit, rule.matrices(), comm, ledger);
+//   directions.shard()                     // element 0 of this rank's update range: its directions are written there
+//   directions.complete(present, team);    // Collective: those of all ranks come, and each matrix that this rank updates is
+//                                          // completed
+//
+// Where the optimizer's states are whole, this rank directs everything, and nothing comes. Every rank completes all
+// matrices of which it updates a part: a matrix that several shards cut is completed as often, with the same bits. The
+// memory is staging, in the ledger from construction to destruction. matrix_bytes() says how much it is at most.
+#pragma once
+
+#include <vector>
+
+#include "zero/base/parallel.h"
+#include "zero/comm/communicator.h"
+#include "zero/engine/sharded_state.h"
+#include "zero/memory/buffer.h"
+#include "zero/optim/update_rule.h"
+
+namespace zero {
+
+class MatrixDirections {
+ public:
+  // Local.
+  MatrixDirections(const ShardedState& state, int unit, const MatrixRule& rule, Communicator& comm, Ledger& ledger);
+
+  float* shard() const { return whole() + state_.update_range(unit_).offset; }
+  // `present`: by parameter; matrices without a gradient are passed over.
+  void complete(const std::vector<bool>& present, ThreadTeam& team);
+
+ private:
+  float* whole() const { return reinterpret_cast<float*>(directions_.data()); }
+  void gather();
+
+  const ShardedState& state_;
+  int unit_;
+  const MatrixRule& rule_;
+  Communicator& comm_;
+  Ledger& ledger_;
+  Buffer directions_;  // of the padded flat range
+};
+
+// Bytes that the directions of a unit take with the workspace of its largest matrix, of the unit with most; 0 where no
+// unit is of matrices.
+std::int64_t matrix_bytes(const std::vector<Unit>& units, int world);
+
+// Operations of a step that complete matrices, on the rank with most of them.
+double matrix_flops(const std::vector<Unit>& units, int world, const Placement& placement);
+
+}  // namespace zero

@@ -1,0 +1,36 @@
+// The product of two fp32 matrices, with the same bits for any number of threads and on every instruction set.
+//
+//   out = scale * (left * right) + addend_scale * addend
+//
+// Each element of left * right is one sum, term after term in rising order; every operation is rounded on its own, so
+// that there is no fused multiply-add in it. `out` is written row by row and overlaps nothing that is read. Local.
+#pragma once
+
+#include <cstdint>
+
+#include "zero/base/parallel.h"
+
+namespace zero {
+
+// Element (i, j) lies at data[i * row_stride + j * column_stride].
+struct MatrixView {
+  const float* data = nullptr;
+  std::int64_t row_stride = 0, column_stride = 1;
+  MatrixView transposed() const { return {data, column_stride, row_stride}; }
+};
+
+struct MatrixProduct {
+  MatrixView left, right;  // rows x inner, inner x columns
+  float* out = nullptr;    // rows x columns, rows after another
+  std::int64_t rows = 0, columns = 0, inner = 0;
+  float scale = 1;
+  const float* addend = nullptr;  // laid out as `out`; null: none
+  float addend_scale = 0;
+  // The product and the addend are symmetric, to the last bit, where the same terms are multiplied in the same order: half
+  // of it is computed, and copied to the other.
+  bool symmetric = false;
+};
+
+void multiply(const MatrixProduct& product, ThreadTeam& team);
+
+}  // namespace zero

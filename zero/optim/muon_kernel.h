@@ -1,0 +1,47 @@
+// The inner loops of Muon (Jordan et al., 2024) with the arithmetic of torch.optim.Muon: what comes before the
+// Newton-Schulz iterations (newton_schulz.h), and what comes after.
+//
+// For each element of a matrix, in fp32, every operation rounded on its own, so that the bits are the same on every
+// instruction set and however a span is cut:
+//
+//   g  = gradient * gradient_scale
+//   m  = lerp(m, g, 1 - momentum)
+//   u  = lerp(g, m, momentum)                   Nesterov's; else u = m
+//
+//   p  = p * decay                              1 - lr * weight_decay
+//   p  = p + (-lr * scale) * o                  o: of all u of the matrix, by newton_schulz()
+//
+// scale: sqrt(max(1, rows / columns)), or 0.2 * sqrt(max(rows, columns)), with which steps are as long as AdamW's.
+// Local.
+#pragma once
+
+#include "zero/optim/update_rule.h"
+
+namespace zero {
+
+// lerp(from, to, w): from + w (to - from) for w < 1/2, else to - (1 - w) (to - from), as torch's.
+struct Lerp {
+  float from_end = 0;  // 1 for the second form
+  float factor = 0;    // w, or -(1 - w)
+};
+
+struct MuonDirectionConstants {
+  float gradient_scale = 1;
+  Lerp momentum, nesterov;
+  bool looks_ahead = true;
+};
+
+struct MuonStepConstants {
+  float decay = 1;
+  float minus_lr = 0;  // -lr * scale
+};
+
+MuonDirectionConstants muon_direction_constants(const MuonOptions& options, const UpdateScalars& scalars);
+MuonStepConstants muon_step_constants(const MuonOptions& options, const UpdateScalars& scalars);
+
+// Updates state 0 of the span in place, and writes each u where the span has its parameter.
+void muon_direct(const UpdateSpan& span, const MuonDirectionConstants& constants);
+// Updates the span's parameter; its gradient is o, in fp32. Writes low_precision if it is not null.
+void muon_step(const UpdateSpan& span, const MuonStepConstants& constants);
+
+}  // namespace zero

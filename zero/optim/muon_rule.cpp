@@ -1,0 +1,56 @@
+#include "zero/optim/muon_rule.h"
+
+#include "zero/base/check.h"
+#include "zero/optim/adam_kernel.h"
+#include "zero/optim/muon_kernel.h"
+#include "zero/optim/newton_schulz.h"
+
+namespace zero {
+namespace {
+
+class MuonRule final : public UpdateRule, public MatrixRule {
+ public:
+  explicit MuonRule(const MuonOptions& options)
+      : options_(options), adamw_scale_(options.adamw.lr == 0 ? 1 : options.adamw.lr / options.lr) {}
+  std::string_view name() const override { return "muon"; }
+  std::vector<StateSpec> states() const override {
+    return {{.name = "momentum_buffer", .of = StateOf::kMatrices},
+            {.name = "exp_avg", .of = StateOf::kOthers},
+            {.name = "exp_avg_sq", .of = StateOf::kOthers}};
+  }
+  const MatrixRule* matrices() const override { return this; }
+
+  void direct(const UpdateSpan& span, const UpdateScalars& scalars) const override {
+    ZERO_CHECK(span.numel == 0 || (span.parameter != nullptr && span.gradient != nullptr && span.states[0] != nullptr),
+               "muon: a direction without memory");
+    muon_direct(span, muon_direction_constants(options_, scalars));
+  }
+  void complete(float* directions, const MatrixShape& matrix, std::span<float> workspace,
+                ThreadTeam& team) const override {
+    newton_schulz({.steps = options_.steps}, directions, matrix.rows, matrix.columns, workspace, team);
+  }
+
+  void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
+    ZERO_CHECK(scalars.step >= 1, "steps are counted from 1, not from {}", scalars.step);
+    ZERO_CHECK(span.numel == 0 || (span.parameter != nullptr && span.gradient != nullptr), "muon without memory");
+    if (scalars.matrix.rows > 0) return muon_step(span, muon_step_constants(options_, scalars));
+    ZERO_CHECK(span.numel == 0 || (span.states[1] != nullptr && span.states[2] != nullptr), "muon without moments");
+    UpdateSpan adamw = span;
+    adamw.states = {span.states[1], span.states[2]};
+    UpdateScalars own = scalars;
+    own.lr *= adamw_scale_;
+    adam_update(adamw, adam_constants(options_.adamw, own));
+  }
+
+ private:
+  MuonOptions options_;
+  double adamw_scale_;  // of its learning rate over that of matrices, whatever a schedule makes of the latter
+};
+
+}  // namespace
+
+std::unique_ptr<UpdateRule> make_muon_rule(const MuonOptions& options) {
+  return std::make_unique<MuonRule>(options);
+}
+
+}  // namespace zero
