@@ -1,7 +1,7 @@
 add_library(zero_test_pch OBJECT "${PROJECT_SOURCE_DIR}/cmake/pch.cpp")
 target_link_libraries(zero_test_pch PUBLIC zero_flags GTest::gtest rapidcheck)
 target_precompile_headers(zero_test_pch PRIVATE <cmake/test_pch.h>)
-zero_compile_as_test(zero_test_pch)
+zero_compile_as_test(zero_test_pch -O1)
 
 # One program a folder, or one for several (FOLDERS); FLOORS is what the tests may use.
 zero_tests(base FLOORS base)

@@ -1,7 +1,7 @@
 add_library(zero_torch_test_pch OBJECT "${PROJECT_SOURCE_DIR}/cmake/pch.cpp")
 target_link_libraries(zero_torch_test_pch PUBLIC zero_flags zero_libtorch GTest::gtest)
 target_precompile_headers(zero_torch_test_pch PRIVATE <cmake/torch_test_pch.h>)
-zero_compile_as_test(zero_torch_test_pch)
+zero_compile_as_test(zero_torch_test_pch -O0)
 
 # With those tests of fixed bugs (tests/issues) that need libtorch.
 zero_tests(torch TORCH FOLDERS issues/torch TIMEOUT 900 FLOORS base plan ${comm_floors} memory optim engine checkpoint torch)
