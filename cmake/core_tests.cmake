@@ -15,7 +15,7 @@ zero_tests(engine SHARDS 2 FLOORS base plan ${comm_floors} memory optim engine
                 DiskBehindALink.* ScheduleTraffic.*)
 # Saves that are killed or fail at each of their system calls, and loads into other worlds.
 zero_tests(checkpoint SHARDS 3 FLOORS base plan ${comm_floors} memory optim engine checkpoint launch
-           SLOW CheckpointSave.* CheckpointLoad.* LoadCheckpoint.Any* LoadCheckpoint.Resuming*
+           SLOW CheckpointSave.* CheckpointLoad.* LoadCheckpoint.Any* LoadCheckpoint.Resuming* CopiesSaved.AnyMesh* CopiesSaved.TrainingGoesOn*
            FULL LoadCheckpoint.EachRank* CheckpointSave.*OfFilesOfThreeBlocks*)
 zero_tests(data FLOORS base data)
 zero_tests(report FLOORS base plan ${comm_floors} memory optim engine report LIBS nlohmann_json::nlohmann_json)
