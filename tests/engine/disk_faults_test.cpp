@@ -26,7 +26,7 @@ constexpr std::array kKinds{Kind::kError, Kind::kFull, Kind::kEndsEarly, Kind::k
 constexpr std::chrono::milliseconds kNoLimit = std::chrono::seconds(60);
 constexpr std::chrono::milliseconds kShortLimit(4);
 constexpr std::int64_t kReserve = std::int64_t{1} << 20;
-constexpr TierMemory kLeast{TierMemory::Kind::kMin};  // one tile at a time, nothing ahead
+constexpr MemoryBudget kLeast{MemoryBudget::Kind::kMin};  // one tile at a time, nothing ahead
 constexpr StateFractions kAllOnDisk{.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}};
 
 // What a rank knew after each of its steps, and how it ended.
@@ -54,7 +54,7 @@ struct Case {
 
 std::string in_words(const Case& c) {
   return fmt::format("{} ranks, stage {}, {}, {}", c.world, c.options.stage, name_of(c.specs[0].dtype),
-                     c.options.offload.host_memory.kind == TierMemory::Kind::kMin ? "one tile" : "several tiles");
+                     c.options.offload.host_memory.kind == MemoryBudget::Kind::kMin ? "one tile" : "several tiles");
 }
 
 // Whatever is asked of it, an engine whose disk failed says the same.
@@ -187,7 +187,7 @@ class DiskFaults : public testing::Test {
 TEST_F(DiskFaults, EndARunAtEachOfItsRequestsWithoutAWrongResult) {
   for (const int world : {1, 2}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-      for (const TierMemory& host : {kLeast, TierMemory{}}) {
+      for (const MemoryBudget& host : {kLeast, MemoryBudget{}}) {
         const EngineOptions options{.stage = 3, .clip = 1.5, .offload = {.fractions = kAllOnDisk, .host_memory = host}};
         fail_everywhere({world, small_specs(dtype), options}, 2);
       }

@@ -36,9 +36,9 @@ class Learning : public testing::Test {
     const std::int64_t states = state_bytes(units, 2, placement, fp32_states(2)).total();
     EngineOptions options{.stage = 3, .reduce = Reduce::kEach, .accumulate = 2};
     if (!resident) {
-      options.device_memory = {TierMemory::Kind::kBytes,
+      options.device_memory = {MemoryBudget::Kind::kBytes,
                                states * 4 / 5 + working_bytes(units, 2, placement, /*minimum=*/true)};
-      options.offload.host_memory.kind = TierMemory::Kind::kMin;
+      options.offload.host_memory.kind = MemoryBudget::Kind::kMin;
       options.offload.disk = {folder_.path().string()};
       change_seams(options.offload).rates = {.disk_read = 4e6, .disk_write = 4e6, .update_numel = 1e9};
       options.offload.monitor = {.on = monitor,

@@ -88,14 +88,14 @@ TEST_F(ScheduleTraffic, PartsOfThem) {
 }
 
 TEST_F(ScheduleTraffic, UnderTheMinimumBudget) {
-  EngineOptions options{.stage = 3, .device_memory = {TierMemory::Kind::kMin}};
-  options.offload.host_memory.kind = TierMemory::Kind::kMin;
+  EngineOptions options{.stage = 3, .device_memory = {MemoryBudget::Kind::kMin}};
+  options.offload.host_memory.kind = MemoryBudget::Kind::kMin;
   expect_agreement(options, {.gradient = {.disk = 1}, .optimizer = {.disk = 1}}, DType::kFloat32);
 }
 
 // Behind a link the update hands nothing to the gather: all that is gathered is fetched.
 TEST_F(ScheduleTraffic, ParametersOnDiskBehindALink) {
-  for (const TierMemory::Kind kind : {TierMemory::Kind::kAuto, TierMemory::Kind::kMin}) {
+  for (const MemoryBudget::Kind kind : {MemoryBudget::Kind::kAuto, MemoryBudget::Kind::kMin}) {
     EngineOptions options{.stage = 3, .device_memory = {kind}};
     options.offload.link_bytes_per_second = 1e12;
     expect_agreement(options, {.parameter = {.disk = 1}, .gradient = {.disk = 0.5}, .optimizer = {.disk = 1}},

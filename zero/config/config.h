@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "zero/base/memory_budget.h"
 #include "zero/plan/tier_split.h"
 
 namespace zero {
@@ -129,14 +130,6 @@ struct ScheduleConfig {
   double power = 2;
   std::int64_t decay = 0;
   bool operator==(const ScheduleConfig&) const = default;
-};
-
-// A budget of a tier, of the device or of the host: the free memory, the smallest that works, or a number of bytes.
-struct MemoryBudget {
-  enum class Kind : std::uint8_t { kAuto, kMin, kBytes };
-  Kind kind = Kind::kAuto;
-  std::int64_t bytes = 0;  // of kBytes
-  bool operator==(const MemoryBudget&) const = default;
 };
 
 struct ZeroConfig {

@@ -69,10 +69,10 @@ std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placeme
   return ((tiles * 4 + states) * TileStream::kTileNumel + kPage - 1) / kPage * kPage;
 }
 
-GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& units, int world,
+GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& units, int world,
                            const Placement& placement, const OptimizerSpec& spec, int stage, std::int64_t free_bytes) {
-  if (memory.kind == TierMemory::Kind::kMin) return {GatherBudget::kMinimum};
-  const bool automatic = memory.kind == TierMemory::Kind::kAuto;
+  if (memory.kind == MemoryBudget::Kind::kMin) return {GatherBudget::kMinimum};
+  const bool automatic = memory.kind == MemoryBudget::Kind::kAuto;
   const std::int64_t budget = automatic ? free_bytes : memory.bytes;
   const auto needed_at = [&](const Placement& where, bool minimum) {
     return state_bytes(units, world, where, spec, Tier::kDevice).total() + staging_bytes(units, world, where, minimum) +
@@ -115,14 +115,14 @@ bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units
   return options.link_bytes_per_second > 0 || state_bytes(units, world, placement, spec, Tier::kDisk).total() > 0;
 }
 
-int tiles_ahead(const TierMemory& memory, const std::vector<Unit>& units, int world, const Placement& placement,
+int tiles_ahead(const MemoryBudget& memory, const std::vector<Unit>& units, int world, const Placement& placement,
                 const Placement& later, const OptimizerSpec& spec, std::int64_t free_bytes) {
   const std::int64_t state = state_bytes(units, world, placement, spec, Tier::kHost).total();
   const auto needed = [&](int depth) { return state + tile_bytes(units, world, later, spec, depth); };
 
-  const bool automatic = memory.kind == TierMemory::Kind::kAuto;
+  const bool automatic = memory.kind == MemoryBudget::Kind::kAuto;
   const std::int64_t least = state + tile_bytes(units, world, placement, spec, 1);
-  const std::int64_t budget = automatic ? free_bytes : memory.kind == TierMemory::Kind::kMin ? least : memory.bytes;
+  const std::int64_t budget = automatic ? free_bytes : memory.kind == MemoryBudget::Kind::kMin ? least : memory.bytes;
   if (budget < least) {
     throw ConfigError(
         "zero.host_memory", automatic ? "auto" : format_bytes(budget),

@@ -4,16 +4,9 @@
 #include <array>
 #include <utility>
 
-#include "zero/base/bytes.h"
 #include "zero/optim/averaged_rule.h"
 
 namespace zero {
-
-TierMemory TierMemory::parse(std::string_view text, std::string_view key) {
-  if (text == "auto") return {Kind::kAuto, 0};
-  if (text == "min") return {Kind::kMin, 0};
-  return {Kind::kBytes, parse_bytes(text, key)};
-}
 
 bool is_hidden_matrix(const ParamSpec& spec) {
   if (spec.shape.size() < 2 || spec.own_unit) return false;

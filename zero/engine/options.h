@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "zero/base/dtype.h"
+#include "zero/base/memory_budget.h"
 #include "zero/base/tier.h"
 #include "zero/base/timeline.h"
 #include "zero/engine/loss_scale.h"
@@ -27,17 +28,6 @@
 namespace zero {
 
 struct EngineSeams;  // zero/engine/engine_seams.h
-
-// Budget of all bytes that zero.cpp holds on a tier: on the device states, gathered units and staging.
-//   auto: the free memory of this machine, divided among its ranks
-//   min: the least that works: one unit gathered at a time, nothing ahead; one tile of a state on disk at a time
-struct TierMemory {
-  enum class Kind : std::uint8_t { kAuto, kMin, kBytes };
-  Kind kind = Kind::kAuto;
-  std::int64_t bytes = 0;  // of kBytes
-  // "auto", "min", or a size such as "64MiB". Throws ConfigError under `key`.
-  static TierMemory parse(std::string_view text, std::string_view key = "zero.device_memory");
-};
 
 // Whether states move while the model trains, to give memory back when other programs need it.
 struct MonitorOptions {
@@ -54,7 +44,7 @@ struct OffloadOptions {
   // memory that a device_memory in bytes leaves free; no states with another device_memory) or to `disk`. False: none
   // go.
   bool automatic = true;
-  TierMemory host_memory;
+  MemoryBudget host_memory;
   std::vector<std::string> disk;  // folders, one on each disk; needed where a fraction lies on disk
   std::int64_t disk_memory = 0;   // most bytes that a rank may take on the disks; 0: no limit
   MonitorOptions monitor;
@@ -110,8 +100,8 @@ struct EngineOptions {
   // Factor of losses before backward(), by which gradients are divided again; norms, clipping and limits are those of
   // gradients without it. Absent: dynamic if a trained parameter is fp16, else none.
   std::optional<LossScaleOptions> loss_scale;
-  TierMemory device_memory;
-  OffloadOptions offload;  // the states that leave the device, and their tiers
+  MemoryBudget device_memory;  // for states, gathered units and staging
+  OffloadOptions offload;      // the states that leave the device, and their tiers
   // Empty: the optimizer's weight decay on parameters with two or more dimensions, none on the others.
   std::vector<ParameterGroup> groups;
   std::vector<std::string> units;  // names of modules, each a unit; empty: a unit for each repeated block

@@ -29,13 +29,13 @@ constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max() / 2
 
 // What the device's budget leaves free of the machine is the host's (docs/decisions/0014).
 bool host_takes_the_rest(const EngineOptions& options) {
-  return options.offload.host_memory.kind == TierMemory::Kind::kAuto &&
-         options.device_memory.kind == TierMemory::Kind::kBytes;
+  return options.offload.host_memory.kind == MemoryBudget::Kind::kAuto &&
+         options.device_memory.kind == MemoryBudget::Kind::kBytes;
 }
 
 bool names_lower_tiers(const EngineOptions& options) {
   const OffloadOptions& offload = options.offload;
-  return !offload.disk.empty() || offload.host_memory.kind == TierMemory::Kind::kBytes;
+  return !offload.disk.empty() || offload.host_memory.kind == MemoryBudget::Kind::kBytes;
 }
 
 bool keeps_fp32_sums(const EngineOptions& options) {
@@ -95,7 +95,7 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
   require_memory();
   fixed_bytes_ = device_bytes(all_away());
   // What goes to a disk goes in tiles, and a host that cannot hold one of each state lets nothing go.
-  const bool has_tiles = offload.host_memory.kind != TierMemory::Kind::kBytes ||
+  const bool has_tiles = offload.host_memory.kind != MemoryBudget::Kind::kBytes ||
                          tile_bytes(units, world, all_away(), spec_of(rule), 1) <= offload.host_memory.bytes;
   movable_ = ours && disk_budget_ > 0 && has_tiles && states(all_away(), Tier::kDisk) <= disk_budget_;
 }
@@ -110,8 +110,8 @@ void Placer::count_held() {
 // A budget that is larger than this machine's memory may hold no more than that; one that what it will hold does not
 // fill is as good as any.
 void Placer::require_memory() const {
-  const TierMemory& memory = options_.device_memory;
-  if (comm_ == nullptr || memory.kind == TierMemory::Kind::kAuto) return;
+  const MemoryBudget& memory = options_.device_memory;
+  if (comm_ == nullptr || memory.kind == MemoryBudget::Kind::kAuto) return;
   const auto& [units, world] = std::tie(model_.units, model_.world);
   const GatherBudget budget =
       gather_budget(memory, units, world, placement_, model_.optimizer, options_.stage, free_bytes_);
@@ -126,9 +126,9 @@ void Placer::require_memory() const {
   if (held_.disk > 0) beside += tile_bytes(units, world, placement_, model_.optimizer, /*depth=*/1);
   const std::int64_t free = free_bytes_ / 4 * 5;
   if (most + beside <= free) return;
-  const bool less_would_do = memory.kind == TierMemory::Kind::kBytes && least + beside <= free;
+  const bool less_would_do = memory.kind == MemoryBudget::Kind::kBytes && least + beside <= free;
   throw ConfigError(
-      "zero.device_memory", memory.kind == TierMemory::Kind::kMin ? "min" : format_bytes(memory.bytes),
+      "zero.device_memory", memory.kind == MemoryBudget::Kind::kMin ? "min" : format_bytes(memory.bytes),
       fmt::format("a rank would hold {} of this machine's memory beside activations, and {} are free for it",
                   format_bytes(most + beside), format_bytes(free)),
       less_would_do
@@ -166,7 +166,7 @@ TierBudgets Placer::budgets(bool minimum) const {
   const auto tiles = [&](int depth) {
     return offload.disk.empty() ? 0 : tile_bytes(model_.units, model_.world, away, model_.optimizer, depth);
   };
-  if (offload.host_memory.kind == TierMemory::Kind::kBytes)
+  if (offload.host_memory.kind == MemoryBudget::Kind::kBytes)
     budgets.host = std::max<std::int64_t>(offload.host_memory.bytes - tiles(/*depth=*/1), 0);
   // What autograd makes of the largest unit before anybody takes it over is nobody's: a gradient, and the sum where a
   // parameter is used twice.
@@ -178,13 +178,13 @@ TierBudgets Placer::budgets(bool minimum) const {
                                    tiles(OffloadTiers::kDefaultDepth) - 2 * largest,
                                0);
   const std::int64_t working = working_bytes(model_.units, model_.world, away, minimum);
-  if (options_.device_memory.kind == TierMemory::Kind::kBytes) {
+  if (options_.device_memory.kind == MemoryBudget::Kind::kBytes) {
     budgets.device = options_.device_memory.bytes - working;
     return budgets;
   }
   // Device and host are both main memory: what the host may take is not free for the device.
-  const std::int64_t host = offload.host_memory.kind == TierMemory::Kind::kBytes ? offload.host_memory.bytes
-                                                                                 : tiles(OffloadTiers::kDefaultDepth);
+  const std::int64_t host = offload.host_memory.kind == MemoryBudget::Kind::kBytes ? offload.host_memory.bytes
+                                                                                   : tiles(OffloadTiers::kDefaultDepth);
   budgets.device = free_bytes_ - host - seams_of(offload).activation_bytes - working - 2 * largest;
   return budgets;
 }
@@ -216,7 +216,7 @@ TierBudgets Placer::least_of_device() const {
 }
 
 void Placer::choose() {
-  if (options_.device_memory.kind == TierMemory::Kind::kMin) {
+  if (options_.device_memory.kind == MemoryBudget::Kind::kMin) {
     placement_.tiers = within(least_of_device());
     return;
   }
@@ -279,7 +279,7 @@ std::optional<std::vector<UnitTiers>> Placer::learn(const StepProfile& profile, 
   if (!chosen_within_) return std::nullopt;
   spare = agreed_least(comm_, spare);
   TierBudgets budgets{held_.device, chosen_within_->host, chosen_within_->disk};
-  if (const TierMemory& host = options_.offload.host_memory; host.kind == TierMemory::Kind::kBytes) {
+  if (const MemoryBudget& host = options_.offload.host_memory; host.kind == MemoryBudget::Kind::kBytes) {
     const std::int64_t tiles = tile_bytes(model_.units, model_.world, all_away(), model_.optimizer, depth);
     budgets.host = std::max(held_.host, std::min(budgets.host, host.bytes - tiles));
   }

@@ -113,23 +113,10 @@ std::optional<LossScaleOptions> loss_scale_of(const TrainConfig& train) {
   return train.loss_scale.fixed > 0 ? LossScaleOptions::fixed(train.loss_scale.fixed) : LossScaleOptions{};
 }
 
-TierMemory tier_memory(const MemoryBudget& budget) {
-  using Configured = MemoryBudget::Kind;
-  switch (budget.kind) {
-    case Configured::kAuto:
-      return {.kind = TierMemory::Kind::kAuto};
-    case Configured::kMin:
-      return {.kind = TierMemory::Kind::kMin};
-    case Configured::kBytes:
-      break;
-  }
-  return {.kind = TierMemory::Kind::kBytes, .bytes = budget.bytes};
-}
-
 OffloadOptions offload_options(const ZeroConfig& zero) {
   return {.fractions = {.parameter = zero.parameter, .gradient = zero.gradient, .optimizer = zero.optimizer},
           .automatic = zero.placement == "auto",
-          .host_memory = tier_memory(zero.host_memory),
+          .host_memory = zero.host_memory,
           .disk = zero.disk,
           .disk_memory = zero.disk_memory.bytes,
           .monitor = {.on = zero.monitor, .reserve_bytes = zero.memory_reserve.bytes},
@@ -174,7 +161,7 @@ void take_off_activations(AttachOptions& options, const Config& config) {
     require(key, budget, bytes, config);
     budget = std::max<std::int64_t>(budget - bytes, 1);
   };
-  const auto in_bytes = [](const TierMemory& memory) { return memory.kind == TierMemory::Kind::kBytes; };
+  const auto in_bytes = [](const MemoryBudget& memory) { return memory.kind == MemoryBudget::Kind::kBytes; };
   if (need.device > 0 && in_bytes(options.device_memory))
     take("zero.device_memory", options.device_memory.bytes, need.device);
   if (need.host > 0 && in_bytes(options.offload.host_memory))
@@ -287,7 +274,7 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
                         .dtype = dtype_of(config.train.dtype),
                         .reduce_dtype = reduce_dtype_of(config.train),
                         .loss_scale = loss_scale_of(config.train),
-                        .device_memory = tier_memory(config.zero.device_memory),
+                        .device_memory = config.zero.device_memory,
                         .offload = offload_options(config.zero),
                         .groups = parameter_groups(config.optimizer),
                         .threads = threads_of(config, local_ranks)};

@@ -118,7 +118,7 @@ PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model,
   return {.machines = static_cast<int>(request.machines),
           .ranks = static_cast<int>(request.world / request.machines),
           .free_bytes = available_memory(),
-          .leaves_a_fifth = attach.device_memory.kind == TierMemory::Kind::kAuto,
+          .leaves_a_fifth = attach.device_memory.kind == MemoryBudget::Kind::kAuto,
           .batch = batch,
           .activation_bytes = computes_again ? activations.checkpointed : activations.kept,
           .checkpointed_bytes = computes_again ? 0 : activations.checkpointed};
@@ -196,7 +196,8 @@ std::string as_text(const TrainingPlan& plan, std::span<const int> stages, const
 bool may_leave_device(const AttachOptions& attach) {
   const OffloadOptions& offload = attach.offload;
   return !offload.fractions.on_device() || !offload.disk.empty() ||
-         offload.host_memory.kind == TierMemory::Kind::kBytes || attach.device_memory.kind == TierMemory::Kind::kBytes;
+         offload.host_memory.kind == MemoryBudget::Kind::kBytes ||
+         attach.device_memory.kind == MemoryBudget::Kind::kBytes;
 }
 
 // What an engine asks of host and disk before it takes anything of them; of the device schedule_of() does. What is free
