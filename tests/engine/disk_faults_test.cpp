@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/engine/engine_seams.h"
 #include "zero/memory/thread_queue.h"
 
 #include "../message_of.h"
@@ -50,6 +49,7 @@ struct Case {
   EngineOptions options;
   int steps = 3;
   std::function<std::int64_t(int)> free_bytes{};  // by step: states come and go with it
+  TierRates rates{};
 };
 
 std::string in_words(const Case& c) {
@@ -91,10 +91,10 @@ Outcome train(const Case& c, const std::string& folder, const DiskSeam* seam,
       options.offload.monitor = {.reserve_bytes = kReserve, .period = std::chrono::milliseconds(0), .read = [&] {
                                    return MemoryReading{.free_bytes = c.free_bytes(step)};
                                  }};
-    change_seams(options.offload).disk_seam = last && seam != nullptr ? seam : &healthy.seam;
     options.offload.disk_timeout = last ? limit : kNoLimit;
     try {
-      ScriptedModel model(comm, c.specs, options);
+      ScriptedModel model(comm, c.specs, options,
+                          {.rates = c.rates, .disk_seam = last && seam != nullptr ? seam : &healthy.seam});
       try {
         for (; step < c.steps; ++step) {
           rank.norms.push_back(model.train(step, options.accumulate).grad_norm);
@@ -220,8 +220,8 @@ TEST_F(DiskFaults, EndARunWhileItsStatesMoveAlike) {
   for (const int world : {1, 2}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
-      const EngineOptions options{.stage = 3, .offload = {.seams = seams({.rates = rates})}, .local_world = world};
-      fail_everywhere({world, small_specs(dtype), options, 12, free_bytes}, 1, world == 1 ? 1 : 4);
+      const EngineOptions options{.stage = 3, .local_world = world};
+      fail_everywhere({world, small_specs(dtype), options, 12, free_bytes, rates}, 1, world == 1 ? 1 : 4);
     }
   }
 }
@@ -288,8 +288,8 @@ TEST_F(DiskFaults, OfTheKernelsCallsEndARunAlike) {
 TEST_F(DiskFaults, WhereAnEngineCannotThrowAreThrownByEveryLaterCall) {
   on_ranks(1, [&](Communicator& comm) {
     FaultyDisk disk;
-    OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}, .seams = seams({.disk_seam = &disk.seam})};
-    ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload});
+    const OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}};
+    ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload}, {.disk_seam = &disk.seam});
     Engine& engine = model.engine();
     const GatheredUnit other = engine.use(1, Use::kUntraced);
     {
@@ -307,8 +307,8 @@ TEST_F(DiskFaults, WhereAnEngineCannotThrowAreThrownByEveryLaterCall) {
 TEST_F(DiskFaults, WhileParametersAreLoadedLeaveNoEngineToUse) {
   on_ranks(1, [&](Communicator& comm) {
     FaultyDisk disk;
-    OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}, .seams = seams({.disk_seam = &disk.seam})};
-    ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload});
+    const OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}};
+    ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload}, {.disk_seam = &disk.seam});
     const int unit = model.unit_named("h.1");
     const std::vector<std::byte> values(65536);
     disk.fail_next(Kind::kError);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "zero/engine/budget.h"
-#include "zero/engine/engine_seams.h"
 #include "zero/engine/placer.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/plan/estimate.h"
@@ -34,7 +33,8 @@ std::string name_of(const Case& c) {
 }
 
 // `departs`: at the last step a unit gets no gradient, and its moments must stay.
-ScriptedRun train(const Case& c, const OffloadOptions& offload, MemoryBudget device = {}, bool departs = true) {
+ScriptedRun train(const Case& c, const OffloadOptions& offload, MemoryBudget device = {}, bool departs = true,
+                  const TierRates& rates = {}) {
   constexpr int kSteps = 3;
   const auto before = [departs](ScriptedModel& model, int step) {
     const bool absent = departs && step == kSteps - 1;
@@ -48,7 +48,7 @@ ScriptedRun train(const Case& c, const OffloadOptions& offload, MemoryBudget dev
                        .accumulate = c.accumulate,
                        .device_memory = device,
                        .offload = offload},
-                      {.steps = kSteps, .before = before});
+                      {.steps = kSteps, .before = before, .seams = {.rates = rates}});
 }
 
 // What may leave the device in this case.
@@ -277,10 +277,9 @@ TEST_F(Offload, TheHostTakesWhatTheDeviceCannotBeforeADiskDoes) {
   for (const auto& [has_disk, link] : {std::pair{false, 0.0}, {true, 0.0}, {false, 4e9}, {true, 4e9}}) {
     OffloadOptions offload;
     if (has_disk) offload.disk = {folder_.path().string()};
-    change_seams(offload).rates = {
-        .link_up = 4e9, .link_down = 4e9, .disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
     offload.link_bytes_per_second = link;
-    const ScriptedRun run = train(c, offload, half, /*departs=*/false);
+    const TierRates rates{.link_up = 4e9, .link_down = 4e9, .disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+    const ScriptedRun run = train(c, offload, half, /*departs=*/false, rates);
     EXPECT_EQ(run, expected);
     for (const EngineReport& report : run.reports) {
       EXPECT_GT(report.host_memory.state(), 0);
@@ -353,13 +352,13 @@ TEST_F(Offload, AFolderThatIsTooSmallIsNamedWithWhatIsFreeThere) {
   const DiskSeam seam{.files = &calls};
   const std::vector<ParamSpec> large{{.name = "h.0.w", .shape = {1 << 20}}, {.name = "h.1.w", .shape = {1 << 20}}};
   on_ranks(1, [&](Communicator& comm) {
-    OffloadOptions offload{.disk = {folder_.path().string()}, .seams = seams({.disk_seam = &seam})};
-    offload.host_memory = {MemoryBudget::Kind::kMin};
-    change_seams(offload).rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+    OffloadOptions offload{.host_memory = {MemoryBudget::Kind::kMin}, .disk = {folder_.path().string()}};
+    const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
     const auto refusal = [&] {
       return message_of<ConfigError>([&] {
         ScriptedModel(comm, large,
-                      {.stage = 3, .device_memory = {MemoryBudget::Kind::kBytes, 20 << 20}, .offload = offload});
+                      {.stage = 3, .device_memory = {MemoryBudget::Kind::kBytes, 20 << 20}, .offload = offload},
+                      {.rates = rates, .disk_seam = &seam});
       });
     };
     const std::string text = refusal();
@@ -379,8 +378,8 @@ TEST_F(Offload, ASmallFolderTakesWhatFits) {
   const DiskSeam seam{.files = &calls};
   on_ranks(2, [&](Communicator& comm) {
     OffloadOptions offload{.fractions = {.optimizer = {.disk = 1}}, .disk = {folder_.path().string()}};
-    offload.seams = seams({.disk_seam = &seam});
-    EXPECT_NO_THROW(ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .offload = offload}));
+    EXPECT_NO_THROW(
+        ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .offload = offload}, {.disk_seam = &seam}));
   });
 }
 

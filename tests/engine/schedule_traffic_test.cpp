@@ -2,7 +2,6 @@
 // state on disk lies in one tile of a pass, so that they agree to the byte.
 #include <gtest/gtest.h>
 
-#include "zero/engine/engine_seams.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/tier_split.h"
@@ -113,10 +112,8 @@ TEST_F(ScheduleTraffic, AnUpdateHandsParametersToTheGatherAfterIt) {
     disk.answers_look = false;
     const DiskSeam seam{.make_queue = [&](std::span<const int>, int) { return disk.queue(); }};
     EngineOptions options{.stage = 3};
-    options.offload = {.fractions = {.parameter = {.disk = 1}},
-                       .disk = {folder_.path().string()},
-                       .seams = seams({.disk_seam = &seam})};
-    ScriptedModel model(comm, trained, options);
+    options.offload = {.fractions = {.parameter = {.disk = 1}}, .disk = {folder_.path().string()}};
+    ScriptedModel model(comm, trained, options, {.disk_seam = &seam});
     for (int step = 0; step < 4; ++step) model.train(step);
     const Engine& engine = model.engine();
     const DiskTraffic seen = engine.report().disk_per_step;

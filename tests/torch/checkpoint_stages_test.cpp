@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/torch/checkpoint.h"
+#include "zero/torch/engine_control.h"
 #include "zero/torch/meta_trace.h"
 
 #include "plain_run.h"

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "zero/base/error.h"
+#include "zero/checkpoint/checkpoint_reader.h"
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/plan/partition.h"
 

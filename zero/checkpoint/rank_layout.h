@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "zero/checkpoint/extra.h"
 #include "zero/checkpoint/manifest.h"
 #include "zero/plan/mesh.h"
 #include "zero/plan/unit.h"
@@ -23,14 +24,6 @@ namespace zero {
 
 // What the name of a module's buffer begins with, as an Extra.
 inline constexpr std::string_view kBufferPrefix = "buffer/";
-
-// A tensor of a rank's own, to be saved whole.
-struct Extra {
-  std::string name;  // "rng/cpu", "buffer/bn.running_mean"
-  ElementType dtype = ElementType::kU8;
-  std::vector<std::int64_t> shape;
-  std::vector<std::byte> bytes;
-};
 
 // One state of one unit, in the order of the file.
 struct SavedRange {

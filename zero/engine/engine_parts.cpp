@@ -10,7 +10,6 @@
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
 #include "zero/engine/budget.h"
-#include "zero/engine/engine_seams.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/plan/estimate.h"
 
@@ -28,7 +27,8 @@ GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& un
           .overlaps_updates = overlaps_updates(placer.may_lie(), units, shard, spec, options.offload)};
 }
 
-std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t bytes, Timeline* timeline) {
+std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t bytes, Timeline* timeline,
+                                    const EngineSeams& seams) {
   require_disk(options, bytes);
   if (bytes == 0) return nullptr;
   return std::make_unique<DiskTier>(DiskOptions{.paths = options.disk,
@@ -36,12 +36,11 @@ std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t 
                                                 .checksums = options.checksums,
                                                 .timeout = options.disk_timeout,
                                                 .timeline = timeline},
-                                    DiskSeam::or_none(seams_of(options).disk_seam));
+                                    DiskSeam::or_none(seams.disk_seam));
 }
 
-std::unique_ptr<Link> make_link(const EngineOptions& options) {
+std::unique_ptr<Link> make_link(const EngineOptions& options, const LinkClock* clock) {
   if (options.offload.link_bytes_per_second <= 0) return nullptr;
-  const LinkClock* clock = seams_of(options.offload).link_clock;
   return std::make_unique<Link>(options.offload.link_bytes_per_second, options.timeline,
                                 clock == nullptr ? LinkClock::machine() : *clock);
 }
@@ -101,18 +100,18 @@ std::optional<LossScale> loss_scale_of(const EngineOptions& options, const std::
 }  // namespace
 
 EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> parameters, const std::vector<Unit>& units,
-                         const EngineOptions& wanted, UnitObserver& observer)
+                         const EngineOptions& wanted, UnitObserver& observer, const EngineSeams& seams)
     : specs(std::move(parameters)),
       options(checked(wanted)),
       comms(communicator, options.group),
       loss_scale(loss_scale_of(options, units)),
       rule(rule_of(options)),
-      placer(&comms.run, comms.mesh, options, units, *rule),
+      placer(&comms.run, comms.mesh, options, units, *rule, seams),
       budget(agreed_budget(comms, units, options, placer, spec_of(*rule))),
       disk(make_disk(options.offload,
                      state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
-                     options.timeline)),
-      link(make_link(options)),
+                     options.timeline, seams)),
+      link(make_link(options, seams.link_clock)),
       state(units, placer.placement(), rule->states(), comms.copy, ledger,
             {.disk = disk.get(),
              .link = link.get(),

@@ -18,7 +18,7 @@
 #include "zero/base/tier.h"
 #include "zero/base/timeline.h"
 #include "zero/engine/loss_scale.h"
-#include "zero/memory/disk_tier.h"
+#include "zero/memory/disk_options.h"
 #include "zero/memory/memory_monitor.h"
 #include "zero/optim/update_rule.h"
 #include "zero/plan/param_spec.h"
@@ -26,8 +26,6 @@
 #include "zero/plan/unit.h"
 
 namespace zero {
-
-struct EngineSeams;  // zero/engine/engine_seams.h
 
 // Whether states move while the model trains, to give memory back when other programs need it.
 struct MonitorOptions {
@@ -54,7 +52,6 @@ struct OffloadOptions {
   // Bytes a second of a link that stands for PCIe between device and host, each way; 0: there is none, both are main
   // memory. For experiments.
   double link_bytes_per_second = 0;
-  std::shared_ptr<const EngineSeams> seams;  // for tests, and for runners such as `zero train`; null: none
 };
 
 // Parameters that share hyper-parameters; the first group whose predicate holds takes a parameter.

@@ -13,7 +13,6 @@
 #include "zero/base/machine.h"
 #include "zero/comm/collectives.h"
 #include "zero/engine/budget.h"
-#include "zero/engine/engine_seams.h"
 #include "zero/engine/rate_probe.h"
 #include "zero/memory/disk_room.h"
 #include "zero/memory/disk_seam.h"
@@ -65,14 +64,15 @@ Placement placement_of(const EngineOptions& options, const std::vector<Unit>& un
 }
 
 Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& options, const std::vector<Unit>& units,
-               const UpdateRule& rule)
+               const UpdateRule& rule, const EngineSeams& seams)
     : comm_(comm),
       options_(options),
+      seams_(seams),
       model_{.units = units, .world = mesh.shard, .optimizer = spec_of(rule)},
       placement_(placement_of(options, units, mesh)) {
   const int world = mesh.shard;
   model_.placement = placement_;
-  model_.profile = seams_of(options.offload).profile;
+  model_.profile = seams.profile;
   free_bytes_ = comm == nullptr ? kUnlimited : agreed_least(comm, free_memory(options));
   const OffloadOptions& offload = options.offload;
   const bool ours = offload.automatic && offload.fractions.on_device();
@@ -82,11 +82,11 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
   if (ours && !offload.disk.empty())
     disk_budget_ = offload.disk_memory > 0 ? offload.disk_memory : agreed_least(comm_, room_on_disk());
   const bool chooses = ours && (names_lower_tiers(options) || (host_takes_the_rest(options) && !fits_device()));
-  if (chooses || seams_of(offload).probes) {
-    const bool known = agreed_least(comm, seams_of(offload).rates.update_numel > 0 ? 1 : 0) == 1;
-    model_.rates = known ? seams_of(offload).rates
+  if (chooses || seams.probes) {
+    const bool known = agreed_least(comm, seams.rates.update_numel > 0 ? 1 : 0) == 1;
+    model_.rates = known ? seams.rates
                          : probe_rates(comm, offload, rule, options.threads,
-                                       disk_budget_ > 0 ? disk_budget_ : offload.disk_memory);
+                                       disk_budget_ > 0 ? disk_budget_ : offload.disk_memory, seams.disk_seam);
     // Others may have taken memory while a slow disk was probed.
     if (!known && comm != nullptr) free_bytes_ = agreed_least(comm, free_memory(options));
   }
@@ -122,7 +122,7 @@ void Placer::require_memory() const {
                                 ? least
                                 : held_.device + staging_bytes(units, world, placement_, /*minimum=*/false) +
                                       std::min(budget.capacity_bytes, all_units);
-  std::int64_t beside = held_.host + seams_of(options_.offload).activation_bytes;
+  std::int64_t beside = held_.host + seams_.activation_bytes;
   if (held_.disk > 0) beside += tile_bytes(units, world, placement_, model_.optimizer, /*depth=*/1);
   const std::int64_t free = free_bytes_ / 4 * 5;
   if (most + beside <= free) return;
@@ -145,8 +145,7 @@ std::string Placer::disk_room() const {
 }
 
 std::int64_t Placer::room_on_disk() const {
-  const TimedCalls calls =
-      DiskSeam::or_none(seams_of(options_.offload).disk_seam).opening_calls(options_.offload.disk_timeout);
+  const TimedCalls calls = DiskSeam::or_none(seams_.disk_seam).opening_calls(options_.offload.disk_timeout);
   const auto is_here = [&calls](const std::string& folder) { return is_folder_here(folder, calls); };
   if (comm_ == nullptr && !std::ranges::all_of(options_.offload.disk, is_here)) return kUnlimited;
   return room_on(options_.offload.disk, calls) / 10 * 9 / std::max(options_.local_world, 1);
@@ -173,10 +172,9 @@ TierBudgets Placer::budgets(bool minimum) const {
   std::int64_t largest = 0;
   for (const Unit& unit : model_.units) largest = std::max(largest, gathered_bytes(unit, model_.world));
   if (host_takes_the_rest(options_))
-    budgets.host =
-        std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - seams_of(offload).activation_bytes -
-                                   tiles(OffloadTiers::kDefaultDepth) - 2 * largest,
-                               0);
+    budgets.host = std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - seams_.activation_bytes -
+                                              tiles(OffloadTiers::kDefaultDepth) - 2 * largest,
+                                          0);
   const std::int64_t working = working_bytes(model_.units, model_.world, away, minimum);
   if (options_.device_memory.kind == MemoryBudget::Kind::kBytes) {
     budgets.device = options_.device_memory.bytes - working;
@@ -185,7 +183,7 @@ TierBudgets Placer::budgets(bool minimum) const {
   // Device and host are both main memory: what the host may take is not free for the device.
   const std::int64_t host = offload.host_memory.kind == MemoryBudget::Kind::kBytes ? offload.host_memory.bytes
                                                                                    : tiles(OffloadTiers::kDefaultDepth);
-  budgets.device = free_bytes_ - host - seams_of(offload).activation_bytes - working - 2 * largest;
+  budgets.device = free_bytes_ - host - seams_.activation_bytes - working - 2 * largest;
   return budgets;
 }
 

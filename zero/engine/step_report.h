@@ -11,9 +11,8 @@
 
 #include "zero/base/tier.h"
 #include "zero/engine/loss_scale.h"
-#include "zero/memory/disk_tier.h"
 #include "zero/memory/ledger.h"
-#include "zero/memory/link.h"
+#include "zero/memory/traffic.h"
 #include "zero/plan/step_model.h"
 
 namespace zero {

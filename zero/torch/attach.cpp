@@ -1,7 +1,9 @@
 #include "zero/torch/attach.h"
 
 #include "zero/base/error.h"
+#include "zero/torch/attach_seams.h"
 #include "zero/torch/attached_module.h"
+#include "zero/torch/engine_control.h"
 
 namespace zero {
 
@@ -10,7 +12,11 @@ Attachment attach(torch::nn::Module& module, World& world, AttachOptions options
 }
 
 Attachment attach(ModelTensors model, World& world, AttachOptions options) {
-  return Attachment(std::make_unique<AttachedModule>(model, world, std::move(options)));
+  return attach(std::move(model), world, std::move(options), {});
+}
+
+Attachment attach(ModelTensors model, World& world, AttachOptions options, const EngineSeams& seams) {
+  return Attachment(std::make_unique<AttachedModule>(model, world, std::move(options), seams));
 }
 
 Attachment::Attachment(std::unique_ptr<AttachedModule> attached) : attached_(std::move(attached)) {}
@@ -83,8 +89,8 @@ void Attachment::export_weights(const std::filesystem::path& path, bool full_pre
 void Attachment::save(const std::filesystem::path& path) {
   control().begin_save(path, {}, SaveMode::kSync)->wait();
 }
-LoadedCheckpoint Attachment::load(const std::filesystem::path& path, const FileCalls& calls) {
-  return attached().load(path, calls);
+LoadedCheckpoint Attachment::load(const std::filesystem::path& path) {
+  return attached().load(path, FileCalls::kernel());
 }
 
 void Attachment::detach() {

@@ -51,17 +51,18 @@
 
 #include <torch/nn/module.h>
 
-#include "zero/checkpoint/load.h"
+#include "zero/checkpoint/loaded_checkpoint.h"
 #include "zero/engine/options.h"
 #include "zero/engine/step_report.h"
 #include "zero/torch/attached_scopes.h"
-#include "zero/torch/engine_control.h"
 #include "zero/torch/model_tensors.h"
 #include "zero/torch/module_names.h"
 #include "zero/torch/state_shard.h"
 #include "zero/transport/world.h"
 
 namespace zero {
+
+class EngineControl;
 
 using AttachOptions = EngineOptions;
 using AdamW = AdamWOptions;
@@ -128,9 +129,10 @@ class Attachment {
   // Collective; between steps. A checkpoint at `path`: states, module buffers and this rank's random generator. save()
   // returns when it is durable. load() takes checkpoints of any world, stage, placement and dtype. A rank takes the
   // buffers of the rank with its number (of rank % ranks, if fewer ranks saved), and the generator if as many ranks
-  // saved. Throws as CheckpointSave and load_checkpoint() do; ConfigError, too, if a buffer is missing.
+  // saved. save() throws IoError, and leaves what was at `path`. load() throws ConfigError for a checkpoint of another
+  // model or optimizer, or without a buffer, and IoError for a damaged one.
   void save(const std::filesystem::path& path);
-  LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls = FileCalls::kernel());
+  LoadedCheckpoint load(const std::filesystem::path& path);
 
   // Collective. Gives all parameters back, as destruction does, but throws if that fails (IoError, CommError;
   // destruction then leaves the other parameters empty). The module is an ordinary one again, and can be attached anew.
@@ -142,11 +144,11 @@ class Attachment {
   // Local.
   EngineReport report() const;
   const std::vector<ParamSpec>& parameters() const;
-  EngineControl control() const;
+  EngineControl control() const;  // for runners: zero/torch/engine_control.h
+
+  explicit Attachment(std::unique_ptr<AttachedModule> attached);  // attach() calls it
 
  private:
-  friend Attachment attach(ModelTensors, World&, AttachOptions);
-  explicit Attachment(std::unique_ptr<AttachedModule> attached);
   AttachedModule& attached() const;
   std::unique_ptr<AttachedModule> attached_;
 };

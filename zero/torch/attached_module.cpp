@@ -11,7 +11,7 @@
 
 namespace zero {
 
-AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options)
+AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineSeams& seams)
     : parameters_(parameters_of(model, options.dtype), options.units, spec_of(*rule_of(options)).grain(),
                   matrices_of(options), *this),
       exceptions_at_start_(std::uncaught_exceptions()),
@@ -22,7 +22,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   const std::optional<DType> dtype = options.dtype;
   options.local_world = world.local_size();
   Communicator& comm = world.communicator();
-  engine_ = std::make_unique<Engine>(comm, parameters_.specs(), parameters_.units(), options, *this);
+  engine_ = std::make_unique<Engine>(comm, parameters_.specs(), parameters_.units(), options, *this, seams);
   states_ = std::make_unique<AttachedStates>(*engine_, parameters_, buffers_);
   checkpoints_ = std::make_unique<AttachedCheckpoints>(*engine_, buffers_);
   if (source) load_from_source(*engine_, source);

@@ -12,6 +12,7 @@
 #include "zero/base/log.h"
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/comm/collectives.h"
+#include "zero/torch/engine_control.h"
 
 namespace zero {
 namespace {
@@ -155,7 +156,7 @@ std::vector<std::int64_t> RunCheckpoints::steps() {
 
 Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
   const auto path = saved.in_memory ? kept_->path_of(saved.step) : folder_.path_of(saved.step);
-  LoadedCheckpoint loaded = saved.in_memory ? engine.load(path, kept_->files_of(saved.step)) : engine.load(path);
+  LoadedCheckpoint loaded = saved.in_memory ? engine.control().load(*kept_, saved.step) : engine.load(path);
   require_of_a_run(loaded.manifest, path);
   require_series(loaded.manifest, path);
   RunState state{.step = count_in(loaded.manifest, "step", path),

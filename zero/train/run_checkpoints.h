@@ -22,6 +22,7 @@
 
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/in_memory_checkpoints.h"
+#include "zero/checkpoint/save.h"
 #include "zero/torch/attach.h"
 
 namespace zero {

@@ -12,6 +12,7 @@
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/data/token_text.h"
 #include "zero/models/generate.h"
+#include "zero/torch/engine_control.h"
 
 namespace zero {
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/torch/engine_control.h"
 
 namespace zero {
 

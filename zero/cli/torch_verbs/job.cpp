@@ -12,7 +12,6 @@
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
 #include "zero/data/open_data.h"
-#include "zero/engine/engine_seams.h"
 #include "zero/train/model_kind.h"
 
 namespace zero::cli {
@@ -166,7 +165,6 @@ void take_off_activations(AttachOptions& options, const Config& config) {
     take("zero.device_memory", options.device_memory.bytes, need.device);
   if (need.host > 0 && in_bytes(options.offload.host_memory))
     take("zero.host_memory", options.offload.host_memory.bytes, need.host);
-  if (!in_bytes(options.offload.host_memory)) change_seams(options.offload).activation_bytes = need.host;
   if (need.disk > 0 && options.offload.disk_memory > 0)
     take("zero.disk_memory", options.offload.disk_memory, need.disk);
 }
@@ -282,6 +280,11 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
   return options;
 }
 
+std::int64_t host_activation_bytes(const Config& config) {
+  if (config.zero.host_memory.kind == MemoryBudget::Kind::kBytes) return 0;
+  return need_of(config, model_options(config)).host;
+}
+
 TrainJob make_job(const Config& config, int local_ranks) {
   const TrainConfig& t = config.train;
   return {.model = model_options(config),
@@ -305,6 +308,7 @@ TrainJob make_job(const Config& config, int local_ranks) {
           .checkpoint = checkpoint_policy(config.checkpoint),
           .health = health_options(config.health),
           .attach = attach_options(config, local_ranks),
+          .host_activation_bytes = host_activation_bytes(config),
           .run_dir = config.run.dir,
           .probe_again = config.zero.rates == "probe",
           .config_text = resolved_toml(config),
