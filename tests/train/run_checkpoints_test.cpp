@@ -49,7 +49,7 @@ class RunCheckpointsTest : public testing::Test {
   }
   void save(RunCheckpoints& checkpoints, std::int64_t step, SaveMode mode = SaveMode::kSync) {
     checkpoints.begin(engine_, state_at(step), "[train]\n", mode);
-    checkpoints.finish();
+    checkpoints.finish(engine_);
   }
   void damage(std::int64_t step) {
     const fs::path file = files_.path_of(step) / "rank-00000.safetensors";
@@ -103,7 +103,7 @@ TEST_F(RunCheckpointsTest, ASaveOnItsWayWhenTheNextIsDueIsWaitedForAndNotDropped
   }
   EXPECT_FALSE(says(said_, "training waits while checkpoints are written")) << "they are not asynchronous";
   EXPECT_FALSE(says(said_, "checkpoint: step 3, ")) << "none is told before somebody has asked for it";
-  run.finish();
+  run.finish(engine_);
   EXPECT_EQ(on_disk(), (Steps{3, 2, 1}));
   for (std::int64_t step = 1; step <= 3; ++step)
     EXPECT_TRUE(says(said_, fmt::format("checkpoint: step {}, ", step))) << said_;
@@ -175,7 +175,7 @@ TEST_F(RunCheckpointsTest, ASaveThatWaitsForASlowOneLeavesNoGatherInFlight) {
         if (rank == 1) comms[rank]->hold_for(kQuestions);
         run.begin(engine, state_at(2), "", SaveMode::kAsync);
         EXPECT_EQ(comms[rank]->questions_left(), 0);
-        run.finish();
+        run.finish(engine);
         engine.abandon();
       } catch (...) {
         errors[rank] = std::current_exception();

@@ -233,9 +233,7 @@ void RunCheckpoints::copy(Attachment& engine, const RunState& state, std::string
 }
 
 void RunCheckpoints::begin(Attachment& engine, const RunState& state, std::string config, SaveMode mode) {
-  // The ranks ask each other often while they wait for the save before, which leaves no room for works in flight.
-  engine.control().finish_updates();
-  finish();
+  finish(engine);
   last_begin_ = monotonic_seconds();
   saving_step_ = state.step;
   try {
@@ -249,7 +247,7 @@ void RunCheckpoints::begin(Attachment& engine, const RunState& state, std::strin
   }
   if (save_->copied()) said_not_copied_ = false;  // should that change, it is news
   if (mode == SaveMode::kAsync && options_.async && !save_->copied()) say_not_copied();
-  if (!save_->copied()) finish();  // it is written: nothing is gained by waiting for the end of a step
+  if (!save_->copied()) finish(engine);  // it is written: nothing is gained by waiting for the end of a step
 }
 
 // A failure is told once, and the save is over then.
@@ -281,7 +279,8 @@ void RunCheckpoints::poll() {
   settle([](CheckpointSave& save) { return save.poll(); });
 }
 
-void RunCheckpoints::finish() {
+void RunCheckpoints::finish(Attachment& engine) {
+  engine.control().finish_updates();
   settle([](CheckpointSave& save) {
     save.wait();
     return true;

@@ -5,7 +5,7 @@
 //   ...
 //   checkpoints.poll();                                       // after each step: publishes what is written
 //   if (checkpoints.due(step, steps, may_ask)) checkpoints.begin(engine, state, config, SaveMode::kAsync);
-//   checkpoints.finish();
+//   checkpoints.finish(engine);
 //
 // Copies in memory are kept, too, where the launcher holds memory for its ranks (InMemoryCheckpoints): ranks that it starts
 // again go on from there.
@@ -84,8 +84,9 @@ class RunCheckpoints {
   bool due(std::int64_t step, std::int64_t steps, bool may_ask);
   void begin(Attachment& engine, const RunState& state, std::string config, SaveMode mode);
   void poll();
-  // Waits for the save that was begun. Updates and gathers are finished before: the ranks ask each other many times.
-  void finish();
+  // Applies what a delayed update holds back, and waits for the save that was begun: the ranks ask each other many times
+  // meanwhile, which leaves no room for works in flight.
+  void finish(Attachment& engine);
 
   bool has_launcher_memory() const { return kept_.has_value(); }  // Local
   bool due_in_memory(std::int64_t step) const;                    // Local

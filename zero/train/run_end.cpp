@@ -12,7 +12,6 @@
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/data/token_text.h"
 #include "zero/models/generate.h"
-#include "zero/torch/engine_control.h"
 
 namespace zero {
 
@@ -41,8 +40,7 @@ std::string RunEnd::missing_average() const {
 
 RunReport RunEnd::write_all() {
   RunReport report;
-  run_.engine->control().finish_updates();
-  run_.checkpoints.finish();
+  run_.checkpoints.finish(*run_.engine);
   report.has_validation = run_.corpus.validation != nullptr;
   const EvaluationResult found = run_.evaluate(run_.job.train.steps, 0);
   report.val_loss = found.loss;
@@ -121,7 +119,7 @@ bool RunEnd::save_before_stop() {
     return false;
   }
   run_.save();
-  run_.checkpoints.finish();
+  run_.checkpoints.finish(*run_.engine);
   return !run_.checkpoints.last_failed();
 }
 
