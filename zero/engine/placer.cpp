@@ -152,9 +152,7 @@ std::int64_t Placer::room_on_disk() const {
 }
 
 Placement Placer::all_away(Tier to) const {
-  Placement placement = place(options_.stage, options_.reduce, options_.accumulate, options_.delayed_update);
-  placement.copies = placement_.copies;
-  return away_from_device(std::move(placement), model_.units, model_.world, to);
+  return away_from_device(placement_, model_.units, model_.world, to);
 }
 
 // What states may take on each tier of this rank, beside gathered units and staging.
