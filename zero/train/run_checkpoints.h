@@ -7,7 +7,7 @@
 //   if (checkpoints.due(step, steps, may_ask)) checkpoints.begin(engine, state, config, SaveMode::kAsync);
 //   checkpoints.finish(engine);
 //
-// Copies in memory are kept, too, where the launcher holds memory for its ranks (InMemoryCheckpoints): ranks that it starts
+// In-memory checkpoints are kept, too, where the launcher holds memory for its ranks (InMemoryCheckpoints): ranks that it starts
 // again go on from there.
 //
 // One save at a time: a second waits for the first. A save that fails is said and, as the options say, tried again when
@@ -34,7 +34,7 @@ struct CheckpointPolicy {
   std::int64_t every_steps = 0;
   double every_seconds = 0;  // both 0: nothing is saved
   std::int64_t keep = 3;
-  std::int64_t memory_every = 0;  // steps between copies in memory; 0: none
+  std::int64_t memory_every = 0;  // steps between in-memory checkpoints; 0: none
   bool async = true;
   bool stop_on_error = false;
 
@@ -90,8 +90,8 @@ class RunCheckpoints {
 
   bool has_launcher_memory() const { return kept_.has_value(); }  // Local
   bool due_in_memory(std::int64_t step) const;                    // Local
-  // Copies every state before it returns. Where there is no memory for that, it is said once.
-  void copy(Attachment& engine, const RunState& state, std::string config);
+  // Every state is in the launcher's memory when it returns. Where there is no room for that, it is said once.
+  void save_in_memory(Attachment& engine, const RunState& state, std::string config);
   bool last_failed() const { return last_failed_; }  // Local
   // Local. Of the newest that this process has saved, or taken, and that is whole on the disk; -1: none.
   std::int64_t step_on_disk() const { return step_on_disk_; }
@@ -118,7 +118,7 @@ class RunCheckpoints {
   std::int64_t step_on_disk_ = -1;
   bool said_not_copied_ = false;
   std::optional<InMemoryCheckpoints> kept_;
-  bool said_copies_ = false;
+  bool said_in_memory_ = false;
   bool said_no_memory_ = false;
 };
 

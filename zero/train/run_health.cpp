@@ -77,7 +77,7 @@ void RunHealth::stop(Attachment& engine, const HealthEvent& event, const std::st
   HealthEvent stopped = event;
   stopped.action = HealthAction::kStop;
   log_.tell(std::move(stopped));
-  const auto saved = folder_.checkpoints().list();  // copies in memory end with the launcher
+  const auto saved = folder_.checkpoints().list();  // in-memory checkpoints end with the launcher
   throw Error(last_words(event, why, saved.empty() ? -1 : saved.front().step));
 }
 

@@ -76,7 +76,7 @@ TrainingLoop::Outcome TrainingLoop::after_step() {
   if (!exchanged) signal = exchange();
   if (signal != 0) return {.signal = signal};  // the end saves
   if (run_.health.judge_replicas(*run_.engine)) return {.draws_others = true};
-  if (to_memory) run_.copy();
+  if (to_memory) run_.save_in_memory();
   if (to_disk) run_.save();
   return {};
 }
