@@ -7,8 +7,9 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/pages.h"
+#include "zero/engine/gradient_staging.h"
+#include "zero/engine/gradient_sum.h"
 #include "zero/engine/matrix_directions.h"
-#include "zero/engine/reducer.h"
 #include "zero/engine/tile_stream.h"
 #include "zero/plan/estimate.h"
 
@@ -39,7 +40,7 @@ std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Plac
     const std::int64_t element = placement.fp32_gradient() ? 4 : static_cast<std::int64_t>(size_of(unit.dtype));
     if (!gradient.on_device()) largest_sum = std::max(largest_sum, gradient.numel() * element);
   }
-  return always + Reducer::staging_limit(units, world, minimum) + largest_sum * (minimum ? 1 : 2);
+  return always + staging_limit(units, world, minimum) + largest_sum * (minimum ? 1 : 2);
 }
 
 std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum) {

@@ -78,7 +78,7 @@ void Engine::add_gradient(int param, const std::byte* gradient) {
   io_.run([&] {
     begin_backward();
     parts_.reducer.add(param, gradient);
-    parts_.executor.gradient_arrived(parts_.reducer.unit_of(param));
+    parts_.executor.gradient_arrived(parts_.reducer.arrivals().unit_of(param));
   });
 }
 

@@ -97,17 +97,17 @@ void EngineStep::require_scaled(int passes) const {
 StepSync EngineStep::agree(const StepLimits& limits) {
   RankStep mine{.trace_hash = hash_of(parts_.executor.replay().trace()),
                 .wanted_bytes = replanner_.wanted(num_updates_),
-                .present = parts_.reducer.present(),
+                .present = parts_.reducer.arrivals().present(),
                 .loss = limits.loss,
                 .max_loss = limits.max_loss,
                 .max_grad_norm = limits.max_grad_norm};
   for (const Unit& unit : parts_.state.units()) {
     const bool reduced = unit.trainable && parts_.executor.finished_backwards() > 0;
-    const ReduceStats stats = reduced ? parts_.reducer.stats(unit.index) : ReduceStats{};
+    const ReduceStats stats = reduced ? parts_.reducer.sums().stats(unit.index) : ReduceStats{};
     mine.sum_squares.push_back(stats.sum_squares);
     mine.num_non_finite += stats.num_non_finite;
     if (stats.num_non_finite > 0 && mine.first_bad_param < 0)
-      mine.first_bad_param = parts_.reducer.first_non_finite(unit.index);
+      mine.first_bad_param = parts_.reducer.sums().first_non_finite(unit.index);
   }
   const StepSync agreed = exchange(parts_.comms.run, mine, parts_.comms.mesh.shard);
   if (agreed.mismatched_rank >= 0 && parts_.state.placement().parameter_sharded) {

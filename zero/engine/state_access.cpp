@@ -91,7 +91,6 @@ void StateAccess::read_full_precision(int unit, const std::function<void(std::sp
   const Shard own = parts_.state.shard(unit);
   const std::int64_t numel = own.numel * parts_.state.world();
   BlockPool& blocks = parts_.reducer.blocks();
-  parts_.comms.copy.drain();  // a late peer may still read what an idle block held
   const auto give_back = [&blocks](std::byte* block) { blocks.release(block); };
   const std::unique_ptr<std::byte, decltype(give_back)> block(
       blocks.acquire(numel * static_cast<std::int64_t>(sizeof(float)), 0, MemoryTag::kGathered), give_back);

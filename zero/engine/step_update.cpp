@@ -83,16 +83,15 @@ void StepUpdate::apply(Gradients gradients, bool late) {
 
 void StepUpdate::carry_out(const Action& action) {
   const Schedule& schedule = parts_.executor.replay().schedule();
-  Reducer& reducer = parts_.reducer;
+  ReducedGradients& sums = parts_.reducer.sums();
   switch (action.kind) {
     case ActionKind::kGatherGradient:
-      reducer.gather_gradient(action.unit);
+      sums.gather(action.unit);
       return;
     case ActionKind::kUpdate:
-      parts_.updater.enqueue(action.unit, reducer.update_gradient(action.unit),
-                             reducer.update_gradient_dtype(action.unit));
+      parts_.updater.enqueue(action.unit, sums.for_update(action.unit), sums.update_dtype(action.unit));
       if (!schedule.updates.overlapped) parts_.updater.complete(action.unit);
-      reducer.updated(action.unit);
+      sums.updated(action.unit);
       return;
     case ActionKind::kGather:
       parts_.gatherer.refresh(action.unit);

@@ -6,6 +6,7 @@
 #include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
+#include "zero/comm/collectives.h"
 #include "zero/plan/partition.h"
 #include "zero/torch/first_values.h"
 
@@ -159,8 +160,7 @@ void AttachedModule::release_from_everybody(const std::vector<int>& units, int s
     if (source_rank >= 0) {
       const Unit& description = parameters_.units()[static_cast<std::size_t>(unit)];
       const auto bytes = static_cast<std::size_t>(padded_numel(description, shard)) * size_of(description.dtype);
-      comm.broadcast({held.data(), bytes}, source_rank, {.unit = unit, .control = true}).wait();
-      comm.drain();
+      broadcast(comm, {held.data(), bytes}, source_rank, {.unit = unit, .control = true});
     }
     held.mark_written();
   }
