@@ -87,6 +87,11 @@ EngineOptions checked(EngineOptions options) {
     throw ConfigError("zero.delayed_update", "true", "an average of weights (train.ema) would be a step late, too",
                       "use either zero.delayed_update or train.ema");
   }
+  if (options.delayed_update && options.local) {
+    throw ConfigError("zero.delayed_update", "true",
+                      "an outer step (sync.mode local) would come between a gradient and its update",
+                      "use either zero.delayed_update or sync.mode local");
+  }
   options.offload.monitor.read = one_at_a_time(std::move(options.offload.monitor.read));
   return options;
 }
@@ -104,7 +109,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
                          const EngineOptions& wanted, UnitObserver& observer)
     : specs(std::move(parameters)),
       options(checked(wanted)),
-      comms(communicator, options.group),
+      comms(communicator, mesh_of(communicator.world(), options).shard),
       loss_scale(loss_scale_of(options, units)),
       rule(rule_of(options)),
       placer(&comms.run, comms.mesh, options, units, *rule),
@@ -120,7 +125,8 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
                                   placer.may_lie(), spec_of(*rule), placer.free_bytes()),
              .movable = placer.movable()}),
       gatherer(state, comms.copy, ledger, observer, shard_updates(), options.timeline),
-      reducer(state, specs.size(), budget.is_minimum(), comms.copy, ledger, options.timeline, comms.across),
+      reducer(state, specs.size(), budget.is_minimum(), comms.copy, ledger, options.timeline,
+              options.local ? nullptr : comms.across),
       updater(state, *rule, specs, options, comms.copy, ledger),
       executor(state, budget, gatherer, reducer) {
   // Gathered units and gradients share one set of blocks: at the end of the backward pass, when memory is

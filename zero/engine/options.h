@@ -19,7 +19,9 @@
 #include "zero/engine/loss_scale.h"
 #include "zero/memory/disk_tier.h"
 #include "zero/memory/memory_monitor.h"
+#include "zero/optim/outer_step.h"
 #include "zero/optim/update_rule.h"
+#include "zero/plan/mesh.h"
 #include "zero/plan/param_spec.h"
 #include "zero/plan/placement.h"
 #include "zero/plan/unit.h"
@@ -82,8 +84,11 @@ using WeightSource = std::function<void(const std::string& name, std::span<float
 struct EngineOptions {
   int stage = 3;
   // Ranks that hold the model once, neighbours of each other; it divides the number of ranks. Gathers and shards are
-  // theirs, and gradients are summed over all ranks. 0: all ranks hold it once.
+  // theirs, and gradients are summed over all ranks. 0: all ranks hold it once; with `local` each rank holds it.
   int group = 0;
+  // Copies of the model train apart: gradients are summed over the ranks of a copy alone, and an outer step merges the
+  // copies now and then. Absent: gradients are summed over all ranks. See Attachment::merge_copies().
+  std::optional<LocalSteps> local;
   OptimizerOptions optimizer = AdamWOptions{};
   double clip = 0;                // global gradient norm; 0: off
   Reduce reduce = Reduce::kAuto;  // kEach (kAuto, too): every micro-batch is reduced; kLast: summed here, reduced once
@@ -133,7 +138,15 @@ bool is_hidden_matrix(const ParamSpec& spec);
 // or more dimensions. Empty with others.
 IsMatrix matrices_of(const EngineOptions& options);
 
-// The optimizer's rule, with what else it keeps of each parameter. Throws as make_update_rule() does.
+// The optimizer's rule, with what else it keeps of each parameter. Throws as make_update_rule() and with_outer_states() do,
+// and ConfigError under "train.ema" where `local` is given, too.
 std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options);
+
+// How `world` ranks hold the model. Throws ConfigError under "zero.group" for one that does not divide them, under
+// "sync.mode" where copies should train apart, and there is one.
+Mesh mesh_of(int world, const EngineOptions& options);
+
+// Says in the placement how the copies of the mesh stay one model.
+void set_copies(Placement& placement, const Mesh& mesh, const EngineOptions& options);
 
 }  // namespace zero

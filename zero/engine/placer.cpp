@@ -59,7 +59,7 @@ std::int64_t free_memory(const EngineOptions& options) {
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh) {
   Placement placement = place(options.stage, options.reduce, options.accumulate, options.delayed_update);
   placement.fp32_sums = keeps_fp32_sums(options);
-  placement.copies = mesh.copies;
+  set_copies(placement, mesh, options);
   spread_over_tiers(placement, units, mesh.shard, options.offload.fractions);
   return placement;
 }
@@ -155,6 +155,7 @@ std::int64_t Placer::room_on_disk() const {
 Placement Placer::all_away(Tier to) const {
   Placement placement = place(options_.stage, options_.reduce, options_.accumulate, options_.delayed_update);
   placement.copies = placement_.copies;
+  placement.merged_copies = placement_.merged_copies;
   return away_from_device(std::move(placement), model_.units, model_.world, to);
 }
 
