@@ -364,5 +364,13 @@ TEST(Job, APassOverTheDataIsCountedWhereItIsHere) {
   EXPECT_EQ(samples_of_pass(config), std::nullopt);
 }
 
+TEST(Job, LocalStepsAreAnOptionOfTheEngineInModeLocalAlone) {
+  Config config;
+  config.sync = {.mode = "sync", .local_steps = 7};
+  EXPECT_FALSE(make_job(config, 1).attach.local);
+  config.sync = {.mode = "local", .local_steps = 7, .outer_lr = 1, .outer_momentum = 0.5};
+  EXPECT_EQ(make_job(config, 1).attach.local, (LocalSteps{.steps = 7, .outer_lr = 1, .outer_momentum = 0.5}));
+}
+
 }  // namespace
 }  // namespace zero::cli

@@ -156,6 +156,15 @@ struct ZeroConfig {
   bool operator==(const ZeroConfig&) const = default;
 };
 
+// How copies of the model stay one model: by the sum of each step's gradients, or by outer steps.
+struct SyncConfig {
+  std::string mode = "sync";
+  std::int64_t local_steps = 50;
+  double outer_lr = 0.7;
+  double outer_momentum = 0.9;
+  bool operator==(const SyncConfig&) const = default;
+};
+
 // Interval between two events: a number of steps, or a time; both 0: never.
 struct Interval {
   std::int64_t steps = 0;
@@ -207,6 +216,7 @@ struct Config {
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   ZeroConfig zero;
+  SyncConfig sync;
   CheckpointConfig checkpoint;
   HealthConfig health;
   CommConfig comm;

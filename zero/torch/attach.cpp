@@ -39,6 +39,11 @@ StepReport Attachment::step(double lr, const StepLimits& limits) {
   return attached().step(lr, limits);
 }
 
+void Attachment::merge_copies() {
+  attached().states();  // whole, and ours
+  attached().engine().states().merge();
+}
+
 GatheredScope Attachment::gathered(const torch::nn::Module& module, int source_rank) {
   return {attached(), attached().parameters().units_of(module.parameters(), module.name()), source_rank};
 }
@@ -77,6 +82,8 @@ void Attachment::for_each_parameter(const std::function<void(const std::string&,
   attached().states().for_each_parameter(visit, full_precision);
 }
 void Attachment::export_weights(const std::filesystem::path& path, bool full_precision) {
+  if (!attached().trains_apart()) return attached().states().export_weights(path, full_precision);
+  const AveragedScope shared(attached());
   attached().states().export_weights(path, full_precision);
 }
 

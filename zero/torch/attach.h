@@ -73,8 +73,8 @@ using AdamW8bit = AdamW8bitOptions;
 using Muon = MuonOptions;
 using OwnRule = OwnRuleOptions;
 
-// The engine of one model. Move-only. Destruction is Collective and gives every parameter back in full; while an
-// exception unwinds it is Local and leaves them empty. Every function throws ConfigError after detach().
+// The engine of one model. Move-only. Destruction is Collective and gives every parameter back in full (of copies that
+// train apart, what they share); while an exception unwinds it is Local and leaves them empty. Every function throws ConfigError after detach().
 class Attachment {
  public:
   Attachment(Attachment&&) noexcept;
@@ -91,6 +91,10 @@ class Attachment {
   // not finite, or loss or norm exceeded `limits`. Steps that a dynamic loss scale skips don't count.
   StepReport step();
   StepReport step(double lr, const StepLimits& limits = {});
+
+  // Collective; between steps. With the option `local`: the outer step now, so that all copies hold the same weights, as a
+  // run does when it ends; no-op directly after one. Throws ConfigError without `local`, and within averaged().
+  void merge_copies();
 
   // Scopes, see zero/torch/attached_scopes.h. `module`: the attached one, or one inside it; `tensors`: parameters.
   GatheredScope gathered(const torch::nn::Module& module, int source_rank = -1);
@@ -121,8 +125,9 @@ class Attachment {
 
   // Collective. One safetensors file at `path` with the whole weights and rank 0's buffers, which other programs load;
   // rank 0 writes it. Each tensor under its name in the module (a tied one under its first), in the type it is held in;
-  // parameters in fp32, from the master, if `full_precision`. One unit is whole at a time. Throws IoError on every rank
-  // where rank 0 cannot write; the engine goes on.
+  // parameters in fp32, from the master, if `full_precision`. Of copies that train apart the weights that they share, as
+  // in an averaged() scope. One unit is whole at a time. Throws IoError on every rank where rank 0 cannot write; the
+  // engine goes on.
   void export_weights(const std::filesystem::path& path, bool full_precision = false);
 
   // Collective; between steps. A checkpoint at `path`: states, module buffers and this rank's random generator. save()

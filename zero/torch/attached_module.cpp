@@ -69,6 +69,7 @@ void AttachedModule::end() {
 
 void AttachedModule::give_back_all() {
   engine_->finish(/*ends=*/true);
+  if (trains_apart()) engine_->states().exchange_averages(/*ends=*/true);
   ending_ = true;
   for (const Unit& unit : parameters_.units()) {
     const GatheredUnit whole = engine_->use(unit.index, Use::kUntraced);
@@ -106,6 +107,10 @@ void AttachedModule::require_loaded() const {
 void AttachedModule::exchange_averages() {
   require_loaded();
   engine_->states().exchange_averages();
+}
+
+bool AttachedModule::trains_apart() const {
+  return engine_->resources().options.local && !engine_->states().averaged();
 }
 
 StepReport AttachedModule::step(double lr, const StepLimits& limits) {

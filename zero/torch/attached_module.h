@@ -51,6 +51,8 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void gather_for_everybody(const std::vector<int>& units);
   void release_from_everybody(const std::vector<int>& units, int source_rank);
   void exchange_averages();  // of an AveragedScope, too
+  // Parameters are a copy's own, which trains apart from others.
+  bool trains_apart() const;
   void freeze() { ++num_frozen_; }
   void thaw() { --num_frozen_; }
 

@@ -69,6 +69,10 @@ void Run::copy() {
 
 EvaluationResult Run::evaluate(std::int64_t step, std::int64_t batches) {
   if (!corpus.validation) return {};
+  if (job.attach.local) {
+    const AveragedScope shared = engine->averaged();
+    return evaluate_weights(step, batches, /*averaged=*/false);
+  }
   const EvaluationResult found = evaluate_weights(step, batches, /*averaged=*/false);
   if (job.attach.ema > 0) {
     const AveragedScope averages = engine->averaged();

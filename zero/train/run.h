@@ -50,7 +50,8 @@ struct Run {
   void save();
   void copy();
   // Collective. The loss over the validation split, told as that of `step`; 0 where there is none. `batches` of each
-  // rank; 0: all of it. With train.ema the same of the averages follows, and is told alone.
+  // rank; 0: all of it. With train.ema the same of the averages follows, and is told alone. Of copies that train apart the
+  // weights that they share are evaluated.
   EvaluationResult evaluate(std::int64_t step, std::int64_t batches);
 
   const TrainJob& job;

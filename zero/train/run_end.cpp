@@ -42,6 +42,7 @@ RunReport RunEnd::write_all() {
   RunReport report;
   run_.engine->control().finish_updates();
   run_.checkpoints.finish();
+  if (run_.job.attach.local) run_.engine->merge_copies();  // behind the last save, from which more steps may go on
   report.has_validation = run_.corpus.validation != nullptr;
   const EvaluationResult found = run_.evaluate(run_.job.train.steps, 0);
   report.val_loss = found.loss;

@@ -101,7 +101,7 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   run.say(fmt::format("ranks: {} ({}, {})", run.world.size(), run.world.source(), comm.transport()));
   say_where_activations_lie(run);
   const std::string plan = print_plan(run);
-  const std::int64_t bytes_to_save = checkpoint_bytes(run.task->module(), job.attach);
+  const std::int64_t bytes_to_save = checkpoint_bytes(run.task->module(), run.world.size(), job.attach);
   attach_engine(run, {.awaits_load = opening.resumes(), .init = init ? &*init : nullptr}, bytes_to_save);
   init.reset();
   if (opening.resumes()) resume(run);

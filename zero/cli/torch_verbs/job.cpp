@@ -211,6 +211,12 @@ HealthOptions health_options(const HealthConfig& health) {
           .on_corruption = health_action("health.on_corruption", health.on_corruption)};
 }
 
+std::optional<LocalSteps> local_steps(const SyncConfig& sync) {
+  if (sync.mode != "local") return std::nullopt;
+  return LocalSteps{
+      .steps = static_cast<int>(sync.local_steps), .outer_lr = sync.outer_lr, .outer_momentum = sync.outer_momentum};
+}
+
 // Cores of a rank: those its launcher bound it to, else its share of the machine's.
 int threads_of(const Config& config, int local_ranks) {
   if (config.run.threads > 0) return static_cast<int>(config.run.threads);
@@ -278,6 +284,7 @@ ShareOptions share_options(const TrainConfig& train) {
 AttachOptions attach_options(const Config& config, int local_ranks) {
   AttachOptions options{.stage = static_cast<int>(config.zero.stage),
                         .group = static_cast<int>(config.zero.group),
+                        .local = local_steps(config.sync),
                         .optimizer = optimizer_options(config.optimizer),
                         .clip = config.train.clip,
                         .reduce = reduce_kind(config.train.reduce),
