@@ -42,7 +42,10 @@ RunReport RunEnd::write_all() {
   RunReport report;
   run_.engine->control().finish_updates();
   run_.checkpoints.finish();
-  if (run_.job.attach.local) run_.engine->merge_copies();  // behind the last save, from which more steps may go on
+  if (run_.job.attach.local) {  // behind the last save, from which more steps may go on
+    run_.engine->merge_copies();
+    run_.meter.merged(run_.engine->report().outer);
+  }
   report.has_validation = run_.corpus.validation != nullptr;
   const EvaluationResult found = run_.evaluate(run_.job.train.steps, 0);
   report.val_loss = found.loss;
