@@ -164,6 +164,10 @@ thread_sanitizer() {
   sanitized tsan base comm memory engine checkpoint -- world
 }
 
+tool_tests() {
+  python3 tests/tools_test.py --quiet && python3 tests/faults_chart_test.py --quiet
+}
+
 fuzz() {
   local compiler seconds=1
   [ $tier != full ] || seconds=60
@@ -173,7 +177,7 @@ fuzz() {
     cmake --build build/fuzz --target fuzzers && run_ctest build/fuzz -L fuzz
 }
 
-stage tools python3 tests/tools_test.py --quiet
+stage tools tool_tests
 stage layers python3 tools/check_layers.py
 stage sizes python3 tools/check_sizes.py
 stage format check_format

@@ -127,6 +127,17 @@ class CheckLayers(TreeTest):
         self.assertIn("zero/base/check.h:1: floor", result.stdout)
 
 
+class CheckUserHeaders(TreeTest):
+    def test_a_seam_is_found_however_far_it_is_from_the_header_of_users(self):
+        self.write("zero/zero.h", '#include "zero/torch/attach.h"\n')
+        self.write("zero/torch/attach.h", '#include "zero/engine/options.h"\n')
+        self.assertEqual(check_layers.check_user_headers(self.root), [])
+        self.write("zero/engine/options.h", '#include "zero/base/tier.h"\n#include "zero/memory/disk_seam.h"\n')
+        (fault,) = check_layers.check_user_headers(self.root)
+        self.assertTrue(fault.startswith("zero/engine/options.h:2: user"), fault)
+        self.assertIn("zero/memory/disk_seam.h", fault)
+
+
 class CheckReadmes(TreeTest):
     def setUp(self):
         super().setUp()

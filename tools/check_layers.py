@@ -8,6 +8,7 @@ Rules, each printed with the file and line that breaks it:
   torch   a folder of zero_core includes no header of torch
   facade  zero/zero.h is for users; nothing in zero/ includes it
   folder  every folder of zero/ has a floor; every folder of tests/ mirrors one, or is one of the few that test the whole
+  user    what zero/zero.h includes, and what that includes, has no seam of tests, and nothing of an engine's inside
   readme  every folder of zero/ has a README.md of at most 12 lines, which gives its floor and names files that are there
 Exit status: 0 all hold, 1 some do not.
 """
@@ -34,6 +35,9 @@ CORE = {name for name, floor in FLOORS.items() if floor <= 4}
 MAX_README_LINES = 12
 WHOLE_TESTS = {"world", "parity", "faults", "issues", "fuzz"}
 SOURCES = {".h", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
+
+INSIDE = {"engine/engine.h", "engine/engine_seams.h", "memory/disk_seam.h", "memory/file_calls.h", "memory/link.h",
+          "torch/attach_seams.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 NAMED_FILE = re.compile(r"^- `([^`]+)`", re.MULTILINE)
@@ -100,6 +104,24 @@ def check_readmes(root):
     return [fault for folder in sorted(folders & FLOORS.keys()) for fault in readme_faults(root, folder)]
 
 
+def check_user_headers(root):
+    """The includes that show the inside to whoever includes zero/zero.h, as lines to print."""
+    root = Path(root).resolve()
+    violations, waiting, seen = [], [root / "zero/zero.h"], set()
+    while waiting:
+        file = waiting.pop()
+        if file in seen or not file.is_file():
+            continue
+        seen.add(file)
+        for number, quote, path in includes(file):
+            target = included_from_zero(root, file, quote, path)
+            if target and str(target) in INSIDE:
+                violations.append(f"{file.relative_to(root)}:{number}: user: zero/zero.h leads here, and zero/{target} is not for users")
+            elif target:
+                waiting.append(root / "zero" / target)
+    return sorted(violations)
+
+
 def check(root):
     """All includes and folders below `root` that break a rule, as lines to print."""
     root = Path(root).resolve()
@@ -127,7 +149,7 @@ def check(root):
 
 def main(arguments):
     root = arguments[0] if arguments else Path(__file__).resolve().parent.parent
-    violations = check(root) + check_readmes(root)
+    violations = check(root) + check_user_headers(root) + check_readmes(root)
     for line in violations:
         print(line)
     print(f"{len(violations)} rules are broken." if violations else "Every include goes down, every folder says what it is.")

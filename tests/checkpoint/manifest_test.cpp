@@ -115,7 +115,7 @@ TEST(Manifest, WhatDoesNotFitTogetherIsRefused) {
   refused([](auto& m) { m["files"][0]["slices"].erase(1); }, "covered once");
   refused([](auto& m) { m["files"][0]["slices"][0].push_back(1); }, "five numbers");
   refused([](auto& m) { m["files"][0]["slices"].push_back({0, 0, 3, 0, 100}); }, "holds nothing");
-  refused([](auto& m) { m["states"] = {"parameter", "1", "2", "3", "4", "5", "6", "7", "8"}; }, "more than 8");
+  refused([](auto& m) { m["states"] = std::vector<std::string>(1025, "parameter"); }, "more than 1024");
   refused(
       [](auto& m) {
         m["files"][0]["extras"][0]["shape"] = {0};

@@ -25,7 +25,7 @@ TEST(RankLayout, RanksTogetherCoverEveryStateOnce) {
                                     .dtype = spec.trainable ? DType::kFloat32 : spec.dtype,
                                     .trainable = spec.trainable});
       for (int rank = 0; rank < world; ++rank) {
-        const RankLayout layout = lay_out_rank(specs, units, kStates, {.shard = world}, rank, {});
+        const RankLayout layout = lay_out_rank(specs, units, SavedStates(kStates, {}), {.shard = world}, rank, {});
         manifest.files.push_back({.name = rank_file_name(rank),
                                   .content = {.size_bytes = layout.size_bytes, .sums = {0}},
                                   .slices = layout.slices,
@@ -41,7 +41,7 @@ TEST(RankLayout, TheHeaderIsThatOfASafetensorsFile) {
   const auto units = make_units(specs, {});
   const std::vector<Extra> extras{
       {.name = "run/losses", .dtype = ElementType::kF32, .shape = {2}, .bytes = std::vector<std::byte>(8)}};
-  const RankLayout layout = lay_out_rank(specs, units, kStates, {.shard = 2}, 1, extras);
+  const RankLayout layout = lay_out_rank(specs, units, SavedStates(kStates, {}), {.shard = 2}, 1, extras);
   std::string file = layout.header;
   file.resize(static_cast<std::size_t>(layout.size_bytes));
   const auto header = parse_safetensors_header(std::as_bytes(std::span(file)), std::ssize(file), "f");
@@ -55,7 +55,7 @@ TEST(RankLayout, TheHeaderIsThatOfASafetensorsFile) {
 
 TEST(RankLayout, FrozenParametersKeepTheirTypeAndHaveNoMoments) {
   const auto specs = small_specs(DType::kBFloat16);
-  const RankLayout layout = lay_out_rank(specs, make_units(specs, {}), kStates, {}, 0, {});
+  const RankLayout layout = lay_out_rank(specs, make_units(specs, {}), SavedStates(kStates, {}), {}, 0, {});
   int found = 0;
   for (const SavedSlice& slice : layout.slices) {
     if (specs[static_cast<std::size_t>(slice.tensor)].trainable) continue;
@@ -67,7 +67,7 @@ TEST(RankLayout, FrozenParametersKeepTheirTypeAndHaveNoMoments) {
 
 TEST(RankLayout, ANameThatCannotBeStoredIsRefused) {
   std::vector<ParamSpec> specs{{.name = std::string(600, 'x'), .shape = {3}}};
-  EXPECT_THROW(lay_out_rank(specs, make_units(specs, {}), kStates, {}, 0, {}), ConfigError);
+  EXPECT_THROW(lay_out_rank(specs, make_units(specs, {}), SavedStates(kStates, {}), {}, 0, {}), ConfigError);
 }
 
 }  // namespace

@@ -42,6 +42,15 @@ TEST(FitToWorld, AGroupThatDoesNotDivideItIsRefusedWhereItWasGiven) {
   fit_to_world(loaded, 6);
 }
 
+TEST(FitToWorld, CopiesThatTrainApartAreMoreThanOne) {
+  LoadedConfig loaded;
+  loaded.config.sync.mode = "local";
+  EXPECT_NO_THROW(fit_to_world(loaded, 2)) << "one rank a copy";
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 1); }), "sync.mode = local"));
+  loaded.config.zero.group = 2;
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 2); }), "on 2 ranks"));
+}
+
 TEST(FitToWorld, BatchIsDerivedWhenLeftOut) {
   auto loaded = given(0, 2, 48);
   fit_to_world(loaded, 4);

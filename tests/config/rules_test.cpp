@@ -224,6 +224,34 @@ TEST(Rules, SharesFitWhatElseIsAsked) {
   EXPECT_NO_THROW(check_rules(bounded));
 }
 
+TEST(Rules, WhatDoesNotGoWithCopiesThatTrainApartIsRefused) {
+  const auto broken = [](const std::function<void(Config&)>& change) {
+    return rule_broken([&](Config& config) {
+      config.sync.mode = "local";
+      change(config);
+    });
+  };
+  EXPECT_TRUE(rules_hold([](Config& config) { config.sync.mode = "local"; }));
+  EXPECT_TRUE(broken([](Config& config) { config.train.ema = 0.9; }).starts_with("train.ema = 0.9"));
+  EXPECT_TRUE(
+      broken([](Config& config) { config.zero.delayed_update = true; }).starts_with("zero.delayed_update = true"));
+  EXPECT_TRUE(broken([](Config& config) { config.train.share.measured = true; }).starts_with("train.share"));
+  EXPECT_TRUE(broken([](Config& config) { config.train.share.samples = {7, 5}; }).starts_with("train.share"));
+}
+
+TEST(Rules, KeysOfAnOuterStepAreLocalsAlone) {
+  LoadedConfig loaded;
+  loaded.config.sync.local_steps = 20;
+  EXPECT_NO_THROW(check_rules(loaded)) << "nobody gave it";
+  loaded.origins["sync.local_steps"] = "config.toml:3";
+  const std::string message = message_of<ConfigError>([&] { check_rules(loaded); });
+  EXPECT_TRUE(says(message, "config.toml:3: sync.local_steps = 20: only sync.mode local has an outer step")) << message;
+  loaded.origins["sync.mode"] = "command line";
+  EXPECT_NO_THROW(check_rules(loaded)) << "the command line has overruled the file's mode";
+  loaded.config.sync.mode = "local";
+  EXPECT_NO_THROW(check_rules(loaded));
+}
+
 TEST(Rules, ARewindNeedsCheckpoints) {
   const auto without = [](Config& config) { config.checkpoint.every = {}; };
   EXPECT_TRUE(rules_hold([&](Config& config) {

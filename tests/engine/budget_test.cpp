@@ -34,11 +34,11 @@ struct Plan {
   }
   // The smaller of the two units that are one parameter each: its gradient may come before its turn.
   std::int64_t alone() const { return gathered_bytes(units.back(), world); }
-  GatherBudget budget(const TierMemory& memory, std::int64_t free_bytes = kPlenty) const {
+  GatherBudget budget(const MemoryBudget& memory, std::int64_t free_bytes = kPlenty) const {
     return gather_budget(memory, units, world, placement(), fp32_states(2), stage, free_bytes);
   }
-  GatherBudget budget(std::int64_t bytes) const { return budget({TierMemory::Kind::kBytes, bytes}); }
-  std::string refusal(const TierMemory& memory, std::int64_t free_bytes = kPlenty) const {
+  GatherBudget budget(std::int64_t bytes) const { return budget({MemoryBudget::Kind::kBytes, bytes}); }
+  std::string refusal(const MemoryBudget& memory, std::int64_t free_bytes = kPlenty) const {
     try {
       budget(memory, free_bytes);
     } catch (const ConfigError& error) {
@@ -50,7 +50,7 @@ struct Plan {
 };
 
 TEST(Budget, MinIsStrictHoweverMuchIsFree) {
-  EXPECT_TRUE(Plan{}.budget({TierMemory::Kind::kMin}).is_minimum());
+  EXPECT_TRUE(Plan{}.budget({MemoryBudget::Kind::kMin}).is_minimum());
 }
 
 TEST(Budget, WhatStateAndStagingLeaveHoldsGatheredUnits) {
@@ -62,7 +62,7 @@ TEST(Budget, WhatStateAndStagingLeaveHoldsGatheredUnits) {
 TEST(Budget, AutoTakesWhatIsFree) {
   const Plan plan;
   const std::int64_t free = plan.state() + 2 * plan.largest() + 7000;
-  EXPECT_EQ(plan.budget({TierMemory::Kind::kAuto}, free).capacity_bytes, 7000);
+  EXPECT_EQ(plan.budget({MemoryBudget::Kind::kAuto}, free).capacity_bytes, 7000);
 }
 
 TEST(Budget, TheSmallestThatWorksIsOneUnitGatheredAndOneStaged) {
@@ -70,7 +70,7 @@ TEST(Budget, TheSmallestThatWorksIsOneUnitGatheredAndOneStaged) {
   ASSERT_EQ(plan.units.back().slices.size(), 1u);
   const std::int64_t least = plan.state() + 2 * plan.largest() + plan.alone();
   EXPECT_TRUE(plan.budget(least).is_minimum());
-  const std::string refusal = plan.refusal({TierMemory::Kind::kBytes, least - 1});
+  const std::string refusal = plan.refusal({MemoryBudget::Kind::kBytes, least - 1});
   EXPECT_NE(refusal.find(format_bytes(least)), std::string::npos) << refusal;
   EXPECT_NE(refusal.find("more ranks"), std::string::npos) << refusal;
 }
@@ -89,14 +89,14 @@ TEST(Budget, ARefusalNamesTheNextStageAndWhatItNeeds) {
         cheaper.state() + (stage >= 1 ? cheaper.largest() + cheaper.alone() : 0) + (stage == 2 ? cheaper.largest() : 0);
     Plan plan;
     plan.stage = stage;
-    const std::string refusal = plan.refusal({TierMemory::Kind::kBytes, 100});
+    const std::string refusal = plan.refusal({MemoryBudget::Kind::kBytes, 100});
     const std::string wanted = fmt::format("stage {} needs {} B ({})", stage + 1, needs, format_bytes(needs));
     EXPECT_NE(refusal.find(wanted), std::string::npos) << refusal << "\nwanted: " << wanted;
   }
 }
 
 TEST(Budget, AutoSaysHowLittleIsFree) {
-  const std::string refusal = Plan{}.refusal({TierMemory::Kind::kAuto}, 1234);
+  const std::string refusal = Plan{}.refusal({MemoryBudget::Kind::kAuto}, 1234);
   EXPECT_NE(refusal.find("auto"), std::string::npos) << refusal;
   EXPECT_NE(refusal.find(format_bytes(1234)), std::string::npos) << refusal;
 }
@@ -105,9 +105,9 @@ TEST(Budget, WholeGradientsInTheirOwnTypeNeedNoStaging) {
   Plan plan;
   plan.stage = 1;
   EXPECT_NO_THROW(plan.budget(plan.state()));
-  EXPECT_NE(plan.refusal({TierMemory::Kind::kBytes, plan.state() - 1}), "");
+  EXPECT_NE(plan.refusal({MemoryBudget::Kind::kBytes, plan.state() - 1}), "");
   plan.accumulate = 2;  // summed in fp32 beside what crosses
-  EXPECT_NE(plan.refusal({TierMemory::Kind::kBytes, plan.state()}), "");
+  EXPECT_NE(plan.refusal({MemoryBudget::Kind::kBytes, plan.state()}), "");
 }
 
 TEST(Budget, FrozenUnitsAreGatheredButNotStaged) {
@@ -115,7 +115,7 @@ TEST(Budget, FrozenUnitsAreGatheredButNotStaged) {
   plan.units = make_units({{.name = "a", .shape = {16}}, {.name = "frozen", .shape = {4096}, .trainable = false}}, {});
   plan.world = 1;
   EXPECT_NO_THROW(plan.budget(plan.state() + 4096 * 4 + 16 * 4));
-  EXPECT_NE(plan.refusal({TierMemory::Kind::kBytes, plan.state() + 4096 * 4 + 16 * 4 - 1}), "");
+  EXPECT_NE(plan.refusal({MemoryBudget::Kind::kBytes, plan.state() + 4096 * 4 + 16 * 4 - 1}), "");
 }
 
 std::string key_refused(const OffloadOptions& options, std::int64_t bytes) {
@@ -141,8 +141,8 @@ TEST(TilesAhead, ABudgetOfTheHostHoldsWhatLiesThereToTheByte) {
   spread_over_tiers(placement, plan.units, plan.world, {.optimizer = {.host = 1}});
   const std::int64_t host = state_bytes(plan.units, plan.world, placement, fp32_states(2), Tier::kHost).total();
   const auto ahead = [&](std::int64_t bytes) {
-    return tiles_ahead({TierMemory::Kind::kBytes, bytes}, plan.units, plan.world, placement, placement, fp32_states(2),
-                       kPlenty);
+    return tiles_ahead({MemoryBudget::Kind::kBytes, bytes}, plan.units, plan.world, placement, placement,
+                       fp32_states(2), kPlenty);
   };
   EXPECT_GT(host, 0);
   EXPECT_GE(ahead(host), 1);

@@ -68,14 +68,14 @@ std::vector<EngineOptions> all_stages(EngineOptions options) {
   std::vector<EngineOptions> all;
   for (options.stage = 0; options.stage < 4; ++options.stage) all.push_back(options);
   options.stage = 3;
-  options.device_memory = TierMemory::parse("min");
+  options.device_memory = MemoryBudget::parse("min");
   all.push_back(options);
   return all;
 }
 
 std::string name_of(const EngineOptions& options, DType dtype) {
   return fmt::format("group {}, stage {}{}, {}, {} micro-batches{}", options.group, options.stage,
-                     options.device_memory.kind == TierMemory::Kind::kMin ? ", min" : "", name_of(dtype),
+                     options.device_memory.kind == MemoryBudget::Kind::kMin ? ", min" : "", name_of(dtype),
                      options.accumulate, options.reduce == Reduce::kLast ? ", last" : "");
 }
 
@@ -150,7 +150,7 @@ TEST_F(CopiesOnTiers, HaveTheSameBits) {
     EngineOptions options{.accumulate = accumulate};
     const Seen expected = train(4, specs, options, 2);
     options.group = 2;
-    options.device_memory = TierMemory::parse(accumulate == 1 ? "auto" : "min");
+    options.device_memory = MemoryBudget::parse(accumulate == 1 ? "auto" : "min");
     const Seen seen = train(4, specs, placed(options, places[static_cast<std::size_t>(accumulate - 1)]), 2);
     expect_same(seen, expected, name_of(options, DType::kBFloat16));
     EXPECT_GT(seen.reports[3].disk_memory.state(), 0);
@@ -187,7 +187,7 @@ TEST(Copies, TakeABlockForEachSumThatIsUnderWay) {
   for (const Unit& unit : units)
     if (unit.trainable) largest = std::max(largest, shard_numel(unit, 2) * 4);
   const auto staging = [&](int world, int group, const char* memory) {
-    const EngineOptions options{.stage = 0, .group = group, .device_memory = TierMemory::parse(memory)};
+    const EngineOptions options{.stage = 0, .group = group, .device_memory = MemoryBudget::parse(memory)};
     return train(world, small_specs(DType::kBFloat16), options).reports[0].peak_memory[MemoryTag::kStaging];
   };
   EXPECT_EQ(staging(2, 0, "auto"), 0) << "at stage 0 nothing is staged otherwise";
@@ -198,11 +198,11 @@ TEST(Copies, TakeABlockForEachSumThatIsUnderWay) {
 TEST(Copies, KeepABudgetInBytes) {
   EngineOptions options{.stage = 3, .group = 2};
   const std::int64_t generous = train(4, small_specs(), options).reports[0].peak_memory_bytes;
-  options.device_memory = TierMemory::parse("min");
+  options.device_memory = MemoryBudget::parse("min");
   const std::int64_t least = train(4, small_specs(), options).reports[0].peak_memory_bytes;
   ASSERT_LT(least, generous);
   for (int quarter = 0; quarter <= 4; ++quarter) {
-    options.device_memory = {TierMemory::Kind::kBytes, least + (generous - least) * quarter / 4};
+    options.device_memory = {MemoryBudget::Kind::kBytes, least + (generous - least) * quarter / 4};
     EXPECT_LE(train(4, small_specs(), options).reports[0].peak_memory_bytes, options.device_memory.bytes) << quarter;
   }
 }

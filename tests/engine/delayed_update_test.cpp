@@ -113,7 +113,7 @@ TEST_F(Delayed, NoBitKnowsWhereStatesLie) {
       const Case c{world, 3, dtype, accumulate};
       const std::size_t i = next++ % placements.size();
       EngineOptions options = placed(delayed(1), placements[i]);
-      options.device_memory.kind = next % 3 == 0 ? TierMemory::Kind::kAuto : TierMemory::Kind::kMin;
+      options.device_memory.kind = next % 3 == 0 ? MemoryBudget::Kind::kAuto : MemoryBudget::Kind::kMin;
       if (next % 5 < 2) options.offload.link_bytes_per_second = 4e9;
       const ScriptedRun seen = train(c, options, 4);
       EXPECT_EQ(seen.weights, resident.weights) << name_of(c) << ", placement " << i;
@@ -239,7 +239,7 @@ TEST_F(Delayed, EveryPassOfAStepComputesWithTheSameParameters) {
   };
   EngineOptions whole = delayed(1), least = delayed(1);
   whole.stage = 2;
-  least.device_memory.kind = TierMemory::Kind::kMin;
+  least.device_memory.kind = MemoryBudget::Kind::kMin;
   EXPECT_EQ(run(delayed(1)), run(whole));
   EXPECT_EQ(run(least), run(whole));
   EXPECT_EQ(run(placed(least, {.parameter = {.disk = 1}, .optimizer = {.disk = 1}})), run(whole));

@@ -21,7 +21,7 @@ std::vector<ParamSpec> specs() {
 
 class DiskBehindALink : public testing::Test {
  protected:
-  EngineOptions options(const StateFractions& fractions, TierMemory::Kind host = TierMemory::Kind::kAuto) const {
+  EngineOptions options(const StateFractions& fractions, MemoryBudget::Kind host = MemoryBudget::Kind::kAuto) const {
     EngineOptions options{.stage = 3, .reduce = Reduce::kEach};
     options.offload.fractions = fractions;
     options.offload.disk = {folder_.path().string()};
@@ -83,7 +83,7 @@ TEST_F(DiskBehindALink, CrossesTheLinkAsTheStepModelSays) {
 
 TEST_F(DiskBehindALink, ChangesNoBitAndTakesNoMoreStaging) {
   const StateFractions all{.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}};
-  for (const TierMemory::Kind kind : {TierMemory::Kind::kAuto, TierMemory::Kind::kMin}) {
+  for (const MemoryBudget::Kind kind : {MemoryBudget::Kind::kAuto, MemoryBudget::Kind::kMin}) {
     std::vector<std::vector<std::uint32_t>> weights;
     std::vector<std::int64_t> peaks;
     for (const double rate : {0.0, 1e9}) {

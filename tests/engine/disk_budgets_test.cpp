@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/engine/engine_seams.h"
 #include "zero/plan/estimate.h"
 
 #include "../fp32_states.h"
@@ -59,16 +58,15 @@ TEST_F(DiskBudgets, OfAnySizeAreKeptOrRefused) {
       for (const std::int64_t host : {std::int64_t{0}, std::int64_t{1}, std::int64_t{100000}, std::int64_t{20} << 20}) {
         for (const std::int64_t device :
              {std::int64_t{0}, std::int64_t{1}, std::int64_t{150000}, std::int64_t{1} << 20}) {
-          EngineOptions options{
-              .stage = 3, .offload = {.disk = {folder()}, .disk_memory = disk, .seams = seams({.rates = kRates})}};
+          EngineOptions options{.stage = 3, .offload = {.disk = {folder()}, .disk_memory = disk}};
           options.device_memory =
-              device == 0 ? TierMemory{TierMemory::Kind::kMin} : TierMemory{TierMemory::Kind::kBytes, device};
-          if (host > 0) options.offload.host_memory = {TierMemory::Kind::kBytes, host};
+              device == 0 ? MemoryBudget{MemoryBudget::Kind::kMin} : MemoryBudget{MemoryBudget::Kind::kBytes, device};
+          if (host > 0) options.offload.host_memory = {MemoryBudget::Kind::kBytes, host};
           options.offload.monitor.on = false;
           SCOPED_TRACE(
               fmt::format("{} ranks, {} B on disk, {} on the host, {} on the device", world, disk, host, device));
           try {
-            const ScriptedRun run = scripted_run(world, specs, options, {});
+            const ScriptedRun run = scripted_run(world, specs, options, {.seams = {.rates = kRates}});
             EXPECT_EQ(run, expected);
             ++num_runs;
             for (const EngineReport& report : run.reports) {
@@ -94,13 +92,12 @@ TEST_F(DiskBudgets, AreKeptWhileStatesMove) {
   for (const int world : {1, 2}) {
     const ScriptedRun expected = scripted_run(world, specs, {.stage = 3}, {.steps = kSteps});
     for (std::uint64_t seed = 0; seed < 24; ++seed) {
-      EngineOptions options{
-          .stage = 3, .offload = {.disk = {folder()}, .seams = seams({.rates = kRates})}, .local_world = world};
+      EngineOptions options{.stage = 3, .offload = {.disk = {folder()}}, .local_world = world};
       options.offload.disk_memory = (std::int64_t{1} << 17 << seed % 3) + static_cast<std::int64_t>(seed);
-      if (seed % 3 == 1) options.device_memory.kind = TierMemory::Kind::kMin;
+      if (seed % 3 == 1) options.device_memory.kind = MemoryBudget::Kind::kMin;
       if (seed % 5 == 2)
-        options.offload.host_memory = {TierMemory::Kind::kBytes, static_cast<std::int64_t>(seed % 2 == 0 ? 32 : 2)
-                                                                     << 20};
+        options.offload.host_memory = {MemoryBudget::Kind::kBytes, static_cast<std::int64_t>(seed % 2 == 0 ? 32 : 2)
+                                                                       << 20};
       std::atomic<std::uint64_t> looks{0};
       options.offload.monitor = {.reserve_bytes = 1 << 20, .period = std::chrono::milliseconds(0), .read = [&] {
                                    const std::uint64_t step = looks++ / 2;
@@ -110,13 +107,13 @@ TEST_F(DiskBudgets, AreKeptWhileStatesMove) {
                                  }};
       SCOPED_TRACE(fmt::format("{} ranks, seed {}", world, seed));
       try {
-        const ScriptedRun run = scripted_run(world, specs, options, {.steps = kSteps});
+        const ScriptedRun run = scripted_run(world, specs, options, {.steps = kSteps, .seams = {.rates = kRates}});
         EXPECT_EQ(run.weights, expected.weights);
         EXPECT_EQ(run.norms, expected.norms);
         for (const EngineReport& report : run.reports) {
           EXPECT_LE(report.disk_memory.state(), options.offload.disk_memory);
           if (report.moved_bytes > 0) num_replans += report.replans;
-          if (options.offload.host_memory.kind != TierMemory::Kind::kBytes) continue;
+          if (options.offload.host_memory.kind != MemoryBudget::Kind::kBytes) continue;
           EXPECT_LE(report.peak_host_memory_bytes, options.offload.host_memory.bytes);
           num_within_host += report.replans;
         }

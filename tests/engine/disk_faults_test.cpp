@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/engine/engine_seams.h"
 #include "zero/memory/thread_queue.h"
 
 #include "../message_of.h"
@@ -26,7 +25,7 @@ constexpr std::array kKinds{Kind::kError, Kind::kFull, Kind::kEndsEarly, Kind::k
 constexpr std::chrono::milliseconds kNoLimit = std::chrono::seconds(60);
 constexpr std::chrono::milliseconds kShortLimit(4);
 constexpr std::int64_t kReserve = std::int64_t{1} << 20;
-constexpr TierMemory kLeast{TierMemory::Kind::kMin};  // one tile at a time, nothing ahead
+constexpr MemoryBudget kLeast{MemoryBudget::Kind::kMin};  // one tile at a time, nothing ahead
 constexpr StateFractions kAllOnDisk{.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}};
 
 // What a rank knew after each of its steps, and how it ended.
@@ -50,11 +49,12 @@ struct Case {
   EngineOptions options;
   int steps = 3;
   std::function<std::int64_t(int)> free_bytes{};  // by step: states come and go with it
+  TierRates rates{};
 };
 
 std::string in_words(const Case& c) {
   return fmt::format("{} ranks, stage {}, {}, {}", c.world, c.options.stage, name_of(c.specs[0].dtype),
-                     c.options.offload.host_memory.kind == TierMemory::Kind::kMin ? "one tile" : "several tiles");
+                     c.options.offload.host_memory.kind == MemoryBudget::Kind::kMin ? "one tile" : "several tiles");
 }
 
 // Whatever is asked of it, an engine whose disk failed says the same.
@@ -91,10 +91,10 @@ Outcome train(const Case& c, const std::string& folder, const DiskSeam* seam,
       options.offload.monitor = {.reserve_bytes = kReserve, .period = std::chrono::milliseconds(0), .read = [&] {
                                    return MemoryReading{.free_bytes = c.free_bytes(step)};
                                  }};
-    change_seams(options.offload).disk_seam = last && seam != nullptr ? seam : &healthy.seam;
     options.offload.disk_timeout = last ? limit : kNoLimit;
     try {
-      ScriptedModel model(comm, c.specs, options);
+      ScriptedModel model(comm, c.specs, options,
+                          {.rates = c.rates, .disk_seam = last && seam != nullptr ? seam : &healthy.seam});
       try {
         for (; step < c.steps; ++step) {
           rank.norms.push_back(model.train(step, options.accumulate).grad_norm);
@@ -187,7 +187,7 @@ class DiskFaults : public testing::Test {
 TEST_F(DiskFaults, EndARunAtEachOfItsRequestsWithoutAWrongResult) {
   for (const int world : {1, 2}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-      for (const TierMemory& host : {kLeast, TierMemory{}}) {
+      for (const MemoryBudget& host : {kLeast, MemoryBudget{}}) {
         const EngineOptions options{.stage = 3, .clip = 1.5, .offload = {.fractions = kAllOnDisk, .host_memory = host}};
         fail_everywhere({world, small_specs(dtype), options}, 2);
       }
@@ -220,8 +220,8 @@ TEST_F(DiskFaults, EndARunWhileItsStatesMoveAlike) {
   for (const int world : {1, 2}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
-      const EngineOptions options{.stage = 3, .offload = {.seams = seams({.rates = rates})}, .local_world = world};
-      fail_everywhere({world, small_specs(dtype), options, 12, free_bytes}, 1, world == 1 ? 1 : 4);
+      const EngineOptions options{.stage = 3, .local_world = world};
+      fail_everywhere({world, small_specs(dtype), options, 12, free_bytes, rates}, 1, world == 1 ? 1 : 4);
     }
   }
 }
@@ -288,8 +288,8 @@ TEST_F(DiskFaults, OfTheKernelsCallsEndARunAlike) {
 TEST_F(DiskFaults, WhereAnEngineCannotThrowAreThrownByEveryLaterCall) {
   on_ranks(1, [&](Communicator& comm) {
     FaultyDisk disk;
-    OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}, .seams = seams({.disk_seam = &disk.seam})};
-    ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload});
+    const OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}};
+    ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload}, {.disk_seam = &disk.seam});
     Engine& engine = model.engine();
     const GatheredUnit other = engine.use(1, Use::kUntraced);
     {
@@ -307,8 +307,8 @@ TEST_F(DiskFaults, WhereAnEngineCannotThrowAreThrownByEveryLaterCall) {
 TEST_F(DiskFaults, WhileParametersAreLoadedLeaveNoEngineToUse) {
   on_ranks(1, [&](Communicator& comm) {
     FaultyDisk disk;
-    OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}, .seams = seams({.disk_seam = &disk.seam})};
-    ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload});
+    const OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}};
+    ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload}, {.disk_seam = &disk.seam});
     const int unit = model.unit_named("h.1");
     const std::vector<std::byte> values(65536);
     disk.fail_next(Kind::kError);

@@ -20,7 +20,7 @@
 namespace zero {
 namespace {
 
-constexpr TierMemory kMin{.kind = TierMemory::Kind::kMin};
+constexpr MemoryBudget kMin{.kind = MemoryBudget::Kind::kMin};
 
 // ---- refusals -------------------------------------------------------------------------------------------------------
 
@@ -37,7 +37,7 @@ TEST(Engine, TheNumberOfBackwardPassesMustBeTheOneAnnounced) {
 
 TEST(Engine, ABudgetTooSmallNamesTheSmallestAndTheNextStage) {
   on_ranks(2, [](Communicator& comm) {
-    const TierMemory tiny{.kind = TierMemory::Kind::kBytes, .bytes = 1000};
+    const MemoryBudget tiny{.kind = MemoryBudget::Kind::kBytes, .bytes = 1000};
     const std::string error =
         message_of<ConfigError>([&] { ScriptedModel(comm, small_specs(), {.stage = 1, .device_memory = tiny}); });
     EXPECT_TRUE(says(error, "zero.device_memory"));

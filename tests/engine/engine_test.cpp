@@ -24,7 +24,7 @@ namespace zero {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr TierMemory kMin{.kind = TierMemory::Kind::kMin};
+constexpr MemoryBudget kMin{.kind = MemoryBudget::Kind::kMin};
 
 // ---- the arithmetic -------------------------------------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ TEST(Engine, SkippedStepsInARowEndTheRun) {
 // ---- departures -----------------------------------------------------------------------------------------------------
 
 TEST(Engine, AStepThatDepartsIsCountedAndTheNextReplaysItsTrace) {
-  for (const TierMemory memory : {TierMemory{}, kMin}) {
+  for (const MemoryBudget memory : {MemoryBudget{}, kMin}) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = 3, .device_memory = memory});
       std::vector<int> other = model.all_units();
@@ -367,7 +367,7 @@ TEST(Engine, WithWholeParametersRanksMayUseDifferentUnits) {
 // ---- minimum budgets: what is given up must be known to be gone ------------------------------------------------------
 
 TEST(Engine, AGradientMayBeTheFirstSignOfABackwardPass) {
-  for (const TierMemory memory : {TierMemory{}, kMin}) {
+  for (const MemoryBudget memory : {MemoryBudget{}, kMin}) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = 3, .device_memory = memory});
       for (int step = 0; step < 3; ++step) {
@@ -395,7 +395,7 @@ TEST(Engine, TheUnitThatEndsABackwardPassMayBeginTheNextForward) {
 }
 
 TEST(Engine, EvaluationInTheMiddleOfAStepTakesNothingFromIt) {
-  for (const TierMemory memory : {TierMemory{}, kMin}) {
+  for (const MemoryBudget memory : {MemoryBudget{}, kMin}) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = 3, .device_memory = memory});
       ScriptedModel plain(comm, small_specs(), {.stage = 3, .device_memory = memory});
@@ -438,7 +438,7 @@ TEST(Engine, HundredsOfUnitsDoNotOverflowTheTransport) {
     on_ranks(2, [&](Communicator& comm) {
       const auto units = make_units(specs, {});
       const std::int64_t state = state_bytes(units, 2, place(stage, Reduce::kAuto, 1), fp32_states(2)).total();
-      const TierMemory all_but_two{.kind = TierMemory::Kind::kBytes, .bytes = state + 2 * one + 158 * one};
+      const MemoryBudget all_but_two{.kind = MemoryBudget::Kind::kBytes, .bytes = state + 2 * one + 158 * one};
       ScriptedModel model(comm, specs, {.stage = stage, .device_memory = all_but_two});
       for (int step = 0; step < 3; ++step) model.train(step);
       // A forward that uses one unit leaves the others' gathers open.

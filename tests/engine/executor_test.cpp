@@ -184,7 +184,7 @@ TEST(Executor, OnDemandGradientsAreReducedInOneOrderOnEveryRank) {
     for (const int unit : order) {
       f.gradient(unit);
       // Reversed unit order: 3 is first, and rank 1 never has it.
-      EXPECT_EQ(f.reducer.reduced(unit), unit == 3);
+      EXPECT_EQ(f.reducer.arrivals().reduced(unit), unit == 3);
     }
     f.executor.end_backward();
     f.reducer.finish();
@@ -217,7 +217,7 @@ TEST(Executor, AGradientThatComesAgainAfterItsReductionIsReducedAgain) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kAuto, 1), {});
     f.gradient(3);
-    EXPECT_TRUE(f.reducer.reduced(3));
+    EXPECT_TRUE(f.reducer.arrivals().reduced(3));
     f.gradient(3);
     f.executor.end_backward();
     f.reducer.finish();

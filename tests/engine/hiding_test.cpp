@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/engine/engine_seams.h"
 #include "zero/memory/link.h"
 
 #include "scripted_model.h"
@@ -51,9 +50,7 @@ Hidden hidden_in(const StateFractions& fractions, double bytes_per_second) {
   std::vector<LinkTraffic> ranks(kRanks);
   on_ranks(kRanks, [&](Communicator& comm) {
     ComputedTime time;
-    EngineOptions mine = options;
-    change_seams(mine.offload).link_clock = &time;
-    ScriptedModel model(comm, specs(), mine);
+    ScriptedModel model(comm, specs(), options, {.link_clock = &time});
     model.compute = [&time] { time.compute(1); };
     LinkTraffic& sum = ranks[static_cast<std::size_t>(comm.rank())];
     for (int step = 0; step < kSteps; ++step) {

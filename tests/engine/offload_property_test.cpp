@@ -54,13 +54,13 @@ OffloadOptions random_offload(const Case& c, const std::string& folder) {
   const bool each = c.accumulate == 1 || c.reduce == Reduce::kEach;
   OffloadOptions offload{
       .fractions = tests::random_state_fractions(c.stage, each), .automatic = false, .disk = {folder}};
-  if (*rc::gen::arbitrary<bool>()) offload.host_memory.kind = TierMemory::Kind::kMin;
+  if (*rc::gen::arbitrary<bool>()) offload.host_memory.kind = MemoryBudget::Kind::kMin;
   if (*rc::gen::inRange(0, 3) == 0) offload.link_bytes_per_second = 4e9;
   offload.checksums = *rc::gen::arbitrary<bool>();
   return offload;
 }
 
-ScriptedRun train(const Case& c, int stage, const OffloadOptions& offload, TierMemory device) {
+ScriptedRun train(const Case& c, int stage, const OffloadOptions& offload, MemoryBudget device) {
   constexpr int kSteps = 3;
   const auto before = [&c](ScriptedModel& model, int step) {
     const int absent = step == kSteps - 1 ? c.absent : -1;
@@ -80,12 +80,12 @@ std::string text_of(const TierFractions& fractions) {
   return fmt::format("{{host {}, disk {}}}", fractions.host, fractions.disk);
 }
 
-std::string text_of(const Case& c, const OffloadOptions& offload, const TierMemory& device) {
+std::string text_of(const Case& c, const OffloadOptions& offload, const MemoryBudget& device) {
   std::string sizes;
   for (const ParamSpec& spec : c.specs)
     sizes += fmt::format(" {}: {}{}{}", spec.name, spec.shape.front(), spec.trainable ? "" : " frozen",
                          spec.own_unit ? " alone" : "");
-  const auto least = [](const TierMemory& memory) { return memory.kind == TierMemory::Kind::kMin ? ", min" : ""; };
+  const auto least = [](const MemoryBudget& memory) { return memory.kind == MemoryBudget::Kind::kMin ? ", min" : ""; };
   return fmt::format(
       "{} ranks, stage {}, {}, {} micro-batches, reduce {}, {} absent, parameter {}, gradient {}, optimizer {}, "
       "device{}, "
@@ -100,7 +100,7 @@ TEST(OffloadProperty, AnyPlacementHasTheBitsOfTheDevicesOwn) {
   const bool held = rc::check([&] {
     const Case c = random_case();
     const OffloadOptions offload = random_offload(c, folder.path().string());
-    const TierMemory device{*rc::gen::element(TierMemory::Kind::kAuto, TierMemory::Kind::kMin)};
+    const MemoryBudget device{*rc::gen::element(MemoryBudget::Kind::kAuto, MemoryBudget::Kind::kMin)};
     RC_LOG() << text_of(c, offload, device);
     const ScriptedRun resident = train(c, 0, {}, {}), seen = train(c, c.stage, offload, device);
     RC_ASSERT(seen.norms == resident.norms);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "zero/engine/budget.h"
-#include "zero/engine/engine_seams.h"
 #include "zero/engine/placer.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/plan/estimate.h"
@@ -34,7 +33,8 @@ std::string name_of(const Case& c) {
 }
 
 // `departs`: at the last step a unit gets no gradient, and its moments must stay.
-ScriptedRun train(const Case& c, const OffloadOptions& offload, TierMemory device = {}, bool departs = true) {
+ScriptedRun train(const Case& c, const OffloadOptions& offload, MemoryBudget device = {}, bool departs = true,
+                  const TierRates& rates = {}) {
   constexpr int kSteps = 3;
   const auto before = [departs](ScriptedModel& model, int step) {
     const bool absent = departs && step == kSteps - 1;
@@ -48,7 +48,7 @@ ScriptedRun train(const Case& c, const OffloadOptions& offload, TierMemory devic
                        .accumulate = c.accumulate,
                        .device_memory = device,
                        .offload = offload},
-                      {.steps = kSteps, .before = before});
+                      {.steps = kSteps, .before = before, .seams = {.rates = rates}});
 }
 
 // What may leave the device in this case.
@@ -90,7 +90,7 @@ TEST_F(Offload, EveryPlacementHasTheBitsOfTheDevicesOwn) {
         for (const int stage : {3, static_cast<int>(next / 2 % 4)}) {
           const Case c{world, stage, dtype, accumulate, reduce};
           const std::size_t i = next++ % placements.size();
-          const TierMemory device{next % 3 == 0 ? TierMemory::Kind::kAuto : TierMemory::Kind::kMin};
+          const MemoryBudget device{next % 3 == 0 ? MemoryBudget::Kind::kAuto : MemoryBudget::Kind::kMin};
           OffloadOptions offload = placed(allowed(c, placements[i]));
           if (next % 5 < 2) offload.link_bytes_per_second = 4e9;
           const ScriptedRun seen = train(c, offload, device);
@@ -197,7 +197,7 @@ TEST_F(Offload, AUnitOfManyTilesStreamsThroughAFewOfThem) {
   EngineReport report;
   const auto expected = run({}, &report);
   const StateFractions all_on_disk{.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}};
-  for (const TierMemory::Kind kind : {TierMemory::Kind::kAuto, TierMemory::Kind::kMin}) {
+  for (const MemoryBudget::Kind kind : {MemoryBudget::Kind::kAuto, MemoryBudget::Kind::kMin}) {
     OffloadOptions offload = placed(all_on_disk);
     offload.host_memory.kind = kind;
     offload.checksums = true;
@@ -205,7 +205,7 @@ TEST_F(Offload, AUnitOfManyTilesStreamsThroughAFewOfThem) {
     const auto units = make_units(large, {});
     Placement placement = place(3, Reduce::kEach, 1);
     spread_over_tiers(placement, units, 1, all_on_disk);
-    const int depth = kind == TierMemory::Kind::kMin ? 1 : OffloadTiers::kDefaultDepth;
+    const int depth = kind == MemoryBudget::Kind::kMin ? 1 : OffloadTiers::kDefaultDepth;
     EXPECT_LE(report.peak_host_memory.total(), tile_bytes(units, 1, placement, fp32_states(2), depth));
     EXPECT_EQ(report.host_memory.state(), 0);
   }
@@ -238,14 +238,14 @@ TEST_F(Offload, WithBudgetsAloneTheBestPlacementIsChosen) {
   const auto units = make_units(block_specs(c.dtype), {});
   const Placement resident = place(c.stage, c.reduce, c.accumulate);
   const std::int64_t states = state_bytes(units, c.world, resident, fp32_states(2)).total();
-  const TierMemory half{TierMemory::Kind::kBytes,
-                        states / 2 + working_bytes(units, c.world, resident, /*minimum=*/true)};
+  const MemoryBudget half{MemoryBudget::Kind::kBytes,
+                          states / 2 + working_bytes(units, c.world, resident, /*minimum=*/true)};
   const ScriptedRun expected = train(c, {}, {}, /*departs=*/false);
 
   OffloadOptions to_host;
-  to_host.host_memory = {TierMemory::Kind::kBytes, states};
+  to_host.host_memory = {MemoryBudget::Kind::kBytes, states};
   OffloadOptions to_disk;
-  to_disk.host_memory.kind = TierMemory::Kind::kMin;
+  to_disk.host_memory.kind = MemoryBudget::Kind::kMin;
   to_disk.disk = {folder_.path().string()};
   for (const OffloadOptions& offload : {to_host, to_disk}) {
     const ScriptedRun run = train(c, offload, half, /*departs=*/false);
@@ -257,7 +257,7 @@ TEST_F(Offload, WithBudgetsAloneTheBestPlacementIsChosen) {
       EXPECT_LE(report.peak_memory_bytes, half.bytes);
     }
     // With room enough nothing leaves.
-    const ScriptedRun roomy = train(c, offload, {TierMemory::Kind::kBytes, 4 * states});
+    const ScriptedRun roomy = train(c, offload, {MemoryBudget::Kind::kBytes, 4 * states});
     for (const EngineReport& report : roomy.reports)
       EXPECT_EQ(report.host_memory.total() + report.disk_memory.total(), 0);
   }
@@ -270,16 +270,16 @@ TEST_F(Offload, TheHostTakesWhatTheDeviceCannotBeforeADiskDoes) {
   const Case c{.world = 2};
   const auto units = make_units(block_specs(c.dtype), {});
   const Placement resident = place(c.stage, c.reduce, c.accumulate);
-  const TierMemory half{TierMemory::Kind::kBytes, state_bytes(units, c.world, resident, fp32_states(2)).total() / 2 +
-                                                      working_bytes(units, c.world, resident, /*minimum=*/true)};
+  const MemoryBudget half{MemoryBudget::Kind::kBytes,
+                          state_bytes(units, c.world, resident, fp32_states(2)).total() / 2 +
+                              working_bytes(units, c.world, resident, /*minimum=*/true)};
   const ScriptedRun expected = train(c, {}, {}, /*departs=*/false);
   for (const auto& [has_disk, link] : {std::pair{false, 0.0}, {true, 0.0}, {false, 4e9}, {true, 4e9}}) {
     OffloadOptions offload;
     if (has_disk) offload.disk = {folder_.path().string()};
-    change_seams(offload).rates = {
-        .link_up = 4e9, .link_down = 4e9, .disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
     offload.link_bytes_per_second = link;
-    const ScriptedRun run = train(c, offload, half, /*departs=*/false);
+    const TierRates rates{.link_up = 4e9, .link_down = 4e9, .disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+    const ScriptedRun run = train(c, offload, half, /*departs=*/false, rates);
     EXPECT_EQ(run, expected);
     for (const EngineReport& report : run.reports) {
       EXPECT_GT(report.host_memory.state(), 0);
@@ -293,14 +293,14 @@ TEST_F(Offload, WithTheLeastOfTheDeviceAllThatCanLeaveItDoes) {
   const ScriptedRun expected = train({}, {}, {}, /*departs=*/false);
   OffloadOptions offload;
   offload.disk = {folder_.path().string()};
-  const ScriptedRun run = train({}, offload, {TierMemory::Kind::kMin}, /*departs=*/false);
+  const ScriptedRun run = train({}, offload, {MemoryBudget::Kind::kMin}, /*departs=*/false);
   EXPECT_EQ(run, expected);
   for (const EngineReport& report : run.reports) {
     EXPECT_EQ(report.memory.state(), 0);
     EXPECT_GT(report.disk_memory.state(), 0);
   }
   offload.disk_memory = 512 << 10;  // and what the disk cannot take stays
-  const ScriptedRun full = train({}, offload, {TierMemory::Kind::kMin}, /*departs=*/false);
+  const ScriptedRun full = train({}, offload, {MemoryBudget::Kind::kMin}, /*departs=*/false);
   EXPECT_EQ(full, expected);
   for (const EngineReport& report : full.reports) {
     EXPECT_GT(report.memory.state(), 0);
@@ -315,8 +315,8 @@ constexpr int kCrowd = 1 << 26;
 TEST_F(Offload, WhereNeitherBudgetNorMachineHasRoomTheRefusalNamesBothAndADisk) {
   const auto units = make_units(block_specs(DType::kFloat32), {});
   const Placement resident = place(3, Reduce::kAuto, 1);
-  const TierMemory half{TierMemory::Kind::kBytes, state_bytes(units, 1, resident, fp32_states(2)).total() / 2 +
-                                                      working_bytes(units, 1, resident, /*minimum=*/true)};
+  const MemoryBudget half{MemoryBudget::Kind::kBytes, state_bytes(units, 1, resident, fp32_states(2)).total() / 2 +
+                                                          working_bytes(units, 1, resident, /*minimum=*/true)};
   on_ranks(1, [&](Communicator& comm) {
     const std::string text = message_of<ConfigError>([&] {
       ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .device_memory = half, .local_world = kCrowd});
@@ -329,12 +329,12 @@ TEST_F(Offload, WhereNeitherBudgetNorMachineHasRoomTheRefusalNamesBothAndADisk) 
 TEST_F(Offload, ABudgetOfWhichMoreWillBeHeldThanTheMachineHasFreeIsRefused) {
   on_ranks(1, [&](Communicator& comm) {
     const auto units = make_units(block_specs(DType::kFloat32), {});
-    const auto placed = [&](TierMemory memory, int local_world) {
+    const auto placed = [&](MemoryBudget memory, int local_world) {
       const EngineOptions options{.stage = 3, .device_memory = memory, .local_world = local_world};
       Placer(&comm, {}, options, units, *make_update_rule(options.optimizer));
     };
-    const TierMemory large{TierMemory::Kind::kBytes, std::int64_t{1} << 45};
-    for (const TierMemory memory : {large, TierMemory{TierMemory::Kind::kMin}}) {
+    const MemoryBudget large{MemoryBudget::Kind::kBytes, std::int64_t{1} << 45};
+    for (const MemoryBudget memory : {large, MemoryBudget{MemoryBudget::Kind::kMin}}) {
       const std::string text = message_of<ConfigError>([&] { placed(memory, kCrowd); });
       for (const char* words :
            {"zero.device_memory", "a rank would hold", "are free for it", "name a disk (zero.disk)"})
@@ -352,13 +352,13 @@ TEST_F(Offload, AFolderThatIsTooSmallIsNamedWithWhatIsFreeThere) {
   const DiskSeam seam{.files = &calls};
   const std::vector<ParamSpec> large{{.name = "h.0.w", .shape = {1 << 20}}, {.name = "h.1.w", .shape = {1 << 20}}};
   on_ranks(1, [&](Communicator& comm) {
-    OffloadOptions offload{.disk = {folder_.path().string()}, .seams = seams({.disk_seam = &seam})};
-    offload.host_memory = {TierMemory::Kind::kMin};
-    change_seams(offload).rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+    OffloadOptions offload{.host_memory = {MemoryBudget::Kind::kMin}, .disk = {folder_.path().string()}};
+    const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
     const auto refusal = [&] {
       return message_of<ConfigError>([&] {
         ScriptedModel(comm, large,
-                      {.stage = 3, .device_memory = {TierMemory::Kind::kBytes, 20 << 20}, .offload = offload});
+                      {.stage = 3, .device_memory = {MemoryBudget::Kind::kBytes, 20 << 20}, .offload = offload},
+                      {.rates = rates, .disk_seam = &seam});
       });
     };
     const std::string text = refusal();
@@ -378,8 +378,8 @@ TEST_F(Offload, ASmallFolderTakesWhatFits) {
   const DiskSeam seam{.files = &calls};
   on_ranks(2, [&](Communicator& comm) {
     OffloadOptions offload{.fractions = {.optimizer = {.disk = 1}}, .disk = {folder_.path().string()}};
-    offload.seams = seams({.disk_seam = &seam});
-    EXPECT_NO_THROW(ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .offload = offload}));
+    EXPECT_NO_THROW(
+        ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .offload = offload}, {.disk_seam = &seam}));
   });
 }
 
@@ -407,7 +407,7 @@ TEST_F(Offload, WhatCannotBePlacedSoIsRefusedUnderItsKey) {
   small.disk_memory = 1000;
   EXPECT_EQ(refusal({}, small), "zero.disk_memory");
   OffloadOptions tight = placed({.optimizer = {.host = 1}});
-  tight.host_memory = {TierMemory::Kind::kBytes, 1000};
+  tight.host_memory = {MemoryBudget::Kind::kBytes, 1000};
   EXPECT_EQ(refusal({}, tight), "zero.host_memory");
 }
 

@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/engine/engine_seams.h"
-
 #include "../memory/failing_calls.h"
 #include "../message_of.h"
 #include "../temporary_folder.h"
@@ -57,13 +55,12 @@ TEST(RateProbe, ADiskThatFailsIsAnIoErrorAndNothingIsLeft) {
   const auto rule = make_update_rule(AdamWOptions{});
   on_ranks(1, [&](Communicator& comm) {
     FaultyDisk counted;
-    OffloadOptions offload{.disk = {folder.path().string()}, .seams = seams({.disk_seam = &counted.seam})};
-    probe_rates(&comm, offload, *rule, 1, 8 << 20);
+    const OffloadOptions offload{.disk = {folder.path().string()}};
+    probe_rates(&comm, offload, *rule, 1, 8 << 20, &counted.seam);
     ASSERT_GT(counted.num_requests(), 100);
     for (int at = 0; at < counted.num_requests(); at += 9) {
       FaultyDisk disk({DiskFault::Kind::kError, at});
-      change_seams(offload).disk_seam = &disk.seam;
-      const std::string text = message_of<IoError>([&] { probe_rates(&comm, offload, *rule, 1, 8 << 20); });
+      const std::string text = message_of<IoError>([&] { probe_rates(&comm, offload, *rule, 1, 8 << 20, &disk.seam); });
       EXPECT_TRUE(says(text, folder.path().string() + ": " + disk.what_is_said()));
       EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
     }
@@ -75,8 +72,8 @@ TEST(RateProbe, ARoomThatNobodyTellsEndsAnEngineBeforeItIsMade) {
   FailingCalls calls;
   const DiskSeam seam{.files = &calls};
   const auto make = [&](Communicator& comm) {
-    ScriptedModel(comm, small_specs(),
-                  {.stage = 3, .offload = {.disk = {folder.path().string()}, .seams = seams({.disk_seam = &seam})}});
+    ScriptedModel(comm, small_specs(), {.stage = 3, .offload = {.disk = {folder.path().string()}}},
+                  {.disk_seam = &seam});
   };
   on_ranks(1, [&](Communicator& comm) {
     calls.on_find_room = -EIO;

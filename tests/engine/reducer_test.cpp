@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/engine/gradient_staging.h"
 
 #include "scripted_model.h"
 #include "thread_ranks.h"
@@ -70,12 +71,12 @@ TEST(Reducer, EachRankGetsTheSumOverRanksOfItsShard) {
     on_ranks(3, [&](Communicator& comm) {
       Fixture f(comm, place(stage, Reduce::kAuto, 1));
       f.add(1, static_cast<float>(comm.rank()));
-      EXPECT_FALSE(f.reducer.complete(0));
+      EXPECT_FALSE(f.reducer.arrivals().complete(0));
       f.add(0, static_cast<float>(10 * comm.rank()));
-      EXPECT_TRUE(f.reducer.complete(0));
-      EXPECT_FALSE(f.reducer.reduced(0));
+      EXPECT_TRUE(f.reducer.arrivals().complete(0));
+      EXPECT_FALSE(f.reducer.arrivals().reduced(0));
       f.reducer.reduce(0);
-      EXPECT_TRUE(f.reducer.reduced(0));
+      EXPECT_TRUE(f.reducer.arrivals().reduced(0));
       f.reducer.finish();
       f.expect_shard(0, {30, 3});
     });
@@ -96,7 +97,7 @@ TEST(Reducer, MissingGradientsCountAsZeros) {
         if (comm.rank() == 0) f.add(1, 5);
         f.reducer.reduce(0);
         f.reducer.reduce(1);
-        EXPECT_EQ(f.reducer.present(), (std::vector<bool>{false, comm.rank() == 0, false}));
+        EXPECT_EQ(f.reducer.arrivals().present(), (std::vector<bool>{false, comm.rank() == 0, false}));
         f.reducer.end_backward();
         f.reducer.finish();
         f.expect_shard(0, {0, 5});
@@ -114,9 +115,9 @@ TEST(Reducer, StatsAreOfThisRanksShardOfTheSum) {
       f.add(2, 1.5F);
       f.reducer.reduce(1);
       f.reducer.finish();
-      EXPECT_EQ(f.reducer.stats(1).sum_squares, 9.0 * (comm.rank() == 0 ? 32 : 18));
-      EXPECT_EQ(f.reducer.stats(1).num_non_finite, 0);
-      EXPECT_EQ(f.reducer.first_non_finite(1), -1);
+      EXPECT_EQ(f.reducer.sums().stats(1).sum_squares, 9.0 * (comm.rank() == 0 ? 32 : 18));
+      EXPECT_EQ(f.reducer.sums().stats(1).num_non_finite, 0);
+      EXPECT_EQ(f.reducer.sums().first_non_finite(1), -1);
     });
   }
 }
@@ -129,8 +130,8 @@ TEST(Reducer, TheFirstParameterThatIsNotFiniteIsFoundOnTheRankThatHoldsIt) {
     f.reducer.reduce(0);
     f.reducer.finish();
     // b lies at elements 32 to 34 of two shards of 32.
-    EXPECT_EQ(f.reducer.stats(0).num_non_finite, comm.rank() == 1 ? 3 : 0);
-    EXPECT_EQ(f.reducer.first_non_finite(0), comm.rank() == 1 ? 1 : -1);
+    EXPECT_EQ(f.reducer.sums().stats(0).num_non_finite, comm.rank() == 1 ? 3 : 0);
+    EXPECT_EQ(f.reducer.sums().first_non_finite(0), comm.rank() == 1 ? 1 : -1);
   });
 }
 
@@ -140,11 +141,11 @@ TEST(Reducer, AParameterThatComesTwiceInABackwardPassIsSummed) {
       Fixture f(comm, placement);
       f.add(0, 1);
       f.add(0, 2);
-      EXPECT_FALSE(f.reducer.complete(0)) << "one parameter, not two";
-      EXPECT_TRUE(f.reducer.open(0));
+      EXPECT_FALSE(f.reducer.arrivals().complete(0)) << "one parameter, not two";
+      EXPECT_TRUE(f.reducer.arrivals().open(0));
       f.add(1, 4);
       f.reducer.reduce(0);
-      EXPECT_FALSE(f.reducer.open(0));
+      EXPECT_FALSE(f.reducer.arrivals().open(0));
       f.reducer.finish();
       f.expect_shard(0, {6, 8});
     });
@@ -165,7 +166,7 @@ TEST(Reducer, MicroBatchesGiveTheSameSumEachOrLast) {
           }
           f.reducer.finish();
           f.expect_shard(0, {12, 12});
-          EXPECT_EQ(f.reducer.stats(0).sum_squares, 144.0 * (comm.rank() == 0 ? 20 : 3));
+          EXPECT_EQ(f.reducer.sums().stats(0).sum_squares, 144.0 * (comm.rank() == 0 ? 20 : 3));
         });
       }
     }
@@ -221,7 +222,7 @@ TEST(Reducer, WhatWaitsForNobodyGoesToItsTierWhileOthersAreStillMade) {
     f.reducer.reduce(1);
     f.reducer.finish();
     EXPECT_EQ(first_on_host(f), 3);
-    EXPECT_GT(f.reducer.stats(0).sum_squares, 0);
+    EXPECT_GT(f.reducer.sums().stats(0).sum_squares, 0);
   });
 }
 
@@ -239,32 +240,6 @@ TEST(Reducer, TheMinimumOneStagesOneUnitAtATime) {
     }
     EXPECT_EQ(f.ledger.peak(Tier::kDevice)[MemoryTag::kStaging], 64 * 4) << "the largest unit, padded";
   });
-}
-
-// fc1's gradients may come far apart, with those of any other unit between them; h.0's and h.1's come block by block.
-TEST(Reducer, TheMinimumOneHasRoomForAModuleBesideTheLargestUnit) {
-  const std::vector<ParamSpec> specs{{.name = "fc1.w", .shape = {32}}, {.name = "fc1.b", .shape = {32}},
-                                     {.name = "h.0.w", .shape = {64}}, {.name = "h.0.b", .shape = {64}},
-                                     {.name = "h.1.w", .shape = {64}}, {.name = "h.1.b", .shape = {64}}};
-  const auto limit = [&](const std::vector<std::string>& units) {
-    return Reducer::staging_limit(make_units(specs, units), 1, /*minimum=*/true);
-  };
-  EXPECT_EQ(limit({"fc1", "h.0", "h.1"}), (64 + 128) * 4);
-  EXPECT_EQ(limit({"h.0", "h.1"}), (64 + 128) * 4) << "the root unit, which it is without a name";
-}
-
-// The two units of a block that holds two dtypes fill side by side.
-TEST(Reducer, TheMinimumOneHasRoomForEveryDtypeOfABlock) {
-  const std::vector<ParamSpec> specs{{.name = "h.0.w", .shape = {64}, .dtype = DType::kBFloat16},
-                                     {.name = "h.0.norm", .shape = {16}},
-                                     {.name = "h.0.b", .shape = {16}},
-                                     {.name = "h.1.w", .shape = {64}, .dtype = DType::kBFloat16},
-                                     {.name = "h.1.norm", .shape = {16}},
-                                     {.name = "h.1.b", .shape = {16}}};
-  const auto units = make_units(specs, {});
-  ASSERT_EQ(units.size(), 4U);
-  EXPECT_EQ(Reducer::staging_limit(units, 1, /*minimum=*/true), 64 * 2 + 2 * 16 * 4)
-      << "one block, and no part of another";
 }
 
 // The first unit has two parameters of `held` elements, whose gradients come first and last; four of 80 elements pass
@@ -291,7 +266,7 @@ TEST(Reducer, AUnitThatIsHeldWhileOthersPassHasAReductionWaitedForSooner) {
         f.reducer.finish();
         f.reducer.clear();
       }
-      EXPECT_LE(f.ledger.peak(Tier::kDevice)[MemoryTag::kStaging], Reducer::staging_limit(f.units, 2, false)) << held;
+      EXPECT_LE(f.ledger.peak(Tier::kDevice)[MemoryTag::kStaging], staging_limit(f.units, 2, false)) << held;
     });
   }
 }
@@ -307,13 +282,13 @@ TEST(Reducer, TheWholeGradientComesBackForThoseWhoUpdateEverything) {
           f.reducer.end_backward();
         }
         f.reducer.finish();
-        f.reducer.gather_gradient(1);
+        f.reducer.sums().gather(1);
         for (std::int64_t i = 0; i < 50; ++i) {
-          EXPECT_EQ(load_element(f.reducer.update_gradient(1), f.reducer.update_gradient_dtype(1), i),
+          EXPECT_EQ(load_element(f.reducer.sums().for_update(1), f.reducer.sums().update_dtype(1), i),
                     3.0F * static_cast<float>(accumulate))
               << i;
         }
-        f.reducer.updated(1);
+        f.reducer.sums().updated(1);
         f.reducer.clear();
       });
     }
@@ -355,7 +330,7 @@ TEST(Reducer, EmptyParametersAreNotWaitedFor) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kAuto, 1), {{.name = "h.0.w", .shape = {4}}, {.name = "h.0.empty", .shape = {0}}});
     f.add(0, 1);
-    EXPECT_TRUE(f.reducer.complete(0));
+    EXPECT_TRUE(f.reducer.arrivals().complete(0));
     f.reducer.reduce(0);
     f.reducer.finish();
     f.expect_shard(0, {2, 0});

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "zero/engine/budget.h"
-#include "zero/engine/engine_seams.h"
 #include "zero/plan/estimate.h"
 
 #include "../fp32_states.h"
@@ -36,21 +35,23 @@ class Learning : public testing::Test {
     const std::int64_t states = state_bytes(units, 2, placement, fp32_states(2)).total();
     EngineOptions options{.stage = 3, .reduce = Reduce::kEach, .accumulate = 2};
     if (!resident) {
-      options.device_memory = {TierMemory::Kind::kBytes,
+      options.device_memory = {MemoryBudget::Kind::kBytes,
                                states * 4 / 5 + working_bytes(units, 2, placement, /*minimum=*/true)};
-      options.offload.host_memory.kind = TierMemory::Kind::kMin;
+      options.offload.host_memory.kind = MemoryBudget::Kind::kMin;
       options.offload.disk = {folder_.path().string()};
-      change_seams(options.offload).rates = {.disk_read = 4e6, .disk_write = 4e6, .update_numel = 1e9};
       options.offload.monitor = {.on = monitor,
                                  .read = [] { return MemoryReading{.free_bytes = std::int64_t{1} << 40}; }};
     }
-    return scripted_run(2, specs, options, {.steps = steps, .before = [](ScriptedModel& model, int) {
-                                              model.has_gradient = [](int) {
-                                                // A computation beside which transfers at these rates are short.
-                                                std::this_thread::sleep_for(milliseconds(40));
-                                                return true;
-                                              };
-                                            }});
+    const auto before = [](ScriptedModel& model, int) {
+      model.has_gradient = [](int) {
+        // A computation beside which transfers at these rates are short.
+        std::this_thread::sleep_for(milliseconds(40));
+        return true;
+      };
+    };
+    const TierRates rates{.disk_read = 4e6, .disk_write = 4e6, .update_numel = 1e9};
+    return scripted_run(2, specs, options,
+                        {.steps = steps, .before = before, .seams = {.rates = resident ? TierRates{} : rates}});
   }
   TemporaryFolder folder_;
 };

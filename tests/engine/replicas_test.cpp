@@ -58,6 +58,13 @@ TEST(Replicas, RanksThatDifferInOtherUnitsAreNamedToo) {
   EXPECT_EQ(check.unit, 0);
 }
 
+TEST(Replicas, OfCopiesThatTrainApartAreComparedWithinACopy) {
+  const Mesh mesh{.shard = 2, .copies = 2};
+  const HeldHash first{.whole = 1, .sharded = 2, .apart = 3}, second{.whole = 1, .sharded = 2, .apart = 4};
+  EXPECT_TRUE(compare_hashes({{first}, {first}, {second}, {second}}, mesh, units_named({"a"})).same());
+  EXPECT_EQ(compare_hashes({{first}, {first}, {first}, {second}}, mesh, units_named({"a"})).ranks, (std::vector{2, 3}));
+}
+
 TEST(Replicas, ThatAreEqualAreSo) {
   const ReplicaCheck check = compare_hashes({{1, 2}, {1, 2}}, units_named({"a", "b"}));
   EXPECT_TRUE(check.compared);

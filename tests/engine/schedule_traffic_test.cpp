@@ -2,7 +2,6 @@
 // state on disk lies in one tile of a pass, so that they agree to the byte.
 #include <gtest/gtest.h>
 
-#include "zero/engine/engine_seams.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/tier_split.h"
@@ -88,14 +87,14 @@ TEST_F(ScheduleTraffic, PartsOfThem) {
 }
 
 TEST_F(ScheduleTraffic, UnderTheMinimumBudget) {
-  EngineOptions options{.stage = 3, .device_memory = {TierMemory::Kind::kMin}};
-  options.offload.host_memory.kind = TierMemory::Kind::kMin;
+  EngineOptions options{.stage = 3, .device_memory = {MemoryBudget::Kind::kMin}};
+  options.offload.host_memory.kind = MemoryBudget::Kind::kMin;
   expect_agreement(options, {.gradient = {.disk = 1}, .optimizer = {.disk = 1}}, DType::kFloat32);
 }
 
 // Behind a link the update hands nothing to the gather: all that is gathered is fetched.
 TEST_F(ScheduleTraffic, ParametersOnDiskBehindALink) {
-  for (const TierMemory::Kind kind : {TierMemory::Kind::kAuto, TierMemory::Kind::kMin}) {
+  for (const MemoryBudget::Kind kind : {MemoryBudget::Kind::kAuto, MemoryBudget::Kind::kMin}) {
     EngineOptions options{.stage = 3, .device_memory = {kind}};
     options.offload.link_bytes_per_second = 1e12;
     expect_agreement(options, {.parameter = {.disk = 1}, .gradient = {.disk = 0.5}, .optimizer = {.disk = 1}},
@@ -113,10 +112,8 @@ TEST_F(ScheduleTraffic, AnUpdateHandsParametersToTheGatherAfterIt) {
     disk.answers_look = false;
     const DiskSeam seam{.make_queue = [&](std::span<const int>, int) { return disk.queue(); }};
     EngineOptions options{.stage = 3};
-    options.offload = {.fractions = {.parameter = {.disk = 1}},
-                       .disk = {folder_.path().string()},
-                       .seams = seams({.disk_seam = &seam})};
-    ScriptedModel model(comm, trained, options);
+    options.offload = {.fractions = {.parameter = {.disk = 1}}, .disk = {folder_.path().string()}};
+    ScriptedModel model(comm, trained, options, {.disk_seam = &seam});
     for (int step = 0; step < 4; ++step) model.train(step);
     const Engine& engine = model.engine();
     const DiskTraffic seen = engine.report().disk_per_step;

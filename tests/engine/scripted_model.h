@@ -60,14 +60,14 @@ inline std::vector<StateSpec> moments(int count) {
 class ScriptedModel final : public UnitObserver {
  public:
   // Its gradients are about 1: a loss scale that nobody has chosen is one with which they do not overflow in fp16.
-  ScriptedModel(Communicator& comm, std::vector<ParamSpec> specs, EngineOptions options)
+  ScriptedModel(Communicator& comm, std::vector<ParamSpec> specs, EngineOptions options, const EngineSeams& seams = {})
       : specs_(std::move(specs)),
         units_(make_units(specs_, {}, spec_of(*rule_of(options)).grain(), matrices_of(options))),
         data_(units_.size(), nullptr),
         rank_(comm.rank()) {
     if (!options.loss_scale && !specs_.empty() && specs_.front().dtype == DType::kFloat16)
       options.loss_scale = LossScaleOptions{.value = 256};
-    engine_ = std::make_unique<Engine>(comm, specs_, units_, options, *this);
+    engine_ = std::make_unique<Engine>(comm, specs_, units_, options, *this, seams);
     for (const Unit& unit : units_) {
       std::vector<float> whole(static_cast<std::size_t>(unit.numel), 0.0F);
       for (const Slice& slice : unit.slices) {

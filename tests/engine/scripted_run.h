@@ -26,6 +26,7 @@ struct ScriptedRun {
 struct ScriptedSteps {
   int steps = 3;
   std::function<void(ScriptedModel&, int step)> before = [](ScriptedModel&, int) {};
+  EngineSeams seams{};
 };
 
 inline ScriptedRun scripted_run(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options,
@@ -35,7 +36,7 @@ inline ScriptedRun scripted_run(int world, const std::vector<ParamSpec>& specs, 
   run.reports.resize(static_cast<std::size_t>(world));
   on_ranks(world, [&](Communicator& comm) {
     const auto rank = static_cast<std::size_t>(comm.rank());
-    ScriptedModel model(comm, specs, options);
+    ScriptedModel model(comm, specs, options, steps.seams);
     for (int step = 0; step < steps.steps; ++step) {
       steps.before(model, step);
       const StepReport report = model.train(step, options.accumulate);

@@ -44,7 +44,7 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-std::vector<TierMemory> budgets(const Case& c, int stage) {
+std::vector<MemoryBudget> budgets(const Case& c, int stage) {
   const auto units = make_units(small_specs(c.dtype), {});
   std::int64_t gathered = 0;
   std::int64_t largest = 0;
@@ -53,14 +53,14 @@ std::vector<TierMemory> budgets(const Case& c, int stage) {
     largest = std::max(largest, gathered_bytes(unit, c.world));
   }
   const std::int64_t state = state_bytes(units, c.world, place(stage, c.reduce, c.accumulate), fp32_states(2)).total();
-  const TierMemory half{.kind = TierMemory::Kind::kBytes, .bytes = state + 2 * largest + gathered / 2};
-  return {{.kind = TierMemory::Kind::kMin}, half, {}};
+  const MemoryBudget half{.kind = MemoryBudget::Kind::kBytes, .bytes = state + 2 * largest + gathered / 2};
+  return {{.kind = MemoryBudget::Kind::kMin}, half, {}};
 }
 
 constexpr int kSteps = 4;  // the first on demand, the others replayed
 
 // `absent`: at the last step a parameter gets no gradient, on any rank.
-ScriptedRun train(const Case& c, int stage, const TierMemory& memory, bool absent = false) {
+ScriptedRun train(const Case& c, int stage, const MemoryBudget& memory, bool absent = false) {
   const auto before = [absent](ScriptedModel& model, int step) {
     if (absent && step == kSteps - 1)
       model.has_gradient = [&model](int param) { return param != model.param_named("h.0.bias"); };
@@ -76,7 +76,7 @@ class Stages : public testing::TestWithParam<Case> {};
 TEST_P(Stages, GiveTheSameBitsAtAnyBudget) {
   std::optional<ScriptedRun> first;
   for (int stage = 0; stage <= 3; ++stage) {
-    for (const TierMemory& memory : budgets(GetParam(), stage)) {
+    for (const MemoryBudget& memory : budgets(GetParam(), stage)) {
       const ScriptedRun outcome = train(GetParam(), stage, memory, /*absent=*/true);
       if (!first) first = outcome;
       EXPECT_EQ(outcome.norms, first->norms) << "stage " << stage;
@@ -91,7 +91,7 @@ TEST_P(Stages, SendWhatIsPlannedAndTheMinimumFormula) {
   const Case& c = GetParam();
   for (int stage = 0; stage <= 3; ++stage) {
     bool minimum = true;
-    for (const TierMemory& memory : budgets(c, stage)) {
+    for (const MemoryBudget& memory : budgets(c, stage)) {
       const std::vector<EngineReport> reports = train(c, stage, memory).reports;
       for (const EngineReport& report : reports) {
         EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << "stage " << stage;
@@ -109,7 +109,7 @@ TEST_P(Stages, SendWhatIsPlannedAndTheMinimumFormula) {
 TEST_P(Stages, HoldNoMoreThanTheBudget) {
   const Case& c = GetParam();
   for (int stage = 0; stage <= 3; ++stage) {
-    const TierMemory half = budgets(c, stage)[1];
+    const MemoryBudget half = budgets(c, stage)[1];
     const std::vector<EngineReport> reports = train(c, stage, half).reports;
     for (const EngineReport& report : reports) {
       const auto units = make_units(small_specs(c.dtype), {});
@@ -139,7 +139,7 @@ TEST(StagesOfAMixedModel, GiveTheSameBits) {
   specs.push_back({.name = "scale", .shape = {}});
   std::vector<std::vector<std::uint32_t>> weights;
   for (int stage = 0; stage <= 3; ++stage) {
-    for (const auto kind : {TierMemory::Kind::kMin, TierMemory::Kind::kAuto}) {
+    for (const auto kind : {MemoryBudget::Kind::kMin, MemoryBudget::Kind::kAuto}) {
       on_ranks(7, [&](Communicator& comm) {
         ScriptedModel model(
             comm, specs, {.stage = stage, .optimizer = SgdOptions{.momentum = 0.9}, .device_memory = {.kind = kind}});
@@ -162,7 +162,7 @@ TEST(StagesOfLargeUnits, GiveTheSameBitsHoweverLateARankIs) {
       on_ranks(3, [&](Communicator& comm) {
         ScriptedModel model(
             comm, specs,
-            {.stage = stage, .reduce = reduce, .accumulate = 2, .device_memory = {.kind = TierMemory::Kind::kMin}});
+            {.stage = stage, .reduce = reduce, .accumulate = 2, .device_memory = {.kind = MemoryBudget::Kind::kMin}});
         for (int step = 0; step < 4; ++step) {
           // Another rank is late at each step, before its forward and before its backward.
           const auto dawdle = [&] {

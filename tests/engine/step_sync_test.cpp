@@ -29,7 +29,7 @@ TEST(StepSync, EveryRankComesToTheSameVerdict) {
     verdicts[static_cast<std::size_t>(rank)] = exchange(comm, mine);
   });
   for (const StepSync& verdict : verdicts) {
-    EXPECT_EQ(verdict.sum_squares, 0.5 + 1.5 + 2.5 + 3.5 + 600);
+    EXPECT_EQ(verdict.sum_squares, std::vector{0.5 + 1.5 + 2.5 + 3.5 + 600});
     EXPECT_EQ(verdict.num_non_finite, 7);
     EXPECT_EQ(verdict.first_bad_param, 5);
     EXPECT_EQ(verdict.mismatched_rank, -1);
@@ -48,7 +48,7 @@ TEST(StepSync, SumsUnitsFirstThenRanks) {
   on_ranks(3, [&](Communicator& comm) {
     RankStep mine = findings(2, 0);
     mine.sum_squares = sums[static_cast<std::size_t>(comm.rank())];
-    EXPECT_EQ(exchange(comm, mine).sum_squares, wanted);
+    EXPECT_EQ(exchange(comm, mine).sum_squares, std::vector{wanted});
   });
 }
 
@@ -79,7 +79,7 @@ TEST(StepSync, FindingsOfThousandsOfUnitsOutliveTheirReaders) {
       for (std::size_t unit = 0; unit < 3000; ++unit) mine.sum_squares[unit] = comm.rank() + round;
       mine.present[static_cast<std::size_t>(19990 + comm.rank())] = true;
       const StepSync verdict = exchange(comm, mine);
-      ASSERT_EQ(verdict.sum_squares, 3000 * (6 + 4 * round));
+      ASSERT_EQ(verdict.sum_squares, std::vector<double>{3000.0 * (6 + 4 * round)});
       for (std::size_t param = 19980; param < 20000; ++param)
         ASSERT_EQ(verdict.present[param], param >= 19990 && param < 19994);
     }

@@ -148,7 +148,7 @@ TEST_P(ResumeFaultsInParts, KilledAnywhereAtAnyMomentItEndsWithTheSameWeights) {
     const std::string run = fmt::format("run-{}", trial);
     const bool is_gloo = ZERO_HAS_GLOO && trial % 3 == 2;
     std::vector<std::string> words = is_gloo ? four_ranks(run, over_gloo) : many_steps(run);
-    // Every other one also has copies in memory, which are newer than what is on disk.
+    // Every other one also has in-memory checkpoints, which are newer than what is on disk.
     if (trial % 2 == 1) words.insert(words.end(), {"--checkpoint.memory_every", "2"});
     const Undisturbed& undisturbed = is_gloo ? gloo : usual;
     auto command = std::make_unique<WatchedCommand>(words);
@@ -190,7 +190,7 @@ TEST_F(ResumeFaults, WithoutADiskItGoesOnFromTheCopyThatTheLauncherKept) {
     strike(command.wait_for_rank(any_rank(kWorld)), SIGKILL);
   }
   EXPECT_EQ(command.finish(), 0) << command.text();
-  EXPECT_SAYS(command, "a copy in memory that the launcher kept, saved by 4 ranks");
+  EXPECT_SAYS(command, "an in-memory checkpoint that the launcher kept, saved by 4 ranks");
   EXPECT_EQ(weights_of("killed"), weights_of("undisturbed")) << command.text();
   EXPECT_FALSE(fs::exists(folder_ / "killed/checkpoints"));
 }

@@ -97,6 +97,13 @@ const FlightCall kGather{FlightOperation::kAllGather, 0, 100, -1};
 const FlightCall kSum{FlightOperation::kReduceScatter, 0, 400, -1};
 const FlightCall kBarrier{};
 
+TEST(Diagnosis, ARunOfOneRankIsToldInTheSingular) {
+  EXPECT_EQ(diagnose({Told(0, 1).rounds(20)}).summary, "nothing is wrong: the only rank has begun 40 collectives");
+  EXPECT_EQ(diagnose({Told(0, 1).did(kGather)}).summary, "nothing is wrong: the only rank has begun 1 collective");
+  EXPECT_EQ(diagnose({Told(0, 1).rounds(20).because("late", -1)}).summary,
+            "an error was met, and the only rank has begun 40 collectives: the reasons below say more than the order");
+}
+
 TEST(Diagnosis, AllWellIsSaid) {
   const auto found = diagnose({Told(0, 3).rounds(20), Told(1, 3).rounds(20), Told(2, 3).rounds(20)});
   EXPECT_EQ(found.trouble, FlightTrouble::kNone);

@@ -33,6 +33,22 @@ TEST(BlockPool, AReleasedBlockIsHandedOutAgain) {
   EXPECT_EQ(f.pool.held_bytes(), 1000);
 }
 
+TEST(BlockPool, WhoeverElseReadsABlockIsWaitedForBeforeItServesAgainOrGoes) {
+  Ledger ledger;
+  int num_waits = 0;
+  BlockPool pool(allocate_host, ledger, MemoryTag::kGathered, Tier::kDevice, [&num_waits] { ++num_waits; });
+  std::byte* block = pool.acquire(1000, kNoLimit);
+  pool.release(block);
+  num_waits = 0;
+  EXPECT_EQ(pool.acquire(1000, kNoLimit), block);
+  EXPECT_EQ(num_waits, 1);
+  pool.release(block);
+  EXPECT_EQ(num_waits, 1) << "nobody is disturbed before that";
+  pool.trim(0);
+  EXPECT_EQ(num_waits, 2);
+  EXPECT_EQ(pool.held_bytes(), 0);
+}
+
 TEST(BlockPool, ABlockInUseIsNobodyElses) {
   Fixture f;
   EXPECT_NE(f.pool.acquire(64, kNoLimit), f.pool.acquire(64, kNoLimit));

@@ -93,14 +93,14 @@ TEST_P(Bits, OfEveryStageAndBudgetAreThoseOfStageZero) {
     expect_same_bits(reference, run(options_of(GetParam(), stage)), "stage " + std::to_string(stage) + ", auto");
 
   AttachOptions options = options_of(GetParam(), 3);
-  options.device_memory = TierMemory::parse("min");
+  options.device_memory = MemoryBudget::parse("min");
   const RunResult minimum = run(options);
   expect_same_bits(reference, minimum, "stage 3, min");
 
   const EngineReport whole = run(options_of(GetParam(), 3)).reports[0];
   const std::int64_t minimum_peak = minimum.reports[0].peak_memory_bytes;
   ASSERT_LT(minimum_peak, whole.peak_memory_bytes);
-  options.device_memory = {TierMemory::Kind::kBytes, (minimum_peak + whole.peak_memory_bytes) / 2};
+  options.device_memory = {MemoryBudget::Kind::kBytes, (minimum_peak + whole.peak_memory_bytes) / 2};
   const RunResult half = run(options);
   expect_same_bits(reference, half, "stage 3, half");
   EXPECT_LT(half.reports[0].peak_memory_bytes, whole.peak_memory_bytes) << "half the room was less room";

@@ -143,8 +143,8 @@ TEST_F(PlacementBits, AreThoseOfTheDeviceWithEverythingOnDisk) {
               .gradient = {.disk = stage >= 2 && cell.reduces_each() ? 1.0 : 0.0},
               .optimizer = {.disk = 1},
           };
-          options.device_memory = TierMemory::parse("min");
-          options.offload.host_memory = TierMemory::parse("min");
+          options.device_memory = MemoryBudget::parse("min");
+          options.offload.host_memory = MemoryBudget::parse("min");
           EXPECT_EQ(difference(cell, options), "") << describe(cell) << ", states on disk";
         }
       }
@@ -165,7 +165,7 @@ TEST_F(PlacementBits, AreThoseOfTheDeviceWithEveryPlacement) {
                     *rc::gen::element(Reduce::kEach, Reduce::kLast),
                     *rc::gen::elementOf(kAllKeeps)};
     AttachOptions options = options_of(cell);
-    if (*rc::gen::arbitrary<bool>()) options.device_memory = TierMemory::parse("min");
+    if (*rc::gen::arbitrary<bool>()) options.device_memory = MemoryBudget::parse("min");
     options.offload = {.fractions = tests::random_state_fractions(cell.stage, cell.reduces_each()),
                        .automatic = false,
                        .disk = {folder()}};

@@ -76,6 +76,40 @@ TEST(Mesh, BytesOfAStepAreThoseOfEachReductionInTheMean) {
   }
 }
 
+TEST(Mesh, WhereCopiesTrainApartNoGradientCrosses) {
+  std::vector<Unit> units(1, {.slices = {{.param = 0, .offset = 0, .numel = 4096}}, .numel = 4096});
+  Placement apart = place(2, Reduce::kEach, 3);
+  apart.merged_copies = 3;
+  EXPECT_EQ(sent_between_copies(units, {.shard = 4, .copies = 3}, apart), 0);
+}
+
+// 8 (P/S)(R-1)/R; and within a copy sums at stage 0, parameters at stages 1 and 2.
+TEST(Mesh, AnOuterStepSendsAnAllReduceOfAShardInFp32) {
+  std::vector<Unit> units(2, {.slices = {{.param = 0, .offset = 0, .numel = 6 * 4096}}, .numel = 6 * 4096});
+  units[1].dtype = DType::kBFloat16;
+  units.push_back(units[0]);
+  units.back().trainable = false;
+  for (const Mesh mesh : {Mesh{1, 2}, Mesh{2, 3}, Mesh{4, 2}}) {
+    const std::int64_t numel = 2 * 6 * 4096, gathered = numel / mesh.shard * (mesh.shard - 1);
+    const std::int64_t crossing = 8 * numel / mesh.shard * (mesh.copies - 1) / mesh.copies;
+    EXPECT_EQ(outer_formula_bytes(numel, mesh), static_cast<double>(crossing));
+    for (int stage = 0; stage <= 3; ++stage) {
+      const std::int64_t within = stage == 0 ? 4 * gathered : stage < 3 ? 3 * gathered : 0;  // a half of it is bf16
+      EXPECT_EQ(outer_bytes(units, mesh, place(stage, Reduce::kAuto, 1)), (OuterBytes{crossing, within})) << stage;
+    }
+  }
+}
+
+TEST(Mesh, ACopyOfARankEachIsTheDefaultOfCopiesThatTrainApart) {
+  EXPECT_EQ(mesh_of_local(4, 0), (Mesh{.shard = 1, .copies = 4}));
+  EXPECT_EQ(mesh_of_local(4, 2), (Mesh{.shard = 2, .copies = 2}));
+  for (const auto& [world, group] : {std::pair{1, 0}, {1, 1}, {4, 4}}) {
+    const std::string message = message_of<ConfigError>([&] { mesh_of_local(world, group); });
+    EXPECT_TRUE(says(message, "sync.mode = local: there is one copy of the model")) << message;
+  }
+  EXPECT_TRUE(says(message_of<ConfigError>([] { mesh_of_local(4, 3); }), "zero.group = 3"));
+}
+
 TEST(Mesh, EachElementIsSavedOnceByARankThatHoldsIt) {
   for (const std::int64_t numel : {1, 16, 100, 4099}) {
     Unit unit{.slices = {{.param = 0, .offset = 0, .numel = numel}}, .numel = numel};

@@ -76,5 +76,20 @@ TEST(PlanJson, UnitsAddUpToTheModel) {
   EXPECT_EQ(plan["units"].size(), 5U);
 }
 
+TEST(PlanJson, TellsWhatCopiesThatTrainApartSendInAnOuterStep) {
+  TrainingPlan plan = some_plan(4, 2);
+  plan.options.group = 2;
+  plan.options.local = LocalSteps{.steps = 20};
+  const json apart = json::parse(plan_json(plan, kAllStages));
+  EXPECT_EQ(apart["local_steps"], 20);
+  for (const json& stage : apart["stages"]) {
+    EXPECT_EQ(stage["between_copies"]["sent_bytes"], 0);
+    const json& outer = stage["outer_step"];
+    EXPECT_DOUBLE_EQ(outer["formula"]["sent_between_copies"], 8.0 * kPlanParameters / 2 / 2);
+    EXPECT_GE(outer["sent_between_copies"], outer["formula"]["sent_between_copies"]);
+    EXPECT_EQ(outer["sent_bytes"] == outer["sent_between_copies"], stage["stage"] == 3);
+  }
+}
+
 }  // namespace
 }  // namespace zero

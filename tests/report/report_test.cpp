@@ -117,6 +117,19 @@ TEST(Report, TellsWhatCrossesBetweenCopiesWhereThereAreSome) {
   EXPECT_NE(summary(grouped).find("2 copies of the model on 1 rank each"), std::string::npos) << summary(grouped);
 }
 
+TEST(Report, TellsWhatAnOuterStepSendsOfCopiesThatTrainApart) {
+  RunReport apart = some_report();
+  apart.engine.copies.number = 2;
+  apart.engine.outer = {.local_steps = 50, .steps = 3, .planned_sent_between_copies = 2048, .formula_bytes = 2000};
+  for (RankReport& rank : apart.ranks) rank.outer_sent_between_copies = 2048;
+  EXPECT_EQ(json::parse(to_json(apart))["copies"]["outer_step"], (json{{"every_steps", 50},
+                                                                       {"sent_bytes", {2048, 2048}},
+                                                                       {"planned_sent_bytes", 2048},
+                                                                       {"formula", {{"sent_bytes", 2000.0}}}}));
+  const std::string text = one_line(summary(apart));
+  EXPECT_NE(text.find("trained apart; every 50 steps a rank sent 2.00 KiB between them"), std::string::npos) << text;
+}
+
 TEST(Report, TimesLeaveTheFirstThreeStepsOut) {
   const auto report = json::parse(to_json(some_report()));
   EXPECT_DOUBLE_EQ(report["step_s_median"], 0.3);

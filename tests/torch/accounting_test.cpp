@@ -106,7 +106,7 @@ TEST(Memory, ABudgetInBytesIsKept) {
   for (int eighth = 0; eighth <= 8; ++eighth) {
     const std::int64_t budget =
         minimum.peak_memory_bytes + (generous.peak_memory_bytes - minimum.peak_memory_bytes) * eighth / 8;
-    options.device_memory = {TierMemory::Kind::kBytes, budget};
+    options.device_memory = {MemoryBudget::Kind::kBytes, budget};
     EXPECT_LE(tests::train(2, 3, options, layers_net).reports[0].peak_memory_bytes, budget) << eighth << "/8";
   }
   // What does not fit then lies on the host.
@@ -135,7 +135,7 @@ TEST(Traffic, IsTheFormulasAtEveryStageWithMicroBatchesToo) {
       for (Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
         for (const AttachOptions& options : all_stages({.reduce = reduce, .accumulate = accumulate})) {
           // Stage 3 sends this much in the minimum budget; with more room it gathers less often.
-          const bool minimum = options.device_memory.kind == TierMemory::Kind::kMin;
+          const bool minimum = options.device_memory.kind == MemoryBudget::Kind::kMin;
           const RunResult run = tests::train(world, 3, options, layers_net);
           for (const EngineReport& report : run.reports) {
             const std::int64_t padded = kNumel * 4 + report.padding_bytes;
@@ -167,7 +167,7 @@ TEST(Traffic, IsThePlansForEveryBudgetAndATiedModel) {
   std::int64_t last = minimum.sent_bytes_per_step;
   for (int eighth = 0; eighth <= 8; ++eighth) {
     options.device_memory = {
-        TierMemory::Kind::kBytes,
+        MemoryBudget::Kind::kBytes,
         minimum.peak_memory_bytes + (generous.peak_memory_bytes - minimum.peak_memory_bytes) * eighth / 8};
     const EngineReport report = tests::train(3, 3, options, tests::tied_net).reports[0];
     EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << eighth << "/8";

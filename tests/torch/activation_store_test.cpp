@@ -11,6 +11,8 @@
 #include <torch/torch.h>
 
 #include "zero/base/error.h"
+#include "zero/memory/disk_places.h"
+#include "zero/memory/disk_seam.h"
 
 #include "held_bytes.h"
 #include "subjects.h"

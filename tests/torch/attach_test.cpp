@@ -30,7 +30,7 @@ TEST(Attach, BudgetsDoNotChangeABit) {
   AttachOptions options{.stage = 3, .optimizer = AdamW{.lr = 1e-2}, .clip = 0.5};
   const RunResult reference = train(2, 4, options, tied_net);
   for (const char* memory : {"min", "16KiB"}) {
-    options.device_memory = TierMemory::parse(memory);
+    options.device_memory = MemoryBudget::parse(memory);
     const RunResult result = train(2, 4, options, tied_net);
     EXPECT_EQ(reference.loss_bits, result.loss_bits) << memory;
     EXPECT_TRUE(tests::same_bits(reference.parameters, result.parameters)) << memory;

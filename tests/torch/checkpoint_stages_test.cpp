@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/torch/checkpoint.h"
+#include "zero/torch/engine_control.h"
 #include "zero/torch/meta_trace.h"
 
 #include "plain_run.h"
@@ -96,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(Kept, CheckpointStages,
 
 // A block is accessed once in backward either way: its second run is followed by its own backward pass.
 TEST(CheckpointOfEachUnit, SendsNoByteMore) {
-  AttachOptions options{.stage = 3, .device_memory = TierMemory::parse("min")};
+  AttachOptions options{.stage = 3, .device_memory = MemoryBudget::parse("min")};
   const auto sent = [&](Kept kept) {
     return tests::train(2, kSteps, options, subject(kept)).reports[0].sent_bytes_per_step;
   };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/plan/schedule.h"
+#include "zero/torch/engine_control.h"
 
 #include "training_run.h"
 

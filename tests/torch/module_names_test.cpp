@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/torch/engine_control.h"
+
 #include "subjects.h"
 #include "tests/message_of.h"
 

@@ -14,7 +14,9 @@
 #include <torch/nn/modules/linear.h>
 
 #include "zero/base/error.h"
+#include "zero/checkpoint/checkpoint_reader.h"
 #include "zero/torch/attach.h"
+#include "zero/torch/engine_control.h"
 
 #include "../message_of.h"
 #include "../temporary_folder.h"

@@ -108,14 +108,14 @@ inline std::vector<AttachOptions> all_stages(AttachOptions options) {
   std::vector<AttachOptions> result;
   for (options.stage = 0; options.stage < 4; ++options.stage) result.push_back(options);
   options.stage = 3;
-  options.device_memory = TierMemory::parse("min");
+  options.device_memory = MemoryBudget::parse("min");
   result.push_back(options);
   return result;
 }
 
 inline std::string placement_of(const AttachOptions& options) {
   return "stage " + std::to_string(options.stage) +
-         (options.device_memory.kind == TierMemory::Kind::kMin ? ", min" : "");
+         (options.device_memory.kind == MemoryBudget::Kind::kMin ? ", min" : "");
 }
 
 }  // namespace zero::tests

@@ -4,6 +4,9 @@
 
 #include <torch/torch.h>
 
+#include "zero/memory/activation_offload.h"
+#include "zero/memory/disk_places.h"
+
 #include "tests/temporary_folder.h"
 
 namespace zero {

@@ -260,17 +260,15 @@ TEST(Job, ValidationIsAFractionOrAFile) {
 }
 
 TEST(Job, BudgetsAreTheEngines) {
-  using Configured = MemoryBudget;
-  Config config;
-  const auto budget = [&](Configured configured) {
-    config.zero.device_memory = configured;
-    return make_job(config, 1).attach.device_memory;
-  };
-  EXPECT_EQ(budget({.kind = Configured::Kind::kAuto}).kind, TierMemory::Kind::kAuto);
-  EXPECT_EQ(budget({.kind = Configured::Kind::kMin}).kind, TierMemory::Kind::kMin);
-  const auto bytes = budget({.kind = Configured::Kind::kBytes, .bytes = 12345});
-  EXPECT_EQ(bytes.kind, TierMemory::Kind::kBytes);
-  EXPECT_EQ(bytes.bytes, 12345);
+  for (const MemoryBudget& budget : {MemoryBudget{}, MemoryBudget{.kind = MemoryBudget::Kind::kMin},
+                                     MemoryBudget{.kind = MemoryBudget::Kind::kBytes, .bytes = 12345}}) {
+    Config config;
+    config.zero.device_memory = budget;
+    config.zero.host_memory = budget;
+    const TrainJob job = make_job(config, 1);
+    EXPECT_EQ(job.attach.device_memory, budget);
+    EXPECT_EQ(job.attach.offload.host_memory, budget);
+  }
 }
 
 TEST(Job, ConfigurationsThatDifferHaveOtherHashesAndTexts) {
@@ -362,6 +360,14 @@ TEST(Job, APassOverTheDataIsCountedWhereItIsHere) {
   EXPECT_EQ(samples_of_pass(config), 2) << "one row is held out";
   config.data.path = "nowhere";
   EXPECT_EQ(samples_of_pass(config), std::nullopt);
+}
+
+TEST(Job, LocalStepsAreAnOptionOfTheEngineInModeLocalAlone) {
+  Config config;
+  config.sync = {.mode = "sync", .local_steps = 7};
+  EXPECT_FALSE(make_job(config, 1).attach.local);
+  config.sync = {.mode = "local", .local_steps = 7, .outer_lr = 1, .outer_momentum = 0.5};
+  EXPECT_EQ(make_job(config, 1).attach.local, (LocalSteps{.steps = 7, .outer_lr = 1, .outer_momentum = 0.5}));
 }
 
 }  // namespace

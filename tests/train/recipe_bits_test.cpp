@@ -80,7 +80,7 @@ AttachOptions options_of(const Recipe& recipe, const std::string& disk) {
   options.threads = recipe[kThreads] * 2 + 1;
   if (is(recipe, kPlace, "stage1")) options.stage = 1;
   if (is(recipe, kPlace, "stage2")) options.stage = 2;
-  if (is(recipe, kPlace, "min")) options.device_memory = TierMemory::parse("min");
+  if (is(recipe, kPlace, "min")) options.device_memory = MemoryBudget::parse("min");
   if (is(recipe, kPlace, "offloaded")) {
     options.offload.disk = {disk};
     options.offload.fractions = {.parameter = {.disk = 0.5}, .optimizer = {.host = 0.3, .disk = 0.7}};

@@ -29,7 +29,7 @@ class RunCheckpointsTest : public testing::Test {
  protected:
   RunCheckpointsTest() : worlds_(World::in_process(1, {})), engine_(attach(*net_, worlds_.front(), {.stage = 1})) {}
 
-  // Of one run; `launcher`: holds copies in memory.
+  // Of one run; `launcher`: holds in-memory checkpoints.
   RunCheckpoints checkpoints(const CheckpointPolicy& policy, Launcher* launcher = nullptr) {
     std::optional<LauncherMemory> memory;
     if (launcher != nullptr) memory.emplace(launcher->connect());
@@ -49,7 +49,7 @@ class RunCheckpointsTest : public testing::Test {
   }
   void save(RunCheckpoints& checkpoints, std::int64_t step, SaveMode mode = SaveMode::kSync) {
     checkpoints.begin(engine_, state_at(step), "[train]\n", mode);
-    checkpoints.finish();
+    checkpoints.finish(engine_);
   }
   void damage(std::int64_t step) {
     const fs::path file = files_.path_of(step) / "rank-00000.safetensors";
@@ -83,15 +83,15 @@ TEST_F(RunCheckpointsTest, TheNewestStayOnDiskAndOneInMemoryBesideThem) {
   EXPECT_EQ(resume(run), std::nullopt);
   for (const SaveMode mode : {SaveMode::kSync, SaveMode::kAsync}) {
     for (std::int64_t step = 1; step <= 4; ++step) {
-      run.copy(engine_, state_at(step), "");
+      run.save_in_memory(engine_, state_at(step), "");
       save(run, mode == SaveMode::kSync ? step : step + 4, mode);
     }
   }
   EXPECT_EQ(on_disk(), (Steps{8, 7}));
   EXPECT_EQ(run.steps(), (Steps{8, 7, 4}));
-  run.copy(engine_, state_at(8), "");
+  run.save_in_memory(engine_, state_at(8), "");
   EXPECT_EQ(run.steps(), (Steps{8, 8, 7}));
-  EXPECT_TRUE(says(said_, "copy in memory: step 1, "));
+  EXPECT_TRUE(says(said_, "in-memory checkpoint: step 1, "));
   EXPECT_TRUE(says(said_, "checkpoint: step 8, "));
 }
 
@@ -103,7 +103,7 @@ TEST_F(RunCheckpointsTest, ASaveOnItsWayWhenTheNextIsDueIsWaitedForAndNotDropped
   }
   EXPECT_FALSE(says(said_, "training waits while checkpoints are written")) << "they are not asynchronous";
   EXPECT_FALSE(says(said_, "checkpoint: step 3, ")) << "none is told before somebody has asked for it";
-  run.finish();
+  run.finish(engine_);
   EXPECT_EQ(on_disk(), (Steps{3, 2, 1}));
   for (std::int64_t step = 1; step <= 3; ++step)
     EXPECT_TRUE(says(said_, fmt::format("checkpoint: step {}, ", step))) << said_;
@@ -175,7 +175,7 @@ TEST_F(RunCheckpointsTest, ASaveThatWaitsForASlowOneLeavesNoGatherInFlight) {
         if (rank == 1) comms[rank]->hold_for(kQuestions);
         run.begin(engine, state_at(2), "", SaveMode::kAsync);
         EXPECT_EQ(comms[rank]->questions_left(), 0);
-        run.finish();
+        run.finish(engine);
         engine.abandon();
       } catch (...) {
         errors[rank] = std::current_exception();
@@ -207,20 +207,20 @@ TEST_F(RunCheckpointsTest, TheNewestIsTakenWhereverItLiesAndOfOneStepTheCopyInMe
   Launcher launcher;
   RunCheckpoints run = checkpoints({.every_steps = 1, .memory_every = 1}, &launcher);
   save(run, 4);
-  run.copy(engine_, state_at(5), "");
+  run.save_in_memory(engine_, state_at(5), "");
   auto resumed = resume(run);
   ASSERT_TRUE(resumed);
   EXPECT_EQ(resumed->state.step, 5);
-  EXPECT_EQ(resumed->place, "a copy in memory that the launcher kept");
+  EXPECT_EQ(resumed->place, "an in-memory checkpoint that the launcher kept");
   save(run, 6);
   resumed = resume(run);
   ASSERT_TRUE(resumed);
   EXPECT_EQ(resumed->state.step, 6);
   EXPECT_EQ(resumed->place, files_.path_of(6).string());
-  run.copy(engine_, state_at(6), "");
+  run.save_in_memory(engine_, state_at(6), "");
   resumed = resume(run);
   ASSERT_TRUE(resumed);
-  EXPECT_EQ(resumed->place, "a copy in memory that the launcher kept");
+  EXPECT_EQ(resumed->place, "an in-memory checkpoint that the launcher kept");
 }
 
 TEST_F(RunCheckpointsTest, ADamagedNewestIsNamedAndTheOneBeforeIsTaken) {
@@ -239,7 +239,7 @@ TEST_F(RunCheckpointsTest, ADamagedCopyInMemoryIsNamedAndTheDisksIsTaken) {
   Launcher launcher;
   RunCheckpoints run = checkpoints({.every_steps = 1, .memory_every = 1}, &launcher);
   save(run, 2);
-  run.copy(engine_, state_at(3), "");
+  run.save_in_memory(engine_, state_at(3), "");
   const std::string name =
       InMemoryCheckpoints(launcher.connect(), fs::weakly_canonical(files_.path()).string()).path_of(3).string();
   const int file = launcher.find(name + "/rank-00000.safetensors");

@@ -260,7 +260,7 @@ TEST_F(TrainerTest, BadInputLeavesNoFolderBehind) {
   job.model.init = (folder_ / "absent.safetensors").string();
   EXPECT_THROW(run(job, 1), ConfigError);
   job = text_job(2);
-  job.attach.device_memory = {.kind = TierMemory::Kind::kBytes, .bytes = 1000};
+  job.attach.device_memory = {.kind = MemoryBudget::Kind::kBytes, .bytes = 1000};
   EXPECT_TRUE(says(message_of<ConfigError>([&] { run(job, 2); }), "zero.device_memory"));
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
@@ -296,7 +296,7 @@ TEST_F(TrainerTest, MemoryIsRefusedBeforeCheckpointsAreWeighed) {
     });
     return out.str();
   };
-  job.attach.device_memory = {.kind = TierMemory::Kind::kBytes, .bytes = 1000};
+  job.attach.device_memory = {.kind = MemoryBudget::Kind::kBytes, .bytes = 1000};
   const std::string refused = printed();
   EXPECT_TRUE(says(refused, "zero.device_memory = ")) << refused;
   EXPECT_FALSE(says(refused, "1000000000 checkpoints")) << refused;

@@ -345,7 +345,7 @@ TEST_F(UnhealthyRun, ARewindGoesToACopyInMemoryThatIsNewerThanWhatIsOnDisk) {
   in_memory.checkpoint = {.every_steps = 20, .keep = 100, .memory_every = 7};
   const RunReport report = run_alone(in_memory, launcher);
   EXPECT_EQ(report.rewinds, 1);
-  EXPECT_TRUE(says(out_, "copy in memory: step 7, "));
+  EXPECT_TRUE(says(out_, "in-memory checkpoint: step 7, "));
   EXPECT_TRUE(says(out_, ": going on after step 49 with sample ")) << "the newest on disk is of step 40";
   EXPECT_EQ(report.parameters_sha256, expected.parameters_sha256);
   EXPECT_EQ(report.losses, expected.losses);

@@ -32,6 +32,8 @@ struct StateSpec {
   DType dtype = DType::kFloat32;
   StateCode code = StateCode::kNone;  // another: the values are kept in 8 bits, and read and saved as fp32
   StateOf of = StateOf::kAll;
+  // Of an outer step (zero/optim/outer_step.h): a step's update neither reads nor writes it.
+  bool outer = false;
   bool coded() const { return code != StateCode::kNone; }
   bool kept_by(bool matrices) const { return of == StateOf::kAll || (of == StateOf::kMatrices) == matrices; }
   // Of one element, without its share of a scale.
@@ -49,6 +51,12 @@ struct OptimizerSpec {
   std::int64_t value_bytes(bool matrices = false) const {
     std::int64_t bytes = 0;
     for (const StateSpec& state : states) bytes += state.kept_by(matrices) ? state.value_bytes() : 0;
+    return bytes;
+  }
+  // Of these, what a step's update leaves alone.
+  std::int64_t outer_bytes() const {
+    std::int64_t bytes = 0;
+    for (const StateSpec& state : states) bytes += state.outer ? state.value_bytes() : 0;
     return bytes;
   }
   double element_bytes(bool matrices = false) const {

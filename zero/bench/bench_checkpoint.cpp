@@ -22,6 +22,7 @@
 #include "zero/bench/bench.h"
 #include "zero/bench/disk_probe.h"
 #include "zero/bench/measurement.h"
+#include "zero/checkpoint/checkpoint_reader.h"
 #include "zero/checkpoint/load.h"
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/checkpoint/save.h"

@@ -8,8 +8,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#define XXH_INLINE_ALL  // a header is all that is taken
-#include <xxhash.h>
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
@@ -30,18 +28,6 @@ FileDescriptor create_file(const std::string& path, const FileCalls& calls) {
 }
 
 }  // namespace
-
-std::uint64_t block_sum(std::span<const std::byte> block) {
-  return XXH3_64bits(block.data(), block.size());
-}
-
-BlockSums sums_of(std::span<const std::byte> whole) {
-  BlockSums content{.size_bytes = std::ssize(whole)};
-  for (std::size_t begin = 0; begin < whole.size(); begin += kSumBlockBytes)
-    content.sums.push_back(
-        block_sum(whole.subspan(begin, std::min<std::size_t>(kSumBlockBytes, whole.size() - begin))));
-  return content;
-}
 
 BlocksInFlight::BlocksInFlight(const std::string& path, int file, const FileCalls& calls, std::size_t num_blocks)
     : num_blocks_(num_blocks),

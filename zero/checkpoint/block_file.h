@@ -29,26 +29,11 @@
 
 #include "zero/base/allocation.h"
 #include "zero/base/file.h"
+#include "zero/checkpoint/block_sums.h"
 #include "zero/memory/disk_requests.h"
 #include "zero/memory/file_calls.h"
 
 namespace zero {
-
-inline constexpr std::int64_t kSumBlockBytes = std::int64_t{4} << 20;
-
-constexpr std::int64_t num_sum_blocks(std::int64_t bytes) {
-  return (bytes + kSumBlockBytes - 1) / kSumBlockBytes;
-}
-
-struct BlockSums {
-  std::int64_t size_bytes = 0;
-  std::vector<std::uint64_t> sums;  // by block
-  bool operator==(const BlockSums&) const = default;
-};
-
-// Of bytes that lie in memory.
-std::uint64_t block_sum(std::span<const std::byte> block);
-BlockSums sums_of(std::span<const std::byte> whole);
 
 // Memory of some blocks, in turn, and the requests that move them.
 class BlocksInFlight {

@@ -83,19 +83,19 @@ void InMemoryCheckpoints::remove(std::int64_t step) {
   memory_.remove(path_of(step).string() + "/");
 }
 
-BlockSums InMemoryCheckpoints::fill(Copy& copy, Engine& engine, const RankImage& image) {
+BlockSums InMemoryCheckpoints::fill(Room& room, Engine& engine, const RankImage& image) {
   const std::size_t bytes = rounded(image.size_bytes());
-  if (copy.memory.size() != bytes) {
-    copy = {};
-    copy.file = make_memory_file("zero.cpp checkpoint", bytes);
-    copy.memory = map_memory_file(copy.file.get(), bytes, true);
-    copy.charge = Charge(engine.resources().ledger, Tier::kHost, MemoryTag::kStaging, static_cast<std::int64_t>(bytes));
-    use_huge_pages(copy.memory.bytes());  // small ones serve as well, slower
+  if (room.memory.size() != bytes) {
+    room = {};
+    room.file = make_memory_file("zero.cpp checkpoint", bytes);
+    room.memory = map_memory_file(room.file.get(), bytes, true);
+    room.charge = Charge(engine.resources().ledger, Tier::kHost, MemoryTag::kStaging, static_cast<std::int64_t>(bytes));
+    use_huge_pages(room.memory.bytes());  // small ones serve as well, slower
   }
-  resize(copy.file, bytes);
-  image.copy_to(copy.memory.bytes().first(static_cast<std::size_t>(image.size_bytes())));
-  resize(copy.file, static_cast<std::size_t>(image.size_bytes()));
-  return sums_of(copy.memory.bytes().first(static_cast<std::size_t>(image.size_bytes())));
+  resize(room.file, bytes);
+  image.copy_to(room.memory.bytes().first(static_cast<std::size_t>(image.size_bytes())));
+  resize(room.file, static_cast<std::size_t>(image.size_bytes()));
+  return sums_of(room.memory.bytes().first(static_cast<std::size_t>(image.size_bytes())));
 }
 
 void InMemoryCheckpoints::publish(std::int64_t step, const std::string& manifest) {
@@ -111,13 +111,13 @@ bool InMemoryCheckpoints::save(Engine& engine, std::int64_t step, SaveContents c
   Communicator& comm = engine.resources().comm;
   const std::string path = path_of(step).string();
   const RankImage image(engine, std::move(contents));
-  Copy& copy = copies_[1 - newest_];
-  if (!memory_has_room(engine.resources(), copy.memory ? 0 : static_cast<std::int64_t>(rounded(image.size_bytes()))))
+  Room& room = rooms_[1 - newest_];
+  if (!memory_has_room(engine.resources(), room.memory ? 0 : static_cast<std::int64_t>(rounded(image.size_bytes()))))
     return false;
   BlockSums content;
   require_same_failure(comm, path, [&] {
-    content = fill(copy, engine, image);
-    memory_.put(unfinished() + image.file_name(), copy.file.get());
+    content = fill(room, engine, image);
+    memory_.put(unfinished() + image.file_name(), room.file.get());
   });
   const auto texts = all_gather_text(comm, image.file_text(content));
   try {
@@ -125,7 +125,7 @@ bool InMemoryCheckpoints::save(Engine& engine, std::int64_t step, SaveContents c
       if (comm.rank() == 0) publish(step, to_text(image.manifest_with(texts, path)));
     });
   } catch (const Error&) {
-    copy = {};  // the launcher may have published it all the same: it is not written again
+    room = {};  // the launcher may have published it all the same: it is not written again
     throw;
   }
   newest_ = 1 - newest_;

@@ -2,14 +2,14 @@
 // without a disk.
 //
 //   InMemoryCheckpoints kept(*LauncherMemory::of_environment(getenv), "runs/x");      // the run's name: its folder
-//   kept.save(engine, 40, contents);          // every rank's shard, copied between two steps
+//   kept.save(engine, 40, contents);          // every rank's shard, between two steps
 //   ...after a rank was killed, in new ranks:
 //   load_checkpoint(engine, kept.path_of(40), kept.files_of(40));
 //
-// Each rank copies its file of a checkpoint into memory of its own, and gives the launcher the descriptor. When all
+// Each rank writes its file of a checkpoint into memory of its own, and gives the launcher the descriptor. When all
 // ranks have, rank 0 adds the manifest, and one rename in the launcher makes the checkpoint true. Then the old
 // checkpoint goes. So whenever ranks are killed, the launcher holds the newest whole checkpoint, and perhaps the one
-// before. The memory of the last but one is used again: it holds two copies of the states, and goes before the engine.
+// before. The memory of the last but one is used again: it holds all states twice, and goes before the engine.
 // All is gone with the launcher.
 #pragma once
 
@@ -47,7 +47,7 @@ class InMemoryCheckpoints {
   InMemoryCheckpoints(const InMemoryCheckpoints&) = delete;
   InMemoryCheckpoints& operator=(const InMemoryCheckpoints&) = delete;
 
-  // Collective; between steps. False where a machine has no memory for the copies of its ranks: nothing has changed
+  // Collective; between steps. False where a machine has no memory for those of its ranks: nothing has changed
   // then. Throws IoError, on every rank, where one failed: one that was there, or this one, is there.
   [[nodiscard]] bool save(Engine& engine, std::int64_t step, SaveContents contents);
 
@@ -58,18 +58,18 @@ class InMemoryCheckpoints {
   InMemoryFiles files_of(std::int64_t step) { return {memory_, path_of(step).string()}; }
 
  private:
-  struct Copy {
+  struct Room {
     FileDescriptor file;
     Allocation memory;
     Charge charge;
   };
-  BlockSums fill(Copy& copy, Engine& engine, const RankImage& image);
+  BlockSums fill(Room& room, Engine& engine, const RankImage& image);
   std::string unfinished() const { return prefix_ + std::string(kUnfinishedNames); }
   void publish(std::int64_t step, const std::string& manifest);
 
   LauncherMemory memory_;
   std::string prefix_;  // of all names: runs that one launcher starts are kept apart
-  std::array<Copy, 2> copies_;
+  std::array<Room, 2> rooms_;
   std::size_t newest_ = 0;
 };
 

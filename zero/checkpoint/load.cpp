@@ -7,7 +7,9 @@
 #include <fmt/ranges.h>
 
 #include "zero/base/error.h"
+#include "zero/checkpoint/checkpoint_reader.h"
 #include "zero/checkpoint/same_outcome.h"
+#include "zero/checkpoint/saved_states.h"
 #include "zero/plan/partition.h"
 
 namespace zero {
@@ -18,7 +20,20 @@ namespace {
                     "`zero inspect` lists its states; `zero export` makes weights of it that [model] init takes");
 }
 
-void require_same_model(const CheckpointReader& reader, const Engine& engine) {
+// Where the checkpoint has each state of a unit; SavedStates::kZeros: nowhere.
+int number_of(const std::vector<int>& numbers, const Unit& unit, int state) {
+  return unit.trainable ? numbers[static_cast<std::size_t>(state)] : state;
+}
+
+std::vector<int> numbers_in(const CheckpointReader& reader, Engine& engine) {
+  const std::vector<std::string>& saved = reader.manifest().states;
+  const std::vector<std::string> states = engine.states().names();
+  if (auto numbers = SavedStates::find(saved, states, ApartCopies::of(engine))) return *std::move(numbers);
+  refuse(reader,
+         fmt::format("its optimizer keeps [{}], this one [{}]", fmt::join(saved, ", "), fmt::join(states, ", ")));
+}
+
+void require_same_model(const CheckpointReader& reader, const std::vector<int>& numbers, Engine& engine) {
   const Manifest& saved = reader.manifest();
   for (const ParamSpec& spec : engine.specs()) {
     const int tensor = reader.find(spec.name);
@@ -35,14 +50,13 @@ void require_same_model(const CheckpointReader& reader, const Engine& engine) {
     if (std::ranges::find(engine.specs(), tensor.name, &ParamSpec::name) == engine.specs().end())
       refuse(reader, fmt::format("holds {}, which the model does not have", tensor.name));
   const auto states = engine.states().names();
-  if (saved.states != states)
-    refuse(reader, fmt::format("its optimizer keeps [{}], this one [{}]", fmt::join(saved.states, ", "),
-                               fmt::join(states, ", ")));
   for (const Unit& unit : engine.units()) {
     for (int state = 0; state < engine.states().num_saved_states(unit.index); ++state) {
+      const int number = number_of(numbers, unit, state);
+      if (number == SavedStates::kZeros) continue;
       for (const Slice& slice : unit.slices) {
         const std::string& name = engine.specs()[static_cast<std::size_t>(slice.param)].name;
-        if (slice.numel == 0 || reader.has(reader.find(name), state) == engine.states().keeps(unit.index, state))
+        if (slice.numel == 0 || reader.has(reader.find(name), number) == engine.states().keeps(unit.index, state))
           continue;
         refuse(reader, fmt::format("{} is updated by another rule there than here: it {} {}", name,
                                    engine.states().keeps(unit.index, state) ? "has no" : "has",
@@ -53,15 +67,17 @@ void require_same_model(const CheckpointReader& reader, const Engine& engine) {
 }
 
 // What this rank holds, and nothing else, is read ahead.
-void expect_held(CheckpointReader& reader, const std::vector<int>& tensors, const Engine& engine) {
+void expect_held(CheckpointReader& reader, const std::vector<int>& tensors, const std::vector<int>& numbers,
+                 const Engine& engine) {
   for (const Unit& unit : engine.units()) {
     for (int state = 0; state < engine.states().num_saved_states(unit.index); ++state) {
-      if (!engine.states().keeps(unit.index, state)) continue;
+      const int number = number_of(numbers, unit, state);
+      if (!engine.states().keeps(unit.index, state) || number == SavedStates::kZeros) continue;
       const Shard held = engine.states().held(unit.index, state);
       for (const Slice& slice : unit.slices) {
         const SlicePart part = overlap(slice, held);
         if (part.numel > 0)
-          reader.expect(tensors[static_cast<std::size_t>(slice.param)], state, part.offset - slice.offset, part.numel);
+          reader.expect(tensors[static_cast<std::size_t>(slice.param)], number, part.offset - slice.offset, part.numel);
       }
     }
   }
@@ -77,6 +93,7 @@ std::int64_t largest_unit_bytes(const Engine& engine) {
 void fill(CheckpointReader& reader, const std::vector<int>& tensors, const Unit& unit, int state, std::int64_t first,
           std::span<float> out) {
   std::ranges::fill(out, 0.0F);  // gaps and padding
+  if (state == SavedStates::kZeros) return;
   for (const Slice& slice : unit.slices) {
     const SlicePart part = overlap(slice, {first, std::ssize(out)});
     if (part.numel == 0) continue;
@@ -92,13 +109,14 @@ LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& fo
   Communicator& comm = engine.resources().comm;
   engine.states().pause();
   std::optional<CheckpointReader> reader;
-  std::vector<int> tensors;
+  std::vector<int> tensors, numbers;
   require_same_outcome(comm, folder.string(), [&] {
     reader.emplace(folder, calls, largest_unit_bytes(engine));
-    require_same_model(*reader, engine);
+    numbers = numbers_in(*reader, engine);
+    require_same_model(*reader, numbers, engine);
     for (const ParamSpec& spec : engine.specs()) tensors.push_back(reader->find(spec.name));
     on.check(reader->manifest());
-    expect_held(*reader, tensors, engine);
+    expect_held(*reader, tensors, numbers, engine);
   });
   on.begin();
   LoadedCheckpoint loaded;
@@ -107,7 +125,7 @@ LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& fo
       for (int which = 0; which < engine.states().num_saved_states(unit.index); ++which) {
         if (!engine.states().keeps(unit.index, which)) continue;
         engine.states().write_held(unit.index, which, [&](std::int64_t first, std::span<float> out) {
-          fill(*reader, tensors, unit, which, first, out);
+          fill(*reader, tensors, unit, number_of(numbers, unit, which), first, out);
         });
       }
     }

@@ -14,17 +14,12 @@
 
 #include <filesystem>
 #include <functional>
-#include <vector>
 
-#include "zero/checkpoint/checkpoint_reader.h"
+#include "zero/checkpoint/loaded_checkpoint.h"
 #include "zero/engine/engine.h"
+#include "zero/memory/file_calls.h"
 
 namespace zero {
-
-struct LoadedCheckpoint {
-  Manifest manifest;
-  std::vector<Extra> extras;  // those that rank (this rank % ranks then) saved
-};
 
 // Calls of a load to its caller. If `check` throws, every rank throws, and nothing has changed.
 struct LoadCalls {

@@ -18,7 +18,8 @@ using Json = nlohmann::json;
 constexpr std::string_view kFormat = "zero.cpp checkpoint";
 constexpr int kVersion = 2;
 constexpr std::size_t kMostShapeDimensions = 16;
-constexpr std::size_t kMostStates = 8;
+constexpr std::size_t kMostSavedStates = 1024;
+constexpr std::size_t kMostTensorStates = 20'000'000;  // of all tensors together: a reader has a list for each
 // A manifest is kHead, 64 digits, kMiddle, what they are the SHA-256 of, kTail: all of it is vouched for, and JSON.
 constexpr std::string_view kHead = "{\"sha256\":\"", kMiddle = "\",\"manifest\":", kTail = "}\n";
 constexpr std::size_t kDigits = 64;
@@ -189,8 +190,11 @@ void check(const Manifest& manifest, std::string_view path) {
   names.clear();
   for (const SavedFile& file : manifest.files)
     if (!names.insert(file.name).second) refuse_json(path, fmt::format("{} occurs twice", file.name));
-  if (manifest.states.empty() || manifest.states.front() != "parameter" || manifest.states.size() > kMostStates)
-    refuse_json(path, fmt::format("its first state is not \"parameter\", or there are more than {}", kMostStates));
+  if (manifest.states.empty() || manifest.states.front() != "parameter" || manifest.states.size() > kMostSavedStates)
+    refuse_json(path, fmt::format("its first state is not \"parameter\", or there are more than {}", kMostSavedStates));
+  if (manifest.states.size() * manifest.tensors.size() > kMostTensorStates)
+    refuse_json(path,
+                fmt::format("{} tensors with {} states are too many", manifest.tensors.size(), manifest.states.size()));
   if (manifest.files.empty()) refuse_json(path, "names no files");
   check_cover(manifest, path);
 }

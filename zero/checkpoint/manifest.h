@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "zero/base/dtype.h"
-#include "zero/checkpoint/block_file.h"
+#include "zero/checkpoint/block_sums.h"
 #include "zero/checkpoint/element_type.h"
 #include "zero/engine/loss_scale.h"
 

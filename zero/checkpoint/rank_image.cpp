@@ -11,9 +11,9 @@
 namespace zero {
 namespace {
 
-Manifest manifest_of(const Engine& engine, const SaveContents& contents) {
+Manifest manifest_of(const Engine& engine, const SavedStates& states, const SaveContents& contents) {
   const EngineProgress progress = engine.states().progress();
-  Manifest manifest{.states = engine.states().names(),
+  Manifest manifest{.states = states.names(),
                     .steps = progress.steps,
                     .skipped = progress.skipped,
                     .skipped_in_a_row = progress.skipped_in_a_row,
@@ -36,8 +36,9 @@ Manifest manifest_of(const Engine& engine, const SaveContents& contents) {
 RankImage::RankImage(Engine& engine, SaveContents contents)
     : engine_(engine),
       contents_(std::move(contents)),
-      manifest_(manifest_of(engine, contents_)),
-      layout_(lay_out_rank(engine.specs(), engine.units(), manifest_.states, engine.resources().mesh,
+      states_(engine.states().names(), ApartCopies::of(engine)),
+      manifest_(manifest_of(engine, states_, contents_)),
+      layout_(lay_out_rank(engine.specs(), engine.units(), states_, engine.resources().mesh,
                            engine.resources().comm.rank(), contents_.extras,
                            [&engine](int unit, int state) { return engine.states().keeps(unit, state); })) {}
 
@@ -45,7 +46,7 @@ void RankImage::stream(const std::function<void(std::span<const std::byte>)>& si
   sink(std::as_bytes(std::span(layout_.header)));
   for (const SavedRange& range : layout_.ranges) {
     const Unit& unit = engine_.units()[static_cast<std::size_t>(range.unit)];
-    const Shard mine = saved_part(unit, engine_.resources().mesh, engine_.resources().comm.rank());
+    const Shard mine = range.part;
     const auto size = static_cast<std::int64_t>(size_of(engine_.states().saved_dtype(range.unit, range.state)));
     engine_.states().read_shard(range.unit, range.state, [&](std::int64_t first, std::span<const std::byte> elements) {
       const std::int64_t begin = std::max(first, mine.offset);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "zero/checkpoint/rank_layout.h"
+#include "zero/checkpoint/saved_states.h"
 #include "zero/engine/engine.h"
 
 namespace zero {
@@ -47,6 +48,7 @@ class RankImage {
  private:
   Engine& engine_;
   SaveContents contents_;
+  SavedStates states_;
   Manifest manifest_;  // without files
   RankLayout layout_;
 };

@@ -25,26 +25,27 @@ class Places {
 
 }  // namespace
 
-RankLayout lay_out_rank(const std::vector<ParamSpec>& specs, const std::vector<Unit>& units,
-                        const std::vector<std::string>& states, const Mesh& mesh, int rank,
-                        const std::vector<Extra>& extras, const KeepsState& keeps) {
+RankLayout lay_out_rank(const std::vector<ParamSpec>& specs, const std::vector<Unit>& units, const SavedStates& states,
+                        const Mesh& mesh, int rank, const std::vector<Extra>& extras, const KeepsState& keeps) {
   RankLayout layout;
   Places places;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const Unit& unit : units) {
       if (saved_parameter_dtype(unit) != dtype) continue;
-      const Shard own = saved_part(unit, mesh, rank);
-      for (int state = 0; state < (unit.trainable ? std::ssize(states) : 1); ++state) {
+      for (int state = 0; state < (unit.trainable ? states.num_of_engine() : 1); ++state) {
         if (!keeps(unit.index, state)) continue;
-        layout.ranges.push_back({unit.index, state});
+        const SavedState saved = states.of_unit(unit, state);
+        const Shard own =
+            saved.of_copy ? shard_of(unit, mesh.shard_of(rank), mesh.shard) : saved_part(unit, mesh, rank);
+        layout.ranges.push_back({unit.index, state, own});
         for (const Slice& slice : unit.slices) {
           const SlicePart part = overlap(slice, own);
           if (part.numel == 0) continue;
           const auto& name = specs[static_cast<std::size_t>(slice.param)].name;
           const std::int64_t place =
-              places.add(fmt::format("{}/{}", states[static_cast<std::size_t>(state)], name), element_type_of(dtype),
-                         {part.numel}, part.numel * static_cast<std::int64_t>(size_of(dtype)));
-          layout.slices.push_back({slice.param, state, part.offset - slice.offset, part.numel, place});
+              places.add(fmt::format("{}/{}", states.names()[static_cast<std::size_t>(saved.number)], name),
+                         element_type_of(dtype), {part.numel}, part.numel * static_cast<std::int64_t>(size_of(dtype)));
+          layout.slices.push_back({slice.param, saved.number, part.offset - slice.offset, part.numel, place});
         }
       }
     }

@@ -1,11 +1,12 @@
 // RankLayout: the layout of one rank's file of a checkpoint, byte for byte: a safetensors file of slices.
 //
-//   const RankLayout layout = lay_out_rank(specs, units, state_names, mesh, rank, extras);
+//   const RankLayout layout = lay_out_rank(specs, units, SavedStates(names, {}), mesh, rank, extras);
 //   layout.header;         // the file's first bytes
 //   layout.slices[0]       // {tensor, state, begin, numel, offset}
 //
 // Each rank writes its shard of every state of every unit, at any stage: the same bytes whatever the stage and wherever
-// states lie. Where there are copies of the model, each writes a part of the shard (saved_part()). The file has fp32 slices, unit by unit, state by state, then bf16 and fp16 slices (of frozen parameters),
+// states lie. Where there are copies of the model, each writes a part of the shard (saved_part()), and of states that are a
+// copy's own all of it. The file has fp32 slices, unit by unit, state by state, then bf16 and fp16 slices (of frozen parameters),
 // then extras. Tensors are called STATE/NAME, flattened, and extras by their own names. Values; Local.
 #pragma once
 
@@ -15,7 +16,9 @@
 #include <string_view>
 #include <vector>
 
+#include "zero/checkpoint/extra.h"
 #include "zero/checkpoint/manifest.h"
+#include "zero/checkpoint/saved_states.h"
 #include "zero/plan/mesh.h"
 #include "zero/plan/unit.h"
 
@@ -24,18 +27,11 @@ namespace zero {
 // What the name of a module's buffer begins with, as an Extra.
 inline constexpr std::string_view kBufferPrefix = "buffer/";
 
-// A tensor of a rank's own, to be saved whole.
-struct Extra {
-  std::string name;  // "rng/cpu", "buffer/bn.running_mean"
-  ElementType dtype = ElementType::kU8;
-  std::vector<std::int64_t> shape;
-  std::vector<std::byte> bytes;
-};
-
 // One state of one unit, in the order of the file.
 struct SavedRange {
   int unit = 0;
-  int state = 0;
+  int state = 0;  // the engine's
+  Shard part;     // of the unit's flat range, that this rank writes
 };
 
 struct RankLayout {
@@ -46,16 +42,16 @@ struct RankLayout {
   std::int64_t size_bytes = 0;
 };
 
-// Which of the states a unit keeps; frozen units have their parameters alone.
+// Which of the engine's states a unit keeps; frozen units have their parameters alone.
 using KeepsState = std::function<bool(int unit, int state)>;
 inline bool keeps_every_state(int /*unit*/, int /*state*/) {
   return true;
 }
 
 // Throws ConfigError for a name that cannot be stored.
-RankLayout lay_out_rank(const std::vector<ParamSpec>& specs, const std::vector<Unit>& units,
-                        const std::vector<std::string>& states, const Mesh& mesh, int rank,
-                        const std::vector<Extra>& extras, const KeepsState& keeps = keeps_every_state);
+RankLayout lay_out_rank(const std::vector<ParamSpec>& specs, const std::vector<Unit>& units, const SavedStates& states,
+                        const Mesh& mesh, int rank, const std::vector<Extra>& extras,
+                        const KeepsState& keeps = keeps_every_state);
 
 // The type in which a unit's parameters are saved: full precision.
 constexpr DType saved_parameter_dtype(const Unit& unit) {

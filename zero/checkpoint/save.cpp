@@ -14,6 +14,7 @@
 #include "zero/base/error.h"
 #include "zero/base/log.h"
 #include "zero/base/signals_blocked.h"
+#include "zero/checkpoint/block_file.h"
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/comm/collectives.h"
 #include "zero/memory/charge.h"

@@ -32,6 +32,7 @@
 #include "zero/checkpoint/rank_image.h"
 #include "zero/checkpoint/staging_memory.h"
 #include "zero/engine/engine.h"
+#include "zero/memory/file_calls.h"
 
 namespace zero {
 

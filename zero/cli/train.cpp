@@ -50,7 +50,7 @@ void check_min_ranks(const LoadedConfig& loaded, int num_ranks) {
 // The same samples a step from fewer ranks: each takes more batches before the update.
 WorldProgram for_world(int world, std::vector<std::string> program, const Config& config) {
   const TrainConfig& train = config.train;
-  require_whole_groups(world, config.zero);
+  require_whole_groups(world, config);
   const std::int64_t accumulate = accumulate_in(world, train);
   // Given last, they win.
   program.push_back(fmt::format("--train.batch={}", train.batch));

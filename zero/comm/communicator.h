@@ -10,7 +10,8 @@
 // each call carries (sequence, operation, unit, bytes), and a mismatch is a CommError on both ranks, with both calls.
 // A wait that exceeds the timeout names the late rank and its last call; a dead rank is named at once. A communicator
 // is used by one thread at a time. It outlives its Works and its Allocations. An input stays as it is, and stays
-// alive, until drain() has returned after its wait(); at most 64 works are in flight.
+// alive, until drain() has returned after its wait() (the collectives of collectives.h see to it themselves, and so does a
+// pool of zero/engine/peer_blocks.h); at most 64 works are in flight.
 #pragma once
 
 #include <chrono>

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "zero/base/memory_budget.h"
 #include "zero/plan/tier_split.h"
 
 namespace zero {
@@ -131,14 +132,6 @@ struct ScheduleConfig {
   bool operator==(const ScheduleConfig&) const = default;
 };
 
-// A budget of a tier, of the device or of the host: the free memory, the smallest that works, or a number of bytes.
-struct MemoryBudget {
-  enum class Kind : std::uint8_t { kAuto, kMin, kBytes };
-  Kind kind = Kind::kAuto;
-  std::int64_t bytes = 0;  // of kBytes
-  bool operator==(const MemoryBudget&) const = default;
-};
-
 struct ZeroConfig {
   std::int64_t stage = 3;
   std::int64_t group = 0;  // ranks that hold the model once; 0: all
@@ -154,6 +147,15 @@ struct ZeroConfig {
   std::string placement = "auto";
   TierFractions parameter, gradient, optimizer;  // what lies off the device
   bool operator==(const ZeroConfig&) const = default;
+};
+
+// How copies of the model stay one model: by the sum of each step's gradients, or by outer steps.
+struct SyncConfig {
+  std::string mode = "sync";
+  std::int64_t local_steps = 50;
+  double outer_lr = 0.7;
+  double outer_momentum = 0.9;
+  bool operator==(const SyncConfig&) const = default;
 };
 
 // Interval between two events: a number of steps, or a time; both 0: never.
@@ -207,6 +209,7 @@ struct Config {
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   ZeroConfig zero;
+  SyncConfig sync;
   CheckpointConfig checkpoint;
   HealthConfig health;
   CommConfig comm;

@@ -93,13 +93,14 @@ std::int64_t accumulate_in(std::int64_t world, const TrainConfig& train) {
                     "a smaller train.batch divides in more worlds");
 }
 
-void require_whole_groups(std::int64_t world, const ZeroConfig& zero, std::string_view key) {
-  mesh_of(static_cast<int>(world), static_cast<int>(std::min(zero.group, kMostSteps)), key);
+void require_whole_groups(std::int64_t world, const Config& config, std::string_view key) {
+  const int ranks = static_cast<int>(world), group = static_cast<int>(std::min(config.zero.group, kMostSteps));
+  config.sync.mode == "local" ? mesh_of_local(ranks, group, key) : mesh_of(ranks, group, key);
 }
 
 void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
   if (world < 1) throw ConfigError("world", std::to_string(world), "no ranks", "allowed: 1 or more");
-  require_whole_groups(world, loaded.config.zero, where(loaded, "zero.group"));
+  require_whole_groups(world, loaded.config, where(loaded, "zero.group"));
   fit_batch(loaded, world);
   check_shares(loaded, world);
   check_share_most(loaded, world);

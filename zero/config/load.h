@@ -36,8 +36,9 @@ std::vector<std::string> environment_of_process();
 // that does not divide the world, and shares that are not of this world.
 void fit_to_world(LoadedConfig& loaded, std::int64_t world);
 
-// Throws ConfigError under `key` where these ranks are not whole groups of zero.group.
-void require_whole_groups(std::int64_t world, const ZeroConfig& zero, std::string_view key = "zero.group");
+// Throws ConfigError under `key` where these ranks are not whole groups of zero.group; under "sync.mode" where copies should
+// train apart, and there is one.
+void require_whole_groups(std::int64_t world, const Config& config, std::string_view key = "zero.group");
 
 // Gives a run of train.epochs its train.steps: as many as take each of the `samples` of a pass over the training data
 // that often, the last step filled up. Call it after fit_to_world(). The configuration then has steps, and no epochs.

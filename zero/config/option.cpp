@@ -192,16 +192,10 @@ class Assignment {
   }
 
   void operator()(MemoryBudget& member) const {
-    const std::string text = word();
-    if (text == "auto") {
-      member = {.kind = MemoryBudget::Kind::kAuto};
-    } else if (text == "min" && takes_min(option_)) {
-      member = {.kind = MemoryBudget::Kind::kMin};
-    } else {
-      const std::int64_t bytes = parse_bytes(text, where());
-      if (bytes == 0) refuse("no memory at all");
-      member = {.kind = MemoryBudget::Kind::kBytes, .bytes = bytes};
-    }
+    const MemoryBudget budget = MemoryBudget::parse(word(), where());
+    if (budget.kind == MemoryBudget::Kind::kMin && !takes_min(option_)) refuse("this budget has no least");
+    if (budget == MemoryBudget{.kind = MemoryBudget::Kind::kBytes}) refuse("no memory at all");
+    member = budget;
   }
 
  private:

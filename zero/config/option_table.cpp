@@ -46,6 +46,7 @@ constexpr std::array kOptimizers{Words("adamw"), Words("adam"),      Words("sgd"
 constexpr std::array kMuonScales{Words("original"), Words("match_rms_adamw")};
 constexpr std::array kSchedules{Words("constant"),     Words("linear"),    Words("cosine"), Words("polynomial"),
                                 Words("inverse_sqrt"), Words("one_cycle"), Words("wsd")};
+constexpr std::array kModes{Words("sync"), Words("local")};
 constexpr std::array kRates{Words("cached"), Words("probe")};
 constexpr std::array kPlacements{Words("auto"), Words("device")};
 constexpr std::array kOnErrors{Words("continue"), Words("stop")};
@@ -54,15 +55,16 @@ constexpr std::array kSpikes{Words("ignore"), Words("skip"), Words("rewind"), Wo
 constexpr std::array kCorruptions{Words("stop"), Words("rewind")};
 constexpr std::array kTransports{Words("auto"), Words("in_process"), Words("shared_memory"),
                                  Words("mpi"),  Words("gloo"),       Words("nccl")};
-constexpr std::array kSections{Words("model"),    Words("data"), Words("train"),      Words("optimizer"),
-                               Words("schedule"), Words("zero"), Words("checkpoint"), Words("health"),
-                               Words("comm"),     Words("run")};
+constexpr std::array kSections{Words("model"),    Words("data"), Words("train"), Words("optimizer"),
+                               Words("schedule"), Words("zero"), Words("sync"),  Words("checkpoint"),
+                               Words("health"),   Words("comm"), Words("run")};
 
 constexpr auto kModel = &Config::model;
 constexpr auto kData = &Config::data;
 constexpr auto kTrain = &Config::train;
 constexpr auto kOptimizer = &Config::optimizer;
 constexpr auto kSchedule = &Config::schedule;
+constexpr auto kSync = &Config::sync;
 
 // clang-format off
 constexpr std::array kOptions{
@@ -150,9 +152,14 @@ constexpr std::array kOptions{
     Option{"zero.gradient", at<&Config::zero, &ZeroConfig::gradient>, kNotNegative, kFree, "fractions of the gradients that lie on host and disk; needs stage 2"},
     Option{"zero.optimizer", at<&Config::zero, &ZeroConfig::optimizer>, kNotNegative, kFree, "fractions of master copies and moments that lie on host and disk"},
 
+    Option{"sync.mode", at<kSync, &SyncConfig::mode>, kAny, kModes, "how copies of the model (zero.group) stay one. sync: each gradient is the mean over all ranks; local: copies train apart, and an outer step merges them after every local_steps steps (DiLoCo), for slow links between them. With zero.group 0 each rank is then a copy"},
+    Option{"sync.local_steps", at<kSync, &SyncConfig::local_steps>, kPositive, kFree, "steps from one outer step to the next, with sync.mode local"},
+    Option{"sync.outer_lr", at<kSync, &SyncConfig::outer_lr>, kAboveZero, kFree, "learning rate of the outer step; 1 with outer_momentum 0: the mean of the copies"},
+    Option{"sync.outer_momentum", at<kSync, &SyncConfig::outer_momentum>, kBelowOne, kFree, "momentum of the outer step, in Nesterov's form"},
+
     Option{"checkpoint.every", at<&Config::checkpoint, &CheckpointConfig::every>, kNatural, kFree, "steps, or time such as \"10min\", between two checkpoints; the last step has one, too. The same command continues from the newest; 0: none"},
     Option{"checkpoint.keep", at<&Config::checkpoint, &CheckpointConfig::keep>, kPositive, kFree, "number of checkpoints to keep, the newest ones"},
-    Option{"checkpoint.memory_every", at<&Config::checkpoint, &CheckpointConfig::memory_every>, kNatural, kFree, "steps between two copies of all states in the launcher's memory (`zero launch`, or -n). Ranks that it starts again go on from there; 0: no copies"},
+    Option{"checkpoint.memory_every", at<&Config::checkpoint, &CheckpointConfig::memory_every>, kNatural, kFree, "steps between two in-memory checkpoints, in the launcher's memory (`zero launch`, or -n). Ranks that it starts again go on from there; 0: none"},
     Option{"checkpoint.async", at<&Config::checkpoint, &CheckpointConfig::async>, kAny, kFree, "write checkpoints while training goes on, where memory has room for a copy of the states"},
     Option{"checkpoint.on_error", at<&Config::checkpoint, &CheckpointConfig::on_error>, kAny, kOnErrors, "what to do after a failed save. continue: print a line, and save again at the next time; stop: end the run"},
 

@@ -169,6 +169,34 @@ void check_share(const LoadedConfig& loaded) {
            "set train.share_most, or name the shares");
 }
 
+// A key of the outer step changes nothing without one.
+void check_sync(const LoadedConfig& loaded) {
+  const auto& [train, zero, sync] = std::tie(loaded.config.train, loaded.config.zero, loaded.config.sync);
+  if (sync.mode != "local") {
+    const Config defaults;
+    for (const std::string_view name : {"sync.local_steps", "sync.outer_lr", "sync.outer_momentum"}) {
+      const Option& option = *find_option(name);
+      const bool changed = to_toml(get_option(loaded.config, option)) != to_toml(get_option(defaults, option));
+      if (changed && is_given(loaded, name) && rank_of(loaded, name) >= rank_of(loaded, "sync.mode"))
+        refuse(loaded, name, "only sync.mode local has an outer step", "set sync.mode local, or leave it out");
+    }
+    return;
+  }
+  const auto not_with_local = [&](std::string_view name, bool given, std::string_view reason, std::string_view remedy) {
+    if (given) refuse(loaded, name, reason, remedy);
+  };
+  not_with_local("train.ema", train.ema > 0,
+                 "copies that train apart (sync.mode local) are averaged by their outer step",
+                 "leave it out: evaluations and saved weights are the merged ones; or use sync.mode sync");
+  not_with_local("zero.delayed_update", zero.delayed_update,
+                 "an outer step (sync.mode local) would come between a gradient and its update",
+                 "leave it out, or use sync.mode sync");
+  not_with_local(
+      "train.share", train.share != ShareChoice{},
+      "copies that train apart (sync.mode local) each take the mean over their own samples, and all count alike",
+      "use equal, or sync.mode sync");
+}
+
 void check_types(const LoadedConfig& loaded) {
   const auto& train = loaded.config.train;
   if (train.reduce_dtype == "fp32" && train.reduce == "last" && train.accumulate > 1 && train.dtype != "fp32") {
@@ -289,6 +317,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_channels(loaded);
   check_checkpoint(loaded);
   check_share(loaded);
+  check_sync(loaded);
   check_types(loaded);
   check_health(loaded);
   check_timeline(loaded);

@@ -7,8 +7,10 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/pages.h"
+#include "zero/engine/gradient_staging.h"
+#include "zero/engine/gradient_sum.h"
 #include "zero/engine/matrix_directions.h"
-#include "zero/engine/reducer.h"
+#include "zero/engine/outer_sum.h"
 #include "zero/engine/tile_stream.h"
 #include "zero/plan/estimate.h"
 
@@ -29,8 +31,9 @@ std::int64_t largest_gather(const std::vector<Unit>& units, int world, const Pla
 }  // namespace
 
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum) {
-  const std::int64_t always =
-      matrix_bytes(units, world) + GradientSum::blocks_of(units, world, placement.copies, minimum).bytes();
+  const std::int64_t always = matrix_bytes(units, world) +
+                              GradientSum::blocks_of(units, world, placement.copies, minimum).bytes() +
+                              OuterSum::bytes(units, world, placement);
   if (!placement.gradient_sharded && !placement.fp32_gradient()) return always;
   std::int64_t largest_sum = 0;  // of a shard that is summed here and lies elsewhere
   for (const Unit& unit : units) {
@@ -39,7 +42,7 @@ std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Plac
     const std::int64_t element = placement.fp32_gradient() ? 4 : static_cast<std::int64_t>(size_of(unit.dtype));
     if (!gradient.on_device()) largest_sum = std::max(largest_sum, gradient.numel() * element);
   }
-  return always + Reducer::staging_limit(units, world, minimum) + largest_sum * (minimum ? 1 : 2);
+  return always + staging_limit(units, world, minimum) + largest_sum * (minimum ? 1 : 2);
 }
 
 std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum) {
@@ -69,10 +72,10 @@ std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placeme
   return ((tiles * 4 + states) * TileStream::kTileNumel + kPage - 1) / kPage * kPage;
 }
 
-GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& units, int world,
+GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& units, int world,
                            const Placement& placement, const OptimizerSpec& spec, int stage, std::int64_t free_bytes) {
-  if (memory.kind == TierMemory::Kind::kMin) return {GatherBudget::kMinimum};
-  const bool automatic = memory.kind == TierMemory::Kind::kAuto;
+  if (memory.kind == MemoryBudget::Kind::kMin) return {GatherBudget::kMinimum};
+  const bool automatic = memory.kind == MemoryBudget::Kind::kAuto;
   const std::int64_t budget = automatic ? free_bytes : memory.bytes;
   const auto needed_at = [&](const Placement& where, bool minimum) {
     return state_bytes(units, world, where, spec, Tier::kDevice).total() + staging_bytes(units, world, where, minimum) +
@@ -88,6 +91,7 @@ GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& un
                                 placement.delayed_update);
       cheaper.fp32_sums = placement.fp32_sums;
       cheaper.copies = placement.copies;
+      cheaper.merged_copies = placement.merged_copies;
       if (!placement.tiers.empty()) cheaper = away_from_device(std::move(cheaper), units, world, Tier::kHost);
       const std::int64_t needed = needed_at(cheaper, true);
       remedy += fmt::format("; stage {} needs {} B ({})", stage + 1, needed, format_bytes(needed));
@@ -115,14 +119,14 @@ bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units
   return options.link_bytes_per_second > 0 || state_bytes(units, world, placement, spec, Tier::kDisk).total() > 0;
 }
 
-int tiles_ahead(const TierMemory& memory, const std::vector<Unit>& units, int world, const Placement& placement,
+int tiles_ahead(const MemoryBudget& memory, const std::vector<Unit>& units, int world, const Placement& placement,
                 const Placement& later, const OptimizerSpec& spec, std::int64_t free_bytes) {
   const std::int64_t state = state_bytes(units, world, placement, spec, Tier::kHost).total();
   const auto needed = [&](int depth) { return state + tile_bytes(units, world, later, spec, depth); };
 
-  const bool automatic = memory.kind == TierMemory::Kind::kAuto;
+  const bool automatic = memory.kind == MemoryBudget::Kind::kAuto;
   const std::int64_t least = state + tile_bytes(units, world, placement, spec, 1);
-  const std::int64_t budget = automatic ? free_bytes : memory.kind == TierMemory::Kind::kMin ? least : memory.bytes;
+  const std::int64_t budget = automatic ? free_bytes : memory.kind == MemoryBudget::Kind::kMin ? least : memory.bytes;
   if (budget < least) {
     throw ConfigError(
         "zero.host_memory", automatic ? "auto" : format_bytes(budget),

@@ -17,7 +17,7 @@ namespace zero {
 
 // The memory a rank needs, and what a budget leaves for gathered units. Throws ConfigError under "zero.device_memory"
 // with the smallest budget that works and the next cheaper stage. `free_bytes`: what "auto" may use.
-GatherBudget gather_budget(const TierMemory& memory, const std::vector<Unit>& units, int world,
+GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& units, int world,
                            const Placement& placement, const OptimizerSpec& spec, int stage, std::int64_t free_bytes);
 
 // Where every use of a unit begins with a gather, that is where its update must be done, and not before: what has to
@@ -28,7 +28,7 @@ bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units
 // How many tiles of what lies on disk a budget of host memory lets a rank read ahead, and write behind: 1 to
 // OffloadTiers::kDefaultDepth. Throws ConfigError under "zero.host_memory" with the smallest budget that works.
 // `later`: where states may come to lie, with more of them on disk.
-int tiles_ahead(const TierMemory& memory, const std::vector<Unit>& units, int world, const Placement& placement,
+int tiles_ahead(const MemoryBudget& memory, const std::vector<Unit>& units, int world, const Placement& placement,
                 const Placement& later, const OptimizerSpec& spec, std::int64_t free_bytes);
 
 // May `bytes` of a rank's states lie on disk? Looks at options alone, at no disk. Throws ConfigError: under "zero.disk"

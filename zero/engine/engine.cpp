@@ -17,8 +17,8 @@ IoError told_by(int rank, const std::vector<Unit>& units, const IoError& error) 
 }  // namespace
 
 Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units, const EngineOptions& options,
-               UnitObserver& observer) try
-    : parts_(comm, std::move(specs), units, options, observer),
+               UnitObserver& observer, const EngineSeams& seams) try
+    : parts_(comm, std::move(specs), units, options, observer, seams),
       io_([this](const IoError& error) { return told_by(parts_.comms.run.rank(), parts_.state.units(), error); }),
       update_(parts_),
       statistics_(parts_),
@@ -78,7 +78,7 @@ void Engine::add_gradient(int param, const std::byte* gradient) {
   io_.run([&] {
     begin_backward();
     parts_.reducer.add(param, gradient);
-    parts_.executor.gradient_arrived(parts_.reducer.unit_of(param));
+    parts_.executor.gradient_arrived(parts_.reducer.arrivals().unit_of(param));
   });
 }
 

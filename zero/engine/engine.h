@@ -43,7 +43,7 @@ class Engine final : private UnitPins {
  public:
   // Throws ConfigError before anything is allocated: options out of range, a budget that is too small.
   Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units, const EngineOptions& options,
-         UnitObserver& observer);
+         UnitObserver& observer, const EngineSeams& seams = {});
   ~Engine() override;
 
   // To be called when parameters have their first values, before the first step: if memory is short, states make room.

@@ -10,7 +10,6 @@
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
 #include "zero/engine/budget.h"
-#include "zero/engine/engine_seams.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/plan/estimate.h"
 
@@ -28,7 +27,8 @@ GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& un
           .overlaps_updates = overlaps_updates(placer.may_lie(), units, shard, spec, options.offload)};
 }
 
-std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t bytes, Timeline* timeline) {
+std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t bytes, Timeline* timeline,
+                                    const EngineSeams& seams) {
   require_disk(options, bytes);
   if (bytes == 0) return nullptr;
   return std::make_unique<DiskTier>(DiskOptions{.paths = options.disk,
@@ -36,12 +36,11 @@ std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t 
                                                 .checksums = options.checksums,
                                                 .timeout = options.disk_timeout,
                                                 .timeline = timeline},
-                                    DiskSeam::or_none(seams_of(options).disk_seam));
+                                    DiskSeam::or_none(seams.disk_seam));
 }
 
-std::unique_ptr<Link> make_link(const EngineOptions& options) {
+std::unique_ptr<Link> make_link(const EngineOptions& options, const LinkClock* clock) {
   if (options.offload.link_bytes_per_second <= 0) return nullptr;
-  const LinkClock* clock = seams_of(options.offload).link_clock;
   return std::make_unique<Link>(options.offload.link_bytes_per_second, options.timeline,
                                 clock == nullptr ? LinkClock::machine() : *clock);
 }
@@ -87,6 +86,11 @@ EngineOptions checked(EngineOptions options) {
     throw ConfigError("zero.delayed_update", "true", "an average of weights (train.ema) would be a step late, too",
                       "use either zero.delayed_update or train.ema");
   }
+  if (options.delayed_update && options.local) {
+    throw ConfigError("zero.delayed_update", "true",
+                      "an outer step (sync.mode local) would come between a gradient and its update",
+                      "use either zero.delayed_update or sync.mode local");
+  }
   options.offload.monitor.read = one_at_a_time(std::move(options.offload.monitor.read));
   return options;
 }
@@ -101,18 +105,18 @@ std::optional<LossScale> loss_scale_of(const EngineOptions& options, const std::
 }  // namespace
 
 EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> parameters, const std::vector<Unit>& units,
-                         const EngineOptions& wanted, UnitObserver& observer)
+                         const EngineOptions& wanted, UnitObserver& observer, const EngineSeams& seams)
     : specs(std::move(parameters)),
       options(checked(wanted)),
-      comms(communicator, options.group),
+      comms(communicator, mesh_of(communicator.world(), options).shard),
       loss_scale(loss_scale_of(options, units)),
       rule(rule_of(options)),
-      placer(&comms.run, comms.mesh, options, units, *rule),
+      placer(&comms.run, comms.mesh, options, units, *rule, seams),
       budget(agreed_budget(comms, units, options, placer, spec_of(*rule))),
       disk(make_disk(options.offload,
                      state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
-                     options.timeline)),
-      link(make_link(options)),
+                     options.timeline, seams)),
+      link(make_link(options, seams.link_clock)),
       state(units, placer.placement(), rule->states(), comms.copy, ledger,
             {.disk = disk.get(),
              .link = link.get(),
@@ -120,7 +124,8 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
                                   placer.may_lie(), spec_of(*rule), placer.free_bytes()),
              .movable = placer.movable()}),
       gatherer(state, comms.copy, ledger, observer, shard_updates(), options.timeline),
-      reducer(state, specs.size(), budget.is_minimum(), comms.copy, ledger, options.timeline, comms.across),
+      reducer(state, specs.size(), budget.is_minimum(), comms.copy, ledger, options.timeline,
+              options.local ? nullptr : comms.across),
       updater(state, *rule, specs, options, comms.copy, ledger),
       executor(state, budget, gatherer, reducer) {
   // Gathered units and gradients share one set of blocks: at the end of the backward pass, when memory is

@@ -1,7 +1,7 @@
 // EngineParts: what an engine is made of, in the order in which the parts are made. They know units and bytes, and
 // nothing of steps: StepUpdate, EngineStep, Replanner, EngineStatistics and StateAccess work with them.
 //
-//   EngineParts parts(comm, specs, units, options, observer);
+//   EngineParts parts(comm, specs, units, options, observer, seams);
 //   parts.executor.access(u);
 //
 // Construction is Collective. Throws ConfigError before anything is allocated, as Engine does; IoError where states lie
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "zero/engine/engine_comms.h"
+#include "zero/engine/engine_seams.h"
 #include "zero/engine/executor.h"
 #include "zero/engine/gatherer.h"
 #include "zero/engine/loss_scale.h"
@@ -26,7 +27,7 @@ namespace zero {
 
 struct EngineParts {
   EngineParts(Communicator& comm, std::vector<ParamSpec> specs, const std::vector<Unit>& units,
-              const EngineOptions& options, UnitObserver& observer);
+              const EngineOptions& options, UnitObserver& observer, const EngineSeams& seams);
   EngineParts(const EngineParts&) = delete;
   EngineParts& operator=(const EngineParts&) = delete;
 

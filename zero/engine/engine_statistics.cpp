@@ -52,16 +52,15 @@ void EngineStatistics::step_ends() {
   in_step_ = now - at_last_step_ - std::exchange(untraced_, {});
   in_step_.seconds = std::max(in_step_.seconds, 0.0);
   at_last_step_ = now;
-  if (parts_.disk != nullptr) {
-    const DiskTraffic& disk = parts_.disk->traffic();
-    disk_of_step_ = disk - disk_at_last_step_;
-    disk_at_last_step_ = disk;
-  }
-  if (parts_.link != nullptr) {
-    const LinkTraffic& link = parts_.link->traffic();
-    link_of_step_ = link - link_at_last_step_;
-    link_at_last_step_ = link;
-  }
+  merged_in_last_step_ = false;
+  if (parts_.disk != nullptr) disk_of_step_ = parts_.disk->traffic() - disk_at_last_step_;
+  if (parts_.link != nullptr) link_of_step_ = parts_.link->traffic() - link_at_last_step_;
+  count_tiers();
+}
+
+void EngineStatistics::count_tiers() {
+  if (parts_.disk != nullptr) disk_at_last_step_ = parts_.disk->traffic();
+  if (parts_.link != nullptr) link_at_last_step_ = parts_.link->traffic();
 }
 
 StepProfile EngineStatistics::profile() const {
@@ -116,6 +115,7 @@ void EngineStatistics::add_to(EngineReport& report) const {
   report.sent_bytes_per_step = in_step_.sent_bytes;
   report.received_bytes_per_step = in_step_.received_bytes;
   report.copies.sent_bytes_per_step = in_step_.sent_between_copies;
+  if (parts_.options.local) report.outer = outer_report();
   const Schedule& schedule = parts_.executor.replay().schedule();
   if (!schedule.entries.empty()) {
     const ScheduleCost cost = simulate(schedule, parts_.state.units(), comms.mesh.shard, spec_of(*parts_.rule));
@@ -126,6 +126,21 @@ void EngineStatistics::add_to(EngineReport& report) const {
   report.profile = profile();
   report.predicted = predicted();
   add_formulas(report);
+}
+
+OuterReport EngineStatistics::outer_report() const {
+  const Mesh& mesh = parts_.comms.mesh;
+  const OuterBytes planned = outer_bytes(parts_.state.units(), mesh, parts_.state.placement());
+  OuterReport report{.local_steps = parts_.options.local->steps,
+                     .steps = num_outer_steps_,
+                     .in_last_step = merged_in_last_step_,
+                     .sent_bytes = of_outer_step_.sent_bytes,
+                     .sent_between_copies = of_outer_step_.sent_between_copies,
+                     .planned_sent_bytes = planned.total(),
+                     .planned_sent_between_copies = planned.between_copies};
+  for (const Unit& unit : parts_.state.units())
+    report.formula_bytes += unit.trainable ? outer_formula_bytes(used_numel(unit), mesh) : 0;
+  return report;
 }
 
 void EngineStatistics::add_formulas(EngineReport& report) const {

@@ -4,6 +4,7 @@
 //   statistics.outside_training([&] { executor.use_untraced(u); });   // belongs to no step
 //   statistics.before_update();                                      // in each step: memory is fullest
 //   statistics.step_ends();
+//   statistics.outer_step([&] { update.merge(); });                   // where copies train apart
 //   statistics.add_to(report);
 //
 // Local. Counts nothing that a step depends on.
@@ -30,6 +31,17 @@ class EngineStatistics {
     body();
     untraced_ += exchanged() - before;
   }
+  // What an outer step exchanges and moves counts for itself.
+  template <typename Body>
+  void outer_step(Body body) {
+    const Exchanged before = exchanged();
+    body();
+    of_outer_step_ = exchanged() - before;
+    untraced_ += of_outer_step_;
+    count_tiers();
+    ++num_outer_steps_;
+    merged_in_last_step_ = true;
+  }
   void before_update();
   void step_ends();
 
@@ -49,15 +61,19 @@ class EngineStatistics {
   };
   double exchange_seconds() const;
   Exchanged exchanged() const;
+  void count_tiers();
   PhaseSeconds phase_seconds() const;
   PredictedStep predicted() const;
   void add_formulas(EngineReport& report) const;
+  OuterReport outer_report() const;
 
   EngineParts& parts_;
   PassClock clock_, exchange_clock_;  // of what the passes compute, and exchange between ranks
   std::array<MemoryCount, kNumTiers> memory_at_update_;
-  Exchanged at_last_step_, untraced_, in_step_;
-  DiskTraffic disk_at_last_step_, disk_of_step_;
+  Exchanged at_last_step_, untraced_, in_step_, of_outer_step_;
+  std::int64_t num_outer_steps_ = 0;
+  bool merged_in_last_step_ = false;
+  DiskTraffic disk_at_last_step_, disk_of_step_;  // the first: when counted last
   LinkTraffic link_at_last_step_, link_of_step_;
   PhaseSeconds taken_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,14 @@
 
 namespace zero {
 namespace {
+
+// Over copies: of the gradient that they have together, or, where each has its own, the mean of their norms.
+double mean_norm(const std::vector<double>& sum_squares, bool apart, double divisor) {
+  if (!apart) return std::sqrt(sum_squares.front()) / divisor;
+  double norms = 0;
+  for (const double sum : sum_squares) norms += std::sqrt(sum) / divisor;
+  return norms / static_cast<double>(sum_squares.size());
+}
 
 std::string told(const StepReport& report, const StepSync& agreed) {
   switch (report.reason) {
@@ -35,15 +44,17 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
   const int passes = parts_.executor.finished_backwards();
   const StepSync agreed = agree(limits);
   update_.end_delayed();
+  anchor();
   statistics_.before_update();
   ++num_taken_;
   replanner_.rebalance(agreed.wanted_bytes, num_updates_);
   if (num_taken_ == kProfileStep) replanner_.learn(statistics_.profile(), num_updates_);
 
   const double divisor = gradient_divisor(parts_, passes);
-  const double norm = std::sqrt(agreed.sum_squares) / divisor;
-  StepReport report = judge(agreed, norm);
-  report.skipped ? skip(report, agreed) : apply(agreed, norm, divisor, lr);
+  const std::optional<LocalSteps>& local = parts_.options.local;
+  const auto copy = static_cast<std::size_t>(local ? parts_.comms.copy_number() : 0);
+  StepReport report = judge(agreed, mean_norm(agreed.sum_squares, local.has_value(), divisor));
+  report.skipped ? skip(report, agreed) : apply(agreed, std::sqrt(agreed.sum_squares[copy]) / divisor, divisor, lr);
   report.step = num_updates_;
 
   parts_.comms.run.note_step(num_updates_);
@@ -52,6 +63,9 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
   num_departed_ += parts_.executor.replay().mismatched() ? 1 : 0;
   parts_.executor.close_step(agreed.mismatched_rank < 0);
   statistics_.step_ends();
+  apart_ = true;
+  report.merged = local && num_done() % local->steps == 0;
+  if (report.merged) merge();
   if (report.skipped && skipped_in_a_row_ >= parts_.options.max_skipped_steps) {
     throw Error(
         fmt::format("{} steps in a row were skipped, the last because {}\n  Lower the learning rate, or look at the "
@@ -59,6 +73,15 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
                     skipped_in_a_row_, told(report, agreed)));
   }
   return report;
+}
+
+void EngineStep::anchor() {
+  if (parts_.options.local && num_done() == 0) update_.take_anchors();
+}
+
+void EngineStep::merge() {
+  if (!std::exchange(apart_, false)) return;
+  statistics_.outer_step([this] { update_.merge(); });
 }
 
 void EngineStep::end_passes() {
@@ -97,17 +120,17 @@ void EngineStep::require_scaled(int passes) const {
 StepSync EngineStep::agree(const StepLimits& limits) {
   RankStep mine{.trace_hash = hash_of(parts_.executor.replay().trace()),
                 .wanted_bytes = replanner_.wanted(num_updates_),
-                .present = parts_.reducer.present(),
+                .present = parts_.reducer.arrivals().present(),
                 .loss = limits.loss,
                 .max_loss = limits.max_loss,
                 .max_grad_norm = limits.max_grad_norm};
   for (const Unit& unit : parts_.state.units()) {
     const bool reduced = unit.trainable && parts_.executor.finished_backwards() > 0;
-    const ReduceStats stats = reduced ? parts_.reducer.stats(unit.index) : ReduceStats{};
+    const ReduceStats stats = reduced ? parts_.reducer.sums().stats(unit.index) : ReduceStats{};
     mine.sum_squares.push_back(stats.sum_squares);
     mine.num_non_finite += stats.num_non_finite;
     if (stats.num_non_finite > 0 && mine.first_bad_param < 0)
-      mine.first_bad_param = parts_.reducer.first_non_finite(unit.index);
+      mine.first_bad_param = parts_.reducer.sums().first_non_finite(unit.index);
   }
   const StepSync agreed = exchange(parts_.comms.run, mine, parts_.comms.mesh.shard);
   if (agreed.mismatched_rank >= 0 && parts_.state.placement().parameter_sharded) {
@@ -182,6 +205,7 @@ void EngineStep::set_progress(const EngineProgress& progress) {
   num_skipped_ = progress.skipped;
   skipped_in_a_row_ = static_cast<int>(progress.skipped_in_a_row);
   num_delayed_ = progress.delayed;
+  apart_ = parts_.options.local && num_done() % parts_.options.local->steps != 0;
   if (parts_.loss_scale) parts_.loss_scale->restore(progress.loss_scale);
   parts_.updater.set_steps(progress.updates);
 }

@@ -5,6 +5,9 @@
 //   EngineStep step(parts, update, replanner, statistics);
 //   StepReport report = step.take(lr, {.loss = loss});
 //
+// Where copies of the model train apart, each clips by the norm of its own gradient; they skip together, and after the
+// steps that the options say an outer step merges them.
+//
 // It also counts steps: progress() is what a checkpoint has of that. Collective, where nothing else is said. Throws
 // ConfigError for a step at the wrong time, or of losses without their scale, CommError where ranks did not do the
 // same, IoError, and Error after `max_skipped_steps` in a row.
@@ -25,6 +28,11 @@ class EngineStep {
 
   StepReport take(double lr, const StepLimits& limits);
 
+  // Of copies that train apart, between steps: before the first step the weights become the anchors; no-op later.
+  void anchor();
+  // The outer step now, should a step have been taken since the last one.
+  void merge();
+
   // Local. The factor of the next loss before its backward pass; 1: there is no scale.
   double scale_loss();
 
@@ -41,6 +49,7 @@ class EngineStep {
   StepSync agree(const StepLimits& limits);
   SkipReason reason_to_skip(const StepSync& agreed, double norm) const;
   StepReport judge(const StepSync& agreed, double norm) const;
+  std::int64_t num_done() const { return num_updates_ + num_skipped_; }
   void apply(const StepSync& agreed, double norm, double divisor, double lr);
   void skip(const StepReport& report, const StepSync& agreed);
 
@@ -55,6 +64,7 @@ class EngineStep {
   std::int64_t num_departed_ = 0;
   int skipped_in_a_row_ = 0;
   int num_scaled_ = 0;  // losses of this step that took the scale
+  bool apart_ = false;  // copies are no longer what the last outer step made them
 };
 
 }  // namespace zero

@@ -85,8 +85,8 @@ void Executor::use_untraced(int unit) {
 
 void Executor::gradient_arrived(int unit) {
   const auto index = static_cast<std::size_t>(unit);
-  const bool again = reducer_.reduced(unit);  // a recomputed or second pass brought it once more
-  if (!reducer_.complete(unit) || (announced_[index] && !again)) return;
+  const bool again = reducer_.arrivals().reduced(unit);  // a recomputed or second pass brought it once more
+  if (!reducer_.arrivals().complete(unit) || (announced_[index] && !again)) return;
   announced_[index] = true;
   event({EventKind::kGradient, unit, {}});
 }
@@ -96,7 +96,7 @@ void Executor::end_backward() {
   gatherer_.finish();
   // Whatever is incomplete is completed with zeros, in the order every rank keeps.
   for (int unit : replay_.schedule().reduce_order) {
-    const bool late = reducer_.reduced(unit) && reducer_.open(unit);
+    const bool late = reducer_.arrivals().reduced(unit) && reducer_.arrivals().open(unit);
     if (!announced_[static_cast<std::size_t>(unit)] || late) event({EventKind::kGradient, unit, {}});
   }
   event({EventKind::kEndBackward, -1, {}});
@@ -130,11 +130,12 @@ void Executor::close_step(bool same_everywhere) {
 }
 
 void Executor::issue_on_demand(const Event& event) {
-  const Holdings held{.gathered = gatherer_.resident(),
-                      .releasable = gatherer_.releasable(),
-                      .finished_backwards = finished_backwards_,
-                      .complete = [this](int unit) { return reducer_.complete(unit); },
-                      .reduced = [this](int unit) { return reducer_.reduced(unit) && !reducer_.open(unit); }};
+  const Holdings held{
+      .gathered = gatherer_.resident(),
+      .releasable = gatherer_.releasable(),
+      .finished_backwards = finished_backwards_,
+      .complete = [this](int unit) { return reducer_.arrivals().complete(unit); },
+      .reduced = [this](int unit) { return reducer_.arrivals().reduced(unit) && !reducer_.arrivals().open(unit); }};
   for (const Action& action : demand_.actions(event, held, replay_.schedule().reduce_order)) issue(action);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "zero/base/check.h"
+#include "zero/engine/peer_blocks.h"
 #include "zero/memory/host_memory.h"
 
 namespace zero {
@@ -13,9 +14,9 @@ bool some_lie_off_the_device(const ShardedState& state) {
                               [&](const Unit& unit) { return state.arrays().parameter.split(unit.index).on_device(); });
 }
 
-BlockPool::Allocator allocator(Communicator& comm, bool read_by_peers) {
-  if (!read_by_peers) return allocate_host;
-  return [&comm](std::size_t bytes) { return comm.allocate(bytes); };
+BlockPool blocks_of(Communicator& comm, Ledger& ledger, bool read_by_peers) {
+  if (read_by_peers) return peer_blocks(comm, ledger, MemoryTag::kGathered);
+  return {allocate_host, ledger, MemoryTag::kGathered};
 }
 
 }  // namespace
@@ -25,11 +26,9 @@ GatherBlocks::GatherBlocks(const ShardedState& state, Communicator& comm, Ledger
       comm_(comm),
       ledger_(ledger),
       read_by_peers_(some_lie_off_the_device(state)),
-      own_(allocator(comm, read_by_peers_), ledger, MemoryTag::kGathered) {}
+      own_(blocks_of(comm, ledger, read_by_peers_)) {}
 
 std::byte* GatherBlocks::acquire(std::int64_t bytes) {
-  // Peers may still be reading what an idle block held: a gradient, or this rank's shard of another unit.
-  if (borrowed_ != nullptr || read_by_peers_) comm_.drain();
   return pool().acquire(bytes, capacity_bytes_, MemoryTag::kGathered);
 }
 
@@ -41,7 +40,7 @@ void GatherBlocks::placement_changed() {
   if (!state_.placement().parameter_sharded || read_by_peers_ == some_lie_off_the_device(state_)) return;
   ZERO_CHECK(own_.in_use_bytes() == 0, "{} bytes are gathered while states move", own_.in_use_bytes());
   read_by_peers_ = !read_by_peers_;
-  own_ = BlockPool(allocator(comm_, read_by_peers_), ledger_, MemoryTag::kGathered);
+  own_ = blocks_of(comm_, ledger_, read_by_peers_);
 }
 
 }  // namespace zero

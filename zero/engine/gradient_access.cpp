@@ -11,7 +11,8 @@
 namespace zero {
 
 double gradient_divisor(const EngineParts& parts, int passes) {
-  const int num_summed = parts.comms.run.world() * (parts.options.average_micro_batches ? std::max(1, passes) : 1);
+  const int num_ranks = parts.options.local ? parts.comms.mesh.shard : parts.comms.run.world();
+  const int num_summed = num_ranks * (parts.options.average_micro_batches ? std::max(1, passes) : 1);
   return num_summed * (parts.loss_scale ? parts.loss_scale->value() : 1.0);
 }
 
@@ -38,7 +39,7 @@ void GradientAccess::read(int unit, const std::function<void(std::span<const flo
   std::vector<float> whole(static_cast<std::size_t>(own.numel * parts_.comms.mesh.shard));
   const std::span<float> shard =
       std::span(whole).subspan(static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.numel));
-  io_.run([&] { parts_.reducer.read_shard(unit, shard); });
+  io_.run([&] { parts_.reducer.sums().read_shard(unit, shard); });
   for (float& value : shard) value = static_cast<float>(value * scale);
   all_gather(parts_.comms.copy, std::as_bytes(shard), std::as_writable_bytes(std::span(whole)),
              {.unit = unit, .control = true});
@@ -55,7 +56,7 @@ std::vector<double> GradientAccess::norms() {
     if (!unit.trainable) continue;
     const Shard own = parts_.state.shard(unit.index);
     std::vector<float> shard(static_cast<std::size_t>(own.numel));
-    io_.run([&] { parts_.reducer.read_shard(unit.index, shard); });
+    io_.run([&] { parts_.reducer.sums().read_shard(unit.index, shard); });
     for (const Slice& slice : unit.slices) {
       const SlicePart part = overlap(slice, own);
       for (std::int64_t i = part.offset; i < part.offset + part.numel; ++i) {

@@ -4,7 +4,8 @@
 //   engine.gradients().read(u, [&](std::span<const float> whole) { ... });
 //   engine.gradients().norms()[param]
 //
-// A gradient here is the average over ranks (and micro-batches, where they are averaged), without the loss scale,
+// A gradient here is the average over ranks (of a copy, where copies of the model train apart; and over micro-batches,
+// where they are averaged), without the loss scale,
 // before clipping, in fp32. Both functions are Collective and throw ConfigError at any other time; an IoError of a disk
 // ends the engine.
 #pragma once

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "zero/comm/collectives.h"
 #include "zero/memory/host_memory.h"
 #include "zero/optim/newton_schulz.h"
 
@@ -34,12 +35,10 @@ MatrixDirections::MatrixDirections(const ShardedState& state, int unit, const Ma
 void MatrixDirections::gather() {
   const Shard own = state_.shard(unit_);
   const std::span<std::byte> all = directions_.bytes();
-  comm_
-      .all_gather(all.subspan(static_cast<std::size_t>(own.offset * kFloatBytes),
-                              static_cast<std::size_t>(own.numel * kFloatBytes)),
-                  all, {.unit = unit_})
-      .wait();
-  comm_.drain();  // a late peer may still read this rank's, which are about to change
+  all_gather(comm_,
+             all.subspan(static_cast<std::size_t>(own.offset * kFloatBytes),
+                         static_cast<std::size_t>(own.numel * kFloatBytes)),
+             all, {.unit = unit_});  // and no late peer reads this rank's any more: they are about to change
 }
 
 void MatrixDirections::complete(const std::vector<bool>& present, ThreadTeam& team) {

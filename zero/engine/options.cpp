@@ -4,16 +4,12 @@
 #include <array>
 #include <utility>
 
-#include "zero/base/bytes.h"
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
 #include "zero/optim/averaged_rule.h"
 
 namespace zero {
-
-TierMemory TierMemory::parse(std::string_view text, std::string_view key) {
-  if (text == "auto") return {Kind::kAuto, 0};
-  if (text == "min") return {Kind::kMin, 0};
-  return {Kind::kBytes, parse_bytes(text, key)};
-}
 
 bool is_hidden_matrix(const ParamSpec& spec) {
   if (spec.shape.size() < 2 || spec.own_unit) return false;
@@ -36,7 +32,20 @@ IsMatrix matrices_of(const EngineOptions& options) {
 
 std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options) {
   auto rule = make_update_rule(options.optimizer);
+  if (options.local && options.ema != 0)
+    throw ConfigError("train.ema", fmt::format("{}", options.ema),
+                      "copies that train apart (sync.mode local) are averaged by their outer step",
+                      "leave train.ema out: evaluations and saved weights are the merged ones; or use sync.mode sync");
+  if (options.local) return with_outer_states(std::move(rule), *options.local);
   return options.ema == 0 ? std::move(rule) : with_average(std::move(rule), options.ema);
+}
+
+Mesh mesh_of(int world, const EngineOptions& options) {
+  return options.local ? mesh_of_local(world, options.group) : mesh_of(world, options.group);
+}
+
+void set_copies(Placement& placement, const Mesh& mesh, const EngineOptions& options) {
+  (options.local ? placement.merged_copies : placement.copies) = mesh.copies;
 }
 
 }  // namespace zero

@@ -14,30 +14,20 @@
 #include <vector>
 
 #include "zero/base/dtype.h"
+#include "zero/base/memory_budget.h"
 #include "zero/base/tier.h"
 #include "zero/base/timeline.h"
 #include "zero/engine/loss_scale.h"
-#include "zero/memory/disk_tier.h"
+#include "zero/memory/disk_options.h"
 #include "zero/memory/memory_monitor.h"
+#include "zero/optim/outer_step.h"
 #include "zero/optim/update_rule.h"
+#include "zero/plan/mesh.h"
 #include "zero/plan/param_spec.h"
 #include "zero/plan/placement.h"
 #include "zero/plan/unit.h"
 
 namespace zero {
-
-struct EngineSeams;  // zero/engine/engine_seams.h
-
-// Budget of all bytes that zero.cpp holds on a tier: on the device states, gathered units and staging.
-//   auto: the free memory of this machine, divided among its ranks
-//   min: the least that works: one unit gathered at a time, nothing ahead; one tile of a state on disk at a time
-struct TierMemory {
-  enum class Kind : std::uint8_t { kAuto, kMin, kBytes };
-  Kind kind = Kind::kAuto;
-  std::int64_t bytes = 0;  // of kBytes
-  // "auto", "min", or a size such as "64MiB". Throws ConfigError under `key`.
-  static TierMemory parse(std::string_view text, std::string_view key = "zero.device_memory");
-};
 
 // Whether states move while the model trains, to give memory back when other programs need it.
 struct MonitorOptions {
@@ -54,7 +44,7 @@ struct OffloadOptions {
   // memory that a device_memory in bytes leaves free; no states with another device_memory) or to `disk`. False: none
   // go.
   bool automatic = true;
-  TierMemory host_memory;
+  MemoryBudget host_memory;
   std::vector<std::string> disk;  // folders, one on each disk; needed where a fraction lies on disk
   std::int64_t disk_memory = 0;   // most bytes that a rank may take on the disks; 0: no limit
   MonitorOptions monitor;
@@ -64,7 +54,6 @@ struct OffloadOptions {
   // Bytes a second of a link that stands for PCIe between device and host, each way; 0: there is none, both are main
   // memory. For experiments.
   double link_bytes_per_second = 0;
-  std::shared_ptr<const EngineSeams> seams;  // for tests, and for runners such as `zero train`; null: none
 };
 
 // Parameters that share hyper-parameters; the first group whose predicate holds takes a parameter.
@@ -82,8 +71,11 @@ using WeightSource = std::function<void(const std::string& name, std::span<float
 struct EngineOptions {
   int stage = 3;
   // Ranks that hold the model once, neighbours of each other; it divides the number of ranks. Gathers and shards are
-  // theirs, and gradients are summed over all ranks. 0: all ranks hold it once.
+  // theirs, and gradients are summed over all ranks. 0: all ranks hold it once; with `local` each rank holds it.
   int group = 0;
+  // Copies of the model train apart: gradients are summed over the ranks of a copy alone, and an outer step merges the
+  // copies now and then. Absent: gradients are summed over all ranks. See Attachment::merge_copies().
+  std::optional<LocalSteps> local;
   OptimizerOptions optimizer = AdamWOptions{};
   double clip = 0;                // global gradient norm; 0: off
   Reduce reduce = Reduce::kAuto;  // kEach (kAuto, too): every micro-batch is reduced; kLast: summed here, reduced once
@@ -110,8 +102,8 @@ struct EngineOptions {
   // Factor of losses before backward(), by which gradients are divided again; norms, clipping and limits are those of
   // gradients without it. Absent: dynamic if a trained parameter is fp16, else none.
   std::optional<LossScaleOptions> loss_scale;
-  TierMemory device_memory;
-  OffloadOptions offload;  // the states that leave the device, and their tiers
+  MemoryBudget device_memory;  // for states, gathered units and staging
+  OffloadOptions offload;      // the states that leave the device, and their tiers
   // Empty: the optimizer's weight decay on parameters with two or more dimensions, none on the others.
   std::vector<ParameterGroup> groups;
   std::vector<std::string> units;  // names of modules, each a unit; empty: a unit for each repeated block
@@ -133,7 +125,15 @@ bool is_hidden_matrix(const ParamSpec& spec);
 // or more dimensions. Empty with others.
 IsMatrix matrices_of(const EngineOptions& options);
 
-// The optimizer's rule, with what else it keeps of each parameter. Throws as make_update_rule() does.
+// The optimizer's rule, with what else it keeps of each parameter. Throws as make_update_rule() and with_outer_states() do,
+// and ConfigError under "train.ema" where `local` is given, too.
 std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options);
+
+// How `world` ranks hold the model. Throws ConfigError under "zero.group" for one that does not divide them, under
+// "sync.mode" where copies should train apart, and there is one.
+Mesh mesh_of(int world, const EngineOptions& options);
+
+// Says in the placement how the copies of the mesh stay one model.
+void set_copies(Placement& placement, const Mesh& mesh, const EngineOptions& options);
 
 }  // namespace zero

@@ -13,7 +13,6 @@
 #include "zero/base/machine.h"
 #include "zero/comm/collectives.h"
 #include "zero/engine/budget.h"
-#include "zero/engine/engine_seams.h"
 #include "zero/engine/rate_probe.h"
 #include "zero/memory/disk_room.h"
 #include "zero/memory/disk_seam.h"
@@ -29,13 +28,13 @@ constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max() / 2
 
 // What the device's budget leaves free of the machine is the host's (docs/decisions/0014).
 bool host_takes_the_rest(const EngineOptions& options) {
-  return options.offload.host_memory.kind == TierMemory::Kind::kAuto &&
-         options.device_memory.kind == TierMemory::Kind::kBytes;
+  return options.offload.host_memory.kind == MemoryBudget::Kind::kAuto &&
+         options.device_memory.kind == MemoryBudget::Kind::kBytes;
 }
 
 bool names_lower_tiers(const EngineOptions& options) {
   const OffloadOptions& offload = options.offload;
-  return !offload.disk.empty() || offload.host_memory.kind == TierMemory::Kind::kBytes;
+  return !offload.disk.empty() || offload.host_memory.kind == MemoryBudget::Kind::kBytes;
 }
 
 bool keeps_fp32_sums(const EngineOptions& options) {
@@ -59,20 +58,21 @@ std::int64_t free_memory(const EngineOptions& options) {
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh) {
   Placement placement = place(options.stage, options.reduce, options.accumulate, options.delayed_update);
   placement.fp32_sums = keeps_fp32_sums(options);
-  placement.copies = mesh.copies;
+  set_copies(placement, mesh, options);
   spread_over_tiers(placement, units, mesh.shard, options.offload.fractions);
   return placement;
 }
 
 Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& options, const std::vector<Unit>& units,
-               const UpdateRule& rule)
+               const UpdateRule& rule, const EngineSeams& seams)
     : comm_(comm),
       options_(options),
+      seams_(seams),
       model_{.units = units, .world = mesh.shard, .optimizer = spec_of(rule)},
       placement_(placement_of(options, units, mesh)) {
   const int world = mesh.shard;
   model_.placement = placement_;
-  model_.profile = seams_of(options.offload).profile;
+  model_.profile = seams.profile;
   free_bytes_ = comm == nullptr ? kUnlimited : agreed_least(comm, free_memory(options));
   const OffloadOptions& offload = options.offload;
   const bool ours = offload.automatic && offload.fractions.on_device();
@@ -82,11 +82,11 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
   if (ours && !offload.disk.empty())
     disk_budget_ = offload.disk_memory > 0 ? offload.disk_memory : agreed_least(comm_, room_on_disk());
   const bool chooses = ours && (names_lower_tiers(options) || (host_takes_the_rest(options) && !fits_device()));
-  if (chooses || seams_of(offload).probes) {
-    const bool known = agreed_least(comm, seams_of(offload).rates.update_numel > 0 ? 1 : 0) == 1;
-    model_.rates = known ? seams_of(offload).rates
+  if (chooses || seams.probes) {
+    const bool known = agreed_least(comm, seams.rates.update_numel > 0 ? 1 : 0) == 1;
+    model_.rates = known ? seams.rates
                          : probe_rates(comm, offload, rule, options.threads,
-                                       disk_budget_ > 0 ? disk_budget_ : offload.disk_memory);
+                                       disk_budget_ > 0 ? disk_budget_ : offload.disk_memory, seams.disk_seam);
     // Others may have taken memory while a slow disk was probed.
     if (!known && comm != nullptr) free_bytes_ = agreed_least(comm, free_memory(options));
   }
@@ -95,7 +95,7 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
   require_memory();
   fixed_bytes_ = device_bytes(all_away());
   // What goes to a disk goes in tiles, and a host that cannot hold one of each state lets nothing go.
-  const bool has_tiles = offload.host_memory.kind != TierMemory::Kind::kBytes ||
+  const bool has_tiles = offload.host_memory.kind != MemoryBudget::Kind::kBytes ||
                          tile_bytes(units, world, all_away(), spec_of(rule), 1) <= offload.host_memory.bytes;
   movable_ = ours && disk_budget_ > 0 && has_tiles && states(all_away(), Tier::kDisk) <= disk_budget_;
 }
@@ -110,8 +110,8 @@ void Placer::count_held() {
 // A budget that is larger than this machine's memory may hold no more than that; one that what it will hold does not
 // fill is as good as any.
 void Placer::require_memory() const {
-  const TierMemory& memory = options_.device_memory;
-  if (comm_ == nullptr || memory.kind == TierMemory::Kind::kAuto) return;
+  const MemoryBudget& memory = options_.device_memory;
+  if (comm_ == nullptr || memory.kind == MemoryBudget::Kind::kAuto) return;
   const auto& [units, world] = std::tie(model_.units, model_.world);
   const GatherBudget budget =
       gather_budget(memory, units, world, placement_, model_.optimizer, options_.stage, free_bytes_);
@@ -122,13 +122,13 @@ void Placer::require_memory() const {
                                 ? least
                                 : held_.device + staging_bytes(units, world, placement_, /*minimum=*/false) +
                                       std::min(budget.capacity_bytes, all_units);
-  std::int64_t beside = held_.host + seams_of(options_.offload).activation_bytes;
+  std::int64_t beside = held_.host + seams_.activation_bytes;
   if (held_.disk > 0) beside += tile_bytes(units, world, placement_, model_.optimizer, /*depth=*/1);
   const std::int64_t free = free_bytes_ / 4 * 5;
   if (most + beside <= free) return;
-  const bool less_would_do = memory.kind == TierMemory::Kind::kBytes && least + beside <= free;
+  const bool less_would_do = memory.kind == MemoryBudget::Kind::kBytes && least + beside <= free;
   throw ConfigError(
-      "zero.device_memory", memory.kind == TierMemory::Kind::kMin ? "min" : format_bytes(memory.bytes),
+      "zero.device_memory", memory.kind == MemoryBudget::Kind::kMin ? "min" : format_bytes(memory.bytes),
       fmt::format("a rank would hold {} of this machine's memory beside activations, and {} are free for it",
                   format_bytes(most + beside), format_bytes(free)),
       less_would_do
@@ -145,17 +145,14 @@ std::string Placer::disk_room() const {
 }
 
 std::int64_t Placer::room_on_disk() const {
-  const TimedCalls calls =
-      DiskSeam::or_none(seams_of(options_.offload).disk_seam).opening_calls(options_.offload.disk_timeout);
+  const TimedCalls calls = DiskSeam::or_none(seams_.disk_seam).opening_calls(options_.offload.disk_timeout);
   const auto is_here = [&calls](const std::string& folder) { return is_folder_here(folder, calls); };
   if (comm_ == nullptr && !std::ranges::all_of(options_.offload.disk, is_here)) return kUnlimited;
   return room_on(options_.offload.disk, calls) / 10 * 9 / std::max(options_.local_world, 1);
 }
 
 Placement Placer::all_away(Tier to) const {
-  Placement placement = place(options_.stage, options_.reduce, options_.accumulate, options_.delayed_update);
-  placement.copies = placement_.copies;
-  return away_from_device(std::move(placement), model_.units, model_.world, to);
+  return away_from_device(placement_, model_.units, model_.world, to);
 }
 
 // What states may take on each tier of this rank, beside gathered units and staging.
@@ -166,26 +163,25 @@ TierBudgets Placer::budgets(bool minimum) const {
   const auto tiles = [&](int depth) {
     return offload.disk.empty() ? 0 : tile_bytes(model_.units, model_.world, away, model_.optimizer, depth);
   };
-  if (offload.host_memory.kind == TierMemory::Kind::kBytes)
+  if (offload.host_memory.kind == MemoryBudget::Kind::kBytes)
     budgets.host = std::max<std::int64_t>(offload.host_memory.bytes - tiles(/*depth=*/1), 0);
   // What autograd makes of the largest unit before anybody takes it over is nobody's: a gradient, and the sum where a
   // parameter is used twice.
   std::int64_t largest = 0;
   for (const Unit& unit : model_.units) largest = std::max(largest, gathered_bytes(unit, model_.world));
   if (host_takes_the_rest(options_))
-    budgets.host =
-        std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - seams_of(offload).activation_bytes -
-                                   tiles(OffloadTiers::kDefaultDepth) - 2 * largest,
-                               0);
+    budgets.host = std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - seams_.activation_bytes -
+                                              tiles(OffloadTiers::kDefaultDepth) - 2 * largest,
+                                          0);
   const std::int64_t working = working_bytes(model_.units, model_.world, away, minimum);
-  if (options_.device_memory.kind == TierMemory::Kind::kBytes) {
+  if (options_.device_memory.kind == MemoryBudget::Kind::kBytes) {
     budgets.device = options_.device_memory.bytes - working;
     return budgets;
   }
   // Device and host are both main memory: what the host may take is not free for the device.
-  const std::int64_t host = offload.host_memory.kind == TierMemory::Kind::kBytes ? offload.host_memory.bytes
-                                                                                 : tiles(OffloadTiers::kDefaultDepth);
-  budgets.device = free_bytes_ - host - seams_of(offload).activation_bytes - working - 2 * largest;
+  const std::int64_t host = offload.host_memory.kind == MemoryBudget::Kind::kBytes ? offload.host_memory.bytes
+                                                                                   : tiles(OffloadTiers::kDefaultDepth);
+  budgets.device = free_bytes_ - host - seams_.activation_bytes - working - 2 * largest;
   return budgets;
 }
 
@@ -216,7 +212,7 @@ TierBudgets Placer::least_of_device() const {
 }
 
 void Placer::choose() {
-  if (options_.device_memory.kind == TierMemory::Kind::kMin) {
+  if (options_.device_memory.kind == MemoryBudget::Kind::kMin) {
     placement_.tiers = within(least_of_device());
     return;
   }
@@ -279,7 +275,7 @@ std::optional<std::vector<UnitTiers>> Placer::learn(const StepProfile& profile, 
   if (!chosen_within_) return std::nullopt;
   spare = agreed_least(comm_, spare);
   TierBudgets budgets{held_.device, chosen_within_->host, chosen_within_->disk};
-  if (const TierMemory& host = options_.offload.host_memory; host.kind == TierMemory::Kind::kBytes) {
+  if (const MemoryBudget& host = options_.offload.host_memory; host.kind == MemoryBudget::Kind::kBytes) {
     const std::int64_t tiles = tile_bytes(model_.units, model_.world, all_away(), model_.optimizer, depth);
     budgets.host = std::max(held_.host, std::min(budgets.host, host.bytes - tiles));
   }

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
+#include "zero/engine/engine_seams.h"
 #include "zero/engine/options.h"
 #include "zero/plan/best_placement.h"
 #include "zero/plan/mesh.h"
@@ -32,7 +33,7 @@ class Placer {
  public:
   // Collective. Throws ConfigError: what cannot be placed so, budgets that are too small. `options` outlive the placer.
   Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& options, const std::vector<Unit>& units,
-         const UpdateRule& rule);
+         const UpdateRule& rule, const EngineSeams& seams = {});
 
   const Placement& placement() const { return placement_; }
   // Everything that may leave the device on another tier.
@@ -82,6 +83,7 @@ class Placer {
 
   Communicator* comm_;
   const EngineOptions& options_;
+  const EngineSeams seams_;
   StepModel model_;
   Placement placement_;
   TierBudgets held_;

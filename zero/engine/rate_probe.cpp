@@ -8,9 +8,9 @@
 #include "zero/base/parallel.h"
 #include "zero/base/random_bytes.h"
 #include "zero/comm/collectives.h"
-#include "zero/engine/engine_seams.h"
 #include "zero/memory/disk_room.h"
 #include "zero/memory/disk_seam.h"
+#include "zero/memory/disk_tier.h"
 #include "zero/memory/host_memory.h"
 
 namespace zero {
@@ -44,11 +44,10 @@ std::int64_t read_part(double read_seconds, double write_seconds) {
 }
 
 // All ranks at once, as in a step.
-DiskRates probe_disk(const OffloadOptions& offload, std::int64_t most_bytes) {
+DiskRates probe_disk(const OffloadOptions& offload, std::int64_t most_bytes, const DiskSeam& seam) {
   const std::int64_t num_bytes = std::min(kProbeBytes, most_bytes) / kProbeBlockBytes * kProbeBlockBytes;
   if (num_bytes == 0) return {};  // so little that its rate does not matter
-  DiskTier disk({.paths = offload.disk, .bytes = num_bytes, .timeout = offload.disk_timeout},
-                DiskSeam::or_none(seams_of(offload).disk_seam));
+  DiskTier disk({.paths = offload.disk, .bytes = num_bytes, .timeout = offload.disk_timeout}, seam);
   const std::int64_t place = disk.reserve(num_bytes);
   const Allocation block = allocate_host(static_cast<std::size_t>(kProbeBlockBytes));
   fill_with_random_bytes(block.bytes());  // zeros are written faster, by disks that look for them
@@ -128,16 +127,17 @@ std::int64_t agreed_least(Communicator* comm, std::int64_t value) {
 }
 
 TierRates probe_rates(Communicator* comm, const OffloadOptions& offload, const UpdateRule& rule, int threads,
-                      std::int64_t disk_bytes) {
+                      std::int64_t disk_bytes, const DiskSeam* given) {
   const auto least = [comm](std::int64_t mine) { return static_cast<double>(agreed_least(comm, mine)); };
-  const TimedCalls calls = DiskSeam::or_none(seams_of(offload).disk_seam).opening_calls(offload.disk_timeout);
+  const DiskSeam& seam = DiskSeam::or_none(given);
+  const TimedCalls calls = seam.opening_calls(offload.disk_timeout);
   const auto is_missing = [&calls](const std::string& folder) { return !is_folder_here(folder, calls); };
   TierRates rates{.link_up = offload.link_bytes_per_second, .link_down = offload.link_bytes_per_second};
   const bool is_elsewhere = comm == nullptr && std::ranges::any_of(offload.disk, is_missing);
   if (!offload.disk.empty() && !is_elsewhere) {
     // Half of what is free at most: a small disk is no reason to refuse what fits on it.
     const std::int64_t room = room_on(offload.disk, calls) / (2 * (comm == nullptr ? 1 : comm->world()));
-    const DiskRates mine = probe_disk(offload, disk_bytes > 0 ? std::min(disk_bytes, room) : room);
+    const DiskRates mine = probe_disk(offload, disk_bytes > 0 ? std::min(disk_bytes, room) : room, seam);
     rates.disk_read = least(mine.read);
     rates.disk_write = least(mine.write);
     rates.disk_share = -least(std::llround(-mine.share * kMillion)) / kMillion;  // the largest, in millionths

@@ -11,12 +11,14 @@
 
 namespace zero {
 
+struct DiskSeam;
+
 // Collective. The update rule in main memory, and, where folders are named and here, the disk: 64 MiB each way and both
 // ways at once, or `disk_bytes`, or this rank's part of half of what is free there, where that is less; nothing where 8
 // MiB do not fit. `disk_share` is from 0.5 to 1, and 1 where no disk is probed. Link rates are the options'. Throws
-// ConfigError and IoError as DiskTier does.
+// ConfigError and IoError as DiskTier does. `seam`: of a test, between the disk and the kernel.
 TierRates probe_rates(Communicator* comm, const OffloadOptions& offload, const UpdateRule& rule, int threads,
-                      std::int64_t disk_bytes);
+                      std::int64_t disk_bytes, const DiskSeam* seam = nullptr);
 
 // The least of every rank's; `value` itself without a communicator.
 std::int64_t agreed_least(Communicator* comm, std::int64_t value);

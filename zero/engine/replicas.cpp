@@ -81,8 +81,8 @@ std::string ReplicaCheck::describe() const {
   return fmt::format("ranks {} differ, first in {}", fmt::join(ranks, ", "), where);
 }
 
-std::uint64_t replica_hash(ShardedState& state, int unit) {
-  return hash_of([&](const StateContents::ReplicaVisit& add) { state.contents().read_replicated(unit, add); });
+std::uint64_t replica_hash(ShardedState& state, int unit, HeldStates which) {
+  return hash_of([&](const StateContents::ReplicaVisit& add) { state.contents().read_replicated(unit, add, which); });
 }
 
 ReplicaCheck compare_hashes(const std::vector<std::vector<std::uint64_t>>& hashes, const std::vector<Unit>& units) {
@@ -109,16 +109,21 @@ ReplicaCheck compare_hashes(const std::vector<std::vector<HeldHash>>& hashes, co
   ReplicaCheck check = compare_some(hashes, all_ranks(mesh), &HeldHash::whole, units);
   for (int place = 0; mesh.copies > 1 && place < mesh.shard; ++place)
     add(check, compare_some(hashes, mesh.ranks_of_shard(place), &HeldHash::sharded, units));
+  for (int copy = 0; copy < mesh.copies; ++copy)
+    add(check, compare_some(hashes, mesh.ranks_of_copy(copy), &HeldHash::apart, units));
   return check;
 }
 
 ReplicaCheck compare_replicas(Communicator& run, const Mesh& mesh, ShardedState& state) {
   std::vector<HeldHash> mine;
   for (const Unit& unit : state.units()) {
-    mine.push_back({.whole = replica_hash(state, unit.index)});
+    const bool apart = unit.trainable && state.placement().merged_copies > 1;
+    const HeldStates alike = apart ? HeldStates::kOuter : HeldStates::kAll;
+    mine.push_back({.whole = replica_hash(state, unit.index, alike)});
     if (mesh.copies > 1)
-      mine.back().sharded =
-          hash_of([&](const StateContents::ReplicaVisit& add) { state.contents().read_sharded(unit.index, add); });
+      mine.back().sharded = hash_of(
+          [&](const StateContents::ReplicaVisit& add) { state.contents().read_sharded(unit.index, add, alike); });
+    if (apart) mine.back().apart = replica_hash(state, unit.index, HeldStates::kInner);
   }
   std::vector<HeldHash> all(mine.size() * static_cast<std::size_t>(run.world()));
   all_gather(run, std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)), {.control = true});

@@ -5,7 +5,8 @@
 //   if (!check.same()) say(check.describe());                 // "rank 2 differs in unit 3 (blocks.2)"
 //
 // At stage 0 every rank holds parameters, master and moments whole, at stages 1 and 2 the parameters, at stage 3
-// nothing. Where there are copies of the model, each shard is held once in every copy.
+// nothing. Where there are copies of the model, each shard is held once in every copy. Copies that train apart are alike in
+// the states of their outer step alone.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
+#include "zero/engine/state_contents.h"
 #include "zero/plan/mesh.h"
 #include "zero/plan/unit.h"
 
@@ -34,15 +36,16 @@ struct ReplicaCheck {
 struct HeldHash {
   std::uint64_t whole = 0;    // what every rank holds whole
   std::uint64_t sharded = 0;  // this rank's shard of what is sharded
+  std::uint64_t apart = 0;    // what every rank of its copy holds whole, where copies train apart
 };
 
 // Local. The same wherever the states lie. Throws IoError.
-std::uint64_t replica_hash(ShardedState& state, int unit);
+std::uint64_t replica_hash(ShardedState& state, int unit, HeldStates which = HeldStates::kAll);
 
 // Local. `hashes[rank][unit]`.
 ReplicaCheck compare_hashes(const std::vector<std::vector<std::uint64_t>>& hashes, const std::vector<Unit>& units);
 
-// Local. What is whole over all ranks of the mesh, and each shard over the copies.
+// Local. What is whole over all ranks of the mesh, each shard over the copies, and what is a copy's own over its ranks.
 ReplicaCheck compare_hashes(const std::vector<std::vector<HeldHash>>& hashes, const Mesh& mesh,
                             const std::vector<Unit>& units);
 

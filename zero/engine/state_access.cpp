@@ -47,7 +47,10 @@ void StateAccess::pause(std::string_view key, std::string_view what) {
   if (averaged_)
     throw ConfigError(key, "", fmt::format("{} while parameters are their averages", what),
                       "end the averaged() scope first");
-  io_.run([&] { give_up_what_was_begun(); });
+  io_.run([&] {
+    give_up_what_was_begun();
+    step_.anchor();
+  });
 }
 
 void StateAccess::give_up_what_was_begun() {
@@ -56,16 +59,24 @@ void StateAccess::give_up_what_was_begun() {
   update_.give_up_gathered();
 }
 
-void StateAccess::exchange_averages() {
+void StateAccess::exchange_averages(bool ends) {
   io_.rethrow();
-  if (parts_.options.ema == 0)
+  if (parts_.options.ema == 0 && !parts_.options.local)
     throw ConfigError("train.ema", "0", "no average of the weights is kept", "give attach() .ema, for example 0.999");
-  require_between_steps("averaged", "asked for");
+  if (!ends) require_between_steps("averaged", "asked for");
   io_.run([&] {
     give_up_what_was_begun();
+    step_.anchor();
     update_.exchange_averages();
     averaged_ = !averaged_;
   });
+}
+
+void StateAccess::merge() {
+  if (!parts_.options.local)
+    throw ConfigError("sync.mode", "sync", "no copies of the model train apart", "give attach() .local");
+  pause("merge_copies", "called");
+  io_.run([&] { step_.merge(); });
 }
 
 void StateAccess::read_shard(int unit, int state, const StateContents::ReadVisit& visit) {
@@ -91,7 +102,6 @@ void StateAccess::read_full_precision(int unit, const std::function<void(std::sp
   const Shard own = parts_.state.shard(unit);
   const std::int64_t numel = own.numel * parts_.state.world();
   BlockPool& blocks = parts_.reducer.blocks();
-  parts_.comms.copy.drain();  // a late peer may still read what an idle block held
   const auto give_back = [&blocks](std::byte* block) { blocks.release(block); };
   const std::unique_ptr<std::byte, decltype(give_back)> block(
       blocks.acquire(numel * static_cast<std::int64_t>(sizeof(float)), 0, MemoryTag::kGathered), give_back);

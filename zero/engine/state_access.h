@@ -47,9 +47,14 @@ class StateAccess {
   EngineProgress progress() const { return step_.progress(); }
   void set_progress(const EngineProgress& progress) { step_.set_progress(progress); }
 
-  // Collective; between steps. All weights change places with their moving averages; twice, and all is as before. In
-  // between there is no step(), and pause() is refused. Throws ConfigError where no average is kept.
-  void exchange_averages();
+  // Collective; between steps. All weights change places with their moving averages, or, where copies of the model train
+  // apart, with the weights that they share (the anchors); twice, and all is as before. In between there is no step(),
+  // and pause() is refused. Throws ConfigError where neither is kept. `ends`: nothing is computed any more, and a backward
+  // pass that no step() followed is forgotten.
+  void exchange_averages(bool ends = false);
+  // Collective; between steps. Copies that train apart: an outer step now, so that all have the same weights; no-op
+  // directly after one. Throws ConfigError where they do not train apart.
+  void merge();
   bool averaged() const { return averaged_; }
 
   // Collective. The unit's whole range in full precision (the master where there is one), on every rank, for as long as

@@ -140,26 +140,29 @@ void StateContents::write_coded(int index, const StateArrays::Optimizer& state, 
   });
 }
 
-void StateContents::read_replicated(int index, const ReplicaVisit& visit) {
-  read_held(index, /*sharded=*/false, state_.unit(index).numel, visit);
+void StateContents::read_replicated(int index, const ReplicaVisit& visit, HeldStates which) {
+  read_held(index, /*sharded=*/false, state_.unit(index).numel, visit, which);
 }
 
-void StateContents::read_sharded(int index, const ReplicaVisit& visit) {
-  read_held(index, /*sharded=*/true, state_.shard(index).numel, visit);
+void StateContents::read_sharded(int index, const ReplicaVisit& visit, HeldStates which) {
+  read_held(index, /*sharded=*/true, state_.shard(index).numel, visit, which);
 }
 
 // The first `numel` elements of what is held whole, or of what is sharded.
-void StateContents::read_held(int index, bool sharded, std::int64_t numel, const ReplicaVisit& visit) {
+void StateContents::read_held(int index, bool sharded, std::int64_t numel, const ReplicaVisit& visit,
+                              HeldStates which) {
   const auto read = [&](const StateArray& array) {
     streams_.visit_tiles(array, TileAccess::kRead, index, [&](const Tile& tile) {
       const std::int64_t count = std::clamp<std::int64_t>(numel - tile.begin, 0, tile.numel);
       if (count > 0) visit({tile.data[0], static_cast<std::size_t>(array.bytes_of(index, count))});
     });
   };
-  if (state_.placement().parameter_sharded == sharded) read(arrays().parameter);
+  const bool inner = which != HeldStates::kOuter, outer = which != HeldStates::kInner;
+  if (inner && state_.placement().parameter_sharded == sharded) read(arrays().parameter);
   if (state_.placement().optimizer_sharded != sharded) return;
-  read(arrays().master);
+  if (inner) read(arrays().master);
   for (const auto& [state, array, scales] : arrays().optimizer) {
+    if (!(state.outer ? outer : inner)) continue;
     read(array);
     read(scales);
   }

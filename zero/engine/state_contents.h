@@ -20,6 +20,9 @@ namespace zero {
 
 class ShardedState;
 
+// Which of a unit's states: all, those of an outer step (StateSpec::outer), or the others, the parameters among them.
+enum class HeldStates : std::uint8_t { kAll, kOuter, kInner };
+
 class StateContents {
  public:
   StateContents(const ShardedState& state, StateStreams& streams) : state_(state), streams_(streams) {}
@@ -51,13 +54,13 @@ class StateContents {
   // Calls visit(elements) for all of a unit that every rank holds alike, piece by piece: the parameters where they are
   // whole, then master and the optimizer's states where those are; no padding. Never called where everything is sharded.
   using ReplicaVisit = std::function<void(std::span<const std::byte> elements)>;
-  void read_replicated(int unit, const ReplicaVisit& visit);
+  void read_replicated(int unit, const ReplicaVisit& visit, HeldStates which = HeldStates::kAll);
   // The same of everything else: of this rank's shard of what is sharded.
-  void read_sharded(int unit, const ReplicaVisit& visit);
+  void read_sharded(int unit, const ReplicaVisit& visit, HeldStates which = HeldStates::kAll);
 
  private:
   const StateArrays& arrays() const;
-  void read_held(int unit, bool sharded, std::int64_t numel, const ReplicaVisit& visit);
+  void read_held(int unit, bool sharded, std::int64_t numel, const ReplicaVisit& visit, HeldStates which);
   void read_coded_shard(int unit, const StateArrays::Optimizer& state, const ReadVisit& visit);
   void write_coded(int unit, const StateArrays::Optimizer& state, const WriteFill& fill);
   const StateArrays::Optimizer& optimizer(int state) const;  // of a saved state > 0

@@ -11,9 +11,8 @@
 
 #include "zero/base/tier.h"
 #include "zero/engine/loss_scale.h"
-#include "zero/memory/disk_tier.h"
 #include "zero/memory/ledger.h"
-#include "zero/memory/link.h"
+#include "zero/memory/traffic.h"
 #include "zero/plan/step_model.h"
 
 namespace zero {
@@ -33,13 +32,16 @@ std::string_view name_of(SkipReason reason);  // "", "overflow", "not finite", "
 
 // The result of one step.
 struct StepReport {
-  std::int64_t step = 0;                  // updates so far, this one included; skipped steps do not count
-  double grad_norm = 0;                   // of the average over ranks (and micro-batches), before clipping
+  std::int64_t step = 0;  // updates so far, this one included; skipped steps do not count
+  // Of the average over ranks (and micro-batches), before clipping. Of copies that train apart: each has a gradient and a
+  // norm, by which it clips; this is the mean of those norms.
+  double grad_norm = 0;
   bool skipped = false;                   // nothing was updated
   std::string culprit;                    // the first parameter whose gradient is not finite
   SkipReason reason = SkipReason::kNone;  // of a skipped step: the first that holds, in the order of SkipReason
   double loss = std::numeric_limits<double>::quiet_NaN();  // mean over ranks; NaN if a rank gave none
   std::optional<double> loss_scale;                        // of this step's losses; empty: they had none
+  bool merged = false;                                     // copies that train apart: the step ended with an outer step
 };
 
 // The counters of an engine. Its next step depends on these and on the states of ShardedState, and on nothing else.
@@ -73,6 +75,19 @@ struct CopiesReport {
   double sent_formula_bytes = 0;  // in the mean over the copies
 };
 
+// Of copies that train apart: what a rank sends in an outer step, as counted in the last one, as planned, and by the
+// formula, which is of the bytes between copies.
+struct OuterReport {
+  int local_steps = 0;        // from one to the next; 0: there is none
+  std::int64_t steps = 0;     // outer steps that this process has taken
+  bool in_last_step = false;  // the last step ended with one
+  std::int64_t sent_bytes = 0;
+  std::int64_t sent_between_copies = 0;  // of these
+  std::int64_t planned_sent_bytes = 0;
+  std::int64_t planned_sent_between_copies = 0;
+  double formula_bytes = 0;
+};
+
 struct EngineReport {
   int world = 1;
   int rank = 0;
@@ -91,6 +106,7 @@ struct EngineReport {
   std::int64_t received_bytes_per_step = 0;
   std::int64_t planned_sent_bytes = 0;  // of a step, by the schedule in force; 0 before there is one
   CopiesReport copies;
+  OuterReport outer;
   double state_formula_bytes = 0;
   double sent_formula_bytes = 0;
   std::int64_t num_parameters = 0;

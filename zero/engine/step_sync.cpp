@@ -72,11 +72,13 @@ StepSync exchange(Communicator& comm, const RankStep& findings, int shard) {
     }
   }
   if (num_losses == world) sync.loss = losses / static_cast<double>(world);
+  const std::size_t ranks_of_copy = shard == 0 ? world : static_cast<std::size_t>(shard);
+  sync.sum_squares.assign(world / ranks_of_copy, 0.0);
   for (std::size_t unit = 0; unit < num_units; ++unit) {
-    for (std::size_t rank = 0; rank < (shard == 0 ? world : static_cast<std::size_t>(shard)); ++rank) {
+    for (std::size_t rank = 0; rank < world; ++rank) {
       double sum = 0;
       std::memcpy(&sum, all.data() + rank * bytes + sums_at + unit * sizeof(double), sizeof sum);
-      sync.sum_squares += sum;
+      sync.sum_squares[rank / ranks_of_copy] += sum;
     }
   }
   return sync;

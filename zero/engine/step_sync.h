@@ -32,7 +32,8 @@ struct RankStep {
 };
 
 struct StepSync {
-  double sum_squares = 0;  // over units and the ranks that hold the model once, in that order
+  // By copy of the model: over units and the copy's ranks, in that order.
+  std::vector<double> sum_squares;
   std::int64_t num_non_finite = 0;
   int first_bad_param = -1;       // the lowest of any rank
   std::vector<bool> present;      // on any rank
@@ -43,8 +44,8 @@ struct StepSync {
   double max_grad_norm = std::numeric_limits<double>::infinity();
 };
 
-// `shard`: ranks that hold the model once, the first of which count for sums of squares: those of other copies are the
-// same. 0: all.
+// `shard`: ranks that hold the model once; 0: all. Where gradients are summed over all copies, their sums of squares are
+// the same.
 StepSync exchange(Communicator& comm, const RankStep& findings, int shard = 0);
 
 }  // namespace zero

@@ -6,6 +6,7 @@
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
+#include "zero/engine/outer_sum.h"
 #include "zero/optim/averaged_rule.h"
 
 namespace zero {
@@ -83,16 +84,15 @@ void StepUpdate::apply(Gradients gradients, bool late) {
 
 void StepUpdate::carry_out(const Action& action) {
   const Schedule& schedule = parts_.executor.replay().schedule();
-  Reducer& reducer = parts_.reducer;
+  ReducedGradients& sums = parts_.reducer.sums();
   switch (action.kind) {
     case ActionKind::kGatherGradient:
-      reducer.gather_gradient(action.unit);
+      sums.gather(action.unit);
       return;
     case ActionKind::kUpdate:
-      parts_.updater.enqueue(action.unit, reducer.update_gradient(action.unit),
-                             reducer.update_gradient_dtype(action.unit));
+      parts_.updater.enqueue(action.unit, sums.for_update(action.unit), sums.update_dtype(action.unit));
       if (!schedule.updates.overlapped) parts_.updater.complete(action.unit);
-      reducer.updated(action.unit);
+      sums.updated(action.unit);
       return;
     case ActionKind::kGather:
       parts_.gatherer.refresh(action.unit);
@@ -107,18 +107,41 @@ void StepUpdate::carry_out(const Action& action) {
 }
 
 void StepUpdate::exchange_averages() {
+  exchange(*make_exchange(*parts_.rule), Then::kGather);
+}
+
+void StepUpdate::take_anchors() {
+  exchange(*make_anchoring(*parts_.rule), Then::kStay);
+}
+
+void StepUpdate::exchange(const UpdateRule& rule, Then then) {
   const Schedule& schedule = parts_.executor.replay().schedule();
-  const auto exchange = make_exchange(*parts_.rule);
-  parts_.updater.begin_exchange(*exchange, updated_units(schedule));
+  parts_.updater.begin_exchange(rule, updated_units(schedule));
   for (const Action& action : schedule.step) {
     if (action.kind == ActionKind::kUpdate) {
       parts_.updater.enqueue(action.unit, nullptr, DType::kFloat32);
       parts_.updater.complete(action.unit);
-    } else if (action.kind == ActionKind::kGather) {
+    } else if (action.kind == ActionKind::kGather && then == Then::kGather) {
       parts_.gatherer.refresh(action.unit);
     }
   }
   parts_.updater.finish();
+  parts_.gatherer.finish();
+}
+
+void StepUpdate::merge() {
+  finish();
+  parts_.state.streams().finish_offloads();
+  give_up_gathered();
+  const OuterStep outer(*parts_.rule, *parts_.options.local, parts_.comms.mesh.copies);
+  OuterSum sum(parts_.state, parts_.comms, parts_.ledger, parts_.options.timeline);
+  for (const Action& action : parts_.executor.replay().schedule().step) {
+    if (action.kind == ActionKind::kUpdate) {
+      parts_.updater.merge(action.unit, outer, sum);
+    } else if (action.kind == ActionKind::kGather) {
+      parts_.gatherer.refresh(action.unit);
+    }
+  }
   parts_.gatherer.finish();
 }
 

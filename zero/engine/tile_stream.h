@@ -31,7 +31,7 @@ namespace zero {
 
 enum class TileAccess : std::uint8_t { kRead, kWrite, kReadWrite, kBring, kSend };
 
-constexpr std::size_t kMaxTileArrays = 8;  // parameter, gradient, master, and the optimizer's states and their scales
+constexpr std::size_t kMaxTileArrays = 9;  // parameter, gradient, master, and the optimizer's states and their scales
 
 struct TileArray {
   const StateArray* array = nullptr;

@@ -79,7 +79,8 @@ void Updater::begin_exchange(const UpdateRule& rule, std::span<const int> units)
   finish();
   const double start = monotonic_seconds();
   pass_rule_ = &rule;
-  for (std::size_t param = 0; param < steps_.size(); ++param) present_[param] = steps_[param] > 0;
+  for (std::size_t param = 0; param < steps_.size(); ++param)
+    present_[param] = steps_[param] > 0 || state_.placement().merged_copies > 1;
   begin_units(units);
   begin_pass({units.begin(), units.end()});
   seconds_ += monotonic_seconds() - start;
@@ -95,11 +96,37 @@ void Updater::begin_units(std::span<const int> units) {
   }
 }
 
+bool Updater::reads_gradient(Pass pass) {
+  return pass == Pass::kUpdate || pass == Pass::kSums || pass == Pass::kDirections;
+}
+
 // Of the optimizer's states an exchange is with the last one; directions need the first one, and steps along them others.
+// An outer step has states of its own: the momentum, and as the last one the anchor.
+bool Updater::touches(Pass pass, std::size_t state) const {
+  const auto& states = state_.arrays().optimizer;
+  const bool outer = states[state].state.outer, last = state + 1 == states.size();
+  switch (pass) {
+    case Pass::kUpdate:
+    case Pass::kSums:
+      return !outer;
+    case Pass::kExchange:
+    case Pass::kDifferences:
+      return last;
+    case Pass::kDirections:
+      return state == 0;
+    case Pass::kSteps:
+      return !outer && state > 0;
+    case Pass::kMerge:
+      return outer;
+  }
+  return false;
+}
+
 std::vector<TileArray> Updater::pass_arrays(Pass pass) {
   const Placement& placement = state_.placement();
   const StateArrays& held = state_.arrays();
-  const TileAccess access = pass == Pass::kSums ? TileAccess::kRead : TileAccess::kReadWrite;
+  const bool writes = pass != Pass::kSums && pass != Pass::kDifferences;
+  const TileAccess access = writes ? TileAccess::kReadWrite : TileAccess::kRead;
   std::vector<TileArray> arrays;
   const auto add = [&arrays](const StateArray& array, TileAccess how) {
     arrays.push_back({&array, how});
@@ -108,14 +135,11 @@ std::vector<TileArray> Updater::pass_arrays(Pass pass) {
   slots_ = {};
   // Where they are whole they are on the device, and the update covers a part of them.
   if (placement.parameter_sharded && pass != Pass::kDirections) slots_.parameter = add(held.parameter, access);
-  if (placement.gradient_sharded && pass != Pass::kExchange && pass != Pass::kSteps)
+  if (placement.gradient_sharded && reads_gradient(pass))
     slots_.gradient = add(state_.applied_gradient(), TileAccess::kRead);
   if (pass != Pass::kDirections) slots_.master = add(held.master, access);
   for (const auto& [state, array, scales] : held.optimizer) {
-    const bool first = &array == &held.optimizer.front().array, last = &array == &held.optimizer.back().array;
-    const bool wanted = pass == Pass::kExchange     ? last
-                        : pass == Pass::kDirections ? first
-                                                    : pass != Pass::kSteps || !first;
+    const bool wanted = touches(pass, slots_.optimizer.size());
     slots_.optimizer.push_back(wanted ? add(array, access) : -1);
     slots_.scales.push_back(wanted && state.coded() ? add(scales, access) : -1);
   }
@@ -145,10 +169,9 @@ std::vector<LinkTransfer> Updater::link_transfers(Pass pass) const {
   std::vector<LinkTransfer> link_transfers;
   if (!placement.parameter_sharded && pass != Pass::kDirections) {
     link_transfers.push_back(std::move(read));
-    if (pass != Pass::kSums) link_transfers.push_back(std::move(written));
+    if (pass != Pass::kSums && pass != Pass::kDifferences) link_transfers.push_back(std::move(written));
   }
-  if (!placement.gradient_sharded && pass != Pass::kExchange && pass != Pass::kSteps)
-    link_transfers.push_back(std::move(gradient));
+  if (!placement.gradient_sharded && reads_gradient(pass)) link_transfers.push_back(std::move(gradient));
   return link_transfers;
 }
 
@@ -326,6 +349,19 @@ void Updater::sum_parameters(std::span<const int> units) {
   sums_ = sums_over_ranks(comm_, sums);
 }
 
+template <typename Change, typename Use>
+void Updater::pass_over(int unit, Pass pass, const Gradient& gradient, Change change, Use use) {
+  const Shard range = state_.update_range(unit);
+  TileStream& tiles = state_.streams().update_pass();
+  tiles.begin(pass_arrays(pass), {{unit, range.numel}}, link_transfers(pass));
+  while (const Tile* tile = tiles.next()) {
+    TileMemory memory = memory_of(*tile, gradient.data, gradient.dtype);
+    change(memory, *tile);
+    for_each_span(*tile, memory, {range.offset + tile->begin, tile->numel}, use);
+  }
+  tiles.finish();
+}
+
 // Directions of this rank's shard, then whole ones, then steps along them: two passes over the unit, each with states of
 // its own, so that none is read twice.
 void Updater::update_matrices(int unit) {
@@ -336,30 +372,40 @@ void Updater::update_matrices(int unit) {
   const TimedSpan timed(timeline_, Activity::kUpdate, unit,
                         range.numel * static_cast<std::int64_t>(size_of(state_.unit(unit).dtype)));
   MatrixDirections directions(state_, unit, *rule_.matrices(), comm_, ledger_);
-  TileStream& tiles = state_.streams().update_pass();
-  const auto begin = [&](Pass pass) { tiles.begin(pass_arrays(pass), {{unit, range.numel}}, link_transfers(pass)); };
-  begin(Pass::kDirections);
-  while (const Tile* tile = tiles.next()) {
-    TileMemory memory = memory_of(*tile, gradient.data, gradient.dtype);
-    memory.parameter = directions.shard() + tile->begin;
-    memory.held = nullptr;
-    for_each_span(
-        *tile, memory, {range.offset + tile->begin, tile->numel},
-        [this](std::size_t param, const UpdateSpan& span) { rule_.matrices()->direct(span, scalars_of(param)); });
-  }
-  tiles.finish();
+  pass_over(
+      unit, Pass::kDirections, gradient,
+      [&](TileMemory& memory, const Tile& tile) {
+        memory.parameter = directions.shard() + tile.begin;
+        memory.held = nullptr;
+      },
+      [this](std::size_t param, const UpdateSpan& span) { rule_.matrices()->direct(span, scalars_of(param)); });
   directions.complete(present_, team_);
-  begin(Pass::kSteps);
-  while (const Tile* tile = tiles.next()) {
-    const TileMemory memory = memory_of(*tile, reinterpret_cast<const std::byte*>(directions.shard()), DType::kFloat32);
-    for_each_span(*tile, memory, {range.offset + tile->begin, tile->numel},
-                  [this](std::size_t param, const UpdateSpan& span) {
-                    UpdateScalars scalars = scalars_of(param);
-                    scalars.gradient_scale = 1;
-                    rule_.update(span, scalars);
-                  });
-  }
-  tiles.finish();
+  pass_over(
+      unit, Pass::kSteps, {.data = reinterpret_cast<const std::byte*>(directions.shard())},
+      [](TileMemory&, const Tile&) {},
+      [this](std::size_t param, const UpdateSpan& span) {
+        UpdateScalars scalars = scalars_of(param);
+        scalars.gradient_scale = 1;
+        rule_.update(span, scalars);
+      });
+  seconds_ += monotonic_seconds() - start;
+}
+
+void Updater::merge(int unit, const OuterStep& outer, OuterSum& sum) {
+  finish();
+  const double start = monotonic_seconds();
+  present_.assign(present_.size(), true);
+  sum.begin(unit);
+  pass_over(
+      unit, Pass::kDifferences, {},
+      [&](TileMemory& memory, const Tile& tile) {
+        memory.states[outer.momentum_place()] = sum.elements() + tile.begin;
+      },
+      [&](std::size_t /*param*/, const UpdateSpan& span) { outer.subtract(span); });
+  sum.add(unit);
+  pass_over(
+      unit, Pass::kMerge, {.data = reinterpret_cast<const std::byte*>(sum.elements())}, [](TileMemory&, const Tile&) {},
+      [&](std::size_t /*param*/, const UpdateSpan& span) { outer.update(span); });
   seconds_ += monotonic_seconds() - start;
 }
 

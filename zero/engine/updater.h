@@ -15,7 +15,7 @@
 // Of a rule that needs sums over whole parameters (LAMB) begin_step() reads all that this rank updates once before, and
 // is Collective: the ranks' sums are exchanged. Of one that updates matrices as wholes (Muon) enqueue() of such a unit is:
 // it is updated there and then, whole directions come in between (MatrixDirections), and what was in the queue before it
-// is updated first. Everything else is Local. The same bits for any number of threads,
+// is updated first. merge() is, too. Everything else is Local. The same bits for any number of threads,
 // wherever states lie, and whenever the update happens. Throws IoError.
 #pragma once
 
@@ -25,6 +25,7 @@
 
 #include "zero/base/parallel.h"
 #include "zero/engine/options.h"
+#include "zero/engine/outer_sum.h"
 #include "zero/engine/sharded_state.h"
 
 namespace zero {
@@ -37,9 +38,12 @@ class Updater {
   // Counts a step of every present parameter. `units`: those that enqueue() will be called for, in that order. `scale`
   // multiplies gradients (clip / world). `lr`: of this step, before group scales. Reduced gradients may be read.
   void begin_step(const std::vector<bool>& present, std::span<const int> units, double scale, double lr);
-  // Instead of an update: `rule` exchanges states of every parameter that had an update, and no step is counted. As
-  // begin_step(), but for gradients: enqueue() with none. It outlives the pass.
+  // Instead of an update: `rule` exchanges parameters with their last state, and no step is counted. Of every parameter
+  // that had an update, or, where copies train apart, of all that are trained. As begin_step(), but for gradients:
+  // enqueue() with none. It outlives the pass.
   void begin_exchange(const UpdateRule& rule, std::span<const int> units);
+  // The unit's part of an outer step: all copies take the anchor that they make of what each has come to. Collective.
+  void merge(int unit, const OuterStep& outer, OuterSum& sum);
   // `gradient`: of state.update_range(unit), until the unit is complete; null where it does not lie on the device.
   void enqueue(int unit, const std::byte* gradient, DType dtype);
   // What is left of the step comes in this order from here on; nothing else may be left.
@@ -74,6 +78,11 @@ class Updater {
     int master = -1;
     std::vector<int> optimizer, scales;  // by state
   };
+  struct Gradient {
+    const std::byte* data = nullptr;
+    DType dtype = DType::kFloat32;
+    bool given = false;  // enqueue() was called
+  };
   // Element 0 of a tile in each array that its update reads or writes.
   struct TileMemory {
     std::byte* held = nullptr;  // the parameter in the unit's type
@@ -87,8 +96,11 @@ class Updater {
   };
   void begin_units(std::span<const int> units);
   // What a pass is for: to update, or to make sums before that; to exchange states with parameters; of whole matrices, to
-  // make directions, and to step along them.
-  enum class Pass : std::uint8_t { kUpdate, kSums, kExchange, kDirections, kSteps };
+  // make directions, and to step along them; of an outer step, to see how far parameters are from their anchors, and to
+  // move both.
+  enum class Pass : std::uint8_t { kUpdate, kSums, kExchange, kDirections, kSteps, kDifferences, kMerge };
+  static bool reads_gradient(Pass pass);
+  bool touches(Pass pass, std::size_t state) const;
   Pass queue_pass() const { return pass_rule_ == &rule_ ? Pass::kUpdate : Pass::kExchange; }
   std::vector<TileArray> pass_arrays(Pass pass);
   TileMemory memory_of(const Tile& tile, const std::byte* gradient, DType dtype) const;
@@ -101,6 +113,9 @@ class Updater {
   bool updates(int unit) const;
   bool whole_matrices(int unit) const { return queue_pass() == Pass::kUpdate && state_.unit(unit).matrices(); }
   void update_matrices(int unit);
+  // A pass over one unit, now. Calls change(memory, tile) before a tile's spans, and use(param, span) for each of them.
+  template <typename Change, typename Use>
+  void pass_over(int unit, Pass pass, const Gradient& gradient, Change change, Use use);
   void begin_pass(std::vector<int> units);
   std::vector<LinkTransfer> link_transfers(Pass pass) const;
   bool given(int unit) const { return unit >= 0 && gradients_[static_cast<std::size_t>(unit)].given; }
@@ -118,12 +133,7 @@ class Updater {
   std::vector<MatrixShape> matrices_;  // by parameter
   std::vector<std::int64_t> steps_;    // by parameter
   std::vector<bool> present_;
-  std::vector<double> sums_;  // of this step, num_sums() by parameter
-  struct Gradient {
-    const std::byte* data = nullptr;
-    DType dtype = DType::kFloat32;
-    bool given = false;  // enqueue() was called
-  };
+  std::vector<double> sums_;         // of this step, num_sums() by parameter
   std::vector<Gradient> gradients_;  // by unit, of this step
   std::vector<bool> outstanding_;    // by unit: not up to date
   std::vector<bool> matrices_due_;   // by unit of matrices: not in the queue yet

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/check.h"
 
 namespace zero {
@@ -88,8 +89,8 @@ class Comparison {
         find_unclear();
     if (out_.trouble == FlightTrouble::kNone) {
       const Progress& first = ranks_.front();
-      out_.summary = fmt::format("nothing is wrong: all {} ranks have begun the same {} collectives{}", out_.world,
-                                 first.in.at("").begun, first.in.size() > 1 ? ", and those of each group, too" : "");
+      out_.summary = fmt::format("nothing is wrong: {}{}", all_begun(first.in.at("").begun),
+                                 first.in.size() > 1 ? ", and those of each group, too" : "");
     }
     std::ranges::sort(out_.culprits);
   }
@@ -117,6 +118,12 @@ class Comparison {
   }
 
  private:
+  std::string all_begun(std::uint64_t count) const {
+    const std::string collectives = format_count(static_cast<std::int64_t>(count), "collective");
+    if (out_.world == 1) return fmt::format("the only rank has begun {}", collectives);
+    return fmt::format("all {} ranks have begun the same {}", out_.world, collectives);
+  }
+
   bool settle(FlightTrouble trouble, std::vector<int> culprits, std::uint64_t collective, std::string summary) {
     out_.trouble = trouble;
     out_.culprits = std::move(culprits);
@@ -344,9 +351,7 @@ class Comparison {
     if (!any_trouble()) return false;
     return settle(
         FlightTrouble::kUnclear, {}, front(),
-        fmt::format("an error was met, and all {} ranks have begun the same {} collectives: the reasons below "
-                    "say more than the order",
-                    out_.world, front()));
+        fmt::format("an error was met, and {}: the reasons below say more than the order", all_begun(front())));
   }
 
   std::vector<Progress> ranks_;

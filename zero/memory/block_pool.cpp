@@ -6,11 +6,16 @@
 
 namespace zero {
 
-BlockPool::BlockPool(Allocator allocate, Ledger& ledger, MemoryTag tag, Tier tier)
-    : allocate_(std::move(allocate)), ledger_(&ledger), tag_(tag), tier_(tier) {}
+BlockPool::BlockPool(Allocator allocate, Ledger& ledger, MemoryTag tag, Tier tier, std::function<void()> before_reuse)
+    : allocate_(std::move(allocate)),
+      before_reuse_(std::move(before_reuse)),
+      ledger_(&ledger),
+      tag_(tag),
+      tier_(tier) {}
 
 std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes, MemoryTag tag) {
   bytes = std::max<std::int64_t>(bytes, 1);  // null means "none"
+  end_of_use();
   Block* best = nullptr;
   for (Block& block : blocks_) {
     if (block.idle && block.bytes() >= bytes && (best == nullptr || block.bytes() < best->bytes())) best = &block;
@@ -21,7 +26,7 @@ std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes, Memo
     reused_last_ = true;
     return best->buffer.data();
   }
-  trim(limit_bytes - bytes);
+  give_back(limit_bytes - bytes);
   blocks_.push_back({Buffer(allocate_(static_cast<std::size_t>(bytes)), *ledger_, tier_, tag), false});
   held_bytes_ += bytes;
   reused_last_ = false;
@@ -35,6 +40,11 @@ std::int64_t BlockPool::in_use_bytes() const {
 }
 
 void BlockPool::trim(std::int64_t limit_bytes) {
+  end_of_use();
+  give_back(limit_bytes);
+}
+
+void BlockPool::give_back(std::int64_t limit_bytes) {
   for (auto block = blocks_.begin(); block != blocks_.end() && held_bytes_ > limit_bytes;) {
     if (!block->idle) {
       ++block;

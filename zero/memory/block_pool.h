@@ -23,7 +23,9 @@ namespace zero {
 class BlockPool {
  public:
   using Allocator = std::function<Allocation(std::size_t)>;
-  BlockPool(Allocator allocate, Ledger& ledger, MemoryTag tag, Tier tier = Tier::kDevice);
+  // `before_reuse` is called before idle blocks are handed out or given back: whoever else reads them ends there.
+  BlockPool(Allocator allocate, Ledger& ledger, MemoryTag tag, Tier tier = Tier::kDevice,
+            std::function<void()> before_reuse = {});
 
   // Contents are whatever the last user left. Where what is in use leaves no room for `bytes` below `limit_bytes`, the
   // smallest idle block that is large enough serves, and a new one only where there is none: the limit yields to need.
@@ -45,7 +47,13 @@ class BlockPool {
     bool idle = false;
     std::int64_t bytes() const { return static_cast<std::int64_t>(buffer.size()); }
   };
+  void give_back(std::int64_t limit_bytes);
+  void end_of_use() const {
+    if (before_reuse_) before_reuse_();
+  }
+
   Allocator allocate_;
+  std::function<void()> before_reuse_;
   Ledger* ledger_;
   MemoryTag tag_;
   Tier tier_;

@@ -79,19 +79,6 @@ std::unique_ptr<IoQueue> make_queue(const DiskOptions& options, std::span<const 
 
 }  // namespace
 
-DiskTraffic operator+(const DiskTraffic& a, const DiskTraffic& b) {
-  return {.read_bytes = a.read_bytes + b.read_bytes,
-          .written_bytes = a.written_bytes + b.written_bytes,
-          .waited_seconds = a.waited_seconds + b.waited_seconds,
-          .busy_seconds = a.busy_seconds + b.busy_seconds};
-}
-DiskTraffic operator-(const DiskTraffic& a, const DiskTraffic& b) {
-  return {.read_bytes = a.read_bytes - b.read_bytes,
-          .written_bytes = a.written_bytes - b.written_bytes,
-          .waited_seconds = a.waited_seconds - b.waited_seconds,
-          .busy_seconds = a.busy_seconds - b.busy_seconds};
-}
-
 struct DiskTier::Implementation {
   Implementation(const DiskOptions& options, const DiskSeam& seam);
 

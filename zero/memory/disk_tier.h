@@ -19,7 +19,6 @@
 // Local; one thread at a time.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -27,37 +26,13 @@
 #include <vector>
 
 #include "zero/base/timeline.h"
+#include "zero/memory/disk_options.h"
+#include "zero/memory/traffic.h"
 #include "zero/memory/transfer.h"
 
 namespace zero {
 
 struct DiskSeam;  // disk_seam.h
-
-// How requests reach the kernel. kAuto: io_uring where it is allowed, else threads.
-enum class DiskEngine : std::uint8_t { kAuto, kUring, kThreads };
-
-struct DiskOptions {
-  std::vector<std::string> paths;  // folders on the disks to use; one file in each
-  std::int64_t bytes = 0;          // in all; preallocated over the paths
-  DiskEngine engine = DiskEngine::kAuto;
-  int queue_depth = 128;  // requests in flight: more than the tiles that an engine has under way
-  bool checksums = false;
-  // A request without an answer for so long ends the run, with the path, the operation and the bytes. The tier takes no
-  // further ones; memory of the unanswered must not be used again (io_queue.h).
-  std::chrono::milliseconds timeout{60000};
-  Timeline* timeline = nullptr;  // gets requests and waits; outlives the tier
-};
-
-struct DiskTraffic {
-  std::int64_t read_bytes = 0;
-  std::int64_t written_bytes = 0;
-  double waited_seconds = 0;  // in Transfer::wait(), and for room in the queue
-  // While at least one request was under way: from its submission until somebody took its answer, which may be later
-  // than the disk gave it.
-  double busy_seconds = 0;
-};
-DiskTraffic operator+(const DiskTraffic& a, const DiskTraffic& b);
-DiskTraffic operator-(const DiskTraffic& a, const DiskTraffic& b);
 
 class DiskTier {
  public:

@@ -2,34 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <thread>
 
 #include "zero/base/check.h"
 #include "zero/base/clock.h"
 
 namespace zero {
-namespace {
-
-template <typename Combine>
-LinkTraffic combined(const LinkTraffic& a, const LinkTraffic& b, Combine combine) {
-  return {.up_bytes = combine(a.up_bytes, b.up_bytes),
-          .down_bytes = combine(a.down_bytes, b.down_bytes),
-          .busy_seconds = combine(a.busy_seconds, b.busy_seconds),
-          .waited_seconds = combine(a.waited_seconds, b.waited_seconds),
-          .up_busy_seconds = combine(a.up_busy_seconds, b.up_busy_seconds),
-          .up_waited_seconds = combine(a.up_waited_seconds, b.up_waited_seconds)};
-}
-
-}  // namespace
-
-LinkTraffic operator+(const LinkTraffic& a, const LinkTraffic& b) {
-  return combined(a, b, std::plus());
-}
-LinkTraffic operator-(const LinkTraffic& a, const LinkTraffic& b) {
-  return combined(a, b, std::minus());
-}
-
 const LinkClock& LinkClock::machine() {
   static const LinkClock clock;
   return clock;

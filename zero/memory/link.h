@@ -18,23 +18,10 @@
 #include <span>
 
 #include "zero/base/timeline.h"
+#include "zero/memory/traffic.h"
 #include "zero/memory/transfer.h"
 
 namespace zero {
-
-struct LinkTraffic {
-  std::int64_t up_bytes = 0;    // host to device
-  std::int64_t down_bytes = 0;  // device to host
-  double busy_seconds = 0;      // what the transfers took, both ways added
-  double waited_seconds = 0;    // the part that nothing hid
-  // The same of the way up alone.
-  double up_busy_seconds = 0;
-  double up_waited_seconds = 0;
-  double down_busy_seconds() const { return busy_seconds - up_busy_seconds; }
-  double down_waited_seconds() const { return waited_seconds - up_waited_seconds; }
-};
-LinkTraffic operator+(const LinkTraffic& a, const LinkTraffic& b);
-LinkTraffic operator-(const LinkTraffic& a, const LinkTraffic& b);
 
 // The time that transfers take and waiting passes: the machine's, or a test's own.
 class LinkClock {

@@ -30,7 +30,7 @@
 
 namespace zero {
 
-constexpr std::size_t kMostStates = 4;  // of a rule
+constexpr std::size_t kMostStates = 6;  // of a rule, with those that wrap it
 
 // What one update touches: numel elements of each, aligned as their type asks and no further; no two overlap. States
 // that the rule does not have are null; those it has start as zeros.

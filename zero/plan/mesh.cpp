@@ -5,10 +5,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/error.h"
 
 namespace zero {
 namespace {
+
+constexpr auto kFloatBytes = static_cast<std::int64_t>(sizeof(float));
 
 std::vector<int> divisors(int world) {
   std::vector<int> found;
@@ -41,6 +44,16 @@ Mesh mesh_of(int world, int group, std::string_view key) {
   return {.shard = group, .copies = world / group};
 }
 
+Mesh mesh_of_local(int world, int group, std::string_view key) {
+  const Mesh mesh = mesh_of(world, group == 0 ? 1 : group, key);
+  if (mesh.copies > 1) return mesh;
+  throw ConfigError(
+      "sync.mode", "local",
+      fmt::format("there is one copy of the model, on {}, and none to train apart from", format_count(world, "rank")),
+      world > 1 ? "use zero.group 0 (one rank a copy), or a number that divides the ranks; or sync.mode sync"
+                : "use more ranks, or sync.mode sync");
+}
+
 int num_crossings(const Mesh& mesh, int copy) {
   if (mesh.copies == 1) return 0;
   return copy == 0 || copy == mesh.copies - 1 ? 1 : 2;
@@ -55,10 +68,34 @@ std::int64_t sent_between_copies(const Unit& unit, const Mesh& mesh, int copy) {
 }
 
 std::int64_t sent_between_copies(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement) {
+  if (placement.merged_copies > 1) return 0;
   const int rounds = placement.reduce_each ? placement.accumulate : 1;
   std::int64_t bytes = 0;
   for (const Unit& unit : units) bytes += rounds * crossing_bytes(unit, mesh.shard);
   return 2 * (mesh.copies - 1) * bytes / mesh.copies;
+}
+
+std::int64_t outer_block_numel(const Unit& unit, const Mesh& mesh) {
+  return (shard_numel(unit, mesh.shard) + mesh.copies - 1) / mesh.copies;
+}
+
+OuterBytes outer_bytes(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement) {
+  OuterBytes bytes;
+  for (const Unit& unit : units) {
+    if (!unit.trainable) continue;
+    bytes.between_copies += 2 * (mesh.copies - 1) * outer_block_numel(unit, mesh) * kFloatBytes;
+    const std::int64_t gathered = (mesh.shard - 1) * shard_numel(unit, mesh.shard);
+    if (!placement.optimizer_sharded) {
+      bytes.within += gathered * kFloatBytes;
+    } else if (!placement.parameter_sharded) {
+      bytes.within += gathered * static_cast<std::int64_t>(size_of(unit.dtype));
+    }
+  }
+  return bytes;
+}
+
+double outer_formula_bytes(std::int64_t numel, const Mesh& mesh) {
+  return 8.0 * static_cast<double>(numel) / mesh.shard * (mesh.copies - 1) / mesh.copies;
 }
 
 Shard saved_part(const Unit& unit, const Mesh& mesh, int rank) {

@@ -7,7 +7,8 @@
 //
 // A copy is of neighbouring ranks, which a launcher puts on one host where it can. A mesh of one copy is the world
 // without a mesh. Gradients cross from copy to copy in fp32: partial sums go up, in the order of the ranks, and the total
-// comes down again.
+// comes down again. Where copies train apart (zero/optim/outer_step.h), no gradient crosses: now and then each shard does,
+// as a reduce-scatter over the copies, and an all-gather.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +36,9 @@ struct Mesh {
 // `group`: ranks that hold the model once; 0: all. Throws ConfigError under `key` for one that does not divide the world.
 Mesh mesh_of(int world, int group, std::string_view key = "zero.group");
 
+// The same where copies train apart: 0 is one rank a copy. Throws ConfigError under "sync.mode", too, for a single copy.
+Mesh mesh_of_local(int world, int group, std::string_view key = "zero.group");
+
 // Crossings of a shard of gradients that a rank sends to the copies beside its own, in one reduction: the first and the
 // last copy send one, those between them two, a single copy none.
 int num_crossings(const Mesh& mesh, int copy);
@@ -44,8 +48,23 @@ std::int64_t crossing_bytes(const Unit& unit, int shard);
 // Bytes that a rank sends to other copies when `unit` is reduced: 2 (P/S)(R-1)/R in the mean.
 std::int64_t sent_between_copies(const Unit& unit, const Mesh& mesh, int copy);
 
-// The same of a step, in the mean over the copies: of all units, each reduced as often as the placement says.
+// The same of a step, in the mean over the copies: of all units, each reduced as often as the placement says. 0 where
+// copies train apart.
 std::int64_t sent_between_copies(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement);
+
+// Where copies train apart: elements of a unit's shard that each copy sums in an outer step.
+std::int64_t outer_block_numel(const Unit& unit, const Mesh& mesh);
+
+// Bytes that a rank sends in an outer step.
+struct OuterBytes {
+  std::int64_t between_copies = 0;
+  std::int64_t within = 0;  // the copy: sums where the optimizer's states are whole, else parameters where those are
+  std::int64_t total() const { return between_copies + within; }
+  bool operator==(const OuterBytes&) const = default;
+};
+OuterBytes outer_bytes(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement);
+// Those between copies of `numel` parameters, without padding: 8 (P/S)(R-1)/R for R copies of S ranks.
+double outer_formula_bytes(std::int64_t numel, const Mesh& mesh);
 
 // Elements of a unit that a rank writes into a checkpoint: each copy an equal part of its shards, so that all ranks
 // write as much and each element is written once.

@@ -43,7 +43,8 @@ struct Placement {
   bool delayed_update = false;   // each gradient is held for one more step, and applied in that step
   std::vector<UnitTiers> tiers;  // by unit; empty: everything on the device
   bool fp32_sums = false;        // the sum of bf16 gradients stays in fp32, and is applied so
-  int copies = 1;                // how often all ranks together hold the model (mesh.h)
+  int copies = 1;                // of the model (mesh.h), over which each gradient is summed
+  int merged_copies = 1;         // that train apart instead, and are merged by an outer step; 1: there are none
   // Gradients are summed over micro-batches in fp32, whatever the parameter's type.
   bool fp32_gradient() const { return accumulate > 1 || fp32_sums; }
   // And then rounded to that type, once.

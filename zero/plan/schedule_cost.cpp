@@ -53,7 +53,7 @@ class LowerTiers {
     };
     if (!own_master) update_state(sizeof(float));
     for (const StateSpec& state : spec_.states) {
-      if (state.kept_by(unit.matrices())) update_state(state.value_bytes());
+      if (state.kept_by(unit.matrices()) && !state.outer) update_state(state.value_bytes());
     }
   }
 

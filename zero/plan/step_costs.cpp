@@ -217,6 +217,7 @@ StepCosts costs_of(const StepModel& model, const Unit& unit) {
   const Placement& placement = model.placement;
   ElementBytes bytes = element_bytes(model, unit);
   bytes.gradient /= placement.num_gradients();  // of what is held, one moves
+  if (unit.trainable) bytes.optimizer -= model.optimizer.outer_bytes();
   CostSheet sheet(model.rates);
   if (placement.parameter_sharded) {
     add_prefetches(sheet, StepPhase::kForward, gathers(model.profile.forward_gathers, model, unit) * bytes.parameter);

@@ -87,10 +87,12 @@ class Search {
   // Nothing: such a plan cannot be.
   std::optional<MemoryFit> fit(const Variation& variation) const {
     try {
-      const Mesh mesh = mesh_of(plan_.world * variation.machines, variation.group);
+      EngineOptions options = plan_.options;
+      options.group = variation.group;
+      const Mesh mesh = mesh_of(plan_.world * variation.machines, options);
       const int world = mesh.shard;
       Placement placement = placement_at(plan_, variation.stage);
-      placement.copies = mesh.copies;
+      set_copies(placement, mesh, options);
       const bool same_ranks = variation.machines == 1 && variation.group == plan_.options.group;
       if (variation.stage == plan_.options.stage && same_ranks && variation.fractions.on_device())
         placement.tiers = plan_.tiers;
@@ -116,7 +118,7 @@ class Search {
     return add(fmt::format("--zero.stage {}", stage), other);
   }
   bool try_group() {
-    if (mesh_of(plan_).copies == 1) return false;
+    if (mesh_of(plan_).copies == 1 || plan_.options.local) return false;
     Variation one_copy = now_;
     one_copy.group = 0;
     return add("--zero.group 0 (all ranks hold the model once)", one_copy);

@@ -55,6 +55,7 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
             {"world", plan.world},       {"stage", plan.options.stage},
             {"shard_ranks", mesh.shard}, {"copies", mesh.copies},
             {"units", Json::array()},    {"stages", Json::array()}};
+  if (plan.options.local) json["local_steps"] = plan.options.local->steps;
   for (const Unit& unit : plan.units) {
     const std::int64_t whole = gathered_bytes(unit, mesh.shard);
     json["units"].push_back({{"name", unit.name},
@@ -78,6 +79,10 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
     if (mesh.copies == 1) continue;
     json["stages"].back()["between_copies"] = {{"sent_bytes", cost.sent_between_copies},
                                                {"formula", {{"sent_bytes", cost.sent_between_copies_formula}}}};
+    if (!plan.options.local) continue;
+    json["stages"].back()["outer_step"] = {{"sent_bytes", cost.outer.total()},
+                                           {"sent_between_copies", cost.outer.between_copies},
+                                           {"formula", {{"sent_between_copies", cost.outer_formula}}}};
   }
   for (const Tier tier : kAllTiers) {
     const StateBytes s = state_bytes(plan.units, mesh.shard, placement_of(plan), optimizer_spec(plan), tier);

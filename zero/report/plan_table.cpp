@@ -80,7 +80,8 @@ std::string reduce_row(const TrainingPlan& plan, std::span<const int> stages) {
   const bool below_2 = std::ranges::any_of(stages, [](int stage) { return stage < 2; });
   if (!below_2 || plan.world == 1 || options.accumulate == 1 || options.reduce == Reduce::kLast) return "";
   const Mesh mesh = mesh_of(plan);
-  const Placement summed_here = place(1, Reduce::kLast, options.accumulate);
+  Placement summed_here = place(1, Reduce::kLast, options.accumulate);
+  set_copies(summed_here, mesh, options);
   const std::int64_t last =
       sent_bytes(plan.units, mesh.shard, summed_here) + sent_between_copies(plan.units, mesh, summed_here);
   return wrapped(
@@ -157,11 +158,19 @@ std::string copies_rows(const TrainingPlan& plan) {
   const Mesh mesh = mesh_of(plan);
   if (mesh.copies == 1) return "";
   const StageCost cost = cost_of(plan, plan.options.stage);
+  const std::string copies =
+      fmt::format("{} of the model, each on {} rank{}", mesh.copies, mesh.shard, mesh.shard == 1 ? "" : "s");
+  if (plan.options.local)
+    return named_row("copies",
+                     fmt::format("{}, train apart (sync.mode local): no gradient crosses between them. After every {} "
+                                 "steps an outer step merges them: a rank sends {} (formula {}) to other copies then",
+                                 copies, plan.options.local->steps, format_bytes(cost.outer.between_copies),
+                                 bytes_text(cost.outer_formula)));
   return named_row(
-      "copies", fmt::format("{} of the model, each on {} rank{}; of what a rank sends {} (formula {}) are gradients "
-                            "in fp32 that cross between copies, in the mean over the copies",
-                            mesh.copies, mesh.shard, mesh.shard == 1 ? "" : "s", format_bytes(cost.sent_between_copies),
-                            bytes_text(cost.sent_between_copies_formula)));
+      "copies",
+      fmt::format("{}; of what a rank sends {} (formula {}) are gradients in fp32 that cross between copies, "
+                  "in the mean over the copies",
+                  copies, format_bytes(cost.sent_between_copies), bytes_text(cost.sent_between_copies_formula)));
 }
 
 std::string flop_text(double flops) {

@@ -117,14 +117,23 @@ std::string hidden_text(const DiskTraffic& disk) {
                      100 * hidden_fraction(disk.busy_seconds, disk.waited_seconds));
 }
 
-// Copies of the model, and what a step sends between them: a part of sent_bytes.
+// Copies of the model, and what a step sends between them: a part of sent_bytes. Of copies that train apart also what an
+// outer step sends there.
 Json copies_json(const RunReport& r) {
-  return {{"number", r.engine.copies.number},
-          {"ranks_of_each", r.engine.world / r.engine.copies.number},
-          {"sent_bytes_per_step",
-           per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_between_copies_per_step; })},
-          {"planned_sent_bytes", r.engine.copies.planned_sent_bytes},
-          {"formula", {{"sent_bytes", r.engine.copies.sent_formula_bytes}}}};
+  const OuterReport& outer = r.engine.outer;
+  Json json{{"number", r.engine.copies.number},
+            {"ranks_of_each", r.engine.world / r.engine.copies.number},
+            {"sent_bytes_per_step",
+             per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_between_copies_per_step; })},
+            {"planned_sent_bytes", r.engine.copies.planned_sent_bytes},
+            {"formula", {{"sent_bytes", r.engine.copies.sent_formula_bytes}}}};
+  if (outer.local_steps > 0)
+    json["outer_step"] = {
+        {"every_steps", outer.local_steps},
+        {"sent_bytes", per_rank(r.ranks, [](const RankReport& rank) { return rank.outer_sent_between_copies; })},
+        {"planned_sent_bytes", outer.planned_sent_between_copies},
+        {"formula", {{"sent_bytes", outer.formula_bytes}}}};
+  return json;
 }
 
 // Stage 3 with room for units that stay from forward to backward.
@@ -278,11 +287,19 @@ std::string summary(const RunReport& r) {
                   sends_less(r) ? "; what device_memory kept was gathered once" : ""));
   if (std::ranges::adjacent_find(r.shares, std::not_equal_to<>()) != r.shares.end())
     add(fmt::format("  samples of a micro-batch, by rank: {}", fmt::join(r.shares, " + ")));
-  if (r.engine.copies.number > 1)
-    add(fmt::format("  {} copies of the model on {} rank{} each; of what a rank sends {} cross between them",
-                    r.engine.copies.number, r.engine.world / r.engine.copies.number,
-                    r.engine.world == r.engine.copies.number ? "" : "s",
+  const auto copies = [&r] {
+    return fmt::format("  {} copies of the model on {} rank{} each", r.engine.copies.number,
+                       r.engine.world / r.engine.copies.number, r.engine.world == r.engine.copies.number ? "" : "s");
+  };
+  if (r.engine.outer.local_steps > 0) {
+    add(fmt::format("{} trained apart; every {} steps a rank sent {} between them (formula {})", copies(),
+                    r.engine.outer.local_steps,
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.outer_sent_between_copies; }),
+                    format_bytes(std::llround(r.engine.outer.formula_bytes))));
+  } else if (r.engine.copies.number > 1) {
+    add(fmt::format("{}; of what a rank sends {} cross between them", copies(),
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_between_copies_per_step; })));
+  }
   if (places_states(r))
     add(fmt::format("  of it on the host {}, on disk {}; a step reads {} from disk and writes {}{}",
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.host_memory.state(); }),

@@ -21,12 +21,12 @@ Placement placement_at(const TrainingPlan& plan, int stage) {
   const EngineOptions& options = plan.options;
   Placement placement =
       place(stage, options.reduce, options.accumulate, options.delayed_update && stage == options.stage);
-  placement.copies = mesh_of(plan).copies;
+  set_copies(placement, mesh_of(plan), options);
   return placement;
 }
 
 Mesh mesh_of(const TrainingPlan& plan) {
-  return mesh_of(plan.world, plan.options.group);
+  return mesh_of(plan.world, plan.options);
 }
 
 OptimizerSpec optimizer_spec(const TrainingPlan& plan) {
@@ -45,9 +45,11 @@ StageCost cost_of(const TrainingPlan& plan, int stage) {
                  .state = state_bytes(plan.units, mesh.shard, placement, spec),
                  .sent_between_copies = sent_between_copies(plan.units, mesh, placement)};
   cost.sent = sent_bytes(plan.units, mesh.shard, placement) + cost.sent_between_copies;
+  if (plan.options.local) cost.outer = outer_bytes(plan.units, mesh, placement);
   for (const Unit& unit : plan.units) {
     if (!unit.trainable) continue;
     const std::int64_t numel = num_parameters(unit);
+    if (plan.options.local) cost.outer_formula += outer_formula_bytes(numel, mesh);
     cost.state_formula += state_formula_bytes(numel, mesh.shard, stage, unit.dtype, spec, unit.matrices());
     cost.sent_formula += sent_formula_numel(numel, mesh.shard, placement) * static_cast<double>(size_of(unit.dtype));
     cost.sent_between_copies_formula += 4 * sent_between_copies_formula_numel(numel, mesh.shard, placement);

@@ -74,6 +74,9 @@ struct StageCost {
   double sent_formula = 0;
   std::int64_t sent_between_copies = 0;  // of that, between copies of the model, in the mean over the copies
   double sent_between_copies_formula = 0;
+  // Where copies train apart: in an outer step, and the formula of what crosses between copies.
+  OuterBytes outer;
+  double outer_formula = 0;
 };
 StageCost cost_of(const TrainingPlan& plan, int stage);
 std::vector<StageCost> costs_of(const TrainingPlan& plan, std::span<const int> stages);

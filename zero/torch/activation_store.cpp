@@ -10,13 +10,15 @@
 #include <ATen/ops/empty_strided.h>
 
 #include "zero/base/error.h"
+#include "zero/memory/activation_offload.h"
+#include "zero/memory/disk_seam.h"
 #include "zero/torch/dispatch_key.h"
 
 namespace zero {
 
 struct ActivationStore::Shared {
-  Shared(ActivationOffloadOptions options, DiskSeam seam)
-      : activation_offload(std::move(options), ledger, std::move(seam)) {}
+  Shared(ActivationOffloadOptions options, const DiskSeam& seam)
+      : activation_offload(std::move(options), ledger, seam) {}
 
   std::mutex mutex;
   Ledger ledger;
@@ -88,8 +90,10 @@ class OffloadedInput final : public torch::autograd::SavedVariableHooks {
 
 }  // namespace
 
-ActivationStore::ActivationStore(ActivationOffloadOptions options, DiskSeam seam)
-    : shared_(std::make_shared<Shared>(std::move(options), std::move(seam))) {}
+ActivationStore::ActivationStore(ActivationOffloadOptions options)
+    : ActivationStore(std::move(options), DiskSeam::or_none(nullptr)) {}
+ActivationStore::ActivationStore(ActivationOffloadOptions options, const DiskSeam& seam)
+    : shared_(std::make_shared<Shared>(std::move(options), seam)) {}
 
 ActivationStore::~ActivationStore() = default;
 

@@ -19,11 +19,15 @@
 
 #include <memory>
 
-#include "zero/memory/activation_offload.h"
+#include "zero/memory/activation_offload_values.h"
 #include "zero/memory/ledger.h"
 #include "zero/torch/checkpoint.h"
 
 namespace zero {
+
+class Link;
+class Timeline;
+struct DiskSeam;
 
 struct ActivationReport {
   ActivationOffloadReport activation_offload;
@@ -34,20 +38,23 @@ struct ActivationReport {
 class ActivationStore {
  public:
   // Throws ConfigError ("zero.disk") where a disk is asked for and none is named. Touches no disk.
-  explicit ActivationStore(ActivationOffloadOptions options, DiskSeam seam = {});
+  explicit ActivationStore(ActivationOffloadOptions options);
+  ActivationStore(ActivationOffloadOptions options, const DiskSeam& seam);  // for tests
   ~ActivationStore();
   ActivationStore(const ActivationStore&) = delete;
   ActivationStore& operator=(const ActivationStore&) = delete;
 
   // Makes the first file, so that a missing, unwritable or full folder shows before a run: ConfigError, IoError.
   void open();
-  // As ActivationOffload's: a timeline for transfers to disk, before open(); a link to share, before the first offload.
+  // Records transfers to and from the disk from now on. To be called before open().
   void record(Timeline* timeline);
-  void share_link(const Link& link);
   CheckpointOptions checkpoint_options() const;
   ActivationReport report() const;
 
  private:
+  friend class EngineControl;
+  void share_link(const Link& link);
+
   struct Shared;
   std::shared_ptr<Shared> shared_;  // with everything offloaded
 };

@@ -1,7 +1,9 @@
 #include "zero/torch/attach.h"
 
 #include "zero/base/error.h"
+#include "zero/torch/attach_seams.h"
 #include "zero/torch/attached_module.h"
+#include "zero/torch/engine_control.h"
 
 namespace zero {
 
@@ -10,7 +12,11 @@ Attachment attach(torch::nn::Module& module, World& world, AttachOptions options
 }
 
 Attachment attach(ModelTensors model, World& world, AttachOptions options) {
-  return Attachment(std::make_unique<AttachedModule>(model, world, std::move(options)));
+  return attach(std::move(model), world, std::move(options), {});
+}
+
+Attachment attach(ModelTensors model, World& world, AttachOptions options, const EngineSeams& seams) {
+  return Attachment(std::make_unique<AttachedModule>(model, world, std::move(options), seams));
 }
 
 Attachment::Attachment(std::unique_ptr<AttachedModule> attached) : attached_(std::move(attached)) {}
@@ -37,6 +43,11 @@ StepReport Attachment::step() {
 }
 StepReport Attachment::step(double lr, const StepLimits& limits) {
   return attached().step(lr, limits);
+}
+
+void Attachment::merge_copies() {
+  attached().states();  // whole, and ours
+  attached().engine().states().merge();
 }
 
 GatheredScope Attachment::gathered(const torch::nn::Module& module, int source_rank) {
@@ -77,14 +88,16 @@ void Attachment::for_each_parameter(const std::function<void(const std::string&,
   attached().states().for_each_parameter(visit, full_precision);
 }
 void Attachment::export_weights(const std::filesystem::path& path, bool full_precision) {
+  if (!attached().trains_apart()) return attached().states().export_weights(path, full_precision);
+  const AveragedScope shared(attached());
   attached().states().export_weights(path, full_precision);
 }
 
 void Attachment::save(const std::filesystem::path& path) {
   control().begin_save(path, {}, SaveMode::kSync)->wait();
 }
-LoadedCheckpoint Attachment::load(const std::filesystem::path& path, const FileCalls& calls) {
-  return attached().load(path, calls);
+LoadedCheckpoint Attachment::load(const std::filesystem::path& path) {
+  return attached().load(path, FileCalls::kernel());
 }
 
 void Attachment::detach() {

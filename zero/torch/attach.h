@@ -51,17 +51,18 @@
 
 #include <torch/nn/module.h>
 
-#include "zero/checkpoint/load.h"
+#include "zero/checkpoint/loaded_checkpoint.h"
 #include "zero/engine/options.h"
 #include "zero/engine/step_report.h"
 #include "zero/torch/attached_scopes.h"
-#include "zero/torch/engine_control.h"
 #include "zero/torch/model_tensors.h"
 #include "zero/torch/module_names.h"
 #include "zero/torch/state_shard.h"
 #include "zero/transport/world.h"
 
 namespace zero {
+
+class EngineControl;
 
 using AttachOptions = EngineOptions;
 using AdamW = AdamWOptions;
@@ -73,8 +74,8 @@ using AdamW8bit = AdamW8bitOptions;
 using Muon = MuonOptions;
 using OwnRule = OwnRuleOptions;
 
-// The engine of one model. Move-only. Destruction is Collective and gives every parameter back in full; while an
-// exception unwinds it is Local and leaves them empty. Every function throws ConfigError after detach().
+// The engine of one model. Move-only. Destruction is Collective and gives every parameter back in full (of copies that
+// train apart, what they share); while an exception unwinds it is Local and leaves them empty. Every function throws ConfigError after detach().
 class Attachment {
  public:
   Attachment(Attachment&&) noexcept;
@@ -91,6 +92,10 @@ class Attachment {
   // not finite, or loss or norm exceeded `limits`. Steps that a dynamic loss scale skips don't count.
   StepReport step();
   StepReport step(double lr, const StepLimits& limits = {});
+
+  // Collective; between steps. With the option `local`: the outer step now, so that all copies hold the same weights, as a
+  // run does when it ends; no-op directly after one. Throws ConfigError without `local`, and within averaged().
+  void merge_copies();
 
   // Scopes, see zero/torch/attached_scopes.h. `module`: the attached one, or one inside it; `tensors`: parameters.
   GatheredScope gathered(const torch::nn::Module& module, int source_rank = -1);
@@ -121,16 +126,18 @@ class Attachment {
 
   // Collective. One safetensors file at `path` with the whole weights and rank 0's buffers, which other programs load;
   // rank 0 writes it. Each tensor under its name in the module (a tied one under its first), in the type it is held in;
-  // parameters in fp32, from the master, if `full_precision`. One unit is whole at a time. Throws IoError on every rank
-  // where rank 0 cannot write; the engine goes on.
+  // parameters in fp32, from the master, if `full_precision`. Of copies that train apart the weights that they share, as
+  // in an averaged() scope. One unit is whole at a time. Throws IoError on every rank where rank 0 cannot write; the
+  // engine goes on.
   void export_weights(const std::filesystem::path& path, bool full_precision = false);
 
   // Collective; between steps. A checkpoint at `path`: states, module buffers and this rank's random generator. save()
   // returns when it is durable. load() takes checkpoints of any world, stage, placement and dtype. A rank takes the
   // buffers of the rank with its number (of rank % ranks, if fewer ranks saved), and the generator if as many ranks
-  // saved. Throws as CheckpointSave and load_checkpoint() do; ConfigError, too, if a buffer is missing.
+  // saved. save() throws IoError, and leaves what was at `path`. load() throws ConfigError for a checkpoint of another
+  // model or optimizer, or without a buffer, and IoError for a damaged one.
   void save(const std::filesystem::path& path);
-  LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls = FileCalls::kernel());
+  LoadedCheckpoint load(const std::filesystem::path& path);
 
   // Collective. Gives all parameters back, as destruction does, but throws if that fails (IoError, CommError;
   // destruction then leaves the other parameters empty). The module is an ordinary one again, and can be attached anew.
@@ -142,11 +149,11 @@ class Attachment {
   // Local.
   EngineReport report() const;
   const std::vector<ParamSpec>& parameters() const;
-  EngineControl control() const;
+  EngineControl control() const;  // for runners: zero/torch/engine_control.h
+
+  explicit Attachment(std::unique_ptr<AttachedModule> attached);  // attach() calls it
 
  private:
-  friend Attachment attach(ModelTensors, World&, AttachOptions);
-  explicit Attachment(std::unique_ptr<AttachedModule> attached);
   AttachedModule& attached() const;
   std::unique_ptr<AttachedModule> attached_;
 };

@@ -6,12 +6,13 @@
 #include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
+#include "zero/comm/collectives.h"
 #include "zero/plan/partition.h"
 #include "zero/torch/first_values.h"
 
 namespace zero {
 
-AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options)
+AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineSeams& seams)
     : parameters_(parameters_of(model, options.dtype), options.units, spec_of(*rule_of(options)).grain(),
                   matrices_of(options), *this),
       exceptions_at_start_(std::uncaught_exceptions()),
@@ -22,7 +23,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   const std::optional<DType> dtype = options.dtype;
   options.local_world = world.local_size();
   Communicator& comm = world.communicator();
-  engine_ = std::make_unique<Engine>(comm, parameters_.specs(), parameters_.units(), options, *this);
+  engine_ = std::make_unique<Engine>(comm, parameters_.specs(), parameters_.units(), options, *this, seams);
   states_ = std::make_unique<AttachedStates>(*engine_, parameters_, buffers_);
   checkpoints_ = std::make_unique<AttachedCheckpoints>(*engine_, buffers_);
   if (source) load_from_source(*engine_, source);
@@ -69,6 +70,7 @@ void AttachedModule::end() {
 
 void AttachedModule::give_back_all() {
   engine_->finish(/*ends=*/true);
+  if (trains_apart()) engine_->states().exchange_averages(/*ends=*/true);
   ending_ = true;
   for (const Unit& unit : parameters_.units()) {
     const GatheredUnit whole = engine_->use(unit.index, Use::kUntraced);
@@ -106,6 +108,10 @@ void AttachedModule::require_loaded() const {
 void AttachedModule::exchange_averages() {
   require_loaded();
   engine_->states().exchange_averages();
+}
+
+bool AttachedModule::trains_apart() const {
+  return engine_->resources().options.local && !engine_->states().averaged();
 }
 
 StepReport AttachedModule::step(double lr, const StepLimits& limits) {
@@ -159,8 +165,7 @@ void AttachedModule::release_from_everybody(const std::vector<int>& units, int s
     if (source_rank >= 0) {
       const Unit& description = parameters_.units()[static_cast<std::size_t>(unit)];
       const auto bytes = static_cast<std::size_t>(padded_numel(description, shard)) * size_of(description.dtype);
-      comm.broadcast({held.data(), bytes}, source_rank, {.unit = unit, .control = true}).wait();
-      comm.drain();
+      broadcast(comm, {held.data(), bytes}, source_rank, {.unit = unit, .control = true});
     }
     held.mark_written();
   }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "zero/engine/engine_seams.h"
 #include "zero/torch/attach.h"
 #include "zero/torch/attached_checkpoints.h"
 #include "zero/torch/attached_parameters.h"
@@ -22,7 +23,7 @@ namespace zero {
 class AttachedModule final : public UnitObserver, public ParameterOwner {
  public:
   // Collective. Throws ConfigError; the model is then as it was.
-  AttachedModule(const ModelTensors& model, World& world, AttachOptions options);
+  AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineSeams& seams = {});
   // Collective. Gives every parameter back in full, as detach() does, but only warns of what goes wrong; while an
   // exception unwinds, or after abandon(), parameters are left empty instead, since the peers may be gone.
   ~AttachedModule() override;
@@ -51,6 +52,8 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void gather_for_everybody(const std::vector<int>& units);
   void release_from_everybody(const std::vector<int>& units, int source_rank);
   void exchange_averages();  // of an AveragedScope, too
+  // Parameters are a copy's own, which trains apart from others.
+  bool trains_apart() const;
   void freeze() { ++num_frozen_; }
   void thaw() { --num_frozen_; }
 

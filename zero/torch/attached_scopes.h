@@ -28,8 +28,9 @@ class [[nodiscard]] GatheredScope {
   int source_rank_;
 };
 
-// Parameters are their moving averages (AttachOptions.ema), for evaluation and export. Collective, both ends. Throws
-// ConfigError where none is kept, and between a backward pass and its step().
+// Parameters are their moving averages (AttachOptions.ema), or, of copies that train apart (AttachOptions.local), the
+// weights that the copies share since the last outer step; for evaluation and export. Collective, both ends. Throws
+// ConfigError where neither is kept, and between a backward pass and its step().
 class [[nodiscard]] AveragedScope {
  public:
   explicit AveragedScope(AttachedModule& attached);

@@ -9,6 +9,7 @@
 #include <torch/types.h>
 
 #include "zero/base/error.h"
+#include "zero/comm/collectives.h"
 #include "zero/plan/partition.h"
 #include "zero/torch/tensor_type.h"
 
@@ -104,8 +105,7 @@ torch::Tensor AttachedStates::full(const std::string& name, const std::string& s
   const auto bytes = [](const torch::Tensor& tensor) {
     return std::span<std::byte>{static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
   };
-  copy.all_gather(bytes(mine), bytes(whole), {.unit = unit.index, .control = true}).wait();
-  copy.drain();
+  all_gather(copy, bytes(mine), bytes(whole), {.unit = unit.index, .control = true});
   const Slice& slice = parameters_.slice(param);
   return whole.narrow(0, slice.offset, slice.numel).reshape(parameters_.spec(param).shape).clone();
 }

@@ -1,5 +1,6 @@
 #include "zero/torch/engine_control.h"
 
+#include "zero/torch/activation_store.h"
 #include "zero/torch/attached_module.h"
 
 namespace zero {
@@ -13,6 +14,9 @@ bool EngineControl::has_room_to_copy(std::int64_t bytes) {
 }
 bool EngineControl::keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents) {
   return attached_.checkpoints().keep(kept, step, std::move(contents));
+}
+LoadedCheckpoint EngineControl::load(InMemoryCheckpoints& kept, std::int64_t step) {
+  return attached_.load(kept.path_of(step), kept.files_of(step));
 }
 ReplicaCheck EngineControl::compare_replicas() {
   return attached_.engine().states().compare_replicas();
@@ -29,8 +33,8 @@ const std::vector<Unit>& EngineControl::units() const {
 const Schedule& EngineControl::schedule() const {
   return attached_.engine().schedule();
 }
-const Link* EngineControl::link() const {
-  return attached_.engine().resources().link;
+void EngineControl::share_link(ActivationStore& activations) const {
+  if (const Link* link = attached_.engine().resources().link) activations.share_link(*link);
 }
 
 }  // namespace zero

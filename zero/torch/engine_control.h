@@ -1,5 +1,5 @@
 // EngineControl: functions of an attached model for training loops that manage whole runs, as `zero train` does: saves
-// while training goes on, copies in the launcher's memory, and the engine's measurements.
+// while training goes on, checkpoints in the launcher's memory, and the engine's measurements.
 //
 //   EngineControl control = engine.control();
 //   std::unique_ptr<CheckpointSave> save = control.begin_save(path, contents);
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "zero/checkpoint/in_memory_checkpoints.h"
+#include "zero/checkpoint/loaded_checkpoint.h"
 #include "zero/checkpoint/save.h"
 #include "zero/engine/replicas.h"
 #include "zero/engine/step_report.h"
@@ -20,6 +21,7 @@
 
 namespace zero {
 
+class ActivationStore;
 class AttachedModule;
 
 class EngineControl {
@@ -34,6 +36,8 @@ class EngineControl {
   bool has_room_to_copy(std::int64_t bytes);
   // Between steps. A checkpoint in memory that the launcher holds: see InMemoryCheckpoints::save().
   [[nodiscard]] bool keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents);
+  // As Attachment::load(), of the checkpoint of `step` in that memory.
+  LoadedCheckpoint load(InMemoryCheckpoints& kept, std::int64_t step);
 
   // Between steps. Whether the ranks still hold the same parameters (at stage 0 optimizer states, too); at stage 3
   // there is nothing to compare. Module buffers are each rank's own.
@@ -47,8 +51,9 @@ class EngineControl {
   PhaseSeconds take_phase_seconds();  // since the last call
   const std::vector<Unit>& units() const;
   const Schedule& schedule() const;  // the one in force; without entries before the first step is done
-  // The link between device and host, to be shared with an ActivationStore (share_link()); null without a link.
-  const Link* link() const;
+  // To be called before the first offload: activations and states take turns on the link between device and host.
+  // Without a link nothing happens.
+  void share_link(ActivationStore& activations) const;
 
  private:
   AttachedModule& attached_;

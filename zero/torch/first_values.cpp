@@ -39,9 +39,8 @@ void load_unit(Engine& engine, const Unit& unit, const WeightSource& source) {
   if (thrown != nullptr) std::rethrow_exception(thrown);
   if (!failure.empty()) throw IoError("weights", "read", 0, fmt::format("rank 0: {}", failure));
   const auto bytes = std::as_writable_bytes(std::span(flat));
-  comm.broadcast(bytes, 0, {.unit = unit.index, .control = true}).wait();
+  broadcast(comm, bytes, 0, {.unit = unit.index, .control = true});
   engine.states().load(unit.index, bytes.data(), DType::kFloat32);
-  comm.drain();
 }
 
 }  // namespace
@@ -65,9 +64,8 @@ void load_from_tensors(Engine& engine, const Unit& unit, const AttachedParameter
     flat.narrow(0, slice.offset, slice.numel).copy_(value.detach().reshape({-1}));
   }
   const std::span<std::byte> bytes{static_cast<std::byte*>(flat.mutable_data_ptr()), flat.nbytes()};
-  if (!deferred) comm.broadcast(bytes, 0, {.unit = unit.index, .control = true}).wait();
+  if (!deferred) broadcast(comm, bytes, 0, {.unit = unit.index, .control = true});
   engine.states().load(unit.index, bytes.data(), DType::kFloat32);
-  if (!deferred) comm.drain();
 }
 
 std::vector<std::pair<std::string, torch::Tensor>> first_buffers(const std::vector<ModelTensors::Buffer>& buffers,
@@ -82,9 +80,8 @@ std::vector<std::pair<std::string, torch::Tensor>> first_buffers(const std::vect
       replace_data(buffer, buffer.to(to_scalar_type(becomes_fp32 ? DType::kFloat32 : *dtype)));
     found.emplace_back(name, buffer);
     torch::Tensor contiguous = buffer.contiguous();
-    comm.broadcast({static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()}, 0, {.control = true})
-        .wait();
-    comm.drain();
+    broadcast(comm, {static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()}, 0,
+              {.control = true});
     if (!contiguous.is_same(buffer)) buffer.copy_(contiguous);
   }
   return found;

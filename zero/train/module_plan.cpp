@@ -38,18 +38,20 @@ TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int wo
   return plan;
 }
 
-std::int64_t checkpoint_bytes(torch::nn::Module& module, const AttachOptions& attach) {
+// Copies that train apart are in it one by one, beside what they share.
+std::int64_t checkpoint_bytes(torch::nn::Module& module, int world, const AttachOptions& attach) {
   const std::vector<StateSpec> states = rule_of(attach)->states();
-  const auto element_bytes = [&states](bool matrices) {  // as they are saved
-    std::int64_t bytes = 0;
+  const int copies = attach.local ? mesh_of(world, attach).copies : 1;
+  const auto element_bytes = [&](bool matrices) {  // as they are saved
+    std::int64_t own = 4, shared = 0;
     for (const StateSpec& state : states)
-      bytes += state.kept_by(matrices) ? static_cast<std::int64_t>(size_of(state.dtype)) : 0;
-    return bytes;
+      (state.outer ? shared : own) += state.kept_by(matrices) ? static_cast<std::int64_t>(size_of(state.dtype)) : 0;
+    return copies * own + shared;
   };
   const IsMatrix is_matrix = matrices_of(attach);
   std::int64_t bytes = 0;
   for (const ParamSpec& spec : parameters_of(module, attach.dtype).specs)
-    bytes += spec.numel() * (4 + (spec.trainable ? element_bytes(is_matrix && is_matrix(spec)) : 0));
+    bytes += spec.numel() * (spec.trainable ? element_bytes(is_matrix && is_matrix(spec)) : 4);
   return bytes;
 }
 

@@ -16,6 +16,6 @@ namespace zero {
 TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int world, const AttachOptions& attach);
 
 // Parameters and moments in full precision.
-std::int64_t checkpoint_bytes(torch::nn::Module& module, const AttachOptions& attach);
+std::int64_t checkpoint_bytes(torch::nn::Module& module, int world, const AttachOptions& attach);
 
 }  // namespace zero

@@ -4,7 +4,7 @@
 //
 //   RateCache cache;
 //   const std::string machine = machine_identity(folders, /*ranks=*/2, threads);
-//   change_seams(offload).rates = cache.find(machine).value_or(TierRates{});
+//   const TierRates rates = cache.find(machine).value_or(TierRates{});
 //   cache.keep(machine, rates);
 //
 // A cache: a file that is not there, or not to be read, holds nothing; one that cannot be written is a warning. Local.

@@ -1,5 +1,6 @@
 #include "zero/train/recurrent_task.h"
 
+#include "zero/base/error.h"
 #include "zero/models/recurrent.h"
 #include "zero/torch/deferred.h"
 #include "zero/train/image_task.h"

@@ -22,12 +22,12 @@ DataOptions with_context(const TrainJob& job) {
   return data;
 }
 
-// The launcher, where it is to hold copies in memory. Threads share its socket: they have none.
+// The launcher, where it is to hold in-memory checkpoints. Threads share its socket: they have none.
 std::optional<LauncherMemory> launcher_memory(const TrainJob& job, World& world) {
   if (job.checkpoint.memory_every == 0) return std::nullopt;
   if (world.local_size() != world.size())
     throw ConfigError("checkpoint.memory_every", fmt::format("{}", job.checkpoint.memory_every),
-                      "copies in memory are held by the launcher of one machine", "use 0 with several machines");
+                      "in-memory checkpoints are held by the launcher of one machine", "use 0 with several machines");
   if (world.size() > 1 && world.communicator().transport() == "in_process") return std::nullopt;
   return LauncherMemory::of_environment(std::getenv);
 }
@@ -63,12 +63,16 @@ void Run::save() {
   checkpoints.begin(*engine, state_to_save(), job.config_text, SaveMode::kAsync);
 }
 
-void Run::copy() {
-  checkpoints.copy(*engine, state_to_save(), job.config_text);
+void Run::save_in_memory() {
+  checkpoints.save_in_memory(*engine, state_to_save(), job.config_text);
 }
 
 EvaluationResult Run::evaluate(std::int64_t step, std::int64_t batches) {
   if (!corpus.validation) return {};
+  if (job.attach.local) {
+    const AveragedScope shared = engine->averaged();
+    return evaluate_weights(step, batches, /*averaged=*/false);
+  }
   const EvaluationResult found = evaluate_weights(step, batches, /*averaged=*/false);
   if (job.attach.ema > 0) {
     const AveragedScope averages = engine->averaged();

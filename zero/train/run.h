@@ -45,12 +45,13 @@ struct Run {
   bool is_first() const { return world.rank() == 0; }
   void say(const std::string& line) { progress.line(line); }
 
-  // Collective. Begins a checkpoint of where the run stands, or copies it into the launcher's memory; every step must
+  // Collective. Begins a checkpoint of where the run stands, or puts one into the launcher's memory; every step must
   // have been exchanged (RunLog).
   void save();
-  void copy();
+  void save_in_memory();
   // Collective. The loss over the validation split, told as that of `step`; 0 where there is none. `batches` of each
-  // rank; 0: all of it. With train.ema the same of the averages follows, and is told alone.
+  // rank; 0: all of it. With train.ema the same of the averages follows, and is told alone. Of copies that train apart the
+  // weights that they share are evaluated.
   EvaluationResult evaluate(std::int64_t step, std::int64_t batches);
 
   const TrainJob& job;

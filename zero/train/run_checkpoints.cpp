@@ -12,6 +12,7 @@
 #include "zero/base/log.h"
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/comm/collectives.h"
+#include "zero/torch/engine_control.h"
 
 namespace zero {
 namespace {
@@ -134,7 +135,7 @@ void RunCheckpoints::say_not_copied() {
     say_("note: there is no memory for a copy of all states: training waits while checkpoints are written");
 }
 
-// The newest first; of one step the copy in memory comes first.
+// The newest first; of one step the one in memory comes first.
 std::vector<RunCheckpoints::Saved> RunCheckpoints::saved() {
   std::vector<Saved> all;
   require_same_outcome(comm_, folder_.path().string(), [&] {
@@ -155,7 +156,7 @@ std::vector<std::int64_t> RunCheckpoints::steps() {
 
 Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
   const auto path = saved.in_memory ? kept_->path_of(saved.step) : folder_.path_of(saved.step);
-  LoadedCheckpoint loaded = saved.in_memory ? engine.load(path, kept_->files_of(saved.step)) : engine.load(path);
+  LoadedCheckpoint loaded = saved.in_memory ? engine.control().load(*kept_, saved.step) : engine.load(path);
   require_of_a_run(loaded.manifest, path);
   require_series(loaded.manifest, path);
   RunState state{.step = count_in(loaded.manifest, "step", path),
@@ -170,7 +171,7 @@ Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
     if (static_cast<std::int64_t>(values) != state.step)
       throw IoError(path.string(), "load", 0, fmt::format("{} values of {} steps", values, state.step));
   return {std::move(state), std::move(loaded.manifest),
-          saved.in_memory ? "a copy in memory that the launcher kept" : path.string()};
+          saved.in_memory ? "an in-memory checkpoint that the launcher kept" : path.string()};
 }
 
 std::optional<Resumed> RunCheckpoints::resume(Attachment& engine, std::int64_t newest) {
@@ -216,25 +217,23 @@ bool RunCheckpoints::due_in_memory(std::int64_t step) const {
   return kept_ && options_.memory_every > 0 && step % options_.memory_every == 0;
 }
 
-void RunCheckpoints::copy(Attachment& engine, const RunState& state, std::string config) {
+void RunCheckpoints::save_in_memory(Attachment& engine, const RunState& state, std::string config) {
   const double begin = monotonic_seconds();
   try {
-    const bool copied = engine.control().keep(*kept_, state.step, contents_of(state, std::move(config)));
-    if (copied && !std::exchange(said_copies_, true))
-      say_(fmt::format("copy in memory: step {}, in {:.3f} s; the launcher keeps the newest", state.step,
+    const bool kept = engine.control().keep(*kept_, state.step, contents_of(state, std::move(config)));
+    if (kept && !std::exchange(said_in_memory_, true))
+      say_(fmt::format("in-memory checkpoint: step {}, in {:.3f} s; the launcher keeps the newest", state.step,
                        monotonic_seconds() - begin));
-    if (!copied && !std::exchange(said_no_memory_, true))
-      say_(fmt::format("note: step {} is not copied: there is no memory for copies of all states", state.step));
+    if (!kept && !std::exchange(said_no_memory_, true))
+      say_(fmt::format("note: no in-memory checkpoint of step {}: there is no memory for it", state.step));
   } catch (const IoError& error) {
     if (options_.stop_on_error) throw;
-    if (comm_.rank() == 0) ZERO_LOG(error, "step {} is not copied: {}", state.step, error.what());
+    if (comm_.rank() == 0) ZERO_LOG(error, "no in-memory checkpoint of step {}: {}", state.step, error.what());
   }
 }
 
 void RunCheckpoints::begin(Attachment& engine, const RunState& state, std::string config, SaveMode mode) {
-  // The ranks ask each other often while they wait for the save before, which leaves no room for works in flight.
-  engine.control().finish_updates();
-  finish();
+  finish(engine);
   last_begin_ = monotonic_seconds();
   saving_step_ = state.step;
   try {
@@ -248,7 +247,7 @@ void RunCheckpoints::begin(Attachment& engine, const RunState& state, std::strin
   }
   if (save_->copied()) said_not_copied_ = false;  // should that change, it is news
   if (mode == SaveMode::kAsync && options_.async && !save_->copied()) say_not_copied();
-  if (!save_->copied()) finish();  // it is written: nothing is gained by waiting for the end of a step
+  if (!save_->copied()) finish(engine);  // it is written: nothing is gained by waiting for the end of a step
 }
 
 // A failure is told once, and the save is over then.
@@ -280,7 +279,8 @@ void RunCheckpoints::poll() {
   settle([](CheckpointSave& save) { return save.poll(); });
 }
 
-void RunCheckpoints::finish() {
+void RunCheckpoints::finish(Attachment& engine) {
+  engine.control().finish_updates();
   settle([](CheckpointSave& save) {
     save.wait();
     return true;

@@ -5,9 +5,9 @@
 //   ...
 //   checkpoints.poll();                                       // after each step: publishes what is written
 //   if (checkpoints.due(step, steps, may_ask)) checkpoints.begin(engine, state, config, SaveMode::kAsync);
-//   checkpoints.finish();
+//   checkpoints.finish(engine);
 //
-// Copies in memory are kept, too, where the launcher holds memory for its ranks (InMemoryCheckpoints): ranks that it starts
+// In-memory checkpoints are kept, too, where the launcher holds memory for its ranks (InMemoryCheckpoints): ranks that it starts
 // again go on from there.
 //
 // One save at a time: a second waits for the first. A save that fails is said and, as the options say, tried again when
@@ -22,6 +22,7 @@
 
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/in_memory_checkpoints.h"
+#include "zero/checkpoint/save.h"
 #include "zero/torch/attach.h"
 
 namespace zero {
@@ -33,7 +34,7 @@ struct CheckpointPolicy {
   std::int64_t every_steps = 0;
   double every_seconds = 0;  // both 0: nothing is saved
   std::int64_t keep = 3;
-  std::int64_t memory_every = 0;  // steps between copies in memory; 0: none
+  std::int64_t memory_every = 0;  // steps between in-memory checkpoints; 0: none
   bool async = true;
   bool stop_on_error = false;
 
@@ -83,13 +84,14 @@ class RunCheckpoints {
   bool due(std::int64_t step, std::int64_t steps, bool may_ask);
   void begin(Attachment& engine, const RunState& state, std::string config, SaveMode mode);
   void poll();
-  // Waits for the save that was begun. Updates and gathers are finished before: the ranks ask each other many times.
-  void finish();
+  // Applies what a delayed update holds back, and waits for the save that was begun: the ranks ask each other many times
+  // meanwhile, which leaves no room for works in flight.
+  void finish(Attachment& engine);
 
   bool has_launcher_memory() const { return kept_.has_value(); }  // Local
   bool due_in_memory(std::int64_t step) const;                    // Local
-  // Copies every state before it returns. Where there is no memory for that, it is said once.
-  void copy(Attachment& engine, const RunState& state, std::string config);
+  // Every state is in the launcher's memory when it returns. Where there is no room for that, it is said once.
+  void save_in_memory(Attachment& engine, const RunState& state, std::string config);
   bool last_failed() const { return last_failed_; }  // Local
   // Local. Of the newest that this process has saved, or taken, and that is whole on the disk; -1: none.
   std::int64_t step_on_disk() const { return step_on_disk_; }
@@ -116,7 +118,7 @@ class RunCheckpoints {
   std::int64_t step_on_disk_ = -1;
   bool said_not_copied_ = false;
   std::optional<InMemoryCheckpoints> kept_;
-  bool said_copies_ = false;
+  bool said_in_memory_ = false;
   bool said_no_memory_ = false;
 };
 

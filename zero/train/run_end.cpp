@@ -40,8 +40,11 @@ std::string RunEnd::missing_average() const {
 
 RunReport RunEnd::write_all() {
   RunReport report;
-  run_.engine->control().finish_updates();
-  run_.checkpoints.finish();
+  run_.checkpoints.finish(*run_.engine);
+  if (run_.job.attach.local) {  // behind the last save, from which more steps may go on
+    run_.engine->merge_copies();
+    run_.meter.merged(run_.engine->report().outer);
+  }
   report.has_validation = run_.corpus.validation != nullptr;
   const EvaluationResult found = run_.evaluate(run_.job.train.steps, 0);
   report.val_loss = found.loss;
@@ -120,7 +123,7 @@ bool RunEnd::save_before_stop() {
     return false;
   }
   run_.save();
-  run_.checkpoints.finish();
+  run_.checkpoints.finish(*run_.engine);
   return !run_.checkpoints.last_failed();
 }
 

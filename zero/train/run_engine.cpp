@@ -3,7 +3,8 @@
 #include <limits>
 #include <utility>
 
-#include "zero/engine/engine_seams.h"
+#include "zero/torch/attach_seams.h"
+#include "zero/torch/engine_control.h"
 #include "zero/train/limits.h"
 #include "zero/train/machine_peak.h"
 #include "zero/train/rate_cache.h"
@@ -13,11 +14,13 @@ namespace zero {
 namespace {
 
 // What the disk manages is wanted wherever states may lie there: for the choice, or to tell what was to be expected.
-void give_rates(OffloadOptions& offload, const std::string& machine, bool probe_again) {
-  EngineSeams& seams = change_seams(offload);
-  seams.probes = !offload.disk.empty() || !offload.fractions.on_device();
-  if (!probe_again) seams.rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
-  seams.rates.link_up = seams.rates.link_down = offload.link_bytes_per_second;
+EngineSeams known_before(const TrainJob& job, const std::string& machine) {
+  const OffloadOptions& offload = job.attach.offload;
+  EngineSeams known{.activation_bytes = job.host_activation_bytes,
+                    .probes = !offload.disk.empty() || !offload.fractions.on_device()};
+  if (!job.probe_again) known.rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
+  known.rates.link_up = known.rates.link_down = offload.link_bytes_per_second;
+  return known;
 }
 
 // Whether training may have to wait for saves, said while that can be changed.
@@ -51,23 +54,20 @@ void attach_engine(Run& run, const FirstValues& values, std::int64_t checkpoint_
   AttachOptions options = job.attach;
   const std::string machine =
       machine_identity(options.offload, options.optimizer, run.world.local_size(), options.threads);
-  give_rates(options.offload, machine, job.probe_again);
-  const bool knows_rates = seams_of(options.offload).rates.update_numel > 0;
+  const EngineSeams known = known_before(job, machine);
   options.timeline = run.timeline.recorder();
   if (values.init != nullptr) options.weights = values.init->source();
   options.awaits_load = values.awaits_load;
   options.max_skipped_steps = std::numeric_limits<int>::max();  // health counts, and ends a run that has told all
   expect_saves(run, checkpoint_bytes);
-  run.engine.emplace(attach(run.task->module(), run.world, std::move(options)));
-  ActivationStore* const activations = run.task->activations();
-  const Link* const link = run.engine->control().link();
-  if (activations != nullptr && link != nullptr) activations->share_link(*link);
+  run.engine.emplace(attach(tensors_of(run.task->module()), run.world, std::move(options), known));
+  if (ActivationStore* activations = run.task->activations()) run.engine->control().share_link(*activations);
   RunCheckpoints::require_room(job.checkpoint, run.folder.checkpoints().path(), checkpoint_bytes,
                                [&run](const std::string& line) { run.say(line); });
   say_where_states_lie(run);
   // The engine probes where it chooses a placement, too.
   const TierRates rates = run.engine->report().rates;
-  if (run.is_first() && !knows_rates && rates.update_numel > 0) RateCache().keep(machine, rates);
+  if (run.is_first() && known.rates.update_numel == 0 && rates.update_numel > 0) RateCache().keep(machine, rates);
 }
 
 }  // namespace zero

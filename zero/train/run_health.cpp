@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/torch/engine_control.h"
 
 namespace zero {
 
@@ -72,19 +73,17 @@ bool RunHealth::act(Attachment& engine, HealthEvent event, std::int64_t samples)
 
 void RunHealth::stop(Attachment& engine, const HealthEvent& event, const std::string& why) {
   log_.exchange(0);
-  engine.control().finish_updates();  // see RunCheckpoints::finish()
-  checkpoints_.finish();
+  checkpoints_.finish(engine);
   HealthEvent stopped = event;
   stopped.action = HealthAction::kStop;
   log_.tell(std::move(stopped));
-  const auto saved = folder_.checkpoints().list();  // copies in memory end with the launcher
+  const auto saved = folder_.checkpoints().list();  // in-memory checkpoints end with the launcher
   throw Error(last_words(event, why, saved.empty() ? -1 : saved.front().step));
 }
 
 void RunHealth::rewind(Attachment& engine, HealthEvent event, std::int64_t samples) {
   log_.exchange(0);
-  engine.control().finish_updates();
-  checkpoints_.finish();
+  checkpoints_.finish(engine);
   if (checkpoints_.steps().empty()) stop(engine, event, ", and there is no checkpoint to go back to");
   const auto [rewinds, spikes] = std::pair(state_.rewinds + 1, state_.spikes);
   take_newest_checkpoint(engine, state_.step);

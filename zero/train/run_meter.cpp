@@ -42,6 +42,10 @@ void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
   metrics.disk_bytes = engine.disk_memory.total();
   metrics.sent_bytes = engine.sent_bytes_per_step;
   if (engine.copies.number > 1) metrics.sent_between_copies = engine.copies.sent_bytes_per_step;
+  if (engine.outer.in_last_step) {
+    metrics.sent_bytes += engine.outer.sent_bytes;
+    metrics.sent_between_copies = engine.outer.sent_between_copies;
+  }
   const LinkTraffic link = engine.link_per_step + activation_offload_.link();
   if (engine.disk_per_step.busy_seconds > 0 || link.busy_seconds > 0 || off_device(engine))
     metrics.transfers = {.disk = engine.disk_per_step, .link = link};
@@ -79,6 +83,7 @@ RankReport RunMeter::rank_report() const {
   rank.sent_bytes_per_step = engine_.sent_bytes_per_step;
   rank.received_bytes_per_step = engine_.received_bytes_per_step;
   rank.sent_between_copies_per_step = engine_.copies.sent_bytes_per_step;
+  rank.outer_sent_between_copies = engine_.outer.sent_between_copies;
   rank.transfers = steps_.transfers();
   activation_offload_.add_to(rank);
   rank.peak_flops = probe_matmul_flops();

@@ -33,6 +33,8 @@ class RunMeter {
   void begin(const EngineReport& engine, std::int64_t steps_to_come);
   // After a step, with what the engine says then: what it held and moved becomes part of the step's metrics.
   void complete(StepMetrics& metrics, const EngineReport& engine);
+  // The outer step with which the run of copies that train apart ends.
+  void merged(const OuterReport& outer) { engine_.outer = outer; }
   // The step that was completed last is `step` of the run. Says what steps are expected to take from here on, and once
   // where they take far longer.
   void count(std::int64_t step, const Say& say);

@@ -93,7 +93,7 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   require_possible(job.health, job.checkpoint.on());
   opening.require_may_start([&run](const std::string& line) { run.say(line); });
   if (job.checkpoint.memory_every > 0 && !run.checkpoints.has_launcher_memory())
-    run.say("note: no copies are kept in memory: these ranks were not started by zero launch or -n");
+    run.say("note: there will be no in-memory checkpoints: these ranks were not started by zero launch or -n");
   std::optional<InitialWeights> init;
   if (!job.model.init.empty() && !opening.resumes()) init.emplace(run.task->module(), job.model.init, job.train.seed);
   require_same_configuration(comm, job.config_hash, job.config_text);
@@ -101,7 +101,7 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   run.say(fmt::format("ranks: {} ({}, {})", run.world.size(), run.world.source(), comm.transport()));
   say_where_activations_lie(run);
   const std::string plan = print_plan(run);
-  const std::int64_t bytes_to_save = checkpoint_bytes(run.task->module(), job.attach);
+  const std::int64_t bytes_to_save = checkpoint_bytes(run.task->module(), run.world.size(), job.attach);
   attach_engine(run, {.awaits_load = opening.resumes(), .init = init ? &*init : nullptr}, bytes_to_save);
   init.reset();
   if (opening.resumes()) resume(run);

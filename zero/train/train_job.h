@@ -41,6 +41,8 @@ struct TrainJob {
   CheckpointPolicy checkpoint{};
   HealthOptions health{};
   AttachOptions attach;
+  std::int64_t host_activation_bytes =
+      0;  // of a rank's offloaded activations, where attach.offload.host_memory is kAuto
   std::filesystem::path run_dir;
   bool overwrite = false;
   std::string launch;             // one for all attempts of a launcher

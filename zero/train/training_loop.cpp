@@ -14,7 +14,7 @@ TrainingLoop::TrainingLoop(Run& run, const StopSignal* stop)
 
 int TrainingLoop::run(bool resumed) {
   const TrainJob& job = run_.job;
-  const bool each_holds_its_own = job.attach.stage == 3 && mesh_of(run_.world.size(), job.attach.group).copies == 1;
+  const bool each_holds_its_own = job.attach.stage == 3 && mesh_of(run_.world.size(), job.attach).copies == 1;
   if (job.health.check_replicas > 0 && (run_.world.size() == 1 || each_holds_its_own))
     run_.say("health.check_replicas: no state is held by two ranks; nothing is compared");
   if (job.health.rewinds() && !resumed) run_.save();  // there is always one to go back to
@@ -76,7 +76,7 @@ TrainingLoop::Outcome TrainingLoop::after_step() {
   if (!exchanged) signal = exchange();
   if (signal != 0) return {.signal = signal};  // the end saves
   if (run_.health.judge_replicas(*run_.engine)) return {.draws_others = true};
-  if (to_memory) run_.copy();
+  if (to_memory) run_.save_in_memory();
   if (to_disk) run_.save();
   return {};
 }

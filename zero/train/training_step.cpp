@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 
 #include "zero/base/clock.h"
+#include "zero/torch/engine_control.h"
 #include "zero/train/micro_batch_seed.h"
 
 namespace zero {

@@ -12,7 +12,6 @@
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
 #include "zero/data/open_data.h"
-#include "zero/engine/engine_seams.h"
 #include "zero/train/model_kind.h"
 
 namespace zero::cli {
@@ -113,23 +112,10 @@ std::optional<LossScaleOptions> loss_scale_of(const TrainConfig& train) {
   return train.loss_scale.fixed > 0 ? LossScaleOptions::fixed(train.loss_scale.fixed) : LossScaleOptions{};
 }
 
-TierMemory tier_memory(const MemoryBudget& budget) {
-  using Configured = MemoryBudget::Kind;
-  switch (budget.kind) {
-    case Configured::kAuto:
-      return {.kind = TierMemory::Kind::kAuto};
-    case Configured::kMin:
-      return {.kind = TierMemory::Kind::kMin};
-    case Configured::kBytes:
-      break;
-  }
-  return {.kind = TierMemory::Kind::kBytes, .bytes = budget.bytes};
-}
-
 OffloadOptions offload_options(const ZeroConfig& zero) {
   return {.fractions = {.parameter = zero.parameter, .gradient = zero.gradient, .optimizer = zero.optimizer},
           .automatic = zero.placement == "auto",
-          .host_memory = tier_memory(zero.host_memory),
+          .host_memory = zero.host_memory,
           .disk = zero.disk,
           .disk_memory = zero.disk_memory.bytes,
           .monitor = {.on = zero.monitor, .reserve_bytes = zero.memory_reserve.bytes},
@@ -174,12 +160,11 @@ void take_off_activations(AttachOptions& options, const Config& config) {
     require(key, budget, bytes, config);
     budget = std::max<std::int64_t>(budget - bytes, 1);
   };
-  const auto in_bytes = [](const TierMemory& memory) { return memory.kind == TierMemory::Kind::kBytes; };
+  const auto in_bytes = [](const MemoryBudget& memory) { return memory.kind == MemoryBudget::Kind::kBytes; };
   if (need.device > 0 && in_bytes(options.device_memory))
     take("zero.device_memory", options.device_memory.bytes, need.device);
   if (need.host > 0 && in_bytes(options.offload.host_memory))
     take("zero.host_memory", options.offload.host_memory.bytes, need.host);
-  if (!in_bytes(options.offload.host_memory)) change_seams(options.offload).activation_bytes = need.host;
   if (need.disk > 0 && options.offload.disk_memory > 0)
     take("zero.disk_memory", options.offload.disk_memory, need.disk);
 }
@@ -209,6 +194,12 @@ HealthOptions health_options(const HealthConfig& health) {
           .max_rewinds = health.max_rewinds,
           .check_replicas = health.check_replicas,
           .on_corruption = health_action("health.on_corruption", health.on_corruption)};
+}
+
+std::optional<LocalSteps> local_steps(const SyncConfig& sync) {
+  if (sync.mode != "local") return std::nullopt;
+  return LocalSteps{
+      .steps = static_cast<int>(sync.local_steps), .outer_lr = sync.outer_lr, .outer_momentum = sync.outer_momentum};
 }
 
 // Cores of a rank: those its launcher bound it to, else its share of the machine's.
@@ -278,6 +269,7 @@ ShareOptions share_options(const TrainConfig& train) {
 AttachOptions attach_options(const Config& config, int local_ranks) {
   AttachOptions options{.stage = static_cast<int>(config.zero.stage),
                         .group = static_cast<int>(config.zero.group),
+                        .local = local_steps(config.sync),
                         .optimizer = optimizer_options(config.optimizer),
                         .clip = config.train.clip,
                         .reduce = reduce_kind(config.train.reduce),
@@ -287,12 +279,17 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
                         .dtype = dtype_of(config.train.dtype),
                         .reduce_dtype = reduce_dtype_of(config.train),
                         .loss_scale = loss_scale_of(config.train),
-                        .device_memory = tier_memory(config.zero.device_memory),
+                        .device_memory = config.zero.device_memory,
                         .offload = offload_options(config.zero),
                         .groups = parameter_groups(config.optimizer),
                         .threads = threads_of(config, local_ranks)};
   take_off_activations(options, config);
   return options;
+}
+
+std::int64_t host_activation_bytes(const Config& config) {
+  if (config.zero.host_memory.kind == MemoryBudget::Kind::kBytes) return 0;
+  return need_of(config, model_options(config)).host;
 }
 
 TrainJob make_job(const Config& config, int local_ranks) {
@@ -318,6 +315,7 @@ TrainJob make_job(const Config& config, int local_ranks) {
           .checkpoint = checkpoint_policy(config.checkpoint),
           .health = health_options(config.health),
           .attach = attach_options(config, local_ranks),
+          .host_activation_bytes = host_activation_bytes(config),
           .run_dir = config.run.dir,
           .probe_again = config.zero.rates == "probe",
           .config_text = resolved_toml(config),

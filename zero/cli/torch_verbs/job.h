@@ -25,6 +25,8 @@ TrainJob make_job(const Config& config, int local_ranks);
 ModelOptions model_options(const Config& config);
 DataOptions data_options(const Config& config);
 AttachOptions attach_options(const Config& config, int local_ranks);
+// Of a rank's offloaded activations, where no budget in bytes is theirs, too.
+std::int64_t host_activation_bytes(const Config& config);
 
 // Samples of one pass over the training data; absent where the data is not here.
 std::optional<std::int64_t> samples_of_pass(const Config& config);

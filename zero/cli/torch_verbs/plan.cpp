@@ -118,7 +118,7 @@ PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model,
   return {.machines = static_cast<int>(request.machines),
           .ranks = static_cast<int>(request.world / request.machines),
           .free_bytes = available_memory(),
-          .leaves_a_fifth = attach.device_memory.kind == TierMemory::Kind::kAuto,
+          .leaves_a_fifth = attach.device_memory.kind == MemoryBudget::Kind::kAuto,
           .batch = batch,
           .activation_bytes = computes_again ? activations.checkpointed : activations.kept,
           .checkpointed_bytes = computes_again ? 0 : activations.checkpointed};
@@ -196,7 +196,8 @@ std::string as_text(const TrainingPlan& plan, std::span<const int> stages, const
 bool may_leave_device(const AttachOptions& attach) {
   const OffloadOptions& offload = attach.offload;
   return !offload.fractions.on_device() || !offload.disk.empty() ||
-         offload.host_memory.kind == TierMemory::Kind::kBytes || attach.device_memory.kind == TierMemory::Kind::kBytes;
+         offload.host_memory.kind == MemoryBudget::Kind::kBytes ||
+         attach.device_memory.kind == MemoryBudget::Kind::kBytes;
 }
 
 // What an engine asks of host and disk before it takes anything of them; of the device schedule_of() does. What is free
@@ -269,10 +270,10 @@ std::int64_t updated_numel(const TrainingPlan& plan) {
 }
 
 // Why the rate of a disk on which states lie is not known; empty: it is.
-std::string why_without_disk(const OffloadOptions& offload, const TrainingPlan& plan) {
+std::string why_without_disk(const TierRates& rates, const TrainingPlan& plan) {
   const bool uses =
       state_bytes(plan.units, mesh_of(plan).shard, placement_of(plan), optimizer_spec(plan), Tier::kDisk).total() > 0;
-  if (!uses || seams_of(offload).rates.disk_read > 0) return "";
+  if (!uses || rates.disk_read > 0) return "";
   return "which may hold too little to be probed";
 }
 
@@ -280,27 +281,26 @@ std::string why_without_disk(const OffloadOptions& offload, const TrainingPlan& 
 void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const AttachOptions& attach, const Task& task,
                        const Trace& trace) {
   const bool places = may_leave_device(attach);
-  EngineOptions options = plan.options;
-  OffloadOptions& offload = options.offload;
-  if (!offload.fractions.on_device()) {  // what they ask for is known before anything is probed
+  const EngineOptions& options = plan.options;
+  if (!options.offload.fractions.on_device()) {  // what they ask for is known before anything is probed
     const Placement placement = placement_of(options, plan.units, mesh_of(plan));
     require_room(options, plan, placement, placement);
   }
   const int ranks = plan.machine->ranks;  // of a machine
   const int threads = attach_options(request.loaded.config, ranks).threads;
   const auto rule = rule_of(attach);
-  change_seams(offload).rates = rates_here(options, request.loaded.config, ranks, threads);
-  change_seams(offload).probes = true;
+  EngineSeams known{.activation_bytes = host_activation_bytes(request.loaded.config),
+                    .rates = rates_here(options, request.loaded.config, ranks, threads),
+                    .probes = true};
   plan.computation = computation_of(request, plan, task, trace, threads);
   const bool ran = plan.computation.from == ComputationFrom::kRun;
   if (plan.computation.update_seconds > 0 && plan.computation.world == plan.world)
-    change_seams(offload).rates.update_numel =
-        static_cast<double>(updated_numel(plan)) / plan.computation.update_seconds;
+    known.rates.update_numel = static_cast<double>(updated_numel(plan)) / plan.computation.update_seconds;
   StepProfile step = plan.computation.step;
-  if (ran) change_seams(offload).profile = step;
+  if (ran) known.profile = step;
   // How often units are gathered depends on where they lie, and is part of what it costs to have them there.
   for (int round = 0; round < 2; ++round) {
-    const Placer placer(nullptr, mesh_of(plan), options, plan.units, *rule);
+    const Placer placer(nullptr, mesh_of(plan), options, plan.units, *rule, known);
     const int depth = require_room(options, plan, placer.placement(), placer.may_lie());
     if (places) {
       plan.tiers = placer.placement().tiers;
@@ -309,10 +309,10 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Att
       plan.beside = beside_states(plan, schedule, placer.may_lie(), depth);
     }
     // A run places its states without knowing what it computes, and where they may move learns that.
-    if (ran || placer.movable()) change_seams(offload).profile = step;
+    if (ran || placer.movable()) known.profile = step;
     plan.predicted = placer.predicted(placer.placement(), step);
   }
-  plan.without_disk = why_without_disk(offload, plan);
+  plan.without_disk = why_without_disk(known.rates, plan);
 }
 
 }  // namespace

@@ -1,0 +1,164 @@
+// Checkpoints of copies that train apart: each copy's states are in them, beside what the copies share.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "zero/checkpoint/in_memory_checkpoints.h"
+
+#include "../tier.h"
+#include "launcher.h"
+#include "saved_model.h"
+
+namespace zero {
+namespace {
+
+struct Apart {
+  int world = 4;
+  int group = 2;
+  int stage = 3;
+  bool local = true;
+};
+
+// Three steps a round.
+EngineOptions engine_options(const Apart& ranks) {
+  EngineOptions options{.stage = ranks.stage, .group = ranks.group, .clip = 0.5};
+  if (ranks.local) options.local = LocalSteps{.steps = 3};
+  return options;
+}
+
+std::string name_of(const Apart& ranks) {
+  return fmt::format("{} ranks in groups of {}, stage {}{}", ranks.world, ranks.group, ranks.stage,
+                     ranks.local ? ", apart" : "");
+}
+
+void save_after(const Apart& ranks, int steps, const std::filesystem::path& path) {
+  on_ranks(ranks.world, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(DType::kBFloat16), engine_options(ranks));
+    train_steps(model, 0, steps, 1);
+    save_now(model.engine(), path);
+  });
+}
+
+void go_on(const Apart& ranks, const std::filesystem::path& path, int from, int to, const std::filesystem::path& end) {
+  on_ranks(ranks.world, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(DType::kBFloat16), engine_options(ranks));
+    load_checkpoint(model.engine(), path);
+    train_steps(model, from, to, 1);
+    save_now(model.engine(), end);
+  });
+}
+
+TEST(LocalStepsSaved, TrainingGoesOnWithTheSameBitsFromAnywhereInARound) {
+  const TemporaryFolder folder;
+  save_after({}, 7, folder / "whole");
+  for (const int steps : {1, 2, 3, 5}) {
+    const auto part = folder / fmt::format("part{}", steps), end = folder / fmt::format("end{}", steps);
+    save_after({.stage = steps % 4}, steps, part);
+    go_on({}, part, steps, 7, end);
+    EXPECT_EQ(elements(end), elements(folder / "whole")) << steps;
+  }
+}
+
+TEST(LocalStepsSaved, AsManyCopiesOfOtherRanksAndStagesTakeThem) {
+  const TemporaryFolder folder;
+  save_after({}, 4, folder / "saved");
+  for (const Apart& to : {Apart{2, 1, 1}, Apart{4, 2, 0}, Apart{6, 3, 2}, Apart{2, 0, 3}}) {
+    const auto end = folder / name_of(to);
+    go_on(to, folder / "saved", 4, 4, end);
+    EXPECT_EQ(elements(end), elements(folder / "saved")) << name_of(to);
+  }
+}
+
+TEST(LocalStepsSaved, InTheLaunchersMemoryServeAsWell) {
+  Launcher launcher;
+  const TemporaryFolder folder;
+  save_after({}, 6, folder / "whole");
+  on_ranks(4, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(DType::kBFloat16), engine_options({}));
+    InMemoryCheckpoints kept(launcher.connect(), "run");
+    train_steps(model, 0, 2, 1);
+    EXPECT_TRUE(kept.save(model.engine(), 2, {}));
+  });
+  on_ranks(4, [&](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(DType::kBFloat16), engine_options({}));
+    InMemoryCheckpoints kept(launcher.connect(), "run");
+    load_checkpoint(model.engine(), kept.path_of(2), kept.files_of(2));
+    train_steps(model, 2, 6, 1);
+    save_now(model.engine(), folder / "end");
+  });
+  EXPECT_EQ(elements(folder / "end"), elements(folder / "whole"));
+}
+
+// State 0 of every tensor, which exports and other programs read, is what the copies share since the third step.
+TEST(LocalStepsSaved, TheirParametersAreTheSharedOnes) {
+  const TemporaryFolder folder;
+  save_after({}, 3, folder / "merged");
+  save_after({}, 5, folder / "apart");
+  const Elements merged = elements(folder / "merged"), apart = elements(folder / "apart");
+  const Manifest manifest = read_manifest(folder / "apart");
+  EXPECT_EQ(manifest.states[0], "parameter");
+  ASSERT_EQ(manifest.states[2], "parameter@0");
+  ASSERT_EQ(manifest.states[5], "parameter@1");
+  for (const SavedTensor& tensor : manifest.tensors) {
+    EXPECT_EQ(apart.at(tensor.name + "/0"), merged.at(tensor.name + "/0")) << tensor.name;
+    if (!tensor.trainable) continue;
+    EXPECT_EQ(merged.at(tensor.name + "/2"), merged.at(tensor.name + "/0")) << tensor.name;
+    EXPECT_EQ(merged.at(tensor.name + "/5"), merged.at(tensor.name + "/0")) << tensor.name;
+    EXPECT_NE(apart.at(tensor.name + "/2"), apart.at(tensor.name + "/5")) << tensor.name;
+  }
+}
+
+TEST(LocalStepsSaved, BeforeTheFirstStepTheSharedWeightsAreTheFirstOnes) {
+  const TemporaryFolder folder;
+  save_after({}, 0, folder / "apart");
+  save_after({.group = 0, .local = false}, 0, folder / "one");
+  const Elements apart = elements(folder / "apart"), one = elements(folder / "one");
+  for (const SavedTensor& tensor : read_manifest(folder / "one").tensors)
+    EXPECT_EQ(apart.at(tensor.name + "/0"), one.at(tensor.name + "/0")) << tensor.name;
+}
+
+TEST(LocalStepsSaved, OneModelTakesTheSharedWeightsAndTheFirstCopysMoments) {
+  const TemporaryFolder folder;
+  save_after({}, 5, folder / "apart");
+  go_on({2, 0, 1, /*local=*/false}, folder / "apart", 5, 5, folder / "one");
+  const Elements apart = elements(folder / "apart"), one = elements(folder / "one");
+  for (const SavedTensor& tensor : read_manifest(folder / "one").tensors) {
+    EXPECT_EQ(one.at(tensor.name + "/0"), apart.at(tensor.name + "/0")) << tensor.name;
+    if (!tensor.trainable) continue;
+    EXPECT_EQ(one.at(tensor.name + "/1"), apart.at(tensor.name + "/3")) << "exp_avg of " << tensor.name;
+    EXPECT_EQ(one.at(tensor.name + "/2"), apart.at(tensor.name + "/4")) << "exp_avg_sq of " << tensor.name;
+  }
+}
+
+TEST(LocalStepsSaved, AnotherNumberOfCopiesBeginsWithTheSharedWeights) {
+  const TemporaryFolder folder;
+  save_after({}, 5, folder / "two");
+  go_on({3, 1, 2}, folder / "two", 5, 5, folder / "three");
+  const Elements two = elements(folder / "two"), three = elements(folder / "three");
+  for (const SavedTensor& tensor : read_manifest(folder / "three").tensors) {
+    EXPECT_EQ(three.at(tensor.name + "/0"), two.at(tensor.name + "/0")) << tensor.name;
+    if (!tensor.trainable) continue;
+    EXPECT_EQ(three.at(tensor.name + "/1"), two.at(tensor.name + "/1")) << "outer momentum of " << tensor.name;
+    for (int copy = 0; copy < 3; ++copy) {
+      const auto of = [&](int state) { return fmt::format("{}/{}", tensor.name, 2 + 3 * copy + state); };
+      EXPECT_EQ(three.at(of(0)), two.at(tensor.name + "/0")) << "weights of copy " << copy;
+      EXPECT_EQ(three.at(of(1)), two.at(fmt::format("{}/{}", tensor.name, 3 + 3 * (copy % 2)))) << "copy " << copy;
+    }
+  }
+}
+
+TEST(LocalStepsSaved, CopiesTakeWhatOneModelSaved) {
+  const TemporaryFolder folder;
+  save_after({2, 0, 2, /*local=*/false}, 2, folder / "one");
+  go_on({}, folder / "one", 2, 2, folder / "apart");
+  const Elements apart = elements(folder / "apart"), one = elements(folder / "one");
+  for (const SavedTensor& tensor : read_manifest(folder / "one").tensors) {
+    EXPECT_EQ(apart.at(tensor.name + "/0"), one.at(tensor.name + "/0")) << tensor.name;
+    if (!tensor.trainable) continue;
+    for (const std::uint32_t bits : apart.at(tensor.name + "/1")) ASSERT_EQ(bits, 0U) << "no outer momentum yet";
+    EXPECT_EQ(apart.at(tensor.name + "/2"), one.at(tensor.name + "/0"));
+    EXPECT_EQ(apart.at(tensor.name + "/6"), one.at(tensor.name + "/1"));
+  }
+}
+
+}  // namespace
+}  // namespace zero

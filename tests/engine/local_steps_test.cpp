@@ -1,0 +1,373 @@
+// Copies of a model that train apart, and are merged by an outer step every few steps.
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "zero/engine/budget.h"
+#include "zero/engine/outer_sum.h"
+#include "zero/plan/estimate.h"
+#include "zero/plan/mesh.h"
+
+#include "../message_of.h"
+#include "../temporary_folder.h"
+#include "../tier.h"
+#include "block_specs.h"
+#include "scripted_model.h"
+#include "thread_ranks.h"
+
+namespace zero {
+namespace {
+
+using ApartBits = std::vector<std::uint32_t>;
+
+// By rank.
+struct Apart {
+  std::vector<ApartBits> own, shared;  // weights of the rank's copy, and those that the copies share; without padding
+  std::vector<std::vector<StepReport>> steps;
+  std::vector<EngineReport> reports;
+};
+
+ApartBits apart_bits(ScriptedModel& model) {
+  ApartBits bits;
+  for (const Unit& unit : model.units()) {
+    model.engine().states().read_full_precision(unit.index, [&](std::span<const float> whole) {
+      for (std::int64_t i = 0; i < unit.numel; ++i)
+        bits.push_back(std::bit_cast<std::uint32_t>(whole[static_cast<std::size_t>(i)]));
+    });
+  }
+  return bits;
+}
+
+using AfterStep = std::function<void(ScriptedModel&, int step)>;
+
+// `after`: each step.
+Apart train_apart(
+    int world, const std::vector<ParamSpec>& specs, const EngineOptions& options, int steps,
+    const AfterStep& after = [](ScriptedModel&, int) {}) {
+  Apart seen;
+  const auto size = static_cast<std::size_t>(world);
+  seen.own.resize(size);
+  seen.shared.resize(size);
+  seen.steps.resize(size);
+  seen.reports.resize(size);
+  on_ranks(world, [&](Communicator& comm) {
+    const auto rank = static_cast<std::size_t>(comm.rank());
+    ScriptedModel model(comm, specs, options);
+    for (int step = 0; step < steps; ++step) {
+      seen.steps[rank].push_back(model.train(step, options.accumulate));
+      after(model, step);
+    }
+    seen.reports[rank] = model.engine().report();
+    seen.own[rank] = apart_bits(model);
+    if (!options.local) return;
+    model.engine().states().exchange_averages();
+    seen.shared[rank] = apart_bits(model);
+    model.engine().states().exchange_averages();
+    EXPECT_EQ(apart_bits(model), seen.own[rank]) << "an exchange and back changes nothing";
+  });
+  return seen;
+}
+
+std::vector<double> apart_values(const ApartBits& bits) {
+  std::vector<double> values;
+  for (const std::uint32_t bit : bits) values.push_back(std::bit_cast<float>(bit));
+  return values;
+}
+
+void expect_apart_near(const ApartBits& seen, const std::vector<double>& expected, double tolerance,
+                       const std::string& where) {
+  const std::vector<double> numbers = apart_values(seen);
+  ASSERT_EQ(numbers.size(), expected.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    ASSERT_NEAR(numbers[i], expected[i], tolerance) << where << ", " << i;
+}
+
+std::vector<EngineOptions> at_all_stages(EngineOptions options) {
+  std::vector<EngineOptions> all;
+  for (options.stage = 0; options.stage < 4; ++options.stage) all.push_back(options);
+  options.device_memory = TierMemory::parse("min");
+  options.stage = 3;
+  all.push_back(options);
+  return all;
+}
+
+std::string place_of(const EngineOptions& options, DType dtype) {
+  return fmt::format("group {}, stage {}{}, {}", options.group, options.stage,
+                     options.device_memory.kind == TierMemory::Kind::kMin ? ", min" : "", name_of(dtype));
+}
+
+constexpr LocalSteps kNever{.steps = 1000};
+
+// Steps of each copy, and the second outer step with the momentum of the first.
+TEST(LocalSteps, MergeTheCopiesAsDiLoCoDoes) {
+  for (const int group : {1, 2}) {
+    const int world = 3 * group;
+    const LocalSteps local{.steps = 2, .outer_lr = 0.7, .outer_momentum = 0.9};
+    const EngineOptions apart{.stage = 2, .group = group, .local = LocalSteps{.steps = 1000}};
+    const EngineOptions merging{.stage = 3, .group = group, .local = local};
+    const std::vector<double> first = apart_values(train_apart(world, small_specs(), apart, 0).own[0]);
+    std::vector<double> anchor = first, momentum(first.size(), 0.0);
+    for (int round = 1; round <= 2; ++round) {
+      // The last round without its outer step.
+      const Apart before = train_apart(world, small_specs(), apart, 2 * round, [&](ScriptedModel& model, int step) {
+        if (step % 2 == 1 && step < 2 * round - 1) model.engine().states().merge();
+      });
+      std::vector<double> mean(first.size(), 0.0);
+      for (int copy = 0; copy < 3; ++copy) {
+        const std::vector<double> weights = apart_values(before.own[static_cast<std::size_t>(copy * group)]);
+        for (std::size_t i = 0; i < weights.size(); ++i) mean[i] += (anchor[i] - weights[i]) / 3;
+      }
+      for (std::size_t i = 0; i < mean.size(); ++i) {
+        momentum[i] = local.outer_momentum * momentum[i] + mean[i];
+        anchor[i] -= local.outer_lr * (mean[i] + local.outer_momentum * momentum[i]);
+      }
+      EXPECT_NE(before.own[0], before.own[static_cast<std::size_t>(group)]);
+      const Apart merged = train_apart(world, small_specs(), merging, 2 * round);
+      for (int rank = 0; rank < world; ++rank) {
+        const auto r = static_cast<std::size_t>(rank);
+        expect_apart_near(merged.own[r], anchor, 1e-5, fmt::format("round {}, rank {}", round, rank));
+        EXPECT_EQ(merged.own[r], merged.own[0]);
+        EXPECT_EQ(merged.shared[r], merged.own[0]);
+      }
+      anchor = apart_values(merged.own[0]);  // the next round begins with the run's
+    }
+  }
+}
+
+// Adam, clipping by its own norm, micro-batches: the first copy's ranks have the numbers of a smaller world's.
+TEST(LocalSteps, ACopyTrainsAsItsRanksAloneWould) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    EngineOptions options{.stage = 2, .clip = 0.5, .accumulate = 2};
+    const Apart alone = train_apart(2, small_specs(dtype), options, 3);
+    options.group = 2;
+    options.local = kNever;
+    const Apart apart = train_apart(4, small_specs(dtype), options, 3);
+    EXPECT_EQ(apart.own[0], alone.own[0]) << name_of(dtype);
+    EXPECT_EQ(apart.own[1], alone.own[0]);
+    EXPECT_NE(apart.own[2], alone.own[0]);
+    EXPECT_EQ(apart.own[2], apart.own[3]);
+  }
+}
+
+// w_c = w - lr * g_c, and so the mean of w_c is w - lr * mean(g_c).
+TEST(LocalSteps, AveragedAfterEachStepOfSgdAreGradientsThatAreSummed) {
+  for (const int world : {2, 3, 4}) {
+    EngineOptions options{.stage = 1, .optimizer = SgdOptions{}};
+    const Apart sync = train_apart(world, small_specs(), options, 4);
+    options.local = LocalSteps{.steps = 1, .outer_lr = 1, .outer_momentum = 0};
+    const Apart local = train_apart(world, small_specs(), options, 4);
+    expect_apart_near(local.own[0], apart_values(sync.own[0]), 1e-6, fmt::format("{} ranks", world));
+  }
+}
+
+TEST(LocalSteps, HaveTheSameBitsAtEveryStage) {
+  Sweep sweep(2);
+  for (const auto& [world, group] : {std::pair{2, 0}, {3, 1}, {4, 2}, {6, 2}}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      EngineOptions options{
+          .stage = 3, .group = group, .local = LocalSteps{.steps = 2}, .clip = 0.5, .accumulate = group == 2 ? 2 : 1};
+      const Apart expected = train_apart(world, small_specs(dtype), options, 5);
+      for (const EngineOptions& placed : at_all_stages(options)) {
+        if (!sweep.takes_next()) continue;
+        const Apart seen = train_apart(world, small_specs(dtype), placed, 5);
+        EXPECT_EQ(seen.own, expected.own) << world << " ranks, " << place_of(placed, dtype);
+        EXPECT_EQ(seen.shared, expected.shared) << world << " ranks, " << place_of(placed, dtype);
+      }
+    }
+  }
+}
+
+TEST(LocalSteps, HaveThemWithEveryOptimizer) {
+  const auto specs = block_specs(DType::kFloat32, {.embedding = {30, 11}, .second_block = {16, 15}, .frozen = 200});
+  const std::vector<OptimizerOptions> optimizers{SgdOptions{.momentum = 0.9}, LambOptions{.weight_decay = 0.1},
+                                                 AdamW8bitOptions{}, MuonOptions{}};
+  int stage = 0;
+  for (const OptimizerOptions& optimizer : optimizers) {
+    EngineOptions options{.stage = 3, .group = 2, .local = LocalSteps{.steps = 2}, .optimizer = optimizer};
+    const Apart expected = train_apart(4, specs, options, 3);
+    EXPECT_NE(expected.own[0], expected.own[2]) << "the third step is a round of its own";
+    options.stage = stage++ % 3;
+    const Apart seen = train_apart(4, specs, options, 3);
+    EXPECT_EQ(seen.own, expected.own) << name_of(optimizer) << ", stage " << options.stage;
+    EXPECT_EQ(seen.shared, expected.shared) << name_of(optimizer);
+  }
+}
+
+TEST(LocalSteps, HaveThemWhereverStatesLie) {
+  const TemporaryFolder disk;
+  const std::vector<StateFractions> places{
+      {.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}},
+      {.parameter = {.host = 0.5}, .gradient = {.host = 0.4, .disk = 0.3}, .optimizer = {.host = 0.5, .disk = 0.5}},
+      {.optimizer = {.host = 1}}};
+  int which = 0;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    EngineOptions options{.stage = 3, .group = 2, .local = LocalSteps{.steps = 2}};
+    const Apart expected = train_apart(4, block_specs(dtype), options, 3);
+    for (int tries = 0; tries < 2; ++tries) {
+      options.offload.disk = {disk.path().string()};
+      options.offload.fractions = places[static_cast<std::size_t>(which++ % 3)];
+      const Apart seen = train_apart(4, block_specs(dtype), options, 3);
+      EXPECT_EQ(seen.own, expected.own) << which << name_of(dtype);
+      EXPECT_EQ(seen.shared, expected.shared) << which << name_of(dtype);
+    }
+  }
+}
+
+// Between copies: 8 (P/S)(R-1)/R in an outer step and the padding, and nothing in a step.
+TEST(LocalSteps, SendWhatThePlanAndTheFormulaSay) {
+  const auto units = make_units(small_specs(DType::kBFloat16), {});
+  for (const auto& [world, group] : {std::pair{2, 1}, {3, 1}, {4, 2}, {6, 2}}) {
+    for (const EngineOptions& of_one : at_all_stages({.local = LocalSteps{.steps = 2}})) {
+      EngineOptions options = of_one, alone = of_one;
+      options.group = group;
+      alone.local.reset();
+      const std::int64_t within =
+          train_apart(group, small_specs(DType::kBFloat16), alone, 3).reports[0].sent_bytes_per_step;
+      const Mesh mesh{.shard = group, .copies = world / group};
+      const OuterBytes planned = outer_bytes(units, mesh, place(options.stage, Reduce::kAuto, 1));
+      std::int64_t padding = 0, numel = 0;
+      for (const Unit& unit : units) {
+        if (!unit.trainable) continue;
+        numel += used_numel(unit);
+        padding += mesh.copies * outer_block_numel(unit, mesh) - used_numel(unit) / group;
+      }
+      for (const EngineReport& report : train_apart(world, small_specs(DType::kBFloat16), options, 3).reports) {
+        const std::string where = fmt::format("{} ranks, {}", world, place_of(options, DType::kBFloat16));
+        EXPECT_EQ(report.outer.steps, 1);
+        EXPECT_EQ(report.outer.sent_bytes, planned.total()) << where;
+        EXPECT_EQ(report.outer.planned_sent_bytes, planned.total()) << where;
+        EXPECT_EQ(report.outer.sent_between_copies, planned.between_copies) << where;
+        EXPECT_EQ(report.outer.planned_sent_between_copies, planned.between_copies);
+        EXPECT_DOUBLE_EQ(report.outer.formula_bytes,
+                         8.0 * static_cast<double>(numel) / group * (mesh.copies - 1) / mesh.copies);
+        EXPECT_GE(static_cast<double>(planned.between_copies), report.outer.formula_bytes);
+        EXPECT_LE(static_cast<double>(planned.between_copies),
+                  report.outer.formula_bytes + static_cast<double>(8 * padding));
+        EXPECT_EQ(report.copies.sent_bytes_per_step, 0) << where;
+        EXPECT_EQ(report.copies.planned_sent_bytes, 0) << where;
+        EXPECT_EQ(report.sent_bytes_per_step, within) << where;
+        EXPECT_EQ(report.planned_sent_bytes, within) << where;
+      }
+    }
+  }
+}
+
+TEST(LocalSteps, HoldAnAnchorAndAMomentumAndOneUnitsSumsWhileTheyMerge) {
+  for (const int stage : {0, 2}) {
+    EngineOptions options{.stage = stage, .group = 2};
+    const EngineReport sync = train_apart(2, small_specs(), options, 2).reports[0];
+    options.local = LocalSteps{.steps = 2};
+    const EngineReport local = train_apart(4, small_specs(), options, 2).reports[0];
+    const auto units = make_units(small_specs(), {});
+    std::int64_t held = 0, used = 0;
+    for (const Unit& unit : units) {
+      if (!unit.trainable) continue;
+      held += stage == 0 ? padded_numel(unit, 2) : shard_numel(unit, 2);
+      used += used_numel(unit);
+    }
+    EXPECT_EQ(local.memory[MemoryTag::kMoment], sync.memory[MemoryTag::kMoment] + 8 * held);
+    EXPECT_DOUBLE_EQ(local.state_formula_bytes,
+                     sync.state_formula_bytes + static_cast<double>(stage == 0 ? 8 * used : 4 * used));
+    Placement placement = place(stage, Reduce::kAuto, 1);
+    placement.merged_copies = 2;
+    if (stage > 0) continue;
+    EXPECT_EQ(local.peak_memory[MemoryTag::kStaging], OuterSum::bytes(units, 2, placement));
+  }
+}
+
+TEST(LocalSteps, KeepABudgetInBytes) {
+  EngineOptions options{.stage = 3, .group = 2, .local = LocalSteps{.steps = 1}};
+  options.offload.automatic = false;
+  const auto units = make_units(small_specs(), {});
+  Placement placement = place(3, Reduce::kAuto, 1);
+  placement.merged_copies = 2;
+  const std::int64_t least = working_bytes(units, 2, placement, /*minimum=*/true) +
+                             state_bytes(units, 2, placement, spec_of(*rule_of(options)), Tier::kDevice).total();
+  for (int quarter = 0; quarter <= 4; ++quarter) {
+    options.device_memory = {TierMemory::Kind::kBytes, least + least * quarter / 8};
+    EXPECT_LE(train_apart(4, small_specs(), options, 2).reports[0].peak_memory_bytes, options.device_memory.bytes);
+  }
+  options.device_memory.bytes = least - 1;
+  EXPECT_TRUE(says(ends_of_ranks(4, [&](Communicator& comm) { ScriptedModel model(comm, small_specs(), options); })[3],
+                   "too small by 1 B"));
+}
+
+TEST(LocalSteps, AllCopiesSkipAStepOfWhichOneSawAnInfinityAndItCounts) {
+  on_ranks(4, [](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), {.stage = 2, .group = 2, .local = LocalSteps{.steps = 2}});
+    EXPECT_FALSE(model.train(0).skipped);
+    model.edit = [&](int param, std::int64_t element, float value) {
+      const bool here = param == 3 && element == 5 && comm.rank() == 3;
+      return here ? std::numeric_limits<float>::infinity() : value;
+    };
+    const StepReport report = model.train(1);
+    EXPECT_TRUE(report.skipped);
+    EXPECT_TRUE(report.merged) << "the outer step comes after so many steps, taken or skipped";
+    EXPECT_EQ(report.culprit, model.specs()[3].name);
+  });
+}
+
+TEST(LocalSteps, ReportTheMeanOfTheCopiesNorms) {
+  on_ranks(3, [](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), {.stage = 1, .local = LocalSteps{}});
+    model.forward(model.all_units());
+    model.backward(model.all_units(), 0, 0);
+    double squares = 0;
+    for (const double norm : model.engine().gradients().norms()) squares += norm * norm;
+    std::vector<double> norms(3);
+    const double mine = std::sqrt(squares);
+    comm.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(norms)), {.control = true})
+        .wait();
+    comm.drain();
+    EXPECT_NE(norms[0], norms[1]);
+    EXPECT_NEAR(model.engine().step(0.01).grad_norm, (norms[0] + norms[1] + norms[2]) / 3, 1e-6 * mine);
+  });
+}
+
+TEST(LocalSteps, OfCopiesOnlyWhatIsAlikeIsCompared) {
+  for (const int stage : {0, 1, 3}) {
+    on_ranks(4, [stage](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(DType::kBFloat16),
+                          {.stage = stage, .group = 2, .local = LocalSteps{.steps = 2}});
+      StateAccess& states = model.engine().states();
+      for (int step = 0; step < 3; ++step) model.train(step);
+      const ReplicaCheck clean = states.compare_replicas();
+      EXPECT_TRUE(clean.compared);
+      EXPECT_TRUE(clean.same()) << clean.describe();
+      const int anchor = static_cast<int>(states.names().size()) - 1, unit = model.unit_named("h.1");
+      const auto spoil = [&](int state, int rank) {
+        states.pause();
+        if (comm.rank() != rank) return;
+        states.write_held(unit, state, [](std::int64_t, std::span<float> out) { out[0] = 3; });
+      };
+      if (stage < 3) {  // parameters are whole in each copy
+        spoil(0, 2);
+        EXPECT_EQ(states.compare_replicas().ranks, (std::vector{2, 3})) << "of two that differ nobody knows which";
+      }
+      spoil(anchor, 1);
+      const std::vector<int> found = states.compare_replicas().ranks;
+      EXPECT_TRUE(std::ranges::find(found, 1) != found.end());
+    });
+  }
+}
+
+TEST(LocalSteps, WhatDoesNotGoWithThemIsRefusedByName) {
+  const auto end = [](int world, const EngineOptions& options) {
+    return ends_of_ranks(world, [&](Communicator& comm) { ScriptedModel model(comm, small_specs(), options); })[0];
+  };
+  EXPECT_TRUE(says(end(2, {.group = 2, .local = LocalSteps{}}), "sync.mode = local: there is one copy of the model"));
+  EXPECT_TRUE(says(end(1, {.local = LocalSteps{}}), "use more ranks"));
+  EXPECT_TRUE(says(end(2, {.local = LocalSteps{}, .ema = 0.9}), "train.ema = 0.9"));
+  EXPECT_TRUE(says(end(2, {.stage = 2, .local = LocalSteps{}, .delayed_update = true}), "zero.delayed_update"));
+  EXPECT_TRUE(says(end(4, {.group = 3, .local = LocalSteps{}}), "zero.group"));
+  EXPECT_TRUE(says(end(2, {.local = LocalSteps{.steps = 0}}), "sync.local_steps"));
+  on_ranks(2, [](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), {});
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { model.engine().states().merge(); }), "give attach() .local"));
+  });
+}
+
+}  // namespace
+}  // namespace zero

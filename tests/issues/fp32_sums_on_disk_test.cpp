@@ -1,0 +1,32 @@
+// Where states may move to a disk, sums of gradients in fp32 (reduce_dtype) were counted as bf16: the disk's file was
+// too small for them, and an engine that had room enough was refused.
+#include <chrono>
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/scripted_run.h"
+#include "tests/temporary_folder.h"
+
+namespace zero {
+namespace {
+
+TEST(Fp32SumsOnDisk, HaveTheirRoomWhereStatesMayMove) {
+  const TemporaryFolder folder;
+  std::vector<ParamSpec> specs;
+  for (const char* name : {"h.0.w", "h.1.w", "h.2.w"})
+    specs.push_back({.name = name, .shape = {100, 99}, .dtype = DType::kBFloat16});
+  EngineOptions options{.stage = 3, .reduce_dtype = DType::kFloat32, .local_world = 2};
+  const ScriptedRun resident = scripted_run(2, specs, options, {.steps = 4});
+  options.offload.disk = {folder.path().string()};
+  options.offload.monitor = {.reserve_bytes = 1 << 20, .period = std::chrono::milliseconds(0), .read = [] {
+                               return MemoryReading{.free_bytes = 0};  // what may leave the device leaves it
+                             }};
+  const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+  const ScriptedRun moved = scripted_run(2, specs, options, {.steps = 4, .seams = {.rates = rates}});
+  EXPECT_EQ(moved, resident);
+  const std::int64_t numel = 3 * 100 * 99 / 2;
+  EXPECT_GE(moved.reports[0].disk_memory[MemoryTag::kGradient], 4 * numel);
+}
+
+}  // namespace
+}  // namespace zero

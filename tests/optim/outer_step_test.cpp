@@ -1,0 +1,129 @@
+#include "zero/optim/outer_step.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+
+#include "../message_of.h"
+#include "span_memory.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kNumel = 1003;
+
+// Weights that some steps have moved away from their anchors, beside the states of an outer step.
+struct Copy {
+  SpanMemory memory{kNumel, DType::kFloat32, 2, true, 3};
+  std::vector<float> momentum = std::vector<float>(kNumel), anchor = std::vector<float>(kNumel);
+  std::vector<float> difference = std::vector<float>(kNumel);
+
+  // Of a rule with two states of its own; `third` is where its outer momentum is.
+  UpdateSpan span(std::vector<float>& third) {
+    UpdateSpan span = memory.span();
+    span.states[2] = third.data();
+    span.states[3] = anchor.data();
+    return span;
+  }
+};
+
+std::unique_ptr<UpdateRule> local_adamw(const LocalSteps& local = {}) {
+  return with_outer_states(make_update_rule(AdamWOptions{}), local);
+}
+
+TEST(OuterStep, IsNesterovsStepFromTheAnchorAsThePaperHasIt) {
+  const LocalSteps local{.outer_lr = 0.7, .outer_momentum = 0.9};
+  const OuterStep outer(*local_adamw(local), local, /*copies=*/3);
+  std::vector<Copy> copies(3);
+  std::vector<double> anchor(kNumel, 0.25), momentum(kNumel, 0.0);
+  for (Copy& copy : copies) copy.anchor.assign(kNumel, 0.25F);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<float> sum(kNumel, 0.0F);
+    std::vector<double> mean(kNumel, 0.0);
+    for (std::size_t c = 0; c < copies.size(); ++c) {
+      for (std::size_t i = 0; i < kNumel; ++i) {
+        copies[c].memory.parameter[i] += 0.01F * static_cast<float>(c + 1) * std::sin(static_cast<float>(i));
+        mean[i] += (anchor[i] - copies[c].memory.parameter[i]) / 3;
+      }
+      outer.subtract(copies[c].span(copies[c].difference));
+      for (std::size_t i = 0; i < kNumel; ++i) sum[i] += copies[c].difference[i];
+    }
+    for (std::size_t i = 0; i < kNumel; ++i) {
+      momentum[i] = 0.9 * momentum[i] + mean[i];
+      anchor[i] -= 0.7 * (mean[i] + 0.9 * momentum[i]);
+    }
+    for (Copy& copy : copies) {
+      UpdateSpan span = copy.span(copy.momentum);
+      span.gradient = reinterpret_cast<const std::byte*>(sum.data());
+      outer.update(span);
+      EXPECT_EQ(copy.memory.parameter, copy.anchor);
+      for (std::size_t i = 0; i < kNumel; ++i) {
+        ASSERT_NEAR(copy.anchor[i], anchor[i], 1e-5) << round << ", " << i;
+        ASSERT_EQ(copy.memory.low_precision[i], copy.memory.rounded(copy.anchor[i]));
+      }
+    }
+  }
+}
+
+TEST(OuterStep, WithLearningRateOneAndNoMomentumIsTheMeanOfTheCopies) {
+  const LocalSteps local{.outer_lr = 1, .outer_momentum = 0};
+  const OuterStep outer(*local_adamw(local), local, /*copies=*/2);
+  Copy a, b;
+  std::vector<float> mean(kNumel), sum(kNumel);
+  for (std::size_t i = 0; i < kNumel; ++i) {
+    b.memory.parameter[i] += 0.5F;
+    mean[i] = (a.memory.parameter[i] + b.memory.parameter[i]) / 2;
+  }
+  outer.subtract(a.span(a.difference));
+  outer.subtract(b.span(b.difference));
+  for (std::size_t i = 0; i < kNumel; ++i) sum[i] = a.difference[i] + b.difference[i];
+  UpdateSpan span = a.span(a.momentum);
+  span.gradient = reinterpret_cast<const std::byte*>(sum.data());
+  outer.update(span);
+  for (std::size_t i = 0; i < kNumel; ++i) ASSERT_NEAR(a.anchor[i], mean[i], 1e-6) << i;
+}
+
+TEST(OuterStep, HasTwoStatesBehindTheRulesOwnWhichUpdatesLeaveAlone) {
+  const auto plain = make_update_rule(AdamWOptions{});
+  const auto local = local_adamw();
+  ASSERT_EQ(local->states().size(), 4U);
+  EXPECT_EQ(local->states()[2].name, "outer_momentum");
+  EXPECT_EQ(local->states()[3].name, "anchor");
+  EXPECT_TRUE(local->states()[3].outer);
+  EXPECT_FALSE(local->states()[1].outer);
+  EXPECT_EQ(local->name(), "adamw");
+  EXPECT_EQ(spec_of(*local).element_bytes(), 16);
+  EXPECT_EQ(spec_of(*local).outer_bytes(), 8);
+
+  Copy copy;
+  SpanMemory alone = copy.memory;
+  const UpdateScalars scalars{.lr = 1e-2, .gradient_scale = 0.5, .weight_decay = 0.1};
+  plain->update(alone.span(), scalars);
+  local->update(copy.span(copy.momentum), scalars);
+  EXPECT_EQ(copy.memory, alone);
+  EXPECT_EQ(copy.anchor, std::vector<float>(kNumel));
+}
+
+TEST(OuterStep, AnchoringMakesTheWeightsTheAnchor) {
+  const auto rule = local_adamw();
+  Copy copy;
+  const SpanMemory before = copy.memory;
+  make_anchoring(*rule)->update(copy.span(copy.momentum), {});
+  EXPECT_EQ(copy.memory, before);
+  EXPECT_EQ(copy.anchor, before.parameter);
+}
+
+TEST(OuterStep, OptionsOutOfRangeAreRefusedByName) {
+  const auto refusal = [](const LocalSteps& local) { return message_of<ConfigError>([&] { local_adamw(local); }); };
+  EXPECT_TRUE(says(refusal({.steps = 0}), "sync.local_steps = 0"));
+  for (const double lr : {0.0, -1.0, std::numeric_limits<double>::infinity(), std::nan("")})
+    EXPECT_TRUE(says(refusal({.outer_lr = lr}), "sync.outer_lr")) << lr;
+  for (const double momentum : {-0.1, 1.0, std::nan("")})
+    EXPECT_TRUE(says(refusal({.outer_momentum = momentum}), "sync.outer_momentum")) << momentum;
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,49 @@
+// OuterSum: the sum over the copies of a model of what each has come to, in an outer step (zero/optim/outer_step.h).
+//
+//   OuterSum sum(state, comms, ledger, timeline);       // of the largest unit, while the outer step lasts
+//   sum.begin(u);                                       // zeros
+//   ... sum.elements()[i] = anchor - weight ...         // of this rank's update range
+//   sum.add(u);                                         // elements() are the sums over the copies
+//
+// Each rank sums its shard with the ranks that hold it in other copies, in the order of the copies, in fp32: a
+// reduce-scatter over them and an all-gather, 8 (P/S)(R-1)/R bytes. Where the optimizer's states are whole, the sums of a
+// copy's shards are then gathered within it, so that every stage has the same sums and sends as much between copies.
+//
+// The memory is staging, in the ledger from construction to destruction. Collective, all of it, but for elements().
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "zero/base/timeline.h"
+#include "zero/engine/engine_comms.h"
+#include "zero/engine/sharded_state.h"
+#include "zero/memory/charge.h"
+
+namespace zero {
+
+class OuterSum {
+ public:
+  // There is more than one copy. All outlive it.
+  OuterSum(const ShardedState& state, const EngineComms& comms, Ledger& ledger, Timeline* timeline);
+
+  // Local.
+  void begin(int unit);
+  float* elements() const { return whole_.size() > 0 ? floats(whole_) : floats(exchanged_); }
+  void add(int unit);
+
+  // Bytes that it takes; 0 where no copies train apart.
+  static std::int64_t bytes(const std::vector<Unit>& units, int shard, const Placement& placement);
+
+ private:
+  static float* floats(const Allocation& memory) { return reinterpret_cast<float*>(memory.data()); }
+
+  const ShardedState& state_;
+  const EngineComms& comms_;
+  Timeline* timeline_;
+  Allocation exchanged_;  // of a shard, padded to a block for each copy
+  Allocation whole_;      // of the padded range, where that is updated and several ranks hold a copy; else empty
+  Charge charge_;
+};
+
+}  // namespace zero

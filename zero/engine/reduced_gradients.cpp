@@ -1,0 +1,105 @@
+#include "zero/engine/reduced_gradients.h"
+
+#include <utility>
+
+#include "zero/comm/rank_sum.h"
+#include "zero/plan/schedule.h"
+
+namespace zero {
+
+ReducedGradients::ReducedGradients(ShardedState& state, Communicator& comm, BlockPool& whole, BlockPool& shards,
+                                   PhaseTimer& timer, Timeline* timeline)
+    : state_(state),
+      comm_(comm),
+      whole_(whole),
+      shards_(shards),
+      timer_(timer),
+      timeline_(timeline),
+      sums_(state.units().size()) {}
+
+template <typename Use>
+void ReducedGradients::with_shard(int unit, bool writes, Use use) {
+  if (std::byte* held = state_.gradient_shard(unit)) {
+    use(held);
+    return;
+  }
+  const auto size = static_cast<std::int64_t>(size_of(state_.gradient_dtype(unit)));
+  std::byte* block = shards_.acquire(state_.shard(unit).numel * size, 0);
+  state_.streams().fetch_gradient(unit, block);
+  use(block);
+  if (writes) state_.streams().offload_gradient(unit, block);
+  shards_.release(block);
+}
+
+void ReducedGradients::round() {
+  for (const Unit& unit : state_.units()) {
+    if (!unit.trainable || !state_.placement().rounds_gradient(unit.dtype)) continue;
+    const std::int64_t numel = state_.shard(unit.index).numel;
+    with_shard(unit.index, /*writes=*/true, [&](std::byte* shard) {
+      with_type_of(unit.dtype, [&]<typename T>(std::type_identity<T>) {
+        auto* sum = reinterpret_cast<float*>(shard);
+        for (std::int64_t i = 0; i < numel; ++i) sum[i] = to_float(rounded_to<T>(sum[i]));
+      });
+      at(unit.index).stats = stats_of(shard, DType::kFloat32, numel);
+    });
+  }
+}
+
+void ReducedGradients::gather(int unit) {
+  const PhaseTimer::Span timed(timer_);
+  const Unit& description = state_.unit(unit);
+  const Shard own = state_.shard(unit);
+  const bool rounded = state_.placement().rounds_gradient(description.dtype);  // what round() rounded crosses as that
+  const std::size_t size = size_of(rounded ? description.dtype : state_.gradient_dtype(unit));
+  const std::size_t block = static_cast<std::size_t>(own.numel) * size;
+  std::byte* whole = state_.whole_gradient(unit);
+  if (rounded) {
+    whole = whole_.acquire(gathered_bytes(description, state_.world()), 0);
+    convert_elements(state_.gradient_shard(unit), DType::kFloat32, whole + own.offset * static_cast<std::int64_t>(size),
+                     description.dtype, own.numel);
+    at(unit).gathered = whole;
+  }
+  const std::span<std::byte> out{whole, block * static_cast<std::size_t>(state_.world())};
+  const TimedSpan span(timeline_, Activity::kGatherGradient, unit, static_cast<std::int64_t>(out.size()));
+  comm_.all_gather(out.subspan(static_cast<std::size_t>(own.offset) * size, block), out, {.unit = unit}).wait();
+}
+
+void ReducedGradients::read_shard(int unit, std::span<float> out) {
+  const DType dtype = state_.gradient_dtype(unit);
+  with_shard(unit, /*writes=*/false, [&](const std::byte* shard) {
+    convert_elements(shard, dtype, reinterpret_cast<std::byte*>(out.data()), DType::kFloat32, std::ssize(out));
+  });
+}
+
+int ReducedGradients::first_non_finite(int unit) {
+  const Shard own = state_.shard(unit);
+  const DType dtype = state_.gradient_dtype(unit);
+  int first = -1;
+  with_shard(unit, /*writes=*/false, [&](const std::byte* shard) {
+    for (const Slice& slice : state_.unit(unit).slices) {
+      const SlicePart part = overlap(slice, own);
+      const std::byte* begin = shard + (part.offset - own.offset) * static_cast<std::int64_t>(size_of(dtype));
+      if (first < 0 && part.numel > 0 && stats_of(begin, dtype, part.numel).num_non_finite > 0) first = slice.param;
+    }
+  });
+  return first;
+}
+
+const std::byte* ReducedGradients::for_update(int unit) const {
+  if (at(unit).gathered != nullptr) return at(unit).gathered;
+  return state_.placement().optimizer_sharded ? state_.gradient_shard(unit) : state_.whole_gradient(unit);
+}
+
+DType ReducedGradients::update_dtype(int unit) const {
+  return at(unit).gathered != nullptr ? state_.unit(unit).dtype : state_.gradient_dtype(unit);
+}
+
+void ReducedGradients::updated(int unit) {
+  if (std::byte* block = std::exchange(at(unit).gathered, nullptr)) whole_.release(block);
+}
+
+void ReducedGradients::clear() {
+  for (UnitSum& sum : sums_) sum = {};
+}
+
+}  // namespace zero

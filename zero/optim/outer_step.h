@@ -1,0 +1,64 @@
+// Local steps, and the outer step that merges what they came to: DiLoCo (Douillard et al., arXiv 2311.08105). Copies of a
+// model train apart for some steps. Then, with the mean over the copies in the order of their numbers,
+//
+//   D        = mean over copies of (anchor - weights)
+//   momentum = mu * momentum + D
+//   anchor   = anchor - lr * (D + mu * momentum)         (Nesterov's form; with lr = 1 and mu = 0 the mean of the weights)
+//   weights  = anchor, in every copy
+//
+// in fp32, each operation rounded on its own; the same bits however spans are cut. The anchor begins as the first weights.
+// Momentum and anchor are states of the rule that updates the weights: so they are split, placed, saved and counted as
+// the others are.
+//
+//   auto rule = with_outer_states(make_update_rule(AdamWOptions{}), {.steps = 50});
+//   rule->states()                                  // "exp_avg", "exp_avg_sq", "outer_momentum", "anchor"
+//   const OuterStep outer(*rule, {.steps = 50}, /*copies=*/2);
+//   outer.subtract(span);                           // anchor - weights, where the span has its outer momentum
+//   outer.update(span);                             // the sum of that over the copies is the span's gradient
+//
+// Nothing here knows of ranks: who calls brings the sum. Local.
+#pragma once
+
+#include <memory>
+
+#include "zero/optim/update_rule.h"
+
+namespace zero {
+
+struct LocalSteps {
+  int steps = 50;               // from one outer step to the next; skipped ones count
+  double outer_lr = 0.7;        // 1 with momentum 0: the mean of the copies
+  double outer_momentum = 0.9;  // Nesterov's
+  bool operator==(const LocalSteps&) const = default;
+};
+
+constexpr std::string_view kOuterMomentumState = "outer_momentum", kAnchorState = "anchor";
+
+// The rule with the two states behind its own; its updates leave them alone. Throws ConfigError under
+// "sync.local_steps" for fewer than one, "sync.outer_lr" for one that is not finite or not above 0,
+// "sync.outer_momentum" for one that is not from 0 to below 1, and "sync.mode" for a rule that has no room for two more
+// states.
+std::unique_ptr<UpdateRule> with_outer_states(std::unique_ptr<UpdateRule> rule, const LocalSteps& local);
+
+// Of a rule of with_outer_states(). Immutable: many threads may share one.
+class OuterStep {
+ public:
+  OuterStep(const UpdateRule& rule, const LocalSteps& local, int copies);
+
+  // Where the span's outer momentum should be, the differences are written. The span needs parameter, that and anchor.
+  void subtract(const UpdateSpan& span) const;
+  // The span needs the sum of the differences as gradient, in fp32, and parameter, momentum, anchor.
+  void update(const UpdateSpan& span) const;
+
+  // The place of the outer momentum among the rule's states; that of the anchor is the next one.
+  std::size_t momentum_place() const { return momentum_; }
+
+ private:
+  std::size_t momentum_;
+  float lr_, mu_, copies_;
+};
+
+// A rule, in place of an update, that makes the weights the anchor.
+std::unique_ptr<UpdateRule> make_anchoring(const UpdateRule& rule);
+
+}  // namespace zero
