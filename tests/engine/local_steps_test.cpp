@@ -87,7 +87,7 @@ void expect_apart_near(const ApartBits& seen, const std::vector<double>& expecte
 std::vector<EngineOptions> at_all_stages(EngineOptions options) {
   std::vector<EngineOptions> all;
   for (options.stage = 0; options.stage < 4; ++options.stage) all.push_back(options);
-  options.device_memory = TierMemory::parse("min");
+  options.device_memory = MemoryBudget::parse("min");
   options.stage = 3;
   all.push_back(options);
   return all;
@@ -95,7 +95,7 @@ std::vector<EngineOptions> at_all_stages(EngineOptions options) {
 
 std::string place_of(const EngineOptions& options, DType dtype) {
   return fmt::format("group {}, stage {}{}, {}", options.group, options.stage,
-                     options.device_memory.kind == TierMemory::Kind::kMin ? ", min" : "", name_of(dtype));
+                     options.device_memory.kind == MemoryBudget::Kind::kMin ? ", min" : "", name_of(dtype));
 }
 
 constexpr LocalSteps kNever{.steps = 1000};
@@ -286,7 +286,7 @@ TEST(LocalSteps, KeepABudgetInBytes) {
   const std::int64_t least = working_bytes(units, 2, placement, /*minimum=*/true) +
                              state_bytes(units, 2, placement, spec_of(*rule_of(options)), Tier::kDevice).total();
   for (int quarter = 0; quarter <= 4; ++quarter) {
-    options.device_memory = {TierMemory::Kind::kBytes, least + least * quarter / 8};
+    options.device_memory = {MemoryBudget::Kind::kBytes, least + least * quarter / 8};
     EXPECT_LE(train_apart(4, small_specs(), options, 2).reports[0].peak_memory_bytes, options.device_memory.bytes);
   }
   options.device_memory.bytes = least - 1;
