@@ -74,6 +74,11 @@ TEST_F(TrainedApart, SendNothingBetweenCopiesButInOuterSteps) {
   }
 }
 
+TEST_F(TrainedApart, EndWithAnOuterStepHoweverShortTheRun) {
+  const Json outer = report_of("-n 2 --train.steps 2 --sync.mode local", "run").at("copies").at("outer_step");
+  for (const Json& sent : outer.at("sent_bytes")) EXPECT_EQ(sent, outer.at("planned_sent_bytes"));
+}
+
 TEST_F(TrainedApart, MayBeOfGroupsOfRanksAndLearnWhatOthersLearn) {
   const Json sync = report_of("-n 4 --zero.group 2 --optimizer.name sgd --train.clip 0", "sync");
   const Json local = report_of(

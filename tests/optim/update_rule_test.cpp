@@ -9,7 +9,10 @@
 
 #include "zero/base/error.h"
 #include "zero/base/parallel.h"
+#include "zero/optim/averaged_rule.h"
+#include "zero/optim/outer_step.h"
 
+#include "../message_of.h"
 #include "span_memory.h"
 
 namespace zero {
@@ -195,6 +198,26 @@ TEST(UpdateRule, OnACpuThatHighwayKnowsNothingOfTheBaselineRuns) {
   EXPECT_EQ(kernel_target(), hwy::TargetName(HWY_STATIC_TARGET));
   hwy::SetSupportedTargetsForTest(0);
   EXPECT_EQ(baseline, usual);
+}
+
+// A user's, which keeps so many states and changes nothing.
+class KeepsStates final : public UpdateRule {
+ public:
+  explicit KeepsStates(std::size_t count) : count_(count) {}
+  std::string_view name() const override { return "keeps"; }
+  std::vector<StateSpec> states() const override { return std::vector<StateSpec>(count_, {"state"}); }
+  void update(const UpdateSpan&, const UpdateScalars&) const override {}
+
+ private:
+  std::size_t count_;
+};
+
+TEST(UpdateRule, OfAUserKeepsFourStatesAtMostAndWhatWrapsItTwoMore) {
+  const auto own = [](std::size_t count) { return OwnRuleOptions{.rule = std::make_shared<KeepsStates>(count)}; };
+  EXPECT_TRUE(
+      says(message_of<ConfigError>([&] { make_update_rule(own(5)); }), "optimizer.rule = keeps: it has 5 states"));
+  EXPECT_EQ(with_average(make_update_rule(own(4)), 0.9)->states().size(), 5U);
+  EXPECT_EQ(with_outer_states(make_update_rule(own(4)), {})->states().size(), kMostStates);
 }
 
 }  // namespace

@@ -248,10 +248,10 @@ std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options) {
   const std::vector<StateSpec> states = options.rule->states();
   const bool fp32 =
       std::ranges::all_of(states, [](const StateSpec& s) { return s.dtype == DType::kFloat32 && !s.coded(); });
-  if (states.size() > kMostStates || !fp32)
+  if (states.size() > kMostOwnStates || !fp32)
     throw ConfigError("optimizer.rule", std::string(options.rule->name()),
                       fmt::format("it has {} states{}", states.size(), fp32 ? "" : ", not all of them fp32"),
-                      fmt::format("a rule has {} at most, of fp32", kMostStates));
+                      fmt::format("a rule has {} at most, of fp32", kMostOwnStates));
   return std::make_unique<SharedRule>(options.rule);
 }
 

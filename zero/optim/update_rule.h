@@ -30,7 +30,8 @@
 
 namespace zero {
 
-constexpr std::size_t kMostStates = 6;  // of a rule, with those that wrap it
+constexpr std::size_t kMostOwnStates = 4;                // of a rule
+constexpr std::size_t kMostStates = kMostOwnStates + 2;  // with those of what wraps it: an average, or an outer step
 
 // What one update touches: numel elements of each, aligned as their type asks and no further; no two overlap. States
 // that the rule does not have are null; those it has start as zeros.
@@ -174,7 +175,7 @@ class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
   virtual std::string_view name() const = 0;
-  // At most kMostStates. Adam has two, Lion one, SGD none or one. Of a rule that a user writes they are fp32.
+  // At most kMostOwnStates. Adam has two, Lion one, SGD none or one. Of a rule that a user writes they are fp32.
   virtual std::vector<StateSpec> states() const = 0;
   // How many sums over a whole parameter update() wants: most rules none, LAMB two.
   virtual int num_sums() const { return 0; }
