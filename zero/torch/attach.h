@@ -75,7 +75,8 @@ using Muon = MuonOptions;
 using OwnRule = OwnRuleOptions;
 
 // The engine of one model. Move-only. Destruction is Collective and gives every parameter back in full (of copies that
-// train apart, what they share); while an exception unwinds it is Local and leaves them empty. Every function throws ConfigError after detach().
+// train apart, what they share); while an exception unwinds it is Local and leaves them empty. Every function throws
+// ConfigError after detach().
 class Attachment {
  public:
   Attachment(Attachment&&) noexcept;
