@@ -10,8 +10,10 @@
 
 #include "zero/base/check.h"
 
-// Vectors live in arrays below, which types of unknown size cannot.
+// Vectors live in arrays below, which types of unknown size cannot. (Builds with sanitizers leave out these and more.)
+#ifndef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "zero/comm/rank_sum.cpp"
 #include "hwy/foreach_target.h"
