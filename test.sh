@@ -2,14 +2,14 @@
 # Builds zero.cpp and tests it; the last lines say what ran, for how long, and what failed.
 #
 #   ./test.sh                     what a change is likely to break: all suites with samples of their long sweeps, the core's
-#                                 quick suites under sanitizers, a second of each fuzzer: 20 to 25 minutes on 2 cores, if nothing is cached
+#                                 quick suites under sanitizers, each fuzzer's seeds: about 20 minutes on 2 cores, if nothing is cached
 #   ./test.sh fast                the quick suites alone, after the build
 #   ./test.sh full                everything: whole sweeps, all suites of the core under sanitizers, a minute of each fuzzer, packages (hours)
 #   ./test.sh [TIER] --from STAGE goes on with that stage
 #   ./test.sh --list              what each tier runs, and how long each stage took here the last time
 #
 # Installs what is missing, as quickstart.sh does, and for the tests GoogleTest, RapidCheck, Google Benchmark, Open MPI,
-# Gloo, clang, strace, e2fsprogs, iproute2 and SciPy. Safe to run again. Exit status 0: all passed.
+# Gloo, strace, e2fsprogs, iproute2 and SciPy, for the full tier clang. Safe to run again. Exit status 0: all passed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -39,9 +39,9 @@ sizes   standard,full      no file above 600 lines (tools/check_sizes.py)
 format  standard,full      clang-format 14
 build   fast,standard,full compiles everything, optimized
 tests   fast,standard,full the suites (fast: those of a few seconds; standard: sampled sweeps; full: whole ones, and benchmarks that are tests)
-asan    standard,full      the core under AddressSanitizer and UndefinedBehaviorSanitizer (standard: its quick suites; full: sampled sweeps, too)
+asan    standard,full      the core, and the fuzzers' seeds, under AddressSanitizer and UndefinedBehaviorSanitizer (standard: quick suites; full: sampled sweeps, too)
 tsan    standard,full      where threads meet, under ThreadSanitizer (standard: the quick suites; full: sampled sweeps, too)
-fuzz    standard,full      each fuzzer over its seeds, and on from there (standard: a second; full: a minute)
+fuzz    full               each fuzzer over its seeds, and on from there, a minute each
 packages full              the Debian package, installed in a bare system, and the container where there is an engine: each trains
 TABLE
 }
@@ -62,7 +62,9 @@ fi
 
 # shellcheck source=tools/setup.sh
 . tools/setup.sh
-set_up build test plugin
+packages=(build test plugin)
+[ $tier != full ] || packages+=(fuzz)
+set_up "${packages[@]}"
 export ZERO_TEST_TIER=$tier
 
 fixed_addresses=()  # a command before ctest
@@ -155,7 +157,7 @@ sanitized() {  # PRESET FOLDER... -- FOLDER...
   ZERO_TEST_TIER=standard run_ctest "build/$preset" -R "^($(IFS='|' && echo "${folders[*]}"))(_slow|_full)?(_[0-9]+)?\$" "${which[@]}"
 }
 
-address_sanitizer() { sanitized asan base plan comm memory optim engine checkpoint data report launch config issues -- world cli faults; }
+address_sanitizer() { sanitized asan base plan comm memory optim engine checkpoint data report launch config issues fuzz -- world cli faults; }
 
 thread_sanitizer() {
   # ThreadSanitizer wants its shadow where a newer kernel may have put something else; without randomization it fits.
@@ -169,11 +171,10 @@ tool_tests() {
 }
 
 fuzz() {
-  local compiler seconds=1
-  [ $tier != full ] || seconds=60
+  local compiler
   compiler=$(fuzzing_compiler) || { say "No clang here that can link a fuzzer."; return $skipped; }
   cmake -S . -B build/fuzz -G Ninja "-DCMAKE_CXX_COMPILER=$compiler" -DZERO_WITH_TORCH=OFF -DZERO_TESTS=OFF -DZERO_FUZZ=ON \
-      -DZERO_FUZZ_SECONDS=$seconds >/dev/null &&
+      -DZERO_FUZZ_SECONDS=60 >/dev/null &&
     cmake --build build/fuzz --target fuzzers && run_ctest build/fuzz -L fuzz
 }
 

@@ -7,8 +7,7 @@
 #   file:X      X exists                  module:X   python3 has module X        fuzzer   some clang can link a fuzzer
 #   scipy       python3, or the system's where that is another one, has SciPy
 # Groups: build (quickstart.sh), fetch (only if libtorch must be downloaded), package (tools/package_deb.sh), test (test.sh),
-# and plugin: what the tests
-# use when it is there and say that they skip when it is not.
+# and plugin and fuzz (test.sh full): what the tests use when it is there and say that they skip when it is not.
 packages() {
   cat <<'TABLE'
 build  g++                 command:g++
@@ -46,8 +45,8 @@ plugin iproute2            command:ip
 plugin strace              command:strace
 plugin e2fsprogs           command:mkfs.ext4
 plugin python3-scipy       scipy
-plugin clang               command:clang++
-plugin libclang-rt-dev     fuzzer
+fuzz   clang               command:clang++
+fuzz   libclang-rt-dev     fuzzer
 plugin clang-format-14     command:clang-format-14
 TABLE
 }
@@ -115,11 +114,11 @@ apt_offers() {  # PACKAGE
   [[ $(apt-cache policy "$1" 2>/dev/null) =~ Candidate:\ [^\(] ]]
 }
 
-# Installs what is missing of the groups. Everything but `plugin` must be there afterwards, else the script ends with a
+# Installs what is missing of the groups. Everything but `plugin` and `fuzz` must be there afterwards, else the script ends with a
 # sentence; without anything missing, nothing is run and nobody needs to be root.
 install_packages() {  # GROUP...
   local missing required offered=() list package group required_groups=()
-  for group in "$@"; do [ "$group" = plugin ] || required_groups+=("$group"); done
+  for group in "$@"; do [[ $group = plugin || $group = fuzz ]] || required_groups+=("$group"); done
   mapfile -t missing < <(missing_packages "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
   mapfile -t required < <(missing_packages "${required_groups[@]}")
