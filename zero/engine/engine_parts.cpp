@@ -21,7 +21,7 @@ GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& un
   const int shard = comms.mesh.shard;
   // Device and host are both main memory: what lies on the host is not free for the device.
   const GatherBudget mine = gather_budget(options.device_memory, units, shard, placer.placement(), spec, options.stage,
-                                          placer.free_bytes() - placer.held().host);
+                                          placer.budgets().free_bytes() - placer.held().host);
   return {.capacity_bytes = all_reduce_min(comms.run, mine.capacity_bytes),
           .prefetched_numel = mine.prefetched_numel,
           .overlaps_updates = overlaps_updates(placer.may_lie(), units, shard, spec, options.offload)};
@@ -121,7 +121,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
             {.disk = disk.get(),
              .link = link.get(),
              .depth = tiles_ahead(options.offload.host_memory, units, comms.mesh.shard, placer.placement(),
-                                  placer.may_lie(), spec_of(*rule), placer.free_bytes()),
+                                  placer.may_lie(), spec_of(*rule), placer.budgets().free_bytes()),
              .movable = placer.movable()}),
       gatherer(state, comms.copy, ledger, observer, shard_updates(), options.timeline),
       reducer(state, specs.size(), budget.is_minimum(), comms.copy, ledger, options.timeline,

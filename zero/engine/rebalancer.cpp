@@ -109,7 +109,7 @@ std::optional<std::vector<UnitTiers>> Rebalancer::tiers_for(std::int64_t given_b
   const std::int64_t from_host = std::min(given_back_by_states, held.host);
   return placer_.try_within({.device = held.device - (given_back_by_states - from_host),
                              .host = held.host - from_host,
-                             .disk = placer_.disk_budget()});
+                             .disk = placer_.budgets().disk_bytes()});
 }
 
 }  // namespace zero
