@@ -8,7 +8,8 @@ Rules, each printed with the file and line that breaks it:
   torch   a folder of zero_core includes no header of torch
   facade  zero/zero.h is for users; nothing in zero/ includes it
   folder  every folder of zero/ has a floor; every folder of tests/ mirrors one, or is one of the few that test the whole
-  user    what zero/zero.h includes, and what that includes, has no seam of tests, and nothing of an engine's inside
+  user    what zero/zero.h includes, and what that includes, has no seam of tests, and nothing of an engine's inside; nor
+          does it declare one of these
   readme  every folder of zero/ has a README.md of at most 12 lines, which gives its floor and names files that are there
 Exit status: 0 all hold, 1 some do not.
 """
@@ -37,7 +38,8 @@ WHOLE_TESTS = {"world", "parity", "faults", "issues", "fuzz"}
 SOURCES = {".h", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
 
 INSIDE = {"engine/engine.h", "engine/engine_seams.h", "memory/disk_seam.h", "memory/file_calls.h", "memory/link.h",
-          "torch/attach_seams.h"}
+          "memory/memory_monitor.h", "torch/activation_store_shared.h", "torch/attach_seams.h"}
+DECLARED_INSIDE = re.compile(r"^\s*(?:class|struct) (DiskSeam|Engine|EngineSeams|FileCalls|Link|LinkClock|MemoryMonitor);")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 NAMED_FILE = re.compile(r"^- `([^`]+)`", re.MULTILINE)
@@ -105,7 +107,7 @@ def check_readmes(root):
 
 
 def check_user_headers(root):
-    """The includes that show the inside to whoever includes zero/zero.h, as lines to print."""
+    """The includes and declarations that show the inside to whoever includes zero/zero.h, as lines to print."""
     root = Path(root).resolve()
     violations, waiting, seen = [], [root / "zero/zero.h"], set()
     while waiting:
@@ -113,6 +115,9 @@ def check_user_headers(root):
         if file in seen or not file.is_file():
             continue
         seen.add(file)
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            if match := DECLARED_INSIDE.match(line):
+                violations.append(f"{file.relative_to(root)}:{number}: user: zero/zero.h leads here, and {match[1]} is not for users")
         for number, quote, path in includes(file):
             target = included_from_zero(root, file, quote, path)
             if target and str(target) in INSIDE:

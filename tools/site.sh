@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the documentation as a site, from the same files that the repository shows: build/site/html/index.html.
 #
-#   tools/site.sh          builds it
+#   tools/site.sh          builds it; a link that leads nowhere is an error (with --quiet mkdocs would not see it)
 #   tools/site.sh serve    builds it, and serves it at http://127.0.0.1:8000 (search wants a server)
 #
 # Material for MkDocs is installed with pip into the cache, once. Needs Python 3.9 or later with venv.
@@ -15,16 +15,17 @@ if [ "$("$cache/bin/pip" show mkdocs-material 2>/dev/null | awk '/^Version:/ {pr
   "$cache/bin/pip" install --quiet --disable-pip-version-check "mkdocs-material==$version"
 fi
 
-# The documents link to each other, and to headers of the source: all of them stand in the site at the same paths.
+# The documents link to each other, to headers of the source and to examples: all stand in the site at the same paths.
 source=build/site/source
 rm -rf "$source"
 mkdir -p "$source"
-cp -r docs README.md CONTRIBUTING.md CHANGELOG.md LICENSE "$source"
+cp -r docs README.md CONTRIBUTING.md CHANGELOG.md LICENSE tools/site.css "$source"
 find zero \( -name '*.h' -o -name README.md -o -name main.cpp -o -name verbs.cpp -o -name option_table.cpp \) \
   -exec cp --parents -t "$source" {} +
+cp --parents -t "$source" examples/*/README.md examples/api/*.cpp
 
 case "${1:-}" in
-  '') "$cache/bin/mkdocs" --quiet build --strict --config-file tools/site.yml ;;
+  '') "$cache/bin/mkdocs" build --strict --config-file tools/site.yml ;;
   serve) exec "$cache/bin/mkdocs" serve --config-file tools/site.yml --dev-addr 127.0.0.1:8000 ;;
   *) echo "site.sh: unknown argument '$1' (there is only serve)." >&2; exit 2 ;;
 esac

@@ -133,9 +133,8 @@ TEST(InMemoryCheckpoints, WhereOneRankHasNoRoomNothingIsCopied) {
   on_ranks(2, [&](Communicator& comm) {
     constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
     std::int64_t free_bytes = comm.rank() == 1 ? 4096 : kPlenty;
-    EngineOptions options = options_of({});
-    options.offload.monitor.read = [&free_bytes] { return MemoryReading{.free_bytes = free_bytes}; };
-    ScriptedModel model(comm, small_specs(), options);
+    ScriptedModel model(comm, small_specs(), options_of({}),
+                        {.read_memory = [&free_bytes] { return MemoryReading{.free_bytes = free_bytes}; }});
     InMemoryCheckpoints kept(launcher.connect(), "run");
     EXPECT_FALSE(kept.save(model.engine(), 1, {}));
     EXPECT_TRUE(kept.steps().empty());

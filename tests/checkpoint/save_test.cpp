@@ -207,10 +207,9 @@ TEST(CheckpointSave, ACopyByThreadsIsTheSameBytes) {
 TEST(CheckpointSave, WhereOneRankHasNoRoomForACopyEveryRankWritesAtOnce) {
   const TemporaryFolder folder;
   on_ranks(2, [&](Communicator& comm) {
-    EngineOptions options = options_of({});
     const std::int64_t free_bytes = comm.rank() == 1 ? 4096 : std::int64_t{1} << 40;
-    options.offload.monitor.read = [=] { return MemoryReading{.free_bytes = free_bytes}; };
-    ScriptedModel model(comm, small_specs(), options);
+    ScriptedModel model(comm, small_specs(), options_of({}),
+                        {.read_memory = [=] { return MemoryReading{.free_bytes = free_bytes}; }});
     model.train(0);
     CheckpointSave save(model.engine(), folder / "c", {}, SaveMode::kAsync);
     EXPECT_FALSE(save.copied());

@@ -25,7 +25,8 @@ class Machine {
  public:
   // `reserve` 0: what it is by itself.
   explicit Machine(Communicator& comm, std::int64_t reserve = 0, int local_world = 1)
-      : model_(comm, small_specs(), options(reserve, local_world)) {}
+      : model_(comm, small_specs(), options(reserve, local_world),
+               {.read_memory = [this] { return MemoryReading{.free_bytes = free_bytes, .pressure = pressure}; }}) {}
   Engine& engine() { return model_.engine(); }
   std::int64_t held() { return held_by(engine()); }
   // Whether the memory of a save that is over is still there after a look at so much free memory.
@@ -43,11 +44,10 @@ class Machine {
   std::atomic<double> pressure{0};
 
  private:
-  EngineOptions options(std::int64_t reserve, int local_world) {
+  static EngineOptions options(std::int64_t reserve, int local_world) {
     EngineOptions options = options_of({});
     options.local_world = local_world;
     options.offload.monitor.reserve_bytes = reserve;
-    options.offload.monitor.read = [this] { return MemoryReading{.free_bytes = free_bytes, .pressure = pressure}; };
     return options;
   }
   ScriptedModel model_;
@@ -179,17 +179,15 @@ TEST(StagingMemory, ItGoesWhereSomebodyWaitsForMemory) {
 TEST(StagingMemory, TheMonitorsSourceIsAskedByOneThreadAtATime) {
   on_ranks(1, [](Communicator& comm) {
     std::atomic<int> inside{0}, most{0};
-    EngineOptions options = options_of({});
-    options.offload.monitor.read = [&] {
+    const auto slow = [&] {
       const int now = ++inside;
       if (now > most) most = now;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));  // long enough for another to come in, if it could
       --inside;
       return MemoryReading{.free_bytes = kPlenty};
     };
-    ScriptedModel model(comm, small_specs(), options);
-    const auto& read = model.engine().resources().options.offload.monitor.read;
-    MemoryMonitor monitor(read, std::chrono::milliseconds(1));
+    ScriptedModel model(comm, small_specs(), options_of({}), {.read_memory = slow});
+    MemoryMonitor monitor(model.engine().resources().read_memory, std::chrono::milliseconds(1));
     for (int i = 0; i < 20; ++i) (void)memory_has_room(model.engine().resources(), kPage);
     EXPECT_EQ(most, 1);
   });

@@ -8,6 +8,7 @@
 
 #include "zero/base/error.h"
 
+#include "tests/comm/scripted_memory.h"
 #include "tests/expect_contains.h"
 #include "tests/message_of.h"
 
@@ -16,38 +17,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Ranks that die and are described as the test says.
-class ScriptedMemory final : public PeerMemory {
- public:
-  std::string_view transport() const override { return "scripted"; }
-  std::byte* board() override { return nullptr; }
-  Allocation share_board(RankSet, std::uint64_t, std::size_t) override { return {}; }
-  bool readable_in_place(std::span<const std::byte>) const override { return true; }
-  Source share(std::span<const std::byte>) override { return {}; }
-  void reclaim(const Source&) override {}
-  const std::byte* find(int, const Source&) override { return nullptr; }
-  Allocation allocate(std::size_t, Written) override { return {}; }
-  void keep(Allocation) override {}
-  RankSet dead() override {
-    if (when_asked) when_asked();
-    return dead_ranks;
-  }
-  std::string describe(int rank) const override { return "state of " + std::to_string(rank); }
-
-  RankSet dead_ranks = 0;
-  std::function<void()> when_asked;
-};
-
 class BoardWaitTest : public ::testing::Test {
  protected:
   static constexpr int kWorld = 3;
-  std::vector<std::uint64_t> memory_ = std::vector<std::uint64_t>(Board::bytes(kWorld) / 8 + 1024);
-  std::byte* begin() {
-    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
-    return reinterpret_cast<std::byte*>((address + 4095) / 4096 * 4096);
-  }
-  Board board_{begin(), kWorld};
-  ScriptedMemory peers_;
+  tests::BoardMemory memory_{kWorld};
+  Board board_{memory_.data(), kWorld};
+  tests::ScriptedMemory peers_;
   Signature what_{.sequence = 7, .operation = Operation::kBarrier};
 
   std::string wait(milliseconds timeout, const std::function<RankSet()>& late) {
@@ -94,9 +69,8 @@ TEST_F(BoardWaitTest, WhatTheLateRankWaitsForIsSaid) {
 }
 
 TEST_F(BoardWaitTest, InAGroupTheErrorNamesTheGroupAndWhatTheLateRankDoesElsewhere) {
-  std::vector<std::uint64_t> memory(memory_.size());
-  const auto address = (reinterpret_cast<std::uintptr_t>(memory.data()) + 4095) / 4096 * 4096;
-  Board group(reinterpret_cast<std::byte*>(address), board_, only(0) | only(2));
+  tests::BoardMemory memory(kWorld);
+  Board group(memory.data(), board_, only(0) | only(2));
   board_[2].newest.note({.sequence = 6, .operation = Operation::kBarrier}, " of group copies (ranks 1, 2)");
   board_[2].waiting_for.store(only(1));
   BoardWait wait(group, peers_, 0, milliseconds(30), " of group shard (ranks 0, 2)");
@@ -108,9 +82,8 @@ TEST_F(BoardWaitTest, InAGroupTheErrorNamesTheGroupAndWhatTheLateRankDoesElsewhe
 }
 
 TEST_F(BoardWaitTest, ARankThatLeftTheGroupAloneIsSaidToHaveLeftTheGroup) {
-  std::vector<std::uint64_t> memory(memory_.size());
-  const auto address = (reinterpret_cast<std::uintptr_t>(memory.data()) + 4095) / 4096 * 4096;
-  Board group(reinterpret_cast<std::byte*>(address), board_, only(0) | only(2));
+  tests::BoardMemory memory(kWorld);
+  Board group(memory.data(), board_, only(0) | only(2));
   group[2].left.store(1);
   EXPECT_EQ(group.left(), only(2));
   EXPECT_EQ(board_.left(), 0U);

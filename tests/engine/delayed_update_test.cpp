@@ -31,11 +31,12 @@ std::vector<ParamSpec> specs(DType dtype) {
 using Script = std::function<void(ScriptedModel&, int step)>;
 
 ScriptedRun train(
-    const Case& c, EngineOptions options, int steps, const Script& before_step = [](ScriptedModel&, int) {}) {
+    const Case& c, EngineOptions options, int steps, const Script& before_step = [](ScriptedModel&, int) {},
+    const EngineSeams& seams = {}) {
   options.stage = c.stage;
   options.accumulate = c.accumulate;
   options.reduce = Reduce::kEach;
-  return scripted_run(c.world, specs(c.dtype), options, {.steps = steps, .before = before_step});
+  return scripted_run(c.world, specs(c.dtype), options, {.steps = steps, .before = before_step, .seams = seams});
 }
 
 EngineOptions delayed(std::int64_t exact_steps = 0) {
@@ -142,12 +143,12 @@ TEST_F(Delayed, StatesThatMoveAndUnitsUsedBetweenStepsChangeNothing) {
   EngineOptions options = delayed();
   options.offload.disk = {folder_.path().string()};
   std::atomic<int> readings = 0;
-  options.offload.monitor = {.reserve_bytes = 1 << 20, .period = std::chrono::milliseconds(0), .read = [&readings] {
-                               return MemoryReading{.free_bytes = readings++ % 4 < 2 ? 0 : 1 << 30};
-                             }};
-  const auto moved = train({.world = 2}, options, 6, [](ScriptedModel& model, int step) {
+  options.offload.monitor = {.reserve_bytes = 1 << 20, .period = std::chrono::milliseconds(0)};
+  const auto read = [&readings] { return MemoryReading{.free_bytes = readings++ % 4 < 2 ? 0 : 1 << 30}; };
+  const auto use_between_steps = [](ScriptedModel& model, int step) {
     if (step % 2 == 1) (void)model.engine().use(model.unit_named("wte"), Use::kUntraced);
-  });
+  };
+  const auto moved = train({.world = 2}, options, 6, use_between_steps, {.read_memory = read});
   EXPECT_EQ(moved.weights, still.weights);
   EXPECT_EQ(moved.norms, still.norms);
   EXPECT_GE(moved.reports[0].replans, 2);

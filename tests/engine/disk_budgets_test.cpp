@@ -99,15 +99,16 @@ TEST_F(DiskBudgets, AreKeptWhileStatesMove) {
         options.offload.host_memory = {MemoryBudget::Kind::kBytes, static_cast<std::int64_t>(seed % 2 == 0 ? 32 : 2)
                                                                        << 20};
       std::atomic<std::uint64_t> looks{0};
-      options.offload.monitor = {.reserve_bytes = 1 << 20, .period = std::chrono::milliseconds(0), .read = [&] {
-                                   const std::uint64_t step = looks++ / 2;
-                                   const float number = noise(seed, step / 11, step % 11 < 2 ? step : 0);
-                                   return MemoryReading{.free_bytes = static_cast<std::int64_t>(
-                                                            (step % 11 < 2 ? number + 1 : 20) * (1 << 20))};
-                                 }};
+      options.offload.monitor = {.reserve_bytes = 1 << 20, .period = std::chrono::milliseconds(0)};
+      const auto read = [&] {
+        const std::uint64_t step = looks++ / 2;
+        const float number = noise(seed, step / 11, step % 11 < 2 ? step : 0);
+        return MemoryReading{.free_bytes = static_cast<std::int64_t>((step % 11 < 2 ? number + 1 : 20) * (1 << 20))};
+      };
       SCOPED_TRACE(fmt::format("{} ranks, seed {}", world, seed));
       try {
-        const ScriptedRun run = scripted_run(world, specs, options, {.steps = kSteps, .seams = {.rates = kRates}});
+        const ScriptedRun run =
+            scripted_run(world, specs, options, {.steps = kSteps, .seams = {.rates = kRates, .read_memory = read}});
         EXPECT_EQ(run.weights, expected.weights);
         EXPECT_EQ(run.norms, expected.norms);
         for (const EngineReport& report : run.reports) {

@@ -87,14 +87,14 @@ Outcome train(const Case& c, const std::string& folder, const DiskSeam* seam,
     FaultyDisk healthy;
     const bool last = comm.rank() == c.world - 1;
     int step = 0;
-    if (c.free_bytes)
-      options.offload.monitor = {.reserve_bytes = kReserve, .period = std::chrono::milliseconds(0), .read = [&] {
-                                   return MemoryReading{.free_bytes = c.free_bytes(step)};
-                                 }};
+    EngineSeams seams{.rates = c.rates, .disk_seam = last && seam != nullptr ? seam : &healthy.seam};
+    if (c.free_bytes) {
+      options.offload.monitor = {.reserve_bytes = kReserve, .period = std::chrono::milliseconds(0)};
+      seams.read_memory = [&] { return MemoryReading{.free_bytes = c.free_bytes(step)}; };
+    }
     options.offload.disk_timeout = last ? limit : kNoLimit;
     try {
-      ScriptedModel model(comm, c.specs, options,
-                          {.rates = c.rates, .disk_seam = last && seam != nullptr ? seam : &healthy.seam});
+      ScriptedModel model(comm, c.specs, options, seams);
       try {
         for (; step < c.steps; ++step) {
           rank.norms.push_back(model.train(step, options.accumulate).grad_norm);

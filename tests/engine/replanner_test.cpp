@@ -39,8 +39,7 @@ class Learning : public testing::Test {
                                states * 4 / 5 + working_bytes(units, 2, placement, /*minimum=*/true)};
       options.offload.host_memory.kind = MemoryBudget::Kind::kMin;
       options.offload.disk = {folder_.path().string()};
-      options.offload.monitor = {.on = monitor,
-                                 .read = [] { return MemoryReading{.free_bytes = std::int64_t{1} << 40}; }};
+      options.offload.monitor.on = monitor;
     }
     const auto before = [](ScriptedModel& model, int) {
       model.has_gradient = [](int) {
@@ -50,8 +49,12 @@ class Learning : public testing::Test {
       };
     };
     const TierRates rates{.disk_read = 4e6, .disk_write = 4e6, .update_numel = 1e9};
-    return scripted_run(2, specs, options,
-                        {.steps = steps, .before = before, .seams = {.rates = resident ? TierRates{} : rates}});
+    EngineSeams seams;
+    if (!resident) {
+      seams.rates = rates;
+      seams.read_memory = [] { return MemoryReading{.free_bytes = std::int64_t{1} << 40}; };
+    }
+    return scripted_run(2, specs, options, {.steps = steps, .before = before, .seams = seams});
   }
   TemporaryFolder folder_;
 };

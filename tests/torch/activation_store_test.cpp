@@ -13,6 +13,7 @@
 #include "zero/base/error.h"
 #include "zero/memory/disk_places.h"
 #include "zero/memory/disk_seam.h"
+#include "zero/torch/attach_seams.h"
 
 #include "held_bytes.h"
 #include "subjects.h"
@@ -249,8 +250,9 @@ torch::Tensor chain(ActivationStore& store, const torch::Tensor& x, int length) 
 struct Failing {
   TemporaryFolder folder;
   ScriptedDisk disk;
-  ActivationStore store{{.tier = Tier::kDisk, .disk = {folder.path()}, .checksums = true},
-                        {.make_queue = [this](std::span<const int>, int) { return disk.queue(); }}};
+  std::unique_ptr<ActivationStore> store =
+      make_activation_store({.tier = Tier::kDisk, .disk = {folder.path()}, .checksums = true},
+                            {.make_queue = [this](std::span<const int>, int) { return disk.queue(); }});
   torch::Tensor x = torch::ones({8}).requires_grad_();
 
   void fail(IoOperation operation) {
@@ -263,13 +265,13 @@ struct Failing {
 TEST(ActivationStore, AFailedWriteEndsTheForwardPass) {
   Failing f;
   f.fail(IoOperation::kWrite);
-  EXPECT_TRUE(says(message_of<IoError>([&] { chain(f.store, f.x, 9); }), "write of"));
-  EXPECT_TRUE(says(message_of<IoError>([&] { chain(f.store, f.x, 1); }), "write of")) << "and every pass after it";
+  EXPECT_TRUE(says(message_of<IoError>([&] { chain(*f.store, f.x, 9); }), "write of"));
+  EXPECT_TRUE(says(message_of<IoError>([&] { chain(*f.store, f.x, 1); }), "write of")) << "and every pass after it";
 }
 
 TEST(ActivationStore, AFailedReadEndsTheBackwardPass) {
   Failing f;
-  const torch::Tensor loss = chain(f.store, f.x, 9);
+  const torch::Tensor loss = chain(*f.store, f.x, 9);
   f.fail(IoOperation::kRead);
   EXPECT_TRUE(says(message_of<IoError>([&] { loss.backward(); }), "read of"));
   EXPECT_FALSE(f.x.grad().defined()) << "no gradient of half a pass";
@@ -277,7 +279,7 @@ TEST(ActivationStore, AFailedReadEndsTheBackwardPass) {
 
 TEST(ActivationStore, AFlippedBitEndsTheBackwardPass) {
   Failing f;
-  const torch::Tensor loss = chain(f.store, f.x, 9);
+  const torch::Tensor loss = chain(*f.store, f.x, 9);
   f.disk.files[0][5] ^= std::byte{8};
   EXPECT_TRUE(says(message_of<IoError>([&] { loss.backward(); }), "is not what was written there"));
   EXPECT_FALSE(f.x.grad().defined()) << "no gradient of half a pass";

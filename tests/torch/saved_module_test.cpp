@@ -15,7 +15,7 @@
 
 #include "zero/base/error.h"
 #include "zero/checkpoint/checkpoint_reader.h"
-#include "zero/torch/attach.h"
+#include "zero/torch/attach_seams.h"
 #include "zero/torch/engine_control.h"
 
 #include "../message_of.h"
@@ -199,9 +199,8 @@ TEST(SavedModule, TheMemoryOfAnAsynchronousSaveServesTheNextUntilOthersNeedIt) {
   std::vector<World> worlds = World::in_process(1, {});
   std::atomic<std::int64_t> free_bytes{std::int64_t{1} << 40};
   auto net = make_net();
-  AttachOptions options{.stage = 3};
-  options.offload.monitor.read = [&] { return MemoryReading{.free_bytes = free_bytes}; };
-  auto engine = attach(*net, worlds.front(), options);
+  auto engine = attach(tensors_of(*net), worlds.front(), {.stage = 3},
+                       {.read_memory = [&] { return MemoryReading{.free_bytes = free_bytes}; }});
   const auto held = [&] {
     steps(net, engine, 1);
     return engine.report().host_memory[MemoryTag::kStaging];

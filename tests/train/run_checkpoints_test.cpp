@@ -264,8 +264,8 @@ TEST_F(RunCheckpointsTest, WhatAnAsynchronousSaveKeepsGoesBeforeACopyIsRefused) 
   options.offload.monitor.on = false;
   options.offload.monitor.reserve_bytes = 1;
   // For an image of two MiB or a copy of one, with a quarter left over; not for both.
-  options.offload.monitor.read = [&] { return MemoryReading{.free_bytes = 3 * kMiB - held()}; };
-  AttachedModule engine(tensors_of(*net), worlds.front(), options);
+  const auto read = [&] { return MemoryReading{.free_bytes = 3 * kMiB - held()}; };
+  AttachedModule engine(tensors_of(*net), worlds.front(), options, {.read_memory = read});
   attached = &engine;
   EngineControl(engine).begin_save(folder_ / "c", {}, SaveMode::kAsync)->wait();
   EXPECT_EQ(held(), 2 * kMiB) << "kept for the next";

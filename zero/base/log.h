@@ -11,7 +11,7 @@
 
 namespace zero {
 
-enum class LogLevel { debug, info, warn, error };
+enum class LogLevel { debug, info, warn, error };  // NOLINT(readability-identifier-naming): words of ZERO_LOG
 
 // Local. Thread-safe.
 void write_log(LogLevel level, std::string_view line);

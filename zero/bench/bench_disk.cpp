@@ -87,7 +87,7 @@ struct Direction {
 
 std::array<Direction, 2> measure(const DiskBenchOptions& options, DiskProbe& probe, Stream& stream) {
   std::array<Direction, 2> out{Direction{"write"}, Direction{"read"}};
-  auto& [writes, reads] = out;
+  Direction &writes = out[0], &reads = out[1];
   // Not measured: the first write to a preallocated file also marks its blocks as written.
   probe.write();
   stream.write();

@@ -144,7 +144,7 @@ void check_cover(const Manifest& manifest, std::string_view path) {
   struct Part {
     int tensor, state;
     std::int64_t begin, numel;
-    auto operator<=>(const Part&) const = default;
+    auto operator<=>(const Part&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0 by itself
   };
   std::vector<Part> parts;
   for (const SavedFile& file : manifest.files) {

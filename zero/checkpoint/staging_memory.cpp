@@ -18,18 +18,13 @@ std::int64_t whole_pages(std::int64_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-MemoryReading look_at_memory(const EngineResources& engine) {
-  const auto& read = engine.options.offload.monitor.read;
-  return read ? read() : read_memory();
-}
-
 // What the memory monitor leaves; the most that it would where nobody can tell.
 std::int64_t reserve_of(const EngineResources& engine) {
   constexpr std::int64_t kMost = std::int64_t{1} << 50;
   const std::int64_t wanted = engine.options.offload.monitor.reserve_bytes;
   if (wanted > 0) return std::min(wanted, kMost);
   std::int64_t free_bytes = kMost;
-  (void)failure_of([&] { free_bytes = look_at_memory(engine).free_bytes; });
+  (void)failure_of([&] { free_bytes = engine.read_memory().free_bytes; });
   return default_reserve(free_bytes);
 }
 
@@ -71,7 +66,7 @@ bool StagingMemory::is_short() const {
   const std::int64_t held = idle_bytes() * engine_.options.local_world;
   bool enough = false;
   const std::string unknown = failure_of([&] {
-    const MemoryReading now = look_at_memory(engine_);
+    const MemoryReading now = engine_.read_memory();
     enough = now.free_bytes >= std::max(held / 3, 2 * reserve_) && now.pressure < MemoryPolicy::kStalled;
   });
   return !enough || !unknown.empty();
@@ -80,7 +75,7 @@ bool StagingMemory::is_short() const {
 bool memory_has_room(const EngineResources& engine, std::int64_t bytes) {
   bool fits = false;
   const std::string unknown = failure_of([&] {
-    const std::int64_t free_bytes = look_at_memory(engine).free_bytes;
+    const std::int64_t free_bytes = engine.read_memory().free_bytes;
     fits = bytes * engine.options.local_world <= free_bytes - free_bytes / 4;
   });
   return all_reduce_min(engine.comm, fits && unknown.empty() ? 1 : 0) == 1;

@@ -11,8 +11,8 @@
 // A group of ranks has a board of its own for its collectives (Board's second constructor). It shares with the run's
 // board, that of the world, what a rank has once: its bell, its process, what it does just now, and the run's failure.
 //
-// Every field is an atomic; zero bytes are the state before anything happened. `sequence` and `unread` are stored and
-// loaded with memory_order_seq_cst because Bell asks for it; the rest travels with them.
+// Every field is an atomic; zero bytes are the state before anything happened. `sequence`, `unread` and `left` are stored
+// and loaded in the order kOrdered because Bell asks for it; the rest travels with them.
 #pragma once
 
 #include <array>
@@ -32,6 +32,7 @@ namespace zero {
 constexpr int kSlots = 64;         // collectives that a rank may have in flight
 constexpr int kMessageSlots = 16;  // messages (send) that a rank may have in flight
 constexpr std::size_t kInlineBytes = 4096;
+constexpr auto kOrdered = std::memory_order_seq_cst;
 
 // Where the bytes of a post lie. `number` and `offset` are for those who made the source to understand (PeerMemory).
 struct Source {

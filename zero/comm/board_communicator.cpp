@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <cstring>
-#include <exception>
 #include <numeric>
 #include <utility>
 
@@ -14,8 +13,6 @@
 
 namespace zero {
 namespace {
-
-constexpr auto kOrdered = std::memory_order_seq_cst;
 
 template <class Wait>
 class WaitOperation final : public Work::Operation {
@@ -67,10 +64,6 @@ RankSet set_of(const std::vector<int>& ranks) {
   return set;
 }
 
-bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
-}
-
 }  // namespace
 
 BoardCommunicator::BoardCommunicator(std::unique_ptr<PeerMemory> memory, int rank, int world,
@@ -84,10 +77,10 @@ BoardCommunicator::BoardCommunicator(std::unique_ptr<PeerMemory> memory, int ran
       peers_(first_ranks(world) & ~only(rank)),
       timeout_(timeout),
       wait_(board_, memory_, rank, timeout),
+      posts_(board_, memory_, wait_, rank),
       num_sent_(world),
       num_received_(world) {
   std::iota(members_.begin(), members_.end(), 0);
-  use_slots();
   board_[rank].process.store(getpid(), std::memory_order_relaxed);
 }
 
@@ -95,39 +88,15 @@ BoardCommunicator::BoardCommunicator(BoardCommunicator& run, Allocation board, c
     : run_(run),
       memory_(run.memory_),
       group_board_(std::move(board)),
-      suffix_(place.suffix()),
       board_(group_board_.data(), run.board_, set_of(place.ranks)),
       rank_(run.rank_),
       members_(place.ranks),
       peers_(board_.members() & ~only(rank_)),
       timeout_(run.timeout_),
-      wait_(board_, memory_, rank_, timeout_, suffix_),
+      wait_(board_, memory_, rank_, timeout_, place.suffix()),
+      posts_(run.posts_, board_, wait_, place.suffix()),
       num_sent_(run.members_.size()),
-      num_received_(run.members_.size()) {
-  use_slots();
-  run_.groups_.push_back(this);
-}
-
-void BoardCommunicator::use_slots() {
-  RankBoard& own = board_[rank_];
-  for (int i = 0; i < kSlots; ++i) posts_[i].slot = &own.slots[i];
-  for (int i = 0; i < kMessageSlots; ++i) posts_[kSlots + i].slot = &own.messages[i];
-}
-
-BoardCommunicator::~BoardCommunicator() {
-  // First: where all go with works under way, nobody reads any more, and nobody waits for readers.
-  board_[rank_].left.store(1, kOrdered);
-  board_.ring_all();
-  if (&run_ != this) {
-    // Windows outlive a group: what peers may still read of them is to be remembered.
-    if (!settle([](const Post&) { return true; })) {
-      for (const Post& post : posts_)
-        if (!post.in_place.empty()) run_.unsettled_.push_back(post.in_place);
-    }
-    reclaim_copies();
-    std::erase(run_.groups_, this);
-  }
-}
+      num_received_(run.members_.size()) {}
 
 std::unique_ptr<Communicator> BoardCommunicator::open(const GroupPlace& place) {
   run_.newest_group_ = place.number;
@@ -145,72 +114,10 @@ int BoardCommunicator::position(int rank) const {
   return std::popcount(board_.members() & (only(rank) - 1));
 }
 
-// ---- posting ------------------------------------------------------------------------------------------------------
-
 Signature BoardCommunicator::next(Operation operation, std::size_t bytes, CommTag tag, int root) {
   if (board_.failed()) board_.throw_failure();
   check_broadcasts();
   return {.sequence = ++sequence_, .operation = operation, .unit = tag.unit, .bytes = bytes, .root = root};
-}
-
-BoardCommunicator::Post& BoardCommunicator::post(const Signature& signature, std::span<const std::byte> in,
-                                                 RankSet readers) {
-  Post& post = posts_[signature.sequence % kSlots];
-  ZERO_CHECK(post.waited, "{} begins while {} has not been waited for: more than {} works in flight",
-             describe(signature), describe(post.signature), kSlots);
-  await_readers(post);
-  post.signature = signature;
-  publish(post, signature.sequence, in, readers);
-  board_.of_run(rank_).newest.note(signature, suffix_);
-  return post;
-}
-
-// Small inputs are copied into the slot, so that a value on the caller's stack needs no care.
-void BoardCommunicator::publish(Post& post, std::uint64_t key, std::span<const std::byte> in, RankSet readers) {
-  reclaim_copies();
-  post.in_place = {};
-  post.source = {};
-  post.waited = false;
-  if (readers != 0 && !in.empty()) {
-    if (in.size() <= kInlineBytes) {
-      std::memcpy(post.slot->inline_bytes.data(), in.data(), in.size());
-      post.source.kind = Source::Kind::kInline;
-    } else {
-      if (memory_.readable_in_place(in)) {
-        post.in_place = in;
-      } else {
-        copies_.push_back(&post);
-      }
-      post.source = memory_.share(in);
-    }
-  }
-  post.slot->post(post.signature, key, post.source, readers);
-  for (RankSet rest = readers; rest != 0; rest &= rest - 1) board_.of_run(std::countr_zero(rest)).bell.ring();
-}
-
-BoardCommunicator::Post& BoardCommunicator::free_message_post() {
-  for (Post& post : std::span(posts_).subspan(kSlots)) {
-    if (unread(post) == 0) return post;
-  }
-  await_readers(posts_[kSlots]);
-  return posts_[kSlots];
-}
-
-RankSet BoardCommunicator::unread(const Post& post) const {
-  return post.slot->unread.load(kOrdered) & ~board_.left();
-}
-
-void BoardCommunicator::await_readers(const Post& post) {
-  if (post.slot->unread.load(kOrdered) == 0) return;
-  wait_.until_nobody([&] { return unread(post); }, post.signature);
-}
-
-void BoardCommunicator::reclaim_copies() {
-  std::erase_if(copies_, [&](Post* post) {
-    if (unread(*post) != 0) return false;
-    memory_.reclaim(post->source);
-    return true;
-  });
 }
 
 // ---- reading ------------------------------------------------------------------------------------------------------
@@ -285,7 +192,7 @@ Work BoardCommunicator::all_gather(std::span<const std::byte> in, std::span<std:
   ZERO_CHECK(out.size() == in.size() * world(), "{} blocks of {} bytes go into {} bytes", world(), in.size(),
              out.size());
   const Signature own = next(Operation::kAllGather, in.size(), tag);
-  Post& mine = post(own, in, peers_);
+  Post& mine = posts_.collective(own, in, peers_);
   count(in.size() * (world() - 1), in.size() * (world() - 1), tag);
   return make_work([=, this, &mine] {
     const auto block = [&](int r) { return out.subspan(r * in.size(), in.size()); };
@@ -306,7 +213,7 @@ Work BoardCommunicator::all_to_all(std::span<const std::byte> in, std::span<std:
              out.size(), world());
   const std::size_t bytes = in.size() / world();
   const Signature own = next(Operation::kAllToAll, in.size(), tag);
-  Post& mine = post(own, in, peers_);
+  Post& mine = posts_.collective(own, in, peers_);
   count(bytes * (world() - 1), bytes * (world() - 1), tag);
   return make_work([=, this, &mine] {
     const auto block = [&](int r) { return out.subspan(r * bytes, bytes); };
@@ -327,7 +234,7 @@ Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag
   request.check(world());
   const std::size_t bytes = request.in.size() / world();
   const Signature own = next(Operation::kReduceScatter, request.in.size(), tag);
-  Post& mine = post(own, request.in, peers_);
+  Post& mine = posts_.collective(own, request.in, peers_);
   count(bytes * (world() - 1), bytes * (world() - 1), tag);
   auto ready = [=, this] { return posted(peers_, own) == peers_; };
   auto reduce = [=, this] {
@@ -362,7 +269,8 @@ Work BoardCommunicator::broadcast(std::span<std::byte> data, int root, CommTag t
   root = world_rank(root);
   const Signature own = next(Operation::kBroadcast, data.size(), tag, root);
   // The others post as well, for the root to see that they mean the same.
-  Post& mine = post(own, rank_ == root ? data : std::span<std::byte>(), rank_ == root ? peers_ : only(root));
+  Post& mine =
+      posts_.collective(own, rank_ == root ? data : std::span<std::byte>(), rank_ == root ? peers_ : only(root));
   if (rank_ == root) {
     unchecked_.emplace_back(own, peers_);
     count(data.size() * (world() - 1), 0, tag);
@@ -380,7 +288,7 @@ Work BoardCommunicator::broadcast(std::span<std::byte> data, int root, CommTag t
 
 Work BoardCommunicator::barrier(CommTag tag) {
   const Signature own = next(Operation::kBarrier, 0, tag);
-  Post& mine = post(own, {}, peers_);
+  Post& mine = posts_.collective(own, {}, peers_);
   return make_work([=, this, &mine] {
     await_all(own);
     for (RankSet rest = peers_; rest != 0; rest &= rest - 1) {
@@ -395,10 +303,8 @@ Work BoardCommunicator::send(std::span<const std::byte> data, int to, CommTag ta
   ZERO_CHECK(to >= 0 && to < world() && to != rank(), "rank {} sends to rank {} of {}", rank(), to, world());
   to = world_rank(to);
   if (board_.failed()) board_.throw_failure();
-  Post& post = free_message_post();
-  const std::uint64_t n = ++num_sent_[to];
-  post.signature = {.sequence = n, .operation = Operation::kSend, .unit = tag.unit, .bytes = data.size()};
-  publish(post, message_key(n, to), data, only(to));
+  Post& post = posts_.message(
+      {.sequence = ++num_sent_[to], .operation = Operation::kSend, .unit = tag.unit, .bytes = data.size()}, data, to);
   count(data.size(), 0, tag);
   return make_work([&post] { post.waited = true; });
 }
@@ -426,56 +332,6 @@ Work BoardCommunicator::receive(std::span<std::byte> data, int from, CommTag tag
     copy(data, input_of(from, *found));
     finish_reading(from, *found);
   });
-}
-
-// ---- memory -------------------------------------------------------------------------------------------------------
-
-bool BoardCommunicator::settle(const std::function<bool(const Post&)>& concerned) {
-  constexpr std::chrono::milliseconds kUnwinding{200};
-  for (const Post& post : posts_) {
-    if (!concerned(post)) continue;
-    const auto late = [&] { return unread(post); };
-    if (late() == 0) continue;
-    if (std::uncaught_exceptions() > 0) {
-      if (wait_.try_until_nobody(late, kUnwinding)) continue;
-      board_.of_run(rank_).left.store(1, kOrdered);
-      board_.ring_all();
-      return false;
-    }
-    try {
-      wait_.until_nobody(late, post.signature);
-    } catch (const CommError&) {
-      return false;  // the next collective throws it, and says more than a destructor could
-    }
-  }
-  return true;
-}
-
-bool BoardCommunicator::settle_everywhere(std::span<const std::byte> memory) {
-  const auto concerned = [&](const Post& post) { return overlap(post.in_place, memory); };
-  bool settled = settle(concerned);
-  for (BoardCommunicator* group : groups_) settled = group->settle(concerned) && settled;
-  for (const std::span<const std::byte> kept : unsettled_) settled = !overlap(kept, memory) && settled;
-  return settled;
-}
-
-// Memory that goes away while a peer reads it would take the peer with it: the release waits for the readers.
-Allocation BoardCommunicator::allocate(std::size_t bytes, Written written) {
-  if (bytes == 0) return {};
-  auto inner = std::make_shared<Allocation>(memory_.allocate(bytes, written));
-  return {inner->data(), bytes, [&run = run_, inner](std::byte* data, std::size_t size) {
-            if (!run.settle_everywhere({data, size})) run.memory_.keep(std::move(*inner));
-            *inner = {};
-          }};
-}
-
-void BoardCommunicator::drain() {
-  for (Post& post : posts_) {
-    if (!post.waited) continue;
-    if (!post.in_place.empty()) await_readers(post);
-    post.in_place = {};
-  }
-  reclaim_copies();
 }
 
 }  // namespace zero

@@ -2,19 +2,20 @@
 //
 // Begin posts the place of the input. wait() reads straight out of the peers' inputs, and then tells the peers that it
 // has. Nothing is copied twice, no helper thread runs, and a wait sleeps only for posts that are not there yet. Works
-// may be waited in any order. The protocol is in board.h, the difference between threads and processes in
-// peer_memory.h, and the answer to a rank that does not come in board_wait.h. A group (group.h) has a board of its own,
-// and everything else of the world's. In here ranks are those of the world; blocks lie in the order of the members.
+// may be waited in any order. The protocol is in board.h. This rank's own posts, and who still reads them, are in
+// board_posts.h; the difference between threads and processes is in peer_memory.h, and the answer to a rank that does not
+// come in board_wait.h. A group (group.h) has a board and posts of its own, and everything else of the world's. In here
+// ranks are those of the world; blocks lie in the order of the members.
 #pragma once
 
-#include <array>
-#include <functional>
+#include <chrono>
+#include <cstdint>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "zero/comm/board.h"
+#include "zero/comm/board_posts.h"
 #include "zero/comm/board_wait.h"
 #include "zero/comm/communicator.h"
 #include "zero/comm/group.h"
@@ -25,8 +26,6 @@ namespace zero {
 class BoardCommunicator final : public Communicator, private GroupOpener {
  public:
   BoardCommunicator(std::unique_ptr<PeerMemory> memory, int rank, int world, std::chrono::milliseconds timeout);
-  // Leaves the board in good order: ranks that still wait for this one get a CommError that says so.
-  ~BoardCommunicator() override;
 
   int rank() const override { return position(rank_); }
   int world() const override { return static_cast<int>(members_.size()); }
@@ -41,8 +40,8 @@ class BoardCommunicator final : public Communicator, private GroupOpener {
   // Sums straight out of the peers' inputs: one pass over them, no staging.
   Work reduce_scatter(const ReduceScatter& request, CommTag tag) override;
 
-  Allocation allocate(std::size_t bytes, Written written) override;
-  void drain() override;
+  Allocation allocate(std::size_t bytes, Written written) override { return posts_.allocate(bytes, written); }
+  void drain() override { posts_.drain(); }
   GroupOpener* groups() override { return this; }
 
   Traffic traffic() const override { return traffic_; }
@@ -50,14 +49,7 @@ class BoardCommunicator final : public Communicator, private GroupOpener {
   std::chrono::milliseconds timeout() const override { return timeout_; }
 
  private:
-  // What this rank knows about a slot of its own; the board holds what the others need.
-  struct Post {
-    Slot* slot = nullptr;
-    Signature signature;
-    Source source;
-    std::span<const std::byte> in_place;  // the input, if it is read where it lies
-    bool waited = true;
-  };
+  using Post = BoardPosts::Post;
 
   // A group.
   BoardCommunicator(BoardCommunicator& run, Allocation board, const GroupPlace& place);
@@ -65,24 +57,10 @@ class BoardCommunicator final : public Communicator, private GroupOpener {
   std::uint64_t newest_group() const override { return run_.newest_group_; }
   int world_rank(int rank) const override { return members_[static_cast<std::size_t>(rank)]; }
   std::unique_ptr<Communicator> open(const GroupPlace& place) override;
-  void use_slots();
   // Of a rank of the world among the members.
   int position(int rank) const;
 
   Signature next(Operation operation, std::size_t bytes, CommTag tag, int root = -1);
-  Post& post(const Signature& signature, std::span<const std::byte> in, RankSet readers);
-  void publish(Post& post, std::uint64_t key, std::span<const std::byte> in, RankSet readers);
-  Post& free_message_post();
-
-  RankSet unread(const Post& post) const;
-  void await_readers(const Post& post);
-  // Waits until no peer reads from this memory, or from any, as an input of a collective here. False when that cannot
-  // be known: the run has failed, or this rank is unwinding from an error and the peers may never come to read; it then
-  // leaves the run.
-  bool settle(const std::function<bool(const Post&)>& concerned);
-  // The same of the world and all groups.
-  bool settle_everywhere(std::span<const std::byte> memory);
-  void reclaim_copies();
 
   // One of `wanted` that has posted its part of `own`, once there is one.
   RankSet posted(RankSet wanted, const Signature& own);
@@ -100,24 +78,18 @@ class BoardCommunicator final : public Communicator, private GroupOpener {
   BoardCommunicator& run_;                  // that of the world
   PeerMemory& memory_;
   Allocation group_board_;
-  std::string suffix_;  // of a group, for messages
   Board board_;
   int rank_;
   std::vector<int> members_;  // ranks of the world, ascending
   RankSet peers_;
   std::chrono::milliseconds timeout_;
   BoardWait wait_;
+  BoardPosts posts_;
   std::uint64_t sequence_ = 0;
-  std::array<Post, kSlots + kMessageSlots> posts_;        // collectives by number, then messages
   std::vector<std::pair<Signature, RankSet>> unchecked_;  // broadcasts from here, and who has not been checked
-  std::vector<Post*> copies_;                             // posts whose input share() copied
   std::vector<std::uint64_t> num_sent_, num_received_;    // messages, by peer
   Traffic traffic_;
-  // Of the world: its groups that live, the newest one's number, and inputs of groups that are gone which peers may
-  // still read.
-  std::vector<BoardCommunicator*> groups_;
-  std::uint64_t newest_group_ = 0;
-  std::vector<std::span<const std::byte>> unsettled_;
+  std::uint64_t newest_group_ = 0;  // of the world: the number of its newest group
 };
 
 }  // namespace zero

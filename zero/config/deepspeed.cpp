@@ -28,9 +28,9 @@ constexpr std::int64_t kWarmup = 1000;
 constexpr double kCosineRatio = 1e-4;
 
 const Json& params_of(DeepSpeedReader& reader, const Json& section, std::string_view prefix) {
-  static const Json kNothing = Json::object();
+  static const Json nothing = Json::object();
   const Json* const params = reader.section(section, "params", prefix);
-  return params == nullptr ? kNothing : *params;
+  return params == nullptr ? nothing : *params;
 }
 
 void read_batches(DeepSpeedReader& reader) {

@@ -11,6 +11,7 @@ namespace zero {
 namespace {
 
 template <auto Section, auto Member>
+// NOLINTNEXTLINE(readability-identifier-naming): it reads as a function
 constexpr auto at = +[](Config& config) -> auto& {
   return config.*Section.*Member;
 };

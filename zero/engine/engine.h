@@ -72,7 +72,7 @@ class Engine final : private UnitPins {
   const std::vector<Unit>& units() const { return parts_.state.units(); }
   EngineResources resources() {
     const EngineComms& comms = parts_.comms;
-    return {comms.run, comms.copy, comms.mesh, parts_.ledger, parts_.options, parts_.link.get()};
+    return {comms.run, comms.copy, comms.mesh, parts_.ledger, parts_.options, parts_.read_memory, parts_.link.get()};
   }
 
  private:

@@ -21,7 +21,7 @@ GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& un
   const int shard = comms.mesh.shard;
   // Device and host are both main memory: what lies on the host is not free for the device.
   const GatherBudget mine = gather_budget(options.device_memory, units, shard, placer.placement(), spec, options.stage,
-                                          placer.free_bytes() - placer.held().host);
+                                          placer.budgets().free_bytes() - placer.held().host);
   return {.capacity_bytes = all_reduce_min(comms.run, mine.capacity_bytes),
           .prefetched_numel = mine.prefetched_numel,
           .overlaps_updates = overlaps_updates(placer.may_lie(), units, shard, spec, options.offload)};
@@ -51,10 +51,10 @@ std::vector<std::string> names_of(const std::vector<Unit>& units) {
   return names;
 }
 
-// The monitor's thread calls it, and so does whoever takes it from options.
-MemoryMonitor::Source one_at_a_time(MemoryMonitor::Source read) {
-  if (!read) return read;
-  return [read = std::move(read), mutex = std::make_shared<std::mutex>()] {
+// A test's is called by one thread at a time.
+MemoryMonitor::Source source_of(const EngineSeams& seams) {
+  if (!seams.read_memory) return read_memory;
+  return [read = seams.read_memory, mutex = std::make_shared<std::mutex>()] {
     const std::scoped_lock lock(*mutex);
     return read();
   };
@@ -91,7 +91,6 @@ EngineOptions checked(EngineOptions options) {
                       "an outer step (sync.mode local) would come between a gradient and its update",
                       "use either zero.delayed_update or sync.mode local");
   }
-  options.offload.monitor.read = one_at_a_time(std::move(options.offload.monitor.read));
   return options;
 }
 
@@ -108,6 +107,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
                          const EngineOptions& wanted, UnitObserver& observer, const EngineSeams& seams)
     : specs(std::move(parameters)),
       options(checked(wanted)),
+      read_memory(source_of(seams)),
       comms(communicator, mesh_of(communicator.world(), options).shard),
       loss_scale(loss_scale_of(options, units)),
       rule(rule_of(options)),
@@ -121,7 +121,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
             {.disk = disk.get(),
              .link = link.get(),
              .depth = tiles_ahead(options.offload.host_memory, units, comms.mesh.shard, placer.placement(),
-                                  placer.may_lie(), spec_of(*rule), placer.free_bytes()),
+                                  placer.may_lie(), spec_of(*rule), placer.budgets().free_bytes()),
              .movable = placer.movable()}),
       gatherer(state, comms.copy, ledger, observer, shard_updates(), options.timeline),
       reducer(state, specs.size(), budget.is_minimum(), comms.copy, ledger, options.timeline,

@@ -22,6 +22,7 @@
 #include "zero/engine/reducer.h"
 #include "zero/engine/sharded_state.h"
 #include "zero/engine/updater.h"
+#include "zero/memory/memory_monitor.h"
 
 namespace zero {
 
@@ -33,6 +34,7 @@ struct EngineParts {
 
   const std::vector<ParamSpec> specs;
   const EngineOptions options;
+  const MemoryMonitor::Source read_memory;  // of this machine, or a test's; may be called by several threads
   const EngineComms comms;
   std::optional<LossScale> loss_scale;  // empty: losses are as they are
   Ledger ledger;

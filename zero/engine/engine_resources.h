@@ -11,6 +11,7 @@
 #include "zero/engine/options.h"
 #include "zero/memory/ledger.h"
 #include "zero/memory/link.h"
+#include "zero/memory/memory_monitor.h"
 #include "zero/plan/mesh.h"
 
 namespace zero {
@@ -21,7 +22,8 @@ struct EngineResources {
   const Mesh& mesh;
   Ledger& ledger;
   const EngineOptions& options;
-  const Link* link = nullptr;  // between device and host; null where none stands
+  const MemoryMonitor::Source& read_memory;  // what is free on this machine
+  const Link* link = nullptr;                // between device and host; null where none stands
 };
 
 }  // namespace zero

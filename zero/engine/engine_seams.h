@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "zero/memory/memory_monitor.h"
 #include "zero/plan/step_model.h"
 
 namespace zero {
@@ -29,6 +30,8 @@ struct EngineSeams {
   const DiskSeam* disk_seam = nullptr;
   // The time on the link; outlives the engine. Null: the machine's.
   const LinkClock* link_clock = nullptr;
+  // The memory that is free on this machine; called by one thread at a time. Empty: read_memory().
+  MemoryMonitor::Source read_memory{};
 };
 
 }  // namespace zero

@@ -19,7 +19,6 @@
 #include "zero/base/timeline.h"
 #include "zero/engine/loss_scale.h"
 #include "zero/memory/disk_options.h"
-#include "zero/memory/memory_monitor.h"
 #include "zero/optim/outer_step.h"
 #include "zero/optim/update_rule.h"
 #include "zero/plan/mesh.h"
@@ -34,16 +33,16 @@ struct MonitorOptions {
   bool on = true;                  // states move where the placement is automatic, and a disk has room for all of them
   std::int64_t reserve_bytes = 0;  // of this machine, to be left free; 0: default_reserve()
   std::chrono::milliseconds period{20};
-  std::function<MemoryReading()> read;  // empty: of this machine
 };
 
 // The states that leave the device, and their tiers.
 struct OffloadOptions {
   StateFractions fractions;
-  // Without fractions: states that do not fit on the device go where a step is shortest: into host_memory (kAuto: the
-  // memory that a device_memory in bytes leaves free; no states with another device_memory) or to `disk`. False: none
-  // go.
+  // Without fractions, states that do not fit on the device go to the host or to `disk`, so that a step is as short as it
+  // can be. False: no state leaves the device.
   bool automatic = true;
+  // For states on the host, and for tiles on their way to disk. For states kAuto is the memory that a device_memory in
+  // bytes leaves free, and nothing with another device_memory.
   MemoryBudget host_memory;
   std::vector<std::string> disk;  // folders, one on each disk; needed where a fraction lies on disk
   std::int64_t disk_memory = 0;   // most bytes that a rank may take on the disks; 0: no limit

@@ -1,35 +1,26 @@
 #include "zero/engine/placer.h"
 
 #include <algorithm>
-#include <limits>
-#include <tuple>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
-#include "zero/base/machine.h"
 #include "zero/comm/collectives.h"
 #include "zero/engine/budget.h"
 #include "zero/engine/rate_probe.h"
-#include "zero/memory/disk_room.h"
-#include "zero/memory/disk_seam.h"
 #include "zero/plan/estimate.h"
-#include "zero/plan/partition.h"
 
 namespace zero {
 namespace {
 
 constexpr std::int64_t kRoundingBytes = std::int64_t{64} << 10;  // of a unit: a block of each state
 constexpr double kWorthMoving = 0.98;                            // of a step's seconds: less is not worth it
-constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max() / 2;
 
-// What the device's budget leaves free of the machine is the host's (docs/decisions/0014).
-bool host_takes_the_rest(const EngineOptions& options) {
-  return options.offload.host_memory.kind == MemoryBudget::Kind::kAuto &&
-         options.device_memory.kind == MemoryBudget::Kind::kBytes;
+// The placement is ours to choose.
+bool is_ours(const EngineOptions& options) {
+  return options.offload.automatic && options.offload.fractions.on_device();
 }
 
 bool names_lower_tiers(const EngineOptions& options) {
@@ -51,10 +42,6 @@ bool keeps_fp32_sums(const EngineOptions& options) {
 
 }  // namespace
 
-std::int64_t free_memory(const EngineOptions& options) {
-  return available_memory() / std::max(options.local_world, 1) / 5 * 4;
-}
-
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh) {
   Placement placement = place(options.stage, options.reduce, options.accumulate, options.delayed_update);
   placement.fp32_sums = keeps_fp32_sums(options);
@@ -67,37 +54,31 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
                const UpdateRule& rule, const EngineSeams& seams)
     : comm_(comm),
       options_(options),
-      seams_(seams),
-      model_{.units = units, .world = mesh.shard, .optimizer = spec_of(rule)},
-      placement_(placement_of(options, units, mesh)) {
-  const int world = mesh.shard;
-  model_.placement = placement_;
-  model_.profile = seams.profile;
-  free_bytes_ = comm == nullptr ? kUnlimited : agreed_least(comm, free_memory(options));
+      model_{.units = units,
+             .world = mesh.shard,
+             .placement = placement_of(options, units, mesh),
+             .optimizer = spec_of(rule),
+             .profile = seams.profile},
+      budgets_(comm, options, is_ours(options), seams),
+      placement_(model_.placement) {
   const OffloadOptions& offload = options.offload;
-  const bool ours = offload.automatic && offload.fractions.on_device();
-  const auto states = [&](const Placement& placement, Tier tier) {
-    return state_bytes(units, world, placement, spec_of(rule), tier).total();
-  };
-  if (ours && !offload.disk.empty())
-    disk_budget_ = offload.disk_memory > 0 ? offload.disk_memory : agreed_least(comm_, room_on_disk());
-  const bool chooses = ours && (names_lower_tiers(options) || (host_takes_the_rest(options) && !fits_device()));
+  const bool ours = is_ours(options);
+  const bool chooses = ours && (names_lower_tiers(options) || (budgets_.host_takes_the_rest() && !fits_device()));
   if (chooses || seams.probes) {
     const bool known = agreed_least(comm, seams.rates.update_numel > 0 ? 1 : 0) == 1;
-    model_.rates = known ? seams.rates
-                         : probe_rates(comm, offload, rule, options.threads,
-                                       disk_budget_ > 0 ? disk_budget_ : offload.disk_memory, seams.disk_seam);
-    // Others may have taken memory while a slow disk was probed.
-    if (!known && comm != nullptr) free_bytes_ = agreed_least(comm, free_memory(options));
+    const std::int64_t disk_bytes = budgets_.disk_bytes() > 0 ? budgets_.disk_bytes() : offload.disk_memory;
+    model_.rates = known ? seams.rates : probe_rates(comm, offload, rule, options.threads, disk_bytes, seams.disk_seam);
+    if (!known) budgets_.measure_memory();  // probing a slow disk takes long
   }
   if (chooses) choose();
   count_held();
-  require_memory();
+  budgets_.require_memory(model_, placement_, held_);
   fixed_bytes_ = device_bytes(all_away());
   // What goes to a disk goes in tiles, and a host that cannot hold one of each state lets nothing go.
   const bool has_tiles = offload.host_memory.kind != MemoryBudget::Kind::kBytes ||
-                         tile_bytes(units, world, all_away(), spec_of(rule), 1) <= offload.host_memory.bytes;
-  movable_ = ours && disk_budget_ > 0 && has_tiles && states(all_away(), Tier::kDisk) <= disk_budget_;
+                         tile_bytes(units, mesh.shard, all_away(), spec_of(rule), 1) <= offload.host_memory.bytes;
+  movable_ = ours && budgets_.disk_bytes() > 0 && has_tiles &&
+             state_bytes(units, mesh.shard, all_away(), spec_of(rule), Tier::kDisk).total() <= budgets_.disk_bytes();
 }
 
 void Placer::count_held() {
@@ -107,104 +88,26 @@ void Placer::count_held() {
   held_ = {states(Tier::kDevice), states(Tier::kHost), states(Tier::kDisk)};
 }
 
-// A budget that is larger than this machine's memory may hold no more than that; one that what it will hold does not
-// fill is as good as any.
-void Placer::require_memory() const {
-  const MemoryBudget& memory = options_.device_memory;
-  if (comm_ == nullptr || memory.kind == MemoryBudget::Kind::kAuto) return;
-  const auto& [units, world] = std::tie(model_.units, model_.world);
-  const GatherBudget budget =
-      gather_budget(memory, units, world, placement_, model_.optimizer, options_.stage, free_bytes_);
-  std::int64_t all_units = 0;
-  for (const Unit& unit : units) all_units += placement_.parameter_sharded ? gathered_bytes(unit, world) : 0;
-  const std::int64_t least = held_.device + working_bytes(units, world, placement_, /*minimum=*/true);
-  const std::int64_t most = budget.is_minimum()
-                                ? least
-                                : held_.device + staging_bytes(units, world, placement_, /*minimum=*/false) +
-                                      std::min(budget.capacity_bytes, all_units);
-  std::int64_t beside = held_.host + seams_.activation_bytes;
-  if (held_.disk > 0) beside += tile_bytes(units, world, placement_, model_.optimizer, /*depth=*/1);
-  const std::int64_t free = free_bytes_ / 4 * 5;
-  if (most + beside <= free) return;
-  const bool less_would_do = memory.kind == MemoryBudget::Kind::kBytes && least + beside <= free;
-  throw ConfigError(
-      "zero.device_memory", memory.kind == MemoryBudget::Kind::kMin ? "min" : format_bytes(memory.bytes),
-      fmt::format("a rank would hold {} of this machine's memory beside activations, and {} are free for it",
-                  format_bytes(most + beside), format_bytes(free)),
-      less_would_do
-          ? fmt::format("use {} B ({}) or less, so that activations have room, too", free - beside,
-                        format_bytes(free - beside))
-          : "the kernel would end it: name a disk (zero.disk), or use more ranks, on more hosts, or a higher stage");
-}
-
-// Where what the disk may hold is what is free there; nothing where it was asked for.
-std::string Placer::disk_room() const {
-  if (options_.offload.disk.empty() || options_.offload.disk_memory > 0) return "";
-  return fmt::format("{} has room for {} B ({}) of a rank", fmt::join(options_.offload.disk, ", "), disk_budget_,
-                     format_bytes(disk_budget_));
-}
-
-std::int64_t Placer::room_on_disk() const {
-  const TimedCalls calls = DiskSeam::or_none(seams_.disk_seam).opening_calls(options_.offload.disk_timeout);
-  const auto is_here = [&calls](const std::string& folder) { return is_folder_here(folder, calls); };
-  if (comm_ == nullptr && !std::ranges::all_of(options_.offload.disk, is_here)) return kUnlimited;
-  return room_on(options_.offload.disk, calls) / 10 * 9 / std::max(options_.local_world, 1);
-}
-
 Placement Placer::all_away(Tier to) const {
   return away_from_device(placement_, model_.units, model_.world, to);
-}
-
-// What states may take on each tier of this rank, beside gathered units and staging.
-TierBudgets Placer::budgets(bool minimum) const {
-  const OffloadOptions& offload = options_.offload;
-  const Placement away = all_away();
-  TierBudgets budgets{.disk = disk_budget_};
-  const auto tiles = [&](int depth) {
-    return offload.disk.empty() ? 0 : tile_bytes(model_.units, model_.world, away, model_.optimizer, depth);
-  };
-  if (offload.host_memory.kind == MemoryBudget::Kind::kBytes)
-    budgets.host = std::max<std::int64_t>(offload.host_memory.bytes - tiles(/*depth=*/1), 0);
-  // What autograd makes of the largest unit before anybody takes it over is nobody's: a gradient, and the sum where a
-  // parameter is used twice.
-  std::int64_t largest = 0;
-  for (const Unit& unit : model_.units) largest = std::max(largest, gathered_bytes(unit, model_.world));
-  if (host_takes_the_rest(options_))
-    budgets.host = std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - seams_.activation_bytes -
-                                              tiles(OffloadTiers::kDefaultDepth) - 2 * largest,
-                                          0);
-  const std::int64_t working = working_bytes(model_.units, model_.world, away, minimum);
-  if (options_.device_memory.kind == MemoryBudget::Kind::kBytes) {
-    budgets.device = options_.device_memory.bytes - working;
-    return budgets;
-  }
-  // Device and host are both main memory: what the host may take is not free for the device.
-  const std::int64_t host = offload.host_memory.kind == MemoryBudget::Kind::kBytes ? offload.host_memory.bytes
-                                                                                   : tiles(OffloadTiers::kDefaultDepth);
-  budgets.device = free_bytes_ - host - seams_.activation_bytes - working - 2 * largest;
-  return budgets;
-}
-
-TierBudgets Placer::agreed(TierBudgets budgets) const {
-  return {agreed_least(comm_, budgets.device), agreed_least(comm_, budgets.host), agreed_least(comm_, budgets.disk)};
 }
 
 std::int64_t Placer::device_bytes(const Placement& placement) const {
   return state_bytes(model_.units, model_.world, placement, model_.optimizer, Tier::kDevice).total();
 }
 
-// Where nothing can move later, less is gathered and staged than budgets() sets aside.
+// Where nothing can move later, less is gathered and staged than the budgets set aside.
 bool Placer::fits_device() const {
   const auto working = [this](const Placement& placement) {
     return working_bytes(model_.units, model_.world, placement, /*minimum=*/true);
   };
   const std::int64_t spared = options_.offload.disk.empty() ? working(all_away()) - working(placement_) : 0;
-  return device_bytes(placement_) <= agreed(budgets(true)).device + spared;
+  return device_bytes(placement_) <= budgets_.of_states(model_, /*minimum=*/true).device + spared;
 }
 
 // As little as the other tiers leave to the device, to some blocks of each unit.
 TierBudgets Placer::least_of_device() const {
-  TierBudgets least = agreed(budgets(true));
+  TierBudgets least = budgets_.of_states(model_, /*minimum=*/true);
   const std::int64_t left = device_bytes(placement_) - least.host - least.disk;
   const auto rounding = static_cast<std::int64_t>(model_.units.size()) * kRoundingBytes;
   least.device = std::max(device_bytes(all_away()), left > 0 ? left + rounding : 0);
@@ -217,7 +120,8 @@ void Placer::choose() {
     return;
   }
   if (fits_device()) return;
-  const TierBudgets minimum = agreed(budgets(true)), roomy = agreed(budgets(false));
+  const TierBudgets minimum = budgets_.of_states(model_, /*minimum=*/true),
+                    roomy = budgets_.of_states(model_, /*minimum=*/false);
   if (!names_lower_tiers(options_) && minimum.device < device_bytes(all_away())) {
     placement_ = all_away(Tier::kHost);  // the engine says what is the least then
     return;
@@ -244,7 +148,7 @@ PredictedStep Placer::predicted(const Placement& placement, const StepProfile& p
 
 std::vector<UnitTiers> Placer::within(const TierBudgets& budgets) {
   chosen_within_ = budgets;
-  std::vector<UnitTiers> tiers = best_placement(model_, budgets, disk_room()).tiers;
+  std::vector<UnitTiers> tiers = best_placement(model_, budgets, budgets_.disk_room()).tiers;
   // Processors of another kind may round the programme in another way: rank 0's counts.
   take_from_first(tiers);
   return tiers;

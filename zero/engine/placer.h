@@ -5,24 +5,23 @@
 //   placer.placement()                           // to begin with
 //   placer.predicted(placer.placement(), profile).total()       // seconds a step
 //   placer.try_within(less)                      // later, when the device and the host may hold less (see Rebalancer)
-//   placer.learn(profile, depth)                 // later, when it is known what the model computes
+//   placer.learn(profile, depth, spare)          // later, when it is known what the model computes
 //
 // Fractions, where any are given, are obeyed. Else everything stays on the device while it fits there. Where it does
 // not (with "min" nothing does that could leave), best_placement() says what goes to the host, as far as its budget
-// allows ("auto": what the device's leaves free of the machine), and what to a disk that is named. Rates are probed for
-// it, and ranks agree on budgets and rates first, so that all choose alike.
+// allows, and what to a disk that is named. The budgets are those of MachineBudgets. Rates are probed for it, and ranks
+// agree on budgets and rates first, so that all choose alike.
 //
 // Bytes and seconds are a rank's, which shares the model with the ranks of its copy. `comm` is the run's: all ranks choose
-// alike. Without one a process plans for the ranks of some machine: "auto" is then no limit, and a disk that
-// is not here has no limit either, and no rate.
+// alike. Without one a process plans for the ranks of some machine: a disk that is not here has no rate then.
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "zero/comm/communicator.h"
 #include "zero/engine/engine_seams.h"
+#include "zero/engine/machine_budgets.h"
 #include "zero/engine/options.h"
 #include "zero/plan/best_placement.h"
 #include "zero/plan/mesh.h"
@@ -47,9 +46,8 @@ class Placer {
   const TierBudgets& held() const { return held_; }
   std::int64_t fixed_bytes() const { return fixed_bytes_; }
 
-  // Collective. The best placement that holds no more on any tier; equal budgets on every rank. Throws ConfigError.
-  std::vector<UnitTiers> within(const TierBudgets& budgets);
-  // The same while a model trains: rank 0 solves, and where it cannot nothing is returned, with a warning.
+  // Collective, while a model trains. The best placement that holds no more on any tier; equal budgets on every rank.
+  // Rank 0 solves, and where it cannot nothing is returned, with a warning.
   std::optional<std::vector<UnitTiers>> try_within(const TierBudgets& budgets);
   // Collective. Where states lie best now that it is known what the model computes (rank 0's profile counts): on no
   // tier more than the programme could use first, and no more on the device than lies there. Nothing where that is no
@@ -58,10 +56,8 @@ class Placer {
   // rank may take of the machine's memory beyond what it holds; others may have taken some since it was measured.
   std::optional<std::vector<UnitTiers>> learn(const StepProfile& profile, int depth, std::int64_t spare);
   void adopt(const std::vector<UnitTiers>& tiers);
-  // Of a rank: what "auto" may use of this machine's memory, measured when states are placed, and agreed on.
-  std::int64_t free_bytes() const { return free_bytes_; }
-  // Of a rank: what the disk may hold.
-  std::int64_t disk_budget() const { return disk_budget_; }
+  // As measured when states were placed.
+  const MachineBudgets& budgets() const { return budgets_; }
 
   // Rates of this machine, and what a step takes at them. The profile is zero where nobody measured one.
   const TierRates& rates() const { return model_.rates; }
@@ -69,35 +65,26 @@ class Placer {
 
  private:
   void choose();
-  void require_memory() const;
-  std::string disk_room() const;
-  TierBudgets budgets(bool minimum) const;
   std::int64_t device_bytes(const Placement& placement) const;
   bool fits_device() const;
   TierBudgets least_of_device() const;
+  std::vector<UnitTiers> within(const TierBudgets& budgets);
   std::optional<std::vector<UnitTiers>> take_if_solved(bool solved, std::vector<UnitTiers> tiers);
   void count_held();
   void take_from_first(std::vector<UnitTiers>& tiers);
-  TierBudgets agreed(TierBudgets budgets) const;
-  std::int64_t room_on_disk() const;
 
   Communicator* comm_;
   const EngineOptions& options_;
-  const EngineSeams seams_;
   StepModel model_;
+  MachineBudgets budgets_;
   Placement placement_;
   TierBudgets held_;
   std::optional<TierBudgets> chosen_within_;  // by the programme; nothing where it was not asked
   std::int64_t fixed_bytes_ = 0;
-  std::int64_t free_bytes_ = 0;
-  std::int64_t disk_budget_ = 0;
   bool movable_ = false;
 };
 
 // Local. The placement of stage and fractions alone.
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh);
-
-// Local. What "auto" may use of this machine's memory: a fifth of what is free is left to activations and to others.
-std::int64_t free_memory(const EngineOptions& options);
 
 }  // namespace zero

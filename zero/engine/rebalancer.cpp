@@ -15,9 +15,9 @@ constexpr std::int64_t kMostReserve = std::int64_t{1} << 50;
 // Where only gathered units can go: they give little, so a look between steps, no more often than that, will do.
 constexpr std::chrono::milliseconds kSeldom{200};
 
-std::int64_t reserve_of(const MonitorOptions& options) {
+std::int64_t reserve_of(const MonitorOptions& options, const MemoryMonitor::Source& read_memory) {
   if (options.reserve_bytes > 0) return std::min(options.reserve_bytes, kMostReserve);
-  return default_reserve((options.read ? options.read() : read_memory()).free_bytes);
+  return default_reserve(read_memory().free_bytes);
 }
 
 // What may stay gathered beyond two units at a time.
@@ -34,17 +34,16 @@ std::int64_t spare_of(GatherBudget budget, const std::vector<Unit>& units, int w
 }  // namespace
 
 Rebalancer::Rebalancer(Placer& placer, GatherBudget budget, const std::vector<Unit>& units, int world,
-                       const EngineOptions& options)
+                       const EngineOptions& options, const MemoryMonitor::Source& read_memory)
     : placer_(placer),
       budget_(budget),
       units_(units),
       world_(world),
       gathered_(spare_of(budget, units, world, placer.placement())),
-      reserve_(reserve_of(options.offload.monitor)),
+      reserve_(reserve_of(options.offload.monitor, read_memory)),
       num_ranks_(std::max(options.local_world, 1)),
       policy_(reserve_, options.local_world),
-      monitor_(options.offload.monitor.read ? options.offload.monitor.read : read_memory,
-               placer.movable() ? options.offload.monitor.period : std::chrono::milliseconds(0)) {
+      monitor_(read_memory, placer.movable() ? options.offload.monitor.period : std::chrono::milliseconds(0)) {
   if (!placer.movable() && options.offload.monitor.period.count() > 0)
     seconds_between_looks_ = std::chrono::duration<double>(kSeldom).count();
   restart();
@@ -109,7 +108,7 @@ std::optional<std::vector<UnitTiers>> Rebalancer::tiers_for(std::int64_t given_b
   const std::int64_t from_host = std::min(given_back_by_states, held.host);
   return placer_.try_within({.device = held.device - (given_back_by_states - from_host),
                              .host = held.host - from_host,
-                             .disk = placer_.disk_budget()});
+                             .disk = placer_.budgets().disk_bytes()});
 }
 
 }  // namespace zero

@@ -8,7 +8,7 @@
 // in the time of a step (docs/algorithms.md, "How fast others may be"); what they take faster nobody gives back in
 // time.
 //
-//   Rebalancer rebalancer(placer, budget, units, world, options);
+//   Rebalancer rebalancer(placer, budget, units, world, options, read_memory);
 //   findings.wanted_bytes = rebalancer.wanted();                       // Local, once a step
 //   if (auto change = rebalancer.change(agreed.wanted_bytes)) ...      // Collective: move, gather within the budget
 //
@@ -29,9 +29,9 @@ namespace zero {
 
 class Rebalancer {
  public:
-  // `budget`: of gathered units, to begin with.
+  // `budget`: of gathered units, to begin with. `read_memory`: what is free on this machine.
   Rebalancer(Placer& placer, GatherBudget budget, const std::vector<Unit>& units, int world,
-             const EngineOptions& options);
+             const EngineOptions& options, const MemoryMonitor::Source& read_memory);
 
   // Local. > 0: bytes that this rank would give back; < 0: that it could take. `untouched`: bytes that it holds and
   // that have no memory behind them yet.

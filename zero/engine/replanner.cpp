@@ -15,7 +15,8 @@ constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
 
 Replanner::Replanner(EngineParts& parts) : parts_(parts) {
   if (parts.options.offload.monitor.on)
-    rebalancer_.emplace(parts.placer, parts.budget, parts.state.units(), parts.comms.mesh.shard, parts.options);
+    rebalancer_.emplace(parts.placer, parts.budget, parts.state.units(), parts.comms.mesh.shard, parts.options,
+                        parts.read_memory);
 }
 
 void Replanner::settle(std::int64_t updates) {

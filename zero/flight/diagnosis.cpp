@@ -274,7 +274,7 @@ class Comparison {
       if (by_progress.size() < 2) continue;
       found.push_back({group, by_progress.begin()->second, by_progress.begin()->first, by_progress.rbegin()->first});
     }
-    return without_chains(std::move(found));
+    return without_chains(found);
   }
   // Who waits in another group is behind because of others, unless all are.
   std::vector<Behind> without_chains(const std::vector<Behind>& all) const {

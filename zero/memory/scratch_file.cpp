@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <map>
 
 #include <fcntl.h>
 #include <fmt/ranges.h>

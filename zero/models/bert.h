@@ -10,7 +10,7 @@
 //   bert.pooler.dense.{weight, bias}           classifier.{weight [classes, width], bias}
 //
 // Norms come after each addition; gelu in its exact form; LayerNorm eps 1e-12. The first token's last state goes through
-// the pooler (linear, tanh) to the classifier. Token `pad` is seen by nobody. First weights: normal 0.02, biases 0.
+// the pooler (linear, tanh) to the classifier. No token attends to a token `pad`. First weights: normal 0.02, biases 0.
 //
 //   Bert model(BertOptions{.layers = 2, .width = 128, .heads = 2, .context = 64, .vocab = 4000, .classes = 2});
 //   auto scores = model->forward(tokens);      // tokens [batch, time] int64, time <= context -> [batch, classes]

@@ -1,8 +1,7 @@
 // Text, one token after the other, from a language model.
 //
 //   Gpt2 model(...);
-//   std::vector<std::int64_t> more = generate(*model, {'O', 'h'}, {.tokens = 100, .seed = 7}, [](std::int64_t token) {
-//   ... });
+//   std::vector<std::int64_t> more = generate(*model, {'O', 'h'}, {.tokens = 100, .seed = 7}, print);
 //
 // The model reads the last `context` tokens. Draws come from a generator of their own, so a sample changes nothing of a
 // training run, and the same weights and seed give the same text on every rank. Collective when the model is attached:

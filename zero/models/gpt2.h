@@ -39,7 +39,7 @@ struct Gpt2Options {
   std::int64_t vocab = 256;
   double dropout = 0;  // after the embeddings, in attention, and before each residual addition; 0: no operator at all
   bool checkpoint = false;  // in training, each block is an activation checkpoint (zero/torch/checkpoint.h)
-  CheckpointOptions checkpoint_options{};  // where what they keep lies
+  CheckpointOptions checkpoint_options{};  // where the inputs of the checkpoints lie
   bool random_weights = true;  // false: memory is left as it comes, for a model that will be loaded from a file
 };
 

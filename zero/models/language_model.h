@@ -1,4 +1,4 @@
-// LanguageModel: a module that says which token comes next. What generates text needs no more of a model than this.
+// LanguageModel: a module that says which token comes next. generate() asks no more of a model.
 //
 //   torch::Tensor logits = model.next_token_logits(tokens);   // tokens [batch, time] int64, time <= context()
 //   generate(model, prompt, {.tokens = 100});                 // generate.h
@@ -17,7 +17,7 @@ class LanguageModel {
   virtual ~LanguageModel() = default;
 
   virtual torch::nn::Module& module() = 0;
-  // What the next token may be: the logits at the last place only, [batch, vocab].
+  // The logits of the token after the last one, [batch, vocab].
   virtual torch::Tensor next_token_logits(const torch::Tensor& tokens) = 0;
   // The most tokens to give it at once.
   virtual std::int64_t context() const = 0;

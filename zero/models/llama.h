@@ -10,7 +10,7 @@
 //   With tie_embeddings the head is model.embed_tokens.weight again, and there is no lm_head.weight.
 //
 // RMSNorm (arXiv:1910.07467) before attention and before the feed-forward part, rotary positions (arXiv:2104.09864, in
-// the form that turns the first half of a head against the second), grouped-query attention (arXiv:2305.13245), SwiGLU
+// the form that rotates the first half of a head with the second), grouped-query attention (arXiv:2305.13245), SwiGLU
 // (arXiv:2002.05202); no biases. First weights: normal 0.02, norms 1.
 //
 //   Llama model(LlamaOptions{.layers = 4, .width = 128, .heads = 4, .kv_heads = 2, .context = 64, .vocab = 256});
@@ -35,9 +35,8 @@ struct LlamaOptions {
   std::int64_t layers = 4;
   std::int64_t width = 128;
   std::int64_t heads = 4;
-  std::int64_t kv_heads =
-      0;                    // heads of keys and values, each for heads / kv_heads of the queries'; 0: as many as heads
-  std::int64_t hidden = 0;  // of the feed-forward part; 0: 8/3 of the width, rounded up to a multiple of 32
+  std::int64_t kv_heads = 0;  // of keys and values, each for heads / kv_heads of the queries; 0: as many as heads
+  std::int64_t hidden = 0;    // of the feed-forward part; 0: 8/3 of the width, rounded up to a multiple of 32
   std::int64_t context = 64;  // the longest sequence
   std::int64_t vocab = 256;
   double rope_theta = 10000;  // the longest wave of a rotary position, in tokens, is 2 pi times about this

@@ -19,9 +19,9 @@ using Figure = RunFigures::Figure;
 
 // Null where it is missing.
 const Json& part(const Json& json, std::string_view key) {
-  static const Json kNothing;
+  static const Json nothing;
   const auto found = json.is_object() ? json.find(key) : json.end();
-  return json.is_object() && found != json.end() ? *found : kNothing;
+  return json.is_object() && found != json.end() ? *found : nothing;
 }
 Figure figure(const Json& json) {
   return json.is_number() ? Figure(json.get<double>()) : std::nullopt;

@@ -89,7 +89,7 @@ struct Refusal {
   }
 
   [[noreturn]] void raise() const {
-    const auto [total, movable] = programme.bytes();
+    const std::int64_t total = programme.bytes().total, movable = programme.bytes().movable;
     const std::int64_t fixed = total - movable;
     const std::int64_t have = budgets.device + budgets.host + budgets.disk;
     std::string reason;

@@ -36,7 +36,7 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
                        const OptimizerSpec& spec);
 
 // Bytes that a rank sends in a step whose forward and backward pass access each unit once; at stage 3 in the minimum
-// budget. Of a rule that updates matrices as wholes with the directions of those, which are gathered in fp32.
+// budget. If the rule updates matrices as wholes, their directions count, too: they are gathered in fp32.
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
 
 // Bytes per rank of `numel` parameters by the paper's formulas: 16P, 4P + 12P/N, 2P + 14P/N, 16P/N for bf16 with fp32

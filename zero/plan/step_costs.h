@@ -24,8 +24,8 @@ enum class Amount : std::uint8_t {
   kGradientDisk,
   kOptimizerHost,
   kOptimizerDisk,
-  // The update of an element runs where its moments lie: on the device, or on the host for host and disk. What else it
-  // needs may lie above that (on the device, and the update on the host) or below (off it, and the update on it).
+  // The update of an element runs where its moments lie: on the device, or on the host for host and disk. Gradient and
+  // parameter may lie above that (on the device, and the update on the host) or below (off it, and the update on it).
   kGradientAbove,
   kGradientBelow,
   kParameterAbove,

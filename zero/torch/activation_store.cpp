@@ -1,6 +1,5 @@
 #include "zero/torch/activation_store.h"
 
-#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -10,20 +9,12 @@
 #include <ATen/ops/empty_strided.h>
 
 #include "zero/base/error.h"
-#include "zero/memory/activation_offload.h"
 #include "zero/memory/disk_seam.h"
+#include "zero/torch/activation_store_shared.h"
+#include "zero/torch/attach_seams.h"
 #include "zero/torch/dispatch_key.h"
 
 namespace zero {
-
-struct ActivationStore::Shared {
-  Shared(ActivationOffloadOptions options, const DiskSeam& seam)
-      : activation_offload(std::move(options), ledger, seam) {}
-
-  std::mutex mutex;
-  Ledger ledger;
-  ActivationOffload activation_offload;
-};
 
 namespace {
 
@@ -91,9 +82,11 @@ class OffloadedInput final : public torch::autograd::SavedVariableHooks {
 }  // namespace
 
 ActivationStore::ActivationStore(ActivationOffloadOptions options)
-    : ActivationStore(std::move(options), DiskSeam::or_none(nullptr)) {}
-ActivationStore::ActivationStore(ActivationOffloadOptions options, const DiskSeam& seam)
-    : shared_(std::make_shared<Shared>(std::move(options), seam)) {}
+    : ActivationStore(std::make_shared<Shared>(std::move(options), DiskSeam::or_none(nullptr))) {}
+
+std::unique_ptr<ActivationStore> make_activation_store(ActivationOffloadOptions options, const DiskSeam& seam) {
+  return std::make_unique<ActivationStore>(std::make_shared<ActivationStore::Shared>(std::move(options), seam));
+}
 
 ActivationStore::~ActivationStore() = default;
 
@@ -105,11 +98,6 @@ void ActivationStore::open() {
 void ActivationStore::record(Timeline* timeline) {
   const std::lock_guard lock(shared_->mutex);
   shared_->activation_offload.record(timeline);
-}
-
-void ActivationStore::share_link(const Link& link) {
-  const std::lock_guard lock(shared_->mutex);
-  shared_->activation_offload.share_link(link);
 }
 
 CheckpointOptions ActivationStore::checkpoint_options() const {

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "zero/memory/activation_offload_values.h"
 #include "zero/memory/ledger.h"
@@ -25,9 +26,7 @@
 
 namespace zero {
 
-class Link;
 class Timeline;
-struct DiskSeam;
 
 struct ActivationReport {
   ActivationOffloadReport activation_offload;
@@ -39,7 +38,6 @@ class ActivationStore {
  public:
   // Throws ConfigError ("zero.disk") where a disk is asked for and none is named. Touches no disk.
   explicit ActivationStore(ActivationOffloadOptions options);
-  ActivationStore(ActivationOffloadOptions options, const DiskSeam& seam);  // for tests
   ~ActivationStore();
   ActivationStore(const ActivationStore&) = delete;
   ActivationStore& operator=(const ActivationStore&) = delete;
@@ -51,11 +49,12 @@ class ActivationStore {
   CheckpointOptions checkpoint_options() const;
   ActivationReport report() const;
 
- private:
-  friend class EngineControl;
-  void share_link(const Link& link);
-
+  // activation_store_shared.h
   struct Shared;
+  explicit ActivationStore(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
+  Shared& shared() { return *shared_; }
+
+ private:
   std::shared_ptr<Shared> shared_;  // with everything offloaded
 };
 

@@ -39,7 +39,8 @@
 //     for the others until the world's timeout (CommError).
 //   - Module::to(), set_data(), torch::load() into it, another tensor in a parameter's place: ConfigError at the next
 //     step(). load() takes checkpoints, `weights` other files.
-//   - requires_grad_() after attach(): what was frozen then is not trained; a gradient in its .grad() is a ConfigError.
+//   - requires_grad_() after attach(): a parameter that was frozen at attach() is not trained. A gradient in its .grad()
+//     is a ConfigError.
 #pragma once
 
 #include <filesystem>
@@ -74,9 +75,9 @@ using AdamW8bit = AdamW8bitOptions;
 using Muon = MuonOptions;
 using OwnRule = OwnRuleOptions;
 
-// The engine of one model. Move-only. Destruction is Collective and gives every parameter back in full (of copies that
-// train apart, what they share); while an exception unwinds it is Local and leaves them empty. Every function throws
-// ConfigError after detach().
+// The engine of one model. Move-only. Destruction is Collective and gives every parameter back in full (copies that train
+// apart: the weights that they share). While an exception unwinds, destruction is Local and leaves the parameters empty.
+// Every function throws ConfigError after detach().
 class Attachment {
  public:
   Attachment(Attachment&&) noexcept;
@@ -86,11 +87,11 @@ class Attachment {
   // Local. `loss` times the loss scale, in fp32 at least: call backward() on the result, for every loss of a step.
   torch::Tensor scaled(const torch::Tensor& loss);
 
-  // Collective. Reduces what is left, agrees on the norm, clips, updates, clears. `lr` replaces the optimizer's for
-  // this step. Throws CommError. Throws ConfigError with a parameter's name if the parameter was replaced since attach
-  // (Module::to, set_data), or its .grad() was read or holds a gradient; also if the number of micro-batches was not
-  // `accumulate`, or a loss was not scaled. Throws Error after max_skipped_steps skipped steps in a row: a gradient was
-  // not finite, or loss or norm exceeded `limits`. Steps that a dynamic loss scale skips don't count.
+  // Collective. Reduces the gradients that are not reduced yet, agrees on the norm, clips, updates, clears. `lr` replaces
+  // the optimizer's for this step. Throws CommError. Throws ConfigError with a parameter's name if the parameter was
+  // replaced since attach() (Module::to, set_data), or its .grad() was read or holds a gradient; also if the number of
+  // micro-batches was not `accumulate`, or a loss was not scaled. Throws Error after max_skipped_steps skipped steps in a
+  // row: a gradient was not finite, or loss or norm exceeded `limits`. Steps that a dynamic loss scale skips don't count.
   StepReport step();
   StepReport step(double lr, const StepLimits& limits = {});
 
@@ -116,7 +117,7 @@ class Attachment {
   torch::Tensor full_state(const std::string& parameter, const std::string& state = "parameter");
   StateShard state_shard(const std::string& parameter, const std::string& state = "parameter");
   std::vector<std::string> state_names() const;  // Local
-  // Local. Those that the parameter has: a frozen one has no moments, and with Muon matrices have others than the rest.
+  // Local. The states of this parameter: a frozen one has no moments; with Muon a matrix has other states than the rest.
   std::vector<std::string> state_names(const std::string& parameter) const;
 
   // Collective. Calls visit(name, tensor) for every parameter in name order, unit by unit, on every rank: how weights
@@ -127,9 +128,9 @@ class Attachment {
 
   // Collective. One safetensors file at `path` with the whole weights and rank 0's buffers, which other programs load;
   // rank 0 writes it. Each tensor under its name in the module (a tied one under its first), in the type it is held in;
-  // parameters in fp32, from the master, if `full_precision`. Of copies that train apart the weights that they share, as
-  // in an averaged() scope. One unit is whole at a time. Throws IoError on every rank where rank 0 cannot write; the
-  // engine goes on.
+  // parameters in fp32, from the master, if `full_precision`. Copies that train apart: the weights that they share, as in
+  // an averaged() scope. One unit is whole at a time. If rank 0 cannot write, every rank throws IoError, and the engine
+  // goes on.
   void export_weights(const std::filesystem::path& path, bool full_precision = false);
 
   // Collective; between steps. A checkpoint at `path`: states, module buffers and this rank's random generator. save()

@@ -1,6 +1,6 @@
 #include "zero/torch/engine_control.h"
 
-#include "zero/torch/activation_store.h"
+#include "zero/torch/activation_store_shared.h"
 #include "zero/torch/attached_module.h"
 
 namespace zero {
@@ -34,7 +34,11 @@ const Schedule& EngineControl::schedule() const {
   return attached_.engine().schedule();
 }
 void EngineControl::share_link(ActivationStore& activations) const {
-  if (const Link* link = attached_.engine().resources().link) activations.share_link(*link);
+  const Link* link = attached_.engine().resources().link;
+  if (link == nullptr) return;
+  ActivationStore::Shared& shared = activations.shared();
+  const std::lock_guard lock(shared.mutex);
+  shared.activation_offload.share_link(*link);
 }
 
 }  // namespace zero

@@ -45,9 +45,8 @@ class World {
   int rank() const { return communicator_->rank(); }
   int size() const { return communicator_->world(); }
   int local_size() const { return local_world_; }
-  const std::string& source() const {
-    return source_;
-  }  // who started the ranks: "torchrun", "Open MPI", "one process", ...
+  // Who started the ranks: "torchrun", "Open MPI", "one process", ...
+  const std::string& source() const { return source_; }
   Communicator& communicator() { return *communicator_; }
 
   // Local. The folder for this rank's flight record; ZERO_FLIGHT_DIR wins over it. It is made when a record is written.

@@ -24,10 +24,10 @@ int without_backtrace(const Request& request) {
 
 extern "C" const zero::cli::TorchVerbs* zero_torch_verbs() {
   using namespace zero::cli;
-  static const TorchVerbs kVerbs{.torch_version = TORCH_VERSION,
-                                 .train = without_backtrace<train_verb, TrainRequest>,
-                                 .plan = without_backtrace<plan_verb, PlanRequest>,
-                                 .generate = without_backtrace<generate_verb, GenerateRequest>,
-                                 .bench_step = without_backtrace<bench_step_verb, BenchStepRequest>};
-  return &kVerbs;
+  static const TorchVerbs verbs{.torch_version = TORCH_VERSION,
+                                .train = without_backtrace<train_verb, TrainRequest>,
+                                .plan = without_backtrace<plan_verb, PlanRequest>,
+                                .generate = without_backtrace<generate_verb, GenerateRequest>,
+                                .bench_step = without_backtrace<bench_step_verb, BenchStepRequest>};
+  return &verbs;
 }

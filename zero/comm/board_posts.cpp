@@ -1,0 +1,172 @@
+#include "zero/comm/board_posts.h"
+
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "zero/base/check.h"
+#include "zero/base/error.h"
+
+namespace zero {
+namespace {
+
+bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
+}
+
+}  // namespace
+
+BoardPosts::BoardPosts(Board& board, PeerMemory& memory, BoardWait& wait, int rank)
+    : world_(*this), board_(board), memory_(memory), wait_(wait), rank_(rank) {
+  use_slots();
+}
+
+BoardPosts::BoardPosts(BoardPosts& world, Board& board, BoardWait& wait, std::string suffix)
+    : world_(world),
+      board_(board),
+      memory_(world.memory_),
+      wait_(wait),
+      rank_(world.rank_),
+      suffix_(std::move(suffix)) {
+  use_slots();
+  world_.groups_.push_back(this);
+}
+
+void BoardPosts::use_slots() {
+  RankBoard& own = board_[rank_];
+  for (int i = 0; i < kSlots; ++i) posts_[i].slot = &own.slots[i];
+  for (int i = 0; i < kMessageSlots; ++i) posts_[kSlots + i].slot = &own.messages[i];
+}
+
+BoardPosts::~BoardPosts() {
+  // First: where all go with works under way, nobody reads any more, and nobody waits for readers.
+  board_[rank_].left.store(1, kOrdered);
+  board_.ring_all();
+  if (&world_ == this) return;
+  // Windows outlive a group: what peers may still read of them is to be remembered.
+  if (!settle([](const Post&) { return true; })) {
+    for (const Post& post : posts_)
+      if (!post.in_place.empty()) world_.unsettled_.push_back(post.in_place);
+  }
+  reclaim_copies();
+  std::erase(world_.groups_, this);
+}
+
+BoardPosts::Post& BoardPosts::collective(const Signature& signature, std::span<const std::byte> in, RankSet readers) {
+  Post& post = posts_[signature.sequence % kSlots];
+  ZERO_CHECK(post.waited, "{} begins while {} has not been waited for: more than {} works in flight",
+             describe(signature), describe(post.signature), kSlots);
+  await_readers(post);
+  post.signature = signature;
+  publish(post, signature.sequence, in, readers);
+  board_.of_run(rank_).newest.note(signature, suffix_);
+  return post;
+}
+
+BoardPosts::Post& BoardPosts::message(const Signature& signature, std::span<const std::byte> in, int to) {
+  Post& post = free_message();
+  post.signature = signature;
+  publish(post, message_key(signature.sequence, to), in, only(to));
+  return post;
+}
+
+// Small inputs are copied into the slot, so that a value on the caller's stack needs no care.
+void BoardPosts::publish(Post& post, std::uint64_t key, std::span<const std::byte> in, RankSet readers) {
+  reclaim_copies();
+  post.in_place = {};
+  post.source = {};
+  post.waited = false;
+  if (readers != 0 && !in.empty()) {
+    if (in.size() <= kInlineBytes) {
+      std::memcpy(post.slot->inline_bytes.data(), in.data(), in.size());
+      post.source.kind = Source::Kind::kInline;
+    } else {
+      if (memory_.readable_in_place(in)) {
+        post.in_place = in;
+      } else {
+        copies_.push_back(&post);
+      }
+      post.source = memory_.share(in);
+    }
+  }
+  post.slot->post(post.signature, key, post.source, readers);
+  for (RankSet rest = readers; rest != 0; rest &= rest - 1) board_.of_run(std::countr_zero(rest)).bell.ring();
+}
+
+BoardPosts::Post& BoardPosts::free_message() {
+  for (Post& post : std::span(posts_).subspan(kSlots)) {
+    if (unread(post) == 0) return post;
+  }
+  await_readers(posts_[kSlots]);
+  return posts_[kSlots];
+}
+
+RankSet BoardPosts::unread(const Post& post) const {
+  return post.slot->unread.load(kOrdered) & ~board_.left();
+}
+
+void BoardPosts::await_readers(const Post& post) {
+  if (post.slot->unread.load(kOrdered) == 0) return;
+  wait_.until_nobody([&] { return unread(post); }, post.signature);
+}
+
+void BoardPosts::reclaim_copies() {
+  std::erase_if(copies_, [&](Post* post) {
+    if (unread(*post) != 0) return false;
+    memory_.reclaim(post->source);
+    return true;
+  });
+}
+
+void BoardPosts::drain() {
+  for (Post& post : posts_) {
+    if (!post.waited) continue;
+    if (!post.in_place.empty()) await_readers(post);
+    post.in_place = {};
+  }
+  reclaim_copies();
+}
+
+bool BoardPosts::settle(const std::function<bool(const Post&)>& concerned) {
+  constexpr std::chrono::milliseconds kUnwinding{200};
+  for (const Post& post : posts_) {
+    if (!concerned(post)) continue;
+    const auto late = [&] { return unread(post); };
+    if (late() == 0) continue;
+    if (std::uncaught_exceptions() > 0) {
+      if (wait_.try_until_nobody(late, kUnwinding)) continue;
+      board_.of_run(rank_).left.store(1, kOrdered);
+      board_.ring_all();
+      return false;
+    }
+    try {
+      wait_.until_nobody(late, post.signature);
+    } catch (const CommError&) {
+      return false;  // the next collective throws it, and says more than a destructor could
+    }
+  }
+  return true;
+}
+
+bool BoardPosts::settle_everywhere(std::span<const std::byte> memory) {
+  const auto concerned = [&](const Post& post) { return overlap(post.in_place, memory); };
+  bool settled = settle(concerned);
+  for (BoardPosts* group : groups_) settled = group->settle(concerned) && settled;
+  for (const std::span<const std::byte> kept : unsettled_) settled = !overlap(kept, memory) && settled;
+  return settled;
+}
+
+// Memory that goes away while a peer reads it would take the peer with it: the release waits for the readers.
+Allocation BoardPosts::allocate(std::size_t bytes, Written written) {
+  if (bytes == 0) return {};
+  auto inner = std::make_shared<Allocation>(memory_.allocate(bytes, written));
+  return {inner->data(), bytes, [&world = world_, inner](std::byte* data, std::size_t size) {
+            if (!world.settle_everywhere({data, size})) world.memory_.keep(std::move(*inner));
+            *inner = {};
+          }};
+}
+
+}  // namespace zero

@@ -1,0 +1,65 @@
+// MachineBudgets: the bytes that a rank may hold on each tier, from the options and from what this machine has free.
+//
+//   MachineBudgets budgets(&comms.run, options, /*uses_disk=*/true, seams);
+//   budgets.free_bytes()                                      // of memory: what "auto" may use
+//   budgets.of_states(model, /*minimum=*/false)               // for states: beside gathered units and staging
+//   budgets.require_memory(model, placement, held)            // or a ConfigError, before anything is allocated
+//
+// A budget that the options give in bytes counts as it is. "auto" is what is free on this machine, shared by its ranks,
+// without a fifth that is left to activations and to other programs; a host with "auto" has what a device_memory in bytes
+// leaves of that (docs/decisions/0014). Without a limit (disk_memory = 0) a disk has nine tenths of what is free there,
+// shared by the ranks. All ranks of a run measure, and agree on the least.
+//
+// Without a communicator a process plans for the ranks of some machine: "auto" is then no limit, and a disk that is not
+// here has no limit either. Bytes are a rank's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "zero/comm/communicator.h"
+#include "zero/engine/engine_seams.h"
+#include "zero/engine/options.h"
+#include "zero/plan/best_placement.h"
+#include "zero/plan/step_model.h"
+
+namespace zero {
+
+class MachineBudgets {
+ public:
+  // Collective. `uses_disk`: states may be placed on the disks that the options name; looks at what is free there, and
+  // throws ConfigError or IoError where that cannot be had. `options` outlive the budgets.
+  MachineBudgets(Communicator* comm, const EngineOptions& options, bool uses_disk, const EngineSeams& seams);
+
+  // Collective. Looks at the memory again: other programs may have taken some.
+  void measure_memory();
+  // Local. What "auto" may use of this machine's memory, as it was measured last.
+  std::int64_t free_bytes() const { return free_bytes_; }
+  // Local. What the disk may hold; 0 where it is not used.
+  std::int64_t disk_bytes() const { return disk_bytes_; }
+  // Local. "/nvme0 has room for 4096 B (4 KiB) of a rank" where the budget is what is free on the disk; else empty.
+  std::string disk_room() const;
+  // Local. The host may hold what the device's budget leaves free of the machine.
+  bool host_takes_the_rest() const;
+
+  // Collective. What states may take on each tier, beside gathered units, staging and tiles on their way; equal on every
+  // rank, negative where the rest alone is too much. `minimum`: one unit is gathered at a time.
+  TierBudgets of_states(const StepModel& model, bool minimum) const;
+
+  // Local. Throws ConfigError under "zero.device_memory" where a rank would hold more than is free on this machine.
+  // `held`: by states in `placement`. A budget larger than the memory may hold no more than that; one that what it will
+  // hold does not fill is as good as any.
+  void require_memory(const StepModel& model, const Placement& placement, const TierBudgets& held) const;
+
+ private:
+  std::int64_t room_on_disk() const;
+  TierBudgets mine(const StepModel& model, bool minimum) const;
+
+  Communicator* comm_;
+  const EngineOptions& options_;
+  const EngineSeams seams_;
+  std::int64_t free_bytes_ = 0;
+  std::int64_t disk_bytes_ = 0;
+};
+
+}  // namespace zero
