@@ -39,6 +39,14 @@ struct PushAction {
   bool operator==(const PushAction&) const = default;
 };
 
+// What has happened to a worker: a push of `clock`, or that it leaves in `clock`. A run is a function of the order of these.
+struct PushEvent {
+  int worker = 0;
+  std::int64_t clock = 0;
+  bool leaves = false;
+  bool operator==(const PushEvent&) const = default;
+};
+
 class PushOrder {
  public:
   // Every worker begins with `clock`; `oldest` <= clock is the first version that servers have (of a new run 0 both).
@@ -58,6 +66,8 @@ class PushOrder {
   std::int64_t num_clocks() const;
   bool is_over() const { return num_here_ == 0; }
   bool is_here(int worker) const { return at(worker).here; }
+  // That it computes, or will begin.
+  std::int64_t clock(int worker) const { return at(worker).clock; }
   // It was answered, and has not pushed since.
   bool computes(int worker) const { return at(worker).here && !at(worker).waits; }
   // Workers that others wait for; empty where nobody waits.
