@@ -162,5 +162,15 @@ TEST(SettleEpochs, AWarmupLongerThanTheEpochsIsRefused) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { settle_epochs(loaded, 100); }), "more than train.steps = 10"));
 }
 
+TEST(FitToWorld, OnlyWorkersTakeSamples) {
+  LoadedConfig loaded;
+  loaded.config.sync.servers = 2;
+  loaded.config.train.batch = 4;
+  fit_to_world(loaded, 5);
+  EXPECT_EQ(loaded.config.train.global_batch, 12);
+  loaded.config.sync.servers = 5;
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 5); }), "sync.servers = 5"));
+}
+
 }  // namespace
 }  // namespace zero

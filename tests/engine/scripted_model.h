@@ -138,6 +138,9 @@ class ScriptedModel final : public UnitObserver {
     }
   }
 
+  // Its gradients are those of this rank, whatever the engine's communicator says.
+  void compute_as(int rank) { rank_ = rank; }
+
   // A whole step over `order`; the learning rate is 0.01.
   StepReport train(int step, int accumulate, const std::vector<int>& order) {
     for (int micro = 0; micro < accumulate; ++micro) {

@@ -119,6 +119,16 @@ TEST(Supervisor, OneFailureEndsAllAndNamesTheRank) {
   EXPECT_TRUE(all_gone(pids(outcome.output)));
 }
 
+TEST(Supervisor, ARankThatMayFailEndsNobody) {
+  LaunchOptions options = script(3, "if [ $RANK = 2 ]; then kill -9 $$; fi; sleep 0.3; echo done");
+  options.spared_from = 1;
+  const Outcome outcome = run_launch(options);
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"[rank 0] done", "[rank 1] done"}));
+  options.program = script(3, "if [ $RANK = 2 ]; then exit 2; fi; sleep 60").program;
+  EXPECT_EQ(run_launch(options).status, 2) << "a refusal is everybody's";
+}
+
 TEST(Supervisor, ARankThatWasKilledIsNamedWithTheSignal) {
   const Outcome outcome = run_launch(script(2, "if [ $RANK = 1 ]; then kill -9 $$; fi; sleep 100"));
   EXPECT_EQ(outcome.status, 3);

@@ -61,6 +61,17 @@ TEST(MetricsLog, WhatCrossesBetweenCopiesIsThereWhereThereAreSome) {
   EXPECT_EQ(json::parse(to_json_line(step))["sent_between_copies"], 1024);
 }
 
+TEST(MetricsLog, WhatServersDidIsThereWhereThereAreSome) {
+  StepMetrics step = some_step();
+  EXPECT_FALSE(json::parse(to_json_line(step)).contains("served"));
+  step.served = {.updates = 3, .dropped = 1, .mean_age = 1.5, .most_age = 2, .pushed_bytes = 40, .pulled_bytes = 80};
+  const json served = json::parse(to_json_line(step))["served"];
+  EXPECT_EQ(served["updates"], 3);
+  EXPECT_EQ(served["dropped"], 1);
+  EXPECT_EQ(served["mean_age"], 1.5);
+  EXPECT_EQ(served["pulled_bytes"], 80);
+}
+
 TEST(MetricsLog, ALossScaleIsThereWhereLossesHaveOne) {
   StepMetrics step = some_step();
   step.loss_scale = 32768;

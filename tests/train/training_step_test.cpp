@@ -41,7 +41,7 @@ class TrainingSteps : public testing::Test {
       Attachment engine = attach(task->module(), ranks, job.attach);
       Prefetcher batches(0, steps * job.train.accumulate, rows_with(3));
       const SampleShares shares(job.train.share, job.train.batch, world, ranks.rank());
-      TrainingStep training(job, *task, engine, ranks, shares, nullptr);
+      TrainingStep training(job, *task, engine, ranks.rank(), shares, nullptr);
       RunState done{.step = 4, .samples = 100};
       for (int step = 0; step < steps; ++step) {
         TakenStep mine = training.take(done, batches, limits);

@@ -60,15 +60,19 @@ WorldProgram for_world(int world, std::vector<std::string> program, const Config
                                 train.global_batch)};
 }
 
-int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitted, bool overwrite) {
+int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitted, bool overwrite,
+                const std::string& replay) {
   const RunConfig& run = fitted.run;
   LaunchOptions options;
   options.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "train"};
   for (auto& argument : config.arguments()) options.program.push_back(std::move(argument));
   if (overwrite) options.program.emplace_back("--overwrite");
+  if (!replay.empty()) options.program.insert(options.program.end(), {"--replay", replay});
   options.ranks = num_ranks;
   options.max_restarts = static_cast<int>(run.max_restarts);
   options.min_ranks = static_cast<int>(run.min_ranks);
+  const SyncConfig& sync = fitted.sync;
+  if (sync.mode == "async" || sync.quorum > 0) options.spared_from = static_cast<int>(sync.servers);
   options.program_for = [program = options.program, fitted](int world) { return for_world(world, program, fitted); };
   const std::filesystem::path dir = run.dir;
   options.progress = [folder = CheckpointFolder(dir / "checkpoints")](const MemoryFiles& kept) {
@@ -108,6 +112,9 @@ int run_train(Arguments arguments) {
   bool overwrite = false;
   app.add_option("-n,--nproc-per-node,--nproc_per_node", num_ranks, "number of ranks to start on this machine");
   app.add_flag("--overwrite", overwrite, "replace the run that is in the run folder");
+  std::string replay;
+  app.add_option("--replay", replay,
+                 "folder of a run with servers: take its gradients in the order of then, for the same bits");
   bool dry_run = false;
   app.add_flag("--dry-run", dry_run, "check everything, print the plan, and stop: nothing is trained or written");
   RankFlags ranks;
@@ -124,8 +131,11 @@ int run_train(Arguments arguments) {
                       "give only one of the two");
   }
 
-  TrainRequest request{
-      .loaded = config.load(/*check_files=*/true), .overwrite = overwrite, .ranks = ranks, .in_process_ranks = {}};
+  TrainRequest request{.loaded = config.load(/*check_files=*/true),
+                       .overwrite = overwrite,
+                       .replay = replay,
+                       .ranks = ranks,
+                       .in_process_ranks = {}};
   if (dry_run) return plan_only(request.loaded, num_ranks.value_or(1));
   const bool threads = request.loaded.config.comm.transport == "in_process";
   if (num_ranks) {
@@ -133,7 +143,7 @@ int run_train(Arguments arguments) {
     fit_to_world(checked, *num_ranks);
     if (!threads) {
       check_min_ranks(checked, *num_ranks);
-      return start_ranks(*num_ranks, config, checked.config, overwrite);
+      return start_ranks(*num_ranks, config, checked.config, overwrite, replay);
     }
   }
   if (threads) request.in_process_ranks = num_ranks.value_or(1);

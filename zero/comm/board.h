@@ -89,6 +89,7 @@ struct alignas(64) RankBoard {
   Bell bell;
   std::atomic<std::int32_t> process;       // its process id
   std::atomic<std::uint64_t> waiting_for;  // RankSet of those it waits for just now
+  std::atomic<std::uint32_t> may_be_lost;  // 1: should its process end, it has left, and the run goes on
   Newest newest;
   std::array<Slot, kSlots> slots;
   std::array<Slot, kMessageSlots> messages;

@@ -29,15 +29,15 @@ Work make_work(Wait wait) {
   return Work(std::make_unique<WaitOperation<Wait>>(std::move(wait)));
 }
 
-// `move` may come before wait(), where `ready`; `waited` is for wait() to set.
+// `move` may come before wait(), where `ready`; `waited` is for wait() to set, null where nobody asks.
 template <class Ready, class Move>
 class EarlyOperation final : public Work::Operation {
  public:
-  EarlyOperation(Ready ready, Move move, bool& waited)
+  EarlyOperation(Ready ready, Move move, bool* waited)
       : ready_(std::move(ready)), move_(std::move(move)), waited_(waited) {}
   void wait() override {
     if (!moved_) move_();
-    waited_ = true;
+    if (waited_ != nullptr) *waited_ = true;
   }
   bool try_complete() override {
     if (!moved_ && ready_()) {
@@ -50,9 +50,14 @@ class EarlyOperation final : public Work::Operation {
  private:
   Ready ready_;
   Move move_;
-  bool& waited_;
+  bool* waited_;
   bool moved_ = false;
 };
+
+template <class Ready, class Move>
+Work make_early_work(Ready ready, Move move, bool* waited) {
+  return Work(std::make_unique<EarlyOperation<Ready, Move>>(std::move(ready), std::move(move), waited));
+}
 
 void copy(std::span<std::byte> to, const std::byte* from) {
   if (!to.empty() && to.data() != from) std::memcpy(to.data(), from, to.size());
@@ -260,8 +265,7 @@ Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag
       finish_reading(other, board_[other].slot(own.sequence));
     }
   };
-  return Work(std::make_unique<EarlyOperation<decltype(ready), decltype(reduce)>>(std::move(ready), std::move(reduce),
-                                                                                  mine.waited));
+  return make_early_work(std::move(ready), std::move(reduce), &mine.waited);
 }
 
 Work BoardCommunicator::broadcast(std::span<std::byte> data, int root, CommTag tag) {
@@ -317,21 +321,22 @@ Work BoardCommunicator::receive(std::span<std::byte> data, int from, CommTag tag
   const std::uint64_t n = ++num_received_[from], key = message_key(n, rank_);
   const Signature own{.sequence = n, .operation = Operation::kSend, .unit = tag.unit, .bytes = data.size()};
   count(0, data.size(), tag);
-  return make_work([=, this] {
-    Slot* found = nullptr;
-    const auto late = [&]() -> RankSet {
-      for (Slot& slot : board_[from].messages) {
-        if (slot.sequence.load(kOrdered) == key) found = &slot;
-      }
-      return found == nullptr ? only(from) : 0;
-    };
-    wait_.until_nobody(late, own);
-    Signature theirs = found->signature();
+  const auto find = [=, this]() -> Slot* {
+    for (Slot& slot : board_[from].messages) {
+      if (slot.sequence.load(kOrdered) == key) return &slot;
+    }
+    return nullptr;
+  };
+  auto move = [=, this] {
+    wait_.until_nobody([&]() -> RankSet { return find() == nullptr ? only(from) : 0; }, own);
+    Slot& found = *find();
+    Signature theirs = found.signature();
     theirs.sequence = n;
     check_agreement(from, own, theirs);
-    copy(data, input_of(from, *found));
-    finish_reading(from, *found);
-  });
+    copy(data, input_of(from, found));
+    finish_reading(from, found);
+  };
+  return make_early_work([=] { return find() != nullptr; }, std::move(move), nullptr);
 }
 
 }  // namespace zero

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "zero/comm/arrivals.h"
 #include "zero/comm/board.h"
 #include "zero/comm/board_posts.h"
 #include "zero/comm/board_wait.h"
@@ -23,7 +24,7 @@
 
 namespace zero {
 
-class BoardCommunicator final : public Communicator, private GroupOpener {
+class BoardCommunicator final : public Communicator, private GroupOpener, private Arrivals {
  public:
   BoardCommunicator(std::unique_ptr<PeerMemory> memory, int rank, int world, std::chrono::milliseconds timeout);
 
@@ -43,6 +44,7 @@ class BoardCommunicator final : public Communicator, private GroupOpener {
   Allocation allocate(std::size_t bytes, Written written) override { return posts_.allocate(bytes, written); }
   void drain() override { posts_.drain(); }
   GroupOpener* groups() override { return this; }
+  Arrivals* arrivals() override { return this; }
 
   Traffic traffic() const override { return traffic_; }
   double waited_seconds() const override { return wait_.seconds(); }
@@ -57,6 +59,11 @@ class BoardCommunicator final : public Communicator, private GroupOpener {
   std::uint64_t newest_group() const override { return run_.newest_group_; }
   int world_rank(int rank) const override { return members_[static_cast<std::size_t>(rank)]; }
   std::unique_ptr<Communicator> open(const GroupPlace& place) override;
+  bool await(const std::function<bool()>& ready, std::chrono::milliseconds limit) override {
+    return wait_.await(ready, limit);
+  }
+  void may_be_lost() override { board_.of_run(rank_).may_be_lost.store(1, std::memory_order_seq_cst); }
+  bool lost(int rank) const override { return board_.left_run(members_[static_cast<std::size_t>(rank)]); }
   // Of a rank of the world among the members.
   int position(int rank) const;
 

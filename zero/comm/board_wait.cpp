@@ -59,17 +59,29 @@ bool BoardWait::try_until_nobody(const std::function<RankSet()>& late, std::chro
   return !board_.failed();
 }
 
+bool BoardWait::await(const std::function<bool()>& ready, std::chrono::milliseconds limit) {
+  const Signature what{.operation = Operation::kSend};
+  const auto begin = Clock::now();
+  auto waited = Clock::duration::zero();
+  bool is_ready = ready();
+  while (!is_ready && (limit.count() == 0 || waited <= limit)) {
+    check_alive([] { return RankSet{0}; }, what);
+    const auto before = Clock::now();
+    board_.of_run(rank_).bell.sleep([&] { return ready() || board_.failed(); }, kLook);
+    waited += std::min<Clock::duration>(Clock::now() - before, 2 * kLook);
+    is_ready = ready();
+  }
+  if (board_.failed()) board_.throw_failure();
+  seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  return is_ready;
+}
+
 // Any death ends the run, also of a rank that is not the one waited for: that one may wait for the dead rank in turn.
 void BoardWait::check_alive(const std::function<RankSet()>& late, const Signature& what) {
   if (board_.failed()) board_.throw_failure();
   // In this order: a rank says that it leaves before its process ends.
-  const RankSet dead = memory_.dead();
+  const RankSet died = fatal(memory_.dead());
   const RankSet left = board_.left();
-  RankSet died = 0;
-  for (RankSet rest = dead; rest != 0; rest &= rest - 1) {
-    const int rank = std::countr_zero(rest);
-    if (!board_.left_run(rank)) died |= only(rank);
-  }
   if (died != 0) {
     const int rank = std::countr_zero(died);
     fail(rank, zero::describe(what),
@@ -83,6 +95,22 @@ void BoardWait::check_alive(const std::function<RankSet()>& late, const Signatur
          fmt::format("it left the {} while rank {} waits for it; {}", board_.left_run(rank) ? "run" : "group", rank_,
                      describe(rank)));
   }
+}
+
+RankSet BoardWait::fatal(RankSet dead) {
+  RankSet fatal = 0;
+  for (RankSet rest = dead; rest != 0; rest &= rest - 1) {
+    const int rank = std::countr_zero(rest);
+    RankBoard& board = board_.of_run(rank);
+    if (board_.left_run(rank)) continue;
+    if (board.may_be_lost.load(std::memory_order_seq_cst) == 0) {
+      fatal |= only(rank);
+    } else {
+      board.left.store(1, std::memory_order_seq_cst);
+      board_.ring_all();
+    }
+  }
+  return fatal;
 }
 
 void BoardWait::fail_late(RankSet late, const Signature& what) {

@@ -33,6 +33,10 @@ class BoardWait {
   // Local. The same for a limited time, without an error: false when late() still names ranks, or the run has failed.
   bool try_until_nobody(const std::function<RankSet()>& late, std::chrono::milliseconds limit);
 
+  // Local. Sleeps until ready(), which loads with memory_order_seq_cst; false after the limit (0: there is none). Nobody is
+  // late here, but a death ends the run as in any wait.
+  bool await(const std::function<bool()>& ready, std::chrono::milliseconds limit);
+
   // Local. Makes this error, of a collective here, the run's error, unless there is one already, and throws that.
   [[noreturn]] void fail(int rank, const std::string& operation, const std::string& reason);
 
@@ -41,6 +45,8 @@ class BoardWait {
  private:
   void sleep_until_nobody(const std::function<RankSet()>& late, const Signature& what);
   void check_alive(const std::function<RankSet()>& late, const Signature& what);
+  // Of the dead, those whose death ends the run. The others have left it.
+  RankSet fatal(RankSet dead);
   [[noreturn]] void fail_late(RankSet late, const Signature& what);
   int first_at_fault(RankSet late) const;
   // What a rank did last; describe(): and what its process does now. Of a dead one the system may still say that it

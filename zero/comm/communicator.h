@@ -27,6 +27,7 @@
 
 namespace zero {
 
+class Arrivals;
 class GroupOpener;
 
 // The subject of a collective, for error messages and the mismatch check. `unit` is a unit's index, -1 for none.
@@ -103,6 +104,9 @@ class Communicator {
 
   // Local. How open_group() (zero/comm/group.h) makes communicators of some of these ranks; null: it cannot.
   virtual GroupOpener* groups() { return nullptr; }
+
+  // Local. How this rank waits for whichever message comes first (zero/comm/arrivals.h); null: it cannot.
+  virtual Arrivals* arrivals() { return nullptr; }
 
   // Local. Bytes so far, without those of groups.
   virtual Traffic traffic() const = 0;

@@ -131,6 +131,10 @@ Work RecordedCommunicator::reduce_scatter(const ReduceScatter& request, CommTag 
                 [&] { return inner_->reduce_scatter(request, tag); });
 }
 
+bool RecordedCommunicator::await(const std::function<bool()>& ready, std::chrono::milliseconds limit) {
+  return watch(0, [&] { return inner_->arrivals()->await(ready, limit); });
+}
+
 void RecordedCommunicator::drain() {
   watch(0, [this] { inner_->drain(); });
 }

@@ -17,13 +17,14 @@
 #include <optional>
 
 #include "zero/base/error.h"
+#include "zero/comm/arrivals.h"
 #include "zero/comm/communicator.h"
 #include "zero/comm/group.h"
 #include "zero/flight/ring.h"
 
 namespace zero {
 
-class RecordedCommunicator final : public Communicator, private GroupOpener {
+class RecordedCommunicator final : public Communicator, private GroupOpener, private Arrivals {
  public:
   // `memory`: as FlightRing wants it; it may lie where a launcher reads it, too.
   RecordedCommunicator(std::unique_ptr<Communicator> inner, Allocation memory, const FlightIdentity& identity);
@@ -54,6 +55,7 @@ class RecordedCommunicator final : public Communicator, private GroupOpener {
   void drain() override;
   void note_step(std::int64_t steps) override { run_.ring_->note_step(steps); }
   GroupOpener* groups() override { return inner_->groups() == nullptr ? nullptr : this; }
+  Arrivals* arrivals() override { return inner_->arrivals() == nullptr ? nullptr : this; }
 
   Traffic traffic() const override { return inner_->traffic(); }
   double waited_seconds() const override { return inner_->waited_seconds(); }
@@ -72,6 +74,9 @@ class RecordedCommunicator final : public Communicator, private GroupOpener {
     return one_of_them ? inner->world_rank(rank) : rank;  // of any other the inner one says that it is none
   }
   std::unique_ptr<Communicator> open(const GroupPlace& place) override;
+  bool await(const std::function<bool()>& ready, std::chrono::milliseconds limit) override;
+  void may_be_lost() override { inner_->arrivals()->may_be_lost(); }
+  bool lost(int rank) const override { return inner_->arrivals()->lost(rank); }
 
   template <class Begin>
   Work record(const FlightCall& call, Begin begin);

@@ -29,6 +29,7 @@ namespace zero::cli {
 struct TrainRequest {
   LoadedConfig loaded;                           // checked; fit_to_world() is still to come, when the world is known
   bool overwrite = false;                        // a run folder that holds a run is replaced
+  std::string replay;                            // a run folder whose order of events is repeated; empty: none
   RankFlags ranks;                               // --rank, --world-size and what goes with them
   std::optional<std::int64_t> in_process_ranks;  // `-n N` with comm.transport in_process: number of ranks, as threads
 };

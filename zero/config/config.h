@@ -149,9 +149,13 @@ struct ZeroConfig {
   bool operator==(const ZeroConfig&) const = default;
 };
 
-// How copies of the model stay one model: by the sum of each step's gradients, or by outer steps.
+// How ranks wait for each other: in each step, for servers, or for outer steps alone.
 struct SyncConfig {
   std::string mode = "sync";
+  std::int64_t servers = 0;
+  std::int64_t staleness = 0;
+  std::int64_t quorum = 0;
+  double stale_lr = 1;
   std::int64_t local_steps = 50;
   double outer_lr = 0.7;
   double outer_momentum = 0.9;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/config/load.h"
 #include "zero/config/option.h"
@@ -101,6 +102,17 @@ void require_whole_groups(std::int64_t world, const Config& config, std::string_
 void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
   if (world < 1) throw ConfigError("world", std::to_string(world), "no ranks", "allowed: 1 or more");
   require_whole_groups(world, loaded.config, where(loaded, "zero.group"));
+  const std::int64_t servers = loaded.config.sync.servers;
+  if (servers >= world)
+    throw ConfigError(where(loaded, "sync.servers"), std::to_string(servers),
+                      fmt::format("of {} no rank is left for a worker", format_count(world, "rank")),
+                      world > 1 ? fmt::format("use at most {}, or more ranks (-n)", world - 1)
+                                : std::string("start more ranks (-n), or use sync.mode sync without servers"));
+  world -= servers;  // those that compute
+  if (const std::int64_t quorum = loaded.config.sync.quorum; quorum > world)
+    throw ConfigError(where(loaded, "sync.quorum"), std::to_string(quorum),
+                      fmt::format("there are {}", format_count(world, "worker")),
+                      fmt::format("use 1 to {}, or 0 for all", world));
   fit_batch(loaded, world);
   check_shares(loaded, world);
   check_share_most(loaded, world);

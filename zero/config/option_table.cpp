@@ -47,7 +47,7 @@ constexpr std::array kOptimizers{Words("adamw"), Words("adam"),      Words("sgd"
 constexpr std::array kMuonScales{Words("original"), Words("match_rms_adamw")};
 constexpr std::array kSchedules{Words("constant"),     Words("linear"),    Words("cosine"), Words("polynomial"),
                                 Words("inverse_sqrt"), Words("one_cycle"), Words("wsd")};
-constexpr std::array kModes{Words("sync"), Words("local")};
+constexpr std::array kModes{Words("sync"), Words("stale"), Words("async"), Words("local")};
 constexpr std::array kRates{Words("cached"), Words("probe")};
 constexpr std::array kPlacements{Words("auto"), Words("device")};
 constexpr std::array kOnErrors{Words("continue"), Words("stop")};
@@ -153,7 +153,11 @@ constexpr std::array kOptions{
     Option{"zero.gradient", at<&Config::zero, &ZeroConfig::gradient>, kNotNegative, kFree, "fractions of the gradients that lie on host and disk; needs stage 2"},
     Option{"zero.optimizer", at<&Config::zero, &ZeroConfig::optimizer>, kNotNegative, kFree, "fractions of master copies and moments that lie on host and disk"},
 
-    Option{"sync.mode", at<kSync, &SyncConfig::mode>, kAny, kModes, "how copies of the model (zero.group) stay one. sync: each gradient is the mean over all ranks; local: copies train apart, and an outer step merges them after every local_steps steps (DiLoCo), for slow links between them. With zero.group 0 each rank is then a copy"},
+    Option{"sync.mode", at<kSync, &SyncConfig::mode>, kAny, kModes, "when ranks wait for each other. sync: each gradient is the mean over all ranks; stale: the same, and workers may be staleness steps ahead of the weights that they read; async: servers apply each worker's gradient as it comes; local: copies of the model train apart, and an outer step merges them after every local_steps steps (DiLoCo), for slow links between them. With local and zero.group 0 each rank is a copy"},
+    Option{"sync.servers", at<kSync, &SyncConfig::servers>, kNatural, kFree, "ranks that hold and update all states for the others, the workers: the first ones. 0: none; stale and async have one if it is not given. On one machine"},
+    Option{"sync.staleness", at<kSync, &SyncConfig::staleness>, kNatural, kFree, "stale: steps between the weights that a gradient is computed with and its update; async: steps by which the fastest worker may be ahead of the slowest"},
+    Option{"sync.quorum", at<kSync, &SyncConfig::quorum>, kNatural, kFree, "sync with servers: gradients that an update waits for; those of slower workers are dropped. 0: all"},
+    Option{"sync.stale_lr", at<kSync, &SyncConfig::stale_lr>, kNotNegative, kFree, "async: a gradient that is a updates old counts with lr / (1 + a)^stale_lr"},
     Option{"sync.local_steps", at<kSync, &SyncConfig::local_steps>, kPositive, kFree, "steps from one outer step to the next, with sync.mode local"},
     Option{"sync.outer_lr", at<kSync, &SyncConfig::outer_lr>, kAboveZero, kFree, "learning rate of the outer step; 1 with outer_momentum 0: the mean of the copies"},
     Option{"sync.outer_momentum", at<kSync, &SyncConfig::outer_momentum>, kBelowOne, kFree, "momentum of the outer step, in Nesterov's form"},

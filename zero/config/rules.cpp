@@ -197,6 +197,49 @@ void check_sync(const LoadedConfig& loaded) {
       "use equal, or sync.mode sync");
 }
 
+// Keys of servers change nothing without any, and some others not with them.
+void check_servers(const LoadedConfig& loaded) {
+  const auto& [train, zero, sync] = std::tie(loaded.config.train, loaded.config.zero, loaded.config.sync);
+  const auto not_with = [&](std::string_view name, bool given, std::string_view reason, std::string_view remedy) {
+    if (given) refuse(loaded, name, reason, remedy);
+  };
+  const bool stale = sync.mode == "stale", async = sync.mode == "async";
+  not_with("sync.servers", sync.mode == "local" && sync.servers > 0, "copies that train apart have no servers",
+           "leave it out, or use sync.mode sync, stale or async");
+  not_with("sync.staleness", sync.staleness > 0 && !stale && !async,
+           fmt::format("with sync.mode {} no gradient is stale", sync.mode),
+           "leave it out, or use sync.mode stale or async");
+  not_with("sync.stale_lr", sync.stale_lr != SyncConfig{}.stale_lr && !async, "only sync.mode async looks at an age",
+           "leave it out, or use sync.mode async");
+  not_with("sync.servers", (stale || async) && sync.servers == 0, fmt::format("sync.mode {} needs a server", sync.mode),
+           "use 1 or more, or leave it out");
+  not_with("sync.quorum", sync.quorum > 0 && (sync.mode != "sync" || sync.servers == 0),
+           "only servers with sync.mode sync go on without some gradients",
+           "leave it out, or use sync.mode sync with sync.servers");
+  if (sync.servers == 0) return;
+  not_with("zero.stage", zero.stage != 3, "servers split parameters, too, and workers hold no states",
+           "use 3, or leave out sync.servers");
+  not_with("zero.group", zero.group != 0, "with servers the model is held once, by the servers",
+           "leave it out, or leave out sync.servers");
+  not_with("zero.delayed_update", zero.delayed_update, "servers update each step before the next",
+           "leave it out; sync.mode stale lets workers go on meanwhile");
+  not_with("train.dtype", train.dtype == "fp16", "workers would need one loss scale, and servers have none for them",
+           "use bf16 or fp32, or leave out sync.servers");
+  not_with("train.share", train.share != ShareChoice{}, "workers of servers share samples evenly",
+           "use equal, or leave out sync.servers");
+  not_with("checkpoint.memory_every", loaded.config.checkpoint.memory_every > 0,
+           "servers have no in-memory checkpoints", "use checkpoint.every, or leave out sync.servers");
+  not_with("run.min_ranks", loaded.config.run.min_ranks > 0, "fewer ranks would have other servers and workers",
+           "leave it out, or leave out sync.servers");
+  not_with("run.timeline", !loaded.config.run.timeline.empty(), "a timeline is of ranks that step together",
+           "leave it out, or leave out sync.servers");
+  const HealthConfig& health = loaded.config.health;
+  not_with("health.non_finite", health.non_finite == "rewind", "workers are ahead of a checkpoint to go back to",
+           "use skip or stop, or leave out sync.servers");
+  not_with("health.spike", health.spike == "rewind", "workers are ahead of a checkpoint to go back to",
+           "use ignore, skip or stop, or leave out sync.servers");
+}
+
 void check_types(const LoadedConfig& loaded) {
   const auto& train = loaded.config.train;
   if (train.reduce_dtype == "fp32" && train.reduce == "last" && train.accumulate > 1 && train.dtype != "fp32") {
@@ -301,6 +344,8 @@ void settle_defaults(LoadedConfig& loaded) {
     if (!is_given(loaded, "optimizer.momentum")) config.optimizer.momentum = 0.95;
     if (!is_given(loaded, "optimizer.nesterov")) config.optimizer.nesterov = true;
   }
+  const bool serves = config.sync.mode == "stale" || config.sync.mode == "async";
+  if (serves && !is_given(loaded, "sync.servers")) config.sync.servers = 1;
   // Written out, so that a checkpoint of a time when it meant "last" at stages 0 and 1 is seen to have another rule.
   if (config.train.reduce == "auto") config.train.reduce = "each";
 }
@@ -318,6 +363,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_checkpoint(loaded);
   check_share(loaded);
   check_sync(loaded);
+  check_servers(loaded);
   check_types(loaded);
   check_health(loaded);
   check_timeline(loaded);

@@ -1,5 +1,7 @@
 #include "zero/engine/engine.h"
 
+#include <cstring>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -86,6 +88,29 @@ StepReport Engine::step(double lr, const StepLimits& limits) {
   if (states_.averaged())
     throw ConfigError("step", "", "called while parameters are their averages", "end the averaged() scope first");
   return io_.run([&] { return step_.take(lr, limits); });
+}
+
+StepReport Engine::apply(const GivenGradients& gradients, double lr, const StepLimits& limits) {
+  io_.run([&] {
+    begin_backward();
+    parts_.reducer.give(gradients);
+  });
+  return step(lr, limits);
+}
+
+void Engine::give_away(const EngineStep::TakeGradient& take, const std::function<void()>& taken) {
+  io_.run([&] { step_.give_away(take, taken); });
+}
+
+void Engine::read_parameter_shard(int unit, std::byte* into) {
+  io_.run([&] {
+    parts_.updater.finish();
+    if (const std::span<std::byte> held = parts_.state.parameter_shard(unit); !held.empty()) {
+      std::memcpy(into, held.data(), held.size());
+    } else {
+      parts_.state.streams().fetch_parameter(unit, into, parts_.state.shard(unit).numel);
+    }
+  });
 }
 
 void Engine::finish(bool ends) {

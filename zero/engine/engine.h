@@ -19,6 +19,7 @@
 // a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -57,8 +58,18 @@ class Engine final : private UnitPins {
   // Contiguous, in the parameter's dtype.
   void add_gradient(int param, const std::byte* gradient);
   StepReport step(double lr, const StepLimits& limits = {});
+  // Of a server: a step whose gradients were computed elsewhere. Every server gives its part of the same.
+  StepReport apply(const GivenGradients& gradients, double lr, const StepLimits& limits = {});
+  // Of a worker, whose updates are made elsewhere: the step ends without one. Local. take() gets each trained unit's whole
+  // gradient, in the type in which it goes to servers; it stays as it is until taken() has returned.
+  void give_away(const EngineStep::TakeGradient& take, const std::function<void()>& taken);
   // Waits for everything that was begun, and applies what was delayed; see StepUpdate::finish().
   void finish(bool ends = false);
+
+  // Between steps; Local. This rank's shard of the unit's parameters as others gather it. And all of it, to be written by a
+  // worker that has been given new weights.
+  void read_parameter_shard(int unit, std::byte* into);
+  std::byte* whole_parameter(int unit) { return parts_.state.whole_parameter(unit); }
 
   // Local, all of these.
   StateAccess& states() { return states_; }
@@ -66,6 +77,8 @@ class Engine final : private UnitPins {
   GradientAccess& gradients() { return gradients_; }
   EngineReport report() const;
   PhaseSeconds take_phase_seconds() { return statistics_.take_phase_seconds(); }
+  // By parameter: which got a gradient here since the last step.
+  const std::vector<bool>& present() const { return parts_.reducer.arrivals().present(); }
   bool in_forward() const { return parts_.executor.in_forward(); }
   const Schedule& schedule() const { return parts_.executor.replay().schedule(); }
   const std::vector<ParamSpec>& specs() const { return parts_.specs; }

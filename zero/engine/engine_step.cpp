@@ -75,6 +75,27 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
   return report;
 }
 
+void EngineStep::give_away(const TakeGradient& take, const std::function<void()>& taken) {
+  end_passes();
+  if (parts_.executor.finished_backwards() == 0)
+    throw ConfigError("step", "", "called without a backward pass", "run one before each step()");
+  statistics_.before_update();
+  ++num_taken_;
+  ReducedGradients& sums = parts_.reducer.sums();
+  for (const Unit& unit : parts_.state.units()) {
+    if (!unit.trainable) continue;
+    sums.gather(unit.index);
+    take(unit.index, sums.for_update(unit.index), sums.update_dtype(unit.index));
+  }
+  taken();
+  for (const Unit& unit : parts_.state.units()) sums.updated(unit.index);
+  ++num_updates_;
+  parts_.reducer.clear();
+  num_scaled_ = 0;
+  parts_.executor.close_step(true);
+  statistics_.step_ends();
+}
+
 void EngineStep::anchor() {
   if (parts_.options.local && num_done() == 0) update_.take_anchors();
 }

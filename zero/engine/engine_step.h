@@ -13,6 +13,8 @@
 // same, IoError, and Error after `max_skipped_steps` in a row.
 #pragma once
 
+#include <functional>
+
 #include "zero/engine/engine_statistics.h"
 #include "zero/engine/replanner.h"
 #include "zero/engine/step_report.h"
@@ -27,6 +29,10 @@ class EngineStep {
       : parts_(parts), update_(update), replanner_(replanner), statistics_(statistics) {}
 
   StepReport take(double lr, const StepLimits& limits);
+
+  // The end of a step whose update is made elsewhere; see Engine::give_away(). Local.
+  using TakeGradient = std::function<void(int unit, const std::byte* gradient, DType dtype)>;
+  void give_away(const TakeGradient& take, const std::function<void()>& taken);
 
   // Of copies that train apart, between steps: before the first step the weights become the anchors; no-op later.
   void anchor();

@@ -11,6 +11,7 @@
 namespace zero {
 
 double gradient_divisor(const EngineParts& parts, int passes) {
+  if (const GivenGradients* given = parts.reducer.given()) return given->number;
   const int num_ranks = parts.options.local ? parts.comms.mesh.shard : parts.comms.run.world();
   const int num_summed = num_ranks * (parts.options.average_micro_batches ? std::max(1, passes) : 1);
   return num_summed * (parts.loss_scale ? parts.loss_scale->value() : 1.0);

@@ -20,7 +20,7 @@
 namespace zero {
 
 // What a step's sum is divided by, after `passes` micro-batches: the number of gradients that it is the mean of, times
-// the loss scale.
+// the loss scale. Of gradients that came from elsewhere, what they say.
 double gradient_divisor(const EngineParts& parts, int passes);
 
 class GradientAccess {

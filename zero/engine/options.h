@@ -24,6 +24,7 @@
 #include "zero/plan/mesh.h"
 #include "zero/plan/param_spec.h"
 #include "zero/plan/placement.h"
+#include "zero/plan/sync_plan.h"
 #include "zero/plan/unit.h"
 
 namespace zero {
@@ -75,6 +76,10 @@ struct EngineOptions {
   // Copies of the model train apart: gradients are summed over the ranks of a copy alone, and an outer step merges the
   // copies now and then. Absent: gradients are summed over all ranks. See Attachment::merge_copies().
   std::optional<LocalSteps> local;
+  // Servers: the first ranks hold and update all states, and the others, the workers, compute gradients for them.
+  SyncPlan sync;
+  // Of a worker, whose states servers update; attach() fills it in.
+  bool updated_elsewhere = false;
   OptimizerOptions optimizer = AdamWOptions{};
   double clip = 0;                // global gradient norm; 0: off
   Reduce reduce = Reduce::kAuto;  // kEach (kAuto, too): every micro-batch is reduced; kLast: summed here, reduced once

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "zero/base/check.h"
+#include "zero/comm/rank_sum.h"
 #include "zero/engine/gradient_staging.h"
 #include "zero/engine/peer_blocks.h"
 #include "zero/memory/host_memory.h"
@@ -128,8 +129,31 @@ std::int64_t Reducer::shard_bytes(int unit, DType dtype) const {
   return state_.shard(unit).numel * static_cast<std::int64_t>(size_of(dtype));
 }
 
+void Reducer::give(const GivenGradients& given) {
+  given_ = &given;
+  for (std::size_t param = 0; param < given.present.size(); ++param)
+    if (given.present[param]) arrivals_.arrive(static_cast<int>(param));
+}
+
+void Reducer::sum_given(int unit) {
+  const DType dtype = given_->dtype(state_.unit(unit)), sum_dtype = state_.gradient_dtype(unit);
+  const std::vector<const std::byte*> parts = given_->shards(unit);
+  std::byte* const held = state_.gradient_shard(unit);
+  std::byte* const sum = held != nullptr ? held : shards_.acquire(shard_bytes(unit, sum_dtype), 0);
+  StatsTree tree;
+  sum_ranks({.in = parts, .dtype = dtype, .out = sum, .out_dtype = sum_dtype, .numel = state_.shard(unit).numel},
+            &tree);
+  *sums_.stats_of_reduction(unit) = tree.total();
+  if (held == nullptr) {
+    state_.streams().offload_gradient(unit, sum);
+    shards_.release(sum);
+  }
+  arrivals_.take(unit);
+}
+
 void Reducer::reduce(int unit) {
   const PhaseTimer::Span timed(timer_);
+  if (given_ != nullptr) return sum_given(unit);
   UnitGradient& state = at(unit);
   const Unit& description = state_.unit(unit);
   if (!in_place(unit) && state.staging == nullptr) state.staging = acquire(unit);
@@ -227,6 +251,7 @@ void Reducer::clear() {
   for (UnitGradient& state : gradients_) state = UnitGradient{};
   arrivals_.clear();
   sums_.clear();
+  given_ = nullptr;
   must_drain_ = !state_.placement().gradient_sharded;
 }
 

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
+#include "zero/engine/given_gradients.h"
 #include "zero/engine/gradient_arrivals.h"
 #include "zero/engine/gradient_sum.h"
 #include "zero/engine/phase_timer.h"
@@ -44,6 +45,9 @@ class Reducer {
   // Local (Collective where a staging block must be made: the order of gradients is the same on every rank).
   // `gradient`: contiguous, in the unit's dtype.
   void add(int param, const std::byte* gradient);
+  // Local. This step's gradients do not come from passes here: reduce() sums these. `given` lives until clear().
+  void give(const GivenGradients& given);
+  const GivenGradients* given() const { return given_; }
   // Called with each unit whose sum is where it belongs, and the step's backward pass it is of, from 0: every rank has
   // computed that gradient. From reduce() and wait() alone, never while a gradient is added.
   using Summed = std::function<void(int unit, int pass)>;
@@ -95,6 +99,7 @@ class Reducer {
   std::int64_t shard_bytes(int unit, DType dtype) const;
   std::byte* acquire(int unit);
   std::byte* to_wire_type(int unit);
+  void sum_given(int unit);
   void offload(Pending& pending);
   void wait_oldest();
   void tell_landed();
@@ -113,6 +118,7 @@ class Reducer {
   GradientArrivals arrivals_;
   ReducedGradients sums_;
   std::vector<UnitGradient> gradients_;
+  const GivenGradients* given_ = nullptr;  // of this step; null: gradients come one by one
   std::deque<Pending> pending_;
   Summed summed_ = [](int, int) {};
   std::vector<std::pair<int, int>> landed_;  // unit and pass that summed_ is still to be told

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "zero/base/exit_status.h"
 #include "zero/launch/cores.h"
 
 namespace zero {
@@ -55,8 +56,9 @@ void Attempt::run(const RunIdentity& identity) {
 }
 
 bool Attempt::all_ended_well() const {
-  return !not_started_ && std::all_of(ends_.begin(), ends_.end(),
-                                      [](const RankEnd& end) { return end.end.exit_code == 0 && end.end.signal == 0; });
+  return !not_started_ && std::all_of(ends_.begin(), ends_.end(), [](const RankEnd& end) {
+    return end.spared || (end.end.exit_code == 0 && end.end.signal == 0);
+  });
 }
 
 void Attempt::start(const RunIdentity& identity) {
@@ -155,6 +157,8 @@ void Attempt::reap() {
     ends_.push_back({.rank = options_.node_rank * options_.ranks + static_cast<int>(i),
                      .end = *end,
                      .ended_by_us = told_to_end_ || stop_signal_ != 0,
+                     .spared = options_.spared_from >= 0 && static_cast<int>(i) >= options_.spared_from &&
+                               end->exit_code != kBadInputStatus,
                      .seconds = std::chrono::duration<double>(Clock::now() - started_).count()});
     // Asked to stop, ranks may take their time to save; one that crashes then ends it for all.
     const bool crashed = stop_signal_ != 0 && end->signal != 0 && end->signal != stop_signal_;

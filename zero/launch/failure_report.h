@@ -18,13 +18,14 @@ struct RankEnd {
   int rank = 0;
   ProcessEnd end;
   bool ended_by_us = false;               // the launcher had already told it to end
+  bool spared = false;                    // the others go on without it
   double seconds = 0;                     // after the start
   std::vector<std::string> last_lines{};  // that it printed
   std::vector<std::string> last_words{};  // why it ends, where a verb of the command said so (last_words.h)
   std::string last_error{};               // its last line on standard error, without libtorch's trace
   bool shown = true;                      // what it printed was shown, but for the last words
 
-  bool failed() const { return !ended_by_us && (end.exit_code != 0 || end.signal != 0); }
+  bool failed() const { return !ended_by_us && !spared && (end.exit_code != 0 || end.signal != 0); }
 };
 
 // `ends` in the order in which they ended. Null when none failed.

@@ -41,7 +41,7 @@ UnitTiers on_device(const Placement& placement, const Unit& unit, int world) {
   UnitTiers tiers{.parameter = held(placement.parameter_sharded)};
   if (unit.trainable) {
     tiers.gradient = held(placement.gradient_sharded);
-    tiers.optimizer = held(placement.optimizer_sharded);
+    if (!placement.updated_elsewhere) tiers.optimizer = held(placement.optimizer_sharded);
   }
   return tiers;
 }

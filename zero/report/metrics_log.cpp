@@ -34,6 +34,13 @@ std::string transfers_json(const StepTransfers& transfers) {
   return json + '}';
 }
 
+std::string served_json(const ServedSteps& served) {
+  return fmt::format(R"("served": {{"updates": {}, "dropped": {}, "mean_age": {}, "most_age": {}, "pushed_bytes": {}, )"
+                     R"("pulled_bytes": {}, "waited_seconds": {}}})",
+                     served.updates, served.dropped, number(served.mean_age), served.most_age, served.pushed_bytes,
+                     served.pulled_bytes, number(served.waited_seconds));
+}
+
 std::uintmax_t size_of_file(const std::filesystem::path& path) {
   std::error_code error;
   const std::uintmax_t bytes = std::filesystem::file_size(path, error);
@@ -58,7 +65,8 @@ std::string to_json_line(const StepMetrics& m) {
                  number(m.tokens / m.seconds), number(m.seconds), number(m.forward), number(m.backward),
                  number(m.phases.reduce), number(m.phases.gather), number(m.phases.update), number(m.phases.wait));
   for (const MemoryTag tag : kAllMemoryTags) fmt::format_to(out, R"("{}": {}, )", name_of(tag), m.memory[tag]);
-  fmt::format_to(out, R"("total": {}}}, "sent_bytes": {}{}{}{}, "samples": {}{}}})", m.memory.total(), m.sent_bytes,
+  fmt::format_to(out, R"("total": {}}}, "sent_bytes": {}{}{}{}{}, "samples": {}{}}})", m.memory.total(), m.sent_bytes,
+                 m.served ? ", " + served_json(*m.served) : "",
                  m.sent_between_copies ? fmt::format(R"(, "sent_between_copies": {})", *m.sent_between_copies) : "",
                  m.transfers ? ", " + transfers_json(*m.transfers) : "",
                  m.loss_scale ? fmt::format(R"(, "loss_scale": {})", number(*m.loss_scale)) : "", m.samples_so_far,

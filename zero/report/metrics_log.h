@@ -15,6 +15,7 @@
 
 #include "zero/base/file.h"
 #include "zero/engine/step_report.h"
+#include "zero/report/served_report.h"
 
 namespace zero {
 
@@ -48,6 +49,7 @@ struct StepMetrics {
   std::int64_t disk_bytes = 0;
   std::int64_t sent_bytes = 0;
   std::optional<std::int64_t> sent_between_copies;  // of it, where there are copies of the model
+  std::optional<ServedSteps> served;                // of a run with servers
   std::optional<StepTransfers> transfers;           // where anything lies below the device, or crossed the link
 };
 

@@ -7,6 +7,7 @@
 #include "zero/plan/partition.h"
 #include "zero/plan/schedule.h"
 #include "zero/report/predicted_json.h"
+#include "zero/report/served_plan.h"
 
 namespace zero {
 namespace {
@@ -91,6 +92,18 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
                                                  {"master", s.master},
                                                  {"moment", s.moment},
                                                  {"total", s.total()}};
+  }
+  if (plan.workers > 0) {
+    const ServedPlan served = served_plan(plan);
+    json["served"] = {{"mode", name_of(plan.options.sync.mode)},
+                      {"servers", plan.world},
+                      {"workers", plan.workers},
+                      {"server_state_bytes", served.server.total()},
+                      {"worker_state_bytes", served.worker.total()},
+                      {"pushes_bytes", served.pushes},
+                      {"versions_bytes", served.versions},
+                      {"pushed_bytes", served.pushed},
+                      {"pulled_bytes", served.pulled}};
   }
   if (plan.beside) json["beside_states_bytes"] = {{"device", plan.beside->device}, {"host", plan.beside->host}};
   if (plan.machine) json["memory"] = fit_json(plan);

@@ -11,6 +11,7 @@
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/schedule.h"
+#include "zero/report/served_plan.h"
 #include "zero/report/wrapped.h"
 
 namespace zero {
@@ -240,9 +241,10 @@ std::string predicted_rows(const TrainingPlan& plan) {
 std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
   std::string text =
       fmt::format("plan: {}, {} parameters, stage {} on {}\n", plan.model, format_count(num_parameters(plan.specs)),
-                  plan.options.stage, format_count(plan.world, "rank"));
+                  plan.options.stage, format_count(plan.world, plan.workers > 0 ? "server" : "rank"));
   text += fmt::format("  {:<31} {:>13} {:>11} {:>11}\n", "unit", "parameters", "gathered", "a shard");
   text += unit_rows(plan);
+  if (plan.workers > 0) return text + served_rows(plan) + tier_rows(plan);
   text += fmt::format(" a rank {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "parameter", "gradient", "master",
                       "moment", "total", "formula", "sends", "formula");
   for (const StageCost& cost : costs_of(plan, stages))

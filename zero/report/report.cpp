@@ -117,6 +117,21 @@ std::string hidden_text(const DiskTraffic& disk) {
                      100 * hidden_fraction(disk.busy_seconds, disk.waited_seconds));
 }
 
+Json served_json(const ServedReport& served) {
+  return {{"mode", served.mode},
+          {"servers", served.servers},
+          {"workers", served.workers},
+          {"staleness", served.staleness},
+          {"quorum", served.quorum},
+          {"updates", served.run.updates},
+          {"dropped", served.run.dropped},
+          {"mean_age", served.run.mean_age},
+          {"most_age", served.run.most_age},
+          {"pushed_bytes", served.run.pushed_bytes},
+          {"pulled_bytes", served.run.pulled_bytes},
+          {"waited_seconds", served.run.waited_seconds}};
+}
+
 // Copies of the model, and what a step sends between them: a part of sent_bytes. Of copies that train apart also what an
 // outer step sends there.
 Json copies_json(const RunReport& r) {
@@ -231,6 +246,7 @@ std::string to_json(const RunReport& r) {
       per_rank(r.ranks, [](const RankReport& rank) { return rank.received_bytes_per_step; });
   json["planned_sent_bytes"] = r.engine.planned_sent_bytes;
   if (r.engine.copies.number > 1) json["copies"] = copies_json(r);
+  if (!r.served.mode.empty()) json["served"] = served_json(r.served);
   json["padding_bytes"] = r.engine.padding_bytes;
   json["formula"] = {{"state_bytes", r.engine.state_formula_bytes}, {"sent_bytes", r.engine.sent_formula_bytes}};
   json["profile"] = {{"forward_seconds", r.profile.forward}, {"backward_seconds", r.profile.backward},
@@ -274,17 +290,28 @@ std::string summary(const RunReport& r) {
   add(fmt::format(
       "  utilization {:.2g}%: what the model's arithmetic alone takes at the speed of a matrix product here",
       utilization(r) * 100));
-  add(fmt::format("  a rank: state {} (formula {}), peak {}, process {}; sends {} a step (formula {}{})",
+  const bool has_servers = !r.served.mode.empty();
+  const std::string sends =
+      has_servers ? ""
+                  : fmt::format("; sends {} a step (formula {}{})",
+                                most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; }),
+                                format_bytes(std::llround(r.engine.sent_formula_bytes)),
+                                sends_less(r) ? "; what device_memory kept was gathered once" : "");
+  add(fmt::format("  a {}: state {} (formula {}), peak {}, process {}{}", has_servers ? "server" : "rank",
                   most_bytes(r.ranks,
                              [](const RankReport& rank) {
                                return rank.memory.state() + rank.host_memory.state() + rank.disk_memory.state();
                              }),
                   format_bytes(std::llround(r.engine.state_formula_bytes)),
                   most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_memory_total; }),
-                  most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_rss; }),
-                  most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; }),
-                  format_bytes(std::llround(r.engine.sent_formula_bytes)),
-                  sends_less(r) ? "; what device_memory kept was gathered once" : ""));
+                  most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_rss; }), sends));
+  if (has_servers)
+    add(fmt::format(
+        "  {} made {} for {} (sync.mode {}); gradients were {:.2g} updates old in the mean, {} at most; the "
+        "head took {} of them and sent {} of weights",
+        format_count(r.served.servers, "server"), format_count(r.served.run.updates, "update"),
+        format_count(r.served.workers, "worker"), r.served.mode, r.served.run.mean_age, r.served.run.most_age,
+        format_bytes(r.served.run.pushed_bytes), format_bytes(r.served.run.pulled_bytes)));
   if (std::ranges::adjacent_find(r.shares, std::not_equal_to<>()) != r.shares.end())
     add(fmt::format("  samples of a micro-batch, by rank: {}", fmt::join(r.shares, " + ")));
   const auto copies = [&r] {

@@ -17,6 +17,7 @@
 #include "zero/report/measured_steps.h"
 #include "zero/report/metrics_log.h"
 #include "zero/report/run_origin.h"
+#include "zero/report/served_report.h"
 
 namespace zero {
 
@@ -66,6 +67,7 @@ struct RunReport {
   std::string disk;
   std::string activations_on;  // "host" or "disk", where activations are offloaded; empty: nowhere
   std::string ranks_source;
+  ServedReport served;               // of a run with servers; `ranks` and `engine` are theirs
   std::vector<std::int64_t> shares;  // samples that each rank took in a micro-batch of the last step
   int threads = 1;
   std::vector<RankReport> ranks;

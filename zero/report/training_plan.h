@@ -31,7 +31,8 @@ struct TrainingPlan {
   std::string model;
   std::vector<ParamSpec> specs;
   std::vector<Unit> units;
-  int world = 1;
+  int world = 1;                 // ranks that hold the states
+  int workers = 0;               // ranks beside them, where those are servers
   EngineOptions options;         // stage, rule of reduction, optimizer: as the engine is to be told them
   std::vector<UnitTiers> tiers;  // of the planned stage, by unit; empty: nothing leaves the device
   // Beside states, at most: what is gathered and reduced on the device, what is on its way to and from a disk on the

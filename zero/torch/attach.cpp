@@ -45,6 +45,10 @@ StepReport Attachment::step(double lr, const StepLimits& limits) {
   return attached().step(lr, limits);
 }
 
+void Attachment::serve() {
+  attached().serve();
+}
+
 void Attachment::merge_copies() {
   attached().states();  // whole, and ours
   attached().engine().states().merge();

@@ -95,6 +95,10 @@ class Attachment {
   StepReport step();
   StepReport step(double lr, const StepLimits& limits = {});
 
+  // Collective over the servers of a run that has them (the option `sync`), which call it instead of training: returns when
+  // all workers have left, which each does when its attachment ends. Updates take the learning rate of the workers' step().
+  void serve();
+
   // Collective; between steps. With the option `local`: the outer step now, so that all copies hold the same weights, as a
   // run does when it ends; no-op directly after one. Throws ConfigError without `local`, and within averaged().
   void merge_copies();

@@ -1,6 +1,19 @@
 #include "zero/torch/attached_checkpoints.h"
 
+#include <charconv>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "zero/base/log.h"
+
 namespace zero {
+namespace {
+
+constexpr std::string_view kVersion = "server/version/";
+
+}  // namespace
 
 // Ranks that are threads share one.
 bool AttachedCheckpoints::owns_generator() const {
@@ -10,7 +23,34 @@ bool AttachedCheckpoints::owns_generator() const {
 
 SaveContents AttachedCheckpoints::with_extras(SaveContents contents) const {
   for (Extra& extra : extras_of(buffers_, owns_generator())) contents.extras.push_back(std::move(extra));
+  if (server_ == nullptr) return contents;
+  const std::vector<std::int64_t> versions = server_->versions().numbers();
+  for (const std::int64_t version : versions) {
+    if (version == versions.back()) break;  // what the states are
+    const std::span<const std::byte> bytes = server_->versions().kept(version);
+    contents.extras.push_back({.name = fmt::format("{}{}", kVersion, version),
+                               .shape = {std::ssize(bytes)},
+                               .bytes = std::vector<std::byte>(bytes.begin(), bytes.end())});
+  }
   return contents;
+}
+
+// They are of as many servers, or they are left out.
+void AttachedCheckpoints::take_versions(const LoadedCheckpoint& loaded) {
+  if (server_ == nullptr || server_->versions().num_older() == 0) return;
+  const bool same_servers = std::ssize(loaded.manifest.files) == engine_.resources().comm.world();
+  int taken = 0;
+  for (const Extra& extra : loaded.extras) {
+    if (!same_servers || !extra.name.starts_with(kVersion)) continue;
+    if (std::ssize(extra.bytes) != server_->versions().bytes_each()) continue;
+    std::int64_t version = -1;
+    std::from_chars(extra.name.data() + kVersion.size(), extra.name.data() + extra.name.size(), version);
+    if (version < 0) continue;
+    server_->versions().restore(version, extra.bytes);
+    ++taken;
+  }
+  if (taken == 0 && loaded.manifest.steps > 0 && engine_.resources().comm.rank() == 0)
+    ZERO_LOG(warn, "this checkpoint has no older weights for these servers: workers go on with the newest");
 }
 
 std::unique_ptr<CheckpointSave> AttachedCheckpoints::begin_save(const std::filesystem::path& path,
@@ -38,6 +78,7 @@ LoadedCheckpoint AttachedCheckpoints::load(const std::filesystem::path& path, co
   };
   LoadedCheckpoint loaded = load_checkpoint(engine_, path, calls, {.check = check, .begin = begin});
   take_extras(loaded.extras, buffers_, with_generator, path.string());
+  take_versions(loaded);
   return loaded;
 }
 

@@ -16,15 +16,16 @@
 #include "zero/checkpoint/load.h"
 #include "zero/checkpoint/save.h"
 #include "zero/checkpoint/staging_memory.h"
+#include "zero/engine/push_server.h"
 #include "zero/torch/rank_extras.h"
 
 namespace zero {
 
 class AttachedCheckpoints {
  public:
-  // Both outlive it.
-  AttachedCheckpoints(Engine& engine, NamedBuffers& buffers)
-      : engine_(engine), buffers_(buffers), images_(engine.resources()) {}
+  // All outlive it. `server`: this rank is one, whose older versions of the weights are in its file; null: it is none.
+  AttachedCheckpoints(Engine& engine, NamedBuffers& buffers, PushServer* server = nullptr)
+      : engine_(engine), buffers_(buffers), server_(server), images_(engine.resources()) {}
 
   std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents, SaveMode mode);
   [[nodiscard]] bool keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents);
@@ -37,9 +38,11 @@ class AttachedCheckpoints {
  private:
   bool owns_generator() const;
   SaveContents with_extras(SaveContents contents) const;
+  void take_versions(const LoadedCheckpoint& loaded);
 
   Engine& engine_;
   NamedBuffers& buffers_;
+  PushServer* server_;
   StagingMemory images_;  // of one asynchronous save after another
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <exception>
 
+#include <fmt/format.h>
+
 #include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
@@ -15,24 +17,39 @@ namespace zero {
 AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineSeams& seams)
     : parameters_(parameters_of(model, options.dtype), options.units, spec_of(*rule_of(options)).grain(),
                   matrices_of(options), *this),
+      role_(world.communicator(), options),
       exceptions_at_start_(std::uncaught_exceptions()),
       awaits_load_(options.awaits_load) {
   if (options.weights && awaits_load_)
     throw ConfigError("attach", "awaits_load", "first values come from `weights` already", "give one of the two");
   const WeightSource source = std::exchange(options.weights, nullptr);
   const std::optional<DType> dtype = options.dtype;
-  options.local_world = world.local_size();
-  Communicator& comm = world.communicator();
-  engine_ = std::make_unique<Engine>(comm, parameters_.specs(), parameters_.units(), options, *this, seams);
+  Communicator& run = world.communicator();
+  EngineOptions of_role = role_.options();
+  of_role.weights = nullptr;
+  of_role.local_world = world.local_size();
+  if (options.sync.has_servers()) refuse_statistics(model);
+  engine_ = std::make_unique<Engine>(role_.comm(), parameters_.specs(), parameters_.units(), of_role, *this, seams);
+  role_.attach(*engine_);
   states_ = std::make_unique<AttachedStates>(*engine_, parameters_, buffers_);
-  checkpoints_ = std::make_unique<AttachedCheckpoints>(*engine_, buffers_);
-  if (source) load_from_source(*engine_, source);
+  checkpoints_ = std::make_unique<AttachedCheckpoints>(*engine_, buffers_, role_.server());
+  if (role_.is_worker()) awaits_load_ = false;  // the servers' weights come before the first use
+  const bool has_values = !awaits_load_ && !role_.is_worker();
+  if (source && has_values) load_from_source(*engine_, source);
   for (const Unit& unit : parameters_.units()) {
-    if (!source && !awaits_load_) load_from_tensors(*engine_, unit, parameters_);
+    if (!source && has_values) load_from_tensors(*engine_, unit, parameters_);
     parameters_.take_over(unit);
   }
-  buffers_ = first_buffers(model.buffers, dtype, comm);
+  buffers_ = first_buffers(model.buffers, dtype, run);
   if (!awaits_load_) engine_->settle();
+}
+
+// Statistics that a module gathers in training (BatchNorm) would be each worker's own, and no server's.
+void AttachedModule::refuse_statistics(const ModelTensors& model) {
+  for (const ModelTensors::Buffer& buffer : model.buffers)
+    if (buffer.becomes_fp32)
+      throw ConfigError("sync.servers", "", fmt::format("the module keeps running statistics ({})", buffer.name),
+                        "use a norm without them, such as LayerNorm; or leave out sync.servers");
 }
 
 AttachedModule::~AttachedModule() {
@@ -63,6 +80,7 @@ void AttachedModule::detach() {
 }
 
 void AttachedModule::end() {
+  if (PushWorker* worker = role_.worker()) worker->leave();
   if (gives_back_ && !awaits_load_) give_back_all();
   ending_ = true;
   engine_->resources().comm.barrier({.control = true}).wait();
@@ -99,7 +117,8 @@ void AttachedModule::take_gradient(int param) {
   engine_->add_gradient(param, static_cast<const std::byte*>(gradient.const_data_ptr()));
 }
 
-void AttachedModule::require_loaded() const {
+void AttachedModule::require_loaded() {
+  if (PushWorker* worker = role_.worker(); worker != nullptr && !worker->has_begun()) worker->begin();
   if (awaits_load_)
     throw ConfigError("attach", "awaits_load", "this engine's values are not whole: none were loaded, or a load failed",
                       "load a checkpoint before anything else");
@@ -119,6 +138,9 @@ StepReport AttachedModule::step(double lr, const StepLimits& limits) {
   parameters_.require_unchanged();
   parameters_.refuse_gradients_elsewhere();
   checkpoints_->yield();
+  if (role_.server() != nullptr)
+    throw ConfigError("step", "", "called on a server, which computes no gradients", "call serve() there");
+  if (PushWorker* worker = role_.worker()) return worker->push(lr, limits.loss);
   return engine_->step(lr, limits);
 }
 
@@ -128,6 +150,16 @@ LoadedCheckpoint AttachedModule::load(const std::filesystem::path& path, const F
   awaits_load_ = false;
   engine_->settle();
   return loaded;
+}
+
+void AttachedModule::serve() {
+  require_loaded();
+  PushServer* const server = role_.server();
+  if (server == nullptr)
+    throw ConfigError("serve", "", "called on a rank that is no server", "servers are the first sync.servers ranks");
+  const EngineProgress progress = engine_->states().progress();
+  server->begin(progress.steps + progress.skipped);
+  while (!server->is_over()) server->serve(server->num_clocks() + 1, {});
 }
 
 AttachedStates& AttachedModule::states() {

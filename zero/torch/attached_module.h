@@ -5,7 +5,7 @@
 //
 //   AttachedParameters    the tensors, and where their memory is       OperatorPass   which pass an operator belongs to
 //   AttachedStates        reading parameters, moments and gradients    first_values   where all begins
-//   AttachedCheckpoints   saving and loading
+//   AttachedCheckpoints   saving and loading                         AttachedRole   whether this rank serves or works
 #pragma once
 
 #include <memory>
@@ -15,6 +15,7 @@
 #include "zero/torch/attach.h"
 #include "zero/torch/attached_checkpoints.h"
 #include "zero/torch/attached_parameters.h"
+#include "zero/torch/attached_role.h"
 #include "zero/torch/attached_states.h"
 #include "zero/torch/operator_pass.h"
 
@@ -59,14 +60,19 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
 
   const AttachedParameters& parameters() const { return parameters_; }
   Engine& engine() const { return *engine_; }
+  AttachedRole& role() { return role_; }
+  // Of a server: until all workers have left.
+  void serve();
 
  private:
-  void require_loaded() const;
+  static void refuse_statistics(const ModelTensors& model);
+  void require_loaded();
   const GatheredUnit& held_in_a_scope(int unit) const;
   void end();
   void give_back_all();
 
   AttachedParameters parameters_;
+  AttachedRole role_;
   NamedBuffers buffers_;  // each tensor once
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<AttachedStates> states_;

@@ -24,6 +24,12 @@ ReplicaCheck EngineControl::compare_replicas() {
 void EngineControl::finish_updates() {
   attached_.engine().finish();
 }
+PushServer* EngineControl::server() {
+  return attached_.role().server();
+}
+PushWorker* EngineControl::worker() {
+  return attached_.role().worker();
+}
 PhaseSeconds EngineControl::take_phase_seconds() {
   return attached_.engine().take_phase_seconds();
 }

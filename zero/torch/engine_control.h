@@ -23,6 +23,8 @@ namespace zero {
 
 class ActivationStore;
 class AttachedModule;
+class PushServer;
+class PushWorker;
 
 class EngineControl {
  public:
@@ -46,6 +48,10 @@ class EngineControl {
   // evaluation sees the weights that a save writes. It changes the bits of later steps. Throws ConfigError within a
   // step and in a gathered() scope.
   void finish_updates();
+
+  // Local. Where the run has servers: this rank's part of it; null: it has another one.
+  PushServer* server();
+  PushWorker* worker();
 
   // Local.
   PhaseSeconds take_phase_seconds();  // since the last call

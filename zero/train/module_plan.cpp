@@ -28,6 +28,10 @@ void require_members(const std::vector<ParameterGroup>& groups, const std::vecto
 TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int world, const AttachOptions& attach) {
   TrainingPlan plan{
       .model = model, .specs = parameters_of(module, attach.dtype).specs, .world = world, .options = attach};
+  if (attach.sync.has_servers()) {
+    plan.world = attach.sync.servers;
+    plan.workers = attach.sync.num_workers(world);
+  }
   require_members(attach.groups, plan.specs);
   plan.units = make_units(plan.specs, attach.units, spec_of(*rule_of(attach)).grain(), matrices_of(attach));
   if (!attach.offload.fractions.on_device()) {

@@ -1,11 +1,14 @@
 #include "zero/train/run.h"
 
 #include <cstdlib>
+#include <numeric>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "zero/base/clock.h"
 #include "zero/base/error.h"
+#include "zero/comm/group.h"
 #include "zero/train/evaluation.h"
 
 namespace zero {
@@ -16,15 +19,10 @@ ProgressStyle style_on(ProgressStyle style, const World& world) {
   return style;
 }
 
-DataOptions with_context(const TrainJob& job) {
-  DataOptions data = job.data;
-  data.context = sample_context(job.model, data.context);
-  return data;
-}
-
 // The launcher, where it is to hold in-memory checkpoints. Threads share its socket: they have none.
 std::optional<LauncherMemory> launcher_memory(const TrainJob& job, World& world) {
   if (job.checkpoint.memory_every == 0) return std::nullopt;
+  if (job.attach.sync.has_servers()) return std::nullopt;  // refused, where a configuration asks for it
   if (world.local_size() != world.size())
     throw ConfigError("checkpoint.memory_every", fmt::format("{}", job.checkpoint.memory_every),
                       "in-memory checkpoints are held by the launcher of one machine", "use 0 with several machines");
@@ -32,11 +30,25 @@ std::optional<LauncherMemory> launcher_memory(const TrainJob& job, World& world)
   return LauncherMemory::of_environment(std::getenv);
 }
 
+std::unique_ptr<Communicator> open_servers(const TrainJob& job, World& world) {
+  if (!job.attach.sync.has_servers()) return nullptr;
+  std::vector<int> ranks(static_cast<std::size_t>(job.attach.sync.servers));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return open_group(world.communicator(), ranks, "the run's servers");
+}
+
 }  // namespace
+
+DataOptions with_context(const TrainJob& job) {
+  DataOptions data = job.data;
+  data.context = sample_context(job.model, data.context);
+  return data;
+}
 
 Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output)
     : job(with),
       world(ranks),
+      servers(open_servers(job, world)),
       folder(job.run_dir),
       timeline(job.timeline, job.train.steps, world, job.run_dir),
       corpus(open_data(with_context(job))),
@@ -45,12 +57,20 @@ Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output)
       progress(output.out, style_on(output.style, world), job.train.steps, task->has_tokens() ? "tok/s" : "rows/s"),
       log(folder, progress, StepHistory(job.train.log_every, job.train.steps),
           TimeLeft(job.train.steps, {.every = job.train.eval_every, .last_alike = job.train.eval_batches == 0}),
-          world.communicator()),
-      shares(job.train.share, job.train.batch, world.size(), world.rank()),
-      checkpoints(job.checkpoint, folder.checkpoints(), launcher_memory(job, world), world.communicator(),
+          comm()),
+      shares(job.train.share, job.train.batch, comm().world(), comm().rank()),
+      checkpoints(job.checkpoint, folder.checkpoints(), launcher_memory(job, world), comm(),
                   [this](const std::string& line) { say(line); }),
-      health(job.health, job.attach.max_skipped_steps, samples_per_step(job.train, world.size()), state, folder,
-             checkpoints, log) {}
+      health(job.health, job.attach.max_skipped_steps, samples_per_step(job.train, num_computing()), state, folder,
+             checkpoints, log) {
+  const SyncPlan& sync = job.attach.sync;
+  if (sync.has_servers())
+    served = {.mode = std::string(name_of(sync.mode)),
+              .servers = sync.servers,
+              .workers = num_computing(),
+              .staleness = sync.staleness,
+              .quorum = sync.quorum};
+}
 
 const RunState& Run::state_to_save() {
   state.losses = log.history().losses();
@@ -84,8 +104,7 @@ EvaluationResult Run::evaluate(std::int64_t step, std::int64_t batches) {
 EvaluationResult Run::evaluate_weights(std::int64_t step, std::int64_t batches, bool averaged) {
   const TimedSpan span(timeline.recorder(), Activity::kEvaluate);
   const double begin = monotonic_seconds();
-  const EvaluationResult found =
-      zero::evaluate(*task, *corpus.validation, shares.grid(), batches, world.communicator());
+  const EvaluationResult found = zero::evaluate(*task, *corpus.validation, shares.grid(), batches, comm());
   const double seconds = monotonic_seconds() - begin;
   log.add(EvaluationMetrics{
       .step = step, .val_loss = found.loss, .accuracy = found.accuracy, .averaged = averaged, .seconds = seconds});

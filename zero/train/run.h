@@ -39,10 +39,13 @@ struct TrainOutput {
 };
 
 struct Run {
-  // All three outlive it.
+  // All three outlive it. Not on a worker of a run with servers (worker_run.h). Collective over the run, where it has them.
   Run(const TrainJob& job, World& world, const TrainOutput& output);
 
   bool is_first() const { return world.rank() == 0; }
+  // The ranks that hold the run: all, or its servers. They evaluate, save and tell together.
+  Communicator& comm() const { return servers == nullptr ? world.communicator() : *servers; }
+  int num_computing() const { return job.attach.sync.num_workers(world.size()); }
   void say(const std::string& line) { progress.line(line); }
 
   // Collective. Begins a checkpoint of where the run stands, or puts one into the launcher's memory; every step must
@@ -56,6 +59,7 @@ struct Run {
 
   const TrainJob& job;
   World& world;
+  const std::unique_ptr<Communicator> servers;  // null where there are none
   RunFolder folder;
   StepTimeline timeline;
   Corpus corpus;
@@ -68,6 +72,7 @@ struct Run {
   std::optional<Attachment> engine;  // gone before the module that it is attached to
   RunCheckpoints checkpoints;        // after it: a save goes before the engine that it is of
   RunHealth health;
+  ServedReport served;  // of a run with servers, so far
 
  private:
   const RunState& state_to_save();

@@ -82,7 +82,7 @@ void RunEnd::write_sample() {
 void RunEnd::fill(RunReport& report) {
   const TrainJob& job = run_.job;
   const Task& task = *run_.task;
-  run_.meter.fill(report, run_.world.communicator());
+  run_.meter.fill(report, run_.comm());
   report.model = job.model.name;
   report.dtype = name_of(job.attach.dtype.value_or(DType::kFloat32));
   report.steps = job.train.steps;
@@ -90,7 +90,7 @@ void RunEnd::fill(RunReport& report) {
   report.grad_norms = run_.log.history().grad_norms();
   report.step_seconds = run_.log.history().seconds();
   const std::int64_t tokens = task.tokens_per_sample();
-  report.tokens_per_step = static_cast<double>(samples_per_step(job.train, run_.world.size()) * tokens);
+  report.tokens_per_step = static_cast<double>(samples_per_step(job.train, run_.num_computing()) * tokens);
   report.has_tokens = task.has_tokens();
   report.flops_per_step = task.flops_per_sample() * report.tokens_per_step / static_cast<double>(tokens);
   report.rewinds = run_.state.rewinds;
@@ -102,6 +102,13 @@ void RunEnd::fill(RunReport& report) {
   }
   report.ranks_source = run_.world.source();
   report.shares = run_.shares.samples();
+  if (job.attach.sync.has_servers()) {
+    report.shares.assign(static_cast<std::size_t>(run_.num_computing()), job.train.batch);
+    report.served = run_.served;
+    // In a step servers send each other nothing: what crosses is told there.
+    report.engine.planned_sent_bytes = 0;
+    report.engine.sent_formula_bytes = 0;
+  }
   report.threads = job.attach.threads;
   report.origin = origin_of_process(job.config_text, TORCH_VERSION);
 }

@@ -27,7 +27,7 @@ EngineSeams known_before(const TrainJob& job, const std::string& machine) {
 void expect_saves(Run& run, std::int64_t bytes) {
   const TrainJob& job = run.job;
   if (!job.checkpoint.on()) return;
-  const double save_seconds = estimate_save_seconds(run.world.communicator(), run.folder.path(), bytes);
+  const double save_seconds = estimate_save_seconds(run.comm(), run.folder.path(), bytes);
   if (save_seconds == 0) return;
   double step_seconds = 0;  // at least
   if (job.checkpoint.every_steps > 0) {

@@ -48,6 +48,7 @@ class RunFolder {
   std::filesystem::path model() const { return path_ / "model.safetensors"; }
   std::filesystem::path averaged_model() const { return path_ / "model_ema.safetensors"; }
   std::filesystem::path report() const { return path_ / "report.json"; }
+  std::filesystem::path pushes() const { return path_ / "pushes.log"; }        // of a run with servers: push_log.h
   std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }  // event files
   std::filesystem::path launch() const { return path_ / ".launch"; }           // whose ranks made it
   std::filesystem::path flight() const { return path_ / "flight"; }            // of each rank, when one failed

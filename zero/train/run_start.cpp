@@ -12,6 +12,7 @@
 #include "zero/report/same_configuration.h"
 #include "zero/train/module_plan.h"
 #include "zero/train/operator_trial.h"
+#include "zero/train/push_log.h"
 #include "zero/train/run_engine.h"
 #include "zero/train/weights.h"
 
@@ -23,6 +24,29 @@ void require_own_generators(const TrainJob& job, World& world) {
   throw ConfigError("model.dropout", fmt::format("{}", job.model.dropout),
                     "in_process ranks are threads that share one random generator",
                     "use comm.transport shared_memory, or dropout 0");
+}
+
+// Read before anything is begun; on rank 0 it is read again for the run.
+void require_replay(Run& run, const RunOpening& opening) {
+  const TrainJob& job = run.job;
+  if (job.replay.empty()) return;
+  const auto refuse = [&](const std::string& reason, const std::string& remedy) {
+    throw ConfigError("--replay", job.replay.string(), reason, remedy);
+  };
+  if (!job.attach.sync.has_servers())
+    refuse("only a run with servers depends on the order of its events",
+           "leave it out: another has the same bits anyway");
+  if (opening.resumes())
+    refuse("this run goes on from a checkpoint", "replay into another run.dir, or with --overwrite");
+  const RunFolder recorded(job.replay);
+  PushLog::read(recorded.pushes());
+  auto before = keys_of_configuration(read_file(recorded.config())), now = keys_of_configuration(job.config_text);
+  before.erase("run.dir");
+  now.erase("run.dir");
+  if (before != now)
+    refuse(fmt::format("it is a run of another configuration:{}",
+                       changed_keys(read_file(recorded.config()), job.config_text)),
+           "use its own config.toml");
 }
 
 void open_activations(Run& run) {
@@ -89,8 +113,10 @@ RunWeights write_folder(Run& run, bool resumes, const std::string& plan) {
 RunWeights start_run(Run& run, const RunOpening& opening) {
   const TrainJob& job = run.job;
   Communicator& comm = run.world.communicator();
+  const int num_holders = run.comm().world();
   require_own_generators(job, run.world);
   require_possible(job.health, job.checkpoint.on());
+  require_replay(run, opening);
   opening.require_may_start([&run](const std::string& line) { run.say(line); });
   if (job.checkpoint.memory_every > 0 && !run.checkpoints.has_launcher_memory())
     run.say("note: there will be no in-memory checkpoints: these ranks were not started by zero launch or -n");
@@ -98,15 +124,19 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   if (!job.model.init.empty() && !opening.resumes()) init.emplace(run.task->module(), job.model.init, job.train.seed);
   require_same_configuration(comm, job.config_hash, job.config_text);
   open_activations(run);
-  run.say(fmt::format("ranks: {} ({}, {})", run.world.size(), run.world.source(), comm.transport()));
+  const std::string roles =
+      job.attach.sync.has_servers()
+          ? fmt::format(", {} and {}", format_count(num_holders, "server"), format_count(run.num_computing(), "worker"))
+          : "";
+  run.say(fmt::format("ranks: {} ({}, {}{})", run.world.size(), run.world.source(), comm.transport(), roles));
   say_where_activations_lie(run);
   const std::string plan = print_plan(run);
-  const std::int64_t bytes_to_save = checkpoint_bytes(run.task->module(), run.world.size(), job.attach);
+  const std::int64_t bytes_to_save = checkpoint_bytes(run.task->module(), num_holders, job.attach);
   attach_engine(run, {.awaits_load = opening.resumes(), .init = init ? &*init : nullptr}, bytes_to_save);
   init.reset();
   if (opening.resumes()) resume(run);
   try_operators(run);
-  run.checkpoints.expect_room_to_copy(*run.engine, bytes_to_save / comm.world());
+  run.checkpoints.expect_room_to_copy(*run.engine, bytes_to_save / num_holders);
   run.meter.begin(run.engine->report(), job.train.steps - run.state.step);
   return run.is_first() ? write_folder(run, opening.resumes(), plan) : RunWeights{};
 }

@@ -45,6 +45,7 @@ struct TrainJob {
       0;  // of a rank's offloaded activations, where attach.offload.host_memory is kAuto
   std::filesystem::path run_dir;
   bool overwrite = false;
+  std::filesystem::path replay;   // a run with servers, whose order of events this one repeats; empty: none
   std::string launch;             // one for all attempts of a launcher
   bool restarted = false;         // a later attempt, which goes on with what an earlier one began
   bool probe_again = false;       // what the machine manages, also where it is known from before
@@ -58,5 +59,8 @@ struct TrainJob {
 inline std::int64_t samples_per_step(const StepOptions& options, int world) {
   return options.batch * options.accumulate * world;
 }
+
+// The data, with the context of the model where it has none of its own.
+DataOptions with_context(const TrainJob& job);
 
 }  // namespace zero

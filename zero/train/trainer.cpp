@@ -11,15 +11,20 @@
 #include "zero/train/run_opening.h"
 #include "zero/train/run_start.h"
 #include "zero/train/training_loop.h"
+#include "zero/train/worker_run.h"
 
 namespace zero {
 namespace {
 
 TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput& output) {
+  const SyncPlan& sync = job.attach.sync;
+  require_possible(sync, world.size());
+  if (sync.has_servers() && !sync.is_server(world.rank())) return run_worker(job, world);
   std::optional<RunLock> lock;  // given back when nothing writes into the folder any more
   Run run(job, world, output);
-  lock = hold_folder(run.folder, world.communicator());
-  const RunOpening opening(job, run.folder, run.checkpoints, world.communicator());
+  lock = hold_folder(run.folder, run.comm());
+  const RunOpening opening(job, run.folder, run.checkpoints, run.comm());
+  if (sync.has_servers()) tell_workers(world.communicator(), opening.is_done());
   if (opening.is_done()) {
     opening.require_same_model();
     if (run.is_first()) run.say(opening.why_done());

@@ -23,6 +23,7 @@ struct TrainResult {
   int stop_signal = 0;       // not 0: ended by this signal; there is no report
   bool saved = false;        // then: where it stopped is on disk
   bool save_failed = false;  // the last checkpoint that was due could not be written
+  bool is_worker = false;    // this rank computed for servers, which have the rest
   bool was_done = false;     // the run folder holds this run to its end: nothing was done, there is no report
   RunReport report;          // complete on every rank but for the SHA, which rank 0 has
 };

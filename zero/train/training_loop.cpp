@@ -10,16 +10,22 @@ namespace zero {
 TrainingLoop::TrainingLoop(Run& run, const StopSignal* stop)
     : run_(run),
       stop_(stop),
-      training_(run.job, *run.task, *run.engine, run.world, run.shares, run.timeline.recorder()) {}
+      training_(run.job, *run.task, *run.engine, run.world.rank(), run.shares, run.timeline.recorder()) {
+  if (run.servers != nullptr)
+    served_.emplace(run.job, *run.task, *run.engine, run.world.communicator(), run.folder, run.state.step);
+}
 
 int TrainingLoop::run(bool resumed) {
   const TrainJob& job = run_.job;
-  const bool each_holds_its_own = job.attach.stage == 3 && mesh_of(run_.world.size(), job.attach).copies == 1;
-  if (job.health.check_replicas > 0 && (run_.world.size() == 1 || each_holds_its_own))
+  const int holders = run_.comm().world();
+  const bool each_holds_its_own = job.attach.stage == 3 && mesh_of(holders, job.attach).copies == 1;
+  if (job.health.check_replicas > 0 && (holders == 1 || each_holds_its_own))
     run_.say("health.check_replicas: no state is held by two ranks; nothing is compared");
   if (job.health.rewinds() && !resumed) run_.save();  // there is always one to go back to
   Outcome outcome;
-  while (outcome.signal == 0 && run_.state.step < job.train.steps) outcome = run_until_others_are_drawn();
+  while (outcome.signal == 0 && run_.state.step < job.train.steps)
+    outcome = served_ ? run_served() : run_until_others_are_drawn();
+  if (served_) served_->dismiss();
   return outcome.signal;
 }
 
@@ -30,7 +36,7 @@ TrainingLoop::Outcome TrainingLoop::run_until_others_are_drawn() {
                      [&](std::int64_t i, Batch& batch) { drawn.fill(i, batch); });
   Outcome outcome;
   while (outcome.signal == 0 && !outcome.draws_others && run_.state.step < o.steps) {
-    const TakenStep taken = run_step(batches);
+    const TakenStep taken = run_step([&] { return training_.take(run_.state, batches, limits()); });
     if (run_.health.judge(*run_.engine, taken.report)) return {.draws_others = true};
     const bool shared_anew = share_anew(taken.metrics);
     outcome = after_step();
@@ -39,14 +45,26 @@ TrainingLoop::Outcome TrainingLoop::run_until_others_are_drawn() {
   return outcome;
 }
 
-TakenStep TrainingLoop::run_step(Prefetcher& batches) {
+// Workers draw the samples.
+TrainingLoop::Outcome TrainingLoop::run_served() {
+  const TakenStep taken = run_step([this] { return served_->take(run_.state, limits()); });
+  run_.served.run.add(*taken.metrics.served);
+  run_.health.judge(*run_.engine, taken.report);
+  return after_step();
+}
+
+TrainingStep::Limits TrainingLoop::limits() {
+  return [this](double loss) { return run_.health.limits(loss); };
+}
+
+TakenStep TrainingLoop::run_step(const std::function<TakenStep()>& take) {
   const std::int64_t num_before = run_.meter.num_steps();
   run_.timeline.begin_step(num_before);
-  TakenStep taken = training_.take(run_.state, batches, [this](double loss) { return run_.health.limits(loss); });
+  TakenStep taken = take();
   run_.meter.complete(taken.metrics, run_.engine->report());
   run_.log.add(taken.metrics);
   ++run_.state.step;
-  run_.state.samples += samples_per_step(run_.job.train, run_.world.size());
+  run_.state.samples += samples_per_step(run_.job.train, run_.num_computing());
   if (run_.timeline.end_step(num_before))
     run_.say(fmt::format("timeline: {} (open it at https://ui.perfetto.dev)", run_.timeline.path().string()));
   run_.meter.count(run_.state.step, [this](const std::string& line) { run_.say(line); });

@@ -9,8 +9,12 @@
 // health rules end the run.
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "zero/data/prefetcher.h"
 #include "zero/train/run.h"
+#include "zero/train/served_step.h"
 #include "zero/train/stop_signal.h"
 #include "zero/train/training_step.h"
 
@@ -30,7 +34,9 @@ class TrainingLoop {
     bool draws_others = false;  // other samples follow than were drawn: it was rewound, or ranks take other shares
   };
   Outcome run_until_others_are_drawn();
-  TakenStep run_step(Prefetcher& batches);
+  Outcome run_served();
+  TakenStep run_step(const std::function<TakenStep()>& take);
+  TrainingStep::Limits limits();
   bool share_anew(const StepMetrics& metrics);
   Outcome after_step();
   int exchange();
@@ -38,6 +44,7 @@ class TrainingLoop {
   Run& run_;
   const StopSignal* stop_;
   TrainingStep training_;
+  std::optional<ServedStep> served_;  // of a server
 };
 
 }  // namespace zero

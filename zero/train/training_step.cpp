@@ -8,19 +8,24 @@
 
 namespace zero {
 
-TrainingStep::TrainingStep(const TrainJob& job, Task& task, Attachment& engine, const World& world,
-                           const SampleShares& shares, Timeline* recorder)
-    : job_(job), task_(task), engine_(engine), world_(world), shares_(shares), recorder_(recorder) {}
+TrainingStep::TrainingStep(const TrainJob& job, Task& task, Attachment& engine, int rank, const SampleShares& shares,
+                           Timeline* recorder)
+    : job_(job), task_(task), engine_(engine), rank_(rank), shares_(shares), recorder_(recorder) {}
+
+StepMetrics metrics_of(const TrainJob& job, const Task& task, const RunState& done, int ranks) {
+  const std::int64_t samples = samples_per_step(job.train, ranks);
+  StepMetrics metrics{.step = done.step + 1,
+                      .lr = lr_at(job.schedule, done.step),
+                      .tokens = static_cast<double>(samples * task.tokens_per_sample()),
+                      .has_tokens = task.has_tokens(),
+                      .samples_so_far = done.samples + samples};
+  metrics.tokens_so_far = static_cast<double>(metrics.samples_so_far * task.tokens_per_sample());
+  return metrics;
+}
 
 TakenStep TrainingStep::take(const RunState& done, Prefetcher& batches, const Limits& limits) {
-  const std::int64_t samples = samples_per_step(job_.train, world_.size());
-  TakenStep taken{.metrics = {.step = done.step + 1,
-                              .lr = lr_at(job_.schedule, done.step),
-                              .tokens = static_cast<double>(samples * task_.tokens_per_sample()),
-                              .has_tokens = task_.has_tokens(),
-                              .samples_so_far = done.samples + samples}};
+  TakenStep taken{.metrics = metrics_of(job_, task_, done, static_cast<int>(shares_.samples().size()))};
   StepMetrics& metrics = taken.metrics;
-  metrics.tokens_so_far = static_cast<double>(metrics.samples_so_far * task_.tokens_per_sample());
   const double begin = monotonic_seconds();
   for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro)
     run_micro_batch(micro, next_batch(batches), metrics);
@@ -45,8 +50,7 @@ StepReport TrainingStep::update(double lr, const StepLimits& limits) {
 
 void TrainingStep::run_micro_batch(std::int64_t micro, const Batch& batch, StepMetrics& metrics) {
   const double parts = static_cast<double>(job_.train.accumulate) / shares_.weight();
-  if (job_.model.dropout > 0)
-    at::manual_seed(micro_batch_seed(job_.train.seed, metrics.step - 1, micro, world_.rank()));
+  if (job_.model.dropout > 0) at::manual_seed(micro_batch_seed(job_.train.seed, metrics.step - 1, micro, rank_));
   const double begin = monotonic_seconds();
   TimedSpan span(recorder_, Activity::kForward);
   const auto loss = task_.loss(batch);

@@ -1,7 +1,7 @@
 // TrainingStep: one step of a run: micro-batches forward and backward, each loss divided by their number, then the
 // update.
 //
-//   TrainingStep training(job, task, engine, world, shares, timeline.recorder());
+//   TrainingStep training(job, task, engine, world.rank(), shares, timeline.recorder());
 //   const TakenStep taken = training.take(state, batches, [&](double loss) { return health.limits(loss); });
 //   taken.metrics.loss          // this rank's, weighted by its share of the samples: the mean over ranks is the step's
 //   taken.report.skipped        // nothing was updated
@@ -21,7 +21,6 @@
 #include "zero/train/sample_shares.h"
 #include "zero/train/task.h"
 #include "zero/train/train_job.h"
-#include "zero/transport/world.h"
 
 namespace zero {
 
@@ -30,10 +29,14 @@ struct TakenStep {
   StepReport report;
 };
 
+// Of the step after those that are done, with `ranks` that compute: all that does not depend on its result.
+StepMetrics metrics_of(const TrainJob& job, const Task& task, const RunState& done, int ranks);
+
 class TrainingStep {
  public:
   // All outlive it. `recorder` null: there is no timeline.
-  TrainingStep(const TrainJob& job, Task& task, Attachment& engine, const World& world, const SampleShares& shares,
+  // `rank`: among those that compute.
+  TrainingStep(const TrainJob& job, Task& task, Attachment& engine, int rank, const SampleShares& shares,
                Timeline* recorder);
 
   // What the update must stay under, by this rank's loss of the step.
@@ -49,7 +52,7 @@ class TrainingStep {
   const TrainJob& job_;
   Task& task_;
   Attachment& engine_;
-  const World& world_;
+  int rank_;
   const SampleShares& shares_;
   Timeline* recorder_;
 };

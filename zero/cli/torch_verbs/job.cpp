@@ -202,6 +202,16 @@ std::optional<LocalSteps> local_steps(const SyncConfig& sync) {
       .steps = static_cast<int>(sync.local_steps), .outer_lr = sync.outer_lr, .outer_momentum = sync.outer_momentum};
 }
 
+SyncPlan sync_plan(const SyncConfig& sync) {
+  SyncPlan plan{.servers = static_cast<int>(sync.servers),
+                .staleness = static_cast<int>(sync.staleness),
+                .quorum = static_cast<int>(sync.quorum),
+                .stale_lr = sync.stale_lr};
+  if (sync.mode == "stale") plan.mode = SyncMode::kStale;
+  if (sync.mode == "async") plan.mode = SyncMode::kAsync;
+  return plan;
+}
+
 // Cores of a rank: those its launcher bound it to, else its share of the machine's.
 int threads_of(const Config& config, int local_ranks) {
   if (config.run.threads > 0) return static_cast<int>(config.run.threads);
@@ -270,6 +280,7 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
   AttachOptions options{.stage = static_cast<int>(config.zero.stage),
                         .group = static_cast<int>(config.zero.group),
                         .local = local_steps(config.sync),
+                        .sync = sync_plan(config.sync),
                         .optimizer = optimizer_options(config.optimizer),
                         .clip = config.train.clip,
                         .reduce = reduce_kind(config.train.reduce),

@@ -329,7 +329,7 @@ int plan_verb(const PlanRequest& request) {
   TrainingPlan plan = plan_of(model.name, task->module(), static_cast<int>(request.world), attach);
   plan.machine = machine_of(request, model, shape, attach);
   const Trace trace = may_leave_device(attach) || request.schedule ? trace_of(request, *task, shape, attach) : Trace{};
-  place_and_predict(plan, request, attach, *task, trace);
+  if (plan.workers == 0) place_and_predict(plan, request, attach, *task, trace);
   const Schedule schedule = schedule_of(plan, attach, trace);
   constexpr std::array kStages{0, 1, 2, 3};
   std::optional<PrintedSchedule> printed;

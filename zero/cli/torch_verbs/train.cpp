@@ -63,6 +63,7 @@ int train_rank(const TrainRequest& request, World& world, const StopSignal& stop
   TrainJob job = make_job(loaded.config, world.local_size());
   tell_launch(job);
   job.overwrite = request.overwrite;
+  job.replay = request.replay;
   return status_of(train(job, world, {.out = std::cout, .style = ProgressStyle::of_standard_output(), .stop = &stop}));
 }
 

@@ -1,0 +1,131 @@
+// Servers: `--sync.servers`, `--sync.mode stale` and `async`, from the command to the run folder.
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "tests/expect_contains.h"
+#include "tests/json_lines.h"
+#include "training_test.h"
+
+namespace zero {
+namespace {
+
+using Json = nlohmann::json;
+
+class Served : public TrainingTest {
+ protected:
+  Served()
+      : TrainingTest(R"([model]
+layers = 1
+width = 16
+heads = 2
+context = 16
+vocab = 256
+[data]
+path = "input.txt"
+[train]
+steps = 8
+batch = 2
+clip = 0
+eval_every = 4
+[schedule]
+name = "constant"
+warmup = 0
+[run]
+threads = 1
+)") {}
+};
+
+TEST_F(Served, WithoutStalenessHaveTheBitsOfARunOfTheirWorkersAlone) {
+  const Json plain = report_of("-n 2", "plain");
+  const Json served = report_of("-n 3 --sync.mode stale", "served");
+  ASSERT_TRUE(served.is_object());
+  EXPECT_EQ(served.at("loss_bits"), plain.at("loss_bits"));
+  EXPECT_EQ(served.at("parameters_sha256"), plain.at("parameters_sha256"));
+  EXPECT_EQ(served.at("served").at("workers"), 2);
+  EXPECT_EQ(served.at("served").at("updates"), 8);
+  const Json threads = report_of("-n 4 --comm.transport in_process --sync.servers 2", "threads");
+  EXPECT_EQ(threads.at("parameters_sha256"), plain.at("parameters_sha256"));
+}
+
+TEST_F(Served, StaleRunsGoOnWithTheBitsOfAnUninterruptedRun) {
+  const std::string stale = "-n 4 --sync.mode stale --sync.servers 2 --sync.staleness 2 ";
+  const Json whole = report_of(stale, "whole");
+  ASSERT_TRUE(report_of(stale + "--train.steps 5 --checkpoint.every 5", "halves").is_object());
+  const Json rest = report_of(stale + "--checkpoint.every 5", "halves");
+  EXPECT_EQ(rest.at("loss_bits"), whole.at("loss_bits"));
+  EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
+  EXPECT_EQ(whole.at("served").at("most_age"), 2);
+}
+
+TEST_F(Served, AsynchronousRunsApplyEachGradient) {
+  const Json report = report_of("-n 4 --sync.mode async --sync.staleness 1", "run");
+  const Json& served = report.at("served");
+  EXPECT_EQ(served.at("updates"), 3 * 8);
+  EXPECT_EQ(served.at("dropped"), 0);
+  EXPECT_LE(served.at("most_age").get<int>(), 2 * 3);
+  std::int64_t updates = 0;
+  for (const Json& line : json_lines(folder_.read("run/metrics.jsonl")))
+    if (line.contains("served")) updates += line.at("served").at("updates").get<std::int64_t>();
+  EXPECT_EQ(updates, 3 * 8);
+}
+
+TEST_F(Served, AsynchronousRunsAreReplayed) {
+  const std::string async = "-n 4 --sync.mode async --sync.staleness 2 ";
+  const Json recorded = report_of(async, "recorded");
+  const Json replayed = report_of(async + "--replay recorded", "replayed");
+  EXPECT_EQ(replayed.at("loss_bits"), recorded.at("loss_bits"));
+  EXPECT_EQ(replayed.at("parameters_sha256"), recorded.at("parameters_sha256"));
+  EXPECT_EQ(folder_.read("replayed/pushes.log"), folder_.read("recorded/pushes.log"));
+  const Ran other = folder_.zero("train c.toml --run.dir other --train.seed 1 --replay recorded " + async);
+  EXPECT_EQ(other.status, 2);
+  EXPECT_CONTAINS(other.errors, "it is a run of another configuration");
+  EXPECT_CONTAINS(other.errors, "train.seed = 1337 -> 1");
+}
+
+TEST_F(Served, BytesAreThoseOfTheFormula) {
+  const Json report = report_of("-n 3 --sync.servers 1 --train.eval_every 0", "run");
+  const Ran ran = folder_.zero("plan c.toml --world 3 --sync.servers 1 --json");
+  const Json plan = Json::parse(ran.output, nullptr, false);
+  ASSERT_TRUE(plan.is_object()) << ran.errors;
+  const Json& planned = plan.at("served");
+  EXPECT_EQ(planned.at("workers"), 2);
+  const std::int64_t clocks = 2 * 8;  // of both workers
+  EXPECT_EQ(report.at("served").at("pushed_bytes"), clocks * planned.at("pushed_bytes").get<std::int64_t>());
+  EXPECT_EQ(report.at("served").at("pulled_bytes"), clocks * planned.at("pulled_bytes").get<std::int64_t>());
+}
+
+TEST_F(Served, ArePlanned) {
+  const Ran text = folder_.zero("plan c.toml --world 5 --sync.mode async --sync.servers 2 --sync.staleness 4");
+  EXPECT_EQ(text.status, 0) << text.errors;
+  EXPECT_CONTAINS(text.output, "stage 3 on 2 servers");
+  EXPECT_CONTAINS(text.output, "a worker");
+  EXPECT_CONTAINS(text.output, "sync.mode async, staleness 4: 2 servers and 3 workers");
+}
+
+TEST_F(Served, ThatCannotBeAreRefusedBeforeAnythingStarts) {
+  const auto refused = [&](const std::string& flags, const std::string& reason) {
+    const Ran ran = folder_.zero("train c.toml --run.dir run " + flags);
+    EXPECT_EQ(ran.status, 2) << flags;
+    EXPECT_CONTAINS(ran.errors, reason);
+    EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run")) << flags;
+  };
+  refused("--sync.mode async", "sync.servers = 1: of 1 rank no rank is left for a worker");
+  refused("-n 2 --sync.servers 2", "sync.servers = 2: of 2 ranks no rank is left for a worker");
+  refused("-n 2 --sync.mode stale --sync.servers 0", "sync.servers = 0");
+  refused("-n 2 --sync.staleness 1", "sync.staleness = 1: with sync.mode sync no gradient is stale");
+  refused("-n 3 --sync.servers 1 --sync.quorum 3", "sync.quorum = 3: there are 2 workers");
+  refused("-n 3 --sync.mode async --sync.quorum 1", "sync.quorum = 1");
+  refused("-n 3 --sync.mode stale --sync.stale_lr 2", "sync.stale_lr = 2");
+  refused("-n 3 --sync.mode local --sync.servers 1", "sync.servers = 1: copies that train apart have no servers");
+  refused("-n 3 --sync.servers 1 --zero.stage 2", "zero.stage = 2");
+  refused("-n 3 --sync.servers 1 --zero.group 1", "zero.group = 1");
+  refused("-n 3 --sync.servers 1 --zero.delayed_update true", "zero.delayed_update = true");
+  refused("-n 3 --sync.servers 1 --train.dtype fp16", "train.dtype");
+  refused("-n 3 --sync.servers 1 --train.share auto", "train.share");
+  refused("-n 3 --sync.servers 1 --checkpoint.memory_every 2", "checkpoint.memory_every = 2");
+  refused("-n 3 --sync.servers 1 --health.spike rewind", "health.spike");
+}
+
+}  // namespace
+}  // namespace zero

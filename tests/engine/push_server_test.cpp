@@ -1,0 +1,248 @@
+#include "zero/engine/push_server.h"
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "served_run.h"
+#include "tests/message_of.h"
+#include "tests/tier.h"
+
+namespace zero {
+namespace {
+
+using Kind = PushAction::Kind;
+
+EngineOptions with(const SyncPlan& plan, EngineOptions options = {}) {
+  options.sync = plan;
+  return options;
+}
+
+TEST(PushServer, OneServerAndOneWorkerTrainAsOneRankAlone) {
+  const TrainedClocks run{.clocks = 5};
+  const TrainedBits alone = plain_run({.clip = 0.5}, 1, small_specs(), run);
+  for (const SyncMode mode : {SyncMode::kSync, SyncMode::kStale, SyncMode::kAsync}) {
+    const TrainedBits served = served_run(with({.mode = mode, .servers = 1}, {.clip = 0.5}), 1, small_specs(), run);
+    EXPECT_EQ(served.weights, alone.weights) << name_of(mode);
+    EXPECT_EQ(served.losses, alone.losses) << name_of(mode);
+    EXPECT_EQ(served.norms, alone.norms) << name_of(mode);
+  }
+}
+
+TEST(PushServer, WithoutStalenessHasTheBitsOfStageThree) {
+  const TrainedClocks run{.clocks = 4};
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const auto& [workers, servers] : {std::pair{2, 1}, {3, 1}, {2, 2}}) {
+      const TrainedBits plain = plain_run({}, workers, small_specs(dtype), run);
+      const TrainedBits served =
+          served_run(with({.mode = SyncMode::kStale, .servers = servers}), workers, small_specs(dtype), run);
+      const std::string where = fmt::format("{}, {} workers, {} servers", name_of(dtype), workers, servers);
+      EXPECT_EQ(served.weights, plain.weights) << where;
+      EXPECT_EQ(served.losses, plain.losses) << where;
+    }
+  }
+}
+
+TEST(PushServer, MicroBatchesAreSummedByTheWorker) {
+  const TrainedClocks run{.clocks = 3};
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const bool average : {false, true}) {
+      const EngineOptions options{.reduce = Reduce::kLast, .accumulate = 3, .average_micro_batches = average};
+      EXPECT_EQ(served_run(with({.servers = 1}, options), 2, small_specs(dtype), run).weights,
+                plain_run(options, 2, small_specs(dtype), run).weights)
+          << name_of(dtype);
+    }
+  }
+}
+
+TEST(PushServer, EveryOptimizerUpdatesAsItDoesAtStageThree) {
+  const TrainedClocks run{.clocks = 3};
+  const std::vector<OptimizerOptions> optimizers{SgdOptions{.momentum = 0.9}, LambOptions{}, MuonOptions{},
+                                                 AdamW8bitOptions{}};
+  for (const OptimizerOptions& optimizer : optimizers) {
+    const EngineOptions options{.optimizer = optimizer};
+    EXPECT_EQ(served_run(with({.servers = 2}, options), 2, small_specs(), run).weights,
+              plain_run(options, 2, small_specs(), run).weights)
+        << name_of(optimizer);
+  }
+}
+
+TEST(PushServer, StatesOnHostAndDiskHaveTheBitsOfResidentOnes) {
+  const TrainedClocks run{.clocks = 4};
+  const SyncPlan plan{.mode = SyncMode::kStale, .servers = 2, .staleness = 1};
+  EngineOptions away = with(plan);
+  away.offload = {
+      .fractions = {.parameter = {.disk = 1}, .gradient = {.host = 0.5}, .optimizer = {.host = 0.4, .disk = 0.6}},
+      .disk = {"/tmp"}};
+  EXPECT_EQ(served_run(away, 2, small_specs(), run).weights, served_run(with(plan), 2, small_specs(), run).weights);
+}
+
+// The same mathematics in plain loops: each gradient of the weights of version max(0, clock - staleness).
+TEST(PushServer, AStaleGradientIsOfTheVersionThatItSays) {
+  constexpr int kWorkers = 2, kStaleness = 2;
+  const TrainedClocks run{.clocks = 6};
+  const std::vector<ParamSpec> specs{{.name = "weight", .shape = {3, 5}}};
+  const EngineOptions options = with({.mode = SyncMode::kStale, .servers = 1, .staleness = kStaleness},
+                                     {.optimizer = SgdOptions{.momentum = 0.9, .weight_decay = 0}});
+  std::vector<std::vector<double>> versions(1);
+  for (int i = 0; i < 15; ++i) versions[0].push_back(noise(7, 0, static_cast<std::uint64_t>(i)));
+  std::vector<double> momentum(15, 0);
+  for (std::int64_t clock = 0; clock < run.clocks; ++clock) {
+    const auto& read = versions[static_cast<std::size_t>(std::max<std::int64_t>(0, clock - kStaleness))];
+    std::vector<double> next = versions.back();
+    for (std::size_t i = 0; i < 15; ++i) {
+      double gradient = 0;
+      for (int worker = 0; worker < kWorkers; ++worker)
+        gradient += 0.5 * read[i] + noise(static_cast<std::uint64_t>(clock * 16 * 64 + worker), 0, i);
+      gradient /= kWorkers;
+      momentum[i] = clock == 0 ? gradient : 0.9 * momentum[i] + gradient;
+      next[i] -= run.lr(clock) * momentum[i];
+    }
+    versions.push_back(std::move(next));
+  }
+  const TrainedBits served = served_run(options, kWorkers, specs, run);
+  for (std::size_t i = 0; i < 15; ++i)
+    EXPECT_NEAR(std::bit_cast<float>(served.weights[i]), versions.back()[i], 1e-5) << i;
+}
+
+// Whoever is late, by the seed.
+TrainedClocks jittered(std::int64_t clocks, std::uint64_t seed) {
+  return {.clocks = clocks, .before = [seed](int worker, std::int64_t clock) {
+            const auto turns = std::mt19937_64(seed * 1000 + static_cast<std::uint64_t>(worker * 100 + clock))() % 200;
+            for (std::uint64_t turn = 0; turn < turns; ++turn) std::this_thread::yield();
+          }};
+}
+
+TEST(PushServer, StaleBitsDoNotDependOnTime) {
+  const EngineOptions options = with({.mode = SyncMode::kStale, .servers = 2, .staleness = 2});
+  const std::vector<std::uint32_t> first = served_run(options, 3, small_specs(), {.clocks = 8}).weights;
+  for (std::uint64_t seed = 0; seed < 5; ++seed)
+    EXPECT_EQ(served_run(options, 3, small_specs(), jittered(8, seed)).weights, first) << seed;
+}
+
+TEST(PushServer, AsynchronousUpdatesAreNotOlderThanTheClocksMayPart) {
+  constexpr std::int64_t kWorkers = 3, kStaleness = 1;
+  const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 2, .staleness = kStaleness});
+  for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    const TrainedBits served = served_run(options, kWorkers, small_specs(), jittered(8, seed));
+    std::int64_t updates = 0;
+    for (const PushAction& action : served.actions) {
+      if (action.kind != Kind::kUpdate) continue;
+      ++updates;
+      EXPECT_LE(action.age, (kWorkers - 1) * (2 * kStaleness + 1));
+    }
+    EXPECT_EQ(updates, 8 * kWorkers) << "no push is lost";
+  }
+}
+
+TEST(PushServer, AReplayedRunHasTheBitsOfTheRecorded) {
+  const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 3});
+  const int trials = num_trials("ZERO_REPLAYS", 5, 100);
+  for (int trial = 0; trial < trials; ++trial) {
+    const auto seed = static_cast<std::uint64_t>(trial);
+    const TrainedBits recorded = served_run(options, 3, small_specs(), jittered(6, seed));
+    TrainedClocks again = jittered(6, seed + 1000);  // others are late
+    again.replayed = recorded.events;
+    const TrainedBits replayed = served_run(options, 3, small_specs(), again);
+    EXPECT_EQ(replayed.events, recorded.events) << trial;
+    EXPECT_EQ(replayed.weights, recorded.weights) << trial;
+    EXPECT_EQ(replayed.losses, recorded.losses) << trial;
+  }
+}
+
+TEST(PushServer, ALogOfAnotherRunIsRefused) {
+  const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 1});
+  TrainedBits bits;
+  const TrainedClocks run{.clocks = 2, .replayed = {{.worker = 0, .clock = 1}}};
+  const std::vector<std::string> ends = ends_of_ranks(2, [&](Communicator& comm) {
+    options.sync.is_server(comm.rank()) ? serve(comm, options, small_specs(), run, bits)
+                                        : work(comm, options, small_specs(), run);
+  });
+  EXPECT_TRUE(says(ends[0], "--replay = worker 0, clock 1: this run has come to another event")) << ends[0];
+}
+
+TEST(PushServer, AWorkerThatLeavesDoesNotEndAnAsynchronousRun) {
+  const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 1});
+  const TrainedClocks run{.clocks = 6, .before = [](int worker, std::int64_t clock) {
+                            if (worker == 1 && clock == 2) throw std::runtime_error("this worker ends");
+                          }};
+  TrainedBits bits;
+  const std::vector<std::string> ends = ends_of_ranks(5, [&](Communicator& comm) {
+    options.sync.is_server(comm.rank()) ? serve(comm, options, small_specs(), run, bits)
+                                        : work(comm, options, small_specs(), run);
+  });
+  EXPECT_EQ(ends, (std::vector<std::string>{"", "", "", "this worker ends", ""}));
+  EXPECT_EQ(bits.losses.size(), 6U);
+}
+
+TEST(PushServer, AWorkerThatLeavesEndsAStaleRunWithItsName) {
+  const EngineOptions options = with({.mode = SyncMode::kStale, .servers = 1, .staleness = 1});
+  const TrainedClocks run{.clocks = 6, .before = [](int worker, std::int64_t clock) {
+                            if (worker == 1 && clock == 2) throw std::runtime_error("this worker ends");
+                          }};
+  TrainedBits bits;
+  const std::vector<std::string> ends = ends_of_ranks(3, [&](Communicator& comm) {
+    options.sync.is_server(comm.rank()) ? serve(comm, options, small_specs(), run, bits)
+                                        : work(comm, options, small_specs(), run);
+  });
+  EXPECT_TRUE(says(ends[0], "rank 2")) << ends[0];
+  EXPECT_TRUE(says(ends[0], "no clock is whole without it"));
+}
+
+// Worker 2 is lost in the middle: two of three are a quorum, and go on.
+TEST(PushServer, AQuorumGoesOnWithoutAWorker) {
+  const EngineOptions options = with({.servers = 1, .quorum = 2});
+  const TrainedClocks run{.clocks = 6, .before = [](int worker, std::int64_t clock) {
+                            if (worker == 2 && clock == 2) throw std::runtime_error("this worker ends");
+                          }};
+  TrainedBits bits;
+  const std::vector<std::string> ends = ends_of_ranks(4, [&](Communicator& comm) {
+    options.sync.is_server(comm.rank()) ? serve(comm, options, small_specs(), run, bits)
+                                        : work(comm, options, small_specs(), run);
+  });
+  EXPECT_EQ(ends[0] + ends[1] + ends[2], "");
+  int updates = 0;
+  for (const PushAction& action : bits.actions) {
+    if (action.kind != Kind::kUpdate) continue;
+    ++updates;
+    EXPECT_EQ(action.workers.size(), 2U);
+  }
+  EXPECT_EQ(updates, 6);
+}
+
+TEST(PushServer, BytesAreThoseOfTheFormula) {
+  const std::vector<ParamSpec> specs{{.name = "weight", .shape = {64, 32}}};
+  const EngineOptions options = with({.mode = SyncMode::kSync, .servers = 2});
+  constexpr std::int64_t kBytes = 4 * 64 * 32, kClocks = 3;
+  TrainedBits bits;
+  on_ranks(4, [&](Communicator& comm) {
+    const TrainedClocks run{.clocks = kClocks};
+    options.sync.is_server(comm.rank()) ? serve(comm, options, specs, run, bits) : work(comm, options, specs, run);
+    const Traffic traffic = comm.traffic();
+    if (options.sync.is_server(comm.rank())) {  // of each half of the model, with two workers
+      EXPECT_EQ(traffic.received_bytes, kClocks * kBytes);
+      EXPECT_EQ(traffic.sent_bytes, kClocks * kBytes);
+    } else {
+      EXPECT_EQ(traffic.sent_bytes, kClocks * kBytes);
+      EXPECT_EQ(traffic.received_bytes, kClocks * kBytes) << "after the last push no weights come";
+    }
+  });
+}
+
+TEST(PushServer, RefusesWhatServersDoNotDo) {
+  const auto refusal = [](EngineOptions options) {
+    options.sync = {.servers = 1};
+    return message_of<ConfigError>([&] { worker_options(options); });
+  };
+  EXPECT_TRUE(says(refusal({.stage = 2}), "zero.stage = 2"));
+  EXPECT_TRUE(says(refusal({.group = 2}), "zero.group = 2"));
+  EXPECT_TRUE(says(refusal({.local = LocalSteps{}}), "sync.servers = 1"));
+  EXPECT_TRUE(says(refusal({.delayed_update = true}), "zero.delayed_update = true"));
+  EXPECT_TRUE(says(refusal({.dtype = DType::kFloat16}), "train.dtype = fp16"));
+}
+
+}  // namespace
+}  // namespace zero

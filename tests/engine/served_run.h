@@ -1,0 +1,136 @@
+// A scripted model trained by workers and servers that are threads, and the bits that it came to; and the same by ranks
+// without servers.
+//
+//   const TrainedBits served = served_run({.sync = {.servers = 1}}, /*workers=*/2, specs, {.clocks = 4});
+//   EXPECT_EQ(served.weights, plain_run({}, 2, specs, {.clocks = 4}).weights);
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <mutex>
+#include <vector>
+
+#include "zero/comm/group.h"
+#include "zero/engine/push_server.h"
+#include "zero/engine/push_worker.h"
+
+#include "scripted_model.h"
+#include "thread_ranks.h"
+
+namespace zero {
+
+struct TrainedBits {
+  std::vector<std::uint32_t> weights;  // of all parameters, without padding
+  std::vector<double> losses, norms;   // by clock
+  std::vector<PushAction> actions;     // of a served run
+  std::deque<PushEvent> events;        // of it, too
+};
+
+struct TrainedClocks {
+  std::int64_t clocks = 4;
+  // Before a worker's passes: to come late, or to end.
+  std::function<void(int worker, std::int64_t clock)> before = [](int, std::int64_t) {};
+  std::deque<PushEvent> replayed{};
+  std::function<double(std::int64_t clock)> lr = [](std::int64_t clock) {
+    return 0.01 / static_cast<double>(1 + clock);
+  };
+};
+
+inline double loss_of(int worker, std::int64_t clock) {
+  return 1.0 + noise(99, static_cast<std::uint64_t>(worker), static_cast<std::uint64_t>(clock));
+}
+
+// Collective.
+inline std::vector<std::uint32_t> slice_bits(ScriptedModel& model) {
+  std::vector<std::uint32_t> bits;
+  for (const Unit& unit : model.units()) {
+    model.engine().states().read_full_precision(unit.index, [&](std::span<const float> whole) {
+      for (const Slice& slice : unit.slices)
+        for (const float value :
+             whole.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.numel)))
+          bits.push_back(std::bit_cast<std::uint32_t>(value));
+    });
+  }
+  return bits;
+}
+
+inline void run_passes(ScriptedModel& model, std::int64_t clock, int accumulate) {
+  for (int micro = 0; micro < accumulate; ++micro) {
+    model.forward(model.all_units());
+    model.backward(model.all_units(), static_cast<int>(clock), micro);
+  }
+}
+
+inline TrainedBits plain_run(const EngineOptions& options, int world, const std::vector<ParamSpec>& specs,
+                             const TrainedClocks& run) {
+  TrainedBits bits;
+  on_ranks(world, [&](Communicator& comm) {
+    ScriptedModel model(comm, specs, options);
+    for (std::int64_t clock = 0; clock < run.clocks; ++clock) {
+      run_passes(model, clock, options.accumulate);
+      const StepReport report = model.engine().step(run.lr(clock), {.loss = loss_of(comm.rank(), clock)});
+      if (comm.rank() != 0) continue;
+      bits.losses.push_back(report.loss);
+      bits.norms.push_back(report.grad_norm);
+    }
+    const auto weights = slice_bits(model);
+    if (comm.rank() == 0) bits.weights = weights;
+  });
+  return bits;
+}
+
+// One worker's life, as thread or process.
+inline void work(Communicator& comm, const EngineOptions& options, const std::vector<ParamSpec>& specs,
+                 const TrainedClocks& run) {
+  const int index = options.sync.worker_of(comm.rank());
+  const auto alone = open_group(comm, {comm.rank()}, "worker");
+  ScriptedModel model(*alone, specs, worker_options(options));
+  model.compute_as(index);
+  PushWorker worker(model.engine(), comm, options);
+  worker.set_end(run.clocks);
+  worker.begin();
+  while (!worker.is_over()) {
+    const std::int64_t clock = worker.clock();
+    run.before(index, clock);
+    run_passes(model, clock, options.accumulate);
+    worker.push(run.lr(clock), loss_of(index, clock));
+  }
+}
+
+// One server's, and on the head what it came to.
+inline void serve(Communicator& comm, const EngineOptions& options, const std::vector<ParamSpec>& specs,
+                  const TrainedClocks& run, TrainedBits& bits) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < options.sync.servers; ++rank) ranks.push_back(rank);
+  const auto servers = open_group(comm, ranks, "servers");
+  ScriptedModel model(*servers, specs, server_options(options));
+  PushServer server(model.engine(), comm, options);
+  if (comm.rank() == 0) {
+    server.set_log({.event = [&](const PushEvent& event) { bits.events.push_back(event); },
+                    .action = [&](const PushAction& action) { bits.actions.push_back(action); }});
+    server.replay(run.replayed);
+  }
+  server.begin(0);
+  for (std::int64_t clock = 0; clock < run.clocks && !server.is_over(); ++clock) {
+    const ServedClock served = server.serve(clock + 1, {.lr = run.lr});
+    if (comm.rank() != 0) continue;
+    bits.losses.push_back(served.loss);
+    bits.norms.push_back(served.report.grad_norm);
+  }
+  server.dismiss();
+  const auto weights = slice_bits(model);
+  if (comm.rank() == 0) bits.weights = weights;
+}
+
+inline TrainedBits served_run(const EngineOptions& options, int workers, const std::vector<ParamSpec>& specs,
+                              const TrainedClocks& run) {
+  TrainedBits bits;
+  on_ranks(options.sync.servers + workers, [&](Communicator& comm) {
+    options.sync.is_server(comm.rank()) ? serve(comm, options, specs, run, bits) : work(comm, options, specs, run);
+  });
+  return bits;
+}
+
+}  // namespace zero

@@ -1,0 +1,49 @@
+// Runs with servers, of which ranks are killed while they train.
+#include <fmt/format.h>
+
+#include "train_fault_test.h"
+
+namespace zero {
+namespace {
+
+class ServedFaults : public TrainFaultTest {
+ protected:
+  std::vector<std::string> train(const std::string& run, const std::string& steps,
+                                 const std::vector<std::string>& more) const {
+    return TrainFaultTest::train(run, {"-n", "4"},
+                                 {{"train.steps", steps}, {"train.eval_every", "0"}, {"checkpoint.every", "0"}}, more);
+  }
+  static constexpr const char* kFirstLine = "step 10/";
+};
+
+TEST_F(ServedFaults, AnAsynchronousRunGoesOnWithoutAWorkerThatIsKilled) {
+  WatchedCommand command(train("run", "60", {"--sync.mode", "async", "--sync.staleness", "2"}));
+  ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
+  strike(command.wait_for_rank(2), SIGKILL);
+  EXPECT_EQ(command.finish(), 0) << command.text();
+  EXPECT_SAYS(command, "rank 2 (worker 1) is lost: the run goes on without it");
+  const nlohmann::json report = report_of("run");
+  ASSERT_TRUE(report.is_object()) << command.text();
+  EXPECT_EQ(report.at("losses").size(), 60U);
+}
+
+TEST_F(ServedFaults, AStaleRunEndsWithTheNameOfAKilledWorker) {
+  WatchedCommand command(train("run", "100000", {"--sync.mode", "stale", "--sync.staleness", "1"}));
+  ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
+  const auto killed = strike(command.wait_for_rank(3), SIGKILL);
+  EXPECT_TRUE(command.gone_before(killed + kAllGone)) << command.text();
+  EXPECT_EQ(command.finish(), 3);
+  EXPECT_SAYS(command, "rank 3 of 4 failed with signal 9 (SIGKILL)");
+}
+
+TEST_F(ServedFaults, AServerThatIsKilledEndsTheRun) {
+  WatchedCommand command(train("run", "100000", {"--sync.mode", "async", "--sync.servers", "2"}));
+  ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
+  const auto killed = strike(command.wait_for_rank(1), SIGKILL);
+  EXPECT_TRUE(command.gone_before(killed + kAllGone)) << command.text();
+  EXPECT_EQ(command.finish(), 3);
+  EXPECT_SAYS(command, "rank 1 of 4 failed with signal 9 (SIGKILL)");
+}
+
+}  // namespace
+}  // namespace zero

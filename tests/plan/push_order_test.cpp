@@ -1,0 +1,288 @@
+#include "zero/plan/push_order.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <random>
+#include <set>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/tier.h"
+
+namespace zero {
+namespace {
+
+using Kind = PushAction::Kind;
+
+// Everything to be done now, in words: "update 0 1 of clock 3", "answer 1: clock 4, version 3".
+std::vector<std::string> todo(PushOrder& order) {
+  std::vector<std::string> words;
+  while (const auto action = order.next()) {
+    std::string workers;
+    for (const int worker : action->workers) workers += fmt::format("{}{}", workers.empty() ? "" : " ", worker);
+    switch (action->kind) {
+      case Kind::kUpdate:
+        words.push_back(fmt::format("update {} of clock {}, age {}", workers, action->clock, action->age));
+        break;
+      case Kind::kDrop:
+        words.push_back(fmt::format("drop {} of clock {}", workers, action->clock));
+        break;
+      case Kind::kAnswer:
+        words.push_back(fmt::format("answer {}: clock {}, version {}", workers, action->clock, action->version));
+        break;
+    }
+  }
+  return words;
+}
+
+using Words = std::vector<std::string>;
+
+TEST(PushOrder, AClockIsUpdatedWhenAllHavePushedIt) {
+  PushOrder order({.servers = 1}, 2);
+  EXPECT_EQ(todo(order), (Words{"answer 0: clock 0, version 0", "answer 1: clock 0, version 0"}));
+  order.pushed(1, 0);
+  EXPECT_EQ(todo(order), Words{});
+  order.pushed(0, 0);
+  EXPECT_EQ(todo(order),
+            (Words{"update 0 1 of clock 0, age 0", "answer 0: clock 1, version 1", "answer 1: clock 1, version 1"}));
+}
+
+TEST(PushOrder, AStaleWorkerReadsExactlyTheVersionThatItIsBehind) {
+  PushOrder order({.mode = SyncMode::kStale, .servers = 1, .staleness = 1}, 2);
+  todo(order);
+  order.pushed(0, 0);
+  EXPECT_EQ(todo(order), (Words{"answer 0: clock 1, version 0"}));
+  order.pushed(0, 1);
+  EXPECT_EQ(todo(order), Words{}) << "clock 2 needs version 1";
+  order.pushed(1, 0);
+  EXPECT_EQ(todo(order),
+            (Words{"update 0 1 of clock 0, age 0", "answer 0: clock 2, version 1", "answer 1: clock 1, version 0"}))
+      << "version 1 is there, and worker 1 does not get it";
+  order.pushed(1, 1);
+  EXPECT_EQ(todo(order), (Words{"update 0 1 of clock 1, age 1", "answer 1: clock 2, version 1"}));
+}
+
+TEST(PushOrder, AResumedRunReadsTheVersionsThatThereAre) {
+  PushOrder kept({.mode = SyncMode::kStale, .servers = 1, .staleness = 2}, 1, 10, 8);
+  EXPECT_EQ(todo(kept), (Words{"answer 0: clock 10, version 8"}));
+  PushOrder none({.mode = SyncMode::kStale, .servers = 1, .staleness = 2}, 1, 10, 10);
+  EXPECT_EQ(todo(none), (Words{"answer 0: clock 10, version 10"}));
+  none.pushed(0, 10);
+  EXPECT_EQ(todo(none), (Words{"update 0 of clock 10, age 0", "answer 0: clock 11, version 10"}));
+}
+
+TEST(PushOrder, StopsAtTheClockThatItIsTold) {
+  PushOrder order({.mode = SyncMode::kStale, .servers = 1, .staleness = 1}, 1);
+  todo(order);
+  order.pushed(0, 0);
+  EXPECT_EQ(order.next(0), (PushAction{.kind = Kind::kAnswer, .workers = {0}, .clock = 1, .version = 0}));
+  EXPECT_EQ(order.next(0), std::nullopt);
+  EXPECT_EQ(order.next(1)->kind, Kind::kUpdate);
+}
+
+TEST(PushOrder, AnAsynchronousPushIsAppliedAsItComes) {
+  PushOrder order({.mode = SyncMode::kAsync, .servers = 1, .staleness = 1}, 2);
+  todo(order);
+  order.pushed(1, 0);
+  EXPECT_EQ(todo(order), (Words{"update 1 of clock 0, age 0", "answer 1: clock 1, version 1"}));
+  order.pushed(1, 1);
+  EXPECT_EQ(todo(order), (Words{"update 1 of clock 1, age 0"})) << "worker 0 has not done clock 0";
+  EXPECT_EQ(order.late(), std::vector<int>{0});
+  order.pushed(0, 0);
+  EXPECT_EQ(todo(order),
+            (Words{"update 0 of clock 0, age 2", "answer 0: clock 1, version 3", "answer 1: clock 2, version 3"}));
+}
+
+TEST(PushOrder, ALostWorkerIsNotWaitedFor) {
+  PushOrder order({.mode = SyncMode::kAsync, .servers = 1}, 2);
+  todo(order);
+  order.pushed(1, 0);
+  EXPECT_EQ(todo(order), (Words{"update 1 of clock 0, age 0"}));
+  order.left(0);
+  EXPECT_EQ(todo(order), (Words{"answer 1: clock 1, version 1"}));
+  EXPECT_EQ(order.num_clocks(), 1);
+  EXPECT_TRUE(order.can_go_on());
+}
+
+TEST(PushOrder, AClockIsNotUpdatedWithoutALostWorker) {
+  PushOrder order({.mode = SyncMode::kStale, .servers = 1}, 2);
+  todo(order);
+  order.pushed(0, 0);
+  order.left(1);
+  EXPECT_EQ(todo(order), Words{});
+  EXPECT_FALSE(order.can_go_on());
+}
+
+TEST(PushOrder, APushOfAWorkerThatHasLeftCounts) {
+  PushOrder order({.servers = 1}, 2);
+  todo(order);
+  order.pushed(0, 0);
+  order.left(0);
+  order.pushed(1, 0);
+  EXPECT_EQ(todo(order), (Words{"update 0 1 of clock 0, age 0", "answer 1: clock 1, version 1"}));
+}
+
+TEST(PushOrder, AQuorumGoesOnWithoutTheLast) {
+  PushOrder order({.servers = 1, .quorum = 2}, 3);
+  todo(order);
+  order.pushed(2, 0);
+  order.pushed(0, 0);
+  EXPECT_EQ(todo(order),
+            (Words{"update 0 2 of clock 0, age 0", "answer 0: clock 1, version 1", "answer 2: clock 1, version 1"}));
+  order.pushed(0, 1);
+  order.pushed(2, 1);
+  todo(order);
+  order.pushed(1, 0);
+  EXPECT_EQ(todo(order), (Words{"drop 1 of clock 0", "answer 1: clock 2, version 2"}));
+}
+
+// A run of workers of random speeds, of which some die, checked by what the header promises and nothing of the code.
+class Exploration {
+ public:
+  explicit Exploration(std::uint64_t seed) : random_(seed) {
+    plan_.servers = 1;
+    plan_.mode = std::array{SyncMode::kSync, SyncMode::kStale, SyncMode::kAsync}[draw(3)];
+    workers_ = 1 + static_cast<int>(draw(5));
+    if (plan_.mode != SyncMode::kSync) plan_.staleness = static_cast<int>(draw(5));
+    if (plan_.mode == SyncMode::kSync && draw(2) == 0) plan_.quorum = 1 + static_cast<int>(draw(workers_));
+    last_clock_ = 1 + static_cast<std::int64_t>(draw(12));
+    may_die_ = draw(2) == 0;
+    for (int worker = 0; worker < workers_; ++worker) speeds_.push_back(1U << draw(5));
+  }
+
+  // What went wrong; empty: nothing.
+  std::string run() {
+    PushOrder order(plan_, workers_);
+    carry_out(order);
+    while (problem_.empty() && !order.is_over() && order.can_go_on()) {
+      const int worker = one_that_computes();
+      if (worker < 0) {
+        say("nobody computes, and some are there");
+        break;
+      }
+      happens(order, worker);
+      carry_out(order);
+    }
+    if (problem_.empty() && order.can_go_on() && !pushed_.empty()) say("a push is lost");
+    return problem_;
+  }
+
+ private:
+  std::uint64_t draw(std::uint64_t below) { return random_() % below; }
+  bool is_async() const { return plan_.mode == SyncMode::kAsync; }
+  void say(const std::string& problem) {
+    if (problem_.empty())
+      problem_ = fmt::format("{}, staleness {}, quorum {}, {} workers: {}", name_of(plan_.mode), plan_.staleness,
+                             plan_.quorum, workers_, problem);
+  }
+
+  int one_that_computes() {
+    std::uint64_t all = 0;
+    for (const auto& [worker, begun] : computing_) all += speeds_[static_cast<std::size_t>(worker)];
+    if (all == 0) return -1;
+    std::uint64_t at = draw(all);
+    for (const auto& [worker, begun] : computing_) {
+      const std::uint64_t speed = speeds_[static_cast<std::size_t>(worker)];
+      if (at < speed) return worker;
+      at -= speed;
+    }
+    return -1;
+  }
+
+  void happens(PushOrder& order, int worker) {
+    const Begun begun = computing_.at(worker);
+    computing_.erase(worker);
+    if (may_die_ && draw(40) == 0) {
+      clocks_.erase(worker);
+      return order.left(worker);
+    }
+    pushed_[{worker, begun.clock}] = begun.version;
+    clocks_[worker] = begun.clock + 1;
+    order.pushed(worker, begun.clock);
+  }
+
+  void carry_out(PushOrder& order) {
+    while (const auto action = order.next()) {
+      if (!problem_.empty()) return;
+      action->kind == Kind::kAnswer ? answer(order, *action) : use(*action);
+    }
+  }
+
+  void use(const PushAction& action) {
+    std::int64_t age = 0;
+    for (const int worker : action.workers) {
+      const auto push = pushed_.find({worker, action.clock});
+      if (push == pushed_.end()) return say("a gradient is used that was not pushed, or is used twice");
+      age = std::max(age, updates_ - push->second);
+      pushed_.erase(push);
+    }
+    if (action.kind == Kind::kDrop) {
+      if (plan_.quorum == 0) say("a push is dropped without a quorum");
+      if (action.clock >= updates_) say("a push is dropped that was not late");
+      return;
+    }
+    if (age != action.age) say("the age is not that of the weights");
+    if (action.version != updates_) say("a version is left out");
+    if (!std::ranges::is_sorted(action.workers)) say("the sum is not in the order of the workers");
+    const auto needed = static_cast<std::size_t>(is_async() ? 1 : plan_.quorum > 0 ? plan_.quorum : workers_);
+    if (action.workers.size() != needed) say("an update of too many or too few");
+    if (!is_async() && action.clock != updates_) say("clocks are not in order");
+    const std::int64_t most = is_async() ? (workers_ - 1) * (2 * plan_.staleness + 1) : plan_.staleness;
+    if (age > most) say(fmt::format("an age of {}", age));
+    if (!is_async() && age != std::min<std::int64_t>(plan_.staleness, updates_)) say("a read that is not exact");
+    ++updates_;
+  }
+
+  void answer(PushOrder& order, const PushAction& action) {
+    const int worker = action.workers.front();
+    if (computing_.contains(worker)) return say("a worker is answered while it computes");
+    if (action.version > updates_ || action.version <= updates_ - plan_.num_versions() || action.version < 0)
+      say(fmt::format("version {} of {}", action.version, updates_));
+    if (action.clock < clocks_[worker]) say("a clock goes back");
+    clocks_[worker] = action.clock;
+    std::int64_t slowest = std::numeric_limits<std::int64_t>::max();
+    for (const auto& [other, clock] : clocks_) slowest = std::min(slowest, clock);
+    if (is_async() && static_cast<int>(clocks_.size()) == num_here(order) && slowest < action.clock - plan_.staleness)
+      say("the slowest is too far behind");
+    if (action.clock < last_clock_) {
+      computing_[worker] = {.clock = action.clock, .version = action.version};
+    } else {
+      clocks_.erase(worker);
+      order.left(worker);
+    }
+  }
+
+  int num_here(const PushOrder& order) const {
+    int here = 0;
+    for (int worker = 0; worker < workers_; ++worker) here += order.is_here(worker) ? 1 : 0;
+    return here;
+  }
+
+  struct Begun {
+    std::int64_t clock = 0, version = 0;
+  };
+  std::mt19937_64 random_;
+  SyncPlan plan_;
+  int workers_ = 1;
+  std::int64_t last_clock_ = 1;
+  bool may_die_ = false;
+  std::vector<std::uint64_t> speeds_;
+  std::map<int, Begun> computing_;
+  std::map<int, std::int64_t> clocks_;                           // of those that are there
+  std::map<std::pair<int, std::int64_t>, std::int64_t> pushed_;  // worker and clock: the version it was computed with
+  std::int64_t updates_ = 0;
+  std::string problem_;
+};
+
+TEST(PushOrder, KeepsItsPromisesInEveryInterleaving) {
+  const int trials = num_trials("ZERO_INTERLEAVINGS", 20'000, 1'000'000);
+  for (int seed = 0; seed < trials; ++seed) {
+    const std::string problem = Exploration(static_cast<std::uint64_t>(seed)).run();
+    ASSERT_EQ(problem, "") << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,43 @@
+#include "zero/report/served_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "zero/plan/partition.h"
+
+#include "some_plan.h"
+
+namespace zero {
+namespace {
+
+TrainingPlan served(int servers, int workers, const SyncPlan& sync) {
+  TrainingPlan plan = some_plan(servers, 3);
+  plan.options.sync = sync;
+  plan.options.sync.servers = servers;
+  plan.workers = workers;
+  return plan;
+}
+
+TEST(ServedPlan, AWorkerHoldsWeightsAndGradientsAlone) {
+  const ServedPlan plan = served_plan(served(1, 3, {}));
+  EXPECT_EQ(plan.worker.parameter, 4 * kPlanParameters);
+  EXPECT_EQ(plan.worker.gradient, 4 * kPlanParameters);
+  EXPECT_EQ(plan.worker.total(), 8 * kPlanParameters);
+  EXPECT_EQ(plan.server.moment, 8 * kPlanParameters);
+}
+
+TEST(ServedPlan, AClockMovesTheModelOnceEachWay) {
+  const ServedPlan plan = served_plan(served(2, 3, {}));
+  EXPECT_EQ(plan.pushed, 4 * kPlanParameters);
+  EXPECT_EQ(plan.pulled, 4 * kPlanParameters);
+}
+
+TEST(ServedPlan, StalenessIsPaidInGradientsAndVersions) {
+  const ServedPlan fresh = served_plan(served(2, 3, {}));
+  const ServedPlan stale = served_plan(served(2, 3, {.mode = SyncMode::kStale, .staleness = 2}));
+  EXPECT_EQ(fresh.pushes, 3 * fresh.versions);
+  EXPECT_EQ(stale.pushes, 3 * fresh.pushes);
+  EXPECT_EQ(stale.versions, 3 * fresh.versions);
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,106 @@
+// Waiting for whichever message comes first, and going on without a rank, over transports in whose memory ranks look.
+#include "zero/comm/arrivals.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "zero/base/error.h"
+
+#include "suite.h"
+#include "tests/expect_contains.h"
+
+namespace zero {
+namespace {
+
+using std::chrono::milliseconds;
+
+class ArrivalsTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  World world(int size) const { return {.transport = GetParam(), .size = size}; }
+};
+
+INSTANTIATE_TEST_SUITE_P(Worlds, ArrivalsTest, ::testing::Values("in_process", "shared_memory", "recorded"));
+
+std::span<std::byte> bytes_of(int& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+void send(Communicator& comm, int value, int to) {
+  comm.send(bytes_of(value), to, {}).wait();
+}
+
+int take(Communicator& comm, int from) {
+  int value = 0;
+  Work work = comm.receive(bytes_of(value), from, {});
+  await_message(comm, work, from);
+  return value;
+}
+
+// Rank 2 sends first, though rank 1's message was asked for first.
+TEST_P(ArrivalsTest, TheFirstMessageEndsTheWait) {
+  expect_world(world(3), [](Communicator& comm) {
+    if (comm.rank() == 2) return send(comm, 22, 0);
+    if (comm.rank() == 1) {
+      EXPECT_EQ(take(comm, 0), 5);
+      return send(comm, 11, 0);
+    }
+    int first = 0, second = 0;
+    Work one = comm.receive(bytes_of(first), 1, {}), two = comm.receive(bytes_of(second), 2, {});
+    EXPECT_TRUE(comm.arrivals()->await([&] { return one.try_complete() || two.try_complete(); }));
+    EXPECT_TRUE(two.try_complete());
+    EXPECT_FALSE(one.try_complete());
+    two.wait();
+    EXPECT_EQ(second, 22);
+    send(comm, 5, 1);
+    one.wait();
+    EXPECT_EQ(first, 11);
+  });
+}
+
+TEST_P(ArrivalsTest, ALimitEndsTheWaitAndNothingElse) {
+  expect_world(world(2), [](Communicator& comm) {
+    if (comm.rank() == 1) {
+      EXPECT_EQ(take(comm, 0), 1);
+      return send(comm, 2, 0);
+    }
+    int value = 0;
+    Work work = comm.receive(bytes_of(value), 1, {});
+    EXPECT_FALSE(comm.arrivals()->await([&] { return work.try_complete(); }, milliseconds(1)));
+    send(comm, 1, 1);
+    await_message(comm, work, 1);
+    EXPECT_EQ(value, 2);
+  });
+}
+
+TEST_P(ArrivalsTest, ASenderThatLeavesIsNamed) {
+  const auto ends = run_world(world(2), [](Communicator& comm) {
+    if (comm.rank() == 0) take(comm, 1);
+  });
+  EXPECT_CONTAINS(ends[0], "rank 1: receive: it left the run while rank 0 waits for it");
+}
+
+TEST(Arrivals, ARankThatMayBeLostEndsNobody) {
+  const auto ends = run_world({.transport = "shared_memory", .size = 3}, [](Communicator& comm) {
+    if (comm.rank() == 2) comm.arrivals()->may_be_lost();
+    comm.barrier({}).wait();
+    if (comm.rank() == 2) kill(getpid(), SIGKILL);
+    comm.arrivals()->await([&] { return comm.arrivals()->lost(2); });
+    if (comm.rank() == 0) send(comm, 7, 1);
+    if (comm.rank() == 1 && take(comm, 0) != 7) throw Error("another message");
+  });
+  EXPECT_EQ(ends, (std::vector<std::string>{"", "", "signal 9"}));
+}
+
+TEST(Arrivals, AnyOtherRanksEndEndsTheRun) {
+  const auto ends = run_world({.transport = "shared_memory", .size = 2}, [](Communicator& comm) {
+    comm.barrier({}).wait();
+    if (comm.rank() == 1) kill(getpid(), SIGKILL);
+    take(comm, 1);
+  });
+  EXPECT_CONTAINS(ends[0], "rank 1: ");
+  EXPECT_CONTAINS(ends[0], "its process ended");
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,18 @@
+#include "zero/comm/arrivals.h"
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+
+namespace zero {
+
+void await_message(Communicator& comm, Work& work, int from) {
+  Arrivals& arrivals = *comm.arrivals();
+  arrivals.await([&] { return work.try_complete() || arrivals.lost(from); });
+  // Asked again: it may have sent before it left.
+  if (!work.try_complete())
+    throw CommError(from, "receive", fmt::format("it left the run while rank {} waits for it", comm.rank()));
+  work.wait();
+}
+
+}  // namespace zero

@@ -1,0 +1,37 @@
+// Arrivals: how a rank waits for whichever of several messages comes first, and how a run goes on without a rank.
+//
+//   Work first = comm.receive(a, 1, {}), second = comm.receive(b, 2, {});
+//   Arrivals& arrivals = *comm.arrivals();
+//   arrivals.await([&] { return first.try_complete() || second.try_complete() || arrivals.lost(2); });
+//
+// Transports in whose memory a rank can look implement it (in_process, shared_memory); with others
+// Communicator::arrivals() is null. Local, all of it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+#include "zero/comm/communicator.h"
+
+namespace zero {
+
+class Arrivals {
+ public:
+  virtual ~Arrivals() = default;
+
+  // Sleeps until ready(), which is asked whenever a message has come, and many times a second. False after `limit`, of
+  // which 0 is none: nobody is late here. Throws the CommError of a rank whose end ends the run, and of a run that failed.
+  virtual bool await(const std::function<bool()>& ready, std::chrono::milliseconds limit = {}) = 0;
+
+  // From here on the run goes on should this rank's process end. Nobody waits for it but in await(), where lost() says
+  // that it is gone.
+  virtual void may_be_lost() = 0;
+  // The rank has left the run, or its process has ended.
+  virtual bool lost(int rank) const = 0;
+};
+
+// Waits for a message of a rank as long as that rank is there, however late it is. `comm` has arrivals(). Throws CommError
+// where it leaves.
+void await_message(Communicator& comm, Work& work, int from);
+
+}  // namespace zero

@@ -1,0 +1,74 @@
+// The messages between workers and servers, beside gradients and weights themselves: plain values, sent as bookkeeping.
+//
+// A push: the worker sends a PushHeader, and its mask of parameters, to the head; the head answers "send"; the gradient
+// goes to the servers, a message for each unit and server. Then, at once or later, the head answers "begin", and each
+// server sends its part of the weights, should they be others than the worker has. A worker that is told "over" leaves.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "zero/plan/push_order.h"
+#include "zero/rendezvous/rank_set.h"
+
+namespace zero {
+
+struct PushHeader {
+  enum class Kind : std::int32_t {
+    kPush,
+    kLastPush,  // the worker leaves after it
+    kLeave,     // without a push
+  };
+  Kind kind = Kind::kPush;
+  std::int32_t has_loss = 0;
+  std::int64_t clock = 0;
+  double loss = 0;
+  double lr = 0;
+};
+
+struct PushAnswer {
+  enum class Kind : std::int32_t { kSend, kBegin, kOver };
+  Kind kind = Kind::kSend;
+  std::int32_t has_weights = 0;  // kBegin: they follow
+  std::int64_t clock = 0;
+  std::int64_t version = 0;
+  // Of the newest update.
+  std::int64_t updates = 0;
+  double grad_norm = 0;
+  double loss = 0;
+  std::int32_t skipped = 0;
+  std::int32_t reason = 0;
+};
+
+// The head's order to the other servers: what to do next, all the same.
+struct ServerOrder {
+  enum class Kind : std::int32_t { kTakePush, kForgetPush, kCarryOut, kReturn };
+  Kind kind = Kind::kReturn;
+  std::int32_t worker = -1;  // of a push
+  std::int32_t action = 0;   // kCarryOut, as a PushAction
+  std::int32_t has_weights = 0;
+  RankSet workers = 0;
+  std::int64_t clock = 0;
+  std::int64_t version = 0;
+  std::int64_t age = 0;
+  PushHeader header;  // kTakePush; the mask of parameters follows
+};
+
+// A mask of parameters, eight to a byte.
+inline std::size_t mask_bytes(std::size_t num_params) {
+  return (num_params + 7) / 8;
+}
+inline void pack_mask(const std::vector<bool>& mask, std::span<std::byte> into) {
+  for (std::size_t param = 0; param < mask.size(); ++param)
+    if (mask[param]) into[param / 8] |= std::byte{1} << (param % 8);
+}
+inline std::vector<bool> unpack_mask(std::span<const std::byte> bytes, std::size_t num_params) {
+  std::vector<bool> mask(num_params);
+  for (std::size_t param = 0; param < num_params; ++param)
+    mask[param] = (bytes[param / 8] >> (param % 8) & std::byte{1}) != std::byte{0};
+  return mask;
+}
+
+}  // namespace zero

@@ -1,0 +1,119 @@
+// PushServer: a server's side of a run with servers: all servers take the pushes of workers, update, and answer, in one
+// order, which their head (rank 0) names.
+//
+//   Engine engine(servers, specs, units, server_options(options), observer);     // of the servers, each with its part
+//   PushServer server(engine, run, options);
+//   server.begin(0);
+//   while (!server.is_over()) { const ServedClock clock = server.serve(server.num_clocks() + 1, rules); ... }
+//   server.dismiss();                                    // workers that are still there leave
+//
+// Between two calls of serve() no worker is answered, and nothing changes: that is when servers evaluate and save. An
+// update is a step of the engine: agreement, norm, clipping, skipping and tiers are as ever.
+//
+// A worker that is lost is left out where the plan allows that; else the run ends, with its name. So it does where a
+// worker that others wait for has pushed nothing for the run's timeout. Collective over the servers. Throws CommError, and
+// what Engine::step() does.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "zero/engine/push_layout.h"
+#include "zero/engine/push_messages.h"
+#include "zero/engine/pushed_gradients.h"
+#include "zero/engine/weight_versions.h"
+
+namespace zero {
+
+// What an update is made with, by the clock of its gradients and their mean loss. Functions of these alone, the same on all
+// servers. Without `lr` the learning rate is that of the push, of several the first worker's.
+struct UpdateRules {
+  std::function<double(std::int64_t clock)> lr{};
+  std::function<StepLimits(double loss)> limits = [](double loss) { return StepLimits{.loss = loss}; };
+};
+
+// What was served in one call. Means are over its updates.
+struct ServedClock {
+  StepReport report;  // of the last update; of one that was skipped, where one was
+  double loss = std::numeric_limits<double>::quiet_NaN();
+  std::int64_t updates = 0;
+  std::int64_t dropped = 0;  // gradients that came too late
+  double mean_age = 0;
+  std::int64_t most_age = 0;
+};
+
+class PushServer {
+ public:
+  // `run`: workers and servers; it has arrivals(). All outlive it.
+  PushServer(Engine& engine, Communicator& run, const EngineOptions& options);
+
+  // Workers begin with `clock`, and with the weights that the engine holds. Versions of before may be given first.
+  void begin(std::int64_t clock);
+  WeightVersions& versions() { return versions_; }
+
+  // Until every worker that is there has done all clocks below `clock`.
+  ServedClock serve(std::int64_t clock, const UpdateRules& rules);
+  std::int64_t num_clocks() const { return num_clocks_; }
+  bool is_over() const { return is_over_; }
+  void dismiss();
+
+  // Called on the head: with each event before it counts, with each action before it is carried out.
+  struct Log {
+    std::function<void(const PushEvent&)> event = [](const PushEvent&) {};
+    std::function<void(const PushAction&)> action = [](const PushAction&) {};
+  };
+  void set_log(Log log) { log_ = std::move(log); }
+  // On the head, before begin(): events come in this order, as a log has them, and so the run has the same bits. Whoever
+  // comes early is held until its turn. When all have come, the run goes on as any other. Throws ConfigError where a
+  // worker comes with another clock.
+  void replay(std::deque<PushEvent> events) { turns_ = std::move(events); }
+
+ private:
+  struct Inbox {  // of one worker, on the head
+    std::vector<std::byte> message;
+    Work work;
+    PushHeader header() const;
+  };
+
+  bool is_head() const { return run_.rank() == 0; }
+  int num_workers() const { return plan_.num_workers(run_.world()); }
+  void lead(std::int64_t clock, const UpdateRules& rules, ServedClock& served);
+  void follow(const UpdateRules& rules, ServedClock& served);
+  void tell(const ServerOrder& order, std::span<const std::byte> more = {});
+  void await_event();
+  void await_turn();
+  void leave(int worker);
+  void listen(int worker);
+  void take_push(int worker);
+  bool receive_push(int worker, const PushHeader& header, std::span<const std::byte> mask);
+  bool all_have(bool mine);
+  void lose(int worker);
+  void require_enough() const;
+  void carry_out(const PushAction& action, const UpdateRules& rules, ServedClock& served);
+  void update(const PushAction& action, const UpdateRules& rules, ServedClock& served);
+  void answer(const PushAction& action);
+  void send_weights(int worker, std::int64_t version, bool all);
+  void send_answer(int worker, const PushAnswer& answer);
+
+  Engine& engine_;
+  Communicator& run_;
+  SyncPlan plan_;
+  int micro_batches_;
+  PushLayout layout_;
+  PushedGradients pushed_;
+  WeightVersions versions_;
+  std::optional<PushOrder> order_;          // the head's
+  std::vector<Inbox> inboxes_;              // the head's, by worker
+  std::vector<std::int64_t> sent_version_;  // by worker; -1: none yet
+  StepReport last_;                         // of the newest update
+  std::int64_t num_clocks_ = 0;
+  bool is_over_ = false;
+  Log log_;
+  std::deque<PushEvent> turns_;  // of a replayed run
+  int first_asked_ = 0;          // worker, so that none is always asked last
+};
+
+}  // namespace zero

@@ -1,0 +1,28 @@
+// served_plan(): what a plan with servers costs: memory of a server and of a worker, and bytes that cross.
+//
+//   const ServedPlan served = served_plan(plan);        // plan.workers > 0, plan.world servers
+//   served.pushed                                       // bytes of gradients that a worker sends in a clock
+//
+// Values only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "zero/plan/estimate.h"
+#include "zero/report/training_plan.h"
+
+namespace zero {
+
+struct ServedPlan {
+  StateBytes server, worker;
+  std::int64_t pushes = 0;              // a server's, of gradients that no update has used, at most
+  std::int64_t versions = 0;            // a server's, of weights that workers may read
+  std::int64_t pushed = 0, pulled = 0;  // a worker's in a clock
+};
+ServedPlan served_plan(const TrainingPlan& plan);
+
+// Rows of the plan's table.
+std::string served_rows(const TrainingPlan& plan);
+
+}  // namespace zero

@@ -1,0 +1,39 @@
+// ServedReport: what servers did with the gradients of their workers, in a run or in a step. Values only.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+namespace zero {
+
+struct ServedSteps {
+  std::int64_t updates = 0;
+  std::int64_t dropped = 0;  // gradients that came too late for their update
+  double mean_age = 0;       // updates between the weights of a gradient and its use
+  std::int64_t most_age = 0;
+  std::int64_t pushed_bytes = 0;  // gradients that came to this rank
+  std::int64_t pulled_bytes = 0;  // weights that left it
+  double waited_seconds = 0;      // of this rank, for gradients to come
+
+  void add(const ServedSteps& more) {
+    if (updates + more.updates > 0)
+      mean_age = (mean_age * static_cast<double>(updates) + more.mean_age * static_cast<double>(more.updates)) /
+                 static_cast<double>(updates + more.updates);
+    updates += more.updates;
+    dropped += more.dropped;
+    most_age = std::max(most_age, more.most_age);
+    pushed_bytes += more.pushed_bytes;
+    pulled_bytes += more.pulled_bytes;
+    waited_seconds += more.waited_seconds;
+  }
+};
+
+struct ServedReport {
+  std::string mode;  // "sync", "stale", "async"; empty: there are no servers
+  int servers = 0, workers = 0;
+  int staleness = 0, quorum = 0;
+  ServedSteps run;
+};
+
+}  // namespace zero

@@ -1,0 +1,44 @@
+#include "zero/torch/attached_role.h"
+
+#include <numeric>
+#include <utility>
+
+#include "zero/comm/arrivals.h"
+#include "zero/comm/group.h"
+
+namespace zero {
+namespace {
+
+EngineOptions options_of(const EngineOptions& options, int rank) {
+  if (!options.sync.has_servers()) return options;
+  return options.sync.is_server(rank) ? server_options(options) : worker_options(options);
+}
+
+std::unique_ptr<Communicator> open_role(Communicator& run, const SyncPlan& plan) {
+  if (!plan.has_servers()) return nullptr;
+  if (!plan.is_server(run.rank())) return open_group(run, {run.rank()}, "a worker");
+  std::vector<int> servers(static_cast<std::size_t>(plan.servers));
+  std::iota(servers.begin(), servers.end(), 0);
+  return open_group(run, servers, "servers");
+}
+
+}  // namespace
+
+AttachedRole::AttachedRole(Communicator& run, EngineOptions options) : run_(run), asked_(std::move(options)) {
+  require_possible(asked_.sync, run.world());
+  if (asked_.sync.has_servers()) require_arrivals(run);
+  options_ = options_of(asked_, run.rank());
+  own_ = open_role(run, asked_.sync);
+}
+
+void AttachedRole::attach(Engine& engine) {
+  if (own_ == nullptr) return;
+  if (is_worker()) {
+    worker_.emplace(engine, run_, asked_);
+    if (asked_.sync.mode == SyncMode::kAsync || asked_.sync.quorum > 0) run_.arrivals()->may_be_lost();
+  } else {
+    server_.emplace(engine, run_, asked_);
+  }
+}
+
+}  // namespace zero

@@ -1,0 +1,71 @@
+#include "zero/train/served_step.h"
+
+#include <limits>
+
+#include "zero/base/check.h"
+#include "zero/base/clock.h"
+#include "zero/base/error.h"
+#include "zero/torch/engine_control.h"
+
+namespace zero {
+namespace {
+
+PushServer& server_of(Attachment& engine) {
+  PushServer* const server = engine.control().server();
+  ZERO_CHECK(server != nullptr, "a served step on a rank that is no server");
+  return *server;
+}
+
+}  // namespace
+
+ServedStep::ServedStep(const TrainJob& job, const Task& task, Attachment& engine, Communicator& run,
+                       const RunFolder& folder, std::int64_t begun)
+    : job_(job),
+      task_(task),
+      engine_(engine),
+      run_(run),
+      server_(server_of(engine)),
+      last_loss_(std::numeric_limits<double>::quiet_NaN()) {
+  if (run.rank() == 0) {
+    if (!job.replay.empty()) server_.replay(PushLog::read(RunFolder(job.replay).pushes()));
+    log_.emplace(folder.pushes(), begun);
+    server_.set_log({.event = [this](const PushEvent& event) { log_->add(event); }});
+  }
+  server_.begin(begun);
+}
+
+TakenStep ServedStep::take(const RunState& done, const TrainingStep::Limits& limits) {
+  TakenStep taken{.metrics = metrics_of(job_, task_, done, job_.attach.sync.num_workers(run_.world()))};
+  StepMetrics& metrics = taken.metrics;
+  const double begin = monotonic_seconds();
+  const Traffic before = run_.traffic();
+  const double waited = run_.waited_seconds();
+  const ServedClock served = server_.serve(
+      done.step + 1, {.lr = [this](std::int64_t clock) { return lr_at(job_.schedule, clock); }, .limits = limits});
+  if (log_) log_->flush();
+  if (server_.num_clocks() <= done.step) throw CommError(-1, "push", "no worker is left");
+  if (served.updates > 0) last_loss_ = served.loss;
+  const Traffic& after = run_.traffic();
+  metrics.loss = last_loss_;
+  metrics.seconds = monotonic_seconds() - begin;
+  metrics.time = unix_seconds();
+  metrics.grad_norm = served.report.grad_norm;
+  metrics.phases = engine_.control().take_phase_seconds();
+  metrics.served = {.updates = served.updates,
+                    .dropped = served.dropped,
+                    .mean_age = served.mean_age,
+                    .most_age = served.most_age,
+                    .pushed_bytes = after.received_bytes - before.received_bytes,
+                    .pulled_bytes = after.sent_bytes - before.sent_bytes,
+                    .waited_seconds = run_.waited_seconds() - waited};
+  taken.report = served.report;
+  taken.report.loss = metrics.loss;
+  return taken;
+}
+
+void ServedStep::dismiss() {
+  server_.dismiss();
+  if (log_) log_->flush();
+}
+
+}  // namespace zero
