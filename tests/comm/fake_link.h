@@ -38,7 +38,8 @@ class FakeNetwork {
     }
     const auto other = others.front();
     others.pop_front();
-    std::memcpy(send ? other->data : data, send ? data : other->data, std::min(bytes, other->bytes));
+    if (other->data != nullptr)
+      std::memcpy(send ? other->data : data, send ? data : other->data, std::min(bytes, other->bytes));
     side->done = other->done = true;
     changed_.notify_all();
     return side;
@@ -49,6 +50,20 @@ class FakeNetwork {
     const auto ready = [&] { return side.done || lost_.contains(self) || lost_.contains(peer); };
     if (!changed_.wait_for(lock, limit, ready)) return MessageLink::Status::kLate;
     return side.done ? MessageLink::Status::kDone : MessageLink::Status::kGone;
+  }
+
+  // Its memory may go.
+  void withdraw(Side& side) {
+    const std::scoped_lock lock(mutex_);
+    side.data = nullptr;
+  }
+
+  // Messages that are expected and not there yet.
+  std::size_t num_expected() {
+    const std::scoped_lock lock(mutex_);
+    std::size_t number = 0;
+    for (const auto& [key, sides] : receives_) number += sides.size();
+    return number;
   }
 
   // The rank's connections break, as when its process ends.
@@ -91,6 +106,7 @@ class FakeLink final : public MessageLink {
    public:
     FakeTransfer(FakeNetwork& network, std::shared_ptr<FakeNetwork::Side> side, int self, int peer)
         : network_(network), side_(std::move(side)), self_(self), peer_(peer) {}
+    ~FakeTransfer() override { network_.withdraw(*side_); }
     Status wait(std::chrono::milliseconds limit) override { return network_.wait(*side_, self_, peer_, limit); }
     const char* reason() const override { return "a cable was cut"; }
 

@@ -109,6 +109,15 @@ TEST(MessageCommunicator, MessagesUnderWayAtOneTimeHaveDifferentTags) {
   EXPECT_EQ(network.most_waiting(), 1u);
 }
 
+// Over a slow network the news that bytes are expected would else come behind this rank's own.
+TEST(MessageCommunicator, ACollectiveExpectsItsBytesFromItsBeginning) {
+  FakeNetwork network;
+  std::vector<std::byte> in(8), out(16);
+  MessageCommunicator comm(std::make_unique<FakeLink>(network, 0), "fake", 0, 2, milliseconds(1));
+  const Work work = comm.all_gather(in, out, {});
+  EXPECT_EQ(network.num_expected(), 2u) << "a header and its data";
+}
+
 TEST(MessageCommunicator, ReducesAsTheDefaultDoes) {
   expect_all(4, [](Communicator& comm) {
     std::vector<float> data(1001);

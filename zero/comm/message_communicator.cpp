@@ -21,6 +21,14 @@ namespace {
 // What travels under one number has four tags, one a kind; data follows its header.
 enum MessageKind { kHeader = 0, kMessageHeader = 2 };
 
+// Of data: the tag after its header's, which also tells its size where a link looks at these bits. Data of another size than
+// the one expected, which is a mismatch, then meets no buffer.
+std::uint64_t data_tag(std::uint64_t header_tag, std::size_t bytes) {
+  constexpr std::uint64_t kSizeShift = 32, kSizeBits = 0xffff;
+  const std::uint64_t size = bytes * 0x9e3779b97f4a7c15 >> 48;
+  return (header_tag & ~(kSizeBits << kSizeShift)) + 1 | (size & kSizeBits) << kSizeShift;
+}
+
 constexpr std::size_t kMaxSends = 4096;  // under way before begin waits for the oldest
 constexpr milliseconds kFarewell{500};   // for telling the others why this rank fails
 
@@ -37,8 +45,6 @@ struct MessageCommunicator::Header {
 // What comes from one peer.
 struct MessageCommunicator::Exchange {
   int peer = 0;
-  std::uint64_t tag = 0;
-  std::span<std::byte> in;
   Header header;
   std::unique_ptr<MessageLink::Transfer> header_transfer, data_transfer;
 };
@@ -131,16 +137,18 @@ void MessageCommunicator::send_with_header(int to, std::uint64_t tag, const Sign
   header->signature = signature;
   auto transfer = run_.link->send(to, tag, std::as_bytes(std::span(header.get(), 1)));
   run_.sending.push_back({this, to, signature, std::move(header), {}, std::move(transfer)});
-  if (!data.empty()) run_.sending.push_back({this, to, signature, nullptr, data, run_.link->send(to, tag + 1, data)});
+  if (!data.empty())
+    run_.sending.push_back({this, to, signature, nullptr, data, run_.link->send(to, data_tag(tag, data.size()), data)});
 }
 
 std::unique_ptr<MessageCommunicator::Exchange> MessageCommunicator::expect(int from, std::uint64_t tag,
                                                                            std::span<std::byte> in) {
   auto exchange = std::make_unique<Exchange>();
   exchange->peer = from;
-  exchange->tag = tag;
-  exchange->in = in;
   exchange->header_transfer = run_.link->receive(from, tag, std::as_writable_bytes(std::span(&exchange->header, 1)));
+  // At once: a peer's bytes may wait for the news that they are expected, which over a slow network would come behind
+  // this rank's own bytes.
+  if (!in.empty()) exchange->data_transfer = run_.link->receive(from, data_tag(tag, in.size()), in);
   return exchange;
 }
 
@@ -156,7 +164,6 @@ void MessageCommunicator::take_header(Exchange& exchange, const Signature& own) 
   if (header.signature != own) {
     fail(-1, describe_number(own), describe_mismatch(rank_, own, exchange.peer, header.signature));
   }
-  if (!exchange.in.empty()) exchange.data_transfer = run_.link->receive(exchange.peer, exchange.tag + 1, exchange.in);
 }
 
 void MessageCommunicator::take_data(Exchange& exchange, const Signature& own) {

@@ -1,8 +1,8 @@
 // MessageCommunicator: the collectives over a MessageLink (mpi, gloo).
 //
 // At begin, a rank sends every other rank the signature of the collective, and the bytes for that rank, if there are
-// any. In wait() it compares each peer's signature with its own before it takes that peer's bytes, so that a mismatch
-// is an error and never a damaged buffer, and a late rank has a name. Every pair of ranks exchanges directly: the
+// any, and expects theirs. In wait() it compares each peer's signature with its own before it waits for that peer's bytes,
+// so that a mismatch is an error, and a late rank has a name. Every pair of ranks exchanges directly: the
 // bytes are those of a ring, (N-1) blocks a rank.
 //
 // Inputs stay as they are until drain(), which waits for the sends. A rank that fails tells the others why before it
@@ -101,7 +101,7 @@ class MessageCommunicator final : public Communicator, private GroupOpener {
 
   void send_with_header(int to, std::uint64_t tag, const Signature& signature, std::span<const std::byte> data);
   std::unique_ptr<Exchange> expect(int from, std::uint64_t tag, std::span<std::byte> in);
-  // Compares the header, and begins to receive what it announces.
+  // Compares the header.
   void take_header(Exchange& exchange, const Signature& own);
   void take_data(Exchange& exchange, const Signature& own);
   void wait(MessageLink::Transfer& transfer, int peer, const Signature& own);
