@@ -252,6 +252,37 @@ TEST(Rules, KeysOfAnOuterStepAreLocalsAlone) {
   EXPECT_NO_THROW(check_rules(loaded));
 }
 
+TEST(Rules, WhatDoesNotGoWithServersIsRefused) {
+  const auto broken = [](const std::function<void(Config&)>& change) {
+    return rule_broken([&](Config& config) {
+      config.sync.servers = 1;
+      change(config);
+    });
+  };
+  EXPECT_TRUE(rules_hold([](Config& config) { config.sync.servers = 1; }));
+  EXPECT_TRUE(broken([](Config& config) { config.zero.stage = 1; }).starts_with("zero.stage = 1"));
+  EXPECT_TRUE(broken([](Config& config) { config.zero.group = 1; }).starts_with("zero.group = 1"));
+  EXPECT_TRUE(broken([](Config& config) { config.run.min_ranks = 2; }).starts_with("run.min_ranks = 2"));
+  EXPECT_TRUE(broken([](Config& config) { config.run.timeline = "t.json"; }).starts_with("run.timeline"));
+  EXPECT_TRUE(broken([](Config& config) { config.train.dtype = "fp16"; }).starts_with("train.dtype"));
+  EXPECT_TRUE(broken([](Config& config) { config.comm.transport = "gloo"; }).starts_with("comm.transport"));
+  EXPECT_TRUE(broken([](Config& config) { config.health.non_finite = "rewind"; }).starts_with("health.non_finite"));
+}
+
+TEST(Rules, KeysOfServersAreOfTheirModesAlone) {
+  LoadedConfig loaded;
+  loaded.config.sync.staleness = 2;
+  loaded.origins["sync.staleness"] = "config.toml:3";
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { check_rules(loaded); }),
+                   "config.toml:3: sync.staleness = 2: with sync.mode sync no gradient is stale"));
+  loaded.origins["sync.mode"] = "command line";
+  EXPECT_NO_THROW(check_rules(loaded)) << "the command line has overruled the file's mode";
+  loaded.config.sync.mode = "async";
+  settle_defaults(loaded);
+  EXPECT_EQ(loaded.config.sync.servers, 1);
+  EXPECT_NO_THROW(check_rules(loaded));
+}
+
 TEST(Rules, ARewindNeedsCheckpoints) {
   const auto without = [](Config& config) { config.checkpoint.every = {}; };
   EXPECT_TRUE(rules_hold([&](Config& config) {

@@ -109,10 +109,12 @@ TEST(PushOrder, ALostWorkerIsNotWaitedFor) {
 TEST(PushOrder, AClockIsNotUpdatedWithoutALostWorker) {
   PushOrder order({.mode = SyncMode::kStale, .servers = 1}, 2);
   todo(order);
-  order.pushed(0, 0);
   order.left(1);
-  EXPECT_EQ(todo(order), Words{});
   EXPECT_FALSE(order.can_go_on());
+  EXPECT_FALSE(order.is_stuck()) << "worker 0 may leave, too";
+  order.pushed(0, 0);
+  EXPECT_EQ(todo(order), Words{});
+  EXPECT_TRUE(order.is_stuck());
 }
 
 TEST(PushOrder, APushOfAWorkerThatHasLeftCounts) {

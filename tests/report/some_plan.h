@@ -18,7 +18,7 @@ inline TrainingPlan some_plan(int world, int stage, DType dtype = DType::kFloat3
   return plan;
 }
 
-constexpr std::int64_t kPlanParameters = 256 * 64 + 3 * 64 * 64 + 64;
-constexpr std::array kAllStages{0, 1, 2, 3};
+inline constexpr std::int64_t kPlanParameters = 256 * 64 + 3 * 64 * 64 + 64;
+inline constexpr std::array kAllStages{0, 1, 2, 3};
 
 }  // namespace zero

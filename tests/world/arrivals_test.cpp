@@ -20,7 +20,7 @@ class ArrivalsTest : public ::testing::TestWithParam<std::string> {
   World world(int size) const { return {.transport = GetParam(), .size = size}; }
 };
 
-INSTANTIATE_TEST_SUITE_P(Worlds, ArrivalsTest, ::testing::Values("in_process", "shared_memory", "recorded"));
+INSTANTIATE_TEST_SUITE_P(Transports, ArrivalsTest, ::testing::Values("in_process", "shared_memory", "recorded"));
 
 std::span<std::byte> bytes_of(int& value) {
   return std::as_writable_bytes(std::span(&value, 1));

@@ -72,7 +72,8 @@ int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitt
   options.max_restarts = static_cast<int>(run.max_restarts);
   options.min_ranks = static_cast<int>(run.min_ranks);
   const SyncConfig& sync = fitted.sync;
-  if (sync.mode == "async" || sync.quorum > 0) options.spared_from = static_cast<int>(sync.servers);
+  if (sync.mode == "async" || (sync.servers > 0 && sync.mode == "sync" && sync.quorum > 0))
+    options.spared_from = static_cast<int>(sync.servers);
   options.program_for = [program = options.program, fitted](int world) { return for_world(world, program, fitted); };
   const std::filesystem::path dir = run.dir;
   options.progress = [folder = CheckpointFolder(dir / "checkpoints")](const MemoryFiles& kept) {

@@ -109,7 +109,8 @@ void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
                       world > 1 ? fmt::format("use at most {}, or more ranks (-n)", world - 1)
                                 : std::string("start more ranks (-n), or use sync.mode sync without servers"));
   world -= servers;  // those that compute
-  if (const std::int64_t quorum = loaded.config.sync.quorum; quorum > world)
+  const bool waits_for_some = loaded.config.sync.mode == "sync" && servers > 0;
+  if (const std::int64_t quorum = loaded.config.sync.quorum; waits_for_some && quorum > world)
     throw ConfigError(where(loaded, "sync.quorum"), std::to_string(quorum),
                       fmt::format("there are {}", format_count(world, "worker")),
                       fmt::format("use 1 to {}, or 0 for all", world));

@@ -203,19 +203,23 @@ void check_servers(const LoadedConfig& loaded) {
   const auto not_with = [&](std::string_view name, bool given, std::string_view reason, std::string_view remedy) {
     if (given) refuse(loaded, name, reason, remedy);
   };
+  // A file's key of a mode that the command line overrules is no slip.
+  const auto of_mode = [&](std::string_view name, bool given, std::string_view reason, std::string_view remedy) {
+    not_with(name, given && rank_of(loaded, name) >= rank_of(loaded, "sync.mode"), reason, remedy);
+  };
   const bool stale = sync.mode == "stale", async = sync.mode == "async";
-  not_with("sync.servers", sync.mode == "local" && sync.servers > 0, "copies that train apart have no servers",
-           "leave it out, or use sync.mode sync, stale or async");
-  not_with("sync.staleness", sync.staleness > 0 && !stale && !async,
-           fmt::format("with sync.mode {} no gradient is stale", sync.mode),
-           "leave it out, or use sync.mode stale or async");
-  not_with("sync.stale_lr", sync.stale_lr != SyncConfig{}.stale_lr && !async, "only sync.mode async looks at an age",
-           "leave it out, or use sync.mode async");
+  of_mode("sync.servers", sync.mode == "local" && sync.servers > 0, "copies that train apart have no servers",
+          "leave it out, or use sync.mode sync, stale or async");
+  of_mode("sync.staleness", sync.staleness > 0 && !stale && !async,
+          fmt::format("with sync.mode {} no gradient is stale", sync.mode),
+          "leave it out, or use sync.mode stale or async");
+  of_mode("sync.stale_lr", sync.stale_lr != SyncConfig{}.stale_lr && !async, "only sync.mode async looks at an age",
+          "leave it out, or use sync.mode async");
+  of_mode("sync.quorum", sync.quorum > 0 && (sync.mode != "sync" || sync.servers == 0),
+          "only servers with sync.mode sync go on without some gradients",
+          "leave it out, or use sync.mode sync with sync.servers");
   not_with("sync.servers", (stale || async) && sync.servers == 0, fmt::format("sync.mode {} needs a server", sync.mode),
            "use 1 or more, or leave it out");
-  not_with("sync.quorum", sync.quorum > 0 && (sync.mode != "sync" || sync.servers == 0),
-           "only servers with sync.mode sync go on without some gradients",
-           "leave it out, or use sync.mode sync with sync.servers");
   if (sync.servers == 0) return;
   not_with("zero.stage", zero.stage != 3, "servers split parameters, too, and workers hold no states",
            "use 3, or leave out sync.servers");
@@ -233,6 +237,10 @@ void check_servers(const LoadedConfig& loaded) {
            "leave it out, or leave out sync.servers");
   not_with("run.timeline", !loaded.config.run.timeline.empty(), "a timeline is of ranks that step together",
            "leave it out, or leave out sync.servers");
+  const std::string& transport = loaded.config.comm.transport;
+  not_with("comm.transport", transport == "mpi" || transport == "gloo",
+           "a server cannot wait for whichever worker comes first over it",
+           "use shared_memory or auto, on one machine; or leave out sync.servers");
   const HealthConfig& health = loaded.config.health;
   not_with("health.non_finite", health.non_finite == "rewind", "workers are ahead of a checkpoint to go back to",
            "use skip or stop, or leave out sync.servers");
@@ -346,6 +354,8 @@ void settle_defaults(LoadedConfig& loaded) {
   }
   const bool serves = config.sync.mode == "stale" || config.sync.mode == "async";
   if (serves && !is_given(loaded, "sync.servers")) config.sync.servers = 1;
+  if (config.sync.mode == "local" && rank_of(loaded, "sync.servers") < rank_of(loaded, "sync.mode"))
+    config.sync.servers = 0;  // of a file, whose mode is overruled
   // Written out, so that a checkpoint of a time when it meant "last" at stages 0 and 1 is seen to have another rule.
   if (config.train.reduce == "auto") config.train.reduce = "each";
 }

@@ -249,7 +249,7 @@ void PushServer::lose(int worker) {
 }
 
 void PushServer::require_enough() const {
-  if (order_->can_go_on()) return;
+  if (!order_->is_stuck()) return;
   throw CommError(-1, "push", fmt::format("too few workers are left for an update after clock {}", num_clocks_));
 }
 

@@ -113,9 +113,13 @@ std::int64_t PushOrder::num_clocks() const {
   return is_over() ? furthest : slowest();
 }
 
+bool PushOrder::somebody_waits() const {
+  return std::ranges::any_of(workers_, [](const Worker& worker) { return worker.here && worker.waits; });
+}
+
 std::vector<int> PushOrder::late() const {
   std::vector<int> late;
-  if (std::ranges::none_of(workers_, [](const Worker& worker) { return worker.here && worker.waits; })) return late;
+  if (!somebody_waits()) return late;
   const std::int64_t awaited = applies_each() ? slowest() : version_;
   for (int worker = 0; worker < std::ssize(workers_); ++worker) {
     const Worker& who = at(worker);

@@ -74,6 +74,8 @@ class PushOrder {
   std::vector<int> late() const;
   // Enough workers are left for another update.
   bool can_go_on() const;
+  // There are not, and some that are there wait for one. Others may still leave, too.
+  bool is_stuck() const { return somebody_waits() && !can_go_on(); }
 
  private:
   struct Worker {
@@ -86,6 +88,7 @@ class PushOrder {
   };
 
   bool applies_each() const { return plan_.mode == SyncMode::kAsync; }
+  bool somebody_waits() const;
   int num_needed() const { return plan_.quorum > 0 ? plan_.quorum : static_cast<int>(workers_.size()); }
   Worker& at(int worker) { return workers_[static_cast<std::size_t>(worker)]; }
   const Worker& at(int worker) const { return workers_[static_cast<std::size_t>(worker)]; }

@@ -48,6 +48,8 @@ Json configuration_json(std::string_view toml) {
 double utilization(const RunReport& r) {
   double peak_flops = 0;
   for (const RankReport& rank : r.ranks) peak_flops += rank.peak_flops;
+  // Workers compute, on cores as fast as those of a server.
+  if (!r.served.mode.empty() && !r.ranks.empty()) peak_flops = r.served.workers * r.ranks.front().peak_flops;
   const double median = median_step_seconds(r.step_seconds);
   return median > 0 && peak_flops > 0 ? r.flops_per_step / median / peak_flops : 0;
 }

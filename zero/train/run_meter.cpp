@@ -29,7 +29,8 @@ std::int64_t proportional_or_zero() {
 
 }  // namespace
 
-void RunMeter::begin(const EngineReport& engine, std::int64_t steps_to_come) {
+void RunMeter::begin(const EngineReport& engine, std::int64_t steps_to_come, bool predicts) {
+  predicts_ = predicts;
   engine_ = engine;
   steps_to_come_ = steps_to_come;
 }
@@ -56,7 +57,7 @@ void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
 
 void RunMeter::count(std::int64_t step, const Say& say) {
   ++num_steps_;
-  if (num_steps_ == kProfileStep) {
+  if (num_steps_ == kProfileStep && predicts_) {
     predicted_ = engine_.predicted;
     slow_.expect(predicted_.total());
     replans_then_ = engine_.replans;
@@ -95,7 +96,7 @@ void RunMeter::fill(RunReport& report, Communicator& comm) const {
   for (const auto& rank : gather_ranks<RankReport>(comm, std::span(&mine, 1))) report.ranks.push_back(rank.front());
   report.engine = engine_;
   report.profile = steps_.median();
-  if (steps_.past_warmup() && engine_.replans == replans_then_) report.predicted = predicted_;
+  if (predicts_ && steps_.past_warmup() && engine_.replans == replans_then_) report.predicted = predicted_;
 }
 
 }  // namespace zero

@@ -30,7 +30,8 @@ class RunMeter {
   RunMeter(const ActivationStore* activations, int threads) : activation_offload_(activations), threads_(threads) {}
 
   // Before the first step of this process.
-  void begin(const EngineReport& engine, std::int64_t steps_to_come);
+  // `predicts`: the engine's ranks compute what a step takes time for. Servers do not.
+  void begin(const EngineReport& engine, std::int64_t steps_to_come, bool predicts = true);
   // After a step, with what the engine says then: what it held and moved becomes part of the step's metrics.
   void complete(StepMetrics& metrics, const EngineReport& engine);
   // The outer step with which the run of copies that train apart ends.
@@ -54,7 +55,8 @@ class RunMeter {
   double last_seconds_ = 0;  // of the last step
   RankReport process_;       // of it what is the process's own: memory, start
   MeasuredSteps steps_;
-  EngineReport engine_;      // after the last step
+  EngineReport engine_;  // after the last step
+  bool predicts_ = true;
   PredictedStep predicted_;  // after kProfileStep steps
   std::int64_t replans_then_ = 0;
   SlowSteps slow_;

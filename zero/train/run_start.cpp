@@ -137,7 +137,7 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   if (opening.resumes()) resume(run);
   try_operators(run);
   run.checkpoints.expect_room_to_copy(*run.engine, bytes_to_save / num_holders);
-  run.meter.begin(run.engine->report(), job.train.steps - run.state.step);
+  run.meter.begin(run.engine->report(), job.train.steps - run.state.step, !job.attach.sync.has_servers());
   return run.is_first() ? write_folder(run, opening.resumes(), plan) : RunWeights{};
 }
 

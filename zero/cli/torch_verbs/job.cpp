@@ -202,13 +202,14 @@ std::optional<LocalSteps> local_steps(const SyncConfig& sync) {
       .steps = static_cast<int>(sync.local_steps), .outer_lr = sync.outer_lr, .outer_momentum = sync.outer_momentum};
 }
 
+// What is not of the mode was given for another one, which is overruled.
 SyncPlan sync_plan(const SyncConfig& sync) {
-  SyncPlan plan{.servers = static_cast<int>(sync.servers),
-                .staleness = static_cast<int>(sync.staleness),
-                .quorum = static_cast<int>(sync.quorum),
-                .stale_lr = sync.stale_lr};
+  SyncPlan plan{.servers = static_cast<int>(sync.servers)};
   if (sync.mode == "stale") plan.mode = SyncMode::kStale;
   if (sync.mode == "async") plan.mode = SyncMode::kAsync;
+  if (plan.mode != SyncMode::kSync) plan.staleness = static_cast<int>(sync.staleness);
+  if (plan.mode == SyncMode::kAsync) plan.stale_lr = sync.stale_lr;
+  if (plan.mode == SyncMode::kSync && plan.has_servers()) plan.quorum = static_cast<int>(sync.quorum);
   return plan;
 }
 
