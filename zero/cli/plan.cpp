@@ -6,6 +6,7 @@
 #include "zero/base/error.h"
 #include "zero/command/configured.h"
 #include "zero/command/torch_library.h"
+#include "zero/config/cluster_file.h"
 #include "zero/config/load.h"
 
 namespace zero::cli {
@@ -29,6 +30,9 @@ int run_plan(Arguments arguments) {
   app.add_option("--profile", profile,
                  "folder of a finished run with all states on the device, for its seconds of computation; without it "
                  "they are estimated");
+  std::string cluster_file;
+  app.add_option("--cluster", cluster_file,
+                 "file that describes hosts and links (TOML): what a step takes there, held in several ways");
   ConfigArguments config(app);
   if (!config.parse(app, arguments)) return 0;
   // The data need not be on the machine where a job is planned.
@@ -38,6 +42,18 @@ int run_plan(Arguments arguments) {
                       .json = json,
                       .profile = profile,
                       .machines = machines};
+  if (!cluster_file.empty()) {
+    const Cluster cluster = read_cluster(cluster_file);
+    if ((app.count("--world") > 0 && world != cluster.world()) ||
+        (app.count("--machines") > 0 && machines != cluster.hosts))
+      throw ConfigError(
+          "--cluster", cluster_file,
+          fmt::format("{} hosts of {} ranks are not what --world and --machines say", cluster.hosts, cluster.ranks),
+          "leave out --world and --machines: the file says both");
+    world = request.world = cluster.world();
+    machines = request.machines = cluster.hosts;
+    request.cluster = cluster;
+  }
   if (world < 1) throw ConfigError("--world", std::to_string(world), "not a number of ranks", "use 1 or more");
   if (machines < 1 || machines > world || world % machines != 0)
     throw ConfigError("--machines", std::to_string(machines),

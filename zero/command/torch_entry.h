@@ -21,6 +21,7 @@
 
 #include "zero/command/build.h"
 #include "zero/config/config.h"
+#include "zero/plan/cluster.h"
 #include "zero/rendezvous/detect_ranks.h"
 
 namespace zero::cli {
@@ -40,8 +41,9 @@ struct PlanRequest {
   std::int64_t world = 1;
   bool schedule = false;
   bool json = false;
-  std::string profile;        // a run folder: how long the same model computed there; empty: it is estimated
-  std::int64_t machines = 1;  // over which the ranks are spread evenly
+  std::string profile;               // a run folder: how long the same model computed there; empty: it is estimated
+  std::int64_t machines = 1;         // over which the ranks are spread evenly
+  std::optional<Cluster> cluster{};  // of as many ranks and machines; empty: machines are like this one
 };
 
 // `zero generate`.

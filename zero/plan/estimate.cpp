@@ -37,13 +37,19 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
   return bytes;
 }
 
+StepCollectives collectives_of(const Unit& unit, const Placement& placement) {
+  return {.gathers = placement.parameter_sharded ? 2 * placement.accumulate
+                     : unit.trainable            ? 1
+                                                 : 0,
+          .reductions = unit.trainable ? (placement.reduce_each ? placement.accumulate : 1) : 0};
+}
+
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement) {
   std::int64_t bytes = 0;
   for (const Unit& unit : units) {
     const std::int64_t pass = (world - 1) * shard_numel(unit, world) * static_cast<std::int64_t>(size_of(unit.dtype));
-    const int reduces = unit.trainable ? (placement.reduce_each ? placement.accumulate : 1) : 0;
-    const int gathers = placement.parameter_sharded ? 2 * placement.accumulate : unit.trainable ? 1 : 0;
-    bytes += (reduces + gathers) * pass;
+    const StepCollectives calls = collectives_of(unit, placement);
+    bytes += (calls.reductions + calls.gathers) * pass;
     const bool gathers_sums = unit.trainable && !placement.optimizer_sharded && placement.fp32_sums;
     if (gathers_sums && unit.dtype != DType::kFloat32) bytes += pass;  // fp32 is twice as much
     bytes += direction_bytes(unit, world, placement);

@@ -35,6 +35,13 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
 StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement,
                        const OptimizerSpec& spec);
 
+// How often the ranks of a copy gather and reduce a unit in a step.
+struct StepCollectives {
+  int gathers = 0;
+  int reductions = 0;
+};
+StepCollectives collectives_of(const Unit& unit, const Placement& placement);
+
 // Bytes that a rank sends in a step whose forward and backward pass access each unit once; at stage 3 in the minimum
 // budget. If the rule updates matrices as wholes, their directions count, too: they are gathered in fp32.
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement);

@@ -25,6 +25,7 @@
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/schedule.h"
+#include "zero/report/cluster_plan.h"
 #include "zero/report/computation.h"
 #include "zero/report/plan_json.h"
 #include "zero/report/plan_table.h"
@@ -156,10 +157,11 @@ Schedule schedule_of(const TrainingPlan& plan, const AttachOptions& attach, cons
 
 // `steps`: of a run that is given its epochs.
 std::string as_json(const TrainingPlan& plan, std::span<const int> stages, const PrintedSchedule* schedule,
-                    std::optional<std::int64_t> steps) {
-  if (schedule == nullptr && !steps) return plan_json(plan, stages);
+                    std::optional<std::int64_t> steps, const std::optional<ClusterPlan>& cluster) {
+  if (schedule == nullptr && !steps && !cluster) return plan_json(plan, stages);
   auto json = nlohmann::ordered_json::parse(plan_json(plan, stages));
   if (steps) json["steps"] = *steps;
+  if (cluster) json["cluster"] = cluster_json(*cluster);
   if (schedule == nullptr) return json.dump(1) + "\n";
   const ScheduleCost& cost = schedule->cost;
   json["schedule"] = {{"num_gathers", cost.num_gathers},
@@ -315,6 +317,14 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Att
   plan.without_disk = why_without_disk(known.rates, plan);
 }
 
+// A step's computation on a rank of the cluster: by its own flops, else as on this machine.
+double computation_on(const Cluster& cluster, const TrainingPlan& plan, const PlanRequest& request, const Task& task) {
+  if (cluster.flops == 0) return plan.predicted->total();
+  const TrainConfig& train = request.loaded.config.train;
+  const auto samples = static_cast<double>(most_samples(train) * train.accumulate);
+  return task.flops_per_sample() * samples * (train.checkpoint_activations ? 4.0 / 3 : 1) / cluster.flops;
+}
+
 }  // namespace
 
 int plan_verb(const PlanRequest& request) {
@@ -322,6 +332,9 @@ int plan_verb(const PlanRequest& request) {
   const std::optional<std::int64_t> steps = steps_of_epochs(request.loaded);
   const AttachOptions attach = attach_options(config, 1);
   require_here(attach.offload);
+  if (request.cluster && attach.sync.has_servers())
+    throw ConfigError("--cluster", fmt::format("with {} of sync.servers", attach.sync.servers),
+                      "servers and their workers share the memory of one machine", "leave out one of the two");
   ModelOptions model = model_options(config);
   model.init.clear();  // shapes are wanted, not weights
   const SampleShape shape = planned_shape(config);
@@ -337,11 +350,15 @@ int plan_verb(const PlanRequest& request) {
     printed = {simulate(schedule, plan.units, mesh_of(plan).shard, optimizer_spec(plan)),
                print_schedule(schedule, plan.units)};
   const PrintedSchedule* shown = printed ? &*printed : nullptr;
+  std::optional<ClusterPlan> cluster;
+  if (request.cluster)
+    cluster = plan_on(plan, *request.cluster, computation_on(*request.cluster, plan, request, *task));
   if (request.json) {
-    std::cout << as_json(plan, kStages, shown, steps);
+    std::cout << as_json(plan, kStages, shown, steps, cluster);
     return 0;
   }
   std::cout << as_text(plan, kStages, shown);
+  if (cluster) std::cout << "\n" << cluster_table(*cluster);
   if (steps)
     std::cout << fmt::format("\nsteps: {} make {} epochs of the training data\n", format_count(*steps),
                              config.train.epochs);

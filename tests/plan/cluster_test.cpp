@@ -1,0 +1,125 @@
+#include "zero/plan/cluster.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "zero/plan/estimate.h"
+
+namespace zero {
+namespace {
+
+std::vector<Unit> some_units() {
+  std::vector<ParamSpec> specs;
+  for (const char* block : {"h.0", "h.1", "h.2"})
+    specs.push_back({.name = std::string(block) + ".weight", .shape = {64, 64}});
+  return make_units(specs, {});
+}
+
+Placement placement_of(int stage, const Mesh& mesh, bool local = false) {
+  Placement placement = place(stage, Reduce::kAuto, 1);
+  (local ? placement.merged_copies : placement.copies) = mesh.copies;
+  return placement;
+}
+
+double sent_of(int stage, const Mesh& mesh) {
+  return static_cast<double>(sent_bytes(some_units(), mesh.shard, placement_of(stage, mesh)));
+}
+
+TEST(Cluster, NothingLeavesAHostThatIsAlone) {
+  const Cluster cluster{.hosts = 1, .ranks = 8};
+  for (const int group : {2, 8}) {
+    const Mesh mesh = mesh_of(8, group);
+    const Exchange exchange = exchange_of_step(some_units(), mesh, placement_of(3, mesh), cluster);
+    EXPECT_EQ(exchange.leaving, 0);
+    EXPECT_EQ(exchange.delay, 0);
+    EXPECT_GE(exchange.within, sent_of(3, mesh));
+  }
+}
+
+TEST(Cluster, OfOneRankAHostEverythingLeaves) {
+  const Cluster cluster{.hosts = 8, .ranks = 1};
+  const Mesh mesh = mesh_of(8, 0);
+  for (const int stage : {0, 1, 2, 3}) {
+    const Exchange exchange = exchange_of_step(some_units(), mesh, placement_of(stage, mesh), cluster);
+    EXPECT_DOUBLE_EQ(exchange.leaving, sent_of(stage, mesh));
+    EXPECT_EQ(exchange.within, 0);
+  }
+}
+
+TEST(Cluster, ARankSendsAsMuchToEachOfTheOthers) {
+  const Cluster cluster{.hosts = 4, .ranks = 2};
+  const Mesh mesh = mesh_of(8, 0);
+  const Exchange exchange = exchange_of_step(some_units(), mesh, placement_of(3, mesh), cluster);
+  EXPECT_DOUBLE_EQ(exchange.within, sent_of(3, mesh) / 7);
+  EXPECT_DOUBLE_EQ(exchange.leaving, 2 * sent_of(3, mesh) * 6 / 7) << "of both ranks, to the six on other hosts";
+}
+
+TEST(Cluster, OfGroupsThatAreHostsOnlyGradientsLeave) {
+  const Mesh two = mesh_of(8, 4), four = mesh_of(8, 2);
+  double shards = 0;  // of all units, in fp32
+  for (const Unit& unit : some_units()) shards += static_cast<double>(crossing_bytes(unit, four.shard));
+  const auto leaving = [&](const Mesh& mesh, const Cluster& cluster) {
+    return exchange_of_step(some_units(), mesh, placement_of(3, mesh), cluster).leaving;
+  };
+  EXPECT_DOUBLE_EQ(leaving(four, {.hosts = 4, .ranks = 2}), 2 * 2 * shards) << "of a host in the middle, up and down";
+  EXPECT_DOUBLE_EQ(leaving(two, {.hosts = 2, .ranks = 4}),
+                   4.0 * static_cast<double>(sent_between_copies(some_units(), two, placement_of(3, two))));
+}
+
+TEST(Cluster, CopiesOnOneHostPassGradientsThere) {
+  const Mesh mesh = mesh_of(8, 2);  // two copies on each of two hosts
+  const Cluster cluster{.hosts = 2, .ranks = 4};
+  const Mesh hosts = mesh_of(8, 4);
+  const auto leaving = [&](const Mesh& ways) {
+    return exchange_of_step(some_units(), ways, placement_of(3, ways), cluster).leaving;
+  };
+  EXPECT_DOUBLE_EQ(leaving(mesh), leaving(hosts)) << "one border between hosts, whatever lies beside it";
+}
+
+TEST(Cluster, CopiesThatTrainApartLeaveTheLinkAloneUntilTheOuterStep) {
+  const Mesh mesh = mesh_of(8, 2);
+  const Cluster cluster{.hosts = 4, .ranks = 2, .latency = 1};
+  const Placement placement = placement_of(3, mesh, /*local=*/true);
+  EXPECT_EQ(exchange_of_step(some_units(), mesh, placement, cluster).leaving, 0);
+  const OuterBytes bytes = outer_bytes(some_units(), mesh, placement);
+  const Exchange outer = exchange_of_outer_step(some_units(), mesh, placement, cluster);
+  EXPECT_DOUBLE_EQ(outer.leaving, 2.0 * static_cast<double>(bytes.between_copies));
+  EXPECT_EQ(outer.delay, 6) << "a reduction and a gather of each unit";
+}
+
+TEST(Cluster, SecondsAreThoseOfEachLinkAndOfTheMessages) {
+  const Cluster cluster{.hosts = 2, .ranks = 2, .network = 100, .within = 1000, .latency = 0.5};
+  EXPECT_DOUBLE_EQ(seconds_of({.within = 3000, .leaving = 400, .delay = 3}, cluster), 3 + 4 + 3);
+  EXPECT_DOUBLE_EQ(seconds_of({.within = 3000, .leaving = 400}, {.hosts = 2, .ranks = 2, .network = 100}), 4);
+}
+
+TEST(Cluster, TheSlowestRankAndTheMean) {
+  EXPECT_EQ((Cluster{.speeds = {1, 0.5, 0.75}}.slowest()), 0.5);
+  EXPECT_EQ((Cluster{.speeds = {1, 0.5, 0.75}}.mean()), 0.75);
+  EXPECT_EQ(Cluster{}.slowest(), 1);
+}
+
+TEST(Cluster, TheFirstUnitPassesTheChainOfCopiesAlone) {
+  const Mesh mesh = mesh_of(4, 1);
+  const Placement placement = placement_of(0, mesh);
+  const auto unit = static_cast<double>(crossing_bytes(some_units()[0], 1));
+  const auto delay = [&](const Cluster& cluster) {
+    return exchange_of_step(some_units(), mesh, placement, cluster).delay;
+  };
+  EXPECT_EQ(delay({.hosts = 2, .ranks = 2, .network = unit}), 0) << "up and down is what its bytes take";
+  EXPECT_DOUBLE_EQ(delay({.hosts = 4, .ranks = 1, .network = unit}), 4);
+  EXPECT_DOUBLE_EQ(delay({.hosts = 1, .ranks = 4, .within = unit}), 4);
+  EXPECT_DOUBLE_EQ(delay({.hosts = 4, .ranks = 1, .network = unit, .latency = 1}), 4 + 3 + 6);
+}
+
+TEST(Cluster, TenThousandRanksArePlannedAsWell) {
+  const Cluster cluster{.hosts = 1250, .ranks = 8, .latency = 1};
+  const Mesh mesh = mesh_of(10'000, 8);
+  const Exchange exchange = exchange_of_step(some_units(), mesh, placement_of(3, mesh), cluster);
+  EXPECT_GT(exchange.leaving, 0);
+  EXPECT_EQ(exchange.delay, 3 + 2 * 1249) << "the units one after the other, up and down through all copies";
+}
+
+}  // namespace
+}  // namespace zero

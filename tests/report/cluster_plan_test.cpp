@@ -1,0 +1,82 @@
+#include "zero/report/cluster_plan.h"
+
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/report/wrapped.h"
+
+#include "tests/expect_contains.h"
+#include "tests/one_line.h"
+#include "tests/report/some_plan.h"
+
+namespace zero {
+namespace {
+
+TrainingPlan planned(const Cluster& cluster, int stage = 3) {
+  TrainingPlan plan = some_plan(cluster.world(), stage);
+  plan.machine = {.machines = cluster.hosts, .ranks = cluster.ranks, .activation_bytes = 1 << 20};
+  return plan;
+}
+
+const ClusterWay& best_of(const ClusterPlan& plan) {
+  return plan.ways[static_cast<std::size_t>(plan.best)];
+}
+
+TEST(ClusterPlan, OverASlowLinkTheModelIsHeldOnceAHost) {
+  Cluster cluster{.hosts = 4, .ranks = 8, .network = 1e6, .within = 1e10};
+  const ClusterPlan plan = plan_on(planned(cluster), cluster, 0.001);
+  EXPECT_EQ(best_of(plan).mesh.shard, 8);
+  EXPECT_FALSE(best_of(plan).local) << "which is another mathematics, and only suggested";
+  EXPECT_EQ(plan.ways[static_cast<std::size_t>(plan.planned)].mesh.shard, 32);
+  EXPECT_CONTAINS(one_line(cluster_table(plan)), "best: --zero.stage 3 --zero.group 8.");
+  EXPECT_CONTAINS(one_line(cluster_table(plan)), "--sync.mode local takes 0.0");
+}
+
+TEST(ClusterPlan, WhatDoesNotFitIsNotTaken) {
+  Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e9, .memory = 1 << 20};
+  const ClusterPlan none = plan_on(planned(cluster), cluster, 1);
+  EXPECT_EQ(none.best, -1);
+  EXPECT_CONTAINS(one_line(cluster_table(none)), "none of this fits");
+  std::int64_t least = none.ways[0].held;
+  for (const ClusterWay& way : none.ways) least = std::min(least, way.held);
+  cluster.memory = least;
+  const ClusterPlan plan = plan_on(planned(cluster), cluster, 1);
+  EXPECT_EQ(best_of(plan).held, least);
+  EXPECT_EQ(best_of(plan).mesh.shard, 4) << "all ranks hold it once";
+  EXPECT_CONTAINS(cluster_table(plan), "too large");
+}
+
+TEST(ClusterPlan, AStepWaitsForTheSlowestRank) {
+  const Cluster cluster{.hosts = 1, .ranks = 2, .speeds = {1, 0.25}};
+  const ClusterPlan plan = plan_on(planned(cluster), cluster, 0.5);
+  EXPECT_DOUBLE_EQ(best_of(plan).seconds, 2);
+  EXPECT_CONTAINS(one_line(cluster_table(plan)), "train.share = \"auto\" a step computes for 800 ms instead of 2.00 s");
+}
+
+TEST(ClusterPlan, LocalStepsCarryTheirPartOfTheOuterStep) {
+  const Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e6};
+  TrainingPlan plan = planned(cluster);
+  plan.options.group = 2;
+  plan.options.local = LocalSteps{.steps = 10};
+  const ClusterPlan found = plan_on(plan, cluster, 0);
+  const ClusterWay& local = found.ways[static_cast<std::size_t>(found.planned)];
+  const Exchange outer = exchange_of_outer_step(plan.units, mesh_of(plan), placement_of(plan), cluster);
+  EXPECT_TRUE(local.local);
+  EXPECT_DOUBLE_EQ(local.exchange.leaving, outer.leaving / 10);
+}
+
+TEST(ClusterPlan, ItsLinesFitATerminalAndItsJsonHasEveryWay) {
+  const Cluster cluster{
+      .hosts = 1250, .ranks = 8, .network = 12.5e9, .within = 5e10, .latency = 2e-5, .memory = 80LL << 30};
+  const ClusterPlan plan = plan_on(planned(cluster), cluster, 0.3);
+  std::istringstream lines(cluster_table(plan));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), kColumns) << line;
+  const auto json = cluster_json(plan);
+  EXPECT_EQ(json["ways"].size(), plan.ways.size());
+  EXPECT_EQ(json["ways"][plan.best]["seconds"], best_of(plan).seconds);
+}
+
+}  // namespace
+}  // namespace zero

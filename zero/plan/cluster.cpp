@@ -1,0 +1,149 @@
+#include "zero/plan/cluster.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "zero/plan/estimate.h"
+
+namespace zero {
+namespace {
+
+// Bytes by host and by rank, added up sender by sender.
+class Senders {
+ public:
+  explicit Senders(const Cluster& cluster)
+      : cluster_(cluster),
+        within_(static_cast<std::size_t>(cluster.world())),
+        leaving_(static_cast<std::size_t>(cluster.hosts)) {}
+
+  void add(int from, double within, double leaving) {
+    within_[static_cast<std::size_t>(from)] += within;
+    leaving_[static_cast<std::size_t>(cluster_.host_of(from))] += leaving;
+  }
+  void send(int from, int to, double bytes) {
+    const bool leaves = cluster_.host_of(from) != cluster_.host_of(to);
+    add(from, leaves ? 0 : bytes, leaves ? bytes : 0);
+  }
+  // `messages` between hosts that follow each other.
+  Exchange exchange(double messages) const {
+    const double leaving = most(leaving_);
+    return {most(within_), leaving, leaving > 0 ? messages * cluster_.latency : 0};
+  }
+
+ private:
+  static double most(const std::vector<double>& bytes) { return *std::ranges::max_element(bytes); }
+
+  const Cluster& cluster_;
+  std::vector<double> within_;   // by rank
+  std::vector<double> leaving_;  // by host
+};
+
+// Ranks of [first, first + count) that are on the host of `rank`.
+int on_host_of(int rank, int first, int count, const Cluster& cluster) {
+  const int begin = cluster.host_of(rank) * cluster.ranks;
+  return std::max(0, std::min(first + count, begin + cluster.ranks) - std::max(first, begin));
+}
+
+// Each rank sends `bytes` in all to the other ranks of its copy, to each as much.
+void send_within_copies(Senders& senders, const Mesh& mesh, const Cluster& cluster, double bytes) {
+  if (mesh.shard == 1) return;
+  for (int rank = 0; rank < mesh.world(); ++rank) {
+    const int here = on_host_of(rank, mesh.copy_of(rank) * mesh.shard, mesh.shard, cluster);
+    const double each = bytes / (mesh.shard - 1);
+    senders.add(rank, each * (here - 1), each * (mesh.shard - here));
+  }
+}
+
+// Partial sums go up from copy to copy, and the total comes down (mesh.h).
+void send_along_copies(Senders& senders, const Mesh& mesh, double crossing) {
+  for (int rank = 0; rank < mesh.world(); ++rank) {
+    const int copy = mesh.copy_of(rank);
+    if (copy + 1 < mesh.copies) senders.send(rank, rank + mesh.shard, crossing);
+    if (copy > 0) senders.send(rank, rank - mesh.shard, crossing);
+  }
+}
+
+// Each rank sends `bytes` in all to the ranks of its shard in other copies, to each as much.
+void send_across_copies(Senders& senders, const Mesh& mesh, const Cluster& cluster, double bytes) {
+  const double each = bytes / (mesh.copies - 1);
+  for (int rank = 0; rank < mesh.world(); ++rank) {
+    const int begin = cluster.host_of(rank) * cluster.ranks;
+    int here = 0;  // of its shard, on its host
+    for (int other = begin; other < begin + cluster.ranks; ++other)
+      here += mesh.shard_of(other) == mesh.shard_of(rank) ? 1 : 0;
+    senders.add(rank, each * (here - 1), each * (mesh.copies - here));
+  }
+}
+
+// Collectives of a copy in a step, one after the other, and how many of them are reductions.
+struct Calls {
+  int all = 0;
+  int reductions = 0;
+};
+
+Calls calls_of(const std::vector<Unit>& units, const Placement& placement) {
+  Calls calls;
+  for (const Unit& unit : units) {
+    const StepCollectives one = collectives_of(unit, placement);
+    calls.all += one.reductions + one.gathers;
+    calls.reductions += one.reductions;
+  }
+  return calls;
+}
+
+}  // namespace
+
+double Cluster::slowest() const {
+  return speeds.empty() ? 1 : *std::ranges::min_element(speeds);
+}
+
+double Cluster::mean() const {
+  return speeds.empty() ? 1 : std::accumulate(speeds.begin(), speeds.end(), 0.0) / static_cast<double>(speeds.size());
+}
+
+Exchange exchange_of_step(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement,
+                          const Cluster& cluster) {
+  const Calls calls = calls_of(units, placement);
+  Senders within(cluster), along(cluster);
+  send_within_copies(within, mesh, cluster, static_cast<double>(sent_bytes(units, mesh.shard, placement)));
+  Exchange exchange = within.exchange(calls.all);
+  if (mesh.copies == 1 || placement.merged_copies > 1) return exchange;
+  const int rounds = placement.reduce_each ? placement.accumulate : 1;
+  double crossing = 0;
+  for (const Unit& unit : units) crossing += static_cast<double>(rounds * crossing_bytes(unit, mesh.shard));
+  send_along_copies(along, mesh, crossing);
+  // On the way from the first copy to the last: borders between hosts, and copies.
+  const int borders = std::min(mesh.copies, cluster.hosts) - 1;
+  const int passages = mesh.copies - 1;
+  const Exchange between = along.exchange(calls.reductions + 2.0 * borders);
+  exchange.within += between.within;
+  exchange.leaving += between.leaving;
+  exchange.delay += between.delay;
+  // One unit's way through the chain, without the one passage that the bytes above have already.
+  const double unit = crossing / std::max(1, calls.reductions);
+  const int pairs = std::min(mesh.shard, cluster.ranks);  // of ranks on two sides of a border between hosts
+  if (cluster.network > 0) exchange.delay += std::max(0, 2 * borders - 2) * pairs * unit / cluster.network;
+  if (cluster.within > 0) exchange.delay += std::max(0, 2 * (passages - borders) - 2) * unit / cluster.within;
+  return exchange;
+}
+
+Exchange exchange_of_outer_step(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement,
+                                const Cluster& cluster) {
+  if (mesh.copies == 1) return {};
+  const OuterBytes bytes = outer_bytes(units, mesh, placement);
+  Senders senders(cluster);
+  send_across_copies(senders, mesh, cluster, static_cast<double>(bytes.between_copies));
+  send_within_copies(senders, mesh, cluster, static_cast<double>(bytes.within));
+  double messages = 0;  // a reduction and a gather over the copies, and a gather within one where states are whole
+  for (const Unit& unit : units) messages += unit.trainable ? (bytes.within > 0 ? 3 : 2) : 0;
+  return senders.exchange(messages);
+}
+
+double seconds_of(const Exchange& exchange, const Cluster& cluster) {
+  double seconds = exchange.delay;
+  if (cluster.within > 0) seconds += exchange.within / cluster.within;
+  if (cluster.network > 0) seconds += exchange.leaving / cluster.network;
+  return seconds;
+}
+
+}  // namespace zero

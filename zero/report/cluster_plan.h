@@ -1,0 +1,52 @@
+// ClusterPlan: what a step of a planned training takes on a described cluster, held in several ways, and which to take.
+//
+//   const ClusterPlan found = plan_on(plan, cluster);
+//   found.ways[found.best]
+//   text += cluster_table(found);
+//
+// A way is a stage and a group of ranks that hold the model once, with gradients summed in each step, or with copies that
+// train apart (local). The time of a step is that of the slowest rank's computation and of the exchange, as if neither
+// hid behind the other. The best is the fastest way that fits, among those with the mathematics of one model; of
+// ways that are as fast, to 3 %, the one that holds least.
+//
+// Local; computed from shapes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "zero/plan/cluster.h"
+#include "zero/report/training_plan.h"
+
+namespace zero {
+
+struct ClusterWay {
+  int stage = 0;
+  Mesh mesh;
+  bool local = false;
+  std::int64_t held = 0;  // bytes of a rank: states, what is gathered and reduced, activations
+  bool fits = true;
+  Exchange exchange;  // of a step; with local steps the outer step's part of it, too
+  double exchange_seconds = 0;
+  double seconds = 0;  // of a step
+};
+
+struct ClusterPlan {
+  Cluster cluster;
+  double computation = 0;  // seconds of a rank of speed 1, in a step
+  std::int64_t local_steps = 0;
+  std::vector<ClusterWay> ways;
+  int planned = -1;  // of the ways, the one that the configuration asks for; -1: none of them
+  int best = -1;     // -1: none fits
+};
+
+// `computation`: seconds of a step's passes and update on a rank of speed 1.
+ClusterPlan plan_on(const TrainingPlan& plan, const Cluster& cluster, double computation);
+
+std::string cluster_table(const ClusterPlan& plan);
+nlohmann::ordered_json cluster_json(const ClusterPlan& plan);
+
+}  // namespace zero
