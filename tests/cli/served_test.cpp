@@ -63,6 +63,7 @@ TEST_F(Served, AsynchronousRunsApplyEachGradient) {
   const Json& served = report.at("served");
   EXPECT_EQ(served.at("updates"), 3 * 8);
   EXPECT_EQ(served.at("dropped"), 0);
+  EXPECT_EQ(served.at("gradients_of_workers"), (Json{8, 8, 8}));
   EXPECT_LE(served.at("most_age").get<int>(), 2 * 3);
   std::int64_t updates = 0;
   for (const Json& line : json_lines(folder_.read("run/metrics.jsonl")))

@@ -70,7 +70,7 @@ void PushServer::listen(int worker) {
 }
 
 ServedClock PushServer::serve(std::int64_t clock, const UpdateRules& rules) {
-  ServedClock served;
+  ServedClock served{.of_workers = std::vector<std::int64_t>(static_cast<std::size_t>(num_workers()), 0)};
   is_head() ? lead(clock, rules, served) : follow(rules, served);
   if (served.updates > 0) {
     const auto updates = static_cast<double>(served.updates);
@@ -280,7 +280,10 @@ void PushServer::update(const PushAction& action, const UpdateRules& rules, Serv
   if (plan_.mode == SyncMode::kAsync) lr /= std::pow(1.0 + static_cast<double>(action.age), plan_.stale_lr);
   const GivenGradients sum = pushed_.sum_of(action.workers, micro_batches_);
   const StepReport report = engine_.apply(sum, lr, has_loss ? rules.limits(loss) : StepLimits{});
-  for (const int worker : action.workers) pushed_.drop_oldest(worker);
+  for (const int worker : action.workers) {
+    pushed_.drop_oldest(worker);
+    ++served.of_workers[static_cast<std::size_t>(worker)];
+  }
   run_.drain();  // a worker may still read the version that goes
   versions_.keep(action.version + 1);
   last_ = report;

@@ -43,6 +43,7 @@ struct ServedClock {
   std::int64_t dropped = 0;  // gradients that came too late
   double mean_age = 0;
   std::int64_t most_age = 0;
+  std::vector<std::int64_t> of_workers{};  // gradients that were applied, by worker
 };
 
 class PushServer {

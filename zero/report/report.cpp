@@ -131,7 +131,8 @@ Json served_json(const ServedReport& served) {
           {"most_age", served.run.most_age},
           {"pushed_bytes", served.run.pushed_bytes},
           {"pulled_bytes", served.run.pulled_bytes},
-          {"waited_seconds", served.run.waited_seconds}};
+          {"waited_seconds", served.run.waited_seconds},
+          {"gradients_of_workers", served.run.of_workers}};
 }
 
 // Copies of the model, and what a step sends between them: a part of sent_bytes. Of copies that train apart also what an

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace zero {
 
@@ -12,9 +13,10 @@ struct ServedSteps {
   std::int64_t dropped = 0;  // gradients that came too late for their update
   double mean_age = 0;       // updates between the weights of a gradient and its use
   std::int64_t most_age = 0;
-  std::int64_t pushed_bytes = 0;  // gradients that came to this rank
-  std::int64_t pulled_bytes = 0;  // weights that left it
-  double waited_seconds = 0;      // of this rank, for gradients to come
+  std::int64_t pushed_bytes = 0;           // gradients that came to this rank
+  std::int64_t pulled_bytes = 0;           // weights that left it
+  double waited_seconds = 0;               // of this rank, for gradients to come
+  std::vector<std::int64_t> of_workers{};  // gradients that were applied, by worker
 
   void add(const ServedSteps& more) {
     if (updates + more.updates > 0)
@@ -26,6 +28,9 @@ struct ServedSteps {
     pushed_bytes += more.pushed_bytes;
     pulled_bytes += more.pulled_bytes;
     waited_seconds += more.waited_seconds;
+    of_workers.resize(std::max(of_workers.size(), more.of_workers.size()), 0);
+    for (std::size_t worker = 0; worker < more.of_workers.size(); ++worker)
+      of_workers[worker] += more.of_workers[worker];
   }
 };
 

@@ -57,7 +57,8 @@ TakenStep ServedStep::take(const RunState& done, const TrainingStep::Limits& lim
                     .most_age = served.most_age,
                     .pushed_bytes = after.received_bytes - before.received_bytes,
                     .pulled_bytes = after.sent_bytes - before.sent_bytes,
-                    .waited_seconds = run_.waited_seconds() - waited};
+                    .waited_seconds = run_.waited_seconds() - waited,
+                    .of_workers = served.of_workers};
   taken.report = served.report;
   taken.report.loss = metrics.loss;
   return taken;
