@@ -1,6 +1,7 @@
 // Runs with servers, of which ranks are killed while they train.
 #include <fmt/format.h>
 
+#include "tests/environment_variable.h"
 #include "train_fault_test.h"
 
 namespace zero {
@@ -17,6 +18,7 @@ class ServedFaults : public TrainFaultTest {
 };
 
 TEST_F(ServedFaults, AnAsynchronousRunGoesOnWithoutAWorkerThatIsKilled) {
+  const EnvironmentVariable level("ZERO_LOG_LEVEL", "warn");
   WatchedCommand command(train("run", "60", {"--sync.mode", "async", "--sync.staleness", "2"}));
   ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
   strike(command.wait_for_rank(2), SIGKILL);
