@@ -11,16 +11,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kConfig = R"([model]
-layers = 1
-width = 16
-heads = 2
-context = 16
-vocab = 256
-[data]
-path = "input.txt"
-validation = 0
-[train]
+class Groups : public TrainingTest {
+ protected:
+  Groups()
+      : TrainingTest(small_gpt(R"([train]
 steps = 6
 batch = 1
 accumulate = 2
@@ -30,11 +24,8 @@ name = "constant"
 warmup = 0
 [run]
 threads = 1
-)";
-
-class Groups : public TrainingTest {
- protected:
-  Groups() : TrainingTest(kConfig) {}
+)",
+                               "validation = 0\n")) {}
 };
 
 TEST_F(Groups, TrainAndGoOnWithTheBitsOfARunWithoutThem) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../this_build.h"
+#include "../tier.h"
 #include "training_test.h"
 
 namespace zero {
@@ -43,6 +44,7 @@ class DelayedUpdateOnText : public TrainingTest {
 };
 
 TEST_F(DelayedUpdateOnText, ConvergesAsTheExactRunDoes) {
+  if (!in_full_tier()) GTEST_SKIP() << "600 steps of training: ZERO_TEST_TIER=full";
   const Json exact = report_of("-n 2", "exact");
   const Json late = report_of("-n 2 --zero.delayed_update true --zero.optimizer '{disk=1}' --zero.disk disk", "late");
   ASSERT_TRUE(exact.is_object() && late.is_object());

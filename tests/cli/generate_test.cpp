@@ -13,9 +13,7 @@ namespace fs = std::filesystem;
 class GenerateText : public TrainingTest {
  protected:
   GenerateText()
-      : TrainingTest(
-            "[model]\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 16\n[data]\npath = \"input.txt\"\nvalidation = 0\n"
-            "[train]\nsteps = 4\nbatch = 2\n[checkpoint]\nevery = 2\n") {}
+      : TrainingTest(small_gpt("[train]\nsteps = 4\nbatch = 2\n[checkpoint]\nevery = 2\n", "validation = 0\n")) {}
   Ran text_of(const std::string& run) const {
     return folder_.zero("generate " + run + " --prompt all --tokens 12 --temperature 0");
   }

@@ -94,8 +94,7 @@ class LaunchedTraining : public TrainingTest {
  protected:
   LaunchedTraining()
       : TrainingTest(
-            "[model]\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 16\n[data]\npath = \"input.txt\"\nvalidation = 0\n"
-            "[train]\nsteps = 3\nbatch = 1\naccumulate = 2\n[schedule]\nwarmup = 0\n") {}
+            small_gpt("[train]\nsteps = 3\nbatch = 1\naccumulate = 2\n[schedule]\nwarmup = 0\n", "validation = 0\n")) {}
 };
 
 TEST_F(LaunchedTraining, KeepsItsGlobalBatchWithoutARank) {

@@ -15,15 +15,7 @@ using Json = nlohmann::json;
 class TrainedApart : public TrainingTest {
  protected:
   TrainedApart()
-      : TrainingTest(R"([model]
-layers = 1
-width = 16
-heads = 2
-context = 16
-vocab = 256
-[data]
-path = "input.txt"
-[train]
+      : TrainingTest(small_gpt(R"([train]
 steps = 10
 batch = 2
 eval_every = 5
@@ -32,7 +24,7 @@ name = "constant"
 warmup = 0
 [run]
 threads = 1
-)") {}
+)")) {}
   std::int64_t bytes_between_copies(const std::string& run, std::size_t line) const {
     return json_lines(folder_.read(run + "/metrics.jsonl")).at(line).at("sent_between_copies").get<std::int64_t>();
   }

@@ -15,15 +15,7 @@ using Json = nlohmann::json;
 class Served : public TrainingTest {
  protected:
   Served()
-      : TrainingTest(R"([model]
-layers = 1
-width = 16
-heads = 2
-context = 16
-vocab = 256
-[data]
-path = "input.txt"
-[train]
+      : TrainingTest(small_gpt(R"([train]
 steps = 8
 batch = 2
 clip = 0
@@ -33,7 +25,7 @@ name = "constant"
 warmup = 0
 [run]
 threads = 1
-)") {}
+)")) {}
 };
 
 TEST_F(Served, WithoutStalenessHaveTheBitsOfARunOfTheirWorkersAlone) {

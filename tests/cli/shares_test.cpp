@@ -8,14 +8,7 @@ namespace {
 class Shares : public TrainingTest {
  protected:
   Shares()
-      : TrainingTest(R"([model]
-layers = 1
-width = 16
-heads = 2
-context = 16
-[data]
-path = "input.txt"
-[train]
+      : TrainingTest(small_gpt(R"([train]
 steps = 12
 batch = 4
 eval_every = 0
@@ -23,7 +16,7 @@ eval_every = 0
 warmup = 2
 [comm]
 transport = "in_process"
-)") {}
+)")) {}
 };
 
 TEST_F(Shares, OfTheCommandLineAreTakenAndToldAtTheEnd) {

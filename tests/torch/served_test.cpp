@@ -8,14 +8,8 @@
 namespace zero {
 namespace {
 
-using Values = std::vector<torch::Tensor>;
-
-Values weights_of(Attachment& engine) {
-  Values values;
-  engine.for_each_parameter([&](const std::string&, const torch::Tensor& value) { values.push_back(value.clone()); },
-                            /*full_precision=*/true);
-  return values;
-}
+using tests::Values;
+using tests::weights_of;
 
 void train(Attachment& engine, tests::TiedNet& net, int as) {
   for (int step = 0; step < 3; ++step) {

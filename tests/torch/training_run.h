@@ -118,4 +118,14 @@ inline std::string placement_of(const AttachOptions& options) {
          (options.device_memory.kind == MemoryBudget::Kind::kMin ? ", min" : "");
 }
 
+using Values = std::vector<torch::Tensor>;
+
+// Collective. All parameters in full precision.
+inline Values weights_of(Attachment& engine) {
+  Values values;
+  engine.for_each_parameter([&](const std::string&, const torch::Tensor& value) { values.push_back(value.clone()); },
+                            /*full_precision=*/true);
+  return values;
+}
+
 }  // namespace zero::tests

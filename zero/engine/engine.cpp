@@ -1,7 +1,5 @@
 #include "zero/engine/engine.h"
 
-#include <cstring>
-#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,7 +25,8 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
       replanner_(parts_),
       step_(parts_, update_, replanner_, statistics_),
       states_(parts_, update_, step_, io_),
-      gradients_(parts_, io_) {
+      gradients_(parts_, io_),
+      served_(parts_, step_, io_) {
 } catch (const IoError& error) {
   throw told_by(comm.rank(), units, error);
 }
@@ -58,7 +57,7 @@ void Engine::bring(int unit, Use why) {
     statistics_.outside_training([&] { parts_.executor.use_untraced(unit); });
     return;
   }
-  if (why == Use::kBackward) begin_backward();
+  if (why == Use::kBackward) step_.begin_backward();
   parts_.executor.access(unit);
 }
 
@@ -69,48 +68,16 @@ void Engine::mark_written(int unit) {
   });
 }
 
-void Engine::begin_backward() {
-  if (parts_.executor.in_backward()) return;
-  replanner_.look();
-  update_.before_backward();
-  parts_.executor.begin_backward();
-}
-
 void Engine::add_gradient(int param, const std::byte* gradient) {
   io_.run([&] {
-    begin_backward();
+    step_.begin_backward();
     parts_.reducer.add(param, gradient);
     parts_.executor.gradient_arrived(parts_.reducer.arrivals().unit_of(param));
   });
 }
 
 StepReport Engine::step(double lr, const StepLimits& limits) {
-  if (states_.averaged())
-    throw ConfigError("step", "", "called while parameters are their averages", "end the averaged() scope first");
   return io_.run([&] { return step_.take(lr, limits); });
-}
-
-StepReport Engine::apply(const GivenGradients& gradients, double lr, const StepLimits& limits) {
-  io_.run([&] {
-    begin_backward();
-    parts_.reducer.give(gradients);
-  });
-  return step(lr, limits);
-}
-
-void Engine::give_away(const EngineStep::TakeGradient& take, const std::function<void()>& taken) {
-  io_.run([&] { step_.give_away(take, taken); });
-}
-
-void Engine::read_parameter_shard(int unit, std::byte* into) {
-  io_.run([&] {
-    parts_.updater.finish();
-    if (const std::span<std::byte> held = parts_.state.parameter_shard(unit); !held.empty()) {
-      std::memcpy(into, held.data(), held.size());
-    } else {
-      parts_.state.streams().fetch_parameter(unit, into, parts_.state.shard(unit).numel);
-    }
-  });
 }
 
 void Engine::finish(bool ends) {

@@ -11,15 +11,14 @@
 //   StepReport report = engine.step(lr);
 //
 // It decides nothing. The schedule and, where there is none, Demand (zero/plan) say which units to gather, release,
-// reduce and update. Placer and Rebalancer say where states lie. Executor, StepUpdate, EngineStep, Replanner and
-// StateAccess carry it out.
+// reduce and update. Placer and Rebalancer say where states lie. Executor, StepUpdate, EngineStep, Replanner,
+// StateAccess and ServedAccess carry it out.
 //
 // If a read or write of states fails, the engine has ended: every later call throws the same IoError, which names rank
 // and unit. Collective, unless said otherwise: every rank's model does the same things in the same order. One thread at
 // a time.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -32,6 +31,7 @@
 #include "zero/engine/gradient_access.h"
 #include "zero/engine/options.h"
 #include "zero/engine/replanner.h"
+#include "zero/engine/served_access.h"
 #include "zero/engine/state_access.h"
 #include "zero/engine/step_update.h"
 
@@ -58,27 +58,16 @@ class Engine final : private UnitPins {
   // Contiguous, in the parameter's dtype.
   void add_gradient(int param, const std::byte* gradient);
   StepReport step(double lr, const StepLimits& limits = {});
-  // Of a server: a step whose gradients were computed elsewhere. Every server gives its part of the same.
-  StepReport apply(const GivenGradients& gradients, double lr, const StepLimits& limits = {});
-  // Of a worker, whose updates are made elsewhere: the step ends without one. Local. take() gets each trained unit's whole
-  // gradient, in the type in which it goes to servers; it stays as it is until taken() has returned.
-  void give_away(const EngineStep::TakeGradient& take, const std::function<void()>& taken);
   // Waits for everything that was begun, and applies what was delayed; see StepUpdate::finish().
   void finish(bool ends = false);
-
-  // Between steps; Local. This rank's shard of the unit's parameters as others gather it. And all of it, to be written by a
-  // worker that has been given new weights.
-  void read_parameter_shard(int unit, std::byte* into);
-  std::byte* whole_parameter(int unit) { return parts_.state.whole_parameter(unit); }
 
   // Local, all of these.
   StateAccess& states() { return states_; }
   const StateAccess& states() const { return states_; }
   GradientAccess& gradients() { return gradients_; }
+  ServedAccess& served() { return served_; }
   EngineReport report() const;
   PhaseSeconds take_phase_seconds() { return statistics_.take_phase_seconds(); }
-  // By parameter: which got a gradient here since the last step.
-  const std::vector<bool>& present() const { return parts_.reducer.arrivals().present(); }
   bool in_forward() const { return parts_.executor.in_forward(); }
   const Schedule& schedule() const { return parts_.executor.replay().schedule(); }
   const std::vector<ParamSpec>& specs() const { return parts_.specs; }
@@ -92,7 +81,6 @@ class Engine final : private UnitPins {
   void unpin(int unit) noexcept override;
   void mark_written(int unit) override;
   void bring(int unit, Use why);
-  void begin_backward();
 
   EngineParts parts_;
   FatalIo io_;
@@ -102,6 +90,7 @@ class Engine final : private UnitPins {
   EngineStep step_;
   StateAccess states_;
   GradientAccess gradients_;
+  ServedAccess served_;
 };
 
 }  // namespace zero

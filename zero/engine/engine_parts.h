@@ -48,6 +48,7 @@ struct EngineParts {
   Reducer reducer;
   Updater updater;
   Executor executor;
+  bool averaged = false;  // parameters have changed places with their averages: until they are back there is no step
 
  private:
   ShardUpdates shard_updates();

@@ -39,7 +39,16 @@ std::string told(const StepReport& report, const StepSync& agreed) {
 
 }  // namespace
 
+void EngineStep::begin_backward() {
+  if (parts_.executor.in_backward()) return;
+  replanner_.look();
+  update_.before_backward();
+  parts_.executor.begin_backward();
+}
+
 StepReport EngineStep::take(double lr, const StepLimits& limits) {
+  if (parts_.averaged)
+    throw ConfigError("step", "", "called while parameters are their averages", "end the averaged() scope first");
   end_passes();
   const int passes = parts_.executor.finished_backwards();
   const StepSync agreed = agree(limits);

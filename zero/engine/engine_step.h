@@ -28,9 +28,11 @@ class EngineStep {
   EngineStep(EngineParts& parts, StepUpdate& update, Replanner& replanner, EngineStatistics& statistics)
       : parts_(parts), update_(update), replanner_(replanner), statistics_(statistics) {}
 
+  // With the first gradient of a backward pass, or the first use of a unit in it; no-op later in the pass.
+  void begin_backward();
   StepReport take(double lr, const StepLimits& limits);
 
-  // The end of a step whose update is made elsewhere; see Engine::give_away(). Local.
+  // The end of a step whose update is made elsewhere; see ServedAccess::give_away(). Local.
   using TakeGradient = std::function<void(int unit, const std::byte* gradient, DType dtype)>;
   void give_away(const TakeGradient& take, const std::function<void()>& taken);
 

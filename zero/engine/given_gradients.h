@@ -1,7 +1,7 @@
 // GivenGradients: gradients of a step that other ranks have computed and sent, for an engine that takes them instead of
 // running a model: a server's, of its workers.
 //
-//   engine.apply({.present = ..., .number = 2, .dtype = ..., .shards = [&](int unit) { ... }}, lr);
+//   engine.served().apply({.present = ..., .number = 2, .dtype = ..., .shards = [&](int unit) { ... }}, lr);
 //
 // Local; the functions are called within the step alone.
 #pragma once

@@ -279,7 +279,7 @@ void PushServer::update(const PushAction& action, const UpdateRules& rules, Serv
   double lr = rules.lr ? rules.lr(action.clock) : pushed_.oldest(action.workers.front()).lr;
   if (plan_.mode == SyncMode::kAsync) lr /= std::pow(1.0 + static_cast<double>(action.age), plan_.stale_lr);
   const GivenGradients sum = pushed_.sum_of(action.workers, micro_batches_);
-  const StepReport report = engine_.apply(sum, lr, has_loss ? rules.limits(loss) : StepLimits{});
+  const StepReport report = engine_.served().apply(sum, lr, has_loss ? rules.limits(loss) : StepLimits{});
   for (const int worker : action.workers) {
     pushed_.drop_oldest(worker);
     ++served.of_workers[static_cast<std::size_t>(worker)];
@@ -328,7 +328,7 @@ void PushServer::send_weights(int worker, std::int64_t version, bool all) {
     } else {
       std::vector<std::byte>& copy =
           frozen.emplace_back(static_cast<std::size_t>(shard_numel(unit, plan_.servers)) * size_of(unit.dtype));
-      engine_.read_parameter_shard(unit.index, copy.data());
+      engine_.served().read_parameter_shard(unit.index, copy.data());
       shard = copy;
     }
     run_.send(shard.first(bytes), to, {.unit = unit.index}).wait();

@@ -79,7 +79,7 @@ void PushWorker::begin() {
 }
 
 void PushWorker::tell(const PushHeader& header) {
-  const std::vector<bool>& present = engine_.present();
+  const std::vector<bool>& present = engine_.served().present();
   std::vector<std::byte> message(sizeof header + mask_bytes(present.size()));
   std::memcpy(message.data(), &header, sizeof header);
   pack_mask(present, std::span(message).subspan(sizeof header));
@@ -131,7 +131,7 @@ void PushWorker::push_gradients() {
           .wait();
     }
   };
-  engine_.give_away(send, [this] { run_.drain(); });
+  engine_.served().give_away(send, [this] { run_.drain(); });
 }
 
 void PushWorker::take_weights(bool all) {
@@ -141,7 +141,7 @@ void PushWorker::take_weights(bool all) {
       const Shard part = layout_.part(unit, server);
       if (part.numel == 0) continue;
       std::byte* const to =
-          engine_.whole_parameter(unit.index) + part.offset * static_cast<std::int64_t>(size_of(unit.dtype));
+          engine_.served().whole_parameter(unit.index) + part.offset * static_cast<std::int64_t>(size_of(unit.dtype));
       Work work = run_.receive({to, static_cast<std::size_t>(layout_.weight_bytes(unit, server))}, server,
                                {.unit = unit.index});
       await_message(run_, work, server);

@@ -44,7 +44,7 @@ void StateAccess::require_between_steps(std::string_view key, std::string_view w
 void StateAccess::pause(std::string_view key, std::string_view what) {
   io_.rethrow();
   require_between_steps(key, what);
-  if (averaged_)
+  if (parts_.averaged)
     throw ConfigError(key, "", fmt::format("{} while parameters are their averages", what),
                       "end the averaged() scope first");
   io_.run([&] {
@@ -68,7 +68,7 @@ void StateAccess::exchange_averages(bool ends) {
     give_up_what_was_begun();
     step_.anchor();
     update_.exchange_averages();
-    averaged_ = !averaged_;
+    parts_.averaged = !parts_.averaged;
   });
 }
 

@@ -55,7 +55,7 @@ class StateAccess {
   // Collective; between steps. Copies that train apart: an outer step now, so that all have the same weights; no-op
   // directly after one. Throws ConfigError where they do not train apart.
   void merge();
-  bool averaged() const { return averaged_; }
+  bool averaged() const { return parts_.averaged; }
 
   // Collective. The unit's whole range in full precision (the master where there is one), on every rank, for as long as
   // `read` takes; `read` is Local. As finish() does, it applies a gradient that waits: later steps are others then.
@@ -73,7 +73,6 @@ class StateAccess {
   StepUpdate& update_;
   EngineStep& step_;
   FatalIo& io_;
-  bool averaged_ = false;
 };
 
 }  // namespace zero

@@ -36,7 +36,8 @@ void WeightVersions::keep(std::int64_t number) {
   Version& version = oldest();
   for (const Unit& unit : engine_.units())
     if (unit.trainable)
-      engine_.read_parameter_shard(unit.index, version.memory.data() + offsets_[static_cast<std::size_t>(unit.index)]);
+      engine_.served().read_parameter_shard(unit.index,
+                                            version.memory.data() + offsets_[static_cast<std::size_t>(unit.index)]);
   version.number = number;
 }
 
