@@ -459,6 +459,24 @@ TEST(Supervisor, OnSeveralMachinesRanksCountOnFromTheNode) {
             (std::multiset<std::string>{"[rank 2] 2/4 0 1 job", "[rank 3] 3/4 1 1 job"}));
 }
 
+TEST(Supervisor, OnSeveralMachinesARunWithoutANameHasTheSameIdOnAll) {
+  LaunchOptions options = script(1, "echo $ZERO_RUN_ID");
+  options.nodes = 2;
+  options.master_address = "host0";
+  options.master_port = 1234;
+  const std::string first = run_launch(options).output;
+  options.node_rank = 1;
+  EXPECT_EQ(run_launch(options).output, first);
+}
+
+TEST(Supervisor, OnSeveralMachinesTheIdStaysAfterARestartForOtherLaunchersCountOtherAttempts) {
+  LaunchOptions options = script(1, "echo $ZERO_RUN_ID; [ $TORCHELASTIC_RESTART_COUNT = 1 ]");
+  options.nodes = 2;
+  options.master_port = 1234;
+  options.max_restarts = 1;
+  EXPECT_EQ(lines(run_launch(options).output), (std::multiset<std::string>{"127.0.0.1-1234", "127.0.0.1-1234"}));
+}
+
 TEST(Supervisor, RanksKeepTheirLimitOfDescriptors) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "../mpirun.h"
+#include "../this_build.h"
 #include "suite.h"
 #include "tests/command_end.h"
 #include "tests/environment_variable.h"
@@ -284,6 +286,22 @@ TEST_F(TwoHosts, TheSuitePassesOverGlooUnderTorchrun) {
   for (const Output& output : run_both(agent(0), agent(1))) {
     EXPECT_EQ(output.status, 0) << output.text;
     EXPECT_TRUE(ran_the_suite(output.text, 1)) << output.text;
+  }
+}
+
+// As the guide says it: neither launcher is told the run's name.
+TEST_F(TwoHosts, RanksOfZeroLaunchMeetOverGloo) {
+  if (!std::filesystem::exists(built::kCommand)) GTEST_SKIP() << "this build has no command";
+  const auto launcher = [&](int node) {
+    return fmt::format(
+        "ip netns exec {} env ZERO_TOKEN='a token of the tests' ZERO_WORLD_TRANSPORT=gloo timeout 300 '{}' launch "
+        "--nnodes 2 --node-rank {} --nproc-per-node 1 --master-addr 10.77.0.1 -- {} --gtest_color=no "
+        "'--gtest_filter=Worlds/Reductions.*'",
+        hosts_[node], built::kCommand, node, self());
+  };
+  for (const Output& output : run_both(launcher(0), launcher(1))) {
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_NE(output.text.find("[  PASSED  ] "), std::string::npos) << output.text;
   }
 }
 

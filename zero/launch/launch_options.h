@@ -31,7 +31,7 @@ struct LaunchOptions {
   int node_rank = 0;                 // this machine among them
   std::string master_address = "127.0.0.1";
   int master_port = 0;   // 0: one that is free now
-  std::string run_name;  // TORCHELASTIC_RUN_ID; empty: random
+  std::string run_name;  // TORCHELASTIC_RUN_ID; empty: random, and on several machines the master's address and port
   std::string role = "default";
   int max_restarts = 0;  // most restarts of all ranks after a failure
   int min_ranks = 0;  // with fewer ranks, but not fewer than these, when one keeps failing; 0: never; one machine only

@@ -149,12 +149,20 @@ std::optional<int> end_or_next(Attempt& attempt, const MemoryFiles& kept, const 
   return status;
 }
 
+// The launchers of a run on several machines must all give it the same name. Where the user gave none, it is called
+// after the place where its ranks meet.
+std::string run_id_of(const LaunchOptions& options) {
+  if (options.nodes == 1) return random_id();
+  if (!options.run_name.empty()) return options.run_name;
+  return fmt::format("{}-{}", options.master_address, options.master_port);
+}
+
 }  // namespace
 
 int launch(const LaunchOptions& asked) {
   ZERO_CHECK(!asked.program.empty() && asked.ranks >= 1 && asked.node_rank < asked.nodes);
   ZERO_CHECK(asked.min_ranks <= asked.ranks && (asked.min_ranks == 0 || asked.nodes == 1));
-  const std::string base_id = asked.nodes > 1 && !asked.run_name.empty() ? asked.run_name : random_id();
+  const std::string base_id = run_id_of(asked);
   SignalInbox inbox;
   OrphanGuard guard;
   const DescriptorLimit descriptors;
@@ -162,7 +170,9 @@ int launch(const LaunchOptions& asked) {
   RestartPolicy policy(asked.max_restarts, asked.min_ranks);
   LaunchOptions options = asked;  // of this attempt
   for (int generation = 0;; ++generation) {
-    const RunIdentity identity{.run_id = generation == 0 ? base_id : fmt::format("{}-{}", base_id, generation),
+    // Launchers of other machines may have been started again themselves: they count other attempts.
+    const bool same_id = generation == 0 || asked.nodes > 1;
+    const RunIdentity identity{.run_id = same_id ? base_id : fmt::format("{}-{}", base_id, generation),
                                .master_port = options.master_port != 0 ? options.master_port : free_port(),
                                .generation = generation,
                                .token = random_token(options, std::getenv)};

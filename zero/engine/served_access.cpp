@@ -1,0 +1,31 @@
+#include "zero/engine/served_access.h"
+
+#include <cstring>
+#include <span>
+
+namespace zero {
+
+StepReport ServedAccess::apply(const GivenGradients& gradients, double lr, const StepLimits& limits) {
+  return io_.run([&] {
+    step_.begin_backward();
+    parts_.reducer.give(gradients);
+    return step_.take(lr, limits);
+  });
+}
+
+void ServedAccess::give_away(const EngineStep::TakeGradient& take, const std::function<void()>& taken) {
+  io_.run([&] { step_.give_away(take, taken); });
+}
+
+void ServedAccess::read_parameter_shard(int unit, std::byte* into) {
+  io_.run([&] {
+    parts_.updater.finish();
+    if (const std::span<std::byte> held = parts_.state.parameter_shard(unit); !held.empty()) {
+      std::memcpy(into, held.data(), held.size());
+    } else {
+      parts_.state.streams().fetch_parameter(unit, into, parts_.state.shard(unit).numel);
+    }
+  });
+}
+
+}  // namespace zero
