@@ -4,6 +4,7 @@ target_precompile_headers(zero_torch_test_pch PRIVATE <cmake/torch_test_pch.h>)
 zero_compile_as_test(zero_torch_test_pch -O0)
 
 # With those tests of fixed bugs (tests/issues) that need libtorch.
+# Over 20 s: each of some 500 cases attaches modules on several ranks, at most stages.
 zero_tests(torch TORCH FOLDERS issues/torch TIMEOUT 900 FLOORS base plan ${comm_floors} memory optim engine checkpoint torch)
 zero_tests(models TORCH LIBS zero zero_core)
 # Whole runs, killed and resumed, and each optimizer, model and type in pairs.

@@ -49,6 +49,7 @@ TEST_F(Plan, IsWhatADryRunOfTrainingPrintsAndNothingIsWritten) {
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "there"));
   const Ran without_data = folder_.zero("train c.toml --dry-run --data.path nowhere.txt");
   EXPECT_EQ(without_data.status, 2) << "a plan needs no data, a run does";
+  EXPECT_EQ(folder_.zero("train c.toml --dry-run --run.dir /proc/run").status, 2) << "nor a folder that it can write";
 }
 
 TEST_F(Plan, WithABudgetTheRestLiesOnDiskAndTheDiskTakesTime) {

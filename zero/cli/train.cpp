@@ -99,7 +99,7 @@ int plan_only(LoadedConfig loaded, int num_ranks) {
       config.train.epochs > 0 ? format_count(config.train.epochs, "epoch") : format_count(config.train.steps, "step"),
       format_count(num_ranks, "rank"), format_count(config.train.global_batch, "sample"), config.run.dir);
   return open_torch_verbs().plan(
-      {.loaded = loaded, .world = num_ranks, .schedule = false, .json = false, .profile = ""});
+      {.loaded = loaded, .world = num_ranks, .schedule = false, .json = false, .profile = "", .trains = true});
 }
 
 }  // namespace

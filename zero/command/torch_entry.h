@@ -43,6 +43,7 @@ struct PlanRequest {
   bool json = false;
   std::string profile;               // a run folder: how long the same model computed there; empty: it is estimated
   std::int64_t machines = 1;         // over which the ranks are spread evenly
+  bool trains = false;               // of a run that is to come: its folder must be one that can be written
   std::optional<Cluster> cluster{};  // of as many ranks and machines; empty: machines are like this one
 };
 

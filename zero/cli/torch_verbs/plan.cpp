@@ -35,6 +35,7 @@
 #include "zero/train/model_kind.h"
 #include "zero/train/module_plan.h"
 #include "zero/train/rate_cache.h"
+#include "zero/train/run_folder.h"
 
 namespace zero::cli {
 namespace {
@@ -332,6 +333,7 @@ int plan_verb(const PlanRequest& request) {
   const std::optional<std::int64_t> steps = steps_of_epochs(request.loaded);
   const AttachOptions attach = attach_options(config, 1);
   require_here(attach.offload);
+  if (request.trains) RunFolder(config.run.dir).require_writable();
   if (request.cluster && attach.sync.has_servers())
     throw ConfigError("--cluster", fmt::format("with {} of sync.servers", attach.sync.servers),
                       "servers and their workers share the memory of one machine", "leave out one of the two");
