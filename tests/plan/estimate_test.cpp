@@ -162,11 +162,12 @@ TEST(Estimate, SentFollowsTheFormulaWithMicroBatches) {
 }
 
 TEST(Estimate, SentFormulaIsTwoOrThreePassesOfAllButOwnShard) {
-  EXPECT_DOUBLE_EQ(sent_formula_numel(1000, 4, place(2, Reduce::kAuto, 1)), 2 * 1000 * 3 / 4.0);
-  EXPECT_DOUBLE_EQ(sent_formula_numel(1000, 4, place(3, Reduce::kAuto, 1)), 3 * 1000 * 3 / 4.0);
-  EXPECT_DOUBLE_EQ(sent_formula_numel(1000, 4, place(1, Reduce::kEach, 5)), 6 * 1000 * 3 / 4.0);
-  EXPECT_DOUBLE_EQ(sent_formula_numel(1000, 4, place(3, Reduce::kLast, 5)), 11 * 1000 * 3 / 4.0);
-  EXPECT_EQ(sent_formula_numel(1000, 1, place(3, Reduce::kAuto, 1)), 0) << "a rank alone sends nothing";
+  EXPECT_DOUBLE_EQ(sent_formula_bytes(1000, 4, place(2, Reduce::kAuto, 1), DType::kFloat32), 4 * 2 * 1000 * 3 / 4.0);
+  EXPECT_DOUBLE_EQ(sent_formula_bytes(1000, 4, place(3, Reduce::kAuto, 1), DType::kFloat32), 4 * 3 * 1000 * 3 / 4.0);
+  EXPECT_DOUBLE_EQ(sent_formula_bytes(1000, 4, place(1, Reduce::kEach, 5), DType::kFloat32), 4 * 6 * 1000 * 3 / 4.0);
+  EXPECT_DOUBLE_EQ(sent_formula_bytes(1000, 4, place(3, Reduce::kLast, 5), DType::kFloat32), 4 * 11 * 1000 * 3 / 4.0);
+  EXPECT_EQ(sent_formula_bytes(1000, 1, place(3, Reduce::kAuto, 1), DType::kFloat32), 0)
+      << "a rank alone sends nothing";
 }
 
 // A rule that updates matrices as wholes: one state of theirs, two of others, and their directions are sent in fp32.
