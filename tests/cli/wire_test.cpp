@@ -75,10 +75,11 @@ TEST_F(TrainedOverAWire, ThatCannotBeIsRefusedBeforeAnythingStarts) {
   };
   refused("-n 2 --comm.reduce_wire int2", "comm.reduce_wire = int2");
   refused("-n 2 --comm.reduce_wire int2", "int8");
-  refused("-n 2 --zero.stage 2 --comm.gather_wire int8", "comm.gather_wire = int8: at stage 2");
-  refused("-n 2 --comm.outer_wire int8", "comm.outer_wire = int8: only sync.mode local has an outer step");
-  refused("-n 2 --sync.mode local --comm.reduce_wire int8", "comm.reduce_wire = int8: each rank holds a whole copy");
-  refused("-n 3 --sync.mode async --comm.reduce_wire int8", "comm.reduce_wire = int8: servers and workers");
+  refused("-n 2 --zero.stage 2 --comm.gather_wire int8", "comm.gather_wire = \"int8\": at stage 2");
+  refused("-n 2 --comm.outer_wire int8", "comm.outer_wire = \"int8\": only sync.mode local has an outer step");
+  refused("-n 2 --sync.mode local --comm.reduce_wire int8",
+          "comm.reduce_wire = \"int8\": each rank holds a whole copy");
+  refused("-n 3 --sync.mode async --comm.reduce_wire int8", "comm.reduce_wire = \"int8\": servers and workers");
 }
 
 }  // namespace

@@ -239,7 +239,10 @@ TEST(Rules, ACodecIsForWhatCrossesAndIsKeptExactElsewhere) {
       with(gathers, [](Config& config) {
         config.zero.stage = 1;
       }).starts_with("comm.gather_wire = \"int8\": at stage 1 the gathered parameters are those that are kept"));
-  EXPECT_EQ(with(reduces, [](Config& config) { config.zero.stage = 1; }), "");
+  EXPECT_TRUE(rules_hold([&](Config& config) {
+    reduces(config);
+    config.zero.stage = 1;
+  }));
   EXPECT_TRUE(with(reduces, [](Config& config) {
                 config.zero.group = 1;
               }).starts_with("comm.reduce_wire = \"int4\": each rank holds a whole copy of the model"));
@@ -251,7 +254,10 @@ TEST(Rules, ACodecIsForWhatCrossesAndIsKeptExactElsewhere) {
               }).starts_with("comm.gather_wire = \"int8\": servers and workers exchange"));
   const auto outer = [](Config& config) { config.comm.outer_wire = "int8"; };
   EXPECT_TRUE(rule_broken(outer).starts_with("comm.outer_wire = \"int8\": only sync.mode local has an outer step"));
-  EXPECT_EQ(with(outer, [](Config& config) { config.sync.mode = "local"; }), "");
+  EXPECT_TRUE(rules_hold([&](Config& config) {
+    outer(config);
+    config.sync.mode = "local";
+  }));
 }
 
 TEST(Rules, WhatDoesNotGoWithCopiesThatTrainApartIsRefused) {

@@ -273,9 +273,10 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
   text += reduce_row(plan, stages);
   if (mesh_of(plan).shard > 1 && std::ranges::find(stages, 3) != stages.end())
     text += wrapped(
-        "  stage 3 gathers each unit twice a step, unless device_memory has room to keep it until the backward pass; "
-        "with that room it "
-        "sends what stage 2 sends",
+        fmt::format(
+            "  stage 3 gathers each unit twice a step, unless device_memory has room to keep it until the backward "
+            "pass; with that room it sends {}",
+            plan.options.wire.gather == WireCodec::kNone ? "what stage 2 sends" : "half as many parameters"),
         4);
   return text;
 }
