@@ -224,6 +224,42 @@ TEST(Rules, SharesFitWhatElseIsAsked) {
   EXPECT_NO_THROW(check_rules(bounded));
 }
 
+TEST(Rules, ACodecIsForWhatCrossesAndIsKeptExactElsewhere) {
+  const auto gathers = [](Config& config) { config.comm.gather_wire = "int8"; };
+  const auto reduces = [](Config& config) { config.comm.reduce_wire = "int4"; };
+  const auto with = [](const std::function<void(Config&)>& codec, const std::function<void(Config&)>& change) {
+    return rule_broken([&](Config& config) {
+      codec(config);
+      change(config);
+    });
+  };
+  EXPECT_TRUE(rules_hold(gathers));
+  EXPECT_TRUE(rules_hold(reduces));
+  EXPECT_TRUE(
+      with(gathers, [](Config& config) {
+        config.zero.stage = 1;
+      }).starts_with("comm.gather_wire = \"int8\": at stage 1 the gathered parameters are those that are kept"));
+  EXPECT_TRUE(rules_hold([&](Config& config) {
+    reduces(config);
+    config.zero.stage = 1;
+  }));
+  EXPECT_TRUE(with(reduces, [](Config& config) {
+                config.zero.group = 1;
+              }).starts_with("comm.reduce_wire = \"int4\": each rank holds a whole copy of the model"));
+  EXPECT_TRUE(with(reduces, [](Config& config) {
+                config.sync.mode = "local";
+              }).starts_with("comm.reduce_wire = \"int4\": each rank holds a whole copy of the model"));
+  EXPECT_TRUE(with(gathers, [](Config& config) {
+                config.sync.servers = 1;
+              }).starts_with("comm.gather_wire = \"int8\": servers and workers exchange"));
+  const auto outer = [](Config& config) { config.comm.outer_wire = "int8"; };
+  EXPECT_TRUE(rule_broken(outer).starts_with("comm.outer_wire = \"int8\": only sync.mode local has an outer step"));
+  EXPECT_TRUE(rules_hold([&](Config& config) {
+    outer(config);
+    config.sync.mode = "local";
+  }));
+}
+
 TEST(Rules, WhatDoesNotGoWithCopiesThatTrainApartIsRefused) {
   const auto broken = [](const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {

@@ -162,11 +162,28 @@ TEST(Estimate, SentFollowsTheFormulaWithMicroBatches) {
 }
 
 TEST(Estimate, SentFormulaIsTwoOrThreePassesOfAllButOwnShard) {
-  EXPECT_DOUBLE_EQ(sent_formula_numel(1000, 4, place(2, Reduce::kAuto, 1)), 2 * 1000 * 3 / 4.0);
-  EXPECT_DOUBLE_EQ(sent_formula_numel(1000, 4, place(3, Reduce::kAuto, 1)), 3 * 1000 * 3 / 4.0);
-  EXPECT_DOUBLE_EQ(sent_formula_numel(1000, 4, place(1, Reduce::kEach, 5)), 6 * 1000 * 3 / 4.0);
-  EXPECT_DOUBLE_EQ(sent_formula_numel(1000, 4, place(3, Reduce::kLast, 5)), 11 * 1000 * 3 / 4.0);
-  EXPECT_EQ(sent_formula_numel(1000, 1, place(3, Reduce::kAuto, 1)), 0) << "a rank alone sends nothing";
+  EXPECT_DOUBLE_EQ(sent_formula_bytes(1000, 4, place(2, Reduce::kAuto, 1), DType::kFloat32), 4 * 2 * 1000 * 3 / 4.0);
+  EXPECT_DOUBLE_EQ(sent_formula_bytes(1000, 4, place(3, Reduce::kAuto, 1), DType::kFloat32), 4 * 3 * 1000 * 3 / 4.0);
+  EXPECT_DOUBLE_EQ(sent_formula_bytes(1000, 4, place(1, Reduce::kEach, 5), DType::kFloat32), 4 * 6 * 1000 * 3 / 4.0);
+  EXPECT_DOUBLE_EQ(sent_formula_bytes(1000, 4, place(3, Reduce::kLast, 5), DType::kFloat32), 4 * 11 * 1000 * 3 / 4.0);
+  EXPECT_EQ(sent_formula_bytes(1000, 1, place(3, Reduce::kAuto, 1), DType::kFloat32), 0)
+      << "a rank alone sends nothing";
+}
+
+// Blocks begin with each shard: of 1,000 elements on three ranks a shard has 336, and two scales.
+TEST(Estimate, CodedUnitsSendTheirCodesAndAScaleForEachBlockOfAShard) {
+  const std::vector<Unit> units(1, {.slices = {{.param = 0, .offset = 0, .numel = 1000}}, .numel = 1000});
+  ASSERT_EQ(shard_numel(units[0], 3), 336);
+  for (const int accumulate : {1, 2}) {
+    Placement placement = place(3, Reduce::kEach, accumulate);
+    placement.wire = {.gather = WireCodec::kInt4, .reduce = WireCodec::kInt8};
+    EXPECT_EQ(sent_bytes(units, 3, placement), accumulate * 2 * (2 * (168 + 8) + (336 + 8)));
+    EXPECT_DOUBLE_EQ(sent_formula_bytes(768, 3, placement, DType::kFloat32),
+                     accumulate * (2 * (384 + 12) + (768 + 12)) * 2 / 3.0);
+    placement = place(1, Reduce::kEach, accumulate);
+    placement.wire.reduce = WireCodec::kInt8;
+    EXPECT_EQ(sent_bytes(units, 3, placement), 2 * (accumulate * (336 + 8) + 4 * 336));
+  }
 }
 
 // A rule that updates matrices as wholes: one state of theirs, two of others, and their directions are sent in fp32.

@@ -100,6 +100,15 @@ TEST(Mesh, AnOuterStepSendsAnAllReduceOfAShardInFp32) {
   }
 }
 
+TEST(Mesh, ACodedOuterStepSendsCodesBetweenCopiesAndWholeNumbersWithin) {
+  const std::vector<Unit> units(1, {.slices = {{.param = 0, .offset = 0, .numel = 4096}}, .numel = 4096});
+  const Mesh mesh{.shard = 2, .copies = 2};
+  Placement placement = place(0, Reduce::kAuto, 1);
+  placement.wire.outer = WireCodec::kInt8;
+  EXPECT_EQ(outer_bytes(units, mesh, placement), (OuterBytes{2 * (1024 + 16), 4 * 2048}));
+  EXPECT_EQ(outer_formula_bytes(4096, mesh, WireCodec::kInt8), 2 * (1024 + 16));
+}
+
 TEST(Mesh, ACopyOfARankEachIsTheDefaultOfCopiesThatTrainApart) {
   EXPECT_EQ(mesh_of_local(4, 0), (Mesh{.shard = 1, .copies = 4}));
   EXPECT_EQ(mesh_of_local(4, 2), (Mesh{.shard = 2, .copies = 2}));

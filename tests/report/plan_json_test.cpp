@@ -91,5 +91,17 @@ TEST(PlanJson, TellsWhatCopiesThatTrainApartSendInAnOuterStep) {
   }
 }
 
+TEST(PlanJson, CountsCodedBytesAndNamesTheCodecs) {
+  TrainingPlan plan = some_plan(2, 3);
+  EXPECT_FALSE(json::parse(plan_json(plan, kAllStages)).contains("wire"));
+  plan.options.wire = {.gather = WireCodec::kInt4, .reduce = WireCodec::kInt8};
+  const json coded = json::parse(plan_json(plan, kAllStages));
+  EXPECT_EQ(coded["wire"], (json{{"gather", "int4"}, {"reduce", "int8"}, {"outer", "none"}}));
+  constexpr double kInt8 = 1 + 4 / 256.0, kInt4 = 0.5 + 4 / 256.0, kSent = kPlanParameters / 2.0;
+  EXPECT_DOUBLE_EQ(coded["stages"][1]["formula"]["sent_bytes"], kSent * (kInt8 + 4)) << "parameters cross as they are";
+  EXPECT_DOUBLE_EQ(coded["stages"][3]["formula"]["sent_bytes"], kSent * (kInt8 + 2 * kInt4));
+  for (const json& stage : coded["stages"]) EXPECT_GE(stage["sent_bytes"], stage["formula"]["sent_bytes"]);
+}
+
 }  // namespace
 }  // namespace zero

@@ -105,6 +105,13 @@ TEST(PlanTable, WhatIsBesideTheStatesIsSaid) {
             (json{{"device", 3 << 20}, {"host", 24 << 20}}));
 }
 
+TEST(PlanTable, CodecsAreNamed) {
+  TrainingPlan plan = some_plan(2, 3);
+  EXPECT_EQ(plan_table(plan, kAllStages).find("wire"), std::string::npos);
+  plan.options.wire = {.gather = WireCodec::kInt8, .reduce = WireCodec::kInt4};
+  EXPECT_NE(plan_table(plan, kAllStages).find("parameters (at stage 3) as int8, gradients as int4"), std::string::npos);
+}
+
 TEST(PlanTable, NoLineIsWiderThanATerminal) {
   TrainingPlan plan = some_plan(1024, 2);
   plan.specs.clear();

@@ -370,5 +370,13 @@ TEST(Job, LocalStepsAreAnOptionOfTheEngineInModeLocalAlone) {
   EXPECT_EQ(make_job(config, 1).attach.local, (LocalSteps{.steps = 7, .outer_lr = 1, .outer_momentum = 0.5}));
 }
 
+TEST(Job, CodecsAreOptionsOfTheEngine) {
+  Config config;
+  EXPECT_EQ(make_job(config, 2).attach.wire, WireCodecs{});
+  config.comm.gather_wire = "int4";
+  config.comm.reduce_wire = "int8";
+  EXPECT_EQ(make_job(config, 2).attach.wire, (WireCodecs{.gather = WireCodec::kInt4, .reduce = WireCodec::kInt8}));
+}
+
 }  // namespace
 }  // namespace zero::cli

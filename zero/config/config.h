@@ -192,6 +192,7 @@ struct HealthConfig {
 struct CommConfig {
   std::string transport = "auto";
   std::chrono::milliseconds timeout{60'000};
+  std::string gather_wire = "none", reduce_wire = "none", outer_wire = "none";
   bool operator==(const CommConfig&) const = default;
 };
 

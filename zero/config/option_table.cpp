@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "zero/base/wire_codec.h"
 #include "zero/config/option.h"
 #include "zero/train/model_table.h"
 
@@ -178,6 +179,9 @@ constexpr std::array kOptions{
 
     Option{"comm.transport", at<&Config::comm, &CommConfig::transport>, kAny, kTransports, "transport of bytes between ranks"},
     Option{"comm.timeout", at<&Config::comm, &CommConfig::timeout>, kAny, kFree, "longest time to wait for a rank; then the rank is named and the run ends"},
+    Option{"comm.gather_wire", at<&Config::comm, &CommConfig::gather_wire>, kAny, kWireCodecNames, "codec of parameters on their way to the ranks that compute with them: int8 (3.9 times fewer bytes than fp32) or int4 (7.8 times), in blocks of 256 with a scale each. Each rank keeps its shard exact, and evaluations use exact parameters; needs stage 3"},
+    Option{"comm.reduce_wire", at<&Config::comm, &CommConfig::reduce_wire>, kAny, kWireCodecNames, "codec of gradients on their way into their sum: each rank's contribution is rounded once, stochastically, and the sum is made in fp32. With zero.group, within a group; partial sums between groups stay fp32"},
+    Option{"comm.outer_wire", at<&Config::comm, &CommConfig::outer_wire>, kAny, kWireCodecNames, "codec of what copies that train apart send each other in an outer step; needs sync.mode local"},
 
     Option{"run.dir", at<&Config::run, &RunConfig::dir>, kAny, kFree, "folder of the run: configuration, metrics, report, weights, checkpoints"},
     Option{"run.timeline", at<&Config::run, &RunConfig::timeline>, kAny, kFree, "file in the run folder for a Chrome trace of each rank's work, such as \"timeline.json\"; empty: none"},

@@ -248,6 +248,29 @@ void check_servers(const LoadedConfig& loaded) {
            "use ignore, skip or stop, or leave out sync.servers");
 }
 
+// A codec is for what crosses between ranks, and not for the only copy of a value.
+void check_wire(const LoadedConfig& loaded) {
+  const auto& [zero, sync, comm] = std::tie(loaded.config.zero, loaded.config.sync, loaded.config.comm);
+  const auto not_with = [&](std::string_view name, const std::string& codec, bool given, std::string_view reason,
+                            std::string_view remedy) {
+    if (given && codec != "none") refuse(loaded, name, reason, remedy);
+  };
+  const auto not_within = [&](bool given, std::string_view reason, std::string_view remedy) {
+    not_with("comm.gather_wire", comm.gather_wire, given, reason, remedy);
+    not_with("comm.reduce_wire", comm.reduce_wire, given, reason, remedy);
+  };
+  not_within(sync.servers > 0, "servers and workers exchange gradients and weights as they are",
+             "leave it out, or use no servers (sync.servers)");
+  not_with("comm.gather_wire", comm.gather_wire, zero.stage != 3,
+           fmt::format("at stage {} the gathered parameters are those that are kept", zero.stage),
+           "use zero.stage 3, where each rank keeps its shard exact; or leave it out");
+  not_within(zero.group == 1 || (sync.mode == "local" && zero.group == 0),
+             "each rank holds a whole copy of the model, and within a copy nothing crosses",
+             "leave it out, or set zero.group to 2 or more");
+  not_with("comm.outer_wire", comm.outer_wire, sync.mode != "local", "only sync.mode local has an outer step",
+           "leave it out, or use sync.mode local");
+}
+
 void check_types(const LoadedConfig& loaded) {
   const auto& train = loaded.config.train;
   if (train.reduce_dtype == "fp32" && train.reduce == "last" && train.accumulate > 1 && train.dtype != "fp32") {
@@ -374,6 +397,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_share(loaded);
   check_sync(loaded);
   check_servers(loaded);
+  check_wire(loaded);
   check_types(loaded);
   check_health(loaded);
   check_timeline(loaded);

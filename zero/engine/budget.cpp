@@ -12,6 +12,7 @@
 #include "zero/engine/matrix_directions.h"
 #include "zero/engine/outer_sum.h"
 #include "zero/engine/tile_stream.h"
+#include "zero/engine/unit_wire.h"
 #include "zero/plan/estimate.h"
 
 namespace zero {
@@ -31,9 +32,9 @@ std::int64_t largest_gather(const std::vector<Unit>& units, int world, const Pla
 }  // namespace
 
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum) {
-  const std::int64_t always = matrix_bytes(units, world) +
-                              GradientSum::blocks_of(units, world, placement.copies, minimum).bytes() +
-                              OuterSum::bytes(units, world, placement);
+  const std::int64_t always =
+      matrix_bytes(units, world) + GradientSum::blocks_of(units, world, placement.copies, minimum).bytes() +
+      OuterSum::bytes(units, world, placement) + unit_wire_bytes(units, world, placement.wire, minimum);
   if (!placement.gradient_sharded && !placement.fp32_gradient()) return always;
   std::int64_t largest_sum = 0;  // of a shard that is summed here and lies elsewhere
   for (const Unit& unit : units) {
@@ -92,6 +93,7 @@ GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& 
       cheaper.fp32_sums = placement.fp32_sums;
       cheaper.copies = placement.copies;
       cheaper.merged_copies = placement.merged_copies;
+      cheaper.wire = placement.wire;
       if (!placement.tiers.empty()) cheaper = away_from_device(std::move(cheaper), units, world, Tier::kHost);
       const std::int64_t needed = needed_at(cheaper, true);
       remedy += fmt::format("; stage {} needs {} B ({})", stage + 1, needed, format_bytes(needed));

@@ -54,6 +54,7 @@ void Engine::bring(int unit, Use why) {
   parts_.reducer.pump();
   if (untraced) {
     parts_.updater.finish();  // whoever uses a unit outside training may write
+    const ExactGathers exact(parts_.coded.get());
     statistics_.outside_training([&] { parts_.executor.use_untraced(unit); });
     return;
   }
@@ -62,6 +63,12 @@ void Engine::bring(int unit, Use why) {
 }
 
 void Engine::mark_written(int unit) {
+  if (parts_.coded != nullptr && parts_.coded->gathered_coded(unit)) {
+    throw ConfigError("comm.gather_wire", std::string(name_of(parts_.options.wire.gather)),
+                      fmt::format("parameters of {} are written in the middle of a step, whose copy of them is coded",
+                                  parts_.state.unit(unit).name),
+                      "write them between steps, or leave it out");
+  }
   io_.run([&] {
     parts_.updater.finish();  // it still writes what was used
     parts_.gatherer.uses().mark_written(unit);

@@ -68,6 +68,7 @@ EngineOptions checked(EngineOptions options) {
   if (options.threads < 1)
     throw ConfigError("run.threads", fmt::format("{}", options.threads), "a rank needs a thread",
                       "set it to 1 or more");
+  require_wire(options);
   const std::unique_ptr<UpdateRule> rule = rule_of(options);
   const bool has_sums = rule->num_sums() > 0;
   if (options.delayed_update && has_sums) {
@@ -113,6 +114,9 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       rule(rule_of(options)),
       placer(&comms.run, comms.mesh, options, units, *rule, seams),
       budget(agreed_budget(comms, units, options, placer, spec_of(*rule))),
+      coded(open_unit_wire(comms, units, placer.placement().wire, budget.is_minimum())),
+      coded_staging(ledger, Tier::kDevice, MemoryTag::kStaging,
+                    unit_wire_bytes(units, comms.mesh.shard, placer.placement().wire, budget.is_minimum())),
       disk(make_disk(options.offload,
                      state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
                      options.timeline, seams)),
@@ -123,8 +127,8 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
              .depth = tiles_ahead(options.offload.host_memory, units, comms.mesh.shard, placer.placement(),
                                   placer.may_lie(), spec_of(*rule), placer.budgets().free_bytes()),
              .movable = placer.movable()}),
-      gatherer(state, comms.copy, ledger, observer, shard_updates(), options.timeline),
-      reducer(state, specs.size(), budget.is_minimum(), comms.copy, ledger, options.timeline,
+      gatherer(state, unit_comm(), ledger, observer, shard_updates(), options.timeline),
+      reducer(state, specs.size(), budget.is_minimum(), unit_comm(), ledger, options.timeline,
               options.local ? nullptr : comms.across),
       updater(state, *rule, specs, options, comms.copy, ledger),
       executor(state, budget, gatherer, reducer) {

@@ -21,7 +21,9 @@
 #include "zero/engine/placer.h"
 #include "zero/engine/reducer.h"
 #include "zero/engine/sharded_state.h"
+#include "zero/engine/unit_wire.h"
 #include "zero/engine/updater.h"
+#include "zero/memory/charge.h"
 #include "zero/memory/memory_monitor.h"
 
 namespace zero {
@@ -40,7 +42,9 @@ struct EngineParts {
   Ledger ledger;
   const std::unique_ptr<UpdateRule> rule;
   Placer placer;
-  const GatherBudget budget;             // to begin with
+  const GatherBudget budget;                       // to begin with
+  const std::unique_ptr<CodedCommunicator> coded;  // null where units cross as they are
+  const Charge coded_staging;
   const std::unique_ptr<DiskTier> disk;  // null where nothing lies there
   const std::unique_ptr<Link> link;      // null where none stands
   ShardedState state;
@@ -51,6 +55,8 @@ struct EngineParts {
   bool averaged = false;  // parameters have changed places with their averages: until they are back there is no step
 
  private:
+  // Over which units are gathered and reduced.
+  Communicator& unit_comm() { return coded != nullptr ? *coded : comms.copy; }
   ShardUpdates shard_updates();
 };
 

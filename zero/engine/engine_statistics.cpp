@@ -139,7 +139,7 @@ OuterReport EngineStatistics::outer_report() const {
                      .planned_sent_bytes = planned.total(),
                      .planned_sent_between_copies = planned.between_copies};
   for (const Unit& unit : parts_.state.units())
-    report.formula_bytes += unit.trainable ? outer_formula_bytes(used_numel(unit), mesh) : 0;
+    report.formula_bytes += unit.trainable ? outer_formula_bytes(used_numel(unit), mesh, parts_.options.wire.outer) : 0;
   return report;
 }
 
@@ -155,7 +155,7 @@ void EngineStatistics::add_formulas(EngineReport& report) const {
     }
     if (placement.delayed_update)  // the gradient that waits
       report.state_formula_bytes += numel * (placement.fp32_gradient() ? 4.0 : size) / shard;
-    report.sent_formula_bytes += sent_formula_numel(spec.numel(), shard, placement) * size;
+    report.sent_formula_bytes += sent_formula_bytes(spec.numel(), shard, placement, spec.dtype);
     report.copies.sent_formula_bytes += 4 * sent_between_copies_formula_numel(spec.numel(), shard, placement);
   }
   report.sent_formula_bytes += report.copies.sent_formula_bytes;

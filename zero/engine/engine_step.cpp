@@ -66,7 +66,7 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
   report.skipped ? skip(report, agreed) : apply(agreed, std::sqrt(agreed.sum_squares[copy]) / divisor, divisor, lr);
   report.step = num_updates_;
 
-  parts_.comms.run.note_step(num_updates_);
+  note_step();
   parts_.reducer.clear();
   num_scaled_ = 0;
   num_departed_ += parts_.executor.replay().mismatched() ? 1 : 0;
@@ -105,13 +105,18 @@ void EngineStep::give_away(const TakeGradient& take, const std::function<void()>
   statistics_.step_ends();
 }
 
+void EngineStep::note_step() {
+  parts_.comms.run.note_step(num_updates_);
+  if (parts_.coded != nullptr) parts_.coded->begin_step(num_updates_);
+}
+
 void EngineStep::anchor() {
   if (parts_.options.local && num_done() == 0) update_.take_anchors();
 }
 
 void EngineStep::merge() {
   if (!std::exchange(apart_, false)) return;
-  statistics_.outer_step([this] { update_.merge(); });
+  statistics_.outer_step([this] { update_.merge(num_updates_); });
 }
 
 void EngineStep::end_passes() {
@@ -231,7 +236,7 @@ void EngineStep::set_progress(const EngineProgress& progress) {
   ZERO_CHECK(progress.updates.size() == parts_.specs.size(), "{} parameters, {} counts", parts_.specs.size(),
              progress.updates.size());
   num_updates_ = progress.steps;
-  parts_.comms.run.note_step(num_updates_);
+  note_step();
   num_skipped_ = progress.skipped;
   skipped_in_a_row_ = static_cast<int>(progress.skipped_in_a_row);
   num_delayed_ = progress.delayed;

@@ -52,6 +52,7 @@ class EngineStep {
   void add_to(EngineReport& report) const;
 
  private:
+  void note_step();
   void end_passes();
   void require_scaled(int passes) const;
   StepSync agree(const StepLimits& limits);

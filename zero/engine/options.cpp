@@ -44,8 +44,34 @@ Mesh mesh_of(int world, const EngineOptions& options) {
   return options.local ? mesh_of_local(world, options.group) : mesh_of(world, options.group);
 }
 
-void set_copies(Placement& placement, const Mesh& mesh, const EngineOptions& options) {
+void set_exchange(Placement& placement, const Mesh& mesh, const EngineOptions& options) {
   (options.local ? placement.merged_copies : placement.copies) = mesh.copies;
+  placement.wire = options.wire;
+  if (!placement.parameter_sharded) placement.wire.gather = WireCodec::kNone;
+}
+
+void require_wire(const EngineOptions& options) {
+  const auto refuse = [](std::string_view key, WireCodec codec, std::string_view reason, std::string_view remedy) {
+    if (codec != WireCodec::kNone) throw ConfigError(key, std::string(name_of(codec)), reason, remedy);
+  };
+  const WireCodecs& wire = options.wire;
+  if (options.sync.has_servers()) {
+    const std::string reason = "servers and workers exchange gradients and weights as they are";
+    refuse("comm.gather_wire", wire.gather, reason, "leave it out, or use no servers (sync.servers)");
+    refuse("comm.reduce_wire", wire.reduce, reason, "leave it out, or use no servers (sync.servers)");
+  }
+  if (options.stage != 3)
+    refuse("comm.gather_wire", wire.gather,
+           fmt::format("at stage {} the gathered parameters are those that are kept", options.stage),
+           "use zero.stage 3, where each rank keeps its shard exact; or leave it out");
+  if (options.group == 1 || (options.local && options.group == 0)) {
+    const std::string reason = "each rank holds a whole copy of the model, and within a copy nothing crosses";
+    refuse("comm.gather_wire", wire.gather, reason, "leave it out, or set zero.group to 2 or more");
+    refuse("comm.reduce_wire", wire.reduce, reason, "leave it out, or set zero.group to 2 or more");
+  }
+  if (!options.local)
+    refuse("comm.outer_wire", wire.outer, "only sync.mode local has an outer step",
+           "leave it out, or use sync.mode local");
 }
 
 }  // namespace zero

@@ -17,6 +17,7 @@
 #include "zero/base/memory_budget.h"
 #include "zero/base/tier.h"
 #include "zero/base/timeline.h"
+#include "zero/base/wire_codec.h"
 #include "zero/engine/loss_scale.h"
 #include "zero/memory/disk_options.h"
 #include "zero/optim/outer_step.h"
@@ -78,6 +79,9 @@ struct EngineOptions {
   std::optional<LocalSteps> local;
   // Servers: the first ranks hold and update all states, and the others, the workers, compute gradients for them.
   SyncPlan sync;
+  // Codecs of gathered parameters (stage 3: each shard stays exact with its owner), of gradients on their way into a sum
+  // over the ranks that hold the model once, and of outer steps. Operators outside training gather exact parameters.
+  WireCodecs wire;
   // Of a worker, whose states servers update; attach() fills it in.
   bool updated_elsewhere = false;
   OptimizerOptions optimizer = AdamWOptions{};
@@ -137,7 +141,12 @@ std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options);
 // "sync.mode" where copies should train apart, and there is one.
 Mesh mesh_of(int world, const EngineOptions& options);
 
-// Says in the placement how the copies of the mesh stay one model.
-void set_copies(Placement& placement, const Mesh& mesh, const EngineOptions& options);
+// Says in the placement how the copies of the mesh stay one model, and how bytes are coded on their way: parameters where
+// they are sharded.
+void set_exchange(Placement& placement, const Mesh& mesh, const EngineOptions& options);
+
+// Throws ConfigError under "comm.gather_wire", "comm.reduce_wire" or "comm.outer_wire" where nothing of that kind crosses, or
+// what crosses is the only copy of its values.
+void require_wire(const EngineOptions& options);
 
 }  // namespace zero

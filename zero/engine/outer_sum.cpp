@@ -14,8 +14,19 @@ constexpr std::size_t kSumBytes = sizeof(float);
 // Of the largest unit: what is exchanged over the copies, and the whole range where that is updated.
 struct OuterNumel {
   std::int64_t exchanged = 0, whole = 0;
-  std::int64_t bytes() const { return (exchanged + whole) * static_cast<std::int64_t>(kSumBytes); }
 };
+
+WireCodecs codecs_of(const Placement& placement) {
+  return {.gather = placement.wire.outer, .reduce = placement.wire.outer};
+}
+
+std::int64_t bytes_of(const OuterNumel& numel, const Mesh& mesh, const Placement& placement) {
+  const std::int64_t sums = (numel.exchanged + numel.whole) * static_cast<std::int64_t>(kSumBytes);
+  return placement.wire.outer == WireCodec::kNone
+             ? sums
+             : sums + CodedCommunicator::staging_bytes(mesh.copies, codecs_of(placement), numel.exchanged / mesh.copies,
+                                                       /*one_slot=*/true);
+}
 
 OuterNumel numel_of(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement) {
   OuterNumel numel;
@@ -36,15 +47,25 @@ Allocation sums_of(Communicator& comm, std::int64_t numel) {
 
 std::int64_t OuterSum::bytes(const std::vector<Unit>& units, int shard, const Placement& placement) {
   if (placement.merged_copies == 1) return 0;
-  return numel_of(units, {.shard = shard, .copies = placement.merged_copies}, placement).bytes();
+  const Mesh mesh{.shard = shard, .copies = placement.merged_copies};
+  return bytes_of(numel_of(units, mesh, placement), mesh, placement);
 }
 
-OuterSum::OuterSum(const ShardedState& state, const EngineComms& comms, Ledger& ledger, Timeline* timeline)
+OuterSum::OuterSum(const ShardedState& state, const EngineComms& comms, std::int64_t step, Ledger& ledger,
+                   Timeline* timeline)
     : state_(state), comms_(comms), timeline_(timeline) {
   const OuterNumel numel = numel_of(state.units(), comms.mesh, state.placement());
   exchanged_ = sums_of(*comms.across, numel.exchanged);
   whole_ = sums_of(comms.copy, numel.whole);
-  charge_ = Charge(ledger, Tier::kDevice, MemoryTag::kStaging, numel.bytes());
+  charge_ = Charge(ledger, Tier::kDevice, MemoryTag::kStaging, bytes_of(numel, comms.mesh, state.placement()));
+  if (state.placement().wire.outer == WireCodec::kNone) return;
+  coded_ = std::make_unique<CodedCommunicator>(
+      *comms.across, codecs_of(state.placement()), std::vector<DType>(state.units().size(), DType::kFloat32),
+      CodedCommunicator::Options{.largest_numel = numel.exchanged / comms.mesh.copies,
+                                 .one_slot = true,
+                                 .stochastic_gathers = true,
+                                 .contributor = comms.run.rank()});
+  coded_->begin_step(step);
 }
 
 void OuterSum::begin(int unit) {
@@ -54,7 +75,7 @@ void OuterSum::begin(int unit) {
 }
 
 void OuterSum::add(int unit) {
-  Communicator& across = *comms_.across;
+  Communicator& across = coded_ != nullptr ? *coded_ : *comms_.across;
   const Shard own = state_.shard(unit);
   const auto shard_bytes = static_cast<std::size_t>(own.numel) * kSumBytes;
   const std::size_t block = static_cast<std::size_t>(outer_block_numel(state_.unit(unit), comms_.mesh)) * kSumBytes;

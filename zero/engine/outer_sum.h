@@ -1,6 +1,6 @@
 // OuterSum: the sum over the copies of a model of what each has come to, in an outer step (zero/optim/outer_step.h).
 //
-//   OuterSum sum(state, comms, ledger, timeline);       // of the largest unit, while the outer step lasts
+//   OuterSum sum(state, comms, step, ledger, timeline); // of the largest unit, while the outer step lasts
 //   sum.begin(u);                                       // zeros
 //   ... sum.elements()[i] = anchor - weight ...         // of this rank's update range
 //   sum.add(u);                                         // elements() are the sums over the copies
@@ -9,13 +9,18 @@
 // reduce-scatter over them and an all-gather, 8 (P/S)(R-1)/R bytes. Where the optimizer's states are whole, the sums of a
 // copy's shards are then gathered within it, so that every stage has the same sums and sends as much between copies.
 //
+// With a codec (WireCodecs::outer) each copy's difference is rounded once, and the sum once more by the copy that makes it:
+// all copies decode the same sum. Both roundings are stochastic, so that none accumulates.
+//
 // The memory is staging, in the ledger from construction to destruction. Collective, all of it, but for elements().
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "zero/base/timeline.h"
+#include "zero/comm/coded_communicator.h"
 #include "zero/engine/engine_comms.h"
 #include "zero/engine/sharded_state.h"
 #include "zero/memory/charge.h"
@@ -25,7 +30,8 @@ namespace zero {
 class OuterSum {
  public:
   // There is more than one copy. All outlive it.
-  OuterSum(const ShardedState& state, const EngineComms& comms, Ledger& ledger, Timeline* timeline);
+  // Collective. `step`: number of the run's step; a codec's rounding depends on it.
+  OuterSum(const ShardedState& state, const EngineComms& comms, std::int64_t step, Ledger& ledger, Timeline* timeline);
 
   // Local.
   void begin(int unit);
@@ -41,8 +47,9 @@ class OuterSum {
   const ShardedState& state_;
   const EngineComms& comms_;
   Timeline* timeline_;
-  Allocation exchanged_;  // of a shard, padded to a block for each copy
-  Allocation whole_;      // of the padded range, where that is updated and several ranks hold a copy; else empty
+  std::unique_ptr<CodedCommunicator> coded_;  // to the other copies; null without a codec
+  Allocation exchanged_;                      // of a shard, padded to a block for each copy
+  Allocation whole_;  // of the padded range, where that is updated and several ranks hold a copy; else empty
   Charge charge_;
 };
 

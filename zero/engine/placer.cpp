@@ -45,7 +45,7 @@ bool keeps_fp32_sums(const EngineOptions& options) {
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh) {
   Placement placement = place(options.stage, options.reduce, options.accumulate, options.delayed_update);
   placement.fp32_sums = keeps_fp32_sums(options);
-  set_copies(placement, mesh, options);
+  set_exchange(placement, mesh, options);
   placement.updated_elsewhere = options.updated_elsewhere;
   spread_over_tiers(placement, units, mesh.shard, options.offload.fractions);
   return placement;

@@ -129,12 +129,12 @@ void StepUpdate::exchange(const UpdateRule& rule, Then then) {
   parts_.gatherer.finish();
 }
 
-void StepUpdate::merge() {
+void StepUpdate::merge(std::int64_t num_updates) {
   finish();
   parts_.state.streams().finish_offloads();
   give_up_gathered();
   const OuterStep outer(*parts_.rule, *parts_.options.local, parts_.comms.mesh.copies);
-  OuterSum sum(parts_.state, parts_.comms, parts_.ledger, parts_.options.timeline);
+  OuterSum sum(parts_.state, parts_.comms, num_updates, parts_.ledger, parts_.options.timeline);
   for (const Action& action : parts_.executor.replay().schedule().step) {
     if (action.kind == ActionKind::kUpdate) {
       parts_.updater.merge(action.unit, outer, sum);

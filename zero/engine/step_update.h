@@ -10,6 +10,7 @@
 // finish() ends everything that an engine has begun. Collective, where nothing else is said. Throws IoError.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "zero/engine/delayed_update.h"
@@ -37,9 +38,9 @@ class StepUpdate {
   // nothing is gathered. Twice, and all is as before.
   void exchange_averages();
   // Of copies that train apart, between steps; see zero/optim/outer_step.h. The weights become the anchors. Then, after
-  // some steps, an outer step: what was begun ends, and the copies are merged.
+  // some steps, an outer step: what was begun ends, and the copies are merged, after `num_updates` updates of the run.
   void take_anchors();
-  void merge();
+  void merge(std::int64_t num_updates);
 
   // Ends the backward pass, gathers, reductions and updates, and applies what was delayed, without a step that it could
   // wait for. Throws ConfigError where that would change parameters which a step has begun to use, or that a scope

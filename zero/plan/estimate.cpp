@@ -47,11 +47,13 @@ StepCollectives collectives_of(const Unit& unit, const Placement& placement) {
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement) {
   std::int64_t bytes = 0;
   for (const Unit& unit : units) {
-    const std::int64_t pass = (world - 1) * shard_numel(unit, world) * static_cast<std::int64_t>(size_of(unit.dtype));
+    const auto pass = [&](WireCodec codec) {
+      return (world - 1) * wire_bytes(codec, shard_numel(unit, world), unit.dtype);
+    };
     const StepCollectives calls = collectives_of(unit, placement);
-    bytes += (calls.reductions + calls.gathers) * pass;
+    bytes += calls.reductions * pass(placement.wire.reduce) + calls.gathers * pass(placement.wire.gather);
     const bool gathers_sums = unit.trainable && !placement.optimizer_sharded && placement.fp32_sums;
-    if (gathers_sums && unit.dtype != DType::kFloat32) bytes += pass;  // fp32 is twice as much
+    if (gathers_sums && unit.dtype != DType::kFloat32) bytes += pass(WireCodec::kNone);  // fp32 is twice as much
     bytes += direction_bytes(unit, world, placement);
   }
   return bytes;
@@ -75,10 +77,12 @@ double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype
   return p * (low * share(3) + low * share(2) + optimizer * share(1));
 }
 
-double sent_formula_numel(std::int64_t numel, int world, const Placement& placement) {
+double sent_formula_bytes(std::int64_t numel, int world, const Placement& placement, DType dtype) {
   const int reduces = placement.reduce_each ? placement.accumulate : 1;
   const int gathers = placement.parameter_sharded ? 2 * placement.accumulate : 1;
-  return static_cast<double>(reduces + gathers) * static_cast<double>(numel) * (world - 1) / world;
+  const double element = reduces * wire_element_bytes(placement.wire.reduce, dtype) +
+                         gathers * wire_element_bytes(placement.wire.gather, dtype);
+  return element * static_cast<double>(numel) * (world - 1) / world;
 }
 
 double sent_between_copies_formula_numel(std::int64_t numel, int shard, const Placement& placement) {

@@ -52,9 +52,10 @@ std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placeme
 double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, const OptimizerSpec& spec,
                            bool matrices = false);
 
-// Elements sent per rank and step: 2P(N-1)/N at stages 0 to 2, 3P(N-1)/N at stage 3; with K micro-batches (K+1)P(N-1)/N
-// and 3KP(N-1)/N if each is reduced, 2P(N-1)/N and (2K+1)P(N-1)/N if they are reduced once, after the last.
-double sent_formula_numel(std::int64_t numel, int world, const Placement& placement);
+// Bytes sent per rank and step, of `numel` parameters. Elements: 2P(N-1)/N at stages 0 to 2, 3P(N-1)/N at stage 3; with K
+// micro-batches (K+1)P(N-1)/N and 3KP(N-1)/N if each is reduced, 2P(N-1)/N and (2K+1)P(N-1)/N if they are reduced once, after
+// the last. An element crosses in its own bytes or, coded, in 1 + 4/256 (int8) or 1/2 + 4/256 (int4).
+double sent_formula_bytes(std::int64_t numel, int world, const Placement& placement, DType dtype);
 
 // Elements that cross to other copies of the model per rank and step, in fp32 and in the mean over copies:
 // 2(P/S)(R-1)/R for R copies of S ranks, as often as gradients are reduced.

@@ -83,7 +83,8 @@ OuterBytes outer_bytes(const std::vector<Unit>& units, const Mesh& mesh, const P
   OuterBytes bytes;
   for (const Unit& unit : units) {
     if (!unit.trainable) continue;
-    bytes.between_copies += 2 * (mesh.copies - 1) * outer_block_numel(unit, mesh) * kFloatBytes;
+    bytes.between_copies +=
+        2 * (mesh.copies - 1) * wire_bytes(placement.wire.outer, outer_block_numel(unit, mesh), DType::kFloat32);
     const std::int64_t gathered = (mesh.shard - 1) * shard_numel(unit, mesh.shard);
     if (!placement.optimizer_sharded) {
       bytes.within += gathered * kFloatBytes;
@@ -94,8 +95,9 @@ OuterBytes outer_bytes(const std::vector<Unit>& units, const Mesh& mesh, const P
   return bytes;
 }
 
-double outer_formula_bytes(std::int64_t numel, const Mesh& mesh) {
-  return 8.0 * static_cast<double>(numel) / mesh.shard * (mesh.copies - 1) / mesh.copies;
+double outer_formula_bytes(std::int64_t numel, const Mesh& mesh, WireCodec codec) {
+  return 2 * wire_element_bytes(codec, DType::kFloat32) * static_cast<double>(numel) / mesh.shard * (mesh.copies - 1) /
+         mesh.copies;
 }
 
 Shard saved_part(const Unit& unit, const Mesh& mesh, int rank) {

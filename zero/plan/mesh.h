@@ -63,8 +63,9 @@ struct OuterBytes {
   bool operator==(const OuterBytes&) const = default;
 };
 OuterBytes outer_bytes(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement);
-// Those between copies of `numel` parameters, without padding: 8 (P/S)(R-1)/R for R copies of S ranks.
-double outer_formula_bytes(std::int64_t numel, const Mesh& mesh);
+// Those between copies of `numel` parameters, without padding: 8 (P/S)(R-1)/R for R copies of S ranks, or, coded, twice the
+// codec's bytes of an element in place of 8.
+double outer_formula_bytes(std::int64_t numel, const Mesh& mesh, WireCodec codec = WireCodec::kNone);
 
 // Elements of a unit that a rank writes into a checkpoint: each copy an equal part of its shards, so that all ranks
 // write as much and each element is written once.

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "zero/base/wire_codec.h"
 #include "zero/plan/tier_split.h"
 #include "zero/plan/unit.h"
 
@@ -45,6 +46,7 @@ struct Placement {
   bool fp32_sums = false;          // the sum of bf16 gradients stays in fp32, and is applied so
   int copies = 1;                  // of the model (mesh.h), over which each gradient is summed
   int merged_copies = 1;           // that train apart instead, and are merged by an outer step; 1: there are none
+  WireCodecs wire;                 // of what crosses between ranks
   bool updated_elsewhere = false;  // this rank holds no optimizer state and no master: servers do (sync_plan.h)
   // Gradients are summed over micro-batches in fp32, whatever the parameter's type.
   bool fp32_gradient() const { return accumulate > 1 || fp32_sums; }

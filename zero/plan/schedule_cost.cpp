@@ -92,22 +92,23 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
     return static_cast<std::int64_t>(size_of(units[static_cast<std::size_t>(unit)].dtype));
   };
   const auto issue = [&](const Action& action, bool keeps) {
-    const std::int64_t block =
-        resident.bytes_of(action.unit) / world;  // parameters and gradients cross in the unit's type
+    const Unit& unit = units[static_cast<std::size_t>(action.unit)];
+    // Parameters and gradients cross in the unit's type, or coded.
+    const auto block = [&](WireCodec codec) { return wire_bytes(codec, shard_numel(unit, world), unit.dtype); };
     switch (action.kind) {
       case ActionKind::kGather:
-        cost.sent_bytes += (world - 1) * block;
+        cost.sent_bytes += (world - 1) * block(schedule.placement.wire.gather);
         ++cost.num_gathers;
         if (keeps) resident.add(action.unit);
         cost.gathered_peak_bytes = std::max(cost.gathered_peak_bytes, resident.bytes());
         break;
       case ActionKind::kGatherGradient:
-        cost.sent_bytes += (world - 1) * block * (schedule.placement.fp32_sums ? 4 / size(action.unit) : 1);
+        cost.sent_bytes +=
+            (world - 1) * block(WireCodec::kNone) * (schedule.placement.fp32_sums ? 4 / size(action.unit) : 1);
         break;
       case ActionKind::kReduce:
-        cost.sent_bytes += (world - 1) * block;
-        if (schedule.placement.copies > 1)
-          cost.crossing_bytes += crossing_bytes(units[static_cast<std::size_t>(action.unit)], world);
+        cost.sent_bytes += (world - 1) * block(schedule.placement.wire.reduce);
+        if (schedule.placement.copies > 1) cost.crossing_bytes += crossing_bytes(unit, world);
         ++cost.num_reduces;
         break;
       case ActionKind::kRelease:
@@ -115,7 +116,7 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
         break;
       case ActionKind::kUpdate:
         lower.update(action.unit);
-        cost.sent_bytes += direction_bytes(units[static_cast<std::size_t>(action.unit)], world, schedule.placement);
+        cost.sent_bytes += direction_bytes(unit, world, schedule.placement);
         break;
       case ActionKind::kPrefetch:
         lower.fetch(action.unit);

@@ -92,7 +92,7 @@ class Search {
       const Mesh mesh = mesh_of(plan_.world * variation.machines, options);
       const int world = mesh.shard;
       Placement placement = placement_at(plan_, variation.stage);
-      set_copies(placement, mesh, options);
+      set_exchange(placement, mesh, options);
       const bool same_ranks = variation.machines == 1 && variation.group == plan_.options.group;
       if (variation.stage == plan_.options.stage && same_ranks && variation.fractions.on_device())
         placement.tiers = plan_.tiers;

@@ -57,6 +57,9 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
             {"shard_ranks", mesh.shard}, {"copies", mesh.copies},
             {"units", Json::array()},    {"stages", Json::array()}};
   if (plan.options.local) json["local_steps"] = plan.options.local->steps;
+  const WireCodecs& wire = plan.options.wire;
+  if (wire != WireCodecs{})
+    json["wire"] = {{"gather", name_of(wire.gather)}, {"reduce", name_of(wire.reduce)}, {"outer", name_of(wire.outer)}};
   for (const Unit& unit : plan.units) {
     const std::int64_t whole = gathered_bytes(unit, mesh.shard);
     json["units"].push_back({{"name", unit.name},

@@ -82,7 +82,7 @@ std::string reduce_row(const TrainingPlan& plan, std::span<const int> stages) {
   if (!below_2 || plan.world == 1 || options.accumulate == 1 || options.reduce == Reduce::kLast) return "";
   const Mesh mesh = mesh_of(plan);
   Placement summed_here = place(1, Reduce::kLast, options.accumulate);
-  set_copies(summed_here, mesh, options);
+  set_exchange(summed_here, mesh, options);
   const std::int64_t last =
       sent_bytes(plan.units, mesh.shard, summed_here) + sent_between_copies(plan.units, mesh, summed_here);
   return wrapped(
@@ -174,6 +174,20 @@ std::string copies_rows(const TrainingPlan& plan) {
                   copies, format_bytes(cost.sent_between_copies), bytes_text(cost.sent_between_copies_formula)));
 }
 
+// What crosses in fewer bytes than it has.
+std::string wire_row(const TrainingPlan& plan) {
+  const WireCodecs& wire = plan.options.wire;
+  std::string coded;
+  const auto add = [&](WireCodec codec, std::string_view what) {
+    if (codec != WireCodec::kNone) coded += fmt::format("{}{} as {}", coded.empty() ? "" : ", ", what, name_of(codec));
+  };
+  add(wire.gather, "parameters (at stage 3)");
+  add(wire.reduce, "gradients");
+  add(wire.outer, "outer steps");
+  if (coded.empty()) return "";
+  return named_row("wire", fmt::format("{}, with a scale for each {} elements", coded, kWireBlock));
+}
+
 std::string flop_text(double flops) {
   if (flops >= 1e12) return fmt::format("{:.1f} TFLOP", flops / 1e12);
   if (flops >= 1e9) return fmt::format("{:.1f} GFLOP", flops / 1e9);
@@ -251,6 +265,7 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
     text += stage_row(cost, /*marked=*/stages.size() > 1 && cost.stage == plan.options.stage);
   text += tier_rows(plan);
   text += copies_rows(plan);
+  text += wire_row(plan);
   text += beside_row(plan);
   text += memory_rows(plan);
   text += matrices_row(plan);
@@ -258,9 +273,10 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
   text += reduce_row(plan, stages);
   if (mesh_of(plan).shard > 1 && std::ranges::find(stages, 3) != stages.end())
     text += wrapped(
-        "  stage 3 gathers each unit twice a step, unless device_memory has room to keep it until the backward pass; "
-        "with that room it "
-        "sends what stage 2 sends",
+        fmt::format(
+            "  stage 3 gathers each unit twice a step, unless device_memory has room to keep it until the backward "
+            "pass; with that room it sends {}",
+            plan.options.wire.gather == WireCodec::kNone ? "what stage 2 sends" : "half as many parameters"),
         4);
   return text;
 }

@@ -21,7 +21,7 @@ Placement placement_at(const TrainingPlan& plan, int stage) {
   const EngineOptions& options = plan.options;
   Placement placement =
       place(stage, options.reduce, options.accumulate, options.delayed_update && stage == options.stage);
-  set_copies(placement, mesh_of(plan), options);
+  set_exchange(placement, mesh_of(plan), options);
   return placement;
 }
 
@@ -49,9 +49,9 @@ StageCost cost_of(const TrainingPlan& plan, int stage) {
   for (const Unit& unit : plan.units) {
     if (!unit.trainable) continue;
     const std::int64_t numel = num_parameters(unit);
-    if (plan.options.local) cost.outer_formula += outer_formula_bytes(numel, mesh);
+    if (plan.options.local) cost.outer_formula += outer_formula_bytes(numel, mesh, placement.wire.outer);
     cost.state_formula += state_formula_bytes(numel, mesh.shard, stage, unit.dtype, spec, unit.matrices());
-    cost.sent_formula += sent_formula_numel(numel, mesh.shard, placement) * static_cast<double>(size_of(unit.dtype));
+    cost.sent_formula += sent_formula_bytes(numel, mesh.shard, placement, unit.dtype);
     cost.sent_between_copies_formula += 4 * sent_between_copies_formula_numel(numel, mesh.shard, placement);
     if (unit.matrices()) cost.sent_formula += direction_formula_bytes(numel, mesh.shard, placement);
   }

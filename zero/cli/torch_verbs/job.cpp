@@ -106,6 +106,17 @@ std::optional<DType> reduce_dtype_of(const TrainConfig& train) {
   throw ConfigError("train.reduce_dtype", train.reduce_dtype, "no such type", "use same or fp32");
 }
 
+WireCodec codec_of(std::string_view key, const std::string& name) {
+  if (const auto codec = wire_codec_named(name)) return *codec;
+  throw ConfigError(key, name, "no such codec", "use none, int8 or int4");
+}
+
+WireCodecs wire_of(const CommConfig& comm) {
+  return {.gather = codec_of("comm.gather_wire", comm.gather_wire),
+          .reduce = codec_of("comm.reduce_wire", comm.reduce_wire),
+          .outer = codec_of("comm.outer_wire", comm.outer_wire)};
+}
+
 // Other types have the range of fp32.
 std::optional<LossScaleOptions> loss_scale_of(const TrainConfig& train) {
   if (train.dtype != "fp16") return std::nullopt;
@@ -282,6 +293,7 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
                         .group = static_cast<int>(config.zero.group),
                         .local = local_steps(config.sync),
                         .sync = sync_plan(config.sync),
+                        .wire = wire_of(config.comm),
                         .optimizer = optimizer_options(config.optimizer),
                         .clip = config.train.clip,
                         .reduce = reduce_kind(config.train.reduce),

@@ -1,0 +1,86 @@
+// `--comm.*_wire`: fewer bytes cross, as many as the plan says, and a run stays one that can be repeated and continued.
+#include <cmath>
+
+#include "tests/expect_contains.h"
+#include "training_test.h"
+
+namespace zero {
+namespace {
+
+using Json = nlohmann::json;
+
+class TrainedOverAWire : public TrainingTest {
+ protected:
+  TrainedOverAWire()
+      : TrainingTest(R"([model]
+layers = 1
+width = 16
+heads = 2
+context = 16
+vocab = 256
+[data]
+path = "input.txt"
+[train]
+steps = 6
+batch = 2
+eval_every = 3
+[schedule]
+name = "constant"
+warmup = 0
+[run]
+threads = 1
+)") {}
+};
+
+TEST_F(TrainedOverAWire, HasTheSameBitsOverThreadsAndProcessesAndGoesOnWithThem) {
+  const std::string wire = "-n 2 --comm.reduce_wire int8 --comm.gather_wire int8 ";
+  const Json whole = report_of(wire, "whole"), threads = report_of(wire + "--comm.transport in_process", "threads");
+  ASSERT_TRUE(whole.is_object() && threads.is_object());
+  EXPECT_EQ(whole.at("transport"), "shared_memory");
+  EXPECT_EQ(threads.at("loss_bits"), whole.at("loss_bits"));
+  EXPECT_EQ(threads.at("parameters_sha256"), whole.at("parameters_sha256"));
+  const Json exact = report_of("-n 2", "exact");
+  EXPECT_NE(exact.at("loss_bits"), whole.at("loss_bits"));
+  EXPECT_NEAR(exact.at("val_loss").get<double>(), whole.at("val_loss").get<double>(), 0.02);
+
+  ASSERT_TRUE(report_of(wire + "--train.steps 3 --checkpoint.every 3", "halves").is_object());
+  const Json rest = report_of(wire + "--checkpoint.every 3", "halves");
+  EXPECT_EQ(rest.at("loss_bits"), whole.at("loss_bits"));
+  EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
+}
+
+TEST_F(TrainedOverAWire, SendsWhatIsPlanned) {
+  const Json report = report_of("-n 2 --comm.reduce_wire int8 --comm.gather_wire int4", "run");
+  for (const Json& sent : report.at("sent_bytes_per_step")) EXPECT_EQ(sent, report.at("planned_sent_bytes"));
+  const Ran json = folder_.zero("plan c.toml --world 2 --comm.reduce_wire int8 --comm.gather_wire int4 --json");
+  const Json plan = Json::parse(json.output, nullptr, false);
+  ASSERT_TRUE(plan.is_object()) << json.errors;
+  const Ran plain = folder_.zero("plan c.toml --world 2 --json");
+  const Json& stage = plan.at("stages").at(3);
+  EXPECT_EQ(stage.at("formula").at("sent_bytes"), report.at("formula").at("sent_bytes"));
+  const Json uncoded = Json::parse(plain.output).at("stages");
+  const double ratio =
+      stage.at("formula").at("sent_bytes").get<double>() / uncoded.at(3).at("formula").at("sent_bytes").get<double>();
+  EXPECT_NEAR(ratio, (2 * (0.5 + 4 / 256.0) + 1 + 4 / 256.0) / 12, 1e-9);
+  EXPECT_GT(plan.at("stages").at(2).at("sent_bytes").get<double>(), stage.at("sent_bytes").get<double>())
+      << "below stage 3 parameters cross as they are";
+}
+
+TEST_F(TrainedOverAWire, ThatCannotBeIsRefusedBeforeAnythingStarts) {
+  const auto refused = [&](const std::string& flags, const std::string& reason) {
+    const Ran ran = folder_.zero("train c.toml --run.dir run " + flags);
+    EXPECT_EQ(ran.status, 2) << flags;
+    EXPECT_CONTAINS(ran.errors, reason);
+    EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run")) << flags;
+  };
+  refused("-n 2 --comm.reduce_wire int2", "comm.reduce_wire = int2");
+  refused("-n 2 --comm.reduce_wire int2", "int8");
+  refused("-n 2 --zero.stage 2 --comm.gather_wire int8", "comm.gather_wire = \"int8\": at stage 2");
+  refused("-n 2 --comm.outer_wire int8", "comm.outer_wire = \"int8\": only sync.mode local has an outer step");
+  refused("-n 2 --sync.mode local --comm.reduce_wire int8",
+          "comm.reduce_wire = \"int8\": each rank holds a whole copy");
+  refused("-n 3 --sync.mode async --comm.reduce_wire int8", "comm.reduce_wire = \"int8\": servers and workers");
+}
+
+}  // namespace
+}  // namespace zero

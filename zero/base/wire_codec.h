@@ -1,0 +1,62 @@
+// WireCodec: how elements are written for their way between ranks, where fewer bytes than their own are to cross.
+//
+//   wire_bytes(WireCodec::kInt8, 1000, DType::kFloat32)       // 1,016: a byte an element, and 4 for each 256 of them
+//
+// Elements go in blocks of kWireBlock, each with a scale in fp32: its largest magnitude over 127 (int8) or 7 (int4). The
+// last block of a message may be shorter. The bytes themselves are made in zero/comm/block_code.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "zero/base/dtype.h"
+
+namespace zero {
+
+enum class WireCodec : std::uint8_t { kNone, kInt8, kInt4 };
+
+constexpr std::array kWireCodecNames{std::string_view("none"), std::string_view("int8"), std::string_view("int4")};
+
+constexpr std::string_view name_of(WireCodec codec) {
+  return kWireCodecNames[static_cast<std::size_t>(codec)];
+}
+
+// Nothing for a word that names none.
+constexpr std::optional<WireCodec> wire_codec_named(std::string_view name) {
+  for (std::size_t i = 0; i < kWireCodecNames.size(); ++i)
+    if (kWireCodecNames[i] == name) return static_cast<WireCodec>(i);
+  return std::nullopt;
+}
+
+// The codec of each kind of message that an engine sends.
+struct WireCodecs {
+  WireCodec gather = WireCodec::kNone;  // of parameters whose owner keeps them exact: stage 3
+  WireCodec reduce = WireCodec::kNone;  // of a rank's contribution to a sum of gradients
+  WireCodec outer = WireCodec::kNone;   // of outer steps, between copies that train apart
+  bool operator==(const WireCodecs&) const = default;
+};
+
+constexpr std::int64_t kWireBlock = 256;
+
+// Bytes of `numel` elements as they cross; `dtype`: their own type, in which they cross without a codec.
+constexpr std::int64_t wire_bytes(WireCodec codec, std::int64_t numel, DType dtype) {
+  const std::int64_t scales = (numel + kWireBlock - 1) / kWireBlock * static_cast<std::int64_t>(sizeof(float));
+  switch (codec) {
+    case WireCodec::kInt8:
+      return numel + scales;
+    case WireCodec::kInt4:
+      return (numel + 1) / 2 + scales;
+    case WireCodec::kNone:
+      break;
+  }
+  return numel * static_cast<std::int64_t>(size_of(dtype));
+}
+
+// The same of one element of a long message.
+constexpr double wire_element_bytes(WireCodec codec, DType dtype) {
+  return static_cast<double>(wire_bytes(codec, kWireBlock, dtype)) / kWireBlock;
+}
+
+}  // namespace zero

@@ -1,0 +1,39 @@
+#include "zero/engine/unit_wire.h"
+
+#include <algorithm>
+
+#include "zero/plan/partition.h"
+
+namespace zero {
+namespace {
+
+bool codes_units(const WireCodecs& wire) {
+  return wire.gather != WireCodec::kNone || wire.reduce != WireCodec::kNone;
+}
+
+std::int64_t largest_shard(const std::vector<Unit>& units, int shard) {
+  std::int64_t largest = 0;
+  for (const Unit& unit : units) largest = std::max(largest, shard_numel(unit, shard));
+  return largest;
+}
+
+}  // namespace
+
+std::unique_ptr<CodedCommunicator> open_unit_wire(const EngineComms& comms, const std::vector<Unit>& units,
+                                                  const WireCodecs& wire, bool minimum) {
+  if (!codes_units(wire) || comms.mesh.shard == 1) return nullptr;
+  std::vector<DType> types;
+  for (const Unit& unit : units) types.push_back(unit.dtype);
+  return std::make_unique<CodedCommunicator>(
+      comms.copy, wire, std::move(types),
+      CodedCommunicator::Options{.largest_numel = largest_shard(units, comms.mesh.shard),
+                                 .one_slot = minimum,
+                                 .contributor = comms.run.rank()});
+}
+
+std::int64_t unit_wire_bytes(const std::vector<Unit>& units, int shard, const WireCodecs& wire, bool minimum) {
+  if (!codes_units(wire)) return 0;
+  return CodedCommunicator::staging_bytes(shard, wire, largest_shard(units, shard), minimum);
+}
+
+}  // namespace zero

@@ -1,0 +1,39 @@
+// The communicator over which an engine's units are gathered and their gradients summed, where their bytes are coded.
+//
+//   auto coded = open_unit_wire(comms, units, options.wire, budget.is_minimum());     // null where nothing is coded
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "zero/comm/coded_communicator.h"
+#include "zero/engine/engine_comms.h"
+#include "zero/plan/unit.h"
+
+namespace zero {
+
+// Collective over the ranks that hold the model once. `minimum`: one collective at a time has staging.
+std::unique_ptr<CodedCommunicator> open_unit_wire(const EngineComms& comms, const std::vector<Unit>& units,
+                                                  const WireCodecs& wire, bool minimum);
+
+// Local. Bytes of its staging on a rank, of `shard` ranks that hold the model once.
+std::int64_t unit_wire_bytes(const std::vector<Unit>& units, int shard, const WireCodecs& wire, bool minimum);
+
+// Within it gathers are exact: an operator outside training reads what the owners hold. Null: nothing is coded.
+class ExactGathers {
+ public:
+  explicit ExactGathers(CodedCommunicator* coded)
+      : coded_(coded), before_(coded != nullptr && coded->set_exact_gathers(true)) {}
+  ~ExactGathers() {
+    if (coded_ != nullptr) coded_->set_exact_gathers(before_);
+  }
+  ExactGathers(const ExactGathers&) = delete;
+  ExactGathers& operator=(const ExactGathers&) = delete;
+
+ private:
+  CodedCommunicator* coded_;
+  bool before_;
+};
+
+}  // namespace zero
