@@ -9,9 +9,10 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "tests/plan/gpt_like.h"
 #include "zero/base/error.h"
 #include "zero/plan/partition.h"
+
+#include "tests/plan/gpt_like.h"
 
 namespace zero {
 namespace {
@@ -26,7 +27,8 @@ std::vector<Unit> some_units() {
   for (int unit = 0; unit < num_units; ++unit) {
     const auto sizes = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 30000));
     for (std::size_t i = 0; i < sizes.size(); ++i)
-      specs.push_back({.name = "h." + std::to_string(unit) + ".p" + std::to_string(i), .shape = {sizes[i]}, .dtype = dtype});
+      specs.push_back(
+          {.name = "h." + std::to_string(unit) + ".p" + std::to_string(i), .shape = {sizes[i]}, .dtype = dtype});
   }
   return make_units(specs, {}, *rc::gen::element(1, 256));
 }
@@ -159,6 +161,15 @@ TEST(Cut, OwnersHoldAllElementsOnceAndEqualRangesEqually) {
     const auto numels = owned_numel(cut_units(units, cut, 5), 5);
     EXPECT_EQ(std::accumulate(numels.begin(), numels.end(), std::int64_t{0}), used) << name_of(cut);
   }
+}
+
+TEST(Cut, ALargeUnitHasLargerBlocksAndNoMoreThanItsMost) {
+  Unit unit{.slices = {{0, 0, kMostHashBlocks * kHashBlock}}, .numel = kMostHashBlocks * kHashBlock};
+  EXPECT_EQ(hash_block(unit), kHashBlock);
+  unit.slices.front().numel = unit.numel += 1;
+  EXPECT_EQ(hash_block(unit), 2 * kHashBlock);
+  const auto numels = owned_numel(cut_units({unit}, Cut::kHash, 2), 2);
+  EXPECT_LE(std::max(numels[0], numels[1]), std::llround(1.05 * static_cast<double>(unit.numel) / 2) + 2 * kHashBlock);
 }
 
 TEST(Cut, HashesAreTheSameOnEveryMachine) {

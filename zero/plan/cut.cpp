@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -69,14 +69,14 @@ class Ring {
   }
 
   OwnedRanges ranges_of(const Unit& unit) const {
-    const std::int64_t blocks = (unit.numel + kHashBlock - 1) / kHashBlock;
+    const std::int64_t size = hash_block(unit), blocks = (unit.numel + size - 1) / size;
     const auto most = static_cast<std::int64_t>(std::ceil((1 + kHashSlack) * static_cast<double>(blocks) / owners_));
     std::vector<std::int64_t> load(static_cast<std::size_t>(owners_), 0);
     OwnedRanges ranges = empty_ranges(owners_);
     for (std::int64_t block = 0; block < blocks; ++block) {
       const std::size_t owner = owner_of(key_of(unit, block), load, most);
       ++load[owner];
-      const std::int64_t begin = block * kHashBlock, numel = std::min(kHashBlock, unit.numel - begin);
+      const std::int64_t begin = block * size, numel = std::min(size, unit.numel - begin);
       auto& mine = ranges[owner];
       if (!mine.empty() && mine.back().offset + mine.back().numel == begin) {
         mine.back().numel += numel;
@@ -170,6 +170,12 @@ StretchesOfParams stretches_of(const std::vector<Unit>& units, int owners) {
 }
 
 }  // namespace
+
+std::int64_t hash_block(const Unit& unit) {
+  std::int64_t size = kHashBlock;
+  while (size * kMostHashBlocks < unit.numel) size *= 2;
+  return size;
+}
 
 std::string_view name_of(Cut cut) {
   return std::ranges::find(kCuts, cut, &std::pair<std::string_view, Cut>::second)->first;

@@ -10,8 +10,9 @@
 // kWhole: parameters whole. Of each unit the largest first, each to the owner that has the least of this unit, and among
 // those to the one with the least of the model. No owner has more of a unit than an equal share and the largest parameter.
 // kHash: consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, arXiv:1608.01350), of blocks of 4,096
-// elements. Owners stand at 128 points each of a ring. A block goes to the next owner on the ring that has less than
-// 1.05 times an equal share of the unit, rounded up to whole blocks. With one owner more, about 1/(N+1) of the elements move.
+// elements (hash_block()). Owners stand at 128 points each of a ring. A block goes to the next owner on the ring that has
+// less than 1.05 times an equal share of the unit, rounded up to whole blocks. With one owner more, about 1/(N+1) of the
+// elements move.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +25,13 @@ namespace zero {
 
 enum class Cut : std::uint8_t { kRange, kWhole, kHash };
 
-inline constexpr std::int64_t kHashBlock = 4096;  // elements
-inline constexpr int kHashPoints = 128;           // of an owner, on the ring
+inline constexpr std::int64_t kHashBlock = 4096;       // elements
+inline constexpr std::int64_t kMostHashBlocks = 8192;  // of a unit: then blocks are larger
+inline constexpr int kHashPoints = 128;                // of an owner, on the ring
 inline constexpr double kHashSlack = 0.05;
+
+// Elements of a block of this unit: 4,096, or the least of their doubles with which it has no more than 8,192 blocks.
+std::int64_t hash_block(const Unit& unit);
 
 std::string_view name_of(Cut cut);
 // Throws ConfigError under "zero.shards" for a name that is no cut's.

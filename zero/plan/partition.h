@@ -70,11 +70,10 @@ inline const std::vector<Slice>& owned_slices(const Unit& unit) {
 // Of these, all that overlap with a range of the flat range, and perhaps empty ones.
 inline std::span<const Slice> owned_in(const Unit& unit, const Shard& range) {
   const std::span<const Slice> all = owned_slices(unit);
-  const auto first = std::ranges::partition_point(
-      all, [&](const Slice& slice) { return slice.offset + slice.numel <= range.offset; });
-  const auto last = std::partition_point(first, all.end(), [&](const Slice& slice) {
-    return slice.offset < range.offset + range.numel;
-  });
+  const auto first =
+      std::ranges::partition_point(all, [&](const Slice& slice) { return slice.offset + slice.numel <= range.offset; });
+  const auto last = std::partition_point(first, all.end(),
+                                         [&](const Slice& slice) { return slice.offset < range.offset + range.numel; });
   return {first, last};
 }
 

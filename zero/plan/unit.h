@@ -24,7 +24,7 @@ struct Slice {
   int param = 0;
   std::int64_t offset = 0;
   std::int64_t numel = 0;
-  std::int64_t rows = 0;  // of a matrix that is updated as a whole; 0: its elements are updated by themselves
+  std::int64_t rows = 0;   // of a matrix that is updated as a whole; 0: its elements are updated by themselves
   std::int64_t begin = 0;  // of a part: its first element's place in the parameter
   std::int64_t shift = 0;  // offset + shift: its place where the parameters are whole, one after the other
   std::int64_t columns() const { return rows == 0 ? 0 : numel / rows; }
