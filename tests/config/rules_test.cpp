@@ -305,6 +305,23 @@ TEST(Rules, WhatDoesNotGoWithServersIsRefused) {
   EXPECT_TRUE(broken([](Config& config) { config.health.non_finite = "rewind"; }).starts_with("health.non_finite"));
 }
 
+TEST(Rules, CutsThatDoNotGoWithOtherKeysAreRefused) {
+  const auto broken = [](const std::string& shards, const std::function<void(Config&)>& change) {
+    return rule_broken([&](Config& config) {
+      config.zero.shards = shards;
+      change(config);
+    });
+  };
+  for (const char* shards : {"whole", "hash"}) {
+    EXPECT_TRUE(rules_hold([&](Config& config) { config.zero.shards = shards; })) << shards;
+    EXPECT_TRUE(broken(shards, [](Config& config) { config.sync.servers = 1; }).find("leave out sync.servers") !=
+                std::string::npos);
+  }
+  EXPECT_NE(broken("hash", [](Config& config) { config.zero.stage = 2; }).find("use zero.stage 3"), std::string::npos);
+  EXPECT_NE(broken("hash", [](Config& config) { config.optimizer.name = "muon"; }).find("use whole"),
+            std::string::npos);
+}
+
 TEST(Rules, KeysOfServersAreOfTheirModesAlone) {
   LoadedConfig loaded;
   loaded.config.sync.staleness = 2;

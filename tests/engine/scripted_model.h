@@ -62,7 +62,7 @@ class ScriptedModel final : public UnitObserver {
   // Its gradients are about 1: a loss scale that nobody has chosen is one with which they do not overflow in fp16.
   ScriptedModel(Communicator& comm, std::vector<ParamSpec> specs, EngineOptions options, const EngineSeams& seams = {})
       : specs_(std::move(specs)),
-        units_(make_units(specs_, {}, spec_of(*rule_of(options)).grain(), matrices_of(options))),
+        units_(units_of(specs_, comm.world(), options)),
         data_(units_.size(), nullptr),
         rank_(comm.rank()) {
     if (!options.loss_scale && !specs_.empty() && specs_.front().dtype == DType::kFloat16)

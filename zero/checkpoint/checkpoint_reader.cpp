@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,7 +14,17 @@ namespace zero {
 namespace {
 
 constexpr std::int64_t kMostManifestBytes = std::int64_t{256} << 20;
+constexpr std::size_t kFewestKept = 2, kMostKept = 64;
 constexpr std::size_t kWidenedNumel = std::size_t{1} << 18;  // bf16 values that become fp32 at a time
+
+// A file has several slices of one state of a tensor: reading that goes to and fro between files.
+bool is_scattered(const Manifest& manifest) {
+  return std::ranges::any_of(manifest.files, [](const SavedFile& file) {
+    std::set<std::pair<int, int>> seen;
+    return std::ranges::any_of(
+        file.slices, [&](const SavedSlice& slice) { return !seen.emplace(slice.tensor, slice.state).second; });
+  });
+}
 
 Manifest manifest_in(const SourceFolder& folder) {
   const std::string name(kManifestName);
@@ -38,6 +49,8 @@ CheckpointReader::CheckpointReader(const std::filesystem::path& folder, const Fi
   }
   for (auto& states : pieces_)
     for (auto& pieces : states) std::ranges::sort(pieces, {}, &Piece::begin);
+  if (is_scattered(manifest_))
+    kept_.emplace(std::clamp(static_cast<std::size_t>(memory_bytes / kSumBlockBytes), kFewestKept, kMostKept));
 }
 
 int CheckpointReader::find(std::string_view name) const {
@@ -46,15 +59,24 @@ int CheckpointReader::find(std::string_view name) const {
   return found == tensors.end() ? -1 : static_cast<int>(found - tensors.begin());
 }
 
+void CheckpointReader::hold(std::size_t file, std::int64_t block) {
+  if (held_block_ == block && held_file_ == file) return;
+  held_block_ = -1;
+  const std::vector<std::byte>* kept = kept_ ? kept_->find(file, block) : nullptr;
+  if (kept == nullptr) {
+    if (const std::size_t before = std::exchange(open_file_, file); before != file) files_[before].rest();
+    held_ = files_[file].read_block(block);
+    if (kept_) kept = kept_->keep(file, block, held_);
+  }
+  if (kept != nullptr) held_ = *kept;
+  held_file_ = file;
+  held_block_ = block;
+}
+
 void CheckpointReader::read_bytes(std::size_t file, std::int64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
     const std::int64_t block = offset / kSumBlockBytes;
-    if (held_block_ != block || held_file_ != file) {
-      held_block_ = -1;
-      if (const std::size_t before = std::exchange(held_file_, file); before != file) files_[before].rest();
-      held_ = files_[file].read_block(block);
-      held_block_ = block;
-    }
+    hold(file, block);
     const auto begin = static_cast<std::size_t>(offset - block * kSumBlockBytes);
     const std::size_t count = std::min(out.size(), held_.size() - begin);
     std::memcpy(out.data(), held_.data() + begin, count);

@@ -6,16 +6,19 @@
 //   reader.expect(0, 0, 128, 4096);                                    // before: then nothing else is read ahead
 //
 // Each byte is compared with its sum before it is handed out. Holds 2 to 8 blocks of 4 MiB of one file: reading on
-// where the last read ended costs each block once, and finds it read ahead. Local; not thread-safe. Throws IoError:
+// where the last read ended costs each block once, and finds it read ahead. Of a checkpoint whose tensors are scattered over
+// its files (zero/plan/cut.h) it keeps as many blocks as `memory_bytes` have, 2 to 64, so that each is read once. Local; not thread-safe. Throws IoError:
 // error_number() 0 where it is damaged.
 #pragma once
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "zero/checkpoint/block_file.h"
+#include "zero/checkpoint/kept_blocks.h"
 #include "zero/checkpoint/manifest.h"
 #include "zero/checkpoint/rank_layout.h"
 
@@ -49,6 +52,7 @@ class CheckpointReader {
   std::vector<Piece>::const_iterator piece_of(int tensor, int state, std::int64_t element) const;
   DType dtype(int tensor, int state) const;
   std::int64_t element_bytes(int tensor, int state) const;
+  void hold(std::size_t file, std::int64_t block);
   void read_bytes(std::size_t file, std::int64_t offset, std::span<std::byte> out);
 
   std::filesystem::path path_;
@@ -58,6 +62,8 @@ class CheckpointReader {
   std::vector<std::vector<std::vector<Piece>>> pieces_;  // by tensor and state, rising
   std::size_t expected_file_ = 0;                        // that was named last
   int expected_run_ = 1;                                 // rises whenever another file is
+  std::optional<KeptBlocks> kept_;                       // of a checkpoint of scattered units
+  std::size_t open_file_ = 0;
   std::size_t held_file_ = 0;
   std::int64_t held_block_ = -1;
   std::span<const std::byte> held_;

@@ -74,10 +74,10 @@ void expect_held(CheckpointReader& reader, const std::vector<int>& tensors, cons
       const int number = number_of(numbers, unit, state);
       if (!engine.states().keeps(unit.index, state) || number == SavedStates::kZeros) continue;
       const Shard held = engine.states().held(unit.index, state);
-      for (const Slice& slice : unit.slices) {
+      for (const Slice& slice : owned_in(unit, held)) {
         const SlicePart part = overlap(slice, held);
         if (part.numel > 0)
-          reader.expect(tensors[static_cast<std::size_t>(slice.param)], number, part.offset - slice.offset, part.numel);
+          reader.expect(tensors[static_cast<std::size_t>(slice.param)], number, part.begin, part.numel);
       }
     }
   }
@@ -94,10 +94,11 @@ void fill(CheckpointReader& reader, const std::vector<int>& tensors, const Unit&
           std::span<float> out) {
   std::ranges::fill(out, 0.0F);  // gaps and padding
   if (state == SavedStates::kZeros) return;
-  for (const Slice& slice : unit.slices) {
-    const SlicePart part = overlap(slice, {first, std::ssize(out)});
+  const Shard range{first, std::ssize(out)};
+  for (const Slice& slice : owned_in(unit, range)) {
+    const SlicePart part = overlap(slice, range);
     if (part.numel == 0) continue;
-    reader.read(tensors[static_cast<std::size_t>(slice.param)], state, part.offset - slice.offset,
+    reader.read(tensors[static_cast<std::size_t>(slice.param)], state, part.begin,
                 out.subspan(static_cast<std::size_t>(part.offset - first), static_cast<std::size_t>(part.numel)));
   }
 }

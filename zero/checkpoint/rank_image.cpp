@@ -52,7 +52,7 @@ void RankImage::stream(const std::function<void(std::span<const std::byte>)>& si
       const std::int64_t begin = std::max(first, mine.offset);
       const std::int64_t end = std::min(first + std::ssize(elements) / size, mine.offset + mine.numel);
       const Shard here{begin, std::max<std::int64_t>(end - begin, 0)};
-      for (const Slice& slice : unit.slices) {
+      for (const Slice& slice : owned_in(unit, here)) {
         const SlicePart part = overlap(slice, here);
         if (part.numel > 0)
           sink(elements.subspan(static_cast<std::size_t>((part.offset - first) * size),

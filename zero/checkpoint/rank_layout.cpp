@@ -38,14 +38,15 @@ RankLayout lay_out_rank(const std::vector<ParamSpec>& specs, const std::vector<U
         const Shard own =
             saved.of_copy ? shard_of(unit, mesh.shard_of(rank), mesh.shard) : saved_part(unit, mesh, rank);
         layout.ranges.push_back({unit.index, state, own});
-        for (const Slice& slice : unit.slices) {
+        for (const Slice& slice : owned_in(unit, own)) {
           const SlicePart part = overlap(slice, own);
           if (part.numel == 0) continue;
-          const auto& name = specs[static_cast<std::size_t>(slice.param)].name;
+          const std::string name = fmt::format("{}/{}", states.names()[static_cast<std::size_t>(saved.number)],
+                                               specs[static_cast<std::size_t>(slice.param)].name);
           const std::int64_t place =
-              places.add(fmt::format("{}/{}", states.names()[static_cast<std::size_t>(saved.number)], name),
-                         element_type_of(dtype), {part.numel}, part.numel * static_cast<std::int64_t>(size_of(dtype)));
-          layout.slices.push_back({slice.param, saved.number, part.offset - slice.offset, part.numel, place});
+              places.add(unit.scattered ? fmt::format("{}@{}", name, part.begin) : name, element_type_of(dtype),
+                         {part.numel}, part.numel * static_cast<std::int64_t>(size_of(dtype)));
+          layout.slices.push_back({slice.param, saved.number, part.begin, part.numel, place});
         }
       }
     }

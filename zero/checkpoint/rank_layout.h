@@ -7,7 +7,8 @@
 // Each rank writes its shard of every state of every unit, at any stage: the same bytes whatever the stage and wherever
 // states lie. Where there are copies of the model, each writes a part of the shard (saved_part()), and of states that are a
 // copy's own all of it. The file has fp32 slices, unit by unit, state by state, then bf16 and fp16 slices (of frozen parameters),
-// then extras. Tensors are called STATE/NAME, flattened, and extras by their own names. Values; Local.
+// then extras. Tensors are called STATE/NAME, flattened; those of scattered units, of which a file may have several slices,
+// STATE/NAME@ELEMENT after their first element. Extras have their own names. Values; Local.
 #pragma once
 
 #include <cstddef>

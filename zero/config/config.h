@@ -135,6 +135,7 @@ struct ScheduleConfig {
 struct ZeroConfig {
   std::int64_t stage = 3;
   std::int64_t group = 0;  // ranks that hold the model once; 0: all
+  std::string shards = "range";
   MemoryBudget device_memory, host_memory;
   std::vector<std::string> disk;  // folders
   MemoryBudget disk_memory;

@@ -197,6 +197,23 @@ void check_sync(const LoadedConfig& loaded) {
       "use equal, or sync.mode sync");
 }
 
+void check_shards(const LoadedConfig& loaded) {
+  const auto& [zero, sync] = std::tie(loaded.config.zero, loaded.config.sync);
+  if (zero.shards == "range") return;
+  if (sync.servers > 0)
+    refuse(loaded, "zero.shards", "servers (sync.servers) take equal ranges of each gradient",
+           "use range, or leave out sync.servers");
+  if (zero.shards != "hash") return;
+  if (zero.stage < 3)
+    refuse(
+        loaded, "zero.shards",
+        fmt::format("parameters are put together from their parts after a gather, which stage {} has not", zero.stage),
+        "use zero.stage 3; or range or whole, which every stage has");
+  if (loaded.config.optimizer.name == "muon")
+    refuse(loaded, "zero.shards", "muon updates whole matrices, which it would cut",
+           "use whole, which gives each matrix to one rank, or range");
+}
+
 // Keys of servers change nothing without any, and some others not with them.
 void check_servers(const LoadedConfig& loaded) {
   const auto& [train, zero, sync] = std::tie(loaded.config.train, loaded.config.zero, loaded.config.sync);
@@ -396,6 +413,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_checkpoint(loaded);
   check_share(loaded);
   check_sync(loaded);
+  check_shards(loaded);
   check_servers(loaded);
   check_wire(loaded);
   check_types(loaded);

@@ -29,12 +29,22 @@ std::int64_t largest_gather(const std::vector<Unit>& units, int world, const Pla
   return largest;
 }
 
+// The block of a gather while the parameters of a scattered unit are copied out of it.
+std::int64_t put_together_bytes(const std::vector<Unit>& units, int world, const Placement& placement) {
+  if (!placement.parameter_sharded) return 0;
+  std::int64_t largest = 0;
+  for (const Unit& unit : units)
+    if (unit.scattered) largest = std::max(largest, gathered_bytes(unit, world));
+  return largest;
+}
+
 }  // namespace
 
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum) {
-  const std::int64_t always =
-      matrix_bytes(units, world) + GradientSum::blocks_of(units, world, placement.copies, minimum).bytes() +
-      OuterSum::bytes(units, world, placement) + unit_wire_bytes(units, world, placement.wire, minimum);
+  const std::int64_t always = matrix_bytes(units, world) + put_together_bytes(units, world, placement) +
+                              GradientSum::blocks_of(units, world, placement.copies, minimum).bytes() +
+                              OuterSum::bytes(units, world, placement) +
+                              unit_wire_bytes(units, world, placement.wire, minimum);
   if (!placement.gradient_sharded && !placement.fp32_gradient()) return always;
   std::int64_t largest_sum = 0;  // of a shard that is summed here and lies elsewhere
   for (const Unit& unit : units) {

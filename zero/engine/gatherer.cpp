@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "zero/base/check.h"
+#include "zero/engine/parameter_order.h"
 
 namespace zero {
 
@@ -77,8 +78,17 @@ void Gatherer::ensure(int unit) {
   const PhaseTimer::Span span(timer_);
   pending_[index].wait();
   spans_[index].end();
+  if (state_.unit(unit).scattered) put_together(unit);
   ready_[index] = true;
   observer_.bind(unit, data_[index]);
+}
+
+// Peers may still read this rank's shard in the block of the gather, so the parameters get a block of their own.
+void Gatherer::put_together(int unit) {
+  std::byte*& data = data_[static_cast<std::size_t>(unit)];
+  std::byte* const whole = blocks_.acquire(resident_.bytes_of(unit));
+  to_parameter_order(state_.unit(unit), data, whole, size_of(state_.unit(unit).dtype));
+  blocks_.release(std::exchange(data, whole));
 }
 
 void Gatherer::release(int unit) {

@@ -31,7 +31,7 @@ namespace zero {
 class UnitObserver {
  public:
   virtual ~UnitObserver() = default;
-  // `data`: the unit's flat range in its dtype, valid until the next call for this unit; null: released.
+  // `data`: the unit's parameters in its dtype, where Unit::slices say; valid until the next call for this unit; null: released.
   virtual void bind(int unit, std::byte* data) = 0;
 };
 
@@ -76,6 +76,7 @@ class Gatherer {
   const PhaseTimer& timer() const { return timer_; }
 
  private:
+  void put_together(int unit);
   std::span<const std::byte> bring_own(int unit, std::byte* block, std::optional<PhaseTimer::Span>& span);
 
   ShardedState& state_;

@@ -7,6 +7,7 @@
 
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
+#include "zero/engine/parameter_order.h"
 
 namespace zero {
 
@@ -44,7 +45,12 @@ void GradientAccess::read(int unit, const std::function<void(std::span<const flo
   for (float& value : shard) value = static_cast<float>(value * scale);
   all_gather(parts_.comms.copy, std::as_bytes(shard), std::as_writable_bytes(std::span(whole)),
              {.unit = unit, .control = true});
-  read(whole);
+  const Unit& description = parts_.state.unit(unit);
+  if (!description.scattered) return read(whole);
+  std::vector<float> ordered(whole.size());
+  to_parameter_order(description, std::as_bytes(std::span(whole)).data(),
+                     std::as_writable_bytes(std::span(ordered)).data(), sizeof(float));
+  read(ordered);
 }
 
 std::vector<double> GradientAccess::norms() {
@@ -58,7 +64,7 @@ std::vector<double> GradientAccess::norms() {
     const Shard own = parts_.state.shard(unit.index);
     std::vector<float> shard(static_cast<std::size_t>(own.numel));
     io_.run([&] { parts_.reducer.sums().read_shard(unit.index, shard); });
-    for (const Slice& slice : unit.slices) {
+    for (const Slice& slice : owned_in(unit, own)) {
       const SlicePart part = overlap(slice, own);
       for (std::int64_t i = part.offset; i < part.offset + part.numel; ++i) {
         const double value = shard[static_cast<std::size_t>(i - own.offset)];

@@ -40,6 +40,35 @@ std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options) {
   return options.ema == 0 ? std::move(rule) : with_average(std::move(rule), options.ema);
 }
 
+namespace {
+
+// What stands in the way of a cut, and what to use instead.
+void require_cut(const EngineOptions& options, const UpdateRule& rule) {
+  const auto refuse = [&](std::string_view reason, std::string_view remedy) {
+    throw ConfigError("zero.shards", name_of(options.shards), reason, remedy);
+  };
+  if (options.shards == Cut::kRange) return;
+  if (options.sync.has_servers())
+    refuse("servers (sync.servers) take equal ranges of each gradient", "use range, or leave out sync.servers");
+  if (options.shards != Cut::kHash) return;
+  if (options.stage < 3)
+    refuse("parameters are put together from their parts after a gather, which needs parameters in shards",
+           "use zero.stage 3; or range or whole, which every stage has");
+  if (rule.matrices() != nullptr)
+    refuse(fmt::format("{} updates whole matrices, which it would cut", name_of(options.optimizer)),
+           "use whole, which gives each matrix to one rank, or range");
+}
+
+}  // namespace
+
+std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const EngineOptions& options) {
+  const auto rule = rule_of(options);
+  require_cut(options, *rule);
+  std::vector<Unit> units = make_units(specs, options.units, spec_of(*rule).grain(), matrices_of(options));
+  if (options.shards == Cut::kRange) return units;
+  return cut_units(std::move(units), options.shards, mesh_of(world, options).shard);
+}
+
 Mesh mesh_of(int world, const EngineOptions& options) {
   return options.local ? mesh_of_local(world, options.group) : mesh_of(world, options.group);
 }

@@ -22,6 +22,7 @@
 #include "zero/memory/disk_options.h"
 #include "zero/optim/outer_step.h"
 #include "zero/optim/update_rule.h"
+#include "zero/plan/cut.h"
 #include "zero/plan/mesh.h"
 #include "zero/plan/param_spec.h"
 #include "zero/plan/placement.h"
@@ -74,6 +75,8 @@ struct EngineOptions {
   // Ranks that hold the model once, neighbours of each other; it divides the number of ranks. Gathers and shards are
   // theirs, and gradients are summed over all ranks. 0: all ranks hold it once; with `local` each rank holds it.
   int group = 0;
+  // Who owns which elements of a unit. Others than kRange are not for servers, and kHash is for stage 3 alone.
+  Cut shards = Cut::kRange;
   // Copies of the model train apart: gradients are summed over the ranks of a copy alone, and an outer step merges the
   // copies now and then. Absent: gradients are summed over all ranks. See Attachment::merge_copies().
   std::optional<LocalSteps> local;
@@ -136,6 +139,10 @@ IsMatrix matrices_of(const EngineOptions& options);
 // The optimizer's rule, with what else it keeps of each parameter. Throws as make_update_rule() and with_outer_states() do,
 // and ConfigError under "train.ema" where `local` is given, too.
 std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options);
+
+// The units of a model, cut for the ranks of `world` that hold it once. Throws as make_units() and mesh_of() do, and
+// ConfigError under "zero.shards" where the other options forbid that cut.
+std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const EngineOptions& options);
 
 // How `world` ranks hold the model. Throws ConfigError under "zero.group" for one that does not divide them, under
 // "sync.mode" where copies should train apart, and there is one.

@@ -76,7 +76,7 @@ int ReducedGradients::first_non_finite(int unit) {
   const DType dtype = state_.gradient_dtype(unit);
   int first = -1;
   with_shard(unit, /*writes=*/false, [&](const std::byte* shard) {
-    for (const Slice& slice : state_.unit(unit).slices) {
+    for (const Slice& slice : owned_in(state_.unit(unit), own)) {
       const SlicePart part = overlap(slice, own);
       const std::byte* begin = shard + (part.offset - own.offset) * static_cast<std::int64_t>(size_of(dtype));
       if (first < 0 && part.numel > 0 && stats_of(begin, dtype, part.numel).num_non_finite > 0) first = slice.param;

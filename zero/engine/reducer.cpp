@@ -85,16 +85,20 @@ void Reducer::add(int param, const std::byte* gradient) {
   const PhaseTimer::Span timed(timer_);
   const int unit = arrivals_.unit_of(param);
   const Unit& description = state_.unit(unit);
-  const Slice& slice = arrivals_.slice(param);
   ZERO_CHECK(description.trainable, "a frozen parameter of {} got a gradient", description.name);
-  if (slice.numel > 0) {  // else its unit does not wait for it, and may be reduced already
+  if (arrivals_.slice(param).numel > 0) {  // else its unit does not wait for it, and may be reduced already
     before_whole_gradients_change();
     const bool whole = in_place(unit);
     if (!whole && at(unit).staging == nullptr) at(unit).staging = acquire(unit);
     const DType dtype = flat_dtype(unit);
-    std::byte* to = flat(unit) + slice.offset * static_cast<std::int64_t>(size_of(dtype));
+    const auto from_size = static_cast<std::int64_t>(size_of(description.dtype));
+    const auto size = static_cast<std::int64_t>(size_of(dtype));
     const bool add_to = whole ? arrivals_.present()[static_cast<std::size_t>(param)] : arrivals_.has(param);
-    take(gradient, description.dtype, to, dtype, slice.numel, add_to);
+    for (const Slice& slice : owned_slices(description)) {
+      if (slice.param == param)
+        take(gradient + slice.begin * from_size, description.dtype, flat(unit) + slice.offset * size, dtype,
+             slice.numel, add_to);
+    }
   }
   arrivals_.arrive(param);
 }
@@ -108,7 +112,7 @@ void Reducer::zero_missing(int unit) {
     if (end > begin) std::memset(range + begin * size, 0, static_cast<std::size_t>((end - begin) * size));
   };
   std::int64_t gap = 0;
-  for (const Slice& slice : description.slices) {
+  for (const Slice& slice : owned_slices(description)) {
     zero(gap, slice.offset);
     const bool came = whole ? arrivals_.present()[static_cast<std::size_t>(slice.param)] : arrivals_.has(slice.param);
     if (!came) zero(slice.offset, slice.offset + slice.numel);

@@ -73,7 +73,11 @@ ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& plac
       world_(comm.world()),
       arrays_(make_arrays(optimizer, comm, ledger, tiers)),
       streams_(arrays_, units.size(), tiers, ledger),
-      contents_(*this, streams_) {}
+      contents_(*this, streams_) {
+  for (const Unit& unit : units_)
+    ZERO_CHECK(unit.owned.empty() || unit.numel == padded_numel(unit, world_), "{} is cut for others than {} ranks",
+               unit.name, world_);
+}
 
 Shard ShardedState::update_range(int unit) const {
   if (placement_.optimizer_sharded) return shard(unit);

@@ -7,6 +7,7 @@
 
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
+#include "zero/engine/parameter_order.h"
 
 namespace zero {
 namespace {
@@ -103,14 +104,21 @@ void StateAccess::read_full_precision(int unit, const std::function<void(std::sp
   const std::int64_t numel = own.numel * parts_.state.world();
   BlockPool& blocks = parts_.reducer.blocks();
   const auto give_back = [&blocks](std::byte* block) { blocks.release(block); };
-  const std::unique_ptr<std::byte, decltype(give_back)> block(
-      blocks.acquire(numel * static_cast<std::int64_t>(sizeof(float)), 0, MemoryTag::kGathered), give_back);
+  const auto acquire = [&] {
+    return std::unique_ptr<std::byte, decltype(give_back)>(
+        blocks.acquire(numel * static_cast<std::int64_t>(sizeof(float)), 0, MemoryTag::kGathered), give_back);
+  };
+  const auto block = acquire();
   const std::span<float> whole(reinterpret_cast<float*>(block.get()), static_cast<std::size_t>(numel));
   const std::span<float> shard =
       whole.subspan(static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.numel));
   io_.run([&] { parts_.state.contents().read_full_precision_shard(unit, shard); });
   all_gather(parts_.comms.copy, std::as_bytes(shard), std::as_writable_bytes(whole), {.unit = unit, .control = true});
-  read(whole);
+  const Unit& description = parts_.state.unit(unit);
+  if (!description.scattered) return read(whole);
+  const auto ordered = acquire();
+  to_parameter_order(description, block.get(), ordered.get(), sizeof(float));
+  read({reinterpret_cast<const float*>(ordered.get()), whole.size()});
 }
 
 ReplicaCheck StateAccess::compare_replicas() {

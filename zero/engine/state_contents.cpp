@@ -11,18 +11,21 @@
 namespace zero {
 namespace {
 
-// Elements [begin, begin + numel) of `from` (in from_dtype) as to_dtype; what lies beyond `available` is zero.
-void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype, std::int64_t begin,
-             std::int64_t numel, std::int64_t available) {
-  const std::int64_t count = std::clamp<std::int64_t>(available - begin, 0, numel);
-  const std::size_t to_size = size_of(to_dtype);
-  std::memset(to + count * static_cast<std::int64_t>(to_size), 0, static_cast<std::size_t>(numel - count) * to_size);
-  if (from_dtype == to_dtype) {
-    if (count > 0)
-      std::memcpy(to, from + begin * static_cast<std::int64_t>(to_size), static_cast<std::size_t>(count) * to_size);
-  } else {
-    convert_elements(from + begin * static_cast<std::int64_t>(size_of(from_dtype)), from_dtype, to, to_dtype, count);
-  }
+// Elements of a range of the unit, of whole parameters (in from_dtype), as to_dtype; padding is zero.
+void take_range(const Unit& unit, const Shard& range, const std::byte* whole, DType from_dtype, std::byte* to,
+                DType to_dtype) {
+  const auto from_size = static_cast<std::int64_t>(size_of(from_dtype));
+  const auto to_size = static_cast<std::int64_t>(size_of(to_dtype));
+  std::memset(to, 0, static_cast<std::size_t>(range.numel * to_size));
+  for_each_stretch(unit, range, [&](std::int64_t offset, std::int64_t place, std::int64_t numel) {
+    const std::byte* const from = whole + place * from_size;
+    std::byte* const here = to + (offset - range.offset) * to_size;
+    if (from_dtype == to_dtype) {
+      std::memcpy(here, from, static_cast<std::size_t>(numel * to_size));
+    } else {
+      convert_elements(from, from_dtype, here, to_dtype, numel);
+    }
+  });
 }
 
 CodedState codes_of(const Tile& tile) {
@@ -57,7 +60,7 @@ void StateContents::load(int index, const std::byte* whole, DType dtype) {
   const Unit& unit = state_.unit(index);
   const auto take = [&](const StateArray& array, Shard held, DType to) {
     streams_.visit_tiles(array, TileAccess::kWrite, index, [&](const Tile& tile) {
-      convert(whole, dtype, tile.data[0], to, held.offset + tile.begin, tile.numel, unit.numel);
+      take_range(unit, {held.offset + tile.begin, tile.numel}, whole, dtype, tile.data[0], to);
     });
   };
   take(arrays().parameter, state_.parameter_range(index), unit.dtype);
@@ -71,20 +74,21 @@ void StateContents::store(int index, const std::byte* whole) {
   if (whole != arrays().parameter.on_device(index)) {
     const Shard held = state_.parameter_range(index);
     streams_.visit_tiles(arrays().parameter, TileAccess::kWrite, index, [&](const Tile& tile) {
-      convert(whole, unit.dtype, tile.data[0], unit.dtype, held.offset + tile.begin, tile.numel, unit.numel);
+      take_range(unit, {held.offset + tile.begin, tile.numel}, whole, unit.dtype, tile.data[0], unit.dtype);
     });
   }
   // Only what was written: an element whose master still rounds to the parameter keeps its full precision.
   const Shard updated = state_.update_range(index);
   streams_.visit_tiles(arrays().master, TileAccess::kReadWrite, index, [&](const Tile& tile) {
-    auto* master = reinterpret_cast<float*>(tile.data[0]);
     const std::int64_t first = updated.offset + tile.begin;
-    const std::int64_t numel = std::clamp<std::int64_t>(unit.numel - first, 0, tile.numel);
-    with_type_of(unit.dtype, [&]<typename T>(std::type_identity<T>) {
-      const auto* low = reinterpret_cast<const T*>(whole) + first;
-      for (std::int64_t i = 0; i < numel; ++i) {
-        if (rounded_to<T>(master[i]) != low[i]) master[i] = to_float(low[i]);
-      }
+    for_each_stretch(unit, {first, tile.numel}, [&](std::int64_t offset, std::int64_t place, std::int64_t numel) {
+      auto* master = reinterpret_cast<float*>(tile.data[0]) + (offset - first);
+      with_type_of(unit.dtype, [&]<typename T>(std::type_identity<T>) {
+        const auto* low = reinterpret_cast<const T*>(whole) + place;
+        for (std::int64_t i = 0; i < numel; ++i) {
+          if (rounded_to<T>(master[i]) != low[i]) master[i] = to_float(low[i]);
+        }
+      });
     });
   });
   streams_.finish_visits();
@@ -182,8 +186,8 @@ void StateContents::write_held(int index, int state, const WriteFill& fill) {
         const std::int64_t count = std::min(TileStream::kTileNumel, tile.numel - begin);
         full.resize(static_cast<std::size_t>(count));
         fill(held.offset + tile.begin + begin, full);
-        convert(reinterpret_cast<const std::byte*>(full.data()), DType::kFloat32,
-                tile.data[0] + begin * static_cast<std::int64_t>(size_of(dtype)), dtype, 0, count, count);
+        convert_elements(reinterpret_cast<const std::byte*>(full.data()), DType::kFloat32,
+                         tile.data[0] + begin * static_cast<std::int64_t>(size_of(dtype)), dtype, count);
       }
     });
   };
@@ -205,8 +209,8 @@ void StateContents::read_full_precision_shard(int index, std::span<float> out) {
   const DType dtype = saved_dtype(index, 0);
   read_shard(index, 0, [&](std::int64_t first, std::span<const std::byte> elements) {
     const auto numel = static_cast<std::int64_t>(elements.size() / size_of(dtype));
-    convert(elements.data(), dtype, reinterpret_cast<std::byte*>(out.data() + (first - own.offset)), DType::kFloat32, 0,
-            numel, numel);
+    convert_elements(elements.data(), dtype, reinterpret_cast<std::byte*>(out.data() + (first - own.offset)),
+                     DType::kFloat32, numel);
   });
 }
 

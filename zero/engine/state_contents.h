@@ -27,8 +27,8 @@ class StateContents {
  public:
   StateContents(const ShardedState& state, StateStreams& streams) : state_(state), streams_(streams) {}
 
-  // Takes this rank's part from a whole range given in `dtype` (the unit's own, or fp32: then the master is exact).
-  // `whole` has unit.numel elements; gaps in it must be zero.
+  // Takes this rank's part from whole parameters given in `dtype` (the unit's own, or fp32: then the master is exact).
+  // `whole` has unit.numel elements, in the order of parameters; gaps in it must be zero.
   void load(int unit, const std::byte* whole, DType dtype);
   // The same from the gathered range of the unit's own dtype after somebody wrote into it: parameter and master follow.
   void store(int unit, const std::byte* whole);

@@ -298,7 +298,7 @@ UpdateSpan Updater::TileMemory::span(std::int64_t begin, std::int64_t end) const
 template <typename Use>
 void Updater::for_each_span(const Tile& tile, const TileMemory& memory, const Shard& range, Use use) {
   const std::int64_t origin = state_.update_range(tile.unit).offset + tile.begin;
-  for (const Slice& slice : state_.unit(tile.unit).slices) {
+  for (const Slice& slice : owned_in(state_.unit(tile.unit), range)) {
     const auto param = static_cast<std::size_t>(slice.param);
     const SlicePart part = overlap(slice, range);
     if (part.numel == 0 || !present_[param]) continue;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "zero/plan/unit.h"
 
@@ -53,11 +54,42 @@ inline std::int64_t padding_numel(const Unit& unit, int world) {
 struct SlicePart {
   std::int64_t offset = 0;
   std::int64_t numel = 0;  // 0: none of it
+  std::int64_t begin = 0;  // its first element's place in the parameter
 };
 inline SlicePart overlap(const Slice& slice, const Shard& range) {
   const std::int64_t begin = std::max(slice.offset, range.offset);
   const std::int64_t end = std::min(slice.offset + slice.numel, range.offset + range.numel);
-  return {begin, std::max<std::int64_t>(end - begin, 0)};
+  return {begin, std::max<std::int64_t>(end - begin, 0), slice.begin + begin - slice.offset};
+}
+
+// The unit's slices as shards have them, in the order of their offsets.
+inline const std::vector<Slice>& owned_slices(const Unit& unit) {
+  return unit.owned.empty() ? unit.slices : unit.owned;
+}
+
+// Of these, all that overlap with a range of the flat range, and perhaps empty ones.
+inline std::span<const Slice> owned_in(const Unit& unit, const Shard& range) {
+  const std::span<const Slice> all = owned_slices(unit);
+  const auto first =
+      std::ranges::partition_point(all, [&](const Slice& slice) { return slice.offset + slice.numel <= range.offset; });
+  const auto last = std::partition_point(first, all.end(),
+                                         [&](const Slice& slice) { return slice.offset < range.offset + range.numel; });
+  return {first, last};
+}
+
+// Calls use(offset, whole, numel) for stretches of a range that lie together in the flat range, at `offset`, and where the
+// parameters are whole, at `whole`: all of the range but padding.
+template <typename Use>
+void for_each_stretch(const Unit& unit, const Shard& range, Use use) {
+  if (!unit.scattered) {
+    const std::int64_t numel = std::min(range.numel, unit.numel - range.offset);
+    if (numel > 0) use(range.offset, range.offset, numel);
+    return;
+  }
+  for (const Slice& slice : owned_in(unit, range)) {
+    const SlicePart part = overlap(slice, range);
+    if (part.numel > 0) use(part.offset, part.offset + slice.shift, part.numel);
+  }
 }
 
 }  // namespace zero

@@ -19,12 +19,14 @@
 
 namespace zero {
 
-// One parameter's place in its unit's flat range, in elements.
+// The place of a parameter, or of a part of one, in its unit's flat range, in elements.
 struct Slice {
   int param = 0;
   std::int64_t offset = 0;
   std::int64_t numel = 0;
-  std::int64_t rows = 0;  // of a matrix that is updated as a whole; 0: its elements are updated by themselves
+  std::int64_t rows = 0;   // of a matrix that is updated as a whole; 0: its elements are updated by themselves
+  std::int64_t begin = 0;  // of a part: its first element's place in the parameter
+  std::int64_t shift = 0;  // offset + shift: its place where the parameters are whole, one after the other
   std::int64_t columns() const { return rows == 0 ? 0 : numel / rows; }
   bool operator==(const Slice&) const = default;
 };
@@ -41,6 +43,11 @@ struct Unit {
   std::int64_t grain = 1;  // of the optimizer's states (OptimizerSpec): a power of two
   std::vector<Slice> slices;
   std::int64_t numel = 0;  // of the flat range: the slices and the gaps between them
+  // Of a unit that is cut by other rules than into equal ranges (zero/plan/cut.h): its slices as the shards have them, in
+  // the order of offsets. Empty: as `slices` lie. Scattered: a parameter may lie in several, and `slices` say where
+  // parameters lie once a gather has put them together.
+  std::vector<Slice> owned;
+  bool scattered = false;
   // All its parameters are matrices that are updated as wholes, or none is.
   bool matrices() const { return !slices.empty() && slices.front().rows > 0; }
 };

@@ -8,6 +8,7 @@
 #include "zero/plan/schedule.h"
 #include "zero/report/predicted_json.h"
 #include "zero/report/served_plan.h"
+#include "zero/report/shards_plan.h"
 
 namespace zero {
 namespace {
@@ -30,6 +31,17 @@ Json fit_json(const TrainingPlan& plan) {
   if (fit.fits()) return json;
   for (const WayToFit& way : ways_to_fit(plan))
     json["would_fit"].push_back({{"change", way.change}, {"needed_bytes", way.needed}, {"disk_bytes", way.disk}});
+  return json;
+}
+
+Json shards_json(const TrainingPlan& plan) {
+  const ShardsPlan shards = shards_plan(plan);
+  Json json{{"cut", name_of(plan.options.shards)},
+            {"smallest", {{"num_parameters", shards.smallest.numel}, {"state_bytes", shards.smallest.bytes}}},
+            {"largest", {{"num_parameters", shards.largest.numel}, {"state_bytes", shards.largest.bytes}}},
+            {"room_numel", shards.room}};
+  if (shards.moved_by_joining) json["moved_by_joining"] = *shards.moved_by_joining;
+  if (shards.moved_by_leaving) json["moved_by_leaving"] = *shards.moved_by_leaving;
   return json;
 }
 
@@ -108,6 +120,7 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
                       {"pushed_bytes", served.pushed},
                       {"pulled_bytes", served.pulled}};
   }
+  if (plan.options.shards != Cut::kRange) json["shards"] = shards_json(plan);
   if (plan.beside) json["beside_states_bytes"] = {{"device", plan.beside->device}, {"host", plan.beside->host}};
   if (plan.machine) json["memory"] = fit_json(plan);
   if (plan.predicted) json["predicted"] = prediction_json(plan);

@@ -12,6 +12,7 @@
 #include "zero/plan/partition.h"
 #include "zero/plan/schedule.h"
 #include "zero/report/served_plan.h"
+#include "zero/report/shards_plan.h"
 #include "zero/report/wrapped.h"
 
 namespace zero {
@@ -265,6 +266,7 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
     text += stage_row(cost, /*marked=*/stages.size() > 1 && cost.stage == plan.options.stage);
   text += tier_rows(plan);
   text += copies_rows(plan);
+  text += shards_rows(plan);
   text += wire_row(plan);
   text += beside_row(plan);
   text += memory_rows(plan);

@@ -117,7 +117,8 @@ class Attachment {
   std::map<std::string, double> grad_norms();
 
   // Collective; between steps. A state of a parameter in fp32: "parameter" (from the master, where it is held in 16
-  // bits) or a moment, as torch.optim calls it: "exp_avg". Whole, on every rank; or the elements that this rank owns.
+  // bits) or a moment, as torch.optim calls it: "exp_avg". Whole, on every rank; or the elements that this rank owns
+  // (ConfigError where those are several ranges: StateShard).
   torch::Tensor full_state(const std::string& parameter, const std::string& state = "parameter");
   StateShard state_shard(const std::string& parameter, const std::string& state = "parameter");
   std::vector<std::string> state_names() const;  // Local

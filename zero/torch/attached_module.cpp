@@ -14,9 +14,19 @@
 
 namespace zero {
 
+namespace {
+
+AttachedParameters attached_parameters(const ModelTensors& model, int world, const AttachOptions& options,
+                                       ParameterOwner& owner) {
+  ModuleParameters found = parameters_of(model, options.dtype);
+  std::vector<Unit> units = units_of(found.specs, world, options);
+  return {std::move(found), std::move(units), owner};
+}
+
+}  // namespace
+
 AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineSeams& seams)
-    : parameters_(parameters_of(model, options.dtype), options.units, spec_of(*rule_of(options)).grain(),
-                  matrices_of(options), *this),
+    : parameters_(attached_parameters(model, world.communicator().world(), options, *this)),
       role_(world.communicator(), options),
       exceptions_at_start_(std::uncaught_exceptions()),
       awaits_load_(options.awaits_load) {

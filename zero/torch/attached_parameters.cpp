@@ -26,12 +26,11 @@ std::int64_t byte_offset(const Unit& unit, const Slice& slice) {
 
 }  // namespace
 
-AttachedParameters::AttachedParameters(ModuleParameters found, const std::vector<std::string>& unit_names,
-                                       std::int64_t grain, const IsMatrix& is_matrix, ParameterOwner& owner)
+AttachedParameters::AttachedParameters(ModuleParameters found, std::vector<Unit> units, ParameterOwner& owner)
     : owner_(owner),
       tensors_(std::move(found.tensors)),
       specs_(std::move(found.specs)),
-      units_(make_units(specs_, unit_names, grain, is_matrix)),
+      units_(std::move(units)),
       addresses_(addresses_of(units_, specs_.size())),
       hooks_(specs_.size()) {
   for (std::size_t param = 0; param < specs_.size(); ++param) {

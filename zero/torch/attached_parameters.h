@@ -1,6 +1,6 @@
 // AttachedParameters: the tensors of an attached model, and where their memory is.
 //
-//   AttachedParameters parameters(parameters_of(tensors, dtype), unit_names, grain, is_matrix, owner);
+//   AttachedParameters parameters(parameters_of(tensors, dtype), units, owner);
 //   parameters.take_over(unit);             // from now on operators on the unit's parameters ask `owner` first
 //   parameters.point_to(unit, data);        // gathered; null: released
 //   parameters.give_back(unit, data);       // ordinary tensors again, with values of their own
@@ -26,9 +26,8 @@ namespace zero {
 
 class AttachedParameters {
  public:
-  // `unit_names`, `grain` and `is_matrix`: make_units(). Throws ConfigError as that does. Changes nothing of the tensors.
-  AttachedParameters(ModuleParameters found, const std::vector<std::string>& unit_names, std::int64_t grain,
-                     const IsMatrix& is_matrix, ParameterOwner& owner);
+  // `units`: of the parameters that were found. Changes nothing of the tensors.
+  AttachedParameters(ModuleParameters found, std::vector<Unit> units, ParameterOwner& owner);
   ~AttachedParameters();
   AttachedParameters(const AttachedParameters&) = delete;
   AttachedParameters& operator=(const AttachedParameters&) = delete;

@@ -10,6 +10,7 @@
 
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
+#include "zero/engine/parameter_order.h"
 #include "zero/plan/partition.h"
 #include "zero/torch/tensor_type.h"
 
@@ -82,11 +83,14 @@ StateShard AttachedStates::shard(const std::string& name, const std::string& sta
   engine_.states().pause("state", "read");
   c10::AutoGradMode no_gradients(false);
   const Unit& unit = parameters_.units()[static_cast<std::size_t>(parameters_.address(param).unit)];
-  const Slice& slice = parameters_.slice(param);
   const Communicator& copy = engine_.resources().copy;
-  const SlicePart part = overlap(slice, shard_of(unit, copy.rank(), copy.world()));
+  const Shard own = shard_of(unit, copy.rank(), copy.world());
+  if (unit.scattered)
+    throw ConfigError("state_shard", name, "zero.shards = \"hash\" gives a rank several parts of it",
+                      "call full_state(), or use zero.shards range or whole");
+  const SlicePart part = overlap(parameters_.slice(param), own);
   if (part.numel == 0) return {.values = torch::empty({0}, torch::kFloat32)};
-  StateShard shard{.offset = part.offset - slice.offset, .values = torch::empty({part.numel}, torch::kFloat32)};
+  StateShard shard{.offset = part.begin, .values = torch::empty({part.numel}, torch::kFloat32)};
   read(unit.index, index, part.offset, shard.values);
   return shard;
 }
@@ -106,6 +110,10 @@ torch::Tensor AttachedStates::full(const std::string& name, const std::string& s
     return std::span<std::byte>{static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
   };
   all_gather(copy, bytes(mine), bytes(whole), {.unit = unit.index, .control = true});
+  if (unit.scattered) {
+    const torch::Tensor gathered = std::exchange(whole, torch::empty_like(whole));
+    to_parameter_order(unit, bytes(gathered).data(), bytes(whole).data(), sizeof(float));
+  }
   const Slice& slice = parameters_.slice(param);
   return whole.narrow(0, slice.offset, slice.numel).reshape(parameters_.spec(param).shape).clone();
 }

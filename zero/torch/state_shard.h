@@ -3,8 +3,8 @@
 //   StateShard shard = engine.state_shard("fc1.weight", "exp_avg");
 //   whole.view(-1).narrow(0, shard.offset, shard.values.numel()) == shard.values
 //
-// Ranks own neighbouring ranges: together their shards are the whole parameter, each element once. A parameter may lie
-// on some ranks alone; on the others its shard is empty.
+// Together the shards of all ranks are the whole parameter, each element once. A parameter may lie on some ranks alone; on
+// the others its shard is empty. With `shards = Cut::kHash` a rank may own several ranges of it, and there is no StateShard.
 #pragma once
 
 #include <cstdint>

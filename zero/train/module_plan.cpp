@@ -33,7 +33,7 @@ TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int wo
     plan.workers = attach.sync.num_workers(world);
   }
   require_members(attach.groups, plan.specs);
-  plan.units = make_units(plan.specs, attach.units, spec_of(*rule_of(attach)).grain(), matrices_of(attach));
+  plan.units = units_of(plan.specs, plan.world, attach);
   if (!attach.offload.fractions.on_device()) {
     Placement placement = placement_of(plan);
     spread_over_tiers(placement, plan.units, mesh_of(plan).shard, attach.offload.fractions);

@@ -291,6 +291,7 @@ ShareOptions share_options(const TrainConfig& train) {
 AttachOptions attach_options(const Config& config, int local_ranks) {
   AttachOptions options{.stage = static_cast<int>(config.zero.stage),
                         .group = static_cast<int>(config.zero.group),
+                        .shards = cut_of(config.zero.shards),
                         .local = local_steps(config.sync),
                         .sync = sync_plan(config.sync),
                         .wire = wire_of(config.comm),

@@ -1,0 +1,69 @@
+// `--zero.shards`: processes that own whole parameters or hashed blocks train what equal ranges train, go on where others
+// stopped, and the plan says what they own and how much moves.
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/message_of.h"
+#include "tests/one_line.h"
+#include "training_test.h"
+
+namespace zero {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kConfig = R"([model]
+layers = 1
+width = 64
+heads = 2
+context = 16
+vocab = 256
+[data]
+path = "input.txt"
+validation = 0
+[train]
+steps = 6
+batch = 1
+clip = 0.0
+[schedule]
+name = "constant"
+warmup = 0
+[run]
+threads = 1
+)";
+
+class Cuts : public TrainingTest {
+ protected:
+  Cuts() : TrainingTest(kConfig) {}
+};
+
+TEST_F(Cuts, TrainAndGoOnWithTheBitsOfEqualRanges) {
+  const Json ranges = report_of("-n 3", "ranges");
+  ASSERT_TRUE(ranges.is_object());
+  const Json half = report_of("-n 3 --zero.shards hash --train.steps 3 --checkpoint.every 3", "cut");
+  ASSERT_TRUE(half.is_object());
+  EXPECT_EQ(half.at("sent_bytes_per_step")[2], half.at("planned_sent_bytes"));
+  const Json rest = report_of("-n 3 --zero.shards whole --zero.stage 2 --checkpoint.every 3", "cut");
+  ASSERT_TRUE(rest.is_object());
+  EXPECT_EQ(rest.at("loss_bits"), ranges.at("loss_bits"));
+  EXPECT_EQ(rest.at("parameters_sha256"), ranges.at("parameters_sha256"));
+}
+
+TEST_F(Cuts, AreRefusedByNameBeforeAnythingStarts) {
+  const Ran below = folder_.zero("train c.toml -n 2 --zero.shards hash --zero.stage 2", "timeout 60");
+  EXPECT_EQ(below.status, 2) << below.errors;
+  EXPECT_TRUE(says(one_line(below.errors), "use zero.stage 3")) << below.errors;
+  const Ran unknown = folder_.zero("plan c.toml -n 2 --zero.shards weighted");
+  EXPECT_EQ(unknown.status, 2) << unknown.errors;
+  EXPECT_TRUE(says(unknown.errors, "hash")) << unknown.errors;
+}
+
+TEST_F(Cuts, ArePlannedWithWhatRanksOwnAndWhatMoves) {
+  const Ran ran = folder_.zero("plan c.toml -n 3 --zero.shards hash");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_TRUE(says(one_line(ran.output), "shards hash: a rank owns")) << ran.output;
+  EXPECT_TRUE(says(one_line(ran.output), "When a rank joins,")) << ran.output;
+}
+
+}  // namespace
+}  // namespace zero

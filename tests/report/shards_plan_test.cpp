@@ -1,0 +1,66 @@
+#include "zero/report/shards_plan.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/plan/partition.h"
+#include "zero/report/plan_json.h"
+#include "zero/report/plan_table.h"
+
+#include "../one_line.h"
+#include "some_plan.h"
+
+namespace zero {
+namespace {
+
+TrainingPlan cut_plan(int world, Cut cut) {
+  TrainingPlan plan{.model = "gpt2", .world = world, .options = {.shards = cut}};
+  for (const char* block : {"h.0", "h.1", "h.2"}) {
+    plan.specs.push_back({.name = std::string(block) + ".a", .shape = {1000, 300}});
+    plan.specs.push_back({.name = std::string(block) + ".b", .shape = {500, 300}});
+  }
+  plan.units = units_of(plan.specs, world, plan.options);
+  return plan;
+}
+
+TEST(ShardsPlan, OwnersHaveWhatTheirCutGivesThem) {
+  const ShardsPlan ranges = shards_plan(cut_plan(2, Cut::kRange)), whole = shards_plan(cut_plan(2, Cut::kWhole));
+  EXPECT_LE(ranges.largest.numel, 3 * (225000 + 16)) << "half, to a multiple of 64 bytes";
+  EXPECT_GE(ranges.smallest.numel, 3 * (225000 - 16));
+  EXPECT_EQ(whole.smallest.numel + whole.largest.numel, 3 * 450000);
+  EXPECT_EQ(whole.room, 3 * 300000) << "in each unit the largest parameter, and padding beside the other";
+  EXPECT_EQ(whole.largest.bytes, whole.largest.numel * 16.0) << "parameter, gradient and two moments in fp32";
+}
+
+TEST(ShardsPlan, ARankThatJoinsHashedBlocksMovesItsShareAndInRangesHalf) {
+  const ShardsPlan shards = shards_plan(cut_plan(3, Cut::kHash));
+  EXPECT_LE(*shards.moved_by_joining, 0.25 + 0.05);
+  EXPECT_LE(*shards.moved_by_leaving, 1.0 / 3 + 0.05);
+  EXPECT_NEAR(*shards.moved_in_ranges_by_joining, 0.5, 0.01);
+  EXPECT_NEAR(*shards.moved_in_ranges_by_leaving, 0.5, 0.01);
+}
+
+TEST(ShardsPlan, AGroupKeepsItsSizeAndASingleRankCannotLeave) {
+  TrainingPlan plan = cut_plan(2, Cut::kHash);
+  plan.world = 4;
+  plan.options.group = 2;
+  EXPECT_FALSE(shards_plan(plan).moved_by_joining.has_value());
+  const ShardsPlan alone = shards_plan(cut_plan(1, Cut::kHash));
+  EXPECT_TRUE(alone.moved_by_joining.has_value());
+  EXPECT_FALSE(alone.moved_by_leaving.has_value());
+}
+
+TEST(ShardsPlan, TableAndJsonSayIt) {
+  const TrainingPlan plan = cut_plan(3, Cut::kHash);
+  const std::string table = one_line(plan_table(plan, kAllStages));
+  for (const char* part : {"shards hash: a rank owns", "When a rank joins,", "(in equal ranges 50.0 %)", "leaves,"})
+    EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
+  const auto json = nlohmann::json::parse(plan_json(plan, kAllStages))["shards"];
+  EXPECT_EQ(json["cut"], "hash");
+  EXPECT_EQ(json["largest"]["num_parameters"], shards_plan(plan).largest.numel);
+  EXPECT_EQ(json["moved_by_joining"], *shards_plan(plan).moved_by_joining);
+  EXPECT_EQ(plan_table(cut_plan(3, Cut::kRange), kAllStages).find("shards "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace zero

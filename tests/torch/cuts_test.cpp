@@ -1,0 +1,99 @@
+// A module whose units are cut by whole parameters or hashed blocks: `shards` changes who holds what, and no bit of what is
+// learned.
+#include <atomic>
+
+#include <gtest/gtest.h>
+
+#include "subjects.h"
+#include "tests/message_of.h"
+
+namespace zero {
+namespace {
+
+using tests::RunResult;
+
+// Four layers of 4,096 elements and more each, in one unit: hashing takes them apart.
+struct WideNet : torch::nn::Module {
+  WideNet() : first(32, 130), second(130, 130), last(130, 1) {
+    register_module("first", first);
+    register_module("second", second);
+    register_module("last", last);
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return last(torch::tanh(second(torch::tanh(first(x))))); }
+  torch::nn::Linear first, second, last;
+};
+
+tests::Subject wide_net() {
+  auto net = std::make_shared<WideNet>();
+  return {net, [net](int step, int micro, int rank) {
+            const torch::Tensor rows = (torch::arange(4 * 32) * (step + 3) + micro * 5 + rank * 7).remainder(11);
+            return net->forward(rows.reshape({4, 32}).to(net->first->weight.scalar_type()) / 11).square().mean();
+          }};
+}
+
+void expect_same(const RunResult& seen, const RunResult& expected, const std::string& where) {
+  EXPECT_EQ(seen.loss_bits, expected.loss_bits) << where;
+  EXPECT_TRUE(tests::same_bits(seen.parameters, expected.parameters)) << where;
+  EXPECT_TRUE(tests::same_bits(seen.given_back, expected.given_back)) << where;
+}
+
+TEST(AttachedCuts, LearnToTheBitWhatEqualRangesLearn) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    AttachOptions options{.accumulate = 2, .dtype = dtype};
+    const RunResult expected = tests::train(3, 3, options, wide_net);
+    options.shards = Cut::kWhole;
+    for (const AttachOptions& placed : tests::all_stages(options))
+      expect_same(tests::train(3, 3, placed, wide_net), expected, "whole, " + tests::placement_of(placed));
+    options.shards = Cut::kHash;
+    expect_same(tests::train(3, 3, options, wide_net), expected, "hash");
+  }
+}
+
+// The values of an optimizer state and of a gradient, by name, on rank 0; and what each rank owns of the state.
+struct Told {
+  torch::Tensor moment, gradient;
+  std::int64_t owned = 0;
+};
+
+Told told(Cut shards) {
+  Told seen;
+  std::vector<std::shared_ptr<WideNet>> nets;
+  torch::manual_seed(1);
+  for (int rank = 0; rank < 3; ++rank) nets.push_back(std::make_shared<WideNet>());
+  std::atomic<std::int64_t> owned{0};
+  tests::on_every_rank(3, [&](World& ranks) {
+    WideNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
+    Attachment engine = attach(net, ranks, {.shards = shards});
+    const auto loss = [&] { return net.forward(torch::ones({2, 32})).square().mean(); };
+    loss().backward();
+    engine.step();
+    loss().backward();
+    const torch::Tensor gradient = engine.gradient("second.weight");
+    engine.step();
+    const torch::Tensor moment = engine.full_state("second.weight", "exp_avg");
+    if (shards == Cut::kHash) {
+      EXPECT_TRUE(
+          says(message_of<ConfigError>([&] { engine.state_shard("second.weight", "exp_avg"); }), "call full_state()"));
+    } else {
+      const StateShard shard = engine.state_shard("second.weight", "exp_avg");
+      EXPECT_TRUE(tests::same_bits(moment.view(-1).narrow(0, shard.offset, shard.values.numel()), shard.values));
+      owned += shard.values.numel();
+    }
+    if (ranks.rank() == 0) seen = {moment, gradient};
+  });
+  seen.owned = owned;
+  return seen;
+}
+
+TEST(AttachedCuts, TellStatesAndGradientsByName) {
+  const Told range = told(Cut::kRange), whole = told(Cut::kWhole), hash = told(Cut::kHash);
+  for (const Told* seen : {&whole, &hash}) {
+    EXPECT_TRUE(tests::same_bits(seen->moment, range.moment));
+    EXPECT_TRUE(tests::same_bits(seen->gradient, range.gradient));
+  }
+  EXPECT_EQ(range.owned, 130 * 130);
+  EXPECT_EQ(whole.owned, 130 * 130);
+}
+
+}  // namespace
+}  // namespace zero

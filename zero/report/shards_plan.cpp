@@ -1,0 +1,75 @@
+#include "zero/report/shards_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "zero/base/bytes.h"
+#include "zero/plan/cut.h"
+#include "zero/plan/partition.h"
+#include "zero/report/wrapped.h"
+
+namespace zero {
+namespace {
+
+std::vector<ShardsPlan::Owned> owned_by_rank(const TrainingPlan& plan, int owners) {
+  const OptimizerSpec spec = optimizer_spec(plan);
+  std::vector<ShardsPlan::Owned> owned(static_cast<std::size_t>(owners));
+  for (const Unit& unit : plan.units) {
+    const std::vector<std::int64_t> numels = owned_numel({unit}, owners);
+    for (std::size_t rank = 0; rank < owned.size(); ++rank) {
+      owned[rank].numel += numels[rank];
+      owned[rank].bytes += unit.trainable
+                               ? state_formula_bytes(numels[rank], 1, 3, unit.dtype, spec, unit.matrices())
+                               : static_cast<double>(numels[rank]) * static_cast<double>(size_of(unit.dtype));
+    }
+  }
+  return owned;
+}
+
+std::string percent(double share) {
+  return fmt::format("{:.1f} %", 100 * share);
+}
+
+}  // namespace
+
+ShardsPlan shards_plan(const TrainingPlan& plan) {
+  const Mesh mesh = mesh_of(plan);
+  const std::vector<ShardsPlan::Owned> owned = owned_by_rank(plan, mesh.shard);
+  const auto [smallest, largest] = std::ranges::minmax(owned, {}, &ShardsPlan::Owned::numel);
+  ShardsPlan shards{.smallest = smallest, .largest = largest};
+  for (const Unit& unit : plan.units) shards.room += shard_numel(unit, mesh.shard);
+  if (mesh.copies > 1) return shards;
+  EngineOptions uncut = plan.options;
+  uncut.shards = Cut::kRange;
+  const std::vector<Unit> units = units_of(plan.specs, plan.world, uncut);
+  const auto moved = [&](Cut cut, int others) {
+    return moved_share(cut_units(units, cut, mesh.shard), mesh.shard, cut_units(units, cut, others), others);
+  };
+  shards.moved_by_joining = moved(plan.options.shards, mesh.shard + 1);
+  shards.moved_in_ranges_by_joining = moved(Cut::kRange, mesh.shard + 1);
+  if (mesh.shard == 1) return shards;
+  shards.moved_by_leaving = moved(plan.options.shards, mesh.shard - 1);
+  shards.moved_in_ranges_by_leaving = moved(Cut::kRange, mesh.shard - 1);
+  return shards;
+}
+
+std::string shards_rows(const TrainingPlan& plan) {
+  if (plan.options.shards == Cut::kRange) return "";
+  const ShardsPlan shards = shards_plan(plan);
+  std::string text =
+      fmt::format("  shards     {}: a rank owns {} to {} parameters ({} to {} of states), in shards with room for {}",
+                  name_of(plan.options.shards), format_count(shards.smallest.numel), format_count(shards.largest.numel),
+                  format_bytes(std::llround(shards.smallest.bytes)), format_bytes(std::llround(shards.largest.bytes)),
+                  format_count(shards.room));
+  if (shards.moved_by_joining)
+    text += fmt::format(". When a rank joins, {} of the parameters get another owner (in equal ranges {})",
+                        percent(*shards.moved_by_joining), percent(*shards.moved_in_ranges_by_joining));
+  if (shards.moved_by_leaving)
+    text += fmt::format("; when the last one leaves, {} ({})", percent(*shards.moved_by_leaving),
+                        percent(*shards.moved_in_ranges_by_leaving));
+  return wrapped(text, 13);
+}
+
+}  // namespace zero
