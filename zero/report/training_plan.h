@@ -35,8 +35,8 @@ struct TrainingPlan {
   int workers = 0;               // ranks beside them, where those are servers
   EngineOptions options;         // stage, rule of reduction, optimizer: as the engine is to be told them
   std::vector<UnitTiers> tiers;  // of the planned stage, by unit; empty: nothing leaves the device
-  // Beside states, at most: what is gathered and reduced on the device, what is on its way to and from a disk on the
-  // host. Nothing where nobody asked.
+  // Bytes beside states, at most: of gathered units and reductions on the device, of transfers to and from a disk on
+  // the host. Nothing where nobody asked.
   struct Beside {
     std::int64_t device = 0;
     std::int64_t host = 0;
