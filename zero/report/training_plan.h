@@ -4,7 +4,7 @@
 //   cost_of(plan, 2).state.total()                                           // bytes that a rank would hold at stage 2
 //   plan_table(plan, {0, 1, 2, 3})                                           // plan_table.h; plan_json.h
 //
-// Sent is for a model whose forward and backward access each unit once, and at stage 3 under the minimum budget; `zero
+// Sent is for a model whose forward and backward access each unit once, and at stage 3 under the min budget; `zero
 // plan --schedule` tells what a given budget sends. Local; computed from shapes, and the prediction by who asks for
 // one. Throws ConfigError for what cannot be.
 #pragma once
