@@ -17,7 +17,6 @@ import build_times  # noqa: E402
 import check_layers  # noqa: E402
 import check_links  # noqa: E402
 import check_sizes  # noqa: E402
-import house  # noqa: E402
 
 
 class TreeTest(unittest.TestCase):
@@ -115,16 +114,16 @@ class CheckLayers(TreeTest):
         self.assert_one("tests/other:1: folder", "zero/other")
 
     def test_the_exit_status_tells(self):
-        self.write("zero/plan/unit.h", '#include "zero/base/check.h"\n')
+        self.write("zero/plan/unit.h", '// Unit: a unit.\n#include "zero/base/check.h"\n')
         self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `unit.h`: a unit\n")
         self.write("zero/base/README.md", "# base\n\nFloor 0.\n\n- `check.h`: a check\n")
-        self.write("zero/base/check.h", "\n")
+        self.write("zero/base/check.h", "// check(): a check.\nvoid check();\n")
         script = [sys.executable, ROOT / "tools/check_layers.py", self.root]
         self.assertEqual(subprocess.run(script, stdout=subprocess.DEVNULL).returncode, 0)
-        self.write("zero/base/check.h", '#include "zero/plan/unit.h"\n')
+        self.write("zero/base/check.h", '// Check: a check.\n#include "zero/plan/unit.h"\n')
         result = subprocess.run(script, stdout=subprocess.PIPE, text=True)
         self.assertEqual(result.returncode, 1)
-        self.assertIn("zero/base/check.h:1: floor", result.stdout)
+        self.assertIn("zero/base/check.h:2: floor", result.stdout)
 
 
 class CheckUserHeaders(TreeTest):
@@ -170,6 +169,25 @@ class CheckReadmes(TreeTest):
     def test_a_right_one_is_let_through(self):
         self.write("zero/plan/README.md", "# plan\n\nFloor 1. Uses base.\n\n- `unit.h`: a unit\n")
         self.assertEqual(check_layers.check_readmes(self.root), [])
+
+
+class CheckNames(TreeTest):
+    def faults(self, first_line, code="class RunLog {};"):
+        self.write("zero/train/run_log.h", f"{first_line}\n#pragma once\n{code}\n")
+        return check_layers.check_names(self.root)
+
+    def test_a_header_begins_with_a_name_and_says_what_it_is(self):
+        for first in ("// RunLog: the lines of a run.", "// Run logs: the lines of runs.", "// Run::Log: a part of Run."):
+            self.assertEqual(self.faults(first), [], first)
+        for first in ("// The lines of a run.", "#pragma once", "// RunLog:", "// " + "Many words " * 6 + ": the lines."):
+            (fault,) = self.faults(first)
+            self.assertTrue(fault.startswith("zero/train/run_log.h:1: name: a header begins with"), fault)
+
+    def test_a_name_of_code_is_in_the_header(self):
+        self.assertEqual(self.faults("// open_log(): opens it.", "RunLog open_log();"), [])
+        for first in ("// open_log(), close_log(): the log.", "// TrainLog: the lines of a run."):
+            (fault,) = self.faults(first, "RunLog open_log();  // close_log, TrainLog")
+            self.assertRegex(fault, "begins with (close_log|TrainLog), which is not in this header")
 
 
 class CheckLinks(TreeTest):
@@ -506,41 +524,6 @@ class Setup(MachineTest):
         self.assertEqual([name for name in wanted if name not in package_of], [], "which Debian package brings these?")
         offered = {line.split()[1] for line in bash("packages").stdout.splitlines()}
         self.assertEqual({package_of[name] for name in wanted} - offered - {None}, set())
-
-
-class House(unittest.TestCase):
-    CLASS = """
-// class Comment { int not_one; };
-class Door : private Frame {
- public:
-  explicit Door(int width);
-  ~Door();
-  Door& operator=(const Door&) = delete;
-  void open(int how_far = 1);
-  void open() const { if (open_) { shut(); } }
-  [[nodiscard]] bool is_open() const { return open_; }
-  struct Handle { int x; };
-  using Width = int;
-
- private:
-  void creak();
-  static constexpr int kMost = 3;
-  int width_ = 0, height_{1};
-  std::function<void(int)> opened_ = [](int) {};
-  bool open_ = false;
-};
-"""
-
-    def test_a_class_counts_its_public_names_and_its_members(self):
-        self.assertEqual(house.classes({"zero/x/door.h": self.CLASS}), {"Door": (2, 4)})
-
-    def test_lines_are_counted_by_folder(self):
-        self.assertEqual(house.rooms({"zero/x/a.h": "1\n2\n", "zero/x/b.cpp": "1\n", "zero/x/README.md": "1\n"}), {"x": 3})
-
-    def test_the_tree_has_classes_and_folders(self):
-        files = house.texts(None)
-        self.assertIn("Engine", house.classes(files))
-        self.assertIn("engine", house.rooms(files))
 
 
 class Scripts(MachineTest):

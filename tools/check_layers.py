@@ -11,6 +11,8 @@ Rules, each printed with the file and line that breaks it:
   user    what zero/zero.h includes, and what that includes, has no seam of tests, and nothing of an engine's inside; nor
           does it declare one of these
   readme  every folder of zero/ has a README.md of at most 12 lines, which gives its floor and names files that are there
+  name    the first line of a header is '// NAME: what it is'. NAME has at most 60 characters; what it writes as code,
+          `x()` or a lone CamelCase word, the header has
 Exit status: 0 all hold, 1 some do not.
 """
 
@@ -43,6 +45,9 @@ DECLARED_INSIDE = re.compile(r"^\s*(?:class|struct) (DiskSeam|Engine|EngineSeams
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 NAMED_FILE = re.compile(r"^- `([^`]+)`", re.MULTILINE)
+FIRST_LINE = re.compile(r"^// ((?:[^:]|::){1,60}?): \S")
+NAMED_CODE = re.compile(r"\b(\w+)\(\)|^((?:[A-Z][a-z0-9]+){2,}\w*)$")
+COMMENT = re.compile(r"//[^\n]*")
 TORCH_HEADER = re.compile(r"^(torch|ATen|c10|caffe2|torchgen)/")
 
 
@@ -106,6 +111,26 @@ def check_readmes(root):
     return [fault for folder in sorted(folders & FLOORS.keys()) for fault in readme_faults(root, folder)]
 
 
+def name_fault(text):
+    """What is wrong with the first line of a header, or None."""
+    first, _, rest = text.partition("\n")
+    match = FIRST_LINE.match(first)
+    if not match:
+        return "a header begins with '// NAME: what it is'"
+    code = COMMENT.sub("", rest)
+    for function, kind in NAMED_CODE.findall(match[1]):
+        if not re.search(rf"\b{function or kind}\b", code):
+            return f"it begins with {function or kind}, which is not in this header"
+    return None
+
+
+def check_names(root):
+    """The headers of zero/ that do not begin with the name of the thing, as lines to print."""
+    root = Path(root).resolve()
+    faults = ((file, name_fault(file.read_text(encoding="utf-8"))) for file in sorted((root / "zero").rglob("*.h")))
+    return [f"{file.relative_to(root)}:1: name: {fault}" for file, fault in faults if fault]
+
+
 def check_user_headers(root):
     """The includes and declarations that show the inside to whoever includes zero/zero.h, as lines to print."""
     root = Path(root).resolve()
@@ -154,10 +179,10 @@ def check(root):
 
 def main(arguments):
     root = arguments[0] if arguments else Path(__file__).resolve().parent.parent
-    violations = check(root) + check_user_headers(root) + check_readmes(root)
+    violations = check(root) + check_user_headers(root) + check_readmes(root) + check_names(root)
     for line in violations:
         print(line)
-    print(f"{len(violations)} rules are broken." if violations else "Every include goes down, every folder says what it is.")
+    print(f"{len(violations)} rules are broken." if violations else "Every include goes down, every folder and header says what it is.")
     return 1 if violations else 0
 
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Prints how the house is built: the largest classes of zero/, the lines of each folder, the lines of README.md.
+"""Prints how the house is built: the largest classes and structs of zero/, the lines of each room, the lines of README.md.
 
     tools/house.py [REVISION ...]          # of the working tree, or of commits, side by side
 
 A class counts its public names (functions of one name count once; no constructors, destructors, operators) and its members
-(data). Read as text: classes of headers, those inside others not counted.
+(data). A struct counts its public names, of functions and data together. Read as text: classes and structs of headers, those
+inside others not counted.
 """
 
+import argparse
 import re
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NUM_CLASSES = 10
+NUM_STRUCTS = 5
 NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|^\s*#[^\n]*', re.S | re.M)
 CLASS = re.compile(r"\b(class|struct)\s+(?:\[\[[^\]]*\]\]\s*)?(\w+)(?:\s+final)?\s*(?::[^;{()]*)?\{")
 ACCESS = re.compile(r"^(?:(public|private|protected)\s*:\s*)")
@@ -59,7 +62,7 @@ def statements(body):
 
 
 def count(name, kind, body):
-    """(public names, members) of a class."""
+    """(public names, members) of a class; of a struct, whose data is public, (public names of functions, data)."""
     access, names, members = "public" if kind == "struct" else "private", set(), 0
     for part in statements(body):
         part = " ".join(part.split())
@@ -81,7 +84,8 @@ def count(name, kind, body):
     return len(names), members
 
 
-def classes(files):
+def classes(files, kind="class"):
+    """{name: (public names, members)} of the classes of all headers, or of the structs."""
     found = {}
     for path, text in files.items():
         if not path.endswith(".h"):
@@ -93,7 +97,7 @@ def classes(files):
             while depth and end < len(text):
                 depth += {"{": 1, "}": -1}.get(text[end], 0)
                 end += 1
-            if match[1] == "class":
+            if match[1] == kind:
                 found[match[2]] = count(match[2], match[1], text[match.end():end - 1])
             at = end
     return found
@@ -112,9 +116,23 @@ def table(rows):
     return "\n".join("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows)
 
 
-def main(revisions):
+def rows_of(rooms_of_houses):
+    """A row for each room, the largest of the last house first; empty where a house has no such room."""
+    names = {name for rooms_of_one in rooms_of_houses for name in rooms_of_one}
+    last = rooms_of_houses[-1]
+    for name in sorted(names, key=lambda name: (-last.get(name, 0), name)):
+        yield [f"{name}: lines", *(f"{each[name]:,}" if name in each else "" for each in rooms_of_houses)]
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("revisions", metavar="REVISION", nargs="*", help="a commit; none: the working tree")
+    revisions = parser.parse_args(arguments).revisions
     columns = revisions or [None]
-    houses = [texts(revision) for revision in columns]
+    try:
+        houses = [texts(revision) for revision in columns]
+    except subprocess.CalledProcessError as error:
+        parser.error(f"git knows no such commit: {error.stderr.strip()}")
     heads = [revision or "working tree" for revision in columns]
     found = [classes(files) for files in houses]
     print(table([["", *heads], ["---"] + ["---"] * len(heads)]))
@@ -123,11 +141,13 @@ def main(revisions):
         print(table([[f"class {place + 1}: public names + members",
                       *(f"{each[place][0]}: {each[place][1][0]} + {each[place][1][1]}" for each in largest)]]))
     print(table([["classes with more than 15 public names", *(sum(names > 15 for names, _ in each.values()) for each in found)]]))
+    found = [{name: sum(sizes) for name, sizes in classes(files, "struct").items()} for files in houses]
+    largest = [sorted(each.items(), key=lambda item: -item[1])[:NUM_STRUCTS] for each in found]
+    for place in range(NUM_STRUCTS):
+        print(table([[f"struct {place + 1}: public names", *("{}: {}".format(*each[place]) for each in largest)]]))
     lines = [rooms(files) for files in houses]
-    print(table([["folders of zero/", *(len(each) for each in lines)]]))
-    for place in range(5):
-        print(table([[f"folder {place + 1}: lines",
-                      *("{}: {:,}".format(*sorted(each.items(), key=lambda item: -item[1])[place]) for each in lines)]]))
+    print(table([["rooms of zero/", *(len(each) for each in lines)]]))
+    print(table(list(rows_of(lines))))
     print(table([["lines of README.md", *(len(files["README.md"].splitlines()) for files in houses)]]))
 
 

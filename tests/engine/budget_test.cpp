@@ -50,7 +50,7 @@ struct Plan {
 };
 
 TEST(Budget, MinIsStrictHoweverMuchIsFree) {
-  EXPECT_TRUE(Plan{}.budget({MemoryBudget::Kind::kMin}).is_minimum());
+  EXPECT_TRUE(Plan{}.budget({MemoryBudget::Kind::kMin}).is_min());
 }
 
 TEST(Budget, WhatStateAndStagingLeaveHoldsGatheredUnits) {
@@ -69,7 +69,7 @@ TEST(Budget, TheSmallestThatWorksIsOneUnitGatheredAndOneStaged) {
   const Plan plan;
   ASSERT_EQ(plan.units.back().slices.size(), 1u);
   const std::int64_t least = plan.state() + 2 * plan.largest() + plan.alone();
-  EXPECT_TRUE(plan.budget(least).is_minimum());
+  EXPECT_TRUE(plan.budget(least).is_min());
   const std::string refusal = plan.refusal({MemoryBudget::Kind::kBytes, least - 1});
   EXPECT_NE(refusal.find(format_bytes(least)), std::string::npos) << refusal;
   EXPECT_NE(refusal.find("more ranks"), std::string::npos) << refusal;
@@ -77,8 +77,8 @@ TEST(Budget, TheSmallestThatWorksIsOneUnitGatheredAndOneStaged) {
 
 TEST(Budget, BelowRoomForTheLargestUnitBesideTheStagingItIsTheMinimum) {
   const Plan plan;
-  EXPECT_TRUE(plan.budget(plan.state() + 3 * plan.largest() - 1).is_minimum());
-  EXPECT_FALSE(plan.budget(plan.state() + 3 * plan.largest()).is_minimum());
+  EXPECT_TRUE(plan.budget(plan.state() + 3 * plan.largest() - 1).is_min());
+  EXPECT_FALSE(plan.budget(plan.state() + 3 * plan.largest()).is_min());
 }
 
 TEST(Budget, ARefusalNamesTheNextStageAndWhatItNeeds) {

@@ -94,7 +94,7 @@ TEST(Engine, ASecondBackwardInAStepAddsItsGradients) {
         model.engine().step(0.01);
         EXPECT_FLOAT_EQ(model.weights_of("h.1.weight")[3], before - 0.01F * 3) << "stage " << stage;
       }
-      EXPECT_EQ(model.engine().report().departed_steps, 0);
+      EXPECT_EQ(model.engine().report().trace_mismatches, 0);
     });
   }
 }
@@ -277,7 +277,7 @@ TEST(Engine, SkippedStepsInARowEndTheRun) {
   for (const std::string& end : ends) EXPECT_TRUE(says(end, "3 steps in a row"));
 }
 
-// ---- departures -----------------------------------------------------------------------------------------------------
+// ---- trace mismatches ----------------------------------------------------------------------------------------------
 
 TEST(Engine, AStepThatDepartsIsCountedAndTheNextReplaysItsTrace) {
   for (const MemoryBudget memory : {MemoryBudget{}, kMin}) {
@@ -287,14 +287,14 @@ TEST(Engine, AStepThatDepartsIsCountedAndTheNextReplaysItsTrace) {
       std::swap(other[1], other[2]);
       model.train(0);
       model.train(1);
-      EXPECT_EQ(model.engine().report().departed_steps, 0) << "the first step has nothing to depart from";
+      EXPECT_EQ(model.engine().report().trace_mismatches, 0) << "the first step has no trace to differ from";
       model.train(2, 1, other);
-      EXPECT_EQ(model.engine().report().departed_steps, 1);
+      EXPECT_EQ(model.engine().report().trace_mismatches, 1);
       model.train(3, 1, other);
-      EXPECT_EQ(model.engine().report().departed_steps, 1) << "replayed";
+      EXPECT_EQ(model.engine().report().trace_mismatches, 1) << "replayed";
       EXPECT_EQ(model.engine().report().sent_bytes_per_step, model.engine().report().planned_sent_bytes);
       model.train(4);
-      EXPECT_EQ(model.engine().report().departed_steps, 2);
+      EXPECT_EQ(model.engine().report().trace_mismatches, 2);
     });
   }
 }
@@ -306,9 +306,9 @@ TEST(Engine, AStepThatEndsEarlyOrGoesOnDepartsToo) {
     const std::vector<int> fewer(all.begin(), all.end() - 2);
     model.train(0);
     model.train(1, 1, fewer);
-    EXPECT_EQ(model.engine().report().departed_steps, 1);
+    EXPECT_EQ(model.engine().report().trace_mismatches, 1);
     model.train(2);
-    EXPECT_EQ(model.engine().report().departed_steps, 2);
+    EXPECT_EQ(model.engine().report().trace_mismatches, 2);
   });
 }
 
@@ -323,8 +323,8 @@ TEST(Engine, WithShardedParametersARankThatDepartsAloneIsAnErrorThatNamesARank) 
   for (const std::string& end : ends) EXPECT_TRUE(says(end, "rank "));
 }
 
-// Everything stays gathered, so no collective differs: the exchange of findings tells.
-TEST(Engine, ADepartureThatNoCollectiveShowsIsFoundAtTheStep) {
+// Everything stays gathered, so no collective differs: the exchange of the step tells.
+TEST(Engine, ATraceMismatchThatNoCollectiveShowsIsFoundAtTheStep) {
   const auto ends = ends_of_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3});
     std::vector<int> order = model.all_units();
@@ -364,7 +364,7 @@ TEST(Engine, WithWholeParametersRanksMayUseDifferentUnits) {
   }
 }
 
-// ---- minimum budgets: what is given up must be known to be gone ------------------------------------------------------
+// ---- min budgets: what is given up must be known to be gone ------------------------------------------------------
 
 TEST(Engine, AGradientMayBeTheFirstSignOfABackwardPass) {
   for (const MemoryBudget memory : {MemoryBudget{}, kMin}) {
@@ -407,7 +407,7 @@ TEST(Engine, EvaluationInTheMiddleOfAStepTakesNothingFromIt) {
         plain.train(step);
         EXPECT_EQ(model.weight_bits(), plain.weight_bits());
       }
-      EXPECT_EQ(model.engine().report().departed_steps, 0);
+      EXPECT_EQ(model.engine().report().trace_mismatches, 0);
     });
   }
 }
@@ -422,7 +422,7 @@ TEST(Engine, EvaluationBetweenStepsIsNoPartOfWhatAStepSends) {
       }
       const EngineReport report = model.engine().report();
       EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << "stage " << stage;
-      EXPECT_EQ(report.departed_steps, 0);
+      EXPECT_EQ(report.trace_mismatches, 0);
     });
   }
 }
@@ -443,7 +443,7 @@ TEST(Engine, HundredsOfUnitsDoNotOverflowTheTransport) {
       for (int step = 0; step < 3; ++step) model.train(step);
       // A forward that uses one unit leaves the others' gathers open.
       for (int step = 3; step < 6; ++step) model.train(step, 1, {159});
-      EXPECT_EQ(model.engine().report().departed_steps, 1);
+      EXPECT_EQ(model.engine().report().trace_mismatches, 1);
     });
   }
 }

@@ -35,7 +35,7 @@ struct Fixture {
         units(make_units(specs, {})),
         state(units, placement, moments(2), comm, ledger),
         gatherer(state, comm, ledger, observer),
-        reducer(state, specs.size(), budget.is_minimum(), comm, ledger),
+        reducer(state, specs.size(), budget.is_min(), comm, ledger),
         executor(state, budget, gatherer, reducer) {}
 
   void gradient(int unit) {
@@ -62,9 +62,9 @@ struct Fixture {
   std::int64_t one() const { return gathered_bytes(units[0], state.world()); }
 };
 
-constexpr GatherBudget kMinimumBudget{GatherBudget::kMinimum};
+constexpr GatherBudget kMinBudget{GatherBudget::kMin};
 
-TEST(Executor, ARunOfOperatorsOnAUnitIsOneTouch) {
+TEST(Executor, ARunOfOperatorsOnAUnitIsOneAccess) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), {});
     for (const int unit : {0, 0, 1, 1, 0}) f.executor.access(unit);
@@ -92,7 +92,7 @@ TEST(Executor, RecordsWhatHappened) {
 
 TEST(Executor, TheSecondStepReplaysTheFirst) {
   on_ranks(2, [](Communicator& comm) {
-    Fixture f(comm, place(3, Reduce::kAuto, 1), kMinimumBudget);
+    Fixture f(comm, place(3, Reduce::kAuto, 1), kMinBudget);
     EXPECT_TRUE(f.executor.replay().schedule().entries.empty());
     f.step({0, 1, 2, 3});
     const std::size_t recorded = f.executor.replay().schedule().entries.size();
@@ -105,9 +105,9 @@ TEST(Executor, TheSecondStepReplaysTheFirst) {
   });
 }
 
-TEST(Executor, DemandHoldsOneUnitInTheMinimumBudget) {
+TEST(Executor, DemandHoldsOneUnitInTheMinBudget) {
   on_ranks(2, [](Communicator& comm) {
-    Fixture f(comm, place(3, Reduce::kAuto, 1), kMinimumBudget);
+    Fixture f(comm, place(3, Reduce::kAuto, 1), kMinBudget);
     f.step({0, 1, 2, 3});
     EXPECT_EQ(f.ledger.peak(Tier::kDevice)[MemoryTag::kGathered], f.one());
   });
@@ -126,7 +126,7 @@ TEST(Executor, DemandGivesUpTheLeastRecentlyUsedBeyondTheBudget) {
 
 TEST(Executor, MinimumDemandGivesUpWhatIsNoLongerPinned) {
   on_ranks(1, [](Communicator& comm) {
-    Fixture f(comm, place(3, Reduce::kAuto, 1), kMinimumBudget);
+    Fixture f(comm, place(3, Reduce::kAuto, 1), kMinBudget);
     f.executor.access(0);
     f.gatherer.uses().pin(0, f.gatherer.data(0));
     f.executor.access(1);
@@ -147,9 +147,9 @@ TEST(Executor, AnUpdateMakesEveryGatheredCopyStale) {
   });
 }
 
-TEST(Executor, ADepartureFallsBackForTheRestOfTheStep) {
+TEST(Executor, ATraceMismatchFallsBackForTheRestOfTheStep) {
   on_ranks(2, [](Communicator& comm) {
-    Fixture f(comm, place(3, Reduce::kAuto, 1), kMinimumBudget);
+    Fixture f(comm, place(3, Reduce::kAuto, 1), kMinBudget);
     f.step({0, 1, 2, 3});
     f.executor.access(0);
     EXPECT_FALSE(f.executor.replay().mismatched());

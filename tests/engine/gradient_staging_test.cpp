@@ -11,7 +11,7 @@ TEST(GradientStaging, TheMinimumHasRoomForAModuleBesideTheLargestUnit) {
                                      {.name = "h.0.w", .shape = {64}}, {.name = "h.0.b", .shape = {64}},
                                      {.name = "h.1.w", .shape = {64}}, {.name = "h.1.b", .shape = {64}}};
   const auto limit = [&](const std::vector<std::string>& units) {
-    return staging_limit(make_units(specs, units), 1, /*minimum=*/true);
+    return staging_limit(make_units(specs, units), 1, /*min_budget=*/true);
   };
   EXPECT_EQ(limit({"fc1", "h.0", "h.1"}), (64 + 128) * 4);
   EXPECT_EQ(limit({"h.0", "h.1"}), (64 + 128) * 4) << "the root unit, which it is without a name";
@@ -27,7 +27,7 @@ TEST(GradientStaging, TheMinimumHasRoomForEveryDtypeOfABlock) {
                                      {.name = "h.1.b", .shape = {16}}};
   const auto units = make_units(specs, {});
   ASSERT_EQ(units.size(), 4U);
-  EXPECT_EQ(staging_limit(units, 1, /*minimum=*/true), 64 * 2 + 2 * 16 * 4) << "one block, and no part of another";
+  EXPECT_EQ(staging_limit(units, 1, /*min_budget=*/true), 64 * 2 + 2 * 16 * 4) << "one block, and no part of another";
 }
 
 }  // namespace

@@ -283,7 +283,7 @@ TEST(LocalSteps, KeepABudgetInBytes) {
   const auto units = make_units(small_specs(), {});
   Placement placement = place(3, Reduce::kAuto, 1);
   placement.merged_copies = 2;
-  const std::int64_t least = working_bytes(units, 2, placement, /*minimum=*/true) +
+  const std::int64_t least = working_bytes(units, 2, placement, /*min_budget=*/true) +
                              state_bytes(units, 2, placement, spec_of(*rule_of(options)), Tier::kDevice).total();
   for (int quarter = 0; quarter <= 4; ++quarter) {
     options.device_memory = {MemoryBudget::Kind::kBytes, least + least * quarter / 8};

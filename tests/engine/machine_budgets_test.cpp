@@ -55,8 +55,8 @@ class MachineBudgetsTest : public ::testing::Test {
 TEST_F(MachineBudgetsTest, ADeviceBudgetInBytesCountsWithoutGatheredUnitsAndStaging) {
   const EngineOptions options{.device_memory = in_bytes(64 * kMiB)};
   const MachineBudgets seen = budgets(options);
-  EXPECT_EQ(seen.of_states(model_, /*minimum=*/false).device, 64 * kMiB - working(false));
-  EXPECT_EQ(seen.of_states(model_, /*minimum=*/true).device, 64 * kMiB - working(true));
+  EXPECT_EQ(seen.of_states(model_, /*min_budget=*/false).device, 64 * kMiB - working(false));
+  EXPECT_EQ(seen.of_states(model_, /*min_budget=*/true).device, 64 * kMiB - working(true));
   EXPECT_LT(working(true), working(false));
 }
 

@@ -239,7 +239,7 @@ TEST_F(Offload, WithBudgetsAloneTheBestPlacementIsChosen) {
   const Placement resident = place(c.stage, c.reduce, c.accumulate);
   const std::int64_t states = state_bytes(units, c.world, resident, fp32_states(2)).total();
   const MemoryBudget half{MemoryBudget::Kind::kBytes,
-                          states / 2 + working_bytes(units, c.world, resident, /*minimum=*/true)};
+                          states / 2 + working_bytes(units, c.world, resident, /*min_budget=*/true)};
   const ScriptedRun expected = train(c, {}, {}, /*departs=*/false);
 
   OffloadOptions to_host;
@@ -272,7 +272,7 @@ TEST_F(Offload, TheHostTakesWhatTheDeviceCannotBeforeADiskDoes) {
   const Placement resident = place(c.stage, c.reduce, c.accumulate);
   const MemoryBudget half{MemoryBudget::Kind::kBytes,
                           state_bytes(units, c.world, resident, fp32_states(2)).total() / 2 +
-                              working_bytes(units, c.world, resident, /*minimum=*/true)};
+                              working_bytes(units, c.world, resident, /*min_budget=*/true)};
   const ScriptedRun expected = train(c, {}, {}, /*departs=*/false);
   for (const auto& [has_disk, link] : {std::pair{false, 0.0}, {true, 0.0}, {false, 4e9}, {true, 4e9}}) {
     OffloadOptions offload;
@@ -316,7 +316,7 @@ TEST_F(Offload, WhereNeitherBudgetNorMachineHasRoomTheRefusalNamesBothAndADisk) 
   const auto units = make_units(block_specs(DType::kFloat32), {});
   const Placement resident = place(3, Reduce::kAuto, 1);
   const MemoryBudget half{MemoryBudget::Kind::kBytes, state_bytes(units, 1, resident, fp32_states(2)).total() / 2 +
-                                                          working_bytes(units, 1, resident, /*minimum=*/true)};
+                                                          working_bytes(units, 1, resident, /*min_budget=*/true)};
   on_ranks(1, [&](Communicator& comm) {
     const std::string text = message_of<ConfigError>([&] {
       ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .device_memory = half, .local_world = kCrowd});

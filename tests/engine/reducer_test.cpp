@@ -228,7 +228,7 @@ TEST(Reducer, WhatWaitsForNobodyGoesToItsTierWhileOthersAreStillMade) {
 
 TEST(Reducer, TheMinimumOneStagesOneUnitAtATime) {
   on_ranks(2, [](Communicator& comm) {
-    Fixture f(comm, place(2, Reduce::kAuto, 1), kSpecs, /*minimum=*/true);
+    Fixture f(comm, place(2, Reduce::kAuto, 1), kSpecs, /*min_budget=*/true);
     for (int step = 0; step < 3; ++step) {
       f.add(2, 1);
       f.reducer.reduce(1);

@@ -36,7 +36,7 @@ class Learning : public testing::Test {
     EngineOptions options{.stage = 3, .reduce = Reduce::kEach, .accumulate = 2};
     if (!resident) {
       options.device_memory = {MemoryBudget::Kind::kBytes,
-                               states * 4 / 5 + working_bytes(units, 2, placement, /*minimum=*/true)};
+                               states * 4 / 5 + working_bytes(units, 2, placement, /*min_budget=*/true)};
       options.offload.host_memory.kind = MemoryBudget::Kind::kMin;
       options.offload.disk = {folder_.path().string()};
       options.offload.monitor.on = monitor;

@@ -86,7 +86,7 @@ TEST_F(ScheduleTraffic, PartsOfThem) {
                    DType::kFloat32);
 }
 
-TEST_F(ScheduleTraffic, UnderTheMinimumBudget) {
+TEST_F(ScheduleTraffic, UnderTheMinBudget) {
   EngineOptions options{.stage = 3, .device_memory = {MemoryBudget::Kind::kMin}};
   options.offload.host_memory.kind = MemoryBudget::Kind::kMin;
   expect_agreement(options, {.gradient = {.disk = 1}, .optimizer = {.disk = 1}}, DType::kFloat32);

@@ -9,7 +9,7 @@
 namespace zero {
 namespace {
 
-RankStep findings(std::size_t num_units, std::size_t num_params) {
+RankStep rank_step(std::size_t num_units, std::size_t num_params) {
   RankStep result;
   result.sum_squares.assign(num_units, 0.0);
   result.present.assign(num_params, false);
@@ -20,7 +20,7 @@ TEST(StepSync, EveryRankComesToTheSameVerdict) {
   std::vector<StepSync> verdicts(4);
   on_ranks(4, [&](Communicator& comm) {
     const int rank = comm.rank();
-    RankStep mine = findings(2, 11);
+    RankStep mine = rank_step(2, 11);
     mine.sum_squares = {rank + 0.5, 100.0 * rank};
     mine.num_non_finite = rank == 2 ? 7 : 0;
     mine.first_bad_param = rank == 2 ? 5 : -1;
@@ -46,7 +46,7 @@ TEST(StepSync, SumsUnitsFirstThenRanks) {
     for (std::size_t rank = 0; rank < 3; ++rank) wanted += sums[rank][unit];
   }
   on_ranks(3, [&](Communicator& comm) {
-    RankStep mine = findings(2, 0);
+    RankStep mine = rank_step(2, 0);
     mine.sum_squares = sums[static_cast<std::size_t>(comm.rank())];
     EXPECT_EQ(exchange(comm, mine).sum_squares, std::vector{wanted});
   });
@@ -54,7 +54,7 @@ TEST(StepSync, SumsUnitsFirstThenRanks) {
 
 TEST(StepSync, TheLowestBadParameterIsNamed) {
   on_ranks(3, [](Communicator& comm) {
-    RankStep mine = findings(1, 9);
+    RankStep mine = rank_step(1, 9);
     mine.first_bad_param = std::vector<int>{-1, 8, 3}[static_cast<std::size_t>(comm.rank())];
     mine.num_non_finite = comm.rank();
     const StepSync verdict = exchange(comm, mine);
@@ -63,19 +63,19 @@ TEST(StepSync, TheLowestBadParameterIsNamed) {
   });
 }
 
-TEST(StepSync, TheFirstRankThatDiffersFromRankZeroDeparted) {
+TEST(StepSync, TheFirstRankThatDiffersFromRankZeroIsNamed) {
   on_ranks(4, [](Communicator& comm) {
-    RankStep mine = findings(0, 0);
+    RankStep mine = rank_step(0, 0);
     mine.trace_hash = comm.rank() >= 2 ? 42 : 41;
     EXPECT_EQ(exchange(comm, mine).mismatched_rank, 2);
   });
 }
 
-// Large enough that peers read each other's findings in place: they must live until everybody has.
-TEST(StepSync, FindingsOfThousandsOfUnitsOutliveTheirReaders) {
+// Large enough that peers read each other's values in place: they must live until everybody has.
+TEST(StepSync, ValuesOfThousandsOfUnitsOutliveTheirReaders) {
   on_ranks(4, [](Communicator& comm) {
     for (int round = 0; round < 20; ++round) {
-      RankStep mine = findings(3000, 20000);
+      RankStep mine = rank_step(3000, 20000);
       for (std::size_t unit = 0; unit < 3000; ++unit) mine.sum_squares[unit] = comm.rank() + round;
       mine.present[static_cast<std::size_t>(19990 + comm.rank())] = true;
       const StepSync verdict = exchange(comm, mine);

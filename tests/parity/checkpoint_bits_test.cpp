@@ -82,7 +82,7 @@ TEST_P(CheckpointBits, AreThoseOfARunThatKeepsEverything) {
     EXPECT_TRUE(tests::same_bits(without.given_back, with.given_back)) << where;
     EXPECT_EQ(without.reports[0].sent_bytes_per_step, with.reports[0].sent_bytes_per_step) << where;
     EXPECT_GT(with.grad_norms.front(), 0) << where;
-    EXPECT_EQ(with.reports[0].departed_steps, 0) << where;
+    EXPECT_EQ(with.reports[0].trace_mismatches, 0) << where;
   }
 }
 

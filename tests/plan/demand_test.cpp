@@ -18,7 +18,7 @@ std::vector<Unit> equal_units() {
 
 const std::vector<Unit> kUnits = equal_units();
 const std::vector<int> kReversed{3, 2, 1, 0};
-constexpr GatherBudget kMinimumBudget{GatherBudget::kMinimum};
+constexpr GatherBudget kMinBudget{GatherBudget::kMin};
 
 Action release(int unit) {
   return {ActionKind::kRelease, unit};
@@ -77,8 +77,8 @@ TEST(Demand, KeepsWhatIsInUseEvenBeyondTheBudget) {
   EXPECT_EQ(on_access(0, {kUnitBytes}, {2, 1}, /*pinned=*/2), (std::vector<Action>{release(1), gather(0)}));
 }
 
-TEST(Demand, HoldsOneUnitUnderTheMinimumBudget) {
-  EXPECT_EQ(on_access(0, kMinimumBudget, {0, 1, 2}), (std::vector<Action>{release(1), release(2), gather(0)}));
+TEST(Demand, HoldsOneUnitUnderTheMinBudget) {
+  EXPECT_EQ(on_access(0, kMinBudget, {0, 1, 2}), (std::vector<Action>{release(1), release(2), gather(0)}));
 }
 
 TEST(Demand, GathersNothingWhereParametersAreWhole) {
@@ -101,7 +101,7 @@ TEST(Demand, ReducesInTheLastBackwardPassWhereThePlacementSaysSo) {
   EXPECT_EQ(on_gradient(3, {3}, {}, last, /*finished_backwards=*/1), std::vector<Action>{reduce(3)});
 }
 
-TEST(Demand, ReleasesEverythingWhenAStepEndsAndWhenAPassDoesUnderTheMinimumBudget) {
+TEST(Demand, ReleasesEverythingWhenAStepEndsAndWhenAPassDoesUnderTheMinBudget) {
   Residency gathered(kUnits, kWorld);
   for (const int unit : {0, 1}) gathered.add(unit);
   const Holdings held{.gathered = gathered, .releasable = {1, 0}};
@@ -109,7 +109,7 @@ TEST(Demand, ReleasesEverythingWhenAStepEndsAndWhenAPassDoesUnderTheMinimumBudge
   const Placement placement = place(3, Reduce::kAuto, 1);
   for (const EventKind kind : {EventKind::kBackward, EventKind::kEndBackward, EventKind::kStep}) {
     const Event event{kind, -1, {}};
-    EXPECT_EQ(Demand(kUnits, kWorld, placement, kMinimumBudget).actions(event, held, kReversed), all);
+    EXPECT_EQ(Demand(kUnits, kWorld, placement, kMinBudget).actions(event, held, kReversed), all);
     EXPECT_EQ(Demand(kUnits, kWorld, placement, {}).actions(event, held, kReversed),
               kind == EventKind::kStep ? all : std::vector<Action>{});
   }

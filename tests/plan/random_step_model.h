@@ -27,7 +27,7 @@ inline StepModel random_step_model() {
                  .device_update_numel = *rc::gen::element(0.0, 3e9)};
   model.profile.forward_seconds = *rc::gen::element(0.0, 1e-4, 1e-2);
   model.profile.backward_seconds = 2 * model.profile.forward_seconds;
-  model.profile.minimum = *rc::gen::inRange(0, 4) == 0;
+  model.profile.min_budget = *rc::gen::inRange(0, 4) == 0;
   const int num_units = *rc::gen::inRange(1, 12);
   const bool knows_uses = *rc::gen::inRange(0, 2) > 0;
   for (int i = 0; i < num_units; ++i) {

@@ -73,7 +73,7 @@ TEST(ScheduleCost, ParametersAreReadForEachGatherAndByTheUpdate) {
   const ScheduleCost kept = cost_of({.fractions = host});
   EXPECT_EQ(kept.num_prefetches, kept.num_gathers);
   EXPECT_EQ(kept.of(Tier::kHost), traffic(2 * 4 * kShard, 4 * kShard));
-  const ScheduleCost minimum = cost_of({.fractions = host, .budget = {GatherBudget::kMinimum}});
+  const ScheduleCost minimum = cost_of({.fractions = host, .budget = {GatherBudget::kMin}});
   EXPECT_EQ(minimum.num_prefetches, 2);
   EXPECT_EQ(minimum.of(Tier::kHost), traffic(3 * 4 * kShard, 4 * kShard));
 }

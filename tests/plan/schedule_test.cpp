@@ -16,7 +16,7 @@
 namespace zero {
 namespace {
 
-constexpr GatherBudget kMinimumBudget{GatherBudget::kMinimum};
+constexpr GatherBudget kMinBudget{GatherBudget::kMin};
 
 std::vector<Unit> equal_units(int count, std::int64_t numel = 64) {
   std::vector<ParamSpec> specs;
@@ -40,10 +40,10 @@ std::int64_t pass_bytes(const std::vector<Unit>& units, int world) {
   return padded_bytes(units, world) / world * (world - 1);
 }
 
-TEST(Schedule, TheMinimumBudgetSendsThreePasses) {
+TEST(Schedule, TheMinBudgetSendsThreePasses) {
   for (const int world : {1, 2, 3, 8, 1024}) {
     const auto units = gpt_units({.layers = 5, .dtype = DType::kBFloat16});
-    EXPECT_EQ(cost_of(straight_trace(units), units, world, 3, kMinimumBudget).sent_bytes, 3 * pass_bytes(units, world));
+    EXPECT_EQ(cost_of(straight_trace(units), units, world, 3, kMinBudget).sent_bytes, 3 * pass_bytes(units, world));
   }
 }
 
@@ -55,7 +55,7 @@ TEST(Schedule, ABudgetThatKeepsAllSendsTwoPasses) {
 TEST(Schedule, StagesZeroToTwoSendTwoPassesAtAnyBudget) {
   const auto units = gpt_units({.layers = 5});
   for (int stage = 0; stage <= 2; ++stage) {
-    for (const GatherBudget budget : {GatherBudget{}, kMinimumBudget}) {
+    for (const GatherBudget budget : {GatherBudget{}, kMinBudget}) {
       EXPECT_EQ(cost_of(straight_trace(units), units, 4, stage, budget).sent_bytes, 2 * pass_bytes(units, 4)) << stage;
     }
   }
@@ -74,11 +74,10 @@ TEST(Schedule, AnyBudgetBetweenSendsBetweenTwoAndThreePasses) {
   EXPECT_EQ(before, 2 * pass_bytes(units, 4));
 }
 
-TEST(Schedule, AHeadTiedToTheEmbeddingIsGatheredTwiceMoreInTheMinimumBudget) {
+TEST(Schedule, AHeadTiedToTheEmbeddingIsGatheredTwiceMoreInTheMinBudget) {
   const auto units = gpt_units({.layers = 3});
   const std::int64_t embedding = gathered_bytes(units[0], 4) / 4 * 3;
-  EXPECT_EQ(cost_of(tied_trace(units), units, 4, 3, kMinimumBudget).sent_bytes,
-            3 * pass_bytes(units, 4) + 2 * embedding);
+  EXPECT_EQ(cost_of(tied_trace(units), units, 4, 3, kMinBudget).sent_bytes, 3 * pass_bytes(units, 4) + 2 * embedding);
 }
 
 TEST(Schedule, MicroBatchesSendWhatTheEstimateSays) {
@@ -87,7 +86,7 @@ TEST(Schedule, MicroBatchesSendWhatTheEstimateSays) {
     for (const int k : {1, 3}) {
       for (int stage = 0; stage <= 3; ++stage) {
         const Placement placement = place(stage, reduce, k);
-        const Schedule schedule = build_schedule(straight_trace(units, k), units, 4, placement, kMinimumBudget);
+        const Schedule schedule = build_schedule(straight_trace(units, k), units, 4, placement, kMinBudget);
         EXPECT_EQ(simulate(schedule, units, 4).sent_bytes, sent_bytes(units, 4, placement)) << stage << " " << k;
       }
     }
@@ -97,22 +96,21 @@ TEST(Schedule, MicroBatchesSendWhatTheEstimateSays) {
 // Backward ends with the unit that the next forward begins with: minimum gives it up all the same.
 TEST(Schedule, AModelOfOneUnitIsGatheredTwiceAMicroBatch) {
   const auto units = equal_units(1);
-  const Schedule schedule =
-      build_schedule(straight_trace(units, 3), units, 2, place(3, Reduce::kEach, 3), kMinimumBudget);
+  const Schedule schedule = build_schedule(straight_trace(units, 3), units, 2, place(3, Reduce::kEach, 3), kMinBudget);
   EXPECT_EQ(simulate(schedule, units, 2).num_gathers, 6);
 }
 
 TEST(Schedule, MinimumHoldsOneUnitAtATime) {
   const auto units = equal_units(6);
   const std::int64_t one = gathered_bytes(units[0], 2);
-  EXPECT_EQ(cost_of(straight_trace(units), units, 2, 3, kMinimumBudget).gathered_peak_bytes, one);
+  EXPECT_EQ(cost_of(straight_trace(units), units, 2, 3, kMinBudget).gathered_peak_bytes, one);
 }
 
 TEST(Schedule, MinimumHoldsWhatIsPinnedAndNoLonger) {
   const auto units = equal_units(3);
   Trace trace = accesses({0, 1, 0, 2});
   trace.events[1].pinned = {0};
-  const Schedule schedule = build_schedule(trace, units, 2, place(3, Reduce::kAuto, 1), kMinimumBudget);
+  const Schedule schedule = build_schedule(trace, units, 2, place(3, Reduce::kAuto, 1), kMinBudget);
   EXPECT_EQ(simulate(schedule, units, 2).gathered_peak_bytes, 2 * gathered_bytes(units[0], 2));
   EXPECT_EQ(schedule.entries[1].actions, (std::vector<Action>{{ActionKind::kGather, 1}}));
   EXPECT_EQ(schedule.entries[2].actions, (std::vector<Action>{{ActionKind::kRelease, 1}})) << "0 is still there";
@@ -136,7 +134,7 @@ TEST(Schedule, NothingIsGatheredAheadAtTheCostOfAnotherGather) {
   EXPECT_EQ(simulate(schedule, units, 2).num_gathers, 3);
 }
 
-TEST(Schedule, AGatherAheadIsForTheNextTouchAlone) {
+TEST(Schedule, AGatherAheadIsForTheNextAccessAlone) {
   const auto units = equal_units(100);
   const GatherBudget all_but_one{99 * gathered_bytes(units[0], 2)};
   const Schedule schedule = build_schedule(straight_trace(units), units, 2, place(3, Reduce::kAuto, 1), all_but_one);
@@ -225,7 +223,7 @@ TEST(Schedule, UpdatesComeInTheOrderOfTheNextForward) {
 TEST(Schedule, PrintsOneLineAnEvent) {
   const auto units = gpt_units({.layers = 1});  // wte, wpe, h.0, root
   const std::vector<Unit> three(units.begin(), units.begin() + 3);
-  const Schedule minimum = build_schedule(straight_trace(three), three, 2, place(3, Reduce::kAuto, 1), kMinimumBudget);
+  const Schedule minimum = build_schedule(straight_trace(three), three, 2, place(3, Reduce::kAuto, 1), kMinBudget);
   EXPECT_EQ(print_schedule(minimum, three),
             "access wte.weight               | gather wte.weight\n"
             "access wpe.weight               | release wte.weight, gather wpe.weight\n"
@@ -269,7 +267,7 @@ TEST(Schedule, SimulationRefusesAScheduleThatExceedsItsBudget) {
   EXPECT_NO_THROW(simulate(schedule, units, 2));
   schedule.budget = {2 * gathered_bytes(units[0], 2)};
   EXPECT_THROW(simulate(schedule, units, 2), InternalError);
-  schedule.budget = kMinimumBudget;
+  schedule.budget = kMinBudget;
   EXPECT_THROW(simulate(schedule, units, 2), InternalError);
 }
 
@@ -280,7 +278,7 @@ TEST(Schedule, AThousandRanksOfGpt2XlAreSimulatedAtEveryStage) {
   const std::int64_t pass = pass_bytes(units, 1024);
   for (int stage = 0; stage <= 2; ++stage) EXPECT_EQ(cost_of(trace, units, 1024, stage, {}).sent_bytes, 2 * pass);
   EXPECT_EQ(cost_of(trace, units, 1024, 3, {}).sent_bytes, 2 * pass);
-  const ScheduleCost minimum = cost_of(trace, units, 1024, 3, kMinimumBudget);
+  const ScheduleCost minimum = cost_of(trace, units, 1024, 3, kMinBudget);
   EXPECT_EQ(minimum.sent_bytes, 3 * pass + 2 * (gathered_bytes(units[0], 1024) / 1024 * 1023));
   EXPECT_EQ(minimum.gathered_peak_bytes, gathered_bytes(units[0], 1024)) << "the embedding is the largest unit";
   const GatherBudget gigabyte{std::int64_t{1} << 30};
@@ -337,7 +335,7 @@ RC_GTEST_PROP(Schedule, EveryScheduleCanBeReplayedWithinItsBudget, ()) {
     all += gathered_bytes(unit, world);
   }
   const bool minimum = *rc::gen::arbitrary<bool>();
-  const GatherBudget budget{minimum ? GatherBudget::kMinimum : *rc::gen::inRange(largest, all + 1)};
+  const GatherBudget budget{minimum ? GatherBudget::kMin : *rc::gen::inRange(largest, all + 1)};
   const Schedule schedule = build_schedule(trace, units, world, place(stage, Reduce::kAuto, 1), budget);
   const ScheduleCost cost = simulate(schedule, units, world);
   std::int64_t most_in_use = 0;
@@ -470,11 +468,11 @@ TEST(Schedule, AsManyUnitsAreFetchedAheadAsMayBeOnTheirWayAtOnce) {
   EXPECT_EQ(prefetched_at(1'000'000), (std::vector<std::size_t>{0, 0, 0, 0, 0}));
 }
 
-TEST(Schedule, UnderTheMinimumBudgetNothingIsFetchedAheadOfItsGather) {
+TEST(Schedule, UnderTheMinBudgetNothingIsFetchedAheadOfItsGather) {
   const auto units = equal_units(3, 100000);
   Placement placement = place(3, Reduce::kAuto, 1);
   spread_over_tiers(placement, units, 2, {.parameter = {.disk = 1}});
-  const Schedule schedule = build_schedule(accesses({0, 1, 2}), units, 2, placement, kMinimumBudget);
+  const Schedule schedule = build_schedule(accesses({0, 1, 2}), units, 2, placement, kMinBudget);
   EXPECT_EQ(simulate(schedule, units, 2).num_prefetches, 3);
   for (const ScheduleEntry& entry : schedule.entries) {
     for (std::size_t at = 0; at < entry.actions.size(); ++at) {

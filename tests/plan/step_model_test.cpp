@@ -59,9 +59,9 @@ TEST(StepModel, GathersAreCountedByPass) {
   count_gathers(schedule, 3, profile);
   EXPECT_EQ(profile.forward_gathers, (std::vector{2, 1, 0}));
   EXPECT_EQ(profile.backward_gathers, (std::vector{0, 2, 0})) << "what follows the pass belongs to it";
-  EXPECT_FALSE(profile.minimum);
-  count_gathers({.budget = {GatherBudget::kMinimum}}, 3, profile);
-  EXPECT_TRUE(profile.minimum);
+  EXPECT_FALSE(profile.min_budget);
+  count_gathers({.budget = {GatherBudget::kMin}}, 3, profile);
+  EXPECT_TRUE(profile.min_budget);
 }
 
 TEST(StepModel, OnTheDeviceOnlyArithmeticTakesTime) {
@@ -106,7 +106,7 @@ TEST(StepModel, TheLastGradientIsOffloadedBehindTheComputation) {
   EXPECT_DOUBLE_EQ(predict(model, {on_device(), offloaded, offloaded}).seconds(StepPhase::kBackward) / kNumel, 2.5);
 }
 
-TEST(StepModel, UnderAMinimumBudgetNoFetchIsHidden) {
+TEST(StepModel, UnderAMinBudgetNoFetchIsHidden) {
   StepModel model = three_that_offload({});
   model.rates = {.disk_read = 16};
   model.profile = {.forward_seconds = kNumel, .backward_seconds = 2 * kNumel};
@@ -116,7 +116,7 @@ TEST(StepModel, UnderAMinimumBudgetNoFetchIsHidden) {
     return predict(model, {on_disk, on_disk, on_device()}).seconds(phase) / kNumel;
   };
   EXPECT_DOUBLE_EQ(seconds(StepPhase::kBackward), 2) << "two of a quarter come beside the pass";
-  model.profile.minimum = true;
+  model.profile.min_budget = true;
   EXPECT_DOUBLE_EQ(seconds(StepPhase::kBackward), 2 + 2 * 0.25);
   EXPECT_DOUBLE_EQ(seconds(StepPhase::kForward), 1) << "they come with their update";
   model.rates.link_up = 8;

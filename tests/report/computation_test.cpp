@@ -56,7 +56,7 @@ TEST(EstimateUses, UnitsAreUsedInTheOrderOfTheTraceByTheirShareOfElements) {
 }
 
 // Embeddings that are the head, too: half of what they compute is at each end.
-TEST(EstimateUses, AUnitThatIsTouchedTwiceComputesHalfEachTime) {
+TEST(EstimateUses, AUnitWithTwoAccessesComputesHalfEachTime) {
   const Trace trace{{access(0), access(1), access(0), of(EventKind::kBackward), access(0), access(1), gradient(1),
                      access(0), gradient(0), of(EventKind::kEndBackward), of(EventKind::kStep)}};
   StepProfile profile;

@@ -83,7 +83,7 @@ TEST(Memory, ByTagIsWhatTheFormulasSay) {
   }
 }
 
-TEST(Memory, TheMinimumBudgetGathersAndStagesOneUnitAtATime) {
+TEST(Memory, TheMinBudgetGathersAndStagesOneUnitAtATime) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const AttachOptions options = all_stages({.dtype = dtype}).back();
     const EngineReport report = tests::train(2, 3, options, layers_net).reports[0];
@@ -134,7 +134,7 @@ TEST(Traffic, IsTheFormulasAtEveryStageWithMicroBatchesToo) {
     for (int accumulate : {1, 3}) {
       for (Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
         for (const AttachOptions& options : all_stages({.reduce = reduce, .accumulate = accumulate})) {
-          // Stage 3 sends this much in the minimum budget; with more room it gathers less often.
+          // Stage 3 sends this much in the min budget; with more room it gathers less often.
           const bool minimum = options.device_memory.kind == MemoryBudget::Kind::kMin;
           const RunResult run = tests::train(world, 3, options, layers_net);
           for (const EngineReport& report : run.reports) {

@@ -72,7 +72,7 @@ std::vector<torch::Tensor> after_a_step(AttachOptions options, bool passes_befor
       loss_of(net, step, 0, ranks.rank()).backward();
       engine.step();
     }
-    EXPECT_EQ(engine.report().departed_steps, 0);
+    EXPECT_EQ(engine.report().trace_mismatches, 0);
   });
   std::vector<torch::Tensor> values;
   for (const torch::Tensor& value : nets[0]->parameters()) values.push_back(value.detach().clone());
@@ -126,7 +126,7 @@ TEST(GradientPenalty, IsNoMicroBatch) {
           for (int micro = 0; micro < accumulate; ++micro) penalized_loss(net, micro, torch::kBFloat16).backward();
           EXPECT_EQ(engine.step().step, step + 1) << tests::placement_of(options);
         }
-        EXPECT_EQ(engine.report().departed_steps, 0);
+        EXPECT_EQ(engine.report().trace_mismatches, 0);
       });
     }
   }

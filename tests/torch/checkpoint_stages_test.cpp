@@ -81,7 +81,7 @@ TEST_P(CheckpointStages, HaveTheBitsOfARunWithoutOnTwoRanks) {
 TEST_P(CheckpointStages, ReplayTheirScheduleToTheByte) {
   for (const AttachOptions& placed : all_stages(options())) {
     const EngineReport report = tests::train(2, kSteps, placed, subject(GetParam())).reports[0];
-    EXPECT_EQ(report.departed_steps, 0) << placement_of(placed);
+    EXPECT_EQ(report.trace_mismatches, 0) << placement_of(placed);
     EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << placement_of(placed);
     EXPECT_GT(report.sent_bytes_per_step, 0) << placement_of(placed);
   }

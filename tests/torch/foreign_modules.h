@@ -8,7 +8,7 @@ namespace zero::tests {
 struct ForeignModule {
   std::string name;
   MakeSubject make;
-  bool same_every_step = true;  // the same operators in the same order: no step departs from its schedule
+  bool same_every_step = true;  // the same operators in the same order: no step has a trace mismatch
 };
 
 // Numbers that differ by step, micro-batch and rank.

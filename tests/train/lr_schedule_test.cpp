@@ -4,10 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-
-#include "tests/message_of.h"
-
 namespace zero {
 namespace {
 
@@ -94,15 +90,6 @@ TEST(LrSchedule, AWarmUpAsLongAsTheRunIsAllClimb) {
   const LrSchedule schedule{.kind = LrKind::kCosine, .lr = 1, .min_lr = 0.1, .warmup = 5, .steps = 5};
   for (int step = 0; step < 5; ++step) EXPECT_DOUBLE_EQ(lr_at(schedule, step), (step + 1) / 6.0);
   EXPECT_EQ(lr_at(schedule, 5), 0.1);
-}
-
-TEST(LrSchedule, NamesAreThoseOfTheConfiguration) {
-  EXPECT_EQ(parse_lr_kind("constant"), LrKind::kConstant);
-  EXPECT_EQ(parse_lr_kind("linear"), LrKind::kLinear);
-  EXPECT_EQ(parse_lr_kind("cosine"), LrKind::kCosine);
-  EXPECT_EQ(parse_lr_kind("inverse_sqrt"), LrKind::kInverseSqrt);
-  EXPECT_EQ(parse_lr_kind("wsd"), LrKind::kWsd);
-  EXPECT_TRUE(says(message_of<ConfigError>([] { parse_lr_kind("cosinus"); }), "schedule.name = cosinus"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The timelines of ranks as the JSON that chrome://tracing and https://ui.perfetto.dev open.
+// to_chrome_trace(): the timelines of ranks as JSON that chrome://tracing and https://ui.perfetto.dev open.
 //
 //   const std::array ranks{RankTimeline{.spans = timeline.spans(), .origin = timeline.origin()}};
 //   write_file("timeline.json", to_chrome_trace(ranks, timeline.unit_names()));

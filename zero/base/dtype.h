@@ -1,4 +1,4 @@
-// The element types that parameters and gradients have, and the conversions between them.
+// DType: the element type of a parameter or gradient; with the conversions between float, bf16 and fp16.
 //
 // bf16 and fp16 are stored as their 16 bits, each as a type of its own, so that the one is never read as the other.
 // Rounding is to nearest, ties to even. fp16 is IEEE's binary16, with subnormals and infinities: the bits of torch's

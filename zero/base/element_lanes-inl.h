@@ -1,4 +1,4 @@
-// Vectors of floats read from and written to fp32, bf16 or fp16 memory, for kernels that Highway compiles once a target.
+// load_lanes(), store_lanes(): vectors of floats from and to fp32, bf16 or fp16 memory, for kernels of Highway.
 //
 //   const auto g = load_lanes(d, gradient + i);        // of float, BFloat16Bits or Float16Bits: always floats
 //   const auto kept = store_lanes(d, p, low + i);      // the bits of rounded_to<T>() in zero/base/dtype.h

@@ -1,4 +1,4 @@
-// The kinds of errors. Each kind says who can put it right.
+// Error: the base of all errors that zero.cpp throws. Each kind says who can put it right.
 //
 //   ConfigError   the user: an option or a use of the library that is not possible (exit 2). Options are checked before
 //                 anything is allocated or written

@@ -1,4 +1,4 @@
-// Exit statuses of the command (docs/errors.md), and their meaning for a launcher whose rank has ended.
+// Exit statuses: those of the command (docs/errors.md), and what they tell a launcher whose rank has ended.
 #pragma once
 
 namespace zero {

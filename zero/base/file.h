@@ -1,4 +1,4 @@
-// Files through POSIX, with errors that name the path, the operation and the bytes.
+// Files: reading and writing through POSIX, with errors that name the path, the operation and the bytes.
 //
 //   write_file("run/config.toml", text);               // all of it or nothing, and it survives a power cut
 //   AppendFile metrics("run/metrics.jsonl");

@@ -1,4 +1,4 @@
-// Memory and cores that this process may use, within the limits of its container.
+// The machine: memory and cores that this process may use, within the limits of its container.
 //
 //   const auto budget = available_memory() / ranks_on_this_host;
 //

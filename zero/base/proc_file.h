@@ -1,4 +1,4 @@
-// The kernel's small text files (/proc, /sys/fs/cgroup), read whole.
+// read_proc_file(): one of the kernel's small text files (/proc, /sys/fs/cgroup), read whole.
 //
 //   field_kib(read_proc_file("/proc/self/status"), "VmRSS")     // "VmRSS:   5184 kB" -> 5308416 bytes
 //

@@ -1,4 +1,4 @@
-// Memory of this process in bytes, as the kernel counts it.
+// Process memory: bytes of memory that this process has, as the kernel counts them.
 //
 //   resident      pages in memory, those shared with other processes included (VmRSS)
 //   peak          the highest that resident has been (VmHWM)

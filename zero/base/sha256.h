@@ -1,4 +1,4 @@
-// SHA-256 of bytes that arrive in pieces, by OpenSSL's libcrypto (which uses the processor's SHA instructions).
+// Sha256: SHA-256 of bytes that arrive in pieces, by OpenSSL's libcrypto (with the processor's SHA instructions).
 //
 //   Sha256 hash;
 //   for (auto piece : pieces) hash.update(piece);

@@ -1,4 +1,4 @@
-// Warnings that a process prints once, also where every tier, file or buffer has the same reason for one.
+// say_once(): whether a warning is new to this process: tiers, files and buffers often have the same reason for one.
 //
 //   if (say_once("io_uring refused")) ZERO_LOG(warn, "io_uring is refused here ...");
 //

@@ -1,4 +1,4 @@
-// The element types that a safetensors file can name, with their size in bits (the 4- and 6-bit floats are packed).
+// ElementType: a type that a safetensors file can name, with its size in bits (4- and 6-bit floats are packed).
 //
 //   element_type_of("BF16") == ElementType::kBF16      bits_of(ElementType::kBF16) == 16
 #pragma once

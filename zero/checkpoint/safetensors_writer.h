@@ -1,4 +1,4 @@
-// Writes a safetensors file piece by piece, so that no rank ever holds all of it.
+// SafetensorsWriter: writes a safetensors file piece by piece, so that no rank ever holds all of it.
 //
 //   SafetensorsWriter writer("model.safetensors", {{.name = "w", .dtype = ElementType::kF32, .shape = {2, 3}}});
 //   writer.write("w", 0, first_half);          // any tensor, any order, any size of piece

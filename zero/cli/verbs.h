@@ -1,4 +1,4 @@
-// The verbs of the command, in one visible table (verbs.cpp), and the command itself.
+// verbs(): the table of the command's verbs (verbs.cpp). run_command(): the command itself.
 #pragma once
 
 #include <span>

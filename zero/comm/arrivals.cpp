@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/comm/board.h"
 
 namespace zero {
 
@@ -13,6 +14,11 @@ void await_message(Communicator& comm, Work& work, int from) {
   if (!work.try_complete())
     throw CommError(from, "receive", fmt::format("it left the run while rank {} waits for it", comm.rank()));
   work.wait();
+}
+
+void send_message(Communicator& comm, std::span<const std::byte> message, int to) {
+  comm.send(message, to, {.control = true}).wait();
+  if (message.size() > kInlineBytes) comm.drain();
 }
 
 }  // namespace zero

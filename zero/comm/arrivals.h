@@ -9,7 +9,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
+#include <span>
 
 #include "zero/comm/communicator.h"
 
@@ -33,5 +35,9 @@ class Arrivals {
 // Waits for a message of a rank as long as that rank is there, however late it is. `comm` has arrivals(). Throws CommError
 // where it leaves.
 void await_message(Communicator& comm, Work& work, int from);
+
+// Sends bytes of bookkeeping. When it returns, `message` may change or go: such a transport has copied a small message, and
+// a large one (more than kInlineBytes of board.h) has been read by all its readers. `comm` has arrivals().
+void send_message(Communicator& comm, std::span<const std::byte> message, int to);
 
 }  // namespace zero

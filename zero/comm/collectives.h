@@ -1,4 +1,4 @@
-// The arithmetic of collectives, written once over the movements of a Communicator.
+// Collectives: sums, gathers and broadcasts, written once over the movements of a Communicator.
 //
 // Collective, all of them. When the call returns results may be read, and inputs changed or gone: no drain() need follow.
 #pragma once

@@ -1,4 +1,4 @@
-// The build that a file of zero.cpp is of: the command, libzero.so and libzero_core.so must be of one, since they pass
+// build_name(): which build a binary is of. The command, libzero.so and libzero_core.so must be of one, since they pass
 // each other C++ values.
 //
 //   build_name()                            // of the binary that calls: "0.1.0, commit 8e28e7a1d0c2"

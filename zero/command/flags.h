@@ -1,4 +1,4 @@
-// Flags of a verb, through CLI11, with our errors.
+// parse_flags(): the flags of a verb, through CLI11, with our errors.
 //
 //   CLI::App app("what a verb does", "zero inspect");
 //   app.add_option("file", path, "...")->required();

@@ -1,4 +1,4 @@
-// libzero.so, opened when a verb asks for it: see torch_entry.h.
+// open_torch_verbs(): opens libzero.so when a verb asks for it (torch_entry.h).
 #pragma once
 
 #include <string>

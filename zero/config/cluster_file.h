@@ -1,4 +1,4 @@
-// The description of a cluster, for `zero plan CONFIG --cluster FILE`: one section of TOML.
+// Cluster file: the hosts and links of a cluster, for `zero plan CONFIG --cluster FILE`; one section of TOML.
 //
 //   [cluster]
 //   hosts = 4

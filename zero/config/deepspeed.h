@@ -1,4 +1,4 @@
-// DeepSpeed's configuration in the words of zero.cpp: what `zero convert` writes.
+// convert_deepspeed(): DeepSpeed's configuration in the words of zero.cpp, for `zero convert`.
 //
 //   const ConvertedConfig converted = convert_deepspeed(read_file("ds_config.json"), "ds_config.json");
 //   converted.kept      {"zero.stage", 2, "zero_optimization.stage"}, ...

@@ -1,4 +1,4 @@
-// The option table as help text.
+// options_overview(), options_reference(): the option table as help text.
 //
 //   options_overview()        one paragraph a section, each key with its default: fits into a --help of 40 lines
 //   options_reference("zero") a commented TOML section: key, default, allowed values, what it means

@@ -1,10 +1,13 @@
-// The table itself. A new key is a member with its default in config.h, a row here, and a line in
-// zero/cli/torch_verbs/job.cpp, which hands it to the part that uses it and has an option of its own for it. A rule between
-// keys goes into rules.cpp. File, environment, command line, help, manual page and completion follow from the row.
+// The table itself. A new key is a member with its default in config.h, a row here, and a line that hands it to the part
+// that uses it and has an option of its own for it. That line stands in zero/cli/torch_verbs/job.cpp; of comm.* in
+// train.cpp beside it; of the launcher's keys (run.max_restarts, run.min_ranks) in zero/cli/train.cpp. A key that not all
+// models take also stands in zero/train/model_table.h. A rule between keys goes into rules.cpp. File, environment,
+// command line, help, manual page and completion follow from the row.
 #include <algorithm>
 #include <array>
 
 #include "zero/base/wire_codec.h"
+#include "zero/config/choices.h"
 #include "zero/config/option.h"
 #include "zero/train/model_table.h"
 
@@ -35,27 +38,13 @@ constexpr auto kModels = [] {
   std::ranges::transform(kModelTable, names.begin(), &ModelRow::name);
   return names;
 }();
-constexpr std::array kKinds{Words("text"), Words("tokens"), Words("mnist"),     Words("images"),
-                            Words("csv"),  Words("tsv"),    Words("word_order")};
-constexpr std::array kAugments{Words("none"), Words("shift")};
-constexpr std::array kOrders{Words("shuffled"), Words("sequential")};
-constexpr std::array kReduces{Words("auto"), Words("each"), Words("last")};
-constexpr std::array kActivationTiers{Words("none"), Words("host"), Words("disk")};
-constexpr std::array kDTypes{Words("fp32"), Words("bf16"), Words("fp16")};
-constexpr std::array kReduceDTypes{Words("same"), Words("fp32")};
 constexpr std::array kOptimizers{Words("adamw"), Words("adam"),      Words("sgd"), Words("lion"),
                                  Words("lamb"),  Words("adamw8bit"), Words("muon")};
-constexpr std::array kMuonScales{Words("original"), Words("match_rms_adamw")};
-constexpr std::array kSchedules{Words("constant"),     Words("linear"),    Words("cosine"), Words("polynomial"),
-                                Words("inverse_sqrt"), Words("one_cycle"), Words("wsd")};
 constexpr std::array kModes{Words("sync"), Words("stale"), Words("async"), Words("local")};
 constexpr std::array kCuts{Words("range"), Words("whole"), Words("hash")};
 constexpr std::array kRates{Words("cached"), Words("probe")};
 constexpr std::array kPlacements{Words("auto"), Words("device")};
 constexpr std::array kOnErrors{Words("continue"), Words("stop")};
-constexpr std::array kNonFinites{Words("skip"), Words("rewind"), Words("stop")};
-constexpr std::array kSpikes{Words("ignore"), Words("skip"), Words("rewind"), Words("stop")};
-constexpr std::array kCorruptions{Words("stop"), Words("rewind")};
 constexpr std::array kTransports{Words("auto"), Words("in_process"), Words("shared_memory"),
                                  Words("mpi"),  Words("gloo"),       Words("nccl")};
 constexpr std::array kSections{Words("model"),    Words("data"), Words("train"), Words("optimizer"),
@@ -86,16 +75,16 @@ constexpr std::array kOptions{
     Option{"model.sizes", at<kModel, &ModelConfig::sizes>, kPositive, kFree, "features of each layer of an mlp, the input first"},
     Option{"model.init", at<kModel, &ModelConfig::init>, kAny, kFree, "first weights: a safetensors file, the index of several, or a folder with either; empty: random, from train.seed"},
 
-    Option{"data.kind", at<kData, &DataConfig::kind>, kAny, kKinds, "format of the data. text: each byte is a token; tokens: llm.c or nanoGPT .bin; mnist: IDX; images: a folder of PNG or JPEG files for each class; csv: the last column is the target; tsv: columns sentence and label, as SST-2; word_order: lines of a text; their class is whether their words are in order"},
+    Option{"data.kind", at<kData, &DataConfig::kind>, kAny, words_of<kDataKinds>, "format of the data. text: each byte is a token; tokens: llm.c or nanoGPT .bin; mnist: IDX; images: a folder of PNG or JPEG files for each class; csv: the last column is the target; tsv: columns sentence and label, as SST-2; word_order: lines of a text; their class is whether their words are in order"},
     Option{"data.path", at<kData, &DataConfig::path>, kAny, kFree, "file of the data, or the folder of MNIST's files or of the folders of images; always needed"},
     Option{"data.validation", at<kData, &DataConfig::validation>, kBelowOne, kFree, "data for evaluation: a fraction from the end of data.path, or a path of its own; 0: none"},
     Option{"data.context", at<kData, &DataConfig::context>, kNatural, kFree, "tokens of a sample; 0: as many as model.context"},
-    Option{"data.order", at<kData, &DataConfig::order>, kAny, kOrders, "order of the samples; it depends on the seed and the position alone"},
+    Option{"data.order", at<kData, &DataConfig::order>, kAny, words_of<kOrders>, "order of the samples; it depends on the seed and the position alone"},
     Option{"data.words", at<kData, &DataConfig::words>, Range{.lowest = 4, .highest = kInt32}, kFree, "most words in the vocabulary that is learned from the training texts of tsv or word_order, [PAD], [UNK] and [CLS] included"},
     Option{"data.vocab", at<kData, &DataConfig::vocab>, kAny, kFree, "WordPiece vocabulary of tsv or word_order, a piece a line, as BERT publishes it; empty: words are learned"},
     Option{"data.tokenizer", at<kData, &DataConfig::tokenizer>, kAny, kFree, "folder of the tokenizer that made the tokens (`zero tokenize`): prompts and generated text are then words; empty: they are numbers of tokens"},
     Option{"data.channels", at<kData, &DataConfig::channels>, Range{.lowest = 1, .highest = 3}, kFree, "channels of images. 1: grey; 3: red, green and blue"},
-    Option{"data.augment", at<kData, &DataConfig::augment>, kAny, kAugments, "change of each training image of mnist or images, anew in each epoch. shift: by up to 2 pixels in each direction"},
+    Option{"data.augment", at<kData, &DataConfig::augment>, kAny, words_of<kAugments>, "change of each training image of mnist or images, anew in each epoch. shift: by up to 2 pixels in each direction"},
 
     Option{"train.steps", at<kTrain, &TrainConfig::steps>, kPositive, kFree, "optimizer steps of the run"},
     Option{"train.epochs", at<kTrain, &TrainConfig::epochs>, kNatural, kFree, "passes over the training data, instead of train.steps, which follow from it; 0: not given"},
@@ -103,16 +92,16 @@ constexpr std::array kOptions{
     Option{"train.share", at<kTrain, &TrainConfig::share>, kPositive, kFree, "how the ranks share the batch * ranks samples of a micro-batch. equal: evenly; auto: by the speed that each rank shows, and again when one slows down; [6, 2]: as named"},
     Option{"train.share_most", at<kTrain, &TrainConfig::share_most>, kNatural, kFree, "with share auto, most samples that a rank takes in a micro-batch, so that its activations fit its memory; 0: any number"},
     Option{"train.accumulate", at<kTrain, &TrainConfig::accumulate>, kPositive, kFree, "micro-batches that a rank takes in a step"},
-    Option{"train.reduce", at<kTrain, &TrainConfig::reduce>, kAny, kReduces, "when the gradients of micro-batches are summed over ranks. each: after every micro-batch; last: after the last one of a step, which sends less, holds whole gradients, and gives other last bits; auto: each"},
+    Option{"train.reduce", at<kTrain, &TrainConfig::reduce>, kAny, words_of<kReduces>, "when the gradients of micro-batches are summed over ranks. each: after every micro-batch; last: after the last one of a step, which sends less, holds whole gradients, and gives other last bits; auto: each"},
     Option{"train.global_batch", at<kTrain, &TrainConfig::global_batch>, kNatural, kFree, "samples of a step over all ranks: batch * accumulate * ranks. One of batch, accumulate and global_batch may be left out; 0: not given"},
-    Option{"train.dtype", at<kTrain, &TrainConfig::dtype>, kAny, kDTypes, "type of parameters and gradients; master copies and moments are always fp32"},
-    Option{"train.reduce_dtype", at<kTrain, &TrainConfig::reduce_dtype>, kAny, kReduceDTypes, "type of a gradient's sum over ranks and micro-batches. same: train.dtype; fp32: the sum is not rounded, for two more bytes an element"},
+    Option{"train.dtype", at<kTrain, &TrainConfig::dtype>, kAny, words_of<kDTypes>, "type of parameters and gradients; master copies and moments are always fp32"},
+    Option{"train.reduce_dtype", at<kTrain, &TrainConfig::reduce_dtype>, kAny, words_of<kReduceDTypes>, "type of a gradient's sum over ranks and micro-batches. same: train.dtype; fp32: the sum is not rounded, for two more bytes an element"},
     Option{"train.loss_scale", at<kTrain, &TrainConfig::loss_scale>, kAboveZero, kFree, "factor of the loss in the backward pass, for train.dtype fp16. dynamic: 65536 at first, halved when a gradient overflows (that step updates nothing), doubled after 2,000 updates"},
     Option{"train.clip", at<kTrain, &TrainConfig::clip>, kNotNegative, kFree, "highest norm of the gradient of all parameters; 0: no clipping"},
     Option{"train.label_smoothing", at<kTrain, &TrainConfig::label_smoothing>, kBelowOne, kFree, "part of each target that is spread evenly over all classes or tokens; the validation loss is without it"},
     Option{"train.ema", at<kTrain, &TrainConfig::ema>, kBelowOne, kFree, "decay of a moving average of the weights, such as 0.999: evaluated beside them, and written as model_ema.safetensors; 4 bytes a parameter, split as the optimizer's states; 0: none"},
     Option{"train.checkpoint_activations", at<kTrain, &TrainConfig::checkpoint_activations>, kAny, kFree, "compute the blocks of a gpt2, llama or bert again in the backward pass: less memory, more time, the same bits"},
-    Option{"train.offload_activations", at<kTrain, &TrainConfig::offload_activations>, kAny, kActivationTiers, "tier for the inputs of checkpointed blocks until the backward pass; disk: in zero.disk. They count in host_memory or disk_memory. Needs checkpoint_activations"},
+    Option{"train.offload_activations", at<kTrain, &TrainConfig::offload_activations>, kAny, words_of<kActivationTiers>, "tier for the inputs of checkpointed blocks until the backward pass; disk: in zero.disk. They count in host_memory or disk_memory. Needs checkpoint_activations"},
     Option{"train.seed", at<kTrain, &TrainConfig::seed>, Range{.lowest = 0, .highest = kExactInDouble}, kFree, "seed of first weights, order of samples and dropout"},
     Option{"train.eval_every", at<kTrain, &TrainConfig::eval_every>, kNatural, kFree, "steps between two evaluations; 0: one at the end alone"},
     Option{"train.eval_batches", at<kTrain, &TrainConfig::eval_batches>, kNatural, kFree, "batches of an evaluation; 0: all validation data"},
@@ -127,11 +116,11 @@ constexpr std::array kOptions{
     Option{"optimizer.momentum", at<kOptimizer, &OptimizerConfig::momentum>, kBelowOne, kFree, "momentum of sgd; of muon, where it is 0.95 if not given"},
     Option{"optimizer.nesterov", at<kOptimizer, &OptimizerConfig::nesterov>, kAny, kFree, "Nesterov's form of momentum: of sgd, where it needs optimizer.momentum; of muon, where it is true if not given"},
     Option{"optimizer.trust_ratio", at<kOptimizer, &OptimizerConfig::trust_ratio>, kNotNegative, kFree, "least and most of lamb's trust ratio: a parameter's norm over the norm of its direction"},
-    Option{"optimizer.muon_scale", at<kOptimizer, &OptimizerConfig::muon_scale>, kAny, kMuonScales, "length of muon's steps. original: sqrt(max(1, rows / columns)); match_rms_adamw: 0.2 * sqrt(max(rows, columns)), as long as adamw's"},
+    Option{"optimizer.muon_scale", at<kOptimizer, &OptimizerConfig::muon_scale>, kAny, words_of<kMuonScales>, "length of muon's steps. original: sqrt(max(1, rows / columns)); match_rms_adamw: 0.2 * sqrt(max(rows, columns)), as long as adamw's"},
     Option{"optimizer.adamw_lr", at<kOptimizer, &OptimizerConfig::adamw_lr>, kNotNegative, kFree, "muon: highest learning rate of the parameters that adamw updates, which are embeddings, heads and vectors; 0: optimizer.lr"},
     Option{"optimizer.group", at<kOptimizer, &OptimizerConfig::group>, kNotNegative, kFree, "groups of parameters with their own lr_scale, weight_decay, and of muon rule = \"muon\" or \"adamw\", a table [[optimizer.group]] each; parameters = a pattern of names such as \"*.bias\". The first group that fits a parameter counts"},
 
-    Option{"schedule.name", at<kSchedule, &ScheduleConfig::name>, kAny, kSchedules, "shape of the learning rate after the warm-up"},
+    Option{"schedule.name", at<kSchedule, &ScheduleConfig::name>, kAny, words_of<kLrKinds>, "shape of the learning rate after the warm-up"},
     Option{"schedule.warmup", at<kSchedule, &ScheduleConfig::warmup>, kNatural, kFree, "number of first steps, in which the learning rate rises to optimizer.lr: linearly, or with one_cycle as half a cosine"},
     Option{"schedule.min_lr", at<kSchedule, &ScheduleConfig::min_lr>, kNotNegative, kFree, "learning rate at the last step"},
     Option{"schedule.power", at<kSchedule, &ScheduleConfig::power>, kAboveZero, kFree, "polynomial: the power to which the remaining part of the run is raised"},
@@ -171,13 +160,13 @@ constexpr std::array kOptions{
     Option{"checkpoint.async", at<&Config::checkpoint, &CheckpointConfig::async>, kAny, kFree, "write checkpoints while training goes on, where memory has room for a copy of the states"},
     Option{"checkpoint.on_error", at<&Config::checkpoint, &CheckpointConfig::on_error>, kAny, kOnErrors, "what to do after a failed save. continue: print a line, and save again at the next time; stop: end the run"},
 
-    Option{"health.non_finite", at<&Config::health, &HealthConfig::non_finite>, kAny, kNonFinites, "what to do after a gradient that is not finite. skip: no update; rewind: load the newest checkpoint, and go on without the samples of the bad step; stop: end the run"},
-    Option{"health.spike", at<&Config::health, &HealthConfig::spike>, kAny, kSpikes, "what to do after a loss or gradient norm far above those of the last 128 updates. ignore: update all the same; skip, rewind, stop: as in non_finite"},
+    Option{"health.non_finite", at<&Config::health, &HealthConfig::non_finite>, kAny, words_of<kNonFinites>, "what to do after a gradient that is not finite. skip: no update; rewind: load the newest checkpoint, and go on without the samples of the bad step; stop: end the run"},
+    Option{"health.spike", at<&Config::health, &HealthConfig::spike>, kAny, words_of<kSpikes>, "what to do after a loss or gradient norm far above those of the last 128 updates. ignore: update all the same; skip, rewind, stop: as in non_finite"},
     Option{"health.spike_sigma", at<&Config::health, &HealthConfig::spike_sigma>, kAboveZero, kFree, "distance of a spike from the mean, in standard deviations"},
     Option{"health.rewind_batches", at<&Config::health, &HealthConfig::rewind_batches>, kNatural, kFree, "number of further steps, behind the bad one, whose samples a rewind leaves out"},
     Option{"health.max_rewinds", at<&Config::health, &HealthConfig::max_rewinds>, kNatural, kFree, "most rewinds to one checkpoint; one more stops the run"},
     Option{"health.check_replicas", at<&Config::health, &HealthConfig::check_replicas>, kNatural, kFree, "steps between two comparisons of the states that every rank holds whole (below stage 3), and with zero.group of shards over the groups; also before each checkpoint; 0: none"},
-    Option{"health.on_corruption", at<&Config::health, &HealthConfig::on_corruption>, kAny, kCorruptions, "what to do when check_replicas has found a difference. stop: end the run; rewind: load the newest checkpoint"},
+    Option{"health.on_corruption", at<&Config::health, &HealthConfig::on_corruption>, kAny, words_of<kCorruptions>, "what to do when check_replicas has found a difference. stop: end the run; rewind: load the newest checkpoint"},
 
     Option{"comm.transport", at<&Config::comm, &CommConfig::transport>, kAny, kTransports, "transport of bytes between ranks"},
     Option{"comm.timeout", at<&Config::comm, &CommConfig::timeout>, kAny, kFree, "longest time to wait for a rank; then the rank is named and the run ends"},

@@ -1,4 +1,4 @@
-// The resolved configuration as text. The run folder keeps it, and ranks compare it before they start.
+// resolved_toml(): the resolved configuration as text. The run folder keeps it, and ranks compare it before they start.
 //
 // Invariant: reading resolved_toml(c) gives c again, to the bit.
 #pragma once

@@ -1,4 +1,4 @@
-// Rules between keys, each of which is right alone. There is one function for each rule; check_rules() calls them all.
+// check_rules(): the rules between keys, each of which is right alone. It calls one function for each rule.
 //
 // Local. Errors: ConfigError that names the key to change, where it was given, and the values that would work.
 #pragma once

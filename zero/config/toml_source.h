@@ -1,4 +1,4 @@
-// TOML text as a flat list of settings, each with its file and line. The only file that sees the TOML library.
+// read_toml(): TOML text as a flat list of settings, each with its file and line. Only its .cpp sees the TOML library.
 //
 //   read_toml("config.toml")   {"train.batch", 6, "6", "config.toml:12"}, ...
 //

@@ -1,4 +1,4 @@
-// A table of numbers from comma-separated text.
+// CsvTable: a table of numbers from comma-separated text.
 //
 //   width,height,price        an optional header: every field a word, none a number or empty
 //   2.0, 3, 6.1               spaces around a number are ignored, as are empty lines, \r and a byte order mark

@@ -1,4 +1,4 @@
-// Bytes that may be gzip-compressed.
+// gunzip(): bytes that may be gzip-compressed, as they were before. is_gzip(): whether they are.
 //
 //   is_gzip(file) ? gunzip(file, limit, "data.path", path) : ...
 //

@@ -1,4 +1,4 @@
-// Images of one size and their classes, in the order in which they stand: what a reader of files gives to ImageDataset.
+// LabelledImages: images of one size and their classes, in order, as a reader of files gives them to ImageDataset.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Texts with a class each, in the order in which they stand.
+// LabelledTexts: texts with a class each, in the order in which they stand.
 //
 //   LabelledTexts reviews = read_tsv("SST-2/train.tsv", "data.path");        // "sentence<TAB>label" and its rows
 //   LabelledTexts lines = word_order_texts("input.txt", 1337, "data.path");  // a task made from any text

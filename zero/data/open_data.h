@@ -1,4 +1,4 @@
-// From the [data] section of a configuration to a training and a validation split.
+// open_data(): from the [data] section of a configuration to a training and a validation split.
 //
 //   Corpus corpus = open_data({.kind = DataKind::kText, .path = "input.txt", .validation = 0.1, .context = 64});
 //   corpus.shape().classes                          // 256

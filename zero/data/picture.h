@@ -1,4 +1,4 @@
-// One picture in memory, decoded by libpng or libjpeg-turbo.
+// Picture: one picture in memory, decoded by libpng or libjpeg-turbo.
 //
 //   Picture picture = decode_picture(read_file(path), 1, "data.path", path.native());
 //   picture.pixels                     // channels x height x width bytes, as torch's images are laid out

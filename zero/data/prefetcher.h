@@ -1,4 +1,4 @@
-// Fills the next batches on a thread of its own while the current one is computed on.
+// Prefetcher: fills the next batches on a thread of its own while the current one is computed on.
 //
 //   Prefetcher batches(0, steps * accumulate, [&](std::int64_t i, Batch& batch) { train.fill(i, batch); });
 //   const Batch& batch = batches.next();      // number 0, then 1, ...

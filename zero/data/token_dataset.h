@@ -1,4 +1,4 @@
-// Windows of `context` tokens over one part of a token stream.
+// TokenDataset: windows of `context` tokens over one part of a token stream.
 //
 // A sample at position p is tokens [p, p + context), its targets [p + 1, p + context + 1). With n tokens in the part:
 //   shuffled     p = shuffled_offset(seed, g, n - context), every window there is

@@ -40,11 +40,11 @@ std::int64_t put_together_bytes(const std::vector<Unit>& units, int world, const
 
 }  // namespace
 
-std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum) {
+std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget) {
   const std::int64_t always = matrix_bytes(units, world) + put_together_bytes(units, world, placement) +
-                              GradientSum::blocks_of(units, world, placement.copies, minimum).bytes() +
+                              GradientSum::blocks_of(units, world, placement.copies, min_budget).bytes() +
                               OuterSum::bytes(units, world, placement) +
-                              unit_wire_bytes(units, world, placement.wire, minimum);
+                              unit_wire_bytes(units, world, placement.wire, min_budget);
   if (!placement.gradient_sharded && !placement.fp32_gradient()) return always;
   std::int64_t largest_sum = 0;  // of a shard that is summed here and lies elsewhere
   for (const Unit& unit : units) {
@@ -53,11 +53,12 @@ std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Plac
     const std::int64_t element = placement.fp32_gradient() ? 4 : static_cast<std::int64_t>(size_of(unit.dtype));
     if (!gradient.on_device()) largest_sum = std::max(largest_sum, gradient.numel() * element);
   }
-  return always + staging_limit(units, world, minimum) + largest_sum * (minimum ? 1 : 2);
+  return always + staging_limit(units, world, min_budget) + largest_sum * (min_budget ? 1 : 2);
 }
 
-std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum) {
-  return staging_bytes(units, world, placement, minimum) + largest_gather(units, world, placement) * (minimum ? 1 : 2);
+std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget) {
+  return staging_bytes(units, world, placement, min_budget) +
+         largest_gather(units, world, placement) * (min_budget ? 1 : 2);
 }
 
 std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placement& placement,
@@ -85,12 +86,12 @@ std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placeme
 
 GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& units, int world,
                            const Placement& placement, const OptimizerSpec& spec, int stage, std::int64_t free_bytes) {
-  if (memory.kind == MemoryBudget::Kind::kMin) return {GatherBudget::kMinimum};
+  if (memory.kind == MemoryBudget::Kind::kMin) return {GatherBudget::kMin};
   const bool automatic = memory.kind == MemoryBudget::Kind::kAuto;
   const std::int64_t budget = automatic ? free_bytes : memory.bytes;
-  const auto needed_at = [&](const Placement& where, bool minimum) {
-    return state_bytes(units, world, where, spec, Tier::kDevice).total() + staging_bytes(units, world, where, minimum) +
-           largest_gather(units, world, where);
+  const auto needed_at = [&](const Placement& where, bool min_budget) {
+    return state_bytes(units, world, where, spec, Tier::kDevice).total() +
+           staging_bytes(units, world, where, min_budget) + largest_gather(units, world, where);
   };
   const std::int64_t least = needed_at(placement, true);
   if (budget < least) {
@@ -121,7 +122,7 @@ GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& 
   // a time.
   const std::int64_t capacity = budget - state_bytes(units, world, placement, spec, Tier::kDevice).total() -
                                 staging_bytes(units, world, placement, false);
-  if (capacity < largest_gather(units, world, placement)) return {GatherBudget::kMinimum};
+  if (capacity < largest_gather(units, world, placement)) return {GatherBudget::kMin};
   return {.capacity_bytes = capacity, .prefetched_numel = OffloadTiers::most_prefetched_numel()};
 }
 

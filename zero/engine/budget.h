@@ -35,10 +35,10 @@ int tiles_ahead(const MemoryBudget& memory, const std::vector<Unit>& units, int 
 // where no folder is named, under "zero.disk_memory" where a rank may have less.
 void require_disk(const OffloadOptions& options, std::int64_t bytes);
 
-// Bytes on the device that gathering and reducing take beside the states; minimum: one unit at a time.
-std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum);
+// Bytes on the device that gathering and reducing take beside the states; min_budget: one unit at a time.
+std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget);
 // Of these, reducing alone, updating matrices as wholes, and putting parameters of scattered units together.
-std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool minimum);
+std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget);
 // Bytes on the host that tiles of what lies on disk take.
 std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placement& placement,
                         const OptimizerSpec& spec, int depth);

@@ -4,7 +4,7 @@
 //   comms.copy.rank()          // which shard this rank holds
 //   comms.run.rank() == 0      // who speaks for all
 //
-// What is gathered, and where a shard begins, concerns the copy. What all must agree on (losses, errors, budgets, a
+// The gathers of units, and the offsets of shards, concern the copy. What all must agree on (losses, errors, budgets, a
 // step) concerns the run. Sums of gradients concern both: GradientSum makes them. Where the model is held once, the copy
 // is the run, and nobody need ask.
 //

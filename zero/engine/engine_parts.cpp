@@ -128,13 +128,13 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
                                   placer.may_lie(), spec_of(*rule), placer.budgets().free_bytes()),
              .movable = placer.movable()}),
       gatherer(state, unit_comm(), ledger, observer, shard_updates(), options.timeline),
-      reducer(state, specs.size(), budget.is_minimum(), unit_comm(), ledger, options.timeline,
+      reducer(state, specs.size(), budget.is_min(), unit_comm(), ledger, options.timeline,
               options.local ? nullptr : comms.across),
       updater(state, *rule, specs, options, comms.copy, ledger),
       executor(state, budget, gatherer, reducer) {
   // Gathered units and gradients share one set of blocks: at the end of the backward pass, when memory is
   // scarcest, the largest block that a gather needed serves a gradient.
-  if (budget.is_minimum()) gatherer.blocks().borrow(reducer.blocks());
+  if (budget.is_min()) gatherer.blocks().borrow(reducer.blocks());
   if (options.timeline != nullptr) options.timeline->name_units(names_of(state.units()));
 }
 

@@ -69,7 +69,7 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
   note_step();
   parts_.reducer.clear();
   num_scaled_ = 0;
-  num_departed_ += parts_.executor.replay().mismatched() ? 1 : 0;
+  num_trace_mismatches_ += parts_.executor.replay().mismatched() ? 1 : 0;
   parts_.executor.close_step(agreed.mismatched_rank < 0);
   statistics_.step_ends();
   apart_ = true;
@@ -249,7 +249,7 @@ void EngineStep::add_to(EngineReport& report) const {
   report.skipped_steps = num_skipped_;
   if (parts_.loss_scale) report.loss_scale = parts_.loss_scale->value();
   report.delayed_steps = num_delayed_;
-  report.departed_steps = num_departed_;
+  report.trace_mismatches = num_trace_mismatches_;
 }
 
 }  // namespace zero

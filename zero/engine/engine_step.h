@@ -70,7 +70,7 @@ class EngineStep {
   std::int64_t num_updates_ = 0;
   std::int64_t num_skipped_ = 0;
   std::int64_t num_delayed_ = 0;
-  std::int64_t num_departed_ = 0;
+  std::int64_t num_trace_mismatches_ = 0;
   int skipped_in_a_row_ = 0;
   int num_scaled_ = 0;  // losses of this step that took the scale
   bool apart_ = false;  // copies are no longer what the last outer step made them

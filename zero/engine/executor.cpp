@@ -20,9 +20,9 @@ Executor::Executor(ShardedState& state, GatherBudget budget, Gatherer& gatherer,
 void Executor::event(const Event& event) {
   if (replay_.trace().events.empty()) make_room_for_schedule();
   note(event);
-  const bool departed_before = replay_.mismatched();
+  const bool mismatched_before = replay_.mismatched();
   const bool foreseen = replay_.follow(event, [this](const Action& action) { issue(action); });
-  if (replay_.mismatched() && !departed_before) {
+  if (replay_.mismatched() && !mismatched_before) {
     gatherer_.prefetches().cancel();  // what comes next is not known any more
     warn_of_mismatch();
   }
@@ -112,7 +112,7 @@ bool Executor::in_forward() const {
 }
 
 void Executor::placement_changed(GatherBudget budget) {
-  ZERO_CHECK(budget.is_minimum() == replay_.schedule().budget.is_minimum(),
+  ZERO_CHECK(budget.is_min() == replay_.schedule().budget.is_min(),
              "whether one unit is gathered at a time is for good");
   replay_.placement_changed(state_.placement(), budget);
   demand_ = Demand(state_.units(), state_.world(), state_.placement(), budget);
@@ -120,7 +120,7 @@ void Executor::placement_changed(GatherBudget budget) {
 }
 
 void Executor::set_capacity(GatherBudget budget) {
-  gatherer_.blocks().set_capacity(budget.is_minimum() ? 0 : budget.capacity_bytes);
+  gatherer_.blocks().set_capacity(budget.is_min() ? 0 : budget.capacity_bytes);
 }
 
 void Executor::close_step(bool same_everywhere) {

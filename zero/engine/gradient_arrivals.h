@@ -1,4 +1,4 @@
-// GradientArrivals: which gradients came in this backward pass and in this step, and which of them a reduction has taken.
+// GradientArrivals: the gradients that came in this backward pass and in this step, and those that a reduction has taken.
 //
 //   arrivals.arrive(param);
 //   if (arrivals.complete(u)) { ...; arrivals.take(u); }       // the unit is being reduced

@@ -54,8 +54,8 @@ std::int64_t largest_gradient(const std::vector<Unit>& units, int world) {
   return largest;
 }
 
-std::int64_t staging_limit(const std::vector<Unit>& units, int world, bool minimum) {
-  if (!minimum) return 2 * largest_gradient(units, world);
+std::int64_t staging_limit(const std::vector<Unit>& units, int world, bool min_budget) {
+  if (!min_budget) return 2 * largest_gradient(units, world);
   const std::vector<Filling> fillings = fillings_of(units, world);
   const auto [largest, next] = largest_two(fillings, [](const Filling&) { return true; });
   std::int64_t limit = largest + largest_two(fillings, std::mem_fn(&Filling::alone)).second;

@@ -7,12 +7,12 @@
 
 namespace zero {
 
-GradientSum::Blocks GradientSum::blocks_of(const std::vector<Unit>& units, int shard, int copies, bool minimum) {
+GradientSum::Blocks GradientSum::blocks_of(const std::vector<Unit>& units, int shard, int copies, bool min_budget) {
   Blocks blocks;
   if (copies == 1) return blocks;
   for (const Unit& unit : units)
     if (unit.trainable) blocks.numel = std::max(blocks.numel, shard_numel(unit, shard));
-  blocks.count = minimum ? 1 : 2;
+  blocks.count = min_budget ? 1 : 2;
   return blocks;
 }
 

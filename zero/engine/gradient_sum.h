@@ -21,13 +21,13 @@ namespace zero {
 
 class GradientSum {
  public:
-  // Of `shard` ranks that hold the model once, in `copies` copies. `minimum`: one sum at a time.
+  // Of `shard` ranks that hold the model once, in `copies` copies. `min_budget`: one sum at a time.
   struct Blocks {
     std::size_t count = 0;
     std::int64_t numel = 0;  // of the largest shard, fp32
     std::int64_t bytes() const { return static_cast<std::int64_t>(count) * numel * 4; }
   };
-  static Blocks blocks_of(const std::vector<Unit>& units, int shard, int copies, bool minimum);
+  static Blocks blocks_of(const std::vector<Unit>& units, int shard, int copies, bool min_budget);
 
   // `across`: null where the model is held once. Charges `blocks` as staging.
   GradientSum(Communicator& copy, Communicator* across, Blocks blocks, Ledger& ledger);

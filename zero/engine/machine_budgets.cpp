@@ -56,12 +56,12 @@ bool MachineBudgets::host_takes_the_rest() const {
   return options_.offload.host_memory.kind == MemoryBudget::Kind::kAuto && is_in_bytes(options_.device_memory);
 }
 
-TierBudgets MachineBudgets::of_states(const StepModel& model, bool minimum) const {
-  const TierBudgets own = mine(model, minimum);
+TierBudgets MachineBudgets::of_states(const StepModel& model, bool min_budget) const {
+  const TierBudgets own = mine(model, min_budget);
   return {agreed_least(comm_, own.device), agreed_least(comm_, own.host), agreed_least(comm_, own.disk)};
 }
 
-TierBudgets MachineBudgets::mine(const StepModel& model, bool minimum) const {
+TierBudgets MachineBudgets::mine(const StepModel& model, bool min_budget) const {
   const OffloadOptions& offload = options_.offload;
   const Placement away = away_from_device(model.placement, model.units, model.world, Tier::kDisk);
   TierBudgets budgets{.disk = disk_bytes_};
@@ -78,7 +78,7 @@ TierBudgets MachineBudgets::mine(const StepModel& model, bool minimum) const {
     budgets.host = std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - seams_.activation_bytes -
                                               tiles(OffloadTiers::kDefaultDepth) - 2 * largest,
                                           0);
-  const std::int64_t working = working_bytes(model.units, model.world, away, minimum);
+  const std::int64_t working = working_bytes(model.units, model.world, away, min_budget);
   if (is_in_bytes(options_.device_memory)) {
     budgets.device = options_.device_memory.bytes - working;
     return budgets;
@@ -97,11 +97,11 @@ void MachineBudgets::require_memory(const StepModel& model, const Placement& pla
       gather_budget(memory, model.units, model.world, placement, model.optimizer, options_.stage, free_bytes_);
   std::int64_t all_units = 0;
   for (const Unit& unit : model.units) all_units += placement.parameter_sharded ? gathered_bytes(unit, model.world) : 0;
-  const std::int64_t least = held.device + working_bytes(model.units, model.world, placement, /*minimum=*/true);
-  const std::int64_t most = budget.is_minimum()
-                                ? least
-                                : held.device + staging_bytes(model.units, model.world, placement, /*minimum=*/false) +
-                                      std::min(budget.capacity_bytes, all_units);
+  const std::int64_t least = held.device + working_bytes(model.units, model.world, placement, /*min_budget=*/true);
+  const std::int64_t most =
+      budget.is_min() ? least
+                      : held.device + staging_bytes(model.units, model.world, placement, /*min_budget=*/false) +
+                            std::min(budget.capacity_bytes, all_units);
   std::int64_t beside = held.host + seams_.activation_bytes;
   if (held.disk > 0) beside += tile_bytes(model.units, model.world, placement, model.optimizer, /*depth=*/1);
   const std::int64_t free = free_bytes_ / 4 * 5;

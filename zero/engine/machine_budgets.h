@@ -2,7 +2,7 @@
 //
 //   MachineBudgets budgets(&comms.run, options, /*uses_disk=*/true, seams);
 //   budgets.free_bytes()                                      // of memory: what "auto" may use
-//   budgets.of_states(model, /*minimum=*/false)               // for states: beside gathered units and staging
+//   budgets.of_states(model, /*min_budget=*/false)            // for states: beside gathered units and staging
 //   budgets.require_memory(model, placement, held)            // or a ConfigError, before anything is allocated
 //
 // A budget that the options give in bytes counts as it is. "auto" is what is free on this machine, shared by its ranks,
@@ -43,8 +43,8 @@ class MachineBudgets {
   bool host_takes_the_rest() const;
 
   // Collective. What states may take on each tier, beside gathered units, staging and tiles on their way; equal on every
-  // rank, negative where the rest alone is too much. `minimum`: one unit is gathered at a time.
-  TierBudgets of_states(const StepModel& model, bool minimum) const;
+  // rank, negative where the rest alone is too much. `min_budget`: one unit is gathered at a time.
+  TierBudgets of_states(const StepModel& model, bool min_budget) const;
 
   // Local. Throws ConfigError under "zero.device_memory" where a rank would hold more than is free on this machine.
   // `held`: by states in `placement`. A budget larger than the memory may hold no more than that; one that what it will
@@ -53,7 +53,7 @@ class MachineBudgets {
 
  private:
   std::int64_t room_on_disk() const;
-  TierBudgets mine(const StepModel& model, bool minimum) const;
+  TierBudgets mine(const StepModel& model, bool min_budget) const;
 
   Communicator* comm_;
   const EngineOptions& options_;

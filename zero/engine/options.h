@@ -54,7 +54,7 @@ struct OffloadOptions {
   // A request that the disk does not answer within this time ends the run.
   std::chrono::milliseconds disk_timeout = DiskOptions{}.timeout;
   // Bytes a second of a link that stands for PCIe between device and host, each way; 0: there is none, both are main
-  // memory. For experiments.
+  // memory. A user's option (`zero.link_bandwidth`): it shows what a step would take with such a link.
   double link_bytes_per_second = 0;
 };
 

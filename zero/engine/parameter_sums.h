@@ -1,4 +1,4 @@
-// Sums over whole parameters of which every rank has a part, for update rules that need them before they update.
+// sums_over_ranks(): sums over whole parameters that ranks hold parts of, for rules that need them before they update.
 //
 //   std::vector<double> sums = sums_over_ranks(comm, mine);      // element by element; the same on every rank
 //

@@ -100,15 +100,15 @@ std::int64_t Placer::device_bytes(const Placement& placement) const {
 // Where nothing can move later, less is gathered and staged than the budgets set aside.
 bool Placer::fits_device() const {
   const auto working = [this](const Placement& placement) {
-    return working_bytes(model_.units, model_.world, placement, /*minimum=*/true);
+    return working_bytes(model_.units, model_.world, placement, /*min_budget=*/true);
   };
   const std::int64_t spared = options_.offload.disk.empty() ? working(all_away()) - working(placement_) : 0;
-  return device_bytes(placement_) <= budgets_.of_states(model_, /*minimum=*/true).device + spared;
+  return device_bytes(placement_) <= budgets_.of_states(model_, /*min_budget=*/true).device + spared;
 }
 
 // As little as the other tiers leave to the device, to some blocks of each unit.
 TierBudgets Placer::least_of_device() const {
-  TierBudgets least = budgets_.of_states(model_, /*minimum=*/true);
+  TierBudgets least = budgets_.of_states(model_, /*min_budget=*/true);
   const std::int64_t left = device_bytes(placement_) - least.host - least.disk;
   const auto rounding = static_cast<std::int64_t>(model_.units.size()) * kRoundingBytes;
   least.device = std::max(device_bytes(all_away()), left > 0 ? left + rounding : 0);
@@ -121,8 +121,8 @@ void Placer::choose() {
     return;
   }
   if (fits_device()) return;
-  const TierBudgets minimum = budgets_.of_states(model_, /*minimum=*/true),
-                    roomy = budgets_.of_states(model_, /*minimum=*/false);
+  const TierBudgets minimum = budgets_.of_states(model_, /*min_budget=*/true),
+                    roomy = budgets_.of_states(model_, /*min_budget=*/false);
   if (!names_lower_tiers(options_) && minimum.device < device_bytes(all_away())) {
     placement_ = all_away(Tier::kHost);  // the engine says what is the least then
     return;

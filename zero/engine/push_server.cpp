@@ -134,8 +134,8 @@ void PushServer::follow(const UpdateRules& rules, ServedClock& served) {
 
 void PushServer::tell(const ServerOrder& order, std::span<const std::byte> more) {
   for (int server = 1; server < plan_.servers; ++server) {
-    run_.send(std::as_bytes(std::span(&order, 1)), server, {.control = true}).wait();
-    if (!more.empty()) run_.send(more, server, {.control = true}).wait();
+    send_message(run_, std::as_bytes(std::span(&order, 1)), server);
+    if (!more.empty()) send_message(run_, more, server);
   }
 }
 
@@ -230,7 +230,7 @@ bool PushServer::receive_push(int worker, const PushHeader& header, std::span<co
 bool PushServer::all_have(bool mine) {
   std::byte has{mine};
   if (!is_head()) {
-    run_.send(bytes_of(has), 0, {.control = true}).wait();
+    send_message(run_, bytes_of(has), 0);
     return mine;
   }
   for (int server = 1; server < plan_.servers; ++server) {
@@ -313,7 +313,7 @@ void PushServer::answer(const PushAction& action) {
 }
 
 void PushServer::send_answer(int worker, const PushAnswer& answer) {
-  run_.send(std::as_bytes(std::span(&answer, 1)), plan_.rank_of_worker(worker), {.control = true}).wait();
+  send_message(run_, std::as_bytes(std::span(&answer, 1)), plan_.rank_of_worker(worker));
 }
 
 void PushServer::send_weights(int worker, std::int64_t version, bool all) {

@@ -8,7 +8,7 @@
 //   server.dismiss();                                    // workers that are still there leave
 //
 // Between two calls of serve() no worker is answered, and nothing changes: that is when servers evaluate and save. An
-// update is a step of the engine: agreement, norm, clipping, skipping and tiers are as ever.
+// update is a step of the engine: step sync, norm, clipping, skipping and tiers are as ever.
 //
 // A worker that is lost is left out where the plan allows that; else the run ends, with its name. So it does where a
 // worker that others wait for has pushed nothing for the run's timeout. Collective over the servers. Throws CommError, and

@@ -83,8 +83,7 @@ void PushWorker::tell(const PushHeader& header) {
   std::vector<std::byte> message(sizeof header + mask_bytes(present.size()));
   std::memcpy(message.data(), &header, sizeof header);
   pack_mask(present, std::span(message).subspan(sizeof header));
-  run_.send(message, 0, {.control = true}).wait();
-  run_.drain();
+  send_message(run_, message, 0);
 }
 
 StepReport PushWorker::push(double lr, std::optional<double> loss) {

@@ -22,7 +22,7 @@ std::int64_t reserve_of(const MonitorOptions& options, const MemoryMonitor::Sour
 
 // What may stay gathered beyond two units at a time.
 std::int64_t spare_of(GatherBudget budget, const std::vector<Unit>& units, int world, const Placement& placement) {
-  if (budget.is_minimum() || !placement.parameter_sharded) return 0;
+  if (budget.is_min() || !placement.parameter_sharded) return 0;
   std::int64_t largest = 0, all = 0;
   for (const Unit& unit : units) {
     largest = std::max(largest, gathered_bytes(unit, world));

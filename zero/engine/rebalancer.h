@@ -9,7 +9,7 @@
 // time.
 //
 //   Rebalancer rebalancer(placer, budget, units, world, options, read_memory);
-//   findings.wanted_bytes = rebalancer.wanted();                       // Local, once a step
+//   mine.wanted_bytes = rebalancer.wanted();                           // Local, once a step
 //   if (auto change = rebalancer.change(agreed.wanted_bytes)) ...      // Collective: move, gather within the budget
 //
 // Bits do not depend on any of this.

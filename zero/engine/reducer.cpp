@@ -34,12 +34,12 @@ void take(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype
 
 }  // namespace
 
-Reducer::Reducer(ShardedState& state, std::size_t num_params, bool minimum, Communicator& comm, Ledger& ledger,
+Reducer::Reducer(ShardedState& state, std::size_t num_params, bool min_budget, Communicator& comm, Ledger& ledger,
                  Timeline* timeline, Communicator* across)
     : state_(state),
       comm_(comm),
-      over_ranks_(comm, across, GradientSum::blocks_of(state.units(), state.world(), state.placement().copies, minimum),
-                  ledger),
+      over_ranks_(comm, across,
+                  GradientSum::blocks_of(state.units(), state.world(), state.placement().copies, min_budget), ledger),
       timeline_(timeline),
       timer_([&state] { return state.streams().waited_seconds(); }),
       staging_(peer_blocks(comm, ledger, MemoryTag::kStaging)),
@@ -47,11 +47,11 @@ Reducer::Reducer(ShardedState& state, std::size_t num_params, bool minimum, Comm
       arrivals_(state.units(), num_params),
       sums_(state, comm, staging_, shards_, timer_, timeline),
       gradients_(state.units().size()),
-      max_pending_(minimum ? 0 : 1),
-      staging_limit_(staging_limit(state.units(), state.world(), minimum)) {
+      max_pending_(min_budget ? 0 : 1),
+      staging_limit_(staging_limit(state.units(), state.world(), min_budget)) {
   // The largest first, so that every smaller unit can use it.
   const std::int64_t largest = largest_gradient(state.units(), state.world());
-  if (minimum && largest > 0 && (state.placement().gradient_sharded || state.placement().fp32_gradient())) {
+  if (min_budget && largest > 0 && (state.placement().gradient_sharded || state.placement().fp32_gradient())) {
     staging_.release(staging_.acquire(largest, 0));
   }
 }

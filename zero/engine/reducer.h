@@ -35,9 +35,9 @@ namespace zero {
 
 class Reducer {
  public:
-  // `minimum`: each reduction is waited for at once ("min"). `comm`: the ranks that hold the model once; `across`: those
+  // `min_budget`: each reduction is waited for at once ("min"). `comm`: the ranks that hold the model once; `across`: those
   // that hold this rank's shard in other copies of it, null where there are none.
-  Reducer(ShardedState& state, std::size_t num_params, bool minimum, Communicator& comm, Ledger& ledger,
+  Reducer(ShardedState& state, std::size_t num_params, bool min_budget, Communicator& comm, Ledger& ledger,
           Timeline* timeline = nullptr, Communicator* across = nullptr);
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;

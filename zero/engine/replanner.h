@@ -1,11 +1,11 @@
 // Replanner: places states anew while a model trains, and moves them there: when memory is short or free again (what
 // Rebalancer wants), and once when it is known what the model computes (what Placer learns from that).
 //
-//   findings.wanted_bytes = replanner.wanted(/*updates=*/steps);          // Local, once a step
+//   mine.wanted_bytes = replanner.wanted(/*updates=*/steps);              // Local, once a step
 //   replanner.rebalance(agreed.wanted_bytes, steps);                      // Collective: all ranks alike
 //   if (taken == kProfileStep) replanner.learn(statistics.profile(), steps);
 //
-// Between the ranks' agreement and the update nothing is gathered, every rank has read what it wanted of the others, and
+// Between the step sync and the update nothing is gathered, every rank has read what it wanted of the others, and
 // what an update accesses for the first time is not in memory yet: states move then. Bits do not depend on it.
 // Collective, where nothing else is said. Throws IoError.
 #pragma once

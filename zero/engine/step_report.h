@@ -88,6 +88,8 @@ struct OuterReport {
   double formula_bytes = 0;
 };
 
+// How the run went on this rank, for a user to read. `rates`, `profile` and `link_per_step` are results, too: with them
+// one can say why `predicted` is what it is, and which rate or which unit to change (docs/performance.md).
 struct EngineReport {
   int world = 1;
   int rank = 0;
@@ -121,9 +123,9 @@ struct EngineReport {
   PredictedStep predicted;
   std::array<std::int64_t, kNumTiers> state_bytes{};  // of states, by tier, as they lie now
   bool movable = false;                               // they may move while the model trains
-  std::int64_t replans = 0;         // times that states moved: memory was short, or free again, or a profile was new
-  std::int64_t moved_bytes = 0;     // by all replans
-  std::int64_t departed_steps = 0;  // steps with a trace mismatch
+  std::int64_t replans = 0;           // times that states moved: memory was short, or free again, or a profile was new
+  std::int64_t moved_bytes = 0;       // by all replans
+  std::int64_t trace_mismatches = 0;  // number of steps with one
 };
 
 }  // namespace zero

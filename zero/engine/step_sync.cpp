@@ -22,9 +22,9 @@ struct Header {
 
 }  // namespace
 
-StepSync exchange(Communicator& comm, const RankStep& findings, int shard) {
-  const std::size_t num_units = findings.sum_squares.size();
-  const std::size_t num_params = findings.present.size();
+StepSync exchange(Communicator& comm, const RankStep& sent, int shard) {
+  const std::size_t num_units = sent.sum_squares.size();
+  const std::size_t num_params = sent.present.size();
   const std::size_t sums_at = sizeof(Header);
   const std::size_t present_at = sums_at + num_units * sizeof(double);
   const std::size_t bytes = (present_at + (num_params + 7) / 8 + 7) / 8 * 8;
@@ -32,18 +32,18 @@ StepSync exchange(Communicator& comm, const RankStep& findings, int shard) {
 
   std::vector<std::byte> all(world * bytes);
   std::byte* mine = all.data() + static_cast<std::size_t>(comm.rank()) * bytes;
-  const Header header{.trace_hash = findings.trace_hash,
-                      .num_non_finite = findings.num_non_finite,
-                      .first_bad_param = findings.first_bad_param,
-                      .wanted_bytes = findings.wanted_bytes,
-                      .has_loss = findings.loss ? 1 : 0,
-                      .loss = findings.loss.value_or(0),
-                      .max_loss = findings.max_loss,
-                      .max_grad_norm = findings.max_grad_norm};
+  const Header header{.trace_hash = sent.trace_hash,
+                      .num_non_finite = sent.num_non_finite,
+                      .first_bad_param = sent.first_bad_param,
+                      .wanted_bytes = sent.wanted_bytes,
+                      .has_loss = sent.loss ? 1 : 0,
+                      .loss = sent.loss.value_or(0),
+                      .max_loss = sent.max_loss,
+                      .max_grad_norm = sent.max_grad_norm};
   std::memcpy(mine, &header, sizeof header);
-  if (num_units > 0) std::memcpy(mine + sums_at, findings.sum_squares.data(), num_units * sizeof(double));
+  if (num_units > 0) std::memcpy(mine + sums_at, sent.sum_squares.data(), num_units * sizeof(double));
   for (std::size_t param = 0; param < num_params; ++param) {
-    if (findings.present[param]) mine[present_at + param / 8] |= std::byte{1} << (param % 8);
+    if (sent.present[param]) mine[present_at + param / 8] |= std::byte{1} << (param % 8);
   }
   all_gather(comm, {mine, bytes}, all, {.control = true});
 

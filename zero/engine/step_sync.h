@@ -46,6 +46,6 @@ struct StepSync {
 
 // `shard`: ranks that hold the model once; 0: all. Where gradients are summed over all copies, their sums of squares are
 // the same.
-StepSync exchange(Communicator& comm, const RankStep& findings, int shard = 0);
+StepSync exchange(Communicator& comm, const RankStep& sent, int shard = 0);
 
 }  // namespace zero

@@ -37,7 +37,7 @@ class FlightRing {
   // world.
   std::uint64_t begin(const FlightCall& call, int group = 0);
   void end(std::uint64_t number, bool failed = false);
-  // So many steps of the program are done; not negative.
+  // `steps`: number of steps that the program has done; not negative.
   void note_step(std::int64_t steps);
   // The rank has written its file itself.
   void mark_written();

@@ -39,7 +39,7 @@ class RestartPolicy {
   RestartPolicy(int max_restarts, int min_ranks) : max_restarts_(max_restarts), min_ranks_(min_ranks) {}
 
   NextAttempt after(const Failure& failure, int ranks);
-  // So often something other than kEnd was said.
+  // Number of decisions so far to start again or with fewer ranks.
   int restarts() const { return restarts_; }
 
  private:

@@ -1,5 +1,5 @@
-// Records between a rank (zero/launcher_memory/launcher_memory.h) and its launcher (zero/launch/memory_server.h): one
-// asks, one answers.
+// MemoryRequest, MemoryAnswer: the records between a rank (launcher_memory.h) and its launcher
+// (zero/launch/memory_server.h): one asks, one answers.
 //
 // A put brings a descriptor along, the answer to a get does. Invariant: both sides are of one machine, so the records
 // are plain memory; the version guards against a program that was built with another zero.cpp.

@@ -14,7 +14,7 @@ struct ActivationOffloadOptions {
   Tier tier = Tier::kHost;           // kHost or kDisk
   std::vector<std::string> disk;     // folders, one a disk; for kDisk
   bool checksums = false;            // bytes that return from disk are verified
-  double link_bytes_per_second = 0;  // of a link between device and host; 0: there is none
+  double link_bytes_per_second = 0;  // of a link (`zero.link_bandwidth`); 0: there is none
   std::int64_t most_bytes = 0;       // that offloaded activations may take on their tier; 0: no limit
   std::int64_t expected_bytes = 0;   // that they will take there, if that is known: open() makes room for them on disk
 };

@@ -1,4 +1,4 @@
-// Free room of folders on disks, asked before any file is made there.
+// room_on(): free room of folders on disks, asked before any file is made there.
 //
 //   room_on(folders)                    // bytes of files of equal size, one in each folder
 //   is_folder_here("/nvme0")            // false: nothing here is called so, or it is no folder

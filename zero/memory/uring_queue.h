@@ -1,4 +1,4 @@
-// UringQueue: an IoQueue over io_uring (liburing). Files are registered, and memory where the kernel lets this process
+// open_uring_queue(): an IoQueue over io_uring (liburing). Files are registered, and memory where the kernel lets this process
 // lock that much, so that a request looks neither of them up.
 //
 //   UringOpening opening = open_uring_queue(files, 32);

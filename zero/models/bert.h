@@ -1,4 +1,4 @@
-// BERT as a classifier of texts (Devlin et al., arXiv:1810.04805), a plain torch::nn module. Names and layouts are those
+// Bert: BERT as a classifier of texts (Devlin et al., arXiv:1810.04805), a plain torch::nn module. Names are those
 // of Hugging Face's BertForSequenceClassification, so that a published checkpoint fits as it is.
 //
 //   bert.embeddings.{word_embeddings.weight [vocab, width], position_embeddings.weight [context, width],

@@ -1,4 +1,4 @@
-// LeNet-5 (LeCun et al., "Gradient-based learning applied to document recognition", 1998) for square images of one
+// Cnn: LeNet-5 (LeCun et al., "Gradient-based learning applied to document recognition", 1998) for square images of one
 // channel or several, in the form that is common today: max pooling and ReLU.
 //
 //   conv1.{weight [6, channels, 5, 5], bias}    5 x 5, padding 2, then 2 x 2 pooling

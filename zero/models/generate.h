@@ -1,4 +1,4 @@
-// Text, one token after the other, from a language model.
+// generate(): text, one token after the other, from a language model.
 //
 //   Gpt2 model(...);
 //   std::vector<std::int64_t> more = generate(*model, {'O', 'h'}, {.tokens = 100, .seed = 7}, print);

@@ -1,4 +1,4 @@
-// GPT-2 as a plain torch::nn module. Names and layouts are those of Hugging Face's, so that a published checkpoint
+// Gpt2: GPT-2 as a plain torch::nn module. Names and layouts are those of Hugging Face's, so that a published checkpoint
 // fits as it is.
 //
 //   transformer.wte.weight [vocab, width]             transformer.wpe.weight [context, width]

@@ -1,4 +1,4 @@
-// A Llama-style language model as a plain torch::nn module. Names and layouts are those of Hugging Face's
+// Llama: a language model of Llama's kind as a plain torch::nn module. Names and layouts are those of Hugging Face's
 // LlamaForCausalLM, so that a published checkpoint fits as it is.
 //
 //   model.embed_tokens.weight [vocab, width]

@@ -1,5 +1,5 @@
-// Recurrent networks on torch's own layers (torch::nn::RNN with tanh, LSTM, GRU): a classifier that reads an image row by
-// row, and a language model.
+// Recurrent networks: torch::nn::RNN (tanh), LSTM or GRU as a classifier that reads an image row by row, and as
+// a language model.
 //
 //   rnn.{weight_ih_lN, weight_hh_lN, bias_ih_lN, bias_hh_lN}     as in torch.nn; a layer N of `layers`
 //   head.{weight [classes or vocab, hidden], bias}

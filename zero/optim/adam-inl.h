@@ -1,4 +1,4 @@
-// Adam's arithmetic for one vector of elements, as zero/optim/adam_kernel.h says it: a rule of update_elements(), and
+// Adam: its arithmetic for one vector of elements, as zero/optim/adam_kernel.h says it: a rule of update_elements(), and
 // what 8-bit AdamW does between decoding its moments and encoding them.
 //
 // Included once a target by a kernel's .cpp, hence no #pragma once.

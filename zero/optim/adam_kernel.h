@@ -1,5 +1,5 @@
-// The inner loop of Adam (Kingma and Ba, arXiv:1412.6980) and AdamW (Loshchilov and Hutter, arXiv:1711.05101) with the
-// arithmetic of torch.optim.Adam and torch.optim.AdamW.
+// adam_update(): the inner loop of Adam (Kingma and Ba, arXiv:1412.6980) and AdamW (Loshchilov and Hutter,
+// arXiv:1711.05101) with the arithmetic of torch.optim.Adam and torch.optim.AdamW.
 //
 // For each element, in fp32, every operation rounded on its own (no fused multiply-add), so that the bits are the same
 // on every instruction set, for any alignment and however a span is cut:

@@ -1,5 +1,5 @@
-// The inner loop of AdamW with moments in 8 bits (Dettmers et al., "8-bit Optimizers via Block-wise Quantization",
-// arXiv:2110.02861): 2 bytes of states an element instead of 8, and 1/32 of a byte for scales.
+// adamw8bit_update(): the inner loop of AdamW with moments in 8 bits (Dettmers et al., "8-bit Optimizers via Block-wise
+// Quantization", arXiv:2110.02861): 2 bytes of states an element instead of 8, and 1/32 of a byte for scales.
 //
 // For each block of kCodeBlock elements, counted from the parameter's first: both moments are decoded, the update is
 // AdamW's in fp32, bit for bit that of zero/optim/adam_kernel.h, and the new moments are encoded with the block's new

@@ -1,5 +1,5 @@
-// A moving average of the weights (EMA), kept by the rule that updates them: as one more state it is split, placed,
-// saved and counted as the others are.
+// with_average(): a moving average of the weights (EMA), kept by the rule that updates them: as one more state it is split,
+// placed, saved and counted as the others are.
 //
 //   auto rule = with_average(make_update_rule(AdamWOptions{}), 0.999);
 //   rule->states()                                    // "exp_avg", "exp_avg_sq", "ema"

@@ -1,5 +1,5 @@
-// Vectors of floats as codes of 8 bits, and back, for kernels that Highway compiles once a target; see
-// zero/optim/eight_bit_code.h.
+// decode_lanes(), encode_lanes(): vectors of floats from and to codes of 8 bits, for kernels that Highway compiles once a
+// target; see zero/optim/eight_bit_code.h.
 //
 //   using Code = SignedCode;
 //   const auto m = decode_lanes<Code>(d, codes + i, 0.5F * scale);

@@ -1,4 +1,4 @@
-// EightBitCode: what a state in 8 bits keeps: codes, a byte an element, and a scale for each block of kCodeBlock.
+// CodedState: a state in 8 bits: codes, a byte an element, and a scale for each block of kCodeBlock.
 //
 //   encode_blocks(StateCode::kSigned8, values, {codes, scales});
 //   decode_blocks(StateCode::kSigned8, {codes, scales}, values);

@@ -1,5 +1,5 @@
-// The inner loops of LAMB (You et al., "Large Batch Optimization for Deep Learning", arXiv:1904.00962, algorithm 2):
-// Adam's direction, and for each parameter a step as long as the parameter itself asks for.
+// lamb_update(): the inner loops of LAMB (You et al., "Large Batch Optimization for Deep Learning", arXiv:1904.00962,
+// algorithm 2): Adam's direction, and for each parameter a step as long as the parameter itself asks for.
 //
 // For each element, in fp32, every operation rounded on its own, so that the bits are the same on every instruction set
 // and however a span is cut:

@@ -1,4 +1,4 @@
-// The inner loop of Lion (Chen et al., "Symbolic Discovery of Optimization Algorithms", arXiv:2302.06675, algorithm 2).
+// lion_update(): Lion's inner loop (Chen et al., "Symbolic Discovery of Optimization Algorithms", arXiv:2302.06675).
 //
 // For each element, in fp32, every operation rounded on its own, so that the bits are the same on every instruction set
 // and however a span is cut:

@@ -1,4 +1,4 @@
-// The product of two fp32 matrices, with the same bits for any number of threads and on every instruction set.
+// multiply(): the product of two fp32 matrices, with the same bits for any number of threads and instruction set.
 //
 //   out = scale * (left * right) + addend_scale * addend
 //

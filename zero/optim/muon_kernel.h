@@ -1,5 +1,5 @@
-// The inner loops of Muon (Jordan et al., 2024) with the arithmetic of torch.optim.Muon: what comes before the
-// Newton-Schulz iterations (newton_schulz.h), and what comes after.
+// muon_direct(), muon_step(): the inner loops of Muon (Jordan et al., 2024) with the arithmetic of torch.optim.Muon:
+// what comes before the Newton-Schulz iterations (newton_schulz.h), and what comes after.
 //
 // For each element of a matrix, in fp32, every operation rounded on its own, so that the bits are the same on every
 // instruction set and however a span is cut:

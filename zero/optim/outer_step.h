@@ -1,4 +1,4 @@
-// Local steps, and the outer step that merges what they came to: DiLoCo (Douillard et al., arXiv 2311.08105). Copies of a
+// OuterStep: the merge of copies that train apart: DiLoCo (Douillard et al., arXiv 2311.08105). Copies of a
 // model train apart for some steps. Then, with the mean over the copies in the order of their numbers,
 //
 //   D        = mean over copies of (anchor - weights)

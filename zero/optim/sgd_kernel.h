@@ -1,4 +1,4 @@
-// The inner loop of stochastic gradient descent with the arithmetic of torch.optim.SGD (dampening 0).
+// sgd_update(): the inner loop of stochastic gradient descent with the arithmetic of torch.optim.SGD (dampening 0).
 //
 // For each element, in fp32, every operation rounded on its own, so that the bits are the same on every instruction set
 // and however a span is cut:

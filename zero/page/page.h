@@ -1,4 +1,4 @@
-// `zero report RUN ... -o report.html` and `zero compare RUN ...`: what runs did, to look at and to compare.
+// run_report(), run_compare(): the verbs `zero report RUN ... -o report.html` and `zero compare RUN ...`.
 //
 // Both read run folders and change nothing in them. A run that is going on, or died, is shown as far as it came; a
 // folder that holds no run is a ConfigError.

@@ -1,4 +1,4 @@
-// The bytes of plan.txt, which a run writes for people before it begins (zero/report/plan_table.h).
+// planned_tiers(): the bytes in plan.txt, which a run writes for people before it begins (zero/report/plan_table.h).
 //
 //   for (const PlannedTier& tier : planned_tiers(text)) ...      // "device": 1.59 MiB, 1.59 MiB, 0 B, 3.18 MiB
 //

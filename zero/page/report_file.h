@@ -1,4 +1,4 @@
-// report.json of a run that ended (zero/report/report.h), read for a page.
+// read_report(): report.json of a run that ended (zero/report/report.h), read for a page.
 //
 //   RecordedRun run;
 //   read_report("runs/a/report.json", run);     // figures, memory, predicted and measured phases, facts; done

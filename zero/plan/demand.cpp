@@ -18,7 +18,7 @@ std::vector<Action> Demand::actions(const Event& event, const Holdings& held,
       return gather(event.unit, held);
     case EventKind::kBackward:
     case EventKind::kEndBackward:
-      return budget_.is_minimum() ? release_all(held) : std::vector<Action>{};
+      return budget_.is_min() ? release_all(held) : std::vector<Action>{};
     case EventKind::kGradient:
       return reduces_in_pass(placement_, held.finished_backwards) ? reduce(event.unit, held, reduce_order)
                                                                   : std::vector<Action>{};
@@ -33,7 +33,7 @@ std::vector<Action> Demand::gather(int unit, const Holdings& held) const {
   std::vector<Action> actions;
   std::int64_t bytes = held.gathered.bytes() + (held.gathered.holds(unit) ? 0 : held.gathered.bytes_of(unit));
   for (const int victim : held.releasable) {
-    if (!budget_.is_minimum() && bytes <= budget_.capacity_bytes) break;
+    if (!budget_.is_min() && bytes <= budget_.capacity_bytes) break;
     if (victim == unit) continue;
     actions.push_back({ActionKind::kRelease, victim});
     bytes -= held.gathered.bytes_of(victim);

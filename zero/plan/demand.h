@@ -6,7 +6,7 @@
 //   demand.actions({EventKind::kAccess, u}, held, schedule.reduce_order);      // {release ..., gather u}
 //
 // A unit is gathered when it is accessed. If the budget has no room for it, other units are released before, the least
-// recently used first. Units in use stay, even where that exceeds the budget. Under the minimum budget all others go.
+// recently used first. Units in use stay, even where that exceeds the budget. Under the min budget all others go.
 //
 // Units are reduced in one order: a complete unit waits for those before it, so that the order of collectives never
 // depends on the gradients that a rank happens to have. Gradients that are missing at the end of the backward pass

@@ -1,8 +1,8 @@
 // Placement: says which states of a unit a rank holds whole, which as a shard, and on which tiers they lie.
 //
-// This is all that "stage" means to the rest of the program: place() turns a stage into a Placement, and the schedule,
-// the estimates and the engine decide by the Placement alone. Whoever else asks for the stage's number does so for
-// words to the user: a refusal that names the next stage, a table, a report.
+// place() turns a stage into a Placement. Schedules, bytes to hold and to send, and the steps of the engine follow from the
+// Placement alone. The stage's number is read before that, where options are checked or chosen (servers need stage 3;
+// `zero plan` compares stages), and in words to the user: a refusal, a table, a report, the papers' formulas.
 //
 //   Placement placement = place(2, Reduce::kAuto, 1);   // parameter whole, gradient and optimizer sharded, reduce each
 //   spread_over_tiers(placement, units, world, {.optimizer = {.host = 0.6, .disk = 0.4}});

@@ -51,7 +51,7 @@ class GatherPlanner {
       if (event.kind == EventKind::kAccess) {
         next_access_[static_cast<std::size_t>(event.unit)] = access_after_[at];
         access(at, event);
-      } else if (event.kind == EventKind::kStep || (schedule_.budget.is_minimum() && ends_a_pass(event))) {
+      } else if (event.kind == EventKind::kStep || (schedule_.budget.is_min() && ends_a_pass(event))) {
         for (int unit : resident_.units()) release(at, unit);
       }
     }
@@ -70,7 +70,7 @@ class GatherPlanner {
       release(at, victim);
     }
     if (!resident_.holds(event.unit)) gather(at, event.unit);
-    if (!schedule_.budget.is_minimum()) gather_ahead(at, event);
+    if (!schedule_.budget.is_min()) gather_ahead(at, event);
   }
 
   // Begins the gather for the next access. That hides the wait for late peers and must cost nothing: it gives up only
@@ -102,7 +102,7 @@ class GatherPlanner {
   // Nothing more must go before `unit` may be gathered. Strict: whatever is not in use goes.
   bool fits(int unit, std::int64_t freed) const {
     const std::int64_t wanted = resident_.holds(unit) ? 0 : resident_.bytes_of(unit);
-    return !schedule_.budget.is_minimum() && resident_.bytes() - freed + wanted <= schedule_.budget.capacity_bytes;
+    return !schedule_.budget.is_min() && resident_.bytes() - freed + wanted <= schedule_.budget.capacity_bytes;
   }
 
   // Units held that the event does not need, the one accessed again last first.
@@ -159,7 +159,7 @@ std::vector<int> completion_order(const Trace& trace, const std::vector<Unit>& u
 
 // A unit whose parameters lie off the device begins to come when a unit before it has been gathered: the one right
 // before it, or an earlier one, as many as the budget lets be on their way at once. Where none was before it, and under
-// the minimum budget, it comes for its gather alone.
+// the min budget, it comes for its gather alone.
 void add_prefetches(Schedule& schedule, const std::vector<Unit>& units, int world) {
   struct Gathered {
     std::size_t entry;
@@ -175,7 +175,7 @@ void add_prefetches(Schedule& schedule, const std::vector<Unit>& units, int worl
           tiers_of(schedule.placement, units[static_cast<std::size_t>(action.unit)], world).parameter;
       const std::int64_t coming = lies.numel() - lies.device;
       const bool first = before.empty() || before.back().entry == place;
-      if (coming > 0 && (first || schedule.budget.is_minimum())) {
+      if (coming > 0 && (first || schedule.budget.is_min())) {
         actions.insert(actions.begin() + static_cast<std::ptrdiff_t>(at++), {ActionKind::kPrefetch, action.unit});
       } else if (coming > 0) {
         std::size_t from = before.size() - 1;

@@ -45,15 +45,15 @@ struct ScheduleEntry {
   std::vector<Action> actions;
 };
 
-// How much gathered memory a rank may hold. kMinimum is "min": one unit at a time, released at once, nothing ahead.
+// How much gathered memory a rank may hold. kMin is "min": one unit at a time, released at once, nothing ahead.
 struct GatherBudget {
-  static constexpr std::int64_t kMinimum = -1;
+  static constexpr std::int64_t kMin = -1;
   std::int64_t capacity_bytes = std::numeric_limits<std::int64_t>::max();
   // Elements of parameters off the device that may be prefetched at once. The unit that is gathered next always may.
   std::int64_t prefetched_numel = 0;
   // Updates end beside the next forward pass, each before its unit is gathered.
   bool overlaps_updates = false;
-  bool is_minimum() const { return capacity_bytes == kMinimum; }
+  bool is_min() const { return capacity_bytes == kMin; }
 };
 
 // When the updates of a step are done.

@@ -134,7 +134,7 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
     if (schedule.placement.parameter_sharded && event.kind == EventKind::kAccess) {
       ZERO_CHECK(resident.holds(event.unit), "unit {} is accessed but not gathered", event.unit);
       for (int unit : event.pinned) ZERO_CHECK(resident.holds(unit), "unit {} is in use but was released", unit);
-      if (!schedule.budget.is_minimum() && resident.bytes() <= schedule.budget.capacity_bytes) continue;
+      if (!schedule.budget.is_min() && resident.bytes() <= schedule.budget.capacity_bytes) continue;
       for (int unit : resident.units()) {
         ZERO_CHECK(unit == event.unit || std::ranges::count(event.pinned, unit) > 0,
                    "unit {} is held beyond the budget", unit);

@@ -1,4 +1,4 @@
-// The border between zero.cpp and a solver of linear programmes that is a plug-in: libzero_plan_clp.so, one function.
+// solver_border: the one function of a plug-in that solves linear programmes, libzero_plan_clp.so.
 //
 // The plug-in includes this header and no other of ours, and links none of our libraries. Nothing is thrown across.
 #pragma once

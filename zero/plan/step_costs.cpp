@@ -132,7 +132,7 @@ void add_ends(std::vector<PhaseEnd>& ends, const StepModel& model, StepPhase pha
 }
 
 // Nothing comes ahead, so nothing of it is hidden.
-void add_minimum_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
+void add_min_budget_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
   const std::vector<bool> all(model.units.size(), true);
   for (const Resource resource : kPrefetching) {
     ends.push_back({StepPhase::kBackward, resource, 1, all, /*fetches=*/true});
@@ -174,7 +174,7 @@ std::vector<PhaseEnd> phase_ends(const StepModel& model) {
     add_ends(ends, model, phase, *at);
   }
   if (!model.placement.parameter_sharded) return ends;
-  if (profile.minimum) add_minimum_ends(ends, model);
+  if (profile.min_budget) add_min_budget_ends(ends, model);
   add_update_ends(ends, model);
   return ends;
 }

@@ -55,7 +55,7 @@ StepCosts costs_of(const StepModel& model, const Unit& unit);
 
 // An end of a phase's computation, and the units whose transfers lie there: parameters that must come before a forward
 // pass goes on, gradients that leave after a backward pass is nearly over, and of an update that goes on into the
-// forward pass what must be done before that goes on. With many units some ends stand for all. Under the minimum budget
+// forward pass what must be done before that goes on. With many units some ends stand for all. Under the min budget
 // a backward pass has an end of its own for what it fetches: all of that is apart from its computation. (A forward pass
 // has one where a link stands. Without one most parameters come with their update; frozen ones, and those of later
 // micro-batches, are fetched and not counted so.)

@@ -102,7 +102,7 @@ Resource PredictedStep::bound() const {
 }
 
 void count_gathers(const Schedule& schedule, std::size_t num_units, StepProfile& profile) {
-  profile.minimum = schedule.budget.is_minimum();
+  profile.min_budget = schedule.budget.is_min();
   profile.forward_gathers.assign(num_units, 0);
   profile.backward_gathers.assign(num_units, 0);
   bool in_backward = false;

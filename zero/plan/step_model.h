@@ -3,7 +3,7 @@
 // Within a phase everything overlaps: the phase takes as long as its busiest resource. Phases follow each other. The
 // ends of a pass are the exception: nothing computes before the first unit's parameters are there, or after the last
 // unit's gradient is. If the profile says when a pass uses its units, a phase takes at least as long as the transfers
-// at its ends and the computation that cannot hide them. Under the minimum budget a backward pass hides no fetch.
+// at its ends and the computation that cannot hide them. Under the min budget a backward pass hides no fetch.
 //
 //   forward   compute; parameters off the device are fetched for each gather (link up; from disk: disk read, link up)
 //   backward  the same, and gradients off the device are offloaded after each reduction (link down; to disk: disk write);
@@ -70,7 +70,7 @@ struct StepProfile {
   // How often each unit's parameters are gathered in a step, by unit; empty: once each micro-batch.
   std::vector<int> forward_gathers, backward_gathers;
   // The schedule's budget is minimum: parameters come for their gather, while nothing is computed.
-  bool minimum = false;
+  bool min_budget = false;
   // By unit: the share of its pass's computation that lies before its first use in a forward pass, and before its
   // gradient is complete in a backward pass. Empty: not known.
   std::vector<double> used_at, gradient_at;

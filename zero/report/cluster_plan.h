@@ -27,7 +27,7 @@ struct ClusterWay {
   int stage = 0;
   Mesh mesh;
   bool local = false;
-  std::int64_t held = 0;  // bytes of a rank: states, what is gathered and reduced, activations
+  std::int64_t held = 0;  // bytes of a rank: states, gathered units, reductions, activations
   bool fits = true;
   Exchange exchange;  // of a step; with local steps the outer step's part of it, too
   double exchange_seconds = 0;

@@ -37,7 +37,7 @@ MemoryNeed need_of(const TrainingPlan& plan, int world, const Placement& placeme
   std::int64_t largest = 0;  // what autograd makes of it before it is reduced
   for (const Unit& unit : plan.units) largest = std::max(largest, gathered_bytes(unit, world));
   return {.states = bytes_on(plan, world, placement, Tier::kDevice) + bytes_on(plan, world, placement, Tier::kHost),
-          .working = working_bytes(plan.units, world, placement, /*minimum=*/true) + largest +
+          .working = working_bytes(plan.units, world, placement, /*min_budget=*/true) + largest +
                      tile_bytes(plan.units, world, placement, optimizer_spec(plan), /*depth=*/1),
           .activations = activations,
           .disk = bytes_on(plan, world, placement, Tier::kDisk)};

@@ -1,4 +1,4 @@
-// metrics.jsonl: one object a line, in the words of the run folder's contract.
+// MetricsLog: metrics.jsonl, one JSON object a line, one for each step that is logged and each evaluation.
 //
 //   MetricsLog log(folder.metrics());
 //   log.add(step_metrics);              // kept

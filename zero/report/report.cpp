@@ -261,7 +261,7 @@ std::string to_json(const RunReport& r) {
   json["rewinds"] = r.rewinds;
   json["spikes"] = r.spikes;
   json["delayed_steps"] = r.engine.delayed_steps;
-  json["departed_steps"] = r.engine.departed_steps;
+  json["departed_steps"] = r.engine.trace_mismatches;
   json["replans"] = r.engine.replans;
   json["moved_bytes"] = r.engine.moved_bytes;
   json["transport"] = r.engine.transport;

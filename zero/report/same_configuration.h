@@ -1,4 +1,4 @@
-// Before anything is allocated, the ranks compare what each of them was told.
+// require_same_configuration(): before anything is allocated, the ranks compare what each of them was told.
 //
 // Only hashes travel, unless they differ: then the texts do too, so that every rank can name the keys.
 //

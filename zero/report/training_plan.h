@@ -4,7 +4,7 @@
 //   cost_of(plan, 2).state.total()                                           // bytes that a rank would hold at stage 2
 //   plan_table(plan, {0, 1, 2, 3})                                           // plan_table.h; plan_json.h
 //
-// Sent is for a model whose forward and backward access each unit once, and at stage 3 under the minimum budget; `zero
+// Sent is for a model whose forward and backward access each unit once, and at stage 3 under the min budget; `zero
 // plan --schedule` tells what a given budget sends. Local; computed from shapes, and the prediction by who asks for
 // one. Throws ConfigError for what cannot be.
 #pragma once
@@ -35,8 +35,8 @@ struct TrainingPlan {
   int workers = 0;               // ranks beside them, where those are servers
   EngineOptions options;         // stage, rule of reduction, optimizer: as the engine is to be told them
   std::vector<UnitTiers> tiers;  // of the planned stage, by unit; empty: nothing leaves the device
-  // Beside states, at most: what is gathered and reduced on the device, what is on its way to and from a disk on the
-  // host. Nothing where nobody asked.
+  // Bytes beside states, at most: of gathered units and reductions on the device, of transfers to and from a disk on
+  // the host. Nothing where nobody asked.
   struct Beside {
     std::int64_t device = 0;
     std::int64_t host = 0;

@@ -1,4 +1,4 @@
-// The dispatch key that marks parameters whose storage may be empty.
+// kParameterKey: the dispatch key that marks parameters whose storage may be empty.
 //
 // DeferredInit lies above autograd, autocast and vmap, travels to views but never to results, and no release of PyTorch
 // from 1.13 to 2.14 uses it. Everything that depends on the choice goes through this constant.

@@ -1,4 +1,4 @@
-// GradientWatch: has somebody looked for a parameter's gradient in .grad()?
+// watch_gradient(): notes whether somebody looks for a parameter's gradient in .grad().
 //
 // An attached parameter's .grad() is never defined, and who finds it undefined goes on without a word:
 // clip_grad_norm_() and the optimizers of libtorch pass such a parameter over. All of them read the constant .grad();

@@ -1,4 +1,4 @@
-// Tensors over a storage of ours, and how a parameter is made one without losing its identity.
+// tensor_over(), replace_data(): tensors over a storage of ours, and a parameter made one without losing its identity.
 //
 //   replace_data(parameter, tensor_over(storage, spec, true));   // from now on operators on it reach the fallback
 //

@@ -1,4 +1,4 @@
-// torch's element types and ours.
+// to_dtype(), to_scalar_type(): torch's element types and ours.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A bert that sorts texts into the data's classes. A row of model_kind.h.
+// make_bert_task(): a bert that sorts texts into the data's classes. A row of model_kind.h.
 //
 //   auto task = make_bert_task({.name = "bert", .layers = 2, .width = 128, .heads = 2}, corpus.shape(), seed);
 //

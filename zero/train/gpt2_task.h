@@ -1,4 +1,4 @@
-// A gpt2 that learns the next token. A row of model_kind.h.
+// make_gpt2_task(): a gpt2 that learns the next token. A row of model_kind.h.
 //
 //   auto task = make_gpt2_task({.layers = 4, .width = 128, .heads = 4, .context = 64}, corpus.shape(), seed);
 //

@@ -1,4 +1,4 @@
-// A llama that learns the next token. A row of model_kind.h.
+// make_llama_task(): a llama that learns the next token. A row of model_kind.h.
 //
 //   auto task = make_llama_task({.layers = 4, .width = 128, .heads = 4, .context = 64}, corpus.shape(), seed);
 //

@@ -1,17 +1,12 @@
 #include "zero/train/lr_schedule.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numbers>
-
-#include "zero/base/error.h"
 
 namespace zero {
 namespace {
 
-constexpr std::array<std::string_view, 7> kLrNames{"constant",     "linear",    "cosine", "polynomial",
-                                                   "inverse_sqrt", "one_cycle", "wsd"};
 constexpr double kOneCycleStart = 1.0 / 25;  // of lr
 
 double half_cosine(double way) {  // from 1 down to 0
@@ -59,13 +54,6 @@ double lr_at(const LrSchedule& s, std::int64_t step) {
   // step >= warmup and step < steps, so the way down has a length.
   const double way = static_cast<double>(step - s.warmup) / static_cast<double>(s.steps - s.warmup);
   return s.min_lr + left_of(s, step, way) * (s.lr - s.min_lr);
-}
-
-LrKind parse_lr_kind(std::string_view name) {
-  const auto* const found = std::ranges::find(kLrNames, name);
-  if (found != kLrNames.end()) return static_cast<LrKind>(found - kLrNames.begin());
-  throw ConfigError("schedule.name", name, "no such schedule",
-                    "use constant, linear, cosine, polynomial, inverse_sqrt, one_cycle or wsd");
 }
 
 }  // namespace zero

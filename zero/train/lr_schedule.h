@@ -19,7 +19,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 namespace zero {
 
@@ -36,8 +35,5 @@ struct LrSchedule {
 };
 
 double lr_at(const LrSchedule& schedule, std::int64_t step);
-
-// As in the list above. Throws ConfigError under "schedule.name".
-LrKind parse_lr_kind(std::string_view name);
 
 }  // namespace zero

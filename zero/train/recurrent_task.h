@@ -1,5 +1,5 @@
-// "rnn", "lstm" and "gru". Of tokens they make a language model; of images, a classifier that reads row by row: the data
-// decides. Rows of model_kind.h.
+// make_rnn_task(), make_lstm_task(), make_gru_task(): of tokens a language model, of images a classifier that reads row
+// by row; the data decides. Rows of model_kind.h.
 //
 //   auto task = make_lstm_task({.name = "lstm", .layers = 1, .hidden = 256, .context = 64}, corpus.shape(), seed);
 //

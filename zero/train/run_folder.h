@@ -1,4 +1,4 @@
-// The folder of one run, and the rule that a run is never overwritten by accident.
+// RunFolder: the folder of one run, and the rule that a run is never overwritten by accident.
 //
 //   RunFolder folder("runs/shakespeare");
 //   folder.require_free(/*overwrite=*/false);      // every rank: looks, changes nothing

@@ -1,4 +1,4 @@
-// Can saves keep up? Estimated before a run trains, while a longer `checkpoint.every` costs nothing yet.
+// pace_note(): whether saves keep up, estimated before a run trains, while a longer `checkpoint.every` costs nothing yet.
 //
 //   const double seconds = estimate_save_seconds(comm, run_folder, bytes_of_all_ranks);
 //   say(pace_note(policy, bytes_of_all_ranks, seconds, step_seconds));        // empty: nothing speaks against it

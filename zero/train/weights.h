@@ -1,4 +1,4 @@
-// A model's weights from and to safetensors files, so that no rank ever holds them all.
+// InitialWeights, open_weights(): a model's weights from and to safetensors files, so that no rank ever holds them all.
 //
 //   const InitialWeights weights(module, "init.safetensors");             // opened and matched; no value is read yet
 //   auto engine = attach(module, world, {.weights = weights.source()});   // unit by unit

@@ -1,4 +1,4 @@
-// The table of transports, by the names of `[comm] transport`, and the opening of those that are plug-ins.
+// open_transport(): a communicator by its name in `[comm] transport`; transports that are plug-ins are opened here.
 //
 //   auto comm = open_transport("gloo", detect_ranks({}, getenv), 60s);
 //

@@ -11,29 +11,12 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
+#include "zero/config/choices.h"
 #include "zero/data/open_data.h"
 #include "zero/train/model_kind.h"
 
 namespace zero::cli {
 namespace {
-
-DataKind data_kind(const std::string& name) {
-  if (name == "text") return DataKind::kText;
-  if (name == "tokens") return DataKind::kTokens;
-  if (name == "mnist") return DataKind::kMnist;
-  if (name == "images") return DataKind::kImages;
-  if (name == "csv") return DataKind::kCsv;
-  if (name == "tsv") return DataKind::kTsv;
-  if (name == "word_order") return DataKind::kWordOrder;
-  throw ConfigError("data.kind", name, "no such kind", "use text, tokens, mnist, images, csv, tsv or word_order");
-}
-
-Reduce reduce_kind(const std::string& name) {
-  if (name == "each") return Reduce::kEach;
-  if (name == "last") return Reduce::kLast;
-  if (name == "auto") return Reduce::kAuto;
-  throw ConfigError("train.reduce", name, "no such rule", "use auto, each or last");
-}
 
 OptimizerOptions optimizer_options(const OptimizerConfig& o) {
   if (o.name == "adamw") {
@@ -63,7 +46,7 @@ OptimizerOptions optimizer_options(const OptimizerConfig& o) {
     return Muon{.lr = o.lr,
                 .momentum = o.momentum,
                 .nesterov = o.nesterov,
-                .scale = o.muon_scale == "original" ? MuonScale::kOriginal : MuonScale::kMatchRmsAdamW,
+                .scale = value_of(kMuonScales, "optimizer.muon_scale", o.muon_scale),
                 .weight_decay = o.weight_decay,
                 .adamw = {.lr = o.adamw_lr, .beta1 = o.betas[0], .beta2 = o.betas[1], .eps = o.eps}};
   }
@@ -93,17 +76,14 @@ std::vector<ParameterGroup> parameter_groups(const OptimizerConfig& o) {
   return groups;
 }
 
-DType dtype_of(const std::string& name) {
-  if (name == "fp32") return DType::kFloat32;
-  if (name == "bf16") return DType::kBFloat16;
-  if (name == "fp16") return DType::kFloat16;
-  throw ConfigError("train.dtype", name, "no such type", "use fp32, bf16 or fp16");
+DType dtype_of(const TrainConfig& train) {
+  return value_of(kDTypes, "train.dtype", train.dtype);
 }
 
+// A sum in the parameters' own type is none that differs.
 std::optional<DType> reduce_dtype_of(const TrainConfig& train) {
-  if (train.reduce_dtype == "same" || train.dtype == "fp32") return std::nullopt;
-  if (train.reduce_dtype == "fp32") return DType::kFloat32;
-  throw ConfigError("train.reduce_dtype", train.reduce_dtype, "no such type", "use same or fp32");
+  const std::optional<DType> dtype = value_of(kReduceDTypes, "train.reduce_dtype", train.reduce_dtype);
+  return dtype == dtype_of(train) ? std::nullopt : dtype;
 }
 
 WireCodec codec_of(std::string_view key, const std::string& name) {
@@ -135,11 +115,10 @@ OffloadOptions offload_options(const ZeroConfig& zero) {
 }
 
 std::optional<ActivationOffloadOptions> activation_offload_options(const Config& config) {
-  const std::string& where = config.train.offload_activations;
-  if (where == "none") return std::nullopt;
-  if (where != "host" && where != "disk")
-    throw ConfigError("train.offload_activations", where, "no such place", "use none, host or disk");
-  return ActivationOffloadOptions{.tier = where == "disk" ? Tier::kDisk : Tier::kHost,
+  const std::optional<Tier> tier =
+      value_of(kActivationTiers, "train.offload_activations", config.train.offload_activations);
+  if (!tier) return std::nullopt;
+  return ActivationOffloadOptions{.tier = *tier,
                                   .disk = config.zero.disk,
                                   .checksums = config.zero.checksums,
                                   .link_bytes_per_second = static_cast<double>(config.zero.link_bandwidth.bytes)};
@@ -148,8 +127,7 @@ std::optional<ActivationOffloadOptions> activation_offload_options(const Config&
 // What offloaded activations take of each budget.
 ActivationOffloadNeed need_of(const Config& config, const ModelOptions& model) {
   const std::int64_t context = sample_context(model, config.data.context);
-  const OffloadedInput inputs =
-      offloaded_inputs(model, most_samples(config.train), context, dtype_of(config.train.dtype));
+  const OffloadedInput inputs = offloaded_inputs(model, most_samples(config.train), context, dtype_of(config.train));
   return model.activation_offload ? activation_offload_need(*model.activation_offload, inputs.count, inputs.bytes)
                                   : ActivationOffloadNeed{};
 }
@@ -189,22 +167,14 @@ CheckpointPolicy checkpoint_policy(const CheckpointConfig& checkpoint) {
           .stop_on_error = checkpoint.on_error == "stop"};
 }
 
-HealthAction health_action(std::string_view key, const std::string& name) {
-  if (name == "ignore") return HealthAction::kIgnore;
-  if (name == "skip") return HealthAction::kSkip;
-  if (name == "rewind") return HealthAction::kRewind;
-  if (name == "stop") return HealthAction::kStop;
-  throw ConfigError(key, name, "no such rule", "use skip, rewind or stop");
-}
-
 HealthOptions health_options(const HealthConfig& health) {
-  return {.non_finite = health_action("health.non_finite", health.non_finite),
-          .spike = health_action("health.spike", health.spike),
+  return {.non_finite = value_of(kNonFinites, "health.non_finite", health.non_finite),
+          .spike = value_of(kSpikes, "health.spike", health.spike),
           .spike_sigma = health.spike_sigma,
           .rewind_batches = health.rewind_batches,
           .max_rewinds = health.max_rewinds,
           .check_replicas = health.check_replicas,
-          .on_corruption = health_action("health.on_corruption", health.on_corruption)};
+          .on_corruption = value_of(kCorruptions, "health.on_corruption", health.on_corruption)};
 }
 
 std::optional<LocalSteps> local_steps(const SyncConfig& sync) {
@@ -266,7 +236,7 @@ ModelOptions model_options(const Config& config) {
 
 DataOptions data_options(const Config& config) {
   const DataConfig& d = config.data;
-  DataOptions options{.kind = data_kind(d.kind),
+  DataOptions options{.kind = value_of(kDataKinds, "data.kind", d.kind),
                       .path = d.path,
                       .validation = d.validation.fraction,
                       .context = d.context,
@@ -274,9 +244,9 @@ DataOptions data_options(const Config& config) {
                       .vocab = d.vocab,
                       .tokenizer = d.tokenizer,
                       .channels = d.channels,
-                      .augment = d.augment == "shift" ? Augment::kShift : Augment::kNone};
+                      .order = value_of(kOrders, "data.order", d.order),
+                      .augment = value_of(kAugments, "data.augment", d.augment)};
   if (!d.validation.path.empty()) options.validation = std::filesystem::path(d.validation.path);
-  options.order = d.order == "sequential" ? Order::kSequential : Order::kShuffled;
   return options;
 }
 
@@ -297,11 +267,11 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
                         .wire = wire_of(config.comm),
                         .optimizer = optimizer_options(config.optimizer),
                         .clip = config.train.clip,
-                        .reduce = reduce_kind(config.train.reduce),
+                        .reduce = value_of(kReduces, "train.reduce", config.train.reduce),
                         .accumulate = static_cast<int>(config.train.accumulate),
                         .delayed_update = config.zero.delayed_update,
                         .ema = config.train.ema,
-                        .dtype = dtype_of(config.train.dtype),
+                        .dtype = dtype_of(config.train),
                         .reduce_dtype = reduce_dtype_of(config.train),
                         .loss_scale = loss_scale_of(config.train),
                         .device_memory = config.zero.device_memory,
@@ -330,7 +300,7 @@ TrainJob make_job(const Config& config, int local_ranks) {
                     .eval_batches = t.eval_batches,
                     .log_every = t.log_every,
                     .sample = t.sample},
-          .schedule = {.kind = parse_lr_kind(config.schedule.name),
+          .schedule = {.kind = value_of(kLrKinds, "schedule.name", config.schedule.name),
                        .lr = config.optimizer.lr,
                        .min_lr = config.schedule.min_lr,
                        .warmup = config.schedule.warmup,

@@ -218,7 +218,7 @@ int require_room(const EngineOptions& options, const TrainingPlan& plan, const P
 TrainingPlan::Beside beside_states(const TrainingPlan& plan, const Schedule& schedule, const Placement& later,
                                    int depth) {
   const std::int64_t staged =
-      staging_bytes(plan.units, mesh_of(plan).shard, schedule.placement, schedule.budget.is_minimum());
+      staging_bytes(plan.units, mesh_of(plan).shard, schedule.placement, schedule.budget.is_min());
   return {
       .device = simulate(schedule, plan.units, mesh_of(plan).shard, optimizer_spec(plan)).gathered_peak_bytes + staged,
       .host = tile_bytes(plan.units, mesh_of(plan).shard, later, optimizer_spec(plan), depth)};

@@ -1,4 +1,4 @@
-// The verbs that need libtorch, one file each; table.cpp hands them to the command. See zero/command/torch_entry.h for the
+// Verbs with libtorch: one file each; table.cpp hands them to the command. See zero/command/torch_entry.h for the
 // contract: each returns the exit status and throws ConfigError, CommError or IoError.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The messages of RendezvousStore, and the reading and writing of whole ones on a TCP socket. Knows nothing of Gloo.
+// Message: what RendezvousStore and its clients say, read and written whole on a TCP socket. Knows nothing of Gloo.
 #pragma once
 
 #include <chrono>

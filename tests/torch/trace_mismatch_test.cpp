@@ -42,7 +42,7 @@ tests::MakeSubject evaluating(Evaluation how, std::vector<float>& values,
   };
 }
 
-TEST(EvaluationBetweenSteps, IsNoDepartureAndChangesNeitherBitsNorTraffic) {
+TEST(EvaluationBetweenSteps, IsNoTraceMismatchAndChangesNeitherBitsNorTraffic) {
   const auto between_steps = [](int step, int micro) { return step != 1 && micro == 0; };
   std::vector<float> none, first;
   for (const AttachOptions& options : all_stages({.clip = 0.5, .reduce = Reduce::kEach, .accumulate = 2})) {
@@ -52,7 +52,7 @@ TEST(EvaluationBetweenSteps, IsNoDepartureAndChangesNeitherBitsNorTraffic) {
       const RunResult with = tests::train(2, kSteps, options, evaluating(how, values, between_steps));
       EXPECT_EQ(without.loss_bits, with.loss_bits) << tests::placement_of(options);
       EXPECT_TRUE(tests::same_bits(without.parameters, with.parameters)) << tests::placement_of(options);
-      EXPECT_EQ(with.reports[0].departed_steps, 0) << tests::placement_of(options);
+      EXPECT_EQ(with.reports[0].trace_mismatches, 0) << tests::placement_of(options);
       EXPECT_EQ(with.reports[0].sent_bytes_per_step, without.reports[0].sent_bytes_per_step)
           << tests::placement_of(options);
       if (first.empty()) first = values;
@@ -86,7 +86,7 @@ tests::MakeSubject reordered(const std::set<int>& steps) {
   };
 }
 
-TEST(Departure, GivesTheBitsOfStageZeroAndIsCounted) {
+TEST(TraceMismatch, GivesTheBitsOfStageZeroAndIsCounted) {
   for (int world : {2, 3}) {
     std::vector<RunResult> runs;
     for (const AttachOptions& options : all_stages({.clip = 0.5})) {
@@ -95,12 +95,12 @@ TEST(Departure, GivesTheBitsOfStageZeroAndIsCounted) {
       EXPECT_EQ(runs.front().grad_norms, runs.back().grad_norms) << tests::placement_of(options);
       EXPECT_TRUE(tests::same_bits(runs.front().parameters, runs.back().parameters)) << tests::placement_of(options);
       // Step 2 leaves the recorded order and is recorded; step 4 leaves that one.
-      EXPECT_EQ(runs.back().reports[0].departed_steps, 2) << tests::placement_of(options);
+      EXPECT_EQ(runs.back().reports[0].trace_mismatches, 2) << tests::placement_of(options);
     }
   }
 }
 
-TEST(Departure, AFailedOperatorInsideTheForwardLeavesTheEngineUsable) {
+TEST(TraceMismatch, AFailedOperatorInsideTheForwardLeavesTheEngineUsable) {
   const auto make = [](bool failing) {
     return [failing] {
       auto net = std::make_shared<TiedNet>();
@@ -122,7 +122,7 @@ TEST(Departure, AFailedOperatorInsideTheForwardLeavesTheEngineUsable) {
   }
 }
 
-TEST(Departure, AFailedBackwardLeavesTheEngineUsable) {
+TEST(TraceMismatch, AFailedBackwardLeavesTheEngineUsable) {
   // A hook of the user's throws half way through the first backward pass; the step is then done as it stands.
   const auto make = [] {
     auto net = std::make_shared<TiedNet>();

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Tests of tools/house.py, on texts made for each test. Names are claims, as in the C++ tests."""
+
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "tools"))
+
+import house  # noqa: E402
+
+
+class House(unittest.TestCase):
+    CLASS = """
+// class Comment { int not_one; };
+class Door : private Frame {
+ public:
+  explicit Door(int width);
+  ~Door();
+  Door& operator=(const Door&) = delete;
+  void open(int how_far = 1);
+  void open() const { if (open_) { shut(); } }
+  [[nodiscard]] bool is_open() const { return open_; }
+  struct Handle { int x; };
+  using Width = int;
+
+ private:
+  void creak();
+  static constexpr int kMost = 3;
+  int width_ = 0, height_{1};
+  std::function<void(int)> opened_ = [](int) {};
+  bool open_ = false;
+};
+"""
+
+    def test_a_class_counts_its_public_names_and_its_members(self):
+        self.assertEqual(house.classes({"zero/x/door.h": self.CLASS}), {"Door": (2, 4)})
+
+    def test_a_struct_counts_its_functions_and_its_data(self):
+        text = "struct Key {\n  int teeth = 2, width{1};\n  bool fits(int door) const;\n  static constexpr int kMost = 3;\n};\n"
+        self.assertEqual(house.classes({"zero/x/key.h": text}, "struct"), {"Key": (1, 2)})
+        self.assertEqual(house.classes({"zero/x/key.h": text}), {})
+
+    def test_every_room_of_any_house_has_its_row(self):
+        rows = list(house.rows_of([{"attic": 5, "hall": 1000}, {"hall": 2000, "cellar": 3000}]))
+        self.assertEqual(rows, [["cellar: lines", "", "3,000"], ["hall: lines", "1,000", "2,000"], ["attic: lines", "5", ""]])
+
+    def test_help_is_the_scripts_own(self):
+        script = [sys.executable, ROOT / "tools/house.py"]
+        asked = subprocess.run([*script, "--help"], capture_output=True, text=True)
+        self.assertEqual((asked.returncode, asked.stderr), (0, ""))
+        self.assertIn(house.__doc__, asked.stdout)
+        unknown = subprocess.run([*script, "no-such-commit"], capture_output=True, text=True)
+        self.assertEqual((unknown.returncode, unknown.stdout), (2, ""))
+        self.assertIn("git knows no such commit", unknown.stderr)
+
+    def test_lines_are_counted_by_folder(self):
+        self.assertEqual(house.rooms({"zero/x/a.h": "1\n2\n", "zero/x/b.cpp": "1\n", "zero/x/README.md": "1\n"}), {"x": 3})
+
+    def test_the_tree_has_classes_and_folders(self):
+        files = house.texts(None)
+        self.assertIn("Engine", house.classes(files))
+        self.assertIn("engine", house.rooms(files))
+
+
+if __name__ == "__main__":
+    unittest.main()
