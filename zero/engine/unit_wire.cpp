@@ -20,20 +20,20 @@ std::int64_t largest_shard(const std::vector<Unit>& units, int shard) {
 }  // namespace
 
 std::unique_ptr<CodedCommunicator> open_unit_wire(const EngineComms& comms, const std::vector<Unit>& units,
-                                                  const WireCodecs& wire, bool minimum) {
+                                                  const WireCodecs& wire, bool min_budget) {
   if (!codes_units(wire) || comms.mesh.shard == 1) return nullptr;
   std::vector<DType> types;
   for (const Unit& unit : units) types.push_back(unit.dtype);
   return std::make_unique<CodedCommunicator>(
       comms.copy, wire, std::move(types),
       CodedCommunicator::Options{.largest_numel = largest_shard(units, comms.mesh.shard),
-                                 .one_slot = minimum,
+                                 .one_slot = min_budget,
                                  .contributor = comms.run.rank()});
 }
 
-std::int64_t unit_wire_bytes(const std::vector<Unit>& units, int shard, const WireCodecs& wire, bool minimum) {
+std::int64_t unit_wire_bytes(const std::vector<Unit>& units, int shard, const WireCodecs& wire, bool min_budget) {
   if (!codes_units(wire)) return 0;
-  return CodedCommunicator::staging_bytes(shard, wire, largest_shard(units, shard), minimum);
+  return CodedCommunicator::staging_bytes(shard, wire, largest_shard(units, shard), min_budget);
 }
 
 }  // namespace zero

@@ -1,6 +1,6 @@
-// The communicator over which an engine's units are gathered and their gradients summed, where their bytes are coded.
+// Unit wire: the communicator over which an engine's units are gathered and their gradients summed, where their bytes are coded.
 //
-//   auto coded = open_unit_wire(comms, units, options.wire, budget.is_minimum());     // null where nothing is coded
+//   auto coded = open_unit_wire(comms, units, options.wire, budget.is_min());     // null where nothing is coded
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace zero {
 
-// Collective over the ranks that hold the model once. `minimum`: one collective at a time has staging.
+// Collective over the ranks that hold the model once. `min_budget`: one collective at a time has staging.
 std::unique_ptr<CodedCommunicator> open_unit_wire(const EngineComms& comms, const std::vector<Unit>& units,
-                                                  const WireCodecs& wire, bool minimum);
+                                                  const WireCodecs& wire, bool min_budget);
 
 // Local. Bytes of its staging on a rank, of `shard` ranks that hold the model once.
-std::int64_t unit_wire_bytes(const std::vector<Unit>& units, int shard, const WireCodecs& wire, bool minimum);
+std::int64_t unit_wire_bytes(const std::vector<Unit>& units, int shard, const WireCodecs& wire, bool min_budget);
 
 // Within it gathers are exact: an operator outside training reads what the owners hold. Null: nothing is coded.
 class ExactGathers {
