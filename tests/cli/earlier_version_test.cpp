@@ -1,0 +1,48 @@
+// A run folder that an earlier version left (tests/cli/earlier_run, by commit d2f3add: three steps of a small GPT on two
+// ranks) is read, exported and gone on with.
+#include <filesystem>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "../this_build.h"
+#include "command.h"
+#include "tests/expect_contains.h"
+
+namespace zero {
+namespace {
+
+class EarlierVersion : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::filesystem::path source = built::kSourceFolder;
+    std::filesystem::copy(source / "tests/cli/earlier_run", folder_.path() / "run",
+                          std::filesystem::copy_options::recursive);
+    std::filesystem::create_directory_symlink(source / "examples", folder_.path() / "examples");
+  }
+  Folder folder_;
+};
+
+TEST_F(EarlierVersion, ItsRunIsWholeAndItsWeightsAreExportedToTheByte) {
+  const Ran inspected = folder_.zero("inspect --verify run");
+  EXPECT_EQ(inspected.status, 0) << inspected.errors;
+  EXPECT_CONTAINS(inspected.output, "step 3, 51.8 KiB in 2 files, configuration 15869de5, every byte verified");
+  const Ran exported = folder_.zero("export run -o weights.safetensors");
+  EXPECT_EQ(exported.status, 0) << exported.errors;
+  EXPECT_EQ(folder_.read("weights.safetensors"), folder_.read("run/model.safetensors"));
+}
+
+TEST_F(EarlierVersion, ItsRunGoesOnFromItsCheckpointWithItsConfiguration) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
+  const auto before = nlohmann::json::parse(folder_.read("run/report.json")).at("loss_bits");
+  const Ran ran = folder_.zero("train run/config.toml -n 2 --run.dir run --train.steps 6", "timeout 100");
+  ASSERT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_CONTAINS(ran.output, "continuing after step 3 of 6");
+  const auto losses = nlohmann::json::parse(folder_.read("run/report.json"));
+  ASSERT_EQ(losses.at("loss_bits").size(), 6U);
+  for (std::size_t step = 0; step < 3; ++step) EXPECT_EQ(losses.at("loss_bits").at(step), before.at(step));
+  EXPECT_LT(losses.at("losses").back(), losses.at("losses").at(2)) << "it has learned more";
+}
+
+}  // namespace
+}  // namespace zero
