@@ -49,6 +49,27 @@ TEST_F(TrainedOverAWire, HasTheSameBitsOverThreadsAndProcessesAndGoesOnWithThem)
   EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
 }
 
+TEST_F(TrainedOverAWire, TakesCodedOuterStepsAndGoesOnBetweenThemWithTheSameBits) {
+  const std::string local = "-n 2 --sync.mode local --sync.local_steps 2 --comm.outer_wire int8 ";
+  const Json whole = report_of(local, "whole");
+  ASSERT_TRUE(whole.is_object());
+  const Json& outer = whole.at("copies").at("outer_step");
+  for (const Json& sent : outer.at("sent_bytes")) {
+    EXPECT_EQ(sent, outer.at("planned_sent_bytes"));
+    EXPECT_GE(sent, outer.at("formula").at("sent_bytes"));
+  }
+  const Json exact = report_of("-n 2 --sync.mode local --sync.local_steps 2", "exact");
+  EXPECT_NEAR(exact.at("copies").at("outer_step").at("formula").at("sent_bytes").get<double>(),
+              4 / (1 + 4 / 256.0) * outer.at("formula").at("sent_bytes").get<double>(), 1e-6);
+  EXPECT_NE(exact.at("parameters_sha256"), whole.at("parameters_sha256"));
+
+  ASSERT_TRUE(report_of(local + "--train.steps 3 --checkpoint.every 3", "halves").is_object());
+  const Json rest = report_of(local + "--zero.stage 1 --checkpoint.every 3", "halves");
+  ASSERT_TRUE(rest.is_object());
+  EXPECT_EQ(rest.at("loss_bits"), whole.at("loss_bits"));
+  EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
+}
+
 TEST_F(TrainedOverAWire, SendsWhatIsPlanned) {
   const Json report = report_of("-n 2 --comm.reduce_wire int8 --comm.gather_wire int4", "run");
   for (const Json& sent : report.at("sent_bytes_per_step")) EXPECT_EQ(sent, report.at("planned_sent_bytes"));

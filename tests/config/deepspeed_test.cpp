@@ -76,6 +76,20 @@ TEST(DeepSpeed, ShardGroupsAreCarriedOver) {
   EXPECT_TRUE(says(dropped(hpz, "zero_optimization.zero_hpz_partition_size"), "the nearest is zero.group"));
 }
 
+TEST(DeepSpeed, QuantizedWeightsAndGradientsAreCodecs) {
+  const std::string keys = R"("zero_quantized_weights": true, "zero_quantized_gradients": true}})";
+  const ConvertedConfig config = converted(R"({"zero_optimization": {"stage": 3, )" + keys);
+  EXPECT_EQ(loaded(config).comm.gather_wire, "int8");
+  EXPECT_EQ(loaded(config).comm.reduce_wire, "int4");
+  const ConvertedConfig whole = converted(R"({"zero_optimization": {"stage": 2, )" + keys);
+  EXPECT_EQ(loaded(whole).comm.gather_wire, "none");
+  EXPECT_EQ(loaded(whole).comm.reduce_wire, "int4");
+  EXPECT_EQ(dropped(whole, "zero_optimization.zero_quantized_weights"), "below stage 3 none are gathered");
+  const ConvertedConfig off = converted(R"({"zero_optimization": {"stage": 3, "zero_quantized_gradients": false}})");
+  EXPECT_EQ(loaded(off).comm.reduce_wire, "none");
+  EXPECT_EQ(dropped(off, "zero_optimization.zero_quantized_gradients"), "values cross as they are");
+}
+
 TEST(DeepSpeed, AStageWithItsOptimizerOnTheHostIsCarriedOver) {
   const ConvertedConfig config = converted(kStage2);
   EXPECT_EQ(kept(config, "train.global_batch"), "64");

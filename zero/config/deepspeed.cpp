@@ -228,6 +228,20 @@ Value fraction(std::string_view tier, double part) {
   return Value(Value::Table{{std::string(tier), Value(part)}});
 }
 
+// ZeRO++: weights in 8 bits, gradients in 4.
+void read_codecs(DeepSpeedReader& reader, const Json& zero, std::int64_t stage) {
+  const auto read = [&](std::string_view key, std::string_view ours, std::string_view codec, bool possible) {
+    const std::string name = fmt::format("{}{}", kZero, key);
+    const Json* const given = reader.take(zero, kZero, key, ours);
+    if (given == nullptr) return;
+    if (!reader.flag(*given, name)) return reader.drop(name, "values cross as they are");
+    possible ? reader.keep(ours, Value(std::string(codec)), name)
+             : reader.drop(name, "below stage 3 none are gathered");
+  };
+  read("zero_quantized_weights", "comm.gather_wire", "int8", stage == 3);
+  read("zero_quantized_gradients", "comm.reduce_wire", "int4", true);
+}
+
 void read_states(DeepSpeedReader& reader) {
   const Json* const zero = reader.section(reader.json(), "zero_optimization");
   if (zero == nullptr) return reader.keep("zero.stage", Value(std::int64_t{0}), kDefault);
@@ -239,6 +253,7 @@ void read_states(DeepSpeedReader& reader) {
     const std::int64_t group = reader.whole(*shard, name);
     group > 0 ? reader.keep("zero.group", Value(group), name) : reader.drop(name, "all ranks hold the model once");
   }
+  read_codecs(reader, *zero, stage);
   Value::Array disks;
   const Offload optimizer = read_offload(reader, *zero, "offload_optimizer", {"cpu_offload"}, disks);
   const Offload parameter =

@@ -16,7 +16,6 @@ constexpr std::string_view kPrecision = "there is no automatic mixed precision: 
 constexpr std::string_view kAlways = "always so";
 constexpr std::string_view kUnits = "a unit is a block of the model; zero.device_memory bounds the gathered units";
 constexpr std::string_view kBuffers = "zero.cpp chooses the buffers of its transfers";
-constexpr std::string_view kCompressed = "ranks exchange values as they are: no compression";
 constexpr std::string_view kGroups = "the nearest is zero.group: the ranks that hold the model once";
 constexpr std::string_view kSplit = "zero.cpp splits states and samples, never an operator";
 constexpr std::string_view kMetrics = "metrics.jsonl in the run folder has every step";
@@ -87,10 +86,9 @@ constexpr std::array kReasons{
     Reason{"zero_optimization.stage3_gather_16bit_weights_on_model_save", kWeights},
     Reason{"zero_optimization.stage3_gather_fp16_weights_on_model_save", kWeights},
     Reason{"zero_optimization.zero_hpz_partition_size", kGroups},
-    Reason{"zero_optimization.zero_quantized_weights", kCompressed},
-    Reason{"zero_optimization.zero_quantized_nontrainable_weights", kCompressed},
-    Reason{"zero_optimization.zero_quantized_gradients", kCompressed},
-    Reason{"zero_optimization.zeropp_loco_param", kCompressed},
+    Reason{"zero_optimization.zero_quantized_nontrainable_weights",
+           "the nearest is comm.gather_wire, of all parameters"},
+    Reason{"zero_optimization.zeropp_loco_param", "comm.reduce_wire rounds without bias, and keeps no errors"},
     Reason{"zero_optimization.mics_hierarchical_params_gather", kGroups},
     Reason{"zero_optimization.zenflow", "the nearest is zero.delayed_update"},
     Reason{"zero_optimization.cpu_offload_use_pin_memory", kBuffers},
