@@ -43,7 +43,7 @@ TEST(ScheduleCost, GathersAndReductionsSendTheBytesOfTheirCodecs) {
   const std::vector<Unit> units{one_unit(2 * kShard, DType::kFloat32)};
   Placement placement = place(3, Reduce::kEach, 1);
   placement.wire = {.gather = WireCodec::kInt8, .reduce = WireCodec::kInt4};
-  const Schedule schedule = build_schedule(straight_trace(units, 1), units, 2, placement, {GatherBudget::kMinimum});
+  const Schedule schedule = build_schedule(straight_trace(units, 1), units, 2, placement, {GatherBudget::kMin});
   const ScheduleCost cost = simulate(schedule, units, 2);
   EXPECT_EQ(cost.sent_bytes, cost.num_gathers * wire_bytes(WireCodec::kInt8, kShard, DType::kFloat32) +
                                  wire_bytes(WireCodec::kInt4, kShard, DType::kFloat32));
