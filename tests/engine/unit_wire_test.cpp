@@ -105,8 +105,9 @@ TEST(UnitWire, SendsWhatThePlanAndTheFormulaSay) {
             EXPECT_DOUBLE_EQ(report.sent_formula_bytes, formula) << where;
             // Where memory is short, each use gathers, as the formula has it.
             const bool gathers_twice = options.device_memory.kind == MemoryBudget::Kind::kMin;
-            if (options.stage < 3 || gathers_twice)
+            if (options.stage < 3 || gathers_twice) {
               EXPECT_GE(static_cast<double>(report.sent_bytes_per_step), formula) << where;
+            }
           }
         }
       }
