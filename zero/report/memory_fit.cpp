@@ -75,6 +75,7 @@ class Search {
   }
 
   int lower_stage() const {
+    if (plan_.options.shards == Cut::kHash) return -1;  // which stage 3 alone has
     for (int stage = 0; stage < plan_.options.stage; ++stage) {
       Variation lower = now_;
       lower.stage = stage;
@@ -96,14 +97,17 @@ class Search {
       const bool same_ranks = variation.machines == 1 && variation.group == plan_.options.group;
       if (variation.stage == plan_.options.stage && same_ranks && variation.fractions.on_device())
         placement.tiers = plan_.tiers;
-      spread_if_asked(placement, world, variation.fractions);
-      return fit_of(need_of(plan_, world, placement, variation.activation_bytes), *plan_.machine);
+      std::optional<TrainingPlan> cut_anew;
+      if (!same_ranks && options.shards != Cut::kRange) {
+        cut_anew = plan_;
+        cut_anew->units = units_of(plan_.specs, mesh.world(), options);
+      }
+      const TrainingPlan& plan = cut_anew ? *cut_anew : plan_;
+      if (!variation.fractions.on_device()) spread_over_tiers(placement, plan.units, world, variation.fractions);
+      return fit_of(need_of(plan, world, placement, variation.activation_bytes), *plan_.machine);
     } catch (const ConfigError&) {
       return std::nullopt;
     }
-  }
-  void spread_if_asked(Placement& placement, int world, const StateFractions& fractions) const {
-    if (!fractions.on_device()) spread_over_tiers(placement, plan_.units, world, fractions);
   }
   bool add(std::string change, const Variation& variation) {
     const auto found = fit(variation);

@@ -337,6 +337,10 @@ int plan_verb(const PlanRequest& request) {
   if (request.cluster && attach.sync.has_servers())
     throw ConfigError("--cluster", fmt::format("with {} of sync.servers", attach.sync.servers),
                       "servers and their workers share the memory of one machine", "leave out one of the two");
+  if (request.cluster && attach.shards != Cut::kRange)
+    throw ConfigError("--cluster", fmt::format("with zero.shards {}", name_of(attach.shards)),
+                      "it compares groups of ranks, each of which would cut units another way",
+                      "leave out one of the two");
   ModelOptions model = model_options(config);
   model.init.clear();  // shapes are wanted, not weights
   const SampleShape shape = planned_shape(config);
