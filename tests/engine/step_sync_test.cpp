@@ -88,7 +88,7 @@ TEST(StepSync, ValuesOfThousandsOfUnitsOutliveTheirReaders) {
 
 TEST(StepSync, IsBookkeepingNotTraffic) {
   on_ranks(2, [](Communicator& comm) {
-    exchange(comm, findings(5, 5));
+    exchange(comm, rank_step(5, 5));
     EXPECT_EQ(comm.traffic().sent_bytes, 0);
     EXPECT_GT(comm.traffic().control_sent_bytes, 0);
   });
