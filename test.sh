@@ -157,13 +157,13 @@ sanitized() {  # PRESET FOLDER... -- FOLDER...
   ZERO_TEST_TIER=standard run_ctest "build/$preset" -R "^($(IFS='|' && echo "${folders[*]}"))(_slow|_full)?(_[0-9]+)?\$" "${which[@]}"
 }
 
-address_sanitizer() { sanitized asan base plan comm memory optim engine checkpoint data report launch config issues fuzz -- world cli faults; }
+address_sanitizer() { sanitized asan base plan comm memory optim engine serve checkpoint data report launch config issues fuzz -- world cli faults; }
 
 thread_sanitizer() {
   # ThreadSanitizer wants its shadow where a newer kernel may have put something else; without randomization it fits.
   local fixed_addresses=()
   setarch "$(uname -m)" -R true 2>/dev/null && fixed_addresses=(setarch "$(uname -m)" -R)
-  sanitized tsan base comm memory engine checkpoint -- world
+  sanitized tsan base comm memory engine serve checkpoint -- world
 }
 
 tool_tests() {

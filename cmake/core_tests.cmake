@@ -13,6 +13,7 @@ zero_tests(optim FLOORS base optim)
 zero_tests(engine SHARDS 2 FLOORS base plan ${comm_floors} memory optim engine
            SLOW Rebalancing.* Offload.* OffloadProperty.* Delayed.* DiskFaults.* SteadyTiers.* DiskBudgets.AreKept* Learning.*
                 DiskBehindALink.* ScheduleTraffic.*)
+zero_tests(serve FLOORS base plan ${comm_floors} memory optim engine serve)
 # Saves that are killed or fail at each of their system calls, and loads into other worlds.
 zero_tests(checkpoint SHARDS 3 FLOORS base plan ${comm_floors} memory optim engine checkpoint launch
            SLOW CheckpointSave.* CheckpointLoad.* LoadCheckpoint.Any* LoadCheckpoint.Resuming* CopiesSaved.AnyMesh* CopiesSaved.TrainingGoesOn*

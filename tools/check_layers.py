@@ -25,7 +25,7 @@ FLOORS = {
     "plan": 1, "memory": 1, "optim": 1, "flight": 1, "rendezvous": 1,
     "comm": 2, "launcher_memory": 2,
     "engine": 3, "transport": 3,
-    "checkpoint": 4, "data": 4, "launch": 4, "report": 4,
+    "checkpoint": 4, "data": 4, "launch": 4, "report": 4, "serve": 4,
     "torch": 5, "cuda": 5,
     "models": 6,
     "train": 7,

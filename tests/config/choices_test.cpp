@@ -17,7 +17,7 @@ TEST(Choices, AWordHasItsValue) {
 
 TEST(Choices, AnotherWordIsRefusedWithTheWordsThatThereAre) {
   EXPECT_EQ(message_of<ConfigError>([] { value_of(kDTypes, "train.dtype", "fp8"); }),
-            "train.dtype = fp8: not one of these; use one of: fp32, bf16, fp16");
+            "train.dtype = fp8: not one of these\n  use one of: fp32, bf16, fp16");
 }
 
 template <typename Table>

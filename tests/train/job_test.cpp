@@ -169,7 +169,7 @@ TEST(Job, ActivationsAreParkedWhereTheConfigurationSays) {
   config.zero.checksums = true;
   EXPECT_TRUE(model_options(config).activation_offload->checksums);
   config.train.offload_activations = "tape";
-  EXPECT_TRUE(says(message_of<ConfigError>([&] { model_options(config); }), "use none, host or disk"));
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { model_options(config); }), "use one of: none, host, disk"));
 }
 
 // Three blocks' inputs of 2 samples of 32 tokens, 40 features each: 10 KiB in fp32, three pages.

@@ -1,11 +1,15 @@
 // Waiting for whichever message comes first, and going on without a rank, over transports in whose memory ranks look.
 #include "zero/comm/arrivals.h"
 
+#include <algorithm>
+#include <vector>
+
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include "zero/base/error.h"
+#include "zero/comm/board.h"
 
 #include "suite.h"
 #include "tests/expect_contains.h"
@@ -70,6 +74,22 @@ TEST_P(ArrivalsTest, ALimitEndsTheWaitAndNothingElse) {
     send(comm, 1, 1);
     await_message(comm, work, 1);
     EXPECT_EQ(value, 2);
+  });
+}
+
+TEST_P(ArrivalsTest, AMessageThatWasSentMayChange) {
+  expect_world(world(2), [](Communicator& comm) {
+    for (const std::size_t size : {std::size_t{1}, kInlineBytes, kInlineBytes + 1, 4 * kInlineBytes}) {
+      std::vector<std::byte> message(size, comm.rank() == 0 ? std::byte{7} : std::byte{0});
+      if (comm.rank() == 0) {
+        send_message(comm, message, 1);
+        std::ranges::fill(message, std::byte{9});
+      } else {
+        Work work = comm.receive(message, 0, {.control = true});
+        await_message(comm, work, 0);
+        EXPECT_EQ(message, std::vector<std::byte>(size, std::byte{7})) << size;
+      }
+    }
   });
 }
 

@@ -16,7 +16,7 @@
 #include "zero/checkpoint/load.h"
 #include "zero/checkpoint/save.h"
 #include "zero/checkpoint/staging_memory.h"
-#include "zero/engine/push_server.h"
+#include "zero/serve/push_server.h"
 #include "zero/torch/rank_extras.h"
 
 namespace zero {

@@ -12,8 +12,8 @@
 #include <memory>
 #include <optional>
 
-#include "zero/engine/push_server.h"
-#include "zero/engine/push_worker.h"
+#include "zero/serve/push_server.h"
+#include "zero/serve/push_worker.h"
 
 namespace zero {
 

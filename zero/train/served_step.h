@@ -10,7 +10,7 @@
 
 #include <optional>
 
-#include "zero/engine/push_server.h"
+#include "zero/serve/push_server.h"
 #include "zero/train/push_log.h"
 #include "zero/train/run_folder.h"
 #include "zero/train/training_step.h"

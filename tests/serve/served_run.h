@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "zero/comm/group.h"
-#include "zero/engine/push_server.h"
-#include "zero/engine/push_worker.h"
+#include "zero/serve/push_server.h"
+#include "zero/serve/push_worker.h"
 
-#include "scripted_model.h"
-#include "thread_ranks.h"
+#include "tests/engine/scripted_model.h"
+#include "tests/engine/thread_ranks.h"
 
 namespace zero {
 

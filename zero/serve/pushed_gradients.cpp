@@ -1,4 +1,4 @@
-#include "zero/engine/pushed_gradients.h"
+#include "zero/serve/pushed_gradients.h"
 
 #include <cstring>
 #include <utility>

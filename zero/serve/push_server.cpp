@@ -1,4 +1,4 @@
-#include "zero/engine/push_server.h"
+#include "zero/serve/push_server.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "zero/engine/weight_versions.h"
+#include "zero/serve/weight_versions.h"
 
 #include <algorithm>
 #include <cstring>

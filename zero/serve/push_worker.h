@@ -15,8 +15,8 @@
 #include <optional>
 
 #include "zero/engine/engine.h"
-#include "zero/engine/push_layout.h"
-#include "zero/engine/push_messages.h"
+#include "zero/serve/push_layout.h"
+#include "zero/serve/push_messages.h"
 
 namespace zero {
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "zero/engine/given_gradients.h"
-#include "zero/engine/push_layout.h"
-#include "zero/engine/push_messages.h"
 #include "zero/memory/block_pool.h"
+#include "zero/serve/push_layout.h"
+#include "zero/serve/push_messages.h"
 
 namespace zero {
 

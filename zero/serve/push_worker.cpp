@@ -1,4 +1,4 @@
-#include "zero/engine/push_worker.h"
+#include "zero/serve/push_worker.h"
 
 #include <cstring>
 #include <string_view>

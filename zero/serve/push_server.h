@@ -21,10 +21,10 @@
 #include <optional>
 #include <vector>
 
-#include "zero/engine/push_layout.h"
-#include "zero/engine/push_messages.h"
-#include "zero/engine/pushed_gradients.h"
-#include "zero/engine/weight_versions.h"
+#include "zero/serve/push_layout.h"
+#include "zero/serve/push_messages.h"
+#include "zero/serve/pushed_gradients.h"
+#include "zero/serve/weight_versions.h"
 
 namespace zero {
 
