@@ -12,16 +12,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kConfig = R"([model]
-layers = 1
-width = 64
-heads = 2
-context = 16
-vocab = 256
-[data]
-path = "input.txt"
-validation = 0
-[train]
+class Cuts : public TrainingTest {
+ protected:
+  Cuts()
+      : TrainingTest(small_gpt(R"([train]
 steps = 6
 batch = 1
 clip = 0.0
@@ -30,11 +24,8 @@ name = "constant"
 warmup = 0
 [run]
 threads = 1
-)";
-
-class Cuts : public TrainingTest {
- protected:
-  Cuts() : TrainingTest(kConfig) {}
+)",
+                               "validation = 0\n", /*width=*/64)) {}
 };
 
 TEST_F(Cuts, TrainAndGoOnWithTheBitsOfEqualRanges) {

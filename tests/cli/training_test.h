@@ -11,9 +11,9 @@
 namespace zero {
 
 // A GPT of one layer that learns input.txt: its tables, and those that a test adds, of TOML. `data`: more keys of [data].
-inline std::string small_gpt(const std::string& tables, const std::string& data = "") {
-  return "[model]\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 16\nvocab = 256\n[data]\npath = \"input.txt\"\n" +
-         data + tables;
+inline std::string small_gpt(const std::string& tables, const std::string& data = "", int width = 16) {
+  return "[model]\nlayers = 1\nwidth = " + std::to_string(width) +
+         "\nheads = 2\ncontext = 16\nvocab = 256\n[data]\npath = \"input.txt\"\n" + data + tables;
 }
 
 class TrainingTest : public testing::Test {

@@ -12,15 +12,7 @@ using Json = nlohmann::json;
 class TrainedOverAWire : public TrainingTest {
  protected:
   TrainedOverAWire()
-      : TrainingTest(R"([model]
-layers = 1
-width = 16
-heads = 2
-context = 16
-vocab = 256
-[data]
-path = "input.txt"
-[train]
+      : TrainingTest(small_gpt(R"([train]
 steps = 6
 batch = 2
 eval_every = 3
@@ -29,7 +21,7 @@ name = "constant"
 warmup = 0
 [run]
 threads = 1
-)") {}
+)")) {}
 };
 
 TEST_F(TrainedOverAWire, HasTheSameBitsOverThreadsAndProcessesAndGoesOnWithThem) {

@@ -14,63 +14,13 @@
 #include "../temporary_folder.h"
 #include "../tier.h"
 #include "block_specs.h"
-#include "scripted_model.h"
-#include "thread_ranks.h"
+#include "scripted_run.h"
 
 namespace zero {
 namespace {
 
-struct Seen {
-  std::vector<std::uint32_t> parameters;  // in full precision, without padding
-  std::vector<double> checksums;          // of all that each rank's model read
-  std::vector<double> norms;
-  std::vector<EngineReport> reports;
-};
-
-using Script = std::function<void(ScriptedModel&, int step)>;
-
-Seen train(
-    int world, const std::vector<ParamSpec>& specs, const EngineOptions& options, int steps = 3,
-    const Script& before = [](ScriptedModel&, int) {}) {
-  Seen seen;
-  seen.checksums.resize(static_cast<std::size_t>(world));
-  seen.reports.resize(static_cast<std::size_t>(world));
-  on_ranks(world, [&](Communicator& comm) {
-    const auto rank = static_cast<std::size_t>(comm.rank());
-    ScriptedModel model(comm, specs, options);
-    for (int step = 0; step < steps; ++step) {
-      before(model, step);
-      const StepReport report = model.train(step, options.accumulate);
-      if (rank == 0) seen.norms.push_back(report.grad_norm);
-    }
-    seen.reports[rank] = model.engine().report();
-    for (const Unit& unit : model.units()) {
-      model.engine().states().read_full_precision(unit.index, [&](std::span<const float> whole) {
-        for (std::int64_t i = 0; rank == 0 && i < unit.numel; ++i)
-          seen.parameters.push_back(std::bit_cast<std::uint32_t>(whole[static_cast<std::size_t>(i)]));
-      });
-    }
-    seen.checksums[rank] = model.checksum();
-  });
-  return seen;
-}
-
-// Norms are summed over shards, which are others where there are copies.
-void expect_same(const Seen& seen, const Seen& expected, const std::string& where) {
-  EXPECT_EQ(seen.parameters, expected.parameters) << where;
-  EXPECT_EQ(seen.checksums, expected.checksums) << where;
-  ASSERT_EQ(seen.norms.size(), expected.norms.size());
-  for (std::size_t i = 0; i < seen.norms.size(); ++i)
-    EXPECT_NEAR(seen.norms[i], expected.norms[i], 1e-6 * expected.norms[i]) << where;
-}
-
-std::vector<EngineOptions> all_stages(EngineOptions options) {
-  std::vector<EngineOptions> all;
-  for (options.stage = 0; options.stage < 4; ++options.stage) all.push_back(options);
-  options.stage = 3;
-  options.device_memory = MemoryBudget::parse("min");
-  all.push_back(options);
-  return all;
+ScriptedRun train(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options, int steps = 3) {
+  return scripted_run(world, specs, options, {.steps = steps});
 }
 
 std::string name_of(const EngineOptions& options, DType dtype) {
@@ -85,12 +35,12 @@ TEST(Copies, HaveTheBitsOfAWorldWithoutThemAtEveryStage) {
     for (const int accumulate : {1, 2}) {
       for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
         EngineOptions options{.reduce = reduce, .accumulate = accumulate};
-        const Seen expected = train(4, small_specs(dtype), options);
+        const ScriptedRun expected = train(4, small_specs(dtype), options);
         for (const int group : {1, 2, 4}) {
           options.group = group;
-          for (const EngineOptions& placed : all_stages(options)) {
+          for (const EngineOptions& placed : at_all_stages(options)) {
             if (!sweep.takes_next()) continue;
-            expect_same(train(4, small_specs(dtype), placed), expected, name_of(placed, dtype));
+            expect_same_but_norms(train(4, small_specs(dtype), placed), expected, name_of(placed, dtype));
           }
         }
       }
@@ -100,10 +50,10 @@ TEST(Copies, HaveTheBitsOfAWorldWithoutThemAtEveryStage) {
 
 TEST(Copies, OfMoreThanTwoHaveThemToo) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    const Seen expected = train(6, small_specs(dtype), {.accumulate = 2});
+    const ScriptedRun expected = train(6, small_specs(dtype), {.accumulate = 2});
     for (const int group : {1, 2, 3}) {
       const EngineOptions options{.stage = group, .group = group, .accumulate = 2};
-      expect_same(train(6, small_specs(dtype), options), expected, name_of(options, dtype));
+      expect_same_but_norms(train(6, small_specs(dtype), options), expected, name_of(options, dtype));
     }
   }
 }
@@ -115,20 +65,20 @@ TEST(Copies, HaveThemWithEveryOptimizer) {
   for (const OptimizerOptions& optimizer : optimizers) {
     EngineOptions options{.stage = 3, .optimizer = optimizer};
     const auto specs = block_specs(DType::kFloat32, {.embedding = {30, 11}, .second_block = {16, 15}, .frozen = 200});
-    const Seen expected = train(4, specs, options);
+    const ScriptedRun expected = train(4, specs, options);
     options.group = 2;
     options.stage = stage++ % 4;
-    expect_same(train(4, specs, options), expected,
-                std::string(name_of(optimizer)) + ", " + name_of(options, DType::kFloat32));
+    expect_same_but_norms(train(4, specs, options), expected,
+                          std::string(name_of(optimizer)) + ", " + name_of(options, DType::kFloat32));
   }
 }
 
 TEST(Copies, WithAnAverageOfTheWeightsAndSumsInFp32HaveThemToo) {
   EngineOptions options{.accumulate = 2, .ema = 0.9, .reduce_dtype = DType::kFloat32};
-  const Seen expected = train(4, small_specs(DType::kBFloat16), options);
+  const ScriptedRun expected = train(4, small_specs(DType::kBFloat16), options);
   options.group = 2;
-  for (const EngineOptions& placed : all_stages(options))
-    expect_same(train(4, small_specs(DType::kBFloat16), placed), expected, name_of(placed, DType::kBFloat16));
+  for (const EngineOptions& placed : at_all_stages(options))
+    expect_same_but_norms(train(4, small_specs(DType::kBFloat16), placed), expected, name_of(placed, DType::kBFloat16));
 }
 
 class CopiesOnTiers : public testing::Test {
@@ -148,31 +98,32 @@ TEST_F(CopiesOnTiers, HaveTheSameBits) {
   const auto specs = block_specs(DType::kBFloat16);
   for (const int accumulate : {1, 2}) {
     EngineOptions options{.accumulate = accumulate};
-    const Seen expected = train(4, specs, options, 2);
+    const ScriptedRun expected = train(4, specs, options, 2);
     options.group = 2;
     options.device_memory = MemoryBudget::parse(accumulate == 1 ? "auto" : "min");
-    const Seen seen = train(4, specs, placed(options, places[static_cast<std::size_t>(accumulate - 1)]), 2);
-    expect_same(seen, expected, name_of(options, DType::kBFloat16));
+    const ScriptedRun seen = train(4, specs, placed(options, places[static_cast<std::size_t>(accumulate - 1)]), 2);
+    expect_same_but_norms(seen, expected, name_of(options, DType::kBFloat16));
     EXPECT_GT(seen.reports[3].disk_memory.state(), 0);
   }
 }
 
 TEST_F(CopiesOnTiers, MayHaveDelayedUpdates) {
   EngineOptions options{.stage = 2, .delayed_update = true, .exact_steps = 1};
-  const Seen expected = train(4, small_specs(), options, 4);
+  const ScriptedRun expected = train(4, small_specs(), options, 4);
   options.group = 2;
-  expect_same(train(4, small_specs(), options, 4), expected, "stage 2");
+  expect_same_but_norms(train(4, small_specs(), options, 4), expected, "stage 2");
   options.stage = 3;
-  expect_same(train(4, small_specs(), placed(options, {.gradient = {.disk = 1}, .optimizer = {.disk = 1}}), 4),
-              expected, "stage 3, on disk");
+  expect_same_but_norms(
+      train(4, small_specs(), placed(options, {.gradient = {.disk = 1}, .optimizer = {.disk = 1}}), 4), expected,
+      "stage 3, on disk");
 }
 
 TEST(Copies, HoldWhatARankOfOneCopyHolds) {
-  for (const EngineOptions& two : all_stages({.accumulate = 2})) {
+  for (const EngineOptions& two : at_all_stages({.accumulate = 2})) {
     EngineOptions grouped = two;
     grouped.group = 2;
-    const Seen of_two = train(2, small_specs(DType::kBFloat16), two),
-               of_four = train(4, small_specs(DType::kBFloat16), grouped);
+    const ScriptedRun of_two = train(2, small_specs(DType::kBFloat16), two),
+                      of_four = train(4, small_specs(DType::kBFloat16), grouped);
     for (const EngineReport& report : of_four.reports) {
       EXPECT_EQ(report.memory.state(), of_two.reports[0].memory.state()) << name_of(grouped, DType::kBFloat16);
       EXPECT_EQ(report.state_formula_bytes, of_two.reports[0].state_formula_bytes);
@@ -211,11 +162,11 @@ TEST(Copies, KeepABudgetInBytes) {
 TEST(Copies, SendWhatThePlanAndTheFormulaSay) {
   for (const int copies : {2, 3}) {
     for (const int accumulate : {1, 2}) {
-      for (const EngineOptions& of_one : all_stages({.reduce = Reduce::kEach, .accumulate = accumulate})) {
+      for (const EngineOptions& of_one : at_all_stages({.reduce = Reduce::kEach, .accumulate = accumulate})) {
         EngineOptions options = of_one;
         options.group = 2;
         const std::int64_t within = train(2, small_specs(DType::kBFloat16), of_one).reports[0].sent_bytes_per_step;
-        const Seen seen = train(2 * copies, small_specs(DType::kBFloat16), options);
+        const ScriptedRun seen = train(2 * copies, small_specs(DType::kBFloat16), options);
         const auto units = make_units(small_specs(DType::kBFloat16), {});
         const Mesh mesh{.shard = 2, .copies = copies};
         std::int64_t all = 0;
@@ -266,11 +217,11 @@ TEST(Copies, ClipByTheNormOfAllGradients) {
   const EngineOptions clipped{.stage = 3, .clip = 0.5};
   EngineOptions grouped = clipped;
   grouped.group = 2;
-  const Seen one = train(4, small_specs(), clipped), two = train(4, small_specs(), grouped);
+  const ScriptedRun one = train(4, small_specs(), clipped), two = train(4, small_specs(), grouped);
   for (std::size_t i = 0; i < one.norms.size(); ++i) EXPECT_NEAR(two.norms[i], one.norms[i], 1e-5 * one.norms[i]);
-  ASSERT_EQ(two.parameters.size(), one.parameters.size());
-  for (std::size_t i = 0; i < one.parameters.size(); ++i)
-    ASSERT_NEAR(std::bit_cast<float>(two.parameters[i]), std::bit_cast<float>(one.parameters[i]), 1e-5);
+  ASSERT_EQ(two.weights.size(), one.weights.size());
+  for (std::size_t i = 0; i < one.weights.size(); ++i)
+    ASSERT_NEAR(std::bit_cast<float>(two.weights[i]), std::bit_cast<float>(one.weights[i]), 1e-5);
 }
 
 struct Gradients {

@@ -14,50 +14,18 @@
 #include "../temporary_folder.h"
 #include "../tier.h"
 #include "block_specs.h"
-#include "scripted_model.h"
-#include "thread_ranks.h"
+#include "scripted_run.h"
 
 namespace zero {
 namespace {
 
-struct Seen {
-  std::vector<float> weights;     // in full precision, parameter after parameter
-  std::vector<double> checksums;  // of all that each rank's model read
-  std::vector<double> norms;
-  std::vector<EngineReport> reports;
-};
-
-Seen train(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options, int steps = 3) {
-  Seen seen;
-  seen.checksums.resize(static_cast<std::size_t>(world));
-  seen.reports.resize(static_cast<std::size_t>(world));
-  on_ranks(world, [&](Communicator& comm) {
-    const auto rank = static_cast<std::size_t>(comm.rank());
-    ScriptedModel model(comm, specs, options);
-    for (int step = 0; step < steps; ++step) {
-      // A parameter without a gradient in the last step: its count of updates differs, and its elements are left alone.
-      const int absent = model.param_named("h.0.bias");
-      model.has_gradient = [=](int param) { return step < steps - 1 || param != absent; };
-      const StepReport report = model.train(step, options.accumulate);
-      if (rank == 0) seen.norms.push_back(report.grad_norm);
-    }
-    seen.reports[rank] = model.engine().report();
-    for (const ParamSpec& spec : specs) {
-      const std::vector<float> values = model.weights_of(spec.name);
-      if (rank == 0) seen.weights.insert(seen.weights.end(), values.begin(), values.end());
-    }
-    seen.checksums[rank] = model.checksum();
-  });
-  return seen;
-}
-
-// Norms are summed over shards, which are others.
-void expect_same(const Seen& seen, const Seen& expected, const std::string& where) {
-  EXPECT_EQ(seen.weights, expected.weights) << where;
-  EXPECT_EQ(seen.checksums, expected.checksums) << where;
-  ASSERT_EQ(seen.norms.size(), expected.norms.size());
-  for (std::size_t i = 0; i < seen.norms.size(); ++i)
-    EXPECT_NEAR(seen.norms[i], expected.norms[i], 1e-6 * expected.norms[i]) << where;
+ScriptedRun train(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options, int steps = 3) {
+  // A parameter without a gradient in the last step: its count of updates differs, and its elements are left alone.
+  const auto without_bias = [steps](ScriptedModel& model, int step) {
+    const int absent = model.param_named("h.0.bias");
+    model.has_gradient = [=](int param) { return step < steps - 1 || param != absent; };
+  };
+  return scripted_run(world, specs, options, {.steps = steps, .before = without_bias});
 }
 
 EngineOptions cut(EngineOptions options, Cut shards) {
@@ -71,14 +39,14 @@ TEST(Cuts, OfWholeParametersHaveTheBitsOfRangesAtEveryStage) {
     for (const int world : {2, 3}) {
       for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
         const EngineOptions options{.reduce = reduce, .accumulate = 2};
-        std::optional<Seen> expected;
+        std::optional<ScriptedRun> expected;
         for (int stage = 0; stage < 4; ++stage) {
           if (!sweep.takes_next()) continue;
           if (!expected) expected = train(world, small_specs(dtype), options);
           EngineOptions whole = cut(options, Cut::kWhole);
           whole.stage = stage;
-          expect_same(train(world, small_specs(dtype), whole), *expected,
-                      fmt::format("{} ranks, {}, stage {}", world, name_of(dtype), stage));
+          expect_same_but_norms(train(world, small_specs(dtype), whole), *expected,
+                                fmt::format("{} ranks, {}, stage {}", world, name_of(dtype), stage));
         }
       }
     }
@@ -92,12 +60,12 @@ TEST(Cuts, OfHashedBlocksHaveTheBitsOfRangesAtAnyBudget) {
       for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
         if (!sweep.takes_next()) continue;
         EngineOptions options{.reduce = reduce, .accumulate = 2};
-        const Seen expected = train(world, block_specs(dtype), options);
+        const ScriptedRun expected = train(world, block_specs(dtype), options);
         EXPECT_EQ(units_of(block_specs(dtype), world, cut(options, Cut::kHash)).front().scattered, world > 1);
         for (const bool minimum : {false, true}) {
           if (minimum) options.device_memory = MemoryBudget::parse("min");
-          expect_same(train(world, block_specs(dtype), cut(options, Cut::kHash)), expected,
-                      fmt::format("{} ranks, {}{}", world, name_of(dtype), minimum ? ", min" : ""));
+          expect_same_but_norms(train(world, block_specs(dtype), cut(options, Cut::kHash)), expected,
+                                fmt::format("{} ranks, {}{}", world, name_of(dtype), minimum ? ", min" : ""));
         }
       }
     }
@@ -111,11 +79,11 @@ TEST(Cuts, HaveThemWithStatesOnHostAndDisk) {
       .disk = {disk.path().string()}};
   for (const bool delayed : {false, true}) {
     EngineOptions options{.delayed_update = delayed, .exact_steps = 1};
-    const Seen expected = train(3, block_specs(DType::kBFloat16), options, 4);
+    const ScriptedRun expected = train(3, block_specs(DType::kBFloat16), options, 4);
     options.offload = offload;
     for (const Cut shards : {Cut::kWhole, Cut::kHash}) {
-      expect_same(train(3, block_specs(DType::kBFloat16), cut(options, shards), 4), expected,
-                  fmt::format("{}{}", name_of(shards), delayed ? ", delayed" : ""));
+      expect_same_but_norms(train(3, block_specs(DType::kBFloat16), cut(options, shards), 4), expected,
+                            fmt::format("{}{}", name_of(shards), delayed ? ", delayed" : ""));
     }
   }
 }
@@ -125,28 +93,29 @@ TEST(Cuts, HaveThemWithEveryOptimizer) {
                                                  AdamW8bitOptions{}, MuonOptions{}};
   for (const OptimizerOptions& optimizer : optimizers) {
     const EngineOptions options{.optimizer = optimizer};
-    const Seen expected = train(3, block_specs(DType::kFloat32), options);
+    const ScriptedRun expected = train(3, block_specs(DType::kFloat32), options);
     for (const Cut shards : {Cut::kWhole, Cut::kHash}) {
       if (shards == Cut::kHash && std::holds_alternative<MuonOptions>(optimizer)) continue;
-      expect_same(train(3, block_specs(DType::kFloat32), cut(options, shards)), expected,
-                  fmt::format("{}, {}", name_of(shards), name_of(optimizer)));
+      expect_same_but_norms(train(3, block_specs(DType::kFloat32), cut(options, shards)), expected,
+                            fmt::format("{}, {}", name_of(shards), name_of(optimizer)));
     }
   }
 }
 
 TEST(Cuts, HaveThemWithinCopiesOfTheModel) {
   const EngineOptions options{.group = 2, .accumulate = 2};
-  const Seen expected = train(4, block_specs(DType::kBFloat16), options);
+  const ScriptedRun expected = train(4, block_specs(DType::kBFloat16), options);
   for (const Cut shards : {Cut::kWhole, Cut::kHash})
-    expect_same(train(4, block_specs(DType::kBFloat16), cut(options, shards)), expected, std::string(name_of(shards)));
+    expect_same_but_norms(train(4, block_specs(DType::kBFloat16), cut(options, shards)), expected,
+                          std::string(name_of(shards)));
 }
 
 TEST(Cuts, HaveThemWhereCopiesTrainApart) {
   const EngineOptions options{.group = 2, .local = LocalSteps{.steps = 2}};
-  const Seen expected = train(4, block_specs(DType::kFloat32), options, 4);
+  const ScriptedRun expected = train(4, block_specs(DType::kFloat32), options, 4);
   for (const Cut shards : {Cut::kWhole, Cut::kHash})
-    expect_same(train(4, block_specs(DType::kFloat32), cut(options, shards), 4), expected,
-                std::string(name_of(shards)));
+    expect_same_but_norms(train(4, block_specs(DType::kFloat32), cut(options, shards), 4), expected,
+                          std::string(name_of(shards)));
 }
 
 TEST(Cuts, SendWhatIsPlannedAndHoldNoMoreThanTheBudget) {

@@ -14,8 +14,7 @@
 #include "../temporary_folder.h"
 #include "../tier.h"
 #include "block_specs.h"
-#include "scripted_model.h"
-#include "thread_ranks.h"
+#include "scripted_run.h"
 
 namespace zero {
 namespace {
@@ -82,15 +81,6 @@ void expect_apart_near(const ApartBits& seen, const std::vector<double>& expecte
   ASSERT_EQ(numbers.size(), expected.size());
   for (std::size_t i = 0; i < numbers.size(); ++i)
     ASSERT_NEAR(numbers[i], expected[i], tolerance) << where << ", " << i;
-}
-
-std::vector<EngineOptions> at_all_stages(EngineOptions options) {
-  std::vector<EngineOptions> all;
-  for (options.stage = 0; options.stage < 4; ++options.stage) all.push_back(options);
-  options.device_memory = MemoryBudget::parse("min");
-  options.stage = 3;
-  all.push_back(options);
-  return all;
 }
 
 std::string place_of(const EngineOptions& options, DType dtype) {

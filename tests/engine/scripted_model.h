@@ -151,12 +151,15 @@ class ScriptedModel final : public UnitObserver {
   }
   StepReport train(int step, int accumulate = 1) { return train(step, accumulate, all_units()); }
 
-  // All parameters in full precision, unit after unit, padding included. Collective.
+  // All parameters in full precision, unit after unit. Collective.
   std::vector<std::uint32_t> weight_bits() {
     std::vector<std::uint32_t> bits;
     for (const Unit& unit : units_) {
       engine_->states().read_full_precision(unit.index, [&](std::span<const float> whole) {
-        for (const float value : whole) bits.push_back(std::bit_cast<std::uint32_t>(value));
+        for (const Slice& slice : unit.slices)
+          for (const float value :
+               whole.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.numel)))
+            bits.push_back(std::bit_cast<std::uint32_t>(value));
       });
     }
     return bits;

@@ -6,7 +6,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "scripted_model.h"
 #include "thread_ranks.h"
@@ -42,12 +45,31 @@ inline ScriptedRun scripted_run(int world, const std::vector<ParamSpec>& specs, 
       const StepReport report = model.train(step, options.accumulate);
       if (rank == 0) run.norms.push_back(report.grad_norm);
     }
+    run.reports[rank] = model.engine().report();  // of training: reading the weights takes memory, too
     const auto bits = model.weight_bits();
     if (rank == 0) run.weights = bits;
     run.checksums[rank] = model.checksum();
-    run.reports[rank] = model.engine().report();
   });
   return run;
+}
+
+// Equal but for the norms' last bits, which are summed over shards: in another mesh or cut, shards are others.
+inline void expect_same_but_norms(const ScriptedRun& seen, const ScriptedRun& expected, const std::string& where) {
+  EXPECT_EQ(seen.weights, expected.weights) << where;
+  EXPECT_EQ(seen.checksums, expected.checksums) << where;
+  ASSERT_EQ(seen.norms.size(), expected.norms.size());
+  for (std::size_t i = 0; i < seen.norms.size(); ++i)
+    EXPECT_NEAR(seen.norms[i], expected.norms[i], 1e-6 * expected.norms[i]) << where;
+}
+
+// The same at each stage, and at stage 3 in the smallest budget.
+inline std::vector<EngineOptions> at_all_stages(EngineOptions options) {
+  std::vector<EngineOptions> all;
+  for (options.stage = 0; options.stage < 4; ++options.stage) all.push_back(options);
+  options.stage = 3;
+  options.device_memory = MemoryBudget::parse("min");
+  all.push_back(options);
+  return all;
 }
 
 }  // namespace zero

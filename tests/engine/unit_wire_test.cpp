@@ -23,15 +23,6 @@ namespace {
 constexpr WireCodecs kReduce8{.reduce = WireCodec::kInt8};
 constexpr WireCodecs kBoth4{.gather = WireCodec::kInt4, .reduce = WireCodec::kInt4};
 
-std::vector<EngineOptions> wired_at_all_stages(EngineOptions options) {
-  std::vector<EngineOptions> all;
-  for (options.stage = 0; options.stage < 4; ++options.stage) all.push_back(options);
-  options.stage = 3;
-  options.device_memory = MemoryBudget::parse("min");
-  all.push_back(options);
-  return all;
-}
-
 TEST(UnitWire, CodedSumsHaveTheSameBitsAtEveryStage) {
   Sweep sweep(3);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -39,7 +30,7 @@ TEST(UnitWire, CodedSumsHaveTheSameBitsAtEveryStage) {
       for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
         const EngineOptions options{.wire = kReduce8, .reduce = reduce, .accumulate = accumulate};
         const ScriptedRun expected = scripted_run(3, small_specs(dtype), options, {});
-        for (const EngineOptions& placed : wired_at_all_stages(options)) {
+        for (const EngineOptions& placed : at_all_stages(options)) {
           if (!sweep.takes_next()) continue;
           EXPECT_EQ(scripted_run(3, small_specs(dtype), placed, {}), expected)
               << name_of(dtype) << ", stage " << placed.stage << ", " << accumulate << " micro-batches";
@@ -90,7 +81,7 @@ TEST(UnitWire, SendsWhatThePlanAndTheFormulaSay) {
   for (const int world : {2, 3}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (const WireCodec codec : {WireCodec::kInt8, WireCodec::kInt4}) {
-        for (EngineOptions options : wired_at_all_stages({.wire = {.reduce = codec}, .accumulate = 2})) {
+        for (EngineOptions options : at_all_stages({.wire = {.reduce = codec}, .accumulate = 2})) {
           if (!sweep.takes_next()) continue;
           if (options.stage == 3) options.wire.gather = codec;
           const ScriptedRun run = scripted_run(world, block_specs(dtype), options, {.steps = 2});
@@ -202,7 +193,7 @@ TEST(UnitWire, ItsStagingIsInTheLedgerAndInTheBudget) {
 TEST(UnitWire, CopiesOfAModelTrainTheSameAtEveryStage) {
   const EngineOptions options{.group = 2, .wire = kReduce8};
   const ScriptedRun expected = scripted_run(4, small_specs(), options, {});
-  for (const EngineOptions& placed : wired_at_all_stages(options)) {
+  for (const EngineOptions& placed : at_all_stages(options)) {
     const ScriptedRun run = scripted_run(4, small_specs(), placed, {});
     EXPECT_EQ(run, expected) << placed.stage;
     for (const EngineReport& report : run.reports) EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes);
@@ -223,7 +214,7 @@ TEST(UnitWire, OuterStepsAreCodedToTheSameSharedWeightsAndToThePlan) {
     const double step = 0.02 * 2 / (codec == WireCodec::kInt8 ? 127 : 7);
     for (std::size_t i = 0; i < uncoded.weights.size(); ++i)
       ASSERT_NEAR(std::bit_cast<float>(expected.weights[i]), std::bit_cast<float>(uncoded.weights[i]), 2 * step) << i;
-    for (const EngineOptions& placed : wired_at_all_stages(options)) {
+    for (const EngineOptions& placed : at_all_stages(options)) {
       const ScriptedRun run = scripted_run(4, block_specs(DType::kFloat32), placed, {.steps = 2});
       EXPECT_EQ(run.weights, expected.weights) << placed.stage;
       for (const EngineReport& report : run.reports) {
