@@ -217,11 +217,12 @@ TEST(MessageCommunicator, AGroupSendsUnderTagsOfItsOwn) {
     const auto all = open_group(comm, {0, 1, 2}, "all");
     const auto ends = comm.rank() == 1 ? open_group(comm, {}, "") : open_group(comm, {0, 2}, "ends");
     std::vector<Work> works;
-    std::vector<std::byte> in(8), out(24);
+    // Outputs of their own: rank 2's block in the group of two lies where rank 1's lies in a group of three.
+    std::vector<std::byte> in(8), out(24), out_of_all(24), out_of_ends(16);
     for (int i = 0; i < 10; ++i) {
       works.push_back(comm.all_gather(in, out, {}));
-      works.push_back(all->all_gather(in, out, {}));
-      if (ends) works.push_back(ends->all_gather(in, std::span(out).first(16), {}));
+      works.push_back(all->all_gather(in, out_of_all, {}));
+      if (ends) works.push_back(ends->all_gather(in, out_of_ends, {}));
     }
     for (auto work = works.rbegin(); work != works.rend(); ++work) work->wait();
     comm.drain();
