@@ -117,12 +117,13 @@ failed_in() {  # BUILD_FOLDER
     "$1/Testing/Temporary/LastTest.log" 2>/dev/null | cut -c1-200 | head -60 || true
 }
 
-# One more at once than there are cores: tests of faults wait more than they compute.
+# More at once than there are cores: tests of faults wait more than they compute. Tests send signals: a shell that ignores
+# some, as one in the background ignores SIGINT, must not pass that on.
 run_ctest() {  # BUILD_FOLDER [CTEST OPTION...]
   local folder=$1
   shift
   local status=0
-  "${fixed_addresses[@]}" ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$(($(nproc) + 1))" "$@" || status=$?
+  env --default-signal "${fixed_addresses[@]}" ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$((2 * $(nproc)))" "$@" || status=$?
   skips "$folder"
   [ $status = 0 ] || failures+=("$folder" "$(failed_in "$folder")")
   return $status

@@ -40,11 +40,14 @@ TEST(LauncherMemoryRank, PutsAndIsKilled) {
     const std::string words = fmt::format("of rank {}", number("RANK"));
     for (const int fd : {copy.get(), flight.get()})  // after it was given away
       ASSERT_EQ(pwrite(fd, words.data(), words.size(), 0), static_cast<ssize_t>(words.size()));
-    while (memory->list("copy/").size() < 2) usleep(1000);
+    const FileDescriptor written = make_memory_file("written", 1);
+    memory->put(memory_name("written"), written.get());
+    while (memory->list("written/").size() < 2) usleep(1000);
     if (number("RANK") == 1) kill(getpid(), SIGKILL);
     pause();
   }
-  EXPECT_EQ(memory->list(""), (std::vector<std::string>{"copy/rank-00000", "copy/rank-00001"}));
+  EXPECT_EQ(memory->list(""), (std::vector<std::string>{"copy/rank-00000", "copy/rank-00001", "written/rank-00000",
+                                                        "written/rank-00001"}));
   for (int rank = 0; rank < 2; ++rank) {
     const auto copy = memory->get(fmt::format("copy/rank-{:05}", rank));
     ASSERT_TRUE(copy);

@@ -21,6 +21,12 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kRequest = std::size_t{1} << 20;
 constexpr int kDepth = 16;
 
+// Requests under way: no more than the file has, for each has a thread.
+int depth_for(std::int64_t file_bytes) {
+  constexpr auto kBytes = static_cast<std::int64_t>(kRequest);
+  return static_cast<int>(std::clamp<std::int64_t>((file_bytes + kBytes - 1) / kBytes, 1, kDepth));
+}
+
 FileDescriptor create_file(const std::string& path, const FileCalls& calls) {
   const int fd = calls.open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
   if (fd < 0) throw IoError(path, "create", -fd);
@@ -29,11 +35,12 @@ FileDescriptor create_file(const std::string& path, const FileCalls& calls) {
 
 }  // namespace
 
-BlocksInFlight::BlocksInFlight(const std::string& path, int file, const FileCalls& calls, std::size_t num_blocks)
-    : num_blocks_(num_blocks),
-      memory_(allocate_host(num_blocks * static_cast<std::size_t>(kSumBlockBytes))),
-      requests_(std::make_unique<ThreadQueue>(std::span(&file, 1), kDepth, calls),
-                {.folders = {path}, .depth = kDepth}) {}
+BlocksInFlight::BlocksInFlight(const std::string& path, int file, std::int64_t file_bytes, const FileCalls& calls,
+                               std::size_t num_blocks)
+    : num_blocks_(std::clamp<std::size_t>(num_sum_blocks(file_bytes), 1, num_blocks)),
+      memory_(allocate_host(num_blocks_ * static_cast<std::size_t>(kSumBlockBytes))),
+      requests_(std::make_unique<ThreadQueue>(std::span(&file, 1), depth_for(file_bytes), calls),
+                {.folders = {path}, .depth = depth_for(file_bytes)}) {}
 
 std::span<std::byte> BlocksInFlight::memory(std::int64_t block) const {
   constexpr auto kBytes = static_cast<std::size_t>(kSumBlockBytes);
@@ -68,7 +75,7 @@ BlockFileWriter::BlockFileWriter(const std::string& path, std::int64_t size_byte
     : path_(path),
       calls_(calls),
       file_(create_file(path, calls)),
-      blocks_(path, file_.get(), calls),
+      blocks_(path, file_.get(), size_bytes, calls),
       content_{.size_bytes = size_bytes} {
   // A full disk shows here where the file system can tell.
   if (const int result = calls_.preallocate(file_.get(), size_bytes); result != 0 && result != -EOPNOTSUPP)
@@ -186,7 +193,7 @@ FileDescriptor BlockFileReader::open() const {
 void BlockFileReader::start() {
   file_ = open();
   folder_->calls().set_direct(file_.get(), true);  // or through the page cache, where that is refused
-  blocks_ = std::make_unique<BlocksInFlight>(path_, file_.get(), folder_->calls(), num_held_);
+  blocks_ = std::make_unique<BlocksInFlight>(path_, file_.get(), content_.size_bytes, folder_->calls(), num_held_);
 }
 
 void BlockFileReader::expect(std::int64_t offset, std::int64_t bytes, int run) {

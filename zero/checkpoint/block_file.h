@@ -44,7 +44,9 @@ class BlocksInFlight {
     return std::clamp(static_cast<std::size_t>(bytes / kSumBlockBytes), kFewest, kMost);
   }
 
-  BlocksInFlight(const std::string& path, int file, const FileCalls& calls, std::size_t num_blocks = kMost);
+  // Of a file of `file_bytes`: no more blocks than it has.
+  BlocksInFlight(const std::string& path, int file, std::int64_t file_bytes, const FileCalls& calls,
+                 std::size_t num_blocks = kMost);
 
   std::size_t size() const { return num_blocks_; }
 
