@@ -137,6 +137,24 @@ class CheckUserHeaders(TreeTest):
             self.assertRegex(fault, f"^zero/engine/options.h:2: user.*{shown}")
 
 
+class CheckBytes(TreeTest):
+    PAGE = "docs/decisions/0038-bytes.md"
+
+    def test_a_place_that_the_page_does_not_count_is_refused(self):
+        self.write("zero/engine/mover.cpp", "// std::memcpy(a, b, 1);\nstd::memcpy(a, b, 1);\nauto* in = reinterpret_cast<const In*>(from);\n")
+        self.write("zero/comm/mover.cpp", "std::memcpy(a, b, 1);\n")
+        (fault,) = check_layers.check_bytes(self.root)
+        self.assertTrue(fault.startswith("zero/engine/mover.cpp:1: bytes: 2 places") and "counts 0" in fault, fault)
+        self.write(self.PAGE, "| `engine/mover.cpp` | 2 | device | copy |\n")
+        self.assertEqual(check_layers.check_bytes(self.root), [])
+
+    def test_a_place_that_is_gone_is_gone_from_the_page(self):
+        self.write("zero/optim/rule.h", "int count;\n")
+        self.write(self.PAGE, "| `optim/rule.h` | 1 | device | kernel |\n")
+        (fault,) = check_layers.check_bytes(self.root)
+        self.assertIn("0 places", fault)
+
+
 class CheckReadmes(TreeTest):
     def setUp(self):
         super().setUp()
