@@ -48,6 +48,9 @@ class Door : private Frame {
         rows = list(house.rows_of([{"attic": 5, "hall": 1000}, {"hall": 2000, "cellar": 3000}]))
         self.assertEqual(rows, [["cellar: lines", "", "3,000"], ["hall: lines", "1,000", "2,000"], ["attic: lines", "5", ""]])
 
+    def test_equally_large_ones_come_by_name(self):
+        self.assertEqual(house.largest_of({"Lock": 3, "Door": 3, "Key": 2, "Wall": 9}, 3), [("Wall", 9), ("Door", 3), ("Lock", 3)])
+
     def test_help_is_the_scripts_own(self):
         script = [sys.executable, ROOT / "tools/house.py"]
         asked = subprocess.run([*script, "--help"], capture_output=True, text=True)

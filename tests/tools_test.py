@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of the scripts in tools/, on small trees made for each test. Names are claims, as in the C++ tests."""
+"""Tests of the scripts in tools/, on small trees made for each test. Names are claims, as in the C++ tests. Those of
+check_layers.py are in layers_test.py, those of house.py in house_test.py."""
 
 import os
 import re
@@ -14,7 +15,6 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tools"))
 
 import build_times  # noqa: E402
-import check_layers  # noqa: E402
 import check_links  # noqa: E402
 import check_sizes  # noqa: E402
 
@@ -32,162 +32,6 @@ class TreeTest(unittest.TestCase):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         return file
-
-
-class CheckLayers(TreeTest):
-    def violations(self):
-        return check_layers.check(self.root)
-
-    def assert_one(self, start, word):
-        violations = self.violations()
-        self.assertEqual(len(violations), 1, violations)
-        self.assertTrue(violations[0].startswith(start), violations[0])
-        self.assertIn(word, violations[0])
-
-    def test_an_include_that_goes_down_is_allowed(self):
-        self.write("zero/engine/engine.h", '#include "zero/comm/work.h"\n#include "zero/base/check.h"\n#include "zero/engine/x.h"\n')
-        self.assertEqual(self.violations(), [])
-
-    def test_an_include_that_goes_up_is_named_with_its_line(self):
-        self.write("zero/plan/unit.h", '#pragma once\n\n#include "zero/engine/engine.h"\n')
-        self.assert_one("zero/plan/unit.h:3: floor", "above")
-
-    def test_siblings_on_one_floor_do_not_see_each_other(self):
-        self.write("zero/memory/buffer.h", "# include <zero/optim/rule.h>\n")
-        self.assert_one("zero/memory/buffer.h:1: floor", "siblings on floor 1")
-
-    def test_launch_stands_beside_checkpoint_and_data(self):
-        self.write("zero/launch/launch.cpp", '#include "zero/data/text.h"\n')
-        self.write("zero/config/options.h", '#include "zero/launch/launch.h"\n')
-        self.assert_one("zero/launch/launch.cpp:1: floor", "siblings on floor 4")
-
-    def test_a_plug_in_counts_as_its_folder(self):
-        self.write("zero/transport/plugins/gloo/gloo.cpp", '#include "zero/comm/work.h"\n#include "zero/engine/engine.h"\n')
-        self.assert_one("zero/transport/plugins/gloo/gloo.cpp:2: floor", "transport and engine")
-
-    def test_a_relative_path_hides_nothing(self):
-        self.write("zero/engine/engine.h")
-        self.write("zero/plan/unit.h", '#include "../engine/engine.h"\n')
-        self.assert_one("zero/plan/unit.h:1: floor", "engine")
-
-    def test_a_file_beside_may_be_included_by_its_name(self):
-        self.write("zero/optim/kernel.inc")
-        self.write("zero/optim/adamw.cpp", '#include "kernel.inc"\n')
-        self.assertEqual(self.violations(), [])
-
-    def test_the_core_knows_nothing_of_torch(self):
-        for number, header in enumerate(["torch/torch.h", "ATen/ATen.h", "c10/core/Device.h"]):
-            self.write(f"zero/data/file{number}.cpp", f"#include <{header}>\n")
-        violations = self.violations()
-        self.assertEqual(len(violations), 3)
-        self.assertTrue(all(": torch: data" in line for line in violations), violations)
-
-    def test_floors_outside_the_core_may_use_torch(self):
-        self.write("zero/models/gpt2.h", "#include <torch/nn/module.h>\n")
-        self.assertEqual(self.violations(), [])
-
-    def test_a_comment_is_no_include(self):
-        self.write("zero/base/error.h", '// #include "zero/cli/main.h"\n')
-        self.assertEqual(self.violations(), [])
-
-    def test_the_facade_includes_everything_and_is_included_by_nothing(self):
-        self.write("zero/zero.h", '#include "zero/train/trainer.h"\n')
-        self.assertEqual(self.violations(), [])
-        self.write("zero/cli/main.cpp", '#include "zero/zero.h"\n')
-        self.assert_one("zero/cli/main.cpp:1: facade", "users")
-
-    def test_a_folder_without_a_floor_is_refused(self):
-        self.write("zero/extras/thing.h")
-        self.assert_one("zero/extras/thing.h:1: folder", "no floor")
-
-    def test_an_include_of_a_folder_without_a_floor_is_refused(self):
-        self.write("zero/cli/main.cpp", '#include "zero/extras/thing.h"\n')
-        self.assert_one("zero/cli/main.cpp:1: folder", "no floor")
-
-    def test_tests_mirror_the_source(self):
-        self.write("zero/plan/unit.h")
-        self.write("tests/plan/unit_test.cpp")
-        for name in check_layers.WHOLE_TESTS:
-            self.write(f"tests/{name}/some_test.cpp")
-        self.assertEqual(self.violations(), [])
-        self.write("tests/other/some_test.cpp")
-        self.assert_one("tests/other:1: folder", "zero/other")
-
-    def test_the_exit_status_tells(self):
-        self.write("zero/plan/unit.h", '// Unit: a unit.\n#include "zero/base/check.h"\n')
-        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `unit.h`: a unit\n")
-        self.write("zero/base/README.md", "# base\n\nFloor 0.\n\n- `check.h`: a check\n")
-        self.write("zero/base/check.h", "// check(): a check.\nvoid check();\n")
-        script = [sys.executable, ROOT / "tools/check_layers.py", self.root]
-        self.assertEqual(subprocess.run(script, stdout=subprocess.DEVNULL).returncode, 0)
-        self.write("zero/base/check.h", '// Check: a check.\n#include "zero/plan/unit.h"\n')
-        result = subprocess.run(script, stdout=subprocess.PIPE, text=True)
-        self.assertEqual(result.returncode, 1)
-        self.assertIn("zero/base/check.h:2: floor", result.stdout)
-
-
-class CheckUserHeaders(TreeTest):
-    def test_a_seam_is_found_however_far_it_is_from_the_header_of_users(self):
-        self.write("zero/zero.h", '#include "zero/torch/attach.h"\n')
-        self.write("zero/torch/attach.h", '#include "zero/engine/options.h"\n')
-        self.assertEqual(check_layers.check_user_headers(self.root), [])
-        for seam, shown in (('#include "zero/memory/disk_seam.h"', "zero/memory/disk_seam.h"), ("class Link;", "Link")):
-            self.write("zero/engine/options.h", f'#include "zero/base/tier.h"\n{seam}\n')
-            (fault,) = check_layers.check_user_headers(self.root)
-            self.assertRegex(fault, f"^zero/engine/options.h:2: user.*{shown}")
-
-
-class CheckReadmes(TreeTest):
-    def setUp(self):
-        super().setUp()
-        self.write("zero/plan/unit.h")
-
-    def assert_fault(self, word):
-        faults = check_layers.check_readmes(self.root)
-        self.assertEqual(len(faults), 1, faults)
-        self.assertIn(word, faults[0])
-
-    def test_a_folder_without_a_readme_is_refused(self):
-        self.assert_fault("zero/plan/README.md:1: readme")
-
-    def test_a_readme_gives_the_floor_of_its_folder(self):
-        self.write("zero/plan/README.md", "# plan\n\nFloor 2.\n\n- `unit.h`: a unit\n")
-        self.assert_fault("'Floor 1.'")
-
-    def test_a_readme_names_files_that_are_there(self):
-        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `unit.h`: a unit\n- `gone.h`: was moved\n")
-        self.assert_fault("there is no gone.h")
-
-    def test_a_readme_names_at_least_one_file(self):
-        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n")
-        self.assert_fault("names no file")
-
-    def test_a_readme_fits_into_twelve_lines(self):
-        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `unit.h`: a unit\n" + "and more\n" * 8)
-        self.assert_fault("13 lines")
-
-    def test_a_right_one_is_let_through(self):
-        self.write("zero/plan/README.md", "# plan\n\nFloor 1. Uses base.\n\n- `unit.h`: a unit\n")
-        self.assertEqual(check_layers.check_readmes(self.root), [])
-
-
-class CheckNames(TreeTest):
-    def faults(self, first_line, code="class RunLog {};"):
-        self.write("zero/train/run_log.h", f"{first_line}\n#pragma once\n{code}\n")
-        return check_layers.check_names(self.root)
-
-    def test_a_header_begins_with_a_name_and_says_what_it_is(self):
-        for first in ("// RunLog: the lines of a run.", "// Run logs: the lines of runs.", "// Run::Log: a part of Run."):
-            self.assertEqual(self.faults(first), [], first)
-        for first in ("// The lines of a run.", "#pragma once", "// RunLog:", "// " + "Many words " * 6 + ": the lines."):
-            (fault,) = self.faults(first)
-            self.assertTrue(fault.startswith("zero/train/run_log.h:1: name: a header begins with"), fault)
-
-    def test_a_name_of_code_is_in_the_header(self):
-        self.assertEqual(self.faults("// open_log(): opens it.", "RunLog open_log();"), [])
-        for first in ("// open_log(), close_log(): the log.", "// TrainLog: the lines of a run."):
-            (fault,) = self.faults(first, "RunLog open_log();  // close_log, TrainLog")
-            self.assertRegex(fault, "begins with (close_log|TrainLog), which is not in this header")
 
 
 class CheckLinks(TreeTest):

@@ -11,6 +11,8 @@ Rules, each printed with the file and line that breaks it:
   user    what zero/zero.h includes, and what that includes, has no seam of tests, and nothing of an engine's inside; nor
           does it declare one of these
   readme  every folder of zero/ has a README.md of at most 12 lines, which gives its floor and names files that are there
+  bytes   where a file of engine, memory or optim copies, fills or reads states as elements, docs/decisions/0038-*.md counts
+          it: whether these are a device's bytes, and what a GPU does instead
   name    the first line of a header is '// NAME: what it is'. NAME has at most 60 characters; what it writes as code,
           `x()` or a lone CamelCase word, the header has
 Exit status: 0 all hold, 1 some do not.
@@ -42,6 +44,12 @@ SOURCES = {".h", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
 INSIDE = {"engine/engine.h", "engine/engine_seams.h", "memory/disk_seam.h", "memory/file_calls.h", "memory/link.h",
           "memory/memory_monitor.h", "torch/activation_store_shared.h", "torch/attach_seams.h"}
 DECLARED_INSIDE = re.compile(r"^\s*(?:class|struct) (DiskSeam|Engine|EngineSeams|FileCalls|Link|LinkClock|MemoryMonitor);")
+
+ROOMS_OF_STATES = ("engine", "memory", "optim")
+PAGE_OF_BYTES = "docs/decisions/0038-*.md"
+TOUCH = re.compile(r"\bmem(?:cpy|set|move)\(|\b(?:copy|fill)_n\(|\bstd::(?:ranges::)?(?:copy|fill|transform)\(|\b(?:convert_elements|sum_ranks)\("
+                   r"|\breinterpret_cast<(?:const )?(?:float|[A-Z]\w*|std::u?int\d+_t)\*>")
+COUNTED_FILE = re.compile(r"^\| `(\w+/[^`]+)` \| (\d+) \|", re.MULTILINE)
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 NAMED_FILE = re.compile(r"^- `([^`]+)`", re.MULTILINE)
@@ -131,6 +139,20 @@ def check_names(root):
     return [f"{file.relative_to(root)}:1: name: {fault}" for file, fault in faults if fault]
 
 
+def check_bytes(root):
+    """The files whose places that touch the bytes of states are not as many as the decision counts, as lines to print."""
+    root = Path(root).resolve()
+    found = {}
+    for file in (file for room in ROOMS_OF_STATES for file in (root / "zero" / room).glob("*") if file.suffix in SOURCES):
+        if count := len(TOUCH.findall(COMMENT.sub("", file.read_text(encoding="utf-8")))):
+            found[str(file.relative_to(root / "zero"))] = count
+    pages = sorted(root.glob(PAGE_OF_BYTES))
+    counted = {name: int(count) for page in pages for name, count in COUNTED_FILE.findall(page.read_text(encoding="utf-8"))}
+    return [f"zero/{name}:1: bytes: {found.get(name, 0)} places touch the bytes of states, and {PAGE_OF_BYTES} counts "
+            f"{counted.get(name, 0)}: say there whose bytes they are"
+            for name in sorted(found.keys() | counted.keys()) if found.get(name, 0) != counted.get(name, 0)]
+
+
 def check_user_headers(root):
     """The includes and declarations that show the inside to whoever includes zero/zero.h, as lines to print."""
     root = Path(root).resolve()
@@ -179,7 +201,7 @@ def check(root):
 
 def main(arguments):
     root = arguments[0] if arguments else Path(__file__).resolve().parent.parent
-    violations = check(root) + check_user_headers(root) + check_readmes(root) + check_names(root)
+    violations = check(root) + check_user_headers(root) + check_readmes(root) + check_names(root) + check_bytes(root)
     for line in violations:
         print(line)
     print(f"{len(violations)} rules are broken." if violations else "Every include goes down, every folder and header says what it is.")

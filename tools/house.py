@@ -116,6 +116,11 @@ def table(rows):
     return "\n".join("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows)
 
 
+def largest_of(sizes, count):
+    """The `count` largest of {name: size}, as pairs; by name where sizes are equal, so that each house has one order."""
+    return sorted(sizes.items(), key=lambda item: (-item[1], item[0]))[:count]
+
+
 def rows_of(rooms_of_houses):
     """A row for each room, the largest of the last house first; empty where a house has no such room."""
     names = {name for rooms_of_one in rooms_of_houses for name in rooms_of_one}
@@ -136,13 +141,13 @@ def main(arguments):
     heads = [revision or "working tree" for revision in columns]
     found = [classes(files) for files in houses]
     print(table([["", *heads], ["---"] + ["---"] * len(heads)]))
-    largest = [sorted(each.items(), key=lambda item: -sum(item[1]))[:NUM_CLASSES] for each in found]
+    largest = [largest_of({name: sum(sizes) for name, sizes in each.items()}, NUM_CLASSES) for each in found]
     for place in range(NUM_CLASSES):
         print(table([[f"class {place + 1}: public names + members",
-                      *(f"{each[place][0]}: {each[place][1][0]} + {each[place][1][1]}" for each in largest)]]))
+                      *("{}: {} + {}".format(each[place][0], *sizes[each[place][0]]) for each, sizes in zip(largest, found))]]))
     print(table([["classes with more than 15 public names", *(sum(names > 15 for names, _ in each.values()) for each in found)]]))
     found = [{name: sum(sizes) for name, sizes in classes(files, "struct").items()} for files in houses]
-    largest = [sorted(each.items(), key=lambda item: -item[1])[:NUM_STRUCTS] for each in found]
+    largest = [largest_of(each, NUM_STRUCTS) for each in found]
     for place in range(NUM_STRUCTS):
         print(table([[f"struct {place + 1}: public names", *("{}: {}".format(*each[place]) for each in largest)]]))
     lines = [rooms(files) for files in houses]

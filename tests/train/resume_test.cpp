@@ -12,6 +12,7 @@
 #include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/checkpoint/checkpoint_reader.h"
+#include "zero/train/run_files.h"
 #include "zero/train/run_folder.h"
 #include "zero/train/trainer.h"
 
@@ -40,16 +41,16 @@ class ResumeTest : public SmallRunTest {
   // The folder as a kill after this checkpoint would have left it.
   void forget_after(std::int64_t step) {
     const RunFolder run(folder_ / "run");
-    for (const auto& entry : run.checkpoints().list())
+    for (const auto& entry : run.files().checkpoints.list())
       if (entry.step > step) fs::remove_all(entry.path);
-    fs::remove(run.report());
-    fs::remove(run.model());
-    std::ofstream(run.metrics(), std::ios::app) << "{\"step\":" << step + 1 << ",\"lo";  // half a line
+    fs::remove(run.files().report);
+    fs::remove(run.files().model);
+    std::ofstream(run.files().metrics, std::ios::app) << "{\"step\":" << step + 1 << ",\"lo";  // half a line
   }
 
   // As another program could have written it: vouched for, but not the same.
   void edit_manifest(std::int64_t step, const std::function<void(Manifest&)>& edit) {
-    const fs::path path = RunFolder(folder_ / "run").checkpoints().path_of(step);
+    const fs::path path = RunFiles(folder_ / "run").checkpoints.path_of(step);
     Manifest manifest = read_manifest(path);
     edit(manifest);
     std::ofstream(path / kManifestName, std::ios::binary) << to_text(manifest);
@@ -92,13 +93,13 @@ TEST_F(ResumeTest, EventFilesHaveEachStepOnce) {
   forget_after(5);
   run(resumed, 2);
   const RunFolder folder(resumed.run_dir);
-  EXPECT_EQ(event_files_in(folder.tensorboard()).size(), 2U);
-  EXPECT_EQ(drawn_steps(folder.tensorboard(), "train/loss"), (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8}));
-  EXPECT_EQ(drawn_steps(folder.tensorboard(), "validation/val_loss"), (std::vector<std::int64_t>{2, 4, 6, 8}));
+  EXPECT_EQ(event_files_in(folder.files().tensorboard).size(), 2U);
+  EXPECT_EQ(drawn_steps(folder.files().tensorboard, "train/loss"), (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(drawn_steps(folder.files().tensorboard, "validation/val_loss"), (std::vector<std::int64_t>{2, 4, 6, 8}));
   resumed.overwrite = true;
   resumed.tensorboard = false;
   run(resumed, 2);
-  EXPECT_FALSE(fs::exists(folder.tensorboard())) << "the old run's are gone, and nobody asked for others";
+  EXPECT_FALSE(fs::exists(folder.files().tensorboard)) << "the old run's are gone, and nobody asked for others";
 }
 
 TEST_F(ResumeTest, SavesThatTrainingWillWaitForAreSaidBeforeItBegins) {
@@ -179,14 +180,14 @@ TEST_F(ResumeTest, AnotherWorldAtAnotherStageDrawsTheSamplesThatAreNext) {
   ASSERT_EQ(resumed.losses.size(), expected.losses.size());
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(resumed.losses[i], expected.losses[i]);
   for (std::size_t i = 4; i < 8; ++i) EXPECT_NEAR(resumed.losses[i], expected.losses[i], 1e-4);
-  EXPECT_EQ(CheckpointReader(RunFolder(folder_ / "run").checkpoints().path_of(8)).manifest().run.at("samples"), "64");
+  EXPECT_EQ(CheckpointReader(RunFiles(folder_ / "run").checkpoints.path_of(8)).manifest().run.at("samples"), "64");
 }
 
 TEST_F(ResumeTest, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
   TrainJob whole = job(8, 2);
   const RunReport expected = run(whole, 2).report;
   forget_after(6);
-  const fs::path file = RunFolder(folder_ / "run").checkpoints().path_of(6) / "rank-00001.safetensors";
+  const fs::path file = RunFiles(folder_ / "run").checkpoints.path_of(6) / "rank-00001.safetensors";
   fs::resize_file(file, fs::file_size(file) - 1);
   EXPECT_EQ(run(whole, 2).report.parameters_sha256, expected.parameters_sha256);
   EXPECT_NE(out_.find("continuing after step 4 of 8"), std::string::npos) << out_;
@@ -229,9 +230,9 @@ TEST_F(ResumeTest, WhereAllAreDamagedTheRunIsRefusedAndNothingIsLost) {
   run(whole, 1);
   forget_after(4);
   for (const std::int64_t step : {2, 4})
-    fs::remove(RunFolder(folder_ / "run").checkpoints().path_of(step) / "manifest.json");
+    fs::remove(RunFiles(folder_ / "run").checkpoints.path_of(step) / "manifest.json");
   EXPECT_NE(message_of<IoError>([&] { run(whole, 1); }).find("no checkpoint can be read"), std::string::npos);
-  EXPECT_TRUE(fs::exists(RunFolder(folder_ / "run").checkpoints().path_of(4) / "rank-00000.safetensors"));
+  EXPECT_TRUE(fs::exists(RunFiles(folder_ / "run").checkpoints.path_of(4) / "rank-00000.safetensors"));
 }
 
 TEST_F(ResumeTest, WhatComesFromTheCheckpointAndWhatFromTheConfigurationIsSaid) {
@@ -305,7 +306,7 @@ TEST_F(ResumeTest, WhatFailsWhenTrainingIsOverSaysWhereTheWeightsAre) {
   fs::create_directories(folder_ / "run/config.json");  // in the way of what transformers reads
   const std::string text = message_of<IoError>([&] { run(job(2, 0), 1); });
   EXPECT_TRUE(says(text, "training is over, all 2 steps; its weights are in "));
-  EXPECT_TRUE(fs::exists(RunFolder(folder_ / "run").model()));
+  EXPECT_TRUE(fs::exists(RunFiles(folder_ / "run").model));
 }
 
 TEST_F(ResumeTest, FewerStepsThanAreDoneAreRefused) {
@@ -353,7 +354,7 @@ TEST_F(ResumeTest, OverwriteBeginsAgainWithoutTheOldCheckpoints) {
   TrainJob again = job(3, 3);
   again.overwrite = true;
   EXPECT_EQ(run(again, 1).report.losses.size(), 3U);
-  EXPECT_EQ(RunFolder(folder_ / "run").checkpoints().list().size(), 1U);
+  EXPECT_EQ(RunFiles(folder_ / "run").checkpoints.list().size(), 1U);
 }
 
 TEST_F(ResumeTest, ALaterAttemptGoesOnWithWhatItsLaunchBeganAndWithNothingElse) {
@@ -384,7 +385,7 @@ TEST_F(ResumeTest, AFinishedRunWithoutALastCheckpointIsDoneToo) {
   whole.checkpoint.every_seconds = 1e-9;
   run(whole, 1);
   const RunFolder folder(folder_ / "run");
-  for (const auto& entry : folder.checkpoints().list())
+  for (const auto& entry : folder.files().checkpoints.list())
     if (entry.step > 2) fs::remove_all(entry.path);
   EXPECT_TRUE(run(whole, 1).was_done);
 }
@@ -423,7 +424,7 @@ TEST_F(ResumeTest, TheNewestAreKept) {
   whole.checkpoint.keep = 2;
   run(whole, 2);
   std::vector<std::int64_t> steps;
-  for (const auto& entry : RunFolder(folder_ / "run").checkpoints().list()) steps.push_back(entry.step);
+  for (const auto& entry : RunFiles(folder_ / "run").checkpoints.list()) steps.push_back(entry.step);
   EXPECT_EQ(steps, (std::vector<std::int64_t>{7, 6}));
 }
 
@@ -431,7 +432,7 @@ TEST_F(ResumeTest, ATimeBetweenCheckpointsCounts) {
   TrainJob whole = job(5, 0);
   whole.checkpoint.every_seconds = 1e-9;
   run(whole, 2);
-  EXPECT_FALSE(RunFolder(folder_ / "run").checkpoints().list().empty());
+  EXPECT_FALSE(RunFiles(folder_ / "run").checkpoints.list().empty());
 }
 
 TEST_F(ResumeTest, AFailedSaveIsSaidAndTrainingGoesOnOrStopsAsAsked) {

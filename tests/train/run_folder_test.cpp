@@ -76,8 +76,8 @@ TEST(RunFolder, OverwritingRemovesTheRunAndNothingElse) {
   const RunFolder folder(temporary.path());
   folder.create();
   EXPECT_FALSE(folder.holds_run());
-  EXPECT_FALSE(fs::exists(folder.model()));
-  EXPECT_FALSE(fs::exists(folder.plan()));
+  EXPECT_FALSE(fs::exists(folder.files().model));
+  EXPECT_FALSE(fs::exists(folder.files().plan));
   EXPECT_TRUE(fs::exists(temporary / "notes.txt"));
 }
 
@@ -85,11 +85,11 @@ TEST(RunFolder, BeginningAgainRemovesTheEventsOfTheRunBefore) {
   const TemporaryFolder temporary;
   const RunFolder folder(temporary / "run");
   folder.create();
-  { const EventFile events(folder.tensorboard(), 100); }
+  { const EventFile events(folder.files().tensorboard, 100); }
   folder.reopen(5, {});
-  EXPECT_TRUE(std::filesystem::exists(folder.tensorboard())) << "going on keeps them";
+  EXPECT_TRUE(std::filesystem::exists(folder.files().tensorboard)) << "going on keeps them";
   folder.create();
-  EXPECT_FALSE(std::filesystem::exists(folder.tensorboard()));
+  EXPECT_FALSE(std::filesystem::exists(folder.files().tensorboard));
 }
 
 TEST(RunFolder, OneOfTheSameConfigurationAndNothingWorthKeepingWasCutShort) {
@@ -103,7 +103,7 @@ TEST(RunFolder, OneOfTheSameConfigurationAndNothingWorthKeepingWasCutShort) {
   EXPECT_TRUE(folder.was_cut_short("lr = 1\n"));
   EXPECT_FALSE(folder.was_cut_short("lr = 2\n"));
   EXPECT_FALSE(folder.was_cut_short("lr = 1"));
-  for (const fs::path& kept : {folder.report(), folder.model(), folder.checkpoints().path_of(4)}) {
+  for (const fs::path& kept : {folder.files().report, folder.files().model, folder.files().checkpoints.path_of(4)}) {
     fs::create_directories(kept);
     EXPECT_FALSE(folder.was_cut_short("lr = 1\n")) << kept;
     fs::remove(kept);
@@ -115,7 +115,7 @@ TEST(RunFolder, HalfASaveIsNoCheckpoint) {
   const TemporaryFolder temporary;
   const RunFolder folder(temporary.path());
   temporary.write("config.toml", "lr = 1\n");
-  fs::path unfinished = folder.checkpoints().path_of(4);
+  fs::path unfinished = folder.files().checkpoints.path_of(4);
   fs::create_directories(unfinished += ".tmp");
   EXPECT_TRUE(folder.was_cut_short("lr = 1\n"));
 }

@@ -34,7 +34,7 @@ struct Logged {
     log.add(StepMetrics{.step = number, .loss = loss, .seconds = 0.1, .tokens = 10});
     return log.exchange(signal);
   }
-  std::vector<json> lines() const { return json_lines(read_file(folder.metrics())); }
+  std::vector<json> lines() const { return json_lines(read_file(folder.files().metrics)); }
   std::ostringstream out;
   RunFolder folder;
   Progress progress;
@@ -85,7 +85,7 @@ TEST(RunLog, WhatIsDrawnHasTheStepsOnceAndTheEvaluations) {
     run.log.add(EvaluationMetrics{.step = 2, .val_loss = 7});
     run.log.finish();
     if (world.rank() != 0) return;
-    const auto files = event_files_in(run.folder.tensorboard());
+    const auto files = event_files_in(run.folder.files().tensorboard);
     ASSERT_EQ(files.size(), 1U) << "of the first rank alone";
     const auto events = read_events(files[0]);
     ASSERT_EQ(events.size(), 8U);
@@ -137,7 +137,7 @@ class RunLogOnAFullDisk : public testing::Test {
   RunLogOnAFullDisk() : worlds_(World::in_process(1, {})), run_(folder_ / "run", worlds_.front().communicator()) {
     run_.step(1, 1);
   }
-  std::uintmax_t bytes() const { return std::filesystem::file_size(run_.folder.metrics()); }
+  std::uintmax_t bytes() const { return std::filesystem::file_size(run_.folder.files().metrics); }
 
   TemporaryFolder folder_;
   std::vector<World> worlds_;
@@ -203,7 +203,7 @@ TEST_F(RunLogOnAFullDisk, ARunDoesNotEndWithLinesThatWait) {
 }
 
 TEST_F(RunLogOnAFullDisk, WhatAFailureLeftBehindTheLastLineGoes) {
-  AppendFile(run_.folder.metrics()).append("{\"step\": 2, \"lo");
+  AppendFile(run_.folder.files().metrics).append("{\"step\": 2, \"lo");
   run_.step(2, 2);
   EXPECT_EQ(run_.lines().size(), 2U);
 }

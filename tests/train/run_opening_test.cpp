@@ -27,7 +27,7 @@ class RunOpeningTest : public testing::Test {
   template <typename Look>
   void open(Look look) {
     run_ranks(1, [&](World& world) {
-      RunCheckpoints checkpoints(job_.checkpoint, folder_.checkpoints(), std::nullopt, world.communicator(),
+      RunCheckpoints checkpoints(job_.checkpoint, folder_.files().checkpoints, std::nullopt, world.communicator(),
                                  [](const std::string&) {});
       look(RunOpening(job_, folder_, checkpoints, world.communicator()));
     });
@@ -41,7 +41,7 @@ class RunOpeningTest : public testing::Test {
   // By a launch: what it made until it ended.
   void begin(std::string_view launch) {
     folder_.create(launch);
-    write_file(folder_.config(), job_.config_text);
+    write_file(folder_.files().config, job_.config_text);
   }
 
   TemporaryFolder temporary_;
@@ -80,8 +80,8 @@ TEST_F(RunOpeningTest, ARunWithItsLastStepIsDoneAndSaysWithWhatItIsNot) {
   begin("launch");
   job_.launch = "launch";
   job_.restarted = true;
-  write_file(folder_.report(), "{\"steps\": 5}\n");
-  write_file(folder_.model(), "weights");
+  write_file(folder_.files().report, "{\"steps\": 5}\n");
+  write_file(folder_.files().model, "weights");
   job_.config_text = "[model]\nname = \"gpt2\"\nwidth = 16\ndropout = 0.5\n";
   open([&](const RunOpening& opening) {
     ASSERT_TRUE(opening.is_done());
@@ -108,7 +108,7 @@ TEST_F(RunOpeningTest, SomeRanksDoNotOverwriteAlone) {
   run_ranks(2, [&](World& world) {
     TrainJob job = job_;
     job.overwrite = world.rank() == 1;
-    RunCheckpoints checkpoints(job.checkpoint, folder_.checkpoints(), std::nullopt, world.communicator(),
+    RunCheckpoints checkpoints(job.checkpoint, folder_.files().checkpoints, std::nullopt, world.communicator(),
                                [](const std::string&) {});
     const auto message = message_of<ConfigError>([&] { RunOpening(job, folder_, checkpoints, world.communicator()); });
     const std::scoped_lock lock(mutex);

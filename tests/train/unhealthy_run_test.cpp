@@ -12,6 +12,7 @@
 #include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/comm/in_process.h"
+#include "zero/train/run_files.h"
 #include "zero/train/run_folder.h"
 #include "zero/train/trainer.h"
 
@@ -138,10 +139,10 @@ class UnhealthyRun : public testing::Test {
   static std::vector<std::int64_t> all_steps() { return steps_to(kSteps); }
   void forget_after(std::int64_t step) {
     const RunFolder run(folder_ / "run");
-    for (const auto& entry : run.checkpoints().list())
+    for (const auto& entry : run.files().checkpoints.list())
       if (entry.step > step) fs::remove_all(entry.path);
-    fs::remove(run.report());
-    fs::remove(run.model());
+    fs::remove(run.files().report);
+    fs::remove(run.files().model);
   }
   double clean_loss() { return run(job({}, {})).val_loss; }
 
@@ -201,7 +202,7 @@ TEST_F(UnhealthyRun, ASpikeStopsTheRunAndTheLastCheckpointIsFromBefore) {
   const std::string error = message_of<Error>([&] { run(job({51}, {.spike = HealthAction::kStop})); });
   EXPECT_TRUE(says(error, "step 51: loss "));
   EXPECT_TRUE(says(error, "The last checkpoint is of step 40"));
-  EXPECT_EQ(RunFolder(folder_ / "run").checkpoints().list().front().step, 40);
+  EXPECT_EQ(RunFiles(folder_ / "run").checkpoints.list().front().step, 40);
   EXPECT_FALSE(fs::exists(folder_ / "run/report.json"));
   const auto events = metrics(true);
   ASSERT_EQ(events.size(), 1U);
@@ -302,7 +303,7 @@ TEST_F(UnhealthyRun, WatchingACleanRunChangesNoBit) {
 TEST_F(UnhealthyRun, AReplicaThatDiffersStopsTheRunBeforeItIsSaved) {
   TrainJob watched = job({}, {.check_replicas = 100});  // before each checkpoint alone
   EXPECT_TRUE(says(message_of<Error>([&] { run_with_flip(watched, 51); }), "step 60: rank 2 differs in unit 0"));
-  EXPECT_EQ(RunFolder(folder_ / "run").checkpoints().list().front().step, 40);
+  EXPECT_EQ(RunFiles(folder_ / "run").checkpoints.list().front().step, 40);
   watched.health.check_replicas = 4;
   EXPECT_TRUE(says(message_of<Error>([&] { run_with_flip(watched, 51); }), "step 52: rank 2 differs in unit 0"));
 }
@@ -331,7 +332,7 @@ TEST_F(UnhealthyRun, AReplicaThatDiffersIsNotSavedByASignalEither) {
   EXPECT_FALSE(stopped.save_failed);
   EXPECT_TRUE(says(out_, "step 1 is not saved: rank 2 differs in unit 0 (root)\n"));
   EXPECT_TRUE(says(out_, "stopped by signal 15 after step 1\n"));
-  EXPECT_TRUE(RunFolder(folder_ / "run").checkpoints().list().empty());
+  EXPECT_TRUE(RunFiles(folder_ / "run").checkpoints.list().empty());
 }
 
 TEST_F(UnhealthyRun, ARewindGoesToACopyInMemoryThatIsNewerThanWhatIsOnDisk) {

@@ -1,7 +1,7 @@
 // Choices: the words that a key takes, each with the value that it stands for. One table serves the option table, which
 // allows the words, and zero/cli/torch_verbs/job.cpp, which hands the values to the parts that use them.
 //
-//   words_of<kDTypes>                                // "fp32", "bf16", "fp16"
+//   kWordsOf<kDTypes>                                // "fp32", "bf16", "fp16"
 //   value_of(kDTypes, "train.dtype", "bf16")         // DType::kBFloat16
 //
 // Local; values only.
@@ -70,7 +70,7 @@ inline constexpr std::array<Choice<HealthAction>, 2> kCorruptions{
     {{"stop", HealthAction::kStop}, {"rewind", HealthAction::kRewind}}};
 
 template <const auto& kTable>
-inline constexpr auto words_of = [] {
+inline constexpr auto kWordsOf = [] {
   std::array<std::string_view, kTable.size()> words;
   std::ranges::transform(kTable, words.begin(), [](const auto& choice) { return choice.word; });
   return words;

@@ -1,6 +1,6 @@
 // EventFile: a file of events that TensorBoard finds, new for each process that writes one.
 //
-//   EventFile file(folder.tensorboard(), unix_seconds());   // events.out.tfevents.1790000000.host.4711.0
+//   EventFile file(files.tensorboard, unix_seconds());   // events.out.tfevents.1790000000.host.4711.0
 //   file.add(scalars_event({.time = t, .step = 7}, values));
 //   file.flush();                                           // written, in one write(2)
 //

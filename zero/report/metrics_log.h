@@ -1,6 +1,6 @@
 // MetricsLog: metrics.jsonl, one JSON object a line, one for each step that is logged and each evaluation.
 //
-//   MetricsLog log(folder.metrics());
+//   MetricsLog log(files.metrics);
 //   log.add(step_metrics);              // kept
 //   log.flush();                        // written, in one write(2)
 //   log.take_back(40);                  // what is said of later steps goes

@@ -1,7 +1,7 @@
 // RunReport: what report.json says about a finished run. The keys and their meaning are the contract of the run folder.
 //
 //   RunReport report = ...;                    // filled by the trainer
-//   write_file(folder.report(), to_json(report));
+//   write_file(files.report, to_json(report));
 //
 // Values only; to_json() derives what follows from others: loss_bits, the median and least of the step times.
 #pragma once

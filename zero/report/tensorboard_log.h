@@ -1,6 +1,6 @@
 // TensorboardLog: the metrics of a run as scalars that TensorBoard draws.
 //
-//   TensorboardLog log(folder.tensorboard(), {.after_step = 500, .config = config_toml});
+//   TensorboardLog log(files.tensorboard, {.after_step = 500, .config = config_toml});
 //   log.add(step_metrics);              // kept
 //   log.flush();                        // written
 //   log.take_back(40);                  // readers drop what they have of step 41 and later ones

@@ -46,7 +46,9 @@ StepReport Attachment::step(double lr, const StepLimits& limits) {
 }
 
 void Attachment::serve() {
-  attached().serve();
+  attached().require_loaded();
+  const EngineProgress progress = attached().engine().states().progress();
+  attached().role().serve(progress.steps + progress.skipped);
 }
 
 void Attachment::merge_copies() {
@@ -92,7 +94,7 @@ void Attachment::for_each_parameter(const std::function<void(const std::string&,
   attached().states().for_each_parameter(visit, full_precision);
 }
 void Attachment::export_weights(const std::filesystem::path& path, bool full_precision) {
-  if (!attached().trains_apart()) return attached().states().export_weights(path, full_precision);
+  if (!attached().scopes().trains_apart()) return attached().states().export_weights(path, full_precision);
   const AveragedScope shared(attached());
   attached().states().export_weights(path, full_precision);
 }

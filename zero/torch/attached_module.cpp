@@ -1,15 +1,11 @@
 #include "zero/torch/attached_module.h"
 
-#include <algorithm>
 #include <exception>
 
 #include <fmt/format.h>
 
-#include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
-#include "zero/comm/collectives.h"
-#include "zero/plan/partition.h"
 #include "zero/torch/first_values.h"
 
 namespace zero {
@@ -40,6 +36,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   of_role.local_world = world.local_size();
   if (options.sync.has_servers()) refuse_statistics(model);
   engine_ = std::make_unique<Engine>(role_.comm(), parameters_.specs(), parameters_.units(), of_role, *this, seams);
+  scopes_ = std::make_unique<OpenScopes>(*engine_, parameters_);
   role_.attach(*engine_);
   states_ = std::make_unique<AttachedStates>(*engine_, parameters_, buffers_);
   checkpoints_ = std::make_unique<AttachedCheckpoints>(*engine_, buffers_, role_.server());
@@ -65,7 +62,7 @@ void AttachedModule::refuse_statistics(const ModelTensors& model) {
 AttachedModule::~AttachedModule() {
   parameters_.warn_of_gradient_reads();
   if (ending_) return;  // detached, or on the way of it
-  scopes_.clear();
+  scopes_->drop();
   const bool failing = std::uncaught_exceptions() > exceptions_at_start_;
   if (failing) {
     ZERO_LOG(info, "an error ends this engine: its parameters are left empty");
@@ -79,7 +76,7 @@ AttachedModule::~AttachedModule() {
 }
 
 void AttachedModule::detach() {
-  if (!scopes_.empty())
+  if (scopes_->gathered())
     throw ConfigError("detach", "", "called while parameters are gathered", "end the gathered() scope first");
   try {
     end();
@@ -98,7 +95,7 @@ void AttachedModule::end() {
 
 void AttachedModule::give_back_all() {
   engine_->finish(/*ends=*/true);
-  if (trains_apart()) engine_->states().exchange_averages(/*ends=*/true);
+  if (scopes_->trains_apart()) engine_->states().exchange_averages(/*ends=*/true);
   ending_ = true;
   for (const Unit& unit : parameters_.units()) {
     const GatheredUnit whole = engine_->use(unit.index, Use::kUntraced);
@@ -114,16 +111,15 @@ void AttachedModule::bind(int unit, std::byte* data) {
 GatheredUnit AttachedModule::use(int param, bool writes) {
   require_loaded();
   const int unit = parameters_.address(param).unit;
-  const bool beside_training = !scopes_.empty() || num_frozen_ > 0;
   GatheredUnit held =
-      engine_->use(unit, beside_training ? Use::kUntraced : pass_.of_this_operator(engine_->in_forward()));
+      engine_->use(unit, scopes_->beside_training() ? Use::kUntraced : pass_.of_this_operator(engine_->in_forward()));
   if (writes) held.mark_written();
   return held;
 }
 
 void AttachedModule::take_gradient(int param) {
   const torch::Tensor gradient = parameters_.take_gradient(param);
-  if (!gradient.defined() || num_frozen_ > 0) return;
+  if (!gradient.defined() || scopes_->frozen()) return;
   engine_->add_gradient(param, static_cast<const std::byte*>(gradient.const_data_ptr()));
 }
 
@@ -132,15 +128,6 @@ void AttachedModule::require_loaded() {
   if (awaits_load_)
     throw ConfigError("attach", "awaits_load", "this engine's values are not whole: none were loaded, or a load failed",
                       "load a checkpoint before anything else");
-}
-
-void AttachedModule::exchange_averages() {
-  require_loaded();
-  engine_->states().exchange_averages();
-}
-
-bool AttachedModule::trains_apart() const {
-  return engine_->resources().options.local && !engine_->states().averaged();
 }
 
 StepReport AttachedModule::step(double lr, const StepLimits& limits) {
@@ -162,16 +149,6 @@ LoadedCheckpoint AttachedModule::load(const std::filesystem::path& path, const F
   return loaded;
 }
 
-void AttachedModule::serve() {
-  require_loaded();
-  PushServer* const server = role_.server();
-  if (server == nullptr)
-    throw ConfigError("serve", "", "called on a rank that is no server", "servers are the first sync.servers ranks");
-  const EngineProgress progress = engine_->states().progress();
-  server->begin(progress.steps + progress.skipped);
-  while (!server->is_over()) server->serve(server->num_clocks() + 1, {});
-}
-
 AttachedStates& AttachedModule::states() {
   require_loaded();
   parameters_.require_unchanged();
@@ -182,36 +159,6 @@ AttachedCheckpoints& AttachedModule::checkpoints() {
   require_loaded();
   parameters_.require_unchanged();
   return *checkpoints_;
-}
-
-void AttachedModule::gather_for_everybody(const std::vector<int>& units) {
-  require_loaded();
-  std::vector<GatheredUnit> held;
-  for (int unit : units) held.push_back(engine_->use(unit, Use::kUntraced));
-  scopes_.push_back(std::move(held));
-}
-
-const GatheredUnit& AttachedModule::held_in_a_scope(int unit) const {
-  for (const std::vector<GatheredUnit>& scope : scopes_) {
-    const auto held = std::ranges::find(scope, unit, &GatheredUnit::unit);
-    if (held != scope.end()) return *held;
-  }
-  ZERO_CHECK(false, "unit {} is in no gathered() scope", unit);
-}
-
-void AttachedModule::release_from_everybody(const std::vector<int>& units, int source_rank) {
-  Communicator& comm = engine_->resources().comm;
-  const int shard = engine_->resources().mesh.shard;
-  for (const int unit : units) {
-    const GatheredUnit& held = held_in_a_scope(unit);
-    if (source_rank >= 0) {
-      const Unit& description = parameters_.units()[static_cast<std::size_t>(unit)];
-      const auto bytes = static_cast<std::size_t>(padded_numel(description, shard)) * size_of(description.dtype);
-      broadcast(comm, {held.data(), bytes}, source_rank, {.unit = unit, .control = true});
-    }
-    held.mark_written();
-  }
-  scopes_.pop_back();
 }
 
 }  // namespace zero

@@ -5,11 +5,11 @@
 //
 //   AttachedParameters    the tensors, and where their memory is       OperatorPass   which pass an operator belongs to
 //   AttachedStates        reading parameters, moments and gradients    first_values   where all begins
-//   AttachedCheckpoints   saving and loading                         AttachedRole   whether this rank serves or works
+//   AttachedCheckpoints   saving and loading                           AttachedRole   whether this rank serves or works
+//   OpenScopes            gathered(), averaged() and frozen()
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "zero/engine/engine_seams.h"
 #include "zero/torch/attach.h"
@@ -17,6 +17,7 @@
 #include "zero/torch/attached_parameters.h"
 #include "zero/torch/attached_role.h"
 #include "zero/torch/attached_states.h"
+#include "zero/torch/open_scopes.h"
 #include "zero/torch/operator_pass.h"
 
 namespace zero {
@@ -44,30 +45,20 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   StepReport step(double lr, const StepLimits& limits);
   LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls);
 
-  // While parameters are not whole, or not ours any more: ConfigError.
+  // ConfigError while there are no values: none were loaded, or a load failed. A worker takes the servers' here.
+  void require_loaded();
+  // ConfigError without values, or where parameters are not ours any more.
   AttachedStates& states();
   AttachedCheckpoints& checkpoints();
   bool has_room_to_copy(std::int64_t bytes) { return checkpoints_->has_room_to_copy(bytes); }
 
-  // The ends of a GatheredScope and of a FrozenScope.
-  void gather_for_everybody(const std::vector<int>& units);
-  void release_from_everybody(const std::vector<int>& units, int source_rank);
-  void exchange_averages();  // of an AveragedScope, too
-  // Parameters are a copy's own, which trains apart from others.
-  bool trains_apart() const;
-  void freeze() { ++num_frozen_; }
-  void thaw() { --num_frozen_; }
-
   const AttachedParameters& parameters() const { return parameters_; }
   Engine& engine() const { return *engine_; }
   AttachedRole& role() { return role_; }
-  // Of a server: until all workers have left.
-  void serve();
+  OpenScopes& scopes() { return *scopes_; }
 
  private:
   static void refuse_statistics(const ModelTensors& model);
-  void require_loaded();
-  const GatheredUnit& held_in_a_scope(int unit) const;
   void end();
   void give_back_all();
 
@@ -77,9 +68,8 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<AttachedStates> states_;
   std::unique_ptr<AttachedCheckpoints> checkpoints_;
-  std::vector<std::vector<GatheredUnit>> scopes_;  // of gathered(), innermost last
+  std::unique_ptr<OpenScopes> scopes_;
   OperatorPass pass_;
-  int num_frozen_ = 0;
   int exceptions_at_start_ = 0;
   bool awaits_load_ = false;
   bool gives_back_ = true;

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <utility>
 
+#include "zero/base/error.h"
 #include "zero/comm/arrivals.h"
 #include "zero/comm/group.h"
 
@@ -39,6 +40,13 @@ void AttachedRole::attach(Engine& engine) {
   } else {
     server_.emplace(engine, run_, asked_);
   }
+}
+
+void AttachedRole::serve(std::int64_t clock) {
+  if (!server_)
+    throw ConfigError("serve", "", "called on a rank that is no server", "servers are the first sync.servers ranks");
+  server_->begin(clock);
+  while (!server_->is_over()) server_->serve(server_->num_clocks() + 1, {});
 }
 
 }  // namespace zero

@@ -30,6 +30,8 @@ class AttachedRole {
   // Null: this rank is none. Servers begin with the clock that the engine has come to.
   PushWorker* worker() { return worker_ ? &*worker_ : nullptr; }
   PushServer* server() { return server_ ? &*server_ : nullptr; }
+  // Collective over the servers: from `clock` until all workers have left. ConfigError on a rank that is no server.
+  void serve(std::int64_t clock);
 
  private:
   Communicator& run_;

@@ -8,27 +8,31 @@ namespace zero {
 
 GatheredScope::GatheredScope(AttachedModule& attached, std::vector<int> units, int source_rank)
     : attached_(attached), units_(std::move(units)), source_rank_(source_rank) {
-  attached_.gather_for_everybody(units_);
+  attached_.require_loaded();
+  attached_.scopes().gather(units_);
 }
 
 GatheredScope::~GatheredScope() noexcept(false) {
-  if (std::uncaught_exceptions() == 0) attached_.release_from_everybody(units_, source_rank_);
+  if (std::uncaught_exceptions() == 0) attached_.scopes().release(units_, source_rank_);
 }
 
 AveragedScope::AveragedScope(AttachedModule& attached) : attached_(attached) {
-  attached_.exchange_averages();
+  attached_.require_loaded();
+  attached_.scopes().exchange_averages();
 }
 
 AveragedScope::~AveragedScope() noexcept(false) {
-  if (std::uncaught_exceptions() == 0) attached_.exchange_averages();
+  if (std::uncaught_exceptions() != 0) return;
+  attached_.require_loaded();
+  attached_.scopes().exchange_averages();
 }
 
 FrozenScope::FrozenScope(AttachedModule& attached) : attached_(attached) {
-  attached_.freeze();
+  attached_.scopes().freeze();
 }
 
 FrozenScope::~FrozenScope() {
-  attached_.thaw();
+  attached_.scopes().thaw();
 }
 
 }  // namespace zero

@@ -1,7 +1,7 @@
 // PushLog: the order of events of a run with servers, as lines of a file in its folder, from which the run can be repeated
 // bit for bit.
 //
-//   PushLog log(folder.pushes(), /*clock=*/0);       // a new file; of a run that goes on: a line that says so
+//   PushLog log(files.pushes, /*clock=*/0);       // a new file; of a run that goes on: a line that says so
 //   log.add({.worker = 2, .clock = 17});
 //   log.flush();                                     // written, in one write(2)
 //   std::deque<PushEvent> events = PushLog::read(path);

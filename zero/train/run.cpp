@@ -59,7 +59,7 @@ Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output)
           TimeLeft(job.train.steps, {.every = job.train.eval_every, .last_alike = job.train.eval_batches == 0}),
           comm()),
       shares(job.train.share, job.train.batch, comm().world(), comm().rank()),
-      checkpoints(job.checkpoint, folder.checkpoints(), launcher_memory(job, world), comm(),
+      checkpoints(job.checkpoint, folder.files().checkpoints, launcher_memory(job, world), comm(),
                   [this](const std::string& line) { say(line); }),
       health(job.health, job.attach.max_skipped_steps, samples_per_step(job.train, num_computing()), state, folder,
              checkpoints, log) {

@@ -1,6 +1,6 @@
 // RunCheckpoints: when a run is saved, what is kept, and where it continues.
 //
-//   RunCheckpoints checkpoints({.every_steps = 500}, run_folder.checkpoints(), std::nullopt, comm, say);
+//   RunCheckpoints checkpoints({.every_steps = 500}, files.checkpoints, std::nullopt, comm, say);
 //   if (auto resumed = checkpoints.resume(engine)) step = resumed->state.step;     // the newest that is whole
 //   ...
 //   checkpoints.poll();                                       // after each step: publishes what is written

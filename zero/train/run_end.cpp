@@ -35,7 +35,7 @@ RunReport RunEnd::finish() {
 
 std::string RunEnd::missing_average() const {
   if (!weights_written_ || run_.job.attach.ema == 0 || average_written_) return "";
-  return fmt::format("; their average (train.ema) is not written to {}", run_.folder.averaged_model().string());
+  return fmt::format("; their average (train.ema) is not written to {}", run_.folder.files().averaged_model.string());
 }
 
 RunReport RunEnd::write_all() {
@@ -62,7 +62,7 @@ RunReport RunEnd::write_all() {
     run_.say("note: config.json in the run folder describes no model, and stays as it is");
   fill(report);
   run_.log.finish();
-  if (run_.is_first()) write_file(run_.folder.report(), to_json(report));
+  if (run_.is_first()) write_file(run_.folder.files().report, to_json(report));
   run_.progress.text(fmt::format("done: {}\n{}", run_.folder.path().string(), summary(report)));
   return report;
 }
@@ -136,12 +136,12 @@ bool RunEnd::save_before_stop() {
 
 std::string where_training_is(const RunFolder& folder, const RunCheckpoints& checkpoints, bool saves,
                               bool weights_written, std::int64_t steps) {
-  if (weights_written) return fmt::format("its weights are in {}", folder.model().string());
+  if (weights_written) return fmt::format("its weights are in {}", folder.files().model.string());
   if (checkpoints.step_on_disk() == steps)
     return fmt::format(
         "it is saved in {}: the same command ends the run where there is room, and `zero export {} -o FOLDER` writes "
         "its weights elsewhere",
-        folder.checkpoints().path_of(steps).string(), folder.path().string());
+        folder.files().checkpoints.path_of(steps).string(), folder.path().string());
   return fmt::format("no checkpoint holds its last step ({})", saves ? "the last save failed" : "checkpoint.every = 0");
 }
 

@@ -62,7 +62,7 @@ void attach_engine(Run& run, const FirstValues& values, std::int64_t checkpoint_
   expect_saves(run, checkpoint_bytes);
   run.engine.emplace(attach(tensors_of(run.task->module()), run.world, std::move(options), known));
   if (ActivationStore* activations = run.task->activations()) run.engine->control().share_link(*activations);
-  RunCheckpoints::require_room(job.checkpoint, run.folder.checkpoints().path(), checkpoint_bytes,
+  RunCheckpoints::require_room(job.checkpoint, run.folder.files().checkpoints.path(), checkpoint_bytes,
                                [&run](const std::string& line) { run.say(line); });
   say_where_states_lie(run);
   // The engine probes where it chooses a placement, too.

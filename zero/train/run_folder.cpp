@@ -40,43 +40,44 @@ bool RunFolder::holds_run() const {
       throw IoError(file.string(), "look at", error.value());
     return there;
   };
-  return is_there(config()) || is_there(metrics()) || is_there(report());
+  return is_there(files_.config) || is_there(files_.metrics) || is_there(files_.report);
 }
 
 void RunFolder::require_free(bool overwrite) const {
   if (overwrite || !holds_run()) return;
   std::error_code ignored;
-  if (fs::exists(model(), ignored)) {
-    throw ConfigError("run.dir", path_.string(), "holds a run already, finished and without a checkpoint to go on from",
+  if (fs::exists(files_.model, ignored)) {
+    throw ConfigError("run.dir", files_.folder.string(),
+                      "holds a run already, finished and without a checkpoint to go on from",
                       fmt::format("name another folder with --run.dir (--model.init {} starts from its weights), or "
                                   "replace the run with --overwrite",
-                                  model().string()));
+                                  files_.model.string()));
   }
-  if (checkpoints().list().empty() && !fs::exists(report(), ignored)) {
+  if (files_.checkpoints.list().empty() && !fs::exists(files_.report, ignored)) {
     throw ConfigError(
-        "run.dir", path_.string(), "holds a run already, which ended before its first checkpoint",
+        "run.dir", files_.folder.string(), "holds a run already, which ended before its first checkpoint",
         "replace the run with --overwrite, or name another folder with --run.dir (a run that makes checkpoints begins "
         "again by itself, with the same command and configuration)");
   }
-  throw ConfigError("run.dir", path_.string(), "holds a run already",
+  throw ConfigError("run.dir", files_.folder.string(), "holds a run already",
                     "name another folder with --run.dir, or replace the run with --overwrite");
 }
 
 bool RunFolder::is_of(std::string_view launch) const {
   std::error_code ignored;
-  return !launch.empty() && fs::exists(this->launch(), ignored) && read_file(this->launch()) == launch;
+  return !launch.empty() && fs::exists(files_.launch, ignored) && read_file(files_.launch) == launch;
 }
 
 bool RunFolder::was_cut_short(std::string_view config) const {
   std::error_code ignored;
   const auto is_there = [&](const fs::path& file) { return fs::exists(file, ignored); };
-  return is_there(this->config()) && !is_there(report()) && !is_there(model()) && checkpoints().list().empty() &&
-         read_file(this->config()) == config;
+  return is_there(files_.config) && !is_there(files_.report) && !is_there(files_.model) &&
+         files_.checkpoints.list().empty() && read_file(files_.config) == config;
 }
 
 void RunFolder::require_writable() const {
   std::error_code error;
-  fs::path place = path_;
+  fs::path place = files_.folder;
   while (!fs::exists(place, error) && !error && place.has_relative_path()) place = place.parent_path();
   if (place.empty()) place = ".";
   if (!error && !fs::is_directory(place, error) && !error) error = std::make_error_code(std::errc::not_a_directory);
@@ -86,47 +87,49 @@ void RunFolder::require_writable() const {
     if (::mkdtemp(probe.data()) == nullptr || ::rmdir(probe.c_str()) != 0)
       error = std::error_code(errno, std::generic_category());
   }
-  if (error) throw not_writable(path_, error);
+  if (error) throw not_writable(files_.folder, error);
 }
 
 void RunFolder::create(std::string_view launch) const {
   std::error_code error;
-  const fs::path folder = path_.has_filename() ? path_ : path_.parent_path();
+  const fs::path folder = files_.folder.has_filename() ? files_.folder : files_.folder.parent_path();
   if (folder.has_parent_path()) fs::create_directories(folder.parent_path(), error);
   // For this user alone; a folder that is there stays as its owner wants it.
   if (!error) error = make_private_folder(folder);
   if (!error && !fs::is_directory(folder, error) && !error) error = std::make_error_code(std::errc::not_a_directory);
-  if (!error && ::access(path_.c_str(), W_OK | X_OK) != 0) error = std::error_code(errno, std::generic_category());
-  if (error) throw not_writable(path_, error);
-  for (const fs::path& file : {config(), plan(), metrics(), model(), averaged_model(), report()}) {
+  if (!error && ::access(files_.folder.c_str(), W_OK | X_OK) != 0)
+    error = std::error_code(errno, std::generic_category());
+  if (error) throw not_writable(files_.folder, error);
+  for (const fs::path& file :
+       {files_.config, files_.plan, files_.metrics, files_.model, files_.averaged_model, files_.report}) {
     remove_file(file);
   }
-  checkpoints().clear();
-  remove_event_files(tensorboard());
+  files_.checkpoints.clear();
+  remove_event_files(files_.tensorboard);
   // Last: what was there before is gone.
-  launch.empty() ? remove_file(this->launch()) : write_file(this->launch(), launch);
+  launch.empty() ? remove_file(files_.launch) : write_file(files_.launch, launch);
 }
 
 void RunFolder::reopen(std::int64_t step, const ComesAgain& again) const {
-  remove_file(model());
-  remove_file(averaged_model());
-  remove_file(report());
+  remove_file(files_.model);
+  remove_file(files_.averaged_model);
+  remove_file(files_.report);
   std::error_code ignored;
-  if (!fs::exists(metrics(), ignored)) return;
-  write_file(metrics(), lines_until(read_file(metrics()), step, again));
+  if (!fs::exists(files_.metrics, ignored)) return;
+  write_file(files_.metrics, lines_until(read_file(files_.metrics), step, again));
 }
 
 std::int64_t RunFolder::finished_steps() const {
   std::error_code ignored;
-  if (!fs::exists(report(), ignored) || !fs::exists(model(), ignored)) return -1;
-  const auto json = nlohmann::json::parse(read_file(report()), nullptr, false);
+  if (!fs::exists(files_.report, ignored) || !fs::exists(files_.model, ignored)) return -1;
+  const auto json = nlohmann::json::parse(read_file(files_.report), nullptr, false);
   return json.is_object() ? json.value("steps", std::int64_t{-1}) : -1;
 }
 
 void RunFolder::require_finished() const {
   std::error_code ignored;
-  if (fs::exists(config(), ignored) && fs::exists(model(), ignored)) return;
-  throw ConfigError("run", path_.string(), holds_run() ? "a run that has not finished" : "not a run folder",
+  if (fs::exists(files_.config, ignored) && fs::exists(files_.model, ignored)) return;
+  throw ConfigError("run", files_.folder.string(), holds_run() ? "a run that has not finished" : "not a run folder",
                     "name the [run] dir of a run that ended: it has config.toml and model.safetensors");
 }
 

@@ -13,22 +13,22 @@
 #include <filesystem>
 #include <string_view>
 
-#include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/report/metrics_log.h"
+#include "zero/train/run_files.h"
 
 namespace zero {
 
 class RunFolder {
  public:
-  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit RunFolder(std::filesystem::path path) : files_(std::move(path)) {}
 
   // Does it hold a run, finished or not?
   bool holds_run() const;
   void require_free(bool overwrite) const;
   // Can create() make the folder, or write into it? Tries, and leaves nothing behind.
   void require_writable() const;
-  // Makes the folder, for this user alone where it is new, and removes the files of an old run from it: those named
-  // below, checkpoints and nothing else.
+  // Makes the folder, for this user alone where it is new, and removes what an old run left in it: configuration, plan,
+  // metrics, event files, weights, report and checkpoints. Nothing else.
   void create(std::string_view launch = "") const;
   // Makes it ready to go on after a step: the report and weights of an end that came, and metrics of later steps, go.
   void reopen(std::int64_t step, const ComesAgain& again) const;
@@ -41,21 +41,11 @@ class RunFolder {
   // ConfigError unless a finished run's weights are here.
   void require_finished() const;
 
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path config() const { return path_ / "config.toml"; }
-  std::filesystem::path plan() const { return path_ / "plan.txt"; }
-  std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
-  std::filesystem::path model() const { return path_ / "model.safetensors"; }
-  std::filesystem::path averaged_model() const { return path_ / "model_ema.safetensors"; }
-  std::filesystem::path report() const { return path_ / "report.json"; }
-  std::filesystem::path pushes() const { return path_ / "pushes.log"; }        // of a run with servers: push_log.h
-  std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }  // event files
-  std::filesystem::path launch() const { return path_ / ".launch"; }           // whose ranks made it
-  std::filesystem::path flight() const { return path_ / "flight"; }            // of each rank, when one failed
-  CheckpointFolder checkpoints() const { return CheckpointFolder(path_ / "checkpoints"); }
+  const std::filesystem::path& path() const { return files_.folder; }
+  const RunFiles& files() const { return files_; }
 
  private:
-  std::filesystem::path path_;
+  RunFiles files_;
 };
 
 }  // namespace zero

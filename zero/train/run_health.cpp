@@ -77,7 +77,7 @@ void RunHealth::stop(Attachment& engine, const HealthEvent& event, const std::st
   HealthEvent stopped = event;
   stopped.action = HealthAction::kStop;
   log_.tell(std::move(stopped));
-  const auto saved = folder_.checkpoints().list();  // in-memory checkpoints end with the launcher
+  const auto saved = folder_.files().checkpoints.list();  // in-memory checkpoints end with the launcher
   throw Error(last_words(event, why, saved.empty() ? -1 : saved.front().step));
 }
 
@@ -104,7 +104,7 @@ void RunHealth::rewind(Attachment& engine, HealthEvent event, std::int64_t sampl
 
 Resumed RunHealth::take_newest_checkpoint(Attachment& engine, std::int64_t newest) {
   std::optional<Resumed> resumed = checkpoints_.resume(engine, newest);
-  if (!resumed) throw IoError(folder_.checkpoints().path().string(), "list", 0, "its checkpoints are gone");
+  if (!resumed) throw IoError(folder_.files().checkpoints.path().string(), "list", 0, "its checkpoints are gone");
   state_ = resumed->state;
   log_.history().restore(state_.losses, state_.grad_norms, state_.seconds);
   policy_.restore(state_.losses, state_.grad_norms, state_.skipped);

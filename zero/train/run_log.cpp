@@ -20,11 +20,11 @@ RunLog::RunLog(const RunFolder& folder, Progress& progress, StepHistory history,
       comm_(comm) {}
 
 void RunLog::begin() {
-  if (is_first()) metrics_.emplace(folder_.metrics());
+  if (is_first()) metrics_.emplace(folder_.files().metrics);
 }
 
 void RunLog::draw(const TensorboardStart& start) {
-  tensorboard_.emplace(folder_.tensorboard(), start);
+  tensorboard_.emplace(folder_.files().tensorboard, start);
 }
 
 int RunLog::exchange(int stop_signal) {

@@ -55,7 +55,7 @@ std::string RunOpening::why_done() const {
                   folder_.path().string(), job_.train.steps);
   std::string changed;
   const std::string unknown =
-      failure_of([&] { changed = changed_keys(read_file(folder_.config()), job_.config_text); });
+      failure_of([&] { changed = changed_keys(read_file(folder_.files().config), job_.config_text); });
   if (unknown.empty() && !changed.empty()) text += fmt::format("\n  not done with:{}", changed);
   return text;
 }
@@ -64,7 +64,7 @@ void RunOpening::require_same_model() const {
   std::string changed;
   if (comm_.rank() == 0)
     static_cast<void>(failure_of([&] {
-      changed = changed_model(read_file(folder_.config()), job_.config_text, model_row(job_.model.name).keys);
+      changed = changed_model(read_file(folder_.files().config), job_.config_text, model_row(job_.model.name).keys);
     }));
   changed = broadcast_text(comm_, changed);
   if (changed.empty()) return;

@@ -38,14 +38,14 @@ void require_replay(Run& run, const RunOpening& opening) {
            "leave it out: another has the same bits anyway");
   if (opening.resumes())
     refuse("this run goes on from a checkpoint", "replay into another run.dir, or with --overwrite");
-  const RunFolder recorded(job.replay);
-  PushLog::read(recorded.pushes());
-  auto before = keys_of_configuration(read_file(recorded.config())), now = keys_of_configuration(job.config_text);
+  const RunFiles recorded(job.replay);
+  PushLog::read(recorded.pushes);
+  auto before = keys_of_configuration(read_file(recorded.config)), now = keys_of_configuration(job.config_text);
   before.erase("run.dir");
   now.erase("run.dir");
   if (before != now)
     refuse(fmt::format("it is a run of another configuration:{}",
-                       changed_keys(read_file(recorded.config()), job.config_text)),
+                       changed_keys(read_file(recorded.config), job.config_text)),
            "use its own config.toml");
 }
 
@@ -96,13 +96,13 @@ RunWeights write_folder(Run& run, bool resumes, const std::string& plan) {
   const RunFolder& folder = run.folder;
   const bool at_the_end = run.state.step == run.job.train.steps;
   resumes ? folder.reopen(run.state.step, {.evaluation = at_the_end, .rewinds = true}) : folder.create(run.job.launch);
-  RunWeights weights{.model = open_weights(*run.engine, run.task->module(), folder.model()), .average = nullptr};
+  RunWeights weights{.model = open_weights(*run.engine, run.task->module(), folder.files().model), .average = nullptr};
   if (run.job.attach.ema > 0)
     weights.average =
-        open_weights(*run.engine, run.task->module(), folder.averaged_model(), "the average of the weights");
+        open_weights(*run.engine, run.task->module(), folder.files().averaged_model, "the average of the weights");
   run.timeline.remove_old();
-  write_file(folder.config(), run.job.config_text);
-  write_file(folder.plan(), plan);
+  write_file(folder.files().config, run.job.config_text);
+  write_file(folder.files().plan, plan);
   run.log.begin();
   if (run.job.tensorboard) run.log.draw({.after_step = run.state.step, .config = run.job.config_text});
   return weights;

@@ -44,7 +44,7 @@ TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput
 
 TrainResult train(const TrainJob& job, World& world, TrainOutput output) {
   at::set_num_threads(job.attach.threads);
-  world.keep_flight_in(RunFolder(job.run_dir).flight());
+  world.keep_flight_in(RunFiles(job.run_dir).flight);
   try {
     return train_in_folder(job, world, output);
   } catch (const ConfigError&) {

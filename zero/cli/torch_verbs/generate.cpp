@@ -17,6 +17,7 @@
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/data/token_text.h"
 #include "zero/train/model_kind.h"
+#include "zero/train/run_files.h"
 #include "zero/train/run_folder.h"
 #include "zero/train/weights.h"
 
@@ -43,10 +44,10 @@ std::string token_weight_of(const Config& config, const std::string& run) {
 Source source_of(const std::string& run) {
   const RunFolder folder(run);
   std::error_code ignored;
-  if (!is_checkpoint(run) && std::filesystem::exists(folder.model(), ignored)) {
+  if (!is_checkpoint(run) && std::filesystem::exists(folder.files().model, ignored)) {
     folder.require_finished();
-    Source source{.config = load_config({.file = folder.config(), .check_files = false}).config};
-    const auto file = SafetensorsFile::open(folder.model(), "RUN");
+    Source source{.config = load_config({.file = folder.files().config, .check_files = false}).config};
+    const auto file = SafetensorsFile::open(folder.files().model, "RUN");
     if (const SafetensorsEntry* const tokens = file.find(token_weight_of(source.config, run)))
       source.vocab = tokens->shape.at(0);
     return source;
@@ -89,7 +90,7 @@ int generate_verb(const GenerateRequest& request) {
   if (source.checkpoint)
     read_weights(task->module(), *source.checkpoint);
   else
-    read_weights(task->module(), RunFolder(request.run).model());
+    read_weights(task->module(), RunFiles(request.run).model);
   source.checkpoint.reset();
   std::cout << request.prompt << (text.is_text() || request.prompt.empty() ? "" : " ");
   generate(*task->language_model(), prompt,
