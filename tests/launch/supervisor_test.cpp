@@ -35,8 +35,8 @@ std::vector<pid_t> pids(const std::string& text) {
   return out;
 }
 
-// In a rank's script, which runs in that folder: until these ranks have called there(), and until a rank is gone and the
-// launcher has seen it. There are no limits: a run in which that never comes is ended by ctest.
+// Parts of a rank's script, which runs in that folder: this rank is there; wait until these ranks are; wait until a rank
+// is gone and the launcher has seen it. They have no limit: ctest ends a run in which that never comes.
 std::string there(const TemporaryFolder& folder) {
   return fmt::format("cd {}; echo $$ > new.$RANK; mv new.$RANK $RANK; ", folder.path().string());
 }
