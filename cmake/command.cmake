@@ -45,7 +45,7 @@ zero_tests(launch FLOORS base ${comm_floors} launch)
 zero_tests(config FLOORS base plan config)
 zero_tests(issues FLOORS base plan ${comm_floors} memory optim engine checkpoint data config)
 include(fuzz_seeds)
-# Most start the command, and with it libtorch, a second each; the slow ones train every example.
+# Over 20 s: most start the command, and with it libtorch, a second each; the slow ones train every example.
 zero_tests(cli FOLDERS command bench doctor inspect page FLOORS ${command_floors} LIBS zero_core
            FULL DelayedUpdateOnText.Converges* CappedModel.* */Figures.*
            SLOW DelayedUpdateOnText.Has* ShakespeareExample.* */MnistExample.* */TextExamples.* CheckpointActivations.* Export.* OffloadLines.* Plan.* Shares.* */BadInputOfARank.*)

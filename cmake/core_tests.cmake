@@ -9,18 +9,18 @@ zero_tests(plan FLOORS base plan SLOW BestPlacement.NoPlacementOnAGrid* Cut.Stre
 zero_tests(comm FOLDERS flight rendezvous launcher_memory transport FLOORS base ${comm_floors} SLOW BoardWaitTest.ARankThatLeft*)
 zero_tests(memory FLOORS base memory)
 zero_tests(optim FLOORS base optim SLOW MatrixProduct.EveryInstructionSet*)
-# Engines of up to four ranks for each way to place states, some on a real disk: about a minute a shard.
+# Over 20 s: engines of up to four ranks for each way to place states, some on a real disk.
 zero_tests(engine SHARDS 2 FLOORS base plan ${comm_floors} memory optim engine
            SLOW Rebalancing.* Offload.* OffloadProperty.* Delayed.* DiskFaults.* SteadyTiers.* DiskBudgets.* Learning.*
                 DiskBehindALink.* ScheduleTraffic.* *.HaveThemWithEveryOptimizer Cuts.OfHashed* Copies.Have* Copies.KeepABudget*
                 LocalSteps.HaveThem* UnitWire.OuterSteps* RateProbe.ADiskThatFails*)
 zero_tests(serve FLOORS base plan ${comm_floors} memory optim engine serve)
-# Saves that are killed or fail at each of their system calls, and loads into other worlds.
+# Over 20 s: saves that are killed or fail at each of their system calls, and loads into other worlds.
 zero_tests(checkpoint SHARDS 3 FLOORS base plan ${comm_floors} memory optim engine checkpoint launch
            SLOW CheckpointSave.* CheckpointLoad.* LoadCheckpoint.Any* LoadCheckpoint.Resuming* CopiesSaved.* CutCheckpoints.*
                 LocalStepsSaved.* InMemoryCheckpoints.NewRanks*
            FULL LoadCheckpoint.EachRank* CheckpointSave.*OfFilesOfThreeBlocks*)
 zero_tests(data FLOORS base data)
 zero_tests(report FLOORS base plan ${comm_floors} memory optim engine report LIBS nlohmann_json::nlohmann_json)
-# Worlds that fail: many of these tests wait for a timeout of the library.
+# Over 20 s: worlds that fail. Many of these tests wait for a timeout of the library.
 zero_tests(world FLOORS base ${comm_floors} LABEL slow TIMEOUT 600)

@@ -4,7 +4,7 @@ if(NOT TARGET zero_executable OR NOT ZERO_TESTS)
   return()
 endif()
 
-# Each test starts runs of several ranks, kills or stops some, and waits until the others notice.
+# Over 20 s: each test starts runs of several ranks, kills or stops some, and waits until the others notice.
 zero_tests(faults LABEL slow SHARDS 6 TIMEOUT 600)
 get_target_property(fault_sources zero_faults_test SOURCES)
 foreach(program worker saver)  # with a main of its own each

@@ -338,9 +338,12 @@ class Setup(MachineTest):
         self.assertFalse((self.root / "cache/zero.cpp/torch.partial.abcdef").exists())
 
     def test_a_second_script_waits_and_fetches_nothing(self):
-        result = self.fetch(f'echo called >>{self.root}/calls; sleep 0.2; mkdir -p "$target"; cp -r "$template" "$target/torch"',
-                            setup="provide_libtorch >/dev/null & ")
+        said = self.root / "said"
+        other_waits = f"for i in $(seq 6000); do ! grep -q 'waiting for it' {said} || break; sleep 0.01; done"  # a minute
+        result = self.fetch(f'echo called >>{self.root}/calls; {other_waits}; mkdir -p "$target"; cp -r "$template" "$target/torch"',
+                            setup=f"exec >>{said}; provide_libtorch & ")
         self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("waiting for it", said.read_text())
         self.assertEqual((self.root / "calls").read_text(), "called\n")
 
     def test_a_full_disk_is_said_before_the_download(self):

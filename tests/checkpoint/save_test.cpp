@@ -115,7 +115,7 @@ TEST(CheckpointSave, OneRanksFullDiskIsEveryRanksError) {
   EXPECT_EQ(folder.num_files(), 1u);
 }
 
-// Syncing takes as long as it says.
+// Syncing takes as long as it says: a timeout of the ranks passes meanwhile, and nothing else can be waited for.
 class SlowDisk final : public FileCalls {
  public:
   explicit SlowDisk(std::chrono::milliseconds takes) : takes_(takes) {}

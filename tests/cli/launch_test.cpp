@@ -83,7 +83,7 @@ TEST_F(LaunchCommand, AReaderThatGoesAwayEndsTheRanks) {
 TEST_F(LaunchCommand, GoesOnWithoutARankThatKeepsFailing) {
   const Ran ran = launch(
       "-n 3 --max-restarts 2 --min-ranks 2 -- sh -c '[ $RANK != 2 ] || exit 1; "
-      "[ $WORLD_SIZE = 2 ] || sleep 10; echo $RANK of $WORLD_SIZE'");
+      "[ $WORLD_SIZE = 2 ] || sleep 100; echo $RANK of $WORLD_SIZE'");
   EXPECT_EQ(ran.status, 0) << ran.errors;
   EXPECT_NE(ran.output.find("[rank 1] 1 of 2\n"), std::string::npos) << ran.output;
   EXPECT_NE(ran.errors.find("going on with 2 of 3 ranks (2 of 2): rank 2 failed twice in a row\n"), std::string::npos)

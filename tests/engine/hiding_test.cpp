@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/memory/link.h"
-
+#include "../simulated_time.h"
 #include "scripted_model.h"
 #include "thread_ranks.h"
 
@@ -25,17 +24,6 @@ std::vector<ParamSpec> specs() {
   return specs;
 }
 
-// Of one rank: it passes while the rank computes and while it waits for the link. All else takes none.
-class ComputedTime final : public LinkClock {
- public:
-  double now() const override { return now_; }
-  void sleep(double seconds) const override { now_ += seconds; }
-  void compute(double seconds) { now_ += seconds; }
-
- private:
-  mutable double now_ = 0;
-};
-
 struct Hidden {
   double up = 0;  // fractions of the seconds that the link was busy
   double down = 0;
@@ -49,7 +37,7 @@ Hidden hidden_in(const StateFractions& fractions, double bytes_per_second) {
   options.offload.link_bytes_per_second = bytes_per_second;
   std::vector<LinkTraffic> ranks(kRanks);
   on_ranks(kRanks, [&](Communicator& comm) {
-    ComputedTime time;
+    SimulatedTime time;
     ScriptedModel model(comm, specs(), options, {.link_clock = &time});
     model.compute = [&time] { time.compute(1); };
     LinkTraffic& sum = ranks[static_cast<std::size_t>(comm.rank())];

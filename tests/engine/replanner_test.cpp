@@ -43,7 +43,8 @@ class Learning : public testing::Test {
     }
     const auto before = [](ScriptedModel& model, int) {
       model.has_gradient = [](int) {
-        // A computation beside which transfers at these rates are short.
+        // A computation beside which transfers at these rates are short. It lasts at least so long; no verdict hangs on
+        // how much longer it and all else take on a busy machine.
         std::this_thread::sleep_for(milliseconds(40));
         return true;
       };
@@ -84,10 +85,11 @@ TEST_F(Learning, AReportSaysWhatWasLearned) {
   const ScriptedRun trained = run(3);
   const StepProfile& profile = trained.reports[0].profile;
   EXPECT_GE(profile.backward_seconds, 2 * 4 * 0.040) << "two passes over four units";
-  EXPECT_LT(profile.forward_seconds, profile.backward_seconds);
+  EXPECT_GT(profile.forward_seconds, 0);
   ASSERT_EQ(profile.gradient_at.size(), 4U);
   EXPECT_EQ(profile.gradient_at[0], 1);
-  EXPECT_NEAR(profile.gradient_at[2], 0.5, 0.25);
+  for (std::size_t unit = 0; unit < 3; ++unit)
+    EXPECT_GT(profile.gradient_at[unit], profile.gradient_at[unit + 1]) << "a backward pass begins with the last unit";
   EXPECT_EQ(profile.used_at[0], 0);
   EXPECT_EQ(profile.forward_gathers.size(), 4U);
 }

@@ -168,7 +168,7 @@ TEST(StagesOfLargeUnits, GiveTheSameBitsHoweverLateARankIs) {
             comm, specs,
             {.stage = stage, .reduce = reduce, .accumulate = 2, .device_memory = {.kind = MemoryBudget::Kind::kMin}});
         for (int step = 0; step < 4; ++step) {
-          // Another rank is late at each step, before its forward and before its backward.
+          // Another rank is late at each step, before its forward and before its backward: by how much does not matter.
           const auto dawdle = [&] {
             if (step % 3 == comm.rank()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
           };

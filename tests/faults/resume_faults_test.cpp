@@ -116,20 +116,30 @@ std::string spread_of(std::vector<double> values, const char* unit, int digits) 
 }
 
 TEST_F(ResumeFaults, ASocketThatOutlivesARunIsSeen) {
-  // Its descriptor is passed on to a process that nobody would find by the command's mark.
-  WatchedCommand command({"python3", "-c",
-                          "import os, socket, subprocess, sys\n"
-                          "tcp = socket.create_server(('127.0.0.1', 0))\n"
-                          "unix = socket.socket(socket.AF_UNIX)\n"
-                          "unix.bind('\\0zero-fault-test-%d' % os.getpid())\n"
-                          "subprocess.Popen(['sleep', '2'], env={}, pass_fds=[tcp.fileno(), unix.fileno()])\n"
-                          "print('open', flush=True)\n"
-                          "import time; time.sleep(1)\n"});
+  // Its descriptor is passed on to a process that nobody would find by the command's mark. Both end when they are told,
+  // or else after a minute.
+  const auto until = [](const std::filesystem::path& file) {
+    return "for i in $(seq 6000); do if [ -e '" + file.string() + "' ]; then break; fi; sleep 0.01; done";
+  };
+  const std::filesystem::path seen = folder_ / "seen", over = folder_ / "over";
+  WatchedCommand command(
+      {"python3", "-c",
+       "import os, socket, subprocess, sys\n"
+       "tcp = socket.create_server(('127.0.0.1', 0))\n"
+       "unix = socket.socket(socket.AF_UNIX)\n"
+       "unix.bind('\\0zero-fault-test-%d' % os.getpid())\n"
+       "subprocess.Popen(['/bin/sh', '-c', sys.argv[1]], env={}, pass_fds=[tcp.fileno(), unix.fileno()])\n"
+       "print('open', flush=True)\n"
+       "subprocess.run(['/bin/sh', '-c', sys.argv[2]])\n",
+       until(over), until(seen)});
   ASSERT_TRUE(command.wait_for("open")) << command.text();
   command.look_for_sockets();
+  std::ofstream(seen) << "now it may end";
   EXPECT_EQ(command.finish(), 0);
   EXPECT_TRUE(command.gone_before(Clock::now() + kAllGone));
   EXPECT_EQ(command.sockets_left().size(), 2u);
+  std::ofstream(over) << "now its child may";
+  EXPECT_TRUE(command.sockets_gone_before(Clock::now() + kAllGone));
 }
 
 TEST_P(ResumeFaultsInParts, KilledAnywhereAtAnyMomentItEndsWithTheSameWeights) {

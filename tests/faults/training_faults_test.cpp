@@ -52,10 +52,10 @@ TEST_F(TrainingFaults, ARankKilledAtAnyMomentIsNamedAndEndsAll) {
 
 TEST_F(TrainingFaults, AStoppedRankIsNamedAtTheTimeoutAndIsRemoved) {
   for (int victim = 0; victim < kWorld; ++victim) {
-    WatchedCommand command(train({"-n", "2", "--comm.timeout", "2s"}));
+    WatchedCommand command(train({"-n", "2", "--comm.timeout", "6s"}));  // ranks of a slow machine meet in it, too
     ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
     const auto stopped = strike(command.wait_for_rank(victim), SIGSTOP);
-    EXPECT_TRUE(command.gone_before(stopped + milliseconds(2000) + kAllGone)) << command.text();
+    EXPECT_TRUE(command.gone_before(stopped + std::chrono::seconds(6) + kAllGone)) << command.text();
     EXPECT_EQ(command.finish(), 3);
     EXPECT_SAYS(command, fmt::format("rank {}: ", victim));
     EXPECT_SAYS(command, "is stopped (SIGSTOP)");
@@ -115,7 +115,7 @@ TEST_F(TrainingFaults, ATerminatedStartEndsLongBeforeTheTimeout) {
     EXPECT_EQ(kill(last, 0), 0) << "the rank is there before";
     const auto asked = Clock::now();
     command.send(SIGTERM);
-    EXPECT_TRUE(command.gone_before(asked + std::chrono::seconds(10))) << command.text();
+    EXPECT_TRUE(command.gone_before(asked + kAllGone)) << command.text();
     EXPECT_EQ(command.finish(), 128 + SIGTERM);
   }
 }

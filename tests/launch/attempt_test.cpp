@@ -74,7 +74,8 @@ TEST_F(AttemptTest, AFailureEndsTheOthersAndTheyAreNotToBlame) {
   }
 }
 
-// On a busy machine a rank that fails is slower to say why than its peers are to miss it.
+// On a busy machine a rank that fails is slower to say why than its peers are to miss it. It sleeps far longer than
+// `witness` and `grace`: what would end it has the time to, and a busy machine only gives it more.
 TEST_F(AttemptTest, ARankThatLeftIsHeardBeforeAnybodyIsEnded) {
   const TemporaryFolder folder;
   LaunchOptions options = script(

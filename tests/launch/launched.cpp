@@ -76,7 +76,7 @@ void Launched::read_some(int timeout_ms) {
 }
 
 bool Launched::wait_for(const std::string& text) {
-  const auto deadline = Clock::now() + std::chrono::seconds(10);
+  const auto deadline = Clock::now() + std::chrono::minutes(1);
   while (outcome_.output.find(text) == std::string::npos) {
     if (Clock::now() > deadline || output_ < 0) return false;
     read_some(100);
@@ -114,7 +114,7 @@ Outcome run_launch(const LaunchOptions& options) {
 }
 
 bool eventually(const std::function<bool()>& holds) {
-  const auto deadline = Clock::now() + std::chrono::seconds(5);
+  const auto deadline = Clock::now() + std::chrono::minutes(1);
   while (!holds()) {
     if (Clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -26,7 +26,7 @@ class Launched {
   ~Launched();
 
   void send(int signal) const;
-  // Reads until `text` has been printed on standard output; false after ten seconds.
+  // Reads until `text` has been printed on standard output; false after a minute.
   bool wait_for(const std::string& text);
   // Whether its standard output, or standard error, takes nothing more until somebody reads; reads nothing.
   bool is_full(int stream) const;
@@ -49,7 +49,7 @@ Outcome run_launch(const LaunchOptions& options);
 
 std::multiset<std::string> lines(const std::string& text);
 
-// Polls until it holds; false after five seconds.
+// Polls until it holds; false after a minute.
 bool eventually(const std::function<bool()>& holds);
 // Whether a process exists and is no zombie.
 bool alive(pid_t pid);

@@ -7,9 +7,11 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "zero/base/clock.h"
 #include "zero/base/error.h"
 
 #include "../message_of.h"
+#include "../simulated_time.h"
 #include "../temporary_folder.h"
 #include "failing_calls.h"
 #include "filled_pages.h"
@@ -314,12 +316,15 @@ TEST(ActivationOffloadOverALink, CrossesDownAndUp) {
 TEST(ActivationOffloadOverALink, TakesTheTimeThatTheLinkTakes) {
   Ledger ledger;
   constexpr double kSeconds = 0.05;
-  ActivationOffload activation_offload({.tier = Tier::kHost, .link_bytes_per_second = kBytes / kSeconds}, ledger);
+  const SimulatedTime time;
+  const Link link(kBytes / kSeconds, nullptr, time);
+  ActivationOffload activation_offload({.tier = Tier::kHost, .link_bytes_per_second = 50e9}, ledger);
+  activation_offload.share_link(link);
   const auto one = activation_offload.offload(contents(1));
   std::vector<std::byte> into(kBytes);
   activation_offload.bring(one, into);
-  EXPECT_GE(activation_offload.report().link.busy_seconds, 2 * kSeconds * 0.99);
-  EXPECT_GT(activation_offload.report().link.waited_seconds, kSeconds) << "up cannot begin before down is done";
+  EXPECT_NEAR(activation_offload.report().link.busy_seconds, 2 * kSeconds, 1e-9);
+  EXPECT_NEAR(activation_offload.report().link.waited_seconds, 2 * kSeconds, 1e-9) << "up begins when down is done";
 }
 
 TEST(ActivationOffloadOverALink, TakesTurnsWithWhatElseCrossesIt) {
@@ -327,7 +332,8 @@ TEST(ActivationOffloadOverALink, TakesTurnsWithWhatElseCrossesIt) {
   constexpr double kSeconds = 0.05;
   Timeline timeline;
   timeline.start();
-  Link link(kBytes / kSeconds, &timeline);
+  const SimulatedTime time(monotonic_seconds());
+  Link link(kBytes / kSeconds, &timeline, time);
   ActivationOffload activation_offload({.tier = Tier::kHost, .link_bytes_per_second = 50e9}, ledger);
   activation_offload.share_link(link);
   std::vector<std::byte> state(kBytes), copy(kBytes);
@@ -336,7 +342,8 @@ TEST(ActivationOffloadOverALink, TakesTurnsWithWhatElseCrossesIt) {
   std::vector<std::byte> into(kBytes);
   activation_offload.bring(one, into);
   other.wait();
-  EXPECT_GT(activation_offload.report().link.waited_seconds, 2 * kSeconds) << "its turn, the way down and the way up";
+  EXPECT_NEAR(activation_offload.report().link.waited_seconds, 3 * kSeconds, 1e-9)
+      << "its turn, the way down and the way up";
   EXPECT_EQ(link.traffic().down_bytes, static_cast<std::int64_t>(kBytes)) << "each counts its own";
   EXPECT_EQ(activation_offload.report().link.down_bytes, static_cast<std::int64_t>(kBytes));
   EXPECT_EQ(std::ranges::count(timeline.spans(), Activity::kLinkDown, &TimelineSpan::activity), 2);

@@ -19,6 +19,8 @@ using std::chrono::milliseconds;
 using Result = UnixSocket::Result;
 
 constexpr std::size_t kBoardBytes = 1 << 20;
+// Where something must be seen at once: far beyond the suite's own limit, so that no test passes by it.
+constexpr std::chrono::hours kNever{1};
 
 std::string name_here(const char* test) {
   return fmt::format("zero.cpp-rendezvous-{}-{}", test, getpid());
@@ -160,8 +162,7 @@ TEST(HostRendezvous, ARankZeroOfAnEarlierGenerationGivesUp) {
 TEST(HostRendezvous, ADeathBeforeAllAreThereIsNoticedAtOnce) {
   const std::string name = name_here("death");
   Outcome host;
-  const auto begin = std::chrono::steady_clock::now();
-  std::jthread thread([&] { host = attend(name, 0, 3, milliseconds(30000)); });
+  std::jthread thread([&] { host = attend(name, 0, 3, kNever); });
   std::optional<UnixSocket> rank_1;
   while (!(rank_1 = UnixSocket::connect(name))) std::this_thread::sleep_for(milliseconds(1));
   const std::int32_t hello[5] = {0x7a630002, 1, 3, 4711, 0};
@@ -169,7 +170,6 @@ TEST(HostRendezvous, ADeathBeforeAllAreThereIsNoticedAtOnce) {
   rank_1.reset();  // what it has sent is read all the same
   thread.join();
   EXPECT_CONTAINS(host.error, "rank 1: rendezvous of the ranks: its process ended before all ranks were there");
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(20000));
 }
 
 TEST(HostRendezvous, ATakenNameIsSaid) {
@@ -187,10 +187,8 @@ TEST(HostRendezvous, ARankToldToEndDoesNotWaitForTheOthers) {
   pthread_sigmask(SIG_BLOCK, &deferred, &before);
   raise(SIGTERM);
   for (const int rank : {0, 1}) {
-    const auto begin = std::chrono::steady_clock::now();
-    const std::string error = attend(name_here("told"), rank, 3, milliseconds(60000)).error;
+    const std::string error = attend(name_here("told"), rank, 3, kNever).error;
     EXPECT_CONTAINS(error, fmt::format("rank {}: rendezvous of the ranks: was told to end", rank));
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30)) << "nowhere near the timeout";
   }
   int taken = 0;
   sigwait(&deferred, &taken);

@@ -1,4 +1,5 @@
 // Processes that die or stop in the middle of a collective, and what is left of them: nothing.
+#include <atomic>
 #include <filesystem>
 #include <set>
 #include <thread>
@@ -16,7 +17,6 @@
 namespace zero {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 std::set<std::string> shared_memory_files() {
@@ -25,31 +25,33 @@ std::set<std::string> shared_memory_files() {
   return names;
 }
 
-// Collectives without end, from windows and from the heap.
-void work_forever(Communicator& comm) {
+// Collectives without end, from windows and from the heap; `rounds` counts them.
+void work_forever(Communicator& comm, std::atomic<int>& rounds) {
   Allocation window = comm.allocate(200000);
   std::vector<std::byte> heap(100000), out(200000 * comm.world());
   while (true) {
     comm.all_gather(window.bytes(), out, {.unit = 1}).wait();
     comm.all_gather(heap, std::span(out).first(heap.size() * comm.world()), {.unit = 2}).wait();
     comm.drain();
+    ++rounds;
+    rounds.notify_one();
   }
 }
 
-TEST(Faults, AKilledRankIsNamedByAllOthersWithinTwoSeconds) {
+TEST(Faults, AKilledRankIsNamedByAllOthersAtOnce) {
   const auto files = shared_memory_files();
   for (int round = 0; round < 10; ++round) {
     const int victim = round % 3;
-    const auto begin = Clock::now();
-    const auto ends = run_world({.transport = "shared_memory", .size = 3}, [&](Communicator& comm) {
-      if (comm.rank() != victim) return work_forever(comm);
-      std::jthread killer([round] {
-        std::this_thread::sleep_for(milliseconds(5 + 7 * round));  // at another moment of its work in each round
+    const auto ends = run_world({.transport = "shared_memory", .size = 3, .timeout = kNever}, [&](Communicator& comm) {
+      std::atomic<int> rounds = 0;
+      if (comm.rank() != victim) return work_forever(comm, rounds);
+      std::jthread killer([&] {
+        // From another thread, and so wherever in a collective the rank is then.
+        for (int seen = 0; seen < 3 + 10 * round; seen = rounds) rounds.wait(seen);
         kill(getpid(), SIGKILL);
       });
-      work_forever(comm);
+      work_forever(comm, rounds);
     });
-    EXPECT_LT(Clock::now() - begin, milliseconds(2000));
     for (int rank = 0; rank < 3; ++rank) {
       if (rank == victim) {
         EXPECT_EQ(ends[rank], "signal 9");
@@ -64,7 +66,7 @@ TEST(Faults, AKilledRankIsNamedByAllOthersWithinTwoSeconds) {
 
 TEST(Faults, AStoppedRankIsNamedAtTheTimeoutAsStopped) {
   const auto ends =
-      run_world({.transport = "shared_memory", .size = 3, .timeout = milliseconds(400), .patience = milliseconds(500)},
+      run_world({.transport = "shared_memory", .size = 3, .timeout = kSoon, .patience = milliseconds(2000)},
                 [](Communicator& comm) {
                   comm.barrier({.unit = 4}).wait();
                   if (comm.rank() == 1) kill(getpid(), SIGSTOP);
@@ -72,7 +74,7 @@ TEST(Faults, AStoppedRankIsNamedAtTheTimeoutAsStopped) {
                 });
   EXPECT_EQ(ends[1], "did not end");
   for (const int rank : {0, 2}) {
-    EXPECT_CONTAINS(ends[rank], "rank 1: barrier #2 (unit 5): it is not there after 400 ms");
+    EXPECT_CONTAINS(ends[rank], "rank 1: barrier #2 (unit 5): it is not there after 1 s");
     EXPECT_CONTAINS(ends[rank], "it last began barrier #1 (unit 4)");
     EXPECT_CONTAINS(ends[rank], "is stopped (SIGSTOP)");
   }
@@ -93,8 +95,7 @@ TEST(Faults, ARankThatNeverComesIsNamedOnAllThatCame) {
   const std::string run_id = unique_run_id();
   const auto connect = [&](int rank) -> std::string {
     try {
-      connect_shared_memory({.rank = rank, .world = 4, .local_rank = rank, .local_world = 4, .run_id = run_id},
-                            milliseconds(300));
+      connect_shared_memory({.rank = rank, .world = 4, .local_rank = rank, .local_world = 4, .run_id = run_id}, kSoon);
       return "";
     } catch (const CommError& error) {
       return error.what();
@@ -102,9 +103,9 @@ TEST(Faults, ARankThatNeverComesIsNamedOnAllThatCame) {
   };
   std::string other;
   std::jthread thread([&] { other = connect(2); });
-  EXPECT_CONTAINS(connect(0), "ranks 1, 3 did not arrive within 300 ms");
+  EXPECT_CONTAINS(connect(0), "ranks 1, 3 did not arrive within 1000 ms");
   thread.join();
-  EXPECT_CONTAINS(other, "ranks 1, 3 did not arrive within 300 ms");
+  EXPECT_CONTAINS(other, "ranks 1, 3 did not arrive within 1000 ms");
   // And when it is rank 0 that does not come.
   EXPECT_CONTAINS(connect(2), "rank 0: rendezvous of the ranks: did not open");
 }

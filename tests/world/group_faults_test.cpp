@@ -62,11 +62,12 @@ TEST_P(GroupFaults, AnotherRootOfABroadcastIsNamedByItsRankInTheWorld) {
 }
 
 TEST_P(GroupFaults, ALateRankIsNamedInItsGroup) {
-  const auto ends = run_world(world(milliseconds(1000)), [](Communicator& world) {
+  const GivenUp given_up;
+  const auto ends = run_world(world(kSoon), [&](Communicator& world) {
     const auto group = open_parity(world);
     group->barrier({.unit = 8}).wait();
-    if (world.rank() == 3) stay_away(milliseconds(2000));
-    if (world.rank() % 2 == 1) group->barrier({.unit = 9}).wait();
+    if (world.rank() == 3) given_up.stay_away_until(1);
+    if (world.rank() % 2 == 1) given_up.note([&] { group->barrier({.unit = 9}).wait(); });
   });
   EXPECT_CONTAINS(ends[1], "rank 3: barrier #2 (unit 9) of group odd (ranks 1, 3): it is not there after 1");
   if (by_messages()) return;
@@ -76,12 +77,15 @@ TEST_P(GroupFaults, ALateRankIsNamedInItsGroup) {
 // Ranks 0 and 2 miss rank 1, too, which is late because of rank 3.
 TEST_P(GroupFaults, TheLateRankIsNamedToThoseWhoWaitForItsPeers) {
   if (by_messages()) GTEST_SKIP() << "messages do not say what a rank waits for";
-  const auto ends = run_world(world(milliseconds(300)), [](Communicator& world) {
+  const GivenUp given_up;
+  const auto ends = run_world(world(kSoon), [&](Communicator& world) {
     const auto group = open_parity(world);
     group->barrier({.unit = 8}).wait();
-    if (world.rank() == 3) stay_away(milliseconds(700));
-    group->barrier({.unit = 9}).wait();
-    world.barrier({}).wait();
+    if (world.rank() == 3) given_up.stay_away_until(3);
+    given_up.note([&] {
+      group->barrier({.unit = 9}).wait();
+      world.barrier({}).wait();
+    });
   });
   for (const std::string& end : ends) {
     EXPECT_TRUE(end.starts_with("rank 3: barrier #")) << end;
@@ -92,7 +96,7 @@ TEST_P(GroupFaults, TheLateRankIsNamedToThoseWhoWaitForItsPeers) {
 // A rank in its group and a peer in the world wait for each other: no number tells, but the timeout does.
 TEST_P(GroupFaults, AGroupsCallAgainstTheWorldsEndsAtTheTimeout) {
   if (by_messages()) GTEST_SKIP() << "messages do not say what a rank did last";
-  const auto ends = run_world(world(milliseconds(300)), [](Communicator& world) {
+  const auto ends = run_world(world(kSoon), [](Communicator& world) {
     const auto group = open_parity(world);
     if (world.rank() == 3) {
       group->barrier({.unit = 1}).wait();
@@ -100,7 +104,7 @@ TEST_P(GroupFaults, AGroupsCallAgainstTheWorldsEndsAtTheTimeout) {
       world.barrier({.unit = 2}).wait();
     }
   });
-  for (const std::string& end : ends) EXPECT_CONTAINS(end, "it is not there after 300 ms; it last began barrier #");
+  for (const std::string& end : ends) EXPECT_CONTAINS(end, "it is not there after 1 s; it last began barrier #");
 }
 
 TEST_P(GroupFaults, ARankThatThrowsEndsTheWaitOfItsGroupAndOfTheWorld) {
@@ -171,8 +175,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GroupsOfProcesses);
 
 // Rank 1 waits for the dead rank, rank 2 in the world, and rank 0 for rank 2 in a group that the dead rank is not in.
 TEST_P(GroupsOfProcesses, AKilledRankIsNamedInEveryGroupAtOnce) {
-  const auto begin = std::chrono::steady_clock::now();
-  const auto ends = run_world(world(milliseconds(60000)), [](Communicator& world) {
+  const auto ends = run_world(world(kNever), [](Communicator& world) {
     const auto group = open_parity(world);
     Allocation window = world.allocate(100000);
     std::vector<std::byte> out(200000);
@@ -183,7 +186,6 @@ TEST_P(GroupsOfProcesses, AKilledRankIsNamedInEveryGroupAtOnce) {
     if (world.rank() == 3) kill(getpid(), SIGKILL);
     (world.rank() == 2 ? world : *group).barrier({}).wait();
   });
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(30000)) << "not at the timeout";
   EXPECT_EQ(ends[3], "signal 9");
   for (const int rank : {0, 1, 2}) {
     EXPECT_TRUE(ends[rank].starts_with("rank 3: ")) << ends[rank];

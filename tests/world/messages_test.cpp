@@ -55,19 +55,19 @@ TEST_F(Messages, AMismatchReachesTheRankThatDidNotSeeIt) {
 }
 
 TEST_F(Messages, ALateRankIsNamed) {
-  const auto ends = run_world(world(3, milliseconds(400)), [](Communicator& comm) {
+  const GivenUp given_up;
+  const auto ends = run_world(world(3, kSoon), [&](Communicator& comm) {
     comm.barrier({}).wait();
-    if (comm.rank() == 1) stay_away(milliseconds(1500));
-    comm.barrier({.unit = 9}).wait();
+    if (comm.rank() == 1) given_up.stay_away_until(2);
+    given_up.note([&] { comm.barrier({.unit = 9}).wait(); });
   });
   for (const int rank : {0, 2})
-    EXPECT_CONTAINS(ends[rank], "rank 1: barrier #2 (unit 9): it is not there after 400 ms");
+    EXPECT_CONTAINS(ends[rank], "rank 1: barrier #2 (unit 9): it is not there after 1000 ms");
   EXPECT_NE(ends[1], "");
 }
 
 TEST_F(Messages, AKilledRankIsNamed) {
-  const auto begin = std::chrono::steady_clock::now();
-  const auto ends = run_world(world(3), [](Communicator& comm) {
+  const auto ends = run_world(world(3, kNever), [](Communicator& comm) {
     std::vector<std::byte> in(100000), out(300000);
     for (int round = 0;; ++round) {
       if (comm.rank() == 2 && round == 20) kill(getpid(), SIGKILL);
@@ -75,7 +75,6 @@ TEST_F(Messages, AKilledRankIsNamed) {
       comm.drain();
     }
   });
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(5000));
   EXPECT_EQ(ends[2], "signal 9");
   // The first to notice names the dead rank; the other may notice that one's end first.
   EXPECT_TRUE(ends[0].starts_with("rank 2: all_gather") || ends[1].starts_with("rank 2: all_gather"))

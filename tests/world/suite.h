@@ -1,7 +1,10 @@
 // The grid that every transport passes: transport x world x size.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <functional>
+#include <new>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -9,6 +12,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include "zero/transport/open_transport.h"
 
@@ -46,10 +50,39 @@ class WorldTest : public ::testing::TestWithParam<std::tuple<std::string, int>> 
   World world() const { return {.transport = std::get<0>(GetParam()), .size = std::get<1>(GetParam())}; }
 };
 
-// A rank that comes later than its peers wait, or so late that they do wait: the time itself is what is tried.
-inline void stay_away(std::chrono::milliseconds time) {
-  std::this_thread::sleep_for(time);
-}
+// The ranks that have given up waiting, counted over threads and forked processes: a late rank stays away until then.
+// Peers that never give up end at the test's own limit.
+class GivenUp {
+ public:
+  GivenUp()
+      : count_(new (mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
+                   std::atomic<int>(0)) {}
+  GivenUp(const GivenUp&) = delete;
+  GivenUp& operator=(const GivenUp&) = delete;
+  ~GivenUp() { munmap(count_, sizeof *count_); }
+
+  // Of a rank that waits in `wait`, which throws.
+  void note(const std::function<void()>& wait) const {
+    try {
+      wait();
+    } catch (...) {
+      ++*count_;
+      throw;
+    }
+  }
+  // Of the late rank.
+  void stay_away_until(int ranks) const {
+    while (*count_ < ranks) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+ private:
+  std::atomic<int>* count_;
+};
+
+// How long ranks wait for a late one where that time is tried: long enough for all to meet first on a busy machine.
+constexpr std::chrono::milliseconds kSoon{1000};
+// Where a failure must be seen at once: far beyond a test's own limit, so that no test passes by it.
+constexpr std::chrono::hours kNever{1};
 
 inline std::string name_of_world(const ::testing::TestParamInfo<std::tuple<std::string, int>>& info) {
   return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param));

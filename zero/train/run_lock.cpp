@@ -14,7 +14,8 @@
 
 namespace zero {
 
-RunLock::RunLock(const std::filesystem::path& folder, std::chrono::milliseconds patience) {
+RunLock::RunLock(const std::filesystem::path& folder, std::chrono::milliseconds patience,
+                 const std::function<void()>& pause) {
   std::error_code ignored;
   const auto absolute = std::filesystem::absolute(folder, ignored);
   const auto real = std::filesystem::weakly_canonical(absolute, ignored);
@@ -33,8 +34,12 @@ RunLock::RunLock(const std::filesystem::path& folder, std::chrono::milliseconds 
     if (std::chrono::steady_clock::now() >= deadline)
       throw ConfigError("run.dir", folder.string(), "another run goes on in it",
                         "wait until it ends, or name another folder with --run.dir");
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    pause();
   }
+}
+
+void RunLock::pause_20_ms() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
 }  // namespace zero
