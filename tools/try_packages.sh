@@ -61,8 +61,8 @@ try_unpacked() {
 try_buildah() {  # BASE
   local base=$1 cache="${XDG_CACHE_HOME:-$HOME/.cache}/zero.cpp" container status=0
   if ! buildah inspect --type image "$base" >/dev/null 2>&1 && ! buildah pull -q "$base" >/dev/null 2>&1; then
-    base=localhost/zero-cpp-base
-    base_of_bare_system "$base" || { tail -n 3 "$scratch/log"; echo "buildah has no base image, and none could be made."; return 77; }
+    base=localhost/zero-cpp-base  # kept for the next time
+    buildah inspect --type image "$base" >/dev/null 2>&1 || base_of_bare_system "$base" || { tail -n 3 "$scratch/log"; echo "buildah has no base image, and none could be made."; return 77; }
   fi
   mkdir -p "$cache"
   buildah bud --isolation chroot --network host --layers=false --volume "$cache:/root/.cache/zero.cpp" -f Containerfile \
