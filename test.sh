@@ -4,7 +4,8 @@
 #   ./test.sh                     what a change is likely to break: all suites with samples of their long sweeps, the core's
 #                                 quick suites under sanitizers, each fuzzer's seeds: about 20 minutes on 2 cores, if nothing is cached
 #   ./test.sh fast                the quick suites alone, after the build
-#   ./test.sh full                everything: whole sweeps, all suites of the core under sanitizers, a minute of each fuzzer, packages (hours)
+#   ./test.sh full                everything: whole sweeps, all suites of the core under sanitizers, a minute of each fuzzer, the site,
+#                                 packages (hours)
 #   ./test.sh [TIER] --from STAGE goes on with that stage
 #   ./test.sh --list              what each tier runs, and how long each stage took here the last time
 #
@@ -42,6 +43,7 @@ tests   fast,standard,full the suites (fast: those of a few seconds; standard: s
 asan    standard,full      the core, and the fuzzers' seeds, under AddressSanitizer and UndefinedBehaviorSanitizer (standard: quick suites; full: sampled sweeps, too)
 tsan    standard,full      where threads meet, under ThreadSanitizer (standard: the quick suites; full: sampled sweeps, too)
 fuzz    full               each fuzzer over its seeds, and on from there, a minute each
+site    full               the documentation as a site (mkdocs build --strict): every link and anchor leads somewhere
 packages full              the Debian package, installed in a bare system, and the container where there is an engine: each trains
 TABLE
 }
@@ -189,6 +191,7 @@ stage tests suites build/release
 stage asan address_sanitizer
 stage tsan thread_sanitizer
 stage fuzz fuzz
+stage site tools/site.sh
 stage packages tools/try_packages.sh
 
 [ ${#failures[@]} = 0 ] || printf '\n== failures\n'

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A GPT on two hosts with a slow link between them: what each system sends, how long a step takes, what it has learned.
+"""A GPT on two machines with a slow link between them: what each system sends, how long a step takes, what it has learned.
 
     sudo python3 benchmarks/slow_link.py                                   # 50 and 500 Mbit/s, 300 steps
     sudo python3 benchmarks/slow_link.py --mbits 50 --steps 100 --python /path/with/torch/bin/python3
 
-The hosts are two network namespaces of this machine, joined by a cable that `tc` slows down in both directions. Each has one
+The machines are two network namespaces of this machine, joined by a cable that `tc` slows down in both directions. Each has one
 rank, which talks over Gloo. All train the model of examples/shakespeare on its text: the same samples a step, AdamW with a
-constant learning rate, one thread. "sent" is what the first host's card counts, headers and all; "loss" the validation loss after
+constant learning rate, one thread. "sent" is what the first machine's card counts, headers and all; "loss" the validation loss after
 the last step, "seconds" all steps together, without the first. "of the prediction" is the measured step over what `zero plan
 --cluster` says for that link, with the computation that a step took without any exchange. Without a Python that has torch, the
 peers (DDP, and DDP with its PowerSGD hook of rank 4) are left out.
@@ -128,7 +128,7 @@ def peer_rank(system, steps, report):
     dist.destroy_process_group()
 
 
-# ---- two hosts -------------------------------------------------------------------------------------------------------
+# ---- two machines ----------------------------------------------------------------------------------------------------
 
 
 class Hosts:
@@ -170,7 +170,7 @@ class Hosts:
         return int(subprocess.run(["ip", "netns", "exec", self.names[0], "cat", counter], check=True, capture_output=True).stdout)
 
     def run(self, command_of):
-        """One process a host; command_of(rank) is a command. Raises with what a rank said when it failed."""
+        """One process a machine; command_of(rank) is a command. Raises with what a rank said when it failed."""
         before = self.sent()
         env = dict(os.environ, OMP_NUM_THREADS="1", ZERO_TOKEN="known to the ranks of a benchmark")
         ranks = [subprocess.Popen(["ip", "netns", "exec", name, "env", f"RANK={rank}", *map(str, command_of(rank))], cwd=ROOT,

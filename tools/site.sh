@@ -4,15 +4,19 @@
 #   tools/site.sh          builds it; a link that leads nowhere is an error (with --quiet mkdocs would not see it)
 #   tools/site.sh serve    builds it, and serves it at http://127.0.0.1:8000 (search wants a server)
 #
-# Material for MkDocs is installed with pip into the cache, once. Needs Python 3.9 or later with venv.
+# Material for MkDocs is installed with pip into the cache, once. Needs Python 3.9 or later with venv. Exit status 77: it
+# could not be installed, and the reason is printed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/zero.cpp/site"
 version=9.6.14
 if [ "$("$cache/bin/pip" show mkdocs-material 2>/dev/null | awk '/^Version:/ {print $2}')" != "$version" ]; then
-  python3 -m venv "$cache"
-  "$cache/bin/pip" install --quiet --disable-pip-version-check "mkdocs-material==$version"
+  if ! said=$({ python3 -m venv "$cache" && "$cache/bin/pip" install --quiet --disable-pip-version-check "mkdocs-material==$version"; } 2>&1); then
+    printf '%s\n' "$said" | tail -n 3
+    echo "mkdocs-material $version cannot be installed here."
+    exit 77
+  fi
 fi
 
 # The documents link to each other, to headers of the source and to examples: all stand in the site at the same paths.
@@ -22,7 +26,7 @@ mkdir -p "$source"
 cp -r docs README.md CONTRIBUTING.md CHANGELOG.md LICENSE tools/site.css "$source"
 find zero \( -name '*.h' -o -name README.md -o -name main.cpp -o -name verbs.cpp -o -name option_table.cpp \) \
   -exec cp --parents -t "$source" {} +
-cp --parents -t "$source" examples/*/README.md examples/api/*.cpp
+cp --parents -t "$source" examples/*/README.md examples/api/*.cpp examples/cluster/*
 
 case "${1:-}" in
   '') "$cache/bin/mkdocs" build --strict --config-file tools/site.yml ;;

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Makes the Debian package and the container, and tries both: a version, a doctor, 20 steps of training on two ranks, removal.
 #
-#   tools/try_packages.sh    from build/release
+#   tools/try_packages.sh              from build/release
+#   tools/try_packages.sh container    the container alone
 #
 # The package is tried in a bare system (debootstrap, as root) by the script that the Containerfile runs; without root or
-# debootstrap it is unpacked into a folder and run from there. The container is built where podman or docker
-# works and has its base image (ZERO_CONTAINER_BASE names another one). What was not tried is said. Exit status 77:
-# this is no Debian.
+# debootstrap it is unpacked into a folder and run from there. The container is built where podman, docker or (as root)
+# buildah works. podman and docker need its base image; ZERO_CONTAINER_BASE names another one. buildah takes a bare system
+# where it cannot fetch the image, and uses the cached libtorch and compiled objects. What was not tried is said. Exit
+# status 77: this is no Debian.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -55,6 +57,33 @@ try_unpacked() {
   echo "Unpacked and tried; not installed."
 }
 
+# Chroot isolation needs no daemon and no user namespaces: it works inside of containers, too.
+try_buildah() {  # BASE
+  local base=$1 cache="${XDG_CACHE_HOME:-$HOME/.cache}/zero.cpp" container status=0
+  if ! buildah inspect --type image "$base" >/dev/null 2>&1 && ! buildah pull -q "$base" >/dev/null 2>&1; then
+    base=localhost/zero-cpp-base  # kept for the next time
+    buildah inspect --type image "$base" >/dev/null 2>&1 || base_of_bare_system "$base" || { tail -n 3 "$scratch/log"; echo "buildah has no base image, and none could be made."; return 77; }
+  fi
+  mkdir -p "$cache"
+  buildah bud --isolation chroot --network host --layers=false --volume "$cache:/root/.cache/zero.cpp" -f Containerfile \
+    --build-arg "BASE=$base" -t zero-cpp-tried . >"$scratch/log" 2>&1 || { tail -n 20 "$scratch/log"; return 1; }
+  container=$(buildah from --pull-never localhost/zero-cpp-tried) || return 1
+  buildah run --isolation chroot "$container" -- env EXAMPLES=/home/zero/examples/ sh -c "$first_steps" || status=1
+  buildah rm "$container" >/dev/null
+  buildah rmi zero-cpp-tried >/dev/null
+  return $status
+}
+
+base_of_bare_system() {  # IMAGE
+  local container
+  command -v debootstrap >/dev/null || { echo "There is no debootstrap." >"$scratch/log"; return 1; }
+  bare_system "$scratch/base" || return 1
+  container=$(buildah from scratch) || return 1
+  buildah add -q "$container" "$scratch/base" / >"$scratch/log" 2>&1 && buildah commit -q "$container" "$1" >"$scratch/log" 2>&1 ||
+    { buildah rm "$container" >/dev/null; return 1; }
+  buildah rm "$container" >/dev/null
+}
+
 try_container() {
   local engine base=${ZERO_CONTAINER_BASE:-docker.io/library/debian:bookworm-slim}
   for engine in podman docker; do
@@ -65,16 +94,29 @@ try_container() {
     "$engine" image rm zero-cpp-tried >/dev/null
     return 0
   done
-  echo "No podman and no docker that works is here."
+  if [ "$(id -u)" = 0 ] && buildah info >/dev/null 2>&1; then
+    try_buildah "$base"
+    return
+  fi
+  echo "No podman, docker or buildah that works is here."
   return 77
 }
 
+try_package() {
+  local status=0
+  tools/package_deb.sh || return 1
+  try_installed || status=$?
+  [ $status != 77 ] || { status=0; (try_unpacked) || status=$?; }
+  return $status
+}
+
 command -v dpkg-deb >/dev/null || { echo "This is not Debian or Ubuntu: there is no dpkg-deb."; exit 77; }
-tools/package_deb.sh
+case "${1:-}" in
+  '') try_package || { echo "The Debian package failed."; exit 1; } ;;
+  container) ;;
+  *) echo "try_packages.sh: unknown argument '$1' (there is only container)." >&2; exit 2 ;;
+esac
 status=0
-try_installed || status=$?
-[ $status != 77 ] || { status=0; (try_unpacked) || status=$?; }
-[ $status = 0 ] || { echo "The Debian package failed."; exit 1; }
 try_container || status=$?
 case $status in
   0) echo "The container was built and tried." ;;

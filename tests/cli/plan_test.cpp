@@ -317,7 +317,7 @@ TEST_F(Plan, OnADescribedClusterItNamesTheFastestWay) {
   folder_.write("cluster.toml", "[cluster]\nhosts = 2\nranks = 4\nnetwork = \"10MB\"\nflops = 1e12\n");
   const Ran ran = folder_.zero("plan c.toml --cluster cluster.toml");
   ASSERT_EQ(ran.status, 0) << ran.errors;
-  EXPECT_NE(ran.output.find("cluster: 2 hosts of 4 ranks"), std::string::npos) << ran.output;
+  EXPECT_NE(ran.output.find("cluster: 2 machines of 4 ranks"), std::string::npos) << ran.output;
   EXPECT_NE(one_line(ran.output).find("best: --zero.stage 3 --zero.group 4."), std::string::npos) << ran.output;
   EXPECT_EQ(folder_.zero("plan c.toml -n 2 --cluster cluster.toml").status, 2) << "the file says how many ranks";
   EXPECT_EQ(folder_.zero("plan c.toml --cluster nowhere.toml").status, 2);

@@ -51,7 +51,7 @@ TEST(ClusterFile, AValueThatIsNoneIsRefusedWithAnExample) {
   EXPECT_TRUE(says(refusal("[cluster]\nlatency_us = -1\n"), "cluster.latency_us"));
   EXPECT_TRUE(says(refusal("[cluster]\nflops = 0\n"), "cluster.flops"));
   EXPECT_TRUE(says(refusal("[cluster]\nranks = 2\nspeeds = [1, 0]\n"), "not the speeds"));
-  EXPECT_TRUE(says(refusal("[cluster]\nranks = 2\nspeeds = [1]\n"), "a host has 2 ranks"));
+  EXPECT_TRUE(says(refusal("[cluster]\nranks = 2\nspeeds = [1]\n"), "a machine has 2 ranks"));
   EXPECT_TRUE(says(refusal("[cluster]\nhosts = 100000\nranks = 100000\n"), "more than can be planned"));
 }
 

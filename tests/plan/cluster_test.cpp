@@ -52,7 +52,7 @@ TEST(Cluster, ARankSendsAsMuchToEachOfTheOthers) {
   const Mesh mesh = mesh_of(8, 0);
   const Exchange exchange = exchange_of_step(some_units(), mesh, placement_of(3, mesh), cluster);
   EXPECT_DOUBLE_EQ(exchange.within, sent_of(3, mesh) / 7);
-  EXPECT_DOUBLE_EQ(exchange.leaving, 2 * sent_of(3, mesh) * 6 / 7) << "of both ranks, to the six on other hosts";
+  EXPECT_DOUBLE_EQ(exchange.leaving, 2 * sent_of(3, mesh) * 6 / 7) << "of both ranks, to the six on other machines";
 }
 
 TEST(Cluster, OfGroupsThatAreHostsOnlyGradientsLeave) {
@@ -62,19 +62,19 @@ TEST(Cluster, OfGroupsThatAreHostsOnlyGradientsLeave) {
   const auto leaving = [&](const Mesh& mesh, const Cluster& cluster) {
     return exchange_of_step(some_units(), mesh, placement_of(3, mesh), cluster).leaving;
   };
-  EXPECT_DOUBLE_EQ(leaving(four, {.hosts = 4, .ranks = 2}), 2 * 2 * shards) << "of a host in the middle, up and down";
+  EXPECT_DOUBLE_EQ(leaving(four, {.hosts = 4, .ranks = 2}), 2 * 2 * shards) << "a machine in the middle, up and down";
   EXPECT_DOUBLE_EQ(leaving(two, {.hosts = 2, .ranks = 4}),
                    4.0 * static_cast<double>(sent_between_copies(some_units(), two, placement_of(3, two))));
 }
 
 TEST(Cluster, CopiesOnOneHostPassGradientsThere) {
-  const Mesh mesh = mesh_of(8, 2);  // two copies on each of two hosts
+  const Mesh mesh = mesh_of(8, 2);  // two copies on each of two machines
   const Cluster cluster{.hosts = 2, .ranks = 4};
   const Mesh hosts = mesh_of(8, 4);
   const auto leaving = [&](const Mesh& ways) {
     return exchange_of_step(some_units(), ways, placement_of(3, ways), cluster).leaving;
   };
-  EXPECT_DOUBLE_EQ(leaving(mesh), leaving(hosts)) << "one border between hosts, whatever lies beside it";
+  EXPECT_DOUBLE_EQ(leaving(mesh), leaving(hosts)) << "one border between machines, whatever lies beside it";
 }
 
 TEST(Cluster, CopiesThatTrainApartLeaveTheLinkAloneUntilTheOuterStep) {

@@ -201,7 +201,7 @@ TEST(Rendezvous, TorchrunsStoreIsUsedWhereItSaysSo) {
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   variables["TORCHELASTIC_RUN_ID"] = "none";
   EXPECT_EQ(detect(variables).agent_run, "none");
-  // Agents of several hosts count restarts each for itself.
+  // Agents of several machines count restarts each for itself.
   variables["TORCHELASTIC_RESTART_COUNT"] = "3";
   EXPECT_EQ(detect(variables).agent_run, "none");
   // Whoever gives another address does not mean the store's.

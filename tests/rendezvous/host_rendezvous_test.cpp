@@ -176,7 +176,7 @@ TEST(HostRendezvous, ATakenNameIsSaid) {
   const std::string name = name_here("taken");
   const auto squatter = UnixSocket::listen(name);
   ASSERT_TRUE(squatter);
-  EXPECT_CONTAINS(attend(name, 0, 2, milliseconds(100)).error, "another run on this host is called");
+  EXPECT_CONTAINS(attend(name, 0, 2, milliseconds(100)).error, "another run on this machine is called");
 }
 
 // A signal that waits until a step has ended, as in `zero train`; here it has come before there was one.

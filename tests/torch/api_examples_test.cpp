@@ -15,6 +15,7 @@
 #include "examples/api/lstm.cpp"
 #include "examples/api/own_model.cpp"
 #include "examples/api/own_update_rule.cpp"
+#include "examples/api/place_states.cpp"
 #include "examples/api/resnet.cpp"
 #include "tests/temporary_folder.h"
 #include "training_run.h"
@@ -67,6 +68,18 @@ TEST(ApiExamples, WhatIsFrozenStays) {
     const auto [body, head] = examples::fine_tune_head(world);
     EXPECT_EQ(body, 0);
     EXPECT_GT(head, 0);
+  });
+}
+
+TEST(ApiExamples, StatesLieWhereFractionsSay) {
+  const TemporaryFolder folder;
+  torch::manual_seed(11);
+  tests::on_every_rank(2, [&](World& world) {
+    const auto bytes = examples::train_with_moments_on_disk(world, folder.path()).state_bytes;
+    const auto on = [&](Tier tier) { return bytes.at(static_cast<std::size_t>(tier)); };
+    EXPECT_GE(on(Tier::kDevice), (4 * 64 + 64 + 64 + 1) * 4 / 2);  // half of the parameters, in fp32
+    EXPECT_EQ(on(Tier::kHost), on(Tier::kDevice));                 // as many gradients
+    EXPECT_GE(on(Tier::kDisk), 2 * on(Tier::kDevice));             // two moments, in whole pages
   });
 }
 

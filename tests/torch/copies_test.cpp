@@ -76,9 +76,10 @@ TEST(AttachedCopies, ShowTheirStatesAsOthersDo) {
       const std::string name = "blocks.1.up.weight";
       const torch::Tensor whole = engine.full_state(name, "exp_avg");
       const StateShard shard = engine.state_shard(name, "exp_avg");
-      if (shard.values.numel() > 0)
+      if (shard.values.numel() > 0) {
         EXPECT_TRUE(tests::same_bits(shard.values,
                                      whole.reshape({-1}).narrow(0, shard.offset, shard.values.numel()).contiguous()));
+      }
       {
         const GatheredScope scope = engine.gathered(net, /*source_rank=*/3);
         torch::NoGradGuard no_gradients;

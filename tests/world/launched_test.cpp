@@ -310,7 +310,7 @@ TEST_F(TwoHosts, SharedMemoryIsRefusedWithARemedy) {
     open_transport("shared_memory", {.rank = 0, .world = 2, .local_world = 1, .run_id = "x"}, std::chrono::seconds(1));
     FAIL();
   } catch (const std::exception& error) {
-    EXPECT_NE(std::string(error.what()).find("use mpi or gloo across hosts"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("use mpi or gloo across machines"), std::string::npos) << error.what();
   }
 }
 

@@ -37,7 +37,7 @@ void expect_world(const World& world, const std::function<void(Communicator&)>& 
 std::string launched_transport();
 int launched_world();
 
-// A name that no other run on this host has.
+// A name that no other run on this machine has.
 std::string unique_run_id();
 
 }  // namespace zero

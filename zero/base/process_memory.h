@@ -2,7 +2,7 @@
 //
 //   resident      pages in memory, those shared with other processes included (VmRSS)
 //   peak          the highest that resident has been (VmHWM)
-//   proportional  resident, with each shared page divided by the number of its sharers (Pss): what ranks of one host,
+//   proportional  resident, with each shared page divided by the number of its sharers (Pss): what ranks of one machine,
 //                 which read each other's windows, may add up. The kernel walks every page: milliseconds, not for a
 //                 loop
 //

@@ -32,7 +32,7 @@ int run_plan(Arguments arguments) {
                  "they are estimated");
   std::string cluster_file;
   app.add_option("--cluster", cluster_file,
-                 "file that describes hosts and links (TOML): what a step takes there, held in several ways");
+                 "file that describes machines and links (TOML): what a step takes there, held in several ways");
   ConfigArguments config(app);
   if (!config.parse(app, arguments)) return 0;
   // The data need not be on the machine where a job is planned.
@@ -48,7 +48,7 @@ int run_plan(Arguments arguments) {
         (app.count("--machines") > 0 && machines != cluster.hosts))
       throw ConfigError(
           "--cluster", cluster_file,
-          fmt::format("{} hosts of {} ranks are not what --world and --machines say", cluster.hosts, cluster.ranks),
+          fmt::format("{} machines of {} ranks are not what --world and --machines say", cluster.hosts, cluster.ranks),
           "leave out --world and --machines: the file says both");
     world = request.world = cluster.world();
     machines = request.machines = cluster.hosts;

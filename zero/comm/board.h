@@ -1,4 +1,4 @@
-// Board: shared memory in which ranks of one host post their collectives. It says which collectives each rank has
+// Board: shared memory in which ranks of one machine post their collectives. It says which collectives each rank has
 // begun, and which ranks have read its input.
 //
 // Each rank has a ring of slots. Collective number s of a rank is posted in slot s % kSlots: first its signature and

@@ -83,7 +83,7 @@ struct LinkRequest {
   RendezvousPoint* rendezvous_point = nullptr;  // if there is one, it decides, not `address` and `port`
   const char* run_id = "";
   const char* token = "";      // which only ranks of this job have; empty: none was given
-  bool one_host = true;        // all ranks share this host
+  bool one_host = true;        // all ranks share this machine
   const char* interface = "";  // network interface to use; empty: the one that leads to `address`
   long timeout_ms = 0;
   void (*warn)(const char* line) = nullptr;  // one line for the log, from any thread

@@ -1,4 +1,4 @@
-// PeerMemory: how ranks of one host read each other's memory, and learn that a rank is gone.
+// PeerMemory: how ranks of one machine read each other's memory, and learn that a rank is gone.
 //
 // The protocol of BoardCommunicator is the same for threads and for processes. PeerMemory is the difference: threads
 // share addresses, processes map windows.

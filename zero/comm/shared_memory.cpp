@@ -27,8 +27,8 @@ std::unique_ptr<Communicator> connect_shared_memory(const RankEnvironment& ranks
     throw ConfigError("comm.transport", "shared_memory", reason, remedy);
   };
   if (ranks.world != ranks.local_world) {
-    refuse(fmt::format("joins ranks of one host; {} of {} ranks are here", ranks.local_world, ranks.world),
-           "use mpi or gloo across hosts");
+    refuse(fmt::format("joins ranks of one machine; {} of {} ranks are here", ranks.local_world, ranks.world),
+           "use mpi or gloo across machines");
   }
   if (ranks.world > kMaxBoardRanks) {
     refuse(fmt::format("cannot hold {} ranks", ranks.world),

@@ -59,7 +59,7 @@ std::vector<double> speeds(const Setting& setting) {
   const bool right =
       !found.empty() && std::ranges::all_of(found, [](double one) { return std::isfinite(one) && one > 0; });
   if (!right)
-    refuse(setting, "not the speeds of a host's ranks", "write for example [1, 1, 0.5]: 1 is the speed of flops");
+    refuse(setting, "not the speeds of a machine's ranks", "write for example [1, 1, 0.5]: 1 is the speed of flops");
   return found;
 }
 
@@ -94,14 +94,14 @@ void set(Cluster& cluster, const Setting& setting) {
 void check(const Cluster& cluster, std::string_view file) {
   const std::string place(file);
   if (static_cast<std::int64_t>(cluster.hosts) * cluster.ranks > kMostRanks)
-    throw ConfigError(place, fmt::format("{} hosts of {} ranks", cluster.hosts, cluster.ranks),
+    throw ConfigError(place, fmt::format("{} machines of {} ranks", cluster.hosts, cluster.ranks),
                       "more than can be planned", fmt::format("use {} ranks in all at most", kMostRanks));
   if (cluster.hosts > 1 && cluster.network == 0)
-    throw ConfigError(place, "no cluster.network", fmt::format("{} hosts exchange over a link", cluster.hosts),
+    throw ConfigError(place, "no cluster.network", fmt::format("{} machines exchange over a link", cluster.hosts),
                       "write its bytes a second, such as network = \"1.25GB\" for 10 Gbit/s");
   if (!cluster.speeds.empty() && std::ssize(cluster.speeds) != cluster.ranks)
     throw ConfigError(place, fmt::format("cluster.speeds of {}", format_count(std::ssize(cluster.speeds), "rank")),
-                      fmt::format("a host has {}", format_count(cluster.ranks, "rank")),
+                      fmt::format("a machine has {}", format_count(cluster.ranks, "rank")),
                       "give one speed a rank, or none");
 }
 

@@ -1,14 +1,14 @@
-// Cluster file: the hosts and links of a cluster, for `zero plan CONFIG --cluster FILE`; one section of TOML.
+// Cluster file: the machines and links of a cluster, for `zero plan CONFIG --cluster FILE`; one section of TOML.
 //
 //   [cluster]
 //   hosts = 4
-//   ranks = 8                # of a host
-//   network = "1.25GB"       # bytes a second that leave a host, and as many that come; its ranks share them
-//   within = "20GB"          # bytes a second that a rank sends to ranks of its own host; absent: not counted
-//   latency_us = 20          # microseconds of a message between hosts; absent: 0
+//   ranks = 8                # of a machine
+//   network = "1.25GB"       # bytes a second that leave a machine, and as many that come; its ranks share them
+//   within = "20GB"          # bytes a second that a rank sends to ranks of its own machine; absent: not counted
+//   latency_us = 20          # microseconds of a message between machines; absent: 0
 //   memory = "80GiB"         # of a rank, for training; absent: whatever it takes
 //   flops = 1e14             # of a rank a second, in matrix products; absent: those of this machine
-//   speeds = [1, 1, 0.5]     # of the ranks of each host, beside that; absent: all 1
+//   speeds = [1, 1, 0.5]     # of the ranks of each machine, beside that; absent: all 1
 //
 // Local. Throws ConfigError with file, line and key: what is missing, unknown, or no such value.
 #pragma once

@@ -114,7 +114,7 @@ void MachineBudgets::require_memory(const StepModel& model, const Placement& pla
       less_would_do
           ? fmt::format("use {} B ({}) or less, so that activations have room, too", free - beside,
                         format_bytes(free - beside))
-          : "the kernel would end it: name a disk (zero.disk), or use more ranks, on more hosts, or a higher stage");
+          : "the kernel would end it: name a disk (zero.disk), or use more ranks, on more machines, or a higher stage");
 }
 
 }  // namespace zero

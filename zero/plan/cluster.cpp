@@ -8,7 +8,7 @@
 namespace zero {
 namespace {
 
-// Bytes by host and by rank, added up sender by sender.
+// Bytes by machine and by rank, added up sender by sender.
 class Senders {
  public:
   explicit Senders(const Cluster& cluster)
@@ -24,7 +24,7 @@ class Senders {
     const bool leaves = cluster_.host_of(from) != cluster_.host_of(to);
     add(from, leaves ? 0 : bytes, leaves ? bytes : 0);
   }
-  // `messages` between hosts that follow each other.
+  // `messages` between machines that follow each other.
   Exchange exchange(double messages) const {
     const double leaving = most(leaving_);
     return {most(within_), leaving, leaving > 0 ? messages * cluster_.latency : 0};
@@ -35,10 +35,10 @@ class Senders {
 
   const Cluster& cluster_;
   std::vector<double> within_;   // by rank
-  std::vector<double> leaving_;  // by host
+  std::vector<double> leaving_;  // by machine
 };
 
-// Ranks of [first, first + count) that are on the host of `rank`.
+// Ranks of [first, first + count) that are on the machine of `rank`.
 int on_host_of(int rank, int first, int count, const Cluster& cluster) {
   const int begin = cluster.host_of(rank) * cluster.ranks;
   return std::max(0, std::min(first + count, begin + cluster.ranks) - std::max(first, begin));
@@ -68,7 +68,7 @@ void send_across_copies(Senders& senders, const Mesh& mesh, const Cluster& clust
   const double each = bytes / (mesh.copies - 1);
   for (int rank = 0; rank < mesh.world(); ++rank) {
     const int begin = cluster.host_of(rank) * cluster.ranks;
-    int here = 0;  // of its shard, on its host
+    int here = 0;  // of its shard, on its machine
     for (int other = begin; other < begin + cluster.ranks; ++other)
       here += mesh.shard_of(other) == mesh.shard_of(rank) ? 1 : 0;
     senders.add(rank, each * (here - 1), each * (mesh.copies - here));
@@ -112,7 +112,7 @@ Exchange exchange_of_step(const std::vector<Unit>& units, const Mesh& mesh, cons
   double crossing = 0;
   for (const Unit& unit : units) crossing += static_cast<double>(rounds * crossing_bytes(unit, mesh.shard));
   send_along_copies(along, mesh, crossing);
-  // On the way from the first copy to the last: borders between hosts, and copies.
+  // On the way from the first copy to the last: borders between machines, and copies.
   const int borders = std::min(mesh.copies, cluster.hosts) - 1;
   const int passages = mesh.copies - 1;
   const Exchange between = along.exchange(calls.reductions + 2.0 * borders);
@@ -121,7 +121,7 @@ Exchange exchange_of_step(const std::vector<Unit>& units, const Mesh& mesh, cons
   exchange.delay += between.delay;
   // One unit's way through the chain, without the one passage that the bytes above have already.
   const double unit = crossing / std::max(1, calls.reductions);
-  const int pairs = std::min(mesh.shard, cluster.ranks);  // of ranks on two sides of a border between hosts
+  const int pairs = std::min(mesh.shard, cluster.ranks);  // of ranks on two sides of a border between machines
   if (cluster.network > 0) exchange.delay += std::max(0, 2 * borders - 2) * pairs * unit / cluster.network;
   if (cluster.within > 0) exchange.delay += std::max(0, 2 * (passages - borders) - 2) * unit / cluster.within;
   return exchange;

@@ -1,11 +1,11 @@
-// Cluster: the hosts of a run and the links between them, as a user describes them, and what ranks exchange over them.
+// Cluster: the machines of a run and the links between them, as a user describes them, and the bytes that cross them.
 //
 //   const Cluster cluster{.hosts = 4, .ranks = 8, .network = 12.5e9};
 //   const Exchange step = exchange_of_step(units, mesh, placement, cluster);
 //   seconds_of(step, cluster)                       // if nothing of it hides behind computation
 //
-// Ranks are numbered host by host. A rank sends its part of a gather or a reduction to each other rank of its group
-// directly, so that what leaves a host follows from which ranks are on it. The ranks of a host share its link; both
+// Ranks are numbered machine by machine. A rank sends its part of a gather or a reduction to each other rank of its group
+// directly, so the bytes that leave a machine follow from which ranks are on it. The ranks of a machine share its link; both
 // directions are as fast and carry as much. Messages that follow each other each take `latency` more. A unit's gradient passes
 // from copy to copy (mesh.h): units follow each other through that chain, and the first one passes all of it alone.
 //
@@ -23,13 +23,13 @@ namespace zero {
 
 struct Cluster {
   int hosts = 1;
-  int ranks = 1;               // of a host
-  double network = 0;          // bytes a second that leave a host; as many may come. Needed with several hosts
-  double within = 0;           // bytes a second that a rank sends to ranks of its own host; 0: not counted
-  double latency = 0;          // seconds that a message between hosts takes at least
+  int ranks = 1;               // of a machine
+  double network = 0;          // bytes a second that leave a machine; as many may come. Needed with several machines
+  double within = 0;           // bytes a second that a rank sends to ranks of its own machine; 0: not counted
+  double latency = 0;          // seconds that a message between machines takes at least
   double flops = 0;            // of a rank a second, in matrix products; 0: not known
   std::int64_t memory = 0;     // bytes that a rank has for training; 0: not known
-  std::vector<double> speeds;  // of the ranks of each host, where 1 is the speed of `flops`; empty: all 1
+  std::vector<double> speeds;  // of the ranks of each machine, where 1 is the speed of `flops`; empty: all 1
 
   int world() const { return hosts * ranks; }
   int host_of(int rank) const { return rank / ranks; }
@@ -38,8 +38,8 @@ struct Cluster {
 };
 
 struct Exchange {
-  double within = 0;   // bytes that a rank sends to others of its host; of the rank that sends most
-  double leaving = 0;  // bytes that leave a host; of the host that sends most
+  double within = 0;   // bytes that a rank sends to others of its machine; of the rank that sends most
+  double leaving = 0;  // bytes that leave a machine; of the machine that sends most
   double delay = 0;  // seconds beside those of the bytes: messages that follow each other, a chain of copies that fills
 };
 

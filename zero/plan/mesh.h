@@ -5,7 +5,7 @@
 //   mesh.ranks_of_copy(1)                  // {2, 3}: they gather from each other
 //   mesh.ranks_of_shard(1)                 // {1, 3}: they hold the same shard, and sum over the copies
 //
-// The ranks of a copy are neighbours: a launcher puts them on one host where it can. A mesh of one copy is the world
+// The ranks of a copy are neighbours: a launcher puts them on one machine where it can. A mesh of one copy is the world
 // without a mesh. Gradients cross from copy to copy in fp32: partial sums go up, in the order of the ranks, and the total
 // comes down again. Where copies train apart (zero/optim/outer_step.h), no gradient crosses: now and then each shard does,
 // as a reduce-scatter over the copies, and an all-gather.

@@ -64,7 +64,7 @@ constexpr Names kPmi{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS
 constexpr Names kMvapich{"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
                          "MV2_COMM_WORLD_LOCAL_SIZE"};
 
-// All ranks are on this host where the launcher does not say otherwise.
+// All ranks are on this machine where the launcher does not say otherwise.
 void read_ranks(const Variables& variables, const Names& names, RankEnvironment& ranks) {
   ranks.world = variables.required(names.world, 1, INT_MAX, names.rank);
   ranks.rank = variables.required(names.rank, 0, ranks.world - 1, names.world);
@@ -73,7 +73,7 @@ void read_ranks(const Variables& variables, const Names& names, RankEnvironment&
                          .value_or(ranks.local_world == ranks.world ? ranks.rank : 0);
 }
 
-// torchrun's processes of one host share address and port, and no other run of the host has that port just now; its own
+// torchrun's processes of a machine share address and port, and no other run there has that port just now; its own
 // name tells nothing ("none", unless --rdzv-id or --standalone gives one). The restart count keeps a rank that outlived
 // its round from meeting the next one.
 std::string torchrun_id(const Variables& variables, const RankEnvironment& ranks) {
@@ -81,7 +81,7 @@ std::string torchrun_id(const Variables& variables, const RankEnvironment& ranks
                      ranks.master_port, variables.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
 }
 
-// Ranks that one daemon started on this host have it as their parent.
+// Ranks that one daemon started on this machine have it as their parent.
 std::string parent_id(std::string_view launcher) {
   return fmt::format("{}-parent-{}", launcher, getppid());
 }

@@ -22,13 +22,13 @@ namespace zero {
 struct RankEnvironment {
   int rank = 0;
   int world = 1;
-  int local_rank = 0;                  // among the ranks of this host
-  int local_world = 1;                 // ranks of this host
+  int local_rank = 0;                  // among the ranks of this machine
+  int local_world = 1;                 // ranks of this machine
   std::string source = "one process";  // who said so, for the line that is printed
   std::string master_addr = "127.0.0.1";
   int master_port = 29500;
   std::string
-      run_id;  // the same for all ranks of a run, another for other runs of this host; may be empty for one rank
+      run_id;  // the same for all ranks of a run, another for other runs of this machine; may be empty for one rank
   // The run's name in torchrun's own store, which then listens at master_addr:master_port (tcp_store.h).
   std::optional<std::string> agent_run;
   bool per_node = false;

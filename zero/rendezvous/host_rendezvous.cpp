@@ -96,7 +96,7 @@ class Host {
     std::optional<UnixSocket> listener;
     while (!(listener = UnixSocket::listen(name_))) {
       if (deadline_.passed()) {
-        refuse(-1, fmt::format("another run on this host is called '{}'; end it, or set ZERO_RUN_ID", name_));
+        refuse(-1, fmt::format("another run on this machine is called '{}'; end it, or set ZERO_RUN_ID", name_));
       }
       if (told_to_end()) refuse(0, kToldToEnd);
       std::this_thread::sleep_for(deadline_.slice());

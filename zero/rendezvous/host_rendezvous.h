@@ -1,4 +1,4 @@
-// HostRendezvous: brings the processes of a run on one host together, and gives any two of them a connection.
+// HostRendezvous: brings the processes of a run on one machine together, and gives any two of them a connection.
 //
 // Rank 0 listens at an abstract socket; each other rank tells it its number. When all are there, rank 0 hands out the
 // board's memory and, for every two of them, the two ends of a socket pair. Both sides check that the other belongs to

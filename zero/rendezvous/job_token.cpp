@@ -62,7 +62,7 @@ std::string rendezvous_token(const RankEnvironment& ranks, const GetEnvironment&
   if (!text.empty()) return require_strong(kTokenVariable, text);
   if (!file.empty()) return read_token_file(file);
   if (ranks.world > ranks.local_world && !ranks.agent_run) {
-    throw ConfigError(kTokenVariable, "", "is not set, and ranks of several hosts meet over the network",
+    throw ConfigError(kTokenVariable, "", "is not set, and ranks of several machines meet over the network",
                       fmt::format("{}, or start the ranks with a launcher that passes the environment on", kRemedy));
   }
   return "";

@@ -3,8 +3,8 @@
 //   export ZERO_TOKEN=$(openssl rand -hex 32)          # on every machine; or ZERO_TOKEN_FILE, a file of mode 0600
 //   const std::string token = rendezvous_token(ranks, std::getenv);
 //
-// Ranks of several hosts that meet at a port of rank 0's prove to each other that they have it; it is never sent, never
-// printed and no command takes it as an argument. On one host, which is not left, and under torchrun, in whose own
+// Ranks of several machines that meet at a port of rank 0 prove to each other that they have it; it is never sent, never
+// printed and no command takes it as an argument. On one machine, which is not left, and under torchrun, in whose own
 // store a name is drawn for each run, it may be missing; where it is given it counts. zero launch draws one for the
 // ranks of one host.
 //

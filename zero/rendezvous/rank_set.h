@@ -1,4 +1,4 @@
-// RankSet: some of the ranks of one host, a bit for each. Values.
+// RankSet: some of the ranks of one machine, a bit for each. Values.
 //
 //   RankSet arrived = only(0);
 //   format_ranks(first_ranks(4) & ~arrived)   // "ranks 1, 2, 3"

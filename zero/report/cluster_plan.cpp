@@ -28,7 +28,7 @@ struct Choice {
   auto operator<=>(const Choice&) const = default;
 };
 
-// Groups of whole hosts: one, two, four ..., and all of them.
+// Groups of whole machines: one, two, four ..., and all of them.
 std::vector<int> groups_of(const Cluster& cluster) {
   std::vector<int> groups;
   for (int hosts = 1; hosts < cluster.hosts; hosts *= 2)
@@ -46,7 +46,7 @@ std::set<Choice> choices_of(const TrainingPlan& plan, const Cluster& cluster) {
   std::set<Choice> choices{{0, 1, false}, planned_choice(plan)};
   for (const int group : groups_of(cluster))
     for (const int stage : {2, 3}) choices.insert({stage, group, false});
-  const int copy = cluster.ranks;  // a host trains apart from the others
+  const int copy = cluster.ranks;  // a machine trains apart from the others
   if (cluster.hosts > 1) choices.insert({copy == 1 ? 0 : plan.options.stage, copy, true});
   return choices;
 }
@@ -122,8 +122,8 @@ std::string rate(double bytes) {
 
 std::string heading(const Cluster& cluster) {
   std::string text =
-      fmt::format("cluster: {} of {}", format_count(cluster.hosts, "host"), format_count(cluster.ranks, "rank"));
-  if (cluster.hosts > 1) text += fmt::format(", {} leave a host", rate(cluster.network));
+      fmt::format("cluster: {} of {}", format_count(cluster.hosts, "machine"), format_count(cluster.ranks, "rank"));
+  if (cluster.hosts > 1) text += fmt::format(", {} leave a machine", rate(cluster.network));
   if (cluster.within > 0) text += fmt::format(", a rank sends {} within it", rate(cluster.within));
   if (cluster.memory > 0) text += fmt::format(", a rank has {}", format_bytes(cluster.memory));
   return wrapped(text, 2);
@@ -131,7 +131,7 @@ std::string heading(const Cluster& cluster) {
 
 std::string best_rows(const ClusterPlan& plan) {
   if (plan.best < 0)
-    return wrapped("  none of this fits: use more hosts, or states on host or disk (zero.host_memory, zero.disk)", 4);
+    return wrapped("  none of this fits: more machines, or states on host or disk (zero.host_memory, zero.disk)", 4);
   const ClusterWay& best = plan.ways[static_cast<std::size_t>(plan.best)];
   std::string rows = wrapped(fmt::format("  best: {}. Of its step {:.0f} % is exchange, as if none of it were hidden",
                                          flags_of(best, plan.cluster), 100 * best.exchange_seconds / best.seconds),
@@ -169,7 +169,7 @@ ClusterPlan plan_on(const TrainingPlan& plan, const Cluster& cluster, double com
 std::string cluster_table(const ClusterPlan& plan) {
   std::string text = heading(plan.cluster);
   text += fmt::format("  {:<36} {:>9} {:>9}\n", "", "a rank", "leaves a");
-  text += fmt::format("  {:<36} {:>9} {:>9} {:>9} {:>9}\n", "(>: as planned; *: best)", "holds", "host", "exchange",
+  text += fmt::format("  {:<36} {:>9} {:>9} {:>9} {:>9}\n", "(>: as planned; *: best)", "holds", "machine", "exchange",
                       "step");
   for (std::size_t i = 0; i < plan.ways.size(); ++i) {
     const ClusterWay& way = plan.ways[i];

@@ -18,7 +18,7 @@
 
 namespace zero {
 
-// Collective. "auto" is shared_memory where all ranks are on this host, else mpi under Open MPI and PMI, else gloo.
+// Collective. "auto" is shared_memory where all ranks are on this machine, else mpi under Open MPI and PMI, else gloo.
 // Throws ConfigError for a name that is not in the table (with the names), or a plug-in that is not there (with the
 // package that gives it); CommError when the ranks do not find each other.
 std::unique_ptr<Communicator> open_transport(std::string_view name, const RankEnvironment& ranks,

@@ -3,7 +3,7 @@
 // torchrun listens at MASTER_PORT itself, so rank 0 takes any free port and puts "ADDRESS PORT NAME" under the run's
 // key, `zero/RUN ID/rank 0`. NAME is drawn anew each time; rank 0 answers only a rank that proves to know it.
 //
-// The store outlives a restart of the ranks, and the restart count is no part of the key: agents on several hosts count
+// The store outlives a restart of the ranks, and the restart count is no part of the key: agents of several machines count
 // only the failures of their own ranks, so ranks of one round may have different counts. A rank finds a stale entry
 // out: no process listens there, or one that does not know NAME. The rank then looks again.
 //

@@ -1,13 +1,13 @@
 // RendezvousStore: a key-value store over TCP, served by rank 0 while the ranks of gloo find each other.
 //
-// Each rank puts its addresses under its number and waits for the others'. Works between hosts; needs one port of rank
+// Each rank puts its addresses under its number and waits for the others'. Works between machines; needs a port of rank
 // 0's: the one that was agreed beforehand, or any free one that rank 0 makes known at the run's RendezvousPoint. The
 // server runs on a thread of rank 0 that sleeps in poll(), until every other rank has hung up or the timeout is over.
 //
 //   client -> server   {operation, key, value}      server -> client   {value}, once the key is there
 //
 // A client begins with a handshake (handshake.h), in which both sides prove that they have the job's token and are of
-// one run: strangers, and two runs that meet at one port, are kept apart. Ranks of one host meet on its loopback alone.
+// one run: strangers, and two runs that meet at one port, stay apart. Ranks of one machine meet on its loopback alone.
 // Errors are StoreErrors.
 #pragma once
 

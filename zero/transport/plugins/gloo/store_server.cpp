@@ -42,7 +42,7 @@ int try_to_listen(int family, int port, bool one_host) {
   return -1;
 }
 
-// Of one host 127.0.0.1; else IPv6 and IPv4 where there is IPv6, or IPv4 alone.
+// Of one machine 127.0.0.1; else IPv6 and IPv4 where there is IPv6, or IPv4 alone.
 int listen_on(int port, bool one_host) {
   int listener = one_host ? -1 : try_to_listen(AF_INET6, port, false);
   if (listener < 0 && (one_host || errno != EADDRINUSE)) listener = try_to_listen(AF_INET, port, one_host);

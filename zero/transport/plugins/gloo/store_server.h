@@ -22,7 +22,7 @@ namespace zero_gloo {
 
 struct StoreServerOptions {
   int port = 0;           // 0: any free one
-  bool one_host = false;  // listens on this host's loopback alone, else on all its addresses
+  bool one_host = false;  // listens on this machine's loopback alone, else on all its addresses
   std::string name;       // of the run, for who meets at the wrong port; no secret
   std::string secret;
   int num_clients = 0;
