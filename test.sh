@@ -5,7 +5,7 @@
 #                                 quick suites under sanitizers, each fuzzer's seeds: about 20 minutes on 2 cores, if nothing is cached
 #   ./test.sh fast                the quick suites alone, after the build
 #   ./test.sh full                everything: whole sweeps, all suites of the core under sanitizers, a minute of each fuzzer, the site,
-#                                 packages (hours)
+#                                 packages (more than an hour)
 #   ./test.sh [TIER] --from STAGE goes on with that stage
 #   ./test.sh --list              what each tier runs, and how long each stage took here the last time
 #
