@@ -45,10 +45,11 @@ zero_tests(launch FLOORS base ${comm_floors} launch)
 zero_tests(config FLOORS base plan config)
 zero_tests(issues FLOORS base plan ${comm_floors} memory optim engine checkpoint data config)
 include(fuzz_seeds)
-# Over 20 s: most start the command, and with it libtorch, a second each; the slow ones train every example.
+# Over 20 s: most start the command, and with it libtorch, a second each; the slow ones train every example and in every mode.
 zero_tests(cli FOLDERS command bench doctor inspect page FLOORS ${command_floors} LIBS zero_core
            FULL DelayedUpdateOnText.Converges* CappedModel.* */Figures.*
-           SLOW DelayedUpdateOnText.Has* ShakespeareExample.* */MnistExample.* */TextExamples.* CheckpointActivations.* Export.* OffloadLines.* Plan.* Shares.* */BadInputOfARank.*)
+           SLOW DelayedUpdateOnText.Has* ShakespeareExample.* */MnistExample.* */TextExamples.* CheckpointActivations.* Export.* OffloadLines.* Plan.* Shares.* */BadInputOfARank.*
+           TrainedOverAWire.* TrainedApart.* Served.* Groups.* Cuts.* Sweep.* SHARDS 2)
 if(TARGET zero_cli_test)
   target_sources(zero_cli_test PRIVATE $<TARGET_OBJECTS:zero_build_name_own>)
   # Libraries of another build, for a command that must refuse them.
@@ -73,7 +74,7 @@ if(ZERO_TESTS AND TARGET zero_executable)
   find_package(Python3 COMPONENTS Interpreter)
   if(Python3_FOUND)
     add_test(NAME page COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/page_test.py --zero $<TARGET_FILE:zero_executable>)
-    set_tests_properties(page PROPERTIES LABELS slow SKIP_RETURN_CODE 77 TIMEOUT 900)
+    set_tests_properties(page PROPERTIES LABELS slow COST 60 SKIP_RETURN_CODE 77 TIMEOUT 900)
   endif()
 endif()
 # Benchmarks that are tests, too: 5.4 GB of state in 2.5 GiB of memory, and states that make room for another program.

@@ -57,6 +57,6 @@ install(FILES "${PROJECT_BINARY_DIR}/zeroConfig.cmake" "${PROJECT_BINARY_DIR}/ze
 if(ZERO_TESTS AND TARGET zero AND TARGET zero_executable)
   add_test(NAME package COMMAND "${CMAKE_COMMAND}" "-DBUILD=${PROJECT_BINARY_DIR}" "-DSOURCE=${PROJECT_SOURCE_DIR}"
            "-DCOMPILER=${CMAKE_CXX_COMPILER}" -P "${PROJECT_SOURCE_DIR}/cmake/check_package.cmake")
-  set_tests_properties(package PROPERTIES LABELS slow TIMEOUT 900)
+  set_tests_properties(package PROPERTIES LABELS slow COST 60 TIMEOUT 900)
 endif()
 include(debian_package)

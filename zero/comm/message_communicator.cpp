@@ -26,7 +26,7 @@ enum MessageKind { kHeader = 0, kMessageHeader = 2 };
 std::uint64_t data_tag(std::uint64_t header_tag, std::size_t bytes) {
   constexpr std::uint64_t kSizeShift = 32, kSizeBits = 0xffff;
   const std::uint64_t size = bytes * 0x9e3779b97f4a7c15 >> 48;
-  return (header_tag & ~(kSizeBits << kSizeShift)) + 1 | (size & kSizeBits) << kSizeShift;
+  return ((header_tag & ~(kSizeBits << kSizeShift)) + 1) | ((size & kSizeBits) << kSizeShift);
 }
 
 constexpr std::size_t kMaxSends = 4096;  // under way before begin waits for the oldest
