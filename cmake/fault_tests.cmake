@@ -5,7 +5,7 @@ if(NOT TARGET zero_executable OR NOT ZERO_TESTS)
 endif()
 
 # Over 20 s: each test starts runs of several ranks, kills or stops some, and waits until the others notice.
-zero_tests(faults LABEL slow SHARDS 6 TIMEOUT 600)
+zero_tests(faults LABEL slow SHARDS 8 TIMEOUT 600)
 get_target_property(fault_sources zero_faults_test SOURCES)
 foreach(program worker saver)  # with a main of its own each
   set(program_source "${PROJECT_SOURCE_DIR}/tests/faults/${program}.cpp")

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "../tier.h"
-#include "train_fault_test.h"
+#include "struck_run_test.h"
 
 namespace zero {
 namespace {
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 constexpr int kWorld = 4;
 
-class ResumeFaults : public TrainFaultTest {
+class ResumeFaults : public StruckRunTest {
  protected:
   // With dropout; it takes some seconds.
   std::vector<std::string> four_ranks(const std::string& run, const std::vector<std::string>& more = {}) const {
@@ -39,32 +39,6 @@ class ResumeFaults : public TrainFaultTest {
     all.insert(all.end(), more.begin(), more.end());
     return four_ranks(run, all);
   }
-
-  struct Undisturbed {
-    milliseconds span{};
-    std::string weights;
-  };
-  Undisturbed leave_alone(const std::vector<std::string>& words, const std::string& run) const {
-    const auto begin = Clock::now();
-    WatchedCommand command(words);
-    EXPECT_EQ(command.finish(), 0) << command.text();
-    return {std::chrono::duration_cast<milliseconds>(Clock::now() - begin), weights_of(run)};
-  }
-
-  std::string weights_of(const std::string& run) const { return report_of(run).value("parameters_sha256", "none"); }
-  std::vector<std::string> names_in(const std::string& run) {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::recursive_directory_iterator(folder_ / run)) names.push_back(entry.path().filename());
-    return names;
-  }
-
-  // No process of it, and no place to meet one.
-  static void expect_nothing_left(WatchedCommand& command) {
-    EXPECT_TRUE(command.gone_before(Clock::now() + kAllGone)) << "orphans: " << command.text();
-    // An ending process has no name in /proc any more before its descriptors are closed.
-    command.sockets_gone_before(Clock::now() + kAllGone);
-    EXPECT_EQ(command.sockets_left(), OpenSockets{});
-  }
 };
 
 int num_kill_parts() {
@@ -77,33 +51,6 @@ class ResumeFaultsInParts : public ResumeFaults, public testing::WithParamInterf
   static int num_kills() { return num_trials("ZERO_KILLS", 2, 200) / num_kill_parts(); }
 };
 INSTANTIATE_TEST_SUITE_P(Part, ResumeFaultsInParts, testing::Range(0, num_kill_parts()));
-
-// A kill at a random moment of a run that would have taken `span`. Nothing when it was over by then.
-class Kill {
- public:
-  Kill(WatchedCommand& command, int victim, Clock::time_point moment) {
-    constexpr milliseconds kLook{300};
-    for (auto now = Clock::now(); now < moment; now = Clock::now()) {
-      command.look_for_sockets();
-      command.read_until(std::min(moment, now + kLook));
-    }
-    at_ = Clock::now();
-    if (victim == kWorld) {
-      command.send(SIGKILL);
-      hit_ = command.finish() == 128 + SIGKILL;
-      return;
-    }
-    const pid_t pid = command.wait_for_rank(victim);
-    at_ = Clock::now();
-    hit_ = pid > 0 && ::kill(pid, SIGKILL) == 0;
-  }
-  bool hit() const { return hit_; }
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - at_).count(); }
-
- private:
-  bool hit_ = false;
-  Clock::time_point at_;
-};
 
 // Sorted; `unit` is "s" or "ms".
 std::string spread_of(std::vector<double> values, const char* unit, int digits) {
@@ -162,7 +109,8 @@ TEST_P(ResumeFaultsInParts, KilledAnywhereAtAnyMomentItEndsWithTheSameWeights) {
     if (trial % 2 == 1) words.insert(words.end(), {"--checkpoint.memory_every", "2"});
     const Undisturbed& undisturbed = is_gloo ? gloo : usual;
     auto command = std::make_unique<WatchedCommand>(words);
-    const Kill kill(*command, victim, Clock::now() + any_moment(undisturbed.span));
+    const Strike kill(*command, victim == kWorld ? kLauncher : victim, SIGKILL,
+                      Clock::now() + any_moment(undisturbed.span));
     hits += kill.hit() ? 1 : 0;
     // As one who reads the launcher's lines learns of it.
     if (victim != kWorld && kill.hit() && command->wait_for("zero launch: starting all ranks again"))
@@ -180,7 +128,7 @@ TEST_P(ResumeFaultsInParts, KilledAnywhereAtAnyMomentItEndsWithTheSameWeights) {
     expect_nothing_left(*command);
     places += command->sockets_seen().size();
     EXPECT_EQ(weights_of(run), undisturbed.weights) << command->text();
-    for (const std::string& name : names_in(run)) EXPECT_FALSE(name.ends_with(".tmp")) << name;
+    expect_no_half_file(run);
     fs::remove_all(folder_ / run);
   }
   std::cout << fmt::format(

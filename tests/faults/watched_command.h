@@ -44,6 +44,7 @@ class WatchedCommand {
 
   // What it prints, standard output and standard error as they come.
   const std::string& text() const { return text_; }
+  pid_t pid() const { return pid_; }
   // To the command itself.
   void send(int signal) const;
 
