@@ -216,8 +216,8 @@ TEST(DeepSpeed, AWarmUpThatIsNotLinearIsSaid) {
 
 TEST(DeepSpeed, AnOptimizerOrScheduleThatZeroHasNotIsSaid) {
   const ConvertedConfig config =
-      converted(R"({"optimizer": {"type": "Muon", "params": {"lr": 1e-3}}, "scheduler": {"type": "OneCycle"}})");
-  EXPECT_CONTAINS(dropped(config, "optimizer.type"), "\"Muon\" is none of adamw, sgd, lamb and lion");
+      converted(R"({"optimizer": {"type": "OneBitAdam", "params": {"lr": 1e-3}}, "scheduler": {"type": "OneCycle"}})");
+  EXPECT_CONTAINS(dropped(config, "optimizer.type"), "\"OneBitAdam\" is none of adamw, sgd, lamb, lion and muon");
   EXPECT_CONTAINS(dropped(config, "scheduler.type"), "\"OneCycle\"");
   EXPECT_EQ(kept(config, "optimizer.name"), "");
 }
@@ -232,6 +232,23 @@ TEST(DeepSpeed, LambAndLionAreOurs) {
   EXPECT_EQ(kept(lion, "optimizer.name"), "\"lion\"");
   EXPECT_EQ(kept(lion, "optimizer.betas"), "[0.9, 0.99]");
   EXPECT_EQ(kept(lion, "optimizer.eps"), "");
+}
+
+TEST(DeepSpeed, MuonHasARateForMatricesAndOneForTheRest) {
+  const ConvertedConfig both = converted(R"({"optimizer": {"type": "Muon", "params": {"lr": 1e-3, "momentum": 0.9}}})");
+  EXPECT_EQ(kept(both, "optimizer.name"), "\"muon\"");
+  EXPECT_EQ(kept(both, "optimizer.lr"), "0.001");
+  EXPECT_EQ(kept(both, "optimizer.adamw_lr"), "0.001");
+  EXPECT_EQ(kept(both, "optimizer.momentum"), "0.9");
+  EXPECT_EQ(kept(both, "optimizer.betas"), "[0.9, 0.999]");
+  const ConvertedConfig apart = converted(
+      R"({"optimizer": {"type": "Muon", "params": {"lr": 1e-3, "muon_lr": 0.02, "adam_lr": 3e-4, "ns_method": "gram",
+          "per_head_muon": true}}, "zero_optimization": {"stage": 3, "save_muon_momentum_buffer_in_memory": true}})");
+  EXPECT_EQ(loaded(apart).optimizer.lr, 0.02);
+  EXPECT_EQ(loaded(apart).optimizer.adamw_lr, 3e-4);
+  EXPECT_CONTAINS(dropped(apart, "optimizer.params.ns_method"), "standard");
+  EXPECT_CONTAINS(dropped(apart, "optimizer.params.per_head_muon"), "one direction");
+  EXPECT_CONTAINS(dropped(apart, "zero_optimization.save_muon_momentum_buffer_in_memory"), "zero.optimizer");
 }
 
 TEST(DeepSpeed, OldKeysOfOffloadingCount) {

@@ -104,6 +104,21 @@ void read_adam(DeepSpeedReader& reader, const Json& params) {
     reader.drop("optimizer.params.adam_w_mode", "the decay is decoupled here, as AdamW has it");
 }
 
+// Muon for matrices, and AdamW for the rest: one rate for both, or one of their own each.
+void read_muon(DeepSpeedReader& reader, const Json& params) {
+  if (reader.keep_number(params, kOptimizer, "lr", "optimizer.lr"))
+    reader.keep_number(params, kOptimizer, "lr", "optimizer.adamw_lr");
+  reader.keep_number(params, kOptimizer, "muon_lr", "optimizer.lr");
+  reader.keep_number(params, kOptimizer, "adam_lr", "optimizer.adamw_lr");
+  reader.keep_number(params, kOptimizer, "momentum", "optimizer.momentum");
+  const Json* const method = reader.take(params, kOptimizer, "ns_method", "[optimizer]");
+  if (method != nullptr && reader.text(*method, "optimizer.params.ns_method") != "standard")
+    reader.drop("optimizer.params.ns_method", "the iteration is the standard one, in fp32");
+  const Json* const by_head = reader.take(params, kOptimizer, "per_head_muon", "[optimizer]");
+  if (by_head != nullptr && reader.flag(*by_head, "optimizer.params.per_head_muon"))
+    reader.drop("optimizer.params.per_head_muon", "each matrix has one direction, whatever heads it has");
+}
+
 void read_optimizer(DeepSpeedReader& reader) {
   const Json* const section = reader.section(reader.json(), "optimizer");
   if (section == nullptr) return reader.drop("optimizer", "not in the file: set [optimizer] as the program has it");
@@ -113,12 +128,13 @@ void read_optimizer(DeepSpeedReader& reader) {
   std::string name = given;
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   constexpr std::array kKnown{std::string_view("adam"), std::string_view("adamw"), std::string_view("sgd"),
-                              std::string_view("lamb"), std::string_view("lion")};
+                              std::string_view("lamb"), std::string_view("lion"),  std::string_view("muon")};
   if (std::ranges::find(kKnown, name) == kKnown.end())
     return reader.drop("optimizer.type",
-                       fmt::format("\"{}\" is none of adamw, sgd, lamb and lion: set [optimizer]", shown(given)));
+                       fmt::format("\"{}\" is none of adamw, sgd, lamb, lion and muon: set [optimizer]", shown(given)));
   reader.keep("optimizer.name", Value(name == "adam" ? std::string("adamw") : name), "optimizer.type");
-  reader.keep_number(params, kOptimizer, "lr", "optimizer.lr");
+  name == "muon" ? read_muon(reader, params)
+                 : static_cast<void>(reader.keep_number(params, kOptimizer, "lr", "optimizer.lr"));
   reader.keep_number(params, kOptimizer, "weight_decay", "optimizer.weight_decay",
                      "; here of tensors with two or more dimensions");
   if (!params.contains("weight_decay")) reader.keep("optimizer.weight_decay", Value(0.0), kDefault);

@@ -66,6 +66,8 @@ constexpr std::array kReasons{
     Reason{"eigenvalue", kNone},
     Reason{"hybrid_engine", kNone},
     Reason{"compile", kNone},
+    Reason{"zero_optimization.save_muon_momentum_buffer_in_memory",
+           "zero.optimizer says where each part of a momentum lies"},
     Reason{"zero_optimization.overlap_comm", "gathers and reductions always overlap with computation"},
     Reason{"zero_optimization.contiguous_gradients", kAlways},
     Reason{"zero_optimization.reduce_scatter", kAlways},
