@@ -1,5 +1,6 @@
 #include "zero/optim/matrix_product.h"
 
+#include <cmath>
 #include <random>
 #include <vector>
 
@@ -21,15 +22,15 @@ std::vector<float> draw(std::int64_t numel, std::uint32_t seed) {
   return values;
 }
 
-// One sum an element, with the compiler's own fp32 arithmetic.
+// One sum an element, with the C library's fp32 arithmetic.
 std::vector<float> multiply_plain(const MatrixProduct& p) {
   std::vector<float> out;
   for (std::int64_t i = 0; i < p.rows; ++i) {
     for (std::int64_t j = 0; j < p.columns; ++j) {
       float sum = 0;
       for (std::int64_t k = 0; k < p.inner; ++k)
-        sum += p.left.data[i * p.left.row_stride + k * p.left.column_stride] *
-               p.right.data[k * p.right.row_stride + j * p.right.column_stride];
+        sum = std::fma(p.left.data[i * p.left.row_stride + k * p.left.column_stride],
+                       p.right.data[k * p.right.row_stride + j * p.right.column_stride], sum);
       const float scaled = p.scale * sum;
       out.push_back(p.addend == nullptr ? scaled : scaled + p.addend_scale * p.addend[i * p.columns + j]);
     }

@@ -16,10 +16,10 @@ namespace zero::cli {
 namespace {
 
 constexpr std::array kParts{
-
     Verb{"checkpoint", "saving and loading a rank's file against a plain io_uring loop", run_bench_checkpoint},
     Verb{"comm", "all_reduce between ranks against adding and copying the same bytes", run_bench_comm},
     Verb{"disk", "the disk tier's writes and reads against a plain io_uring loop", run_bench_disk},
+    Verb{"muon", "Muon's matrix products against libtorch's (needs libtorch)", run_bench_muon},
     Verb{"offload", "an optimizer step on disk against reading, writing and updating alone", run_bench_offload},
     Verb{"optimizer", "an update rule against memory: the same reads and writes", run_bench_optimizer},
     Verb{"step", "a training step and its parts (needs libtorch)", run_bench_step},
@@ -41,7 +41,7 @@ int run_bench(Arguments arguments) {
     names.push_back(part.name);
   }
   throw ConfigError(shown(arguments[0]), "", "unknown part",
-                    did_you_mean(arguments[0], names) + "parts: checkpoint comm disk offload optimizer step");
+                    did_you_mean(arguments[0], names) + "parts: checkpoint comm disk muon offload optimizer step");
 }
 
 void require_memory(std::int64_t bytes, std::string_view remedy) {

@@ -11,6 +11,7 @@ int run_bench(Arguments arguments);
 int run_bench_optimizer(Arguments arguments);
 int run_bench_checkpoint(Arguments arguments);
 int run_bench_comm(Arguments arguments);
+int run_bench_muon(Arguments arguments);
 int run_bench_disk(Arguments arguments);
 int run_bench_offload(Arguments arguments);
 int run_bench_step(Arguments arguments);

@@ -64,6 +64,14 @@ struct BenchStepRequest {
   bool json = false;
 };
 
+// `zero bench muon`: Newton-Schulz iterations of a matrix of ours and of libtorch's, measured.
+struct BenchMuonRequest {
+  std::int64_t rows = 1024, columns = 4096;
+  int threads = 1;
+  std::int64_t rounds = 5;
+  bool json = false;
+};
+
 struct TorchVerbs {
   const char* abi = build_name();  // first, of whatever build
   const char* torch_version = "";  // "2.11.0", for doctor
@@ -71,6 +79,7 @@ struct TorchVerbs {
   int (*plan)(const PlanRequest&) = nullptr;
   int (*generate)(const GenerateRequest&) = nullptr;
   int (*bench_step)(const BenchStepRequest&) = nullptr;
+  int (*bench_muon)(const BenchMuonRequest&) = nullptr;
 };
 
 }  // namespace zero::cli

@@ -3,6 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "zero/optim/matrix_product.cpp"
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include <hwy/foreach_target.h>
@@ -17,6 +18,21 @@ namespace hn = hwy::HWY_NAMESPACE;
 // where it was.
 constexpr std::size_t kRows = 6;
 constexpr std::int64_t kTerms = 256;
+
+// a * b + c, rounded once. Where the instruction set has no such operation, the C library computes it.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V fused(D d, V a, V b, V c) {
+#if HWY_NATIVE_FMA
+  return hn::MulAdd(a, b, c);
+#else
+  HWY_ALIGN float left[16], right[16], sums[16];
+  hn::Store(a, d, left);
+  hn::Store(b, d, right);
+  hn::Store(c, d, sums);
+  for (std::size_t i = 0; i < hn::Lanes(d); ++i) sums[i] = std::fma(left[i], right[i], sums[i]);
+  return hn::Load(d, sums);
+#endif
+}
 
 // tile[i][j] += sum over k of left[k][i] * right[k][j], of kRows rows and two vectors' columns.
 template <class D>
@@ -34,8 +50,8 @@ HWY_INLINE void add_products(D d, std::int64_t terms, const float* HWY_RESTRICT 
     const auto r0 = hn::LoadU(d, right), r1 = hn::LoadU(d, right + lanes);
     const auto add = [&](std::size_t row, auto& low, auto& high) {
       const auto l = hn::Set(d, left[row]);
-      low = hn::Add(low, hn::Mul(l, r0));
-      high = hn::Add(high, hn::Mul(l, r1));
+      low = fused(d, l, r0, low);
+      high = fused(d, l, r1, high);
     };
     add(0, s00, s01);
     add(1, s10, s11);

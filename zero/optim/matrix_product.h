@@ -2,8 +2,9 @@
 //
 //   out = scale * (left * right) + addend_scale * addend
 //
-// Each element of left * right is one sum, term after term in rising order; every operation is rounded on its own, so
-// that there is no fused multiply-add in it. `out` is written row by row and overlaps nothing that is read. Local.
+// Each element of left * right is one sum, term after term in rising order; a term is multiplied and added in one
+// operation, which is rounded once (std::fma). Every other operation is rounded on its own. `out` is written row by row and
+// overlaps nothing that is read. Local.
 #pragma once
 
 #include <cstdint>

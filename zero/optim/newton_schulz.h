@@ -7,8 +7,8 @@
 //   X = M / max(|M|, eps)                          |M|: the Frobenius norm; X has no more rows than columns: else M's transpose
 //   A = X X^T,  B = b A + c A A,  X = a X + B X    `steps` times
 //
-// As torch.optim.Muon has it, but in fp32. Each element of a product is one sum, term after term in rising order, every
-// operation rounded on its own: the same bits for any number of threads and on every instruction set. Local.
+// As torch.optim.Muon has it, but in fp32. Each element of a product is one sum, term after term in rising order
+// (matrix_product.h): the same bits for any number of threads and on every instruction set. Local.
 #pragma once
 
 #include <cstdint>

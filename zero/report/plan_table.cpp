@@ -195,15 +195,13 @@ std::string flop_text(double flops) {
   return fmt::format("{:.1f} MFLOP", flops / 1e6);
 }
 
-// What muon computes of whole matrices, which the prediction leaves out.
+// What muon computes of whole matrices.
 std::string matrices_row(const TrainingPlan& plan) {
   const double flops = matrix_flops(plan.units, mesh_of(plan).shard, placement_of(plan));
   if (flops == 0) return "";
   return named_row("matrices",
-                   fmt::format("{} completes those of which a rank updates a part: {} a step on the rank with "
-                               "most{}",
-                               name_of(plan.options.optimizer), flop_text(flops),
-                               plan.predicted ? "; the prediction leaves it out" : ""));
+                   fmt::format("{} completes those of which a rank updates a part: {} a step on the rank with most",
+                               name_of(plan.options.optimizer), flop_text(flops)));
 }
 
 std::string computation_text(const Computation& computation, int world) {

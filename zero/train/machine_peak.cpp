@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -9,23 +10,45 @@
 #include <ATen/ops/ones.h>
 
 #include "zero/base/clock.h"
+#include "zero/base/parallel.h"
+#include "zero/optim/newton_schulz.h"
 
 namespace zero {
+namespace {
+
+// The least time of some runs, after a dry one.
+template <typename Run>
+double best_seconds(int tries, Run run) {
+  run();
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < tries; ++i) {
+    const double begin = monotonic_seconds();
+    run();
+    best = std::min(best, monotonic_seconds() - begin);
+  }
+  return best;
+}
+
+}  // namespace
 
 double probe_matmul_flops() {
   constexpr std::int64_t kSize = 512;
-  constexpr int kTries = 5;
   const at::NoGradGuard no_grad;
   const auto a = at::ones({kSize, kSize});
   auto product = at::empty({kSize, kSize});
-  at::mm_out(product, a, a);
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < kTries; ++i) {
-    const double begin = monotonic_seconds();
-    at::mm_out(product, a, a);
-    best = std::min(best, monotonic_seconds() - begin);
-  }
-  return 2.0 * kSize * kSize * kSize / best;
+  return 2.0 * kSize * kSize * kSize / best_seconds(5, [&] { at::mm_out(product, a, a); });
+}
+
+double probe_newton_schulz_flops(int threads) {
+  constexpr std::int64_t kRows = 256, kColumns = 1024;
+  std::vector<float> matrix(kRows * kColumns);
+  std::vector<float> workspace(static_cast<std::size_t>(newton_schulz_numel(kRows, kColumns)));
+  ThreadTeam team(threads);
+  const double seconds = best_seconds(3, [&] {
+    for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<float>(i % 97) - 48.0F;
+    newton_schulz({}, matrix.data(), kRows, kColumns, workspace, team);
+  });
+  return newton_schulz_flops(kRows, kColumns) / seconds;
 }
 
 }  // namespace zero

@@ -18,6 +18,7 @@
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/engine/budget.h"
 #include "zero/engine/engine_seams.h"
+#include "zero/engine/matrix_directions.h"
 #include "zero/engine/placer.h"
 #include "zero/engine/rate_probe.h"
 #include "zero/memory/disk_room.h"
@@ -272,6 +273,15 @@ std::int64_t updated_numel(const TrainingPlan& plan) {
   return numel;
 }
 
+// The rate of updates, where a rule (Muon) also computes whole matrices between them.
+double with_matrices(double update_numel, const TrainingPlan& plan, int threads) {
+  const double flops = matrix_flops(plan.units, mesh_of(plan).shard, placement_of(plan));
+  if (flops == 0) return update_numel;
+  const double crowd = std::max(1.0, static_cast<double>(plan.machine->ranks) * threads / num_usable_cores());
+  const auto numel = static_cast<double>(updated_numel(plan));
+  return numel / (numel / update_numel + crowd * flops / probe_newton_schulz_flops(threads));
+}
+
 // Why the rate of a disk on which states lie is not known; empty: it is.
 std::string why_without_disk(const TierRates& rates, const TrainingPlan& plan) {
   const bool uses =
@@ -299,6 +309,8 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Att
   const bool ran = plan.computation.from == ComputationFrom::kRun;
   if (plan.computation.update_seconds > 0 && plan.computation.world == plan.world)
     known.rates.update_numel = static_cast<double>(updated_numel(plan)) / plan.computation.update_seconds;
+  else
+    known.rates.update_numel = with_matrices(known.rates.update_numel, plan, threads);
   StepProfile step = plan.computation.step;
   if (ran) known.profile = step;
   // How often units are gathered depends on where they lie, and is part of what it costs to have them there.

@@ -28,6 +28,7 @@ extern "C" const zero::cli::TorchVerbs* zero_torch_verbs() {
                                 .train = without_backtrace<train_verb, TrainRequest>,
                                 .plan = without_backtrace<plan_verb, PlanRequest>,
                                 .generate = without_backtrace<generate_verb, GenerateRequest>,
-                                .bench_step = without_backtrace<bench_step_verb, BenchStepRequest>};
+                                .bench_step = without_backtrace<bench_step_verb, BenchStepRequest>,
+                                .bench_muon = without_backtrace<bench_muon_verb, BenchMuonRequest>};
   return &verbs;
 }

@@ -13,5 +13,6 @@ int train_verb(const TrainRequest& request);
 int plan_verb(const PlanRequest& request);
 int generate_verb(const GenerateRequest& request);
 int bench_step_verb(const BenchStepRequest& request);
+int bench_muon_verb(const BenchMuonRequest& request);
 
 }  // namespace zero::cli
