@@ -25,7 +25,7 @@ BARS = [("killed, or cut off", [
         ("damaged, or failing", [
             ("A save that is interrupted", 9, "a checkpoint"),
             ("States on a disk that fails", 1, "a request of a disk with states"),
-            ("States on a disk that fails", 3, "a bit that ranks hold alike")])]
+            ("Health", 1, "a bit that ranks hold alike")])]
 SECONDS = [("a quiet machine", "a quiet machine"), ("beside builds", "beside builds and other tests")]
 LEFT, WIDTH, DECADES, HEIGHT, STEP = 280, 240, 4, 16, 24
 STYLE = """

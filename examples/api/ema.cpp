@@ -20,7 +20,7 @@ class WeightAverage {
       if (!first) entry->second.lerp_(now.values, 1 - decay_);
     }
   }
-  // Of this rank's elements of a parameter, flat.
+  // The average of those elements of a parameter that this rank owns, in one dimension.
   const torch::Tensor& shard(const std::string& parameter) const { return shards_.at(parameter); }
 
  private:

@@ -5,7 +5,7 @@
 
 namespace examples {
 
-// Where parameters are sharded every rank runs the same operators: each evaluates as many batches.
+// At stage 3 all ranks must run the same operators, so give each rank the same number of batches.
 double evaluate(torch::nn::Sequential& model, const std::vector<std::pair<torch::Tensor, torch::Tensor>>& batches) {
   const torch::NoGradGuard no_gradients;
   model->eval();

@@ -1,5 +1,5 @@
-// An update rule of one's own: Lion (Chen et al., arXiv:2302.06675). It sees flat spans; ranks, stages, units and where
-// states lie are none of its business, so it works with all of them.
+// An update rule of one's own, with the arithmetic of Lion (Chen et al., arXiv:2302.06675). It sees flat spans; ranks,
+// stages, units and where states lie are none of its business, so it works with all of them.
 #include <cmath>
 
 #include <zero/zero.h>
@@ -8,9 +8,9 @@
 
 namespace examples {
 
-class Lion final : public zero::UpdateRule {
+class SignOfAverage final : public zero::UpdateRule {
  public:
-  std::string_view name() const override { return "lion"; }
+  std::string_view name() const override { return "sign_of_average"; }
   std::vector<zero::StateSpec> states() const override { return {{"exp_avg"}}; }
 
   void update(const zero::UpdateSpan& span, const zero::UpdateScalars& scalars) const override {
@@ -29,11 +29,12 @@ class Lion final : public zero::UpdateRule {
   }
 };
 
-std::vector<double> train_with_lion(zero::World& world) {
+std::vector<double> train_with_own_rule(zero::World& world) {
   torch::nn::Sequential model(torch::nn::Linear(4, 16), torch::nn::Tanh(), torch::nn::Linear(16, 1));
   auto engine = zero::attach(
       *model, world,
-      {.stage = 3, .optimizer = zero::OwnRule{.rule = std::make_shared<Lion>(), .lr = 1e-2, .weight_decay = 0.1}});
+      {.stage = 3,
+       .optimizer = zero::OwnRule{.rule = std::make_shared<SignOfAverage>(), .lr = 1e-2, .weight_decay = 0.1}});
   auto random = torch::make_generator<at::CPUGeneratorImpl>(world.rank() + 1);
 
   std::vector<double> losses;

@@ -47,7 +47,7 @@ TEST(ApiExamples, AGradientPenaltyIsMinimised) {
   expect_learns(examples::train_with_penalty, 0.3);
 }
 TEST(ApiExamples, AnOwnUpdateRuleTrains) {
-  expect_learns(examples::train_with_lion, 0.5);
+  expect_learns(examples::train_with_own_rule, 0.5);
 }
 
 TEST(ApiExamples, AGeneratorLearnsFromACritic) {

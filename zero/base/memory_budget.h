@@ -2,7 +2,7 @@
 //
 //   MemoryBudget::parse("64MiB") == MemoryBudget{MemoryBudget::Kind::kBytes, 64 << 20}
 //
-//   auto: the free memory of this machine, divided among its ranks
+//   auto: four fifths of the free memory of this machine, divided among its ranks
 //   min: the least that works: one unit gathered at a time, nothing ahead; one tile of a state on disk at a time
 //
 // Values only. Local.

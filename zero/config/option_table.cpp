@@ -129,11 +129,11 @@ constexpr std::array kOptions{
     Option{"zero.stage", at<&Config::zero, &ZeroConfig::stage>, Range{.lowest = 0, .highest = 3}, kFree, "states that are split over ranks. 0: none; 1: optimizer state; 2: gradients, too; 3: parameters, too"},
     Option{"zero.group", at<&Config::zero, &ZeroConfig::group>, kNatural, kFree, "ranks that hold the model once, neighbours such as those of a machine: parameters are gathered among them alone, and only gradients cross to the other groups. Must divide the number of ranks; 0: all ranks"},
     Option{"zero.shards", at<&Config::zero, &ZeroConfig::shards>, kAny, kCuts, "which elements a rank owns. range: equal ranges of each unit; whole: whole parameters, the largest first to the rank with the least; hash: blocks of 4,096 elements by consistent hashing, so that few move when a rank joins or leaves (stage 3)"},
-    Option{"zero.device_memory", at<&Config::zero, &ZeroConfig::device_memory>, kAny, kFree, "bytes that a rank may hold on the device: states, gathered units, staging. Other states go to the host or to disk. auto: the free memory; min: the least that works (states leave the device where host_memory is in bytes, or a disk is named)"},
+    Option{"zero.device_memory", at<&Config::zero, &ZeroConfig::device_memory>, kAny, kFree, "bytes that a rank may hold on the device: states, gathered units, staging. Other states go to the host or to disk. auto: four fifths of the free memory, divided among the machine's ranks; min: the least that works (states leave the device where host_memory is in bytes, or a disk is named)"},
 
-    Option{"zero.host_memory", at<&Config::zero, &ZeroConfig::host_memory>, kAny, kFree, "bytes that a rank may hold on the host: states that leave the device, and activations. auto: the memory of the machine that a device_memory in bytes leaves free; min: the least that works"},
+    Option{"zero.host_memory", at<&Config::zero, &ZeroConfig::host_memory>, kAny, kFree, "bytes that a rank may hold on the host: states that leave the device, and activations. auto: what a device_memory in bytes leaves of those four fifths (beside auto or min, only fractions put states there); min: the least that works"},
     Option{"zero.disk", at<&Config::zero, &ZeroConfig::disk>, kAny, kFree, "folders for states and activations, one on each disk"},
-    Option{"zero.disk_memory", at<&Config::zero, &ZeroConfig::disk_memory>, kAny, kFree, "most bytes of states and activations that a rank may put on the disks; auto: as many as it needs"},
+    Option{"zero.disk_memory", at<&Config::zero, &ZeroConfig::disk_memory>, kAny, kFree, "most bytes of states and activations that a rank may put on the disks; auto: nine tenths of the free room, divided among the ranks"},
     Option{"zero.delayed_update", at<&Config::zero, &ZeroConfig::delayed_update>, kAny, kFree, "apply each gradient one step late, while the next step computes, from step 41 on; needs stage 2"},
     Option{"zero.checksums", at<&Config::zero, &ZeroConfig::checksums>, kAny, kFree, "verify each page that returns from disk; costs 8 bytes of memory a page, beyond host_memory"},
     Option{"zero.monitor", at<&Config::zero, &ZeroConfig::monitor>, kAny, kFree, "give memory back while another program needs it: gathered units, and states where the placement is automatic and a disk is named"},
@@ -179,7 +179,7 @@ constexpr std::array kOptions{
     Option{"run.timeline_steps", at<&Config::run, &RunConfig::timeline_steps>, kPositive, kFree, "steps of the timeline, from the second step on"},
     Option{"run.tensorboard", at<&Config::run, &RunConfig::tensorboard>, kAny, kFree, "write event files for TensorBoard into the folder tensorboard of the run folder"},
     Option{"run.threads", at<&Config::run, &RunConfig::threads>, Range{.lowest = 0, .highest = 4096}, kFree, "compute threads of a rank; 0: cores / ranks of this machine"},
-    Option{"run.max_restarts", at<&Config::run, &RunConfig::max_restarts>, kNatural, kFree, "restarts of all ranks after a failure, from the newest checkpoint; needs -n"},
+    Option{"run.max_restarts", at<&Config::run, &RunConfig::max_restarts>, kNatural, kFree, "restarts of all ranks after a failure, from the newest checkpoint; needs -n (`zero launch` has --max-restarts)"},
     Option{"run.min_ranks", at<&Config::run, &RunConfig::min_ranks>, kNatural, kFree, "fewest ranks to go on with; a rank that keeps failing is left out, and accumulation keeps the global batch; 0: never fewer; needs -n"},
 };
 // clang-format on

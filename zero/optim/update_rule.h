@@ -1,10 +1,11 @@
 // UpdateRule: one optimizer step over flat spans.
 //
 // A rule sees spans and a step number; never ranks, units or tiers. One pass over memory does everything: unscale and
-// clip (one factor), moments, decay, update, and the low-precision copy. A rule that needs sums over whole parameters
-// (LAMB) has a pass before it, which reads alone; one that steps along whole matrices (Muon) has two halves, and what is
-// between them is a MatrixRule's. Otherwise elements are independent (with states in 8 bits: blocks of
-// kCodeBlock), so any cut between them, any number of threads and any instruction set gives the same bits.
+// clip (one factor), moments, decay, update, and the low-precision copy. Two kinds of rules do more. A rule with sums
+// over whole parameters (LAMB) first reads everything once, in add_sums(), and writes nothing there. A rule that steps
+// along whole matrices (Muon) is a MatrixRule, too: direct() and complete() come before update(). Apart from that,
+// elements are independent (with states in 8 bits: blocks of kCodeBlock), so any cut between them, any number of threads
+// and any instruction set gives the same bits.
 //
 //   auto rule = make_update_rule(AdamWOptions{.beta2 = 0.95});
 //   rule->update(span, {.step = 1, .lr = 3e-4, .gradient_scale = clip / world, .weight_decay = 0.1});
@@ -164,13 +165,14 @@ class MatrixRule {
   // The direction of each element, from its gradient and state 0, which is updated. The directions are written where
   // the span has its parameter, which is not read; spans are as update()'s.
   virtual void direct(const UpdateSpan& span, const UpdateScalars& scalars) const = 0;
-  // All directions of a matrix, row by row, become what update() takes as gradient. `workspace`: newton_schulz_numel().
+  // All directions of a matrix, row by row, become what update() takes as gradient. `workspace`: as many floats as
+  // workspace_numel() in zero/engine/matrix_directions.cpp says; for Muon newton_schulz_numel().
   virtual void complete(float* directions, const MatrixShape& matrix, std::span<float> workspace,
                         ThreadTeam& team) const = 0;
 };
 
-// Of a rule that a user writes, update() treats each element by itself, and alike however spans are cut; it is called
-// by several threads at once, each with a span of its own.
+// Of a rule that a user writes, update() computes an element from that element alone and from the sums, if it has any,
+// and alike however spans are cut. It is called by several threads at once, each with a span of its own.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
@@ -179,7 +181,8 @@ class UpdateRule {
   virtual std::vector<StateSpec> states() const = 0;
   // How many sums over a whole parameter update() wants: most rules none, LAMB two.
   virtual int num_sums() const { return 0; }
-  // Adds this span's share to each of them, and writes nothing. `scalars` are those of the update to come, without sums.
+  // Adds this span's share to each sum, and writes nothing else. update() finds the totals of all ranks in
+  // `scalars.sums`. `scalars` here are those of the update to come, without sums.
   // Spans begin at multiples of kSumBlock in their unit.
   virtual void add_sums(const UpdateSpan& /*span*/, const UpdateScalars& /*scalars*/,
                         std::span<ExactSum> /*sums*/) const {}
