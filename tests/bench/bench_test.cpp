@@ -25,6 +25,16 @@ TEST(Bench, AnUpdateRuleGivesRatiosOfItsOwnTimes) {
   EXPECT_GE(json["update_median_s"].get<double>(), json["update_best_s"].get<double>());
 }
 
+TEST(Bench, MuonComputesWhatLibtorchDoes) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
+  const auto json = bench("muon --rows 96 --columns 40 --threads 2");
+  EXPECT_LT(json["relative_difference"].get<double>(), 1e-3);
+  EXPECT_DOUBLE_EQ(json["ratio_seconds"].get<double>(),
+                   json["zero_median_s"].get<double>() / json["libtorch_median_s"].get<double>());
+  EXPECT_DOUBLE_EQ(json["ratio_flops_per_second"].get<double>(),
+                   json["zero_flops_per_second"].get<double>() / json["libtorch_flops_per_second"].get<double>());
+}
+
 TEST(Bench, CommMeasuresEverySizeBetweenTwoProcesses) {
   const auto json = bench("comm --mib 1 --rounds 2 --transports shared_memory");
   ASSERT_EQ(json["transports"].size(), 1u) << json.dump();
