@@ -325,6 +325,29 @@ TEST_F(Plan, OnADescribedClusterItNamesTheFastestWay) {
       << "which is on one machine";
 }
 
+// Of a model that no disk here holds.
+TEST_F(Plan, TheRanksOfAMachineShareTheRoomOfItsDisk) {
+  const auto room = [&](const std::string& ranks) {
+    const Ran ran = folder_.zero(
+        "plan c.toml --model.layers 96 --model.width 49152 --zero.disk disk --zero.device_memory 1TiB "
+        "--zero.host_memory min --world " +
+        ranks);
+    EXPECT_EQ(ran.status, 2) << ran.errors;
+    const std::string words = "disk has room for ";
+    const std::size_t at = ran.errors.find(words);
+    return at == std::string::npos ? 0.0 : std::stod(ran.errors.substr(at + words.size()));
+  };
+  const double alone = room("1");
+  ASSERT_GT(alone, 0);
+  EXPECT_NEAR(room("2") / alone, 0.5, 0.1);
+}
+
+TEST_F(Plan, CountsTheTimeOfMuonsMatrices) {
+  const std::string wide = "--model.width 512";
+  const auto update = [](const nlohmann::json& json) { return json["predicted"]["update"]["seconds"].get<double>(); };
+  EXPECT_GT(update(plan(wide + " --optimizer.name muon")), 2 * update(plan(wide)));
+}
+
 TEST_F(Plan, ADiskWithTooLittleRoomIsNotTakenForAFastOne) {
   const Ran little =
       folder_.zero("plan c.toml -n 2 --zero.disk disk --zero.disk_memory 1MiB --zero.optimizer '{disk = 1}'");

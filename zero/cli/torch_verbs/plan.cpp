@@ -359,6 +359,7 @@ int plan_verb(const PlanRequest& request) {
   const auto task = make_task(model, shape, 0);
   TrainingPlan plan = plan_of(model.name, task->module(), static_cast<int>(request.world), attach);
   plan.machine = machine_of(request, model, shape, attach);
+  plan.options.local_world = plan.machine->ranks;
   const Trace trace = may_leave_device(attach) || request.schedule ? trace_of(request, *task, shape, attach) : Trace{};
   if (plan.workers == 0) place_and_predict(plan, request, attach, *task, trace);
   const Schedule schedule = schedule_of(plan, attach, trace);
