@@ -18,7 +18,7 @@ class Groups : public TrainingTest {
 steps = 6
 batch = 1
 accumulate = 2
-clip = 0.0
+clip = 0.25
 [schedule]
 name = "constant"
 warmup = 0
@@ -46,6 +46,8 @@ TEST_F(Groups, TrainAndGoOnWithTheBitsOfARunWithoutThem) {
   ASSERT_TRUE(rest.is_object());
   EXPECT_EQ(rest.at("loss_bits"), whole.at("loss_bits"));
   EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
+  EXPECT_EQ(rest.at("grad_norms"), whole.at("grad_norms"));
+  for (const Json& norm : whole.at("grad_norms")) EXPECT_GT(norm, 0.25) << "the test must clip";
 }
 
 TEST_F(Groups, OfAnotherSizeThanDividesTheRanksAreRefusedBeforeAnythingStarts) {

@@ -18,7 +18,7 @@ class Cuts : public TrainingTest {
       : TrainingTest(small_gpt(R"([train]
 steps = 6
 batch = 1
-clip = 0.0
+clip = 0.25
 [schedule]
 name = "constant"
 warmup = 0
@@ -38,6 +38,8 @@ TEST_F(Cuts, TrainAndGoOnWithTheBitsOfEqualRanges) {
   ASSERT_TRUE(rest.is_object());
   EXPECT_EQ(rest.at("loss_bits"), ranges.at("loss_bits"));
   EXPECT_EQ(rest.at("parameters_sha256"), ranges.at("parameters_sha256"));
+  EXPECT_EQ(rest.at("grad_norms"), ranges.at("grad_norms"));
+  for (const Json& norm : ranges.at("grad_norms")) EXPECT_GT(norm, 0.25) << "the test must clip";
 }
 
 TEST_F(Cuts, AreRefusedByNameBeforeAnythingStarts) {

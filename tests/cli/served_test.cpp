@@ -18,7 +18,7 @@ class Served : public TrainingTest {
       : TrainingTest(small_gpt(R"([train]
 steps = 8
 batch = 2
-clip = 0
+clip = 0.25
 eval_every = 4
 [schedule]
 name = "constant"
@@ -38,6 +38,8 @@ TEST_F(Served, WithoutStalenessHaveTheBitsOfARunOfTheirWorkersAlone) {
   EXPECT_EQ(served.at("served").at("updates"), 8);
   const Json threads = report_of("-n 4 --comm.transport in_process --sync.servers 2", "threads");
   EXPECT_EQ(threads.at("parameters_sha256"), plain.at("parameters_sha256"));
+  for (const Json& run : {served, threads}) EXPECT_EQ(run.at("grad_norms"), plain.at("grad_norms"));
+  for (const Json& norm : plain.at("grad_norms")) EXPECT_GT(norm, 0.25) << "the test must clip";
 }
 
 TEST_F(Served, StaleRunsGoOnWithTheBitsOfAnUninterruptedRun) {

@@ -125,7 +125,7 @@ TEST(CodedCommunicator, StatisticsAreThoseOfTheFinalSum) {
   for (int rank = 0; rank < 2; ++rank) {
     const std::byte* second = reinterpret_cast<const std::byte*>(sums.sums[rank].data() + 9000);
     const ReduceStats expected = stats_of(second, DType::kFloat32, 9000);
-    EXPECT_EQ(sums.stats[rank].sum_squares, expected.sum_squares);
+    EXPECT_EQ(sums.stats[rank].sum_squares.value(), expected.sum_squares.value());
     EXPECT_EQ(sums.stats[rank].num_non_finite, 0);
   }
 }

@@ -1,9 +1,14 @@
 #include "zero/comm/rank_sum.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <random>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
@@ -19,33 +24,24 @@ std::uint64_t bits_of(double value) {
 }
 
 // In fp16 sums overflow: an infinity and a NaN say the same of a norm.
-bool same_sum(double a, double b) {
+bool same_sum(const ReduceStats& seen, const ReduceStats& expected) {
+  const double a = seen.sum_squares.value(), b = expected.sum_squares.value();
   return std::isfinite(a) ? bits_of(a) == bits_of(b) : !std::isfinite(b);
 }
 
 // The contract of the header in the plainest words.
 ReduceStats plain_stats(const std::vector<float>& values) {
-  std::vector<double> level;
-  std::int64_t non_finite = 0;
-  for (std::size_t begin = 0; begin < values.size(); begin += kStatsBlock) {
-    double lanes[16] = {};
-    for (std::size_t i = begin; i < std::min(values.size(), begin + kStatsBlock); ++i) {
-      lanes[i % 16] += static_cast<double>(values[i]) * values[i];
-      non_finite += !std::isfinite(values[i]);
-    }
-    for (int half = 8; half > 0; half /= 2) {
-      for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-    }
-    level.push_back(lanes[0]);
+  ReduceStats stats;
+  for (std::size_t begin = 0; begin < values.size(); begin += 16) {
+    const auto square = [&](std::size_t i) {
+      const double x = begin + i < values.size() ? values[begin + i] : 0;
+      return x * x;
+    };
+    for (std::size_t i = 0; i < 4; ++i)
+      stats.sum_squares.add((square(i) + square(i + 8)) + (square(i + 4) + square(i + 12)));
   }
-  while (level.size() > 1) {
-    std::vector<double> above;
-    for (std::size_t i = 0; i < level.size(); i += 2) {
-      above.push_back(i + 1 < level.size() ? level[i] + level[i + 1] : level[i]);
-    }
-    level = above;
-  }
-  return {level.empty() ? 0.0 : level[0], non_finite};
+  for (const float value : values) stats.num_non_finite += !std::isfinite(value);
+  return stats;
 }
 
 float load(const std::byte* data, DType dtype, std::size_t i) {
@@ -113,15 +109,15 @@ Result run(const Sum& sum) {
   if (sum.accumulate) {
     for (std::size_t i = 0; i < sum.numel; ++i) store(out, DType::kFloat32, i, value_of(sum.seed, 99, i));
   }
-  StatsTree tree;
+  ReduceStats stats;
   sum_ranks({.in = in,
              .dtype = sum.dtype,
              .out = out,
              .out_dtype = sum.out_dtype,
              .numel = static_cast<std::int64_t>(sum.numel),
              .accumulate = sum.accumulate},
-            &tree);
-  return {{out, out + sum.numel * out_width}, tree.total()};
+            &stats);
+  return {{out, out + sum.numel * out_width}, stats};
 }
 
 Result reference(const Sum& sum) {
@@ -156,7 +152,7 @@ TEST(RankSum, EveryInstructionSetGivesTheBitsOfThePlainLoop) {
               const Sum sum{numel, num_ranks, dtype, out_dtype, accumulate, false, 0, 7};
               const Result got = run(sum), expected = reference(sum);
               ASSERT_EQ(got.out, expected.out) << numel << " of " << num_ranks;
-              ASSERT_TRUE(same_sum(got.stats.sum_squares, expected.stats.sum_squares));
+              ASSERT_TRUE(same_sum(got.stats, expected.stats));
               ASSERT_EQ(got.stats.num_non_finite, expected.stats.num_non_finite);
             }
           }
@@ -179,7 +175,7 @@ TEST(RankSum, AnyRequestGivesTheBitsOfThePlainLoop) {
     sum.seed = *rc::gen::arbitrary<std::uint32_t>();
     const Result got = run(sum), expected = reference(sum);
     RC_ASSERT(got.out == expected.out);
-    RC_ASSERT(same_sum(got.stats.sum_squares, expected.stats.sum_squares));
+    RC_ASSERT(same_sum(got.stats, expected.stats));
   });
 }
 
@@ -195,12 +191,12 @@ TEST(RankSum, ALargeResultIsStreamedWithTheSameBits) {
   const std::size_t skip = (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
   auto* out = reinterpret_cast<float*>(memory.data() + skip);
   const std::byte* const in[] = {reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data())};
-  StatsTree tree;
-  sum_ranks({.in = in, .out = memory.data() + skip, .numel = kNumel}, &tree);
+  ReduceStats stats;
+  sum_ranks({.in = in, .out = memory.data() + skip, .numel = kNumel}, &stats);
   std::vector<float> expected(kNumel);
   for (std::size_t i = 0; i < kNumel; ++i) expected[i] = a[i] + b[i];
   EXPECT_EQ(std::memcmp(out, expected.data(), kNumel * 4), 0);
-  EXPECT_EQ(bits_of(tree.total().sum_squares), bits_of(plain_stats(expected).sum_squares));
+  EXPECT_TRUE(same_sum(stats, plain_stats(expected)));
 }
 
 TEST(RankSum, RoundingIsThatOfTheScalarConversion) {
@@ -252,9 +248,9 @@ TEST(RankSum, AWorldOfOneInItsOwnPlaceIsReadOnly) {
   static const std::vector<float> values = {1, 2, 3};
   const auto* data = reinterpret_cast<const std::byte*>(values.data());
   const std::byte* const in[] = {data};
-  StatsTree tree;
-  sum_ranks({.in = in, .out = const_cast<std::byte*>(data), .numel = 3}, &tree);
-  EXPECT_EQ(tree.total().sum_squares, 14.0);
+  ReduceStats stats;
+  sum_ranks({.in = in, .out = const_cast<std::byte*>(data), .numel = 3}, &stats);
+  EXPECT_EQ(stats.sum_squares.value(), 14.0);
 }
 
 TEST(RankSum, NonFiniteElementsAreCountedInAnyPosition) {
@@ -263,14 +259,14 @@ TEST(RankSum, NonFiniteElementsAreCountedInAnyPosition) {
   for_each_target([&](const char*) {
     const ReduceStats stats = stats_of(reinterpret_cast<const std::byte*>(values.data()), DType::kFloat32, 10000);
     EXPECT_EQ(stats.num_non_finite, 5);
-    EXPECT_FALSE(std::isfinite(stats.sum_squares));
+    EXPECT_FALSE(std::isfinite(stats.sum_squares.value()));
   });
 }
 
 TEST(RankSum, TheLargestFloatsAreNoOverflow) {
   const std::vector<float> values(8192, std::numeric_limits<float>::max());
   const ReduceStats stats = stats_of(reinterpret_cast<const std::byte*>(values.data()), DType::kFloat32, 8192);
-  EXPECT_TRUE(std::isfinite(stats.sum_squares));
+  EXPECT_TRUE(std::isfinite(stats.sum_squares.value()));
   EXPECT_EQ(stats.num_non_finite, 0);
 }
 
@@ -279,26 +275,92 @@ TEST(RankSum, ASumThatOverflowsIsCounted) {
   std::vector<float> out(20);
   const auto* data = reinterpret_cast<const std::byte*>(values.data());
   const std::byte* const in[] = {data, data};
-  StatsTree tree;
-  sum_ranks({.in = in, .out = reinterpret_cast<std::byte*>(out.data()), .numel = 20}, &tree);
-  EXPECT_EQ(tree.total().num_non_finite, 20);
+  ReduceStats stats;
+  sum_ranks({.in = in, .out = reinterpret_cast<std::byte*>(out.data()), .numel = 20}, &stats);
+  EXPECT_EQ(stats.num_non_finite, 20);
+  EXPECT_EQ(stats.sum_squares.value(), INFINITY);
 }
 
-TEST(RankSum, StatsOfTilesOfWholeBlocksAreThoseOfTheWhole) {
-  const std::size_t numel = 5 * kStatsBlock + 100;
+// Values of magnitudes from 2^lowest to 2^highest, with zeros among them.
+std::vector<float> spread_values(std::size_t numel, int lowest, int highest, std::mt19937& random) {
+  std::uniform_real_distribution<double> exponent(lowest, highest);
   std::vector<float> values(numel);
-  for (std::size_t i = 0; i < numel; ++i) values[i] = value_of(3, 0, i);
-  const auto* data = reinterpret_cast<const std::byte*>(values.data());
-  StatsTree tiles;
-  for (std::size_t first = 0; first < numel; first += 2 * kStatsBlock) {
-    const std::size_t end = std::min<std::size_t>(numel, first + 2 * kStatsBlock);
-    const std::byte* const in[] = {data + 4 * first};
-    std::vector<float> out(end - first);
-    sum_ranks(
-        {.in = in, .out = reinterpret_cast<std::byte*>(out.data()), .numel = static_cast<std::int64_t>(end - first)},
-        &tiles);
+  for (float& value : values)
+    value = random() % 8 == 0 ? 0 : static_cast<float>(std::exp2(exponent(random)) * (random() % 2 == 0 ? 1 : -1));
+  return values;
+}
+
+ReduceStats stats_of_values(std::span<const float> values) {
+  return stats_of(std::as_bytes(values).data(), DType::kFloat32, std::ssize(values));
+}
+
+// However the values are cut at multiples of 16, and in whatever order the parts are added.
+TEST(RankSum, SumsOfPartsAddUpToTheBitsOfTheWhole) {
+  std::mt19937 random(3);
+  for_each_target([&](const char* target) {
+    for (const auto& [lowest, highest] : {std::pair{-1, 1}, {-20, 0}, {-60, -20}, {-149, 128}}) {
+      const std::vector<float> values = spread_values(40'000, lowest, highest, random);
+      const double whole = stats_of_values(values).sum_squares.value();
+      ASSERT_EQ(bits_of(whole), bits_of(plain_stats(values).sum_squares.value())) << target << ", from 2^" << lowest;
+      for (int round = 0; round < 5; ++round) {
+        std::vector<std::span<const float>> parts;
+        for (std::size_t begin = 0; begin < values.size();) {
+          const std::size_t numel = std::min<std::size_t>(values.size() - begin, 16 * (1 + random() % 700));
+          parts.push_back(std::span(values).subspan(begin, numel));
+          begin += numel;
+        }
+        std::ranges::shuffle(parts, random);
+        ExactSum sum;
+        for (const auto part : parts) sum.add(stats_of_values(part).sum_squares);
+        ASSERT_EQ(bits_of(sum.value()), bits_of(whole)) << target << ", from 2^" << lowest;
+      }
+    }
+  });
+}
+
+TEST(RankSum, ASumOfSquaresIsThatOfLongDoubles) {
+  std::mt19937 random(5);
+  for (const auto& [lowest, highest] : {std::pair{-1, 1}, {-20, 0}, {-60, -20}, {-100, 60}}) {
+    const std::vector<float> values = spread_values(100'000, lowest, highest, random);
+    long double plain = 0;
+    for (const float value : values) plain += static_cast<long double>(value) * value;
+    const auto expected = static_cast<double>(plain);
+    EXPECT_NEAR(stats_of_values(values).sum_squares.value(), expected, 1e-15 * expected) << "from 2^" << lowest;
   }
-  EXPECT_EQ(bits_of(tiles.total().sum_squares), bits_of(stats_of(data, DType::kFloat32, numel).sum_squares));
+}
+
+// The kernel adds in a window of exponents that it takes from what came before: magnitudes that change at once leave it.
+TEST(RankSum, MagnitudesThatChangeLoseNothing) {
+  const std::vector<float> steps{1, 0x1p-100F, 0, 0x1p-140F, 0x1p120F, 0x1p-30F, 0x1p-149F, 3, 0x1p127F, 0};
+  std::vector<float> values;
+  for (const float step : steps) values.insert(values.end(), 5000, step);
+  for_each_target([&](const char* target) {
+    ExactSum expected;
+    for (const float step : steps) {
+      for (int i = 0; i < 5000; ++i) expected.add(static_cast<double>(step) * step);
+    }
+    EXPECT_EQ(bits_of(stats_of_values(values).sum_squares.value()), bits_of(expected.value())) << target;
+  });
+}
+
+TEST(RankSum, TilesAddTheirStatisticsToTheSame) {
+  const std::size_t numel = 5 * kStatsBlock + 100;
+  std::vector<float> values(numel), out(numel);
+  for (std::size_t i = 0; i < numel; ++i) values[i] = value_of(3, 0, i);
+  values[3 * kStatsBlock] = INFINITY;
+  values[numel - 1] = std::nanf("");
+  ReduceStats tiles;
+  for (std::size_t first = 0; first < numel; first += 2 * kStatsBlock) {
+    const std::byte* const in[] = {reinterpret_cast<const std::byte*>(values.data() + first)};
+    sum_ranks({.in = in,
+               .out = reinterpret_cast<std::byte*>(out.data() + first),
+               .numel = static_cast<std::int64_t>(std::min<std::size_t>(numel - first, 2 * kStatsBlock))},
+              &tiles);
+    const double sum = stats_of_values(std::span(values).first(std::min<std::size_t>(numel, first + 2 * kStatsBlock)))
+                           .sum_squares.value();
+    EXPECT_TRUE(bits_of(tiles.sum_squares.value()) == bits_of(sum) || (std::isnan(sum) && first > 3 * kStatsBlock));
+  }
+  EXPECT_EQ(tiles.num_non_finite, 2);
 }
 
 // So that a sum over many ranks can be made in parts: ((begun + in_0) + in_1), in fp32, whatever the ranks' type.
@@ -317,15 +379,15 @@ TEST(RankSum, BeginsWithTheSumThatItIsGivenInPlaceOrNot) {
           }
           const std::byte* const in[] = {first.data(), second.data()};
           std::vector<float>& out = in_place ? begun : separate;
-          StatsTree tree;
+          ReduceStats stats;
           sum_ranks({.in = in,
                      .dtype = dtype,
                      .out = reinterpret_cast<std::byte*>(out.data()),
                      .numel = static_cast<std::int64_t>(numel),
                      .onto = begun.data()},
-                    &tree);
+                    &stats);
           ASSERT_EQ(std::memcmp(out.data(), expected.data(), numel * 4), 0) << target << ", " << numel << " elements";
-          ASSERT_TRUE(same_sum(tree.total().sum_squares, plain_stats(expected).sum_squares));
+          ASSERT_TRUE(same_sum(stats, plain_stats(expected)));
         }
       }
     }

@@ -84,7 +84,7 @@ TEST(Recorded, EveryMovementArrivesAndIsOneEntry) {
             {.unit = 7})
         .wait();
     EXPECT_EQ(block, std::vector<float>(100, 6));
-    EXPECT_EQ(stats.sum_squares, 3600);
+    EXPECT_EQ(stats.sum_squares.value(), 3600);
     comm.drain();
 
     const FlightRecord record = record_of(comm);

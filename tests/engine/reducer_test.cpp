@@ -115,7 +115,7 @@ TEST(Reducer, StatsAreOfThisRanksShardOfTheSum) {
       f.add(2, 1.5F);
       f.reducer.reduce(1);
       f.reducer.finish();
-      EXPECT_EQ(f.reducer.sums().stats(1).sum_squares, 9.0 * (comm.rank() == 0 ? 32 : 18));
+      EXPECT_EQ(f.reducer.sums().stats(1).sum_squares.value(), 9.0 * (comm.rank() == 0 ? 32 : 18));
       EXPECT_EQ(f.reducer.sums().stats(1).num_non_finite, 0);
       EXPECT_EQ(f.reducer.sums().first_non_finite(1), -1);
     });
@@ -166,7 +166,7 @@ TEST(Reducer, MicroBatchesGiveTheSameSumEachOrLast) {
           }
           f.reducer.finish();
           f.expect_shard(0, {12, 12});
-          EXPECT_EQ(f.reducer.sums().stats(0).sum_squares, 144.0 * (comm.rank() == 0 ? 20 : 3));
+          EXPECT_EQ(f.reducer.sums().stats(0).sum_squares.value(), 144.0 * (comm.rank() == 0 ? 20 : 3));
         });
       }
     }
@@ -222,7 +222,7 @@ TEST(Reducer, WhatWaitsForNobodyGoesToItsTierWhileOthersAreStillMade) {
     f.reducer.reduce(1);
     f.reducer.finish();
     EXPECT_EQ(first_on_host(f), 3);
-    EXPECT_GT(f.reducer.sums().stats(0).sum_squares, 0);
+    EXPECT_GT(f.reducer.sums().stats(0).sum_squares.value(), 0);
   });
 }
 

@@ -53,15 +53,6 @@ inline ScriptedRun scripted_run(int world, const std::vector<ParamSpec>& specs, 
   return run;
 }
 
-// Equal but for the norms' last bits, which are summed over shards: in another mesh or cut, shards are others.
-inline void expect_same_but_norms(const ScriptedRun& seen, const ScriptedRun& expected, const std::string& where) {
-  EXPECT_EQ(seen.weights, expected.weights) << where;
-  EXPECT_EQ(seen.checksums, expected.checksums) << where;
-  ASSERT_EQ(seen.norms.size(), expected.norms.size());
-  for (std::size_t i = 0; i < seen.norms.size(); ++i)
-    EXPECT_NEAR(seen.norms[i], expected.norms[i], 1e-6 * expected.norms[i]) << where;
-}
-
 // The same at each stage, and at stage 3 in the smallest budget.
 inline std::vector<EngineOptions> at_all_stages(EngineOptions options) {
   std::vector<EngineOptions> all;

@@ -10,6 +10,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/base/exact_sum.h"
 #include "zero/plan/partition.h"
 
 #include "tests/plan/gpt_like.h"
@@ -56,6 +57,8 @@ RC_GTEST_PROP(Cut, ShardsTileEveryParameterOnce, ()) {
       for (const SlicePart& part : parts) {
         RC_ASSERT(part.begin == covered);
         RC_ASSERT(part.offset % alignment_numel(unit) == part.begin % alignment_numel(unit));
+        RC_ASSERT(part.offset % kSumBlock == 0 &&
+                  part.begin % kSumBlock == 0);  // so terms of sums are those of any cut
         covered += part.numel;
       }
       RC_ASSERT(covered == slice.numel);

@@ -36,12 +36,15 @@ TEST(PushServer, WithoutStalenessHasTheBitsOfStageThree) {
   const TrainedClocks run{.clocks = 4};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const auto& [workers, servers] : {std::pair{2, 1}, {3, 1}, {2, 2}}) {
-      const TrainedBits plain = plain_run({}, workers, small_specs(dtype), run);
+      const EngineOptions clipped{.clip = 0.5};
+      const TrainedBits plain = plain_run(clipped, workers, small_specs(dtype), run);
       const TrainedBits served =
-          served_run(with({.mode = SyncMode::kStale, .servers = servers}), workers, small_specs(dtype), run);
+          served_run(with({.mode = SyncMode::kStale, .servers = servers}, clipped), workers, small_specs(dtype), run);
       const std::string where = fmt::format("{}, {} workers, {} servers", name_of(dtype), workers, servers);
       EXPECT_EQ(served.weights, plain.weights) << where;
       EXPECT_EQ(served.losses, plain.losses) << where;
+      EXPECT_EQ(served.norms, plain.norms) << where;
+      for (const double norm : plain.norms) EXPECT_GT(norm, 0.5) << "the test must clip";
     }
   }
 }

@@ -38,11 +38,11 @@ class PlainRun {
   // Returns the gradient norm before clipping.
   double step(double lr) {
     const torch::NoGradGuard no_gradients;
-    double sum_squares = 0;
+    ExactSum sum_squares;
     for (const Unit& unit : units_) {
-      if (unit.trainable) sum_squares += sum_squares_of(unit);
+      if (unit.trainable) sum_squares.add(sum_squares_of(unit));
     }
-    const double norm = std::sqrt(sum_squares) / loss_scale_;
+    const double norm = std::sqrt(sum_squares.value()) / loss_scale_;
     const double clip = options_.clip > 0 ? std::min(1.0, options_.clip / (norm + 1e-6)) : 1.0;
     for (std::size_t param = 0; param < states_.size(); ++param) update(param, lr, clip / loss_scale_);
     return norm;
@@ -71,7 +71,7 @@ class PlainRun {
     return (gradient.is_sparse() ? gradient.to_dense() : gradient).contiguous();
   }
 
-  double sum_squares_of(const Unit& unit) const {
+  ExactSum sum_squares_of(const Unit& unit) const {
     const torch::Tensor flat = torch::zeros({padded_numel(unit, 1)}, to_scalar_type(unit.dtype));
     for (const Slice& slice : unit.slices) {
       const torch::Tensor gradient = gradient_of(static_cast<std::size_t>(slice.param));

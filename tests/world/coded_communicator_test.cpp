@@ -39,7 +39,7 @@ CodedResult coded_result(Communicator& comm, WireCodec codec, DType dtype, std::
   second.wait();
   coded.all_gather(other, result.whole, {.unit = 1}).wait();
   coded.drain();
-  result.sum_squares = stats.sum_squares;
+  result.sum_squares = stats.sum_squares.value();
   result.sent = comm.traffic().sent_bytes - before;
   comm.barrier({.control = true}).wait();
   return result;

@@ -88,14 +88,11 @@ TEST_P(CopiesReduce, EveryRankOfAShardHasTheSumOfAllRanksInTheirOrderToTheBit) {
           const auto want = expected(c, world.world(), grid.copy->rank(), numel);
           ASSERT_TRUE(out == want) << shard << " ranks a copy, " << numel << " elements of " << name_of(c.dtype);
           // All copies know the same, also where fp16 overflows.
-          const std::vector<double> squares = [&] {
-            std::vector<double> all(static_cast<std::size_t>(grid.across->world()));
-            all_gather(*grid.across, std::as_bytes(std::span(&stats.sum_squares, 1)),
-                       std::as_writable_bytes(std::span(all)), {});
-            return all;
-          }();
+          const double own = stats.sum_squares.value();
+          std::vector<double> squares(static_cast<std::size_t>(grid.across->world()));
+          all_gather(*grid.across, std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(squares)), {});
           for (const double other : squares)
-            ASSERT_EQ(std::bit_cast<std::uint64_t>(other), std::bit_cast<std::uint64_t>(stats.sum_squares));
+            ASSERT_EQ(std::bit_cast<std::uint64_t>(other), std::bit_cast<std::uint64_t>(own));
         }
       }
     }

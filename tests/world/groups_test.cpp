@@ -115,7 +115,7 @@ void expect_sums(Communicator& world, const Opened& group, std::size_t numel) {
     squares += static_cast<double>(expected[i]) * expected[i];
   }
   EXPECT_TRUE(numel == 0 || std::memcmp(out.data(), expected.data(), numel * 4) == 0);
-  EXPECT_NEAR(stats.sum_squares, squares, 1e-9 * squares);
+  EXPECT_NEAR(stats.sum_squares.value(), squares, 1e-9 * squares);
   EXPECT_EQ(stats.num_non_finite, 0);
 }
 

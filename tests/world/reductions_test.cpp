@@ -78,10 +78,10 @@ void expect_sums(Communicator& comm, const Case& c, Reduce reduce) {
   EXPECT_EQ(stats.num_non_finite, expected_stats.num_non_finite) << "none but where fp16 overflows";
   EXPECT_TRUE(c.dtype == DType::kFloat16 || stats.num_non_finite == 0);
   if (stats.num_non_finite > 0) {
-    EXPECT_FALSE(std::isfinite(stats.sum_squares));
+    EXPECT_FALSE(std::isfinite(stats.sum_squares.value()));
   } else {
-    EXPECT_EQ(std::bit_cast<std::uint64_t>(stats.sum_squares),
-              std::bit_cast<std::uint64_t>(expected_stats.sum_squares));
+    EXPECT_EQ(std::bit_cast<std::uint64_t>(stats.sum_squares.value()),
+              std::bit_cast<std::uint64_t>(expected_stats.sum_squares.value()));
   }
   comm.drain();
 }
@@ -107,13 +107,13 @@ TEST_P(Reductions, NonFiniteElementsAreCountedWhereTheyEnd) {
   expect_world(world(), [](Communicator& comm) {
     std::vector<float> in(5000 * comm.world(), 1.0f), out(5000);
     if (comm.rank() == 0) in[7] = INFINITY;                         // block of rank 0
-    if (comm.rank() == comm.world() - 1) in[4999] = std::nanf("");  // also of rank 0, in its second stats block
+    if (comm.rank() == comm.world() - 1) in[4999] = std::nanf("");  // also of rank 0, in its second block of statistics
     ReduceStats stats;
     comm.reduce_scatter(
             {.in = std::as_bytes(std::span(in)), .out = std::as_writable_bytes(std::span(out)), .stats = &stats}, {})
         .wait();
     EXPECT_EQ(stats.num_non_finite, comm.rank() == 0 ? 2 : 0);
-    EXPECT_EQ(std::isfinite(stats.sum_squares), comm.rank() != 0);
+    EXPECT_EQ(std::isfinite(stats.sum_squares.value()), comm.rank() != 0);
     comm.drain();
   });
 }

@@ -1,5 +1,6 @@
 #include "zero/base/exact_sum.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -15,17 +16,22 @@ void ExactSum::add_unusual(double term) {
   const auto exponent = static_cast<int>(bits >> kMantissaBits);  // of a negative number: beyond all that is taken
   constexpr int kBeyond = 300 + kBias - kMantissaBits;
   if (exponent >= kBeyond) {
-    finite_ = finite_ && bits == std::bit_cast<std::uint64_t>(-0.0);
+    if (bits == std::bit_cast<std::uint64_t>(-0.0)) return;
+    kind_ = std::max(kind_, term == std::numeric_limits<double>::infinity() ? Kind::kInfinite : Kind::kNaN);
     return;
   }
   std::uint64_t mantissa = bits & (kImplicit - 1);
   if (exponent > 0) mantissa |= kImplicit;
-  int position = (exponent > 0 ? exponent : 1) - kBias - kLowestExponent;
+  add_scaled(mantissa, (exponent > 0 ? exponent : 1) - kBias);
+}
+
+void ExactSum::add_scaled(std::uint64_t integer, int exponent) {
+  int position = exponent - kLowestExponent;
   if (position < 0) {
-    mantissa = position > -64 ? mantissa >> -position : 0;
+    integer = position > -64 ? integer >> -position : 0;
     position = 0;
   }
-  add_at(position, mantissa);
+  add_at(position, integer);
   if (++num_uncarried_ >= kMostUncarried) carry();
 }
 
@@ -58,11 +64,12 @@ void ExactSum::add(const ExactSum& other) {
   carry();
   for (std::size_t i = 0; i < kNumDigits; ++i) digits_[i] += carried.digits_[i];
   carry();
-  finite_ = finite_ && other.finite_;
+  kind_ = std::max(kind_, other.kind_);
 }
 
 double ExactSum::value() const {
-  if (!finite_) return std::numeric_limits<double>::quiet_NaN();
+  if (kind_ == Kind::kNaN) return std::numeric_limits<double>::quiet_NaN();
+  if (kind_ == Kind::kInfinite) return std::numeric_limits<double>::infinity();
   ExactSum carried = *this;
   carried.carry();
   double sum = 0;

@@ -7,8 +7,8 @@
 //
 // The sum is held as one long number in fixed point (Kulisch's accumulator), wide enough for squares of any float and
 // for sums of 2^40 of them. Bits of a term below 2^-298, the square of the smallest float, are cut off. A term that is
-// negative, NaN, infinite or beyond 2^300 makes value() a NaN. Plain bytes: it may cross to another process of the same
-// program. Local.
+// negative, NaN or finite and beyond 2^300 makes value() a NaN, else an infinite one makes it infinite. Plain bytes: it may
+// cross to another process of the same program. Local.
 #pragma once
 
 #include <array>
@@ -28,6 +28,8 @@ class ExactSum {
     if (++num_uncarried_ >= kMostUncarried) carry();
   }
   void add(const ExactSum& other);
+  // integer * 2^exponent, below 2^300.
+  void add_scaled(std::uint64_t integer, int exponent);
   double value() const;
 
  private:
@@ -43,6 +45,8 @@ class ExactSum {
   static constexpr std::uint32_t kNumUsual = 48;
   static constexpr std::uint32_t kMostUncarried = 1U << 26;
 
+  enum class Kind : std::uint8_t { kFinite, kInfinite, kNaN };  // of two sums the later one
+
   void add_unusual(double term);
   void add_at(int position, std::uint64_t bits);
   void carry();
@@ -51,7 +55,7 @@ class ExactSum {
   // 32 bits each, lowest first; and above them what was not carried yet.
   std::array<std::uint64_t, kNumDigits> digits_{};
   std::uint32_t num_uncarried_ = 0;
-  bool finite_ = true;
+  Kind kind_ = Kind::kFinite;
 };
 
 // The sum of squares of `numel` <= kSumBlock floats as one term: a fixed tree in double, the same on every machine.

@@ -250,7 +250,7 @@ Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag
       const std::byte* all = r == rank_ ? request.in.data() : input_of(r, board_[r].slot(own.sequence));
       in[static_cast<std::size_t>(i)] = all + rank() * bytes;
     }
-    StatsTree tree;
+    if (request.stats != nullptr) *request.stats = {};
     sum_ranks({.in = in,
                .dtype = request.dtype,
                .out = request.out.data(),
@@ -258,8 +258,7 @@ Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag
                .numel = static_cast<std::int64_t>(bytes / size_of(request.dtype)),
                .accumulate = request.accumulate,
                .onto = request.onto.empty() ? nullptr : reinterpret_cast<const float*>(request.onto.data())},
-              request.stats != nullptr ? &tree : nullptr);
-    if (request.stats != nullptr) *request.stats = tree.total();
+              request.stats);
     for (RankSet rest = peers_; rest != 0; rest &= rest - 1) {
       const int other = std::countr_zero(rest);
       finish_reading(other, board_[other].slot(own.sequence));

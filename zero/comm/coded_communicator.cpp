@@ -173,15 +173,15 @@ class CodedCommunicator::Sum final : public Exchange {
                .out_dtype = request_.out_dtype,
                .numel = numel,
                .accumulate = request_.accumulate},
-              request_.stats != nullptr ? &tree_ : nullptr);
+              request_.stats != nullptr ? &stats_ : nullptr);
   }
   void finish() override {
-    if (request_.stats != nullptr) *request_.stats = tree_.total();
+    if (request_.stats != nullptr) *request_.stats = stats_;
   }
 
   ReduceScatter request_;
   std::uint64_t key_;
-  StatsTree tree_;
+  ReduceStats stats_;
 };
 
 std::int64_t CodedCommunicator::staging_bytes(int world, const WireCodecs& codecs, std::int64_t largest_numel,

@@ -16,7 +16,7 @@ namespace {
 // What a reduction in tiles holds at a time, for what it sends and again for what it receives.
 constexpr std::int64_t kStagingBytes = std::int64_t{2} << 20;
 
-// reduce_scatter as an all_to_all in tiles of whole stats blocks, each followed by its sum.
+// reduce_scatter as an all_to_all in tiles of whole blocks of statistics, each followed by its sum.
 class TiledReduceScatter final : public Work::Operation {
  public:
   TiledReduceScatter(Communicator& comm, const ReduceScatter& request, CommTag tag)
@@ -31,16 +31,15 @@ class TiledReduceScatter final : public Work::Operation {
   }
 
   void wait() override {
-    StatsTree tree;
+    if (request_.stats != nullptr) *request_.stats = {};
     for (std::int64_t first = 0; first < numel_ || first == 0; first += tile_) {
       exchange_.wait();
-      sum_tile(first, &tree);
+      sum_tile(first);
       if (first + tile_ >= numel_) break;
       comm_.drain();  // packed_ is written again
       exchange_ = begin_tile(first + tile_);
     }
     if (!packed_.empty()) comm_.drain();
-    if (request_.stats != nullptr) *request_.stats = tree.total();
   }
 
  private:
@@ -56,7 +55,7 @@ class TiledReduceScatter final : public Work::Operation {
     return comm_.all_to_all(std::span(packed_.data(), bytes * world_), out, tag_);
   }
 
-  void sum_tile(std::int64_t first, StatsTree* tree) {
+  void sum_tile(std::int64_t first) {
     const std::int64_t numel = numel_of_tile(first);
     std::vector<const std::byte*> in(world_);
     for (int r = 0; r < world_; ++r) in[r] = received_.data() + r * numel * size_of(request_.dtype);
@@ -67,7 +66,7 @@ class TiledReduceScatter final : public Work::Operation {
                .numel = numel,
                .accumulate = request_.accumulate,
                .onto = request_.onto.empty() ? nullptr : reinterpret_cast<const float*>(request_.onto.data()) + first},
-              request_.stats != nullptr ? tree : nullptr);
+              request_.stats);
   }
 
   Communicator& comm_;

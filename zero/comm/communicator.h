@@ -23,6 +23,7 @@
 
 #include "zero/base/allocation.h"
 #include "zero/base/dtype.h"
+#include "zero/base/exact_sum.h"
 #include "zero/comm/work.h"
 
 namespace zero {
@@ -45,10 +46,12 @@ struct Traffic {
   std::int64_t control_received_bytes = 0;
 };
 
-// Statistics of a reduction's result, made while it is in cache: the sum of squares over a fixed tree of fixed blocks
-// (the same for any transport, thread count or instruction set), and the number of elements that are inf or NaN.
+// Statistics of a reduction's result, made while it is in cache: the sum of squares, and the number of elements that are
+// inf or NaN. It is made of terms of 4 elements within each kSumBlock elements from the start of the result, and terms
+// are added exactly: results that begin at multiples of kSumBlock in the unit have sums that add up to the same bits,
+// however the unit is cut.
 struct ReduceStats {
-  double sum_squares = 0;
+  ExactSum sum_squares;
   std::int64_t num_non_finite = 0;
 };
 

@@ -1,9 +1,10 @@
 // The kernels of sum_ranks, compiled once per instruction set by Highway and chosen at run time.
 //
 // Bits do not depend on the instruction set: additions of ranks are elementwise, the square of a float is exact in
-// double (24 + 24 bits), and each of the 16 lanes adds its squares in index order whatever the width of a vector.
+// double (24 + 24 bits), terms are of the same elements whatever the width of a vector, and terms are added exactly.
 #include "zero/comm/rank_sum.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -19,6 +20,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h, as Highway asks.
 #include "zero/base/element_lanes-inl.h"
+#include "zero/base/exact_lanes-inl.h"
 
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
@@ -27,13 +29,14 @@ HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int kLanes = 16;
-using Doubles = hn::CappedTag<double, kLanes>;
-// As many floats as a vector holds doubles, so that one group of floats feeds one vector of lanes.
-using Floats = hn::Rebind<float, Doubles>;
-constexpr int kGroup = hn::MaxLanes(Doubles());  // floats in a group
-constexpr int kGroups = kLanes / kGroup;         // groups in 16 lanes; loops over them are unrolled so that
-                                                 // the arrays of vectors below are registers
+// Loops over a block's groups are unrolled, so that the arrays of vectors below are registers.
+constexpr int kBlock = kSumBlock;
+using Floats = hn::CappedTag<float, 8>;
+using Doubles = hn::CappedTag<double, 4>;
+constexpr int kGroup = hn::MaxLanes(Floats());  // floats in a vector
+constexpr int kGroups = kBlock / kGroup;
+constexpr int kWides = kBlock / hn::MaxLanes(Doubles());
+constexpr int kTerms = kWides / 4;  // vectors with a block's four terms
 
 template <typename T>
 HWY_INLINE hn::Vec<Floats> load(const std::byte* data, std::int64_t i) {
@@ -68,66 +71,116 @@ template <Out out>
 using OutType = std::conditional_t<out == Out::kBFloat16, BFloat16Bits,
                                    std::conditional_t<out == Out::kFloat16, Float16Bits, float>>;
 
-// Elements [begin, end), at most one block; returns the sum of squares of what was stored.
-template <typename In, Out out, bool with_stats>
-double sum_block(const RankSum& request, std::int64_t begin, std::int64_t end) {
-  const Doubles doubles;
-  hn::Vec<Doubles> squares[kGroups];
-  HWY_UNROLL(16)
-  for (int g = 0; g < kGroups; ++g) squares[g] = hn::Zero(doubles);
-  const std::byte* const* in = request.in.data();
-  const std::size_t num_ranks = request.in.size();
-
-  std::int64_t i = begin;
-  for (; i + kLanes <= end; i += kLanes) {
-    hn::Vec<Floats> sum[kGroups];
-    HWY_UNROLL(16)
-    for (int g = 0; g < kGroups; ++g) sum[g] = load<In>(in[0], i + g * kGroup);
-    if (request.onto != nullptr) {
-      HWY_UNROLL(16)
-      for (int g = 0; g < kGroups; ++g) {
-        sum[g] = hn::Add(load<float>(reinterpret_cast<const std::byte*>(request.onto), i + g * kGroup), sum[g]);
-      }
-    }
-    for (std::size_t r = 1; r < num_ranks; ++r) {
-      const std::byte* data = in[r];
-      HWY_UNROLL(16)
-      for (int g = 0; g < kGroups; ++g) sum[g] = hn::Add(sum[g], load<In>(data, i + g * kGroup));
-    }
-    HWY_UNROLL(16)
-    for (int g = 0; g < kGroups; ++g) {
-      if constexpr (out == Out::kFloat32Accumulate) {
-        sum[g] = hn::Add(load<float>(request.out, i + g * kGroup), sum[g]);
-      }
-      if constexpr (out != Out::kNowhere) {
-        sum[g] = store<OutType<out>, out == Out::kFloat32Stream>(sum[g], request.out, i + g * kGroup);
-      }
-      if constexpr (with_stats) {
-        const auto wide = hn::PromoteTo(doubles, sum[g]);
-        squares[g] = hn::MulAdd(wide, wide, squares[g]);
-      }
-    }
+HWY_INLINE void widen(const hn::Vec<Floats> (&values)[kGroups], hn::Vec<Doubles> (&wide)[kWides]) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int g = 0; g < kGroups; ++g) wide[g] = hn::PromoteTo(Doubles(), values[g]);
+#else
+  const hn::Half<Floats> half;
+  HWY_UNROLL(4)
+  for (int g = 0; g < kGroups; ++g) {
+    wide[2 * g] = hn::PromoteTo(Doubles(), hn::LowerHalf(half, values[g]));
+    wide[2 * g + 1] = hn::PromoteTo(Doubles(), hn::UpperHalf(half, values[g]));
   }
-
-  alignas(64) double lanes[kLanes];
-  HWY_UNROLL(16)
-  for (int g = 0; g < kGroups; ++g) hn::Store(squares[g], doubles, lanes + g * kGroup);
-  for (; i < end; ++i) {
-    float sum = load_one<In>(in[0], i);
-    if (request.onto != nullptr) sum = request.onto[i] + sum;
-    for (std::size_t r = 1; r < num_ranks; ++r) sum += load_one<In>(in[r], i);
-    if constexpr (out == Out::kFloat32Accumulate) sum = load_one<float>(request.out, i) + sum;
-    if constexpr (out != Out::kNowhere) sum = store_one<OutType<out>>(sum, request.out, i);
-    lanes[(i - begin) % kLanes] += static_cast<double>(sum) * static_cast<double>(sum);
-  }
-  for (int half = kLanes / 2; half > 0; half /= 2) {
-    for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-  }
-  return lanes[0];
+#endif
 }
 
-// Squares of finite floats cannot overflow a double: a block without inf and NaN has a finite sum, so the count costs
-// nothing in all the others.
+// The sum of squares of a run of blocks.
+template <int kLevels>
+struct Squares {
+  ExactLanes<Doubles, kLevels> lanes;
+
+  HWY_INLINE void add(const hn::Vec<Floats> (&values)[kGroups]) {
+    hn::Vec<Doubles> wide[kWides], pairs[kWides / 2];
+    widen(values, wide);
+    HWY_UNROLL(8)
+    for (int w = 0; w < kWides / 2; ++w) {
+      const auto high = wide[w + kWides / 2];
+      pairs[w] = hn::MulAdd(high, high, hn::Mul(wide[w], wide[w]));  // fused or not: the squares are exact
+    }
+    HWY_UNROLL(4)
+    for (int t = 0; t < kTerms; ++t) lanes.add(hn::Add(pairs[t], pairs[t + kTerms]));
+  }
+};
+// Elements of a run of blocks: each lane adds as many terms as it may.
+constexpr std::int64_t kMostElements = kBlock * ExactLanes<Doubles, 2>::kMostAdds / kTerms;
+
+// Sixteen elements from i on: what was stored.
+template <typename In, Out out>
+HWY_INLINE void sum_sixteen(const RankSum& request, std::int64_t i, hn::Vec<Floats> (&sum)[kGroups]) {
+  const std::byte* const* in = request.in.data();
+  const std::size_t num_ranks = request.in.size();
+  HWY_UNROLL(16)
+  for (int g = 0; g < kGroups; ++g) sum[g] = load<In>(in[0], i + g * kGroup);
+  if (request.onto != nullptr) {
+    HWY_UNROLL(16)
+    for (int g = 0; g < kGroups; ++g) {
+      sum[g] = hn::Add(load<float>(reinterpret_cast<const std::byte*>(request.onto), i + g * kGroup), sum[g]);
+    }
+  }
+  for (std::size_t r = 1; r < num_ranks; ++r) {
+    const std::byte* data = in[r];
+    HWY_UNROLL(16)
+    for (int g = 0; g < kGroups; ++g) sum[g] = hn::Add(sum[g], load<In>(data, i + g * kGroup));
+  }
+  HWY_UNROLL(16)
+  for (int g = 0; g < kGroups; ++g) {
+    if constexpr (out == Out::kFloat32Accumulate) {
+      sum[g] = hn::Add(load<float>(request.out, i + g * kGroup), sum[g]);
+    }
+    if constexpr (out != Out::kNowhere) {
+      sum[g] = store<OutType<out>, out == Out::kFloat32Stream>(sum[g], request.out, i + g * kGroup);
+    }
+  }
+}
+
+template <typename In, Out out>
+float sum_one(const RankSum& request, std::int64_t i) {
+  float sum = load_one<In>(request.in[0], i);
+  if (request.onto != nullptr) sum = request.onto[i] + sum;
+  for (std::size_t r = 1; r < request.in.size(); ++r) sum += load_one<In>(request.in[r], i);
+  if constexpr (out == Out::kFloat32Accumulate) sum = load_one<float>(request.out, i) + sum;
+  if constexpr (out != Out::kNowhere) sum = store_one<OutType<out>>(sum, request.out, i);
+  return sum;
+}
+
+// Elements [begin, end). Gives each block's values to `use`.
+template <typename In, Out out, typename Use>
+HWY_INLINE void sum_elements(const RankSum& request, std::int64_t begin, std::int64_t end, Use use) {
+  hn::Vec<Floats> sum[kGroups];
+  std::int64_t i = begin;
+  for (; i + kBlock <= end; i += kBlock) {
+    sum_sixteen<In, out>(request, i, sum);
+    use(sum);
+  }
+  if (i == end) return;
+  alignas(64) float rest[kBlock] = {};
+  for (std::int64_t at = i; at < end; ++at) rest[at - i] = sum_one<In, out>(request, at);
+  for (int g = 0; g < kGroups; ++g) sum[g] = hn::Load(Floats(), rest + g * kGroup);
+  use(sum);
+}
+
+// Windows of a sum of squares: the first, the lowest that is wanted (2^-298 is the square of the smallest float), and the
+// levels of a second attempt.
+constexpr int kFirstExponent = 0, kLeastExponent = -200, kManyLevels = 4;
+
+template <typename In, Out out, int kLevels>
+ExactLanes<Doubles, kLevels> squares_of(const RankSum& request, std::int64_t begin, std::int64_t end, int exponent) {
+  Squares<kLevels> squares{ExactLanes<Doubles, kLevels>(exponent)};
+  sum_elements<In, out>(request, begin, end, [&](const hn::Vec<Floats>(&sum)[kGroups]) { squares.add(sum); });
+  return squares.lanes;
+}
+
+// Terms one by one, whatever they are.
+template <typename T>
+void add_each_term(const RankSum& result, std::int64_t begin, std::int64_t end, ExactSum& sum) {
+  sum_elements<T, Out::kNowhere>(result, begin, end, [&](const hn::Vec<Floats>(&values)[kGroups]) {
+    alignas(64) float x[kBlock];
+    for (int g = 0; g < kGroups; ++g) hn::Store(values[g], Floats(), x + g * kGroup);
+    const auto square = [&x](int i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); };
+    for (int i = 0; i < 4; ++i) sum.add((square(i) + square(i + 8)) + (square(i + 4) + square(i + 12)));
+  });
+}
+
 template <typename T>
 std::int64_t count_non_finite(const std::byte* data, std::int64_t begin, std::int64_t end) {
   std::int64_t count = 0;
@@ -135,38 +188,52 @@ std::int64_t count_non_finite(const std::byte* data, std::int64_t begin, std::in
   return count;
 }
 
+// A result whose terms were not all in the window. Squares of finite floats cannot overflow a double: where the sum is
+// finite, all elements are.
+template <typename T>
+void add_result(const RankSum& result, std::int64_t begin, std::int64_t end, double estimate, int& exponent,
+                ReduceStats& stats) {
+  if (std::isfinite(estimate)) {
+    constexpr int kRoom = 2;  // binades that the next run of blocks may have more
+    exponent = std::max(estimate > 0 ? std::ilogb(estimate) + 1 + kRoom : kLeastExponent, kLeastExponent);
+    if (squares_of<T, Out::kNowhere, kManyLevels>(result, begin, end, exponent).add_to(stats.sum_squares)) return;
+  } else {
+    stats.num_non_finite += count_non_finite<T>(result.in[0], begin, end);
+  }
+  add_each_term<T>(result, begin, end, stats.sum_squares);
+}
+
 template <typename In, Out out>
-void sum_blocks(const RankSum& request, StatsTree* tree) {
-  for (std::int64_t begin = 0; begin < request.numel; begin += kStatsBlock) {
-    const std::int64_t end = std::min(begin + kStatsBlock, request.numel);
-    if (tree == nullptr) {
-      sum_block<In, out, false>(request, begin, end);
+void sum_blocks(const RankSum& request, ReduceStats* stats) {
+  int exponent = kFirstExponent;
+  for (std::int64_t begin = 0; begin < request.numel; begin += kMostElements) {
+    const std::int64_t end = std::min(begin + kMostElements, request.numel);
+    if (stats == nullptr) {
+      sum_elements<In, out>(request, begin, end, [](const hn::Vec<Floats>(&)[kGroups]) {});
       continue;
     }
-    const double squares = sum_block<In, out, true>(request, begin, end);
-    std::int64_t non_finite = 0;
-    if (!std::isfinite(squares)) {
-      constexpr bool kStored = out != Out::kNowhere;
-      using Final = std::conditional_t<kStored, OutType<out>, In>;
-      non_finite = count_non_finite<Final>(kStored ? request.out : request.in[0], begin, end);
-    }
-    tree->add_block(squares, non_finite);
+    const auto squares = squares_of<In, out, 2>(request, begin, end, exponent);
+    if (squares.add_to(stats->sum_squares)) continue;
+    constexpr bool kStored = out != Out::kNowhere;
+    const std::byte* const made[] = {kStored ? request.out : request.in[0]};
+    using Final = std::conditional_t<kStored, OutType<out>, In>;
+    add_result<Final>({.in = made}, begin, end, squares.estimate(), exponent, *stats);
   }
   if constexpr (out == Out::kFloat32Stream) hwy::FlushStream();
 }
 
 template <typename In>
-void sum_into(const RankSum& request, bool stream, StatsTree* tree) {
-  if (request.out == nullptr) return sum_blocks<In, Out::kNowhere>(request, tree);
-  if (request.out_dtype == DType::kBFloat16) return sum_blocks<In, Out::kBFloat16>(request, tree);
-  if (request.out_dtype == DType::kFloat16) return sum_blocks<In, Out::kFloat16>(request, tree);
-  if (request.accumulate) return sum_blocks<In, Out::kFloat32Accumulate>(request, tree);
-  if (stream) return sum_blocks<In, Out::kFloat32Stream>(request, tree);
-  sum_blocks<In, Out::kFloat32>(request, tree);
+void sum_into(const RankSum& request, bool stream, ReduceStats* stats) {
+  if (request.out == nullptr) return sum_blocks<In, Out::kNowhere>(request, stats);
+  if (request.out_dtype == DType::kBFloat16) return sum_blocks<In, Out::kBFloat16>(request, stats);
+  if (request.out_dtype == DType::kFloat16) return sum_blocks<In, Out::kFloat16>(request, stats);
+  if (request.accumulate) return sum_blocks<In, Out::kFloat32Accumulate>(request, stats);
+  if (stream) return sum_blocks<In, Out::kFloat32Stream>(request, stats);
+  sum_blocks<In, Out::kFloat32>(request, stats);
 }
 
-void sum_all(const RankSum& request, bool stream, StatsTree* tree) {
-  with_type_of(request.dtype, [&]<typename In>(std::type_identity<In>) { sum_into<In>(request, stream, tree); });
+void sum_all(const RankSum& request, bool stream, ReduceStats* stats) {
+  with_type_of(request.dtype, [&]<typename In>(std::type_identity<In>) { sum_into<In>(request, stream, stats); });
 }
 
 }  // namespace zero::HWY_NAMESPACE
@@ -192,40 +259,24 @@ bool may_stream(const RankSum& request) {
 
 }  // namespace
 
-void StatsTree::add_block(double sum_squares, std::int64_t num_non_finite) {
-  blocks_.push_back(sum_squares);
-  num_non_finite_ += num_non_finite;
-}
-
-ReduceStats StatsTree::total() const {
-  std::vector<double> level = blocks_;
-  while (level.size() > 1) {
-    const std::size_t pairs = level.size() / 2;
-    for (std::size_t i = 0; i < pairs; ++i) level[i] = level[2 * i] + level[2 * i + 1];
-    if (level.size() % 2 == 1) level[pairs] = level.back();
-    level.resize((level.size() + 1) / 2);
-  }
-  return {level.empty() ? 0.0 : level[0], num_non_finite_};
-}
-
-void sum_ranks(const RankSum& request, StatsTree* tree) {
+void sum_ranks(const RankSum& request, ReduceStats* stats) {
   ZERO_CHECK(!request.in.empty(), "a sum over no ranks");
   ZERO_CHECK(!request.accumulate || request.out_dtype == DType::kFloat32, "only fp32 accumulates");
   RankSum plain = request;
   // The sum over one rank in its own place is done already.
   if (request.in.size() == 1 && request.in[0] == request.out && request.dtype == request.out_dtype &&
       !request.accumulate && request.onto == nullptr) {
-    if (tree == nullptr) return;
+    if (stats == nullptr) return;
     plain.out = nullptr;
   }
-  HWY_DYNAMIC_DISPATCH(sum_all)(plain, may_stream(plain), tree);
+  HWY_DYNAMIC_DISPATCH(sum_all)(plain, may_stream(plain), stats);
 }
 
 ReduceStats stats_of(const std::byte* data, DType dtype, std::int64_t numel) {
-  StatsTree tree;
+  ReduceStats stats;
   const std::byte* const in[] = {data};
-  HWY_DYNAMIC_DISPATCH(sum_all)({.in = in, .dtype = dtype, .numel = numel}, false, &tree);
-  return tree.total();
+  HWY_DYNAMIC_DISPATCH(sum_all)({.in = in, .dtype = dtype, .numel = numel}, false, &stats);
+  return stats;
 }
 
 }  // namespace zero

@@ -1,32 +1,21 @@
 // The one sum over ranks: out = in_0 + in_1 + ... in rank order, fp32, with statistics gathered while it is in cache.
 //
-// The sum of squares is taken over blocks of kStatsBlock elements counted from the start of `out`: within a block 16
-// fp32-to-double lanes (lane = index mod 16) are summed and folded in a fixed tree, and the blocks' sums are folded in
-// a fixed binary tree. It depends on the values and their number alone. A caller that works in tiles keeps to whole
-// blocks and folds with StatsTree.
+// The sum of squares is exact over terms of 4 elements. Of each kSumBlock = 16 elements, counted from the start of `out`
+// (zeros follow the last), the four terms are (x[i]^2 + x[i + 8]^2) + (x[i + 4]^2 + x[i + 12]^2), in double. The sum
+// depends on the values and their places modulo 16 alone. A caller that works in tiles begins each at a multiple of
+// kSumBlock, and adds into the same statistics.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "zero/base/dtype.h"
 #include "zero/comm/communicator.h"
 
 namespace zero {
 
+// Tiles are of multiples of this many elements, whose statistics are made while they are in cache.
 constexpr std::int64_t kStatsBlock = 4096;
-
-// Collects per-block results in order; total() folds them pairwise. Blocks are added in index order.
-class StatsTree {
- public:
-  void add_block(double sum_squares, std::int64_t num_non_finite);
-  ReduceStats total() const;
-
- private:
-  std::vector<double> blocks_;
-  std::int64_t num_non_finite_ = 0;
-};
 
 struct RankSum {
   std::span<const std::byte* const> in;  // one pointer a rank, in rank order
@@ -39,8 +28,8 @@ struct RankSum {
   const float* onto = nullptr;
 };
 
-// Local. `tree`: null when the statistics are not wanted.
-void sum_ranks(const RankSum& request, StatsTree* tree);
+// Local. Adds the statistics of the result to `stats`; null: they are not wanted.
+void sum_ranks(const RankSum& request, ReduceStats* stats);
 
 // Local. Statistics of values that are already final (a world of one, a local accumulator).
 ReduceStats stats_of(const std::byte* data, DType dtype, std::int64_t numel);

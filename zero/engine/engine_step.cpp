@@ -162,7 +162,7 @@ StepSync EngineStep::agree(const StepLimits& limits) {
   for (const Unit& unit : parts_.state.units()) {
     const bool reduced = unit.trainable && parts_.executor.finished_backwards() > 0;
     const ReduceStats stats = reduced ? parts_.reducer.sums().stats(unit.index) : ReduceStats{};
-    mine.sum_squares.push_back(stats.sum_squares);
+    mine.sum_squares.add(stats.sum_squares);
     mine.num_non_finite += stats.num_non_finite;
     if (stats.num_non_finite > 0 && mine.first_bad_param < 0)
       mine.first_bad_param = parts_.reducer.sums().first_non_finite(unit.index);

@@ -7,7 +7,9 @@
 
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
+#include "zero/comm/rank_sum.h"
 #include "zero/engine/parameter_order.h"
+#include "zero/engine/parameter_sums.h"
 
 namespace zero {
 
@@ -55,10 +57,7 @@ void GradientAccess::read(int unit, const std::function<void(std::span<const flo
 
 std::vector<double> GradientAccess::norms() {
   const double scale = finish();
-  const std::size_t num_params = parts_.specs.size();
-  std::vector<double> all(num_params * static_cast<std::size_t>(parts_.comms.copy.world()), 0);
-  const std::span<double> mine =
-      std::span(all).subspan(num_params * static_cast<std::size_t>(parts_.comms.copy.rank()), num_params);
+  std::vector<ExactSum> mine(parts_.specs.size());
   for (const Unit& unit : parts_.state.units()) {
     if (!unit.trainable) continue;
     const Shard own = parts_.state.shard(unit.index);
@@ -66,15 +65,13 @@ std::vector<double> GradientAccess::norms() {
     io_.run([&] { parts_.reducer.sums().read_shard(unit.index, shard); });
     for (const Slice& slice : owned_in(unit, own)) {
       const SlicePart part = overlap(slice, own);
-      for (std::int64_t i = part.offset; i < part.offset + part.numel; ++i) {
-        const double value = shard[static_cast<std::size_t>(i - own.offset)];
-        mine[static_cast<std::size_t>(slice.param)] += value * value;
-      }
+      if (part.numel == 0) continue;
+      const auto* begin = reinterpret_cast<const std::byte*>(shard.data() + (part.offset - own.offset));
+      const ReduceStats stats = stats_of(begin, DType::kFloat32, part.numel);
+      mine[static_cast<std::size_t>(slice.param)].add(stats.sum_squares);
     }
   }
-  all_gather(parts_.comms.copy, std::as_bytes(mine), std::as_writable_bytes(std::span(all)), {.control = true});
-  std::vector<double> norms(num_params, 0);
-  for (std::size_t i = 0; i < all.size(); ++i) norms[i % num_params] += all[i];
+  std::vector<double> norms = sums_over_ranks(parts_.comms.copy, mine);
   for (double& norm : norms) norm = std::sqrt(norm) * scale;
   return norms;
 }

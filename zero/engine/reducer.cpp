@@ -144,10 +144,10 @@ void Reducer::sum_given(int unit) {
   const std::vector<const std::byte*> parts = given_->shards(unit);
   std::byte* const held = state_.gradient_shard(unit);
   std::byte* const sum = held != nullptr ? held : shards_.acquire(shard_bytes(unit, sum_dtype), 0);
-  StatsTree tree;
+  ReduceStats stats;
   sum_ranks({.in = parts, .dtype = dtype, .out = sum, .out_dtype = sum_dtype, .numel = state_.shard(unit).numel},
-            &tree);
-  *sums_.stats_of_reduction(unit) = tree.total();
+            &stats);
+  *sums_.stats_of_reduction(unit) = stats;
   if (held == nullptr) {
     state_.streams().offload_gradient(unit, sum);
     shards_.release(sum);

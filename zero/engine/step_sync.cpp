@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "zero/base/check.h"
 #include "zero/comm/collectives.h"
@@ -18,15 +19,15 @@ struct Header {
   double loss;
   double max_loss;
   double max_grad_norm;
+  ExactSum sum_squares;
 };
+static_assert(std::is_trivially_copyable_v<Header>);
 
 }  // namespace
 
 StepSync exchange(Communicator& comm, const RankStep& sent, int shard) {
-  const std::size_t num_units = sent.sum_squares.size();
   const std::size_t num_params = sent.present.size();
-  const std::size_t sums_at = sizeof(Header);
-  const std::size_t present_at = sums_at + num_units * sizeof(double);
+  const std::size_t present_at = sizeof(Header);
   const std::size_t bytes = (present_at + (num_params + 7) / 8 + 7) / 8 * 8;
   const auto world = static_cast<std::size_t>(comm.world());
 
@@ -39,9 +40,9 @@ StepSync exchange(Communicator& comm, const RankStep& sent, int shard) {
                       .has_loss = sent.loss ? 1 : 0,
                       .loss = sent.loss.value_or(0),
                       .max_loss = sent.max_loss,
-                      .max_grad_norm = sent.max_grad_norm};
+                      .max_grad_norm = sent.max_grad_norm,
+                      .sum_squares = sent.sum_squares};
   std::memcpy(mine, &header, sizeof header);
-  if (num_units > 0) std::memcpy(mine + sums_at, sent.sum_squares.data(), num_units * sizeof(double));
   for (std::size_t param = 0; param < num_params; ++param) {
     if (sent.present[param]) mine[present_at + param / 8] |= std::byte{1} << (param % 8);
   }
@@ -54,12 +55,15 @@ StepSync exchange(Communicator& comm, const RankStep& sent, int shard) {
   sync.wanted_bytes = first.wanted_bytes;
   sync.max_loss = first.max_loss;
   sync.max_grad_norm = first.max_grad_norm;
+  const std::size_t ranks_of_copy = shard == 0 ? world : static_cast<std::size_t>(shard);
+  std::vector<ExactSum> sums(world / ranks_of_copy);
   double losses = 0;
   std::size_t num_losses = 0;
   for (std::size_t rank = 0; rank < world; ++rank) {
     const std::byte* theirs = all.data() + rank * bytes;
     Header head;
     std::memcpy(&head, theirs, sizeof head);
+    sums[rank / ranks_of_copy].add(head.sum_squares);
     sync.num_non_finite += head.num_non_finite;
     sync.wanted_bytes = std::max(sync.wanted_bytes, head.wanted_bytes);
     losses += head.loss;
@@ -72,15 +76,7 @@ StepSync exchange(Communicator& comm, const RankStep& sent, int shard) {
     }
   }
   if (num_losses == world) sync.loss = losses / static_cast<double>(world);
-  const std::size_t ranks_of_copy = shard == 0 ? world : static_cast<std::size_t>(shard);
-  sync.sum_squares.assign(world / ranks_of_copy, 0.0);
-  for (std::size_t unit = 0; unit < num_units; ++unit) {
-    for (std::size_t rank = 0; rank < world; ++rank) {
-      double sum = 0;
-      std::memcpy(&sum, all.data() + rank * bytes + sums_at + unit * sizeof(double), sizeof sum);
-      sync.sum_squares[rank / ranks_of_copy] += sum;
-    }
-  }
+  for (const ExactSum& sum : sums) sync.sum_squares.push_back(sum.value());
   return sync;
 }
 

@@ -1,9 +1,10 @@
 // StepSync: what every rank must know before anybody updates, in one exchange a step.
 //
-// Each rank sends what it learned while reducing its shards (sums of squares by unit, non-finite counts, which
-// parameters got a gradient), its loss and the hash of what its model did; each computes the same verdict from the same
-// numbers in the same order. The exchange is also the step's barrier: when it returns, every rank has read what it
-// wanted of the others' shards and gradients.
+// Each rank sends what it learned while reducing its shards (the sum of squares, non-finite counts, which parameters got a
+// gradient), its loss and the hash of what its model did; each computes the same verdict from the same numbers in the same
+// order. Sums of squares are exact until all are added: no bit of the norm depends on which rank has which shard. The
+// exchange is also the step's barrier: when it returns, every rank has read what it wanted of the others' shards and
+// gradients.
 //
 //   StepSync verdict = exchange(comm, mine);
 //
@@ -15,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "zero/base/exact_sum.h"
 #include "zero/comm/communicator.h"
 
 namespace zero {
@@ -22,17 +24,17 @@ namespace zero {
 struct RankStep {
   std::uint64_t trace_hash = 0;
   std::int64_t num_non_finite = 0;
-  int first_bad_param = -1;         // of this rank's shards; -1: none
-  std::int64_t wanted_bytes = 0;    // to be given back (> 0) or taken (< 0); see Rebalancer
-  std::vector<double> sum_squares;  // of this rank's shard, by unit
-  std::vector<bool> present;        // by parameter
+  int first_bad_param = -1;       // of this rank's shards; -1: none
+  std::int64_t wanted_bytes = 0;  // to be given back (> 0) or taken (< 0); see Rebalancer
+  ExactSum sum_squares;           // of this rank's shards of all units
+  std::vector<bool> present;      // by parameter
   std::optional<double> loss;
   double max_loss = std::numeric_limits<double>::infinity();
   double max_grad_norm = std::numeric_limits<double>::infinity();
 };
 
 struct StepSync {
-  // By copy of the model: over units and the copy's ranks, in that order.
+  // By copy of the model: over the copy's ranks.
   std::vector<double> sum_squares;
   std::int64_t num_non_finite = 0;
   int first_bad_param = -1;       // the lowest of any rank

@@ -55,7 +55,8 @@ struct Unit {
 // Is the parameter a matrix that is updated as a whole? Its first dimension are the rows. Empty: none is.
 using IsMatrix = std::function<bool(const ParamSpec& spec)>;
 
-// Slices and shards start at multiples of this many elements: 64 bytes, or the grain where that is more.
+// Slices and shards start at multiples of this many elements: 64 bytes, or the grain where that is more. So no term of a
+// norm (kSumBlock in zero/base/exact_sum.h) has elements of two parameters, or of two ranks.
 inline std::int64_t alignment_numel(const Unit& unit) {
   return std::max(64 / static_cast<std::int64_t>(size_of(unit.dtype)), unit.grain);
 }
