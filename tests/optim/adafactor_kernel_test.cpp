@@ -24,19 +24,35 @@ std::vector<float> filled(std::int64_t numel, int step, float scale) {
   return values;
 }
 
+// Elements [begin, end) of a parameter.
+UpdateSpan span_of(std::vector<float>& parameter, const std::vector<float>& gradient, std::int64_t begin,
+                   std::int64_t end) {
+  UpdateSpan span;
+  span.parameter = parameter.data() + begin;
+  span.gradient = reinterpret_cast<const std::byte*>(gradient.data() + begin);
+  span.numel = end - begin;
+  span.first = begin;
+  return span;
+}
+
+std::vector<double> values_of(const std::vector<ExactSum>& sums) {
+  std::vector<double> values;
+  for (const ExactSum& sum : sums) values.push_back(sum.value());
+  return values;
+}
+
 // A parameter with its states, and one step over any cut of it.
 struct Subject {
-  FactorShape shape;
   std::vector<float> parameter, variance, row_var, col_var;
   double of_parameter = 0, of_direction = 0;  // sums of the last step
 
-  explicit Subject(const Shape& dims, std::vector<float> values)
-      : shape(FactorShape::of(dims)),
-        parameter(std::move(values)),
-        variance(parameter.size()),
-        row_var(static_cast<std::size_t>(shape.num_rows())),
-        col_var(static_cast<std::size_t>(shape.num_columns())) {
-    if (!shape.factored()) row_var.clear(), col_var.clear();
+  explicit Subject(const Shape& dims, std::vector<float> values) : parameter(std::move(values)) {
+    if (dims.size() < 2) {
+      variance.resize(parameter.size());
+    } else {
+      row_var.resize(static_cast<std::size_t>(dims[0]));
+      col_var.resize(parameter.size() / row_var.size());
+    }
   }
   std::int64_t numel() const { return std::ssize(parameter); }
 
@@ -44,27 +60,22 @@ struct Subject {
   void step(const std::vector<float>& gradient, const AdafactorOptions& options, const UpdateScalars& scalars,
             std::vector<std::int64_t> cuts = {}) {
     cuts.push_back(numel());
-    std::vector<FactorPart> parts;
+    std::vector<UpdateSpan> parts;
     std::int64_t begin = 0;
     for (const std::int64_t end : cuts) {
-      UpdateSpan span;
-      span.parameter = parameter.data() + begin;
-      span.gradient = reinterpret_cast<const std::byte*>(gradient.data() + begin);
-      if (!shape.factored()) span.states[0] = variance.data() + begin;
-      span.numel = end - begin;
-      parts.insert(parts.begin(), {.span = span, .shape = shape, .first = begin});
+      UpdateSpan span = span_of(parameter, gradient, begin, end);
+      if (!variance.empty()) span.states[0] = variance.data() + begin;
+      parts.insert(parts.begin(), span);
       begin = end;
     }
     const AdafactorConstants constants = adafactor_constants(options, scalars);
     Factors factors;
-    std::vector<float> ratios;
-    if (shape.factored()) {
+    if (!row_var.empty()) {
       update_factors(parts, constants);
-      ratios = row_ratios(shape, row_var, constants);
-      factors = {.row_ratios = ratios, .col_var = col_var};
+      factors = {row_var, col_var, row_mean(row_var, constants)};
     }
     ExactSum p, u;
-    for (const FactorPart& part : parts) {
+    for (const UpdateSpan& part : parts) {
       ExactSum own_p, own_u;
       add_adafactor_sums(part, factors, constants, own_p, own_u);
       p.add(own_p);
@@ -72,25 +83,20 @@ struct Subject {
     }
     of_parameter = p.value();
     of_direction = u.value();
-    for (const FactorPart& part : parts)
+    for (const UpdateSpan& part : parts)
       adafactor_update(part, factors, with_sums(constants, numel(), of_parameter, of_direction));
   }
 
-  void update_factors(const std::vector<FactorPart>& parts, const AdafactorConstants& constants) {
+  void update_factors(const std::vector<UpdateSpan>& parts, const AdafactorConstants& constants) {
     std::vector<ExactSum> rows(row_var.size()), columns(col_var.size());
-    for (const FactorPart& part : parts) {
+    for (const UpdateSpan& part : parts) {
       std::vector<ExactSum> own_rows(rows.size()), own_columns(columns.size());
       add_factor_sums(part, constants, own_rows, own_columns);
       for (std::size_t i = 0; i < rows.size(); ++i) rows[i].add(own_rows[i]);
       for (std::size_t i = 0; i < columns.size(); ++i) columns[i].add(own_columns[i]);
     }
-    const auto values = [](const std::vector<ExactSum>& sums) {
-      std::vector<double> rounded;
-      for (const ExactSum& sum : sums) rounded.push_back(sum.value());
-      return rounded;
-    };
-    update_factor(row_var, values(rows), shape.columns, constants);
-    update_factor(col_var, values(columns), shape.rows, constants);
+    update_factor(row_var, values_of(rows), std::ssize(columns), constants);
+    update_factor(col_var, values_of(columns), std::ssize(rows), constants);
   }
 };
 
@@ -188,11 +194,7 @@ TEST(AdafactorKernel, TakesTorchsSteps) {
                       -0.385823131, -0.251735926, -0.0349329524, 0.114557385,  0.34431681,  0.474285126,
                       -0.348334849, -0.211897701, 0.00536202779, 0.154923588,  0.376048386, -0.485661894,
                       -0.310536206, -0.136984259, 0.0458592586,  0.236861452,  0.407409668, -0.405584186}},
-      {{5}, 0, {-0.506106913, -0.316432208, -0.133899152, 0.0586903989, 0.265626758}},
-      {{2, 2, 3, 2}, 0, {-0.499919772, -0.331516623, -0.127188534,  0.0490407497, 0.276338398, 0.438123643,
-                         -0.406734467, -0.28274554,  -0.0309188236, 0.100794978,  0.366538614, 0.48035562,
-                         -0.358371019, -0.230673507, 0.024057541,   0.156403214,  0.414396822, -0.528685451,
-                         -0.311872065, -0.142700702, 0.0783042312,  0.252566487,  0.464942247, -0.430940539}}};
+      {{5}, 0, {-0.506106913, -0.316432208, -0.133899152, 0.0586903989, 0.265626758}}};
   for (const Case& wanted : cases) {
     const std::int64_t numel = numel_of(wanted.shape);
     Subject subject(wanted.shape, filled(numel, 0, 1));
@@ -231,23 +233,16 @@ TEST(AdafactorKernel, CutsChangeNoBit) {
 
 // Neighbours differ by many powers of two, so that another order of a sum in floating point is another sum.
 TEST(AdafactorKernel, CutsChangeNoBitOfASum) {
-  for (const Shape& dims : {Shape{37, 29}, Shape{5, 500}, Shape{2, 300, 3}}) {
-    const FactorShape shape = FactorShape::of(dims);
+  for (const Shape& dims : {Shape{37, 29}, Shape{5, 500}, Shape{600, 3}}) {
     const std::int64_t numel = numel_of(dims);
     std::vector<float> gradient = drawn(numel, 7, 1);
     for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] *= std::exp2f(static_cast<float>(i * 7 % 41) - 20);
     const auto sums = [&](std::int64_t part_numel) {
-      std::vector<ExactSum> rows(static_cast<std::size_t>(shape.num_rows()));
-      std::vector<ExactSum> columns(static_cast<std::size_t>(shape.num_columns()));
-      for (std::int64_t first = 0; first < numel; first += part_numel) {
-        UpdateSpan span;
-        span.gradient = reinterpret_cast<const std::byte*>(gradient.data() + first);
-        span.numel = std::min(part_numel, numel - first);
-        add_factor_sums({.span = span, .shape = shape, .first = first}, {}, rows, columns);
-      }
-      std::vector<double> values;
-      for (const ExactSum& sum : rows) values.push_back(sum.value());
-      for (const ExactSum& sum : columns) values.push_back(sum.value());
+      std::vector<ExactSum> rows(static_cast<std::size_t>(dims[0])), columns(static_cast<std::size_t>(dims[1]));
+      for (std::int64_t first = 0; first < numel; first += part_numel)
+        add_factor_sums(span_of(gradient, gradient, first, std::min(first + part_numel, numel)), {}, rows, columns);
+      std::vector<double> values = values_of(rows);
+      for (const double value : values_of(columns)) values.push_back(value);
       return values;
     };
     const std::vector<double> whole = sums(numel);
@@ -283,7 +278,6 @@ TEST(AdafactorKernel, GradientsOfZeroMoveNothing) {
 }
 
 TEST(AdafactorKernel, WritesTheRoundedCopyOfGradientsInAnyType) {
-  const FactorShape shape = FactorShape::of(std::vector<std::int64_t>{4, 8});
   std::vector<float> parameter = drawn(32, 4, 1), wide(32);
   std::vector<BFloat16Bits> gradient(32), rounded(32);
   const std::vector<float> values = drawn(32, 5, 1);
@@ -294,25 +288,15 @@ TEST(AdafactorKernel, WritesTheRoundedCopyOfGradientsInAnyType) {
   Subject expected({4, 8}, parameter);
   expected.step(wide, {}, {.step = 1, .lr = 1e-2});
   const AdafactorConstants constants = adafactor_constants({}, {.step = 1, .lr = 1e-2});
-  const std::vector<float> ratios = row_ratios(shape, expected.row_var, constants);
-  const Factors factors{.row_ratios = ratios, .col_var = expected.col_var};
-  const FactorPart part{.span = {.parameter = parameter.data(),
-                                 .gradient = reinterpret_cast<const std::byte*>(gradient.data()),
-                                 .gradient_dtype = DType::kBFloat16,
-                                 .low_precision = reinterpret_cast<std::byte*>(rounded.data()),
-                                 .numel = 32},
-                        .shape = shape};
-  adafactor_update(part, factors, with_sums(constants, 32, expected.of_parameter, expected.of_direction));
+  const Factors factors{expected.row_var, expected.col_var, row_mean(expected.row_var, constants)};
+  const UpdateSpan span{.parameter = parameter.data(),
+                        .gradient = reinterpret_cast<const std::byte*>(gradient.data()),
+                        .gradient_dtype = DType::kBFloat16,
+                        .low_precision = reinterpret_cast<std::byte*>(rounded.data()),
+                        .numel = 32};
+  adafactor_update(span, factors, with_sums(constants, 32, expected.of_parameter, expected.of_direction));
   EXPECT_EQ(parameter, expected.parameter);
   for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(rounded[i], to_bfloat16(parameter[i])) << i;
-}
-
-TEST(FactorShape, IsTheLastTwoDimensions) {
-  EXPECT_FALSE(FactorShape::of(std::vector<std::int64_t>{7}).factored());
-  EXPECT_FALSE(FactorShape::of({}).factored());
-  const FactorShape conv = FactorShape::of(std::vector<std::int64_t>{16, 8, 3, 5});
-  EXPECT_EQ(conv.num_rows(), 16 * 8 * 3);
-  EXPECT_EQ(conv.num_columns(), 16 * 8 * 5);
 }
 
 }  // namespace

@@ -15,63 +15,56 @@ float lerp(float from, float to, double weight) {
   return (weight < 0.5 ? from : to) + factor * (to - from);
 }
 
-// Walks elements of a part with their places in R and C.
+// Walks elements of a matrix by row and column.
 class Place {
  public:
-  Place(const FactorShape& shape, std::int64_t element)
-      : rows_(shape.rows),
-        columns_(shape.columns),
-        row_(element / shape.columns),
-        column_(element % shape.columns),
-        first_column_(row_ / shape.rows * shape.columns) {}
-  std::size_t row() const { return static_cast<std::size_t>(row_); }
-  std::size_t column() const { return static_cast<std::size_t>(first_column_ + column_); }
+  Place(std::size_t num_columns, std::int64_t element)
+      : num_columns_(num_columns),
+        row_(static_cast<std::size_t>(element) / num_columns),
+        column_(static_cast<std::size_t>(element) % num_columns) {}
+  std::size_t row() const { return row_; }
+  std::size_t column() const { return column_; }
   bool begins_row() const { return column_ == 0; }
   void next() {
-    if (++column_ < columns_) return;
+    if (++column_ < num_columns_) return;
     column_ = 0;
-    if (++row_ % rows_ == 0) first_column_ += columns_;
+    ++row_;
   }
 
  private:
-  std::int64_t rows_, columns_, row_, column_, first_column_;
+  std::size_t num_columns_, row_, column_;
 };
 
-void check_part(const FactorPart& part) {
-  ZERO_CHECK(part.first % kSumBlock == 0, "a part begins at element {}", part.first);
+void check_span(const UpdateSpan& span) {
+  ZERO_CHECK(span.first % kSumBlock == 0, "a span begins at element {}", span.first);
 }
 
-// Calls use(i, u, v) for each element of the part: its direction, and of a vector its variance after the step.
+// Calls use(i, u, v) for each element of the span: its direction, and of a vector its variance after the step.
 template <typename Use>
-void for_each_direction(const FactorPart& part, const Factors& factors, const AdafactorConstants& c, Use use) {
-  if (part.span.numel == 0) return;
-  with_type_of(part.span.gradient_dtype, [&]<typename G>(std::type_identity<G>) {
-    const auto* gradient = reinterpret_cast<const G*>(part.span.gradient);
+void for_each_direction(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& c, Use use) {
+  if (span.numel == 0) return;
+  with_type_of(span.gradient_dtype, [&]<typename G>(std::type_identity<G>) {
+    const auto* gradient = reinterpret_cast<const G*>(span.gradient);
     const auto direct = [&](float g, float v) { return g / std::sqrt(std::max(v, c.least_variance)); };
-    if (!part.shape.factored()) {
-      for (std::int64_t i = 0; i < part.span.numel; ++i) {
+    if (factors.row_var.empty()) {
+      for (std::int64_t i = 0; i < span.numel; ++i) {
         const float g = to_float(gradient[i]) * c.gradient_scale;
-        const float v = lerp(part.span.states[0][i], g * g, c.weight);
+        const float v = lerp(span.states[0][i], g * g, c.weight);
         use(i, direct(g, v), v);
       }
       return;
     }
-    Place place(part.shape, part.first);
-    for (std::int64_t i = 0; i < part.span.numel; ++i, place.next()) {
-      const float v = factors.row_ratios[place.row()] * factors.col_var[place.column()];
+    Place place(factors.col_var.size(), span.first);
+    float ratio = 0;
+    for (std::int64_t i = 0; i < span.numel; ++i, place.next()) {
+      if (i == 0 || place.begins_row()) ratio = factors.row_var[place.row()] / factors.row_mean;
+      const float v = ratio * factors.col_var[place.column()];
       use(i, direct(to_float(gradient[i]) * c.gradient_scale, v), v);
     }
   });
 }
 
 }  // namespace
-
-FactorShape FactorShape::of(std::span<const std::int64_t> shape) {
-  if (shape.size() < 2) return {};
-  FactorShape factors{.rows = shape[shape.size() - 2], .columns = shape.back()};
-  for (const std::int64_t size : shape.first(shape.size() - 2)) factors.batch *= size;
-  return factors;
-}
 
 AdafactorConstants adafactor_constants(const AdafactorOptions& options, const UpdateScalars& scalars) {
   const auto step = static_cast<double>(scalars.step);
@@ -92,18 +85,18 @@ AdafactorConstants with_sums(AdafactorConstants constants, std::int64_t numel, d
   return constants;
 }
 
-// Squares of neighbours in a row are one term of the row's sum, as far as they lie in one block of the parameter: no part
+// Squares of neighbours in a row are one term of the row's sum, as far as they lie in one block of the parameter: no span
 // cuts a block.
-void add_factor_sums(const FactorPart& part, const AdafactorConstants& constants, std::span<ExactSum> rows,
+void add_factor_sums(const UpdateSpan& span, const AdafactorConstants& constants, std::span<ExactSum> rows,
                      std::span<ExactSum> columns) {
-  check_part(part);
-  if (part.span.numel == 0) return;
-  with_type_of(part.span.gradient_dtype, [&]<typename G>(std::type_identity<G>) {
-    const auto* gradient = reinterpret_cast<const G*>(part.span.gradient);
-    Place place(part.shape, part.first);
+  check_span(span);
+  if (span.numel == 0) return;
+  with_type_of(span.gradient_dtype, [&]<typename G>(std::type_identity<G>) {
+    const auto* gradient = reinterpret_cast<const G*>(span.gradient);
+    Place place(columns.size(), span.first);
     std::size_t row = place.row();
     double of_row = 0;
-    for (std::int64_t i = 0; i < part.span.numel; ++i, place.next()) {
+    for (std::int64_t i = 0; i < span.numel; ++i, place.next()) {
       if (i % kSumBlock == 0 || place.begins_row()) {
         rows[row].add(of_row);
         of_row = 0;
@@ -123,29 +116,21 @@ void update_factor(std::span<float> factor, std::span<const double> sums, std::i
     factor[i] = lerp(factor[i], static_cast<float>(sums[i] / static_cast<double>(terms)), constants.weight);
 }
 
-std::vector<float> row_ratios(const FactorShape& shape, std::span<const float> row_var,
-                              const AdafactorConstants& constants) {
-  std::vector<float> ratios(row_var.begin(), row_var.end());
-  const auto rows = static_cast<std::size_t>(shape.rows);
-  for (std::size_t first = 0; first < ratios.size(); first += rows) {
-    const std::span<float> matrix = std::span(ratios).subspan(first, rows);
-    double sum = 0;  // in rising order
-    for (const float value : matrix) sum += value;
-    const float mean = std::max(static_cast<float>(sum / static_cast<double>(rows)), constants.eps1);
-    for (float& value : matrix) value /= mean;
-  }
-  return ratios;
+float row_mean(std::span<const float> row_var, const AdafactorConstants& constants) {
+  double sum = 0;  // in rising order
+  for (const float value : row_var) sum += value;
+  return std::max(static_cast<float>(sum / static_cast<double>(row_var.size())), constants.eps1);
 }
 
-void add_adafactor_sums(const FactorPart& part, const Factors& factors, const AdafactorConstants& constants,
+void add_adafactor_sums(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& constants,
                         ExactSum& parameter, ExactSum& direction) {
-  check_part(part);
+  check_span(span);
   std::array<float, kSumBlock> p{}, u{};
-  for_each_direction(part, factors, constants, [&](std::int64_t i, float of_element, float /*variance*/) {
+  for_each_direction(span, factors, constants, [&](std::int64_t i, float of_element, float /*variance*/) {
     const auto place = static_cast<std::size_t>(i % kSumBlock);
-    p[place] = part.span.parameter[i];
+    p[place] = span.parameter[i];
     u[place] = of_element;
-    if (i % kSumBlock != kSumBlock - 1 && i != part.span.numel - 1) return;
+    if (i % kSumBlock != kSumBlock - 1 && i != span.numel - 1) return;
     parameter.add(block_sum_of_squares(p.data()));
     direction.add(block_sum_of_squares(u.data()));
     p.fill(0);
@@ -153,14 +138,14 @@ void add_adafactor_sums(const FactorPart& part, const Factors& factors, const Ad
   });
 }
 
-void adafactor_update(const FactorPart& part, const Factors& factors, const AdafactorConstants& constants) {
-  check_part(part);
-  for_each_direction(part, factors, constants, [&](std::int64_t i, float of_element, float variance) {
-    if (!part.shape.factored()) part.span.states[0][i] = variance;
-    float& p = part.span.parameter[i];
+void adafactor_update(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& constants) {
+  check_span(span);
+  for_each_direction(span, factors, constants, [&](std::int64_t i, float of_element, float variance) {
+    if (factors.row_var.empty()) span.states[0][i] = variance;
+    float& p = span.parameter[i];
     p = p * constants.keep + constants.minus_step * of_element;
   });
-  part.span.write_low_precision();
+  span.write_low_precision();
 }
 
 }  // namespace zero

@@ -1,5 +1,5 @@
-// The inner loops of Adafactor (Shazeer and Stern, arXiv:1804.04235, algorithms 4 and 5 without a first moment), with the
-// choices of torch.optim.Adafactor: a matrix keeps a mean square of each row and of each column in the place of one for
+// adafactor_update(): the inner loops of Adafactor (Shazeer and Stern, arXiv:1804.04235, algorithms 4 and 5 without a first
+// moment), with the choices of torch.optim.Adafactor: a matrix keeps a mean square of each row and of each column in the place of one for
 // each element.
 //
 //   g = gradient * gradient_scale;   w = step^beta2_decay
@@ -10,46 +10,24 @@
 //   alpha = max(eps2, rms(p) before the step) * min(lr, 1 / sqrt(step))
 //
 // States and elements are fp32, every operation rounded on its own. Sums over a row, a column or a parameter are exact
-// before they are rounded, so that neither threads nor the partition change a bit. A caller with a part of a parameter:
+// before they are rounded, so that neither threads nor the partition change a bit. A caller with a span of a parameter:
 //
-//   add_factor_sums(part, constants, rows, columns);               // then sums of all parts are added
-//   update_factor(row_var, row_sums, shape.columns, constants);    // and of columns: on every rank, both are whole
-//   const auto ratios = row_ratios(shape, row_var, constants);
-//   add_adafactor_sums(part, {ratios, col_var}, constants, parameter, direction);     // again of all parts
-//   adafactor_update(part, {ratios, col_var}, with_sums(constants, ...));
+//   add_factor_sums(span, constants, rows, columns);               // then sums of all spans are added
+//   update_factor(row_var, row_sums, num_columns, constants);      // and of columns: on every rank, both are whole
+//   const Factors factors{row_var, col_var, row_mean(row_var, constants)};
+//   add_adafactor_sums(span, factors, constants, parameter, direction);     // again of all spans
+//   adafactor_update(span, factors, with_sums(constants, ...));
 //
-// Parts begin at multiples of kSumBlock in their parameter, and end there or at its end. Local, all of it.
+// Spans begin at multiples of kSumBlock in their parameter, and end there or at its end. Local, all of it.
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <span>
-#include <vector>
 
 #include "zero/base/exact_sum.h"
 #include "zero/optim/update_rule.h"
 
 namespace zero {
-
-// Defaults are torch.optim.Adafactor's.
-struct AdafactorOptions {
-  double lr = 1e-2;
-  double beta2_decay = -0.8;
-  double eps1 = std::numeric_limits<float>::epsilon();
-  double eps2 = 1e-3;  // least rms of a parameter that scales its step
-  double clip = 1;     // torch's d: rms of a direction from which it is shortened
-  double weight_decay = 0;
-};
-
-// A parameter as `batch` matrices: its last two dimensions are rows and columns, as torch has it. `factored()` is false
-// for a parameter with fewer dimensions: it is a vector.
-struct FactorShape {
-  std::int64_t batch = 1, rows = 0, columns = 0;
-  static FactorShape of(std::span<const std::int64_t> shape);
-  bool factored() const { return rows > 0; }
-  std::int64_t num_rows() const { return batch * rows; }        // elements of R
-  std::int64_t num_columns() const { return batch * columns; }  // elements of C
-};
 
 // What is the same for every element of a parameter.
 struct AdafactorConstants {
@@ -65,31 +43,19 @@ AdafactorConstants adafactor_constants(const AdafactorOptions& options, const Up
 // `numel`: of the parameter; the sums: of squares of all its elements before the step, and of all its directions.
 AdafactorConstants with_sums(AdafactorConstants constants, std::int64_t numel, double parameter, double direction);
 
-// Elements [first, first + span.numel) of a parameter. Of a vector, state 0 of the span is V.
-struct FactorPart {
-  UpdateSpan span;
-  FactorShape shape;
-  std::int64_t first = 0;
-};
-
-// Adds squares of scaled gradients to num_rows() and num_columns() sums.
-void add_factor_sums(const FactorPart& part, const AdafactorConstants& constants, std::span<ExactSum> rows,
+// Adds squares of scaled gradients to a sum for each row and each column of the matrix.
+void add_factor_sums(const UpdateSpan& span, const AdafactorConstants& constants, std::span<ExactSum> rows,
                      std::span<ExactSum> columns);
 // R or C after the step; `terms`: squares in each sum.
 void update_factor(std::span<float> factor, std::span<const double> sums, std::int64_t terms,
                    const AdafactorConstants& constants);
-// R / max(mean of R, eps1), matrix by matrix.
-std::vector<float> row_ratios(const FactorShape& shape, std::span<const float> row_var,
-                              const AdafactorConstants& constants);
+// max(mean of R, eps1).
+float row_mean(std::span<const float> row_var, const AdafactorConstants& constants);
 
-// Of a vector both are empty.
-struct Factors {
-  std::span<const float> row_ratios, col_var;
-};
-// Writes nothing.
-void add_adafactor_sums(const FactorPart& part, const Factors& factors, const AdafactorConstants& constants,
+// `factors`: of a vector both are empty, and state 0 of the span is V. Writes nothing.
+void add_adafactor_sums(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& constants,
                         ExactSum& parameter, ExactSum& direction);
-// Updates the part's parameter, of a vector V too, and writes low_precision if it is not null.
-void adafactor_update(const FactorPart& part, const Factors& factors, const AdafactorConstants& constants);
+// Updates the span's parameter, of a vector V too, and writes low_precision if it is not null.
+void adafactor_update(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& constants);
 
 }  // namespace zero

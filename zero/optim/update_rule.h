@@ -2,9 +2,10 @@
 //
 // A rule sees spans and a step number; never ranks, units or tiers. One pass over memory does everything: unscale and
 // clip (one factor), moments, decay, update, and the low-precision copy. A rule that needs sums over whole parameters
-// (LAMB) has a pass before it, which reads alone; one that steps along whole matrices (Muon) has two halves, and what is
-// between them is a MatrixRule's. Otherwise elements are independent (with states in 8 bits: blocks of
-// kCodeBlock), so any cut between them, any number of threads and any instruction set gives the same bits.
+// (LAMB) has a pass before it, which reads alone; one that keeps states of rows and columns (Adafactor) has another one
+// before that, a FactorRule's; one that steps along whole matrices (Muon) has two halves, and what is between them is a
+// MatrixRule's. Otherwise elements are independent (with states in 8 bits: blocks of kCodeBlock), so any cut between
+// them, any number of threads and any instruction set gives the same bits.
 //
 //   auto rule = make_update_rule(AdamWOptions{.beta2 = 0.95});
 //   rule->update(span, {.step = 1, .lr = 3e-4, .gradient_scale = clip / world, .weight_decay = 0.1});
@@ -16,6 +17,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -44,6 +46,7 @@ struct UpdateSpan {
   std::byte* low_precision = nullptr;            // written with the rounded parameter when given
   DType low_precision_dtype = DType::kBFloat16;  // of that: bf16 or fp16
   std::int64_t numel = 0;
+  std::int64_t first = 0;  // its first element's place in the parameter
 
   // Elements [begin, begin + count) of it; `begin` is a multiple of kCodeBlock where a state is in 8 bits.
   UpdateSpan part(std::int64_t begin, std::int64_t count) const;
@@ -66,6 +69,12 @@ struct MatrixShape {
   std::int64_t rows = 0, columns = 0;
 };
 
+// The states of a matrix of which a rule keeps a mean square of each row and each column (FactorRule).
+struct Factors {
+  std::span<const float> row_var, col_var;
+  float row_mean = 0;  // of row_var, as the rule wants it
+};
+
 struct UpdateScalars {
   std::int64_t step = 1;  // counted from 1: bias correction
   double lr = 0;
@@ -73,9 +82,11 @@ struct UpdateScalars {
   double weight_decay = 0;
   // Of a rule that has sums: over the whole parameter, of all ranks; see UpdateRule::add_sums().
   std::span<const double> sums;
-  // Of a matrix that is updated as a whole: update() then finds its completed directions as gradient (MatrixRule). Of
-  // other parameters no rows.
+  // Of a matrix that is updated as a whole, whose completed directions update() finds as gradient (MatrixRule), and of
+  // one with states of rows and columns (FactorRule). Of other parameters no rows.
   MatrixShape matrix{};
+  Factors factors{};       // of a FactorRule's matrix: after the step
+  std::int64_t numel = 0;  // of the whole parameter
 };
 
 // Defaults are torch.optim's. Decay is decoupled.
@@ -144,6 +155,16 @@ struct MuonOptions {
   AdamWOptions adamw = {.lr = 0};  // lr 0: that of matrices. Its weight_decay is not used
 };
 
+// Defaults are torch.optim.Adafactor's. Decay is decoupled.
+struct AdafactorOptions {
+  double lr = 1e-2;  // most of a relative step: 1 / sqrt(step) where that is less
+  double beta2_decay = -0.8;
+  double eps1 = std::numeric_limits<float>::epsilon();  // torch's eps[0]: bounds variances from below
+  double eps2 = 1e-3;                                   // torch's eps[1]: least rms of a parameter that scales its step
+  double clip = 1;                                      // torch's d: rms of a direction from which it is shortened
+  double weight_decay = 0;
+};
+
 class UpdateRule;
 
 // A rule that the user wrote.
@@ -154,7 +175,7 @@ struct OwnRuleOptions {
 };
 
 using OptimizerOptions = std::variant<AdamWOptions, AdamOptions, SgdOptions, LionOptions, LambOptions, AdamW8bitOptions,
-                                      MuonOptions, OwnRuleOptions>;
+                                      MuonOptions, AdafactorOptions, OwnRuleOptions>;
 
 // What a rule does with matrices that it updates as wholes (Unit::matrices), before update(): each rank directs its shard
 // of them, all directions of a matrix are brought together, and whoever updates a part of it completes them.
@@ -167,6 +188,20 @@ class MatrixRule {
   // All directions of a matrix, row by row, become what update() takes as gradient. `workspace`: newton_schulz_numel().
   virtual void complete(float* directions, const MatrixShape& matrix, std::span<float> workspace,
                         ThreadTeam& team) const = 0;
+};
+
+// What a rule does with matrices of which it keeps a mean square of each row and each column, in place of one of each
+// element (Unit::factored), before add_sums() and update().
+class FactorRule {
+ public:
+  virtual ~FactorRule() = default;
+  // Adds the squares of the span's gradients, scaled, to the sum of each row and each column of their matrix. Reads
+  // gradients alone. Spans begin at multiples of kSumBlock in their parameter.
+  virtual void add_squares(const UpdateSpan& span, const UpdateScalars& scalars, std::span<ExactSum> rows,
+                           std::span<ExactSum> columns) const = 0;
+  // The states after the step. `sums`: of whole rows, then of whole columns.
+  virtual Factors update_factors(std::span<float> row_var, std::span<float> col_var, std::span<const double> sums,
+                                 const UpdateScalars& scalars) const = 0;
 };
 
 // Of a rule that a user writes, update() treats each element by itself, and alike however spans are cut; it is called
@@ -186,6 +221,8 @@ class UpdateRule {
   virtual void update(const UpdateSpan& span, const UpdateScalars& scalars) const = 0;
   // Null: every parameter is updated element by element.
   virtual const MatrixRule* matrices() const { return nullptr; }
+  // Null: every parameter has the states of states().
+  virtual const FactorRule* factors() const { return nullptr; }
 };
 
 // What plans and memory need to know of it.
