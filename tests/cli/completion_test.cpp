@@ -28,7 +28,7 @@ TEST_F(Completion, BashOffersVerbsFlagsKeysAndValues) {
   EXPECT_CONTAINS(offered("tr"), "train\n");
   EXPECT_CONTAINS(offered("export --out"), "--output\n");
   EXPECT_CONTAINS(offered("train --zero.st"), "--zero.stage\n");
-  EXPECT_EQ(offered("train --optimizer.name \"\""), "adamw\nadam\nsgd\nlion\nlamb\nadamw8bit\nmuon\n");
+  EXPECT_EQ(offered("train --optimizer.name \"\""), "adamw\nadam\nsgd\nlion\nlamb\nadamw8bit\nmuon\nadafactor\n");
   EXPECT_EQ(offered("plan --zero.checksums f"), "false\n");
   EXPECT_EQ(offered("export --zero.st"), "\n") << "keys belong to train and plan";
 }

@@ -89,6 +89,11 @@ TEST(Load, MuonLooksAheadWithItsUsualMomentumUnlessTold) {
   EXPECT_EQ(load_text("[optimizer]\nname = \"sgd\"\n").config.optimizer.momentum, 0);
 }
 
+TEST(Load, AdafactorHasItsUsualLearningRateUnlessTold) {
+  EXPECT_EQ(load_text("[optimizer]\nname = \"adafactor\"\n").config.optimizer.lr, 0.01);
+  EXPECT_EQ(load_text("[optimizer]\nname = \"adafactor\"\nlr = 0.1\n").config.optimizer.lr, 0.1);
+}
+
 TEST(Load, StepsAndEpochsAreOneLengthAndTheStrongerSourceSaysIt) {
   const std::string steps = "[train]\nsteps = 500\n", epochs = "[train]\nepochs = 7\n";
   EXPECT_EQ(load_text(steps, {"--train.epochs", "3"}).config.train.epochs, 3);

@@ -271,6 +271,9 @@ TEST(Rules, WhatDoesNotGoWithCopiesThatTrainApartIsRefused) {
   EXPECT_TRUE(broken([](Config& config) { config.train.ema = 0.9; }).starts_with("train.ema = 0.9"));
   EXPECT_TRUE(
       broken([](Config& config) { config.zero.delayed_update = true; }).starts_with("zero.delayed_update = true"));
+  EXPECT_TRUE(broken([](Config& config) {
+                config.optimizer.name = "adafactor";
+              }).starts_with("optimizer.name = \"adafactor\""));
   EXPECT_TRUE(broken([](Config& config) { config.train.share.measured = true; }).starts_with("train.share"));
   EXPECT_TRUE(broken([](Config& config) { config.train.share.samples = {7, 5}; }).starts_with("train.share"));
 }

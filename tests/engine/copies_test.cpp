@@ -59,7 +59,7 @@ TEST(Copies, OfMoreThanTwoHaveThemToo) {
 
 TEST(Copies, HaveThemWithEveryOptimizer) {
   const std::vector<OptimizerOptions> optimizers{SgdOptions{.momentum = 0.9}, LionOptions{},
-                                                 LambOptions{.weight_decay = 0.1}};
+                                                 LambOptions{.weight_decay = 0.1}, AdafactorOptions{}};
   int stage = 0;
   for (const OptimizerOptions& optimizer : optimizers) {
     EngineOptions options{.stage = 3, .optimizer = optimizer, .clip = 0.5};

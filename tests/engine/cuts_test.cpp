@@ -90,7 +90,7 @@ TEST(Cuts, HaveThemWithStatesOnHostAndDisk) {
 
 TEST(Cuts, HaveThemWithEveryOptimizer) {
   const std::vector<OptimizerOptions> optimizers{SgdOptions{.momentum = 0.9}, LambOptions{.weight_decay = 0.1},
-                                                 AdamW8bitOptions{}, MuonOptions{}};
+                                                 AdamW8bitOptions{}, MuonOptions{}, AdafactorOptions{}};
   for (const OptimizerOptions& optimizer : optimizers) {
     const EngineOptions options{.optimizer = optimizer, .clip = 0.5};
     const ScriptedRun expected = train(3, block_specs(DType::kFloat32), options);

@@ -69,6 +69,17 @@ TEST_F(ScheduleTraffic, ARuleWithSumsReadsThemTwice) {
   }
 }
 
+// And gradients once more, for the sums of rows and columns.
+TEST_F(ScheduleTraffic, ARuleWithStatesOfRowsAndColumnsReadsGradientsThreeTimes) {
+  for (const int stage : {2, 3}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      SCOPED_TRACE(fmt::format("stage {}, {}", stage, name_of(dtype)));
+      expect_agreement({.stage = stage, .optimizer = AdafactorOptions{}},
+                       {.gradient = {.disk = 1}, .optimizer = {.disk = 1}}, dtype);
+    }
+  }
+}
+
 // Two passes, each over states of its own; nothing is read ahead in vain.
 TEST_F(ScheduleTraffic, ARuleForMatricesReadsEachStateOnce) {
   for (const int stage : {1, 2, 3}) {

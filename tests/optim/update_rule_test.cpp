@@ -77,6 +77,16 @@ TEST(UpdateRule, MuonOptionsOutOfRangeAreRefusedByKey) {
   EXPECT_EQ(refused_key(MuonOptions{.adamw = {.eps = 0}}, "0"), "optimizer.eps");
 }
 
+TEST(UpdateRule, AdafactorOptionsOutOfRangeAreRefusedByKey) {
+  EXPECT_EQ(refused_key(AdafactorOptions{}, ""), "");
+  EXPECT_EQ(refused_key(AdafactorOptions{.lr = kNaN}, "nan"), "optimizer.lr");
+  EXPECT_EQ(refused_key(AdafactorOptions{.beta2_decay = 0.5}, "0.5"), "optimizer.beta2_decay");
+  EXPECT_EQ(refused_key(AdafactorOptions{.eps1 = 0}, "0"), "optimizer.eps1");
+  EXPECT_EQ(refused_key(AdafactorOptions{.eps2 = -1}, "-1"), "optimizer.eps2");
+  EXPECT_EQ(refused_key(AdafactorOptions{.clip = 0}, "0"), "optimizer.clip");
+  EXPECT_EQ(refused_key(AdafactorOptions{.weight_decay = kInfinity}, "inf"), "optimizer.weight_decay");
+}
+
 TEST(UpdateRule, SgdOptionsOutOfRangeAreRefusedByKey) {
   EXPECT_EQ(refused_key(SgdOptions{.lr = -1}, "-1"), "optimizer.lr");
   EXPECT_EQ(refused_key(SgdOptions{.momentum = 1}, "1"), "optimizer.momentum");

@@ -195,18 +195,39 @@ TEST(Estimate, CountsStatesAndDirectionsOfMatrices) {
   EXPECT_EQ(spec.value_bytes(/*matrices=*/false), 8);
   const auto units = make_units({{.name = "h.0.weight", .shape = {64, 64}, .dtype = DType::kBFloat16},
                                  {.name = "h.0.bias", .shape = {64}, .dtype = DType::kBFloat16}},
-                                {}, 1, [](const ParamSpec& each) { return each.shape.size() == 2; });
+                                {}, 1, {.is_matrix = [](const ParamSpec& each) { return each.shape.size() == 2; }});
   for (const int stage : {0, 1, 2, 3}) {
     const Placement placement = place(stage, Reduce::kAuto, 1);
     const int shards = stage == 0 ? 1 : 2;
     EXPECT_EQ(state_bytes(units, 2, placement, spec).moment, (4 * 4096 + 8 * 64) / shards) << stage;
     const std::int64_t directions = stage == 0 ? 0 : 4 * 4096 / 2;
-    EXPECT_EQ(direction_bytes(units[0], 2, placement), directions) << stage;
-    EXPECT_EQ(direction_bytes(units[1], 2, placement), 0) << "elements by themselves";
+    EXPECT_EQ(update_sent_bytes(units[0], 2, placement), directions) << stage;
+    EXPECT_EQ(update_sent_bytes(units[1], 2, placement), 0) << "elements by themselves";
     EXPECT_EQ(sent_bytes(units, 2, placement), (stage == 3 ? 3 : 2) * (4096 + 64) * 2 / 2 + directions) << stage;
-    EXPECT_DOUBLE_EQ(direction_formula_bytes(4096, 2, placement), static_cast<double>(directions)) << stage;
+    EXPECT_DOUBLE_EQ(update_sent_formula_bytes(units[0], 2, placement), static_cast<double>(directions)) << stage;
   }
   EXPECT_DOUBLE_EQ(state_formula_bytes(1000, 4, 1, DType::kFloat32, spec, /*matrices=*/true), 1000 * (8 + 4.0 / 4));
+}
+
+// Every rank holds a float of each row and each column, whatever the stage, and a step sends an exact sum and a double of each.
+TEST(Estimate, CountsStatesAndSumsOfRowsAndColumns) {
+  const OptimizerSpec spec{.states = {{.name = "variance", .of = StateOf::kOthers}}, .num_reads = 2};
+  const auto units =
+      make_units({{.name = "h.0.weight", .shape = {60, 4, 10}}, {.name = "h.0.bias", .shape = {64}}}, {}, 1,
+                 {.is_matrix = [](const ParamSpec& each) { return each.shape.size() > 1; }, .factored = true});
+  ASSERT_EQ(units.size(), 2U);
+  EXPECT_TRUE(units[0].factored);
+  EXPECT_FALSE(units[1].factored);
+  for (const int stage : {0, 1, 2, 3}) {
+    const Placement placement = place(stage, Reduce::kAuto, 1);
+    EXPECT_EQ(state_bytes(units, 2, placement, spec).moment, 4 * (60 + 40) + 4 * 64 / (stage == 0 ? 1 : 2)) << stage;
+    EXPECT_EQ(state_bytes(units, 2, placement, spec, Tier::kHost).moment, 0) << stage;
+    EXPECT_EQ(update_sent_bytes(units[0], 2, placement), 50 * 200) << stage;
+    EXPECT_EQ(update_sent_bytes(units[1], 2, placement), 0) << stage;
+    EXPECT_DOUBLE_EQ(update_sent_formula_bytes(units[0], 2, placement), 50 * 200) << stage;
+    EXPECT_EQ(sent_bytes(units, 2, placement), (stage == 3 ? 3 : 2) * (2400 + 64) * 4 / 2 + 50 * 200) << stage;
+  }
+  EXPECT_EQ(update_sent_bytes(units[0], 3, place(3, Reduce::kAuto, 1)), 2 * 34 * 200) << "blocks are padded";
 }
 
 }  // namespace

@@ -168,7 +168,7 @@ TEST(Unit, SlicesOfTrainedUnitsBeginAtTheOptimizersGrain) {
 }
 
 TEST(Unit, MatricesThatAreUpdatedAsWholesLieInUnitsOfTheirOwn) {
-  const auto weights = [](const ParamSpec& spec) { return spec.name.ends_with("weight"); };
+  const MatrixChoice weights{.is_matrix = [](const ParamSpec& spec) { return spec.name.ends_with("weight"); }};
   const auto units = make_units({param("h.0.bias", {3}), param("h.0.weight", {3, 4}), param("h.1.weight", {2, 5, 3}),
                                  param("h.1.bias", {3}), param("h.1.frozen.weight", {2, 2}, DType::kFloat32, false)},
                                 {}, /*grain=*/1, weights);

@@ -64,7 +64,7 @@ TEST(PushServer, MicroBatchesAreSummedByTheWorker) {
 TEST(PushServer, EveryOptimizerUpdatesAsItDoesAtStageThree) {
   const TrainedClocks run{.clocks = 3};
   const std::vector<OptimizerOptions> optimizers{SgdOptions{.momentum = 0.9}, LambOptions{}, MuonOptions{},
-                                                 AdamW8bitOptions{}};
+                                                 AdamW8bitOptions{}, AdafactorOptions{}};
   for (const OptimizerOptions& optimizer : optimizers) {
     const EngineOptions options{.optimizer = optimizer};
     EXPECT_EQ(served_run(with({.servers = 2}, options), 2, small_specs(), run).weights,

@@ -96,7 +96,7 @@ TEST(Job, MuonsMatricesAreThoseOfHiddenLayersOrWhatGroupsSay) {
   EXPECT_TRUE(muon.nesterov);
   EXPECT_EQ(muon.scale, MuonScale::kMatchRmsAdamW);
   EXPECT_EQ(muon.adamw.lr, 1e-3);
-  const IsMatrix is_matrix = matrices_of(attach);
+  const MatrixChoice is_matrix = matrices_of(attach);
   const auto takes = [&](const std::string& name, std::vector<std::int64_t> shape, bool own_unit = false) {
     return is_matrix({.name = name, .shape = std::move(shape), .own_unit = own_unit});
   };

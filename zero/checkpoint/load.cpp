@@ -8,6 +8,7 @@
 
 #include "zero/base/error.h"
 #include "zero/checkpoint/checkpoint_reader.h"
+#include "zero/checkpoint/factor_extras.h"
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/checkpoint/saved_states.h"
 #include "zero/plan/partition.h"
@@ -111,10 +112,13 @@ LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& fo
   engine.states().pause();
   std::optional<CheckpointReader> reader;
   std::vector<int> tensors, numbers;
+  std::size_t file = 0;  // whose extras this rank takes
   require_same_outcome(comm, folder.string(), [&] {
     reader.emplace(folder, calls, largest_unit_bytes(engine));
     numbers = numbers_in(*reader, engine);
     require_same_model(*reader, numbers, engine);
+    file = static_cast<std::size_t>(comm.rank()) % reader->manifest().files.size();
+    require_factors(reader->manifest().files[file].extras, engine, folder.string());
     for (const ParamSpec& spec : engine.specs()) tensors.push_back(reader->find(spec.name));
     on.check(reader->manifest());
     expect_held(*reader, tensors, numbers, engine);
@@ -130,7 +134,8 @@ LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& fo
         });
       }
     }
-    loaded.extras = reader->read_extras(comm.rank() % static_cast<int>(reader->manifest().files.size()));
+    loaded.extras = reader->read_extras(static_cast<int>(file));
+    take_factors(loaded.extras, engine);
   });
   loaded.manifest = reader->manifest();
   EngineProgress progress{.steps = loaded.manifest.steps,

@@ -139,7 +139,8 @@ void require_inside(const SavedFile& file, std::int64_t offset, std::int64_t byt
 }
 
 // Every element of every state once, and all of it inside the files. A tensor may lack a state of the optimizer: who loads
-// it wants to know of each whether it is there. A trained one has some of them.
+// it wants to know of each whether it is there. A trained one has some of them, or is
+// a matrix with states of rows and columns.
 void check_cover(const Manifest& manifest, std::string_view path) {
   struct Part {
     int tensor, state;
@@ -147,8 +148,13 @@ void check_cover(const Manifest& manifest, std::string_view path) {
     auto operator<=>(const Part&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0 by itself
   };
   std::vector<Part> parts;
+  std::set<std::string_view> factored;  // tensors
   for (const SavedFile& file : manifest.files) {
-    for (const SavedExtra& extra : file.extras) require_inside(file, extra.offset, extra.size_bytes, path);
+    for (const SavedExtra& extra : file.extras) {
+      require_inside(file, extra.offset, extra.size_bytes, path);
+      if (extra.name.starts_with(kRowFactorPrefix))
+        factored.insert(std::string_view(extra.name).substr(kRowFactorPrefix.size()));
+    }
     for (const SavedSlice& slice : file.slices) {
       if (slice.tensor >= std::ssize(manifest.tensors) || slice.state >= std::ssize(manifest.states))
         refuse_json(path, fmt::format("{} holds a slice of no tensor", file.name));
@@ -165,7 +171,7 @@ void check_cover(const Manifest& manifest, std::string_view path) {
   std::size_t next = 0;
   for (int index = 0; index < std::ssize(manifest.tensors); ++index) {
     const SavedTensor& tensor = manifest.tensors[static_cast<std::size_t>(index)];
-    bool updated = !tensor.trainable || manifest.states.size() == 1;
+    bool updated = !tensor.trainable || manifest.states.size() == 1 || factored.contains(tensor.name);
     for (int state = 0; state < (tensor.trainable ? std::ssize(manifest.states) : 1); ++state) {
       std::int64_t covered = 0;
       for (; next < parts.size() && parts[next].tensor == index && parts[next].state == state; ++next) {

@@ -22,6 +22,9 @@
 
 namespace zero {
 
+// What the names of states of rows and of columns begin with, as extras (zero/checkpoint/factor_extras.h).
+inline constexpr std::string_view kRowFactorPrefix = "factor/row_var/", kColumnFactorPrefix = "factor/col_var/";
+
 struct SavedTensor {
   std::string name;
   std::vector<std::int64_t> shape;

@@ -6,6 +6,7 @@
 
 #include "zero/base/check.h"
 #include "zero/base/parallel.h"
+#include "zero/checkpoint/factor_extras.h"
 #include "zero/plan/partition.h"
 
 namespace zero {
@@ -31,11 +32,16 @@ Manifest manifest_of(const Engine& engine, const SavedStates& states, const Save
   return manifest;
 }
 
+SaveContents with_factors(SaveContents contents, const Engine& engine) {
+  for (Extra& extra : factor_extras(engine)) contents.extras.push_back(std::move(extra));
+  return contents;
+}
+
 }  // namespace
 
 RankImage::RankImage(Engine& engine, SaveContents contents)
     : engine_(engine),
-      contents_(std::move(contents)),
+      contents_(with_factors(std::move(contents), engine)),
       states_(engine.states().names(), ApartCopies::of(engine)),
       manifest_(manifest_of(engine, states_, contents_)),
       layout_(lay_out_rank(engine.specs(), engine.units(), states_, engine.resources().mesh,

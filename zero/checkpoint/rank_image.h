@@ -25,7 +25,7 @@ namespace zero {
 struct SaveContents {
   std::map<std::string, std::string> run;  // rank 0's counts
   std::string config;                      // rank 0's counts
-  std::vector<Extra> extras;               // this rank's own
+  std::vector<Extra> extras;               // this rank's own; the image adds factor_extras()
 };
 
 class RankImage {

@@ -38,8 +38,8 @@ constexpr auto kModels = [] {
   std::ranges::transform(kModelTable, names.begin(), &ModelRow::name);
   return names;
 }();
-constexpr std::array kOptimizers{Words("adamw"), Words("adam"),      Words("sgd"), Words("lion"),
-                                 Words("lamb"),  Words("adamw8bit"), Words("muon")};
+constexpr std::array kOptimizers{Words("adamw"), Words("adam"),      Words("sgd"),  Words("lion"),
+                                 Words("lamb"),  Words("adamw8bit"), Words("muon"), Words("adafactor")};
 constexpr std::array kModes{Words("sync"), Words("stale"), Words("async"), Words("local")};
 constexpr std::array kCuts{Words("range"), Words("whole"), Words("hash")};
 constexpr std::array kRates{Words("cached"), Words("probe")};
@@ -109,7 +109,7 @@ constexpr std::array kOptions{
     Option{"train.sample", at<kTrain, &TrainConfig::sample>, kNatural, kFree, "tokens to generate at the end of the run"},
 
     Option{"optimizer.name", at<kOptimizer, &OptimizerConfig::name>, kAny, kOptimizers, "update rule"},
-    Option{"optimizer.lr", at<kOptimizer, &OptimizerConfig::lr>, kNotNegative, kFree, "highest learning rate"},
+    Option{"optimizer.lr", at<kOptimizer, &OptimizerConfig::lr>, kNotNegative, kFree, "highest learning rate; of adafactor, where it is 0.01 if not given, that of a relative step"},
     Option{"optimizer.betas", at<kOptimizer, &OptimizerConfig::betas>, kBelowOne, kFree, "decay rates of the moments of adamw, adamw8bit, adam, lamb and muon's adamw; of lion, the weights of its two sums"},
     Option{"optimizer.eps", at<kOptimizer, &OptimizerConfig::eps>, kAboveZero, kFree, "guard of adamw, adamw8bit, adam, lamb and muon's adamw against division by zero"},
     Option{"optimizer.weight_decay", at<kOptimizer, &OptimizerConfig::weight_decay>, kNotNegative, kFree, "weight decay of tensors with two or more dimensions; adam and sgd add it to the gradient"},

@@ -188,6 +188,9 @@ void check_sync(const LoadedConfig& loaded) {
   not_with_local("train.ema", train.ema > 0,
                  "copies that train apart (sync.mode local) are averaged by their outer step",
                  "leave it out: evaluations and saved weights are the merged ones; or use sync.mode sync");
+  not_with_local("optimizer.name", loaded.config.optimizer.name == "adafactor",
+                 "copies that train apart (sync.mode local) would each have other states of rows and columns",
+                 "use for example adamw, or sync.mode sync");
   not_with_local("zero.delayed_update", zero.delayed_update,
                  "an outer step (sync.mode local) would come between a gradient and its update",
                  "leave it out, or use sync.mode sync");
@@ -384,6 +387,7 @@ void settle_length(LoadedConfig& loaded) {
 void settle_defaults(LoadedConfig& loaded) {
   auto& config = loaded.config;
   settle_length(loaded);
+  if (config.optimizer.name == "adafactor" && !is_given(loaded, "optimizer.lr")) config.optimizer.lr = 0.01;
   if (!is_given(loaded, "schedule.warmup") && config.train.epochs == 0)
     config.schedule.warmup = std::min(config.schedule.warmup, config.train.steps);
   if (!loaded.origins.contains("schedule.min_lr"))

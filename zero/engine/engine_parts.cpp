@@ -83,6 +83,11 @@ EngineOptions checked(EngineOptions options) {
                                   name_of(options.optimizer)),
                       "leave it false, or use an optimizer that goes element by element, such as adamw");
   }
+  if (options.local && rule->factors() != nullptr) {
+    throw ConfigError("optimizer.name", std::string(name_of(options.optimizer)),
+                      "copies that train apart (sync.mode local) would each have other states of rows and columns",
+                      "use for example adamw, or sync.mode sync");
+  }
   if (options.delayed_update && options.ema != 0) {
     throw ConfigError("zero.delayed_update", "true", "an average of weights (train.ema) would be a step late, too",
                       "use either zero.delayed_update or train.ema");

@@ -5,6 +5,7 @@
 
 #include "zero/base/clock.h"
 #include "zero/plan/estimate.h"
+#include "zero/plan/factored.h"
 
 namespace zero {
 
@@ -164,8 +165,9 @@ void EngineStatistics::add_formulas(EngineReport& report) const {
     if (!unit.trainable) continue;
     const std::int64_t numel = used_numel(unit);
     report.state_formula_bytes +=
-        state_formula_bytes(numel, shard, parts_.options.stage, unit.dtype, spec_of(*parts_.rule), unit.matrices());
-    if (unit.matrices()) report.sent_formula_bytes += direction_formula_bytes(numel, shard, placement);
+        state_formula_bytes(numel, shard, parts_.options.stage, unit.dtype, spec_of(*parts_.rule), unit.matrices()) +
+        static_cast<double>(factor_bytes(unit));
+    report.sent_formula_bytes += update_sent_formula_bytes(unit, shard, placement);
   }
 }
 

@@ -55,7 +55,7 @@ void MatrixDirections::complete(const std::vector<bool>& present, ThreadTeam& te
 std::int64_t matrix_bytes(const std::vector<Unit>& units, int world) {
   std::int64_t most = 0;
   for (const Unit& unit : units) {
-    if (unit.matrices()) most = std::max(most, (padded_numel(unit, world) + workspace_numel(unit)) * kFloatBytes);
+    if (unit.whole_matrices()) most = std::max(most, (padded_numel(unit, world) + workspace_numel(unit)) * kFloatBytes);
   }
   return most;
 }
@@ -63,7 +63,7 @@ std::int64_t matrix_bytes(const std::vector<Unit>& units, int world) {
 double matrix_flops(const std::vector<Unit>& units, int world, const Placement& placement) {
   std::vector<double> by_rank(placement.optimizer_sharded ? static_cast<std::size_t>(world) : 1, 0.0);
   for (const Unit& unit : units) {
-    if (!unit.matrices()) continue;
+    if (!unit.whole_matrices()) continue;
     const std::int64_t shard = placement.optimizer_sharded ? shard_numel(unit, world) : padded_numel(unit, world);
     for (const Slice& slice : unit.slices) {
       const std::int64_t first = slice.offset / shard, last = (slice.offset + slice.numel - 1) / shard;

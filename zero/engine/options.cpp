@@ -20,14 +20,16 @@ bool is_hidden_matrix(const ParamSpec& spec) {
   return std::ranges::find(kHeads, module.substr(module.rfind('.') + 1)) == kHeads.end();  // npos + 1 is 0
 }
 
-IsMatrix matrices_of(const EngineOptions& options) {
+MatrixChoice matrices_of(const EngineOptions& options) {
+  if (std::holds_alternative<AdafactorOptions>(options.optimizer))
+    return {.is_matrix = [](const ParamSpec& spec) { return spec.shape.size() >= 2; }, .factored = true};
   if (!std::holds_alternative<MuonOptions>(options.optimizer)) return {};
-  return [groups = options.groups](const ParamSpec& spec) {
+  return {.is_matrix = [groups = options.groups](const ParamSpec& spec) {
     if (spec.shape.size() < 2) return false;
     const auto group = std::ranges::find_if(groups, [&](const ParameterGroup& g) { return g.matches(spec); });
     const bool says = group != groups.end() && group->muon.has_value();
     return says ? *group->muon : is_hidden_matrix(spec);
-  };
+  }};
 }
 
 std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options) {

@@ -132,9 +132,9 @@ struct EngineOptions {
 // a module called "lm_head", "head", "classifier" or "score", or is tied to an embedding.
 bool is_hidden_matrix(const ParamSpec& spec);
 
-// What the optimizer updates as whole matrices: with muon hidden matrices, and what the groups say, of parameters with two
-// or more dimensions. Empty with others.
-IsMatrix matrices_of(const EngineOptions& options);
+// What the optimizer treats as matrices, of parameters with two or more dimensions: muon updates hidden ones as wholes, and
+// what the groups say; adafactor factors all. None with others.
+MatrixChoice matrices_of(const EngineOptions& options);
 
 // The optimizer's rule, with what else it keeps of each parameter. Throws as make_update_rule() and with_outer_states() do,
 // and ConfigError under "train.ema" where `local` is given, too.

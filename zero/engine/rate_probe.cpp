@@ -108,7 +108,8 @@ std::int64_t probe_update(const UpdateRule& rule, int threads) {
     const double start = monotonic_seconds();
     team.for_range(0, kProbeNumel, kProbeGrain, [&](std::int64_t begin, std::int64_t end) {
       const UpdateSpan span = all.part(begin, end - begin);
-      UpdateScalars scalars{.step = round + 1, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0};
+      UpdateScalars scalars{
+          .step = round + 1, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0, .numel = kProbeNumel};
       std::vector<ExactSum> sums(static_cast<std::size_t>(rule.num_sums()));
       rule.add_sums(span, scalars, sums);  // nothing, where a rule has none
       const std::vector<double> ones(sums.size(), 1.0);

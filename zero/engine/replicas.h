@@ -5,7 +5,7 @@
 //   if (!check.same()) say(check.describe());                 // "rank 2 differs in unit 3 (blocks.2)"
 //
 // At stage 0 every rank holds parameters, master and moments whole, at stages 1 and 2 the parameters, at stage 3
-// nothing. Where there are copies of the model, each shard is held once in every copy. Copies that train apart are alike in
+// nothing; at all stages states of rows and columns (FactorStates). Where there are copies of the model, each shard is held once in every copy. Copies that train apart are alike in
 // the states of their outer step alone.
 #pragma once
 

@@ -72,6 +72,7 @@ ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& plac
       rank_(comm.rank()),
       world_(comm.world()),
       arrays_(make_arrays(optimizer, comm, ledger, tiers)),
+      factors_(placement.updated_elsewhere ? std::vector<Unit>() : units_, ledger),
       streams_(arrays_, units.size(), tiers, ledger),
       contents_(*this, streams_) {
   for (const Unit& unit : units_)

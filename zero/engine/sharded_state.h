@@ -10,7 +10,7 @@
 //   state.streams().fetch_parameter(u, into, numel);      // then they are brought
 //
 // This class knows which ranges are held and where they lie; streams() brings and takes what lies off the device;
-// contents() reads and writes the values, wherever they lie.
+// contents() reads and writes the values, wherever they lie. States of rows and columns are factors(), whole on the device.
 //
 // Invariant: padding and gaps between slices are zero. Construction is Collective; everything else Local. What accesses
 // the disk throws IoError.
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
+#include "zero/engine/factor_states.h"
 #include "zero/engine/offload_tiers.h"
 #include "zero/engine/state_arrays.h"
 #include "zero/engine/state_contents.h"
@@ -66,6 +67,7 @@ class ShardedState {
   std::int64_t move_to(const std::vector<UnitTiers>& tiers);
 
   const StateArrays& arrays() const { return arrays_; }
+  const FactorStates& factors() const { return factors_; }
   StateStreams& streams() { return streams_; }
   StateContents& contents() { return contents_; }
 
@@ -79,6 +81,7 @@ class ShardedState {
   int rank_ = 0;
   int world_ = 1;
   StateArrays arrays_;
+  FactorStates factors_;
   StateStreams streams_;
   StateContents contents_;
 };

@@ -125,7 +125,8 @@ ReplicaCheck StateAccess::compare_replicas() {
   io_.rethrow();
   require_between_steps("replicas", "compared");
   const EngineComms& comms = parts_.comms;
-  const bool each_holds_its_own = comms.mesh.copies == 1 && parts_.state.placement().parameter_sharded;
+  const bool each_holds_its_own =
+      comms.mesh.copies == 1 && parts_.state.placement().parameter_sharded && parts_.state.factors().all().empty();
   if (comms.run.world() == 1 || each_holds_its_own) return {};
   return io_.run([&] {
     parts_.updater.finish();

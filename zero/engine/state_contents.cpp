@@ -146,6 +146,9 @@ void StateContents::write_coded(int index, const StateArrays::Optimizer& state, 
 
 void StateContents::read_replicated(int index, const ReplicaVisit& visit, HeldStates which) {
   read_held(index, /*sharded=*/false, state_.unit(index).numel, visit, which);
+  if (which == HeldStates::kOuter) return;
+  for (const FactorStates::State& state : state_.factors().all())
+    if (state.unit == index) visit(std::as_bytes(state.values));
 }
 
 void StateContents::read_sharded(int index, const ReplicaVisit& visit, HeldStates which) {

@@ -52,7 +52,8 @@ class StateContents {
   Shard held(int unit, int state) const;
 
   // Calls visit(elements) for all of a unit that every rank holds alike, piece by piece: the parameters where they are
-  // whole, then master and the optimizer's states where those are; no padding. Never called where everything is sharded.
+  // whole, then master and the optimizer's states where those are; no padding; then states of rows and columns. Never called
+  // where everything is sharded.
   using ReplicaVisit = std::function<void(std::span<const std::byte> elements)>;
   void read_replicated(int unit, const ReplicaVisit& visit, HeldStates which = HeldStates::kAll);
   // The same of everything else: of this rank's shard of what is sharded.

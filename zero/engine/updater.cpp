@@ -6,6 +6,7 @@
 
 #include "zero/base/check.h"
 #include "zero/base/clock.h"
+#include "zero/engine/factor_sums.h"
 #include "zero/engine/matrix_directions.h"
 #include "zero/engine/parameter_sums.h"
 
@@ -40,9 +41,11 @@ Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<
                         "end the list with a group that takes everything");
     }
     groups_.push_back(group);
+    numels_.push_back(spec.numel());
   }
   for (const Unit& unit : state.units()) {
-    ZERO_CHECK(!unit.matrices() || rule.matrices() != nullptr, "{} has no rule for {}", rule.name(), unit.name);
+    ZERO_CHECK(!unit.whole_matrices() || rule.matrices() != nullptr, "{} has no rule for {}", rule.name(), unit.name);
+    ZERO_CHECK(!unit.factored || rule.factors() != nullptr, "{} has no rule for {}", rule.name(), unit.name);
     for (const Slice& slice : unit.slices)
       matrices_[static_cast<std::size_t>(slice.param)] = {slice.rows, slice.columns()};
   }
@@ -65,6 +68,7 @@ void Updater::begin_step(const std::vector<bool>& present, std::span<const int> 
 
   pass_rule_ = &rule_;
   begin_units(units);
+  if (rule_.factors() != nullptr) update_factors(units);
   if (rule_.num_sums() > 0) sum_parameters(units);
   if (std::ranges::find(matrices_due_, true) == matrices_due_.end()) {
     begin_pass({units.begin(), units.end()});
@@ -97,7 +101,7 @@ void Updater::begin_units(std::span<const int> units) {
 }
 
 bool Updater::reads_gradient(Pass pass) {
-  return pass == Pass::kUpdate || pass == Pass::kSums || pass == Pass::kDirections;
+  return pass == Pass::kUpdate || pass == Pass::kSums || pass == Pass::kFactors || pass == Pass::kDirections;
 }
 
 // Of the optimizer's states an exchange is with the last one; directions need the first one, and steps along them others.
@@ -109,6 +113,8 @@ bool Updater::touches(Pass pass, std::size_t state) const {
     case Pass::kUpdate:
     case Pass::kSums:
       return !outer;
+    case Pass::kFactors:
+      return false;
     case Pass::kExchange:
     case Pass::kDifferences:
       return last;
@@ -125,8 +131,7 @@ bool Updater::touches(Pass pass, std::size_t state) const {
 std::vector<TileArray> Updater::pass_arrays(Pass pass) {
   const Placement& placement = state_.placement();
   const StateArrays& held = state_.arrays();
-  const bool writes = pass != Pass::kSums && pass != Pass::kDifferences;
-  const TileAccess access = writes ? TileAccess::kReadWrite : TileAccess::kRead;
+  const TileAccess access = writes(pass) ? TileAccess::kReadWrite : TileAccess::kRead;
   std::vector<TileArray> arrays;
   const auto add = [&arrays](const StateArray& array, TileAccess how) {
     arrays.push_back({&array, how});
@@ -134,10 +139,10 @@ std::vector<TileArray> Updater::pass_arrays(Pass pass) {
   };
   slots_ = {};
   // Where they are whole they are on the device, and the update covers a part of them.
-  if (placement.parameter_sharded && pass != Pass::kDirections) slots_.parameter = add(held.parameter, access);
+  if (placement.parameter_sharded && reads_parameter(pass)) slots_.parameter = add(held.parameter, access);
   if (placement.gradient_sharded && reads_gradient(pass))
     slots_.gradient = add(state_.applied_gradient(), TileAccess::kRead);
-  if (pass != Pass::kDirections) slots_.master = add(held.master, access);
+  if (reads_parameter(pass)) slots_.master = add(held.master, access);
   for (const auto& [state, array, scales] : held.optimizer) {
     const bool wanted = touches(pass, slots_.optimizer.size());
     slots_.optimizer.push_back(wanted ? add(array, access) : -1);
@@ -167,9 +172,9 @@ std::vector<LinkTransfer> Updater::link_transfers(Pass pass) const {
     gradient.element_bytes.push_back(static_cast<std::int64_t>(size_of(state_.gradient_dtype(unit.index))));
   }
   std::vector<LinkTransfer> link_transfers;
-  if (!placement.parameter_sharded && pass != Pass::kDirections) {
+  if (!placement.parameter_sharded && reads_parameter(pass)) {
     link_transfers.push_back(std::move(read));
-    if (pass != Pass::kSums && pass != Pass::kDifferences) link_transfers.push_back(std::move(written));
+    if (writes(pass)) link_transfers.push_back(std::move(written));
   }
   if (!placement.gradient_sharded && reads_gradient(pass)) link_transfers.push_back(std::move(gradient));
   return link_transfers;
@@ -296,16 +301,24 @@ UpdateSpan Updater::TileMemory::span(std::int64_t begin, std::int64_t end) const
 }
 
 template <typename Use>
-void Updater::for_each_span(const Tile& tile, const TileMemory& memory, const Shard& range, Use use) {
+void Updater::for_each_part(const Tile& tile, const TileMemory& memory, const Shard& range, Use use) {
   const std::int64_t origin = state_.update_range(tile.unit).offset + tile.begin;
   for (const Slice& slice : owned_in(state_.unit(tile.unit), range)) {
     const auto param = static_cast<std::size_t>(slice.param);
     const SlicePart part = overlap(slice, range);
     if (part.numel == 0 || !present_[param]) continue;
-    const std::int64_t first = part.offset - origin;
-    team_.for_range(first, first + part.numel, kUpdateGrain,
-                    [&](std::int64_t begin, std::int64_t end) { use(param, memory.span(begin, end)); });
+    UpdateSpan span = memory.span(part.offset - origin, part.offset - origin + part.numel);
+    span.first = part.begin;
+    use(param, span);
   }
+}
+
+template <typename Use>
+void Updater::for_each_span(const Tile& tile, const TileMemory& memory, const Shard& range, Use use) {
+  for_each_part(tile, memory, range, [&](std::size_t param, const UpdateSpan& part) {
+    team_.for_range(0, part.numel, kUpdateGrain,
+                    [&](std::int64_t begin, std::int64_t end) { use(param, part.part(begin, end - begin)); });
+  });
 }
 
 UpdateScalars Updater::scalars_of(std::size_t param) const {
@@ -315,21 +328,19 @@ UpdateScalars Updater::scalars_of(std::size_t param) const {
           .gradient_scale = scale_,
           .weight_decay = groups_[param].weight_decay,
           .sums = sums_.empty() ? std::span<const double>{} : std::span(sums_).subspan(param * num_sums, num_sums),
-          .matrix = matrices_[param]};
+          .matrix = matrices_[param],
+          .factors = factors_.empty() ? Factors{} : factors_[param],
+          .numel = numels_[param]};
 }
 
-// Each rank reads its shard, also where it updates everything: the sums are exact, so that nobody sees who made them.
-void Updater::sum_parameters(std::span<const int> units) {
-  const auto num_sums = static_cast<std::size_t>(rule_.num_sums());
-  std::vector<ExactSum> sums(steps_.size() * num_sums);
-  sums_.clear();
+template <typename Use>
+void Updater::read_shards(std::span<const int> units, Pass pass, Use use) {
   std::vector<TileRange> ranges;
   for (const int unit : units)
     ranges.push_back({unit, outstanding_[static_cast<std::size_t>(unit)] ? state_.update_range(unit).numel : 0});
-  TileStream& pass = state_.streams().update_pass();
-  pass.begin(pass_arrays(Pass::kSums), std::move(ranges), link_transfers(Pass::kSums));
-  std::mutex mutex;
-  while (const Tile* tile = pass.next()) {
+  TileStream& tiles = state_.streams().update_pass();
+  tiles.begin(pass_arrays(pass), std::move(ranges), link_transfers(pass));
+  while (const Tile* tile = tiles.next()) {
     const bool sharded = state_.placement().optimizer_sharded;
     const std::byte* gradient = sharded ? state_.gradient_shard(tile->unit) : state_.whole_gradient(tile->unit);
     const TileMemory memory = memory_of(*tile, gradient, state_.gradient_dtype(tile->unit));
@@ -337,16 +348,49 @@ void Updater::sum_parameters(std::span<const int> units) {
     const std::int64_t begin = state_.update_range(tile->unit).offset + tile->begin;
     const std::int64_t first = std::max(begin, shard.offset);
     const std::int64_t last = std::min(begin + tile->numel, shard.offset + shard.numel);
-    if (first >= last) continue;
-    for_each_span(*tile, memory, {first, last - first}, [&](std::size_t param, const UpdateSpan& span) {
+    if (first < last) use(*tile, memory, Shard{first, last - first});
+  }
+  tiles.finish();
+}
+
+void Updater::sum_parameters(std::span<const int> units) {
+  const auto num_sums = static_cast<std::size_t>(rule_.num_sums());
+  std::vector<ExactSum> sums(steps_.size() * num_sums);
+  sums_.clear();
+  std::mutex mutex;
+  read_shards(units, Pass::kSums, [&](const Tile& tile, const TileMemory& memory, const Shard& range) {
+    for_each_span(tile, memory, range, [&](std::size_t param, const UpdateSpan& span) {
       std::vector<ExactSum> mine(num_sums);
       rule_.add_sums(span, scalars_of(param), mine);
       const std::lock_guard lock(mutex);
       for (std::size_t i = 0; i < num_sums; ++i) sums[param * num_sums + i].add(mine[i]);
     });
-  }
-  pass.finish();
+  });
   sums_ = sums_over_ranks(comm_, sums);
+}
+
+// One thread adds, because every part of a matrix has elements of all its columns.
+void Updater::update_factors(std::span<const int> units) {
+  const FactorRule& rule = *rule_.factors();
+  factors_.assign(steps_.size(), {});
+  for (const int index : units) {
+    const Unit& unit = state_.unit(index);
+    if (!unit.factored || !updates(index)) continue;
+    FactorSums sums(unit, comm_, ledger_);
+    read_shards({&index, 1}, Pass::kFactors, [&](const Tile& tile, const TileMemory& memory, const Shard& range) {
+      for_each_part(tile, memory, range, [&](std::size_t param, const UpdateSpan& span) {
+        rule.add_squares(span, scalars_of(param), sums.rows(param), sums.columns(param));
+      });
+    });
+    sums.exchange();
+    for (const Slice& slice : unit.slices) {
+      const auto param = static_cast<std::size_t>(slice.param);
+      if (!present_[param]) continue;
+      const FactorStates& states = state_.factors();
+      factors_[param] =
+          rule.update_factors(states.row_var(param), states.col_var(param), sums.rounded(param), scalars_of(param));
+    }
+  }
 }
 
 template <typename Change, typename Use>

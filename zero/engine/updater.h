@@ -13,7 +13,8 @@
 //   updater.finish();                                  // before gradients change
 //
 // Of a rule that needs sums over whole parameters (LAMB) begin_step() reads all that this rank updates once before, and
-// is Collective: the ranks' sums are exchanged. Of one that updates matrices as wholes (Muon) enqueue() of such a unit is:
+// is Collective: the ranks' sums are exchanged. Of one with states of rows and columns (Adafactor) it reads the gradients
+// before that, unit by unit, and updates these states. Of one that updates matrices as wholes (Muon) enqueue() of such a unit is:
 // it is updated there and then, whole directions come in between (MatrixDirections), and what was in the queue before it
 // is updated first. merge() is, too. Everything else is Local. The same bits for any number of threads,
 // wherever states lie, and whenever the update happens. Throws IoError.
@@ -95,23 +96,32 @@ class Updater {
     UpdateSpan span(std::int64_t begin, std::int64_t end) const;
   };
   void begin_units(std::span<const int> units);
-  // What a pass is for: to update, or to make sums before that; to exchange states with parameters; of whole matrices, to
+  // What a pass is for: to update, or to make sums before that, of parameters, and of rows and columns; to exchange states with parameters; of whole matrices, to
   // make directions, and to step along them; of an outer step, to see how far parameters are from their anchors, and to
   // move both.
-  enum class Pass : std::uint8_t { kUpdate, kSums, kExchange, kDirections, kSteps, kDifferences, kMerge };
+  enum class Pass : std::uint8_t { kUpdate, kSums, kFactors, kExchange, kDirections, kSteps, kDifferences, kMerge };
   static bool reads_gradient(Pass pass);
+  static bool reads_parameter(Pass pass) { return pass != Pass::kDirections && pass != Pass::kFactors; }
+  static bool writes(Pass pass) { return pass != Pass::kSums && pass != Pass::kFactors && pass != Pass::kDifferences; }
   bool touches(Pass pass, std::size_t state) const;
   Pass queue_pass() const { return pass_rule_ == &rule_ ? Pass::kUpdate : Pass::kExchange; }
   std::vector<TileArray> pass_arrays(Pass pass);
   TileMemory memory_of(const Tile& tile, const std::byte* gradient, DType dtype) const;
   // Calls use(param, span) for what of a tile `range`, of the unit's flat range, has of a parameter that got a gradient.
-  // Spans are parts of `memory`, which is the tile's.
+  // Spans are parts of `memory`, which is the tile's. One after the other; for_each_span() cuts them for the threads.
+  template <typename Use>
+  void for_each_part(const Tile& tile, const TileMemory& memory, const Shard& range, Use use);
   template <typename Use>
   void for_each_span(const Tile& tile, const TileMemory& memory, const Shard& range, Use use);
   UpdateScalars scalars_of(std::size_t param) const;
+  // Calls use(tile, memory, range) for this rank's shard of the units, also where it updates everything: sums are exact, so
+  // that nobody sees who made them.
+  template <typename Use>
+  void read_shards(std::span<const int> units, Pass pass, Use use);
   void sum_parameters(std::span<const int> units);
+  void update_factors(std::span<const int> units);
   bool updates(int unit) const;
-  bool whole_matrices(int unit) const { return queue_pass() == Pass::kUpdate && state_.unit(unit).matrices(); }
+  bool whole_matrices(int unit) const { return queue_pass() == Pass::kUpdate && state_.unit(unit).whole_matrices(); }
   void update_matrices(int unit);
   // A pass over one unit, now. Calls change(memory, tile) before a tile's spans, and use(param, span) for each of them.
   template <typename Change, typename Use>
@@ -131,9 +141,11 @@ class Updater {
   Slots slots_;
   std::vector<Group> groups_;          // by parameter
   std::vector<MatrixShape> matrices_;  // by parameter
+  std::vector<std::int64_t> numels_;   // by parameter
   std::vector<std::int64_t> steps_;    // by parameter
   std::vector<bool> present_;
   std::vector<double> sums_;         // of this step, num_sums() by parameter
+  std::vector<Factors> factors_;     // of this step, by parameter; empty without a FactorRule
   std::vector<Gradient> gradients_;  // by unit, of this step
   std::vector<bool> outstanding_;    // by unit: not up to date
   std::vector<bool> matrices_due_;   // by unit of matrices: not in the queue yet

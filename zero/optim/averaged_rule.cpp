@@ -69,6 +69,7 @@ class AveragedRule final : public UpdateRule {
     }
   }
   const MatrixRule* matrices() const override { return rule_->matrices(); }
+  const FactorRule* factors() const override { return rule_->factors(); }
 
  private:
   UpdateSpan without_average(UpdateSpan span) const {

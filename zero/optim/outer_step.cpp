@@ -29,6 +29,7 @@ class LocalRule final : public UpdateRule {
     rule_->update(of_the_rule(span), scalars);
   }
   const MatrixRule* matrices() const override { return rule_->matrices(); }
+  const FactorRule* factors() const override { return rule_->factors(); }
 
  private:
   UpdateSpan of_the_rule(UpdateSpan span) const {

@@ -13,6 +13,7 @@
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
+#include "zero/optim/adafactor_rule.h"
 #include "zero/optim/adam_kernel.h"
 #include "zero/optim/adamw8bit_kernel.h"
 #include "zero/optim/lamb_kernel.h"
@@ -241,6 +242,20 @@ std::unique_ptr<UpdateRule> make_rule(const MuonOptions& options) {
   return make_muon_rule(options);
 }
 
+std::unique_ptr<UpdateRule> make_rule(const AdafactorOptions& options) {
+  require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-2");
+  require(options.beta2_decay <= 0, options.beta2_decay, "optimizer.beta2_decay", "must be a finite number, 0 or less",
+          "use for example -0.8");
+  // As fp32, and squared, because that is what keeps 0 / sqrt(eps1^2) from being a NaN.
+  require(static_cast<float>(options.eps1 * options.eps1) > 0, options.eps1, "optimizer.eps1",
+          "its square must be a finite fp32 number greater than 0", "use for example 1.19e-7");
+  require(options.eps2 >= 0, options.eps2, "optimizer.eps2", "must be a finite number, 0 or more",
+          "use for example 1e-3");
+  require(static_cast<float>(options.clip) > 0, options.clip, "optimizer.clip", "must be a finite number above 0",
+          "use for example 1");
+  return make_adafactor_rule(options);
+}
+
 std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options) {
   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-3");
   if (options.rule == nullptr)
@@ -259,7 +274,7 @@ std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options) {
 
 UpdateSpan UpdateSpan::part(std::int64_t begin, std::int64_t count) const {
   UpdateSpan part = *this;
-  part.parameter += begin;
+  if (parameter != nullptr) part.parameter += begin;
   if (gradient != nullptr) part.gradient += begin * static_cast<std::int64_t>(size_of(gradient_dtype));
   for (float*& state : part.states) {
     if (state != nullptr) state += begin;
@@ -267,6 +282,7 @@ UpdateSpan UpdateSpan::part(std::int64_t begin, std::int64_t count) const {
   for (CodedState& state : part.coded) state = state.from(begin);
   if (low_precision != nullptr) part.low_precision += begin * static_cast<std::int64_t>(size_of(low_precision_dtype));
   part.numel = count;
+  part.first += begin;
   return part;
 }
 
@@ -284,7 +300,8 @@ double learning_rate(const OptimizerOptions& options) {
 
 std::string_view name_of(const OptimizerOptions& options) {
   if (const auto* own = std::get_if<OwnRuleOptions>(&options)) return own->rule ? own->rule->name() : "";
-  constexpr std::array<std::string_view, 7> kNames{"adamw", "adam", "sgd", "lion", "lamb", "adamw8bit", "muon"};
+  constexpr std::array<std::string_view, 8> kNames{"adamw", "adam",      "sgd",  "lion",
+                                                   "lamb",  "adamw8bit", "muon", "adafactor"};
   return kNames.at(options.index());
 }
 

@@ -1,11 +1,12 @@
 // UpdateRule: one optimizer step over flat spans.
 //
 // A rule sees spans and a step number; never ranks, units or tiers. One pass over memory does everything: unscale and
-// clip (one factor), moments, decay, update, and the low-precision copy. Two kinds of rules do more. A rule with sums
-// over whole parameters (LAMB) first reads everything once, in add_sums(), and writes nothing there. A rule that steps
-// along whole matrices (Muon) is a MatrixRule, too: direct() and complete() come before update(). Apart from that,
-// elements are independent (with states in 8 bits: blocks of kCodeBlock), so any cut between them, any number of threads
-// and any instruction set gives the same bits.
+// clip (one factor), moments, decay, update, and the low-precision copy. Three kinds of rules do more. A rule with sums
+// over whole parameters (LAMB) first reads everything once, in add_sums(), and writes nothing there. A rule that keeps
+// states of rows and columns (Adafactor) is a FactorRule, too: add_squares() and update_factors() come before that. A rule
+// that steps along whole matrices (Muon) is a MatrixRule, too: direct() and complete() come before update(). Apart from
+// that, elements are independent (with states in 8 bits: blocks of kCodeBlock), so any cut between them, any number of
+// threads and any instruction set gives the same bits.
 //
 //   auto rule = make_update_rule(AdamWOptions{.beta2 = 0.95});
 //   rule->update(span, {.step = 1, .lr = 3e-4, .gradient_scale = clip / world, .weight_decay = 0.1});
@@ -17,6 +18,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -45,6 +47,7 @@ struct UpdateSpan {
   std::byte* low_precision = nullptr;            // written with the rounded parameter when given
   DType low_precision_dtype = DType::kBFloat16;  // of that: bf16 or fp16
   std::int64_t numel = 0;
+  std::int64_t first = 0;  // its first element's place in the parameter
 
   // Elements [begin, begin + count) of it; `begin` is a multiple of kCodeBlock where a state is in 8 bits.
   UpdateSpan part(std::int64_t begin, std::int64_t count) const;
@@ -67,6 +70,12 @@ struct MatrixShape {
   std::int64_t rows = 0, columns = 0;
 };
 
+// The states of a matrix of which a rule keeps a mean square of each row and each column (FactorRule).
+struct Factors {
+  std::span<const float> row_var, col_var;
+  float row_mean = 0;  // of row_var, as the rule wants it
+};
+
 struct UpdateScalars {
   std::int64_t step = 1;  // counted from 1: bias correction
   double lr = 0;
@@ -74,9 +83,11 @@ struct UpdateScalars {
   double weight_decay = 0;
   // Of a rule that has sums: over the whole parameter, of all ranks; see UpdateRule::add_sums().
   std::span<const double> sums;
-  // Of a matrix that is updated as a whole: update() then finds its completed directions as gradient (MatrixRule). Of
-  // other parameters no rows.
+  // Of a matrix that is updated as a whole, whose completed directions update() finds as gradient (MatrixRule), and of
+  // one with states of rows and columns (FactorRule). Of other parameters no rows.
   MatrixShape matrix{};
+  Factors factors{};       // of a FactorRule's matrix: after the step
+  std::int64_t numel = 0;  // of the whole parameter
 };
 
 // Defaults are torch.optim's. Decay is decoupled.
@@ -145,6 +156,16 @@ struct MuonOptions {
   AdamWOptions adamw = {.lr = 0};  // lr 0: that of matrices. Its weight_decay is not used
 };
 
+// Defaults are torch.optim.Adafactor's. Decay is decoupled.
+struct AdafactorOptions {
+  double lr = 1e-2;  // most of a relative step: 1 / sqrt(step) where that is less
+  double beta2_decay = -0.8;
+  double eps1 = std::numeric_limits<float>::epsilon();  // torch's eps[0]: bounds variances from below
+  double eps2 = 1e-3;                                   // torch's eps[1]: least rms of a parameter that scales its step
+  double clip = 1;                                      // torch's d: rms of a direction from which it is shortened
+  double weight_decay = 0;
+};
+
 class UpdateRule;
 
 // A rule that the user wrote.
@@ -155,7 +176,7 @@ struct OwnRuleOptions {
 };
 
 using OptimizerOptions = std::variant<AdamWOptions, AdamOptions, SgdOptions, LionOptions, LambOptions, AdamW8bitOptions,
-                                      MuonOptions, OwnRuleOptions>;
+                                      MuonOptions, AdafactorOptions, OwnRuleOptions>;
 
 // What a rule does with matrices that it updates as wholes (Unit::matrices), before update(): each rank directs its shard
 // of them, all directions of a matrix are brought together, and whoever updates a part of it completes them.
@@ -169,6 +190,20 @@ class MatrixRule {
   // workspace_numel() in zero/engine/matrix_directions.cpp says; for Muon newton_schulz_numel().
   virtual void complete(float* directions, const MatrixShape& matrix, std::span<float> workspace,
                         ThreadTeam& team) const = 0;
+};
+
+// What a rule does with matrices of which it keeps a mean square of each row and each column, in place of one of each
+// element (Unit::factored), before add_sums() and update().
+class FactorRule {
+ public:
+  virtual ~FactorRule() = default;
+  // Adds the squares of the span's gradients, scaled, to the sum of each row and each column of their matrix. Reads
+  // gradients alone. Spans begin at multiples of kSumBlock in their parameter.
+  virtual void add_squares(const UpdateSpan& span, const UpdateScalars& scalars, std::span<ExactSum> rows,
+                           std::span<ExactSum> columns) const = 0;
+  // The states after the step. `sums`: of whole rows, then of whole columns.
+  virtual Factors update_factors(std::span<float> row_var, std::span<float> col_var, std::span<const double> sums,
+                                 const UpdateScalars& scalars) const = 0;
 };
 
 // Of a rule that a user writes, update() computes an element from that element alone and from the sums, if it has any,
@@ -189,6 +224,8 @@ class UpdateRule {
   virtual void update(const UpdateSpan& span, const UpdateScalars& scalars) const = 0;
   // Null: every parameter is updated element by element.
   virtual const MatrixRule* matrices() const { return nullptr; }
+  // Null: every parameter has the states of states().
+  virtual const FactorRule* factors() const { return nullptr; }
 };
 
 // What plans and memory need to know of it.

@@ -1,5 +1,6 @@
 #include "zero/plan/estimate.h"
 
+#include "zero/plan/factored.h"
 #include "zero/plan/partition.h"
 
 namespace zero {
@@ -26,6 +27,7 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
       if (state.kept_by(unit.matrices())) bytes.moment += tier_bytes(tiers.optimizer, tier, state.value_bytes());
     }
     if (tier == Tier::kDevice) bytes.moment += spec.scale_bytes(tiers.optimizer.numel());
+    if (tier == Tier::kDevice && !placement.updated_elsewhere) bytes.moment += factor_bytes(unit);
   }
   return bytes;
 }
@@ -54,18 +56,25 @@ std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placeme
     bytes += calls.reductions * pass(placement.wire.reduce) + calls.gathers * pass(placement.wire.gather);
     const bool gathers_sums = unit.trainable && !placement.optimizer_sharded && placement.fp32_sums;
     if (gathers_sums && unit.dtype != DType::kFloat32) bytes += pass(WireCodec::kNone);  // fp32 is twice as much
-    bytes += direction_bytes(unit, world, placement);
+    bytes += update_sent_bytes(unit, world, placement);
   }
   return bytes;
 }
 
-std::int64_t direction_bytes(const Unit& unit, int world, const Placement& placement) {
-  if (!placement.optimizer_sharded || !unit.matrices()) return 0;
+std::int64_t update_sent_bytes(const Unit& unit, int world, const Placement& placement) {
+  if (unit.factored) return factor_sent_bytes(unit, world);
+  if (!placement.optimizer_sharded || !unit.whole_matrices()) return 0;
   return (world - 1) * shard_numel(unit, world) * static_cast<std::int64_t>(sizeof(float));
 }
 
-double direction_formula_bytes(std::int64_t numel, int world, const Placement& placement) {
-  return placement.optimizer_sharded ? 4.0 * static_cast<double>(numel) * (world - 1) / world : 0;
+double update_sent_formula_bytes(const Unit& unit, int world, const Placement& placement) {
+  std::int64_t bytes = 0;
+  if (unit.factored) {
+    bytes = factor_numel(unit) * kFactorSumBytes;
+  } else if (placement.optimizer_sharded && unit.whole_matrices()) {
+    bytes = used_numel(unit) * static_cast<std::int64_t>(sizeof(float));
+  }
+  return static_cast<double>(bytes) * (world - 1) / world;
 }
 
 double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, const OptimizerSpec& spec,

@@ -27,8 +27,8 @@ struct StateBytes {
   bool operator==(const StateBytes&) const = default;
 };
 
-// On one tier, of a rule that keeps `spec`; scales are on the device, wherever their codes are. Padding is the same on
-// every rank: shards have equal sizes.
+// On one tier, of a rule that keeps `spec`; scales are on the device, wherever their codes are, and so are states of rows and
+// columns, which every rank holds whole. Padding is the same on every rank: shards have equal sizes.
 StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, const OptimizerSpec& spec,
                        Tier tier);
 // On all tiers.
@@ -43,12 +43,12 @@ struct StepCollectives {
 StepCollectives collectives_of(const Unit& unit, const Placement& placement);
 
 // Bytes that a rank sends in a step whose forward and backward pass access each unit once; at stage 3 in the minimum
-// budget. If the rule updates matrices as wholes, their directions count, too: they are gathered in fp32.
+// budget. What ranks exchange for the updates of matrices counts, too: update_sent_bytes().
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
 
 // Bytes per rank of `numel` parameters by the paper's formulas: 16P, 4P + 12P/N, 2P + 14P/N, 16P/N for bf16 with fp32
 // master and Adam; 16P, 8P + 8P/N, 4P + 12P/N, 16P/N for fp32.
-// `matrices`: they are updated as wholes.
+// `matrices`: they are of Unit::matrices(); states of rows and columns (factor_bytes()) come on top.
 double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, const OptimizerSpec& spec,
                            bool matrices = false);
 
@@ -61,9 +61,11 @@ double sent_formula_bytes(std::int64_t numel, int world, const Placement& placem
 // 2(P/S)(R-1)/R for R copies of S ranks, as often as gradients are reduced.
 double sent_between_copies_formula_numel(std::int64_t numel, int shard, const Placement& placement);
 
-// What a rank sends of the directions of a unit of matrices in a step, which all ranks gather where the optimizer's
-// states are sharded; 0 of other units. And as the formula, of `numel` parameters in matrices: 4P(N-1)/N bytes.
-std::int64_t direction_bytes(const Unit& unit, int world, const Placement& placement);
-double direction_formula_bytes(std::int64_t numel, int world, const Placement& placement);
+// What a rank sends for the update of a unit of matrices in a step; 0 of other units. Of matrices that are updated as wholes
+// their directions, which all ranks gather in fp32 where the optimizer's states are sharded; of factored ones the sums of
+// squares of rows and columns. And as the formula, of P parameters in matrices with F rows and columns: 4P(N-1)/N bytes, or
+// 200F(N-1)/N.
+std::int64_t update_sent_bytes(const Unit& unit, int world, const Placement& placement);
+double update_sent_formula_bytes(const Unit& unit, int world, const Placement& placement);
 
 }  // namespace zero

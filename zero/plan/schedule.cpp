@@ -209,7 +209,8 @@ std::vector<int> access_order(const Trace& trace, const std::vector<Unit>& units
 std::vector<Action> step_actions(const Trace& trace, const Placement& placement, const std::vector<Unit>& units) {
   std::vector<Action> actions;
   std::vector<int> order = access_order(trace, units);
-  std::ranges::stable_partition(order, [&](int unit) { return units[static_cast<std::size_t>(unit)].matrices(); });
+  std::ranges::stable_partition(order,
+                                [&](int unit) { return units[static_cast<std::size_t>(unit)].whole_matrices(); });
   for (const int unit : order) {
     if (!units[static_cast<std::size_t>(unit)].trainable) continue;
     if (!placement.optimizer_sharded) actions.push_back({ActionKind::kGatherGradient, unit});

@@ -47,6 +47,7 @@ class LowerTiers {
       write(lies.gradient, gradient_bytes(unit));
     }
     read_for_update(lies.gradient, gradient_bytes(unit));
+    if (unit.factored) read(lies.gradient, gradient_bytes(unit));  // the sums of rows and columns come before all
     const auto update_state = [&](std::int64_t bytes) {
       read_for_update(lies.optimizer, bytes);
       write(lies.optimizer, bytes);
@@ -116,7 +117,7 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
         break;
       case ActionKind::kUpdate:
         lower.update(action.unit);
-        cost.sent_bytes += direction_bytes(unit, world, schedule.placement);
+        cost.sent_bytes += update_sent_bytes(unit, world, schedule.placement);
         break;
       case ActionKind::kPrefetch:
         lower.fetch(action.unit);

@@ -64,7 +64,8 @@ void add_offloads(CostSheet& sheet, int reductions, std::int64_t bytes) {
   sheet.read(Amount::kGradientDisk, StepPhase::kBackward, (reductions - 1) * bytes);
 }
 
-void add_update(CostSheet& sheet, const ElementBytes& bytes, bool own_master, bool rounds_gradient, int num_reads) {
+void add_update(CostSheet& sheet, const ElementBytes& bytes, bool own_master, bool rounds_gradient, int num_reads,
+                int gradient_reads) {
   constexpr auto kUpdate = StepPhase::kUpdate;
   sheet.read(Amount::kOptimizerDisk, kUpdate, num_reads * bytes.optimizer);
   sheet.write(Amount::kOptimizerDisk, kUpdate, bytes.optimizer);
@@ -76,13 +77,13 @@ void add_update(CostSheet& sheet, const ElementBytes& bytes, bool own_master, bo
   sheet.up(Amount::kParameterAbove, kUpdate, bytes.parameter);
   sheet.up(Amount::kParameterBelow, kUpdate, read);
   sheet.down(Amount::kParameterBelow, kUpdate, bytes.parameter);
-  sheet.read(Amount::kGradientDisk, kUpdate, num_reads * bytes.gradient);
+  sheet.read(Amount::kGradientDisk, kUpdate, gradient_reads * bytes.gradient);
   if (rounds_gradient) {  // the fp32 sum of bf16 gradients, in a pass of its own before the norm is known
     sheet.read(Amount::kGradientDisk, kUpdate, bytes.gradient);
     sheet.write(Amount::kGradientDisk, kUpdate, bytes.gradient);
   }
-  sheet.down(Amount::kGradientAbove, kUpdate, num_reads * bytes.gradient);
-  sheet.up(Amount::kGradientBelow, kUpdate, num_reads * bytes.gradient);
+  sheet.down(Amount::kGradientAbove, kUpdate, gradient_reads * bytes.gradient);
+  sheet.up(Amount::kGradientBelow, kUpdate, gradient_reads * bytes.gradient);
 }
 
 void add_arithmetic(CostSheet& sheet, const TierRates& rates) {
@@ -226,7 +227,8 @@ StepCosts costs_of(const StepModel& model, const Unit& unit) {
   if (!unit.trainable) return sheet.costs();
   const bool own_master = unit.dtype == DType::kFloat32;
   if (placement.gradient_sharded) add_offloads(sheet, placement.accumulate, bytes.gradient);
-  add_update(sheet, bytes, own_master, placement.rounds_gradient(unit.dtype), model.optimizer.num_reads);
+  const int reads = model.optimizer.num_reads;
+  add_update(sheet, bytes, own_master, placement.rounds_gradient(unit.dtype), reads, reads + (unit.factored ? 1 : 0));
   add_arithmetic(sheet, model.rates);
   return sheet.costs();
 }

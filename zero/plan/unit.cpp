@@ -48,7 +48,7 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 }  // namespace
 
 std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes,
-                             std::int64_t grain, const IsMatrix& is_matrix) {
+                             std::int64_t grain, const MatrixChoice& is_matrix) {
   for (const auto& prefix : prefixes) {
     const bool matched =
         std::any_of(specs.begin(), specs.end(), [&](const ParamSpec& spec) { return has_prefix(spec.name, prefix); });
@@ -64,7 +64,7 @@ std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vec
     std::string name = !prefixes.empty() ? longest_prefix(spec.name, prefixes)
                        : spec.own_unit   ? spec.name
                                          : repeated_block(spec.name);
-    const bool matrix = is_matrix && spec.trainable && !spec.shape.empty() && spec.numel() > 0 && is_matrix(spec);
+    const bool matrix = spec.trainable && !spec.shape.empty() && spec.numel() > 0 && is_matrix(spec);
     const auto [entry, fresh] =
         known.try_emplace({name, spec.dtype, spec.trainable, matrix}, static_cast<int>(units.size()));
     if (fresh) {
@@ -81,7 +81,8 @@ std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vec
                        .trainable = spec.trainable,
                        .repeated = name != spec.name && ends_in_number(name),
                        .fills_with = blocks.try_emplace(name, entry->second).first->second,
-                       .grain = spec.trainable ? grain : 1});
+                       .grain = spec.trainable ? grain : 1,
+                       .factored = matrix && is_matrix.factored});
     }
     Unit& unit = units[static_cast<std::size_t>(entry->second)];
     const std::int64_t offset = round_up(unit.numel, alignment_numel(unit));

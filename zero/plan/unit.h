@@ -5,8 +5,9 @@
 //
 // Invariants: every parameter lies in exactly one unit, in one slice; a unit holds one dtype, and either trainable or
 // frozen parameters; slices are in registration order and start at multiples of 64 bytes and of the unit's grain; empty
-// parameters have empty slices; matrices that are updated as wholes are in units without other parameters. Units are
-// ordered by their first parameter, so gradients arrive in about the reversed order of units.
+// parameters have empty slices; matrices that are updated as wholes, or of which the optimizer keeps states of rows and
+// columns (it factors them), are in units without other parameters. Units are ordered by their first parameter, so
+// gradients arrive in about the reversed order of units.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,7 @@ struct Slice {
   int param = 0;
   std::int64_t offset = 0;
   std::int64_t numel = 0;
-  std::int64_t rows = 0;   // of a matrix that is updated as a whole; 0: its elements are updated by themselves
+  std::int64_t rows = 0;   // of a matrix of Unit::matrices(); 0: its elements are updated by themselves
   std::int64_t begin = 0;  // of a part: its first element's place in the parameter
   std::int64_t shift = 0;  // offset + shift: its place where the parameters are whole, one after the other
   std::int64_t columns() const { return rows == 0 ? 0 : numel / rows; }
@@ -48,12 +49,19 @@ struct Unit {
   // parameters lie once a gather has put them together.
   std::vector<Slice> owned;
   bool scattered = false;
-  // All its parameters are matrices that are updated as wholes, or none is.
+  // Its matrices have states of rows and columns in place of one of each element.
+  bool factored = false;
+  // All its parameters are matrices that are updated as wholes or factored, or none is.
   bool matrices() const { return !slices.empty() && slices.front().rows > 0; }
+  bool whole_matrices() const { return matrices() && !factored; }
 };
 
-// Is the parameter a matrix that is updated as a whole? Its first dimension are the rows. Empty: none is.
-using IsMatrix = std::function<bool(const ParamSpec& spec)>;
+// What an optimizer treats as matrices, with their first dimension as rows, and how.
+struct MatrixChoice {
+  std::function<bool(const ParamSpec& spec)> is_matrix;  // empty: none is
+  bool factored = false;                                 // Unit::factored; else they are updated as wholes
+  bool operator()(const ParamSpec& spec) const { return is_matrix && is_matrix(spec); }
+};
 
 // Slices and shards start at multiples of this many elements: 64 bytes, or the grain where that is more. So no term of a
 // norm (kSumBlock in zero/base/exact_sum.h) has elements of two parameters, or of two ranks.
@@ -66,7 +74,7 @@ inline std::int64_t alignment_numel(const Unit& unit) {
 // ConfigError under "units" for a prefix that matches no parameter. `grain`: of units that are trained.
 // Trained parameters alone are asked about.
 std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes,
-                             std::int64_t grain = 1, const IsMatrix& is_matrix = {});
+                             std::int64_t grain = 1, const MatrixChoice& is_matrix = {});
 
 // For each parameter, the unit and the position of its slice there.
 struct SliceAddress {

@@ -7,6 +7,7 @@
 
 #include "zero/base/bytes.h"
 #include "zero/plan/cut.h"
+#include "zero/plan/factored.h"
 #include "zero/plan/partition.h"
 #include "zero/report/wrapped.h"
 
@@ -21,7 +22,8 @@ std::vector<ShardsPlan::Owned> owned_by_rank(const TrainingPlan& plan, int owner
     for (std::size_t rank = 0; rank < owned.size(); ++rank) {
       owned[rank].numel += numels[rank];
       owned[rank].bytes += unit.trainable
-                               ? state_formula_bytes(numels[rank], 1, 3, unit.dtype, spec, unit.matrices())
+                               ? state_formula_bytes(numels[rank], 1, 3, unit.dtype, spec, unit.matrices()) +
+                                     static_cast<double>(factor_bytes(unit))
                                : static_cast<double>(numels[rank]) * static_cast<double>(size_of(unit.dtype));
     }
   }

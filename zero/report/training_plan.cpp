@@ -1,6 +1,7 @@
 #include "zero/report/training_plan.h"
 
 #include "zero/optim/update_rule.h"
+#include "zero/plan/factored.h"
 #include "zero/plan/partition.h"
 
 namespace zero {
@@ -50,10 +51,11 @@ StageCost cost_of(const TrainingPlan& plan, int stage) {
     if (!unit.trainable) continue;
     const std::int64_t numel = num_parameters(unit);
     if (plan.options.local) cost.outer_formula += outer_formula_bytes(numel, mesh, placement.wire.outer);
-    cost.state_formula += state_formula_bytes(numel, mesh.shard, stage, unit.dtype, spec, unit.matrices());
+    cost.state_formula += state_formula_bytes(numel, mesh.shard, stage, unit.dtype, spec, unit.matrices()) +
+                          static_cast<double>(factor_bytes(unit));
     cost.sent_formula += sent_formula_bytes(numel, mesh.shard, placement, unit.dtype);
     cost.sent_between_copies_formula += 4 * sent_between_copies_formula_numel(numel, mesh.shard, placement);
-    if (unit.matrices()) cost.sent_formula += direction_formula_bytes(numel, mesh.shard, placement);
+    cost.sent_formula += update_sent_formula_bytes(unit, mesh.shard, placement);
   }
   cost.sent_formula += cost.sent_between_copies_formula;
   return cost;

@@ -73,6 +73,7 @@ using Lion = LionOptions;
 using Lamb = LambOptions;
 using AdamW8bit = AdamW8bitOptions;
 using Muon = MuonOptions;
+using Adafactor = AdafactorOptions;
 using OwnRule = OwnRuleOptions;
 
 // The engine of one model. Move-only. Destruction is Collective and gives every parameter back in full (copies that train
@@ -122,7 +123,8 @@ class Attachment {
   torch::Tensor full_state(const std::string& parameter, const std::string& state = "parameter");
   StateShard state_shard(const std::string& parameter, const std::string& state = "parameter");
   std::vector<std::string> state_names() const;  // Local
-  // Local. The states of this parameter: a frozen one has no moments; with Muon a matrix has other states than the rest.
+  // Local. The states of this parameter: a frozen one has no moments; with Muon a matrix has other states than the rest, and
+  // with Adafactor "row_var" and "col_var", of which each rank holds all: state_shard() does not know them.
   std::vector<std::string> state_names(const std::string& parameter) const;
 
   // Collective. Calls visit(name, tensor) for every parameter in name order, unit by unit, on every rank: how weights

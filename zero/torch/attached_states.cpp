@@ -46,6 +46,9 @@ std::vector<std::string> AttachedStates::names_of(const std::string& name) const
   std::vector<std::string> names = engine_.states().names(), kept;
   for (std::size_t state = 0; state < names.size(); ++state)
     if (engine_.states().keeps(unit, static_cast<int>(state))) kept.push_back(std::move(names[state]));
+  const auto param = static_cast<std::size_t>(parameters_.find(name, "state"));
+  for (const FactorStates::State& factor : engine_.states().factors())
+    if (factor.param == param) kept.emplace_back(factor.name);
   return kept;
 }
 
@@ -97,6 +100,11 @@ StateShard AttachedStates::shard(const std::string& name, const std::string& sta
 
 torch::Tensor AttachedStates::full(const std::string& name, const std::string& state) {
   const int param = parameters_.find(name, "state");
+  for (const FactorStates::State& factor : engine_.states().factors()) {
+    if (factor.param != static_cast<std::size_t>(param) || factor.name != state) continue;
+    engine_.states().pause("state", "read");
+    return torch::from_blob(factor.values.data(), {std::ssize(factor.values)}, torch::kFloat32).clone();
+  }
   const int index = state_of(param, state);
   engine_.states().pause("state", "read");
   c10::AutoGradMode no_gradients(false);

@@ -29,7 +29,7 @@ struct MetaTraceOptions {
   int accumulate = 1;
   std::optional<DType> dtype;      // what parameters will be held in; absent: what they are
   std::vector<std::string> units;  // as in AttachOptions
-  IsMatrix is_matrix;              // of make_units()
+  MatrixChoice is_matrix;          // of make_units()
 };
 
 // `module` is deferred and comes back as it was. `loss(micro)` gives a meta scalar. Throws ConfigError as attach()

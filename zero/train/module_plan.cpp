@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/plan/factored.h"
 #include "zero/torch/module_parameters.h"
 
 namespace zero {
@@ -42,7 +43,7 @@ TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int wo
   return plan;
 }
 
-// Copies that train apart are in it one by one, beside what they share.
+// Copies that train apart are in it one by one, beside what they share. States of rows and columns are in every rank's file.
 std::int64_t checkpoint_bytes(torch::nn::Module& module, int world, const AttachOptions& attach) {
   const std::vector<StateSpec> states = rule_of(attach)->states();
   const int copies = attach.local ? mesh_of(world, attach).copies : 1;
@@ -52,10 +53,11 @@ std::int64_t checkpoint_bytes(torch::nn::Module& module, int world, const Attach
       (state.outer ? shared : own) += state.kept_by(matrices) ? static_cast<std::int64_t>(size_of(state.dtype)) : 0;
     return copies * own + shared;
   };
-  const IsMatrix is_matrix = matrices_of(attach);
+  const MatrixChoice is_matrix = matrices_of(attach);
   std::int64_t bytes = 0;
-  for (const ParamSpec& spec : parameters_of(module, attach.dtype).specs)
-    bytes += spec.numel() * (spec.trainable ? element_bytes(is_matrix && is_matrix(spec)) : 4);
+  const std::vector<ParamSpec> specs = parameters_of(module, attach.dtype).specs;
+  for (const ParamSpec& spec : specs) bytes += spec.numel() * (spec.trainable ? element_bytes(is_matrix(spec)) : 4);
+  for (const Unit& unit : units_of(specs, world, attach)) bytes += world * factor_bytes(unit);
   return bytes;
 }
 

@@ -50,8 +50,9 @@ OptimizerOptions optimizer_options(const OptimizerConfig& o) {
                 .weight_decay = o.weight_decay,
                 .adamw = {.lr = o.adamw_lr, .beta1 = o.betas[0], .beta2 = o.betas[1], .eps = o.eps}};
   }
+  if (o.name == "adafactor") return Adafactor{.lr = o.lr, .weight_decay = o.weight_decay};
   throw ConfigError("optimizer.name", o.name, "no such optimizer",
-                    "use adamw, adam, sgd, lion, lamb, adamw8bit or muon");
+                    "use adamw, adam, sgd, lion, lamb, adamw8bit, muon or adafactor");
 }
 
 // Each group of the configuration, and behind them what no group takes: decay where there are two or more dimensions.

@@ -1,0 +1,50 @@
+// FactorSums: the sums of squares of every row and every column of a unit's matrices, over all ranks (FactorRule). A rank
+// has a part of a matrix, which has parts of some rows and of all columns.
+//
+//   FactorSums sums(unit, comm, ledger);                  // exact sums, all 0
+//   rule.add_squares(span, scalars, sums.rows(param), sums.columns(param));      // of this rank's shard
+//   sums.exchange();                                      // Collective
+//   sums.rounded(param)                                   // of rows, then of columns; the same on every rank
+//
+// Each rank adds a block of all ranks' sums, exactly, and rounds them once: neither the number of ranks nor where their
+// shards begin changes a bit. A rank sends factor_sent_bytes(). The memory is staging, in the ledger from construction to
+// destruction; factor_staging_bytes() says how much it is at most. Local, where nothing else is said.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "zero/base/exact_sum.h"
+#include "zero/comm/communicator.h"
+#include "zero/memory/buffer.h"
+#include "zero/plan/unit.h"
+
+namespace zero {
+
+class FactorSums {
+ public:
+  // All outlive it.
+  FactorSums(const Unit& unit, Communicator& comm, Ledger& ledger);
+
+  // Of a matrix of the unit.
+  std::span<ExactSum> rows(std::size_t param) const;
+  std::span<ExactSum> columns(std::size_t param) const;
+  // Collective.
+  void exchange();
+  std::span<const double> rounded(std::size_t param) const;
+
+ private:
+  struct Place {
+    std::size_t begin = 0, num_rows = 0, num_columns = 0;
+  };
+  Place place_of(std::size_t param) const;
+
+  const Unit& unit_;
+  Communicator& comm_;
+  Buffer mine_, all_, rounded_;  // `all_`: all ranks' sums of this rank's block; empty in a world of one
+};
+
+// Of the unit with most sums; 0 where none is factored.
+std::int64_t factor_staging_bytes(const std::vector<Unit>& units, int world);
+
+}  // namespace zero

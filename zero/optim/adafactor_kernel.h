@@ -1,0 +1,61 @@
+// adafactor_update(): the inner loops of Adafactor (Shazeer and Stern, arXiv:1804.04235, algorithms 4 and 5 without a first
+// moment), with the choices of torch.optim.Adafactor: a matrix keeps a mean square of each row and of each column in the place of one for
+// each element.
+//
+//   g = gradient * gradient_scale;   w = step^beta2_decay
+//   R = lerp(R, mean of g^2 over a row, w);   C = lerp(C, mean of g^2 over a column, w)
+//   V = R / max(mean of R, eps1) * C          of a vector: V = lerp(V, g^2, w), which is its state
+//   u = g / sqrt(max(V, eps1^2))
+//   p = p * (1 - lr * weight_decay) - alpha / max(1, rms(u) / clip) * u
+//   alpha = max(eps2, rms(p) before the step) * min(lr, 1 / sqrt(step))
+//
+// States and elements are fp32, every operation rounded on its own. Sums over a row, a column or a parameter are exact
+// before they are rounded, so that neither threads nor the partition change a bit. A caller with a span of a parameter:
+//
+//   add_factor_sums(span, constants, rows, columns);               // then sums of all spans are added
+//   update_factor(row_var, row_sums, num_columns, constants);      // and of columns: on every rank, both are whole
+//   const Factors factors{row_var, col_var, row_mean(row_var, constants)};
+//   add_adafactor_sums(span, factors, constants, parameter, direction);     // again of all spans
+//   adafactor_update(span, factors, with_sums(constants, ...));
+//
+// Spans begin at multiples of kSumBlock in their parameter, and end there or at its end. Local, all of it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "zero/base/exact_sum.h"
+#include "zero/optim/update_rule.h"
+
+namespace zero {
+
+// What is the same for every element of a parameter.
+struct AdafactorConstants {
+  float gradient_scale = 1;
+  double weight = 1;         // of new squares
+  float eps1 = 0;            // least mean of R
+  float least_variance = 0;  // eps1^2
+  float keep = 1;            // 1 - lr * weight_decay
+  float minus_step = 0;      // after with_sums()
+  double rho = 0, eps2 = 0, clip = 1;
+};
+AdafactorConstants adafactor_constants(const AdafactorOptions& options, const UpdateScalars& scalars);
+// `numel`: of the parameter; the sums: of squares of all its elements before the step, and of all its directions.
+AdafactorConstants with_sums(AdafactorConstants constants, std::int64_t numel, double parameter, double direction);
+
+// Adds squares of scaled gradients to a sum for each row and each column of the matrix.
+void add_factor_sums(const UpdateSpan& span, const AdafactorConstants& constants, std::span<ExactSum> rows,
+                     std::span<ExactSum> columns);
+// R or C after the step; `terms`: squares in each sum.
+void update_factor(std::span<float> factor, std::span<const double> sums, std::int64_t terms,
+                   const AdafactorConstants& constants);
+// max(mean of R, eps1).
+float row_mean(std::span<const float> row_var, const AdafactorConstants& constants);
+
+// `factors`: of a vector both are empty, and state 0 of the span is V. Writes nothing.
+void add_adafactor_sums(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& constants,
+                        ExactSum& parameter, ExactSum& direction);
+// Updates the span's parameter, of a vector V too, and writes low_precision if it is not null.
+void adafactor_update(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& constants);
+
+}  // namespace zero

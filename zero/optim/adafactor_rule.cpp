@@ -1,0 +1,62 @@
+#include "zero/optim/adafactor_rule.h"
+
+#include "zero/base/check.h"
+#include "zero/optim/adafactor_kernel.h"
+
+namespace zero {
+namespace {
+
+class AdafactorRule final : public UpdateRule, public FactorRule {
+ public:
+  explicit AdafactorRule(const AdafactorOptions& options) : options_(options) {}
+  std::string_view name() const override { return "adafactor"; }
+  std::vector<StateSpec> states() const override { return {{.name = "variance", .of = StateOf::kOthers}}; }
+  const FactorRule* factors() const override { return this; }
+
+  void add_squares(const UpdateSpan& span, const UpdateScalars& scalars, std::span<ExactSum> rows,
+                   std::span<ExactSum> columns) const override {
+    ZERO_CHECK(std::ssize(rows) == scalars.matrix.rows && std::ssize(columns) == scalars.matrix.columns,
+               "{} and {} sums of a matrix of {} x {}", rows.size(), columns.size(), scalars.matrix.rows,
+               scalars.matrix.columns);
+    add_factor_sums(span, adafactor_constants(options_, scalars), rows, columns);
+  }
+  Factors update_factors(std::span<float> row_var, std::span<float> col_var, std::span<const double> sums,
+                         const UpdateScalars& scalars) const override {
+    const AdafactorConstants constants = adafactor_constants(options_, scalars);
+    update_factor(row_var, sums.first(row_var.size()), std::ssize(col_var), constants);
+    update_factor(col_var, sums.subspan(row_var.size()), std::ssize(row_var), constants);
+    return {row_var, col_var, row_mean(row_var, constants)};
+  }
+
+  int num_sums() const override { return 2; }
+  void add_sums(const UpdateSpan& span, const UpdateScalars& scalars, std::span<ExactSum> sums) const override {
+    check(span, scalars);
+    add_adafactor_sums(span, scalars.factors, adafactor_constants(options_, scalars), sums[0], sums[1]);
+  }
+  void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
+    check(span, scalars);
+    ZERO_CHECK(scalars.sums.size() == 2, "adafactor: {} sums", scalars.sums.size());
+    const AdafactorConstants constants = adafactor_constants(options_, scalars);
+    adafactor_update(span, scalars.factors, with_sums(constants, scalars.numel, scalars.sums[0], scalars.sums[1]));
+  }
+
+ private:
+  static void check(const UpdateSpan& span, const UpdateScalars& scalars) {
+    ZERO_CHECK(scalars.step >= 1, "steps are counted from 1, not from {}", scalars.step);
+    const bool factored = scalars.matrix.rows > 0;
+    ZERO_CHECK(factored == !scalars.factors.row_var.empty(), "adafactor: a matrix without states");
+    ZERO_CHECK(span.numel == 0 ||
+                   (span.parameter != nullptr && span.gradient != nullptr && (factored || span.states[0] != nullptr)),
+               "adafactor without memory");
+  }
+
+  AdafactorOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<UpdateRule> make_adafactor_rule(const AdafactorOptions& options) {
+  return std::make_unique<AdafactorRule>(options);
+}
+
+}  // namespace zero
