@@ -6,7 +6,7 @@
 //
 // At stage 0 every rank holds parameters, master and moments whole, at stages 1 and 2 the parameters, at stage 3
 // nothing. Where there are copies of the model, each shard is held once in every copy. Copies that train apart are alike in
-// the states of their outer step alone.
+// the states that their outer step shares, and in nothing else.
 #pragma once
 
 #include <cstdint>

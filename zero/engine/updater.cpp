@@ -100,24 +100,32 @@ bool Updater::reads_gradient(Pass pass) {
   return pass == Pass::kUpdate || pass == Pass::kSums || pass == Pass::kDirections;
 }
 
+bool Updater::reads_parameter(Pass pass) {
+  return pass != Pass::kDirections && pass != Pass::kResiduals;
+}
+
 // Of the optimizer's states an exchange is with the last one; directions need the first one, and steps along them others.
-// An outer step has states of its own: the momentum, and as the last one the anchor.
+// An outer step has states of its own: a copy's residual, the momentum, and as the last one the anchor.
 bool Updater::touches(Pass pass, std::size_t state) const {
   const auto& states = state_.arrays().optimizer;
   const bool outer = states[state].state.outer, last = state + 1 == states.size();
+  const bool residual = outer && states[state].state.of_copy;
   switch (pass) {
     case Pass::kUpdate:
     case Pass::kSums:
       return !outer;
     case Pass::kExchange:
-    case Pass::kDifferences:
       return last;
+    case Pass::kDifferences:
+      return last || residual;
+    case Pass::kResiduals:
+      return residual;
     case Pass::kDirections:
       return state == 0;
     case Pass::kSteps:
       return !outer && state > 0;
     case Pass::kMerge:
-      return outer;
+      return outer && !residual;
   }
   return false;
 }
@@ -134,10 +142,10 @@ std::vector<TileArray> Updater::pass_arrays(Pass pass) {
   };
   slots_ = {};
   // Where they are whole they are on the device, and the update covers a part of them.
-  if (placement.parameter_sharded && pass != Pass::kDirections) slots_.parameter = add(held.parameter, access);
+  if (placement.parameter_sharded && reads_parameter(pass)) slots_.parameter = add(held.parameter, access);
   if (placement.gradient_sharded && reads_gradient(pass))
     slots_.gradient = add(state_.applied_gradient(), TileAccess::kRead);
-  if (pass != Pass::kDirections) slots_.master = add(held.master, access);
+  if (reads_parameter(pass)) slots_.master = add(held.master, access);
   for (const auto& [state, array, scales] : held.optimizer) {
     const bool wanted = touches(pass, slots_.optimizer.size());
     slots_.optimizer.push_back(wanted ? add(array, access) : -1);
@@ -167,7 +175,7 @@ std::vector<LinkTransfer> Updater::link_transfers(Pass pass) const {
     gradient.element_bytes.push_back(static_cast<std::int64_t>(size_of(state_.gradient_dtype(unit.index))));
   }
   std::vector<LinkTransfer> link_transfers;
-  if (!placement.parameter_sharded && pass != Pass::kDirections) {
+  if (!placement.parameter_sharded && reads_parameter(pass)) {
     link_transfers.push_back(std::move(read));
     if (pass != Pass::kSums && pass != Pass::kDifferences) link_transfers.push_back(std::move(written));
   }
@@ -402,10 +410,16 @@ void Updater::merge(int unit, const OuterStep& outer, OuterSum& sum) {
         memory.states[outer.momentum_place()] = sum.elements() + tile.begin;
       },
       [&](std::size_t /*param*/, const UpdateSpan& span) { outer.subtract(span); });
+  const Gradient elements{.data = reinterpret_cast<const std::byte*>(sum.elements())};
+  const auto unchanged = [](TileMemory&, const Tile&) {};
+  if (outer.keeps_residual()) {
+    sum.take_largest(unit);
+    pass_over(unit, Pass::kResiduals, elements, unchanged,
+              [&](std::size_t /*param*/, const UpdateSpan& span) { outer.keep(span); });
+  }
   sum.add(unit);
-  pass_over(
-      unit, Pass::kMerge, {.data = reinterpret_cast<const std::byte*>(sum.elements())}, [](TileMemory&, const Tile&) {},
-      [&](std::size_t /*param*/, const UpdateSpan& span) { outer.update(span); });
+  pass_over(unit, Pass::kMerge, elements, unchanged,
+            [&](std::size_t /*param*/, const UpdateSpan& span) { outer.update(span); });
   seconds_ += monotonic_seconds() - start;
 }
 
