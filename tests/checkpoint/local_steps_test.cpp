@@ -16,12 +16,14 @@ struct Apart {
   int group = 2;
   int stage = 3;
   bool local = true;
+  double topk = 0;
 };
 
 // Three steps a round.
 EngineOptions engine_options(const Apart& ranks) {
   EngineOptions options{.stage = ranks.stage, .group = ranks.group, .clip = 0.5};
   if (ranks.local) options.local = LocalSteps{.steps = 3};
+  options.wire.outer_topk = ranks.topk;
   return options;
 }
 
@@ -55,6 +57,45 @@ TEST(LocalStepsSaved, TrainingGoesOnWithTheSameBitsFromAnywhereInARound) {
     save_after({.stage = steps % 4}, steps, part);
     go_on({}, part, steps, 7, end);
     EXPECT_EQ(elements(end), elements(folder / "whole")) << steps;
+  }
+}
+
+// What a copy has not sent is one of its own states.
+TEST(LocalStepsSaved, WithResidualsTrainingGoesOnWithTheSameBits) {
+  const TemporaryFolder folder;
+  const Apart topk{.topk = 0.1};
+  save_after(topk, 7, folder / "whole");
+  const Elements whole = elements(folder / "whole");
+  const Manifest manifest = read_manifest(folder / "whole");
+  ASSERT_EQ(manifest.states[5], "outer_residual@0");
+  ASSERT_EQ(manifest.states[9], "outer_residual@1");
+  EXPECT_NE(whole.at("h.1.weight/5"), whole.at("h.1.weight/9"));
+  for (const int steps : {2, 4}) {
+    const auto part = folder / fmt::format("part{}", steps), end = folder / fmt::format("end{}", steps);
+    save_after({.stage = steps / 2, .topk = 0.1}, steps, part);
+    go_on(topk, part, steps, 7, end);
+    EXPECT_EQ(elements(end), whole) << steps;
+  }
+  const Apart others{.world = 2, .group = 1, .stage = 0, .topk = 0.1};
+  go_on(others, folder / "whole", 7, 7, folder / "others");
+  EXPECT_EQ(elements(folder / "others"), whole) << "as many copies, each on one rank";
+}
+
+TEST(LocalStepsSaved, CopiesThatSendAllAndCopiesThatKeepResidualsTakeEachOthersCheckpoints) {
+  const TemporaryFolder folder;
+  save_after({.topk = 0.1}, 4, folder / "topk");
+  go_on({}, folder / "topk", 4, 4, folder / "all");
+  go_on({.topk = 0.1}, folder / "all", 4, 4, folder / "again");
+  const Elements topk = elements(folder / "topk"), all = elements(folder / "all"), again = elements(folder / "again");
+  for (const SavedTensor& tensor : read_manifest(folder / "topk").tensors) {
+    if (!tensor.trainable) continue;
+    const auto of = [&](const Elements& saved, int state) {
+      return saved.at(fmt::format("{}/{}", tensor.name, state));
+    };
+    EXPECT_EQ(of(all, 1), of(topk, 1)) << "outer momentum";
+    EXPECT_EQ(of(all, 5), of(topk, 6)) << "weights of copy 1";
+    EXPECT_EQ(of(again, 6), of(topk, 6));
+    for (const std::uint32_t bits : of(again, 5)) ASSERT_EQ(bits, 0U) << "nothing has been left unsent yet";
   }
 }
 

@@ -62,6 +62,24 @@ TEST(SavedStates, CopiesFindInOneModelTheirAnchorToo) {
   EXPECT_EQ(found(kModel, kCopy, {2, 1}), (std::vector{0, 1, 2, SavedStates::kZeros, 0}));
 }
 
+// A residual is a copy's own: what it has not sent yet.
+TEST(SavedStates, ResidualsAreFoundByAsManyCopiesAndBeginAsZerosElsewhere) {
+  const Names kept{"parameter", "exp_avg", "exp_avg_sq", "outer_residual", "outer_momentum", "anchor"};
+  const SavedStates states(kept, {2, 1});
+  EXPECT_EQ(states.names(),
+            (Names{"parameter", "outer_momentum", "parameter@0", "exp_avg@0", "exp_avg_sq@0", "outer_residual@0",
+                   "parameter@1", "exp_avg@1", "exp_avg_sq@1", "outer_residual@1"}));
+  EXPECT_EQ(states.of_unit({.trainable = true}, 3).number, 9);
+  EXPECT_TRUE(states.of_unit({.trainable = true}, 3).of_copy);
+  constexpr int kZeros = SavedStates::kZeros;
+  EXPECT_EQ(found(states.names(), kept, {2, 1}), (std::vector{6, 7, 8, 9, 1, 0}));
+  EXPECT_EQ(found(states.names(), kept, {3, 1}), (std::vector{0, 7, 8, kZeros, 1, 0})) << "another number of copies";
+  EXPECT_EQ(found(saved_by(2), kept, {2, 1}), (std::vector{5, 6, 7, kZeros, 1, 0})) << "copies that sent everything";
+  EXPECT_EQ(found(kModel, kept, {2, 1}), (std::vector{0, 1, 2, kZeros, kZeros, 0}));
+  EXPECT_EQ(found(states.names(), kCopy, {2, 1}), (std::vector{6, 7, 8, 1, 0})) << "who sends everything keeps nothing";
+  EXPECT_EQ(found(states.names(), kModel, {}), (std::vector{0, 3, 4}));
+}
+
 TEST(SavedStates, OfAnotherOptimizerAreNotFound) {
   const Names sgd{"parameter", "momentum_buffer"},
       local_sgd{"parameter", "momentum_buffer", "outer_momentum", "anchor"};

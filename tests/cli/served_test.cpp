@@ -112,6 +112,7 @@ TEST_F(Served, ThatCannotBeAreRefusedBeforeAnythingStarts) {
   refused("-n 3 --sync.servers 1 --sync.quorum 3", "sync.quorum = 3: there are 2 workers");
   refused("-n 3 --sync.mode async --sync.quorum 1", "sync.quorum = 1");
   refused("-n 3 --sync.mode stale --sync.stale_lr 2", "sync.stale_lr = 2");
+  refused("-n 3 --sync.mode stale --sync.compensation 0.1", "sync.compensation = 0.1: only sync.mode async applies");
   refused("-n 3 --sync.mode local --sync.servers 1", "sync.servers = 1: copies that train apart have no servers");
   refused("-n 3 --sync.servers 1 --zero.stage 2", "zero.stage = 2");
   refused("-n 3 --sync.servers 1 --zero.group 1", "zero.group = 1");

@@ -62,6 +62,28 @@ TEST_F(TrainedOverAWire, TakesCodedOuterStepsAndGoesOnBetweenThemWithTheSameBits
   EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
 }
 
+TEST_F(TrainedOverAWire, SendsTheLargestElementsOfOuterStepsAndGoesOnWithWhatItKept) {
+  const std::string local =
+      "-n 2 --sync.mode local --sync.local_steps 2 --comm.outer_wire topk --comm.outer_topk 0.05 ";
+  const Json whole = report_of(local, "whole");
+  ASSERT_TRUE(whole.is_object());
+  const Json& outer = whole.at("copies").at("outer_step");
+  for (const Json& sent : outer.at("sent_bytes")) {
+    EXPECT_EQ(sent, outer.at("planned_sent_bytes"));
+    EXPECT_NEAR(sent.get<double>() / outer.at("formula").at("sent_bytes").get<double>(), 1, 0.05);
+  }
+  ASSERT_TRUE(report_of(local + "--train.steps 3 --checkpoint.every 3", "halves").is_object());
+  const Json rest = report_of(local + "--zero.stage 1 --comm.transport in_process --checkpoint.every 3", "halves");
+  ASSERT_TRUE(rest.is_object());
+  EXPECT_EQ(rest.at("loss_bits"), whole.at("loss_bits"));
+  EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
+
+  const Json plan = Json::parse(folder_.zero("plan c.toml --json --world 2" + local.substr(4)).output, nullptr, false);
+  ASSERT_TRUE(plan.is_object());
+  EXPECT_EQ(plan.at("wire").at("outer"), "topk");
+  EXPECT_EQ(plan.at("stages").at(3).at("outer_step").at("sent_between_copies"), outer.at("planned_sent_bytes"));
+}
+
 TEST_F(TrainedOverAWire, SendsWhatIsPlanned) {
   const Json report = report_of("-n 2 --comm.reduce_wire int8 --comm.gather_wire int4", "run");
   for (const Json& sent : report.at("sent_bytes_per_step")) EXPECT_EQ(sent, report.at("planned_sent_bytes"));
@@ -90,6 +112,13 @@ TEST_F(TrainedOverAWire, ThatCannotBeIsRefusedBeforeAnythingStarts) {
   refused("-n 2 --comm.reduce_wire int2", "int8");
   refused("-n 2 --zero.stage 2 --comm.gather_wire int8", "comm.gather_wire = \"int8\": at stage 2");
   refused("-n 2 --comm.outer_wire int8", "comm.outer_wire = \"int8\": only sync.mode local has an outer step");
+  refused("-n 2 --comm.outer_wire topk", "comm.outer_wire = \"topk\": only sync.mode local has an outer step");
+  refused("-n 2 --comm.gather_wire topk", "comm.gather_wire = topk");
+  refused("-n 2 --comm.reduce_wire topk", "none, int8, int4");
+  const std::string apart = "-n 2 --sync.mode local ";
+  refused(apart + "--comm.outer_topk 0.1", "comm.outer_topk = 0.1: comm.outer_wire = \"none\" sends all elements");
+  refused(apart + "--comm.outer_wire topk --comm.outer_topk 0", "comm.outer_topk = 0");
+  refused(apart + "--comm.outer_wire topk --comm.outer_topk 1.5", "a number from above 0 to 1");
   refused("-n 2 --sync.mode local --comm.reduce_wire int8",
           "comm.reduce_wire = \"int8\": each rank holds a whole copy");
   refused("-n 3 --sync.mode async --comm.reduce_wire int8", "comm.reduce_wire = \"int8\": servers and workers");

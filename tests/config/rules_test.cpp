@@ -260,6 +260,21 @@ TEST(Rules, ACodecIsForWhatCrossesAndIsKeptExactElsewhere) {
   }));
 }
 
+TEST(Rules, AShareOfElementsIsForTopK) {
+  LoadedConfig loaded;
+  loaded.config.sync.mode = "local";
+  loaded.config.comm.outer_wire = "int8";
+  loaded.config.comm.outer_topk = 0.1;
+  loaded.origins["comm.outer_topk"] = "command line";
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { check_rules(loaded); }),
+                   "comm.outer_topk = 0.1: comm.outer_wire = \"int8\" sends all elements"));
+  loaded.config.comm.outer_wire = "topk";
+  EXPECT_NO_THROW(check_rules(loaded));
+  loaded.config.sync.mode = "sync";
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { check_rules(loaded); }),
+                   "comm.outer_wire = \"topk\": only sync.mode local has an outer step"));
+}
+
 TEST(Rules, WhatDoesNotGoWithCopiesThatTrainApartIsRefused) {
   const auto broken = [](const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {

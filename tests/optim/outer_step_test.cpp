@@ -107,6 +107,33 @@ TEST(OuterStep, HasTwoStatesBehindTheRulesOwnWhichUpdatesLeaveAlone) {
   EXPECT_EQ(copy.anchor, std::vector<float>(kNumel));
 }
 
+TEST(OuterStep, KeepsWhatWasNotSentAndAddsItToTheNextDifference) {
+  const auto rule = with_outer_states(make_update_rule(AdamWOptions{}), {}, /*keeps_residual=*/true);
+  ASSERT_EQ(rule->states().size(), 5U);
+  EXPECT_EQ(rule->states()[2].name, "outer_residual");
+  EXPECT_FALSE(rule->states()[2].shared());
+  EXPECT_TRUE(rule->states()[3].shared());
+  EXPECT_EQ(spec_of(*rule).outer_bytes(), 12);
+  const OuterStep outer(*rule, {}, /*copies=*/2);
+  EXPECT_TRUE(outer.keeps_residual());
+  EXPECT_FALSE(OuterStep(*local_adamw(), {}, 2).keeps_residual());
+
+  Copy copy;
+  std::vector<float> residual(kNumel), rest(kNumel);
+  for (std::size_t i = 0; i < kNumel; ++i) rest[i] = static_cast<float>(i % 3);
+  UpdateSpan span = copy.memory.span();
+  span.states[2] = residual.data();
+  span.states[3] = copy.difference.data();
+  span.states[4] = copy.anchor.data();
+  span.gradient = reinterpret_cast<const std::byte*>(rest.data());
+  outer.keep(span);
+  EXPECT_EQ(residual, rest);
+  outer.subtract(span);
+  for (std::size_t i = 0; i < kNumel; ++i)
+    ASSERT_EQ(copy.difference[i], (copy.anchor[i] - copy.memory.parameter[i]) + rest[i]) << i;
+  EXPECT_EQ(residual, rest);
+}
+
 TEST(OuterStep, AnchoringMakesTheWeightsTheAnchor) {
   const auto rule = local_adamw();
   Copy copy;

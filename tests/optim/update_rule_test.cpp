@@ -222,12 +222,13 @@ class KeepsStates final : public UpdateRule {
   std::size_t count_;
 };
 
-TEST(UpdateRule, OfAUserKeepsFourStatesAtMostAndWhatWrapsItTwoMore) {
+TEST(UpdateRule, OfAUserKeepsFourStatesAtMostAndWhatWrapsItThreeMore) {
   const auto own = [](std::size_t count) { return OwnRuleOptions{.rule = std::make_shared<KeepsStates>(count)}; };
   EXPECT_TRUE(
       says(message_of<ConfigError>([&] { make_update_rule(own(5)); }), "optimizer.rule = keeps: it has 5 states"));
   EXPECT_EQ(with_average(make_update_rule(own(4)), 0.9)->states().size(), 5U);
-  EXPECT_EQ(with_outer_states(make_update_rule(own(4)), {})->states().size(), kMostStates);
+  EXPECT_EQ(with_outer_states(make_update_rule(own(4)), {})->states().size(), 6U);
+  EXPECT_EQ(with_outer_states(make_update_rule(own(4)), {}, /*keeps_residual=*/true)->states().size(), kMostStates);
 }
 
 }  // namespace

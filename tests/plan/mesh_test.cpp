@@ -106,7 +106,19 @@ TEST(Mesh, ACodedOuterStepSendsCodesBetweenCopiesAndWholeNumbersWithin) {
   Placement placement = place(0, Reduce::kAuto, 1);
   placement.wire.outer = WireCodec::kInt8;
   EXPECT_EQ(outer_bytes(units, mesh, placement), (OuterBytes{2 * (1024 + 16), 4 * 2048}));
-  EXPECT_EQ(outer_formula_bytes(4096, mesh, WireCodec::kInt8), 2 * (1024 + 16));
+  EXPECT_EQ(outer_formula_bytes(4096, mesh, placement.wire), 2 * (1024 + 16));
+}
+
+// Each copy sends all others the same message, and no sum comes back.
+TEST(Mesh, AnOuterStepOfTheLargestElementsSendsThemToAllOtherCopies) {
+  const std::vector<Unit> units(1, {.slices = {{.param = 0, .offset = 0, .numel = 4096}}, .numel = 4096});
+  Placement placement = place(1, Reduce::kAuto, 1);
+  placement.wire.outer_topk = 0.01;
+  for (const int copies : {2, 5}) {
+    const Mesh mesh{.shard = 2, .copies = copies};
+    EXPECT_EQ(outer_bytes(units, mesh, placement), (OuterBytes{(copies - 1) * 2 * 60, 4 * 2048}));
+    EXPECT_EQ(outer_formula_bytes(4096, mesh, placement.wire), (copies - 1) * 2 * 60);
+  }
 }
 
 TEST(Mesh, ACopyOfARankEachIsTheDefaultOfCopiesThatTrainApart) {

@@ -1,5 +1,6 @@
 #include "zero/plan/sync_plan.h"
 
+#include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -67,6 +68,17 @@ TEST(SyncPlan, AnExponentIsFinite) {
   EXPECT_NE(refusal({.mode = SyncMode::kAsync, .servers = 1, .stale_lr = std::numeric_limits<double>::infinity()}, 2),
             "");
   EXPECT_NE(refusal({.mode = SyncMode::kAsync, .servers = 1, .stale_lr = -1}, 2), "");
+}
+
+TEST(SyncPlan, OnlySingleGradientsAreCompensated) {
+  EXPECT_NO_THROW(require_possible({.mode = SyncMode::kAsync, .servers = 1, .compensation = 0.04}, 2));
+  EXPECT_EQ(
+      refusal({.mode = SyncMode::kStale, .servers = 1, .compensation = 0.5}, 2),
+      "sync.compensation = 0.5: only sync.mode async applies the gradients of single workers\n  leave it out, or use "
+      "sync.mode async");
+  for (const double factor : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()})
+    EXPECT_NE(refusal({.mode = SyncMode::kAsync, .servers = 1, .compensation = factor}, 2).find("not a factor >= 0"),
+              std::string::npos);
 }
 
 }  // namespace

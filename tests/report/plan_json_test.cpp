@@ -103,5 +103,21 @@ TEST(PlanJson, CountsCodedBytesAndNamesTheCodecs) {
   for (const json& stage : coded["stages"]) EXPECT_GE(stage["sent_bytes"], stage["formula"]["sent_bytes"]);
 }
 
+TEST(PlanJson, CountsTheLargestElementsOfAnOuterStepAndTheirResidual) {
+  TrainingPlan plan = some_plan(4, 3);
+  plan.options.group = 2;
+  plan.options.local = LocalSteps{};
+  const json dense = json::parse(plan_json(plan, kAllStages));
+  plan.options.wire = {.outer_topk = 0.1};
+  const json topk = json::parse(plan_json(plan, kAllStages));
+  EXPECT_EQ(topk["wire"], (json{{"gather", "none"}, {"reduce", "none"}, {"outer", "topk"}, {"outer_topk", 0.1}}));
+  const json& outer = topk["stages"][3]["outer_step"];
+  EXPECT_DOUBLE_EQ(outer["formula"]["sent_between_copies"], 102 * 6 / 1024.0 * kPlanParameters / 2);
+  EXPECT_NEAR(outer["sent_between_copies"].get<double>(), outer["formula"]["sent_between_copies"].get<double>(), 6 * 4)
+      << "a block that is shorter rounds its share by itself: by an element of each unit at most";
+  const auto moments = [](const json& plan_of) { return plan_of["stages"][3]["memory_bytes"]["moment"].get<double>(); };
+  EXPECT_EQ(moments(topk), moments(dense) * 5 / 4) << "Adam's two, momentum and anchor, and now a residual";
+}
+
 }  // namespace
 }  // namespace zero

@@ -110,6 +110,9 @@ TEST(PlanTable, CodecsAreNamed) {
   EXPECT_EQ(plan_table(plan, kAllStages).find("wire"), std::string::npos);
   plan.options.wire = {.gather = WireCodec::kInt8, .reduce = WireCodec::kInt4};
   EXPECT_NE(plan_table(plan, kAllStages).find("parameters (at stage 3) as int8, gradients as int4"), std::string::npos);
+  plan.options.wire = {.outer_topk = 0.01};
+  EXPECT_NE(plan_table(plan, kAllStages).find("of outer steps the 10 largest of each 1024 elements"),
+            std::string::npos);
 }
 
 TEST(PlanTable, NoLineIsWiderThanATerminal) {

@@ -39,5 +39,12 @@ TEST(ServedPlan, StalenessIsPaidInGradientsAndVersions) {
   EXPECT_EQ(stale.versions, 3 * fresh.versions);
 }
 
+TEST(ServedPlan, CompensationIsPaidInWeightsOfEachWorker) {
+  const TrainingPlan with = served(2, 3, {.mode = SyncMode::kAsync, .compensation = 0.1});
+  EXPECT_EQ(served_plan(with).compensation, 3 * served_plan(with).versions);
+  EXPECT_NE(served_rows(with).find("of the weights that workers compute with (sync.compensation)"), std::string::npos);
+  EXPECT_EQ(served_plan(served(2, 3, {.mode = SyncMode::kAsync})).compensation, 0);
+}
+
 }  // namespace
 }  // namespace zero

@@ -156,6 +156,54 @@ TEST(PushServer, AReplayedRunHasTheBitsOfTheRecorded) {
   }
 }
 
+// By hand, in the order that the head named: each gradient is of the weights that its worker was last sent.
+TEST(PushServer, ACompensatedGradientIsCorrectedForTheUpdatesSinceItsWeights) {
+  const TrainedClocks run{.clocks = 6};
+  const std::vector<ParamSpec> specs{{.name = "weight", .shape = {3, 5}}};
+  const SyncPlan plan{.mode = SyncMode::kAsync, .servers = 2, .staleness = 2, .compensation = 0.8};
+  for (const int accumulate : {1, 2}) {
+    const EngineOptions options = with(
+        plan,
+        {.optimizer = SgdOptions{}, .reduce = Reduce::kLast, .accumulate = accumulate, .average_micro_batches = true});
+    const TrainedBits served = served_run(options, 2, specs, run);
+    std::vector<double> weights;
+    for (int i = 0; i < 15; ++i) weights.push_back(noise(7, 0, static_cast<std::uint64_t>(i)));
+    std::vector<std::vector<double>> pulled(2);
+    double moved = 0;
+    for (const PushAction& action : served.actions) {
+      const int worker = action.workers.front();
+      std::vector<double>& read = pulled[static_cast<std::size_t>(worker)];
+      if (action.kind == Kind::kAnswer) read = weights;
+      if (action.kind != Kind::kUpdate) continue;
+      for (std::size_t i = 0; i < 15; ++i) {
+        double gradient = 0;
+        for (int micro = 0; micro < accumulate; ++micro) {
+          const auto moment = static_cast<std::uint64_t>((action.clock * 16 + micro) * 64 + worker);
+          gradient += (0.5 * read[i] + noise(moment, 0, i)) / accumulate;
+        }
+        const double correction = plan.compensation * gradient * gradient * (weights[i] - read[i]);
+        moved += std::abs(correction);
+        weights[i] -= run.lr(action.clock) / (1.0 + static_cast<double>(action.age)) * (gradient + correction);
+      }
+    }
+    EXPECT_GT(moved, 1e-3) << "some gradient was old";
+    for (std::size_t i = 0; i < 15; ++i)
+      EXPECT_NEAR(std::bit_cast<float>(served.weights[i]), weights[i], 1e-5) << accumulate << ", " << i;
+  }
+}
+
+TEST(PushServer, ACompensatedRunIsReplayedToTheBit) {
+  const EngineOptions options =
+      with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 3, .compensation = 1}, {.clip = 0.5});
+  const TrainedBits recorded = served_run(options, 3, small_specs(DType::kBFloat16), jittered(5, 1));
+  TrainedClocks again = jittered(5, 1001);
+  again.replayed = recorded.events;
+  EXPECT_EQ(served_run(options, 3, small_specs(DType::kBFloat16), again).weights, recorded.weights);
+  EngineOptions without = options;
+  without.sync.compensation = 0;
+  EXPECT_NE(served_run(without, 3, small_specs(DType::kBFloat16), again).weights, recorded.weights);
+}
+
 TEST(PushServer, ALogOfAnotherRunIsRefused) {
   const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 1});
   TrainedBits bits;

@@ -370,12 +370,22 @@ TEST(Job, LocalStepsAreAnOptionOfTheEngineInModeLocalAlone) {
   EXPECT_EQ(make_job(config, 1).attach.local, (LocalSteps{.steps = 7, .outer_lr = 1, .outer_momentum = 0.5}));
 }
 
+TEST(Job, CompensationIsAnOptionOfModeAsyncAlone) {
+  Config config;
+  config.sync = {.mode = "async", .servers = 1, .compensation = 0.5};
+  EXPECT_EQ(make_job(config, 2).attach.sync.compensation, 0.5);
+  config.sync.mode = "stale";
+  EXPECT_EQ(make_job(config, 2).attach.sync.compensation, 0);
+}
+
 TEST(Job, CodecsAreOptionsOfTheEngine) {
   Config config;
   EXPECT_EQ(make_job(config, 2).attach.wire, WireCodecs{});
   config.comm.gather_wire = "int4";
   config.comm.reduce_wire = "int8";
   EXPECT_EQ(make_job(config, 2).attach.wire, (WireCodecs{.gather = WireCodec::kInt4, .reduce = WireCodec::kInt8}));
+  config.comm = {.outer_wire = "topk", .outer_topk = 0.05};
+  EXPECT_EQ(make_job(config, 2).attach.wire, (WireCodecs{.outer_topk = 0.05}));
 }
 
 }  // namespace

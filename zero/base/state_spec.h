@@ -32,8 +32,11 @@ struct StateSpec {
   DType dtype = DType::kFloat32;
   StateCode code = StateCode::kNone;  // another: the values are kept in 8 bits, and read and saved as fp32
   StateOf of = StateOf::kAll;
-  // Of an outer step (zero/optim/outer_step.h): a step's update neither reads nor writes it.
+  // Of an outer step (zero/optim/outer_step.h): a step's update neither reads nor writes it. Copies of the model that train
+  // apart hold it alike, or, where it is of a copy, each has its own.
   bool outer = false;
+  bool of_copy = false;
+  bool shared() const { return outer && !of_copy; }
   bool coded() const { return code != StateCode::kNone; }
   bool kept_by(bool matrices) const { return of == StateOf::kAll || (of == StateOf::kMatrices) == matrices; }
   // Of one element, without its share of a scale.

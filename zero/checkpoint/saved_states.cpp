@@ -52,18 +52,24 @@ SavedState SavedStates::of_unit(const Unit& unit, int engine_state) const {
 std::optional<std::vector<int>> SavedStates::find(const std::vector<std::string>& saved,
                                                   const std::vector<std::string>& engine_names,
                                                   const ApartCopies& copies) {
-  const int num_own = static_cast<int>(engine_names.size()) - (copies.number > 0 ? kNumShared : 0);
-  std::vector<std::string> names(engine_names.begin(), engine_names.begin() + num_own);
-  const int saved_copies = num_saved_copies(saved);
+  std::vector<std::string> names(engine_names.begin(), engine_names.end() - (copies.number > 0 ? kNumShared : 0));
+  const bool wants_residual = names.back() == kOuterResidualState;
+  if (wants_residual) names.pop_back();
+  const int num_own = static_cast<int>(names.size()), saved_copies = num_saved_copies(saved);
+  const bool has_residual = std::ranges::find(saved, of_copy(std::string(kOuterResidualState), 0)) != saved.end();
+  if (has_residual) names.emplace_back(kOuterResidualState);
+  const int num_saved_own = static_cast<int>(names.size());
   if (saved_copies > 0) names.insert(names.end(), {std::string(kOuterMomentumState), std::string(kAnchorState)});
   if (saved != SavedStates(names, {saved_copies, 0}).names()) return std::nullopt;
 
   std::vector<int> numbers;
+  const int from = copies.number > 0 && saved_copies > 0 ? copies.place % saved_copies : 0;
+  const int first_own = kNumShared + from * num_saved_own;
   for (int state = 0; state < num_own; ++state) {
     const bool shared = state == 0 && saved_copies != copies.number;
-    const int from = copies.number > 0 && saved_copies > 0 ? copies.place % saved_copies : 0;
-    numbers.push_back(saved_copies == 0 || shared ? state : kNumShared + from * num_own + state);
+    numbers.push_back(saved_copies == 0 || shared ? state : first_own + state);
   }
+  if (wants_residual) numbers.push_back(has_residual && saved_copies == copies.number ? first_own + num_own : kZeros);
   if (copies.number > 0) {
     numbers.push_back(saved_copies > 0 ? 1 : kZeros);
     numbers.push_back(0);

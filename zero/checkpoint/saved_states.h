@@ -44,7 +44,8 @@ class SavedStates {
   // begins as zeros. Nothing: the checkpoint is of another optimizer. From a checkpoint of copies that trained apart one
   // model takes the shared weights and the moments of copy 0; copy c of as many takes its own weights and moments, and of
   // another number of copies the shared weights and the moments of copy c modulo their number. Copies take from a
-  // checkpoint of one model its weights as their anchor, too.
+  // checkpoint of one model its weights as their anchor, too. Residuals (kOuterResidualState) are taken by as many copies that
+  // keep some, and left out by others; where there are none they begin as zeros.
   static constexpr int kZeros = -1;
   static std::optional<std::vector<int>> find(const std::vector<std::string>& saved,
                                               const std::vector<std::string>& engine_names, const ApartCopies& copies);

@@ -157,6 +157,7 @@ struct SyncConfig {
   std::int64_t staleness = 0;
   std::int64_t quorum = 0;
   double stale_lr = 1;
+  double compensation = 0;
   std::int64_t local_steps = 50;
   double outer_lr = 0.7;
   double outer_momentum = 0.9;
@@ -194,6 +195,7 @@ struct CommConfig {
   std::string transport = "auto";
   std::chrono::milliseconds timeout{60'000};
   std::string gather_wire = "none", reduce_wire = "none", outer_wire = "none";
+  double outer_topk = 0.01;
   bool operator==(const CommConfig&) const = default;
 };
 

@@ -50,7 +50,7 @@ std::string limits(const Range& range, std::string_view kind) {
   if (std::isinf(range.highest))
     return std::isinf(range.lowest) ? std::string(kind)
                                     : fmt::format("{}, {}{}", kind, low, range.above_lowest ? "" : " or more");
-  return fmt::format("{} from {} to {}{}", kind, range.lowest, static_cast<std::int64_t>(range.highest),
+  return fmt::format("{} from {} to {}{}", kind, low, static_cast<std::int64_t>(range.highest),
                      range.below_highest ? " (exclusive)" : "");
 }
 

@@ -30,6 +30,7 @@ constexpr Range kNatural{.lowest = 0, .highest = kInt32};
 constexpr Range kNotNegative{.lowest = 0};
 constexpr Range kAboveZero{.lowest = 0, .highest = kNoLimit, .above_lowest = true};
 constexpr Range kBelowOne{.lowest = 0, .highest = 1, .below_highest = true};
+constexpr Range kShareOfAll{.lowest = 0, .highest = 1, .above_lowest = true};
 constexpr std::span<const std::string_view> kFree{};
 
 using Words = std::string_view;
@@ -41,6 +42,7 @@ constexpr auto kModels = [] {
 constexpr std::array kOptimizers{Words("adamw"), Words("adam"),      Words("sgd"),  Words("lion"),
                                  Words("lamb"),  Words("adamw8bit"), Words("muon"), Words("adafactor")};
 constexpr std::array kModes{Words("sync"), Words("stale"), Words("async"), Words("local")};
+constexpr std::array kOuterWires{Words("none"), Words("int8"), Words("int4"), Words("topk")};
 constexpr std::array kCuts{Words("range"), Words("whole"), Words("hash")};
 constexpr std::array kRates{Words("cached"), Words("probe")};
 constexpr std::array kPlacements{Words("auto"), Words("device")};
@@ -150,6 +152,7 @@ constexpr std::array kOptions{
     Option{"sync.staleness", at<kSync, &SyncConfig::staleness>, kNatural, kFree, "stale: steps between the weights that a gradient is computed with and its update; async: steps by which the fastest worker may be ahead of the slowest"},
     Option{"sync.quorum", at<kSync, &SyncConfig::quorum>, kNatural, kFree, "sync with servers: gradients that an update waits for; those of slower workers are dropped. 0: all"},
     Option{"sync.stale_lr", at<kSync, &SyncConfig::stale_lr>, kNotNegative, kFree, "async: a gradient that is a updates old counts with lr / (1 + a)^stale_lr"},
+    Option{"sync.compensation", at<kSync, &SyncConfig::compensation>, kNotNegative, kFree, "async: a gradient g of weights that have moved by d since is applied as g + compensation * g * g * d (DC-ASGD); 0: as it is"},
     Option{"sync.local_steps", at<kSync, &SyncConfig::local_steps>, kPositive, kFree, "steps from one outer step to the next, with sync.mode local"},
     Option{"sync.outer_lr", at<kSync, &SyncConfig::outer_lr>, kAboveZero, kFree, "learning rate of the outer step; 1 with outer_momentum 0: the mean of the copies"},
     Option{"sync.outer_momentum", at<kSync, &SyncConfig::outer_momentum>, kBelowOne, kFree, "momentum of the outer step, in Nesterov's form"},
@@ -172,7 +175,8 @@ constexpr std::array kOptions{
     Option{"comm.timeout", at<&Config::comm, &CommConfig::timeout>, kAny, kFree, "longest time to wait for a rank; then the rank is named and the run ends"},
     Option{"comm.gather_wire", at<&Config::comm, &CommConfig::gather_wire>, kAny, kWireCodecNames, "codec of parameters on their way to the ranks that compute with them: int8 (3.9 times fewer bytes than fp32) or int4 (7.8 times), in blocks of 256 with a scale each. Each rank keeps its shard exact, and evaluations use exact parameters; needs stage 3"},
     Option{"comm.reduce_wire", at<&Config::comm, &CommConfig::reduce_wire>, kAny, kWireCodecNames, "codec of gradients on their way into their sum: each rank's contribution is rounded once, stochastically, and the sum is made in fp32. With zero.group, within a group; partial sums between groups stay fp32"},
-    Option{"comm.outer_wire", at<&Config::comm, &CommConfig::outer_wire>, kAny, kWireCodecNames, "codec of what copies that train apart send each other in an outer step; needs sync.mode local"},
+    Option{"comm.outer_wire", at<&Config::comm, &CommConfig::outer_wire>, kAny, kOuterWires, "codec of what copies that train apart send each other in an outer step; needs sync.mode local. topk: each copy sends the largest elements of its difference, and adds the rest to its next one"},
+    Option{"comm.outer_topk", at<&Config::comm, &CommConfig::outer_topk>, kShareOfAll, kFree, "share of the elements that outer_wire topk sends, of each block of 1,024"},
 
     Option{"run.dir", at<&Config::run, &RunConfig::dir>, kAny, kFree, "folder of the run: configuration, metrics, report, weights, checkpoints"},
     Option{"run.timeline", at<&Config::run, &RunConfig::timeline>, kAny, kFree, "file in the run folder for a Chrome trace of each rank's work, such as \"timeline.json\"; empty: none"},

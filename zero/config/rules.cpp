@@ -235,6 +235,8 @@ void check_servers(const LoadedConfig& loaded) {
           "leave it out, or use sync.mode stale or async");
   of_mode("sync.stale_lr", sync.stale_lr != SyncConfig{}.stale_lr && !async, "only sync.mode async looks at an age",
           "leave it out, or use sync.mode async");
+  of_mode("sync.compensation", sync.compensation > 0 && !async,
+          "only sync.mode async applies the gradients of single workers", "leave it out, or use sync.mode async");
   of_mode("sync.quorum", sync.quorum > 0 && (sync.mode != "sync" || sync.servers == 0),
           "only servers with sync.mode sync go on without some gradients",
           "leave it out, or use sync.mode sync with sync.servers");
@@ -289,6 +291,11 @@ void check_wire(const LoadedConfig& loaded) {
              "leave it out, or set zero.group to 2 or more");
   not_with("comm.outer_wire", comm.outer_wire, sync.mode != "local", "only sync.mode local has an outer step",
            "leave it out, or use sync.mode local");
+  if (comm.outer_wire != "topk" && comm.outer_topk != CommConfig().outer_topk &&
+      rank_of(loaded, "comm.outer_topk") >= rank_of(loaded, "comm.outer_wire"))
+    refuse(loaded, "comm.outer_topk",
+           fmt::format("comm.outer_wire = \"{}\" sends all elements, and only topk a share", comm.outer_wire),
+           "leave it out, or set comm.outer_wire = \"topk\"");
 }
 
 void check_types(const LoadedConfig& loaded) {

@@ -140,7 +140,7 @@ OuterReport EngineStatistics::outer_report() const {
                      .planned_sent_bytes = planned.total(),
                      .planned_sent_between_copies = planned.between_copies};
   for (const Unit& unit : parts_.state.units())
-    report.formula_bytes += unit.trainable ? outer_formula_bytes(used_numel(unit), mesh, parts_.options.wire.outer) : 0;
+    report.formula_bytes += unit.trainable ? outer_formula_bytes(used_numel(unit), mesh, parts_.options.wire) : 0;
   return report;
 }
 

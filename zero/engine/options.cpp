@@ -38,7 +38,7 @@ std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options) {
     throw ConfigError("train.ema", fmt::format("{}", options.ema),
                       "copies that train apart (sync.mode local) are averaged by their outer step",
                       "leave train.ema out: evaluations and saved weights are the merged ones; or use sync.mode sync");
-  if (options.local) return with_outer_states(std::move(rule), *options.local);
+  if (options.local) return with_outer_states(std::move(rule), *options.local, options.wire.outer_topk > 0);
   return options.ema == 0 ? std::move(rule) : with_average(std::move(rule), options.ema);
 }
 
@@ -81,6 +81,23 @@ void set_exchange(Placement& placement, const Mesh& mesh, const EngineOptions& o
   if (!placement.parameter_sharded) placement.wire.gather = WireCodec::kNone;
 }
 
+namespace {
+
+void require_topk(const EngineOptions& options) {
+  const double share = options.wire.outer_topk;
+  const auto require = [&](bool valid, std::string_view reason, std::string_view remedy) {
+    if (!valid) throw ConfigError("comm.outer_topk", fmt::format("{}", share), reason, remedy);
+  };
+  require(share >= 0 && share <= 1, "a share of the elements is above 0, and at most 1", "use for example 0.01");
+  require(share == 0 || options.local.has_value(), "only sync.mode local has an outer step",
+          "leave it out, or use sync.mode local");
+  require(share == 0 || options.wire.outer == WireCodec::kNone,
+          fmt::format("outer steps are coded as {} (comm.outer_wire)", name_of(options.wire.outer)),
+          "name a codec or a share of elements, not both");
+}
+
+}  // namespace
+
 void require_wire(const EngineOptions& options) {
   const auto refuse = [](std::string_view key, WireCodec codec, std::string_view reason, std::string_view remedy) {
     if (codec != WireCodec::kNone) throw ConfigError(key, std::string(name_of(codec)), reason, remedy);
@@ -103,6 +120,7 @@ void require_wire(const EngineOptions& options) {
   if (!options.local)
     refuse("comm.outer_wire", wire.outer, "only sync.mode local has an outer step",
            "leave it out, or use sync.mode local");
+  require_topk(options);
 }
 
 }  // namespace zero

@@ -152,8 +152,8 @@ Mesh mesh_of(int world, const EngineOptions& options);
 // they are sharded.
 void set_exchange(Placement& placement, const Mesh& mesh, const EngineOptions& options);
 
-// Throws ConfigError under "comm.gather_wire", "comm.reduce_wire" or "comm.outer_wire" where nothing of that kind crosses, or
-// what crosses is the only copy of its values.
+// Throws ConfigError under "comm.gather_wire", "comm.reduce_wire", "comm.outer_wire" or "comm.outer_topk" where nothing of that
+// kind crosses, or what crosses is the only copy of its values; and under the last for a share that is none.
 void require_wire(const EngineOptions& options);
 
 }  // namespace zero

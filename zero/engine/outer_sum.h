@@ -12,6 +12,11 @@
 // With a codec (WireCodecs::outer) each copy's difference is rounded once, and the sum once more by the copy that makes it:
 // all copies decode the same sum. Both roundings are stochastic, so that none accumulates.
 //
+// With top-k (WireCodecs::outer_topk) each copy takes the largest elements out of its differences, and all copies send these to
+// each other: messages, which every copy adds in the order of the copies. The sum is exact, and no sum is sent.
+//
+//   sum.take_largest(u);                                // elements() are what this copy does not send
+//
 // The memory is staging, in the ledger from construction to destruction. Collective, all of it, but for elements().
 #pragma once
 
@@ -36,6 +41,8 @@ class OuterSum {
   // Local.
   void begin(int unit);
   float* elements() const { return whole_.size() > 0 ? floats(whole_) : floats(exchanged_); }
+  // With top-k, between the differences and add(). Of a whole range each shard is taken from as its own rank does.
+  void take_largest(int unit);
   void add(int unit);
 
   // Bytes that it takes; 0 where no copies train apart.
@@ -43,12 +50,16 @@ class OuterSum {
 
  private:
   static float* floats(const Allocation& memory) { return reinterpret_cast<float*>(memory.data()); }
+  std::size_t message_bytes(int unit) const;
+  void add_blocks(int unit);
+  void add_messages(int unit);
 
   const ShardedState& state_;
   const EngineComms& comms_;
   Timeline* timeline_;
   std::unique_ptr<CodedCommunicator> coded_;  // to the other copies; null without a codec
   Allocation exchanged_;                      // of a shard, padded to a block for each copy
+  Allocation messages_;                       // with top-k: this rank's, then those of all copies, in their order
   Allocation whole_;  // of the padded range, where that is updated and several ranks hold a copy; else empty
   Charge charge_;
 };

@@ -118,12 +118,12 @@ ReplicaCheck compare_replicas(Communicator& run, const Mesh& mesh, ShardedState&
   std::vector<HeldHash> mine;
   for (const Unit& unit : state.units()) {
     const bool apart = unit.trainable && state.placement().merged_copies > 1;
-    const HeldStates alike = apart ? HeldStates::kOuter : HeldStates::kAll;
+    const HeldStates alike = apart ? HeldStates::kShared : HeldStates::kAll;
     mine.push_back({.whole = replica_hash(state, unit.index, alike)});
     if (mesh.copies > 1)
       mine.back().sharded = hash_of(
           [&](const StateContents::ReplicaVisit& add) { state.contents().read_sharded(unit.index, add, alike); });
-    if (apart) mine.back().apart = replica_hash(state, unit.index, HeldStates::kInner);
+    if (apart) mine.back().apart = replica_hash(state, unit.index, HeldStates::kOwn);
   }
   std::vector<HeldHash> all(mine.size() * static_cast<std::size_t>(run.world()));
   all_gather(run, std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)), {.control = true});

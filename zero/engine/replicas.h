@@ -5,8 +5,8 @@
 //   if (!check.same()) say(check.describe());                 // "rank 2 differs in unit 3 (blocks.2)"
 //
 // At stage 0 every rank holds parameters, master and moments whole, at stages 1 and 2 the parameters, at stage 3
-// nothing; at all stages states of rows and columns (FactorStates). Where there are copies of the model, each shard is held once in every copy. Copies that train apart are alike in
-// the states of their outer step alone.
+// nothing; at all stages states of rows and columns (FactorStates). Where there are copies of the model, each shard is held
+// once in every copy. Copies that train apart are alike in the states that their outer step shares, and in nothing else.
 #pragma once
 
 #include <cstdint>

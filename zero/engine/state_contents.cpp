@@ -164,12 +164,12 @@ void StateContents::read_held(int index, bool sharded, std::int64_t numel, const
       if (count > 0) visit({tile.data[0], static_cast<std::size_t>(array.bytes_of(index, count))});
     });
   };
-  const bool inner = which != HeldStates::kOuter, outer = which != HeldStates::kInner;
-  if (inner && state_.placement().parameter_sharded == sharded) read(arrays().parameter);
+  const bool own = which != HeldStates::kShared, shared = which != HeldStates::kOwn;
+  if (own && state_.placement().parameter_sharded == sharded) read(arrays().parameter);
   if (state_.placement().optimizer_sharded != sharded) return;
-  if (inner) read(arrays().master);
+  if (own) read(arrays().master);
   for (const auto& [state, array, scales] : arrays().optimizer) {
-    if (!(state.outer ? outer : inner)) continue;
+    if (!(state.shared() ? shared : own)) continue;
     read(array);
     read(scales);
   }

@@ -20,8 +20,8 @@ namespace zero {
 
 class ShardedState;
 
-// Which of a unit's states: all, those of an outer step (StateSpec::outer), or the others, the parameters among them.
-enum class HeldStates : std::uint8_t { kAll, kOuter, kInner };
+// Which of a unit's states: all, those that copies share (StateSpec::shared()), or a copy's own, the parameters among them.
+enum class HeldStates : std::uint8_t { kAll, kShared, kOwn };
 
 class StateContents {
  public:

@@ -104,11 +104,16 @@ bool Updater::reads_gradient(Pass pass) {
   return pass == Pass::kUpdate || pass == Pass::kSums || pass == Pass::kFactors || pass == Pass::kDirections;
 }
 
+bool Updater::reads_parameter(Pass pass) {
+  return pass != Pass::kDirections && pass != Pass::kFactors && pass != Pass::kResiduals;
+}
+
 // Of the optimizer's states an exchange is with the last one; directions need the first one, and steps along them others.
-// An outer step has states of its own: the momentum, and as the last one the anchor.
+// An outer step has states of its own: a copy's residual, the momentum, and as the last one the anchor.
 bool Updater::touches(Pass pass, std::size_t state) const {
   const auto& states = state_.arrays().optimizer;
   const bool outer = states[state].state.outer, last = state + 1 == states.size();
+  const bool residual = outer && states[state].state.of_copy;
   switch (pass) {
     case Pass::kUpdate:
     case Pass::kSums:
@@ -116,14 +121,17 @@ bool Updater::touches(Pass pass, std::size_t state) const {
     case Pass::kFactors:
       return false;
     case Pass::kExchange:
-    case Pass::kDifferences:
       return last;
+    case Pass::kDifferences:
+      return last || residual;
+    case Pass::kResiduals:
+      return residual;
     case Pass::kDirections:
       return state == 0;
     case Pass::kSteps:
       return !outer && state > 0;
     case Pass::kMerge:
-      return outer;
+      return outer && !residual;
   }
   return false;
 }
@@ -446,10 +454,16 @@ void Updater::merge(int unit, const OuterStep& outer, OuterSum& sum) {
         memory.states[outer.momentum_place()] = sum.elements() + tile.begin;
       },
       [&](std::size_t /*param*/, const UpdateSpan& span) { outer.subtract(span); });
+  const Gradient elements{.data = reinterpret_cast<const std::byte*>(sum.elements())};
+  const auto unchanged = [](TileMemory&, const Tile&) {};
+  if (outer.keeps_residual()) {
+    sum.take_largest(unit);
+    pass_over(unit, Pass::kResiduals, elements, unchanged,
+              [&](std::size_t /*param*/, const UpdateSpan& span) { outer.keep(span); });
+  }
   sum.add(unit);
-  pass_over(
-      unit, Pass::kMerge, {.data = reinterpret_cast<const std::byte*>(sum.elements())}, [](TileMemory&, const Tile&) {},
-      [&](std::size_t /*param*/, const UpdateSpan& span) { outer.update(span); });
+  pass_over(unit, Pass::kMerge, elements, unchanged,
+            [&](std::size_t /*param*/, const UpdateSpan& span) { outer.update(span); });
   seconds_ += monotonic_seconds() - start;
 }
 

@@ -96,12 +96,22 @@ class Updater {
     UpdateSpan span(std::int64_t begin, std::int64_t end) const;
   };
   void begin_units(std::span<const int> units);
-  // What a pass is for: to update, or to make sums before that, of parameters, and of rows and columns; to exchange states with parameters; of whole matrices, to
-  // make directions, and to step along them; of an outer step, to see how far parameters are from their anchors, and to
-  // move both.
-  enum class Pass : std::uint8_t { kUpdate, kSums, kFactors, kExchange, kDirections, kSteps, kDifferences, kMerge };
+  // What a pass is for: to update, or to make sums before that, of parameters, and of rows and columns; to exchange states
+  // with parameters; of whole matrices, to make directions, and to step along them; of an outer step, to see how far
+  // parameters are from their anchors, to keep what of that was not sent, and to move both.
+  enum class Pass : std::uint8_t {
+    kUpdate,
+    kSums,
+    kFactors,
+    kExchange,
+    kDirections,
+    kSteps,
+    kDifferences,
+    kResiduals,
+    kMerge
+  };
   static bool reads_gradient(Pass pass);
-  static bool reads_parameter(Pass pass) { return pass != Pass::kDirections && pass != Pass::kFactors; }
+  static bool reads_parameter(Pass pass);
   static bool writes(Pass pass) { return pass != Pass::kSums && pass != Pass::kFactors && pass != Pass::kDifferences; }
   bool touches(Pass pass, std::size_t state) const;
   Pass queue_pass() const { return pass_rule_ == &rule_ ? Pass::kUpdate : Pass::kExchange; }

@@ -13,12 +13,12 @@ namespace {
 
 class LocalRule final : public UpdateRule {
  public:
-  explicit LocalRule(std::unique_ptr<UpdateRule> rule) : rule_(std::move(rule)), place_(rule_->states().size()) {}
+  LocalRule(std::unique_ptr<UpdateRule> rule, std::vector<StateSpec> outer)
+      : rule_(std::move(rule)), outer_(std::move(outer)), place_(rule_->states().size()) {}
   std::string_view name() const override { return rule_->name(); }
   std::vector<StateSpec> states() const override {
     std::vector<StateSpec> states = rule_->states();
-    for (const std::string_view name : {kOuterMomentumState, kAnchorState})
-      states.push_back({.name = std::string(name), .outer = true});
+    states.insert(states.end(), outer_.begin(), outer_.end());
     return states;
   }
   int num_sums() const override { return rule_->num_sums(); }
@@ -33,11 +33,12 @@ class LocalRule final : public UpdateRule {
 
  private:
   UpdateSpan of_the_rule(UpdateSpan span) const {
-    span.states[place_] = span.states[place_ + 1] = nullptr;
+    for (std::size_t state = 0; state < outer_.size(); ++state) span.states[place_ + state] = nullptr;
     return span;
   }
 
   std::unique_ptr<UpdateRule> rule_;
+  std::vector<StateSpec> outer_;
   std::size_t place_;
 };
 
@@ -62,7 +63,8 @@ void require_local(bool valid, std::string_view key, std::string value, std::str
 
 }  // namespace
 
-std::unique_ptr<UpdateRule> with_outer_states(std::unique_ptr<UpdateRule> rule, const LocalSteps& local) {
+std::unique_ptr<UpdateRule> with_outer_states(std::unique_ptr<UpdateRule> rule, const LocalSteps& local,
+                                              bool keeps_residual) {
   require_local(local.steps >= 1, "sync.local_steps", fmt::format("{}", local.steps),
                 "an outer step comes after some steps", "use 1 or more, for example 50");
   require_local(local.outer_lr > 0 && std::isfinite(static_cast<float>(local.outer_lr)), "sync.outer_lr",
@@ -70,15 +72,20 @@ std::unique_ptr<UpdateRule> with_outer_states(std::unique_ptr<UpdateRule> rule, 
                 "use for example 0.7, or 1 with sync.outer_momentum 0 for the mean of the copies");
   require_local(local.outer_momentum >= 0 && static_cast<float>(local.outer_momentum) < 1, "sync.outer_momentum",
                 fmt::format("{}", local.outer_momentum), "must be 0 or more and less than 1", "use for example 0.9");
-  require_local(rule->states().size() + 2 <= kMostStates, "sync.mode", "local",
-                fmt::format("{} has {} states already, and a rule has {} at most, two of them the outer step's",
-                            rule->name(), rule->states().size(), kMostStates),
+  std::vector<StateSpec> outer{{.name = std::string(kOuterMomentumState), .outer = true},
+                               {.name = std::string(kAnchorState), .outer = true}};
+  if (keeps_residual)
+    outer.insert(outer.begin(), {.name = std::string(kOuterResidualState), .outer = true, .of_copy = true});
+  require_local(rule->states().size() + outer.size() <= kMostStates, "sync.mode", "local",
+                fmt::format("{} has {} states already, and a rule has {} at most, {} of them the outer step's",
+                            rule->name(), rule->states().size(), kMostStates, outer.size()),
                 "use another optimizer, or sync.mode sync");
-  return std::make_unique<LocalRule>(std::move(rule));
+  return std::make_unique<LocalRule>(std::move(rule), std::move(outer));
 }
 
 OuterStep::OuterStep(const UpdateRule& rule, const LocalSteps& local, int copies)
     : momentum_(rule.states().size() - 2),
+      keeps_residual_(momentum_ > 0 && rule.states()[momentum_ - 1].of_copy),
       lr_(static_cast<float>(local.outer_lr)),
       mu_(static_cast<float>(local.outer_momentum)),
       copies_(static_cast<float>(copies)) {}
@@ -87,6 +94,13 @@ void OuterStep::subtract(const UpdateSpan& span) const {
   const float* const anchor = span.states[momentum_ + 1];
   float* const difference = span.states[momentum_];
   for (std::int64_t i = 0; i < span.numel; ++i) difference[i] = anchor[i] - span.parameter[i];
+  if (!keeps_residual_) return;
+  const float* const residual = span.states[residual_place()];
+  for (std::int64_t i = 0; i < span.numel; ++i) difference[i] += residual[i];
+}
+
+void OuterStep::keep(const UpdateSpan& span) const {
+  std::copy_n(reinterpret_cast<const float*>(span.gradient), span.numel, span.states[residual_place()]);
 }
 
 void OuterStep::update(const UpdateSpan& span) const {

@@ -10,6 +10,13 @@
 // Momentum and anchor are states of the rule that updates the weights: so they are split, placed, saved and counted as
 // the others are.
 //
+// Where a copy sends only the largest elements C(x) of its difference (WireCodecs::outer_topk), what it did not send is a
+// third such state, its residual (error feedback: Stich et al., arXiv 1809.07599):
+//
+//   x        = (anchor - weights) + residual
+//   residual = x - C(x)
+//   D        = mean over copies of C(x)
+//
 //   auto rule = with_outer_states(make_update_rule(AdamWOptions{}), {.steps = 50});
 //   rule->states()                                  // "exp_avg", "exp_avg_sq", "outer_momentum", "anchor"
 //   const OuterStep outer(*rule, {.steps = 50}, /*copies=*/2);
@@ -32,29 +39,38 @@ struct LocalSteps {
   bool operator==(const LocalSteps&) const = default;
 };
 
-constexpr std::string_view kOuterMomentumState = "outer_momentum", kAnchorState = "anchor";
+constexpr std::string_view kOuterResidualState = "outer_residual", kOuterMomentumState = "outer_momentum",
+                           kAnchorState = "anchor";
 
-// The rule with the two states behind its own; its updates leave them alone. Throws ConfigError under
-// "sync.local_steps" for fewer than one, "sync.outer_lr" for one that is not finite or not above 0,
-// "sync.outer_momentum" for one that is not from 0 to below 1, and "sync.mode" for a rule that has no room for two more
-// states.
-std::unique_ptr<UpdateRule> with_outer_states(std::unique_ptr<UpdateRule> rule, const LocalSteps& local);
+// The rule with the states of the outer step behind its own: a residual where one is kept, momentum, anchor. Its updates leave
+// them alone. Throws ConfigError under "sync.local_steps" for fewer than one, "sync.outer_lr" for one that is not finite or
+// not above 0, "sync.outer_momentum" for one that is not from 0 to below 1, and "sync.mode" for a rule that has no room for
+// more states.
+std::unique_ptr<UpdateRule> with_outer_states(std::unique_ptr<UpdateRule> rule, const LocalSteps& local,
+                                              bool keeps_residual = false);
 
 // Of a rule of with_outer_states(). Immutable: many threads may share one.
 class OuterStep {
  public:
   OuterStep(const UpdateRule& rule, const LocalSteps& local, int copies);
 
-  // Where the span's outer momentum should be, the differences are written. The span needs parameter, that and anchor.
+  // Where the span's outer momentum should be, the differences are written, with the residual where one is kept. The span
+  // needs parameter, that, anchor and residual.
   void subtract(const UpdateSpan& span) const;
+  // What was not sent of the differences, the span's gradient in fp32, becomes the residual.
+  void keep(const UpdateSpan& span) const;
   // The span needs the sum of the differences as gradient, in fp32, and parameter, momentum, anchor.
   void update(const UpdateSpan& span) const;
 
   // The place of the outer momentum among the rule's states; that of the anchor is the next one.
   std::size_t momentum_place() const { return momentum_; }
+  bool keeps_residual() const { return keeps_residual_; }
 
  private:
+  std::size_t residual_place() const { return momentum_ - 1; }
+
   std::size_t momentum_;
+  bool keeps_residual_;
   float lr_, mu_, copies_;
 };
 

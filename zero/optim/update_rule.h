@@ -34,7 +34,7 @@
 namespace zero {
 
 constexpr std::size_t kMostOwnStates = 4;                // of a rule
-constexpr std::size_t kMostStates = kMostOwnStates + 2;  // with those of what wraps it: an average, or an outer step
+constexpr std::size_t kMostStates = kMostOwnStates + 3;  // with those of what wraps it: an average, or an outer step
 
 // What one update touches: numel elements of each, aligned as their type asks and no further; no two overlap. States
 // that the rule does not have are null; those it has start as zeros.

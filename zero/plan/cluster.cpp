@@ -134,8 +134,10 @@ Exchange exchange_of_outer_step(const std::vector<Unit>& units, const Mesh& mesh
   Senders senders(cluster);
   send_across_copies(senders, mesh, cluster, static_cast<double>(bytes.between_copies));
   send_within_copies(senders, mesh, cluster, static_cast<double>(bytes.within));
-  double messages = 0;  // a reduction and a gather over the copies, and a gather within one where states are whole
-  for (const Unit& unit : units) messages += unit.trainable ? (bytes.within > 0 ? 3 : 2) : 0;
+  // Over the copies a reduction and a gather, or with top-k a gather; and a gather within one where states are whole.
+  const int of_unit = (placement.wire.outer_topk > 0 ? 1 : 2) + (bytes.within > 0 ? 1 : 0);
+  double messages = 0;
+  for (const Unit& unit : units) messages += unit.trainable ? of_unit : 0;
   return senders.exchange(messages);
 }
 

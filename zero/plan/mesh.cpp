@@ -7,6 +7,7 @@
 
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
+#include "zero/base/topk_blocks.h"
 
 namespace zero {
 namespace {
@@ -83,8 +84,11 @@ OuterBytes outer_bytes(const std::vector<Unit>& units, const Mesh& mesh, const P
   OuterBytes bytes;
   for (const Unit& unit : units) {
     if (!unit.trainable) continue;
+    const WireCodecs& wire = placement.wire;
     bytes.between_copies +=
-        2 * (mesh.copies - 1) * wire_bytes(placement.wire.outer, outer_block_numel(unit, mesh), DType::kFloat32);
+        (mesh.copies - 1) * (wire.outer_topk > 0
+                                 ? topk_bytes(shard_numel(unit, mesh.shard), wire.outer_topk)
+                                 : 2 * wire_bytes(wire.outer, outer_block_numel(unit, mesh), DType::kFloat32));
     const std::int64_t gathered = (mesh.shard - 1) * shard_numel(unit, mesh.shard);
     if (!placement.optimizer_sharded) {
       bytes.within += gathered * kFloatBytes;
@@ -95,9 +99,10 @@ OuterBytes outer_bytes(const std::vector<Unit>& units, const Mesh& mesh, const P
   return bytes;
 }
 
-double outer_formula_bytes(std::int64_t numel, const Mesh& mesh, WireCodec codec) {
-  return 2 * wire_element_bytes(codec, DType::kFloat32) * static_cast<double>(numel) / mesh.shard * (mesh.copies - 1) /
-         mesh.copies;
+double outer_formula_bytes(std::int64_t numel, const Mesh& mesh, const WireCodecs& wire) {
+  const double shards = static_cast<double>(numel) / mesh.shard * (mesh.copies - 1);
+  if (wire.outer_topk > 0) return topk_element_bytes(wire.outer_topk) * shards;
+  return 2 * wire_element_bytes(wire.outer, DType::kFloat32) * shards / mesh.copies;
 }
 
 Shard saved_part(const Unit& unit, const Mesh& mesh, int rank) {

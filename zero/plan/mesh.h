@@ -8,7 +8,7 @@
 // The ranks of a copy are neighbours: a launcher puts them on one machine where it can. A mesh of one copy is the world
 // without a mesh. Gradients cross from copy to copy in fp32: partial sums go up, in the order of the ranks, and the total
 // comes down again. Where copies train apart (zero/optim/outer_step.h), no gradient crosses: now and then each shard does,
-// as a reduce-scatter over the copies, and an all-gather.
+// as a reduce-scatter over the copies, and an all-gather; or, of its largest elements alone, as an all-gather.
 #pragma once
 
 #include <cstdint>
@@ -64,8 +64,8 @@ struct OuterBytes {
 };
 OuterBytes outer_bytes(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement);
 // Those between copies of `numel` parameters, without padding: 8 (P/S)(R-1)/R for R copies of S ranks, or, coded, twice the
-// codec's bytes of an element in place of 8.
-double outer_formula_bytes(std::int64_t numel, const Mesh& mesh, WireCodec codec = WireCodec::kNone);
+// codec's bytes of an element in place of 8. With top-k topk_element_bytes() (P/S)(R-1): each copy sends all others the same.
+double outer_formula_bytes(std::int64_t numel, const Mesh& mesh, const WireCodecs& wire = {});
 
 // Elements of a unit that a rank writes into a checkpoint: each copy an equal part of its shards, so that all ranks
 // write as much and each element is written once.

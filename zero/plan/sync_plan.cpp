@@ -42,6 +42,13 @@ void require_possible(const SyncPlan& plan, int world) {
   if (!std::isfinite(plan.stale_lr) || plan.stale_lr < 0)
     throw ConfigError("sync.stale_lr", fmt::format("{}", plan.stale_lr), "not an exponent >= 0",
                       "use 1 (the learning rate falls with the age), or 0 (it does not)");
+  if (!std::isfinite(plan.compensation) || plan.compensation < 0)
+    throw ConfigError("sync.compensation", fmt::format("{}", plan.compensation), "not a factor >= 0",
+                      "use for example 0.04, or 0 (gradients are applied as they come)");
+  if (plan.compensation > 0 && plan.mode != SyncMode::kAsync)
+    throw ConfigError("sync.compensation", fmt::format("{}", plan.compensation),
+                      "only sync.mode async applies the gradients of single workers",
+                      "leave it out, or use sync.mode async");
   if (plan.quorum == 0) return;
   if (plan.mode != SyncMode::kSync || !plan.has_servers())
     throw ConfigError("sync.quorum", fmt::format("{}", plan.quorum),

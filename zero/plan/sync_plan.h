@@ -30,6 +30,8 @@ struct SyncPlan {
   int staleness = 0;    // clocks; of kStale and kAsync
   int quorum = 0;       // gradients that an update of kSync waits for; 0: all
   double stale_lr = 1;  // of kAsync: the learning rate of a gradient of age a is lr / (1 + a)^stale_lr
+  // Of kAsync: how much a gradient is corrected for the updates since its weights (zero/serve/pulled_weights.h); 0: not.
+  double compensation = 0;
 
   bool has_servers() const { return servers > 0; }
   bool is_server(int rank) const { return rank < servers; }
@@ -43,7 +45,8 @@ struct SyncPlan {
   bool operator==(const SyncPlan&) const = default;
 };
 
-// Throws ConfigError under "sync.mode", "sync.servers", "sync.staleness", "sync.quorum" or "sync.stale_lr".
+// Throws ConfigError under "sync.mode", "sync.servers", "sync.staleness", "sync.quorum", "sync.stale_lr" or
+// "sync.compensation".
 void require_possible(const SyncPlan& plan, int world);
 
 }  // namespace zero

@@ -7,6 +7,7 @@
 
 #include "zero/base/bytes.h"
 #include "zero/base/seconds.h"
+#include "zero/base/topk_blocks.h"
 #include "zero/engine/matrix_directions.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
@@ -185,8 +186,12 @@ std::string wire_row(const TrainingPlan& plan) {
   add(wire.gather, "parameters (at stage 3)");
   add(wire.reduce, "gradients");
   add(wire.outer, "outer steps");
-  if (coded.empty()) return "";
-  return named_row("wire", fmt::format("{}, with a scale for each {} elements", coded, kWireBlock));
+  if (!coded.empty()) coded += fmt::format(", with a scale for each {} elements", kWireBlock);
+  if (wire.outer_topk > 0)
+    coded +=
+        fmt::format("{}of outer steps the {} largest of each {} elements; each copy keeps the rest for its next one",
+                    coded.empty() ? "" : "; ", topk_of_block(kTopKBlock, wire.outer_topk), kTopKBlock);
+  return coded.empty() ? "" : named_row("wire", coded);
 }
 
 std::string flop_text(double flops) {

@@ -50,7 +50,7 @@ StageCost cost_of(const TrainingPlan& plan, int stage) {
   for (const Unit& unit : plan.units) {
     if (!unit.trainable) continue;
     const std::int64_t numel = num_parameters(unit);
-    if (plan.options.local) cost.outer_formula += outer_formula_bytes(numel, mesh, placement.wire.outer);
+    if (plan.options.local) cost.outer_formula += outer_formula_bytes(numel, mesh, placement.wire);
     cost.state_formula += state_formula_bytes(numel, mesh.shard, stage, unit.dtype, spec, unit.matrices()) +
                           static_cast<double>(factor_bytes(unit));
     cost.sent_formula += sent_formula_bytes(numel, mesh.shard, placement, unit.dtype);

@@ -51,7 +51,9 @@ PushServer::PushServer(Engine& engine, Communicator& run, const EngineOptions& o
       layout_(engine.units(), options),
       pushed_(layout_, run.rank(), plan_.num_workers(run.world()), engine.resources().ledger),
       versions_(engine, plan_.num_versions(), engine.resources().copy),
-      sent_version_(static_cast<std::size_t>(num_workers()), -1) {}
+      sent_version_(static_cast<std::size_t>(num_workers()), -1) {
+  if (plan_.compensation > 0) pulled_.emplace(num_workers(), versions_.bytes_each(), engine.resources().ledger);
+}
 
 void PushServer::begin(std::int64_t clock) {
   versions_.keep(clock);
@@ -278,6 +280,7 @@ void PushServer::update(const PushAction& action, const UpdateRules& rules, Serv
   loss /= static_cast<double>(action.workers.size());
   double lr = rules.lr ? rules.lr(action.clock) : pushed_.oldest(action.workers.front()).lr;
   if (plan_.mode == SyncMode::kAsync) lr /= std::pow(1.0 + static_cast<double>(action.age), plan_.stale_lr);
+  compensate(action);
   const GivenGradients sum = pushed_.sum_of(action.workers, micro_batches_);
   const StepReport report = engine_.served().apply(sum, lr, has_loss ? rules.limits(loss) : StepLimits{});
   for (const int worker : action.workers) {
@@ -292,6 +295,22 @@ void PushServer::update(const PushAction& action, const UpdateRules& rules, Serv
   ++served.updates;
   served.mean_age += static_cast<double>(action.age);
   served.most_age = std::max(served.most_age, action.age);
+}
+
+// A push is the mean gradient times its number of micro-batches, and the rule is one of the mean.
+void PushServer::compensate(const PushAction& action) {
+  if (!pulled_ || action.age == 0) return;
+  const auto lambda = static_cast<float>(plan_.compensation / micro_batches_);
+  for (const int worker : action.workers) {
+    for (const Unit& unit : layout_.units()) {
+      if (!unit.trainable) continue;
+      const std::span<std::byte> gradient = pushed_.oldest_part(worker, unit);
+      const DType dtype = layout_.gradient_dtype(unit);
+      zero::compensate(gradient.data(), dtype, versions_.shard(action.version, unit.index).data(),
+                       versions_.part(pulled_->of(worker), unit.index).data(), unit.dtype,
+                       static_cast<std::int64_t>(gradient.size() / size_of(dtype)), lambda);
+    }
+  }
 }
 
 void PushServer::answer(const PushAction& action) {
@@ -310,6 +329,7 @@ void PushServer::answer(const PushAction& action) {
                          .skipped = last_.skipped ? 1 : 0,
                          .reason = static_cast<std::int32_t>(last_.reason)});
   if (changed) send_weights(worker, action.version, first);
+  if (changed && pulled_) pulled_->keep(worker, versions_.kept(action.version));
 }
 
 void PushServer::send_answer(int worker, const PushAnswer& answer) {

@@ -21,6 +21,7 @@
 #include <optional>
 #include <vector>
 
+#include "zero/serve/pulled_weights.h"
 #include "zero/serve/push_layout.h"
 #include "zero/serve/push_messages.h"
 #include "zero/serve/pushed_gradients.h"
@@ -95,6 +96,7 @@ class PushServer {
   void require_enough() const;
   void carry_out(const PushAction& action, const UpdateRules& rules, ServedClock& served);
   void update(const PushAction& action, const UpdateRules& rules, ServedClock& served);
+  void compensate(const PushAction& action);
   void answer(const PushAction& action);
   void send_weights(int worker, std::int64_t version, bool all);
   void send_answer(int worker, const PushAnswer& answer);
@@ -106,6 +108,7 @@ class PushServer {
   PushLayout layout_;
   PushedGradients pushed_;
   WeightVersions versions_;
+  std::optional<PulledWeights> pulled_;     // where gradients are compensated
   std::optional<PushOrder> order_;          // the head's
   std::vector<Inbox> inboxes_;              // the head's, by worker
   std::vector<std::int64_t> sent_version_;  // by worker; -1: none yet

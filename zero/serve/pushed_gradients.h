@@ -28,6 +28,10 @@ class PushedGradients {
   void drop_oldest(int worker);
   void drop_newest(int worker);
   const PushHeader& oldest(int worker) const { return pushes_of(worker).front().header; }
+  // The oldest push's part of a trained unit, to be changed in place.
+  std::span<std::byte> oldest_part(int worker, const Unit& unit) const {
+    return part(pushes_of(worker).front().data, unit);
+  }
 
   // `micro_batches`: gradients that each push is the mean of; 1 where it is their sum. Valid until one of them is dropped.
   GivenGradients sum_of(const std::vector<int>& workers, int micro_batches) const;

@@ -62,9 +62,9 @@ std::span<const std::byte> WeightVersions::kept(std::int64_t version) const {
   return {found->memory.data(), static_cast<std::size_t>(bytes_)};
 }
 
-std::span<const std::byte> WeightVersions::shard(std::int64_t version, int unit) const {
-  return kept(version).subspan(offsets_[static_cast<std::size_t>(unit)],
-                               shard_bytes(engine_.units()[static_cast<std::size_t>(unit)]));
+std::span<const std::byte> WeightVersions::part(std::span<const std::byte> kept, int unit) const {
+  const auto index = static_cast<std::size_t>(unit);
+  return kept.subspan(offsets_[index], shard_bytes(engine_.units()[index]));
 }
 
 }  // namespace zero

@@ -30,7 +30,9 @@ class WeightVersions {
   // Versions that there are, the oldest first; the bytes of one.
   std::vector<std::int64_t> numbers() const;
   std::span<const std::byte> kept(std::int64_t version) const;
-  std::span<const std::byte> shard(std::int64_t version, int unit) const;
+  std::span<const std::byte> shard(std::int64_t version, int unit) const { return part(kept(version), unit); }
+  // A unit's shard within bytes as kept() gives them.
+  std::span<const std::byte> part(std::span<const std::byte> kept, int unit) const;
   std::int64_t bytes_each() const { return bytes_; }
   // That may be kept beside the newest.
   int num_older() const { return static_cast<int>(versions_.size()) - 1; }

@@ -93,9 +93,11 @@ WireCodec codec_of(std::string_view key, const std::string& name) {
 }
 
 WireCodecs wire_of(const CommConfig& comm) {
+  const bool topk = comm.outer_wire == "topk";
   return {.gather = codec_of("comm.gather_wire", comm.gather_wire),
           .reduce = codec_of("comm.reduce_wire", comm.reduce_wire),
-          .outer = codec_of("comm.outer_wire", comm.outer_wire)};
+          .outer = topk ? WireCodec::kNone : codec_of("comm.outer_wire", comm.outer_wire),
+          .outer_topk = topk ? comm.outer_topk : 0};
 }
 
 // Other types have the range of fp32.
@@ -190,7 +192,10 @@ SyncPlan sync_plan(const SyncConfig& sync) {
   if (sync.mode == "stale") plan.mode = SyncMode::kStale;
   if (sync.mode == "async") plan.mode = SyncMode::kAsync;
   if (plan.mode != SyncMode::kSync) plan.staleness = static_cast<int>(sync.staleness);
-  if (plan.mode == SyncMode::kAsync) plan.stale_lr = sync.stale_lr;
+  if (plan.mode == SyncMode::kAsync) {
+    plan.stale_lr = sync.stale_lr;
+    plan.compensation = sync.compensation;
+  }
   if (plan.mode == SyncMode::kSync && plan.has_servers()) plan.quorum = static_cast<int>(sync.quorum);
   return plan;
 }
