@@ -67,7 +67,9 @@ class ByHand {
 
  private:
   static constexpr double kEps = std::numeric_limits<float>::epsilon();
-  static torch::Tensor matrix_of(const torch::Tensor& tensor) { return tensor.reshape({tensor.size(0), -1}); }
+  static torch::Tensor matrix_of(const torch::Tensor& tensor) {
+    return tensor.reshape({tensor.dim() == 0 ? 1 : tensor.size(0), -1});
+  }
   std::map<std::string, std::array<torch::Tensor, 3>> states_;  // by name: the parameter, its rows, its columns
 };
 
