@@ -146,7 +146,7 @@ void StateContents::write_coded(int index, const StateArrays::Optimizer& state, 
 
 void StateContents::read_replicated(int index, const ReplicaVisit& visit, HeldStates which) {
   read_held(index, /*sharded=*/false, state_.unit(index).numel, visit, which);
-  if (which == HeldStates::kOuter) return;
+  if (which == HeldStates::kShared) return;
   for (const FactorStates::State& state : state_.factors().all())
     if (state.unit == index) visit(std::as_bytes(state.values));
 }
