@@ -145,6 +145,7 @@ TEST_P(BadValue, IsRefusedWithPlaceValueAndWhatIsAllowed) {
 INSTANTIATE_TEST_SUITE_P(
     Values, BadValue,
     testing::Values(
+        Bad{"optimizer.beta2_decay", "0.5", "a number, 0 or less"}, Bad{"optimizer.eps1", "0.0", "above 0"},
         Bad{"zero.stage", "4", "allowed: 0, 1, 2, 3"}, Bad{"zero.stage", "-1", "allowed: 0, 1, 2, 3"},
         Bad{"zero.stage", "3.0", "a float does not fit"}, Bad{"zero.stage", "\"3\"", "a string does not fit"},
         Bad{"train.steps", "0", "an integer from 1 to 2147483647"},

@@ -81,6 +81,25 @@ TEST(Job, ParameterGroupsAreTakenByPatternInTheirOrder) {
   EXPECT_EQ(values_of({.name = "ln_f.weight", .shape = {2}}), std::pair(1.0, 0.0));
 }
 
+TEST(Job, AdafactorHasItsOwnKeys) {
+  Config config;
+  config.optimizer.name = "adafactor";
+  config.optimizer.beta2_decay = -0.5;
+  config.optimizer.eps1 = 1e-4;
+  config.optimizer.eps2 = 1e-2;
+  config.optimizer.clip = 2;
+  const auto given = std::get<AdafactorOptions>(make_job(config, 1).attach.optimizer);
+  EXPECT_EQ(given.beta2_decay, -0.5);
+  EXPECT_EQ(given.eps1, 1e-4);
+  EXPECT_EQ(given.eps2, 1e-2);
+  EXPECT_EQ(given.clip, 2);
+  const OptimizerConfig of_nobody;
+  EXPECT_EQ(of_nobody.beta2_decay, AdafactorOptions{}.beta2_decay);
+  EXPECT_EQ(of_nobody.eps1, AdafactorOptions{}.eps1);
+  EXPECT_EQ(of_nobody.eps2, AdafactorOptions{}.eps2);
+  EXPECT_EQ(of_nobody.clip, AdafactorOptions{}.clip);
+}
+
 TEST(Job, MuonsMatricesAreThoseOfHiddenLayersOrWhatGroupsSay) {
   Config config;
   config.optimizer.name = "muon";

@@ -12,6 +12,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -119,6 +120,11 @@ struct OptimizerConfig {
   std::array<double, 2> trust_ratio = {0.01, 10};
   std::string muon_scale = "original";
   double adamw_lr = 0;
+  // Of adafactor, as torch.optim.Adafactor has them.
+  double beta2_decay = -0.8;
+  double eps1 = std::numeric_limits<float>::epsilon();
+  double eps2 = 1e-3;
+  double clip = 1;
   std::vector<GroupConfig> group;
   bool operator==(const OptimizerConfig&) const = default;
 };

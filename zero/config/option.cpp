@@ -47,9 +47,9 @@ bool in_range(const Range& range, double number) {
 
 std::string limits(const Range& range, std::string_view kind) {
   const std::string low = fmt::format("{}{}", range.above_lowest ? "above " : "", range.lowest);
-  if (std::isinf(range.highest))
-    return std::isinf(range.lowest) ? std::string(kind)
-                                    : fmt::format("{}, {}{}", kind, low, range.above_lowest ? "" : " or more");
+  if (std::isinf(range.lowest) && std::isinf(range.highest)) return std::string(kind);
+  if (std::isinf(range.lowest)) return fmt::format("{}, {} or less", kind, range.highest);
+  if (std::isinf(range.highest)) return fmt::format("{}, {}{}", kind, low, range.above_lowest ? "" : " or more");
   return fmt::format("{} from {} to {}{}", kind, low, static_cast<std::int64_t>(range.highest),
                      range.below_highest ? " (exclusive)" : "");
 }

@@ -28,6 +28,7 @@ constexpr Range kAny{};
 constexpr Range kPositive{.lowest = 1, .highest = kInt32};
 constexpr Range kNatural{.lowest = 0, .highest = kInt32};
 constexpr Range kNotNegative{.lowest = 0};
+constexpr Range kNotAboveZero{.lowest = -kNoLimit, .highest = 0};
 constexpr Range kAboveZero{.lowest = 0, .highest = kNoLimit, .above_lowest = true};
 constexpr Range kBelowOne{.lowest = 0, .highest = 1, .below_highest = true};
 constexpr Range kShareOfAll{.lowest = 0, .highest = 1, .above_lowest = true};
@@ -120,6 +121,10 @@ constexpr std::array kOptions{
     Option{"optimizer.trust_ratio", at<kOptimizer, &OptimizerConfig::trust_ratio>, kNotNegative, kFree, "least and most of lamb's trust ratio: a parameter's norm over the norm of its direction"},
     Option{"optimizer.muon_scale", at<kOptimizer, &OptimizerConfig::muon_scale>, kAny, kWordsOf<kMuonScales>, "length of muon's steps. original: sqrt(max(1, rows / columns)); match_rms_adamw: 0.2 * sqrt(max(rows, columns)), as long as adamw's"},
     Option{"optimizer.adamw_lr", at<kOptimizer, &OptimizerConfig::adamw_lr>, kNotNegative, kFree, "muon: highest learning rate of the parameters that adamw updates, which are embeddings, heads and vectors; 0: optimizer.lr"},
+    Option{"optimizer.beta2_decay", at<kOptimizer, &OptimizerConfig::beta2_decay>, kNotAboveZero, kFree, "adafactor: a mean square counts the newest squares with step^beta2_decay"},
+    Option{"optimizer.eps1", at<kOptimizer, &OptimizerConfig::eps1>, kAboveZero, kFree, "adafactor: root of the least mean square by which a gradient is divided"},
+    Option{"optimizer.eps2", at<kOptimizer, &OptimizerConfig::eps2>, kNotNegative, kFree, "adafactor: least root mean square of a parameter that its step is in proportion to"},
+    Option{"optimizer.clip", at<kOptimizer, &OptimizerConfig::clip>, kAboveZero, kFree, "adafactor: root mean square of a direction above which it is shortened to that"},
     Option{"optimizer.group", at<kOptimizer, &OptimizerConfig::group>, kNotNegative, kFree, "groups of parameters with their own lr_scale, weight_decay, and of muon rule = \"muon\" or \"adamw\", a table [[optimizer.group]] each; parameters = a pattern of names such as \"*.bias\". The first group that fits a parameter counts"},
 
     Option{"schedule.name", at<kSchedule, &ScheduleConfig::name>, kAny, kWordsOf<kLrKinds>, "shape of the learning rate after the warm-up"},

@@ -50,7 +50,14 @@ OptimizerOptions optimizer_options(const OptimizerConfig& o) {
                 .weight_decay = o.weight_decay,
                 .adamw = {.lr = o.adamw_lr, .beta1 = o.betas[0], .beta2 = o.betas[1], .eps = o.eps}};
   }
-  if (o.name == "adafactor") return Adafactor{.lr = o.lr, .weight_decay = o.weight_decay};
+  if (o.name == "adafactor") {
+    return Adafactor{.lr = o.lr,
+                     .beta2_decay = o.beta2_decay,
+                     .eps1 = o.eps1,
+                     .eps2 = o.eps2,
+                     .clip = o.clip,
+                     .weight_decay = o.weight_decay};
+  }
   throw ConfigError("optimizer.name", o.name, "no such optimizer",
                     "use adamw, adam, sgd, lion, lamb, adamw8bit, muon or adafactor");
 }
