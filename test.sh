@@ -160,7 +160,7 @@ sanitized() {  # PRESET FOLDER... -- FOLDER...
   ZERO_TEST_TIER=standard run_ctest "build/$preset" -R "^($(IFS='|' && echo "${folders[*]}"))(_slow|_full)?(_[0-9]+)?\$" "${which[@]}"
 }
 
-address_sanitizer() { sanitized asan base plan comm memory optim engine serve checkpoint data report launch config issues fuzz -- world cli faults; }
+address_sanitizer() { sanitized asan base plan comm memory optim engine serve checkpoint data launch config issues fuzz -- report world cli faults; }
 
 thread_sanitizer() {
   # ThreadSanitizer wants its shadow where a newer kernel may have put something else; without randomization it fits.

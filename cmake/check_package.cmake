@@ -1,4 +1,4 @@
-# cmake -DBUILD=... -DSOURCE=... -DCOMPILER=... -P check_package.cmake
+# cmake -DBUILD=... -DSOURCE=... -DCOMPILER=... -DCCACHE=... -P check_package.cmake
 #
 # Proves the installed tree: a project that knows nothing but find_package(zero) is built against it and trains on one rank
 # and on two, and nothing that was installed still looks into the build folder.
@@ -15,6 +15,11 @@ function(run)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
+if(CCACHE)  # as for the project itself: another clone's path is the same to it
+  set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} "${CCACHE}")
+  set(ENV{CCACHE_BASEDIR} "${SOURCE}")
+  set(ENV{CCACHE_NOHASHDIR} 1)
+endif()
 file(REMOVE_RECURSE "${installed}" "${example}")
 run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${installed}")
 
@@ -27,7 +32,7 @@ foreach(binary ${binaries})
 endforeach()
 
 run("${CMAKE_COMMAND}" -S "${SOURCE}/examples/own_module" -B "${example}" -G Ninja "-DCMAKE_CXX_COMPILER=${COMPILER}"
-    -DCMAKE_BUILD_TYPE=Release "-DCMAKE_PREFIX_PATH=${installed}")
+    "-DCMAKE_CXX_FLAGS=-O0" "-DCMAKE_PREFIX_PATH=${installed}")
 run("${CMAKE_COMMAND}" --build "${example}")
 foreach(ranks 1 2)
   run("${installed}/bin/zero" launch --nproc-per-node ${ranks} -- "${example}/own_module")

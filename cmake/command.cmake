@@ -1,17 +1,17 @@
 # The `zero` command: floors without torch, so that it starts in milliseconds and may fork. Verbs
 # that need torch live in libzero (zero/cli/torch_verbs) and are opened when asked for: see zero/command/torch_entry.h.
 # The library target already has the name `zero`, hence zero_executable.
-zero_floor(config)
-zero_floor(command LIBS CLI11::CLI11 dl)
+zero_floor(config COLD)
+zero_floor(command COLD LIBS CLI11::CLI11 dl)
 zero_floor(bench LIBS nlohmann_json::nlohmann_json PkgConfig::liburing)
-zero_floor(doctor LIBS nlohmann_json::nlohmann_json PkgConfig::liburing)
-zero_floor(inspect LIBS nlohmann_json::nlohmann_json)
-zero_floor(page LIBS nlohmann_json::nlohmann_json)
+zero_floor(doctor COLD LIBS nlohmann_json::nlohmann_json PkgConfig::liburing)
+zero_floor(inspect COLD LIBS nlohmann_json::nlohmann_json)
+zero_floor(page COLD LIBS nlohmann_json::nlohmann_json)
 if(TARGET zero_page)
   include(page_assets)
   zero_page_assets(zero_page)
 endif()
-zero_floor(cli LIBS CLI11::CLI11 nlohmann_json::nlohmann_json dl)
+zero_floor(cli COLD LIBS CLI11::CLI11 nlohmann_json::nlohmann_json dl)
 set(command_floors launch config command bench doctor inspect page cli)
 
 if(TARGET zero_cli)

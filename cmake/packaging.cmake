@@ -56,7 +56,7 @@ install(FILES "${PROJECT_BINARY_DIR}/zeroConfig.cmake" "${PROJECT_BINARY_DIR}/ze
 # Over 20 s: installs this build into a folder of its own and builds examples/own_module against it, as a user would.
 if(ZERO_TESTS AND TARGET zero AND TARGET zero_executable)
   add_test(NAME package COMMAND "${CMAKE_COMMAND}" "-DBUILD=${PROJECT_BINARY_DIR}" "-DSOURCE=${PROJECT_SOURCE_DIR}"
-           "-DCOMPILER=${CMAKE_CXX_COMPILER}" -P "${PROJECT_SOURCE_DIR}/cmake/check_package.cmake")
+           "-DCOMPILER=${CMAKE_CXX_COMPILER}" "-DCCACHE=${CCACHE}" -P "${PROJECT_SOURCE_DIR}/cmake/check_package.cmake")
   set_tests_properties(package PROPERTIES LABELS slow COST 60 TIMEOUT 900)
 endif()
 include(debian_package)
