@@ -333,7 +333,7 @@ TEST_F(Plan, TheRanksOfAMachineShareTheRoomOfItsDisk) {
         "--zero.host_memory min --world " +
         ranks);
     EXPECT_EQ(ran.status, 2) << ran.errors;
-    const std::string words = "disk has room for ";
+    const std::string words = "disk: a rank may take ";
     const std::size_t at = ran.errors.find(words);
     return at == std::string::npos ? 0.0 : std::stod(ran.errors.substr(at + words.size()));
   };

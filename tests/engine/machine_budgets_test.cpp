@@ -88,14 +88,15 @@ TEST_F(MachineBudgetsTest, ADiskWithoutALimitHasTheRanksShareOfNineTenthsOfWhatI
   const MachineBudgets seen = budgets(options);
   EXPECT_EQ(seen.disk_bytes(), 100 * kMiB / 10 * 9 / 2);
   EXPECT_EQ(seen.of_states(model_, true).disk, seen.disk_bytes());
-  EXPECT_TRUE(says(seen.disk_room(), disk_[0] + " has room for 47185920 B (45.0 MiB) of a rank"));
+  EXPECT_EQ(seen.free_disk().folders, disk_[0]);
+  EXPECT_EQ(seen.free_disk().ranks, 2);
 }
 
 TEST_F(MachineBudgetsTest, ADiskWithALimitIsNotLookedAt) {
   const EngineOptions options{.offload = {.disk = {"/no/such/folder"}, .disk_memory = 7 * kMiB}};
   const MachineBudgets seen = budgets(options);
   EXPECT_EQ(seen.disk_bytes(), 7 * kMiB);
-  EXPECT_EQ(seen.disk_room(), "");
+  EXPECT_EQ(seen.free_disk().folders, "");
 }
 
 TEST_F(MachineBudgetsTest, ADiskThatNoStateMayTakeIsNotLookedAt) {

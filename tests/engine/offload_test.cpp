@@ -362,7 +362,7 @@ TEST_F(Offload, AFolderThatIsTooSmallIsNamedWithWhatIsFreeThere) {
       });
     };
     const std::string text = refusal();
-    for (const std::string& words : {folder_.path().string() + " has room for 1887435 B (1.80 MiB) of a rank",
+    for (const std::string& words : {folder_.path().string() + ": a rank may take 1887435 B there (1.80 MiB;",
                                      std::string("B more"), std::string("or name another folder (zero.disk)")})
       EXPECT_NE(text.find(words), std::string::npos) << words << ": " << text;
     EXPECT_EQ(text.find("zero.disk_memory"), std::string::npos) << "no budget lacks: " << text;

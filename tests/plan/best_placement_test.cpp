@@ -13,6 +13,7 @@
 #include "zero/plan/placement_programme.h"
 
 #include "../fp32_states.h"
+#include "../message_of.h"
 #include "gpt_like.h"
 #include "one_unit.h"
 #include "random_step_model.h"
@@ -233,6 +234,23 @@ TEST(BestPlacement, ARefusalNamesTheBudgetsThatWouldDo) {
     unknown.profile = {};
     EXPECT_NE(refusal(unknown, budgets).find("there (transfers and updates of "), message.npos);
   }
+}
+
+TEST(BestPlacement, OfAFullDiskAsManyBytesAreToBeFreedAsAllRanksOfTheMachineNeed) {
+  const StepModel model = gpt2_model(3);
+  const std::int64_t all = all_bytes(model), free_bytes = all / 2;
+  const FreeDisk disk{.folders = "/nvme0", .ranks = 3};
+  const TierBudgets budgets{all / 2, 0, disk.share(free_bytes)};
+  const std::string message = message_of<ConfigError>([&] { best_placement(model, budgets, disk); });
+  const std::regex words(
+      "zero.disk /nvme0: a rank may take ([0-9]+) B there .* divided among 3 ranks\\) and needs "
+      "([0-9]+) B: free ([0-9]+) B more there");
+  std::smatch said;
+  ASSERT_TRUE(std::regex_search(message, said, words)) << message;
+  EXPECT_EQ(std::stoll(said[1]), budgets.disk);
+  const TierBudgets enough{all / 2, 0, disk.share(free_bytes + std::stoll(said[3]))};
+  EXPECT_GE(enough.disk, std::stoll(said[2]));
+  expect_within(model, best_placement(model, enough, disk).tiers, enough);
 }
 
 TEST(BestPlacement, ADeviceTooSmallForWhatIsGatheredIsToldWithoutNegativeSizes) {

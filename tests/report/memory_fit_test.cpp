@@ -52,6 +52,23 @@ TEST(MemoryFit, WhatLacksIsTheDifference) {
   EXPECT_GT(fit_of(plan).lacks, 0) << "the engine takes four fifths at most";
 }
 
+TEST(MemoryFit, StatesOnDiskAreComparedWithItsRoom) {
+  const std::array stages{3};
+  TrainingPlan plan = planned(3, 8192 * kMiB);
+  plan.tiers.assign(
+      64, {.parameter = {.device = 1 << 18}, .gradient = {.device = 1 << 18}, .optimizer = {.disk = 1 << 18}});
+  plan.machine->disk_free_bytes = 512 * kMiB;
+  EXPECT_EQ(fit_of(plan).disk, 512 * kMiB) << "two moments of 64 Mi elements, on four ranks";
+  EXPECT_EQ(fit_of(plan).disk_lacks, 0);
+  const std::string row = "disk 4 ranks of this machine put 512 MiB of states there; ";
+  EXPECT_NE(one_line(plan_table(plan, stages)).find(row + "512 MiB are free: they fit"), std::string::npos);
+  plan.machine->disk_free_bytes -= kMiB;
+  EXPECT_EQ(fit_of(plan).disk_lacks, kMiB);
+  EXPECT_NE(one_line(plan_table(plan, stages)).find(row + "511 MiB are free: 1.00 MiB lack"), std::string::npos);
+  plan.tiers.clear();
+  EXPECT_EQ(one_line(plan_table(plan, stages)).find("of states there"), std::string::npos) << "nothing lies on a disk";
+}
+
 TEST(MemoryFit, AHigherStageIsSaidWhereItIsEnough) {
   EXPECT_TRUE(says(ways_to_fit(planned(0, 2000 * kMiB)), "--zero.stage 2"));
   EXPECT_TRUE(says(ways_to_fit(planned(0, 1300 * kMiB)), "--zero.stage 3"));

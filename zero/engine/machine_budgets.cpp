@@ -43,13 +43,13 @@ std::int64_t MachineBudgets::room_on_disk() const {
   const TimedCalls calls = DiskSeam::or_none(seams_.disk_seam).opening_calls(options_.offload.disk_timeout);
   const auto is_here = [&calls](const std::string& folder) { return is_folder_here(folder, calls); };
   if (comm_ == nullptr && !std::ranges::all_of(options_.offload.disk, is_here)) return kUnlimited;
-  return room_on(options_.offload.disk, calls) / 10 * 9 / std::max(options_.local_world, 1);
+  return free_disk().share(room_on(options_.offload.disk, calls));
 }
 
-std::string MachineBudgets::disk_room() const {
-  if (options_.offload.disk.empty() || options_.offload.disk_memory > 0) return "";
-  return fmt::format("{} has room for {} B ({}) of a rank", fmt::join(options_.offload.disk, ", "), disk_bytes_,
-                     format_bytes(disk_bytes_));
+FreeDisk MachineBudgets::free_disk() const {
+  FreeDisk disk{.ranks = std::max(options_.local_world, 1)};
+  if (options_.offload.disk_memory == 0) disk.folders = fmt::format("{}", fmt::join(options_.offload.disk, ", "));
+  return disk;
 }
 
 bool MachineBudgets::host_takes_the_rest() const {

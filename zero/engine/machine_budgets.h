@@ -37,8 +37,8 @@ class MachineBudgets {
   std::int64_t free_bytes() const { return free_bytes_; }
   // Local. What the disk may hold; 0 where it is not used.
   std::int64_t disk_bytes() const { return disk_bytes_; }
-  // Local. "/nvme0 has room for 4096 B (4 KiB) of a rank" where the budget is what is free on the disk; else empty.
-  std::string disk_room() const;
+  // Local. Where the disk's budget comes from.
+  FreeDisk free_disk() const;
   // Local. The host may hold what the device's budget leaves free of the machine.
   bool host_takes_the_rest() const;
 

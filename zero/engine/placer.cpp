@@ -149,7 +149,7 @@ PredictedStep Placer::predicted(const Placement& placement, const StepProfile& p
 
 std::vector<UnitTiers> Placer::within(const TierBudgets& budgets) {
   chosen_within_ = budgets;
-  std::vector<UnitTiers> tiers = best_placement(model_, budgets, budgets_.disk_room()).tiers;
+  std::vector<UnitTiers> tiers = best_placement(model_, budgets, budgets_.free_disk()).tiers;
   // Processors of another kind may round the programme in another way: rank 0's counts.
   take_from_first(tiers);
   return tiers;

@@ -72,7 +72,7 @@ struct Refusal {
   const TierBudgets& budgets;
   const TierBudgets& loss;
   bool knows_computation;
-  std::string_view disk_room;
+  const FreeDisk& free_disk;
 
   // What a way out costs beside memory, where rates are known.
   std::string step_with(std::int64_t TierBudgets::*tier, std::int64_t bytes) const {
@@ -109,11 +109,16 @@ struct Refusal {
     };
     if (budgets.device >= fixed) {
       const std::int64_t disk = enough(budgets.device + budgets.host, movable + loss.disk);
-      if (!disk_room.empty())
-        remedy = fmt::format("{}, and it wants {} B there: free {} B more ({}), or name another folder (zero.disk){}",
-                             disk_room, disk, disk - budgets.disk, format_bytes(disk - budgets.disk),
-                             step_with(&TierBudgets::disk, disk));
-      else if (budgets.disk > 0)
+      if (!free_disk.folders.empty()) {
+        const std::int64_t more =
+            ((disk - budgets.disk) * free_disk.ranks + FreeDisk::kTenths - 1) / FreeDisk::kTenths * 10;
+        remedy = fmt::format(
+            "zero.disk {}: a rank may take {} B there ({}; nine tenths of the free room, divided among {}) and needs "
+            "{} B: "
+            "free {} B more there ({}), or name another folder (zero.disk){}",
+            free_disk.folders, budgets.disk, format_bytes(budgets.disk), format_count(free_disk.ranks, "rank"), disk,
+            more, format_bytes(more), step_with(&TierBudgets::disk, disk));
+      } else if (budgets.disk > 0)
         grow("zero.disk_memory", &TierBudgets::disk, disk);
       else
         remedy = fmt::format("name a disk with room for {} B of a rank (zero.disk){}", disk,
@@ -140,7 +145,7 @@ struct Refusal {
 
 }  // namespace
 
-BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets, std::string_view disk_room) {
+BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets, const FreeDisk& free_disk) {
   const PlacementProgramme programme(model);
   const TierBudgets loss = rounding_loss(model, programme);
   const auto [total, movable] = programme.bytes();
@@ -153,7 +158,7 @@ BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets,
                               std::max<std::int64_t>(budgets.disk - margin.disk, 0)};
     const bool holds = allowed.device >= total - movable && allowed.device + allowed.host + allowed.disk >= total;
     const auto solution = holds ? programme.solve(allowed) : std::nullopt;
-    if (!solution) Refusal{programme, budgets, loss, model.profile.backward_seconds > 0, disk_room}.raise();
+    if (!solution) Refusal{programme, budgets, loss, model.profile.backward_seconds > 0, free_disk}.raise();
     if (round == 0) best.least_seconds = solution->seconds;
     best.tiers = round_to_blocks(model, programme, solution->fractions);
     const TierBudgets taken = bytes_of(model, best.tiers);

@@ -14,7 +14,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "zero/plan/step_model.h"
@@ -28,6 +28,15 @@ struct TierBudgets {
   std::int64_t disk = 0;
 };
 
+// A disk budget that is a rank's share of the free room there.
+struct FreeDisk {
+  std::string folders;  // empty: the budget is the user's
+  int ranks = 1;        // that share it
+
+  static constexpr int kTenths = 9;  // of the free room that all of them take
+  std::int64_t share(std::int64_t free_bytes) const { return free_bytes / 10 * kTenths / ranks; }
+};
+
 struct BestPlacement {
   std::vector<UnitTiers> tiers;
   PredictedStep predicted;   // of `tiers`, after rounding
@@ -35,8 +44,8 @@ struct BestPlacement {
 };
 
 // Throws ConfigError under "zero.placement" when the budgets together cannot hold the states: says by how much, and
-// what each budget alone would have to grow to (the cheapest change first: disk, host, device). `disk_room`: words on
-// the disk ("/nvme has room for ..."), for a disk budget that is the free room there and not the user's choice.
-BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets, std::string_view disk_room = {});
+// what each budget alone would have to grow to (the cheapest change first: disk, host, device). `free_disk`: where a disk
+// budget comes from that the user did not choose.
+BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets, const FreeDisk& free_disk = {});
 
 }  // namespace zero

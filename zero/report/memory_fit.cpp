@@ -44,7 +44,11 @@ MemoryNeed need_of(const TrainingPlan& plan, int world, const Placement& placeme
 }
 
 MemoryFit fit_of(const MemoryNeed& rank, const PlannedMachine& machine) {
-  MemoryFit fit{.rank = rank, .needed = machine.ranks * rank.total(), .free = machine.free_bytes};
+  MemoryFit fit{.rank = rank,
+                .needed = machine.ranks * rank.total(),
+                .free = machine.free_bytes,
+                .disk = machine.ranks * rank.disk};
+  fit.disk_lacks = std::max<std::int64_t>(fit.disk - machine.disk_free_bytes, 0);
   fit.lacks = std::max<std::int64_t>(fit.needed - fit.free, 0);
   if (machine.leaves_a_fifth)
     fit.lacks = std::max(fit.lacks, machine.ranks * (rank.states + rank.working) - fit.free / 5 * 4);

@@ -28,6 +28,7 @@ struct PlannedMachine {
   std::int64_t activation_bytes = 0;  // of a rank, at this batch
   // The same with [train] checkpoint_activations; 0: they are on, or this model has none.
   std::int64_t checkpointed_bytes = 0;
+  std::int64_t disk_free_bytes = 0;  // of the folders for states, together
 };
 
 // Of one rank.
@@ -45,6 +46,8 @@ struct MemoryFit {
   std::int64_t free = 0;
   std::int64_t lacks = 0;  // 0: it fits
   bool fits() const { return lacks == 0; }
+  std::int64_t disk = 0;        // of a machine's states
+  std::int64_t disk_lacks = 0;  // 0: the disks have room for them
 };
 
 // As planned.

@@ -17,17 +17,20 @@ using Json = nlohmann::ordered_json;
 
 Json fit_json(const TrainingPlan& plan) {
   const MemoryFit fit = fit_of(plan);
-  Json json{{"rank",
-             {{"states_bytes", fit.rank.states},
-              {"working_bytes", fit.rank.working},
-              {"activation_bytes", fit.rank.activations},
-              {"total_bytes", fit.rank.total()}}},
-            {"ranks_of_a_machine", plan.machine->ranks},
-            {"needed_bytes", fit.needed},
-            {"free_bytes", fit.free},
-            {"fits", fit.fits()},
-            {"lacking_bytes", fit.lacks},
-            {"would_fit", Json::array()}};
+  Json json{
+      {"rank",
+       {{"states_bytes", fit.rank.states},
+        {"working_bytes", fit.rank.working},
+        {"activation_bytes", fit.rank.activations},
+        {"total_bytes", fit.rank.total()}}},
+      {"ranks_of_a_machine", plan.machine->ranks},
+      {"needed_bytes", fit.needed},
+      {"free_bytes", fit.free},
+      {"fits", fit.fits()},
+      {"lacking_bytes", fit.lacks},
+      {"disk",
+       {{"needed_bytes", fit.disk}, {"free_bytes", plan.machine->disk_free_bytes}, {"lacking_bytes", fit.disk_lacks}}},
+      {"would_fit", Json::array()}};
   if (fit.fits()) return json;
   for (const WayToFit& way : ways_to_fit(plan))
     json["would_fit"].push_back({{"change", way.change}, {"needed_bytes", way.needed}, {"disk_bytes", way.disk}});

@@ -145,6 +145,12 @@ std::string memory_rows(const TrainingPlan& plan) {
                                     format_count(machine.ranks, "rank"), machine.machines == 1 ? "this" : "a",
                                     machine.ranks == 1 ? "needs" : "need", format_bytes(fit.needed),
                                     format_bytes(fit.free), verdict));
+  if (fit.disk > 0)
+    rows += named_row("disk", fmt::format("{} of {} machine {} {} of states there; {} are free: {}",
+                                          format_count(machine.ranks, "rank"), machine.machines == 1 ? "this" : "a",
+                                          machine.ranks == 1 ? "puts" : "put", format_bytes(fit.disk),
+                                          format_bytes(machine.disk_free_bytes),
+                                          fit.disk_lacks == 0 ? "they fit" : format_bytes(fit.disk_lacks) + " lack"));
   if (fit.fits()) return rows;
   const std::vector<WayToFit> ways = ways_to_fit(plan);
   rows += named_row("", ways.empty() ? "nor with activation checkpoints, one sample at a time and all states on a disk"

@@ -112,6 +112,11 @@ ActivationBytes activations_of(ModelOptions model, const SampleShape& shape, std
   return {.kept = one + (layers - 1) * block, .checkpointed = one_input + (layers - 1) * input + block};
 }
 
+// The folders are here: require_here().
+std::int64_t room_of(const OffloadOptions& offload) {
+  return offload.disk.empty() ? 0 : room_on(offload.disk, TimedCalls(FileCalls::kernel(), offload.disk_timeout));
+}
+
 // Whether it fits is asked of this machine, and of others like it.
 PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model, const SampleShape& shape,
                           const AttachOptions& attach) {
@@ -124,7 +129,8 @@ PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model,
           .leaves_a_fifth = attach.device_memory.kind == MemoryBudget::Kind::kAuto,
           .batch = batch,
           .activation_bytes = computes_again ? activations.checkpointed : activations.kept,
-          .checkpointed_bytes = computes_again ? 0 : activations.checkpointed};
+          .checkpointed_bytes = computes_again ? 0 : activations.checkpointed,
+          .disk_free_bytes = room_of(attach.offload)};
 }
 
 // Of a run that is given its epochs, where its data is here.
