@@ -16,6 +16,8 @@
 namespace zero {
 namespace {
 
+[[maybe_unused]] const bool sampled = sample_properties(25);  // each pair of 5 worlds; 64 of the 100 are each pair of 8
+
 // Each rank's states at the end.
 using End = std::vector<std::vector<std::uint32_t>>;
 
@@ -60,7 +62,7 @@ TEST(LoadCheckpoint, ResumingGivesTheBitsOfTheRunThatWasNotInterrupted) {
       .disk = {disk.path().string()}};
   OffloadOptions moments_on_disk{.fractions = {.optimizer = {.disk = 1}}, .disk = {disk.path().string()}};
   int n = 0;
-  Sweep sweep(5);
+  Sweep sweep(11);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const int world : {1, 2, 3}) {
       for (int stage = 0; stage <= 3; ++stage) {
@@ -84,12 +86,12 @@ TEST(LoadCheckpoint, ResumingGivesTheBitsOfTheRunThatWasNotInterrupted) {
 TEST(LoadCheckpoint, AnyWorldStageTypeAndPlacementTakesWhatAnyOtherSaved) {
   const TemporaryFolder folder, disk;
   const OffloadOptions on_disk{.fractions = {.optimizer = {.disk = 1}}, .disk = {disk.path().string()}};
-  constexpr int kLargest = 8;
+  const int largest = in_full_tier() ? 8 : 5;
   int n = 0;
   std::set<std::pair<int, int>> pairs;
   const bool held = rc::check("save N, load M, save: the same tensors", [&] {
     // In turn: draws would leave half of the pairs out.
-    const int from = n / 2 / kLargest % kLargest + 1, to = n / 2 % kLargest + 1;
+    const int from = n / 2 / largest % largest + 1, to = n / 2 % largest + 1;
     pairs.emplace(from, to);
     RC_LOG() << from << " ranks to " << to;
     const int stage_from = *rc::gen::inRange(0, 4), stage_to = *rc::gen::inRange(0, 4);
@@ -135,7 +137,7 @@ TEST(LoadCheckpoint, AnyWorldStageTypeAndPlacementTakesWhatAnyOtherSaved) {
     }
   });
   EXPECT_TRUE(held);
-  EXPECT_EQ(pairs.size(), kLargest * kLargest);
+  EXPECT_EQ(std::ssize(pairs), largest * largest);
 }
 
 // What reaches the kernel as reads.

@@ -62,7 +62,7 @@ TEST_F(SteadyTiers, HoldAfterThousandsOfStepsWhatTheyHeldAfterAHundred) {
         {.stage = 3, .clip = 1, .offload = {.fractions = fractions, .disk = {folder_for(folder)}, .checksums = true}});
     Held early;
     std::int64_t resident = 0;
-    const int num_steps = in_full_tier() ? 10000 : 1000;
+    const int num_steps = in_full_tier() ? 10000 : 500;
     for (int step = 1; step <= num_steps; ++step) {
       model.train(step % 1000);
       if (step == 100) early = held_by(model.engine());

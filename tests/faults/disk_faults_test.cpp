@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 // Steps enough that a disk is full and well again long before the last one.
-const int kSteps = in_full_tier() ? 1000 : 500;
+const int kSteps = in_full_tier() ? 1000 : 250;
 const std::string kNotSaved = "is not saved: ";
 
 // A file system of its own in memory, which this process and what it starts can see.

@@ -28,7 +28,7 @@ class TrainingFaults : public TrainFaultTest {
          {"zero.stage", "3"}});
   }
 
-  static int num_rounds() { return in_full_tier() ? 10 : 3; }
+  static int num_rounds() { return in_full_tier() ? 10 : 2; }
 
   // Of the run that was started last.
   std::filesystem::path flight() const { return folder_ / fmt::format("run-{}", num_runs_) / "flight"; }

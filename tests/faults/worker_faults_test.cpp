@@ -29,7 +29,7 @@ bool all_work(WatchedCommand& command) {
 class WorkerFaults : public FaultTest {};
 
 TEST_F(WorkerFaults, ARankKilledAtAnyMomentIsNamedAndEndsAll) {
-  const int num_kills = num_trials("ZERO_WORKER_KILLS", 10, built::kSanitized ? 20 : 100);
+  const int num_kills = num_trials("ZERO_WORKER_KILLS", 5, built::kSanitized ? 20 : 100);
   for (int round = 0; round < num_kills && !HasFailure(); ++round) {
     const int victim = any_rank(kWorld);
     SCOPED_TRACE(fmt::format("round {}, rank {}", round, victim));

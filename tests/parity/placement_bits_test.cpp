@@ -21,7 +21,7 @@ namespace {
 using tests::RunResult;
 using tests::Subject;
 
-[[maybe_unused]] const bool sampled = sample_properties(25);
+[[maybe_unused]] const bool sampled = sample_properties(12);
 
 constexpr int kSteps = 3;
 
@@ -126,7 +126,7 @@ class PlacementBits : public ::testing::Test {
 // Every stage, type, way to accumulate and to keep activations, with all states on the device and with all on disk that
 // the stage lets go; worlds in turn, so that every stage and every way to keep activations meets each of them.
 TEST_F(PlacementBits, AreThoseOfTheDeviceWithEverythingOnDisk) {
-  Sweep sweep(7);
+  Sweep sweep(11);
   int turn = 0;  // of types and ways to accumulate
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const auto& [accumulate, reduce] : {std::pair{1, Reduce::kEach}, {3, Reduce::kEach}, {3, Reduce::kLast}}) {

@@ -208,10 +208,10 @@ TEST_P(ProcessBits, AreThoseOfThreads) {
   }
 }
 
-// Every pair of the table's values in the full tier; every third cell of it in the other.
+// Every pair of the table's values in the full tier; every fifth cell of it in the other.
 std::vector<ProcessCell> cells() {
   std::vector<ProcessCell> cells;
-  Sweep sweep(3);
+  Sweep sweep(5);
   for (const ProcessCell& cell : tests::kProcessCells)
     if (sweep.takes_next()) cells.push_back(cell);
   return cells;
