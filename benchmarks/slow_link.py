@@ -32,6 +32,8 @@ ZERO = {"zero.cpp": {"zero.stage": 2},
         "zero.cpp, int8": {"zero.stage": 2, "comm.reduce_wire": "int8"},
         "zero.cpp, stage 3": {"zero.stage": 3},
         "zero.cpp, stage 3, int8": {"zero.stage": 3, "comm.gather_wire": "int8", "comm.reduce_wire": "int8"},
+        "zero.cpp, copies, int8": {"zero.stage": 0, "zero.group": 1, "comm.outer_wire": "int8"},
+        "zero.cpp, copies, int4": {"zero.stage": 0, "zero.group": 1, "comm.outer_wire": "int4"},
         "zero.cpp, local 50": {"zero.stage": 0, "sync.mode": "local", "sync.local_steps": 50},
         "zero.cpp, local 10": {"zero.stage": 0, "sync.mode": "local", "sync.local_steps": 10},
         "zero.cpp, local 10, int8": {"zero.stage": 0, "sync.mode": "local", "sync.local_steps": 10, "comm.outer_wire": "int8"}}

@@ -62,6 +62,25 @@ TEST_F(TrainedOverAWire, TakesCodedOuterStepsAndGoesOnBetweenThemWithTheSameBits
   EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
 }
 
+TEST_F(TrainedOverAWire, CodesGradientsBetweenGroupsAndGoesOnWithTheSameBits) {
+  const std::string groups = "-n 2 --zero.group 1 --comm.outer_wire int8 ";
+  const Json whole = report_of(groups, "whole"), exact = report_of("-n 2 --zero.group 1", "exact");
+  ASSERT_TRUE(whole.is_object() && exact.is_object());
+  EXPECT_NE(exact.at("loss_bits"), whole.at("loss_bits"));
+  EXPECT_NEAR(exact.at("val_loss").get<double>(), whole.at("val_loss").get<double>(), 0.02);
+  const Json& copies = whole.at("copies");
+  for (const Json& sent : copies.at("sent_bytes_per_step")) EXPECT_EQ(sent, copies.at("planned_sent_bytes"));
+  EXPECT_NEAR(exact.at("copies").at("formula").at("sent_bytes").get<double>() /
+                  copies.at("formula").at("sent_bytes").get<double>(),
+              4 / (1 + 4 / 256.0), 1e-9);
+
+  ASSERT_TRUE(report_of(groups + "--train.steps 3 --checkpoint.every 3", "halves").is_object());
+  const Json rest = report_of(groups + "--comm.transport in_process --checkpoint.every 3", "halves");
+  ASSERT_TRUE(rest.is_object());
+  EXPECT_EQ(rest.at("loss_bits"), whole.at("loss_bits"));
+  EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
+}
+
 TEST_F(TrainedOverAWire, SendsTheLargestElementsOfOuterStepsAndGoesOnWithWhatItKept) {
   const std::string local =
       "-n 2 --sync.mode local --sync.local_steps 2 --comm.outer_wire topk --comm.outer_topk 0.05 ";
@@ -111,8 +130,10 @@ TEST_F(TrainedOverAWire, ThatCannotBeIsRefusedBeforeAnythingStarts) {
   refused("-n 2 --comm.reduce_wire int2", "comm.reduce_wire = int2");
   refused("-n 2 --comm.reduce_wire int2", "int8");
   refused("-n 2 --zero.stage 2 --comm.gather_wire int8", "comm.gather_wire = \"int8\": at stage 2");
-  refused("-n 2 --comm.outer_wire int8", "comm.outer_wire = \"int8\": only sync.mode local has an outer step");
-  refused("-n 2 --comm.outer_wire topk", "comm.outer_wire = \"topk\": only sync.mode local has an outer step");
+  refused("-n 2 --comm.outer_wire int8",
+          "comm.outer_wire = \"int8\": the model is held once, and nothing crosses between copies of it");
+  refused("-n 2 --comm.outer_wire topk", "comm.outer_wire = \"topk\": the model is held once");
+  refused("-n 2 --zero.group 1 --comm.outer_wire topk", "comm.outer_wire = \"topk\": only an outer step sends a share");
   refused("-n 2 --comm.gather_wire topk", "comm.gather_wire = topk");
   refused("-n 2 --comm.reduce_wire topk", "none, int8, int4");
   const std::string apart = "-n 2 --sync.mode local ";

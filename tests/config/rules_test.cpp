@@ -253,7 +253,8 @@ TEST(Rules, ACodecIsForWhatCrossesAndIsKeptExactElsewhere) {
                 config.sync.servers = 1;
               }).starts_with("comm.gather_wire = \"int8\": servers and workers exchange"));
   const auto outer = [](Config& config) { config.comm.outer_wire = "int8"; };
-  EXPECT_TRUE(rule_broken(outer).starts_with("comm.outer_wire = \"int8\": only sync.mode local has an outer step"));
+  EXPECT_TRUE(
+      rule_broken(outer).starts_with("comm.outer_wire = \"int8\": the model is held once, and nothing crosses"));
   EXPECT_TRUE(rules_hold([&](Config& config) {
     outer(config);
     config.sync.mode = "local";
@@ -272,7 +273,7 @@ TEST(Rules, AShareOfElementsIsForTopK) {
   EXPECT_NO_THROW(check_rules(loaded));
   loaded.config.sync.mode = "sync";
   EXPECT_TRUE(says(message_of<ConfigError>([&] { check_rules(loaded); }),
-                   "comm.outer_wire = \"topk\": only sync.mode local has an outer step"));
+                   "comm.outer_wire = \"topk\": the model is held once, and nothing crosses"));
 }
 
 TEST(Rules, WhatDoesNotGoWithCopiesThatTrainApartIsRefused) {

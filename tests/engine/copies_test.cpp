@@ -145,14 +145,17 @@ TEST(Copies, TakeABlockForEachSumThatIsUnderWay) {
 }
 
 TEST(Copies, KeepABudgetInBytes) {
-  EngineOptions options{.stage = 3, .group = 2};
-  const std::int64_t generous = train(4, small_specs(), options).reports[0].peak_memory_bytes;
-  options.device_memory = MemoryBudget::parse("min");
-  const std::int64_t least = train(4, small_specs(), options).reports[0].peak_memory_bytes;
-  ASSERT_LT(least, generous);
-  for (int quarter = 0; quarter <= 4; ++quarter) {
-    options.device_memory = {MemoryBudget::Kind::kBytes, least + (generous - least) * quarter / 4};
-    EXPECT_LE(train(4, small_specs(), options).reports[0].peak_memory_bytes, options.device_memory.bytes) << quarter;
+  for (const WireCodec codec : {WireCodec::kNone, WireCodec::kInt8}) {
+    EngineOptions options{.stage = 3, .group = 2, .wire = {.outer = codec}};
+    const std::int64_t generous = train(4, small_specs(), options).reports[0].peak_memory_bytes;
+    options.device_memory = MemoryBudget::parse("min");
+    const std::int64_t least = train(4, small_specs(), options).reports[0].peak_memory_bytes;
+    ASSERT_LT(least, generous);
+    for (int quarter = 0; quarter <= 4; ++quarter) {
+      options.device_memory = {MemoryBudget::Kind::kBytes, least + (generous - least) * quarter / 4};
+      EXPECT_LE(train(4, small_specs(), options).reports[0].peak_memory_bytes, options.device_memory.bytes)
+          << quarter << ", " << name_of(codec);
+    }
   }
 }
 

@@ -221,7 +221,7 @@ TEST(OuterTopK, ResidualsAreComparedWithinACopyAlone) {
 
 TEST(OuterTopK, WithoutOuterStepsOrWithNoShareIsRefusedByName) {
   const auto refused = [](const EngineOptions& options, const std::string& reason) {
-    const std::string message = message_of<ConfigError>([&] { require_wire(options); });
+    const std::string message = message_of<ConfigError>([&] { require_wire(options, 4); });
     EXPECT_TRUE(says(message, reason)) << message;
   };
   refused({.wire = {.outer_topk = 0.1}}, "comm.outer_topk = 0.1: only sync.mode local has an outer step");
@@ -230,7 +230,7 @@ TEST(OuterTopK, WithoutOuterStepsOrWithNoShareIsRefusedByName) {
   EngineOptions both = with_topk(0.1);
   both.wire.outer = WireCodec::kInt8;
   refused(both, "comm.outer_topk = 0.1: outer steps are coded as int8");
-  EXPECT_NO_THROW(require_wire(with_topk(1)));
+  EXPECT_NO_THROW(require_wire(with_topk(1), 4));
 }
 
 }  // namespace

@@ -226,18 +226,52 @@ TEST(UnitWire, OuterStepsAreCodedToTheSameSharedWeightsAndToThePlan) {
   }
 }
 
+TEST(UnitWire, CodedSumsOverCopiesHaveTheSameBitsAtEveryStageAndSendWhatIsPlanned) {
+  Sweep sweep(2);
+  for (const int copies : {2, 3}) {
+    for (const int group : {1, 2}) {
+      for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+        EngineOptions options{.group = group, .optimizer = SgdOptions{}, .clip = 0.5, .accumulate = 2};
+        const int world = group * copies;
+        const ScriptedRun exact = scripted_run(world, block_specs(dtype), options, {});
+        options.wire.outer = WireCodec::kInt8;
+        const ScriptedRun expected = scripted_run(world, block_specs(dtype), options, {});
+        EXPECT_NE(expected.weights, exact.weights);
+        for (std::size_t i = 0; i < exact.weights.size() && dtype == DType::kFloat32; ++i)
+          ASSERT_NEAR(std::bit_cast<float>(expected.weights[i]), std::bit_cast<float>(exact.weights[i]), 1e-3) << i;
+        for (const EngineOptions& placed : at_all_stages(options)) {
+          if (!sweep.takes_next()) continue;
+          const ScriptedRun run = scripted_run(world, block_specs(dtype), placed, {});
+          const std::string where =
+              fmt::format("{} copies of {}, {}, stage {}", copies, group, name_of(dtype), placed.stage);
+          EXPECT_EQ(run, expected) << where;
+          for (const EngineReport& report : run.reports) {
+            EXPECT_EQ(report.copies.sent_bytes_per_step, report.copies.planned_sent_bytes) << where;
+            EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << where;
+            const double formula = report.copies.sent_formula_bytes;
+            EXPECT_GE(static_cast<double>(report.copies.sent_bytes_per_step), formula) << where;
+            EXPECT_NEAR(static_cast<double>(report.copies.sent_bytes_per_step) / formula, 1, 0.1) << where;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(UnitWire, IsRefusedWhereNothingCrossesOrOnlyCopiesWould) {
   const auto refused = [](const EngineOptions& options, const std::string& reason) {
-    const std::string message = message_of<ConfigError>([&] { require_wire(options); });
+    const std::string message = message_of<ConfigError>([&] { require_wire(options, 4); });
     EXPECT_TRUE(says(message, reason)) << message;
   };
   refused({.stage = 2, .wire = kBoth4}, "comm.gather_wire = int4: at stage 2 the gathered parameters are those");
   refused({.group = 1, .wire = kReduce8}, "comm.reduce_wire = int8: each rank holds a whole copy of the model");
   refused({.local = LocalSteps{}, .wire = kReduce8}, "comm.reduce_wire = int8: each rank holds a whole copy");
-  refused({.wire = {.outer = WireCodec::kInt8}}, "comm.outer_wire = int8: only sync.mode local has an outer step");
+  refused({.wire = {.outer = WireCodec::kInt8}}, "comm.outer_wire = int8: the model is held once, and nothing crosses");
+  refused({.group = 4, .wire = {.outer = WireCodec::kInt8}}, "comm.outer_wire = int8: the model is held once");
   refused({.sync = {.servers = 1}, .wire = kReduce8}, "comm.reduce_wire = int8: servers and workers exchange");
-  EXPECT_NO_THROW(require_wire({.stage = 3, .wire = kBoth4}));
-  EXPECT_NO_THROW(require_wire({.stage = 3, .group = 2, .local = LocalSteps{}, .wire = kBoth4}));
+  EXPECT_NO_THROW(require_wire({.stage = 3, .wire = kBoth4}, 4));
+  EXPECT_NO_THROW(require_wire({.stage = 3, .group = 2, .local = LocalSteps{}, .wire = kBoth4}, 4));
+  EXPECT_NO_THROW(require_wire({.stage = 0, .group = 1, .wire = {.outer = WireCodec::kInt4}}, 4));
   EXPECT_NE(
       ends_of_ranks(
           2, [](Communicator& comm) { ScriptedModel model(comm, small_specs(), {.stage = 2, .wire = kBoth4}); })[0],

@@ -58,13 +58,22 @@ TEST(Cluster, ARankSendsAsMuchToEachOfTheOthers) {
 TEST(Cluster, OfGroupsThatAreHostsOnlyGradientsLeave) {
   const Mesh two = mesh_of(8, 4), four = mesh_of(8, 2);
   double shards = 0;  // of all units, in fp32
-  for (const Unit& unit : some_units()) shards += static_cast<double>(crossing_bytes(unit, four.shard));
+  for (const Unit& unit : some_units()) shards += static_cast<double>(crossing_bytes(unit, four));
   const auto leaving = [&](const Mesh& mesh, const Cluster& cluster) {
     return exchange_of_step(some_units(), mesh, placement_of(3, mesh), cluster).leaving;
   };
   EXPECT_DOUBLE_EQ(leaving(four, {.hosts = 4, .ranks = 2}), 2 * 2 * shards) << "a machine in the middle, up and down";
   EXPECT_DOUBLE_EQ(leaving(two, {.hosts = 2, .ranks = 4}),
                    4.0 * static_cast<double>(sent_between_copies(some_units(), two, placement_of(3, two))));
+}
+
+TEST(Cluster, CodedGradientsOfCopiesGoToEachOfTheOtherMachines) {
+  const Mesh mesh = mesh_of(8, 2);
+  const Cluster cluster{.hosts = 4, .ranks = 2};
+  Placement placement = placement_of(3, mesh);
+  placement.wire.outer = WireCodec::kInt8;
+  const Exchange exchange = exchange_of_step(some_units(), mesh, placement, cluster);
+  EXPECT_DOUBLE_EQ(exchange.leaving, 2.0 * static_cast<double>(sent_between_copies(some_units(), mesh, placement)));
 }
 
 TEST(Cluster, CopiesOnOneHostPassGradientsThere) {
@@ -103,7 +112,7 @@ TEST(Cluster, TheSlowestRankAndTheMean) {
 TEST(Cluster, TheFirstUnitPassesTheChainOfCopiesAlone) {
   const Mesh mesh = mesh_of(4, 1);
   const Placement placement = placement_of(0, mesh);
-  const auto unit = static_cast<double>(crossing_bytes(some_units()[0], 1));
+  const auto unit = static_cast<double>(crossing_bytes(some_units()[0], {}));
   const auto delay = [&](const Cluster& cluster) {
     return exchange_of_step(some_units(), mesh, placement, cluster).delay;
   };

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 
 #include "tests/message_of.h"
@@ -74,6 +75,20 @@ TEST(Mesh, BytesOfAStepAreThoseOfEachReductionInTheMean) {
       EXPECT_EQ(sent_between_copies(units, {.shard = 12}, placement), 0);
     }
   }
+}
+
+// 2 b (P/S)(R-1)/R, of every copy.
+TEST(Mesh, CodedBytesBetweenCopiesAreThoseOfTwoExchangesOfBlocks) {
+  const Unit unit{.slices = {{.param = 0, .offset = 0, .numel = 6 * 4096}}, .numel = 6 * 4096};
+  const Mesh mesh{.shard = 2, .copies = 3};
+  const std::int64_t block = 4096, coded = block + block / 256 * 4;
+  Placement placement = place(3, Reduce::kEach, 2);
+  placement.copies = 3;
+  placement.wire.outer = WireCodec::kInt8;
+  for (int copy = 0; copy < 3; ++copy)
+    EXPECT_EQ(sent_between_copies(unit, mesh, copy, WireCodec::kInt8), 2 * 2 * coded) << "the ends as all others";
+  EXPECT_EQ(sent_between_copies({unit}, mesh, placement), 2 * 2 * 2 * coded) << "once for each micro-batch";
+  EXPECT_DOUBLE_EQ(sent_between_copies_formula_bytes(unit.numel, 2, placement), 2 * 2 * 2 * coded);
 }
 
 TEST(Mesh, WhereCopiesTrainApartNoGradientCrosses) {

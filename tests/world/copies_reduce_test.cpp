@@ -1,8 +1,11 @@
 // Sums over copies: to the bit those of the world, over every transport.
 #include "zero/comm/copies_reduce.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 
+#include "zero/comm/coded_communicator.h"
 #include "zero/comm/collectives.h"
 #include "zero/comm/group.h"
 
@@ -93,6 +96,70 @@ TEST_P(CopiesReduce, EveryRankOfAShardHasTheSumOfAllRanksInTheirOrderToTheBit) {
           all_gather(*grid.across, std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(squares)), {});
           for (const double other : squares)
             ASSERT_EQ(std::bit_cast<std::uint64_t>(other), std::bit_cast<std::uint64_t>(own));
+        }
+      }
+    }
+  });
+}
+
+// Each copy's ranks in their order, then the copies in theirs.
+std::vector<float> expected_in_blocks(int world, int shard, int block, std::size_t numel) {
+  std::vector<float> sums(numel);
+  for (std::size_t i = 0; i < numel; ++i) {
+    for (int copy = 0; copy < world / shard; ++copy) {
+      float of_copy = 0;
+      for (int rank = copy * shard; rank < (copy + 1) * shard; ++rank) {
+        const float value = pattern_value(rank, block * numel + i);
+        of_copy = rank == copy * shard ? value : of_copy + value;
+      }
+      sums[i] = copy == 0 ? of_copy : sums[i] + of_copy;
+    }
+  }
+  return sums;
+}
+
+TEST_P(CopiesReduce, InBlocksTheSumIsOfTheCopiesSumsAndCodedItIsTheSameForAllCopies) {
+  expect_world(world(), [](Communicator& world) {
+    for (const int shard : divisors(world.world())) {
+      const Grid grid = open_grid(world, shard);
+      const auto copies = static_cast<std::size_t>(grid.across->world());
+      for (const std::size_t numel : {0, 1, 17, 4097}) {
+        const std::size_t block = (numel + copies - 1) / copies;
+        const std::vector<float> want = expected_in_blocks(world.world(), shard, grid.copy->rank(), numel);
+        const auto in = pattern_values(numel * shard, kF, world.rank());
+        const auto sum = [&](Communicator& across) {
+          std::vector<float> out(numel), blocks(block * copies);
+          reduce_in_blocks_over_copies(*grid.copy, across, {.in = in, .out = std::as_writable_bytes(std::span(out))},
+                                       blocks, {.unit = 0})
+              .wait();
+          grid.copy->drain();
+          return out;
+        };
+        ASSERT_EQ(sum(*grid.across), want) << shard << " ranks a copy, " << numel << " elements";
+
+        CodedCommunicator coded(*grid.across, {.gather = WireCodec::kInt8, .reduce = WireCodec::kInt8}, {kF},
+                                {.largest_numel = static_cast<std::int64_t>(block),
+                                 .one_slot = true,
+                                 .stochastic_gathers = true,
+                                 .contributor = world.rank()});
+        coded.begin_step(1);
+        const std::int64_t before = grid.across->traffic().sent_bytes;
+        const std::vector<float> seen = sum(coded);
+        EXPECT_EQ(grid.across->traffic().sent_bytes - before,
+                  copies == 1 || numel == 0 ? 0
+                                            : 2 * static_cast<std::int64_t>(copies - 1) *
+                                                  wire_bytes(WireCodec::kInt8, static_cast<std::int64_t>(block), kF));
+        std::vector<float> of_all(copies * numel);
+        all_gather(*grid.across, std::as_bytes(std::span(seen)), std::as_writable_bytes(std::span(of_all)), {});
+        float largest = 0;  // of a copy's sum
+        for (int rank = 0; rank < world.world(); ++rank)
+          for (std::size_t i = 0; i < numel; ++i)
+            largest = std::max(largest, shard * std::abs(pattern_value(rank, grid.copy->rank() * numel + i)));
+        // A step for each copy's sum, and one for their total.
+        const float error = copies == 1 ? 0 : 2 * static_cast<float>(copies) * largest / 127;
+        for (std::size_t i = 0; i < copies * numel; ++i) {
+          ASSERT_EQ(of_all[i], seen[i % numel]) << "another copy has another sum";
+          ASSERT_NEAR(of_all[i], want[i % numel], error) << i;
         }
       }
     }

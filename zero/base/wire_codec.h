@@ -34,7 +34,7 @@ constexpr std::optional<WireCodec> wire_codec_named(std::string_view name) {
 struct WireCodecs {
   WireCodec gather = WireCodec::kNone;  // of parameters whose owner keeps them exact: stage 3
   WireCodec reduce = WireCodec::kNone;  // of a rank's contribution to a sum of gradients
-  WireCodec outer = WireCodec::kNone;   // of outer steps, between copies that train apart
+  WireCodec outer = WireCodec::kNone;   // between copies: of gradients, or of outer steps where copies train apart
   // Outer steps send this share of a difference instead, its largest elements; what stays behind is a state, and is added
   // to the next difference (top-k with error feedback; zero/base/topk_blocks.h). 0: all of it. Not with a codec of theirs.
   double outer_topk = 0;

@@ -1,5 +1,6 @@
 #include "zero/comm/copies_reduce.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "zero/base/check.h"
@@ -7,6 +8,18 @@
 
 namespace zero {
 namespace {
+
+// What `total` holds becomes the request's sum, with its statistics.
+void put_total(std::span<const float> total, const ReduceScatter& request) {
+  if (request.stats != nullptr) *request.stats = {};
+  const std::byte* const in[] = {reinterpret_cast<const std::byte*>(total.data())};
+  sum_ranks({.in = in,
+             .out = request.out.data(),
+             .out_dtype = request.out_dtype,
+             .numel = std::ssize(total),
+             .accumulate = request.accumulate},
+            request.stats);
+}
 
 class ReduceOverCopies final : public Work::Operation {
  public:
@@ -32,22 +45,11 @@ class ReduceOverCopies final : public Work::Operation {
       across_.receive(block, above, tag_).wait();
     }
     if (below >= 0) across_.send(block, below, tag_).wait();
-    put_total();
+    put_total(partial_, request_);
     if (below >= 0) across_.drain();
   }
 
  private:
-  void put_total() {
-    if (request_.stats != nullptr) *request_.stats = {};
-    const std::byte* const in[] = {reinterpret_cast<const std::byte*>(partial_.data())};
-    sum_ranks({.in = in,
-               .out = request_.out.data(),
-               .out_dtype = request_.out_dtype,
-               .numel = std::ssize(partial_),
-               .accumulate = request_.accumulate},
-              request_.stats);
-  }
-
   Communicator& across_;
   ReduceScatter request_;
   std::span<float> partial_;
@@ -55,7 +57,49 @@ class ReduceOverCopies final : public Work::Operation {
   Work from_below_, sum_;
 };
 
+class ReduceInBlocks final : public Work::Operation {
+ public:
+  ReduceInBlocks(Communicator& copy, Communicator& across, const ReduceScatter& request, std::span<float> blocks,
+                 CommTag tag)
+      : across_(across), request_(request), blocks_(blocks), tag_(tag) {
+    const ReduceScatter own{.in = request.in, .dtype = request.dtype, .out = std::as_writable_bytes(shard())};
+    sum_ = copy.reduce_scatter(own, tag);
+  }
+
+  void wait() override {
+    sum_.wait();
+    std::ranges::fill(blocks_.subspan(shard().size()), 0.0F);
+    const std::span<std::byte> all = std::as_writable_bytes(blocks_);
+    const std::size_t block = all.size() / static_cast<std::size_t>(across_.world());
+    const std::span<std::byte> mine = all.subspan(static_cast<std::size_t>(across_.rank()) * block, block);
+    across_.reduce_scatter({.in = all, .out = mine}, tag_).wait();
+    across_.drain();  // the others' blocks come in place of what they read
+    across_.all_gather(mine, all, tag_).wait();
+    put_total(shard(), request_);
+    across_.drain();
+  }
+
+ private:
+  std::span<float> shard() const { return blocks_.first(request_.out.size() / size_of(request_.out_dtype)); }
+
+  Communicator& across_;
+  ReduceScatter request_;
+  std::span<float> blocks_;
+  CommTag tag_;
+  Work sum_;
+};
+
 }  // namespace
+
+Work reduce_in_blocks_over_copies(Communicator& copy, Communicator& across, const ReduceScatter& request,
+                                  std::span<float> blocks, CommTag tag) {
+  request.check(copy.world());
+  ZERO_CHECK(blocks.size() % static_cast<std::size_t>(across.world()) == 0 &&
+                 blocks.size() * size_of(request.out_dtype) >= request.out.size(),
+             "{} elements are summed in {}, in blocks for {} copies", request.out.size() / size_of(request.out_dtype),
+             blocks.size(), across.world());
+  return Work(std::make_unique<ReduceInBlocks>(copy, across, request, blocks, tag));
+}
 
 Work reduce_over_copies(Communicator& copy, Communicator& across, const ReduceScatter& request,
                         std::span<float> partial, CommTag tag) {

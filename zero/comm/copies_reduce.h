@@ -21,4 +21,12 @@ namespace zero {
 [[nodiscard]] Work reduce_over_copies(Communicator& copy, Communicator& across, const ReduceScatter& request,
                                       std::span<float> partial, CommTag tag);
 
+// The same where `across` codes what crosses (zero/comm/coded_communicator.h), so that partial sums would be rounded again
+// and again on their way. Each copy sums its own ranks; block c of the shard is then summed by copy c, in the order of the
+// copies, and all copies gather the blocks, which gives all of them the same values: 2 (R-1)/R of a shard, each element
+// rounded once by its copy and once more as a sum. `blocks`: an fp32 block for each copy, of equal length, which together
+// hold the shard; this call's until wait() returns.
+[[nodiscard]] Work reduce_in_blocks_over_copies(Communicator& copy, Communicator& across, const ReduceScatter& request,
+                                                std::span<float> blocks, CommTag tag);
+
 }  // namespace zero

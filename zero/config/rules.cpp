@@ -289,8 +289,12 @@ void check_wire(const LoadedConfig& loaded) {
   not_within(zero.group == 1 || (sync.mode == "local" && zero.group == 0),
              "each rank holds a whole copy of the model, and within a copy nothing crosses",
              "leave it out, or set zero.group to 2 or more");
-  not_with("comm.outer_wire", comm.outer_wire, sync.mode != "local", "only sync.mode local has an outer step",
-           "leave it out, or use sync.mode local");
+  not_with("comm.outer_wire", comm.outer_wire, sync.mode != "local" && zero.group == 0,
+           "the model is held once, and nothing crosses between copies of it",
+           "leave it out, or set zero.group, or use sync.mode local");
+  if (comm.outer_wire == "topk" && sync.mode != "local")
+    refuse(loaded, "comm.outer_wire", "only an outer step sends a share, and only sync.mode local has one",
+           "use int8 or int4, or sync.mode local");
   if (comm.outer_wire != "topk" && comm.outer_topk != CommConfig().outer_topk &&
       rank_of(loaded, "comm.outer_topk") >= rank_of(loaded, "comm.outer_wire"))
     refuse(loaded, "comm.outer_topk",

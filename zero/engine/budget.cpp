@@ -44,8 +44,8 @@ std::int64_t put_together_bytes(const std::vector<Unit>& units, int world, const
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget) {
   const std::int64_t always =
       matrix_bytes(units, world) + factor_staging_bytes(units, world) + put_together_bytes(units, world, placement) +
-      GradientSum::blocks_of(units, world, placement.copies, min_budget).bytes() +
-      OuterSum::bytes(units, world, placement) + unit_wire_bytes(units, world, placement.wire, min_budget);
+      GradientSum::blocks_of(units, world, placement, min_budget).bytes() + OuterSum::bytes(units, world, placement) +
+      unit_wire_bytes(units, world, placement.wire, min_budget) + copies_wire_bytes(units, world, placement);
   if (!placement.gradient_sharded && !placement.fp32_gradient()) return always;
   std::int64_t largest_sum = 0;  // of a shard that is summed here and lies elsewhere
   for (const Unit& unit : units) {

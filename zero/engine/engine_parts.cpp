@@ -60,7 +60,7 @@ MemoryMonitor::Source source_of(const EngineSeams& seams) {
   };
 }
 
-EngineOptions checked(EngineOptions options) {
+EngineOptions checked(EngineOptions options, int world) {
   if (!std::isfinite(options.clip) || options.clip < 0) {
     throw ConfigError("train.clip", fmt::format("{}", options.clip), "a norm is a finite number >= 0",
                       "0 turns clipping off");
@@ -68,7 +68,7 @@ EngineOptions checked(EngineOptions options) {
   if (options.threads < 1)
     throw ConfigError("run.threads", fmt::format("{}", options.threads), "a rank needs a thread",
                       "set it to 1 or more");
-  require_wire(options);
+  require_wire(options, world);
   const std::unique_ptr<UpdateRule> rule = rule_of(options);
   const bool has_sums = rule->num_sums() > 0;
   if (options.delayed_update && has_sums) {
@@ -112,7 +112,7 @@ std::optional<LossScale> loss_scale_of(const EngineOptions& options, const std::
 EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> parameters, const std::vector<Unit>& units,
                          const EngineOptions& wanted, UnitObserver& observer, const EngineSeams& seams)
     : specs(std::move(parameters)),
-      options(checked(wanted)),
+      options(checked(wanted, communicator.world())),
       read_memory(source_of(seams)),
       comms(communicator, mesh_of(communicator.world(), options).shard),
       loss_scale(loss_scale_of(options, units)),
@@ -120,8 +120,10 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       placer(&comms.run, comms.mesh, options, units, *rule, seams),
       budget(agreed_budget(comms, units, options, placer, spec_of(*rule))),
       coded(open_unit_wire(comms, units, placer.placement().wire, budget.is_min())),
+      copies(open_copies_wire(comms, units, placer.placement())),
       coded_staging(ledger, Tier::kDevice, MemoryTag::kStaging,
-                    unit_wire_bytes(units, comms.mesh.shard, placer.placement().wire, budget.is_min())),
+                    unit_wire_bytes(units, comms.mesh.shard, placer.placement().wire, budget.is_min()) +
+                        copies_wire_bytes(units, comms.mesh.shard, placer.placement())),
       disk(make_disk(options.offload,
                      state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
                      options.timeline, seams)),
@@ -133,14 +135,20 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
                                   placer.may_lie(), spec_of(*rule), placer.budgets().free_bytes()),
              .movable = placer.movable()}),
       gatherer(state, unit_comm(), ledger, observer, shard_updates(), options.timeline),
-      reducer(state, specs.size(), budget.is_min(), unit_comm(), ledger, options.timeline,
-              options.local ? nullptr : comms.across),
+      reducer(state, specs.size(), budget.is_min(), unit_comm(), ledger, options.timeline, sum_over()),
       updater(state, *rule, specs, options, comms.copy, ledger),
       executor(state, budget, gatherer, reducer) {
   // Gathered units and gradients share one set of blocks: at the end of the backward pass, when memory is
   // scarcest, the largest block that a gather needed serves a gradient.
   if (budget.is_min()) gatherer.blocks().borrow(reducer.blocks());
   if (options.timeline != nullptr) options.timeline->name_units(names_of(state.units()));
+}
+
+// Copies that train apart sum no gradients.
+GradientSum::Copies EngineParts::sum_over() const {
+  if (options.local) return {};
+  if (copies != nullptr) return {.across = copies.get(), .coded = true};
+  return {.across = comms.across};
 }
 
 // Asked only once the updater stands.

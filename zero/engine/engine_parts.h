@@ -42,8 +42,9 @@ struct EngineParts {
   Ledger ledger;
   const std::unique_ptr<UpdateRule> rule;
   Placer placer;
-  const GatherBudget budget;                       // to begin with
-  const std::unique_ptr<CodedCommunicator> coded;  // null where units cross as they are
+  const GatherBudget budget;                        // to begin with
+  const std::unique_ptr<CodedCommunicator> coded;   // null where units cross as they are
+  const std::unique_ptr<CodedCommunicator> copies;  // between copies; null where their sums cross as they are
   const Charge coded_staging;
   const std::unique_ptr<DiskTier> disk;  // null where nothing lies there
   const std::unique_ptr<Link> link;      // null where none stands
@@ -57,6 +58,7 @@ struct EngineParts {
  private:
   // Over which units are gathered and reduced.
   Communicator& unit_comm() { return coded != nullptr ? *coded : comms.copy; }
+  GradientSum::Copies sum_over() const;
   ShardUpdates shard_updates();
 };
 

@@ -120,7 +120,8 @@ void EngineStatistics::add_to(EngineReport& report) const {
   const Schedule& schedule = parts_.executor.replay().schedule();
   if (!schedule.entries.empty()) {
     const ScheduleCost cost = simulate(schedule, parts_.state.units(), comms.mesh.shard, spec_of(*parts_.rule));
-    report.copies.planned_sent_bytes = num_crossings(comms.mesh, comms.copy_number()) * cost.crossing_bytes;
+    const WireCodec codec = parts_.state.placement().wire.outer;
+    report.copies.planned_sent_bytes = num_crossings(comms.mesh, comms.copy_number(), codec) * cost.crossing_bytes;
     report.planned_sent_bytes = cost.sent_bytes + report.copies.planned_sent_bytes;
   }
   report.rates = parts_.placer.rates();
@@ -157,7 +158,7 @@ void EngineStatistics::add_formulas(EngineReport& report) const {
     if (placement.delayed_update)  // the gradient that waits
       report.state_formula_bytes += numel * (placement.fp32_gradient() ? 4.0 : size) / shard;
     report.sent_formula_bytes += sent_formula_bytes(spec.numel(), shard, placement, spec.dtype);
-    report.copies.sent_formula_bytes += 4 * sent_between_copies_formula_numel(spec.numel(), shard, placement);
+    report.copies.sent_formula_bytes += sent_between_copies_formula_bytes(spec.numel(), shard, placement);
   }
   report.sent_formula_bytes += report.copies.sent_formula_bytes;
   for (const Unit& unit : parts_.state.units()) {

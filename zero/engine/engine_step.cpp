@@ -107,7 +107,8 @@ void EngineStep::give_away(const TakeGradient& take, const std::function<void()>
 
 void EngineStep::note_step() {
   parts_.comms.run.note_step(num_updates_);
-  if (parts_.coded != nullptr) parts_.coded->begin_step(num_updates_);
+  for (CodedCommunicator* coded : {parts_.coded.get(), parts_.copies.get()})
+    if (coded != nullptr) coded->begin_step(num_updates_);
 }
 
 void EngineStep::anchor() {

@@ -1,11 +1,11 @@
 // GradientSum: the sum of a unit's gradient over all ranks of a run, of which this rank keeps its shard.
 //
-//   GradientSum sum(comms.copy, comms.across, {.blocks = 2, .numel = largest_shard}, ledger);
+//   GradientSum sum(comms.copy, copies, GradientSum::blocks_of(units, shard, placement, min_budget), ledger);
 //   Work work = sum.begin({.in = gradient, .out = shard}, {.unit = u});      // Collective over the run
 //
 // Where the model is held once, it is a reduce_scatter. Where there are copies of it, partial sums pass from copy to copy
-// (zero/comm/copies_reduce.h), to the bits of a run without copies; each sum under way then has a block for them. Works
-// are waited for in the order in which they began.
+// (zero/comm/copies_reduce.h), to the bits of a run without copies, or what crosses between copies is coded; each sum under
+// way then has a block for them. Works are waited for in the order in which they began.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,33 @@
 
 #include "zero/comm/communicator.h"
 #include "zero/memory/charge.h"
+#include "zero/plan/placement.h"
 #include "zero/plan/unit.h"
 
 namespace zero {
 
 class GradientSum {
  public:
-  // Of `shard` ranks that hold the model once, in `copies` copies. `min_budget`: one sum at a time.
+  // The ranks that hold the same shard in other copies; null where the model is held once. `coded`: what it sends is.
+  struct Copies {
+    Communicator* across = nullptr;
+    bool coded = false;
+  };
+  // Of `shard` ranks that hold the model once. `min_budget`: one sum at a time.
   struct Blocks {
     std::size_t count = 0;
-    std::int64_t numel = 0;  // of the largest shard, fp32
+    std::int64_t numel = 0;  // of the largest shard, fp32; coded: of a block for each copy
     std::int64_t bytes() const { return static_cast<std::int64_t>(count) * numel * 4; }
   };
-  static Blocks blocks_of(const std::vector<Unit>& units, int shard, int copies, bool min_budget);
+  static Blocks blocks_of(const std::vector<Unit>& units, int shard, const Placement& placement, bool min_budget);
 
-  // `across`: null where the model is held once. Charges `blocks` as staging.
-  GradientSum(Communicator& copy, Communicator* across, Blocks blocks, Ledger& ledger);
+  // Charges `blocks` as staging.
+  GradientSum(Communicator& copy, Copies copies, Blocks blocks, Ledger& ledger);
 
   // Collective. At most most_begun() sums may be waiting to be waited for.
   [[nodiscard]] Work begin(const ReduceScatter& request, CommTag tag);
   std::size_t most_begun() const {
-    return across_ == nullptr ? std::numeric_limits<std::size_t>::max() : partial_.size();
+    return copies_.across == nullptr ? std::numeric_limits<std::size_t>::max() : partial_.size();
   }
 
  private:
@@ -45,7 +51,7 @@ class GradientSum {
   };
 
   Communicator& copy_;
-  Communicator* across_;
+  Copies copies_;
   std::vector<Block> partial_;
   std::size_t next_ = 0;  // block: they serve in turn
 };

@@ -98,7 +98,7 @@ void require_topk(const EngineOptions& options) {
 
 }  // namespace
 
-void require_wire(const EngineOptions& options) {
+void require_wire(const EngineOptions& options, int world) {
   const auto refuse = [](std::string_view key, WireCodec codec, std::string_view reason, std::string_view remedy) {
     if (codec != WireCodec::kNone) throw ConfigError(key, std::string(name_of(codec)), reason, remedy);
   };
@@ -117,9 +117,9 @@ void require_wire(const EngineOptions& options) {
     refuse("comm.gather_wire", wire.gather, reason, "leave it out, or set zero.group to 2 or more");
     refuse("comm.reduce_wire", wire.reduce, reason, "leave it out, or set zero.group to 2 or more");
   }
-  if (!options.local)
-    refuse("comm.outer_wire", wire.outer, "only sync.mode local has an outer step",
-           "leave it out, or use sync.mode local");
+  if (!options.local && mesh_of(world, options).copies == 1)
+    refuse("comm.outer_wire", wire.outer, "the model is held once, and nothing crosses between copies of it",
+           "leave it out, or set zero.group to fewer ranks, or use sync.mode local");
   require_topk(options);
 }
 

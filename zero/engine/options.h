@@ -154,6 +154,6 @@ void set_exchange(Placement& placement, const Mesh& mesh, const EngineOptions& o
 
 // Throws ConfigError under "comm.gather_wire", "comm.reduce_wire", "comm.outer_wire" or "comm.outer_topk" where nothing of that
 // kind crosses, or what crosses is the only copy of its values; and under the last for a share that is none.
-void require_wire(const EngineOptions& options);
+void require_wire(const EngineOptions& options, int world);
 
 }  // namespace zero

@@ -35,11 +35,11 @@ void take(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype
 }  // namespace
 
 Reducer::Reducer(ShardedState& state, std::size_t num_params, bool min_budget, Communicator& comm, Ledger& ledger,
-                 Timeline* timeline, Communicator* across)
+                 Timeline* timeline, GradientSum::Copies copies)
     : state_(state),
       comm_(comm),
-      over_ranks_(comm, across,
-                  GradientSum::blocks_of(state.units(), state.world(), state.placement().copies, min_budget), ledger),
+      over_ranks_(comm, copies, GradientSum::blocks_of(state.units(), state.world(), state.placement(), min_budget),
+                  ledger),
       timeline_(timeline),
       timer_([&state] { return state.streams().waited_seconds(); }),
       staging_(peer_blocks(comm, ledger, MemoryTag::kStaging)),

@@ -35,10 +35,10 @@ namespace zero {
 
 class Reducer {
  public:
-  // `min_budget`: each reduction is waited for at once ("min"). `comm`: the ranks that hold the model once; `across`: those
-  // that hold this rank's shard in other copies of it, null where there are none.
+  // `min_budget`: each reduction is waited for at once ("min"). `comm`: the ranks that hold the model once; `copies`: those
+  // that hold this rank's shard in other copies of it.
   Reducer(ShardedState& state, std::size_t num_params, bool min_budget, Communicator& comm, Ledger& ledger,
-          Timeline* timeline = nullptr, Communicator* across = nullptr);
+          Timeline* timeline = nullptr, GradientSum::Copies copies = {});
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 

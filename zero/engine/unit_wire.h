@@ -1,6 +1,8 @@
-// Unit wire: the communicator over which an engine's units are gathered and their gradients summed, where their bytes are coded.
+// Unit wire: the communicators over which an engine's units are gathered and their gradients summed, where their bytes are
+// coded: within a copy of the model, and between copies.
 //
 //   auto coded = open_unit_wire(comms, units, options.wire, budget.is_min());     // null where nothing is coded
+//   auto between = open_copies_wire(comms, units, placement);
 #pragma once
 
 #include <cstdint>
@@ -9,6 +11,7 @@
 
 #include "zero/comm/coded_communicator.h"
 #include "zero/engine/engine_comms.h"
+#include "zero/plan/placement.h"
 #include "zero/plan/unit.h"
 
 namespace zero {
@@ -19,6 +22,13 @@ std::unique_ptr<CodedCommunicator> open_unit_wire(const EngineComms& comms, cons
 
 // Local. Bytes of its staging on a rank, of `shard` ranks that hold the model once.
 std::int64_t unit_wire_bytes(const std::vector<Unit>& units, int shard, const WireCodecs& wire, bool min_budget);
+
+// Collective over the ranks that hold the same shard. Null where copies add their gradients as they are, or train apart.
+std::unique_ptr<CodedCommunicator> open_copies_wire(const EngineComms& comms, const std::vector<Unit>& units,
+                                                    const Placement& placement);
+
+// Local. Bytes of its staging on a rank.
+std::int64_t copies_wire_bytes(const std::vector<Unit>& units, int shard, const Placement& placement);
 
 // Within it gathers are exact: an operator outside training reads what the owners hold. Null: nothing is coded.
 class ExactGathers {

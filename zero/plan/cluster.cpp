@@ -101,6 +101,13 @@ double Cluster::mean() const {
   return speeds.empty() ? 1 : std::accumulate(speeds.begin(), speeds.end(), 0.0) / static_cast<double>(speeds.size());
 }
 
+Exchange& Exchange::operator+=(const Exchange& other) {
+  within += other.within;
+  leaving += other.leaving;
+  delay += other.delay;
+  return *this;
+}
+
 Exchange exchange_of_step(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement,
                           const Cluster& cluster) {
   const Calls calls = calls_of(units, placement);
@@ -109,16 +116,20 @@ Exchange exchange_of_step(const std::vector<Unit>& units, const Mesh& mesh, cons
   Exchange exchange = within.exchange(calls.all);
   if (mesh.copies == 1 || placement.merged_copies > 1) return exchange;
   const int rounds = placement.reduce_each ? placement.accumulate : 1;
+  const WireCodec codec = placement.wire.outer;
   double crossing = 0;
-  for (const Unit& unit : units) crossing += static_cast<double>(rounds * crossing_bytes(unit, mesh.shard));
+  for (const Unit& unit : units) crossing += static_cast<double>(rounds * crossing_bytes(unit, mesh, codec));
+  if (codec != WireCodec::kNone) {
+    send_across_copies(along, mesh, cluster, crossing);
+    exchange += along.exchange(2.0 * calls.reductions);  // a reduction and a gather
+    return exchange;
+  }
   send_along_copies(along, mesh, crossing);
   // On the way from the first copy to the last: borders between machines, and copies.
   const int borders = std::min(mesh.copies, cluster.hosts) - 1;
   const int passages = mesh.copies - 1;
   const Exchange between = along.exchange(calls.reductions + 2.0 * borders);
-  exchange.within += between.within;
-  exchange.leaving += between.leaving;
-  exchange.delay += between.delay;
+  exchange += between;
   // One unit's way through the chain, without the one passage that the bytes above have already.
   const double unit = crossing / std::max(1, calls.reductions);
   const int pairs = std::min(mesh.shard, cluster.ranks);  // of ranks on two sides of a border between machines

@@ -41,6 +41,7 @@ struct Exchange {
   double within = 0;   // bytes that a rank sends to others of its machine; of the rank that sends most
   double leaving = 0;  // bytes that leave a machine; of the machine that sends most
   double delay = 0;  // seconds beside those of the bytes: messages that follow each other, a chain of copies that fills
+  Exchange& operator+=(const Exchange& other);
 };
 
 // In a step: gathers and reductions within a copy of the model, and gradients that cross between copies.

@@ -94,10 +94,10 @@ double sent_formula_bytes(std::int64_t numel, int world, const Placement& placem
   return element * static_cast<double>(numel) * (world - 1) / world;
 }
 
-double sent_between_copies_formula_numel(std::int64_t numel, int shard, const Placement& placement) {
+double sent_between_copies_formula_bytes(std::int64_t numel, int shard, const Placement& placement) {
   const int reduces = placement.reduce_each ? placement.accumulate : 1;
-  const double copies = placement.copies;
-  return reduces * 2.0 * static_cast<double>(numel) / shard * (copies - 1) / copies;
+  const double copies = placement.copies, element = wire_element_bytes(placement.wire.outer, DType::kFloat32);
+  return reduces * 2 * element * static_cast<double>(numel) / shard * (copies - 1) / copies;
 }
 
 }  // namespace zero

@@ -57,9 +57,9 @@ double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype
 // the last. An element crosses in its own bytes or, coded, in 1 + 4/256 (int8) or 1/2 + 4/256 (int4).
 double sent_formula_bytes(std::int64_t numel, int world, const Placement& placement, DType dtype);
 
-// Elements that cross to other copies of the model per rank and step, in fp32 and in the mean over copies:
-// 2(P/S)(R-1)/R for R copies of S ranks, as often as gradients are reduced.
-double sent_between_copies_formula_numel(std::int64_t numel, int shard, const Placement& placement);
+// Bytes that cross to other copies of the model per rank and step, in the mean over copies: 2 b (P/S)(R-1)/R for R copies
+// of S ranks and b bytes an element (4, or a codec's), as often as gradients are reduced.
+double sent_between_copies_formula_bytes(std::int64_t numel, int shard, const Placement& placement);
 
 // What a rank sends for the update of a unit of matrices in a step; 0 of other units. Of matrices that are updated as wholes
 // their directions, which all ranks gather in fp32 where the optimizer's states are sharded; of factored ones the sums of

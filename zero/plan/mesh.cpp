@@ -55,25 +55,29 @@ Mesh mesh_of_local(int world, int group, std::string_view key) {
                 : "use more ranks, or sync.mode sync");
 }
 
-int num_crossings(const Mesh& mesh, int copy) {
+int num_crossings(const Mesh& mesh, int copy, WireCodec codec) {
   if (mesh.copies == 1) return 0;
+  if (codec != WireCodec::kNone) return 1;
   return copy == 0 || copy == mesh.copies - 1 ? 1 : 2;
 }
 
-std::int64_t crossing_bytes(const Unit& unit, int shard) {
-  return unit.trainable ? shard_numel(unit, shard) * static_cast<std::int64_t>(sizeof(float)) : 0;
+std::int64_t crossing_bytes(const Unit& unit, const Mesh& mesh, WireCodec codec) {
+  if (!unit.trainable) return 0;
+  if (codec == WireCodec::kNone) return shard_numel(unit, mesh.shard) * kFloatBytes;
+  return 2 * (mesh.copies - 1) * wire_bytes(codec, outer_block_numel(unit, mesh), DType::kFloat32);
 }
 
-std::int64_t sent_between_copies(const Unit& unit, const Mesh& mesh, int copy) {
-  return num_crossings(mesh, copy) * crossing_bytes(unit, mesh.shard);
+std::int64_t sent_between_copies(const Unit& unit, const Mesh& mesh, int copy, WireCodec codec) {
+  return num_crossings(mesh, copy, codec) * crossing_bytes(unit, mesh, codec);
 }
 
 std::int64_t sent_between_copies(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement) {
-  if (placement.merged_copies > 1) return 0;
+  if (placement.merged_copies > 1 || mesh.copies == 1) return 0;
   const int rounds = placement.reduce_each ? placement.accumulate : 1;
+  const WireCodec codec = placement.wire.outer;
   std::int64_t bytes = 0;
-  for (const Unit& unit : units) bytes += rounds * crossing_bytes(unit, mesh.shard);
-  return 2 * (mesh.copies - 1) * bytes / mesh.copies;
+  for (const Unit& unit : units) bytes += rounds * crossing_bytes(unit, mesh, codec);
+  return codec == WireCodec::kNone ? 2 * (mesh.copies - 1) * bytes / mesh.copies : bytes;
 }
 
 std::int64_t outer_block_numel(const Unit& unit, const Mesh& mesh) {

@@ -7,7 +7,8 @@
 //
 // The ranks of a copy are neighbours: a launcher puts them on one machine where it can. A mesh of one copy is the world
 // without a mesh. Gradients cross from copy to copy in fp32: partial sums go up, in the order of the ranks, and the total
-// comes down again. Where copies train apart (zero/optim/outer_step.h), no gradient crosses: now and then each shard does,
+// comes down again. With a codec between copies (WireCodecs::outer) each copy sums its own ranks; these sums are added by a
+// reduce-scatter over the copies, and an all-gather. Where copies train apart (zero/optim/outer_step.h), no gradient crosses: now and then each shard does,
 // as a reduce-scatter over the copies, and an all-gather; or, of its largest elements alone, as an all-gather.
 #pragma once
 
@@ -40,19 +41,19 @@ Mesh mesh_of(int world, int group, std::string_view key = "zero.group");
 Mesh mesh_of_local(int world, int group, std::string_view key = "zero.group");
 
 // Crossings of a shard of gradients that a rank sends to the copies beside its own, in one reduction: the first and the
-// last copy send one, those between them two, a single copy none.
-int num_crossings(const Mesh& mesh, int copy);
-// Bytes of one crossing of a unit: a shard, in fp32.
-std::int64_t crossing_bytes(const Unit& unit, int shard);
+// last copy send one, those between them two, a single copy none. With a codec all send as much: that is one crossing.
+int num_crossings(const Mesh& mesh, int copy, WireCodec codec = WireCodec::kNone);
+// Bytes of one crossing of a unit: a shard, in fp32; or with a codec 2 of R blocks of it, as they cross.
+std::int64_t crossing_bytes(const Unit& unit, const Mesh& mesh, WireCodec codec = WireCodec::kNone);
 
-// Bytes that a rank sends to other copies when `unit` is reduced: 2 (P/S)(R-1)/R in the mean.
-std::int64_t sent_between_copies(const Unit& unit, const Mesh& mesh, int copy);
+// Bytes that a rank sends to other copies when `unit` is reduced: 2 b (P/S)(R-1)/R in the mean, for b bytes an element.
+std::int64_t sent_between_copies(const Unit& unit, const Mesh& mesh, int copy, WireCodec codec = WireCodec::kNone);
 
 // The same of a step, in the mean over the copies: of all units, each reduced as often as the placement says. 0 where
 // copies train apart.
 std::int64_t sent_between_copies(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement);
 
-// Where copies train apart: elements of a unit's shard that each copy sums in an outer step.
+// Elements of a unit's shard that each copy sums, in an outer step or with a codec between copies.
 std::int64_t outer_block_numel(const Unit& unit, const Mesh& mesh);
 
 // Bytes that a rank sends in an outer step.

@@ -109,7 +109,9 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
         break;
       case ActionKind::kReduce:
         cost.sent_bytes += (world - 1) * block(schedule.placement.wire.reduce);
-        if (schedule.placement.copies > 1) cost.crossing_bytes += crossing_bytes(unit, world);
+        if (const int copies = schedule.placement.copies; copies > 1)
+          cost.crossing_bytes +=
+              crossing_bytes(unit, {.shard = world, .copies = copies}, schedule.placement.wire.outer);
         ++cost.num_reduces;
         break;
       case ActionKind::kRelease:

@@ -177,9 +177,10 @@ std::string copies_rows(const TrainingPlan& plan) {
                                  bytes_text(cost.outer_formula)));
   return named_row(
       "copies",
-      fmt::format("{}; of what a rank sends {} (formula {}) are gradients in fp32 that cross between copies, "
+      fmt::format("{}; of what a rank sends {} (formula {}) are gradients in {} that cross between copies, "
                   "in the mean over the copies",
-                  copies, format_bytes(cost.sent_between_copies), bytes_text(cost.sent_between_copies_formula)));
+                  copies, format_bytes(cost.sent_between_copies), bytes_text(cost.sent_between_copies_formula),
+                  plan.options.wire.outer == WireCodec::kNone ? "fp32" : name_of(plan.options.wire.outer)));
 }
 
 // What crosses in fewer bytes than it has.
@@ -191,7 +192,7 @@ std::string wire_row(const TrainingPlan& plan) {
   };
   add(wire.gather, "parameters (at stage 3)");
   add(wire.reduce, "gradients");
-  add(wire.outer, "outer steps");
+  add(wire.outer, plan.options.local ? "outer steps" : "gradients between copies");
   if (!coded.empty()) coded += fmt::format(", with a scale for each {} elements", kWireBlock);
   if (wire.outer_topk > 0)
     coded +=

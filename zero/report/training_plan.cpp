@@ -54,7 +54,7 @@ StageCost cost_of(const TrainingPlan& plan, int stage) {
     cost.state_formula += state_formula_bytes(numel, mesh.shard, stage, unit.dtype, spec, unit.matrices()) +
                           static_cast<double>(factor_bytes(unit));
     cost.sent_formula += sent_formula_bytes(numel, mesh.shard, placement, unit.dtype);
-    cost.sent_between_copies_formula += 4 * sent_between_copies_formula_numel(numel, mesh.shard, placement);
+    cost.sent_between_copies_formula += sent_between_copies_formula_bytes(numel, mesh.shard, placement);
     cost.sent_formula += update_sent_formula_bytes(unit, mesh.shard, placement);
   }
   cost.sent_formula += cost.sent_between_copies_formula;
