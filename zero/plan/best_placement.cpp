@@ -130,9 +130,8 @@ struct Refusal {
                            have < total ? fmt::format("hold {} B less", total - have)
                                         : std::string("hold just that, but states lie in whole blocks and pages"));
     } else if (budgets.device < 0) {
-      reason =
-          fmt::format("gathered units, reductions and the part set aside for the host leave the device {} B short ({})",
-                      -budgets.device, format_bytes(-budgets.device));
+      reason = fmt::format("gathered units, reductions and transfers leave the device {} B short ({})", -budgets.device,
+                           format_bytes(-budgets.device));
     } else {
       reason = fmt::format("of a rank's states {} cannot leave the device, which lacks {} B", format_bytes(fixed),
                            fixed - budgets.device);
