@@ -129,10 +129,10 @@ std::string memory_rows(const TrainingPlan& plan) {
   const MemoryFit fit = fit_of(plan);
   const MemoryNeed& rank = fit.rank;
   const PlannedMachine& machine = *plan.machine;
-  std::string rows = named_row(
-      "memory", fmt::format("a rank needs at least {}: states {}, transients {}, activations {} (estimated)",
-                            format_bytes(rank.total()), format_bytes(rank.states), format_bytes(rank.working),
-                            format_bytes(rank.activations)));
+  std::string rows =
+      named_row("memory", fmt::format("a rank needs at least {}: states {}, transients {}, activations {} (estimated)",
+                                      format_bytes(rank.total()), format_bytes(rank.states), format_bytes(rank.working),
+                                      format_bytes(rank.activations)));
   std::string verdict;
   if (fit.fits()) {
     const int lower = lower_stage_that_fits(plan);
