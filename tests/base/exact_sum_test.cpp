@@ -46,6 +46,13 @@ TEST(ExactSum, NeitherOrderNorGroupingChangesABit) {
   }
 }
 
+TEST(ExactSum, SumsOfSumsAreExactHoweverManyTermsTheyHave) {
+  ExactSum sum = sum_of({1.5, 0x1p-90, 0x1.8p40});
+  for (int doubling = 0; doubling < 38; ++doubling) sum.add(ExactSum(sum));
+  ExactSum expected = sum_of({0x1.8p38, 0x1p-52, 0x1.8p78});
+  EXPECT_EQ(sum.value(), expected.value());
+}
+
 TEST(ExactSum, NothingIsTooSmallToCount) {
   ExactSum sum;
   sum.add(1);

@@ -9,6 +9,7 @@
 #include "zero/engine/budget.h"
 #include "zero/engine/factor_sums.h"
 #include "zero/optim/adafactor_kernel.h"
+#include "zero/optim/factor_squares.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/factored.h"
 
@@ -62,7 +63,8 @@ std::vector<float> by_hand(const ParamSpec& spec, int param, int num_steps) {
     Factors factors;
     if (factored) {
       std::vector<ExactSum> row_sums(rows), column_sums(col_var.size());
-      add_factor_sums(span, constants, row_sums, column_sums);
+      std::mutex lock;
+      add_factor_sums(span, constants.gradient_scale, row_sums, column_sums, lock);
       const auto update = [&](std::vector<float>& factor, const std::vector<ExactSum>& sums, std::int64_t terms) {
         std::vector<double> values;
         for (const ExactSum& sum : sums) values.push_back(sum.value());

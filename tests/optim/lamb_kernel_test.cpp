@@ -1,6 +1,7 @@
 #include "zero/optim/lamb_kernel.h"
 
 #include <cmath>
+#include <limits>
 
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
@@ -20,7 +21,7 @@ float direction_plain(SpanMemory& memory, std::size_t i, const LambConstants& c)
   const float g = memory.gradient_at(i) * c.gradient_scale;
   m = m * c.beta1 + g * c.one_minus_beta1;
   v = v * c.beta2 + (c.one_minus_beta2 * g) * g;
-  return (m * c.over_bias1) / (std::sqrt(v) / c.bias2 + c.eps) + c.weight_decay * memory.parameter[i];
+  return (m * c.unbias) / (std::sqrt(v) + c.eps) + c.weight_decay * memory.parameter[i];
 }
 
 std::vector<float> directions_plain(SpanMemory memory, const LambConstants& c) {
@@ -75,6 +76,28 @@ TEST(LambKernel, SumsDoNotDependOnWhereASpanIsCut) {
     EXPECT_EQ(cut_parameter.value(), parameter.value()) << cut;
     EXPECT_EQ(cut_direction.value(), direction.value()) << cut;
   }
+}
+
+// Magnitudes that two doubles do not hold together, zeros, and values that are not finite.
+TEST(LambKernel, SumsAreExactWhateverTheMagnitudes) {
+  const auto constants = lamb_constants({}, kScalars);
+  for (const float odd : {0.0F, 1.0F, 1e38F, std::numeric_limits<float>::infinity()}) {
+    SpanMemory memory(1003, DType::kFloat32, 2, false, 5);
+    for (std::size_t i = 0; i < memory.parameter.size(); ++i) {
+      memory.parameter[i] = i / 16 % 3 == 0 ? 0 : std::ldexp(memory.parameter[i], static_cast<int>(i * 7 % 240) - 120);
+      memory.first_moment[i] = std::ldexp(memory.first_moment[i], static_cast<int>(i * 11 % 120) - 60);
+    }
+    memory.parameter[700] = odd;
+    memory.first_moment[800] = odd;
+    for (const auto target : hwy::SupportedAndGeneratedTargets()) {
+      hwy::SetSupportedTargetsForTest(target);
+      ExactSum parameter, direction;
+      add_lamb_sums(memory.span(), constants, parameter, direction);
+      EXPECT_EQ(parameter.value(), sum_plain(memory.parameter)) << kernel_target() << ' ' << odd;
+      EXPECT_EQ(direction.value(), sum_plain(directions_plain(memory, constants))) << kernel_target() << ' ' << odd;
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
 }
 
 // The paper's algorithm 2 in long double, one parameter, its ratio from its own norms.

@@ -59,11 +59,16 @@ void ExactSum::carry() {
 }
 
 void ExactSum::add(const ExactSum& other) {
-  ExactSum carried = other;
-  carried.carry();
-  carry();
-  for (std::size_t i = 0; i < kNumDigits; ++i) digits_[i] += carried.digits_[i];
-  carry();
+  // What a carry leaves counts as one term.
+  if (num_uncarried_ + other.num_uncarried_ + 1 >= kMostUncarried) carry();
+  if (num_uncarried_ + other.num_uncarried_ + 1 >= kMostUncarried) {
+    ExactSum carried = other;
+    carried.carry();
+    return add(carried);
+  }
+  usual_ += other.usual_;
+  for (std::size_t i = 0; i < kNumDigits; ++i) digits_[i] += other.digits_[i];
+  num_uncarried_ += other.num_uncarried_ + 1;
   kind_ = std::max(kind_, other.kind_);
 }
 

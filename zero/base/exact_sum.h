@@ -24,7 +24,8 @@ class ExactSum {
     const auto shift = static_cast<std::uint32_t>(bits >> kMantissaBits) - kLeastUsual;
     if (shift >= kNumUsual) return add_unusual(term);
     const std::uint64_t mantissa = (bits & (kImplicit - 1)) | kImplicit;
-    usual_ += static_cast<Wide>(mantissa) << shift;
+    // mantissa << shift, without the branch on shifts of 64 and more.
+    usual_ += static_cast<Wide>(mantissa >> 1 >> (63 - shift)) << 64 | mantissa << shift;
     if (++num_uncarried_ >= kMostUncarried) carry();
   }
   void add(const ExactSum& other);

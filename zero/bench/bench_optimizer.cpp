@@ -1,10 +1,12 @@
 // `zero bench optimizer`: a rule with n states reads 2 + n arrays and writes 1 + n (AdamW 4 and 3); one that needs sums
-// (LAMB) reads them once more before; states in 8 bits are arrays of a quarter of the bytes. The probe does the same with
-// next to no arithmetic; how near the rule comes to it says how near it is to the memory's limit.
+// (LAMB) reads them once more before; states in 8 bits are arrays of a quarter of the bytes; Adafactor reads the gradient of
+// a matrix for rows and columns before all that. The probe does the same with next to no arithmetic; how near the rule
+// comes to it says how near it is to the memory's limit.
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -57,32 +59,44 @@ void probe(float* __restrict parameter, const float* __restrict gradient, float*
   }
 }
 
-// The reads of a pass for sums.
-void read_probe(const float* parameter, const float* gradient, const float* first, const float* second,
-                std::int64_t numel) {
-  constexpr int kBlock = 16;
+// The reads of a pass for sums: of the first `kArrays` of a gradient, a parameter and its states. Sums of their own for
+// each place, and arrays that are asked for ahead, because one array that is read as it comes leaves half of a
+// memory's speed unused.
+template <int kArrays>
+void read_probe(std::array<const float*, 4> arrays, std::int64_t numel) {
+  constexpr int kBlock = 16, kAhead = 512;
   std::array<float, kBlock> sums{};
   for (std::int64_t at = 0; at < numel; at += kBlock) {
-    for (int i = 0; i < kBlock; ++i)
-      sums[static_cast<std::size_t>(i)] += (parameter[at + i] + gradient[at + i]) + (first[at + i] + second[at + i]);
+    std::array<float, kBlock> block{};
+    for (int array = 0; array < kArrays; ++array) {
+      const float* values = arrays[static_cast<std::size_t>(array)] + at;
+      __builtin_prefetch(values + std::min<std::int64_t>(kAhead, numel - at - 1));
+      for (std::size_t i = 0; i < kBlock; ++i) block[i] += values[i];
+    }
+    for (std::size_t i = 0; i < kBlock; ++i) sums[i] += block[i];
   }
   static std::atomic<float> sink;
   sink.store(sums[0] + sums[kBlock - 1], std::memory_order_relaxed);
 }
 
 constexpr std::array kProbes{probe<0>, probe<1>, probe<2>};
+constexpr std::array kReadProbes{read_probe<1>, read_probe<2>, read_probe<3>, read_probe<4>};
 
-// Of a rule with two states in 8 bits: codes are read and written, and their scales, too.
-void probe_coded(const UpdateSpan& span) {
+// Of a rule with two states in 8 bits: codes are read and written.
+void probe_codes(float* __restrict parameter, const float* __restrict gradient, std::uint8_t* __restrict first,
+                 std::uint8_t* __restrict second, std::int64_t numel) {
   constexpr int kBlock = 64;
-  float* __restrict parameter = span.parameter;
-  const auto* __restrict gradient = reinterpret_cast<const float*>(span.gradient);
-  std::uint8_t* __restrict first = span.coded[0].codes, * __restrict second = span.coded[1].codes;
-  for (std::int64_t at = 0; at < span.numel; at += kBlock) {
+  for (std::int64_t at = 0; at < numel; at += kBlock) {
     for (int i = 0; i < kBlock; ++i) parameter[at + i] = 0.5f * (parameter[at + i] + gradient[at + i]);
     for (int i = 0; i < kBlock; ++i) first[at + i] = static_cast<std::uint8_t>(first[at + i] ^ 1U);
     for (int i = 0; i < kBlock; ++i) second[at + i] = static_cast<std::uint8_t>(second[at + i] ^ 1U);
   }
+}
+
+// And their scales, too.
+void probe_coded(const UpdateSpan& span) {
+  probe_codes(span.parameter, reinterpret_cast<const float*>(span.gradient), span.coded[0].codes, span.coded[1].codes,
+              span.numel);
   for (const CodedState& state : {span.coded[0], span.coded[1]})
     for (std::int64_t block = 0; block < span.numel / kCodeBlock; ++block) state.scales[block] += 1e-6f;
 }
@@ -94,11 +108,13 @@ const std::map<std::string, OptimizerOptions> kRules{{"adamw", AdamWOptions{}},
                                                      {"nesterov", SgdOptions{.momentum = 0.9, .nesterov = true}},
                                                      {"lion", LionOptions{}},
                                                      {"lamb", LambOptions{}},
-                                                     {"adamw8bit", AdamW8bitOptions{}}};
+                                                     {"adamw8bit", AdamW8bitOptions{}},
+                                                     {"adafactor", AdafactorOptions{}}};
 
 // A rule's states in the memory of `arrays`: codes, and behind them their scales.
 UpdateSpan span_of(const Arrays& arrays, const UpdateRule& rule) {
   UpdateSpan span{.parameter = floats(arrays.parameter, 0), .gradient = arrays.gradient.data(), .numel = arrays.numel};
+  if (rule.factors() != nullptr) return span;  // states of rows and columns alone
   const std::vector<StateSpec> states = rule.states();
   for (std::size_t i = 0; i < states.size(); ++i) {
     const Allocation& memory = i == 0 ? arrays.first : arrays.second;
@@ -112,6 +128,36 @@ UpdateSpan span_of(const Arrays& arrays, const UpdateRule& rule) {
   return span;
 }
 
+// Sums of a factored matrix's rows and columns, and the states that are made of them.
+struct Matrix {
+  MatrixShape shape;
+  std::vector<float> row_var, col_var;
+  std::vector<ExactSum> row_sums, column_sums;
+  std::mutex lock;
+
+  Matrix(std::int64_t rows, std::int64_t columns)
+      : shape{rows, columns},
+        row_var(static_cast<std::size_t>(rows)),
+        col_var(static_cast<std::size_t>(columns)),
+        row_sums(row_var.size()),
+        column_sums(col_var.size()) {}
+  Factors update(const FactorRule& rule, const UpdateScalars& scalars) {
+    std::vector<double> sums;
+    for (std::vector<ExactSum>* of : {&row_sums, &column_sums}) {
+      for (ExactSum& sum : *of) {
+        sums.push_back(sum.value());
+        sum = {};
+      }
+    }
+    return rule.update_factors(row_var, col_var, sums, scalars);
+  }
+};
+
+// A few thousand values, all of one magnitude: sums of them are rounded, as sums of gradients are.
+float gradient_at(std::int64_t i) {
+  return 0.01f + 1e-6f * static_cast<float>(i * 2654435761 >> 7 & 0xfff);
+}
+
 }  // namespace
 
 int run_bench_optimizer(Arguments arguments) {
@@ -121,6 +167,7 @@ int run_bench_optimizer(Arguments arguments) {
   std::int64_t mib = 1024;
   int threads = 1;
   int rounds = 5;
+  std::int64_t columns = 1024;
   bool json = false;
   std::vector<std::string> names;
   for (const auto& [rule_name, options] : kRules) names.push_back(rule_name);
@@ -128,38 +175,51 @@ int run_bench_optimizer(Arguments arguments) {
   app.add_option("--mib", mib, "MiB of each array")->capture_default_str()->check(CLI::Range(1, 1 << 20));
   app.add_option("--threads", threads, "number of threads")->capture_default_str()->check(CLI::Range(1, 1024));
   app.add_option("--rounds", rounds, "measurements of each part")->capture_default_str()->check(CLI::Range(5, 1000));
+  app.add_option("--columns", columns, "columns of the matrix, a multiple of 16; only of adafactor")
+      ->capture_default_str()
+      ->check(CLI::Range(16, 1 << 16))
+      ->check([](const std::string& text) {
+        return std::stoll(text) % kSumBlock == 0 ? "" : "a multiple of 16 is wanted, not " + text;
+      });
   app.add_flag("--json", json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
 
   const std::int64_t bytes = mib << 20;
   require_memory(4 * bytes + (64 << 20), "use fewer with --mib");
-  const Arrays arrays(bytes);
+  Arrays arrays(bytes);
   ThreadTeam team(threads);
   const auto in_parallel = [&](const auto& work) {
     team.for_range(0, arrays.numel, kGrain, [&](std::int64_t begin, std::int64_t end) { work(begin, end - begin); });
   };
   in_parallel([&](std::int64_t at, std::int64_t numel) {
-    std::fill_n(floats(arrays.gradient, at), numel, 0.01f);
+    for (std::int64_t i = at; i < at + numel; ++i) *floats(arrays.gradient, i) = gradient_at(i);
     for (const auto* array : {&arrays.parameter, &arrays.first, &arrays.second})
       std::fill_n(floats(*array, at), numel, 1.0f);
   });
   const auto rule = make_update_rule(kRules.at(name));
-  const int moments = static_cast<int>(rule->states().size());
+  const FactorRule* factors = rule->factors();
+  Matrix matrix(factors != nullptr ? arrays.numel / columns : 0, factors != nullptr ? columns : 0);
+  if (factors != nullptr) arrays.numel = matrix.shape.rows * columns;
+  const int moments = factors != nullptr ? 0 : static_cast<int>(rule->states().size());
   const int num_sums = rule->num_sums();
   const UpdateSpan all = span_of(arrays, *rule);
   const bool coded = all.coded[0].codes != nullptr;
-  // 2 + n reads, 1 + n writes; and the reads once more for sums.
-  const double states = spec_of(*rule).element_bytes() / sizeof(float);
-  const double touched = 3 + 2 * states + (num_sums > 0 ? 2 + states : 0);
+  // 2 + n reads, 1 + n writes; and the reads once more for sums, and the gradient for rows and columns.
+  const double states = factors != nullptr ? 0 : spec_of(*rule).element_bytes() / sizeof(float);
+  const double touched = 3 + 2 * states + (num_sums > 0 ? 2 + states : 0) + (factors != nullptr ? 1 : 0);
+  const auto read_arrays = [&](int num_arrays) {
+    in_parallel([&](std::int64_t at, std::int64_t numel) {
+      kReadProbes.at(static_cast<std::size_t>(num_arrays - 1))(
+          {floats(arrays.gradient, at), floats(arrays.parameter, at), floats(arrays.first, at),
+           floats(arrays.second, at)},
+          numel);
+    });
+  };
   Measurement probes, updates;
   for (int round = 0; round < rounds; ++round) {
     probes.time([&] {
-      if (num_sums > 0) {
-        in_parallel([&](std::int64_t at, std::int64_t numel) {
-          read_probe(floats(arrays.parameter, at), floats(arrays.gradient, at), floats(arrays.first, at),
-                     floats(arrays.second, at), numel);
-        });
-      }
+      if (factors != nullptr) read_arrays(1);
+      if (num_sums > 0) read_arrays(2 + moments);
       in_parallel([&](std::int64_t at, std::int64_t numel) {
         if (coded) return probe_coded(all.part(at, numel));
         kProbes.at(static_cast<std::size_t>(moments))(floats(arrays.parameter, at), floats(arrays.gradient, at),
@@ -168,6 +228,14 @@ int run_bench_optimizer(Arguments arguments) {
     });
     updates.time([&] {
       UpdateScalars scalars{.step = round + 2, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0.01};
+      scalars.numel = arrays.numel;
+      scalars.matrix = matrix.shape;
+      if (factors != nullptr) {
+        in_parallel([&](std::int64_t at, std::int64_t numel) {
+          factors->add_squares(all.part(at, numel), scalars, matrix.row_sums, matrix.column_sums, matrix.lock);
+        });
+        scalars.factors = matrix.update(*factors, scalars);
+      }
       if (num_sums > 0) {
         in_parallel([&](std::int64_t at, std::int64_t numel) {
           std::vector<ExactSum> sums(static_cast<std::size_t>(num_sums));

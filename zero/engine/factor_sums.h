@@ -2,7 +2,7 @@
 // has a part of a matrix, which has parts of some rows and of all columns.
 //
 //   FactorSums sums(unit, comm, ledger);                  // exact sums, all 0
-//   rule.add_squares(span, scalars, sums.rows(param), sums.columns(param));      // of this rank's shard
+//   rule.add_squares(span, scalars, sums.rows(param), sums.columns(param), lock);   // of this rank's shard
 //   sums.exchange();                                      // Collective
 //   sums.rounded(param)                                   // of rows, then of columns; the same on every rank
 //

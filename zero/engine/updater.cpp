@@ -377,7 +377,6 @@ void Updater::sum_parameters(std::span<const int> units) {
   sums_ = sums_over_ranks(comm_, sums);
 }
 
-// One thread adds, because every part of a matrix has elements of all its columns.
 void Updater::update_factors(std::span<const int> units) {
   const FactorRule& rule = *rule_.factors();
   factors_.assign(steps_.size(), {});
@@ -385,9 +384,10 @@ void Updater::update_factors(std::span<const int> units) {
     const Unit& unit = state_.unit(index);
     if (!unit.factored || !updates(index)) continue;
     FactorSums sums(unit, comm_, ledger_);
+    std::mutex lock;  // every span of a matrix has elements of many columns
     read_shards({&index, 1}, Pass::kFactors, [&](const Tile& tile, const TileMemory& memory, const Shard& range) {
-      for_each_part(tile, memory, range, [&](std::size_t param, const UpdateSpan& span) {
-        rule.add_squares(span, scalars_of(param), sums.rows(param), sums.columns(param));
+      for_each_span(tile, memory, range, [&](std::size_t param, const UpdateSpan& span) {
+        rule.add_squares(span, scalars_of(param), sums.rows(param), sums.columns(param), lock);
       });
     });
     sums.exchange();

@@ -1,77 +1,169 @@
 #include "zero/optim/adafactor_kernel.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "zero/optim/adafactor_kernel.cpp"
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <vector>
+
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
 
 #include "zero/base/check.h"
+#include "zero/base/element_lanes-inl.h"
+#include "zero/optim/block_terms-inl.h"
+#include "zero/optim/for_lanes-inl.h"
+#include "zero/optim/matrix_rows-inl.h"
 
-namespace zero {
-namespace {
+HWY_BEFORE_NAMESPACE();
+namespace zero::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
-// torch.lerp's formula: the end that is nearer is the one that is corrected.
-float lerp(float from, float to, double weight) {
-  const auto factor = static_cast<float>(weight < 0.5 ? weight : weight - 1);
-  return (weight < 0.5 ? from : to) + factor * (to - from);
+// Elements whose directions are kept until their squares are added: they stay in a core's first cache.
+constexpr std::size_t kChunk = kMostBlocks * kTermNumel;
+constexpr std::size_t kAhead = 256;  // elements of each stream that are asked for
+
+// The smaller one, and a NaN where `x` is one.
+template <class D>
+HWY_INLINE hn::Vec<D> at_most(D d, hn::Vec<D> x, float bound) {
+  const auto limit = hn::Set(d, bound);
+  return hn::IfThenElse(hn::Lt(limit, x), limit, x);
 }
 
-// Walks elements of a matrix by row and column.
-class Place {
+template <class D>
+HWY_INLINE hn::Vec<D> at_least(D d, hn::Vec<D> x, float bound) {
+  const auto limit = hn::Set(d, bound);
+  return hn::IfThenElse(hn::Lt(x, limit), limit, x);
+}
+
+// What makes directions of a span's gradients.
+template <class G>
+class Directions {
  public:
-  Place(std::size_t num_columns, std::int64_t element)
-      : num_columns_(num_columns),
-        row_(static_cast<std::size_t>(element) / num_columns),
-        column_(static_cast<std::size_t>(element) % num_columns) {}
-  std::size_t row() const { return row_; }
-  std::size_t column() const { return column_; }
-  bool begins_row() const { return column_ == 0; }
-  void next() {
-    if (++column_ < num_columns_) return;
-    column_ = 0;
-    ++row_;
+  Directions(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& c)
+      : span_(span),
+        gradient_(reinterpret_cast<const G*>(span.gradient)),
+        factors_(factors),
+        c_(c),
+        first_(static_cast<std::size_t>(span.first)),
+        last_(static_cast<std::size_t>(span.numel) - 1) {
+    if (!is_factored()) return;
+    columns_ = columns_of(first_, first_ + last_ + 1, factors.col_var.size());
+    column_scales_.resize(columns_.count);
+    const float* col_var = factors.col_var.data() + columns_.first;
+    for_lanes(0, columns_.count, [&](auto d, std::size_t i) {
+      hn::StoreU(hn::Div(hn::Set(d, 1), hn::Sqrt(hn::LoadU(d, col_var + i))), d, column_scales_.data() + i);
+    });
+  }
+  bool is_factored() const { return !factors_.row_var.empty(); }
+
+  // Calls use(d, i, u, v) for elements [begin, end) of the span: directions, and of a vector its variances after the step.
+  template <class Use>
+  HWY_INLINE void for_each(std::size_t begin, std::size_t end, Use use) const {
+    if (!is_factored()) {
+      for_lanes(begin, end, [&](auto d, std::size_t i) {
+        const auto g = scaled(d, i);
+        const auto before = hn::LoadU(d, span_.states[0] + i), square = hn::Mul(g, g);
+        hwy::Prefetch(span_.states[0] + std::min(i + kAhead, last_));
+        const auto nearer = c_.lerp_from_square ? square : before;
+        const auto v = hn::Add(nearer, hn::Mul(hn::Set(d, c_.lerp_factor), hn::Sub(square, before)));
+        use(d, i, hn::Div(g, hn::Sqrt(at_least(d, v, c_.least_variance))), v);
+      });
+      return;
+    }
+    for_each_row(first_ + begin, first_ + end, factors_.col_var.size(),
+                 [&](std::size_t row, std::size_t column, std::size_t at, std::size_t count) {
+                   const float row_scale = 1 / std::sqrt(factors_.row_var[row] / factors_.row_mean);
+                   const float* scales = column_scales_.data() + (column - columns_.first);
+                   const std::size_t from = at - first_;
+                   for_lanes(from, from + count, [&](auto d, std::size_t i) {
+                     const auto scale = hn::Mul(hn::Set(d, row_scale), hn::LoadU(d, scales + (i - from)));
+                     use(d, i, hn::Mul(scaled(d, i), at_most(d, scale, c_.most_scale)), hn::Zero(d));
+                   });
+                 });
   }
 
  private:
-  std::size_t num_columns_, row_, column_;
+  template <class D>
+  HWY_INLINE hn::Vec<D> scaled(D d, std::size_t i) const {
+    hwy::Prefetch(gradient_ + std::min(i + kAhead, last_));
+    hwy::Prefetch(span_.parameter + std::min(i + kAhead, last_));
+    return hn::Mul(load_lanes(d, gradient_ + i), hn::Set(d, c_.gradient_scale));
+  }
+
+  UpdateSpan span_;
+  const G* gradient_;
+  Factors factors_;
+  AdafactorConstants c_;
+  std::size_t first_, last_;
+  ColumnRange columns_{};
+  std::vector<float> column_scales_;
 };
+
+// Calls use(directions, begin, end) for parts of the span that are multiples of a block.
+template <class Use>
+void for_chunks(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& c, Use use) {
+  with_type_of(span.gradient_dtype, [&]<typename G>(std::type_identity<G>) {
+    const Directions<G> directions(span, factors, c);
+    const auto numel = static_cast<std::size_t>(span.numel);
+    for (std::size_t begin = 0; begin < numel; begin += kChunk) use(directions, begin, std::min(begin + kChunk, numel));
+  });
+}
+
+void add_adafactor_sums_target(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& c,
+                               ExactSum& parameter, ExactSum& direction) {
+  TermSums of_parameter(parameter), of_direction(direction);
+  for_chunks(span, factors, c, [&](const auto& directions, std::size_t begin, std::size_t end) {
+    HWY_ALIGN float out[kChunk];
+    directions.for_each(begin, end, [&](auto d, std::size_t i, auto u, auto) { hn::StoreU(u, d, out + (i - begin)); });
+    add_block_squares(span.parameter + begin, end - begin, of_parameter);
+    add_block_squares(out, end - begin, of_direction);
+  });
+}
+
+void adafactor_target(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& c) {
+  for_chunks(span, factors, c, [&](const auto& directions, std::size_t begin, std::size_t end) {
+    directions.for_each(begin, end, [&](auto d, std::size_t i, auto u, auto v) {
+      const auto p = hn::Mul(hn::LoadU(d, span.parameter + i), hn::Set(d, c.keep));
+      hn::StoreU(hn::Add(p, hn::Mul(hn::Set(d, c.minus_step), u)), d, span.parameter + i);
+      if (!directions.is_factored()) hn::StoreU(v, d, span.states[0] + i);
+    });
+    span.part(static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end - begin)).write_low_precision();
+  });
+}
+
+}  // namespace zero::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace zero {
+
+HWY_EXPORT(add_adafactor_sums_target);
+HWY_EXPORT(adafactor_target);
+
+namespace {
+
+// torch.lerp's formula: the end that is nearer is the one that is corrected.
+float lerp(float from, float to, const AdafactorConstants& c) {
+  return (c.lerp_from_square ? to : from) + c.lerp_factor * (to - from);
+}
 
 void check_span(const UpdateSpan& span) {
   ZERO_CHECK(span.first % kSumBlock == 0, "a span begins at element {}", span.first);
-}
-
-// Calls use(i, u, v) for each element of the span: its direction, and of a vector its variance after the step.
-template <typename Use>
-void for_each_direction(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& c, Use use) {
-  if (span.numel == 0) return;
-  with_type_of(span.gradient_dtype, [&]<typename G>(std::type_identity<G>) {
-    const auto* gradient = reinterpret_cast<const G*>(span.gradient);
-    const auto direct = [&](float g, float v) { return g / std::sqrt(std::max(v, c.least_variance)); };
-    if (factors.row_var.empty()) {
-      for (std::int64_t i = 0; i < span.numel; ++i) {
-        const float g = to_float(gradient[i]) * c.gradient_scale;
-        const float v = lerp(span.states[0][i], g * g, c.weight);
-        use(i, direct(g, v), v);
-      }
-      return;
-    }
-    Place place(factors.col_var.size(), span.first);
-    float ratio = 0;
-    for (std::int64_t i = 0; i < span.numel; ++i, place.next()) {
-      if (i == 0 || place.begins_row()) ratio = factors.row_var[place.row()] / factors.row_mean;
-      const float v = ratio * factors.col_var[place.column()];
-      use(i, direct(to_float(gradient[i]) * c.gradient_scale, v), v);
-    }
-  });
 }
 
 }  // namespace
 
 AdafactorConstants adafactor_constants(const AdafactorOptions& options, const UpdateScalars& scalars) {
   const auto step = static_cast<double>(scalars.step);
+  const double weight = std::pow(step, options.beta2_decay);
   return {.gradient_scale = static_cast<float>(scalars.gradient_scale),
-          .weight = std::pow(step, options.beta2_decay),
+          .lerp_from_square = weight >= 0.5,
+          .lerp_factor = static_cast<float>(weight < 0.5 ? weight : weight - 1),
           .eps1 = static_cast<float>(options.eps1),
           .least_variance = static_cast<float>(options.eps1 * options.eps1),
+          .most_scale = static_cast<float>(1 / options.eps1),
           .keep = static_cast<float>(1 - scalars.lr * scalars.weight_decay),
           .rho = std::min(scalars.lr, 1 / std::sqrt(step)),
           .eps2 = options.eps2,
@@ -85,35 +177,10 @@ AdafactorConstants with_sums(AdafactorConstants constants, std::int64_t numel, d
   return constants;
 }
 
-// Squares of neighbours in a row are one term of the row's sum, as far as they lie in one block of the parameter: no span
-// cuts a block.
-void add_factor_sums(const UpdateSpan& span, const AdafactorConstants& constants, std::span<ExactSum> rows,
-                     std::span<ExactSum> columns) {
-  check_span(span);
-  if (span.numel == 0) return;
-  with_type_of(span.gradient_dtype, [&]<typename G>(std::type_identity<G>) {
-    const auto* gradient = reinterpret_cast<const G*>(span.gradient);
-    Place place(columns.size(), span.first);
-    std::size_t row = place.row();
-    double of_row = 0;
-    for (std::int64_t i = 0; i < span.numel; ++i, place.next()) {
-      if (i % kSumBlock == 0 || place.begins_row()) {
-        rows[row].add(of_row);
-        of_row = 0;
-        row = place.row();
-      }
-      const auto g = static_cast<double>(to_float(gradient[i]) * constants.gradient_scale);
-      of_row += g * g;
-      columns[place.column()].add(g * g);
-    }
-    rows[row].add(of_row);
-  });
-}
-
 void update_factor(std::span<float> factor, std::span<const double> sums, std::int64_t terms,
                    const AdafactorConstants& constants) {
   for (std::size_t i = 0; i < factor.size(); ++i)
-    factor[i] = lerp(factor[i], static_cast<float>(sums[i] / static_cast<double>(terms)), constants.weight);
+    factor[i] = lerp(factor[i], static_cast<float>(sums[i] / static_cast<double>(terms)), constants);
 }
 
 float row_mean(std::span<const float> row_var, const AdafactorConstants& constants) {
@@ -125,27 +192,13 @@ float row_mean(std::span<const float> row_var, const AdafactorConstants& constan
 void add_adafactor_sums(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& constants,
                         ExactSum& parameter, ExactSum& direction) {
   check_span(span);
-  std::array<float, kSumBlock> p{}, u{};
-  for_each_direction(span, factors, constants, [&](std::int64_t i, float of_element, float /*variance*/) {
-    const auto place = static_cast<std::size_t>(i % kSumBlock);
-    p[place] = span.parameter[i];
-    u[place] = of_element;
-    if (i % kSumBlock != kSumBlock - 1 && i != span.numel - 1) return;
-    parameter.add(block_sum_of_squares(p.data()));
-    direction.add(block_sum_of_squares(u.data()));
-    p.fill(0);
-    u.fill(0);
-  });
+  if (span.numel > 0) HWY_DYNAMIC_DISPATCH(add_adafactor_sums_target)(span, factors, constants, parameter, direction);
 }
 
 void adafactor_update(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& constants) {
   check_span(span);
-  for_each_direction(span, factors, constants, [&](std::int64_t i, float of_element, float variance) {
-    if (factors.row_var.empty()) span.states[0][i] = variance;
-    float& p = span.parameter[i];
-    p = p * constants.keep + constants.minus_step * of_element;
-  });
-  span.write_low_precision();
+  if (span.numel > 0) HWY_DYNAMIC_DISPATCH(adafactor_target)(span, factors, constants);
 }
 
 }  // namespace zero
+#endif  // HWY_ONCE

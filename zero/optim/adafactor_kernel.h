@@ -5,14 +5,14 @@
 //   g = gradient * gradient_scale;   w = step^beta2_decay
 //   R = lerp(R, mean of g^2 over a row, w);   C = lerp(C, mean of g^2 over a column, w)
 //   V = R / max(mean of R, eps1) * C          of a vector: V = lerp(V, g^2, w), which is its state
-//   u = g / sqrt(max(V, eps1^2))
+//   u = g / sqrt(max(V, eps1^2))              of a matrix: g * min(1 / sqrt(R / max(mean of R, eps1)) * 1 / sqrt(C), 1 / eps1)
 //   p = p * (1 - lr * weight_decay) - alpha / max(1, rms(u) / clip) * u
 //   alpha = max(eps2, rms(p) before the step) * min(lr, 1 / sqrt(step))
 //
 // States and elements are fp32, every operation rounded on its own. Sums over a row, a column or a parameter are exact
 // before they are rounded, so that neither threads nor the partition change a bit. A caller with a span of a parameter:
 //
-//   add_factor_sums(span, constants, rows, columns);               // then sums of all spans are added
+//   add_factor_sums(span, gradient_scale, rows, columns, lock);    // factor_squares.h; then sums of all spans are added
 //   update_factor(row_var, row_sums, num_columns, constants);      // and of columns: on every rank, both are whole
 //   const Factors factors{row_var, col_var, row_mean(row_var, constants)};
 //   add_adafactor_sums(span, factors, constants, parameter, direction);     // again of all spans
@@ -32,20 +32,20 @@ namespace zero {
 // What is the same for every element of a parameter.
 struct AdafactorConstants {
   float gradient_scale = 1;
-  double weight = 1;         // of new squares
-  float eps1 = 0;            // least mean of R
-  float least_variance = 0;  // eps1^2
-  float keep = 1;            // 1 - lr * weight_decay
-  float minus_step = 0;      // after with_sums()
+  // lerp(v, x, w) is v + w (x - v) for w < 1/2 and x - (1 - w) (x - v) otherwise; w: the weight of new squares.
+  bool lerp_from_square = true;  // the second form
+  float lerp_factor = 0;         // w, or -(1 - w)
+  float eps1 = 0;                // least mean of R
+  float least_variance = 0;      // eps1^2
+  float most_scale = 0;          // 1 / eps1
+  float keep = 1;                // 1 - lr * weight_decay
+  float minus_step = 0;          // after with_sums()
   double rho = 0, eps2 = 0, clip = 1;
 };
 AdafactorConstants adafactor_constants(const AdafactorOptions& options, const UpdateScalars& scalars);
 // `numel`: of the parameter; the sums: of squares of all its elements before the step, and of all its directions.
 AdafactorConstants with_sums(AdafactorConstants constants, std::int64_t numel, double parameter, double direction);
 
-// Adds squares of scaled gradients to a sum for each row and each column of the matrix.
-void add_factor_sums(const UpdateSpan& span, const AdafactorConstants& constants, std::span<ExactSum> rows,
-                     std::span<ExactSum> columns);
 // R or C after the step; `terms`: squares in each sum.
 void update_factor(std::span<float> factor, std::span<const double> sums, std::int64_t terms,
                    const AdafactorConstants& constants);

@@ -2,6 +2,7 @@
 
 #include "zero/base/check.h"
 #include "zero/optim/adafactor_kernel.h"
+#include "zero/optim/factor_squares.h"
 
 namespace zero {
 namespace {
@@ -14,11 +15,11 @@ class AdafactorRule final : public UpdateRule, public FactorRule {
   const FactorRule* factors() const override { return this; }
 
   void add_squares(const UpdateSpan& span, const UpdateScalars& scalars, std::span<ExactSum> rows,
-                   std::span<ExactSum> columns) const override {
+                   std::span<ExactSum> columns, std::mutex& lock) const override {
     ZERO_CHECK(std::ssize(rows) == scalars.matrix.rows && std::ssize(columns) == scalars.matrix.columns,
                "{} and {} sums of a matrix of {} x {}", rows.size(), columns.size(), scalars.matrix.rows,
                scalars.matrix.columns);
-    add_factor_sums(span, adafactor_constants(options_, scalars), rows, columns);
+    add_factor_sums(span, static_cast<float>(scalars.gradient_scale), rows, columns, lock);
   }
   Factors update_factors(std::span<float> row_var, std::span<float> col_var, std::span<const double> sums,
                          const UpdateScalars& scalars) const override {

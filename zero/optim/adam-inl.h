@@ -1,5 +1,5 @@
-// Adam: its arithmetic for one vector of elements, as zero/optim/adam_kernel.h says it: a rule of update_elements(), and
-// what 8-bit AdamW does between decoding its moments and encoding them.
+// Adam: its arithmetic for one vector of elements, as zero/optim/adam_kernel.h says it: a rule of update_elements();
+// and in two parts, which 8-bit AdamW calls between decoding moments and encoding them.
 //
 // Included once a target by a kernel's .cpp, hence no #pragma once.
 #if defined(ZERO_OPTIM_ADAM_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -23,15 +23,26 @@ struct Adam {
   AdamConstants c;
 
   template <class D, class V>
-  HWY_INLINE void operator()(D d, V g, V& p, V& m, V& v) const {
-    if constexpr (kCoupled) g = hn::Add(g, hn::Mul(hn::Set(d, c.coupled_decay), p));
-    p = hn::Mul(p, hn::Set(d, c.decay));
+  HWY_INLINE void update_moments(D d, V g, V& m, V& v) const {
     // A blend of lanes: the same condition for all, but a branch on it would go through memory.
     const auto from_gradient = hn::Ne(hn::Set(d, c.lerp_from_gradient), hn::Zero(d));
     m = hn::Add(hn::IfThenElse(from_gradient, g, m), hn::Mul(hn::Set(d, c.lerp_factor), hn::Sub(g, m)));
     v = hn::Add(hn::Mul(v, hn::Set(d, c.beta2)), hn::Mul(hn::Mul(hn::Set(d, c.one_minus_beta2), g), g));
+  }
+
+  // With the new moments.
+  template <class D, class V>
+  HWY_INLINE void update_parameter(D d, V& p, V m, V v) const {
+    p = hn::Mul(p, hn::Set(d, c.decay));
     const auto denominator = hn::Add(hn::Div(hn::Sqrt(v), hn::Set(d, c.bias)), hn::Set(d, c.eps));
     p = hn::Add(p, hn::Div(hn::Mul(hn::Set(d, c.minus_step_size), m), denominator));
+  }
+
+  template <class D, class V>
+  HWY_INLINE void operator()(D d, V g, V& p, V& m, V& v) const {
+    if constexpr (kCoupled) g = hn::Add(g, hn::Mul(hn::Set(d, c.coupled_decay), p));
+    update_moments(d, g, m, v);
+    update_parameter(d, p, m, v);
   }
 };
 

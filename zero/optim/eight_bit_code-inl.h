@@ -5,7 +5,7 @@
 //   const auto m = decode_lanes<Code>(d, codes + i, 0.5F * scale);
 //   BlockPeak peak(d);  peak.add(d, m);                             // every element of the block
 //   const float two_over = begin_block(peak.bits(), scale);         // its scale
-//   end_block<Code>(values, 0, numel, two_over, codes);             // its codes
+//   end_block<Code>(values, numel, two_over, codes);   // its codes
 //
 // Included once a target by a kernel's .cpp, hence no #pragma once.
 #if defined(ZERO_OPTIM_EIGHT_BIT_CODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -76,19 +76,35 @@ HWY_INLINE void encode_lanes(D d, hn::Vec<D> value, float two_over, std::uint8_t
   hn::StoreU(hn::U8FromU32(code), d8, codes);
 }
 
-// The bits of the largest magnitude of a block: in their order a NaN is above infinity.
+// The bits of the largest magnitude of a block: in their order a NaN is above infinity. Values come as vectors, and one by
+// one.
 template <class D>
 class BlockPeak {
  public:
-  explicit HWY_INLINE BlockPeak(D /*d*/) : most_(hn::Zero(Bits())) {}
-  HWY_INLINE void add(D /*d*/, hn::Vec<D> value) { most_ = hn::Max(most_, hn::BitCast(Bits(), hn::Abs(value))); }
-  HWY_INLINE void add(float value) { rest_ = std::max(rest_, std::bit_cast<std::int32_t>(value) & 0x7fffffff); }
-  HWY_INLINE std::int32_t bits() const { return std::max(rest_, hn::GetLane(hn::MaxOfLanes(Bits(), most_))); }
+  explicit HWY_INLINE BlockPeak(D /*d*/) : most_(hn::Zero(Bits())), rest_(hn::Zero(OneBits())) {}
+  template <class AnyD>
+  HWY_INLINE void add(AnyD /*d*/, hn::Vec<AnyD> value) {
+    const hn::Rebind<std::int32_t, AnyD> bits;
+    const auto magnitude = hn::BitCast(bits, hn::Abs(value));
+    if constexpr (std::is_same_v<AnyD, D>) {
+      most_ = hn::Max(most_, magnitude);
+    } else {
+      rest_ = hn::Max(rest_, magnitude);
+    }
+  }
+  HWY_INLINE void add(float value) {
+    const hn::CappedTag<float, 1> one;
+    add(one, hn::Set(one, value));
+  }
+  HWY_INLINE std::int32_t bits() const {
+    return std::max(hn::GetLane(rest_), hn::GetLane(hn::MaxOfLanes(Bits(), most_)));
+  }
 
  private:
   using Bits = hn::Rebind<std::int32_t, D>;
+  using OneBits = hn::CappedTag<std::int32_t, 1>;
   hn::Vec<Bits> most_;
-  std::int32_t rest_ = 0;
+  hn::Vec<OneBits> rest_;
 };
 
 // Writes the block's scale, and returns what encode_lanes() wants: 2 / scale, or 0 where all codes of the block are 0.
@@ -99,20 +115,22 @@ HWY_INLINE float begin_block(std::int32_t peak_bits, float* HWY_RESTRICT scale) 
   return finite && peak >= kLeastScale ? 2 / peak : 0.0F;
 }
 
-// Codes of a block's elements [first, numel), numel <= kCodeBlock; the elements before them are encoded.
+// Where all codes of a block are to be 0, whatever was encoded.
+HWY_INLINE void clear_zero_block(float two_over, std::size_t numel, std::uint8_t* HWY_RESTRICT codes) {
+  if (two_over == 0) std::memset(codes, 0, numel);
+}
+
+// Codes of a block's elements, numel <= kCodeBlock.
 template <class Code>
-HWY_INLINE void end_block(const float* HWY_RESTRICT values, std::size_t first, std::size_t numel, float two_over,
+HWY_INLINE void end_block(const float* HWY_RESTRICT values, std::size_t numel, float two_over,
                           std::uint8_t* HWY_RESTRICT codes) {
-  if (two_over == 0) {
-    std::memset(codes, 0, numel);
-    return;
-  }
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d);
-  std::size_t i = first;
+  std::size_t i = 0;
   for (; i + lanes <= numel; i += lanes) encode_lanes<Code>(d, hn::LoadU(d, values + i), two_over, codes + i);
   const hn::CappedTag<float, 1> one;
   for (; i < numel; ++i) encode_lanes<Code>(one, hn::LoadU(one, values + i), two_over, codes + i);
+  clear_zero_block(two_over, numel, codes);
 }
 
 }  // namespace zero::HWY_NAMESPACE

@@ -26,7 +26,7 @@ void encode_all(const float* values, std::size_t numel, CodedState into) {
       peak.add(block[i]);
     }
     const float two_over = begin_block(peak.bits(), into.scales + begin / kBlock);
-    end_block<Code>(block, 0, count, two_over, into.codes + begin);
+    end_block<Code>(block, count, two_over, into.codes + begin);
   }
 }
 

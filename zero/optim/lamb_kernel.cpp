@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "zero/optim/block_terms-inl.h"
 #include "zero/optim/elementwise-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -21,8 +22,8 @@ struct Lamb {
   HWY_INLINE V direction(D d, V g, V p, V& m, V& v) const {
     m = hn::Add(hn::Mul(m, hn::Set(d, c.beta1)), hn::Mul(g, hn::Set(d, c.one_minus_beta1)));
     v = hn::Add(hn::Mul(v, hn::Set(d, c.beta2)), hn::Mul(hn::Mul(hn::Set(d, c.one_minus_beta2), g), g));
-    const V denominator = hn::Add(hn::Div(hn::Sqrt(v), hn::Set(d, c.bias2)), hn::Set(d, c.eps));
-    const V adam = hn::Div(hn::Mul(m, hn::Set(d, c.over_bias1)), denominator);
+    const V denominator = hn::Add(hn::Sqrt(v), hn::Set(d, c.eps));
+    const V adam = hn::Div(hn::Mul(m, hn::Set(d, c.unbias)), denominator);
     return hn::Add(adam, hn::Mul(hn::Set(d, c.weight_decay), p));
   }
 
@@ -33,57 +34,42 @@ struct Lamb {
   }
 };
 
-// block_sum_of_squares(), with its bits: squares are exact, and the sums are the same.
-HWY_INLINE double sum_of_squares(const float* HWY_RESTRICT block) {
-  const hn::CappedTag<double, 8> d;
-  const hn::Rebind<float, decltype(d)> d32;
-  HWY_ALIGN double sums[8];
-  for (std::size_t i = 0; i < 8; i += hn::Lanes(d)) {
-    const auto low = hn::PromoteTo(d, hn::LoadU(d32, block + i));
-    const auto high = hn::PromoteTo(d, hn::LoadU(d32, block + i + 8));
-    hn::StoreU(hn::Add(hn::Mul(low, low), hn::Mul(high, high)), d, sums + i);
-  }
-  for (std::size_t i = 0; i < 4; ++i) sums[i] += sums[i + 4];
-  return (sums[0] + sums[2]) + (sums[1] + sums[3]);
-}
+// Elements whose directions are kept until their squares are added: they stay in a core's first cache.
+constexpr std::size_t kChunk = kMostBlocks * kTermNumel;
 
-// Elements [i, i + Lanes(d)): their parameters and directions.
+// The direction of elements [i, i + Lanes(d)).
 template <class D, class G>
-HWY_INLINE void directions(D d, const G* HWY_RESTRICT gradient, const UpdateSpan& span, const Lamb& lamb, std::size_t i,
-                           float* HWY_RESTRICT parameters, float* HWY_RESTRICT out) {
+HWY_INLINE void direct(D d, const G* HWY_RESTRICT gradient, const UpdateSpan& span, const Lamb& lamb, std::size_t i,
+                       float* HWY_RESTRICT out) {
   const auto g = hn::Mul(load_lanes(d, gradient + i), hn::Set(d, lamb.c.gradient_scale));
   const auto p = hn::LoadU(d, span.parameter + i);
   auto m = hn::LoadU(d, span.states[0] + i);
   auto v = hn::LoadU(d, span.states[1] + i);
-  hn::StoreU(p, d, parameters);
   hn::StoreU(lamb.direction(d, g, p, m, v), d, out);
 }
 
 template <class G>
 void add_sums_of(const UpdateSpan span, const Lamb lamb, ExactSum& parameter, ExactSum& direction) {
   const auto* HWY_RESTRICT gradient = reinterpret_cast<const G*>(span.gradient);
-  constexpr auto kBlock = static_cast<std::size_t>(kSumBlock);
-  const hn::CappedTag<float, kBlock> d;
+  const hn::CappedTag<float, kTermNumel> d;
   const std::size_t lanes = hn::Lanes(d);
   const auto numel = static_cast<std::size_t>(span.numel);
-  for (std::size_t begin = 0; begin < numel; begin += kBlock) {
-    HWY_ALIGN float p[kBlock];
-    HWY_ALIGN float u[kBlock];
-    const std::size_t count = std::min(kBlock, numel - begin);
-    if (count < kBlock) {
-      std::fill_n(p, kBlock, 0.0F);
-      std::fill_n(u, kBlock, 0.0F);
+  TermSums of_parameter(parameter), of_direction(direction);
+  for (std::size_t begin = 0; begin < numel; begin += kChunk) {
+    HWY_ALIGN float u[kChunk];
+    const std::size_t end = std::min(begin + kChunk, numel);
+    std::size_t i = begin;
+    for (; i + lanes <= end; i += lanes) {
+      const std::size_t ahead = std::min(i + kPrefetchNumel, numel - 1);
+      hwy::Prefetch(gradient + ahead);
+      hwy::Prefetch(span.parameter + ahead);
+      hwy::Prefetch(span.states[0] + ahead);
+      hwy::Prefetch(span.states[1] + ahead);
+      direct(d, gradient, span, lamb, i, u + (i - begin));
     }
-    std::size_t i = 0;
-    for (; i + lanes <= count; i += lanes) directions(d, gradient, span, lamb, begin + i, p + i, u + i);
-    for (; i < count; ++i) directions(hn::CappedTag<float, 1>(), gradient, span, lamb, begin + i, p + i, u + i);
-    const std::size_t ahead = std::min(begin + kPrefetchNumel, numel - 1);
-    hwy::Prefetch(gradient + ahead);
-    hwy::Prefetch(span.parameter + ahead);
-    hwy::Prefetch(span.states[0] + ahead);
-    hwy::Prefetch(span.states[1] + ahead);
-    parameter.add(sum_of_squares(p));
-    direction.add(sum_of_squares(u));
+    for (; i < end; ++i) direct(hn::CappedTag<float, 1>(), gradient, span, lamb, i, u + (i - begin));
+    add_block_squares(span.parameter + begin, end - begin, of_parameter);
+    add_block_squares(u, end - begin, of_direction);
   }
 }
 
@@ -130,9 +116,9 @@ LambConstants lamb_constants(const LambOptions& options, const UpdateScalars& sc
   c.one_minus_beta1 = static_cast<float>(1 - options.beta1);
   c.beta2 = static_cast<float>(options.beta2);
   c.one_minus_beta2 = static_cast<float>(1 - options.beta2);
-  c.over_bias1 = static_cast<float>(1 / (1 - std::pow(options.beta1, step)));
-  c.bias2 = static_cast<float>(std::sqrt(1 - std::pow(options.beta2, step)));
-  c.eps = static_cast<float>(options.eps);
+  const double bias2 = std::sqrt(1 - std::pow(options.beta2, step));
+  c.unbias = static_cast<float>(bias2 / (1 - std::pow(options.beta1, step)));
+  c.eps = static_cast<float>(options.eps * bias2);
   c.weight_decay = static_cast<float>(scalars.weight_decay);
   c.minus_lr = static_cast<float>(-scalars.lr * trust_ratio(options, scalars.sums));
   return c;

@@ -7,8 +7,11 @@
 //   g  = gradient * gradient_scale
 //   m  = beta1 * m + (1 - beta1) * g
 //   v  = beta2 * v + (1 - beta2) * g * g
-//   u  = (m / (1 - beta1^step)) / (sqrt(v) / sqrt(1 - beta2^step) + eps) + weight_decay * p
+//   u  = (m * unbias) / (sqrt(v) + eps * bias2) + weight_decay * p
 //   p  = p - (lr * ratio) * u             ratio = clamp(|p| / |u|, least_ratio, most_ratio); 1 where a norm is 0
+//
+// bias2 = sqrt(1 - beta2^step), unbias = bias2 / (1 - beta1^step): the paper's direction with numerator and denominator times
+// bias2, which spares each element a division. A pass that reads 16 bytes an element has time for one division and a root.
 //
 // The norms are of whole parameters: add_lamb_sums() reads the same as lamb_update(), writes none of it, and adds the
 // squares of p (before the step) and of u. Local.
@@ -24,9 +27,8 @@ struct LambConstants {
   float gradient_scale = 1;
   float beta1 = 0, one_minus_beta1 = 1;
   float beta2 = 0, one_minus_beta2 = 1;
-  float over_bias1 = 1;  // 1 / (1 - beta1^step)
-  float bias2 = 1;       // sqrt(1 - beta2^step)
-  float eps = 0;
+  float unbias = 1;  // sqrt(1 - beta2^step) / (1 - beta1^step)
+  float eps = 0;     // times sqrt(1 - beta2^step)
   float weight_decay = 0;
   float minus_lr = 0;  // -lr * ratio
 };

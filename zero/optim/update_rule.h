@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <variant>
@@ -198,9 +199,10 @@ class FactorRule {
  public:
   virtual ~FactorRule() = default;
   // Adds the squares of the span's gradients, scaled, to the sum of each row and each column of their matrix. Reads
-  // gradients alone. Spans begin at multiples of kSumBlock in their parameter.
+  // gradients alone. Spans begin at multiples of kSumBlock in their parameter. Several threads may call it with spans of
+  // one matrix: it adds to the sums while it holds `lock`.
   virtual void add_squares(const UpdateSpan& span, const UpdateScalars& scalars, std::span<ExactSum> rows,
-                           std::span<ExactSum> columns) const = 0;
+                           std::span<ExactSum> columns, std::mutex& lock) const = 0;
   // The states after the step. `sums`: of whole rows, then of whole columns.
   virtual Factors update_factors(std::span<float> row_var, std::span<float> col_var, std::span<const double> sums,
                                  const UpdateScalars& scalars) const = 0;

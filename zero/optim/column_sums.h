@@ -1,0 +1,62 @@
+// ColumnSums: exact sums of many columns of terms, where each row brings one term to each column.
+//
+//   ColumnSums sums(kFloatTerms, columns, lock);          // ExactSums of the columns
+//   if (sums.make_room(num_rows, lowest, highest)) add_terms(terms, numel, sums.high(), sums.low());      // column_sums-inl.h
+//   sums.flush();                                         // adds to the columns; so does the destructor
+//
+// A term is a number that is not negative, a float or a double. ExactSum::add() of each would take ten times as long as to
+// read it. Here a column is two doubles. The high one starts at a power of two beyond its sum, so that all its additions
+// round to one grid; the low one adds what they cut off, exactly, as long as all terms but zeros are within some
+// powers of two of the largest. make_room() sees to that, and says false where no grid is fit: then the terms go to the
+// ExactSums one by one. Sums are those of ExactSum, bit for bit. While it adds to the columns it holds `lock`: others may add
+// to them, too. Local.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "zero/base/exact_sum.h"
+
+namespace zero {
+
+// Bits of a term, and of the number of terms that a column takes between two flushes. The fewer, the farther apart may
+// terms be: 104 - mantissa - 2 rows powers of two.
+struct TermKind {
+  int mantissa_bits, row_bits;
+};
+constexpr TermKind kFloatTerms{24, 9}, kDoubleTerms{53, 7};
+
+class ColumnSums {
+ public:
+  ColumnSums(TermKind kind, std::span<ExactSum> columns, std::mutex& lock);
+  ~ColumnSums() { flush(); }
+  ColumnSums(const ColumnSums&) = delete;
+  ColumnSums& operator=(const ColumnSums&) = delete;
+
+  static constexpr int most_rows(TermKind kind) { return (1 << kind.row_bits) - 1; }
+  // For at most `num_rows` rows of terms: exponents of the largest, and of the smallest that is not zero.
+  bool make_room(int num_rows, int lowest, int highest);
+  // One of each column.
+  double* high() { return high_.data(); }
+  double* low() { return low_.data(); }
+  void flush();
+
+ private:
+  TermKind kind_;
+  std::span<ExactSum> columns_;
+  std::mutex& lock_;
+  std::vector<double> high_, low_;
+  int exponent_ = 0;  // terms are below 2^(exponent_ + 1)
+  int num_rows_ = 0;  // 0: nothing to flush
+};
+
+// The exponent of a float that is not negative, from its bits; of what is below 2^-126 it is -126, of infinity and NaN 1024.
+constexpr int exponent_of(std::uint32_t bits) {
+  const int exponent = static_cast<int>(bits >> 23);
+  return exponent >= 255 ? 1024 : (exponent > 0 ? exponent : 1) - 127;
+}
+
+}  // namespace zero
