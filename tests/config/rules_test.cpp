@@ -330,13 +330,26 @@ TEST(Rules, CutsThatDoNotGoWithOtherKeysAreRefused) {
       change(config);
     });
   };
-  for (const char* shards : {"whole", "hash"}) {
+  for (const char* shards : {"whole", "hash", "weighted"}) {
     EXPECT_TRUE(rules_hold([&](Config& config) { config.zero.shards = shards; })) << shards;
     EXPECT_TRUE(broken(shards, [](Config& config) { config.sync.servers = 1; }).find("leave out sync.servers") !=
                 std::string::npos);
   }
   EXPECT_NE(broken("hash", [](Config& config) { config.zero.stage = 2; }).find("use zero.stage 3"), std::string::npos);
   EXPECT_NE(broken("hash", [](Config& config) { config.optimizer.name = "muon"; }).find("use whole"),
+            std::string::npos);
+}
+
+TEST(Rules, WeightsAreOfWeightedShardsAndOfOneNumberOfRanks) {
+  const auto broken = [](const std::string& shards, const std::function<void(Config&)>& change) {
+    return rule_broken([&](Config& config) {
+      config.zero.shards = shards;
+      config.zero.shard_weights = {2, 1};
+      change(config);
+    });
+  };
+  EXPECT_NE(broken("hash", [](Config&) {}).find("set zero.shards weighted"), std::string::npos);
+  EXPECT_NE(broken("weighted", [](Config& config) { config.run.min_ranks = 1; }).find("leave out run.min_ranks"),
             std::string::npos);
 }
 

@@ -59,7 +59,7 @@ class ReduceOverCopies final : public Work::Operation {
 
 Work reduce_over_copies(Communicator& copy, Communicator& across, const ReduceScatter& request,
                         std::span<float> partial, CommTag tag) {
-  request.check(copy.world());
+  request.check(copy.world(), copy.rank(), tag.blocks);
   ZERO_CHECK(partial.size() * size_of(request.out_dtype) == request.out.size(),
              "a block of {} elements is summed in {}", request.out.size() / size_of(request.out_dtype), partial.size());
   if (across.world() == 1) return copy.reduce_scatter(request, tag);

@@ -142,6 +142,7 @@ struct ZeroConfig {
   std::int64_t stage = 3;
   std::int64_t group = 0;  // ranks that hold the model once; 0: all
   std::string shards = "range";
+  std::vector<std::int64_t> shard_weights;
   MemoryBudget device_memory, host_memory;
   std::vector<std::string> disk;  // folders
   MemoryBudget disk_memory;

@@ -202,6 +202,13 @@ void check_sync(const LoadedConfig& loaded) {
 
 void check_shards(const LoadedConfig& loaded) {
   const auto& [zero, sync] = std::tie(loaded.config.zero, loaded.config.sync);
+  if (zero.shards != "weighted" && !zero.shard_weights.empty() &&
+      rank_of(loaded, "zero.shard_weights") >= rank_of(loaded, "zero.shards"))
+    refuse(loaded, "zero.shard_weights", fmt::format("zero.shards = \"{}\" has no weights", zero.shards),
+           "leave it out, or set zero.shards weighted");
+  if (!zero.shard_weights.empty() && loaded.config.run.min_ranks > 0)
+    refuse(loaded, "zero.shard_weights", "run.min_ranks goes on with fewer ranks, which these weights are not for",
+           "leave it out, and the memory of each rank is measured; or leave out run.min_ranks");
   if (zero.shards == "range") return;
   if (sync.servers > 0)
     refuse(loaded, "zero.shards", "servers (sync.servers) take equal ranges of each gradient",

@@ -10,8 +10,10 @@
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
 #include "zero/engine/budget.h"
+#include "zero/engine/same_refusal.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/plan/estimate.h"
+#include "zero/plan/weighted_cut.h"
 
 namespace zero {
 namespace {
@@ -20,8 +22,12 @@ GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& un
                            const Placer& placer, const OptimizerSpec& spec) {
   const int shard = comms.mesh.shard;
   // Device and host are both main memory: what lies on the host is not free for the device.
-  const GatherBudget mine = gather_budget(options.device_memory, units, shard, placer.placement(), spec, options.stage,
-                                          placer.budgets().free_bytes() - placer.held().host);
+  GatherBudget mine;
+  const auto measure = [&] {
+    mine = gather_budget(options.device_memory, units, shard, placer.placement(), spec, options.stage,
+                         placer.budgets().free_bytes() - placer.held().host);
+  };
+  options.shards == Cut::kWeighted ? refuse_alike(comms.run, measure) : measure();
   return {.capacity_bytes = all_reduce_min(comms.run, mine.capacity_bytes),
           .prefetched_numel = mine.prefetched_numel,
           .overlaps_updates = overlaps_updates(placer.may_lie(), units, shard, spec, options.offload)};
@@ -109,12 +115,13 @@ std::optional<LossScale> loss_scale_of(const EngineOptions& options, const std::
 
 }  // namespace
 
-EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> parameters, const std::vector<Unit>& units,
+EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> parameters, const std::vector<Unit>& cut,
                          const EngineOptions& wanted, UnitObserver& observer, const EngineSeams& seams)
     : specs(std::move(parameters)),
       options(checked(wanted)),
       read_memory(source_of(seams)),
       comms(communicator, mesh_of(communicator.world(), options).shard),
+      units(as_seen_by(cut, comms.copy.rank())),
       loss_scale(loss_scale_of(options, units)),
       rule(rule_of(options)),
       placer(&comms.run, comms.mesh, options, units, *rule, seams),

@@ -1,0 +1,24 @@
+// Shard weights: the weight of each rank's shards, by the memory that it may take (zero/plan/weighted_cut.h).
+//
+//   options = with_shard_weights(std::move(options), comm, world.local_size());   // {2, 1, 1}, where rank 0 has twice as much
+//
+// A rank may take what is free on its machine, shared by the machine's ranks, or its device budget in bytes where that is less.
+// Measured once, before anything is allocated. All ranks of a run agree: a place in a copy of the model has the least that its
+// ranks may take in any copy.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "zero/comm/communicator.h"
+#include "zero/engine/options.h"
+
+namespace zero {
+
+// Collective where the cut is weighted and has no weights: measures and fills them in. Else Local: as they are.
+EngineOptions with_shard_weights(EngineOptions options, Communicator& run, int local_world);
+
+// Collective. The weights of ranks of which this one may take `bytes`: whole numbers of 64 MiB, at least 1.
+std::vector<double> weights_by_memory(Communicator& run, const Mesh& mesh, std::int64_t bytes);
+
+}  // namespace zero
