@@ -176,16 +176,27 @@ TEST(WeightedCuts, ABudgetThatOneRankCannotKeepIsRefusedByAll) {
   };
   options.device_memory = {.kind = MemoryBudget::Kind::kBytes, .bytes = needed(0)};
   ASSERT_LT(needed(1) * 4, needed(0));
-  std::vector<std::string> refusals(3);
-  on_ranks(3, [&](Communicator& comm) {
-    refusals[static_cast<std::size_t>(comm.rank())] =
-        message_of<ConfigError>([&] { const ScriptedModel model(comm, block_specs(DType::kFloat32), options); });
-  });
-  EXPECT_TRUE(says(refusals[0], "too small by"));
-  for (const std::size_t rank : {1, 2}) {
-    EXPECT_TRUE(says(refusals[rank], "zero.device_memory"));
-    EXPECT_TRUE(says(refusals[rank], "rank 0 refuses it"));
-  }
+  const auto expect_refused = [](const EngineOptions& options, const char* key) {
+    std::vector<std::string> refusals(3);
+    on_ranks(3, [&](Communicator& comm) {
+      refusals[static_cast<std::size_t>(comm.rank())] =
+          message_of<ConfigError>([&] { const ScriptedModel model(comm, block_specs(DType::kFloat32), options); });
+    });
+    EXPECT_TRUE(says(refusals[0], "too small by"));
+    for (const std::size_t rank : {1, 2}) {
+      EXPECT_TRUE(says(refusals[rank], key));
+      EXPECT_TRUE(says(refusals[rank], "rank 0 refuses it"));
+    }
+  };
+  expect_refused(options, "zero.device_memory");
+  const TemporaryFolder disk;
+  options.device_memory = {};
+  options.offload = {.fractions = {.optimizer = {.host = 1}},
+                     .host_memory = {.kind = MemoryBudget::Kind::kBytes, .bytes = needed(1)}};
+  expect_refused(options, "zero.host_memory");
+  options.offload = {
+      .fractions = {.optimizer = {.disk = 1}}, .disk = {disk.path().string()}, .disk_memory = 2 * needed(1)};
+  expect_refused(options, "zero.disk_memory");
 }
 
 TEST(WeightedCuts, TellGradientsAndKeepWhatSomebodyWrote) {
@@ -228,7 +239,7 @@ TEST(WeightedCuts, AreRefusedWhereTheyCannotBe) {
   EXPECT_TRUE(says(refusal({.shard_weights = {1, 1}}), "set zero.shards"));
   EXPECT_TRUE(says(refusal(weighted({.wire = {.reduce = WireCodec::kInt8}}, {1, 1})), "leave the codec out"));
   EXPECT_TRUE(says(refusal(weighted({.offload = {.fractions = {.optimizer = {.host = 0.5}}}}, {1, 1})), "on one tier"));
-  EXPECT_TRUE(says(refusal(weighted({.offload = {.disk = {"/tmp"}}}, {1, 1})), "leave out zero.disk"));
+  EXPECT_TRUE(says(refusal(weighted({.offload = {.disk = {"/tmp"}}}, {1, 1})), "set zero.placement device"));
 }
 
 TEST(WeightedCuts, AreMadeByTheLeastMemoryOfAPlaceInAnyCopy) {
@@ -236,11 +247,16 @@ TEST(WeightedCuts, AreMadeByTheLeastMemoryOfAPlaceInAnyCopy) {
   const std::vector<std::int64_t> memory{8 * kGiB, 2 * kGiB, 4 * kGiB, 3 * kGiB};
   on_ranks(4, [&](Communicator& comm) {
     const std::int64_t mine = memory[static_cast<std::size_t>(comm.rank())];
-    EXPECT_EQ(weights_by_memory(comm, {.shard = 4}, mine), (std::vector<double>{128, 32, 64, 48}));
-    EXPECT_EQ(weights_by_memory(comm, {.shard = 2, .copies = 2}, mine), (std::vector<double>{64, 32}));
-    EXPECT_EQ(weights_by_memory(comm, {.shard = 4}, 0), (std::vector<double>{1, 1, 1, 1}));
+    EXPECT_EQ(weights_by_memory(comm, {.shard = 4}, mine), (std::vector<double>{8, 2, 4, 3}));
+    EXPECT_EQ(weights_by_memory(comm, {.shard = 2, .copies = 2}, mine), (std::vector<double>{4, 2}));
+    EXPECT_EQ(weights_by_memory(comm, {.shard = 4}, 0), std::vector<double>(4, 1.0 / 16));
     const EngineOptions measured = with_shard_weights(weighted({}, {}), comm, 4);
     EXPECT_EQ(measured.shard_weights.size(), 4U);
+    const double other = comm.rank() == 2 ? 2 : 1;
+    EXPECT_TRUE(says(message_of<ConfigError>([&] {
+                       with_shard_weights(weighted({}, {3, 1, 1, other}), comm, 4);
+                     }),
+                     "rank 0 has [3, 1, 1, 1], and rank 2 has [3, 1, 1, 2]"));
     EXPECT_TRUE(with_shard_weights({}, comm, 4).shard_weights.empty()) << "equal ranges have no weights";
   });
 }

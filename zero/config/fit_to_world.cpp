@@ -64,10 +64,10 @@ void check_share_most(const LoadedConfig& loaded, std::int64_t world) {
 // Named weights are one for each rank that holds the model once.
 void check_shard_weights(const LoadedConfig& loaded, std::int64_t world) {
   const ZeroConfig& zero = loaded.config.zero;
-  if (zero.shards != "weighted" || zero.shard_weights.empty()) return;
+  if (zero.shards != "weighted" || zero.shard_weights.named.empty()) return;
   const int ranks = static_cast<int>(world), group = static_cast<int>(std::min(zero.group, kMostSteps));
   const Mesh mesh = loaded.config.sync.mode == "local" ? mesh_of_local(ranks, group) : mesh_of(ranks, group);
-  const std::vector<double> weights(zero.shard_weights.begin(), zero.shard_weights.end());
+  const std::vector<double> weights(zero.shard_weights.named.begin(), zero.shard_weights.named.end());
   require_weights(weights, mesh.shard, where(loaded, "zero.shard_weights"));
 }
 

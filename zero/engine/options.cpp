@@ -59,9 +59,10 @@ std::pair<std::string_view, std::string_view> weighted_obstacle(const EngineOpti
             "put a state on one tier, for example zero.optimizer = {host = 1}; or use range"};
   const bool lower = !offload.disk.empty() || offload.host_memory.kind == MemoryBudget::Kind::kBytes;
   if (lower && at.on_device() && offload.automatic)
-    return {"states are placed on the host or a disk by one rank for all, whose shards must be equal",
-            "say what leaves the device, for example zero.optimizer = {host = 1}; or leave out zero.disk and "
-            "zero.host_memory; or use range"};
+    return {
+        "states are placed on the host or a disk by one rank for all, whose shards must be equal",
+        "say what leaves the device, for example zero.optimizer = {host = 1}; or set zero.placement device, so that "
+        "nothing does; or use range"};
   if (options.wire.gather != WireCodec::kNone || options.wire.reduce != WireCodec::kNone || options.wire.outer_topk > 0)
     return {"codecs (comm.gather_wire, comm.reduce_wire, outer_wire = \"topk\") send equal blocks",
             "leave the codec out, or use range"};

@@ -1,6 +1,6 @@
 // Shard weights: the weight of each rank's shards, by the memory that it may take (zero/plan/weighted_cut.h).
 //
-//   options = with_shard_weights(std::move(options), comm, world.local_size());   // {2, 1, 1}, where rank 0 has twice as much
+//   options = with_shard_weights(std::move(options), comm, world.local_size());   // {8, 4, 4}: GiB of each rank
 //
 // A rank may take what is free on its machine, shared by the machine's ranks, or its device budget in bytes where that is less.
 // Measured once, before anything is allocated. All ranks of a run agree: a place in a copy of the model has the least that its
@@ -15,10 +15,11 @@
 
 namespace zero {
 
-// Collective where the cut is weighted and has no weights: measures and fills them in. Else Local: as they are.
+// Collective where the cut is weighted, else Local. Measures and fills in weights where there are none; throws ConfigError under
+// "zero.shard_weights" where ranks name others.
 EngineOptions with_shard_weights(EngineOptions options, Communicator& run, int local_world);
 
-// Collective. The weights of ranks of which this one may take `bytes`: whole numbers of 64 MiB, at least 1.
+// Collective. The weights of ranks of which this one may take `bytes`: GiB, in sixteenths, and at least one of these.
 std::vector<double> weights_by_memory(Communicator& run, const Mesh& mesh, std::int64_t bytes);
 
 }  // namespace zero

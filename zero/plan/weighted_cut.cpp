@@ -54,7 +54,7 @@ void require_weights(std::span<const double> weights, int owners, std::string_vi
     throw ConfigError(
         key, fmt::format("[{}]", weights_text(weights)), reason,
         fmt::format("name a positive number for each of the {} that hold the model once, for example [{}]; or "
-                    "leave it out: the memory of each rank is measured",
+                    "leave it out (\"auto\"): the memory of each rank is measured",
                     format_count(owners, "rank"),
                     fmt::join(std::vector<int>(static_cast<std::size_t>(owners), 1), ", ")));
   };

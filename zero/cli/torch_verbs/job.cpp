@@ -218,7 +218,7 @@ int threads_of(const Config& config, int local_ranks) {
 // Weights of a file, where the command line asks for another cut, concern nobody.
 std::vector<double> shard_weights(const ZeroConfig& zero) {
   if (zero.shards != "weighted") return {};
-  return {zero.shard_weights.begin(), zero.shard_weights.end()};
+  return {zero.shard_weights.named.begin(), zero.shard_weights.named.end()};
 }
 
 }  // namespace
