@@ -21,7 +21,10 @@ struct CutCell {
 };
 
 EngineOptions options_of(const CutCell& cell, const OptimizerOptions& optimizer) {
-  return {.shards = cell.shards, .optimizer = optimizer};
+  EngineOptions options{.shards = cell.shards, .optimizer = optimizer};
+  for (int rank = 0; cell.shards == Cut::kWeighted && rank < cell.world; ++rank)
+    options.shard_weights.push_back(1 + 3 * (rank % 2));
+  return options;
 }
 
 // Trains two steps and saves.
@@ -43,8 +46,9 @@ void load_and_save(const CutCell& cell, const std::vector<ParamSpec>& specs, con
   });
 }
 
-constexpr CutCell kCells[] = {{1, Cut::kRange}, {2, Cut::kRange}, {2, Cut::kWhole}, {3, Cut::kWhole},
-                              {2, Cut::kHash},  {3, Cut::kHash},  {4, Cut::kHash}};
+constexpr CutCell kCells[] = {{1, Cut::kRange}, {2, Cut::kRange},    {2, Cut::kWhole},
+                              {3, Cut::kWhole}, {2, Cut::kHash},     {3, Cut::kHash},
+                              {4, Cut::kHash},  {2, Cut::kWeighted}, {3, Cut::kWeighted}};
 
 TEST(CutCheckpoints, OfAnyCutAndWorldAreLoadedUnderAnyOther) {
   const TemporaryFolder folder;
@@ -105,6 +109,8 @@ TEST(CutCheckpoints, TrainingGoesOnUnderAnotherCutWithTheBitsOfTheRunThatWentOn)
   EXPECT_EQ(weights({3, Cut::kHash}, {3, Cut::kRange}), expected);
   EXPECT_EQ(weights({3, Cut::kRange}, {3, Cut::kHash}), expected);
   EXPECT_EQ(weights({3, Cut::kWhole}, {3, Cut::kHash}), expected);
+  EXPECT_EQ(weights({3, Cut::kWeighted}, {3, Cut::kHash}), expected);
+  EXPECT_EQ(weights({3, Cut::kRange}, {3, Cut::kWeighted}), expected);
 }
 
 TEST(CutCheckpoints, TensorsOfOneFileHaveNamesOfTheirOwn) {

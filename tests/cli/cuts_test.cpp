@@ -42,7 +42,23 @@ TEST_F(Cuts, TrainAndGoOnWithTheBitsOfEqualRanges) {
   for (const Json& norm : ranges.at("grad_norms")) EXPECT_GT(norm, 0.25) << "the test must clip";
 }
 
+TEST_F(Cuts, ByWeightsTrainAndGoOnWithThemToo) {
+  const Json ranges = report_of("-n 3", "ranges");
+  ASSERT_TRUE(ranges.is_object());
+  const Json half =
+      report_of("-n 3 --zero.shards weighted --zero.shard_weights [4,1,2] --train.steps 3 --checkpoint.every 3", "cut");
+  ASSERT_TRUE(half.is_object());
+  EXPECT_EQ(half.at("sent_bytes_per_step")[2], half.at("planned_sent_bytes"));
+  const Json rest = report_of("-n 3 --zero.shards weighted --zero.stage 2 --checkpoint.every 3", "cut");  // as measured
+  ASSERT_TRUE(rest.is_object());
+  EXPECT_EQ(rest.at("loss_bits"), ranges.at("loss_bits"));
+  EXPECT_EQ(rest.at("parameters_sha256"), ranges.at("parameters_sha256"));
+}
+
 TEST_F(Cuts, AreRefusedByNameBeforeAnythingStarts) {
+  const Ran weights = folder_.zero("train c.toml -n 3 --zero.shards weighted --zero.shard_weights [2,1]", "timeout 60");
+  EXPECT_EQ(weights.status, 2) << weights.errors;
+  EXPECT_TRUE(says(one_line(weights.errors), "2 weights for 3 ranks")) << weights.errors;
   const Ran below = folder_.zero("train c.toml -n 2 --zero.shards hash --zero.stage 2", "timeout 60");
   EXPECT_EQ(below.status, 2) << below.errors;
   EXPECT_TRUE(says(one_line(below.errors), "use zero.stage 3")) << below.errors;
@@ -50,7 +66,7 @@ TEST_F(Cuts, AreRefusedByNameBeforeAnythingStarts) {
   const Ran cluster = folder_.zero("plan c.toml --cluster two.toml --zero.shards whole");
   EXPECT_EQ(cluster.status, 2) << cluster.errors;
   EXPECT_TRUE(says(one_line(cluster.errors), "leave out one of the two")) << cluster.errors;
-  const Ran unknown = folder_.zero("plan c.toml -n 2 --zero.shards weighted");
+  const Ran unknown = folder_.zero("plan c.toml -n 2 --zero.shards weights");
   EXPECT_EQ(unknown.status, 2) << unknown.errors;
   EXPECT_TRUE(says(unknown.errors, "hash")) << unknown.errors;
 }

@@ -55,6 +55,21 @@ std::vector<std::byte> bytes_of(std::size_t count, int seed) {
   return bytes;
 }
 
+// Ranks that do the same must look alike: the diagnosis takes a difference for a mismatch.
+TEST(Recorded, GathersOfUnevenBlocksAreTheSameCallOnEveryRank) {
+  run_ranks(3, [](RecordedCommunicator& comm) {
+    const std::vector<std::int64_t> bounds{0, 100, 110, 300};
+    const auto rank = static_cast<std::size_t>(comm.rank());
+    const auto in = bytes_of(static_cast<std::size_t>(bounds[rank + 1] - bounds[rank]), comm.rank());
+    std::vector<std::byte> all(300);
+    comm.all_gather(in, all, {.unit = 5, .blocks = {bounds, 1}}).wait();
+    EXPECT_TRUE(std::ranges::equal(in, std::span(all).subspan(static_cast<std::size_t>(bounds[rank]), in.size())));
+    comm.drain();
+    const FlightCall call{FlightOperation::kAllGather, 5, 300, -1};
+    EXPECT_EQ(record_of(comm).entries.front().call, call);
+  });
+}
+
 TEST(Recorded, EveryMovementArrivesAndIsOneEntry) {
   const auto ends = run_ranks(3, [](RecordedCommunicator& comm) {
     constexpr std::size_t kBytes = 9000;

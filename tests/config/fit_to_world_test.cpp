@@ -172,5 +172,21 @@ TEST(FitToWorld, OnlyWorkersTakeSamples) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 5); }), "sync.servers = 5"));
 }
 
+TEST(FitToWorld, NamedWeightsAreOneForEachRankThatHoldsTheModelOnce) {
+  const auto fitted = [](std::vector<std::int64_t> weights, std::int64_t group, std::int64_t world) {
+    LoadedConfig loaded;
+    loaded.config.zero.shards = "weighted";
+    loaded.config.zero.shard_weights.named = std::move(weights);
+    loaded.config.zero.group = group;
+    loaded.origins["zero.shard_weights"] = "c.toml:4";
+    fit_to_world(loaded, world);
+  };
+  EXPECT_NO_THROW(fitted({2, 1, 1}, 0, 3));
+  EXPECT_NO_THROW(fitted({2, 1}, 2, 6)) << "the same in every copy";
+  EXPECT_NO_THROW(fitted({}, 0, 3));
+  const std::string refusal = message_of<ConfigError>([&] { fitted({2, 1}, 0, 3); });
+  EXPECT_TRUE(refusal.starts_with("c.toml:4: zero.shard_weights = [2, 1]: 2 weights for 3 ranks\n")) << refusal;
+}
+
 }  // namespace
 }  // namespace zero

@@ -331,7 +331,7 @@ TEST(Rules, CutsThatDoNotGoWithOtherKeysAreRefused) {
       change(config);
     });
   };
-  for (const char* shards : {"whole", "hash"}) {
+  for (const char* shards : {"whole", "hash", "weighted"}) {
     EXPECT_TRUE(rules_hold([&](Config& config) { config.zero.shards = shards; })) << shards;
     EXPECT_TRUE(broken(shards, [](Config& config) { config.sync.servers = 1; }).find("leave out sync.servers") !=
                 std::string::npos);
@@ -339,6 +339,38 @@ TEST(Rules, CutsThatDoNotGoWithOtherKeysAreRefused) {
   EXPECT_NE(broken("hash", [](Config& config) { config.zero.stage = 2; }).find("use zero.stage 3"), std::string::npos);
   EXPECT_NE(broken("hash", [](Config& config) { config.optimizer.name = "muon"; }).find("use whole"),
             std::string::npos);
+}
+
+TEST(Rules, WeightsAreOfWeightedShardsAndOfOneNumberOfRanks) {
+  const auto broken = [](const std::string& shards, const std::function<void(Config&)>& change) {
+    return rule_broken([&](Config& config) {
+      config.zero.shards = shards;
+      config.zero.shard_weights = {.named = {2, 1}};
+      change(config);
+    });
+  };
+  EXPECT_NE(broken("hash", [](Config&) {}).find("set zero.shards weighted"), std::string::npos);
+  EXPECT_NE(broken("weighted", [](Config& config) { config.run.min_ranks = 1; }).find("leave out run.min_ranks"),
+            std::string::npos);
+}
+
+TEST(Rules, WeightedShardsSendBlocksAsTheyAreAndLieOnOneTier) {
+  const auto broken = [](const std::function<void(Config&)>& change) {
+    return rule_broken([&](Config& config) {
+      config.zero.shards = "weighted";
+      change(config);
+    });
+  };
+  EXPECT_NE(broken([](Config& config) { config.comm.reduce_wire = "int8"; }).find("leave the codec out"),
+            std::string::npos);
+  EXPECT_TRUE(broken([](Config& config) { config.zero.optimizer = {.host = 0.5}; }).starts_with("zero.optimizer"));
+  EXPECT_NE(broken([](Config& config) { config.zero.disk = {"/tmp"}; }).find("set zero.placement device"),
+            std::string::npos);
+  EXPECT_TRUE(rules_hold([](Config& config) {
+    config.zero.shards = "weighted";
+    config.zero.disk = {"/tmp"};
+    config.zero.optimizer = {.disk = 1};
+  }));
 }
 
 TEST(Rules, KeysOfServersAreOfTheirModesAlone) {

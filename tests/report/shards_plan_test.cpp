@@ -23,6 +23,29 @@ TrainingPlan cut_plan(int world, Cut cut) {
   return plan;
 }
 
+TrainingPlan weighted_plan(std::vector<double> weights) {
+  TrainingPlan plan = cut_plan(static_cast<int>(weights.size()), Cut::kWeighted);
+  plan.options.shard_weights = std::move(weights);
+  plan.units = units_of(plan.specs, plan.world, plan.options);
+  return plan;
+}
+
+TEST(ShardsPlan, WeightsSayWhatEachRankOwns) {
+  const TrainingPlan plan = weighted_plan({2, 1, 1});
+  const ShardsPlan shards = shards_plan(plan);
+  ASSERT_EQ(shards.by_rank.size(), 3U);
+  EXPECT_EQ(shards.by_rank[0].numel, 3 * 225008) << "half of each unit, to a multiple of 64 bytes";
+  EXPECT_EQ(shards.by_rank[0].numel + shards.by_rank[1].numel + shards.by_rank[2].numel, 3 * 450000);
+  EXPECT_EQ(shards.room, shards.largest.numel) << "nothing is padded";
+  EXPECT_GT(*shards.moved_by_joining, 0.25);
+  const std::string table = one_line(plan_table(plan, kAllStages));
+  EXPECT_NE(table.find("shards weighted: by weights 2, 1, 1 the ranks own 675"), std::string::npos) << table;
+  const auto json = nlohmann::json::parse(plan_json(plan, kAllStages))["shards"];
+  EXPECT_EQ(json["by_rank"][2]["num_parameters"], shards.by_rank[2].numel);
+  const std::string unmeasured = one_line(plan_table(cut_plan(3, Cut::kWeighted), kAllStages));
+  EXPECT_NE(unmeasured.find("a run measures it"), std::string::npos) << unmeasured;
+}
+
 TEST(ShardsPlan, OwnersHaveWhatTheirCutGivesThem) {
   const ShardsPlan ranges = shards_plan(cut_plan(2, Cut::kRange)), whole = shards_plan(cut_plan(2, Cut::kWhole));
   EXPECT_LE(ranges.largest.numel, 3 * (225000 + 16)) << "half, to a multiple of 64 bytes";

@@ -44,6 +44,12 @@ TEST(AttachedCuts, LearnToTheBitWhatEqualRangesLearn) {
     options.shards = Cut::kWhole;
     for (const AttachOptions& placed : tests::all_stages(options))
       expect_same(tests::train(3, 3, placed, wide_net), expected, "whole, " + tests::placement_of(placed));
+    options.shards = Cut::kWeighted;
+    options.shard_weights = {1, 4, 2};
+    for (const AttachOptions& placed : tests::all_stages(options))
+      expect_same(tests::train(3, 3, placed, wide_net), expected, "weighted, " + tests::placement_of(placed));
+    options.shard_weights.clear();
+    expect_same(tests::train(3, 3, options, wide_net), expected, "weighted by memory");
     options.shards = Cut::kHash;
     expect_same(tests::train(3, 3, options, wide_net), expected, "hash");
   }
@@ -55,7 +61,7 @@ struct Told {
   std::int64_t owned = 0;
 };
 
-Told told(Cut shards) {
+Told told(Cut shards, const std::vector<double>& weights = {}) {
   Told seen;
   std::vector<std::shared_ptr<WideNet>> nets;
   torch::manual_seed(1);
@@ -63,7 +69,7 @@ Told told(Cut shards) {
   std::atomic<std::int64_t> owned{0};
   tests::on_every_rank(3, [&](World& ranks) {
     WideNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, {.shards = shards});
+    Attachment engine = attach(net, ranks, {.shards = shards, .shard_weights = weights});
     const auto loss = [&] { return net.forward(torch::ones({2, 32})).square().mean(); };
     loss().backward();
     engine.step();
@@ -86,13 +92,15 @@ Told told(Cut shards) {
 }
 
 TEST(AttachedCuts, TellStatesAndGradientsByName) {
-  const Told range = told(Cut::kRange), whole = told(Cut::kWhole), hash = told(Cut::kHash);
-  for (const Told* seen : {&whole, &hash}) {
+  const Told range = told(Cut::kRange), whole = told(Cut::kWhole), hash = told(Cut::kHash),
+             weighted = told(Cut::kWeighted, {1, 3, 1});
+  for (const Told* seen : {&whole, &hash, &weighted}) {
     EXPECT_TRUE(tests::same_bits(seen->moment, range.moment));
     EXPECT_TRUE(tests::same_bits(seen->gradient, range.gradient));
   }
   EXPECT_EQ(range.owned, 130 * 130);
   EXPECT_EQ(whole.owned, 130 * 130);
+  EXPECT_EQ(weighted.owned, 130 * 130);
 }
 
 }  // namespace

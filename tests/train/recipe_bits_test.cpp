@@ -23,13 +23,13 @@ namespace zero {
 namespace {
 
 enum Factor : std::size_t { kRule, kModel, kType, kPlace, kAverage, kWorld, kMicro, kThreads, kNumFactors };
-constexpr std::array<int, kNumFactors> kNumLevels{8, 7, 3, 6, 2, 3, 3, 2};
+constexpr std::array<int, kNumFactors> kNumLevels{8, 7, 3, 7, 2, 3, 3, 2};
 using Recipe = std::array<int, kNumFactors>;  // a level of each
 
 constexpr std::array kRules{"adamw", "adam", "nesterov", "lion", "lamb", "muon", "adamw8bit", "adafactor"};
 constexpr std::array kModels{"gpt2", "llama", "lstm_lm", "bert", "mlp", "cnn", "lstm"};
 constexpr std::array kTypes{DType::kFloat32, DType::kBFloat16, DType::kFloat16};
-constexpr std::array kPlaces{"stage1", "stage2", "stage3", "min", "offloaded", "resumed"};
+constexpr std::array kPlaces{"stage1", "stage2", "stage3", "min", "offloaded", "resumed", "weighted"};
 constexpr std::array kMicros{"one", "each", "last"};
 
 bool is(const Recipe& recipe, Factor factor, std::string_view level) {
@@ -82,6 +82,10 @@ AttachOptions options_of(const Recipe& recipe, const std::string& disk) {
   options.threads = recipe[kThreads] * 2 + 1;
   if (is(recipe, kPlace, "stage1")) options.stage = 1;
   if (is(recipe, kPlace, "stage2")) options.stage = 2;
+  if (is(recipe, kPlace, "weighted")) {
+    options.shards = Cut::kWeighted;
+    for (int rank = 0; rank <= recipe[kWorld]; ++rank) options.shard_weights.push_back(3 - rank);
+  }
   if (is(recipe, kPlace, "min")) options.device_memory = MemoryBudget::parse("min");
   if (is(recipe, kPlace, "offloaded")) {
     options.offload.disk = {disk};
@@ -95,6 +99,8 @@ AttachOptions options_of(const Recipe& recipe, const std::string& disk) {
 AttachOptions reference_of(const Recipe& recipe) {
   AttachOptions options = options_of(recipe, "");
   options.stage = 0;
+  options.shards = Cut::kRange;
+  options.shard_weights.clear();
   options.device_memory = {};
   options.offload = {};
   options.threads = 1;

@@ -194,13 +194,15 @@ void BoardCommunicator::count(std::size_t sent, std::size_t received, CommTag ta
 // ---- the movements ------------------------------------------------------------------------------------------------
 
 Work BoardCommunicator::all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
-  ZERO_CHECK(out.size() == in.size() * world(), "{} blocks of {} bytes go into {} bytes", world(), in.size(),
-             out.size());
-  const Signature own = next(Operation::kAllGather, in.size(), tag);
+  const auto block = [=, blocks = tag.blocks, world = world()](int r) {
+    return out.subspan(blocks.offset(r, world, out.size()), blocks.size(r, world, out.size()));
+  };
+  ZERO_CHECK(tag.blocks.fit(world(), out.size()) && in.size() == block(rank()).size(),
+             "{} blocks, of rank {} {} bytes, go into {} bytes", world(), rank(), in.size(), out.size());
+  const Signature own = next(Operation::kAllGather, tag.blocks.equal() ? in.size() : out.size(), tag);
   Post& mine = posts_.collective(own, in, peers_);
-  count(in.size() * (world() - 1), in.size() * (world() - 1), tag);
+  count(in.size() * (world() - 1), out.size() - in.size(), tag);
   return make_work([=, this, &mine] {
-    const auto block = [&](int r) { return out.subspan(r * in.size(), in.size()); };
     copy(block(rank()), in.data());
     for (RankSet rest = peers_; rest != 0;) {
       const int other = await_any(rest, own);
@@ -214,21 +216,22 @@ Work BoardCommunicator::all_gather(std::span<const std::byte> in, std::span<std:
 }
 
 Work BoardCommunicator::all_to_all(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
-  ZERO_CHECK(out.size() == in.size() && in.size() % world() == 0, "{} and {} bytes are not {} equal blocks", in.size(),
+  const std::size_t bytes = tag.blocks.size(rank(), world(), in.size());
+  const std::size_t begin = tag.blocks.offset(rank(), world(), in.size());
+  ZERO_CHECK(tag.blocks.fit(world(), in.size()) && out.size() == bytes * world(),
+             "{} bytes are not a block for each of {} ranks, or {} bytes not {} times this rank's", in.size(), world(),
              out.size(), world());
-  const std::size_t bytes = in.size() / world();
   const Signature own = next(Operation::kAllToAll, in.size(), tag);
   Post& mine = posts_.collective(own, in, peers_);
-  count(bytes * (world() - 1), bytes * (world() - 1), tag);
+  count(in.size() - bytes, bytes * (world() - 1), tag);
   return make_work([=, this, &mine] {
     const auto block = [&](int r) { return out.subspan(r * bytes, bytes); };
-    const int mine_at = rank();
-    if (bytes > 0) copy(block(mine_at), in.data() + mine_at * bytes);
+    if (bytes > 0) copy(block(rank()), in.data() + begin);
     for (RankSet rest = peers_; rest != 0;) {
       const int other = await_any(rest, own);
       rest &= ~only(other);
       Slot& slot = board_[other].slot(own.sequence);
-      if (bytes > 0) copy(block(position(other)), input_of(other, slot) + mine_at * bytes);
+      if (bytes > 0) copy(block(position(other)), input_of(other, slot) + begin);
       finish_reading(other, slot);
     }
     mine.waited = true;
@@ -236,11 +239,12 @@ Work BoardCommunicator::all_to_all(std::span<const std::byte> in, std::span<std:
 }
 
 Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag) {
-  request.check(world());
-  const std::size_t bytes = request.in.size() / world();
+  request.check(world(), rank(), tag.blocks);
+  const std::size_t bytes = tag.blocks.size(rank(), world(), request.in.size());
+  const std::size_t begin = tag.blocks.offset(rank(), world(), request.in.size());
   const Signature own = next(Operation::kReduceScatter, request.in.size(), tag);
   Post& mine = posts_.collective(own, request.in, peers_);
-  count(bytes * (world() - 1), bytes * (world() - 1), tag);
+  count(request.in.size() - bytes, bytes * (world() - 1), tag);
   auto ready = [=, this] { return posted(peers_, own) == peers_; };
   auto reduce = [=, this] {
     await_all(own);
@@ -248,7 +252,7 @@ Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag
     for (int i = 0; i < world() && bytes > 0; ++i) {
       const int r = members_[static_cast<std::size_t>(i)];
       const std::byte* all = r == rank_ ? request.in.data() : input_of(r, board_[r].slot(own.sequence));
-      in[static_cast<std::size_t>(i)] = all + rank() * bytes;
+      in[static_cast<std::size_t>(i)] = all + begin;
     }
     if (request.stats != nullptr) *request.stats = {};
     sum_ranks({.in = in,

@@ -244,6 +244,7 @@ Work CodedCommunicator::all_gather(std::span<const std::byte> in, std::span<std:
   const bool coded = codes(codecs_.gather, tag) && !exact_gathers_;
   if (tag.unit >= 0) gathered_coded_[static_cast<std::size_t>(tag.unit)] = coded;
   if (!coded) return inner_.all_gather(in, out, tag);
+  ZERO_CHECK(tag.blocks.equal(), "coded blocks are equal");
   const std::uint64_t key = options_.stochastic_gathers ? key_of(gathers_, tag) : 0;
   auto gather = std::make_unique<Gather>(*this, in, out, types_[static_cast<std::size_t>(tag.unit)], key, tag);
   gather->begin();
@@ -253,6 +254,7 @@ Work CodedCommunicator::all_gather(std::span<const std::byte> in, std::span<std:
 Work CodedCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag) {
   if (!codes(codecs_.reduce, tag)) return inner_.reduce_scatter(request, tag);
   request.check(world());
+  ZERO_CHECK(tag.blocks.equal(), "coded blocks are equal");
   auto sum = std::make_unique<Sum>(*this, request, key_of(sums_, tag), tag);
   sum->begin();
   return Work(std::move(sum));

@@ -24,6 +24,7 @@
 #include "zero/base/allocation.h"
 #include "zero/base/dtype.h"
 #include "zero/base/exact_sum.h"
+#include "zero/comm/blocks.h"
 #include "zero/comm/work.h"
 
 namespace zero {
@@ -31,11 +32,14 @@ namespace zero {
 class Arrivals;
 class GroupOpener;
 
-// The subject of a collective, for error messages and the mismatch check. `unit` is a unit's index, -1 for none.
+// The subject of a collective, for error messages and the mismatch check, and how it is divided among ranks. `unit` is a
+// unit's index, -1 for none.
 struct CommTag {
   int unit = -1;
   // Bytes of a collective that carries bookkeeping (norms, hashes) rather than state are counted apart.
   bool control = false;
+  // Of an all_gather's output, an all_to_all's input and a reduction's input, where the ranks' blocks are not equal.
+  Blocks blocks{};
 };
 
 // Bytes that this rank sent to other ranks and received from them. Bytes that stay on the rank are not counted.
@@ -58,7 +62,7 @@ struct ReduceStats {
 // out[i] = in_0[i] + in_1[i] + ... in rank order, in fp32, of this rank's block; with `accumulate` that sum is added to
 // what `out` holds (which must then be fp32). `out` may be this rank's own block of `in`.
 struct ReduceScatter {
-  std::span<const std::byte> in;  // world blocks of equal size
+  std::span<const std::byte> in;  // a block for each rank: equal ones, or those of the tag
   DType dtype = DType::kFloat32;  // of `in`: what crosses the wire
   std::span<std::byte> out;       // one block
   DType out_dtype = DType::kFloat32;
@@ -67,7 +71,7 @@ struct ReduceScatter {
   ReduceStats* stats = nullptr;       // of the final `out`; written by wait(); null: not wanted
 
   // Local. ZERO_CHECKs that the sizes fit each other; every transport calls it.
-  void check(int world) const;
+  void check(int world, int rank = 0, const Blocks& blocks = {}) const;
 };
 
 class Communicator {
@@ -78,9 +82,10 @@ class Communicator {
   virtual int world() const = 0;
   virtual std::string_view transport() const = 0;
 
-  // Collective. out.size() == world * in.size(). `in` may be this rank's own block of `out`.
+  // Collective. `out` has the blocks of all ranks; `in` is this rank's, and may be its place in `out`.
   [[nodiscard]] virtual Work all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) = 0;
-  // Collective. Block j of `in` goes to rank j; block j of `out` comes from rank j. Equal blocks; no overlap.
+  // Collective. Block j of `in` goes to rank j; block j of `out` comes from rank j, and is as large as this rank's block of
+  // `in`. No overlap.
   [[nodiscard]] virtual Work all_to_all(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) = 0;
   // Collective. `data` of rank `root` replaces `data` of the others.
   [[nodiscard]] virtual Work broadcast(std::span<std::byte> data, int root, CommTag tag) = 0;
@@ -94,7 +99,7 @@ class Communicator {
   [[nodiscard]] virtual Work reduce_scatter(const ReduceScatter& request, CommTag tag);
 
   // Collective. Memory that is fastest with this transport (a window that peers read in place); zeroed, 64-byte
-  // aligned. Every rank passes the same size. Using it is never required and never changes a bit. Its release is Local.
+  // aligned. Sizes may differ from rank to rank. Using it is never required and never changes a bit. Its release is Local.
   [[nodiscard]] virtual Allocation allocate(std::size_t bytes, Written written = Written::kWhole);
 
   // Local. Waits until no peer reads an input of a collective that this rank has waited for, so that these inputs may

@@ -103,7 +103,7 @@ Work reduce_in_blocks_over_copies(Communicator& copy, Communicator& across, cons
 
 Work reduce_over_copies(Communicator& copy, Communicator& across, const ReduceScatter& request,
                         std::span<float> partial, CommTag tag) {
-  request.check(copy.world());
+  request.check(copy.world(), copy.rank(), tag.blocks);
   ZERO_CHECK(partial.size() * size_of(request.out_dtype) == request.out.size(),
              "a block of {} elements is summed in {}", request.out.size() / size_of(request.out_dtype), partial.size());
   if (across.world() == 1) return copy.reduce_scatter(request, tag);

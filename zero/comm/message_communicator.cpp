@@ -282,23 +282,30 @@ void MessageCommunicator::count(std::size_t sent, std::size_t received, CommTag 
 // ---- the movements ------------------------------------------------------------------------------------------------
 
 Work MessageCommunicator::all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
-  ZERO_CHECK(out.size() == in.size() * world(), "{} blocks of {} bytes go into {} bytes", world(), in.size(),
-             out.size());
-  const auto block = [&](int r) { return out.subspan(position(r) * in.size(), in.size()); };
+  const auto block = [&](int r) {
+    const int place = position(r);
+    return out.subspan(tag.blocks.offset(place, world(), out.size()), tag.blocks.size(place, world(), out.size()));
+  };
+  ZERO_CHECK(tag.blocks.fit(world(), out.size()) && in.size() == block(rank_).size(),
+             "{} blocks, of rank {} {} bytes, go into {} bytes", world(), rank(), in.size(), out.size());
   if (!in.empty() && block(rank_).data() != in.data()) std::memcpy(block(rank_).data(), in.data(), in.size());
   std::vector<Part> parts;
   for (const int peer : peers()) parts.push_back({peer, in, block(peer)});
-  return exchange(Operation::kAllGather, in.size(), tag, std::move(parts));
+  return exchange(Operation::kAllGather, tag.blocks.equal() ? in.size() : out.size(), tag, std::move(parts));
 }
 
 Work MessageCommunicator::all_to_all(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
-  ZERO_CHECK(out.size() == in.size() && in.size() % world() == 0, "{} and {} bytes are not {} equal blocks", in.size(),
+  const auto block = [&](int place) {
+    return in.subspan(tag.blocks.offset(place, world(), in.size()), tag.blocks.size(place, world(), in.size()));
+  };
+  const std::size_t bytes = block(rank()).size();
+  ZERO_CHECK(tag.blocks.fit(world(), in.size()) && out.size() == bytes * world(),
+             "{} bytes are not a block for each of {} ranks, or {} bytes not {} times this rank's", in.size(), world(),
              out.size(), world());
-  const std::size_t bytes = in.size() / world();
-  if (bytes > 0) std::memcpy(out.data() + rank() * bytes, in.data() + rank() * bytes, bytes);
+  if (bytes > 0) std::memcpy(out.data() + rank() * bytes, block(rank()).data(), bytes);
   std::vector<Part> parts;
   for (const int peer : peers())
-    parts.push_back({peer, in.subspan(position(peer) * bytes, bytes), out.subspan(position(peer) * bytes, bytes)});
+    parts.push_back({peer, block(position(peer)), out.subspan(position(peer) * bytes, bytes)});
   return exchange(Operation::kAllToAll, in.size(), tag, std::move(parts));
 }
 

@@ -96,7 +96,9 @@ Work RecordedCommunicator::record(const FlightCall& call, Begin begin) {
 }
 
 Work RecordedCommunicator::all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
-  return record({.operation = FlightOperation::kAllGather, .unit = tag.unit, .bytes = in.size()},
+  // What all ranks have alike.
+  const std::size_t bytes = tag.blocks.equal() ? in.size() : out.size();
+  return record({.operation = FlightOperation::kAllGather, .unit = tag.unit, .bytes = bytes},
                 [&] { return inner_->all_gather(in, out, tag); });
 }
 

@@ -75,6 +75,12 @@ struct ShareChoice {
   bool operator==(const ShareChoice&) const = default;
 };
 
+// Weights of the ranks that hold the model once: measured ones, or those that are named.
+struct WeightsChoice {
+  std::vector<std::int64_t> named;  // empty: measured
+  bool operator==(const WeightsChoice&) const = default;
+};
+
 struct TrainConfig {
   std::int64_t steps = 2000;
   std::int64_t epochs = 0;
@@ -142,6 +148,7 @@ struct ZeroConfig {
   std::int64_t stage = 3;
   std::int64_t group = 0;  // ranks that hold the model once; 0: all
   std::string shards = "range";
+  WeightsChoice shard_weights;
   MemoryBudget device_memory, host_memory;
   std::vector<std::string> disk;  // folders
   MemoryBudget disk_memory;

@@ -12,6 +12,7 @@
 #include "zero/config/option.h"
 #include "zero/config/rules.h"
 #include "zero/plan/mesh.h"
+#include "zero/plan/weighted_cut.h"
 
 namespace zero {
 namespace {
@@ -60,6 +61,16 @@ void check_share_most(const LoadedConfig& loaded, std::int64_t world) {
       fmt::format("use {} or more, or 0 for any number", train.batch));
 }
 
+// Named weights are one for each rank that holds the model once.
+void check_shard_weights(const LoadedConfig& loaded, std::int64_t world) {
+  const ZeroConfig& zero = loaded.config.zero;
+  if (zero.shards != "weighted" || zero.shard_weights.named.empty()) return;
+  const int ranks = static_cast<int>(world), group = static_cast<int>(std::min(zero.group, kMostSteps));
+  const Mesh mesh = loaded.config.sync.mode == "local" ? mesh_of_local(ranks, group) : mesh_of(ranks, group);
+  const std::vector<double> weights(zero.shard_weights.named.begin(), zero.shard_weights.named.end());
+  require_weights(weights, mesh.shard, where(loaded, "zero.shard_weights"));
+}
+
 void fit_batch(LoadedConfig& loaded, std::int64_t world) {
   auto& train = loaded.config.train;
   const auto given = [&](std::string_view name) { return loaded.origins.contains(name); };
@@ -102,6 +113,7 @@ void require_whole_groups(std::int64_t world, const Config& config, std::string_
 void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
   if (world < 1) throw ConfigError("world", std::to_string(world), "no ranks", "allowed: 1 or more");
   require_whole_groups(world, loaded.config, where(loaded, "zero.group"));
+  check_shard_weights(loaded, world);
   const std::int64_t servers = loaded.config.sync.servers;
   if (servers >= world)
     throw ConfigError(where(loaded, "sync.servers"), std::to_string(servers),

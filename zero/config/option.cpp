@@ -191,6 +191,16 @@ class Assignment {
     member = std::move(named);
   }
 
+  void operator()(WeightsChoice& member) const {
+    WeightsChoice weights;
+    if (!std::holds_alternative<std::string>(setting_.value.data)) {
+      (*this)(weights.named);
+    } else if (word() != "auto") {
+      refuse("no such weights");
+    }
+    member = std::move(weights);
+  }
+
   void operator()(MemoryBudget& member) const {
     const MemoryBudget budget = MemoryBudget::parse(word(), where());
     if (budget.kind == MemoryBudget::Kind::kMin && !takes_min(option_)) refuse("this budget has no least");
@@ -325,6 +335,9 @@ struct Reading {
   Value operator()(const ShareChoice& member) const {
     return member.samples.empty() ? Value(member.measured ? "auto" : "equal") : (*this)(member.samples);
   }
+  Value operator()(const WeightsChoice& member) const {
+    return member.named.empty() ? Value("auto") : (*this)(member.named);
+  }
   Value operator()(const MemoryBudget& member) const {
     switch (member.kind) {
       case MemoryBudget::Kind::kAuto:
@@ -372,6 +385,7 @@ struct Describe {
   std::string operator()(Access<ShareChoice>) const {
     return "\"equal\", \"auto\", or the samples of each rank, such as [6, 2]";
   }
+  std::string operator()(Access<WeightsChoice>) const { return "\"auto\", or a weight for each rank, such as [2, 1]"; }
   std::string operator()(Access<MemoryBudget>) const {
     return takes_min(option) ? "\"auto\", \"min\", or a size such as \"64MiB\""
                              : "\"auto\", or a size such as \"64GiB\"";

@@ -35,7 +35,8 @@ using Field =
     std::variant<Access<bool>, Access<std::int64_t>, Access<double>, Access<std::string>,
                  Access<std::vector<std::int64_t>>, Access<std::array<double, 2>>, Access<std::chrono::milliseconds>,
                  Access<Validation>, Access<Interval>, Access<MemoryBudget>, Access<std::vector<std::string>>,
-                 Access<TierFractions>, Access<std::vector<GroupConfig>>, Access<LossScaleChoice>, Access<ShareChoice>>;
+                 Access<TierFractions>, Access<std::vector<GroupConfig>>, Access<LossScaleChoice>, Access<ShareChoice>,
+                 Access<WeightsChoice>>;
 
 struct Option {
   std::string_view name;  // "section.key"

@@ -44,7 +44,7 @@ constexpr std::array kOptimizers{Words("adamw"), Words("adam"),      Words("sgd"
                                  Words("lamb"),  Words("adamw8bit"), Words("muon"), Words("adafactor")};
 constexpr std::array kModes{Words("sync"), Words("stale"), Words("async"), Words("local")};
 constexpr std::array kOuterWires{Words("none"), Words("int8"), Words("int4"), Words("topk")};
-constexpr std::array kCuts{Words("range"), Words("whole"), Words("hash")};
+constexpr std::array kCuts{Words("range"), Words("whole"), Words("hash"), Words("weighted")};
 constexpr std::array kRates{Words("cached"), Words("probe")};
 constexpr std::array kPlacements{Words("auto"), Words("device")};
 constexpr std::array kOnErrors{Words("continue"), Words("stop")};
@@ -135,7 +135,8 @@ constexpr std::array kOptions{
 
     Option{"zero.stage", at<&Config::zero, &ZeroConfig::stage>, Range{.lowest = 0, .highest = 3}, kFree, "states that are split over ranks. 0: none; 1: optimizer state; 2: gradients, too; 3: parameters, too"},
     Option{"zero.group", at<&Config::zero, &ZeroConfig::group>, kNatural, kFree, "ranks that hold the model once, neighbours such as those of a machine: parameters are gathered among them alone, and only gradients cross to the other groups. Must divide the number of ranks; 0: all ranks"},
-    Option{"zero.shards", at<&Config::zero, &ZeroConfig::shards>, kAny, kCuts, "which elements a rank owns. range: equal ranges of each unit; whole: whole parameters, the largest first to the rank with the least; hash: blocks of 4,096 elements by consistent hashing, so that few move when a rank joins or leaves (stage 3)"},
+    Option{"zero.shards", at<&Config::zero, &ZeroConfig::shards>, kAny, kCuts, "which elements a rank owns. range: equal ranges of each unit; whole: whole parameters, the largest first to the rank with the least; hash: blocks of 4,096 elements by consistent hashing, so that few move when a rank joins or leaves (stage 3); weighted: ranges in proportion to shard_weights"},
+    Option{"zero.shard_weights", at<&Config::zero, &ZeroConfig::shard_weights>, kPositive, kFree, "with shards weighted, a weight for each rank that holds the model once, such as [2, 1, 1]: it owns that share of each unit. auto: the memory that each rank may take, as measured when the run starts"},
     Option{"zero.device_memory", at<&Config::zero, &ZeroConfig::device_memory>, kAny, kFree, "bytes that a rank may hold on the device: states, gathered units, staging. Other states go to the host or to disk. auto: four fifths of the free memory, divided among the machine's ranks; min: the least that works (states leave the device where host_memory is in bytes, or a disk is named)"},
 
     Option{"zero.host_memory", at<&Config::zero, &ZeroConfig::host_memory>, kAny, kFree, "bytes that a rank may hold on the host: states that leave the device, and activations. auto: what a device_memory in bytes leaves of those four fifths (beside auto or min, only fractions put states there); min: the least that works"},

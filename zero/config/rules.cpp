@@ -1,10 +1,12 @@
 #include "zero/config/rules.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -200,12 +202,44 @@ void check_sync(const LoadedConfig& loaded) {
       "use equal, or sync.mode sync");
 }
 
+// Shards of unequal size: every rank must gather the same units at the same time, and send blocks as they are.
+void check_weighted_shards(const LoadedConfig& loaded) {
+  const auto& [zero, comm] = std::tie(loaded.config.zero, loaded.config.comm);
+  if (comm.gather_wire != "none" || comm.reduce_wire != "none" || comm.outer_wire == "topk")
+    refuse(loaded, "zero.shards",
+           "codecs (comm.gather_wire, comm.reduce_wire, outer_wire = \"topk\") send equal blocks",
+           "leave the codec out, or use range");
+  const std::array<std::pair<std::string_view, TierFractions>, 3> states{
+      {{"zero.parameter", zero.parameter}, {"zero.gradient", zero.gradient}, {"zero.optimizer", zero.optimizer}}};
+  bool some_leave = false;
+  for (const auto& [name, fractions] : states) {
+    some_leave = some_leave || !fractions.on_device();
+    if (!fractions.on_device() && fractions.host != 1 && fractions.disk != 1)
+      refuse(loaded, name, "with zero.shards weighted a state lies on one tier, as every rank has other shards",
+             "use {host = 1} or {disk = 1}, or leave it out; or use zero.shards range");
+  }
+  const bool lower = !zero.disk.empty() || zero.host_memory.kind == MemoryBudget::Kind::kBytes;
+  if (lower && !some_leave && zero.placement == "auto")
+    refuse(loaded, "zero.shards",
+           "states are placed on the host or a disk by one rank for all, whose shards must be equal",
+           "say what leaves the device, for example zero.optimizer = {host = 1}; or set zero.placement device, so that "
+           "nothing does; or use range");
+}
+
 void check_shards(const LoadedConfig& loaded) {
   const auto& [zero, sync] = std::tie(loaded.config.zero, loaded.config.sync);
+  if (zero.shards != "weighted" && !zero.shard_weights.named.empty() &&
+      rank_of(loaded, "zero.shard_weights") >= rank_of(loaded, "zero.shards"))
+    refuse(loaded, "zero.shard_weights", fmt::format("zero.shards = \"{}\" has no weights", zero.shards),
+           "leave it out, or set zero.shards weighted");
+  if (!zero.shard_weights.named.empty() && loaded.config.run.min_ranks > 0)
+    refuse(loaded, "zero.shard_weights", "run.min_ranks goes on with fewer ranks, which these weights are not for",
+           "use \"auto\", or leave out run.min_ranks");
   if (zero.shards == "range") return;
   if (sync.servers > 0)
     refuse(loaded, "zero.shards", "servers (sync.servers) take equal ranges of each gradient",
            "use range, or leave out sync.servers");
+  if (zero.shards == "weighted") check_weighted_shards(loaded);
   if (zero.shards != "hash") return;
   if (zero.stage < 3)
     refuse(

@@ -10,33 +10,55 @@
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
 #include "zero/engine/budget.h"
+#include "zero/engine/same_refusal.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/plan/estimate.h"
+#include "zero/plan/weighted_cut.h"
 
 namespace zero {
 namespace {
+
+// What is for one rank to refuse where shards are equal, as all have the same, all refuse where they are not.
+template <typename Body>
+void refuse_together(const EngineComms& comms, const EngineOptions& options, Body body) {
+  options.shards == Cut::kWeighted ? refuse_alike(comms.run, body) : body();
+}
 
 GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& units, const EngineOptions& options,
                            const Placer& placer, const OptimizerSpec& spec) {
   const int shard = comms.mesh.shard;
   // Device and host are both main memory: what lies on the host is not free for the device.
-  const GatherBudget mine = gather_budget(options.device_memory, units, shard, placer.placement(), spec, options.stage,
-                                          placer.budgets().free_bytes() - placer.held().host);
+  GatherBudget mine;
+  refuse_together(comms, options, [&] {
+    mine = gather_budget(options.device_memory, units, shard, placer.placement(), spec, options.stage,
+                         placer.budgets().free_bytes() - placer.held().host);
+  });
   return {.capacity_bytes = all_reduce_min(comms.run, mine.capacity_bytes),
           .prefetched_numel = mine.prefetched_numel,
           .overlaps_updates = overlaps_updates(placer.may_lie(), units, shard, spec, options.offload)};
 }
 
-std::unique_ptr<DiskTier> make_disk(const OffloadOptions& options, std::int64_t bytes, Timeline* timeline,
+std::unique_ptr<DiskTier> make_disk(const EngineComms& comms, const EngineOptions& options, std::int64_t bytes,
                                     const EngineSeams& seams) {
-  require_disk(options, bytes);
+  const OffloadOptions& offload = options.offload;
+  refuse_together(comms, options, [&] { require_disk(offload, bytes); });
   if (bytes == 0) return nullptr;
-  return std::make_unique<DiskTier>(DiskOptions{.paths = options.disk,
+  return std::make_unique<DiskTier>(DiskOptions{.paths = offload.disk,
                                                 .bytes = bytes,
-                                                .checksums = options.checksums,
-                                                .timeout = options.disk_timeout,
-                                                .timeline = timeline},
+                                                .checksums = offload.checksums,
+                                                .timeout = offload.disk_timeout,
+                                                .timeline = options.timeline},
                                     DiskSeam::or_none(seams.disk_seam));
+}
+
+int agreed_depth(const EngineComms& comms, const std::vector<Unit>& units, const EngineOptions& options,
+                 const Placer& placer, const OptimizerSpec& spec) {
+  int depth = 0;
+  refuse_together(comms, options, [&] {
+    depth = tiles_ahead(options.offload.host_memory, units, comms.mesh.shard, placer.placement(), placer.may_lie(),
+                        spec, placer.budgets().free_bytes());
+  });
+  return depth;
 }
 
 std::unique_ptr<Link> make_link(const EngineOptions& options, const LinkClock* clock) {
@@ -109,12 +131,13 @@ std::optional<LossScale> loss_scale_of(const EngineOptions& options, const std::
 
 }  // namespace
 
-EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> parameters, const std::vector<Unit>& units,
+EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> parameters, const std::vector<Unit>& cut,
                          const EngineOptions& wanted, UnitObserver& observer, const EngineSeams& seams)
     : specs(std::move(parameters)),
       options(checked(wanted, communicator.world())),
       read_memory(source_of(seams)),
       comms(communicator, mesh_of(communicator.world(), options).shard),
+      units(as_seen_by(cut, comms.copy.rank())),
       loss_scale(loss_scale_of(options, units)),
       rule(rule_of(options)),
       placer(&comms.run, comms.mesh, options, units, *rule, seams),
@@ -124,15 +147,14 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       coded_staging(ledger, Tier::kDevice, MemoryTag::kStaging,
                     unit_wire_bytes(units, comms.mesh.shard, placer.placement().wire, budget.is_min()) +
                         copies_wire_bytes(units, comms.mesh.shard, placer.placement())),
-      disk(make_disk(options.offload,
+      disk(make_disk(comms, options,
                      state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
-                     options.timeline, seams)),
+                     seams)),
       link(make_link(options, seams.link_clock)),
       state(units, placer.placement(), rule->states(), comms.copy, ledger,
             {.disk = disk.get(),
              .link = link.get(),
-             .depth = tiles_ahead(options.offload.host_memory, units, comms.mesh.shard, placer.placement(),
-                                  placer.may_lie(), spec_of(*rule), placer.budgets().free_bytes()),
+             .depth = agreed_depth(comms, units, options, placer, spec_of(*rule)),
              .movable = placer.movable()}),
       gatherer(state, unit_comm(), ledger, observer, shard_updates(), options.timeline),
       reducer(state, specs.size(), budget.is_min(), unit_comm(), ledger, options.timeline, sum_over()),

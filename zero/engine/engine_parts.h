@@ -29,7 +29,7 @@
 namespace zero {
 
 struct EngineParts {
-  EngineParts(Communicator& comm, std::vector<ParamSpec> specs, const std::vector<Unit>& units,
+  EngineParts(Communicator& comm, std::vector<ParamSpec> specs, const std::vector<Unit>& cut,
               const EngineOptions& options, UnitObserver& observer, const EngineSeams& seams);
   EngineParts(const EngineParts&) = delete;
   EngineParts& operator=(const EngineParts&) = delete;
@@ -38,6 +38,7 @@ struct EngineParts {
   const EngineOptions options;
   const MemoryMonitor::Source read_memory;  // of this machine, or a test's; may be called by several threads
   const EngineComms comms;
+  const std::vector<Unit> units;        // as this rank sees them
   std::optional<LossScale> loss_scale;  // empty: losses are as they are
   Ledger ledger;
   const std::unique_ptr<UpdateRule> rule;

@@ -4,6 +4,7 @@
 
 #include "zero/base/check.h"
 #include "zero/engine/parameter_order.h"
+#include "zero/engine/unit_blocks.h"
 
 namespace zero {
 
@@ -32,6 +33,11 @@ Gatherer::Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, Unit
   }
 }
 
+CommTag Gatherer::tag_of(int unit) const {
+  const Unit& description = state_.unit(unit);
+  return {.unit = unit, .blocks = unit_blocks(description, size_of(description.dtype))};
+}
+
 void Gatherer::begin(int unit) {
   const auto index = static_cast<std::size_t>(unit);
   if (!state_.placement().parameter_sharded || resident_.holds(unit)) return;
@@ -46,16 +52,17 @@ void Gatherer::begin(int unit) {
   data_[index] = block;
   resident_.add(unit);
   prefetches_.pump();
-  pending_[index] = comm_.all_gather(own, {block, static_cast<std::size_t>(bytes)}, {.unit = unit});
+  pending_[index] = comm_.all_gather(own, {block, static_cast<std::size_t>(bytes)}, tag_of(unit));
 }
 
 // This rank's shard lies on another tier: it is brought into its place in the whole. `span` is of this gather; an update
 // on the way counts its own time.
 std::span<const std::byte> Gatherer::bring_own(int unit, std::byte* block, std::optional<PhaseTimer::Span>& span) {
-  const std::int64_t shard_bytes = resident_.bytes_of(unit) / comm_.world();
-  std::byte* const place = block + shard_bytes * comm_.rank();
+  const Shard shard = state_.shard(unit);
+  const auto size = static_cast<std::int64_t>(size_of(state_.unit(unit).dtype));
+  std::byte* const place = block + shard.offset * size;
   try {
-    std::int64_t missing = state_.shard(unit).numel;
+    std::int64_t missing = shard.numel;
     if (updates_.complete_into != nullptr) {
       span.reset();
       missing = updates_.complete_into(unit, place);
@@ -66,7 +73,7 @@ std::span<const std::byte> Gatherer::bring_own(int unit, std::byte* block, std::
     blocks_.release(block);
     throw;
   }
-  return {place, static_cast<std::size_t>(shard_bytes)};
+  return {place, static_cast<std::size_t>(shard.numel * size)};
 }
 
 void Gatherer::ensure(int unit) {
@@ -122,7 +129,7 @@ void Gatherer::refresh(int unit) {
   const std::int64_t bytes = resident_.bytes_of(unit);
   spans_[index] = TimedSpan(timeline_, Activity::kGather, unit, bytes);
   pending_[index] =
-      comm_.all_gather(state_.parameter_shard(unit), {data_[index], static_cast<std::size_t>(bytes)}, {.unit = unit});
+      comm_.all_gather(state_.parameter_shard(unit), {data_[index], static_cast<std::size_t>(bytes)}, tag_of(unit));
   ready_[index] = false;
   if (!pending_[index].finished()) observer_.bind(unit, nullptr);  // until ensure() some of it is the old one
 }

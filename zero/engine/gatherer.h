@@ -77,6 +77,7 @@ class Gatherer {
 
  private:
   void put_together(int unit);
+  CommTag tag_of(int unit) const;
   std::span<const std::byte> bring_own(int unit, std::byte* block, std::optional<PhaseTimer::Span>& span);
 
   ShardedState& state_;

@@ -10,6 +10,7 @@
 #include "zero/comm/rank_sum.h"
 #include "zero/engine/parameter_order.h"
 #include "zero/engine/parameter_sums.h"
+#include "zero/engine/unit_blocks.h"
 
 namespace zero {
 
@@ -40,14 +41,14 @@ double GradientAccess::finish() {
 void GradientAccess::read(int unit, const std::function<void(std::span<const float>)>& read) {
   const double scale = finish();
   const Shard own = parts_.state.shard(unit);
-  std::vector<float> whole(static_cast<std::size_t>(own.numel * parts_.comms.mesh.shard));
+  const Unit& description = parts_.state.unit(unit);
+  std::vector<float> whole(static_cast<std::size_t>(padded_numel(description, parts_.comms.mesh.shard)));
   const std::span<float> shard =
       std::span(whole).subspan(static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.numel));
   io_.run([&] { parts_.reducer.sums().read_shard(unit, shard); });
   for (float& value : shard) value = static_cast<float>(value * scale);
   all_gather(parts_.comms.copy, std::as_bytes(shard), std::as_writable_bytes(std::span(whole)),
-             {.unit = unit, .control = true});
-  const Unit& description = parts_.state.unit(unit);
+             {.unit = unit, .control = true, .blocks = unit_blocks(description, sizeof(float))});
   if (!description.scattered) return read(whole);
   std::vector<float> ordered(whole.size());
   to_parameter_order(description, std::as_bytes(std::span(whole)).data(),

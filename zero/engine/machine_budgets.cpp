@@ -36,7 +36,8 @@ MachineBudgets::MachineBudgets(Communicator* comm, const EngineOptions& options,
 
 void MachineBudgets::measure_memory() {
   const int num_ranks = std::max(options_.local_world, 1);
-  free_bytes_ = comm_ == nullptr ? kUnlimited : agreed_least(comm_, available_memory() / num_ranks / 5 * 4);
+  const std::int64_t mine = comm_ == nullptr ? kUnlimited : available_memory() / num_ranks / 5 * 4;
+  free_bytes_ = options_.shards == Cut::kWeighted ? mine : agreed_least(comm_, mine);
 }
 
 std::int64_t MachineBudgets::room_on_disk() const {

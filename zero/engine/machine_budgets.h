@@ -8,7 +8,7 @@
 // A budget that the options give in bytes counts as it is. "auto" is what is free on this machine, shared by its ranks,
 // without a fifth that is left to activations and to other programs; a host with "auto" has what a device_memory in bytes
 // leaves of that (docs/decisions/0014). Without a limit (disk_memory = 0) a disk has nine tenths of what is free there,
-// shared by the ranks. All ranks of a run measure, and agree on the least.
+// shared by the ranks. All ranks of a run measure, and agree on the least; where shards are weighted, each has its own memory.
 //
 // Without a communicator a process plans for the ranks of some machine: "auto" is then no limit, and a disk that is not
 // here has no limit either. Bytes are a rank's.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "zero/comm/collectives.h"
+#include "zero/engine/unit_blocks.h"
 #include "zero/memory/host_memory.h"
 #include "zero/optim/newton_schulz.h"
 
@@ -35,10 +36,14 @@ MatrixDirections::MatrixDirections(const ShardedState& state, int unit, const Ma
 void MatrixDirections::gather() {
   const Shard own = state_.shard(unit_);
   const std::span<std::byte> all = directions_.bytes();
-  all_gather(comm_,
-             all.subspan(static_cast<std::size_t>(own.offset * kFloatBytes),
-                         static_cast<std::size_t>(own.numel * kFloatBytes)),
-             all, {.unit = unit_});  // and no late peer reads this rank's any more: they are about to change
+  all_gather(
+      comm_,
+      all.subspan(static_cast<std::size_t>(own.offset * kFloatBytes),
+                  static_cast<std::size_t>(own.numel * kFloatBytes)),
+      all,
+      {.unit = unit_,
+       .blocks = unit_blocks(state_.unit(unit_),
+                             sizeof(float))});  // and no late peer reads this rank's any more: they are about to change
 }
 
 void MatrixDirections::complete(const std::vector<bool>& present, ThreadTeam& team) {
@@ -64,11 +69,11 @@ double matrix_flops(const std::vector<Unit>& units, int world, const Placement& 
   std::vector<double> by_rank(placement.optimizer_sharded ? static_cast<std::size_t>(world) : 1, 0.0);
   for (const Unit& unit : units) {
     if (!unit.whole_matrices()) continue;
-    const std::int64_t shard = placement.optimizer_sharded ? shard_numel(unit, world) : padded_numel(unit, world);
-    for (const Slice& slice : unit.slices) {
-      const std::int64_t first = slice.offset / shard, last = (slice.offset + slice.numel - 1) / shard;
-      for (std::int64_t rank = first; rank <= last; ++rank)
-        by_rank[static_cast<std::size_t>(rank)] += newton_schulz_flops(slice.rows, slice.columns());
+    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+      const Shard updated = placement.optimizer_sharded ? shard_of(unit, static_cast<int>(rank), world)
+                                                        : Shard{0, padded_numel(unit, world)};
+      for (const Slice& slice : unit.slices)
+        if (overlap(slice, updated).numel > 0) by_rank[rank] += newton_schulz_flops(slice.rows, slice.columns());
     }
   }
   return *std::ranges::max_element(by_rank);

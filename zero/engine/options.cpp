@@ -8,6 +8,7 @@
 
 #include "zero/base/error.h"
 #include "zero/optim/averaged_rule.h"
+#include "zero/plan/weighted_cut.h"
 
 namespace zero {
 
@@ -44,14 +45,45 @@ std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options) {
 
 namespace {
 
+bool all_on_one_tier(const TierFractions& fractions) {
+  return fractions.on_device() || fractions.host == 1 || fractions.disk == 1;
+}
+
+// Why a weighted cut cannot have these options; empty: it can. Every rank must gather and release the same units at the same
+// time, though their shards differ.
+std::pair<std::string_view, std::string_view> weighted_obstacle(const EngineOptions& options) {
+  const OffloadOptions& offload = options.offload;
+  const StateFractions& at = offload.fractions;
+  if (!all_on_one_tier(at.parameter) || !all_on_one_tier(at.gradient) || !all_on_one_tier(at.optimizer))
+    return {"a part of each shard off the device would cut units at another place on each rank",
+            "put a state on one tier, for example zero.optimizer = {host = 1}; or use range"};
+  const bool lower = !offload.disk.empty() || offload.host_memory.kind == MemoryBudget::Kind::kBytes;
+  if (lower && at.on_device() && offload.automatic)
+    return {
+        "states are placed on the host or a disk by one rank for all, whose shards must be equal",
+        "say what leaves the device, for example zero.optimizer = {host = 1}; or set zero.placement device, so that "
+        "nothing does; or use range"};
+  if (options.wire.gather != WireCodec::kNone || options.wire.reduce != WireCodec::kNone || options.wire.outer_topk > 0)
+    return {"codecs (comm.gather_wire, comm.reduce_wire, outer_wire = \"topk\") send equal blocks",
+            "leave the codec out, or use range"};
+  return {};
+}
+
 // What stands in the way of a cut, and what to use instead.
 void require_cut(const EngineOptions& options, const UpdateRule& rule) {
   const auto refuse = [&](std::string_view reason, std::string_view remedy) {
     throw ConfigError("zero.shards", name_of(options.shards), reason, remedy);
   };
+  if (options.shards != Cut::kWeighted && !options.shard_weights.empty())
+    throw ConfigError("zero.shard_weights", fmt::format("[{}]", weights_text(options.shard_weights)),
+                      fmt::format("zero.shards = \"{}\" has no weights", name_of(options.shards)),
+                      "leave it out, or set zero.shards = \"weighted\"");
   if (options.shards == Cut::kRange) return;
   if (options.sync.has_servers())
     refuse("servers (sync.servers) take equal ranges of each gradient", "use range, or leave out sync.servers");
+  if (options.shards == Cut::kWeighted) {
+    if (const auto [reason, remedy] = weighted_obstacle(options); !reason.empty()) refuse(reason, remedy);
+  }
   if (options.shards != Cut::kHash) return;
   if (options.stage < 3)
     refuse("parameters are put together from their parts after a gather, which needs parameters in shards",
@@ -68,7 +100,13 @@ std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const
   require_cut(options, *rule);
   std::vector<Unit> units = make_units(specs, options.units, spec_of(*rule).grain(), matrices_of(options));
   if (options.shards == Cut::kRange) return units;
-  return cut_units(std::move(units), options.shards, mesh_of(world, options).shard);
+  const int owners = mesh_of(world, options).shard;
+  if (options.shards != Cut::kWeighted) return cut_units(std::move(units), options.shards, owners);
+  std::vector<double> weights = options.shard_weights;
+  if (weights.empty()) weights.assign(static_cast<std::size_t>(owners), 1.0);
+  require_weights(weights, owners);
+  const auto largest = static_cast<int>(std::ranges::max_element(weights) - weights.begin());
+  return weighted_units(std::move(units), weights, largest);
 }
 
 Mesh mesh_of(int world, const EngineOptions& options) {

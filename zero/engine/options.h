@@ -77,6 +77,9 @@ struct EngineOptions {
   int group = 0;
   // Who owns which elements of a unit. Others than kRange are not for servers, and kHash is for stage 3 alone.
   Cut shards = Cut::kRange;
+  // With kWeighted: one positive number for each rank that holds the model once, the same in every copy. Empty: attach()
+  // measures the memory that each rank may take (zero/engine/shard_weights.h).
+  std::vector<double> shard_weights{};
   // Copies of the model train apart: gradients are summed over the ranks of a copy alone, and an outer step merges the
   // copies now and then. Absent: gradients are summed over all ranks. See Attachment::merge_copies().
   std::optional<LocalSteps> local;
@@ -141,7 +144,8 @@ MatrixChoice matrices_of(const EngineOptions& options);
 std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options);
 
 // The units of a model, cut for the ranks of `world` that hold it once. Throws as make_units() and mesh_of() do, and
-// ConfigError under "zero.shards" where the other options forbid that cut.
+// ConfigError under "zero.shards" where the other options forbid that cut, or "zero.shard_weights". Weighted units speak for
+// the rank with the largest weight (as_seen_by()); without weights all ranks weigh the same.
 std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const EngineOptions& options);
 
 // How `world` ranks hold the model. Throws ConfigError under "zero.group" for one that does not divide them, under

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "zero/comm/topk_code.h"
+#include "zero/engine/unit_blocks.h"
 #include "zero/plan/mesh.h"
 
 namespace zero {
@@ -103,8 +104,11 @@ void OuterSum::add(int unit) {
   messages_.size() > 0 ? add_messages(unit) : add_blocks(unit);
   if (whole_.size() == 0) return;
   const auto shard_bytes = static_cast<std::size_t>(numel) * kSumBytes;
-  const auto whole_bytes = shard_bytes * static_cast<std::size_t>(comms_.mesh.shard);
-  comms_.copy.all_gather(exchanged_.bytes().first(shard_bytes), whole_.bytes().first(whole_bytes), {.unit = unit})
+  const Unit& description = state_.unit(unit);
+  const auto whole_bytes = static_cast<std::size_t>(padded_numel(description, comms_.mesh.shard)) * kSumBytes;
+  comms_.copy
+      .all_gather(exchanged_.bytes().first(shard_bytes), whole_.bytes().first(whole_bytes),
+                  {.unit = unit, .blocks = unit_blocks(description, kSumBytes)})
       .wait();
   comms_.copy.drain();
 }

@@ -10,6 +10,7 @@
 #include "zero/comm/collectives.h"
 #include "zero/engine/budget.h"
 #include "zero/engine/rate_probe.h"
+#include "zero/engine/same_refusal.h"
 #include "zero/plan/estimate.h"
 
 namespace zero {
@@ -64,7 +65,9 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
       placement_(model_.placement) {
   const OffloadOptions& offload = options.offload;
   const bool ours = is_ours(options);
-  const bool chooses = ours && (names_lower_tiers(options) || (budgets_.host_takes_the_rest() && !fits_device()));
+  // Of weighted shards each rank's own must fit: what one rank places for all is for equal ones.
+  const bool may_choose = ours && options.shards != Cut::kWeighted;
+  const bool chooses = may_choose && (names_lower_tiers(options) || (budgets_.host_takes_the_rest() && !fits_device()));
   if (chooses || seams.probes) {
     const bool known = agreed_least(comm, seams.rates.update_numel > 0 ? 1 : 0) == 1;
     const std::int64_t disk_bytes = budgets_.disk_bytes() > 0 ? budgets_.disk_bytes() : offload.disk_memory;
@@ -73,12 +76,15 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
   }
   if (chooses) choose();
   count_held();
-  budgets_.require_memory(model_, placement_, held_);
+  if (comm != nullptr && options.shards == Cut::kWeighted)
+    refuse_alike(*comm, [this] { budgets_.require_memory(model_, placement_, held_); });
+  else
+    budgets_.require_memory(model_, placement_, held_);
   fixed_bytes_ = device_bytes(all_away());
   // What goes to a disk goes in tiles, and a host that cannot hold one of each state lets nothing go.
   const bool has_tiles = offload.host_memory.kind != MemoryBudget::Kind::kBytes ||
                          tile_bytes(units, mesh.shard, all_away(), spec_of(rule), 1) <= offload.host_memory.bytes;
-  movable_ = ours && budgets_.disk_bytes() > 0 && has_tiles &&
+  movable_ = may_choose && budgets_.disk_bytes() > 0 && has_tiles &&
              state_bytes(units, mesh.shard, all_away(), spec_of(rule), Tier::kDisk).total() <= budgets_.disk_bytes();
 }
 

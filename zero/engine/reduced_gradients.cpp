@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "zero/comm/rank_sum.h"
+#include "zero/engine/unit_blocks.h"
 #include "zero/plan/schedule.h"
 
 namespace zero {
@@ -59,9 +60,12 @@ void ReducedGradients::gather(int unit) {
                      description.dtype, own.numel);
     at(unit).gathered = whole;
   }
-  const std::span<std::byte> out{whole, block * static_cast<std::size_t>(state_.world())};
+  const std::span<std::byte> out{whole, static_cast<std::size_t>(padded_numel(description, state_.world())) * size};
   const TimedSpan span(timeline_, Activity::kGatherGradient, unit, static_cast<std::int64_t>(out.size()));
-  comm_.all_gather(out.subspan(static_cast<std::size_t>(own.offset) * size, block), out, {.unit = unit}).wait();
+  comm_
+      .all_gather(out.subspan(static_cast<std::size_t>(own.offset) * size, block), out,
+                  {.unit = unit, .blocks = unit_blocks(description, size)})
+      .wait();
 }
 
 void ReducedGradients::read_shard(int unit, std::span<float> out) {

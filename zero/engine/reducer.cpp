@@ -8,6 +8,7 @@
 #include "zero/comm/rank_sum.h"
 #include "zero/engine/gradient_staging.h"
 #include "zero/engine/peer_blocks.h"
+#include "zero/engine/unit_blocks.h"
 #include "zero/memory/host_memory.h"
 #include "zero/plan/schedule.h"
 
@@ -174,7 +175,7 @@ void Reducer::reduce(int unit) {
                         .accumulate = state.num_rounds > 0,
                         .stats = sums_.stats_of_reduction(unit)};
   std::byte* wire = flat_dtype(unit) == description.dtype ? flat(unit) : to_wire_type(unit);
-  request.in = {wire, static_cast<std::size_t>(shard_bytes(unit, description.dtype) * state_.world())};
+  request.in = {wire, static_cast<std::size_t>(gathered_bytes(description, state_.world()))};
   // A shard that lies on another tier is summed here first, on top of what was brought from there.
   std::byte* sum = nullptr;
   if (state_.gradient_shard(unit) == nullptr) {
@@ -188,8 +189,9 @@ void Reducer::reduce(int unit) {
   const bool staged = wire != state_.whole_gradient(unit);
   while (pending_.size() >= over_ranks_.most_begun()) wait_oldest();
   TimedSpan span(timeline_, Activity::kReduce, unit, static_cast<std::int64_t>(request.in.size()));
-  pending_.push_back({over_ranks_.begin(request, {.unit = unit}), unit, staged ? wire : nullptr, sum,
-                      arrivals_.num_passes(), std::move(span)});
+  pending_.push_back(
+      {over_ranks_.begin(request, {.unit = unit, .blocks = unit_blocks(description, size_of(description.dtype))}), unit,
+       staged ? wire : nullptr, sum, arrivals_.num_passes(), std::move(span)});
   state.staging = nullptr;
   ++state.num_rounds;
   arrivals_.take(unit);

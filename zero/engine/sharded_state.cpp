@@ -76,6 +76,10 @@ ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& plac
       streams_(arrays_, units.size(), tiers, ledger),
       contents_(*this, streams_) {
   for (const Unit& unit : units_)
+    ZERO_CHECK(unit.bounds.empty() || (std::ssize(unit.bounds) == world_ + 1 && unit.own == rank_),
+               "{} is cut for rank {} of {}, not for {} of {}", unit.name, unit.own, std::ssize(unit.bounds) - 1, rank_,
+               world_);
+  for (const Unit& unit : units_)
     ZERO_CHECK(unit.owned.empty() || unit.numel == padded_numel(unit, world_), "{} is cut for others than {} ranks",
                unit.name, world_);
 }

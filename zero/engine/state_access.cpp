@@ -8,6 +8,7 @@
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
 #include "zero/engine/parameter_order.h"
+#include "zero/engine/unit_blocks.h"
 
 namespace zero {
 namespace {
@@ -101,7 +102,8 @@ std::vector<std::string> StateAccess::names() const {
 void StateAccess::read_full_precision(int unit, const std::function<void(std::span<const float>)>& read) {
   io_.run([&] { update_.finish(); });
   const Shard own = parts_.state.shard(unit);
-  const std::int64_t numel = own.numel * parts_.state.world();
+  const Unit& description = parts_.state.unit(unit);
+  const std::int64_t numel = padded_numel(description, parts_.state.world());
   BlockPool& blocks = parts_.reducer.blocks();
   const auto give_back = [&blocks](std::byte* block) { blocks.release(block); };
   const auto acquire = [&] {
@@ -113,8 +115,8 @@ void StateAccess::read_full_precision(int unit, const std::function<void(std::sp
   const std::span<float> shard =
       whole.subspan(static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.numel));
   io_.run([&] { parts_.state.contents().read_full_precision_shard(unit, shard); });
-  all_gather(parts_.comms.copy, std::as_bytes(shard), std::as_writable_bytes(whole), {.unit = unit, .control = true});
-  const Unit& description = parts_.state.unit(unit);
+  all_gather(parts_.comms.copy, std::as_bytes(shard), std::as_writable_bytes(whole),
+             {.unit = unit, .control = true, .blocks = unit_blocks(description, sizeof(float))});
   if (!description.scattered) return read(whole);
   const auto ordered = acquire();
   to_parameter_order(description, block.get(), ordered.get(), sizeof(float));

@@ -16,8 +16,8 @@
 namespace zero {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Cut>, 3> kCuts{
-    {{"range", Cut::kRange}, {"whole", Cut::kWhole}, {"hash", Cut::kHash}}};
+constexpr std::array<std::pair<std::string_view, Cut>, 4> kCuts{
+    {{"range", Cut::kRange}, {"whole", Cut::kWhole}, {"hash", Cut::kHash}, {"weighted", Cut::kWeighted}}};
 
 // By owner: ranges of the unit's flat range, in rising order.
 using OwnedRanges = std::vector<std::vector<Shard>>;
@@ -185,12 +185,14 @@ Cut cut_of(std::string_view name) {
   const auto* const found = std::ranges::find(kCuts, name, &std::pair<std::string_view, Cut>::first);
   if (found == kCuts.end())
     throw ConfigError("zero.shards", name, "there is no such way to cut units into shards",
-                      "use range (equal ranges), whole (whole parameters) or hash (consistent hashing)");
+                      "use range (equal ranges), whole (whole parameters), hash (consistent hashing) or weighted (by "
+                      "zero.shard_weights)");
   return found->second;
 }
 
 std::vector<Unit> cut_units(std::vector<Unit> units, Cut cut, int owners) {
   if (cut == Cut::kRange) return units;
+  ZERO_CHECK(cut != Cut::kWeighted, "a weighted cut has weights");
   std::vector<std::int64_t> of_model(static_cast<std::size_t>(owners), 0);
   const Ring ring(owners);
   for (Unit& unit : units) lay_out(unit, cut == Cut::kWhole ? whole_ranges(unit, of_model) : ring.ranges_of(unit));

@@ -13,6 +13,7 @@
 // elements (hash_block()). Owners stand at 128 points each of a ring. A block goes to the next owner on the ring that has
 // less than 1.05 times an equal share of the unit, rounded up to whole blocks. With one owner more, about 1/(N+1) of the
 // elements move.
+// kWeighted: ranges in proportion to a weight of each owner.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@
 
 namespace zero {
 
-enum class Cut : std::uint8_t { kRange, kWhole, kHash };
+enum class Cut : std::uint8_t { kRange, kWhole, kHash, kWeighted };
 
 inline constexpr std::int64_t kHashBlock = 4096;       // elements
 inline constexpr std::int64_t kMostHashBlocks = 8192;  // of a unit: then blocks are larger
@@ -37,7 +38,8 @@ std::string_view name_of(Cut cut);
 // Throws ConfigError under "zero.shards" for a name that is no cut's.
 Cut cut_of(std::string_view name);
 
-// `units` as make_units() has made them. Each parameter, or each block, has one owner of [0, owners).
+// `units` as make_units() has made them. Each parameter, or each block, has one owner of [0, owners). kWeighted needs weights:
+// weighted_units() (zero/plan/weighted_cut.h) makes it.
 std::vector<Unit> cut_units(std::vector<Unit> units, Cut cut, int owners);
 
 // Elements of parameters, by owner.

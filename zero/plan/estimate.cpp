@@ -46,16 +46,24 @@ StepCollectives collectives_of(const Unit& unit, const Placement& placement) {
           .reductions = unit.trainable ? (placement.reduce_each ? placement.accumulate : 1) : 0};
 }
 
+std::int64_t gather_bytes(const Unit& unit, int world, WireCodec codec) {
+  return (world - 1) * wire_bytes(codec, shard_numel(unit, world), unit.dtype);
+}
+
+std::int64_t reduction_bytes(const Unit& unit, int world, WireCodec codec) {
+  if (unit.bounds.empty()) return (world - 1) * wire_bytes(codec, shard_numel(unit, world), unit.dtype);
+  return wire_bytes(codec, padded_numel(unit, world) - shard_numel(unit, world), unit.dtype);
+}
+
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement) {
   std::int64_t bytes = 0;
   for (const Unit& unit : units) {
-    const auto pass = [&](WireCodec codec) {
-      return (world - 1) * wire_bytes(codec, shard_numel(unit, world), unit.dtype);
-    };
     const StepCollectives calls = collectives_of(unit, placement);
-    bytes += calls.reductions * pass(placement.wire.reduce) + calls.gathers * pass(placement.wire.gather);
+    bytes += calls.reductions * reduction_bytes(unit, world, placement.wire.reduce) +
+             calls.gathers * gather_bytes(unit, world, placement.wire.gather);
     const bool gathers_sums = unit.trainable && !placement.optimizer_sharded && placement.fp32_sums;
-    if (gathers_sums && unit.dtype != DType::kFloat32) bytes += pass(WireCodec::kNone);  // fp32 is twice as much
+    if (gathers_sums && unit.dtype != DType::kFloat32)
+      bytes += gather_bytes(unit, world, WireCodec::kNone);  // fp32 is twice as much
     bytes += update_sent_bytes(unit, world, placement);
   }
   return bytes;

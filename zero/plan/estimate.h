@@ -42,6 +42,11 @@ struct StepCollectives {
 };
 StepCollectives collectives_of(const Unit& unit, const Placement& placement);
 
+// Bytes that a rank sends in one gather of a unit: its shard, to each of the others. And in one reduction: all shards but
+// its own.
+std::int64_t gather_bytes(const Unit& unit, int world, WireCodec codec);
+std::int64_t reduction_bytes(const Unit& unit, int world, WireCodec codec);
+
 // Bytes that a rank sends in a step whose forward and backward pass access each unit once; at stage 3 in the minimum
 // budget. What ranks exchange for the updates of matrices counts, too: update_sent_bytes().
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement);

@@ -6,6 +6,8 @@
 // Every rank's shard has the same size, so that collectives move equal blocks; the flat range is padded to world * n
 // and the padding lies at the end: the last ranks hold it. Padding is zero, is never updated and is stated by
 // padding_numel().
+//
+// Shards of a unit that is cut by weights (zero/plan/weighted_cut.h) differ in size: they lie between Unit::bounds.
 #pragma once
 
 #include <algorithm>
@@ -22,19 +24,29 @@ struct Shard {
   bool operator==(const Shard&) const = default;
 };
 
+// Elements of a shard; of a unit that is cut by weights, of the shard of Unit::own.
 inline std::int64_t shard_numel(const Unit& unit, int world) {
+  if (!unit.bounds.empty()) {
+    const auto own = static_cast<std::size_t>(unit.own);
+    return unit.bounds[own + 1] - unit.bounds[own];
+  }
   const std::int64_t align = alignment_numel(unit);
   const std::int64_t share = (unit.numel + world - 1) / world;
   return (share + align - 1) / align * align;
 }
 
 inline Shard shard_of(const Unit& unit, int rank, int world) {
+  if (!unit.bounds.empty()) {
+    const auto owner = static_cast<std::size_t>(rank);
+    return {unit.bounds[owner], unit.bounds[owner + 1] - unit.bounds[owner]};
+  }
   const std::int64_t numel = shard_numel(unit, world);
   return {rank * numel, numel};
 }
 
-// Elements of the padded flat range: world equal shards.
+// Elements of the padded flat range: all shards.
 inline std::int64_t padded_numel(const Unit& unit, int world) {
+  if (!unit.bounds.empty()) return unit.bounds.back();
   return world * shard_numel(unit, world);
 }
 

@@ -37,7 +37,7 @@ namespace {
 // Elements of each state that a rank holds.
 UnitTiers on_device(const Placement& placement, const Unit& unit, int world) {
   const std::int64_t shard = shard_numel(unit, world);
-  const auto held = [&](bool sharded) { return TierSplit{.device = sharded ? shard : world * shard}; };
+  const auto held = [&](bool sharded) { return TierSplit{.device = sharded ? shard : padded_numel(unit, world)}; };
   UnitTiers tiers{.parameter = held(placement.parameter_sharded)};
   if (unit.trainable) {
     tiers.gradient = held(placement.gradient_sharded);

@@ -40,9 +40,9 @@ std::vector<UnitClass> classes_of(const StepModel& model, const std::vector<Phas
              other.ends == own.ends;
     });
     if (known == classes.end()) known = classes.insert(known, std::move(own));
-    const std::int64_t shard = shard_numel(unit, model.world);
     known->units.push_back(i);
-    known->numel += static_cast<double>(model.placement.optimizer_sharded ? shard : model.world * shard);
+    known->numel += static_cast<double>(model.placement.optimizer_sharded ? shard_numel(unit, model.world)
+                                                                          : padded_numel(unit, model.world));
   }
   return classes;
 }

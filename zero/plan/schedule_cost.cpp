@@ -94,21 +94,19 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
   };
   const auto issue = [&](const Action& action, bool keeps) {
     const Unit& unit = units[static_cast<std::size_t>(action.unit)];
-    // Parameters and gradients cross in the unit's type, or coded.
-    const auto block = [&](WireCodec codec) { return wire_bytes(codec, shard_numel(unit, world), unit.dtype); };
     switch (action.kind) {
       case ActionKind::kGather:
-        cost.sent_bytes += (world - 1) * block(schedule.placement.wire.gather);
+        cost.sent_bytes += gather_bytes(unit, world, schedule.placement.wire.gather);
         ++cost.num_gathers;
         if (keeps) resident.add(action.unit);
         cost.gathered_peak_bytes = std::max(cost.gathered_peak_bytes, resident.bytes());
         break;
       case ActionKind::kGatherGradient:
         cost.sent_bytes +=
-            (world - 1) * block(WireCodec::kNone) * (schedule.placement.fp32_sums ? 4 / size(action.unit) : 1);
+            gather_bytes(unit, world, WireCodec::kNone) * (schedule.placement.fp32_sums ? 4 / size(action.unit) : 1);
         break;
       case ActionKind::kReduce:
-        cost.sent_bytes += (world - 1) * block(schedule.placement.wire.reduce);
+        cost.sent_bytes += reduction_bytes(unit, world, schedule.placement.wire.reduce);
         if (const int copies = schedule.placement.copies; copies > 1)
           cost.crossing_bytes +=
               crossing_bytes(unit, {.shard = world, .copies = copies}, schedule.placement.wire.outer);

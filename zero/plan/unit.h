@@ -49,6 +49,10 @@ struct Unit {
   // parameters lie once a gather has put them together.
   std::vector<Slice> owned;
   bool scattered = false;
+  // Of a unit that is cut by weights (zero/plan/weighted_cut.h): where each owner's shard begins, and where the last one
+  // ends. Empty: shards are equal. `own`: the owner for whom shard_numel() and all that is computed from it speaks.
+  std::vector<std::int64_t> bounds;
+  int own = 0;
   // Its matrices have states of rows and columns in place of one of each element.
   bool factored = false;
   // All its parameters are matrices that are updated as wholes or factored, or none is.

@@ -10,6 +10,7 @@
 #include "zero/engine/budget.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
+#include "zero/plan/weighted_cut.h"
 #include "zero/report/training_plan.h"
 
 namespace zero {
@@ -33,6 +34,19 @@ std::int64_t bytes_on(const TrainingPlan& plan, int world, const Placement& plac
   return state_bytes(plan.units, world, placement, optimizer_spec(plan), tier).total();
 }
 
+// Where the machine has all ranks of a copy, and more; else any rank may be as the largest.
+std::int64_t others_less(const TrainingPlan& plan, int world, const Placement& placement) {
+  if (plan.options.shards != Cut::kWeighted || !placement.tiers.empty() || plan.machine->ranks % world != 0) return 0;
+  const std::int64_t largest = bytes_on(plan, world, placement, Tier::kDevice);
+  std::int64_t less = 0;
+  TrainingPlan other = plan;
+  for (int rank = 0; rank < world; ++rank) {
+    other.units = as_seen_by(std::move(other.units), rank);
+    less += largest - bytes_on(other, world, placement, Tier::kDevice);
+  }
+  return plan.machine->ranks / world * less;
+}
+
 MemoryNeed need_of(const TrainingPlan& plan, int world, const Placement& placement, std::int64_t activations) {
   std::int64_t largest = 0;  // what autograd makes of it before it is reduced
   for (const Unit& unit : plan.units) largest = std::max(largest, gathered_bytes(unit, world));
@@ -40,18 +54,19 @@ MemoryNeed need_of(const TrainingPlan& plan, int world, const Placement& placeme
           .working = working_bytes(plan.units, world, placement, /*min_budget=*/true) + largest +
                      tile_bytes(plan.units, world, placement, optimizer_spec(plan), /*depth=*/1),
           .activations = activations,
-          .disk = bytes_on(plan, world, placement, Tier::kDisk)};
+          .disk = bytes_on(plan, world, placement, Tier::kDisk),
+          .others_less = others_less(plan, world, placement)};
 }
 
 MemoryFit fit_of(const MemoryNeed& rank, const PlannedMachine& machine) {
   MemoryFit fit{.rank = rank,
-                .needed = machine.ranks * rank.total(),
+                .needed = machine.ranks * rank.total() - rank.others_less,
                 .free = machine.free_bytes,
                 .disk = machine.ranks * rank.disk};
   fit.disk_lacks = std::max<std::int64_t>(fit.disk - machine.disk_free_bytes, 0);
   fit.lacks = std::max<std::int64_t>(fit.needed - fit.free, 0);
   if (machine.leaves_a_fifth)
-    fit.lacks = std::max(fit.lacks, machine.ranks * (rank.states + rank.working) - fit.free / 5 * 4);
+    fit.lacks = std::max(fit.lacks, machine.ranks * (rank.states + rank.working) - rank.others_less - fit.free / 5 * 4);
   return fit;
 }
 

@@ -37,6 +37,8 @@ struct MemoryNeed {
   std::int64_t working = 0;  // gathered, reduced, a gradient on its way, and tiles of what lies on disk
   std::int64_t activations = 0;
   std::int64_t disk = 0;  // of states; no memory
+  // Of weighted shards this is the rank with the largest weight: bytes of states that the others hold less, together.
+  std::int64_t others_less = 0;
   std::int64_t total() const { return states + working + activations; }
 };
 

@@ -43,6 +43,8 @@ Json shards_json(const TrainingPlan& plan) {
             {"smallest", {{"num_parameters", shards.smallest.numel}, {"state_bytes", shards.smallest.bytes}}},
             {"largest", {{"num_parameters", shards.largest.numel}, {"state_bytes", shards.largest.bytes}}},
             {"room_numel", shards.room}};
+  for (const ShardsPlan::Owned& owned : shards.by_rank)
+    json["by_rank"].push_back({{"num_parameters", owned.numel}, {"state_bytes", owned.bytes}});
   if (shards.moved_by_joining) json["moved_by_joining"] = *shards.moved_by_joining;
   if (shards.moved_by_leaving) json["moved_by_leaving"] = *shards.moved_by_leaving;
   return json;
@@ -78,12 +80,13 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
   if (wire.outer_topk > 0) json["wire"].update({{"outer", "topk"}, {"outer_topk", wire.outer_topk}});
   for (const Unit& unit : plan.units) {
     const std::int64_t whole = gathered_bytes(unit, mesh.shard);
-    json["units"].push_back({{"name", unit.name},
-                             {"num_parameters", num_parameters(unit)},
-                             {"dtype", name_of(unit.dtype)},
-                             {"trainable", unit.trainable},
-                             {"gathered_bytes", whole},
-                             {"shard_bytes", whole / mesh.shard}});
+    json["units"].push_back(
+        {{"name", unit.name},
+         {"num_parameters", num_parameters(unit)},
+         {"dtype", name_of(unit.dtype)},
+         {"trainable", unit.trainable},
+         {"gathered_bytes", whole},
+         {"shard_bytes", shard_numel(unit, mesh.shard) * static_cast<std::int64_t>(size_of(unit.dtype))}});
   }
   for (const StageCost& cost : costs_of(plan, stages)) {
     json["stages"].push_back({{"stage", cost.stage},

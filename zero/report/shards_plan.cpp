@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include "zero/plan/cut.h"
 #include "zero/plan/factored.h"
 #include "zero/plan/partition.h"
+#include "zero/plan/weighted_cut.h"
 #include "zero/report/wrapped.h"
 
 namespace zero {
@@ -30,6 +32,38 @@ std::vector<ShardsPlan::Owned> owned_by_rank(const TrainingPlan& plan, int owner
   return owned;
 }
 
+// The uncut units as `owners` would have them.
+std::vector<Unit> cut_for(const std::vector<Unit>& uncut, const EngineOptions& options, int owners) {
+  if (options.shards != Cut::kWeighted) return cut_units(uncut, options.shards, owners);
+  std::vector<double> weights = options.shard_weights;
+  if (weights.empty()) weights.push_back(1);  // not measured yet: all alike
+  const double mean = std::accumulate(weights.begin(), weights.end(), 0.0) / static_cast<double>(weights.size());
+  weights.resize(static_cast<std::size_t>(owners), mean);
+  return weighted_units(uncut, weights, 0);
+}
+
+std::string owned_text(const ShardsPlan::Owned& owned) {
+  return fmt::format("{} parameters ({} of states)", format_count(owned.numel),
+                     format_bytes(std::llround(owned.bytes)));
+}
+
+// "weighted: of weights 2, 1, 1 the ranks own ..."
+std::string weighted_text(const TrainingPlan& plan, const ShardsPlan& shards) {
+  constexpr std::size_t kMostRanks = 8;
+  const std::vector<double>& weights = plan.options.shard_weights;
+  if (weights.empty())
+    return fmt::format(
+        "weighted: a rank owns about {}, as if all had as much memory; a run measures it (or name "
+        "zero.shard_weights)",
+        owned_text(shards.largest));
+  if (weights.size() > kMostRanks)
+    return fmt::format("weighted: ranks own {} to {}", owned_text(shards.smallest), owned_text(shards.largest));
+  std::string text = fmt::format("weighted: by weights {} the ranks own ", weights_text(weights));
+  for (std::size_t rank = 0; rank < shards.by_rank.size(); ++rank)
+    text += (rank == 0 ? "" : ", ") + owned_text(shards.by_rank[rank]);
+  return text;
+}
+
 std::string percent(double share) {
   return fmt::format("{:.1f} %", 100 * share);
 }
@@ -41,30 +75,34 @@ ShardsPlan shards_plan(const TrainingPlan& plan) {
   const std::vector<ShardsPlan::Owned> owned = owned_by_rank(plan, mesh.shard);
   const auto [smallest, largest] = std::ranges::minmax(owned, {}, &ShardsPlan::Owned::numel);
   ShardsPlan shards{.smallest = smallest, .largest = largest};
+  if (plan.options.shards == Cut::kWeighted) shards.by_rank = owned;
   for (const Unit& unit : plan.units) shards.room += shard_numel(unit, mesh.shard);
   if (mesh.copies > 1) return shards;
   EngineOptions uncut = plan.options;
   uncut.shards = Cut::kRange;
+  uncut.shard_weights.clear();
   const std::vector<Unit> units = units_of(plan.specs, plan.world, uncut);
-  const auto moved = [&](Cut cut, int others) {
-    return moved_share(cut_units(units, cut, mesh.shard), mesh.shard, cut_units(units, cut, others), others);
+  const auto moved = [&](const EngineOptions& options, int others) {
+    return moved_share(cut_for(units, options, mesh.shard), mesh.shard, cut_for(units, options, others), others);
   };
-  shards.moved_by_joining = moved(plan.options.shards, mesh.shard + 1);
-  shards.moved_in_ranges_by_joining = moved(Cut::kRange, mesh.shard + 1);
+  shards.moved_by_joining = moved(plan.options, mesh.shard + 1);
+  shards.moved_in_ranges_by_joining = moved(uncut, mesh.shard + 1);
   if (mesh.shard == 1) return shards;
-  shards.moved_by_leaving = moved(plan.options.shards, mesh.shard - 1);
-  shards.moved_in_ranges_by_leaving = moved(Cut::kRange, mesh.shard - 1);
+  shards.moved_by_leaving = moved(plan.options, mesh.shard - 1);
+  shards.moved_in_ranges_by_leaving = moved(uncut, mesh.shard - 1);
   return shards;
 }
 
 std::string shards_rows(const TrainingPlan& plan) {
   if (plan.options.shards == Cut::kRange) return "";
   const ShardsPlan shards = shards_plan(plan);
-  std::string text =
-      fmt::format("  shards     {}: a rank owns {} to {} parameters ({} to {} of states), in shards with room for {}",
-                  name_of(plan.options.shards), format_count(shards.smallest.numel), format_count(shards.largest.numel),
-                  format_bytes(std::llround(shards.smallest.bytes)), format_bytes(std::llround(shards.largest.bytes)),
-                  format_count(shards.room));
+  std::string text = "  shards     ";
+  text += plan.options.shards == Cut::kWeighted
+              ? weighted_text(plan, shards)
+              : fmt::format("{}: a rank owns {} to {} parameters ({} to {} of states), in shards with room for {}",
+                            name_of(plan.options.shards), format_count(shards.smallest.numel),
+                            format_count(shards.largest.numel), format_bytes(std::llround(shards.smallest.bytes)),
+                            format_bytes(std::llround(shards.largest.bytes)), format_count(shards.room));
   if (shards.moved_by_joining)
     text += fmt::format(". When a rank joins, {} of the parameters get another owner (in equal ranges {})",
                         percent(*shards.moved_by_joining), percent(*shards.moved_in_ranges_by_joining));

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "zero/report/training_plan.h"
 
@@ -21,7 +22,9 @@ struct ShardsPlan {
     double bytes = 0;  // of their states, where a stage splits all of them
   };
   Owned smallest, largest;  // of the ranks that hold the model once
-  std::int64_t room = 0;    // elements of a rank's shards, padding included
+  std::int64_t room = 0;    // elements of a rank's shards, padding included; of the largest, where they differ
+  // With zero.shards weighted: what each rank owns, in their order. A rank that joins has the mean weight of the others.
+  std::vector<Owned> by_rank;
   // Share of the parameters with another owner when one rank more, or less, holds the model; nothing where it can't be:
   // groups of ranks (zero.group) keep their size, and a single rank cannot leave.
   std::optional<double> moved_by_joining, moved_by_leaving;

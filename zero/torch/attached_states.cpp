@@ -11,6 +11,7 @@
 #include "zero/base/error.h"
 #include "zero/comm/collectives.h"
 #include "zero/engine/parameter_order.h"
+#include "zero/engine/unit_blocks.h"
 #include "zero/plan/partition.h"
 #include "zero/torch/tensor_type.h"
 
@@ -111,13 +112,14 @@ torch::Tensor AttachedStates::full(const std::string& name, const std::string& s
   const Unit& unit = parameters_.units()[static_cast<std::size_t>(parameters_.address(param).unit)];
   Communicator& copy = engine_.resources().copy;
   const Shard own = shard_of(unit, copy.rank(), copy.world());
-  torch::Tensor whole = torch::zeros({own.numel * copy.world()}, torch::kFloat32);
+  torch::Tensor whole = torch::zeros({padded_numel(unit, copy.world())}, torch::kFloat32);
   torch::Tensor mine = whole.narrow(0, own.offset, own.numel);
   read(unit.index, index, own.offset, mine);
   const auto bytes = [](const torch::Tensor& tensor) {
     return std::span<std::byte>{static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
   };
-  all_gather(copy, bytes(mine), bytes(whole), {.unit = unit.index, .control = true});
+  all_gather(copy, bytes(mine), bytes(whole),
+             {.unit = unit.index, .control = true, .blocks = unit_blocks(unit, sizeof(float))});
   if (unit.scattered) {
     const torch::Tensor gathered = std::exchange(whole, torch::empty_like(whole));
     to_parameter_order(unit, bytes(gathered).data(), bytes(whole).data(), sizeof(float));

@@ -215,6 +215,12 @@ int threads_of(const Config& config, int local_ranks) {
   return std::max(1, bound ? usable : usable / local_ranks);
 }
 
+// Weights of a file, where the command line asks for another cut, concern nobody.
+std::vector<double> shard_weights(const ZeroConfig& zero) {
+  if (zero.shards != "weighted") return {};
+  return {zero.shard_weights.named.begin(), zero.shard_weights.named.end()};
+}
+
 }  // namespace
 
 ModelOptions model_options(const Config& config) {
@@ -275,6 +281,7 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
   AttachOptions options{.stage = static_cast<int>(config.zero.stage),
                         .group = static_cast<int>(config.zero.group),
                         .shards = cut_of(config.zero.shards),
+                        .shard_weights = shard_weights(config.zero),
                         .local = local_steps(config.sync),
                         .sync = sync_plan(config.sync),
                         .wire = wire_of(config.comm),

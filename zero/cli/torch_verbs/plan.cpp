@@ -274,7 +274,7 @@ std::int64_t updated_numel(const TrainingPlan& plan) {
   const int shard = mesh_of(plan).shard;
   std::int64_t numel = 0;
   for (const Unit& unit : plan.units) {
-    if (unit.trainable) numel += sharded ? shard_of(unit, 0, shard).numel : padded_numel(unit, shard);
+    if (unit.trainable) numel += sharded ? shard_numel(unit, shard) : padded_numel(unit, shard);
   }
   return numel;
 }

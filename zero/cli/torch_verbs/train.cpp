@@ -17,6 +17,7 @@
 #include "zero/base/log.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/verbs.h"
+#include "zero/engine/shard_weights.h"
 #include "zero/memory/host_memory.h"
 #include "zero/torch/large_blocks.h"
 #include "zero/train/trainer.h"
@@ -61,6 +62,7 @@ int train_rank(const TrainRequest& request, World& world, const StopSignal& stop
   if (loaded.config.train.epochs > 0) settle_epochs(loaded, samples_of_pass(loaded.config).value_or(0));
   if (asked > world.size()) loaded.config.train.accumulate = accumulate_in(world.size(), loaded.config.train);
   TrainJob job = make_job(loaded.config, world.local_size());
+  job.attach = with_shard_weights(std::move(job.attach), world.communicator(), world.local_size());
   tell_launch(job);
   job.overwrite = request.overwrite;
   job.replay = request.replay;

@@ -1,0 +1,25 @@
+// Shard weights: the weight of each rank's shards, by the memory that it may take (zero/plan/weighted_cut.h).
+//
+//   options = with_shard_weights(std::move(options), comm, world.local_size());   // {8, 4, 4}: GiB of each rank
+//
+// A rank may take what is free on its machine, shared by the machine's ranks, or its device budget in bytes where that is less.
+// Measured once, before anything is allocated. All ranks of a run agree: a place in a copy of the model has the least that its
+// ranks may take in any copy.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "zero/comm/communicator.h"
+#include "zero/engine/options.h"
+
+namespace zero {
+
+// Collective where the cut is weighted, else Local. Measures and fills in weights where there are none; throws ConfigError under
+// "zero.shard_weights" where ranks name others.
+EngineOptions with_shard_weights(EngineOptions options, Communicator& run, int local_world);
+
+// Collective. The weights of ranks of which this one may take `bytes`: GiB, in sixteenths, and at least one of these.
+std::vector<double> weights_by_memory(Communicator& run, const Mesh& mesh, std::int64_t bytes);
+
+}  // namespace zero
