@@ -60,13 +60,15 @@ TEST(MemoryFit, StatesOnDiskAreComparedWithItsRoom) {
   plan.machine->disk_free_bytes = 512 * kMiB;
   EXPECT_EQ(fit_of(plan).disk, 512 * kMiB) << "two moments of 64 Mi elements, on four ranks";
   EXPECT_EQ(fit_of(plan).disk_lacks, 0);
-  const std::string row = "disk 4 ranks of this machine put 512 MiB of states there; ";
+  const std::string row = "disk 4 ranks of this machine put 512 MiB of files there; ";
   EXPECT_NE(one_line(plan_table(plan, stages)).find(row + "512 MiB are free: they fit"), std::string::npos);
   plan.machine->disk_free_bytes -= kMiB;
   EXPECT_EQ(fit_of(plan).disk_lacks, kMiB);
   EXPECT_NE(one_line(plan_table(plan, stages)).find(row + "511 MiB are free: 1.00 MiB lack"), std::string::npos);
+  plan.tiers.front().optimizer = {.disk = (1 << 18) + 1};
+  EXPECT_EQ(fit_of(plan).disk, 516 * kMiB) << "four files, of whole MiB";
   plan.tiers.clear();
-  EXPECT_EQ(one_line(plan_table(plan, stages)).find("of states there"), std::string::npos) << "nothing lies on a disk";
+  EXPECT_EQ(one_line(plan_table(plan, stages)).find("of files there"), std::string::npos) << "nothing lies on a disk";
 }
 
 TEST(MemoryFit, AHigherStageIsSaidWhereItIsEnough) {

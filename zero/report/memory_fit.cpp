@@ -8,6 +8,7 @@
 
 #include "zero/base/error.h"
 #include "zero/engine/budget.h"
+#include "zero/memory/disk_tier.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/weighted_cut.h"
@@ -58,11 +59,17 @@ MemoryNeed need_of(const TrainingPlan& plan, int world, const Placement& placeme
           .others_less = others_less(plan, world, placement)};
 }
 
+// Files are of whole stripes.
+std::int64_t in_files(std::int64_t bytes) {
+  constexpr std::int64_t kStripe = DiskTier::kStripeBytes;
+  return (bytes + kStripe - 1) / kStripe * kStripe;
+}
+
 MemoryFit fit_of(const MemoryNeed& rank, const PlannedMachine& machine) {
   MemoryFit fit{.rank = rank,
                 .needed = machine.ranks * rank.total() - rank.others_less,
                 .free = machine.free_bytes,
-                .disk = machine.ranks * rank.disk};
+                .disk = machine.ranks * in_files(rank.disk)};
   fit.disk_lacks = std::max<std::int64_t>(fit.disk - machine.disk_free_bytes, 0);
   fit.lacks = std::max<std::int64_t>(fit.needed - fit.free, 0);
   if (machine.leaves_a_fifth)

@@ -146,7 +146,7 @@ std::string memory_rows(const TrainingPlan& plan) {
                                     machine.ranks == 1 ? "needs" : "need", format_bytes(fit.needed),
                                     format_bytes(fit.free), verdict));
   if (fit.disk > 0)
-    rows += named_row("disk", fmt::format("{} of {} machine {} {} of states there; {} are free: {}",
+    rows += named_row("disk", fmt::format("{} of {} machine {} {} of files there; {} are free: {}",
                                           format_count(machine.ranks, "rank"), machine.machines == 1 ? "this" : "a",
                                           machine.ranks == 1 ? "puts" : "put", format_bytes(fit.disk),
                                           format_bytes(machine.disk_free_bytes),
