@@ -40,6 +40,7 @@ TEST(ShardsPlan, WeightsSayWhatEachRankOwns) {
   EXPECT_GT(*shards.moved_by_joining, 0.25);
   const std::string table = one_line(plan_table(plan, kAllStages));
   EXPECT_NE(table.find("shards weighted: by weights 2, 1, 1 the ranks own 675"), std::string::npos) << table;
+  EXPECT_NE(table.find("450,000 1.72 MiB 879 KiB"), std::string::npos) << "half of a unit: " << table;
   const auto json = nlohmann::json::parse(plan_json(plan, kAllStages))["shards"];
   EXPECT_EQ(json["by_rank"][2]["num_parameters"], shards.by_rank[2].numel);
   const std::string unmeasured = one_line(plan_table(cut_plan(3, Cut::kWeighted), kAllStages));

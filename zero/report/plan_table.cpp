@@ -55,8 +55,9 @@ std::string unit_row(const TrainingPlan& plan, const Unit& first, const Unit& la
   }
   const int shard = mesh_of(plan).shard;
   const std::int64_t whole = gathered_bytes(first, shard);
+  const std::int64_t shard_bytes = shard_numel(first, shard) * static_cast<std::int64_t>(size_of(first.dtype));
   return fmt::format("  {:<31} {:>13} {:>11} {:>11}{}\n", name, format_count(num_parameters(first)),
-                     format_bytes(whole), format_bytes(whole / shard), first.trainable ? "" : "  frozen");
+                     format_bytes(whole), format_bytes(shard_bytes), first.trainable ? "" : "  frozen");
 }
 
 // Blocks that are alike are one row, also where a block is several units.

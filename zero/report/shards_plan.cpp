@@ -109,6 +109,8 @@ std::string shards_rows(const TrainingPlan& plan) {
   if (shards.moved_by_leaving)
     text += fmt::format("; when the last one leaves, {} ({})", percent(*shards.moved_by_leaving),
                         percent(*shards.moved_in_ranges_by_leaving));
+  if (plan.options.shards == Cut::kWeighted && !plan.options.shard_weights.empty())
+    text += ". Other figures of a rank are those of the largest, and formulas those of equal shards";
   return wrapped(text, 13);
 }
 
