@@ -38,6 +38,17 @@ std::vector<double> falling(int ranks) {
   return weights;
 }
 
+TEST(WeightedCuts, OfCopiesThatCodeTheirGradientsHaveTheSameBitsAtEveryStageAndSendWhatIsPlanned) {
+  EngineOptions options = weighted({.group = 2, .wire = {.outer = WireCodec::kInt8}}, {3, 1});
+  const ScriptedRun expected = train(4, block_specs(DType::kFloat32), options);
+  for (const EngineOptions& placed : at_all_stages(options)) {
+    const ScriptedRun run = train(4, block_specs(DType::kFloat32), placed);
+    EXPECT_EQ(run, expected) << placed.stage;
+    for (const EngineReport& report : run.reports)
+      EXPECT_EQ(report.copies.sent_bytes_per_step, report.copies.planned_sent_bytes) << placed.stage;
+  }
+}
+
 TEST(WeightedCuts, HaveTheBitsOfRangesAtEveryStageAndInTheLeastBudget) {
   Sweep sweep(7);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {

@@ -72,9 +72,11 @@ class ReduceInBlocks final : public Work::Operation {
     const std::span<std::byte> all = std::as_writable_bytes(blocks_);
     const std::size_t block = all.size() / static_cast<std::size_t>(across_.world());
     const std::span<std::byte> mine = all.subspan(static_cast<std::size_t>(across_.rank()) * block, block);
-    across_.reduce_scatter({.in = all, .out = mine}, tag_).wait();
+    CommTag between = tag_;
+    between.blocks = {};  // those of a copy's shards: here all blocks are equal
+    across_.reduce_scatter({.in = all, .out = mine}, between).wait();
     across_.drain();  // the others' blocks come in place of what they read
-    across_.all_gather(mine, all, tag_).wait();
+    across_.all_gather(mine, all, between).wait();
     put_total(shard(), request_);
     across_.drain();
   }
@@ -93,7 +95,7 @@ class ReduceInBlocks final : public Work::Operation {
 
 Work reduce_in_blocks_over_copies(Communicator& copy, Communicator& across, const ReduceScatter& request,
                                   std::span<float> blocks, CommTag tag) {
-  request.check(copy.world());
+  request.check(copy.world(), copy.rank(), tag.blocks);
   ZERO_CHECK(blocks.size() % static_cast<std::size_t>(across.world()) == 0 &&
                  blocks.size() * size_of(request.out_dtype) >= request.out.size(),
              "{} elements are summed in {}, in blocks for {} copies", request.out.size() / size_of(request.out_dtype),
