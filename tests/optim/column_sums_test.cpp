@@ -2,6 +2,8 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -34,6 +36,23 @@ TEST(ColumnSums, AreExactWhereASumInDoubleIsNot) {
   EXPECT_EQ(columns[0].value(), expected.value());
   EXPECT_GT(columns[0].value(), 1);
   EXPECT_EQ(columns[1].value(), 0);
+}
+
+TEST(ColumnSums, MoreRowsThanAGridHoldsAreCounted) {
+  std::vector<ExactSum> columns(2);
+  std::mutex lock;
+  ExactSum expected;
+  {
+    ColumnSums sums(kFloatTerms, columns, lock);
+    for (int row = 0; row < 5000; ++row) {
+      // The second is cut off whole from the first grid, and is what fills the second one.
+      const double term = row == 0 ? 0x1.fffffep0 : row % 8 != 0 ? 0x1.fffffep-44 : 0x1.000002p-62;
+      ASSERT_TRUE(sums.make_room(1, -62, 0));
+      add_row(sums, term, 0);
+      expected.add(term);
+    }
+  }
+  EXPECT_EQ(columns[0].value(), expected.value());
 }
 
 TEST(ColumnSums, TermsThatAreTooFarApartAreRefused) {
