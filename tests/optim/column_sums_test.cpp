@@ -45,7 +45,8 @@ TEST(ColumnSums, MoreRowsThanAGridHoldsAreCounted) {
   {
     ColumnSums sums(kFloatTerms, columns, lock);
     for (int row = 0; row < 5000; ++row) {
-      const double term = row % 2 == 0 ? 0x1.fffffep0 : 0x1.000002p-62;
+      // The second is cut off whole from the first grid, and is what fills the second one.
+      const double term = row == 0 ? 0x1.fffffep0 : row % 8 != 0 ? 0x1.fffffep-44 : 0x1.000002p-62;
       ASSERT_TRUE(sums.make_room(1, -62, 0));
       add_row(sums, term, 0);
       expected.add(term);
