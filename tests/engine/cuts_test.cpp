@@ -1,5 +1,6 @@
-// Who owns which elements changes no bit, not even of the gradient's norm, by which these runs clip: units that are cut by whole parameters or by hashed blocks train as those that are
-// cut into equal ranges, at every stage that has the cut, on every tier, with every optimizer.
+// Who owns which elements changes no bit, not even of the gradient's norm, by which these runs clip: units that are cut by
+// whole parameters or by hashed blocks train as those that are cut into equal ranges, at every stage that has the cut, on
+// every tier, with every optimizer.
 #include <cmath>
 
 #include <fmt/format.h>
@@ -14,19 +15,10 @@
 #include "../temporary_folder.h"
 #include "../tier.h"
 #include "block_specs.h"
-#include "scripted_run.h"
+#include "cut_run.h"
 
 namespace zero {
 namespace {
-
-ScriptedRun train(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options, int steps = 3) {
-  // A parameter without a gradient in the last step: its count of updates differs, and its elements are left alone.
-  const auto without_bias = [steps](ScriptedModel& model, int step) {
-    const int absent = model.param_named("h.0.bias");
-    model.has_gradient = [=](int param) { return step < steps - 1 || param != absent; };
-  };
-  return scripted_run(world, specs, options, {.steps = steps, .before = without_bias});
-}
 
 EngineOptions cut(EngineOptions options, Cut shards) {
   options.shards = shards;
@@ -42,10 +34,10 @@ TEST(Cuts, OfWholeParametersHaveTheBitsOfRangesAtEveryStage) {
         std::optional<ScriptedRun> expected;
         for (int stage = 0; stage < 4; ++stage) {
           if (!sweep.takes_next()) continue;
-          if (!expected) expected = train(world, small_specs(dtype), options);
+          if (!expected) expected = cut_run(world, small_specs(dtype), options);
           EngineOptions whole = cut(options, Cut::kWhole);
           whole.stage = stage;
-          EXPECT_EQ(train(world, small_specs(dtype), whole), *expected)
+          EXPECT_EQ(cut_run(world, small_specs(dtype), whole), *expected)
               << fmt::format("{} ranks, {}, stage {}", world, name_of(dtype), stage);
         }
       }
@@ -60,11 +52,11 @@ TEST(Cuts, OfHashedBlocksHaveTheBitsOfRangesAtAnyBudget) {
       for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
         if (!sweep.takes_next()) continue;
         EngineOptions options{.clip = 0.5, .reduce = reduce, .accumulate = 2};
-        const ScriptedRun expected = train(world, block_specs(dtype), options);
+        const ScriptedRun expected = cut_run(world, block_specs(dtype), options);
         EXPECT_EQ(units_of(block_specs(dtype), world, cut(options, Cut::kHash)).front().scattered, world > 1);
         for (const bool minimum : {false, true}) {
           if (minimum) options.device_memory = MemoryBudget::parse("min");
-          EXPECT_EQ(train(world, block_specs(dtype), cut(options, Cut::kHash)), expected)
+          EXPECT_EQ(cut_run(world, block_specs(dtype), cut(options, Cut::kHash)), expected)
               << fmt::format("{} ranks, {}{}", world, name_of(dtype), minimum ? ", min" : "");
         }
       }
@@ -79,10 +71,10 @@ TEST(Cuts, HaveThemWithStatesOnHostAndDisk) {
       .disk = {disk.path().string()}};
   for (const bool delayed : {false, true}) {
     EngineOptions options{.clip = 0.5, .delayed_update = delayed, .exact_steps = 1};
-    const ScriptedRun expected = train(3, block_specs(DType::kBFloat16), options, 4);
+    const ScriptedRun expected = cut_run(3, block_specs(DType::kBFloat16), options, 4);
     options.offload = offload;
     for (const Cut shards : {Cut::kWhole, Cut::kHash}) {
-      EXPECT_EQ(train(3, block_specs(DType::kBFloat16), cut(options, shards), 4), expected)
+      EXPECT_EQ(cut_run(3, block_specs(DType::kBFloat16), cut(options, shards), 4), expected)
           << fmt::format("{}{}", name_of(shards), delayed ? ", delayed" : "");
     }
   }
@@ -93,10 +85,10 @@ TEST(Cuts, HaveThemWithEveryOptimizer) {
                                                  AdamW8bitOptions{}, MuonOptions{}, AdafactorOptions{}};
   for (const OptimizerOptions& optimizer : optimizers) {
     const EngineOptions options{.optimizer = optimizer, .clip = 0.5};
-    const ScriptedRun expected = train(3, block_specs(DType::kFloat32), options);
+    const ScriptedRun expected = cut_run(3, block_specs(DType::kFloat32), options);
     for (const Cut shards : {Cut::kWhole, Cut::kHash}) {
       if (shards == Cut::kHash && std::holds_alternative<MuonOptions>(optimizer)) continue;
-      EXPECT_EQ(train(3, block_specs(DType::kFloat32), cut(options, shards)), expected)
+      EXPECT_EQ(cut_run(3, block_specs(DType::kFloat32), cut(options, shards)), expected)
           << fmt::format("{}, {}", name_of(shards), name_of(optimizer));
     }
   }
@@ -104,18 +96,19 @@ TEST(Cuts, HaveThemWithEveryOptimizer) {
 
 TEST(Cuts, HaveThemWithinCopiesOfTheModel) {
   EngineOptions options{.clip = 0.5, .accumulate = 2};
-  const ScriptedRun expected = train(4, block_specs(DType::kBFloat16), options);
+  const ScriptedRun expected = cut_run(4, block_specs(DType::kBFloat16), options);
   for (const double norm : expected.norms) EXPECT_GT(norm, 0.5) << "the test must clip";
   options.group = 2;
   for (const Cut shards : {Cut::kRange, Cut::kWhole, Cut::kHash})
-    EXPECT_EQ(train(4, block_specs(DType::kBFloat16), cut(options, shards)), expected) << std::string(name_of(shards));
+    EXPECT_EQ(cut_run(4, block_specs(DType::kBFloat16), cut(options, shards)), expected)
+        << std::string(name_of(shards));
 }
 
 TEST(Cuts, HaveThemWhereCopiesTrainApart) {
   const EngineOptions options{.group = 2, .local = LocalSteps{.steps = 2}, .clip = 0.5};
-  const ScriptedRun expected = train(4, block_specs(DType::kFloat32), options, 4);
+  const ScriptedRun expected = cut_run(4, block_specs(DType::kFloat32), options, 4);
   for (const Cut shards : {Cut::kWhole, Cut::kHash})
-    EXPECT_EQ(train(4, block_specs(DType::kFloat32), cut(options, shards), 4), expected)
+    EXPECT_EQ(cut_run(4, block_specs(DType::kFloat32), cut(options, shards), 4), expected)
         << std::string(name_of(shards));
 }
 
@@ -130,7 +123,7 @@ TEST(Cuts, SendWhatIsPlannedAndHoldNoMoreThanTheBudget) {
     }
     const std::int64_t state = state_bytes(units, 3, place(3, Reduce::kAuto, 1), spec_of(*rule_of(options))).total();
     options.device_memory = {.kind = MemoryBudget::Kind::kBytes, .bytes = state + 3 * largest + gathered / 2};
-    for (const EngineReport& report : train(3, block_specs(DType::kBFloat16), options).reports) {
+    for (const EngineReport& report : cut_run(3, block_specs(DType::kBFloat16), options).reports) {
       EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes);
       EXPECT_LE(report.peak_memory_bytes, options.device_memory.bytes) << name_of(shards);
     }

@@ -12,19 +12,10 @@
 #include "../temporary_folder.h"
 #include "../tier.h"
 #include "block_specs.h"
-#include "scripted_run.h"
+#include "cut_run.h"
 
 namespace zero {
 namespace {
-
-ScriptedRun train(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options, int steps = 3) {
-  // A parameter without a gradient in the last step: its count of updates differs, and its elements are left alone.
-  const auto without_bias = [steps](ScriptedModel& model, int step) {
-    const int absent = model.param_named("h.0.bias");
-    model.has_gradient = [=](int param) { return step < steps - 1 || param != absent; };
-  };
-  return scripted_run(world, specs, options, {.steps = steps, .before = without_bias});
-}
 
 EngineOptions weighted(EngineOptions options, std::vector<double> weights) {
   options.shards = Cut::kWeighted;
@@ -40,9 +31,9 @@ std::vector<double> falling(int ranks) {
 
 TEST(WeightedCuts, OfCopiesThatCodeTheirGradientsHaveTheSameBitsAtEveryStageAndSendWhatIsPlanned) {
   EngineOptions options = weighted({.group = 2, .wire = {.outer = WireCodec::kInt8}}, {3, 1});
-  const ScriptedRun expected = train(4, block_specs(DType::kFloat32), options);
+  const ScriptedRun expected = cut_run(4, block_specs(DType::kFloat32), options);
   for (const EngineOptions& placed : at_all_stages(options)) {
-    const ScriptedRun run = train(4, block_specs(DType::kFloat32), placed);
+    const ScriptedRun run = cut_run(4, block_specs(DType::kFloat32), placed);
     EXPECT_EQ(run, expected) << placed.stage;
     for (const EngineReport& report : run.reports)
       EXPECT_EQ(report.copies.sent_bytes_per_step, report.copies.planned_sent_bytes) << placed.stage;
@@ -60,8 +51,8 @@ TEST(WeightedCuts, HaveTheBitsOfRangesAtEveryStageAndInTheLeastBudget) {
           std::optional<ScriptedRun> expected;
           for (const EngineOptions& placed : at_all_stages(weighted(options, falling(world)))) {
             if (!sweep.takes_next()) continue;
-            if (!expected) expected = train(world, specs, options);
-            EXPECT_EQ(train(world, specs, placed), *expected) << fmt::format(
+            if (!expected) expected = cut_run(world, specs, options);
+            EXPECT_EQ(cut_run(world, specs, placed), *expected) << fmt::format(
                 "{} ranks, {}, stage {}, {} units", world, name_of(dtype), placed.stage, small ? "small" : "large");
           }
         }
@@ -73,8 +64,8 @@ TEST(WeightedCuts, HaveTheBitsOfRangesAtEveryStageAndInTheLeastBudget) {
 TEST(WeightedCuts, OfEqualWeightsAndOfOneRankAreRangesToo) {
   const EngineOptions options{.clip = 0.5};
   const auto specs = block_specs(DType::kFloat32);
-  EXPECT_EQ(train(2, specs, weighted(options, {1, 1})), train(2, specs, options));
-  EXPECT_EQ(train(1, specs, weighted(options, {3})), train(1, specs, options));
+  EXPECT_EQ(cut_run(2, specs, weighted(options, {1, 1})), cut_run(2, specs, options));
+  EXPECT_EQ(cut_run(1, specs, weighted(options, {3})), cut_run(1, specs, options));
 }
 
 TEST(WeightedCuts, HaveThemWithStatesOnHostAndDisk) {
@@ -85,10 +76,10 @@ TEST(WeightedCuts, HaveThemWithStatesOnHostAndDisk) {
   for (const bool delayed : {false, true}) {
     for (const char* budget : {"auto", "min"}) {
       EngineOptions options{.clip = 0.5, .delayed_update = delayed, .exact_steps = 1};
-      const ScriptedRun expected = train(3, block_specs(DType::kBFloat16), options, 4);
+      const ScriptedRun expected = cut_run(3, block_specs(DType::kBFloat16), options, 4);
       options.offload = offload;
       options.device_memory = MemoryBudget::parse(budget);
-      EXPECT_EQ(train(3, block_specs(DType::kBFloat16), weighted(options, {5, 1, 2}), 4), expected)
+      EXPECT_EQ(cut_run(3, block_specs(DType::kBFloat16), weighted(options, {5, 1, 2}), 4), expected)
           << budget << (delayed ? ", delayed" : "");
     }
   }
@@ -101,8 +92,8 @@ TEST(WeightedCuts, HaveThemWithEveryOptimizer) {
   for (const OptimizerOptions& optimizer : optimizers) {
     for (const int stage : {1, 3}) {
       EngineOptions options{.stage = stage, .optimizer = optimizer, .clip = 0.5};
-      EXPECT_EQ(train(3, block_specs(DType::kFloat32), weighted(options, {1, 4, 2})),
-                train(3, block_specs(DType::kFloat32), options))
+      EXPECT_EQ(cut_run(3, block_specs(DType::kFloat32), weighted(options, {1, 4, 2})),
+                cut_run(3, block_specs(DType::kFloat32), options))
           << name_of(optimizer) << ", stage " << stage;
     }
   }
@@ -111,19 +102,19 @@ TEST(WeightedCuts, HaveThemWithEveryOptimizer) {
 TEST(WeightedCuts, HaveThemWithinCopiesOfTheModel) {
   EngineOptions options{.clip = 0.5, .accumulate = 2};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    const ScriptedRun expected = train(4, block_specs(dtype), options);
+    const ScriptedRun expected = cut_run(4, block_specs(dtype), options);
     EngineOptions grouped = weighted(options, {3, 1});
     grouped.group = 2;
     for (const EngineOptions& placed : at_all_stages(grouped))
-      EXPECT_EQ(train(4, block_specs(dtype), placed), expected) << name_of(dtype) << ", stage " << placed.stage;
+      EXPECT_EQ(cut_run(4, block_specs(dtype), placed), expected) << name_of(dtype) << ", stage " << placed.stage;
   }
 }
 
 TEST(WeightedCuts, HaveThemWhereCopiesTrainApart) {
   for (const int stage : {0, 2, 3}) {
     const EngineOptions options{.stage = stage, .group = 2, .local = LocalSteps{.steps = 2}, .clip = 0.5};
-    EXPECT_EQ(train(4, block_specs(DType::kFloat32), weighted(options, {1, 3}), 4),
-              train(4, block_specs(DType::kFloat32), options, 4))
+    EXPECT_EQ(cut_run(4, block_specs(DType::kFloat32), weighted(options, {1, 3}), 4),
+              cut_run(4, block_specs(DType::kFloat32), options, 4))
         << stage;
   }
 }
@@ -131,7 +122,7 @@ TEST(WeightedCuts, HaveThemWhereCopiesTrainApart) {
 TEST(WeightedCuts, SendWhatIsPlannedForEachRank) {
   for (const int stage : {0, 1, 2, 3}) {
     EngineOptions options = weighted({.stage = stage}, {4, 1, 3});
-    const ScriptedRun run = train(3, block_specs(DType::kBFloat16), options);
+    const ScriptedRun run = cut_run(3, block_specs(DType::kBFloat16), options);
     const std::vector<Unit> units = units_of(block_specs(DType::kBFloat16), 3, options);
     for (int rank = 0; rank < 3; ++rank) {
       const EngineReport& report = run.reports[static_cast<std::size_t>(rank)];
@@ -146,7 +137,7 @@ TEST(WeightedCuts, SendWhatIsPlannedForEachRank) {
 TEST(WeightedCuts, ALightRankHoldsLess) {
   EngineOptions options{.device_memory = MemoryBudget::parse("min")};
   const auto specs = block_specs(DType::kFloat32);
-  const ScriptedRun equal = train(3, specs, options), unequal = train(3, specs, weighted(options, {8, 1, 1}));
+  const ScriptedRun equal = cut_run(3, specs, options), unequal = cut_run(3, specs, weighted(options, {8, 1, 1}));
   const auto states = [&](const std::vector<Unit>& units) {
     return state_bytes(units, 3, place(3, Reduce::kAuto, 1), spec_of(*rule_of(options))).total();
   };
@@ -172,7 +163,7 @@ TEST(WeightedCuts, HoldNoMoreThanTheBudgetOnAnyRank) {
   }
   const std::int64_t heavy = state_bytes(units, 3, place(3, Reduce::kAuto, 1), spec_of(*rule_of(options))).total();
   options.device_memory = {.kind = MemoryBudget::Kind::kBytes, .bytes = heavy + 3 * largest + gathered / 2};
-  for (const EngineReport& report : train(3, block_specs(DType::kBFloat16), options).reports) {
+  for (const EngineReport& report : cut_run(3, block_specs(DType::kBFloat16), options).reports) {
     EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes);
     EXPECT_LE(report.peak_memory_bytes, options.device_memory.bytes);
   }
