@@ -17,12 +17,13 @@ struct Apart {
   int stage = 3;
   bool local = true;
   double topk = 0;
+  LocalSteps steps{.steps = 3};
 };
 
 // Three steps a round.
 EngineOptions engine_options(const Apart& ranks) {
   EngineOptions options{.stage = ranks.stage, .group = ranks.group, .clip = 0.5};
-  if (ranks.local) options.local = LocalSteps{.steps = 3};
+  if (ranks.local) options.local = ranks.steps;
   options.wire.outer_topk = ranks.topk;
   return options;
 }
@@ -56,6 +57,19 @@ TEST(LocalStepsSaved, TrainingGoesOnWithTheSameBitsFromAnywhereInARound) {
     const auto part = folder / fmt::format("part{}", steps), end = folder / fmt::format("end{}", steps);
     save_after({.stage = steps % 4}, steps, part);
     go_on({}, part, steps, 7, end);
+    EXPECT_EQ(elements(end), elements(folder / "whole")) << steps;
+  }
+}
+
+// Between the step after which a fragment's differences are taken and the one after which its sums are mixed in, too.
+TEST(LocalStepsSaved, WithFragmentsOnTheirWayTrainingGoesOnWithTheSameBits) {
+  const TemporaryFolder folder;
+  const Apart ranks{.steps = {.steps = 4, .fragments = 2, .overlap = 2}};
+  save_after(ranks, 7, folder / "whole");
+  for (const int steps : {2, 3, 4, 5}) {
+    const auto part = folder / fmt::format("part{}", steps), end = folder / fmt::format("end{}", steps);
+    save_after({.stage = steps % 4, .steps = ranks.steps}, steps, part);
+    go_on(ranks, part, steps, 7, end);
     EXPECT_EQ(elements(end), elements(folder / "whole")) << steps;
   }
 }

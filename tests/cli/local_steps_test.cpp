@@ -66,6 +66,26 @@ TEST_F(TrainedApart, SendNothingBetweenCopiesButInOuterSteps) {
   }
 }
 
+TEST_F(TrainedApart, InFragmentsThatAreOnTheirWayGoOnWithTheBitsOfAnUninterruptedRun) {
+  const std::string local =
+      "--train.eval_every 5 --sync.mode local --sync.local_steps 4 --sync.fragments 2 --sync.overlap 2 ";
+  const Json whole = report_of("-n 2 " + local, "whole");
+  ASSERT_TRUE(whole.is_object());
+  EXPECT_EQ(whole.at("copies").at("outer_step").at("fragments"), 2);
+  EXPECT_EQ(whole.at("copies").at("outer_step").at("overlap"), 2);
+  ASSERT_TRUE(report_of("-n 2 --train.steps 7 " + local, "halves").is_object());
+  const Json rest = report_of("-n 2 --comm.transport in_process " + local, "halves");
+  ASSERT_TRUE(rest.is_object());
+  EXPECT_EQ(rest.at("loss_bits"), whole.at("loss_bits"));
+  EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
+  std::int64_t sent = 0;
+  for (const Json& line : json_lines(folder_.read("whole/metrics.jsonl")))
+    if (line.contains("loss")) sent += line.at("sent_between_copies").get<std::int64_t>();
+  // Four outer steps have ended after ten steps, each of a half of the units.
+  EXPECT_NEAR(static_cast<double>(sent),
+              2.0 * whole.at("copies").at("outer_step").at("planned_sent_bytes").get<double>(), 0.5 * sent);
+}
+
 TEST_F(TrainedApart, EndWithAnOuterStepHoweverShortTheRun) {
   const Json outer = report_of("-n 2 --train.steps 2 --sync.mode local", "run").at("copies").at("outer_step");
   for (const Json& sent : outer.at("sent_bytes")) EXPECT_EQ(sent, outer.at("planned_sent_bytes"));
@@ -86,6 +106,9 @@ TEST_F(TrainedApart, ArePlanned) {
   EXPECT_EQ(text.status, 0) << text.errors;
   EXPECT_CONTAINS(text.output, "2 of the model, each on 2 ranks, train apart (sync.mode local)");
   EXPECT_CONTAINS(text.output, "After every 50");
+  const Ran parts = folder_.zero("plan c.toml --world 2 --sync.mode local --sync.fragments 2 --sync.overlap 3");
+  EXPECT_CONTAINS(parts.output, "each of 2 fragments");
+  EXPECT_CONTAINS(parts.output, "while 3 steps are computed");
   const Ran json = folder_.zero("plan c.toml --world 4 --zero.group 2 --sync.mode local --json");
   const Json plan = Json::parse(json.output, nullptr, false);
   ASSERT_TRUE(plan.is_object()) << json.errors;
@@ -111,6 +134,10 @@ TEST_F(TrainedApart, ThatCannotBeAreRefusedBeforeAnythingStarts) {
   refused("-n 2 --sync.mode local --train.ema 0.9", "train.ema = 0.9");
   refused("-n 2 --sync.mode local --zero.delayed_update true", "zero.delayed_update = true");
   refused("-n 2 --sync.mode local --train.share auto", "train.share");
+  refused("-n 2 --sync.mode local --sync.overlap 51", "sync.overlap = 51: one fragment is on its way at a time");
+  refused("-n 2 --sync.mode local --sync.fragments 40", "sync.fragments = 40: the model has");
+  refused("-n 2 --sync.mode local --sync.mix 0.3", "sync.mix = 0.3: without sync.overlap");
+  refused("-n 2 --sync.overlap 2", "sync.overlap = 2: only sync.mode local has an outer step");
   refused("-n 2 --sync.local_steps 20", "sync.local_steps = 20: only sync.mode local has an outer step");
   refused("-n 2 --sync.mode maybe", "sync.mode");
 }

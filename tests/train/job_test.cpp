@@ -387,6 +387,11 @@ TEST(Job, LocalStepsAreAnOptionOfTheEngineInModeLocalAlone) {
   EXPECT_FALSE(make_job(config, 1).attach.local);
   config.sync = {.mode = "local", .local_steps = 7, .outer_lr = 1, .outer_momentum = 0.5};
   EXPECT_EQ(make_job(config, 1).attach.local, (LocalSteps{.steps = 7, .outer_lr = 1, .outer_momentum = 0.5}));
+  config.sync.fragments = 3;
+  config.sync.overlap = 2;
+  config.sync.mix = 0.25;
+  EXPECT_EQ(make_job(config, 1).attach.local,
+            (LocalSteps{.steps = 7, .outer_lr = 1, .outer_momentum = 0.5, .fragments = 3, .overlap = 2, .mix = 0.25}));
 }
 
 TEST(Job, CompensationIsAnOptionOfModeAsyncAlone) {

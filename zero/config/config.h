@@ -174,6 +174,9 @@ struct SyncConfig {
   std::int64_t local_steps = 50;
   double outer_lr = 0.7;
   double outer_momentum = 0.9;
+  std::int64_t fragments = 1;
+  std::int64_t overlap = 0;
+  double mix = 0.5;
   bool operator==(const SyncConfig&) const = default;
 };
 

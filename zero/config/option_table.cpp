@@ -162,6 +162,9 @@ constexpr std::array kOptions{
     Option{"sync.local_steps", at<kSync, &SyncConfig::local_steps>, kPositive, kFree, "steps from one outer step to the next, with sync.mode local"},
     Option{"sync.outer_lr", at<kSync, &SyncConfig::outer_lr>, kAboveZero, kFree, "learning rate of the outer step; 1 with outer_momentum 0: the mean of the copies"},
     Option{"sync.outer_momentum", at<kSync, &SyncConfig::outer_momentum>, kBelowOne, kFree, "momentum of the outer step, in Nesterov's form"},
+    Option{"sync.fragments", at<kSync, &SyncConfig::fragments>, kPositive, kFree, "with sync.mode local: parts of the model that are merged at different times, each once in local_steps steps. What copies send each other comes in as many smaller parts"},
+    Option{"sync.overlap", at<kSync, &SyncConfig::overlap>, kNatural, kFree, "with sync.mode local: steps that copies take while the sums of an outer step are on their way; at most local_steps / fragments. 0: they wait"},
+    Option{"sync.mix", at<kSync, &SyncConfig::mix>, kBelowOne, kFree, "with sync.overlap: the share of a copy's own weights in those that it goes on with, the rest being the merged ones. 0: the merged ones alone"},
 
     Option{"checkpoint.every", at<&Config::checkpoint, &CheckpointConfig::every>, kNatural, kFree, "steps, or time such as \"10min\", between two checkpoints; the last step has one, too. The same command continues from the newest; 0: none"},
     Option{"checkpoint.keep", at<&Config::checkpoint, &CheckpointConfig::keep>, kPositive, kFree, "number of checkpoints to keep, the newest ones"},

@@ -176,7 +176,8 @@ void check_sync(const LoadedConfig& loaded) {
   const auto& [train, zero, sync] = std::tie(loaded.config.train, loaded.config.zero, loaded.config.sync);
   if (sync.mode != "local") {
     const Config defaults;
-    for (const std::string_view name : {"sync.local_steps", "sync.outer_lr", "sync.outer_momentum"}) {
+    for (const std::string_view name :
+         {"sync.local_steps", "sync.outer_lr", "sync.outer_momentum", "sync.fragments", "sync.overlap", "sync.mix"}) {
       const Option& option = *find_option(name);
       const bool changed = to_toml(get_option(loaded.config, option)) != to_toml(get_option(defaults, option));
       if (changed && is_given(loaded, name) && rank_of(loaded, name) >= rank_of(loaded, "sync.mode"))
@@ -184,6 +185,9 @@ void check_sync(const LoadedConfig& loaded) {
     }
     return;
   }
+  if (sync.overlap == 0 && sync.mix != SyncConfig{}.mix)
+    refuse(loaded, "sync.mix", "without sync.overlap copies go on with the merged weights",
+           "set sync.overlap, or leave it out");
   const auto not_with_local = [&](std::string_view name, bool given, std::string_view reason, std::string_view remedy) {
     if (given) refuse(loaded, name, reason, remedy);
   };

@@ -11,6 +11,7 @@
 #include "zero/engine/gradient_staging.h"
 #include "zero/engine/gradient_sum.h"
 #include "zero/engine/matrix_directions.h"
+#include "zero/engine/outer_flight.h"
 #include "zero/engine/outer_sum.h"
 #include "zero/engine/tile_stream.h"
 #include "zero/engine/unit_wire.h"
@@ -39,12 +40,18 @@ std::int64_t put_together_bytes(const std::vector<Unit>& units, int world, const
   return largest;
 }
 
+// The run's last outer step sums a unit at a time, when no fragment is on its way.
+std::int64_t outer_bytes_of(const std::vector<Unit>& units, int world, const Placement& placement) {
+  const std::int64_t at_once = OuterSum::bytes(units, world, placement);
+  return placement.outer_overlap ? std::max(at_once, OuterFlight::bytes(units, world, placement)) : at_once;
+}
+
 }  // namespace
 
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget) {
   const std::int64_t always =
       matrix_bytes(units, world) + factor_staging_bytes(units, world) + put_together_bytes(units, world, placement) +
-      GradientSum::blocks_of(units, world, placement, min_budget).bytes() + OuterSum::bytes(units, world, placement) +
+      GradientSum::blocks_of(units, world, placement, min_budget).bytes() + outer_bytes_of(units, world, placement) +
       unit_wire_bytes(units, world, placement.wire, min_budget) + copies_wire_bytes(units, world, placement);
   if (!placement.gradient_sharded && !placement.fp32_gradient()) return always;
   std::int64_t largest_sum = 0;  // of a shard that is summed here and lies elsewhere
@@ -105,6 +112,8 @@ GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& 
       cheaper.fp32_sums = placement.fp32_sums;
       cheaper.copies = placement.copies;
       cheaper.merged_copies = placement.merged_copies;
+      cheaper.outer_fragments = placement.outer_fragments;
+      cheaper.outer_overlap = placement.outer_overlap;
       cheaper.wire = placement.wire;
       if (!placement.tiers.empty()) cheaper = away_from_device(std::move(cheaper), units, world, Tier::kHost);
       const std::int64_t needed = needed_at(cheaper, true);

@@ -88,7 +88,10 @@ StepReport Engine::step(double lr, const StepLimits& limits) {
 }
 
 void Engine::finish(bool ends) {
-  io_.run([&] { update_.finish(ends); });
+  io_.run([&] {
+    update_.finish(ends);
+    if (ends) step_.finish_outer();
+  });
 }
 
 EngineReport Engine::report() const {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "zero/base/clock.h"
+#include "zero/engine/outer_fragments.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/factored.h"
 
@@ -132,16 +133,23 @@ void EngineStatistics::add_to(EngineReport& report) const {
 
 OuterReport EngineStatistics::outer_report() const {
   const Mesh& mesh = parts_.comms.mesh;
-  const OuterBytes planned = outer_bytes(parts_.state.units(), mesh, parts_.state.placement());
-  OuterReport report{.local_steps = parts_.options.local->steps,
+  const LocalSteps& local = *parts_.options.local;
+  std::vector<Unit> units;
+  for (const int unit :
+       units_of_fragment(parts_.state.units(), fragment_ < 0 ? 1 : local.fragments, std::max(fragment_, 0)))
+    units.push_back(parts_.state.unit(unit));
+  const OuterBytes planned = outer_bytes(units, mesh, parts_.state.placement());
+  OuterReport report{.local_steps = local.steps,
+                     .fragments = local.fragments,
+                     .overlap = local.overlap,
                      .steps = num_outer_steps_,
                      .in_last_step = merged_in_last_step_,
                      .sent_bytes = of_outer_step_.sent_bytes,
                      .sent_between_copies = of_outer_step_.sent_between_copies,
                      .planned_sent_bytes = planned.total(),
                      .planned_sent_between_copies = planned.between_copies};
-  for (const Unit& unit : parts_.state.units())
-    report.formula_bytes += unit.trainable ? outer_formula_bytes(used_numel(unit), mesh, parts_.options.wire) : 0;
+  for (const Unit& unit : units)
+    report.formula_bytes += outer_formula_bytes(used_numel(unit), mesh, parts_.options.wire);
   return report;
 }
 

@@ -31,14 +31,24 @@ class EngineStatistics {
     body();
     untraced_ += exchanged() - before;
   }
-  // What an outer step exchanges and moves counts for itself.
+  // What an outer step exchanges and moves counts for itself. It may have several parts, the first and the last of which say
+  // so; -1: it is of all units.
+  struct OuterPart {
+    int fragment = -1;
+    bool begins = false, ends = false;
+  };
   template <typename Body>
-  void outer_step(Body body) {
+  void outer_step(const OuterPart& part, Body body) {
     const Exchanged before = exchanged();
     body();
-    of_outer_step_ = exchanged() - before;
-    untraced_ += of_outer_step_;
+    const Exchanged of_it = exchanged() - before;
+    if (part.begins) of_open_step_ = {};
+    of_open_step_ += of_it;
+    untraced_ += of_it;
     count_tiers();
+    if (!part.ends) return;
+    of_outer_step_ = of_open_step_;
+    fragment_ = part.fragment;
     ++num_outer_steps_;
     merged_in_last_step_ = true;
   }
@@ -70,7 +80,9 @@ class EngineStatistics {
   EngineParts& parts_;
   PassClock clock_, exchange_clock_;  // of what the passes compute, and exchange between ranks
   std::array<MemoryCount, kNumTiers> memory_at_update_;
-  Exchanged at_last_step_, untraced_, in_step_, of_outer_step_;
+  Exchanged at_last_step_, untraced_, in_step_;
+  Exchanged of_open_step_, of_outer_step_;  // of the outer step that has begun, and of the last one that ended
+  int fragment_ = -1;                       // whose that was
   std::int64_t num_outer_steps_ = 0;
   bool merged_in_last_step_ = false;
   DiskTraffic disk_at_last_step_, disk_of_step_;  // the first: when counted last

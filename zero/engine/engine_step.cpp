@@ -72,9 +72,7 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
   num_trace_mismatches_ += parts_.executor.replay().mismatched() ? 1 : 0;
   parts_.executor.close_step(agreed.mismatched_rank < 0);
   statistics_.step_ends();
-  apart_ = true;
-  report.merged = local && num_done() % local->steps == 0;
-  if (report.merged) merge();
+  report.merged = outer_.step_done(num_done(), num_updates_);
   if (report.skipped && skipped_in_a_row_ >= parts_.options.max_skipped_steps) {
     throw Error(
         fmt::format("{} steps in a row were skipped, the last because {}\n  Lower the learning rate, or look at the "
@@ -109,15 +107,6 @@ void EngineStep::note_step() {
   parts_.comms.run.note_step(num_updates_);
   for (CodedCommunicator* coded : {parts_.coded.get(), parts_.copies.get()})
     if (coded != nullptr) coded->begin_step(num_updates_);
-}
-
-void EngineStep::anchor() {
-  if (parts_.options.local && num_done() == 0) update_.take_anchors();
-}
-
-void EngineStep::merge() {
-  if (!std::exchange(apart_, false)) return;
-  statistics_.outer_step([this] { update_.merge(num_updates_); });
 }
 
 void EngineStep::end_passes() {
@@ -241,7 +230,7 @@ void EngineStep::set_progress(const EngineProgress& progress) {
   num_skipped_ = progress.skipped;
   skipped_in_a_row_ = static_cast<int>(progress.skipped_in_a_row);
   num_delayed_ = progress.delayed;
-  apart_ = parts_.options.local && num_done() % parts_.options.local->steps != 0;
+  outer_.restore(num_done());
   if (parts_.loss_scale) parts_.loss_scale->restore(progress.loss_scale);
   parts_.updater.set_steps(progress.updates);
 }

@@ -16,6 +16,7 @@
 #include <functional>
 
 #include "zero/engine/engine_statistics.h"
+#include "zero/engine/outer_steps.h"
 #include "zero/engine/replanner.h"
 #include "zero/engine/step_report.h"
 #include "zero/engine/step_sync.h"
@@ -26,7 +27,11 @@ namespace zero {
 class EngineStep {
  public:
   EngineStep(EngineParts& parts, StepUpdate& update, Replanner& replanner, EngineStatistics& statistics)
-      : parts_(parts), update_(update), replanner_(replanner), statistics_(statistics) {}
+      : parts_(parts),
+        update_(update),
+        replanner_(replanner),
+        statistics_(statistics),
+        outer_(parts, update, statistics) {}
 
   // With the first gradient of a backward pass, or the first use of a unit in it; no-op later in the pass.
   void begin_backward();
@@ -37,9 +42,11 @@ class EngineStep {
   void give_away(const TakeGradient& take, const std::function<void()>& taken);
 
   // Of copies that train apart, between steps: before the first step the weights become the anchors; no-op later.
-  void anchor();
+  void anchor() { outer_.anchor(num_done()); }
   // The outer step now, should a step have been taken since the last one.
-  void merge();
+  void merge() { outer_.merge(num_updates_); }
+  // Sums of an outer step that are on their way arrive.
+  void finish_outer() { outer_.finish(); }
 
   // Local. The factor of the next loss before its backward pass; 1: there is no scale.
   double scale_loss();
@@ -73,7 +80,7 @@ class EngineStep {
   std::int64_t num_trace_mismatches_ = 0;
   int skipped_in_a_row_ = 0;
   int num_scaled_ = 0;  // losses of this step that took the scale
-  bool apart_ = false;  // copies are no longer what the last outer step made them
+  OuterSteps outer_;
 };
 
 }  // namespace zero

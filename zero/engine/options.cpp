@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/engine/outer_fragments.h"
 #include "zero/optim/averaged_rule.h"
 #include "zero/plan/weighted_cut.h"
 
@@ -99,6 +100,7 @@ std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const
   const auto rule = rule_of(options);
   require_cut(options, *rule);
   std::vector<Unit> units = make_units(specs, options.units, spec_of(*rule).grain(), matrices_of(options));
+  if (options.local) require_fragments(units, *options.local);
   if (options.shards == Cut::kRange) return units;
   const int owners = mesh_of(world, options).shard;
   if (options.shards != Cut::kWeighted) return cut_units(std::move(units), options.shards, owners);
@@ -115,6 +117,10 @@ Mesh mesh_of(int world, const EngineOptions& options) {
 
 void set_exchange(Placement& placement, const Mesh& mesh, const EngineOptions& options) {
   (options.local ? placement.merged_copies : placement.copies) = mesh.copies;
+  if (options.local) {
+    placement.outer_fragments = options.local->fragments;
+    placement.outer_overlap = options.local->overlap > 0;
+  }
   placement.wire = options.wire;
   if (!placement.parameter_sharded) placement.wire.gather = WireCodec::kNone;
 }

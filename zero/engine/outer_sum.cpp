@@ -5,6 +5,7 @@
 #include <span>
 
 #include "zero/comm/topk_code.h"
+#include "zero/engine/outer_memory.h"
 #include "zero/engine/unit_blocks.h"
 #include "zero/plan/mesh.h"
 
@@ -45,10 +46,6 @@ OuterNumel numel_of(const std::vector<Unit>& units, const Mesh& mesh, const Plac
   return numel;
 }
 
-Allocation memory_of(Communicator& comm, std::int64_t bytes) {
-  return bytes == 0 ? Allocation() : comm.allocate(static_cast<std::size_t>(bytes));
-}
-
 }  // namespace
 
 std::int64_t OuterSum::bytes(const std::vector<Unit>& units, int shard, const Placement& placement) {
@@ -62,9 +59,9 @@ OuterSum::OuterSum(const ShardedState& state, const EngineComms& comms, std::int
     : state_(state), comms_(comms), timeline_(timeline) {
   const OuterNumel numel = numel_of(state.units(), comms.mesh, state.placement());
   constexpr auto kElementBytes = static_cast<std::int64_t>(kSumBytes);
-  exchanged_ = memory_of(*comms.across, numel.exchanged * kElementBytes);
-  messages_ = memory_of(*comms.across, numel.message_bytes);
-  whole_ = memory_of(comms.copy, numel.whole * kElementBytes);
+  exchanged_ = outer_memory(*comms.across, numel.exchanged * kElementBytes);
+  messages_ = outer_memory(*comms.across, numel.message_bytes);
+  whole_ = outer_memory(comms.copy, numel.whole * kElementBytes);
   charge_ = Charge(ledger, Tier::kDevice, MemoryTag::kStaging, bytes_of(numel, comms.mesh, state.placement()));
   if (state.placement().wire.outer == WireCodec::kNone) return;
   coded_ = std::make_unique<CodedCommunicator>(
@@ -80,6 +77,10 @@ void OuterSum::begin(int unit) {
   const std::int64_t exchanged = comms_.mesh.copies * outer_block_numel(state_.unit(unit), comms_.mesh);
   std::fill_n(floats(exchanged_), exchanged, 0.0F);
   if (whole_.size() > 0) std::fill_n(floats(whole_), padded_numel(state_.unit(unit), comms_.mesh.shard), 0.0F);
+}
+
+float* OuterSum::elements() const {
+  return floats(whole_.size() > 0 ? whole_ : exchanged_);
 }
 
 std::size_t OuterSum::message_bytes(int unit) const {

@@ -40,7 +40,7 @@ class OuterSum {
 
   // Local.
   void begin(int unit);
-  float* elements() const { return whole_.size() > 0 ? floats(whole_) : floats(exchanged_); }
+  float* elements() const;
   // With top-k, between the differences and add(). Of a whole range each shard is taken from as its own rank does.
   void take_largest(int unit);
   void add(int unit);
@@ -49,7 +49,6 @@ class OuterSum {
   static std::int64_t bytes(const std::vector<Unit>& units, int shard, const Placement& placement);
 
  private:
-  static float* floats(const Allocation& memory) { return reinterpret_cast<float*>(memory.data()); }
   std::size_t message_bytes(int unit) const;
   void add_blocks(int unit);
   void add_messages(int unit);

@@ -56,9 +56,8 @@ void StateAccess::pause(std::string_view key, std::string_view what) {
 }
 
 void StateAccess::give_up_what_was_begun() {
-  update_.finish();
-  parts_.state.streams().finish_offloads();
-  update_.give_up_gathered();
+  update_.settle();
+  step_.finish_outer();
 }
 
 void StateAccess::exchange_averages(bool ends) {

@@ -78,7 +78,9 @@ struct CopiesReport {
 // Of copies that train apart: what a rank sends in an outer step, as counted in the last one, as planned, and by the
 // formula, which is of the bytes between copies.
 struct OuterReport {
-  int local_steps = 0;        // from one to the next; 0: there is none
+  int local_steps = 0;        // from one to the next of a unit; 0: there is none
+  int fragments = 1;          // the bytes below are of one outer step, and so of one fragment
+  int overlap = 0;            // steps that its sums are on their way
   std::int64_t steps = 0;     // outer steps that this process has taken
   bool in_last_step = false;  // the last step ended with one
   std::int64_t sent_bytes = 0;

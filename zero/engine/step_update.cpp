@@ -1,12 +1,12 @@
 #include "zero/engine/step_update.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
-#include "zero/engine/outer_sum.h"
 #include "zero/optim/averaged_rule.h"
 
 namespace zero {
@@ -107,21 +107,21 @@ void StepUpdate::carry_out(const Action& action) {
 }
 
 void StepUpdate::exchange_averages() {
-  exchange(*make_exchange(*parts_.rule), Then::kGather);
+  exchange(*make_exchange(*parts_.rule), updated_units(parts_.executor.replay().schedule()), /*gathers=*/true);
 }
 
-void StepUpdate::take_anchors() {
-  exchange(*make_anchoring(*parts_.rule), Then::kStay);
-}
-
-void StepUpdate::exchange(const UpdateRule& rule, Then then) {
+void StepUpdate::exchange(const UpdateRule& rule, const std::vector<int>& units, bool gathers) {
   const Schedule& schedule = parts_.executor.replay().schedule();
-  parts_.updater.begin_exchange(rule, updated_units(schedule));
+  const auto is_left_alone = [&units](int unit) { return std::ranges::find(units, unit) == units.end(); };
+  std::vector<int> in_order = updated_units(schedule);
+  std::erase_if(in_order, is_left_alone);
+  parts_.updater.begin_exchange(rule, in_order);
   for (const Action& action : schedule.step) {
+    if (is_left_alone(action.unit)) continue;
     if (action.kind == ActionKind::kUpdate) {
       parts_.updater.enqueue(action.unit, nullptr, DType::kFloat32);
       parts_.updater.complete(action.unit);
-    } else if (action.kind == ActionKind::kGather && then == Then::kGather) {
+    } else if (action.kind == ActionKind::kGather && gathers) {
       parts_.gatherer.refresh(action.unit);
     }
   }
@@ -129,20 +129,10 @@ void StepUpdate::exchange(const UpdateRule& rule, Then then) {
   parts_.gatherer.finish();
 }
 
-void StepUpdate::merge(std::int64_t num_updates) {
+void StepUpdate::settle() {
   finish();
   parts_.state.streams().finish_offloads();
   give_up_gathered();
-  const OuterStep outer(*parts_.rule, *parts_.options.local, parts_.comms.mesh.copies);
-  OuterSum sum(parts_.state, parts_.comms, num_updates, parts_.ledger, parts_.options.timeline);
-  for (const Action& action : parts_.executor.replay().schedule().step) {
-    if (action.kind == ActionKind::kUpdate) {
-      parts_.updater.merge(action.unit, outer, sum);
-    } else if (action.kind == ActionKind::kGather) {
-      parts_.gatherer.refresh(action.unit);
-    }
-  }
-  parts_.gatherer.finish();
 }
 
 void StepUpdate::finish(bool ends) {

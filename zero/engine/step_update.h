@@ -37,10 +37,10 @@ class StepUpdate {
   // Exchanges all weights with the moving averages that the rule keeps; between steps, when finish() was called and
   // nothing is gathered. Twice, and all is as before.
   void exchange_averages();
-  // Of copies that train apart, between steps; see zero/optim/outer_step.h. The weights become the anchors. Then, after
-  // some steps, an outer step: what was begun ends, and the copies are merged, after `num_updates` updates of the run.
-  void take_anchors();
-  void merge(std::int64_t num_updates);
+  // For outer steps (OuterSteps): a rule in place of an update over these units, which are then gathered anew if `gathers`.
+  void exchange(const UpdateRule& rule, const std::vector<int>& units, bool gathers);
+  // What was begun ends, and nothing is gathered: states may change.
+  void settle();
 
   // Ends the backward pass, gathers, reductions and updates, and applies what was delayed, without a step that it could
   // wait for. Throws ConfigError where that would change parameters which a step has begun to use, or that a scope
@@ -53,8 +53,6 @@ class StepUpdate {
   void summed(int unit, int pass);
   void apply_waiting(bool ends);
   void carry_out(const Action& action);
-  enum class Then : std::uint8_t { kGather, kStay };  // parameters are others afterwards, or as they were
-  void exchange(const UpdateRule& rule, Then then);
 
   EngineParts& parts_;
   DelayedUpdate delayed_;

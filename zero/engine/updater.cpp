@@ -17,6 +17,8 @@ constexpr std::int64_t kUpdateGrain = 1 << 18;  // elements a thread takes at a 
 static_assert(kUpdateGrain % kCodeBlock == 0 && TileStream::kTileNumel % kCodeBlock == 0 &&
               kBlockNumel % kCodeBlock == 0);
 
+constexpr auto kUnchanged = [](auto& /*memory*/, const Tile& /*tile*/) {};
+
 }  // namespace
 
 Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<ParamSpec>& specs,
@@ -105,7 +107,7 @@ bool Updater::reads_gradient(Pass pass) {
 }
 
 bool Updater::reads_parameter(Pass pass) {
-  return pass != Pass::kDirections && pass != Pass::kFactors && pass != Pass::kResiduals;
+  return pass != Pass::kDirections && pass != Pass::kFactors && pass != Pass::kResiduals && pass != Pass::kAnchors;
 }
 
 // Of the optimizer's states an exchange is with the last one; directions need the first one, and steps along them others.
@@ -131,6 +133,7 @@ bool Updater::touches(Pass pass, std::size_t state) const {
     case Pass::kSteps:
       return !outer && state > 0;
     case Pass::kMerge:
+    case Pass::kAnchors:
       return outer && !residual;
   }
   return false;
@@ -448,23 +451,45 @@ void Updater::merge(int unit, const OuterStep& outer, OuterSum& sum) {
   const double start = monotonic_seconds();
   present_.assign(present_.size(), true);
   sum.begin(unit);
-  pass_over(
-      unit, Pass::kDifferences, {},
-      [&](TileMemory& memory, const Tile& tile) {
-        memory.states[outer.momentum_place()] = sum.elements() + tile.begin;
-      },
-      [&](std::size_t /*param*/, const UpdateSpan& span) { outer.subtract(span); });
-  const Gradient elements{.data = reinterpret_cast<const std::byte*>(sum.elements())};
-  const auto unchanged = [](TileMemory&, const Tile&) {};
-  if (outer.keeps_residual()) {
-    sum.take_largest(unit);
-    pass_over(unit, Pass::kResiduals, elements, unchanged,
-              [&](std::size_t /*param*/, const UpdateSpan& span) { outer.keep(span); });
-  }
+  take_differences(unit, outer, sum.elements(), [&] { sum.take_largest(unit); });
   sum.add(unit);
-  pass_over(unit, Pass::kMerge, elements, unchanged,
+  const Gradient elements{.data = reinterpret_cast<const std::byte*>(sum.elements())};
+  pass_over(unit, Pass::kMerge, elements, kUnchanged,
             [&](std::size_t /*param*/, const UpdateSpan& span) { outer.update(span); });
   seconds_ += monotonic_seconds() - start;
+}
+
+void Updater::take_off(int unit, const OuterStep& outer, OuterFlight& flight) {
+  finish();
+  const double start = monotonic_seconds();
+  present_.assign(present_.size(), true);
+  flight.begin(unit);
+  take_differences(unit, outer, flight.elements(), [&] { flight.take_largest(); });
+  flight.pack(unit);
+  seconds_ += monotonic_seconds() - start;
+}
+
+void Updater::land(int unit, const OuterStep& outer, OuterFlight& flight) {
+  finish();
+  const double start = monotonic_seconds();
+  present_.assign(present_.size(), true);
+  const Gradient sums{.data = reinterpret_cast<const std::byte*>(flight.sums(unit))};
+  pass_over(unit, Pass::kAnchors, sums, kUnchanged,
+            [&](std::size_t /*param*/, const UpdateSpan& span) { outer.move(span); });
+  seconds_ += monotonic_seconds() - start;
+}
+
+// `take_largest` leaves in `elements` what is not sent of them.
+template <typename TakeLargest>
+void Updater::take_differences(int unit, const OuterStep& outer, float* elements, TakeLargest take_largest) {
+  pass_over(
+      unit, Pass::kDifferences, {},
+      [&](TileMemory& memory, const Tile& tile) { memory.states[outer.momentum_place()] = elements + tile.begin; },
+      [&](std::size_t /*param*/, const UpdateSpan& span) { outer.subtract(span); });
+  if (!outer.keeps_residual()) return;
+  take_largest();
+  pass_over(unit, Pass::kResiduals, {.data = reinterpret_cast<const std::byte*>(elements)}, kUnchanged,
+            [&](std::size_t /*param*/, const UpdateSpan& span) { outer.keep(span); });
 }
 
 void Updater::update_tile(const Tile& tile, std::byte* copy_to) {

@@ -26,6 +26,7 @@
 
 #include "zero/base/parallel.h"
 #include "zero/engine/options.h"
+#include "zero/engine/outer_flight.h"
 #include "zero/engine/outer_sum.h"
 #include "zero/engine/sharded_state.h"
 
@@ -45,6 +46,10 @@ class Updater {
   void begin_exchange(const UpdateRule& rule, std::span<const int> units);
   // The unit's part of an outer step: all copies take the anchor that they make of what each has come to. Collective.
   void merge(int unit, const OuterStep& outer, OuterSum& sum);
+  // The same in two halves. What the unit has come to goes into the flight: Local. And, when the flight has arrived, the anchor
+  // moves, and parameters stay as they are: Collective.
+  void take_off(int unit, const OuterStep& outer, OuterFlight& flight);
+  void land(int unit, const OuterStep& outer, OuterFlight& flight);
   // `gradient`: of state.update_range(unit), until the unit is complete; null where it does not lie on the device.
   void enqueue(int unit, const std::byte* gradient, DType dtype);
   // What is left of the step comes in this order from here on; nothing else may be left.
@@ -98,7 +103,7 @@ class Updater {
   void begin_units(std::span<const int> units);
   // What a pass is for: to update, or to make sums before that, of parameters, and of rows and columns; to exchange states
   // with parameters; of whole matrices, to make directions, and to step along them; of an outer step, to see how far
-  // parameters are from their anchors, to keep what of that was not sent, and to move both.
+  // parameters are from their anchors, to keep what of that was not sent, and to move both, or the anchors alone.
   enum class Pass : std::uint8_t {
     kUpdate,
     kSums,
@@ -108,7 +113,8 @@ class Updater {
     kSteps,
     kDifferences,
     kResiduals,
-    kMerge
+    kMerge,
+    kAnchors
   };
   static bool reads_gradient(Pass pass);
   static bool reads_parameter(Pass pass);
@@ -136,6 +142,8 @@ class Updater {
   // A pass over one unit, now. Calls change(memory, tile) before a tile's spans, and use(param, span) for each of them.
   template <typename Change, typename Use>
   void pass_over(int unit, Pass pass, const Gradient& gradient, Change change, Use use);
+  template <typename TakeLargest>
+  void take_differences(int unit, const OuterStep& outer, float* elements, TakeLargest take_largest);
   void begin_pass(std::vector<int> units);
   std::vector<LinkTransfer> link_transfers(Pass pass) const;
   bool given(int unit) const { return unit >= 0 && gradients_[static_cast<std::size_t>(unit)].given; }

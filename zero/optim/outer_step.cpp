@@ -55,6 +55,27 @@ class Anchoring final : public UpdateRule {
   std::vector<StateSpec> states_;
 };
 
+class Mixing final : public UpdateRule {
+ public:
+  Mixing(std::vector<StateSpec> states, double mix)
+      : states_(std::move(states)), own_(static_cast<float>(mix)), shared_(1 - own_) {}
+  std::string_view name() const override { return "mixing"; }
+  std::vector<StateSpec> states() const override { return states_; }
+  void update(const UpdateSpan& span, const UpdateScalars& /*scalars*/) const override {
+    const float* const anchor = span.states[states_.size() - 1];
+    if (own_ == 0) {
+      std::copy_n(anchor, span.numel, span.parameter);
+    } else {
+      for (std::int64_t i = 0; i < span.numel; ++i) span.parameter[i] = own_ * span.parameter[i] + shared_ * anchor[i];
+    }
+    span.write_low_precision();
+  }
+
+ private:
+  std::vector<StateSpec> states_;
+  float own_, shared_;
+};
+
 // A comparison with a NaN is false, so that one is refused, too.
 void require_local(bool valid, std::string_view key, std::string value, std::string_view reason,
                    std::string_view remedy) {
@@ -72,6 +93,16 @@ std::unique_ptr<UpdateRule> with_outer_states(std::unique_ptr<UpdateRule> rule, 
                 "use for example 0.7, or 1 with sync.outer_momentum 0 for the mean of the copies");
   require_local(local.outer_momentum >= 0 && static_cast<float>(local.outer_momentum) < 1, "sync.outer_momentum",
                 fmt::format("{}", local.outer_momentum), "must be 0 or more and less than 1", "use for example 0.9");
+  require_local(local.mix >= 0 && static_cast<float>(local.mix) < 1, "sync.mix", fmt::format("{}", local.mix),
+                "must be 0 or more and less than 1", "use for example 0.5, or 0 for the shared weights alone");
+  require_local(local.fragments >= 1 && local.fragments <= local.steps, "sync.fragments",
+                fmt::format("{}", local.fragments),
+                fmt::format("each fragment has its own of the {} steps (sync.local_steps)", local.steps),
+                fmt::format("use 1 to {}", local.steps));
+  const int apart = local.steps / local.fragments;
+  require_local(local.overlap >= 0 && local.overlap <= apart, "sync.overlap", fmt::format("{}", local.overlap),
+                fmt::format("one fragment is on its way at a time, and the next comes after {} steps", apart),
+                fmt::format("use 0 to {}, or fewer sync.fragments", apart));
   std::vector<StateSpec> outer{{.name = std::string(kOuterMomentumState), .outer = true},
                                {.name = std::string(kAnchorState), .outer = true}};
   if (keeps_residual)
@@ -104,6 +135,12 @@ void OuterStep::keep(const UpdateSpan& span) const {
 }
 
 void OuterStep::update(const UpdateSpan& span) const {
+  move(span);
+  std::copy_n(span.states[momentum_ + 1], span.numel, span.parameter);
+  span.write_low_precision();
+}
+
+void OuterStep::move(const UpdateSpan& span) const {
   const auto* const sum = reinterpret_cast<const float*>(span.gradient);
   float* const momentum = span.states[momentum_];
   float* const anchor = span.states[momentum_ + 1];
@@ -111,13 +148,15 @@ void OuterStep::update(const UpdateSpan& span) const {
     const float difference = sum[i] / copies_;
     momentum[i] = mu_ * momentum[i] + difference;
     anchor[i] -= lr_ * (difference + mu_ * momentum[i]);
-    span.parameter[i] = anchor[i];
   }
-  span.write_low_precision();
 }
 
 std::unique_ptr<UpdateRule> make_anchoring(const UpdateRule& rule) {
   return std::make_unique<Anchoring>(rule.states());
+}
+
+std::unique_ptr<UpdateRule> make_mixing(const UpdateRule& rule, double mix) {
+  return std::make_unique<Mixing>(rule.states(), mix);
 }
 
 }  // namespace zero

@@ -17,6 +17,12 @@
 //   residual = x - C(x)
 //   D        = mean over copies of C(x)
 //
+// In fragments, each has its outer step at another time, and with an overlap its result comes some steps after the differences
+// were taken, while the copies go on (Streaming DiLoCo: Douillard et al., arXiv 2501.18512): the anchor and the momentum are
+// those of above, and then
+//
+//   weights  = mix * weights + (1 - mix) * anchor, in every copy
+//
 //   auto rule = with_outer_states(make_update_rule(AdamWOptions{}), {.steps = 50});
 //   rule->states()                                  // "exp_avg", "exp_avg_sq", "outer_momentum", "anchor"
 //   const OuterStep outer(*rule, {.steps = 50}, /*copies=*/2);
@@ -36,6 +42,9 @@ struct LocalSteps {
   int steps = 50;               // from one outer step to the next; skipped ones count
   double outer_lr = 0.7;        // 1 with momentum 0: the mean of the copies
   double outer_momentum = 0.9;  // Nesterov's
+  int fragments = 1;            // parts of the model, each with an outer step of its own every `steps` steps
+  int overlap = 0;              // steps that the copies take while a fragment's differences are on their way
+  double mix = 0.5;             // with an overlap: the share of a copy's own weights in what it goes on with
   bool operator==(const LocalSteps&) const = default;
 };
 
@@ -44,8 +53,9 @@ constexpr std::string_view kOuterResidualState = "outer_residual", kOuterMomentu
 
 // The rule with the states of the outer step behind its own: a residual where one is kept, momentum, anchor. Its updates leave
 // them alone. Throws ConfigError under "sync.local_steps" for fewer than one, "sync.outer_lr" for one that is not finite or
-// not above 0, "sync.outer_momentum" for one that is not from 0 to below 1, and "sync.mode" for a rule that has no room for
-// more states.
+// not above 0, "sync.outer_momentum" or "sync.mix" for one that is not from 0 to below 1, "sync.fragments" for fewer than one
+// or more than steps, "sync.overlap" for one below 0 or above the steps between two fragments, and "sync.mode" for a rule that
+// has no room for more states.
 std::unique_ptr<UpdateRule> with_outer_states(std::unique_ptr<UpdateRule> rule, const LocalSteps& local,
                                               bool keeps_residual = false);
 
@@ -59,8 +69,10 @@ class OuterStep {
   void subtract(const UpdateSpan& span) const;
   // What was not sent of the differences, the span's gradient in fp32, becomes the residual.
   void keep(const UpdateSpan& span) const;
-  // The span needs the sum of the differences as gradient, in fp32, and parameter, momentum, anchor.
+  // The span needs the sum of the differences as gradient, in fp32, and parameter, momentum, anchor; move() leaves the
+  // parameter alone, and needs none.
   void update(const UpdateSpan& span) const;
+  void move(const UpdateSpan& span) const;
 
   // The place of the outer momentum among the rule's states; that of the anchor is the next one.
   std::size_t momentum_place() const { return momentum_; }
@@ -76,5 +88,7 @@ class OuterStep {
 
 // A rule, in place of an update, that makes the weights the anchor.
 std::unique_ptr<UpdateRule> make_anchoring(const UpdateRule& rule);
+// And one that makes weights mix * weights + (1 - mix) * anchor.
+std::unique_ptr<UpdateRule> make_mixing(const UpdateRule& rule, double mix);
 
 }  // namespace zero

@@ -46,6 +46,8 @@ struct Placement {
   bool fp32_sums = false;          // the sum of bf16 gradients stays in fp32, and is applied so
   int copies = 1;                  // of the model (mesh.h), over which each gradient is summed
   int merged_copies = 1;           // that train apart instead, and are merged by an outer step; 1: there are none
+  int outer_fragments = 1;         // with merged_copies: parts of the model that have outer steps at different times
+  bool outer_overlap = false;      // and the sums of one are on their way while the copies compute
   WireCodecs wire;                 // of what crosses between ranks
   bool updated_elsewhere = false;  // this rank holds no optimizer state and no master: servers do (sync_plan.h)
   // Gradients are summed over micro-batches in fp32, whatever the parameter's type.

@@ -76,12 +76,19 @@ ClusterWay way_of(const TrainingPlan& plan, const Cluster& cluster, double compu
   ClusterWay way{.stage = plan.options.stage, .mesh = mesh_of(plan), .local = plan.options.local.has_value()};
   const Placement placement = placement_of(plan);
   way.exchange = exchange_of_step(plan.units, way.mesh, placement, cluster);
-  if (way.local)
-    add(way.exchange, exchange_of_outer_step(plan.units, way.mesh, placement, cluster),
-        1.0 / plan.options.local->steps);
+  const Exchange outer = way.local ? exchange_of_outer_step(plan.units, way.mesh, placement, cluster) : Exchange{};
+  const double of_step = seconds_of(way.exchange, cluster);
+  way.exchange_seconds = of_step;
+  if (way.local) {
+    const LocalSteps& local = *plan.options.local;
+    add(way.exchange, outer, 1.0 / local.steps);
+    // What of a fragment's exchange the steps on its way do not cover.
+    const double covered = local.overlap * (computation / cluster.slowest() + of_step);
+    way.exchange_seconds +=
+        std::max(0.0, seconds_of(outer, cluster) / local.fragments - covered) * local.fragments / local.steps;
+  }
   way.held = fit_of(plan).rank.total();
   way.fits = cluster.memory == 0 || way.held <= cluster.memory;
-  way.exchange_seconds = seconds_of(way.exchange, cluster);
   way.seconds = computation / cluster.slowest() + way.exchange_seconds;
   return way;
 }

@@ -73,7 +73,11 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
             {"world", plan.world},       {"stage", plan.options.stage},
             {"shard_ranks", mesh.shard}, {"copies", mesh.copies},
             {"units", Json::array()},    {"stages", Json::array()}};
-  if (plan.options.local) json["local_steps"] = plan.options.local->steps;
+  if (const auto& local = plan.options.local) {
+    json["local_steps"] = local->steps;
+    json["fragments"] = local->fragments;
+    json["overlap"] = local->overlap;
+  }
   const WireCodecs& wire = plan.options.wire;
   if (wire != WireCodecs{})
     json["wire"] = {{"gather", name_of(wire.gather)}, {"reduce", name_of(wire.reduce)}, {"outer", name_of(wire.outer)}};

@@ -170,12 +170,18 @@ std::string copies_rows(const TrainingPlan& plan) {
   const StageCost cost = cost_of(plan, plan.options.stage);
   const std::string copies =
       fmt::format("{} of the model, each on {} rank{}", mesh.copies, mesh.shard, mesh.shard == 1 ? "" : "s");
-  if (plan.options.local)
-    return named_row("copies",
-                     fmt::format("{}, train apart (sync.mode local): no gradient crosses between them. After every {} "
-                                 "steps an outer step merges them: a rank sends {} (formula {}) to other copies then",
-                                 copies, plan.options.local->steps, format_bytes(cost.outer.between_copies),
-                                 bytes_text(cost.outer_formula)));
+  if (plan.options.local) {
+    const LocalSteps& local = *plan.options.local;
+    const bool parts = local.fragments > 1;
+    std::string when =
+        fmt::format("After every {} steps an outer step merges {}: a rank sends {} (formula {}) to other copies then",
+                    local.steps, parts ? fmt::format("each of {} fragments", local.fragments) : "them",
+                    format_bytes(cost.outer.between_copies), bytes_text(cost.outer_formula));
+    if (parts) when += ", a fragment at a time";
+    if (local.overlap > 0) when += fmt::format(", while {} are computed", format_count(local.overlap, "step"));
+    return named_row(
+        "copies", fmt::format("{}, train apart (sync.mode local): no gradient crosses between them. {}", copies, when));
+  }
   return named_row(
       "copies",
       fmt::format("{}; of what a rank sends {} (formula {}) are gradients in {} that cross between copies, "

@@ -148,6 +148,8 @@ Json copies_json(const RunReport& r) {
   if (outer.local_steps > 0)
     json["outer_step"] = {
         {"every_steps", outer.local_steps},
+        {"fragments", outer.fragments},
+        {"overlap", outer.overlap},
         {"sent_bytes", per_rank(r.ranks, [](const RankReport& rank) { return rank.outer_sent_between_copies; })},
         {"planned_sent_bytes", outer.planned_sent_between_copies},
         {"formula", {{"sent_bytes", outer.formula_bytes}}}};

@@ -189,8 +189,12 @@ HealthOptions health_options(const HealthConfig& health) {
 
 std::optional<LocalSteps> local_steps(const SyncConfig& sync) {
   if (sync.mode != "local") return std::nullopt;
-  return LocalSteps{
-      .steps = static_cast<int>(sync.local_steps), .outer_lr = sync.outer_lr, .outer_momentum = sync.outer_momentum};
+  return LocalSteps{.steps = static_cast<int>(sync.local_steps),
+                    .outer_lr = sync.outer_lr,
+                    .outer_momentum = sync.outer_momentum,
+                    .fragments = static_cast<int>(sync.fragments),
+                    .overlap = static_cast<int>(sync.overlap),
+                    .mix = sync.mix};
 }
 
 // What is not of the mode was given for another one, which is overruled.

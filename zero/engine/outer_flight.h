@@ -1,0 +1,101 @@
+// OuterFlight: the sum over the copies of what a fragment has come to, exchanged while the copies go on computing
+// (zero/engine/outer_fragments.h). OuterSum is the same for one unit, at once.
+//
+//   OuterFlight flight(state, comms, units_of_fragment(...), step, ledger, timeline);
+//   for (const int u : flight.units()) {
+//     flight.begin(u);                                  // zeros
+//     ... flight.elements()[i] = anchor - weight ...    // of this rank's update range
+//     flight.pack(u);
+//   }
+//   flight.send();                                      // begins; the copies compute
+//   flight.turn();                                      // some steps later: blocks are summed, sums begin to go back
+//   flight.arrive();                                    // and later still
+//   for (const int u : flight.units()) ... flight.sums(u)[i] ...
+//
+// Each copy sums a block of each shard, in the order of the copies, in fp32: one message to every other copy for the whole
+// fragment, and one with the sums. With a codec (WireCodecs::outer) both are coded, each rounded once. With top-k each copy
+// sends its largest elements to all others at once, and nothing is left for turn(). Bytes are those of OuterSum.
+//
+// Memory is staging, in the ledger from construction to destruction: twice the fragment's shard in fp32, or with a codec or
+// top-k once and the messages; where states are whole, the largest unit besides. Collective, all of it, but for begin(),
+// elements(), take_largest() and pack().
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "zero/base/timeline.h"
+#include "zero/comm/work.h"
+#include "zero/engine/engine_comms.h"
+#include "zero/engine/sharded_state.h"
+#include "zero/memory/charge.h"
+
+namespace zero {
+
+class OuterFlight {
+ public:
+  // There is more than one copy. All outlive it. `step`: number of the run's step; a codec's rounding depends on it.
+  OuterFlight(const ShardedState& state, const EngineComms& comms, std::vector<int> units, std::int64_t step,
+              Ledger& ledger, Timeline* timeline);
+
+  const std::vector<int>& units() const { return units_; }
+
+  void begin(int unit);
+  float* elements();
+  // With top-k: elements() are then what this copy does not send.
+  void take_largest();
+  void pack(int unit);
+
+  void send();
+  void turn();
+  void arrive();
+  // Of the update range; until the next call.
+  const float* sums(int unit);
+
+  // Bytes that the flight of the fragment that needs most takes.
+  static std::int64_t bytes(const std::vector<Unit>& units, int shard, const Placement& placement);
+
+ private:
+  struct Part {
+    int unit = 0;
+    std::int64_t block = 0;    // elements that a copy sums
+    std::int64_t values = 0;   // where the unit's elements begin among those of the fragment
+    std::int64_t message = 0;  // where its bytes begin in a message
+    std::int64_t bytes = 0;    // of them
+  };
+  struct Sizes {
+    std::int64_t values = 0, message = 0, whole = 0;  // elements, bytes of one message, elements
+    std::vector<Part> parts{};
+    std::int64_t bytes(const Mesh& mesh, const Placement& placement) const;
+  };
+  static Sizes sizes_of(const std::vector<Unit>& units, std::span<const int> fragment, const Mesh& mesh,
+                        const Placement& placement);
+  const Part& part(int unit) const;
+  WireCodec codec() const { return state_.placement().wire.outer; }
+  double share() const { return state_.placement().wire.outer_topk; }
+  bool as_they_are() const { return codec() == WireCodec::kNone && share() == 0; }
+  int copies() const { return comms_.mesh.copies; }
+  std::uint64_t key(const Part& part, std::uint64_t kind) const;
+  std::byte* arrived() { return (as_they_are() ? values_ : came_).data(); }
+  static constexpr std::uint64_t kGatherKey = 1, kSumKey = 2;
+  std::byte* message_of(std::byte* messages, int copy, const Part& part) const;
+  void sum_block(const Part& part);
+
+  const ShardedState& state_;
+  const EngineComms& comms_;
+  std::vector<int> units_;
+  std::int64_t step_;
+  Timeline* timeline_;
+  Sizes sizes_;
+  Allocation values_;       // differences; at the end, but for those that cross as they are, the sums
+  Allocation sent_, came_;  // a message for each copy; as they are, they come in place of the differences
+  Allocation whole_;        // of the largest unit's padded range, where that is updated and several ranks hold a copy
+  const Part* open_ = nullptr;  // the unit whose elements() are written
+  Charge charge_;
+  Work work_;
+  enum class Phase : std::uint8_t { kPacking, kOut, kBack, kHere };
+  Phase phase_ = Phase::kPacking;
+};
+
+}  // namespace zero

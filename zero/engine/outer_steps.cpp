@@ -1,0 +1,107 @@
+#include "zero/engine/outer_steps.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "zero/base/check.h"
+#include "zero/engine/outer_fragments.h"
+#include "zero/engine/outer_sum.h"
+
+namespace zero {
+
+// -1: all.
+std::vector<int> OuterSteps::fragment(int number) const {
+  return units_of_fragment(parts_.state.units(), number < 0 ? 1 : parts_.options.local->fragments, std::max(number, 0));
+}
+
+void OuterSteps::anchor(std::int64_t done) {
+  if (parts_.options.local && done == 0)
+    update_.exchange(*make_anchoring(*parts_.rule), all_units(), /*gathers=*/false);
+}
+
+bool OuterSteps::step_done(std::int64_t done, std::int64_t num_updates) {
+  if (!parts_.options.local) return false;
+  apart_ = true;
+  const LocalSteps& local = *parts_.options.local;
+  const int ends = fragment_that_ends(local, done), begins = fragment_that_begins(local, done);
+  if (local.overlap == 0) {
+    if (ends < 0) return false;
+    statistics_.outer_step({.fragment = ends, .begins = true, .ends = true}, [&] {
+      update_.settle();
+      merge_units(fragment(ends), num_updates);
+    });
+    apart_ = local.fragments > 1;
+    return true;
+  }
+  if (ends >= 0 || begins >= 0) statistics_.outside_training([this] { update_.settle(); });
+  fly(done);
+  if (ends >= 0) {
+    land();
+    statistics_.outer_step({.fragment = ends, .ends = true}, [&] {
+      update_.exchange(*make_mixing(*parts_.rule, local.mix), fragment(ends), /*gathers=*/true);
+    });
+  }
+  if (begins >= 0) {
+    turns_after_ = done + (local.overlap + 1) / 2;
+    statistics_.outer_step({.fragment = begins, .begins = true}, [&] { take_off(fragment(begins), num_updates); });
+  }
+  return ends >= 0;
+}
+
+void OuterSteps::merge(std::int64_t num_updates) {
+  if (!apart_) return;
+  land();
+  statistics_.outer_step({.begins = true, .ends = true}, [&] {
+    update_.settle();
+    merge_units(all_units(), num_updates);
+  });
+  apart_ = false;
+}
+
+void OuterSteps::merge_units(const std::vector<int>& units, std::int64_t num_updates) {
+  const OuterStep outer(*parts_.rule, *parts_.options.local, parts_.comms.mesh.copies);
+  OuterSum sum(parts_.state, parts_.comms, num_updates, parts_.ledger, parts_.options.timeline);
+  for (const Action& action : parts_.executor.replay().schedule().step) {
+    if (std::ranges::find(units, action.unit) == units.end()) continue;
+    if (action.kind == ActionKind::kUpdate) {
+      parts_.updater.merge(action.unit, outer, sum);
+    } else if (action.kind == ActionKind::kGather) {
+      parts_.gatherer.refresh(action.unit);
+    }
+  }
+  parts_.gatherer.finish();
+}
+
+void OuterSteps::take_off(std::vector<int> units, std::int64_t num_updates) {
+  ZERO_CHECK(!flight_, "a fragment takes off while another is on its way");
+  const OuterStep outer(*parts_.rule, *parts_.options.local, parts_.comms.mesh.copies);
+  flight_.emplace(parts_.state, parts_.comms, std::move(units), num_updates, parts_.ledger, parts_.options.timeline);
+  for (const int unit : flight_->units()) parts_.updater.take_off(unit, outer, *flight_);
+  flight_->send();
+}
+
+void OuterSteps::fly(std::int64_t done) {
+  if (flight_ && done >= turns_after_) statistics_.outer_step({}, [this] { flight_->turn(); });
+}
+
+void OuterSteps::land() {
+  if (!flight_) return;
+  statistics_.outer_step({}, [this] {
+    const OuterStep outer(*parts_.rule, *parts_.options.local, parts_.comms.mesh.copies);
+    flight_->arrive();
+    for (const int unit : flight_->units()) parts_.updater.land(unit, outer, *flight_);
+    flight_.reset();
+  });
+}
+
+void OuterSteps::finish() {
+  land();
+}
+
+void OuterSteps::restore(std::int64_t done) {
+  if (!parts_.options.local) return;
+  const LocalSteps& local = *parts_.options.local;
+  apart_ = local.fragments > 1 || local.overlap > 0 ? done > 0 : done % local.steps != 0;
+}
+
+}  // namespace zero
