@@ -132,7 +132,7 @@ TEST(OuterFragments, OnTheirWayBringTheSumsThatAnOuterStepAtOnceMakes) {
 
 TEST(OuterFragments, HaveTheSameBitsAtEveryStageOnEveryTierWithEveryCodec) {
   const TemporaryFolder disk;
-  Sweep sweep(4);
+  Sweep sweep(5);
   int which = 0;
   for (const WireCodecs& wire : {WireCodecs{}, {.outer = WireCodec::kInt8}, {.outer_topk = 0.1}}) {
     for (const LocalSteps& local : {kFragments, kOnTheirWay, LocalSteps{.steps = 3, .overlap = 3}}) {
@@ -145,8 +145,8 @@ TEST(OuterFragments, HaveTheSameBitsAtEveryStageOnEveryTierWithEveryCodec) {
       const DType dtype = which++ % 2 == 0 ? DType::kFloat32 : DType::kBFloat16;
       for (const EngineOptions& placed : places) {
         if (!sweep.takes_next()) continue;
-        if (!expected) expected = train_apart(4, block_specs(dtype), options, 7);
-        const Apart seen = train_apart(4, block_specs(dtype), placed, 7);
+        if (!expected) expected = train_apart(4, small_specs(dtype), options, 7);
+        const Apart seen = train_apart(4, small_specs(dtype), placed, 7);
         EXPECT_EQ(seen.own, expected->own) << place_of(placed, dtype);
         EXPECT_EQ(seen.shared, expected->shared) << place_of(placed, dtype);
       }

@@ -1,12 +1,10 @@
 #include "zero/engine/outer_flight.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "zero/base/check.h"
 #include "zero/comm/block_code.h"
-#include "zero/comm/rank_sum.h"
 #include "zero/comm/topk_code.h"
 #include "zero/engine/outer_fragments.h"
 #include "zero/engine/outer_memory.h"
@@ -35,7 +33,7 @@ std::int64_t num_came(const Mesh& mesh, const WireCodecs& wire) {
 
 std::int64_t OuterFlight::Sizes::bytes(const Mesh& mesh, const Placement& placement) const {
   const WireCodecs& wire = placement.wire;
-  return (values + whole) * kFloatBytes + (num_sent(mesh, wire) + num_came(mesh, wire)) * message;
+  return (values + whole) * kFloatBytes + (num_sent(mesh, wire) + num_came(mesh, wire)) * message + largest_part;
 }
 
 OuterFlight::Sizes OuterFlight::sizes_of(const std::vector<Unit>& units, std::span<const int> fragment,
@@ -54,6 +52,7 @@ OuterFlight::Sizes OuterFlight::sizes_of(const std::vector<Unit>& units, std::sp
     sizes.parts.push_back(part);
     sizes.values += mesh.copies * block;
     sizes.message += part.bytes;
+    sizes.largest_part = std::max(sizes.largest_part, part.bytes);
     if (!placement.optimizer_sharded && mesh.shard > 1)
       sizes.whole = std::max(sizes.whole, padded_numel(unit, mesh.shard));
   }
@@ -70,19 +69,23 @@ std::int64_t OuterFlight::bytes(const std::vector<Unit>& units, int shard, const
   return most;
 }
 
-OuterFlight::OuterFlight(const ShardedState& state, const EngineComms& comms, std::vector<int> units, std::int64_t step,
-                         Ledger& ledger, Timeline* timeline)
+OuterFlight::OuterFlight(const ShardedState& state, const EngineComms& comms, Trip trip, Ledger& ledger,
+                         Timeline* timeline)
     : state_(state),
       comms_(comms),
-      units_(std::move(units)),
-      step_(step),
+      trip_(std::move(trip)),
       timeline_(timeline),
-      sizes_(sizes_of(state.units(), units_, comms.mesh, state.placement())),
+      sizes_(sizes_of(state.units(), trip_.units, comms.mesh, state.placement())),
+      out_{.message = sizes_.message, .copies = comms.mesh.copies, .number = (trip_.overlap + 1) / 2},
+      back_{.message = sizes_.message, .copies = comms.mesh.copies, .number = std::max(trip_.overlap / 2, 1)},
       values_(outer_memory(*comms.across, sizes_.values * kFloatBytes)),
       sent_(outer_memory(*comms.across, num_sent(comms.mesh, state.placement().wire) * sizes_.message)),
       came_(outer_memory(*comms.across, num_came(comms.mesh, state.placement().wire) * sizes_.message)),
+      scratch_(static_cast<std::size_t>(sizes_.largest_part)),
       whole_(outer_memory(comms.copy, sizes_.whole * kFloatBytes)),
-      charge_(ledger, Tier::kDevice, MemoryTag::kStaging, sizes_.bytes(comms.mesh, state.placement())) {}
+      charge_(ledger, Tier::kDevice, MemoryTag::kStaging, sizes_.bytes(comms.mesh, state.placement())) {
+  if (share() > 0) back_.number = trip_.overlap;  // all there is
+}
 
 const OuterFlight::Part& OuterFlight::part(int unit) const {
   const auto found = std::ranges::find(sizes_.parts, unit, &Part::unit);
@@ -119,74 +122,89 @@ void OuterFlight::pack(int unit) {
   if (whole_.size() > 0) std::copy_n(floats(whole_) + own.offset, own.numel, values);
   if (share() > 0) return;
   for (int copy = 0; copy < copies(); ++copy) {
-    const float* const block = values + copy * at.block;
-    std::byte* const message = message_of(sent_.data(), copy, at);
-    if (as_they_are()) {
-      std::memcpy(message, block, static_cast<std::size_t>(at.bytes));
-    } else {
-      encode_for_wire(codec(), {reinterpret_cast<const std::byte*>(block), DType::kFloat32, at.block},
-                      {key(at, kSumKey), copy * at.block}, message);
+    const auto* const block = reinterpret_cast<const std::byte*>(values + copy * at.block);
+    std::span<const std::byte> bytes(block, static_cast<std::size_t>(at.bytes));
+    if (!as_they_are()) {
+      encode_for_wire(codec(), {block, DType::kFloat32, at.block}, {key(at, kSumKey), copy * at.block},
+                      scratch_.data());
+      bytes = scratch(at);
     }
+    out_.put(sent_.data(), copy, at.message, bytes);
   }
-}
-
-std::byte* OuterFlight::message_of(std::byte* messages, int copy, const Part& part) const {
-  return messages + copy * sizes_.message + part.message;
 }
 
 // As CodedCommunicator's of a unit's first sum and gather in a step.
 std::uint64_t OuterFlight::key(const Part& part, std::uint64_t kind) const {
   std::uint64_t key = mixed(kind, static_cast<std::uint64_t>(comms_.run.rank()));
   for (const std::uint64_t each :
-       {static_cast<std::uint64_t>(step_), static_cast<std::uint64_t>(part.unit), std::uint64_t{0}})
+       {static_cast<std::uint64_t>(trip_.step), static_cast<std::uint64_t>(part.unit), std::uint64_t{0}})
     key = mixed(key, each);
   return key;
 }
 
 void OuterFlight::send() {
   ZERO_CHECK(phase_ == Phase::kPacking, "a fragment is sent once");
-  Communicator& across = *comms_.across;
-  const CommTag tag{.unit = units_.front()};
-  work_ = share() > 0 ? across.all_gather(sent_.bytes(), came_.bytes(), tag)
-                      : across.all_to_all(sent_.bytes(), {arrived(), sent_.size()}, tag);
   phase_ = share() > 0 ? Phase::kBack : Phase::kOut;
+  begin_chunk();
 }
 
-void OuterFlight::turn() {
-  if (phase_ != Phase::kOut) return;
-  const TimedSpan span(timeline_, Activity::kReduce, units_.front(), sizes_.message);
+// All copies have messages of as many bytes, and so the same chunks.
+void OuterFlight::begin_chunk() {
   Communicator& across = *comms_.across;
-  work_.wait();
-  across.drain();
-  for (const Part& part : sizes_.parts) sum_block(part);
-  work_ = across.all_gather(sent_.bytes().first(static_cast<std::size_t>(sizes_.message)), {arrived(), sent_.size()},
-                            {.unit = units_.front()});
-  phase_ = Phase::kBack;
-}
-
-// Of this copy's block: into the message that goes back.
-void OuterFlight::sum_block(const Part& part) {
-  std::vector<const std::byte*> in;
-  for (int copy = 0; copy < copies(); ++copy) in.push_back(message_of(arrived(), copy, part));
-  std::byte* const out = sent_.data() + part.message;
-  if (as_they_are()) {
-    sum_ranks({.in = in, .out = out, .numel = part.block}, nullptr);
+  const CommTag tag{.unit = units().front()};
+  if (phase_ == Phase::kOut) {
+    const std::span<std::byte> sent = out_.of(sent_.data(), chunk_);
+    if (!sent.empty()) work_ = across.all_to_all(sent, out_.of(arrived(), chunk_), tag);
     return;
   }
-  float* const sum = floats(values_) + part.values;  // the differences have gone out
-  decode_from_wire(codec(), in.front(), part.block, reinterpret_cast<std::byte*>(sum), DType::kFloat32);
-  for (std::size_t copy = 1; copy < in.size(); ++copy) add_from_wire(codec(), in[copy], part.block, sum);
-  encode_for_wire(codec(), {reinterpret_cast<const std::byte*>(sum), DType::kFloat32, part.block},
-                  {key(part, kGatherKey), 0}, out);
+  const std::span<std::byte> sent = sent_.bytes().subspan(static_cast<std::size_t>(back_.begin(chunk_)),
+                                                          static_cast<std::size_t>(back_.size(chunk_)));
+  if (!sent.empty()) work_ = across.all_gather(sent, back_.of(arrived(), chunk_), tag);
+}
+
+void OuterFlight::go_on() {
+  if (phase_ == Phase::kHere) return;
+  ZERO_CHECK(phase_ != Phase::kPacking, "a fragment goes on when it was sent");
+  const TimedSpan span(timeline_, Activity::kReduce, units().front(), sizes_.message);
+  work_.wait();
+  ++chunk_;
+  if (phase_ == Phase::kOut && chunk_ == out_.number) {
+    comms_.across->drain();  // sums come in place of what was sent
+    for (const Part& part : sizes_.parts) sum_block(part);
+    phase_ = Phase::kBack;
+    chunk_ = 0;
+  } else if (phase_ == Phase::kBack && chunk_ == back_.number) {
+    comms_.across->drain();
+    phase_ = Phase::kHere;
+    return;
+  }
+  begin_chunk();
 }
 
 void OuterFlight::arrive() {
-  turn();
-  ZERO_CHECK(phase_ == Phase::kBack, "a fragment arrives once, when it was sent");
-  const TimedSpan span(timeline_, Activity::kReduce, units_.front(), sizes_.message);
-  work_.wait();
-  comms_.across->drain();
-  phase_ = Phase::kHere;
+  while (phase_ != Phase::kHere) go_on();
+}
+
+// Of this copy's block: into the message that goes back. The differences have gone out, and leave room for the sum; those
+// that crossed as they are were overwritten by what came.
+void OuterFlight::sum_block(const Part& part) {
+  const std::span<std::byte> own =
+      sent_.bytes().subspan(static_cast<std::size_t>(part.message), static_cast<std::size_t>(part.bytes));
+  float* const sum = as_they_are() ? reinterpret_cast<float*>(own.data()) : floats(values_) + part.values;
+  for (int copy = 0; copy < copies(); ++copy) {
+    out_.get(arrived(), copy, part.message, scratch(part));
+    if (as_they_are()) {
+      const auto* const theirs = reinterpret_cast<const float*>(scratch_.data());
+      for (std::int64_t i = 0; i < part.block; ++i) sum[i] = copy == 0 ? theirs[i] : sum[i] + theirs[i];
+    } else if (copy == 0) {
+      decode_from_wire(codec(), scratch_.data(), part.block, reinterpret_cast<std::byte*>(sum), DType::kFloat32);
+    } else {
+      add_from_wire(codec(), scratch_.data(), part.block, sum);
+    }
+  }
+  if (!as_they_are())
+    encode_for_wire(codec(), {reinterpret_cast<const std::byte*>(sum), DType::kFloat32, part.block},
+                    {key(part, kGatherKey), 0}, own.data());
 }
 
 const float* OuterFlight::sums(int unit) {
@@ -197,14 +215,16 @@ const float* OuterFlight::sums(int unit) {
   float* const sums = floats(as_they_are() ? sent_ : values_) + at.values;
   if (share() > 0) std::fill_n(sums, numel, 0.0F);
   for (int copy = 0; copy < copies(); ++copy) {
-    const std::byte* const message = message_of(arrived(), copy, at);
-    float* const block = sums + copy * at.block;
+    auto* const block = reinterpret_cast<std::byte*>(sums + copy * at.block);
+    if (as_they_are()) {
+      back_.get(arrived(), copy, at.message, {block, static_cast<std::size_t>(at.bytes)});
+      continue;
+    }
+    back_.get(arrived(), copy, at.message, scratch(at));
     if (share() > 0) {
-      add_largest({message, static_cast<std::size_t>(at.bytes)}, share(), {sums, static_cast<std::size_t>(numel)});
-    } else if (as_they_are()) {
-      std::memcpy(block, message, static_cast<std::size_t>(at.bytes));
+      add_largest(scratch(at), share(), {sums, static_cast<std::size_t>(numel)});
     } else {
-      decode_from_wire(codec(), message, at.block, reinterpret_cast<std::byte*>(block), DType::kFloat32);
+      decode_from_wire(codec(), scratch_.data(), at.block, block, DType::kFloat32);
     }
   }
   if (whole_.size() == 0) return sums;

@@ -7,20 +7,24 @@
 //     ... flight.elements()[i] = anchor - weight ...    // of this rank's update range
 //     flight.pack(u);
 //   }
-//   flight.send();                                      // begins; the copies compute
-//   flight.turn();                                      // some steps later: blocks are summed, sums begin to go back
-//   flight.arrive();                                    // and later still
+//   flight.send();                                      // begins; the copies take a step
+//   flight.go_on();                                     // after each of `overlap` steps
+//   flight.arrive();                                    // waits for what is left
 //   for (const int u : flight.units()) ... flight.sums(u)[i] ...
 //
 // Each copy sums a block of each shard, in the order of the copies, in fp32: one message to every other copy for the whole
 // fragment, and one with the sums. With a codec (WireCodecs::outer) both are coded, each rounded once. With top-k each copy
-// sends its largest elements to all others at once, and nothing is left for turn(). Bytes are those of OuterSum.
+// sends its largest elements to all others. Bytes are those of OuterSum.
+//
+// They cross a part at a time, one after each step: what every step exchanges of its own goes the same way, and would have
+// to wait behind a whole message. Differences take the first half of the steps, and sums the second.
 //
 // Memory is staging, in the ledger from construction to destruction: twice the fragment's shard in fp32, or with a codec or
-// top-k once and the messages; where states are whole, the largest unit besides. Collective, all of it, but for begin(),
-// elements(), take_largest() and pack().
+// top-k once and the messages; one unit's bytes; and where states are whole, the largest unit. Collective, all of it, but for
+// begin(), elements(), take_largest() and pack().
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -28,6 +32,7 @@
 #include "zero/base/timeline.h"
 #include "zero/comm/work.h"
 #include "zero/engine/engine_comms.h"
+#include "zero/engine/flight_chunks.h"
 #include "zero/engine/sharded_state.h"
 #include "zero/memory/charge.h"
 
@@ -35,11 +40,16 @@ namespace zero {
 
 class OuterFlight {
  public:
-  // There is more than one copy. All outlive it. `step`: number of the run's step; a codec's rounding depends on it.
-  OuterFlight(const ShardedState& state, const EngineComms& comms, std::vector<int> units, std::int64_t step,
-              Ledger& ledger, Timeline* timeline);
+  // `overlap`: steps until it is to arrive, one or more. `step`: number of the run's step; a codec's rounding depends on it.
+  struct Trip {
+    std::vector<int> units{};
+    int overlap = 1;
+    std::int64_t step = 0;
+  };
+  // There is more than one copy. All outlive it.
+  OuterFlight(const ShardedState& state, const EngineComms& comms, Trip trip, Ledger& ledger, Timeline* timeline);
 
-  const std::vector<int>& units() const { return units_; }
+  const std::vector<int>& units() const { return trip_.units; }
 
   void begin(int unit);
   float* elements();
@@ -48,7 +58,7 @@ class OuterFlight {
   void pack(int unit);
 
   void send();
-  void turn();
+  void go_on();
   void arrive();
   // Of the update range; until the next call.
   const float* sums(int unit);
@@ -66,6 +76,7 @@ class OuterFlight {
   };
   struct Sizes {
     std::int64_t values = 0, message = 0, whole = 0;  // elements, bytes of one message, elements
+    std::int64_t largest_part = 0;                    // bytes
     std::vector<Part> parts{};
     std::int64_t bytes(const Mesh& mesh, const Placement& placement) const;
   };
@@ -79,23 +90,28 @@ class OuterFlight {
   std::uint64_t key(const Part& part, std::uint64_t kind) const;
   std::byte* arrived() { return (as_they_are() ? values_ : came_).data(); }
   static constexpr std::uint64_t kGatherKey = 1, kSumKey = 2;
-  std::byte* message_of(std::byte* messages, int copy, const Part& part) const;
+  std::span<std::byte> scratch(const Part& part) {
+    return std::span(scratch_).first(static_cast<std::size_t>(part.bytes));
+  }
+  void begin_chunk();
   void sum_block(const Part& part);
 
   const ShardedState& state_;
   const EngineComms& comms_;
-  std::vector<int> units_;
-  std::int64_t step_;
+  Trip trip_;
   Timeline* timeline_;
   Sizes sizes_;
-  Allocation values_;       // differences; at the end, but for those that cross as they are, the sums
-  Allocation sent_, came_;  // a message for each copy; as they are, they come in place of the differences
-  Allocation whole_;        // of the largest unit's padded range, where that is updated and several ranks hold a copy
+  FlightChunks out_, back_;
+  Allocation values_;               // differences; at the end, but for those that cross as they are, the sums
+  Allocation sent_, came_;          // a message for each copy; as they are, they come in place of the differences
+  std::vector<std::byte> scratch_;  // of one unit's part in a message
+  Allocation whole_;  // of the largest unit's padded range, where that is updated and several ranks hold a copy
   const Part* open_ = nullptr;  // the unit whose elements() are written
   Charge charge_;
   Work work_;
   enum class Phase : std::uint8_t { kPacking, kOut, kBack, kHere };
   Phase phase_ = Phase::kPacking;
+  int chunk_ = 0;  // that is on its way
 };
 
 }  // namespace zero

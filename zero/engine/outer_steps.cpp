@@ -34,7 +34,7 @@ bool OuterSteps::step_done(std::int64_t done, std::int64_t num_updates) {
     return true;
   }
   if (ends >= 0 || begins >= 0) statistics_.outside_training([this] { update_.settle(); });
-  fly(done);
+  fly();
   if (ends >= 0) {
     land();
     statistics_.outer_step({.fragment = ends, .ends = true}, [&] {
@@ -42,7 +42,6 @@ bool OuterSteps::step_done(std::int64_t done, std::int64_t num_updates) {
     });
   }
   if (begins >= 0) {
-    turns_after_ = done + (local.overlap + 1) / 2;
     statistics_.outer_step({.fragment = begins, .begins = true}, [&] { take_off(fragment(begins), num_updates); });
   }
   return ends >= 0;
@@ -75,13 +74,16 @@ void OuterSteps::merge_units(const std::vector<int>& units, std::int64_t num_upd
 void OuterSteps::take_off(std::vector<int> units, std::int64_t num_updates) {
   ZERO_CHECK(!flight_, "a fragment takes off while another is on its way");
   const OuterStep outer(*parts_.rule, *parts_.options.local, parts_.comms.mesh.copies);
-  flight_.emplace(parts_.state, parts_.comms, std::move(units), num_updates, parts_.ledger, parts_.options.timeline);
+  flight_.emplace(
+      parts_.state, parts_.comms,
+      OuterFlight::Trip{.units = std::move(units), .overlap = parts_.options.local->overlap, .step = num_updates},
+      parts_.ledger, parts_.options.timeline);
   for (const int unit : flight_->units()) parts_.updater.take_off(unit, outer, *flight_);
   flight_->send();
 }
 
-void OuterSteps::fly(std::int64_t done) {
-  if (flight_ && done >= turns_after_) statistics_.outer_step({}, [this] { flight_->turn(); });
+void OuterSteps::fly() {
+  if (flight_) statistics_.outer_step({}, [this] { flight_->go_on(); });
 }
 
 void OuterSteps::land() {

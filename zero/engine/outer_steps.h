@@ -44,7 +44,7 @@ class OuterSteps {
  private:
   void merge_units(const std::vector<int>& units, std::int64_t num_updates);
   void take_off(std::vector<int> units, std::int64_t num_updates);
-  void fly(std::int64_t done);
+  void fly();
   void land();
   std::vector<int> fragment(int number) const;
   std::vector<int> all_units() const { return fragment(-1); }
@@ -53,8 +53,7 @@ class OuterSteps {
   StepUpdate& update_;
   EngineStatistics& statistics_;
   std::optional<OuterFlight> flight_;
-  std::int64_t turns_after_ = 0;  // the step after which the flight's sums begin to go back
-  bool apart_ = false;            // copies are no longer what the last outer step of all units made them
+  bool apart_ = false;  // copies are no longer what the last outer step of all units made them
 };
 
 }  // namespace zero

@@ -1,0 +1,57 @@
+// FlightChunks: messages of equal size, one for each copy, that cross a part at a time: chunk by chunk, and in each chunk the
+// part of every copy's message, so that a collective carries one chunk of all.
+//
+//   const FlightChunks chunks{.message = 1000, .copies = 2, .number = 4};
+//   chunks.put(memory, /*copy=*/1, /*at=*/240, block);      // bytes 240... of copy 1's message, wherever they lie
+//   comm.all_to_all(chunks.of(sent, 0), chunks.of(came, 0), tag);
+//   chunks.get(memory, 1, 240, block);
+//
+// Local.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+namespace zero {
+
+struct FlightChunks {
+  std::int64_t message = 0;  // bytes
+  int copies = 1;
+  int number = 1;
+
+  // Where a chunk begins in each message; at a whole float.
+  std::int64_t begin(int chunk) const { return chunk == number ? message : message * chunk / number / 4 * 4; }
+  std::int64_t size(int chunk) const { return begin(chunk + 1) - begin(chunk); }
+  // Of all copies.
+  std::span<std::byte> of(std::byte* memory, int chunk) const {
+    return {memory + copies * begin(chunk), static_cast<std::size_t>(copies * size(chunk))};
+  }
+
+  void put(std::byte* memory, int copy, std::int64_t at, std::span<const std::byte> bytes) const {
+    each_piece(copy, at, bytes.size(), [&](std::int64_t place, std::size_t first, std::size_t size) {
+      std::memcpy(memory + place, bytes.data() + first, size);
+    });
+  }
+  void get(const std::byte* memory, int copy, std::int64_t at, std::span<std::byte> bytes) const {
+    each_piece(copy, at, bytes.size(), [&](std::int64_t place, std::size_t first, std::size_t size) {
+      std::memcpy(bytes.data() + first, memory + place, size);
+    });
+  }
+
+ private:
+  template <typename Use>
+  void each_piece(int copy, std::int64_t at, std::size_t bytes, Use use) const {
+    std::size_t done = 0;
+    for (int chunk = 0; chunk < number; ++chunk) {
+      const std::int64_t from = at + static_cast<std::int64_t>(done), end = begin(chunk + 1);
+      if (from >= end || done == bytes) continue;
+      const std::size_t size = std::min(bytes - done, static_cast<std::size_t>(end - from));
+      use(copies * begin(chunk) + copy * this->size(chunk) + from - begin(chunk), done, size);
+      done += size;
+    }
+  }
+};
+
+}  // namespace zero
