@@ -1,4 +1,4 @@
-// Memory of an outer step. Collective over the ranks that share it; empty where no bytes are needed.
+// outer_memory(): memory of an outer step. Collective over the ranks that share it; empty where no bytes are needed.
 #pragma once
 
 #include <cstdint>
