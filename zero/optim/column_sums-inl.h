@@ -25,26 +25,24 @@ HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A vector of sums, with what their additions cut off.
-template <class D>
-struct SumLanes {
-  hn::Vec<D> high, low;
-
-  HWY_INLINE void add(hn::Vec<D> term) {
-    const auto sum = hn::Add(high, term);
-    low = hn::Add(low, hn::Sub(term, hn::Sub(sum, high)));
-    high = sum;
-  }
-};
+// Adds a vector of terms to sums, and to what their additions cut off. (No struct of both: a vector of SVE has no size that a
+// member could have.)
+template <class V>
+HWY_INLINE void add_term(V term, V& high, V& low) {
+  const V sum = hn::Add(high, term);
+  low = hn::Add(low, hn::Sub(term, hn::Sub(sum, high)));
+  high = sum;
+}
 
 template <int kRows, class D>
 HWY_INLINE void add_term_lanes(D d, const float* HWY_RESTRICT terms, std::size_t stride, double* HWY_RESTRICT high,
                                double* HWY_RESTRICT low) {
   const hn::Rebind<float, D> d32;
-  SumLanes<D> sums{hn::LoadU(d, high), hn::LoadU(d, low)};
-  for (std::size_t row = 0; row < kRows; ++row) sums.add(hn::PromoteTo(d, hn::LoadU(d32, terms + row * stride)));
-  hn::StoreU(sums.high, d, high);
-  hn::StoreU(sums.low, d, low);
+  auto sum = hn::LoadU(d, high), cut = hn::LoadU(d, low);
+  for (std::size_t row = 0; row < kRows; ++row)
+    add_term(hn::PromoteTo(d, hn::LoadU(d32, terms + row * stride)), sum, cut);
+  hn::StoreU(sum, d, high);
+  hn::StoreU(cut, d, low);
 }
 
 template <int kRows>
@@ -101,10 +99,10 @@ HWY_INLINE void add_terms(const double* HWY_RESTRICT terms, std::size_t numel, T
     return;
   }
   for (std::size_t lane = 0; lane < TermSums::kLanes; lane += hn::Lanes(d)) {
-    SumLanes<decltype(d)> sums{hn::LoadU(d, columns.high() + lane), hn::LoadU(d, columns.low() + lane)};
-    for (std::size_t i = lane; i < numel; i += TermSums::kLanes) sums.add(hn::LoadU(d, terms + i));
-    hn::StoreU(sums.high, d, columns.high() + lane);
-    hn::StoreU(sums.low, d, columns.low() + lane);
+    auto sum = hn::LoadU(d, columns.high() + lane), cut = hn::LoadU(d, columns.low() + lane);
+    for (std::size_t i = lane; i < numel; i += TermSums::kLanes) add_term(hn::LoadU(d, terms + i), sum, cut);
+    hn::StoreU(sum, d, columns.high() + lane);
+    hn::StoreU(cut, d, columns.low() + lane);
   }
 }
 

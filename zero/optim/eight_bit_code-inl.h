@@ -76,6 +76,31 @@ HWY_INLINE void encode_lanes(D d, hn::Vec<D> value, float two_over, std::uint8_t
   hn::StoreU(hn::U8FromU32(code), d8, codes);
 }
 
+// A vector that a class may hold. One of SVE has no size that a member could have: it is kept in memory.
+#if HWY_HAVE_SCALABLE
+template <class D>
+class HeldLanes {
+ public:
+  explicit HWY_INLINE HeldLanes(hn::Vec<D> value) { set(value); }
+  HWY_INLINE void set(hn::Vec<D> value) { hn::StoreU(value, D(), lanes_); }
+  HWY_INLINE hn::Vec<D> get() const { return hn::LoadU(D(), lanes_); }
+
+ private:
+  hn::TFromD<D> lanes_[hn::MaxLanes(D())];
+};
+#else
+template <class D>
+class HeldLanes {
+ public:
+  explicit HWY_INLINE HeldLanes(hn::Vec<D> value) : value_(value) {}
+  HWY_INLINE void set(hn::Vec<D> value) { value_ = value; }
+  HWY_INLINE hn::Vec<D> get() const { return value_; }
+
+ private:
+  hn::Vec<D> value_;
+};
+#endif
+
 // The bits of the largest magnitude of a block: in their order a NaN is above infinity. Values come as vectors, and one by
 // one.
 template <class D>
@@ -87,9 +112,9 @@ class BlockPeak {
     const hn::Rebind<std::int32_t, AnyD> bits;
     const auto magnitude = hn::BitCast(bits, hn::Abs(value));
     if constexpr (std::is_same_v<AnyD, D>) {
-      most_ = hn::Max(most_, magnitude);
+      most_.set(hn::Max(most_.get(), magnitude));
     } else {
-      rest_ = hn::Max(rest_, magnitude);
+      rest_.set(hn::Max(rest_.get(), magnitude));
     }
   }
   HWY_INLINE void add(float value) {
@@ -97,14 +122,14 @@ class BlockPeak {
     add(one, hn::Set(one, value));
   }
   HWY_INLINE std::int32_t bits() const {
-    return std::max(hn::GetLane(rest_), hn::GetLane(hn::MaxOfLanes(Bits(), most_)));
+    return std::max(hn::GetLane(rest_.get()), hn::GetLane(hn::MaxOfLanes(Bits(), most_.get())));
   }
 
  private:
   using Bits = hn::Rebind<std::int32_t, D>;
   using OneBits = hn::CappedTag<std::int32_t, 1>;
-  hn::Vec<Bits> most_;
-  hn::Vec<OneBits> rest_;
+  HeldLanes<Bits> most_;
+  HeldLanes<OneBits> rest_;
 };
 
 // Writes the block's scale, and returns what encode_lanes() wants: 2 / scale, or 0 where all codes of the block are 0.
