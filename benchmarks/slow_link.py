@@ -36,7 +36,9 @@ ZERO = {"zero.cpp": {"zero.stage": 2},
         "zero.cpp, copies, int4": {"zero.stage": 0, "zero.group": 1, "comm.outer_wire": "int4"},
         "zero.cpp, local 50": {"zero.stage": 0, "sync.mode": "local", "sync.local_steps": 50},
         "zero.cpp, local 10": {"zero.stage": 0, "sync.mode": "local", "sync.local_steps": 10},
-        "zero.cpp, local 10, int8": {"zero.stage": 0, "sync.mode": "local", "sync.local_steps": 10, "comm.outer_wire": "int8"}}
+        "zero.cpp, local 10, int8": {"zero.stage": 0, "sync.mode": "local", "sync.local_steps": 10, "comm.outer_wire": "int8"},
+        "zero.cpp, local 10, on its way": {"zero.stage": 0, "sync.mode": "local", "sync.local_steps": 10, "sync.fragments": 2,
+                                           "sync.overlap": 5}}
 PEERS = {"DDP": "ddp", "DDP, PowerSGD": "powersgd"}
 ADDRESS = "10.78.0.1"
 

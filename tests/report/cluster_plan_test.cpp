@@ -67,6 +67,25 @@ TEST(ClusterPlan, LocalStepsCarryTheirPartOfTheOuterStep) {
   EXPECT_DOUBLE_EQ(local.exchange.leaving, outer.leaving / 10);
 }
 
+TEST(ClusterPlan, AnOuterStepOnItsWayTakesWhatTheStepsDoNotCover) {
+  const Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e6};
+  TrainingPlan plan = planned(cluster);
+  plan.options.group = 2;
+  plan.options.local = LocalSteps{.steps = 10};
+  const auto exchange_seconds = [&](double computation) {
+    const ClusterPlan found = plan_on(plan, cluster, computation);
+    return found.ways[static_cast<std::size_t>(found.planned)].exchange_seconds;
+  };
+  const double waited = exchange_seconds(0.01);
+  plan.options.local->fragments = 2;
+  EXPECT_DOUBLE_EQ(exchange_seconds(0.01), waited) << "the same bytes, in two parts";
+  plan.options.local->overlap = 4;
+  EXPECT_LT(exchange_seconds(0.01), waited);
+  EXPECT_GT(exchange_seconds(0.01), exchange_seconds(1e6));
+  const Exchange of_step = exchange_of_step(plan.units, mesh_of(plan), placement_of(plan), cluster);
+  EXPECT_DOUBLE_EQ(exchange_seconds(1e6), seconds_of(of_step, cluster));
+}
+
 TEST(ClusterPlan, ItsLinesFitATerminalAndItsJsonHasEveryWay) {
   const Cluster cluster{
       .hosts = 1250, .ranks = 8, .network = 12.5e9, .within = 5e10, .latency = 2e-5, .memory = 80LL << 30};

@@ -123,6 +123,8 @@ TEST(Report, TellsWhatAnOuterStepSendsOfCopiesThatTrainApart) {
   apart.engine.outer = {.local_steps = 50, .steps = 3, .planned_sent_between_copies = 2048, .formula_bytes = 2000};
   for (RankReport& rank : apart.ranks) rank.outer_sent_between_copies = 2048;
   EXPECT_EQ(json::parse(to_json(apart))["copies"]["outer_step"], (json{{"every_steps", 50},
+                                                                       {"fragments", 1},
+                                                                       {"overlap", 0},
                                                                        {"sent_bytes", {2048, 2048}},
                                                                        {"planned_sent_bytes", 2048},
                                                                        {"formula", {{"sent_bytes", 2000.0}}}}));
