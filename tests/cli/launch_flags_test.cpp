@@ -95,6 +95,11 @@ TEST(LaunchFlags, FewerRanksAreAnOptionOfOneMachine) {
   EXPECT_EQ(parse({"-n", "4", "--max-restarts", "1", "x"}).min_ranks, 2);
 }
 
+TEST(LaunchFlags, RanksThatMayFailAreTheLast) {
+  EXPECT_EQ(parse({"-n", "4", "x"}).spared_from, -1);
+  EXPECT_EQ(parse({"-n", "4", "--spared-from", "3", "x"}).spared_from, 3);
+}
+
 TEST(LaunchFlags, ScriptsGoToPythonUnlessToldOtherwise) {
   EXPECT_EQ(parse({"train.py", "--lr", "1"}).program, (Words{"python3", "-u", "train.py", "--lr", "1"}));
   EXPECT_EQ(parse({"--no-python", "train.py"}).program, (Words{"train.py"}));

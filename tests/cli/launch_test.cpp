@@ -127,29 +127,32 @@ TEST_P(BadLaunchCommand, IsRefusedInClearWords) {
   EXPECT_EQ(ran.output, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Flags, BadLaunchCommand,
-                         testing::Values(BadLaunch{"", "PROGRAM: none is given"},
-                                         BadLaunch{"--nodes 2 echo", "did you mean '--nnodes'?"},
-                                         BadLaunch{"--nnodes 1:4 echo", "changes its size"},
-                                         BadLaunch{"--nnodes 2 echo", "give --master-addr"},
-                                         BadLaunch{"--nnodes 2 --master-addr h echo", "give --node-rank 0 to 1"},
-                                         BadLaunch{"--nnodes 2 --master-addr h --node-rank 2 echo", "--node-rank = 2"},
-                                         BadLaunch{"--nproc-per-node 0 echo", "allowed: 1 to"},
-                                         BadLaunch{"--nproc-per-node gpu echo", "runs on CPUs"},
-                                         BadLaunch{"--nproc-per-node many echo", "no number"},
-                                         BadLaunch{"--world-size 0 echo", "allowed: 1 to"},
-                                         BadLaunch{"--world-size 3 --nproc-per-node 2 echo", "contradicts"},
-                                         BadLaunch{"--rdzv-backend etcd echo", "not supported"},
-                                         BadLaunch{"--rdzv-conf timeout=3 echo", "not supported"},
-                                         BadLaunch{"--master-port 99999 echo", "allowed: 1 to 65535"},
-                                         BadLaunch{"--max-restarts -1 echo", "out of range"},
-                                         BadLaunch{"--min-ranks 3 --max-restarts 1 -n 2 echo", "allowed: 0 to 2"},
-                                         BadLaunch{"--min-ranks 1 echo", "give --max-restarts N"},
-                                         BadLaunch{"--min-ranks 1 --max-restarts 1 --nnodes 2 --node-rank 0 "
-                                                   "--master-addr h echo",
-                                                   "several machines does not change its size"},
-                                         BadLaunch{"--local-ranks-filter 1 echo", "allowed: 0 to 0"},
-                                         BadLaunch{"/no/such/program", "No such file"}));
+INSTANTIATE_TEST_SUITE_P(
+    Flags, BadLaunchCommand,
+    testing::Values(
+        BadLaunch{"", "PROGRAM: none is given"}, BadLaunch{"--nodes 2 echo", "did you mean '--nnodes'?"},
+        BadLaunch{"--nnodes 1:4 echo", "changes its size"}, BadLaunch{"--nnodes 2 echo", "give --master-addr"},
+        BadLaunch{"--nnodes 2 --master-addr h echo", "give --node-rank 0 to 1"},
+        BadLaunch{"--nnodes 2 --master-addr h --node-rank 2 echo", "--node-rank = 2"},
+        BadLaunch{"--nproc-per-node 0 echo", "allowed: 1 to"}, BadLaunch{"--nproc-per-node gpu echo", "runs on CPUs"},
+        BadLaunch{"--nproc-per-node many echo", "no number"}, BadLaunch{"--world-size 0 echo", "allowed: 1 to"},
+        BadLaunch{"--world-size 3 --nproc-per-node 2 echo", "contradicts"},
+        BadLaunch{"--rdzv-backend etcd echo", "not supported"},
+        BadLaunch{"--rdzv-conf timeout=3 echo", "not supported"},
+        BadLaunch{"--master-port 99999 echo", "allowed: 1 to 65535"},
+        BadLaunch{"--max-restarts -1 echo", "out of range"},
+        BadLaunch{"--min-ranks 3 --max-restarts 1 -n 2 echo", "allowed: 0 to 2"},
+        BadLaunch{"--min-ranks 1 echo", "give --max-restarts N"},
+        BadLaunch{"--min-ranks 1 --max-restarts 1 --nnodes 2 --node-rank 0 "
+                  "--master-addr h echo",
+                  "several machines does not change its size"},
+        BadLaunch{"--spared-from 0 -n 2 echo", "allowed: 1 to 1"},
+        BadLaunch{"--spared-from -1 -n 2 echo", "allowed: 1 to 1"},
+        BadLaunch{"--spared-from 1 echo", "there is one rank alone"},
+        BadLaunch{"--spared-from 1 --max-restarts 1 --min-ranks 1 -n 2 echo", "--min-ranks leaves a rank out"},
+        BadLaunch{"--spared-from 1 -n 2 --nnodes 2 --node-rank 0 --master-addr h echo",
+                  "ranks of several machines all need each other"},
+        BadLaunch{"--local-ranks-filter 1 echo", "allowed: 0 to 0"}, BadLaunch{"/no/such/program", "No such file"}));
 
 }  // namespace
 }  // namespace zero

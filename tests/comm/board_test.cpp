@@ -102,6 +102,42 @@ TEST_F(BoardTest, ConcurrentFailuresAgreeOnOne) {
   for (const std::string& text : seen) EXPECT_EQ(text, seen[0]);
 }
 
+TEST_F(BoardTest, ARankLeavesThisBoardOrTheRun) {
+  const std::unique_ptr<std::byte, Free> memory(zeros(3));
+  Board group(memory.get(), board_, only(0) | only(2));
+  group.leave(2);
+  EXPECT_EQ(group.left(), only(2));
+  EXPECT_EQ(board_.left(), 0u);
+  group.leave_run(0);
+  EXPECT_EQ(board_.left(), only(0));
+  group.leave_run(0);
+  EXPECT_TRUE(board_.left_run(0)) << "also when it is said twice";
+}
+
+TEST_F(BoardTest, ALateLookAtADeadProcessDoesNotStrikeItsReplacement) {
+  const std::uint32_t seen = board_[2].left.load();
+  board_.note_lost(2, seen);
+  EXPECT_TRUE(board_.left_run(2));
+  board_[2].replacement.store(1);
+  board_.begin_again(2);
+  EXPECT_FALSE(board_.left_run(2));
+  board_.note_lost(2, seen);  // by another rank, which was slow
+  EXPECT_FALSE(board_.left_run(2));
+  board_.note_lost(2, board_[2].left.load());
+  EXPECT_TRUE(board_.left_run(2)) << "the replacement is lost, too";
+}
+
+TEST_F(BoardTest, NothingWaitsForALostRankToReadIt) {
+  board_[1].messages[0].post({.sequence = 1}, message_key(1, 2), {}, only(2));
+  board_[1].slots[3].post({.sequence = 3}, 3, {}, only(0) | only(2));
+  board_[2].messages[0].post({.sequence = 1}, message_key(1, 0), {}, only(0));
+  board_.forget(1, 2);
+  EXPECT_EQ(board_[1].messages[0].unread.load(), 0u);
+  EXPECT_EQ(board_[1].slots[3].unread.load(), only(0));
+  board_.begin_again(2);
+  EXPECT_EQ(board_[2].messages[0].unread.load(), 0u) << "its replacement uses the slot again";
+}
+
 TEST(RankSets, AreFormattedForPeople) {
   EXPECT_EQ(format_ranks(only(3)), "rank 3");
   EXPECT_EQ(format_ranks(only(1) | only(3) | only(63)), "ranks 1, 3, 63");
@@ -113,6 +149,7 @@ TEST(MessageKeys, DifferByNumberAndReceiver) {
   EXPECT_NE(message_key(1, 0), message_key(1, 1));
   EXPECT_NE(message_key(1, 0), message_key(2, 0));
   EXPECT_NE(message_key(1, 63), message_key(2, 0));
+  EXPECT_LT(message_key(first_message(1) - 1, 63), message_key(first_message(1), 0)) << "of a predecessor";
 }
 
 }  // namespace

@@ -32,8 +32,10 @@ class WindowsTest : public ::testing::Test {
     std::vector<UnixSocket> here(2), there(2);
     here[1] = std::move(first);
     there[0] = std::move(second);
-    a_ = std::make_unique<Windows>(board(2), std::move(here), 0, milliseconds(5000));
-    b_ = std::make_unique<Windows>(board(2), std::move(there), 1, milliseconds(5000));
+    a_ =
+        std::make_unique<Windows>(HostRendezvous{.board = board(2), .sockets = std::move(here)}, 0, milliseconds(5000));
+    b_ = std::make_unique<Windows>(HostRendezvous{.board = board(2), .sockets = std::move(there)}, 1,
+                                   milliseconds(5000));
   }
   std::unique_ptr<Windows> a_, b_;
 };

@@ -140,7 +140,88 @@ TEST(PushOrder, AQuorumGoesOnWithoutTheLast) {
   EXPECT_EQ(todo(order), (Words{"drop 1 of clock 0", "answer 1: clock 2, version 2"}));
 }
 
-// A run of workers of random speeds, of which some die, checked by what the header promises and nothing of the code.
+TEST(PushOrder, AWorkerThatReturnsGoesOnWithTheClockThatItsPredecessorWasIn) {
+  PushOrder order({.mode = SyncMode::kAsync, .servers = 1, .staleness = 2}, 2);
+  todo(order);
+  order.pushed(0, 0);
+  order.pushed(1, 0);
+  todo(order);
+  order.pushed(1, 1);
+  order.left(1);
+  todo(order);
+  order.returned(1);
+  EXPECT_EQ(order.num_clocks(), 1);
+  EXPECT_EQ(todo(order), (Words{"answer 1: clock 2, version 3"})) << "its push of clock 1 counts";
+}
+
+TEST(PushOrder, AWorkerThatReturnsLateLeavesOutTheClocksThatTheOthersHaveDone) {
+  PushOrder order({.mode = SyncMode::kAsync, .servers = 1}, 2);
+  todo(order);
+  order.left(0);
+  for (int clock = 0; clock < 3; ++clock) {
+    order.pushed(1, clock);
+    todo(order);
+  }
+  EXPECT_EQ(order.num_clocks(), 3);
+  order.returned(0);
+  EXPECT_EQ(order.num_clocks(), 3);
+  EXPECT_EQ(todo(order), (Words{"answer 0: clock 3, version 3"}));
+  order.pushed(1, 3);
+  EXPECT_EQ(todo(order), (Words{"update 1 of clock 3, age 0"})) << "worker 0 is waited for again";
+}
+
+TEST(PushOrder, WhereAllAreLostNoClockIsDoneAgain) {
+  PushOrder order({.mode = SyncMode::kAsync, .servers = 1, .staleness = 4}, 2);
+  todo(order);
+  for (int clock = 0; clock < 3; ++clock) {
+    order.pushed(1, clock);
+    todo(order);
+  }
+  order.left(0);
+  EXPECT_EQ(order.num_clocks(), 3);
+  order.left(1);
+  order.returned(0);
+  EXPECT_EQ(todo(order), (Words{"answer 0: clock 3, version 3"}));
+  EXPECT_EQ(order.num_clocks(), 3);
+}
+
+TEST(PushOrder, WhatTheLastWorkerHadDoneBeforeItWasLostIsNotDoneAgain) {
+  PushOrder order({.mode = SyncMode::kAsync, .servers = 1}, 2);
+  todo(order);
+  order.left(0);
+  order.pushed(1, 0);
+  todo(order);
+  EXPECT_EQ(order.num_clocks(), 1);
+  order.left(1);
+  order.returned(0);
+  EXPECT_EQ(todo(order), (Words{"answer 0: clock 1, version 1"}));
+}
+
+TEST(PushOrder, AWorkerReturnsToAQuorumWithTheNewestClock) {
+  PushOrder order({.servers = 1, .quorum = 1}, 2);
+  todo(order);
+  order.left(1);
+  order.pushed(0, 0);
+  todo(order);
+  order.returned(1);
+  EXPECT_EQ(todo(order), (Words{"answer 1: clock 1, version 1"}));
+}
+
+TEST(PushOrder, AQuorumThatWasTooSmallGoesOnWhenAWorkerReturns) {
+  PushOrder order({.servers = 1, .quorum = 2}, 2);
+  todo(order);
+  order.left(1);
+  order.pushed(0, 0);
+  EXPECT_EQ(todo(order), Words{});
+  EXPECT_TRUE(order.is_stuck());
+  order.returned(1);
+  EXPECT_EQ(todo(order), (Words{"answer 1: clock 0, version 0"}));
+  order.pushed(1, 0);
+  EXPECT_EQ(todo(order).front(), "update 0 1 of clock 0, age 0");
+}
+
+// A run of workers of random speeds, of which some die and some return, checked by what the header promises and nothing of
+// the code.
 class Exploration {
  public:
   explicit Exploration(std::uint64_t seed) : random_(seed) {
@@ -151,6 +232,7 @@ class Exploration {
     if (plan_.mode == SyncMode::kSync && draw(2) == 0) plan_.quorum = 1 + static_cast<int>(draw(workers_));
     last_clock_ = 1 + static_cast<std::int64_t>(draw(12));
     may_die_ = draw(2) == 0;
+    num_returns_ = is_async() || plan_.quorum > 0 ? static_cast<int>(draw(6)) : 0;
     for (int worker = 0; worker < workers_; ++worker) speeds_.push_back(1U << draw(5));
   }
 
@@ -158,7 +240,13 @@ class Exploration {
   std::string run() {
     PushOrder order(plan_, workers_);
     carry_out(order);
-    while (problem_.empty() && !order.is_over() && order.can_go_on()) {
+    while (problem_.empty()) {
+      const bool goes_on = !order.is_over() && order.can_go_on();
+      if (!lost_.empty() && num_returns_ > 0 && (!goes_on || draw(20) == 0)) {
+        returns(order);
+        continue;
+      }
+      if (!goes_on) break;
       const int worker = one_that_computes();
       if (worker < 0) {
         say("nobody computes, and some are there");
@@ -196,16 +284,32 @@ class Exploration {
   void happens(PushOrder& order, int worker) {
     const Begun begun = computing_.at(worker);
     computing_.erase(worker);
-    if (may_die_ && draw(40) == 0) {
+    if (may_die_ && draw(num_returns_ > 0 ? 12 : 40) == 0) {
       clocks_.erase(worker);
+      lost_.push_back(worker);
       return order.left(worker);
     }
+    if (!ever_pushed_.insert({worker, begun.clock}).second) say("a clock is done twice by one worker");
     pushed_[{worker, begun.clock}] = begun.version;
     clocks_[worker] = begun.clock + 1;
     order.pushed(worker, begun.clock);
   }
 
+  void returns(PushOrder& order) {
+    const std::size_t which = draw(lost_.size());
+    const int worker = lost_[which];
+    lost_.erase(lost_.begin() + static_cast<std::ptrdiff_t>(which));
+    --num_returns_;
+    order.returned(worker);
+    clocks_[worker] = order.clock(worker);
+    carry_out(order);
+  }
+
   void carry_out(PushOrder& order) {
+    if (!order.is_over()) {
+      if (order.num_clocks() < num_clocks_) say("a step of the run is done again");
+      num_clocks_ = order.num_clocks();
+    }
     while (const auto action = order.next()) {
       if (!problem_.empty()) return;
       action->kind == Kind::kAnswer ? answer(order, *action) : use(*action);
@@ -270,6 +374,10 @@ class Exploration {
   int workers_ = 1;
   std::int64_t last_clock_ = 1;
   bool may_die_ = false;
+  int num_returns_ = 0;  // to come
+  std::vector<int> lost_;
+  std::set<std::pair<int, std::int64_t>> ever_pushed_;
+  std::int64_t num_clocks_ = 0;
   std::vector<std::uint64_t> speeds_;
   std::map<int, Begun> computing_;
   std::map<int, std::int64_t> clocks_;                           // of those that are there

@@ -165,7 +165,7 @@ TEST(HostRendezvous, ADeathBeforeAllAreThereIsNoticedAtOnce) {
   std::jthread thread([&] { host = attend(name, 0, 3, kNever); });
   std::optional<UnixSocket> rank_1;
   while (!(rank_1 = UnixSocket::connect(name))) std::this_thread::sleep_for(milliseconds(1));
-  const std::int32_t hello[5] = {0x7a630002, 1, 3, 4711, 0};
+  const std::int32_t hello[5] = {0x7a630003, 1, 3, 4711, 0};
   rank_1->send(hello, sizeof hello, -1, milliseconds(1000));
   rank_1.reset();  // what it has sent is read all the same
   thread.join();

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <vector>
 
+#include "zero/comm/arrivals.h"
 #include "zero/comm/group.h"
 #include "zero/serve/push_server.h"
 #include "zero/serve/push_worker.h"
@@ -26,6 +27,7 @@ struct TrainedBits {
   std::vector<double> losses, norms;   // by clock
   std::vector<PushAction> actions;     // of a served run
   std::deque<PushEvent> events;        // of it, too
+  std::int64_t replaced = 0;           // workers that came back
 };
 
 struct TrainedClocks {
@@ -33,6 +35,7 @@ struct TrainedClocks {
   // Before a worker's passes: to come late, or to end.
   std::function<void(int worker, std::int64_t clock)> before = [](int, std::int64_t) {};
   std::deque<PushEvent> replayed{};
+  std::uint64_t configuration = 0;  // its hash
   std::function<double(std::int64_t clock)> lr = [](std::int64_t clock) {
     return 0.01 / static_cast<double>(1 + clock);
   };
@@ -85,11 +88,12 @@ inline TrainedBits plain_run(const EngineOptions& options, int world, const std:
 inline void work(Communicator& comm, const EngineOptions& options, const std::vector<ParamSpec>& specs,
                  const TrainedClocks& run) {
   const int index = options.sync.worker_of(comm.rank());
-  const auto alone = open_group(comm, {comm.rank()}, "worker");
+  const auto alone = is_replacement(comm) ? open_alone(comm, "worker") : open_group(comm, {comm.rank()}, "worker");
   ScriptedModel model(*alone, specs, worker_options(options));
   model.compute_as(index);
   PushWorker worker(model.engine(), comm, options);
   worker.set_end(run.clocks);
+  worker.set_configuration(run.configuration);
   worker.begin();
   while (!worker.is_over()) {
     const std::int64_t clock = worker.clock();
@@ -112,12 +116,14 @@ inline void serve(Communicator& comm, const EngineOptions& options, const std::v
                     .action = [&](const PushAction& action) { bits.actions.push_back(action); }});
     server.replay(run.replayed);
   }
+  server.set_configuration(run.configuration);
   server.begin(0);
   for (std::int64_t clock = 0; clock < run.clocks && !server.is_over(); ++clock) {
     const ServedClock served = server.serve(clock + 1, {.lr = run.lr});
     if (comm.rank() != 0) continue;
     bits.losses.push_back(served.loss);
     bits.norms.push_back(served.report.grad_norm);
+    bits.replaced += served.replaced;
   }
   server.dismiss();
   const auto weights = slice_bits(model);

@@ -23,8 +23,10 @@ class PushLogTest : public testing::Test {
 
   const TemporaryFolder folder_;
   const std::filesystem::path path_ = std::filesystem::path(folder_ / "pushes.log");
-  const std::deque<PushEvent> events_{
-      {.worker = 1, .clock = 0}, {.worker = 0, .clock = 0}, {.worker = 1, .clock = 1, .leaves = true}};
+  const std::deque<PushEvent> events_{{.worker = 1, .clock = 0},
+                                      {.worker = 0, .clock = 0},
+                                      {.worker = 1, .clock = 1, .leaves = true},
+                                      {.worker = 1, .clock = 2, .returns = true}};
 };
 
 TEST_F(PushLogTest, HasTheEventsInTheirOrder) {

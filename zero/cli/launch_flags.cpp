@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -24,6 +25,7 @@ struct Flags {
   int node_rank = -1;
   int max_restarts = 0;
   int min_ranks = 0;
+  std::optional<int> spared_from;
   int port = 0;
   int world = 0;
   bool standalone = false;
@@ -61,8 +63,11 @@ void add_flags(CLI::App& app, Flags& flags) {
   add("master-port", flags.port, "port of machine 0; default: a free one, or 29500 for several machines");
   app.add_option("--port", flags.port, "the same as --master-port");
   app.add_flag("--standalone", flags.standalone, "one machine; the default")->envname("PET_STANDALONE");
-  add("max-restarts", flags.max_restarts, "most restarts of all ranks after a failure");
+  add("max-restarts", flags.max_restarts, "most restarts after a failure, of all ranks or of a spared one");
   add("min-ranks", flags.min_ranks, "fewest ranks to go on with: a rank that keeps failing is left out");
+  add("spared-from", flags.spared_from,
+      "first of the ranks without which the others go on: such a rank ends nobody, and is started again alone. With a "
+      "parameter server it is the first worker: sync.servers");
   add("rdzv-id", flags.rdzv_id, "name of the run");
   add("rdzv-backend", flags.rdzv_backend, "c10d or static");
   add("rdzv-endpoint", flags.rdzv_endpoint, "HOST[:PORT] of machine 0");
@@ -159,6 +164,19 @@ void check_min_ranks(const Flags& flags, const LaunchOptions& options) {
   }
 }
 
+void check_spared_from(const Flags& flags, const LaunchOptions& options) {
+  if (!flags.spared_from) return;
+  const std::string text = std::to_string(*flags.spared_from);
+  const auto refuse = [&](const std::string& reason, const std::string& remedy) {
+    throw ConfigError("--spared-from", text, reason, remedy);
+  };
+  if (options.nodes > 1) refuse("ranks of several machines all need each other", "leave it out");
+  if (options.ranks == 1) refuse("there is one rank alone", "leave it out");
+  if (flags.min_ranks > 0)
+    refuse("--min-ranks leaves a rank out, and this starts it again alone", "give one of the two");
+  to_int("--spared-from", text, 1, options.ranks - 1);
+}
+
 std::vector<int> filter(const Flags& flags, int ranks) {
   std::vector<int> shown;
   for (std::size_t at = 0; at < flags.shown.size();) {
@@ -210,6 +228,8 @@ std::optional<LaunchOptions> parse_launch(Arguments arguments) {
   options.max_restarts = flags.max_restarts;
   check_min_ranks(flags, options);
   options.min_ranks = flags.min_ranks;
+  check_spared_from(flags, options);
+  options.spared_from = flags.spared_from.value_or(-1);
   options.bind_cores = !flags.no_bind;
   options.shown_ranks = filter(flags, options.ranks);
   check_backend(flags);

@@ -7,6 +7,12 @@
 
 namespace zero {
 
+bool is_replacement(Communicator& comm) {
+  Arrivals* const arrivals = comm.arrivals();
+  Replacements* const replacements = arrivals == nullptr ? nullptr : arrivals->replacements();
+  return replacements != nullptr && replacements->is_one();
+}
+
 void await_message(Communicator& comm, Work& work, int from) {
   Arrivals& arrivals = *comm.arrivals();
   arrivals.await([&] { return work.try_complete() || arrivals.lost(from); });

@@ -14,6 +14,7 @@
 #include <span>
 
 #include "zero/comm/communicator.h"
+#include "zero/comm/replacements.h"
 
 namespace zero {
 
@@ -30,7 +31,12 @@ class Arrivals {
   virtual void may_be_lost() = 0;
   // The rank has left the run, or its process has ended.
   virtual bool lost(int rank) const = 0;
+  // How lost ranks come back; null where they do not.
+  virtual Replacements* replacements() { return nullptr; }
 };
+
+// Whether this process came for one that the run had lost. Local, with any transport.
+bool is_replacement(Communicator& comm);
 
 // Waits for a message of a rank as long as that rank is there, however late it is. `comm` has arrivals(). Throws CommError
 // where it leaves.

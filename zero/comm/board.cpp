@@ -99,13 +99,42 @@ RankSet Board::left() const {
   RankSet set = 0;
   for (RankSet rest = members_; rest != 0; rest &= rest - 1) {
     const int rank = std::countr_zero(rest);
-    if (ranks_[rank].left.load(std::memory_order_seq_cst) != 0 || left_run(rank)) set |= only(rank);
+    if (ranks_[rank].left.load(kOrdered) % 2 != 0 || left_run(rank)) set |= only(rank);
   }
   return set;
 }
 
 bool Board::left_run(int rank) const {
-  return run_ranks_[rank].left.load(std::memory_order_seq_cst) != 0;
+  return run_ranks_[rank].left.load(kOrdered) % 2 != 0;
+}
+
+void Board::leave(int rank) {
+  ranks_[rank].left.fetch_or(1, kOrdered);
+  ring_all();
+}
+
+void Board::leave_run(int rank) {
+  run_ranks_[rank].left.fetch_or(1, kOrdered);
+  ring_all();
+}
+
+void Board::note_lost(int rank, std::uint32_t seen) {
+  if (seen % 2 == 0 && run_ranks_[rank].left.compare_exchange_strong(seen, seen + 1, kOrdered)) ring_all();
+}
+
+void Board::forget(int from, int lost) {
+  RankBoard& board = ranks_[from];
+  for (Slot& slot : board.slots) slot.unread.fetch_and(~only(lost), kOrdered);
+  for (Slot& slot : board.messages) slot.unread.fetch_and(~only(lost), kOrdered);
+}
+
+void Board::begin_again(int rank) {
+  RankBoard& board = ranks_[rank];
+  for (Slot& slot : board.slots) slot.unread.store(0, kOrdered);
+  for (Slot& slot : board.messages) slot.unread.store(0, kOrdered);
+  board.waiting_for.store(0, std::memory_order_relaxed);
+  board.process.store(0, std::memory_order_relaxed);
+  board.left.store(2 * board.replacement.load(kOrdered), kOrdered);
 }
 
 void Board::ring_all() {

@@ -64,6 +64,10 @@ struct Slot {
 constexpr std::uint64_t message_key(std::uint64_t n, int to) {
   return (n << 8) | static_cast<std::uint64_t>(to + 1);
 }
+// Messages from and to a rank's replacement are numbered from here, so that none of its predecessor's is taken for one.
+constexpr std::uint64_t first_message(std::uint32_t replacement) {
+  return static_cast<std::uint64_t>(replacement) << 32;
+}
 
 // What a rank began last, for those who wait for it to say: in the world, or in one of its groups.
 class Newest {
@@ -84,12 +88,13 @@ class Newest {
 };
 
 struct alignas(64) RankBoard {
-  std::atomic<std::uint32_t> left;  // 1: its communicator is gone, in good order
+  std::atomic<std::uint32_t> left;  // odd: its communicator is gone; on the run's board 2 more for each replacement
   // Of the run's board alone:
   Bell bell;
   std::atomic<std::int32_t> process;       // its process id
   std::atomic<std::uint64_t> waiting_for;  // RankSet of those it waits for just now
   std::atomic<std::uint32_t> may_be_lost;  // 1: should its process end, it has left, and the run goes on
+  std::atomic<std::uint32_t> replacement;  // how many processes were here before that the run had lost
   Newest newest;
   std::array<Slot, kSlots> slots;
   std::array<Slot, kMessageSlots> messages;
@@ -112,6 +117,16 @@ class Board {
   // Members that have left this board or the run.
   RankSet left() const;
   bool left_run(int rank) const;
+  // The rank of this process leaves this board, or the run.
+  void leave(int rank);
+  void leave_run(int rank);
+  // Says that a rank has left the run because its process has ended, unless a replacement is there by now. `seen`: of its
+  // board, before somebody looked for the process.
+  void note_lost(int rank, std::uint32_t seen);
+  // Of a rank that was lost, for its replacement. forget(): on each rank that sends to it: nothing here waits for it to be
+  // read. begin_again(): on one rank, after that: it is there.
+  void forget(int from, int lost);
+  void begin_again(int rank);
   void ring_all();
 
   // The run's first error; what the others throw too. Only the first call counts.

@@ -1,5 +1,6 @@
 #include "zero/comm/board_communicator.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <numeric>
@@ -87,6 +88,9 @@ BoardCommunicator::BoardCommunicator(std::unique_ptr<PeerMemory> memory, int ran
       num_received_(world) {
   std::iota(members_.begin(), members_.end(), 0);
   board_[rank].process.store(getpid(), std::memory_order_relaxed);
+  const std::uint64_t first = first_message(board_[rank].replacement.load(kOrdered));
+  std::ranges::fill(num_sent_, first);
+  std::ranges::fill(num_received_, first);
 }
 
 BoardCommunicator::BoardCommunicator(BoardCommunicator& run, Allocation board, const GroupPlace& place)
@@ -117,6 +121,26 @@ std::unique_ptr<Communicator> BoardCommunicator::open(const GroupPlace& place) {
 
 int BoardCommunicator::position(int rank) const {
   return std::popcount(board_.members() & (only(rank) - 1));
+}
+
+// ---- replacements -------------------------------------------------------------------------------------------------
+
+// From the first line on nobody takes the end of the predecessor for that of the new process.
+void BoardCommunicator::introduce(int rank, RankSet peers) {
+  board_[rank].replacement.fetch_add(1, kOrdered);
+  memory_.introduce(rank, peers);
+}
+
+void BoardCommunicator::take_back(int rank) {
+  memory_.take_back(rank);
+  board_.forget(rank_, rank);
+  const auto at = static_cast<std::size_t>(rank);
+  num_sent_[at] = num_received_[at] = first_message(board_[rank].replacement.load(kOrdered));
+}
+
+void BoardCommunicator::let_in(int rank) {
+  board_.begin_again(rank);
+  memory_.let_in(rank);
 }
 
 Signature BoardCommunicator::next(Operation operation, std::size_t bytes, CommTag tag, int root) {

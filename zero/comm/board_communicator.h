@@ -24,7 +24,7 @@
 
 namespace zero {
 
-class BoardCommunicator final : public Communicator, private GroupOpener, private Arrivals {
+class BoardCommunicator final : public Communicator, private GroupOpener, private Arrivals, private Replacements {
  public:
   BoardCommunicator(std::unique_ptr<PeerMemory> memory, int rank, int world, std::chrono::milliseconds timeout);
 
@@ -64,6 +64,14 @@ class BoardCommunicator final : public Communicator, private GroupOpener, privat
   }
   void may_be_lost() override { board_.of_run(rank_).may_be_lost.store(1, std::memory_order_seq_cst); }
   bool lost(int rank) const override { return board_.left_run(members_[static_cast<std::size_t>(rank)]); }
+  // Of the world alone.
+  Replacements* replacements() override { return memory_.most_replacements() > 0 ? &run_ : nullptr; }
+  bool is_one() const override { return memory_.is_replacement(); }
+  int most() const override { return memory_.most_replacements(); }
+  int waiting(RankSet lost) override { return memory_.knocking(lost); }
+  void introduce(int rank, RankSet peers) override;
+  void take_back(int rank) override;
+  void let_in(int rank) override;
   // Of a rank of the world among the members.
   int position(int rank) const;
 

@@ -43,8 +43,7 @@ void BoardPosts::use_slots() {
 
 BoardPosts::~BoardPosts() {
   // First: where all go with works under way, nobody reads any more, and nobody waits for readers.
-  board_[rank_].left.store(1, kOrdered);
-  board_.ring_all();
+  board_.leave(rank_);
   if (&world_ == this) return;
   // Windows outlive a group: what peers may still read of them is to be remembered.
   if (!settle([](const Post&) { return true; })) {
@@ -138,8 +137,7 @@ bool BoardPosts::settle(const std::function<bool(const Post&)>& concerned) {
     if (late() == 0) continue;
     if (std::uncaught_exceptions() > 0) {
       if (wait_.try_until_nobody(late, kUnwinding)) continue;
-      board_.of_run(rank_).left.store(1, kOrdered);
-      board_.ring_all();
+      board_.leave_run(rank_);
       return false;
     }
     try {

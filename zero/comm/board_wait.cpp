@@ -1,6 +1,7 @@
 #include "zero/comm/board_wait.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include <fmt/format.h>
@@ -79,8 +80,11 @@ bool BoardWait::await(const std::function<bool()>& ready, std::chrono::milliseco
 // Any death ends the run, also of a rank that is not the one waited for: that one may wait for the dead rank in turn.
 void BoardWait::check_alive(const std::function<RankSet()>& late, const Signature& what) {
   if (board_.failed()) board_.throw_failure();
-  // In this order: a rank says that it leaves before its process ends.
-  const RankSet died = fatal(memory_.dead());
+  // In this order: a rank says that it leaves before its process ends, and a replacement comes after that.
+  std::array<std::uint32_t, kMaxBoardRanks> seen{};
+  for (int rank = 0; rank < board_.world(); ++rank)
+    seen[static_cast<std::size_t>(rank)] = board_.of_run(rank).left.load(kOrdered);
+  const RankSet died = fatal(memory_.dead(), seen);
   const RankSet left = board_.left();
   if (died != 0) {
     const int rank = std::countr_zero(died);
@@ -97,7 +101,7 @@ void BoardWait::check_alive(const std::function<RankSet()>& late, const Signatur
   }
 }
 
-RankSet BoardWait::fatal(RankSet dead) {
+RankSet BoardWait::fatal(RankSet dead, std::span<const std::uint32_t> seen) {
   RankSet fatal = 0;
   for (RankSet rest = dead; rest != 0; rest &= rest - 1) {
     const int rank = std::countr_zero(rest);
@@ -106,8 +110,7 @@ RankSet BoardWait::fatal(RankSet dead) {
     if (board.may_be_lost.load(std::memory_order_seq_cst) == 0) {
       fatal |= only(rank);
     } else {
-      board.left.store(1, std::memory_order_seq_cst);
-      board_.ring_all();
+      board_.note_lost(rank, seen[static_cast<std::size_t>(rank)]);
     }
   }
   return fatal;

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "zero/comm/board.h"
@@ -45,8 +47,8 @@ class BoardWait {
  private:
   void sleep_until_nobody(const std::function<RankSet()>& late, const Signature& what);
   void check_alive(const std::function<RankSet()>& late, const Signature& what);
-  // Of the dead, those whose death ends the run. The others have left it.
-  RankSet fatal(RankSet dead);
+  // Of the dead, those whose death ends the run. The others have left it. `seen`: what the board said before, by rank.
+  RankSet fatal(RankSet dead, std::span<const std::uint32_t> seen);
   [[noreturn]] void fail_late(RankSet late, const Signature& what);
   int first_at_fault(RankSet late) const;
   // What a rank did last; describe(): and what its process does now. Of a dead one the system may still say that it

@@ -72,6 +72,13 @@ std::string GroupPlace::suffix() const {
   return " of group " + text();
 }
 
+std::unique_ptr<Communicator> open_alone(Communicator& parent, const std::string& name) {
+  GroupOpener* const opener = parent.groups();
+  ZERO_CHECK(opener != nullptr, "the transport {} has no groups", parent.transport());
+  return opener->open(
+      {.name = name, .ranks = {opener->world_rank(parent.rank())}, .number = opener->newest_group() + 1});
+}
+
 std::unique_ptr<Communicator> open_group(Communicator& parent, const std::vector<int>& ranks, const std::string& name) {
   GroupOpener* const opener = parent.groups();
   ZERO_CHECK(opener != nullptr, "the transport {} has no groups", parent.transport());

@@ -31,6 +31,9 @@ namespace zero {
 // Collective over `parent`; `ranks` are numbers in it. Null for a rank that names no ranks. Throws CommError.
 std::unique_ptr<Communicator> open_group(Communicator& parent, const std::vector<int>& ranks, const std::string& name);
 
+// Local. A group of this rank alone, of which no other rank needs to know.
+std::unique_ptr<Communicator> open_alone(Communicator& parent, const std::string& name);
+
 // What open_group() has found out, for the transport to make a group of it.
 struct GroupPlace {
   std::string name;

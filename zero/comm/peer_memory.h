@@ -38,6 +38,14 @@ class PeerMemory {
 
   // Local. Peers whose process has ended. Costs a system call.
   virtual RankSet dead() = 0;
+  // How a rank whose process was lost comes back (replacements.h). All of it Local; by default nobody does.
+  virtual bool is_replacement() const { return false; }
+  virtual int most_replacements() const { return 0; }
+  virtual int knocking(RankSet /*lost*/) { return -1; }
+  virtual void introduce(int /*rank*/, RankSet /*peers*/) {}
+  virtual void take_back(int /*rank*/) {}
+  virtual void let_in(int /*rank*/) {}
+
   // Local. What the system knows about a late rank: "process 4711 is stopped (SIGSTOP)"; may be empty.
   virtual std::string describe(int rank) const = 0;
 };

@@ -37,10 +37,10 @@ std::unique_ptr<Communicator> connect_shared_memory(const RankEnvironment& ranks
   if (ranks.world > 1 && ranks.run_id.empty()) {
     refuse("needs the name of the run", "set ZERO_RUN_ID to the same word on all ranks");
   }
-  HostRendezvous rendezvous = meet_on_host(socket_name(ranks.run_id), ranks.rank, ranks.world, ranks.generation,
-                                           Board::bytes(ranks.world), timeout);
-  auto windows =
-      std::make_unique<Windows>(std::move(rendezvous.board), std::move(rendezvous.sockets), ranks.rank, timeout);
+  HostRendezvous rendezvous =
+      meet_on_host(socket_name(ranks.run_id), ranks.rank, ranks.world, ranks.generation, Board::bytes(ranks.world),
+                   timeout, {.number = ranks.replacement, .most = ranks.most_replacements});
+  auto windows = std::make_unique<Windows>(std::move(rendezvous), ranks.rank, timeout, ranks.most_replacements);
   return std::make_unique<BoardCommunicator>(std::move(windows), ranks.rank, ranks.world, timeout);
 }
 

@@ -27,8 +27,25 @@ constexpr std::size_t kSpareBytes = std::size_t{32} << 20;  // of windows for co
 
 }  // namespace
 
-Windows::Windows(Allocation board, std::vector<UnixSocket> sockets, int rank, milliseconds timeout)
-    : board_(std::move(board)), sockets_(std::move(sockets)), rank_(rank), timeout_(timeout), peers_(sockets_.size()) {}
+Windows::Windows(HostRendezvous rendezvous, int rank, milliseconds timeout, int most_replacements)
+    : board_(std::move(rendezvous.board)),
+      sockets_(std::move(rendezvous.sockets)),
+      door_(std::move(rendezvous.door)),
+      is_replacement_(rendezvous.is_replacement),
+      most_replacements_(most_replacements),
+      rank_(rank),
+      timeout_(timeout),
+      peers_(sockets_.size()) {
+  Board board(board_.data(), static_cast<int>(sockets_.size()));
+  for (int r = 0; r < board.world(); ++r) of_sockets_.push_back(board[r].replacement.load(kOrdered));
+}
+
+RankSet Windows::connected() const {
+  RankSet connected = 0;
+  for (int r = 0; r < std::ssize(sockets_); ++r)
+    if (sockets_[r].get() >= 0) connected |= only(r);
+  return connected;
+}
 
 std::unique_ptr<Windows::Window> Windows::make_window(std::size_t bytes, Written written) {
   auto window = std::make_unique<Window>();
@@ -69,7 +86,7 @@ Source Windows::share(std::span<const std::byte> in) {
     window = &take_copy(in.size());
     std::memcpy(window->memory.data(), in.data(), in.size());
   }
-  if (!window->announced) announce(*window);
+  if ((connected() & ~window->known) != 0) announce(*window);
   return {.kind = Source::Kind::kMemory, .number = window->number, .offset = offset};
 }
 
@@ -90,11 +107,10 @@ void Windows::reclaim(const Source& source) {
 
 void Windows::announce(Window& window) {
   const Notice notice{window.number, window.memory.size()};
-  for (int r = 0; r < std::ssize(sockets_); ++r) {
-    if (r != rank_) send(r, notice, window.file.get());
-  }
-  window.announced = true;
-  window.file = {};
+  for (RankSet rest = connected() & ~window.known; rest != 0; rest &= rest - 1)
+    send(std::countr_zero(rest), notice, window.file.get());
+  window.known |= connected();
+  if (most_replacements_ == 0) window.file = {};
 }
 
 void Windows::send(int rank, const Notice& notice, int file) {
@@ -115,7 +131,7 @@ Allocation Windows::share_board(RankSet members, std::uint64_t number, std::size
     const FileDescriptor file = make_memory_file("zero.cpp group", bytes);
     Allocation board = map_memory_file(file.get(), bytes, true);
     for (RankSet rest = members & ~only(rank_); rest != 0; rest &= rest - 1)
-      send(std::countr_zero(rest), {.number = number, .bytes = bytes, .is_board = 1}, file.get());
+      send(std::countr_zero(rest), {.number = number, .bytes = bytes, .kind = Notice::Kind::kBoard}, file.get());
     return board;
   }
   constexpr milliseconds kSlice{10};
@@ -131,19 +147,22 @@ Allocation Windows::share_board(RankSet members, std::uint64_t number, std::size
 // MADV_REMOVE gives the memory back at once, also where a peer has not yet unmapped it. A notice that does not fit into
 // the socket is dropped: it would only have freed a range of the peer's addresses.
 void Windows::release(std::unique_ptr<Window> window) {
-  if (!window->announced) return;
+  if (window->known == 0) return;
   madvise(window->memory.data(), window->memory.size(), MADV_REMOVE);
   const Notice notice{.number = window->number};
   for (std::size_t r = 0; r < sockets_.size(); ++r) {
-    if (static_cast<int>(r) != rank_) sockets_[r].send(&notice, sizeof notice, -1, milliseconds(0));
+    if (sockets_[r].get() >= 0) sockets_[r].send(&notice, sizeof notice, -1, milliseconds(0));
   }
 }
 
 bool Windows::take_notice(int rank, milliseconds limit) {
   Notice notice;
   FileDescriptor file;
+  if (sockets_[rank].get() < 0) return false;
   if (sockets_[rank].receive(&notice, sizeof notice, &file, limit) != UnixSocket::Result::kDone) return false;
-  if (notice.is_board != 0) {
+  if (notice.kind == Notice::Kind::kPeer) {
+    new_sockets_.insert_or_assign(static_cast<int>(notice.number), UnixSocket(std::move(file)));
+  } else if (notice.kind == Notice::Kind::kBoard) {
     group_boards_[{rank, notice.number}] = map_memory_file(file.get(), notice.bytes, true);
   } else if (notice.bytes == 0) {
     peers_[rank].erase(notice.number);
@@ -180,13 +199,55 @@ Allocation Windows::allocate(std::size_t bytes, Written written) {
           }};
 }
 
+int Windows::knocking(RankSet lost) {
+  return door_ ? door_->knocking(lost).value_or(-1) : -1;
+}
+
+void Windows::introduce(int rank, RankSet peers) {
+  std::vector<UnixSocket> ends = door_->hand_out(rank, peers);
+  for (int peer = 1; peer < std::ssize(ends); ++peer) {
+    const UnixSocket& end = ends[static_cast<std::size_t>(peer)];
+    if (end.get() < 0) continue;
+    const Notice notice{.number = static_cast<std::uint64_t>(rank), .kind = Notice::Kind::kPeer};
+    send(peer, notice, end.get());
+  }
+}
+
+// The process announces its own windows, and knows none of ours.
+void Windows::take_back(int rank) {
+  if (!door_) {
+    while (!new_sockets_.contains(rank) && take_notice(0, timeout_)) {
+    }
+    ZERO_CHECK(new_sockets_.contains(rank), "rank 0 gave no connection to the new process of rank {}", rank);
+    sockets_[rank] = std::move(new_sockets_.extract(rank).mapped());
+  }
+  Board board(board_.data(), static_cast<int>(sockets_.size()));
+  of_sockets_[rank] = board[rank].replacement.load(kOrdered);
+  peers_[rank].clear();
+  std::erase_if(group_boards_, [rank](const auto& board) { return board.first.first == rank; });
+  announce_anew_to(rank);
+}
+
+void Windows::announce_anew_to(int rank) {
+  for (auto& [address, window] : windows_) window->known &= ~only(rank);
+  for (auto& copy : copies_) copy->known &= ~only(rank);
+}
+
+void Windows::let_in(int rank) {
+  sockets_[rank] = door_->let_in(rank);
+  announce_anew_to(rank);
+}
+
 RankSet Windows::dead() {
   std::vector<pollfd> polls;
   for (const UnixSocket& socket : sockets_) polls.push_back({.fd = socket.get(), .events = POLLRDHUP, .revents = 0});
   if (poll(polls.data(), polls.size(), 0) < 0) return 0;
   RankSet dead = 0;
+  Board board(board_.data(), static_cast<int>(sockets_.size()));
   for (std::size_t r = 0; r < polls.size(); ++r) {
-    if ((polls[r].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) dead |= only(static_cast<int>(r));
+    if ((polls[r].revents & (POLLRDHUP | POLLHUP | POLLERR)) == 0) continue;
+    const int rank = static_cast<int>(r);
+    if (board[rank].replacement.load(kOrdered) == of_sockets_[r]) dead |= only(rank);  // else: of a predecessor
   }
   return dead;
 }

@@ -192,7 +192,7 @@ constexpr std::array kOptions{
     Option{"run.timeline_steps", at<&Config::run, &RunConfig::timeline_steps>, kPositive, kFree, "steps of the timeline, from the second step on"},
     Option{"run.tensorboard", at<&Config::run, &RunConfig::tensorboard>, kAny, kFree, "write event files for TensorBoard into the folder tensorboard of the run folder"},
     Option{"run.threads", at<&Config::run, &RunConfig::threads>, Range{.lowest = 0, .highest = 4096}, kFree, "compute threads of a rank; 0: cores / ranks of this machine"},
-    Option{"run.max_restarts", at<&Config::run, &RunConfig::max_restarts>, kNatural, kFree, "restarts of all ranks after a failure, from the newest checkpoint; needs -n (`zero launch` has --max-restarts)"},
+    Option{"run.max_restarts", at<&Config::run, &RunConfig::max_restarts>, kNatural, kFree, "restarts after a failure: of all ranks from the newest checkpoint, of a lost worker alone; needs -n (`zero launch` has --max-restarts)"},
     Option{"run.min_ranks", at<&Config::run, &RunConfig::min_ranks>, kNatural, kFree, "fewest ranks to go on with; a rank that keeps failing is left out, and accumulation keeps the global batch; 0: never fewer; needs -n"},
 };
 // clang-format on

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -41,6 +44,7 @@ Attempt::Attempt(const LaunchOptions& options, const Launcher& launcher)
       output_(numbers(options), shown_) {}
 
 void Attempt::run(const RunIdentity& identity) {
+  replacements_ = ReplacementPolicy(identity.most_replacements);
   start(identity);
   while (num_running_ > 0) {
     wait_for_something();
@@ -48,6 +52,8 @@ void Attempt::run(const RunIdentity& identity) {
     launcher_.memory.serve();
     read_outputs();
     reap();
+    end_replacements_without_peers();
+    start_replacements(identity);
     end_after_failure();
     output_.flush(Clock::now());
   }
@@ -77,13 +83,18 @@ void Attempt::start(const RunIdentity& identity) {
 }
 
 void Attempt::start_rank(int place, const RunIdentity& identity) {
+  ranks_.push_back(start_process(place, identity));
+}
+
+RankProcess Attempt::start_process(int place, const RunIdentity& identity) {
   const bool first = place == 0 && options_.node_rank == 0;
   std::vector<std::string> inherited;
   for (char** entry = environ; *entry != nullptr; ++entry) inherited.emplace_back(*entry);
   const FileDescriptor memory = launcher_.memory.connect();
-  Variables variables = rank_variables(options_, identity, place, static_cast<int>(cores_.size()));
+  Variables variables =
+      rank_variables(options_, identity, place, static_cast<int>(cores_.size()), replacements_.of(place));
   variables.emplace_back("ZERO_LAUNCHER_MEMORY", std::to_string(memory.get()));
-  ranks_.push_back(RankProcess::start({
+  RankProcess process = RankProcess::start({
       .program = options_.program,
       .environment = merge_environment(inherited, variables),
       .cores = options_.bind_cores ? share_of_cores(cores_, place, options_.ranks) : std::vector<int>{},
@@ -93,9 +104,75 @@ void Attempt::start_rank(int place, const RunIdentity& identity) {
       .memory = memory.get(),
       .descriptors = launcher_.descriptors,
       .signal_mask = launcher_.inbox.before(),
-  }));
-  launcher_.guard.watch(ranks_.back().pid());
+  });
+  launcher_.guard.watch(process.pid());
+  started_at_[static_cast<std::size_t>(place)] = Clock::now();
   ++num_running_;
+  return process;
+}
+
+// ---- replacements -------------------------------------------------------------------------------------------------
+
+bool Attempt::may_fail(std::size_t place) const {
+  return options_.spared_from >= 0 && static_cast<int>(place) >= options_.spared_from;
+}
+
+// Ranks that can take a replacement back.
+bool Attempt::has_peers() const {
+  for (std::size_t place = 0; place < ranks_.size(); ++place)
+    if (!may_fail(place) && ranks_[place].running()) return true;
+  return false;
+}
+
+void Attempt::plan_replacement(const RankEnd& end, std::size_t place) {
+  const bool failed = end.end.exit_code != 0 || end.end.signal != 0;
+  if (!end.spared || !failed || told_to_end_ || stop_signal_ != 0 || next_end_ || !has_peers()) return;
+  const auto lived = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started_at_.at(place));
+  const std::optional<std::chrono::milliseconds> pause = replacements_.after(static_cast<int>(place), lived);
+  if (!pause) return;
+  replacement_due_[place] = Clock::now() + *pause;
+  // What it said before it ended; its group is gone, so nothing more comes.
+  const auto read_all = [&](Stream stream, int fd) {
+    while (fd >= 0 && output_.read_from(place, stream, fd, Clock::now())) {
+      if (pollfd more{fd, POLLIN, 0}; poll(&more, 1, 0) <= 0) break;
+    }
+  };
+  read_all(Stream::kOutput, ranks_[place].output());
+  read_all(Stream::kErrors, ranks_[place].errors());
+  output_.show_last_words(place, Clock::now());
+  output_.say(fmt::format("zero launch: rank {} failed with {}: starting it again alone{} ({} of {}, {} left)\n",
+                          end.rank, describe(end.end),
+                          pause->count() > 0 ? fmt::format(" in {} s", pause->count() / 1000) : std::string(),
+                          replacements_.used(), replacements_.used() + replacements_.left(), replacements_.left()));
+}
+
+void Attempt::start_replacements(const RunIdentity& identity) {
+  for (auto due = replacement_due_.begin(); due != replacement_due_.end();) {
+    if (Clock::now() < due->second) {
+      ++due;
+      continue;
+    }
+    const std::size_t place = due->first;
+    due = replacement_due_.erase(due);
+    try {
+      RankProcess process = start_process(static_cast<int>(place), identity);
+      std::destroy_at(&ranks_[place]);
+      std::construct_at(&ranks_[place], std::move(process));
+    } catch (const IoError& error) {
+      output_.say(fmt::format("zero launch: rank {} could not be started again: {}\n", place, error.what()));
+    }
+  }
+}
+
+// Nobody takes a replacement back any more, where the run has ended or failed.
+void Attempt::end_replacements_without_peers() {
+  if (replacements_.used() == 0) return;
+  if (stop_signal_ != 0 || told_to_end_ || next_end_) return replacement_due_.clear();
+  if (has_peers()) return;
+  replacement_due_.clear();
+  if (num_running_ == 0) return;
+  failed_at_ = Clock::now();
+  next_end_ = *failed_at_ + options_.farewell;
 }
 
 void Attempt::wait_for_something() {
@@ -108,6 +185,8 @@ void Attempt::wait_for_something() {
   }
   std::optional<Clock::time_point> wake = output_.due();
   if (next_end_ && (!wake || *next_end_ < *wake)) wake = next_end_;
+  for (const auto& [place, due] : replacement_due_)
+    if (!wake || due < *wake) wake = due;
   int timeout_ms = -1;
   if (wake) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*wake - Clock::now()).count();
@@ -157,8 +236,7 @@ void Attempt::reap() {
     ends_.push_back({.rank = options_.node_rank * options_.ranks + static_cast<int>(i),
                      .end = *end,
                      .ended_by_us = told_to_end_ || stop_signal_ != 0,
-                     .spared = options_.spared_from >= 0 && static_cast<int>(i) >= options_.spared_from &&
-                               end->exit_code != kBadInputStatus,
+                     .spared = may_fail(i) && end->exit_code != kBadInputStatus,
                      .seconds = std::chrono::duration<double>(Clock::now() - started_).count()});
     // Asked to stop, ranks may take their time to save; one that crashes then ends it for all.
     const bool crashed = stop_signal_ != 0 && end->signal != 0 && end->signal != stop_signal_;
@@ -166,6 +244,7 @@ void Attempt::reap() {
       failed_at_ = Clock::now();
       next_end_ = *failed_at_ + options_.witness;
     }
+    plan_replacement(ends_.back(), i);
   }
 }
 

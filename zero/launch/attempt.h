@@ -5,12 +5,14 @@
 //   if (find_culprit(attempt.ends()) != nullptr) attempt.say("...\n");
 //   attempt.show();
 //
-// When one fails, or cannot be started, the others are ended. Invariants: when run() returns or throws, no rank is
-// left; show() alone waits for the reader of our output. Throws ConfigError when the program cannot be run. Local;
-// run() once.
+// When one fails, or cannot be started, the others are ended. One that may fail (options.spared_from) is started again
+// alone while identity.most_replacements allows it and ranks that may not fail are there; a line says so. A replacement
+// that is left when those have ended is ended, too. Invariants: when run() returns or throws, no rank is left; show()
+// alone waits for the reader of our output. Throws ConfigError when the program cannot be run. Local; run() once.
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -25,6 +27,7 @@
 #include "zero/launch/rank_environment.h"
 #include "zero/launch/rank_output.h"
 #include "zero/launch/rank_process.h"
+#include "zero/launch/replacement_policy.h"
 #include "zero/launch/signal_inbox.h"
 
 namespace zero {
@@ -59,12 +62,20 @@ class Attempt {
   // 0: nobody told us to stop.
   int stop_signal() const { return stop_signal_; }
   bool all_ended_well() const;
+  // Ranks that were started again alone.
+  int num_replacements() const { return replacements_.used(); }
 
  private:
   using Clock = std::chrono::steady_clock;
 
   void start(const RunIdentity& identity);
   void start_rank(int place, const RunIdentity& identity);
+  RankProcess start_process(int place, const RunIdentity& identity);
+  void plan_replacement(const RankEnd& end, std::size_t place);
+  void start_replacements(const RunIdentity& identity);
+  bool may_fail(std::size_t place) const;
+  bool has_peers() const;
+  void end_replacements_without_peers();
   void wait_for_something();
   void take_signals();
   void stop(int signal);
@@ -84,6 +95,8 @@ class Attempt {
   std::vector<RankProcess> ranks_;
   int num_running_ = 0;
   Clock::time_point started_ = Clock::now();
+  ReplacementPolicy replacements_{0};
+  std::map<std::size_t, Clock::time_point> started_at_, replacement_due_;  // by local rank
   int stop_signal_ = 0;
   bool told_to_end_ = false;                    // after a failure
   std::optional<Clock::time_point> failed_at_;  // the first

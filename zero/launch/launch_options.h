@@ -33,7 +33,7 @@ struct LaunchOptions {
   int master_port = 0;   // 0: one that is free now
   std::string run_name;  // TORCHELASTIC_RUN_ID; empty: random, and on several machines the master's address and port
   std::string role = "default";
-  int max_restarts = 0;  // most restarts of all ranks after a failure
+  int max_restarts = 0;  // most restarts after a failure: of all ranks, and of spared ones alone
   int min_ranks = 0;  // with fewer ranks, but not fewer than these, when one keeps failing; 0: never; one machine only
   // The program for fewer ranks. ConfigError if that number cannot hold the run: then fewer are tried. Empty: the same.
   std::function<WorldProgram(int world)> program_for{};
@@ -44,7 +44,8 @@ struct LaunchOptions {
   // keep (zero/launcher_memory/launcher_memory.h) is all there. `ends` in the order in which they ended. Returns what
   // is to be said of it, in whole lines; an Error it throws is said, too.
   std::function<std::string(const MemoryFiles& kept, std::span<const RankEnd> ends, int generation)> after_failure{};
-  // Local ranks from this one on may fail (in any way but a refusal) while the others go on; -1: none may.
+  // Local ranks from this one on may fail (in any way but a refusal) while the others go on; -1: none may. While restarts
+  // are left, such a rank is started again alone.
   int spared_from = -1;
   bool bind_cores = true;        // an equal, contiguous share of the cores each, when there are enough
   std::vector<int> shown_ranks;  // local ranks whose output is shown; empty: all

@@ -16,7 +16,8 @@
 
 namespace zero {
 
-Variables rank_variables(const LaunchOptions& options, const RunIdentity& identity, int local_rank, int num_cores) {
+Variables rank_variables(const LaunchOptions& options, const RunIdentity& identity, int local_rank, int num_cores,
+                         int replacement) {
   const auto text = [](int number) { return std::to_string(number); };
   const std::string rank = text(options.node_rank * options.ranks + local_rank);
   const std::string world = text(options.nodes * options.ranks);
@@ -42,6 +43,8 @@ Variables rank_variables(const LaunchOptions& options, const RunIdentity& identi
       {"ZERO_RUN_ID", identity.run_id},
       {"ZERO_GENERATION", text(identity.generation)},
   };
+  if (replacement > 0) variables.emplace_back("ZERO_REPLACEMENT", text(replacement));
+  if (identity.most_replacements > 0) variables.emplace_back("ZERO_MAX_REPLACEMENTS", text(identity.most_replacements));
   if (options.asked_ranks > options.ranks) variables.emplace_back("ZERO_ASKED_WORLD", text(options.asked_ranks));
   if (!identity.token.empty()) variables.emplace_back("ZERO_TOKEN", identity.token);
   variables.insert(variables.end(), options.variables.begin(), options.variables.end());

@@ -8,6 +8,8 @@
 //   OMP_WAIT_POLICY     passive, unless set
 //   ZERO_RUN_ID         the same for all ranks, a new one after each restart
 //   ZERO_GENERATION     0, and one more after each restart
+//   ZERO_REPLACEMENT    how often this rank alone was started again in this generation; unset: never
+//   ZERO_MAX_REPLACEMENTS  most such starts in this generation, of all ranks; unset: none
 //   ZERO_ASKED_WORLD    if a rank was left out: the number of ranks before; `zero train` keeps their global batch
 //   ZERO_TOKEN          on one machine, unless the user has a token: random, a new one at each start
 #pragma once
@@ -30,9 +32,11 @@ struct RunIdentity {
   int master_port = 0;
   int generation = 0;   // of the ranks: how often all were started before
   std::string token{};  // ZERO_TOKEN; empty: the user's own, or none. Never to be printed
+  int most_replacements = 0;
 };
 
-Variables rank_variables(const LaunchOptions& options, const RunIdentity& identity, int local_rank, int num_cores);
+Variables rank_variables(const LaunchOptions& options, const RunIdentity& identity, int local_rank, int num_cores,
+                         int replacement = 0);
 
 // `inherited` ("KEY=VALUE" each) with `variables` put over it. OMP_NUM_THREADS and OMP_WAIT_POLICY that the user set
 // stay.

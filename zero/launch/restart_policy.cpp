@@ -27,7 +27,7 @@ void RestartPolicy::count(const Failure& failure) {
 }
 
 NextAttempt RestartPolicy::after(const Failure& failure, int ranks) {
-  if (failure.status == kBadInputStatus || restarts_ == max_restarts_) return {};
+  if (failure.status == kBadInputStatus || restarts_ >= max_restarts_) return {};
   count(failure);
   if (failure.not_started || failures_of_place_ == kMostFailuresOfAPlace) {
     // More processes than were started are not there to be had.

@@ -39,7 +39,10 @@ class RestartPolicy {
   RestartPolicy(int max_restarts, int min_ranks) : max_restarts_(max_restarts), min_ranks_(min_ranks) {}
 
   NextAttempt after(const Failure& failure, int ranks);
-  // Number of decisions so far to start again or with fewer ranks.
+  // Ranks that were started again alone: they count as restarts.
+  void count_replacements(int replacements) { restarts_ += replacements; }
+  int left() const { return max_restarts_ - restarts_; }
+  // Number of decisions so far to start again or with fewer ranks, and of replacements.
   int restarts() const { return restarts_; }
 
  private:

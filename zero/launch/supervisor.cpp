@@ -175,12 +175,14 @@ int launch(const LaunchOptions& asked) {
     const RunIdentity identity{.run_id = same_id ? base_id : fmt::format("{}-{}", base_id, generation),
                                .master_port = options.master_port != 0 ? options.master_port : free_port(),
                                .generation = generation,
-                               .token = random_token(options, std::getenv)};
+                               .token = random_token(options, std::getenv),
+                               .most_replacements = options.spared_from >= 0 ? policy.left() : 0};
     for (const std::string& name : memory.kept().names())
       if (name.starts_with(kFlightNames) || name.find(kUnfinishedNames) != std::string::npos)
         memory.kept().remove(name);
     Attempt attempt(options, {inbox, guard, memory, descriptors.before()});
     attempt.run(identity);
+    policy.count_replacements(attempt.num_replacements());
     const std::string told = told_of_failure(options, memory.kept(), attempt, generation);
     const std::optional<int> status = end_or_next(attempt, memory.kept(), asked, options, policy, told);
     const int signal = attempt.show();

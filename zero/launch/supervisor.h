@@ -8,7 +8,8 @@
 // once, a second one kills; SIGUSR1 is passed on. However the launcher itself ends, no rank and nothing a rank started
 // is left.
 //
-// After a failure all ranks are started again, up to max_restarts times: another generation (ZERO_GENERATION). With
+// After a failure all ranks are started again, up to max_restarts times: another generation (ZERO_GENERATION). A rank
+// without which the others go on (spared_from) is started again alone, within the same generation; it counts, too. With
 // min_ranks, a rank that keeps failing at one point is given up, and the other ranks go on. Memory that the launcher
 // holds for its ranks (zero/launcher_memory/launcher_memory.h) is there for the next generation.
 //

@@ -8,7 +8,12 @@
 namespace zero {
 
 PushOrder::PushOrder(const SyncPlan& plan, int workers, std::int64_t clock, std::int64_t oldest)
-    : plan_(plan), workers_(static_cast<std::size_t>(workers)), version_(clock), oldest_(oldest), num_here_(workers) {
+    : plan_(plan),
+      workers_(static_cast<std::size_t>(workers)),
+      version_(clock),
+      oldest_(oldest),
+      all_done_(clock),
+      num_here_(workers) {
   ZERO_CHECK(0 <= oldest && oldest <= clock, "versions from {} at clock {}", oldest, clock);
   for (Worker& worker : workers_) worker.clock = clock;
 }
@@ -22,13 +27,30 @@ void PushOrder::pushed(int worker, std::int64_t clock) {
   ++who.clock;
   who.waits = true;
   arrived_.push_back(worker);
+  note_progress();
 }
 
 void PushOrder::left(int worker) {
   ZERO_CHECK(at(worker).here, "worker {} leaves twice", worker);
+  note_progress();  // an update may have come since the last event, and nobody be left after this one
   at(worker).here = false;
   at(worker).waits = false;
   --num_here_;
+  note_progress();
+}
+
+void PushOrder::returned(int worker) {
+  Worker& who = at(worker);
+  ZERO_CHECK(!who.here, "worker {} returns, and has not left", worker);
+  note_progress();
+  who.here = true;
+  who.waits = true;
+  ++num_here_;
+  who.clock = std::max(who.clock, applies_each() ? all_done_ : version_);
+}
+
+void PushOrder::note_progress() {
+  if (num_here_ > 0) all_done_ = std::max(all_done_, slowest());
 }
 
 std::optional<PushAction> PushOrder::next(std::int64_t until) {

@@ -39,11 +39,13 @@ struct PushAction {
   bool operator==(const PushAction&) const = default;
 };
 
-// What has happened to a worker: a push of `clock`, or that it leaves in `clock`. A run is a function of the order of these.
+// What has happened to a worker: a push of `clock`, that it leaves in `clock`, or that it is there again and goes on with
+// `clock`. A run is a function of the order of these.
 struct PushEvent {
   int worker = 0;
   std::int64_t clock = 0;
   bool leaves = false;
+  bool returns = false;
   bool operator==(const PushEvent&) const = default;
 };
 
@@ -56,6 +58,11 @@ class PushOrder {
   void pushed(int worker, std::int64_t clock);
   // It pushes no more. What it has pushed counts.
   void left(int worker);
+  // A new process is there for a worker that has left. It waits for an answer, and goes on with the clock that its
+  // predecessor was in, or where the others have done that clock, with the first that not all of them have done (a quorum:
+  // the newest). So no clock has two gradients of one worker, num_clocks() never falls, and workers part by no more clocks
+  // than before.
+  void returned(int worker);
 
   // Carried out before the next is asked for. Empty: there is nothing to do before another event. With kSync and kStale no
   // clock from `until` on is updated.
@@ -99,12 +106,14 @@ class PushOrder {
   std::optional<PushAction> drop();
   std::optional<PushAction> update(std::int64_t until);
   std::optional<PushAction> answer();
+  void note_progress();
 
   SyncPlan plan_;
   std::vector<Worker> workers_;
   std::deque<int> arrived_;  // workers, a push each, in the order in which these came
   std::int64_t version_;
   std::int64_t oldest_;
+  std::int64_t all_done_;  // the most clocks that all who were there had done
   int num_here_;
 };
 

@@ -57,6 +57,8 @@ struct Names {
   const char* local_rank;
   const char* local_world;
 };
+constexpr int kMostReplacements = 30000;
+
 constexpr Names kTorchrun{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
 constexpr Names kOpenMpi{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
                          "OMPI_COMM_WORLD_LOCAL_SIZE"};
@@ -236,6 +238,8 @@ RankEnvironment detect_ranks(const RankFlags& flags, const GetEnvironment& envir
   if (flags.master_port) ranks.master_port = *flags.master_port;
   if (const auto run = variables.text("ZERO_RUN_ID")) ranks.run_id = *run;
   ranks.generation = variables.number("ZERO_GENERATION", 0, INT_MAX).value_or(0);
+  ranks.replacement = variables.number("ZERO_REPLACEMENT", 0, kMostReplacements).value_or(0);
+  ranks.most_replacements = variables.number("ZERO_MAX_REPLACEMENTS", 0, kMostReplacements).value_or(0);
   if (flags.run_id) ranks.run_id = *flags.run_id;
   return ranks;
 }

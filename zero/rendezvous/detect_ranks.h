@@ -32,7 +32,9 @@ struct RankEnvironment {
   // The run's name in torchrun's own store, which then listens at master_addr:master_port (tcp_store.h).
   std::optional<std::string> agent_run;
   bool per_node = false;
-  int generation = 0;  // how often the launcher had started all ranks before; those of another are refused
+  int generation = 0;         // how often the launcher had started all ranks before; those of another are refused
+  int replacement = 0;        // how often the launcher had started this rank alone again in this generation
+  int most_replacements = 0;  // how many such starts there may be in this generation, of all ranks together
 };
 
 struct RankFlags {

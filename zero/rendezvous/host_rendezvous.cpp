@@ -10,6 +10,7 @@
 
 #include "zero/base/error.h"
 #include "zero/base/memory_file.h"
+#include "zero/rendezvous/host_messages.h"
 #include "zero/rendezvous/rank_set.h"
 
 namespace zero {
@@ -19,25 +20,9 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using Result = UnixSocket::Result;
 
-constexpr std::uint32_t kVersion = 0x7a630002;  // of what follows and of the board
 constexpr milliseconds kSlice{50};
-constexpr const char* kOperation = "rendezvous of the ranks";
+constexpr const char* kEndedEarly = "its process ended before all ranks were there";
 constexpr const char* kToldToEnd = "was told to end (SIGINT or SIGTERM) before all ranks were there";
-
-struct Hello {
-  std::uint32_t version = kVersion;
-  std::int32_t rank = 0;
-  std::int32_t world = 0;
-  std::int32_t process = 0;
-  std::int32_t generation = 0;
-};
-
-struct Answer {
-  enum class Kind : std::int32_t { kBoard, kPair, kBegin, kRefused };
-  Kind kind = Kind::kBegin;
-  std::int32_t rank = -1;  // kPair: whom the socket leads to; kRefused: who is at fault
-  char reason[512] = {};
-};
 
 class Deadline {
  public:
@@ -65,10 +50,12 @@ bool told_to_end() {
 // Rank 0's side.
 class Host {
  public:
-  Host(const std::string& name, int world, int generation, std::size_t board_bytes, milliseconds timeout)
+  Host(const std::string& name, int world, int generation, std::size_t board_bytes, milliseconds timeout,
+       int most_replacements)
       : name_(name),
         world_(world),
         generation_(generation),
+        most_replacements_(most_replacements),
         board_bytes_(board_bytes),
         deadline_(timeout),
         arrived_(only(0)) {
@@ -79,22 +66,23 @@ class Host {
     if (world_ > 1) gather();
     FileDescriptor board = make_memory_file("zero.cpp board", board_bytes_);
     rendezvous_.board = map_memory_file(board.get(), board_bytes_, true);
-    for (int rank = 1; rank < world_; ++rank) tell(rank, {.kind = Answer::Kind::kBoard}, board.get());
+    for (int rank = 1; rank < world_; ++rank) tell(rank, {.kind = HostAnswer::Kind::kBoard}, board.get());
     for (int low = 1; low < world_; ++low) {
       for (int high = low + 1; high < world_; ++high) {
         const auto [to_high, to_low] = UnixSocket::pair();
-        tell(low, {.kind = Answer::Kind::kPair, .rank = high}, to_high.get());
-        tell(high, {.kind = Answer::Kind::kPair, .rank = low}, to_low.get());
+        tell(low, {.kind = HostAnswer::Kind::kPair, .rank = high}, to_high.get());
+        tell(high, {.kind = HostAnswer::Kind::kPair, .rank = low}, to_low.get());
       }
     }
-    for (int rank = 1; rank < world_; ++rank) tell(rank, {.kind = Answer::Kind::kBegin}, -1);
+    for (int rank = 1; rank < world_; ++rank) tell(rank, {.kind = HostAnswer::Kind::kBegin}, -1);
+    if (listener_ && most_replacements_ > 0)
+      rendezvous_.door.emplace(std::move(*listener_), std::move(board), world_, generation_, most_replacements_);
     return std::move(rendezvous_);
   }
 
  private:
   void gather() {
-    std::optional<UnixSocket> listener;
-    while (!(listener = UnixSocket::listen(name_))) {
+    while (!(listener_ = UnixSocket::listen(name_))) {
       if (deadline_.passed()) {
         refuse(-1, fmt::format("another run on this machine is called '{}'; end it, or set ZERO_RUN_ID", name_));
       }
@@ -102,7 +90,7 @@ class Host {
       std::this_thread::sleep_for(deadline_.slice());
     }
     while (arrived_ != first_ranks(world_)) {
-      if (std::optional<UnixSocket> socket = listener->accept(deadline_.slice())) welcome(std::move(*socket));
+      if (std::optional<UnixSocket> socket = listener_->accept(deadline_.slice())) welcome(std::move(*socket));
       look_for_the_dead();
       if (told_to_end()) refuse(0, kToldToEnd);
       if (deadline_.passed()) {
@@ -114,11 +102,11 @@ class Host {
   }
 
   void welcome(UnixSocket socket) {
-    Hello hello;
+    HostHello hello;
     // Another user has no business here; a connection that says nothing has none either.
     if (socket.peer_user() != geteuid()) return;
     if (socket.receive(&hello, sizeof hello, nullptr, milliseconds(1000)) != Result::kDone) return;
-    if (hello.version == kVersion && hello.generation < generation_) {
+    if (hello.version == kHostVersion && hello.generation < generation_) {
       tell_refusal(socket, hello.rank,
                    fmt::format("rank {} is of generation {}, this run is at generation {}", hello.rank,
                                hello.generation, generation_));
@@ -134,8 +122,8 @@ class Host {
     rendezvous_.sockets[hello.rank] = std::move(socket);
   }
 
-  std::string why_not(const Hello& hello) const {
-    if (hello.version != kVersion) return fmt::format("process {} runs another version of zero.cpp", hello.process);
+  std::string why_not(const HostHello& hello) const {
+    if (hello.version != kHostVersion) return fmt::format("process {} runs another version of zero.cpp", hello.process);
     if (hello.generation > generation_) {
       return fmt::format("rank 0 is of generation {}, this run is at generation {}", generation_, hello.generation);
     }
@@ -143,6 +131,7 @@ class Host {
       return fmt::format("process {} believes it is rank {} of {}, rank 0 counts {} ranks", hello.process, hello.rank,
                          hello.world, world_);
     }
+    if ((arrived_ & only(hello.rank)) != 0 && hello.replacement > 0) return kEndedEarly;
     if ((arrived_ & only(hello.rank)) != 0) {
       return fmt::format("process {} is a second rank {}: two runs are called '{}'; set ZERO_RUN_ID", hello.process,
                          hello.rank, name_);
@@ -153,38 +142,34 @@ class Host {
   void look_for_the_dead() {
     for (int rank = 1; rank < world_; ++rank) {
       if (rendezvous_.sockets[rank].get() < 0) continue;
-      Hello unexpected;
+      HostHello unexpected;
       if (rendezvous_.sockets[rank].receive(&unexpected, sizeof unexpected, nullptr, milliseconds(0)) ==
           Result::kGone) {
-        refuse(rank, "its process ended before all ranks were there");
+        refuse(rank, kEndedEarly);
       }
     }
   }
 
-  void tell(int rank, const Answer& answer, int fd) {
+  void tell(int rank, const HostAnswer& answer, int fd) {
     const Result result = rendezvous_.sockets[rank].send(&answer, sizeof answer, fd, deadline_.timeout());
     if (result == Result::kDone) return;
-    refuse(rank, result == Result::kGone ? "its process ended before all ranks were there" : "takes no messages");
-  }
-
-  static void tell_refusal(UnixSocket& socket, int rank, const std::string& reason) {
-    Answer answer{.kind = Answer::Kind::kRefused, .rank = rank};
-    std::strncpy(answer.reason, reason.c_str(), sizeof answer.reason - 1);
-    socket.send(&answer, sizeof answer, -1, milliseconds(0));
+    refuse(rank, result == Result::kGone ? kEndedEarly : "takes no messages");
   }
 
   [[noreturn]] void refuse(int rank, const std::string& reason) {
     for (UnixSocket& socket : rendezvous_.sockets) {
       if (socket.get() >= 0) tell_refusal(socket, rank, reason);
     }
-    throw CommError(rank, kOperation, reason);
+    throw CommError(rank, kMeeting, reason);
   }
 
   std::string name_;
   int world_;
   int generation_;
+  int most_replacements_;
   std::size_t board_bytes_;
   Deadline deadline_;
+  std::optional<UnixSocket> listener_;
   RankSet arrived_;
   HostRendezvous rendezvous_;
 };
@@ -193,54 +178,60 @@ UnixSocket call_rank_0(const std::string& name, int rank, const Deadline& deadli
   while (true) {
     if (std::optional<UnixSocket> socket = UnixSocket::connect(name)) {
       if (socket->peer_user() == geteuid()) return std::move(*socket);
-      throw CommError(0, kOperation, fmt::format("the socket '{}' belongs to another user; set ZERO_RUN_ID", name));
+      throw CommError(0, kMeeting, fmt::format("the socket '{}' belongs to another user; set ZERO_RUN_ID", name));
     }
-    if (told_to_end()) throw CommError(rank, kOperation, kToldToEnd);
+    if (told_to_end()) throw CommError(rank, kMeeting, kToldToEnd);
     if (deadline.passed()) {
-      throw CommError(0, kOperation, fmt::format("did not open '{}' within {} ms", name, deadline.timeout().count()));
+      throw CommError(0, kMeeting, fmt::format("did not open '{}' within {} ms", name, deadline.timeout().count()));
     }
     std::this_thread::sleep_for(milliseconds(5));
   }
 }
 
 HostRendezvous join(const std::string& name, int rank, int world, int generation, std::size_t board_bytes,
-                    milliseconds timeout) {
+                    milliseconds timeout, int replacement) {
   const Deadline deadline(timeout);
   HostRendezvous rendezvous;
   rendezvous.sockets.resize(world);
   UnixSocket socket = call_rank_0(name, rank, deadline);
-  const Hello hello{.rank = rank, .world = world, .process = getpid(), .generation = generation};
+  const HostHello hello{.rank = static_cast<std::int16_t>(rank),
+                        .replacement = static_cast<std::int16_t>(replacement),
+                        .world = world,
+                        .process = getpid(),
+                        .generation = generation};
   socket.send(&hello, sizeof hello, -1, timeout);
-  // Rank 0 has the last word about who is late: it began to wait no later than a slice after us, or not at all.
+  // Rank 0 has the last word about who is late: it began to wait no later than a slice after us, or not at all. In a run
+  // that has begun it looks for us between two pushes, and lives meanwhile.
   const Deadline patience(timeout + milliseconds(1000));
   while (true) {
-    Answer answer;
+    HostAnswer answer;
     FileDescriptor fd;
     const Result result = socket.receive(&answer, sizeof answer, &fd, kSlice);
-    if (result == Result::kGone) throw CommError(0, kOperation, "its process ended before all ranks were there");
+    if (result == Result::kGone) throw CommError(0, kMeeting, kEndedEarly);
     if (result == Result::kWouldBlock) {
-      if (told_to_end()) throw CommError(rank, kOperation, kToldToEnd);
-      if (patience.passed())
-        throw CommError(0, kOperation, fmt::format("did not answer within {} ms", timeout.count()));
+      if (told_to_end()) throw CommError(rank, kMeeting, kToldToEnd);
+      if (replacement == 0 && patience.passed())
+        throw CommError(0, kMeeting, fmt::format("did not answer within {} ms", timeout.count()));
       continue;
     }
     switch (answer.kind) {
-      case Answer::Kind::kRefused:
+      case HostAnswer::Kind::kRefused:
         answer.reason[sizeof answer.reason - 1] = '\0';
-        throw CommError(answer.rank, kOperation, answer.reason);
-      case Answer::Kind::kBoard:
+        throw CommError(answer.rank, kMeeting, answer.reason);
+      case HostAnswer::Kind::kBoard:
         rendezvous.board = map_memory_file(fd.get(), board_bytes, true);
         break;
-      case Answer::Kind::kPair:
+      case HostAnswer::Kind::kPair:
         if (answer.rank < 1 || answer.rank >= world || answer.rank == rank) {
           throw CommError(
-              0, kOperation,
+              0, kMeeting,
               fmt::format("leads rank {} of {} to a rank {}: it is another program", rank, world, answer.rank));
         }
         rendezvous.sockets[answer.rank] = UnixSocket(std::move(fd));
         break;
-      case Answer::Kind::kBegin:
+      case HostAnswer::Kind::kBegin:
         rendezvous.sockets[0] = std::move(socket);
+        rendezvous.is_replacement = answer.is_replacement != 0;
         return rendezvous;
     }
   }
@@ -249,9 +240,9 @@ HostRendezvous join(const std::string& name, int rank, int world, int generation
 }  // namespace
 
 HostRendezvous meet_on_host(const std::string& name, int rank, int world, int generation, std::size_t board_bytes,
-                            milliseconds timeout) {
-  return rank == 0 ? Host(name, world, generation, board_bytes, timeout).run()
-                   : join(name, rank, world, generation, board_bytes, timeout);
+                            milliseconds timeout, const HostReplacements& replacements) {
+  return rank == 0 ? Host(name, world, generation, board_bytes, timeout, replacements.most).run()
+                   : join(name, rank, world, generation, board_bytes, timeout, replacements.number);
 }
 
 }  // namespace zero

@@ -36,9 +36,9 @@ std::string transfers_json(const StepTransfers& transfers) {
 
 std::string served_json(const ServedSteps& served) {
   return fmt::format(R"("served": {{"updates": {}, "dropped": {}, "mean_age": {}, "most_age": {}, "pushed_bytes": {}, )"
-                     R"("pulled_bytes": {}, "waited_seconds": {}}})",
+                     R"("pulled_bytes": {}, "waited_seconds": {}, "replaced": {}}})",
                      served.updates, served.dropped, number(served.mean_age), served.most_age, served.pushed_bytes,
-                     served.pulled_bytes, number(served.waited_seconds));
+                     served.pulled_bytes, number(served.waited_seconds), served.replaced);
 }
 
 std::uintmax_t size_of_file(const std::filesystem::path& path) {

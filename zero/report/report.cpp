@@ -132,6 +132,7 @@ Json served_json(const ServedReport& served) {
           {"pushed_bytes", served.run.pushed_bytes},
           {"pulled_bytes", served.run.pulled_bytes},
           {"waited_seconds", served.run.waited_seconds},
+          {"replaced", served.run.replaced},
           {"gradients_of_workers", served.run.of_workers}};
 }
 

@@ -16,6 +16,7 @@ struct ServedSteps {
   std::int64_t pushed_bytes = 0;           // gradients that came to this rank
   std::int64_t pulled_bytes = 0;           // weights that left it
   double waited_seconds = 0;               // of this rank, for gradients to come
+  std::int64_t replaced = 0;               // workers that came back in a new process
   std::vector<std::int64_t> of_workers{};  // gradients that were applied, by worker
 
   void add(const ServedSteps& more) {
@@ -28,6 +29,7 @@ struct ServedSteps {
     pushed_bytes += more.pushed_bytes;
     pulled_bytes += more.pulled_bytes;
     waited_seconds += more.waited_seconds;
+    replaced += more.replaced;
     of_workers.resize(std::max(of_workers.size(), more.of_workers.size()), 0);
     for (std::size_t worker = 0; worker < more.of_workers.size(); ++worker)
       of_workers[worker] += more.of_workers[worker];

@@ -3,6 +3,7 @@
 // A push: the worker sends a PushHeader, and its mask of parameters, to the head; the head answers "send"; the gradient
 // goes to the servers, a message for each unit and server. Then, at once or later, the head answers "begin", and each
 // server sends its part of the weights, should they be others than the worker has. A worker that is told "over" leaves.
+// One that is told "again" drops its gradient, and begins as if it were new: so a replayed run does what a replacement did.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +30,10 @@ struct PushHeader {
 };
 
 struct PushAnswer {
-  enum class Kind : std::int32_t { kSend, kBegin, kOver };
+  enum class Kind : std::int32_t { kSend, kBegin, kOver, kAgain };
+  enum class Weights : std::int32_t { kNone, kTrained, kAll };
   Kind kind = Kind::kSend;
-  std::int32_t has_weights = 0;  // kBegin: they follow
+  Weights weights = Weights::kNone;  // kBegin: these follow
   std::int64_t clock = 0;
   std::int64_t version = 0;
   // Of the newest update.
@@ -40,15 +42,17 @@ struct PushAnswer {
   double loss = 0;
   std::int32_t skipped = 0;
   std::int32_t reason = 0;
+  std::uint64_t configuration = 0;  // its hash, of the servers; 0: not known
 };
 
 // The head's order to the other servers: what to do next, all the same.
 struct ServerOrder {
-  enum class Kind : std::int32_t { kTakePush, kForgetPush, kCarryOut, kReturn };
+  enum class Kind : std::int32_t { kTakePush, kForgetPush, kCarryOut, kTakeBack, kReturn };
   Kind kind = Kind::kReturn;
-  std::int32_t worker = -1;  // of a push
-  std::int32_t action = 0;   // kCarryOut, as a PushAction
-  std::int32_t has_weights = 0;
+  std::int32_t worker = -1;          // of a push; kTakeBack
+  std::int32_t action = 0;           // kCarryOut, as a PushAction
+  std::int32_t is_over = 0;          // kReturn: all workers have left
+  std::int32_t has_new_process = 0;  // kTakeBack
   RankSet workers = 0;
   std::int64_t clock = 0;
   std::int64_t version = 0;

@@ -51,7 +51,8 @@ PushServer::PushServer(Engine& engine, Communicator& run, const EngineOptions& o
       layout_(engine.units(), options),
       pushed_(layout_, run.rank(), plan_.num_workers(run.world()), engine.resources().ledger),
       versions_(engine, plan_.num_versions(), engine.resources().copy),
-      sent_version_(static_cast<std::size_t>(num_workers()), -1) {
+      sent_version_(static_cast<std::size_t>(num_workers()), -1),
+      has_ended_(static_cast<std::size_t>(num_workers())) {
   if (plan_.compensation > 0) pulled_.emplace(num_workers(), versions_.bytes_each(), engine.resources().ledger);
 }
 
@@ -73,7 +74,9 @@ void PushServer::listen(int worker) {
 
 ServedClock PushServer::serve(std::int64_t clock, const UpdateRules& rules) {
   ServedClock served{.of_workers = std::vector<std::int64_t>(static_cast<std::size_t>(num_workers()), 0)};
+  const std::int64_t replaced_before = num_replaced_;
   is_head() ? lead(clock, rules, served) : follow(rules, served);
+  served.replaced = num_replaced_ - replaced_before;
   if (served.updates > 0) {
     const auto updates = static_cast<double>(served.updates);
     served.loss /= updates;
@@ -94,13 +97,15 @@ void PushServer::lead(std::int64_t clock, const UpdateRules& rules, ServedClock&
             .age = action->age});
       carry_out(*action, rules, served);
     }
-    num_clocks_ = order_->num_clocks();
-    is_over_ = order_->is_over();
-    if (num_clocks_ >= clock || is_over_) break;
-    require_enough();
+    if (!awaits_return()) {  // while nobody is there, the clocks that all have done are not known
+      num_clocks_ = order_->num_clocks();
+      is_over_ = order_->is_over();
+      if (num_clocks_ >= clock || is_over_) break;
+      require_enough();
+    }
     await_event();
   }
-  tell({.kind = ServerOrder::Kind::kReturn, .has_weights = is_over_ ? 1 : 0, .clock = num_clocks_});
+  tell({.kind = ServerOrder::Kind::kReturn, .is_over = is_over_ ? 1 : 0, .clock = num_clocks_});
 }
 
 void PushServer::follow(const UpdateRules& rules, ServedClock& served) {
@@ -126,9 +131,14 @@ void PushServer::follow(const UpdateRules& rules, ServedClock& served) {
                    .age = order.age},
                   rules, served);
         break;
+      case ServerOrder::Kind::kTakeBack:
+        if (order.has_new_process != 0) run_.arrivals()->replacements()->take_back(plan_.rank_of_worker(order.worker));
+        start_anew(order.worker);
+        all_have(true);
+        break;
       case ServerOrder::Kind::kReturn:
         num_clocks_ = order.clock;
-        is_over_ = order.has_weights != 0;
+        is_over_ = order.is_over != 0;
         return;
     }
   }
@@ -147,8 +157,9 @@ void PushServer::tell(const ServerOrder& order, std::span<const std::byte> more)
 void PushServer::await_event() {
   if (!turns_.empty()) return await_turn();
   Arrivals& arrivals = *run_.arrivals();
-  int found = -1;
+  int found = -1, back = -1;
   const auto something = [&] {
+    if ((back = returning()) >= 0) return true;
     for (int i = 0; i < num_workers(); ++i) {
       const int worker = (first_asked_ + i) % num_workers();
       if (!order_->is_here(worker)) continue;
@@ -161,17 +172,79 @@ void PushServer::await_event() {
     return false;
   };
   const std::vector<int> late = order_->late();
-  if (!arrivals.await(something, late.empty() ? std::chrono::milliseconds(0) : run_.timeout())) {
+  const bool waits_for_one = awaits_return();
+  const bool has_limit = waits_for_one || !late.empty();
+  if (!arrivals.await(something, has_limit ? run_.timeout() : std::chrono::milliseconds(0))) {
+    if (waits_for_one) {
+      gave_up_ = true;
+      return;
+    }
     throw CommError(plan_.rank_of_worker(late.front()), fmt::format("push of clock {}", order_->num_clocks()),
                     fmt::format("it is not there after {} ms, and other workers wait for it", run_.timeout().count()));
   }
+  if (back >= 0) return take_back(back);
   first_asked_ = (found + 1) % num_workers();
   inboxes_[static_cast<std::size_t>(found)].work.try_complete() ? take_push(found) : lose(found);
 }
 
+// ---- workers that come back ---------------------------------------------------------------------------------------
+
+// A worker whose new process waits; -1: none.
+int PushServer::returning() const {
+  Replacements* const replacements = run_.arrivals()->replacements();
+  if (replacements == nullptr) return -1;
+  RankSet lost = 0;
+  for (int worker = 0; worker < num_workers(); ++worker)
+    if (!order_->is_here(worker)) lost |= only(plan_.rank_of_worker(worker));
+  const int rank = lost == 0 ? -1 : replacements->waiting(lost);
+  return rank < 0 ? -1 : plan_.worker_of(rank);
+}
+
+// A replayed run knows who does.
+bool PushServer::may_return() const {
+  if (!turns_.empty()) return std::ranges::any_of(turns_, &PushEvent::returns);
+  Replacements* const replacements = run_.arrivals()->replacements();
+  if (replacements == nullptr || gave_up_ || num_replaced_ >= replacements->most()) return false;
+  for (int worker = 0; worker < num_workers(); ++worker)
+    if (!order_->is_here(worker) && !has_ended_[static_cast<std::size_t>(worker)]) return true;
+  return false;
+}
+
+// Too few are there, and one that was lost may come back. Where one has come to its end the run has, too.
+bool PushServer::awaits_return() const {
+  const bool somebody_ended = std::ranges::find(has_ended_, true) != has_ended_.end();
+  return ((order_->is_over() && !somebody_ended) || order_->is_stuck()) && may_return();
+}
+
+void PushServer::take_back(int worker) {
+  Replacements& replacements = *run_.arrivals()->replacements();
+  const int rank = plan_.rank_of_worker(worker);
+  replacements.introduce(rank, first_ranks(plan_.servers) & ~only(0));
+  tell({.kind = ServerOrder::Kind::kTakeBack, .worker = worker, .has_new_process = 1});
+  all_have(true);
+  replacements.take_back(rank);
+  start_anew(worker);
+  replacements.let_in(rank);
+  ++num_replaced_;
+  if (has_ended_[static_cast<std::size_t>(worker)]) return send_answer(worker, {.kind = PushAnswer::Kind::kOver});
+  order_->returned(worker);
+  log_.event({.worker = worker, .clock = order_->clock(worker), .returns = true});
+  listen(worker);
+  ZERO_LOG(warn, "rank {} (worker {}) is back in a new process: it goes on with clock {}", rank, worker,
+           order_->clock(worker));
+}
+
+// It has none of the weights.
+void PushServer::start_anew(int worker) {
+  sent_version_[static_cast<std::size_t>(worker)] = -1;
+}
+
+// ---- replay -------------------------------------------------------------------------------------------------------
+
 void PushServer::await_turn() {
   const PushEvent turn = turns_.front();
   turns_.pop_front();
+  if (turn.returns) return replay_return(turn);
   const bool known = turn.worker >= 0 && turn.worker < num_workers() && order_->is_here(turn.worker);
   Inbox* const inbox = known ? &inboxes_[static_cast<std::size_t>(turn.worker)] : nullptr;
   const bool computes = known && order_->computes(turn.worker);
@@ -179,11 +252,38 @@ void PushServer::await_turn() {
   if (!known || (computes && inbox->header().clock != turn.clock) || (!computes && !turn.leaves))
     throw ConfigError("--replay", fmt::format("worker {}, clock {}", turn.worker, turn.clock),
                       "this run has come to another event", "replay the log with the run's own configuration");
-  if (!turn.leaves) return take_push(turn.worker);
-  if (!computes || inbox->header().kind != PushHeader::Kind::kLeave)
-    send_answer(turn.worker, {.kind = PushAnswer::Kind::kOver});
-  leave(turn.worker);
+  turn.leaves ? replay_leave(turn) : take_push(turn.worker);
 }
+
+// One that is to come back stays: it drops what it has computed since.
+void PushServer::replay_leave(const PushEvent& turn) {
+  const int worker = turn.worker;
+  Inbox& inbox = inboxes_[static_cast<std::size_t>(worker)];
+  const bool computes = order_->computes(worker);
+  const bool returns =
+      std::ranges::any_of(turns_, [worker](const PushEvent& later) { return later.worker == worker && later.returns; });
+  if (returns && computes) {
+    send_answer(worker, {.kind = PushAnswer::Kind::kAgain});
+    listen(worker);
+  } else if (!returns && (!computes || inbox.header().kind != PushHeader::Kind::kLeave)) {
+    send_answer(worker, {.kind = PushAnswer::Kind::kOver});
+  }
+  leave(worker);
+}
+
+void PushServer::replay_return(const PushEvent& turn) {
+  const bool known = turn.worker >= 0 && turn.worker < num_workers() && !order_->is_here(turn.worker);
+  if (known) order_->returned(turn.worker);
+  if (!known || order_->clock(turn.worker) != turn.clock)
+    throw ConfigError("--replay", fmt::format("worker {} returns to clock {}", turn.worker, turn.clock),
+                      "this run has come to another event", "replay the log with the run's own configuration");
+  log_.event(turn);
+  tell({.kind = ServerOrder::Kind::kTakeBack, .worker = turn.worker});
+  all_have(true);
+  start_anew(turn.worker);
+}
+
+// ---- pushes, taken ------------------------------------------------------------------------------------------------
 
 void PushServer::leave(int worker) {
   log_.event({.worker = worker, .clock = order_->clock(worker), .leaves = true});
@@ -194,6 +294,7 @@ void PushServer::take_push(int worker) {
   Inbox& inbox = inboxes_[static_cast<std::size_t>(worker)];
   inbox.work.wait();
   const PushHeader header = inbox.header();
+  if (header.kind != PushHeader::Kind::kPush) has_ended_[static_cast<std::size_t>(worker)] = true;
   if (header.kind == PushHeader::Kind::kLeave) return leave(worker);
   const std::span<const std::byte> mask = std::span(inbox.message).subspan(sizeof header);
   tell({.kind = ServerOrder::Kind::kTakePush, .worker = worker, .header = header}, mask);
@@ -201,6 +302,7 @@ void PushServer::take_push(int worker) {
   if (!all_have(receive_push(worker, header, mask))) {
     tell({.kind = ServerOrder::Kind::kForgetPush, .worker = worker});
     pushed_.drop_newest(worker);
+    has_ended_[static_cast<std::size_t>(worker)] = false;
     return lose(worker);
   }
   log_.event({.worker = worker, .clock = header.clock});
@@ -320,14 +422,17 @@ void PushServer::answer(const PushAction& action) {
   sent = action.version;
   if (is_head())
     send_answer(worker, {.kind = PushAnswer::Kind::kBegin,
-                         .has_weights = changed ? 1 : 0,
+                         .weights = !changed ? PushAnswer::Weights::kNone
+                                    : first  ? PushAnswer::Weights::kAll
+                                             : PushAnswer::Weights::kTrained,
                          .clock = action.clock,
                          .version = action.version,
                          .updates = last_.step,
                          .grad_norm = last_.grad_norm,
                          .loss = last_.loss,
                          .skipped = last_.skipped ? 1 : 0,
-                         .reason = static_cast<std::int32_t>(last_.reason)});
+                         .reason = static_cast<std::int32_t>(last_.reason),
+                         .configuration = configuration_});
   if (changed) send_weights(worker, action.version, first);
   if (changed && pulled_) pulled_->keep(worker, versions_.kept(action.version));
 }
@@ -378,7 +483,7 @@ void PushServer::dismiss() {
     order_->left(worker);
   }
   is_over_ = true;
-  tell({.kind = ServerOrder::Kind::kReturn, .has_weights = 1, .clock = num_clocks_});
+  tell({.kind = ServerOrder::Kind::kReturn, .is_over = 1, .clock = num_clocks_});
 }
 
 }  // namespace zero

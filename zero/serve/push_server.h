@@ -11,7 +11,9 @@
 // update is a step of the engine: step sync, norm, clipping, skipping and tiers are as ever.
 //
 // A worker that is lost is left out where the plan allows that; else the run ends, with its name. So it does where a
-// worker that others wait for has pushed nothing for the run's timeout. Collective over the servers. Throws CommError, and
+// worker that others wait for has pushed nothing for the run's timeout. A new process may take a lost worker's place
+// (zero/comm/replacements.h): it gets the newest weights, and goes on as PushOrder::returned() says. Where too few workers
+// are left and one may still come back, the servers wait for it for the run's timeout. Collective over the servers. Throws CommError, and
 // what Engine::step() does.
 #pragma once
 
@@ -45,6 +47,7 @@ struct ServedClock {
   double mean_age = 0;
   std::int64_t most_age = 0;
   std::vector<std::int64_t> of_workers{};  // gradients that were applied, by worker
+  std::int64_t replaced = 0;               // workers that came back in a new process; on the head
 };
 
 class PushServer {
@@ -52,6 +55,8 @@ class PushServer {
   // `run`: workers and servers; it has arrivals(). All outlive it.
   PushServer(Engine& engine, Communicator& run, const EngineOptions& options);
 
+  // A replacement with another is refused, by itself.
+  void set_configuration(std::uint64_t hash) { configuration_ = hash; }
   // Workers begin with `clock`, and with the weights that the engine holds. Versions of before may be given first.
   void begin(std::int64_t clock);
   WeightVersions& versions() { return versions_; }
@@ -87,6 +92,13 @@ class PushServer {
   void tell(const ServerOrder& order, std::span<const std::byte> more = {});
   void await_event();
   void await_turn();
+  void replay_leave(const PushEvent& turn);
+  void replay_return(const PushEvent& turn);
+  int returning() const;
+  bool may_return() const;
+  bool awaits_return() const;
+  void take_back(int worker);
+  void start_anew(int worker);
   void leave(int worker);
   void listen(int worker);
   void take_push(int worker);
@@ -112,7 +124,11 @@ class PushServer {
   std::optional<PushOrder> order_;          // the head's
   std::vector<Inbox> inboxes_;              // the head's, by worker
   std::vector<std::int64_t> sent_version_;  // by worker; -1: none yet
-  StepReport last_;                         // of the newest update
+  std::vector<bool> has_ended_;             // by worker: it left in good order
+  std::int64_t num_replaced_ = 0;
+  bool gave_up_ = false;  // replacements are not waited for any more
+  std::uint64_t configuration_ = 0;
+  StepReport last_;  // of the newest update
   std::int64_t num_clocks_ = 0;
   bool is_over_ = false;
   Log log_;

@@ -64,18 +64,29 @@ void require_arrivals(Communicator& run) {
 PushWorker::PushWorker(Engine& engine, Communicator& run, const EngineOptions& options)
     : engine_(engine), run_(run), layout_(engine.units(), options) {}
 
-void PushWorker::await_answer() {
+PushAnswer::Kind PushWorker::await_answer() {
   PushAnswer answer;
   Work work = run_.receive(std::as_writable_bytes(std::span(&answer, 1)), 0, {.control = true});
   await_message(run_, work, 0);
   if (answer.kind == PushAnswer::Kind::kOver) is_over_ = true;
   if (answer.kind == PushAnswer::Kind::kBegin) answer_ = answer;
+  return answer.kind;
 }
 
 void PushWorker::begin() {
   has_begun_ = true;
   await_answer();
-  if (!is_over_) take_weights(/*all=*/true);
+  if (is_over_) return;
+  require_same_configuration();
+  take_weights();
+  if (clock() >= end_) leave();
+}
+
+void PushWorker::require_same_configuration() const {
+  if (configuration_ == 0 || answer_.configuration == 0 || configuration_ == answer_.configuration) return;
+  throw ConfigError("configuration", fmt::format("rank {}", run_.rank()),
+                    "it was started again, and its configuration is not that of the servers any more",
+                    "do not change a configuration file while its run goes on");
 }
 
 void PushWorker::tell(const PushHeader& header) {
@@ -94,14 +105,14 @@ StepReport PushWorker::push(double lr, std::optional<double> loss) {
         .loss = loss.value_or(0),
         .lr = lr});
   const std::int64_t pushed = clock();
-  await_answer();
+  const bool again = await_answer() == PushAnswer::Kind::kAgain;
   if (is_over_) return {};
-  push_gradients();
-  run_.note_step(pushed + 1);
-  is_over_ = is_last;
-  if (!is_last) await_answer();
+  again ? drop_gradients() : push_gradients();
+  if (!again) run_.note_step(pushed + 1);
+  is_over_ = is_last && !again;
+  if (!is_over_) await_answer();
   if (is_over_) return {.step = pushed + 1, .loss = loss.value_or(std::numeric_limits<double>::quiet_NaN())};
-  if (answer_.has_weights != 0) take_weights(/*all=*/false);
+  take_weights();
   if (clock() >= end_) leave();  // a quorum has come to the end without it
   return {.step = answer_.updates,
           .grad_norm = answer_.grad_norm,
@@ -133,7 +144,14 @@ void PushWorker::push_gradients() {
   engine_.served().give_away(send, [this] { run_.drain(); });
 }
 
-void PushWorker::take_weights(bool all) {
+void PushWorker::drop_gradients() {
+  engine_.served().give_away([](int, const std::byte*, DType) {}, [] {});
+}
+
+// What the answer says that it comes with.
+void PushWorker::take_weights() {
+  if (answer_.weights == PushAnswer::Weights::kNone) return;
+  const bool all = answer_.weights == PushAnswer::Weights::kAll;
   for (const Unit& unit : layout_.units()) {
     if (!all && !unit.trainable) continue;
     for (int server = 0; server < layout_.servers(); ++server) {

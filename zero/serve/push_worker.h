@@ -34,7 +34,10 @@ class PushWorker {
   // The clock with which the run ends: after the push of the one before, the worker leaves. Without it, it goes on until
   // leave().
   void set_end(std::int64_t clock) { end_ = clock; }
+  // The hash of this rank's configuration, for a replacement, which was not there when the ranks compared theirs.
+  void set_configuration(std::uint64_t hash) { configuration_ = hash; }
 
+  // Throws ConfigError where the servers have another configuration than this rank's.
   void begin();
   // After the passes of a step, whose loss (the mean over its micro-batches) the servers average. The report is of the
   // newest update; without staleness that is the step's own.
@@ -49,15 +52,18 @@ class PushWorker {
 
  private:
   void tell(const PushHeader& header);
-  void await_answer();
+  PushAnswer::Kind await_answer();
+  void require_same_configuration() const;
   void push_gradients();
-  void take_weights(bool all);
+  void drop_gradients();
+  void take_weights();
 
   Engine& engine_;
   Communicator& run_;
   PushLayout layout_;
   PushAnswer answer_;
   std::int64_t end_ = std::numeric_limits<std::int64_t>::max();
+  std::uint64_t configuration_ = 0;
   bool has_begun_ = false;
   bool is_over_ = false;
 };

@@ -30,7 +30,6 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
     throw ConfigError("attach", "awaits_load", "first values come from `weights` already", "give one of the two");
   const WeightSource source = std::exchange(options.weights, nullptr);
   const std::optional<DType> dtype = options.dtype;
-  Communicator& run = world.communicator();
   EngineOptions of_role = role_.options();
   of_role.weights = nullptr;
   of_role.local_world = world.local_size();
@@ -47,7 +46,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
     if (!source && has_values) load_from_tensors(*engine_, unit, parameters_);
     parameters_.take_over(unit);
   }
-  buffers_ = first_buffers(model.buffers, dtype, run);
+  buffers_ = first_buffers(model.buffers, dtype, role_.comm_of_buffers());
   if (!awaits_load_) engine_->settle();
 }
 

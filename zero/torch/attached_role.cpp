@@ -17,6 +17,7 @@ EngineOptions options_of(const EngineOptions& options, int rank) {
 
 std::unique_ptr<Communicator> open_role(Communicator& run, const SyncPlan& plan) {
   if (!plan.has_servers()) return nullptr;
+  if (is_replacement(run)) return open_alone(run, "a worker");
   if (!plan.is_server(run.rank())) return open_group(run, {run.rank()}, "a worker");
   std::vector<int> servers(static_cast<std::size_t>(plan.servers));
   std::iota(servers.begin(), servers.end(), 0);

@@ -6,12 +6,17 @@
 //   role.attach(engine);
 //   role.worker() == nullptr || role.worker()->begin();        // takes the first weights
 //
+// For a replacement of a lost worker (zero/comm/replacements.h) it is Local: the others have done their part. A worker may
+// be lost from attach() on, where the plan goes on without it; one that ends before ends the run, as ranks still wait for
+// its part of what all do at their start.
+//
 // Throws ConfigError before anything is allocated, for what does not go with servers.
 #pragma once
 
 #include <memory>
 #include <optional>
 
+#include "zero/comm/arrivals.h"
 #include "zero/serve/push_server.h"
 #include "zero/serve/push_worker.h"
 
@@ -23,6 +28,8 @@ class AttachedRole {
 
   Communicator& comm() const { return own_ == nullptr ? run_ : *own_; }
   const EngineOptions& options() const { return options_; }
+  // Where rank 0's buffers come from: the run, but for a replacement, whose module makes the same.
+  Communicator& comm_of_buffers() const { return is_replacement(run_) ? *own_ : run_; }
   bool is_worker() const { return options_.updated_elsewhere; }
 
   // Collective over the servers; Local on a worker. The engine outlives it.

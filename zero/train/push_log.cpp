@@ -14,7 +14,7 @@
 namespace zero {
 namespace {
 
-constexpr std::string_view kBegin = "begin", kResumed = "resumed", kPush = "push", kLeave = "leave";
+constexpr std::string_view kBegin = "begin", kResumed = "resumed", kPush = "push", kLeave = "leave", kReturn = "return";
 
 std::string sum_of(const std::string& before, std::string_view text) {
   return fmt::format("{:08x}", crc32c(before + std::string(text)));
@@ -55,7 +55,8 @@ void PushLog::add_line(std::string text) {
 }
 
 void PushLog::add(const PushEvent& event) {
-  add_line(fmt::format("{} {} {}", event.leaves ? kLeave : kPush, event.worker, event.clock));
+  const std::string_view what = event.leaves ? kLeave : event.returns ? kReturn : kPush;
+  add_line(fmt::format("{} {} {}", what, event.worker, event.clock));
 }
 
 void PushLog::flush() {
@@ -81,7 +82,8 @@ std::deque<PushEvent> PushLog::read(const std::filesystem::path& path) {
     if (line == 1) continue;
     events.push_back({.worker = static_cast<int>(number_in(words.at(1))),
                       .clock = number_in(words.at(2)),
-                      .leaves = words.at(0) == kLeave});
+                      .leaves = words.at(0) == kLeave,
+                      .returns = words.at(0) == kReturn});
   }
   if (line == 0) refuse(path, 1, "it is empty");
   return events;

@@ -24,6 +24,7 @@ namespace zero {
 class PushLog {
  public:
   PushLog(const std::filesystem::path& path, std::int64_t clock);
+  // "push 2 17 SUM", "leave 2 17 SUM", "return 2 17 SUM".
   void add(const PushEvent& event);
   void flush();
 

@@ -31,6 +31,7 @@ ServedStep::ServedStep(const TrainJob& job, const Task& task, Attachment& engine
     log_.emplace(folder.files().pushes, begun);
     server_.set_log({.event = [this](const PushEvent& event) { log_->add(event); }});
   }
+  server_.set_configuration(job.config_hash);
   server_.begin(begun);
 }
 
@@ -58,6 +59,7 @@ TakenStep ServedStep::take(const RunState& done, const TrainingStep::Limits& lim
                     .pushed_bytes = after.received_bytes - before.received_bytes,
                     .pulled_bytes = after.sent_bytes - before.sent_bytes,
                     .waited_seconds = run_.waited_seconds() - waited,
+                    .replaced = served.replaced,
                     .of_workers = served.of_workers};
   taken.report = served.report;
   taken.report.loss = metrics.loss;

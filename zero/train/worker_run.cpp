@@ -1,5 +1,6 @@
 #include "zero/train/worker_run.h"
 
+#include "zero/comm/arrivals.h"
 #include "zero/comm/collectives.h"
 #include "zero/comm/group.h"
 #include "zero/data/batches.h"
@@ -37,11 +38,12 @@ void tell_workers(Communicator& run, bool is_done) {
 
 TrainResult run_worker(const TrainJob& job, World& world) {
   Communicator& run = world.communicator();
-  open_group(run, {}, "");  // the servers open theirs
+  const bool is_first = !is_replacement(run);
+  if (is_first) open_group(run, {}, "");  // the servers open theirs
   Corpus corpus = open_data(with_context(job));
   const auto task = make_task(job.model, corpus.shape(), job.train.seed);
-  if (all_gather_value(run, 0).front() == 1) return {.was_done = true};
-  require_same_configuration(run, job.config_hash, job.config_text);
+  if (is_first && all_gather_value(run, 0).front() == 1) return {.was_done = true};
+  if (is_first) require_same_configuration(run, job.config_hash, job.config_text);
   if (ActivationStore* activations = task->activations()) activations->open();
   AttachOptions options = job.attach;
   options.awaits_load = true;  // the servers know the values
@@ -51,6 +53,7 @@ TrainResult run_worker(const TrainJob& job, World& world) {
                             job.attach.sync.worker_of(world.rank()));
   TrainingStep training(job, *task, engine, job.attach.sync.worker_of(world.rank()), shares, nullptr);
   worker.set_end(job.train.steps);
+  worker.set_configuration(job.config_hash);
   worker.begin();
   while (!worker.is_over()) run_clocks(job, corpus, shares, training, worker);
   engine.abandon();

@@ -4,6 +4,9 @@
 //   if (!sync.is_server(world.rank())) return run_worker(job, world);     // train() on the other ranks
 //
 // Its samples of a clock are those of its place among the workers; so a clock has the samples of a step without servers.
+// A replacement of a lost worker does the same without what the ranks do together at their start: it compares its
+// configuration with what the servers send along with the weights.
+//
 // Collective with the servers' start of the run: opening, configuration, attach(). Throws what these do, and CommError.
 #pragma once
 

@@ -1,0 +1,134 @@
+// Workers of a run with servers that are killed, and start again alone. Where all workers are gone the servers wait, so that
+// no run here ends before somebody is back.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tests/environment_variable.h"
+#include "tests/occurrences.h"
+#include "tests/tier.h"
+#include "train_fault_test.h"
+
+namespace zero {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr const char* kAlone = "starting it again alone";
+
+class ReplacementFaults : public TrainFaultTest {
+ protected:
+  std::vector<std::string> train(const std::string& run, int ranks, const std::vector<std::string>& more = {}) const {
+    return TrainFaultTest::train(run, {"-n", std::to_string(ranks)}, settings(), more);
+  }
+  static Settings settings() {
+    return {{"train.steps", "40"},
+            {"train.eval_every", "0"},
+            {"checkpoint.every", "0"},
+            {"sync.mode", "async"},
+            {"sync.staleness", "2"}};
+  }
+
+  nlohmann::json undisturbed(const std::string& run, int ranks) {
+    WatchedCommand command(train(run, ranks));
+    EXPECT_EQ(command.finish(), 0) << command.text();
+    return report_of(run);
+  }
+
+  void expect_same_bits(const std::string& run, const nlohmann::json& expected) {
+    const nlohmann::json report = report_of(run);
+    ASSERT_TRUE(report.is_object());
+    ASSERT_TRUE(expected.is_object());
+    EXPECT_EQ(report.at("loss_bits"), expected.at("loss_bits"));
+    EXPECT_EQ(report.at("parameters_sha256"), expected.at("parameters_sha256"));
+  }
+
+  // Once `text` has been printed so many times.
+  static bool wait_for_times(WatchedCommand& command, const std::string& text, int times) {
+    std::size_t from = 0;
+    for (int i = 0; i < times; ++i) {
+      if (!command.wait_for(text, from)) return false;
+      from = command.text().find(text, from) + text.size();
+    }
+    return true;
+  }
+
+  const EnvironmentVariable level_{"ZERO_LOG_LEVEL", "warn"};
+};
+
+TEST_F(ReplacementFaults, AKilledWorkerComesBackAndTheRunHasTheBitsOfAnUndisturbedOne) {
+  const nlohmann::json whole = undisturbed("whole", 2);  // with one worker the order is always the same
+  WatchedCommand command(train("run", 2, {"--run.max_restarts", "3"}));
+  ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
+  strike(command.wait_for_rank(1), SIGKILL);
+  ASSERT_TRUE(wait_for_times(command, "rank 1 (worker 0) is back in a new process", 1)) << command.text();
+  EXPECT_EQ(command.finish(), 0) << command.text();
+  EXPECT_SAYS(command, "rank 1 failed with signal 9 (SIGKILL): starting it again alone (1 of 3, 2 left)");
+  expect_same_bits("run", whole);
+  EXPECT_EQ(report_of("run").at("served").at("replaced"), 1);
+}
+
+TEST_F(ReplacementFaults, UnderZeroLaunchAFlagSaysWhichRanksAreWorkers) {
+  std::vector<std::string> launch{built::kCommand, "launch", "-n", "2", "--max-restarts", "1",
+                                  "--spared-from", "1",      "--"};
+  const std::vector<std::string> program = TrainFaultTest::train("run", {}, settings());
+  launch.insert(launch.end(), program.begin(), program.end());
+  WatchedCommand command(launch);
+  ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
+  strike(command.wait_for_rank(1), SIGKILL);
+  EXPECT_EQ(command.finish(), 0) << command.text();
+  EXPECT_SAYS(command, "rank 1 failed with signal 9 (SIGKILL): starting it again alone (1 of 1, 0 left)");
+  EXPECT_EQ(report_of("run").at("served").at("replaced"), 1);
+}
+
+TEST_F(ReplacementFaults, ARunOfWhichAllWorkersWereKilledIsReplayedToTheBit) {
+  WatchedCommand command(train("run", 4, {"--run.max_restarts", "3"}));
+  ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
+  for (const int rank : {2, 1, 3}) strike(command.wait_for_rank(rank), SIGKILL);
+  EXPECT_EQ(command.finish(), 0) << command.text();
+  EXPECT_EQ(occurrences(kAlone, command.text()), 3) << command.text();
+  const nlohmann::json report = report_of("run");
+  ASSERT_TRUE(report.is_object());
+  EXPECT_GE(report.at("served").at("replaced"), 1);
+  WatchedCommand again(train("again", 4, {"--replay", folder_ / "run"}));
+  EXPECT_EQ(again.finish(), 0) << again.text();
+  expect_same_bits("again", report);
+}
+
+TEST_F(ReplacementFaults, WithoutRestartsNobodyComesBackAndTheRunEndsWithoutAWorker) {
+  WatchedCommand command(train("run", 2));
+  ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
+  const auto killed = strike(command.wait_for_rank(1), SIGKILL);
+  EXPECT_TRUE(command.gone_before(killed + kAllGone)) << command.text();
+  EXPECT_EQ(occurrences(kAlone, command.text()), 0) << command.text();
+}
+
+TEST_F(ReplacementFaults, AServersDeathEndsAllAlthoughAReplacementIsOnItsWay) {
+  WatchedCommand command(train("run", 2, {"--run.max_restarts", "1"}));
+  ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
+  strike(command.wait_for_rank(1), SIGKILL);
+  ASSERT_TRUE(command.wait_for(kAlone)) << command.text();
+  const auto killed = strike(command.wait_for_rank(0), SIGKILL);
+  EXPECT_TRUE(command.gone_before(killed + kAllGone)) << command.text();
+  EXPECT_EQ(command.finish(), 3);
+  EXPECT_SAYS(command, "rank 0 of 2 failed with signal 9 (SIGKILL)");
+}
+
+// Before it has met the others, in its first collectives, while it trains, and while it comes back.
+TEST_F(ReplacementFaults, AWorkerKilledAtAnyMomentOfItsLivesChangesNoBit) {
+  const nlohmann::json whole = undisturbed("whole", 2);
+  const int rounds = num_trials("ZERO_REPLACEMENT_KILLS", 2, 60);
+  for (int round = 0; round < rounds && !HasFailure(); ++round) {
+    SCOPED_TRACE(round);
+    const std::string run = fmt::format("run-{}", round);
+    WatchedCommand command(train(run, 2, {"--run.max_restarts", "9"}));
+    for (int life = 0; life < 2; ++life) {
+      kill_early(command, 1, milliseconds(round % 2 == 0 ? 3000 : 600));
+      if (!wait_for_times(command, kAlone, life + 1)) break;  // it had done its part
+    }
+    EXPECT_EQ(command.finish(), 0) << command.text();
+    expect_same_bits(run, whole);
+  }
+}
+
+}  // namespace
+}  // namespace zero

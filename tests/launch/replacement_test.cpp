@@ -1,0 +1,106 @@
+// Ranks that are started again alone while the others go on.
+#include <chrono>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "zero/launch/supervisor.h"
+
+#include "../expect_contains.h"
+#include "../occurrences.h"
+#include "../temporary_folder.h"
+#include "launched.h"
+
+namespace zero {
+namespace {
+
+constexpr const char* kAlone = "starting it again alone";
+
+// Ranks from 1 on may fail. Scripts run in a folder of theirs: `: > back` there, and `until [ -e back ]` elsewhere.
+class Replacement : public ::testing::Test {
+ protected:
+  LaunchOptions options(int ranks, int max_restarts, const std::string& text) const {
+    LaunchOptions options = script(ranks, fmt::format("cd {}; {}", folder_.path().string(), text));
+    options.spared_from = 1;
+    options.max_restarts = max_restarts;
+    return options;
+  }
+  static std::string await(const std::string& file) {
+    return fmt::format("until [ -e {} ]; do sleep 0.01; done; ", file);
+  }
+
+  const TemporaryFolder folder_;
+};
+
+TEST_F(Replacement, IsOfTheRankThatFailedAloneAndALineSaysSo) {
+  const Outcome outcome =
+      run_launch(options(3, 2,
+                         "if [ $RANK = 2 ] && [ -z \"$ZERO_REPLACEMENT\" ]; then printf 'last words'; kill -9 $$; fi; "
+                         "if [ $RANK = 2 ]; then : > back; fi; " +
+                             await("back") + "echo replacement ${ZERO_REPLACEMENT-0} of $ZERO_MAX_REPLACEMENTS"));
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"replacement 0 of 2", "[rank 1] replacement 0 of 2",
+                                                               "[rank 2] last words", "[rank 2] replacement 1 of 2"}));
+  EXPECT_CONTAINS(outcome.errors, "rank 2 failed with signal 9 (SIGKILL): starting it again alone (1 of 2, 1 left)\n");
+  EXPECT_EQ(occurrences(kAlone, outcome.errors), 1) << outcome.errors;
+}
+
+TEST_F(Replacement, CountsAsOneOfTheRestarts) {
+  const Outcome outcome =
+      run_launch(options(2, 2,
+                         "if [ $ZERO_GENERATION = 1 ]; then echo ${ZERO_MAX_REPLACEMENTS-none left}; exit; fi; "
+                         "if [ $RANK = 1 ] && [ -z \"$ZERO_REPLACEMENT\" ]; then exit 7; fi; "
+                         "if [ $RANK = 1 ]; then : > back; sleep 100; fi; " +
+                             await("back") + "exit 5"));
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_CONTAINS(outcome.errors, "rank 1 failed with exit status 7: starting it again alone (1 of 2, 1 left)");
+  EXPECT_CONTAINS(outcome.errors, "starting all ranks again (2 of 2)");
+  EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"none left", "[rank 1] none left"}));
+}
+
+TEST_F(Replacement, IsStartedAfterAPauseWhereTheRankKeepsFailing) {
+  const Outcome outcome =
+      run_launch(options(2, 2,
+                         "if [ $RANK = 0 ]; then " + await("back") +
+                             "exit; fi; "
+                             "if [ \"$ZERO_REPLACEMENT\" = 2 ]; then : > back; exit; fi; kill -9 $$"));
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_CONTAINS(outcome.errors, "starting it again alone (1 of 2, 1 left)");
+  EXPECT_CONTAINS(outcome.errors, "starting it again alone in 1 s (2 of 2, 0 left)");
+}
+
+TEST_F(Replacement, EndsWithThoseThatWouldHaveTakenItBack) {
+  LaunchOptions late = options(2, 1,
+                               "if [ $RANK = 0 ]; then " + await("back") +
+                                   "exit; fi; if [ -z \"$ZERO_REPLACEMENT\" ]; then kill -9 $$; fi; echo pid $$; "
+                                   ": > back; sleep 100");
+  late.farewell = std::chrono::milliseconds(1);
+  const Outcome outcome = run_launch(late);
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_EQ(occurrences(kAlone, outcome.errors), 1) << outcome.errors;
+}
+
+TEST_F(Replacement, IsNotOfARankThatRefusesItsInputOrThatOthersNeed) {
+  const Outcome refused = run_launch(options(2, 1, "if [ $RANK = 1 ]; then exit 2; fi; sleep 100"));
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(occurrences(kAlone, refused.errors), 0) << refused.errors;
+  const Outcome server = run_launch(options(2, 1, "if [ $RANK = 0 ]; then exit 7; fi; sleep 100"));
+  EXPECT_EQ(server.status, 3);
+  EXPECT_EQ(occurrences(kAlone, server.errors), 0) << server.errors;
+  EXPECT_CONTAINS(server.errors, "starting all ranks again (1 of 1)");
+}
+
+TEST_F(Replacement, ASignalToTheLauncherEndsItAsAnyRank) {
+  Launched launched(options(2, 1,
+                            "if [ $RANK = 1 ] && [ -z \"$ZERO_REPLACEMENT\" ]; then kill -9 $$; fi; "
+                            "if [ $RANK = 1 ]; then echo here; fi; sleep 100"));
+  ASSERT_TRUE(launched.wait_for("here"));
+  launched.send(SIGTERM);
+  const Outcome outcome = launched.finish();
+  EXPECT_EQ(outcome.status, 128 + SIGTERM) << outcome.errors;
+  EXPECT_EQ(occurrences(kAlone, outcome.errors), 1) << outcome.errors;
+}
+
+}  // namespace
+}  // namespace zero

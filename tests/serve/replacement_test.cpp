@@ -1,0 +1,300 @@
+// Workers of a served run that end and come back, over shared memory. A thread stands for each process.
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <future>
+#include <map>
+#include <random>
+#include <set>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "zero/comm/replacements.h"
+#include "zero/comm/shared_memory.h"
+
+#include "served_run.h"
+#include "tests/message_of.h"
+#include "tests/tier.h"
+
+namespace zero {
+namespace {
+
+using std::chrono::milliseconds;
+
+// The clocks before which a worker's processes end, one each; the process after these lives on.
+using Deaths = std::map<int, std::vector<std::int64_t>>;
+
+struct Story {
+  EngineOptions options;
+  int workers = 2;
+  Deaths deaths{};
+  TrainedClocks run{};
+  bool comes_back = true;
+  milliseconds timeout{60'000};
+  // Of a process of a worker, the first being 0: what it does otherwise than `run`.
+  std::function<TrainedClocks(int worker, int life, TrainedClocks run)> life_of = [](int, int, TrainedClocks run) {
+    return run;
+  };
+  // A process of a worker has ended with this; true: another follows.
+  std::function<bool(int worker, int life, const std::string& end)> ended = [](int, int, const std::string& end) {
+    return end == "killed";
+  };
+};
+
+struct Told {
+  TrainedBits bits;
+  std::map<int, std::vector<std::string>> ends;  // by rank, of its processes
+};
+
+TrainedClocks with_death(const Story& story, int worker, int life) {
+  TrainedClocks run = story.life_of(worker, life, story.run);
+  const auto deaths = story.deaths.find(worker);
+  if (deaths == story.deaths.end() || life >= std::ssize(deaths->second)) return run;
+  const std::int64_t last = deaths->second[static_cast<std::size_t>(life)];
+  run.before = [last, before = run.before](int index, std::int64_t clock) {
+    if (clock >= last) throw std::runtime_error("killed");
+    before(index, clock);
+  };
+  return run;
+}
+
+Told tell(const Story& story) {
+  static std::atomic<int> stories = 0;
+  const SyncPlan& sync = story.options.sync;
+  const int world = sync.servers + story.workers;
+  const std::string name = fmt::format("replacement-{}-{}", getpid(), stories++);
+  int most = 0;
+  for (const auto& [worker, deaths] : story.deaths) most += static_cast<int>(deaths.size());
+  Told told;
+  const auto live = [&](int rank, int life) -> std::string {
+    try {
+      const auto comm = connect_shared_memory({.rank = rank,
+                                               .world = world,
+                                               .local_rank = rank,
+                                               .local_world = world,
+                                               .run_id = name,
+                                               .replacement = life,
+                                               .most_replacements = std::max(most, 1)},
+                                              story.timeout);
+      if (sync.is_server(rank)) {
+        serve(*comm, story.options, small_specs(), story.run, told.bits);
+      } else {
+        work(*comm, story.options, small_specs(), with_death(story, sync.worker_of(rank), life));
+      }
+      return "";
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  };
+  for (int rank = 0; rank < world; ++rank) told.ends[rank] = {};
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < world; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::vector<std::string>& ends = told.ends.at(rank);
+      for (int life = 0;; ++life) {
+        ends.push_back(live(rank, life));
+        if (sync.is_server(rank) || !story.comes_back || !story.ended(sync.worker_of(rank), life, ends.back())) return;
+      }
+    });
+  }
+  threads.clear();
+  return told;
+}
+
+EngineOptions asynchronous(int servers, std::int64_t staleness, EngineOptions options = {}) {
+  options.sync = {.mode = SyncMode::kAsync, .servers = servers, .staleness = staleness};
+  return options;
+}
+
+// Of which every process did what was planned.
+void expect_ends(const Told& told, const Story& story) {
+  for (const auto& [rank, ends] : told.ends) {
+    for (std::size_t life = 0; life < ends.size(); ++life) {
+      const bool is_last = life + 1 == ends.size();
+      EXPECT_EQ(ends[life], is_last ? "" : "killed") << "rank " << rank << ", process " << life;
+    }
+    if (story.options.sync.is_server(rank)) continue;
+    const auto deaths = story.deaths.find(story.options.sync.worker_of(rank));
+    EXPECT_EQ(ends.size(), deaths == story.deaths.end() ? 1U : 1 + deaths->second.size()) << "rank " << rank;
+  }
+}
+
+// A worker pushes each clock at most once, and begins again with the clock of its return, which is not of before.
+void expect_turns_in_order(const std::deque<PushEvent>& events) {
+  std::map<int, std::int64_t> next;
+  std::map<int, bool> here;
+  for (const PushEvent& event : events) {
+    std::int64_t& clock = next[event.worker];
+    bool& is_here = here.try_emplace(event.worker, true).first->second;
+    if (event.returns) {
+      EXPECT_FALSE(is_here) << "worker " << event.worker;
+      EXPECT_GE(event.clock, clock);
+      clock = event.clock;
+      is_here = true;
+    } else if (event.leaves) {
+      EXPECT_TRUE(is_here) << "worker " << event.worker;
+      is_here = false;
+    } else {
+      EXPECT_TRUE(is_here) << "worker " << event.worker;
+      EXPECT_EQ(event.clock, clock) << "worker " << event.worker;
+      clock = event.clock + 1;
+    }
+  }
+}
+
+TEST(Replacement, TheOnlyWorkerIsReplacedWithoutATraceInTheBits) {
+  const TrainedClocks run{.clocks = 6};
+  const EngineOptions clipped{.clip = 0.5};
+  const TrainedBits alone = plain_run(clipped, 1, small_specs(), run);
+  for (const int servers : {1, 2}) {
+    const Story story{
+        .options = asynchronous(servers, 1, clipped), .workers = 1, .deaths = {{0, {2, 2, 4}}}, .run = run};
+    const Told told = tell(story);
+    expect_ends(told, story);
+    EXPECT_EQ(told.bits.weights, alone.weights) << servers;
+    EXPECT_EQ(told.bits.losses, alone.losses) << servers;
+    EXPECT_EQ(told.bits.norms, alone.norms) << servers;
+    EXPECT_EQ(told.bits.replaced, 3) << servers;
+    expect_turns_in_order(told.bits.events);
+  }
+}
+
+// Worker 1 ends before clock 2, and comes back when worker 0 is in clock 5, which it has not pushed.
+Told tell_of_return_in_clock_five(const EngineOptions& options, int workers) {
+  std::promise<void> far, back;
+  std::shared_future<void> is_far = far.get_future().share(), is_back = back.get_future().share();
+  Story story{.options = options, .workers = workers, .deaths = {{1, {2}}}, .run = {.clocks = 8}};
+  story.life_of = [&](int worker, int life, TrainedClocks run) {
+    run.before = [&, worker, life, first = true](int, std::int64_t clock) mutable {
+      if (worker == 0 && clock == 5) {
+        far.set_value();
+        is_back.wait();
+      }
+      if (worker == 1 && life == 1 && std::exchange(first, false)) back.set_value();
+    };
+    return run;
+  };
+  story.ended = [&](int, int, const std::string& end) {
+    if (end == "killed") is_far.wait();
+    return end == "killed";
+  };
+  const Told told = tell(story);
+  expect_ends(told, story);
+  expect_turns_in_order(told.bits.events);
+  return told;
+}
+
+TEST(Replacement, GoesOnWithTheClockThatTheOthersAreIn) {
+  EngineOptions quorum;
+  quorum.sync = {.servers = 2, .quorum = 2};
+  for (const auto& [options, workers] : {std::pair{asynchronous(1, 100), 2}, {quorum, 3}}) {
+    const Told told = tell_of_return_in_clock_five(options, workers);
+    const auto returned = std::ranges::find(told.bits.events, true, &PushEvent::returns);
+    ASSERT_NE(returned, told.bits.events.end());
+    EXPECT_EQ(*returned, (PushEvent{.worker = 1, .clock = 5, .returns = true})) << name_of(options.sync.mode);
+    EXPECT_EQ(told.bits.losses.size(), 8U);
+    EXPECT_EQ(told.bits.replaced, 1);
+  }
+}
+
+// Whoever is late, by the seed.
+TrainedClocks jittered(TrainedClocks run, std::uint64_t seed) {
+  run.before = [seed](int worker, std::int64_t clock) {
+    const auto turns = std::mt19937_64(seed * 1000 + static_cast<std::uint64_t>(worker * 100 + clock))() % 200;
+    for (std::uint64_t turn = 0; turn < turns; ++turn) std::this_thread::yield();
+  };
+  return run;
+}
+
+// A clock that was done because a worker left has no update, and no loss: NaN.
+std::vector<std::uint64_t> bits_of(const std::vector<double>& losses) {
+  std::vector<std::uint64_t> bits;
+  for (const double loss : losses) bits.push_back(std::bit_cast<std::uint64_t>(loss));
+  return bits;
+}
+
+TEST(Replacement, ARunWithReplacementsIsReplayedToTheBit) {
+  const int trials = num_trials("ZERO_REPLACED_REPLAYS", 6, 60);
+  std::int64_t replaced = 0;
+  for (int trial = 0; trial < trials && !testing::Test::HasFailure(); ++trial) {
+    SCOPED_TRACE(trial);
+    const auto seed = static_cast<std::uint64_t>(trial);
+    std::mt19937_64 random(seed);
+    EngineOptions options = asynchronous(1 + trial % 2, trial % 3, {.clip = 0.5});
+    options.sync.compensation = trial % 4 == 3 ? 1 : 0;
+    Story story{.options = options, .workers = 3, .run = jittered({.clocks = 6}, seed)};
+    for (int deaths = 0; deaths < 3; ++deaths)
+      story.deaths[static_cast<int>(random() % 3)].push_back(static_cast<std::int64_t>(random() % 6));
+    const Told recorded = tell(story);
+    expect_turns_in_order(recorded.bits.events);
+    replaced += recorded.bits.replaced;
+    Story again{.options = options, .workers = 3, .run = jittered({.clocks = 6}, seed + 1000)};
+    again.run.replayed = recorded.bits.events;
+    const Told replayed = tell(again);
+    expect_ends(replayed, again);
+    EXPECT_EQ(replayed.bits.events, recorded.bits.events);
+    EXPECT_EQ(replayed.bits.weights, recorded.bits.weights);
+    EXPECT_EQ(bits_of(replayed.bits.losses), bits_of(recorded.bits.losses));
+  }
+  EXPECT_GE(replaced, trials) << "the test must replace workers";
+}
+
+TEST(Replacement, AnotherConfigurationIsRefusedByTheReplacementAlone) {
+  Story story{.options = asynchronous(1, 100), .deaths = {{1, {2}}}, .run = {.clocks = 5, .configuration = 7}};
+  std::promise<void> refused;
+  std::shared_future<void> is_refused = refused.get_future().share();
+  story.life_of = [&](int worker, int life, TrainedClocks run) {
+    if (life > 0) run.configuration = 8;
+    if (worker == 0) run.before = [&](int, std::int64_t clock) { clock == 4 ? is_refused.wait() : void(); };
+    return run;
+  };
+  story.ended = [&](int, int life, const std::string& end) {
+    if (life == 1) refused.set_value();
+    return end == "killed";
+  };
+  const Told told = tell(story);
+  EXPECT_EQ(told.ends.at(0), std::vector<std::string>{""});
+  EXPECT_EQ(told.ends.at(1), std::vector<std::string>{""});
+  ASSERT_EQ(told.ends.at(2).size(), 2U);
+  EXPECT_TRUE(says(told.ends.at(2)[1], "configuration = rank 2: it was started again, and its configuration is not"))
+      << told.ends.at(2)[1];
+  EXPECT_EQ(told.bits.losses.size(), 5U);
+}
+
+TEST(Replacement, AWorkerThatHadDoneItsPartIsToldThatTheRunIsOver) {
+  Story story{.options = asynchronous(2, 100), .run = {.clocks = 4}};
+  std::promise<void> over;
+  std::shared_future<void> is_over = over.get_future().share();
+  story.life_of = [&](int worker, int life, TrainedClocks run) {
+    if (worker == 0) run.before = [&](int, std::int64_t clock) { clock == 3 ? is_over.wait() : void(); };
+    if (life > 0) run.before = [](int, std::int64_t) { throw std::runtime_error("it is to compute nothing"); };
+    return run;
+  };
+  story.ended = [&](int worker, int life, const std::string&) {
+    if (worker == 1 && life == 1) over.set_value();
+    return worker == 1 && life == 0;  // after its last push it ended badly
+  };
+  const Told told = tell(story);
+  EXPECT_EQ(told.ends.at(3), (std::vector<std::string>{"", ""}));
+  EXPECT_EQ(told.ends.at(0), std::vector<std::string>{""});
+}
+
+TEST(Replacement, WhereNobodyComesTheRunEndsAfterItsTimeout) {
+  const Story story{.options = asynchronous(1, 0),
+                    .workers = 1,
+                    .deaths = {{0, {2}}},
+                    .run = {.clocks = 5},
+                    .comes_back = false,
+                    .timeout = milliseconds(2000)};
+  const auto begin = std::chrono::steady_clock::now();
+  const Told told = tell(story);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(2000)) << "somebody may still have come";
+  EXPECT_EQ(told.ends.at(0), std::vector<std::string>{""});
+  EXPECT_EQ(told.bits.losses.size(), 3U) << "the third clock has no push";
+}
+
+}  // namespace
+}  // namespace zero
