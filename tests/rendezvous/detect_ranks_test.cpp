@@ -79,6 +79,16 @@ TEST(Rendezvous, ZeroLaunchCountsTheGenerations) {
   EXPECT_CONTAINS(error_of(launched), "ZERO_GENERATION = x: is not a whole number");
 }
 
+TEST(Rendezvous, ZeroLaunchCountsTheReplacements) {
+  Variables launched = kTorchrun;
+  EXPECT_EQ(detect(launched).replacement, 0);
+  EXPECT_EQ(detect(launched).most_replacements, 0);
+  launched["ZERO_REPLACEMENT"] = "2";
+  launched["ZERO_MAX_REPLACEMENTS"] = "5";
+  EXPECT_EQ(detect(launched).replacement, 2);
+  EXPECT_EQ(detect(launched).most_replacements, 5);
+}
+
 TEST(Rendezvous, ZeroLaunchNamesItsRuns) {
   Variables launched = kTorchrun;
   launched["ZERO_RUN_ID"] = "5f3a";
