@@ -104,7 +104,7 @@ Told tell(const Story& story) {
   return told;
 }
 
-EngineOptions asynchronous(int servers, std::int64_t staleness, EngineOptions options = {}) {
+EngineOptions asynchronous(int servers, int staleness, EngineOptions options = {}) {
   options.sync = {.mode = SyncMode::kAsync, .servers = servers, .staleness = staleness};
   return options;
 }
