@@ -122,8 +122,11 @@ TEST_F(ReplacementFaults, AWorkerKilledAtAnyMomentOfItsLivesChangesNoBit) {
     const std::string run = fmt::format("run-{}", round);
     WatchedCommand command(train(run, 2, {"--run.max_restarts", "9"}));
     for (int life = 0; life < 2; ++life) {
-      kill_early(command, 1, milliseconds(round % 2 == 0 ? 3000 : 600));
-      if (!wait_for_times(command, kAlone, life + 1)) break;  // it had done its part
+      const milliseconds moment = any_moment(milliseconds(round % 2 == 0 ? 3000 : 600));
+      const pid_t worker = command.wait_for_rank(1);
+      std::this_thread::sleep_for(moment);
+      if (worker <= 0 || kill(worker, SIGKILL) != 0) break;  // it had done its part
+      if (!wait_for_times(command, kAlone, life + 1)) break;
     }
     EXPECT_EQ(command.finish(), 0) << command.text();
     expect_same_bits(run, whole);

@@ -41,8 +41,10 @@ void require_replay(Run& run, const RunOpening& opening) {
   const RunFiles recorded(job.replay);
   PushLog::read(recorded.pushes);
   auto before = keys_of_configuration(read_file(recorded.config)), now = keys_of_configuration(job.config_text);
-  before.erase("run.dir");
-  now.erase("run.dir");
+  for (const std::string key : {"run.dir", "run.max_restarts"}) {  // a replay needs no restarts
+    before.erase(key);
+    now.erase(key);
+  }
   if (before != now)
     refuse(fmt::format("it is a run of another configuration:{}",
                        changed_keys(read_file(recorded.config), job.config_text)),
