@@ -47,6 +47,13 @@ class CheckLinks(TreeTest):
         self.write("docs/b.md", "## When it works\n")
         self.assertEqual(check_links.check(self.root), ["docs/a.md:1: b.md#when-it-fails: there is no such heading"])
 
+    def test_a_link_to_a_source_that_the_site_does_not_have_is_named(self):
+        self.write("docs/a.md", "[b](../zero/plan/b.cpp) [c](../zero/plan/c.h)\n")
+        self.write("zero/plan/b.cpp")
+        self.write("zero/plan/c.h")
+        self.assertEqual(check_links.check(self.root), [
+            "docs/a.md:1: ../zero/plan/b.cpp: the site has no such source: name it without a link"])
+
     def test_links_into_the_world_are_not_followed(self):
         self.write("docs/a.md", "[x](https://example.org/x.md)\n")
         self.assertEqual(check_links.check(self.root), [])
