@@ -1,7 +1,7 @@
 // OuterFlight: the sum over the copies of what a fragment has come to, exchanged while the copies go on computing
 // (zero/engine/outer_fragments.h). OuterSum is the same for one unit, at once.
 //
-//   OuterFlight flight(state, comms, units_of_fragment(...), step, ledger, timeline);
+//   OuterFlight flight(state, comms, {.units = units_of_fragment(...), .overlap = 4, .step = step}, ledger, timeline);
 //   for (const int u : flight.units()) {
 //     flight.begin(u);                                  // zeros
 //     ... flight.elements()[i] = anchor - weight ...    // of this rank's update range
