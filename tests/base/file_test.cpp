@@ -253,6 +253,27 @@ TEST(RequireInputFile, SaysUnderTheKeyWhatIsWrong) {
   EXPECT_TRUE(says(reason(folder.write("plain", "") / "below"), "no such file"));
 }
 
+TEST(RequireOutputFile, AcceptsANewNameAndAFileThatIsReplaced) {
+  const TemporaryFolder folder;
+  EXPECT_NO_THROW(require_output_file("-o", folder / "new"));
+  EXPECT_NO_THROW(require_output_file("-o", folder.write("old", "x")));
+  EXPECT_NO_THROW(require_output_file("-o", "in-this-folder"));
+}
+
+// A file is written beside it and takes its name: of /dev/null that would be the end.
+TEST(RequireOutputFile, ADeviceAPipeOrAFolderIsRefusedUnderTheKey) {
+  const TemporaryFolder folder;
+  const auto reason = [](const std::filesystem::path& path) {
+    return message_of<ConfigError>([&] { require_output_file("-o", path); });
+  };
+  EXPECT_TRUE(says(reason("/dev/null"), "-o = /dev/null: is not a regular file"));
+  std::filesystem::create_symlink("/dev/null", folder / "link");
+  EXPECT_TRUE(says(reason(folder / "link"), "is not a regular file"));
+  EXPECT_TRUE(says(reason(folder.path()), "is a folder"));
+  EXPECT_TRUE(says(reason(folder / "absent" / "new"), "there is no folder " + (folder / "absent").native()));
+  EXPECT_TRUE(says(reason(""), "no file was given"));
+}
+
 TEST(RequireInputFile, AFileThatMayNotBeReadIsRefused) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
   const TemporaryFolder folder;

@@ -49,8 +49,8 @@ TEST_F(PageVerbs, AFolderThatIsNoRunIsStatusTwoAndOneScreen) {
     }
 }
 
-TEST_F(PageVerbs, APlaceThatCannotBeWrittenIsStatusFour) {
-  EXPECT_EQ(here_.zero("report '" + a_.folder().string() + "' -o /nonexistent/page.html").status, 4);
+TEST_F(PageVerbs, APlaceWhereNoFileCanBeIsRefused) {
+  EXPECT_EQ(here_.zero("report '" + a_.folder().string() + "' -o /nonexistent/page.html").status, 2);
 }
 
 }  // namespace

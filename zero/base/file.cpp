@@ -81,6 +81,20 @@ void require_input_file(std::string_view key, const std::filesystem::path& path)
     refuse("may not be read by this user", fmt::format("chmod +r '{}', or run as its owner.", path.native()));
 }
 
+void require_output_file(std::string_view key, const std::filesystem::path& path) {
+  const auto refuse = [&](std::string_view reason, std::string_view remedy) {
+    throw ConfigError(key, path.native(), reason, remedy);
+  };
+  if (path.empty()) refuse("no file was given", "Give the path of a file.");
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder_of(path), ignored))
+    refuse(fmt::format("there is no folder {}", folder_of(path).native()), "Make it, or name another file.");
+  const auto there = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(there)) refuse("is a folder", "Give the path of a file in it.");
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
+    refuse("is not a regular file", "Devices and pipes would be replaced by a file: name another one.");
+}
+
 std::string read_file(const std::filesystem::path& path) {
   const FileDescriptor file = FileDescriptor::open(path, O_RDONLY);
   std::string text;

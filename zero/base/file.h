@@ -7,8 +7,8 @@
 //   model.write_at(0, bytes);
 //   model.commit();
 //
-// Everything here is Local and throws IoError, except require_input_file, which judges what a user asked for and throws
-// ConfigError, and make_private_folder, which returns what is wrong. None of the classes is thread-safe.
+// Everything here is Local and throws IoError, except require_input_file and require_output_file, which judge what a user
+// asked for and throw ConfigError, and make_private_folder, which returns what is wrong. None of the classes is thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -44,6 +44,10 @@ class FileDescriptor {
 
 // Throws ConfigError(key, path) unless `path` is a regular file that this process may read.
 void require_input_file(std::string_view key, const std::filesystem::path& path);
+
+// Throws ConfigError(key, path) unless a file can get the name `path`: in a folder that is there, where nothing is called
+// so but a regular file, which is replaced. A device or a pipe would be replaced, too, and be gone.
+void require_output_file(std::string_view key, const std::filesystem::path& path);
 
 // The whole file, also one that reports no size (/proc).
 std::string read_file(const std::filesystem::path& path);

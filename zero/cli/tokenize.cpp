@@ -88,6 +88,7 @@ int run_tokenize(Arguments arguments) {
     throw ConfigError("-o", "", "there is nothing to write", "name the file of tokens");
 
   for (const std::string& input : inputs) require_input_file("INPUT", input);
+  if (!output.empty()) require_output_file("-o", output);
   const BytePairTokenizer tokenizer = learned_folder.empty() ? BytePairTokenizer::read(tokenizer_folder, "--tokenizer")
                                                              : learn(inputs, size, learned_folder);
   if (output.empty()) return 0;

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Tests of tools/sweep_chart.py: what it reads from the table of a sweep, and that docs/sweep.svg is up to date."""
+
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+sys.dont_write_bytecode = True
+
+import sweep_chart  # noqa: E402
+
+TABLE = """
+run                         val_loss       a step     a second       device         host         disk  sent a step
+stage-0_optimizer-none        2.6818      46.7 ms       16,455     12.7 MiB            -            -     3.18 MiB
+stage-3_optimizer-disk-1      2.6818      47.5 ms       16,173      512 KiB     14.0 MiB     3.20 MiB     3.18 MiB
+"""
+
+
+class SweepChart(unittest.TestCase):
+    def test_a_line_of_the_table_is_a_run(self):
+        first, second = sweep_chart.runs(TABLE)
+        self.assertEqual((first["stage"], first["place"], first["ms"]), (0, "on the device", 46.7))
+        self.assertEqual((second["stage"], second["place"], second["loss"]), (3, "moments on disk", "2.6818"))
+        self.assertEqual(second["memory"], [0.5, 14.0, 3.2])
+        self.assertEqual(first["memory"], [12.7, 0, 0])
+
+    def test_a_page_without_the_table_is_refused(self):
+        with self.assertRaisesRegex(LookupError, "no table of a sweep"):
+            sweep_chart.runs("stage-0 took 46.7 ms")
+
+    def test_runs_that_end_alike_are_said_to_and_others_are_not(self):
+        self.assertIn("All 2 runs end with val_loss 2.6818.", sweep_chart.chart(TABLE))
+        self.assertNotIn("All 2 runs", sweep_chart.chart(TABLE.replace("2.6818", "2.7", 1)))
+
+    def test_the_picture_is_what_the_page_says(self):
+        self.assertEqual(sweep_chart.CHART.read_text(), sweep_chart.chart(sweep_chart.PAGE.read_text()),
+                         "draw it again: tools/sweep_chart.py")
+
+
+if __name__ == "__main__":
+    unittest.main()

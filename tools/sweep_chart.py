@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Draws docs/sweep.svg from the table of a sweep in docs/guide/report.md: memory by tier and time of a step, by stage and place.
+
+    tools/sweep_chart.py
+
+A row is a run of the table that `zero sweep` printed. tests/sweep_chart_test.py compares picture and page. Exit status: 0
+written; 1 the page has no such table.
+"""
+
+import re
+import sys
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from faults_chart import STYLE  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE, CHART = ROOT / "docs/guide/report.md", ROOT / "docs/sweep.svg"
+
+PLACES = {"none": "on the device", "host-1": "moments on the host", "disk-1": "moments on disk"}
+TIERS = ["device", "host", "disk"]
+BYTES = {"B": 1 / (1 << 20), "KiB": 1 / 1024, "MiB": 1, "GiB": 1024}
+LEFT, MEMORY, TIME, SECONDS, HEIGHT, STEP = 190, 240, 610, 170, 16, 24
+COLORS = """    .device { fill: #0b6bcb; }
+    .host { fill: #2da44e; }
+    .disk { fill: #8c959f; }
+    .time { fill: #9a6700; }
+    @media (prefers-color-scheme: dark) {
+      .device { fill: #58a6ff; }
+      .host { fill: #3fb950; }
+      .disk { fill: #6e7681; }
+      .time { fill: #d29922; }
+    }
+"""
+
+
+def mebibytes(cell):
+    """What a cell of the table says: "6.37 MiB" is 6.37, "-" is 0."""
+    return 0.0 if cell == "-" else float(cell.split()[0].replace(",", "")) * BYTES[cell.split()[1]]
+
+
+def runs(text):
+    """The runs of the sweep: stage, place, loss, milliseconds of a step, MiB by tier."""
+    found = []
+    for line in text.splitlines():
+        cells = re.split(r"\s{2,}", line.strip())
+        name = re.fullmatch(r"stage-(\d)_optimizer-(none|host-1|disk-1)", cells[0])
+        if not name or len(cells) != 8:
+            continue
+        if not cells[2].endswith(" ms"):
+            raise ValueError(f"{cells[0]}: a step of {cells[2]}")
+        found.append({"stage": int(name[1]), "place": PLACES[name[2]], "loss": cells[1], "ms": float(cells[2].split()[0]),
+                      "cells": cells[4:7], "memory": [mebibytes(cell) for cell in cells[4:7]]})
+    if not found:
+        raise LookupError("no table of a sweep over zero.stage and zero.optimizer")
+    return found
+
+
+def chart(text):
+    """The picture, as SVG."""
+    table = runs(text)
+    most_memory = max(sum(run["memory"]) for run in table)
+    most_ms = max(run["ms"] for run in table)
+    parts, said, y, stage = [], [], 96, None
+
+    def words(x, row, said_there, kind="figure"):
+        parts.append(f'  <text class="{kind}" x="{x:.1f}" y="{row + 13}">{escape(said_there)}</text>')
+
+    for run in table:
+        if run["stage"] != stage:
+            stage = run["stage"]
+            y += 10
+            words(24, y, f"stage {stage}", "name")
+            y += STEP
+        words(LEFT - 10, y, run["place"], "end")
+        end, held = LEFT, []
+        for tier, size, cell in zip(TIERS, run["memory"], run["cells"]):
+            if size == 0:
+                continue
+            width = MEMORY * size / most_memory
+            parts.append(f'  <rect class="{tier}" x="{end:.1f}" y="{y}" width="{width:.1f}" height="{HEIGHT}"/>')
+            end += width
+            held.append(cell.removesuffix(" MiB"))
+        words(end + 7, y, f"{' + '.join(held)} MiB")
+        width = SECONDS * run["ms"] / most_ms
+        parts.append(f'  <rect class="time" x="{TIME}" y="{y}" width="{width:.1f}" height="{HEIGHT}"/>')
+        words(TIME + width + 7, y, f"{run['ms']:.3g} ms")
+        said.append(f"stage {stage}, {run['place']}: {' + '.join(held)} MiB, {run['ms']:.3g} ms")
+        y += STEP
+
+    title = "A sweep: memory of a rank and time of a step, by stage and place of the moments"
+    same = {run["loss"] for run in table}
+    note = f"All {len(table)} runs end with val_loss {same.pop()}." if len(same) == 1 else ""
+    parts += [f'  <text class="note" x="24" y="58">{escape(note)}</text>']
+    x = LEFT
+    for tier in TIERS:
+        parts.append(f'  <rect class="{tier}" x="{x}" y="74" width="12" height="12"/>')
+        words(x + 17, 72, tier, "note")
+        x += 75
+    words(TIME, 72, "a step, median", "note")
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 {y + 16}" width="900" height="{y + 16}" role="img" '
+            f'aria-labelledby="title desc">\n  <title id="title">{title}</title>\n'
+            f'  <desc id="desc">{escape("; ".join(said))}.</desc>\n  <style>{STYLE}{COLORS}  </style>\n'
+            f'  <rect class="page" x="0.5" y="0.5" width="899" height="{y + 15}" rx="8"/>\n'
+            f'  <text class="head" x="24" y="34">{title}</text>\n' + "\n".join(parts) + "\n</svg>\n")
+
+
+def main():
+    try:
+        CHART.write_text(chart(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    except (LookupError, ValueError) as fault:
+        print(f"docs/guide/report.md has not the table that the chart draws: {fault}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
