@@ -48,20 +48,20 @@ def pid_of_rank(launcher, rank):
     return None
 
 
-def slow_down(launcher, rank, factor, over):
+def slow_down(launcher, rank, factor, period, over):
     pid = None
     while not over.is_set():
         pid = pid or pid_of_rank(launcher.pid, rank)
         if pid is None:
-            time.sleep(PERIOD)
+            time.sleep(period)
             continue
         try:
             os.kill(pid, signal.SIGSTOP)
-            time.sleep(PERIOD * (factor - 1) / factor)
+            time.sleep(period * (factor - 1) / factor)
             os.kill(pid, signal.SIGCONT)
         except ProcessLookupError:
             return
-        time.sleep(PERIOD / factor)
+        time.sleep(period / factor)
 
 
 def end_when(launcher, is_enough, over):
@@ -71,11 +71,11 @@ def end_when(launcher, is_enough, over):
             return
 
 
-def run(command, rank, factor, environment=None, is_enough=None):
+def run(command, rank, factor, environment=None, is_enough=None, period=PERIOD):
     """Runs `command`; a SIGTERM ends it as soon as is_enough(). Exits with what it said where it fails."""
     launcher = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     over = threading.Event()
-    beside = [threading.Thread(target=slow_down, args=(launcher, rank, factor, over))] if factor > 1 else []
+    beside = [threading.Thread(target=slow_down, args=(launcher, rank, factor, period, over))] if factor > 1 else []
     if is_enough:
         beside.append(threading.Thread(target=end_when, args=(launcher, is_enough, over)))
     for thread in beside:
@@ -90,11 +90,11 @@ def run(command, rank, factor, environment=None, is_enough=None):
 
 
 def ddp_report(args, factor, folder, **asked):
-    """args: python, ranks, steps, batch. `asked`: eval_every, until_loss."""
+    """args: python, ranks, steps, batch, and perhaps period. `asked`: eval_every, until_loss."""
     report = folder / "ddp.json"
     shared = dict(steps=args.steps, batch=args.batch, report=str(report), eval_every=0, until_loss=0) | asked
     command = [args.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(args.ranks), __file__, json.dumps(shared)]
-    run(command, args.ranks - 1, factor, dict(os.environ, OMP_NUM_THREADS="1"))
+    run(command, args.ranks - 1, factor, dict(os.environ, OMP_NUM_THREADS="1"), period=getattr(args, "period", PERIOD))
     return json.loads(report.read_text())
 
 

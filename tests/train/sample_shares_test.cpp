@@ -1,11 +1,15 @@
 #include "zero/train/sample_shares.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <mutex>
+#include <string>
 
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/plan/balance.h"
 
 #include "tests/transport/worlds.h"
 
@@ -63,6 +67,103 @@ TEST_F(MeasuredShares, FollowARankThatSlowsDown) {
 
 TEST_F(MeasuredShares, StayBelowTheMost) {
   EXPECT_EQ(run({.seconds_a_sample = {0.01, 0.09}}, kLearned, 7).back(), (Shares{7, 3}));
+}
+
+// Ranks in virtual time. The last one computes k times slower, or is stopped for (k - 1)/k of each 40 ms; all have a
+// fixed part of a tenth of an equal share, and steps that take up to a sixteenth more or less.
+struct Simulated {
+  int world;
+  double k;
+  bool stopped = false;
+  double seconds(int rank, std::int64_t samples, int step) const {
+    const double noise = 1 + (((step * 7 + rank * 3) % 9) - 4) / 64.0;
+    const double work = noise * RankPace{.sample = 0.006, .fixed = 1.6}.seconds(samples);
+    if (rank < world - 1 || k == 1) return work;
+    return stopped ? with_stops(work, (step * 13 % 40) / 1000.0) : k * work;
+  }
+  // From `phase` seconds after a stop ended.
+  double with_stops(double work, double phase) const {
+    constexpr double kPeriod = 0.04;
+    const double runs = kPeriod / k;
+    if (phase >= runs) return kPeriod - phase + with_stops(work, 0);
+    const double left = work - (runs - phase);
+    return left <= 0 ? work : kPeriod - phase + std::floor(left / runs) * kPeriod + std::fmod(left, runs);
+  }
+  double slowest(const Shares& shares, int step) const {
+    double slowest = 0;
+    for (int rank = 0; rank < world; ++rank)
+      slowest = std::max(slowest, seconds(rank, shares[static_cast<std::size_t>(rank)], step));
+    return slowest;
+  }
+  double samples_per_second(double seconds) const;
+  // Of the best shares that never change.
+  double best() const;
+};
+
+constexpr std::int64_t kBatch = 16;
+constexpr int kSteps = 60;
+constexpr int kLearning = 20;  // steps that do not count
+
+double Simulated::samples_per_second(double seconds) const {
+  return static_cast<double>(kBatch * world * (kSteps - kLearning)) / seconds;
+}
+
+double Simulated::best() const {
+  double best = 0;
+  for (std::int64_t slow = 1; slow <= kBatch; ++slow) {
+    std::vector<RankPace> even(static_cast<std::size_t>(world - 1), {.sample = 1});
+    Shares shares = share_samples(even, kBatch * world - slow);
+    shares.push_back(slow);
+    double all = 0;
+    for (int step = kLearning; step < kSteps; ++step) all += slowest(shares, step);
+    best = std::max(best, samples_per_second(all));
+  }
+  return best;
+}
+
+class SlowedRank : public testing::TestWithParam<Simulated> {};
+
+TEST_P(SlowedRank, LeavesNineTenthsOfTheSumOfSpeedsAfterTwentySteps) {
+  const Simulated& sim = GetParam();
+  std::mutex mutex;
+  double reached = 0;
+  run_ranks(sim.world, [&](World& world) {
+    SampleShares shares({.kind = ShareKind::kMeasured}, kBatch, sim.world, world.rank());
+    double seconds = 0;
+    for (int step = 0; step < kSteps; ++step) {
+      if (step >= kLearning) seconds += sim.slowest(shares.samples(), step);
+      const std::int64_t own = shares.samples()[static_cast<std::size_t>(world.rank())];
+      shares.learn(sim.seconds(world.rank(), own, step), world.communicator());
+    }
+    const std::scoped_lock lock(mutex);
+    reached = sim.samples_per_second(seconds);
+  });
+  // What all ranks compute together if none waits for another, with the equal shares of k = 1.
+  const double of_one = kBatch / RankPace{.sample = 0.006, .fixed = 1.6}.seconds(kBatch);
+  const double sum = of_one * (sim.world - 1 + 1 / sim.k);
+  EXPECT_GE(reached, 0.9 * sum) << "of the sum: " << reached / sum;
+  EXPECT_GE(reached, 0.97 * sim.best()) << "of the best shares: " << reached / sim.best();
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, SlowedRank,
+                         testing::Values(Simulated{2, 2}, Simulated{2, 4}, Simulated{4, 2}, Simulated{4, 4},
+                                         Simulated{2, 2, true}, Simulated{2, 4, true}, Simulated{4, 2, true},
+                                         Simulated{4, 4, true}),
+                         [](const auto& info) {
+                           return std::to_string(info.param.world) + "k" +
+                                  std::to_string(static_cast<int>(info.param.k)) +
+                                  (info.param.stopped ? "stopped" : "");
+                         });
+
+TEST(SampleShares, OfEqualRanksStayThoughStepsVary) {
+  run_ranks(2, [](World& world) {
+    const Simulated equal{2, 1};
+    SampleShares shares({.kind = ShareKind::kMeasured}, 16, 2, world.rank());
+    int changes = 0;
+    for (int step = 0; step < 200; ++step)
+      changes += shares.learn(equal.seconds(world.rank(), shares.samples()[0], step), world.communicator()) ? 1 : 0;
+    EXPECT_EQ(changes, 0);
+  });
 }
 
 TEST(SampleShares, OfEqualRanksWeighOne) {

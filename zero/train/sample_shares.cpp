@@ -14,18 +14,21 @@
 namespace zero {
 namespace {
 
-constexpr double kShortest = 1e-9;  // seconds: a clock that stood still is no infinite speed
+constexpr double kErrors = 2;  // a gain of as many standard errors is no accident
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
+struct OwnSeconds {
+  double mean;
+  double error;
+};
 
 }  // namespace
 
 SampleShares::SampleShares(const ShareOptions& options, std::int64_t batch, int world, int rank)
-    : options_(options), batch_(batch), rank_(rank), samples_(static_cast<std::size_t>(world), batch) {
+    : options_(options),
+      batch_(batch),
+      rank_(rank),
+      samples_(static_cast<std::size_t>(world), batch),
+      fits_(samples_.size()) {
   if (options_.kind != ShareKind::kGiven) return;
   ZERO_CHECK(options_.given.size() == samples_.size(), "{} shares for {} ranks", options_.given.size(), world);
   samples_ = options_.given;
@@ -38,16 +41,22 @@ double SampleShares::weight() const {
 bool SampleShares::learn(double own_seconds, Communicator& comm) {
   if (options_.kind != ShareKind::kMeasured || comm.world() == 1) return false;
   if (!std::exchange(is_warm_, true)) return false;
-  window_.push_back(own_seconds);
-  if (window_.size() < kWindow) return false;
-  const double mine = median(std::exchange(window_, {}));
-  std::vector<double> speeds;
-  for (const auto& seconds : gather_ranks<double>(comm, std::span(&mine, 1)))
-    speeds.push_back(static_cast<double>(samples_[speeds.size()]) / std::max(seconds[0], kShortest));
+  own_.add(own_seconds);
+  if (!own_.is_due()) return false;
+  const OwnSeconds mine{own_.value(), own_.error()};
+  std::vector<RankPace> paces;
+  double error = 0;
+  for (const auto& rank : gather_ranks<OwnSeconds>(comm, std::span(&mine, 1))) {
+    const std::size_t index = paces.size();
+    paces.push_back(fits_[index].learn(samples_[index], rank[0].mean));
+    error = std::max(error, rank[0].error);
+  }
   const auto together = batch_ * static_cast<std::int64_t>(samples_.size());
-  auto better = share_samples(speeds, together, options_.most);
-  if (slowest_seconds(speeds, better) > kWorthwhile * slowest_seconds(speeds, samples_)) return false;
+  auto better = share_samples(paces, together, options_.most);
+  const double now = slowest_seconds(paces, samples_);
+  if (now - slowest_seconds(paces, better) <= std::max(kWorthwhile * now, kErrors * error)) return false;
   samples_ = std::move(better);
+  own_.restart();
   is_warm_ = false;  // tensors of other sizes: the next step teaches nothing
   return true;
 }

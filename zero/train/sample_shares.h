@@ -10,9 +10,11 @@
 // The engine averages over ranks, so that a rank's mean loss counts as its share of the samples when it is multiplied
 // with share / batch: the gradient is the mean over all samples.
 //
-// Where shares are measured, every rank learns the median of what each computed itself over kWindow steps, without the
-// waits for others, and all change their shares after the same step. They stay where the slowest rank would gain less
-// than a tenth. The first step of a process teaches nothing.
+// Where shares are measured, every rank learns after each kWindow steps how long each computed itself, without the waits for
+// others (steady_mean.h), fits the time of a sample and a fixed part (pace_fit.h), and takes the shares with the earliest
+// end. All change after the same step. They stay where the slowest rank would gain less than kWorthwhile, or less than twice
+// the error of the measurement, which falls from window to window. The first step of a process, and the first with
+// other shares, teach nothing.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +23,8 @@
 
 #include "zero/comm/communicator.h"
 #include "zero/data/sample_order.h"
+#include "zero/plan/pace_fit.h"
+#include "zero/plan/steady_mean.h"
 
 namespace zero {
 
@@ -34,8 +38,8 @@ struct ShareOptions {
 
 class SampleShares {
  public:
-  static constexpr std::size_t kWindow = 4;
-  static constexpr double kWorthwhile = 0.9;  // of the slowest rank's seconds
+  static constexpr std::size_t kWindow = SteadyMean::kWindow;
+  static constexpr double kWorthwhile = 0.02;  // of the slowest rank's seconds
 
   SampleShares(const ShareOptions& options, std::int64_t batch, int world, int rank);
 
@@ -53,7 +57,8 @@ class SampleShares {
   int rank_;
   std::vector<std::int64_t> samples_;
   bool is_warm_ = false;
-  std::vector<double> window_;  // seconds of this rank's steps
+  SteadyMean own_;             // of this rank's steps
+  std::vector<PaceFit> fits_;  // by rank, the same on all ranks
 };
 
 }  // namespace zero
