@@ -48,7 +48,7 @@ endif()
 
 # The ranks' rendezvous is Gloo's client and our server: the server is tested also where there is no Gloo.
 if(TARGET zero_comm_test)
-  foreach(source handshake store_messages store_session store_server)
+  foreach(source handshake store_messages store_session store_server waiters)
     target_sources(zero_comm_test PRIVATE "${PROJECT_SOURCE_DIR}/zero/transport/plugins/gloo/${source}.cpp")
   endforeach()
   target_link_libraries(zero_comm_test PRIVATE OpenSSL::Crypto)

@@ -6,13 +6,17 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
+#include "zero/comm/message_communicator.h"
 #include "zero/comm/message_link.h"
 
 namespace zero {
@@ -30,6 +34,7 @@ class FakeNetwork {
   std::shared_ptr<Side> post(bool send, const Key& key, std::byte* data, std::size_t bytes) {
     const std::scoped_lock lock(mutex_);
     auto side = std::make_shared<Side>(Side{data, bytes});
+    if (send && lost_.contains(std::get<0>(key))) return side;
     auto& others = (send ? receives_ : sends_)[key];
     if (others.empty()) {
       (send ? sends_ : receives_)[key].push_back(side);
@@ -50,6 +55,13 @@ class FakeNetwork {
     const auto ready = [&] { return side.done || lost_.contains(self) || lost_.contains(peer); };
     if (!changed_.wait_for(lock, limit, ready)) return MessageLink::Status::kLate;
     return side.done ? MessageLink::Status::kDone : MessageLink::Status::kGone;
+  }
+
+  MessageLink::Status test(const Side& side, int self, int peer) {
+    const std::scoped_lock lock(mutex_);
+    if (side.done) return MessageLink::Status::kDone;
+    const bool gone = lost_.contains(self) || lost_.contains(peer);
+    return gone ? MessageLink::Status::kGone : MessageLink::Status::kLate;
   }
 
   // Its memory may go.
@@ -90,6 +102,9 @@ class FakeNetwork {
 class FakeLink final : public MessageLink {
  public:
   FakeLink(FakeNetwork& network, int rank) : network_(network), rank_(rank) {}
+  ~FakeLink() override { network_.lose(rank_); }
+  FakeLink(const FakeLink&) = delete;
+  FakeLink& operator=(const FakeLink&) = delete;
 
   std::unique_ptr<Transfer> send(int to, std::uint64_t tag, std::span<const std::byte> data) override {
     auto side = network_.post(true, {rank_, to, tag}, const_cast<std::byte*>(data.data()), data.size());
@@ -108,6 +123,7 @@ class FakeLink final : public MessageLink {
         : network_(network), side_(std::move(side)), self_(self), peer_(peer) {}
     ~FakeTransfer() override { network_.withdraw(*side_); }
     Status wait(std::chrono::milliseconds limit) override { return network_.wait(*side_, self_, peer_, limit); }
+    Status test() override { return network_.test(*side_, self_, peer_); }
     const char* reason() const override { return "a cable was cut"; }
 
    private:
@@ -119,5 +135,25 @@ class FakeLink final : public MessageLink {
   FakeNetwork& network_;
   int rank_;
 };
+
+// Runs the body on every rank; returns what each threw. A rank that throws is lost.
+inline std::vector<std::string> run_over(FakeNetwork& network, int world, std::chrono::milliseconds timeout,
+                                         const std::function<void(Communicator&)>& body) {
+  std::vector<std::string> ends(static_cast<std::size_t>(world));
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < world; ++rank) {
+    threads.emplace_back([&, rank] {
+      MessageCommunicator comm(std::make_unique<FakeLink>(network, rank), "fake", rank, world, timeout);
+      try {
+        body(comm);
+      } catch (const std::exception& error) {
+        ends[static_cast<std::size_t>(rank)] = error.what();
+        network.lose(rank);
+      }
+    });
+  }
+  threads.clear();
+  return ends;
+}
 
 }  // namespace zero

@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <latch>
-#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -18,29 +17,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Runs the body on every rank; returns what each threw.
-std::vector<std::string> run(FakeNetwork& network, int world, milliseconds timeout,
-                             const std::function<void(Communicator&)>& body) {
-  std::vector<std::string> ends(world);
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < world; ++rank) {
-    threads.emplace_back([&, rank] {
-      MessageCommunicator comm(std::make_unique<FakeLink>(network, rank), "fake", rank, world, timeout);
-      try {
-        body(comm);
-      } catch (const std::exception& error) {
-        ends[rank] = error.what();
-        network.lose(rank);
-      }
-    });
-  }
-  threads.clear();
-  return ends;
-}
-
 void expect_all(int world, const std::function<void(Communicator&)>& body) {
   FakeNetwork network;
-  for (const std::string& end : run(network, world, milliseconds(10000), body)) EXPECT_EQ(end, "");
+  for (const std::string& end : run_over(network, world, milliseconds(10000), body)) EXPECT_EQ(end, "");
 }
 
 std::vector<std::byte> block(std::size_t bytes, int seed) {
@@ -99,7 +78,7 @@ TEST(MessageCommunicator, WorksAreWaitedInAnyOrder) {
 
 TEST(MessageCommunicator, MessagesUnderWayAtOneTimeHaveDifferentTags) {
   FakeNetwork network;
-  run(network, 2, milliseconds(10000), [](Communicator& comm) {
+  run_over(network, 2, milliseconds(10000), [](Communicator& comm) {
     std::vector<Work> works;
     std::vector<std::byte> in(8), out(16), data(4);
     for (int i = 0; i < 20; ++i) works.push_back(comm.all_gather(in, out, {}));
@@ -145,7 +124,7 @@ TEST(MessageCommunicator, CountsPayloadAndNotHeaders) {
 
 TEST(MessageCommunicator, AMismatchIsTheSameErrorOnBothSides) {
   FakeNetwork network;
-  const auto ends = run(network, 2, milliseconds(10000), [](Communicator& comm) {
+  const auto ends = run_over(network, 2, milliseconds(10000), [](Communicator& comm) {
     std::vector<std::byte> in(10), out(20);
     if (comm.rank() == 0) {
       comm.all_gather(in, out, {.unit = 6}).wait();
@@ -160,7 +139,7 @@ TEST(MessageCommunicator, AMismatchIsTheSameErrorOnBothSides) {
 
 TEST(MessageCommunicator, AMismatchWritesNothingIntoTheOutput) {
   FakeNetwork network;
-  run(network, 2, milliseconds(10000), [](Communicator& comm) {
+  run_over(network, 2, milliseconds(10000), [](Communicator& comm) {
     const auto in = block(comm.rank() == 0 ? 10 : 500, 7);
     std::vector<std::byte> out(2 * in.size());
     Work work = comm.all_gather(in, out, {});
@@ -173,7 +152,7 @@ TEST(MessageCommunicator, AMismatchWritesNothingIntoTheOutput) {
 TEST(MessageCommunicator, ALateRankIsNamed) {
   FakeNetwork network;
   std::latch given_up(2);  // peers that never give up end at the suite's limit
-  const auto ends = run(network, 3, milliseconds(100), [&](Communicator& comm) {
+  const auto ends = run_over(network, 3, milliseconds(100), [&](Communicator& comm) {
     if (comm.rank() == 1) given_up.wait();
     Work barrier = comm.barrier({.unit = 2});
     try {
@@ -189,7 +168,7 @@ TEST(MessageCommunicator, ALateRankIsNamed) {
 
 TEST(MessageCommunicator, ALostRankIsNamedWithTheReasonOfTheLibrary) {
   FakeNetwork network;
-  const auto ends = run(network, 2, milliseconds(10000), [&](Communicator& comm) {
+  const auto ends = run_over(network, 2, milliseconds(10000), [&](Communicator& comm) {
     if (comm.rank() == 1) throw std::runtime_error("died");
     comm.barrier({}).wait();
   });
@@ -199,7 +178,7 @@ TEST(MessageCommunicator, ALostRankIsNamedWithTheReasonOfTheLibrary) {
 TEST(MessageCommunicator, TheReasonReachesARankThatHasNotSeenIt) {
   // Rank 2 dies while rank 1 waits for its message; rank 0 only waits for rank 1.
   FakeNetwork network;
-  const auto ends = run(network, 3, milliseconds(10000), [&](Communicator& comm) {
+  const auto ends = run_over(network, 3, milliseconds(10000), [&](Communicator& comm) {
     std::vector<std::byte> data(10);
     if (comm.rank() == 2) throw std::runtime_error("died");
     if (comm.rank() == 1) comm.receive(data, 2, {}).wait();
@@ -211,7 +190,7 @@ TEST(MessageCommunicator, TheReasonReachesARankThatHasNotSeenIt) {
 
 TEST(MessageCommunicator, AnErrorSticks) {
   FakeNetwork network;
-  run(network, 2, milliseconds(10000), [&](Communicator& comm) {
+  run_over(network, 2, milliseconds(10000), [&](Communicator& comm) {
     if (comm.rank() == 1) throw std::runtime_error("died");
     EXPECT_THROW(comm.barrier({}).wait(), CommError);
     EXPECT_THROW(comm.drain(), CommError);
@@ -221,7 +200,7 @@ TEST(MessageCommunicator, AnErrorSticks) {
 
 TEST(MessageCommunicator, AGroupSendsUnderTagsOfItsOwn) {
   FakeNetwork network;
-  const auto ends = run(network, 3, milliseconds(10000), [](Communicator& comm) {
+  const auto ends = run_over(network, 3, milliseconds(10000), [](Communicator& comm) {
     const auto all = open_group(comm, {0, 1, 2}, "all");
     const auto ends = comm.rank() == 1 ? open_group(comm, {}, "") : open_group(comm, {0, 2}, "ends");
     std::vector<Work> works;
@@ -244,7 +223,7 @@ TEST(MessageCommunicator, AGroupSendsUnderTagsOfItsOwn) {
 // Rank 3 dies. Rank 0 waits for rank 1, rank 1 for rank 2, and rank 2 for rank 3, each in a pair of their own.
 TEST(MessageCommunicator, TheReasonReachesGroupsThatTheDeadRankIsNotIn) {
   FakeNetwork network;
-  const auto ends = run(network, 4, milliseconds(10000), [](Communicator& comm) {
+  const auto ends = run_over(network, 4, milliseconds(10000), [](Communicator& comm) {
     std::vector<std::unique_ptr<Communicator>> pairs;
     for (int first = 0; first < 3; ++first) {
       const bool mine = comm.rank() == first || comm.rank() == first + 1;

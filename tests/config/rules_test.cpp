@@ -320,7 +320,6 @@ TEST(Rules, WhatDoesNotGoWithServersIsRefused) {
   EXPECT_TRUE(broken([](Config& config) { config.run.min_ranks = 2; }).starts_with("run.min_ranks = 2"));
   EXPECT_TRUE(broken([](Config& config) { config.run.timeline = "t.json"; }).starts_with("run.timeline"));
   EXPECT_TRUE(broken([](Config& config) { config.train.dtype = "fp16"; }).starts_with("train.dtype"));
-  EXPECT_TRUE(broken([](Config& config) { config.comm.transport = "gloo"; }).starts_with("comm.transport"));
   EXPECT_TRUE(broken([](Config& config) { config.health.non_finite = "rewind"; }).starts_with("health.non_finite"));
 }
 

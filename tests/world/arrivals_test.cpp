@@ -1,4 +1,4 @@
-// Waiting for whichever message comes first, and going on without a rank, over transports in whose memory ranks look.
+// Waiting for whichever message comes first, and going on without a rank.
 #include "zero/comm/arrivals.h"
 
 #include <algorithm>
@@ -24,14 +24,31 @@ class ArrivalsTest : public ::testing::TestWithParam<std::string> {
   World world(int size) const { return {.transport = GetParam(), .size = size}; }
 };
 
-INSTANTIATE_TEST_SUITE_P(Transports, ArrivalsTest, ::testing::Values("in_process", "shared_memory", "recorded"));
+// Started here: in a launched world no rank leaves.
+std::vector<std::string> own_transports() {
+  return launched_transport().empty() ? transports() : std::vector<std::string>();
+}
+INSTANTIATE_TEST_SUITE_P(Transports, ArrivalsTest, ::testing::ValuesIn(own_transports()),
+                         [](const auto& info) { return info.param; });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ArrivalsTest);
+
+// Those of processes, which can be killed.
+class ProcessArrivals : public ArrivalsTest {};
+std::vector<std::string> process_transports() {
+  std::vector<std::string> names = own_transports();
+  std::erase_if(names, [](const std::string& name) { return name == "in_process" || name == "recorded"; });
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Transports, ProcessArrivals, ::testing::ValuesIn(process_transports()),
+                         [](const auto& info) { return info.param; });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ProcessArrivals);
 
 std::span<std::byte> bytes_of(int& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
 void send(Communicator& comm, int value, int to) {
-  comm.send(bytes_of(value), to, {}).wait();
+  send_message(comm, bytes_of(value), to);
 }
 
 int take(Communicator& comm, int from) {
@@ -44,7 +61,11 @@ int take(Communicator& comm, int from) {
 // Rank 2 sends first, though rank 1's message was asked for first.
 TEST_P(ArrivalsTest, TheFirstMessageEndsTheWait) {
   expect_world(world(3), [](Communicator& comm) {
-    if (comm.rank() == 2) return send(comm, 22, 0);
+    if (comm.rank() == 2) {
+      send(comm, 22, 0);
+      EXPECT_EQ(take(comm, 0), 5);
+      return;
+    }
     if (comm.rank() == 1) {
       EXPECT_EQ(take(comm, 0), 5);
       return send(comm, 11, 0);
@@ -56,7 +77,7 @@ TEST_P(ArrivalsTest, TheFirstMessageEndsTheWait) {
     EXPECT_FALSE(one.try_complete());
     two.wait();
     EXPECT_EQ(second, 22);
-    send(comm, 5, 1);
+    for (const int rank : {1, 2}) send(comm, 5, rank);
     one.wait();
     EXPECT_EQ(first, 11);
   });
@@ -100,8 +121,8 @@ TEST_P(ArrivalsTest, ASenderThatLeavesIsNamed) {
   EXPECT_CONTAINS(ends[0], "rank 1: receive: it left the run while rank 0 waits for it");
 }
 
-TEST(Arrivals, ARankThatMayBeLostEndsNobody) {
-  const auto ends = run_world({.transport = "shared_memory", .size = 3}, [](Communicator& comm) {
+TEST_P(ProcessArrivals, ARankThatMayBeLostEndsNobody) {
+  const auto ends = run_world(world(3), [](Communicator& comm) {
     if (comm.rank() == 2) comm.arrivals()->may_be_lost();
     comm.barrier({}).wait();
     if (comm.rank() == 2) kill(getpid(), SIGKILL);
@@ -112,14 +133,48 @@ TEST(Arrivals, ARankThatMayBeLostEndsNobody) {
   EXPECT_EQ(ends, (std::vector<std::string>{"", "", "signal 9"}));
 }
 
-TEST(Arrivals, AnyOtherRanksEndEndsTheRun) {
-  const auto ends = run_world({.transport = "shared_memory", .size = 2}, [](Communicator& comm) {
+TEST_P(ProcessArrivals, AnyOtherRanksEndEndsTheRun) {
+  const auto ends = run_world(world(2), [](Communicator& comm) {
     comm.barrier({}).wait();
     if (comm.rank() == 1) kill(getpid(), SIGKILL);
     take(comm, 1);
   });
   EXPECT_CONTAINS(ends[0], "rank 1: ");
   EXPECT_CONTAINS(ends[0], "its process ended");
+}
+
+class ArrivalWorlds : public WorldTest {};
+ZERO_INSTANTIATE_WORLDS(ArrivalWorlds);
+
+// Each rank sends when it is told to, the last one first; large messages, too.
+TEST_P(ArrivalWorlds, MessagesAreTakenInTheOrderInWhichTheyCome) {
+  expect_world(world(), [](Communicator& comm) {
+    const std::size_t size = 70001;
+    std::vector<std::byte> large(size, static_cast<std::byte>(comm.rank()));
+    for (int round = 0; round < 3; ++round) {
+      if (comm.rank() != 0) {
+        EXPECT_EQ(take(comm, 0), round);
+        comm.send(large, 0, {}).wait();
+        comm.drain();
+        continue;
+      }
+      std::vector<std::vector<std::byte>> taken(static_cast<std::size_t>(comm.world()), large);
+      std::vector<Work> works;
+      for (int from = 1; from < comm.world(); ++from)
+        works.push_back(comm.receive(taken[static_cast<std::size_t>(from)], from, {}));
+      for (int from = comm.world() - 1; from > 0; --from) {
+        send(comm, round, from);
+        EXPECT_TRUE(comm.arrivals()->await([&] {
+          return std::ranges::any_of(works, [](Work& work) { return !work.finished() && work.try_complete(); });
+        }));
+        Work& work = works[static_cast<std::size_t>(from - 1)];
+        EXPECT_TRUE(work.try_complete()) << "no other one was sent";
+        work.wait();
+        EXPECT_EQ(taken[static_cast<std::size_t>(from)], std::vector<std::byte>(size, static_cast<std::byte>(from)));
+      }
+      comm.drain();
+    }
+  });
 }
 
 }  // namespace

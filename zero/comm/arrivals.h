@@ -4,8 +4,10 @@
 //   Arrivals& arrivals = *comm.arrivals();
 //   arrivals.await([&] { return first.try_complete() || second.try_complete() || arrivals.lost(2); });
 //
-// Transports in whose memory a rank can look implement it (in_process, shared_memory); with others
-// Communicator::arrivals() is null. Local, all of it.
+// All transports have it, for all ranks of the run; of a group over messages Communicator::arrivals() is null. Local, all of
+// it. Over messages (mpi, gloo) a rank is known to be lost by the end of its connection: where a machine or a network fails
+// without a word, it is late. There every rank of a run waits so, or none does: one that leaves and has never waited so is
+// taken for one whose process has ended.
 #pragma once
 
 #include <chrono>
@@ -22,14 +24,14 @@ class Arrivals {
  public:
   virtual ~Arrivals() = default;
 
-  // Sleeps until ready(), which is asked whenever a message has come, and many times a second. False after `limit`, of
+  // Sleeps until ready(), which is asked soon after a message has come, and many times a second. False after `limit`, of
   // which 0 is none: nobody is late here. Throws the CommError of a rank whose end ends the run, and of a run that failed.
   virtual bool await(const std::function<bool()>& ready, std::chrono::milliseconds limit = {}) = 0;
 
-  // From here on the run goes on should this rank's process end. Nobody waits for it but in await(), where lost() says
-  // that it is gone.
+  // From here on the run goes on should this rank's process end, on each rank that has heard of it. Nobody waits for it but
+  // in await(), where lost() says that it is gone.
   virtual void may_be_lost() = 0;
-  // The rank has left the run, or its process has ended.
+  // The rank has left the run, or its process has ended; as of the newest await().
   virtual bool lost(int rank) const = 0;
   // How lost ranks come back; null where they do not.
   virtual Replacements* replacements() { return nullptr; }

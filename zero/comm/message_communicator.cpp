@@ -10,6 +10,8 @@
 #include "zero/base/check.h"
 #include "zero/base/clock.h"
 #include "zero/base/error.h"
+#include "zero/comm/board.h"
+#include "zero/comm/message_exchange.h"
 
 namespace zero {
 
@@ -17,9 +19,6 @@ using std::chrono::milliseconds;
 using Status = MessageLink::Status;
 
 namespace {
-
-// What travels under one number has four tags, one a kind; data follows its header.
-enum MessageKind { kHeader = 0, kMessageHeader = 2 };
 
 // Of data: the tag after its header's, which also tells its size where a link looks at these bits. Data of another size than
 // the one expected, which is a mismatch, then meets no buffer.
@@ -30,24 +29,8 @@ std::uint64_t data_tag(std::uint64_t header_tag, std::size_t bytes) {
 }
 
 constexpr std::size_t kMaxSends = 4096;  // under way before begin waits for the oldest
-constexpr milliseconds kFarewell{500};   // for telling the others why this rank fails
 
 }  // namespace
-
-struct MessageCommunicator::Header {
-  Signature signature;
-  // kNone as operation: the sender has failed, for this reason.
-  std::int32_t failed_rank = -1;
-  char failed_operation[192] = {};
-  char failed_reason[512] = {};
-};
-
-// What comes from one peer.
-struct MessageCommunicator::Exchange {
-  int peer = 0;
-  Header header;
-  std::unique_ptr<MessageLink::Transfer> header_transfer, data_transfer;
-};
 
 class MessageCommunicator::ExchangeOperation final : public Work::Operation {
  public:
@@ -58,6 +41,12 @@ class MessageCommunicator::ExchangeOperation final : public Work::Operation {
     for (auto& exchange : exchanges_) comm_.take_header(*exchange, own_);
     for (auto& exchange : exchanges_) comm_.take_data(*exchange, own_);
     comm_.begun_.erase(own_.sequence);
+  }
+
+  // Of messages: collectives are left to wait().
+  bool try_complete() override {
+    return own_.operation == zero::Operation::kSend &&
+           std::ranges::all_of(exchanges_, [this](auto& exchange) { return comm_.has_come(*exchange, own_); });
   }
 
  private:
@@ -85,6 +74,7 @@ MessageCommunicator::MessageCommunicator(Run& run, int rank, const GroupPlace& p
 MessageCommunicator::~MessageCommunicator() {
   try {
     if (!run_.failed) drain();
+    if (!run_.failed && group_ == 0) say_goodbye();
   } catch (const CommError&) {
     run_.link->abandon();
   }
@@ -122,7 +112,7 @@ Work MessageCommunicator::exchange(Operation operation, std::size_t bytes, CommT
   const Signature own{.sequence = ++sequence_, .operation = operation, .unit = tag.unit, .bytes = bytes, .root = root};
   begun_.insert(own.sequence);
   std::vector<std::unique_ptr<Exchange>> exchanges;
-  for (const Part& part : parts) exchanges.push_back(expect(part.peer, tag_of(own.sequence, kHeader), part.in));
+  for (const Part& part : parts) exchanges.push_back(expect_next(part.peer, part.in));
   for (const Part& part : parts) {
     send_with_header(part.peer, tag_of(own.sequence, kHeader), own, part.out);
     count(part.out.size(), part.in.size(), tag);
@@ -131,62 +121,107 @@ Work MessageCommunicator::exchange(Operation operation, std::size_t bytes, CommT
 }
 
 void MessageCommunicator::send_with_header(int to, std::uint64_t tag, const Signature& signature,
-                                           std::span<const std::byte> data) {
+                                           std::span<const std::byte> data, bool copies) {
   while (run_.sending.size() >= kMaxSends) finish_oldest_send();
   auto header = std::make_unique<Header>();
   header->signature = signature;
   auto transfer = run_.link->send(to, tag, std::as_bytes(std::span(header.get(), 1)));
-  run_.sending.push_back({this, to, signature, std::move(header), {}, std::move(transfer)});
-  if (!data.empty())
-    run_.sending.push_back({this, to, signature, nullptr, data, run_.link->send(to, data_tag(tag, data.size()), data)});
+  run_.sending.push_back({this, to, signature, std::move(header), {}, {}, std::move(transfer)});
+  if (data.empty()) return;
+  std::vector<std::byte> copied;
+  if (copies) copied.assign(data.begin(), data.end());
+  transfer = run_.link->send(to, data_tag(tag, data.size()), copies ? std::span<const std::byte>(copied) : data);
+  run_.sending.push_back({this, to, signature, nullptr, std::move(copied), copies ? std::span<const std::byte>() : data,
+                          std::move(transfer)});
 }
 
 std::unique_ptr<MessageCommunicator::Exchange> MessageCommunicator::expect(int from, std::uint64_t tag,
                                                                            std::span<std::byte> in) {
   auto exchange = std::make_unique<Exchange>();
   exchange->peer = from;
+  exchange->tag = tag;
   exchange->header_transfer = run_.link->receive(from, tag, std::as_writable_bytes(std::span(&exchange->header, 1)));
-  // At once: a peer's bytes may wait for the news that they are expected, which over a slow network would come behind
-  // this rank's own bytes.
-  if (!in.empty()) exchange->data_transfer = run_.link->receive(from, data_tag(tag, in.size()), in);
+  expect_data(*exchange, in);
   return exchange;
+}
+
+// At once: a peer's bytes may wait for the news that they are expected, which over a slow network would come behind this
+// rank's own bytes.
+void MessageCommunicator::expect_data(Exchange& exchange, std::span<std::byte> in) {
+  if (!in.empty()) exchange.data_transfer = run_.link->receive(exchange.peer, data_tag(exchange.tag, in.size()), in);
 }
 
 void MessageCommunicator::take_header(Exchange& exchange, const Signature& own) {
   check_usable();
+  if (exchange.has_header) return;
   const double begin = monotonic_seconds();
-  wait(*exchange.header_transfer, exchange.peer, own);
-  waited_seconds_ += monotonic_seconds() - begin;
   const Header& header = exchange.header;
-  if (header.signature.operation == Operation::kNone) {
-    pass_on(header);
+  for (;;) {
+    wait(*exchange.header_transfer, exchange.peer, own);
+    if (header.notice == Notice::kNone) break;
+    if (header.notice == Notice::kLeaves)
+      fail(exchange.peer, describe(own), fmt::format("it left the run while rank {} waits for it", rank_));
+    take_notice(exchange.peer, header);
+    exchange.header_transfer =
+        run_.link->receive(exchange.peer, exchange.tag, std::as_writable_bytes(std::span(&exchange.header, 1)));
   }
+  waited_seconds_ += monotonic_seconds() - begin;
+  exchange.has_header = true;
   if (header.signature != own) {
     fail(-1, describe_number(own), describe_mismatch(rank_, own, exchange.peer, header.signature));
   }
 }
 
 void MessageCommunicator::take_data(Exchange& exchange, const Signature& own) {
-  if (exchange.data_transfer != nullptr) wait(*exchange.data_transfer, exchange.peer, own);
+  if (exchange.data_transfer != nullptr && !exchange.has_data) wait(*exchange.data_transfer, exchange.peer, own);
+  exchange.has_data = true;
+}
+
+// Of a rank that is gone nothing comes any more; whether the run goes on without it, wait() and look() say.
+bool MessageCommunicator::has_come(Exchange& exchange, const Signature& own) {
+  const auto is_done = [&](MessageLink::Transfer& transfer) {
+    const Status status = exchange.given_up ? Status::kGone : test(transfer, exchange.peer);
+    exchange.given_up = status == Status::kGone;
+    return status == Status::kDone;
+  };
+  if (!exchange.has_header && !is_done(*exchange.header_transfer)) return false;
+  take_header(exchange, own);
+  const bool has_data = exchange.has_data || exchange.data_transfer == nullptr;
+  if (!has_data && !is_done(*exchange.data_transfer)) return false;
+  take_data(exchange, own);
+  return true;
 }
 
 void MessageCommunicator::wait(MessageLink::Transfer& transfer, int peer, const Signature& own) {
-  switch (transfer.wait(run_.timeout)) {
-    case Status::kDone:
-      return;
-    case Status::kLate:
-      fail(peer, describe(own),
-           fmt::format("it is not there after {} ms; rank {} waits for it", run_.timeout.count(), rank_));
-    case Status::kGone:
-      fail(peer, describe(own),
-           fmt::format("its process ended or left while rank {} waits for it ({})", rank_, transfer.reason()));
-  }
+  const bool looks = run_.watches && own.operation == Operation::kSend;
+  require_done(looks ? wait_and_look(transfer, peer) : transfer.wait(run_.timeout), transfer, peer, own);
+}
+
+void MessageCommunicator::require_done(Status status, const MessageLink::Transfer& transfer, int peer,
+                                       const Signature& own) {
+  if (status == Status::kDone) return;
+  if (status == Status::kLate)
+    fail(peer, describe(own),
+         fmt::format("it is not there after {} ms; rank {} waits for it", run_.timeout.count(), rank_));
+  const bool told = run_.communicators.front()->lost(peer);  // by another transfer
+  fail(peer, describe(own),
+       fmt::format("its process ended or left while rank {} waits for it ({})", rank_,
+                   told ? run_.peers.at(peer).reason : transfer.reason()));
+}
+
+// Nobody waits for a rank that is gone and without which the run goes on.
+void MessageCommunicator::finish(Sending& sending) {
+  const bool looks = run_.watches && sending.signature.operation == Operation::kSend;
+  if (!looks) return wait(*sending.transfer, sending.to, sending.signature);
+  const Status status = wait_and_look(*sending.transfer, sending.to, /*sends=*/true);
+  if (status == Status::kGone && goes_on_without(sending.to)) return;
+  require_done(status, *sending.transfer, sending.to, sending.signature);
 }
 
 void MessageCommunicator::finish_oldest_send() {
   Sending oldest = std::move(run_.sending.front());
   run_.sending.pop_front();
-  oldest.by->wait(*oldest.transfer, oldest.to, oldest.signature);
+  oldest.by->finish(oldest);
 }
 
 Allocation MessageCommunicator::allocate(std::size_t bytes, Written written) {
@@ -217,7 +252,7 @@ void MessageCommunicator::drain() {
     run_.sending.pop_front();
     const bool waited = oldest.signature.operation == Operation::kSend || !begun_.contains(oldest.signature.sequence);
     if (oldest.by == this && waited) {
-      wait(*oldest.transfer, oldest.to, oldest.signature);
+      finish(oldest);
     } else {
       open.push_back(std::move(oldest));
     }
@@ -251,6 +286,7 @@ void MessageCommunicator::pass_on(const Header& header) {
 void MessageCommunicator::end_run(const MessageCommunicator* told_by) {
   run_.failed = true;
   Header header;
+  header.notice = Notice::kFailed;
   header.failed_rank = run_.failed_rank;
   std::strncpy(header.failed_operation, run_.failed_operation.c_str(), sizeof header.failed_operation - 1);
   std::strncpy(header.failed_reason, run_.failed_reason.c_str(), sizeof header.failed_reason - 1);
@@ -260,7 +296,7 @@ void MessageCommunicator::end_run(const MessageCommunicator* told_by) {
       communicator->tell_why(header, farewells);
   }
   for (auto& farewell : farewells) {
-    if (farewell->wait(kFarewell) != Status::kDone) break;
+    if (farewell->wait(kFarewell) == Status::kLate) break;
   }
   farewells.clear();
   run_.link->abandon();
@@ -269,7 +305,7 @@ void MessageCommunicator::end_run(const MessageCommunicator* told_by) {
 
 void MessageCommunicator::tell_why(const Header& header, Farewells& farewells) const {
   for (const int peer : peers()) {
-    if (peer == run_.failed_rank) continue;
+    if (peer == run_.failed_rank || run_.communicators.front()->lost(peer)) continue;
     farewells.push_back(run_.link->send(peer, tag_of(sequence_ + 1, kHeader), std::as_bytes(std::span(&header, 1))));
   }
 }
@@ -332,7 +368,7 @@ Work MessageCommunicator::send(std::span<const std::byte> data, int to, CommTag 
   check_usable();
   const std::uint64_t n = ++num_sent_[to];
   const Signature own{.sequence = n, .operation = Operation::kSend, .unit = tag.unit, .bytes = data.size()};
-  send_with_header(to, tag_of(n, kMessageHeader), own, data);
+  send_with_header(to, tag_of(n, kMessageHeader), own, data, tag.control && data.size() <= kInlineBytes);
   count(data.size(), 0, tag);
   return {};
 }

@@ -8,6 +8,11 @@
 // Inputs stay as they are until drain(), which waits for the sends. A rank that fails tells the others why before it
 // throws, in the world and in its groups.
 //
+// Arrivals: a rank that waits for whichever message comes first asks its transfers, and sleeps between, at most 1 ms. From
+// the first such wait on it expects the header of the next collective of the world early. In its place another rank says
+// that it may be lost, that it leaves, or why the run fails; and there the end of its process shows. A rank whose process
+// ends without a word ends the run.
+//
 // A group (group.h) sends over the same link under tags of its own: its number is in the upper bits. In here ranks are
 // those of the world; blocks lie in the order of the members.
 #pragma once
@@ -19,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "zero/comm/arrivals.h"
 #include "zero/comm/communicator.h"
 #include "zero/comm/group.h"
 #include "zero/comm/message_link.h"
@@ -26,7 +32,7 @@
 
 namespace zero {
 
-class MessageCommunicator final : public Communicator, private GroupOpener {
+class MessageCommunicator final : public Communicator, private GroupOpener, private Arrivals {
  public:
   MessageCommunicator(std::unique_ptr<MessageLink> link, std::string transport, int rank, int world,
                       std::chrono::milliseconds timeout);
@@ -47,12 +53,15 @@ class MessageCommunicator final : public Communicator, private GroupOpener {
   Allocation allocate(std::size_t bytes, Written written) override;
   void drain() override;
   GroupOpener* groups() override { return this; }
+  // Of the world alone.
+  Arrivals* arrivals() override { return group_ == 0 ? this : nullptr; }
 
   Traffic traffic() const override { return traffic_; }
   double waited_seconds() const override { return waited_seconds_; }
   std::chrono::milliseconds timeout() const override { return run_.timeout; }
 
  private:
+  enum class Notice : std::int32_t;
   struct Header;
   struct Exchange;
   class ExchangeOperation;
@@ -62,8 +71,18 @@ class MessageCommunicator final : public Communicator, private GroupOpener {
     int to;
     Signature signature;
     std::unique_ptr<Header> header;   // what is sent, or
+    std::vector<std::byte> copied;    // a small message, or
     std::span<const std::byte> data;  // the caller's bytes
     std::unique_ptr<MessageLink::Transfer> transfer;
+  };
+
+  // What is known of another rank, once this one waits for whichever message comes first.
+  struct Peer {
+    std::unique_ptr<Exchange> next;  // the header of the world's next collective, or a notice
+    bool may_be_lost = false;        // it has said so
+    bool left = false;               // it has said so, too
+    bool lost = false;               // without a word
+    std::string reason;              // of the library
   };
 
   // What the world and its groups have in common.
@@ -74,6 +93,9 @@ class MessageCommunicator final : public Communicator, private GroupOpener {
     std::vector<MessageCommunicator*> communicators;
     std::uint64_t newest_group = 0;
     std::deque<Sending> sending;
+    bool watches = false;  // the other ranks: some wait of arrivals() has begun
+    std::map<int, Peer> peers;
+    std::deque<Sending> notices;  // to the other ranks
     bool failed = false;
     int failed_rank = -1;
     std::string failed_operation, failed_reason;
@@ -87,6 +109,8 @@ class MessageCommunicator final : public Communicator, private GroupOpener {
   std::unique_ptr<Communicator> open(const GroupPlace& place) override;
   // Of a rank of the world among the members.
   int position(int rank) const;
+  // Kinds of messages; data follows its header.
+  enum Kind { kHeader = 0, kMessageHeader = 2 };
   // Under which a number of this communicator travels.
   std::uint64_t tag_of(std::uint64_t number, int kind) const;
 
@@ -99,13 +123,35 @@ class MessageCommunicator final : public Communicator, private GroupOpener {
   Work exchange(Operation operation, std::size_t bytes, CommTag tag, std::vector<Part> parts, int root = -1);
   std::vector<int> peers() const;  // beginning with the one after this rank
 
-  void send_with_header(int to, std::uint64_t tag, const Signature& signature, std::span<const std::byte> data);
+  void send_with_header(int to, std::uint64_t tag, const Signature& signature, std::span<const std::byte> data,
+                        bool copies = false);
   std::unique_ptr<Exchange> expect(int from, std::uint64_t tag, std::span<std::byte> in);
+  void expect_data(Exchange& exchange, std::span<std::byte> in);
+  // For the collective that begins.
+  std::unique_ptr<Exchange> expect_next(int from, std::span<std::byte> in);
   // Compares the header.
   void take_header(Exchange& exchange, const Signature& own);
   void take_data(Exchange& exchange, const Signature& own);
+  // Whether all of a message is there, without waiting.
+  bool has_come(Exchange& exchange, const Signature& own);
   void wait(MessageLink::Transfer& transfer, int peer, const Signature& own);
+  void require_done(MessageLink::Status status, const MessageLink::Transfer& transfer, int peer, const Signature& own);
+  void finish(Sending& sending);
   void finish_oldest_send();
+
+  // ---- arrivals (message_arrivals.cpp), of the world, but for those that say otherwise
+  bool await(const std::function<bool()>& ready, std::chrono::milliseconds limit) override;
+  void may_be_lost() override;
+  bool lost(int rank) const override;
+  void look();
+  void look_at(int rank);
+  void take_notice(int rank, const Header& header);
+  // Of any communicator.
+  MessageLink::Status test(MessageLink::Transfer& transfer, int peer, bool sends = false);
+  MessageLink::Status wait_and_look(MessageLink::Transfer& transfer, int peer, bool sends = false);
+  bool goes_on_without(int peer);
+  void tell_others(Notice notice);
+  void say_goodbye();
 
   void check_usable() const;
   // `operation` as describe() gives it: of this communicator.

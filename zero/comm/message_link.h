@@ -15,7 +15,7 @@
 
 namespace zero {
 
-constexpr int kLinkVersion = 4;
+constexpr int kLinkVersion = 5;
 
 // The world and each group of ranks number their collectives from 1, so each has a channel: the upper bits of a tag.
 constexpr int kLinkChannelShift = 48;
@@ -33,16 +33,20 @@ class MessageLink {
   class Transfer {
    public:
     virtual ~Transfer() = default;
-    // After anything but kDone the link cannot be used any more.
+    // After anything but kDone the link cannot be used any more; but once test() was called, kLate ends nothing.
     virtual Status wait(std::chrono::milliseconds limit) = 0;
-    // What the library said; empty when done or late.
+    // Waits for nothing. kLate says that the message is under way, or just done: the link goes on. After kGone it goes on
+    // for messages with other ranks. After kDone a wait() is kDone, too.
+    virtual Status test() = 0;
+    // What the library said; empty when done, and not to be asked for while late.
     virtual const char* reason() const = 0;
   };
 
   virtual ~MessageLink() = default;
 
-  // Begin at once and block for nothing. Messages with the same two ranks and tag match in order; tags of messages that
-  // are under way at the same time differ, and of any 4096 collectives of a channel in a row, too.
+  // Begin at once and block for nothing. Messages with the same two ranks and tag match in order. Tags of messages that
+  // are under way at the same time differ, but for headers by which a rank leaves or fails; so do those of any 4096
+  // collectives of a channel in a row.
   virtual std::unique_ptr<Transfer> send(int to, std::uint64_t tag, std::span<const std::byte> data) = 0;
   virtual std::unique_ptr<Transfer> receive(int from, std::uint64_t tag, std::span<std::byte> data) = 0;
 

@@ -297,10 +297,6 @@ void check_servers(const LoadedConfig& loaded) {
            "leave it out, or leave out sync.servers");
   not_with("run.timeline", !loaded.config.run.timeline.empty(), "a timeline is of ranks that step together",
            "leave it out, or leave out sync.servers");
-  const std::string& transport = loaded.config.comm.transport;
-  not_with("comm.transport", transport == "mpi" || transport == "gloo",
-           "a server cannot wait for whichever worker comes first over it",
-           "use shared_memory or auto, on one machine; or leave out sync.servers");
   const HealthConfig& health = loaded.config.health;
   not_with("health.non_finite", health.non_finite == "rewind", "workers are ahead of a checkpoint to go back to",
            "use skip or stop, or leave out sync.servers");

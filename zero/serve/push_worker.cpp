@@ -58,7 +58,11 @@ EngineOptions worker_options(EngineOptions options) {
 void require_arrivals(Communicator& run) {
   if (run.arrivals() == nullptr)
     refuse("comm.transport", run.transport(), "a server cannot wait for whichever worker comes first over it",
-           "use shared_memory, on one machine; or leave out sync.servers");
+           "attach to all ranks of the run, or leave out sync.servers");
+  if (run.world() > kMaxBoardRanks)
+    refuse("sync.servers", fmt::format("{} ranks", run.world()),
+           "servers and workers are too many for one set of ranks",
+           fmt::format("use at most {} ranks, or leave out sync.servers", kMaxBoardRanks));
 }
 
 PushWorker::PushWorker(Engine& engine, Communicator& run, const EngineOptions& options)

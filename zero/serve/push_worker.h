@@ -23,7 +23,8 @@ namespace zero {
 // The options of a worker's engine. Throws ConfigError, as server_options(), for what does not go with servers.
 EngineOptions worker_options(EngineOptions options);
 EngineOptions server_options(EngineOptions options);
-// ConfigError for a transport over which a server cannot wait for whichever worker comes first.
+// ConfigError for a communicator over which a server cannot wait for whichever worker comes first (a group, or a transport
+// of your own), and for more ranks than a RankSet holds.
 void require_arrivals(Communicator& run);
 
 class PushWorker {

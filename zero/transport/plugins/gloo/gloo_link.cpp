@@ -2,7 +2,7 @@
 //
 // Gloo moves the bytes on a thread of its own that sleeps in epoll. Ranks find each other through RendezvousStore;
 // each then listens on the address that leads to rank 0, or on the interface that was asked for (ZERO_COMM_INTERFACE).
-// Gloo treats a timeout as the end of all its connections, and so does MessageLink.
+// Gloo treats the timeout of a wait as the end of all its connections, and so does MessageLink.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -16,6 +16,7 @@
 
 #include "rendezvous_store.h"
 #include "store_messages.h"
+#include "waiters.h"
 
 namespace {
 
@@ -23,6 +24,7 @@ using std::chrono::milliseconds;
 using zero::LinkFailure;
 using zero::LinkRequest;
 using zero::MessageLink;
+using zero_gloo::Waiters;
 using Clock = std::chrono::steady_clock;
 
 // Gloo writes to sockets whose other end may be gone, without MSG_NOSIGNAL. While one of these lives, this thread, and
@@ -52,11 +54,13 @@ class NoBrokenPipes {
 
 enum class Direction { kSend, kReceive };
 
+constexpr auto kAnyTime = std::chrono::hours(24 * 365);
+
 class GlooTransfer final : public MessageLink::Transfer {
  public:
-  GlooTransfer(gloo::Context& context, Direction direction, int peer, std::uint64_t tag, std::byte* data,
-               std::size_t bytes)
-      : direction_(direction) {
+  GlooTransfer(gloo::Context& context, Waiters& waiters, Direction direction, int peer, std::uint64_t tag,
+               std::byte* data, std::size_t bytes)
+      : waiters_(waiters), direction_(direction) {
     const NoBrokenPipes guard;
     try {
       buffer_ = context.createUnboundBuffer(data, bytes);
@@ -66,7 +70,32 @@ class GlooTransfer final : public MessageLink::Transfer {
     }
   }
 
+  ~GlooTransfer() override {
+    if (looking_ == nullptr) return;
+    direction_ == Direction::kSend ? buffer_->abortWaitSend() : buffer_->abortWaitRecv();
+    looking_->finish();
+  }
+  GlooTransfer(const GlooTransfer&) = delete;
+  GlooTransfer& operator=(const GlooTransfer&) = delete;
+
   MessageLink::Status wait(milliseconds limit) override {
+    return looking_ == nullptr ? wait_here(limit) : looking_->status_after(limit);
+  }
+  MessageLink::Status test() override {
+    if (looking_ != nullptr) return looking_->status();
+    if (!reason_.empty()) return MessageLink::Status::kGone;
+    try {
+      looking_ = waiters_.begin([this] { return wait_here(kAnyTime); });
+    } catch (const std::exception& error) {
+      reason_ = error.what();
+      return MessageLink::Status::kGone;
+    }
+    return looking_->status();
+  }
+  const char* reason() const override { return reason_.c_str(); }
+
+ private:
+  MessageLink::Status wait_here(milliseconds limit) {
     if (!reason_.empty()) return MessageLink::Status::kGone;
     const auto deadline = Clock::now() + limit;
     try {
@@ -79,12 +108,12 @@ class GlooTransfer final : public MessageLink::Transfer {
     }
     return MessageLink::Status::kGone;
   }
-  const char* reason() const override { return reason_.c_str(); }
 
- private:
+  Waiters& waiters_;
   Direction direction_;
   std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
   std::string reason_;
+  std::shared_ptr<Waiters::Wait> looking_;  // null: nobody has asked
 };
 
 class GlooLink final : public MessageLink {
@@ -92,16 +121,18 @@ class GlooLink final : public MessageLink {
   explicit GlooLink(std::shared_ptr<gloo::Context> context) : context_(std::move(context)) {}
 
   std::unique_ptr<Transfer> send(int to, std::uint64_t tag, std::span<const std::byte> data) override {
-    return std::make_unique<GlooTransfer>(*context_, Direction::kSend, to, tag, const_cast<std::byte*>(data.data()),
-                                          data.size());
+    return std::make_unique<GlooTransfer>(*context_, waiters_, Direction::kSend, to, tag,
+                                          const_cast<std::byte*>(data.data()), data.size());
   }
   std::unique_ptr<Transfer> receive(int from, std::uint64_t tag, std::span<std::byte> data) override {
-    return std::make_unique<GlooTransfer>(*context_, Direction::kReceive, from, tag, data.data(), data.size());
+    return std::make_unique<GlooTransfer>(*context_, waiters_, Direction::kReceive, from, tag, data.data(),
+                                          data.size());
   }
   void abandon() override {}
 
  private:
   std::shared_ptr<gloo::Context> context_;
+  Waiters waiters_;
 };
 
 // Where this rank listens for the others.

@@ -63,17 +63,10 @@ class MpiTransfer final : public MessageLink::Transfer {
   MpiTransfer& operator=(const MpiTransfer&) = delete;
 
   MessageLink::Status wait(milliseconds limit) override {
-    if (!reason_.empty()) return MessageLink::Status::kGone;
     const auto deadline = Clock::now() + limit;
     auto pause = std::chrono::microseconds(0);
     for (int polls = 0;; ++polls) {
-      int done = 0;
-      const int error = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE);
-      if (error != MPI_SUCCESS) {
-        reason_ = text_of(error);
-        return MessageLink::Status::kGone;
-      }
-      if (done != 0) return MessageLink::Status::kDone;
+      if (const auto status = test(); status != MessageLink::Status::kLate) return status;
       if (polls < 50) {
         std::this_thread::yield();
         continue;
@@ -82,6 +75,16 @@ class MpiTransfer final : public MessageLink::Transfer {
       pause = std::min(pause + std::chrono::microseconds(5), std::chrono::microseconds(200));
       std::this_thread::sleep_for(pause);
     }
+  }
+  MessageLink::Status test() override {
+    if (!reason_.empty()) return MessageLink::Status::kGone;
+    int done = 0;
+    const int error = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE);
+    if (error != MPI_SUCCESS) {
+      reason_ = text_of(error);
+      return MessageLink::Status::kGone;
+    }
+    return done != 0 ? MessageLink::Status::kDone : MessageLink::Status::kLate;
   }
   const char* reason() const override { return reason_.c_str(); }
 

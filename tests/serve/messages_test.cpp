@@ -1,0 +1,76 @@
+// Servers and workers that exchange messages, with the bits that they have where ranks read each other's memory.
+#include <gtest/gtest.h>
+
+#include "served_run.h"
+#include "tests/comm/fake_link.h"
+#include "tests/message_of.h"
+
+namespace zero {
+namespace {
+
+// How the ranks ended.
+std::vector<std::string> serve_over_messages(const EngineOptions& options, int workers, const TrainedClocks& run,
+                                             TrainedBits& bits) {
+  FakeNetwork network;
+  const bool may_be_lost = options.sync.mode == SyncMode::kAsync || options.sync.quorum > 0;
+  return run_over(network, options.sync.servers + workers, std::chrono::seconds(60), [&](Communicator& comm) {
+    if (options.sync.is_server(comm.rank())) return serve(comm, options, small_specs(), run, bits);
+    if (may_be_lost) comm.arrivals()->may_be_lost();
+    work(comm, options, small_specs(), run);
+  });
+}
+
+TrainedBits bits_over_messages(const EngineOptions& options, int workers, const TrainedClocks& run) {
+  TrainedBits bits;
+  const auto ends = serve_over_messages(options, workers, run, bits);
+  EXPECT_EQ(ends, std::vector<std::string>(ends.size()));
+  return bits;
+}
+
+TEST(ServersOverMessages, StaleRunsHaveTheBitsOfSharedMemory) {
+  const EngineOptions options{.sync = {.mode = SyncMode::kStale, .servers = 2, .staleness = 1}};
+  const TrainedBits served = served_run(options, 3, small_specs(), {.clocks = 5});
+  const TrainedBits messages = bits_over_messages(options, 3, {.clocks = 5});
+  EXPECT_EQ(messages.weights, served.weights);
+  EXPECT_EQ(messages.losses, served.losses);
+  EXPECT_EQ(messages.norms, served.norms);
+}
+
+TEST(ServersOverMessages, AnAsynchronousRunIsReplayedElsewhereToTheBit) {
+  const EngineOptions options{.sync = {.mode = SyncMode::kAsync, .servers = 2, .staleness = 3}};
+  const TrainedBits recorded = bits_over_messages(options, 3, {.clocks = 6});
+  const TrainedClocks again{.clocks = 6, .replayed = recorded.events};
+  EXPECT_EQ(served_run(options, 3, small_specs(), again).weights, recorded.weights);
+  EXPECT_EQ(bits_over_messages(options, 3, again).weights, recorded.weights);
+}
+
+TrainedClocks without_worker(int lost) {
+  return {.clocks = 6, .before = [lost](int worker, std::int64_t clock) {
+            if (worker == lost && clock == 2) throw std::runtime_error("this worker ends");
+          }};
+}
+
+TEST(ServersOverMessages, AWorkerThatIsLostDoesNotEndAnAsynchronousRun) {
+  TrainedBits bits;
+  const auto ends = serve_over_messages({.sync = {.mode = SyncMode::kAsync, .servers = 2, .staleness = 1}}, 3,
+                                        without_worker(1), bits);
+  EXPECT_EQ(ends, (std::vector<std::string>{"", "", "", "this worker ends", ""}));
+  EXPECT_EQ(bits.losses.size(), 6U);
+}
+
+TEST(ServersOverMessages, AQuorumGoesOnWithoutAWorker) {
+  TrainedBits bits;
+  const auto ends = serve_over_messages({.sync = {.servers = 1, .quorum = 2}}, 3, without_worker(2), bits);
+  EXPECT_EQ(ends, (std::vector<std::string>{"", "", "", "this worker ends"}));
+  EXPECT_EQ(bits.losses.size(), 6U);
+}
+
+TEST(ServersOverMessages, AStaleRunEndsOnAllRanksWithTheNameOfALostWorker) {
+  TrainedBits bits;
+  const auto ends = serve_over_messages({.sync = {.mode = SyncMode::kStale, .servers = 2, .staleness = 1}}, 3,
+                                        without_worker(1), bits);
+  for (const int rank : {0, 1, 2, 4}) EXPECT_TRUE(says(ends[static_cast<std::size_t>(rank)], "rank 3: ")) << ends[0];
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,171 @@
+// How a rank waits for whichever message comes first, and goes on without a rank, over a MessageLink.
+#include <algorithm>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "zero/base/clock.h"
+#include "zero/comm/message_exchange.h"
+
+namespace zero {
+
+using std::chrono::milliseconds;
+using Status = MessageLink::Status;
+
+namespace {
+
+// Between two looks at what has come. MPI moves bytes only while it is called, and Gloo tells nobody.
+class Pauses {
+  using Clock = std::chrono::steady_clock;
+
+ public:
+  void rest() {
+    const auto before = Clock::now();
+    if (++number_ > kYields) {
+      pause_ = std::min(pause_ + kStep, kLongest);
+      std::this_thread::sleep_for(pause_);
+    } else {
+      std::this_thread::yield();
+    }
+    // A rank that was itself stopped for an hour has not waited for an hour.
+    waited_ += std::min<Clock::duration>(Clock::now() - before, kMostCounted);
+  }
+  Clock::duration waited() const { return waited_; }
+
+ private:
+  static constexpr int kYields = 50;
+  static constexpr std::chrono::microseconds kStep{5}, kLongest{1000};
+  static constexpr milliseconds kMostCounted{100};
+
+  int number_ = 0;
+  std::chrono::microseconds pause_{0};
+  Clock::duration waited_{0};
+};
+
+}  // namespace
+
+bool MessageCommunicator::await(const std::function<bool()>& ready, milliseconds limit) {
+  run_.watches = true;
+  check_usable();
+  const double begin = monotonic_seconds();
+  Pauses pauses;
+  bool is_ready = ready();
+  for (; !is_ready && (limit.count() == 0 || pauses.waited() <= limit); is_ready = ready()) {
+    look();
+    pauses.rest();
+  }
+  waited_seconds_ += monotonic_seconds() - begin;
+  return is_ready;
+}
+
+void MessageCommunicator::may_be_lost() {
+  run_.watches = true;
+  check_usable();
+  tell_others(Notice::kMayBeLost);
+}
+
+bool MessageCommunicator::lost(int rank) const {
+  const auto peer = run_.peers.find(rank);
+  return peer != run_.peers.end() && (peer->second.left || peer->second.lost);
+}
+
+// The end of a rank may show in another transfer alone, and before a message that it has sent does.
+Status MessageCommunicator::test(MessageLink::Transfer& transfer, int peer, bool sends) {
+  const Status status = transfer.test();
+  if (status != Status::kLate || !run_.communicators.front()->lost(peer)) return status;
+  return !sends && transfer.wait(kFarewell) == Status::kDone ? Status::kDone : Status::kGone;
+}
+
+Status MessageCommunicator::wait_and_look(MessageLink::Transfer& transfer, int peer, bool sends) {
+  MessageCommunicator& world = *run_.communicators.front();
+  Pauses pauses;
+  for (;;) {
+    if (const Status status = test(transfer, peer, sends); status != Status::kLate) return status;
+    if (pauses.waited() > run_.timeout) return Status::kLate;
+    world.look();
+    pauses.rest();
+  }
+}
+
+bool MessageCommunicator::goes_on_without(int peer) {
+  if (!run_.watches) return false;
+  MessageCommunicator& world = *run_.communicators.front();
+  world.look();
+  return world.lost(peer);
+}
+
+void MessageCommunicator::look() {
+  for (const int rank : peers()) {
+    look_at(rank);
+    const Peer& peer = run_.peers.at(rank);
+    if (peer.lost && !peer.may_be_lost)
+      fail(rank, "receive",
+           fmt::format("its process ended or left; rank {} waits for messages ({})", rank_, peer.reason));
+  }
+}
+
+// Its notices come in the place of its next header, in the order in which it sent them.
+void MessageCommunicator::look_at(int rank) {
+  Peer& peer = run_.peers[rank];
+  while (!peer.left && !peer.lost) {
+    if (peer.next == nullptr) peer.next = expect(rank, tag_of(sequence_ + 1, kHeader), {});
+    const Status status = peer.next->header_transfer->test();
+    if (status == Status::kLate) return;
+    if (status == Status::kGone) {
+      peer.lost = true;
+      peer.reason = peer.next->header_transfer->reason();
+      return;
+    }
+    const Header header = peer.next->header;
+    if (header.notice == Notice::kNone) return;  // it has begun the next collective
+    peer.next.reset();
+    take_notice(rank, header);
+  }
+}
+
+void MessageCommunicator::take_notice(int rank, const Header& header) {
+  switch (header.notice) {
+    case Notice::kNone:
+      return;
+    case Notice::kFailed:
+      pass_on(header);
+    case Notice::kMayBeLost:
+      run_.peers[rank].may_be_lost = true;
+      return;
+    case Notice::kLeaves:
+      run_.peers[rank].left = true;
+      return;
+  }
+}
+
+std::unique_ptr<MessageCommunicator::Exchange> MessageCommunicator::expect_next(int from, std::span<std::byte> in) {
+  const auto peer = group_ == 0 ? run_.peers.find(from) : run_.peers.end();
+  const std::uint64_t tag = tag_of(sequence_, kHeader);
+  if (peer == run_.peers.end() || peer->second.next == nullptr) return expect(from, tag, in);
+  std::unique_ptr<Exchange> exchange = std::move(peer->second.next);
+  expect_data(*exchange, in);
+  return exchange;
+}
+
+void MessageCommunicator::tell_others(Notice notice) {
+  for (const int peer : peers()) {
+    if (lost(peer)) continue;
+    auto header = std::make_unique<Header>();
+    header->notice = notice;
+    auto transfer = run_.link->send(peer, tag_of(sequence_ + 1, kHeader), std::as_bytes(std::span(header.get(), 1)));
+    run_.notices.push_back({this, peer, {}, std::move(header), {}, {}, std::move(transfer)});
+  }
+}
+
+void MessageCommunicator::say_goodbye() {
+  if (!run_.watches) return;
+  tell_others(Notice::kLeaves);
+  Pauses pauses;
+  const auto under_way = [](const Sending& notice) { return notice.transfer->test() == Status::kLate; };
+  while (std::ranges::any_of(run_.notices, under_way)) {
+    if (pauses.waited() > kFarewell) return run_.link->abandon();  // somebody never looked
+    pauses.rest();
+  }
+}
+
+}  // namespace zero
