@@ -24,8 +24,8 @@ from pathlib import Path
 
 FLOORS = {
     "base": 0,
-    "plan": 1, "memory": 1, "optim": 1, "flight": 1, "rendezvous": 1,
-    "comm": 2, "launcher_memory": 2,
+    "device": 1, "plan": 1, "flight": 1, "rendezvous": 1,
+    "comm": 2, "launcher_memory": 2, "memory": 2, "optim": 2,
     "engine": 3, "transport": 3,
     "checkpoint": 4, "data": 4, "launch": 4, "report": 4, "serve": 4,
     "torch": 5, "cuda": 5,
