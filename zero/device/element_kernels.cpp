@@ -17,6 +17,13 @@ void add_host(const ElementArguments& a) {
   });
 }
 
+void round_host(const ElementArguments& a) {
+  with_type_of(a.from_dtype, [&]<typename T>(std::type_identity<T>) {
+    auto* values = reinterpret_cast<float*>(a.to);
+    for (std::int64_t i = 0; i < a.numel; ++i) values[i] = to_float(rounded_to<T>(values[i]));
+  });
+}
+
 std::span<const std::byte> from_bytes(const ElementArguments& a) {
   return {a.from, static_cast<std::size_t>(a.numel) * size_of(a.from_dtype)};
 }
@@ -28,6 +35,7 @@ std::span<std::byte> to_bytes(const ElementArguments& a) {
 
 const Kernel kCast = kernel_of<ElementArguments, &cast_host>("cast");
 const Kernel kAdd = kernel_of<ElementArguments, &add_host>("add");
+const Kernel kRound = kernel_of<ElementArguments, &round_host>("round");
 
 void cast(Device& device, Lane lane, const ElementArguments& a) {
   if (a.from_dtype == a.to_dtype) return device.copy(lane, to_bytes(a), from_bytes(a));
@@ -36,6 +44,14 @@ void cast(Device& device, Lane lane, const ElementArguments& a) {
 
 void add(Device& device, Lane lane, const ElementArguments& a) {
   run(device, lane, kAdd, a, {reads(from_bytes(a)), changes(to_bytes(a))});
+}
+
+void round_to(Device& device, Lane lane, DType dtype, std::span<float> values) {
+  run(device, lane, kRound,
+      ElementArguments{.from_dtype = dtype,
+                       .to = reinterpret_cast<std::byte*>(values.data()),
+                       .numel = static_cast<std::int64_t>(values.size())},
+      {changes(values)});
 }
 
 }  // namespace zero

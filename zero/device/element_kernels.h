@@ -21,11 +21,14 @@ struct ElementArguments {
   std::int64_t numel = 0;
 };
 
-extern const Kernel kCast;  // to = from
-extern const Kernel kAdd;   // to = to + from, added in fp32
+extern const Kernel kCast;   // to = from
+extern const Kernel kAdd;    // to = to + from, added in fp32
+extern const Kernel kRound;  // `to`, which is fp32, rounded to from_dtype; `from` is not read
 
 // Queues the kernel; a cast between arrays of one type is a copy.
 void cast(Device& device, Lane lane, const ElementArguments& arguments);
 void add(Device& device, Lane lane, const ElementArguments& arguments);
+// Values of fp32 in their place: those that `dtype` has, too.
+void round_to(Device& device, Lane lane, DType dtype, std::span<float> values);
 
 }  // namespace zero

@@ -1,6 +1,8 @@
 #include "zero/device/host_device.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -21,9 +23,10 @@ Allocation HostDevice::allocate(std::size_t bytes) {
   if (bytes == 0) return {};
   Allocation pages = map_private(bytes);
   if (!pages) {
-    throw ConfigError("memory", format_bytes(static_cast<std::int64_t>(bytes)),
+    throw ConfigError("memory", format_bytes(static_cast<std::int64_t>(std::min(bytes, std::size_t{INT64_MAX}))),
                       fmt::format("the system does not give this process that much ({})", std::strerror(errno)),
-                      "use more ranks, a higher stage or a smaller model");
+                      "use more ranks, a higher stage or a smaller model; `ulimit -v` and "
+                      "/proc/sys/vm/overcommit_memory may limit it");
   }
   return pages;
 }

@@ -4,7 +4,6 @@
 
 #include "zero/comm/collectives.h"
 #include "zero/engine/unit_blocks.h"
-#include "zero/memory/host_memory.h"
 #include "zero/optim/newton_schulz.h"
 
 namespace zero {
@@ -18,8 +17,8 @@ std::int64_t workspace_numel(const Unit& unit) {
   return most;
 }
 
-Buffer floats(std::int64_t numel, Ledger& ledger) {
-  return {allocate_host(static_cast<std::size_t>(numel * kFloatBytes)), ledger, Tier::kDevice, MemoryTag::kStaging};
+Buffer floats(Device& device, std::int64_t numel, Ledger& ledger) {
+  return {device.allocate(static_cast<std::size_t>(numel * kFloatBytes)), ledger, Tier::kDevice, MemoryTag::kStaging};
 }
 
 }  // namespace
@@ -31,7 +30,7 @@ MatrixDirections::MatrixDirections(const ShardedState& state, int unit, const Ma
       rule_(rule),
       comm_(comm),
       ledger_(ledger),
-      directions_(floats(padded_numel(state.unit(unit), state.world()), ledger)) {}
+      directions_(floats(state.device(), padded_numel(state.unit(unit), state.world()), ledger)) {}
 
 void MatrixDirections::gather() {
   const Shard own = state_.shard(unit_);
@@ -49,7 +48,7 @@ void MatrixDirections::gather() {
 void MatrixDirections::complete(const std::vector<bool>& present, ThreadTeam& team) {
   if (state_.placement().optimizer_sharded && state_.world() > 1) gather();
   const Unit& unit = state_.unit(unit_);
-  const Buffer workspace = floats(workspace_numel(unit), ledger_);
+  const Buffer workspace = floats(state_.device(), workspace_numel(unit), ledger_);
   for (const Slice& slice : unit.slices) {
     if (!present[static_cast<std::size_t>(slice.param)]) continue;
     if (overlap(slice, state_.update_range(unit_)).numel == 0) continue;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "zero/comm/rank_sum.h"
+#include "zero/device/element_kernels.h"
 #include "zero/engine/unit_blocks.h"
 #include "zero/plan/schedule.h"
 
@@ -37,10 +38,8 @@ void ReducedGradients::round() {
     if (!unit.trainable || !state_.placement().rounds_gradient(unit.dtype)) continue;
     const std::int64_t numel = state_.shard(unit.index).numel;
     with_shard(unit.index, /*writes=*/true, [&](std::byte* shard) {
-      with_type_of(unit.dtype, [&]<typename T>(std::type_identity<T>) {
-        auto* sum = reinterpret_cast<float*>(shard);
-        for (std::int64_t i = 0; i < numel; ++i) sum[i] = to_float(rounded_to<T>(sum[i]));
-      });
+      round_to(state_.device(), Lane::kReduce, unit.dtype,
+               {reinterpret_cast<float*>(shard), static_cast<std::size_t>(numel)});
       at(unit.index).stats = stats_of(shard, DType::kFloat32, numel);
     });
   }
@@ -56,8 +55,11 @@ void ReducedGradients::gather(int unit) {
   std::byte* whole = state_.whole_gradient(unit);
   if (rounded) {
     whole = whole_.acquire(gathered_bytes(description, state_.world()), 0);
-    convert_elements(state_.gradient_shard(unit), DType::kFloat32, whole + own.offset * static_cast<std::int64_t>(size),
-                     description.dtype, own.numel);
+    cast(state_.device(), Lane::kReduce,
+         {.from = state_.gradient_shard(unit),
+          .to = whole + own.offset * static_cast<std::int64_t>(size),
+          .to_dtype = description.dtype,
+          .numel = own.numel});
     at(unit).gathered = whole;
   }
   const std::span<std::byte> out{whole, static_cast<std::size_t>(padded_numel(description, state_.world())) * size};

@@ -118,7 +118,7 @@ void StateAccess::read_full_precision(int unit, const std::function<void(std::sp
              {.unit = unit, .control = true, .blocks = unit_blocks(description, sizeof(float))});
   if (!description.scattered) return read(whole);
   const auto ordered = acquire();
-  to_parameter_order(description, block.get(), ordered.get(), sizeof(float));
+  to_parameter_order(parts_.state.device(), Lane::kGather, description, block.get(), ordered.get(), sizeof(float));
   read({reinterpret_cast<const float*>(ordered.get()), whole.size()});
 }
 

@@ -1,7 +1,6 @@
 #include "zero/engine/state_array.h"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <exception>
 #include <set>
@@ -33,7 +32,7 @@ Tier tier_of(const TierSplit& split, std::int64_t element) {
 }  // namespace
 
 StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, const Allocator& allocate_device)
-    : layout_(std::move(layout)), disk_(tiers.disk), movable_(tiers.movable) {
+    : layout_(std::move(layout)), device_(tiers.device), disk_(tiers.disk), movable_(tiers.movable) {
   ZERO_CHECK(!movable_ || disk_ != nullptr, "a movable state has nowhere to go");
   std::array<std::int64_t, kNumTiers> held{}, taken{};
   for (std::size_t unit = 0; unit < layout_.splits.size(); ++unit) {
@@ -137,8 +136,10 @@ void StateArray::move(StatePiece& piece, Tier to) {
   if (piece.from == Tier::kDisk || to == Tier::kDisk) {
     copy_by_disk(piece, to);
   } else {
-    std::memcpy(place(piece.unit, to, piece.begin), place(piece.unit, piece.from, piece.begin),
-                static_cast<std::size_t>(bytes));
+    const Lane lane = to == Tier::kDevice ? Lane::kUp : Lane::kDown;
+    const auto size = static_cast<std::size_t>(bytes);
+    device_->copy(lane, {place(piece.unit, to, piece.begin), size}, {place(piece.unit, piece.from, piece.begin), size});
+    device_->join(device_->mark(lane));
   }
   if (piece.from != Tier::kDisk)
     drop_pages({place(piece.unit, piece.from, piece.begin), static_cast<std::size_t>(whole_pages(bytes))});

@@ -1,6 +1,5 @@
 #include "zero/engine/state_streams.h"
 
-#include <cstring>
 #include <memory>
 
 #include "zero/base/check.h"
@@ -26,10 +25,10 @@ StateStreams::StateStreams(const StateArrays& arrays, std::size_t num_units, con
       tiers_(tiers),
       staging_(BlockCutter([disk = tiers.disk](std::size_t bytes) { return allocate_staging(disk, bytes); }), ledger,
                MemoryTag::kStaging, Tier::kHost),
-      visits_(tiers.disk, tiers.link, staging_, tiers.depth),
-      updates_(tiers.disk, tiers.link, staging_, tiers.depth),
-      prefetches_(tiers.disk, tiers.link, staging_, OffloadTiers::prefetch_depth(tiers.depth)),
-      offloads_(tiers.disk, tiers.link, staging_, OffloadTiers::prefetch_depth(tiers.depth)) {
+      visits_(*tiers.device, tiers.disk, tiers.link, staging_, tiers.depth),
+      updates_(*tiers.device, tiers.disk, tiers.link, staging_, tiers.depth),
+      prefetches_(*tiers.device, tiers.disk, tiers.link, staging_, OffloadTiers::prefetch_depth(tiers.depth)),
+      offloads_(*tiers.device, tiers.disk, tiers.link, staging_, OffloadTiers::prefetch_depth(tiers.depth)) {
   placement_changed();
 }
 
@@ -85,7 +84,8 @@ void StateStreams::fetch_parameter(int unit, std::byte* into, std::int64_t numel
   }
   while (prefetches_.next_unit() == unit) {
     const Tile* tile = prefetches_.next();
-    std::memcpy(into + tile->begin * size, tile->data[0], static_cast<std::size_t>(tile->numel * size));
+    const auto bytes = static_cast<std::size_t>(tile->numel * size);
+    tiers_.device->copy(Lane::kUp, {into + tile->begin * size, bytes}, {tile->data[0], bytes});
   }
   prefetches_.put_back();
 }
@@ -94,14 +94,16 @@ void StateStreams::fetch_gradient(int unit, std::byte* into) {
   finish_offloads();
   const std::int64_t size = arrays_.gradient.element_bytes(unit);
   for_each_tile(visits_, {{&arrays_.gradient, TileAccess::kBring}}, unit, [&](const Tile& tile) {
-    std::memcpy(into + tile.begin * size, tile.data[0], static_cast<std::size_t>(tile.numel * size));
+    const auto bytes = static_cast<std::size_t>(tile.numel * size);
+    tiers_.device->copy(Lane::kUp, {into + tile.begin * size, bytes}, {tile.data[0], bytes});
   });
 }
 
 void StateStreams::offload_gradient(int unit, const std::byte* from) {
   const std::int64_t size = arrays_.gradient.element_bytes(unit);
   for_each_tile(offloads_, {{&arrays_.gradient, TileAccess::kSend}}, unit, [&](const Tile& tile) {
-    std::memcpy(tile.data[0], from + tile.begin * size, static_cast<std::size_t>(tile.numel * size));
+    const auto bytes = static_cast<std::size_t>(tile.numel * size);
+    tiers_.device->copy(Lane::kDown, {tile.data[0], bytes}, {from + tile.begin * size, bytes});
   });
 }
 

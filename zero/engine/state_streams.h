@@ -67,6 +67,7 @@ class StateStreams {
   // States lie elsewhere now.
   void placement_changed();
 
+  Device& device() const { return *tiers_.device; }
   // Tiles under way each way; see OffloadTiers.
   int depth() const { return tiers_.depth; }
   // That this rank has waited for disk and link so far.

@@ -1,7 +1,6 @@
 #include "zero/engine/tile_stream.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "zero/base/check.h"
 #include "zero/base/log.h"
@@ -9,8 +8,12 @@
 
 namespace zero {
 
-TileStream::TileStream(DiskTier* disk, Link* link, BlockPool& staging, int depth)
-    : disk_(disk), link_(link), staging_(staging), depth_(static_cast<std::size_t>(std::max(depth, 1))) {}
+TileStream::TileStream(Device& device, DiskTier* disk, Link* link, BlockPool& staging, int depth)
+    : device_(device),
+      disk_(disk),
+      link_(link),
+      staging_(staging),
+      depth_(static_cast<std::size_t>(std::max(depth, 1))) {}
 
 TileStream::~TileStream() {
   try {
@@ -229,7 +232,8 @@ std::int64_t TileStream::copy_unsettled(int unit, std::size_t array, std::byte* 
     if (tile.unit != unit) continue;
     num_settled = std::min(num_settled, tile.begin);
     const std::int64_t size = arrays_[array].array->element_bytes(unit);
-    std::memcpy(into + tile.begin * size, tile.data[array], static_cast<std::size_t>(tile.numel * size));
+    const auto bytes = static_cast<std::size_t>(tile.numel * size);
+    device_.copy(Lane::kUpdate, {into + tile.begin * size, bytes}, {tile.data[array], bytes});
   }
   return num_settled;
 }

@@ -68,7 +68,7 @@ class TileStream {
   static constexpr std::int64_t most_written_tiles(int depth) { return static_cast<std::int64_t>(depth) + 2; }
 
   // `staging` is made of page-aligned memory. `disk` may be null where no array lies there, `link` where none stands.
-  TileStream(DiskTier* disk, Link* link, BlockPool& staging, int depth);
+  TileStream(Device& device, DiskTier* disk, Link* link, BlockPool& staging, int depth);
   ~TileStream();
   TileStream(const TileStream&) = delete;
   TileStream& operator=(const TileStream&) = delete;
@@ -119,6 +119,7 @@ class TileStream {
   void release(const Flight& flight);
   std::size_t padded_bytes(const Tile& tile, const StateArray& array) const;
 
+  Device& device_;
   DiskTier* disk_;
   Link* link_;
   BlockPool& staging_;

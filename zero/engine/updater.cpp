@@ -1,7 +1,6 @@
 #include "zero/engine/updater.h"
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 
 #include "zero/base/check.h"
@@ -502,8 +501,10 @@ void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
   for_each_span(
       tile, memory, {state_.update_range(tile.unit).offset + tile.begin, tile.numel},
       [this](std::size_t param, const UpdateSpan& elements) { pass_rule_->update(elements, scalars_of(param)); });
-  if (copy_to != nullptr)
-    std::memcpy(copy_to + tile.begin * size, memory.held, static_cast<std::size_t>(tile.numel * size));
+  if (copy_to != nullptr) {
+    const auto bytes = static_cast<std::size_t>(tile.numel * size);
+    state_.device().copy(Lane::kUpdate, {copy_to + tile.begin * size, bytes}, {memory.held, bytes});
+  }
   span.end();
   const int done = tile.unit;
   state_.streams().update_pass().put_back();
