@@ -41,7 +41,7 @@ MAX_README_LINES = 12
 WHOLE_TESTS = {"world", "parity", "faults", "issues", "fuzz"}
 SOURCES = {".h", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
 
-INSIDE = {"engine/engine.h", "engine/engine_seams.h", "memory/disk_seam.h", "memory/file_calls.h", "memory/link.h",
+INSIDE = {"engine/engine.h", "engine/engine_seams.h", "memory/disk_seam.h", "memory/file_calls.h", "memory/link.h", "memory/paced_link.h",
           "memory/memory_monitor.h", "torch/activation_store_shared.h", "torch/attach_seams.h"}
 DECLARED_INSIDE = re.compile(r"^\s*(?:class|struct) (DiskSeam|Engine|EngineSeams|FileCalls|Link|LinkClock|MemoryMonitor);")
 

@@ -12,6 +12,8 @@
 #include "zero/engine/budget.h"
 #include "zero/engine/same_refusal.h"
 #include "zero/memory/disk_seam.h"
+#include "zero/memory/lane_link.h"
+#include "zero/memory/paced_link.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/weighted_cut.h"
 
@@ -61,10 +63,11 @@ int agreed_depth(const EngineComms& comms, const std::vector<Unit>& units, const
   return depth;
 }
 
-std::unique_ptr<Link> make_link(const EngineOptions& options, const LinkClock* clock) {
+std::unique_ptr<Link> make_link(const EngineOptions& options, Device& device, const LinkClock* clock) {
+  if (!device.host_readable()) return std::make_unique<LaneLink>(device, options.timeline);
   if (options.offload.link_bytes_per_second <= 0) return nullptr;
-  return std::make_unique<Link>(options.offload.link_bytes_per_second, options.timeline,
-                                clock == nullptr ? LinkClock::machine() : *clock);
+  return std::make_unique<PacedLink>(options.offload.link_bytes_per_second, options.timeline,
+                                     clock == nullptr ? LinkClock::machine() : *clock);
 }
 
 std::vector<std::string> names_of(const std::vector<Unit>& units) {
@@ -147,13 +150,15 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       coded_staging(ledger, Tier::kDevice, MemoryTag::kStaging,
                     unit_wire_bytes(units, comms.mesh.shard, placer.placement().wire, budget.is_min()) +
                         copies_wire_bytes(units, comms.mesh.shard, placer.placement())),
+      device(seams.device != nullptr ? *seams.device : HostDevice::instance()),
       disk(make_disk(comms, options,
                      state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
                      seams)),
-      link(make_link(options, seams.link_clock)),
+      link(make_link(options, device, seams.link_clock)),
       state(units, placer.placement(), rule->states(), comms.copy, ledger,
             {.disk = disk.get(),
              .link = link.get(),
+             .device = &device,
              .depth = agreed_depth(comms, units, options, placer, spec_of(*rule)),
              .movable = placer.movable()}),
       gatherer(state, unit_comm(), ledger, observer, shard_updates(), options.timeline),

@@ -47,6 +47,7 @@ struct EngineParts {
   const std::unique_ptr<CodedCommunicator> coded;   // null where units cross as they are
   const std::unique_ptr<CodedCommunicator> copies;  // between copies; null where their sums cross as they are
   const Charge coded_staging;
+  Device& device;
   const std::unique_ptr<DiskTier> disk;  // null where nothing lies there
   const std::unique_ptr<Link> link;      // null where none stands
   ShardedState state;
