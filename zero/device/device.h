@@ -53,6 +53,8 @@ class Device {
 
   // Work that somebody else queues, such as operators of the model: they touch these bytes in that lane, now.
   virtual void touches(Lane /*lane*/, std::span<const Access> /*accesses*/, std::string_view /*who*/) {}
+  // The host itself reads or writes these bytes, now. Of pinned memory only it can tell; other memory is no concern.
+  virtual void host_touches(std::span<const Access> /*accesses*/, std::string_view /*who*/) {}
 };
 
 template <typename Arguments>
