@@ -67,5 +67,18 @@ void run(Device& device, Lane lane, const Kernel& kernel, const Arguments& argum
 inline void follow(Device& device, Lane lane, Lane earlier) {
   if (lane != earlier) device.wait(lane, device.mark(earlier));
 }
+// ... in any lane by now.
+inline void follow_all(Device& device, Lane lane) {
+  for (const Lane earlier : kAllLanes) follow(device, lane, earlier);
+}
+inline void join_all(Device& device) {
+  for (const Lane lane : kAllLanes) device.join(device.mark(lane));
+}
+// What is queued in any lane from now on comes after all that is queued in `lane` by now.
+inline void lead_all(Device& device, Lane lane) {
+  const Mark mark = device.mark(lane);
+  for (const Lane later : kAllLanes)
+    if (later != lane) device.wait(later, mark);
+}
 
 }  // namespace zero

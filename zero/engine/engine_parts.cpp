@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/base/log.h"
 #include "zero/comm/collectives.h"
 #include "zero/engine/budget.h"
 #include "zero/engine/same_refusal.h"
@@ -125,6 +126,26 @@ EngineOptions checked(EngineOptions options, int world) {
   return options;
 }
 
+// What works on bytes of the device by the host's code so far.
+Device& checked(Device& device, const EngineOptions& options, const UpdateRule& rule, const Placement& placement) {
+  if (device.host_readable()) return device;
+  const auto refuse = [&device](std::string_view key, std::string_view value, std::string_view what) {
+    throw ConfigError(key, value,
+                      fmt::format("{} does not go with a device that the host cannot read ({})", what, device.name()),
+                      "leave it out, or train on the CPU");
+  };
+  if (rule.num_sums() > 0 || rule.factors() != nullptr || rule.matrices() != nullptr)
+    refuse("optimizer.name", name_of(options.optimizer),
+           "an optimizer that needs more of a parameter than each element");
+  if (placement.copies > 1 || placement.merged_copies > 1) refuse("zero.group", "", "more than one copy of the model");
+  if (placement.updated_elsewhere) refuse("sync.servers", "", "a worker of servers");
+  const bool all_on_device =
+      std::ranges::all_of(placement.tiers, [](const UnitTiers& tiers) { return tiers.optimizer.on_device(); });
+  if (!all_on_device && !(placement.parameter_sharded && placement.gradient_sharded))
+    refuse("zero.stage", fmt::format("{}", options.stage), "optimizer state off the device below stage 3");
+  return device;
+}
+
 std::optional<LossScale> loss_scale_of(const EngineOptions& options, const std::vector<Unit>& units) {
   if (options.loss_scale) return LossScale(*options.loss_scale);
   const bool needs_one =
@@ -150,12 +171,14 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       coded_staging(ledger, Tier::kDevice, MemoryTag::kStaging,
                     unit_wire_bytes(units, comms.mesh.shard, placer.placement().wire, budget.is_min()) +
                         copies_wire_bytes(units, comms.mesh.shard, placer.placement())),
-      device(seams.device != nullptr ? *seams.device : HostDevice::instance()),
+      device(
+          checked(seams.device != nullptr ? *seams.device : HostDevice::instance(), options, *rule, placer.may_lie())),
+      staged(device.host_readable() ? nullptr : std::make_unique<StagedCommunicator>(host_unit_comm(), device, ledger)),
       disk(make_disk(comms, options,
                      state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
                      seams)),
       link(make_link(options, device, seams.link_clock)),
-      state(units, placer.placement(), rule->states(), comms.copy, ledger,
+      state(units, placer.placement(), rule->states(), staged != nullptr ? *staged : comms.copy, ledger,
             {.disk = disk.get(),
              .link = link.get(),
              .device = &device,
@@ -169,6 +192,14 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
   // scarcest, the largest block that a gather needed serves a gradient.
   if (budget.is_min()) gatherer.blocks().borrow(reducer.blocks());
   if (options.timeline != nullptr) options.timeline->name_units(names_of(state.units()));
+}
+
+EngineParts::~EngineParts() {
+  try {
+    join_all(device);
+  } catch (const std::exception& error) {
+    ZERO_LOG(error, "the device failed as an engine ended: {}", error.what());
+  }
 }
 
 // Copies that train apart sum no gradients.

@@ -15,8 +15,9 @@ bool some_lie_off_the_device(const ShardedState& state) {
 
 BlockPool blocks_of(const ShardedState& state, Communicator& comm, Ledger& ledger, bool read_by_peers) {
   if (read_by_peers) return peer_blocks(comm, ledger, MemoryTag::kGathered);
-  return {[&device = state.device()](std::size_t bytes) { return device.allocate(bytes); }, ledger,
-          MemoryTag::kGathered};
+  Device& device = state.device();
+  return {[&device](std::size_t bytes) { return device.allocate(bytes); }, ledger, MemoryTag::kGathered, Tier::kDevice,
+          [&device] { join_all(device); }};
 }
 
 }  // namespace

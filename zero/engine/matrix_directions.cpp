@@ -9,7 +9,7 @@
 namespace zero {
 namespace {
 
-constexpr auto kFloatBytes = static_cast<std::int64_t>(sizeof(float));
+constexpr auto kElementBytes = static_cast<std::int64_t>(sizeof(float));
 
 std::int64_t workspace_numel(const Unit& unit) {
   std::int64_t most = 0;
@@ -18,7 +18,7 @@ std::int64_t workspace_numel(const Unit& unit) {
 }
 
 Buffer floats(Device& device, std::int64_t numel, Ledger& ledger) {
-  return {device.allocate(static_cast<std::size_t>(numel * kFloatBytes)), ledger, Tier::kDevice, MemoryTag::kStaging};
+  return {device.allocate(static_cast<std::size_t>(numel * kElementBytes)), ledger, Tier::kDevice, MemoryTag::kStaging};
 }
 
 }  // namespace
@@ -37,8 +37,8 @@ void MatrixDirections::gather() {
   const std::span<std::byte> all = directions_.bytes();
   all_gather(
       comm_,
-      all.subspan(static_cast<std::size_t>(own.offset * kFloatBytes),
-                  static_cast<std::size_t>(own.numel * kFloatBytes)),
+      all.subspan(static_cast<std::size_t>(own.offset * kElementBytes),
+                  static_cast<std::size_t>(own.numel * kElementBytes)),
       all,
       {.unit = unit_,
        .blocks = unit_blocks(state_.unit(unit_),
@@ -59,7 +59,8 @@ void MatrixDirections::complete(const std::vector<bool>& present, ThreadTeam& te
 std::int64_t matrix_bytes(const std::vector<Unit>& units, int world) {
   std::int64_t most = 0;
   for (const Unit& unit : units) {
-    if (unit.whole_matrices()) most = std::max(most, (padded_numel(unit, world) + workspace_numel(unit)) * kFloatBytes);
+    if (unit.whole_matrices())
+      most = std::max(most, (padded_numel(unit, world) + workspace_numel(unit)) * kElementBytes);
   }
   return most;
 }

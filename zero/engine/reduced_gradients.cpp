@@ -33,6 +33,10 @@ void ReducedGradients::with_shard(int unit, bool writes, Use use) {
   shards_.release(block);
 }
 
+HostCopy ReducedGradients::for_the_host(const std::byte* elements, DType dtype, std::int64_t numel) const {
+  return {state_.device(), Lane::kReduce, {elements, static_cast<std::size_t>(numel) * size_of(dtype)}};
+}
+
 void ReducedGradients::round() {
   for (const Unit& unit : state_.units()) {
     if (!unit.trainable || !state_.placement().rounds_gradient(unit.dtype)) continue;
@@ -40,7 +44,7 @@ void ReducedGradients::round() {
     with_shard(unit.index, /*writes=*/true, [&](std::byte* shard) {
       round_to(state_.device(), Lane::kReduce, unit.dtype,
                {reinterpret_cast<float*>(shard), static_cast<std::size_t>(numel)});
-      at(unit.index).stats = stats_of(shard, DType::kFloat32, numel);
+      at(unit.index).stats = stats_of(for_the_host(shard, DType::kFloat32, numel).data(), DType::kFloat32, numel);
     });
   }
 }
@@ -73,7 +77,8 @@ void ReducedGradients::gather(int unit) {
 void ReducedGradients::read_shard(int unit, std::span<float> out) {
   const DType dtype = state_.gradient_dtype(unit);
   with_shard(unit, /*writes=*/false, [&](const std::byte* shard) {
-    convert_elements(shard, dtype, reinterpret_cast<std::byte*>(out.data()), DType::kFloat32, std::ssize(out));
+    convert_elements(for_the_host(shard, dtype, std::ssize(out)).data(), dtype,
+                     reinterpret_cast<std::byte*>(out.data()), DType::kFloat32, std::ssize(out));
   });
 }
 
@@ -85,7 +90,9 @@ int ReducedGradients::first_non_finite(int unit) {
     for (const Slice& slice : owned_in(state_.unit(unit), own)) {
       const SlicePart part = overlap(slice, own);
       const std::byte* begin = shard + (part.offset - own.offset) * static_cast<std::int64_t>(size_of(dtype));
-      if (first < 0 && part.numel > 0 && stats_of(begin, dtype, part.numel).num_non_finite > 0) first = slice.param;
+      if (first >= 0 || part.numel == 0) continue;
+      const HostCopy elements = for_the_host(begin, dtype, part.numel);
+      if (stats_of(elements.data(), dtype, part.numel).num_non_finite > 0) first = slice.param;
     }
   });
   return first;

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "zero/engine/offload_tiers.h"
@@ -74,6 +75,7 @@ class StateStreams {
   double waited_seconds() const;
 
  private:
+  void bring_up(std::span<std::byte> to, std::span<const std::byte> tile);
   template <typename Visit>
   static void for_each_tile(TileStream& stream, const std::vector<TileArray>& arrays, int unit, Visit visit) {
     const StateArray& array = *arrays.front().array;

@@ -75,8 +75,10 @@ Transfer LaneLink::copy(Activity direction, std::span<std::byte> to, std::span<c
   const bool up = direction == Activity::kLinkUp;
   const auto bytes = static_cast<std::int64_t>(from.size());
   const Lane lane = up ? Lane::kUp : Lane::kDown;
-  follow(*device_, lane, Lane::kUpdate);
-  device_->copy(lane, to, from);
+  if (to.data() != from.data()) {
+    follow_all(*device_, lane);
+    device_->copy(lane, to, from);
+  }
   (up ? traffic_.up_bytes : traffic_.down_bytes) += bytes;
   return Transfer(std::make_unique<Queued>(*this, device_->mark(lane), direction, bytes, unit));
 }

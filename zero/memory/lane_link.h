@@ -1,11 +1,10 @@
 // LaneLink: the link of a device with lanes. What goes up is copied in kUp, what comes down in kDown.
 //
 //   LaneLink link(device);
-//   Transfer up = link.up(block, tile);       // queued behind what is in kUp, and in kUpdate, by now
+//   Transfer up = link.up(block, tile);       // queued behind all that is on the device by now
 //   up.wait();                                // the host waits for its mark
 //
-// A transfer comes after all that was queued in kUpdate before it, because updates read and write what crosses. The host's
-// end is pinned memory. A transfer's seconds are those from its turn to the moment at which somebody saw it done. Local; one
+// The host's end is pinned memory. Where both ends are the same memory nothing crosses: it is no end of this link. A transfer's seconds are those from its turn to the moment at which somebody saw it done. Local; one
 // thread at a time.
 #pragma once
 
