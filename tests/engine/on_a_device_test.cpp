@@ -1,12 +1,16 @@
 // An engine on a device whose memory the host cannot touch, and which finds every race.
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "zero/base/error.h"
 #include "zero/device/recorded_device.h"
 
+#include "../expect_contains.h"
+#include "../temporary_folder.h"
 #include "scripted_run.h"
 
 namespace zero {
@@ -57,6 +61,42 @@ TEST(OnADevice, WorkThatRunsAsLateAsItMayHasThem) {
     Devices devices(2, {.late = seed});
     EXPECT_EQ(run_on(&devices, 2, small_specs(), options), expected) << seed;
   }
+}
+
+TEST(OnADevice, StatesOnADiskHaveThem) {
+  const TemporaryFolder folder;
+  EngineOptions options{.stage = 3};
+  options.offload.disk = {folder.path().string()};
+  options.offload.fractions = {.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}};
+  expect_host_bits(2, small_specs(), options);
+  options.offload.fractions = {
+      .parameter = {.host = 0.4, .disk = 0.35}, .gradient = {.host = 0.2, .disk = 0.3}, .optimizer = {.disk = 0.45}};
+  expect_host_bits(2, small_specs(DType::kBFloat16), options);
+}
+
+TEST(OnADevice, OtherRulesAverageAndDelayHaveThem) {
+  expect_host_bits(2, small_specs(), {.stage = 3, .optimizer = SgdOptions{.momentum = 0.9}, .ema = 0.9});
+  expect_host_bits(2, small_specs(DType::kBFloat16), {.stage = 1, .optimizer = AdamW8bitOptions{}});
+  expect_host_bits(2, small_specs(), {.stage = 3, .delayed_update = true});
+  expect_host_bits(1, small_specs(), {.stage = 0, .optimizer = LionOptions{}});
+}
+
+TEST(OnADevice, WhatNeedsTheHostsCodeIsRefusedByName) {
+  const auto refused = [](const EngineOptions& options) {
+    Devices devices(2);
+    std::string text;
+    try {
+      run_on(&devices, 2, small_specs(), options);
+    } catch (const Error& error) {
+      text = error.what();
+    }
+    return text;
+  };
+  EXPECT_CONTAINS(refused({.optimizer = LambOptions{}}), "optimizer.name = lamb");
+  EXPECT_CONTAINS(refused({.group = 1}), "zero.group");
+  EngineOptions below{.stage = 2};
+  below.offload.fractions = {.optimizer = {.host = 1}};
+  EXPECT_CONTAINS(refused(below), "zero.stage = 2");
 }
 
 }  // namespace
