@@ -40,6 +40,9 @@ class Device {
   // Memory of the host that copies cross fastest (on CUDA: pinned), zeroed, page-aligned.
   [[nodiscard]] virtual Allocation allocate_pinned(std::size_t bytes) = 0;
 
+  // kCompute is this queue of the device's own library from now on (CUDA: a cudaStream_t).
+  virtual void adopt(void* /*stream*/) {}
+
   // Behind all that is queued in the lane.
   [[nodiscard]] virtual Mark mark(Lane lane) = 0;
   virtual void wait(Lane lane, const Mark& mark) = 0;
