@@ -41,9 +41,9 @@ if(TARGET zero AND TARGET zero_config)
   endif()
 endif()
 
-zero_tests(launch FLOORS base ${comm_floors} launch)
+zero_tests(launch FLOORS base device ${comm_floors} launch)
 zero_tests(config FLOORS base plan config)
-zero_tests(issues FLOORS base plan ${comm_floors} memory optim engine checkpoint data config)
+zero_tests(issues FLOORS base device plan ${comm_floors} memory optim engine checkpoint data config)
 include(fuzz_seeds)
 # Over 20 s: most start the command, and with it libtorch, a second each; the slow ones train every example and in every mode.
 zero_tests(cli FOLDERS command bench doctor inspect page FLOORS ${command_floors} LIBS zero_core

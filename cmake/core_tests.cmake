@@ -5,22 +5,23 @@ zero_compile_as_test(zero_test_pch -O1)
 
 # One program a folder, or one for several (FOLDERS); FLOORS is what the tests may use.
 zero_tests(base FLOORS base)
+zero_tests(device FLOORS base device)
 zero_tests(plan FLOORS base plan SLOW BestPlacement.NoPlacementOnAGrid* Cut.Stretches*)
-zero_tests(comm FOLDERS flight rendezvous launcher_memory transport FLOORS base ${comm_floors} SLOW BoardWaitTest.ARankThatLeft*)
-zero_tests(memory FLOORS base memory)
-zero_tests(optim FLOORS base optim SLOW MatrixProduct.EveryInstructionSet*)
+zero_tests(comm FOLDERS flight rendezvous launcher_memory transport FLOORS base device ${comm_floors} SLOW BoardWaitTest.ARankThatLeft*)
+zero_tests(memory FLOORS base device memory)
+zero_tests(optim FLOORS base device optim SLOW MatrixProduct.EveryInstructionSet*)
 # Over 20 s: engines of up to four ranks for each way to place states, some on a real disk.
-zero_tests(engine SHARDS 2 FLOORS base plan ${comm_floors} memory optim engine
+zero_tests(engine SHARDS 2 FLOORS base device plan ${comm_floors} memory optim engine
            SLOW Rebalancing.* Offload.* OffloadProperty.* Delayed.* DiskFaults.* SteadyTiers.* DiskBudgets.* Learning.*
                 DiskBehindALink.* ScheduleTraffic.* *.HaveThemWithEveryOptimizer Cuts.OfHashed* Copies.Have* Copies.KeepABudget*
                 LocalSteps.HaveThem* UnitWire.OuterSteps* RateProbe.ADiskThatFails*)
-zero_tests(serve FLOORS base plan ${comm_floors} memory optim engine serve)
+zero_tests(serve FLOORS base device plan ${comm_floors} memory optim engine serve)
 # Over 20 s: saves that are killed or fail at each of their system calls, and loads into other worlds.
-zero_tests(checkpoint SHARDS 3 FLOORS base plan ${comm_floors} memory optim engine checkpoint launch
+zero_tests(checkpoint SHARDS 3 FLOORS base device plan ${comm_floors} memory optim engine checkpoint launch
            SLOW CheckpointSave.* CheckpointLoad.* LoadCheckpoint.Any* LoadCheckpoint.Resuming* CopiesSaved.* CutCheckpoints.*
                 LocalStepsSaved.* InMemoryCheckpoints.NewRanks*
            FULL LoadCheckpoint.EachRank* CheckpointSave.*OfFilesOfThreeBlocks*)
 zero_tests(data FLOORS base data)
-zero_tests(report FLOORS base plan ${comm_floors} memory optim engine report LIBS nlohmann_json::nlohmann_json)
+zero_tests(report FLOORS base device plan ${comm_floors} memory optim engine report LIBS nlohmann_json::nlohmann_json)
 # Over 20 s: worlds that fail. Many of these tests wait for a timeout of the library.
-zero_tests(world FLOORS base ${comm_floors} LABEL slow TIMEOUT 600)
+zero_tests(world FLOORS base device ${comm_floors} LABEL slow TIMEOUT 600)

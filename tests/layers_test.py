@@ -30,7 +30,7 @@ class CheckLayers(TreeTest):
 
     def test_siblings_on_one_floor_do_not_see_each_other(self):
         self.write("zero/memory/buffer.h", "# include <zero/optim/rule.h>\n")
-        self.assert_one("zero/memory/buffer.h:1: floor", "siblings on floor 1")
+        self.assert_one("zero/memory/buffer.h:1: floor", "siblings on floor 2")
 
     def test_launch_stands_beside_checkpoint_and_data(self):
         self.write("zero/launch/launch.cpp", '#include "zero/data/text.h"\n')

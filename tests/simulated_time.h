@@ -1,13 +1,13 @@
 // SimulatedTime: a clock of a link that stands still but while somebody computes or waits for the link.
 //
 //   SimulatedTime time;
-//   Link link(1e6, nullptr, time);
+//   PacedLink link(1e6, nullptr, time);
 //   link.up(to, from).wait();      // time.now() is from.size() / 1e6 later, however slow the machine is
 //
 // Of one thread.
 #pragma once
 
-#include "zero/memory/link.h"
+#include "zero/memory/paced_link.h"
 
 namespace zero {
 

@@ -24,8 +24,8 @@ from pathlib import Path
 
 FLOORS = {
     "base": 0,
-    "plan": 1, "memory": 1, "optim": 1, "flight": 1, "rendezvous": 1,
-    "comm": 2, "launcher_memory": 2,
+    "device": 1, "plan": 1, "flight": 1, "rendezvous": 1,
+    "comm": 2, "launcher_memory": 2, "memory": 2, "optim": 2,
     "engine": 3, "transport": 3,
     "checkpoint": 4, "data": 4, "launch": 4, "report": 4, "serve": 4,
     "torch": 5, "cuda": 5,
@@ -41,7 +41,7 @@ MAX_README_LINES = 12
 WHOLE_TESTS = {"world", "parity", "faults", "issues", "fuzz"}
 SOURCES = {".h", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
 
-INSIDE = {"engine/engine.h", "engine/engine_seams.h", "memory/disk_seam.h", "memory/file_calls.h", "memory/link.h",
+INSIDE = {"engine/engine.h", "engine/engine_seams.h", "memory/disk_seam.h", "memory/file_calls.h", "memory/link.h", "memory/paced_link.h",
           "memory/memory_monitor.h", "torch/activation_store_shared.h", "torch/attach_seams.h"}
 DECLARED_INSIDE = re.compile(r"^\s*(?:class|struct) (DiskSeam|Engine|EngineSeams|FileCalls|Link|LinkClock|MemoryMonitor);")
 

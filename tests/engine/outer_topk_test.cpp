@@ -192,7 +192,9 @@ TEST(OuterTopK, HoldsAResidualAndItsMessagesWhileItMergesWithinTheBudget) {
     Placement placement = place(stage, Reduce::kAuto, 1);
     placement.merged_copies = 2;
     placement.wire = options.wire;
-    if (stage == 0) EXPECT_EQ(topk.peak_memory[MemoryTag::kStaging], OuterSum::bytes(units, 2, placement));
+    if (stage == 0) {
+      EXPECT_EQ(topk.peak_memory[MemoryTag::kStaging], OuterSum::bytes(units, 2, placement));
+    }
     const std::int64_t least = working_bytes(units, 2, placement, /*min_budget=*/true) +
                                state_bytes(units, 2, placement, spec_of(*rule_of(options)), Tier::kDevice).total();
     options.offload.automatic = false;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "zero/base/error.h"
+#include "zero/device/host_device.h"
 #include "zero/engine/engine.h"
 
 #include "../fp32_states.h"
@@ -64,6 +65,7 @@ class ScriptedModel final : public UnitObserver {
       : specs_(std::move(specs)),
         units_(units_of(specs_, comm.world(), options)),
         data_(units_.size(), nullptr),
+        device_(seams.device != nullptr ? *seams.device : HostDevice::instance()),
         rank_(comm.rank()) {
     if (!options.loss_scale && !specs_.empty() && specs_.front().dtype == DType::kFloat16)
       options.loss_scale = LossScaleOptions{.value = 256};
@@ -123,18 +125,18 @@ class ScriptedModel final : public UnitObserver {
   void backward(const std::vector<int>& forward_order, int step, int micro) {
     loss_scale_ = static_cast<float>(engine_->scale_loss());
     for (auto unit = forward_order.rbegin(); unit != forward_order.rend(); ++unit) {
-      std::vector<std::vector<std::byte>> gradients;
+      std::vector<Gradient> gradients;
       const Unit& description = units_[static_cast<std::size_t>(*unit)];
       {
         const GatheredUnit in_use = engine_->use(*unit, Use::kBackward);
         compute();
         for (const Slice& slice : description.slices) gradients.push_back(gradient_of(in_use, slice, step, micro));
       }
-      if (!description.trainable) continue;
-      for (std::size_t i = gradients.size(); i-- > 0;) {
+      for (std::size_t i = description.trainable ? gradients.size() : 0; i-- > 0;) {
         const int param = description.slices[i].param;
         if (has_gradient(param)) engine_->add_gradient(param, gradients[i].data());
       }
+      if (!device_.host_readable()) device_.join(device_.mark(Lane::kCompute));  // then its gradients may go
     }
   }
 
@@ -184,9 +186,19 @@ class ScriptedModel final : public UnitObserver {
   double checksum() const { return checksum_; }
 
  private:
+  // Memory of the device, where that is not the host's.
+  struct Gradient {
+    std::vector<std::byte> on_host;
+    Allocation on_device;
+    std::byte* data() { return on_device ? on_device.data() : on_host.data(); }
+  };
+
   void read(const GatheredUnit& in_use) {
     const Unit& description = units_[static_cast<std::size_t>(in_use.unit())];
     const std::byte* data = bound(in_use.unit());
+    const std::size_t bytes = static_cast<std::size_t>(description.numel) * size_of(description.dtype);
+    const Access parameters = reads(std::span(data, data == nullptr ? 0 : bytes));
+    device_.touches(Lane::kCompute, {&parameters, 1}, "an operator of the model");
     if (data == nullptr || data != in_use.data())
       throw Error("unit " + description.name + " is not where the observer was told");
     for (const Slice& slice : description.slices) {
@@ -196,11 +208,22 @@ class ScriptedModel final : public UnitObserver {
     }
   }
 
-  std::vector<std::byte> gradient_of(const GatheredUnit& in_use, const Slice& slice, int step, int micro) {
-    read(in_use);
+  Gradient gradient_of(const GatheredUnit& in_use, const Slice& slice, int step, int micro) {
     const Unit& unit = units_[static_cast<std::size_t>(in_use.unit())];
     const std::byte* data = bound(unit.index);
-    std::vector<std::byte> gradient(static_cast<std::size_t>(slice.numel) * size_of(unit.dtype));
+    const std::size_t bytes = static_cast<std::size_t>(slice.numel) * size_of(unit.dtype);
+    Gradient gradient;
+    if (device_.host_readable()) {
+      gradient.on_host.resize(bytes);
+    } else {
+      gradient.on_device = device_.allocate(bytes);
+    }
+    read(in_use);
+    if (!device_.host_readable()) {
+      const std::size_t unit_bytes = static_cast<std::size_t>(unit.numel) * size_of(unit.dtype);
+      const Access both[] = {reads(std::span(data, unit_bytes)), writes(std::span(gradient.data(), bytes))};
+      device_.touches(Lane::kCompute, both, "an operator's backward");
+    }
     const auto moment = static_cast<std::uint64_t>((step * 16 + micro) * 64 + rank_);
     for (std::int64_t i = 0; i < slice.numel; ++i) {
       const float here = load_element(data, unit.dtype, slice.offset + i);
@@ -214,6 +237,7 @@ class ScriptedModel final : public UnitObserver {
   std::vector<ParamSpec> specs_;
   std::vector<Unit> units_;
   std::vector<std::byte*> data_;
+  Device& device_;
   int rank_ = 0;
   double checksum_ = 0;
   float loss_scale_ = 1;

@@ -30,6 +30,7 @@ struct ScriptedSteps {
   int steps = 3;
   std::function<void(ScriptedModel&, int step)> before = [](ScriptedModel&, int) {};
   EngineSeams seams{};
+  std::function<Device*(int rank)> device = [](int) -> Device* { return nullptr; };
 };
 
 inline ScriptedRun scripted_run(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options,
@@ -39,7 +40,9 @@ inline ScriptedRun scripted_run(int world, const std::vector<ParamSpec>& specs, 
   run.reports.resize(static_cast<std::size_t>(world));
   on_ranks(world, [&](Communicator& comm) {
     const auto rank = static_cast<std::size_t>(comm.rank());
-    ScriptedModel model(comm, specs, options, steps.seams);
+    EngineSeams seams = steps.seams;
+    seams.device = steps.device(comm.rank());
+    ScriptedModel model(comm, specs, options, seams);
     for (int step = 0; step < steps.steps; ++step) {
       steps.before(model, step);
       const StepReport report = model.train(step, options.accumulate);

@@ -34,7 +34,7 @@ TEST(UpdateBesideForward, WorksOnTilesThatCameUntilAWriteWouldHaveToBeWaitedFor)
                      {.ledger = ledger, .disk = &disk}, allocate_host);
   BlockPool staging(allocate_host, ledger, MemoryTag::kStaging, Tier::kHost);
   constexpr int kDepth = 3;
-  TileStream pass(&disk, nullptr, staging, kDepth);
+  TileStream pass(HostDevice::instance(), &disk, nullptr, staging, kDepth);
 
   const auto whole = [](const IoRequest& request) { return static_cast<std::int64_t>(request.memory.size()); };
   script.answer = [&](const IoRequest& request) {

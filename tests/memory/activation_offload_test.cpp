@@ -317,7 +317,7 @@ TEST(ActivationOffloadOverALink, TakesTheTimeThatTheLinkTakes) {
   Ledger ledger;
   constexpr double kSeconds = 0.05;
   const SimulatedTime time;
-  const Link link(kBytes / kSeconds, nullptr, time);
+  const PacedLink link(kBytes / kSeconds, nullptr, time);
   ActivationOffload activation_offload({.tier = Tier::kHost, .link_bytes_per_second = 50e9}, ledger);
   activation_offload.share_link(link);
   const auto one = activation_offload.offload(contents(1));
@@ -333,7 +333,7 @@ TEST(ActivationOffloadOverALink, TakesTurnsWithWhatElseCrossesIt) {
   Timeline timeline;
   timeline.start();
   const SimulatedTime time(monotonic_seconds());
-  Link link(kBytes / kSeconds, &timeline, time);
+  PacedLink link(kBytes / kSeconds, &timeline, time);
   ActivationOffload activation_offload({.tier = Tier::kHost, .link_bytes_per_second = 50e9}, ledger);
   activation_offload.share_link(link);
   std::vector<std::byte> state(kBytes), copy(kBytes);

@@ -12,6 +12,7 @@
 
 #include <torch/torch.h>
 
+#include "zero/torch/attach_seams.h"
 #include "zero/zero.h"
 
 namespace zero::tests {
@@ -56,7 +57,7 @@ inline void on_every_rank(int world, const std::function<void(World&)>& body) {
 
 // The generator is shared by all threads of the process: modules are built by one after the other.
 inline RunResult train(int world, int num_steps, const AttachOptions& options, const MakeSubject& make,
-                       double lr = 1e-2) {
+                       double lr = 1e-2, const EngineSeams& seams = {}) {
   RunResult result;
   result.reports.resize(static_cast<std::size_t>(world));
   std::vector<Subject> subjects;
@@ -68,7 +69,7 @@ inline RunResult train(int world, int num_steps, const AttachOptions& options, c
     const auto rank = static_cast<std::size_t>(ranks.rank());
     Subject& subject = subjects[rank];
     {
-      Attachment engine = attach(*subject.module, ranks, options);
+      Attachment engine = attach(tensors_of(*subject.module), ranks, options, seams);
       for (int step = 0; step < num_steps; ++step) {
         for (int micro = 0; micro < options.accumulate; ++micro) {
           torch::Tensor loss = subject.loss(step, micro, ranks.rank()) / options.accumulate;

@@ -353,8 +353,8 @@ struct Reading {
 
 struct Describe {
   const Option& option;
-  std::string operator()(Access<bool>) const { return "true or false"; }
-  std::string operator()(Access<std::int64_t>) const {
+  std::string operator()(OptionAccess<bool>) const { return "true or false"; }
+  std::string operator()(OptionAccess<std::int64_t>) const {
     // Few enough to name.
     if (option.range.highest - option.range.lowest <= 4) {
       std::string out;
@@ -364,37 +364,43 @@ struct Describe {
     }
     return limits(option.range, "an integer");
   }
-  std::string operator()(Access<double>) const { return limits(option.range, "a number"); }
-  std::string operator()(Access<std::string>) const {
+  std::string operator()(OptionAccess<double>) const { return limits(option.range, "a number"); }
+  std::string operator()(OptionAccess<std::string>) const {
     return option.choices.empty() ? "a string" : fmt::format("{}", fmt::join(option.choices, ", "));
   }
-  std::string operator()(Access<std::vector<std::int64_t>>) const {
+  std::string operator()(OptionAccess<std::vector<std::int64_t>>) const {
     return "two or more integers, such as [784, 256, 10]";
   }
-  std::string operator()(Access<std::array<double, 2>>) const {
+  std::string operator()(OptionAccess<std::array<double, 2>>) const {
     return limits(option.range, "two numbers, such as [0.9, 0.95], each");
   }
-  std::string operator()(Access<milliseconds>) const {
+  std::string operator()(OptionAccess<milliseconds>) const {
     return "a duration from 1ms to 168h, such as \"500ms\" or \"60s\"";
   }
-  std::string operator()(Access<Interval>) const {
+  std::string operator()(OptionAccess<Interval>) const {
     return "a number of steps, 0 for never, or a duration such as \"10min\"";
   }
-  std::string operator()(Access<Validation>) const { return limits(option.range, "a path, or a number"); }
-  std::string operator()(Access<LossScaleChoice>) const { return "\"dynamic\", or a number above 0, such as 1024"; }
-  std::string operator()(Access<ShareChoice>) const {
+  std::string operator()(OptionAccess<Validation>) const { return limits(option.range, "a path, or a number"); }
+  std::string operator()(OptionAccess<LossScaleChoice>) const {
+    return "\"dynamic\", or a number above 0, such as 1024";
+  }
+  std::string operator()(OptionAccess<ShareChoice>) const {
     return "\"equal\", \"auto\", or the samples of each rank, such as [6, 2]";
   }
-  std::string operator()(Access<WeightsChoice>) const { return "\"auto\", or a weight for each rank, such as [2, 1]"; }
-  std::string operator()(Access<MemoryBudget>) const {
+  std::string operator()(OptionAccess<WeightsChoice>) const {
+    return "\"auto\", or a weight for each rank, such as [2, 1]";
+  }
+  std::string operator()(OptionAccess<MemoryBudget>) const {
     return takes_min(option) ? "\"auto\", \"min\", or a size such as \"64MiB\""
                              : "\"auto\", or a size such as \"64GiB\"";
   }
-  std::string operator()(Access<std::vector<std::string>>) const { return "folders, such as [\"/nvme0\", \"/nvme1\"]"; }
-  std::string operator()(Access<TierFractions>) const {
+  std::string operator()(OptionAccess<std::vector<std::string>>) const {
+    return "folders, such as [\"/nvme0\", \"/nvme1\"]";
+  }
+  std::string operator()(OptionAccess<TierFractions>) const {
     return "fractions that sum to 1 or less, such as {host = 0.6, disk = 0.4}; the rest lies on the device";
   }
-  std::string operator()(Access<std::vector<GroupConfig>>) const {
+  std::string operator()(OptionAccess<std::vector<GroupConfig>>) const {
     return "tables such as {parameters = \"*.bias\", lr_scale = 2.0, weight_decay = 0.0}";
   }
 };

@@ -30,13 +30,14 @@ struct Range {
 
 // The member of a Config that a row stands for.
 template <typename T>
-using Access = T& (*)(Config&);
+using OptionAccess = T& (*)(Config&);
 using Field =
-    std::variant<Access<bool>, Access<std::int64_t>, Access<double>, Access<std::string>,
-                 Access<std::vector<std::int64_t>>, Access<std::array<double, 2>>, Access<std::chrono::milliseconds>,
-                 Access<Validation>, Access<Interval>, Access<MemoryBudget>, Access<std::vector<std::string>>,
-                 Access<TierFractions>, Access<std::vector<GroupConfig>>, Access<LossScaleChoice>, Access<ShareChoice>,
-                 Access<WeightsChoice>>;
+    std::variant<OptionAccess<bool>, OptionAccess<std::int64_t>, OptionAccess<double>, OptionAccess<std::string>,
+                 OptionAccess<std::vector<std::int64_t>>, OptionAccess<std::array<double, 2>>,
+                 OptionAccess<std::chrono::milliseconds>, OptionAccess<Validation>, OptionAccess<Interval>,
+                 OptionAccess<MemoryBudget>, OptionAccess<std::vector<std::string>>, OptionAccess<TierFractions>,
+                 OptionAccess<std::vector<GroupConfig>>, OptionAccess<LossScaleChoice>, OptionAccess<ShareChoice>,
+                 OptionAccess<WeightsChoice>>;
 
 struct Option {
   std::string_view name;  // "section.key"

@@ -8,10 +8,13 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/base/log.h"
 #include "zero/comm/collectives.h"
 #include "zero/engine/budget.h"
 #include "zero/engine/same_refusal.h"
 #include "zero/memory/disk_seam.h"
+#include "zero/memory/lane_link.h"
+#include "zero/memory/paced_link.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/weighted_cut.h"
 
@@ -61,10 +64,11 @@ int agreed_depth(const EngineComms& comms, const std::vector<Unit>& units, const
   return depth;
 }
 
-std::unique_ptr<Link> make_link(const EngineOptions& options, const LinkClock* clock) {
+std::unique_ptr<Link> make_link(const EngineOptions& options, Device& device, const LinkClock* clock) {
+  if (!device.host_readable()) return std::make_unique<LaneLink>(device, options.timeline);
   if (options.offload.link_bytes_per_second <= 0) return nullptr;
-  return std::make_unique<Link>(options.offload.link_bytes_per_second, options.timeline,
-                                clock == nullptr ? LinkClock::machine() : *clock);
+  return std::make_unique<PacedLink>(options.offload.link_bytes_per_second, options.timeline,
+                                     clock == nullptr ? LinkClock::machine() : *clock);
 }
 
 std::vector<std::string> names_of(const std::vector<Unit>& units) {
@@ -122,6 +126,26 @@ EngineOptions checked(EngineOptions options, int world) {
   return options;
 }
 
+// What works on bytes of the device by the host's code so far.
+Device& checked(Device& device, const EngineOptions& options, const UpdateRule& rule, const Placement& placement) {
+  if (device.host_readable()) return device;
+  const auto refuse = [&device](std::string_view key, std::string_view value, std::string_view what) {
+    throw ConfigError(key, value,
+                      fmt::format("{} does not go with a device that the host cannot read ({})", what, device.name()),
+                      "leave it out, or train on the CPU");
+  };
+  if (rule.num_sums() > 0 || rule.factors() != nullptr || rule.matrices() != nullptr)
+    refuse("optimizer.name", name_of(options.optimizer),
+           "an optimizer that needs more of a parameter than each element");
+  if (placement.copies > 1 || placement.merged_copies > 1) refuse("zero.group", "", "more than one copy of the model");
+  if (placement.updated_elsewhere) refuse("sync.servers", "", "a worker of servers");
+  const bool all_on_device =
+      std::ranges::all_of(placement.tiers, [](const UnitTiers& tiers) { return tiers.optimizer.on_device(); });
+  if (!all_on_device && !(placement.parameter_sharded && placement.gradient_sharded))
+    refuse("zero.stage", fmt::format("{}", options.stage), "optimizer state off the device below stage 3");
+  return device;
+}
+
 std::optional<LossScale> loss_scale_of(const EngineOptions& options, const std::vector<Unit>& units) {
   if (options.loss_scale) return LossScale(*options.loss_scale);
   const bool needs_one =
@@ -147,13 +171,17 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       coded_staging(ledger, Tier::kDevice, MemoryTag::kStaging,
                     unit_wire_bytes(units, comms.mesh.shard, placer.placement().wire, budget.is_min()) +
                         copies_wire_bytes(units, comms.mesh.shard, placer.placement())),
+      device(
+          checked(seams.device != nullptr ? *seams.device : HostDevice::instance(), options, *rule, placer.may_lie())),
+      staged(device.host_readable() ? nullptr : std::make_unique<StagedCommunicator>(host_unit_comm(), device, ledger)),
       disk(make_disk(comms, options,
                      state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
                      seams)),
-      link(make_link(options, seams.link_clock)),
-      state(units, placer.placement(), rule->states(), comms.copy, ledger,
+      link(make_link(options, device, seams.link_clock)),
+      state(units, placer.placement(), rule->states(), staged != nullptr ? *staged : comms.copy, ledger,
             {.disk = disk.get(),
              .link = link.get(),
+             .device = &device,
              .depth = agreed_depth(comms, units, options, placer, spec_of(*rule)),
              .movable = placer.movable()}),
       gatherer(state, unit_comm(), ledger, observer, shard_updates(), options.timeline),
@@ -164,6 +192,14 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
   // scarcest, the largest block that a gather needed serves a gradient.
   if (budget.is_min()) gatherer.blocks().borrow(reducer.blocks());
   if (options.timeline != nullptr) options.timeline->name_units(names_of(state.units()));
+}
+
+EngineParts::~EngineParts() {
+  try {
+    join_all(device);
+  } catch (const std::exception& error) {
+    ZERO_LOG(error, "the device failed as an engine ended: {}", error.what());
+  }
 }
 
 // Copies that train apart sum no gradients.

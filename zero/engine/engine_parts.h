@@ -21,6 +21,7 @@
 #include "zero/engine/placer.h"
 #include "zero/engine/reducer.h"
 #include "zero/engine/sharded_state.h"
+#include "zero/engine/staged_communicator.h"
 #include "zero/engine/unit_wire.h"
 #include "zero/engine/updater.h"
 #include "zero/memory/charge.h"
@@ -33,6 +34,7 @@ struct EngineParts {
               const EngineOptions& options, UnitObserver& observer, const EngineSeams& seams);
   EngineParts(const EngineParts&) = delete;
   EngineParts& operator=(const EngineParts&) = delete;
+  ~EngineParts();  // waits for the device
 
   const std::vector<ParamSpec> specs;
   const EngineOptions options;
@@ -47,8 +49,10 @@ struct EngineParts {
   const std::unique_ptr<CodedCommunicator> coded;   // null where units cross as they are
   const std::unique_ptr<CodedCommunicator> copies;  // between copies; null where their sums cross as they are
   const Charge coded_staging;
-  const std::unique_ptr<DiskTier> disk;  // null where nothing lies there
-  const std::unique_ptr<Link> link;      // null where none stands
+  Device& device;
+  const std::unique_ptr<StagedCommunicator> staged;  // null where the host can read the device
+  const std::unique_ptr<DiskTier> disk;              // null where nothing lies there
+  const std::unique_ptr<Link> link;                  // null where none stands
   ShardedState state;
   Gatherer gatherer;
   Reducer reducer;
@@ -58,7 +62,8 @@ struct EngineParts {
 
  private:
   // Over which units are gathered and reduced.
-  Communicator& unit_comm() { return coded != nullptr ? *coded : comms.copy; }
+  Communicator& host_unit_comm() { return coded != nullptr ? *coded : comms.copy; }
+  Communicator& unit_comm() { return staged != nullptr ? *staged : host_unit_comm(); }
   GradientSum::Copies sum_over() const;
   ShardUpdates shard_updates();
 };

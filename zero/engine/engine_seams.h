@@ -14,6 +14,7 @@
 
 namespace zero {
 
+class Device;
 struct DiskSeam;
 class LinkClock;
 
@@ -28,6 +29,8 @@ struct EngineSeams {
   StepProfile profile{};
   // What stands between the disk and the kernel, of the engine and of its probes; outlives them. Null: nothing.
   const DiskSeam* disk_seam = nullptr;
+  // Where units lie while operators use them; outlives the engine. Null: main memory (HostDevice).
+  Device* device = nullptr;
   // The time on the link; outlives the engine. Null: the machine's.
   const LinkClock* link_clock = nullptr;
   // The memory that is free on this machine; called by one thread at a time. Empty: read_memory().

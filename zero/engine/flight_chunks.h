@@ -2,17 +2,18 @@
 // part of every copy's message, so that a collective carries one chunk of all.
 //
 //   const FlightChunks chunks{.message = 1000, .copies = 2, .number = 4};
-//   chunks.put(memory, /*copy=*/1, /*at=*/240, block);      // bytes 240... of copy 1's message, wherever they lie
+//   chunks.put(device, memory, /*copy=*/1, /*at=*/240, block);      // bytes 240... of copy 1's message, wherever they lie
 //   comm.all_to_all(chunks.of(sent, 0), chunks.of(came, 0), tag);
-//   chunks.get(memory, 1, 240, block);
+//   chunks.get(device, memory, 1, 240, block);
 //
 // Local.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <span>
+
+#include "zero/device/device.h"
 
 namespace zero {
 
@@ -29,14 +30,14 @@ struct FlightChunks {
     return {memory + copies * begin(chunk), static_cast<std::size_t>(copies * size(chunk))};
   }
 
-  void put(std::byte* memory, int copy, std::int64_t at, std::span<const std::byte> bytes) const {
+  void put(Device& device, std::byte* memory, int copy, std::int64_t at, std::span<const std::byte> bytes) const {
     each_piece(copy, at, bytes.size(), [&](std::int64_t place, std::size_t first, std::size_t size) {
-      std::memcpy(memory + place, bytes.data() + first, size);
+      device.copy(Lane::kReduce, {memory + place, size}, bytes.subspan(first, size));
     });
   }
-  void get(const std::byte* memory, int copy, std::int64_t at, std::span<std::byte> bytes) const {
+  void get(Device& device, const std::byte* memory, int copy, std::int64_t at, std::span<std::byte> bytes) const {
     each_piece(copy, at, bytes.size(), [&](std::int64_t place, std::size_t first, std::size_t size) {
-      std::memcpy(bytes.data() + first, memory + place, size);
+      device.copy(Lane::kReduce, bytes.subspan(first, size), {memory + place, size});
     });
   }
 

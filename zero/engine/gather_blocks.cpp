@@ -4,7 +4,6 @@
 
 #include "zero/base/check.h"
 #include "zero/engine/peer_blocks.h"
-#include "zero/memory/host_memory.h"
 
 namespace zero {
 namespace {
@@ -14,9 +13,11 @@ bool some_lie_off_the_device(const ShardedState& state) {
                               [&](const Unit& unit) { return state.arrays().parameter.split(unit.index).on_device(); });
 }
 
-BlockPool blocks_of(Communicator& comm, Ledger& ledger, bool read_by_peers) {
+BlockPool blocks_of(const ShardedState& state, Communicator& comm, Ledger& ledger, bool read_by_peers) {
   if (read_by_peers) return peer_blocks(comm, ledger, MemoryTag::kGathered);
-  return {allocate_host, ledger, MemoryTag::kGathered};
+  Device& device = state.device();
+  return {[&device](std::size_t bytes) { return device.allocate(bytes); }, ledger, MemoryTag::kGathered, Tier::kDevice,
+          [&device] { join_all(device); }};
 }
 
 }  // namespace
@@ -26,7 +27,7 @@ GatherBlocks::GatherBlocks(const ShardedState& state, Communicator& comm, Ledger
       comm_(comm),
       ledger_(ledger),
       read_by_peers_(some_lie_off_the_device(state)),
-      own_(blocks_of(comm, ledger, read_by_peers_)) {}
+      own_(blocks_of(state, comm, ledger, read_by_peers_)) {}
 
 std::byte* GatherBlocks::acquire(std::int64_t bytes) {
   return pool().acquire(bytes, capacity_bytes_, MemoryTag::kGathered);
@@ -40,7 +41,7 @@ void GatherBlocks::placement_changed() {
   if (!state_.placement().parameter_sharded || read_by_peers_ == some_lie_off_the_device(state_)) return;
   ZERO_CHECK(own_.in_use_bytes() == 0, "{} bytes are gathered while states move", own_.in_use_bytes());
   read_by_peers_ = !read_by_peers_;
-  own_ = blocks_of(comm_, ledger_, read_by_peers_);
+  own_ = blocks_of(state_, comm_, ledger_, read_by_peers_);
 }
 
 }  // namespace zero

@@ -94,7 +94,7 @@ void Gatherer::ensure(int unit) {
 void Gatherer::put_together(int unit) {
   std::byte*& data = data_[static_cast<std::size_t>(unit)];
   std::byte* const whole = blocks_.acquire(resident_.bytes_of(unit));
-  to_parameter_order(state_.unit(unit), data, whole, size_of(state_.unit(unit).dtype));
+  to_parameter_order(state_.device(), Lane::kGather, state_.unit(unit), data, whole, size_of(state_.unit(unit).dtype));
   blocks_.release(std::exchange(data, whole));
 }
 

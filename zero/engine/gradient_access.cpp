@@ -51,7 +51,7 @@ void GradientAccess::read(int unit, const std::function<void(std::span<const flo
              {.unit = unit, .control = true, .blocks = unit_blocks(description, sizeof(float))});
   if (!description.scattered) return read(whole);
   std::vector<float> ordered(whole.size());
-  to_parameter_order(description, std::as_bytes(std::span(whole)).data(),
+  to_parameter_order(HostDevice::instance(), Lane::kGather, description, std::as_bytes(std::span(whole)).data(),
                      std::as_writable_bytes(std::span(ordered)).data(), sizeof(float));
   read(ordered);
 }

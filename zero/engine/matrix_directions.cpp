@@ -4,13 +4,12 @@
 
 #include "zero/comm/collectives.h"
 #include "zero/engine/unit_blocks.h"
-#include "zero/memory/host_memory.h"
 #include "zero/optim/newton_schulz.h"
 
 namespace zero {
 namespace {
 
-constexpr auto kFloatBytes = static_cast<std::int64_t>(sizeof(float));
+constexpr auto kElementBytes = static_cast<std::int64_t>(sizeof(float));
 
 std::int64_t workspace_numel(const Unit& unit) {
   std::int64_t most = 0;
@@ -18,8 +17,8 @@ std::int64_t workspace_numel(const Unit& unit) {
   return most;
 }
 
-Buffer floats(std::int64_t numel, Ledger& ledger) {
-  return {allocate_host(static_cast<std::size_t>(numel * kFloatBytes)), ledger, Tier::kDevice, MemoryTag::kStaging};
+Buffer floats(Device& device, std::int64_t numel, Ledger& ledger) {
+  return {device.allocate(static_cast<std::size_t>(numel * kElementBytes)), ledger, Tier::kDevice, MemoryTag::kStaging};
 }
 
 }  // namespace
@@ -31,15 +30,15 @@ MatrixDirections::MatrixDirections(const ShardedState& state, int unit, const Ma
       rule_(rule),
       comm_(comm),
       ledger_(ledger),
-      directions_(floats(padded_numel(state.unit(unit), state.world()), ledger)) {}
+      directions_(floats(state.device(), padded_numel(state.unit(unit), state.world()), ledger)) {}
 
 void MatrixDirections::gather() {
   const Shard own = state_.shard(unit_);
   const std::span<std::byte> all = directions_.bytes();
   all_gather(
       comm_,
-      all.subspan(static_cast<std::size_t>(own.offset * kFloatBytes),
-                  static_cast<std::size_t>(own.numel * kFloatBytes)),
+      all.subspan(static_cast<std::size_t>(own.offset * kElementBytes),
+                  static_cast<std::size_t>(own.numel * kElementBytes)),
       all,
       {.unit = unit_,
        .blocks = unit_blocks(state_.unit(unit_),
@@ -49,7 +48,7 @@ void MatrixDirections::gather() {
 void MatrixDirections::complete(const std::vector<bool>& present, ThreadTeam& team) {
   if (state_.placement().optimizer_sharded && state_.world() > 1) gather();
   const Unit& unit = state_.unit(unit_);
-  const Buffer workspace = floats(workspace_numel(unit), ledger_);
+  const Buffer workspace = floats(state_.device(), workspace_numel(unit), ledger_);
   for (const Slice& slice : unit.slices) {
     if (!present[static_cast<std::size_t>(slice.param)]) continue;
     if (overlap(slice, state_.update_range(unit_)).numel == 0) continue;
@@ -60,7 +59,8 @@ void MatrixDirections::complete(const std::vector<bool>& present, ThreadTeam& te
 std::int64_t matrix_bytes(const std::vector<Unit>& units, int world) {
   std::int64_t most = 0;
   for (const Unit& unit : units) {
-    if (unit.whole_matrices()) most = std::max(most, (padded_numel(unit, world) + workspace_numel(unit)) * kFloatBytes);
+    if (unit.whole_matrices())
+      most = std::max(most, (padded_numel(unit, world) + workspace_numel(unit)) * kElementBytes);
   }
   return most;
 }

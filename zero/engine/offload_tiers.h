@@ -5,14 +5,16 @@
 
 #include <cstdint>
 
+#include "zero/device/host_device.h"
 #include "zero/engine/tile_stream.h"
 
 namespace zero {
 
 struct OffloadTiers {
   static constexpr int kDefaultDepth = 4;
-  DiskTier* disk = nullptr;   // null where the placement puts nothing there
-  Link* link = nullptr;       // null where none stands between device and host
+  DiskTier* disk = nullptr;  // null where the placement puts nothing there
+  Link* link = nullptr;      // null where none stands between device and host
+  Device* device = &HostDevice::instance();
   int depth = kDefaultDepth;  // tiles read ahead, and written behind; with 1 nothing is fetched ahead of its use
   bool movable = false;       // what can leave the device may move between tiers later
 

@@ -95,8 +95,9 @@ const OuterFlight::Part& OuterFlight::part(int unit) const {
 
 void OuterFlight::begin(int unit) {
   open_ = &part(unit);
-  std::fill_n(floats(values_) + open_->values, copies() * open_->block, 0.0F);
-  if (whole_.size() > 0) std::fill_n(floats(whole_), padded_numel(state_.unit(unit), comms_.mesh.shard), 0.0F);
+  Device& device = state_.device();
+  zero_floats(device, floats(values_) + open_->values, copies() * open_->block);
+  if (whole_.size() > 0) zero_floats(device, floats(whole_), padded_numel(state_.unit(unit), comms_.mesh.shard));
 }
 
 float* OuterFlight::elements() {
@@ -119,7 +120,7 @@ void OuterFlight::pack(int unit) {
   const Part& at = part(unit);
   const Shard own = state_.shard(unit);
   float* const values = floats(values_) + at.values;
-  if (whole_.size() > 0) std::copy_n(floats(whole_) + own.offset, own.numel, values);
+  if (whole_.size() > 0) copy_floats(state_.device(), floats(whole_) + own.offset, values, own.numel);
   if (share() > 0) return;
   for (int copy = 0; copy < copies(); ++copy) {
     const auto* const block = reinterpret_cast<const std::byte*>(values + copy * at.block);
@@ -129,7 +130,7 @@ void OuterFlight::pack(int unit) {
                       scratch_.data());
       bytes = scratch(at);
     }
-    out_.put(sent_.data(), copy, at.message, bytes);
+    out_.put(state_.device(), sent_.data(), copy, at.message, bytes);
   }
 }
 
@@ -192,7 +193,7 @@ void OuterFlight::sum_block(const Part& part) {
       sent_.bytes().subspan(static_cast<std::size_t>(part.message), static_cast<std::size_t>(part.bytes));
   float* const sum = as_they_are() ? reinterpret_cast<float*>(own.data()) : floats(values_) + part.values;
   for (int copy = 0; copy < copies(); ++copy) {
-    out_.get(arrived(), copy, part.message, scratch(part));
+    out_.get(state_.device(), arrived(), copy, part.message, scratch(part));
     if (as_they_are()) {
       const auto* const theirs = reinterpret_cast<const float*>(scratch_.data());
       for (std::int64_t i = 0; i < part.block; ++i) sum[i] = copy == 0 ? theirs[i] : sum[i] + theirs[i];
@@ -213,14 +214,14 @@ const float* OuterFlight::sums(int unit) {
   const std::int64_t numel = state_.shard(unit).numel;
   // What crossed as it is came in place of the differences; its messages are free.
   float* const sums = floats(as_they_are() ? sent_ : values_) + at.values;
-  if (share() > 0) std::fill_n(sums, numel, 0.0F);
+  if (share() > 0) zero_floats(state_.device(), sums, numel);
   for (int copy = 0; copy < copies(); ++copy) {
     auto* const block = reinterpret_cast<std::byte*>(sums + copy * at.block);
     if (as_they_are()) {
-      back_.get(arrived(), copy, at.message, {block, static_cast<std::size_t>(at.bytes)});
+      back_.get(state_.device(), arrived(), copy, at.message, {block, static_cast<std::size_t>(at.bytes)});
       continue;
     }
-    back_.get(arrived(), copy, at.message, scratch(at));
+    back_.get(state_.device(), arrived(), copy, at.message, scratch(at));
     if (share() > 0) {
       add_largest(scratch(at), share(), {sums, static_cast<std::size_t>(numel)});
     } else {

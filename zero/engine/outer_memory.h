@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "zero/comm/communicator.h"
+#include "zero/device/device.h"
 
 namespace zero {
 
@@ -13,6 +14,17 @@ inline Allocation outer_memory(Communicator& comm, std::int64_t bytes) {
 
 inline float* floats(const Allocation& memory) {
   return reinterpret_cast<float*>(memory.data());
+}
+
+// What an outer step does to its memory, it does in kReduce.
+inline void zero_floats(Device& device, float* values, std::int64_t numel) {
+  device.fill(Lane::kReduce, {reinterpret_cast<std::byte*>(values), static_cast<std::size_t>(numel) * sizeof(float)},
+              std::byte{0});
+}
+inline void copy_floats(Device& device, const float* from, float* to, std::int64_t numel) {
+  const std::size_t bytes = static_cast<std::size_t>(numel) * sizeof(float);
+  device.copy(Lane::kReduce, {reinterpret_cast<std::byte*>(to), bytes},
+              {reinterpret_cast<const std::byte*>(from), bytes});
 }
 
 }  // namespace zero

@@ -75,8 +75,9 @@ OuterSum::OuterSum(const ShardedState& state, const EngineComms& comms, std::int
 
 void OuterSum::begin(int unit) {
   const std::int64_t exchanged = comms_.mesh.copies * outer_block_numel(state_.unit(unit), comms_.mesh);
-  std::fill_n(floats(exchanged_), exchanged, 0.0F);
-  if (whole_.size() > 0) std::fill_n(floats(whole_), padded_numel(state_.unit(unit), comms_.mesh.shard), 0.0F);
+  zero_floats(state_.device(), floats(exchanged_), exchanged);
+  if (whole_.size() > 0)
+    zero_floats(state_.device(), floats(whole_), padded_numel(state_.unit(unit), comms_.mesh.shard));
 }
 
 float* OuterSum::elements() const {
@@ -121,7 +122,7 @@ void OuterSum::add_messages(int unit) {
   across.all_gather(messages_.bytes().first(bytes), all, {.unit = unit}).wait();
   across.drain();
   const std::span<float> sum(floats(exchanged_), static_cast<std::size_t>(state_.shard(unit).numel));
-  std::ranges::fill(sum, 0.0F);
+  zero_floats(state_.device(), sum.data(), state_.shard(unit).numel);
   for (std::size_t copy = 0; copy < copies; ++copy)
     add_largest(all.subspan(copy * bytes, bytes), state_.placement().wire.outer_topk, sum);
 }
@@ -129,9 +130,8 @@ void OuterSum::add_messages(int unit) {
 void OuterSum::add_blocks(int unit) {
   Communicator& across = coded_ != nullptr ? *coded_ : *comms_.across;
   const Shard own = state_.shard(unit);
-  const auto shard_bytes = static_cast<std::size_t>(own.numel) * kSumBytes;
   const std::size_t block = static_cast<std::size_t>(outer_block_numel(state_.unit(unit), comms_.mesh)) * kSumBytes;
-  if (whole_.size() > 0) std::memcpy(exchanged_.data(), floats(whole_) + own.offset, shard_bytes);
+  if (whole_.size() > 0) copy_floats(state_.device(), floats(whole_) + own.offset, floats(exchanged_), own.numel);
   const std::span<std::byte> all = exchanged_.bytes().first(static_cast<std::size_t>(comms_.mesh.copies) * block);
   const std::span<std::byte> mine = all.subspan(static_cast<std::size_t>(across.rank()) * block, block);
   across.reduce_scatter({.in = all, .out = mine}, {.unit = unit}).wait();

@@ -1,24 +1,25 @@
 // The order of parameters: a gathered unit as operators see it, each parameter in one piece (Unit::slices). Shards of a
 // scattered unit (zero/plan/cut.h) are gathered in the order of owners, and copied here into the order of parameters.
 //
-//   if (unit.scattered) to_parameter_order(unit, gathered, whole, size_of(unit.dtype));
+//   if (unit.scattered) to_parameter_order(device, Lane::kGather, unit, gathered, whole, size_of(unit.dtype));
 //
 // Local.
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 
+#include "zero/device/device.h"
 #include "zero/plan/partition.h"
 
 namespace zero {
 
 // `gathered` and `whole`: unit.numel elements each, which do not overlap. Gaps in `whole` stay as they are.
-inline void to_parameter_order(const Unit& unit, const std::byte* gathered, std::byte* whole,
+inline void to_parameter_order(Device& device, Lane lane, const Unit& unit, const std::byte* gathered, std::byte* whole,
                                std::size_t element_bytes) {
   const auto size = static_cast<std::int64_t>(element_bytes);
   for_each_stretch(unit, {0, unit.numel}, [&](std::int64_t offset, std::int64_t place, std::int64_t numel) {
-    std::memcpy(whole + place * size, gathered + offset * size, static_cast<std::size_t>(numel * size));
+    const auto bytes = static_cast<std::size_t>(numel * size);
+    device.copy(lane, {whole + place * size, bytes}, {gathered + offset * size, bytes});
   });
 }
 

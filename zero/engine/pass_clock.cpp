@@ -1,6 +1,7 @@
 #include "zero/engine/pass_clock.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace zero {
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "zero/comm/rank_sum.h"
+#include "zero/device/element_kernels.h"
 #include "zero/engine/unit_blocks.h"
 #include "zero/plan/schedule.h"
 
@@ -32,16 +33,18 @@ void ReducedGradients::with_shard(int unit, bool writes, Use use) {
   shards_.release(block);
 }
 
+HostCopy ReducedGradients::for_the_host(const std::byte* elements, DType dtype, std::int64_t numel) const {
+  return {state_.device(), Lane::kReduce, {elements, static_cast<std::size_t>(numel) * size_of(dtype)}};
+}
+
 void ReducedGradients::round() {
   for (const Unit& unit : state_.units()) {
     if (!unit.trainable || !state_.placement().rounds_gradient(unit.dtype)) continue;
     const std::int64_t numel = state_.shard(unit.index).numel;
     with_shard(unit.index, /*writes=*/true, [&](std::byte* shard) {
-      with_type_of(unit.dtype, [&]<typename T>(std::type_identity<T>) {
-        auto* sum = reinterpret_cast<float*>(shard);
-        for (std::int64_t i = 0; i < numel; ++i) sum[i] = to_float(rounded_to<T>(sum[i]));
-      });
-      at(unit.index).stats = stats_of(shard, DType::kFloat32, numel);
+      round_to(state_.device(), Lane::kReduce, unit.dtype,
+               {reinterpret_cast<float*>(shard), static_cast<std::size_t>(numel)});
+      at(unit.index).stats = stats_of(for_the_host(shard, DType::kFloat32, numel).data(), DType::kFloat32, numel);
     });
   }
 }
@@ -56,8 +59,11 @@ void ReducedGradients::gather(int unit) {
   std::byte* whole = state_.whole_gradient(unit);
   if (rounded) {
     whole = whole_.acquire(gathered_bytes(description, state_.world()), 0);
-    convert_elements(state_.gradient_shard(unit), DType::kFloat32, whole + own.offset * static_cast<std::int64_t>(size),
-                     description.dtype, own.numel);
+    cast(state_.device(), Lane::kReduce,
+         {.from = state_.gradient_shard(unit),
+          .to = whole + own.offset * static_cast<std::int64_t>(size),
+          .to_dtype = description.dtype,
+          .numel = own.numel});
     at(unit).gathered = whole;
   }
   const std::span<std::byte> out{whole, static_cast<std::size_t>(padded_numel(description, state_.world())) * size};
@@ -71,7 +77,8 @@ void ReducedGradients::gather(int unit) {
 void ReducedGradients::read_shard(int unit, std::span<float> out) {
   const DType dtype = state_.gradient_dtype(unit);
   with_shard(unit, /*writes=*/false, [&](const std::byte* shard) {
-    convert_elements(shard, dtype, reinterpret_cast<std::byte*>(out.data()), DType::kFloat32, std::ssize(out));
+    convert_elements(for_the_host(shard, dtype, std::ssize(out)).data(), dtype,
+                     reinterpret_cast<std::byte*>(out.data()), DType::kFloat32, std::ssize(out));
   });
 }
 
@@ -83,7 +90,9 @@ int ReducedGradients::first_non_finite(int unit) {
     for (const Slice& slice : owned_in(state_.unit(unit), own)) {
       const SlicePart part = overlap(slice, own);
       const std::byte* begin = shard + (part.offset - own.offset) * static_cast<std::int64_t>(size_of(dtype));
-      if (first < 0 && part.numel > 0 && stats_of(begin, dtype, part.numel).num_non_finite > 0) first = slice.param;
+      if (first >= 0 || part.numel == 0) continue;
+      const HostCopy elements = for_the_host(begin, dtype, part.numel);
+      if (stats_of(elements.data(), dtype, part.numel).num_non_finite > 0) first = slice.param;
     }
   });
   return first;

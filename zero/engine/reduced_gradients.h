@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
+#include "zero/device/host_copy.h"
 #include "zero/engine/phase_timer.h"
 #include "zero/engine/sharded_state.h"
 #include "zero/memory/block_pool.h"
@@ -54,6 +55,7 @@ class ReducedGradients {
   UnitSum& at(int unit) { return sums_[static_cast<std::size_t>(unit)]; }
   const UnitSum& at(int unit) const { return sums_[static_cast<std::size_t>(unit)]; }
   // Written back if `writes`. In place where it lies on the device.
+  HostCopy for_the_host(const std::byte* elements, DType dtype, std::int64_t numel) const;
   template <typename Use>
   void with_shard(int unit, bool writes, Use use);
 

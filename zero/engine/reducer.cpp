@@ -1,37 +1,20 @@
 #include "zero/engine/reducer.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "zero/base/check.h"
 #include "zero/comm/rank_sum.h"
+#include "zero/device/element_kernels.h"
 #include "zero/engine/gradient_staging.h"
 #include "zero/engine/peer_blocks.h"
 #include "zero/engine/unit_blocks.h"
-#include "zero/memory/host_memory.h"
 #include "zero/plan/schedule.h"
 
 namespace zero {
 namespace {
 
 constexpr std::size_t kMaxInPlacePending = 16;
-
-// to += from, or to = from; `from` in from_dtype, `to` in to_dtype (the same, or fp32).
-void take(const std::byte* from, DType from_dtype, std::byte* to, DType to_dtype, std::int64_t numel, bool add) {
-  if (!add && from_dtype == to_dtype) {
-    std::memcpy(to, from, static_cast<std::size_t>(numel) * size_of(from_dtype));
-    return;
-  }
-  if (!add) return convert_elements(from, from_dtype, to, to_dtype, numel);
-  with_type_of(from_dtype, [&]<typename In>(std::type_identity<In>) {
-    with_type_of(to_dtype, [&]<typename Out>(std::type_identity<Out>) {
-      const auto* in = reinterpret_cast<const In*>(from);
-      auto* out = reinterpret_cast<Out*>(to);
-      for (std::int64_t i = 0; i < numel; ++i) out[i] = rounded_to<Out>(to_float(out[i]) + to_float(in[i]));
-    });
-  });
-}
 
 }  // namespace
 
@@ -44,7 +27,8 @@ Reducer::Reducer(ShardedState& state, std::size_t num_params, bool min_budget, C
       timeline_(timeline),
       timer_([&state] { return state.streams().waited_seconds(); }),
       staging_(peer_blocks(comm, ledger, MemoryTag::kStaging)),
-      shards_(allocate_host, ledger, MemoryTag::kStaging),
+      shards_([&state](std::size_t bytes) { return state.device().allocate(bytes); }, ledger, MemoryTag::kStaging,
+              Tier::kDevice, [&state] { join_all(state.device()); }),
       arrivals_(state.units(), num_params),
       sums_(state, comm, staging_, shards_, timer_, timeline),
       gradients_(state.units().size()),
@@ -96,9 +80,13 @@ void Reducer::add(int param, const std::byte* gradient) {
     const auto size = static_cast<std::int64_t>(size_of(dtype));
     const bool add_to = whole ? arrivals_.present()[static_cast<std::size_t>(param)] : arrivals_.has(param);
     for (const Slice& slice : owned_slices(description)) {
-      if (slice.param == param)
-        take(gradient + slice.begin * from_size, description.dtype, flat(unit) + slice.offset * size, dtype,
-             slice.numel, add_to);
+      if (slice.param != param) continue;
+      const ElementArguments elements{.from = gradient + slice.begin * from_size,
+                                      .from_dtype = description.dtype,
+                                      .to = flat(unit) + slice.offset * size,
+                                      .to_dtype = dtype,
+                                      .numel = slice.numel};
+      add_to ? zero::add(state_.device(), Lane::kCompute, elements) : cast(state_.device(), Lane::kCompute, elements);
     }
   }
   arrivals_.arrive(param);
@@ -110,7 +98,9 @@ void Reducer::zero_missing(int unit) {
   const auto size = static_cast<std::int64_t>(size_of(flat_dtype(unit)));
   std::byte* range = flat(unit);
   const auto zero = [&](std::int64_t begin, std::int64_t end) {
-    if (end > begin) std::memset(range + begin * size, 0, static_cast<std::size_t>((end - begin) * size));
+    if (end <= begin) return;
+    const auto bytes = static_cast<std::size_t>((end - begin) * size);
+    state_.device().fill(Lane::kCompute, {range + begin * size, bytes}, std::byte{0});
   };
   std::int64_t gap = 0;
   for (const Slice& slice : owned_slices(description)) {
@@ -126,7 +116,11 @@ void Reducer::zero_missing(int unit) {
 std::byte* Reducer::to_wire_type(int unit) {
   std::byte* wire = acquire(unit);
   const Unit& description = state_.unit(unit);
-  convert_elements(flat(unit), DType::kFloat32, wire, description.dtype, padded_numel(description, state_.world()));
+  cast(state_.device(), Lane::kCompute,
+       {.from = flat(unit),
+        .to = wire,
+        .to_dtype = description.dtype,
+        .numel = padded_numel(description, state_.world())});
   return wire;
 }
 

@@ -1,6 +1,5 @@
 #include "zero/engine/served_access.h"
 
-#include <cstring>
 #include <span>
 
 namespace zero {
@@ -21,7 +20,9 @@ void ServedAccess::read_parameter_shard(int unit, std::byte* into) {
   io_.run([&] {
     parts_.updater.finish();
     if (const std::span<std::byte> held = parts_.state.parameter_shard(unit); !held.empty()) {
-      std::memcpy(into, held.data(), held.size());
+      Device& device = parts_.state.device();
+      device.copy(Lane::kDown, {into, held.size()}, held);
+      device.join(device.mark(Lane::kDown));
     } else {
       parts_.state.streams().fetch_parameter(unit, into, parts_.state.shard(unit).numel);
     }

@@ -20,14 +20,14 @@ StateArrays ShardedState::make_arrays(const std::vector<StateSpec>& optimizer, C
     }
     return layout;
   };
-  const auto tiers = [&](bool sharded) { return Tiers{ledger, around.disk, around.movable && sharded}; };
+  const auto tiers = [&](bool sharded) { return Tiers{ledger, around.disk, around.movable && sharded, around.device}; };
   // A window for parameters that lie elsewhere, and may come, has memory where they lie alone.
   const bool away = !std::ranges::all_of(
       units_, [this](const Unit& unit) { return tiers_of(placement_, unit, world_).parameter.on_device(); });
   const auto window = [&comm, away](std::size_t bytes) {
     return comm.allocate(bytes, away ? Written::kPart : Written::kWhole);
   };
-  const StateArray::Allocator plain = allocate_host;
+  const StateArray::Allocator plain = [&device = *around.device](std::size_t bytes) { return device.allocate(bytes); };
   StateArrays arrays;
   arrays.parameter = StateArray(layout(&UnitTiers::parameter, [](const Unit& unit) { return size_of(unit.dtype); }),
                                 MemoryTag::kParameter, tiers(placement_.parameter_sharded), window);

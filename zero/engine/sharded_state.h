@@ -69,6 +69,7 @@ class ShardedState {
   const StateArrays& arrays() const { return arrays_; }
   const FactorStates& factors() const { return factors_; }
   StateStreams& streams() { return streams_; }
+  Device& device() const { return streams_.device(); }
   StateContents& contents() { return contents_; }
 
  private:

@@ -26,6 +26,31 @@ auto until_it_throws(const Function& function, std::exception_ptr& thrown) {
   };
 }
 
+// Memory that the host reads, for a while: a block of the reducer's where that is such memory.
+class HostBlock {
+ public:
+  HostBlock(EngineParts& parts, std::int64_t bytes) : blocks_(parts.reducer.blocks()) {
+    if (parts.device.host_readable()) {
+      data_ = blocks_.acquire(bytes, 0, MemoryTag::kGathered);
+    } else {
+      own_ = Buffer(parts.device.allocate_pinned(static_cast<std::size_t>(bytes)), parts.ledger, Tier::kHost,
+                    MemoryTag::kGathered);
+      data_ = own_.data();
+    }
+  }
+  HostBlock(const HostBlock&) = delete;
+  HostBlock& operator=(const HostBlock&) = delete;
+  ~HostBlock() {
+    if (!own_) blocks_.release(data_);
+  }
+  std::byte* data() const { return data_; }
+
+ private:
+  BlockPool& blocks_;
+  Buffer own_;
+  std::byte* data_ = nullptr;
+};
+
 }  // namespace
 
 void StateAccess::load(int unit, const std::byte* whole, DType dtype) {
@@ -103,23 +128,17 @@ void StateAccess::read_full_precision(int unit, const std::function<void(std::sp
   const Shard own = parts_.state.shard(unit);
   const Unit& description = parts_.state.unit(unit);
   const std::int64_t numel = padded_numel(description, parts_.state.world());
-  BlockPool& blocks = parts_.reducer.blocks();
-  const auto give_back = [&blocks](std::byte* block) { blocks.release(block); };
-  const auto acquire = [&] {
-    return std::unique_ptr<std::byte, decltype(give_back)>(
-        blocks.acquire(numel * static_cast<std::int64_t>(sizeof(float)), 0, MemoryTag::kGathered), give_back);
-  };
-  const auto block = acquire();
-  const std::span<float> whole(reinterpret_cast<float*>(block.get()), static_cast<std::size_t>(numel));
+  const HostBlock block(parts_, numel * static_cast<std::int64_t>(sizeof(float)));
+  const std::span<float> whole(reinterpret_cast<float*>(block.data()), static_cast<std::size_t>(numel));
   const std::span<float> shard =
       whole.subspan(static_cast<std::size_t>(own.offset), static_cast<std::size_t>(own.numel));
   io_.run([&] { parts_.state.contents().read_full_precision_shard(unit, shard); });
   all_gather(parts_.comms.copy, std::as_bytes(shard), std::as_writable_bytes(whole),
              {.unit = unit, .control = true, .blocks = unit_blocks(description, sizeof(float))});
   if (!description.scattered) return read(whole);
-  const auto ordered = acquire();
-  to_parameter_order(description, block.get(), ordered.get(), sizeof(float));
-  read({reinterpret_cast<const float*>(ordered.get()), whole.size()});
+  const HostBlock ordered(parts_, std::ssize(whole) * static_cast<std::int64_t>(sizeof(float)));
+  to_parameter_order(HostDevice::instance(), Lane::kGather, description, block.data(), ordered.data(), sizeof(float));
+  read({reinterpret_cast<const float*>(ordered.data()), whole.size()});
 }
 
 ReplicaCheck StateAccess::compare_replicas() {

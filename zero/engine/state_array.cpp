@@ -1,7 +1,6 @@
 #include "zero/engine/state_array.h"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <exception>
 #include <set>
@@ -33,7 +32,7 @@ Tier tier_of(const TierSplit& split, std::int64_t element) {
 }  // namespace
 
 StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, const Allocator& allocate_device)
-    : layout_(std::move(layout)), disk_(tiers.disk), movable_(tiers.movable) {
+    : layout_(std::move(layout)), device_(tiers.device), disk_(tiers.disk), movable_(tiers.movable) {
   ZERO_CHECK(!movable_ || disk_ != nullptr, "a movable state has nowhere to go");
   std::array<std::int64_t, kNumTiers> held{}, taken{};
   for (std::size_t unit = 0; unit < layout_.splits.size(); ++unit) {
@@ -61,7 +60,7 @@ StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, co
       zero_disk(unit, disk_place(unit, split.begin(Tier::kDisk)), tier_bytes(split, Tier::kDisk, size));
   }
   memory_[0] = allocate_device(static_cast<std::size_t>(taken[index_of(Tier::kDevice)]));
-  memory_[1] = allocate_host(static_cast<std::size_t>(taken[index_of(Tier::kHost)]));
+  memory_[1] = tiers.device->allocate_pinned(static_cast<std::size_t>(taken[index_of(Tier::kHost)]));
   for (const Tier tier : kAllTiers) charges_[index_of(tier)] = Charge(tiers.ledger, tier, tag, held[index_of(tier)]);
 }
 
@@ -137,8 +136,10 @@ void StateArray::move(StatePiece& piece, Tier to) {
   if (piece.from == Tier::kDisk || to == Tier::kDisk) {
     copy_by_disk(piece, to);
   } else {
-    std::memcpy(place(piece.unit, to, piece.begin), place(piece.unit, piece.from, piece.begin),
-                static_cast<std::size_t>(bytes));
+    const Lane lane = to == Tier::kDevice ? Lane::kUp : Lane::kDown;
+    const auto size = static_cast<std::size_t>(bytes);
+    device_->copy(lane, {place(piece.unit, to, piece.begin), size}, {place(piece.unit, piece.from, piece.begin), size});
+    device_->join(device_->mark(lane));
   }
   if (piece.from != Tier::kDisk)
     drop_pages({place(piece.unit, piece.from, piece.begin), static_cast<std::size_t>(whole_pages(bytes))});

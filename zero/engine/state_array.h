@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "zero/base/allocation.h"
+#include "zero/device/host_device.h"
 #include "zero/memory/charge.h"
 #include "zero/memory/disk_tier.h"
 #include "zero/plan/tier_split.h"
@@ -39,6 +40,7 @@ struct Tiers {
   Ledger& ledger;
   DiskTier* disk = nullptr;  // null: nothing may lie there
   bool movable = false;      // takes a place for the whole state on disk
+  Device* device = &HostDevice::instance();
 };
 
 // Elements of a unit's state that lie on one tier and are to lie on another; whole pages, but for the unit's end.
@@ -88,6 +90,7 @@ class StateArray {
   void copy_by_disk(const StatePiece& piece, Tier to);
 
   ArrayLayout layout_;
+  Device* device_ = nullptr;
   DiskTier* disk_ = nullptr;
   bool movable_ = false;
   std::array<Allocation, 2> memory_;  // device, host

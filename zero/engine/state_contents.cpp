@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "zero/base/check.h"
+#include "zero/device/host_copy.h"
 #include "zero/engine/sharded_state.h"
 #include "zero/optim/eight_bit_code.h"
 
@@ -71,10 +72,12 @@ void StateContents::load(int index, const std::byte* whole, DType dtype) {
 void StateContents::store(int index, const std::byte* whole) {
   streams_.cancel_prefetches();
   const Unit& unit = state_.unit(index);
+  const HostCopy written(state_.device(), Lane::kCompute,
+                         {whole, static_cast<std::size_t>(padded_numel(unit, state_.world())) * size_of(unit.dtype)});
   if (whole != arrays().parameter.on_device(index)) {
     const Shard held = state_.parameter_range(index);
     streams_.visit_tiles(arrays().parameter, TileAccess::kWrite, index, [&](const Tile& tile) {
-      take_range(unit, {held.offset + tile.begin, tile.numel}, whole, unit.dtype, tile.data[0], unit.dtype);
+      take_range(unit, {held.offset + tile.begin, tile.numel}, written.data(), unit.dtype, tile.data[0], unit.dtype);
     });
   }
   // Only what was written: an element whose master still rounds to the parameter keeps its full precision.
@@ -84,7 +87,7 @@ void StateContents::store(int index, const std::byte* whole) {
     for_each_stretch(unit, {first, tile.numel}, [&](std::int64_t offset, std::int64_t place, std::int64_t numel) {
       auto* master = reinterpret_cast<float*>(tile.data[0]) + (offset - first);
       with_type_of(unit.dtype, [&]<typename T>(std::type_identity<T>) {
-        const auto* low = reinterpret_cast<const T*>(whole) + place;
+        const auto* low = reinterpret_cast<const T*>(written.data()) + place;
         for (std::int64_t i = 0; i < numel; ++i) {
           if (rounded_to<T>(master[i]) != low[i]) master[i] = to_float(low[i]);
         }

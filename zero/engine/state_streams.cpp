@@ -1,19 +1,17 @@
 #include "zero/engine/state_streams.h"
 
-#include <cstring>
 #include <memory>
 
 #include "zero/base/check.h"
 #include "zero/memory/block_cutter.h"
-#include "zero/memory/host_memory.h"
 
 namespace zero {
 namespace {
 
 // What requests to the disk read and write, again and again.
-Allocation allocate_staging(DiskTier* disk, std::size_t bytes) {
-  if (disk == nullptr) return allocate_host(bytes);
-  auto memory = std::make_shared<Allocation>(allocate_host(bytes));
+Allocation allocate_staging(Device& device, DiskTier* disk, std::size_t bytes) {
+  if (disk == nullptr) return device.allocate_pinned(bytes);
+  auto memory = std::make_shared<Allocation>(device.allocate_pinned(bytes));
   disk->register_memory(memory->bytes());
   return {memory->data(), bytes, [disk, memory](std::byte*, std::size_t) { disk->forget_memory(memory->bytes()); }};
 }
@@ -24,12 +22,14 @@ StateStreams::StateStreams(const StateArrays& arrays, std::size_t num_units, con
     : arrays_(arrays),
       num_units_(num_units),
       tiers_(tiers),
-      staging_(BlockCutter([disk = tiers.disk](std::size_t bytes) { return allocate_staging(disk, bytes); }), ledger,
-               MemoryTag::kStaging, Tier::kHost),
-      visits_(tiers.disk, tiers.link, staging_, tiers.depth),
-      updates_(tiers.disk, tiers.link, staging_, tiers.depth),
-      prefetches_(tiers.disk, tiers.link, staging_, OffloadTiers::prefetch_depth(tiers.depth)),
-      offloads_(tiers.disk, tiers.link, staging_, OffloadTiers::prefetch_depth(tiers.depth)) {
+      staging_(BlockCutter([device = tiers.device, disk = tiers.disk](std::size_t bytes) {
+                 return allocate_staging(*device, disk, bytes);
+               }),
+               ledger, MemoryTag::kStaging, Tier::kHost),
+      visits_(*tiers.device, tiers.disk, tiers.link, staging_, tiers.depth, /*for_the_host=*/true),
+      updates_(*tiers.device, tiers.disk, tiers.link, staging_, tiers.depth),
+      prefetches_(*tiers.device, tiers.disk, tiers.link, staging_, OffloadTiers::prefetch_depth(tiers.depth)),
+      offloads_(*tiers.device, tiers.disk, tiers.link, staging_, OffloadTiers::prefetch_depth(tiers.depth)) {
   placement_changed();
 }
 
@@ -70,6 +70,14 @@ void StateStreams::cancel_prefetches() {
   prefetching_.clear();
 }
 
+// Until the tile serves the next one.
+void StateStreams::bring_up(std::span<std::byte> to, std::span<const std::byte> tile) {
+  Device& device = *tiers_.device;
+  follow_all(device, Lane::kUp);
+  device.copy(Lane::kUp, to, tile);
+  device.join(device.mark(Lane::kUp));
+}
+
 void StateStreams::fetch_parameter(int unit, std::byte* into, std::int64_t numel) {
   if (numel == 0) return;
   const StateArray& parameter = arrays_.parameter;
@@ -85,7 +93,8 @@ void StateStreams::fetch_parameter(int unit, std::byte* into, std::int64_t numel
   }
   while (prefetches_.next_unit() == unit) {
     const Tile* tile = prefetches_.next();
-    std::memcpy(into + tile->begin * size, tile->data[0], static_cast<std::size_t>(tile->numel * size));
+    const auto bytes = static_cast<std::size_t>(tile->numel * size);
+    bring_up({into + tile->begin * size, bytes}, {tile->data[0], bytes});
   }
   prefetches_.put_back();
 }
@@ -94,14 +103,19 @@ void StateStreams::fetch_gradient(int unit, std::byte* into) {
   finish_offloads();
   const std::int64_t size = arrays_.gradient.element_bytes(unit);
   for_each_tile(visits_, {{&arrays_.gradient, TileAccess::kBring}}, unit, [&](const Tile& tile) {
-    std::memcpy(into + tile.begin * size, tile.data[0], static_cast<std::size_t>(tile.numel * size));
+    const auto bytes = static_cast<std::size_t>(tile.numel * size);
+    bring_up({into + tile.begin * size, bytes}, {tile.data[0], bytes});
   });
 }
 
 void StateStreams::offload_gradient(int unit, const std::byte* from) {
   const std::int64_t size = arrays_.gradient.element_bytes(unit);
   for_each_tile(offloads_, {{&arrays_.gradient, TileAccess::kSend}}, unit, [&](const Tile& tile) {
-    std::memcpy(tile.data[0], from + tile.begin * size, static_cast<std::size_t>(tile.numel * size));
+    const auto bytes = static_cast<std::size_t>(tile.numel * size);
+    Device& device = *tiers_.device;
+    follow_all(device, Lane::kDown);
+    device.copy(Lane::kDown, {tile.data[0], bytes}, {from + tile.begin * size, bytes});
+    device.join(device.mark(Lane::kDown));  // then the tile goes on
   });
 }
 

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "zero/engine/offload_tiers.h"
@@ -67,12 +68,14 @@ class StateStreams {
   // States lie elsewhere now.
   void placement_changed();
 
+  Device& device() const { return *tiers_.device; }
   // Tiles under way each way; see OffloadTiers.
   int depth() const { return tiers_.depth; }
   // That this rank has waited for disk and link so far.
   double waited_seconds() const;
 
  private:
+  void bring_up(std::span<std::byte> to, std::span<const std::byte> tile);
   template <typename Visit>
   static void for_each_tile(TileStream& stream, const std::vector<TileArray>& arrays, int unit, Visit visit) {
     const StateArray& array = *arrays.front().array;

@@ -1,7 +1,6 @@
 #include "zero/engine/tile_stream.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "zero/base/check.h"
 #include "zero/base/log.h"
@@ -9,8 +8,13 @@
 
 namespace zero {
 
-TileStream::TileStream(DiskTier* disk, Link* link, BlockPool& staging, int depth)
-    : disk_(disk), link_(link), staging_(staging), depth_(static_cast<std::size_t>(std::max(depth, 1))) {}
+TileStream::TileStream(Device& device, DiskTier* disk, Link* link, BlockPool& staging, int depth, bool for_the_host)
+    : device_(device),
+      disk_(disk),
+      link_(link),
+      staging_(staging),
+      depth_(static_cast<std::size_t>(std::max(depth, 1))),
+      for_the_host_(for_the_host) {}
 
 TileStream::~TileStream() {
   try {
@@ -40,6 +44,7 @@ void TileStream::add(const TileRange& range) {
 
 // Something of the tile lies off the device: then that is where it is computed.
 bool TileStream::on_host(int unit, std::int64_t element) const {
+  if (for_the_host_ && !device_.host_readable()) return true;
   return std::ranges::any_of(arrays_, [&](const TileArray& each) {
     return each.array->has(unit) && element >= each.array->split(unit).device && !each.array->split(unit).on_device();
   });
@@ -49,6 +54,8 @@ TileStream::Way TileStream::way(const TileArray& each, int unit, std::int64_t el
   if (each.array->memory(unit, element) == nullptr) return Way::kDisk;
   if (link_ == nullptr || !on_host) return Way::kDirect;
   const bool wanted_on_device = each.access == TileAccess::kBring || each.access == TileAccess::kSend;
+  // Whoever takes or fills the tile copies it over the link by himself.
+  if (wanted_on_device && !device_.host_readable()) return Way::kDirect;
   const bool lies_on_device = element < each.array->split(unit).device;
   return wanted_on_device == lies_on_device ? Way::kDirect : Way::kLink;
 }
@@ -98,6 +105,7 @@ void TileStream::start(Flight& flight) {
   Tile& tile = flight.tile;
   cross(flight, /*down=*/true);
   const bool host = on_host(tile.unit, tile.begin);
+  tile.on_host = host || device_.host_readable();
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     const StateArray& array = *arrays_[i].array;
     const TileAccess access = arrays_[i].access;
@@ -229,7 +237,8 @@ std::int64_t TileStream::copy_unsettled(int unit, std::size_t array, std::byte* 
     if (tile.unit != unit) continue;
     num_settled = std::min(num_settled, tile.begin);
     const std::int64_t size = arrays_[array].array->element_bytes(unit);
-    std::memcpy(into + tile.begin * size, tile.data[array], static_cast<std::size_t>(tile.numel * size));
+    const auto bytes = static_cast<std::size_t>(tile.numel * size);
+    device_.copy(Lane::kUpdate, {into + tile.begin * size, bytes}, {tile.data[array], bytes});
   }
   return num_settled;
 }

@@ -56,6 +56,7 @@ struct Tile {
   std::int64_t begin = 0;
   std::int64_t numel = 0;
   std::array<std::byte*, kMaxTileArrays> data{};  // element `begin` of each array; null where the unit has none
+  bool on_host = true;                            // else `data` are addresses on the device, which the host cannot read
 };
 
 class TileStream {
@@ -68,7 +69,8 @@ class TileStream {
   static constexpr std::int64_t most_written_tiles(int depth) { return static_cast<std::int64_t>(depth) + 2; }
 
   // `staging` is made of page-aligned memory. `disk` may be null where no array lies there, `link` where none stands.
-  TileStream(DiskTier* disk, Link* link, BlockPool& staging, int depth);
+  // `for_the_host`: the host works on its tiles, wherever they lie.
+  TileStream(Device& device, DiskTier* disk, Link* link, BlockPool& staging, int depth, bool for_the_host = false);
   ~TileStream();
   TileStream(const TileStream&) = delete;
   TileStream& operator=(const TileStream&) = delete;
@@ -119,10 +121,12 @@ class TileStream {
   void release(const Flight& flight);
   std::size_t padded_bytes(const Tile& tile, const StateArray& array) const;
 
+  Device& device_;
   DiskTier* disk_;
   Link* link_;
   BlockPool& staging_;
   std::size_t depth_;
+  bool for_the_host_;
   std::vector<TileArray> arrays_;
   std::vector<LinkTransfer> link_transfers_;
   bool reads_ = false;          // some array

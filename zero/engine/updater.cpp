@@ -1,7 +1,6 @@
 #include "zero/engine/updater.h"
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 
 #include "zero/base/check.h"
@@ -499,11 +498,23 @@ void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
   const auto size = static_cast<std::int64_t>(size_of(unit.dtype));
   TimedSpan span(timeline_, Activity::kUpdate, tile.unit, tile.numel * size);
   const TileMemory memory = memory_of(tile, gradients_[index].data, gradients_[index].dtype);
-  for_each_span(
-      tile, memory, {state_.update_range(tile.unit).offset + tile.begin, tile.numel},
-      [this](std::size_t param, const UpdateSpan& elements) { pass_rule_->update(elements, scalars_of(param)); });
-  if (copy_to != nullptr)
-    std::memcpy(copy_to + tile.begin * size, memory.held, static_cast<std::size_t>(tile.numel * size));
+  const Shard range{state_.update_range(tile.unit).offset + tile.begin, tile.numel};
+  if (tile.on_host) {
+    for_each_span(tile, memory, range, [this](std::size_t param, const UpdateSpan& elements) {
+      pass_rule_->update(elements, scalars_of(param));
+    });
+  } else {
+    Device& device = state_.device();
+    follow_all(device, Lane::kUpdate);
+    for_each_part(tile, memory, range, [&](std::size_t param, const UpdateSpan& elements) {
+      queue_update(device, Lane::kUpdate, *pass_rule_, elements, scalars_of(param));
+    });
+    lead_all(device, Lane::kUpdate);
+  }
+  if (copy_to != nullptr) {
+    const auto bytes = static_cast<std::size_t>(tile.numel * size);
+    state_.device().copy(Lane::kUpdate, {copy_to + tile.begin * size, bytes}, {memory.held, bytes});
+  }
   span.end();
   const int done = tile.unit;
   state_.streams().update_pass().put_back();

@@ -11,6 +11,7 @@
 #include "zero/base/log.h"
 #include "zero/memory/block_cutter.h"
 #include "zero/memory/host_memory.h"
+#include "zero/memory/paced_link.h"
 
 namespace zero {
 namespace {
@@ -51,7 +52,7 @@ ActivationOffload::ActivationOffload(ActivationOffloadOptions options, Ledger& l
       blocks_(BlockCutter(allocate_host), ledger, MemoryTag::kStaging,
               options.tier == Tier::kDisk ? Tier::kHost : Tier::kDevice),
       places_(make_places(options, ledger, std::move(seam))),
-      link_(options.link_bytes_per_second > 0 ? std::make_unique<Link>(options.link_bytes_per_second) : nullptr) {
+      link_(options.link_bytes_per_second > 0 ? std::make_unique<PacedLink>(options.link_bytes_per_second) : nullptr) {
   ZERO_CHECK(options.tier != Tier::kDevice, "offloaded where it was");
 }
 
@@ -64,7 +65,7 @@ void ActivationOffload::record(Timeline* timeline) {
 }
 
 void ActivationOffload::share_link(const Link& link) {
-  if (link_ != nullptr) link_->share(link);
+  if (link_ != nullptr) link_ = link.beside();
 }
 
 ActivationOffload::Handle ActivationOffload::offload(std::span<const std::byte> bytes) {

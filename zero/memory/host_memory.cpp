@@ -1,34 +1,12 @@
 #include "zero/memory/host_memory.h"
 
-#include <algorithm>
-#include <cerrno>
-#include <cstdint>
-#include <cstring>
-
-#include <fmt/format.h>
 #include <malloc.h>
 
-#include "zero/base/bytes.h"
-#include "zero/base/error.h"
-#include "zero/base/pages.h"
+#include "zero/device/host_device.h"
 
 namespace zero {
-namespace {
-
-[[noreturn]] void refuse(std::size_t bytes, int error) {
-  throw ConfigError(
-      "memory", format_bytes(static_cast<std::int64_t>(std::min(bytes, std::size_t{INT64_MAX}))),
-      fmt::format("the system does not give this process that much ({})", std::strerror(error)),
-      "use more ranks, a higher stage or a smaller model; `ulimit -v` and /proc/sys/vm/overcommit_memory may limit it");
-}
-
-}  // namespace
-
 Allocation allocate_host(std::size_t bytes) {
-  if (bytes == 0) return {};
-  Allocation pages = map_private(bytes);
-  if (!pages) refuse(bytes, errno);
-  return pages;
+  return HostDevice::instance().allocate(bytes);
 }
 
 bool keep_heap() {

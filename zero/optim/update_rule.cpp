@@ -24,6 +24,18 @@
 namespace zero {
 namespace {
 
+struct QueuedUpdate {
+  const UpdateRule* rule;
+  UpdateSpan span;
+  UpdateScalars scalars;
+};
+
+void update_host(const QueuedUpdate& queued) {
+  queued.rule->update(queued.span, queued.scalars);
+}
+
+constexpr Kernel kUpdate = kernel_of<QueuedUpdate, &update_host>("update");
+
 void check_update(const UpdateRule& rule, std::size_t num_states, const UpdateSpan& span,
                   const UpdateScalars& scalars) {
   ZERO_CHECK(span.numel >= 0, "{} elements", span.numel);
@@ -271,6 +283,29 @@ std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options) {
 }
 
 }  // namespace
+
+std::vector<Access> UpdateSpan::accesses() const {
+  const auto count = static_cast<std::size_t>(numel);
+  const std::size_t num_scales = (count + kCodeBlock - 1) / kCodeBlock;
+  std::vector<Access> all{changes(std::span(parameter, count))};
+  if (gradient != nullptr) all.push_back(reads(std::span(gradient, count * size_of(gradient_dtype))));
+  for (float* const state : states)
+    if (state != nullptr) all.push_back(changes(std::span(state, count)));
+  for (const CodedState& state : coded) {
+    if (state.codes == nullptr) continue;
+    all.push_back(changes(std::span(state.codes, count)));
+    all.push_back(changes(std::span(state.scales, num_scales)));
+  }
+  if (low_precision != nullptr) all.push_back(writes(std::span(low_precision, count * size_of(low_precision_dtype))));
+  return all;
+}
+
+void queue_update(Device& device, Lane lane, const UpdateRule& rule, const UpdateSpan& span,
+                  const UpdateScalars& scalars) {
+  const QueuedUpdate queued{&rule, span, scalars};
+  const std::vector<Access> accesses = span.accesses();
+  device.run(lane, {kUpdate, std::as_bytes(std::span(&queued, 1)), accesses});
+}
 
 UpdateSpan UpdateSpan::part(std::int64_t begin, std::int64_t count) const {
   UpdateSpan part = *this;

@@ -30,6 +30,7 @@
 #include "zero/base/exact_sum.h"
 #include "zero/base/parallel.h"
 #include "zero/base/state_spec.h"
+#include "zero/device/device.h"
 #include "zero/optim/eight_bit_code.h"
 
 namespace zero {
@@ -50,6 +51,8 @@ struct UpdateSpan {
   std::int64_t numel = 0;
   std::int64_t first = 0;  // its first element's place in the parameter
 
+  // What an update reads and writes of memory.
+  std::vector<Access> accesses() const;
   // Elements [begin, begin + count) of it; `begin` is a multiple of kCodeBlock where a state is in 8 bits.
   UpdateSpan part(std::int64_t begin, std::int64_t count) const;
 
@@ -229,6 +232,11 @@ class UpdateRule {
   // Null: every parameter has the states of states().
   virtual const FactorRule* factors() const { return nullptr; }
 };
+
+// Queues update() of a rule that needs no sums, matrices or factors, over memory of the device. What `scalars` and the rule
+// point to outlives the work.
+void queue_update(Device& device, Lane lane, const UpdateRule& rule, const UpdateSpan& span,
+                  const UpdateScalars& scalars);
 
 // What plans and memory need to know of it.
 OptimizerSpec spec_of(const UpdateRule& rule);

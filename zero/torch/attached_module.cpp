@@ -6,23 +6,33 @@
 
 #include "zero/base/error.h"
 #include "zero/base/log.h"
+#include "zero/device/host_device.h"
 #include "zero/torch/first_values.h"
+#include "zero/torch/torch_device.h"
 
 namespace zero {
 
 namespace {
 
 AttachedParameters attached_parameters(const ModelTensors& model, int world, const AttachOptions& options,
-                                       ParameterOwner& owner) {
+                                       ParameterOwner& owner, Device& device) {
   ModuleParameters found = parameters_of(model, options.dtype);
+  for (std::size_t i = 0; i < found.tensors.size(); ++i) {
+    const torch::Tensor& tensor = found.tensors[i];
+    if (!tensor.is_meta() && tensor.device() != place_of(device))
+      throw ConfigError("attach", found.specs[i].name,
+                        fmt::format("it lies on {}, and is to be trained on {}", tensor.device().str(), device.name()),
+                        "move the module there first");
+  }
   std::vector<Unit> units = units_of(found.specs, world, options);
-  return {std::move(found), std::move(units), owner};
+  return {std::move(found), std::move(units), owner, device};
 }
 
 }  // namespace
 
 AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineSeams& seams)
-    : parameters_(attached_parameters(model, world.communicator().world(), options, *this)),
+    : device_(seams.device != nullptr ? *seams.device : HostDevice::instance()),
+      parameters_(attached_parameters(model, world.communicator().world(), options, *this, device_)),
       role_(world.communicator(), options),
       exceptions_at_start_(std::uncaught_exceptions()),
       awaits_load_(options.awaits_load) {
@@ -34,6 +44,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   of_role.weights = nullptr;
   of_role.local_world = world.local_size();
   if (options.sync.has_servers()) refuse_statistics(model);
+  adopt_stream(device_);
   engine_ = std::make_unique<Engine>(role_.comm(), parameters_.specs(), parameters_.units(), of_role, *this, seams);
   scopes_ = std::make_unique<OpenScopes>(*engine_, parameters_);
   role_.attach(*engine_);

@@ -62,6 +62,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void end();
   void give_back_all();
 
+  Device& device_;
   AttachedParameters parameters_;
   AttachedRole role_;
   NamedBuffers buffers_;  // each tensor once

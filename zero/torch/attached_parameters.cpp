@@ -1,7 +1,6 @@
 #include "zero/torch/attached_parameters.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <unordered_set>
 
@@ -16,6 +15,7 @@
 #include "zero/torch/gradient_watch.h"
 #include "zero/torch/tagged_tensor.h"
 #include "zero/torch/tensor_type.h"
+#include "zero/torch/torch_device.h"
 
 namespace zero {
 namespace {
@@ -26,8 +26,10 @@ std::int64_t byte_offset(const Unit& unit, const Slice& slice) {
 
 }  // namespace
 
-AttachedParameters::AttachedParameters(ModuleParameters found, std::vector<Unit> units, ParameterOwner& owner)
+AttachedParameters::AttachedParameters(ModuleParameters found, std::vector<Unit> units, ParameterOwner& owner,
+                                       Device& memory)
     : owner_(owner),
+      memory_(memory),
       tensors_(std::move(found.tensors)),
       specs_(std::move(found.specs)),
       units_(std::move(units)),
@@ -35,7 +37,8 @@ AttachedParameters::AttachedParameters(ModuleParameters found, std::vector<Unit>
       hooks_(specs_.size()) {
   for (std::size_t param = 0; param < specs_.size(); ++param) {
     storages_.emplace_back(owner, static_cast<int>(param), specs_[param].name,
-                           static_cast<std::size_t>(specs_[param].numel()) * size_of(specs_[param].dtype));
+                           static_cast<std::size_t>(specs_[param].numel()) * size_of(specs_[param].dtype),
+                           place_of(memory));
   }
 }
 
@@ -125,11 +128,12 @@ void AttachedParameters::give_back(const Unit& unit, const std::byte* data) {
   for (const Slice& slice : unit.slices) {
     const auto param = static_cast<std::size_t>(slice.param);
     const std::size_t bytes = storages_[param].storage().nbytes();
-    c10::DataPtr own = c10::GetAllocator(c10::DeviceType::CPU)->allocate(bytes);
-    if (bytes > 0) std::memcpy(own.get(), data + byte_offset(unit, slice), bytes);
+    c10::DataPtr own = c10::GetAllocator(place_of(memory_).type())->allocate(bytes);
+    memory_.copy(Lane::kCompute, {static_cast<std::byte*>(own.get()), bytes}, {data + byte_offset(unit, slice), bytes});
     storages_[param].give_back(std::move(own));
     replace(param, /*keyed=*/false);
   }
+  memory_.join(memory_.mark(Lane::kCompute));
 }
 
 torch::Tensor AttachedParameters::take_gradient(int param) {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "zero/device/device.h"
 #include "zero/plan/unit.h"
 #include "zero/torch/module_parameters.h"
 #include "zero/torch/parameter_storage.h"
@@ -27,7 +28,8 @@ namespace zero {
 class AttachedParameters {
  public:
   // `units`: of the parameters that were found. Changes nothing of the tensors.
-  AttachedParameters(ModuleParameters found, std::vector<Unit> units, ParameterOwner& owner);
+  // `memory`: of the device on which its units lie; outlives it.
+  AttachedParameters(ModuleParameters found, std::vector<Unit> units, ParameterOwner& owner, Device& memory);
   ~AttachedParameters();
   AttachedParameters(const AttachedParameters&) = delete;
   AttachedParameters& operator=(const AttachedParameters&) = delete;
@@ -69,6 +71,7 @@ class AttachedParameters {
   void replace(std::size_t param, bool keyed);
 
   ParameterOwner& owner_;
+  Device& memory_;
   std::vector<torch::Tensor> tensors_;  // by parameter: the model's own
   std::vector<ParamSpec> specs_;
   std::vector<Unit> units_;

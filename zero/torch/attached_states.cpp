@@ -122,7 +122,8 @@ torch::Tensor AttachedStates::full(const std::string& name, const std::string& s
              {.unit = unit.index, .control = true, .blocks = unit_blocks(unit, sizeof(float))});
   if (unit.scattered) {
     const torch::Tensor gathered = std::exchange(whole, torch::empty_like(whole));
-    to_parameter_order(unit, bytes(gathered).data(), bytes(whole).data(), sizeof(float));
+    to_parameter_order(HostDevice::instance(), Lane::kGather, unit, bytes(gathered).data(), bytes(whole).data(),
+                       sizeof(float));
   }
   const Slice& slice = parameters_.slice(param);
   return whole.narrow(0, slice.offset, slice.numel).reshape(parameters_.spec(param).shape).clone();

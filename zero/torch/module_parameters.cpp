@@ -20,9 +20,9 @@ void check_supported(const std::string& name, const torch::Tensor& tensor) {
   if (!tensor.has_storage() || tensor.layout() != at::kStrided) {
     throw ConfigError("attach", name, "not a dense tensor", "zero.cpp shards dense parameters");
   }
-  if (!tensor.is_cpu() && !tensor.is_meta()) {
+  if (!tensor.is_cpu() && !tensor.is_meta() && !tensor.is_cuda()) {
     throw ConfigError("attach", name, fmt::format("it lies on {}", tensor.device().str()),
-                      "this build trains on the CPU: move the module there first");
+                      "zero.cpp trains on the CPU and on CUDA: move the module there first");
   }
   if (tensor.is_meta() && !is_deferred(tensor)) {
     throw ConfigError("attach", name, "it has no data and no recording",
@@ -33,6 +33,21 @@ void check_supported(const std::string& name, const torch::Tensor& tensor) {
                       "give the leaves of the model: tensors with requires_grad that no operator made");
   if (tensor.is_inference())
     throw ConfigError("attach", name, "it is an inference tensor", "construct the module outside InferenceMode");
+}
+
+// Where the model lies: on one device. Deferred parameters lie nowhere yet.
+void check_device(const ModuleParameters& found) {
+  const torch::Tensor* first = nullptr;
+  for (std::size_t i = 0; i < found.tensors.size(); ++i) {
+    const torch::Tensor& tensor = found.tensors[i];
+    if (tensor.is_meta()) continue;
+    if (first == nullptr) first = &tensor;
+    if (tensor.device() != first->device())
+      throw ConfigError(
+          "attach", found.specs[i].name,
+          fmt::format("it lies on {}, and other parameters on {}", tensor.device().str(), first->device().str()),
+          "move the whole module to one device");
+  }
 }
 
 // Two parameters in one allocation are fine (chunks); two that overlap would silently part.
@@ -80,6 +95,7 @@ ModuleParameters parameters_of(const ModelTensors& model, std::optional<DType> d
                            .own_unit = own_unit});
     found.tensors.push_back(tensor);
   }
+  check_device(found);
   check_overlap(found);
   return found;
 }

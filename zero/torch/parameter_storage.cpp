@@ -24,18 +24,18 @@ namespace {
 // Marks our DataPtrs; the handle belongs to its ParameterStorage, so there is nothing to free.
 void parameter_deleter(void*) {}
 
-c10::DataPtr pointer_with(std::byte* data, ParameterHandle* handle, c10::DeviceType device) {
-  return {data, handle, &parameter_deleter, c10::Device(device)};
+c10::DataPtr pointer_with(std::byte* data, ParameterHandle* handle, c10::Device device) {
+  return {data, handle, &parameter_deleter, device};
 }
 
 }  // namespace
 
 ParameterStorage::ParameterStorage(ParameterOwner& owner, int param, const std::string& name, std::size_t bytes,
-                                   c10::DeviceType device)
+                                   c10::Device device)
     : handle_(std::make_unique<ParameterHandle>(ParameterHandle{&owner, param})),
       storage_(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
                                                      pointer_with(nullptr, handle_.get(), device),
-                                                     c10::GetAllocator(device), /*resizable=*/false)) {
+                                                     c10::GetAllocator(device.type()), /*resizable=*/false)) {
   storage_.unsafeGetStorageImpl()->get_extra_meta().custom_data_ptr_error_msg_ = fmt::format(
       "{}: this parameter of an attached module is not gathered, so its memory cannot be read directly (torch::save, "
       "data_ptr, accessor, DLPack)\n"
@@ -46,7 +46,7 @@ ParameterStorage::ParameterStorage(ParameterOwner& owner, int param, const std::
 }
 
 void ParameterStorage::point_to(std::byte* data) {
-  set(pointer_with(data, handle_.get(), storage_.device_type()));
+  set(pointer_with(data, handle_.get(), storage_.device()));
 }
 
 void ParameterStorage::give_back(c10::DataPtr data) {
@@ -63,7 +63,7 @@ void ParameterStorage::leave_empty(const std::string& name) {
 
 void ParameterStorage::set(c10::DataPtr data) {
   c10::StorageImpl& storage = *storage_.unsafeGetStorageImpl();
-  storage.*refuses_reads() = data.get() == nullptr && storage.nbytes() > 0 && data.device().is_cpu();
+  storage.*refuses_reads() = data.get() == nullptr && storage.nbytes() > 0 && !data.device().is_meta();
   storage.set_data_ptr_noswap(std::move(data));  // which makes writers look at the flag, too
 }
 

@@ -45,7 +45,7 @@ struct ParameterHandle {
 class ParameterStorage {
  public:
   ParameterStorage(ParameterOwner& owner, int param, const std::string& name, std::size_t bytes,
-                   c10::DeviceType device = c10::DeviceType::CPU);
+                   c10::Device device = c10::DeviceType::CPU);
   ParameterStorage(ParameterStorage&&) noexcept = default;
 
   void point_to(std::byte* data);

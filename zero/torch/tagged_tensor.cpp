@@ -12,10 +12,10 @@ namespace zero {
 at::Tensor tensor_over(const c10::Storage& storage, const std::vector<std::int64_t>& sizes, at::ScalarType type,
                        bool keyed) {
   using Key = c10::DispatchKey;
-  const bool meta = storage.device_type() == c10::DeviceType::Meta;
-  c10::DispatchKeySet keys =
-      meta ? c10::DispatchKeySet({Key::Meta, Key::AutogradMeta, Key::ADInplaceOrView})
-           : c10::DispatchKeySet({Key::CPU, Key::AutogradCPU, Key::ADInplaceOrView, Key::AutocastCPU});
+  c10::DispatchKeySet keys({Key::CPU, Key::AutogradCPU, Key::ADInplaceOrView, Key::AutocastCPU});
+  if (storage.device().is_meta()) keys = c10::DispatchKeySet({Key::Meta, Key::AutogradMeta, Key::ADInplaceOrView});
+  if (storage.device().is_cuda())
+    keys = c10::DispatchKeySet({Key::CUDA, Key::AutogradCUDA, Key::ADInplaceOrView, Key::AutocastCUDA});
   if (keyed) keys = keys.add(kParameterKey);
   auto impl = c10::make_intrusive<at::TensorImpl>(c10::Storage(storage), keys, c10::scalarTypeToTypeMeta(type));
   impl->set_sizes_contiguous(sizes);

@@ -1,4 +1,4 @@
-#include "zero/memory/link.h"
+#include "zero/memory/paced_link.h"
 
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@ double seconds_of(const TimelineSpan& span) {
   return span.end - span.begin;
 }
 
-TEST(Link, CarriesTheBytesAndCountsThemByDirection) {
-  Link link(1e9);
+TEST(PacedLink, CarriesTheBytesAndCountsThemByDirection) {
+  PacedLink link(1e9);
   const auto from = bytes_of(1000);
   std::vector<std::byte> up(1000), down(600);
   link.up(up, from).wait();
@@ -34,9 +34,9 @@ TEST(Link, CarriesTheBytesAndCountsThemByDirection) {
   EXPECT_DOUBLE_EQ(link.traffic().down_busy_seconds(), 600 / 1e9);
 }
 
-TEST(Link, CountsWaitsByDirection) {
+TEST(PacedLink, CountsWaitsByDirection) {
   const SimulatedTime time;
-  Link link(1e6, nullptr, time);
+  PacedLink link(1e6, nullptr, time);
   const auto from = bytes_of(20000);
   std::vector<std::byte> to(20000);
   link.down(to, std::span(from)).wait();
@@ -47,7 +47,7 @@ TEST(Link, CountsWaitsByDirection) {
   EXPECT_DOUBLE_EQ(link.traffic().waited_seconds, 0.03);
 }
 
-TEST(Link, TrafficAddsUpFieldByField) {
+TEST(PacedLink, TrafficAddsUpFieldByField) {
   const LinkTraffic a{.up_bytes = 1,
                       .down_bytes = 20,
                       .busy_seconds = 300,
@@ -62,8 +62,8 @@ TEST(Link, TrafficAddsUpFieldByField) {
 }
 
 // On the machine's clock: it may wait longer than the link takes, never shorter.
-TEST(Link, ATransferIsNotDoneBeforeItsTime) {
-  Link link(1e5);
+TEST(PacedLink, ATransferIsNotDoneBeforeItsTime) {
+  PacedLink link(1e5);
   const auto from = bytes_of(2000);
   std::vector<std::byte> to(2000);
   const double begin = monotonic_seconds();
@@ -73,10 +73,10 @@ TEST(Link, ATransferIsNotDoneBeforeItsTime) {
   EXPECT_LE(link.traffic().waited_seconds, 2000 / 1e5) << "what is left of it";
 }
 
-TEST(Link, TheTimelineHasEachTransferInItsTurn) {
+TEST(PacedLink, TheTimelineHasEachTransferInItsTurn) {
   Timeline timeline;
   timeline.start();
-  Link link(1e6, &timeline);
+  PacedLink link(1e6, &timeline);
   const auto from = bytes_of(5000);
   std::vector<std::byte> first(5000), second(2000), third(1000);
   Transfer a = link.up(first, from, 3);
@@ -109,11 +109,11 @@ class StillWhileAwake final : public LinkClock {
   mutable double now_ = monotonic_seconds();
 };
 
-TEST(Link, TheTimelineHasWhatNothingHid) {
+TEST(PacedLink, TheTimelineHasWhatNothingHid) {
   Timeline timeline;
   timeline.start();
   const StillWhileAwake time;
-  Link link(1e5, &timeline, time);
+  PacedLink link(1e5, &timeline, time);
   const auto from = bytes_of(2000);
   std::vector<std::byte> to(2000);
   Transfer transfer = link.down(to, from, 6);
@@ -129,10 +129,10 @@ TEST(Link, TheTimelineHasWhatNothingHid) {
   EXPECT_GE(seconds_of(waited) + 1e-9, link.traffic().waited_seconds);
 }
 
-TEST(Link, WhoComesLateDoesNotWait) {
+TEST(PacedLink, WhoComesLateDoesNotWait) {
   Timeline timeline;
   timeline.start();
-  Link link(1e9, &timeline);
+  PacedLink link(1e9, &timeline);
   const auto from = bytes_of(16);
   std::vector<std::byte> to(16);
   Transfer transfer = link.up(to, from);
@@ -141,6 +141,19 @@ TEST(Link, WhoComesLateDoesNotWait) {
   transfer.wait();
   EXPECT_EQ(timeline.spans().size(), 1u);
   EXPECT_EQ(link.traffic().waited_seconds, 0);
+}
+
+TEST(PacedLink, OnesBesideEachOtherTakeTurnsAndCountTheirOwn) {
+  const SimulatedTime time;
+  PacedLink link(1e6, nullptr, time);
+  const std::unique_ptr<Link> other = link.beside();
+  const auto from = bytes_of(1000);
+  std::vector<std::byte> to(1000), also(1000);
+  Transfer first = link.up(to, from);
+  other->up(also, from).wait();
+  EXPECT_NEAR(time.now(), 0.002, 1e-12);
+  EXPECT_EQ(link.traffic().up_bytes, 1000);
+  EXPECT_EQ(other->traffic().up_bytes, 1000);
 }
 
 }  // namespace

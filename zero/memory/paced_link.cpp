@@ -1,4 +1,4 @@
-#include "zero/memory/link.h"
+#include "zero/memory/paced_link.h"
 
 #include <algorithm>
 #include <cstring>
@@ -19,7 +19,7 @@ void LinkClock::sleep(double seconds) const {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-class Link::Timed final : public Transfer::Pending {
+class PacedLink::Timed final : public Transfer::Pending {
  public:
   Timed(double done_at, const LinkClock& clock, bool up, LinkTraffic& traffic, Timeline* timeline, int unit)
       : done_at_(done_at), clock_(clock), up_(up), traffic_(traffic), timeline_(timeline), unit_(unit) {}
@@ -42,7 +42,13 @@ class Link::Timed final : public Transfer::Pending {
   int unit_;
 };
 
-Transfer Link::copy(Activity direction, std::span<std::byte> to, std::span<const std::byte> from, int unit) {
+std::unique_ptr<Link> PacedLink::beside() const {
+  auto other = std::make_unique<PacedLink>(*this);
+  other->traffic_ = {};
+  return other;
+}
+
+Transfer PacedLink::copy(Activity direction, std::span<std::byte> to, std::span<const std::byte> from, int unit) {
   ZERO_CHECK(to.size() == from.size(), "{} bytes into {}", from.size(), to.size());
   if (to.data() != from.data()) std::memcpy(to.data(), from.data(), from.size());
   const auto bytes = static_cast<std::int64_t>(from.size());

@@ -1,0 +1,87 @@
+// Device: the memory in which units lie while operators use them, and everything that is done to bytes there.
+//
+// Work on a device is queued in lanes. What is queued in one lane runs in that order. Work of two lanes runs in any
+// order, or at once, unless wait() puts a mark of the one before what follows in the other. A function returns when its work is queued:
+// the host may read a result, or write, give back or hand out again what the work reads, only once it has joined a mark
+// behind it. So memory is handed from lane to lane together with the mark of its last use.
+//
+//   device.copy(Lane::kUp, block, tile);                    // host to device
+//   device.wait(Lane::kUpdate, device.mark(Lane::kUp));
+//   run(device, Lane::kUpdate, kAdam, arguments, {changes(block)});
+//   device.join(device.mark(Lane::kUpdate));                // the host waits
+//
+// Where the device is main memory (HostDevice) work is done when its function returns, marks are empty, and waiting
+// costs nothing. RecordedDevice finds work that nothing orders.
+//
+// Local. One thread at a time, but for run() of a device that the host can read. Throws DeviceError where the device fails, and
+// ConfigError ("memory") where its memory is short.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+
+#include "zero/base/allocation.h"
+#include "zero/device/kernel.h"
+#include "zero/device/lane.h"
+
+namespace zero {
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string_view name() const = 0;  // "host", "cuda:0"
+  // True where the host may use the device's memory like its own. Then lanes do nothing.
+  virtual bool host_readable() const = 0;
+
+  // Contents are zeros; aligned to 256 bytes. The caller gives it back once no lane uses it.
+  [[nodiscard]] virtual Allocation allocate(std::size_t bytes) = 0;
+  // Memory of the host that copies cross fastest (on CUDA: pinned), zeroed, page-aligned.
+  [[nodiscard]] virtual Allocation allocate_pinned(std::size_t bytes) = 0;
+
+  // kCompute is this queue of the device's own library from now on (CUDA: a cudaStream_t).
+  virtual void adopt(void* /*stream*/) {}
+
+  // Behind all that is queued in the lane.
+  [[nodiscard]] virtual Mark mark(Lane lane) = 0;
+  virtual void wait(Lane lane, const Mark& mark) = 0;
+  virtual bool done(const Mark& mark) = 0;
+  virtual void join(const Mark& mark) = 0;
+
+  // Between any two of device memory and pinned memory, as large as each other, and without overlap.
+  virtual void copy(Lane lane, std::span<std::byte> to, std::span<const std::byte> from) = 0;
+  virtual void fill(Lane lane, std::span<std::byte> bytes, std::byte value) = 0;
+  virtual void run(Lane lane, const KernelCall& call) = 0;
+
+  // Work that somebody else queues, such as operators of the model: they touch these bytes in that lane, now.
+  virtual void touches(Lane /*lane*/, std::span<const Access> /*accesses*/, std::string_view /*who*/) {}
+  // The host itself reads or writes these bytes, now. Of pinned memory only it can tell; other memory is no concern.
+  virtual void host_touches(std::span<const Access> /*accesses*/, std::string_view /*who*/) {}
+};
+
+template <typename Arguments>
+void run(Device& device, Lane lane, const Kernel& kernel, const Arguments& arguments,
+         std::initializer_list<Access> accesses) {
+  device.run(lane, {kernel, std::as_bytes(std::span(&arguments, 1)), {accesses.begin(), accesses.size()}});
+}
+
+// What is queued in `lane` from now on comes after all that is queued in `earlier` by now.
+inline void follow(Device& device, Lane lane, Lane earlier) {
+  if (lane != earlier) device.wait(lane, device.mark(earlier));
+}
+// ... in any lane by now.
+inline void follow_all(Device& device, Lane lane) {
+  for (const Lane earlier : kAllLanes) follow(device, lane, earlier);
+}
+inline void join_all(Device& device) {
+  for (const Lane lane : kAllLanes) device.join(device.mark(lane));
+}
+// What is queued in any lane from now on comes after all that is queued in `lane` by now.
+inline void lead_all(Device& device, Lane lane) {
+  const Mark mark = device.mark(lane);
+  for (const Lane later : kAllLanes)
+    if (later != lane) device.wait(later, mark);
+}
+
+}  // namespace zero

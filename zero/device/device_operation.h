@@ -1,0 +1,20 @@
+// DeviceOperation: one piece of work of a lane, or of the host, as RecordedDevice remembers it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "zero/device/vector_clock.h"
+
+namespace zero {
+
+struct DeviceOperation {
+  std::uint64_t number = 0;
+  Actor actor = kHostActor;
+  std::string name;   // "copy", "kernel scale"
+  VectorClock clock;  // all that comes before it, and itself
+
+  bool comes_after(const DeviceOperation& earlier) const { return clock.covers(earlier.actor, earlier.number); }
+};
+
+}  // namespace zero

@@ -1,0 +1,34 @@
+// HostCopy: bytes of a device for the host to read: those themselves where it can read them, else a copy in pinned memory.
+//
+//   const HostCopy sums(device, Lane::kReduce, bytes);     // waits for all that is queued in the lane by now
+//   stats_of(sums.data(), dtype, numel);
+//
+// Local. The bytes do not change while it lives.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "zero/device/device.h"
+
+namespace zero {
+
+class HostCopy {
+ public:
+  HostCopy(Device& device, Lane lane, std::span<const std::byte> bytes) : bytes_(bytes) {
+    if (device.host_readable() || bytes.empty()) return;
+    copy_ = device.allocate_pinned(bytes.size());
+    follow(device, Lane::kDown, lane);
+    device.copy(Lane::kDown, copy_.bytes(), bytes);
+    device.join(device.mark(Lane::kDown));
+    bytes_ = copy_.bytes();
+  }
+
+  const std::byte* data() const { return bytes_.data(); }
+
+ private:
+  Allocation copy_;
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace zero
