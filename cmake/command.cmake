@@ -66,7 +66,8 @@ foreach(folder cli parity)
     add_dependencies(zero_${folder}_test zero_executable)
     target_compile_definitions(zero_${folder}_test PRIVATE
       ZERO_MPIRUN="$<$<BOOL:${mpi_FOUND}>:${ZERO_MPIRUN}>"
-      ZERO_CAN_TRAIN=$<BOOL:${ZERO_WITH_TORCH}>)
+      ZERO_CAN_TRAIN=$<BOOL:${ZERO_WITH_TORCH}>
+      ZERO_HAS_GLOO=$<TARGET_EXISTS:zero_transport_gloo>)
   endif()
 endforeach()
 # The page of `zero report`, in a browser where there is one.

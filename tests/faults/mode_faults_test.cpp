@@ -1,8 +1,10 @@
 // Kills and pauses at random moments in every mode of training: none hangs, none leaves anything behind, and a mode whose
 // bits do not depend on time ends with the weights of a run that was left alone. ZERO_MODE_STRIKES sets how often in each
 // mode (two modes once without it, all modes 25 times in the full tier: docs/reliability.md).
+#include <algorithm>
 #include <iostream>
 #include <memory>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -35,6 +37,14 @@ std::vector<Mode> modes() {
       {"quorum", {"--sync.servers", "1", "--sync.quorum", "2"}, false},
       {"shares", {"--train.share", "auto"}, false},
   };
+  const std::vector<std::string> over_gloo{"--comm.transport", "gloo"};
+  for (const char* name : {"stale", "async"}) {
+    if (!ZERO_HAS_GLOO) break;
+    Mode mode = *std::ranges::find(all, std::string_view(name), &Mode::name);
+    mode.name = mode.is_timeless ? "stale_over_gloo" : "async_over_gloo";
+    mode.keys.insert(mode.keys.end(), over_gloo.begin(), over_gloo.end());
+    all.push_back(std::move(mode));
+  }
   if (!in_full_tier()) all.resize(2);
   return all;
 }

@@ -29,6 +29,34 @@ TEST_F(ServedFaults, AnAsynchronousRunGoesOnWithoutAWorkerThatIsKilled) {
   EXPECT_EQ(report.at("losses").size(), 60U);
 }
 
+// Nor is its rank started again: it would find no way into the run.
+TEST_F(ServedFaults, OverGlooAnAsynchronousRunGoesOnWithoutAWorkerThatIsKilled) {
+  if (!ZERO_HAS_GLOO) GTEST_SKIP() << "the plug-in gloo is not built";
+  const EnvironmentVariable level("ZERO_LOG_LEVEL", "warn");
+  WatchedCommand command(train("run", "60",
+                               {"--sync.mode", "async", "--sync.servers", "2", "--sync.staleness", "2",
+                                "--comm.transport", "gloo", "--run.max_restarts", "1"}));
+  ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
+  strike(command.wait_for_rank(3), SIGKILL);
+  EXPECT_EQ(command.finish(), 0) << command.text();
+  EXPECT_SAYS(command, "rank 3 (worker 1) is lost: the run goes on without it");
+  EXPECT_EQ(command.text().find("starting it again"), std::string::npos) << command.text();
+  const nlohmann::json report = report_of("run");
+  ASSERT_TRUE(report.is_object()) << command.text();
+  EXPECT_EQ(report.at("losses").size(), 60U);
+}
+
+TEST_F(ServedFaults, OverGlooAKilledServerEndsTheRun) {
+  if (!ZERO_HAS_GLOO) GTEST_SKIP() << "the plug-in gloo is not built";
+  WatchedCommand command(
+      train("run", "100000", {"--sync.mode", "async", "--sync.servers", "2", "--comm.transport", "gloo"}));
+  ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
+  const auto killed = strike(command.wait_for_rank(1), SIGKILL);
+  EXPECT_TRUE(command.gone_before(killed + kAllGone)) << command.text();
+  EXPECT_EQ(command.finish(), 3);
+  EXPECT_SAYS(command, "rank 1 of 4 failed with signal 9 (SIGKILL)");
+}
+
 TEST_F(ServedFaults, AStaleRunEndsWithTheNameOfAKilledWorker) {
   WatchedCommand command(train("run", "100000", {"--sync.mode", "stale", "--sync.staleness", "1"}));
   ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();

@@ -41,6 +41,12 @@ TEST(Plugin, AnAbsentPluginSaysWhatToDo) {
   }
 }
 
+TEST(Plugin, OverMessagesNoRankIsStartedAgainAlone) {
+  const std::string refusal =
+      message_of<ConfigError>([] { open_transport("gloo", {.world = 2, .most_replacements = 1}, seconds(1)); });
+  EXPECT_TRUE(says(refusal, "comm.transport = gloo: a rank that is started again alone finds no way into a run"));
+}
+
 TEST(Plugin, TheTableHasEveryTransportWithAReason) {
   const auto statuses = transport_statuses();
   std::vector<std::string> names;

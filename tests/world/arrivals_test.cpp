@@ -116,7 +116,8 @@ TEST_P(ArrivalsTest, AMessageThatWasSentMayChange) {
 
 TEST_P(ArrivalsTest, ASenderThatLeavesIsNamed) {
   const auto ends = run_world(world(2), [](Communicator& comm) {
-    if (comm.rank() == 0) take(comm, 1);
+    if (comm.rank() == 0) send(comm, 1, 1);
+    take(comm, 1 - comm.rank());
   });
   EXPECT_CONTAINS(ends[0], "rank 1: receive: it left the run while rank 0 waits for it");
 }
@@ -125,7 +126,11 @@ TEST_P(ProcessArrivals, ARankThatMayBeLostEndsNobody) {
   const auto ends = run_world(world(3), [](Communicator& comm) {
     if (comm.rank() == 2) comm.arrivals()->may_be_lost();
     comm.barrier({}).wait();
-    if (comm.rank() == 2) kill(getpid(), SIGKILL);
+    if (comm.rank() == 2) {
+      for (const int other : {0, 1}) EXPECT_EQ(take(comm, other), other) << "they have heard it";
+      kill(getpid(), SIGKILL);
+    }
+    send(comm, comm.rank(), 2);
     comm.arrivals()->await([&] { return comm.arrivals()->lost(2); });
     if (comm.rank() == 0) send(comm, 7, 1);
     if (comm.rank() == 1 && take(comm, 0) != 7) throw Error("another message");

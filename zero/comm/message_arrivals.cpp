@@ -1,10 +1,12 @@
 // How a rank waits for whichever message comes first, and goes on without a rank, over a MessageLink.
 #include <algorithm>
+#include <exception>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "zero/base/clock.h"
+#include "zero/base/log.h"
 #include "zero/comm/message_exchange.h"
 
 namespace zero {
@@ -157,13 +159,26 @@ void MessageCommunicator::tell_others(Notice notice) {
   }
 }
 
+// Whoever lives hears it: a server that evaluates meanwhile only later, where a library moves bytes when it is called. A rank
+// that leaves with an error does not wait for that.
 void MessageCommunicator::say_goodbye() {
   if (!run_.watches) return;
+  const bool hurries = std::uncaught_exceptions() > 0;
   tell_others(Notice::kLeaves);
   Pauses pauses;
-  const auto under_way = [](const Sending& notice) { return notice.transfer->test() == Status::kLate; };
-  while (std::ranges::any_of(run_.notices, under_way)) {
-    if (pauses.waited() > kFarewell) return run_.link->abandon();  // somebody never looked
+  const auto under_way = [this](const Sending& notice) {
+    return !lost(notice.to) && notice.transfer->test() == Status::kLate;
+  };
+  bool told = false;
+  for (;;) {
+    const auto notice = std::ranges::find_if(run_.notices, under_way);
+    if (notice == run_.notices.end()) return;
+    if (hurries && pauses.waited() > kFarewell) return run_.link->abandon();
+    if (!told && pauses.waited() > run_.timeout) {
+      ZERO_LOG(warn, "rank {} has done its part, and waits until rank {} has heard it", rank_, notice->to);
+      told = true;
+    }
+    look();  // others leave as well
     pauses.rest();
   }
 }
