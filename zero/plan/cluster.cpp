@@ -65,16 +65,16 @@ void send_uneven_within_copies(Senders& senders, const Mesh& mesh, const Cluster
   std::vector<double> gathered, reduced{0};  // bytes of shards by place in the copy; the latter summed up to there
   for (int place = 0; place < mesh.shard; ++place) {
     units = as_seen_by(std::move(units), place);
-    double gathers = 0, reductions = 0;
+    double reductions = 0;
+    std::int64_t reducing = 0;
     for (const Unit& unit : units) {
-      const StepCollectives calls = collectives_of(unit, placement);
-      const auto shard =
-          static_cast<double>(shard_numel(unit, mesh.shard) * static_cast<std::int64_t>(size_of(unit.dtype)));
-      const std::int64_t reducing = calls.reductions * reduction_bytes(unit, mesh.shard, WireCodec::kNone);
-      gathers += static_cast<double>(sent_bytes(unit, mesh.shard, placement) - reducing) / (mesh.shard - 1);
-      reductions += calls.reductions * shard;
+      const int times = collectives_of(unit, placement).reductions;
+      const std::int64_t shard = shard_numel(unit, mesh.shard) * static_cast<std::int64_t>(size_of(unit.dtype));
+      reductions += static_cast<double>(times * shard);
+      reducing += times * reduction_bytes(unit, mesh.shard, WireCodec::kNone);
     }
-    gathered.push_back(gathers);
+    const std::int64_t gathering = sent_bytes(units, mesh.shard, placement) - reducing;
+    gathered.push_back(static_cast<double>(gathering) / (mesh.shard - 1));
     reduced.push_back(reduced.back() + reductions);
   }
   for (int rank = 0; rank < mesh.world(); ++rank) {

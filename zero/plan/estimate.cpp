@@ -55,19 +55,17 @@ std::int64_t reduction_bytes(const Unit& unit, int world, WireCodec codec) {
   return wire_bytes(codec, padded_numel(unit, world) - shard_numel(unit, world), unit.dtype);
 }
 
-std::int64_t sent_bytes(const Unit& unit, int world, const Placement& placement) {
-  const StepCollectives calls = collectives_of(unit, placement);
-  std::int64_t bytes = calls.reductions * reduction_bytes(unit, world, placement.wire.reduce) +
-                       calls.gathers * gather_bytes(unit, world, placement.wire.gather);
-  const bool gathers_sums = unit.trainable && !placement.optimizer_sharded && placement.fp32_sums;
-  if (gathers_sums && unit.dtype != DType::kFloat32)
-    bytes += gather_bytes(unit, world, WireCodec::kNone);  // fp32 is twice as much
-  return bytes + update_sent_bytes(unit, world, placement);
-}
-
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement) {
   std::int64_t bytes = 0;
-  for (const Unit& unit : units) bytes += sent_bytes(unit, world, placement);
+  for (const Unit& unit : units) {
+    const StepCollectives calls = collectives_of(unit, placement);
+    bytes += calls.reductions * reduction_bytes(unit, world, placement.wire.reduce) +
+             calls.gathers * gather_bytes(unit, world, placement.wire.gather);
+    const bool gathers_sums = unit.trainable && !placement.optimizer_sharded && placement.fp32_sums;
+    if (gathers_sums && unit.dtype != DType::kFloat32)
+      bytes += gather_bytes(unit, world, WireCodec::kNone);  // fp32 is twice as much
+    bytes += update_sent_bytes(unit, world, placement);
+  }
   return bytes;
 }
 

@@ -50,8 +50,6 @@ std::int64_t reduction_bytes(const Unit& unit, int world, WireCodec codec);
 // Bytes that a rank sends in a step whose forward and backward pass access each unit once; at stage 3 in the minimum
 // budget. What ranks exchange for the updates of matrices counts, too: update_sent_bytes().
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
-// Of one unit.
-std::int64_t sent_bytes(const Unit& unit, int world, const Placement& placement);
 
 // Bytes per rank of `numel` parameters by the paper's formulas: 16P, 4P + 12P/N, 2P + 14P/N, 16P/N for bf16 with fp32
 // master and Adam; 16P, 8P + 8P/N, 4P + 12P/N, 16P/N for fp32.
