@@ -63,10 +63,6 @@ TEST_F(Cuts, AreRefusedByNameBeforeAnythingStarts) {
   const Ran below = folder_.zero("train c.toml -n 2 --zero.shards hash --zero.stage 2", "timeout 60");
   EXPECT_EQ(below.status, 2) << below.errors;
   EXPECT_TRUE(says(one_line(below.errors), "use zero.stage 3")) << below.errors;
-  folder_.write("two.toml", "[cluster]\nhosts = 2\nranks = 1\nnetwork = \"10MB\"\n");
-  const Ran cluster = folder_.zero("plan c.toml --cluster two.toml --zero.shards whole");
-  EXPECT_EQ(cluster.status, 2) << cluster.errors;
-  EXPECT_TRUE(says(one_line(cluster.errors), "leave out one of the two")) << cluster.errors;
   const Ran unknown = folder_.zero("plan c.toml -n 2 --zero.shards weights");
   EXPECT_EQ(unknown.status, 2) << unknown.errors;
   EXPECT_TRUE(says(unknown.errors, "hash")) << unknown.errors;

@@ -321,8 +321,29 @@ TEST_F(Plan, OnADescribedClusterItNamesTheFastestWay) {
   EXPECT_NE(one_line(ran.output).find("best: --zero.stage 3 --zero.group 4."), std::string::npos) << ran.output;
   EXPECT_EQ(folder_.zero("plan c.toml -n 2 --cluster cluster.toml").status, 2) << "the file says how many ranks";
   EXPECT_EQ(folder_.zero("plan c.toml --cluster nowhere.toml").status, 2);
-  EXPECT_EQ(folder_.zero("plan c.toml --cluster cluster.toml --sync.mode async").status, 2)
-      << "which is on one machine";
+  const Ran served = folder_.zero("plan c.toml --cluster cluster.toml --sync.mode async");
+  EXPECT_EQ(served.status, 0) << served.errors;
+  EXPECT_NE(one_line(served.output).find("servers are computed here, but cannot run over several machines"),
+            std::string::npos)
+      << served.output;
+}
+
+TEST_F(Plan, OnADescribedClusterEachCutAndModeIsPlanned) {
+  folder_.write("cluster.toml", "[cluster]\nhosts = 1\nranks = 4\nwithin = \"1GB\"\njitter = 0.5\nflops = 1e12\n");
+  const auto ways = [&](const std::string& flags) {
+    const Ran ran = folder_.zero("plan c.toml --json --cluster cluster.toml " + flags);
+    EXPECT_EQ(ran.status, 0) << ran.errors;
+    return nlohmann::json::parse(ran.output, nullptr, false)["cluster"];
+  };
+  for (const char* shards : {"range", "whole", "hash", "weighted", "weighted --zero.shard_weights=[3,3,1,1]"}) {
+    const auto found = ways(std::string("--zero.shards ") + shards);
+    EXPECT_GE(found["planned"].get<int>(), 0) << shards;
+    EXPECT_GT(found["ways"][found["planned"].get<int>()]["seconds"].get<double>(), 0) << shards;
+  }
+  for (const char* mode : {"stale", "async", "sync --sync.servers 1 --sync.quorum 2", "local"}) {
+    const auto found = ways(std::string("--sync.mode ") + mode);
+    EXPECT_GE(found["planned"].get<int>(), 0) << mode;
+  }
 }
 
 // Of a model that no disk here holds.

@@ -16,7 +16,7 @@ std::string refusal(std::string_view text) {
 TEST(ClusterFile, IsReadWithItsUnits) {
   const Cluster cluster = parse_cluster(
       "[cluster]\nhosts = 4\nranks = 2\nnetwork = \"1.25GB\"\nwithin = \"20GB\"\nlatency_us = 20\nmemory = \"80GiB\"\n"
-      "flops = 1e14\nspeeds = [1, 0.5]\n",
+      "flops = 1e14\nspeeds = [1, 0.5]\njitter = 0.1\n",
       "c.toml");
   EXPECT_EQ(cluster.world(), 8);
   EXPECT_EQ(cluster.network, 1.25e9);
@@ -25,6 +25,7 @@ TEST(ClusterFile, IsReadWithItsUnits) {
   EXPECT_EQ(cluster.memory, std::int64_t{80} << 30);
   EXPECT_EQ(cluster.flops, 1e14);
   EXPECT_EQ(cluster.speeds, (std::vector{1, 0.5}));
+  EXPECT_EQ(cluster.jitter, 0.1);
 }
 
 TEST(ClusterFile, OneHostNeedsNoLink) {

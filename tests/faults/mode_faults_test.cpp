@@ -32,6 +32,8 @@ std::vector<Mode> modes() {
       {"local", {"--sync.mode", "local", "--sync.local_steps", "7", "--zero.group", "2"}, true},
       {"groups", {"--zero.group", "2"}, true},
       {"hash", {"--zero.shards", "hash", "--train.clip", "0"}, true},
+      {"weighted", {"--zero.shards", "weighted", "--zero.shard_weights", "[5,1,2,4]"}, true},
+      {"measured_weights", {"--zero.shards", "weighted", "--checkpoint.memory_every", "5"}, true},
       {"codecs", {"--comm.gather_wire", "int8", "--comm.reduce_wire", "int8"}, true},
       {"async", {"--sync.mode", "async", "--sync.staleness", "2"}, false},
       {"quorum", {"--sync.servers", "1", "--sync.quorum", "2"}, false},

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/plan/estimate.h"
+#include "zero/plan/weighted_cut.h"
 
 namespace zero {
 namespace {
@@ -109,6 +110,41 @@ TEST(Cluster, TheSlowestRankAndTheMean) {
   EXPECT_EQ(Cluster{}.slowest(), 1);
 }
 
+TEST(Cluster, OfNRanksThatVaryOneWaitsForTheLast) {
+  const Cluster cluster{.hosts = 1, .ranks = 4, .jitter = 0.1};
+  EXPECT_DOUBLE_EQ(seconds_of_all(2, 1, cluster), 2.2);
+  EXPECT_DOUBLE_EQ(seconds_of_all(2, 4, cluster), 2 + 0.2 * (1 + 1.0 / 2 + 1.0 / 3 + 1.0 / 4));
+  EXPECT_DOUBLE_EQ(seconds_of_all(2, 4, {.ranks = 2, .speeds = {1, 0.5}}), 4);
+}
+
+TEST(Cluster, OfEqualWeightsTheBytesAreThoseOfRanges) {
+  const Cluster cluster{.hosts = 4, .ranks = 2};
+  for (const int group : {4, 8})
+    for (const int stage : {2, 3}) {
+      const Mesh mesh = mesh_of(8, group);
+      const std::vector<double> weights(static_cast<std::size_t>(group), 1.0);
+      const Exchange even = exchange_of_step(some_units(), mesh, placement_of(stage, mesh), cluster);
+      const Exchange weighed =
+          exchange_of_step(weighted_units(some_units(), weights, 0), mesh, placement_of(stage, mesh), cluster);
+      EXPECT_DOUBLE_EQ(weighed.within, even.within);
+      EXPECT_DOUBLE_EQ(weighed.leaving, even.leaving);
+      EXPECT_DOUBLE_EQ(weighed.delay, even.delay);
+    }
+}
+
+// One machine owns three fourths of each unit. In a gather it sends them to both ranks of the other; in a reduction it sends
+// the other's fourth.
+TEST(Cluster, AMachineSendsMoreOfWhatItOwnsMoreOf) {
+  const Cluster cluster{.hosts = 2, .ranks = 2};
+  const Mesh mesh = mesh_of(4, 0);
+  const std::vector<double> weights{3, 3, 1, 1};
+  const auto units = weighted_units(some_units(), weights, 0);
+  const double model = 3 * 64 * 64 * 4;
+  const Exchange exchange = exchange_of_step(units, mesh, placement_of(3, mesh), cluster);
+  EXPECT_DOUBLE_EQ(exchange.leaving, 2 * 2 * (model * 3 / 4) + 2 * (model / 4)) << "two gathers, a reduction";
+  EXPECT_DOUBLE_EQ(exchange.within, 2 * (model * 3 / 8) + model * 3 / 8);
+}
+
 TEST(Cluster, TheFirstUnitPassesTheChainOfCopiesAlone) {
   const Mesh mesh = mesh_of(4, 1);
   const Placement placement = placement_of(0, mesh);
@@ -128,6 +164,9 @@ TEST(Cluster, TenThousandRanksArePlannedAsWell) {
   const Exchange exchange = exchange_of_step(some_units(), mesh, placement_of(3, mesh), cluster);
   EXPECT_GT(exchange.leaving, 0);
   EXPECT_EQ(exchange.delay, 3 + 2 * 1249) << "the units one after the other, up and down through all copies";
+  const auto weighted = weighted_units(some_units(), std::vector<double>(10'000, 1.0), 0);
+  const Mesh one = mesh_of(10'000, 0);
+  EXPECT_GT(exchange_of_step(weighted, one, placement_of(3, one), cluster).leaving, 0);
 }
 
 }  // namespace

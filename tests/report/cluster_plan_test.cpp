@@ -1,6 +1,9 @@
 #include "zero/report/cluster_plan.h"
 
+#include <set>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -84,6 +87,79 @@ TEST(ClusterPlan, AnOuterStepOnItsWayTakesWhatTheStepsDoNotCover) {
   EXPECT_GT(exchange_seconds(0.01), exchange_seconds(1e6));
   const Exchange of_step = exchange_of_step(plan.units, mesh_of(plan), placement_of(plan), cluster);
   EXPECT_DOUBLE_EQ(exchange_seconds(1e6), seconds_of(of_step, cluster));
+}
+
+const ClusterWay* served(const ClusterPlan& plan, SyncMode mode) {
+  for (const ClusterWay& way : plan.ways)
+    if (way.sync.has_servers() && way.sync.mode == mode) return &way;
+  return nullptr;
+}
+
+TEST(ClusterPlan, ServersAreTriedOnOneMachineAndGainWhereRanksVary) {
+  const Cluster even{.hosts = 1, .ranks = 16};
+  const ClusterPlan without = plan_on(planned(even), even, 1);
+  ASSERT_NE(served(without, SyncMode::kAsync), nullptr);
+  EXPECT_NEAR(served(without, SyncMode::kAsync)->seconds, 16.0 / 14, 0.01) << "two of sixteen compute nothing";
+  EXPECT_CONTAINS(one_line(cluster_table(without)), "servers save less than 30 % of it");
+
+  Cluster varying = even;
+  varying.jitter = 1;
+  const ClusterPlan with = plan_on(planned(varying), varying, 1);
+  EXPECT_FALSE(best_of(with).sync.has_servers()) << "which is another mathematics, and only suggested";
+  EXPECT_LT(served(with, SyncMode::kAsync)->seconds, 0.7 * best_of(with).seconds);
+  const std::string table = one_line(cluster_table(with));
+  EXPECT_CONTAINS(table, "waits for the slowest rank");
+  EXPECT_CONTAINS(table, "--sync.mode async --sync.servers 2 --sync.staleness 4 takes 0.");
+  EXPECT_CONTAINS(table, "gradients are of older weights");
+}
+
+TEST(ClusterPlan, PlannedServersAreAWayAmongTheOthers) {
+  const Cluster cluster{.hosts = 2, .ranks = 3, .network = 1e6};
+  TrainingPlan plan = planned(cluster);
+  plan.options.sync = {.mode = SyncMode::kStale, .servers = 2, .staleness = 1};
+  plan.world = 2;
+  plan.workers = 4;
+  const ClusterPlan found = plan_on(plan, cluster, 0.001);
+  const ClusterWay& way = found.ways[static_cast<std::size_t>(found.planned)];
+  EXPECT_EQ(way.sync, plan.options.sync);
+  EXPECT_EQ(way.exchange.leaving, 2.0 * 3 * kPlanParameters * 4) << "of the second machine's workers, there and back";
+  EXPECT_DOUBLE_EQ(way.seconds, way.clock_seconds * 6 / 4) << "for the samples of six";
+  EXPECT_GT(found.ways.size(), 4U) << "all ranks compute in the others";
+  EXPECT_EQ(best_of(found).mesh.world(), 6);
+  EXPECT_CONTAINS(one_line(cluster_table(found)), "cannot run over several machines");
+  EXPECT_EQ(cluster_json(found)["ways"][found.planned]["sync"]["staleness"], 1);
+}
+
+TEST(ClusterPlan, AQuorumCountsTheGradientsThatItUses) {
+  const Cluster cluster{.hosts = 1, .ranks = 5, .speeds = {1, 1, 1, 1, 0.1}};
+  TrainingPlan plan = planned(cluster);
+  plan.options.sync = {.servers = 1, .quorum = 3};
+  plan.world = 1;
+  plan.workers = 4;
+  const ClusterPlan found = plan_on(plan, cluster, 1);
+  EXPECT_NEAR(found.ways[static_cast<std::size_t>(found.planned)].seconds, 5.0 / 3, 0.1);
+  EXPECT_CONTAINS(one_line(cluster_table(found)),
+                  "--sync.quorum 3 takes 0.17 of that time: 1 of 4 gradients of a clock");
+}
+
+TEST(ClusterPlan, EachGroupIsCutAnewAndWeightsAreForTheirGroupAlone) {
+  const Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e6};
+  const auto groups = [&](Cut cut, std::vector<double> weights) {
+    TrainingPlan plan = planned(cluster);
+    plan.options.shards = cut;
+    plan.options.shard_weights = std::move(weights);
+    plan.units = units_of(plan.specs, plan.world, plan.options);
+    std::set<std::pair<int, int>> found;
+    const ClusterPlan ways = plan_on(plan, cluster, 1);
+    EXPECT_GE(ways.planned, 0);
+    for (const ClusterWay& way : ways.ways)
+      if (!way.local) found.emplace(way.stage, way.mesh.shard);
+    return found;
+  };
+  using Found = std::set<std::pair<int, int>>;
+  EXPECT_EQ(groups(Cut::kWhole, {}), (Found{{0, 1}, {2, 2}, {2, 4}, {3, 2}, {3, 4}}));
+  EXPECT_EQ(groups(Cut::kHash, {}), (Found{{3, 2}, {3, 4}}));
+  EXPECT_EQ(groups(Cut::kWeighted, {2, 1, 1, 1}), (Found{{2, 4}, {3, 4}}));
 }
 
 TEST(ClusterPlan, ItsLinesFitATerminalAndItsJsonHasEveryWay) {

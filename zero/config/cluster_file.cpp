@@ -75,6 +75,7 @@ constexpr std::array kKeys{
     Key{"latency_us", [](Cluster& c, const Setting& s) { c.latency = number(s, /*zero_too=*/true) * 1e-6; }},
     Key{"memory", [](Cluster& c, const Setting& s) { c.memory = bytes(s, "80GiB"); }},
     Key{"flops", [](Cluster& c, const Setting& s) { c.flops = number(s, /*zero_too=*/false); }},
+    Key{"jitter", [](Cluster& c, const Setting& s) { c.jitter = number(s, /*zero_too=*/true); }},
     Key{"speeds", [](Cluster& c, const Setting& s) { c.speeds = speeds(s); }},
 };
 

@@ -9,6 +9,7 @@
 //   memory = "80GiB"         # of a rank, for training; absent: whatever it takes
 //   flops = 1e14             # of a rank a second, in matrix products; absent: those of this machine
 //   speeds = [1, 1, 0.5]     # of the ranks of each machine, beside that; absent: all 1
+//   jitter = 0.1             # of its computation, by which a rank takes longer now and then, in the mean; absent: 0
 //
 // Local. Throws ConfigError with file, line and key: what is missing, unknown, or no such value.
 #pragma once

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "zero/plan/estimate.h"
+#include "zero/plan/partition.h"
+#include "zero/plan/weighted_cut.h"
 
 namespace zero {
 namespace {
@@ -54,6 +57,37 @@ void send_within_copies(Senders& senders, const Mesh& mesh, const Cluster& clust
   }
 }
 
+// The same of shards that differ in size: a rank sends its own to each of the others in a gather, and in a reduction to each
+// of them theirs. All but reductions is gathered.
+void send_uneven_within_copies(Senders& senders, const Mesh& mesh, const Cluster& cluster, std::vector<Unit> units,
+                               const Placement& placement) {
+  if (mesh.shard == 1) return;
+  std::vector<double> gathered, reduced{0};  // bytes of shards by place in the copy; the latter summed up to there
+  for (int place = 0; place < mesh.shard; ++place) {
+    units = as_seen_by(std::move(units), place);
+    double reductions = 0;
+    std::int64_t reducing = 0;
+    for (const Unit& unit : units) {
+      const int times = collectives_of(unit, placement).reductions;
+      const std::int64_t shard = shard_numel(unit, mesh.shard) * static_cast<std::int64_t>(size_of(unit.dtype));
+      reductions += static_cast<double>(times * shard);
+      reducing += times * reduction_bytes(unit, mesh.shard, WireCodec::kNone);
+    }
+    const std::int64_t gathering = sent_bytes(units, mesh.shard, placement) - reducing;
+    gathered.push_back(static_cast<double>(gathering) / (mesh.shard - 1));
+    reduced.push_back(reduced.back() + reductions);
+  }
+  for (int rank = 0; rank < mesh.world(); ++rank) {
+    const int copy = mesh.copy_of(rank) * mesh.shard, place = mesh.shard_of(rank);
+    const int here = on_host_of(rank, copy, mesh.shard, cluster);
+    const int first = std::max(copy, cluster.host_of(rank) * cluster.ranks) - copy;  // place of those here
+    const double to_here = reduced[static_cast<std::size_t>(first + here)] - reduced[static_cast<std::size_t>(first)];
+    const auto own = static_cast<std::size_t>(place);
+    senders.add(rank, gathered[own] * (here - 1) + to_here - (reduced[own + 1] - reduced[own]),
+                gathered[own] * (mesh.shard - here) + reduced.back() - to_here);
+  }
+}
+
 // Partial sums go up from copy to copy, and the total comes down (mesh.h).
 void send_along_copies(Senders& senders, const Mesh& mesh, double crossing) {
   for (int rank = 0; rank < mesh.world(); ++rank) {
@@ -101,6 +135,13 @@ double Cluster::mean() const {
   return speeds.empty() ? 1 : std::accumulate(speeds.begin(), speeds.end(), 0.0) / static_cast<double>(speeds.size());
 }
 
+double seconds_of_all(double computation, std::int64_t ranks, const Cluster& cluster) {
+  double harmonic = 0;
+  if (cluster.jitter > 0)
+    for (std::int64_t rank = 1; rank <= ranks; ++rank) harmonic += 1.0 / static_cast<double>(rank);
+  return computation / cluster.slowest() + cluster.jitter * computation * harmonic;
+}
+
 Exchange& Exchange::operator+=(const Exchange& other) {
   within += other.within;
   leaving += other.leaving;
@@ -112,7 +153,11 @@ Exchange exchange_of_step(const std::vector<Unit>& units, const Mesh& mesh, cons
                           const Cluster& cluster) {
   const Calls calls = calls_of(units, placement);
   Senders within(cluster), along(cluster);
-  send_within_copies(within, mesh, cluster, static_cast<double>(sent_bytes(units, mesh.shard, placement)));
+  const bool uneven = std::ranges::any_of(units, [](const Unit& unit) { return !unit.bounds.empty(); });
+  if (uneven)
+    send_uneven_within_copies(within, mesh, cluster, units, placement);
+  else
+    send_within_copies(within, mesh, cluster, static_cast<double>(sent_bytes(units, mesh.shard, placement)));
   Exchange exchange = within.exchange(calls.all);
   if (mesh.copies == 1 || placement.merged_copies > 1) return exchange;
   const int rounds = placement.reduce_each ? placement.accumulate : 1;

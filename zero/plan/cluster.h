@@ -6,7 +6,7 @@
 //
 // Ranks are numbered machine by machine. A rank sends its part of a gather or a reduction to each other rank of its group
 // directly, so the bytes that leave a machine follow from which ranks are on it. The ranks of a machine share its link; both
-// directions are as fast and carry as much. Messages that follow each other each take `latency` more. A unit's gradient passes
+// directions are as fast and carry as much. Where shards differ in size (zero/plan/weighted_cut.h), so do the bytes of ranks. Messages that follow each other each take `latency` more. A unit's gradient passes
 // from copy to copy (mesh.h): units follow each other through that chain, and the first one passes all of it alone.
 //
 // Values only; Local. Thousands of ranks take microseconds.
@@ -30,12 +30,18 @@ struct Cluster {
   double flops = 0;            // of a rank a second, in matrix products; 0: not known
   std::int64_t memory = 0;     // bytes that a rank has for training; 0: not known
   std::vector<double> speeds;  // of the ranks of each machine, where 1 is the speed of `flops`; empty: all 1
+  // By how much of its computation a rank takes longer now and then, in the mean: exponentially distributed. 0: it is even.
+  double jitter = 0;
 
   int world() const { return hosts * ranks; }
   int host_of(int rank) const { return rank / ranks; }
   double slowest() const;  // of the speeds
   double mean() const;
 };
+
+// Seconds until `ranks` that each compute for `computation` at speed 1 are all done, in the mean: those of the slowest rank, and
+// of N that vary the jitter's 1 + 1/2 + ... + 1/N times.
+double seconds_of_all(double computation, std::int64_t ranks, const Cluster& cluster);
 
 struct Exchange {
   double within = 0;   // bytes that a rank sends to others of its machine; of the rank that sends most

@@ -11,20 +11,28 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/base/bytes.h"
+#include "zero/base/error.h"
 #include "zero/base/seconds.h"
+#include "zero/plan/served_clock.h"
 #include "zero/report/memory_fit.h"
+#include "zero/report/served_plan.h"
 #include "zero/report/wrapped.h"
 
 namespace zero {
 namespace {
 
 constexpr double kAsFast = 1.03;
+constexpr double kWorthwhile = 0.7;  // of the best way's time, for one that costs accuracy
 
 // A way as options say it.
 struct Choice {
   int stage;
   int group;
   bool local;
+  SyncMode mode = SyncMode::kSync;
+  int servers = 0;
+  int staleness = 0;
+  int quorum = 0;
   auto operator<=>(const Choice&) const = default;
 };
 
@@ -38,30 +46,61 @@ std::vector<int> groups_of(const Cluster& cluster) {
 }
 
 Choice planned_choice(const TrainingPlan& plan) {
+  const SyncPlan& sync = plan.options.sync;
+  if (sync.has_servers()) return {3, sync.servers, false, sync.mode, sync.servers, sync.staleness, sync.quorum};
   return {plan.options.stage, mesh_of(plan).shard, plan.options.local.has_value()};
 }
 
-// Every rank with the whole model, then stages 2 and 3 in groups, and what is planned.
+constexpr int kOldGradients = 4;      // staleness of the ways that are tried
+constexpr int kRanksAServer = 8;      // of the same
+constexpr double kLeftOut = 1.0 / 8;  // of workers, by a quorum that is tried
+
+// Ways with servers, where those can run: beside a plan that can be trained so.
+void add_served(std::set<Choice>& choices, const TrainingPlan& plan, const Cluster& cluster) {
+  const int world = cluster.world();
+  const EngineOptions& options = plan.options;
+  if (cluster.hosts > 1 || world < 3 || options.shards != Cut::kRange || options.delayed_update) return;
+  const int servers = std::max(1, world / kRanksAServer);
+  const int workers = world - servers;
+  choices.insert({3, servers, false, SyncMode::kStale, servers, 1});
+  choices.insert({3, servers, false, SyncMode::kAsync, servers, kOldGradients});
+  const int late = std::max(1, static_cast<int>(workers * kLeftOut));
+  if (workers > 1) choices.insert({3, servers, false, SyncMode::kSync, servers, 0, workers - late});
+}
+
+// Every rank with the whole model, then stages 2 and 3 in groups, servers, and what is planned.
 std::set<Choice> choices_of(const TrainingPlan& plan, const Cluster& cluster) {
   std::set<Choice> choices{{0, 1, false}, planned_choice(plan)};
   for (const int group : groups_of(cluster))
     for (const int stage : {2, 3}) choices.insert({stage, group, false});
   const int copy = cluster.ranks;  // a machine trains apart from the others
   if (cluster.hosts > 1) choices.insert({copy == 1 ? 0 : plan.options.stage, copy, true});
+  add_served(choices, plan, cluster);
   return choices;
 }
 
-TrainingPlan changed(TrainingPlan plan, const Choice& choice) {
+// Nothing: such a plan cannot be.
+std::optional<TrainingPlan> changed(TrainingPlan plan, const Choice& choice, const Cluster& cluster) {
   if (choice == planned_choice(plan)) return plan;
   EngineOptions& options = plan.options;
   plan.tiers.clear();
   options.delayed_update = options.delayed_update && choice.stage == options.stage;
   options.stage = choice.stage;
-  options.group = choice.group;
+  options.group = choice.servers > 0 ? 0 : choice.group;
+  options.sync = {
+      .mode = choice.mode, .servers = choice.servers, .staleness = choice.staleness, .quorum = choice.quorum};
+  plan.workers = choice.servers > 0 ? options.sync.num_workers(cluster.world()) : 0;
+  plan.world = choice.servers > 0 ? choice.servers : cluster.world();
   if (!choice.local) {
     options.local.reset();
   } else if (!options.local) {
     options.local = LocalSteps{};
+  }
+  if (options.shards == Cut::kRange) return plan;
+  try {
+    plan.units = units_of(plan.specs, plan.world, options);
+  } catch (const ConfigError&) {
+    return std::nullopt;
   }
   return plan;
 }
@@ -72,29 +111,59 @@ void add(Exchange& exchange, const Exchange& other, double times) {
   exchange.delay += times * other.delay;
 }
 
+// Copies wait for each other once in a round: what their ranks' times add up to by then varies less.
+double outer_waiting(const LocalSteps& local, const Mesh& mesh, const Cluster& cluster, double computation) {
+  return (seconds_of_all(computation, mesh.copies, cluster) - seconds_of_all(computation, 1, cluster)) /
+         std::sqrt(static_cast<double>(local.steps));
+}
+
+ClusterWay served_way(const TrainingPlan& plan, const Cluster& cluster, double computation) {
+  const SyncPlan& sync = plan.options.sync;
+  ClusterWay way{.stage = plan.options.stage, .mesh = {.shard = sync.servers}, .sync = sync};
+  const ServedPlan served = served_plan(plan);
+  const ClockBytes bytes{.pushed = static_cast<double>(served.pushed),
+                         .pulled = static_cast<double>(served.pulled),
+                         .messages = static_cast<int>(plan.units.size())};
+  const ServedTraffic traffic = traffic_of(sync, bytes, cluster);
+  way.exchange = traffic.total();
+  way.clock_seconds = clock_seconds(sync, cluster, computation, traffic);
+  const double used = num_used(sync, cluster.world());
+  way.seconds = way.clock_seconds * cluster.world() / used;
+  way.exchange_seconds = (way.clock_seconds - clock_seconds(sync, cluster, computation, {})) * cluster.world() / used;
+  const std::int64_t activations = plan.machine ? plan.machine->activation_bytes : 0;
+  way.held = std::max(served.server.total() + served.pushes + served.versions + served.compensation,
+                      served.worker.total() + activations);
+  way.fits = cluster.memory == 0 || way.held <= cluster.memory;
+  return way;
+}
+
 ClusterWay way_of(const TrainingPlan& plan, const Cluster& cluster, double computation) {
+  if (plan.options.sync.has_servers()) return served_way(plan, cluster, computation);
   ClusterWay way{.stage = plan.options.stage, .mesh = mesh_of(plan), .local = plan.options.local.has_value()};
   const Placement placement = placement_of(plan);
   way.exchange = exchange_of_step(plan.units, way.mesh, placement, cluster);
   const Exchange outer = way.local ? exchange_of_outer_step(plan.units, way.mesh, placement, cluster) : Exchange{};
   const double of_step = seconds_of(way.exchange, cluster);
+  double computing = seconds_of_all(computation, way.local ? way.mesh.shard : way.mesh.world(), cluster);
   way.exchange_seconds = of_step;
   if (way.local) {
     const LocalSteps& local = *plan.options.local;
     add(way.exchange, outer, 1.0 / local.steps);
     // What of a fragment's exchange the steps on its way do not cover.
-    const double covered = local.overlap * (computation / cluster.slowest() + of_step);
+    const double covered = local.overlap * (computing + of_step);
     way.exchange_seconds +=
         std::max(0.0, seconds_of(outer, cluster) / local.fragments - covered) * local.fragments / local.steps;
+    computing += outer_waiting(local, way.mesh, cluster, computation);
   }
+  way.waiting_seconds = computing - computation / cluster.mean();
   way.held = fit_of(plan).rank.total();
   way.fits = cluster.memory == 0 || way.held <= cluster.memory;
-  way.seconds = computation / cluster.slowest() + way.exchange_seconds;
+  way.seconds = computing + way.exchange_seconds;
   return way;
 }
 
 int best_of(const std::vector<ClusterWay>& ways) {
-  const auto counts = [](const ClusterWay& way) { return way.fits && !way.local; };
+  const auto counts = [](const ClusterWay& way) { return way.fits && !way.local && !way.sync.has_servers(); };
   double fastest = std::numeric_limits<double>::infinity();
   for (const ClusterWay& way : ways)
     if (counts(way)) fastest = std::min(fastest, way.seconds);
@@ -107,6 +176,13 @@ int best_of(const std::vector<ClusterWay>& ways) {
 }
 
 std::string named(const ClusterWay& way, const Cluster& cluster) {
+  const SyncPlan& sync = way.sync;
+  if (sync.has_servers())
+    return fmt::format("{}{}, {}", name_of(sync.mode),
+                       sync.quorum > 0      ? fmt::format(", quorum {}", sync.quorum)
+                       : sync.staleness > 0 ? fmt::format(", staleness {}", sync.staleness)
+                                            : "",
+                       format_count(sync.servers, "server"));
   const bool alone = way.mesh.shard == 1;
   return fmt::format("stage {}, {}{}", way.stage,
                      way.mesh.shard == cluster.world() ? "all ranks"
@@ -116,8 +192,26 @@ std::string named(const ClusterWay& way, const Cluster& cluster) {
 }
 
 std::string flags_of(const ClusterWay& way, const Cluster& cluster) {
+  const SyncPlan& sync = way.sync;
+  if (sync.has_servers())
+    return fmt::format("--sync.mode {} --sync.servers {}{}{}", name_of(sync.mode), sync.servers,
+                       sync.staleness > 0 ? fmt::format(" --sync.staleness {}", sync.staleness) : "",
+                       sync.quorum > 0 ? fmt::format(" --sync.quorum {}", sync.quorum) : "");
   return fmt::format("--zero.stage {} --zero.group {}{}", way.stage,
                      way.mesh.shard == cluster.world() ? 0 : way.mesh.shard, way.local ? " --sync.mode local" : "");
+}
+
+// What a way costs beside time, that is none of one model's with all gradients.
+std::string cost_of(const ClusterWay& way, const ClusterPlan& plan) {
+  const int workers = way.sync.num_workers(plan.cluster.world());
+  if (way.local)
+    return fmt::format("copies train apart for {} steps, which costs accuracy (docs/distributed.md)", plan.local_steps);
+  if (way.sync.quorum > 0)
+    return fmt::format("{} of {} gradients of a clock are dropped, those of the slowest", workers - way.sync.quorum,
+                       workers);
+  if (way.sync.mode == SyncMode::kStale)
+    return fmt::format("every gradient is {} old, which costs accuracy", format_count(way.sync.staleness, "clock"));
+  return "gradients are of older weights, which costs accuracy";
 }
 
 // As a file says it: powers of 1000.
@@ -140,16 +234,32 @@ std::string best_rows(const ClusterPlan& plan) {
   if (plan.best < 0)
     return wrapped("  none of this fits: more machines, or states on host or disk (zero.host_memory, zero.disk)", 4);
   const ClusterWay& best = plan.ways[static_cast<std::size_t>(plan.best)];
-  std::string rows = wrapped(fmt::format("  best: {}. Of its step {:.0f} % is exchange, as if none of it were hidden",
-                                         flags_of(best, plan.cluster), 100 * best.exchange_seconds / best.seconds),
-                             4);
+  std::string reasons = fmt::format("  best: {}. Of its step {:.0f} % is exchange, as if none of it were hidden",
+                                    flags_of(best, plan.cluster), 100 * best.exchange_seconds / best.seconds);
+  if (best.waiting_seconds > 0.005 * best.seconds)
+    reasons += fmt::format(", and {:.0f} % waits for the slowest rank", 100 * best.waiting_seconds / best.seconds);
+  std::string rows = wrapped(reasons, 4);
+  bool has_servers = false, servers_gain = false;
   for (const ClusterWay& way : plan.ways) {
-    if (!way.local || !way.fits || way.seconds > 0.7 * best.seconds) continue;
-    rows += wrapped(fmt::format("  {} takes {:.2f} of that time: copies train apart for {} steps, which costs accuracy "
-                                "(docs/distributed.md)",
-                                flags_of(way, plan.cluster), way.seconds / best.seconds, plan.local_steps),
+    const bool served = way.sync.has_servers(), runs = !served || plan.cluster.hosts == 1;
+    const bool gains = way.fits && way.seconds <= kWorthwhile * best.seconds;
+    has_servers = has_servers || served;
+    servers_gain = servers_gain || (served && gains);
+    if ((!way.local && !served) || !gains || !runs) continue;
+    rows += wrapped(fmt::format("  {} takes {:.2f} of that time: {}", flags_of(way, plan.cluster),
+                                way.seconds / best.seconds, cost_of(way, plan)),
                     4);
   }
+  if (has_servers && plan.cluster.hosts > 1)
+    rows +=
+        wrapped("  servers are computed here, but cannot run over several machines: they share memory with workers", 4);
+  else if (has_servers && !servers_gain)
+    rows += wrapped(
+        fmt::format("  servers save less than {:.0f} % of it: they compute no gradients, and {}",
+                    100 * (1 - kWorthwhile),
+                    plan.cluster.jitter > 0 ? "all of it is not waiting"
+                                            : "ranks that do not vary (cluster.jitter) give them nothing to hide"),
+        4);
   if (plan.cluster.slowest() < plan.cluster.mean())
     rows += wrapped(
         fmt::format("  ranks wait for the slowest: with train.share = \"auto\" a step computes for {} instead of {}",
@@ -166,8 +276,10 @@ ClusterPlan plan_on(const TrainingPlan& plan, const Cluster& cluster, double com
   found.local_steps = plan.options.local.value_or(LocalSteps{}).steps;
   const Choice planned = planned_choice(plan);
   for (const Choice& choice : choices_of(plan, cluster)) {
+    const auto way = changed(plan, choice, cluster);
+    if (!way) continue;
     if (choice == planned) found.planned = static_cast<int>(found.ways.size());
-    found.ways.push_back(way_of(changed(plan, choice), cluster, computation));
+    found.ways.push_back(way_of(*way, cluster, computation));
   }
   found.best = best_of(found.ways);
   return found;
@@ -204,6 +316,15 @@ nlohmann::ordered_json cluster_json(const ClusterPlan& plan) {
                             {"delay_seconds", way.exchange.delay},
                             {"exchange_seconds", way.exchange_seconds},
                             {"seconds", way.seconds}});
+  for (std::size_t i = 0; i < plan.ways.size(); ++i) {
+    const SyncPlan& sync = plan.ways[i].sync;
+    if (!sync.has_servers()) continue;
+    json["ways"][i]["sync"] = {{"mode", name_of(sync.mode)},
+                               {"servers", sync.servers},
+                               {"staleness", sync.staleness},
+                               {"quorum", sync.quorum},
+                               {"clock_seconds", plan.ways[i].clock_seconds}};
+  }
   return json;
 }
 

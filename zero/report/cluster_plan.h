@@ -5,9 +5,16 @@
 //   text += cluster_table(found);
 //
 // A way is a stage and a group of ranks that hold the model once, with gradients summed in each step, or with copies that
-// train apart (local). The time of a step is that of the slowest rank's computation and of the exchange, as if neither
-// hid behind the other. The best is the fastest way that fits, among those with the mathematics of one model; of
-// ways that are as fast, to 3 %, the one that holds least.
+// train apart (local); or servers and workers (zero/plan/served_clock.h). The time of a step is that of the slowest rank's
+// computation and of the exchange, as if neither hid behind the other; with servers it is that of as many samples as all
+// ranks take in a step of the others. The best is the fastest way that fits, among those with the mathematics of one model;
+// of ways that are as fast, to 3 %, the one that holds least. Others are named where they take far less time, with their cost.
+//
+// Ways with servers are tried where a machine is alone: they run over its memory. A plan that asks for them over several
+// machines is computed, and marked.
+//
+// Units are cut as planned (zero.shards), for each group anew: weighted shards have weights for the planned group alone, and a
+// hash needs stage 3.
 //
 // Local; computed from shapes.
 #pragma once
@@ -27,11 +34,17 @@ struct ClusterWay {
   int stage = 0;
   Mesh mesh;
   bool local = false;
-  std::int64_t held = 0;  // bytes of a rank: states, gathered units, reductions, activations
+  SyncPlan sync;  // servers, if it has any: then stage and mesh are 3 and the servers
+  // Bytes of a rank: states, gathered units, reductions, activations. With servers, of a server or a worker, whichever
+  // holds more.
+  std::int64_t held = 0;
   bool fits = true;
   Exchange exchange;  // of a step; with local steps the outer step's part of it, too
   double exchange_seconds = 0;
-  double seconds = 0;  // of a step
+  double seconds = 0;        // of a step
+  double clock_seconds = 0;  // of a clock of servers; 0: there are none
+  double waiting_seconds =
+      0;  // of a step: for ranks that vary, and for the slowest; servers' ways wait within the clock
 };
 
 struct ClusterPlan {

@@ -336,9 +336,16 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Att
   plan.without_disk = why_without_disk(known.rates, plan);
 }
 
+// Of a worker, whose states others update.
+double passes_here(const TrainingPlan& plan, const PlanRequest& request, const Task& task) {
+  const int threads = attach_options(request.loaded.config, plan.machine->ranks).threads;
+  const StepProfile step = computation_of(request, plan, task, Trace{}, threads).step;
+  return step.forward_seconds + step.backward_seconds;
+}
+
 // A step's computation on a rank of the cluster: by its own flops, else as on this machine.
 double computation_on(const Cluster& cluster, const TrainingPlan& plan, const PlanRequest& request, const Task& task) {
-  if (cluster.flops == 0) return plan.predicted->total();
+  if (cluster.flops == 0) return plan.predicted ? plan.predicted->total() : passes_here(plan, request, task);
   const TrainConfig& train = request.loaded.config.train;
   const auto samples = static_cast<double>(most_samples(train) * train.accumulate);
   return task.flops_per_sample() * samples * (train.checkpoint_activations ? 4.0 / 3 : 1) / cluster.flops;
@@ -352,13 +359,6 @@ int plan_verb(const PlanRequest& request) {
   const AttachOptions attach = attach_options(config, 1);
   require_here(attach.offload);
   if (request.trains) RunFolder(config.run.dir).require_writable();
-  if (request.cluster && attach.sync.has_servers())
-    throw ConfigError("--cluster", fmt::format("with {} of sync.servers", attach.sync.servers),
-                      "servers and their workers share the memory of one machine", "leave out one of the two");
-  if (request.cluster && attach.shards != Cut::kRange)
-    throw ConfigError("--cluster", fmt::format("with zero.shards {}", name_of(attach.shards)),
-                      "it compares groups of ranks, each of which would cut units another way",
-                      "leave out one of the two");
   ModelOptions model = model_options(config);
   model.init.clear();  // shapes are wanted, not weights
   const SampleShape shape = planned_shape(config);

@@ -1,0 +1,160 @@
+#include "zero/plan/served_clock.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <random>
+#include <vector>
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kMostDraws = 2'000'000;
+constexpr std::int64_t kMostClocks = 400;
+constexpr std::int64_t kFewestClocks = 40;
+
+// Of a machine's ranks, how many are servers; they are the first of all.
+int servers_on(const SyncPlan& sync, const Cluster& cluster, int host) {
+  return std::clamp(sync.servers - host * cluster.ranks, 0, cluster.ranks);
+}
+
+// Each worker and each server exchange `bytes` between them, one way or the other.
+struct Pairs {
+  const SyncPlan& sync;
+  const Cluster& cluster;
+  double bytes;
+
+  double workers() const { return sync.num_workers(cluster.world()); }
+  // The busiest of machines; a link carries as much out as in. `for_workers`: what its own workers cause.
+  double leaving(bool for_workers) const {
+    double most = 0;
+    for (int host = 0; host < cluster.hosts; ++host) {
+      const double servers = servers_on(sync, cluster, host), workers_here = cluster.ranks - servers;
+      const double by_workers = workers_here * (sync.servers - servers);
+      const double by_servers = for_workers ? 0 : servers * (workers() - workers_here);
+      most = std::max({most, by_workers, by_servers});
+    }
+    return most * bytes;
+  }
+  // The busiest of ranks, with others of its machine.
+  double within(bool for_workers) const {
+    double most = 0;
+    for (int host = 0; host < cluster.hosts; ++host) {
+      const double servers = servers_on(sync, cluster, host), workers_here = cluster.ranks - servers;
+      if (workers_here > 0) most = std::max(most, servers);
+      if (servers > 0 && !for_workers) most = std::max(most, workers_here);
+    }
+    return most * bytes;
+  }
+};
+
+Exchange exchange_of(const Pairs& pairs, bool for_workers, int messages) {
+  const double leaving = pairs.leaving(for_workers);
+  return {.within = pairs.within(for_workers),
+          .leaving = leaving,
+          .delay = leaving > 0 ? messages * pairs.cluster.latency : 0};
+}
+
+bool reads_old_weights(const SyncPlan& sync) {
+  return sync.mode != SyncMode::kSync && sync.staleness > 0;
+}
+
+// Seconds that each worker computes in a clock.
+class Computations {
+ public:
+  Computations(const SyncPlan& sync, const Cluster& cluster, double seconds)
+      : jitter_(cluster.jitter * seconds), seconds_(static_cast<std::size_t>(sync.num_workers(cluster.world()))) {
+    for (std::size_t worker = 0; worker < seconds_.size(); ++worker) {
+      const int rank = sync.rank_of_worker(static_cast<int>(worker)) % cluster.ranks;
+      seconds_[worker] = seconds / (cluster.speeds.empty() ? 1 : cluster.speeds[static_cast<std::size_t>(rank)]);
+    }
+  }
+  std::size_t size() const { return seconds_.size(); }
+  // Of its next clock. Exponentially distributed, from bits: std's distributions differ between libraries.
+  double next(std::size_t worker) {
+    if (jitter_ == 0) return seconds_[worker];
+    const double uniform = (static_cast<double>(bits_()) + 0.5) / 4294967296.0;
+    return seconds_[worker] - jitter_ * std::log(uniform);
+  }
+
+ private:
+  double jitter_;
+  std::vector<double> seconds_;
+  std::mt19937 bits_;
+};
+
+// When clock after clock is applied. A worker begins as soon as clock c - wait is, of which it is the c-th.
+double end_of_bounded(Computations& computations, int wait, double own_exchange, std::int64_t clocks) {
+  std::vector<double> ends(computations.size(), 0);
+  std::deque<double> applied(static_cast<std::size_t>(wait), 0);
+  for (std::int64_t clock = 0; clock < clocks; ++clock) {
+    double last = 0;
+    for (std::size_t worker = 0; worker < ends.size(); ++worker) {
+      ends[worker] = std::max(ends[worker], applied.front()) + computations.next(worker) + own_exchange;
+      last = std::max(last, ends[worker]);
+    }
+    applied.pop_front();
+    applied.push_back(last);
+  }
+  return applied.back();
+}
+
+// A clock ends with its quorum's last gradient. A late worker takes up the newest clock when it has done its own.
+double end_of_quorum(Computations& computations, std::size_t quorum, double exchange, std::int64_t clocks) {
+  std::vector<double> free(computations.size(), 0), ends(free), sorted;
+  double now = 0;
+  for (std::int64_t clock = 0; clock < clocks; ++clock) {
+    for (std::size_t worker = 0; worker < ends.size(); ++worker)
+      ends[worker] = std::max(free[worker], now) + computations.next(worker);
+    sorted = ends;
+    std::ranges::nth_element(sorted, sorted.begin() + static_cast<std::ptrdiff_t>(quorum - 1));
+    const double applied = sorted[quorum - 1];
+    for (std::size_t worker = 0; worker < ends.size(); ++worker) {
+      const bool is_busy = free[worker] > applied;  // with a clock that is over, still
+      if (!is_busy) free[worker] = ends[worker];
+    }
+    now = applied + exchange;
+  }
+  return now;
+}
+
+}  // namespace
+
+Exchange ServedTraffic::total() const {
+  Exchange both = push;
+  both += pull;
+  return both;
+}
+
+ServedTraffic traffic_of(const SyncPlan& sync, const ClockBytes& bytes, const Cluster& cluster) {
+  const Pairs pushed{sync, cluster, bytes.pushed / sync.servers}, pulled{sync, cluster, bytes.pulled / sync.servers};
+  return {.push = exchange_of(pushed, false, bytes.messages),
+          .pull = exchange_of(pulled, false, bytes.messages),
+          .own_push = exchange_of(pushed, true, bytes.messages),
+          .own_pull = exchange_of(pulled, true, bytes.messages)};
+}
+
+double clock_seconds(const SyncPlan& sync, const Cluster& cluster, double computation, const ServedTraffic& traffic) {
+  Computations computations(sync, cluster, computation);
+  const auto workers = static_cast<std::int64_t>(computations.size());
+  const std::int64_t clocks = std::clamp(kMostDraws / workers, kFewestClocks, kMostClocks);
+  const double in_turn = seconds_of(traffic.push, cluster) + seconds_of(traffic.pull, cluster);
+  double end = 0;
+  if (sync.quorum > 0) {
+    end = end_of_quorum(computations, static_cast<std::size_t>(sync.quorum), in_turn, clocks);
+  } else if (!reads_old_weights(sync)) {
+    end = end_of_bounded(computations, 1, in_turn, clocks);
+  } else {
+    const double own = seconds_of(traffic.own_push, cluster) + seconds_of(traffic.own_pull, cluster);
+    end = end_of_bounded(computations, sync.staleness + 1, own, clocks);
+  }
+  // Out and in at once.
+  const double links = std::max(seconds_of(traffic.push, cluster), seconds_of(traffic.pull, cluster));
+  return std::max(end / static_cast<double>(clocks), links);
+}
+
+int num_used(const SyncPlan& sync, int world) {
+  return sync.quorum > 0 ? sync.quorum : sync.num_workers(world);
+}
+
+}  // namespace zero
