@@ -82,14 +82,30 @@ class AveragedRule final : public UpdateRule {
   float weight_;
 };
 
+void average(const AverageArguments& a) {
+  HWY_DYNAMIC_DISPATCH(average_target)(a.parameter, a.average, a.numel, a.weight);
+}
+
+void exchange(const ExchangeArguments& a) {
+  std::swap_ranges(a.parameter, a.parameter + a.numel, a.average);
+  const UpdateSpan span{.parameter = a.parameter,
+                        .low_precision = a.low_precision,
+                        .low_precision_dtype = a.low_precision_dtype,
+                        .numel = a.numel};
+  span.write_low_precision();
+}
+
 class Exchange final : public UpdateRule {
  public:
   explicit Exchange(std::vector<StateSpec> states) : states_(std::move(states)) {}
   std::string_view name() const override { return "exchange"; }
   std::vector<StateSpec> states() const override { return states_; }
   void update(const UpdateSpan& span, const UpdateScalars& /*scalars*/) const override {
-    std::swap_ranges(span.parameter, span.parameter + span.numel, span.states[states_.size() - 1]);
-    span.write_low_precision();
+    exchange({.parameter = span.parameter,
+              .average = span.states[states_.size() - 1],
+              .low_precision = span.low_precision,
+              .low_precision_dtype = span.low_precision_dtype,
+              .numel = span.numel});
   }
 
  private:
@@ -97,6 +113,9 @@ class Exchange final : public UpdateRule {
 };
 
 }  // namespace
+
+const Kernel kAverage = kernel_of<AverageArguments, &average>("average");
+const Kernel kExchange = kernel_of<ExchangeArguments, &exchange>("exchange");
 
 std::unique_ptr<UpdateRule> with_average(std::unique_ptr<UpdateRule> rule, double decay) {
   if (!(decay > 0 && decay < 1))
