@@ -38,6 +38,26 @@ TEST(ElementBodies, ACastAndASumOfElementsHaveTheBitsOfTheHostsKernels) {
   }
 }
 
+TEST(ElementBodies, ValuesRoundedInTheirPlaceHaveTheBitsOfTheHosts) {
+  Random random(32);
+  for (int trial = 0; trial < num_spans(); ++trial) {
+    const std::size_t numel = random() % 100;
+    const Elements<float> start = random_floats(random, numel, 100);
+    Elements<float> expected = start, actual = start;
+    const auto arguments = [&](Elements<float>& values) {
+      return ElementArguments{.from_dtype = trial % 2 == 0 ? DType::kBFloat16 : DType::kFloat16,
+                              .to = reinterpret_cast<std::byte*>(values.data()),
+                              .numel = static_cast<std::int64_t>(numel)};
+    };
+    const ElementArguments of_host = arguments(expected), of_body = arguments(actual);
+    kRound.host(&of_host);
+    with_type_of(of_body.from_dtype, [&](auto type) {
+      for (std::int64_t i = 0; i < of_body.numel; ++i) bodies::round_element(of_body, type, i);
+    });
+    ASSERT_EQ(std::memcmp(actual.data(), expected.data(), numel * sizeof(float)), 0) << "span " << trial;
+  }
+}
+
 // As groups of sixteen threads do it.
 void sum_by_bodies(const RankSumArguments& a) {
   ThreadSum squares(a.stats->sum_squares);

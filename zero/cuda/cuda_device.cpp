@@ -60,11 +60,22 @@ CudaDevice::CudaDevice(const DeviceRequest& request)
 
 CudaDevice::~CudaDevice() {
   if (cudaSetDevice(request_.index) != cudaSuccess) return;
+  if (adopted_) {
+    cudaStreamSynchronize(stream(Lane::kCompute));
+    streams_[static_cast<std::size_t>(Lane::kCompute)] = own_compute_;
+  }
   for (const cudaStream_t stream : streams_) {
     if (stream == nullptr) continue;
     cudaStreamSynchronize(stream);
     cudaStreamDestroy(stream);
   }
+}
+
+void CudaDevice::adopt(void* stream) {
+  cudaStream_t& compute = streams_[static_cast<std::size_t>(Lane::kCompute)];
+  if (!adopted_) own_compute_ = compute;
+  adopted_ = true;
+  compute = static_cast<cudaStream_t>(stream);
 }
 
 cudaError_t CudaDevice::make_streams() {

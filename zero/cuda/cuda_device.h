@@ -51,6 +51,7 @@ class CudaDevice final : public Device {
   [[nodiscard]] Allocation allocate(std::size_t bytes) override;
   [[nodiscard]] Allocation allocate_pinned(std::size_t bytes) override;
 
+  void adopt(void* stream) override;
   [[nodiscard]] Mark mark(Lane lane) override;
   void wait(Lane lane, const Mark& mark) override;
   bool done(const Mark& mark) override;
@@ -73,6 +74,8 @@ class CudaDevice final : public Device {
   std::string name_;
   int most_blocks_ = 1;
   std::array<cudaStream_t, kNumLanes> streams_{};
+  cudaStream_t own_compute_ = nullptr;  // while somebody else's stream is kCompute
+  bool adopted_ = false;
   std::shared_ptr<EventPool> events_;
 };
 

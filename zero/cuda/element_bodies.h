@@ -1,4 +1,4 @@
-// cast_element(), add_element(): bodies of the kernels of zero/device/element_kernels.h. sum_of_ranks(): an element of
+// cast_element(), add_element(), round_element(): bodies of the kernels of zero/device/element_kernels.h. sum_of_ranks(): an element of
 // zero/comm/rank_sum.h, without its statistics.
 //
 //   with_element_types(a, [&](auto from, auto to) { add_element(a, from, to, i); });
@@ -32,6 +32,12 @@ ZERO_BODY void add_element(const ElementArguments& a, std::type_identity<From>, 
                            std::int64_t i) {
   To& to = reinterpret_cast<To*>(a.to)[i];
   to = rounded_to<To>(add(to_float(to), to_float(reinterpret_cast<const From*>(a.from)[i])));
+}
+
+template <typename T>
+ZERO_BODY void round_element(const ElementArguments& a, std::type_identity<T>, std::int64_t i) {
+  float& value = reinterpret_cast<float*>(a.to)[i];
+  value = to_float(rounded_to<T>(value));
 }
 
 // Writes element i of the sum, and returns what was written, or the sum where nothing is written.

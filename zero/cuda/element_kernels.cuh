@@ -1,4 +1,4 @@
-// cast_kernel(), add_kernel() and those beside the rules: average_kernel(), exchange_kernel(), outer_subtract_kernel(),
+// cast_kernel(), add_kernel(), round_kernel() and those beside the rules: average_kernel(), exchange_kernel(), outer_subtract_kernel(),
 // outer_move_kernel(), mix_kernel().
 #pragma once
 
@@ -18,6 +18,11 @@ __global__ void __launch_bounds__(kThreads) add_kernel(const __grid_constant__ E
   with_element_types(a.from_dtype, a.to_dtype, [&](auto from, auto to) {
     for_each_element(a.numel, [&](std::int64_t i) { add_element(a, from, to, i); });
   });
+}
+
+__global__ void __launch_bounds__(kThreads) round_kernel(const __grid_constant__ ElementArguments a) {
+  with_type_of(a.from_dtype,
+               [&](auto type) { for_each_element(a.numel, [&](std::int64_t i) { round_element(a, type, i); }); });
 }
 
 __global__ void __launch_bounds__(kThreads) average_kernel(const __grid_constant__ AverageArguments a) {

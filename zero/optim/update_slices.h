@@ -9,6 +9,8 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
+#include <vector>
 
 #include "zero/device/kernel.h"
 #include "zero/optim/update_rule.h"
@@ -32,6 +34,15 @@ struct UpdateSlices {
     constants[count++] = of_span;
   }
 };
+
+// A call with one slice.
+template <typename Constants>
+void queue_slice(Device& device, Lane lane, const Kernel& kernel, const UpdateSpan& span, const Constants& constants) {
+  UpdateSlices<Constants> slices;
+  slices.add(span, constants);
+  const std::vector<Access> accesses = span.accesses();
+  device.run(lane, {kernel, std::as_bytes(std::span(&slices, 1)), accesses});
+}
 
 template <typename Constants, void (*update)(const UpdateSpan& span, const Constants& constants)>
 void update_each(const UpdateSlices<Constants>& slices) {
