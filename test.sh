@@ -42,6 +42,7 @@ build   fast,standard,full compiles everything, optimized
 tests   fast,standard,full the suites (fast: those of a few seconds; standard: sampled sweeps; full: whole ones, and benchmarks that are tests)
 asan    standard,full      the core, and the fuzzers' seeds, under AddressSanitizer and UndefinedBehaviorSanitizer (standard: quick suites; full: sampled sweeps, too)
 tsan    standard,full      where threads meet, under ThreadSanitizer (standard: the quick suites; full: sampled sweeps, too)
+cuda    full               the plug-in for GPUs, where there is nvcc: bodies of kernels on the host, the device on a libcudart without a GPU, the PTX
 fuzz    full               each fuzzer over its seeds, and on from there, a minute each
 site    full               the documentation as a site (mkdocs build --strict): every link and anchor leads somewhere
 packages full              the Debian package, installed in a bare system, and the container where there is an engine: each trains
@@ -170,9 +171,8 @@ thread_sanitizer() {
 }
 
 tool_tests() {
-  python3 tests/tools_test.py --quiet && python3 tests/layers_test.py --quiet && python3 tests/house_test.py --quiet &&
-    python3 tests/faults_chart_test.py --quiet &&
-    python3 tests/sweep_chart_test.py --quiet
+  python3 tests/tools_test.py --quiet && python3 tests/layers_test.py --quiet && python3 tests/ptx_test.py --quiet &&
+    python3 tests/house_test.py --quiet && python3 tests/faults_chart_test.py --quiet && python3 tests/sweep_chart_test.py --quiet
 }
 
 fuzz() {
@@ -183,6 +183,15 @@ fuzz() {
     cmake --build build/fuzz --target fuzzers && run_ctest build/fuzz -L fuzz
 }
 
+# Without torch: what is tried is the plug-in, and that nothing else has come to link CUDA.
+cuda() {
+  local nvcc
+  nvcc=$(command -v nvcc || ls "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" 2>/dev/null) || { say "No nvcc here: the plug-in for GPUs is not built."; return $skipped; }
+  cmake -S . -B build/cuda -G Ninja -DZERO_WITH_TORCH=OFF -DZERO_UNITY=ON -DZERO_TESTS=ON -DZERO_CUDA=ON "-DZERO_NVCC=$nvcc" >/dev/null &&
+    cmake --build build/cuda --target zero_core zero_cuda_test zero_device_test zero_cuda_ptx && run_ctest build/cuda -R '^(cuda|cuda_ptx|device)$' &&
+    ! readelf -d build/cuda/lib/libzero_core.so | grep -i 'NEEDED.*cuda'
+}
+
 stage tools tool_tests
 stage layers python3 tools/check_layers.py
 stage sizes python3 tools/check_sizes.py
@@ -191,6 +200,7 @@ stage build build_release
 stage tests suites build/release
 stage asan address_sanitizer
 stage tsan thread_sanitizer
+stage cuda cuda
 stage fuzz fuzz
 stage site tools/site.sh
 stage packages tools/try_packages.sh

@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/zero")
 set(installed_libraries zero_core)
-foreach(target zero zero_plan_clp zero_transport_mpi zero_transport_gloo zero_transport_nccl)
+foreach(target zero zero_plan_clp zero_transport_mpi zero_transport_gloo zero_transport_nccl zero_device_cuda)
   if(TARGET ${target})
     list(APPEND installed_libraries ${target})
   endif()

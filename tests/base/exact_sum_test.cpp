@@ -112,6 +112,44 @@ TEST(ExactSum, TakesIntegersAtAnyExponent) {
   EXPECT_EQ(least.value(), 0x1p250);
 }
 
+TEST(ExactSum, ReturnsAsLimbsWhatItGaveAsLimbs) {
+  const std::vector<double> terms = wild_squares(1000, 7);
+  SumLimbs limbs;
+  for (int half = 0; half < 2; ++half) {
+    ExactSum sum;
+    for (std::size_t i = 0; i < 500; ++i) sum.add(terms[static_cast<std::size_t>(half) * 500 + i]);
+    sum.add_to(limbs);
+  }
+  ExactSum whole;
+  whole.add(limbs);
+  EXPECT_EQ(whole.value(), sum_of(terms).value());
+}
+
+TEST(ExactSum, TakesLimbsThatWereNotCarried) {
+  SumLimbs limbs;
+  limbs.digits[3] = ~std::uint64_t{0};
+  limbs.digits[SumLimbs::kNumDigits - 1] = 5;
+  ExactSum sum, expected;
+  for (int i = 0; i < 3; ++i) sum.add(limbs);
+  constexpr int kDigit = SumLimbs::kLowestExponent;
+  for (int i = 0; i < 3; ++i) expected.add_scaled(~std::uint64_t{0}, kDigit + 3 * 32);
+  EXPECT_EQ(sum.value(), expected.value() + std::ldexp(15, kDigit + 32 * (static_cast<int>(SumLimbs::kNumDigits) - 1)));
+}
+
+TEST(ExactSum, LimbsRememberWhatIsNoNumber) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double term : {kInfinity, std::numeric_limits<double>::quiet_NaN()}) {
+    ExactSum sum, whole;
+    sum.add(term);
+    SumLimbs limbs;
+    sum.add_to(limbs);
+    whole.add(1);
+    whole.add(limbs);
+    EXPECT_EQ(std::isnan(whole.value()), std::isnan(term));
+    EXPECT_EQ(std::isinf(whole.value()), std::isinf(term));
+  }
+}
+
 TEST(ExactSum, ABlockIsOneTerm) {
   std::vector<float> block(static_cast<std::size_t>(kSumBlock));
   for (std::size_t i = 0; i < block.size(); ++i) block[i] = static_cast<float>(i);

@@ -29,16 +29,16 @@ constexpr std::string_view name_of(DType dtype) {
 enum class BFloat16Bits : std::uint16_t {};
 enum class Float16Bits : std::uint16_t {};
 
-inline float to_float(std::same_as<float> auto value) {
+constexpr float to_float(std::same_as<float> auto value) {
   return value;
 }
 
-inline float to_float(BFloat16Bits bits) {
+constexpr float to_float(BFloat16Bits bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
 // An exponent is moved by a multiplication, which makes a signalling NaN a quiet one, too; a subnormal by a subtraction.
-inline float to_float(Float16Bits bits) {
+constexpr float to_float(Float16Bits bits) {
   const std::uint32_t word = static_cast<std::uint32_t>(bits) << 16, twice = word + word;
   const float normal = std::bit_cast<float>((twice >> 4) + 0x70000000U) * 0x1p-112F;
   const float subnormal = std::bit_cast<float>((twice >> 17) | 0x3f000000U) - 0.5F;
@@ -46,7 +46,7 @@ inline float to_float(Float16Bits bits) {
   return std::bit_cast<float>((word & 0x80000000U) | magnitude);
 }
 
-inline BFloat16Bits to_bfloat16(float value) {
+constexpr BFloat16Bits to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<BFloat16Bits>((bits >> 16) | 0x0040U);
   return static_cast<BFloat16Bits>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
@@ -54,7 +54,7 @@ inline BFloat16Bits to_bfloat16(float value) {
 
 // The addition of a power of two rounds: its last bit is worth what the last bit of the result is. What is too large
 // becomes infinite by the first multiplication.
-inline Float16Bits to_float16(float value) {
+constexpr Float16Bits to_float16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits & 0x80000000U, twice = bits + bits;
   const float magnitude = std::bit_cast<float>(bits & 0x7fffffffU) * 0x1p112F * 0x1p-110F;
@@ -67,7 +67,7 @@ inline Float16Bits to_float16(float value) {
 
 // `value` as an element of type T.
 template <typename T>
-T rounded_to(float value) {
+constexpr T rounded_to(float value) {
   if constexpr (std::is_same_v<T, BFloat16Bits>) {
     return to_bfloat16(value);
   } else if constexpr (std::is_same_v<T, Float16Bits>) {
@@ -80,7 +80,7 @@ T rounded_to(float value) {
 
 // Calls use(std::type_identity<T>{}), where T is what elements of `dtype` are stored as.
 template <typename Use>
-decltype(auto) with_type_of(DType dtype, Use&& use) {
+constexpr decltype(auto) with_type_of(DType dtype, Use&& use) {
   switch (dtype) {
     case DType::kBFloat16:
       return use(std::type_identity<BFloat16Bits>{});

@@ -4,6 +4,7 @@
 //                 anything is allocated or written
 //   CommError     whoever runs the ranks: a rank died, is late or calls another collective (exit 3)
 //   IoError       whoever runs the machine: a read or write failed, or a file is damaged (exit 4)
+//   DeviceError   whoever runs the machine: a GPU or its driver failed (exit 4)
 //   InternalError zero.cpp: thrown by ZERO_CHECK
 //
 // Every message fits one screen; a ConfigError ends with what to do next. Code catches an error to go on only if there
@@ -59,6 +60,12 @@ class IoError : public Error {
 
   int error_number_;
   int unit_;
+};
+
+// what() names the device and the operation.
+class DeviceError : public Error {
+ public:
+  using Error::Error;
 };
 
 class InternalError : public Error {

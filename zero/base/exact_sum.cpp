@@ -72,6 +72,24 @@ void ExactSum::add(const ExactSum& other) {
   kind_ = std::max(kind_, other.kind_);
 }
 
+void ExactSum::add(const SumLimbs& limbs) {
+  for (std::size_t i = 0; i < kNumDigits; ++i) {
+    digits_[i] += limbs.digits[i] & kLow;
+    if (i + 1 < kNumDigits) digits_[i + 1] += limbs.digits[i] >> 32;
+  }
+  if (limbs.num_infinite > 0) kind_ = std::max(kind_, Kind::kInfinite);
+  if (limbs.num_nan > 0) kind_ = Kind::kNaN;
+  if (++num_uncarried_ >= kMostUncarried) carry();
+}
+
+void ExactSum::add_to(SumLimbs& limbs) const {
+  ExactSum carried = *this;
+  carried.carry();
+  for (std::size_t i = 0; i < kNumDigits; ++i) limbs.digits[i] += carried.digits_[i];
+  limbs.num_infinite += kind_ == Kind::kInfinite ? 1U : 0U;
+  limbs.num_nan += kind_ == Kind::kNaN ? 1U : 0U;
+}
+
 double ExactSum::value() const {
   if (kind_ == Kind::kNaN) return std::numeric_limits<double>::quiet_NaN();
   if (kind_ == Kind::kInfinite) return std::numeric_limits<double>::infinity();

@@ -3,6 +3,7 @@
 //   ExactSum sum;
 //   sum.add(x * x);              // doubles: the square of a float is exact in one
 //   sum.add(of_another_rank);    // any order, any grouping
+//   sum.add(limbs);              // SumLimbs: of a device
 //   sum.value()                  // rounded once
 //
 // The sum is held as one long number in fixed point (Kulisch's accumulator), wide enough for squares of any float and
@@ -14,6 +15,8 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+
+#include "zero/base/sum_limbs.h"
 
 namespace zero {
 
@@ -29,14 +32,16 @@ class ExactSum {
     if (++num_uncarried_ >= kMostUncarried) carry();
   }
   void add(const ExactSum& other);
+  void add(const SumLimbs& limbs);
+  void add_to(SumLimbs& limbs) const;
   // integer * 2^exponent, below 2^300.
   void add_scaled(std::uint64_t integer, int exponent);
   double value() const;
 
  private:
-  __extension__ using Wide = unsigned __int128;
-  static constexpr int kLowestExponent = -298;  // of bit 0
-  static constexpr std::size_t kNumDigits = 20;
+  __extension__ typedef unsigned __int128 Wide;
+  static constexpr int kLowestExponent = SumLimbs::kLowestExponent;  // of bit 0
+  static constexpr std::size_t kNumDigits = SumLimbs::kNumDigits;
   static constexpr int kMantissaBits = 52;
   static constexpr int kBias = 1075;  // a double is mantissa * 2^(exponent - kBias)
   static constexpr std::uint64_t kImplicit = std::uint64_t{1} << kMantissaBits;

@@ -126,6 +126,8 @@ int run_command(Arguments arguments) {
     return report(name, error, kRankFailedStatus);
   } catch (const IoError& error) {
     return report(name, error, kIoFailedStatus);
+  } catch (const DeviceError& error) {
+    return report(name, error, kIoFailedStatus);
   } catch (const std::bad_alloc& error) {
     return report(name, std::runtime_error("out of memory; `zero plan` says how much a rank needs"), kRankFailedStatus);
   } catch (const std::exception& error) {

@@ -272,6 +272,27 @@ void sum_ranks(const RankSum& request, ReduceStats* stats) {
   HWY_DYNAMIC_DISPATCH(sum_all)(plain, may_stream(plain), stats);
 }
 
+namespace {
+
+void rank_sum_host(const RankSumArguments& a) {
+  const RankSum request{.in = {a.in.data(), static_cast<std::size_t>(a.num_in)},
+                        .dtype = a.dtype,
+                        .out = a.out,
+                        .out_dtype = a.out_dtype,
+                        .numel = a.numel,
+                        .accumulate = a.accumulate,
+                        .onto = a.onto};
+  ReduceStats stats;
+  sum_ranks(request, a.stats != nullptr ? &stats : nullptr);
+  if (a.stats == nullptr) return;
+  stats.sum_squares.add_to(a.stats->sum_squares);
+  a.stats->num_non_finite += static_cast<std::uint64_t>(stats.num_non_finite);
+}
+
+}  // namespace
+
+const Kernel kRankSum = kernel_of<RankSumArguments, &rank_sum_host>("rank_sum");
+
 ReduceStats stats_of(const std::byte* data, DType dtype, std::int64_t numel) {
   ReduceStats stats;
   const std::byte* const in[] = {data};

@@ -6,11 +6,14 @@
 // kSumBlock, and adds into the same statistics.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
 #include "zero/base/dtype.h"
+#include "zero/base/sum_limbs.h"
 #include "zero/comm/communicator.h"
+#include "zero/device/kernel.h"
 
 namespace zero {
 
@@ -33,5 +36,32 @@ void sum_ranks(const RankSum& request, ReduceStats* stats);
 
 // Local. Statistics of values that are already final (a world of one, a local accumulator).
 ReduceStats stats_of(const std::byte* data, DType dtype, std::int64_t numel);
+
+// The same as a kernel of a device. Statistics are added to limbs in its memory, which add_to() takes once they are on the
+// host.
+struct StatsLimbs {
+  SumLimbs sum_squares;
+  std::uint64_t num_non_finite = 0;
+  void add_to(ReduceStats& stats) const {
+    stats.sum_squares.add(sum_squares);
+    stats.num_non_finite += static_cast<std::int64_t>(num_non_finite);
+  }
+};
+
+// sum_ranks(). `numel` 0 and `out` null as there. More ranks than kMost: a first sum of kMost in fp32, and others with
+// it as `onto`: additions are the same ones, in the same order.
+struct RankSumArguments {
+  static constexpr std::size_t kMost = 64;
+  std::array<const std::byte*, kMost> in{};  // in rank order
+  std::int32_t num_in = 0;
+  DType dtype = DType::kFloat32;
+  DType out_dtype = DType::kFloat32;
+  bool accumulate = false;
+  std::byte* out = nullptr;
+  std::int64_t numel = 0;
+  const float* onto = nullptr;
+  StatsLimbs* stats = nullptr;  // null: they are not wanted
+};
+extern const Kernel kRankSum;
 
 }  // namespace zero

@@ -137,6 +137,8 @@ Device& checked(Device& device, const EngineOptions& options, const UpdateRule& 
   if (rule.num_sums() > 0 || rule.factors() != nullptr || rule.matrices() != nullptr)
     refuse("optimizer.name", name_of(options.optimizer),
            "an optimizer that needs more of a parameter than each element");
+  if (std::holds_alternative<OwnRuleOptions>(options.optimizer))
+    refuse("optimizer.rule", name_of(options.optimizer), "a rule with the host's code alone");
   if (placement.copies > 1 || placement.merged_copies > 1) refuse("zero.group", "", "more than one copy of the model");
   if (placement.updated_elsewhere) refuse("sync.servers", "", "a worker of servers");
   const bool all_on_device =

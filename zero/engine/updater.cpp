@@ -507,7 +507,7 @@ void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
     Device& device = state_.device();
     follow_all(device, Lane::kUpdate);
     for_each_part(tile, memory, range, [&](std::size_t param, const UpdateSpan& elements) {
-      queue_update(device, Lane::kUpdate, *pass_rule_, elements, scalars_of(param));
+      pass_rule_->queue(device, Lane::kUpdate, elements, scalars_of(param));
     });
     lead_all(device, Lane::kUpdate);
   }

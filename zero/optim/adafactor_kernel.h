@@ -26,6 +26,7 @@
 
 #include "zero/base/exact_sum.h"
 #include "zero/optim/update_rule.h"
+#include "zero/optim/update_slices.h"
 
 namespace zero {
 
@@ -57,5 +58,51 @@ void add_adafactor_sums(const UpdateSpan& span, const Factors& factors, const Ad
                         ExactSum& parameter, ExactSum& direction);
 // Updates the span's parameter, of a vector V too, and writes low_precision if it is not null.
 void adafactor_update(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& constants);
+
+// The same as kernels of a device, whose memory has all that is pointed to.
+//
+// add_factor_sums() (factor_squares.h), to limbs: one for each row, and one for each column.
+struct FactorSquaresArguments {
+  UpdateSpan span;
+  float gradient_scale = 1;
+  SumLimbs* rows = nullptr;
+  SumLimbs* columns = nullptr;
+  MatrixShape matrix{};
+};
+extern const Kernel kFactorSquares;
+// update_factor().
+struct FactorArguments {
+  float* factor = nullptr;
+  const double* sums = nullptr;
+  std::int64_t numel = 0;
+  std::int64_t terms = 0;
+  AdafactorConstants constants{};
+};
+extern const Kernel kFactor;
+// row_mean(), written to *mean.
+struct RowMeanArguments {
+  const float* row_var = nullptr;
+  float* mean = nullptr;
+  std::int64_t numel = 0;
+  AdafactorConstants constants{};
+};
+extern const Kernel kRowMean;
+
+// What is the same for a slice: of a vector no states of rows and columns.
+struct FactoredConstants {
+  AdafactorConstants constants{};
+  const float* row_var = nullptr;
+  const float* col_var = nullptr;
+  const float* row_mean = nullptr;
+  MatrixShape matrix{};
+};
+using AdafactorArguments = UpdateSlices<FactoredConstants>;
+// add_adafactor_sums() of each slice, to limbs; and adafactor_update().
+struct AdafactorSumsArguments {
+  AdafactorArguments slices;
+  std::array<SumLimbs*, AdafactorArguments::kMost> parameter{}, direction{};
+};
+extern const Kernel kAdafactorSums;
+extern const Kernel kAdafactor;
 
 }  // namespace zero

@@ -64,5 +64,7 @@ AdamConstants adam_constants(const AdamOptions& options, const UpdateScalars& sc
   return c;
 }
 
+const Kernel kAdam = kernel_of<AdamArguments, &update_each<AdamConstants, &adam_update>>("adam");
+
 }  // namespace zero
 #endif  // HWY_ONCE

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "zero/optim/update_rule.h"
+#include "zero/optim/update_slices.h"
 
 namespace zero {
 
@@ -39,5 +40,9 @@ AdamConstants adam_constants(const AdamOptions& options, const UpdateScalars& sc
 
 // Updates span's parameter and both moments in place, and writes low_precision if it is not null.
 void adam_update(const UpdateSpan& span, const AdamConstants& constants);
+
+// adam_update() of each slice.
+using AdamArguments = UpdateSlices<AdamConstants>;
+extern const Kernel kAdam;
 
 }  // namespace zero

@@ -116,5 +116,7 @@ void adamw8bit_update(const UpdateSpan& span, const AdamConstants& constants) {
   HWY_DYNAMIC_DISPATCH(adamw8bit_target)(span, constants);
 }
 
+const Kernel kAdamW8bit = kernel_of<AdamArguments, &update_each<AdamConstants, &adamw8bit_update>>("adamw8bit");
+
 }  // namespace zero
 #endif  // HWY_ONCE

@@ -14,4 +14,7 @@ namespace zero {
 // Updates span's parameter and coded moments in place, and writes low_precision if it is not null.
 void adamw8bit_update(const UpdateSpan& span, const AdamConstants& constants);
 
+// adamw8bit_update() of each slice.
+extern const Kernel kAdamW8bit;  // of AdamArguments
+
 }  // namespace zero

@@ -68,6 +68,14 @@ class AveragedRule final : public UpdateRule {
       HWY_DYNAMIC_DISPATCH(average_target)(piece.parameter, average, piece.numel, weight_);
     }
   }
+  void queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars) const override {
+    const auto numel = static_cast<std::size_t>(span.numel);
+    const std::span<float> parameter(span.parameter, numel), average(span.states[place_], numel);
+    if (scalars.step == 1) device.copy(lane, std::as_writable_bytes(average), std::as_bytes(parameter));
+    rule_->queue(device, lane, without_average(span), scalars);
+    run(device, lane, kAverage, AverageArguments{parameter.data(), average.data(), span.numel, weight_},
+        {reads(parameter), changes(average)});
+  }
   const MatrixRule* matrices() const override { return rule_->matrices(); }
   const FactorRule* factors() const override { return rule_->factors(); }
 
@@ -82,21 +90,47 @@ class AveragedRule final : public UpdateRule {
   float weight_;
 };
 
+void average(const AverageArguments& a) {
+  HWY_DYNAMIC_DISPATCH(average_target)(a.parameter, a.average, a.numel, a.weight);
+}
+
+void exchange(const ExchangeArguments& a) {
+  std::swap_ranges(a.parameter, a.parameter + a.numel, a.average);
+  const UpdateSpan span{.parameter = a.parameter,
+                        .low_precision = a.low_precision,
+                        .low_precision_dtype = a.low_precision_dtype,
+                        .numel = a.numel};
+  span.write_low_precision();
+}
+
 class Exchange final : public UpdateRule {
  public:
   explicit Exchange(std::vector<StateSpec> states) : states_(std::move(states)) {}
   std::string_view name() const override { return "exchange"; }
   std::vector<StateSpec> states() const override { return states_; }
-  void update(const UpdateSpan& span, const UpdateScalars& /*scalars*/) const override {
-    std::swap_ranges(span.parameter, span.parameter + span.numel, span.states[states_.size() - 1]);
-    span.write_low_precision();
+  void update(const UpdateSpan& span, const UpdateScalars& /*scalars*/) const override { exchange(arguments_of(span)); }
+  void queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& /*scalars*/) const override {
+    const ExchangeArguments arguments = arguments_of(span);
+    const std::vector<Access> accesses = span.accesses();
+    device.run(lane, {kExchange, std::as_bytes(std::span(&arguments, 1)), accesses});
   }
 
  private:
+  ExchangeArguments arguments_of(const UpdateSpan& span) const {
+    return {.parameter = span.parameter,
+            .average = span.states[states_.size() - 1],
+            .low_precision = span.low_precision,
+            .low_precision_dtype = span.low_precision_dtype,
+            .numel = span.numel};
+  }
+
   std::vector<StateSpec> states_;
 };
 
 }  // namespace
+
+const Kernel kAverage = kernel_of<AverageArguments, &average>("average");
+const Kernel kExchange = kernel_of<ExchangeArguments, &exchange>("exchange");
 
 std::unique_ptr<UpdateRule> with_average(std::unique_ptr<UpdateRule> rule, double decay) {
   if (!(decay > 0 && decay < 1))

@@ -13,6 +13,7 @@
 
 #include <memory>
 
+#include "zero/device/kernel.h"
 #include "zero/optim/update_rule.h"
 
 namespace zero {
@@ -25,5 +26,22 @@ std::unique_ptr<UpdateRule> with_average(std::unique_ptr<UpdateRule> rule, doubl
 
 // Exchanges parameters with their last state, the average; no update. Twice, and all is as before.
 std::unique_ptr<UpdateRule> make_exchange(const UpdateRule& averaged);
+
+// The same as kernels of a device: the average after an update; before the first one it is a copy of the parameter.
+struct AverageArguments {
+  const float* parameter = nullptr;
+  float* average = nullptr;
+  std::int64_t numel = 0;
+  float weight = 0;  // 1 - decay
+};
+extern const Kernel kAverage;
+struct ExchangeArguments {
+  float* parameter = nullptr;
+  float* average = nullptr;
+  std::byte* low_precision = nullptr;  // of the new parameter; null: none
+  DType low_precision_dtype = DType::kBFloat16;
+  std::int64_t numel = 0;
+};
+extern const Kernel kExchange;
 
 }  // namespace zero

@@ -124,5 +124,21 @@ LambConstants lamb_constants(const LambOptions& options, const UpdateScalars& sc
   return c;
 }
 
+namespace {
+
+void lamb_sums_host(const LambSumsArguments& a) {
+  for (std::size_t i = 0; i < a.slices.count; ++i) {
+    ExactSum parameter, direction;
+    add_lamb_sums(a.slices.spans[i], a.slices.constants[i], parameter, direction);
+    parameter.add_to(*a.parameter[i]);
+    direction.add_to(*a.direction[i]);
+  }
+}
+
+}  // namespace
+
+const Kernel kLambSums = kernel_of<LambSumsArguments, &lamb_sums_host>("lamb_sums");
+const Kernel kLamb = kernel_of<LambArguments, &update_each<LambConstants, &lamb_update>>("lamb");
+
 }  // namespace zero
 #endif  // HWY_ONCE

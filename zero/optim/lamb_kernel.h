@@ -19,6 +19,7 @@
 
 #include "zero/base/exact_sum.h"
 #include "zero/optim/update_rule.h"
+#include "zero/optim/update_slices.h"
 
 namespace zero {
 
@@ -40,5 +41,16 @@ LambConstants lamb_constants(const LambOptions& options, const UpdateScalars& sc
 void add_lamb_sums(const UpdateSpan& span, const LambConstants& constants, ExactSum& parameter, ExactSum& direction);
 // Updates span's parameter and both moments in place, and writes low_precision if it is not null.
 void lamb_update(const UpdateSpan& span, const LambConstants& constants);
+
+// lamb_update() of each slice.
+using LambArguments = UpdateSlices<LambConstants>;
+extern const Kernel kLamb;
+
+// add_lamb_sums() of each slice, to limbs in the device's memory: of its parameter, and of its direction.
+struct LambSumsArguments {
+  LambArguments slices;
+  std::array<SumLimbs*, LambArguments::kMost> parameter{}, direction{};
+};
+extern const Kernel kLambSums;
 
 }  // namespace zero

@@ -56,5 +56,7 @@ LionConstants lion_constants(const LionOptions& options, const UpdateScalars& sc
   return c;
 }
 
+const Kernel kLion = kernel_of<LionArguments, &update_each<LionConstants, &lion_update>>("lion");
+
 }  // namespace zero
 #endif  // HWY_ONCE

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "zero/optim/update_rule.h"
+#include "zero/optim/update_slices.h"
 
 namespace zero {
 
@@ -29,5 +30,9 @@ LionConstants lion_constants(const LionOptions& options, const UpdateScalars& sc
 
 // Updates span's parameter and state in place, and writes low_precision if it is not null.
 void lion_update(const UpdateSpan& span, const LionConstants& constants);
+
+// lion_update() of each slice.
+using LionArguments = UpdateSlices<LionConstants>;
+extern const Kernel kLion;
 
 }  // namespace zero

@@ -98,5 +98,10 @@ MuonStepConstants muon_step_constants(const MuonOptions& options, const UpdateSc
           .minus_lr = static_cast<float>(-scalars.lr * scale_of(options.scale, scalars.matrix))};
 }
 
+const Kernel kMuonDirect =
+    kernel_of<MuonDirectionArguments, &update_each<MuonDirectionConstants, &muon_direct>>("muon_direct");
+
+const Kernel kMuonStep = kernel_of<MuonStepArguments, &update_each<MuonStepConstants, &muon_step>>("muon_step");
+
 }  // namespace zero
 #endif  // HWY_ONCE

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "zero/optim/update_rule.h"
+#include "zero/optim/update_slices.h"
 
 namespace zero {
 
@@ -41,7 +42,15 @@ MuonStepConstants muon_step_constants(const MuonOptions& options, const UpdateSc
 
 // Updates state 0 of the span in place, and writes each u where the span has its parameter.
 void muon_direct(const UpdateSpan& span, const MuonDirectionConstants& constants);
+
+// muon_direct() of each slice.
+using MuonDirectionArguments = UpdateSlices<MuonDirectionConstants>;
+extern const Kernel kMuonDirect;
 // Updates the span's parameter; its gradient is o, in fp32. Writes low_precision if it is not null.
 void muon_step(const UpdateSpan& span, const MuonStepConstants& constants);
+
+// muon_step() of each slice.
+using MuonStepArguments = UpdateSlices<MuonStepConstants>;
+extern const Kernel kMuonStep;
 
 }  // namespace zero

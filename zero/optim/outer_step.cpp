@@ -55,6 +55,37 @@ class Anchoring final : public UpdateRule {
   std::vector<StateSpec> states_;
 };
 
+void write_low(float* parameter, std::byte* low, DType dtype, std::int64_t numel) {
+  UpdateSpan{.parameter = parameter, .low_precision = low, .low_precision_dtype = dtype, .numel = numel}
+      .write_low_precision();
+}
+
+void mix(const MixArguments& a) {
+  if (a.own == 0) {
+    std::copy_n(a.anchor, a.numel, a.parameter);
+  } else {
+    for (std::int64_t i = 0; i < a.numel; ++i) a.parameter[i] = a.own * a.parameter[i] + a.shared * a.anchor[i];
+  }
+  write_low(a.parameter, a.low_precision, a.low_precision_dtype, a.numel);
+}
+
+void outer_subtract(const OuterArguments& a) {
+  for (std::int64_t i = 0; i < a.numel; ++i) a.momentum[i] = a.anchor[i] - a.parameter[i];
+  if (a.residual == nullptr) return;
+  for (std::int64_t i = 0; i < a.numel; ++i) a.momentum[i] += a.residual[i];
+}
+
+void outer_move(const OuterArguments& a) {
+  for (std::int64_t i = 0; i < a.numel; ++i) {
+    const float difference = a.sum[i] / a.copies;
+    a.momentum[i] = a.mu * a.momentum[i] + difference;
+    a.anchor[i] -= a.lr * (difference + a.mu * a.momentum[i]);
+  }
+  if (a.parameter == nullptr) return;
+  std::copy_n(a.anchor, a.numel, a.parameter);
+  write_low(a.parameter, a.low_precision, a.low_precision_dtype, a.numel);
+}
+
 class Mixing final : public UpdateRule {
  public:
   Mixing(std::vector<StateSpec> states, double mix)
@@ -62,13 +93,13 @@ class Mixing final : public UpdateRule {
   std::string_view name() const override { return "mixing"; }
   std::vector<StateSpec> states() const override { return states_; }
   void update(const UpdateSpan& span, const UpdateScalars& /*scalars*/) const override {
-    const float* const anchor = span.states[states_.size() - 1];
-    if (own_ == 0) {
-      std::copy_n(anchor, span.numel, span.parameter);
-    } else {
-      for (std::int64_t i = 0; i < span.numel; ++i) span.parameter[i] = own_ * span.parameter[i] + shared_ * anchor[i];
-    }
-    span.write_low_precision();
+    mix({.parameter = span.parameter,
+         .anchor = span.states[states_.size() - 1],
+         .low_precision = span.low_precision,
+         .low_precision_dtype = span.low_precision_dtype,
+         .numel = span.numel,
+         .own = own_,
+         .shared = shared_});
   }
 
  private:
@@ -83,6 +114,10 @@ void require_local(bool valid, std::string_view key, std::string value, std::str
 }
 
 }  // namespace
+
+const Kernel kOuterSubtract = kernel_of<OuterArguments, &outer_subtract>("outer_subtract");
+const Kernel kOuterMove = kernel_of<OuterArguments, &outer_move>("outer_move");
+const Kernel kMix = kernel_of<MixArguments, &mix>("mix");
 
 std::unique_ptr<UpdateRule> with_outer_states(std::unique_ptr<UpdateRule> rule, const LocalSteps& local,
                                               bool keeps_residual) {
@@ -121,13 +156,22 @@ OuterStep::OuterStep(const UpdateRule& rule, const LocalSteps& local, int copies
       mu_(static_cast<float>(local.outer_momentum)),
       copies_(static_cast<float>(copies)) {}
 
+OuterArguments OuterStep::arguments_of(const UpdateSpan& span) const {
+  return {.parameter = span.parameter,
+          .momentum = span.states[momentum_],
+          .anchor = span.states[momentum_ + 1],
+          .residual = keeps_residual_ ? span.states[residual_place()] : nullptr,
+          .sum = reinterpret_cast<const float*>(span.gradient),
+          .low_precision = span.low_precision,
+          .low_precision_dtype = span.low_precision_dtype,
+          .numel = span.numel,
+          .lr = lr_,
+          .mu = mu_,
+          .copies = copies_};
+}
+
 void OuterStep::subtract(const UpdateSpan& span) const {
-  const float* const anchor = span.states[momentum_ + 1];
-  float* const difference = span.states[momentum_];
-  for (std::int64_t i = 0; i < span.numel; ++i) difference[i] = anchor[i] - span.parameter[i];
-  if (!keeps_residual_) return;
-  const float* const residual = span.states[residual_place()];
-  for (std::int64_t i = 0; i < span.numel; ++i) difference[i] += residual[i];
+  outer_subtract(arguments_of(span));
 }
 
 void OuterStep::keep(const UpdateSpan& span) const {
@@ -135,20 +179,13 @@ void OuterStep::keep(const UpdateSpan& span) const {
 }
 
 void OuterStep::update(const UpdateSpan& span) const {
-  move(span);
-  std::copy_n(span.states[momentum_ + 1], span.numel, span.parameter);
-  span.write_low_precision();
+  outer_move(arguments_of(span));
 }
 
 void OuterStep::move(const UpdateSpan& span) const {
-  const auto* const sum = reinterpret_cast<const float*>(span.gradient);
-  float* const momentum = span.states[momentum_];
-  float* const anchor = span.states[momentum_ + 1];
-  for (std::int64_t i = 0; i < span.numel; ++i) {
-    const float difference = sum[i] / copies_;
-    momentum[i] = mu_ * momentum[i] + difference;
-    anchor[i] -= lr_ * (difference + mu_ * momentum[i]);
-  }
+  OuterArguments arguments = arguments_of(span);
+  arguments.parameter = nullptr;
+  outer_move(arguments);
 }
 
 std::unique_ptr<UpdateRule> make_anchoring(const UpdateRule& rule) {

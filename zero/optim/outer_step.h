@@ -34,6 +34,7 @@
 
 #include <memory>
 
+#include "zero/device/kernel.h"
 #include "zero/optim/update_rule.h"
 
 namespace zero {
@@ -59,6 +60,19 @@ constexpr std::string_view kOuterResidualState = "outer_residual", kOuterMomentu
 std::unique_ptr<UpdateRule> with_outer_states(std::unique_ptr<UpdateRule> rule, const LocalSteps& local,
                                               bool keeps_residual = false);
 
+// What a kernel of the outer step reads and writes.
+struct OuterArguments {
+  float* parameter = nullptr;  // null: kOuterMove leaves it alone
+  float* momentum = nullptr;   // where kOuterSubtract writes the differences
+  float* anchor = nullptr;
+  const float* residual = nullptr;  // null: none is kept
+  const float* sum = nullptr;       // of the differences, over the copies
+  std::byte* low_precision = nullptr;
+  DType low_precision_dtype = DType::kBFloat16;
+  std::int64_t numel = 0;
+  float lr = 0, mu = 0, copies = 1;
+};
+
 // Of a rule of with_outer_states(). Immutable: many threads may share one.
 class OuterStep {
  public:
@@ -80,6 +94,7 @@ class OuterStep {
 
  private:
   std::size_t residual_place() const { return momentum_ - 1; }
+  OuterArguments arguments_of(const UpdateSpan& span) const;
 
   std::size_t momentum_;
   bool keeps_residual_;
@@ -90,5 +105,18 @@ class OuterStep {
 std::unique_ptr<UpdateRule> make_anchoring(const UpdateRule& rule);
 // And one that makes weights mix * weights + (1 - mix) * anchor.
 std::unique_ptr<UpdateRule> make_mixing(const UpdateRule& rule, double mix);
+
+// The same as kernels of a device, of OuterArguments; keep() and the anchoring are copies.
+extern const Kernel kOuterSubtract;  // OuterStep::subtract()
+extern const Kernel kOuterMove;      // OuterStep::update(), or move()
+struct MixArguments {
+  float* parameter = nullptr;
+  const float* anchor = nullptr;
+  std::byte* low_precision = nullptr;
+  DType low_precision_dtype = DType::kBFloat16;
+  std::int64_t numel = 0;
+  float own = 0, shared = 1;  // mix, and 1 - mix
+};
+extern const Kernel kMix;
 
 }  // namespace zero

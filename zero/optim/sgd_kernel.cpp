@@ -75,5 +75,7 @@ SgdConstants sgd_constants(const SgdOptions& options, const UpdateScalars& scala
   return c;
 }
 
+const Kernel kSgd = kernel_of<SgdArguments, &update_each<SgdConstants, &sgd_update>>("sgd");
+
 }  // namespace zero
 #endif  // HWY_ONCE

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "zero/optim/update_rule.h"
+#include "zero/optim/update_slices.h"
 
 namespace zero {
 
@@ -30,5 +31,9 @@ SgdConstants sgd_constants(const SgdOptions& options, const UpdateScalars& scala
 
 // Updates span's parameter, and its state if it is not null, in place; writes low_precision if it is not null.
 void sgd_update(const UpdateSpan& span, const SgdConstants& constants);
+
+// sgd_update() of each slice.
+using SgdArguments = UpdateSlices<SgdConstants>;
+extern const Kernel kSgd;
 
 }  // namespace zero

@@ -34,7 +34,7 @@ void update_host(const QueuedUpdate& queued) {
   queued.rule->update(queued.span, queued.scalars);
 }
 
-constexpr Kernel kUpdate = kernel_of<QueuedUpdate, &update_host>("update");
+constexpr Kernel kOwnUpdate = kernel_of<QueuedUpdate, &update_host>("own update rule");
 
 void check_update(const UpdateRule& rule, std::size_t num_states, const UpdateSpan& span,
                   const UpdateScalars& scalars) {
@@ -67,14 +67,20 @@ template <typename Options>
 class ElementwiseRule : public UpdateRule {
  public:
   using Step = void (*)(const UpdateSpan& span, const Options& options, const UpdateScalars& scalars);
+  using Queue = void (*)(Device& device, Lane lane, const UpdateSpan& span, const Options& options,
+                         const UpdateScalars& scalars);
 
-  ElementwiseRule(const Options& options, std::string_view name, std::vector<StateSpec> states, Step step)
-      : options_(options), name_(name), states_(std::move(states)), step_(step) {}
+  ElementwiseRule(const Options& options, std::string_view name, std::vector<StateSpec> states, Step step, Queue queue)
+      : options_(options), name_(name), states_(std::move(states)), step_(step), queue_(queue) {}
   std::string_view name() const override { return name_; }
   std::vector<StateSpec> states() const override { return states_; }
   void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
     check_update(*this, states_.size(), span, scalars);
     step_(span, options_, scalars);
+  }
+  void queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars) const override {
+    check_update(*this, states_.size(), span, scalars);
+    queue_(device, lane, span, options_, scalars);
   }
 
  protected:
@@ -85,6 +91,7 @@ class ElementwiseRule : public UpdateRule {
   std::string_view name_;
   std::vector<StateSpec> states_;
   Step step_;
+  Queue queue_;
 };
 
 class AdamW8bitRule final : public UpdateRule {
@@ -99,6 +106,11 @@ class AdamW8bitRule final : public UpdateRule {
     check_coded(*this, /*num_coded=*/2, span);
     adamw8bit_update(span, adam_constants(options_, scalars));
   }
+  void queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars) const override {
+    check_update(*this, /*num_states=*/0, span, scalars);
+    check_coded(*this, /*num_coded=*/2, span);
+    queue_slice(device, lane, kAdamW8bit, span, adam_constants(options_, scalars));
+  }
 
  private:
   AdamWOptions options_;
@@ -107,7 +119,7 @@ class AdamW8bitRule final : public UpdateRule {
 class LambRule final : public ElementwiseRule<LambOptions> {
  public:
   explicit LambRule(const LambOptions& options)
-      : ElementwiseRule(options, "lamb", fp32({"exp_avg", "exp_avg_sq"}), step) {}
+      : ElementwiseRule(options, "lamb", fp32({"exp_avg", "exp_avg_sq"}), step, queue_step) {}
   int num_sums() const override { return 2; }
   void add_sums(const UpdateSpan& span, const UpdateScalars& scalars, std::span<ExactSum> sums) const override {
     check_update(*this, /*num_states=*/2, span, scalars);
@@ -117,6 +129,10 @@ class LambRule final : public ElementwiseRule<LambOptions> {
  private:
   static void step(const UpdateSpan& span, const LambOptions& options, const UpdateScalars& scalars) {
     lamb_update(span, lamb_constants(options, scalars));
+  }
+  static void queue_step(Device& device, Lane lane, const UpdateSpan& span, const LambOptions& options,
+                         const UpdateScalars& scalars) {
+    queue_slice(device, lane, kLamb, span, lamb_constants(options, scalars));
   }
 };
 
@@ -179,8 +195,9 @@ std::unique_ptr<UpdateRule> make_adam(std::string_view name, const Options& opti
   require_adam(options);
   return std::make_unique<ElementwiseRule<Options>>(
       options, name, fp32({"exp_avg", "exp_avg_sq"}),
-      [](const UpdateSpan& span, const Options& o, const UpdateScalars& s) {
-        adam_update(span, adam_constants(o, s));
+      [](const UpdateSpan& span, const Options& o, const UpdateScalars& s) { adam_update(span, adam_constants(o, s)); },
+      [](Device& device, Lane lane, const UpdateSpan& span, const Options& o, const UpdateScalars& s) {
+        queue_slice(device, lane, kAdam, span, adam_constants(o, s));
       });
 }
 
@@ -206,6 +223,9 @@ std::unique_ptr<UpdateRule> make_rule(const SgdOptions& options) {
       options, name_of(options), std::move(states),
       [](const UpdateSpan& span, const SgdOptions& o, const UpdateScalars& s) {
         sgd_update(span, sgd_constants(o, s));
+      },
+      [](Device& device, Lane lane, const UpdateSpan& span, const SgdOptions& o, const UpdateScalars& s) {
+        queue_slice(device, lane, kSgd, span, sgd_constants(o, s));
       });
 }
 
@@ -216,6 +236,9 @@ std::unique_ptr<UpdateRule> make_rule(const LionOptions& options) {
       options, name_of(options), fp32({"exp_avg"}),
       [](const UpdateSpan& span, const LionOptions& o, const UpdateScalars& s) {
         lion_update(span, lion_constants(o, s));
+      },
+      [](Device& device, Lane lane, const UpdateSpan& span, const LionOptions& o, const UpdateScalars& s) {
+        queue_slice(device, lane, kLion, span, lion_constants(o, s));
       });
 }
 
@@ -300,11 +323,10 @@ std::vector<Access> UpdateSpan::accesses() const {
   return all;
 }
 
-void queue_update(Device& device, Lane lane, const UpdateRule& rule, const UpdateSpan& span,
-                  const UpdateScalars& scalars) {
-  const QueuedUpdate queued{&rule, span, scalars};
+void UpdateRule::queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars) const {
+  const QueuedUpdate queued{this, span, scalars};
   const std::vector<Access> accesses = span.accesses();
-  device.run(lane, {kUpdate, std::as_bytes(std::span(&queued, 1)), accesses});
+  device.run(lane, {kOwnUpdate, std::as_bytes(std::span(&queued, 1)), accesses});
 }
 
 UpdateSpan UpdateSpan::part(std::int64_t begin, std::int64_t count) const {

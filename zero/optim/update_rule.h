@@ -227,16 +227,14 @@ class UpdateRule {
   virtual void add_sums(const UpdateSpan& /*span*/, const UpdateScalars& /*scalars*/,
                         std::span<ExactSum> /*sums*/) const {}
   virtual void update(const UpdateSpan& span, const UpdateScalars& scalars) const = 0;
+  // Queues the same over memory of a device. A rule that a user writes has the host's code alone: other devices refuse it,
+  // and what `scalars` and the rule point to outlives the work.
+  virtual void queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars) const;
   // Null: every parameter is updated element by element.
   virtual const MatrixRule* matrices() const { return nullptr; }
   // Null: every parameter has the states of states().
   virtual const FactorRule* factors() const { return nullptr; }
 };
-
-// Queues update() of a rule that needs no sums, matrices or factors, over memory of the device. What `scalars` and the rule
-// point to outlives the work.
-void queue_update(Device& device, Lane lane, const UpdateRule& rule, const UpdateSpan& span,
-                  const UpdateScalars& scalars);
 
 // What plans and memory need to know of it.
 OptimizerSpec spec_of(const UpdateRule& rule);

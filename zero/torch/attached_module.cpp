@@ -6,13 +6,20 @@
 
 #include "zero/base/error.h"
 #include "zero/base/log.h"
-#include "zero/device/host_device.h"
+#include "zero/device/open_device.h"
 #include "zero/torch/first_values.h"
 #include "zero/torch/torch_device.h"
 
 namespace zero {
 
 namespace {
+
+// The device that the model lies on; deferred parameters lie nowhere yet.
+std::string place_of(const ModelTensors& model) {
+  for (const ModelTensors::Parameter& parameter : model.parameters)
+    if (parameter.tensor.defined() && parameter.tensor.is_cuda()) return parameter.tensor.device().str();
+  return "cpu";
+}
 
 AttachedParameters attached_parameters(const ModelTensors& model, int world, const AttachOptions& options,
                                        ParameterOwner& owner, Device& device) {
@@ -31,7 +38,8 @@ AttachedParameters attached_parameters(const ModelTensors& model, int world, con
 }  // namespace
 
 AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineSeams& seams)
-    : device_(seams.device != nullptr ? *seams.device : HostDevice::instance()),
+    : own_device_(seams.device == nullptr ? open_device(place_of(model)) : nullptr),
+      device_(own_device_ != nullptr ? *own_device_ : *seams.device),
       parameters_(attached_parameters(model, world.communicator().world(), options, *this, device_)),
       role_(world.communicator(), options),
       exceptions_at_start_(std::uncaught_exceptions()),
@@ -45,7 +53,9 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   of_role.local_world = world.local_size();
   if (options.sync.has_servers()) refuse_statistics(model);
   adopt_stream(device_);
-  engine_ = std::make_unique<Engine>(role_.comm(), parameters_.specs(), parameters_.units(), of_role, *this, seams);
+  EngineSeams on_device = seams;
+  on_device.device = &device_;
+  engine_ = std::make_unique<Engine>(role_.comm(), parameters_.specs(), parameters_.units(), of_role, *this, on_device);
   scopes_ = std::make_unique<OpenScopes>(*engine_, parameters_);
   role_.attach(*engine_);
   states_ = std::make_unique<AttachedStates>(*engine_, parameters_, buffers_);

@@ -62,6 +62,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void end();
   void give_back_all();
 
+  std::unique_ptr<Device> own_device_;  // null: somebody else's
   Device& device_;
   AttachedParameters parameters_;
   AttachedRole role_;

@@ -3,8 +3,8 @@
 //   ModelTensors tensors = tensors_of(*model);                     // of a torch::nn::Module
 //   ModelTensors own{.parameters = {{"w", w}, {"b", b}}, .buffers = {{"mean", mean}}};   // of anything else
 //
-// A parameter is a dense leaf on the CPU, fp32, bf16 or fp16, or made by deferred(); requires_grad says whether it is
-// trained. The same tensor under a second name is tied, and counts once. Order is that of registration: parameters of
+// A parameter is a dense leaf, fp32, bf16 or fp16, or made by deferred(); all lie on the CPU, or all on one GPU.
+// requires_grad says whether it is trained. The same tensor under a second name is tied, and counts once. Order is that of registration: parameters of
 // one unit that are used together stand together. Handles of the model's own tensors, no copies. Local.
 #pragma once
 

@@ -1,0 +1,82 @@
+// CudaDevice: one GPU of NVIDIA as a Device (zero/device/device.h): a lane is a stream, a mark is an event.
+//
+//   std::unique_ptr<CudaDevice> device = CudaDevice::open(request, failure);     // null: see failure
+//
+// Streams are non-blocking: only marks order them, against each other and against torch's. Events without times are taken from a
+// pool, which marks keep alive. An error of the driver is told by DeviceRequest::fail with the operation that met it, which
+// may be later than the one that failed: GPUs report late. Contexts are CUDA's primary one, as torch's.
+//
+// Local. Marks and Allocations may be given back by any thread; all else, one thread at a time.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include "zero/cuda/launch.h"
+#include "zero/device/device.h"
+#include "zero/device/device_border.h"
+
+namespace zero {
+
+// Events that marks are made of. They are the device's that was current when they were taken.
+class EventPool {
+ public:
+  explicit EventPool(int device) : device_(device) {}
+  ~EventPool();
+  EventPool(const EventPool&) = delete;
+  EventPool& operator=(const EventPool&) = delete;
+  cudaError_t take(cudaEvent_t& event);
+  void give_back(cudaEvent_t event);
+
+ private:
+  int device_;
+  std::mutex mutex_;
+  std::vector<cudaEvent_t> free_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  static std::unique_ptr<CudaDevice> open(const DeviceRequest& request, DeviceFailure& failure);
+  ~CudaDevice() override;
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  std::string_view name() const override { return name_; }
+  bool host_readable() const override { return false; }
+  [[nodiscard]] Allocation allocate(std::size_t bytes) override;
+  [[nodiscard]] Allocation allocate_pinned(std::size_t bytes) override;
+
+  void adopt(void* stream) override;
+  [[nodiscard]] Mark mark(Lane lane) override;
+  void wait(Lane lane, const Mark& mark) override;
+  bool done(const Mark& mark) override;
+  void join(const Mark& mark) override;
+
+  void copy(Lane lane, std::span<std::byte> to, std::span<const std::byte> from) override;
+  void fill(Lane lane, std::span<std::byte> bytes, std::byte value) override;
+  void run(Lane lane, const KernelCall& call) override;
+
+ private:
+  explicit CudaDevice(const DeviceRequest& request);
+  cudaError_t make_streams();
+  cudaStream_t stream(Lane lane) const { return streams_[static_cast<std::size_t>(lane)]; }
+  // Makes this GPU the calling thread's.
+  void use(const char* operation) { check(cudaSetDevice(request_.index), operation); }
+  void check(cudaError_t error, const char* operation);
+  void clear(std::span<std::byte> bytes);
+
+  DeviceRequest request_;
+  std::string name_;
+  int most_blocks_ = 1;
+  std::array<cudaStream_t, kNumLanes> streams_{};
+  cudaStream_t own_compute_ = nullptr;  // while somebody else's stream is kCompute
+  bool adopted_ = false;
+  std::shared_ptr<EventPool> events_;
+};
+
+}  // namespace zero

@@ -1,0 +1,85 @@
+// Arithmetic of kernel bodies: add(), sub(), mul(), div(), root(), each rounded once, to the nearest, on the host and on
+// the device.
+//
+//   ZERO_BODY float step(float p, float g, float lr) { return sub(p, mul(lr, g)); }
+//
+// ZERO_BODY marks a function that nvcc compiles for both, and another compiler for the host. On the device these are the
+// intrinsics that no compiler joins to a fused multiply-add; on the host plain operators, with -ffp-contract=off.
+// tools/check_ptx.py proves it of what nvcc made. Local.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define ZERO_BODY __host__ __device__ inline
+#else
+#define ZERO_BODY inline
+#endif
+
+namespace zero::bodies {
+
+#ifdef __CUDA_ARCH__
+ZERO_BODY float add(float a, float b) {
+  return __fadd_rn(a, b);
+}
+ZERO_BODY float sub(float a, float b) {
+  return __fsub_rn(a, b);
+}
+ZERO_BODY float mul(float a, float b) {
+  return __fmul_rn(a, b);
+}
+ZERO_BODY float div(float a, float b) {
+  return __fdiv_rn(a, b);
+}
+ZERO_BODY float root(float a) {
+  return __fsqrt_rn(a);
+}
+ZERO_BODY double add(double a, double b) {
+  return __dadd_rn(a, b);
+}
+ZERO_BODY double mul(double a, double b) {
+  return __dmul_rn(a, b);
+}
+ZERO_BODY double div(double a, double b) {
+  return __ddiv_rn(a, b);
+}
+#else
+ZERO_BODY float add(float a, float b) {
+  return a + b;
+}
+ZERO_BODY float sub(float a, float b) {
+  return a - b;
+}
+ZERO_BODY float mul(float a, float b) {
+  return a * b;
+}
+ZERO_BODY float div(float a, float b) {
+  return a / b;
+}
+ZERO_BODY float root(float a) {
+  return std::sqrt(a);
+}
+ZERO_BODY double add(double a, double b) {
+  return a + b;
+}
+ZERO_BODY double mul(double a, double b) {
+  return a * b;
+}
+ZERO_BODY double div(double a, double b) {
+  return a / b;
+}
+#endif
+
+ZERO_BODY std::uint32_t bits_of(float value) {
+  return std::bit_cast<std::uint32_t>(value);
+}
+ZERO_BODY float float_of(std::uint32_t bits) {
+  return std::bit_cast<float>(bits);
+}
+ZERO_BODY bool is_finite(float value) {
+  return (bits_of(value) & 0x7f800000U) != 0x7f800000U;
+}
+
+}  // namespace zero::bodies

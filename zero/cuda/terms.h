@@ -1,0 +1,34 @@
+// quarter_terms(), whole_term(): the trees in which the squares of a block of kSumBlock elements become the terms of an
+// exact sum: four of a reduction's statistics (zero/comm/rank_sum.h), one of a rule's sums (zero/base/exact_sum.h).
+//
+// Sixteen lanes hold an element each; `exchange(value, 8)` is the value of the lane whose number differs by bit 8.
+//
+//   quarter_terms(square, exchange)     // in lanes 0 to 3: the four terms
+//   whole_term(square, exchange)        // in lane 0: the one
+//
+// On a device a lane is a thread; a test has arrays for values. Local.
+#pragma once
+
+#include "zero/base/exact_sum.h"
+#include "zero/cuda/rounded.h"
+
+namespace zero::bodies {
+
+ZERO_BODY double square_of(float x) {
+  return mul(static_cast<double>(x), static_cast<double>(x));
+}
+
+template <typename Value, typename Exchange>
+ZERO_BODY Value quarter_terms(Value squares, Exchange exchange) {
+  const Value pairs = add(squares, exchange(squares, 8));
+  return add(pairs, exchange(pairs, 4));
+}
+
+template <typename Value, typename Exchange>
+ZERO_BODY Value whole_term(Value squares, Exchange exchange) {
+  const Value quarters = quarter_terms(squares, exchange);
+  const Value halves = add(quarters, exchange(quarters, 2));
+  return add(halves, exchange(halves, 1));
+}
+
+}  // namespace zero::bodies

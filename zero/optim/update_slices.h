@@ -1,0 +1,52 @@
+// UpdateSlices: the arguments of an update's kernel: several spans, each with its constants, in one call.
+//
+//   AdamArguments arguments;                           // UpdateSlices<AdamConstants>
+//   arguments.add(span, adam_constants(options, scalars));
+//   run(device, Lane::kUpdate, kAdam, arguments, {reads(gradient), changes(states)});
+//
+// A device runs all of them in one launch. The host runs the rule's own kernel for each, one after the other. Local.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "zero/device/kernel.h"
+#include "zero/optim/update_rule.h"
+
+namespace zero {
+
+[[noreturn]] void throw_full(std::size_t most);  // InternalError
+
+template <typename Constants>
+struct UpdateSlices {
+  static constexpr std::size_t kMost = 16;
+
+  std::size_t count = 0;
+  std::array<UpdateSpan, kMost> spans{};
+  std::array<Constants, kMost> constants{};
+
+  bool full() const { return count == kMost; }
+  void add(const UpdateSpan& span, const Constants& of_span) {
+    if (full()) throw_full(kMost);
+    spans[count] = span;
+    constants[count++] = of_span;
+  }
+};
+
+// A call with one slice.
+template <typename Constants>
+void queue_slice(Device& device, Lane lane, const Kernel& kernel, const UpdateSpan& span, const Constants& constants) {
+  UpdateSlices<Constants> slices;
+  slices.add(span, constants);
+  const std::vector<Access> accesses = span.accesses();
+  device.run(lane, {kernel, std::as_bytes(std::span(&slices, 1)), accesses});
+}
+
+template <typename Constants, void (*update)(const UpdateSpan& span, const Constants& constants)>
+void update_each(const UpdateSlices<Constants>& slices) {
+  for (std::size_t i = 0; i < slices.count; ++i) update(slices.spans[i], slices.constants[i]);
+}
+
+}  // namespace zero
