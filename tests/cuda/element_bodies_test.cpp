@@ -1,5 +1,7 @@
 #include "zero/cuda/element_bodies.h"
 
+#include <cstring>
+
 #include <gtest/gtest.h>
 
 #include "random_span.h"
