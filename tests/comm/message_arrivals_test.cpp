@@ -192,6 +192,24 @@ TEST(MessageArrivals, CollectivesGoOnBetweenWaits) {
   EXPECT_EQ(ends, (std::vector<std::string>{"", "", "died"}));
 }
 
+TEST(MessageArrivals, ARankThatHasBegunTheNextCollectivesStillEndsTheWait) {
+  FakeNetwork network;
+  const auto ends = run_over(network, 3, kLong, [](Communicator& comm) {
+    if (comm.rank() == 2) {
+      const Work first = comm.barrier({}), second = comm.barrier({});
+      EXPECT_EQ(take(comm, 0), 1);
+      throw std::runtime_error("died");
+    }
+    if (comm.rank() == 1) return comm.barrier({}).wait();
+    int value = 0;
+    Work work = comm.receive(bytes_of(value), 1, {});
+    EXPECT_FALSE(comm.arrivals()->await([&] { return work.try_complete(); }, milliseconds(5)));
+    send(comm, 1, 2);
+    await_message(comm, work, 1);
+  });
+  EXPECT_CONTAINS(ends[0], "rank 2: receive: its process ended or left");
+}
+
 TEST(MessageArrivals, ARankThatLeftIsMissedByACollective) {
   FakeNetwork network;
   const auto ends = run_over(network, 2, kLong, [](Communicator& comm) {

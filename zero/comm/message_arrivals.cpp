@@ -110,18 +110,20 @@ void MessageCommunicator::look() {
 void MessageCommunicator::look_at(int rank) {
   Peer& peer = run_.peers[rank];
   while (!peer.left && !peer.lost) {
-    if (peer.next == nullptr) peer.next = expect(rank, tag_of(sequence_ + 1, kHeader), {});
-    const Status status = peer.next->header_transfer->test();
+    if (peer.next.empty()) peer.next.push_back(expect(rank, tag_of(sequence_ + 1, kHeader), {}));
+    const Exchange& newest = *peer.next.back();
+    const Status status = newest.header_transfer->test();
     if (status == Status::kLate) return;
     if (status == Status::kGone) {
       peer.lost = true;
-      peer.reason = peer.next->header_transfer->reason();
-      return;
+      peer.reason = newest.header_transfer->reason();
+    } else if (newest.header.notice == Notice::kNone) {  // it has begun that collective
+      peer.next.push_back(expect(rank, tag_of(sequence_ + peer.next.size() + 1, kHeader), {}));
+    } else {
+      const Header header = newest.header;
+      peer.next.pop_back();
+      take_notice(rank, header);
     }
-    const Header header = peer.next->header;
-    if (header.notice == Notice::kNone) return;  // it has begun the next collective
-    peer.next.reset();
-    take_notice(rank, header);
   }
 }
 
@@ -143,8 +145,9 @@ void MessageCommunicator::take_notice(int rank, const Header& header) {
 std::unique_ptr<MessageCommunicator::Exchange> MessageCommunicator::expect_next(int from, std::span<std::byte> in) {
   const auto peer = group_ == 0 ? run_.peers.find(from) : run_.peers.end();
   const std::uint64_t tag = tag_of(sequence_, kHeader);
-  if (peer == run_.peers.end() || peer->second.next == nullptr) return expect(from, tag, in);
-  std::unique_ptr<Exchange> exchange = std::move(peer->second.next);
+  if (peer == run_.peers.end() || peer->second.next.empty()) return expect(from, tag, in);
+  std::unique_ptr<Exchange> exchange = std::move(peer->second.next.front());
+  peer->second.next.pop_front();
   expect_data(*exchange, in);
   return exchange;
 }

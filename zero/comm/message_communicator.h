@@ -78,11 +78,11 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
 
   // What is known of another rank, once this one waits for whichever message comes first.
   struct Peer {
-    std::unique_ptr<Exchange> next;  // the header of the world's next collective, or a notice
-    bool may_be_lost = false;        // it has said so
-    bool left = false;               // it has said so, too
-    bool lost = false;               // without a word
-    std::string reason;              // of the library
+    std::deque<std::unique_ptr<Exchange>> next;  // headers of the world's next collectives; the last may be a notice
+    bool may_be_lost = false;                    // it has said so
+    bool left = false;                           // it has said so, too
+    bool lost = false;                           // without a word
+    std::string reason;                          // of the library
   };
 
   // What the world and its groups have in common.
