@@ -1,7 +1,7 @@
 #include "zero/device/dropped_waits.h"
 
 #include <array>
-#include <cstring>
+#include <cstdint>
 #include <vector>
 
 #include <gtest/gtest.h>

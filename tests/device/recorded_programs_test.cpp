@@ -41,7 +41,7 @@ class Graph {
     before_.push_back(std::move(reaches));
     return before_.size() - 1;
   }
-  bool comes_before(Node earlier, Node later) const { return before_[later][earlier]; }
+  bool comes_before(Node earlier, Node later) const { return earlier < later && before_[later][earlier]; }
 
  private:
   std::vector<std::vector<bool>> before_;

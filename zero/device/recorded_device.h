@@ -9,11 +9,11 @@
 // done() that said true. Its text names both, their lanes, and the bytes. Giving memory back, and host_touches(), are
 // operations of the host: they must come after, by a join, all uses that lanes make of these bytes.
 //
-// Device memory is sealed: the host faults where it touches it. While a kernel's host code runs, the pages with the bytes
-// that its call names are open, those that it only reads to reads alone: it faults at others. Bytes beside them in a page
-// hold 0xFF meanwhile, and a write there is reported. touches() opens its bytes until the next call of this device, for
-// code that stands for work of the lane. Not found: host accesses to pinned memory that host_touches() does not tell of,
-// and a kernel's unnamed accesses to pinned memory.
+// Device memory is sealed: the host faults where it touches it (SIGSEGV; within a system call EFAULT). While a kernel's
+// host code runs, the pages with the bytes that its call names are open, and it faults at others; bytes that it only reads
+// are open to reads alone. Bytes beside the named ones in a page hold 0xFF meanwhile, and a write there is reported.
+// touches() opens its bytes until the next call of this device, for code that stands for work of the lane. Not found:
+// host accesses to pinned memory that host_touches() does not tell of, and a kernel's unnamed accesses to pinned memory.
 //
 // Local; one thread at a time, and all threads of the host count as one. It outlives what it handed out: its destructor
 // ends the process with a text where that is not so, and where a race is left that was neither thrown nor listed (one of
