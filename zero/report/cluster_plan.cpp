@@ -251,8 +251,10 @@ std::string best_rows(const ClusterPlan& plan) {
                     4);
   }
   if (has_servers && plan.cluster.hosts > 1)
-    rows +=
-        wrapped("  servers are computed here, but cannot run over several machines: they share memory with workers", 4);
+    rows += wrapped(
+        "  servers over several machines exchange messages, over gloo or MPI: what those cost a processor is not "
+        "counted",
+        4);
   else if (has_servers && !servers_gain)
     rows += wrapped(
         fmt::format("  servers save less than {:.0f} % of it: they compute no gradients, and {}",

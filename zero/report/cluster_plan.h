@@ -10,8 +10,7 @@
 // ranks take in a step of the others. The best is the fastest way that fits, among those with the mathematics of one model;
 // of ways that are as fast, to 3 %, the one that holds least. Others are named where they take far less time, with their cost.
 //
-// Ways with servers are tried where a machine is alone: they run over its memory. A plan that asks for them over several
-// machines is computed, and marked.
+// Ways with servers are tried where a machine is alone. A plan that asks for them over several machines is computed, too.
 //
 // Units are cut as planned (zero.shards), for each group anew: weighted shards have weights for the planned group alone, and a
 // hash needs stage 3.
