@@ -6,9 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/memory/disk_seam.h"
 #include "zero/plan/estimate.h"
 
 #include "../fp32_states.h"
+#include "../memory/failing_calls.h"
 #include "../message_of.h"
 #include "../temporary_folder.h"
 #include "scripted_run.h"
@@ -125,6 +127,23 @@ TEST_F(DiskBudgets, AreKeptWhileStatesMove) {
   }
   EXPECT_GT(num_replans, 50);
   EXPECT_GT(num_within_host, 5);
+}
+
+// Each alone would find room, and the second one's file would fail when the first one's is made.
+TEST_F(DiskBudgets, OfAllRanksOfAMachineAreComparedWithItsRoomBeforeAnyFileIsMade) {
+  constexpr std::int64_t kMiB = 1 << 20;  // of a rank's file
+  FailingCalls calls;
+  calls.free_bytes = 2 * kMiB - 1;
+  const DiskSeam seam{.files = &calls};
+  EngineOptions options = on_disk();
+  const auto run = [&] { return scripted_run(2, small_specs(), options, {.seams = {.disk_seam = &seam}}); };
+  const ScriptedRun expected = run();
+  options.local_world = 2;
+  calls.on_unnamed = -EIO;
+  EXPECT_TRUE(says(message_of<Error>(run), "2.00 MiB of files of 2 ranks are to lie there"));
+  calls.on_unnamed = 0;
+  calls.free_bytes = 2 * kMiB;
+  EXPECT_EQ(run(), expected);
 }
 
 TEST_F(DiskBudgets, OfTwoEnginesInOneFolderAreTheirOwn) {

@@ -178,6 +178,16 @@ TEST(RequireRoom, AddsUpWhatLiesInOneFileSystem) {
   EXPECT_TRUE(says(text, one.path().native() + ", " + two.path().native()));
 }
 
+TEST(RequireRoom, CountsTheFilesOfAllRanksOfTheMachine) {
+  const TemporaryFolder folder;
+  FailingCalls calls;
+  calls.free_bytes = 5 * kMiB;
+  const std::array sizes{ScratchSize{folder.path(), 2 * kMiB}};
+  require_room(sizes, calls, 2);
+  const auto text = message_of<ConfigError>([&] { require_room(sizes, calls, 3); });
+  EXPECT_TRUE(says(text, "only 5.00 MiB are free, and 6.00 MiB of files of 3 ranks are to lie there"));
+}
+
 TEST(RequireRoom, AFileSystemThatDoesNotSayIsAnIoError) {
   const TemporaryFolder folder;
   FailingCalls calls;

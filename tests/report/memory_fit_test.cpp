@@ -69,6 +69,11 @@ TEST(MemoryFit, StatesOnDiskAreComparedWithItsRoom) {
   EXPECT_EQ(fit_of(plan).disk, 516 * kMiB) << "four files, of whole MiB";
   plan.tiers.clear();
   EXPECT_EQ(one_line(plan_table(plan, stages)).find("of files there"), std::string::npos) << "nothing lies on a disk";
+  plan.movable_disk_bytes = 3 * kMiB - 1;
+  EXPECT_EQ(fit_of(plan).disk, 12 * kMiB) << "and may lie there later";
+  EXPECT_NE(
+      one_line(plan_table(plan, stages)).find("put 12.0 MiB of files there, with room for all states that may move"),
+      std::string::npos);
 }
 
 TEST(MemoryFit, AHigherStageIsSaidWhereItIsEnough) {

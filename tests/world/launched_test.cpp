@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -18,6 +19,7 @@
 #include "tests/environment_variable.h"
 #include "tests/rendezvous/fake_tcp_store.h"
 #include "tests/torchrun_path.h"
+#include "tests/two_hosts.h"
 
 namespace zero {
 namespace {
@@ -207,28 +209,13 @@ TEST(AgentStore, AnAnnouncementOfThePastIsFoundOut) {
   }
 }
 
-// Two namespaces joined by a cable: each rank has its own loopback, address and abstract sockets.
-class TwoHosts : public ::testing::Test {
+class OverTwoHosts : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!launched_transport().empty()) GTEST_SKIP() << "this is a rank";
     if (!available("gloo")) GTEST_SKIP() << "the plug-in gloo is not there";
-    const std::string id = std::to_string(getpid());
-    hosts_[0] = "zero-a-" + id;
-    hosts_[1] = "zero-b-" + id;
-    const std::string cable = "za" + id, end = "zb" + id;
-    const Output output = run(fmt::format(
-        "set -e; ip netns add {0}; ip netns add {1}; ip link add {2} type veth peer name {3}; ip link set {2} netns "
-        "{0}; "
-        "ip link set {3} netns {1}; ip -n {0} addr add 10.77.0.1/24 dev {2}; ip -n {1} addr add 10.77.0.2/24 dev {3}; "
-        "ip -n {0} link set {2} up; ip -n {1} link set {3} up; ip -n {0} link set lo up; ip -n {1} link set lo up",
-        hosts_[0], hosts_[1], cable, end));
-    if (output.status != 0) GTEST_SKIP() << "network namespaces are not to be had here: " << output.text;
-  }
-  void TearDown() override {
-    for (const std::string& host : hosts_) {
-      if (!host.empty()) run("ip netns del " + host);
-    }
+    hosts_.emplace();
+    if (!hosts_->are_there()) GTEST_SKIP() << hosts_->why_not();
   }
 
   std::string rank_command(int rank, const std::string& more) const {
@@ -236,13 +223,13 @@ class TwoHosts : public ::testing::Test {
         "ip netns exec {} env RANK={} WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.0.1 "
         "MASTER_PORT=29500 ZERO_TOKEN='a token of the tests' {} "
         "ZERO_WORLD_TRANSPORT=gloo timeout 300 {} --gtest_brief=1 --gtest_color=no '{}'",
-        hosts_[rank], rank, more, self(), kSuite);
+        hosts_->name(rank), rank, more, self(), kSuite);
   }
 
-  std::string hosts_[2];
+  std::optional<TwoHosts> hosts_;
 };
 
-TEST_F(TwoHosts, TheSuitePassesOverGloo) {
+TEST_F(OverTwoHosts, TheSuitePassesOverGloo) {
   const std::string log = fmt::format("/tmp/zero-two-hosts-{}", getpid());
   const Output output = run(fmt::format("{} > {} 2>&1 & {}; first=$?; wait $! && exit $first", rank_command(1, ""), log,
                                         rank_command(0, "")));
@@ -252,14 +239,14 @@ TEST_F(TwoHosts, TheSuitePassesOverGloo) {
   EXPECT_TRUE(ran_the_suite(output.text, 1) && ran_the_suite(other, 1)) << output.text << other;
 }
 
-TEST_F(TwoHosts, WithoutATokenNothingListens) {
+TEST_F(OverTwoHosts, WithoutATokenNothingListens) {
   const Output output = run(rank_command(0, "ZERO_TOKEN="));
   EXPECT_NE(output.status, 0);
   EXPECT_NE(output.text.find("ZERO_TOKEN: is not set"), std::string::npos) << output.text;
   EXPECT_NE(output.text.find("openssl rand -hex 32"), std::string::npos) << output.text;
 }
 
-TEST_F(TwoHosts, ARankWithAnotherTokenIsRefusedAndTheRightOneIsWaitedFor) {
+TEST_F(OverTwoHosts, ARankWithAnotherTokenIsRefusedAndTheRightOneIsWaitedFor) {
   const std::string log = fmt::format("/tmp/zero-two-hosts-{}", getpid());
   const Output output =
       run(fmt::format("{} > {} 2>&1 & {}; {}; first=$?; wait $! && exit $first", rank_command(0, "ZERO_LOG_LEVEL=warn"),
@@ -274,14 +261,14 @@ TEST_F(TwoHosts, ARankWithAnotherTokenIsRefusedAndTheRightOneIsWaitedFor) {
       << rank_0;
 }
 
-TEST_F(TwoHosts, TheSuitePassesOverGlooUnderTorchrun) {
+TEST_F(OverTwoHosts, TheSuitePassesOverGlooUnderTorchrun) {
   if (torchrun_path().empty()) GTEST_SKIP() << "no torchrun in PATH or ZERO_TORCHRUN";
   const auto agent = [&](int node) {
     return fmt::format(
         "ip netns exec {} env OMP_NUM_THREADS=1 ZERO_WORLD_TRANSPORT=gloo timeout 300 '{}' --no-python --nnodes 2 "
         "--node-rank {} --nproc-per-node 1 --master-addr 10.77.0.1 --master-port 29500 {} --gtest_brief=1 "
         "--gtest_color=no '{}'",
-        hosts_[node], torchrun_path(), node, self(), kSuite);
+        hosts_->name(node), torchrun_path(), node, self(), kSuite);
   };
   for (const Output& output : run_both(agent(0), agent(1))) {
     EXPECT_EQ(output.status, 0) << output.text;
@@ -290,14 +277,14 @@ TEST_F(TwoHosts, TheSuitePassesOverGlooUnderTorchrun) {
 }
 
 // As the guide says it: neither launcher is told the run's name.
-TEST_F(TwoHosts, RanksOfZeroLaunchMeetOverGloo) {
+TEST_F(OverTwoHosts, RanksOfZeroLaunchMeetOverGloo) {
   if (!std::filesystem::exists(built::kCommand)) GTEST_SKIP() << "this build has no command";
   const auto launcher = [&](int node) {
     return fmt::format(
         "ip netns exec {} env ZERO_TOKEN='a token of the tests' ZERO_WORLD_TRANSPORT=gloo timeout 300 '{}' launch "
         "--nnodes 2 --node-rank {} --nproc-per-node 1 --master-addr 10.77.0.1 -- {} --gtest_color=no "
         "'--gtest_filter=Worlds/Reductions.*'",
-        hosts_[node], built::kCommand, node, self());
+        hosts_->name(node), built::kCommand, node, self());
   };
   for (const Output& output : run_both(launcher(0), launcher(1))) {
     EXPECT_EQ(output.status, 0) << output.text;
@@ -305,7 +292,7 @@ TEST_F(TwoHosts, RanksOfZeroLaunchMeetOverGloo) {
   }
 }
 
-TEST_F(TwoHosts, SharedMemoryIsRefusedWithARemedy) {
+TEST_F(OverTwoHosts, SharedMemoryIsRefusedWithARemedy) {
   try {
     open_transport("shared_memory", {.rank = 0, .world = 2, .local_world = 1, .run_id = "x"}, std::chrono::seconds(1));
     FAIL();

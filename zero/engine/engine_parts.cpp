@@ -41,17 +41,29 @@ GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& un
           .overlaps_updates = overlaps_updates(placer.may_lie(), units, shard, spec, options.offload)};
 }
 
+// All ranks look before the first of them makes a file: what it took would be missing to another in the middle of its start.
+void require_room(const EngineComms& comms, DiskOptions disk, int local_world, const DiskSeam& seam) {
+  std::int64_t bytes = 0;
+  for (const std::int64_t of_rank : all_gather_value(comms.run, disk.bytes)) bytes += of_rank;
+  if (bytes == 0) return;
+  const int world = comms.run.world();
+  disk.bytes = (bytes + world - 1) / world;  // weighted shards are unequal
+  refuse_alike(comms.run, [&] { DiskTier::require_room(disk, std::clamp(local_world, 1, world), seam); });
+}
+
 std::unique_ptr<DiskTier> make_disk(const EngineComms& comms, const EngineOptions& options, std::int64_t bytes,
                                     const EngineSeams& seams) {
   const OffloadOptions& offload = options.offload;
   refuse_together(comms, options, [&] { require_disk(offload, bytes); });
-  if (bytes == 0) return nullptr;
-  return std::make_unique<DiskTier>(DiskOptions{.paths = offload.disk,
-                                                .bytes = bytes,
-                                                .checksums = offload.checksums,
-                                                .timeout = offload.disk_timeout,
-                                                .timeline = options.timeline},
-                                    DiskSeam::or_none(seams.disk_seam));
+  if (offload.disk.empty()) return nullptr;
+  const DiskOptions disk{.paths = offload.disk,
+                         .bytes = bytes,
+                         .checksums = offload.checksums,
+                         .timeout = offload.disk_timeout,
+                         .timeline = options.timeline};
+  const DiskSeam& seam = DiskSeam::or_none(seams.disk_seam);
+  require_room(comms, disk, options.local_world, seam);
+  return bytes == 0 ? nullptr : std::make_unique<DiskTier>(disk, seam);
 }
 
 int agreed_depth(const EngineComms& comms, const std::vector<Unit>& units, const EngineOptions& options,

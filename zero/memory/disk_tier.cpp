@@ -206,6 +206,11 @@ DiskTier::DiskTier(const DiskOptions& options, const DiskSeam& seam) {
 
 DiskTier::~DiskTier() = default;
 
+void DiskTier::require_room(const DiskOptions& options, int ranks, const DiskSeam& seam) {
+  require_usable(options);
+  zero::require_room(sizes_of(options), seam.opening_calls(options.timeout), ranks);
+}
+
 std::int64_t DiskTier::reserve(std::int64_t bytes) {
   ZERO_CHECK(bytes >= 0, "a place of {} bytes", bytes);
   const std::int64_t begin = reserved_bytes();

@@ -44,6 +44,9 @@ class DiskTier {
   // made, and where kUring is asked for and refused; IoError when a file cannot be made or preallocated all the same.
   explicit DiskTier(const DiskOptions& options);
   DiskTier(const DiskOptions& options, const DiskSeam& seam);  // for tests
+  // Throws ConfigError as the constructor does, where the tiers of `ranks` ranks of this machine have no room together.
+  // No file is made.
+  static void require_room(const DiskOptions& options, int ranks, const DiskSeam& seam);
   DiskTier(const DiskTier&) = delete;
   DiskTier& operator=(const DiskTier&) = delete;
   ~DiskTier();

@@ -92,7 +92,7 @@ ConfigError refusal_of(const std::string& folder, int error) {
   }
 }
 
-void require_room(std::span<const ScratchSize> sizes, const FileCalls& calls) {
+void require_room(std::span<const ScratchSize> sizes, const FileCalls& calls, int ranks) {
   for (const auto& [folder, bytes] : sizes) {
     if (const int result = calls.try_folder(folder); result < 0) throw refusal_of(folder, -result);
   }
@@ -108,15 +108,15 @@ void require_room(std::span<const ScratchSize> sizes, const FileCalls& calls) {
       throw IoError(folder, "look how much is free", -result);
     Asked& asked = by_device[room.device];
     asked.free_bytes = room.free_bytes;
-    asked.bytes += bytes;
+    asked.bytes += ranks * bytes;
     asked.folders.push_back(folder);
   }
   for (const auto& [device, asked] : by_device) {
     if (asked.bytes <= asked.free_bytes) continue;
     throw ConfigError(
         "zero.disk", fmt::format("{}", fmt::join(asked.folders, ", ")),
-        fmt::format("only {} are free, and {} of files are to lie there", format_bytes(asked.free_bytes),
-                    format_bytes(asked.bytes)),
+        fmt::format("only {} are free, and {} of files{} are to lie there", format_bytes(asked.free_bytes),
+                    format_bytes(asked.bytes), ranks > 1 ? fmt::format(" of {} ranks", ranks) : ""),
         "Free some space, let less lie on disk (zero.disk_memory, or the fractions of states), or name other disks.");
   }
 }

@@ -27,8 +27,9 @@ struct ScratchSize {
 };
 
 // Throws ConfigError under "zero.disk" (a folder in which no file can be made) or "zero.disk_memory" (less free than
-// asked for; sizes in one file system are added up), IoError where the system does not say how much is free.
-void require_room(std::span<const ScratchSize> sizes, const FileCalls& calls = FileCalls::kernel());
+// asked for; sizes in one file system are added up), IoError where the system does not say how much is free. `ranks`: of
+// this machine, each of which makes files of these sizes.
+void require_room(std::span<const ScratchSize> sizes, const FileCalls& calls = FileCalls::kernel(), int ranks = 1);
 
 // What is wrong with a folder, for the user: of an errno value that says why no file can be made there.
 ConfigError refusal_of(const std::string& folder, int error);

@@ -65,11 +65,12 @@ std::int64_t in_files(std::int64_t bytes) {
   return (bytes + kStripe - 1) / kStripe * kStripe;
 }
 
-MemoryFit fit_of(const MemoryNeed& rank, const PlannedMachine& machine) {
+// `movable_disk`: of a rank, where states may move.
+MemoryFit fit_of(const MemoryNeed& rank, const PlannedMachine& machine, std::int64_t movable_disk = 0) {
   MemoryFit fit{.rank = rank,
                 .needed = machine.ranks * rank.total() - rank.others_less,
                 .free = machine.free_bytes,
-                .disk = machine.ranks * in_files(rank.disk)};
+                .disk = machine.ranks * in_files(std::max(rank.disk, movable_disk))};
   fit.disk_lacks = std::max<std::int64_t>(fit.disk - machine.disk_free_bytes, 0);
   fit.lacks = std::max<std::int64_t>(fit.needed - fit.free, 0);
   if (machine.leaves_a_fifth)
@@ -219,7 +220,8 @@ class Search {
 }  // namespace
 
 MemoryFit fit_of(const TrainingPlan& plan) {
-  return fit_of(need_of(plan, mesh_of(plan).shard, placement_of(plan), plan.machine->activation_bytes), *plan.machine);
+  const MemoryNeed rank = need_of(plan, mesh_of(plan).shard, placement_of(plan), plan.machine->activation_bytes);
+  return fit_of(rank, *plan.machine, plan.movable_disk_bytes);
 }
 
 std::vector<WayToFit> ways_to_fit(const TrainingPlan& plan) {

@@ -48,7 +48,7 @@ struct MemoryFit {
   std::int64_t free = 0;
   std::int64_t lacks = 0;  // 0: it fits
   bool fits() const { return lacks == 0; }
-  std::int64_t disk = 0;        // of a machine's files for states
+  std::int64_t disk = 0;        // of a machine's files: states that lie there, and room for those that may move there
   std::int64_t disk_lacks = 0;  // 0: the disks have room for them
 };
 

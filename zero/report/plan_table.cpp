@@ -147,9 +147,10 @@ std::string memory_rows(const TrainingPlan& plan) {
                                     machine.ranks == 1 ? "needs" : "need", format_bytes(fit.needed),
                                     format_bytes(fit.free), verdict));
   if (fit.disk > 0)
-    rows += named_row("disk", fmt::format("{} of {} machine {} {} of files there; {} are free: {}",
+    rows += named_row("disk", fmt::format("{} of {} machine {} {} of files there{}; {} are free: {}",
                                           format_count(machine.ranks, "rank"), machine.machines == 1 ? "this" : "a",
                                           machine.ranks == 1 ? "puts" : "put", format_bytes(fit.disk),
+                                          plan.movable_disk_bytes > 0 ? ", with room for all states that may move" : "",
                                           format_bytes(machine.disk_free_bytes),
                                           fit.disk_lacks == 0 ? "they fit" : format_bytes(fit.disk_lacks) + " lack"));
   if (fit.fits()) return rows;

@@ -329,6 +329,9 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Att
       count_gathers(schedule, plan.units.size(), step);
       plan.beside = beside_states(plan, schedule, placer.may_lie(), depth);
     }
+    if (placer.movable())
+      plan.movable_disk_bytes =
+          state_bytes(plan.units, mesh_of(plan).shard, placer.may_lie(), optimizer_spec(plan), Tier::kDisk).total();
     // A run places its states without knowing what it computes, and where they may move learns that.
     if (ran || placer.movable()) known.profile = step;
     plan.predicted = placer.predicted(placer.placement(), step);

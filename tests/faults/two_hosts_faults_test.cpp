@@ -1,0 +1,85 @@
+// `zero launch` on two machines, of which a rank is killed, and then a launcher with its rank: as when a machine is lost and
+// comes back. Two network namespaces stand for the machines.
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "struck_run_test.h"
+#include "tests/environment_variable.h"
+#include "tests/two_hosts.h"
+
+namespace zero {
+namespace {
+
+class TwoHostsFaults : public StruckRunTest {
+ protected:
+  void SetUp() override {
+    if (!ZERO_CAN_TRAIN || !ZERO_HAS_GLOO) GTEST_SKIP() << "this build has no libtorch, or no plug-in gloo";
+    hosts_.emplace();
+    if (!hosts_->are_there()) GTEST_SKIP() << hosts_->why_not();
+  }
+
+  std::vector<std::string> training(const std::string& run, const std::vector<std::string>& flags) const {
+    return train(run, flags,
+                 {{"data.validation", "0"},
+                  {"train.steps", "40"},
+                  {"train.log_every", "1"},
+                  {"checkpoint.every", "5"},
+                  {"comm.transport", "gloo"},
+                  {"run.threads", "1"}});
+  }
+  // Of a machine, as the guide says it.
+  std::vector<std::string> launcher(int host) const {
+    std::vector<std::string> words{"ip",
+                                   "netns",
+                                   "exec",
+                                   hosts_->name(host),
+                                   built::kCommand,
+                                   "launch",
+                                   "--nnodes",
+                                   "2",
+                                   "--node-rank",
+                                   std::to_string(host),
+                                   "--master-addr",
+                                   TwoHosts::kFirstAddress,
+                                   "-n",
+                                   "1",
+                                   "--max-restarts",
+                                   "3",
+                                   "--"};
+    const std::vector<std::string> program = training("run", {});
+    words.insert(words.end(), program.begin(), program.end());
+    return words;
+  }
+  // A step of the ranks that were started again so many times.
+  static bool goes_on(WatchedCommand& first, int restarts) {
+    const std::string line = fmt::format("starting all ranks again ({} of 3)", restarts);
+    return first.wait_for(line) && first.wait_for("\nstep ", first.text().find(line));
+  }
+
+  const EnvironmentVariable token_{"ZERO_TOKEN", "a token of the tests"};
+  std::optional<TwoHosts> hosts_;
+};
+
+TEST_F(TwoHostsFaults, ADeadRankAndALauncherStartedAnewChangeNoBit) {
+  const Undisturbed undisturbed = leave_alone(training("undisturbed", {"-n", "2"}), "undisturbed");
+  WatchedCommand first(launcher(0)), second(launcher(1));
+  ASSERT_TRUE(first.wait_for("\nstep 8/")) << first.text() << second.text();
+  strike(second.wait_for_rank(1), SIGKILL);
+  ASSERT_TRUE(goes_on(first, 1)) << first.text() << second.text();
+  EXPECT_SAYS(first, "rank 1: ") << "the rank that is lost";
+  EXPECT_TRUE(second.wait_for("rank 1 of 2 failed with signal 9 (SIGKILL)")) << second.text();
+
+  second.send(SIGKILL);
+  EXPECT_EQ(second.finish(), 128 + SIGKILL);
+  EXPECT_TRUE(second.gone_before(Clock::now() + kAllGone)) << "its rank outlived it";
+  WatchedCommand anew(launcher(1));  // its ranks are of generation 0, the others of generation 2
+  EXPECT_TRUE(goes_on(first, 2)) << first.text() << anew.text();
+  EXPECT_EQ(first.finish(), 0) << first.text();
+  EXPECT_EQ(anew.finish(), 0) << anew.text();
+  EXPECT_EQ(weights_of("run"), undisturbed.weights) << first.text();
+  for (WatchedCommand* const command : {&first, &anew}) expect_nothing_left(*command);
+}
+
+}  // namespace
+}  // namespace zero
