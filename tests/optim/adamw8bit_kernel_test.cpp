@@ -1,7 +1,9 @@
 #include "zero/optim/adamw8bit_kernel.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -71,6 +73,69 @@ TEST(AdamW8bitKernel, IsAdamWOnDecodedMomentsThatAreEncodedAgainOnEveryInstructi
         EXPECT_EQ(actual, expected) << kernel_target() << ' ' << name_of(dtype) << " low " << low;
       }
     }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+// Whole blocks are decoded, updated and encoded in stages that overlap; a few, and the last one, are not.
+TEST(AdamW8bitKernel, AnyNumberOfBlocksIsAdamWOnDecodedMomentsOnEveryInstructionSet) {
+  const AdamConstants constants = adam_constants(kOptions, kScalars);
+  for (const std::int64_t numel : {1, 255, 256, 257, 511, 512, 513, 768, 1024, 1280, 1600, 4096}) {
+    CodedMemory start(numel, DType::kFloat32, false, static_cast<std::uint32_t>(numel));
+    start.decode();
+    CodedMemory expected = start;
+    adam_update(expected.plain.span(), constants);
+    expected.encode();
+    for (const auto target : hwy::SupportedAndGeneratedTargets()) {
+      hwy::SetSupportedTargetsForTest(target);
+      CodedMemory actual = start;
+      adamw8bit_update(actual.span(), constants);
+      actual.plain.first_moment = expected.plain.first_moment;  // not its own
+      actual.plain.second_moment = expected.plain.second_moment;
+      EXPECT_EQ(actual, expected) << kernel_target() << ", " << numel << " elements";
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+// Zeros, a gradient that is infinite, and one that is no number, in blocks beside ordinary ones: no block takes another's
+// scale. Comparisons of NaNs are those of their bits, without the sign.
+TEST(AdamW8bitKernel, BlocksOfZerosAndOfNonFiniteGradientsLeaveTheOthersAloneOnEveryInstructionSet) {
+  const AdamConstants constants = adam_constants(kOptions, kScalars);
+  constexpr std::int64_t kBlocks = 7;
+  CodedMemory start(kBlocks * kCodeBlock, DType::kFloat32, false, 3);
+  const auto fill = [&](std::int64_t block, float gradient) {
+    const auto begin = static_cast<std::size_t>(block * kCodeBlock), numel = static_cast<std::size_t>(kCodeBlock);
+    std::fill_n(start.plain.gradient.begin() + static_cast<std::ptrdiff_t>(begin), numel, gradient);
+    std::fill_n(start.first.begin() + static_cast<std::ptrdiff_t>(begin), numel, 0);
+    std::fill_n(start.second.begin() + static_cast<std::ptrdiff_t>(begin), numel, 0);
+    start.first_scales[static_cast<std::size_t>(block)] = start.second_scales[static_cast<std::size_t>(block)] = 0;
+  };
+  fill(1, 0);
+  fill(5, 0);
+  start.plain.gradient[2 * kCodeBlock + 70] = std::numeric_limits<float>::infinity();
+  start.plain.gradient[4 * kCodeBlock - 1] = -std::numeric_limits<float>::quiet_NaN();
+  start.decode();
+  CodedMemory expected = start;
+  adam_update(expected.plain.span(), constants);
+  expected.encode();
+  const auto bits_of = [](const std::vector<float>& values) {
+    std::vector<std::uint32_t> bits;
+    for (const float value : values)
+      bits.push_back(std::isnan(value) ? 0x7fc00000U : std::bit_cast<std::uint32_t>(value));
+    return bits;
+  };
+  EXPECT_TRUE(std::isnan(expected.first_scales[2]) && std::isnan(expected.second_scales[3]));
+  EXPECT_EQ(expected.second_scales[5], 0);
+  for (const auto target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    CodedMemory actual = start;
+    adamw8bit_update(actual.span(), constants);
+    EXPECT_EQ(bits_of(actual.plain.parameter), bits_of(expected.plain.parameter)) << kernel_target();
+    EXPECT_EQ(bits_of(actual.first_scales), bits_of(expected.first_scales)) << kernel_target();
+    EXPECT_EQ(bits_of(actual.second_scales), bits_of(expected.second_scales)) << kernel_target();
+    EXPECT_EQ(actual.first, expected.first) << kernel_target();
+    EXPECT_EQ(actual.second, expected.second) << kernel_target();
   }
   hwy::SetSupportedTargetsForTest(0);
 }

@@ -1,5 +1,5 @@
 // Adam: its arithmetic for one vector of elements, as zero/optim/adam_kernel.h says it: a rule of update_elements();
-// and in two parts, which 8-bit AdamW calls between decoding moments and encoding them.
+// and in parts, which 8-bit AdamW calls between decoding moments and encoding them.
 //
 // Included once a target by a kernel's .cpp, hence no #pragma once.
 #if defined(ZERO_OPTIM_ADAM_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -30,19 +30,25 @@ struct Adam {
     v = hn::Add(hn::Mul(v, hn::Set(d, c.beta2)), hn::Mul(hn::Mul(hn::Set(d, c.one_minus_beta2), g), g));
   }
 
-  // With the new moments.
+  // p * decay + numerator / denominator, with the new moments.
   template <class D, class V>
-  HWY_INLINE void update_parameter(D d, V& p, V m, V v) const {
-    p = hn::Mul(p, hn::Set(d, c.decay));
-    const auto denominator = hn::Add(hn::Div(hn::Sqrt(v), hn::Set(d, c.bias)), hn::Set(d, c.eps));
-    p = hn::Add(p, hn::Div(hn::Mul(hn::Set(d, c.minus_step_size), m), denominator));
+  HWY_INLINE V numerator(D d, V m) const {
+    return hn::Mul(hn::Set(d, c.minus_step_size), m);
+  }
+  template <class D, class V>
+  HWY_INLINE V denominator(D d, V root) const {
+    return hn::Add(hn::Div(root, hn::Set(d, c.bias)), hn::Set(d, c.eps));
+  }
+  template <class D, class V>
+  HWY_INLINE V stepped(D d, V p, V step) const {
+    return hn::Add(hn::Mul(p, hn::Set(d, c.decay)), step);
   }
 
   template <class D, class V>
   HWY_INLINE void operator()(D d, V g, V& p, V& m, V& v) const {
     if constexpr (kCoupled) g = hn::Add(g, hn::Mul(hn::Set(d, c.coupled_decay), p));
     update_moments(d, g, m, v);
-    update_parameter(d, p, m, v);
+    p = stepped(d, p, hn::Div(numerator(d, m), denominator(d, hn::Sqrt(v))));
   }
 };
 

@@ -18,88 +18,197 @@ HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 
 constexpr auto kBlock8 = static_cast<std::size_t>(kCodeBlock);
+constexpr std::size_t kGroup = 64;  // elements between two looks at blocks and streams: a line of codes
+constexpr std::size_t kRing = 2 * kBlock8;
+constexpr std::size_t kAhead = 512;  // elements of each stream that are asked for
 
-// A block of moments in fp32, between decoding and encoding: from there its scales are known.
-struct BlockMoments {
-  HWY_ALIGN float first[kBlock8];
-  HWY_ALIGN float second[kBlock8];
+// Moments in fp32 from their decoding to their encoding; element i of the span lies at i % kRing.
+struct MomentRing {
+  HWY_ALIGN float first[kRing];
+  HWY_ALIGN float second[kRing];
 };
 
-// Elements whose lines are asked for together: a line of codes.
-constexpr std::size_t kGroup = 64;
+// 2 / scale of both moments of a block, for encode_lanes().
+struct BlockScales {
+  float first = 0, second = 0;
+};
 
 template <class T>
 HWY_INLINE void prefetch_group(const T* from) {
   for (std::size_t i = 0; i < kGroup; i += 64 / sizeof(T)) hwy::Prefetch(from + i);
 }
 
-// A block of a span; `ahead`: elements that follow it, to be asked for. Two loops: in one a core would wait for the divisions
-// of so few elements at a time that it did nothing else, because what it holds of the next instructions ends there.
+// A span goes through three stages: moments are decoded and updated; the parameter is updated; moments are encoded, once
+// their block's scales are known. One stage alone leaves most of a core idle: the second waits for the divider. So the stages
+// take turns, a vector each. The second is a group behind the first, the third a block and a group.
 template <class Low, class G>
-HWY_INLINE void update_block(const UpdateSpan& span, const Adam<false>& adam, std::size_t begin, std::size_t numel,
-                             std::size_t ahead) {
-  const G* HWY_RESTRICT gradient = reinterpret_cast<const G*>(span.gradient) + begin;
-  float* HWY_RESTRICT parameter = span.parameter + begin;
-  const CodedState first = span.coded[0].from(static_cast<std::int64_t>(begin));
-  const CodedState second = span.coded[1].from(static_cast<std::int64_t>(begin));
-  const float half_first = 0.5F * *first.scales, half_second = 0.5F * *second.scales;
-  const hn::ScalableTag<float> d_all;
-  BlockMoments moments;
-  BlockPeak most_first(d_all), most_second(d_all);
-  for (std::size_t group = 0; group < numel; group += kGroup) {
-    if (group + kGroup <= ahead) {
-      prefetch_group(gradient + kBlock8 + group);
-      prefetch_group(first.codes + kBlock8 + group);
-      prefetch_group(second.codes + kBlock8 + group);
-    }
-    for_lanes(group, std::min(group + kGroup, numel), [&](auto d, std::size_t i) HWY_ATTR {
-      const auto g = hn::Mul(load_lanes(d, gradient + i), hn::Set(d, adam.c.gradient_scale));
-      auto m = decode_lanes<SignedCode>(d, first.codes + i, half_first);
-      auto v = decode_lanes<UnsignedCode>(d, second.codes + i, half_second);
-      adam.update_moments(d, g, m, v);
-      hn::StoreU(m, d, moments.first + i);
-      hn::StoreU(v, d, moments.second + i);
-      most_first.add(d, m);
-      most_second.add(d, v);
-    });
-  }
-  const float two_over_first = begin_block(most_first.bits(), first.scales);
-  const float two_over_second = begin_block(most_second.bits(), second.scales);
-  for (std::size_t group = 0; group < numel; group += kGroup) {
-    if (group + kGroup <= ahead) prefetch_group(parameter + kBlock8 + group);
-    for_lanes(group, std::min(group + kGroup, numel), [&](auto d, std::size_t i) HWY_ATTR {
-      const auto m = hn::LoadU(d, moments.first + i), v = hn::LoadU(d, moments.second + i);
-      auto p = hn::LoadU(d, parameter + i);
-      adam.update_parameter(d, p, m, v);
-      hn::StoreU(p, d, parameter + i);
-      if constexpr (!std::is_same_v<Low, float>)
-        store_lanes(d, p, reinterpret_cast<Low*>(span.low_precision) + begin + i);
-      encode_lanes<SignedCode>(d, m, two_over_first, first.codes + i);
-      encode_lanes<UnsignedCode>(d, v, two_over_second, second.codes + i);
-    });
-  }
-  clear_zero_block(two_over_first, numel, first.codes);
-  clear_zero_block(two_over_second, numel, second.codes);
-}
+class BlockUpdate {
+ public:
+  HWY_INLINE BlockUpdate(const UpdateSpan& span, const AdamConstants& c, MomentRing& ring)
+      : adam_{c},
+        gradient_(reinterpret_cast<const G*>(span.gradient)),
+        parameter_(span.parameter),
+        low_(reinterpret_cast<Low*>(span.low_precision)),
+        first_(span.coded[0]),
+        second_(span.coded[1]),
+        numel_(static_cast<std::size_t>(span.numel)),
+        ring_(ring) {}
 
-template <class Low, class G>
-HWY_INLINE void update_blocks(const UpdateSpan span, const AdamConstants& c) {
-  const Adam<false> adam{c};
-  const auto numel = static_cast<std::size_t>(span.numel);
-  for (std::size_t begin = 0; begin < numel; begin += kBlock8) {
-    const std::size_t count = std::min(kBlock8, numel - begin);
-    update_block<Low, G>(span, adam, begin, count, numel - begin - count);
+  HWY_INLINE void run() {
+    std::size_t done = 0;
+    const std::size_t lanes = hn::Lanes(hn::ScalableTag<float>());
+    // The second stage looks two vectors ahead, into a group that the first is at.
+    if (numel_ >= 2 * kBlock8 && kGroup % lanes == 0 && kGroup / lanes >= 4) {
+      done = numel_ / kBlock8 * kBlock8;
+      update_in_stages(done);
+    }
+    for (; done < numel_; done += kBlock8) update_block(done, std::min(done + kBlock8, numel_));
   }
-}
+
+ private:
+  static constexpr std::size_t kLag = kBlock8 + kGroup;  // of the third stage: scales take a while
+
+  HWY_INLINE void update_block(std::size_t begin, std::size_t end) {
+    begin_block_at(begin);
+    BlockPeak most_first(hn::ScalableTag<float>{}), most_second(hn::ScalableTag<float>{});
+    for_lanes(begin, end, [&](auto d, std::size_t i) HWY_ATTR {
+      auto m = hn::Zero(d), v = m;
+      decode(d, i, m, v);
+      most_first.add(d, m);
+      most_second.add_unsigned(d, v);
+    });
+    end_block_at(begin, most_first.bits(), most_second.bits());
+    for_lanes(begin, end, [&](auto d, std::size_t i) HWY_ATTR {
+      add_step(d, i, adam_.numerator(d, hn::LoadU(d, ring_.first + i % kRing)),
+               adam_.denominator(d, hn::Sqrt(hn::LoadU(d, ring_.second + i % kRing))));
+      encode(d, i, scales_);
+    });
+    clear_zeros(begin, end - begin, scales_);
+  }
+
+  // Whole blocks, two at least.
+  HWY_INLINE void update_in_stages(std::size_t end) {
+    const hn::ScalableTag<float> d;
+    const hn::Rebind<std::uint32_t, decltype(d)> du;
+    BlockScales encoded;
+    auto most_first = hn::Zero(du), most_second = most_first;
+    auto root = hn::Zero(d), denominator = root;  // see step()
+    const auto update_groups = [&](auto has_step, auto has_encode, std::size_t from, std::size_t to) HWY_ATTR {
+      for (std::size_t at = from; at < to; at += kGroup) {
+        if (at % kBlock8 == 0) {
+          begin_block_at(at);
+          most_first = most_second = hn::Zero(du);
+        }
+        if (at % kBlock8 == kGroup) encoded = scales_;
+        if (at + kAhead + kGroup <= numel_) prefetch(at + kAhead);
+        for (std::size_t i = at; i < at + kGroup; i += hn::Lanes(d)) {
+          if constexpr (has_step) step(d, i - kGroup, root, denominator);
+          auto m = hn::Zero(d), v = m;
+          decode(d, i, m, v);
+          most_first = hn::Max(most_first, hn::BitCast(du, hn::Abs(m)));
+          most_second = hn::Max(most_second, hn::BitCast(du, v));
+          if constexpr (has_encode) encode(d, i - kLag, encoded);
+        }
+        if ((at + kGroup) % kBlock8 == 0)
+          end_block_at(at + kGroup - kBlock8, hn::GetLane(hn::MaxOfLanes(du, most_first)),
+                       hn::GetLane(hn::MaxOfLanes(du, most_second)));
+        if (has_encode && at % kBlock8 == 0) clear_zeros(at - 2 * kBlock8, kBlock8, encoded);
+      }
+    };
+    using Yes = std::true_type;
+    using No = std::false_type;
+    update_groups(No(), No(), 0, kGroup);
+    denominator = adam_.denominator(d, hn::Sqrt(hn::Load(d, ring_.second)));
+    root = hn::Sqrt(hn::Load(d, ring_.second + hn::Lanes(d)));
+    update_groups(Yes(), No(), kGroup, kLag);
+    update_groups(Yes(), Yes(), kLag, end);
+    for (std::size_t i = end - kGroup; i < end; i += hn::Lanes(d)) step(d, i, root, denominator);
+    encode_group(d, end - kBlock8 - kGroup, encoded);
+    clear_zeros(end - 2 * kBlock8, kBlock8, encoded);
+    for (std::size_t at = end - kBlock8; at < end; at += kGroup) encode_group(d, at, scales_);
+    clear_zeros(end - kBlock8, kBlock8, scales_);
+  }
+
+  // `denominator` is the next vector's, `root` that of the vector after it: begun early, they are there when they are used.
+  template <class D, class V>
+  HWY_INLINE void step(D d, std::size_t i, V& root, V& denominator) const {
+    add_step(d, i, adam_.numerator(d, hn::Load(d, ring_.first + i % kRing)), denominator);
+    denominator = adam_.denominator(d, root);
+    root = hn::Sqrt(hn::Load(d, ring_.second + (i + 2 * hn::Lanes(d)) % kRing));
+  }
+
+  HWY_INLINE void begin_block_at(std::size_t begin) {
+    half_first_ = 0.5F * first_.scales[begin / kBlock8];
+    half_second_ = 0.5F * second_.scales[begin / kBlock8];
+  }
+
+  HWY_INLINE void prefetch(std::size_t at) const {
+    prefetch_group(parameter_ + at);
+    prefetch_group(gradient_ + at);
+    prefetch_group(first_.codes + at);
+    prefetch_group(second_.codes + at);
+  }
+
+  // The new moments.
+  template <class D, class V>
+  HWY_INLINE void decode(D d, std::size_t i, V& m, V& v) const {
+    const auto g = hn::Mul(load_lanes(d, gradient_ + i), hn::Set(d, adam_.c.gradient_scale));
+    m = decode_lanes<SignedCode>(d, first_.codes + i, half_first_);
+    v = decode_lanes<UnsignedCode>(d, second_.codes + i, half_second_);
+    adam_.update_moments(d, g, m, v);
+    hn::StoreU(m, d, ring_.first + i % kRing);
+    hn::StoreU(v, d, ring_.second + i % kRing);
+  }
+
+  HWY_INLINE void end_block_at(std::size_t begin, std::uint32_t most_first, std::uint32_t most_second) {
+    scales_.first = begin_block(most_first, first_.scales + begin / kBlock8);
+    scales_.second = begin_block(most_second, second_.scales + begin / kBlock8);
+  }
+
+  template <class D, class V>
+  HWY_INLINE void add_step(D d, std::size_t i, V numerator, V denominator) const {
+    const auto p = adam_.stepped(d, hn::LoadU(d, parameter_ + i), hn::Div(numerator, denominator));
+    hn::StoreU(p, d, parameter_ + i);
+    if constexpr (!std::is_same_v<Low, float>) store_lanes(d, p, low_ + i);
+  }
+
+  template <class D>
+  HWY_INLINE void encode(D d, std::size_t i, const BlockScales& two_over) const {
+    encode_lanes<SignedCode>(d, hn::LoadU(d, ring_.first + i % kRing), two_over.first, first_.codes + i);
+    encode_lanes<UnsignedCode>(d, hn::LoadU(d, ring_.second + i % kRing), two_over.second, second_.codes + i);
+  }
+
+  template <class D>
+  HWY_INLINE void encode_group(D d, std::size_t at, const BlockScales& two_over) const {
+    for (std::size_t i = at; i < at + kGroup; i += hn::Lanes(d)) encode(d, i, two_over);
+  }
+
+  HWY_INLINE void clear_zeros(std::size_t begin, std::size_t numel, const BlockScales& two_over) const {
+    clear_zero_block(two_over.first, numel, first_.codes + begin);
+    clear_zero_block(two_over.second, numel, second_.codes + begin);
+  }
+
+  Adam<false> adam_;
+  const G* HWY_RESTRICT gradient_;
+  float* HWY_RESTRICT parameter_;
+  Low* HWY_RESTRICT low_;
+  CodedState first_, second_;
+  std::size_t numel_;
+  // Of the block that the first stage is at.
+  float half_first_ = 0, half_second_ = 0;
+  BlockScales scales_;  // of the block that it finished last
+  MomentRing& ring_;
+};
 
 void adamw8bit_target(const UpdateSpan& span, const AdamConstants& c) {
+  MomentRing ring;  // by itself: next to it a compiler would keep nothing in registers
   with_type_of(span.gradient_dtype, [&]<typename G>(std::type_identity<G>) {
     if (span.low_precision == nullptr) {
-      update_blocks<float, G>(span, c);
+      BlockUpdate<float, G>(span, c, ring).run();
     } else if (span.low_precision_dtype == DType::kFloat16) {
-      update_blocks<Float16Bits, G>(span, c);
+      BlockUpdate<Float16Bits, G>(span, c, ring).run();
     } else {
-      update_blocks<BFloat16Bits, G>(span, c);
+      BlockUpdate<BFloat16Bits, G>(span, c, ring).run();
     }
   });
 }

@@ -43,8 +43,8 @@ struct UnsignedCode {
 // of the scale, and 2 through it, make those fractions of 1.
 constexpr float kTiny = 0x1p-95F;
 constexpr float kLeastScale = 0x1p-90F;  // its smallest code is a normal float
-constexpr std::int32_t kInfinityBits = 0x7f800000;
-constexpr std::int32_t kNanBits = 0x7fc00000;
+constexpr std::uint32_t kInfinityBits = 0x7f800000;
+constexpr std::uint32_t kNanBits = 0x7fc00000;
 constexpr float kRounding = 0x1.8p23F;  // added to a small number, leaves its integer in the low bits
 
 // `half_scale`: half of the block's scale.
@@ -60,20 +60,33 @@ HWY_INLINE hn::Vec<D> decode_lanes(D d, const std::uint8_t* codes, float half_sc
   return hn::Mul(hn::BitCast(d, part), hn::Set(d, half_scale));
 }
 
+template <class D>
+HWY_INLINE void store_low_bytes(D d, hn::Vec<hn::Rebind<std::uint32_t, D>> from, std::uint8_t* to) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  if constexpr (hn::MaxLanes(d) == 16) {  // one instruction, where Highway has two shuffles
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(from.raw));
+    return;
+  }
+#endif
+  const hn::Rebind<std::uint32_t, D> du;
+  hn::StoreU(hn::U8FromU32(hn::And(from, hn::Set(du, 0xff))), hn::Rebind<std::uint8_t, D>(), to);
+}
+
 // `two_over`: 2 / scale. Values of codes without a sign are not negative.
 template <class Code, class D>
 HWY_INLINE void encode_lanes(D d, hn::Vec<D> value, float two_over, std::uint8_t* codes) {
-  const hn::Rebind<std::uint8_t, D> d8;
   const hn::Rebind<std::int32_t, D> di;
   const hn::Rebind<std::uint32_t, D> du;
   const auto part = hn::BitCast(di, hn::Mul(value, hn::Set(d, two_over)));
   auto shrunk = hn::ShiftRight<2>(part);  // with two more bits of the sign
   if constexpr (Code::kHasSign) shrunk = hn::And(shrunk, hn::Set(di, static_cast<std::int32_t>(0x9fffffffU)));
   const auto place = hn::Mul(hn::BitCast(d, shrunk), hn::Set(d, Code::kMost / kTiny));
-  auto code = hn::And(hn::BitCast(du, hn::Add(place, hn::Set(d, kRounding))), hn::Set(du, 0xff));
-  if constexpr (!Code::kHasSign)  // 1 for all that is above zero
-    code = hn::Max(code, hn::Min(hn::BitCast(du, value), hn::Set(du, 1)));
-  hn::StoreU(hn::U8FromU32(code), d8, codes);
+  auto code = hn::BitCast(du, hn::Add(place, hn::Set(d, kRounding)));
+  if constexpr (!Code::kHasSign) {  // 1 for all that is above zero
+    const auto above = hn::RebindMask(du, hn::Ne(value, hn::Zero(d)));
+    code = hn::IfThenElse(above, hn::Max(code, hn::Set(du, std::bit_cast<std::uint32_t>(kRounding) + 1)), code);
+  }
+  store_low_bytes(d, code, codes);
 }
 
 // A vector that a class may hold. One of SVE has no size that a member could have: it is kept in memory.
@@ -108,32 +121,36 @@ class BlockPeak {
  public:
   explicit HWY_INLINE BlockPeak(D /*d*/) : most_(hn::Zero(Bits())), rest_(hn::Zero(OneBits())) {}
   template <class AnyD>
-  HWY_INLINE void add(AnyD /*d*/, hn::Vec<AnyD> value) {
-    const hn::Rebind<std::int32_t, AnyD> bits;
-    const auto magnitude = hn::BitCast(bits, hn::Abs(value));
+  HWY_INLINE void add(AnyD d, hn::Vec<AnyD> value) {
+    add_unsigned(d, hn::Abs(value));
+  }
+  // Of numbers that have no sign, unless a NaN has one: its bits are above infinity's, too.
+  template <class AnyD>
+  HWY_INLINE void add_unsigned(AnyD /*d*/, hn::Vec<AnyD> value) {
+    const auto bits = hn::BitCast(hn::Rebind<std::uint32_t, AnyD>(), value);
     if constexpr (std::is_same_v<AnyD, D>) {
-      most_.set(hn::Max(most_.get(), magnitude));
+      most_.set(hn::Max(most_.get(), bits));
     } else {
-      rest_.set(hn::Max(rest_.get(), magnitude));
+      rest_.set(hn::Max(rest_.get(), bits));
     }
   }
   HWY_INLINE void add(float value) {
     const hn::CappedTag<float, 1> one;
     add(one, hn::Set(one, value));
   }
-  HWY_INLINE std::int32_t bits() const {
+  HWY_INLINE std::uint32_t bits() const {
     return std::max(hn::GetLane(rest_.get()), hn::GetLane(hn::MaxOfLanes(Bits(), most_.get())));
   }
 
  private:
-  using Bits = hn::Rebind<std::int32_t, D>;
-  using OneBits = hn::CappedTag<std::int32_t, 1>;
+  using Bits = hn::Rebind<std::uint32_t, D>;
+  using OneBits = hn::CappedTag<std::uint32_t, 1>;
   HeldLanes<Bits> most_;
   HeldLanes<OneBits> rest_;
 };
 
 // Writes the block's scale, and returns what encode_lanes() wants: 2 / scale, or 0 where all codes of the block are 0.
-HWY_INLINE float begin_block(std::int32_t peak_bits, float* HWY_RESTRICT scale) {
+HWY_INLINE float begin_block(std::uint32_t peak_bits, float* HWY_RESTRICT scale) {
   const float peak = std::bit_cast<float>(peak_bits);
   const bool finite = peak_bits < kInfinityBits;
   *scale = !finite ? std::bit_cast<float>(kNanBits) : peak < kLeastScale ? 0.0F : peak;
