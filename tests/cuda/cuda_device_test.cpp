@@ -179,7 +179,6 @@ TEST_F(CudaDevice, ThatFailsNamesItselfAndTheOperation) {
   const auto device = open_device("cuda:1");
   const Allocation host = device->allocate_pinned(8), memory = device->allocate(8);
   const Mark mark = device->mark(Lane::kUp);
-  const ElementArguments arguments{.numel = 8};
   const auto message = [&](const char* failing, auto&& use) {
     const EnvironmentVariable variable("FAKE_CUDA_FAIL", failing);
     return message_of<DeviceError>(use);
