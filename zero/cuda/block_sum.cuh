@@ -3,7 +3,7 @@
 //   BlockSum sum;
 //   sum.add(term, limbs);                          // each thread its own
 //   sum.flush(limbs);                              // all threads of the block
-//   whole_term(square, ExchangeLanes())            // a block of kSumBlock elements: sixteen threads of a warp
+//   whole_term(square, ExchangeThreads())            // a block of kSumBlock elements: sixteen threads of a warp
 #pragma once
 
 #include "zero/cuda/exact_bodies.h"
@@ -20,7 +20,7 @@ struct AtomicAdder {
   }
 };
 
-struct ExchangeLanes {
+struct ExchangeThreads {
   __device__ double operator()(double value, int distance) const {
     return __shfl_xor_sync(kAllLanes32, value, distance);
   }
@@ -76,8 +76,8 @@ class TwoSums {
   }
   // An element of each thread; zeros where there is none.
   __device__ void add(float parameter, float direction) {
-    const double of_parameter = whole_term(square_of(parameter), ExchangeLanes());
-    const double of_direction = whole_term(square_of(direction), ExchangeLanes());
+    const double of_parameter = whole_term(square_of(parameter), ExchangeThreads());
+    const double of_direction = whole_term(square_of(direction), ExchangeThreads());
     if (threadIdx.x % kSumBlock != 0) return;
     parameter_.add(of_parameter, places_.parameter[slice_]);
     direction_.add(of_direction, places_.direction[slice_]);

@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kThreads)
         const unsigned most_rows = __reduce_max_sync(kAllLanes32, num_rows);
         for (unsigned r = 0; r < most_rows; ++r) {
           const std::int64_t this_row = places.row(first) + r;
-          const double term = whole_term(row == this_row ? square : 0.0, ExchangeLanes());
+          const double term = whole_term(row == this_row ? square : 0.0, ExchangeThreads());
           // Rows that begin behind the span have no sum.
           if (lane == 0 && r < num_rows && this_row < a.matrix.rows) sum.add(this_row, term);
         }

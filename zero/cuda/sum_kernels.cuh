@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kThreads) rank_sum_kernel(const __grid_constan
       const float sum = i < a.numel ? sum_of_ranks(a, in, out, i) : 0.0F;
       if (a.stats == nullptr) return;
       num_non_finite += is_finite(sum) ? 0U : 1U;
-      const double term = quarter_terms(square_of(sum), ExchangeLanes());
+      const double term = quarter_terms(square_of(sum), ExchangeThreads());
       if (threadIdx.x % kSumBlock < 4) squares.add(term, &a.stats->sum_squares);
     });
   });

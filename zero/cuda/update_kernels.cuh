@@ -20,12 +20,10 @@ __global__ void __launch_bounds__(kThreads) update_kernel(const __grid_constant_
       with_types(slice, [&]<typename G, typename Low>(std::type_identity<G>, std::type_identity<Low>) {
         for (std::int64_t i = begin + threadIdx.x; i < end; i += kAtOnce * kThreads) {
           Element elements[kAtOnce];
-#pragma unroll
           for (int k = 0; k < kAtOnce; ++k) {
             const std::int64_t at = i + k * kThreads;
             if (at < end) elements[k] = load_element<kStates, G>(slice, rule.gradient_scale(), at);
           }
-#pragma unroll
           for (int k = 0; k < kAtOnce; ++k) {
             const std::int64_t at = i + k * kThreads;
             if (at >= end) continue;
