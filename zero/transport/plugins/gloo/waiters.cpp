@@ -70,8 +70,8 @@ void Waiters::run() {
     {
       const std::scoped_lock done(next->mutex_);
       next->status_ = status;
+      next->changed_.notify_all();
     }
-    next->changed_.notify_all();
     lock.lock();
   }
 }
