@@ -29,6 +29,7 @@ class FakeNetwork {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
     bool done = false;
+    bool withdrawn = false;
   };
 
   std::shared_ptr<Side> post(bool send, const Key& key, std::byte* data, std::size_t bytes) {
@@ -36,6 +37,7 @@ class FakeNetwork {
     auto side = std::make_shared<Side>(Side{data, bytes});
     if (send && lost_.contains(std::get<0>(key))) return side;
     auto& others = (send ? receives_ : sends_)[key];
+    std::erase_if(others, [](const auto& other) { return other->withdrawn; });
     if (others.empty()) {
       (send ? sends_ : receives_)[key].push_back(side);
       most_waiting_ = std::max(most_waiting_, sends_[key].size());
@@ -43,7 +45,7 @@ class FakeNetwork {
     }
     const auto other = others.front();
     others.pop_front();
-    if (other->data != nullptr)
+    if (std::min(bytes, other->bytes) > 0)
       std::memcpy(send ? other->data : data, send ? data : other->data, std::min(bytes, other->bytes));
     side->done = other->done = true;
     changed_.notify_all();
@@ -67,7 +69,7 @@ class FakeNetwork {
   // Its memory may go.
   void withdraw(Side& side) {
     const std::scoped_lock lock(mutex_);
-    side.data = nullptr;
+    side.withdrawn = true;
   }
 
   // Messages that are expected and not there yet.

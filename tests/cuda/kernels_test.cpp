@@ -7,12 +7,12 @@
 #include "zero/cuda/factor_kernels.cuh"
 #include "zero/cuda/sum_kernels.cuh"
 #include "zero/cuda/update_kernels.cuh"
+#include "zero/optim/adamw8bit_kernel.h"
 
 #include "random_span.h"
 #include "sum_lanes.h"
 #include "tests/this_build.h"
 #include "tests/tier.h"
-#include "zero/optim/adamw8bit_kernel.h"
 
 namespace zero {
 namespace {
