@@ -16,7 +16,7 @@ zero_tests(engine SHARDS 2 FLOORS base device plan ${comm_floors} memory optim e
                 DiskBehindALink.* ScheduleTraffic.* *.HaveThemWithEveryOptimizer Cuts.OfHashed* Copies.Have* Copies.KeepABudget*
                 LocalSteps.HaveThem* UnitWire.OuterSteps* RateProbe.ADiskThatFails*)
 zero_tests(cuda FLOORS base device flight rendezvous launcher_memory comm memory optim)
-zero_tests(serve FLOORS base device plan ${comm_floors} memory optim engine serve FULL ServersOverMessages.AStaleRun*)
+zero_tests(serve FLOORS base device plan ${comm_floors} memory optim engine serve)
 # Over 20 s: saves that are killed or fail at each of their system calls, and loads into other worlds.
 zero_tests(checkpoint SHARDS 3 FLOORS base device plan ${comm_floors} memory optim engine checkpoint launch
            SLOW CheckpointSave.* CheckpointLoad.* LoadCheckpoint.Any* LoadCheckpoint.Resuming* CopiesSaved.* CutCheckpoints.*

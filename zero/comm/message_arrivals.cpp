@@ -100,10 +100,17 @@ void MessageCommunicator::look() {
   for (const int rank : peers()) {
     look_at(rank);
     const Peer& peer = run_.peers.at(rank);
-    if (peer.lost && !peer.may_be_lost)
-      fail(rank, "receive",
-           fmt::format("its process ended or left; rank {} waits for messages ({})", rank_, peer.reason));
+    if (!peer.lost || peer.may_be_lost) continue;
+    hear_why();
+    fail(rank, "receive",
+         fmt::format("its process ended or left; rank {} waits for messages ({})", rank_, peer.reason));
   }
+}
+
+// A rank that is gone may have ended because of another one: then it, or whoever met that first, has told all or is about to.
+void MessageCommunicator::hear_why() {
+  for (Pauses pauses; pauses.waited() < kEcho; pauses.rest())
+    for (const int rank : peers()) look_at(rank);
 }
 
 // Its notices come in the place of its next header, in the order in which it sent them.

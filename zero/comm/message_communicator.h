@@ -145,6 +145,7 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
   bool lost(int rank) const override;
   void look();
   void look_at(int rank);
+  void hear_why();  // before a rank that is gone is named: throws what ended the run, if another rank tells
   void take_notice(int rank, const Header& header);
   // Of any communicator.
   MessageLink::Status test(MessageLink::Transfer& transfer, int peer, bool sends = false);

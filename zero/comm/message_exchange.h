@@ -11,6 +11,7 @@
 namespace zero {
 
 constexpr std::chrono::milliseconds kFarewell{500};  // for telling the others that this rank leaves, or why it fails
+constexpr std::chrono::milliseconds kEcho{50};       // for hearing from others why a rank is gone
 
 // What the sender says of itself, in the place of its next header.
 enum class MessageCommunicator::Notice : std::int32_t {
