@@ -21,7 +21,7 @@ class ReplacementFaults : public TrainFaultTest {
     return TrainFaultTest::train(run, {"-n", std::to_string(ranks)}, settings(), more);
   }
   static Settings settings() {
-    return {{"train.steps", "40"},
+    return {{"train.steps", "300"},
             {"train.eval_every", "0"},
             {"checkpoint.every", "0"},
             {"sync.mode", "async"},
