@@ -17,9 +17,10 @@ from pathlib import Path
 
 from training_run import ROOT
 
-PERIOD = 0.04  # seconds, of which a rank that is slowed down runs 1/k
+PERIOD = 0.01  # seconds, of which a rank that is slowed down runs 1/k
 SHAPE = {"layers": 4, "width": 128, "heads": 4, "context": 64}
 ADAMW = {"lr": 1e-3, "betas": (0.9, 0.99), "weight_decay": 0.1}
+WARM_UP = 30  # steps in which the learning rate grows to its value
 
 
 def has_torch(python):
@@ -135,6 +136,8 @@ def ddp_rank(steps, batch, report, eval_every, until_loss):
     seconds, evals = [], []
     for step in range(1, steps + 1):
         begin = time.perf_counter()
+        for group in optimizer.param_groups:
+            group["lr"] = ADAMW["lr"] * min(1, step / WARM_UP)
         loss_of(for_training, torch.randint(0, len(for_training) - context - 1, (batch,), generator=draws)).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

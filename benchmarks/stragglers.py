@@ -4,7 +4,7 @@
     python3 benchmarks/stragglers.py                                  # two ranks, k = 1, 2 and 4
     python3 benchmarks/stragglers.py --ranks 4 --factors 1,4 --python /path/with/torch/bin/python3
 
-A GPT of 4 layers of 128, one thread a rank. The last rank is stopped (SIGSTOP) for (k - 1)/k of each 40 ms (--period),
+A GPT of 4 layers of 128, one thread a rank. The last rank is stopped (SIGSTOP) for (k - 1)/k of each 10 ms (--period),
 whatever the system. A run's figure is what its steps after the first 20 took, in the median; a cell is the median over
 the rounds, in which the systems take turns. "of the sum": of what all ranks could do together if none waited, which is
 the speed with equal shares at k = 1, times (ranks - 1 + 1/k) / ranks. "best": the whole samples with which the ranks end

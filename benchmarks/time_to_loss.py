@@ -4,9 +4,9 @@
     python3 benchmarks/time_to_loss.py                                  # two ranks, k = 1, 2 and 4
     python3 benchmarks/time_to_loss.py --ranks 4 --factors 1,4 --python /path/with/torch/bin/python3
 
-A GPT of 4 layers of 128 over Shakespeare's text, AdamW, 16 samples a rank, one thread a rank. The last rank is stopped
-(SIGSTOP) for (k - 1)/k of each 40 ms, whatever the system. Modes with servers have one rank more, the server. A run is
-evaluated each 10 steps over 64 windows of validation text, and ends when its loss is reached. The time of evaluations does
+A GPT of 4 layers of 128 over Shakespeare's text, AdamW with 30 steps of warm-up, 16 samples a rank, one thread a rank.
+The last rank is stopped (SIGSTOP) for (k - 1)/k of each 10 ms, whatever the system. Modes with servers have one rank
+more, the server. A run is evaluated each 10 steps over 64 windows of validation text, and ends when its loss is reached. The time of evaluations does
 not count. A cell is the median over the rounds, in which the systems take turns. DDP has another first model and draws
 other samples: of its loss only the order of magnitude says something. Without a Python that has torch it is left out.
 """
@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from slowed_run import ADAMW, SHAPE, ddp_report, has_torch, run
+from slowed_run import ADAMW, SHAPE, WARM_UP, ddp_report, has_torch, run
 from training_run import BASE, find_zero, print_table
 
 MODES = {  # name: (servers, keys)
@@ -74,7 +74,7 @@ def run_zero(args, factor, folder, mode):
     ranks = args.ranks + servers
     own = dict(own, **({"sync.quorum": args.ranks - 1} if mode.startswith("quorum") else {}))
     keys = {**BASE, **{f"model.{key}": value for key, value in SHAPE.items()}, "data.validation": 0.1, "optimizer.lr": ADAMW["lr"],
-            "optimizer.betas": list(ADAMW["betas"]), "optimizer.weight_decay": ADAMW["weight_decay"], "train.clip": 1,
+            "optimizer.betas": list(ADAMW["betas"]), "optimizer.weight_decay": ADAMW["weight_decay"], "train.clip": 1, "schedule.warmup": WARM_UP,
             "train.steps": args.steps, "train.batch": args.batch, "train.eval_every": EVAL_EVERY,
             "train.eval_batches": 64 // (args.batch * args.ranks) or 1, "run.threads": 1, "run.dir": folder / "run", "checkpoint.every": 0, **own}
     metrics = folder / "run/metrics.jsonl"
