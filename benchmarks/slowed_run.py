@@ -95,7 +95,8 @@ def ddp_report(args, factor, folder, **asked):
     report = folder / "ddp.json"
     shared = dict(steps=args.steps, batch=args.batch, report=str(report), eval_every=0, until_loss=0) | asked
     command = [args.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(args.ranks), __file__, json.dumps(shared)]
-    run(command, args.ranks - 1, factor, dict(os.environ, OMP_NUM_THREADS="1"), period=getattr(args, "period", PERIOD))
+    run(command, args.ranks - 1, factor, dict(os.environ, OMP_NUM_THREADS="1"), is_enough=report.exists,  # some abort as they exit
+        period=getattr(args, "period", PERIOD))
     return json.loads(report.read_text())
 
 

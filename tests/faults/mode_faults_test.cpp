@@ -35,7 +35,7 @@ std::vector<Mode> modes() {
       {"weighted", {"--zero.shards", "weighted", "--zero.shard_weights", "[5,1,2,4]"}, true},
       {"measured_weights", {"--zero.shards", "weighted", "--checkpoint.memory_every", "5"}, true},
       {"codecs", {"--comm.gather_wire", "int8", "--comm.reduce_wire", "int8"}, true},
-      {"async", {"--sync.mode", "async", "--sync.staleness", "2"}, false},
+      {"async", {"--sync.mode", "async", "--sync.staleness", "2", "--checkpoint.memory_every", "5"}, false},
       {"quorum", {"--sync.servers", "1", "--sync.quorum", "2"}, false},
       {"shares", {"--train.share", "auto"}, false},
   };

@@ -153,6 +153,22 @@ TEST_F(ResumeFaults, WithoutADiskItGoesOnFromTheCopyThatTheLauncherKept) {
   EXPECT_FALSE(fs::exists(folder_ / "killed/checkpoints"));
 }
 
+TEST_F(ResumeFaults, AServerThatIsKilledCostsTheStepsSinceTheCopyThatTheLauncherKept) {
+  const std::vector<std::string> served{"--sync.mode",      "stale", "--sync.servers",     "2",
+                                        "--sync.staleness", "1",     "--checkpoint.every", "0"};
+  WatchedCommand undisturbed(four_ranks("undisturbed", served));
+  ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
+  std::vector<std::string> with_copies = served;
+  with_copies.insert(with_copies.end(), {"--checkpoint.memory_every", "3"});
+  WatchedCommand command(four_ranks("killed", with_copies));
+  ASSERT_TRUE(command.wait_for("\nstep 20/")) << command.text();
+  strike(command.wait_for_rank(1), SIGKILL);
+  EXPECT_EQ(command.finish(), 0) << command.text();
+  EXPECT_SAYS(command, "an in-memory checkpoint that the launcher kept, saved by 2 ranks");
+  EXPECT_EQ(weights_of("killed"), weights_of("undisturbed")) << command.text();
+  EXPECT_FALSE(fs::exists(folder_ / "killed/checkpoints"));
+}
+
 TEST_F(ResumeFaults, AskedToStopItSavesAndTheSameCommandContinues) {
   WatchedCommand undisturbed(four_ranks("undisturbed"));
   ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();

@@ -291,8 +291,6 @@ void check_servers(const LoadedConfig& loaded) {
            "use bf16 or fp32, or leave out sync.servers");
   not_with("train.share", train.share != ShareChoice{}, "workers of servers share samples evenly",
            "use equal, or leave out sync.servers");
-  not_with("checkpoint.memory_every", loaded.config.checkpoint.memory_every > 0,
-           "servers have no in-memory checkpoints", "use checkpoint.every, or leave out sync.servers");
   not_with("run.min_ranks", loaded.config.run.min_ranks > 0, "fewer ranks would have other servers and workers",
            "leave it out, or leave out sync.servers");
   not_with("run.timeline", !loaded.config.run.timeline.empty(), "a timeline is of ranks that step together",

@@ -22,7 +22,6 @@ ProgressStyle style_on(ProgressStyle style, const World& world) {
 // The launcher, where it is to hold in-memory checkpoints. Threads share its socket: they have none.
 std::optional<LauncherMemory> launcher_memory(const TrainJob& job, World& world) {
   if (job.checkpoint.memory_every == 0) return std::nullopt;
-  if (job.attach.sync.has_servers()) return std::nullopt;  // refused, where a configuration asks for it
   if (world.local_size() != world.size())
     throw ConfigError("checkpoint.memory_every", fmt::format("{}", job.checkpoint.memory_every),
                       "in-memory checkpoints are held by the launcher of one machine", "use 0 with several machines");
