@@ -72,18 +72,21 @@ def end_when(launcher, is_enough, over):
             return
 
 
-def run(command, rank, factor, environment=None, is_enough=None, period=PERIOD):
-    """Runs `command`; a SIGTERM ends it as soon as is_enough(). Exits with what it said where it fails."""
+def run(command, rank, factor, environment=None, is_enough=None, period=PERIOD, beside=None):
+    """Runs `command`, and beside(launcher, over) in a thread; a SIGTERM ends it as soon as is_enough(). Exits with what it said
+    where it fails."""
     launcher = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     over = threading.Event()
-    beside = [threading.Thread(target=slow_down, args=(launcher, rank, factor, period, over))] if factor > 1 else []
+    threads = [threading.Thread(target=slow_down, args=(launcher, rank, factor, period, over))] if factor > 1 else []
     if is_enough:
-        beside.append(threading.Thread(target=end_when, args=(launcher, is_enough, over)))
-    for thread in beside:
+        threads.append(threading.Thread(target=end_when, args=(launcher, is_enough, over)))
+    if beside:
+        threads.append(threading.Thread(target=beside, args=(launcher, over)))
+    for thread in threads:
         thread.start()
     said = launcher.communicate()[1]
     over.set()
-    for thread in beside:
+    for thread in threads:
         thread.join()
     was_enough = is_enough and is_enough()
     if launcher.returncode != 0 and not was_enough:

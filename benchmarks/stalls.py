@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""How much of the stalls of single ranks a quorum hides: a step's mean time with stalls and without, in both modes.
+
+    python3 benchmarks/stalls.py                     # 3 ranks that compute, one of which stalls for 0.3 s each 1.5 s
+    python3 benchmarks/stalls.py --stall 0.5 --every 3 --repeat 5
+
+A GPT of 4 layers of 128, one thread a rank. A rank drawn at random is stopped (SIGSTOP) for --stall seconds, each --every seconds. "sync"
+waits for all ranks, "quorum" has a server more and waits for all but one. "hidden" is 1 - (quorum's loss of time) / (sync's
+loss of time), of the medians over the rounds, in which the systems take turns.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from slowed_run import SHAPE, pid_of_rank, run
+from training_run import BASE, find_zero, print_table
+
+WARM_UP = 10  # steps
+
+
+def arguments():
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("--ranks", type=int, default=3, help="that compute")
+    a.add_argument("--stall", type=float, default=0.3, help="seconds")
+    a.add_argument("--every", type=float, default=1.5, help="seconds, from stall to stall")
+    a.add_argument("--steps", type=int, default=150)
+    a.add_argument("--batch", type=int, default=4, help="samples of a rank")
+    a.add_argument("--repeat", type=int, default=3)
+    a.add_argument("--zero", default=find_zero())
+    return a.parse_args()
+
+
+def stalls(args, first, drawn):
+    """For run(): stops one of the ranks that compute after the other, from `first` on."""
+    def stall(launcher, over):
+        while not over.wait(args.every - args.stall):
+            pid = pid_of_rank(launcher.pid, first + drawn.randrange(args.ranks))
+            if pid is None:
+                continue
+            try:
+                os.kill(pid, signal.SIGSTOP)
+                over.wait(args.stall)
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                return
+    return stall
+
+
+def step_seconds(args, has_quorum, has_stalls, drawn, folder):
+    servers = 1 if has_quorum else 0
+    keys = {**BASE, **{f"model.{key}": value for key, value in SHAPE.items()}, "train.steps": args.steps, "train.batch": args.batch,
+            "run.threads": 1, "run.dir": folder / "run", "checkpoint.every": 0}
+    if has_quorum:
+        keys |= {"sync.servers": servers, "sync.quorum": args.ranks - 1}
+    run([args.zero, "train", "-n", str(args.ranks + servers), "--overwrite", *(f"--{key}={value}" for key, value in keys.items())], 0, 1,
+        beside=stalls(args, servers, drawn) if has_stalls else None)
+    lines = [json.loads(line) for line in (folder / "run/metrics.jsonl").read_text().splitlines()]
+    times = [line["t"] for line in lines if "loss" in line]
+    return (times[-1] - times[WARM_UP]) / (len(times) - 1 - WARM_UP)
+
+
+def main():
+    args = arguments()
+    drawn = random.Random(1)
+    found = {}
+    for _ in range(args.repeat):
+        for has_quorum in (False, True):
+            for has_stalls in (False, True):
+                with tempfile.TemporaryDirectory() as folder:
+                    found.setdefault((has_quorum, has_stalls), []).append(step_seconds(args, has_quorum, has_stalls, drawn, Path(folder)))
+                print(f"quorum {has_quorum}, stalls {has_stalls}: {1000 * found[has_quorum, has_stalls][-1]:.1f} ms", file=sys.stderr, flush=True)
+    ms = {key: 1000 * statistics.median(values) for key, values in found.items()}
+    print(f"{args.ranks} ranks that compute, {args.batch} samples each; a stall of {args.stall:g} s each {args.every:g} s; a step's mean "
+          f"time, medians of {args.repeat} rounds\n")
+    print_table(["", "without stalls, ms", "with stalls, ms"],
+                [[name, f"{ms[quorum, False]:.1f}", f"{ms[quorum, True]:.1f}"] for name, quorum in (("sync", False), ("quorum, all but one", True))])
+    lost = {quorum: ms[quorum, True] - ms[quorum, False] for quorum in (False, True)}
+    print(f"\nhidden: {1 - lost[True] / lost[False]:.2f} of the stalls")
+
+
+if __name__ == "__main__":
+    main()
