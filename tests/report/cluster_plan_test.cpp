@@ -1,5 +1,6 @@
 #include "zero/report/cluster_plan.h"
 
+#include <algorithm>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -111,6 +112,15 @@ TEST(ClusterPlan, ServersAreTriedOnOneMachineAndGainWhereRanksVary) {
   EXPECT_CONTAINS(table, "waits for the slowest rank");
   EXPECT_CONTAINS(table, "--sync.mode async --sync.servers 2 --sync.staleness 4 takes 0.");
   EXPECT_CONTAINS(table, "gradients are of older weights");
+}
+
+TEST(ClusterPlan, ServersThatAreTooLargeAreSaidToBe) {
+  const Cluster cluster{.hosts = 1, .ranks = 16};
+  ClusterPlan found = plan_on(planned(cluster), cluster, 1);
+  for (ClusterWay& way : found.ways) way.fits = !way.sync.has_servers();
+  const std::string table = one_line(cluster_table(found));
+  EXPECT_CONTAINS(table, "servers have no room here");
+  EXPECT_EQ(table.find("servers save less"), std::string::npos);
 }
 
 TEST(ClusterPlan, PlannedServersAreAWayAmongTheOthers) {

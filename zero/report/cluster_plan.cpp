@@ -239,11 +239,12 @@ std::string best_rows(const ClusterPlan& plan) {
   if (best.waiting_seconds > 0.005 * best.seconds)
     reasons += fmt::format(", and {:.0f} % waits for the slowest rank", 100 * best.waiting_seconds / best.seconds);
   std::string rows = wrapped(reasons, 4);
-  bool has_servers = false, servers_gain = false;
+  bool has_servers = false, servers_fit = false, servers_gain = false;
   for (const ClusterWay& way : plan.ways) {
     const bool served = way.sync.has_servers(), runs = !served || plan.cluster.hosts == 1;
     const bool gains = way.fits && way.seconds <= kWorthwhile * best.seconds;
     has_servers = has_servers || served;
+    servers_fit = servers_fit || (served && way.fits);
     servers_gain = servers_gain || (served && gains);
     if ((!way.local && !served) || !gains || !runs) continue;
     rows += wrapped(fmt::format("  {} takes {:.2f} of that time: {}", flags_of(way, plan.cluster),
@@ -255,6 +256,9 @@ std::string best_rows(const ClusterPlan& plan) {
         "  servers over several machines exchange messages, over gloo or MPI: what those cost a processor is not "
         "counted",
         4);
+  else if (has_servers && !servers_fit)
+    rows +=
+        wrapped("  servers have no room here: each holds its part of all states, and gradients that workers push", 4);
   else if (has_servers && !servers_gain)
     rows += wrapped(
         fmt::format("  servers save less than {:.0f} % of it: they compute no gradients, and {}",
