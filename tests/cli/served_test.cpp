@@ -123,6 +123,7 @@ TEST_F(Served, ThatCannotBeAreRefusedBeforeAnythingStarts) {
   refused("-n 3 --sync.servers 1 --zero.delayed_update true", "zero.delayed_update = true");
   refused("-n 3 --sync.servers 1 --train.dtype fp16", "train.dtype");
   refused("-n 3 --sync.servers 1 --train.share auto", "train.share");
+  refused("-n 3 --sync.servers 1 --train.gradient_noise 0.1", "train.gradient_noise = 0.1");
   refused("-n 3 --sync.servers 1 --health.spike rewind", "health.spike");
 }
 

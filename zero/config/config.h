@@ -96,6 +96,7 @@ struct TrainConfig {
   double clip = 1.0;
   double ema = 0;
   double label_smoothing = 0;
+  double gradient_noise = 0;
   bool checkpoint_activations = false;
   std::string offload_activations = "none";
   std::int64_t seed = 1337;

@@ -291,6 +291,9 @@ void check_servers(const LoadedConfig& loaded) {
            "use bf16 or fp32, or leave out sync.servers");
   not_with("train.share", train.share != ShareChoice{}, "workers of servers share samples evenly",
            "use equal, or leave out sync.servers");
+  not_with("train.gradient_noise", train.gradient_noise > 0,
+           "one rank adds it for all, and workers may do without one of them",
+           "leave it out, or leave out sync.servers");
   not_with("run.min_ranks", loaded.config.run.min_ranks > 0, "fewer ranks would have other servers and workers",
            "leave it out, or leave out sync.servers");
   not_with("run.timeline", !loaded.config.run.timeline.empty(), "a timeline is of ranks that step together",

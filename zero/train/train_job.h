@@ -26,6 +26,7 @@ struct StepOptions {
   std::int64_t batch = 6;  // samples per rank and micro-batch, in the mean over ranks
   ShareOptions share;      // how many each rank takes
   std::int64_t accumulate = 1;
+  double gradient_noise = 0;  // eta of GradientNoise; 0: none
   std::uint64_t seed = 1337;
   std::int64_t eval_every = 250;   // 0: only at the end
   std::int64_t eval_batches = 20;  // 0: the whole split; the last evaluation always is

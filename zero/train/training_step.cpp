@@ -7,10 +7,28 @@
 #include "zero/train/micro_batch_seed.h"
 
 namespace zero {
+namespace {
+
+// Copies that train apart average their own ranks' gradients alone.
+int averaged_ranks(const TrainJob& job, int ranks) {
+  if (!job.attach.local) return ranks;
+  return job.attach.group == 0 ? 1 : job.attach.group;
+}
+
+}  // namespace
 
 TrainingStep::TrainingStep(const TrainJob& job, Task& task, Attachment& engine, int rank, const SampleShares& shares,
                            Timeline* recorder)
-    : job_(job), task_(task), engine_(engine), rank_(rank), shares_(shares), recorder_(recorder) {}
+    : job_(job),
+      task_(task),
+      engine_(engine),
+      rank_(rank),
+      shares_(shares),
+      recorder_(recorder),
+      num_averaged_(averaged_ranks(job, static_cast<int>(shares.samples().size()))) {
+  if (job.train.gradient_noise > 0 && rank % num_averaged_ == 0)
+    noise_.emplace(task.module(), job.train.gradient_noise, job.train.seed);
+}
 
 StepMetrics metrics_of(const TrainJob& job, const Task& task, const RunState& done, int ranks) {
   const std::int64_t samples = samples_per_step(job.train, ranks);
@@ -48,6 +66,11 @@ StepReport TrainingStep::update(double lr, const StepLimits& limits) {
   return engine_.step(lr, limits);
 }
 
+void TrainingStep::add_noise(std::int64_t step) {
+  const double loss_scale = engine_.scaled(torch::ones({})).item<double>();
+  noise_->next(step, num_averaged_ * loss_scale);
+}
+
 void TrainingStep::run_micro_batch(std::int64_t micro, const Batch& batch, StepMetrics& metrics) {
   const double parts = static_cast<double>(job_.train.accumulate) / shares_.weight();
   if (job_.model.dropout > 0) at::manual_seed(micro_batch_seed(job_.train.seed, metrics.step - 1, micro, rank_));
@@ -57,7 +80,9 @@ void TrainingStep::run_micro_batch(std::int64_t micro, const Batch& batch, StepM
   const double middle = monotonic_seconds();
   span.end();
   span = TimedSpan(recorder_, Activity::kBackward);
+  if (noise_ && micro == job_.train.accumulate - 1) add_noise(metrics.step - 1);
   engine_.scaled(parts == 1 ? loss : loss / parts).backward();
+  if (noise_) noise_->none();
   metrics.forward += middle - begin;
   metrics.backward += monotonic_seconds() - middle;
   metrics.loss += loss.item<double>() / parts;

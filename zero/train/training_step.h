@@ -12,11 +12,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "zero/base/timeline.h"
 #include "zero/data/prefetcher.h"
 #include "zero/report/metrics_log.h"
 #include "zero/torch/attach.h"
+#include "zero/train/gradient_noise.h"
 #include "zero/train/run_checkpoints.h"
 #include "zero/train/sample_shares.h"
 #include "zero/train/task.h"
@@ -47,6 +49,7 @@ class TrainingStep {
  private:
   const Batch& next_batch(Prefetcher& batches);
   void run_micro_batch(std::int64_t micro, const Batch& batch, StepMetrics& metrics);
+  void add_noise(std::int64_t step);
   StepReport update(double lr, const StepLimits& limits);
 
   const TrainJob& job_;
@@ -55,6 +58,8 @@ class TrainingStep {
   int rank_;
   const SampleShares& shares_;
   Timeline* recorder_;
+  int num_averaged_;                    // ranks whose gradients are averaged
+  std::optional<GradientNoise> noise_;  // on the first of them
 };
 
 }  // namespace zero

@@ -319,6 +319,7 @@ TrainJob make_job(const Config& config, int local_ranks) {
                     .batch = t.batch,
                     .share = share_options(t),
                     .accumulate = t.accumulate,
+                    .gradient_noise = t.gradient_noise,
                     .seed = static_cast<std::uint64_t>(t.seed),
                     .eval_every = t.eval_every,
                     .eval_batches = t.eval_batches,
