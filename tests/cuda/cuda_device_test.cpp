@@ -1,5 +1,6 @@
 // The plug-in, on a libcudart that has no GPU: what it asks of the driver, and what it says when the driver refuses.
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
@@ -38,6 +39,7 @@ FakeCuda* fake_cuda() {
 class CudaDevice : public testing::Test {
  protected:
   void SetUp() override {
+    if (std::getenv("ZERO_TEST_DEVICE") != nullptr) GTEST_SKIP() << "a GPU is tried, and its libcudart is not ours";
     if (cuda_plugin().empty()) GTEST_SKIP() << "built without CUDA (ZERO_CUDA=ON builds it)";
     ASSERT_NE(fake_, nullptr) << "no fake libcudart beside the test";
   }
@@ -47,7 +49,8 @@ class CudaDevice : public testing::Test {
   }
 
  private:
-  FakeCuda* fake_ = fake_cuda();
+  // A libcudart that is loaded stays: one process has either ours or that of a GPU.
+  FakeCuda* fake_ = std::getenv("ZERO_TEST_DEVICE") != nullptr ? nullptr : fake_cuda();
 };
 
 TEST_F(CudaDevice, IsOpenedByItsName) {
@@ -79,6 +82,33 @@ TEST_F(CudaDevice, OfANumberThatIsNotThereIsRefusedWithThoseThatAre) {
   expect_says(refusal("cuda:2"), {"there are 2 GPUs", "use cuda:0 to cuda:1"});
   const EnvironmentVariable devices("FAKE_CUDA_DEVICES", "1");
   expect_says(refusal("cuda:1"), {"there is 1 GPU\n", "use cuda:0"});
+}
+
+TEST_F(CudaDevice, IsFoundWithItsNameAndItsFreeMemoryWhereThatIsAskedFor) {
+  const EnvironmentVariable free("FAKE_CUDA_FREE", "1048576");
+  const GpusHere here = find_gpus(/*memory=*/true), names = find_gpus(/*memory=*/false);
+  ASSERT_EQ(here.gpus.size(), 2U);
+  EXPECT_EQ(here.gpus[1].name, "Fake GPU 1");
+  EXPECT_EQ(here.gpus[1].capability, 90);
+  EXPECT_EQ(here.gpus[1].free_bytes, 1048576);
+  EXPECT_EQ(names.gpus[1].free_bytes, -1);
+  EXPECT_TRUE(here.driver.starts_with("13."));
+  EXPECT_EQ(free_bytes_of(*open_device("cuda:1")), 1048576);
+  EXPECT_EQ(free_bytes_of(*open_device("cpu")), std::nullopt);
+}
+
+TEST_F(CudaDevice, IsNotFoundWithoutADriverNorWithAnOldOne) {
+  {
+    const EnvironmentVariable driver("FAKE_CUDA_DRIVER", "0");
+    const GpusHere here = find_gpus(/*memory=*/true);
+    EXPECT_TRUE(here.gpus.empty() && here.none_here && here.driver.empty());
+    EXPECT_EQ(here.reason, "there is no driver of NVIDIA");
+  }
+  const EnvironmentVariable driver("FAKE_CUDA_DRIVER", "12080");
+  const GpusHere here = find_gpus(/*memory=*/true);
+  EXPECT_TRUE(here.gpus.empty() && !here.none_here);
+  EXPECT_EQ(here.driver, "12.8");
+  expect_says(here.reason, {"the driver is too old"});
 }
 
 TEST_F(CudaDevice, ThatIsTooOldIsRefused) {

@@ -36,5 +36,27 @@ TEST(OpenDevice, AFileThatIsNoPlugInIsRefused) {
   expect_says(other, {"libc.so.6 is no plug-in of zero.cpp"});
 }
 
+TEST(DeviceOfRank, EachRankTakesAGpuInTurnUnlessOneIsNamed) {
+  const GpusHere two{.gpus = {{.name = "first"}, {.name = "second"}}};
+  EXPECT_EQ(device_of_rank("cuda", 0, two), "cuda:0");
+  EXPECT_EQ(device_of_rank("cuda", 1, two), "cuda:1");
+  EXPECT_EQ(device_of_rank("cuda", 2, two), "cuda:0");
+  EXPECT_EQ(device_of_rank("auto", 3, two), "cuda:1");
+  EXPECT_EQ(device_of_rank("cuda:1", 0, two), "cuda:1");
+  EXPECT_EQ(device_of_rank("cpu", 1, two), "cpu");
+  expect_says(message_of<ConfigError>([&] { device_of_rank("cuda:2", 0, two); }),
+              {"there are 2 GPUs", "use cuda:0 to cuda:1"});
+}
+
+TEST(DeviceOfRank, WithoutGpusAutomaticallyItIsTheCpuAndElseARefusal) {
+  const GpusHere none = find_gpus(/*memory=*/false, "");
+  EXPECT_TRUE(none.none_here);
+  EXPECT_EQ(device_of_rank("auto", 0, none), "cpu");
+  expect_says(message_of<ConfigError>([&] { device_of_rank("cuda", 0, none); }),
+              {"run.device = cuda", "libzero_device_cuda.so is not there"});
+  const GpusHere broken{.reason = "the driver is too old", .remedy = "install another"};
+  expect_says(message_of<ConfigError>([&] { device_of_rank("auto", 0, broken); }), {"the driver is too old"});
+}
+
 }  // namespace
 }  // namespace zero

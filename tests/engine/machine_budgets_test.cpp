@@ -60,6 +60,31 @@ TEST_F(MachineBudgetsTest, ADeviceBudgetInBytesCountsWithoutGatheredUnitsAndStag
   EXPECT_LT(working(true), working(false));
 }
 
+TEST_F(MachineBudgetsTest, ADeviceApartHasBudgetsOfItsOwnMemoryAndTheHostKeepsAllOfTheMachines) {
+  const EngineSeams apart{.free_device_bytes = [] { return 500 * kMiB; }, .ranks_on_device = 2};
+  const EngineOptions automatic{};
+  const MachineBudgets seen = budgets(automatic, apart);
+  EXPECT_EQ(seen.free_bytes(), 200 * kMiB) << "a half of it for each rank, of which a fifth stays free";
+  EXPECT_GT(seen.free_host_bytes(), 0);
+  EXPECT_EQ(seen.of_states(model_, /*min_budget=*/false).device, 200 * kMiB - working(false) - 2 * largest_unit());
+  EXPECT_TRUE(seen.host_takes_the_rest());
+  EXPECT_FALSE(budgets(automatic).host_takes_the_rest()) << "there, device and host are one memory";
+  const EngineOptions in_bytes_there{.device_memory = in_bytes(64 * kMiB)};
+  const MachineBudgets fixed = budgets(in_bytes_there, apart);
+  EXPECT_EQ(fixed.of_states(model_, /*min_budget=*/false).device, 64 * kMiB - working(false));
+  EXPECT_GE(fixed.of_states(model_, /*min_budget=*/false).host,
+            fixed.free_host_bytes() - tiles(OffloadTiers::kDefaultDepth))
+      << "the device takes none of it";
+}
+
+TEST_F(MachineBudgetsTest, MoreThanADeviceApartHasFreeIsRefusedWithWhatWouldDo) {
+  const EngineSeams apart{.free_device_bytes = [] { return 8 * kMiB; }};
+  const EngineOptions options{.device_memory = in_bytes(1 << 30)};
+  const std::string said = message_of<ConfigError>(
+      [&] { budgets(options, apart).require_memory(model_, model_.placement, {.device = 100 * kMiB}); });
+  EXPECT_NE(said.find("of the device's memory"), std::string::npos) << said;
+}
+
 TEST_F(MachineBudgetsTest, AHostBudgetInBytesCountsWithoutATileOnItsWayToDisk) {
   EngineOptions options{.device_memory = in_bytes(kMiB), .offload = {.host_memory = in_bytes(64 * kMiB)}};
   EXPECT_EQ(budgets(options).of_states(model_, true).host, 64 * kMiB) << "there is no disk";

@@ -1,5 +1,7 @@
-// An engine on a device whose memory the host cannot touch, and which finds every race.
+// An engine on a device whose memory the host cannot touch, and which finds every race. With ZERO_TEST_DEVICE=cuda the device
+// is a GPU, which finds none, and has all of these bits, too.
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -7,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/device/open_device.h"
 #include "zero/device/recorded_device.h"
 
 #include "../expect_contains.h"
@@ -19,9 +22,16 @@ namespace {
 // One device for each rank, which outlive their engines.
 struct Devices {
   explicit Devices(int world, const RecordedDevice::Options& options = {}) {
-    for (int rank = 0; rank < world; ++rank) all.push_back(std::make_unique<RecordedDevice>(options));
+    const char* const name = std::getenv("ZERO_TEST_DEVICE");
+    for (int rank = 0; rank < world; ++rank) {
+      if (name != nullptr) {
+        all.push_back(open_device(name));
+      } else {
+        all.push_back(std::make_unique<RecordedDevice>(options));
+      }
+    }
   }
-  std::vector<std::unique_ptr<RecordedDevice>> all;
+  std::vector<std::unique_ptr<Device>> all;
 };
 
 ScriptedRun run_on(Devices* devices, int world, const std::vector<ParamSpec>& specs, const EngineOptions& options) {
@@ -37,7 +47,8 @@ void expect_host_bits(int world, const std::vector<ParamSpec>& specs, const Engi
 }
 
 TEST(OnADevice, EachStageHasTheBitsOfTheHost) {
-  for (const EngineOptions& options : at_all_stages({})) expect_host_bits(2, small_specs(), options);
+  for (const int world : {1, 2})
+    for (const EngineOptions& options : at_all_stages({})) expect_host_bits(world, small_specs(), options);
 }
 
 TEST(OnADevice, LowPrecisionAndMicroBatchesHaveThem) {

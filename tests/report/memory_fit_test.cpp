@@ -52,6 +52,33 @@ TEST(MemoryFit, WhatLacksIsTheDifference) {
   EXPECT_GT(fit_of(plan).lacks, 0) << "the engine takes four fifths at most";
 }
 
+TEST(MemoryFit, OnAGpuTheRanksThatShareItNeedItsMemoryAndTheHostsIsNotCounted) {
+  const std::array stages{3};
+  TrainingPlan plan = planned(3, 8192 * kMiB);
+  plan.machine->ranks_on_gpu = 2;
+  plan.machine->gpu = "cuda:0 Fake GPU";
+  EXPECT_EQ(fit_of(plan).needed, 2 * fit_of(plan).rank.total());
+  EXPECT_NE(one_line(plan_table(plan, stages)).find("2 ranks of a GPU need "), std::string::npos);
+  EXPECT_NE(one_line(plan_table(plan, stages)).find("8.00 GiB are free on cuda:0 Fake GPU: it fits"),
+            std::string::npos);
+  plan.tiers.assign(
+      64, {.parameter = {.device = 1 << 18}, .gradient = {.device = 1 << 18}, .optimizer = {.host = 1 << 18}});
+  EXPECT_EQ(fit_of(plan).rank.states, 128 * kMiB) << "the moments are the host's";
+}
+
+TEST(MemoryFit, WhereNoGpuIsHereWhatIsNeededIsSaidWithoutAVerdict) {
+  const std::array stages{3};
+  TrainingPlan plan = planned(3, 0);
+  plan.machine->ranks_on_gpu = 1;
+  plan.machine->why_free_not_known = "there is no driver of NVIDIA";
+  EXPECT_TRUE(fit_of(plan).fits());
+  const std::string table = one_line(plan_table(plan, stages));
+  EXPECT_NE(table.find("its free memory is not known here: there is no driver of NVIDIA"), std::string::npos) << table;
+  EXPECT_EQ(table.find("it fits"), std::string::npos);
+  const auto json = nlohmann::json::parse(plan_json(plan, stages));
+  EXPECT_TRUE(json["memory"]["fits"].is_null()) << json["memory"].dump();
+}
+
 TEST(MemoryFit, StatesOnDiskAreComparedWithItsRoom) {
   const std::array stages{3};
   TrainingPlan plan = planned(3, 8192 * kMiB);

@@ -1,4 +1,5 @@
 // The plug-in's entry: looks at driver and GPU, in the order in which a user can put them right, and opens the GPU.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 
@@ -38,7 +39,8 @@ bool has_driver(DeviceFailure& failure) {
   return false;
 }
 
-bool has_device(int index, DeviceFailure& failure) {
+// The number of GPUs; 0: see `failure`.
+int count_gpus(DeviceFailure& failure) {
   using Kind = DeviceFailure::Kind;
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
@@ -47,12 +49,19 @@ bool has_device(int index, DeviceFailure& failure) {
   } else if (error != cudaSuccess) {
     tell(failure, Kind::kOther, fmt::format("the driver does not tell of GPUs: {}", cudaGetErrorString(error)),
          "nvidia-smi may say more; or use cpu");
-  } else if (index >= count) {
-    tell(failure, Kind::kOther,
+  }
+  static_cast<void>(cudaGetLastError());
+  return error == cudaSuccess ? count : 0;
+}
+
+bool has_device(int index, DeviceFailure& failure) {
+  const int count = count_gpus(failure);
+  if (index < count) return true;
+  if (count > 0)
+    tell(failure, DeviceFailure::Kind::kOther,
          fmt::format("there {} {} GPU{}", count == 1 ? "is" : "are", count, count == 1 ? "" : "s"),
          fmt::format("use cuda:0{}", count == 1 ? "" : fmt::format(" to cuda:{}", count - 1)));
-  }
-  return error == cudaSuccess && index < count;
+  return false;
 }
 
 bool is_new_enough(int index, DeviceFailure& failure) {
@@ -64,6 +73,24 @@ bool is_new_enough(int index, DeviceFailure& failure) {
        fmt::format("cuda:{} has compute capability {}.{}, and zero.cpp needs {}.{}", index, major, minor,
                    kLeastCapability / 10, kLeastCapability % 10),
        "use another GPU, or cpu");
+  return false;
+}
+
+void look_at(int index, bool looks_at_memory, GpuFacts& facts) {
+  cudaDeviceProp properties{};
+  if (cudaGetDeviceProperties(&properties, index) == cudaSuccess) {
+    std::snprintf(facts.name, sizeof facts.name, "%s", properties.name);
+    facts.capability = 10 * properties.major + properties.minor;
+  }
+  facts.has_memory = looks_at_memory && cudaSetDevice(index) == cudaSuccess &&
+                     cudaMemGetInfo(&facts.free_bytes, &facts.total_bytes) == cudaSuccess;
+  static_cast<void>(cudaGetLastError());
+}
+
+bool is_of_this_version(int version, DeviceFailure& failure) {
+  if (version == kDeviceVersion) return true;
+  tell(failure, DeviceFailure::Kind::kOther, "libzero_device_cuda.so is of another version of zero.cpp",
+       "install zero.cpp anew, or use cpu");
   return false;
 }
 
@@ -100,14 +127,29 @@ extern "C" __attribute__((visibility("default"))) zero::Device* zero_open_device
                                                                                  zero::DeviceFailure* failure) {
   using zero::DeviceFailure;
   try {
-    if (request->version != zero::kDeviceVersion) {
-      zero::tell(*failure, DeviceFailure::Kind::kOther, "libzero_device_cuda.so is of another version of zero.cpp",
-                 "install zero.cpp anew, or use cpu");
-      return nullptr;
-    }
+    if (!zero::is_of_this_version(request->version, *failure)) return nullptr;
     return zero::CudaDevice::open(*request, *failure).release();
   } catch (const std::exception& error) {
     zero::tell(*failure, DeviceFailure::Kind::kOther, error.what(), "use cpu");
     return nullptr;
+  }
+}
+
+extern "C" __attribute__((visibility("default"))) bool zero_find_gpus(zero::GpuList* list,
+                                                                      zero::DeviceFailure* failure) {
+  using zero::GpuList;
+  try {
+    if (!zero::is_of_this_version(list->version, *failure)) return false;
+    if (cudaDriverGetVersion(&list->driver) != cudaSuccess) list->driver = 0;
+    if (!zero::has_driver(*failure)) return false;
+    list->num_gpus = std::min(zero::count_gpus(*failure), GpuList::kMost);
+    for (int index = 0; index < list->num_gpus; ++index) {
+      const bool is_meant = list->only < 0 || list->only == index;
+      zero::look_at(index, list->looks_at_memory && is_meant, list->gpus[index]);
+    }
+    return list->num_gpus > 0;
+  } catch (const std::exception& error) {
+    zero::tell(*failure, zero::DeviceFailure::Kind::kOther, error.what(), "use cpu");
+    return false;
   }
 }

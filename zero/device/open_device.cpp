@@ -1,7 +1,8 @@
 #include "zero/device/open_device.h"
 
-#include <charconv>
+#include <algorithm>
 #include <optional>
+#include <span>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "zero/base/log.h"
 #include "zero/base/plugin_file.h"
 #include "zero/device/device_border.h"
+#include "zero/device/device_name.h"
 #include "zero/device/host_device.h"
 
 namespace zero {
@@ -31,8 +33,9 @@ struct WhyNot {
   throw ConfigError("memory", format_bytes(static_cast<std::int64_t>(bytes)), reason, remedy);
 }
 
-// The plug-in stays loaded for the life of the process.
-OpenDevice find_entry(const std::string& plugin, WhyNot& why_not) {
+// A function of the plug-in, which stays loaded for the life of the process.
+template <typename Function>
+Function find_entry(const std::string& plugin, const char* function, WhyNot& why_not) {
   if (plugin.empty()) {
     why_not = {true, "libzero_device_cuda.so is not there", "build with -DZERO_CUDA=ON, or use cpu"};
     return nullptr;
@@ -42,13 +45,13 @@ OpenDevice find_entry(const std::string& plugin, WhyNot& why_not) {
     why_not = {false, dlerror(), "install CUDA's runtime, libcudart, where the loader finds it, or use cpu"};
     return nullptr;
   }
-  const auto entry = reinterpret_cast<OpenDevice>(dlsym(library, "zero_open_device"));
+  const auto entry = reinterpret_cast<Function>(dlsym(library, function));
   if (entry == nullptr) why_not = {false, plugin + " is no plug-in of zero.cpp", "install zero.cpp anew, or use cpu"};
   return entry;
 }
 
 std::unique_ptr<Device> open_cuda(const std::string& plugin, int index, WhyNot& why_not) {
-  const OpenDevice open = find_entry(plugin, why_not);
+  const auto open = find_entry<OpenDevice>(plugin, "zero_open_device", why_not);
   if (open == nullptr) return nullptr;
   const DeviceRequest request{.index = index, .fail = &device_failed, .short_of_memory = &device_is_full};
   DeviceFailure failure;
@@ -57,15 +60,29 @@ std::unique_ptr<Device> open_cuda(const std::string& plugin, int index, WhyNot& 
   return device;
 }
 
-// The number of "cuda" or "cuda:N".
-std::optional<int> cuda_index(std::string_view name) {
-  if (name == "cuda") return 0;
-  if (!name.starts_with("cuda:")) return std::nullopt;
-  const std::string_view digits = name.substr(5);
-  int index = 0;
-  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), index);
-  if (error != std::errc() || end != digits.end() || index < 0) return std::nullopt;
-  return index;
+DeviceName known(std::string_view name) {
+  const std::optional<DeviceName> device = device_name(name);
+  if (!device) throw ConfigError(kKey, name, "there is no such device", "use auto, cpu, cuda or cuda:1");
+  return *device;
+}
+
+GpusHere ask(GpuList list, const std::string& plugin) {
+  GpusHere here;
+  WhyNot why_not;
+  const auto find = find_entry<FindGpus>(plugin, "zero_find_gpus", why_not);
+  DeviceFailure failure;
+  if (find != nullptr && !find(&list, &failure))
+    why_not = {failure.kind != DeviceFailure::Kind::kOther, failure.reason, failure.remedy};
+  if (list.driver > 0) here.driver = fmt::format("{}.{}", list.driver / 1000, list.driver % 1000 / 10);
+  for (const GpuFacts& gpu : std::span(list.gpus).first(static_cast<std::size_t>(list.num_gpus)))
+    here.gpus.push_back({.name = gpu.name,
+                         .capability = gpu.capability,
+                         .free_bytes = gpu.has_memory ? static_cast<std::int64_t>(gpu.free_bytes) : -1,
+                         .total_bytes = gpu.has_memory ? static_cast<std::int64_t>(gpu.total_bytes) : -1});
+  here.none_here = why_not.none_here;
+  here.reason = why_not.reason;
+  here.remedy = why_not.remedy;
+  return here;
 }
 
 }  // namespace
@@ -75,16 +92,40 @@ std::string cuda_plugin() {
 }
 
 std::unique_ptr<Device> open_device(std::string_view name, const std::string& plugin) {
-  if (name == "cpu") return std::make_unique<HostDevice>();
-  const bool automatic = name == "auto";
-  const std::optional<int> index = automatic ? 0 : cuda_index(name);
-  if (!index) throw ConfigError(kKey, name, "there is no such device", "use auto, cpu, cuda or cuda:1");
+  const DeviceName wanted = known(name);
+  if (wanted.kind == DeviceName::Kind::kCpu) return std::make_unique<HostDevice>();
   WhyNot why_not;
-  std::unique_ptr<Device> device = open_cuda(plugin, *index, why_not);
+  std::unique_ptr<Device> device = open_cuda(plugin, wanted.gpu.value_or(0), why_not);
   if (device != nullptr) return device;
-  if (!automatic || !why_not.none_here) throw ConfigError(kKey, name, why_not.reason, why_not.remedy);
+  if (!wanted.is_auto() || !why_not.none_here) throw ConfigError(kKey, name, why_not.reason, why_not.remedy);
   ZERO_LOG(debug, "{} = auto: the CPU, because {}", kKey, why_not.reason);
   return std::make_unique<HostDevice>();
+}
+
+GpusHere find_gpus(bool memory, const std::string& plugin) {
+  return ask({.looks_at_memory = memory}, plugin);
+}
+
+std::optional<std::int64_t> free_bytes_of(const Device& device, const std::string& plugin) {
+  const std::optional<DeviceName> name = device_name(device.name());
+  if (!name || !name->gpu) return std::nullopt;
+  const GpusHere here = ask({.looks_at_memory = true, .only = *name->gpu}, plugin);
+  const auto index = static_cast<std::size_t>(*name->gpu);
+  if (index >= here.gpus.size() || here.gpus[index].free_bytes < 0) return std::nullopt;
+  return here.gpus[index].free_bytes;
+}
+
+std::string device_of_rank(std::string_view name, int local_rank, const GpusHere& here) {
+  const DeviceName wanted = known(name);
+  if (wanted.kind == DeviceName::Kind::kCpu) return "cpu";
+  const auto count = static_cast<int>(here.gpus.size());
+  if (count > 0 && wanted.gpu.value_or(0) >= count)
+    throw ConfigError(kKey, name,
+                      fmt::format("there {} {} GPU{}", count == 1 ? "is" : "are", count, count == 1 ? "" : "s"),
+                      fmt::format("use cuda:0{}", count == 1 ? "" : fmt::format(" to cuda:{}", count - 1)));
+  if (count > 0) return of_rank(wanted, local_rank, count);
+  if (wanted.is_auto() && here.none_here) return "cpu";
+  throw ConfigError(kKey, name, here.reason, here.remedy);
 }
 
 }  // namespace zero

@@ -30,11 +30,12 @@ void refuse_together(const EngineComms& comms, const EngineOptions& options, Bod
 GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& units, const EngineOptions& options,
                            const Placer& placer, const OptimizerSpec& spec) {
   const int shard = comms.mesh.shard;
-  // Device and host are both main memory: what lies on the host is not free for the device.
+  // Where device and host are both main memory, what lies on the host is not free for the device.
+  const MachineBudgets& budgets = placer.budgets();
   GatherBudget mine;
   refuse_together(comms, options, [&] {
     mine = gather_budget(options.device_memory, units, shard, placer.placement(), spec, options.stage,
-                         placer.budgets().free_bytes() - placer.held().host);
+                         budgets.free_bytes() - (budgets.device_is_apart() ? 0 : placer.held().host));
   });
   return {.capacity_bytes = all_reduce_min(comms.run, mine.capacity_bytes),
           .prefetched_numel = mine.prefetched_numel,
@@ -71,7 +72,7 @@ int agreed_depth(const EngineComms& comms, const std::vector<Unit>& units, const
   int depth = 0;
   refuse_together(comms, options, [&] {
     depth = tiles_ahead(options.offload.host_memory, units, comms.mesh.shard, placer.placement(), placer.may_lie(),
-                        spec, placer.budgets().free_bytes());
+                        spec, placer.budgets().free_host_bytes());
   });
   return depth;
 }

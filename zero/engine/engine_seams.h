@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "zero/memory/memory_monitor.h"
 #include "zero/plan/step_model.h"
@@ -31,6 +32,9 @@ struct EngineSeams {
   const DiskSeam* disk_seam = nullptr;
   // Where units lie while operators use them; outlives the engine. Null: main memory (HostDevice).
   Device* device = nullptr;
+  // Bytes that are free of a device's own memory, and the ranks that share it. Empty: its memory is main memory.
+  std::function<std::int64_t()> free_device_bytes{};
+  int ranks_on_device = 1;
   // The time on the link; outlives the engine. Null: the machine's.
   const LinkClock* link_clock = nullptr;
   // The memory that is free on this machine; called by one thread at a time. Empty: read_memory().

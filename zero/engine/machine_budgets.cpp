@@ -35,9 +35,12 @@ MachineBudgets::MachineBudgets(Communicator* comm, const EngineOptions& options,
 }
 
 void MachineBudgets::measure_memory() {
-  const int num_ranks = std::max(options_.local_world, 1);
-  const std::int64_t mine = comm_ == nullptr ? kUnlimited : available_memory() / num_ranks / 5 * 4;
-  free_bytes_ = options_.shards == Cut::kWeighted ? mine : agreed_least(comm_, mine);
+  const auto measure = [this](std::int64_t free, int ranks) {
+    const std::int64_t mine = comm_ == nullptr ? kUnlimited : free / std::max(ranks, 1) / 5 * 4;
+    return options_.shards == Cut::kWeighted ? mine : agreed_least(comm_, mine);
+  };
+  free_bytes_ = free_host_bytes_ = measure(available_memory(), options_.local_world);
+  if (device_is_apart()) free_bytes_ = measure(seams_.free_device_bytes(), seams_.ranks_on_device);
 }
 
 std::int64_t MachineBudgets::room_on_disk() const {
@@ -54,7 +57,8 @@ FreeDisk MachineBudgets::free_disk() const {
 }
 
 bool MachineBudgets::host_takes_the_rest() const {
-  return options_.offload.host_memory.kind == MemoryBudget::Kind::kAuto && is_in_bytes(options_.device_memory);
+  return options_.offload.host_memory.kind == MemoryBudget::Kind::kAuto &&
+         (is_in_bytes(options_.device_memory) || device_is_apart());
 }
 
 TierBudgets MachineBudgets::of_states(const StepModel& model, bool min_budget) const {
@@ -75,19 +79,20 @@ TierBudgets MachineBudgets::mine(const StepModel& model, bool min_budget) const 
   // twice.
   std::int64_t largest = 0;
   for (const Unit& unit : model.units) largest = std::max(largest, gathered_bytes(unit, model.world));
-  if (host_takes_the_rest())
-    budgets.host = std::max<std::int64_t>(free_bytes_ - options_.device_memory.bytes - seams_.activation_bytes -
-                                              tiles(OffloadTiers::kDefaultDepth) - 2 * largest,
-                                          0);
+  if (host_takes_the_rest()) {
+    const std::int64_t device = device_is_apart() ? 0 : options_.device_memory.bytes + 2 * largest;
+    budgets.host = std::max<std::int64_t>(
+        free_host_bytes_ - device - seams_.activation_bytes - tiles(OffloadTiers::kDefaultDepth), 0);
+  }
   const std::int64_t working = working_bytes(model.units, model.world, away, min_budget);
   if (is_in_bytes(options_.device_memory)) {
     budgets.device = options_.device_memory.bytes - working;
     return budgets;
   }
-  // Device and host are both main memory: what the host may take is not free for the device.
+  // Where device and host are both main memory, what the host may take is not free for the device.
   const std::int64_t host =
       is_in_bytes(offload.host_memory) ? offload.host_memory.bytes : tiles(OffloadTiers::kDefaultDepth);
-  budgets.device = free_bytes_ - host - seams_.activation_bytes - working - 2 * largest;
+  budgets.device = free_bytes_ - (device_is_apart() ? 0 : host + seams_.activation_bytes) - working - 2 * largest;
   return budgets;
 }
 
@@ -105,17 +110,19 @@ void MachineBudgets::require_memory(const StepModel& model, const Placement& pla
                             std::min(budget.capacity_bytes, all_units);
   std::int64_t beside = held.host + seams_.activation_bytes;
   if (held.disk > 0) beside += tile_bytes(model.units, model.world, placement, model.optimizer, /*depth=*/1);
+  if (device_is_apart()) beside = 0;  // of another memory, which budgets.host keeps to
   const std::int64_t free = free_bytes_ / 4 * 5;
   if (most + beside <= free) return;
   const bool less_would_do = is_in_bytes(memory) && least + beside <= free;
   throw ConfigError(
       "zero.device_memory", memory.kind == MemoryBudget::Kind::kMin ? "min" : format_bytes(memory.bytes),
-      fmt::format("a rank would hold {} of this machine's memory beside activations, and {} are free for it",
-                  format_bytes(most + beside), format_bytes(free)),
-      less_would_do
-          ? fmt::format("use {} B ({}) or less, so that activations have room, too", free - beside,
-                        format_bytes(free - beside))
-          : "the kernel would end it: name a disk (zero.disk), or use more ranks, on more machines, or a higher stage");
+      fmt::format("a rank would hold {} of {} memory beside activations, and {} are free for it",
+                  format_bytes(most + beside), device_is_apart() ? "the device's" : "this machine's",
+                  format_bytes(free)),
+      less_would_do ? fmt::format("use {} B ({}) or less, so that activations have room, too", free - beside,
+                                  format_bytes(free - beside))
+                    : fmt::format("{}name a disk (zero.disk), or use more ranks, on more machines, or a higher stage",
+                                  device_is_apart() ? "" : "the kernel would end it: "));
 }
 
 }  // namespace zero

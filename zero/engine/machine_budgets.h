@@ -8,7 +8,8 @@
 // A budget that the options give in bytes counts as it is. "auto" is what is free on this machine, shared by its ranks,
 // without a fifth that is left to activations and to other programs; a host with "auto" has what a device_memory in bytes
 // leaves of that (docs/decisions/0014). Without a limit (disk_memory = 0) a disk has nine tenths of what is free there,
-// shared by the ranks. All ranks of a run measure, and agree on the least; where shards are weighted, each has its own memory.
+// shared by the ranks. A device with memory of its own has budgets of its own: "auto" is what is free there, and the host's
+// budget is the machine's memory, of which the device takes nothing. All ranks of a run measure, and agree on the least; where shards are weighted, each has its own memory.
 //
 // Without a communicator a process plans for the ranks of some machine: "auto" is then no limit, and a disk that is not
 // here has no limit either. Bytes are a rank's.
@@ -33,13 +34,17 @@ class MachineBudgets {
 
   // Collective. Looks at the memory again: other programs may have taken some.
   void measure_memory();
-  // Local. What "auto" may use of this machine's memory, as it was measured last.
+  // Local. What "auto" may use of the device's memory, as it was measured last, and of this machine's: the same bytes where
+  // the device is main memory.
   std::int64_t free_bytes() const { return free_bytes_; }
+  std::int64_t free_host_bytes() const { return free_host_bytes_; }
+  // Local. The device has memory of its own, beside the machine's.
+  bool device_is_apart() const { return seams_.free_device_bytes != nullptr; }
   // Local. What the disk may hold; 0 where it is not used.
   std::int64_t disk_bytes() const { return disk_bytes_; }
   // Local. Where the disk's budget comes from.
   FreeDisk free_disk() const;
-  // Local. The host may hold what the device's budget leaves free of the machine.
+  // Local. The host may hold what the device's budget leaves free of the machine; beside a device apart, all that is free.
   bool host_takes_the_rest() const;
 
   // Collective. What states may take on each tier, beside gathered units, staging and tiles on their way; equal on every
@@ -58,7 +63,7 @@ class MachineBudgets {
   Communicator* comm_;
   const EngineOptions& options_;
   const EngineSeams seams_;
-  std::int64_t free_bytes_ = 0;
+  std::int64_t free_bytes_ = 0, free_host_bytes_ = 0;
   std::int64_t disk_bytes_ = 0;
 };
 

@@ -37,7 +37,8 @@ std::int64_t bytes_on(const TrainingPlan& plan, int world, const Placement& plac
 
 // Where the machine has all ranks of a copy, and more; else any rank may be as the largest.
 std::int64_t others_less(const TrainingPlan& plan, int world, const Placement& placement) {
-  if (plan.options.shards != Cut::kWeighted || !placement.tiers.empty() || plan.machine->ranks % world != 0) return 0;
+  if (plan.options.shards != Cut::kWeighted || !placement.tiers.empty() || plan.machine->sharers() % world != 0)
+    return 0;
   const std::int64_t largest = bytes_on(plan, world, placement, Tier::kDevice);
   std::int64_t less = 0;
   TrainingPlan other = plan;
@@ -45,15 +46,18 @@ std::int64_t others_less(const TrainingPlan& plan, int world, const Placement& p
     other.units = as_seen_by(std::move(other.units), rank);
     less += largest - bytes_on(other, world, placement, Tier::kDevice);
   }
-  return plan.machine->ranks / world * less;
+  return plan.machine->sharers() / world * less;
 }
 
 MemoryNeed need_of(const TrainingPlan& plan, int world, const Placement& placement, std::int64_t activations) {
   std::int64_t largest = 0;  // what autograd makes of it before it is reduced
   for (const Unit& unit : plan.units) largest = std::max(largest, gathered_bytes(unit, world));
-  return {.states = bytes_on(plan, world, placement, Tier::kDevice) + bytes_on(plan, world, placement, Tier::kHost),
-          .working = working_bytes(plan.units, world, placement, /*min_budget=*/true) + largest +
-                     tile_bytes(plan.units, world, placement, optimizer_spec(plan), /*depth=*/1),
+  // A GPU's memory has nothing of the host's.
+  const bool on_gpu = plan.machine->ranks_on_gpu > 0;
+  const std::int64_t host_states = on_gpu ? 0 : bytes_on(plan, world, placement, Tier::kHost);
+  const std::int64_t tiles = on_gpu ? 0 : tile_bytes(plan.units, world, placement, optimizer_spec(plan), /*depth=*/1);
+  return {.states = bytes_on(plan, world, placement, Tier::kDevice) + host_states,
+          .working = working_bytes(plan.units, world, placement, /*min_budget=*/true) + largest + tiles,
           .activations = activations,
           .disk = bytes_on(plan, world, placement, Tier::kDisk),
           .others_less = others_less(plan, world, placement)};
@@ -68,13 +72,16 @@ std::int64_t in_files(std::int64_t bytes) {
 // `movable_disk`: of a rank, where states may move.
 MemoryFit fit_of(const MemoryNeed& rank, const PlannedMachine& machine, std::int64_t movable_disk = 0) {
   MemoryFit fit{.rank = rank,
-                .needed = machine.ranks * rank.total() - rank.others_less,
+                .needed = machine.sharers() * rank.total() - rank.others_less,
                 .free = machine.free_bytes,
+                .is_known = machine.why_free_not_known.empty(),
                 .disk = machine.ranks * in_files(std::max(rank.disk, movable_disk))};
   fit.disk_lacks = std::max<std::int64_t>(fit.disk - machine.disk_free_bytes, 0);
+  if (!fit.is_known) return fit;
   fit.lacks = std::max<std::int64_t>(fit.needed - fit.free, 0);
   if (machine.leaves_a_fifth)
-    fit.lacks = std::max(fit.lacks, machine.ranks * (rank.states + rank.working) - rank.others_less - fit.free / 5 * 4);
+    fit.lacks =
+        std::max(fit.lacks, machine.sharers() * (rank.states + rank.working) - rank.others_less - fit.free / 5 * 4);
   return fit;
 }
 

@@ -29,6 +29,11 @@ struct PlannedMachine {
   // The same with [train] checkpoint_activations; 0: they are on, or this model has none.
   std::int64_t checkpointed_bytes = 0;
   std::int64_t disk_free_bytes = 0;  // of the folders for states, together
+  // Where the model computes on GPUs: memory is then that of one, and what lies on the host is not counted.
+  int ranks_on_gpu = 0;            // that share one; 0: the model computes in main memory
+  std::string gpu;                 // "cuda:0 NVIDIA H200"
+  std::string why_free_not_known;  // not empty: there is no such GPU here, and free_bytes is nothing
+  int sharers() const { return ranks_on_gpu > 0 ? ranks_on_gpu : ranks; }
 };
 
 // Of one rank.
@@ -47,6 +52,7 @@ struct MemoryFit {
   std::int64_t needed = 0;  // of a machine
   std::int64_t free = 0;
   std::int64_t lacks = 0;  // 0: it fits
+  bool is_known = true;    // false: not where it is to run
   bool fits() const { return lacks == 0; }
   std::int64_t disk = 0;        // of a machine's files: states that lie there, and room for those that may move there
   std::int64_t disk_lacks = 0;  // 0: the disks have room for them

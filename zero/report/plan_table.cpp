@@ -135,17 +135,24 @@ std::string memory_rows(const TrainingPlan& plan) {
                                       format_bytes(rank.total()), format_bytes(rank.states), format_bytes(rank.working),
                                       format_bytes(rank.activations)));
   std::string verdict;
-  if (fit.fits()) {
+  const int sharers = machine.sharers();
+  const std::string of = machine.ranks_on_gpu > 0 ? "a GPU" : machine.machines == 1 ? "this machine" : "a machine";
+  if (!fit.is_known) {
+    rows += named_row(
+        "", fmt::format("{} of {} {} {}; its free memory is not known here: {}", format_count(sharers, "rank"), of,
+                        sharers == 1 ? "needs" : "need", format_bytes(fit.needed), machine.why_free_not_known));
+  } else if (fit.fits()) {
     const int lower = lower_stage_that_fits(plan);
     verdict = lower < 0 ? "it fits" : fmt::format("it fits, and so does stage {}", lower);
   } else {
     verdict = fmt::format("it does not fit, {} lack{}", format_bytes(fit.lacks),
                           fit.needed <= fit.free ? " (a fifth is left to activations)" : "");
   }
-  rows += named_row("", fmt::format("{} of {} machine {} {}, beside the program itself; {} are free here: {}",
-                                    format_count(machine.ranks, "rank"), machine.machines == 1 ? "this" : "a",
-                                    machine.ranks == 1 ? "needs" : "need", format_bytes(fit.needed),
-                                    format_bytes(fit.free), verdict));
+  if (fit.is_known)
+    rows += named_row(
+        "", fmt::format("{} of {} {} {}, beside the program itself; {} are free {}: {}", format_count(sharers, "rank"),
+                        of, sharers == 1 ? "needs" : "need", format_bytes(fit.needed), format_bytes(fit.free),
+                        machine.ranks_on_gpu > 0 ? fmt::format("on {}", machine.gpu) : "here", verdict));
   if (fit.disk > 0)
     rows += named_row("disk", fmt::format("{} of {} machine {} {} of files there{}; {} are free: {}",
                                           format_count(machine.ranks, "rank"), machine.machines == 1 ? "this" : "a",

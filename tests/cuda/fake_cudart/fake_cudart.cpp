@@ -68,6 +68,14 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
                                                             : 132;
   return cudaSuccess;
 }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  FAKE_RESULT();
+  const int capability = static_cast<int>(number_of("FAKE_CUDA_CAPABILITY", 90));
+  std::snprintf(properties->name, sizeof properties->name, "Fake GPU %d", device);
+  properties->major = capability / 10;
+  properties->minor = capability % 10;
+  return cudaSuccess;
+}
 cudaError_t cudaSetDevice(int) {
   FAKE_RESULT();
   return cudaSuccess;

@@ -1,0 +1,149 @@
+// Update rules on a GPU, bit for bit against the CPU's kernels. ZERO_TEST_DEVICE names the device ("cuda"); without it
+// these tests are passed over, and those over a libcudart without a GPU run. `host` tries the way there on the host.
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "zero/device/open_device.h"
+#include "zero/optim/update_rule.h"
+
+#include "random_span.h"
+#include "tests/tier.h"
+
+namespace zero {
+namespace {
+
+// Arrays of an UpdateSpan, in the memory of a device.
+class DeviceSpan {
+ public:
+  DeviceSpan(Device& device, const UpdateSpan& host) : device_(device), span_(host) {
+    const auto count = static_cast<std::size_t>(host.numel);
+    bring(span_.parameter, 4 * count);
+    bring(span_.gradient, count * size_of(host.gradient_dtype));
+    for (float*& state : span_.states) bring(state, 4 * count);
+    for (CodedState& state : span_.coded) {
+      bring(state.codes, count);
+      bring(state.scales, 4 * ((count + kCodeBlock - 1) / kCodeBlock));
+    }
+    bring(span_.low_precision, count * size_of(host.low_precision_dtype));
+    device_.join(device_.mark(Lane::kUpdate));
+  }
+  const UpdateSpan& span() const { return span_; }
+
+  void take_back() {
+    for (const Array& array : arrays_)
+      device_.copy(Lane::kUpdate, array.staging.bytes().first(array.bytes), array.memory.bytes().first(array.bytes));
+    device_.join(device_.mark(Lane::kUpdate));
+    for (const Array& array : arrays_) std::memcpy(array.host, array.staging.data(), array.bytes);
+  }
+
+ private:
+  struct Array {
+    Allocation memory, staging;
+    std::byte* host = nullptr;
+    std::size_t bytes = 0;
+  };
+
+  template <typename T>
+  void bring(T*& pointer, std::size_t bytes) {
+    if (pointer == nullptr || bytes == 0) return;
+    Array& array = arrays_.emplace_back();
+    array.memory = device_.allocate(bytes);
+    array.staging = device_.allocate_pinned(bytes);
+    array.host = reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<T>*>(pointer));
+    array.bytes = bytes;
+    std::memcpy(array.staging.data(), array.host, bytes);
+    device_.copy(Lane::kUpdate, array.memory.bytes().first(bytes), array.staging.bytes().first(bytes));
+    pointer = reinterpret_cast<T*>(array.memory.data());
+  }
+
+  Device& device_;
+  UpdateSpan span_;
+  std::vector<Array> arrays_;
+};
+
+class OnTheGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* const name = std::getenv("ZERO_TEST_DEVICE");
+    if (name == nullptr) GTEST_SKIP() << "ZERO_TEST_DEVICE=cuda tries the kernels on a GPU";
+    device_ = open_device(std::string_view(name) == "host" ? "cpu" : name);
+  }
+  Device& device() { return *device_; }
+
+  void expect_bits_of_the_host(const OptimizerOptions& options) {
+    const auto rule = make_update_rule(options);
+    const int states = static_cast<int>(rule->states().size());
+    Random random(71);
+    const int trials = num_trials("ZERO_GPU_SPANS", 200, 20000);
+    for (int trial = 0; trial < trials; ++trial) {
+      RandomSpan expected(random, states, drawn(random, 16) == 0 ? 100'000 : 3000);
+      RandomSpan actual = expected;
+      const UpdateScalars scalars{.step = 1 + drawn(random, 50),
+                                  .lr = 1e-2,
+                                  .gradient_scale = drawn(random, 2) == 0 ? 1.0 : 0.37,
+                                  .weight_decay = drawn(random, 2) == 0 ? 0.0 : 0.1};
+      rule->update(expected.span(), scalars);
+      if (actual.numel > 0) {
+        DeviceSpan there(device(), actual.span());
+        rule->queue(device(), Lane::kUpdate, there.span(), scalars);
+        there.take_back();
+      }
+      ASSERT_TRUE(actual == expected) << rule->name() << ", trial " << trial;
+    }
+  }
+
+ private:
+  std::unique_ptr<Device> device_;
+};
+
+TEST_F(OnTheGpu, AdamAndAdamWHaveTheBitsOfTheHost) {
+  expect_bits_of_the_host(AdamWOptions{});
+  expect_bits_of_the_host(AdamOptions{});
+}
+
+TEST_F(OnTheGpu, SgdHasThemWithMomentumAndWithout) {
+  expect_bits_of_the_host(SgdOptions{});
+  expect_bits_of_the_host(SgdOptions{.momentum = 0.9});
+  expect_bits_of_the_host(SgdOptions{.momentum = 0.9, .nesterov = true});
+}
+
+TEST_F(OnTheGpu, LionHasThem) {
+  expect_bits_of_the_host(LionOptions{});
+}
+
+TEST_F(OnTheGpu, StatesInEightBitsHaveThem) {
+  const auto rule = make_update_rule(AdamW8bitOptions{});
+  Random random(72);
+  for (int trial = 0; trial < num_trials("ZERO_GPU_SPANS", 100, 5000); ++trial) {
+    const std::size_t count = 1 + random() % 5000, blocks = (count + kCodeBlock - 1) / kCodeBlock;
+    auto parameter = random_floats(random, count, 0), gradient = random_floats(random, count, 0);
+    std::vector<std::vector<std::uint8_t>> codes(2, std::vector<std::uint8_t>(count));
+    std::vector<std::vector<float>> scales(2, std::vector<float>(blocks, 0.0F));
+    const auto span_of = [&](auto& values, auto& all_codes, auto& all_scales) {
+      UpdateSpan span{
+          .parameter = values.data(), .gradient = gradient.bytes(), .numel = static_cast<std::int64_t>(count)};
+      for (std::size_t i = 0; i < 2; ++i) span.coded[i] = {all_codes[i].data(), all_scales[i].data()};
+      return span;
+    };
+    auto there_parameter = parameter;
+    auto there_codes = codes;
+    auto there_scales = scales;
+    DeviceSpan there(device(), span_of(there_parameter, there_codes, there_scales));
+    for (int step = 1; step <= 3; ++step) {
+      const UpdateScalars scalars{.step = step, .lr = 1e-2, .weight_decay = 0.1};
+      rule->update(span_of(parameter, codes, scales), scalars);
+      rule->queue(device(), Lane::kUpdate, there.span(), scalars);
+    }
+    there.take_back();
+    ASSERT_TRUE(same_values(parameter, there_parameter)) << trial;
+    ASSERT_EQ(codes, there_codes) << trial;
+    ASSERT_EQ(scales, there_scales) << trial;
+  }
+}
+
+}  // namespace
+}  // namespace zero
