@@ -25,6 +25,13 @@ TEST(Bench, AnUpdateRuleGivesRatiosOfItsOwnTimes) {
   EXPECT_GE(json["update_median_s"].get<double>(), json["update_best_s"].get<double>());
 }
 
+TEST(Bench, AnUpdateOnADeviceThatIsNotThereIsRefused) {
+  const Folder folder;
+  const Ran ran = folder.zero("bench optimizer --mib 4 --device cuda:7");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_NE(ran.errors.find("run.device = cuda:7: "), std::string::npos) << ran.errors;
+}
+
 TEST(Bench, MuonComputesWhatLibtorchDoes) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
   const auto json = bench("muon --rows 96 --columns 40 --threads 2");

@@ -33,6 +33,21 @@ TEST(TorchLibrary, ThreadsWaitAsleepUnlessTheUserWantsOtherwise) {
   EXPECT_NE(said("OMP_WAIT_POLICY=active").find("OMP_WAIT_POLICY = 'ACTIVE'"), std::string::npos);
 }
 
+TEST(TorchLibrary, AnotherTorchThanItWasBuiltForIsRefusedWithBothNumbers) {
+  EXPECT_NO_THROW(require_same_torch("2.11.0", "2.11.0"));
+  EXPECT_NO_THROW(require_same_torch("2.11.0", "2.11.0+cu130")) << "CUDA or none, it is one libtorch";
+  EXPECT_NO_THROW(require_same_torch("2.11.0", "")) << "it does not say";
+  try {
+    require_same_torch("2.11.0+cpu", "2.10.1+cu130");
+    FAIL() << "nothing was thrown";
+  } catch (const ConfigError& error) {
+    const std::string said = error.what();
+    EXPECT_NE(said.find("libtorch = 2.10.1+cu130: zero.cpp was built for libtorch 2.11.0+cpu"), std::string::npos)
+        << said;
+    EXPECT_NE(said.find("pip install torch==2.11.0)"), std::string::npos) << said;
+  }
+}
+
 TEST(TorchVerbs, OfThisBuildCarryItsName) {
   EXPECT_STREQ(TorchVerbs{}.abi, build_name());
 }

@@ -83,11 +83,10 @@ TEST(ElementBodies, ASumOverRanksHasTheBitsAndStatisticsOfTheHosts) {
     const std::size_t numel = random() % 400;
     const int special_in = drawn(random, 2) == 0 ? 0 : 400;  // with one in forty no sum is finite
     std::vector<TypedElements> in;
-    for (int rank = drawn(random, 5); rank >= 0; --rank) {
-      do {
-        if (in.size() > static_cast<std::size_t>(rank)) in.pop_back();
-        in.emplace_back(random, numel, special_in);
-      } while (in.back().dtype() != in.front().dtype());
+    const std::size_t ranks = 1 + static_cast<std::size_t>(drawn(random, 5));
+    while (in.size() < ranks) {
+      TypedElements of_rank(random, numel, special_in);
+      if (in.empty() || of_rank.dtype() == in.front().dtype()) in.push_back(of_rank);
     }
     RankSumArguments arguments{.num_in = static_cast<std::int32_t>(in.size()),
                                .dtype = in.front().dtype(),

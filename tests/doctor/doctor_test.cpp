@@ -31,7 +31,7 @@ TEST(Doctor, JsonHasEveryCheckWithARemedyWhereOneIsNeeded) {
   }
   for (const char* subject :
        {"processor", "cores", "memory", "memory speed", "control group", "huge pages", "huge pages, shared",
-        "locked memory", "/dev/shm", "pressure (PSI)", "clock", "io_uring", "disk tier", "disk", "libtorch"}) {
+        "locked memory", "/dev/shm", "pressure (PSI)", "clock", "io_uring", "disk tier", "disk", "libtorch", "GPU"}) {
     EXPECT_TRUE(subjects.contains(subject)) << subject;
   }
   EXPECT_EQ(ran.status, failed ? 1 : 0);

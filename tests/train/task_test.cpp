@@ -24,6 +24,32 @@ TEST(Task, AClassifierLearnsLabels) {
   EXPECT_EQ(task->tokens_per_sample(), 1);
 }
 
+struct WhereBatchesGo final : Task {
+  torch::nn::Module& module() override { return nothing; }
+  torch::Tensor loss(const torch::Tensor& input, const torch::Tensor& target) override {
+    seen = {input.device(), target.device()};
+    return input;
+  }
+  using Task::loss;
+  double flops_per_sample() const override { return 0; }
+  torch::nn::Module nothing;
+  std::vector<c10::Device> seen;
+};
+
+TEST(Task, BatchesAreBroughtToWhereTheModuleComputes) {
+  Batch batch;
+  batch.input.reset<float>({1, 2}) = {1, 2};
+  batch.target.reset<std::int64_t>({1}) = {0};
+  WhereBatchesGo task;
+  task.loss(batch);
+  EXPECT_EQ(task.seen, std::vector<c10::Device>(2, c10::Device(at::kCPU)));
+  task.compute_on(at::kMeta);  // a device of every libtorch that is not the CPU
+  task.loss(batch);
+  EXPECT_EQ(task.seen, std::vector<c10::Device>(2, c10::Device(at::kMeta)));
+  task.score(batch);
+  EXPECT_EQ(task.seen, std::vector<c10::Device>(2, c10::Device(at::kMeta)));
+}
+
 TEST(Task, ARegressionLearnsNumbers) {
   const auto task = real_task(ModelOptions{.name = "linear"}, kTableShape);
   const torch::NoGradGuard no_grad;

@@ -16,8 +16,10 @@
 #include "zero/base/bytes.h"
 #include "zero/base/parallel.h"
 #include "zero/bench/bench.h"
+#include "zero/bench/device_update.h"
 #include "zero/bench/measurement.h"
 #include "zero/command/flags.h"
+#include "zero/device/open_device.h"
 #include "zero/memory/host_memory.h"
 #include "zero/optim/update_rule.h"
 
@@ -153,6 +155,57 @@ struct Matrix {
   }
 };
 
+struct OnDevice {
+  std::string name;
+  std::int64_t mib = 0;
+  int rounds = 0;
+  bool json = false;
+};
+
+// `zero bench optimizer --device cuda`: beside a copy on the device that touches as many bytes.
+int measure_on(std::string_view device_name, const OnDevice& options) {
+  const std::unique_ptr<Device> device = open_device(device_name);
+  DeviceUpdate update(*device, kRules.at(options.name), (options.mib << 20) / 4);
+  update.run();
+  update.copy();
+  Measurement copies, updates;
+  for (int round = 0; round < options.rounds; ++round) {
+    copies.time([&] { update.copy(); });
+    updates.time([&] { update.run(); });
+  }
+  const auto rate = [&](double seconds) { return static_cast<double>(update.touched_bytes()) / 1e9 / seconds; };
+  const double ratio_best = copies.best() / updates.best(), ratio_median = copies.median() / updates.median();
+  const bool restless = copies.spread() > kRestless;
+  if (options.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"bench", "optimizer"},
+                                              {"name", options.name},
+                                              {"device", device->name()},
+                                              {"array_bytes", options.mib << 20},
+                                              {"touched_bytes", update.touched_bytes()},
+                                              {"rounds", options.rounds},
+                                              {"copy_best_s", copies.best()},
+                                              {"copy_median_s", copies.median()},
+                                              {"update_best_s", updates.best()},
+                                              {"update_median_s", updates.median()},
+                                              {"ratio_best", ratio_best},
+                                              {"ratio_median", ratio_median},
+                                              {"restless", restless}}
+                           .dump(2));
+    return 0;
+  }
+  fmt::print("{} on {}, arrays of {} MiB, {}\n", options.name, device->name(), options.mib,
+             format_count(options.rounds, "round"));
+  fmt::print("  {:<8}{:>14}{:>14}\n", "", "best", "median");
+  fmt::print("  {:<8}{:>9.2f} GB/s{:>9.2f} GB/s\n", "copy", rate(copies.best()), rate(copies.median()));
+  fmt::print("  {:<8}{:>9.2f} GB/s{:>9.2f} GB/s\n", options.name, rate(updates.best()), rate(updates.median()));
+  fmt::print("  {:<8}{:>14.3f}{:>14.3f}   (1: as fast as a copy that touches as many bytes)\n", "ratio", ratio_best,
+             ratio_median);
+  if (restless)
+    fmt::print("  note: the copies differ by {:.0f} %: something else is running, measure again\n",
+               100 * copies.spread());
+  return 0;
+}
+
 // A few thousand values, all of one magnitude: sums of them are rounded, as sums of gradients are.
 float gradient_at(std::int64_t i) {
   return 0.01f + 1e-6f * static_cast<float>(i * 2654435761 >> 7 & 0xfff);
@@ -169,6 +222,7 @@ int run_bench_optimizer(Arguments arguments) {
   int rounds = 5;
   std::int64_t columns = 1024;
   bool json = false;
+  std::string device = "cpu";
   std::vector<std::string> names;
   for (const auto& [rule_name, options] : kRules) names.push_back(rule_name);
   app.add_option("--name", name, "the update rule")->capture_default_str()->check(CLI::IsMember(names));
@@ -181,8 +235,10 @@ int run_bench_optimizer(Arguments arguments) {
       ->check([](const std::string& text) {
         return std::stoll(text) % kSumBlock == 0 ? "" : "a multiple of 16 is wanted, not " + text;
       });
+  app.add_option("--device", device, "cpu, or a GPU: cuda or cuda:1")->capture_default_str();
   app.add_flag("--json", json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
+  if (device != "cpu") return measure_on(device, {.name = name, .mib = mib, .rounds = rounds, .json = json});
 
   const std::int64_t bytes = mib << 20;
   require_memory(4 * bytes + (64 << 20), "use fewer with --mib");

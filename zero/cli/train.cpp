@@ -15,6 +15,7 @@
 #include "zero/command/torch_library.h"
 #include "zero/config/load.h"
 #include "zero/config/option.h"
+#include "zero/device/open_device.h"
 #include "zero/launch/flight_records.h"
 #include "zero/launch/supervisor.h"
 #include "zero/transport/record_flight.h"
@@ -91,6 +92,11 @@ int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitt
   return launch(options);
 }
 
+// Once here rather than once a rank, and before libtorch is opened.
+void require_device(const Config& config) {
+  if (config.run.device != "cpu") device_of_rank(config.run.device, 0, find_gpus(/*memory=*/false));
+}
+
 // What `zero plan` says, and whether files are there.
 int plan_only(LoadedConfig loaded, int num_ranks) {
   fit_to_world(loaded, num_ranks);
@@ -138,6 +144,7 @@ int run_train(Arguments arguments) {
                        .replay = replay,
                        .ranks = ranks,
                        .in_process_ranks = {}};
+  require_device(request.loaded.config);
   if (dry_run) return plan_only(request.loaded, num_ranks.value_or(1));
   const bool threads = request.loaded.config.comm.transport == "in_process";
   if (num_ranks) {

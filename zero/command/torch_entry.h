@@ -74,7 +74,11 @@ struct BenchMuonRequest {
 
 struct TorchVerbs {
   const char* abi = build_name();  // first, of whatever build
-  const char* torch_version = "";  // "2.11.0", for doctor
+  const char* torch_version = "";  // that it was built for: "2.11.0"
+  // Of the libtorch that it runs with.
+  std::string (*loaded_torch)() = nullptr;
+  // "" or why libtorch can use no GPU; for doctor. Opens libtorch's code for GPUs.
+  std::string (*why_no_cuda)() = nullptr;
   int (*train)(const TrainRequest&) = nullptr;
   int (*plan)(const PlanRequest&) = nullptr;
   int (*generate)(const GenerateRequest&) = nullptr;

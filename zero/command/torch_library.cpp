@@ -38,8 +38,14 @@ const TorchVerbs& open_torch_verbs() {
   wait_for_threads_asleep();
   void* library = dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
-    throw ConfigError(kLibrary, "", dlerror(),
-                      "this verb needs libtorch: build with it (./quickstart.sh), or see `zero doctor`");
+    const std::string why = dlerror();
+    const bool other_torch = why.find("undefined symbol") != why.npos;
+    throw ConfigError(
+        kLibrary, "", why,
+        other_torch
+            ? "the libtorch that the loader finds is not the one that zero.cpp was built for: put that one first "
+              "in LD_LIBRARY_PATH, or build for this one (ZERO_TORCH=.../torch ./quickstart.sh)"
+            : "this verb needs libtorch: build with it (./quickstart.sh), or see `zero doctor`");
   }
   is_open = true;
   auto* entry = reinterpret_cast<decltype(&zero_torch_verbs)>(dlsym(library, "zero_torch_verbs"));
@@ -47,7 +53,16 @@ const TorchVerbs& open_torch_verbs() {
     throw ConfigError(kLibrary, "", "is not of zero.cpp's command", "build command and library together");
   const TorchVerbs& verbs = *entry();
   require_same_build(file_of(reinterpret_cast<void*>(entry)), verbs.abi);
+  require_same_torch(verbs.torch_version, verbs.loaded_torch());
   return verbs;
+}
+
+void require_same_torch(std::string_view built_for, std::string_view loaded) {
+  const auto number = [](std::string_view version) { return version.substr(0, version.find('+')); };
+  if (loaded.empty() || number(built_for) == number(loaded)) return;
+  throw ConfigError("libtorch", loaded, fmt::format("zero.cpp was built for libtorch {}", built_for),
+                    fmt::format("put that one first in LD_LIBRARY_PATH (pip install torch=={}), or build for this one",
+                                number(built_for)));
 }
 
 bool torch_is_open() {
@@ -61,6 +76,14 @@ TorchFound probe_torch() {
   } catch (const ConfigError& error) {
     const std::string what = error.what();
     return {.loaded = false, .version = "", .path = "", .problem = what.substr(0, what.find('\n'))};
+  }
+}
+
+std::string why_torch_uses_no_gpu() {
+  try {
+    return open_torch_verbs().why_no_cuda();
+  } catch (const ConfigError&) {
+    return "there is no libtorch";
   }
 }
 

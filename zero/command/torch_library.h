@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "zero/command/torch_entry.h"
 
@@ -20,5 +21,10 @@ struct TorchFound {
   std::string problem;
 };
 TorchFound probe_torch();
+// "" or why libtorch can use no GPU. Opens its code for GPUs, which takes a second: where there is a GPU.
+std::string why_torch_uses_no_gpu();
+
+// Throws ConfigError where the libtorch that was loaded is not the one that zero.cpp was built for.
+void require_same_torch(std::string_view built_for, std::string_view loaded);
 
 }  // namespace zero::cli

@@ -92,6 +92,7 @@ struct TrainConfig {
   std::int64_t global_batch = 0;
   std::string dtype = "fp32";
   std::string reduce_dtype = "same";
+  std::string matmul = "ieee";
   LossScaleChoice loss_scale;
   double clip = 1.0;
   double ema = 0;
@@ -221,6 +222,8 @@ struct RunConfig {
   std::string timeline;
   std::int64_t timeline_steps = 3;
   bool tensorboard = false;
+  std::string device = "cpu";
+  bool deterministic = false;
   std::int64_t threads = 0;
   std::int64_t max_restarts = 0;
   std::int64_t min_ranks = 0;

@@ -47,6 +47,7 @@ constexpr std::array kOuterWires{Words("none"), Words("int8"), Words("int4"), Wo
 constexpr std::array kCuts{Words("range"), Words("whole"), Words("hash"), Words("weighted")};
 constexpr std::array kRates{Words("cached"), Words("probe")};
 constexpr std::array kPlacements{Words("auto"), Words("device")};
+constexpr std::array kMatmuls{Words("ieee"), Words("tf32")};
 constexpr std::array kOnErrors{Words("continue"), Words("stop")};
 constexpr std::array kTransports{Words("auto"), Words("in_process"), Words("shared_memory"),
                                  Words("mpi"),  Words("gloo"),       Words("nccl")};
@@ -99,6 +100,7 @@ constexpr std::array kOptions{
     Option{"train.global_batch", at<kTrain, &TrainConfig::global_batch>, kNatural, kFree, "samples of a step over all ranks: batch * accumulate * ranks. One of batch, accumulate and global_batch may be left out; 0: not given"},
     Option{"train.dtype", at<kTrain, &TrainConfig::dtype>, kAny, kWordsOf<kDTypes>, "type of parameters and gradients; master copies and moments are always fp32"},
     Option{"train.reduce_dtype", at<kTrain, &TrainConfig::reduce_dtype>, kAny, kWordsOf<kReduceDTypes>, "type of a gradient's sum over ranks and micro-batches. same: train.dtype; fp32: the sum is not rounded, for two more bytes an element"},
+    Option{"train.matmul", at<kTrain, &TrainConfig::matmul>, kAny, kMatmuls, "products of fp32 matrices on a GPU. ieee: all bits of the factors count; tf32: 10 bits of each, which is several times as fast. A CPU has ieee alone"},
     Option{"train.loss_scale", at<kTrain, &TrainConfig::loss_scale>, kAboveZero, kFree, "factor of the loss in the backward pass, for train.dtype fp16. dynamic: 65536 at first, halved when a gradient overflows (that step updates nothing), doubled after 2,000 updates"},
     Option{"train.clip", at<kTrain, &TrainConfig::clip>, kNotNegative, kFree, "highest norm of the gradient of all parameters; 0: no clipping"},
     Option{"train.label_smoothing", at<kTrain, &TrainConfig::label_smoothing>, kBelowOne, kFree, "part of each target that is spread evenly over all classes or tokens; the validation loss is without it"},
@@ -192,6 +194,8 @@ constexpr std::array kOptions{
     Option{"run.timeline", at<&Config::run, &RunConfig::timeline>, kAny, kFree, "file in the run folder for a Chrome trace of each rank's work, such as \"timeline.json\"; empty: none"},
     Option{"run.timeline_steps", at<&Config::run, &RunConfig::timeline_steps>, kPositive, kFree, "steps of the timeline, from the second step on"},
     Option{"run.tensorboard", at<&Config::run, &RunConfig::tensorboard>, kAny, kFree, "write event files for TensorBoard into the folder tensorboard of the run folder"},
+    Option{"run.device", at<&Config::run, &RunConfig::device>, kAny, kFree, "device on which the model computes, and in whose memory its units lie: cpu; cuda: a GPU of NVIDIA, each rank of a machine one of its own in turn; cuda:1: the second GPU, for all ranks; auto: as cuda where GPU, driver, plug-in and a torch with CUDA are there, else cpu. GPUs are untested: docs/gpu.md says what does not work there"},
+    Option{"run.deterministic", at<&Config::run, &RunConfig::deterministic>, kAny, kFree, "on a GPU, use operators with the same bits in each run alone, and end the run at one that has no such form. On a CPU all runs have the same bits anyway"},
     Option{"run.threads", at<&Config::run, &RunConfig::threads>, Range{.lowest = 0, .highest = 4096}, kFree, "compute threads of a rank; 0: cores / ranks of this machine"},
     Option{"run.max_restarts", at<&Config::run, &RunConfig::max_restarts>, kNatural, kFree, "restarts after a failure: of all ranks from the newest checkpoint, of a lost worker alone; needs -n (`zero launch` has --max-restarts)"},
     Option{"run.min_ranks", at<&Config::run, &RunConfig::min_ranks>, kNatural, kFree, "fewest ranks to go on with; a rank that keeps failing is left out, and accumulation keeps the global batch; 0: never fewer; needs -n"},

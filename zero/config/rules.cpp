@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "zero/base/error.h"
+#include "zero/config/device_rules.h"
 #include "zero/config/model_rules.h"
 #include "zero/config/option.h"
 #include "zero/train/model_table.h"
@@ -469,6 +470,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_types(loaded);
   check_health(loaded);
   check_timeline(loaded);
+  check_device(loaded);
 }
 
 void check_files(const LoadedConfig& loaded) {

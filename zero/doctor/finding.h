@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "zero/device/open_device.h"
+
 namespace zero::cli {
 
 enum class Health { kOk, kWarn, kFail };
@@ -23,7 +25,10 @@ std::vector<Finding> check_machine(const std::filesystem::path& root = "/");
 // io_uring, the disk tier and the speed of durable writes in the current folder.
 std::vector<Finding> check_storage();
 
-// libtorch, libzero, and the transports.
+// libtorch, libzero, the GPU, and the transports.
 std::vector<Finding> check_software();
+
+// What a run with run.device = "auto" finds of GPUs: `here`, and whether libtorch can use them ("" or why not).
+Finding gpu_finding(const GpusHere& here, const std::string& why_no_torch);
 
 }  // namespace zero::cli

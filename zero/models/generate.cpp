@@ -75,7 +75,7 @@ std::vector<std::int64_t> generate(LanguageModel& model, const std::vector<std::
   for (std::int64_t i = 0; i < options.tokens; ++i) {
     const auto seen = std::min<std::int64_t>(static_cast<std::int64_t>(tokens.size()), model.context());
     const auto window = at::from_blob(tokens.data() + tokens.size() - seen, {1, seen}, at::kLong);
-    const std::int64_t next = draw(model.next_token_logits(window)[0], options, generator);
+    const std::int64_t next = draw(model.next_token_logits(window.to(options.place))[0].cpu(), options, generator);
     tokens.push_back(next);
     if (each) each(next);
   }

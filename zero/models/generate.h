@@ -12,6 +12,8 @@
 #include <functional>
 #include <vector>
 
+#include <c10/core/Device.h>
+
 #include "zero/models/language_model.h"
 
 namespace zero {
@@ -21,6 +23,7 @@ struct GenerateOptions {
   double temperature = 0.8;  // 0: always the likeliest token
   std::int64_t top_k = 0;    // only the k likeliest tokens are drawn from; 0: all
   std::uint64_t seed = 1337;
+  c10::Device place = c10::Device(c10::DeviceType::CPU);  // where the model computes; draws are made on the CPU
 };
 
 // Throws ConfigError under "--tokens", "--temperature", "--top-k" for values out of range.

@@ -55,6 +55,8 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   adopt_stream(device_);
   EngineSeams on_device = seams;
   on_device.device = &device_;
+  if (!on_device.free_device_bytes && free_bytes_of(device_))
+    on_device.free_device_bytes = [this] { return free_bytes_of(device_).value_or(0); };
   engine_ = std::make_unique<Engine>(role_.comm(), parameters_.specs(), parameters_.units(), of_role, *this, on_device);
   scopes_ = std::make_unique<OpenScopes>(*engine_, parameters_);
   role_.attach(*engine_);
@@ -67,7 +69,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
     if (!source && has_values) load_from_tensors(*engine_, unit, parameters_);
     parameters_.take_over(unit);
   }
-  buffers_ = first_buffers(model.buffers, dtype, role_.comm_of_buffers());
+  buffers_ = first_buffers(model.buffers, dtype, place_of(device_), role_.comm_of_buffers());
   if (!awaits_load_) engine_->settle();
 }
 

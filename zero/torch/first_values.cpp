@@ -69,13 +69,14 @@ void load_from_tensors(Engine& engine, const Unit& unit, const AttachedParameter
 }
 
 std::vector<std::pair<std::string, torch::Tensor>> first_buffers(const std::vector<ModelTensors::Buffer>& buffers,
-                                                                 std::optional<DType> dtype, Communicator& comm) {
+                                                                 std::optional<DType> dtype, c10::Device place,
+                                                                 Communicator& comm) {
   c10::AutoGradMode no_gradients(false);
   std::vector<std::pair<std::string, torch::Tensor>> found;
   std::unordered_set<const at::TensorImpl*> seen;
   for (const auto& [name, buffer, becomes_fp32] : buffers) {
     if (!buffer.defined() || !seen.insert(buffer.unsafeGetTensorImpl()).second) continue;
-    if (is_deferred(buffer)) replace_data(buffer, build_deferred(buffer, name));
+    if (is_deferred(buffer)) replace_data(buffer, build_deferred(buffer, name).to(place));
     if (dtype && buffer.is_floating_point())
       replace_data(buffer, buffer.to(to_scalar_type(becomes_fp32 ? DType::kFloat32 : *dtype)));
     found.emplace_back(name, buffer);

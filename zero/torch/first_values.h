@@ -21,9 +21,10 @@ void load_from_source(Engine& engine, const WeightSource& source);
 // Before the unit's tensors are taken over.
 void load_from_tensors(Engine& engine, const Unit& unit, const AttachedParameters& parameters);
 
-// The model's buffers, each once: built where they were deferred, of `dtype` or fp32 (ModelTensors::Buffer) where a
+// The model's buffers, each once: built at `place` where they were deferred, of `dtype` or fp32 (ModelTensors::Buffer) where a
 // dtype is given and they are no whole numbers, and then rank 0's on every rank.
 std::vector<std::pair<std::string, torch::Tensor>> first_buffers(const std::vector<ModelTensors::Buffer>& buffers,
-                                                                 std::optional<DType> dtype, Communicator& comm);
+                                                                 std::optional<DType> dtype, c10::Device place,
+                                                                 Communicator& comm);
 
 }  // namespace zero

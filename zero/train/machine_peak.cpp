@@ -31,12 +31,16 @@ double best_seconds(int tries, Run run) {
 
 }  // namespace
 
-double probe_matmul_flops() {
-  constexpr std::int64_t kSize = 512;
+double probe_matmul_flops(c10::Device place) {
+  const std::int64_t size = place.is_cuda() ? 4096 : 512;
   const at::NoGradGuard no_grad;
-  const auto a = at::ones({kSize, kSize});
-  auto product = at::empty({kSize, kSize});
-  return 2.0 * kSize * kSize * kSize / best_seconds(5, [&] { at::mm_out(product, a, a); });
+  const auto a = at::ones({size, size}, at::TensorOptions(place));
+  auto product = at::empty({size, size}, at::TensorOptions(place));
+  const double seconds = best_seconds(5, [&] {
+    at::mm_out(product, a, a);
+    if (place.is_cuda()) product[0][0].item();  // it is only queued
+  });
+  return 2.0 * static_cast<double>(size * size * size) / seconds;
 }
 
 double probe_newton_schulz_flops(int threads) {

@@ -27,7 +27,7 @@ void with_operators_of(DType dtype, const std::function<void()>& pass) {
   } catch (const c10::NotImplementedError& error) {
     const std::string said = error.what_without_backtrace();
     throw ConfigError("train.dtype", std::string(name_of(dtype)),
-                      fmt::format("libtorch has no such operator for it on a CPU: {}", said.substr(0, said.find('\n'))),
+                      fmt::format("libtorch has no such operator for it here: {}", said.substr(0, said.find('\n'))),
                       "use bf16 or fp32");
   }
 }

@@ -9,6 +9,8 @@
 #include "zero/base/clock.h"
 #include "zero/base/error.h"
 #include "zero/comm/group.h"
+#include "zero/device/open_device.h"
+#include "zero/torch/torch_device.h"
 #include "zero/train/evaluation.h"
 
 namespace zero {
@@ -48,11 +50,12 @@ Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output)
     : job(with),
       world(ranks),
       servers(open_servers(job, world)),
+      device(open_device(job.device)),
       folder(job.run_dir),
       timeline(job.timeline, job.train.steps, world, job.run_dir),
       corpus(open_data(with_context(job))),
       task(make_task(job.model, corpus.shape(), job.train.seed)),
-      meter(task->activations(), job.attach.threads),
+      meter(task->activations(), job.attach.threads, place_of(*device)),
       progress(output.out, style_on(output.style, world), job.train.steps, task->has_tokens() ? "tok/s" : "rows/s"),
       log(folder, progress, StepHistory(job.train.log_every, job.train.steps),
           TimeLeft(job.train.steps, {.every = job.train.eval_every, .last_alike = job.train.eval_batches == 0}),
@@ -62,6 +65,7 @@ Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output)
                   [this](const std::string& line) { say(line); }),
       health(job.health, job.attach.max_skipped_steps, samples_per_step(job.train, num_computing()), state, folder,
              checkpoints, log) {
+  task->compute_on(place_of(*device));
   const SyncPlan& sync = job.attach.sync;
   if (sync.has_servers())
     served = {.mode = std::string(name_of(sync.mode)),

@@ -6,8 +6,8 @@
 //   run.say("ranks: 2 (zero launch, shared_memory)");                                        // rank 0 prints it
 //   run.save();                                                                              // a checkpoint begins
 //
-// The constructor writes nothing, and allocates nothing for the model. Throws ConfigError for data that cannot be read,
-// and for a model that does not fit it. Collective, where it says so.
+// The constructor writes nothing, and allocates nothing for the model. Throws ConfigError for a device that cannot be used,
+// data that cannot be read, and a model that does not fit it. Collective, where it says so.
 #pragma once
 
 #include <memory>
@@ -16,6 +16,7 @@
 #include <string>
 
 #include "zero/data/open_data.h"
+#include "zero/device/device.h"
 #include "zero/report/progress.h"
 #include "zero/report/step_timeline.h"
 #include "zero/torch/attach.h"
@@ -60,6 +61,7 @@ struct Run {
   const TrainJob& job;
   World& world;
   const std::unique_ptr<Communicator> servers;  // null where there are none
+  const std::unique_ptr<Device> device;         // where units lie, and the model computes
   RunFolder folder;
   StepTimeline timeline;
   Corpus corpus;

@@ -12,6 +12,7 @@
 #include "zero/checkpoint/same_outcome.h"
 #include "zero/data/token_text.h"
 #include "zero/models/generate.h"
+#include "zero/torch/torch_device.h"
 
 namespace zero {
 
@@ -74,7 +75,7 @@ void RunEnd::write_sample() {
   const TokenText text = TokenText::of(job.data.kind, job.data.tokenizer);
   run_.say("sample:");
   generate(*model, text.is_text() ? text.read("\n") : std::vector<std::int64_t>{},
-           {.tokens = job.train.sample, .seed = job.train.seed},
+           {.tokens = job.train.sample, .seed = job.train.seed, .place = place_of(*run_.device)},
            [&](std::int64_t token) { run_.progress.text(text.show(token)); });
   run_.say("");
 }

@@ -5,6 +5,7 @@
 
 #include "zero/torch/attach_seams.h"
 #include "zero/torch/engine_control.h"
+#include "zero/torch/torch_device.h"
 #include "zero/train/limits.h"
 #include "zero/train/machine_peak.h"
 #include "zero/train/rate_cache.h"
@@ -32,7 +33,7 @@ void expect_saves(Run& run, std::int64_t bytes) {
   double step_seconds = 0;  // at least
   if (job.checkpoint.every_steps > 0) {
     const double flops = run.task->flops_per_sample() * static_cast<double>(job.train.batch * job.train.accumulate);
-    step_seconds = flops / probe_matmul_flops();
+    step_seconds = flops / probe_matmul_flops(place_of(*run.device));
   }
   const std::string note = pace_note(job.checkpoint, bytes, save_seconds, step_seconds);
   if (!note.empty()) run.say(note);
@@ -54,7 +55,9 @@ void attach_engine(Run& run, const FirstValues& values, std::int64_t checkpoint_
   AttachOptions options = job.attach;
   const std::string machine =
       machine_identity(options.offload, options.optimizer, run.world.local_size(), options.threads);
-  const EngineSeams known = known_before(job, machine);
+  EngineSeams known = known_before(job, machine);
+  known.device = run.device.get();
+  known.ranks_on_device = job.ranks_on_device;
   options.timeline = run.timeline.recorder();
   if (values.init != nullptr) options.weights = values.init->source();
   options.awaits_load = values.awaits_load;

@@ -87,7 +87,7 @@ RankReport RunMeter::rank_report() const {
   rank.outer_sent_between_copies = engine_.outer.sent_between_copies;
   rank.transfers = steps_.transfers();
   activation_offload_.add_to(rank);
-  rank.peak_flops = probe_matmul_flops();
+  rank.peak_flops = probe_matmul_flops(place_);
   return rank;
 }
 

@@ -27,7 +27,9 @@ class RunMeter {
  public:
   using Say = std::function<void(const std::string&)>;
   // `activations` null: none are offloaded; else it outlives this.
-  RunMeter(const ActivationStore* activations, int threads) : activation_offload_(activations), threads_(threads) {}
+  // `place`: where the model computes.
+  RunMeter(const ActivationStore* activations, int threads, c10::Device place = c10::Device(c10::DeviceType::CPU))
+      : activation_offload_(activations), place_(place), threads_(threads) {}
 
   // Before the first step of this process.
   // `predicts`: the engine's ranks compute what a step takes time for. Servers do not.
@@ -49,6 +51,7 @@ class RunMeter {
   RankReport rank_report() const;
 
   ActivationOffloadMeter activation_offload_;
+  c10::Device place_;
   int threads_;
   std::int64_t steps_to_come_ = 0;
   std::int64_t num_steps_ = 0;

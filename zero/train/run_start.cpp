@@ -131,6 +131,7 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
           ? fmt::format(", {} and {}", format_count(num_holders, "server"), format_count(run.num_computing(), "worker"))
           : "";
   run.say(fmt::format("ranks: {} ({}, {}{})", run.world.size(), run.world.source(), comm.transport(), roles));
+  if (!run.device->host_readable()) run.say(fmt::format("device: {} (of rank 0)", run.device->name()));
   say_where_activations_lie(run);
   const std::string plan = print_plan(run);
   const std::int64_t bytes_to_save = checkpoint_bytes(run.task->module(), num_holders, job.attach);

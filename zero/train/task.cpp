@@ -5,11 +5,11 @@
 namespace zero {
 
 torch::Tensor Task::loss(const Batch& batch) {
-  return loss(as_tensor(batch.input), as_tensor(batch.target));
+  return loss(as_tensor(batch.input).to(place_), as_tensor(batch.target).to(place_));
 }
 
 Task::Score Task::score(const Batch& batch) {
-  return score(as_tensor(batch.input), as_tensor(batch.target));
+  return score(as_tensor(batch.input).to(place_), as_tensor(batch.target).to(place_));
 }
 
 torch::Tensor as_tensor(const Array& array) {

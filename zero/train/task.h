@@ -24,9 +24,11 @@ class Task {
   virtual ~Task() = default;
 
   virtual torch::nn::Module& module() = 0;
+  // Where the module computes, and batches are brought: the CPU unless this says another device.
+  void compute_on(c10::Device place) { place_ = place; }
   // Tensors as in zero/data/batch.h; on the meta device where the module is.
   virtual torch::Tensor loss(const torch::Tensor& input, const torch::Tensor& target) = 0;
-  // The batch is read until backward is over.
+  // On the CPU the batch is read until backward is over.
   torch::Tensor loss(const Batch& batch);
   // The loss without label smoothing, and of a task that sorts samples into classes the number of targets that were found; else undefined.
   struct Score {
@@ -48,6 +50,9 @@ class Task {
   // Writes what other programs need beside weights of type `dtype` in `folder`: config.json for transformers.
   // False where a file that is no model's is in the way. Throws IoError.
   virtual bool describe_weights(const std::filesystem::path& /*folder*/, DType /*dtype*/) const { return true; }
+
+ private:
+  c10::Device place_ = c10::Device(c10::DeviceType::CPU);
 };
 
 // Memory of the batch, not a copy of it: valid as long as the batch is.

@@ -4,8 +4,11 @@
 #include <optional>
 
 #include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
 
 #include "zero/base/error.h"
+#include "zero/torch/torch_device.h"
+#include "zero/train/device_memory.h"
 #include "zero/train/run_end.h"
 #include "zero/train/run_lock.h"
 #include "zero/train/run_opening.h"
@@ -15,6 +18,32 @@
 
 namespace zero {
 namespace {
+
+// Once there is an engine, a device whose memory is short is told with what it holds. The peers hear of it, as of any failure.
+template <typename Body>
+TrainResult naming_device_memory(Run& run, Body body) {
+  const auto fail = [&run](std::string_view said) {
+    const EngineReport report = run.engine->report();
+    const ConfigError error = device_memory_error({.device = std::string(run.device->name()),
+                                                   .held = report.peak_memory,
+                                                   .most_held = report.peak_memory_bytes,
+                                                   .torch = held_by_torch(place_of(*run.device))},
+                                                  run.state.step + 1, said);
+    run.world.write_flight(error);
+    throw error;
+  };
+  const bool can_be_told = !run.device->host_readable();
+  try {
+    return body();
+  } catch (const c10::OutOfMemoryError& error) {
+    if (!can_be_told || !run.engine) throw;
+    fail(error.what_without_backtrace());
+  } catch (const ConfigError& error) {
+    if (!can_be_told || !run.engine || error.key() != "memory") throw;
+    fail(error.what());
+  }
+  return {};  // fail() throws
+}
 
 TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput& output) {
   const SyncPlan& sync = job.attach.sync;
@@ -30,14 +59,17 @@ TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput
     if (run.is_first()) run.say(opening.why_done());
     return {.was_done = true};
   }
-  RunEnd end(run, start_run(run, opening));
-  if (const int signal = TrainingLoop(run, output.stop).run(opening.resumes()); signal != 0) {
-    const StoppedRun stopped = end.stop(signal);
-    return {.stop_signal = signal, .saved = stopped.saved, .save_failed = stopped.save_failed};
-  }
-  TrainResult result{.report = end.finish()};
-  result.save_failed = run.checkpoints.last_failed();
-  return result;
+  const BackwardOnCaller one_thread(place_of(*run.device));
+  return naming_device_memory(run, [&]() -> TrainResult {
+    RunEnd end(run, start_run(run, opening));
+    if (const int signal = TrainingLoop(run, output.stop).run(opening.resumes()); signal != 0) {
+      const StoppedRun stopped = end.stop(signal);
+      return {.stop_signal = signal, .saved = stopped.saved, .save_failed = stopped.save_failed};
+    }
+    TrainResult result{.report = end.finish()};
+    result.save_failed = run.checkpoints.last_failed();
+    return result;
+  });
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
 #include "zero/cli/torch_verbs/job.h"
+#include "zero/cli/torch_verbs/planned_gpu.h"
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/engine/budget.h"
 #include "zero/engine/engine_seams.h"
@@ -123,14 +124,16 @@ PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model,
   const std::int64_t batch = most_samples(request.loaded.config.train);
   const ActivationBytes activations = activations_of(model, shape, batch, attach);
   const bool computes_again = model.checkpoint_activations && activations.checkpointed > 0;
-  return {.machines = static_cast<int>(request.machines),
-          .ranks = static_cast<int>(request.world / request.machines),
-          .free_bytes = available_memory(),
-          .leaves_a_fifth = attach.device_memory.kind == MemoryBudget::Kind::kAuto,
-          .batch = batch,
-          .activation_bytes = computes_again ? activations.checkpointed : activations.kept,
-          .checkpointed_bytes = computes_again ? 0 : activations.checkpointed,
-          .disk_free_bytes = room_of(attach.offload)};
+  PlannedMachine machine{.machines = static_cast<int>(request.machines),
+                         .ranks = static_cast<int>(request.world / request.machines),
+                         .free_bytes = available_memory(),
+                         .leaves_a_fifth = attach.device_memory.kind == MemoryBudget::Kind::kAuto,
+                         .batch = batch,
+                         .activation_bytes = computes_again ? activations.checkpointed : activations.kept,
+                         .checkpointed_bytes = computes_again ? 0 : activations.checkpointed,
+                         .disk_free_bytes = room_of(attach.offload)};
+  look_at_gpu(request.loaded, request.trains, machine);
+  return machine;
 }
 
 // Of a run that is given its epochs, where its data is here.
@@ -371,6 +374,7 @@ int plan_verb(const PlanRequest& request) {
   plan.options.local_world = plan.machine->ranks;
   const Trace trace = may_leave_device(attach) || request.schedule ? trace_of(request, *task, shape, attach) : Trace{};
   if (plan.workers == 0) place_and_predict(plan, request, attach, *task, trace);
+  if (plan.machine->ranks_on_gpu > 0) plan.predicted.reset();  // this machine's rates are its CPU's
   const Schedule schedule = schedule_of(plan, attach, trace);
   constexpr std::array kStages{0, 1, 2, 3};
   std::optional<PrintedSchedule> printed;

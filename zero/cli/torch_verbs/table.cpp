@@ -1,9 +1,12 @@
+#include <caffe2/core/common.h>
+
 #include <c10/util/Exception.h>
 #include <torch/version.h>
 
 #include "zero/base/error.h"
 #include "zero/base/log.h"
 #include "zero/cli/torch_verbs/verbs.h"
+#include "zero/torch/torch_device.h"
 
 namespace zero::cli {
 namespace {
@@ -19,12 +22,21 @@ int without_backtrace(const Request& request) {
   }
 }
 
+// "" where libtorch does not say.
+std::string loaded_torch() {
+  const auto& options = caffe2::GetBuildOptions();
+  const auto version = options.find("TORCH_VERSION");
+  return version == options.end() ? "" : version->second;
+}
+
 }  // namespace
 }  // namespace zero::cli
 
 extern "C" const zero::cli::TorchVerbs* zero_torch_verbs() {
   using namespace zero::cli;
   static const TorchVerbs verbs{.torch_version = TORCH_VERSION,
+                                .loaded_torch = loaded_torch,
+                                .why_no_cuda = zero::try_torch_cuda,
                                 .train = without_backtrace<train_verb, TrainRequest>,
                                 .plan = without_backtrace<plan_verb, PlanRequest>,
                                 .generate = without_backtrace<generate_verb, GenerateRequest>,

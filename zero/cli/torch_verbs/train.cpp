@@ -16,7 +16,9 @@
 #include "zero/base/exit_status.h"
 #include "zero/base/log.h"
 #include "zero/cli/torch_verbs/job.h"
+#include "zero/cli/torch_verbs/run_devices.h"
 #include "zero/cli/torch_verbs/verbs.h"
+#include "zero/comm/collectives.h"
 #include "zero/engine/shard_weights.h"
 #include "zero/memory/host_memory.h"
 #include "zero/torch/large_blocks.h"
@@ -53,8 +55,25 @@ int status_of(const TrainResult& result) {
   return result.save_failed ? kIoFailedStatus : 0;
 }
 
+// A process, or a thread of one that has all ranks.
+struct RankPlace {
+  const RunDevices& devices;
+  int local_rank = 0;
+};
+
+// With "auto" each machine looks for itself.
+void require_one_kind(World& world, const std::string& device) {
+  const std::vector<std::int64_t> on_gpu = all_gather_value(world.communicator(), device == "cpu" ? 0 : 1);
+  const auto other = std::ranges::find_if(on_gpu, [&](std::int64_t is_gpu) { return is_gpu != on_gpu.front(); });
+  if (other == on_gpu.end()) return;
+  throw ConfigError("run.device", "auto",
+                    fmt::format("rank {} has {} GPU, and rank 0 {}", other - on_gpu.begin(), *other == 1 ? "a" : "no",
+                                on_gpu.front() == 1 ? "has one" : "has none"),
+                    "use run.device cpu, or machines that are alike (`zero doctor` says what each has)");
+}
+
 // Returns the exit status.
-int train_rank(const TrainRequest& request, World& world, const StopSignal& stop) {
+int train_rank(const TrainRequest& request, World& world, const RankPlace& place, const StopSignal& stop) {
   LoadedConfig loaded = request.loaded;
   // Of fewer ranks than `zero launch` was asked for, the global batch is that of the first world.
   const std::int64_t asked = std::max<std::int64_t>(asked_world(), world.size());
@@ -66,13 +85,16 @@ int train_rank(const TrainRequest& request, World& world, const StopSignal& stop
   tell_launch(job);
   job.overwrite = request.overwrite;
   job.replay = request.replay;
+  job.device = place.devices.of_rank(place.local_rank);
+  job.ranks_on_device = place.devices.sharers(world.local_size());
+  if (loaded.config.run.device == "auto") require_one_kind(world, job.device);
   return status_of(train(job, world, {.out = std::cout, .style = ProgressStyle::of_standard_output(), .stop = &stop}));
 }
 
 // libtorch's errors do not know whose they are.
-int train_named_rank(const TrainRequest& request, World& world, const StopSignal& stop) {
+int train_named_rank(const TrainRequest& request, World& world, const RankPlace& place, const StopSignal& stop) {
   try {
-    return train_rank(request, world, stop);
+    return train_rank(request, world, place, stop);
   } catch (const c10::Error& error) {
     if (world.size() == 1) throw;
     throw Error(fmt::format("rank {}: {}", world.rank(),
@@ -94,7 +116,8 @@ void rethrow_cause(const std::vector<std::exception_ptr>& errors) {
   if (consequence) std::rethrow_exception(consequence);
 }
 
-int train_threads(const TrainRequest& request, int num_ranks, const WorldOptions& options, const StopSignal& stop) {
+int train_threads(const TrainRequest& request, int num_ranks, const WorldOptions& options, const RunDevices& devices,
+                  const StopSignal& stop) {
   std::vector<World> worlds = World::in_process(num_ranks, options);
   std::vector<std::exception_ptr> errors(worlds.size());
   std::vector<int> statuses(worlds.size());
@@ -104,7 +127,7 @@ int train_threads(const TrainRequest& request, int num_ranks, const WorldOptions
       // Its own: a rank that fails leaves the world, and the others hear of it.
       World world = std::move(worlds[rank]);
       try {
-        statuses[rank] = train_named_rank(request, world, stop);
+        statuses[rank] = train_named_rank(request, world, {devices, static_cast<int>(rank)}, stop);
       } catch (...) {
         errors[rank] = std::current_exception();
       }
@@ -120,14 +143,15 @@ int train_threads(const TrainRequest& request, int num_ranks, const WorldOptions
 int train_verb(const TrainRequest& request) {
   keep_heap();
   keep_large_blocks();
+  const RunDevices devices(request.loaded);
   const StopSignal stop;
   at::set_num_interop_threads(1);
   const CommConfig& comm = request.loaded.config.comm;
   const WorldOptions options{.transport = comm.transport, .timeout = comm.timeout, .ranks = request.ranks};
   if (request.in_process_ranks)
-    return train_threads(request, static_cast<int>(*request.in_process_ranks), options, stop);
+    return train_threads(request, static_cast<int>(*request.in_process_ranks), options, devices, stop);
   World world = World::from_environment(options);
-  return train_named_rank(request, world, stop);
+  return train_named_rank(request, world, {devices, detect_ranks(request.ranks, std::getenv).local_rank}, stop);
 }
 
 }  // namespace zero::cli

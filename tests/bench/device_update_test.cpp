@@ -1,0 +1,36 @@
+#include "zero/bench/device_update.h"
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/device/host_device.h"
+
+#include "tests/expect_says.h"
+
+namespace zero::cli {
+namespace {
+
+constexpr std::int64_t kNumel = 1000 * 256;
+
+TEST(DeviceUpdate, TouchesWhatTheRuleReadsAndWrites) {
+  HostDevice host;
+  EXPECT_EQ(DeviceUpdate(host, SgdOptions{}, kNumel).touched_bytes(), 12 * kNumel);
+  EXPECT_EQ(DeviceUpdate(host, AdamWOptions{}, kNumel).touched_bytes(), 28 * kNumel);
+  EXPECT_EQ(DeviceUpdate(host, AdamW8bitOptions{}, kNumel).touched_bytes(), 16 * kNumel + 4 * (kNumel / 256) * 4);
+}
+
+TEST(DeviceUpdate, RunsOnWhateverDevice) {
+  HostDevice host;
+  DeviceUpdate update(host, AdamWOptions{}, kNumel + 100);
+  update.run();
+  update.copy();
+}
+
+TEST(DeviceUpdate, ARuleThatNeedsMoreThanEachElementIsRefused) {
+  HostDevice host;
+  expect_says(message_of<ConfigError>([&] { DeviceUpdate(host, LambOptions{}, kNumel); }),
+              {"--name = lamb", "--device cpu"});
+}
+
+}  // namespace
+}  // namespace zero::cli

@@ -1,0 +1,100 @@
+// run.device, as a user meets it on a machine without a GPU: what is refused, and what is not.
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/device/open_device.h"
+
+#include "../expect_contains.h"
+#include "../this_build.h"
+#include "command.h"
+
+namespace zero {
+namespace {
+
+constexpr const char* kSmall = R"([model]
+layers = 1
+width = 8
+heads = 2
+context = 16
+[data]
+path = "input.txt"
+[train]
+steps = 3
+batch = 2
+[run]
+dir = "run"
+threads = 1
+)";
+
+class DeviceOfARun : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_.write("c.toml", kSmall);
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += "a line of text\n";
+    folder_.write("input.txt", text);
+  }
+  Ran zero(const std::string& arguments) const { return folder_.zero(arguments); }
+  bool left_nothing() const { return !std::filesystem::exists(folder_.path() / "run"); }
+  const Folder& folder() const { return folder_; }
+
+ private:
+  Folder folder_;
+};
+
+TEST_F(DeviceOfARun, AGpuThatIsNotThereEndsTheRunBeforeAnythingIsWritten) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
+  if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
+  for (const char* ranks : {"", " -n 2"}) {
+    const Ran ran = zero(std::string("train c.toml --run.device cuda") + ranks);
+    EXPECT_EQ(ran.status, 2) << ran.errors;
+    EXPECT_CONTAINS(ran.errors, "run.device = cuda: ");
+    EXPECT_CONTAINS(ran.errors, "cpu");
+    EXPECT_TRUE(left_nothing());
+  }
+}
+
+TEST_F(DeviceOfARun, WhatDoesNotWorkOnAGpuYetIsRefusedBeforeLibtorchIsOpened) {
+  const Ran ran = zero("train c.toml --run.device cuda --optimizer.name lamb");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_CONTAINS(ran.errors,
+                  "optimizer.name = \"lamb\": an optimizer that needs more of a parameter than each element does");
+  EXPECT_CONTAINS(ran.errors, "not work on a GPU yet");
+  EXPECT_TRUE(left_nothing());
+}
+
+TEST_F(DeviceOfARun, ANameThatIsNoDeviceIsRefusedWithThoseThatAre) {
+  const Ran ran = zero("train c.toml --run.device gpu");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_CONTAINS(ran.errors, "use auto, cpu, cuda or cuda:1");
+  const Ran matmul = zero("train c.toml --train.matmul tf32");
+  EXPECT_EQ(matmul.status, 2);
+  EXPECT_CONTAINS(matmul.errors, "a CPU multiplies with all bits");
+}
+
+TEST_F(DeviceOfARun, AutomaticallyItIsTheCpuWithTheSameBitsAndNoWordOfIt) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
+  if (!find_gpus(/*memory=*/false).none_here) GTEST_SKIP() << "a GPU or a driver is there";
+  const Ran cpu = zero("train c.toml --run.dir cpu"), automatic = zero("train c.toml --run.dir auto --run.device auto");
+  ASSERT_EQ(automatic.status, 0) << automatic.errors;
+  EXPECT_EQ(automatic.errors, "");
+  const auto of_run = [this](const std::string& dir) {
+    return nlohmann::json::parse(folder().read(dir + "/report.json"), nullptr, false);
+  };
+  EXPECT_FALSE(of_run("cpu")["losses"].empty());
+  EXPECT_EQ(of_run("cpu")["losses"], of_run("auto")["losses"]);
+  EXPECT_EQ(cpu.status, 0);
+}
+
+TEST_F(DeviceOfARun, APlanForAGpuThatIsElsewhereSaysWhatIsNeeded) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
+  if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
+  const Ran plan = zero("plan c.toml --world 2 --run.device cuda");
+  EXPECT_EQ(plan.status, 0) << plan.errors;
+  EXPECT_CONTAINS(plan.output, "of a GPU need");
+  EXPECT_CONTAINS(plan.output, "not known here");
+  EXPECT_EQ(zero("train c.toml --dry-run --run.device cuda").status, 2);
+}
+
+}  // namespace
+}  // namespace zero

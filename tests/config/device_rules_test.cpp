@@ -1,0 +1,96 @@
+#include "zero/config/device_rules.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/config/load.h"
+
+#include "../expect_says.h"
+#include "../message_of.h"
+
+namespace zero {
+namespace {
+
+using Change = std::function<void(Config&)>;
+
+std::string refusal_on(const std::string& device, const Change& change) {
+  LoadedConfig loaded;
+  loaded.config.run.device = device;
+  change(loaded.config);
+  return message_of<ConfigError>([&] { check_device(loaded); });
+}
+
+bool works_on(const std::string& device, const Change& change) {
+  LoadedConfig loaded;
+  loaded.config.run.device = device;
+  change(loaded.config);
+  try {
+    check_device(loaded);
+  } catch (const ConfigError&) {
+    return false;
+  }
+  return true;
+}
+
+TEST(DeviceRules, ADeviceIsOneOfFourForms) {
+  for (const char* name : {"auto", "cpu", "cuda", "cuda:0", "cuda:17"}) EXPECT_TRUE(works_on(name, [](Config&) {}));
+  for (const char* name : {"gpu", "cuda:", "cuda:x", "CPU", ""})
+    expect_says(refusal_on(name, [](Config&) {}),
+                {"run.device", "there is no such device", "auto, cpu, cuda or cuda:1"});
+}
+
+TEST(DeviceRules, OnlyAGpuHasTf32) {
+  const Change tf32 = [](Config& config) { config.train.matmul = "tf32"; };
+  expect_says(refusal_on("cpu", tf32), {"train.matmul", "use run.device cuda"});
+  EXPECT_TRUE(works_on("cuda", tf32));
+  EXPECT_TRUE(works_on("auto", tf32));
+}
+
+struct NotOnGpu {
+  const char* key;
+  Change change;
+};
+
+TEST(DeviceRules, WhatDoesNotWorkOnAGpuYetIsRefusedThereByName) {
+  const NotOnGpu all[] = {
+      {"optimizer.name = \"lamb\"", [](Config& config) { config.optimizer.name = "lamb"; }},
+      {"optimizer.name = \"adafactor\"", [](Config& config) { config.optimizer.name = "adafactor"; }},
+      {"optimizer.name = \"muon\"", [](Config& config) { config.optimizer.name = "muon"; }},
+      {"sync.mode = \"local\"", [](Config& config) { config.sync.mode = "local"; }},
+      {"sync.servers = 1", [](Config& config) { config.sync.servers = 1; }},
+      {"zero.group = 2", [](Config& config) { config.zero.group = 2; }},
+      {"zero.optimizer",
+       [](Config& config) {
+         config.zero.optimizer.host = 1;
+         config.zero.stage = 2;
+       }},
+      {"train.offload_activations = \"host\"", [](Config& config) { config.train.offload_activations = "host"; }},
+      {"model.dropout = 0.1",
+       [](Config& config) {
+         config.model.dropout = 0.1;
+         config.train.checkpoint_activations = true;
+       }},
+      {"zero.link_bandwidth", [](Config& config) { config.zero.link_bandwidth = MemoryBudget::parse("1GiB"); }},
+  };
+  for (const NotOnGpu& what : all) {
+    expect_says(refusal_on("cuda:1", what.change), {what.key, "not work on a GPU yet (run.device = \"cuda:1\")"});
+    EXPECT_TRUE(works_on("cpu", what.change)) << what.key;
+    EXPECT_TRUE(works_on("auto", what.change)) << what.key << ": it is not known yet whether that is a GPU";
+  }
+}
+
+TEST(DeviceRules, OptimizerStateOffTheDeviceWorksAtStageThree) {
+  EXPECT_TRUE(works_on("cuda", [](Config& config) { config.zero.optimizer.host = 1; }));
+}
+
+TEST(DeviceRules, TheyAreAmongTheRulesOfEveryConfiguration) {
+  const std::string message = message_of<ConfigError>([] {
+    load_config({.text = "[run]\ndevice = \"cuda\"\n[optimizer]\nname = \"lamb\"\n", .text_name = "mine.toml"});
+  });
+  expect_says(message, {"mine.toml:4: optimizer.name = \"lamb\""});
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,44 @@
+#include "zero/train/device_memory.h"
+
+#include <gtest/gtest.h>
+
+#include "../expect_says.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+DeviceMemoryUse some_use() {
+  DeviceMemoryUse use{.device = "cuda:1", .most_held = 12 * kGiB, .torch = 60 * kGiB};
+  use.held[MemoryTag::kParameter] = 4 * kGiB;
+  use.held[MemoryTag::kMoment] = 8 * kGiB;
+  return use;
+}
+
+TEST(DeviceMemory, AMessageOfLibtorchOrOfOursSaysWhatWasAskedFor) {
+  EXPECT_EQ(asked_bytes("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of"), 2 * kGiB);
+  EXPECT_EQ(asked_bytes("Tried to allocate 512.00 MiB"), kGiB / 2);
+  EXPECT_EQ(asked_bytes("memory = 1.50 GiB: cuda:0 has 1 MiB of its 81920 MiB free"), 3 * kGiB / 2);
+  EXPECT_EQ(asked_bytes("memory = 4096 B: cuda:0 is full"), 4096);
+  EXPECT_EQ(asked_bytes("no number at all"), 0);
+  EXPECT_EQ(asked_bytes("Tried to allocate "), 0);
+}
+
+TEST(DeviceMemory, WhoHoldsHowMuchIsNamedByTagAndTheBudgetThatWouldHaveFitted) {
+  const std::string said =
+      device_memory_error(some_use(), 7, "CUDA out of memory. Tried to allocate 2.00 GiB.\nmore").what();
+  expect_says(said, {"memory = 2.00 GiB: cuda:1 is full in step 7: CUDA out of memory", "held 12.0 GiB there at most",
+                     "parameter 4.00 GiB, moment 8.00 GiB", "libtorch holds 60.0 GiB for activations",
+                     "zero.device_memory 10737418240 B (10.0 GiB) or less", "train.checkpoint_activations"});
+  EXPECT_EQ(said.find("more\n"), std::string::npos) << "the first line of libtorch's is enough";
+}
+
+TEST(DeviceMemory, WhereNoBudgetWouldHaveBeenEnoughNoneIsNamed) {
+  const std::string said = device_memory_error(some_use(), 1, "Tried to allocate 20.00 GiB").what();
+  EXPECT_EQ(said.find("zero.device_memory"), std::string::npos) << said;
+  expect_says(said, {"a smaller train.batch"});
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,59 @@
+#include "zero/bench/device_update.h"
+
+#include <cstddef>
+
+#include "zero/base/error.h"
+
+namespace zero::cli {
+namespace {
+
+constexpr std::byte kSmall{0x3c};  // four of them are 0.0115
+
+// A whole number of a coded state's blocks.
+std::int64_t in_blocks(std::int64_t numel) {
+  return numel / kCodeBlock * kCodeBlock;
+}
+
+}  // namespace
+
+DeviceUpdate::DeviceUpdate(Device& device, const OptimizerOptions& options, std::int64_t numel)
+    : device_(device), rule_(make_update_rule(options)) {
+  numel = in_blocks(numel);
+  if (rule_->num_sums() > 0 || rule_->factors() != nullptr || rule_->matrices() != nullptr)
+    throw ConfigError("--name", rule_->name(), "it is not measured on a device",
+                      "use adamw, adamw8bit, adam, lion or sgd; or --device cpu");
+  const auto add = [&](std::int64_t bytes) {
+    return memory_.emplace_back(device_.allocate(static_cast<std::size_t>(bytes))).data();
+  };
+  std::byte* const gradient = add(4 * numel);
+  span_ = {.parameter = reinterpret_cast<float*>(add(4 * numel)), .gradient = gradient, .numel = numel};
+  touched_bytes_ = 12 * numel;  // the gradient is read, the parameter read and written
+  const std::vector<StateSpec> states = rule_->states();
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (states[i].coded()) {
+      span_.coded[i] = {reinterpret_cast<std::uint8_t*>(add(numel)),
+                        reinterpret_cast<float*>(add(numel / kCodeBlock * 4))};
+      touched_bytes_ += 2 * (numel + numel / kCodeBlock * 4);
+    } else {
+      span_.states[i] = reinterpret_cast<float*>(add(4 * numel));
+      touched_bytes_ += 8 * numel;
+    }
+  }
+  from_ = device_.allocate(static_cast<std::size_t>(touched_bytes_ / 2));
+  to_ = device_.allocate(static_cast<std::size_t>(touched_bytes_ / 2));
+  device_.fill(Lane::kUpdate, {gradient, static_cast<std::size_t>(4 * numel)}, kSmall);
+  device_.join(device_.mark(Lane::kUpdate));
+}
+
+void DeviceUpdate::run() {
+  const UpdateScalars scalars{.step = ++step_, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0.01};
+  rule_->queue(device_, Lane::kUpdate, span_, scalars);
+  device_.join(device_.mark(Lane::kUpdate));
+}
+
+void DeviceUpdate::copy() {
+  device_.copy(Lane::kUpdate, to_.bytes(), from_.bytes());
+  device_.join(device_.mark(Lane::kUpdate));
+}
+
+}  // namespace zero::cli

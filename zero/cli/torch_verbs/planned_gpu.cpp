@@ -1,0 +1,33 @@
+#include "zero/cli/torch_verbs/planned_gpu.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "zero/cli/torch_verbs/run_devices.h"
+#include "zero/device/device_name.h"
+#include "zero/torch/torch_device.h"
+
+namespace zero::cli {
+
+void look_at_gpu(const LoadedConfig& loaded, bool trains, PlannedMachine& machine) {
+  const std::optional<DeviceName> device = device_name(loaded.config.run.device);
+  if (!device || device->kind == DeviceName::Kind::kCpu) return;
+  if (trains) static_cast<void>(RunDevices(loaded));
+  const GpusHere here = find_gpus(/*memory=*/true);
+  if (device->is_auto() && (here.gpus.empty() || !try_torch_cuda().empty())) return;
+  const auto number = static_cast<std::size_t>(device->gpu.value_or(0));
+  const int gpus = std::max(static_cast<int>(here.gpus.size()), 1);
+  machine.ranks_on_gpu = device->gpu ? machine.ranks : (machine.ranks + gpus - 1) / gpus;
+  machine.free_bytes = 0;
+  if (here.gpus.empty()) {
+    machine.why_free_not_known = here.reason;
+  } else if (number >= here.gpus.size() || here.gpus[number].free_bytes < 0) {
+    machine.why_free_not_known = fmt::format("there is no cuda:{} here whose driver tells of it", number);
+  } else {
+    machine.gpu = fmt::format("cuda:{} {}", number, here.gpus[number].name);
+    machine.free_bytes = here.gpus[number].free_bytes;
+  }
+}
+
+}  // namespace zero::cli

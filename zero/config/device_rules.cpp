@@ -1,0 +1,61 @@
+#include "zero/config/device_rules.h"
+
+#include <string_view>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+#include "zero/config/option.h"
+#include "zero/device/device_name.h"
+
+namespace zero {
+namespace {
+
+[[noreturn]] void refuse(const LoadedConfig& loaded, std::string_view name, std::string_view reason,
+                         std::string_view remedy) {
+  const auto origin = loaded.origins.find(name);
+  throw ConfigError(located(origin == loaded.origins.end() ? "" : origin->second, name),
+                    shown(to_toml(get_option(loaded.config, *find_option(name)))), reason, remedy);
+}
+
+void refuse_on_gpu(const LoadedConfig& loaded, std::string_view name, bool given, std::string_view what,
+                   std::string_view remedy) {
+  if (given)
+    refuse(loaded, name, fmt::format("{} not work on a GPU yet (run.device = \"{}\")", what, loaded.config.run.device),
+           fmt::format("{}, or use run.device cpu", remedy));
+}
+
+}  // namespace
+
+void check_device(const LoadedConfig& loaded) {
+  const std::optional<DeviceName> device = device_name(loaded.config.run.device);
+  if (!device) refuse(loaded, "run.device", "there is no such device", "use auto, cpu, cuda or cuda:1");
+  if (loaded.config.train.matmul != "ieee" && device->kind == DeviceName::Kind::kCpu)
+    refuse(loaded, "train.matmul", "a CPU multiplies with all bits (run.device = \"cpu\")",
+           "leave it out, or use run.device cuda");
+  if (device->is_gpu()) require_works_on_gpu(loaded);
+}
+
+void require_works_on_gpu(const LoadedConfig& loaded) {
+  const auto& [model, train, zero, sync] =
+      std::tie(loaded.config.model, loaded.config.train, loaded.config.zero, loaded.config.sync);
+  const std::string& rule = loaded.config.optimizer.name;
+  const bool whole = rule == "lamb" || rule == "adafactor" || rule == "muon";
+  refuse_on_gpu(loaded, "optimizer.name", whole, "an optimizer that needs more of a parameter than each element does",
+                "use adamw, adamw8bit, adam, lion or sgd");
+  refuse_on_gpu(loaded, "sync.mode", sync.mode == "local", "copies that train apart do", "use sync.mode sync");
+  refuse_on_gpu(loaded, "sync.servers", sync.servers > 0, "servers do", "use sync.mode sync with sync.servers 0");
+  refuse_on_gpu(loaded, "zero.group", zero.group > 0, "several copies of the model do", "leave it 0");
+  refuse_on_gpu(loaded, "zero.optimizer", !zero.optimizer.on_device() && zero.stage < 3,
+                fmt::format("at zero.stage {} optimizer state off the device does", zero.stage),
+                "use zero.stage 3, or leave it on the device");
+  refuse_on_gpu(loaded, "train.offload_activations", train.offload_activations != "none", "to offload activations does",
+                "use train.checkpoint_activations alone");
+  refuse_on_gpu(loaded, "model.dropout", model.dropout > 0 && train.checkpoint_activations,
+                "dropout within activation checkpoints does", "use one of the two");
+  refuse_on_gpu(loaded, "zero.link_bandwidth", zero.link_bandwidth.kind == MemoryBudget::Kind::kBytes,
+                "a link that stands for PCIe does", "leave it out: a GPU has one");
+}
+
+}  // namespace zero
