@@ -84,19 +84,9 @@ inline void follow(Device& device, Lane lane, const LastUse& use) {
   if (lane != use.lane) device.wait(lane, use.mark);
 }
 
-// What is queued in `lane` from now on comes after all that is queued in any lane by now.
-inline void follow_all(Device& device, Lane lane) {
-  for (const Lane earlier : kAllLanes) follow(device, lane, earlier);
-}
 // The host waits for all that is queued by now.
 inline void join_all(Device& device) {
   for (const Lane lane : kAllLanes) device.join(device.mark(lane));
-}
-// What is queued in any lane from now on comes after all that is queued in `lane` by now.
-inline void lead_all(Device& device, Lane lane) {
-  const Mark mark = device.mark(lane);
-  for (const Lane later : kAllLanes)
-    if (later != lane) device.wait(later, mark);
 }
 
 }  // namespace zero
